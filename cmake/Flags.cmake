@@ -1,0 +1,16 @@
+# Flags of the project's own targets. Contraction is off so that the codec's arithmetic is the
+# same on every target; where a fused multiply-add is wanted it is written.
+add_library(heliograph_flags INTERFACE)
+target_compile_options(heliograph_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wno-psabi
+                                                  -ffp-contract=off)
+if(HELIOGRAPH_WERROR)
+  target_compile_options(heliograph_flags INTERFACE -Werror)
+endif()
+if(HELIOGRAPH_SANITIZE)
+  target_compile_options(heliograph_flags INTERFACE -fsanitize=${HELIOGRAPH_SANITIZE}
+                                                    -fno-omit-frame-pointer -g)
+  target_link_options(heliograph_flags INTERFACE -fsanitize=${HELIOGRAPH_SANITIZE})
+  if(HELIOGRAPH_SANITIZE MATCHES undefined)
+    target_compile_options(heliograph_flags INTERFACE -fno-sanitize-recover=undefined)
+  endif()
+endif()

@@ -1,0 +1,17 @@
+# Every package comes from the system; scripts/install_dependencies.sh names them for Debian.
+find_package(Threads REQUIRED)
+find_package(Eigen3 3.4 REQUIRED NO_MODULE)
+find_package(nlohmann_json 3.11 REQUIRED)
+find_package(CLI11 2.1 REQUIRED)
+find_package(fmt REQUIRED)
+
+foreach(package metis:metis.h hwy:hwy/highway.h zip:zip.h xxhash:xxhash.h)
+  string(REPLACE ":" ";" package ${package})
+  list(GET package 0 name)
+  list(GET package 1 header)
+  find_library(${name}_LIBRARY ${name})
+  find_path(${name}_INCLUDE_DIR ${header})
+  if(NOT ${name}_LIBRARY OR NOT ${name}_INCLUDE_DIR)
+    message(FATAL_ERROR "${name} was not found: run scripts/install_dependencies.sh")
+  endif()
+endforeach()

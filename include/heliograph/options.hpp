@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "heliograph/io.hpp"
+#include "heliograph/partition.hpp"
+
+namespace heliograph {
+
+enum class ModelKind : std::uint8_t { gcn, sage };
+enum class NormLayer : std::uint8_t { none, layer };
+enum class Schedule : std::uint8_t { constant, cosine, step };
+enum class Metric : std::uint8_t { automatic, accuracy, f1, auc };
+enum class TransportKind : std::uint8_t { threads, mpi, nccl };
+enum class DeviceKind : std::uint8_t { cpu, cuda };
+
+/// The network: what is learned.
+struct ModelOptions {
+  ModelKind kind = ModelKind::sage;
+  int layers = 3;
+  int hidden = 128;
+  float dropout = 0.5F;  ///< Probability of zeroing, on every layer's input; resolution 2^-16.
+  NormLayer norm = NormLayer::layer;
+  bool residual = false;        ///< Adds a hidden layer's input to its output where widths agree.
+  bool precompute = true;       ///< First aggregation once, before the first epoch.
+  bool transform_first = true;  ///< Multiply by W before aggregating where that is narrower.
+};
+
+/// What travels between ranks, and how late it may be.
+struct ExchangeOptions {
+  int bits_forward = 32;  ///< 1, 2, 4, 8, 16 (bf16) or 32.
+  int bits_backward = 32;
+  int staleness = 0;      ///< S: the largest age, in epochs, of halo values.
+  int sync_every = 0;     ///< N > 0: every epoch e with e % N == 0 is synchronous.
+  int warmup_epochs = 0;  ///< The first epochs that are synchronous.
+};
+
+struct OptimizerOptions {  // Adam: Kingma and Ba, 2015, algorithm 1.
+  float lr = 0.01F;
+  float weight_decay = 0.0F;  ///< L2, added to the gradient of weight matrices (not biases).
+  float clip_norm = 0.0F;     ///< 0: no clipping of the global gradient norm.
+  Schedule schedule = Schedule::constant;
+  int step_size = 100;      ///< Schedule::step: epochs between drops.
+  float step_gamma = 0.5F;  ///< Schedule::step: factor of a drop.
+};
+
+struct TransportOptions {
+  TransportKind kind = TransportKind::threads;
+  DeviceKind device = DeviceKind::cpu;
+  int threads_per_rank = 0;  ///< 0: the machine's cores over the ranks, at least 1.
+  double link_gbps = 0.0;    ///< Each directed link; 0: unshaped. Threads transport only.
+  double link_latency_us = 0.0;
+  double timeout_seconds = 120.0;  ///< Longest wait for a peer that makes no progress.
+};
+
+struct TrainOptions {
+  ModelOptions model;
+  ExchangeOptions exchange;
+  OptimizerOptions optimizer;
+  TransportOptions transport;
+  PartitionOptions partition;  ///< `parts` is the number of ranks.
+
+  int epochs = 200;
+  int eval_every = 1;
+  int patience = 0;  ///< Early stop after so many evaluations without a better one; 0: never.
+  std::uint64_t seed = 1;
+  Metric metric = Metric::automatic;
+  Normalization normalize = Normalization::none;
+  bool inductive = false;     ///< Train on the graph induced by the training nodes.
+  bool reproducible = false;  ///< fp64 accumulation everywhere (docs/architecture.md).
+
+  int split = 0;              ///< Index into Dataset::splits ...
+  bool random_split = false;  ///< ... or a random split:
+  double train_share = 60, validation_share = 20, test_share = 20;  ///< Per cent.
+  std::uint64_t split_seed = 0;
+  bool stratified = false;
+
+  std::int64_t eval_chunk_bytes = std::int64_t{64}
+                                  << 20;  ///< Bound on a rank's fp32 halo while evaluating.
+};
+
+/// Checks every value and combination that can be checked without data.
+/// Throws Error(usage) with one sentence that names the option as the command spells it.
+void validate(const TrainOptions& options);
+
+}  // namespace heliograph

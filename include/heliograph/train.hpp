@@ -1,0 +1,89 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "heliograph/dataset.hpp"
+#include "heliograph/log.hpp"
+#include "heliograph/options.hpp"
+
+namespace heliograph {
+
+/// Bytes handed to the transport by all ranks together, row parameters and padding included.
+struct TrafficBytes {
+  std::int64_t halo_forward = 0;
+  std::int64_t halo_backward = 0;
+  std::int64_t allreduce = 0;
+  std::int64_t total() const { return halo_forward + halo_backward + allreduce; }
+};
+
+/// Where an epoch's wall time went, seconds, mean over ranks; they sum to the epoch's time.
+struct EpochSeconds {
+  double aggregate = 0, gemm = 0, encode = 0, decode = 0, exposed_comm = 0, allreduce = 0,
+         other = 0;
+};
+
+/// What one epoch did. Made on rank 0; equal on every rank.
+struct EpochReport {
+  int epoch = 0;
+  double loss = 0;                     ///< Mean over the training nodes (and classes, multi-label).
+  std::optional<double> train_metric;  ///< Set when this epoch was evaluated.
+  std::optional<double> val_metric;
+  std::optional<double> test_metric;
+  double seconds = 0;  ///< Slowest rank, evaluation excluded.
+  EpochSeconds parts;
+  TrafficBytes bytes;
+  int lag = 0;  ///< Age of the halo values used, in epochs.
+  double lr = 0;
+};
+
+/// Peak memory of the training buffers by room, bytes, summed over ranks.
+struct MemoryReport {
+  std::int64_t graph = 0, features = 0, activations = 0, gradients = 0, halo = 0, weights = 0,
+               workspace = 0, evaluation = 0;
+};
+
+struct TrainResult {
+  std::vector<EpochReport> epochs;
+  Metric metric = Metric::accuracy;  ///< Never `automatic`.
+  std::string stop_reason;           ///< "completed", "early_stopping" or "interrupted".
+  int best_epoch = -1;               ///< By validation; the first among equals. -1: none evaluated.
+  double val_metric = 0, test_metric = 0;  ///< At best_epoch.
+  /// Predictions at best_epoch in the user's node order, nodes x prediction_cols row-major:
+  /// class ids (multi-class, 1 column) or 0/1 indicators (multi-label, one column a class).
+  std::vector<std::int32_t> predictions;
+  std::int32_t prediction_cols = 1;
+  std::vector<float> scores;     ///< Metric::auc only: score of class 1, one a node.
+  TrafficBytes bytes_per_epoch;  ///< Mean over epochs.
+  std::int64_t fp32_bytes_per_epoch =
+      0;  ///< The same halo messages at 4 bytes a value, no parameters, plus allreduce.
+  std::int64_t evaluation_bytes = 0;  ///< All evaluations together.
+  MemoryReport memory;
+  std::int64_t peak_rss_bytes = 0;  ///< Of training; the peak is reset after setup.
+  std::int64_t setup_peak_rss_bytes = 0;
+  double setup_seconds = 0;  ///< Partition, shards, precomputation.
+  PartitionQuality partition;
+  std::string partition_hash;
+  std::int64_t parameters = 0;
+};
+
+/// Asks a run to stop at the end of the current epoch. Set from any thread or signal handler.
+using StopFlag = std::atomic<bool>;
+
+struct TrainCallbacks {
+  std::function<void(const EpochReport&)> on_epoch;  ///< Called on rank 0's thread, in order.
+  LogCallback log;
+  const StopFlag* stop = nullptr;
+};
+
+/// Trains on the whole graph with `options.partition.parts` ranks in this process.
+/// Blocks until done; safe to call from several threads on different data sets.
+/// Throws Error; whatever was reported through `on_epoch` before stays true.
+TrainResult train(const Dataset& dataset, const TrainOptions& options,
+                  const TrainCallbacks& callbacks = {});
+
+}  // namespace heliograph

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "heliograph/error.hpp"
+
+namespace heliograph {
+
+/// Independent queues between the same two ranks, so that weights never wait behind stale halos.
+enum class Channel : std::uint8_t { halo = 0, weights = 1, evaluation = 2 };
+inline constexpr int kChannels = 3;
+
+struct SendMessage {
+  int peer;
+  const std::byte* data;
+  std::size_t bytes;
+};
+
+struct RecvMessage {
+  int peer;
+  std::byte* data;
+  std::size_t bytes;
+};
+
+/// One posted batch; valid until waited for.
+struct Ticket {
+  std::uint64_t id = 0;
+};
+
+/// What the rank is doing, for the message that names a failure. Set by the trainer.
+struct Progress {
+  int epoch = -1;
+  int layer = -1;
+};
+
+/// Point-to-point messages between the ranks of one run. One per rank; used by that rank's thread
+/// only (abort excepted). Posting order is the contract: the n-th send from a to b on a channel
+/// meets the n-th receive that b posts for a on that channel, and their sizes must agree. No tags.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  /// Starts the messages and returns at once; bytes travel while the rank computes. Buffers stay
+  /// untouched until wait returns. Zero-sized messages are left out on both sides. At most one
+  /// send and one receive for each peer in a batch; none to oneself.
+  /// Allocates nothing in the steady state.
+  virtual Ticket post(Channel channel, std::span<const SendMessage> sends,
+                      std::span<const RecvMessage> receives) = 0;
+
+  /// Blocks until every message of the ticket is done.
+  /// Throws Error(peer_lost): a deadline passed without progress, a peer failed, sizes disagree.
+  virtual void wait(Ticket ticket) = 0;
+
+  /// True once wait would return at once.
+  virtual bool done(Ticket ticket) = 0;
+
+  /// Ends every wait of every rank with Error(peer_lost) that carries this rank, its progress and
+  /// `reason`. Idempotent, callable from any thread.
+  virtual void abort(const std::string& reason) noexcept = 0;
+
+  /// Bytes handed to the transport so far by this rank on `channel`.
+  virtual std::int64_t bytes_sent(Channel channel) const = 0;
+
+  void set_progress(Progress progress) noexcept { progress_ = progress; }
+  Progress progress() const noexcept { return progress_; }
+
+ protected:
+  Progress progress_;
+};
+
+}  // namespace heliograph

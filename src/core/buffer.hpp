@@ -1,0 +1,87 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "core/matrix.hpp"
+
+namespace heliograph {
+
+/// What a buffer is for; peaks are reported by room.
+enum class MemoryRoom : std::uint8_t {
+  graph,
+  features,
+  activations,
+  gradients,
+  halo,
+  weights,
+  workspace,
+  evaluation
+};
+inline constexpr int kMemoryRooms = 8;
+
+/// Live and peak bytes by room. One for each run, shared by its ranks; thread-safe.
+class MemoryAccount {
+ public:
+  void add(MemoryRoom room, std::int64_t bytes) noexcept;
+  std::int64_t live(MemoryRoom room) const noexcept;
+  std::int64_t peak(MemoryRoom room) const noexcept;
+  /// Number of allocations so far: constant in the steady state.
+  std::int64_t allocations() const noexcept { return allocations_.load(); }
+
+ private:
+  std::array<std::atomic<std::int64_t>, kMemoryRooms> live_{};
+  std::array<std::atomic<std::int64_t>, kMemoryRooms> peak_{};
+  std::atomic<std::int64_t> allocations_{0};
+};
+
+/// Owns zeroed, 64-byte aligned host memory with 64 readable bytes past its end. Move-only.
+/// Throws Error(resource) that names the room and the size.
+class Buffer {
+ public:
+  Buffer() = default;
+  /// `account` may be null; otherwise it must outlive the buffer.
+  Buffer(std::size_t bytes, MemoryRoom room, MemoryAccount* account);
+  ~Buffer();
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  std::byte* data() const noexcept { return data_; }
+  std::size_t size() const noexcept { return bytes_; }
+  template <class T>
+  std::span<T> as() const noexcept {
+    return {reinterpret_cast<T*>(data_), bytes_ / sizeof(T)};
+  }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t bytes_ = 0;
+  MemoryRoom room_ = MemoryRoom::workspace;
+  MemoryAccount* account_ = nullptr;
+};
+
+/// Owns a padded row-major matrix, zeroed.
+template <class T>
+class BasicMatrix {
+ public:
+  BasicMatrix() = default;
+  BasicMatrix(std::int64_t rows, std::int64_t cols, MemoryRoom room, MemoryAccount* account)
+      : buffer_(static_cast<std::size_t>(rows * padded_stride<T>(cols)) * sizeof(T), room, account),
+        view_{reinterpret_cast<T*>(buffer_.data()), rows, cols, padded_stride<T>(cols), {}} {}
+
+  BasicMatrixView<T> view() const noexcept { return view_; }
+  bool empty() const noexcept { return view_.data == nullptr; }
+
+ private:
+  Buffer buffer_;
+  BasicMatrixView<T> view_;
+};
+
+using Matrix = BasicMatrix<float>;
+
+}  // namespace heliograph

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace heliograph {
+
+/// A 0/1 sparse matrix in compressed rows that somebody else owns; no values are stored.
+struct CsrView {
+  std::int64_t rows = 0;
+  const std::int64_t* offsets = nullptr;  ///< rows + 1 entries.
+  const std::int32_t* columns = nullptr;  ///< offsets[rows] entries.
+};
+
+struct Csr {
+  std::vector<std::int64_t> offsets;
+  std::vector<std::int32_t> columns;
+
+  CsrView view() const {
+    return {static_cast<std::int64_t>(offsets.size()) - 1, offsets.data(), columns.data()};
+  }
+  std::int64_t entries() const { return offsets.empty() ? 0 : offsets.back(); }
+};
+
+/// Sparse feature rows: rows x cols with a value for each entry.
+struct SparseView {
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  const std::int64_t* offsets = nullptr;
+  const std::int32_t* columns = nullptr;
+  const float* values = nullptr;
+};
+
+/// The same entries by column: entry i of column c is row `row_of[i]`, value
+/// `values[position[i]]` of the row-wise array. Rows ascend within a column.
+struct SparseColumnsView {
+  std::int64_t cols = 0;
+  const std::int64_t* offsets = nullptr;  ///< cols + 1 entries.
+  const std::int32_t* row_of = nullptr;
+  const std::int64_t* position = nullptr;
+};
+
+}  // namespace heliograph

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+
+#include "heliograph/options.hpp"
+
+namespace heliograph {
+
+/// Where a view's memory lives.
+struct Device {
+  DeviceKind kind = DeviceKind::cpu;
+  int index = 0;
+  bool operator==(const Device&) const = default;
+};
+
+/// Row-major matrix of T that somebody else owns. `stride` counts elements between row starts.
+template <class T>
+struct BasicMatrixView {
+  T* data = nullptr;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::int64_t stride = 0;
+  Device device{};
+
+  T* row(std::int64_t r) const { return data + r * stride; }
+  BasicMatrixView row_range(std::int64_t begin, std::int64_t count) const {
+    return {data + begin * stride, count, cols, stride, device};
+  }
+  BasicMatrixView col_range(std::int64_t begin, std::int64_t count) const {
+    return {data + begin, rows, count, stride, device};
+  }
+  operator BasicMatrixView<const T>() const  // NOLINT(google-explicit-constructor)
+  {
+    return {data, rows, cols, stride, device};
+  }
+};
+
+using MatrixView = BasicMatrixView<float>;
+using ConstMatrixView = BasicMatrixView<const float>;
+
+/// Elements between row starts so that every row begins on a 64-byte line.
+template <class T = float>
+constexpr std::int64_t padded_stride(std::int64_t cols) {
+  constexpr std::int64_t line = 64 / sizeof(T);
+  return (cols + line - 1) / line * line;
+}
+
+}  // namespace heliograph

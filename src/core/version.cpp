@@ -1,0 +1,7 @@
+#include "heliograph/version.hpp"
+
+namespace heliograph {
+
+const char* version() noexcept { return HELIOGRAPH_VERSION; }
+
+}  // namespace heliograph
