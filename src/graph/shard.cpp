@@ -1,0 +1,246 @@
+#include "graph/shard.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "heliograph/error.hpp"
+
+namespace heliograph {
+namespace {
+
+constexpr std::int32_t unknown = -1;
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+/// Local row numbers are 32 bits wide.
+std::int32_t local_count(std::size_t count, const char* what, int rank) {
+  if (count > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
+    throw Error(ErrorCode::resource, "rank " + std::to_string(rank) + " would hold " +
+                                         std::to_string(count) + " " + what +
+                                         ", more than 32-bit local numbers can name");
+  }
+  return static_cast<std::int32_t>(count);
+}
+
+std::span<const NodeId> row(const Graph& graph, NodeId v) {
+  const std::int64_t begin = graph.offsets[at(v)];
+  return graph.neighbours.span().subspan(at(begin), at(graph.offsets[at(v) + 1] - begin));
+}
+
+/// Entries of each inner row by kind, and the halo nodes that they name.
+struct Counted {
+  Csr inner;                          ///< Offsets only.
+  Csr halo;                           ///< Offsets only.
+  std::vector<std::int32_t> halo_of;  ///< By global node: 0 if in the halo, else unknown.
+};
+
+Counted count_entries(const NodeIndex& index, int rank, const Graph& rows) {
+  const std::span<const NodeId> nodes = index.nodes(rank);
+  Counted counted;
+  counted.inner.offsets.resize(nodes.size() + 1);
+  counted.halo.offsets.resize(nodes.size() + 1);
+  counted.halo_of.assign(at(rows.nodes), unknown);
+  std::int64_t inner = 0, halo = 0;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    for (const NodeId u : row(rows, nodes[i])) {
+      if (!index.contains(u)) continue;
+      if (index.owner(u) == rank) {
+        ++inner;
+      } else {
+        ++halo;
+        counted.halo_of[at(u)] = 0;
+      }
+    }
+    counted.inner.offsets[i + 1] = inner;
+    counted.halo.offsets[i + 1] = halo;
+  }
+  return counted;
+}
+
+/// Numbers the halo by owner, then by the owner's local order; returns the runs of every rank.
+std::vector<std::int32_t> number_halo(const NodeIndex& index, int rank,
+                                      std::vector<std::int32_t>& halo_of) {
+  std::vector<std::int32_t> run_begin(at(index.ranks()) + 1, 0);
+  std::size_t next = 0;
+  for (int owner = 0; owner < index.ranks(); ++owner) {
+    if (owner != rank) {
+      for (const NodeId u : index.nodes(owner)) {
+        if (halo_of[at(u)] == unknown) continue;
+        halo_of[at(u)] = static_cast<std::int32_t>(next++);
+      }
+    }
+    run_begin[at(owner) + 1] = local_count(next, "halo nodes", rank);
+  }
+  return run_begin;
+}
+
+void fill_columns(const NodeIndex& index, int rank, const Graph& rows, Counted& counted) {
+  const std::span<const NodeId> nodes = index.nodes(rank);
+  auto& inner = counted.inner.columns;
+  auto& halo = counted.halo.columns;
+  inner.resize(at(counted.inner.offsets.back()));
+  halo.resize(at(counted.halo.offsets.back()));
+  std::size_t i = 0, h = 0;
+  for (const NodeId v : nodes) {
+    const std::size_t inner_begin = i, halo_begin = h;
+    for (const NodeId u : row(rows, v)) {
+      if (!index.contains(u)) continue;
+      if (index.owner(u) == rank) {
+        inner[i++] = index.local(u);
+      } else {
+        halo[h++] = counted.halo_of[at(u)];
+      }
+    }
+    std::sort(inner.begin() + static_cast<std::ptrdiff_t>(inner_begin),
+              inner.begin() + static_cast<std::ptrdiff_t>(i));
+    std::sort(halo.begin() + static_cast<std::ptrdiff_t>(halo_begin),
+              halo.begin() + static_cast<std::ptrdiff_t>(h));
+  }
+}
+
+/// A node travels to each rank that owns one of the rows that it is a column of; those rows are
+/// the node's neighbours in `readers`, the transpose of the rows' graph.
+std::vector<std::vector<std::int32_t>> rows_to_send(const NodeIndex& index, int rank,
+                                                    const Graph& readers) {
+  std::vector<std::vector<std::int32_t>> send(at(index.ranks()));
+  const std::span<const NodeId> nodes = index.nodes(rank);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const auto local = static_cast<std::int32_t>(i);
+    for (const NodeId reader : row(readers, nodes[i])) {
+      if (!index.contains(reader) || index.owner(reader) == rank) continue;
+      auto& list = send[at(index.owner(reader))];
+      if (list.empty() || list.back() != local) list.push_back(local);
+    }
+  }
+  return send;
+}
+
+Adjacency build_adjacency(const NodeIndex& index, int rank, const Graph& rows,
+                          const Graph& readers) {
+  Counted counted = count_entries(index, rank, rows);
+  const std::vector<std::int32_t> run_begin = number_halo(index, rank, counted.halo_of);
+  fill_columns(index, rank, rows, counted);
+
+  Adjacency adjacency;
+  adjacency.inner = std::move(counted.inner);
+  adjacency.halo = std::move(counted.halo);
+  HaloPlan& plan = adjacency.plan;
+  plan.inner_rows = local_count(index.nodes(rank).size(), "nodes", rank);
+  plan.halo_rows = run_begin.back();
+  std::vector<std::vector<std::int32_t>> send = rows_to_send(index, rank, readers);
+  for (int peer = 0; peer < index.ranks(); ++peer) {
+    const std::int32_t begin = run_begin[at(peer)], end = run_begin[at(peer) + 1];
+    if (begin == end && send[at(peer)].empty()) continue;
+    send[at(peer)].shrink_to_fit();
+    plan.peers.push_back({peer, std::move(send[at(peer)]), begin, end});
+  }
+  return adjacency;
+}
+
+void check_members(const Graph& graph, const std::vector<NodeId>& members) {
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const NodeId v = members[i];
+    if (v < 0 || v >= graph.nodes || (i > 0 && v <= members[i - 1])) {
+      throw Error(ErrorCode::usage, "member " + std::to_string(i) + " of the induced subgraph, " +
+                                        std::to_string(v) +
+                                        ", is out of range or not in ascending order");
+    }
+  }
+}
+
+}  // namespace
+
+std::int64_t HaloPlan::send_rows() const {
+  std::int64_t rows = 0;
+  for (const Peer& peer : peers) rows += static_cast<std::int64_t>(peer.send_rows.size());
+  return rows;
+}
+
+NodeIndex::NodeIndex(const Graph& graph, const Partition& partition,
+                     const std::vector<NodeId>* members)
+    : graph_(graph), partition_(partition) {
+  if (graph.nodes > std::numeric_limits<NodeId>::max()) {
+    throw Error(ErrorCode::resource, "the graph has " + std::to_string(graph.nodes) +
+                                         " nodes, more than 32-bit node numbers can name");
+  }
+  if (static_cast<std::int64_t>(partition.owner.size()) != graph.nodes) {
+    throw Error(ErrorCode::mismatch, "the partition is of " +
+                                         std::to_string(partition.owner.size()) +
+                                         " nodes but the graph has " + std::to_string(graph.nodes));
+  }
+  if (partition.parts < 1) {
+    throw Error(ErrorCode::usage, "parts = " + std::to_string(partition.parts) + " is below 1");
+  }
+  if (members != nullptr) check_members(graph, *members);
+
+  local_of_.assign(at(graph.nodes), unknown);
+  nodes_of_.resize(at(partition.parts));
+  const auto place = [&](NodeId v) {
+    const std::int32_t owner = partition.owner[at(v)];
+    if (owner < 0 || owner >= partition.parts) {
+      throw Error(ErrorCode::bad_input, "node " + std::to_string(v) + " belongs to part " +
+                                            std::to_string(owner) + " of " +
+                                            std::to_string(partition.parts));
+    }
+    auto& nodes = nodes_of_[at(owner)];
+    local_of_[at(v)] = static_cast<std::int32_t>(nodes.size());
+    nodes.push_back(v);
+  };
+  if (members != nullptr) {
+    for (const NodeId v : *members) place(v);
+  } else {
+    for (NodeId v = 0; v < graph.nodes; ++v) place(v);
+  }
+}
+
+Graph transpose(const Graph& graph) {
+  if (graph.nodes > std::numeric_limits<NodeId>::max()) {
+    throw Error(ErrorCode::resource, "the graph has " + std::to_string(graph.nodes) +
+                                         " nodes, more than 32-bit node numbers can name");
+  }
+  std::vector<std::int64_t> offsets(at(graph.nodes) + 1, 0);
+  for (const NodeId u : graph.neighbours) ++offsets[at(u) + 1];
+  for (std::size_t i = 1; i < offsets.size(); ++i) offsets[i] += offsets[i - 1];
+
+  // Rows are visited in ascending order, so each transposed row comes out sorted.
+  std::vector<NodeId> neighbours(graph.neighbours.size());
+  std::vector<std::int64_t> cursor(offsets.begin(), offsets.end() - 1);
+  for (NodeId v = 0; v < graph.nodes; ++v) {
+    for (const NodeId u : row(graph, v)) neighbours[at(cursor[at(u)]++)] = v;
+  }
+  return {graph.nodes, graph.directed, std::move(offsets), std::move(neighbours)};
+}
+
+Shard build_shard(const NodeIndex& index, int rank, const Graph* transposed) {
+  const Graph& graph = index.graph();
+  if (rank < 0 || rank >= index.ranks()) {
+    throw Error(ErrorCode::usage, "rank " + std::to_string(rank) + " is not one of the " +
+                                      std::to_string(index.ranks()) + " parts");
+  }
+  if (graph.directed && (transposed == nullptr || transposed->nodes != graph.nodes ||
+                         transposed->neighbours.size() != graph.neighbours.size())) {
+    throw Error(ErrorCode::usage, "a shard of a directed graph needs the graph's transpose");
+  }
+
+  Shard shard;
+  shard.rank = rank;
+  shard.ranks = index.ranks();
+  const Graph& reversed = graph.directed ? *transposed : graph;
+  shard.in = build_adjacency(index, rank, graph, reversed);
+  if (graph.directed) shard.out = build_adjacency(index, rank, reversed, graph);
+  shard.inner_rows = shard.in.plan.inner_rows;
+
+  const std::span<const NodeId> nodes = index.nodes(rank);
+  shard.global_ids.assign(nodes.begin(), nodes.end());
+  shard.in_degree.resize(nodes.size());
+  const auto& inner = shard.in.inner.offsets;
+  const auto& halo = shard.in.halo.offsets;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    shard.in_degree[i] = inner[i + 1] - inner[i] + halo[i + 1] - halo[i];
+  }
+  return shard;
+}
+
+}  // namespace heliograph
