@@ -1,0 +1,11 @@
+#pragma once
+
+#include <string>
+
+namespace heliograph {
+
+/// What this process runs on: the SIMD target of the kernels and of the matrix product, e.g.
+/// "kernels AVX3, gemm avx512".
+std::string simd_description();
+
+}  // namespace heliograph

@@ -1,0 +1,204 @@
+#include <algorithm>
+#include <vector>
+
+#include "core/buffer.hpp"
+#include "core/cpu/loss.hpp"
+#include "core/cpu/rows.hpp"
+#include "core/kernels.hpp"
+#include "core/noise.hpp"
+
+namespace heliograph {
+namespace {
+
+constexpr std::int64_t kRowTile = 256;
+
+/// The CPU definitions: tiles of rows over the rank's threads, partial sums added in tile order.
+class CpuKernels final : public Kernels {
+ public:
+  CpuKernels(int threads, bool reproducible) : threads_(threads), reproducible_(reproducible) {}
+
+  Device device() const override { return {}; }
+  bool reproducible() const override { return reproducible_; }
+  ThreadPool& threads() override { return threads_; }
+
+  void gemm(ConstMatrixView a, ConstMatrixView b, bool transpose_b, bool accumulate,
+            MatrixView c) override {
+    cpu::gemm(a, b, transpose_b, accumulate, c, reproducible_, threads_);
+  }
+  void gemm_gradient(ConstMatrixView a, ConstMatrixView d, GradientView g) override {
+    cpu::gemm_gradient(a, d, g, threads_);
+  }
+  void spmm(const SparseView& x, ConstMatrixView b, bool accumulate, MatrixView c) override {
+    threads_.for_ranges(c.rows, kRowTile, [&](std::int64_t begin, std::int64_t end) {
+      cpu::spmm_rows(x, b, accumulate, c, reproducible_, begin, end);
+    });
+  }
+  void spmm_gradient(const SparseColumnsView& x, const float* values, ConstMatrixView d,
+                     GradientView g) override {
+    threads_.for_ranges(x.cols, 32, [&](std::int64_t begin, std::int64_t end) {
+      cpu::spmm_gradient_columns(x, values, d, g, begin, end);
+    });
+  }
+
+  void aggregate_inner(const CsrView& csr, ConstMatrixView x, const float* col_scale, bool self,
+                       const float* row_scale, MatrixView out, AccumulatorView acc) override {
+    cpu::aggregate_inner(csr, x, col_scale, self, row_scale, out, acc, threads_);
+  }
+  void aggregate_halo(const CsrView& csr, const PackedRows& packed, const float* row_scale,
+                      MatrixView out, AccumulatorView acc) override {
+    cpu::aggregate_halo(csr, packed, row_scale, out, acc, threads_);
+  }
+
+  void norm_act_forward(ConstMatrixView y, const NormAct& p, ConstMatrixView residual,
+                        MatrixView out) override {
+    threads_.for_ranges(y.rows, kRowTile, [&](std::int64_t begin, std::int64_t end) {
+      cpu::norm_act_forward_rows(y, p, residual, out, reproducible_, begin, end);
+    });
+  }
+  void norm_act_backward(ConstMatrixView y, const NormAct& p, MatrixView d,
+                         MatrixView residual_gradient, const NormActGradients& g) override {
+    tiled_sums(y.rows, 3 * y.cols, [&](void* partial, std::int64_t begin, std::int64_t end) {
+      cpu::norm_act_backward_rows(y, p, d, residual_gradient, partial, reproducible_, begin, end);
+    });
+    store_sums(0, y.cols, g.bias);
+    if (p.gain != nullptr) {
+      store_sums(y.cols, y.cols, g.gain);
+      store_sums(2 * y.cols, y.cols, g.shift);
+    }
+  }
+  void add_bias(MatrixView y, const float* bias) override {
+    threads_.for_ranges(y.rows, kRowTile, [&](std::int64_t begin, std::int64_t end) {
+      cpu::add_bias_rows(y, bias, begin, end);
+    });
+  }
+  void column_sums(ConstMatrixView d, GradientView g) override {
+    tiled_sums(d.rows, d.cols, [&](void* partial, std::int64_t begin, std::int64_t end) {
+      cpu::column_sums_rows(d, partial, reproducible_, begin, end);
+    });
+    store_sums(0, d.cols, g);
+  }
+  void add(MatrixView a, ConstMatrixView b) override {
+    threads_.for_ranges(a.rows, kRowTile, [&](std::int64_t begin, std::int64_t end) {
+      cpu::add_rows(a, b, begin, end);
+    });
+  }
+  void dropout(ConstMatrixView x, const Dropout& dropout, MatrixView out) override {
+    threads_.for_ranges(x.rows, kRowTile, [&](std::int64_t begin, std::int64_t end) {
+      cpu::dropout_rows(x, dropout, out, begin, end);
+    });
+  }
+  void dropout_values(const SparseView& x, const Dropout& dropout, float* out) override {
+    const float scale = dropout.scale();
+    threads_.for_ranges(x.rows, kRowTile, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r) {
+        const std::uint64_t key =
+            row_key(dropout.stream, static_cast<std::uint64_t>(dropout.global_ids[r]));
+        for (std::int64_t i = x.offsets[r]; i < x.offsets[r + 1]; ++i) {
+          const bool kept =
+              noise16(key, static_cast<std::uint32_t>(x.columns[i])) >= dropout.threshold;
+          out[i] = kept ? x.values[i] * scale : 0.0F;
+        }
+      }
+    });
+  }
+
+  double softmax_cross_entropy(ConstMatrixView logits, const std::int32_t* target, float scale,
+                               MatrixView d) override {
+    return tiled_loss(logits.rows, [&](std::int64_t begin, std::int64_t end) {
+      return cpu::softmax_cross_entropy_rows(logits, target, scale, d, begin, end);
+    });
+  }
+  double binary_cross_entropy(ConstMatrixView logits, const std::uint8_t* indicators,
+                              const std::uint8_t* mask, float scale, MatrixView d) override {
+    return tiled_loss(logits.rows, [&](std::int64_t begin, std::int64_t end) {
+      return cpu::binary_cross_entropy_rows(logits, indicators, mask, scale, d, begin, end);
+    });
+  }
+
+  void adam(float* value, const GradientView& gradient, float* m, float* v,
+            const AdamStep& step) override {
+    const std::int64_t count = gradient.rows * gradient.cols;
+    threads_.for_ranges(count, 1 << 15, [&](std::int64_t begin, std::int64_t end) {
+      if (gradient.f64 == nullptr) {
+        cpu::adam_range(value + begin, gradient.f32 + begin, m + begin, v + begin, step,
+                        end - begin);
+        return;
+      }
+      float rounded[256];
+      for (std::int64_t i = begin; i < end; i += 256) {
+        const std::int64_t n = std::min<std::int64_t>(256, end - i);
+        for (std::int64_t j = 0; j < n; ++j) rounded[j] = static_cast<float>(gradient.f64[i + j]);
+        cpu::adam_range(value + i, rounded, m + i, v + i, step, n);
+      }
+    });
+  }
+
+ private:
+  std::size_t sum_bytes() const { return reproducible_ ? sizeof(double) : sizeof(float); }
+
+  /// body(partial, begin, end) fills `width` sums of each tile; they end up added in partials_[0].
+  template <class Body>
+  void tiled_sums(std::int64_t rows, std::int64_t width, Body body) {
+    const std::int64_t tiles = std::max<std::int64_t>(1, (rows + kRowTile - 1) / kRowTile);
+    const std::size_t tile_bytes = static_cast<std::size_t>(width) * sum_bytes();
+    if (partials_.size() < static_cast<std::size_t>(tiles) * tile_bytes) {
+      partials_ =
+          Buffer(static_cast<std::size_t>(tiles) * tile_bytes, MemoryRoom::workspace, nullptr);
+    }
+    threads_.run(tiles, [&](std::int64_t t) {
+      body(partials_.data() + static_cast<std::size_t>(t) * tile_bytes, t * kRowTile,
+           std::min(rows, (t + 1) * kRowTile));
+    });
+    if (reproducible_) {
+      add_tiles<double>(tiles, width);
+    } else {
+      add_tiles<float>(tiles, width);
+    }
+  }
+
+  template <class T>
+  void add_tiles(std::int64_t tiles, std::int64_t width) {
+    T* sums = partials_.as<T>().data();
+    for (std::int64_t t = 1; t < tiles; ++t) {
+      for (std::int64_t c = 0; c < width; ++c) sums[c] += sums[t * width + c];
+    }
+  }
+
+  void store_sums(std::int64_t first, std::int64_t count, GradientView g) const {
+    for (std::int64_t c = 0; c < count; ++c) {
+      const auto i = static_cast<std::size_t>(first + c);
+      if (g.f64 != nullptr) {
+        g.f64[c] = partials_.as<double>()[i];
+      } else {
+        g.f32[c] = partials_.as<float>()[i];
+      }
+    }
+  }
+
+  template <class Body>
+  double tiled_loss(std::int64_t rows, Body body) {
+    const std::int64_t tiles = (rows + kRowTile - 1) / kRowTile;
+    if (losses_.size() < static_cast<std::size_t>(tiles)) {
+      losses_.resize(static_cast<std::size_t>(tiles));
+    }
+    threads_.run(tiles, [&](std::int64_t t) {
+      losses_[static_cast<std::size_t>(t)] = body(t * kRowTile, std::min(rows, (t + 1) * kRowTile));
+    });
+    double sum = 0;
+    for (std::int64_t t = 0; t < tiles; ++t) sum += losses_[static_cast<std::size_t>(t)];
+    return sum;
+  }
+
+  ThreadPool threads_;
+  bool reproducible_;
+  Buffer partials_;
+  std::vector<double> losses_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernels> make_cpu_kernels(int threads, bool reproducible) {
+  return std::make_unique<CpuKernels>(threads, reproducible);
+}
+
+}  // namespace heliograph

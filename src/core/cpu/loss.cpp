@@ -1,0 +1,57 @@
+#include "core/cpu/loss.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace heliograph::cpu {
+
+double softmax_cross_entropy_rows(ConstMatrixView logits, const std::int32_t* target, float scale,
+                                  MatrixView d, std::int64_t begin, std::int64_t end) {
+  double loss = 0;
+  const std::int64_t classes = logits.cols;
+  for (std::int64_t r = begin; r < end; ++r) {
+    float* out = d.row(r);
+    if (target[r] < 0) {
+      std::fill_n(out, classes, 0.0F);
+      continue;
+    }
+    const float* z = logits.row(r);
+    const double top = *std::max_element(z, z + classes);
+    double sum = 0;
+    for (std::int64_t c = 0; c < classes; ++c) sum += std::exp(static_cast<double>(z[c]) - top);
+    const double log_sum = top + std::log(sum);
+    loss += log_sum - static_cast<double>(z[target[r]]);
+    for (std::int64_t c = 0; c < classes; ++c) {
+      const double probability = std::exp(static_cast<double>(z[c]) - log_sum);
+      out[c] = static_cast<float>((probability - (c == target[r] ? 1.0 : 0.0)) * scale);
+    }
+  }
+  return loss;
+}
+
+double binary_cross_entropy_rows(ConstMatrixView logits, const std::uint8_t* indicators,
+                                 const std::uint8_t* mask, float scale, MatrixView d,
+                                 std::int64_t begin, std::int64_t end) {
+  double loss = 0;
+  const std::int64_t classes = logits.cols;
+  for (std::int64_t r = begin; r < end; ++r) {
+    float* out = d.row(r);
+    if (mask[r] == 0) {
+      std::fill_n(out, classes, 0.0F);
+      continue;
+    }
+    const float* z = logits.row(r);
+    const std::uint8_t* y = indicators + r * classes;
+    for (std::int64_t c = 0; c < classes; ++c) {
+      // softplus(z) - y z, with the exponential of a negative number only.
+      const double v = z[c];
+      const double e = std::exp(-std::abs(v));
+      loss += std::max(v, 0.0) - v * y[c] + std::log1p(e);
+      const double sigmoid = v >= 0 ? 1.0 / (1.0 + e) : e / (1.0 + e);
+      out[c] = static_cast<float>((sigmoid - y[c]) * scale);
+    }
+  }
+  return loss;
+}
+
+}  // namespace heliograph::cpu

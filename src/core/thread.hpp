@@ -1,0 +1,31 @@
+#pragma once
+
+#include <pthread.h>
+
+#include <functional>
+#include <string>
+
+namespace heliograph {
+
+/// A joining thread with a stack large enough for the matrix product's packing buffers, which
+/// live there so that the steady state allocates nothing. `body` must not throw.
+class Thread {
+ public:
+  /// Throws Error(resource) if the system refuses. `name` is cut to 15 characters.
+  Thread(std::string name, std::function<void()> body);
+  ~Thread();
+  Thread(Thread&& other) noexcept;
+  Thread& operator=(Thread&&) = delete;
+  Thread(const Thread&) = delete;
+  Thread& operator=(const Thread&) = delete;
+
+  void join() noexcept;
+
+  static constexpr std::size_t kStackBytes = std::size_t{64} << 20;
+
+ private:
+  pthread_t handle_{};
+  bool running_ = false;
+};
+
+}  // namespace heliograph
