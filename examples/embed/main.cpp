@@ -1,0 +1,51 @@
+// Trains a GraphSAGE network over two ranks that exchange one bit a value, from another program.
+// Usage: embed [DATA], where DATA is anything that `heliograph train --data` takes.
+#include <cstdio>
+#include <exception>
+
+#include "heliograph/generate.hpp"
+#include "heliograph/io.hpp"
+#include "heliograph/train.hpp"
+
+int main(int argc, char** argv) try {
+  heliograph::Dataset dataset;
+  if (argc > 1) {
+    dataset = heliograph::load_dataset(argv[1]);
+  } else {
+    heliograph::GenerateOptions graph;  // A block model: classes that features only hint at.
+    graph.nodes = 2000;
+    graph.edges = 10000;
+    graph.classes = 5;
+    graph.feature_cols = 32;
+    dataset = heliograph::generate_dataset(graph);
+  }
+
+  heliograph::TrainOptions options;
+  options.partition.parts = 2;
+  options.model.layers = 2;
+  options.model.hidden = 64;
+  options.exchange.bits_forward = 1;
+  options.exchange.bits_backward = 1;
+  options.epochs = 50;
+  options.random_split = dataset.splits.empty();
+
+  heliograph::TrainCallbacks callbacks;
+  callbacks.on_epoch = [](const heliograph::EpochReport& epoch) {
+    if (epoch.epoch % 10 == 0 && epoch.val_metric) {
+      std::printf("epoch %3d  loss %.4f  validation %.4f\n", epoch.epoch, epoch.loss,
+                  *epoch.val_metric);
+    }
+  };
+  const heliograph::TrainResult result = heliograph::train(dataset, options, callbacks);
+
+  const auto halo_bytes =
+      result.bytes_per_epoch.halo_forward + result.bytes_per_epoch.halo_backward;
+  std::printf(
+      "test accuracy %.4f at epoch %d; %lld bytes exchanged an epoch, %lld in fp32\n",
+      result.test_metric, result.best_epoch, static_cast<long long>(halo_bytes),
+      static_cast<long long>(result.fp32_bytes_per_epoch - result.bytes_per_epoch.allreduce));
+  return 0;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "embed: %s\n", error.what());
+  return 1;
+}

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Prints --summary files of the command as one table, each row against the first.
+
+Usage: print_table.py NAME=SUMMARY.json [NAME=SUMMARY.json ...] [--columns COLUMN,...]
+Standard library only; on a terminal and in a file alike.
+"""
+
+import argparse
+import json
+import sys
+
+
+def human_bytes(count):
+    """1234567 -> "1.23 MB" (powers of 1000)."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}" if count < 100 else f"{count:.0f} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"
+
+
+def halo_bytes(summary):
+    """Bytes an epoch of node rows that cross between ranks, both directions."""
+    traffic = summary["bytes_per_epoch"]
+    return traffic["halo_forward"] + traffic["halo_backward"]
+
+
+def ratio(first, this):
+    return f"{first / this:.1f}x" if this > 0 else "-"
+
+
+# Column key: (heading, cell of (summary, first row's summary)).
+COLUMNS = {
+    "score": ("test score", lambda s, _: f"{s['test_metric']:.4f}"),
+    "epoch": ("epoch", lambda s, _: f"{1e3 * s['epoch_seconds']['median']:.1f} ms"),
+    "p95": ("p95", lambda s, _: f"{1e3 * s['epoch_seconds']['p95']:.1f} ms"),
+    "faster": ("faster by", lambda s, f: ratio(f["epoch_seconds"]["median"],
+                                               s["epoch_seconds"]["median"])),
+    "waiting": ("waiting", lambda s, _: f"{1e3 * s['seconds']['exposed_comm']:.1f} ms"),
+    "bytes": ("exchanged an epoch", lambda s, _: human_bytes(halo_bytes(s))),
+    "smaller": ("smaller by", lambda s, f: ratio(halo_bytes(f), halo_bytes(s))),
+    "gradients": ("all-reduce", lambda s, _: human_bytes(s["bytes_per_epoch"]["allreduce"])),
+}
+DEFAULT_COLUMNS = "score,epoch,faster,bytes,smaller"
+
+
+def format_table(header, rows):
+    """Markdown, padded so that it reads as well in a terminal; first column left, others right."""
+    widths = [max(len(row[i]) for row in [header] + rows) for i in range(len(header))]
+
+    def line(cells):
+        padded = [c.ljust(w) if i == 0 else c.rjust(w)
+                  for i, (c, w) in enumerate(zip(cells, widths))]
+        return "| " + " | ".join(padded) + " |"
+
+    rule = "|" + "|".join("-" * (w + 2) if i == 0 else "-" * (w + 1) + ":"
+                          for i, w in enumerate(widths)) + "|"
+    return "\n".join([line(header), rule] + [line(row) for row in rows])
+
+
+def make_table(named_summaries, columns):
+    """Table of [(name, summary), ...]; ratios are against the first."""
+    first = named_summaries[0][1]
+    header = ["run"] + [COLUMNS[c][0] for c in columns]
+    return format_table(header, [[name] + [COLUMNS[c][1](summary, first) for c in columns]
+                                 for name, summary in named_summaries])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+", metavar="NAME=SUMMARY.json")
+    parser.add_argument("--columns", default=DEFAULT_COLUMNS,
+                        help=f"of {', '.join(COLUMNS)} (default: {DEFAULT_COLUMNS})")
+    options = parser.parse_args()
+    columns = options.columns.split(",")
+    unknown = [c for c in columns if c not in COLUMNS]
+    if unknown:
+        parser.error(f"no such column: {unknown[0]}")
+    named = []
+    for run in options.runs:
+        name, equals, path = run.rpartition("=")
+        if not equals:
+            parser.error(f"{run} is not NAME=SUMMARY.json")
+        try:
+            with open(path, encoding="utf-8") as file:
+                named.append((name, json.load(file)))
+        except (OSError, ValueError) as error:
+            sys.exit(f"print_table.py: {path}: {error}")
+    try:
+        print(make_table(named, columns))
+    except KeyError as error:
+        sys.exit(f"print_table.py: a summary has no member {error}")
+
+
+if __name__ == "__main__":
+    main()

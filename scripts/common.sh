@@ -1,0 +1,17 @@
+# Sourced by the scripts beside it: starts in the repository's root, whatever the caller's folder.
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+say() { printf '\n== %s\n' "$*"; }
+
+# Prints the first Python that has NumPy: a python3 from elsewhere may lack Debian's python3-numpy.
+find_python() {
+  local python
+  for python in python3 /usr/bin/python3; do
+    if "$python" -c 'import numpy' 2>/dev/null; then
+      echo "$python"
+      return
+    fi
+  done
+  echo "No Python here can import numpy; install python3-numpy" >&2
+  return 1
+}

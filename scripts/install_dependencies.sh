@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# Installs the Debian 12 packages that Heliograph needs, and only those that are missing; with
+# nothing missing it touches neither the network nor the system. Needs root, or sudo.
+# Usage: scripts/install_dependencies.sh [build] [quickstart] [test] [experiments]   (default: all)
+set -euo pipefail
+
+build=(cmake g++ ninja-build libcli11-dev libeigen3-dev libfmt-dev libhwy-dev libmetis-dev
+       libxxhash-dev libzip-dev nlohmann-json3-dev)
+quickstart=(python3 python3-numpy)
+test=(clang-format libbenchmark-dev libgmock-dev libgtest-dev librapidcheck-dev
+      python3 python3-numpy python3-scipy)
+experiments=(python3 python3-numpy python3-scipy python3-matplotlib)
+
+fail() { echo "install_dependencies.sh: $*" >&2; exit 1; }
+
+[ $# -gt 0 ] || set -- build quickstart test experiments
+wanted=()
+lists_wanted=no
+for group in "$@"; do
+  case $group in
+    build) wanted+=("${build[@]}") ;;
+    quickstart) wanted+=("${quickstart[@]}"); lists_wanted=yes ;;
+    test) wanted+=("${test[@]}") ;;
+    experiments) wanted+=("${experiments[@]}") ;;
+    *) fail "no such group: $group (build, quickstart, test, experiments)" ;;
+  esac
+done
+
+command -v dpkg-query >/dev/null && command -v apt-get >/dev/null ||
+  fail "this is no Debian system; install the counterparts of: ${wanted[*]}"
+
+missing=()
+while read -r package; do
+  [ "$(dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | head -n 1)" = installed ] ||
+    missing+=("$package")
+done < <(printf '%s\n' "${wanted[@]}" | sort -u)
+
+# The quickstart's graph is made from the package lists themselves. (Counted, not `grep -q`: a
+# reader that stops early would make apt-cache fail the pipe.)
+lists_missing=no
+if [ "$lists_wanted" = yes ] && [ "$(apt-cache dumpavail 2>/dev/null | grep -c '^Package:')" = 0 ]
+then
+  lists_missing=yes
+fi
+[ ${#missing[@]} -gt 0 ] || [ "$lists_missing" = yes ] || exit 0
+
+as_root=()
+if [ "$(id -u)" != 0 ]; then
+  command -v sudo >/dev/null ||
+    fail "run this as root, there is no sudo here: apt-get update && apt-get install ${missing[*]}"
+  as_root=(sudo)
+fi
+apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y "$@"; }
+install() {
+  apt install --no-install-recommends -o Dpkg::Use-Pty=0 "${missing[@]}" >"$log" 2>&1
+}
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+updated=no
+update() {
+  echo "Fetching the package lists"
+  apt update >"$log" 2>&1 || { tail -n 5 "$log" >&2; fail "apt-get update failed"; }
+  updated=yes
+}
+
+[ "$lists_missing" = no ] || update
+if [ ${#missing[@]} -gt 0 ]; then
+  echo "Installing ${missing[*]}"
+  # Lists that are absent or out of date name files that cannot be had: fetch them, try once more.
+  if ! install; then
+    [ "$updated" = no ] && update && install ||
+      { tail -n 15 "$log" >&2; fail "apt-get could not install ${missing[*]}"; }
+  fi
+fi

@@ -1,0 +1,214 @@
+"""The house rules. Each check returns a list of sentences, one for each violation, or a `Skip`.
+
+`PLANTS` holds, for each check, violations that the self-test plants in a small clean tree:
+(path, contents, words that the complaint must hold).
+"""
+
+import collections
+import os
+import re
+import shutil
+import subprocess
+
+from tree import code_files, includes, project_files, read, room_of
+
+Skip = collections.namedtuple("Skip", "reason")
+
+# Who may include whom (docs/architecture.md). The public headers know only each other.
+ALLOWED = {
+    "public": {"public"},
+    "core": {"public", "core"},
+    "graph": {"public", "core", "graph"},
+    "quant": {"public", "core", "quant"},
+    "comm": {"public", "core", "graph", "quant", "comm"},
+    "staleness": {"public", "core", "graph", "quant", "comm", "staleness"},
+    "layers": {"public", "core", "graph", "layers"},
+    "train": {"public", "core", "graph", "quant", "comm", "staleness", "layers", "train"},
+    "cli": {"public", "train", "cli"},
+}
+STANDARD = re.compile(r"[a-z_0-9]+")  # A header of C++'s standard library has no dot and no slash.
+
+# Package: (pattern of its headers, folders that may include it, most files that may).
+PACKAGES = {
+    "METIS": (r"metis\.h", ("src/graph/",), 1),
+    "MPI": (r"mpi\.h", ("src/comm/",), 1),
+    "NCCL": (r"nccl\.h", ("src/comm/",), 1),
+    "Eigen": (r"(unsupported/)?Eigen/.*", ("src/core/cpu/",), None),
+    "cuBLAS and cuSPARSE": (r"(cublas|cusparse).*", ("src/core/cuda/",), None),
+    "CLI11": (r"CLI/.*", ("src/cli/",), None),
+    "JSON": (r"nlohmann/.*", ("src/graph/", "src/train/", "src/cli/"), None),
+}
+
+SAID = re.compile(r"\b(std::cout|std::cerr|std::clog|fmt::print|printf|fprintf|puts|fputs|perror|"
+                  r"exit|_exit|quick_exit|std::abort|std::terminate)\b\s*(\(|<<)")
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+MACHINE_PATH = re.compile(r"(?<![A-Za-z0-9_.])/(home|root|work|farm|Users)/")
+
+
+def include_direction(root, **_):
+    """Rooms include only the rooms below them; public headers only each other and the standard."""
+    wrong = []
+    for path in code_files(root, "include", "src"):
+        room = room_of(path)
+        if room not in ALLOWED:
+            wrong.append(f"{path}: lies in no known room")
+            continue
+        for line, name, quoted in includes(root, path):
+            first = name.split("/", 1)[0]
+            if quoted or first == "heliograph" or first in ALLOWED:
+                target = "public" if first == "heliograph" else first
+                if "/" not in name or target not in ALLOWED:
+                    wrong.append(f'{path}:{line}: "{name}" is not named by its room')
+                elif target not in ALLOWED[room]:
+                    wrong.append(f"{path}:{line}: {room} may not include {target} ({name})")
+            elif room == "public" and not STANDARD.fullmatch(name):
+                wrong.append(f"{path}:{line}: a public header includes <{name}>, which is not of "
+                             "the standard library")
+    for path in code_files(root, "examples"):
+        for line, name, quoted in includes(root, path):
+            if quoted and not name.startswith("heliograph/"):
+                wrong.append(f"{path}:{line}: an example includes {name}, which is not installed")
+    return wrong
+
+
+def one_room_packages(root, **_):
+    """Each package is included in its one room, and METIS, MPI and NCCL in one .cpp each."""
+    wrong = []
+    for package, (pattern, folders, most) in PACKAGES.items():
+        users = []
+        for path in code_files(root, "include", "src", "examples"):
+            lines = [line for line, name, _ in includes(root, path) if re.fullmatch(pattern, name)]
+            if not lines:
+                continue
+            users.append(path)
+            if not path.startswith(folders):
+                wrong.append(f"{path}:{lines[0]}: {package} belongs in {' or '.join(folders)}")
+            if most and not path.endswith(".cpp"):
+                wrong.append(f"{path}:{lines[0]}: {package} belongs in a .cpp, not in a header")
+        if most and len(users) > most:
+            wrong.append(f"{package} is included by {len(users)} files: {', '.join(users)}")
+    return wrong
+
+
+def quiet_library(root, **_):
+    """Library code neither prints nor ends the process; the command may."""
+    wrong = []
+    for path in code_files(root, "include", "src"):
+        if room_of(path) == "cli":
+            continue
+        text = COMMENT.sub(lambda m: "\n" * m[0].count("\n"), read(root, path) or "")
+        for match in SAID.finditer(text):
+            line = text.count("\n", 0, match.start()) + 1
+            wrong.append(f"{path}:{line}: library code calls {match[1]}")
+    return wrong
+
+
+def machine_paths(root, **_):
+    """No file names a folder of somebody's machine."""
+    wrong = []
+    for path in project_files(root):
+        for number, line in enumerate((read(root, path) or "").split("\n"), 1):
+            if MACHINE_PATH.search(line):
+                wrong.append(f"{path}:{number}: a path of a machine: {line.strip()[:80]}")
+    return wrong
+
+
+def clang_format(root, **_):
+    """The code is as clang-format 14 (Debian 12's) leaves it."""
+    tool = shutil.which("clang-format-14") or shutil.which("clang-format")
+    if not tool:
+        return Skip("clang-format is not installed")
+    version = subprocess.run([tool, "--version"], capture_output=True, text=True, check=True).stdout
+    if not re.search(r"version 14\.", version):
+        return Skip(f"another version than 14 is installed: {version.strip()}")
+    files = code_files(root, "include", "src", "tests", "bench", "examples")
+    if not files:
+        return []
+    done = subprocess.run([tool, "--dry-run", "-Werror", "--style=file"] + files, cwd=root,
+                          capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return []
+    seen = re.findall(r"^(\S+?):(\d+):\d+: error: .*clang-format", done.stderr, re.MULTILINE)
+    first = dict(reversed(seen))
+    return [f"{path}:{first[path]}: clang-format would change this file" for path in first] or [
+        f"clang-format failed: {done.stderr.strip()[:400]}"]
+
+
+def public_headers(root, compiler="c++", **_):
+    """Each public header compiles alone, twice over, with only the public folder to look in."""
+    wrong = []
+    for path in code_files(root, "include"):
+        name = path.split("/", 1)[1]
+        done = subprocess.run(
+            [compiler, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror",
+             "-I", os.path.join(root, "include"), "-x", "c++", "-"],
+            input=f'#include "{name}"\n#include "{name}"\n', capture_output=True, text=True,
+            check=False)
+        if done.returncode != 0:
+            error = next((line for line in done.stderr.split("\n") if "error" in line),
+                         done.stderr.strip())
+            wrong.append(f"{path}: does not compile alone: {error}")
+    return wrong
+
+
+CHECKS = {check.__name__: check for check in (include_direction, one_room_packages, quiet_library,
+                                              machine_paths, clang_format, public_headers)}
+
+# A tree in which nothing is wrong.
+CLEAN = {
+    ".clang-format": "BasedOnStyle: Google\n",
+    "include/heliograph/a.hpp": "#pragma once\n#include <vector>\nstd::vector<int> a();\n",
+    "include/heliograph/b.hpp": '#pragma once\n#include "heliograph/a.hpp"\n',
+    "src/core/cpu/gemm.cpp": '#include <Eigen/Core>\n\n#include "heliograph/a.hpp"\n',
+    "src/graph/metis.cpp": '#include <metis.h>\n\n#include "core/csr.hpp"\n',
+    "src/layers/gcn.cpp": '#include "core/csr.hpp"\n#include "graph/shard.hpp"\n',
+    "src/train/run.cpp": '// exit(1) belongs in main\n#include "layers/gcn.hpp"\n',
+    "src/cli/main.cpp": '#include <CLI/CLI.hpp>\n\n#include "train/run.hpp"\nint main() { exit(0); }\n',
+    "docs/data.md": "Data lie beside the project, in ../data, not in a build/home/ of its own.\n",
+}
+
+PLANTS = {
+    "include_direction": [
+        ("src/core/up.cpp", '#include "graph/shard.hpp"\n', "core may not include graph"),
+        ("src/graph/side.cpp", '#include "quant/codec.hpp"\n', "graph may not include quant"),
+        ("src/quant/side.cpp", '#include "graph/shard.hpp"\n', "quant may not include graph"),
+        ("src/comm/up.cpp", '#include "staleness/lag.hpp"\n', "comm may not include staleness"),
+        ("src/staleness/up.cpp", '#include "train/run.hpp"\n', "staleness may not include train"),
+        ("src/layers/comm.cpp", '#include "comm/communicator.hpp"\n', "layers may not include comm"),
+        ("src/layers/codec.hpp", '#include "quant/codec.hpp"\n', "layers may not include quant"),
+        ("src/layers/late.cpp", '#  include "staleness/lag.hpp"\n', "may not include staleness"),
+        ("src/train/up.cpp", '#include "cli/options.hpp"\n', "train may not include cli"),
+        ("src/cli/down.cpp", "#include <core/csr.hpp>\n", "cli may not include core"),
+        ("src/graph/bare.cpp", '#include "shard.hpp"\n', "not named by its room"),
+        ("src/attic/x.cpp", "int x;\n", "no known room"),
+        ("include/heliograph/c.hpp", '#include "core/csr.hpp"\n', "public may not include core"),
+        ("include/heliograph/d.hpp", "#include <nlohmann/json.hpp>\n", "standard library"),
+        ("include/heliograph/e.hpp", "#include <metis.h>\n", "standard library"),
+        ("examples/embed/main.cpp", '#include "core/csr.hpp"\n', "not installed"),
+    ],
+    "one_room_packages": [
+        ("src/graph/second.cpp", "#include <metis.h>\n", "included by 2 files"),
+        ("src/graph/metis.hpp", "#include <metis.h>\n", "not in a header"),
+        ("src/train/cut.cpp", "#include <metis.h>\n", "belongs in src/graph/"),
+        ("src/layers/gemm.cpp", "#include <Eigen/Dense>\n", "Eigen belongs in src/core/cpu/"),
+        ("src/train/flags.cpp", "#include <CLI/CLI.hpp>\n", "CLI11 belongs in src/cli/"),
+        ("src/quant/config.cpp", "#include <nlohmann/json.hpp>\n", "JSON belongs in"),
+        ("src/train/wire.cpp", "#include <mpi.h>\n", "MPI belongs in src/comm/"),
+    ],
+    "quiet_library": [
+        ("src/train/loud.cpp", "int f() { std::cerr << 1; }\n", "src/train/loud.cpp:1"),
+        ("src/core/loud.cpp", '\nvoid f() { std::printf("x"); }\n', "src/core/loud.cpp:2"),
+        ("src/graph/end.cpp", "void f() { std::exit(2); }\n", "calls exit"),
+        ("include/heliograph/end.hpp", "inline void f() { std::abort(); }\n", "calls std::abort"),
+    ],
+    "machine_paths": [
+        ("scripts/run.sh", "cd /" + "home/somebody/project\n", "scripts/run.sh:1"),
+        ("CMakePresets.json", '{"binaryDir": "/' + 'root/build"}\n', "CMakePresets.json:1"),
+    ],
+    "clang_format": [("src/core/crooked.cpp", "int  f( ) {return 1 ;}\n", "crooked.cpp:1")],
+    "public_headers": [
+        ("include/heliograph/lone.hpp", "#pragma once\nstd::string name();\n", "lone.hpp"),
+        ("include/heliograph/twice.hpp", "struct Twice {};\n", "twice.hpp"),
+        ("include/heliograph/inner.hpp", '#pragma once\n#include "core/csr.hpp"\n', "inner.hpp"),
+    ],
+}
