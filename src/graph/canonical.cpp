@@ -1,0 +1,92 @@
+#include "graph/canonical.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "heliograph/error.hpp"
+
+namespace heliograph {
+
+GraphBuilder::GraphBuilder(std::int64_t nodes, bool directed) : nodes_(nodes), directed_(directed) {
+  if (nodes < 0) {
+    throw Error(ErrorCode::bad_input, fmt::format("a graph cannot have {} nodes", nodes));
+  }
+  if (nodes > std::numeric_limits<NodeId>::max()) {
+    throw Error(ErrorCode::resource,
+                fmt::format("{} nodes: graphs of 2^31 nodes and more are not held", nodes));
+  }
+  offsets_.assign(static_cast<std::size_t>(nodes) + 1, 0);
+}
+
+void GraphBuilder::start_filling() {
+  for (std::size_t v = 1; v < offsets_.size(); ++v) offsets_[v] += offsets_[v - 1];
+  neighbours_.resize(static_cast<std::size_t>(offsets_.back()));
+}
+
+Graph GraphBuilder::finish(ImportCounts& counts) {
+  // Filling moved each row's offset to its end, where the next row began.
+  const auto n = static_cast<std::size_t>(nodes_);
+  std::size_t row_begin = 0;
+  std::size_t kept = 0;
+  for (std::size_t v = 0; v < n; ++v) {
+    const auto row_end = static_cast<std::size_t>(offsets_[v]);
+    const auto first = neighbours_.begin() + static_cast<std::ptrdiff_t>(row_begin);
+    const auto last = neighbours_.begin() + static_cast<std::ptrdiff_t>(row_end);
+    std::sort(first, last);
+    offsets_[v] = static_cast<std::int64_t>(kept);
+    const std::size_t row_kept = kept;
+    for (auto it = first; it != last; ++it) {
+      if (kept == row_kept || neighbours_[kept - 1] != *it) neighbours_[kept++] = *it;
+    }
+    row_begin = row_end;
+  }
+  offsets_[n] = static_cast<std::int64_t>(kept);
+  neighbours_.resize(kept);
+  neighbours_.shrink_to_fit();
+
+  std::vector<bool> connected;
+  if (directed_) {
+    connected.assign(n, false);
+    for (const NodeId u : neighbours_) connected[static_cast<std::size_t>(u)] = true;
+  }
+  counts.isolated = 0;
+  for (std::size_t v = 0; v < n; ++v) {
+    const bool empty = offsets_[v] == offsets_[v + 1];
+    if (empty && !(directed_ && connected[v])) ++counts.isolated;
+  }
+  const auto entries = static_cast<std::int64_t>(kept);
+  counts.nodes = nodes_;
+  counts.edges_listed = listed_;
+  counts.self_loops = self_loops_;
+  counts.entries = entries;
+  counts.duplicates = listed_ - self_loops_ - (directed_ ? entries : entries / 2);
+
+  Graph graph;
+  graph.nodes = nodes_;
+  graph.directed = directed_;
+  graph.offsets = std::move(offsets_);
+  graph.neighbours = std::move(neighbours_);
+  return graph;
+}
+
+Graph build_graph(std::int64_t nodes, std::vector<Edge>&& edges, bool directed,
+                  ImportCounts& counts) {
+  std::vector<Edge> held = std::move(edges);
+  GraphBuilder builder(nodes, directed);
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    const auto [source, target] = held[i];
+    if (source < 0 || source >= nodes || target < 0 || target >= nodes) {
+      throw Error(ErrorCode::bad_input,
+                  fmt::format("edge {} ({} -> {}) leaves the {} nodes", i, source, target, nodes));
+    }
+    builder.count(source, target);
+  }
+  builder.start_filling();
+  for (const auto& [source, target] : held) builder.add(source, target);
+  held = {};
+  return builder.finish(counts);
+}
+
+}  // namespace heliograph

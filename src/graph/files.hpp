@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "heliograph/array.hpp"
+
+namespace heliograph {
+
+/// A whole file, mapped for reading. The mapping ends with the last reference to it; a file that
+/// somebody shortens meanwhile faults, as for every mapped file.
+class MappedFile {
+ public:
+  /// Throws Error(bad_input) that names a file which is missing or cannot be read, or is no
+  /// regular file.
+  static std::shared_ptr<const MappedFile> open(const std::filesystem::path& path);
+
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  explicit MappedFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  std::span<const std::byte> bytes_;
+};
+
+/// A new file that is written front to back, with its size and its XXH64 kept on the way.
+/// All members throw Error: resource (disk full, quota or file size limit, I/O error) or usage
+/// (the file cannot be created), and name the file.
+class FileWriter {
+ public:
+  explicit FileWriter(std::filesystem::path path);
+  ~FileWriter();
+  FileWriter(FileWriter&& other) noexcept;
+  FileWriter& operator=(FileWriter&&) = delete;
+
+  void write(std::span<const std::byte> bytes);
+
+  /// Flushes to the disk and closes. A writer that dies unclosed leaves its file as it is.
+  void close();
+
+  std::uint64_t size() const { return size_; }
+  /// XXH64 (seed 0) of everything written so far.
+  std::uint64_t hash() const;
+
+ private:
+  void flush();
+
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+  std::vector<std::byte> buffer_;
+  std::uint64_t size_ = 0;
+  void* hash_state_ = nullptr;
+};
+
+/// A name beside `path` that no other process uses, for writing before renaming.
+std::filesystem::path temporary_sibling(const std::filesystem::path& path);
+
+/// Renames and makes the new name durable. Throws Error(resource) that names both.
+void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
+
+/// Writes a whole file under a temporary name, then renames it: readers see the old file or the
+/// new one, and a failed write leaves nothing. Throws as FileWriter does.
+void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> head,
+                           std::span<const std::byte> body = {});
+
+/// XXH64 (seed 0).
+std::uint64_t xxh64(std::span<const std::byte> bytes);
+
+/// 16 hexadecimal digits.
+std::string hex64(std::uint64_t value);
+
+}  // namespace heliograph

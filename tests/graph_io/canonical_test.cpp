@@ -1,0 +1,104 @@
+#include "graph/canonical.hpp"
+
+#include <gmock/gmock.h>
+
+#include <limits>
+#include <random>
+#include <set>
+
+#include "graph_io/fixtures.hpp"
+
+namespace heliograph {
+namespace {
+
+using ::testing::ElementsAre;
+
+template <class T>
+std::vector<T> list(const Array<T>& array) {
+  return {array.begin(), array.end()};
+}
+
+const std::vector<Edge> kEdges = {{0, 1}, {1, 0}, {0, 1}, {2, 2}, {3, 1}, {1, 3}, {4, 0}};
+
+TEST(Canonical, UndirectedByHand) {
+  ImportCounts counts;
+  const Graph graph = build_graph(6, std::vector<Edge>(kEdges), false, counts);
+  EXPECT_FALSE(graph.directed);
+  EXPECT_THAT(list(graph.offsets), ElementsAre(0, 2, 4, 4, 5, 6, 6));
+  EXPECT_THAT(list(graph.neighbours), ElementsAre(1, 4, 0, 3, 1, 0));
+  EXPECT_EQ(counts.nodes, 6);
+  EXPECT_EQ(counts.edges_listed, 7);
+  EXPECT_EQ(counts.self_loops, 1);
+  EXPECT_EQ(counts.duplicates, 3);
+  EXPECT_EQ(counts.entries, 6);
+  EXPECT_EQ(counts.isolated, 2);  // 2, whose only edge was a self-loop, and 5.
+}
+
+TEST(Canonical, DirectedRowsListInNeighbours) {
+  ImportCounts counts;
+  const Graph graph = build_graph(6, std::vector<Edge>(kEdges), true, counts);
+  EXPECT_TRUE(graph.directed);
+  EXPECT_THAT(list(graph.offsets), ElementsAre(0, 2, 4, 4, 5, 5, 5));
+  EXPECT_THAT(list(graph.neighbours), ElementsAre(1, 4, 0, 3, 1));
+  EXPECT_EQ(counts.duplicates, 1);
+  EXPECT_EQ(counts.entries, 5);
+  EXPECT_EQ(counts.isolated, 2);  // 4 has an out-neighbour, so it is not isolated.
+}
+
+TEST(Canonical, NoNodesAndNoEdges) {
+  ImportCounts counts;
+  EXPECT_EQ(build_graph(0, {}, false, counts).entries(), 0);
+  const Graph graph = build_graph(3, {}, false, counts);
+  EXPECT_EQ(graph.offsets.size(), 4u);
+  EXPECT_EQ(counts.isolated, 3);
+}
+
+TEST(Canonical, AgreesWithSetsOnRandomEdges) {
+  std::mt19937 random(5);
+  for (const bool directed : {false, true}) {
+    for (const int nodes : {1, 2, 31, 257}) {
+      std::vector<Edge> edges(static_cast<std::size_t>(4 * nodes));
+      std::vector<std::set<NodeId>> rows(static_cast<std::size_t>(nodes));
+      std::set<Edge> distinct;
+      std::int64_t loops = 0;
+      for (auto& [u, v] : edges) {
+        u = static_cast<NodeId>(random() % static_cast<unsigned>(nodes));
+        v = static_cast<NodeId>(random() % static_cast<unsigned>(nodes));
+        if (u == v) {
+          ++loops;
+          continue;
+        }
+        distinct.insert(directed ? Edge{u, v} : Edge{std::min(u, v), std::max(u, v)});
+        rows[static_cast<std::size_t>(v)].insert(u);
+        if (!directed) rows[static_cast<std::size_t>(u)].insert(v);
+      }
+      const auto listed = static_cast<std::int64_t>(edges.size());
+      ImportCounts counts;
+      const Graph graph = build_graph(nodes, std::move(edges), directed, counts);
+      EXPECT_EQ(counts.self_loops, loops);
+      EXPECT_EQ(counts.duplicates, listed - loops - static_cast<std::int64_t>(distinct.size()));
+      for (NodeId v = 0; v < nodes; ++v) {
+        const auto first = graph.neighbours.begin() + graph.offsets[static_cast<std::size_t>(v)];
+        EXPECT_EQ(std::vector<NodeId>(first, first + graph.degree(v)),
+                  std::vector<NodeId>(rows[static_cast<std::size_t>(v)].begin(),
+                                      rows[static_cast<std::size_t>(v)].end()));
+      }
+    }
+  }
+}
+
+TEST(Canonical, RefusesEdgesAndSizesByName) {
+  ImportCounts counts;
+  expect_error(ErrorCode::bad_input, "edge 1 (2 -> 3)", [&] {
+    build_graph(3, {{0, 1}, {2, 3}}, false, counts);
+  });
+  expect_error(ErrorCode::bad_input, "edge 0 (-1 -> 0)", [&] {
+    build_graph(3, {{-1, 0}}, false, counts);
+  });
+  expect_error(ErrorCode::resource, "2^31",
+               [&] { build_graph(std::int64_t{1} << 31, {}, false, counts); });
+  expect_error(ErrorCode::bad_input, "-1 nodes", [&] { build_graph(-1, {}, false, counts); });
+}
+
+}  // namespace
+}  // namespace heliograph
