@@ -75,4 +75,21 @@ inline std::uint32_t read_code(const std::byte* codes, int bits, std::int64_t c)
   return (byte >> (bit % 8)) & ((1U << bits) - 1U);
 }
 
+/// Value of column c of an encoded row.
+inline float decode_value(const std::byte* row, RowFormat format, std::int64_t c) {
+  if (format.bits == 32) {
+    float value = 0;
+    std::memcpy(&value, row + 4 * c, 4);
+    return value;
+  }
+  if (format.bits == 16) {
+    std::uint16_t half = 0;
+    std::memcpy(&half, row + 2 * c, 2);
+    return bf16_to_float(half);
+  }
+  const RowParameters p = read_parameters(row, format);
+  return p.minimum +
+         static_cast<float>(read_code(row + format.parameter_bytes(), format.bits, c)) * p.step;
+}
+
 }  // namespace heliograph

@@ -1,0 +1,31 @@
+#include "core/cpu/aggregate.hpp"
+
+#include "core/cpu/aggregate_rows.hpp"
+#include "core/cpu/aggregate_tiles.hpp"
+
+namespace heliograph::cpu {
+
+void aggregate_inner(const CsrView& csr, ConstMatrixView x, const float* col_scale, bool self,
+                     const float* row_scale, MatrixView out, AccumulatorView acc,
+                     ThreadPool& threads) {
+  for_tiles(csr, x.cols, threads, [&](std::int64_t begin, std::int64_t end) {
+    if (acc.data != nullptr) {
+      aggregate_inner_rows_fp64(csr, x, col_scale, self, row_scale, out, acc, begin, end);
+    } else {
+      aggregate_inner_rows(csr, x, col_scale, self, row_scale, out, begin, end);
+    }
+  });
+}
+
+void aggregate_halo(const CsrView& csr, const PackedRows& packed, const float* row_scale,
+                    MatrixView out, AccumulatorView acc, ThreadPool& threads) {
+  for_tiles(csr, packed.cols, threads, [&](std::int64_t begin, std::int64_t end) {
+    if (acc.data != nullptr) {
+      aggregate_halo_rows_fp64(csr, packed, row_scale, out, acc, begin, end);
+    } else {
+      aggregate_halo_rows(csr, packed, row_scale, out, begin, end);
+    }
+  });
+}
+
+}  // namespace heliograph::cpu

@@ -1,0 +1,36 @@
+#include "core/cpu/aggregate.hpp"
+
+namespace heliograph::cpu {
+
+void aggregate_inner_reference(const CsrView& csr, ConstMatrixView x, const float* col_scale,
+                               bool self, const float* row_scale, MatrixView out) {
+  for (std::int64_t i = 0; i < csr.rows; ++i) {
+    for (std::int64_t c = 0; c < x.cols; ++c) {
+      const auto value = [&](std::int64_t j) {
+        return col_scale == nullptr ? x.row(j)[c] : col_scale[j] * x.row(j)[c];
+      };
+      float sum = self ? value(i) : 0.0F;
+      for (std::int64_t e = csr.offsets[i]; e < csr.offsets[i + 1]; ++e) {
+        sum += value(csr.columns[e]);
+      }
+      out.row(i)[c] = row_scale == nullptr ? sum : row_scale[i] * sum;
+    }
+  }
+}
+
+void aggregate_halo_reference(const CsrView& csr, const PackedRows& packed, const float* row_scale,
+                              MatrixView out) {
+  for (std::int64_t i = 0; i < csr.rows; ++i) {
+    if (csr.offsets[i] == csr.offsets[i + 1]) continue;
+    float* target = out.row(i) + packed.col_begin;
+    for (std::int64_t c = 0; c < packed.cols; ++c) {
+      float sum = 0;
+      for (std::int64_t e = csr.offsets[i]; e < csr.offsets[i + 1]; ++e) {
+        sum += decode_value(packed.row(csr.columns[e]), packed.format, c);
+      }
+      target[c] += row_scale == nullptr ? sum : row_scale[i] * sum;
+    }
+  }
+}
+
+}  // namespace heliograph::cpu

@@ -1,0 +1,83 @@
+#include "quant/codec.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <string>
+
+#include "heliograph/error.hpp"
+#include "quant/row_codec.hpp"
+
+namespace heliograph {
+namespace {
+
+using EncodeRows = std::int64_t (*)(const EncodeJob&, std::int64_t, std::int64_t);
+using DecodeRows = void (*)(const PackedRows&, MatrixView, std::int64_t, std::int64_t);
+
+/// Rows in one task: enough values that taking a task costs nothing beside it.
+std::int64_t rows_per_task(std::int64_t cols) {
+  return std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, cols));
+}
+
+class RowwiseCodec final : public Codec {
+ public:
+  RowwiseCodec(RowFormat format, EncodeRows encode_rows, DecodeRows decode_rows)
+      : format_(format), encode_rows_(encode_rows), decode_rows_(decode_rows) {}
+
+  RowFormat format() const override { return format_; }
+
+  UnencodableRow encode(ConstMatrixView x, const RowSelection& selection, std::uint64_t stream,
+                        std::byte* out, ThreadPool& threads) const override {
+    const EncodeJob job{x, selection, stream, out, format_};
+    const auto count = static_cast<std::int64_t>(selection.rows.size());
+    std::atomic<std::int64_t> first{count};
+    threads.for_ranges(count, rows_per_task(x.cols), [&](std::int64_t begin, std::int64_t end) {
+      if (begin >= first.load(std::memory_order_relaxed)) return;
+      const std::int64_t stopped = encode_rows_(job, begin, end);
+      if (stopped == end) return;
+      std::int64_t seen = first.load(std::memory_order_relaxed);
+      while (stopped < seen && !first.compare_exchange_weak(seen, stopped)) {
+      }
+    });
+    const std::int64_t failed = first.load();
+    return failed == count ? UnencodableRow{} : describe_unencodable(job, failed);
+  }
+
+  void decode(const PackedRows& packed, MatrixView out, ThreadPool& threads) const override {
+    threads.for_ranges(
+        packed.rows, rows_per_task(packed.cols),
+        [&](std::int64_t begin, std::int64_t end) { decode_rows_(packed, out, begin, end); });
+  }
+
+ private:
+  RowFormat format_;
+  EncodeRows encode_rows_;
+  DecodeRows decode_rows_;
+};
+
+RowFormat checked(RowFormat format) {
+  switch (format.bits) {
+    case 1:
+    case 2:
+    case 4:
+    case 8:
+    case 16:
+    case 32:
+      return format;
+    default:
+      throw Error(ErrorCode::usage,
+                  "bits must be 1, 2, 4, 8, 16 or 32, not " + std::to_string(format.bits) + ".");
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Codec> make_cpu_codec(RowFormat format) {
+  return std::make_unique<RowwiseCodec>(checked(format), encode_rows_simd, decode_rows_simd);
+}
+
+std::unique_ptr<Codec> make_reference_codec(RowFormat format) {
+  return std::make_unique<RowwiseCodec>(checked(format), encode_rows_reference,
+                                        decode_rows_reference);
+}
+
+}  // namespace heliograph

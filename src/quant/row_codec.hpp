@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "quant/codec.hpp"
+
+// Encoding and decoding of a run of rows: the part of a CPU codec that has a scalar and a SIMD
+// definition.
+
+namespace heliograph {
+
+/// Everything that Codec::encode was given.
+struct EncodeJob {
+  ConstMatrixView x;
+  RowSelection selection;
+  std::uint64_t stream = 0;
+  std::byte* out = nullptr;
+  RowFormat format;
+
+  std::int32_t source_row(std::int64_t index) const {
+    return selection.rows[static_cast<std::size_t>(index)];
+  }
+  float scale(std::int64_t index) const {
+    return selection.row_scale == nullptr ? 1.0F : selection.row_scale[source_row(index)];
+  }
+  std::uint64_t key(std::int64_t index) const {
+    return row_key(stream, static_cast<std::uint64_t>(selection.global_ids[source_row(index)]));
+  }
+  std::byte* out_row(std::int64_t index) const {
+    return out + static_cast<std::size_t>(index) * format.row_bytes(x.cols);
+  }
+};
+
+/// Encode message rows [begin, end); return the first that cannot be encoded, or `end`. Nothing
+/// outside the encoded rows is written.
+std::int64_t encode_rows_reference(const EncodeJob& job, std::int64_t begin, std::int64_t end);
+std::int64_t encode_rows_simd(const EncodeJob& job, std::int64_t begin, std::int64_t end);
+
+/// Decode rows [begin, end) of `packed`. Nothing outside the columns of `out` is written.
+void decode_rows_reference(const PackedRows& packed, MatrixView out, std::int64_t begin,
+                           std::int64_t end);
+void decode_rows_simd(const PackedRows& packed, MatrixView out, std::int64_t begin,
+                      std::int64_t end);
+
+/// Why a message row cannot be encoded.
+UnencodableRow describe_unencodable(const EncodeJob& job, std::int64_t index);
+
+}  // namespace heliograph

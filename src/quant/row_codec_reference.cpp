@@ -1,0 +1,98 @@
+#include <cmath>
+#include <cstring>
+
+#include "quant/row_codec.hpp"
+#include "quant/row_math.hpp"
+
+namespace heliograph {
+namespace {
+
+void put_code(std::byte* codes, int bits, std::int64_t c, std::uint32_t code) {
+  const auto bit = static_cast<std::size_t>(c) * static_cast<std::size_t>(bits);
+  codes[bit / 8] |= static_cast<std::byte>(code << (bit % 8));
+}
+
+struct Range {
+  float lo;
+  float hi;
+  std::int64_t bad_column;  // first NaN or Inf; -1: none
+};
+
+Range range_of(const float* x, float scale, std::int64_t cols) {
+  Range range{0, 0, -1};
+  for (std::int64_t c = 0; c < cols; ++c) {
+    const float value = scale * x[c];
+    if (!std::isfinite(value)) return {0, 0, c};
+    range.lo = c == 0 ? value : std::min(range.lo, value);
+    range.hi = c == 0 ? value : std::max(range.hi, value);
+  }
+  return range;
+}
+
+bool encode_row(const float* x, float scale, std::int64_t cols, std::uint64_t key, RowFormat format,
+                std::byte* out) {
+  const Range range = range_of(x, scale, cols);
+  if (range.bad_column >= 0) return false;
+  if (format.bits >= 16) {
+    for (std::int64_t c = 0; c < cols; ++c) {
+      const float value = scale * x[c];
+      if (format.bits == 16) {
+        const std::uint16_t half =
+            stochastic_bf16(value, noise16(key, static_cast<std::uint32_t>(c)));
+        std::memcpy(out + 2 * c, &half, 2);
+      } else {
+        std::memcpy(out + 4 * c, &value, 4);
+      }
+    }
+    return true;
+  }
+  CodeParameters parameters;
+  if (!choose_parameters(range.lo, range.hi, format, parameters)) return false;
+  std::memset(out, 0, format.row_bytes(cols));
+  std::byte* step = out;
+  if (format.has_minimum) {
+    std::memcpy(out, &parameters.minimum_bits, 2);
+    step += 2;
+  }
+  std::memcpy(step, &parameters.step_bits, 2);
+  std::byte* codes = out + format.parameter_bytes();
+  for (std::int64_t c = 0; c < cols; ++c) {
+    const std::uint32_t noise = noise16(key, static_cast<std::uint32_t>(c));
+    put_code(codes, format.bits, c, stochastic_code(scale * x[c], parameters, format.bits, noise));
+  }
+  return true;
+}
+
+}  // namespace
+
+std::int64_t encode_rows_reference(const EncodeJob& job, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t i = begin; i < end; ++i) {
+    if (!encode_row(job.x.row(job.source_row(i)), job.scale(i), job.x.cols, job.key(i), job.format,
+                    job.out_row(i))) {
+      return i;
+    }
+  }
+  return end;
+}
+
+void decode_rows_reference(const PackedRows& packed, MatrixView out, std::int64_t begin,
+                           std::int64_t end) {
+  for (std::int64_t r = begin; r < end; ++r) {
+    for (std::int64_t c = 0; c < packed.cols; ++c) {
+      out.row(r)[c] = decode_value(packed.row(r), packed.format, c);
+    }
+  }
+}
+
+UnencodableRow describe_unencodable(const EncodeJob& job, std::int64_t index) {
+  const float* x = job.x.row(job.source_row(index));
+  const float scale = job.scale(index);
+  const Range range = range_of(x, scale, job.x.cols);
+  if (range.bad_column >= 0) {
+    return {job.source_row(index), range.bad_column, scale * x[range.bad_column]};
+  }
+  const float value = !job.format.has_minimum && range.lo < 0 ? range.lo : range.hi - range.lo;
+  return {job.source_row(index), -1, value};
+}
+
+}  // namespace heliograph
