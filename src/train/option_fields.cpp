@@ -1,0 +1,121 @@
+#include "train/option_fields.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "core/nearest_name.hpp"
+#include "heliograph/error.hpp"
+
+namespace heliograph {
+namespace {
+
+std::string with_hyphens(std::string key) {
+  std::replace(key.begin(), key.end(), '_', '-');
+  return key;
+}
+
+template <class Value>
+bool parse_all(const std::string& text, Value& value) {
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc{} && stop == end;
+}
+
+[[noreturn]] void refuse(const std::string& name, const std::string& what,
+                         const std::string& text) {
+  throw Error(ErrorCode::usage, fmt::format("--{} must be {}, not \"{}\"", name, what, text));
+}
+
+}  // namespace
+
+std::int64_t parse_integer(const std::string& name, const std::string& text, std::int64_t lowest,
+                           std::int64_t highest) {
+  std::int64_t value = 0;
+  if (!parse_all(text, value)) refuse(name, "a whole number", text);
+  if (value < lowest || value > highest) {
+    refuse(name, fmt::format("a whole number from {} to {}", lowest, highest), text);
+  }
+  return value;
+}
+
+std::uint64_t parse_seed(const std::string& name, const std::string& text) {
+  std::uint64_t value = 0;
+  if (!parse_all(text, value)) refuse(name, "a whole number from 0 to 2^64 - 1", text);
+  return value;
+}
+
+double parse_number(const std::string& name, const std::string& text) {
+  double value = 0;
+  if (!parse_all(text, value) || !std::isfinite(value)) refuse(name, "a finite number", text);
+  return value;
+}
+
+bool parse_toggle(const std::string& name, const std::string& text) {
+  if (text == "true") return true;
+  if (text == "false") return false;
+  refuse(name, "true or false", text);
+}
+
+void refuse_choice(const std::string& name, const std::string& text,
+                   const std::vector<std::string>& choices) {
+  std::string list;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    if (i > 0) list += i + 1 == choices.size() ? " or " : ", ";
+    list += choices[i];
+  }
+  throw Error(ErrorCode::usage, fmt::format("--{} must be {}, not \"{}\"; the nearest is {}", name,
+                                            list, text, nearest_name(text, choices)));
+}
+
+double shortest_decimal(float value) { return std::stod(fmt::format("{}", value)); }
+
+std::string option_text(const std::string& name, FieldKind kind, const nlohmann::json& value) {
+  switch (kind) {
+    case FieldKind::toggle:
+      if (value.is_boolean()) return value.dump();
+      refuse(name, "true or false", value.dump());
+    case FieldKind::integer:
+      if (value.is_number_integer()) return value.dump();
+      refuse(name, "a whole number", value.dump());
+    case FieldKind::number:
+      if (value.is_number()) return value.dump();
+      refuse(name, "a number", value.dump());
+    case FieldKind::text:
+      if (value.is_string()) return value.get<std::string>();
+      if (value.is_number_integer()) return value.dump();
+      refuse(name, "text", value.dump());
+  }
+  refuse(name, "a value of a known type", value.dump());
+}
+
+void refuse_unknown_keys(const nlohmann::json& object, const std::vector<std::string>& known,
+                         const std::string& origin) {
+  if (!object.is_object()) {
+    throw Error(ErrorCode::usage, fmt::format("{} does not hold a JSON object", origin));
+  }
+  std::vector<std::string> seen;
+  for (const auto& item : object.items()) {
+    const std::string name = with_hyphens(item.key());
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      throw Error(ErrorCode::usage,
+                  fmt::format("{} has an unknown key \"{}\"; did you mean \"{}\"?", origin,
+                              item.key(), nearest_name(name, known)));
+    }
+    if (std::find(seen.begin(), seen.end(), name) != seen.end()) {
+      throw Error(ErrorCode::usage, fmt::format("{} gives \"{}\" twice", origin, name));
+    }
+    seen.push_back(name);
+  }
+}
+
+const nlohmann::json* find_option(const nlohmann::json& object, const std::string& name) {
+  for (auto item = object.begin(); item != object.end(); ++item) {
+    if (with_hyphens(item.key()) == name) return &item.value();
+  }
+  return nullptr;
+}
+
+}  // namespace heliograph

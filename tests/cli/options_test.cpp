@@ -1,0 +1,246 @@
+#include "heliograph/options.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "heliograph/error.hpp"
+#include "train/option_values.hpp"
+#include "train/options_json.hpp"
+
+namespace heliograph {
+namespace {
+
+using nlohmann::json;
+
+/// The sentence of the Error(usage) that `body` throws; fails the test otherwise.
+std::string refusal(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::usage) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing was refused";
+  return {};
+}
+
+const OptionField<TrainOptions>& field(const std::string& name) {
+  for (const auto& candidate : train_option_fields()) {
+    if (candidate.name == name) return candidate;
+  }
+  throw std::logic_error("no field " + name);
+}
+
+TrainOptions with(const std::string& name, const std::string& text) {
+  TrainOptions options;
+  field(name).set(options, text);
+  return options;
+}
+
+TEST(TrainOptionFields, DefaultsAreValid) { EXPECT_NO_THROW(validate(TrainOptions{})); }
+
+TEST(TrainOptionFields, NamesAreUniqueAndExplained) {
+  std::set<std::string> names;
+  for (const auto& entry : train_option_fields()) {
+    EXPECT_TRUE(names.insert(entry.name).second) << entry.name;
+    EXPECT_FALSE(entry.help.empty()) << entry.name;
+    EXPECT_FALSE(entry.group.empty()) << entry.name;
+    EXPECT_EQ(entry.placeholder.empty(), entry.kind == FieldKind::toggle) << entry.name;
+    EXPECT_EQ(entry.name.find_first_of("_ "), std::string::npos) << entry.name;
+  }
+}
+
+TEST(TrainOptionFields, HoldEveryFlagOfTheDesign) {
+  for (const char* name : {"split",         "split-seed",
+                           "metric",        "normalize",
+                           "inductive",     "model",
+                           "layers",        "hidden",
+                           "dropout",       "lr",
+                           "weight-decay",  "epochs",
+                           "eval-every",    "seed",
+                           "parts",         "partitioner",
+                           "bits",          "bits-forward",
+                           "bits-backward", "staleness",
+                           "sync-every",    "warmup-epochs",
+                           "no-precompute", "no-transform-first",
+                           "reproducible",  "transport",
+                           "device",        "threads-per-rank",
+                           "link-gbps",     "link-latency-us",
+                           "norm",          "residual",
+                           "clip-norm",     "schedule",
+                           "step-size",     "step-gamma",
+                           "patience",      "stratified",
+                           "objective",     "timeout"}) {
+    EXPECT_NO_THROW(field(name)) << name;
+  }
+}
+
+TEST(OptionsJson, EveryOptionSurvivesTheWayThroughJson) {
+  const json changed = json::parse(R"({
+    "split": "random:50/25/12.5", "split-seed": 7, "stratified": true, "normalize": "row",
+    "inductive": true, "model": "gcn", "layers": 5, "hidden": 33, "dropout": 0.25, "norm": "none",
+    "residual": true, "no-precompute": true, "no-transform-first": true, "epochs": 17, "lr": 0.003,
+    "weight-decay": 0.0005, "clip-norm": 1.5, "schedule": "step", "step-size": 9,
+    "step-gamma": 0.1, "patience": 4, "seed": 18446744073709551615, "reproducible": true,
+    "metric": "auc", "eval-every": 3, "eval-chunk-mib": 8, "parts": 6,
+    "partitioner": "file:a b/c.part.6", "objective": "volume", "partition-seed": 11,
+    "bits-forward": 2, "bits-backward": 16, "staleness": 3, "sync-every": 10, "warmup-epochs": 5,
+    "transport": "mpi", "device": "cuda", "threads-per-rank": 2, "link-gbps": 0.125,
+    "link-latency-us": 50.5, "timeout": 7.5})");
+  TrainOptions options;
+  options_from_json(changed, "here", options);
+  EXPECT_EQ(options_to_json(options), changed);
+
+  // Each value differs from the default, and no field is missing from the list above.
+  const json defaults = options_to_json(TrainOptions{});
+  EXPECT_EQ(defaults.size(), changed.size());
+  for (const auto& item : defaults.items()) {
+    EXPECT_NE(item.value(), changed.value(item.key(), json())) << item.key();
+  }
+  EXPECT_FLOAT_EQ(options.optimizer.lr, 0.003F);
+  EXPECT_FALSE(options.model.precompute);
+  EXPECT_FALSE(options.model.transform_first);
+  EXPECT_EQ(options.seed, std::numeric_limits<std::uint64_t>::max());
+  EXPECT_EQ(options.eval_chunk_bytes, 8 << 20);
+  EXPECT_EQ(options.partition.file, "a b/c.part.6");
+  EXPECT_DOUBLE_EQ(options.test_share, 12.5);
+}
+
+TEST(OptionsJson, FloatsAreWrittenAsTheShortestDecimal) {
+  EXPECT_EQ(options_to_json(TrainOptions{}).at("lr").dump(), "0.01");
+}
+
+TEST(OptionsJson, AcceptsUnderscores) {
+  TrainOptions options;
+  options_from_json(json{{"weight_decay", 0.5}, {"bits_forward", 4}}, "here", options);
+  EXPECT_FLOAT_EQ(options.optimizer.weight_decay, 0.5F);
+  EXPECT_EQ(options.exchange.bits_forward, 4);
+}
+
+TEST(OptionsJson, BitsSetBothWaysAndAreOverridden) {
+  TrainOptions options;
+  options_from_json(json{{"bits-backward", 8}, {"bits", 1}}, "here", options);
+  EXPECT_EQ(options.exchange.bits_forward, 1);
+  EXPECT_EQ(options.exchange.bits_backward, 8);
+}
+
+TEST(OptionsJson, UnknownKeysAreRefusedWithTheNearest) {
+  TrainOptions options;
+  const std::string sentence = refusal([&] {
+    options_from_json(json{{"epocs", 3}}, "c.json", options);
+  });
+  EXPECT_NE(sentence.find("c.json"), std::string::npos) << sentence;
+  EXPECT_NE(sentence.find("\"epocs\""), std::string::npos) << sentence;
+  EXPECT_NE(sentence.find("\"epochs\""), std::string::npos) << sentence;
+}
+
+TEST(OptionsJson, WrongTypesAndDoubleKeysAreRefused) {
+  TrainOptions options;
+  for (const char* text :
+       {R"({"epochs": "3"})", R"({"epochs": 3.5})", R"({"epochs": true})", R"({"lr": "fast"})",
+        R"({"inductive": 1})", R"({"model": ["gcn"]})", R"({"lr": null})", R"([1, 2])",
+        R"({"weight_decay": 0.1, "weight-decay": 0.2})"}) {
+    EXPECT_FALSE(refusal([&] { options_from_json(json::parse(text), "here", options); }).empty())
+        << text;
+  }
+}
+
+TEST(OptionText, SplitAndPartitionerAreReadBack) {
+  EXPECT_EQ(with("split", "3").split, 3);
+  EXPECT_FALSE(with("split", "3").random_split);
+  const TrainOptions random = with("split", "random:50/30/20");
+  EXPECT_TRUE(random.random_split);
+  EXPECT_EQ(split_text(random), "random:50/30/20");
+  EXPECT_EQ(with("partitioner", "random").partition.partitioner, Partitioner::random);
+  EXPECT_EQ(with("partitioner", "file:x.part.4").partition.file, "x.part.4");
+}
+
+TEST(OptionText, BadTextIsRefusedByFlag) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"epochs", "12x"},
+      {"epochs", ""},
+      {"epochs", "1.5"},
+      {"epochs", "99999999999"},
+      {"lr", "fast"},
+      {"lr", "nan"},
+      {"lr", "inf"},
+      {"seed", "-1"},
+      {"bits", "3"},
+      {"bits", "0"},
+      {"model", "gcm"},
+      {"model", "gat"},
+      {"split", "random:60/20"},
+      {"split", "random:a/b/c"},
+      {"split", "first"},
+      {"split", ""},
+      {"partitioner", "file:"},
+      {"partitioner", "metiss"},
+      {"reproducible", "maybe"},
+      {"eval-chunk-mib", "0"},
+  };
+  for (const auto& [name, text] : cases) {
+    const std::string sentence = refusal([&, n = name, t = text] { with(n, t); });
+    EXPECT_NE(sentence.find(std::string("--") + name), std::string::npos) << sentence;
+  }
+}
+
+TEST(OptionText, ChoicesNameTheNearest) {
+  EXPECT_NE(refusal([] { with("metric", "accuracyy"); }).find("nearest is accuracy"),
+            std::string::npos);
+  EXPECT_NE(refusal([] { with("model", "gat"); }).find("not built yet"), std::string::npos);
+}
+
+TEST(Validate, RefusesEachValueByName) {
+  using Change = std::function<void(TrainOptions&)>;
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::pair<const char*, Change> cases[] = {
+      {"--parts", [](auto& o) { o.partition.parts = 0; }},
+      {"--parts", [](auto& o) { o.partition.parts = -4; }},
+      {"--partitioner", [](auto& o) { o.partition.partitioner = Partitioner::file; }},
+      {"--bits-forward", [](auto& o) { o.exchange.bits_forward = 3; }},
+      {"--bits-backward", [](auto& o) { o.exchange.bits_backward = 64; }},
+      {"--staleness", [](auto& o) { o.exchange.staleness = -1; }},
+      {"--sync-every", [](auto& o) { o.exchange.sync_every = -1; }},
+      {"--warmup-epochs", [](auto& o) { o.exchange.warmup_epochs = -1; }},
+      {"--layers", [](auto& o) { o.model.layers = 0; }},
+      {"--hidden", [](auto& o) { o.model.hidden = 0; }},
+      {"--dropout", [](auto& o) { o.model.dropout = 1.0F; }},
+      {"--dropout", [nan](auto& o) { o.model.dropout = nan; }},
+      {"--lr", [](auto& o) { o.optimizer.lr = 0; }},
+      {"--lr", [nan](auto& o) { o.optimizer.lr = nan; }},
+      {"--weight-decay", [](auto& o) { o.optimizer.weight_decay = -1; }},
+      {"--clip-norm", [nan](auto& o) { o.optimizer.clip_norm = nan; }},
+      {"--step-size", [](auto& o) { o.optimizer.step_size = 0; }},
+      {"--step-gamma", [](auto& o) { o.optimizer.step_gamma = 1.5F; }},
+      {"--transport mpi", [](auto& o) { o.transport.kind = TransportKind::mpi; }},
+      {"--transport nccl", [](auto& o) { o.transport.kind = TransportKind::nccl; }},
+      {"--device cuda", [](auto& o) { o.transport.device = DeviceKind::cuda; }},
+      {"--threads-per-rank", [](auto& o) { o.transport.threads_per_rank = -1; }},
+      {"--link-gbps", [](auto& o) { o.transport.link_gbps = -1; }},
+      {"--link-latency-us", [](auto& o) { o.transport.link_latency_us = -1; }},
+      {"--timeout", [](auto& o) { o.transport.timeout_seconds = 0; }},
+      {"--epochs", [](auto& o) { o.epochs = 0; }},
+      {"--eval-every", [](auto& o) { o.eval_every = 0; }},
+      {"--patience", [](auto& o) { o.patience = -1; }},
+      {"--eval-chunk-mib", [](auto& o) { o.eval_chunk_bytes = 0; }},
+      {"--split", [](auto& o) { o.split = -1; }},
+      {"--stratified", [](auto& o) { o.stratified = true; }},
+      {"--split", [](auto& o) { o.random_split = true, o.train_share = 90; }},
+      {"--split", [](auto& o) { o.random_split = true, o.train_share = 0; }},
+      {"--split", [](auto& o) { o.random_split = true, o.test_share = -1; }},
+  };
+  for (const auto& [flag, change] : cases) {
+    TrainOptions options;
+    change(options);
+    const std::string sentence = refusal([&] { validate(options); });
+    EXPECT_NE(sentence.find(flag), std::string::npos) << flag << ": " << sentence;
+  }
+}
+
+}  // namespace
+}  // namespace heliograph
