@@ -1,0 +1,76 @@
+#pragma once
+
+#include <utility>
+
+#include "core/buffer.hpp"
+#include "layers/feature_matrix.hpp"
+#include "layers/graph_operator.hpp"
+#include "layers/parameters.hpp"
+
+namespace heliograph {
+
+/// Scratch that the layers of a pass share. Each view starts at the buffer's beginning.
+class Workspace {
+ public:
+  static constexpr int kBuffers = 3;
+  /// `fp64`: with an accumulator for reproducible aggregation.
+  Workspace(std::int64_t rows, std::int64_t width, bool fp64, MemoryAccount* account);
+
+  /// Buffer `which` as a rows x cols matrix; contents are whatever was left there.
+  MatrixView matrix(int which, std::int64_t rows, std::int64_t cols) const;
+  AccumulatorView accumulator() const;
+  void swap(int a, int b) { std::swap(buffers_[a], buffers_[b]); }
+
+ private:
+  Buffer buffers_[kBuffers];
+  Buffer accumulator_;
+};
+
+/// One graph convolution without bias: y = A x W (GCN) or y = x W_self + A x W (GraphSAGE).
+/// Keeps what its backward needs from its forward.
+class Convolution {
+ public:
+  struct Shape {
+    int layer = 0;
+    std::int64_t in = 0;
+    std::int64_t out = 0;
+    ModelKind kind = ModelKind::gcn;
+    bool transform_first = false;  ///< A (x W) instead of (A x) W.
+    bool nonnegative_input = false;
+  };
+
+  Convolution(const Shape& shape, Parameters& parameters);
+
+  const Shape& shape() const { return shape_; }
+
+  /// Allocates what a training pass keeps. `precomputed`: A x is given, so nothing is kept.
+  void allocate(std::int64_t rows, bool precomputed, MemoryAccount* account);
+
+  /// `aggregated`: A x where it was precomputed, else null. Uses workspace buffer 1.
+  void forward(const PassContext& pass, const GraphOperator& a, const Parameters& parameters,
+               const FeatureView& x, const FeatureView* aggregated, const Workspace& workspace,
+               MatrixView y);
+
+  /// The same without keeping anything.
+  void infer(const PassContext& pass, const GraphOperator& a, const Parameters& parameters,
+             const FeatureView& x, const FeatureView* aggregated, const Workspace& workspace,
+             MatrixView y) const;
+
+  /// dy lies in workspace buffer 0; writes weight gradients, and dL/dx into buffer 2 if
+  /// `input_gradient` (then x is dense). Must follow the forward of the same inputs.
+  void backward(const PassContext& pass, const GraphOperator& a, const Parameters& parameters,
+                const FeatureView& x, const FeatureView* aggregated, const Workspace& workspace,
+                ConstMatrixView dy, bool input_gradient) const;
+
+ private:
+  void apply(const PassContext& pass, const GraphOperator& a, const Parameters& parameters,
+             const FeatureView& x, const FeatureView* aggregated, const Workspace& workspace,
+             MatrixView sum, MatrixView y) const;
+
+  Shape shape_;
+  int weight_;
+  int self_weight_ = -1;
+  Matrix aggregated_;
+};
+
+}  // namespace heliograph

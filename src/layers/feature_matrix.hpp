@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/buffer.hpp"
+#include "core/csr.hpp"
+#include "core/kernels.hpp"
+
+namespace heliograph {
+
+/// A layer's input: dense rows, or sparse rows with their transpose. Owned by somebody else.
+struct FeatureView {
+  bool is_sparse = false;
+  ConstMatrixView dense;
+  SparseView sparse;
+  SparseColumnsView by_column;
+
+  static FeatureView of(ConstMatrixView m) {
+    FeatureView v;
+    v.dense = m;
+    return v;
+  }
+  std::int64_t rows() const { return is_sparse ? sparse.rows : dense.rows; }
+  std::int64_t cols() const { return is_sparse ? sparse.cols : dense.cols; }
+};
+
+/// Sparse rows as they are built: rows x cols.
+struct SparseRows {
+  std::int64_t cols = 0;
+  std::vector<std::int64_t> offsets{0};
+  std::vector<std::int32_t> columns;
+  std::vector<float> values;
+
+  std::int64_t rows() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
+  SparseView view() const { return {rows(), cols, offsets.data(), columns.data(), values.data()}; }
+};
+
+/// Owns the input features of one rank (or their first aggregation).
+class FeatureMatrix {
+ public:
+  FeatureMatrix() = default;
+  explicit FeatureMatrix(Matrix dense) : dense_(std::move(dense)) {}
+  FeatureMatrix(SparseRows sparse, MemoryRoom room, MemoryAccount* account);
+
+  FeatureView view() const;
+  bool empty() const { return dense_.empty() && !sparse_; }
+
+ private:
+  Matrix dense_;
+  bool sparse_ = false;
+  std::int64_t rows_ = 0;
+  std::int64_t cols_ = 0;
+  Buffer offsets_, columns_, values_;
+  Buffer column_offsets_, row_of_, position_;
+};
+
+/// Holds a feature matrix after dropout; allocates on first use only.
+class DroppedFeatures {
+ public:
+  /// Returns `x` itself where the dropout is not active.
+  FeatureView apply(const FeatureView& x, const Dropout& dropout, Kernels& kernels,
+                    MemoryAccount* account);
+
+ private:
+  Matrix dense_;
+  Buffer values_;
+};
+
+/// y = x W, or y += x W.
+void multiply(Kernels& kernels, const FeatureView& x, ConstMatrixView w, bool accumulate,
+              MatrixView y);
+
+/// g = x^T d.
+void multiply_gradient(Kernels& kernels, const FeatureView& x, ConstMatrixView d, GradientView g);
+
+}  // namespace heliograph

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <memory>
+
+#include "core/buffer.hpp"
+#include "core/halo.hpp"
+#include "core/kernels.hpp"
+#include "core/phase_clock.hpp"
+#include "graph/shard.hpp"
+#include "heliograph/options.hpp"
+
+namespace heliograph {
+
+/// What every step of a pass needs. All references outlive the pass.
+struct PassContext {
+  Kernels& kernels;
+  Halo& halo;
+  PhaseClock& clock;
+  std::int64_t epoch = 0;
+  std::uint64_t seed = 0;
+};
+
+/// One rank's rows of the normalised adjacency R (S + self I) C, S the 0/1 structure.
+/// GCN: R = C = D^-1/2 with self-loops counted in D (Kipf and Welling, 2017, eq. 2).
+/// GraphSAGE-mean: R = D^-1, C = I, no self-loop (Hamilton, Ying and Leskovec, 2017, algorithm 1).
+class GraphOperator {
+ public:
+  /// The shard must outlive the operator.
+  GraphOperator(const Shard& shard, ModelKind kind, MemoryRoom room, MemoryAccount* account);
+
+  const Shard& shard() const { return shard_; }
+  std::int64_t rows() const { return shard_.inner_rows; }
+
+  /// out = A x (forward) or A^T x (backward) for this rank's rows; x holds its inner nodes.
+  /// Halo rows travel while the inner block is aggregated and while `overlap` runs, which may
+  /// add to `out` and must not touch x. With an accumulator (rows x cols) sums are kept in fp64,
+  /// and `overlap` runs last.
+  void apply(const PassContext& pass, Direction direction, int layer, ConstMatrixView x,
+             bool nonnegative, MatrixView out, AccumulatorView accumulator,
+             FunctionRef<void()> overlap) const;
+
+ private:
+  const Shard& shard_;
+  bool self_;
+  Buffer row_scale_, col_scale_;
+};
+
+}  // namespace heliograph

@@ -1,0 +1,195 @@
+#include "layers/model.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "core/noise.hpp"
+
+namespace heliograph {
+
+Model::Model(const ModelOptions& options, std::int64_t features, bool sparse_features,
+             std::int64_t classes, std::uint64_t seed, std::int64_t rows,
+             std::int64_t workspace_rows, Kernels& kernels, MemoryAccount* account)
+    : options_(options), classes_(classes), rows_(rows), kernels_(kernels), account_(account) {
+  std::int64_t in = features;
+  std::int64_t width = classes;
+  bool nonnegative = false;
+  for (int l = 0; l < options.layers; ++l) {
+    const bool is_last = l == options.layers - 1;
+    const std::int64_t out = is_last ? classes : options.hidden;
+    const bool precomputed = l == 0 && options.precompute;
+    Convolution::Shape shape{l, in, out, options.kind, false, nonnegative};
+    shape.transform_first =
+        !precomputed && (options.transform_first && (out < in || (l == 0 && sparse_features)));
+    convolutions_.emplace_back(shape, parameters_);
+    const std::string prefix = "layers." + std::to_string(l) + ".";
+    Hidden h;
+    h.bias = parameters_.declare(prefix + "bias", 1, out, false);
+    if (!is_last) {
+      if (options.norm == NormLayer::layer) {
+        h.gain = parameters_.declare(prefix + "norm_gain", 1, out, false);
+        h.shift = parameters_.declare(prefix + "norm_shift", 1, out, false);
+      }
+      h.residual = options.residual && in == out && !(l == 0 && sparse_features);
+      nonnegative = !h.residual || nonnegative;
+    }
+    hidden_.push_back(std::move(h));
+    width = std::max(width, l == 0 ? out : std::max(in, out));
+    if (l == 0 && !precomputed && !shape.transform_first) width = std::max(width, in);
+    in = out;
+  }
+  parameters_.allocate(kernels.reproducible(), account);
+  parameters_.initialise(seed);
+
+  bool any_residual = false;
+  std::int64_t widest = 0;
+  for (int l = 0; l <= last(); ++l) {
+    const auto i = static_cast<std::size_t>(l);
+    Hidden& h = hidden_[i];
+    const std::int64_t out = convolutions_[i].shape().out;
+    convolutions_[i].allocate(rows, l == 0 && options.precompute, account);
+    h.y = Matrix(rows, out, MemoryRoom::activations, account);
+    widest = std::max(widest, out);
+    if (l == last()) break;
+    h.output = Matrix(rows, out, MemoryRoom::activations, account);
+    if (h.gain >= 0) {
+      const auto bytes = static_cast<std::size_t>(rows) * sizeof(float);
+      h.mean = Buffer(bytes, MemoryRoom::activations, account);
+      h.rstd = Buffer(bytes, MemoryRoom::activations, account);
+      std::fill_n(parameters_.value(h.gain).data, out, 1.0F);
+    }
+    any_residual = any_residual || (h.residual && l > 0);
+  }
+  if (any_residual) {
+    residual_gradient_ = Matrix(rows, options.hidden, MemoryRoom::gradients, account);
+  }
+  workspace_ = std::make_unique<Workspace>(workspace_rows, width, kernels.reproducible(), account);
+  infer_statistics_ = Buffer(2 * static_cast<std::size_t>(workspace_rows) * sizeof(float),
+                             MemoryRoom::workspace, account);
+}
+
+NormAct Model::norm_act(int layer, float* mean, float* rstd) const {
+  const Hidden& h = hidden_[static_cast<std::size_t>(layer)];
+  NormAct p;
+  p.bias = parameters_.value(h.bias).data;
+  if (h.gain >= 0) {
+    p.gain = parameters_.value(h.gain).data;
+    p.shift = parameters_.value(h.shift).data;
+    p.mean = mean;
+    p.rstd = rstd;
+  }
+  return p;
+}
+
+Dropout Model::input_dropout(const PassContext& pass, const GraphOperator& a, int layer,
+                             Direction part) const {
+  Dropout d;
+  d.threshold = static_cast<std::uint32_t>(std::lround(options_.dropout * 65536.0F));
+  d.stream = stream_key(pass.seed, Purpose::dropout, pass.epoch, layer, part);
+  d.global_ids = a.shard().global_ids.data();
+  return d;
+}
+
+ConstMatrixView Model::forward(const PassContext& pass, const GraphOperator& a,
+                               const ModelInput& input) {
+  // The aggregated copy has its own mask: it is another input of the first layer.
+  first_x_ =
+      dropped_x_.apply(input.x, input_dropout(pass, a, 0, Direction::forward), kernels_, account_);
+  first_aggregated_.reset();
+  if (input.aggregated) {
+    first_aggregated_ = dropped_aggregated_.apply(
+        *input.aggregated, input_dropout(pass, a, 0, Direction::backward), kernels_, account_);
+  }
+  FeatureView x = first_x_;
+  for (int l = 0; l <= last(); ++l) {
+    const auto i = static_cast<std::size_t>(l);
+    Hidden& h = hidden_[i];
+    const FeatureView* aggregated = l == 0 && first_aggregated_ ? &*first_aggregated_ : nullptr;
+    convolutions_[i].forward(pass, a, parameters_, x, aggregated, *workspace_, h.y.view());
+    if (l == last()) {
+      kernels_.add_bias(h.y.view(), parameters_.value(h.bias).data);
+      break;
+    }
+    NormAct p = norm_act(l, h.mean.as<float>().data(), h.rstd.as<float>().data());
+    p.dropout = input_dropout(pass, a, l + 1, Direction::forward);
+    kernels_.norm_act_forward(h.y.view(), p, h.residual ? x.dense : ConstMatrixView{},
+                              h.output.view());
+    x = FeatureView::of(h.output.view());
+  }
+  return hidden_.back().y.view();
+}
+
+MatrixView Model::logit_gradient() const { return workspace_->matrix(0, rows_, classes_); }
+
+void Model::backward(const PassContext& pass, const GraphOperator& a) {
+  const Hidden& top = hidden_.back();
+  kernels_.column_sums(logit_gradient(), parameters_.gradient(top.bias));
+  for (int l = last(); l >= 0; --l) {
+    const auto i = static_cast<std::size_t>(l);
+    const Convolution& convolution = convolutions_[i];
+    const MatrixView dy = workspace_->matrix(0, rows_, convolution.shape().out);
+    const bool residual = hidden_[i].residual && l > 0;
+    if (l < last()) {
+      const Hidden& h = hidden_[i];
+      NormAct p = norm_act(l, h.mean.as<float>().data(), h.rstd.as<float>().data());
+      p.dropout = input_dropout(pass, a, l + 1, Direction::forward);
+      NormActGradients g;
+      g.bias = parameters_.gradient(h.bias);
+      if (h.gain >= 0) {
+        g.gain = parameters_.gradient(h.gain);
+        g.shift = parameters_.gradient(h.shift);
+      }
+      kernels_.norm_act_backward(h.y.view(), p, dy,
+                                 residual ? residual_gradient_.view() : MatrixView{}, g);
+    }
+    const FeatureView x = l == 0 ? first_x_ : FeatureView::of(hidden_[i - 1].output.view());
+    const FeatureView* aggregated = l == 0 && first_aggregated_ ? &*first_aggregated_ : nullptr;
+    convolution.backward(pass, a, parameters_, x, aggregated, *workspace_, dy, l > 0);
+    if (l == 0) break;
+    workspace_->swap(0, 2);
+    if (residual) {
+      kernels_.add(workspace_->matrix(0, rows_, convolution.shape().in), residual_gradient_.view());
+    }
+  }
+}
+
+ConstMatrixView Model::infer(const PassContext& pass, const GraphOperator& a,
+                             const ModelInput& input) {
+  const std::int64_t rows = a.rows();
+  const auto statistics = infer_statistics_.as<float>();
+  FeatureView x = input.x;
+  for (int l = 0; l <= last(); ++l) {
+    const auto i = static_cast<std::size_t>(l);
+    Convolution& convolution = convolutions_[i];
+    const Hidden& h = hidden_[i];
+    const MatrixView y = workspace_->matrix(2, rows, convolution.shape().out);
+    const FeatureView* aggregated = l == 0 && input.aggregated ? &*input.aggregated : nullptr;
+    convolution.infer(pass, a, parameters_, x, aggregated, *workspace_, y);
+    if (l == last()) {
+      kernels_.add_bias(y, parameters_.value(h.bias).data);
+      return y;
+    }
+    const NormAct p = norm_act(l, statistics.data(), statistics.data() + statistics.size() / 2);
+    const MatrixView out = workspace_->matrix(1, rows, convolution.shape().out);
+    kernels_.norm_act_forward(y, p, h.residual ? x.dense : ConstMatrixView{}, out);
+    workspace_->swap(0, 1);
+    x = FeatureView::of(out);
+  }
+  return {};
+}
+
+std::optional<Model::NonFinite> Model::find_non_finite() const {
+  for (int l = 0; l <= last(); ++l) {
+    const ConstMatrixView y = hidden_[static_cast<std::size_t>(l)].y.view();
+    for (std::int64_t r = 0; r < y.rows; ++r) {
+      const float* row = y.row(r);
+      if (!std::all_of(row, row + y.cols, [](float v) { return std::isfinite(v); })) {
+        return NonFinite{l, r};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace heliograph

@@ -1,0 +1,73 @@
+#include "layers/parameters.hpp"
+
+#include <cmath>
+#include <utility>
+
+#include "core/noise.hpp"
+
+namespace heliograph {
+
+int Parameters::declare(std::string name, std::int64_t rows, std::int64_t cols, bool decay) {
+  slots_.push_back({std::move(name), rows, cols, size_, decay});
+  size_ += padded_stride(rows * cols);
+  return count() - 1;
+}
+
+void Parameters::allocate(bool fp64_gradients, MemoryAccount* account) {
+  fp64_ = fp64_gradients;
+  const auto size = static_cast<std::size_t>(size_);
+  values_ = Buffer(size * sizeof(float), MemoryRoom::weights, account);
+  gradients_ =
+      Buffer(size * (fp64_ ? sizeof(double) : sizeof(float)), MemoryRoom::weights, account);
+}
+
+void Parameters::initialise(std::uint64_t seed) {
+  for (int i = 0; i < count(); ++i) {
+    const MatrixView w = value(i);
+    if (w.rows <= 1) continue;
+    const double bound = std::sqrt(6.0 / static_cast<double>(w.rows + w.cols));
+    const std::uint64_t stream =
+        stream_key(seed, Purpose::initialisation, 0, i, Direction::forward);
+    for (std::int64_t r = 0; r < w.rows; ++r) {
+      const std::uint64_t key = row_key(stream, static_cast<std::uint64_t>(r));
+      for (std::int64_t c = 0; c < w.cols; ++c) {
+        const double u = (noise_word(key, static_cast<std::uint32_t>(c)) + 0.5) / 4294967296.0;
+        w.row(r)[c] = static_cast<float>((2 * u - 1) * bound);
+      }
+    }
+  }
+}
+
+MatrixView Parameters::value(int i) const {
+  const Slot& s = slot(i);
+  return {values_.as<float>().data() + s.offset, s.rows, s.cols, s.cols, {}};
+}
+
+GradientView Parameters::gradient(int i) const {
+  const Slot& s = slot(i);
+  GradientView g;
+  g.rows = s.rows;
+  g.cols = s.cols;
+  if (fp64_) {
+    g.f64 = gradients_.as<double>().data() + s.offset;
+  } else {
+    g.f32 = gradients_.as<float>().data() + s.offset;
+  }
+  return g;
+}
+
+std::int64_t Parameters::weights() const {
+  std::int64_t sum = 0;
+  for (const Slot& s : slots_) sum += s.rows * s.cols;
+  return sum;
+}
+
+std::span<float> Parameters::flat_gradients_f32() const {
+  return fp64_ ? std::span<float>() : gradients_.as<float>();
+}
+
+std::span<double> Parameters::flat_gradients_f64() const {
+  return fp64_ ? gradients_.as<double>() : std::span<double>();
+}
+
+}  // namespace heliograph

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/buffer.hpp"
+#include "core/kernels.hpp"
+
+namespace heliograph {
+
+/// All weights of a model in one flat buffer, and their gradients in another: equal on every rank.
+/// Declare first, then allocate once.
+class Parameters {
+ public:
+  /// Returns the parameter's index. `decay`: subject to weight decay.
+  int declare(std::string name, std::int64_t rows, std::int64_t cols, bool decay);
+
+  /// `fp64_gradients`: gradients stay in double until ranks are summed (`--reproducible`).
+  void allocate(bool fp64_gradients, MemoryAccount* account);
+
+  /// Glorot and Bengio, 2010, eq. 16 for weights (rows x cols with rows > 1), 0 for biases; gains
+  /// are set by their owner. Depends on the seed and the parameter's index only.
+  void initialise(std::uint64_t seed);
+
+  int count() const { return static_cast<int>(slots_.size()); }
+  const std::string& name(int i) const { return slot(i).name; }
+  bool decays(int i) const { return slot(i).decay; }
+  MatrixView value(int i) const;
+  GradientView gradient(int i) const;
+
+  /// Number of weights, padding excluded.
+  std::int64_t weights() const;
+  /// The whole buffers, padding (zero) included; one of the gradients is empty.
+  std::span<float> flat_values() const { return values_.as<float>(); }
+  std::span<float> flat_gradients_f32() const;
+  std::span<double> flat_gradients_f64() const;
+  std::int64_t offset(int i) const { return slot(i).offset; }
+
+ private:
+  struct Slot {
+    std::string name;
+    std::int64_t rows, cols, offset;
+    bool decay;
+  };
+  const Slot& slot(int i) const { return slots_[static_cast<std::size_t>(i)]; }
+
+  std::vector<Slot> slots_;
+  std::int64_t size_ = 0;
+  bool fp64_ = false;
+  Buffer values_;
+  Buffer gradients_;
+};
+
+}  // namespace heliograph
