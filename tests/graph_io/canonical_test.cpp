@@ -7,16 +7,12 @@
 #include <set>
 
 #include "graph_io/fixtures.hpp"
+#include "graph_io/small_graphs.hpp"
 
 namespace heliograph {
 namespace {
 
 using ::testing::ElementsAre;
-
-template <class T>
-std::vector<T> list(const Array<T>& array) {
-  return {array.begin(), array.end()};
-}
 
 const std::vector<Edge> kEdges = {{0, 1}, {1, 0}, {0, 1}, {2, 2}, {3, 1}, {1, 3}, {4, 0}};
 

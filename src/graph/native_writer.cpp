@@ -1,0 +1,158 @@
+#include "graph/native_writer.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include "heliograph/error.hpp"
+
+namespace heliograph {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Refuses to replace what is there, unless that is asked for and harmless.
+void check_target(const fs::path& directory, bool overwrite) {
+  std::error_code ignored;
+  const fs::file_status status = fs::symlink_status(directory, ignored);
+  if (!fs::exists(status)) return;
+  if (!overwrite) {
+    throw Error(ErrorCode::usage, fmt::format("{} exists already; say --overwrite to replace it",
+                                              directory.string()));
+  }
+  if (!fs::is_directory(status)) {
+    throw Error(ErrorCode::usage,
+                fmt::format("{} is not a directory: it is not replaced", directory.string()));
+  }
+  const bool native =
+      fs::exists(directory / kManifestFile) || fs::exists(directory / kManifestHashFile);
+  if (!native && !fs::is_empty(directory)) {
+    throw Error(ErrorCode::usage, fmt::format("{} holds files but no {}: it is not replaced",
+                                              directory.string(), kManifestFile));
+  }
+}
+
+void make_directories(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) {
+    const bool full = error.value() == ENOSPC || error.value() == EDQUOT;
+    throw Error(full ? ErrorCode::resource : ErrorCode::usage,
+                fmt::format("cannot create {}: {}", path.string(), error.message()));
+  }
+}
+
+}  // namespace
+
+NativeWriter::NativeWriter(fs::path directory, bool overwrite)
+    : directory_(std::move(directory)), overwrite_(overwrite) {
+  if (!directory_.has_filename()) directory_ = directory_.parent_path();
+  if (directory_.empty()) throw Error(ErrorCode::usage, "the output directory has no name");
+  check_target(directory_, overwrite_);
+  temporary_ = temporary_sibling(directory_);
+  make_directories(temporary_);
+}
+
+NativeWriter::~NativeWriter() {
+  if (finished_) return;
+  arrays_.clear();
+  std::error_code ignored;
+  fs::remove_all(temporary_, ignored);
+}
+
+void NativeWriter::append_bytes(std::string_view name, std::string_view dtype,
+                                std::size_t item_bytes, std::span<const std::byte> bytes) {
+  auto it = arrays_.find(name);
+  if (it == arrays_.end()) {
+    FileWriter file(temporary_ / fmt::format("{}.bin", name));
+    it = arrays_.emplace(std::string(name), Growing{std::move(file), dtype, item_bytes}).first;
+  }
+  it->second.file.write(bytes);
+}
+
+void NativeWriter::check(const NativeManifest& manifest) const {
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorCode::usage, fmt::format("{}: {}", directory_.string(), what));
+  };
+  const std::vector<NativeArray> wanted = native_arrays(manifest);
+  for (const NativeArray& array : wanted) {
+    const auto it = arrays_.find(array.name);
+    if (it == arrays_.end()) refuse(fmt::format("array {} was not written", array.name));
+    const Growing& written = it->second;
+    const auto count = static_cast<std::int64_t>(written.file.size() / written.item_bytes);
+    if (written.dtype != array.dtype || (array.count >= 0 && count != array.count)) {
+      refuse(fmt::format("array {} holds {} {} values, not {} {}", array.name, count, written.dtype,
+                         array.count, array.dtype));
+    }
+  }
+  if (arrays_.size() != wanted.size()) refuse("holds arrays that its manifest does not ask for");
+}
+
+void NativeWriter::write_manifest(const NativeManifest& manifest) {
+  using nlohmann::ordered_json;
+  ordered_json arrays = ordered_json::array();
+  for (const NativeArray& array : native_arrays(manifest)) {
+    const Growing& written = arrays_.find(array.name)->second;
+    arrays.push_back({{"name", array.name},
+                      {"file", array.name + ".bin"},
+                      {"dtype", written.dtype},
+                      {"count", written.file.size() / written.item_bytes},
+                      {"xxh64", hex64(written.file.hash())}});
+  }
+  const bool multilabel = manifest.task == Task::multilabel;
+  const ordered_json json = {
+      {"format", kNativeFormat},
+      {"version", kNativeVersion},
+      {"name", manifest.name},
+      {"nodes", manifest.nodes},
+      {"directed", manifest.directed},
+      {"features", {{"cols", manifest.feature_cols}, {"sparse", manifest.sparse_features}}},
+      {"labels",
+       {{"task", multilabel ? "multilabel" : "multiclass"},
+        {"classes", manifest.classes},
+        {"class_names", manifest.class_names}}},
+      {"splits", manifest.splits},
+      {"arrays", arrays},
+  };
+  // A name that is not UTF-8 (a file name may be anything) is written with replacements.
+  const std::string text = json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  const auto bytes = std::as_bytes(std::span(text));
+  FileWriter file(temporary_ / kManifestFile);
+  file.write(bytes);
+  file.close();
+  const std::string digits = hex64(xxh64(bytes)) + "\n";
+  FileWriter hash_file(temporary_ / kManifestHashFile);
+  hash_file.write(std::as_bytes(std::span(digits)));
+  hash_file.close();
+}
+
+void NativeWriter::publish() {
+  check_target(directory_, overwrite_);
+  std::error_code error;
+  if (!fs::exists(directory_) || fs::is_empty(directory_)) {
+    rename_path(temporary_, directory_);  // rename(2) replaces an empty directory.
+    return;
+  }
+  const fs::path old = temporary_sibling(directory_);
+  rename_path(directory_, old);
+  try {
+    rename_path(temporary_, directory_);
+  } catch (...) {
+    fs::rename(old, directory_, error);
+    throw;
+  }
+  fs::remove_all(old, error);
+}
+
+void NativeWriter::finish(const NativeManifest& manifest) {
+  check(manifest);
+  for (auto& [name, array] : arrays_) array.file.close();
+  write_manifest(manifest);
+  publish();
+  finished_ = true;
+}
+
+}  // namespace heliograph
