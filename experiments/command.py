@@ -1,0 +1,67 @@
+"""Calling the `heliograph` command from experiments, and reading what it leaves. They share nothing
+else with the engine: what an experiment does, a user can do by hand."""
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BUILDS = ("build/release", "build/test", "build/quickstart")
+
+
+class CommandFailed(Exception):
+    """The command ended with another exit code than 0. The text holds command and last words."""
+
+
+def find_command(given=None):
+    """Path of the command: the one given, or the first that a usual build left. Exits if none."""
+    if given:
+        found = shutil.which(given)
+        if not found:
+            sys.exit(f"{given} is not a program")
+        return os.path.abspath(found)
+    for build in BUILDS:
+        path = os.path.join(ROOT, build, "heliograph")
+        if os.access(path, os.X_OK):
+            return path
+    sys.exit("the command is not built: run scripts/quickstart.sh, or give --heliograph PATH")
+
+
+def add_command_option(parser):
+    parser.add_argument("--heliograph", metavar="PATH",
+                        help="the command (default: the first of "
+                             f"{', '.join(b + '/heliograph' for b in BUILDS)})")
+
+
+def make_flags(settings):
+    """{"bits": 1, "reproducible": True} -> ["--bits", "1", "--reproducible"]; False is left out."""
+    flags = []
+    for name, value in settings.items():
+        if value is True:
+            flags.append(f"--{name}")
+        elif value is not False:
+            flags += [f"--{name}", str(value)]
+    return flags
+
+
+def run(command, *arguments):
+    """Runs the command to its end. Throws CommandFailed."""
+    line = [command, *arguments]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        last = "\n".join(done.stderr.strip().split("\n")[-5:])
+        raise CommandFailed(f"exit code {done.returncode}: {shlex.join(line)}\n{last}")
+
+
+def read_json(path):
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def read_metrics(run_directory):
+    """The lines of metrics.jsonl, one dict an epoch."""
+    with open(os.path.join(run_directory, "metrics.jsonl"), encoding="utf-8") as file:
+        return [json.loads(line) for line in file]

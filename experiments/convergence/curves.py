@@ -1,0 +1,70 @@
+"""Draws score against epochs, seconds and bytes: a line for the mean of a setting's runs, a band for
+one standard deviation."""
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.ticker import EngFormatter
+
+from command import read_metrics
+
+# Okabe and Ito's palette, which people with any colour vision can tell apart.
+COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+
+
+def read_curves(runs):
+    """Epochs, seconds, bytes (means over runs, summed up to each evaluated epoch) and scores [runs,
+    evaluations] of one setting, cut to the length of the shortest run."""
+    lines = [read_metrics(r.directory) for r in runs]
+    length = min(map(len, lines))
+    evaluated = [i for i in range(length)
+                 if all(run[i].get("test_metric") is not None for run in lines)]
+
+    def totals(member):
+        return np.cumsum([[line[member] for line in run[:length]] for run in lines], axis=1).mean(0)
+
+    scores = np.array([[run[i]["test_metric"] for i in evaluated] for run in lines])
+    return (np.array(evaluated) + 1, totals("seconds")[evaluated], totals("bytes")[evaluated],
+            scores)
+
+
+def draw_curves(path, settings, runs, title, score):
+    """Writes the figure to `path`."""
+    plt.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False,
+                         "axes.grid": True, "grid.color": "#e6e6e6", "grid.linewidth": 0.8,
+                         "axes.axisbelow": True})
+    figure, axes = plt.subplots(1, 3, figsize=(11, 4.1), sharey=True)
+    figure.subplots_adjust(left=0.07, right=0.985, top=0.82, bottom=0.13, wspace=0.08)
+    low, high = [], []
+    for i, name in enumerate(settings):
+        of_setting = [r for r in runs if r.setting == name]
+        if not of_setting:
+            continue
+        epochs, seconds, volume, scores = read_curves(of_setting)
+        mean = scores.mean(0)
+        deviation = scores.std(0, ddof=1) if len(scores) > 1 else np.zeros_like(mean)
+        late = len(mean) // 2
+        low.append((mean - deviation)[late:].min())
+        high.append((mean + deviation).max())
+        style = {"color": COLOURS[i % len(COLOURS)], "linewidth": 1.8,
+                 "linestyle": "-" if i < len(COLOURS) else "--"}
+        for axis, x in zip(axes, (epochs, seconds, volume)):
+            axis.plot(x, mean, label=name, **style)
+            axis.fill_between(x, mean - deviation, mean + deviation, color=style["color"],
+                              alpha=0.15, linewidth=0)
+    axes[0].set(xlabel="epochs", ylabel=f"test {score}")
+    # The first epochs of every run are poor; they would squeeze what is to be compared.
+    span = max(max(high) - min(low), 1e-3)
+    axes[0].set_ylim(min(low) - span, max(high) + 0.1 * span)
+    axes[1].set(xlabel="training time (s)")
+    axes[1].set_xlim(left=0)
+    axes[2].set(xlabel="bytes sent, all ranks", xscale="log")
+    axes[2].xaxis.set_major_formatter(EngFormatter(unit="B"))
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.suptitle(title, x=0.065, y=0.975, ha="left", fontsize=12, fontweight="bold")
+    figure.legend(handles, labels, loc="upper left", bbox_to_anchor=(0.055, 0.93),
+                  ncols=min(len(labels), 6), frameon=False, handlelength=1.6, columnspacing=1.6)
+    figure.savefig(path, dpi=160)
+    plt.close(figure)

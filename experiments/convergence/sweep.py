@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""Trains one data set at several bits, stalenesses and seeds through the command, and compares.
+
+Usage: sweep.py CONFIG.json --data PATH --out DIR [--bits 32,1] [--staleness 0,1] [--seeds 5]
+                [--setting 'NAME=FLAGS' ...] [--jobs N] [-- FLAGS of every run]
+
+The config (cora.json and its siblings) holds the flags of `heliograph train`, the settings to
+compare and the number of seeds; flags here override it. Every setting gets the same seeds, splits
+and partition. Writes to DIR:
+  runs.csv     one line a run
+  table.md     mean, deviation and paired difference to the first setting, with its 95 % interval
+  curves.png   score against epochs, seconds and bytes
+  runs/        the run directories and summaries
+
+It can be stopped and started again: a run whose summary is there, made with the same flags, is not
+run again. Times are only worth comparing with --jobs 1 on an idle machine.
+Needs NumPy, SciPy and Matplotlib.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import re
+import shlex
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from command import CommandFailed, add_command_option, find_command, make_flags, read_json, run
+from curves import draw_curves
+from tables import make_table, write_csv
+
+CONFIG_KEYS = {"title", "score", "train", "splits_in_file", "bits", "staleness", "seeds",
+               "settings"}
+
+
+def read_config(path):
+    config = read_json(path)
+    unknown = sorted(set(config) - CONFIG_KEYS)
+    if unknown:
+        sys.exit(f"sweep.py: {path} has an unknown key \"{unknown[0]}\"; known are "
+                 f"{', '.join(sorted(CONFIG_KEYS))}")
+    return config
+
+
+def list_settings(config, options):
+    """{name: flags}, in order: bits x staleness, then the named extra ones."""
+    settings = {}
+    for staleness in options.staleness or config["staleness"]:
+        for bits in options.bits or config["bits"]:
+            name = ("fp32" if bits == 32 else f"{bits}-bit") + f", S = {staleness}"
+            settings[name] = ["--bits", str(bits), "--staleness", str(staleness)]
+    for name, flags in config.get("settings", {}).items():
+        settings[name] = shlex.split(flags)
+    for setting in options.setting:
+        name, equals, flags = setting.partition("=")
+        if not equals:
+            sys.exit(f"sweep.py: --setting {setting} is not NAME=FLAGS")
+        settings[name] = shlex.split(flags)
+    return settings
+
+
+def split_flags(config, seed):
+    """The seed's split: another random one, or the next of those in the file."""
+    if config.get("splits_in_file"):
+        return ["--split", str(seed % config["splits_in_file"])]
+    return ["--split", "random:60/20/20", "--split-seed", str(seed)]
+
+
+class Run:
+    """One training run: its flags, and where its results lie."""
+
+    def __init__(self, options, config, name, flags, seed):
+        self.setting, self.seed = name, seed
+        slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+        self.directory = os.path.join(options.out, "runs", f"{slug}.seed-{seed}")
+        self.summary_file = self.directory + ".summary.json"
+        self.flags = ["--data", os.path.abspath(options.data), *make_flags(config["train"]),
+                      *split_flags(config, seed), *flags, "--seed", str(seed), *options.flags]
+
+    def finished(self):
+        """Whether a summary made with the same flags is there."""
+        try:
+            return read_json(self.directory + ".flags.json") == self.flags and bool(self.summary())
+        except (OSError, ValueError):
+            return False
+
+    def summary(self):
+        return read_json(self.summary_file)
+
+    def train(self, command):
+        """Throws CommandFailed. What a stopped run leaves does not count as finished."""
+        for leftover in (self.summary_file, self.directory + ".flags.json"):
+            if os.path.exists(leftover):
+                os.remove(leftover)
+        run(command, "train", *self.flags, "--out", self.directory, "--overwrite", "--quiet",
+            "--summary", self.summary_file)
+        with open(self.directory + ".flags.json", "w", encoding="utf-8") as file:
+            json.dump(self.flags, file)
+
+
+def train_all(runs, command, jobs):
+    """Trains the unfinished runs, `jobs` at a time. Returns one sentence for each that failed."""
+    todo = [r for r in runs if not r.finished()]
+    print(f"{len(runs) - len(todo)} of {len(runs)} runs are there already", flush=True)
+    failures = []
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        futures = {pool.submit(r.train, command): r for r in todo}
+        try:
+            for done, future in enumerate(concurrent.futures.as_completed(futures), 1):
+                this = futures[future]
+                label = f"[{done}/{len(todo)}] {this.setting}, seed {this.seed}"
+                try:
+                    future.result()
+                    print(f"{label}: {this.summary()['test_metric']:.4f}", flush=True)
+                except CommandFailed as error:
+                    failures.append(f"{label}: {error}")
+                    print(f"{label}: FAILED", flush=True)
+        except KeyboardInterrupt:
+            pool.shutdown(cancel_futures=True)
+            sys.exit("stopped; the same call goes on from here")
+    return failures
+
+
+def integers(text):
+    return [int(part) for part in text.split(",")]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("config", metavar="CONFIG.json")
+    parser.add_argument("--data", required=True, help="what `train --data` is given")
+    parser.add_argument("--out", required=True, help="folder for results")
+    parser.add_argument("--bits", type=integers, help="comma-separated")
+    parser.add_argument("--staleness", type=integers, help="comma-separated")
+    parser.add_argument("--seeds", type=int, help="seeds 1 to N")
+    parser.add_argument("--setting", action="append", default=[], metavar="NAME=FLAGS",
+                        help="one more setting, e.g. '1-bit, S = 1, warm-up=--bits 1 --staleness 1 "
+                             "--warmup-epochs 20'")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time (default: 1)")
+    add_command_option(parser)
+    own = sys.argv[1:]
+    end = own.index("--") if "--" in own else len(own)
+    options = parser.parse_args(own[:end])
+    options.flags = own[end + 1:]
+    if options.jobs < 1:
+        parser.error(f"--jobs {options.jobs} is below 1")
+    command = find_command(options.heliograph)
+    config = read_config(options.config)
+    settings = list_settings(config, options)
+    seeds = range(1, (options.seeds or config["seeds"]) + 1)
+
+    os.makedirs(os.path.join(options.out, "runs"), exist_ok=True)
+    runs = [Run(options, config, name, flags, seed)
+            for seed in seeds for name, flags in settings.items()]
+    failures = train_all(runs, command, options.jobs)
+    complete = [r for r in runs if r.finished()]
+    if complete:
+        write_csv(os.path.join(options.out, "runs.csv"), complete)
+        table = make_table(list(settings), complete, config["score"])
+        with open(os.path.join(options.out, "table.md"), "w", encoding="utf-8") as file:
+            file.write(table + "\n")
+        draw_curves(os.path.join(options.out, "curves.png"), list(settings), complete,
+                    config["title"], config["score"])
+        print(f"\n{table}\n\nruns.csv, table.md and curves.png lie in {options.out}")
+    for failure in failures:
+        print(f"\n{failure}", file=sys.stderr)
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()

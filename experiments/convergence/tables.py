@@ -1,0 +1,63 @@
+"""From finished runs to runs.csv and a Markdown table."""
+
+import csv
+import math
+import statistics
+
+from print_table import format_table, halo_bytes, human_bytes
+
+
+def t_interval(differences):
+    """Half width of the 95 % interval of a mean (Student's t); None for fewer than two values."""
+    from scipy import stats
+    count = len(differences)
+    if count < 2:
+        return None
+    return stats.t.ppf(0.975, count - 1) * statistics.stdev(differences) / math.sqrt(count)
+
+
+def write_csv(path, runs):
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["setting", "seed", "bits", "staleness", "test_metric", "val_metric",
+                         "best_epoch", "epochs", "epoch_seconds_median", "epoch_seconds_p95",
+                         "exposed_comm_seconds", "halo_bytes_per_epoch",
+                         "allreduce_bytes_per_epoch", "fp32_bytes_per_epoch", "peak_rss_bytes"])
+        for r in runs:
+            s = r.summary()
+            writer.writerow([r.setting, r.seed, s["bits"], s["staleness"], s["test_metric"],
+                             s["val_metric"], s["best_epoch"], s["epochs"],
+                             s["epoch_seconds"]["median"], s["epoch_seconds"]["p95"],
+                             s["seconds"]["exposed_comm"], halo_bytes(s),
+                             s["bytes_per_epoch"]["allreduce"], s["fp32_bytes_per_epoch"],
+                             s["peak_rss_bytes"]])
+
+
+def make_table(settings, runs, score):
+    """One row a setting; differences are to the first one, over the seeds that both have, in
+    points (hundredths of the score)."""
+    summaries = {name: {r.seed: r.summary() for r in runs if r.setting == name}
+                 for name in settings}
+    reference = summaries[settings[0]]
+    rows = []
+    for name in settings:
+        by_seed = summaries[name]
+        if not by_seed:
+            continue
+        scores = [s["test_metric"] for s in by_seed.values()]
+        differences = [100 * (s["test_metric"] - reference[seed]["test_metric"])
+                       for seed, s in by_seed.items() if seed in reference]
+        difference = "-"
+        if name != settings[0] and differences:
+            half = t_interval(differences)
+            mean = statistics.mean(differences)
+            difference = f"{mean:+.2f}" if half is None else \
+                f"{mean:+.2f} [{mean - half:+.2f}, {mean + half:+.2f}]"
+        deviation = f"{statistics.stdev(scores):.4f}" if len(scores) > 1 else "-"
+        epoch = statistics.median(s["epoch_seconds"]["median"] for s in by_seed.values())
+        rows.append([name, str(len(scores)), f"{statistics.mean(scores):.4f}", deviation,
+                     difference, f"{1e3 * epoch:.1f} ms",
+                     human_bytes(statistics.mean(map(halo_bytes, by_seed.values())))])
+    return format_table(["setting", "seeds", f"mean {score}", "deviation",
+                         f"points against {settings[0]} [95 %]", "epoch",
+                         "exchanged an epoch"], rows)

@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+"""Stands in for the command in tests of the experiments: it takes the flags of `train` and writes the
+files that `train` writes, with contents that follow from the flags. Counts its calls in the file
+that FAKE_CALLS names; fails where FAKE_FAIL stands in its flags."""
+
+import json
+import os
+import sys
+
+flags, name = {}, None
+for word in sys.argv[2:]:
+    if word.startswith("--"):
+        name = word[2:]
+        flags[name] = True
+    else:
+        flags[name] = word
+
+with open(os.environ["FAKE_CALLS"], "a", encoding="utf-8") as calls:
+    calls.write(" ".join(sys.argv[1:]) + "\n")
+if os.environ.get("FAKE_FAIL", "\0") in " ".join(sys.argv[1:]):
+    print("fake: told to fail", file=sys.stderr)
+    sys.exit(6)
+
+seed, epochs = int(flags["seed"]), int(flags["epochs"])
+bits, staleness = int(flags.get("bits", 32)), int(flags.get("staleness", 0))
+score = 0.8 + 0.01 * seed - (0.02 if bits == 1 else 0) - 0.001 * seed * staleness
+os.makedirs(flags["out"], exist_ok=True)
+with open(os.path.join(flags["out"], "metrics.jsonl"), "w", encoding="utf-8") as file:
+    for epoch in range(epochs):
+        evaluated = epoch % 2 == 1 or epoch == epochs - 1
+        reached = score * (1 - 0.5 ** (epoch + 1)) if evaluated else None
+        file.write(json.dumps({"epoch": epoch, "loss": 1 / (epoch + 1), "val_metric": reached,
+                               "test_metric": reached, "seconds": 0.1, "bytes": 1000 * bits,
+                               "lag": 0, "lr": 0.01}) + "\n")
+with open(flags["summary"], "w", encoding="utf-8") as file:
+    json.dump({"test_metric": score, "val_metric": score, "best_epoch": epochs - 1,
+               "epochs": epochs, "epoch_seconds": {"median": 0.1, "p95": 0.2},
+               "seconds": {"aggregate": 0.01, "gemm": 0.01, "encode": 0.0, "decode": 0.0,
+                           "exposed_comm": 0.06, "allreduce": 0.01, "other": 0.01},
+               "bytes_per_epoch": {"halo_forward": 600 * bits, "halo_backward": 400 * bits,
+                                   "allreduce": 50},
+               "fp32_bytes_per_epoch": 32050, "peak_rss_bytes": 1, "ranks": 4, "bits": bits,
+               "staleness": staleness}, file)

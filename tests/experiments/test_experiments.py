@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+"""Tests of the experiment scripts, with a stand-in for the command where one is called."""
+
+import csv
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+
+import numpy as np
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+EXPERIMENTS = os.path.join(os.path.dirname(os.path.dirname(HERE)), "experiments")
+FAKE = os.path.join(HERE, "fake_heliograph.py")
+sys.path[:0] = [EXPERIMENTS, os.path.join(EXPERIMENTS, "convergence"),
+                os.path.join(EXPERIMENTS, "slow_link")]
+
+import choose_link
+import command
+import print_table
+import tables
+
+try:
+    import matplotlib
+    import scipy
+except ImportError as error:
+    SWEEP_LACKS = f"{error.name} is not installed"
+else:
+    SWEEP_LACKS = None
+
+PACKAGES = """\
+Package: editor
+Depends: libtext (>= 1.0), mailer | mail-agent
+Enhances: editor
+Description: Writes text, and text only
+ A long description that takes no part.
+Section: contrib/editors
+Tag: role::program, made::{of-air, of-ink}
+
+Package: libtext
+Description: text library
+Section: libs
+Tag: role::shared-lib
+
+Package: mailer
+Provides: mail-agent (= 2), mta
+Pre-Depends: libtext:any
+Description: sends mail
+Section: mail
+
+Package: postman
+Provides: mail-agent
+Suggests: nothing-of-that-name, libtext [amd64]
+Description: sends mail
+Section: mail
+Tag: role::program
+
+Package: postman
+Description: an older version
+Section: games
+"""
+
+
+class DebianPackages(unittest.TestCase):
+    def build(self, *flags, text=PACKAGES):
+        """The arrays that the script writes for `text`."""
+        with tempfile.TemporaryDirectory() as folder:
+            dump, out = os.path.join(folder, "dump"), os.path.join(folder, "out.npz")
+            with open(dump, "w", encoding="utf-8") as file:
+                file.write(text)
+            self.done = subprocess.run(
+                [sys.executable, os.path.join(EXPERIMENTS, "datasets", "debian_packages.py"),
+                 "--dump", dump, "--out", out, "--splits", "2", *flags],
+                capture_output=True, text=True, check=False)
+            if self.done.returncode != 0:
+                return None
+            with zipfile.ZipFile(out) as archive:
+                self.contents = {i.filename: i.CRC for i in archive.infolist()}
+            with np.load(out) as arrays:
+                return dict(arrays)
+
+    def edges(self, arrays):
+        offsets = arrays["adj_indptr"]
+        return [(s, int(t)) for s in range(len(offsets) - 1)
+                for t in arrays["adj_indices"][offsets[s]:offsets[s + 1]]]
+
+    def test_edges_follow_alternatives_and_provides_but_no_loops(self):
+        # editor 0, libtext 1, mailer 2, postman 3.
+        arrays = self.build("--target", "section")
+        self.assertEqual(self.edges(arrays), [(0, 1), (0, 2), (0, 3), (2, 1), (3, 1)])
+        self.assertEqual(arrays["adj_shape"].tolist(), [4, 4])
+
+    def test_providers_are_limited_by_name(self):
+        arrays = self.build("--target", "section", "--providers", "1")
+        self.assertEqual(self.edges(arrays), [(0, 1), (0, 2), (2, 1), (3, 1)])
+
+    def test_sections_lose_their_area(self):
+        arrays = self.build("--target", "section")
+        self.assertEqual(arrays["class_names"].tolist(), ["editors", "libs", "mail"])
+        self.assertEqual(arrays["labels"].tolist(), [0, 1, 2, 2])
+
+    def test_tags_are_indicators_and_untagged_rows_are_minus_one(self):
+        arrays = self.build("--target", "tag", "--min-tag-count", "1")
+        self.assertEqual(arrays["class_names"].tolist(),
+                         ["made::of-air", "made::of-ink", "role::program", "role::shared-lib"])
+        self.assertEqual(arrays["labels"].tolist(),
+                         [[1, 1, 1, 0], [0, 0, 0, 1], [-1] * 4, [0, 0, 1, 0]])
+        roles = sum(arrays[m].astype(int) for m in ("train_masks", "val_masks", "test_masks"))
+        self.assertEqual(roles.tolist(), [[1, 1, 0, 1]] * 2)
+
+    def test_rare_tags_are_left_out(self):
+        arrays = self.build("--target", "tag", "--min-tag-count", "2")
+        self.assertEqual(arrays["class_names"].tolist(), ["role::program"])
+        self.assertEqual(arrays["labels"].ravel().tolist(), [1, 0, -1, 1])
+
+    def test_features_are_unit_rows_of_the_short_description(self):
+        arrays = self.build("--target", "section", "--columns", "64")
+        offsets, columns = arrays["attr_indptr"], arrays["attr_indices"]
+        rows = [columns[a:b].tolist() for a, b in zip(offsets, offsets[1:])]
+        self.assertEqual(rows[2], rows[3])  # "sends mail", both.
+        self.assertEqual([len(rows[1]), len(rows[2])], [2, 2])
+        for a, b in zip(offsets, offsets[1:]):
+            self.assertAlmostEqual(float((arrays["attr_data"][a:b] ** 2).sum()), 1, places=6)
+            self.assertTrue((np.diff(columns[a:b]) > 0).all())
+
+    def test_same_lists_same_bytes(self):
+        self.build("--target", "section")
+        first = self.contents
+        self.build("--target", "section")
+        self.assertEqual(first, self.contents)
+        self.build("--target", "section", "--split-seed", "1")
+        self.assertNotEqual(first, self.contents)
+
+    def test_missing_lists_are_named(self):
+        self.assertIsNone(self.build("--target", "section", text=""))
+        self.assertIn("apt-get update", self.done.stderr)
+
+
+class Tables(unittest.TestCase):
+    def test_bytes_are_readable(self):
+        cases = {0: "0 B", 999: "999 B", 1000: "1 kB", 123_456: "123 kB", 98_765_432: "98.8 MB"}
+        for count, text in cases.items():
+            self.assertEqual(print_table.human_bytes(count), text)
+
+    def test_ratios_are_against_the_first_row(self):
+        def summary(score, median, halo):
+            return {"test_metric": score, "epoch_seconds": {"median": median, "p95": median},
+                    "bytes_per_epoch": {"halo_forward": halo, "halo_backward": 0,
+                                        "allreduce": 1}}
+        table = print_table.make_table([("fp32", summary(0.5, 0.4, 3000)),
+                                        ("1-bit", summary(0.25, 0.1, 100))],
+                                       print_table.DEFAULT_COLUMNS.split(","))
+        cells = [c.strip() for c in table.split("\n")[-1].strip("|").split("|")]
+        self.assertEqual(cells, ["1-bit", "0.2500", "100.0 ms", "4.0x", "100 B", "30.0x"])
+
+    @unittest.skipIf(SWEEP_LACKS, SWEEP_LACKS)
+    def test_interval_is_students(self):
+        # 1, 2, 3: deviation 1, t(0.975, 2 degrees) = 4.302653.
+        self.assertAlmostEqual(tables.t_interval([1, 2, 3]), 4.302653 / 3 ** 0.5, places=5)
+        self.assertIsNone(tables.t_interval([1]))
+
+    def test_flags(self):
+        self.assertEqual(command.make_flags({"bits": 1, "reproducible": True, "quiet": False}),
+                         ["--bits", "1", "--reproducible"])
+
+
+class ChooseLink(unittest.TestCase):
+    SUMMARY = {"ranks": 2, "seconds": {"gemm": 0.1, "exposed_comm": 0.4},
+               "bytes_per_epoch": {"halo_forward": 10**9, "halo_backward": 10**9}}
+
+    def test_ratio(self):
+        self.assertAlmostEqual(choose_link.measured_ratio(self.SUMMARY), 4)
+
+    def test_unshaped_links_are_chosen_by_bytes(self):
+        # 1e9 bytes a link are to take 10 * 0.1 * MARGIN seconds.
+        self.assertAlmostEqual(choose_link.next_gbps(self.SUMMARY, 10), 8 / choose_link.MARGIN)
+
+    def test_shaped_links_are_chosen_by_the_wait(self):
+        self.assertAlmostEqual(choose_link.next_gbps(self.SUMMARY, 10, gbps=5),
+                               2 / choose_link.MARGIN)
+
+
+@unittest.skipIf(SWEEP_LACKS, SWEEP_LACKS)
+class Sweep(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.out = os.path.join(folder.name, "out")
+        self.calls = os.path.join(folder.name, "calls")
+
+    def sweep(self, *flags, fail="\0"):
+        open(self.calls, "w", encoding="utf-8").close()
+        done = subprocess.run(
+            [sys.executable, os.path.join(EXPERIMENTS, "convergence", "sweep.py"),
+             os.path.join(EXPERIMENTS, "convergence", "tolokers.json"), "--data", "tolokers.npz",
+             "--out", self.out, "--heliograph", FAKE, "--seeds", "3", *flags],
+            env={**os.environ, "FAKE_CALLS": self.calls, **({"FAKE_FAIL": fail} if fail != "\0"
+                                                            else {})},
+            capture_output=True, text=True, check=False)
+        with open(self.calls, encoding="utf-8") as file:
+            return done, file.read().splitlines()
+
+    def table(self):
+        with open(os.path.join(self.out, "table.md"), encoding="utf-8") as file:
+            lines = file.read().splitlines()
+        return {cells[0]: cells[1:] for cells in
+                ([c.strip() for c in line.strip("|").split("|")] for line in lines[2:])}
+
+    def test_compares_by_pairs_and_goes_on_where_it_stopped(self):
+        done, calls = self.sweep()
+        self.assertEqual((done.returncode, len(calls)), (0, 12), done.stderr)
+        self.assertIn("--split 2 --bits 1 --staleness 1 --seed 2", "\n".join(calls))
+        table = self.table()
+        self.assertEqual(list(table), ["fp32, S = 0", "1-bit, S = 0", "fp32, S = 1",
+                                       "1-bit, S = 1"])
+        # Seeds score 0.81, 0.82, 0.83; one bit takes 2 points from each, so the interval is empty.
+        self.assertEqual(table["fp32, S = 0"][:4], ["3", "0.8200", "0.0100", "-"])
+        self.assertEqual(table["1-bit, S = 0"][3], "-2.00 [-2.00, -2.00]")
+        self.assertEqual(table["fp32, S = 1"][3], "-0.20 [-0.45, +0.05]")
+        with open(os.path.join(self.out, "runs.csv"), encoding="utf-8") as file:
+            self.assertEqual(len(list(csv.DictReader(file))), 12)
+        self.assertGreater(os.path.getsize(os.path.join(self.out, "curves.png")), 10_000)
+
+        self.assertEqual(self.sweep()[1], [])
+        os.remove(os.path.join(self.out, "runs", "1-bit-s-0.seed-2.summary.json"))
+        self.assertEqual(len(self.sweep()[1]), 1)
+        self.assertEqual(len(self.sweep("--", "--lr", "0.1")[1]), 12)  # Other flags, other runs.
+
+    def test_extra_settings_are_compared_too(self):
+        done, calls = self.sweep("--bits", "32", "--staleness", "0", "--setting",
+                                 "1-bit, warm=--bits 1 --staleness 1 --warmup-epochs 9")
+        self.assertEqual((done.returncode, len(calls)), (0, 6), done.stderr)
+        self.assertEqual(list(self.table()), ["fp32, S = 0", "1-bit, warm"])
+
+    def test_a_failed_run_is_named_and_the_others_count(self):
+        done, _ = self.sweep(fail="--bits 1 --staleness 0 --seed 2")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("told to fail", done.stderr)
+        self.assertEqual(self.table()["1-bit, S = 0"][0], "2")
+        self.assertEqual(len(self.sweep()[1]), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
