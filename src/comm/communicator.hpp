@@ -1,9 +1,11 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "heliograph/error.hpp"
 
@@ -12,6 +14,9 @@ namespace heliograph {
 /// Independent queues between the same two ranks, so that weights never wait behind stale halos.
 enum class Channel : std::uint8_t { halo = 0, weights = 1, evaluation = 2 };
 inline constexpr int kChannels = 3;
+
+/// "halo", "weights" or "evaluation".
+std::string_view channel_name(Channel channel) noexcept;
 
 struct SendMessage {
   int peer;
@@ -25,7 +30,7 @@ struct RecvMessage {
   std::size_t bytes;
 };
 
-/// One posted batch; valid until waited for.
+/// One posted batch; valid until waited for. The default one is of an empty batch, and done.
 struct Ticket {
   std::uint64_t id = 0;
 };
@@ -35,6 +40,9 @@ struct Progress {
   int epoch = -1;
   int layer = -1;
 };
+
+/// "rank 2", "rank 2, epoch 3" or "rank 2, epoch 3, layer 1": what is set, no more.
+std::string describe_rank(int rank, Progress progress);
 
 /// Point-to-point messages between the ranks of one run. One per rank; used by that rank's thread
 /// only (abort excepted). Posting order is the contract: the n-th send from a to b on a channel
@@ -50,28 +58,41 @@ class Communicator {
   /// untouched until wait returns. Zero-sized messages are left out on both sides. At most one
   /// send and one receive for each peer in a batch; none to oneself.
   /// Allocates nothing in the steady state.
+  /// Throws Error(usage) for a batch that breaks these rules, before any of it is posted, and
+  /// Error(peer_lost) as wait does.
   virtual Ticket post(Channel channel, std::span<const SendMessage> sends,
                       std::span<const RecvMessage> receives) = 0;
 
   /// Blocks until every message of the ticket is done.
   /// Throws Error(peer_lost): a deadline passed without progress, a peer failed, sizes disagree.
+  /// From then on the transport touches no buffer of this rank. Throws Error(usage) for a ticket
+  /// that post never gave, as done does.
   virtual void wait(Ticket ticket) = 0;
 
-  /// True once wait would return at once.
+  /// True once wait would return, or throw, at once.
   virtual bool done(Ticket ticket) = 0;
 
   /// Ends every wait of every rank with Error(peer_lost) that carries this rank, its progress and
-  /// `reason`. Idempotent, callable from any thread.
+  /// `reason`. Idempotent, callable from any thread. When it returns the transport touches no
+  /// buffer of this rank any more: whoever owns buffers with messages in flight and must free them
+  /// (an exception passes by) calls it first.
   virtual void abort(const std::string& reason) noexcept = 0;
 
   /// Bytes handed to the transport so far by this rank on `channel`.
   virtual std::int64_t bytes_sent(Channel channel) const = 0;
 
-  void set_progress(Progress progress) noexcept { progress_ = progress; }
-  Progress progress() const noexcept { return progress_; }
+  void set_progress(Progress progress) noexcept {
+    epoch_.store(progress.epoch, std::memory_order_relaxed);
+    layer_.store(progress.layer, std::memory_order_relaxed);
+  }
+  Progress progress() const noexcept {
+    return {epoch_.load(std::memory_order_relaxed), layer_.load(std::memory_order_relaxed)};
+  }
 
- protected:
-  Progress progress_;
+ private:
+  // Atomic because abort reads them from any thread.
+  std::atomic<int> epoch_{-1};
+  std::atomic<int> layer_{-1};
 };
 
 }  // namespace heliograph

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace heliograph {
+
+/// A first-in first-out queue that allocates only when it holds more than it ever did.
+template <class T>
+class LinkRing {
+ public:
+  LinkRing() : items_(kInitialCapacity) {}
+
+  bool empty() const noexcept { return count_ == 0; }
+  std::size_t size() const noexcept { return count_; }
+
+  /// The i-th from the front.
+  T& operator[](std::size_t i) noexcept { return items_[(first_ + i) & (items_.size() - 1)]; }
+  const T& operator[](std::size_t i) const noexcept {
+    return items_[(first_ + i) & (items_.size() - 1)];
+  }
+
+  void push(const T& item) {
+    if (count_ == items_.size()) grow();
+    ++count_;
+    (*this)[count_ - 1] = item;
+  }
+
+  void pop() noexcept {
+    first_ = (first_ + 1) & (items_.size() - 1);
+    --count_;
+  }
+
+ private:
+  static constexpr std::size_t kInitialCapacity = 32;  // A power of two, as every capacity is.
+
+  void grow() {
+    std::vector<T> larger(items_.size() * 2);
+    for (std::size_t i = 0; i < count_; ++i) larger[i] = (*this)[i];
+    items_.swap(larger);
+    first_ = 0;
+  }
+
+  std::vector<T> items_;
+  std::size_t first_ = 0;
+  std::size_t count_ = 0;
+};
+
+}  // namespace heliograph

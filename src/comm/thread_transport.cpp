@@ -1,0 +1,276 @@
+#include "comm/thread_transport.hpp"
+
+#include <pthread.h>
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <stdexcept>
+#include <vector>
+
+#include "comm/thread_world.hpp"
+
+namespace heliograph {
+namespace {
+
+// Matrix products pack their operands on the stack.
+constexpr std::size_t kStackBytes = std::size_t{32} << 20;
+
+std::string seconds_text(double seconds) {
+  std::string text = std::to_string(seconds);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text + " s";
+}
+
+class ThreadCommunicator final : public Communicator {
+ public:
+  ThreadCommunicator(ThreadWorld& world, int rank) : world_(world), rank_(rank) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return world_.ranks(); }
+
+  Ticket post(Channel channel, std::span<const SendMessage> sends,
+              std::span<const RecvMessage> receives) override {
+    world_.throw_if_failed();
+    check(sends, "send");
+    check(receives, "receive");
+    int messages = 0;
+    for (const SendMessage& send : sends) messages += send.bytes > 0;
+    for (const RecvMessage& receive : receives) messages += receive.bytes > 0;
+    if (messages == 0) return {};
+
+    const Ticket ticket = world_.tickets(rank_).open(messages);
+    for (const SendMessage& send : sends) {
+      if (send.bytes == 0) continue;
+      bytes_sent_[static_cast<std::size_t>(channel)] += static_cast<std::int64_t>(send.bytes);
+      post_end(rank_, send.peer, channel, {send.data, nullptr, send.bytes, ticket.id});
+    }
+    for (const RecvMessage& receive : receives) {
+      if (receive.bytes == 0) continue;
+      post_end(receive.peer, rank_, channel, {nullptr, receive.data, receive.bytes, ticket.id});
+    }
+    return ticket;
+  }
+
+  void wait(Ticket ticket) override {
+    LinkTickets& mine = world_.tickets(rank_);
+    check_issued(ticket);
+    while (true) {
+      const std::uint64_t seen = mine.interruptions();
+      world_.throw_if_failed();
+      if (world_.any_ended()) fail_if_orphaned(ticket);
+      switch (mine.wait(ticket, seen, world_.timeout_seconds())) {
+        case LinkTickets::Woken::done:
+          return;
+        case LinkTickets::Woken::interrupted:
+          break;
+        case LinkTickets::Woken::timeout:
+          fail_if_stalled(ticket);
+      }
+    }
+  }
+
+  bool done(Ticket ticket) override {
+    check_issued(ticket);
+    return world_.failed() || world_.tickets(rank_).done(ticket);
+  }
+
+  void abort(const std::string& reason) noexcept override {
+    world_.fail(rank_, progress(), ErrorCode::peer_lost, reason);
+  }
+
+  std::int64_t bytes_sent(Channel channel) const override {
+    return bytes_sent_[static_cast<std::size_t>(channel)];
+  }
+
+ private:
+  struct Unmatched {
+    int peer;
+    Channel channel;
+    bool sending;
+  };
+
+  template <class Message>
+  void check(std::span<const Message> messages, const char* what) const {
+    for (std::size_t i = 0; i < messages.size(); ++i) {
+      const Message& message = messages[i];
+      const char* wrong = nullptr;
+      if (message.peer < 0 || message.peer >= size()) wrong = " is no rank";
+      if (message.peer == rank_) wrong = " is the rank itself";
+      if (message.bytes > 0 && message.data == nullptr) wrong = " has no buffer";
+      for (std::size_t j = 0; j < i; ++j) {
+        if (messages[j].peer == message.peer) wrong = " is there twice in one batch";
+      }
+      if (wrong != nullptr) {
+        throw Error(ErrorCode::usage, describe_rank(rank_, progress()) + ": " + what + " of " +
+                                          std::to_string(message.bytes) + " bytes: peer " +
+                                          std::to_string(message.peer) + wrong);
+      }
+    }
+  }
+
+  void check_issued(Ticket ticket) {
+    if (world_.tickets(rank_).issued(ticket)) return;
+    throw Error(ErrorCode::usage, describe_rank(rank_, progress()) + ": ticket " +
+                                      std::to_string(ticket.id) + " was never given");
+  }
+
+  /// Posts this rank's end of a message from `from` to `to`.
+  void post_end(int from, int to, Channel channel, const LinkOutbox::Post& mine) {
+    const auto mismatch = world_.outbox(from).post(to, channel, mine);
+    if (!mismatch) return;
+    fail("rank " + std::to_string(from) + " sends " + std::to_string(mismatch->sent) +
+         " bytes on the " + std::string(channel_name(channel)) + " channel, rank " +
+         std::to_string(to) + " expects " + std::to_string(mismatch->expected));
+  }
+
+  [[noreturn]] void fail(const std::string& reason) {
+    world_.fail(rank_, progress(), ErrorCode::peer_lost, reason);
+    world_.throw_if_failed();
+    throw Error(ErrorCode::peer_lost, reason);
+  }
+
+  /// Calls visit(state, end) for every message of the batch that is not done.
+  template <class Visit>
+  void for_each_unfinished(Ticket ticket, Visit visit) {
+    for (int peer = 0; peer < size(); ++peer) {
+      if (peer == rank_) continue;
+      for (int c = 0; c < kChannels; ++c) {
+        const auto channel = static_cast<Channel>(c);
+        for (const bool sending : {false, true}) {
+          const LinkOutbox& outbox = world_.outbox(sending ? rank_ : peer);
+          const auto state = outbox.state(sending ? peer : rank_, channel, sending, ticket.id);
+          if (state != LinkOutbox::State::not_here) visit(state, Unmatched{peer, channel, sending});
+        }
+      }
+    }
+  }
+
+  static std::string describe(const Unmatched& end) {
+    const std::string peer = "rank " + std::to_string(end.peer);
+    const std::string channel = "on the " + std::string(channel_name(end.channel)) + " channel";
+    return end.sending ? peer + " to receive " + channel : "bytes from " + peer + " " + channel;
+  }
+
+  void fail_if_orphaned(Ticket ticket) {
+    std::vector<bool> ended(static_cast<std::size_t>(size()));
+    // Read before the messages: a rank that has ended posts no more.
+    for (int peer = 0; peer < size(); ++peer) {
+      ended[static_cast<std::size_t>(peer)] = world_.ended(peer);
+    }
+    std::string orphan;
+    for_each_unfinished(ticket, [&](LinkOutbox::State state, const Unmatched& end) {
+      if (state == LinkOutbox::State::unmatched && ended[static_cast<std::size_t>(end.peer)]) {
+        orphan = describe(end);
+      }
+    });
+    if (!orphan.empty()) fail("waits for " + orphan + ", but that rank has ended");
+  }
+
+  void fail_if_stalled(Ticket ticket) {
+    bool moving = false;
+    std::string stalled;
+    for_each_unfinished(ticket, [&](LinkOutbox::State state, const Unmatched& end) {
+      if (state == LinkOutbox::State::moving) moving = true;
+      if (state == LinkOutbox::State::unmatched && stalled.empty()) stalled = describe(end);
+    });
+    if (moving || stalled.empty()) return;
+    fail("waited " + seconds_text(world_.timeout_seconds()) + " without progress for " + stalled);
+  }
+
+  ThreadWorld& world_;
+  const int rank_;
+  std::array<std::int64_t, kChannels> bytes_sent_{};
+};
+
+struct RankThread {
+  ThreadWorld* world;
+  const std::function<void(Communicator&)>* body;
+  int rank;
+  pthread_t thread;
+};
+
+void run_body(RankThread& self) {
+  ThreadCommunicator comm(*self.world, self.rank);
+  const auto fail = [&](ErrorCode code, const char* what) {
+    self.world->fail(self.rank, comm.progress(), code, what);
+  };
+  try {
+    (*self.body)(comm);
+    if (!self.world->failed() && !self.world->tickets(self.rank).all_done()) {
+      fail(ErrorCode::usage, "the rank has ended with messages in flight");
+    }
+    self.world->set_ended(self.rank);
+  } catch (const Error& error) {
+    fail(error.code(), error.what());
+  } catch (const std::bad_alloc&) {
+    fail(ErrorCode::resource, "out of memory");
+  } catch (const std::length_error& error) {
+    fail(ErrorCode::resource, error.what());
+  } catch (const std::exception& error) {
+    fail(ErrorCode::peer_lost, error.what());
+  } catch (...) {
+    fail(ErrorCode::peer_lost, "an exception of unknown type");
+  }
+}
+
+void* rank_main(void* argument) {
+  auto& self = *static_cast<RankThread*>(argument);
+  std::array<char, 16> name{};
+  std::snprintf(name.data(), name.size(), "rank %d", self.rank);
+  pthread_setname_np(pthread_self(), name.data());
+  run_body(self);
+  return nullptr;
+}
+
+void check_options(int ranks, const ThreadTransportOptions& options) {
+  if (ranks < 1) {
+    throw Error(ErrorCode::usage,
+                "the number of ranks is " + std::to_string(ranks) + "; it must be at least 1");
+  }
+  const auto shape = [](double value, const char* name) {
+    if (!(value >= 0) || !std::isfinite(value)) {
+      throw Error(ErrorCode::usage, std::string(name) + " is " + std::to_string(value) +
+                                        "; it must be a finite number, 0 or more");
+    }
+  };
+  shape(options.link.gbps, "the link rate in Gbit/s");
+  shape(options.link.latency_us, "the link latency in microseconds");
+  if (!(options.timeout_seconds > 0)) {
+    throw Error(ErrorCode::usage, "the timeout is " + std::to_string(options.timeout_seconds) +
+                                      " s; it must be more than 0");
+  }
+}
+
+}  // namespace
+
+void run_ranks(int ranks, const ThreadTransportOptions& options,
+               const std::function<void(Communicator&)>& body) {
+  check_options(ranks, options);
+  ThreadWorld world(ranks, options);
+  world.start();
+
+  std::vector<RankThread> threads(static_cast<std::size_t>(ranks));
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, kStackBytes);
+  std::size_t started = 0;
+  for (; started < threads.size(); ++started) {
+    RankThread& self = threads[started];
+    self = {&world, &body, static_cast<int>(started), {}};
+    const int error = pthread_create(&self.thread, &attributes, rank_main, &self);
+    if (error != 0) {
+      world.fail(self.rank, {}, ErrorCode::resource,
+                 std::string("cannot start its thread: ") + std::strerror(error));
+      break;
+    }
+  }
+  pthread_attr_destroy(&attributes);
+  for (std::size_t i = 0; i < started; ++i) pthread_join(threads[i].thread, nullptr);
+  world.rethrow_cause();
+}
+
+}  // namespace heliograph

@@ -1,0 +1,98 @@
+#include "comm/thread_world.hpp"
+
+#include <pthread.h>
+#include <sys/prctl.h>
+
+#include <system_error>
+
+namespace heliograph {
+namespace {
+
+// Linux rounds timed waits of a thread up by 50 us unless told otherwise.
+constexpr unsigned long kTimerSlackNanoseconds = 1000;
+
+void name_this_thread(const std::string& name) { pthread_setname_np(pthread_self(), name.c_str()); }
+
+}  // namespace
+
+ThreadWorld::ThreadWorld(int ranks, const ThreadTransportOptions& options)
+    : ranks_(ranks),
+      timeout_seconds_(options.timeout_seconds),
+      tickets_(static_cast<std::size_t>(ranks)),
+      ended_(static_cast<std::size_t>(ranks)) {
+  for (int rank = 0; rank < ranks; ++rank) {
+    outboxes_.emplace_back(rank, ranks, options.link, tickets_, failed_);
+  }
+}
+
+ThreadWorld::~ThreadWorld() {
+  for (LinkOutbox& outbox : outboxes_) outbox.stop();
+  for (std::thread& thread : communication_threads_) thread.join();
+}
+
+void ThreadWorld::start() {
+  if (ranks_ == 1) return;
+  try {
+    communication_threads_.reserve(static_cast<std::size_t>(ranks_));
+    for (int rank = 0; rank < ranks_; ++rank) {
+      communication_threads_.emplace_back([this, rank] {
+        name_this_thread("comm " + std::to_string(rank));
+        prctl(PR_SET_TIMERSLACK, kTimerSlackNanoseconds);
+        outbox(rank).serve();
+      });
+    }
+  } catch (const std::system_error& error) {
+    throw Error(ErrorCode::resource, "cannot start the communication threads of " +
+                                         std::to_string(ranks_) + " ranks: " + error.what());
+  }
+}
+
+void ThreadWorld::quiesce() {
+  for (LinkOutbox& outbox : outboxes_) outbox.quiesce();
+}
+
+void ThreadWorld::fail(int rank, Progress progress, ErrorCode code,
+                       const std::string& reason) noexcept {
+  {
+    const std::lock_guard lock(failure_mutex_);
+    // What a rank throws because of the recorded failure carries its message: not a new cause.
+    const bool is_cause = !failed_ || (rank == failed_rank_ && code != ErrorCode::peer_lost &&
+                                       reason.find(message_) == std::string::npos);
+    if (is_cause) {
+      code_ = code;
+      failed_rank_ = rank;
+      try {
+        message_ = describe_rank(rank, progress) + ": " + reason;
+      } catch (...) {
+        message_.clear();  // message() has a sentence for it.
+      }
+      failed_ = true;
+    }
+  }
+  for (LinkTickets& tickets : tickets_) tickets.interrupt();
+  quiesce();
+}
+
+std::string ThreadWorld::message() const {
+  const std::lock_guard lock(failure_mutex_);
+  if (!message_.empty()) return message_;
+  return "rank " + std::to_string(failed_rank_) + " failed and had no memory left to say why";
+}
+
+void ThreadWorld::throw_if_failed() {
+  if (!failed_) return;
+  quiesce();
+  throw Error(ErrorCode::peer_lost, message());
+}
+
+void ThreadWorld::rethrow_cause() const {
+  if (failed_) throw Error(code_, message());
+}
+
+void ThreadWorld::set_ended(int rank) {
+  ended_[static_cast<std::size_t>(rank)] = true;
+  any_ended_ = true;
+  for (LinkTickets& tickets : tickets_) tickets.interrupt();
+}
+
+}  // namespace heliograph

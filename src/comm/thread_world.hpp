@@ -1,0 +1,70 @@
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "comm/link_outbox.hpp"
+#include "comm/link_tickets.hpp"
+#include "comm/thread_transport.hpp"
+
+namespace heliograph {
+
+/// What the ranks of one run_ranks share: tickets and outgoing links of every rank, their
+/// communication threads, and the one failure that ends them all.
+class ThreadWorld {
+ public:
+  ThreadWorld(int ranks, const ThreadTransportOptions& options);
+  /// Stops the communication threads; messages in flight are dropped.
+  ~ThreadWorld();
+  ThreadWorld(const ThreadWorld&) = delete;
+  ThreadWorld& operator=(const ThreadWorld&) = delete;
+
+  int ranks() const { return ranks_; }
+  double timeout_seconds() const { return timeout_seconds_; }
+  LinkTickets& tickets(int rank) { return tickets_[static_cast<std::size_t>(rank)]; }
+  LinkOutbox& outbox(int rank) { return outboxes_[static_cast<std::size_t>(rank)]; }
+
+  /// Starts the communication threads. Throws Error(resource) when the system has none left.
+  void start();
+
+  /// Records why `rank` failed and ends every wait. The first failure wins; only the rank that it
+  /// came from can replace it, by the exception that was its cause. Returns once no copy runs.
+  void fail(int rank, Progress progress, ErrorCode code, const std::string& reason) noexcept;
+  bool failed() const noexcept { return failed_; }
+
+  /// The failure as every rank but the caller of run_ranks sees it: Error(peer_lost).
+  /// Returns if there is none; throws only once no copy runs.
+  void throw_if_failed();
+
+  /// The failure with its own code. Call after all ranks have ended.
+  void rethrow_cause() const;
+
+  /// The body of `rank` has returned: whoever waits for it now waits in vain.
+  void set_ended(int rank);
+  bool any_ended() const noexcept { return any_ended_; }
+  bool ended(int rank) const noexcept { return ended_[static_cast<std::size_t>(rank)]; }
+
+ private:
+  void quiesce();
+  std::string message() const;
+
+  const int ranks_;
+  const double timeout_seconds_;
+  std::deque<LinkTickets> tickets_;
+  std::deque<LinkOutbox> outboxes_;
+  std::deque<std::atomic<bool>> ended_;
+  std::atomic<bool> any_ended_{false};
+  std::vector<std::thread> communication_threads_;
+
+  std::atomic<bool> failed_{false};
+  mutable std::mutex failure_mutex_;
+  int failed_rank_ = -1;
+  ErrorCode code_ = ErrorCode::peer_lost;
+  std::string message_;
+};
+
+}  // namespace heliograph

@@ -1,0 +1,130 @@
+#include "comm/collectives.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <random>
+#include <string>
+
+#include "comm/thread_transport.hpp"
+#include "comm/transport_error.hpp"
+#include "support/faulty_communicator.hpp"
+
+namespace heliograph {
+namespace {
+
+/// The values of one rank: magnitudes far apart, so that the order of a sum shows in its bits.
+std::vector<float> values_of(int rank, std::size_t count) {
+  std::mt19937 random(static_cast<unsigned>(rank) + 17);
+  std::uniform_real_distribution<float> mantissa(-1, 1);
+  std::uniform_int_distribution<int> exponent(-20, 20);
+  std::vector<float> values(count);
+  for (float& value : values) value = std::ldexp(mantissa(random), exponent(random));
+  return values;
+}
+
+class Collectives : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, Collectives, testing::Values(1, 2, 4, 7));
+
+TEST_P(Collectives, AllReduceSumsFloatsInRankOrder) {
+  const int ranks = GetParam();
+  for (const std::size_t count : {1U, 3U, 6U, 257U, 5000U, 40001U}) {
+    std::vector<float> expected = values_of(0, count);
+    for (int r = 1; r < ranks; ++r) {
+      const auto values = values_of(r, count);
+      for (std::size_t i = 0; i < count; ++i) expected[i] += values[i];
+    }
+    std::atomic<int> different = 0;
+    run_ranks(ranks, {}, [&](Communicator& inner) {
+      test::Faults faults;
+      faults.delay_us = 100;
+      faults.seed = count;
+      test::FaultyCommunicator comm(inner, faults);
+      AllReduce all_reduce(comm, Channel::weights);
+      for (int repeat = 0; repeat < 3; ++repeat) {
+        auto values = values_of(comm.rank(), count);
+        all_reduce.sum(std::span<float>(values));
+        if (std::memcmp(values.data(), expected.data(), count * sizeof(float)) != 0) ++different;
+      }
+    });
+    EXPECT_EQ(different, 0) << count << " values";
+  }
+}
+
+TEST_P(Collectives, AllReduceSumsDoublesAndIntegersAndNothing) {
+  const int ranks = GetParam();
+  run_ranks(ranks, {}, [&](Communicator& comm) {
+    AllReduce all_reduce(comm, Channel::weights);
+    std::vector<double> doubles(11, 0.5 * (comm.rank() + 1));
+    all_reduce.sum(std::span<double>(doubles));
+    EXPECT_EQ(doubles, std::vector<double>(11, 0.25 * ranks * (ranks + 1)));
+    std::vector<std::int64_t> integers(5, (std::int64_t{1} << 60) / ranks + comm.rank());
+    all_reduce.sum(std::span<std::int64_t>(integers));
+    EXPECT_EQ(integers, std::vector<std::int64_t>(
+                            5, (std::int64_t{1} << 60) / ranks * ranks + ranks * (ranks - 1) / 2));
+    all_reduce.sum(std::span<float>());
+  });
+}
+
+TEST_P(Collectives, AllReduceSendsTheBytesItPromises) {
+  const int ranks = GetParam();
+  run_ranks(ranks, {}, [&](Communicator& comm) {
+    AllReduce all_reduce(comm, Channel::weights);
+    std::vector<float> values(static_cast<std::size_t>(ranks) * 100, 1.0F);
+    all_reduce.sum(std::span<float>(values));
+    EXPECT_EQ(comm.bytes_sent(Channel::weights), 2 * (ranks - 1) * 100 * 4);
+    EXPECT_EQ(comm.bytes_sent(Channel::halo), 0);
+  });
+}
+
+TEST_P(Collectives, BarrierHoldsUntilAllHaveCome) {
+  const int ranks = GetParam();
+  std::atomic<int> arrived = 0;
+  std::atomic<int> early = 0;
+  run_ranks(ranks, {}, [&](Communicator& inner) {
+    test::Faults faults;
+    faults.delay_us = 500;
+    test::FaultyCommunicator comm(inner, faults);
+    for (int round = 1; round <= 10; ++round) {
+      ++arrived;
+      barrier(comm, Channel::evaluation);
+      if (arrived < round * ranks) ++early;
+      barrier(comm, Channel::evaluation);
+    }
+  });
+  EXPECT_EQ(early, 0);
+}
+
+TEST_P(Collectives, GatherConcatenatesInRankOrder) {
+  const int ranks = GetParam();
+  std::string expected;
+  for (int r = 0; r < ranks; ++r) {
+    // Rank 1 holds nothing.
+    if (r != 1)
+      expected += std::string(static_cast<std::size_t>(r) * 7 + 1, static_cast<char>('a' + r));
+  }
+  run_ranks(ranks, {}, [&](Communicator& comm) {
+    const auto bytes = static_cast<std::size_t>(comm.rank()) * 7 + 1;
+    const std::vector<std::byte> mine(comm.rank() == 1 ? 0 : bytes,
+                                      static_cast<std::byte>('a' + comm.rank()));
+    const auto all = gather_to_root(comm, Channel::evaluation, mine);
+    const std::string text(reinterpret_cast<const char*>(all.data()), all.size());
+    EXPECT_EQ(text, comm.rank() == 0 ? expected : "");
+  });
+}
+
+TEST(AllReduce, DifferentSizesAreAnError) {
+  const auto caught = test::error_of([] {
+    run_ranks(2, {}, [](Communicator& comm) {
+      AllReduce all_reduce(comm, Channel::weights);
+      std::vector<float> values(comm.rank() == 0 ? 100 : 104);
+      all_reduce.sum(std::span<float>(values));
+    });
+  });
+  EXPECT_EQ(caught.code, ErrorCode::peer_lost);
+  EXPECT_NE(caught.text.find("weights channel"), std::string::npos) << caught.text;
+}
+
+}  // namespace
+}  // namespace heliograph

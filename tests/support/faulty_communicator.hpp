@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <vector>
+
+#include "comm/communicator.hpp"
+
+namespace heliograph::test {
+
+/// What goes wrong. The default is nothing.
+struct Faults {
+  std::uint64_t seed = 1;  ///< Each rank mixes its own number into it.
+  double delay_us = 0;     ///< Every call first sleeps for up to this, uniformly.
+  bool reorder = false;    ///< Messages of a batch go out one by one in random order, some of
+                           ///< them only at a later call; order within a peer and channel is kept.
+  int fail_on_call = 0;    ///< The n-th post or wait (from 1) throws instead; 0: none does.
+  ErrorCode code = ErrorCode::peer_lost;
+};
+
+/// A communicator that behaves within its contract, but badly, on top of another one.
+class FaultyCommunicator final : public Communicator {
+ public:
+  FaultyCommunicator(Communicator& inner, const Faults& faults);
+
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  Ticket post(Channel channel, std::span<const SendMessage> sends,
+              std::span<const RecvMessage> receives) override;
+  void wait(Ticket ticket) override;
+  bool done(Ticket ticket) override;
+  void abort(const std::string& reason) noexcept override;
+  std::int64_t bytes_sent(Channel channel) const override;
+
+  /// post and wait calls so far.
+  int calls() const { return calls_; }
+
+ private:
+  struct Held {
+    std::uint64_t ticket;
+    Channel channel;
+    std::optional<SendMessage> send;
+    std::optional<RecvMessage> receive;
+  };
+  struct Part {
+    std::uint64_t ticket;
+    Ticket inner;
+  };
+
+  void misbehave();
+  void release(const Held& message);
+  void release_all();
+
+  Communicator& inner_;
+  Faults faults_;
+  std::mt19937_64 random_;
+  int calls_ = 0;
+  std::uint64_t last_ticket_ = 0;
+  std::vector<Held> held_;
+  std::vector<Part> parts_;
+};
+
+}  // namespace heliograph::test
