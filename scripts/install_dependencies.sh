@@ -7,9 +7,9 @@ set -euo pipefail
 build=(cmake g++ ninja-build libcli11-dev libeigen3-dev libfmt-dev libhwy-dev libmetis-dev
        libxxhash-dev libzip-dev nlohmann-json3-dev)
 quickstart=(python3 python3-numpy)
-test=(clang-format libbenchmark-dev libgmock-dev libgtest-dev librapidcheck-dev
-      python3 python3-numpy python3-scipy python3-matplotlib)
 experiments=(python3 python3-numpy python3-scipy python3-matplotlib)
+test=(clang-format libbenchmark-dev libgmock-dev libgtest-dev librapidcheck-dev
+      "${experiments[@]}")
 
 fail() { echo "install_dependencies.sh: $*" >&2; exit 1; }
 

@@ -16,7 +16,7 @@ say "Installing what is missing"
 bash scripts/install_dependencies.sh build quickstart
 python=$(find_python)
 
-say "Building the command (two minutes on two cores)"
+say "Building the command"
 cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF \
   -DHELIOGRAPH_BENCHMARKS=OFF >/dev/null
 cmake --build $build --target heliograph_command

@@ -1,0 +1,17 @@
+# find_python_with(VARIABLE MODULE...): the first of python3 and /usr/bin/python3 that imports the
+# modules, or empty. A python3 from elsewhere may lack what Debian's packages installed.
+function(find_python_with variable)
+  list(TRANSFORM ARGN PREPEND "import " OUTPUT_VARIABLE imports)
+  set(${variable} "" PARENT_SCOPE)
+  foreach(candidate python3 /usr/bin/python3)
+    find_program(found ${candidate} NO_CACHE)
+    if(found)
+      execute_process(COMMAND ${found} -c "${imports}" RESULT_VARIABLE lacks OUTPUT_QUIET ERROR_QUIET)
+      if(lacks EQUAL 0)
+        set(${variable} ${found} PARENT_SCOPE)
+        return()
+      endif()
+    endif()
+    unset(found)
+  endforeach()
+endfunction()
