@@ -25,7 +25,8 @@ struct PartitionOptions {
   MetisObjective objective = MetisObjective::edge_cut;
   std::filesystem::path file;  ///< With Partitioner::file: a METIS `.part.K` file.
   std::uint64_t seed = 0;
-  /// METIS only: also balance the training nodes (a second constraint). Empty: nodes only.
+  /// METIS only: also balance the training nodes (a second constraint). Null: nodes only. With
+  /// fewer than 10 training nodes a part the constraint is dropped, with a warning to the log.
   const Split* balance_split = nullptr;
 };
 
@@ -42,16 +43,20 @@ struct PartitionQuality {
 };
 
 /// Cuts `graph` into `options.parts` parts. Deterministic for the same graph and options.
-/// Every part has at least one node.
+/// Every part has at least one node: parts that a partitioner leaves empty are given one, with a
+/// warning to the log. METIS cuts a directed graph as if every edge went both ways.
 /// Throws Error: usage (parts < 1, parts > nodes), bad_input (a partition file that does not
 /// fit), resource (more nodes or edges than METIS's 32-bit indices hold; checked before
-/// anything is allocated).
+/// anything is allocated), mismatch (`balance_split` is of another graph).
 Partition make_partition(const Graph& graph, const PartitionOptions& options,
                          const LogCallback& log = {});
 
+/// Throws Error: mismatch (a partition of another graph), bad_input (an owner out of range).
 PartitionQuality measure_partition(const Graph& graph, const Partition& partition);
 
-/// Reads and writes METIS's text format: one owner a line, in node order.
+/// Reads and writes METIS's text format: one owner a line, in node order. Reading throws
+/// Error(bad_input) that names the file, and the line where one is at fault, if the lines are not
+/// `nodes` in number, an owner is not in [0, parts), or a part has no node.
 Partition read_partition(const std::filesystem::path& file, std::int64_t nodes, int parts);
 void write_partition(const Partition& partition, const std::filesystem::path& file);
 

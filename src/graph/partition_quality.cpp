@@ -1,0 +1,91 @@
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <string>
+
+#include "graph/shard.hpp"
+#include "heliograph/error.hpp"
+#include "heliograph/partition.hpp"
+
+namespace heliograph {
+namespace {
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+void check_fits(const Graph& graph, const Partition& partition) {
+  if (static_cast<std::int64_t>(partition.owner.size()) != graph.nodes) {
+    throw Error(ErrorCode::mismatch, "the partition is of " +
+                                         std::to_string(partition.owner.size()) +
+                                         " nodes but the graph has " + std::to_string(graph.nodes));
+  }
+  for (std::size_t v = 0; v < partition.owner.size(); ++v) {
+    if (partition.owner[v] < 0 || partition.owner[v] >= partition.parts) {
+      throw Error(ErrorCode::bad_input, "node " + std::to_string(v) + " belongs to part " +
+                                            std::to_string(partition.owner[v]) + " of " +
+                                            std::to_string(partition.parts));
+    }
+  }
+}
+
+/// A node is in the halo of every other part that owns one of its readers.
+void count_halos(const Graph& readers, const Partition& partition, PartitionQuality& quality) {
+  std::vector<NodeId> last_in(at(partition.parts), -1);  // node last counted for each part
+  for (NodeId v = 0; v < readers.nodes; ++v) {
+    last_in[at(partition.owner[at(v)])] = v;
+    for (std::int64_t i = readers.offsets[at(v)]; i < readers.offsets[at(v) + 1]; ++i) {
+      const auto part = at(partition.owner[at(readers.neighbours[at(i)])]);
+      if (last_in[part] == v) continue;
+      last_in[part] = v;
+      ++quality.halo_nodes[part];
+    }
+  }
+}
+
+double largest_over_mean(const std::vector<std::int64_t>& counts) {
+  const auto total = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  if (total == 0) return 1.0;
+  return static_cast<double>(*std::max_element(counts.begin(), counts.end())) *
+         static_cast<double>(counts.size()) / static_cast<double>(total);
+}
+
+}  // namespace
+
+PartitionQuality measure_partition(const Graph& graph, const Partition& partition) {
+  check_fits(graph, partition);
+  const std::size_t parts = at(partition.parts);
+  PartitionQuality quality;
+  quality.inner_nodes.assign(parts, 0);
+  quality.halo_nodes.assign(parts, 0);
+  quality.inner_edges.assign(parts, 0);
+  quality.halo_edges.assign(parts, 0);
+  for (NodeId v = 0; v < graph.nodes; ++v) {
+    const auto owner = partition.owner[at(v)];
+    ++quality.inner_nodes[at(owner)];
+    std::int64_t inner = 0;
+    const std::int64_t begin = graph.offsets[at(v)], end = graph.offsets[at(v) + 1];
+    for (std::int64_t i = begin; i < end; ++i) {
+      inner += partition.owner[at(graph.neighbours[at(i)])] == owner ? 1 : 0;
+    }
+    quality.inner_edges[at(owner)] += inner;
+    quality.halo_edges[at(owner)] += end - begin - inner;
+  }
+  if (graph.directed) {
+    count_halos(transpose(graph), partition, quality);
+  } else {
+    count_halos(graph, partition, quality);
+  }
+
+  quality.edge_cut =
+      std::accumulate(quality.halo_edges.begin(), quality.halo_edges.end(), std::int64_t{0});
+  if (!graph.directed) quality.edge_cut /= 2;
+  quality.communication_volume =
+      std::accumulate(quality.halo_nodes.begin(), quality.halo_nodes.end(), std::int64_t{0});
+  quality.node_balance = largest_over_mean(quality.inner_nodes);
+  std::vector<std::int64_t> entries(parts);
+  std::transform(quality.inner_edges.begin(), quality.inner_edges.end(), quality.halo_edges.begin(),
+                 entries.begin(), std::plus<>());
+  quality.edge_balance = largest_over_mean(entries);
+  return quality;
+}
+
+}  // namespace heliograph

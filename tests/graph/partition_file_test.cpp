@@ -1,0 +1,106 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "heliograph/error.hpp"
+#include "heliograph/partition.hpp"
+#include "support/graphs.hpp"
+
+namespace heliograph {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class PartitionFile : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() /
+              ("heliograph-partition-" + std::to_string(getpid()) + "-" +
+               ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::filesystem::create_directories(folder_);
+    file_ = folder_ / "graph.part.3";
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  void write(const std::string& text) const { std::ofstream(file_, std::ios::binary) << text; }
+  std::string read() const {
+    std::ostringstream text;
+    text << std::ifstream(file_, std::ios::binary).rdbuf();
+    return text.str();
+  }
+  void expect_refused(const std::string& text, const std::string& words) const {
+    write(text);
+    try {
+      read_partition(file_, 4, 3);
+      ADD_FAILURE() << "nothing was thrown; expected: " << words;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::bad_input);
+      EXPECT_THAT(error.what(), HasSubstr(words));
+      EXPECT_THAT(error.what(), HasSubstr(file_.string()));
+    }
+  }
+
+  std::filesystem::path folder_, file_;
+};
+
+TEST_F(PartitionFile, IsOneOwnerALine) {
+  const Partition partition{3, {0, 2, 1, 2}};
+  write_partition(partition, file_);
+  EXPECT_EQ(read(), "0\n2\n1\n2\n");
+  const Partition again = read_partition(file_, 4, 3);
+  EXPECT_EQ(again.owner, partition.owner);
+  EXPECT_EQ(again.parts, 3);
+  write_partition(Partition{3, {2, 1, 0, 0}}, file_);
+  EXPECT_EQ(read(), "2\n1\n0\n0\n");
+}
+
+TEST_F(PartitionFile, IsReadWithOtherLineEnds) {
+  write("0\r\n2 \r\n 1\r\n2");
+  EXPECT_THAT(read_partition(file_, 4, 3).owner, ElementsAre(0, 2, 1, 2));
+}
+
+TEST_F(PartitionFile, ThatDoesNotFitIsRefused) {
+  expect_refused("0\n2\n1\n", "3 lines");
+  expect_refused("0\n2\n1\n1\n1\n", "5 lines");
+  expect_refused("", "0 lines");
+  expect_refused("0\n3\n1\n2\n", "line 2: part 3");
+  expect_refused("0\n-1\n1\n2\n", "line 2: part -1");
+  expect_refused("0\n1.5\n1\n2\n", "line 2: '1.5'");
+  expect_refused("0\n\n1\n2\n", "line 2: ''");
+  expect_refused("0\n99999999999\n1\n2\n", "line 2");
+  expect_refused("0\n2\n2\n0\n", "part 1 of 3 empty");
+}
+
+TEST_F(PartitionFile, ThatIsMissingIsNamed) {
+  try {
+    read_partition(file_, 4, 3);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::bad_input);
+    EXPECT_THAT(error.what(), HasSubstr("graph.part.3"));
+  }
+}
+
+TEST_F(PartitionFile, ServesAsAPartitioner) {
+  write("0\n2\n1\n2\n");
+  PartitionOptions options;
+  options.parts = 3;
+  options.partitioner = Partitioner::file;
+  options.file = file_;
+  EXPECT_THAT(make_partition(testing::path_graph(4), options).owner, ElementsAre(0, 2, 1, 2));
+}
+
+TEST(PartitionHash, IsXxh64OverPartsAndOwners) {
+  // Worked from the published algorithm for the little-endian words 2, 0, 1.
+  EXPECT_EQ(partition_hash({2, {0, 1}}), "bd0a026873f70be0");
+  EXPECT_NE(partition_hash({2, {0, 1}}), partition_hash({3, {0, 1}}));
+  EXPECT_NE(partition_hash({2, {0, 1}}), partition_hash({2, {1, 0}}));
+}
+
+}  // namespace
+}  // namespace heliograph
