@@ -1,0 +1,5 @@
+# The scripts, on a machine of stand-ins.
+find_package(Python3 COMPONENTS Interpreter REQUIRED)
+add_test(NAME scripts.install_dependencies
+  COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_LIST_DIR}/test_install_dependencies.py)
+set_tests_properties(scripts.install_dependencies PROPERTIES LABELS scripts TIMEOUT 60)
