@@ -31,7 +31,8 @@ def ratio(first, this):
 
 # Column key: (heading, cell of (summary, first row's summary)).
 COLUMNS = {
-    "score": ("test score", lambda s, _: f"{s['test_metric']:.4f}"),
+    "score": ("test score", lambda s, _: "-" if s["test_metric"] is None
+              else f"{s['test_metric']:.4f}"),
     "epoch": ("epoch", lambda s, _: f"{1e3 * s['epoch_seconds']['median']:.1f} ms"),
     "p95": ("p95", lambda s, _: f"{1e3 * s['epoch_seconds']['p95']:.1f} ms"),
     "faster": ("faster by", lambda s, f: ratio(f["epoch_seconds"]["median"],

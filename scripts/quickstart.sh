@@ -25,7 +25,7 @@ heliograph=$build/heliograph
 say "Making the graph: Debian packages, to be sorted into Debian's sections"
 mkdir -p $runs
 $python experiments/datasets/debian_packages.py --target section --out $runs/debian_section.npz
-$heliograph import --input $runs/debian_section.npz --out $runs/debian_section --overwrite
+$heliograph import --data $runs/debian_section.npz --out $runs/debian_section --overwrite
 
 train() {  # name, further flags
   local name=$1

@@ -19,14 +19,15 @@ def t_interval(differences):
 def write_csv(path, runs):
     with open(path, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["setting", "seed", "bits", "staleness", "test_metric", "val_metric",
-                         "best_epoch", "epochs", "epoch_seconds_median", "epoch_seconds_p95",
+        writer.writerow(["setting", "seed", "bits_forward", "bits_backward", "staleness",
+                         "test_metric", "val_metric", "best_epoch", "epochs", "epoch_seconds_median", "epoch_seconds_p95",
                          "exposed_comm_seconds", "halo_bytes_per_epoch",
                          "allreduce_bytes_per_epoch", "fp32_bytes_per_epoch", "peak_rss_bytes"])
         for r in runs:
             s = r.summary()
-            writer.writerow([r.setting, r.seed, s["bits"], s["staleness"], s["test_metric"],
-                             s["val_metric"], s["best_epoch"], s["epochs"],
+            writer.writerow([r.setting, r.seed, s["bits"]["forward"], s["bits"]["backward"],
+                             s["staleness"], s["test_metric"], s["val_metric"],
+                             s["best_epoch"], s["epochs"],
                              s["epoch_seconds"]["median"], s["epoch_seconds"]["p95"],
                              s["seconds"]["exposed_comm"], halo_bytes(s),
                              s["bytes_per_epoch"]["allreduce"], s["fp32_bytes_per_epoch"],

@@ -39,5 +39,5 @@ with open(flags["summary"], "w", encoding="utf-8") as file:
                            "exposed_comm": 0.06, "allreduce": 0.01, "other": 0.01},
                "bytes_per_epoch": {"halo_forward": 600 * bits, "halo_backward": 400 * bits,
                                    "allreduce": 50},
-               "fp32_bytes_per_epoch": 32050, "peak_rss_bytes": 1, "ranks": 4, "bits": bits,
-               "staleness": staleness}, file)
+               "fp32_bytes_per_epoch": 32050, "peak_rss_bytes": 1, "ranks": 4,
+               "bits": {"forward": bits, "backward": bits}, "staleness": staleness}, file)
