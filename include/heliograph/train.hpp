@@ -37,7 +37,8 @@ struct EpochReport {
   double seconds = 0;  ///< Slowest rank, evaluation excluded.
   EpochSeconds parts;
   TrafficBytes bytes;
-  int lag = 0;  ///< Age of the halo values used, in epochs.
+  std::int64_t fp32_bytes = 0;  ///< The same halo messages at 4 bytes a value, no parameters.
+  int lag = 0;                  ///< Age of the halo values used, in epochs.
   double lr = 0;
 };
 
@@ -57,11 +58,10 @@ struct TrainResult {
   /// class ids (multi-class, 1 column) or 0/1 indicators (multi-label, one column a class).
   std::vector<std::int32_t> predictions;
   std::int32_t prediction_cols = 1;
-  std::vector<float> scores;     ///< Metric::auc only: score of class 1, one a node.
-  TrafficBytes bytes_per_epoch;  ///< Mean over epochs.
-  std::int64_t fp32_bytes_per_epoch =
-      0;  ///< The same halo messages at 4 bytes a value, no parameters, plus allreduce.
-  std::int64_t evaluation_bytes = 0;  ///< All evaluations together.
+  std::vector<float> scores;              ///< Metric::auc only: score of class 1, one a node.
+  TrafficBytes bytes_per_epoch;           ///< Mean over epochs.
+  std::int64_t fp32_bytes_per_epoch = 0;  ///< The same halo messages at 4 bytes a value.
+  std::int64_t evaluation_bytes = 0;  ///< Precomputation, evaluations and statistics, all ranks.
   MemoryReport memory;
   std::int64_t peak_rss_bytes = 0;  ///< Of training; the peak is reset after setup.
   std::int64_t setup_peak_rss_bytes = 0;

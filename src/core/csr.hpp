@@ -31,6 +31,17 @@ struct SparseView {
   const float* values = nullptr;
 };
 
+/// Sparse rows as they are built: rows x cols.
+struct SparseRows {
+  std::int64_t cols = 0;
+  std::vector<std::int64_t> offsets{0};
+  std::vector<std::int32_t> columns;
+  std::vector<float> values;
+
+  std::int64_t rows() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
+  SparseView view() const { return {rows(), cols, offsets.data(), columns.data(), values.data()}; }
+};
+
 /// The same entries by column: entry i of column c is row `row_of[i]`, value
 /// `values[position[i]]` of the row-wise array. Rows ascend within a column.
 struct SparseColumnsView {

@@ -25,17 +25,6 @@ struct FeatureView {
   std::int64_t cols() const { return is_sparse ? sparse.cols : dense.cols; }
 };
 
-/// Sparse rows as they are built: rows x cols.
-struct SparseRows {
-  std::int64_t cols = 0;
-  std::vector<std::int64_t> offsets{0};
-  std::vector<std::int32_t> columns;
-  std::vector<float> values;
-
-  std::int64_t rows() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
-  SparseView view() const { return {rows(), cols, offsets.data(), columns.data(), values.data()}; }
-};
-
 /// Owns the input features of one rank (or their first aggregation).
 class FeatureMatrix {
  public:

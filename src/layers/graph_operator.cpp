@@ -1,6 +1,8 @@
 #include "layers/graph_operator.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 namespace heliograph {
 namespace {
@@ -51,6 +53,64 @@ void GraphOperator::apply(const PassContext& pass, Direction direction, int laye
     pass.kernels.aggregate_halo(a.halo.view(), packed, rows, out, accumulator);
   });
   if (last) overlap();
+}
+
+SparseRows GraphOperator::scale_columns(const SparseView& x) const {
+  SparseRows out;
+  out.cols = x.cols;
+  const std::int64_t entries = x.offsets[x.rows];
+  out.offsets.assign(x.offsets, x.offsets + x.rows + 1);
+  out.columns.assign(x.columns, x.columns + entries);
+  out.values.assign(x.values, x.values + entries);
+  if (const float* scale = scale_or_null(col_scale_)) {
+    for (std::int64_t r = 0; r < x.rows; ++r) {
+      for (std::int64_t i = x.offsets[r]; i < x.offsets[r + 1]; ++i) {
+        out.values[static_cast<std::size_t>(i)] *= scale[r];
+      }
+    }
+  }
+  return out;
+}
+
+SparseRows GraphOperator::sum_sparse(const SparseView& inner, const SparseView& halo) const {
+  SparseRows out;
+  out.cols = inner.cols;
+  std::vector<double> sums(static_cast<std::size_t>(inner.cols), 0.0);
+  std::vector<std::uint8_t> seen(sums.size(), 0);
+  std::vector<std::int32_t> touched;
+  const auto add = [&](const SparseView& x, std::int64_t row) {
+    for (std::int64_t i = x.offsets[row]; i < x.offsets[row + 1]; ++i) {
+      const auto c = static_cast<std::size_t>(x.columns[i]);
+      if (seen[c] == 0) {
+        seen[c] = 1;
+        touched.push_back(x.columns[i]);
+      }
+      sums[c] += static_cast<double>(x.values[i]);
+    }
+  };
+  const Adjacency& a = shard_.in;
+  for (std::int64_t r = 0; r < rows(); ++r) {
+    const auto row = static_cast<std::size_t>(r);
+    if (self_) add(inner, r);
+    for (std::int64_t i = a.inner.offsets[row]; i < a.inner.offsets[row + 1]; ++i) {
+      add(inner, a.inner.columns[static_cast<std::size_t>(i)]);
+    }
+    for (std::int64_t i = a.halo.offsets[row]; i < a.halo.offsets[row + 1]; ++i) {
+      add(halo, a.halo.columns[static_cast<std::size_t>(i)]);
+    }
+    std::sort(touched.begin(), touched.end());
+    const float scale = row_scale_.as<float>()[row];
+    for (const std::int32_t column : touched) {
+      const auto c = static_cast<std::size_t>(column);
+      out.columns.push_back(column);
+      out.values.push_back(static_cast<float>(scale * sums[c]));
+      sums[c] = 0;
+      seen[c] = 0;
+    }
+    touched.clear();
+    out.offsets.push_back(static_cast<std::int64_t>(out.columns.size()));
+  }
+  return out;
 }
 
 }  // namespace heliograph

@@ -39,6 +39,11 @@ class GraphOperator {
              bool nonnegative, MatrixView out, AccumulatorView accumulator,
              FunctionRef<void()> overlap) const;
 
+  /// C x for sparse x: what the other ranks need of this rank's rows.
+  SparseRows scale_columns(const SparseView& x) const;
+  /// R (S + self I) applied to scaled sparse rows, inner and halo; sums in fp64, columns ascend.
+  SparseRows sum_sparse(const SparseView& inner, const SparseView& halo) const;
+
  private:
   const Shard& shard_;
   bool self_;

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "comm/communicator.hpp"
+#include "core/buffer.hpp"
+#include "core/halo.hpp"
+#include "core/phase_clock.hpp"
+#include "graph/shard.hpp"
+#include "quant/codec.hpp"
+
+namespace heliograph {
+
+/// Exact halo rows for evaluation and precomputation: fp32, synchronous, streamed in blocks of
+/// columns so that a rank never holds more than about `chunk_bytes` of them.
+class ExactHalo final : public Halo {
+ public:
+  /// References must outlive the object. `largest_halo_rows` is the maximum over ranks: all must
+  /// cut the columns alike.
+  ExactHalo(Communicator& comm, const Shard& shard, std::int64_t largest_halo_rows,
+            std::int64_t chunk_bytes, ThreadPool& threads, MemoryAccount* account);
+
+  void begin(int layer, Direction direction, ConstMatrixView rows, const float* row_scale,
+             bool nonnegative) override;
+  void finish(int layer, Direction direction,
+              FunctionRef<void(const PackedRows&)> consume) override;
+
+  /// What the messages of an epoch are named by, should one fail.
+  void set_epoch(std::int64_t epoch) { epoch_ = epoch; }
+
+ private:
+  Communicator& comm_;
+  const Shard& shard_;
+  std::int64_t block_cols_;
+  ThreadPool& threads_;
+  MemoryAccount* account_;
+  std::unique_ptr<Codec> codec_;
+  ConstMatrixView rows_;
+  const float* row_scale_ = nullptr;
+  std::int64_t epoch_ = 0;
+};
+
+}  // namespace heliograph

@@ -1,0 +1,132 @@
+#include "train/metrics.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "comm/collectives.hpp"
+#include "heliograph/error.hpp"
+
+namespace heliograph {
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr int kSets = 3;
+
+/// 0, 1, 2 for training, validation, test; -1 for none.
+int set_of(Role role) { return static_cast<int>(role) - 1; }
+
+struct ScoredNode {
+  float score;
+  std::uint8_t positive;
+  std::int8_t set;
+};
+
+Scores auc_scores(const LocalLabels& labels, ConstMatrixView logits, Communicator& comm) {
+  std::vector<ScoredNode> mine;
+  for (std::int64_t r = 0; r < logits.rows; ++r) {
+    const auto i = static_cast<std::size_t>(r);
+    const int set = set_of(labels.role[i]);
+    if (set < 0) continue;
+    const float* z = logits.row(r);
+    mine.push_back({z[1] - z[0], static_cast<std::uint8_t>(labels.class_of[i] == 1),
+                    static_cast<std::int8_t>(set)});
+  }
+  const std::vector<std::byte> all =
+      gather_to_root(comm, Channel::evaluation, std::as_bytes(std::span<const ScoredNode>(mine)));
+  std::array<double, kSets> auc{};
+  if (comm.rank() == 0) {
+    std::vector<ScoredNode> nodes(all.size() / sizeof(ScoredNode));
+    if (!all.empty()) std::memcpy(nodes.data(), all.data(), all.size());
+    for (int set = 0; set < kSets; ++set) {
+      std::vector<std::pair<float, std::uint8_t>> scored;
+      for (const ScoredNode& node : nodes) {
+        if (node.set == set) scored.emplace_back(node.score, node.positive);
+      }
+      auc[static_cast<std::size_t>(set)] = roc_auc(std::move(scored));
+    }
+  }
+  AllReduce(comm, Channel::evaluation).sum(std::span<double>(auc));
+  return {auc[0], auc[1], auc[2]};
+}
+
+}  // namespace
+
+std::int32_t predicted_class(const float* logits, std::int64_t classes) {
+  return static_cast<std::int32_t>(std::max_element(logits, logits + classes) - logits);
+}
+
+double roc_auc(std::vector<std::pair<float, std::uint8_t>> scored) {
+  std::sort(scored.begin(), scored.end());
+  std::int64_t positives = 0;
+  std::int64_t negatives = 0;
+  std::int64_t twice_wins = 0;  // an equal pair counts one, a pair in order counts two
+  for (std::size_t i = 0; i < scored.size();) {
+    std::int64_t tied_positive = 0;
+    std::int64_t tied_negative = 0;
+    const float score = scored[i].first;
+    do {
+      (scored[i].second != 0 ? tied_positive : tied_negative) += 1;
+    } while (++i < scored.size() && scored[i].first == score);
+    twice_wins += tied_positive * (2 * negatives + tied_negative);
+    positives += tied_positive;
+    negatives += tied_negative;
+  }
+  if (positives == 0 || negatives == 0) return kNone;
+  return static_cast<double>(twice_wins) /
+         (2.0 * static_cast<double>(positives) * static_cast<double>(negatives));
+}
+
+Scores distributed_scores(Metric metric, const LocalLabels& labels, ConstMatrixView logits,
+                          Communicator& comm) {
+  if (metric == Metric::auc) return auc_scores(labels, logits, comm);
+  // By set: true positives, predicted positives + actual positives.
+  std::array<std::int64_t, 2 * kSets> counts{};
+  for (std::int64_t r = 0; r < logits.rows; ++r) {
+    const auto i = static_cast<std::size_t>(r);
+    const int set = set_of(labels.role[i]);
+    if (set < 0) continue;
+    std::int64_t& hits = counts[2 * static_cast<std::size_t>(set)];
+    std::int64_t& marks = counts[2 * static_cast<std::size_t>(set) + 1];
+    const float* z = logits.row(r);
+    if (labels.task == Task::multiclass) {
+      hits += predicted_class(z, labels.classes) == labels.class_of[i] ? 1 : 0;
+      marks += 2;
+      continue;
+    }
+    const std::uint8_t* y = labels.indicators.data() + i * static_cast<std::size_t>(labels.classes);
+    for (std::int32_t c = 0; c < labels.classes; ++c) {
+      const int predicted = z[c] > 0 ? 1 : 0;
+      hits += predicted & y[c];
+      marks += predicted + y[c];
+    }
+  }
+  AllReduce(comm, Channel::evaluation).sum(std::span<std::int64_t>(counts));
+  const auto score = [&](std::size_t set) {
+    const std::int64_t marks = counts[2 * set + 1];
+    return marks == 0 ? kNone
+                      : 2.0 * static_cast<double>(counts[2 * set]) / static_cast<double>(marks);
+  };
+  return {score(0), score(1), score(2)};
+}
+
+Metric resolve_metric(Metric metric, const Labels& labels) {
+  const bool multilabel = labels.task == Task::multilabel;
+  if (metric == Metric::automatic) {
+    if (multilabel) return Metric::f1;
+    return labels.classes == 2 ? Metric::auc : Metric::accuracy;
+  }
+  if (metric == Metric::auc && (multilabel || labels.classes != 2)) {
+    throw Error(ErrorCode::usage, "--metric auc needs a binary target; this one has " +
+                                      std::to_string(labels.classes) +
+                                      (multilabel ? " labels" : " classes"));
+  }
+  if (metric == Metric::accuracy && multilabel) {
+    throw Error(ErrorCode::usage,
+                "--metric accuracy needs one class a node; use f1 for multi-label");
+  }
+  return metric;
+}
+
+}  // namespace heliograph

@@ -1,0 +1,62 @@
+#include "train/optimizer.hpp"
+
+#include <cmath>
+#include <numbers>
+
+namespace heliograph {
+namespace {
+
+constexpr double kBeta1 = 0.9;
+constexpr double kBeta2 = 0.999;
+constexpr double kEpsilon = 1e-8;
+
+}  // namespace
+
+double learning_rate(const OptimizerOptions& options, int epoch, int epochs) {
+  const double lr = options.lr;
+  switch (options.schedule) {
+    case Schedule::cosine:
+      return lr * 0.5 * (1 + std::cos(std::numbers::pi * epoch / epochs));
+    case Schedule::step:
+      return lr * std::pow(static_cast<double>(options.step_gamma), epoch / options.step_size);
+    case Schedule::constant:
+      break;
+  }
+  return lr;
+}
+
+Optimizer::Optimizer(const OptimizerOptions& options, const Parameters& parameters,
+                     MemoryAccount* account)
+    : options_(options) {
+  const std::size_t bytes = parameters.flat_values().size_bytes();
+  m_ = Buffer(bytes, MemoryRoom::weights, account);
+  v_ = Buffer(bytes, MemoryRoom::weights, account);
+}
+
+double Optimizer::gradient_norm(const Parameters& parameters) {
+  double sum = 0;
+  for (const float g : parameters.flat_gradients_f32()) sum += static_cast<double>(g) * g;
+  for (const double g : parameters.flat_gradients_f64()) sum += g * g;
+  return std::sqrt(sum);
+}
+
+void Optimizer::step(const Parameters& parameters, double lr, double norm, Kernels& kernels) {
+  ++steps_;
+  const double clip = options_.clip_norm;
+  AdamStep s{};
+  s.lr = static_cast<float>(lr);
+  s.beta1 = static_cast<float>(kBeta1);
+  s.beta2 = static_cast<float>(kBeta2);
+  s.epsilon = static_cast<float>(kEpsilon);
+  s.bias_correction1 = static_cast<float>(1 - std::pow(kBeta1, static_cast<double>(steps_)));
+  s.bias_correction2 = static_cast<float>(1 - std::pow(kBeta2, static_cast<double>(steps_)));
+  s.gradient_scale = clip > 0 && norm > clip ? static_cast<float>(clip / norm) : 1.0F;
+  for (int i = 0; i < parameters.count(); ++i) {
+    s.weight_decay = parameters.decays(i) ? options_.weight_decay : 0.0F;
+    const std::int64_t at = parameters.offset(i);
+    kernels.adam(parameters.value(i).data, parameters.gradient(i), m_.as<float>().data() + at,
+                 v_.as<float>().data() + at, s);
+  }
+}
+
+}  // namespace heliograph

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+
+#include "core/buffer.hpp"
+#include "core/kernels.hpp"
+#include "heliograph/options.hpp"
+#include "layers/parameters.hpp"
+
+namespace heliograph {
+
+/// Learning rate of an epoch (the first is 0).
+double learning_rate(const OptimizerOptions& options, int epoch, int epochs);
+
+/// Adam with L2 decay of weight matrices and clipping by the global gradient norm. Every rank
+/// holds the same gradients, hence takes the same step.
+class Optimizer {
+ public:
+  Optimizer(const OptimizerOptions& options, const Parameters& parameters, MemoryAccount* account);
+
+  /// Euclidean norm of all gradients; NaN or Inf if any is.
+  static double gradient_norm(const Parameters& parameters);
+
+  /// Updates the parameters in place with the gradients, whose norm is `norm`.
+  void step(const Parameters& parameters, double lr, double norm, Kernels& kernels);
+
+ private:
+  OptimizerOptions options_;
+  Buffer m_, v_;
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace heliograph

@@ -1,0 +1,68 @@
+#include "train/run_plan.hpp"
+
+#include <algorithm>
+
+#include "heliograph/error.hpp"
+#include "heliograph/io.hpp"
+#include "train/metrics.hpp"
+
+namespace heliograph {
+namespace {
+
+Split choose_split(const Dataset& dataset, const TrainOptions& options) {
+  if (options.random_split) {
+    return random_split(dataset, options.train_share, options.validation_share, options.test_share,
+                        options.split_seed, options.stratified);
+  }
+  const auto count = dataset.splits.size();
+  if (count == 0) {
+    throw Error(ErrorCode::usage,
+                "'" + dataset.name + "' holds no split: ask for one, e.g. --split random:60/20/20");
+  }
+  if (static_cast<std::size_t>(options.split) >= count) {
+    throw Error(ErrorCode::usage, "--split " + std::to_string(options.split) + ": '" +
+                                      dataset.name + "' holds splits 0 to " +
+                                      std::to_string(count - 1));
+  }
+  return dataset.splits[static_cast<std::size_t>(options.split)];
+}
+
+std::vector<std::uint8_t> fit_nodes(const Split& split, bool inductive) {
+  std::vector<std::uint8_t> fit;
+  if (!inductive) return fit;
+  fit.reserve(split.role.size());
+  for (const Role role : split.role) fit.push_back(role == Role::train ? 1 : 0);
+  return fit;
+}
+
+}  // namespace
+
+RunPlan::RunPlan(const Dataset& data, const TrainOptions& chosen, const LogCallback& log)
+    : dataset(data), options(chosen) {
+  validate(options);
+  metric = resolve_metric(options.metric, dataset.labels);
+  if (dataset.features.sparse && !options.model.precompute && !options.model.transform_first) {
+    throw Error(ErrorCode::usage,
+                "--no-precompute with --no-transform-first: sparse features are aggregated either "
+                "before the first epoch or after the first product, so one of the two must stay");
+  }
+  split = choose_split(dataset, options);
+  for (std::size_t v = 0; v < split.role.size(); ++v) {
+    if (split.role[v] == Role::train) train_nodes.push_back(static_cast<NodeId>(v));
+  }
+  if (train_nodes.empty()) throw Error(ErrorCode::bad_input, "the split has no training node");
+  features =
+      normalize_features(dataset.features, options.normalize, fit_nodes(split, options.inductive));
+
+  PartitionOptions cut = options.partition;
+  const bool balance =
+      cut.balance_split != nullptr || (options.inductive && cut.partitioner == Partitioner::metis);
+  cut.balance_split = balance ? &split : nullptr;
+  partition = make_partition(dataset.graph, cut, log);
+  quality = measure_partition(dataset.graph, partition);
+  if (dataset.graph.directed) transposed = transpose(dataset.graph);
+  whole.emplace(dataset.graph, partition);
+  if (options.inductive) induced.emplace(dataset.graph, partition, &train_nodes);
+}
+
+}  // namespace heliograph

@@ -1,0 +1,137 @@
+#include "heliograph/train.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <span>
+
+#include "comm/thread_transport.hpp"
+#include "heliograph/error.hpp"
+#include "train/process_memory.hpp"
+#include "train/trainer.hpp"
+
+namespace heliograph {
+namespace {
+
+/// The best epoch by validation score, and whether patience has run out.
+class BestEpoch {
+ public:
+  explicit BestEpoch(int patience) : patience_(patience) {}
+
+  /// True if `scores` are the best so far; without validation nodes, the latest count as best.
+  bool improves(const Scores& scores) {
+    const bool better =
+        !seen_ || std::isnan(scores.validation) || scores.validation > best_.validation;
+    waited_ = better ? 0 : waited_ + 1;
+    if (better) best_ = scores;
+    seen_ = true;
+    return better;
+  }
+  bool exhausted() const { return patience_ > 0 && waited_ >= patience_; }
+  const Scores& scores() const { return best_; }
+
+ private:
+  int patience_;
+  int waited_ = 0;
+  bool seen_ = false;
+  Scores best_{};
+};
+
+std::optional<double> known(double score) {
+  return std::isnan(score) ? std::nullopt : std::optional<double>(score);
+}
+
+/// The body of one rank. Only rank 0 writes to `result` and calls back.
+void train_rank(const RunPlan& plan, Communicator& comm, const TrainCallbacks& callbacks,
+                MemoryAccount& account, TrainResult& result,
+                std::chrono::steady_clock::time_point begin) {
+  const TrainOptions& options = plan.options;
+  const bool root = comm.rank() == 0;
+  Trainer trainer(plan, comm, &account);
+  barrier(comm, Channel::evaluation);
+  if (root) {
+    result.setup_seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    result.setup_peak_rss_bytes = peak_rss_bytes();
+    reset_peak_rss();
+    result.parameters = trainer.model().parameters().weights();
+  }
+
+  BestEpoch best(options.patience);
+  std::string stop_reason = "completed";
+  TrafficBytes bytes;
+  std::int64_t fp32_bytes = 0;
+  int epochs = 0;
+  for (int epoch = 0; epoch < options.epochs; ++epoch) {
+    EpochReport report = trainer.run_epoch(epoch);
+    ++epochs;
+    bytes.halo_forward += report.bytes.halo_forward;
+    bytes.halo_backward += report.bytes.halo_backward;
+    bytes.allreduce += report.bytes.allreduce;
+    fp32_bytes += report.fp32_bytes;
+    const bool stopped =
+        trainer.any_rank(root && callbacks.stop != nullptr && callbacks.stop->load());
+    const bool last = epoch + 1 == options.epochs;
+    if (!stopped && (last || (epoch + 1) % options.eval_every == 0)) {
+      const Scores scores = trainer.evaluate(epoch);
+      if (best.improves(scores)) {
+        trainer.keep_predictions();
+        if (root) result.best_epoch = epoch;
+      }
+      report.train_metric = known(scores.train);
+      report.val_metric = known(scores.validation);
+      report.test_metric = known(scores.test);
+    }
+    if (root) {
+      result.epochs.push_back(report);
+      if (callbacks.on_epoch) callbacks.on_epoch(report);
+    }
+    if (stopped || best.exhausted()) {
+      stop_reason = stopped ? "interrupted" : "early_stopping";
+      break;
+    }
+  }
+  trainer.finish();
+  trainer.collect_predictions(result);
+  std::int64_t evaluation_bytes = comm.bytes_sent(Channel::evaluation);
+  AllReduce(comm, Channel::evaluation).sum(std::span<std::int64_t>(&evaluation_bytes, 1));
+  if (!root) return;
+  result.stop_reason = stop_reason;
+  result.val_metric = best.scores().validation;
+  result.test_metric = best.scores().test;
+  result.evaluation_bytes = evaluation_bytes;
+  result.peak_rss_bytes = peak_rss_bytes();
+  if (epochs > 0) {
+    result.bytes_per_epoch = {bytes.halo_forward / epochs, bytes.halo_backward / epochs,
+                              bytes.allreduce / epochs};
+    result.fp32_bytes_per_epoch = fp32_bytes / epochs;
+  }
+}
+
+MemoryReport report_memory(const MemoryAccount& account) {
+  return {account.peak(MemoryRoom::graph),       account.peak(MemoryRoom::features),
+          account.peak(MemoryRoom::activations), account.peak(MemoryRoom::gradients),
+          account.peak(MemoryRoom::halo),        account.peak(MemoryRoom::weights),
+          account.peak(MemoryRoom::workspace),   account.peak(MemoryRoom::evaluation)};
+}
+
+}  // namespace
+
+TrainResult train(const Dataset& dataset, const TrainOptions& options,
+                  const TrainCallbacks& callbacks) {
+  const auto begin = std::chrono::steady_clock::now();
+  const RunPlan plan(dataset, options, callbacks.log);
+  TrainResult result;
+  result.metric = plan.metric;
+  result.partition = plan.quality;
+  result.partition_hash = partition_hash(plan.partition);
+  MemoryAccount account;
+  const ThreadTransportOptions transport{
+      {options.transport.link_gbps, options.transport.link_latency_us},
+      options.transport.timeout_seconds};
+  run_ranks(plan.ranks(), transport,
+            [&](Communicator& comm) { train_rank(plan, comm, callbacks, account, result, begin); });
+  result.memory = report_memory(account);
+  return result;
+}
+
+}  // namespace heliograph

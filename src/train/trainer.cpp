@@ -1,0 +1,248 @@
+#include "train/trainer.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <string>
+#include <thread>
+
+#include "heliograph/error.hpp"
+
+namespace heliograph {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+int threads_of_a_rank(const TransportOptions& transport, int ranks) {
+  if (transport.threads_per_rank > 0) return transport.threads_per_rank;
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  return std::max(1, cores / ranks);
+}
+
+/// What a rank tells the others of its epoch, in the order of one row of the statistics.
+enum Statistic : std::size_t {
+  kSeconds,
+  kAggregate,
+  kGemm,
+  kEncode,
+  kDecode,
+  kExposed,
+  kAllReduce,
+  kHaloForward,
+  kHaloBackward,
+  kAllReduceBytes,
+  kFp32Bytes,
+  kStatistics
+};
+
+}  // namespace
+
+Trainer::Trainer(const RunPlan& plan, Communicator& comm, MemoryAccount* account)
+    : plan_(plan),
+      comm_(comm),
+      kernels_(make_cpu_kernels(threads_of_a_rank(plan.options.transport, comm.size()),
+                                plan.options.reproducible)),
+      weights_(comm, Channel::weights),
+      statistics_(comm, Channel::evaluation),
+      rank_statistics_(kStatistics * static_cast<std::size_t>(comm.size())) {
+  const TrainOptions& options = plan.options;
+  train_ = std::make_unique<RankGraph>(plan, plan.training(), comm, *kernels_, MemoryRoom::graph,
+                                       account);
+  if (plan.induced) {
+    whole_ = std::make_unique<RankGraph>(plan, *plan.whole, comm, *kernels_, MemoryRoom::evaluation,
+                                         account);
+  }
+  const std::int64_t rows = train_->op().rows();
+  const std::int64_t most_rows = whole_ ? std::max(rows, whole_->op().rows()) : rows;
+  model_ = std::make_unique<Model>(options.model, plan.features.cols, plan.features.sparse,
+                                   plan.dataset.labels.classes, options.seed, rows, most_rows,
+                                   *kernels_, account);
+  optimizer_ = std::make_unique<Optimizer>(options.optimizer, model_->parameters(), account);
+  halo_ = std::make_unique<StaleHalo>(comm, train_->shard(), options.exchange, options.model.layers,
+                                      options.seed, kernels_->threads(), clock_, account);
+}
+
+EpochReport Trainer::run_epoch(int epoch) {
+  clock_ = {};
+  const TrafficBytes before = traffic();
+  const std::int64_t fp32_before = halo_->fp32_bytes_sent();
+  const auto begin = Clock::now();
+
+  halo_->begin_epoch(epoch);
+  const PassContext pass{*kernels_, *halo_, clock_, epoch, plan_.options.seed};
+  const ConstMatrixView logits = model_->forward(pass, train_->op(), train_->input());
+  double loss = loss_and_gradient(logits);
+  model_->backward(pass, train_->op());
+
+  Parameters& parameters = model_->parameters();
+  {
+    const PhaseTimer timer(clock_.allreduce);
+    weights_.sum(std::span<double>(&loss, 1));
+    weights_.sum(parameters.flat_gradients_f32());
+    weights_.sum(parameters.flat_gradients_f64());
+  }
+  if (!std::isfinite(loss)) refuse_non_finite(epoch, "the loss");
+  const double norm = Optimizer::gradient_norm(parameters);
+  if (!std::isfinite(norm)) refuse_non_finite(epoch, "a weight gradient");
+  const double lr = learning_rate(plan_.options.optimizer, epoch, plan_.options.epochs);
+  optimizer_->step(parameters, lr, norm, *kernels_);
+
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  return summarise(epoch, loss, seconds, lr, before, fp32_before);
+}
+
+double Trainer::loss_and_gradient(ConstMatrixView logits) {
+  const MatrixView gradient = model_->logit_gradient();
+  const Labels& labels = plan_.dataset.labels;
+  auto terms = static_cast<double>(plan_.train_nodes.size());
+  if (labels.task == Task::multiclass) {
+    const double sum = kernels_->softmax_cross_entropy(logits, train_->target().data(),
+                                                       static_cast<float>(1.0 / terms), gradient);
+    return sum / terms;
+  }
+  terms *= labels.classes;
+  const double sum = kernels_->binary_cross_entropy(logits, train_->labels().indicators.data(),
+                                                    train_->mask().data(),
+                                                    static_cast<float>(1.0 / terms), gradient);
+  return sum / terms;
+}
+
+void Trainer::refuse_non_finite(int epoch, const char* what) {
+  // The first layer at fault on any rank, and there the lowest node.
+  constexpr auto kNone = std::numeric_limits<double>::max();
+  std::vector<double> found(2 * static_cast<std::size_t>(comm_.size()), 0.0);
+  const auto mine = model_->find_non_finite();
+  const auto at = 2 * static_cast<std::size_t>(comm_.rank());
+  found[at] = mine ? mine->layer : kNone;
+  found[at + 1] =
+      mine ? static_cast<double>(train_->shard().global_ids[static_cast<std::size_t>(mine->row)])
+           : kNone;
+  statistics_.sum(std::span<double>(found));
+  std::pair<double, double> first{kNone, kNone};
+  for (std::size_t i = 0; i < found.size(); i += 2) {
+    first = std::min(first, {found[i], found[i + 1]});
+  }
+  std::string sentence = "epoch " + std::to_string(epoch) + ": " + what + " is NaN or Inf";
+  if (first.first != kNone) {
+    sentence += "; first in layer " + std::to_string(static_cast<int>(first.first)) + " at node " +
+                std::to_string(static_cast<std::int64_t>(first.second));
+  } else {
+    sentence += "; every activation is finite, so it overflowed in the backward pass";
+  }
+  throw Error(ErrorCode::numeric, sentence);
+}
+
+TrafficBytes Trainer::traffic() const {
+  return {halo_->bytes_sent(Direction::forward), halo_->bytes_sent(Direction::backward),
+          comm_.bytes_sent(Channel::weights)};
+}
+
+EpochReport Trainer::summarise(int epoch, double loss, double seconds, double lr,
+                               const TrafficBytes& before, std::int64_t fp32_before) {
+  const TrafficBytes after = traffic();
+  std::fill(rank_statistics_.begin(), rank_statistics_.end(), 0.0);
+  double* mine = rank_statistics_.data() + kStatistics * static_cast<std::size_t>(comm_.rank());
+  mine[kSeconds] = seconds;
+  mine[kAggregate] = clock_.aggregate;
+  mine[kGemm] = clock_.gemm;
+  mine[kEncode] = clock_.encode;
+  mine[kDecode] = clock_.decode;
+  mine[kExposed] = clock_.exposed_comm;
+  mine[kAllReduce] = clock_.allreduce;
+  mine[kHaloForward] = static_cast<double>(after.halo_forward - before.halo_forward);
+  mine[kHaloBackward] = static_cast<double>(after.halo_backward - before.halo_backward);
+  mine[kAllReduceBytes] = static_cast<double>(after.allreduce - before.allreduce);
+  mine[kFp32Bytes] = static_cast<double>(halo_->fp32_bytes_sent() - fp32_before);
+  statistics_.sum(std::span<double>(rank_statistics_));
+
+  std::array<double, kStatistics> sum{};
+  EpochReport report;
+  for (int r = 0; r < comm_.size(); ++r) {
+    const double* row = rank_statistics_.data() + kStatistics * static_cast<std::size_t>(r);
+    for (std::size_t i = 0; i < kStatistics; ++i) sum[i] += row[i];
+    report.seconds = std::max(report.seconds, row[kSeconds]);
+  }
+  const double ranks = comm_.size();
+  EpochSeconds& parts = report.parts;
+  parts.aggregate = sum[kAggregate] / ranks;
+  parts.gemm = sum[kGemm] / ranks;
+  parts.encode = sum[kEncode] / ranks;
+  parts.decode = sum[kDecode] / ranks;
+  parts.exposed_comm = sum[kExposed] / ranks;
+  parts.allreduce = sum[kAllReduce] / ranks;
+  parts.other = report.seconds - parts.aggregate - parts.gemm - parts.encode - parts.decode -
+                parts.exposed_comm - parts.allreduce;
+  report.epoch = epoch;
+  report.loss = loss;
+  report.lr = lr;
+  report.lag = halo_->lag();
+  report.bytes = {static_cast<std::int64_t>(sum[kHaloForward]),
+                  static_cast<std::int64_t>(sum[kHaloBackward]),
+                  static_cast<std::int64_t>(sum[kAllReduceBytes])};
+  report.fp32_bytes = static_cast<std::int64_t>(sum[kFp32Bytes]);
+  return report;
+}
+
+Scores Trainer::evaluate(int epoch) {
+  RankGraph& graph = whole_ ? *whole_ : *train_;
+  PhaseClock unused;
+  graph.exact_halo().set_epoch(epoch);
+  const PassContext pass{*kernels_, graph.exact_halo(), unused, epoch, plan_.options.seed};
+  logits_ = model_->infer(pass, graph.op(), graph.input());
+  return distributed_scores(plan_.metric, graph.labels(), logits_, comm_);
+}
+
+void Trainer::keep_predictions() {
+  const LocalLabels& labels = (whole_ ? *whole_ : *train_).labels();
+  kept_predictions_.clear();
+  kept_scores_.clear();
+  for (std::int64_t r = 0; r < logits_.rows; ++r) {
+    const float* z = logits_.row(r);
+    if (labels.task == Task::multiclass) {
+      kept_predictions_.push_back(predicted_class(z, labels.classes));
+    } else {
+      for (std::int32_t c = 0; c < labels.classes; ++c) kept_predictions_.push_back(z[c] > 0);
+    }
+    if (plan_.metric == Metric::auc) kept_scores_.push_back(1.0F / (1.0F + std::exp(z[0] - z[1])));
+  }
+}
+
+void Trainer::collect_predictions(TrainResult& result) {
+  const auto bytes_of = [](const auto& values) { return std::as_bytes(std::span(values)); };
+  const auto predictions = gather_to_root(comm_, Channel::evaluation, bytes_of(kept_predictions_));
+  const auto scores = gather_to_root(comm_, Channel::evaluation, bytes_of(kept_scores_));
+  if (comm_.rank() != 0) return;
+  const Labels& labels = plan_.dataset.labels;
+  result.prediction_cols = labels.task == Task::multiclass ? 1 : labels.classes;
+  const auto nodes = static_cast<std::size_t>(plan_.dataset.graph.nodes);
+  const auto cols = static_cast<std::size_t>(result.prediction_cols);
+  if (!predictions.empty()) result.predictions.resize(nodes * cols);
+  if (!scores.empty()) result.scores.resize(nodes);
+  std::size_t row = 0;
+  for (int r = 0; r < comm_.size(); ++r) {
+    for (const NodeId v : plan_.whole->nodes(r)) {
+      const auto to = static_cast<std::size_t>(v);
+      if (!predictions.empty()) {
+        std::memcpy(result.predictions.data() + to * cols,
+                    predictions.data() + row * cols * sizeof(std::int32_t),
+                    cols * sizeof(std::int32_t));
+      }
+      if (!scores.empty()) {
+        std::memcpy(result.scores.data() + to, scores.data() + row * sizeof(float), sizeof(float));
+      }
+      ++row;
+    }
+  }
+}
+
+bool Trainer::any_rank(bool flag) {
+  std::int64_t sum = flag ? 1 : 0;
+  statistics_.sum(std::span<std::int64_t>(&sum, 1));
+  return sum != 0;
+}
+
+}  // namespace heliograph

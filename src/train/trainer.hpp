@@ -1,0 +1,69 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "comm/collectives.hpp"
+#include "comm/communicator.hpp"
+#include "heliograph/train.hpp"
+#include "layers/model.hpp"
+#include "staleness/stale_halo.hpp"
+#include "train/optimizer.hpp"
+#include "train/rank_graph.hpp"
+#include "train/run_plan.hpp"
+
+namespace heliograph {
+
+/// Trains one rank. Every rank makes the same calls; used by the rank's own thread.
+class Trainer {
+ public:
+  /// References must outlive the trainer.
+  Trainer(const RunPlan& plan, Communicator& comm, MemoryAccount* account);
+
+  /// One epoch: forward, loss, backward, all-reduce, step. The report is the same on every rank.
+  /// Throws Error: numeric (loss or gradient is not finite: names layer, node and epoch),
+  /// peer_lost.
+  EpochReport run_epoch(int epoch);
+
+  /// Exact scores of the present weights on the whole graph.
+  Scores evaluate(int epoch);
+
+  /// Keeps the predictions of the last `evaluate`.
+  void keep_predictions();
+
+  /// Rank 0 gets every rank's kept predictions in the user's node order (others: nothing).
+  void collect_predictions(TrainResult& result);
+
+  /// Sum over ranks of a flag; all ranks agree on what it says.
+  bool any_rank(bool flag);
+
+  /// Waits for halos in flight.
+  void finish() { halo_->drain(); }
+
+  const Model& model() const { return *model_; }
+
+ private:
+  double loss_and_gradient(ConstMatrixView logits);
+  [[noreturn]] void refuse_non_finite(int epoch, const char* what);
+  EpochReport summarise(int epoch, double loss, double seconds, double lr,
+                        const TrafficBytes& before, std::int64_t fp32_before);
+  TrafficBytes traffic() const;
+
+  const RunPlan& plan_;
+  Communicator& comm_;
+  std::unique_ptr<Kernels> kernels_;
+  std::unique_ptr<RankGraph> train_;
+  std::unique_ptr<RankGraph> whole_;  ///< Inductive training only.
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<Optimizer> optimizer_;
+  PhaseClock clock_;
+  std::unique_ptr<StaleHalo> halo_;
+  AllReduce weights_;
+  AllReduce statistics_;
+  std::vector<double> rank_statistics_;
+  ConstMatrixView logits_;  ///< Of the last evaluation.
+  std::vector<std::int32_t> kept_predictions_;
+  std::vector<float> kept_scores_;
+};
+
+}  // namespace heliograph
