@@ -33,7 +33,7 @@ struct EncodeJob {
 };
 
 /// Encode message rows [begin, end); return the first that cannot be encoded, or `end`. Nothing
-/// outside the encoded rows is written.
+/// outside the encoded rows is written; a row that cannot be encoded may be written in part.
 std::int64_t encode_rows_reference(const EncodeJob& job, std::int64_t begin, std::int64_t end);
 std::int64_t encode_rows_simd(const EncodeJob& job, std::int64_t begin, std::int64_t end);
 

@@ -1,14 +1,349 @@
+// Encoding works on groups of 32 columns, the groups of noise16(): 32 * bits is a whole number of
+// bytes at every width of code. What is left of a row goes through a padded copy. Compiled once
+// for each Highway target; the bytes are those of row_codec_reference.cpp on each of them.
+
+#include "core/cpu/simd_targets.hpp"
 #include "quant/row_codec.hpp"
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "quant/row_codec_simd.cpp"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+// after foreach_target
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/cpu/packed_lanes-inl.hpp"
+#include "quant/row_math.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace heliograph::HWY_NAMESPACE {
+
+using WordTag = hn::RebindToUnsigned<FloatTag>;
+using WordVector = hn::Vec<WordTag>;
+constexpr std::int64_t kGroup = 32;
+
+/// noise_word(key, first + lane).
+HWY_INLINE WordVector NoiseWords(WordTag d, std::uint64_t key, std::uint32_t first) {
+  auto x = hn::Iota(d, first);
+  x = hn::Add(hn::Mul(x, hn::Set(d, 0x9e3779b9U)), hn::Set(d, static_cast<std::uint32_t>(key)));
+  x = hn::Xor(x, hn::ShiftRight<16>(x));
+  x = hn::Mul(x, hn::Set(d, 0x7feb352dU));
+  const auto high = hn::Set(d, static_cast<std::uint32_t>(key >> 32));
+  x = hn::Xor(hn::Xor(x, hn::ShiftRight<15>(x)), high);
+  x = hn::Mul(x, hn::Set(d, 0x846ca68bU));
+  return hn::Xor(x, hn::ShiftRight<16>(x));
+}
+
+/// Runs body(first column in the group, noise) over the vectors of a group of 32 columns: the low
+/// halves of 16 noise words belong to its first 16 columns, the high halves to the others.
+template <class Body>
+HWY_INLINE void ForGroup(FloatTag d, std::uint64_t key, std::int64_t group, const Body& body) {
+  const WordTag du;
+  const std::size_t lanes = hn::Lanes(d);
+  for (std::size_t j = 0; j < 16; j += lanes) {
+    const auto words = NoiseWords(du, key, static_cast<std::uint32_t>(group * 16 + j));
+    body(j, hn::And(words, hn::Set(du, 0xffffU)));
+    body(16 + j, hn::ShiftRight<16>(words));
+  }
+}
+
+/// The bits of a mask, lane 0 lowest.
+HWY_INLINE std::uint32_t MaskBits(FloatTag d, hn::Mask<FloatTag> mask) {
+#if HWY_TARGET == HWY_SCALAR
+  (void)d;
+  return mask.bits != 0 ? 1U : 0U;
+#else
+  std::uint8_t bytes[8] = {};
+  hn::StoreMaskBits(d, mask, bytes);
+  return LoadWord(reinterpret_cast<const std::byte*>(bytes));
+#endif
+}
+
+/// Are the fractions `t` above (noise + 0.5) * 2^-16?
+HWY_INLINE hn::Mask<FloatTag> RoundsUp(FloatTag d, FloatVector t, WordVector noise) {
+  const hn::RebindToSigned<FloatTag> di;
+  const auto threshold = hn::Add(hn::ConvertTo(d, hn::BitCast(di, noise)), hn::Set(d, 0.5F));
+  return hn::Gt(hn::Mul(t, hn::Set(d, 65536.0F)), threshold);
+}
+
+/// Packs 32 codes of one byte each into 32 * kBits bits.
+template <int kBits>
+HWY_INLINE void PackBytes(const std::uint8_t* bytes, std::byte* out) {
+  for (int i = 0; i < 4; ++i) {
+    std::uint64_t x;
+    std::memcpy(&x, bytes + 8 * i, 8);
+    if constexpr (kBits == 2) {
+      x = (x | x >> 6) & 0x000f000f000f000fULL;
+      x = (x | x >> 12) & 0x000000ff000000ffULL;
+      x |= x >> 24;
+    } else {
+      x = (x | x >> 4) & 0x00ff00ff00ff00ffULL;
+      x = (x | x >> 8) & 0x0000ffff0000ffffULL;
+      x |= x >> 16;
+    }
+    std::memcpy(out + i * kBits, &x, kBits);
+  }
+}
+
+/// Codes of one group: 32 columns at x, times `scale`, into 4 * kBits bytes.
+template <int kBits>
+HWY_INLINE void EncodeGroup(const float* x, float scale, const CodeParameters& p, std::uint64_t key,
+                            std::int64_t group, std::byte* out) {
+  const FloatTag d;
+  const hn::RebindToSigned<FloatTag> di;
+  const hn::Rebind<std::uint8_t, FloatTag> d8;
+  std::uint32_t bits = 0;
+  HWY_ALIGN std::uint8_t bytes[kGroup];
+  ForGroup(d, key, group, [&](std::size_t c, WordVector noise) HWY_ATTR {
+    const auto value = hn::Mul(hn::Set(d, scale), hn::LoadU(d, x + c));
+    const auto above = hn::Sub(value, hn::Set(d, p.minimum));
+    const auto t = kBits == 8 ? hn::Div(above, hn::Set(d, p.step))
+                              : hn::Mul(above, hn::Set(d, p.inverse_step));
+    if constexpr (kBits == 1) {
+      // t < 1 or the code is 1 anyway: the whole part needs no step of its own.
+      bits |= MaskBits(d, RoundsUp(d, t, noise)) << c;
+    } else {
+      const auto whole = hn::ConvertTo(di, t);
+      const auto up = RoundsUp(d, hn::Sub(t, hn::ConvertTo(d, whole)), noise);
+      const auto one = hn::BitCast(di, hn::IfThenElseZero(up, hn::BitCast(d, hn::Set(di, 1))));
+      const auto code = hn::Min(hn::Add(whole, one), hn::Set(di, (1 << kBits) - 1));
+      hn::StoreU(hn::DemoteTo(d8, code), d8, bytes + c);
+    }
+  });
+  if constexpr (kBits == 1) {
+    std::memcpy(out, &bits, 4);
+  } else if constexpr (kBits == 8) {
+    std::memcpy(out, bytes, kGroup);
+  } else {
+    PackBytes<kBits>(bytes, out);
+  }
+}
+
+/// A row as whole groups in place, and a scaled and padded copy of the rest.
+struct GroupedRow {
+  const float* x;
+  float scale;
+  std::int64_t cols;
+  std::int64_t whole;  // columns in whole groups
+  HWY_ALIGN float rest[kGroup];
+
+  GroupedRow(const float* x_, float scale_, std::int64_t cols_)
+      : x(x_), scale(scale_), cols(cols_), whole(cols_ / kGroup * kGroup) {
+    if (whole == cols) return;
+    for (std::int64_t c = whole; c < cols; ++c) rest[c - whole] = scale * x[c];
+    pad(rest[0]);
+  }
+  void pad(float value) { std::fill(rest + (cols - whole), rest + kGroup, value); }
+};
+
+/// Minimum and maximum of a row; false where a value is NaN or Inf.
+HWY_INLINE bool FindRange(const GroupedRow& row, float& lo, float& hi) {
+  const FloatTag d;
+  const WordTag du;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto first = hn::Set(d, row.scale * row.x[0]);
+  auto low = first;
+  auto high = first;
+  auto magnitude = hn::Zero(du);
+  const auto take = [&](const float* x, FloatVector scale) HWY_ATTR {
+    const auto value = hn::Mul(scale, hn::LoadU(d, x));
+    low = hn::Min(low, value);
+    high = hn::Max(high, value);
+    magnitude = hn::Max(magnitude, hn::BitCast(du, hn::Abs(value)));
+  };
+  for (std::int64_t c = 0; c < row.whole; c += lanes) take(row.x + c, hn::Set(d, row.scale));
+  if (row.whole != row.cols) {
+    for (std::int64_t c = 0; c < kGroup; c += lanes) take(row.rest + c, hn::Set(d, 1.0F));
+  }
+  lo = hn::GetLane(hn::MinOfLanes(d, low));
+  hi = hn::GetLane(hn::MaxOfLanes(d, high));
+  return hn::GetLane(hn::MaxOfLanes(du, magnitude)) < 0x7f800000U;
+}
+
+template <int kBits>
+bool EncodeCodes(GroupedRow& row, std::uint64_t key, RowFormat format, std::byte* out) {
+  float lo;
+  float hi;
+  CodeParameters p;
+  if (!FindRange(row, lo, hi) || !choose_parameters(lo, hi, format, p)) return false;
+  const std::uint16_t halves[2] = {p.minimum_bits, p.step_bits};
+  const std::size_t skipped = format.has_minimum ? 0 : 1;
+  std::memcpy(out, halves + skipped, format.parameter_bytes());
+  out += format.parameter_bytes();
+  if (p.step_bits == 0) {
+    std::memset(out, 0, static_cast<std::size_t>((row.cols * kBits + 7) / 8));
+    return true;
+  }
+  std::int64_t group = 0;
+  for (; group * kGroup < row.whole; ++group, out += 4 * kBits) {
+    EncodeGroup<kBits>(row.x + group * kGroup, row.scale, p, key, group, out);
+  }
+  if (row.whole != row.cols) {
+    row.pad(p.minimum);  // code 0
+    std::byte last[4 * kBits];
+    EncodeGroup<kBits>(row.rest, 1.0F, p, key, group, last);
+    std::memcpy(out, last, static_cast<std::size_t>(((row.cols - row.whole) * kBits + 7) / 8));
+  }
+  return true;
+}
+
+/// bf16 or fp32: one pass, which also looks for NaN and Inf.
+template <int kBits>
+bool EncodePlain(GroupedRow& row, std::uint64_t key, std::byte* out) {
+  const FloatTag d;
+  const WordTag du;
+  const hn::RebindToSigned<FloatTag> di;
+  auto magnitude = hn::Zero(du);
+  const auto encode = [&](const float* x, float scale, std::int64_t group, std::byte* to) HWY_ATTR {
+    HWY_ALIGN std::uint16_t half[kGroup];
+    HWY_ALIGN float single[kGroup];
+    const auto round = [&](std::size_t c, WordVector noise) HWY_ATTR {
+      const auto value = hn::Mul(hn::Set(d, scale), hn::LoadU(d, x + c));
+      const auto bits = hn::BitCast(du, value);
+      magnitude = hn::Max(magnitude, hn::And(bits, hn::Set(du, 0x7fffffffU)));
+      if constexpr (kBits == 16) {
+        const hn::Rebind<std::uint16_t, FloatTag> d16;
+        const auto rounded = hn::ShiftRight<16>(hn::Add(bits, noise));
+        const auto size = hn::Min(hn::And(rounded, hn::Set(du, 0x7fffU)), hn::Set(du, 0x7f7fU));
+        const auto sign = hn::And(rounded, hn::Set(du, 0x8000U));
+        hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di, hn::Or(size, sign))), d16, half + c);
+      } else {
+        hn::StoreU(value, d, single + c);
+      }
+    };
+    if constexpr (kBits == 16) {
+      ForGroup(d, key, group, round);
+      std::memcpy(to, half, sizeof(half));
+    } else {
+      for (std::size_t c = 0; c < kGroup; c += hn::Lanes(d)) round(c, hn::Zero(du));
+      std::memcpy(to, single, sizeof(single));
+    }
+  };
+  constexpr std::int64_t kBytes = kBits / 8;
+  std::int64_t group = 0;
+  for (; group * kGroup < row.whole; ++group) {
+    encode(row.x + group * kGroup, row.scale, group, out + group * kGroup * kBytes);
+  }
+  if (row.whole != row.cols) {
+    std::byte last[kGroup * kBytes];
+    encode(row.rest, 1.0F, group, last);
+    std::memcpy(out + row.whole * kBytes, last,
+                static_cast<std::size_t>((row.cols - row.whole) * kBytes));
+  }
+  return hn::GetLane(hn::MaxOfLanes(du, magnitude)) < 0x7f800000U;
+}
+
+template <int kBits>
+std::int64_t EncodeRange(const EncodeJob& job, std::int64_t begin, std::int64_t end) {
+  constexpr std::int64_t kAhead = 2;  // rows; hides the latency of gathered reads
+  for (std::int64_t i = begin; i < end; ++i) {
+    if (i + kAhead < end) {
+      const float* next = job.x.row(job.source_row(i + kAhead));
+      for (std::int64_t c = 0; c < job.x.cols; c += 16) hwy::Prefetch(next + c);
+    }
+    GroupedRow row(job.x.row(job.source_row(i)), job.scale(i), job.x.cols);
+    bool encoded;
+    if constexpr (kBits > 8) {
+      encoded = EncodePlain<kBits>(row, job.key(i), job.out_row(i));
+    } else {
+      encoded = EncodeCodes<kBits>(row, job.key(i), job.format, job.out_row(i));
+    }
+    if (!encoded) return i;
+  }
+  return end;
+}
+
+std::int64_t EncodeRows(const EncodeJob& job, std::int64_t begin, std::int64_t end) {
+  if (job.x.cols == 0) return encode_rows_reference(job, begin, end);
+  switch (job.format.bits) {
+    case 1:
+      return EncodeRange<1>(job, begin, end);
+    case 2:
+      return EncodeRange<2>(job, begin, end);
+    case 4:
+      return EncodeRange<4>(job, begin, end);
+    case 8:
+      return EncodeRange<8>(job, begin, end);
+    case 16:
+      return EncodeRange<16>(job, begin, end);
+    default:
+      return EncodeRange<32>(job, begin, end);
+  }
+}
+
+template <int kBits>
+HWY_INLINE FloatVector DecodeVector(FloatTag d, const std::byte* values, RowParameters p,
+                                    std::size_t column) {
+  if constexpr (kBits > 8) {
+    (void)p;
+    return PlainValues<kBits>(d, values, column);
+  } else {
+    const auto minimum = hn::Set(d, p.minimum);
+    const auto step = hn::Set(d, p.step);
+    if constexpr (kBits == 1) return hn::Add(minimum, SelectByBits(d, values, column, step));
+    if constexpr (kBits > 1) {
+      return hn::Add(minimum, hn::Mul(CodesAsFloat<kBits>(d, values, column), step));
+    }
+  }
+}
+
+template <int kBits>
+void DecodeRange(const PackedRows& packed, MatrixView out, std::int64_t begin, std::int64_t end) {
+  const FloatTag d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const std::int64_t whole = packed.cols / lanes * lanes;
+  for (std::int64_t r = begin; r < end; ++r) {
+    const std::byte* row = packed.row(r);
+    const RowParameters p = kBits > 8 ? RowParameters{0, 0} : read_parameters(row, packed.format);
+    const std::byte* values = row + packed.format.parameter_bytes();
+    float* to = out.row(r);
+    for (std::int64_t c = 0; c < whole; c += lanes) {
+      hn::StoreU(DecodeVector<kBits>(d, values, p, static_cast<std::size_t>(c)), d, to + c);
+    }
+    if (whole == packed.cols) continue;
+    HWY_ALIGN float rest[16];
+    hn::Store(DecodeVector<kBits>(d, values, p, static_cast<std::size_t>(whole)), d, rest);
+    std::copy_n(rest, packed.cols - whole, to + whole);
+  }
+}
+
+void DecodeRows(const PackedRows& packed, MatrixView out, std::int64_t begin, std::int64_t end) {
+  switch (packed.format.bits) {
+    case 1:
+      return DecodeRange<1>(packed, out, begin, end);
+    case 2:
+      return DecodeRange<2>(packed, out, begin, end);
+    case 4:
+      return DecodeRange<4>(packed, out, begin, end);
+    case 8:
+      return DecodeRange<8>(packed, out, begin, end);
+    case 16:
+      return DecodeRange<16>(packed, out, begin, end);
+    default:
+      return DecodeRange<32>(packed, out, begin, end);
+  }
+}
+
+}  // namespace heliograph::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 namespace heliograph {
 
+HWY_EXPORT(EncodeRows);
+HWY_EXPORT(DecodeRows);
+
 std::int64_t encode_rows_simd(const EncodeJob& job, std::int64_t begin, std::int64_t end) {
-  return encode_rows_reference(job, begin, end);
+  return HWY_DYNAMIC_DISPATCH(EncodeRows)(job, begin, end);
 }
 
 void decode_rows_simd(const PackedRows& packed, MatrixView out, std::int64_t begin,
                       std::int64_t end) {
-  decode_rows_reference(packed, out, begin, end);
+  HWY_DYNAMIC_DISPATCH(DecodeRows)(packed, out, begin, end);
 }
 
 }  // namespace heliograph
+#endif

@@ -37,6 +37,7 @@ inline std::uint16_t bf16_below(float x) {
 /// The smallest step that is not below x >= 0 and is 0 or at least 2^-126; 0xff00 (infinity) or
 /// more where there is none.
 inline std::uint32_t step_above(double x) {
+  if (x <= 0) return 0;  // also -0
   const auto nearest = static_cast<float>(x);
   auto bits = std::bit_cast<std::uint32_t>(nearest);
   if (static_cast<double>(nearest) < x) ++bits;

@@ -2,20 +2,312 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <string>
+
+#include "core/buffer.hpp"
+#include "quant/codec.hpp"
+#include "support/simd_targets.hpp"
+
 namespace heliograph {
 namespace {
 
-TEST(Aggregate, InnerByHand) {
+const std::vector<std::int64_t> kWidths = {1,  2,  3,  4,  5,   7,   8,   13,  15,  16,  17, 31,
+                                           32, 33, 41, 47, 100, 127, 128, 129, 255, 256, 602};
+
+Matrix random_matrix(std::int64_t rows, std::int64_t cols, std::uint32_t seed) {
+  Matrix m(rows, cols, MemoryRoom::workspace, nullptr);
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < cols; ++c) m.view().row(r)[c] = normal(random);
+  }
+  return m;
+}
+
+std::vector<float> random_scale(std::int64_t count, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<float> scale(static_cast<std::size_t>(count));
+  for (float& s : scale) s = std::uniform_real_distribution<float>(0.1F, 2.0F)(random);
+  return scale;
+}
+
+/// Rows of skewed degree: some empty, one far above the others.
+Csr random_csr(std::int64_t rows, std::int64_t columns, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  Csr csr{{0}, {}};
+  for (std::int64_t i = 0; i < rows; ++i) {
+    std::int64_t degree = i == 2 ? 300 : static_cast<std::int64_t>(random() % 12) - 2;
+    if (columns == 0) degree = 0;
+    for (; degree > 0; --degree) {
+      csr.columns.push_back(static_cast<std::int32_t>(random() % static_cast<unsigned>(columns)));
+    }
+    csr.offsets.push_back(static_cast<std::int64_t>(csr.columns.size()));
+  }
+  return csr;
+}
+
+/// Bitwise, padding included: nothing outside the columns may change.
+void expect_same_bits(const Matrix& a, const Matrix& b, const std::string& what) {
+  ASSERT_EQ(a.view().stride, b.view().stride);
+  const auto bytes = static_cast<std::size_t>(a.view().rows * a.view().stride) * 4;
+  if (bytes == 0) return;
+  ASSERT_EQ(0, std::memcmp(a.view().data, b.view().data, bytes)) << what;
+}
+
+/// Encoded rows of a random matrix, with the readable bytes behind them that PackedRows promises.
+struct Packed {
+  std::vector<std::byte> bytes;
+  PackedRows rows;
+
+  Packed(std::int64_t count, std::int64_t cols, RowFormat format, float shift = 0) {
+    Matrix x = random_matrix(count, cols, 21);
+    std::vector<std::int32_t> selected;
+    std::vector<std::int64_t> ids;
+    for (std::int64_t r = 0; r < count; ++r) {
+      selected.push_back(static_cast<std::int32_t>(r));
+      ids.push_back(r);
+      for (std::int64_t c = 0; c < cols; ++c) {
+        float& value = x.view().row(r)[c];
+        value = format.has_minimum ? value + shift : std::abs(value);
+      }
+    }
+    ThreadPool threads(1);
+    const auto codec = make_cpu_codec(format);
+    bytes.resize(codec->encoded_bytes(count, cols) + 64, std::byte{0xff});
+    EXPECT_EQ(
+        codec->encode(x.view(), {selected, nullptr, ids.data()}, 5, bytes.data(), threads).row, -1);
+    rows = {bytes.data(), count, cols, 0, format};
+  }
+};
+
+const std::vector<RowFormat> kFormats = {{1, true},  {1, false}, {2, true}, {2, false},
+                                         {4, true},  {4, false}, {8, true}, {8, false},
+                                         {16, true}, {32, true}};
+
+TEST(AggregateInner, ByHand) {
   ThreadPool threads(1);
   const Csr csr{{0, 2, 2, 3}, {1, 2, 0}};
   const float x[6] = {1, 2, 3, 4, 5, 6};
   const float col_scale[3] = {1, 2, 3};
   const float row_scale[3] = {1, 10, 0.5F};
   float out[6] = {};
-  cpu::aggregate_inner(csr.view(), {x, 3, 2, 2, {}}, col_scale, true, row_scale,
-                       {out, 3, 2, 2, {}}, {}, threads);
+  cpu::aggregate_inner(csr.view(), {x, 3, 2, 2, {}}, col_scale, true, row_scale, {out, 3, 2, 2, {}},
+                       {}, threads);
   const float expected[6] = {1 + 6 + 15, 2 + 8 + 18, 60, 80, 8, 10};
   for (int i = 0; i < 6; ++i) EXPECT_EQ(out[i], expected[i]) << i;
+}
+
+TEST(AggregateInner, HasTheBitsOfTheReferenceOnEveryTarget) {
+  // Sums run in entry order in every lane, so that not even rounding differs.
+  ThreadPool threads(2);
+  for (const std::int64_t cols : kWidths) {
+    for (const std::int64_t rows : {0, 1, 31, 33, 257}) {
+      const Csr csr = random_csr(rows, rows, 1);
+      const Matrix x = random_matrix(rows, cols, 2);
+      const auto col_scale = random_scale(rows, 3);
+      const auto row_scale = random_scale(rows, 4);
+      for (const bool self : {false, true}) {
+        for (const bool scaled : {false, true}) {
+          const float* by_column = scaled ? col_scale.data() : nullptr;
+          const float* by_row = scaled ? row_scale.data() : nullptr;
+          const Matrix expected(rows, cols, MemoryRoom::workspace, nullptr);
+          cpu::aggregate_inner_reference(csr.view(), x.view(), by_column, self, by_row,
+                                         expected.view());
+          for_each_simd_target([&] {
+            const Matrix out(rows, cols, MemoryRoom::workspace, nullptr);
+            cpu::aggregate_inner(csr.view(), x.view(), by_column, self, by_row, out.view(), {},
+                                 threads);
+            expect_same_bits(out, expected, std::to_string(rows) + " x " + std::to_string(cols));
+          });
+        }
+      }
+    }
+  }
+}
+
+TEST(AggregateInner, ReadsAndWritesColumnRanges) {
+  ThreadPool threads(1);
+  const Csr csr = random_csr(50, 50, 1);
+  for (const std::int64_t cols : {1, 5, 16, 41, 100}) {
+    const Matrix x = random_matrix(50, cols + 7, 2);
+    const Matrix out(50, cols + 9, MemoryRoom::workspace, nullptr);
+    const Matrix expected(50, cols + 9, MemoryRoom::workspace, nullptr);
+    std::fill_n(out.view().data, 50 * out.view().stride, -7.0F);
+    std::fill_n(expected.view().data, 50 * out.view().stride, -7.0F);
+    const ConstMatrixView from = ConstMatrixView(x.view()).col_range(5, cols);
+    cpu::aggregate_inner_reference(csr.view(), from, nullptr, true, nullptr,
+                                   expected.view().col_range(3, cols));
+    for_each_simd_target([&] {
+      cpu::aggregate_inner(csr.view(), from, nullptr, true, nullptr, out.view().col_range(3, cols),
+                           {}, threads);
+      expect_same_bits(out, expected, std::to_string(cols));
+    });
+  }
+}
+
+TEST(AggregateHalo, OneBitByHand) {
+  // Two rows of two columns: {1, 3} and {-2, -2 + 0.5}.
+  ThreadPool threads(1);
+  std::vector<std::byte> bytes(2 * 5 + 64);
+  const auto put = [&](std::size_t at, std::uint16_t value) {
+    std::memcpy(bytes.data() + at, &value, 2);
+  };
+  put(0, 0x3f80);  // 1
+  put(2, 0x8000);  // 2
+  bytes[4] = std::byte{0b10};
+  put(5, 0xc000);  // -2
+  put(7, 0x7e00);  // 0.5
+  bytes[9] = std::byte{0b10};
+  const PackedRows packed{bytes.data(), 2, 2, 1, {1, true}};
+  const Csr csr{{0, 2, 2, 5}, {0, 1, 1, 1, 0}};
+  const float row_scale[3] = {2, 9, 1};
+  float out[12] = {7, 1, 1, 7, 7, 1, 1, 7, 7, 1, 1, 7};
+  cpu::aggregate_halo(csr.view(), packed, row_scale, {out, 3, 4, 4, {}}, {}, threads);
+  const float expected[12] = {7, -1, 4, 7, 7, 1, 1, 7, 7, -2, 1, 7};
+  for (int i = 0; i < 12; ++i) EXPECT_EQ(out[i], expected[i]) << i;
+}
+
+TEST(AggregateHalo, AgreesWithDecodingFirst) {
+  ThreadPool threads(2);
+  for (const RowFormat format : kFormats) {
+    for (const std::int64_t cols : kWidths) {
+      for (const std::int64_t rows : {0, 1, 31, 33, 257}) {
+        const std::string what = std::to_string(format.bits) + " bits, " + std::to_string(rows) +
+                                 " x " + std::to_string(cols);
+        const std::int64_t halo = rows == 31 ? 1 : 60;
+        const Packed packed(halo, cols, format, 3.0F);
+        const Csr csr = random_csr(rows, halo, 5);
+        const auto row_scale = random_scale(rows, 6);
+        const Matrix before = random_matrix(rows, cols, 7);
+        const Matrix expected = random_matrix(rows, cols, 7);
+        cpu::aggregate_halo_reference(csr.view(), packed.rows, row_scale.data(), expected.view());
+        Matrix first;
+        for_each_simd_target([&] {
+          Matrix out = random_matrix(rows, cols, 7);
+          cpu::aggregate_halo(csr.view(), packed.rows, row_scale.data(), out.view(), {}, threads);
+          if (!format.is_codes()) return expect_same_bits(out, expected, what);
+          for (std::int64_t i = 0; i < rows; ++i) {
+            // Minima and codes are summed apart: each of the degree + 2 additions of either order
+            // rounds by at most 2^-24 of the largest partial sum there can be.
+            const std::int64_t degree = csr.offsets[static_cast<std::size_t>(i) + 1] -
+                                        csr.offsets[static_cast<std::size_t>(i)];
+            double size = 0;
+            for (std::int64_t e = 0; e < degree; ++e) {
+              const auto j = csr.columns[static_cast<std::size_t>(
+                  csr.offsets[static_cast<std::size_t>(i)] + e)];
+              const RowParameters p = read_parameters(packed.rows.row(j), format);
+              size += std::abs(p.minimum) + p.step * ((1 << format.bits) - 1);
+            }
+            for (std::int64_t c = 0; c < cols; ++c) {
+              const double total =
+                  size * row_scale[static_cast<std::size_t>(i)] + std::abs(before.view().row(i)[c]);
+              const double bound = 2.0 * static_cast<double>(degree + 2) * 0x1p-24 * total;
+              ASSERT_NEAR(out.view().row(i)[c], expected.view().row(i)[c], bound) << what;
+            }
+          }
+          if (first.empty()) {
+            first = std::move(out);
+          } else {
+            expect_same_bits(out, first, what + ", between targets");
+          }
+        });
+      }
+    }
+  }
+}
+
+TEST(AggregateHalo, StaysInItsColumns) {
+  ThreadPool threads(1);
+  const Csr csr = random_csr(50, 20, 8);
+  for (const RowFormat format : kFormats) {
+    for (const std::int64_t cols : {1, 5, 16, 41, 100}) {
+      Packed packed(20, cols, format);
+      packed.rows.col_begin = 3;
+      for_each_simd_target([&] {
+        const Matrix out(50, cols + 9, MemoryRoom::workspace, nullptr);
+        std::fill_n(out.view().data, 50 * out.view().stride, -7.0F);
+        cpu::aggregate_halo(csr.view(), packed.rows, nullptr, out.view(), {}, threads);
+        for (std::int64_t i = 0; i < 50; ++i) {
+          const std::size_t row = static_cast<std::size_t>(i);
+          const bool empty = csr.offsets[row] == csr.offsets[row + 1];
+          for (std::int64_t c = 0; c < out.view().stride; ++c) {
+            if (empty || c < 3 || c >= cols + 3) {
+              ASSERT_EQ(out.view().row(i)[c], -7.0F) << i << ' ' << c;
+            }
+          }
+        }
+      });
+    }
+  }
+}
+
+TEST(Aggregate, SameBitsWhateverTheThreads) {
+  const Csr csr = random_csr(3000, 3000, 9);
+  const Matrix x = random_matrix(3000, 100, 10);
+  const auto scale = random_scale(3000, 11);
+  for (const RowFormat format : kFormats) {
+    const Packed packed(3000, 100, format);
+    Matrix first;
+    for (const int count : {1, 2, 3}) {
+      ThreadPool threads(count);
+      Matrix out(3000, 100, MemoryRoom::workspace, nullptr);
+      cpu::aggregate_inner(csr.view(), x.view(), scale.data(), true, scale.data(), out.view(), {},
+                           threads);
+      cpu::aggregate_halo(csr.view(), packed.rows, scale.data(), out.view(), {}, threads);
+      if (first.empty()) {
+        first = std::move(out);
+      } else {
+        expect_same_bits(out, first, std::to_string(count) + " threads");
+      }
+    }
+  }
+}
+
+TEST(Aggregate, Fp64SumsAreExactlyThoseOfPlainLoops) {
+  const Csr inner = random_csr(200, 200, 12);
+  const Csr halo = random_csr(200, 40, 13);
+  const Matrix x = random_matrix(200, 41, 14);
+  const auto scale = random_scale(200, 15);
+  for (const RowFormat format : kFormats) {
+    const Packed packed(40, 41, format, 3.0F);
+    for (const int count : {1, 3}) {
+      ThreadPool threads(count);
+      const Matrix out(200, 41, MemoryRoom::workspace, nullptr);
+      const BasicMatrix<double> acc(200, 41, MemoryRoom::workspace, nullptr);
+      std::fill_n(acc.view().data, 200 * acc.view().stride, 1e9);  // overwritten, not added to
+      cpu::aggregate_inner(inner.view(), x.view(), scale.data(), true, scale.data(), out.view(),
+                           acc.view(), threads);
+      cpu::aggregate_halo(halo.view(), packed.rows, scale.data(), out.view(), acc.view(), threads);
+      for (std::int64_t i = 0; i < 200; ++i) {
+        const auto row = static_cast<std::size_t>(i);
+        for (std::int64_t c = 0; c < 41; ++c) {
+          const auto at = [&](std::int64_t j) {
+            return static_cast<double>(scale[static_cast<std::size_t>(j)] * x.view().row(j)[c]);
+          };
+          double sum = at(i);
+          for (auto e = inner.offsets[row]; e < inner.offsets[row + 1]; ++e) {
+            sum += at(inner.columns[static_cast<std::size_t>(e)]);
+          }
+          for (auto e = halo.offsets[row]; e < halo.offsets[row + 1]; ++e) {
+            const std::byte* from = packed.rows.row(halo.columns[static_cast<std::size_t>(e)]);
+            if (format.is_codes()) {
+              const RowParameters p = read_parameters(from, format);
+              const double code = read_code(from + format.parameter_bytes(), format.bits, c);
+              sum += static_cast<double>(p.minimum) + code * static_cast<double>(p.step);
+            } else {
+              sum += static_cast<double>(decode_value(from, format, c));
+            }
+          }
+          ASSERT_EQ(acc.view().row(i)[c], sum) << format.bits << ' ' << i << ' ' << c;
+          ASSERT_EQ(out.view().row(i)[c],
+                    static_cast<float>(static_cast<double>(scale[row]) * sum));
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

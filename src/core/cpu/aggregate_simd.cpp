@@ -1,37 +1,311 @@
+// One output row at a time: blocks of columns are summed in registers over all entries of the
+// row, so that an output value is written once. Compiled once for each Highway target.
+
 #include "core/cpu/aggregate_rows.hpp"
+#include "core/cpu/simd_targets.hpp"
 
-namespace heliograph::cpu {
-namespace {
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "core/cpu/aggregate_simd.cpp"
+#include <hwy/foreach_target.h>
+// clang-format: keep
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
 
-CsrView row_range(const CsrView& csr, std::int64_t begin, std::int64_t end) {
-  return {end - begin, csr.offsets + begin, csr.columns};
+#include <algorithm>
+
+#include "core/cpu/packed_lanes-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace heliograph::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+using heliograph::HWY_NAMESPACE::CodesAsFloat;
+using heliograph::HWY_NAMESPACE::FloatTag;
+using heliograph::HWY_NAMESPACE::FloatVector;
+using heliograph::HWY_NAMESPACE::PlainValues;
+using heliograph::HWY_NAMESPACE::SelectByBits;
+
+// Accumulators of one block; the rest of the registers hold constants and the row at hand.
+#if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64
+constexpr int kBlock = 16;
+#else
+constexpr int kBlock = 8;
+#endif
+
+// Vectors without a size known to the compiler cannot be array elements: they have names.
+#define HELIOGRAPH_EACH_ACCUMULATOR(F) \
+  F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15)
+
+/// Neighbour rows in fp32. D may be a short vector, for matrices narrower than a full one.
+template <class D, bool kScaled>
+struct InnerRows {
+  using Tag = D;
+  using V = hn::Vec<D>;
+  static constexpr bool kOverlap = true;  // the last vector ends at the last column
+
+  ConstMatrixView x;
+  const float* col_scale;
+  bool self;
+  const float* row_scale;
+  MatrixView out;
+
+  std::int64_t cols() const { return x.cols; }
+  bool skips_empty_rows() const { return false; }
+  const float* Row(std::int64_t j, std::int64_t column) const { return x.row(j) + column; }
+  const float* PrefetchBegin(std::int64_t j, std::int64_t column) const { return Row(j, column); }
+  std::int64_t PrefetchBytes(std::int64_t columns) const { return columns * 4; }
+  HWY_INLINE V Weight(D d, std::int64_t j) const {
+    if constexpr (kScaled) return hn::Set(d, col_scale[j]);
+    return hn::Zero(d);
+  }
+  HWY_INLINE float Minimum(std::int64_t) const { return 0; }
+  HWY_INLINE V Add(D d, const float* row, std::int64_t column, V weight, V sum) const {
+    const V value = hn::LoadU(d, row + column);
+    if constexpr (kScaled) return hn::Add(sum, hn::Mul(weight, value));
+    (void)weight;
+    return hn::Add(sum, value);
+  }
+  float* Out(std::int64_t i, std::int64_t column) const { return out.row(i) + column; }
+  HWY_INLINE void Store(D d, V sum, float, float scale, float* target, std::int64_t) const {
+    hn::StoreU(hn::Mul(hn::Set(d, scale), sum), d, target);
+  }
+};
+
+/// Neighbour rows as they travelled.
+template <int kBits>
+struct HaloRows {
+  using Tag = FloatTag;
+  using V = FloatVector;
+  static constexpr bool kOverlap = false;  // codes cannot be read from any column on
+
+  PackedRows packed;
+  std::size_t row_bytes;
+  const float* row_scale;
+  MatrixView out;
+
+  static constexpr bool self = false;
+  std::int64_t cols() const { return packed.cols; }
+  bool skips_empty_rows() const { return true; }
+  const std::byte* RowBegin(std::int64_t j) const {
+    return packed.data + static_cast<std::size_t>(j) * row_bytes;
+  }
+  const std::byte* Row(std::int64_t j, std::int64_t column) const {
+    return RowBegin(j) + packed.format.parameter_bytes() + column * kBits / 8;
+  }
+  const std::byte* PrefetchBegin(std::int64_t j, std::int64_t column) const {
+    return column == 0 ? RowBegin(j) : Row(j, column);
+  }
+  std::int64_t PrefetchBytes(std::int64_t columns) const {
+    return static_cast<std::int64_t>(packed.format.parameter_bytes()) + columns * kBits / 8;
+  }
+  HWY_INLINE V Weight(FloatTag d, std::int64_t j) const {
+    if constexpr (kBits > 8) return hn::Zero(d);
+    std::uint16_t step;
+    std::memcpy(&step, RowBegin(j) + packed.format.parameter_bytes() - 2, 2);
+    return hn::Set(d, step_to_float(step));
+  }
+  HWY_INLINE float Minimum(std::int64_t j) const {
+    if (kBits > 8 || !packed.format.has_minimum) return 0;
+    std::uint16_t minimum;
+    std::memcpy(&minimum, RowBegin(j), 2);
+    return bf16_to_float(minimum);
+  }
+  HWY_INLINE V Add(FloatTag d, const std::byte* row, std::int64_t column, V weight, V sum) const {
+    const auto c = static_cast<std::size_t>(column);
+    if constexpr (kBits > 8) {
+      return hn::Add(sum, PlainValues<kBits>(d, row, c));
+    } else if constexpr (kBits > 1) {
+      return hn::MulAdd(CodesAsFloat<kBits>(d, row, c), weight, sum);
+    } else {
+#if HWY_TARGET <= HWY_AVX3
+      const auto* bits = reinterpret_cast<const std::uint8_t*>(row) + c / 8;
+      return V{_mm512_mask_add_ps(sum.raw, hn::LoadMaskBits(d, bits).raw, sum.raw, weight.raw)};
+#else
+      return hn::Add(sum, SelectByBits(d, row, c, weight));
+#endif
+    }
+  }
+  float* Out(std::int64_t i, std::int64_t column) const {
+    return out.row(i) + packed.col_begin + column;
+  }
+  HWY_INLINE void Store(FloatTag d, V sum, float minimum, float scale, float* target,
+                        std::int64_t valid) const {
+    const V value = hn::Mul(hn::Set(d, scale), hn::Add(sum, hn::Set(d, minimum)));
+    if (valid >= static_cast<std::int64_t>(hn::Lanes(d))) {
+      hn::StoreU(hn::Add(hn::LoadU(d, target), value), d, target);
+      return;
+    }
+    HWY_ALIGN float lanes[16];
+    hn::Store(value, d, lanes);
+    for (std::int64_t c = 0; c < valid; ++c) target[c] += lanes[c];
+  }
+};
+
+/// Entries of one output row, and where the tile's entries end (prefetch goes on into the rows
+/// that follow).
+struct Entries {
+  const std::int32_t* columns;
+  std::int64_t begin;
+  std::int64_t end;
+  std::int64_t tile_end;
+};
+
+/// Sums kVectors vectors of columns, from `column` on, of output row i.
+template <int kVectors, class Rows>
+HWY_INLINE void SumBlock(const Rows& rows, std::int64_t i, const Entries& entries,
+                         std::int64_t column) {
+  const typename Rows::Tag d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  // Distance of the last vector from the block's first column.
+  const std::int64_t last = Rows::kOverlap
+                                ? std::min((kVectors - 1) * lanes, rows.cols() - lanes - column)
+                                : (kVectors - 1) * lanes;
+#define HELIOGRAPH_AT(k) ((k) == kVectors - 1 ? last : (k)*lanes)
+#define HELIOGRAPH_ZERO(k) auto sum##k = hn::Zero(d);
+  HELIOGRAPH_EACH_ACCUMULATOR(HELIOGRAPH_ZERO)
+#define HELIOGRAPH_ADD(k) \
+  if constexpr ((k) < kVectors) sum##k = rows.Add(d, row, HELIOGRAPH_AT(k), weight, sum##k);
+  float minimum = 0;
+  if (rows.self) {
+    const auto* row = rows.Row(i, column);
+    const auto weight = rows.Weight(d, i);
+    HELIOGRAPH_EACH_ACCUMULATOR(HELIOGRAPH_ADD)
+  }
+  const std::int64_t bytes = rows.PrefetchBytes(kVectors * lanes);
+  const std::int64_t ahead = std::clamp<std::int64_t>(4096 / bytes, 4, 24);
+  for (std::int64_t e = entries.begin; e < entries.end; ++e) {
+    const std::int64_t later = std::min(e + ahead, entries.tile_end - 1);
+    const auto* line =
+        reinterpret_cast<const char*>(rows.PrefetchBegin(entries.columns[later], column));
+    for (std::int64_t b = 0; b < bytes; b += 64) hwy::Prefetch(line + b);
+    if (!Rows::kOverlap) hwy::Prefetch(line + bytes - 1);  // rows that straddle lines
+    const std::int64_t j = entries.columns[e];
+    const auto* row = rows.Row(j, column);
+    const auto weight = rows.Weight(d, j);
+    minimum += rows.Minimum(j);
+    HELIOGRAPH_EACH_ACCUMULATOR(HELIOGRAPH_ADD)
+  }
+  const float scale = rows.row_scale == nullptr ? 1.0F : rows.row_scale[i];
+  float* target = rows.Out(i, column);
+  const std::int64_t left = rows.cols() - column;
+#define HELIOGRAPH_STORE(k)                                                             \
+  if constexpr ((k) < kVectors) {                                                       \
+    rows.Store(d, sum##k, minimum, scale, target + HELIOGRAPH_AT(k), left - (k)*lanes); \
+  }                                                                                     \
+  (void)sum##k;
+  HELIOGRAPH_EACH_ACCUMULATOR(HELIOGRAPH_STORE)
 }
 
-}  // namespace
+template <int kMost, class Rows>
+void SumRows(const Rows& rows, const CsrView& csr, std::int64_t begin, std::int64_t end) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(typename Rows::Tag()));
+  const std::int64_t tile_end = csr.offsets[end];
+  for (std::int64_t i = begin; i < end; ++i) {
+    const Entries entries{csr.columns, csr.offsets[i], csr.offsets[i + 1], tile_end};
+    if (rows.skips_empty_rows() && entries.begin == entries.end) continue;
+    std::int64_t column = 0;
+    std::int64_t vectors = (rows.cols() + lanes - 1) / lanes;
+    for (; vectors >= kMost; vectors -= kMost, column += kMost * lanes) {
+      SumBlock<kMost>(rows, i, entries, column);
+    }
+    if constexpr (kMost > 8) {
+      if (vectors >= 8) {
+        SumBlock<8>(rows, i, entries, column);
+        vectors -= 8;
+        column += 8 * lanes;
+      }
+    }
+#define HELIOGRAPH_REST(k)                                              \
+  case k:                                                               \
+    if constexpr ((k) < kMost) SumBlock<(k)>(rows, i, entries, column); \
+    break;
+    switch (vectors) {
+      HELIOGRAPH_REST(1)
+      HELIOGRAPH_REST(2)
+      HELIOGRAPH_REST(3)
+      HELIOGRAPH_REST(4)
+      HELIOGRAPH_REST(5)
+      HELIOGRAPH_REST(6)
+      HELIOGRAPH_REST(7)
+      default:
+        break;
+    }
+  }
+}
+
+template <bool kScaled>
+void SumInnerRows(const CsrView& csr, ConstMatrixView x, const float* col_scale, bool self,
+                  const float* row_scale, MatrixView out, std::int64_t begin, std::int64_t end) {
+  using Quad = hn::CappedTag<float, 4>;
+  using Single = hn::CappedTag<float, 1>;
+  if (x.cols >= static_cast<std::int64_t>(hn::Lanes(FloatTag()))) {
+    const InnerRows<FloatTag, kScaled> rows{x, col_scale, self, row_scale, out};
+    SumRows<kBlock>(rows, csr, begin, end);
+  } else if (x.cols >= 4) {
+    const InnerRows<Quad, kScaled> rows{x, col_scale, self, row_scale, out};
+    SumRows<4>(rows, csr, begin, end);
+  } else {
+    const InnerRows<Single, kScaled> rows{x, col_scale, self, row_scale, out};
+    SumRows<3>(rows, csr, begin, end);
+  }
+}
+
+void AggregateInnerRows(const CsrView& csr, ConstMatrixView x, const float* col_scale, bool self,
+                        const float* row_scale, MatrixView out, std::int64_t begin,
+                        std::int64_t end) {
+  if (col_scale == nullptr) {
+    SumInnerRows<false>(csr, x, col_scale, self, row_scale, out, begin, end);
+  } else {
+    SumInnerRows<true>(csr, x, col_scale, self, row_scale, out, begin, end);
+  }
+}
+
+void AggregateHaloRows(const CsrView& csr, const PackedRows& packed, const float* row_scale,
+                       MatrixView out, std::int64_t begin, std::int64_t end) {
+  const std::size_t row_bytes = packed.format.row_bytes(packed.cols);
+#define HELIOGRAPH_HALO(bits_)                                                            \
+  case bits_:                                                                             \
+    SumRows<kBlock>(HaloRows<bits_>{packed, row_bytes, row_scale, out}, csr, begin, end); \
+    break;
+  switch (packed.format.bits) {
+    HELIOGRAPH_HALO(1)
+    HELIOGRAPH_HALO(2)
+    HELIOGRAPH_HALO(4)
+    HELIOGRAPH_HALO(8)
+    HELIOGRAPH_HALO(16)
+    HELIOGRAPH_HALO(32)
+    default:
+      break;
+  }
+}
+
+#undef HELIOGRAPH_EACH_ACCUMULATOR
+#undef HELIOGRAPH_AT
+#undef HELIOGRAPH_ZERO
+#undef HELIOGRAPH_ADD
+#undef HELIOGRAPH_STORE
+#undef HELIOGRAPH_REST
+#undef HELIOGRAPH_HALO
+
+}  // namespace heliograph::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace heliograph::cpu {
+
+HWY_EXPORT(AggregateInnerRows);
+HWY_EXPORT(AggregateHaloRows);
 
 void aggregate_inner_rows(const CsrView& csr, ConstMatrixView x, const float* col_scale, bool self,
                           const float* row_scale, MatrixView out, std::int64_t begin,
                           std::int64_t end) {
-  for (std::int64_t i = begin; i < end; ++i) {
-    float* sum = out.row(i);
-    for (std::int64_t c = 0; c < x.cols; ++c) sum[c] = 0;
-    const auto add = [&](std::int64_t j) {
-      const float scale = col_scale == nullptr ? 1.0F : col_scale[j];
-      const float* source = x.row(j);
-      for (std::int64_t c = 0; c < x.cols; ++c) sum[c] += scale * source[c];
-    };
-    if (self) add(i);
-    for (std::int64_t e = csr.offsets[i]; e < csr.offsets[i + 1]; ++e) add(csr.columns[e]);
-    if (row_scale == nullptr) continue;
-    for (std::int64_t c = 0; c < x.cols; ++c) sum[c] *= row_scale[i];
-  }
+  HWY_DYNAMIC_DISPATCH(AggregateInnerRows)
+  (csr, x, col_scale, self, row_scale, out, begin, end);
 }
 
 void aggregate_halo_rows(const CsrView& csr, const PackedRows& packed, const float* row_scale,
                          MatrixView out, std::int64_t begin, std::int64_t end) {
-  aggregate_halo_reference(row_range(csr, begin, end), packed,
-                           row_scale == nullptr ? nullptr : row_scale + begin,
-                           out.row_range(begin, end - begin));
+  HWY_DYNAMIC_DISPATCH(AggregateHaloRows)(csr, packed, row_scale, out, begin, end);
 }
 
 }  // namespace heliograph::cpu
+#endif

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/buffer.hpp"
+#include "quant/codec.hpp"
+#include "support/simd_targets.hpp"
+
+namespace heliograph {
+
+/// A matrix with global ids, and its encoded rows.
+struct CodecCase {
+  Matrix x;
+  std::vector<std::int32_t> rows;
+  std::vector<std::int64_t> ids;
+  std::vector<float> scale;  // empty: none
+
+  CodecCase(std::int64_t count, std::int64_t cols)
+      : x(count, cols, MemoryRoom::workspace, nullptr),
+        rows(static_cast<std::size_t>(count)),
+        ids(static_cast<std::size_t>(count)) {
+    std::iota(rows.begin(), rows.end(), 0);
+    for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int64_t>(i) * 7 + 3;
+  }
+
+  RowSelection selection() const {
+    return {rows, scale.empty() ? nullptr : scale.data(), ids.data()};
+  }
+
+  /// The bytes of the message; checks that the bytes behind it are left alone.
+  std::vector<std::byte> encode(const Codec& codec, std::uint64_t stream, ThreadPool& threads,
+                                UnencodableRow* failed = nullptr) const {
+    const std::size_t bytes =
+        codec.encoded_bytes(static_cast<std::int64_t>(rows.size()), x.view().cols);
+    std::vector<std::byte> out(bytes + 64, std::byte{0xa5});
+    const UnencodableRow bad = codec.encode(x.view(), selection(), stream, out.data(), threads);
+    if (failed != nullptr) {
+      *failed = bad;
+    } else {
+      EXPECT_EQ(bad.row, -1);
+    }
+    for (std::size_t i = bytes; i < out.size(); ++i) EXPECT_EQ(out[i], std::byte{0xa5}) << i;
+    return out;  // the tail stays: readers may read up to 64 bytes past the last row
+  }
+
+  PackedRows packed(const std::vector<std::byte>& bytes, RowFormat format) const {
+    return {bytes.data(), static_cast<std::int64_t>(rows.size()), x.view().cols, 0, format};
+  }
+};
+
+inline Matrix decoded(const Codec& codec, const PackedRows& packed, ThreadPool& threads) {
+  Matrix out(packed.rows, packed.cols, MemoryRoom::workspace, nullptr);
+  codec.decode(packed, out.view(), threads);
+  return out;
+}
+
+/// A kind of row that training can meet, or that a user can feed.
+struct RowKind {
+  const char* name;
+  std::function<float(std::mt19937&, std::int64_t)> value;
+};
+
+inline std::vector<RowKind> row_kinds() {
+  using Uniform = std::uniform_real_distribution<float>;
+  return {
+      {"normal", [](auto& r, auto) { return std::normal_distribution<float>()(r); }},
+      {"relu", [](auto& r, auto) { return std::max(0.0F, std::normal_distribution<float>()(r)); }},
+      {"constant bf16", [](auto&, auto) { return -1.5F; }},
+      {"constant", [](auto&, auto) { return 0.1F; }},
+      {"zero", [](auto&, auto) { return 0.0F; }},
+      {"negative zero", [](auto&, auto c) { return c % 2 == 0 ? -0.0F : 0.0F; }},
+      {"negative", [](auto& r, auto) { return Uniform(-3.0F, -2.0F)(r); }},
+      {"subnormal", [](auto& r, auto) { return Uniform(0.0F, 1.0F)(r) * 1e-39F; }},
+      {"around the smallest step", [](auto& r, auto) { return Uniform(-2.0F, 2.0F)(r) * 1e-37F; }},
+      {"huge", [](auto& r, auto) { return Uniform(-1.6e38F, 1.6e38F)(r); }},
+      {"far from zero", [](auto& r, auto) { return 100000.0F + Uniform(0.0F, 1.0F)(r); }},
+      {"far below zero", [](auto& r, auto) { return -100000.0F + Uniform(0.0F, 1.0F)(r); }},
+      {"one spike", [](auto& r, auto c) { return c == 0 ? 1e6F : Uniform(0.0F, 1e-6F)(r); }},
+  };
+}
+
+inline void fill(const Matrix& x, const RowKind& kind, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  for (std::int64_t r = 0; r < x.view().rows; ++r) {
+    for (std::int64_t c = 0; c < x.view().cols; ++c) x.view().row(r)[c] = kind.value(random, c);
+  }
+}
+
+inline std::vector<RowFormat> all_formats() {
+  return {{1, true},  {1, false}, {2, true},  {2, false}, {4, true},
+          {4, false}, {8, true},  {8, false}, {16, true}, {32, true}};
+}
+
+inline std::vector<RowFormat> code_formats() {
+  std::vector<RowFormat> formats = all_formats();
+  std::erase_if(formats, [](RowFormat f) { return !f.is_codes(); });
+  return formats;
+}
+
+inline std::string name_of(RowFormat format) {
+  return std::to_string(format.bits) + " bits" + (format.has_minimum ? "" : ", no minimum");
+}
+
+}  // namespace heliograph
