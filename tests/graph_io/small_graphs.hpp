@@ -14,7 +14,8 @@ inline Dataset small_dense() {
   dataset.name = "small";
   ImportCounts counts;
   dataset.graph = build_graph(5, {{0, 1}, {1, 2}, {2, 3}, {3, 0}}, false, counts);
-  dataset.features = {5, 2, false, std::vector<float>{1, 2, 3, -4, 0, 0, 0.5F, 6, 7, 8}, {}, {}, {}};
+  dataset.features = {5,  2,  false, std::vector<float>{1, 2, 3, -4, 0, 0, 0.5F, 6, 7, 8},
+                      {}, {}, {}};
   dataset.labels.classes = 2;
   dataset.labels.class_of = std::vector<std::int32_t>{0, 1, 1, 0, -1};
   dataset.class_names = {"tree", "gr\u00fcn"};

@@ -1,0 +1,115 @@
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "graph/native.hpp"
+#include "graph/readers.hpp"
+#include "graph/validate.hpp"
+#include "heliograph/error.hpp"
+#include "heliograph/io.hpp"
+
+namespace heliograph {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kForms =
+    "a native directory (manifest.json), a .npz archive, a directory with edges.csv, "
+    "features.json and target.csv, a directory with edges.csv or edges.tsv and features.npy, or "
+    "a .mtx file or a directory with one";
+
+bool holds_matrix_market(const fs::path& directory) {
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    if (entry.path().extension() == ".mtx" && entry.path().filename() != "features.mtx") {
+      return true;
+    }
+  }
+  return false;
+}
+
+InputFormat detect(const fs::path& path) {
+  if (!fs::is_directory(path)) {
+    const std::string extension = path.extension().string();
+    if (extension == ".npz") return InputFormat::npz;
+    if (extension == ".mtx") return InputFormat::matrix_market;
+    if (extension == ".csv" || extension == ".tsv") return InputFormat::edge_list;
+    throw Error(
+        ErrorCode::bad_input,
+        fmt::format("{} has no form that is known here, which are: {}", path.string(), kForms));
+  }
+  if (is_native(path)) return InputFormat::native;
+  const bool edges = fs::exists(path / "edges.csv");
+  if (edges && (fs::exists(path / "features.json") || fs::exists(path / "target.csv"))) {
+    return InputFormat::facebook;
+  }
+  if (edges || fs::exists(path / "edges.tsv")) return InputFormat::edge_list;
+  if (holds_matrix_market(path)) return InputFormat::matrix_market;
+  throw Error(ErrorCode::bad_input,
+              fmt::format("nothing in {} is known here; it could be {}", path.string(), kForms));
+}
+
+/// What a native directory still knows about its import.
+void count_native(const Graph& graph, ImportCounts& counts) {
+  counts.nodes = graph.nodes;
+  counts.entries = graph.entries();
+  counts.edges_listed = graph.directed ? counts.entries : counts.entries / 2;
+  std::vector<bool> connected(static_cast<std::size_t>(graph.nodes), false);
+  for (const NodeId u : graph.neighbours) connected[static_cast<std::size_t>(u)] = true;
+  for (NodeId v = 0; v < graph.nodes; ++v) {
+    if (graph.degree(v) == 0 && !connected[static_cast<std::size_t>(v)]) ++counts.isolated;
+  }
+}
+
+Dataset read(const fs::path& path, const ImportOptions& options, ImportCounts& counts) {
+  switch (options.format == InputFormat::automatic ? detect(path) : options.format) {
+    case InputFormat::npz:
+      return read_npz_dataset(path, options, counts);
+    case InputFormat::facebook:
+      return read_facebook(path, options, counts);
+    case InputFormat::edge_list:
+      return read_edge_list(path, options, counts);
+    case InputFormat::matrix_market:
+      return read_matrix_market(path, options, counts);
+    default: {
+      Dataset dataset = load_native(path);
+      count_native(dataset.graph, counts);
+      return dataset;
+    }
+  }
+}
+
+/// The last part of the path, without extension where it is a file.
+std::string name_of(const fs::path& path) {
+  const fs::path whole = fs::absolute(path).lexically_normal();
+  const fs::path last = whole.has_filename() ? whole : whole.parent_path();
+  return (fs::is_directory(path) ? last.filename() : last.stem()).string();
+}
+
+}  // namespace
+
+Dataset load_dataset(const fs::path& path, const ImportOptions& options, ImportCounts* counts) {
+  ImportCounts own;
+  ImportCounts& filled = counts != nullptr ? *counts : own;
+  filled = {};
+  if (!fs::exists(path)) {
+    throw Error(ErrorCode::bad_input, fmt::format("{} does not exist", path.string()));
+  }
+  Dataset dataset = read(path, options, filled);
+  if (dataset.name.empty()) dataset.name = name_of(path);
+  validate_dataset(dataset, path.string());
+  for (NodeId v = 0; v < dataset.graph.nodes; ++v) {
+    if (!dataset.labels.has_label(v)) ++filled.unlabelled;
+  }
+  if (options.log) {
+    options.log(LogLevel::info,
+                fmt::format("{}: {} nodes, {} edges listed, {} self-loops and {} duplicates "
+                            "dropped, {} entries kept, {} isolated nodes, {} unlabelled, {} "
+                            "weights ignored",
+                            path.string(), filled.nodes, filled.edges_listed, filled.self_loops,
+                            filled.duplicates, filled.entries, filled.isolated, filled.unlabelled,
+                            filled.weights_ignored));
+  }
+  return dataset;
+}
+
+}  // namespace heliograph

@@ -1,0 +1,51 @@
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "graph/matrix_market.hpp"
+#include "graph/readers.hpp"
+#include "graph/side_files.hpp"
+#include "heliograph/error.hpp"
+
+namespace heliograph {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path graph_file_of(const fs::path& path) {
+  if (!fs::is_directory(path)) return path;
+  if (fs::exists(path / "graph.mtx")) return path / "graph.mtx";
+  fs::path found;
+  for (const auto& entry : fs::directory_iterator(path)) {
+    const fs::path& file = entry.path();
+    if (file.extension() != ".mtx" || file.filename() == "features.mtx") continue;
+    if (!found.empty()) {
+      throw Error(
+          ErrorCode::bad_input,
+          fmt::format("{} holds several .mtx files; name the graph's graph.mtx", path.string()));
+    }
+    found = file;
+  }
+  if (found.empty()) {
+    throw Error(ErrorCode::bad_input, fmt::format("{} holds no .mtx graph", path.string()));
+  }
+  return found;
+}
+
+}  // namespace
+
+Dataset read_matrix_market(const fs::path& path, const ImportOptions& options,
+                           ImportCounts& counts) {
+  const fs::path file = graph_file_of(path);
+  const fs::path directory = file.parent_path();
+  MarketEdges market = read_market_edges(file, counts);
+  Dataset dataset;
+  // A symmetric matrix has no direction to keep.
+  const bool directed = options.keep_direction && !market.symmetric;
+  dataset.graph = build_graph(market.nodes, std::move(market.edges), directed, counts);
+  dataset.features = read_side_features(directory);
+  read_side_targets(directory, options, dataset);
+  return dataset;
+}
+
+}  // namespace heliograph

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "graph/files.hpp"
+
+namespace heliograph {
+
+/// The lines of a mapped text file, without line ends (\n or \r\n) and without a byte order mark.
+class LineReader {
+ public:
+  explicit LineReader(const std::filesystem::path& path) : file_(MappedFile::open(path)) {
+    const auto bytes = file_->bytes();
+    rest_ = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+    if (rest_.starts_with("\xef\xbb\xbf")) rest_.remove_prefix(3);
+  }
+
+  bool next(std::string_view& line) {
+    if (rest_.empty()) return false;
+    const std::size_t end = rest_.find('\n');
+    line = rest_.substr(0, end);
+    rest_.remove_prefix(end == std::string_view::npos ? rest_.size() : end + 1);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    ++number_;
+    return true;
+  }
+
+  /// Of the line that `next` gave last, from 1.
+  std::int64_t number() const { return number_; }
+
+ private:
+  std::shared_ptr<const MappedFile> file_;
+  std::string_view rest_;
+  std::int64_t number_ = 0;
+};
+
+inline std::string_view trim(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+/// The next word between blanks; empty at the end.
+inline std::string_view take_word(std::string_view& text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return text = {};
+  const std::size_t end = text.find_first_of(" \t", first);
+  const std::string_view word = text.substr(first, end - first);
+  text.remove_prefix(end == std::string_view::npos ? text.size() : end);
+  return word;
+}
+
+/// The whole text as a number, or nothing (also where the number does not fit).
+template <class T>
+std::optional<T> parse_number(std::string_view text) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace heliograph

@@ -1,0 +1,253 @@
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "graph/files.hpp"
+#include "graph/native_writer.hpp"
+#include "graph_io/fixtures.hpp"
+#include "graph_io/small_graphs.hpp"
+#include "heliograph/io.hpp"
+
+namespace heliograph {
+namespace {
+
+namespace fs = std::filesystem;
+using NativeTest = FolderTest;
+
+void expect_equal(const Dataset& a, const Dataset& b) {
+  EXPECT_EQ(a.name, b.name);
+  EXPECT_EQ(a.class_names, b.class_names);
+  EXPECT_EQ(a.graph.nodes, b.graph.nodes);
+  EXPECT_EQ(a.graph.directed, b.graph.directed);
+  EXPECT_EQ(list(a.graph.offsets), list(b.graph.offsets));
+  EXPECT_EQ(list(a.graph.neighbours), list(b.graph.neighbours));
+  EXPECT_EQ(a.features.rows, b.features.rows);
+  EXPECT_EQ(a.features.cols, b.features.cols);
+  EXPECT_EQ(a.features.sparse, b.features.sparse);
+  EXPECT_EQ(list(a.features.dense), list(b.features.dense));
+  EXPECT_EQ(list(a.features.offsets), list(b.features.offsets));
+  EXPECT_EQ(list(a.features.columns), list(b.features.columns));
+  EXPECT_EQ(list(a.features.values), list(b.features.values));
+  EXPECT_EQ(a.labels.task, b.labels.task);
+  EXPECT_EQ(a.labels.classes, b.labels.classes);
+  EXPECT_EQ(list(a.labels.class_of), list(b.labels.class_of));
+  EXPECT_EQ(list(a.labels.indicators), list(b.labels.indicators));
+  EXPECT_EQ(list(a.labels.labelled), list(b.labels.labelled));
+  ASSERT_EQ(a.splits.size(), b.splits.size());
+  for (std::size_t s = 0; s < a.splits.size(); ++s) {
+    EXPECT_EQ(list(a.splits[s].role), list(b.splits[s].role));
+  }
+}
+
+/// Rewrites a manifest by hand, with a checksum that fits.
+void rewrite_manifest(const fs::path& directory, const std::string& text) {
+  write_text(directory / "manifest.json", text);
+  write_text(directory / "manifest.xxh64", hex64(xxh64(std::as_bytes(std::span(text)))) + "\n");
+}
+
+std::vector<fs::path> files_of(const fs::path& directory) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(directory)) files.push_back(entry.path());
+  return files;
+}
+
+TEST_F(NativeTest, RoundTripKeepsEverything) {
+  for (const Dataset& dataset : {small_dense(), small_sparse()}) {
+    const fs::path path = folder_ / "a" / "b" / dataset.name;
+    save_native(dataset, path);
+    ImportCounts counts;
+    const Dataset loaded = load_dataset(path, {}, &counts);
+    expect_equal(dataset, loaded);
+    EXPECT_EQ(dataset_hash(dataset), dataset_hash(loaded));
+    EXPECT_EQ(counts.nodes, dataset.graph.nodes);
+    EXPECT_EQ(counts.entries, dataset.graph.entries());
+    EXPECT_EQ(counts.unlabelled, 1);
+    EXPECT_EQ(counts.isolated, dataset.graph.directed ? 0 : 1);
+  }
+}
+
+TEST_F(NativeTest, LoadedDatasetOutlivesItsDirectory) {
+  save_native(small_dense(), folder_ / "graph");
+  const Dataset loaded = load_dataset(folder_ / "graph");
+  fs::remove_all(folder_ / "graph");
+  expect_equal(loaded, small_dense());
+}
+
+TEST_F(NativeTest, EveryFlippedByteIsCaught) {
+  for (const Dataset& dataset : {small_dense(), small_sparse()}) {
+    const fs::path path = folder_ / dataset.name;
+    save_native(dataset, path);
+    for (const fs::path& file : files_of(path)) {
+      const std::string whole = read_text(file);
+      for (std::size_t i = 0; i < whole.size(); ++i) {
+        const bool case_bit = file.extension() == ".xxh64";  // 'a' and 'A' are the same digit.
+        for (const char flip : {case_bit ? '\x20' : '\x01'}) {
+          std::string damaged = whole;
+          damaged[i] = static_cast<char>(damaged[i] ^ flip);
+          write_text(file, damaged);
+          SCOPED_TRACE(file.string() + " byte " + std::to_string(i));
+          expect_error(ErrorCode::bad_input, file.string(), [&] { load_dataset(path); });
+          if (HasFailure()) return;
+        }
+      }
+      write_text(file, whole);
+    }
+    EXPECT_NO_THROW(load_dataset(path));
+  }
+}
+
+TEST_F(NativeTest, EveryTruncationExtensionAndMissingFileIsCaught) {
+  for (const Dataset& dataset : {small_dense(), small_sparse()}) {
+    const fs::path path = folder_ / dataset.name;
+    save_native(dataset, path);
+    for (const fs::path& file : files_of(path)) {
+      const std::string whole = read_text(file);
+      const auto expect_caught = [&] {
+        expect_error(ErrorCode::bad_input, file.string(), [&] { load_dataset(path); });
+      };
+      for (std::size_t length = 0; length < whole.size(); ++length) {
+        write_text(file, whole.substr(0, length));
+        expect_caught();
+      }
+      write_text(file, whole + '\0');
+      expect_caught();
+      fs::remove(file);
+      expect_caught();
+      write_text(file, whole);
+    }
+    EXPECT_NO_THROW(load_dataset(path));
+  }
+}
+
+TEST_F(NativeTest, ManifestThatDoesNotFitIsRefused) {
+  save_native(small_dense(), folder_ / "graph");
+  const auto original = nlohmann::json::parse(read_text(folder_ / "graph" / "manifest.json"));
+  const auto refused = [&](const char* part, auto change) {
+    auto changed = original;
+    change(changed);
+    rewrite_manifest(folder_ / "graph", changed.dump());
+    SCOPED_TRACE(part);
+    expect_error(ErrorCode::bad_input, part, [&] { load_dataset(folder_ / "graph"); });
+  };
+  refused("version 2", [](auto& m) { m["version"] = 2; });
+  refused("version \"1\"", [](auto& m) { m["version"] = "1"; });
+  refused("version null", [](auto& m) { m.erase("version"); });
+  refused("not the manifest", [](auto& m) { m["format"] = "other"; });
+  refused("not the manifest", [](auto& m) { m = nlohmann::json::array(); });
+  refused("cannot be interpreted", [](auto& m) { m.erase("nodes"); });
+  refused("cannot be interpreted", [](auto& m) { m["labels"]["classes"] = "two"; });
+  refused("unknown task", [](auto& m) { m["labels"]["task"] = "regression"; });
+  refused("another dtype", [](auto& m) { m["arrays"][0]["dtype"] = "int32"; });
+  refused("does not list the array offsets", [](auto& m) { m["arrays"].erase(0); });
+  refused("not 7", [](auto& m) { m["nodes"] = 6; });
+  refused("not in [0, 1)", [](auto& m) {
+    m["labels"]["classes"] = 1;
+    m["labels"]["class_names"] = nlohmann::json::array();
+  });
+  refused("3 class names", [](auto& m) { m["labels"]["class_names"] = {"a", "b", "c"}; });
+  rewrite_manifest(folder_ / "graph", "{ not json");
+  expect_error(ErrorCode::bad_input, "not the manifest", [&] { load_dataset(folder_ / "graph"); });
+}
+
+TEST_F(NativeTest, OverwritesOnlyWhenToldAndOnlyGraphs) {
+  save_native(small_dense(), folder_ / "graph");
+  expect_error(ErrorCode::usage, "exists already",
+               [&] { save_native(small_sparse(), folder_ / "graph"); });
+  expect_equal(load_dataset(folder_ / "graph"), small_dense());
+  save_native(small_sparse(), folder_ / "graph", true);
+  expect_equal(load_dataset(folder_ / "graph"), small_sparse());
+  fs::create_directory(folder_ / "mine");
+  write_text(folder_ / "mine" / "thesis.txt", "words");
+  expect_error(ErrorCode::usage, "is not replaced",
+               [&] { save_native(small_dense(), folder_ / "mine", true); });
+  EXPECT_EQ(read_text(folder_ / "mine" / "thesis.txt"), "words");
+  expect_error(ErrorCode::usage, "not a directory",
+               [&] { save_native(small_dense(), folder_ / "mine" / "thesis.txt", true); });
+  EXPECT_EQ(files_of(folder_).size(), 2u);
+}
+
+TEST_F(NativeTest, WriterChecksWhatItWasGiven) {
+  const NativeManifest manifest = describe(small_dense());
+  const std::vector<std::int64_t> offsets = {0, 0};
+  expect_error(ErrorCode::usage, "neighbours was not written", [&] {
+    NativeWriter writer(folder_ / "graph", false);
+    writer.append(native_array::offsets,
+                  std::span<const std::int64_t>(std::vector<std::int64_t>(6)));
+    writer.finish(manifest);
+  });
+  expect_error(ErrorCode::usage, "offsets holds 2 int64 values, not 6", [&] {
+    NativeWriter writer(folder_ / "graph", false);
+    writer.append(native_array::offsets, std::span<const std::int64_t>(offsets));
+    writer.finish(manifest);
+  });
+  EXPECT_TRUE(fs::is_empty(folder_));
+}
+
+TEST_F(NativeTest, ChunksInAnyInterleavingEqualOneSave) {
+  const Dataset dataset = small_dense();
+  save_native(dataset, folder_ / "whole");
+  NativeWriter writer(folder_ / "chunks", false);
+  std::map<std::string, std::size_t> longest;
+  for (std::size_t i = 0; i < 12; ++i) {
+    for_each_array(dataset, [&](const std::string& name, auto values) {
+      if (i < values.size()) writer.append(name, values.subspan(i, 1));
+      longest[name] = values.size();
+    });
+  }
+  writer.finish(describe(dataset));
+  for (const auto& [name, size] : longest) ASSERT_LE(size, 12u) << name;
+  for (const fs::path& file : files_of(folder_ / "whole")) {
+    EXPECT_EQ(read_text(file), read_text(folder_ / "chunks" / file.filename())) << file;
+  }
+}
+
+TEST_F(NativeTest, AFullDiskIsNamedAndLeavesNothing) {
+  save_native(small_dense(), folder_ / "old");
+  // A limit on file sizes stands in for a full disk: write(2) fails half-way in the same manner.
+  auto* const old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit old_limit = {};
+  ::getrlimit(RLIMIT_FSIZE, &old_limit);
+  rlimit small_limit = old_limit;
+  small_limit.rlim_cur = 20;
+  ::setrlimit(RLIMIT_FSIZE, &small_limit);
+  expect_error(ErrorCode::resource, "cannot write",
+               [&] { save_native(small_dense(), folder_ / "graph"); });
+  expect_error(ErrorCode::resource, "cannot write",
+               [&] { save_native(small_sparse(), folder_ / "old", true); });
+  ::setrlimit(RLIMIT_FSIZE, &old_limit);
+  std::signal(SIGXFSZ, old_handler);
+  EXPECT_EQ(files_of(folder_).size(), 1u);
+  expect_equal(load_dataset(folder_ / "old"), small_dense());
+}
+
+TEST_F(NativeTest, ADeviceWithoutSpaceIsAResourceError) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
+  FileWriter file("/dev/full");
+  const std::vector<std::byte> bytes(100);
+  expect_error(ErrorCode::resource, "/dev/full", [&] {
+    file.write(bytes);
+    file.close();
+  });
+}
+
+TEST(DatasetHash, SeesEveryPart) {
+  const std::string hash = dataset_hash(small_dense());
+  EXPECT_EQ(hash.size(), 16u);
+  EXPECT_EQ(hash, dataset_hash(small_dense()));
+  const auto differs = [&](auto change) {
+    Dataset changed = small_dense();
+    change(changed);
+    EXPECT_NE(dataset_hash(changed), hash);
+  };
+  differs([](Dataset& d) { d.graph.directed = true; });
+  differs([](Dataset& d) { d.graph.neighbours = std::vector<NodeId>(8, 1); });
+  differs([](Dataset& d) { d.features.dense = std::vector<float>(10, 1); });
+  differs([](Dataset& d) { d.labels.class_of = std::vector<std::int32_t>(5, 1); });
+  differs([](Dataset& d) { d.splits.pop_back(); });
+}
+
+}  // namespace
+}  // namespace heliograph
