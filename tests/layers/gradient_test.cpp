@@ -1,0 +1,121 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "support/graphs.hpp"
+#include "support/passes.hpp"
+
+namespace heliograph {
+namespace {
+
+struct Case {
+  std::string name;
+  ModelOptions options;
+  bool multilabel = false;
+  bool sparse = false;
+  bool directed = false;
+};
+
+std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
+
+Case make(std::string name, ModelKind kind, int layers, int hidden, bool precompute,
+          bool transform_first, NormLayer norm, bool residual, float dropout) {
+  Case c;
+  c.name = std::move(name);
+  c.options.kind = kind;
+  c.options.layers = layers;
+  c.options.hidden = hidden;
+  c.options.precompute = precompute;
+  c.options.transform_first = transform_first;
+  c.options.norm = norm;
+  c.options.residual = residual;
+  c.options.dropout = dropout;
+  return c;
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const ModelKind kind : {ModelKind::gcn, ModelKind::sage}) {
+    const std::string m = kind == ModelKind::gcn ? "gcn" : "sage";
+    all.push_back(make(m + "_one_layer", kind, 1, 9, false, false, NormLayer::none, false, 0));
+    all.push_back(make(m + "_plain", kind, 3, 9, false, false, NormLayer::none, false, 0));
+    all.push_back(make(m + "_norm", kind, 3, 9, false, false, NormLayer::layer, false, 0));
+    all.push_back(
+        make(m + "_transform_first", kind, 3, 9, false, true, NormLayer::layer, false, 0));
+    all.push_back(make(m + "_precompute", kind, 3, 9, true, true, NormLayer::layer, false, 0));
+    all.push_back(make(m + "_residual", kind, 4, 17, true, true, NormLayer::layer, true, 0));
+    all.push_back(make(m + "_dropout", kind, 3, 33, true, true, NormLayer::layer, true, 0.4F));
+    Case multilabel = make(m + "_multilabel", kind, 2, 12, true, true, NormLayer::layer, false, 0);
+    multilabel.multilabel = true;
+    all.push_back(multilabel);
+    Case sparse = make(m + "_sparse", kind, 2, 12, true, true, NormLayer::layer, false, 0.3F);
+    sparse.sparse = true;
+    all.push_back(sparse);
+    Case sparse_late =
+        make(m + "_sparse_no_precompute", kind, 2, 12, false, true, NormLayer::layer, false, 0.3F);
+    sparse_late.sparse = true;
+    all.push_back(sparse_late);
+    Case directed = make(m + "_directed", kind, 3, 9, false, true, NormLayer::layer, false, 0);
+    directed.directed = true;
+    all.push_back(directed);
+  }
+  return all;
+}
+
+class Gradient : public ::testing::TestWithParam<Case> {};
+
+// Along a random direction of each parameter, the loss must change as its gradient says. Weights
+// are fp32, so differences carry about 1e-7 / step of noise; ReLU's kinks add a little.
+TEST_P(Gradient, MatchesFiniteDifferences) {
+  const Case& c = GetParam();
+  const Dataset data =
+      testing::make_small_dataset(60, 17, 5, 7, c.multilabel, c.sparse, c.directed);
+  testing::SingleRank rank(data, c.options);
+  rank.loss_and_gradients();
+  Parameters& parameters = rank.model().parameters();
+  std::vector<std::vector<double>> gradients;
+  for (int i = 0; i < parameters.count(); ++i) {
+    const GradientView g = parameters.gradient(i);
+    gradients.emplace_back(g.f64, g.f64 + g.rows * g.cols);
+  }
+  std::mt19937 random(3);
+  std::normal_distribution<double> normal;
+  for (int i = 0; i < parameters.count(); ++i) {
+    const MatrixView w = parameters.value(i);
+    const auto count = static_cast<std::size_t>(w.rows * w.cols);
+    const std::vector<float> kept(w.data, w.data + count);
+    std::vector<double> direction(count);
+    double length = 0;
+    for (double& d : direction) {
+      d = normal(random);
+      length += d * d;
+    }
+    double norm = 0;
+    double slope = 0;
+    for (std::size_t j = 0; j < count; ++j) {
+      direction[j] /= std::sqrt(length);
+      slope += direction[j] * gradients[static_cast<std::size_t>(i)][j];
+      norm += gradients[static_cast<std::size_t>(i)][j] * gradients[static_cast<std::size_t>(i)][j];
+    }
+    constexpr double kStep = 4e-3;
+    const auto loss_at = [&](double t) {
+      for (std::size_t j = 0; j < count; ++j) {
+        w.data[j] = static_cast<float>(kept[j] + t * direction[j]);
+      }
+      return rank.loss();
+    };
+    const double difference = (loss_at(kStep) - loss_at(-kStep)) / (2 * kStep);
+    std::copy(kept.begin(), kept.end(), w.data);
+    EXPECT_NEAR(difference, slope, 0.02 * std::sqrt(norm) + 2e-5) << parameters.name(i);
+    EXPECT_GT(norm, 0) << parameters.name(i) << " has no gradient";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Gradient, ::testing::ValuesIn(cases()),
+                         [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace heliograph

@@ -1,0 +1,125 @@
+#include "staleness/stale_halo.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "comm/thread_transport.hpp"
+#include "core/buffer.hpp"
+#include "support/faulty_communicator.hpp"
+#include "support/graphs.hpp"
+
+// The epoch's number is what travels: what arrives tells its age.
+
+namespace heliograph {
+namespace {
+
+constexpr int kLayers = 2;
+constexpr std::int64_t kCols = 5;
+
+struct Seen {
+  int epoch;
+  int lag;
+  std::set<float> values;  ///< Over all halo rows of the pass.
+};
+
+/// Runs `epochs` epochs over `ranks` ranks and returns what every pass of every rank saw.
+std::vector<Seen> run(int ranks, const ExchangeOptions& options, int epochs,
+                      const test::Faults& faults = {}) {
+  const Graph graph = testing::random_graph(60, 0.1, 4);
+  const Partition partition = testing::round_robin_partition(60, ranks);
+  const NodeIndex index(graph, partition);
+  std::vector<Seen> seen;
+  std::mutex mutex;
+  run_ranks(ranks, {{}, 20}, [&](Communicator& inner) {
+    test::FaultyCommunicator comm(inner, faults);
+    const Shard shard = build_shard(index, comm.rank(), nullptr);
+    ThreadPool threads(1);
+    PhaseClock clock;
+    StaleHalo halo(comm, shard, options, kLayers, 1, threads, clock, nullptr);
+    Matrix rows(shard.inner_rows, kCols, MemoryRoom::workspace, nullptr);
+    for (int epoch = 0; epoch < epochs; ++epoch) {
+      halo.begin_epoch(epoch);
+      for (const Direction direction : {Direction::forward, Direction::backward}) {
+        for (int layer = 0; layer < kLayers; ++layer) {
+          // Every value names its epoch, layer and direction; powers of two, so that any code
+          // and bf16 hold a constant row exactly.
+          const float value = static_cast<float>(1 + epoch) * 8 + static_cast<float>(layer) * 2 +
+                              (direction == Direction::forward ? 0.0F : 1.0F);
+          for (std::int64_t r = 0; r < rows.view().rows; ++r) {
+            std::fill_n(rows.view().row(r), kCols, value);
+          }
+          halo.begin(layer, direction, rows.view(), nullptr, false);
+          Seen s{epoch, halo.lag(), {}};
+          halo.finish(layer, direction, [&](const PackedRows& packed) {
+            Matrix decoded(packed.rows, packed.cols, MemoryRoom::workspace, nullptr);
+            make_reference_codec(packed.format)->decode(packed, decoded.view(), threads);
+            for (std::int64_t r = 0; r < packed.rows; ++r) {
+              for (std::int64_t c = 0; c < kCols; ++c) {
+                const float got = decoded.view().row(r)[c] - static_cast<float>(layer) * 2 -
+                                  (direction == Direction::forward ? 0.0F : 1.0F);
+                s.values.insert(got / 8 - 1);
+              }
+            }
+          });
+          const std::lock_guard lock(mutex);
+          seen.push_back(s);
+        }
+      }
+    }
+    halo.drain();
+  });
+  return seen;
+}
+
+ExchangeOptions exchange(int staleness, int sync_every, int warmup, int bits) {
+  ExchangeOptions o;
+  o.staleness = staleness;
+  o.sync_every = sync_every;
+  o.warmup_epochs = warmup;
+  o.bits_forward = o.bits_backward = bits;
+  return o;
+}
+
+void expect_exact_ages(const std::vector<Seen>& seen, const ExchangeOptions& options) {
+  const StalenessSchedule schedule(options);
+  for (const Seen& s : seen) {
+    ASSERT_EQ(s.lag, schedule.lag(s.epoch));
+    ASSERT_LE(s.lag, options.staleness);
+    ASSERT_EQ(s.values, std::set<float>{static_cast<float>(s.epoch - s.lag)})
+        << "epoch " << s.epoch << ", S = " << options.staleness;
+  }
+}
+
+TEST(StaleHalo, ValuesHaveExactlyTheAgeOfTheSchedule) {
+  for (const int bits : {1, 4, 16, 32}) {
+    for (const int staleness : {0, 1, 2, 5}) {
+      for (const int every : {0, 4}) {
+        const ExchangeOptions options = exchange(staleness, every, staleness == 2 ? 3 : 0, bits);
+        const std::vector<Seen> seen = run(3, options, 12);
+        ASSERT_EQ(seen.size(), 3U * 12 * 2 * kLayers);
+        expect_exact_ages(seen, options);
+      }
+    }
+  }
+}
+
+TEST(StaleHalo, AgesDoNotDependOnTiming) {
+  test::Faults faults;
+  faults.delay_us = 300;
+  faults.reorder = true;
+  const ExchangeOptions options = exchange(2, 5, 0, 32);
+  expect_exact_ages(run(4, options, 11, faults), options);
+}
+
+TEST(StaleHalo, AFailedCallEndsEveryRankWithItsError) {
+  test::Faults faults;
+  faults.fail_on_call = 9;
+  EXPECT_THROW(run(3, exchange(1, 0, 0, 1), 6, faults), Error);
+}
+
+}  // namespace
+}  // namespace heliograph

@@ -1,0 +1,48 @@
+#pragma once
+
+#include "core/halo.hpp"
+#include "core/kernels.hpp"
+#include "graph/shard.hpp"
+#include "heliograph/dataset.hpp"
+#include "layers/graph_operator.hpp"
+#include "layers/model.hpp"
+
+namespace heliograph::testing {
+
+/// The halo of a run with one rank: nobody to send to.
+class NoHalo final : public Halo {
+ public:
+  void begin(int, Direction, ConstMatrixView, const float*, bool) override {}
+  void finish(int, Direction, FunctionRef<void(const PackedRows&)>) override {}
+};
+
+/// Everything a pass over a whole data set on one rank needs.
+class SingleRank {
+ public:
+  explicit SingleRank(const Dataset& dataset, ModelOptions options, bool reproducible = true);
+
+  double loss();                ///< Forward and loss of epoch `epoch`.
+  double loss_and_gradients();  ///< The same, and backward.
+  Model& model() { return *model_; }
+
+  std::int64_t epoch = 3;
+
+ private:
+  PassContext pass() { return {*kernels_, halo_, clock_, epoch, 11}; }
+
+  const Dataset& dataset_;
+  Partition partition_;
+  NodeIndex index_;
+  std::optional<Graph> transposed_;
+  Shard shard_;
+  std::unique_ptr<Kernels> kernels_;
+  GraphOperator op_;
+  FeatureMatrix x_, aggregated_;
+  std::unique_ptr<Model> model_;
+  NoHalo halo_;
+  PhaseClock clock_;
+  std::vector<std::int32_t> target_;
+  std::vector<std::uint8_t> mask_;
+};
+
+}  // namespace heliograph::testing

@@ -1,0 +1,119 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "heliograph/train.hpp"
+#include "support/graphs.hpp"
+
+// Contract 1 of the design: at 32 bits and lag 0, K ranks compute what one rank computes.
+
+namespace heliograph {
+namespace {
+
+struct Case {
+  std::string name;
+  ModelKind kind = ModelKind::gcn;
+  bool multilabel = false;
+  bool sparse = false;
+  bool directed = false;
+  bool inductive = false;
+  bool precompute = true;
+  bool residual = false;
+};
+
+std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const ModelKind kind : {ModelKind::gcn, ModelKind::sage}) {
+    const std::string m = kind == ModelKind::gcn ? "gcn" : "sage";
+    all.push_back({m, kind});
+    all.push_back({m + "_multilabel", kind, true});
+    all.push_back({m + "_sparse", kind, false, true});
+    all.push_back({m + "_sparse_no_precompute", kind, false, true, false, false, false});
+    all.push_back({m + "_directed", kind, false, false, true});
+    all.push_back({m + "_inductive", kind, false, false, false, true});
+    all.push_back({m + "_inductive_sparse_multilabel", kind, true, true, false, true});
+    all.push_back({m + "_no_precompute_residual", kind, false, false, false, false, false, true});
+  }
+  return all;
+}
+
+TrainOptions options_of(const Case& c, int ranks, int epochs) {
+  TrainOptions o;
+  o.model.kind = c.kind;
+  o.model.layers = 3;
+  o.model.hidden = 24;
+  o.model.dropout = 0.3F;
+  o.model.precompute = c.precompute;
+  o.model.residual = c.residual;
+  o.inductive = c.inductive;
+  o.epochs = epochs;
+  o.eval_every = 5;
+  o.partition.parts = ranks;
+  o.partition.partitioner = Partitioner::random;
+  return o;
+}
+
+Dataset data_of(const Case& c) {
+  return testing::make_small_dataset(220, 31, 5, 9, c.multilabel, c.sparse, c.directed);
+}
+
+class Oracle : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Oracle, FiftyReproducibleEpochsAgreeForAnyNumberOfRanksAndThreads) {
+  const Dataset data = data_of(GetParam());
+  TrainOptions one = options_of(GetParam(), 1, 50);
+  one.reproducible = true;
+  const TrainResult expected = train(data, one);
+  for (const int ranks : {2, 4, 7}) {
+    TrainOptions many = options_of(GetParam(), ranks, 50);
+    many.reproducible = true;
+    many.transport.threads_per_rank = ranks == 2 ? 2 : 1;
+    const TrainResult got = train(data, many);
+    ASSERT_EQ(got.epochs.size(), expected.epochs.size());
+    for (std::size_t e = 0; e < got.epochs.size(); ++e) {
+      EXPECT_NEAR(got.epochs[e].loss / expected.epochs[e].loss, 1.0, 1e-6)
+          << ranks << " ranks, epoch " << e;
+    }
+    EXPECT_EQ(got.predictions, expected.predictions) << ranks << " ranks";
+    EXPECT_EQ(got.best_epoch, expected.best_epoch) << ranks << " ranks";
+  }
+}
+
+// The loss of epoch 1 has gone through one forward, backward and step from the same weights.
+TEST_P(Oracle, OneStepAgreesWithoutReproducible) {
+  const Dataset data = data_of(GetParam());
+  const TrainResult expected = train(data, options_of(GetParam(), 1, 2));
+  for (const int ranks : {2, 4, 7}) {
+    const TrainResult got = train(data, options_of(GetParam(), ranks, 2));
+    for (std::size_t e = 0; e < 2; ++e) {
+      EXPECT_NEAR(got.epochs[e].loss / expected.epochs[e].loss, 1.0, 1e-5)
+          << ranks << " ranks, epoch " << e;
+    }
+  }
+}
+
+TEST_P(Oracle, TheSameRunHasTheSameBits) {
+  const Dataset data = data_of(GetParam());
+  for (const int bits : {1, 32}) {
+    TrainOptions o = options_of(GetParam(), 4, 8);
+    o.exchange.bits_forward = o.exchange.bits_backward = bits;
+    o.exchange.staleness = bits == 1 ? 1 : 0;
+    const TrainResult first = train(data, o);
+    o.transport.threads_per_rank = 2;
+    const TrainResult second = train(data, o);
+    for (std::size_t e = 0; e < first.epochs.size(); ++e) {
+      EXPECT_EQ(first.epochs[e].loss, second.epochs[e].loss) << bits << " bits, epoch " << e;
+    }
+    EXPECT_EQ(first.predictions, second.predictions);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Oracle, ::testing::ValuesIn(cases()),
+                         [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace heliograph
