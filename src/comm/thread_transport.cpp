@@ -196,12 +196,13 @@ struct RankThread {
 void run_body(RankThread& self) {
   ThreadCommunicator comm(*self.world, self.rank);
   const auto fail = [&](ErrorCode code, const char* what) {
-    self.world->fail(self.rank, comm.progress(), code, what);
+    self.world->fail_by_exception(self.rank, comm.progress(), code, what);
   };
   try {
     (*self.body)(comm);
     if (!self.world->failed() && !self.world->tickets(self.rank).all_done()) {
-      fail(ErrorCode::usage, "the rank has ended with messages in flight");
+      self.world->fail(self.rank, comm.progress(), ErrorCode::usage,
+                       "the rank has ended with messages in flight");
     }
     self.world->set_ended(self.rank);
   } catch (const Error& error) {

@@ -51,26 +51,41 @@ void ThreadWorld::quiesce() {
   for (LinkOutbox& outbox : outboxes_) outbox.quiesce();
 }
 
+void ThreadWorld::record(int rank, Progress progress, ErrorCode code,
+                         const std::string& reason) noexcept {
+  code_ = code;
+  failed_rank_ = rank;
+  try {
+    message_ = describe_rank(rank, progress) + ": " + reason;
+  } catch (...) {
+    message_.clear();  // message() has a sentence for it.
+  }
+  failed_ = true;
+}
+
+void ThreadWorld::end_all_waits() noexcept {
+  for (LinkTickets& tickets : tickets_) tickets.interrupt();
+  quiesce();
+}
+
 void ThreadWorld::fail(int rank, Progress progress, ErrorCode code,
                        const std::string& reason) noexcept {
   {
     const std::lock_guard lock(failure_mutex_);
-    // What a rank throws because of the recorded failure carries its message: not a new cause.
-    const bool is_cause = !failed_ || (rank == failed_rank_ && code != ErrorCode::peer_lost &&
-                                       reason.find(message_) == std::string::npos);
-    if (is_cause) {
-      code_ = code;
-      failed_rank_ = rank;
-      try {
-        message_ = describe_rank(rank, progress) + ": " + reason;
-      } catch (...) {
-        message_.clear();  // message() has a sentence for it.
-      }
-      failed_ = true;
-    }
+    if (!failed_) record(rank, progress, code, reason);
   }
-  for (LinkTickets& tickets : tickets_) tickets.interrupt();
-  quiesce();
+  end_all_waits();
+}
+
+void ThreadWorld::fail_by_exception(int rank, Progress progress, ErrorCode code,
+                                    const std::string& what) noexcept {
+  {
+    const std::lock_guard lock(failure_mutex_);
+    // An exception that carries the recorded message is its echo, not its cause.
+    const bool is_echo = failed_ && what.find(message_) != std::string::npos;
+    if (!failed_ || (rank == failed_rank_ && !is_echo)) record(rank, progress, code, what);
+  }
+  end_all_waits();
 }
 
 std::string ThreadWorld::message() const {

@@ -31,9 +31,13 @@ class ThreadWorld {
   /// Starts the communication threads. Throws Error(resource) when the system has none left.
   void start();
 
-  /// Records why `rank` failed and ends every wait. The first failure wins; only the rank that it
-  /// came from can replace it, by the exception that was its cause. Returns once no copy runs.
+  /// Records why `rank` failed and ends every wait; the first failure wins. Returns once no copy
+  /// runs.
   void fail(int rank, Progress progress, ErrorCode code, const std::string& reason) noexcept;
+  /// The same for an exception that left the body of `rank`. It also replaces the failure that
+  /// this rank recorded on its way out (an abort by a destructor) and that it was the cause of.
+  void fail_by_exception(int rank, Progress progress, ErrorCode code,
+                         const std::string& what) noexcept;
   bool failed() const noexcept { return failed_; }
 
   /// The failure as every rank but the caller of run_ranks sees it: Error(peer_lost).
@@ -49,6 +53,8 @@ class ThreadWorld {
   bool ended(int rank) const noexcept { return ended_[static_cast<std::size_t>(rank)]; }
 
  private:
+  void record(int rank, Progress progress, ErrorCode code, const std::string& reason) noexcept;
+  void end_all_waits() noexcept;
   void quiesce();
   std::string message() const;
 

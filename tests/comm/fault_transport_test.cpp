@@ -126,6 +126,30 @@ TEST(Faults, TheCauseOfAnAbortKeepsItsCode) {
   EXPECT_EQ(caught.text, "rank 2: Inf in the loss");
 }
 
+/// What an owner of buffers does when an exception passes by.
+struct AbortOnExit {
+  ~AbortOnExit() { comm.abort("left with messages in flight"); }
+  Communicator& comm;
+};
+
+TEST(Faults, TheExceptionThatCausedAnAbortIsTheOneReported) {
+  const Caught caught = rank_2_does([](Communicator& comm) {
+    const AbortOnExit owner{comm};
+    throw std::runtime_error("no such layer");
+  });
+  EXPECT_EQ(caught.text, "rank 2: no such layer");
+}
+
+TEST(Faults, AnAbortOnTheWayOutDoesNotHideADeadline) {
+  const Caught caught = error_of([] {
+    run_ranks(2, with_timeout(0.05), [](Communicator& comm) {
+      const AbortOnExit owner{comm};
+      receive_from(comm, 1 - comm.rank());
+    });
+  });
+  expect_says(caught, {"waited 0.05 s without progress"});
+}
+
 TEST(Faults, ADeadlineNamesWhoWaitedForWhomAndWhere) {
   const auto began = std::chrono::steady_clock::now();
   const Caught caught = error_of([] {
