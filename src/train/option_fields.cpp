@@ -70,6 +70,10 @@ void refuse_choice(const std::string& name, const std::string& text,
                                             list, text, nearest_name(text, choices)));
 }
 
+std::string nearest_spelling(const std::string& name, const std::vector<std::string>& candidates) {
+  return nearest_name(name, candidates);
+}
+
 double shortest_decimal(float value) { return std::stod(fmt::format("{}", value)); }
 
 std::string option_text(const std::string& name, FieldKind kind, const nlohmann::json& value) {

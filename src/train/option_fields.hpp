@@ -27,7 +27,7 @@ struct OptionField {
   std::string help;
   /// Parses and stores. Throws Error(usage) that names the flag.
   std::function<void(Target&, const std::string&)> set;
-  /// The value as JSON. Empty for a shorthand that other fields spell out.
+  /// The value as JSON, null where none is set. Empty for a shorthand that other fields spell out.
   std::function<nlohmann::json(const Target&)> get;
 };
 
@@ -45,6 +45,9 @@ bool parse_toggle(const std::string& name, const std::string& text);
 /// Throws Error(usage): `--name must be one of a, b or c, not "text"; nearest: a`.
 [[noreturn]] void refuse_choice(const std::string& name, const std::string& text,
                                 const std::vector<std::string>& choices);
+
+/// The candidate that is spelled most like `name`; empty without candidates.
+std::string nearest_spelling(const std::string& name, const std::vector<std::string>& candidates);
 
 /// A float as the shortest decimal that reads back as the same float.
 double shortest_decimal(float value);
@@ -113,6 +116,19 @@ OptionField<Target> make_field(std::string name, std::string group, std::string 
   return field;
 }
 
+/// A field for text that may be missing: a path.
+template <class Target, class Access>
+OptionField<Target> make_optional_text(std::string name, std::string group, std::string placeholder,
+                                       std::string help, Access access) {
+  auto field =
+      make_field<Target>(name, std::move(group), std::move(placeholder), std::move(help), access);
+  field.get = [access](const Target& target) {
+    const std::string& text = access(target);
+    return text.empty() ? nlohmann::json() : nlohmann::json(text);
+  };
+  return field;
+}
+
 /// A field that picks one of `names`.
 template <class Target, class Enum, class Access>
 OptionField<Target> make_choice(std::string name, std::string group, std::string help,
@@ -145,12 +161,15 @@ OptionField<Whole> lift_field(const OptionField<Part>& part, Access access) {
   return field;
 }
 
-/// All values as one JSON object, keyed by flag names.
+/// All values that are set as one JSON object, keyed by flag names.
 template <class Target>
 nlohmann::json fields_to_json(std::span<const OptionField<Target>> fields, const Target& target) {
   nlohmann::json object = nlohmann::json::object();
   for (const auto& field : fields) {
-    if (field.get) object[field.name] = field.get(target);
+    if (!field.get) continue;
+    if (nlohmann::json value = field.get(target); !value.is_null()) {
+      object[field.name] = std::move(value);
+    }
   }
   return object;
 }

@@ -1,0 +1,67 @@
+#include "train/machine.hpp"
+
+#include <sched.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <thread>
+
+#include "core/cpu/cpu_info.hpp"
+
+namespace heliograph {
+namespace {
+
+std::string cpu_model(const std::string& otherwise) {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("model name")) continue;
+    const std::size_t begin = line.find_first_not_of(" \t:", line.find(':'));
+    if (begin != std::string::npos) return line.substr(begin);
+  }
+  return otherwise;
+}
+
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
+  return static_cast<int>(std::thread::hardware_concurrency());
+}
+
+}  // namespace
+
+Machine describe_machine() {
+  Machine machine;
+  utsname names{};
+  std::string architecture = "unknown";
+  if (uname(&names) == 0) {
+    architecture = names.machine;
+    machine.system = std::string(names.sysname) + " " + names.release + " " + names.machine;
+  }
+  machine.cpu = cpu_model(architecture);
+  machine.cores = usable_cores();
+  machine.memory_bytes = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  machine.simd = simd_description();
+#ifdef __clang__
+  machine.compiler = __VERSION__;
+#else
+  machine.compiler = "GCC " __VERSION__;
+#endif
+#ifdef __OPTIMIZE__
+  machine.optimized = true;
+#endif
+  return machine;
+}
+
+nlohmann::json machine_to_json(const Machine& machine) {
+  return {{"cpu", machine.cpu},
+          {"cores", machine.cores},
+          {"memory_bytes", machine.memory_bytes},
+          {"system", machine.system},
+          {"simd", machine.simd},
+          {"compiler", machine.compiler},
+          {"optimized", machine.optimized}};
+}
+
+}  // namespace heliograph

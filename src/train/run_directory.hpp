@@ -1,0 +1,60 @@
+#pragma once
+
+#include <filesystem>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "heliograph/dataset.hpp"
+#include "heliograph/train.hpp"
+
+namespace heliograph {
+
+/// Where a run keeps what it writes: run.json, metrics.jsonl, predictions.npy and scores.npy
+/// (docs/run_directory.md). Every file is readable at every moment: whole files are renamed into
+/// place, and metrics.jsonl grows by whole lines, each written at once.
+/// Safe to use from several threads; one process at a time holds a run directory.
+class RunDirectory {
+ public:
+  /// Throws Error(usage) if `path` holds a run and `overwrite` is false, if it is no directory,
+  /// or if another process is writing a run there. Changes nothing.
+  static void check(const std::filesystem::path& path, bool overwrite);
+
+  /// Creates the directory where needed, removes the files of an earlier run (and no others) if
+  /// `overwrite`, and writes run.json: `manifest`, with status "running" and the time.
+  /// Throws Error as `check` does, or Error(resource) if the disk is full.
+  RunDirectory(std::filesystem::path path, bool overwrite, nlohmann::json manifest);
+  ~RunDirectory();
+  RunDirectory(const RunDirectory&) = delete;
+  RunDirectory& operator=(const RunDirectory&) = delete;
+
+  /// Appends one line to metrics.jsonl. Throws Error(resource) if the disk is full.
+  void append(const EpochReport& report);
+
+  /// Writes predictions.npy (and scores.npy), if the run was ever evaluated.
+  void write_predictions(const TrainResult& result);
+
+  /// Writes run.json for the last time: `status` is "completed", "early_stopping", "interrupted"
+  /// or "failed"; `members` (result or error) are added. The first call counts.
+  void finish(const std::string& status, const nlohmann::json& members);
+
+  /// `finish("interrupted")` for a process that is about to end by force: gives up after
+  /// `patience_seconds` if another thread is writing, and never throws.
+  void abandon(const nlohmann::json& members, double patience_seconds) noexcept;
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  void write_manifest();
+  void remove_partial_files();
+  void finish_locked(const std::string& status, const nlohmann::json& members);
+
+  std::timed_mutex mutex_;
+  std::filesystem::path path_;
+  nlohmann::json manifest_;
+  int metrics_ = -1;  ///< Descriptor of metrics.jsonl, locked while the run lives.
+  int epochs_ = 0;    ///< Lines written.
+  bool finished_ = false;
+};
+
+}  // namespace heliograph

@@ -1,0 +1,122 @@
+#include "train/summary.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "train/option_values.hpp"
+
+namespace heliograph {
+namespace {
+
+using nlohmann::json;
+
+json optional_json(const std::optional<double>& value) { return value ? json(*value) : json(); }
+
+json seconds_to_json(std::span<const EpochReport> epochs) {
+  EpochSeconds sum;
+  for (const EpochReport& epoch : epochs) {
+    sum.aggregate += epoch.parts.aggregate;
+    sum.gemm += epoch.parts.gemm;
+    sum.encode += epoch.parts.encode;
+    sum.decode += epoch.parts.decode;
+    sum.exposed_comm += epoch.parts.exposed_comm;
+    sum.allreduce += epoch.parts.allreduce;
+    sum.other += epoch.parts.other;
+  }
+  const double count = std::max<double>(1.0, static_cast<double>(epochs.size()));
+  return {{"aggregate", sum.aggregate / count},
+          {"gemm", sum.gemm / count},
+          {"encode", sum.encode / count},
+          {"decode", sum.decode / count},
+          {"exposed_comm", sum.exposed_comm / count},
+          {"allreduce", sum.allreduce / count},
+          {"other", sum.other / count}};
+}
+
+json memory_to_json(const MemoryReport& memory) {
+  return {{"graph", memory.graph},
+          {"features", memory.features},
+          {"activations", memory.activations},
+          {"gradients", memory.gradients},
+          {"halo", memory.halo},
+          {"weights", memory.weights},
+          {"workspace", memory.workspace},
+          {"evaluation", memory.evaluation}};
+}
+
+}  // namespace
+
+int dropped_epochs(std::size_t epochs) { return epochs > 10 ? 5 : 0; }
+
+double quantile(std::span<const double> values, double share) {
+  if (values.empty()) return 0;
+  std::vector<double> sorted(values.begin(), values.end());
+  std::sort(sorted.begin(), sorted.end());
+  const double position = share * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(std::floor(position));
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (position - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
+
+json epoch_to_json(const EpochReport& report) {
+  return {{"epoch", report.epoch},
+          {"loss", report.loss},
+          {"train_metric", optional_json(report.train_metric)},
+          {"val_metric", optional_json(report.val_metric)},
+          {"test_metric", optional_json(report.test_metric)},
+          {"seconds", report.seconds},
+          {"bytes", report.bytes.total()},
+          {"lag", report.lag},
+          {"lr", report.lr}};
+}
+
+json partition_to_json(const PartitionQuality& quality) {
+  return {{"edge_cut", quality.edge_cut},
+          {"communication_volume", quality.communication_volume},
+          {"inner_nodes", quality.inner_nodes},
+          {"halo_nodes", quality.halo_nodes},
+          {"inner_edges", quality.inner_edges},
+          {"halo_edges", quality.halo_edges},
+          {"node_balance", quality.node_balance},
+          {"edge_balance", quality.edge_balance}};
+}
+
+json summarize(const TrainResult& result, const TrainOptions& options) {
+  const int dropped = dropped_epochs(result.epochs.size());
+  const auto timed = std::span(result.epochs).subspan(static_cast<std::size_t>(dropped));
+  std::vector<double> seconds;
+  for (const EpochReport& epoch : timed) seconds.push_back(epoch.seconds);
+  const bool evaluated = result.best_epoch >= 0;
+  return {
+      {"metric", choice_name(result.metric, metric_names())},
+      {"test_metric", evaluated ? json(result.test_metric) : json()},
+      {"val_metric", evaluated ? json(result.val_metric) : json()},
+      {"best_epoch", evaluated ? json(result.best_epoch) : json()},
+      {"epochs", result.epochs.size()},
+      {"stop_reason", result.stop_reason},
+      {"dropped_epochs", dropped},
+      {"epoch_seconds", {{"median", quantile(seconds, 0.5)}, {"p95", quantile(seconds, 0.95)}}},
+      {"seconds", seconds_to_json(timed)},
+      {"setup_seconds", result.setup_seconds},
+      {"bytes_per_epoch",
+       {{"halo_forward", result.bytes_per_epoch.halo_forward},
+        {"halo_backward", result.bytes_per_epoch.halo_backward},
+        {"allreduce", result.bytes_per_epoch.allreduce}}},
+      {"fp32_bytes_per_epoch", result.fp32_bytes_per_epoch},
+      {"evaluation_bytes", result.evaluation_bytes},
+      {"peak_rss_bytes", result.peak_rss_bytes},
+      {"setup_peak_rss_bytes", result.setup_peak_rss_bytes},
+      {"memory", memory_to_json(result.memory)},
+      {"ranks", options.partition.parts},
+      {"bits",
+       {{"forward", options.exchange.bits_forward}, {"backward", options.exchange.bits_backward}}},
+      {"staleness", options.exchange.staleness},
+      {"seed", options.seed},
+      {"parameters", result.parameters},
+      {"partition", partition_to_json(result.partition)},
+      {"partition_hash", result.partition_hash}};
+}
+
+}  // namespace heliograph

@@ -1,0 +1,164 @@
+#include "train/run_directory.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "cli/files.hpp"
+#include "cli/temporary_directory.hpp"
+#include "graph/npy.hpp"
+#include "heliograph/error.hpp"
+#include "train/output_file.hpp"
+
+namespace heliograph {
+namespace {
+
+namespace fs = std::filesystem;
+using test::read_json;
+using test::read_lines;
+using test::read_text;
+using test::TemporaryDirectory;
+
+void expect_error(ErrorCode code, const std::string& part, const std::function<void()>& body) {
+  try {
+    body();
+    ADD_FAILURE() << "no error about " << part;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+  }
+}
+
+EpochReport epoch(int number) {
+  EpochReport report;
+  report.epoch = number;
+  report.loss = 1.0 / (number + 1);
+  return report;
+}
+
+TEST(RunDirectory, WritesEachLineAtOnceAndFinishes) {
+  const TemporaryDirectory folder;
+  const fs::path out = folder / "a" / "run";
+  RunDirectory run(out, false, {{"seed", 3}});
+  EXPECT_EQ(read_json(out / "run.json").at("status"), "running");
+  run.append(epoch(0));
+  run.append(epoch(1));
+  const auto lines = read_lines(out / "metrics.jsonl");
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[1].at("epoch"), 1);
+  EXPECT_DOUBLE_EQ(lines[1].at("loss"), 0.5);
+
+  run.finish("completed", {{"result", 7}});
+  const auto manifest = read_json(out / "run.json");
+  EXPECT_EQ(manifest.at("status"), "completed");
+  EXPECT_EQ(manifest.at("result"), 7);
+  EXPECT_EQ(manifest.at("seed"), 3);
+  EXPECT_EQ(manifest.at("epochs_written"), 2);
+  EXPECT_EQ(manifest.at("format"), "heliograph-run");
+}
+
+TEST(RunDirectory, TheFirstFinishCounts) {
+  const TemporaryDirectory folder;
+  RunDirectory run(folder / "run", false, {});
+  run.finish("completed", nlohmann::json::object());
+  run.abandon({{"signal", "SIGINT"}}, 0.1);
+  EXPECT_EQ(read_json(folder / "run" / "run.json").at("status"), "completed");
+}
+
+TEST(RunDirectory, AbandonMarksTheRunAndRemovesPartialFiles) {
+  const TemporaryDirectory folder;
+  RunDirectory run(folder / "run", false, {});
+  run.append(epoch(0));
+  const fs::path partial =
+      folder / "run" / (".predictions.npy.partial-" + std::to_string(::getpid()) + "-0");
+  test::write_text(partial, "half");
+  run.abandon({{"signal", "SIGTERM"}}, 0.1);
+  const auto manifest = read_json(folder / "run" / "run.json");
+  EXPECT_EQ(manifest.at("status"), "interrupted");
+  EXPECT_EQ(manifest.at("signal"), "SIGTERM");
+  EXPECT_FALSE(fs::exists(partial));
+}
+
+TEST(RunDirectory, IsRefusedWhereARunLies) {
+  const TemporaryDirectory folder;
+  { const RunDirectory run(folder / "run", false, {{"seed", 1}}); }
+  expect_error(ErrorCode::usage, "--overwrite",
+               [&] { RunDirectory::check(folder / "run", false); });
+  expect_error(ErrorCode::usage, "run.json",
+               [&] { const RunDirectory run(folder / "run", false, {}); });
+  EXPECT_EQ(read_json(folder / "run" / "run.json").at("seed"), 1);
+}
+
+TEST(RunDirectory, OverwriteReplacesTheRunAndNothingElse) {
+  const TemporaryDirectory folder;
+  const fs::path out = folder / "run";
+  {
+    RunDirectory run(out, false, {});
+    run.append(epoch(0));
+    test::write_text(out / "predictions.npy", "old");
+    test::write_text(out / "notes.txt", "mine");
+  }
+  const RunDirectory run(out, true, {{"seed", 2}});
+  EXPECT_EQ(read_text(out / "metrics.jsonl"), "");
+  EXPECT_FALSE(fs::exists(out / "predictions.npy"));
+  EXPECT_EQ(read_text(out / "notes.txt"), "mine");
+  EXPECT_EQ(read_json(out / "run.json").at("seed"), 2);
+}
+
+TEST(RunDirectory, AnEmptyOrForeignDirectoryIsWelcome) {
+  const TemporaryDirectory folder;
+  test::write_text(folder / "notes.txt", "mine");
+  EXPECT_NO_THROW(RunDirectory::check(folder.path(), false));
+  EXPECT_NO_THROW(RunDirectory::check(folder / "missing", false));
+  test::write_text(folder / "file", "x");
+  expect_error(ErrorCode::usage, "not a directory",
+               [&] { RunDirectory::check(folder / "file", true); });
+}
+
+TEST(RunDirectory, OneRunAtATime) {
+  const TemporaryDirectory folder;
+  const RunDirectory first(folder / "run", false, {});
+  expect_error(ErrorCode::usage, "another process",
+               [&] { const RunDirectory second(folder / "run", true, {}); });
+  EXPECT_TRUE(fs::exists(folder / "run" / "run.json"));
+}
+
+TEST(RunDirectory, WritesPredictionsInOneOrTwoDimensions) {
+  const TemporaryDirectory folder;
+  RunDirectory run(folder / "run", false, {});
+  TrainResult result;
+  run.write_predictions(result);
+  EXPECT_FALSE(fs::exists(folder / "run" / "predictions.npy"));
+
+  result.predictions = {4, 5, 6};
+  result.scores = {0.5F, 0.25F, 1.0F};
+  run.write_predictions(result);
+  EXPECT_EQ(to_int32(read_npy(folder / "run" / "predictions.npy")),
+            (std::vector<std::int32_t>{4, 5, 6}));
+  EXPECT_EQ(read_npy(folder / "run" / "predictions.npy").shape, (std::vector<std::int64_t>{3}));
+  EXPECT_EQ(to_float32(read_npy(folder / "run" / "scores.npy"))[1], 0.25F);
+
+  result.predictions = {0, 1, 1, 0, 1, 1};
+  result.prediction_cols = 2;
+  run.write_predictions(result);
+  EXPECT_EQ(read_npy(folder / "run" / "predictions.npy").shape, (std::vector<std::int64_t>{3, 2}));
+}
+
+TEST(OutputFile, AFullDiskNamesTheFileAndSparesTheDevice) {
+  if (!fs::is_character_file("/dev/full")) GTEST_SKIP() << "no /dev/full here";
+  expect_error(ErrorCode::resource, "/dev/full", [] { write_text_file("/dev/full", "x"); });
+  EXPECT_TRUE(fs::is_character_file("/dev/full"));
+}
+
+TEST(OutputFile, FollowsLinksAndReplacesWholeFiles) {
+  const TemporaryDirectory folder;
+  write_text_file(folder / "file", "one");
+  fs::create_symlink("file", folder / "link");
+  write_text_file(folder / "link", "two");
+  EXPECT_EQ(read_text(folder / "file"), "two");
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  expect_error(ErrorCode::usage, "missing", [&] { write_text_file(folder / "missing/f", "x"); });
+}
+
+}  // namespace
+}  // namespace heliograph
