@@ -27,8 +27,9 @@ constexpr std::int64_t kGroup = 32;
 
 /// noise_word(key, first + lane).
 HWY_INLINE WordVector NoiseWords(WordTag d, std::uint64_t key, std::uint32_t first) {
-  auto x = hn::Iota(d, first);
-  x = hn::Add(hn::Mul(x, hn::Set(d, 0x9e3779b9U)), hn::Set(d, static_cast<std::uint32_t>(key)));
+  constexpr std::uint32_t kGolden = 0x9e3779b9U;
+  const auto lane = hn::Mul(hn::Iota(d, 0), hn::Set(d, kGolden));  // constant
+  auto x = hn::Add(lane, hn::Set(d, first * kGolden + static_cast<std::uint32_t>(key)));
   x = hn::Xor(x, hn::ShiftRight<16>(x));
   x = hn::Mul(x, hn::Set(d, 0x7feb352dU));
   const auto high = hn::Set(d, static_cast<std::uint32_t>(key >> 32));
@@ -294,19 +295,22 @@ template <int kBits>
 void DecodeRange(const PackedRows& packed, MatrixView out, std::int64_t begin, std::int64_t end) {
   const FloatTag d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const std::int64_t whole = packed.cols / lanes * lanes;
   for (std::int64_t r = begin; r < end; ++r) {
     const std::byte* row = packed.row(r);
     const RowParameters p = kBits > 8 ? RowParameters{0, 0} : read_parameters(row, packed.format);
     const std::byte* values = row + packed.format.parameter_bytes();
     float* to = out.row(r);
-    for (std::int64_t c = 0; c < whole; c += lanes) {
-      hn::StoreU(DecodeVector<kBits>(d, values, p, static_cast<std::size_t>(c)), d, to + c);
+    std::int64_t c = 0;
+    for (; c + kGroup <= packed.cols; c += kGroup, values += 4 * kBits) {
+      for (std::int64_t k = 0; k < kGroup; k += lanes) {
+        hn::StoreU(DecodeVector<kBits>(d, values, p, static_cast<std::size_t>(k)), d, to + c + k);
+      }
     }
-    if (whole == packed.cols) continue;
     HWY_ALIGN float rest[16];
-    hn::Store(DecodeVector<kBits>(d, values, p, static_cast<std::size_t>(whole)), d, rest);
-    std::copy_n(rest, packed.cols - whole, to + whole);
+    for (std::int64_t k = 0; c < packed.cols; c += lanes, k += lanes) {
+      hn::Store(DecodeVector<kBits>(d, values, p, static_cast<std::size_t>(k)), d, rest);
+      std::copy_n(rest, std::min(lanes, packed.cols - c), to + c);
+    }
   }
 }
 

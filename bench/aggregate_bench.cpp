@@ -1,0 +1,94 @@
+// Aggregation: from packed rows, against decoding them first; inner rows, against stream_triad.
+// Bytes per second count what an edge stands for in fp32 (edges x width x 4): the effective row
+// traffic, which compares formats with each other.
+
+#include <benchmark/benchmark.h>
+
+#include <string>
+
+#include "core/cpu/aggregate.hpp"
+#include "workload.hpp"
+
+namespace heliograph::bench {
+namespace {
+
+void count_rows(benchmark::State& state) {
+  const std::int64_t edges = sizes().rows * sizes().degree;
+  state.SetItemsProcessed(state.iterations() * edges);
+  state.SetBytesProcessed(state.iterations() * edges * sizes().width * 4);
+}
+
+void packed(benchmark::State& state, int bits) {
+  const CsrView graph = random_graph().view();
+  const PackedRows rows = encoded(bits);
+  for (auto _ : state) {
+    cpu::aggregate_halo(graph, rows, nullptr, output(), {}, threads());
+    benchmark::ClobberMemory();
+  }
+  count_rows(state);
+}
+
+/// What engines do that cannot aggregate packed rows: decode to fp32, then multiply.
+void decode_then_multiply(benchmark::State& state, int bits) {
+  const CsrView graph = random_graph().view();
+  const PackedRows rows = encoded(bits);
+  const auto codec = make_cpu_codec(rows.format);
+  const Buffer values(static_cast<std::size_t>(rows.rows * rows.cols) * 4, MemoryRoom::workspace,
+                      nullptr);
+  const MatrixView fp32{values.as<float>().data(), rows.rows, rows.cols, rows.cols, {}};
+  const PackedRows as_rows{values.data(), rows.rows, rows.cols, 0, {32, true}};
+  for (auto _ : state) {
+    codec->decode(rows, fp32, threads());
+    cpu::aggregate_halo(graph, as_rows, nullptr, output(), {}, threads());
+    benchmark::ClobberMemory();
+  }
+  count_rows(state);
+}
+
+void inner(benchmark::State& state, bool scaled) {
+  const CsrView graph = random_graph().view();
+  const std::vector<float> scale(static_cast<std::size_t>(sizes().rows), 0.5F);
+  const float* by_row = scaled ? scale.data() : nullptr;
+  for (auto _ : state) {
+    cpu::aggregate_inner(graph, random_features(), by_row, true, by_row, output(), {}, threads());
+    benchmark::ClobberMemory();
+  }
+  count_rows(state);
+}
+
+/// a = b + s * c over arrays far larger than the caches; counts 12 bytes an element.
+void stream_triad(benchmark::State& state) {
+  constexpr std::int64_t kCount = std::int64_t{1} << 23;
+  const Buffer buffers[3] = {{kCount * 4, MemoryRoom::workspace, nullptr},
+                             {kCount * 4, MemoryRoom::workspace, nullptr},
+                             {kCount * 4, MemoryRoom::workspace, nullptr}};
+  float* a = buffers[0].as<float>().data();
+  const float* b = buffers[1].as<float>().data();
+  const float* c = buffers[2].as<float>().data();
+  for (auto _ : state) {
+    threads().for_ranges(kCount, 1 << 16, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) a[i] = b[i] + 3.0F * c[i];
+    });
+    benchmark::ClobberMemory();
+  }
+  state.SetBytesProcessed(state.iterations() * kCount * 12);
+}
+
+}  // namespace
+
+void register_aggregate() {
+  const auto add = [](const std::string& name, auto function, auto... arguments) {
+    benchmark::RegisterBenchmark(name.c_str(), function, arguments...)
+        ->Unit(benchmark::kMillisecond)
+        ->UseRealTime();
+  };
+  for (const int bits : {1, 2, 4, 8, 16, 32}) {
+    add("halo_aggregate/packed/" + std::to_string(bits), packed, bits);
+    add("halo_aggregate/decode_then_multiply/" + std::to_string(bits), decode_then_multiply, bits);
+  }
+  add("inner_aggregate/fp32", inner, false);
+  add("inner_aggregate/fp32_scaled", inner, true);
+  add("stream_triad", stream_triad);
+}
+
+}  // namespace heliograph::bench

@@ -1,0 +1,81 @@
+// heliograph_bench [--rows=N] [--degree=N] [--width=N] [--threads=N] [--simd=NAME]
+// [Google Benchmark's own flags]. --simd limits the kernels to one instruction set, as in AVX2.
+
+#include <benchmark/benchmark.h>
+#include <hwy/targets.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "workload.hpp"
+
+namespace heliograph::bench {
+void register_aggregate();
+void register_codec();
+}  // namespace heliograph::bench
+
+namespace {
+
+/// True where `argument` is `--name=VALUE`; leaves VALUE in `value`.
+bool take(std::string_view argument, std::string_view name, std::string& value) {
+  const std::string prefix = "--" + std::string(name) + "=";
+  if (!argument.starts_with(prefix)) return false;
+  value = argument.substr(prefix.size());
+  return true;
+}
+
+bool limit_simd(const std::string& name) {
+  for (std::int64_t left = hwy::SupportedTargets(); left != 0; left &= left - 1) {
+    const std::int64_t target = left & -left;
+    if (name != hwy::TargetName(target)) continue;
+    hwy::SetSupportedTargetsForTest(target);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  auto& sizes = heliograph::bench::sizes();
+  int kept = 1;
+  for (int i = 1; i < argc; ++i) {
+    std::string value;
+    if (take(argv[i], "rows", value)) {
+      sizes.rows = std::atoll(value.c_str());
+    } else if (take(argv[i], "degree", value)) {
+      sizes.degree = std::atoll(value.c_str());
+    } else if (take(argv[i], "width", value)) {
+      sizes.width = std::atoll(value.c_str());
+    } else if (take(argv[i], "threads", value)) {
+      sizes.threads = std::atoi(value.c_str());
+    } else if (take(argv[i], "simd", value)) {
+      if (!limit_simd(value)) {
+        std::fprintf(stderr, "--simd %s: not an instruction set of this machine\n", value.c_str());
+        return 2;
+      }
+    } else {
+      argv[kept++] = argv[i];
+    }
+  }
+  argc = kept;
+  if (sizes.rows < 1 || sizes.degree < 1 || sizes.width < 1 || sizes.threads < 1) {
+    std::fprintf(stderr, "--rows, --degree, --width and --threads must be positive\n");
+    return 2;
+  }
+  heliograph::bench::register_aggregate();
+  heliograph::bench::register_codec();
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  benchmark::AddCustomContext("rows", std::to_string(sizes.rows));
+  benchmark::AddCustomContext("degree", std::to_string(sizes.degree));
+  benchmark::AddCustomContext("width", std::to_string(sizes.width));
+  benchmark::AddCustomContext("threads", std::to_string(sizes.threads));
+  const std::int64_t targets = hwy::SupportedTargets();
+  benchmark::AddCustomContext("simd", hwy::TargetName(targets & -targets));
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/buffer.hpp"
+#include "core/csr.hpp"
+#include "core/packed_rows.hpp"
+#include "core/thread_pool.hpp"
+#include "quant/codec.hpp"
+
+namespace heliograph::bench {
+
+/// Sizes that the command line sets.
+struct Sizes {
+  std::int64_t rows = 60000;  ///< Halo rows, and rows that are aggregated into.
+  std::int64_t degree = 50;
+  std::int64_t width = 256;
+  int threads = 1;
+};
+
+/// Set once in main, before any benchmark runs.
+Sizes& sizes();
+ThreadPool& threads();
+
+/// What the benchmarks share; built when first used.
+const Csr& random_graph();            ///< rows x rows, `degree` random entries a row.
+ConstMatrixView random_features();    ///< rows x width, normal.
+MatrixView output();                  ///< rows x width.
+const RowSelection& gathered_rows();  ///< All rows in random order: a worst case for locality.
+PackedRows encoded(int bits);         ///< random_features(), encoded; kept for one width of code.
+
+}  // namespace heliograph::bench
