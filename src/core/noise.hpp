@@ -15,7 +15,13 @@
 namespace heliograph {
 
 /// Separates streams that share a seed.
-enum class Purpose : std::uint32_t { rounding = 1, dropout = 2, initialisation = 3, generator = 4 };
+enum class Purpose : std::uint32_t {
+  rounding = 1,
+  dropout = 2,
+  initialisation = 3,
+  generator = 4,
+  split = 5
+};
 
 /// Owners send to halos (features, pull gradients): forward of the layer, or its backward.
 enum class Direction : std::uint8_t { forward = 0, backward = 1 };

@@ -69,7 +69,8 @@ std::vector<Edge> read_edge_file(const std::filesystem::path& file, int base, st
                          commas ? "commas" : "tabs or blanks"));
     }
     if (header) continue;
-    edges.emplace_back(node(fields.field[0]), node(fields.field[1]));
+    const NodeId source = node(fields.field[0]);
+    edges.emplace_back(source, node(fields.field[1]));
     if (fields.count == 3) {
       const auto weight = parse_number<double>(fields.field[2]);
       if (!weight) refuse(fmt::format("the weight '{}' is not a number", fields.field[2]));

@@ -153,6 +153,12 @@ bool is_flat(const NpyArray& array) {
   return array.shape.size() == 1 || (array.shape.size() == 2 && array.shape[1] == 1);
 }
 
+void check_feature_rows(const Features& features, std::int64_t nodes, const std::string& where) {
+  if (features.rows != nodes) {
+    refuse(where, fmt::format("{} feature rows for {} nodes", features.rows, nodes));
+  }
+}
+
 Features dense_features(const NpyArray& array) {
   if (array.shape.size() != 2) {
     refuse(array.name,

@@ -14,8 +14,11 @@
 
 namespace heliograph {
 
-/// Length of one-axis arrays; (n, 1) counts as one axis.
+/// True for one axis; (n, 1) counts as one.
 bool is_flat(const NpyArray& array);
+
+/// Refuses features that do not fit the graph of the same data set.
+void check_feature_rows(const Features& features, std::int64_t nodes, const std::string& where);
 
 /// Any numeric nodes x cols array.
 Features dense_features(const NpyArray& array);

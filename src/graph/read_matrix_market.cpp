@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "graph/matrix_market.hpp"
+#include "graph/parts.hpp"
 #include "graph/readers.hpp"
 #include "graph/side_files.hpp"
 #include "heliograph/error.hpp"
@@ -44,6 +45,7 @@ Dataset read_matrix_market(const fs::path& path, const ImportOptions& options,
   const bool directed = options.keep_direction && !market.symmetric;
   dataset.graph = build_graph(market.nodes, std::move(market.edges), directed, counts);
   dataset.features = read_side_features(directory);
+  check_feature_rows(dataset.features, market.nodes, file.string());
   read_side_targets(directory, options, dataset);
   return dataset;
 }

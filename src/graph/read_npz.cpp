@@ -147,6 +147,7 @@ Dataset read_npz_dataset(const std::filesystem::path& file, const ImportOptions&
     refuse(where, "has no graph: neither adj_indptr (CSR triple) nor edges");
   }
   const std::int64_t nodes = dataset.graph.nodes;
+  check_feature_rows(dataset.features, nodes, where);
   const auto labels = either(archive, "labels", "node_labels");
   if (!labels) refuse(where, "has no labels: neither labels nor node_labels");
   dataset.labels = make_labels(*labels, nodes);

@@ -1,7 +1,6 @@
 """Writes test files with NumPy and SciPy: fixtures.py FUNCTION FOLDER."""
 
 import pathlib
-import subprocess
 import sys
 
 import numpy as np
@@ -44,6 +43,163 @@ def check_written(folder):
     assert table.dtype == np.float32 and table.shape == (2, 3), (table.dtype, table.shape)
     assert table.tolist() == [[0.5, 1.5, 2.5], [-1, 0, 3]]
     assert np.load(folder / "empty.npy").shape == (0, 4)
+
+# One graph in every form: 6 nodes, node 5 isolated; 0-1 twice, 1-0 once, a self-loop at 2, 3-1, 4-0.
+EDGES = np.array([[0, 1], [1, 0], [0, 1], [2, 2], [3, 1], [4, 0]])
+FEATURES = np.array([[1, 0, 2], [0, 0, 0], [0, 3, 0], [4, 0, 0.5], [0, -1, 0], [7, 8, 9]], "f4")
+LABELS = np.array([0, 1, 2, 1, 0, -1], "i8")
+MASKS = {
+    "train": np.array([[1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 0, 0]], bool),
+    "val": np.array([[0, 0, 1, 0, 0, 0], [1, 0, 0, 0, 0, 0]], bool),
+    "test": np.array([[0, 0, 0, 1, 1, 1], [0, 1, 0, 0, 1, 0]], bool),
+}
+MULTILABELS = np.array([[1, 0], [0, 0], [1, 1], [-1, -1], [0, 1], [1, 0]], "i1")
+
+
+def cora_members(**changes):
+    """Members of a cora-style archive; a change of None drops the member."""
+    data = np.ones(5, "f4")
+    data[4] = 2.5
+    indptr = np.array([0, 1, 2, 3, 4, 5, 5], "i4")
+    indices = np.array([1, 0, 2, 1, 0], "i4")
+    attributes = scipy.sparse.csr_matrix(FEATURES)
+    members = {
+        "adj_data": data, "adj_indices": indices, "adj_indptr": indptr,
+        "adj_shape": np.array([6, 6]),
+        "attr_data": attributes.data, "attr_indices": attributes.indices,
+        "attr_indptr": attributes.indptr, "attr_shape": np.array(attributes.shape),
+        "labels": LABELS.astype("i1"),
+    }
+    members.update(changes)
+    return {name: array for name, array in members.items() if array is not None}
+
+
+def tolokers_members(**changes):
+    members = {
+        "node_features": FEATURES, "node_labels": LABELS, "edges": EDGES,
+        "train_masks": MASKS["train"], "val_masks": MASKS["val"], "test_masks": MASKS["test"],
+    }
+    members.update(changes)
+    return {name: array for name, array in members.items() if array is not None}
+
+
+def npz(folder):
+    np.savez(folder / "cora.npz", **cora_members())
+    np.savez_compressed(folder / "cora_deflated.npz", **cora_members())
+    np.savez(folder / "tolokers.npz", **tolokers_members())
+    np.savez_compressed(folder / "tolokers_deflated.npz", **tolokers_members())
+    dense = cora_members(attr_data=None, attr_indices=None, attr_indptr=None, attr_shape=None,
+                         attr_matrix=np.asfortranarray(FEATURES.astype("f8")))
+    np.savez(folder / "dense.npz", **dense)
+    names = np.array(["a", "gr\u00fcn", "c", "never seen"])
+    np.savez(folder / "extras.npz", **cora_members(
+        class_names=names, train_masks=MASKS["train"], val_masks=MASKS["val"],
+        test_masks=MASKS["test"]))
+    np.savez(folder / "pickled_extra.npz", **cora_members(
+        class_names=np.array([{"a": 1}], dtype=object),
+        node_names=np.array([{"a": 1}], dtype=object)))
+    np.savez(folder / "multilabel.npz", **cora_members(
+        labels=MULTILABELS, train_masks=MASKS["train"][0], val_masks=MASKS["val"][0],
+        test_masks=MASKS["test"][0]))
+    shuffled = cora_members(attr_data=np.array([2, 1, 5, 1], "f4"),
+                            attr_indices=np.array([2, 0, 1, 1]),
+                            attr_indptr=np.array([0, 2, 4, 4, 4, 4, 4]))
+    np.savez(folder / "unsorted.npz", **shuffled)
+
+
+def npz_bad(folder):
+    def cora(name, **changes):
+        np.savez(folder / f"{name}.npz", **cora_members(**changes))
+
+    def tolokers(name, **changes):
+        np.savez(folder / f"{name}.npz", **tolokers_members(**changes))
+
+    cora("pickled_labels", labels=np.array([{"a": 1}] * 6, dtype=object))
+    cora("no_labels", labels=None)
+    cora("no_graph", adj_indptr=None)
+    cora("no_features", attr_indptr=None)
+    cora("no_shape", adj_shape=None)
+    cora("not_square", adj_shape=np.array([6, 7]))
+    cora("column", adj_indices=np.array([1, 0, 6, 1, 0]))
+    cora("rows", attr_matrix=FEATURES[:5])
+    cora("falls", adj_indptr=np.array([0, 3, 2, 3, 4, 5, 5]))
+    cora("ends", adj_indptr=np.array([0, 1, 2, 3, 4, 4, 4]))
+    cora("short_data", adj_data=np.ones(4, "f4"))
+    cora("label_low", labels=np.array([0, 1, -2, 1, 0, -1]))
+    cora("label_high", labels=np.array([0, 1, 70000, 1, 0, -1]))
+    cora("label_none", labels=np.full(6, -1))
+    cora("label_rows", labels=np.zeros(5, "i4"))
+    cora("label_part", labels=np.array([[1, 0]] * 5 + [[-1, 0]]))
+    cora("label_two", labels=np.array([[1, 0]] * 5 + [[2, 0]]))
+    cora("label_axes", labels=np.zeros((6, 2, 2), "i4"))
+    cora("label_float", labels=np.array([0, 1, 1.5, 1, 0, -1]))
+    cora("few_names", class_names=np.array(["a", "b"]))
+    values = cora_members()["attr_data"].copy()
+    values[3] = np.nan
+    cora("sparse_nan", attr_data=values)
+    cora("huge", adj_shape=np.array([2**31, 2**31]))
+    features = FEATURES.copy()
+    features[4, 2] = np.inf
+    features[5, 0] = np.nan
+    tolokers("inf", node_features=features)
+    tolokers("feature_axes", node_features=FEATURES.ravel())
+    tolokers("feature_strings", node_features=np.array([["a"] * 3] * 6))
+    tolokers("edge_range", edges=np.array([[0, 1], [2, 6]]))
+    tolokers("edge_shape", edges=EDGES.T)
+    tolokers("overlap", val_masks=MASKS["train"])
+    tolokers("empty", val_masks=np.zeros((2, 6), bool))
+    tolokers("mask_shape", val_masks=MASKS["val"][:, :5])
+    tolokers("mask_splits", val_masks=MASKS["val"][0])
+    tolokers("mask_value", val_masks=MASKS["val"] * 2)
+    tolokers("mask_missing", val_masks=None)
+    only = np.zeros((2, 6), bool)
+    only[:, 5] = True
+    tolokers("mask_unlabelled", test_masks=only)
+
+
+def sides(folder):
+    """features.npy and labels.npy beside a graph."""
+    folder.mkdir(exist_ok=True)
+    np.save(folder / "features.npy", FEATURES)
+    np.save(folder / "labels.npy", LABELS)
+    return folder
+
+
+def lines(edges, separator, base):
+    return "".join(separator.join(str(x + base) for x in edge) + "\n" for edge in edges)
+
+
+def edge_lists(folder):
+    plain = sides(folder / "csv0")
+    (plain / "edges.csv").write_text(lines(EDGES, ",", 0))
+    for name, mask in MASKS.items():
+        np.save(plain / f"{name}_mask.npy", mask)
+    decorated = sides(folder / "tsv1")
+    text = "# a comment\n\nsource\ttarget\tweight\n" + lines(EDGES, "\t", 1).replace(
+        "1\t2\n", "1\t2\t0.5\n", 1).replace("\n", "\r\n")
+    (decorated / "edges.tsv").write_bytes(b"\xef\xbb\xbf" + text.rstrip().encode())
+    for name, mask in MASKS.items():
+        np.save(decorated / f"{name}_index.npy", np.flatnonzero(mask[0])[::-1])
+    np.save(decorated / "class_names.npy", np.array(["a", "b", "c"]))
+
+
+def market(folder):
+    graph = scipy.sparse.coo_matrix((np.ones(6), (EDGES[:, 0], EDGES[:, 1])), shape=(6, 6))
+    general = sides(folder / "general")
+    scipy.io.mmwrite(general / "graph.mtx", graph)
+    pattern = sides(folder / "pattern")
+    scipy.io.mmwrite(pattern / "roads.mtx", graph, field="pattern")
+    both = (graph + graph.T).tocsr()
+    symmetric = sides(folder / "symmetric")
+    scipy.io.mmwrite(symmetric / "graph.mtx", both, symmetry="symmetric")
+    sparse = sides(folder / "sparse")
+    scipy.io.mmwrite(sparse / "graph.mtx", both.astype("i4"), field="integer", symmetry="general")
+    scipy.io.mmwrite(sparse / "features.mtx", scipy.sparse.csr_matrix(FEATURES))
+    (sparse / "features.npy").unlink()
+    dense = sides(folder / "dense")
+    scipy.io.mmwrite(dense / "graph.mtx", graph)
+    scipy.io.mmwrite(dense / "features.mtx", FEATURES)
+    (dense / "features.npy").unlink()
 
 
 if __name__ == "__main__":

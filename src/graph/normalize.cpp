@@ -1,0 +1,113 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "heliograph/error.hpp"
+#include "heliograph/io.hpp"
+
+namespace heliograph {
+namespace {
+
+/// Divides each run of values by its sum of absolute values; a run of zeros stays.
+class RowScaler {
+ public:
+  explicit RowScaler(const Array<float>& values) : values_(values.begin(), values.end()) {}
+
+  void scale(std::size_t begin, std::size_t end) {
+    double sum = 0;
+    for (std::size_t i = begin; i < end; ++i) sum += std::fabs(static_cast<double>(values_[i]));
+    if (sum == 0) return;
+    for (std::size_t i = begin; i < end; ++i) {
+      values_[i] = static_cast<float>(static_cast<double>(values_[i]) / sum);
+    }
+  }
+
+  std::vector<float> take() { return std::move(values_); }
+
+ private:
+  std::vector<float> values_;
+};
+
+Features normalize_rows(const Features& features) {
+  Features out = features;
+  RowScaler rows(features.sparse ? features.values : features.dense);
+  const auto cols = static_cast<std::size_t>(features.cols);
+  for (std::size_t r = 0; r < static_cast<std::size_t>(features.rows); ++r) {
+    if (features.sparse) {
+      rows.scale(static_cast<std::size_t>(features.offsets[r]),
+                 static_cast<std::size_t>(features.offsets[r + 1]));
+    } else {
+      rows.scale(r * cols, (r + 1) * cols);
+    }
+  }
+  (features.sparse ? out.values : out.dense) = rows.take();
+  return out;
+}
+
+Features standardize(const Features& features, const std::vector<std::uint8_t>& fit_on) {
+  const auto rows = static_cast<std::size_t>(features.rows);
+  const auto cols = static_cast<std::size_t>(features.cols);
+  if (!fit_on.empty() && fit_on.size() != rows) {
+    throw Error(ErrorCode::usage,
+                fmt::format("standard normalisation: {} flags for {} nodes", fit_on.size(), rows));
+  }
+  std::vector<double> mean(cols, 0);
+  std::vector<double> deviation(cols, 0);
+  std::vector<double> largest(cols, 0);
+  std::int64_t fitted = 0;
+  const auto for_each_fitted = [&](auto&& use) {
+    for (std::size_t r = 0; r < rows; ++r) {
+      if (fit_on.empty() || fit_on[r] != 0) use(features.dense.data() + r * cols);
+    }
+  };
+  for_each_fitted([&](const float* row) {
+    ++fitted;
+    for (std::size_t c = 0; c < cols; ++c) {
+      mean[c] += row[c];
+      largest[c] = std::max(largest[c], std::fabs(static_cast<double>(row[c])));
+    }
+  });
+  if (fitted == 0) {
+    throw Error(ErrorCode::usage, "standard normalisation: no node to take statistics from");
+  }
+  for (double& m : mean) m /= static_cast<double>(fitted);
+  for_each_fitted([&](const float* row) {
+    for (std::size_t c = 0; c < cols; ++c) {
+      const double d = row[c] - mean[c];
+      deviation[c] += d * d;
+    }
+  });
+  for (std::size_t c = 0; c < cols; ++c) {
+    deviation[c] = std::sqrt(deviation[c] / static_cast<double>(fitted));
+    // A column that is constant up to rounding is centred only.
+    if (deviation[c] <= FLT_EPSILON * largest[c]) deviation[c] = 1;
+  }
+  std::vector<float> values(features.dense.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::size_t c = i % cols;
+    values[i] = static_cast<float>((features.dense[i] - mean[c]) / deviation[c]);
+  }
+  Features out = features;
+  out.dense = std::move(values);
+  return out;
+}
+
+}  // namespace
+
+Features normalize_features(const Features& features, Normalization normalization,
+                            const std::vector<std::uint8_t>& fit_on) {
+  if (normalization == Normalization::none) return features;
+  if (normalization == Normalization::row) return normalize_rows(features);
+  if (features.sparse) {
+    throw Error(ErrorCode::usage,
+                "standard normalisation would make sparse features dense: use "
+                "--normalize none|row");
+  }
+  return standardize(features, fit_on);
+}
+
+}  // namespace heliograph

@@ -1,0 +1,171 @@
+#include "graph/npz.hpp"
+
+#include "graph_io/reader_checks.hpp"
+
+namespace heliograph {
+namespace {
+
+using ::testing::ElementsAre;
+using NpzTest = PythonTest;
+
+TEST_F(NpzTest, CoraStyleStoredAndDeflated) {
+  WRITE_FIXTURE_OR_SKIP("npz");
+  for (const char* name : {"cora.npz", "cora_deflated.npz", "pickled_extra.npz"}) {
+    SCOPED_TRACE(name);
+    ImportCounts counts;
+    const Dataset dataset = load_dataset(folder_ / name, {}, &counts);
+    expect_graph(dataset.graph);
+    expect_features(dataset.features, true);
+    expect_labels(dataset.labels);
+    EXPECT_TRUE(dataset.splits.empty());
+    EXPECT_TRUE(dataset.class_names.empty());
+    EXPECT_EQ(counts.edges_listed, 5);
+    EXPECT_EQ(counts.self_loops, 1);
+    EXPECT_EQ(counts.duplicates, 1);
+    EXPECT_EQ(counts.entries, 6);
+    EXPECT_EQ(counts.isolated, 2);
+    EXPECT_EQ(counts.unlabelled, 1);
+    EXPECT_EQ(counts.weights_ignored, 1);
+  }
+  EXPECT_EQ(load_dataset(folder_ / "cora.npz").name, "cora");
+}
+
+TEST_F(NpzTest, TolokersStyleStoredAndDeflated) {
+  WRITE_FIXTURE_OR_SKIP("npz");
+  for (const char* name : {"tolokers.npz", "tolokers_deflated.npz"}) {
+    SCOPED_TRACE(name);
+    ImportOptions options;
+    std::string warnings;
+    options.log = [&](LogLevel level, std::string_view text) {
+      if (level == LogLevel::warning) warnings += text;
+    };
+    ImportCounts counts;
+    const Dataset dataset = load_dataset(folder_ / name, options, &counts);
+    expect_graph(dataset.graph);
+    expect_features(dataset.features, false);
+    expect_labels(dataset.labels);
+    ASSERT_EQ(dataset.splits.size(), 2u);
+    expect_first_split(dataset.splits[0]);
+    expect_second_split(dataset.splits[1]);
+    EXPECT_EQ(warnings, "split 0: 1 nodes without a label were left out");
+    EXPECT_EQ(counts.edges_listed, 6);
+    EXPECT_EQ(counts.duplicates, 2);
+  }
+}
+
+TEST_F(NpzTest, DirectionIsKeptOnDemand) {
+  WRITE_FIXTURE_OR_SKIP("npz");
+  ImportOptions options;
+  options.keep_direction = true;
+  for (const char* name : {"cora.npz", "tolokers.npz"}) {
+    const Graph graph = load_dataset(folder_ / name, options).graph;
+    EXPECT_TRUE(graph.directed);
+    // Rows list in-neighbours: 0 <- 1, 4 and 1 <- 0, 3.
+    EXPECT_THAT(list(graph.offsets), ElementsAre(0, 2, 4, 4, 4, 4, 4));
+    EXPECT_THAT(list(graph.neighbours), ElementsAre(1, 4, 0, 3));
+  }
+}
+
+TEST_F(NpzTest, DenseAttributesNamesMasksAndMultilabels) {
+  WRITE_FIXTURE_OR_SKIP("npz");
+  expect_features(load_dataset(folder_ / "dense.npz").features, false);
+
+  const Dataset extras = load_dataset(folder_ / "extras.npz");
+  EXPECT_THAT(extras.class_names, ElementsAre("a", "gr\u00fcn", "c", "never seen"));
+  EXPECT_EQ(extras.labels.classes, 4);
+  ASSERT_EQ(extras.splits.size(), 2u);
+  expect_second_split(extras.splits[1]);
+
+  const Dataset multi = load_dataset(folder_ / "multilabel.npz");
+  EXPECT_EQ(multi.labels.task, Task::multilabel);
+  EXPECT_EQ(multi.labels.classes, 2);
+  EXPECT_THAT(list(multi.labels.labelled), ElementsAre(1, 1, 1, 0, 1, 1));
+  EXPECT_THAT(list(multi.labels.indicators), ElementsAre(1, 0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 0));
+  ASSERT_EQ(multi.splits.size(), 1u);
+  using enum Role;
+  EXPECT_THAT(list(multi.splits[0].role), ElementsAre(train, train, validation, none, test, test));
+}
+
+TEST_F(NpzTest, UnsortedAndDoubledColumnsAreSortedAndSummed) {
+  WRITE_FIXTURE_OR_SKIP("npz");
+  const Features features = load_dataset(folder_ / "unsorted.npz").features;
+  EXPECT_THAT(list(features.offsets), ElementsAre(0, 2, 3, 3, 3, 3, 3));
+  EXPECT_THAT(list(features.columns), ElementsAre(0, 2, 1));
+  EXPECT_THAT(list(features.values), ElementsAre(1, 2, 6));
+}
+
+TEST_F(NpzTest, BadArchivesAreRefusedByName) {
+  WRITE_FIXTURE_OR_SKIP("npz_bad");
+  const auto refused = [&](const std::string& name, const char* part,
+                           ErrorCode code = ErrorCode::bad_input) {
+    SCOPED_TRACE(name);
+    const auto path = folder_ / (name + ".npz");
+    expect_error(code, part, [&] { load_dataset(path); });
+    expect_error(code, path.string(), [&] { load_dataset(path); });
+  };
+  refused("pickled_labels", "labels: holds pickled objects, which are never interpreted");
+  refused("no_labels", "has no labels");
+  refused("no_graph", "has no graph");
+  refused("no_features", "has no features");
+  refused("no_shape", "has no member adj_shape");
+  refused("not_square", "6 x 7, not square");
+  refused("column", "entry 2 is 6, which is not in [0, 6)");
+  refused("rows", "5 feature rows for 6 nodes");
+  refused("falls", "falls at row 1");
+  refused("ends", "ends at 4, but there are 5 indices");
+  refused("short_data", "4 values for 5 indices");
+  refused("label_low", "label of node 2 is -2");
+  refused("label_high", "label of node 2 is 70000");
+  refused("label_none", "no node has a label");
+  refused("label_rows", "does not fit 6 nodes");
+  refused("label_part", "labels of node 5 are -1 in part");
+  refused("label_two", "label [5, 0] is 2");
+  refused("label_axes", "labels are (nodes,) or (nodes, classes)");
+  refused("label_float", "entry 2 is 1.5");
+  refused("few_names", "2 names, but the labels go up to class 2");
+  refused("sparse_nan", "feature of node 3, column 0 is nan", ErrorCode::numeric);
+  refused("huge", "member adj_indptr: holds 7 values for 2147483648 rows");
+  refused("inf", "feature of node 4, column 2 is inf", ErrorCode::numeric);
+  refused("feature_axes", "features are nodes x columns");
+  refused("feature_strings", "'<U1' is not a number");
+  refused("edge_range", "entry [1, 1] is node 6, which is not in [0, 6)");
+  refused("edge_shape", "edges are (edges, 2)");
+  refused("overlap", "split 0: node 0 is in another set");
+  refused("empty", "val_masks: split 0: is empty");
+  refused("mask_shape", "a mask is (6,) or (splits, 6)");
+  refused("mask_splits", "holds 1 splits, but the training mask holds 2");
+  refused("mask_value", "neither 0 nor 1");
+  refused("mask_missing", "nothing says which nodes are validation nodes");
+  refused("mask_unlabelled", "test_masks: split 0: is empty");
+}
+
+/// A change that no reader may notice falls on bytes that hold no data: names in the directory
+/// of members that are not read, times, attributes.
+TEST_F(NpzTest, DamageIsAnErrorOrHarmless) {
+  WRITE_FIXTURE_OR_SKIP("npz");
+  for (const char* name : {"cora.npz", "cora_deflated.npz"}) {
+    const std::string hash = dataset_hash(load_dataset(folder_ / name));
+    const std::string whole = read_text(folder_ / name);
+    std::size_t caught = 0;
+    const auto path = folder_ / "damaged.npz";
+    for (std::size_t i = 0; i < whole.size(); i += 13) {
+      std::string damaged = whole;
+      damaged[i] = static_cast<char>(damaged[i] ^ 0x10);
+      write_text(path, damaged);
+      try {
+        EXPECT_EQ(dataset_hash(load_dataset(path)), hash) << name << " byte " << i;
+      } catch (const Error& error) {
+        EXPECT_NE(std::string(error.what()).find(path.string()), std::string::npos);
+        ++caught;
+      }
+    }
+    EXPECT_GT(caught, whole.size() / 13 / 2) << name;
+    for (std::size_t length = 0; length < whole.size(); length += 61) {
+      write_text(path, whole.substr(0, length));
+      expect_error(ErrorCode::bad_input, path.string(), [&] { load_dataset(path); });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace heliograph

@@ -1,0 +1,225 @@
+#include "graph_io/reader_checks.hpp"
+
+namespace heliograph {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using TextReaders = PythonTest;
+
+ImportOptions base(int index_base, bool keep_direction = false) {
+  ImportOptions options;
+  options.index_base = index_base;
+  options.keep_direction = keep_direction;
+  return options;
+}
+
+TEST_F(TextReaders, EdgeListsOfBothBases) {
+  WRITE_FIXTURE_OR_SKIP("edge_lists");
+  for (const auto& [name, index_base] : {std::pair{"csv0", 0}, std::pair{"tsv1", 1}}) {
+    SCOPED_TRACE(name);
+    ImportCounts counts;
+    const Dataset dataset = load_dataset(folder_ / name, base(index_base), &counts);
+    EXPECT_EQ(dataset.name, name);
+    expect_graph(dataset.graph);
+    expect_features(dataset.features, false);
+    expect_labels(dataset.labels);
+    ASSERT_EQ(dataset.splits.size(), index_base == 0 ? 2u : 1u);
+    expect_first_split(dataset.splits[0]);
+    EXPECT_EQ(counts.edges_listed, 6);
+    EXPECT_EQ(counts.self_loops, 1);
+    EXPECT_EQ(counts.duplicates, 2);
+    EXPECT_EQ(counts.weights_ignored, index_base);
+  }
+  EXPECT_THAT(load_dataset(folder_ / "tsv1", base(1)).class_names, ElementsAre("a", "b", "c"));
+  const Graph directed = load_dataset(folder_ / "csv0" / "edges.csv", base(0, true)).graph;
+  EXPECT_TRUE(directed.directed);
+  EXPECT_THAT(list(directed.neighbours), ElementsAre(1, 4, 0, 3));
+}
+
+TEST_F(TextReaders, EdgeListErrorsNameTheLine) {
+  WRITE_FIXTURE_OR_SKIP("edge_lists");
+  const fs::path directory = folder_ / "csv0";
+  const auto refused = [&](const std::string& text, const char* part, int index_base = 0) {
+    write_text(directory / "edges.csv", text);
+    expect_error(ErrorCode::bad_input, part, [&] { load_dataset(directory, base(index_base)); });
+  };
+  refused("0,1\n0,6\n", "edges.csv, line 2: node 6 is not in [0, 5]");
+  refused("0,1\n0,-1\n", "line 2: node -1 is not in [0, 5]");
+  refused("1,2\n0,2\n", "line 2: node 0 is not in [1, 6]", 1);
+  refused("1,7\n", "line 1: node 7 is not in [1, 6]", 1);
+  refused("0,99999999999999999999\n", "line 1: node 99999999999999999999 is not in");
+  refused("a,b\nc,d\n", "line 2: 'c' is not an integer");
+  refused("0,1\n\n#\n1.5,2\n", "line 4: '1.5' is not an integer");
+  refused("0\n", "line 1: 1 fields");
+  refused("0,1,1,1\n", "line 1: 4 fields");
+  refused("0,1,x\n", "the weight 'x' is not a number");
+  refused("0,1\n0,", "line 2: '' is not an integer");
+  write_text(directory / "edges.csv", "0,1\n");
+  expect_error(ErrorCode::usage, "--index-base 0|1", [&] { load_dataset(directory); });
+  expect_error(ErrorCode::usage, "--index-base 0|1", [&] { load_dataset(directory, base(2)); });
+  write_text(directory / "edges.tsv", "0 1\n");
+  expect_error(ErrorCode::bad_input, "keep one of them", [&] { load_dataset(directory, base(0)); });
+}
+
+TEST_F(TextReaders, ArraysBesideTheGraphAreRequiredAndMustFit) {
+  WRITE_FIXTURE_OR_SKIP("edge_lists");
+  const fs::path directory = folder_ / "csv0";
+  const auto refused = [&](const char* part) {
+    expect_error(ErrorCode::bad_input, part, [&] { load_dataset(directory, base(0)); });
+  };
+  fs::copy(folder_ / "tsv1" / "train_index.npy", directory);
+  refused("keep one of the two");
+  for (const char* name : {"train_mask.npy", "val_mask.npy", "test_mask.npy"}) {
+    fs::remove(directory / name);
+  }
+  refused("train_index.npy: is given, but nothing says which nodes are validation nodes");
+  fs::copy(folder_ / "tsv1" / "val_index.npy", directory);
+  fs::copy(folder_ / "tsv1" / "test_index.npy", directory);
+  expect_first_split(load_dataset(directory, base(0)).splits.at(0));
+  fs::copy(folder_ / "tsv1" / "train_index.npy", directory / "val_index.npy",
+           fs::copy_options::overwrite_existing);
+  refused("val_index.npy: split 0: node 1 is in another set");
+  fs::copy(directory / "labels.npy", directory / "test_index.npy",
+           fs::copy_options::overwrite_existing);
+  fs::copy(folder_ / "tsv1" / "val_index.npy", directory / "val_index.npy",
+           fs::copy_options::overwrite_existing);
+  fs::remove(directory / "train_index.npy");
+  fs::copy(directory / "labels.npy", directory / "train_index.npy");
+  refused("train_index.npy: entry 5 is node -1, which is not in [0, 6)");
+  fs::remove(directory / "labels.npy");
+  refused("labels.npy is missing");
+  fs::remove(directory / "features.npy");
+  refused("features.npy (or features.mtx) is missing");
+}
+
+TEST_F(TextReaders, MatrixMarketAsScipyWritesIt) {
+  WRITE_FIXTURE_OR_SKIP("market");
+  for (const char* name : {"general", "pattern", "symmetric", "sparse", "dense"}) {
+    SCOPED_TRACE(name);
+    ImportCounts counts;
+    const Dataset dataset = load_dataset(folder_ / name, {}, &counts);
+    expect_graph(dataset.graph);
+    expect_features(dataset.features, std::string(name) == "sparse");
+    expect_labels(dataset.labels);
+    EXPECT_EQ(counts.self_loops, 1);
+  }
+  const Graph file = load_dataset(folder_ / "pattern" / "roads.mtx", base(-1, true)).graph;
+  EXPECT_TRUE(file.directed);
+  EXPECT_THAT(list(file.offsets), ElementsAre(0, 2, 4, 4, 4, 4, 4));
+  EXPECT_FALSE(load_dataset(folder_ / "symmetric", base(-1, true)).graph.directed);
+}
+
+TEST_F(TextReaders, MatrixMarketErrorsNameTheLine) {
+  WRITE_FIXTURE_OR_SKIP("market");
+  const fs::path file = folder_ / "general" / "graph.mtx";
+  const auto refused = [&](const std::string& text, const char* part) {
+    write_text(file, text);
+    SCOPED_TRACE(text);
+    expect_error(ErrorCode::bad_input, part, [&] { load_dataset(file); });
+    expect_error(ErrorCode::bad_input, file.string(), [&] { load_dataset(file); });
+  };
+  const std::string head = "%%MatrixMarket matrix coordinate pattern general\n";
+  refused("", "is empty");
+  refused("6 6 1\n1 1\n", "does not start with %%MatrixMarket");
+  refused("%%MatrixMarket matrix coordinate complex general\n", "'complex' values are not read");
+  refused("%%MatrixMarket matrix coordinate real skew-symmetric\n", "'skew-symmetric' matrices");
+  refused("%%MatrixMarket matrix array real general\n6 6\n", "not an array");
+  refused(head, "line of sizes is missing");
+  refused(head + "6 5 0\n", "not 6 x 5");
+  refused(head + "6 6 x\n", "'x' is not a size");
+  refused(head + "6 6 2\n1 2\n", "ends after 1 of 2 entries");
+  refused(head + "6 6 1\n1 2\n2 3\n", "line 4: more than the 1 entries");
+  refused(head + "%\n6 6 1\n0 2\n", "line 4: row 0 is not in [1, 6]");
+  refused(head + "6 6 1\n1 7\n", "line 3: column 7 is not in [1, 6]");
+  refused(head + "6 6 1\n1 2 3\n", "'3' is one field too many");
+  refused(head + "5 5 1\n1 2\n", "6 feature rows for 5 nodes");
+  write_text(file, head + "2147483648 2147483648 0\n");
+  expect_error(ErrorCode::resource, "2^31", [&] { load_dataset(file); });
+}
+
+class FacebookTest : public FolderTest {
+ protected:
+  FacebookTest() {
+    write_text(folder_ / "edges.csv", "id_1,id_2\n0,1\n1,2\n2,2\n");
+    write_text(folder_ / "features.json", R"({"2": [3, 0, 3], "0": [1], "1": []})");
+    write_text(folder_ / "target.csv", kTarget);
+  }
+  static constexpr const char* kTarget =
+      "id,facebook_id,page_name,page_type\n"
+      "1,11,\"A, \"\"quoted\"\" name\",tvshow\n0,10,Plain,company\n2,12,,tvshow\n3,13,No type,\n";
+
+  void refused(const char* part) {
+    expect_error(ErrorCode::bad_input, part, [&] { load_dataset(folder_); });
+  }
+};
+
+TEST_F(FacebookTest, ReadsByHand) {
+  ImportCounts counts;
+  const Dataset dataset = load_dataset(folder_, {}, &counts);
+  EXPECT_THAT(list(dataset.graph.neighbours), ElementsAre(1, 0, 2, 1));
+  EXPECT_THAT(dataset.class_names, ElementsAre("company", "tvshow"));
+  EXPECT_THAT(list(dataset.labels.class_of), ElementsAre(0, 1, 1, -1));
+  EXPECT_EQ(dataset.features.cols, 4);
+  EXPECT_THAT(list(dataset.features.offsets), ElementsAre(0, 1, 1, 3, 3));
+  EXPECT_THAT(list(dataset.features.columns), ElementsAre(1, 0, 3));
+  EXPECT_THAT(list(dataset.features.values), ElementsAre(1, 1, 1));
+  EXPECT_EQ(counts.self_loops, 1);
+  EXPECT_EQ(counts.isolated, 1);
+  EXPECT_EQ(counts.unlabelled, 1);
+}
+
+TEST_F(FacebookTest, ErrorsNameFileAndPlace) {
+  write_text(folder_ / "edges.csv", "id_1,id_2\n0,4\n");
+  refused("edges.csv, line 2: node 4 is not in [0, 3]");
+  fs::remove(folder_ / "edges.csv");
+  expect_error(ErrorCode::bad_input, "nothing in", [&] { load_dataset(folder_); });
+  write_text(folder_ / "edges.csv", "0,1\n");
+  for (const auto& [text, part] :
+       {std::pair{R"({"0": [1)", "features.json: is damaged JSON"},
+        std::pair{"[]", "not an object"}, std::pair{R"({"4": [1]})", "'4' is not a node in [0, 4)"},
+        std::pair{R"({"x": [1]})", "'x' is not a node"},
+        std::pair{R"({"0": [-1]})", "node 0 has the word -1"},
+        std::pair{R"({"0": [1.5]})", "node 0 has the word 1.5"},
+        std::pair{R"({"0": 3})", "node 0 has no list of words"},
+        std::pair{R"({"0": []})", "0 feature columns"}}) {
+    write_text(folder_ / "features.json", text);
+    SCOPED_TRACE(text);
+    refused(part);
+  }
+  write_text(folder_ / "features.json", R"({"0": [1]})");
+  for (const auto& [text, part] :
+       {std::pair{"", "target.csv: is empty"},
+        std::pair{"id,kind\n0,a\n", "there is no column page_type"},
+        std::pair{"id,page_type\n0,a\n0,b\n", "0 comes where 1 should"},
+        std::pair{"id,page_type\n0,a\n2,b\n", "2 comes where 1 should"},
+        std::pair{"id,page_type\n0\n", "line 2: 1 fields instead of 2"},
+        std::pair{"id,page_type\nx,a\n", "the id 'x' is not an integer"},
+        std::pair{"id,page_type\n0,\"a\n", "line 2: a quote is not closed"},
+        std::pair{"id,page_type\n0,\n", "no node has a page_type"}}) {
+    write_text(folder_ / "target.csv", text);
+    SCOPED_TRACE(text);
+    refused(part);
+  }
+  fs::remove(folder_ / "target.csv");
+  refused("target.csv");
+}
+
+TEST_F(FacebookTest, FormatCanBeForcedAndUnknownPathsAreExplained) {
+  ImportOptions options;
+  options.format = InputFormat::native;
+  expect_error(ErrorCode::bad_input, "manifest.json", [&] { load_dataset(folder_, options); });
+  expect_error(ErrorCode::bad_input, "does not exist", [&] { load_dataset(folder_ / "absent"); });
+  write_text(folder_ / "graph.bin", "x");
+  expect_error(ErrorCode::bad_input, "has no form that is known here",
+               [&] { load_dataset(folder_ / "graph.bin"); });
+  fs::create_directory(folder_ / "void");
+  expect_error(ErrorCode::bad_input, "it could be a native directory",
+               [&] { load_dataset(folder_ / "void"); });
+  write_text(folder_ / "fake.npz", "no archive");
+  expect_error(ErrorCode::bad_input, "cannot be read as a .npz archive",
+               [&] { load_dataset(folder_ / "fake.npz"); });
+}
+
+}  // namespace
+}  // namespace heliograph
