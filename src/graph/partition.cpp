@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "core/noise.hpp"
+#include "graph/generate_draws.hpp"
 #include "graph/metis_partition.hpp"
 #include "graph/shard.hpp"
 #include "heliograph/error.hpp"
@@ -40,9 +40,7 @@ std::vector<std::int32_t> contiguous_owners(std::int64_t nodes, int parts) {
 }
 
 std::vector<std::int32_t> random_owners(std::int64_t nodes, int parts, std::uint64_t seed) {
-  constexpr int partition_stream = 1000;
-  const std::uint64_t stream =
-      stream_key(seed, Purpose::generator, 0, partition_stream, Direction::forward);
+  const std::uint64_t stream = generator_stream(seed, Drawn::partition);
   std::vector<std::int32_t> owner(at(nodes));
   for (std::int64_t v = 0; v < nodes; ++v) {
     const std::uint64_t draw = row_key(stream, static_cast<std::uint64_t>(v)) >> 32;

@@ -1,0 +1,214 @@
+#include "heliograph/generate.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/thread_pool.hpp"
+#include "graph/generate_draws.hpp"
+#include "graph/generate_edges.hpp"
+#include "graph/generate_features.hpp"
+#include "graph/generate_labels.hpp"
+#include "graph/native_writer.hpp"
+#include "heliograph/error.hpp"
+
+namespace heliograph {
+namespace {
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+void require(bool holds, const std::string& sentence) {
+  if (!holds) throw Error(ErrorCode::usage, sentence);
+}
+
+void check(const GenerateOptions& o) {
+  const auto between = [](double x, double low, double high) { return x >= low && x <= high; };
+  require(o.nodes >= 1, "nodes = " + std::to_string(o.nodes) + ": at least 1 is needed");
+  if (o.nodes > std::numeric_limits<NodeId>::max()) {
+    throw Error(ErrorCode::resource, "nodes = " + std::to_string(o.nodes) +
+                                         " is more than 32-bit node numbers can name");
+  }
+  require(o.edges >= 0 && o.edges <= o.nodes * (o.nodes - 1) / 2,
+          "edges = " + std::to_string(o.edges) + " is not between 0 and the " +
+              std::to_string(o.nodes * (o.nodes - 1) / 2) + " pairs of " + std::to_string(o.nodes) +
+              " nodes");
+  require(o.feature_cols >= 1, "feature_cols = " + std::to_string(o.feature_cols) + " is below 1");
+  require(o.classes >= 2, "classes = " + std::to_string(o.classes) + " is below 2");
+  require(between(o.homophily, 0, 1),
+          "homophily = " + std::to_string(o.homophily) + " is not between 0 and 1");
+  require(o.feature_noise >= 0 && std::isfinite(o.feature_noise),
+          "feature_noise = " + std::to_string(o.feature_noise) + " is not 0 or more");
+  require(between(o.label_noise, 0, 1),
+          "label_noise = " + std::to_string(o.label_noise) + " is not between 0 and 1");
+  require(o.degree_exponent > 2 && std::isfinite(o.degree_exponent),
+          "degree_exponent = " + std::to_string(o.degree_exponent) +
+              " is not above 2, so degrees would have no mean");
+  require(!o.multilabel || between(o.labels_per_node, 1, o.classes),
+          "labels_per_node = " + std::to_string(o.labels_per_node) + " is not between 1 and the " +
+              std::to_string(o.classes) + " classes");
+  require(
+      o.rmat_a >= 0 && o.rmat_b >= 0 && o.rmat_c >= 0 && o.rmat_a + o.rmat_b + o.rmat_c <= 1 + 1e-9,
+      "the R-MAT shares a, b and c are not 0 or more with a sum of at most 1");
+  require(
+      o.train_share >= 0 && o.validation_share >= 0 && o.train_share + o.validation_share <= 100,
+      "train_share + validation_share is not between 0 and 100 per cent");
+}
+
+ThreadPool make_pool() {
+  return ThreadPool(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
+}
+
+/// Exact counts of each role, in an order that the seed draws.
+std::vector<Role> draw_roles(const GenerateOptions& options) {
+  const std::uint64_t stream = generator_stream(options.seed, Drawn::role);
+  std::vector<std::pair<std::uint64_t, NodeId>> order;
+  order.reserve(at(options.nodes));
+  for (NodeId v = 0; v < options.nodes; ++v) {
+    order.emplace_back(row_key(stream, static_cast<std::uint64_t>(v)), v);
+  }
+  const auto share = [&](double per_cent) {
+    return static_cast<std::int64_t>(
+        std::llround(per_cent / 100 * static_cast<double>(options.nodes)));
+  };
+  const std::int64_t train = share(options.train_share);
+  const std::int64_t fitted =
+      std::min(options.nodes, train + share(options.validation_share));  // both are rounded
+  std::nth_element(order.begin(), order.begin() + train, order.end());
+  std::nth_element(order.begin() + train, order.begin() + fitted, order.end());
+  std::vector<Role> role(at(options.nodes), Role::test);
+  for (std::int64_t i = 0; i < fitted; ++i) {
+    role[at(order[at(i)].second)] = i < train ? Role::train : Role::validation;
+  }
+  return role;
+}
+
+/// Calls use(begin, rows) for runs of feature rows that fit a buffer; rows are filled in parallel.
+template <class Use>
+void for_feature_runs(const GenerateOptions& options, const LabelLists& labels, ThreadPool& pool,
+                      Use&& use) {
+  constexpr std::int64_t values_at_once = 1 << 22;
+  const std::int64_t run = std::max<std::int64_t>(1, values_at_once / options.feature_cols);
+  const std::size_t cols = at(options.feature_cols);
+  const FeatureRows rows(options, labels);
+  std::vector<float> buffer(at(std::min(run, options.nodes)) * cols);
+  for (std::int64_t begin = 0; begin < options.nodes; begin += run) {
+    const std::int64_t count = std::min(run, options.nodes - begin);
+    const auto fill_some = [&](std::int64_t from, std::int64_t to) {
+      for (std::int64_t i = from; i < to; ++i) {
+        rows.fill(static_cast<NodeId>(begin + i), std::span(buffer).subspan(at(i) * cols, cols));
+      }
+    };
+    pool.for_ranges(count, 256, fill_some);
+    use(std::span<const float>(buffer).first(at(count) * cols));
+  }
+}
+
+std::vector<std::int32_t> class_of(const LabelLists& labels) {
+  std::vector<std::int32_t> classes(at(labels.nodes()));
+  for (NodeId v = 0; v < labels.nodes(); ++v) classes[at(v)] = labels.stated(v)[0];
+  return classes;
+}
+
+/// Calls use(span) for runs of indicator rows.
+template <class Use>
+void for_indicator_runs(const LabelLists& labels, std::int32_t classes, Use&& use) {
+  constexpr std::int64_t run = 1 << 15;
+  std::vector<std::uint8_t> buffer;
+  for (std::int64_t begin = 0; begin < labels.nodes(); begin += run) {
+    const std::int64_t count = std::min(run, labels.nodes() - begin);
+    buffer.assign(at(count) * at(classes), 0);
+    for (std::int64_t i = 0; i < count; ++i) {
+      for (const std::int32_t c : labels.stated(static_cast<NodeId>(begin + i))) {
+        buffer[at(i) * at(classes) + at(c)] = 1;
+      }
+    }
+    use(std::span<const std::uint8_t>(buffer));
+  }
+}
+
+}  // namespace
+
+Dataset generate_dataset(const GenerateOptions& options) {
+  check(options);
+  ThreadPool pool = make_pool();
+  const LabelLists labels(options);
+  Dataset dataset;
+  dataset.name = options.name;
+  dataset.graph = draw_graph(options, labels, pool);
+
+  std::vector<float> dense;
+  dense.reserve(at(options.nodes) * at(options.feature_cols));
+  for_feature_runs(options, labels, pool, [&](std::span<const float> rows) {
+    dense.insert(dense.end(), rows.begin(), rows.end());
+  });
+  dataset.features.rows = options.nodes;
+  dataset.features.cols = options.feature_cols;
+  dataset.features.dense = std::move(dense);
+
+  dataset.labels.task = options.multilabel ? Task::multilabel : Task::multiclass;
+  dataset.labels.classes = options.classes;
+  if (options.multilabel) {
+    std::vector<std::uint8_t> indicators;
+    indicators.reserve(at(options.nodes) * at(options.classes));
+    for_indicator_runs(labels, options.classes, [&](std::span<const std::uint8_t> rows) {
+      indicators.insert(indicators.end(), rows.begin(), rows.end());
+    });
+    dataset.labels.indicators = std::move(indicators);
+    dataset.labels.labelled = std::vector<std::uint8_t>(at(options.nodes), 1);
+  } else {
+    dataset.labels.class_of = class_of(labels);
+  }
+  dataset.splits.push_back({draw_roles(options)});
+  return dataset;
+}
+
+void generate_to(const GenerateOptions& options, const std::filesystem::path& directory,
+                 bool overwrite, const LogCallback& log) {
+  check(options);
+  const auto say = [&](const std::string& words) {
+    if (log) log(LogLevel::info, words);
+  };
+  NativeWriter writer(directory, overwrite);
+  ThreadPool pool = make_pool();
+  const LabelLists labels(options);
+  {
+    say("drawing " + std::to_string(options.edges) + " edges over " +
+        std::to_string(options.nodes) + " nodes");
+    const Graph graph = draw_graph(options, labels, pool);
+    say("drew " + std::to_string(graph.entries() / 2) + " different edges");
+    writer.append(native_array::offsets, graph.offsets.span());
+    writer.append(native_array::neighbours, graph.neighbours.span());
+  }
+  say("drawing features");
+  for_feature_runs(options, labels, pool, [&](std::span<const float> rows) {
+    writer.append(native_array::features, rows);
+  });
+  if (options.multilabel) {
+    for_indicator_runs(labels, options.classes, [&](std::span<const std::uint8_t> rows) {
+      writer.append(native_array::indicators, rows);
+    });
+    const std::vector<std::uint8_t> labelled(at(options.nodes), 1);
+    writer.append(native_array::labelled, std::span<const std::uint8_t>(labelled));
+  } else {
+    const std::vector<std::int32_t> classes = class_of(labels);
+    writer.append(native_array::class_of, std::span<const std::int32_t>(classes));
+  }
+  const std::vector<Role> role = draw_roles(options);
+  writer.append(native_array::role(0), std::span<const Role>(role));
+
+  NativeManifest manifest;
+  manifest.name = options.name;
+  manifest.nodes = options.nodes;
+  manifest.feature_cols = options.feature_cols;
+  manifest.task = options.multilabel ? Task::multilabel : Task::multiclass;
+  manifest.classes = options.classes;
+  manifest.splits = 1;
+  writer.finish(manifest);
+}
+
+}  // namespace heliograph
