@@ -37,6 +37,12 @@ HaloExchange::HaloExchange(Communicator& comm, Channel channel, const HaloPlan& 
   bytes_per_start_ = static_cast<std::int64_t>(codec.encoded_bytes(plan.send_rows(), cols));
 }
 
+HaloExchange::~HaloExchange() {
+  for (const Slot& slot : slots_) {
+    if (slot.in_flight) comm_.abort("the run ended with halos in flight");
+  }
+}
+
 void HaloExchange::wait(Slot& slot) {
   if (!slot.in_flight) return;
   comm_.wait(slot.ticket);

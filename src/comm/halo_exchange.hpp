@@ -27,6 +27,11 @@ class HaloExchange {
   HaloExchange(Communicator& comm, Channel channel, const HaloPlan& plan, const Codec& codec,
                std::int64_t cols, int slots, Identity identity,
                const std::vector<std::int64_t>& global_ids, MemoryAccount* account);
+  /// Aborts the communicator if messages are in flight (an exception is passing): their buffers
+  /// must not be freed under a transport that still uses them.
+  ~HaloExchange();
+  HaloExchange(const HaloExchange&) = delete;
+  HaloExchange& operator=(const HaloExchange&) = delete;
 
   /// Encodes the boundary rows and posts them into `slot`, after that slot's earlier message is
   /// done. Throws Error: numeric (names layer, node and epoch), peer_lost.

@@ -21,7 +21,7 @@ class Thread {
 
   void join() noexcept;
 
-  static constexpr std::size_t kStackBytes = std::size_t{64} << 20;
+  static constexpr std::size_t kStackBytes = std::size_t{32} << 20;
 
  private:
   pthread_t handle_{};

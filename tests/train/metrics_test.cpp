@@ -1,0 +1,169 @@
+#include "train/metrics.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <mutex>
+#include <random>
+#include <vector>
+
+#include "comm/thread_transport.hpp"
+#include "core/buffer.hpp"
+#include "heliograph/error.hpp"
+
+namespace heliograph {
+namespace {
+
+TEST(RocAuc, HandWorked) {
+  EXPECT_DOUBLE_EQ(roc_auc({{0.1F, 0}, {0.9F, 1}}), 1.0);
+  EXPECT_DOUBLE_EQ(roc_auc({{0.9F, 0}, {0.1F, 1}}), 0.0);
+  EXPECT_DOUBLE_EQ(roc_auc({{0.5F, 0}, {0.5F, 1}}), 0.5);
+  // Pairs (positive, negative): (3, 1) won, (3, 2) won, (2, 1) won, (2, 2) tied.
+  EXPECT_DOUBLE_EQ(roc_auc({{1, 0}, {2, 0}, {2, 1}, {3, 1}}), 3.5 / 4);
+  EXPECT_TRUE(std::isnan(roc_auc({{1, 1}, {2, 1}})));
+  EXPECT_TRUE(std::isnan(roc_auc({})));
+}
+
+TEST(RocAuc, EqualsCountingPairs) {
+  std::mt19937 random(5);
+  std::vector<std::pair<float, std::uint8_t>> scored;
+  for (int i = 0; i < 300; ++i) {
+    scored.emplace_back(static_cast<float>(random() % 40), random() % 3 == 0);
+  }
+  double wins = 0;
+  double pairs = 0;
+  for (const auto& [p, positive] : scored) {
+    for (const auto& [n, other] : scored) {
+      if (positive == 0 || other != 0) continue;
+      pairs += 1;
+      wins += p > n ? 1 : (p == n ? 0.5 : 0);
+    }
+  }
+  EXPECT_DOUBLE_EQ(roc_auc(scored), wins / pairs);
+}
+
+TEST(ResolveMetric, FollowsTheTask) {
+  Labels labels;
+  labels.classes = 7;
+  EXPECT_EQ(resolve_metric(Metric::automatic, labels), Metric::accuracy);
+  EXPECT_THROW(resolve_metric(Metric::auc, labels), Error);
+  labels.classes = 2;
+  EXPECT_EQ(resolve_metric(Metric::automatic, labels), Metric::auc);
+  EXPECT_EQ(resolve_metric(Metric::accuracy, labels), Metric::accuracy);
+  labels.task = Task::multilabel;
+  EXPECT_EQ(resolve_metric(Metric::automatic, labels), Metric::f1);
+  EXPECT_THROW(resolve_metric(Metric::accuracy, labels), Error);
+}
+
+struct Whole {
+  LocalLabels labels;
+  std::vector<std::vector<float>> logits;
+};
+
+Whole make_whole(Task task, std::int32_t classes, int nodes) {
+  std::mt19937 random(17);
+  std::normal_distribution<float> normal;
+  Whole w;
+  w.labels.task = task;
+  w.labels.classes = classes;
+  for (int v = 0; v < nodes; ++v) {
+    w.labels.role.push_back(static_cast<Role>(random() % 4));
+    if (task == Task::multiclass) {
+      w.labels.class_of.push_back(
+          static_cast<std::int32_t>(random() % static_cast<unsigned>(classes)));
+    } else {
+      for (int c = 0; c < classes; ++c) w.labels.indicators.push_back(random() % 3 == 0);
+    }
+    std::vector<float> row;
+    for (int c = 0; c < classes; ++c) row.push_back(normal(random));
+    w.logits.push_back(row);
+  }
+  return w;
+}
+
+/// Scores of `w` dealt out over `ranks` ranks, as seen by the last one.
+Scores scores_over(const Whole& w, Metric metric, int ranks) {
+  Scores result{};
+  std::mutex mutex;
+  run_ranks(ranks, {}, [&](Communicator& comm) {
+    LocalLabels mine;
+    mine.task = w.labels.task;
+    mine.classes = w.labels.classes;
+    std::vector<std::size_t> nodes;
+    for (std::size_t v = 0; v < w.logits.size(); ++v) {
+      if (static_cast<int>(v * 7 % 5) % ranks == comm.rank()) nodes.push_back(v);
+    }
+    const auto classes = static_cast<std::size_t>(w.labels.classes);
+    Matrix logits(static_cast<std::int64_t>(nodes.size()), w.labels.classes, MemoryRoom::workspace,
+                  nullptr);
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      const std::size_t v = nodes[i];
+      mine.role.push_back(w.labels.role[v]);
+      if (mine.task == Task::multiclass) {
+        mine.class_of.push_back(w.labels.class_of[v]);
+      } else {
+        const auto* row = w.labels.indicators.data() + v * classes;
+        mine.indicators.insert(mine.indicators.end(), row, row + classes);
+      }
+      std::copy(w.logits[v].begin(), w.logits[v].end(),
+                logits.view().row(static_cast<std::int64_t>(i)));
+    }
+    const Scores scores = distributed_scores(metric, mine, logits.view(), comm);
+    const std::lock_guard lock(mutex);
+    if (comm.rank() == ranks - 1) result = scores;
+  });
+  return result;
+}
+
+TEST(DistributedScores, AccuracyIsCorrectOverAllOnAnyNumberOfRanks) {
+  const Whole w = make_whole(Task::multiclass, 4, 200);
+  double hits = 0;
+  double total = 0;
+  for (std::size_t v = 0; v < w.logits.size(); ++v) {
+    if (w.labels.role[v] != Role::validation) continue;
+    total += 1;
+    hits += predicted_class(w.logits[v].data(), 4) == w.labels.class_of[v] ? 1 : 0;
+  }
+  for (const int ranks : {1, 3, 5}) {
+    EXPECT_DOUBLE_EQ(scores_over(w, Metric::accuracy, ranks).validation, hits / total);
+    EXPECT_DOUBLE_EQ(scores_over(w, Metric::f1, ranks).validation, hits / total);
+  }
+}
+
+TEST(DistributedScores, MicroF1CountsEveryLabel) {
+  const Whole w = make_whole(Task::multilabel, 6, 150);
+  double tp = 0;
+  double fp = 0;
+  double fn = 0;
+  for (std::size_t v = 0; v < w.logits.size(); ++v) {
+    if (w.labels.role[v] != Role::test) continue;
+    for (std::size_t c = 0; c < 6; ++c) {
+      const bool predicted = w.logits[v][c] > 0;
+      const bool truth = w.labels.indicators[v * 6 + c] != 0;
+      tp += predicted && truth ? 1 : 0;
+      fp += predicted && !truth ? 1 : 0;
+      fn += !predicted && truth ? 1 : 0;
+    }
+  }
+  const double precision = tp / (tp + fp);
+  const double recall = tp / (tp + fn);
+  const double f1 = 2 * precision * recall / (precision + recall);
+  for (const int ranks : {1, 4}) EXPECT_NEAR(scores_over(w, Metric::f1, ranks).test, f1, 1e-12);
+}
+
+TEST(DistributedScores, AucIsRankedOverAllRanksAtOnce) {
+  const Whole w = make_whole(Task::multiclass, 2, 300);
+  const Scores one = scores_over(w, Metric::auc, 1);
+  const Scores five = scores_over(w, Metric::auc, 5);
+  EXPECT_EQ(one.train, five.train);
+  EXPECT_EQ(one.test, five.test);
+  std::vector<std::pair<float, std::uint8_t>> scored;
+  for (std::size_t v = 0; v < w.logits.size(); ++v) {
+    if (w.labels.role[v] != Role::test) continue;
+    scored.emplace_back(w.logits[v][1] - w.logits[v][0], w.labels.class_of[v] == 1);
+  }
+  EXPECT_EQ(one.test, roc_auc(scored));
+}
+
+}  // namespace
+}  // namespace heliograph

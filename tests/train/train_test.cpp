@@ -1,0 +1,232 @@
+#include "heliograph/train.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "heliograph/error.hpp"
+#include "support/graphs.hpp"
+
+namespace heliograph {
+namespace {
+
+TrainOptions small_options(int ranks = 3) {
+  TrainOptions o;
+  o.model.layers = 2;
+  o.model.hidden = 16;
+  o.model.dropout = 0.2F;
+  o.epochs = 30;
+  o.partition.parts = ranks;
+  o.partition.partitioner = Partitioner::contiguous;
+  return o;
+}
+
+std::string message_of(const std::function<void()>& action, ErrorCode code) {
+  try {
+    action();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), code) << e.what();
+    return e.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return {};
+}
+
+TEST(Train, LearnsASeparableGraph) {
+  const Dataset data = testing::make_small_dataset(400, 16, 4, 3);
+  for (const int bits : {1, 2, 4, 8, 16, 32}) {
+    TrainOptions o = small_options(4);
+    o.epochs = 60;
+    o.exchange.bits_forward = o.exchange.bits_backward = bits;
+    const TrainResult r = train(data, o);
+    EXPECT_LT(r.epochs.back().loss, 0.5 * r.epochs.front().loss) << bits << " bits";
+    EXPECT_GT(r.test_metric, 0.6) << bits << " bits";
+  }
+}
+
+TEST(Train, OneBitAWideRowWeighsTwentyEightTimesLess) {
+  const Dataset data = testing::make_small_dataset(2500, 8, 3, 3);
+  TrainOptions o = small_options(2);
+  o.partition.partitioner = Partitioner::random;
+  o.model.layers = 3;
+  o.model.hidden = 256;
+  o.model.transform_first = false;
+  o.epochs = 1;
+  o.exchange.bits_forward = o.exchange.bits_backward = 1;
+  const TrainResult one = train(data, o);
+  o.exchange.bits_forward = o.exchange.bits_backward = 32;
+  const TrainResult full = train(data, o);
+  const auto halo = [](const TrainResult& r) {
+    return r.bytes_per_epoch.halo_forward + r.bytes_per_epoch.halo_backward;
+  };
+  EXPECT_GT(one.partition.communication_volume, 1000);
+  EXPECT_EQ(full.fp32_bytes_per_epoch, halo(full));
+  EXPECT_EQ(one.fp32_bytes_per_epoch, halo(full));
+  // Layers 1 and 2, forward and backward: 256 columns each, rows of 1024 bytes.
+  EXPECT_EQ(halo(full), 4 * 1024 * full.partition.communication_volume);
+  EXPECT_GE(static_cast<double>(halo(full)) / static_cast<double>(halo(one)), 28.0);
+}
+
+TEST(Train, PredictionsComeInTheUsersOrderAndScoreAsReported) {
+  const Dataset data = testing::make_small_dataset(300, 16, 4, 8);
+  TrainOptions o = small_options(4);
+  o.partition.partitioner = Partitioner::random;
+  const TrainResult r = train(data, o);
+  ASSERT_EQ(r.predictions.size(), 300U);
+  double hits = 0;
+  double total = 0;
+  for (std::size_t v = 0; v < 300; ++v) {
+    if (data.splits[0].role[v] != Role::test) continue;
+    total += 1;
+    hits += r.predictions[v] == data.labels.class_of[v] ? 1 : 0;
+  }
+  EXPECT_DOUBLE_EQ(r.test_metric, hits / total);
+  ASSERT_GE(r.best_epoch, 0);
+  const EpochReport& best = r.epochs[static_cast<std::size_t>(r.best_epoch)];
+  EXPECT_EQ(*best.test_metric, r.test_metric);
+  for (const EpochReport& e : r.epochs) EXPECT_LE(*e.val_metric, r.val_metric);
+}
+
+TEST(Train, EvaluationDoesNotDependOnTheChunkSize) {
+  const Dataset data = testing::make_small_dataset(200, 40, 4, 8);
+  TrainOptions o = small_options(3);
+  const TrainResult whole = train(data, o);
+  o.eval_chunk_bytes = 1;  // the least: 16 columns at a time
+  const TrainResult chunked = train(data, o);
+  EXPECT_EQ(whole.predictions, chunked.predictions);
+  EXPECT_EQ(whole.val_metric, chunked.val_metric);
+}
+
+TEST(Train, InductiveTrainingSeesTrainingNodesOnly) {
+  Dataset data = testing::make_small_dataset(300, 16, 4, 8);
+  TrainOptions o = small_options(3);
+  o.inductive = true;
+  o.epochs = 5;
+  const TrainResult before = train(data, o);
+  // Features of other nodes must not reach the training loss.
+  std::vector<float> changed(data.features.dense.begin(), data.features.dense.end());
+  for (std::size_t v = 0; v < 300; ++v) {
+    if (data.splits[0].role[v] == Role::train) continue;
+    for (std::size_t c = 0; c < 16; ++c) changed[v * 16 + c] += 5.0F;
+  }
+  data.features.dense = Array<float>(changed);
+  const TrainResult after = train(data, o);
+  for (std::size_t e = 0; e < before.epochs.size(); ++e) {
+    EXPECT_EQ(before.epochs[e].loss, after.epochs[e].loss) << e;
+  }
+  EXPECT_NE(before.predictions, after.predictions);
+}
+
+TEST(Train, EmptyPartsAndOneNodeAPartAreOrdinary) {
+  const Dataset data = testing::make_small_dataset(8, 4, 2, 8);
+  TrainOptions o = small_options(8);
+  o.epochs = 3;
+  const TrainResult r = train(data, o);
+  EXPECT_EQ(r.epochs.size(), 3U);
+  TrainOptions one = small_options(1);
+  one.epochs = 3;
+  EXPECT_NEAR(train(data, one).epochs[0].loss, r.epochs[0].loss, 1e-5);
+}
+
+TEST(Train, StopsEarlyAfterPatienceEvaluations) {
+  const Dataset data = testing::make_small_dataset(200, 16, 4, 8);
+  TrainOptions o = small_options();
+  o.epochs = 500;
+  o.patience = 4;
+  const TrainResult r = train(data, o);
+  EXPECT_EQ(r.stop_reason, "early_stopping");
+  EXPECT_EQ(static_cast<int>(r.epochs.size()), r.best_epoch + 1 + 4);
+}
+
+TEST(Train, StopFlagEndsTheRunAtAnEpoch) {
+  const Dataset data = testing::make_small_dataset(200, 16, 4, 8);
+  TrainOptions o = small_options();
+  o.epochs = 100000;
+  o.exchange.staleness = 2;
+  StopFlag stop = false;
+  TrainCallbacks callbacks;
+  callbacks.stop = &stop;
+  callbacks.on_epoch = [&](const EpochReport& e) { stop = e.epoch == 6; };
+  const TrainResult r = train(data, o, callbacks);
+  EXPECT_EQ(r.stop_reason, "interrupted");
+  EXPECT_EQ(r.epochs.size(), 8U);
+}
+
+TEST(Train, NonFiniteFeaturesAreNamed) {
+  Dataset data = testing::make_small_dataset(200, 16, 4, 8);
+  std::vector<float> broken(data.features.dense.begin(), data.features.dense.end());
+  broken[17 * 16 + 3] = std::numeric_limits<float>::infinity();
+  data.features.dense = Array<float>(broken);
+  for (const int ranks : {1, 3}) {
+    const std::string message =
+        message_of([&] { train(data, small_options(ranks)); }, ErrorCode::numeric);
+    EXPECT_NE(message.find("node"), std::string::npos) << message;
+    EXPECT_NE(message.find("layer"), std::string::npos) << message;
+    EXPECT_NE(message.find("epoch"), std::string::npos) << message;
+  }
+}
+
+TEST(Train, ADivergingRunEndsWithANumericError) {
+  const Dataset data = testing::make_small_dataset(200, 16, 4, 8);
+  TrainOptions o = small_options();
+  o.model.norm = NormLayer::none;
+  o.optimizer.lr = 1e30F;
+  const std::string message = message_of([&] { train(data, o); }, ErrorCode::numeric);
+  EXPECT_NE(message.find("epoch"), std::string::npos) << message;
+}
+
+TEST(Train, SchedulesAndSplitsThatDoNotFitAreRefused) {
+  const Dataset data = testing::make_small_dataset(200, 16, 4, 8);
+  TrainOptions o = small_options();
+  o.split = 3;
+  EXPECT_NE(message_of([&] { train(data, o); }, ErrorCode::usage).find("--split 3"),
+            std::string::npos);
+  o = small_options();
+  o.partition.parts = 201;
+  message_of([&] { train(data, o); }, ErrorCode::usage);
+  o = small_options();
+  o.exchange.bits_forward = 3;
+  message_of([&] { train(data, o); }, ErrorCode::usage);
+}
+
+TEST(Train, LearningRateFollowsItsSchedule) {
+  const Dataset data = testing::make_small_dataset(60, 8, 3, 8);
+  TrainOptions o = small_options(2);
+  o.epochs = 10;
+  o.optimizer.lr = 0.01F;
+  o.optimizer.schedule = Schedule::step;
+  o.optimizer.step_size = 4;
+  o.optimizer.step_gamma = 0.1F;
+  TrainResult r = train(data, o);
+  EXPECT_NEAR(r.epochs[3].lr, 0.01, 1e-8);
+  EXPECT_NEAR(r.epochs[4].lr, 0.001, 1e-8);
+  EXPECT_NEAR(r.epochs[9].lr, 0.0001, 1e-8);
+  o.optimizer.schedule = Schedule::cosine;
+  r = train(data, o);
+  EXPECT_NEAR(r.epochs[0].lr, 0.01, 1e-8);
+  EXPECT_NEAR(r.epochs[5].lr, 0.005, 1e-8);
+}
+
+TEST(Train, ReportsWhereTimeAndBytesWent) {
+  const Dataset data = testing::make_small_dataset(400, 16, 4, 8);
+  TrainOptions o = small_options(3);
+  const TrainResult r = train(data, o);
+  for (const EpochReport& e : r.epochs) {
+    const EpochSeconds& p = e.parts;
+    EXPECT_NEAR(p.aggregate + p.gemm + p.encode + p.decode + p.exposed_comm + p.allreduce + p.other,
+                e.seconds, 1e-9);
+    EXPECT_GT(e.bytes.halo_forward, 0);
+    EXPECT_GT(e.bytes.halo_backward, 0);
+    EXPECT_GT(e.bytes.allreduce, 0);
+  }
+  EXPECT_GT(r.peak_rss_bytes, 0);
+  EXPECT_GT(r.memory.activations, 0);
+  EXPECT_GT(r.evaluation_bytes, 0);
+}
+
+}  // namespace
+}  // namespace heliograph
