@@ -14,7 +14,7 @@ using Edge = std::pair<NodeId, NodeId>;
 
 /// Builds a canonical graph from edges that are replayed twice, so that nobody has to hold the
 /// list: first every edge goes to `count`, then, after `start_filling`, the same edges (in any
-/// order) go to `add`. Holds 12 bytes a node and 4 bytes a CSR entry. Self-loops and duplicates
+/// order) go to `add`. Holds 8 bytes a node and 4 bytes a CSR entry. Self-loops and duplicates
 /// are dropped and counted; an undirected graph gets both directions of every edge.
 class GraphBuilder {
  public:
