@@ -1,22 +1,16 @@
 #include "comm/thread_transport.hpp"
 
-#include <pthread.h>
-
 #include <array>
 #include <cmath>
-#include <cstdio>
-#include <cstring>
 #include <new>
 #include <stdexcept>
 #include <vector>
 
 #include "comm/thread_world.hpp"
+#include "core/thread.hpp"
 
 namespace heliograph {
 namespace {
-
-// Matrix products pack their operands on the stack.
-constexpr std::size_t kStackBytes = std::size_t{32} << 20;
 
 std::string seconds_text(double seconds) {
   std::string text = std::to_string(seconds);
@@ -186,14 +180,13 @@ class ThreadCommunicator final : public Communicator {
   std::array<std::int64_t, kChannels> bytes_sent_{};
 };
 
-struct RankThread {
+struct RankBody {
   ThreadWorld* world;
   const std::function<void(Communicator&)>* body;
   int rank;
-  pthread_t thread;
 };
 
-void run_body(RankThread& self) {
+void run_body(RankBody& self) {
   ThreadCommunicator comm(*self.world, self.rank);
   const auto fail = [&](ErrorCode code, const char* what) {
     self.world->fail_by_exception(self.rank, comm.progress(), code, what);
@@ -216,15 +209,6 @@ void run_body(RankThread& self) {
   } catch (...) {
     fail(ErrorCode::peer_lost, "an exception of unknown type");
   }
-}
-
-void* rank_main(void* argument) {
-  auto& self = *static_cast<RankThread*>(argument);
-  std::array<char, 16> name{};
-  std::snprintf(name.data(), name.size(), "rank %d", self.rank);
-  pthread_setname_np(pthread_self(), name.data());
-  run_body(self);
-  return nullptr;
 }
 
 void check_options(int ranks, const ThreadTransportOptions& options) {
@@ -254,23 +238,19 @@ void run_ranks(int ranks, const ThreadTransportOptions& options,
   ThreadWorld world(ranks, options);
   world.start();
 
-  std::vector<RankThread> threads(static_cast<std::size_t>(ranks));
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, kStackBytes);
-  std::size_t started = 0;
-  for (; started < threads.size(); ++started) {
-    RankThread& self = threads[started];
-    self = {&world, &body, static_cast<int>(started), {}};
-    const int error = pthread_create(&self.thread, &attributes, rank_main, &self);
-    if (error != 0) {
-      world.fail(self.rank, {}, ErrorCode::resource,
-                 std::string("cannot start its thread: ") + std::strerror(error));
-      break;
+  std::vector<RankBody> bodies;
+  for (int rank = 0; rank < ranks; ++rank) bodies.push_back({&world, &body, rank});
+  {
+    std::vector<Thread> threads;  // joins when it goes
+    for (RankBody& self : bodies) {
+      try {
+        threads.emplace_back("rank " + std::to_string(self.rank), [&self] { run_body(self); });
+      } catch (const Error& error) {
+        world.fail(self.rank, {}, error.code(), error.what());
+        break;
+      }
     }
   }
-  pthread_attr_destroy(&attributes);
-  for (std::size_t i = 0; i < started; ++i) pthread_join(threads[i].thread, nullptr);
   world.rethrow_cause();
 }
 
