@@ -42,7 +42,8 @@ class Codec {
   /// to fp32), finds the range and rounds stochastically in one pass over each row.
   /// E[decode(encode(x))] = x up to step * 2^-17 (codes) for every value, over noise keys.
   /// `stream` is a stream_key(); the row's global id completes it.
-  /// Returns the first row (in message order) that cannot be encoded, else row == -1.
+  /// Returns the first row (in message order) that cannot be encoded, else row == -1. What `out`
+  /// holds after a failure is not defined.
   virtual UnencodableRow encode(ConstMatrixView x, const RowSelection& selection,
                                 std::uint64_t stream, std::byte* out,
                                 ThreadPool& threads) const = 0;

@@ -7,7 +7,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "core/cpu/aggregate_simd.cpp"
 #include <hwy/foreach_target.h>
-// clang-format: keep
+// after foreach_target
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
