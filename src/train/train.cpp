@@ -1,5 +1,6 @@
 #include "heliograph/train.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <span>
@@ -56,6 +57,7 @@ void train_rank(const RunPlan& plan, Communicator& comm, const TrainCallbacks& c
     result.parameters = trainer.model().parameters().weights();
   }
 
+  if (root) result.epochs.reserve(static_cast<std::size_t>(std::min(options.epochs, 1 << 16)));
   BestEpoch best(options.patience);
   std::string stop_reason = "completed";
   TrafficBytes bytes;
