@@ -14,68 +14,65 @@
 #define HELIOGRAPH_TEXT(a) HELIOGRAPH_TEXT_2(a)
 
 namespace heliograph::cpu {
-namespace HELIOGRAPH_JOIN(variant_, HELIOGRAPH_GEMM_VARIANT) {
+namespace {
 
-  template <class T>
-  using RowMajor = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-  using Map = Eigen::Map<RowMajor<float>, 0, Eigen::OuterStride<>>;
-  using ConstMap = Eigen::Map<const RowMajor<float>, 0, Eigen::OuterStride<>>;
+template <class T>
+using RowMajor = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using Map = Eigen::Map<RowMajor<float>, 0, Eigen::OuterStride<>>;
+using ConstMap = Eigen::Map<const RowMajor<float>, 0, Eigen::OuterStride<>>;
 
-  ConstMap map(ConstMatrixView m) {
-    return {m.data, m.rows, m.cols, Eigen::OuterStride<>(m.stride)};
+ConstMap map(ConstMatrixView m) { return {m.data, m.rows, m.cols, Eigen::OuterStride<>(m.stride)}; }
+Map map(MatrixView m) { return {m.data, m.rows, m.cols, Eigen::OuterStride<>(m.stride)}; }
+
+void product(ConstMatrixView a, ConstMatrixView b, bool transpose_b, bool accumulate,
+             MatrixView c) {
+  Map out = map(c);
+  if (!accumulate) out.setZero();
+  if (transpose_b) {
+    out.noalias() += map(a) * map(b).transpose();
+  } else {
+    out.noalias() += map(a) * map(b);
   }
-  Map map(MatrixView m) { return {m.data, m.rows, m.cols, Eigen::OuterStride<>(m.stride)}; }
+}
 
-  void product(ConstMatrixView a, ConstMatrixView b, bool transpose_b, bool accumulate,
-               MatrixView c) {
-    Map out = map(c);
-    if (!accumulate) out.setZero();
-    if (transpose_b) {
-      out.noalias() += map(a) * map(b).transpose();
-    } else {
-      out.noalias() += map(a) * map(b);
-    }
+void product_fp64(ConstMatrixView a, ConstMatrixView b, bool transpose_b, bool accumulate,
+                  MatrixView c) {
+  const RowMajor<double> left = map(a).cast<double>();
+  RowMajor<double> right;
+  if (transpose_b) {
+    right = map(b).transpose().cast<double>();
+  } else {
+    right = map(b).cast<double>();
   }
+  RowMajor<double> sum = left * right;
+  if (accumulate) sum += map(c).cast<double>();
+  map(c) = sum.cast<float>();
+}
 
-  void product_fp64(ConstMatrixView a, ConstMatrixView b, bool transpose_b, bool accumulate,
-                    MatrixView c) {
-    const RowMajor<double> left = map(a).cast<double>();
-    RowMajor<double> right;
-    if (transpose_b) {
-      right = map(b).transpose().cast<double>();
-    } else {
-      right = map(b).cast<double>();
-    }
-    RowMajor<double> sum = left * right;
-    if (accumulate) sum += map(c).cast<double>();
-    map(c) = sum.cast<float>();
+void gradient(ConstMatrixView a, ConstMatrixView d, float* g, std::int64_t ldg) {
+  Map out(g, a.cols, d.cols, Eigen::OuterStride<>(ldg));
+  out.setZero();
+  out.noalias() += map(a).transpose() * map(d);
+}
+
+void gradient_fp64(ConstMatrixView a, ConstMatrixView d, double* g, std::int64_t ldg) {
+  Eigen::Map<RowMajor<double>, 0, Eigen::OuterStride<>> out(g, a.cols, d.cols,
+                                                            Eigen::OuterStride<>(ldg));
+  out.setZero();
+  constexpr std::int64_t kRows = 512;  // bounds the fp64 copies
+  for (std::int64_t r = 0; r < a.rows; r += kRows) {
+    const std::int64_t n = a.rows - r < kRows ? a.rows - r : kRows;
+    const RowMajor<double> left = map(a.row_range(r, n)).cast<double>();
+    const RowMajor<double> right = map(d.row_range(r, n)).cast<double>();
+    out.noalias() += left.transpose() * right;
   }
+}
 
-  void gradient(ConstMatrixView a, ConstMatrixView d, float* g, std::int64_t ldg) {
-    Map out(g, a.cols, d.cols, Eigen::OuterStride<>(ldg));
-    out.setZero();
-    out.noalias() += map(a).transpose() * map(d);
-  }
-
-  void gradient_fp64(ConstMatrixView a, ConstMatrixView d, double* g, std::int64_t ldg) {
-    Eigen::Map<RowMajor<double>, 0, Eigen::OuterStride<>> out(g, a.cols, d.cols,
-                                                              Eigen::OuterStride<>(ldg));
-    out.setZero();
-    constexpr std::int64_t kRows = 512;  // bounds the fp64 copies
-    for (std::int64_t r = 0; r < a.rows; r += kRows) {
-      const std::int64_t n = a.rows - r < kRows ? a.rows - r : kRows;
-      const RowMajor<double> left = map(a.row_range(r, n)).cast<double>();
-      const RowMajor<double> right = map(d.row_range(r, n)).cast<double>();
-      out.noalias() += left.transpose() * right;
-    }
-  }
-
-}  // namespace )
+}  // namespace
 
 const GemmTiles& HELIOGRAPH_JOIN(gemm_tiles_, HELIOGRAPH_GEMM_VARIANT)() {
-  namespace v = HELIOGRAPH_JOIN(variant_, HELIOGRAPH_GEMM_VARIANT);
-  static constexpr GemmTiles kTiles{HELIOGRAPH_TEXT(HELIOGRAPH_GEMM_VARIANT), v::product,
-                                    v::product_fp64, v::gradient, v::gradient_fp64};
+  static constexpr GemmTiles kTiles{HELIOGRAPH_TEXT(HELIOGRAPH_GEMM_VARIANT), product, product_fp64,
+                                    gradient, gradient_fp64};
   return kTiles;
 }
 
