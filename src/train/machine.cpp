@@ -54,7 +54,7 @@ Machine describe_machine() {
   return machine;
 }
 
-nlohmann::json machine_to_json(const Machine& machine) {
+nlohmann::ordered_json machine_to_json(const Machine& machine) {
   return {{"cpu", machine.cpu},
           {"cores", machine.cores},
           {"memory_bytes", machine.memory_bytes},

@@ -19,6 +19,6 @@ struct Machine {
 
 Machine describe_machine();
 
-nlohmann::json machine_to_json(const Machine& machine);
+nlohmann::ordered_json machine_to_json(const Machine& machine);
 
 }  // namespace heliograph

@@ -161,10 +161,10 @@ OptionField<Whole> lift_field(const OptionField<Part>& part, Access access) {
   return field;
 }
 
-/// All values that are set as one JSON object, keyed by flag names.
+/// All values that are set as one JSON object, keyed by flag names, in table order.
 template <class Target>
-nlohmann::json fields_to_json(std::span<const OptionField<Target>> fields, const Target& target) {
-  nlohmann::json object = nlohmann::json::object();
+nlohmann::ordered_json fields_to_json(std::span<const OptionField<Target>> fields, const Target& target) {
+  nlohmann::ordered_json object = nlohmann::ordered_json::object();
   for (const auto& field : fields) {
     if (!field.get) continue;
     if (nlohmann::json value = field.get(target); !value.is_null()) {

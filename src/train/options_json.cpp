@@ -260,7 +260,7 @@ std::span<const OptionField<TrainOptions>> train_option_fields() {
   return fields;
 }
 
-nlohmann::json options_to_json(const TrainOptions& options) {
+nlohmann::ordered_json options_to_json(const TrainOptions& options) {
   return fields_to_json(train_option_fields(), options);
 }
 

@@ -14,7 +14,7 @@ namespace heliograph {
 std::span<const OptionField<TrainOptions>> train_option_fields();
 
 /// The resolved options, keyed by flag names: what a config file may hold.
-nlohmann::json options_to_json(const TrainOptions& options);
+nlohmann::ordered_json options_to_json(const TrainOptions& options);
 
 /// Stores every key of `object` in `options`. Throws Error(usage), see `apply_json`.
 void options_from_json(const nlohmann::json& object, const std::string& origin,

@@ -90,7 +90,7 @@ void RunDirectory::check(const fs::path& path, bool overwrite) {
   }
 }
 
-RunDirectory::RunDirectory(fs::path path, bool overwrite, nlohmann::json manifest)
+RunDirectory::RunDirectory(fs::path path, bool overwrite, nlohmann::ordered_json manifest)
     : path_(std::move(path)), manifest_(std::move(manifest)) {
   check(path_, overwrite);
   std::error_code error;
@@ -117,8 +117,9 @@ RunDirectory::RunDirectory(fs::path path, bool overwrite, nlohmann::json manifes
 RunDirectory::~RunDirectory() { ::close(metrics_); }
 
 void RunDirectory::write_manifest() {
-  write_text_file(path_ / manifest_name,
-                  manifest_.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  write_text_file(
+      path_ / manifest_name,
+      manifest_.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
 }
 
 void RunDirectory::append(const EpochReport& report) {
@@ -139,12 +140,12 @@ void RunDirectory::write_predictions(const TrainResult& result) {
   }
 }
 
-void RunDirectory::finish(const std::string& status, const nlohmann::json& members) {
+void RunDirectory::finish(const std::string& status, const nlohmann::ordered_json& members) {
   const std::lock_guard lock(mutex_);
   finish_locked(status, members);
 }
 
-void RunDirectory::finish_locked(const std::string& status, const nlohmann::json& members) {
+void RunDirectory::finish_locked(const std::string& status, const nlohmann::ordered_json& members) {
   if (finished_) return;
   manifest_["status"] = status;
   manifest_["finished"] = utc_now();
@@ -163,7 +164,8 @@ void RunDirectory::remove_partial_files() {
   }
 }
 
-void RunDirectory::abandon(const nlohmann::json& members, double patience_seconds) noexcept {
+void RunDirectory::abandon(const nlohmann::ordered_json& members,
+                           double patience_seconds) noexcept {
   try {
     const std::unique_lock lock(mutex_, std::chrono::duration<double>(patience_seconds));
     if (lock.owns_lock()) finish_locked("interrupted", members);

@@ -23,7 +23,7 @@ class RunDirectory {
   /// Creates the directory where needed, removes the files of an earlier run (and no others) if
   /// `overwrite`, and writes run.json: `manifest`, with status "running" and the time.
   /// Throws Error as `check` does, or Error(resource) if the disk is full.
-  RunDirectory(std::filesystem::path path, bool overwrite, nlohmann::json manifest);
+  RunDirectory(std::filesystem::path path, bool overwrite, nlohmann::ordered_json manifest);
   ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
@@ -36,22 +36,22 @@ class RunDirectory {
 
   /// Writes run.json for the last time: `status` is "completed", "early_stopping", "interrupted"
   /// or "failed"; `members` (result or error) are added. The first call counts.
-  void finish(const std::string& status, const nlohmann::json& members);
+  void finish(const std::string& status, const nlohmann::ordered_json& members);
 
   /// `finish("interrupted")` for a process that is about to end by force: gives up after
   /// `patience_seconds` if another thread is writing, and never throws.
-  void abandon(const nlohmann::json& members, double patience_seconds) noexcept;
+  void abandon(const nlohmann::ordered_json& members, double patience_seconds) noexcept;
 
   const std::filesystem::path& path() const { return path_; }
 
  private:
   void write_manifest();
   void remove_partial_files();
-  void finish_locked(const std::string& status, const nlohmann::json& members);
+  void finish_locked(const std::string& status, const nlohmann::ordered_json& members);
 
   std::timed_mutex mutex_;
   std::filesystem::path path_;
-  nlohmann::json manifest_;
+  nlohmann::ordered_json manifest_;
   int metrics_ = -1;  ///< Descriptor of metrics.jsonl, locked while the run lives.
   int epochs_ = 0;    ///< Lines written.
   bool finished_ = false;

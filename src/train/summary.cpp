@@ -10,7 +10,7 @@
 namespace heliograph {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 json optional_json(const std::optional<double>& value) { return value ? json(*value) : json(); }
 

@@ -16,11 +16,11 @@ int dropped_epochs(std::size_t epochs);
 double quantile(std::span<const double> values, double share);
 
 /// One line of metrics.jsonl, without the newline.
-nlohmann::json epoch_to_json(const EpochReport& report);
+nlohmann::ordered_json epoch_to_json(const EpochReport& report);
 
-nlohmann::json partition_to_json(const PartitionQuality& quality);
+nlohmann::ordered_json partition_to_json(const PartitionQuality& quality);
 
 /// What --summary and the `result` of run.json hold (docs/run_directory.md).
-nlohmann::json summarize(const TrainResult& result, const TrainOptions& options);
+nlohmann::ordered_json summarize(const TrainResult& result, const TrainOptions& options);
 
 }  // namespace heliograph

@@ -60,7 +60,7 @@ TEST(RunDirectory, WritesEachLineAtOnceAndFinishes) {
 TEST(RunDirectory, TheFirstFinishCounts) {
   const TemporaryDirectory folder;
   RunDirectory run(folder / "run", false, {});
-  run.finish("completed", nlohmann::json::object());
+  run.finish("completed", nlohmann::ordered_json::object());
   run.abandon({{"signal", "SIGINT"}}, 0.1);
   EXPECT_EQ(read_json(folder / "run" / "run.json").at("status"), "completed");
 }

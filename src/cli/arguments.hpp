@@ -1,0 +1,55 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "train/option_fields.hpp"
+
+namespace heliograph::cli {
+
+/// Text for --help: the default of a field, empty where it says nothing.
+template <class Target>
+std::string default_text(const OptionField<Target>& field, const Target& defaults) {
+  if (!field.get || field.kind == FieldKind::toggle) return {};
+  const nlohmann::json value = field.get(defaults);
+  if (value.is_null()) return {};
+  return value.is_string() ? value.template get<std::string>() : value.dump();
+}
+
+/// Ties a table of options to a command line.
+template <class Target>
+class Arguments {
+ public:
+  /// Declares every field on `app`, with the values of `defaults` shown in --help.
+  void declare(CLI::App& app, std::vector<OptionField<Target>> fields, const Target& defaults) {
+    fields_ = std::move(fields);
+    for (const auto& field : fields_) {
+      CLI::Option* option = nullptr;
+      if (field.kind == FieldKind::toggle) {
+        option = app.add_flag("--" + field.name, field.help);
+      } else {
+        option = app.add_option("--" + field.name, field.help);
+        option->type_name(field.placeholder)->default_str(default_text(field, defaults));
+      }
+      option->take_last()->group(field.group);
+      options_.push_back(option);
+    }
+  }
+
+  const std::vector<OptionField<Target>>& fields() const { return fields_; }
+
+  /// Stores every flag that was given, in table order. Throws Error(usage).
+  void apply(Target& target) const {
+    for (std::size_t i = 0; i < fields_.size(); ++i) {
+      if (options_[i]->count() > 0) fields_[i].set(target, options_[i]->results().back());
+    }
+  }
+
+ private:
+  std::vector<OptionField<Target>> fields_;
+  std::vector<CLI::Option*> options_;
+};
+
+}  // namespace heliograph::cli

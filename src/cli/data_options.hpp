@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "heliograph/io.hpp"
+#include "heliograph/log.hpp"
+#include "train/option_fields.hpp"
+
+namespace heliograph::cli {
+
+/// Where a command reads its data set, and what it says meanwhile.
+struct DataOptions {
+  std::string data;
+  InputFormat format = InputFormat::automatic;
+  int index_base = -1;
+  bool keep_direction = false;
+  bool quiet = false;
+  LogLevel log_level = LogLevel::info;
+};
+
+/// --data, --format, --index-base, --keep-direction.
+std::vector<OptionField<DataOptions>> input_fields();
+/// --quiet, --log-level.
+std::vector<OptionField<DataOptions>> message_fields();
+
+class Progress;
+
+/// Loads the data set, with messages to `progress`. Throws Error: usage without --data.
+Dataset load(const DataOptions& options, Progress& progress, ImportCounts* counts = nullptr);
+
+/// "cora: 2,708 nodes, 10,556 CSR entries, 1,433 sparse features, 7 classes".
+std::string describe(const Dataset& dataset);
+
+/// Throws Error(usage) if `text` is empty: `--flag is required: what it is`.
+void require_text(const std::string& text, const char* flag, const char* what);
+
+}  // namespace heliograph::cli

@@ -1,0 +1,56 @@
+#include "cli/help_formatter.hpp"
+
+#include <fmt/format.h>
+
+#include "cli/text.hpp"
+
+namespace heliograph::cli {
+namespace {
+
+constexpr std::size_t page_width = 98;
+constexpr std::size_t text_column = 28;
+
+std::string entry(const std::string& left, const std::string& right) {
+  std::string text = "  " + left;
+  if (text.size() + 1 > text_column) {
+    text += '\n' + std::string(text_column, ' ');
+  } else {
+    text.resize(text_column, ' ');
+  }
+  bool first = true;
+  for (const std::string& line : wrapped(right, page_width - text_column)) {
+    if (!first) text += std::string(text_column, ' ');
+    text += line + '\n';
+    first = false;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string HelpFormatter::make_usage(const CLI::App*, std::string) const {
+  return "\nUsage: " + usage_ + "\n\n";
+}
+
+std::string HelpFormatter::make_group(std::string group, bool is_positional,
+                                      std::vector<const CLI::Option*> options) const {
+  std::string text = group + ":\n";
+  for (const CLI::Option* option : options) text += make_option(option, is_positional);
+  return text;
+}
+
+std::string HelpFormatter::make_option(const CLI::Option* option, bool) const {
+  std::string left = option->get_name(false, true);
+  if (option->get_type_size() != 0 && !option->get_type_name().empty()) {
+    left += " " + option->get_type_name();
+  }
+  std::string right = option->get_description();
+  if (!option->get_default_str().empty()) right += " [" + option->get_default_str() + "]";
+  return entry(left, right);
+}
+
+std::string HelpFormatter::make_subcommand(const CLI::App* app) const {
+  return entry(app->get_name(), app->get_description());
+}
+
+}  // namespace heliograph::cli

@@ -1,0 +1,105 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "cli/arguments.hpp"
+#include "cli/command.hpp"
+#include "cli/data_options.hpp"
+#include "cli/progress.hpp"
+#include "cli/text.hpp"
+#include "heliograph/io.hpp"
+
+namespace heliograph::cli {
+namespace {
+
+struct ImportRequest {
+  DataOptions input;
+  std::string out;
+  bool overwrite = false;
+};
+
+std::vector<OptionField<ImportRequest>> import_fields() {
+  const auto input_of = [](auto& request) -> auto& { return request.input; };
+  std::vector<OptionField<ImportRequest>> fields;
+  for (const auto& field : input_fields()) {
+    fields.push_back(lift_field<ImportRequest>(field, input_of));
+  }
+  fields.push_back(make_optional_text<ImportRequest>(
+      "out", "Results", "DIR", "The native graph directory to write. Required.",
+      [](auto& r) -> auto& { return r.out; }));
+  fields.push_back(make_field<ImportRequest>(
+      "overwrite", "Results", "", "Replace --out if it exists.",
+      [](auto& r) -> auto& { return r.overwrite; }));
+  for (const auto& field : message_fields()) {
+    fields.push_back(lift_field<ImportRequest>(field, input_of));
+  }
+  return fields;
+}
+
+std::string counts_table(const ImportCounts& counts, bool directed) {
+  const auto row = [](const char* what, std::int64_t count, const char* policy) {
+    return std::pair<std::string, std::string>(
+        what, fmt::format("{:>14}  {}", with_commas(count), policy));
+  };
+  return two_columns({
+      row("nodes", counts.nodes, ""),
+      row("edges listed", counts.edges_listed, "as in the input"),
+      row("self-loops", counts.self_loops, "dropped; models add their own"),
+      row("duplicates", counts.duplicates,
+          directed ? "dropped" : "dropped; a listing in reverse counts as one"),
+      row("edge weights", counts.weights_ignored, "other than 1, ignored"),
+      row("entries kept", counts.entries,
+          directed ? "each edge one way" : "each edge in both directions"),
+      row("isolated nodes", counts.isolated, "kept"),
+      row("unlabelled", counts.unlabelled, "kept, in no split"),
+  });
+}
+
+class ImportCommand : public Command {
+ public:
+  std::string name() const override { return "import"; }
+  std::string description() const override {
+    return "Turn a data set into a native graph directory: checked, checksummed, memory-mapped.";
+  }
+  std::string usage() const override { return " --data PATH --out DIR [options]"; }
+  std::string footer() const override {
+    return "Examples:\n"
+           "  heliograph import --data cora.npz --out graphs/cora\n"
+           "  heliograph import --data my_graph/ --format edge-list --index-base 0 --out "
+           "graphs/mine";
+  }
+
+  void declare(CLI::App& app) override {
+    arguments_.declare(app, import_fields(), ImportRequest{});
+  }
+
+  int run(const std::vector<std::string>&) override {
+    ImportRequest request;
+    arguments_.apply(request);
+    require_text(request.input.data, "data", "the path of a data set");
+    require_text(request.out, "out", "the directory to write");
+    Progress progress(0, request.input.quiet, request.input.log_level);
+    ImportCounts counts;
+    const Dataset dataset = load(request.input, progress, &counts);
+    progress.phase("writing " + request.out);
+    save_native(dataset, request.out, request.overwrite);
+    progress.finish();
+    if (request.input.quiet) return 0;
+    const std::string text = describe(dataset) + "\n" +
+                             counts_table(counts, dataset.graph.directed) +
+                             two_columns({{"splits", std::to_string(dataset.splits.size())},
+                                          {"hash", dataset_hash(dataset)},
+                                          {"written to", request.out}});
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return 0;
+  }
+
+ private:
+  Arguments<ImportRequest> arguments_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_import_command() { return std::make_unique<ImportCommand>(); }
+
+}  // namespace heliograph::cli

@@ -1,0 +1,146 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "cli/arguments.hpp"
+#include "cli/command.hpp"
+#include "cli/data_options.hpp"
+#include "cli/progress.hpp"
+#include "cli/split.hpp"
+#include "cli/text.hpp"
+#include "heliograph/error.hpp"
+#include "heliograph/options.hpp"
+#include "train/options_json.hpp"
+
+namespace heliograph::cli {
+namespace {
+
+struct PartitionRequest {
+  DataOptions input;
+  TrainOptions train;  ///< Only the partition and the split are used.
+  bool balance_train = false;
+  std::string out;
+  bool overwrite = false;
+};
+
+std::vector<OptionField<PartitionRequest>> partition_fields() {
+  const auto train_of = [](auto& request) -> auto& { return request.train; };
+  const auto input_of = [](auto& request) -> auto& { return request.input; };
+  std::vector<OptionField<PartitionRequest>> fields;
+  for (const auto& field : input_fields()) {
+    fields.push_back(lift_field<PartitionRequest>(field, input_of));
+  }
+  for (const char* name :
+       {"parts", "partitioner", "objective", "split", "split-seed", "stratified"}) {
+    for (const auto& field : train_option_fields()) {
+      if (field.name == name) fields.push_back(lift_field<PartitionRequest>(field, train_of));
+    }
+  }
+  fields.push_back(make_field<PartitionRequest>(
+      "seed", "Ranks and partition", "N", "Seed of the partitioner.",
+      [](auto& r) -> auto& { return r.train.partition.seed; }));
+  fields.push_back(make_field<PartitionRequest>(
+      "balance-train", "Ranks and partition", "",
+      "METIS also gives every part its share of the training nodes of --split.",
+      [](auto& r) -> auto& { return r.balance_train; }));
+  fields.push_back(make_optional_text<PartitionRequest>(
+      "out", "Results", "FILE",
+      "Write one owner a line, in node order; train reads it as --partitioner file:FILE.",
+      [](auto& r) -> auto& { return r.out; }));
+  fields.push_back(make_field<PartitionRequest>(
+      "overwrite", "Results", "", "Replace --out if it exists.",
+      [](auto& r) -> auto& { return r.overwrite; }));
+  for (const auto& field : message_fields()) {
+    fields.push_back(lift_field<PartitionRequest>(field, input_of));
+  }
+  return fields;
+}
+
+std::string quality_table(const PartitionQuality& quality) {
+  std::vector<std::vector<std::string>> rows{
+      {"part", "inner nodes", "halo nodes", "inner entries", "halo entries"}};
+  for (std::size_t part = 0; part < quality.inner_nodes.size(); ++part) {
+    rows.push_back({std::to_string(part), with_commas(quality.inner_nodes[part]),
+                    with_commas(quality.halo_nodes[part]), with_commas(quality.inner_edges[part]),
+                    with_commas(quality.halo_edges[part])});
+  }
+  return columns(rows);
+}
+
+std::string totals_table(const PartitionQuality& quality, const Graph& graph,
+                         const std::string& hash) {
+  const std::int64_t edges = graph.directed ? graph.entries() : graph.entries() / 2;
+  const double share =
+      edges == 0 ? 0.0 : 100.0 * static_cast<double>(quality.edge_cut) / static_cast<double>(edges);
+  return two_columns({
+      {"edge cut", fmt::format("{} of {} edges ({:.1f} %)", with_commas(quality.edge_cut),
+                               with_commas(edges), share)},
+      {"communication volume",
+       fmt::format("{} rows an exchange", with_commas(quality.communication_volume))},
+      {"balance", fmt::format("largest over mean part: {:.3f} in nodes, {:.3f} in entries",
+                              quality.node_balance, quality.edge_balance)},
+      {"partition hash", hash},
+  });
+}
+
+class PartitionCommand : public Command {
+ public:
+  std::string name() const override { return "partition"; }
+  std::string description() const override {
+    return "Cut a graph into K parts, print what the cut costs, and write it.";
+  }
+  std::string usage() const override { return " --data PATH --parts K [--out FILE] [options]"; }
+  std::string footer() const override {
+    return "Examples:\n"
+           "  heliograph partition --data graphs/cora --parts 4 --out cora.part.4\n"
+           "  heliograph partition --data graphs/cora --parts 4 --partitioner file:cora.part.4";
+  }
+
+  void declare(CLI::App& app) override {
+    arguments_.declare(app, partition_fields(), PartitionRequest{});
+  }
+
+  int run(const std::vector<std::string>&) override {
+    PartitionRequest request;
+    arguments_.apply(request);
+    validate(request.train);
+    require_text(request.input.data, "data", "the path of a data set");
+    std::error_code ignored;
+    if (!request.out.empty() && !request.overwrite &&
+        std::filesystem::exists(request.out, ignored)) {
+      throw Error(
+          ErrorCode::usage,
+          fmt::format("--out {} exists; choose another file or add --overwrite", request.out));
+    }
+    Progress progress(0, request.input.quiet, request.input.log_level);
+    const Dataset dataset = load(request.input, progress);
+    Split split;
+    if (request.balance_train) {
+      split = resolve_split(dataset, request.train);
+      request.train.partition.balance_split = &split;
+    }
+    progress.phase(fmt::format("cutting into {} parts", request.train.partition.parts));
+    const Partition partition =
+        make_partition(dataset.graph, request.train.partition,
+                       [&](LogLevel level, std::string_view text) { progress.log(level, text); });
+    if (!request.out.empty()) write_partition(partition, request.out);
+    progress.finish();
+    if (request.input.quiet) return 0;
+    const PartitionQuality quality = measure_partition(dataset.graph, partition);
+    std::string text = describe(dataset) + "\n" + quality_table(quality) +
+                       totals_table(quality, dataset.graph, partition_hash(partition));
+    if (!request.out.empty()) text += two_columns({{"written to", request.out}});
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return 0;
+  }
+
+ private:
+  Arguments<PartitionRequest> arguments_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_partition_command() { return std::make_unique<PartitionCommand>(); }
+
+}  // namespace heliograph::cli

@@ -1,0 +1,236 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <mutex>
+#include <optional>
+
+#include "cli/arguments.hpp"
+#include "cli/command.hpp"
+#include "cli/progress.hpp"
+#include "cli/signals.hpp"
+#include "cli/split.hpp"
+#include "cli/train_report.hpp"
+#include "cli/train_request.hpp"
+#include "heliograph/error.hpp"
+#include "heliograph/train.hpp"
+#include "train/output_file.hpp"
+#include "train/run_directory.hpp"
+#include "train/summary.hpp"
+
+namespace heliograph::cli {
+namespace {
+
+/// From the first signal to the forced end; with what follows it stays below one second.
+constexpr double grace_seconds = 0.7;
+constexpr double abandon_seconds = 0.1;
+
+/// A summary that cannot be written is better known before the run than after it.
+void check_summary_folder(const std::string& path) {
+  if (path.empty()) return;
+  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  std::error_code ignored;
+  if (!parent.empty() && !std::filesystem::is_directory(parent, ignored)) {
+    throw Error(ErrorCode::usage,
+                fmt::format("--summary {}: {} is not a directory", path, parent.string()));
+  }
+  if (std::filesystem::is_directory(path, ignored)) {
+    throw Error(ErrorCode::usage, fmt::format("--summary {} is a directory", path));
+  }
+}
+
+const char* signal_name(int signal) { return signal == SIGINT ? "SIGINT" : "SIGTERM"; }
+
+nlohmann::ordered_json error_json(const std::exception& error) {
+  const auto* known = dynamic_cast<const Error*>(&error);
+  return {{"error",
+           {{"message", error.what()},
+            {"exit_code", known != nullptr ? nlohmann::ordered_json(static_cast<int>(known->code()))
+                                           : nlohmann::ordered_json()}}}};
+}
+
+nlohmann::ordered_json result_json(const TrainResult& result, const TrainOptions& options) {
+  return {{"result", summarize(result, options)}, {"partition_hash", result.partition_hash}};
+}
+
+/// One run, from the resolved request to its files.
+class Run {
+ public:
+  Run(TrainRequest request, std::vector<std::string> words)
+      : request_(std::move(request)),
+        words_(std::move(words)),
+        progress_(request_.train.epochs, request_.input.quiet, request_.input.log_level) {}
+
+  int execute() {
+    SignalWatch watch(
+        grace_seconds, [this] { stop_ = true; }, [this](int signal) { end_by_force(signal); });
+    const Dataset dataset = load(request_.input, progress_);
+    progress_.log(LogLevel::info, describe(dataset));
+    progress_.log(LogLevel::info, describe_run(request_));
+    for (const std::string& line : warnings(request_)) progress_.log(LogLevel::warning, line);
+    Split split;
+    if (request_.balance_train) {
+      split = resolve_split(dataset, request_.train);
+      request_.train.partition.balance_split = &split;
+    }
+    open_directory(dataset);
+    try {
+      const TrainResult result = train_reporting(dataset);
+      write_results(result, watch.received());
+    } catch (const std::exception& error) {
+      record_failure(error);
+      throw;
+    }
+    if (watch.received() == 0) return 0;
+    progress_.log(LogLevel::info, fmt::format("stopped by {}", signal_name(watch.received())));
+    return 128 + watch.received();
+  }
+
+ private:
+  void open_directory(const Dataset& dataset) {
+    if (request_.out.empty()) return;
+    const std::lock_guard lock(directory_mutex_);
+    directory_.emplace(request_.out, request_.overwrite, run_manifest(request_, dataset, words_));
+  }
+
+  TrainResult train_reporting(const Dataset& dataset) {
+    // An exception must not cross the engine's threads: it is kept, and the run is stopped.
+    std::exception_ptr failure;
+    TrainCallbacks callbacks;
+    callbacks.stop = &stop_;
+    callbacks.log = [this](LogLevel level, std::string_view text) { progress_.log(level, text); };
+    callbacks.on_epoch = [&](const EpochReport& report) {
+      if (failure) return;
+      try {
+        if (directory_) directory_->append(report);
+        progress_.epoch(report);
+      } catch (...) {
+        failure = std::current_exception();
+        stop_ = true;
+      }
+    };
+    progress_.phase(fmt::format("setting up {} rank{}", request_.train.partition.parts,
+                                request_.train.partition.parts == 1 ? "" : "s"));
+    TrainResult result;
+    try {
+      result = train(dataset, request_.train, callbacks);
+    } catch (...) {
+      progress_.finish();
+      if (failure) std::rethrow_exception(failure);
+      throw;
+    }
+    progress_.finish();
+    if (failure) std::rethrow_exception(failure);
+    return result;
+  }
+
+  void write_results(const TrainResult& result, int signal) {
+    std::string files;
+    if (directory_) {
+      directory_->write_predictions(result);
+      nlohmann::ordered_json members = result_json(result, request_.train);
+      if (signal != 0) members["signal"] = signal_name(signal);
+      directory_->finish(result.stop_reason, members);
+      files = directory_->path().string();
+    }
+    if (!request_.summary.empty()) {
+      write_text_file(request_.summary, summarize(result, request_.train).dump(2) + "\n");
+      files += (files.empty() ? "" : ", ") + request_.summary;
+    }
+    if (request_.input.quiet) return;
+    const std::string block = result_block(request_, result, files);
+    std::fwrite(block.data(), 1, block.size(), stdout);
+    std::fflush(stdout);
+  }
+
+  void record_failure(const std::exception& error) {
+    if (!directory_) return;
+    try {
+      directory_->finish("failed", error_json(error));
+    } catch (const std::exception&) {
+      // The first error is the one to report; a full disk often causes both.
+    }
+  }
+
+  /// On the signal thread, while others may still compute: the process ends right after.
+  void end_by_force(int signal) {
+    progress_.abandon();
+    if (const std::unique_lock lock(directory_mutex_, std::try_to_lock); lock.owns_lock()) {
+      if (directory_) directory_->abandon({{"signal", signal_name(signal)}}, abandon_seconds);
+    }
+    if (request_.input.quiet) return;
+    // Not through stdio, whose locks other threads may hold.
+    const std::string line =
+        fmt::format("heliograph: stopped by {} before the epoch ended\n", signal_name(signal));
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+  }
+
+  TrainRequest request_;
+  std::vector<std::string> words_;
+  Progress progress_;
+  StopFlag stop_{false};
+  std::mutex directory_mutex_;  ///< Guards the making of `directory_`.
+  std::optional<RunDirectory> directory_;
+};
+
+class TrainCommand : public Command {
+ public:
+  std::string name() const override { return "train"; }
+  std::string description() const override {
+    return "Train a graph neural network on a whole graph, split over K ranks.";
+  }
+  std::string usage() const override { return " --data PATH [options]"; }
+  std::string footer() const override {
+    return "Examples:\n"
+           "  heliograph train --data cora.npz --model gcn --epochs 200\n"
+           "  heliograph train --data graph/ --parts 4 --bits 1 --out runs/one-bit\n"
+           "  heliograph train --config runs/one-bit/run.json --bits 32 --out runs/fp32\n"
+           "Flags override --config. Ctrl-C stops at the end of an epoch and keeps what was "
+           "written.\n"
+           "Exit codes: 0 done; 2 usage; 3 bad input; 4 out of memory or disk; 5 a rank was lost;\n"
+           "6 NaN or Inf; 7 files that do not belong together; 130 SIGINT; 143 SIGTERM.";
+  }
+
+  void declare(CLI::App& app) override {
+    arguments_.declare(app, request_fields(), TrainRequest{});
+    config_ = app.add_option("--config",
+                             "Options as a JSON object keyed by flag names, or an earlier run's "
+                             "run.json.");
+    config_->type_name("FILE.json")->take_last()->group("Data");
+  }
+
+  int run(const std::vector<std::string>& words) override {
+    TrainRequest request;
+    if (config_->count() > 0) {
+      const std::string path = config_->results().back();
+      try {
+        apply_json(std::span<const OptionField<TrainRequest>>(arguments_.fields()),
+                   read_config(path), "--config " + path, request);
+      } catch (const Error& error) {
+        const std::string sentence = error.what();
+        if (sentence.starts_with("--config")) throw;
+        throw Error(error.code(), fmt::format("--config {}: {}", path, sentence));
+      }
+    }
+    arguments_.apply(request);
+    validate(request.train);
+    require_text(request.input.data, "data", "the path of a data set");
+    check_summary_folder(request.summary);
+    if (!request.out.empty()) RunDirectory::check(request.out, request.overwrite);
+    return Run(std::move(request), words).execute();
+  }
+
+ private:
+  Arguments<TrainRequest> arguments_;
+  CLI::Option* config_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_train_command() { return std::make_unique<TrainCommand>(); }
+
+}  // namespace heliograph::cli

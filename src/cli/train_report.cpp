@@ -1,0 +1,111 @@
+#include "cli/train_report.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "cli/text.hpp"
+#include "heliograph/version.hpp"
+#include "train/machine.hpp"
+#include "train/option_values.hpp"
+#include "train/options_json.hpp"
+#include "train/summary.hpp"
+
+namespace heliograph::cli {
+namespace {
+
+std::string bits_text(const ExchangeOptions& exchange) {
+  if (exchange.bits_forward == exchange.bits_backward) {
+    return fmt::format("{} bit{}", exchange.bits_forward, exchange.bits_forward == 1 ? "" : "s");
+  }
+  return fmt::format("{} bits forward, {} backward", exchange.bits_forward, exchange.bits_backward);
+}
+
+/// NaN stands for a share of the split without nodes.
+std::string score_text(double score) {
+  return std::isnan(score) ? "none: no such nodes in the split" : fmt::format("{:.4f}", score);
+}
+
+std::string traffic_text(const TrainResult& result) {
+  const auto total = static_cast<double>(result.bytes_per_epoch.total());
+  const auto exact = static_cast<double>(result.fp32_bytes_per_epoch);
+  if (total <= 0) return "nothing";
+  std::string text =
+      fmt::format("{} an epoch ({} halo, {} all-reduce)", human_bytes(total),
+                  human_bytes(total - static_cast<double>(result.bytes_per_epoch.allreduce)),
+                  human_bytes(static_cast<double>(result.bytes_per_epoch.allreduce)));
+  return text + fmt::format("; in fp32 {}: {:.1f}x", human_bytes(exact), exact / total);
+}
+
+}  // namespace
+
+std::string describe_run(const TrainRequest& request) {
+  const TrainOptions& options = request.train;
+  std::string text = fmt::format("{}, {} layers of {}, {} epochs, {} rank{}",
+                                 choice_name(options.model.kind, model_names()),
+                                 options.model.layers, options.model.hidden, options.epochs,
+                                 options.partition.parts, options.partition.parts == 1 ? "" : "s");
+  if (options.partition.parts > 1) {
+    text += fmt::format(
+        " ({}), {}, {}", partitioner_text(options.partition), bits_text(options.exchange),
+        options.exchange.staleness == 0 ? std::string("synchronous")
+                                        : fmt::format("staleness {}", options.exchange.staleness));
+  }
+  return text;
+}
+
+std::string result_block(const TrainRequest& request, const TrainResult& result,
+                         const std::string& files) {
+  std::vector<std::pair<std::string, std::string>> rows;
+  const std::size_t count = result.epochs.size();
+  const std::string metric = choice_name(result.metric, metric_names());
+  if (result.best_epoch >= 0) {
+    rows.emplace_back("test " + metric, score_text(result.test_metric));
+    rows.emplace_back("validation " + metric, score_text(result.val_metric));
+    rows.emplace_back("best epoch",
+                      fmt::format("{} (of 0 to {}), by validation{}", result.best_epoch, count - 1,
+                                  result.stop_reason == "early_stopping" ? ", stopped early" : ""));
+  } else {
+    rows.emplace_back("scores", "none: the run ended before an evaluation");
+  }
+  const nlohmann::ordered_json summary = summarize(result, request.train);
+  rows.emplace_back("epoch time",
+                    fmt::format("{} median, {} p95",
+                                human_seconds(summary["epoch_seconds"]["median"].get<double>()),
+                                human_seconds(summary["epoch_seconds"]["p95"].get<double>())));
+  rows.emplace_back("traffic", traffic_text(result));
+  rows.emplace_back(
+      "peak memory",
+      fmt::format("{} training, {} setup", human_bytes(static_cast<double>(result.peak_rss_bytes)),
+                  human_bytes(static_cast<double>(result.setup_peak_rss_bytes))));
+  if (!files.empty()) rows.emplace_back("files", files);
+  return two_columns(rows);
+}
+
+nlohmann::ordered_json run_manifest(const TrainRequest& request, const Dataset& dataset,
+                                    const std::vector<std::string>& words) {
+  const auto fields = run_fields();
+  const std::span<const OptionField<TrainRequest>> view(fields);
+  std::error_code ignored;
+  return {{"version", version()},
+          {"command", words},
+          {"working_directory", std::filesystem::current_path(ignored).string()},
+          {"options", fields_to_json(view, request)},
+          {"seed", request.train.seed},
+          {"dataset",
+           {{"name", dataset.name},
+            {"hash", dataset_hash(dataset)},
+            {"nodes", dataset.graph.nodes},
+            {"entries", dataset.graph.entries()},
+            {"directed", dataset.graph.directed},
+            {"features", dataset.features.cols},
+            {"sparse_features", dataset.features.sparse},
+            {"classes", dataset.labels.classes},
+            {"task", dataset.labels.task == Task::multilabel ? "multilabel" : "multiclass"}}},
+          {"machine", machine_to_json(describe_machine())},
+          {"partition_hash", nullptr},
+          {"result", nullptr}};
+}
+
+}  // namespace heliograph::cli
