@@ -26,6 +26,16 @@ struct ThreadPool::State {
   std::exception_ptr failure;
   std::vector<Thread> workers;
 
+  // Here, not in the pool's destructor, which does not run if starting a worker throws.
+  ~State() {
+    {
+      const std::lock_guard lock(mutex);
+      stopping = true;
+    }
+    work_ready.notify_all();
+    for (Thread& worker : workers) worker.join();
+  }
+
   void drain(const FunctionRef<void(std::int64_t)>& body, std::int64_t count) {
     for (;;) {
       const std::int64_t i = next.fetch_add(1, std::memory_order_relaxed);
@@ -63,13 +73,7 @@ ThreadPool::ThreadPool(int threads) : state_(std::make_unique<State>()) {
   }
 }
 
-ThreadPool::~ThreadPool() {
-  {
-    const std::lock_guard lock(state_->mutex);
-    state_->stopping = true;
-  }
-  state_->work_ready.notify_all();
-}
+ThreadPool::~ThreadPool() = default;
 
 int ThreadPool::threads() const noexcept { return static_cast<int>(state_->workers.size()) + 1; }
 

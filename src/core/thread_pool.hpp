@@ -11,6 +11,7 @@ namespace heliograph {
 /// Tasks are taken in order but run concurrently; results must not depend on who runs what.
 class ThreadPool {
  public:
+  /// Throws Error(resource) if the system has no more threads.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
