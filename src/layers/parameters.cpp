@@ -24,7 +24,7 @@ void Parameters::allocate(bool fp64_gradients, MemoryAccount* account) {
 void Parameters::initialise(std::uint64_t seed) {
   for (int i = 0; i < count(); ++i) {
     const MatrixView w = value(i);
-    if (w.rows <= 1) continue;
+    if (!decays(i)) continue;
     const double bound = std::sqrt(6.0 / static_cast<double>(w.rows + w.cols));
     const std::uint64_t stream =
         stream_key(seed, Purpose::initialisation, 0, i, Direction::forward);

@@ -14,14 +14,15 @@ namespace heliograph {
 /// Declare first, then allocate once.
 class Parameters {
  public:
-  /// Returns the parameter's index. `decay`: subject to weight decay.
+  /// Returns the parameter's index. `decay`: a weight matrix, initialised at random and subject to
+  /// weight decay; biases, gains and shifts are neither.
   int declare(std::string name, std::int64_t rows, std::int64_t cols, bool decay);
 
   /// `fp64_gradients`: gradients stay in double until ranks are summed (`--reproducible`).
   void allocate(bool fp64_gradients, MemoryAccount* account);
 
-  /// Glorot and Bengio, 2010, eq. 16 for weights (rows x cols with rows > 1), 0 for biases; gains
-  /// are set by their owner. Depends on the seed and the parameter's index only.
+  /// Glorot and Bengio, 2010, eq. 16 for weight matrices, 0 for the others; gains are set by their
+  /// owner. Depends on the seed and the parameter's index only.
   void initialise(std::uint64_t seed);
 
   int count() const { return static_cast<int>(slots_.size()); }
