@@ -27,6 +27,37 @@ Split choose_split(const Dataset& dataset, const TrainOptions& options) {
   return dataset.splits[static_cast<std::size_t>(options.split)];
 }
 
+/// Data sets from files have been checked; those that a program made may not have been.
+void check_split(const Dataset& dataset, const Split& split) {
+  if (static_cast<std::int64_t>(split.role.size()) != dataset.graph.nodes) {
+    throw Error(ErrorCode::bad_input, "'" + dataset.name + "': the split has " +
+                                          std::to_string(split.role.size()) + " roles for " +
+                                          std::to_string(dataset.graph.nodes) + " nodes");
+  }
+  for (std::size_t v = 0; v < split.role.size(); ++v) {
+    if (split.role[v] != Role::none && !dataset.labels.has_label(static_cast<NodeId>(v))) {
+      throw Error(ErrorCode::bad_input, "'" + dataset.name + "': node " + std::to_string(v) +
+                                            " has a role in the split but no label");
+    }
+  }
+}
+
+/// Early stopping waits for a better validation score, so there must be one.
+void check_validation_score(const Split& split, const Labels& labels, Metric metric) {
+  bool any = false;
+  bool kinds[2] = {false, false};
+  for (std::size_t v = 0; v < split.role.size(); ++v) {
+    if (split.role[v] != Role::validation) continue;
+    any = true;
+    if (metric == Metric::auc) kinds[labels.class_of[v] == 1 ? 1 : 0] = true;
+  }
+  if (!any) throw Error(ErrorCode::usage, "--patience needs validation nodes; the split has none");
+  if (metric == Metric::auc && !(kinds[0] && kinds[1])) {
+    throw Error(ErrorCode::usage,
+                "--patience with --metric auc needs validation nodes of both classes");
+  }
+}
+
 std::vector<std::uint8_t> fit_nodes(const Split& split, bool inductive) {
   std::vector<std::uint8_t> fit;
   if (!inductive) return fit;
@@ -47,6 +78,8 @@ RunPlan::RunPlan(const Dataset& data, const TrainOptions& chosen, const LogCallb
                 "before the first epoch or after the first product, so one of the two must stay");
   }
   split = choose_split(dataset, options);
+  check_split(dataset, split);
+  if (options.patience > 0) check_validation_score(split, dataset.labels, metric);
   for (std::size_t v = 0; v < split.role.size(); ++v) {
     if (split.role[v] == Role::train) train_nodes.push_back(static_cast<NodeId>(v));
   }
