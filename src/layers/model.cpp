@@ -181,12 +181,17 @@ ConstMatrixView Model::infer(const PassContext& pass, const GraphOperator& a,
 
 std::optional<Model::NonFinite> Model::find_non_finite() const {
   for (int l = 0; l <= last(); ++l) {
-    const ConstMatrixView y = hidden_[static_cast<std::size_t>(l)].y.view();
-    for (std::int64_t r = 0; r < y.rows; ++r) {
-      const float* row = y.row(r);
-      if (!std::all_of(row, row + y.cols, [](float v) { return std::isfinite(v); })) {
-        return NonFinite{l, r};
-      }
+    const auto found = find_non_finite(l, hidden_[static_cast<std::size_t>(l)].y.view());
+    if (found) return found;
+  }
+  return std::nullopt;
+}
+
+std::optional<Model::NonFinite> Model::find_non_finite(int layer, ConstMatrixView y) {
+  for (std::int64_t r = 0; r < y.rows; ++r) {
+    const float* row = y.row(r);
+    if (!std::all_of(row, row + y.cols, [](float v) { return std::isfinite(v); })) {
+      return NonFinite{layer, r};
     }
   }
   return std::nullopt;

@@ -48,6 +48,8 @@ class Model {
   };
   /// The first activation of the last forward that is NaN or Inf; for the error message.
   std::optional<NonFinite> find_non_finite() const;
+  /// The same in `y`, the output of `layer`.
+  static std::optional<NonFinite> find_non_finite(int layer, ConstMatrixView y);
 
  private:
   struct Hidden {

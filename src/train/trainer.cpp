@@ -111,16 +111,15 @@ double Trainer::loss_and_gradient(ConstMatrixView logits) {
   return sum / terms;
 }
 
-void Trainer::refuse_non_finite(int epoch, const char* what) {
+void Trainer::refuse_non_finite(int epoch, const char* what, std::optional<Model::NonFinite> mine,
+                                const Shard& shard) {
   // The first layer at fault on any rank, and there the lowest node.
   constexpr auto kNone = std::numeric_limits<double>::max();
   std::vector<double> found(2 * static_cast<std::size_t>(comm_.size()), 0.0);
-  const auto mine = model_->find_non_finite();
   const auto at = 2 * static_cast<std::size_t>(comm_.rank());
   found[at] = mine ? mine->layer : kNone;
   found[at + 1] =
-      mine ? static_cast<double>(train_->shard().global_ids[static_cast<std::size_t>(mine->row)])
-           : kNone;
+      mine ? static_cast<double>(shard.global_ids[static_cast<std::size_t>(mine->row)]) : kNone;
   statistics_.sum(std::span<double>(found));
   std::pair<double, double> first{kNone, kNone};
   for (std::size_t i = 0; i < found.size(); i += 2) {
@@ -193,6 +192,10 @@ Scores Trainer::evaluate(int epoch) {
   graph.exact_halo().set_epoch(epoch);
   const PassContext pass{*kernels_, graph.exact_halo(), unused, epoch, plan_.options.seed};
   logits_ = model_->infer(pass, graph.op(), graph.input());
+  const auto bad = Model::find_non_finite(plan_.options.model.layers - 1, logits_);
+  if (any_rank(bad.has_value())) {
+    refuse_non_finite(epoch, "an evaluated output", bad, graph.shard());
+  }
   return distributed_scores(plan_.metric, graph.labels(), logits_, comm_);
 }
 

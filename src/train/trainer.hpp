@@ -26,6 +26,7 @@ class Trainer {
   EpochReport run_epoch(int epoch);
 
   /// Exact scores of the present weights on the whole graph.
+  /// Throws Error: numeric (NaN or Inf is never ranked), peer_lost.
   Scores evaluate(int epoch);
 
   /// Keeps the predictions of the last `evaluate`.
@@ -44,7 +45,12 @@ class Trainer {
 
  private:
   double loss_and_gradient(ConstMatrixView logits);
-  [[noreturn]] void refuse_non_finite(int epoch, const char* what);
+  /// Collective; `mine`: what this rank found in rows of `shard`.
+  [[noreturn]] void refuse_non_finite(int epoch, const char* what,
+                                      std::optional<Model::NonFinite> mine, const Shard& shard);
+  [[noreturn]] void refuse_non_finite(int epoch, const char* what) {
+    refuse_non_finite(epoch, what, model_->find_non_finite(), train_->shard());
+  }
   EpochReport summarise(int epoch, double loss, double seconds, double lr,
                         const TrafficBytes& before, std::int64_t fp32_before);
   TrafficBytes traffic() const;
