@@ -53,7 +53,7 @@ struct TrainResult {
   Metric metric = Metric::accuracy;  ///< Never `automatic`.
   std::string stop_reason;           ///< "completed", "early_stopping" or "interrupted".
   int best_epoch = -1;               ///< By validation; the first among equals. -1: none evaluated.
-  double val_metric = 0, test_metric = 0;  ///< At best_epoch.
+  double val_metric = 0, test_metric = 0;  ///< At best_epoch; NaN: no such nodes, or no evaluation.
   /// Predictions at best_epoch in the user's node order, nodes x prediction_cols row-major:
   /// class ids (multi-class, 1 column) or 0/1 indicators (multi-label, one column a class).
   std::vector<std::int32_t> predictions;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <span>
 
 #include "comm/thread_transport.hpp"
@@ -13,18 +14,18 @@
 namespace heliograph {
 namespace {
 
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
 /// The best epoch by validation score, and whether patience has run out.
 class BestEpoch {
  public:
   explicit BestEpoch(int patience) : patience_(patience) {}
 
-  /// True if `scores` are the best so far; without validation nodes, the latest count as best.
+  /// True if `scores` are the best so far; as long as none is known, the latest count as best.
   bool improves(const Scores& scores) {
-    const bool better =
-        !seen_ || std::isnan(scores.validation) || scores.validation > best_.validation;
+    const bool better = std::isnan(best_.validation) || scores.validation > best_.validation;
     waited_ = better ? 0 : waited_ + 1;
     if (better) best_ = scores;
-    seen_ = true;
     return better;
   }
   bool exhausted() const { return patience_ > 0 && waited_ >= patience_; }
@@ -33,8 +34,7 @@ class BestEpoch {
  private:
   int patience_;
   int waited_ = 0;
-  bool seen_ = false;
-  Scores best_{};
+  Scores best_{kUnknown, kUnknown, kUnknown};
 };
 
 std::optional<double> known(double score) {
@@ -53,7 +53,11 @@ void train_rank(const RunPlan& plan, Communicator& comm, const TrainCallbacks& c
     result.setup_seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     result.setup_peak_rss_bytes = peak_rss_bytes();
-    reset_peak_rss();
+    if (!reset_peak_rss() && callbacks.log) {
+      callbacks.log(LogLevel::warning,
+                    "the system does not let a process reset its peak memory: what is given for "
+                    "training includes loading and partitioning");
+    }
     result.parameters = trainer.model().parameters().weights();
   }
 
