@@ -1,0 +1,195 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "graph/shard.hpp"
+#include "heliograph/error.hpp"
+#include "heliograph/train.hpp"
+#include "support/graphs.hpp"
+
+// Runs that are small, degenerate or about to fail.
+
+namespace heliograph {
+namespace {
+
+TrainOptions options_of(int ranks) {
+  TrainOptions o;
+  o.model.layers = 2;
+  o.model.hidden = 16;
+  o.model.dropout = 0.2F;
+  o.epochs = 4;
+  o.partition.parts = ranks;
+  o.partition.partitioner = Partitioner::contiguous;
+  return o;
+}
+
+std::string message_of(const std::function<void()>& action, ErrorCode code) {
+  try {
+    action();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), code) << e.what();
+    return e.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return {};
+}
+
+void set_roles(Dataset& data, const std::function<Role(std::size_t, Role)>& role_of) {
+  std::vector<Role> roles(data.splits[0].role.begin(), data.splits[0].role.end());
+  for (std::size_t v = 0; v < roles.size(); ++v) roles[v] = role_of(v, roles[v]);
+  data.splits[0].role = std::move(roles);
+}
+
+TEST(EdgeCases, OneFeatureColumnIsLearnedFrom) {
+  const Dataset data = testing::make_small_dataset(300, 1, 2, 8);
+  TrainOptions o = options_of(2);
+  o.epochs = 60;
+  o.metric = Metric::accuracy;
+  for (const ModelKind kind : {ModelKind::gcn, ModelKind::sage}) {
+    o.model.kind = kind;
+    const TrainResult r = train(data, o);
+    EXPECT_LT(r.epochs.back().loss, 0.9 * r.epochs.front().loss);
+  }
+}
+
+TEST(EdgeCases, WithoutValidationNodesTheLastEvaluationCounts) {
+  Dataset data = testing::make_small_dataset(200, 8, 3, 8);
+  set_roles(data, [](std::size_t, Role r) { return r == Role::validation ? Role::none : r; });
+  TrainOptions o = options_of(2);
+  const TrainResult r = train(data, o);
+  EXPECT_TRUE(std::isnan(r.val_metric));
+  EXPECT_FALSE(r.epochs[3].val_metric);
+  EXPECT_EQ(r.best_epoch, 3);
+  EXPECT_EQ(*r.epochs[3].test_metric, r.test_metric);
+  EXPECT_EQ(r.predictions.size(), 200U);
+}
+
+TEST(EdgeCases, PatienceWithoutAValidationScoreIsRefused) {
+  Dataset data = testing::make_small_dataset(200, 8, 2, 8);
+  TrainOptions o = options_of(2);
+  o.patience = 3;
+  // The area under the curve needs validation nodes of both classes.
+  const auto& class_of = data.labels.class_of;
+  set_roles(data, [&](std::size_t v, Role r) {
+    return r == Role::validation && class_of[v] == 1 ? Role::none : r;
+  });
+  EXPECT_NE(message_of([&] { train(data, o); }, ErrorCode::usage).find("--patience"),
+            std::string::npos);
+  o.metric = Metric::accuracy;
+  EXPECT_EQ(train(data, o).metric, Metric::accuracy);
+  set_roles(data, [](std::size_t, Role r) { return r == Role::validation ? Role::none : r; });
+  EXPECT_NE(message_of([&] { train(data, o); }, ErrorCode::usage).find("--patience"),
+            std::string::npos);
+}
+
+TEST(EdgeCases, AStopBeforeTheFirstEvaluationLeavesScoresUnknown) {
+  const Dataset data = testing::make_small_dataset(200, 8, 3, 8);
+  TrainOptions o = options_of(3);
+  o.exchange.staleness = 2;
+  const StopFlag stop = true;
+  TrainCallbacks callbacks;
+  callbacks.stop = &stop;
+  const TrainResult r = train(data, o, callbacks);
+  EXPECT_EQ(r.stop_reason, "interrupted");
+  EXPECT_EQ(r.epochs.size(), 1U);
+  EXPECT_EQ(r.best_epoch, -1);
+  EXPECT_TRUE(std::isnan(r.val_metric));
+  EXPECT_TRUE(std::isnan(r.test_metric));
+  EXPECT_TRUE(r.predictions.empty());
+}
+
+TEST(EdgeCases, EvaluationComesAtTheLastEpochAtTheLatest) {
+  const Dataset data = testing::make_small_dataset(200, 8, 3, 8);
+  TrainOptions o = options_of(2);
+  o.eval_every = 100;
+  const TrainResult r = train(data, o);
+  EXPECT_EQ(r.best_epoch, 3);
+  EXPECT_FALSE(r.epochs[2].val_metric);
+  EXPECT_TRUE(r.epochs[3].val_metric);
+}
+
+// The step after the only loss overflows the weights: no loss ever sees what is evaluated.
+TEST(EdgeCases, NonFiniteLogitsAreNeverScored) {
+  for (const int ranks : {1, 3}) {
+    for (const bool binary : {false, true}) {
+      const Dataset data = testing::make_small_dataset(200, 8, binary ? 2 : 4, 8);
+      TrainOptions o = options_of(ranks);
+      o.model.norm = NormLayer::none;
+      o.optimizer.lr = 1e30F;
+      o.epochs = 1;
+      const std::string message = message_of([&] { train(data, o); }, ErrorCode::numeric);
+      EXPECT_NE(message.find("node"), std::string::npos) << message;
+      EXPECT_NE(message.find("epoch 0"), std::string::npos) << message;
+    }
+  }
+}
+
+TEST(EdgeCases, ANumericFailureWithHalosInFlightKeepsItsCode) {
+  const Dataset data = testing::make_small_dataset(200, 8, 4, 8);
+  TrainOptions o = options_of(3);
+  o.model.layers = 3;
+  o.model.norm = NormLayer::none;
+  o.optimizer.lr = 1e30F;
+  o.eval_every = 100;
+  o.exchange.staleness = 2;
+  for (const int bits : {1, 32}) {
+    o.exchange.bits_forward = o.exchange.bits_backward = bits;
+    const std::string message = message_of([&] { train(data, o); }, ErrorCode::numeric);
+    EXPECT_NE(message.find("epoch"), std::string::npos) << message;
+  }
+}
+
+TEST(EdgeCases, RanksWithoutTrainingNodesTakePartInInductiveTraining) {
+  for (const bool precompute : {true, false}) {
+    for (const bool sparse : {false, true}) {
+      Dataset data = testing::make_small_dataset(24, 6, 2, 8, false, sparse);
+      set_roles(data,
+                [](std::size_t v, Role r) { return r == Role::train && v > 4 ? Role::test : r; });
+      TrainOptions o = options_of(8);
+      o.model.layers = 3;
+      o.model.residual = true;
+      o.model.precompute = precompute;
+      o.metric = Metric::accuracy;
+      o.inductive = true;
+      o.exchange.staleness = 1;
+      const TrainResult many = train(data, o);
+      o.partition.parts = 1;
+      const TrainResult one = train(data, o);
+      EXPECT_NEAR(many.epochs[0].loss, one.epochs[0].loss, 1e-5);
+      EXPECT_EQ(many.predictions.size(), one.predictions.size());
+    }
+  }
+}
+
+TEST(EdgeCases, ASplitThatDoesNotFitTheLabelsIsRefused) {
+  for (const bool multilabel : {false, true}) {
+    Dataset data = testing::make_small_dataset(100, 8, 3, 8, multilabel);
+    ASSERT_FALSE(data.labels.has_label(16));
+    set_roles(data, [](std::size_t v, Role r) { return v == 16 ? Role::train : r; });
+    EXPECT_NE(message_of([&] { train(data, options_of(2)); }, ErrorCode::bad_input).find("node 16"),
+              std::string::npos);
+    data.splits[0].role = std::vector<Role>(99, Role::train);
+    message_of([&] { train(data, options_of(2)); }, ErrorCode::bad_input);
+  }
+}
+
+TEST(EdgeCases, AModelOfOneLayerTrains) {
+  const Dataset data = testing::make_small_dataset(200, 8, 4, 8, true);
+  for (const bool transform_first : {false, true}) {
+    TrainOptions o = options_of(3);
+    o.model.layers = 1;
+    o.model.dropout = 0;
+    o.model.precompute = false;
+    o.model.transform_first = transform_first;
+    o.epochs = 60;
+    const TrainResult r = train(data, o);
+    EXPECT_LT(r.epochs.back().loss, 0.9 * r.epochs.front().loss);
+    EXPECT_GT(r.bytes_per_epoch.halo_forward, 0);
+  }
+}
+
+}  // namespace
+}  // namespace heliograph

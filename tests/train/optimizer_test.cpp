@@ -1,0 +1,110 @@
+#include "train/optimizer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+namespace heliograph {
+namespace {
+
+/// One weight matrix (decays) and one bias (does not), with gradients that the test sets.
+class OptimizerTest : public ::testing::TestWithParam<bool> {
+ protected:
+  OptimizerTest() : kernels_(make_cpu_kernels(1, GetParam())) {
+    weight_ = parameters_.declare("weight", 3, 5, true);
+    bias_ = parameters_.declare("bias", 1, 5, false);
+    parameters_.allocate(GetParam(), nullptr);
+    for (const int i : {weight_, bias_}) {
+      const MatrixView w = parameters_.value(i);
+      for (std::int64_t j = 0; j < w.rows * w.cols; ++j) {
+        w.data[j] = 0.5F - 0.1F * static_cast<float>(j);
+      }
+    }
+  }
+
+  void set_gradient(int step) {
+    for (const int i : {weight_, bias_}) {
+      const GradientView g = parameters_.gradient(i);
+      for (std::int64_t j = 0; j < g.rows * g.cols; ++j) {
+        const float value = gradient(step, j);
+        if (g.f64 != nullptr) {
+          g.f64[j] = value;
+        } else {
+          g.f32[j] = value;
+        }
+      }
+    }
+  }
+  static float gradient(int step, std::int64_t j) {
+    return static_cast<float>(std::sin(1.0 + static_cast<double>(j) + 2.0 * step));
+  }
+
+  /// Adam of one value in fp64, written from the paper's algorithm 1.
+  static double adam(double value, std::int64_t j, int steps, double lr, double decay,
+                     double scale) {
+    double m = 0, v = 0;
+    for (int t = 1; t <= steps; ++t) {
+      const double g = scale * gradient(t, j) + decay * value;
+      m = 0.9 * m + 0.1 * g;
+      v = 0.999 * v + 0.001 * g * g;
+      value -= lr * (m / (1 - std::pow(0.9, t))) / (std::sqrt(v / (1 - std::pow(0.999, t))) + 1e-8);
+    }
+    return value;
+  }
+
+  Parameters parameters_;
+  int weight_ = 0, bias_ = 0;
+  std::unique_ptr<Kernels> kernels_;
+};
+
+TEST_P(OptimizerTest, StepsAreThoseOfAdamWithDecayOfWeightsOnly) {
+  OptimizerOptions options;
+  options.weight_decay = 0.3F;
+  Optimizer optimizer(options, parameters_, nullptr);
+  for (int t = 1; t <= 4; ++t) {
+    set_gradient(t);
+    optimizer.step(parameters_, 0.01, Optimizer::gradient_norm(parameters_), *kernels_);
+  }
+  for (const int i : {weight_, bias_}) {
+    const MatrixView w = parameters_.value(i);
+    for (std::int64_t j = 0; j < w.rows * w.cols; ++j) {
+      const double begin = 0.5 - 0.1 * static_cast<double>(j);
+      EXPECT_NEAR(w.data[j], adam(begin, j, 4, 0.01, i == weight_ ? 0.3 : 0.0, 1.0), 1e-5)
+          << parameters_.name(i) << " " << j;
+    }
+  }
+}
+
+TEST_P(OptimizerTest, ClippingScalesAllGradientsByTheirCommonNorm) {
+  set_gradient(1);
+  double squares = 0;
+  for (int i = 0; i < 15; ++i) squares += gradient(1, i) * gradient(1, i);
+  for (int i = 0; i < 5; ++i) squares += gradient(1, i) * gradient(1, i);
+  const double norm = Optimizer::gradient_norm(parameters_);
+  EXPECT_NEAR(norm, std::sqrt(squares), 1e-6);
+
+  // The first step of Adam is lr times the sign whatever the scale; the second one tells.
+  OptimizerOptions options;
+  options.clip_norm = 0.5F;
+  Optimizer optimizer(options, parameters_, nullptr);
+  optimizer.step(parameters_, 0.01, norm, *kernels_);
+  set_gradient(2);
+  optimizer.step(parameters_, 0.01, 0.25, *kernels_);  // below the bound: not scaled
+  const MatrixView w = parameters_.value(weight_);
+  for (std::int64_t j = 0; j < 15; ++j) {
+    const double g1 = gradient(1, j) * 0.5 / norm;
+    const double g2 = gradient(2, j);
+    const double m = 0.9 * 0.1 * g1 + 0.1 * g2;
+    const double v = 0.999 * 0.001 * g1 * g1 + 0.001 * g2 * g2;
+    const double second = 0.01 * (m / (1 - 0.81)) / (std::sqrt(v / (1 - 0.999 * 0.999)) + 1e-8);
+    const double first = 0.01 * (g1 > 0 ? 1 : -1);
+    EXPECT_NEAR(w.data[j], 0.5 - 0.1 * static_cast<double>(j) - first - second, 2e-5) << j;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Gradients, OptimizerTest, ::testing::Bool(),
+                         [](const auto& test) { return test.param ? "fp64" : "fp32"; });
+
+}  // namespace
+}  // namespace heliograph
