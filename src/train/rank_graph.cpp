@@ -10,7 +10,7 @@ namespace heliograph {
 namespace {
 
 /// Above this share of entries the dense product is faster than the sparse one.
-constexpr double kDenseShare = 0.04;
+constexpr double kDenseShare = 0.2;
 
 std::int64_t largest_halo(const Shard& shard, Communicator& comm) {
   std::vector<std::int64_t> rows(static_cast<std::size_t>(comm.size()), 0);

@@ -3,9 +3,13 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/cpu/simd_targets.hpp"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "core/cpu/rows.cpp"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
+// after foreach_target
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include "core/noise.hpp"
@@ -196,81 +200,99 @@ void AddRows(MatrixView a, ConstMatrixView b, std::int64_t begin, std::int64_t e
   }
 }
 
-constexpr std::int64_t kBlock = 64;  // columns summed in registers at a time
+namespace hn = hwy::HWY_NAMESPACE;
 
-/// Calls store(c, count, sums) for each block of columns of sum over entries of value * row.
-template <class T, class Entries, class Store>
-void sparse_sum(std::int64_t cols, Entries entries, Store store) {
-  for (std::int64_t c = 0; c < cols; c += kBlock) {
-    T sums[kBlock] = {};
-    const std::int64_t n = cols - c < kBlock ? cols - c : kBlock;
-    if (n == kBlock) {
-      entries([&](float value, const float* HWY_RESTRICT row) {
-        for (std::int64_t i = 0; i < kBlock; ++i) sums[i] += static_cast<T>(value) * row[c + i];
-      });
-    } else {
-      entries([&](float value, const float* HWY_RESTRICT row) {
-        for (std::int64_t i = 0; i < n; ++i) sums[i] += static_cast<T>(value) * row[c + i];
-      });
+/// out = (or, accumulating, +=) the sum over entries i in [begin, end) of value(i) * row(i), each
+/// row `cols` long. Blocks of columns stay in registers over all entries.
+template <class Value, class Row>
+void sparse_sum(std::int64_t begin, std::int64_t end, std::int64_t cols, Value value, Row row,
+                bool accumulate, float* HWY_RESTRICT out) {
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  constexpr std::int64_t kAhead = 4;  // entries whose rows are fetched early
+  std::int64_t c = 0;
+  for (; c + 8 * lanes <= cols; c += 8 * lanes) {
+    V s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;
+    for (std::int64_t i = begin; i < end; ++i) {
+      if (i + kAhead < end) {
+        const float* next = row(i + kAhead) + c;
+        for (std::int64_t line = 0; line < 8 * lanes; line += 16) hwy::Prefetch(next + line);
+      }
+      const V v = hn::Set(d, value(i));
+      const float* HWY_RESTRICT r = row(i) + c;
+      s0 = hn::MulAdd(v, hn::LoadU(d, r), s0);
+      s1 = hn::MulAdd(v, hn::LoadU(d, r + lanes), s1);
+      s2 = hn::MulAdd(v, hn::LoadU(d, r + 2 * lanes), s2);
+      s3 = hn::MulAdd(v, hn::LoadU(d, r + 3 * lanes), s3);
+      s4 = hn::MulAdd(v, hn::LoadU(d, r + 4 * lanes), s4);
+      s5 = hn::MulAdd(v, hn::LoadU(d, r + 5 * lanes), s5);
+      s6 = hn::MulAdd(v, hn::LoadU(d, r + 6 * lanes), s6);
+      s7 = hn::MulAdd(v, hn::LoadU(d, r + 7 * lanes), s7);
     }
-    store(c, n, sums);
+    float* o = out + c;
+    for (const V s : {s0, s1, s2, s3, s4, s5, s6, s7}) {
+      hn::StoreU(accumulate ? hn::Add(s, hn::LoadU(d, o)) : s, d, o);
+      o += lanes;
+    }
+  }
+  for (; c + lanes <= cols; c += lanes) {
+    V s = hn::Zero(d);
+    for (std::int64_t i = begin; i < end; ++i) {
+      s = hn::MulAdd(hn::Set(d, value(i)), hn::LoadU(d, row(i) + c), s);
+    }
+    hn::StoreU(accumulate ? hn::Add(s, hn::LoadU(d, out + c)) : s, d, out + c);
+  }
+  for (; c < cols; ++c) {
+    float s = 0;
+    for (std::int64_t i = begin; i < end; ++i) s += value(i) * row(i)[c];
+    out[c] = accumulate ? s + out[c] : s;
   }
 }
 
-template <class T>
-void spmm(const SparseView& x, ConstMatrixView b, bool accumulate, MatrixView out,
-          std::int64_t begin, std::int64_t end) {
-  for (std::int64_t r = begin; r < end; ++r) {
-    float* HWY_RESTRICT o = out.row(r);
-    sparse_sum<T>(
-        out.cols,
-        [&](auto add) {
-          for (std::int64_t i = x.offsets[r]; i < x.offsets[r + 1]; ++i) {
-            add(x.values[i], b.row(x.columns[i]));
-          }
-        },
-        [&](std::int64_t c, std::int64_t n, const T* sums) {
-          for (std::int64_t i = 0; i < n; ++i) {
-            o[c + i] =
-                static_cast<float>(accumulate ? static_cast<T>(o[c + i]) + sums[i] : sums[i]);
-          }
-        });
+/// The same in fp64, for `--reproducible`; T is what `out` holds.
+template <class T, class Value, class Row>
+void sparse_sum_fp64(std::int64_t begin, std::int64_t end, std::int64_t cols, Value value, Row row,
+                     bool accumulate, T* HWY_RESTRICT out) {
+  constexpr std::int64_t kBlock = 64;
+  for (std::int64_t c = 0; c < cols; c += kBlock) {
+    double sums[kBlock] = {};
+    const std::int64_t n = cols - c < kBlock ? cols - c : kBlock;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const double v = value(i);
+      const float* HWY_RESTRICT r = row(i) + c;
+      for (std::int64_t j = 0; j < n; ++j) sums[j] += v * r[j];
+    }
+    for (std::int64_t j = 0; j < n; ++j) {
+      out[c + j] = static_cast<T>(accumulate ? static_cast<double>(out[c + j]) + sums[j] : sums[j]);
+    }
   }
 }
 
 void Spmm(const SparseView& x, ConstMatrixView b, bool accumulate, MatrixView out, bool fp64,
           std::int64_t begin, std::int64_t end) {
-  if (fp64) {
-    spmm<double>(x, b, accumulate, out, begin, end);
-  } else {
-    spmm<float>(x, b, accumulate, out, begin, end);
-  }
-}
-
-template <class T>
-void spmm_gradient(const SparseColumnsView& x, const float* values, ConstMatrixView d, T* g,
-                   std::int64_t begin, std::int64_t end) {
-  for (std::int64_t f = begin; f < end; ++f) {
-    T* HWY_RESTRICT o = g + f * d.cols;
-    sparse_sum<T>(
-        d.cols,
-        [&](auto add) {
-          for (std::int64_t i = x.offsets[f]; i < x.offsets[f + 1]; ++i) {
-            add(values[x.position[i]], d.row(x.row_of[i]));
-          }
-        },
-        [&](std::int64_t c, std::int64_t n, const T* sums) {
-          for (std::int64_t i = 0; i < n; ++i) o[c + i] = sums[i];
-        });
+  const auto value = [&](std::int64_t i) { return x.values[i]; };
+  const auto row = [&](std::int64_t i) { return b.row(x.columns[i]); };
+  for (std::int64_t r = begin; r < end; ++r) {
+    if (fp64) {
+      sparse_sum_fp64(x.offsets[r], x.offsets[r + 1], out.cols, value, row, accumulate, out.row(r));
+    } else {
+      sparse_sum(x.offsets[r], x.offsets[r + 1], out.cols, value, row, accumulate, out.row(r));
+    }
   }
 }
 
 void SpmmGradient(const SparseColumnsView& x, const float* values, ConstMatrixView d,
                   GradientView g, std::int64_t begin, std::int64_t end) {
-  if (g.f64 != nullptr) {
-    spmm_gradient(x, values, d, g.f64, begin, end);
-  } else {
-    spmm_gradient(x, values, d, g.f32, begin, end);
+  const auto value = [&](std::int64_t i) { return values[x.position[i]]; };
+  const auto row = [&](std::int64_t i) { return d.row(x.row_of[i]); };
+  for (std::int64_t f = begin; f < end; ++f) {
+    if (g.f64 != nullptr) {
+      sparse_sum_fp64(x.offsets[f], x.offsets[f + 1], d.cols, value, row, false,
+                      g.f64 + f * d.cols);
+    } else {
+      sparse_sum(x.offsets[f], x.offsets[f + 1], d.cols, value, row, false, g.f32 + f * d.cols);
+    }
   }
 }
 
