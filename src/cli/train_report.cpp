@@ -27,15 +27,13 @@ std::string score_text(double score) {
   return std::isnan(score) ? "none: no such nodes in the split" : fmt::format("{:.4f}", score);
 }
 
-std::string traffic_text(const TrainResult& result) {
-  const auto total = static_cast<double>(result.bytes_per_epoch.total());
+std::string halo_text(const TrainResult& result) {
+  const auto bytes = static_cast<double>(result.bytes_per_epoch.halo_forward +
+                                         result.bytes_per_epoch.halo_backward);
+  if (bytes <= 0) return "nothing";
   const auto exact = static_cast<double>(result.fp32_bytes_per_epoch);
-  if (total <= 0) return "nothing";
-  std::string text =
-      fmt::format("{} an epoch ({} halo, {} all-reduce)", human_bytes(total),
-                  human_bytes(total - static_cast<double>(result.bytes_per_epoch.allreduce)),
-                  human_bytes(static_cast<double>(result.bytes_per_epoch.allreduce)));
-  return text + fmt::format("; in fp32 {}: {:.1f}x", human_bytes(exact), exact / total);
+  return fmt::format("{} an epoch, {:.1f}x less than fp32 values ({})", human_bytes(bytes),
+                     exact / bytes, human_bytes(exact));
 }
 
 }  // namespace
@@ -74,7 +72,10 @@ std::string result_block(const TrainRequest& request, const TrainResult& result,
                     fmt::format("{} median, {} p95",
                                 human_seconds(summary["epoch_seconds"]["median"].get<double>()),
                                 human_seconds(summary["epoch_seconds"]["p95"].get<double>())));
-  rows.emplace_back("traffic", traffic_text(result));
+  rows.emplace_back("node rows sent", halo_text(result));
+  rows.emplace_back("gradients sent",
+                    human_bytes(static_cast<double>(result.bytes_per_epoch.allreduce)) +
+                        " an epoch (weights, fp32)");
   rows.emplace_back(
       "peak memory",
       fmt::format("{} training, {} setup", human_bytes(static_cast<double>(result.peak_rss_bytes)),

@@ -1,0 +1,85 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "cli/files.hpp"
+#include "cli/process.hpp"
+#include "cli/sample.hpp"
+#include "cli/temporary_directory.hpp"
+#include "heliograph/io.hpp"
+#include "heliograph/partition.hpp"
+
+namespace heliograph {
+namespace {
+
+using test::run_command;
+using test::TemporaryDirectory;
+using ::testing::HasSubstr;
+
+TEST(PartitionCommand, WritesWhatTrainReads) {
+  const TemporaryDirectory folder;
+  const std::string data = test::save_ring(folder / "ring", 60);
+  const std::string owners = (folder / "ring.part.3").string();
+  const std::vector<std::string> words{"partition", "--data", data,  "--parts",
+                                       "3",         "--out",  owners};
+  const auto outcome = run_command(words);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  for (const char* part : {"edge cut", "communication volume", "halo nodes", "balance"}) {
+    EXPECT_THAT(outcome.out, HasSubstr(part));
+  }
+  const Partition partition = read_partition(owners, 60, 3);
+  EXPECT_THAT(outcome.out, HasSubstr(partition_hash(partition)));
+
+  EXPECT_EQ(run_command(words).code, 2) << "an existing file was replaced";
+  const auto trained =
+      run_command({"train", "--data", data, "--parts", "3", "--partitioner", "file:" + owners,
+                   "--epochs", "1", "--hidden", "4", "--out", (folder / "run").string()});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_EQ(test::read_json(folder / "run" / "run.json").at("partition_hash"),
+            partition_hash(partition));
+}
+
+TEST(GenerateCommand, MakesAGraphThatTrains) {
+  const TemporaryDirectory folder;
+  const std::string graph = (folder / "graph").string();
+  const auto outcome = run_command({"generate", "--nodes", "300", "--edges", "1200", "--features",
+                                    "8", "--classes", "3", "--seed", "5", "--out", graph});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("300"));
+  const Dataset dataset = load_dataset(graph);
+  EXPECT_EQ(dataset.graph.nodes, 300);
+  EXPECT_EQ(dataset.features.cols, 8);
+  EXPECT_EQ(dataset.labels.classes, 3);
+  EXPECT_EQ(run_command(test::train_arguments(graph, 1, {"--quiet"})).code, 0);
+  EXPECT_EQ(run_command({"generate", "--nodes", "300", "--out", graph}).code, 2);
+}
+
+TEST(GenerateCommand, FlagsChangeAPreset) {
+  const TemporaryDirectory folder;
+  const std::string graph = (folder / "graph").string();
+  const auto outcome = run_command({"generate", "--classes", "4", "--preset", "reddit", "--scale",
+                                    "0.0001", "--features", "6", "--out", graph, "--quiet"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out + outcome.err, "");
+  const Dataset dataset = load_dataset(graph);
+  EXPECT_EQ(dataset.features.cols, 6);
+  EXPECT_EQ(dataset.labels.classes, 4);
+}
+
+TEST(ImportCommand, PrintsCountsAndWritesTheSameGraph) {
+  const TemporaryDirectory folder;
+  const std::string data = test::save_ring(folder / "ring", 60);
+  const std::string copy = (folder / "copy").string();
+  const auto outcome = run_command({"import", "--data", data, "--out", copy});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  for (const char* part : {"nodes", "self-loops", "duplicates", "isolated", "hash"}) {
+    EXPECT_THAT(outcome.out, HasSubstr(part));
+  }
+  EXPECT_EQ(dataset_hash(load_dataset(copy)), dataset_hash(load_dataset(data)));
+  EXPECT_EQ(run_command({"import", "--data", data, "--out", copy}).code, 2);
+  EXPECT_EQ(run_command({"import", "--data", data, "--out", copy, "--overwrite"}).code, 0);
+}
+
+}  // namespace
+}  // namespace heliograph

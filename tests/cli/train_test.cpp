@@ -1,0 +1,217 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include "cli/files.hpp"
+#include "cli/process.hpp"
+#include "cli/sample.hpp"
+#include "cli/temporary_directory.hpp"
+#include "graph/npy.hpp"
+
+namespace heliograph {
+namespace {
+
+namespace fs = std::filesystem;
+using test::read_json;
+using test::read_lines;
+using test::read_text;
+using test::run_command;
+using test::TemporaryDirectory;
+using test::train_arguments;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// One second by contract; the rest is for a machine that runs other tests meanwhile.
+constexpr double stop_seconds = 3.0;
+constexpr NodeId nodes = 200;
+
+class Train : public ::testing::Test {
+ protected:
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+
+  TemporaryDirectory folder_;
+  std::string data_ = test::save_ring(folder_ / "ring", nodes);
+};
+
+TEST_F(Train, LeavesAWholeRun) {
+  const auto outcome = run_command(train_arguments(
+      data_, 12,
+      {"--out", path("run"), "--summary", path("s.json"), "--bits", "1", "--eval-every", "3"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("test accuracy"));
+
+  const auto lines = read_lines(folder_ / "run" / "metrics.jsonl");
+  ASSERT_EQ(lines.size(), 12U);
+  for (std::size_t e = 0; e < lines.size(); ++e) {
+    EXPECT_EQ(lines[e].at("epoch"), e);
+    EXPECT_TRUE(lines[e].at("loss").is_number());
+    EXPECT_GT(lines[e].at("bytes"), 0);
+    EXPECT_EQ(lines[e].at("val_metric").is_null(), (e + 1) % 3 != 0) << e;
+    for (const char* key : {"test_metric", "seconds", "lag", "lr"}) {
+      EXPECT_TRUE(lines[e].contains(key)) << key;
+    }
+  }
+
+  const auto manifest = read_json(folder_ / "run" / "run.json");
+  EXPECT_EQ(manifest.at("status"), "completed");
+  EXPECT_EQ(manifest.at("dataset").at("nodes"), nodes);
+  EXPECT_EQ(manifest.at("partition_hash").get<std::string>().size(), 16U);
+  EXPECT_FALSE(manifest.at("machine").at("cpu").get<std::string>().empty());
+
+  const auto summary = read_json(path("s.json"));
+  EXPECT_EQ(summary, manifest.at("result"));
+  EXPECT_EQ(summary.at("dropped_epochs"), 5);
+  EXPECT_EQ(summary.at("ranks"), 2);
+  EXPECT_EQ(summary.at("bits").at("backward"), 1);
+  EXPECT_EQ(lines[summary.at("best_epoch").get<std::size_t>()].at("val_metric"),
+            summary.at("val_metric"));
+
+  const NpyArray predictions = read_npy(folder_ / "run" / "predictions.npy");
+  EXPECT_EQ(predictions.shape, (std::vector<std::int64_t>{nodes}));
+  // The reported score is that of the predictions, in the user's order.
+  const Dataset dataset = test::ring(nodes);
+  const auto classes = to_int32(predictions);
+  double right = 0, count = 0;
+  for (std::size_t v = 0; v < classes.size(); ++v) {
+    if (dataset.splits[0].role[v] != Role::test) continue;
+    count += 1;
+    right += classes[v] == dataset.labels.class_of[v] ? 1 : 0;
+  }
+  EXPECT_NEAR(summary.at("test_metric").get<double>(), right / count, 1e-12);
+}
+
+TEST_F(Train, RepeatsARunFromItsManifest) {
+  ASSERT_EQ(
+      run_command(
+          train_arguments(data_, 5, {"--out", path("a"), "--bits", "1", "--quiet", "--seed", "7"}))
+          .code,
+      0);
+  const auto again =
+      run_command({"train", "--config", path("a") + "/run.json", "--out", path("b")});
+  ASSERT_EQ(again.code, 0) << again.err;
+  const auto first = read_lines(folder_ / "a" / "metrics.jsonl");
+  const auto second = read_lines(folder_ / "b" / "metrics.jsonl");
+  ASSERT_EQ(first.size(), second.size());
+  for (std::size_t e = 0; e < first.size(); ++e) {
+    EXPECT_EQ(first[e].at("loss"), second[e].at("loss"));
+  }
+  EXPECT_EQ(read_json(folder_ / "a" / "run.json").at("options"),
+            read_json(folder_ / "b" / "run.json").at("options"));
+}
+
+TEST_F(Train, RefusesADirectoryThatHoldsARun) {
+  const auto words = train_arguments(data_, 2, {"--out", path("run"), "--quiet"});
+  ASSERT_EQ(run_command(words).code, 0);
+  const std::string before = read_text(folder_ / "run" / "run.json");
+  const auto refused = run_command(words);
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--overwrite"));
+  EXPECT_EQ(read_text(folder_ / "run" / "run.json"), before);
+  auto replacing = words;
+  replacing.push_back("--overwrite");
+  EXPECT_EQ(run_command(replacing).code, 0);
+}
+
+TEST_F(Train, FailsBeforeItTouchesAnOldRun) {
+  ASSERT_EQ(run_command(train_arguments(data_, 2, {"--out", path("run"), "--quiet"})).code, 0);
+  const std::string before = read_text(folder_ / "run" / "metrics.jsonl");
+  const auto failed =
+      run_command({"train", "--data", path("missing"), "--out", path("run"), "--overwrite"});
+  EXPECT_EQ(failed.code, 3);
+  EXPECT_EQ(read_text(folder_ / "run" / "metrics.jsonl"), before);
+}
+
+TEST_F(Train, StopsOnASignalAndKeepsWhatWasWritten) {
+  const std::pair<int, int> cases[] = {{SIGINT, 130}, {SIGTERM, 143}};
+  for (const auto& [signal, code] : cases) {
+    const fs::path run = folder_ / ("run" + std::to_string(signal));
+    const auto outcome = run_command(
+        train_arguments(data_, 1000000, {"--out", run.string()}), [&, s = signal](int child) {
+          EXPECT_TRUE(
+              test::wait_until([&] { return read_text(run / "metrics.jsonl").size() > 1000; }, 60));
+          ::kill(child, s);
+        });
+    EXPECT_EQ(outcome.code, code) << outcome.err;
+    EXPECT_LT(outcome.seconds_after_signal, stop_seconds);
+    const auto lines = read_lines(run / "metrics.jsonl");
+    EXPECT_GE(lines.size(), 2U);
+    const auto manifest = read_json(run / "run.json");
+    EXPECT_EQ(manifest.at("status"), "interrupted");
+    EXPECT_EQ(manifest.at("signal"), signal == SIGINT ? "SIGINT" : "SIGTERM");
+    EXPECT_EQ(manifest.at("epochs_written"), lines.size());
+  }
+}
+
+TEST_F(Train, EndsByForceInAnEpochThatDoesNotEnd) {
+  // A message takes a minute, so that the first epoch is still running when the signal comes.
+  const auto outcome = run_command(
+      train_arguments(data_, 5, {"--out", path("run"), "--link-latency-us", "6e7"}),
+      [&](int child) {
+        EXPECT_TRUE(test::wait_until([&] { return fs::exists(folder_ / "run" / "run.json"); }, 60));
+        ::kill(child, SIGTERM);
+      });
+  EXPECT_EQ(outcome.code, 143) << outcome.err;
+  EXPECT_LT(outcome.seconds_after_signal, stop_seconds);
+  EXPECT_TRUE(read_lines(folder_ / "run" / "metrics.jsonl").empty());
+  EXPECT_EQ(read_json(folder_ / "run" / "run.json").at("status"), "interrupted");
+  EXPECT_THAT(outcome.err, HasSubstr("SIGTERM"));
+}
+
+TEST_F(Train, PrintsFewWholeLinesWithoutATerminal) {
+  const auto outcome = run_command(train_arguments(data_, 30));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err.find_first_of("\r\x1b"), std::string::npos);
+  EXPECT_THAT(outcome.err, HasSubstr("epoch 30/30: loss "));
+  EXPECT_THAT(outcome.err, Not(HasSubstr("epoch 1/30")));
+}
+
+TEST_F(Train, QuietPrintsNothing) {
+  const auto outcome = run_command(train_arguments(data_, 3, {"--quiet"}));
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(outcome.out, "");
+}
+
+TEST_F(Train, DrawsOneLiveLineOnATerminal) {
+  const auto outcome = test::run_on_terminal(train_arguments(data_, 30), 100);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("\r\u2501"));
+  EXPECT_THAT(outcome.err, HasSubstr("30/30  loss "));
+  ASSERT_FALSE(outcome.err.empty());
+  EXPECT_EQ(outcome.err.back(), '\n');
+}
+
+TEST_F(Train, FitsANarrowTerminal) {
+  const auto outcome =
+      test::run_on_terminal(train_arguments(data_, 3, {"--log-level", "error"}), 30);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  std::size_t begin = 0;
+  while (begin < outcome.err.size()) {
+    const std::size_t end =
+        std::min(outcome.err.find_first_of("\r\n\x1b", begin), outcome.err.size());
+    EXPECT_LT(end - begin, 30U) << outcome.err.substr(begin, end - begin);
+    begin = end + 1;
+  }
+}
+
+TEST_F(Train, WarnsOfDeepStaleRuns) {
+  const std::vector<std::string> words{"train",  "--data",   data_,         "--parts",  "2",
+                                       "--bits", "1",        "--staleness", "1",        "--layers",
+                                       "5",      "--hidden", "4",           "--epochs", "1"};
+  EXPECT_THAT(run_command(words).err, HasSubstr("warning: 5 layers with --staleness 1"));
+  EXPECT_THAT(run_command(train_arguments(data_, 1)).err, Not(HasSubstr("warning")));
+}
+
+TEST_F(Train, BalancesTrainingNodesOnDemand) {
+  const auto outcome = run_command(train_arguments(data_, 1, {"--balance-train"}));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const auto refused = run_command(train_arguments(data_, 1, {"--balance-train", "--split", "4"}));
+  EXPECT_EQ(refused.code, 2) << refused.err;
+}
+
+}  // namespace
+}  // namespace heliograph

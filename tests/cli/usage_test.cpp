@@ -1,0 +1,189 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "cli/files.hpp"
+#include "cli/process.hpp"
+#include "cli/sample.hpp"
+#include "cli/temporary_directory.hpp"
+
+namespace heliograph {
+namespace {
+
+using test::run_command;
+using test::TemporaryDirectory;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+using Words = std::vector<std::string>;
+
+/// The command ends with `code` and one line of complaint that holds `part`.
+void expect_refusal(const Words& words, int code, const std::string& part) {
+  const auto outcome = run_command(words);
+  std::string joined;
+  for (const auto& word : words) joined += word + " ";
+  EXPECT_EQ(outcome.code, code) << joined << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr(part)) << joined;
+  const std::size_t at = outcome.err.rfind("heliograph: error: ");
+  ASSERT_NE(at, std::string::npos) << joined << outcome.err;
+  EXPECT_EQ(outcome.err.find('\n', at), outcome.err.size() - 1) << outcome.err;
+  EXPECT_EQ(outcome.out, "") << joined;
+}
+
+TEST(Help, EveryCommandHasOne) {
+  for (const char* name : {"train", "import", "generate", "partition", "info"}) {
+    const auto outcome = run_command({name, "--help"});
+    EXPECT_EQ(outcome.code, 0) << name;
+    EXPECT_THAT(outcome.out, HasSubstr(std::string("Usage: heliograph ") + name));
+  }
+  for (const char* name : {"eval", "plan", "report"}) {
+    const auto outcome = run_command({name, "--help"});
+    EXPECT_EQ(outcome.code, 0) << name;
+    EXPECT_THAT(outcome.out, HasSubstr("Not built yet"));
+  }
+}
+
+TEST(Help, OffersOnlyWhatIsBuilt) {
+  const auto help = run_command({"train", "--help"}).out;
+  for (const char* word : {"gat", "mpi", "nccl", "cuda"}) EXPECT_THAT(help, Not(HasSubstr(word)));
+  for (const char* part : {"Examples:", "[200]", "seconds. [120.0]", "Exchange:"}) {
+    EXPECT_THAT(help, HasSubstr(part));
+  }
+}
+
+TEST(Help, TheCommandAloneExplainsItselfAsAnError) {
+  const auto outcome = run_command({});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("Usage: heliograph COMMAND"));
+  EXPECT_EQ(run_command({"--help"}).code, 0);
+  EXPECT_EQ(run_command({"--version"}).code, 0);
+}
+
+TEST(Usage, UnknownNamesComeWithTheNearest) {
+  expect_refusal({"trian"}, 2, "\"train\"");
+  expect_refusal({"train", "--epocs", "3"}, 2, "--epochs");
+  expect_refusal({"train", "--hiden=3"}, 2, "--hidden");
+  expect_refusal({"import", "--ouut", "x"}, 2, "--out");
+  expect_refusal({"generate", "--homophilly", "1"}, 2, "--homophily");
+  expect_refusal({"generate", "--preset", "redit", "--out", "x"}, 2, "reddit");
+  expect_refusal({"--data", "x", "train"}, 2, "unknown flag --data");
+  expect_refusal({"train", "cora.npz"}, 2, "--data");
+}
+
+TEST(Usage, MissingAndMeaninglessValuesAreNamed) {
+  expect_refusal({"train"}, 2, "--data is required");
+  expect_refusal({"train", "--epochs"}, 2, "--epochs needs a value");
+  expect_refusal({"import", "--data", "x"}, 2, "--out is required");
+  expect_refusal({"generate"}, 2, "--out is required");
+  expect_refusal({"generate", "--scale", "2", "--out", "x"}, 2, "--preset");
+  expect_refusal({"partition", "--parts", "2"}, 2, "--data is required");
+  expect_refusal({"train", "--data", "x", "--parts", "0"}, 2, "--parts");
+  expect_refusal({"partition", "--data", "x", "--parts", "0"}, 2, "--parts");
+  expect_refusal({"train", "--data", "x", "--bits", "3"}, 2, "--bits");
+  expect_refusal({"train", "--data", "x", "--bits-forward", "5"}, 2, "--bits-forward");
+  expect_refusal({"train", "--data", "x", "--lr", "fast"}, 2, "--lr");
+  expect_refusal({"train", "--data", "x", "--index-base", "2"}, 2, "--index-base");
+  expect_refusal({"train", "--data", "x", "--summary", "no/such/s.json"}, 2, "--summary");
+}
+
+TEST(Usage, WhatIsNotBuiltSaysSo) {
+  for (const char* name : {"eval", "plan", "report"}) {
+    expect_refusal({name}, 2, "not built yet");
+    expect_refusal({name, "--data", "x"}, 2, "not built yet");
+  }
+  expect_refusal({"train", "--data", "x", "--model", "gat"}, 2, "not built yet");
+  expect_refusal({"train", "--data", "x", "--transport", "mpi"}, 2, "not built yet");
+  expect_refusal({"train", "--data", "x", "--transport", "nccl"}, 2, "not built yet");
+  expect_refusal({"train", "--data", "x", "--device", "cuda"}, 2, "not built yet");
+}
+
+TEST(Config, IsReadAndOverridden) {
+  const TemporaryDirectory folder;
+  const std::string config = (folder / "c.json").string();
+  const std::string data = test::save_ring(folder / "ring", 40);
+  const std::string out = (folder / "run").string();
+  test::write_text(config, R"({"epochs": 2, "bits": 1, "weight_decay": 0.5, "hidden": 8,
+                               "parts": 2, "layers": 2, "quiet": true})");
+  const auto outcome = run_command({"train", "--config", config, "--data", data, "--epochs", "3",
+                                    "--bits-backward", "8", "--out", out});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  const auto options = test::read_json(folder / "run" / "run.json").at("options");
+  EXPECT_EQ(options.at("epochs"), 3);
+  EXPECT_EQ(options.at("bits-forward"), 1);
+  EXPECT_EQ(options.at("bits-backward"), 8);
+  EXPECT_EQ(options.at("weight-decay"), 0.5);
+  EXPECT_EQ(test::read_lines(folder / "run" / "metrics.jsonl").size(), 3U);
+}
+
+TEST(Config, BadOnesAreRefusedByFile) {
+  const TemporaryDirectory folder;
+  const std::string config = (folder / "c.json").string();
+  const auto refuse = [&](const std::string& text, const std::string& part) {
+    test::write_text(config, text);
+    expect_refusal({"train", "--config", config}, 2, part);
+    expect_refusal({"train", "--config", config}, 2, config);
+  };
+  refuse(R"({"epocs": 3})", "\"epochs\"");
+  refuse(R"({"config": "x"})", "unknown key");
+  refuse(R"({"epochs": "three"})", "--epochs");
+  refuse(R"({"bits": 3})", "--bits");
+  refuse(R"({"epochs": )", "not JSON");
+  refuse("[]", "object");
+  expect_refusal({"train", "--config", (folder / "missing").string()}, 2, "cannot be read");
+}
+
+TEST(BadInput, IsNamed) {
+  const TemporaryDirectory folder;
+  const std::string missing = (folder / "missing").string();
+  expect_refusal({"train", "--data", missing, "--quiet"}, 3, missing);
+  expect_refusal({"import", "--data", missing, "--out", (folder / "o").string()}, 3, missing);
+  const std::string broken = (folder / "broken.npz").string();
+  test::write_text(broken, "not an archive");
+  expect_refusal({"partition", "--data", broken, "--quiet"}, 3, "broken.npz");
+  const std::string data = test::save_ring(folder / "ring", 40);
+  const std::string owners = (folder / "owners").string();
+  test::write_text(owners, "0\n1\n");
+  expect_refusal(
+      {"train", "--data", data, "--parts", "2", "--partitioner", "file:" + owners, "--quiet"}, 3,
+      "owners");
+  expect_refusal({"train", "--data", data, "--split", "9", "--quiet"}, 2, "split");
+  expect_refusal({"partition", "--data", data, "--parts", "41", "--quiet"}, 2, "41");
+}
+
+TEST(OutOfResources, AFullDiskIsNamed) {
+  const TemporaryDirectory folder;
+  if (!std::filesystem::is_character_file("/dev/full")) GTEST_SKIP() << "no /dev/full here";
+  const std::string data = test::save_ring(folder / "ring", 40);
+  const std::string out = (folder / "run").string();
+  expect_refusal(
+      test::train_arguments(data, 2, {"--summary", "/dev/full", "--quiet", "--out", out}), 4,
+      "/dev/full");
+  // The run itself is kept: only the summary was lost.
+  EXPECT_TRUE(std::filesystem::exists(folder / "run" / "predictions.npy"));
+}
+
+TEST(Numeric, DivergenceEndsWithItsCode) {
+  const TemporaryDirectory folder;
+  const std::string data = test::save_ring(folder / "ring", 40);
+  const std::string out = (folder / "run").string();
+  expect_refusal(
+      test::train_arguments(data, 50, {"--lr", "1e38", "--norm", "none", "--quiet", "--out", out}),
+      6, "poch");
+  const auto manifest = test::read_json(folder / "run" / "run.json");
+  EXPECT_EQ(manifest.at("status"), "failed");
+  EXPECT_EQ(manifest.at("error").at("exit_code"), 6);
+}
+
+TEST(Info, NamesVersionAndWhatIsBuilt) {
+  const auto outcome = run_command({"info"});
+  EXPECT_EQ(outcome.code, 0);
+  for (const char* part : {"version", "compiler", "cores", "memory", "simd", "mpi and nccl not"}) {
+    EXPECT_THAT(outcome.out, HasSubstr(part));
+  }
+}
+
+}  // namespace
+}  // namespace heliograph
