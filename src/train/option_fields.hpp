@@ -163,7 +163,8 @@ OptionField<Whole> lift_field(const OptionField<Part>& part, Access access) {
 
 /// All values that are set as one JSON object, keyed by flag names, in table order.
 template <class Target>
-nlohmann::ordered_json fields_to_json(std::span<const OptionField<Target>> fields, const Target& target) {
+nlohmann::ordered_json fields_to_json(std::span<const OptionField<Target>> fields,
+                                      const Target& target) {
   nlohmann::ordered_json object = nlohmann::ordered_json::object();
   for (const auto& field : fields) {
     if (!field.get) continue;

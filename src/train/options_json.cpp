@@ -99,8 +99,8 @@ void add_evaluation(std::vector<Field>& fields) {
   const std::string group = "Evaluation";
   fields.push_back(make_choice<TrainOptions>(
       "metric", group,
-      "Score: accuracy, micro-averaged F1 or area under the ROC curve (two classes). auto takes "
-      "accuracy for multi-class and f1 for multi-label.",
+      "Score: accuracy, micro-averaged F1 or area under the ROC curve (two classes). auto takes f1 "
+      "for multi-label, auc for two classes and accuracy otherwise.",
       metric_names(), HELIOGRAPH_MEMBER(metric)));
   fields.push_back(make_field<TrainOptions>("eval-every", group, "N",
                                             "Epochs between exact evaluations of the whole graph.",
