@@ -16,7 +16,7 @@ Buffer keep(const std::vector<T>& values, MemoryRoom room, MemoryAccount* accoun
 }  // namespace
 
 FeatureMatrix::FeatureMatrix(SparseRows sparse, MemoryRoom room, MemoryAccount* account)
-    : sparse_(true), rows_(sparse.rows()), cols_(sparse.cols) {
+    : held_(true), sparse_(true), rows_(sparse.rows()), cols_(sparse.cols) {
   const std::size_t entries = sparse.columns.size();
   column_offsets_ =
       Buffer((static_cast<std::size_t>(cols_) + 1) * sizeof(std::int64_t), room, account);

@@ -29,14 +29,16 @@ struct FeatureView {
 class FeatureMatrix {
  public:
   FeatureMatrix() = default;
-  explicit FeatureMatrix(Matrix dense) : dense_(std::move(dense)) {}
+  explicit FeatureMatrix(Matrix dense) : dense_(std::move(dense)), held_(true) {}
   FeatureMatrix(SparseRows sparse, MemoryRoom room, MemoryAccount* account);
 
   FeatureView view() const;
-  bool empty() const { return dense_.empty() && !sparse_; }
+  /// True if it was made without a matrix; one without rows is not empty.
+  bool empty() const { return !held_; }
 
  private:
   Matrix dense_;
+  bool held_ = false;
   bool sparse_ = false;
   std::int64_t rows_ = 0;
   std::int64_t cols_ = 0;
