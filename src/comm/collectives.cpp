@@ -62,7 +62,9 @@ void AllReduce::reduce(std::span<T> values) {
   };
   const std::size_t stride = round_up(bytes_of(rank));
   const std::size_t scratch_bytes = stride * static_cast<std::size_t>(ranks - 1);
-  if (scratch_.size() < scratch_bytes) scratch_.resize(scratch_bytes);
+  if (scratch_.size() < scratch_bytes) {
+    scratch_ = Buffer(scratch_bytes, MemoryRoom::workspace, account_);
+  }
 
   sends_.clear();
   receives_.clear();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
+#include "core/buffer.hpp"
 
 namespace heliograph {
 
@@ -17,7 +18,9 @@ namespace heliograph {
 /// first call, so that later calls of at most that size allocate nothing.
 class AllReduce {
  public:
-  AllReduce(Communicator& comm, Channel channel) : comm_(comm), channel_(channel) {}
+  /// `account` (may be null) counts the scratch space and must outlive the object.
+  AllReduce(Communicator& comm, Channel channel, MemoryAccount* account = nullptr)
+      : comm_(comm), channel_(channel), account_(account) {}
 
   void sum(std::span<float> values) { reduce(values); }
   void sum(std::span<double> values) { reduce(values); }
@@ -29,7 +32,8 @@ class AllReduce {
 
   Communicator& comm_;
   Channel channel_;
-  std::vector<std::byte> scratch_;
+  MemoryAccount* account_;
+  Buffer scratch_;
   std::vector<SendMessage> sends_;
   std::vector<RecvMessage> receives_;
 };

@@ -40,7 +40,7 @@ void ExactHalo::finish(int layer, Direction direction,
   for (std::int64_t c = 0; c < rows_.cols; c += block_cols_) {
     const std::int64_t cols = std::min(block_cols_, rows_.cols - c);
     HaloExchange exchange(comm_, Channel::evaluation, plan, *codec_, cols, 1, {layer, direction, 0},
-                          shard_.global_ids, account_);
+                          shard_.global_ids, MemoryRoom::evaluation, account_);
     exchange.start(0, epoch_, rows_.col_range(c, cols), row_scale_, threads_, clock);
     PackedRows packed = exchange.finish(0, clock);
     packed.col_begin = c;

@@ -8,7 +8,8 @@ namespace heliograph {
 
 HaloExchange::HaloExchange(Communicator& comm, Channel channel, const HaloPlan& plan,
                            const Codec& codec, std::int64_t cols, int slots, Identity identity,
-                           const std::vector<std::int64_t>& global_ids, MemoryAccount* account)
+                           const std::vector<std::int64_t>& global_ids, MemoryRoom room,
+                           MemoryAccount* account)
     : comm_(comm),
       channel_(channel),
       plan_(plan),
@@ -19,8 +20,8 @@ HaloExchange::HaloExchange(Communicator& comm, Channel channel, const HaloPlan& 
       slots_(static_cast<std::size_t>(slots)) {
   const std::size_t row_bytes = codec.format().row_bytes(cols);
   for (Slot& slot : slots_) {
-    slot.send = Buffer(codec.encoded_bytes(plan.send_rows(), cols), MemoryRoom::halo, account);
-    slot.receive = Buffer(codec.encoded_bytes(plan.halo_rows, cols), MemoryRoom::halo, account);
+    slot.send = Buffer(codec.encoded_bytes(plan.send_rows(), cols), room, account);
+    slot.receive = Buffer(codec.encoded_bytes(plan.halo_rows, cols), room, account);
     std::byte* out = slot.send.data();
     for (const HaloPlan::Peer& peer : plan.peers) {
       const std::size_t send_bytes = peer.send_rows.size() * row_bytes;

@@ -23,10 +23,12 @@ class HaloExchange {
     std::uint64_t seed;
   };
 
-  /// References must outlive the exchange. `global_ids`: by inner row.
+  /// References must outlive the exchange. `global_ids`: by inner row. `room`: where its buffers
+  /// are counted.
   HaloExchange(Communicator& comm, Channel channel, const HaloPlan& plan, const Codec& codec,
                std::int64_t cols, int slots, Identity identity,
-               const std::vector<std::int64_t>& global_ids, MemoryAccount* account);
+               const std::vector<std::int64_t>& global_ids, MemoryRoom room,
+               MemoryAccount* account);
   /// Aborts the communicator if messages are in flight (an exception is passing): their buffers
   /// must not be freed under a transport that still uses them.
   ~HaloExchange();

@@ -65,6 +65,27 @@ class Buffer {
   MemoryAccount* account_ = nullptr;
 };
 
+/// Counts memory that lives in containers of its own for as long as it exists.
+class CountedBytes {
+ public:
+  /// `account` may be null; otherwise it must outlive the object.
+  CountedBytes(MemoryRoom room, MemoryAccount* account) : room_(room), account_(account) {}
+  ~CountedBytes() { set(0); }
+  CountedBytes(const CountedBytes&) = delete;
+  CountedBytes& operator=(const CountedBytes&) = delete;
+
+  /// Replaces what was counted so far.
+  void set(std::int64_t bytes) noexcept {
+    if (account_ != nullptr && bytes != bytes_) account_->add(room_, bytes - bytes_);
+    bytes_ = bytes;
+  }
+
+ private:
+  MemoryRoom room_;
+  MemoryAccount* account_;
+  std::int64_t bytes_ = 0;
+};
+
 /// Owns a padded row-major matrix, zeroed.
 template <class T>
 class BasicMatrix {

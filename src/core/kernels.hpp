@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 
+#include "core/buffer.hpp"
 #include "core/cpu/aggregate.hpp"
 #include "core/cpu/gemm.hpp"
 #include "core/csr.hpp"
@@ -111,7 +112,9 @@ class Kernels {
                     const AdamStep& step) = 0;
 };
 
-std::unique_ptr<Kernels> make_cpu_kernels(int threads, bool reproducible);
+/// `account` (may be null) counts their scratch and must outlive them.
+std::unique_ptr<Kernels> make_cpu_kernels(int threads, bool reproducible,
+                                          MemoryAccount* account = nullptr);
 
 /// Throws Error(usage) where the build has no CUDA.
 std::unique_ptr<Kernels> make_cuda_kernels(int device, bool reproducible);

@@ -36,7 +36,7 @@ void StaleHalo::begin(int layer, Direction direction, ConstMatrixView rows, cons
     l.exchange = std::make_unique<HaloExchange>(
         comm_, Channel::halo, shard_.adjacency(direction).plan, *l.codec, rows.cols,
         schedule_.bound() + 1, HaloExchange::Identity{layer, direction, seed_}, shard_.global_ids,
-        account_);
+        MemoryRoom::halo, account_);
   }
   const auto slot = static_cast<int>(epoch_ % (schedule_.bound() + 1));
   l.exchange->start(slot, epoch_, rows, row_scale, threads_, clock_);

@@ -20,13 +20,33 @@ std::int64_t largest_halo(const Shard& shard, Communicator& comm) {
   return *std::max_element(rows.begin(), rows.end());
 }
 
+template <class T>
+std::int64_t bytes_of(const std::vector<T>& values) {
+  return static_cast<std::int64_t>(values.capacity() * sizeof(T));
+}
+
+std::int64_t bytes_of(const Adjacency& a) {
+  std::int64_t bytes = bytes_of(a.inner.offsets) + bytes_of(a.inner.columns) +
+                       bytes_of(a.halo.offsets) + bytes_of(a.halo.columns);
+  for (const HaloPlan::Peer& peer : a.plan.peers) bytes += bytes_of(peer.send_rows);
+  return bytes;
+}
+
+std::int64_t bytes_of(const Shard& shard) {
+  return bytes_of(shard.global_ids) + bytes_of(shard.in_degree) + bytes_of(shard.in) +
+         (shard.out ? bytes_of(*shard.out) : 0);
+}
+
 }  // namespace
 
 RankGraph::RankGraph(const RunPlan& plan, const NodeIndex& index, Communicator& comm,
                      Kernels& kernels, MemoryRoom room, MemoryAccount* account)
     : shard_(build_shard(index, comm.rank(), plan.transpose_or_null())),
+      structure_(room, account),
       op_(shard_, plan.options.model.kind, room, account) {
   load_labels(plan);
+  structure_.set(bytes_of(shard_) + bytes_of(labels_.class_of) + bytes_of(labels_.indicators) +
+                 bytes_of(labels_.role) + bytes_of(target_) + bytes_of(mask_));
   load_features(plan.features, room == MemoryRoom::graph ? MemoryRoom::features : room, account);
   exact_halo_ =
       std::make_unique<ExactHalo>(comm, shard_, largest_halo(shard_, comm),

@@ -37,6 +37,7 @@ class RankGraph {
   void precompute(Communicator& comm, Kernels& kernels, MemoryRoom room, MemoryAccount* account);
 
   Shard shard_;
+  CountedBytes structure_;  ///< Of the shard, labels, targets and masks.
   GraphOperator op_;
   FeatureMatrix x_, aggregated_;
   LocalLabels labels_;

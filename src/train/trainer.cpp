@@ -45,10 +45,11 @@ Trainer::Trainer(const RunPlan& plan, Communicator& comm, MemoryAccount* account
     : plan_(plan),
       comm_(comm),
       kernels_(make_cpu_kernels(threads_of_a_rank(plan.options.transport, comm.size()),
-                                plan.options.reproducible)),
-      weights_(comm, Channel::weights),
-      statistics_(comm, Channel::evaluation),
-      rank_statistics_(kStatistics * static_cast<std::size_t>(comm.size())) {
+                                plan.options.reproducible, account)),
+      weights_(comm, Channel::weights, account),
+      statistics_(comm, Channel::evaluation, account),
+      rank_statistics_(kStatistics * static_cast<std::size_t>(comm.size())),
+      kept_(MemoryRoom::evaluation, account) {
   const TrainOptions& options = plan.options;
   train_ = std::make_unique<RankGraph>(plan, plan.training(), comm, *kernels_, MemoryRoom::graph,
                                        account);
@@ -212,6 +213,8 @@ void Trainer::keep_predictions() {
     }
     if (plan_.metric == Metric::auc) kept_scores_.push_back(1.0F / (1.0F + std::exp(z[0] - z[1])));
   }
+  kept_.set(static_cast<std::int64_t>(kept_predictions_.capacity() * sizeof(std::int32_t) +
+                                      kept_scores_.capacity() * sizeof(float)));
 }
 
 void Trainer::collect_predictions(TrainResult& result) {

@@ -70,6 +70,7 @@ class Trainer {
   ConstMatrixView logits_;  ///< Of the last evaluation.
   std::vector<std::int32_t> kept_predictions_;
   std::vector<float> kept_scores_;
+  CountedBytes kept_;
 };
 
 }  // namespace heliograph

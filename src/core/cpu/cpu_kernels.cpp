@@ -15,7 +15,8 @@ constexpr std::int64_t kRowTile = 256;
 /// The CPU definitions: tiles of rows over the rank's threads, partial sums added in tile order.
 class CpuKernels final : public Kernels {
  public:
-  CpuKernels(int threads, bool reproducible) : threads_(threads), reproducible_(reproducible) {}
+  CpuKernels(int threads, bool reproducible, MemoryAccount* account)
+      : threads_(threads), reproducible_(reproducible), account_(account) {}
 
   Device device() const override { return {}; }
   bool reproducible() const override { return reproducible_; }
@@ -143,7 +144,7 @@ class CpuKernels final : public Kernels {
     const std::size_t tile_bytes = static_cast<std::size_t>(width) * sum_bytes();
     if (partials_.size() < static_cast<std::size_t>(tiles) * tile_bytes) {
       partials_ =
-          Buffer(static_cast<std::size_t>(tiles) * tile_bytes, MemoryRoom::workspace, nullptr);
+          Buffer(static_cast<std::size_t>(tiles) * tile_bytes, MemoryRoom::workspace, account_);
     }
     threads_.run(tiles, [&](std::int64_t t) {
       body(partials_.data() + static_cast<std::size_t>(t) * tile_bytes, t * kRowTile,
@@ -191,14 +192,15 @@ class CpuKernels final : public Kernels {
 
   ThreadPool threads_;
   bool reproducible_;
+  MemoryAccount* account_;
   Buffer partials_;
   std::vector<double> losses_;
 };
 
 }  // namespace
 
-std::unique_ptr<Kernels> make_cpu_kernels(int threads, bool reproducible) {
-  return std::make_unique<CpuKernels>(threads, reproducible);
+std::unique_ptr<Kernels> make_cpu_kernels(int threads, bool reproducible, MemoryAccount* account) {
+  return std::make_unique<CpuKernels>(threads, reproducible, account);
 }
 
 }  // namespace heliograph

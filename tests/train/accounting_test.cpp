@@ -1,0 +1,95 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "heliograph/train.hpp"
+#include "support/graphs.hpp"
+
+// Bytes and memory are counted, not estimated.
+
+namespace heliograph {
+namespace {
+
+TrainOptions options_of(int ranks) {
+  TrainOptions o;
+  o.model.layers = 3;
+  o.model.hidden = 40;
+  o.model.transform_first = false;
+  o.epochs = 3;
+  o.eval_every = 100;
+  o.partition.parts = ranks;
+  o.partition.partitioner = Partitioner::random;
+  return o;
+}
+
+TEST(Accounting, HaloBytesAreRowsTimesTheirEncodedSize) {
+  const Dataset data = testing::make_small_dataset(300, 8, 3, 3);
+  TrainOptions o = options_of(3);
+  o.exchange.bits_forward = 2;
+  o.exchange.bits_backward = 1;
+  for (const int staleness : {0, 2}) {
+    o.exchange.staleness = staleness;
+    const TrainResult r = train(data, o);
+    const std::int64_t rows = r.partition.communication_volume;
+    for (const EpochReport& e : r.epochs) {
+      // Inputs of layers 1 and 2 follow a ReLU: 2 bytes of step, then 40 codes of 2 bits.
+      EXPECT_EQ(e.bytes.halo_forward, 2 * rows * (2 + 10));
+      // Gradients have a minimum as well, then 40 codes of 1 bit.
+      EXPECT_EQ(e.bytes.halo_backward, 2 * rows * (4 + 5));
+      EXPECT_EQ(e.fp32_bytes, 4 * rows * 40 * 4);
+    }
+  }
+}
+
+TEST(Accounting, AllReduceBytesAreThoseOfAReduceScatterAndAGather) {
+  const Dataset data = testing::make_small_dataset(300, 8, 3, 3);
+  for (const bool reproducible : {false, true}) {
+    TrainOptions o = options_of(4);
+    o.reproducible = reproducible;
+    const TrainResult r = train(data, o);
+    const std::int64_t value = reproducible ? 8 : 4;
+    // Every value travels 2 (K - 1) times over all ranks; parameters are padded to 16 values.
+    const std::int64_t least = 2 * 3 * (r.parameters * value + 8);
+    EXPECT_GE(r.bytes_per_epoch.allreduce, least);
+    EXPECT_LE(r.bytes_per_epoch.allreduce, least + 2 * 3 * 16 * 16 * value);
+  }
+}
+
+TEST(Accounting, GraphMemoryHoldsTheStructure) {
+  const Dataset data = testing::make_small_dataset(3000, 8, 3, 3);
+  TrainOptions o = options_of(2);
+  const TrainResult r = train(data, o);
+  const std::int64_t edges = data.graph.entries();
+  // Every edge is a column in one block, every row has an offset in both, an id and a degree.
+  EXPECT_GE(r.memory.graph, 4 * edges + 4 * 8 * 3000);
+  EXPECT_LE(r.memory.graph, 8 * edges + 20 * 8 * 3000);
+}
+
+TEST(Accounting, HaloMemoryIsThatOfTrainingAndGrowsWithStaleness) {
+  const Dataset data = testing::make_small_dataset(3000, 8, 3, 3);
+  TrainOptions o = options_of(2);
+  o.exchange.bits_forward = o.exchange.bits_backward = 1;
+  std::vector<std::int64_t> halo;
+  for (const int staleness : {0, 1}) {
+    o.exchange.staleness = staleness;
+    const TrainResult r = train(data, o);
+    halo.push_back(r.memory.halo);
+    // Sent and received once each: what evaluation moves in fp32 is counted apart.
+    EXPECT_EQ(
+        r.memory.halo,
+        2 * (1 + staleness) * (r.bytes_per_epoch.halo_forward + r.bytes_per_epoch.halo_backward));
+    EXPECT_GT(r.memory.evaluation, 0);
+  }
+  EXPECT_EQ(halo[1], 2 * halo[0]);
+}
+
+TEST(Accounting, LargerSumsTakeMoreWorkspace) {
+  const Dataset data = testing::make_small_dataset(3000, 8, 3, 3);
+  const TrainResult r = train(data, options_of(1));
+  // Bias, gain and shift sums of every tile of 256 rows.
+  EXPECT_GE(r.memory.workspace, 2 * 3000 * 4 + (3000 / 256 + 1) * 3 * 40 * 4);
+}
+
+}  // namespace
+}  // namespace heliograph
