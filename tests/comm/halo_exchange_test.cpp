@@ -1,0 +1,138 @@
+#include "comm/halo_exchange.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "comm/exact_halo.hpp"
+#include "comm/thread_transport.hpp"
+#include "support/graphs.hpp"
+
+namespace heliograph {
+namespace {
+
+constexpr int kNodes = 30;
+constexpr std::int64_t kCols = 37;
+
+/// Runs body(comm, shard) on every rank of a random graph that is dealt out round robin.
+template <class Body>
+void with_shards(int ranks, bool directed, Body body) {
+  const Graph graph = testing::random_graph(kNodes, 0.2, 4, directed);
+  const std::optional<Graph> transposed =
+      directed ? std::optional<Graph>(transpose(graph)) : std::nullopt;
+  const Partition partition = testing::round_robin_partition(kNodes, ranks);
+  const NodeIndex index(graph, partition);
+  run_ranks(ranks, {{}, 20}, [&](Communicator& comm) {
+    const Shard shard = build_shard(index, comm.rank(), transposed ? &*transposed : nullptr);
+    body(comm, shard);
+  });
+}
+
+/// Row of global node v: v + column / 64, exact in fp32.
+Matrix rows_by_node(const Shard& shard, std::int64_t cols) {
+  Matrix m(shard.inner_rows, cols, MemoryRoom::workspace, nullptr);
+  for (std::int64_t r = 0; r < m.view().rows; ++r) {
+    for (std::int64_t c = 0; c < cols; ++c) {
+      m.view().row(r)[c] = static_cast<float>(shard.global_ids[static_cast<std::size_t>(r)]) +
+                           static_cast<float>(c) / 64.0F;
+    }
+  }
+  return m;
+}
+
+TEST(HaloExchange, CountsTheBytesThatTheTransportTook) {
+  for (const RowFormat format : {RowFormat{1, true}, RowFormat{1, false}, RowFormat{2, true},
+                                 RowFormat{16, false}, RowFormat{32, false}}) {
+    with_shards(3, false, [&](Communicator& comm, const Shard& shard) {
+      ThreadPool threads(1);
+      PhaseClock clock;
+      const auto codec = make_cpu_codec(format);
+      const Matrix rows = rows_by_node(shard, kCols);
+      HaloExchange exchange(comm, Channel::halo, shard.in.plan, *codec, kCols, 2,
+                            {0, Direction::forward, 1}, shard.global_ids, MemoryRoom::halo,
+                            nullptr);
+      for (int epoch = 0; epoch < 3; ++epoch) {
+        exchange.start(epoch % 2, epoch, rows.view(), nullptr, threads, clock);
+        EXPECT_EQ(exchange.bytes_sent(), comm.bytes_sent(Channel::halo));
+      }
+      exchange.drain();
+      EXPECT_EQ(exchange.bytes_sent(),
+                3 * static_cast<std::int64_t>(format.row_bytes(kCols)) * shard.in.plan.send_rows());
+      EXPECT_EQ(exchange.fp32_bytes_sent(), 3 * 4 * kCols * shard.in.plan.send_rows());
+      EXPECT_GT(exchange.bytes_sent(), 0);
+    });
+  }
+}
+
+// One bit of 0.25 between 0 and 1: the same noise every time would give the same bits every time.
+TEST(HaloExchange, RoundingIsFreshInEveryEpochLayerAndDirectionAndRight) {
+  with_shards(2, false, [](Communicator& comm, const Shard& shard) {
+    ThreadPool threads(1);
+    PhaseClock clock;
+    const auto codec = make_cpu_codec({1, true});
+    Matrix rows(shard.inner_rows, kCols, MemoryRoom::workspace, nullptr);
+    for (std::int64_t r = 0; r < rows.view().rows; ++r) {
+      std::fill_n(rows.view().row(r), kCols, 0.25F);
+      rows.view().row(r)[0] = 0;
+      rows.view().row(r)[1] = 1;
+    }
+    std::set<std::vector<float>> seen;
+    double sum = 0;
+    constexpr int kEpochs = 100;
+    for (int pass = 0; pass < 4; ++pass) {
+      const auto direction = pass % 2 == 0 ? Direction::forward : Direction::backward;
+      HaloExchange exchange(comm, Channel::halo, shard.in.plan, *codec, kCols, 1,
+                            {pass / 2, direction, 1}, shard.global_ids, MemoryRoom::halo, nullptr);
+      for (int epoch = 0; epoch < kEpochs; ++epoch) {
+        exchange.start(0, epoch, rows.view(), nullptr, threads, clock);
+        const PackedRows packed = exchange.finish(0, clock);
+        std::vector<float> values;
+        for (std::int64_t c = 2; c < kCols; ++c) {
+          values.push_back(decode_value(packed.row(0), packed.format, c));
+          sum += values.back();
+        }
+        seen.insert(values);
+      }
+    }
+    EXPECT_EQ(seen.size(), 4U * kEpochs);
+    // 14,000 draws of 0 or 1 with mean 0.25: five standard deviations are 0.0183.
+    EXPECT_NEAR(sum / (4.0 * kEpochs * static_cast<double>(kCols - 2)), 0.25, 0.0183);
+  });
+}
+
+TEST(ExactHalo, EveryColumnComesOnceInBlocksThatFit) {
+  for (const bool directed : {false, true}) {
+    for (const std::int64_t chunk : {std::int64_t{1}, std::int64_t{1} << 20}) {
+      with_shards(3, directed, [&](Communicator& comm, const Shard& shard) {
+        ThreadPool threads(1);
+        MemoryAccount account;
+        ExactHalo halo(comm, shard, kNodes, chunk, threads, &account);
+        const Matrix rows = rows_by_node(shard, kCols);
+        for (const Direction direction : {Direction::forward, Direction::backward}) {
+          std::vector<int> columns(static_cast<std::size_t>(kCols), 0);
+          halo.begin(0, direction, rows.view(), nullptr, false);
+          halo.finish(0, direction, [&](const PackedRows& packed) {
+            ASSERT_EQ(packed.rows, shard.adjacency(direction).plan.halo_rows);
+            EXPECT_LE(packed.cols, chunk == 1 ? 16 : kCols);
+            for (std::int64_t c = 0; c < packed.cols; ++c) {
+              ++columns[static_cast<std::size_t>(packed.col_begin + c)];
+              const float value = decode_value(packed.row(0), packed.format, c);
+              const float expected = static_cast<float>(packed.col_begin + c) / 64.0F;
+              EXPECT_EQ(value - std::floor(value), expected);
+            }
+          });
+          for (const int times : columns) EXPECT_EQ(times, 1);
+        }
+        EXPECT_EQ(account.peak(MemoryRoom::halo), 0);
+        EXPECT_GT(account.peak(MemoryRoom::evaluation), 0);
+      });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace heliograph
