@@ -145,7 +145,9 @@ void LinkOutbox::serve() {
       work_.wait(lock);
     } else {
       const double left = next - link_now();
-      if (left > 0) work_.wait_for(lock, std::chrono::duration<double>(left));
+      if (left > 0) {
+        work_.wait_for(lock, std::chrono::duration<double>(std::min(left, kLongestSleep)));
+      }
     }
   }
 }

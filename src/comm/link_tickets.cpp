@@ -70,7 +70,7 @@ LinkTickets::Woken LinkTickets::wait(Ticket ticket, std::uint64_t seen, double t
       woken = Woken::timeout;
       break;
     }
-    changed_.wait_for(lock, std::chrono::duration<double>(left));
+    changed_.wait_for(lock, std::chrono::duration<double>(std::min(left, kLongestSleep)));
   }
   awaited_ = 0;
   return woken;

@@ -50,4 +50,7 @@ class LinkTickets {
 /// Seconds on the monotonic clock that links and waits share.
 double link_now();
 
+/// Timed waits take steps of at most so many seconds: the nanoseconds of a far deadline overflow.
+inline constexpr double kLongestSleep = 3600;
+
 }  // namespace heliograph
