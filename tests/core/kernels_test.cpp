@@ -146,6 +146,23 @@ TEST_F(ReproducibleKernels, LossesSumInFp64AndSkipOtherRows) {
   EXPECT_EQ(d.view().row(2)[1], 0.0F);
 }
 
+// A variance beyond fp32 must not pass for a row without spread.
+TEST(Kernels, LayerNormOfAnOverflowingVarianceIsNotANumber) {
+  const auto kernels = make_cpu_kernels(1, false);
+  const Matrix y = matrix_of({{1e25F, -1e25F, 0, 0}});
+  const std::vector<float> zero(4, 0.0F), one(4, 1.0F);
+  float mean = 0, rstd = 0;
+  NormAct p;
+  p.bias = zero.data();
+  p.gain = one.data();
+  p.shift = one.data();
+  p.mean = &mean;
+  p.rstd = &rstd;
+  Matrix out(1, 4, MemoryRoom::workspace, nullptr);
+  kernels->norm_act_forward(y.view(), p, {}, out.view());
+  for (int c = 0; c < 4; ++c) EXPECT_TRUE(std::isnan(out.view().row(0)[c])) << c;
+}
+
 TEST(Kernels, ScratchIsCounted) {
   MemoryAccount account;
   const auto kernels = make_cpu_kernels(1, false, &account);

@@ -83,7 +83,9 @@ void norm_act_forward(ConstMatrixView y, const NormAct& p, ConstMatrixView resid
                                 }) /
                     static_cast<T>(n);
       const auto m = static_cast<float>(mean);
-      const auto s = static_cast<float>(T(1) / std::sqrt(var + T(1e-5)));
+      // An overflowing variance would scale the row to 0: let it end in NaN, which is found.
+      const T inverse = T(1) / std::sqrt(var + T(1e-5));
+      const auto s = static_cast<float>(std::isfinite(var) ? inverse : var - var);
       p.mean[r] = m;
       p.rstd[r] = s;
       for (std::int64_t c = 0; c < n; ++c) o[c] = (o[c] - m) * s * p.gain[c] + p.shift[c];
