@@ -23,6 +23,12 @@ int threads_of_a_rank(const TransportOptions& transport, int ranks) {
   return std::max(1, cores / ranks);
 }
 
+/// No value is older than the run, so a larger bound would only make rings longer.
+ExchangeOptions within_run(ExchangeOptions exchange, int epochs) {
+  exchange.staleness = std::min(exchange.staleness, epochs - 1);
+  return exchange;
+}
+
 /// What a rank tells the others of its epoch, in the order of one row of the statistics.
 enum Statistic : std::size_t {
   kSeconds,
@@ -63,8 +69,9 @@ Trainer::Trainer(const RunPlan& plan, Communicator& comm, MemoryAccount* account
                                    plan.dataset.labels.classes, options.seed, rows, most_rows,
                                    *kernels_, account);
   optimizer_ = std::make_unique<Optimizer>(options.optimizer, model_->parameters(), account);
-  halo_ = std::make_unique<StaleHalo>(comm, train_->shard(), options.exchange, options.model.layers,
-                                      options.seed, kernels_->threads(), clock_, account);
+  halo_ = std::make_unique<StaleHalo>(
+      comm, train_->shard(), within_run(options.exchange, options.epochs), options.model.layers,
+      options.seed, kernels_->threads(), clock_, account);
 }
 
 EpochReport Trainer::run_epoch(int epoch) {

@@ -2,7 +2,9 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "graph/shard.hpp"
@@ -161,6 +163,41 @@ TEST(EdgeCases, RanksWithoutTrainingNodesTakePartInInductiveTraining) {
       EXPECT_NEAR(many.epochs[0].loss, one.epochs[0].loss, 1e-5);
       EXPECT_EQ(many.predictions.size(), one.predictions.size());
     }
+  }
+}
+
+// No value can be older than the run: the ring is no longer than the epochs are many.
+TEST(EdgeCases, StalenessBeyondTheRunIsThatOfTheRun) {
+  const Dataset data = testing::make_small_dataset(200, 8, 3, 8);
+  TrainOptions o = options_of(3);
+  o.exchange.staleness = 3;
+  const TrainResult bounded = train(data, o);
+  o.exchange.staleness = std::numeric_limits<int>::max();
+  const TrainResult unbounded = train(data, o);
+  for (std::size_t e = 0; e < 4; ++e) {
+    EXPECT_EQ(unbounded.epochs[e].lag, static_cast<int>(e));
+    EXPECT_EQ(unbounded.epochs[e].loss, bounded.epochs[e].loss);
+  }
+  EXPECT_EQ(unbounded.memory.halo, bounded.memory.halo);
+}
+
+TEST(EdgeCases, RunsInSeveralThreadsAtOnceDoNotDisturbEachOther) {
+  const Dataset data = testing::make_small_dataset(200, 8, 3, 8);
+  TrainOptions o = options_of(2);
+  o.exchange.staleness = 1;
+  o.exchange.bits_forward = o.exchange.bits_backward = 1;
+  const TrainResult alone = train(data, o);
+  std::vector<TrainResult> results(3);
+  std::vector<std::thread> threads;
+  for (TrainResult& result : results) {
+    threads.emplace_back([&data, &o, &result] { result = train(data, o); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const TrainResult& result : results) {
+    EXPECT_EQ(result.predictions, alone.predictions);
+    EXPECT_EQ(result.epochs.back().loss, alone.epochs.back().loss);
+    EXPECT_EQ(result.memory.halo, alone.memory.halo);
+    EXPECT_EQ(result.bytes_per_epoch.total(), alone.bytes_per_epoch.total());
   }
 }
 
