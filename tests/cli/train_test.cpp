@@ -193,7 +193,7 @@ TEST_F(Train, FitsANarrowTerminal) {
   // Text between returns, newlines and "clear to the end of the line".
   std::string text = outcome.err;
   for (std::size_t at = 0; (at = text.find("\x1b[K")) != std::string::npos;) {
-    text.replace(at, 3, "\n");
+    text.replace(at, 3, 1, '\n');
   }
   std::size_t begin = 0;
   while (begin < text.size()) {
