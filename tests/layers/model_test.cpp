@@ -37,6 +37,48 @@ TEST(Dropout, OfZeroDoesNotDependOnTheEpoch) {
   EXPECT_EQ(rank.loss(), third);
 }
 
+TEST(Model, InferenceIsTheForwardPassWithoutDropout) {
+  const Dataset data = testing::make_small_dataset(60, 20, 3, 7);
+  const Partition partition{1, std::vector<std::int32_t>(60, 0)};
+  const NodeIndex index(data.graph, partition);
+  const Shard shard = build_shard(index, 0, nullptr);
+  const auto kernels = make_cpu_kernels(1, false);
+  Matrix x(60, 20, MemoryRoom::features, nullptr);
+  for (std::int64_t r = 0; r < 60; ++r) {
+    std::copy_n(data.features.dense.data() + r * 20, 20, x.view().row(r));
+  }
+  for (const ModelKind kind : {ModelKind::gcn, ModelKind::sage}) {
+    for (const bool residual : {false, true}) {
+      for (const bool transform_first : {false, true}) {
+        for (const NormLayer norm : {NormLayer::none, NormLayer::layer}) {
+          for (const int layers : {1, 2, 4}) {
+            ModelOptions options;
+            options.kind = kind;
+            options.layers = layers;
+            options.hidden = 20;
+            options.dropout = 0;
+            options.norm = norm;
+            options.residual = residual;
+            options.precompute = false;
+            options.transform_first = transform_first;
+            const GraphOperator op(shard, kind, MemoryRoom::graph, nullptr);
+            Model model(options, 20, false, 3, 5, 60, 60, *kernels, nullptr);
+            testing::NoHalo halo;
+            PhaseClock clock;
+            const PassContext pass{*kernels, halo, clock, 0, 11};
+            const ModelInput input{FeatureView::of(x.view()), std::nullopt};
+            const ConstMatrixView trained = model.forward(pass, op, input);
+            const ConstMatrixView inferred = model.infer(pass, op, input);
+            for (std::int64_t r = 0; r < 60; ++r) {
+              for (int c = 0; c < 3; ++c) ASSERT_EQ(trained.row(r)[c], inferred.row(r)[c]);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 /// Remembers which passes promised rows that are never negative, and whether that was true.
 class PromiseHalo final : public Halo {
  public:

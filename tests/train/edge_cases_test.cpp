@@ -5,12 +5,13 @@
 #include <limits>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
-#include "graph/shard.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/train.hpp"
 #include "support/graphs.hpp"
+#include "train/metrics.hpp"
 
 // Runs that are small, degenerate or about to fail.
 
@@ -199,6 +200,39 @@ TEST(EdgeCases, RunsInSeveralThreadsAtOnceDoNotDisturbEachOther) {
     EXPECT_EQ(result.memory.halo, alone.memory.halo);
     EXPECT_EQ(result.bytes_per_epoch.total(), alone.bytes_per_epoch.total());
   }
+}
+
+TEST(EdgeCases, ScoresOfABinaryTargetRankItAsReported) {
+  const Dataset data = testing::make_small_dataset(300, 8, 2, 8);
+  TrainOptions o = options_of(3);
+  o.epochs = 20;
+  const TrainResult r = train(data, o);
+  ASSERT_EQ(r.metric, Metric::auc);
+  ASSERT_EQ(r.scores.size(), 300U);
+  std::vector<std::pair<float, std::uint8_t>> scored;
+  for (std::size_t v = 0; v < 300; ++v) {
+    EXPECT_EQ(r.predictions[v] == 1, r.scores[v] > 0.5F) << v;
+    if (data.splits[0].role[v] != Role::test) continue;
+    scored.emplace_back(r.scores[v], data.labels.class_of[v] == 1);
+  }
+  EXPECT_NEAR(roc_auc(scored), r.test_metric, 1e-3);  // probabilities near 1 may tie
+  EXPECT_GT(r.test_metric, 0.6);
+}
+
+TEST(EdgeCases, InductiveFeaturesAreStandardizedByTrainingNodesOnly) {
+  Dataset data = testing::make_small_dataset(200, 8, 3, 8);
+  TrainOptions o = options_of(3);
+  o.inductive = true;
+  o.normalize = Normalization::standard;
+  const TrainResult before = train(data, o);
+  std::vector<float> changed(data.features.dense.begin(), data.features.dense.end());
+  for (std::size_t v = 0; v < 200; ++v) {
+    if (data.splits[0].role[v] == Role::train) continue;
+    for (std::size_t c = 0; c < 8; ++c) changed[v * 8 + c] *= 3.0F;
+  }
+  data.features.dense = Array<float>(changed);
+  const TrainResult after = train(data, o);
+  for (std::size_t e = 0; e < 4; ++e) EXPECT_EQ(before.epochs[e].loss, after.epochs[e].loss);
 }
 
 TEST(EdgeCases, ASplitThatDoesNotFitTheLabelsIsRefused) {
