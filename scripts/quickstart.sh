@@ -32,7 +32,7 @@ train() {  # name, further flags
   shift
   say "Training: $name"
   $heliograph train --data $runs/debian_section --split 0 --parts "$ranks" --model sage \
-    --layers 2 --hidden 256 --dropout 0.3 --lr 0.01 --epochs "$epochs" --eval-every 5 --seed 1 \
+    --layers 2 --hidden 128 --dropout 0.3 --lr 0.01 --epochs "$epochs" --eval-every 5 --seed 1 \
     --out "$runs/$name" --overwrite --summary "$runs/$name.json" "$@"
 }
 train fp32 --bits 32
