@@ -3,11 +3,11 @@
 # makes a real graph (Debian's packages and what they depend on), trains on it over 4 ranks with
 # fp32 and with 1-bit exchange, and prints the two side by side. Under 5 minutes on two cores. Safe
 # to run again; everything it writes lies in build/quickstart and runs/quickstart.
-# Environment: EPOCHS (default 50), RANKS (default 4).
+# Environment: EPOCHS (default 40), RANKS (default 4).
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-epochs=${EPOCHS:-50}
+epochs=${EPOCHS:-40}
 ranks=${RANKS:-4}
 build=build/quickstart
 runs=runs/quickstart
@@ -33,7 +33,7 @@ train() {  # name, epochs, further flags
   shift 2
   say "Training: $name"
   $heliograph train --data $runs/debian_section --split 0 --parts "$ranks" --model sage \
-    --layers 3 --hidden 256 --dropout 0.3 --lr 0.005 --epochs "$count" --eval-every 5 --seed 1 \
+    --layers 3 --hidden 256 --dropout 0.3 --lr 0.01 --epochs "$count" --eval-every 5 --seed 1 \
     --out "$runs/$name" --overwrite --summary "$runs/$name.json" "$@"
 }
 train fp32 "$epochs" --bits 32
