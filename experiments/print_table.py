@@ -40,6 +40,7 @@ COLUMNS = {
     "waiting": ("waiting", lambda s, _: f"{1e3 * s['seconds']['exposed_comm']:.1f} ms"),
     "bytes": ("exchanged an epoch", lambda s, _: human_bytes(halo_bytes(s))),
     "smaller": ("smaller by", lambda s, f: ratio(halo_bytes(f), halo_bytes(s))),
+    "reduce": ("all-reduce", lambda s, _: f"{1e3 * s['seconds']['allreduce']:.1f} ms"),
     "gradients": ("all-reduce", lambda s, _: human_bytes(s["bytes_per_epoch"]["allreduce"])),
 }
 DEFAULT_COLUMNS = "score,epoch,faster,bytes,smaller"

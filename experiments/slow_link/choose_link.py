@@ -13,18 +13,22 @@ import sys
 MARGIN = 1.05  # Aim a little slower, so that the measured ratio lands above the wanted one.
 
 
+def parts(summary):
+    """(seconds an epoch waits for node rows, seconds it computes); all-reduce is neither."""
+    waiting = summary["seconds"]["exposed_comm"]
+    return waiting, sum(summary["seconds"].values()) - waiting - summary["seconds"]["allreduce"]
+
+
 def measured_ratio(summary):
     """Waiting : computing of the run."""
-    total = sum(summary["seconds"].values())
-    waiting = summary["seconds"]["exposed_comm"]
-    return waiting / (total - waiting)
+    waiting, computing = parts(summary)
+    return waiting / computing
 
 
 def next_gbps(summary, ratio, gbps=None):
     """Gbit/s of each directed link at which the run would wait `ratio` times its computing."""
-    total = sum(summary["seconds"].values())
-    waiting = summary["seconds"]["exposed_comm"]
-    wanted = ratio * (total - waiting) * MARGIN
+    waiting, computing = parts(summary)
+    wanted = ratio * computing * MARGIN
     if gbps:  # Waiting is in inverse proportion to the speed.
         return gbps * waiting / wanted
     traffic = summary["bytes_per_epoch"]

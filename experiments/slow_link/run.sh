@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What one bit and staleness are worth on a slow network: shapes the links so that a synchronous fp32
-# epoch waits at least 10 times as long as it computes, then trains with fp32 and 1 bit, fresh and
-# one epoch stale, and prints a table.
+# epoch waits for node rows at least 10 times as long as it computes, then trains with fp32 and 1 bit,
+# fresh and one epoch stale, and prints a table. Made for graphs whose exchange outweighs the gradients.
 # Usage: experiments/slow_link/run.sh DATA OUT [flags of heliograph train ...]
 # Environment: HELIOGRAPH (the command), RATIO (default 10), RANKS (4), EPOCHS (40).
 set -euo pipefail
@@ -47,7 +47,7 @@ read -r measured _ < <(python3 "$here/choose_link.py" "$out/fp32-S0.json" "$rati
 {
   echo "$ranks ranks, each directed link $link Gbit/s; fp32, S = 0: waiting : computing = $measured"
   echo
-  python3 "$here/../print_table.py" --columns epoch,p95,waiting,faster,bytes,smaller,score \
+  python3 "$here/../print_table.py" --columns epoch,p95,waiting,reduce,faster,bytes,smaller,score \
     "fp32, S = 0=$out/fp32-S0.json" "fp32, S = 1=$out/fp32-S1.json" \
     "1-bit, S = 0=$out/1bit-S0.json" "1-bit, S = 1=$out/1bit-S1.json"
 } | tee "$out/table.md"
