@@ -10,16 +10,9 @@
 #include "heliograph/dataset.hpp"
 #include "heliograph/log.hpp"
 #include "heliograph/options.hpp"
+#include "heliograph/traffic.hpp"
 
 namespace heliograph {
-
-/// Bytes handed to the transport by all ranks together, row parameters and padding included.
-struct TrafficBytes {
-  std::int64_t halo_forward = 0;
-  std::int64_t halo_backward = 0;
-  std::int64_t allreduce = 0;
-  std::int64_t total() const { return halo_forward + halo_backward + allreduce; }
-};
 
 /// Where an epoch's wall time went, seconds, mean over ranks; they sum to the epoch's time.
 struct EpochSeconds {
@@ -62,6 +55,7 @@ struct TrainResult {
   std::vector<float> scores;              ///< Metric::auc only: score of class 1, one a node.
   TrafficBytes bytes_per_epoch;           ///< Mean over epochs.
   std::int64_t fp32_bytes_per_epoch = 0;  ///< The same halo messages at 4 bytes a value.
+  std::vector<LinkTraffic> halo_traffic;  ///< Whole run; by sender, layer, direction, receiver.
   std::int64_t evaluation_bytes = 0;  ///< Precomputation, evaluations and statistics, all ranks.
   MemoryReport memory;
   std::int64_t peak_rss_bytes = 0;  ///< Of training; the peak is reset after setup.

@@ -71,8 +71,7 @@ void HaloExchange::start(int slot_index, std::int64_t epoch, ConstMatrixView row
   }
   slot.ticket = comm_.post(channel_, slot.sends, slot.receives);
   slot.in_flight = true;
-  bytes_sent_ += bytes_per_start_;
-  fp32_bytes_sent_ += plan_.send_rows() * cols_ * 4;
+  ++starts_;
 }
 
 PackedRows HaloExchange::finish(int slot_index, PhaseClock& clock) {
@@ -82,6 +81,21 @@ PackedRows HaloExchange::finish(int slot_index, PhaseClock& clock) {
     wait(slot);
   }
   return {slot.receive.data(), plan_.halo_rows, cols_, 0, codec_.format()};
+}
+
+void HaloExchange::append_traffic(std::vector<LinkTraffic>& traffic) const {
+  for (const HaloPlan::Peer& peer : plan_.peers) {
+    const auto rows = static_cast<std::int64_t>(peer.send_rows.size());
+    if (rows == 0) continue;
+    LinkTraffic link;
+    link.from = comm_.rank();
+    link.to = peer.rank;
+    link.layer = identity_.layer;
+    link.backward = identity_.direction == Direction::backward ? 1 : 0;
+    link.bytes = starts_ * static_cast<std::int64_t>(codec_.encoded_bytes(rows, cols_));
+    link.fp32_bytes = starts_ * rows * cols_ * 4;
+    traffic.push_back(link);
+  }
 }
 
 void HaloExchange::drain() {

@@ -7,6 +7,7 @@
 #include "core/buffer.hpp"
 #include "core/phase_clock.hpp"
 #include "graph/shard.hpp"
+#include "heliograph/traffic.hpp"
 #include "quant/codec.hpp"
 
 namespace heliograph {
@@ -47,10 +48,12 @@ class HaloExchange {
   void drain();
 
   /// Bytes that `start` has posted so far.
-  std::int64_t bytes_sent() const { return bytes_sent_; }
+  std::int64_t bytes_sent() const { return starts_ * bytes_per_start_; }
   /// The same rows at 4 bytes a value, no parameters.
-  std::int64_t fp32_bytes_sent() const { return fp32_bytes_sent_; }
+  std::int64_t fp32_bytes_sent() const { return starts_ * plan_.send_rows() * cols_ * 4; }
   std::int64_t cols() const { return cols_; }
+  /// The same by receiving rank, appended to `traffic`.
+  void append_traffic(std::vector<LinkTraffic>& traffic) const;
 
  private:
   struct Slot {
@@ -73,8 +76,7 @@ class HaloExchange {
   const std::vector<std::int64_t>& global_ids_;
   std::vector<Slot> slots_;
   std::int64_t bytes_per_start_ = 0;
-  std::int64_t bytes_sent_ = 0;
-  std::int64_t fp32_bytes_sent_ = 0;
+  std::int64_t starts_ = 0;
 };
 
 }  // namespace heliograph

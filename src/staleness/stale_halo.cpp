@@ -72,6 +72,14 @@ std::int64_t StaleHalo::fp32_bytes_sent() const {
   return sum;
 }
 
+std::vector<LinkTraffic> StaleHalo::traffic() const {
+  std::vector<LinkTraffic> all;
+  for (const Lane& l : lanes_) {
+    if (l.exchange) l.exchange->append_traffic(all);
+  }
+  return all;
+}
+
 StaleHalo::Lane& StaleHalo::lane(int layer, Direction direction) {
   return lanes_[2 * static_cast<std::size_t>(layer) + static_cast<std::size_t>(direction)];
 }

@@ -40,6 +40,8 @@ class StaleHalo final : public Halo {
   /// Bytes posted so far, and the same rows at 4 bytes a value.
   std::int64_t bytes_sent(Direction direction) const;
   std::int64_t fp32_bytes_sent() const;
+  /// What this rank has posted, by layer, direction and receiver.
+  std::vector<LinkTraffic> traffic() const;
 
  private:
   struct Lane {

@@ -83,40 +83,55 @@ json partition_to_json(const PartitionQuality& quality) {
           {"edge_balance", quality.edge_balance}};
 }
 
+json traffic_to_json(const std::vector<LinkTraffic>& traffic) {
+  json links = json::array();
+  for (const LinkTraffic& link : traffic) {
+    links.push_back({{"from", link.from},
+                     {"to", link.to},
+                     {"layer", link.layer},
+                     {"direction", link.backward != 0 ? "backward" : "forward"},
+                     {"bytes", link.bytes},
+                     {"fp32_bytes", link.fp32_bytes}});
+  }
+  return links;
+}
+
 json summarize(const TrainResult& result, const TrainOptions& options) {
   const int dropped = dropped_epochs(result.epochs.size());
   const auto timed = std::span(result.epochs).subspan(static_cast<std::size_t>(dropped));
   std::vector<double> seconds;
   for (const EpochReport& epoch : timed) seconds.push_back(epoch.seconds);
   const bool evaluated = result.best_epoch >= 0;
-  return {
-      {"metric", choice_name(result.metric, metric_names())},
-      {"test_metric", evaluated ? json(result.test_metric) : json()},
-      {"val_metric", evaluated ? json(result.val_metric) : json()},
-      {"best_epoch", evaluated ? json(result.best_epoch) : json()},
-      {"epochs", result.epochs.size()},
-      {"stop_reason", result.stop_reason},
-      {"dropped_epochs", dropped},
-      {"epoch_seconds", {{"median", quantile(seconds, 0.5)}, {"p95", quantile(seconds, 0.95)}}},
-      {"seconds", seconds_to_json(timed)},
-      {"setup_seconds", result.setup_seconds},
-      {"bytes_per_epoch",
-       {{"halo_forward", result.bytes_per_epoch.halo_forward},
-        {"halo_backward", result.bytes_per_epoch.halo_backward},
-        {"allreduce", result.bytes_per_epoch.allreduce}}},
-      {"fp32_bytes_per_epoch", result.fp32_bytes_per_epoch},
-      {"evaluation_bytes", result.evaluation_bytes},
-      {"peak_rss_bytes", result.peak_rss_bytes},
-      {"setup_peak_rss_bytes", result.setup_peak_rss_bytes},
-      {"memory", memory_to_json(result.memory)},
-      {"ranks", options.partition.parts},
-      {"bits",
-       {{"forward", options.exchange.bits_forward}, {"backward", options.exchange.bits_backward}}},
-      {"staleness", options.exchange.staleness},
-      {"seed", options.seed},
-      {"parameters", result.parameters},
-      {"partition", partition_to_json(result.partition)},
-      {"partition_hash", result.partition_hash}};
+  const bool same_bits = options.exchange.bits_forward == options.exchange.bits_backward;
+  return {{"metric", choice_name(result.metric, metric_names())},
+          {"test_metric", evaluated ? json(result.test_metric) : json()},
+          {"val_metric", evaluated ? json(result.val_metric) : json()},
+          {"best_epoch", evaluated ? json(result.best_epoch) : json()},
+          {"epochs", result.epochs.size()},
+          {"stop_reason", result.stop_reason},
+          {"dropped_epochs", dropped},
+          {"epoch_seconds", {{"median", quantile(seconds, 0.5)}, {"p95", quantile(seconds, 0.95)}}},
+          {"seconds", seconds_to_json(timed)},
+          {"setup_seconds", result.setup_seconds},
+          {"bytes_per_epoch",
+           {{"halo_forward", result.bytes_per_epoch.halo_forward},
+            {"halo_backward", result.bytes_per_epoch.halo_backward},
+            {"allreduce", result.bytes_per_epoch.allreduce}}},
+          {"fp32_bytes_per_epoch", result.fp32_bytes_per_epoch},
+          {"halo_traffic", traffic_to_json(result.halo_traffic)},
+          {"evaluation_bytes", result.evaluation_bytes},
+          {"peak_rss_bytes", result.peak_rss_bytes},
+          {"setup_peak_rss_bytes", result.setup_peak_rss_bytes},
+          {"memory", memory_to_json(result.memory)},
+          {"ranks", options.partition.parts},
+          {"bits", same_bits ? json(options.exchange.bits_forward) : json()},
+          {"bits_forward", options.exchange.bits_forward},
+          {"bits_backward", options.exchange.bits_backward},
+          {"staleness", options.exchange.staleness},
+          {"seed", options.seed},
+          {"parameters", result.parameters},
+          {"partition", partition_to_json(result.partition)},
+          {"partition_hash", result.partition_hash}};
 }
 
 }  // namespace heliograph

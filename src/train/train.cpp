@@ -98,6 +98,7 @@ void train_rank(const RunPlan& plan, Communicator& comm, const TrainCallbacks& c
   }
   trainer.finish();
   trainer.collect_predictions(result);
+  trainer.collect_traffic(result);
   std::int64_t evaluation_bytes = comm.bytes_sent(Channel::evaluation);
   AllReduce(comm, Channel::evaluation).sum(std::span<std::int64_t>(&evaluation_bytes, 1));
   if (!root) return;

@@ -252,6 +252,15 @@ void Trainer::collect_predictions(TrainResult& result) {
   }
 }
 
+void Trainer::collect_traffic(TrainResult& result) {
+  const std::vector<LinkTraffic> mine = halo_->traffic();
+  const auto all =
+      gather_to_root(comm_, Channel::evaluation, std::as_bytes(std::span<const LinkTraffic>(mine)));
+  if (all.empty()) return;
+  result.halo_traffic.resize(all.size() / sizeof(LinkTraffic));
+  std::memcpy(result.halo_traffic.data(), all.data(), all.size());
+}
+
 bool Trainer::any_rank(bool flag) {
   std::int64_t sum = flag ? 1 : 0;
   statistics_.sum(std::span<std::int64_t>(&sum, 1));

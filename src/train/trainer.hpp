@@ -35,6 +35,9 @@ class Trainer {
   /// Rank 0 gets every rank's kept predictions in the user's node order (others: nothing).
   void collect_predictions(TrainResult& result);
 
+  /// Rank 0 gets every rank's halo traffic (others: nothing).
+  void collect_traffic(TrainResult& result);
+
   /// Sum over ranks of a flag; all ranks agree on what it says.
   bool any_rank(bool flag);
 

@@ -67,7 +67,7 @@ TEST_F(Train, LeavesAWholeRun) {
   EXPECT_EQ(summary, manifest.at("result"));
   EXPECT_EQ(summary.at("dropped_epochs"), 5);
   EXPECT_EQ(summary.at("ranks"), 2);
-  EXPECT_EQ(summary.at("bits").at("backward"), 1);
+  EXPECT_EQ(summary.at("bits"), 1);
   EXPECT_EQ(lines[summary.at("best_epoch").get<std::size_t>()].at("val_metric"),
             summary.at("val_metric"));
 

@@ -71,6 +71,34 @@ TEST(Train, OneBitAWideRowWeighsTwentyEightTimesLess) {
   EXPECT_GE(static_cast<double>(halo(full)) / static_cast<double>(halo(one)), 28.0);
 }
 
+TEST(Train, EveryLinkLayerAndDirectionIsCountedByItself) {
+  const Dataset data = testing::make_small_dataset(300, 8, 3, 3);
+  TrainOptions o = small_options(3);
+  o.partition.partitioner = Partitioner::random;
+  o.model.layers = 3;
+  o.model.hidden = 40;
+  o.model.transform_first = false;
+  o.epochs = 4;
+  o.exchange.bits_forward = 2;
+  o.exchange.bits_backward = 8;
+  const TrainResult r = train(data, o);
+  // Layers 1 and 2, both directions, six directed links.
+  EXPECT_EQ(r.halo_traffic.size(), 2U * 2 * 6);
+  TrafficBytes sum;
+  std::int64_t fp32 = 0;
+  for (const LinkTraffic& link : r.halo_traffic) {
+    EXPECT_NE(link.from, link.to);
+    (link.backward != 0 ? sum.halo_backward : sum.halo_forward) += link.bytes;
+    fp32 += link.fp32_bytes;
+    // Rows of 40 columns in each of 4 epochs; features after ReLU carry a step only.
+    const std::int64_t rows = link.fp32_bytes / (4 * 40 * 4);
+    EXPECT_EQ(link.bytes, 4 * rows * (link.backward != 0 ? 4 + 40 : 2 + 10));
+  }
+  EXPECT_EQ(sum.halo_forward, 4 * r.bytes_per_epoch.halo_forward);
+  EXPECT_EQ(sum.halo_backward, 4 * r.bytes_per_epoch.halo_backward);
+  EXPECT_EQ(fp32, 4 * r.fp32_bytes_per_epoch);
+}
+
 TEST(Train, PredictionsComeInTheUsersOrderAndScoreAsReported) {
   const Dataset data = testing::make_small_dataset(300, 16, 4, 8);
   TrainOptions o = small_options(4);
