@@ -22,7 +22,7 @@ int main(int argc, char** argv) try {
 
   heliograph::TrainOptions options;
   options.partition.parts = 2;
-  options.model.layers = 2;
+  options.model.layers = 3;
   options.model.hidden = 64;
   options.exchange.bits_forward = 1;
   options.exchange.bits_backward = 1;
