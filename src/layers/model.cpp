@@ -93,9 +93,13 @@ Dropout Model::input_dropout(const PassContext& pass, const GraphOperator& a, in
 
 ConstMatrixView Model::forward(const PassContext& pass, const GraphOperator& a,
                                const ModelInput& input) {
-  // The aggregated copy has its own mask: it is another input of the first layer.
-  first_x_ =
-      dropped_x_.apply(input.x, input_dropout(pass, a, 0, Direction::forward), kernels_, account_);
+  // The aggregated copy has its own mask: it is another input of the first layer. GCN reads that
+  // one alone, unless the features also run past the layer.
+  const bool reads_x =
+      options_.kind != ModelKind::gcn || !input.aggregated || hidden_.front().residual;
+  first_x_ = reads_x ? dropped_x_.apply(input.x, input_dropout(pass, a, 0, Direction::forward),
+                                        kernels_, account_)
+                     : input.x;
   first_aggregated_.reset();
   if (input.aggregated) {
     first_aggregated_ = dropped_aggregated_.apply(
