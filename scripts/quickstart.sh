@@ -19,7 +19,7 @@ python=$(find_python)
 
 say "Building the command"
 cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF \
-  -DHELIOGRAPH_BENCHMARKS=OFF >/dev/null
+  -DHELIOGRAPH_BENCHMARKS=OFF -DHELIOGRAPH_FAST_BUILD=ON >/dev/null
 cmake --build $build --target heliograph_command
 heliograph=$build/heliograph
 
