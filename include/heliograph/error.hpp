@@ -11,7 +11,7 @@ enum class ErrorCode : int {
   bad_input = 3,      ///< A file or array that is missing, damaged or does not fit.
   resource = 4,       ///< Out of memory, of disk, or of a size that an index type can hold.
   peer_lost = 5,      ///< Another rank failed, vanished or missed a deadline.
-  numeric = 6,        ///< NaN or Inf in features, activations, gradients or loss.
+  numeric = 6,        ///< NaN or Inf in activations, gradients or loss while training.
   mismatch = 7,       ///< Files that do not belong together.
   interrupted = 130,  ///< The caller asked to stop (`StopFlag`).
 };

@@ -192,7 +192,8 @@ class TrainCommand : public Command {
            "Flags override --config. Ctrl-C stops at the end of an epoch and keeps what was "
            "written.\n"
            "Exit codes: 0 done; 2 usage; 3 bad input; 4 out of memory or disk; 5 a rank was lost;\n"
-           "6 NaN or Inf; 7 files that do not belong together; 130 SIGINT; 143 SIGTERM.";
+           "6 NaN or Inf while training; 7 files that do not belong together; 130 SIGINT; 143 "
+           "SIGTERM.";
   }
 
   void declare(CLI::App& app) override {

@@ -56,8 +56,7 @@ void check_columns(const std::string& where, const char* array, const Array<std:
 
 [[noreturn]] void not_finite(const std::string& where, float value, std::int64_t node,
                              std::int64_t column) {
-  throw Error(ErrorCode::numeric,
-              fmt::format("{}: feature of node {}, column {} is {}", where, node, column, value));
+  refuse(where, fmt::format("feature of node {}, column {} is {}", node, column, value));
 }
 
 }  // namespace

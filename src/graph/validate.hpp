@@ -10,8 +10,8 @@ namespace heliograph {
 /// Class ids stop here: a larger label is taken for a mistake, not for a wide output layer.
 inline constexpr std::int64_t kMaxClasses = 65536;
 
-/// All throw Error(bad_input), or Error(numeric) for NaN and Inf, with `where` (a file or folder)
-/// and the first offender in the sentence.
+/// All throw Error(bad_input) with `where` (a file or folder) and the first offender in the
+/// sentence.
 
 /// Offsets that rise from 0, rows that ascend strictly, no self-loop, neighbours in range.
 void validate_graph(const Graph& graph, const std::string& where);
