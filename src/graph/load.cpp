@@ -60,8 +60,9 @@ void count_native(const Graph& graph, ImportCounts& counts) {
   }
 }
 
-Dataset read(const fs::path& path, const ImportOptions& options, ImportCounts& counts) {
-  switch (options.format == InputFormat::automatic ? detect(path) : options.format) {
+Dataset read(const fs::path& path, InputFormat format, const ImportOptions& options,
+             ImportCounts& counts) {
+  switch (format) {
     case InputFormat::npz:
       return read_npz_dataset(path, options, counts);
     case InputFormat::facebook:
@@ -70,11 +71,8 @@ Dataset read(const fs::path& path, const ImportOptions& options, ImportCounts& c
       return read_edge_list(path, options, counts);
     case InputFormat::matrix_market:
       return read_matrix_market(path, options, counts);
-    default: {
-      Dataset dataset = load_native(path);
-      count_native(dataset.graph, counts);
-      return dataset;
-    }
+    default:
+      return load_native(path);
   }
 }
 
@@ -94,9 +92,16 @@ Dataset load_dataset(const fs::path& path, const ImportOptions& options, ImportC
   if (!fs::exists(path)) {
     throw Error(ErrorCode::bad_input, fmt::format("{} does not exist", path.string()));
   }
-  Dataset dataset = read(path, options, filled);
+  const InputFormat format =
+      options.format == InputFormat::automatic ? detect(path) : options.format;
+  Dataset dataset = read(path, format, options, filled);
   if (dataset.name.empty()) dataset.name = name_of(path);
   validate_dataset(dataset, path.string());
+  if (format == InputFormat::native) {
+    // Right checksums say nothing about the values; counting trusts them.
+    if (!dataset.graph.directed) validate_symmetry(dataset.graph, path.string());
+    count_native(dataset.graph, filled);
+  }
   for (NodeId v = 0; v < dataset.graph.nodes; ++v) {
     if (!dataset.labels.has_label(v)) ++filled.unlabelled;
   }

@@ -49,12 +49,27 @@ json read_manifest(const fs::path& directory) {
   return manifest;
 }
 
+/// A whole number; get<> alone would cut off what does not fit.
+template <class T>
+T whole_number(const json& object, const char* key, const fs::path& path) {
+  const json& value = object.at(key);
+  const bool held = value.is_number_unsigned()
+                        ? std::in_range<T>(value.get<std::uint64_t>())
+                        : value.is_number_integer() && std::in_range<T>(value.get<std::int64_t>());
+  if (!held) {
+    refuse(path, fmt::format("cannot be interpreted: {} is {}, which is not a whole number of {} "
+                             "bits",
+                             key, value.dump(), 8 * sizeof(T)));
+  }
+  return value.get<T>();
+}
+
 NativeManifest interpret(const json& object, const fs::path& path) {
   NativeManifest manifest;
   manifest.name = object.at("name").get<std::string>();
-  manifest.nodes = object.at("nodes").get<std::int64_t>();
+  manifest.nodes = whole_number<std::int64_t>(object, "nodes", path);
   manifest.directed = object.at("directed").get<bool>();
-  manifest.feature_cols = object.at("features").at("cols").get<std::int64_t>();
+  manifest.feature_cols = whole_number<std::int64_t>(object.at("features"), "cols", path);
   manifest.sparse_features = object.at("features").at("sparse").get<bool>();
   const json& labels = object.at("labels");
   const auto task = labels.at("task").get<std::string>();
@@ -62,9 +77,9 @@ NativeManifest interpret(const json& object, const fs::path& path) {
     refuse(path, fmt::format("has the unknown task {}", task));
   }
   manifest.task = task == "multilabel" ? Task::multilabel : Task::multiclass;
-  manifest.classes = labels.at("classes").get<std::int32_t>();
+  manifest.classes = whole_number<std::int32_t>(labels, "classes", path);
   manifest.class_names = labels.at("class_names").get<std::vector<std::string>>();
-  manifest.splits = object.at("splits").get<std::int64_t>();
+  manifest.splits = whole_number<std::int64_t>(object, "splits", path);
   return manifest;
 }
 

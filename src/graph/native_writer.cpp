@@ -14,6 +14,32 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Could a file of this name be one that the writer makes?
+bool is_own_name(std::string_view name) {
+  if (name == kManifestFile || name == kManifestHashFile) return true;
+  if (!name.ends_with(".bin")) return false;
+  name.remove_suffix(4);
+  if (name.starts_with("role_")) {
+    return name.find_first_not_of("0123456789", 5) == std::string_view::npos;
+  }
+  using namespace native_array;
+  for (const std::string_view own :
+       {offsets, neighbours, features, feature_offsets, feature_columns, feature_values, class_of,
+        indicators, labelled}) {
+    if (name == own) return true;
+  }
+  return false;
+}
+
+/// Other programs have a manifest.json too.
+bool is_own_manifest(const fs::path& directory) {
+  if (fs::exists(directory / kManifestHashFile)) return true;
+  const auto file = MappedFile::open(directory / kManifestFile);
+  const auto bytes = file->bytes();
+  return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size())
+             .find(kNativeFormat) != std::string_view::npos;
+}
+
 /// Refuses to replace what is there, unless that is asked for and harmless.
 void check_target(const fs::path& directory, bool overwrite) {
   std::error_code ignored;
@@ -27,11 +53,22 @@ void check_target(const fs::path& directory, bool overwrite) {
     throw Error(ErrorCode::usage,
                 fmt::format("{} is not a directory: it is not replaced", directory.string()));
   }
-  const bool native =
-      fs::exists(directory / kManifestFile) || fs::exists(directory / kManifestHashFile);
-  if (!native && !fs::is_empty(directory)) {
+  if (fs::is_empty(directory)) return;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    const std::string name = entry.path().filename().string();
+    if (is_own_name(name) && fs::is_regular_file(entry.symlink_status())) continue;
+    throw Error(ErrorCode::usage,
+                fmt::format("{} holds {}, which is no part of a graph: it is not replaced",
+                            directory.string(), name));
+  }
+  if (!fs::exists(directory / kManifestFile) && !fs::exists(directory / kManifestHashFile)) {
     throw Error(ErrorCode::usage, fmt::format("{} holds files but no {}: it is not replaced",
                                               directory.string(), kManifestFile));
+  }
+  if (!is_own_manifest(directory)) {
+    throw Error(ErrorCode::usage,
+                fmt::format("{} holds a {} that is not of a graph: it is not replaced",
+                            directory.string(), kManifestFile));
   }
 }
 

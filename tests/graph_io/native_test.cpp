@@ -144,6 +144,10 @@ TEST_F(NativeTest, ManifestThatDoesNotFitIsRefused) {
   refused("not the manifest", [](auto& m) { m = nlohmann::json::array(); });
   refused("cannot be interpreted", [](auto& m) { m.erase("nodes"); });
   refused("cannot be interpreted", [](auto& m) { m["labels"]["classes"] = "two"; });
+  refused("classes is 4294967298", [](auto& m) { m["labels"]["classes"] = (1LL << 32) + 2; });
+  refused("nodes is 5.5", [](auto& m) { m["nodes"] = 5.5; });
+  refused("cols is 18446744073709551615", [](auto& m) { m["features"]["cols"] = ~0ULL; });
+  refused("splits is 1e+300", [](auto& m) { m["splits"] = 1e300; });
   refused("unknown task", [](auto& m) { m["labels"]["task"] = "regression"; });
   refused("another dtype", [](auto& m) { m["arrays"][0]["dtype"] = "int32"; });
   refused("does not list the array offsets", [](auto& m) { m["arrays"].erase(0); });
@@ -155,6 +159,32 @@ TEST_F(NativeTest, ManifestThatDoesNotFitIsRefused) {
   refused("3 class names", [](auto& m) { m["labels"]["class_names"] = {"a", "b", "c"}; });
   rewrite_manifest(folder_ / "graph", "{ not json");
   expect_error(ErrorCode::bad_input, "not the manifest", [&] { load_dataset(folder_ / "graph"); });
+}
+
+TEST_F(NativeTest, BrokenRulesBehindRightChecksumsAreRefused) {
+  const fs::path path = folder_ / "graph";
+  const auto refused = [&](const char* part, std::vector<std::int32_t> neighbours) {
+    save_native(small_dense(), path, true);
+    auto manifest = nlohmann::json::parse(read_text(path / "manifest.json"));
+    const auto bytes = std::as_bytes(std::span(neighbours));
+    write_text(path / "neighbours.bin",
+               std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+    for (auto& array : manifest["arrays"]) {
+      if (array["name"] != "neighbours") continue;
+      array["count"] = neighbours.size();
+      array["xxh64"] = hex64(xxh64(bytes));
+    }
+    rewrite_manifest(path, manifest.dump());
+    SCOPED_TRACE(part);
+    expect_error(ErrorCode::bad_input, part, [&] { load_dataset(path); });
+  };
+  ASSERT_THAT(list(small_dense().graph.neighbours), ::testing::ElementsAre(1, 3, 0, 2, 1, 3, 0, 2));
+  refused("holds 2147483647, which is not in [0, 5)", {1, 2147483647, 0, 2, 1, 3, 0, 2});
+  refused("holds -2147483648", {-2147483648, 3, 0, 2, 1, 3, 0, 2});
+  refused("does not ascend", {3, 1, 0, 2, 1, 3, 0, 2});
+  refused("its own neighbour", {0, 3, 0, 2, 1, 3, 0, 2});
+  refused("offsets ends at 8, but there are 7 entries", {1, 3, 0, 2, 1, 3, 0});
+  refused("only one of nodes 0 and 2 lists the other", {1, 2, 0, 2, 1, 3, 0, 2});
 }
 
 TEST_F(NativeTest, OverwritesOnlyWhenToldAndOnlyGraphs) {
@@ -171,7 +201,25 @@ TEST_F(NativeTest, OverwritesOnlyWhenToldAndOnlyGraphs) {
   EXPECT_EQ(read_text(folder_ / "mine" / "thesis.txt"), "words");
   expect_error(ErrorCode::usage, "not a directory",
                [&] { save_native(small_dense(), folder_ / "mine" / "thesis.txt", true); });
-  EXPECT_EQ(files_of(folder_).size(), 2u);
+  // Files of others, in a graph's folder or under a name that other programs use as well.
+  write_text(folder_ / "graph" / "notes.txt", "words");
+  expect_error(ErrorCode::usage, "holds notes.txt",
+               [&] { save_native(small_dense(), folder_ / "graph", true); });
+  EXPECT_EQ(read_text(folder_ / "graph" / "notes.txt"), "words");
+  fs::remove(folder_ / "graph" / "notes.txt");
+  fs::create_directory(folder_ / "web");
+  write_text(folder_ / "web" / "manifest.json", R"({"name": "an app"})");
+  expect_error(ErrorCode::usage, "not of a graph",
+               [&] { save_native(small_dense(), folder_ / "web", true); });
+  fs::create_directory(folder_ / "web" / "features.bin");
+  expect_error(ErrorCode::usage, "holds features.bin",
+               [&] { save_native(small_dense(), folder_ / "web", true); });
+  EXPECT_TRUE(fs::exists(folder_ / "web" / "manifest.json"));
+  // A damaged graph is still one.
+  fs::remove(folder_ / "graph" / "manifest.json");
+  save_native(small_dense(), folder_ / "graph", true);
+  expect_equal(load_dataset(folder_ / "graph"), small_dense());
+  EXPECT_EQ(files_of(folder_).size(), 3u);
 }
 
 TEST_F(NativeTest, WriterChecksWhatItWasGiven) {
