@@ -45,7 +45,7 @@ std::vector<Edge> read_edge_file(const std::filesystem::path& file, int base, st
   LineReader lines(file);
   const auto refuse = [&](const std::string& what) {
     throw Error(ErrorCode::bad_input,
-                fmt::format("{}, line {}: {}", file.string(), lines.number(), what));
+                fmt::format("{}, line {}: {}", file.string(), lines.number(), legible(what)));
   };
   const auto node = [&](std::string_view text) {
     const auto value = parse_number<std::int64_t>(text);

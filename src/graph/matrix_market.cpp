@@ -9,6 +9,7 @@
 #include <string>
 
 #include "graph/parts.hpp"
+#include "graph/side_files.hpp"
 #include "graph/text.hpp"
 #include "heliograph/error.hpp"
 
@@ -54,7 +55,8 @@ class MarketReader {
   std::int64_t entries() const { return entries_; }
 
   [[noreturn]] void refuse(const std::string& what) const {
-    throw Error(ErrorCode::bad_input, fmt::format("{}, line {}: {}", name_, lines_.number(), what));
+    throw Error(ErrorCode::bad_input,
+                fmt::format("{}, line {}: {}", name_, lines_.number(), legible(what)));
   }
 
   /// Calls use(row, col, value) for every listed entry of a coordinate file, from 0.
@@ -212,6 +214,7 @@ Features read_market_features(const std::filesystem::path& file) {
     float value;
   };
   std::vector<Entry> entries;
+  check_claimed_nodes(file, reader.rows());
   std::vector<std::int64_t> offsets(static_cast<std::size_t>(reader.rows()) + 1, 0);
   reader.for_each_entry([&](std::int64_t row, std::int64_t col, double value) {
     entries.push_back(

@@ -313,10 +313,15 @@ NpyArray parse_npy(std::span<const std::byte> bytes, std::shared_ptr<const void>
   array.data = bytes.subspan(data_begin);
   if (array.kind == 'O') return array;
 
-  std::int64_t size = array.item_bytes;
+  std::int64_t size = 1;
   for (const std::int64_t extent : array.shape) {
     if (__builtin_mul_overflow(size, extent, &size)) refuse(array, "the shape overflows");
   }
+  // Values of no bytes would let a few bytes of header claim any number of them.
+  if (array.item_bytes == 0 && size > 0) {
+    refuse(array, fmt::format("dtype '{}' has values of no bytes", array.dtype));
+  }
+  if (__builtin_mul_overflow(size, array.item_bytes, &size)) refuse(array, "the shape overflows");
   if (static_cast<std::size_t>(size) != array.data.size()) {
     refuse(array, fmt::format(
                       "is {}: {} bytes of data, but dtype '{}' and shape {} take {}",

@@ -164,6 +164,8 @@ Features dense_features(const NpyArray& array) {
     refuse(array.name,
            fmt::format("has shape {}; features are nodes x columns", array.shape_text()));
   }
+  // Rows without columns take no bytes: any number of nodes could be claimed.
+  if (array.shape[1] == 0) refuse(array.name, "has no columns");
   Features features;
   features.rows = array.shape[0];
   features.cols = array.shape[1];

@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void refuse(const fs::path& file, const std::string& what) {
-  throw Error(ErrorCode::bad_input, fmt::format("{}: {}", file.string(), what));
+  throw Error(ErrorCode::bad_input, fmt::format("{}: {}", file.string(), legible(what)));
 }
 
 /// Splits one line of comma-separated fields; fields in double quotes may hold commas and doubled

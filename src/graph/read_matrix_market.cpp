@@ -40,6 +40,7 @@ Dataset read_matrix_market(const fs::path& path, const ImportOptions& options,
   const fs::path file = graph_file_of(path);
   const fs::path directory = file.parent_path();
   MarketEdges market = read_market_edges(file, counts);
+  check_claimed_nodes(file, market.nodes);
   Dataset dataset;
   // A symmetric matrix has no direction to keep.
   const bool directed = options.keep_direction && !market.symmetric;

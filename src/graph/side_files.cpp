@@ -30,6 +30,18 @@ SplitArrays split_arrays(const fs::path& directory, const char* word) {
 
 }  // namespace
 
+void check_claimed_nodes(const fs::path& file, std::int64_t nodes) {
+  const auto labels = read_if_present(file.parent_path() / "labels.npy");
+  if (!labels) refuse(file.parent_path(), "has no labels: labels.npy is missing");
+  // Rows that take no bytes are no evidence.
+  const bool fits =
+      !labels->shape.empty() && labels->shape[0] == nodes && (nodes == 0 || !labels->data.empty());
+  if (!fits) {
+    refuse(file, fmt::format("has {} nodes, but {} has shape {}", nodes, labels->name,
+                             labels->shape_text()));
+  }
+}
+
 Features read_side_features(const fs::path& directory) {
   const bool dense = fs::exists(directory / "features.npy");
   const bool market = fs::exists(directory / "features.mtx");

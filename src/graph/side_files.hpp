@@ -7,6 +7,11 @@
 
 namespace heliograph {
 
+/// Throws Error(bad_input) where `file` claims another number of nodes than labels.npy beside it
+/// holds labels of. A MatrixMarket header is a line of text that may claim anything: this comes
+/// before memory is taken for it.
+void check_claimed_nodes(const std::filesystem::path& file, std::int64_t nodes);
+
 /// The features of a directory: features.npy (dense) or features.mtx (sparse, or dense where the
 /// file is). Throws Error(bad_input) if neither or both lie there.
 Features read_side_features(const std::filesystem::path& directory);

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "graph/files.hpp"
@@ -53,6 +54,18 @@ inline std::string_view take_word(std::string_view& text) {
   const std::string_view word = text.substr(first, end - first);
   text.remove_prefix(end == std::string_view::npos ? text.size() : end);
   return word;
+}
+
+/// A sentence that quotes a file, fit for a terminal: without control characters and, since a
+/// "line" of a binary file may be all of it, of at most 300 bytes.
+inline std::string legible(std::string_view sentence) {
+  constexpr std::size_t kMost = 300;
+  std::string out(sentence.substr(0, kMost));
+  if (sentence.size() > kMost) out += "...";
+  for (char& c : out) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == '\x7f') c = '?';
+  }
+  return out;
 }
 
 /// The whole text as a number, or nothing (also where the number does not fit).

@@ -5,10 +5,12 @@
 #include <cmath>
 
 #include "graph_io/fixtures.hpp"
+#include "heliograph/io.hpp"
 
 namespace heliograph {
 namespace {
 
+namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using NpyTest = PythonTest;
 
@@ -85,6 +87,33 @@ TEST_F(NpyTest, EveryTruncationAndATrailingByteAreRefused) {
   }
   write_text(folder_ / "long.npy", whole + "x");
   expect_error(ErrorCode::bad_input, "too long", [&] { read_npy(folder_ / "long.npy"); });
+}
+
+TEST_F(NpyTest, AHeaderAloneCannotClaimValues) {
+  const auto write = [&](const std::string& dtype, const std::string& shape) {
+    const std::string header =
+        "{'descr': '" + dtype + "', 'fortran_order': False, 'shape': " + shape + ", }\n";
+    std::string text("\x93NUMPY\x01\x00", 8);
+    text += {static_cast<char>(header.size()), '\x00'};
+    write_text(folder_ / "claim.npy", text + header);
+  };
+  for (const char* dtype : {"<U0", "<i0", "<f0", "|V0"}) {
+    write(dtype, "(1099511627776,)");
+    expect_error(ErrorCode::bad_input, "values of no bytes",
+                 [&] { read_npy(folder_ / "claim.npy"); });
+  }
+  write("<f4", "(4611686018427387904, 4)");
+  expect_error(ErrorCode::bad_input, "shape overflows", [&] { read_npy(folder_ / "claim.npy"); });
+  write("<U0", "(0,)");
+  EXPECT_TRUE(to_strings(read_npy(folder_ / "claim.npy")).empty());
+  // Rows of no columns are no bytes either.
+  write("<f4", "(2147483647, 0)");
+  fs::rename(folder_ / "claim.npy", folder_ / "features.npy");
+  write_text(folder_ / "edges.csv", "0,1\n");
+  ImportOptions options;
+  options.index_base = 0;
+  expect_error(ErrorCode::bad_input, "features.npy: has no columns",
+               [&] { load_dataset(folder_, options); });
 }
 
 TEST_F(NpyTest, NumpyReadsWhatIsWritten) {

@@ -133,9 +133,31 @@ TEST_F(TextReaders, MatrixMarketErrorsNameTheLine) {
   refused(head + "%\n6 6 1\n0 2\n", "line 4: row 0 is not in [1, 6]");
   refused(head + "6 6 1\n1 7\n", "line 3: column 7 is not in [1, 6]");
   refused(head + "6 6 1\n1 2 3\n", "'3' is one field too many");
-  refused(head + "5 5 1\n1 2\n", "6 feature rows for 5 nodes");
+  refused(head + "5 5 1\n1 2\n", "has 5 nodes, but");
+  // What one line claims is held against the labels before memory is taken for it.
+  refused(head + "2147483647 2147483647 1\n1 2\n", "has 2147483647 nodes, but");
   write_text(file, head + "2147483648 2147483648 0\n");
   expect_error(ErrorCode::resource, "2^31", [&] { load_dataset(file); });
+  fs::remove(folder_ / "general" / "features.npy");
+  write_text(folder_ / "general" / "features.mtx",
+             "%%MatrixMarket matrix coordinate real general\n2147483647 3 1\n1 1 1\n");
+  write_text(file, head + "6 6 1\n1 2\n");
+  expect_error(ErrorCode::bad_input, "features.mtx: has 2147483647 nodes, but",
+               [&] { load_dataset(file); });
+}
+
+TEST_F(TextReaders, AMessageAboutABinaryFileStaysLegible) {
+  WRITE_FIXTURE_OR_SKIP("edge_lists");
+  const fs::path file = folder_ / "csv0" / "edges.csv";
+  write_text(file, "0,1\n0,\x1b[31m" + std::string(100000, 'x'));
+  try {
+    load_dataset(file, base(0));
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    const std::string sentence = error.what();
+    EXPECT_LT(sentence.size(), 400u + file.string().size());
+    EXPECT_THAT(sentence, ::testing::HasSubstr("line 2: '?[31mxxx"));
+  }
 }
 
 class FacebookTest : public FolderTest {
