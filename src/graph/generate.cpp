@@ -15,6 +15,7 @@
 #include "graph/generate_features.hpp"
 #include "graph/generate_labels.hpp"
 #include "graph/native_writer.hpp"
+#include "graph/validate.hpp"
 #include "heliograph/error.hpp"
 
 namespace heliograph {
@@ -24,6 +25,12 @@ std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 void require(bool holds, const std::string& sentence) {
   if (!holds) throw Error(ErrorCode::usage, sentence);
+}
+
+/// Nodes of a set that has this share.
+std::int64_t share_of(const GenerateOptions& options, double per_cent) {
+  return static_cast<std::int64_t>(
+      std::llround(per_cent / 100 * static_cast<double>(options.nodes)));
 }
 
 void check(const GenerateOptions& o) {
@@ -39,10 +46,13 @@ void check(const GenerateOptions& o) {
               " nodes");
   require(o.feature_cols >= 1, "feature_cols = " + std::to_string(o.feature_cols) + " is below 1");
   require(o.classes >= 2, "classes = " + std::to_string(o.classes) + " is below 2");
+  require(o.classes <= kMaxClasses, "classes = " + std::to_string(o.classes) + " is above the " +
+                                        std::to_string(kMaxClasses) + " that a graph may have");
   require(between(o.homophily, 0, 1),
           "homophily = " + std::to_string(o.homophily) + " is not between 0 and 1");
-  require(o.feature_noise >= 0 && std::isfinite(o.feature_noise),
-          "feature_noise = " + std::to_string(o.feature_noise) + " is not 0 or more");
+  // Twelve deviations and more are never drawn: features stay finite in fp32.
+  require(between(o.feature_noise, 0, 1e36),
+          "feature_noise = " + std::to_string(o.feature_noise) + " is not between 0 and 1e36");
   require(between(o.label_noise, 0, 1),
           "label_noise = " + std::to_string(o.label_noise) + " is not between 0 and 1");
   require(o.degree_exponent > 2 && std::isfinite(o.degree_exponent),
@@ -57,6 +67,9 @@ void check(const GenerateOptions& o) {
   require(
       o.train_share >= 0 && o.validation_share >= 0 && o.train_share + o.validation_share <= 100,
       "train_share + validation_share is not between 0 and 100 per cent");
+  require(share_of(o, o.train_share) >= 1, "train_share = " + std::to_string(o.train_share) +
+                                               " leaves none of the " + std::to_string(o.nodes) +
+                                               " nodes for training");
 }
 
 ThreadPool make_pool() {
@@ -71,13 +84,9 @@ std::vector<Role> draw_roles(const GenerateOptions& options) {
   for (NodeId v = 0; v < options.nodes; ++v) {
     order.emplace_back(row_key(stream, static_cast<std::uint64_t>(v)), v);
   }
-  const auto share = [&](double per_cent) {
-    return static_cast<std::int64_t>(
-        std::llround(per_cent / 100 * static_cast<double>(options.nodes)));
-  };
-  const std::int64_t train = share(options.train_share);
-  const std::int64_t fitted =
-      std::min(options.nodes, train + share(options.validation_share));  // both are rounded
+  const std::int64_t train = share_of(options, options.train_share);
+  const std::int64_t fitted = std::min(
+      options.nodes, train + share_of(options, options.validation_share));  // both are rounded
   std::nth_element(order.begin(), order.begin() + train, order.end());
   std::nth_element(order.begin() + train, order.begin() + fitted, order.end());
   std::vector<Role> role(at(options.nodes), Role::test);

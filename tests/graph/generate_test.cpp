@@ -264,6 +264,11 @@ TEST(Generate, RefusesOptionsOutOfRangeByName) {
   refused("labels_per_node", [](auto& o) { o.multilabel = true, o.labels_per_node = 6; });
   refused("R-MAT", [](auto& o) { o.rmat_a = 0.9; });
   refused("train_share", [](auto& o) { o.train_share = 90; });
+  // Below, the graph could be written but not be read again.
+  refused("for training", [](auto& o) { o.train_share = 0; });
+  refused("for training", [](auto& o) { o.nodes = 1, o.edges = 0, o.train_share = 40; });
+  refused("classes", [](auto& o) { o.classes = 65537; });
+  refused("feature_noise", [](auto& o) { o.feature_noise = 1e39; });
   GenerateOptions options = small();
   options.nodes = std::int64_t{1} << 31;
   expect_error(ErrorCode::resource, "nodes", [&] { generate_dataset(options); });
