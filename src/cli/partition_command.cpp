@@ -113,6 +113,11 @@ class PartitionCommand : public Command {
           ErrorCode::usage,
           fmt::format("--out {} exists; choose another file or add --overwrite", request.out));
     }
+    if (std::filesystem::exists(request.out, ignored) &&
+        !std::filesystem::is_regular_file(request.out, ignored)) {
+      throw Error(ErrorCode::usage,
+                  fmt::format("--out {} is not a regular file: it is not replaced", request.out));
+    }
     Progress progress(0, request.input.quiet, request.input.log_level);
     const Dataset dataset = load(request.input, progress);
     Split split;

@@ -10,12 +10,17 @@
 namespace heliograph::cli {
 namespace {
 
-/// SIGUSR1 only wakes the watching thread when the watch ends.
+/// SIGUSR1 only wakes the watching thread when the watch ends. A signal that the caller had ignored
+/// stays so: a shell does that to SIGINT for what a script runs in the background, and sigwait()
+/// would take it all the same.
 sigset_t watched_signals() {
   sigset_t set;
   sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
+  for (const int signal : {SIGINT, SIGTERM}) {
+    struct sigaction action {};
+    const bool ignored = sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+    if (!ignored) sigaddset(&set, signal);
+  }
   sigaddset(&set, SIGUSR1);
   return set;
 }

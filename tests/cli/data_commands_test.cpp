@@ -32,6 +32,10 @@ TEST(PartitionCommand, WritesWhatTrainReads) {
   EXPECT_THAT(outcome.out, HasSubstr(partition_hash(partition)));
 
   EXPECT_EQ(run_command(words).code, 2) << "an existing file was replaced";
+  const auto onto_folder = run_command({"partition", "--data", data, "--parts", "3", "--out",
+                                        folder.path().string(), "--overwrite"});
+  EXPECT_EQ(onto_folder.code, 2) << onto_folder.err;
+  EXPECT_THAT(onto_folder.err, HasSubstr("not a regular file"));
   const auto trained =
       run_command({"train", "--data", data, "--parts", "3", "--partitioner", "file:" + owners,
                    "--epochs", "1", "--hidden", "4", "--out", (folder / "run").string()});

@@ -147,6 +147,20 @@ TEST_F(Train, StopsOnASignalAndKeepsWhatWasWritten) {
   }
 }
 
+TEST_F(Train, LeavesAnIgnoredInterruptIgnored) {
+  auto* const handler = std::signal(SIGINT, SIG_IGN);  // the command inherits it
+  const fs::path run = folder_ / "run";
+  const auto outcome =
+      run_command(train_arguments(data_, 2000, {"--out", run.string()}), [&](int child) {
+        EXPECT_TRUE(
+            test::wait_until([&] { return !read_text(run / "metrics.jsonl").empty(); }, 60));
+        ::kill(child, SIGINT);
+      });
+  std::signal(SIGINT, handler);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(read_json(run / "run.json").at("status"), "completed");
+}
+
 TEST_F(Train, EndsByForceInAnEpochThatDoesNotEnd) {
   // A message takes a minute, so that the first epoch is still running when the signal comes.
   const auto outcome = run_command(
