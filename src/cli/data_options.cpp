@@ -73,14 +73,13 @@ std::vector<OptionField<DataOptions>> message_fields() {
 Dataset load(const DataOptions& options, Progress& progress, ImportCounts* counts) {
   require_text(options.data, "data", "the path of a data set");
   progress.phase("loading " + options.data);
-  ImportOptions import;
-  import.format = options.format;
-  import.index_base = options.index_base;
-  import.keep_direction = options.keep_direction;
-  import.log = [&progress](LogLevel level, std::string_view text) { progress.log(level, text);
-};
-return load_dataset(options.data, import, counts);
-}  // namespace heliograph::cli
+  ImportOptions reading;
+  reading.format = options.format;
+  reading.index_base = options.index_base;
+  reading.keep_direction = options.keep_direction;
+  reading.log = [&progress](LogLevel level, std::string_view text) { progress.log(level, text); };
+  return load_dataset(options.data, reading, counts);
+}
 
 std::string describe(const Dataset& dataset) {
   return fmt::format(

@@ -63,7 +63,8 @@ HWY_INLINE FloatVector CodesAsFloat(FloatTag d, const std::byte* codes, std::siz
     }
     const auto lane = hn::And(hn::Iota(du, static_cast<std::uint32_t>(column % kPerWord)),
                               hn::Set(du, static_cast<std::uint32_t>(kPerWord - 1)));
-    const auto shift = hn::ShiftLeft < kBits == 2 ? 1 : 2 > (lane);
+    constexpr int kLogBits = kBits == 2 ? 1 : 2;
+    const auto shift = hn::ShiftLeft<kLogBits>(lane);
     const auto code = hn::And(hn::Shr(words, shift), hn::Set(du, (1U << kBits) - 1U));
     return hn::ConvertTo(d, hn::BitCast(di, code));
   }
