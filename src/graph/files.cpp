@@ -36,7 +36,8 @@ struct Descriptor {
 }  // namespace
 
 std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& path) {
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  // Without O_NONBLOCK, opening a pipe waits for a writer that may never come.
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (file.value < 0) fail(ErrorCode::bad_input, "cannot read", path, errno);
   struct stat status = {};
   if (::fstat(file.value, &status) != 0) fail(ErrorCode::bad_input, "cannot read", path, errno);

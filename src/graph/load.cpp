@@ -89,12 +89,18 @@ Dataset load_dataset(const fs::path& path, const ImportOptions& options, ImportC
   ImportCounts own;
   ImportCounts& filled = counts != nullptr ? *counts : own;
   filled = {};
-  if (!fs::exists(path)) {
-    throw Error(ErrorCode::bad_input, fmt::format("{} does not exist", path.string()));
+  InputFormat format = options.format;
+  Dataset dataset;
+  try {
+    if (!fs::exists(path)) {
+      throw Error(ErrorCode::bad_input, fmt::format("{} does not exist", path.string()));
+    }
+    if (format == InputFormat::automatic) format = detect(path);
+    dataset = read(path, format, options, filled);
+  } catch (const fs::filesystem_error& error) {  // A folder that may not be looked into, ...
+    throw Error(ErrorCode::bad_input,
+                fmt::format("cannot read {}: {}", error.path1().string(), error.code().message()));
   }
-  const InputFormat format =
-      options.format == InputFormat::automatic ? detect(path) : options.format;
-  Dataset dataset = read(path, format, options, filled);
   if (dataset.name.empty()) dataset.name = name_of(path);
   validate_dataset(dataset, path.string());
   if (format == InputFormat::native) {

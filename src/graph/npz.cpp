@@ -33,6 +33,7 @@ struct NpzArchive::Handle {
 
 NpzArchive::NpzArchive(const std::filesystem::path& path)
     : path_(path.string()), handle_(std::make_unique<Handle>()) {
+  if (!std::filesystem::is_regular_file(path)) refuse(path_, "is not a regular file");
   int code = 0;
   zip_t* const zip = zip_open(path.c_str(), ZIP_RDONLY, &code);
   if (zip == nullptr) {

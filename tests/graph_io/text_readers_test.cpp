@@ -1,3 +1,6 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "graph_io/reader_checks.hpp"
 
 namespace heliograph {
@@ -241,6 +244,23 @@ TEST_F(FacebookTest, FormatCanBeForcedAndUnknownPathsAreExplained) {
   write_text(folder_ / "fake.npz", "no archive");
   expect_error(ErrorCode::bad_input, "cannot be read as a .npz archive",
                [&] { load_dataset(folder_ / "fake.npz"); });
+}
+
+TEST_F(FacebookTest, WhatCannotBeReadIsBadInputAndNeverWaitedFor) {
+  expect_error(ErrorCode::bad_input, "cannot read",
+               [&] { load_dataset(folder_ / std::string(300, 'x')); });
+  ImportOptions options;
+  options.index_base = 0;
+  for (const char* name : {"target.csv", "pipe.npz"}) {
+    SCOPED_TRACE(name);
+    fs::remove(folder_ / name);
+    ASSERT_EQ(::mkfifo((folder_ / name).c_str(), 0600), 0);
+    ::alarm(20);  // Waiting for a writer would end the test program.
+    const fs::path path = std::string_view(name) == "pipe.npz" ? folder_ / name : folder_;
+    expect_error(ErrorCode::bad_input, "is not a regular file",
+                 [&] { load_dataset(path, options); });
+    ::alarm(0);
+  }
 }
 
 }  // namespace
