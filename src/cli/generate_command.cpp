@@ -71,6 +71,9 @@ void add_difficulty(std::vector<Field>& fields) {
       "feature-noise", group, "X", "Standard deviation of features around their class's mean.",
       HELIOGRAPH_MEMBER(graph.feature_noise)));
   fields.push_back(make_field<GenerateRequest>(
+      "label-noise", group, "P", "Share of nodes that are given another node's labels, 0 to 1.",
+      HELIOGRAPH_MEMBER(graph.label_noise)));
+  fields.push_back(make_field<GenerateRequest>(
       "degree-exponent", group, "X", "Tail of the degree distribution; larger is more even.",
       HELIOGRAPH_MEMBER(graph.degree_exponent)));
   fields.push_back(make_field<GenerateRequest>("rmat-a", group, "P", "R-MAT: top-left quadrant.",

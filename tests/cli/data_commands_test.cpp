@@ -59,6 +59,18 @@ TEST(GenerateCommand, MakesAGraphThatTrains) {
   EXPECT_EQ(run_command({"generate", "--nodes", "300", "--out", graph}).code, 2);
 }
 
+TEST(GenerateCommand, LabelNoiseHasAFlag) {
+  const TemporaryDirectory folder;
+  const auto hash = [&](const std::string& noise) {
+    const std::string graph = (folder / ("noise" + noise)).string();
+    const auto outcome = run_command({"generate", "--nodes", "200", "--edges", "400", "--features",
+                                      "4", "--label-noise", noise, "--out", graph});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.code == 0 ? dataset_hash(load_dataset(graph)) : std::string();
+  };
+  EXPECT_NE(hash("0"), hash("0.5"));
+}
+
 TEST(GenerateCommand, FlagsChangeAPreset) {
   const TemporaryDirectory folder;
   const std::string graph = (folder / "graph").string();
