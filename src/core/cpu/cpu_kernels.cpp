@@ -58,9 +58,11 @@ class CpuKernels final : public Kernels {
   }
   void norm_act_backward(ConstMatrixView y, const NormAct& p, MatrixView d,
                          MatrixView residual_gradient, const NormActGradients& g) override {
-    tiled_sums(y.rows, 3 * y.cols, [&](void* partial, std::int64_t begin, std::int64_t end) {
-      cpu::norm_act_backward_rows(y, p, d, residual_gradient, partial, reproducible_, begin, end);
-    });
+    tiled_sums(y.rows, 3 * y.cols, y.cols,
+               [&](void* partial, std::int64_t begin, std::int64_t end) {
+                 cpu::norm_act_backward_rows(y, p, d, residual_gradient, partial, reproducible_,
+                                             begin, end);
+               });
     store_sums(0, y.cols, g.bias);
     if (p.gain != nullptr) {
       store_sums(y.cols, y.cols, g.gain);
@@ -73,7 +75,7 @@ class CpuKernels final : public Kernels {
     });
   }
   void column_sums(ConstMatrixView d, GradientView g) override {
-    tiled_sums(d.rows, d.cols, [&](void* partial, std::int64_t begin, std::int64_t end) {
+    tiled_sums(d.rows, d.cols, 0, [&](void* partial, std::int64_t begin, std::int64_t end) {
       cpu::column_sums_rows(d, partial, reproducible_, begin, end);
     });
     store_sums(0, d.cols, g);
@@ -137,11 +139,13 @@ class CpuKernels final : public Kernels {
  private:
   std::size_t sum_bytes() const { return reproducible_ ? sizeof(double) : sizeof(float); }
 
-  /// body(partial, begin, end) fills `width` sums of each tile; they end up added in partials_[0].
+  /// body(partial, begin, end) fills `width` sums of each tile, and may use `scratch` more; they
+  /// end up added at the start of partials_.
   template <class Body>
-  void tiled_sums(std::int64_t rows, std::int64_t width, Body body) {
+  void tiled_sums(std::int64_t rows, std::int64_t width, std::int64_t scratch, Body body) {
     const std::int64_t tiles = std::max<std::int64_t>(1, (rows + kRowTile - 1) / kRowTile);
-    const std::size_t tile_bytes = static_cast<std::size_t>(width) * sum_bytes();
+    const std::int64_t stride = width + scratch;
+    const std::size_t tile_bytes = static_cast<std::size_t>(stride) * sum_bytes();
     if (partials_.size() < static_cast<std::size_t>(tiles) * tile_bytes) {
       partials_ =
           Buffer(static_cast<std::size_t>(tiles) * tile_bytes, MemoryRoom::workspace, account_);
@@ -151,17 +155,17 @@ class CpuKernels final : public Kernels {
            std::min(rows, (t + 1) * kRowTile));
     });
     if (reproducible_) {
-      add_tiles<double>(tiles, width);
+      add_tiles<double>(tiles, width, stride);
     } else {
-      add_tiles<float>(tiles, width);
+      add_tiles<float>(tiles, width, stride);
     }
   }
 
   template <class T>
-  void add_tiles(std::int64_t tiles, std::int64_t width) {
+  void add_tiles(std::int64_t tiles, std::int64_t width, std::int64_t stride) {
     T* sums = partials_.as<T>().data();
     for (std::int64_t t = 1; t < tiles; ++t) {
-      for (std::int64_t c = 0; c < width; ++c) sums[c] += sums[t * width + c];
+      for (std::int64_t c = 0; c < width; ++c) sums[c] += sums[t * stride + c];
     }
   }
 

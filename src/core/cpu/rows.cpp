@@ -69,11 +69,14 @@ template <class T>
 void norm_act_forward(ConstMatrixView y, const NormAct& p, ConstMatrixView residual, MatrixView out,
                       std::int64_t begin, std::int64_t end) {
   const std::int64_t n = y.cols;
+  const float* HWY_RESTRICT bias = p.bias;
+  const float* HWY_RESTRICT gain = p.gain;
+  const float* HWY_RESTRICT shift = p.shift;
   for (std::int64_t r = begin; r < end; ++r) {
     const float* HWY_RESTRICT in = y.row(r);
     float* HWY_RESTRICT o = out.row(r);
-    for (std::int64_t c = 0; c < n; ++c) o[c] = in[c] + p.bias[c];
-    if (p.gain != nullptr) {
+    for (std::int64_t c = 0; c < n; ++c) o[c] = in[c] + bias[c];
+    if (gain != nullptr) {
       const T mean =
           lane_sum<T>(n, [&](std::int64_t c) { return static_cast<T>(o[c]); }) / static_cast<T>(n);
       const T var = lane_sum<T>(n,
@@ -88,7 +91,7 @@ void norm_act_forward(ConstMatrixView y, const NormAct& p, ConstMatrixView resid
       const auto s = static_cast<float>(std::isfinite(var) ? inverse : var - var);
       p.mean[r] = m;
       p.rstd[r] = s;
-      for (std::int64_t c = 0; c < n; ++c) o[c] = (o[c] - m) * s * p.gain[c] + p.shift[c];
+      for (std::int64_t c = 0; c < n; ++c) o[c] = (o[c] - m) * s * gain[c] + shift[c];
     }
     // Written so that NaN passes through instead of becoming 0.
     for (std::int64_t c = 0; c < n; ++c) o[c] = o[c] < 0.0F ? 0.0F : o[c];
@@ -109,49 +112,83 @@ void NormActForward(ConstMatrixView y, const NormAct& p, ConstMatrixView residua
   }
 }
 
+// Row loops stand in functions of their own: only parameters carry `restrict` far enough for the
+// compiler to vectorise loops over this many arrays.
+
+template <class T>
+HWY_NOINLINE void relu_backward_row(std::int64_t n, const float* HWY_RESTRICT in,
+                                    const float* HWY_RESTRICT bias, float* HWY_RESTRICT g,
+                                    T* HWY_RESTRICT bias_sum) {
+  for (std::int64_t c = 0; c < n; ++c) {
+    const float upstream = g[c];
+    const float masked = in[c] + bias[c] > 0.0F ? upstream : 0.0F;
+    g[c] = masked;
+    bias_sum[c] += masked;
+  }
+}
+
+template <class T>
+HWY_NOINLINE void norm_backward_row(std::int64_t n, const float* HWY_RESTRICT in,
+                                    const float* HWY_RESTRICT bias, const float* HWY_RESTRICT gain,
+                                    const float* HWY_RESTRICT shift, float mean, float rstd,
+                                    float* HWY_RESTRICT g, float* HWY_RESTRICT normalised,
+                                    T* HWY_RESTRICT bias_sum, T* HWY_RESTRICT gain_sum,
+                                    T* HWY_RESTRICT shift_sum) {
+  for (std::int64_t c = 0; c < n; ++c) {
+    const float x = (in[c] + bias[c] - mean) * rstd;
+    const float upstream = g[c];
+    const float dz = x * gain[c] + shift[c] > 0.0F ? upstream : 0.0F;
+    normalised[c] = x;
+    gain_sum[c] += static_cast<T>(dz) * static_cast<T>(x);
+    shift_sum[c] += static_cast<T>(dz);
+    g[c] = dz * gain[c];
+  }
+  T g_lanes[kLanes] = {};
+  T gx_lanes[kLanes] = {};
+  std::int64_t c = 0;
+  for (; c + kLanes <= n; c += kLanes) {
+    for (int i = 0; i < kLanes; ++i) {
+      g_lanes[i] += static_cast<T>(g[c + i]);
+      gx_lanes[i] += static_cast<T>(g[c + i]) * static_cast<T>(normalised[c + i]);
+    }
+  }
+  for (int i = 0; c + i < n; ++i) {
+    g_lanes[i] += static_cast<T>(g[c + i]);
+    gx_lanes[i] += static_cast<T>(g[c + i]) * static_cast<T>(normalised[c + i]);
+  }
+  T g_sum = 0;
+  T gx_sum = 0;
+  for (int i = 0; i < kLanes; ++i) {
+    g_sum += g_lanes[i];
+    gx_sum += gx_lanes[i];
+  }
+  const auto a = static_cast<float>(g_sum / static_cast<T>(n));
+  const auto b = static_cast<float>(gx_sum / static_cast<T>(n));
+  for (c = 0; c < n; ++c) {
+    const float dy = rstd * (g[c] - a - normalised[c] * b);
+    g[c] = dy;
+    bias_sum[c] += static_cast<T>(dy);
+  }
+}
+
+/// `sums` is followed by room for one row of floats.
 template <class T>
 void norm_act_backward(ConstMatrixView y, const NormAct& p, MatrixView d, MatrixView residual,
-                       T* HWY_RESTRICT sums, std::int64_t begin, std::int64_t end) {
+                       T* sums, std::int64_t begin, std::int64_t end) {
   const std::int64_t n = y.cols;
-  T* HWY_RESTRICT bias_sum = sums;
-  T* HWY_RESTRICT gain_sum = sums + n;
-  T* HWY_RESTRICT shift_sum = sums + 2 * n;
+  auto* normalised = reinterpret_cast<float*>(sums + 3 * n);
   for (std::int64_t c = 0; c < 3 * n; ++c) sums[c] = 0;
   for (std::int64_t r = begin; r < end; ++r) {
-    const float* HWY_RESTRICT in = y.row(r);
-    float* HWY_RESTRICT g = d.row(r);
+    float* g = d.row(r);
     if (p.dropout.active()) drop_row(p.dropout, r, g, g, n);
-    if (residual.data != nullptr)
+    if (residual.data != nullptr) {
       std::memcpy(residual.row(r), g, static_cast<std::size_t>(n) * sizeof(float));
+    }
     if (p.gain == nullptr) {
-      for (std::int64_t c = 0; c < n; ++c) {
-        g[c] = in[c] + p.bias[c] > 0.0F ? g[c] : 0.0F;
-        bias_sum[c] += g[c];
-      }
-      continue;
-    }
-    const float m = p.mean[r];
-    const float s = p.rstd[r];
-    for (std::int64_t c = 0; c < n; ++c) {
-      const float x = (in[c] + p.bias[c] - m) * s;
-      const float dz = x * p.gain[c] + p.shift[c] > 0.0F ? g[c] : 0.0F;
-      gain_sum[c] += static_cast<T>(dz) * x;
-      shift_sum[c] += dz;
-      g[c] = dz * p.gain[c];
-    }
-    const T mean_g =
-        lane_sum<T>(n, [&](std::int64_t c) { return static_cast<T>(g[c]); }) / static_cast<T>(n);
-    const T mean_gx = lane_sum<T>(n,
-                                  [&](std::int64_t c) {
-                                    return static_cast<T>(g[c]) * ((in[c] + p.bias[c] - m) * s);
-                                  }) /
-                      static_cast<T>(n);
-    const auto a = static_cast<float>(mean_g);
-    const auto b = static_cast<float>(mean_gx);
-    for (std::int64_t c = 0; c < n; ++c) {
-      const float x = (in[c] + p.bias[c] - m) * s;
-      g[c] = s * (g[c] - a - x * b);
-      bias_sum[c] += g[c];
+      relu_backward_row(n, y.row(r), p.bias, g, sums);
+    } else {
+      norm_backward_row(n, y.row(r), p.bias, p.gain, p.shift, p.mean[r], p.rstd[r], g, normalised,
+                        sums, sums + n, sums + 2 * n);
     }
   }
 }

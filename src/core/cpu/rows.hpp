@@ -10,7 +10,8 @@ namespace heliograph::cpu {
 void norm_act_forward_rows(ConstMatrixView y, const NormAct& p, ConstMatrixView residual,
                            MatrixView out, bool fp64, std::int64_t begin, std::int64_t end);
 
-/// `partial`: 3 * cols sums (bias, gain, shift) of these rows, overwritten; float or double.
+/// `partial`: 3 * cols sums (bias, gain, shift) of these rows, overwritten; float or double. Room
+/// for 4 * cols is needed.
 void norm_act_backward_rows(ConstMatrixView y, const NormAct& p, MatrixView d,
                             MatrixView residual_gradient, void* partial, bool fp64,
                             std::int64_t begin, std::int64_t end);
