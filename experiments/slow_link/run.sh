@@ -33,8 +33,12 @@ for attempt in 1 2 3 4 5; do
   train probe 12 --bits 32 --link-gbps "$link" "$@"
   read -r measured gbps < <(python3 "$here/choose_link.py" "$out/probe.json" "$ratio" "$link")
   echo "Links of $link Gbit/s: waiting : computing = $measured"
-  if awk "BEGIN { exit !($measured >= $ratio) }"; then break; fi
-  [ "$attempt" -lt 5 ] || { echo "no link speed was found that waits $ratio : 1" >&2; exit 1; }
+  # The first guess takes all links for equally busy: go on while the network is needlessly slow.
+  if awk "BEGIN { exit !($measured >= $ratio && $measured < 1.5 * $ratio) }"; then break; fi
+  if [ "$attempt" = 5 ] && awk "BEGIN { exit !($measured < $ratio) }"; then
+    echo "no link speed was found at which an epoch waits $ratio : 1" >&2
+    exit 1
+  fi
 done
 
 shape=(--link-gbps "$link")
