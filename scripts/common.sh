@@ -1,6 +1,9 @@
 # Sourced by the scripts beside it: starts in the repository's root, whatever the caller's folder.
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+set -E
+trap 'echo "$0: stopped at line $LINENO: exit code $?" >&2' ERR
+
 say() { printf '\n== %s\n' "$*"; }
 
 # Prints the first Python that has NumPy: a python3 from elsewhere may lack Debian's python3-numpy.

@@ -4,7 +4,8 @@
 # fresh and one epoch stale, and prints a table. Made for graphs whose exchange outweighs the gradients.
 # Usage: experiments/slow_link/run.sh DATA OUT [flags of heliograph train ...]
 # Environment: HELIOGRAPH (the command), RATIO (default 10), RANKS (4), EPOCHS (40).
-set -euo pipefail
+set -Eeuo pipefail
+trap 'echo "${BASH_SOURCE[0]}: line $LINENO: exit code $?" >&2' ERR
 [ $# -ge 2 ] || { sed -n '2,6s/^# //p' "${BASH_SOURCE[0]}" >&2; exit 2; }
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 data=$1
