@@ -25,7 +25,7 @@ def write_csv(path, runs):
                          "allreduce_bytes_per_epoch", "fp32_bytes_per_epoch", "peak_rss_bytes"])
         for r in runs:
             s = r.summary()
-            writer.writerow([r.setting, r.seed, s["bits"]["forward"], s["bits"]["backward"],
+            writer.writerow([r.setting, r.seed, s["bits_forward"], s["bits_backward"],
                              s["staleness"], s["test_metric"], s["val_metric"],
                              s["best_epoch"], s["epochs"],
                              s["epoch_seconds"]["median"], s["epoch_seconds"]["p95"],

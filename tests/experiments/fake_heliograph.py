@@ -40,4 +40,4 @@ with open(flags["summary"], "w", encoding="utf-8") as file:
                "bytes_per_epoch": {"halo_forward": 600 * bits, "halo_backward": 400 * bits,
                                    "allreduce": 50},
                "fp32_bytes_per_epoch": 32050, "peak_rss_bytes": 1, "ranks": 4,
-               "bits": {"forward": bits, "backward": bits}, "staleness": staleness}, file)
+               "bits": bits, "bits_forward": bits, "bits_backward": bits, "staleness": staleness}, file)
