@@ -77,7 +77,8 @@ struct TrainCallbacks {
 
 /// Trains on the whole graph with `options.partition.parts` ranks in this process.
 /// Blocks until done; safe to call from several threads on different data sets.
-/// Throws Error; whatever was reported through `on_epoch` before stays true.
+/// Throws Error; whatever was reported through `on_epoch` before stays true. An exception of a
+/// callback ends the run too; if it is no Error, it comes back as Error(peer_lost) with its text.
 TrainResult train(const Dataset& dataset, const TrainOptions& options,
                   const TrainCallbacks& callbacks = {});
 
