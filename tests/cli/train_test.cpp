@@ -232,5 +232,23 @@ TEST_F(Train, BalancesTrainingNodesOnDemand) {
   EXPECT_EQ(refused.code, 2) << refused.err;
 }
 
+// Nothing moves for longer than the limit: the wait ends by name instead of going on.
+TEST_F(Train, ALostPeerIsExitFive) {
+  const auto outcome = run_command(train_arguments(
+      data_, 3, {"--link-latency-us", "300000", "--timeout", "0.05", "--out", path("run")}));
+  EXPECT_EQ(outcome.code, 5) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("rank "));
+  EXPECT_THAT(outcome.err, HasSubstr("epoch 0"));
+  EXPECT_EQ(read_json(folder_ / "run" / "run.json").at("status"), "failed");
+}
+
+TEST_F(Train, ANumericFailureIsExitSix) {
+  const auto outcome = run_command(
+      train_arguments(data_, 30, {"--norm", "none", "--lr", "1e30", "--out", path("run")}));
+  EXPECT_EQ(outcome.code, 6) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("epoch"));
+  EXPECT_EQ(read_json(folder_ / "run" / "run.json").at("error").at("exit_code"), 6);
+}
+
 }  // namespace
 }  // namespace heliograph
