@@ -101,15 +101,15 @@ class Run:
 
 def train_all(runs, command, jobs):
     """Trains the unfinished runs, `jobs` at a time. Returns one sentence for each that failed."""
-    todo = [r for r in runs if not r.finished()]
-    print(f"{len(runs) - len(todo)} of {len(runs)} runs are there already", flush=True)
+    pending = [r for r in runs if not r.finished()]
+    print(f"{len(runs) - len(pending)} of {len(runs)} runs are there already", flush=True)
     failures = []
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        futures = {pool.submit(r.train, command): r for r in todo}
+        futures = {pool.submit(r.train, command): r for r in pending}
         try:
             for done, future in enumerate(concurrent.futures.as_completed(futures), 1):
                 this = futures[future]
-                label = f"[{done}/{len(todo)}] {this.setting}, seed {this.seed}"
+                label = f"[{done}/{len(pending)}] {this.setting}, seed {this.seed}"
                 try:
                     future.result()
                     print(f"{label}: {this.summary()['test_metric']:.4f}", flush=True)
