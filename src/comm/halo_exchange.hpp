@@ -51,8 +51,7 @@ class HaloExchange {
   std::int64_t bytes_sent() const { return starts_ * bytes_per_start_; }
   /// The same rows at 4 bytes a value, no parameters.
   std::int64_t fp32_bytes_sent() const { return starts_ * plan_.send_rows() * cols_ * 4; }
-  std::int64_t cols() const { return cols_; }
-  /// The same by receiving rank, appended to `traffic`.
+  /// Both, by receiving rank, appended to `traffic`.
   void append_traffic(std::vector<LinkTraffic>& traffic) const;
 
  private:

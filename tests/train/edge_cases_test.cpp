@@ -11,6 +11,7 @@
 #include "heliograph/error.hpp"
 #include "heliograph/train.hpp"
 #include "support/graphs.hpp"
+#include "support/runs.hpp"
 #include "train/metrics.hpp"
 
 // Runs that are small, degenerate or about to fail.
@@ -18,27 +19,9 @@
 namespace heliograph {
 namespace {
 
-TrainOptions options_of(int ranks) {
-  TrainOptions o;
-  o.model.layers = 2;
-  o.model.hidden = 16;
-  o.model.dropout = 0.2F;
-  o.epochs = 4;
-  o.partition.parts = ranks;
-  o.partition.partitioner = Partitioner::contiguous;
-  return o;
-}
+using testing::message_of;
 
-std::string message_of(const std::function<void()>& action, ErrorCode code) {
-  try {
-    action();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), code) << e.what();
-    return e.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {};
-}
+TrainOptions options_of(int ranks) { return testing::small_options(ranks, 4); }
 
 void set_roles(Dataset& data, const std::function<Role(std::size_t, Role)>& role_of) {
   std::vector<Role> roles(data.splits[0].role.begin(), data.splits[0].role.end());

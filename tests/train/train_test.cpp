@@ -10,31 +10,14 @@
 
 #include "heliograph/error.hpp"
 #include "support/graphs.hpp"
+#include "support/runs.hpp"
 
 namespace heliograph {
 namespace {
 
-TrainOptions small_options(int ranks = 3) {
-  TrainOptions o;
-  o.model.layers = 2;
-  o.model.hidden = 16;
-  o.model.dropout = 0.2F;
-  o.epochs = 30;
-  o.partition.parts = ranks;
-  o.partition.partitioner = Partitioner::contiguous;
-  return o;
-}
+using testing::message_of;
 
-std::string message_of(const std::function<void()>& action, ErrorCode code) {
-  try {
-    action();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), code) << e.what();
-    return e.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {};
-}
+TrainOptions small_options(int ranks = 3) { return testing::small_options(ranks, 30); }
 
 TEST(Train, LearnsASeparableGraph) {
   const Dataset data = testing::make_small_dataset(400, 16, 4, 3);

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "heliograph/error.hpp"
+#include "heliograph/options.hpp"
+
+namespace heliograph::testing {
+
+/// Two layers of 16 over contiguous parts: a run that ends in milliseconds.
+TrainOptions small_options(int ranks, int epochs);
+
+/// What the Error says that `action` throws; the test fails if none is thrown or its code differs.
+std::string message_of(const std::function<void()>& action, ErrorCode code);
+
+}  // namespace heliograph::testing
