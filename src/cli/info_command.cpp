@@ -31,8 +31,8 @@ class InfoCommand : public Command {
         {"memory", human_bytes(static_cast<double>(machine.memory_bytes))},
         {"system", machine.system},
         {"simd", machine.simd},
-        {"devices", "cpu built; cuda not built"},
-        {"transports", "threads built; mpi and nccl not built"},
+        {"devices", machine.devices},
+        {"transports", machine.transports},
     });
     std::fwrite(text.data(), 1, text.size(), stdout);
     return 0;

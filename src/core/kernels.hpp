@@ -116,6 +116,9 @@ class Kernels {
 std::unique_ptr<Kernels> make_cpu_kernels(int threads, bool reproducible,
                                           MemoryAccount* account = nullptr);
 
+/// Whether this build holds the CUDA kernels.
+bool cuda_built() noexcept;
+
 /// Throws Error(usage) where the build has no CUDA.
 std::unique_ptr<Kernels> make_cuda_kernels(int device, bool reproducible);
 

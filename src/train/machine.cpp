@@ -7,7 +7,10 @@
 #include <fstream>
 #include <thread>
 
+#include "comm/mpi_transport.hpp"
+#include "comm/nccl_transport.hpp"
 #include "core/cpu/cpu_info.hpp"
+#include "core/kernels.hpp"
 
 namespace heliograph {
 namespace {
@@ -29,6 +32,10 @@ int usable_cores() {
   return static_cast<int>(std::thread::hardware_concurrency());
 }
 
+std::string built_text(const std::string& name, bool built) {
+  return name + (built ? " built" : " not built");
+}
+
 }  // namespace
 
 Machine describe_machine() {
@@ -43,6 +50,9 @@ Machine describe_machine() {
   machine.cores = usable_cores();
   machine.memory_bytes = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
   machine.simd = simd_description();
+  machine.devices = "cpu built; " + built_text("cuda", cuda_built());
+  machine.transports =
+      "threads built; " + built_text("mpi", mpi_built()) + "; " + built_text("nccl", nccl_built());
 #ifdef __clang__
   machine.compiler = __VERSION__;
 #else

@@ -14,6 +14,8 @@ struct Machine {
   std::string system;             ///< Kernel name, release and architecture.
   std::string simd;               ///< `simd_description()`.
   std::string compiler;
+  std::string devices;     ///< What is built and what is not, e.g. "cpu built; cuda not built".
+  std::string transports;  ///< Likewise.
   bool optimized = false;  ///< The library was built with optimisation on.
 };
 
