@@ -181,7 +181,8 @@ TEST(Numeric, DivergenceEndsWithItsCode) {
 TEST(Info, NamesVersionAndWhatIsBuilt) {
   const auto outcome = run_command({"info"});
   EXPECT_EQ(outcome.code, 0);
-  for (const char* part : {"version", "compiler", "cores", "memory", "simd", "mpi and nccl not"}) {
+  for (const char* part : {"version", "compiler", "cores", "memory", "simd", "cuda not built",
+                           "mpi not built", "nccl not built"}) {
     EXPECT_THAT(outcome.out, HasSubstr(part));
   }
 }
