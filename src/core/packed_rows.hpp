@@ -67,16 +67,46 @@ inline RowParameters read_parameters(const std::byte* row, RowFormat format) {
   return {0.0F, step_to_float(half[0])};
 }
 
-/// Code of column c; `codes` points behind the parameters. Column c sits in bits
-/// [c * bits, (c + 1) * bits) of the row, least significant bit first.
-inline std::uint32_t read_code(const std::byte* codes, int bits, std::int64_t c) {
-  const auto bit = static_cast<std::size_t>(c) * static_cast<std::size_t>(bits);
+/// Vectors of 16 columns in a block of codes: the most that let a lane of 32 bits hold one code
+/// of each (16 at most), halved until `columns_left` fill them; 0 where they fill not even lanes of
+/// 8 bits, and at 8 bits, where a code is a byte.
+constexpr int code_block_vectors(int bits, std::int64_t columns_left) {
+  if (bits >= 8) return 0;
+  int vectors = bits == 1 ? 16 : 32 / bits;
+  while (vectors * bits >= 8 && 16 * vectors > columns_left) vectors /= 2;
+  return vectors * bits >= 8 ? vectors : 0;
+}
+
+/// First bit of the code of column c in a row of `cols` columns, counted from the first byte
+/// behind the parameters, least significant bit first. Codes come in blocks of 16 V columns: 16
+/// lanes of V codes, lane l with those of columns l, 16 + l, 32 + l, ... of the block. Columns
+/// that fill no block follow in order.
+constexpr std::int64_t code_bit(int bits, std::int64_t cols, std::int64_t c) {
+  const std::int64_t most = 16 * code_block_vectors(bits, 256);
+  std::int64_t first = most == 0 ? 0 : c / most * most;
+  while (true) {
+    const int vectors = code_block_vectors(bits, cols - first);
+    if (vectors == 0) return c * bits;
+    if (c < first + 16 * vectors) {
+      const std::int64_t vector = (c - first) / 16;
+      const std::int64_t lane = (c - first) % 16;
+      return (first + lane * vectors + vector) * bits;
+    }
+    first += 16 * vectors;
+  }
+}
+
+/// Code of column c of a row of `cols` columns; `codes` points behind the parameters.
+inline std::uint32_t read_code(const std::byte* codes, int bits, std::int64_t cols,
+                               std::int64_t c) {
+  const auto bit = static_cast<std::size_t>(code_bit(bits, cols, c));
   const auto byte = std::to_integer<std::uint32_t>(codes[bit / 8]);
   return (byte >> (bit % 8)) & ((1U << bits) - 1U);
 }
 
-/// Value of column c of an encoded row.
-inline float decode_value(const std::byte* row, RowFormat format, std::int64_t c) {
+/// Value of column c of an encoded row of `cols` columns.
+inline float decode_value(const std::byte* row, RowFormat format, std::int64_t cols,
+                          std::int64_t c) {
   if (format.bits == 32) {
     float value = 0;
     std::memcpy(&value, row + 4 * c, 4);
@@ -89,7 +119,8 @@ inline float decode_value(const std::byte* row, RowFormat format, std::int64_t c
   }
   const RowParameters p = read_parameters(row, format);
   return p.minimum +
-         static_cast<float>(read_code(row + format.parameter_bytes(), format.bits, c)) * p.step;
+         static_cast<float>(read_code(row + format.parameter_bytes(), format.bits, cols, c)) *
+             p.step;
 }
 
 }  // namespace heliograph

@@ -7,8 +7,8 @@
 namespace heliograph {
 namespace {
 
-void put_code(std::byte* codes, int bits, std::int64_t c, std::uint32_t code) {
-  const auto bit = static_cast<std::size_t>(c) * static_cast<std::size_t>(bits);
+void put_code(std::byte* codes, int bits, std::int64_t cols, std::int64_t c, std::uint32_t code) {
+  const auto bit = static_cast<std::size_t>(code_bit(bits, cols, c));
   codes[bit / 8] |= static_cast<std::byte>(code << (bit % 8));
 }
 
@@ -58,7 +58,8 @@ bool encode_row(const float* x, float scale, std::int64_t cols, std::uint64_t ke
   std::byte* codes = out + format.parameter_bytes();
   for (std::int64_t c = 0; c < cols; ++c) {
     const std::uint32_t noise = noise16(key, static_cast<std::uint32_t>(c));
-    put_code(codes, format.bits, c, stochastic_code(scale * x[c], parameters, format.bits, noise));
+    put_code(codes, format.bits, cols, c,
+             stochastic_code(scale * x[c], parameters, format.bits, noise));
   }
   return true;
 }
@@ -79,7 +80,7 @@ void decode_rows_reference(const PackedRows& packed, MatrixView out, std::int64_
                            std::int64_t end) {
   for (std::int64_t r = begin; r < end; ++r) {
     for (std::int64_t c = 0; c < packed.cols; ++c) {
-      out.row(r)[c] = decode_value(packed.row(r), packed.format, c);
+      out.row(r)[c] = decode_value(packed.row(r), packed.format, packed.cols, c);
     }
   }
 }

@@ -1,6 +1,6 @@
-// Encoding works on groups of 32 columns, the groups of noise16(): 32 * bits is a whole number of
-// bytes at every width of code. What is left of a row goes through a padded copy. Compiled once
-// for each Highway target; the bytes are those of row_codec_reference.cpp on each of them.
+// Encoding works on groups of 32 columns, the groups of noise16(), of which a block of codes is a
+// whole number. What is left of a row goes through a padded copy. Compiled once for each Highway
+// target; the bytes are those of row_codec_reference.cpp on each of them.
 
 #include "core/cpu/simd_targets.hpp"
 #include "quant/row_codec.hpp"
@@ -89,29 +89,93 @@ HWY_INLINE void PackBytes(const std::uint8_t* bytes, std::byte* out) {
   }
 }
 
-/// Codes of one group: 32 columns at x, times `scale`, into 4 * kBits bytes.
+/// Codes of one vector of values.
+template <int kBits>
+HWY_INLINE WordVector Codes(FloatTag d, FloatVector value, const CodeParameters& p,
+                            WordVector noise) {
+  const hn::RebindToSigned<FloatTag> di;
+  const auto above = hn::Sub(value, hn::Set(d, p.minimum));
+  const auto t =
+      kBits == 8 ? hn::Div(above, hn::Set(d, p.step)) : hn::Mul(above, hn::Set(d, p.inverse_step));
+  const auto one = [&](hn::Mask<FloatTag> up) HWY_ATTR {
+    return hn::BitCast(di, hn::IfThenElseZero(up, hn::BitCast(d, hn::Set(di, 1))));
+  };
+  if constexpr (kBits == 1) {
+    // t < 1 or the code is 1 anyway: the whole part needs no step of its own.
+    return hn::BitCast(WordTag(), one(RoundsUp(d, t, noise)));
+  } else {
+    const auto whole = hn::ConvertTo(di, t);
+    const auto up = RoundsUp(d, hn::Sub(t, hn::ConvertTo(d, whole)), noise);
+    const auto code = hn::Min(hn::Add(whole, one(up)), hn::Set(di, (1 << kBits) - 1));
+    return hn::BitCast(WordTag(), code);
+  }
+}
+
+template <int kLaneBits>
+HWY_INLINE void StoreLaneWords(WordVector words, std::byte* block, std::size_t lane) {
+  auto* bytes = reinterpret_cast<std::uint8_t*>(block) + kLaneBits / 8 * lane;
+#if HWY_TARGET == HWY_SCALAR
+  const std::uint32_t word = hn::GetLane(words);
+  std::memcpy(bytes, &word, kLaneBits / 8);
+#else
+  const auto signed_words = hn::BitCast(hn::RebindToSigned<FloatTag>(), words);
+  if constexpr (kLaneBits == 32) {
+    const hn::Repartition<std::uint8_t, FloatTag> d8;
+    hn::StoreU(hn::BitCast(d8, words), d8, bytes);
+  } else if constexpr (kLaneBits == 16) {
+    const hn::Rebind<std::uint16_t, FloatTag> d16;
+    const hn::Repartition<std::uint8_t, decltype(d16)> d8;
+    hn::StoreU(hn::BitCast(d8, hn::DemoteTo(d16, signed_words)), d8, bytes);
+  } else {
+    const hn::Rebind<std::uint8_t, FloatTag> d8;
+    hn::StoreU(hn::DemoteTo(d8, signed_words), d8, bytes);
+  }
+#endif
+}
+
+/// Codes of one block: 16 * kVectors columns at x, the first of them the row's column 32 * group.
+template <int kBits, int kVectors>
+HWY_INLINE void EncodeBlock(const float* x, float scale, const CodeParameters& p, std::uint64_t key,
+                            std::int64_t group, std::byte* out) {
+  const FloatTag d;
+  const WordTag du;
+  for (std::size_t lane = 0; lane < 16; lane += hn::Lanes(d)) {
+    auto words = hn::Zero(du);
+    const auto put = [&](int vector, WordVector noise) HWY_ATTR {
+      const auto value = hn::Mul(hn::Set(d, scale), hn::LoadU(d, x + 16 * vector + lane));
+      const auto codes = Codes<kBits>(d, value, p, noise);
+      words = hn::Or(words, hn::ShiftLeftSame(codes, vector * kBits));
+    };
+#if HWY_COMPILER_GCC && !HWY_COMPILER_CLANG
+#pragma GCC unroll 8
+#endif
+    for (int pair = 0; pair < kVectors / 2; ++pair) {
+      const auto noise = NoiseWords(
+          du, key,
+          static_cast<std::uint32_t>((group + pair) * 16) + static_cast<std::uint32_t>(lane));
+      put(2 * pair, hn::And(noise, hn::Set(du, 0xffffU)));
+      put(2 * pair + 1, hn::ShiftRight<16>(noise));
+    }
+    StoreLaneWords<kVectors * kBits>(words, out, lane);
+  }
+}
+
+/// Codes of one group, in column order: 32 columns at x, times `scale`, into 4 * kBits bytes.
 template <int kBits>
 HWY_INLINE void EncodeGroup(const float* x, float scale, const CodeParameters& p, std::uint64_t key,
                             std::int64_t group, std::byte* out) {
   const FloatTag d;
-  const hn::RebindToSigned<FloatTag> di;
   const hn::Rebind<std::uint8_t, FloatTag> d8;
-  std::uint32_t bits = 0;
   HWY_ALIGN std::uint8_t bytes[kGroup];
+  std::uint32_t bits = 0;
   ForGroup(d, key, group, [&](std::size_t c, WordVector noise) HWY_ATTR {
     const auto value = hn::Mul(hn::Set(d, scale), hn::LoadU(d, x + c));
-    const auto above = hn::Sub(value, hn::Set(d, p.minimum));
-    const auto t = kBits == 8 ? hn::Div(above, hn::Set(d, p.step))
-                              : hn::Mul(above, hn::Set(d, p.inverse_step));
+    const auto codes = Codes<kBits>(d, value, p, noise);
     if constexpr (kBits == 1) {
-      // t < 1 or the code is 1 anyway: the whole part needs no step of its own.
-      bits |= MaskBits(d, RoundsUp(d, t, noise)) << c;
+      bits |= MaskBits(d, hn::RebindMask(d, hn::Ne(codes, hn::Zero(WordTag())))) << c;
     } else {
-      const auto whole = hn::ConvertTo(di, t);
-      const auto up = RoundsUp(d, hn::Sub(t, hn::ConvertTo(d, whole)), noise);
-      const auto one = hn::BitCast(di, hn::IfThenElseZero(up, hn::BitCast(d, hn::Set(di, 1))));
-      const auto code = hn::Min(hn::Add(whole, one), hn::Set(di, (1 << kBits) - 1));
-      hn::StoreU(hn::DemoteTo(d8, code), d8, bytes + c);
+      hn::StoreU(hn::DemoteTo(d8, hn::BitCast(hn::RebindToSigned<FloatTag>(), codes)), d8,
+                 bytes + c);
     }
   });
   if constexpr (kBits == 1) {
@@ -178,15 +242,19 @@ bool EncodeCodes(GroupedRow& row, std::uint64_t key, RowFormat format, std::byte
     std::memset(out, 0, static_cast<std::size_t>((row.cols * kBits + 7) / 8));
     return true;
   }
-  std::int64_t group = 0;
-  for (; group * kGroup < row.whole; ++group, out += 4 * kBits) {
-    EncodeGroup<kBits>(row.x + group * kGroup, row.scale, p, key, group, out);
+  const auto block = [&](auto vectors, std::int64_t first, std::int64_t byte) HWY_ATTR {
+    EncodeBlock<kBits, vectors()>(row.x + first, row.scale, p, key, first / kGroup, out + byte);
+  };
+  std::int64_t first = ForCodeBlocks<kBits>(row.cols, block);
+  for (; first < row.whole; first += kGroup) {
+    EncodeGroup<kBits>(row.x + first, row.scale, p, key, first / kGroup, out + first * kBits / 8);
   }
   if (row.whole != row.cols) {
     row.pad(p.minimum);  // code 0
     std::byte last[4 * kBits];
-    EncodeGroup<kBits>(row.rest, 1.0F, p, key, group, last);
-    std::memcpy(out, last, static_cast<std::size_t>(((row.cols - row.whole) * kBits + 7) / 8));
+    EncodeGroup<kBits>(row.rest, 1.0F, p, key, row.whole / kGroup, last);
+    std::memcpy(out + row.whole * kBits / 8, last,
+                static_cast<std::size_t>(((row.cols - row.whole) * kBits + 7) / 8));
   }
   return true;
 }
@@ -300,7 +368,19 @@ void DecodeRange(const PackedRows& packed, MatrixView out, std::int64_t begin, s
     const RowParameters p = kBits > 8 ? RowParameters{0, 0} : read_parameters(row, packed.format);
     const std::byte* values = row + packed.format.parameter_bytes();
     float* to = out.row(r);
-    std::int64_t c = 0;
+    const auto block = [&](auto vectors, std::int64_t first, std::int64_t byte) HWY_ATTR {
+      for (std::int64_t lane = 0; lane < 16; lane += lanes) {
+        const auto words =
+            LaneWords<vectors() * kBits>(values + byte, static_cast<std::size_t>(lane));
+        for (int k = 0; k < vectors(); ++k) {
+          const auto code = LaneCodes<kBits>(d, words, k);
+          hn::StoreU(hn::Add(hn::Set(d, p.minimum), hn::Mul(code, hn::Set(d, p.step))), d,
+                     to + first + 16 * k + lane);
+        }
+      }
+    };
+    std::int64_t c = ForCodeBlocks<kBits>(packed.cols, block);
+    values += c * kBits / 8;
     for (; c + kGroup <= packed.cols; c += kGroup, values += 4 * kBits) {
       for (std::int64_t k = 0; k < kGroup; k += lanes) {
         hn::StoreU(DecodeVector<kBits>(d, values, p, static_cast<std::size_t>(k)), d, to + c + k);

@@ -92,7 +92,7 @@ TEST(HaloExchange, RoundingIsFreshInEveryEpochLayerAndDirectionAndRight) {
         const PackedRows packed = exchange.finish(0, clock);
         std::vector<float> values;
         for (std::int64_t c = 2; c < kCols; ++c) {
-          values.push_back(decode_value(packed.row(0), packed.format, c));
+          values.push_back(decode_value(packed.row(0), packed.format, packed.cols, c));
           sum += values.back();
         }
         seen.insert(values);
@@ -120,7 +120,7 @@ TEST(ExactHalo, EveryColumnComesOnceInBlocksThatFit) {
             EXPECT_LE(packed.cols, chunk == 1 ? 16 : kCols);
             for (std::int64_t c = 0; c < packed.cols; ++c) {
               ++columns[static_cast<std::size_t>(packed.col_begin + c)];
-              const float value = decode_value(packed.row(0), packed.format, c);
+              const float value = decode_value(packed.row(0), packed.format, packed.cols, c);
               const float expected = static_cast<float>(packed.col_begin + c) / 64.0F;
               EXPECT_EQ(value - std::floor(value), expected);
             }

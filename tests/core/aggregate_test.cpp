@@ -295,10 +295,10 @@ TEST(Aggregate, Fp64SumsAreExactlyThoseOfPlainLoops) {
             const std::byte* from = packed.rows.row(halo.columns[static_cast<std::size_t>(e)]);
             if (format.is_codes()) {
               const RowParameters p = read_parameters(from, format);
-              const double code = read_code(from + format.parameter_bytes(), format.bits, c);
+              const double code = read_code(from + format.parameter_bytes(), format.bits, 41, c);
               sum += static_cast<double>(p.minimum) + code * static_cast<double>(p.step);
             } else {
-              sum += static_cast<double>(decode_value(from, format, c));
+              sum += static_cast<double>(decode_value(from, format, 41, c));
             }
           }
           ASSERT_EQ(acc.view().row(i)[c], sum) << format.bits << ' ' << i << ' ' << c;

@@ -44,6 +44,42 @@ TEST(Codec, OneBitByHand) {
   }
 }
 
+TEST(Codec, OneBitBlocksByHand) {
+  // 130 columns: a block of 16 lanes of 8 bits, then two columns in order. Set: columns 0 (lane 0,
+  // bit 0), 17 (lane 1, bit 1), 127 (lane 15, bit 7), 129 (second column behind the block).
+  ThreadPool threads(1);
+  CodecCase c(1, 130);
+  std::fill_n(c.x.view().data, 130, 0.0F);
+  for (const std::int64_t column : {0, 17, 127, 129}) c.x.view().data[column] = 1.0F;
+  const auto codec = make_cpu_codec({1, false});
+  const auto bytes = c.encode(*codec, kStream, threads);
+  std::vector<int> expected(2 + 17, 0);  // step 1.0 = 0x7f00
+  expected[1] = 0x7f;
+  expected[2] = 0b1;
+  expected[3] = 0b10;
+  expected[17] = 0b10000000;
+  expected[18] = 0b10;
+  ASSERT_EQ(codec->encoded_bytes(1, 130), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(std::to_integer<int>(bytes[i]), expected[i]) << i;
+  }
+}
+
+TEST(Codec, CodesFillTheirBytes) {
+  for (const int bits : {1, 2, 4, 8}) {
+    for (std::int64_t cols = 0; cols < 700; ++cols) {
+      std::vector<bool> taken(static_cast<std::size_t>(cols * bits), false);
+      for (std::int64_t c = 0; c < cols; ++c) {
+        const std::int64_t bit = code_bit(bits, cols, c);
+        ASSERT_EQ(bit % bits, 0);
+        ASSERT_LT(bit, cols * bits) << bits << ' ' << cols << ' ' << c;
+        ASSERT_FALSE(taken[static_cast<std::size_t>(bit)]) << bits << ' ' << cols << ' ' << c;
+        taken[static_cast<std::size_t>(bit)] = true;
+      }
+    }
+  }
+}
+
 TEST(Codec, FourBitsByHand) {
   ThreadPool threads(1);
   CodecCase c(1, 3);
@@ -63,7 +99,7 @@ TEST(Codec, EveryTargetWritesTheBytesOfTheReference) {
   ThreadPool threads(1);
   std::vector<std::int64_t> widths(70);
   std::iota(widths.begin(), widths.end(), 1);
-  widths.insert(widths.end(), {100, 256, 602});
+  widths.insert(widths.end(), {100, 128, 130, 160, 192, 256, 290, 384, 500, 602});
   for (const RowFormat format : all_formats()) {
     SCOPED_TRACE(name_of(format));
     const auto codec = make_cpu_codec(format);
@@ -183,7 +219,7 @@ TEST(Codec, RepresentableValuesNeverMove) {
       for (std::int64_t r = 0; r < 200; ++r) {
         ASSERT_EQ(read_parameters(packed.row(r), format).step, step);
         for (int q = 0; q <= top; ++q) {
-          ASSERT_EQ(decode_value(packed.row(r), format, q), c.x.view().row(r)[q]) << q;
+          ASSERT_EQ(decode_value(packed.row(r), format, packed.cols, q), c.x.view().row(r)[q]) << q;
         }
       }
     }
@@ -194,7 +230,7 @@ TEST(Codec, RepresentableValuesNeverMove) {
   std::copy_n(row, 4, c.x.view().data);
   for (std::uint64_t stream = 0; stream < 200; ++stream) {
     const auto bytes = c.encode(*codec, stream, threads);
-    for (int i = 0; i < 4; ++i) ASSERT_EQ(decode_value(bytes.data(), {16, true}, i), row[i]);
+    for (int i = 0; i < 4; ++i) ASSERT_EQ(decode_value(bytes.data(), {16, true}, 4, i), row[i]);
   }
 }
 
@@ -334,7 +370,7 @@ TEST(Codec, ReadsAndWritesColumnRanges) {
         const bool inside = i >= 3 && i < 20;
         const float expected =
             inside ? decode_value(bytes.data() + static_cast<std::size_t>(r) * format.row_bytes(17),
-                                  format, i - 3)
+                                  format, 17, i - 3)
                    : -7.0F;
         ASSERT_EQ(out.view().row(r)[i], expected) << r << ' ' << i;
       }

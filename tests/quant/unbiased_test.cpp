@@ -93,7 +93,7 @@ TEST(Unbiased, OverEpochsOfOneNode) {
     const auto bytes =
         c.encode(*codec, stream_key(1, Purpose::rounding, epoch, 1, Direction::backward), threads);
     for (std::int64_t i = 0; i < kCols; ++i) {
-      sum[static_cast<std::size_t>(i)] += decode_value(bytes.data(), {1, true}, i);
+      sum[static_cast<std::size_t>(i)] += decode_value(bytes.data(), {1, true}, kCols, i);
     }
   }
   for (std::int64_t i = 0; i < kCols; ++i) {

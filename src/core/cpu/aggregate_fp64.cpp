@@ -9,7 +9,7 @@ namespace {
 void add_row(const std::byte* row, RowFormat format, std::int64_t cols, double* acc) {
   if (!format.is_codes()) {
     for (std::int64_t c = 0; c < cols; ++c) {
-      acc[c] += static_cast<double>(decode_value(row, format, c));
+      acc[c] += static_cast<double>(decode_value(row, format, cols, c));
     }
     return;
   }
@@ -18,7 +18,7 @@ void add_row(const std::byte* row, RowFormat format, std::int64_t cols, double* 
   const double step = static_cast<double>(p.step);
   const std::byte* codes = row + format.parameter_bytes();
   for (std::int64_t c = 0; c < cols; ++c) {
-    acc[c] += minimum + static_cast<double>(read_code(codes, format.bits, c)) * step;
+    acc[c] += minimum + static_cast<double>(read_code(codes, format.bits, cols, c)) * step;
   }
 }
 

@@ -26,7 +26,7 @@ void aggregate_halo_reference(const CsrView& csr, const PackedRows& packed, cons
     for (std::int64_t c = 0; c < packed.cols; ++c) {
       float sum = 0;
       for (std::int64_t e = csr.offsets[i]; e < csr.offsets[i + 1]; ++e) {
-        sum += decode_value(packed.row(csr.columns[e]), packed.format, c);
+        sum += decode_value(packed.row(csr.columns[e]), packed.format, packed.cols, c);
       }
       target[c] += row_scale == nullptr ? sum : row_scale[i] * sum;
     }

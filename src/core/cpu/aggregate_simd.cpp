@@ -13,14 +13,17 @@
 
 #include <algorithm>
 
+#include "core/cpu/code_group-inl.hpp"
 #include "core/cpu/packed_lanes-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace heliograph::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+using heliograph::HWY_NAMESPACE::CodeGroup;
 using heliograph::HWY_NAMESPACE::CodesAsFloat;
 using heliograph::HWY_NAMESPACE::FloatTag;
 using heliograph::HWY_NAMESPACE::FloatVector;
+using heliograph::HWY_NAMESPACE::ForCodeBlocks;
 using heliograph::HWY_NAMESPACE::PlainValues;
 using heliograph::HWY_NAMESPACE::SelectByBits;
 
@@ -30,6 +33,9 @@ constexpr int kBlock = 16;
 #else
 constexpr int kBlock = 8;
 #endif
+
+// Entries between the prefetch of a row of codes and its use.
+constexpr std::int64_t kCodesAhead = 40;
 
 // Vectors without a size known to the compiler cannot be array elements: they have names.
 #define HELIOGRAPH_EACH_ACCUMULATOR(F) \
@@ -97,11 +103,14 @@ struct HaloRows {
   std::int64_t PrefetchBytes(std::int64_t columns) const {
     return static_cast<std::int64_t>(packed.format.parameter_bytes()) + columns * kBits / 8;
   }
-  HWY_INLINE V Weight(FloatTag d, std::int64_t j) const {
-    if constexpr (kBits > 8) return hn::Zero(d);
+  HWY_INLINE float Step(std::int64_t j) const {
     std::uint16_t step;
     std::memcpy(&step, RowBegin(j) + packed.format.parameter_bytes() - 2, 2);
-    return hn::Set(d, step_to_float(step));
+    return step_to_float(step);
+  }
+  HWY_INLINE V Weight(FloatTag d, std::int64_t j) const {
+    if constexpr (kBits > 8) return hn::Zero(d);
+    return hn::Set(d, Step(j));
   }
   HWY_INLINE float Minimum(std::int64_t j) const {
     if (kBits > 8 || !packed.format.has_minimum) return 0;
@@ -164,6 +173,10 @@ HWY_INLINE void SumBlock(const Rows& rows, std::int64_t i, const Entries& entrie
   HELIOGRAPH_EACH_ACCUMULATOR(HELIOGRAPH_ZERO)
 #define HELIOGRAPH_ADD(k) \
   if constexpr ((k) < kVectors) sum##k = rows.Add(d, row, HELIOGRAPH_AT(k), weight, sum##k);
+  float* target = rows.Out(i, column);
+  if (!Rows::kOverlap) {  // what is added to is read only after the last entry
+    for (int k = 0; k < kVectors; ++k) hwy::Prefetch(target + HELIOGRAPH_AT(k));
+  }
   float minimum = 0;
   if (rows.self) {
     const auto* row = rows.Row(i, column);
@@ -185,7 +198,6 @@ HWY_INLINE void SumBlock(const Rows& rows, std::int64_t i, const Entries& entrie
     HELIOGRAPH_EACH_ACCUMULATOR(HELIOGRAPH_ADD)
   }
   const float scale = rows.row_scale == nullptr ? 1.0F : rows.row_scale[i];
-  float* target = rows.Out(i, column);
   const std::int64_t left = rows.cols() - column;
 #define HELIOGRAPH_STORE(k)                                                             \
   if constexpr ((k) < kVectors) {                                                       \
@@ -195,40 +207,110 @@ HWY_INLINE void SumBlock(const Rows& rows, std::int64_t i, const Entries& entrie
   HELIOGRAPH_EACH_ACCUMULATOR(HELIOGRAPH_STORE)
 }
 
+/// Sums the columns of output row i from `column` on.
 template <int kMost, class Rows>
-void SumRows(const Rows& rows, const CsrView& csr, std::int64_t begin, std::int64_t end) {
+HWY_INLINE void SumRow(const Rows& rows, std::int64_t i, const Entries& entries,
+                       std::int64_t column) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(typename Rows::Tag()));
-  const std::int64_t tile_end = csr.offsets[end];
-  for (std::int64_t i = begin; i < end; ++i) {
-    const Entries entries{csr.columns, csr.offsets[i], csr.offsets[i + 1], tile_end};
-    if (rows.skips_empty_rows() && entries.begin == entries.end) continue;
-    std::int64_t column = 0;
-    std::int64_t vectors = (rows.cols() + lanes - 1) / lanes;
-    for (; vectors >= kMost; vectors -= kMost, column += kMost * lanes) {
-      SumBlock<kMost>(rows, i, entries, column);
+  std::int64_t vectors = (rows.cols() - column + lanes - 1) / lanes;
+  for (; vectors >= kMost; vectors -= kMost, column += kMost * lanes) {
+    SumBlock<kMost>(rows, i, entries, column);
+  }
+  if constexpr (kMost > 8) {
+    if (vectors >= 8) {
+      SumBlock<8>(rows, i, entries, column);
+      vectors -= 8;
+      column += 8 * lanes;
     }
-    if constexpr (kMost > 8) {
-      if (vectors >= 8) {
-        SumBlock<8>(rows, i, entries, column);
-        vectors -= 8;
-        column += 8 * lanes;
-      }
-    }
+  }
 #define HELIOGRAPH_REST(k)                                              \
   case k:                                                               \
     if constexpr ((k) < kMost) SumBlock<(k)>(rows, i, entries, column); \
     break;
-    switch (vectors) {
-      HELIOGRAPH_REST(1)
-      HELIOGRAPH_REST(2)
-      HELIOGRAPH_REST(3)
-      HELIOGRAPH_REST(4)
-      HELIOGRAPH_REST(5)
-      HELIOGRAPH_REST(6)
-      HELIOGRAPH_REST(7)
-      default:
-        break;
+  switch (vectors) {
+    HELIOGRAPH_REST(1)
+    HELIOGRAPH_REST(2)
+    HELIOGRAPH_REST(3)
+    HELIOGRAPH_REST(4)
+    HELIOGRAPH_REST(5)
+    HELIOGRAPH_REST(6)
+    HELIOGRAPH_REST(7)
+    default:
+      break;
+  }
+}
+
+template <int kMost, class Rows>
+void SumRows(const Rows& rows, const CsrView& csr, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t i = begin; i < end; ++i) {
+    const Entries entries{csr.columns, csr.offsets[i], csr.offsets[i + 1], csr.offsets[end]};
+    if (rows.skips_empty_rows() && entries.begin == entries.end) continue;
+    SumRow<kMost>(rows, i, entries, 0);
+  }
+}
+
+/// Sums `kVectors` vectors of one block of codes: those of lanes [lane, lane + N) from vector
+/// kFirst of the block on.
+template <int kBits, int kLaneBits, int kFirst, int kVectors>
+HWY_INLINE void SumLanes(const HaloRows<kBits>& rows, std::int64_t i, const Entries& entries,
+                         std::int64_t column, std::int64_t byte, std::int64_t lane) {
+  using Group = CodeGroup<kBits, kLaneBits>;
+  const FloatTag d;
+  const std::int64_t begin = static_cast<std::int64_t>(rows.packed.format.parameter_bytes()) + byte;
+  HELIOGRAPH_EACH_ACCUMULATOR(HELIOGRAPH_ZERO)
+  float* target = rows.Out(i, column + 16 * kFirst + lane);
+  for (int k = 0; k < kVectors; ++k) hwy::Prefetch(target + 16 * k);  // read after the last entry
+  float minimum = 0;
+  for (std::int64_t e = entries.begin; e < entries.end; e += Group::kRows) {
+    const std::byte* codes[Group::kRows];
+    float steps[Group::kRows];
+    for (int r = 0; r < Group::kRows; ++r) {
+      const std::int64_t later = std::min(e + r + kCodesAhead, entries.tile_end - 1);
+      const auto* line = reinterpret_cast<const char*>(rows.RowBegin(entries.columns[later]));
+      hwy::Prefetch(line);
+      hwy::Prefetch(line + begin + 2 * kLaneBits - 1);
+      // Places behind the last entry repeat it with a step of 0.
+      const bool real = e + r < entries.end;
+      const std::int64_t j = entries.columns[real ? e + r : e];
+      codes[r] = rows.RowBegin(j) + begin;
+      steps[r] = real ? rows.Step(j) : 0.0F;
+      if (real) minimum += rows.Minimum(j);
     }
+    const Group group(codes, steps, static_cast<std::size_t>(lane));
+#define HELIOGRAPH_ADD_CODES(k) \
+  if constexpr ((k) < kVectors) sum##k = hn::Add(sum##k, group.template Term<kFirst + (k)>(d));
+    HELIOGRAPH_EACH_ACCUMULATOR(HELIOGRAPH_ADD_CODES)
+  }
+  const float scale = rows.row_scale == nullptr ? 1.0F : rows.row_scale[i];
+#define HELIOGRAPH_STORE_CODES(k)                                                              \
+  if constexpr ((k) < kVectors) {                                                              \
+    rows.Store(d, sum##k, minimum, scale, target + 16 * (k), rows.cols() /* whole vectors */); \
+  }                                                                                            \
+  (void)sum##k;
+  HELIOGRAPH_EACH_ACCUMULATOR(HELIOGRAPH_STORE_CODES)
+}
+
+/// Rows of 1, 2 or 4 bits: whole blocks of codes, then the columns behind them.
+template <int kBits>
+void SumCodeRows(const HaloRows<kBits>& rows, const CsrView& csr, std::int64_t begin,
+                 std::int64_t end) {
+  for (std::int64_t i = begin; i < end; ++i) {
+    const Entries entries{csr.columns, csr.offsets[i], csr.offsets[i + 1], csr.offsets[end]};
+    if (entries.begin == entries.end) continue;
+    const auto block = [&](auto vectors, std::int64_t first, std::int64_t byte) HWY_ATTR {
+      constexpr int kVectors = vectors();
+      constexpr int kAtOnce = kVectors < kBlock ? kVectors : kBlock;
+      for (std::int64_t lane = 0; lane < 16;
+           lane += static_cast<std::int64_t>(hn::Lanes(FloatTag()))) {
+        SumLanes<kBits, kVectors * kBits, 0, kAtOnce>(rows, i, entries, first, byte, lane);
+        if constexpr (kAtOnce < kVectors) {
+          SumLanes<kBits, kVectors * kBits, kAtOnce, kVectors - kAtOnce>(rows, i, entries, first,
+                                                                         byte, lane);
+        }
+      }
+    };
+    const std::int64_t rest = ForCodeBlocks<kBits>(rows.cols(), block);
+    if (rest < rows.cols()) SumRow<kBlock>(rows, i, entries, rest);
   }
 }
 
@@ -262,10 +344,13 @@ void AggregateInnerRows(const CsrView& csr, ConstMatrixView x, const float* col_
 void AggregateHaloRows(const CsrView& csr, const PackedRows& packed, const float* row_scale,
                        MatrixView out, std::int64_t begin, std::int64_t end) {
   const std::size_t row_bytes = packed.format.row_bytes(packed.cols);
-#define HELIOGRAPH_HALO(bits_)                                                            \
-  case bits_:                                                                             \
-    SumRows<kBlock>(HaloRows<bits_>{packed, row_bytes, row_scale, out}, csr, begin, end); \
-    break;
+#define HELIOGRAPH_HALO(bits_)                                          \
+  case bits_: {                                                         \
+    const HaloRows<bits_> rows{packed, row_bytes, row_scale, out};      \
+    if constexpr ((bits_) < 8) SumCodeRows(rows, csr, begin, end);      \
+    if constexpr ((bits_) >= 8) SumRows<kBlock>(rows, csr, begin, end); \
+    break;                                                              \
+  }
   switch (packed.format.bits) {
     HELIOGRAPH_HALO(1)
     HELIOGRAPH_HALO(2)
@@ -283,6 +368,8 @@ void AggregateHaloRows(const CsrView& csr, const PackedRows& packed, const float
 #undef HELIOGRAPH_ZERO
 #undef HELIOGRAPH_ADD
 #undef HELIOGRAPH_STORE
+#undef HELIOGRAPH_ADD_CODES
+#undef HELIOGRAPH_STORE_CODES
 #undef HELIOGRAPH_REST
 #undef HELIOGRAPH_HALO
 

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 HWY_BEFORE_NAMESPACE();
 namespace heliograph::HWY_NAMESPACE {
@@ -30,7 +31,7 @@ HWY_INLINE std::uint32_t LoadWord(const std::byte* p) {
 }
 
 /// `value` where the one-bit codes of columns [column, column + N) are set, else 0.
-/// Codes are read in whole words of 32 columns, unless a vector has mask registers.
+/// Codes in column order, read in whole words of 32 columns unless a vector has mask registers.
 HWY_INLINE FloatVector SelectByBits(FloatTag d, const std::byte* codes, std::size_t column,
                                     FloatVector value) {
 #if HWY_TARGET <= HWY_AVX3
@@ -45,7 +46,7 @@ HWY_INLINE FloatVector SelectByBits(FloatTag d, const std::byte* codes, std::siz
 #endif
 }
 
-/// Codes of columns [column, column + N) as floats; `column` is a multiple of N.
+/// Codes of columns [column, column + N), in column order, as floats; `column` is a multiple of N.
 template <int kBits>
 HWY_INLINE FloatVector CodesAsFloat(FloatTag d, const std::byte* codes, std::size_t column) {
   const hn::RebindToUnsigned<FloatTag> du;
@@ -68,6 +69,59 @@ HWY_INLINE FloatVector CodesAsFloat(FloatTag d, const std::byte* codes, std::siz
     const auto code = hn::And(hn::Shr(words, shift), hn::Set(du, (1U << kBits) - 1U));
     return hn::ConvertTo(d, hn::BitCast(di, code));
   }
+}
+
+/// Lanes [lane, lane + N) of a block of codes with lanes of kLaneBits bits, as 32-bit words.
+template <int kLaneBits>
+HWY_INLINE hn::Vec<hn::RebindToUnsigned<FloatTag>> LaneWords(const std::byte* block,
+                                                             std::size_t lane) {
+  const hn::RebindToUnsigned<FloatTag> du;
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(block) + kLaneBits / 8 * lane;
+#if HWY_TARGET == HWY_SCALAR
+  std::uint32_t word = 0;
+  std::memcpy(&word, bytes, kLaneBits / 8);
+  return hn::Set(du, word);
+#else
+  if constexpr (kLaneBits == 32) {
+    return hn::BitCast(du, hn::LoadU(hn::Repartition<std::uint8_t, FloatTag>(), bytes));
+  } else if constexpr (kLaneBits == 16) {
+    const hn::Rebind<std::uint16_t, FloatTag> d16;
+    const hn::Repartition<std::uint8_t, decltype(d16)> d8;
+    return hn::PromoteTo(du, hn::BitCast(d16, hn::LoadU(d8, bytes)));
+  } else {
+    return hn::PromoteTo(du, hn::LoadU(hn::Rebind<std::uint8_t, FloatTag>(), bytes));
+  }
+#endif
+}
+
+/// Code `vector` of every lane, as float.
+template <int kBits>
+HWY_INLINE FloatVector LaneCodes(FloatTag d, hn::Vec<hn::RebindToUnsigned<FloatTag>> words,
+                                 int vector) {
+  const hn::RebindToUnsigned<FloatTag> du;
+  const hn::RebindToSigned<FloatTag> di;
+  const auto code =
+      hn::And(hn::ShiftRightSame(words, vector * kBits), hn::Set(du, (1U << kBits) - 1U));
+  return hn::ConvertTo(d, hn::BitCast(di, code));
+}
+
+/// Runs body(vectors, first column, first byte) over the blocks of codes of a row of `cols`
+/// columns, `vectors` as an integral_constant; returns the first column that is in no block.
+template <int kBits, class Body>
+HWY_INLINE std::int64_t ForCodeBlocks(std::int64_t cols, const Body& body) {
+  std::int64_t first = 0;
+  if constexpr (kBits < 8) {
+    const auto blocks = [&](auto vectors) HWY_ATTR {
+      for (; cols - first >= 16 * vectors(); first += 16 * vectors()) {
+        body(vectors, first, first * kBits / 8);
+      }
+    };
+    if constexpr (kBits < 4) blocks(std::integral_constant<int, 16>());
+    blocks(std::integral_constant<int, 8>());
+    if constexpr (kBits > 1) blocks(std::integral_constant<int, 4>());
+    if constexpr (kBits > 2) blocks(std::integral_constant<int, 2>());
+  }
+  return first;
 }
 
 /// Values of columns [column, column + N) of a bf16 or fp32 row of any alignment.
