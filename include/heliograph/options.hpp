@@ -16,6 +16,14 @@ enum class Metric : std::uint8_t { automatic, accuracy, f1, auc };
 enum class TransportKind : std::uint8_t { threads, mpi, nccl };
 enum class DeviceKind : std::uint8_t { cpu, cuda };
 
+/// How ranks number their nodes: for speed only, results differ by rounding alone.
+enum class NodeOrder : std::uint8_t {
+  automatic,  ///< cluster; id where the whole graph is no larger than a cluster.
+  id,         ///< As the user numbers them.
+  random,     ///< An order that has nothing to do with the graph, to compare with.
+  cluster,    ///< Nodes that share neighbours side by side, in groups that fit a cache.
+};
+
 /// The network: what is learned.
 struct ModelOptions {
   ModelKind kind = ModelKind::sage;
@@ -61,6 +69,7 @@ struct TrainOptions {
   OptimizerOptions optimizer;
   TransportOptions transport;
   PartitionOptions partition;  ///< `parts` is the number of ranks.
+  NodeOrder node_order = NodeOrder::automatic;
 
   int epochs = 200;
   int eval_every = 1;

@@ -150,6 +150,24 @@ void check_members(const Graph& graph, const std::vector<NodeId>& members) {
   }
 }
 
+/// Every node of the graph exactly once.
+void check_order(const Graph& graph, std::span<const NodeId> order) {
+  const auto refuse = [](const std::string& what) {
+    throw Error(ErrorCode::usage, "the order of nodes " + what);
+  };
+  if (static_cast<std::int64_t>(order.size()) != graph.nodes) {
+    refuse("has " + std::to_string(order.size()) + " entries but the graph has " +
+           std::to_string(graph.nodes) + " nodes");
+  }
+  std::vector<bool> seen(order.size(), false);
+  for (const NodeId v : order) {
+    if (v < 0 || v >= graph.nodes || seen[at(v)]) {
+      refuse("holds node " + std::to_string(v) + " twice, or it is out of range");
+    }
+    seen[at(v)] = true;
+  }
+}
+
 }  // namespace
 
 std::int64_t HaloPlan::send_rows() const {
@@ -159,7 +177,7 @@ std::int64_t HaloPlan::send_rows() const {
 }
 
 NodeIndex::NodeIndex(const Graph& graph, const Partition& partition,
-                     const std::vector<NodeId>* members)
+                     const std::vector<NodeId>* members, std::span<const NodeId> order)
     : graph_(graph), partition_(partition) {
   if (graph.nodes > std::numeric_limits<NodeId>::max()) {
     throw Error(ErrorCode::resource, "the graph has " + std::to_string(graph.nodes) +
@@ -174,6 +192,7 @@ NodeIndex::NodeIndex(const Graph& graph, const Partition& partition,
     throw Error(ErrorCode::usage, "parts = " + std::to_string(partition.parts) + " is below 1");
   }
   if (members != nullptr) check_members(graph, *members);
+  if (!order.empty()) check_order(graph, order);
 
   local_of_.assign(at(graph.nodes), unknown);
   nodes_of_.resize(at(partition.parts));
@@ -188,7 +207,15 @@ NodeIndex::NodeIndex(const Graph& graph, const Partition& partition,
     local_of_[at(v)] = static_cast<std::int32_t>(nodes.size());
     nodes.push_back(v);
   };
-  if (members != nullptr) {
+  if (!order.empty()) {
+    std::vector<bool> wanted(order.size(), members == nullptr);
+    if (members != nullptr) {
+      for (const NodeId v : *members) wanted[at(v)] = true;
+    }
+    for (const NodeId v : order) {
+      if (wanted[at(v)]) place(v);
+    }
+  } else if (members != nullptr) {
     for (const NodeId v : *members) place(v);
   } else {
     for (NodeId v = 0; v < graph.nodes; ++v) place(v);

@@ -54,10 +54,12 @@ struct Shard {
 /// Where every node of a graph lives: shared by the ranks while they build their shards.
 class NodeIndex {
  public:
-  /// `members`: ascending nodes of an induced subgraph; null for the whole graph. The graph and
-  /// the partition must outlive the index.
+  /// `members`: ascending nodes of an induced subgraph; null for the whole graph. `order`: every
+  /// node of the graph once (see order_nodes), read only here; a rank numbers its nodes in this
+  /// order, and by id if it is empty. The graph and the partition must outlive the index.
+  /// Throws Error: usage (members or order that do not fit), mismatch, bad_input, resource.
   NodeIndex(const Graph& graph, const Partition& partition,
-            const std::vector<NodeId>* members = nullptr);
+            const std::vector<NodeId>* members = nullptr, std::span<const NodeId> order = {});
 
   const Graph& graph() const { return graph_; }
   int ranks() const { return static_cast<int>(nodes_of_.size()); }

@@ -71,6 +71,14 @@ const EnumNames<MetisObjective>& objective_names() {
   return names;
 }
 
+const EnumNames<NodeOrder>& order_names() {
+  static const EnumNames<NodeOrder> names{{"auto", NodeOrder::automatic},
+                                          {"id", NodeOrder::id},
+                                          {"random", NodeOrder::random},
+                                          {"cluster", NodeOrder::cluster}};
+  return names;
+}
+
 ModelKind parse_model(const std::string& text) {
   if (text == "gat") {
     throw Error(ErrorCode::usage, "--model gat is not built yet; use gcn or sage");

@@ -179,6 +179,11 @@ void add_ranks(std::vector<Field>& fields) {
       objective_names(), HELIOGRAPH_MEMBER(partition.objective)));
   fields.push_back(make_field<TrainOptions>(
       "partition-seed", group, "N", "Seed of the partitioner.", HELIOGRAPH_MEMBER(partition.seed)));
+  fields.push_back(make_choice<TrainOptions>(
+      "node-order", group,
+      "How a rank numbers its nodes, which changes speed only: cluster puts nodes that share "
+      "neighbours side by side; auto takes it where the graph is large enough to gain.",
+      order_names(), HELIOGRAPH_MEMBER(node_order)));
 }
 
 void add_exchange(std::vector<Field>& fields) {

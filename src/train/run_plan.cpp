@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/node_order.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/io.hpp"
 #include "train/metrics.hpp"
@@ -94,8 +95,9 @@ RunPlan::RunPlan(const Dataset& data, const TrainOptions& chosen, const LogCallb
   partition = make_partition(dataset.graph, cut, log);
   quality = measure_partition(dataset.graph, partition);
   if (dataset.graph.directed) transposed = transpose(dataset.graph);
-  whole.emplace(dataset.graph, partition);
-  if (options.inductive) induced.emplace(dataset.graph, partition, &train_nodes);
+  const std::vector<NodeId> order = order_nodes(dataset.graph, options.node_order);
+  whole.emplace(dataset.graph, partition, nullptr, order);
+  if (options.inductive) induced.emplace(dataset.graph, partition, &train_nodes, order);
 }
 
 }  // namespace heliograph

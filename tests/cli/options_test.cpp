@@ -75,7 +75,8 @@ TEST(TrainOptionFields, HoldEveryFlagOfTheDesign) {
                            "clip-norm",     "schedule",
                            "step-size",     "step-gamma",
                            "patience",      "stratified",
-                           "objective",     "timeout"}) {
+                           "objective",     "timeout",
+                           "node-order"}) {
     EXPECT_NO_THROW(field(name)) << name;
   }
 }
@@ -89,6 +90,7 @@ TEST(OptionsJson, EveryOptionSurvivesTheWayThroughJson) {
     "step-gamma": 0.1, "patience": 4, "seed": 18446744073709551615, "reproducible": true,
     "metric": "auc", "eval-every": 3, "eval-chunk-mib": 8, "parts": 6,
     "partitioner": "file:a b/c.part.6", "objective": "volume", "partition-seed": 11,
+    "node-order": "random",
     "bits-forward": 2, "bits-backward": 16, "staleness": 3, "sync-every": 10, "warmup-epochs": 5,
     "transport": "mpi", "device": "cuda", "threads-per-rank": 2, "link-gbps": 0.125,
     "link-latency-us": 50.5, "timeout": 7.5})");
