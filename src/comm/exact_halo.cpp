@@ -36,16 +36,19 @@ void ExactHalo::begin(int layer, Direction /*direction*/, ConstMatrixView rows,
 void ExactHalo::finish(int layer, Direction direction,
                        FunctionRef<void(const PackedRows&)> consume) {
   const HaloPlan& plan = shard_.adjacency(direction).plan;
+  const SendSchedule schedule(plan, comm_.rank(), comm_.size(), false);
+  HaloSlot slot(comm_, MemoryRoom::evaluation, account_);
   PhaseClock clock;
   for (std::int64_t c = 0; c < rows_.cols; c += block_cols_) {
     const std::int64_t cols = std::min(block_cols_, rows_.cols - c);
-    HaloExchange exchange(comm_, Channel::evaluation, plan, *codec_, cols, 1, {layer, direction, 0},
-                          shard_.global_ids, MemoryRoom::evaluation, account_);
-    exchange.start(0, epoch_, rows_.col_range(c, cols), row_scale_, threads_, clock);
-    PackedRows packed = exchange.finish(0, clock);
+    HaloExchange exchange(comm_, Channel::evaluation, plan, schedule, *codec_, cols,
+                          {layer, direction, 0}, shard_.global_ids);
+    exchange.start(slot, epoch_, rows_.col_range(c, cols), row_scale_, threads_, clock);
+    PackedRows packed = exchange.finish(slot, clock);
     packed.col_begin = c;
     if (packed.rows > 0) consume(packed);
   }
+  slot.wait_for_sends();
 }
 
 }  // namespace heliograph

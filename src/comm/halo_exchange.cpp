@@ -1,86 +1,108 @@
 #include "comm/halo_exchange.hpp"
 
+#include <cstring>
 #include <string>
 
 #include "core/noise.hpp"
 
 namespace heliograph {
+namespace {
+
+/// Runs of rows in one task: enough that taking a task costs nothing beside it.
+constexpr std::int64_t kRunsPerTask = 1024;
+
+}  // namespace
 
 HaloExchange::HaloExchange(Communicator& comm, Channel channel, const HaloPlan& plan,
-                           const Codec& codec, std::int64_t cols, int slots, Identity identity,
-                           const std::vector<std::int64_t>& global_ids, MemoryRoom room,
-                           MemoryAccount* account)
+                           const SendSchedule& schedule, const Codec& codec, std::int64_t cols,
+                           Identity identity, const std::vector<std::int64_t>& global_ids)
     : comm_(comm),
       channel_(channel),
       plan_(plan),
+      schedule_(schedule),
       codec_(codec),
       cols_(cols),
+      row_bytes_(codec.format().row_bytes(cols)),
       identity_(identity),
       global_ids_(global_ids),
-      slots_(static_cast<std::size_t>(slots)) {
-  const std::size_t row_bytes = codec.format().row_bytes(cols);
-  for (Slot& slot : slots_) {
-    slot.send = Buffer(codec.encoded_bytes(plan.send_rows(), cols), room, account);
-    slot.receive = Buffer(codec.encoded_bytes(plan.halo_rows, cols), room, account);
-    std::byte* out = slot.send.data();
-    for (const HaloPlan::Peer& peer : plan.peers) {
-      const std::size_t send_bytes = peer.send_rows.size() * row_bytes;
-      if (send_bytes > 0) slot.sends.push_back({peer.rank, out, send_bytes});
-      out += send_bytes;
-      const auto rows = static_cast<std::size_t>(peer.halo_end - peer.halo_begin);
-      if (rows > 0) {
-        slot.receives.push_back(
-            {peer.rank, slot.receive.data() + static_cast<std::size_t>(peer.halo_begin) * row_bytes,
-             rows * row_bytes});
-      }
-    }
+      bytes_per_start_(static_cast<std::int64_t>(codec.encoded_bytes(schedule.rows(), cols))) {
+  receives_.reserve(plan.peers.size());
+}
+
+void HaloExchange::post_receives(HaloSlot& slot) {
+  std::byte* in = slot.receive_buffer(codec_.encoded_bytes(plan_.halo_rows, cols_));
+  receives_.clear();
+  for (const HaloPlan::Peer& peer : plan_.peers) {
+    const auto rows = static_cast<std::size_t>(peer.halo_end - peer.halo_begin);
+    if (rows == 0) continue;
+    receives_.push_back({peer.rank, in + static_cast<std::size_t>(peer.halo_begin) * row_bytes_,
+                         rows * row_bytes_});
   }
-  bytes_per_start_ = static_cast<std::int64_t>(codec.encoded_bytes(plan.send_rows(), cols));
+  slot.post_receives(channel_, receives_);
 }
 
-HaloExchange::~HaloExchange() {
-  for (const Slot& slot : slots_) {
-    if (slot.in_flight) comm_.abort("the run ended with halos in flight");
+/// Makes one message in its place in the send buffer, where earlier messages are complete.
+UnencodableRow HaloExchange::encode(const SendSchedule::Message& message, ConstMatrixView rows,
+                                    const float* row_scale, std::uint64_t stream, std::byte* buffer,
+                                    ThreadPool& threads) const {
+  const auto place = [&](const SendSchedule::Message& m, std::int64_t row) {
+    return buffer + static_cast<std::size_t>(m.first_row + row) * row_bytes_;
+  };
+  std::byte* out = place(message, 0);
+  if (message.encodes_all) {
+    const RowSelection all{*message.send_rows, row_scale, global_ids_.data()};
+    return codec_.encode(rows, all, stream, out, threads);
   }
+  for (const SendSchedule::Copies& copies : message.copies) {
+    const SendSchedule::Message& source = schedule_.messages()[copies.message];
+    threads.for_ranges(static_cast<std::int64_t>(copies.runs.size()), kRunsPerTask,
+                       [&](std::int64_t begin, std::int64_t end) {
+                         for (std::int64_t i = begin; i < end; ++i) {
+                           const SendSchedule::Run& run = copies.runs[static_cast<std::size_t>(i)];
+                           std::memcpy(place(message, run.to), place(source, run.from),
+                                       static_cast<std::size_t>(run.rows) * row_bytes_);
+                         }
+                       });
+  }
+  const RowSelection fresh{message.new_rows, row_scale, global_ids_.data(),
+                           message.new_positions.data()};
+  return codec_.encode(rows, fresh, stream, out, threads);
 }
 
-void HaloExchange::wait(Slot& slot) {
-  if (!slot.in_flight) return;
-  comm_.wait(slot.ticket);
-  slot.in_flight = false;
-}
-
-void HaloExchange::start(int slot_index, std::int64_t epoch, ConstMatrixView rows,
+void HaloExchange::start(HaloSlot& slot, std::int64_t epoch, ConstMatrixView rows,
                          const float* row_scale, ThreadPool& threads, PhaseClock& clock) {
-  Slot& slot = slots_[static_cast<std::size_t>(slot_index)];
+  std::byte* buffer = nullptr;
   {
     const PhaseTimer timer(clock.exposed_comm);
-    wait(slot);
+    post_receives(slot);
+    slot.user = this;
+    buffer = slot.send_buffer(static_cast<std::size_t>(bytes_per_start_));
   }
-  {
-    const PhaseTimer timer(clock.encode);
-    const std::uint64_t stream =
-        stream_key(identity_.seed, Purpose::rounding, epoch, identity_.layer, identity_.direction);
-    std::byte* out = slot.send.data();
-    for (const HaloPlan::Peer& peer : plan_.peers) {
-      const RowSelection selection{peer.send_rows, row_scale, global_ids_.data()};
-      const UnencodableRow bad = codec_.encode(rows, selection, stream, out, threads);
+  const std::uint64_t stream =
+      stream_key(identity_.seed, Purpose::rounding, epoch, identity_.layer, identity_.direction);
+  for (const SendSchedule::Message& message : schedule_.messages()) {
+    {
+      const PhaseTimer timer(clock.encode);
+      const UnencodableRow bad = encode(message, rows, row_scale, stream, buffer, threads);
       if (bad.row >= 0) refuse(bad, epoch);
-      out += codec_.encoded_bytes(static_cast<std::int64_t>(peer.send_rows.size()), cols_);
     }
+    slot.post_send(channel_,
+                   {message.peer, buffer + static_cast<std::size_t>(message.first_row) * row_bytes_,
+                    static_cast<std::size_t>(message.rows()) * row_bytes_});
   }
-  slot.ticket = comm_.post(channel_, slot.sends, slot.receives);
-  slot.in_flight = true;
   ++starts_;
 }
 
-PackedRows HaloExchange::finish(int slot_index, PhaseClock& clock) {
-  Slot& slot = slots_[static_cast<std::size_t>(slot_index)];
+PackedRows HaloExchange::finish(HaloSlot& slot, PhaseClock& clock) {
+  if (slot.user != this) {
+    throw Error(ErrorCode::usage, "layer " + std::to_string(identity_.layer) +
+                                      ": another exchange was started in the slot of its halo");
+  }
   {
     const PhaseTimer timer(clock.exposed_comm);
-    wait(slot);
+    slot.wait_for_receives();
   }
-  return {slot.receive.data(), plan_.halo_rows, cols_, 0, codec_.format()};
+  return {slot.received(), plan_.halo_rows, cols_, 0, codec_.format()};
 }
 
 void HaloExchange::append_traffic(std::vector<LinkTraffic>& traffic) const {
@@ -96,10 +118,6 @@ void HaloExchange::append_traffic(std::vector<LinkTraffic>& traffic) const {
     link.fp32_bytes = starts_ * rows * cols_ * 4;
     traffic.push_back(link);
   }
-}
-
-void HaloExchange::drain() {
-  for (Slot& slot : slots_) wait(slot);
 }
 
 void HaloExchange::refuse(const UnencodableRow& row, std::int64_t epoch) const {

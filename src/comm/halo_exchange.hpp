@@ -4,7 +4,8 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
-#include "core/buffer.hpp"
+#include "comm/halo_slot.hpp"
+#include "comm/send_schedule.hpp"
 #include "core/phase_clock.hpp"
 #include "graph/shard.hpp"
 #include "heliograph/traffic.hpp"
@@ -12,8 +13,9 @@
 
 namespace heliograph {
 
-/// Moves the halo rows of one (layer, direction): one message a peer, encoded in one pass from
-/// the source rows, `slots` of them in flight at most. All buffers are sized when it is made.
+/// Moves the halo rows of one (layer, direction): one message a peer, which leaves as soon as its
+/// rows are encoded. A row that several peers need is encoded once. Holds no buffers: they belong
+/// to the slots that it is started in.
 /// Used by the rank's own thread.
 class HaloExchange {
  public:
@@ -24,56 +26,46 @@ class HaloExchange {
     std::uint64_t seed;
   };
 
-  /// References must outlive the exchange. `global_ids`: by inner row. `room`: where its buffers
-  /// are counted.
-  HaloExchange(Communicator& comm, Channel channel, const HaloPlan& plan, const Codec& codec,
-               std::int64_t cols, int slots, Identity identity,
-               const std::vector<std::int64_t>& global_ids, MemoryRoom room,
-               MemoryAccount* account);
-  /// Aborts the communicator if messages are in flight (an exception is passing): their buffers
-  /// must not be freed under a transport that still uses them.
-  ~HaloExchange();
-  HaloExchange(const HaloExchange&) = delete;
-  HaloExchange& operator=(const HaloExchange&) = delete;
+  /// References must outlive the exchange; `schedule` is of `plan`. `global_ids`: by inner row.
+  HaloExchange(Communicator& comm, Channel channel, const HaloPlan& plan,
+               const SendSchedule& schedule, const Codec& codec, std::int64_t cols,
+               Identity identity, const std::vector<std::int64_t>& global_ids);
 
-  /// Encodes the boundary rows and posts them into `slot`, after that slot's earlier message is
-  /// done. Throws Error: numeric (names layer, node and epoch), peer_lost.
-  void start(int slot, std::int64_t epoch, ConstMatrixView rows, const float* row_scale,
+  /// Posts what it will receive, then encodes and posts one peer's boundary rows after the other,
+  /// once what the slot held before is done.
+  /// Throws Error: numeric (names layer, node and epoch), peer_lost.
+  void start(HaloSlot& slot, std::int64_t epoch, ConstMatrixView rows, const float* row_scale,
              ThreadPool& threads, PhaseClock& clock);
 
-  /// Waits for the slot's message; the rows stay valid until the slot is started again.
-  PackedRows finish(int slot, PhaseClock& clock);
-
-  /// Waits for every slot.
-  void drain();
+  /// Waits for the rows that were started in `slot`, valid until anything is started there again;
+  /// what was sent may still be under way. Throws Error: usage (another exchange has taken the
+  /// slot since), peer_lost.
+  PackedRows finish(HaloSlot& slot, PhaseClock& clock);
 
   /// Bytes that `start` has posted so far.
   std::int64_t bytes_sent() const { return starts_ * bytes_per_start_; }
   /// The same rows at 4 bytes a value, no parameters.
-  std::int64_t fp32_bytes_sent() const { return starts_ * plan_.send_rows() * cols_ * 4; }
+  std::int64_t fp32_bytes_sent() const { return starts_ * schedule_.rows() * cols_ * 4; }
   /// Both, by receiving rank, appended to `traffic`.
   void append_traffic(std::vector<LinkTraffic>& traffic) const;
 
  private:
-  struct Slot {
-    Buffer send, receive;
-    std::vector<SendMessage> sends;
-    std::vector<RecvMessage> receives;
-    Ticket ticket;
-    bool in_flight = false;
-  };
-
-  void wait(Slot& slot);
+  void post_receives(HaloSlot& slot);
+  UnencodableRow encode(const SendSchedule::Message& message, ConstMatrixView rows,
+                        const float* row_scale, std::uint64_t stream, std::byte* buffer,
+                        ThreadPool& threads) const;
   [[noreturn]] void refuse(const UnencodableRow& row, std::int64_t epoch) const;
 
   Communicator& comm_;
   Channel channel_;
   const HaloPlan& plan_;
+  const SendSchedule& schedule_;
   const Codec& codec_;
   std::int64_t cols_;
+  std::size_t row_bytes_;
   Identity identity_;
   const std::vector<std::int64_t>& global_ids_;
-  std::vector<Slot> slots_;
+  std::vector<RecvMessage> receives_;
   std::int64_t bytes_per_start_ = 0;
   std::int64_t starts_ = 0;
 };

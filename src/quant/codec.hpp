@@ -17,6 +17,8 @@ struct RowSelection {
   std::span<const std::int32_t> rows;        ///< Rows of the source matrix, in message order.
   const float* row_scale = nullptr;          ///< By source row; null counts as 1.
   const std::int64_t* global_ids = nullptr;  ///< By source row: keys of the rounding noise.
+  /// By selected row: which row of the output it becomes; null: they follow in order.
+  const std::int32_t* positions = nullptr;
 };
 
 /// A row that cannot be encoded: NaN, Inf, or a range beyond docs/wire_format.md.
@@ -39,7 +41,8 @@ class Codec {
   }
 
   /// Writes encoded_bytes(selection.rows.size(), x.cols) bytes to `out`: gathers, scales (rounded
-  /// to fp32), finds the range and rounds stochastically in one pass over each row.
+  /// to fp32), finds the range and rounds stochastically in one pass over each row. Rows of the
+  /// output that are not selected stay as they are.
   /// E[decode(encode(x))] = x up to step * 2^-17 (codes) for every value, over noise keys.
   /// `stream` is a stream_key(); the row's global id completes it.
   /// Returns the first row (in message order) that cannot be encoded, else row == -1. What `out`

@@ -28,7 +28,8 @@ struct EncodeJob {
     return row_key(stream, static_cast<std::uint64_t>(selection.global_ids[source_row(index)]));
   }
   std::byte* out_row(std::int64_t index) const {
-    return out + static_cast<std::size_t>(index) * format.row_bytes(x.cols);
+    const std::int64_t row = selection.positions == nullptr ? index : selection.positions[index];
+    return out + static_cast<std::size_t>(row) * format.row_bytes(x.cols);
   }
 };
 

@@ -13,6 +13,8 @@ StaleHalo::StaleHalo(Communicator& comm, const Shard& shard, const ExchangeOptio
       threads_(threads),
       clock_(clock),
       account_(account),
+      schedule_bytes_(MemoryRoom::graph, account),
+      shared_slot_(comm, MemoryRoom::halo, account),
       lanes_(2 * static_cast<std::size_t>(layers)) {}
 
 void StaleHalo::begin_epoch(std::int64_t epoch) {
@@ -29,31 +31,57 @@ void StaleHalo::begin(int layer, Direction direction, ConstMatrixView rows, cons
                       bool nonnegative) {
   comm_.set_progress({static_cast<int>(epoch_), layer});
   Lane& l = lane(layer, direction);
-  if (!l.exchange) {
-    const int bits =
-        direction == Direction::forward ? options_.bits_forward : options_.bits_backward;
-    l.codec = make_cpu_codec({bits, bits <= 8 && !nonnegative});
-    l.exchange = std::make_unique<HaloExchange>(
-        comm_, Channel::halo, shard_.adjacency(direction).plan, *l.codec, rows.cols,
-        schedule_.bound() + 1, HaloExchange::Identity{layer, direction, seed_}, shard_.global_ids,
-        MemoryRoom::halo, account_);
-  }
-  const auto slot = static_cast<int>(epoch_ % (schedule_.bound() + 1));
-  l.exchange->start(slot, epoch_, rows, row_scale, threads_, clock_);
+  if (!l.exchange) open(l, layer, direction, rows.cols, nonnegative);
+  l.exchange->start(slot(l, epoch_), epoch_, rows, row_scale, threads_, clock_);
 }
 
 void StaleHalo::finish(int layer, Direction direction,
                        FunctionRef<void(const PackedRows&)> consume) {
   Lane& l = lane(layer, direction);
-  const auto slot = static_cast<int>((epoch_ - lag_) % (schedule_.bound() + 1));
-  const PackedRows packed = l.exchange->finish(slot, clock_);
+  const PackedRows packed = l.exchange->finish(slot(l, epoch_ - lag_), clock_);
   if (packed.rows > 0) consume(packed);
 }
 
 void StaleHalo::drain() {
+  const auto wait = [](HaloSlot& slot) {
+    slot.wait_for_receives();
+    slot.wait_for_sends();
+  };
+  wait(shared_slot_);
   for (Lane& l : lanes_) {
-    if (l.exchange) l.exchange->drain();
+    for (HaloSlot& slot : l.ring) wait(slot);
   }
+}
+
+void StaleHalo::open(Lane& lane, int layer, Direction direction, std::int64_t cols,
+                     bool nonnegative) {
+  const int bits = direction == Direction::forward ? options_.bits_forward : options_.bits_backward;
+  lane.codec = make_cpu_codec({bits, bits <= 8 && !nonnegative});
+  lane.exchange = std::make_unique<HaloExchange>(
+      comm_, Channel::halo, shard_.adjacency(direction).plan, send_schedule(direction, bits < 32),
+      *lane.codec, cols, HaloExchange::Identity{layer, direction, seed_}, shard_.global_ids);
+  if (schedule_.bound() == 0) return;
+  for (int i = 0; i <= schedule_.bound(); ++i) {
+    lane.ring.emplace_back(comm_, MemoryRoom::halo, account_);
+  }
+}
+
+HaloSlot& StaleHalo::slot(Lane& lane, std::int64_t epoch) {
+  if (schedule_.bound() == 0) return shared_slot_;
+  return lane.ring[static_cast<std::size_t>(epoch % (schedule_.bound() + 1))];
+}
+
+const SendSchedule& StaleHalo::send_schedule(Direction direction, bool share_rows) {
+  const bool transposed = direction == Direction::backward && shard_.out.has_value();
+  auto& schedule = send_schedules_[(transposed ? 2U : 0U) + (share_rows ? 1U : 0U)];
+  if (!schedule) {
+    schedule = std::make_unique<SendSchedule>(shard_.adjacency(direction).plan, shard_.rank,
+                                              shard_.ranks, share_rows);
+    std::int64_t bytes = 0;
+    for (const auto& made : send_schedules_) bytes += made ? made->bytes() : 0;
+    schedule_bytes_.set(bytes);
+  }
+  return *schedule;
 }
 
 std::int64_t StaleHalo::bytes_sent(Direction direction) const {

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -13,7 +15,8 @@ namespace heliograph {
 
 /// The bounded-staleness adaptor: the halo of a training pass. In each epoch every layer posts its
 /// boundary rows; what it gets back are the halo rows of epoch e - lag(e). Messages stay in
-/// flight across epochs, at most S + 1 for each (layer, direction).
+/// flight across epochs, at most S + 1 for each (layer, direction). With S = 0 a halo is consumed
+/// before the next one is started, so all of them share one send and one receive buffer.
 /// Used by the rank's own thread.
 class StaleHalo final : public Halo {
  public:
@@ -25,6 +28,7 @@ class StaleHalo final : public Halo {
   /// first waits for whatever is in flight.
   void begin_epoch(std::int64_t epoch);
 
+  /// As Halo says; with S = 0, finish must have consumed the last halo before the next begin.
   void begin(int layer, Direction direction, ConstMatrixView rows, const float* row_scale,
              bool nonnegative) override;
   void finish(int layer, Direction direction,
@@ -47,9 +51,14 @@ class StaleHalo final : public Halo {
   struct Lane {
     std::unique_ptr<Codec> codec;
     std::unique_ptr<HaloExchange> exchange;
+    std::deque<HaloSlot> ring;  ///< S + 1 slots; none where slots are shared.
   };
 
   Lane& lane(int layer, Direction direction);
+  void open(Lane& lane, int layer, Direction direction, std::int64_t cols, bool nonnegative);
+  /// The slot into which `epoch` posts.
+  HaloSlot& slot(Lane& lane, std::int64_t epoch);
+  const SendSchedule& send_schedule(Direction direction, bool share_rows);
 
   Communicator& comm_;
   const Shard& shard_;
@@ -59,6 +68,10 @@ class StaleHalo final : public Halo {
   ThreadPool& threads_;
   PhaseClock& clock_;
   MemoryAccount* account_;
+  /// By direction of the plan and by whether rows are shared; made on first use.
+  std::array<std::unique_ptr<SendSchedule>, 4> send_schedules_;
+  CountedBytes schedule_bytes_;
+  HaloSlot shared_slot_;  ///< S = 0.
   std::vector<Lane> lanes_;
   std::int64_t epoch_ = 0;
   int lag_ = 0;

@@ -52,14 +52,18 @@ TEST(HaloExchange, CountsTheBytesThatTheTransportTook) {
       PhaseClock clock;
       const auto codec = make_cpu_codec(format);
       const Matrix rows = rows_by_node(shard, kCols);
-      HaloExchange exchange(comm, Channel::halo, shard.in.plan, *codec, kCols, 2,
-                            {0, Direction::forward, 1}, shard.global_ids, MemoryRoom::halo,
-                            nullptr);
+      const SendSchedule schedule(shard.in.plan, comm.rank(), comm.size(), true);
+      HaloSlot slots[] = {{comm, MemoryRoom::halo, nullptr}, {comm, MemoryRoom::halo, nullptr}};
+      HaloExchange exchange(comm, Channel::halo, shard.in.plan, schedule, *codec, kCols,
+                            {0, Direction::forward, 1}, shard.global_ids);
       for (int epoch = 0; epoch < 3; ++epoch) {
-        exchange.start(epoch % 2, epoch, rows.view(), nullptr, threads, clock);
+        exchange.start(slots[epoch % 2], epoch, rows.view(), nullptr, threads, clock);
         EXPECT_EQ(exchange.bytes_sent(), comm.bytes_sent(Channel::halo));
       }
-      exchange.drain();
+      for (HaloSlot& slot : slots) {
+        slot.wait_for_receives();
+        slot.wait_for_sends();
+      }
       EXPECT_EQ(exchange.bytes_sent(),
                 3 * static_cast<std::int64_t>(format.row_bytes(kCols)) * shard.in.plan.send_rows());
       EXPECT_EQ(exchange.fp32_bytes_sent(), 3 * 4 * kCols * shard.in.plan.send_rows());
@@ -74,6 +78,7 @@ TEST(HaloExchange, RoundingIsFreshInEveryEpochLayerAndDirectionAndRight) {
     ThreadPool threads(1);
     PhaseClock clock;
     const auto codec = make_cpu_codec({1, true});
+    const SendSchedule schedule(shard.in.plan, comm.rank(), comm.size(), true);
     Matrix rows(shard.inner_rows, kCols, MemoryRoom::workspace, nullptr);
     for (std::int64_t r = 0; r < rows.view().rows; ++r) {
       std::fill_n(rows.view().row(r), kCols, 0.25F);
@@ -85,11 +90,12 @@ TEST(HaloExchange, RoundingIsFreshInEveryEpochLayerAndDirectionAndRight) {
     constexpr int kEpochs = 100;
     for (int pass = 0; pass < 4; ++pass) {
       const auto direction = pass % 2 == 0 ? Direction::forward : Direction::backward;
-      HaloExchange exchange(comm, Channel::halo, shard.in.plan, *codec, kCols, 1,
-                            {pass / 2, direction, 1}, shard.global_ids, MemoryRoom::halo, nullptr);
+      HaloSlot slot(comm, MemoryRoom::halo, nullptr);
+      HaloExchange exchange(comm, Channel::halo, shard.in.plan, schedule, *codec, kCols,
+                            {pass / 2, direction, 1}, shard.global_ids);
       for (int epoch = 0; epoch < kEpochs; ++epoch) {
-        exchange.start(0, epoch, rows.view(), nullptr, threads, clock);
-        const PackedRows packed = exchange.finish(0, clock);
+        exchange.start(slot, epoch, rows.view(), nullptr, threads, clock);
+        const PackedRows packed = exchange.finish(slot, clock);
         std::vector<float> values;
         for (std::int64_t c = 2; c < kCols; ++c) {
           values.push_back(decode_value(packed.row(0), packed.format, packed.cols, c));
@@ -97,6 +103,7 @@ TEST(HaloExchange, RoundingIsFreshInEveryEpochLayerAndDirectionAndRight) {
         }
         seen.insert(values);
       }
+      slot.wait_for_sends();
     }
     EXPECT_EQ(seen.size(), 4U * kEpochs);
     // 14,000 draws of 0 or 1 with mean 0.25: five standard deviations are 0.0183.

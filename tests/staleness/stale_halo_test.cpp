@@ -115,6 +115,45 @@ TEST(StaleHalo, AgesDoNotDependOnTiming) {
   expect_exact_ages(run(4, options, 11, faults), options);
 }
 
+/// Bytes of buffers of one rank after an epoch whose layers are `cols` wide.
+std::int64_t halo_bytes(int staleness, const std::vector<std::int64_t>& cols, int epochs) {
+  const Graph graph = testing::random_graph(60, 0.1, 4);
+  const Partition partition = testing::round_robin_partition(60, 2);
+  const NodeIndex index(graph, partition);
+  std::int64_t rows_both_ways = 0, peak = 0;
+  run_ranks(2, {{}, 20}, [&](Communicator& comm) {
+    const Shard shard = build_shard(index, comm.rank(), nullptr);
+    ThreadPool threads(1);
+    PhaseClock clock;
+    MemoryAccount account;
+    StaleHalo halo(comm, shard, exchange(staleness, 0, 0, 32), static_cast<int>(cols.size()), 1,
+                   threads, clock, &account);
+    for (int epoch = 0; epoch < epochs; ++epoch) {
+      halo.begin_epoch(epoch);
+      for (int layer = 0; layer < static_cast<int>(cols.size()); ++layer) {
+        const Matrix rows(shard.inner_rows, cols[static_cast<std::size_t>(layer)],
+                          MemoryRoom::workspace, nullptr);
+        halo.begin(layer, Direction::forward, rows.view(), nullptr, false);
+        halo.finish(layer, Direction::forward, [](const PackedRows&) {});
+      }
+    }
+    halo.drain();
+    if (comm.rank() == 0) {
+      rows_both_ways = shard.in.plan.send_rows() + shard.in.plan.halo_rows;
+      peak = account.peak(MemoryRoom::halo);
+    }
+  });
+  EXPECT_GT(rows_both_ways, 0);
+  EXPECT_EQ(peak % (4 * rows_both_ways), 0);
+  return peak / (4 * rows_both_ways);  // in columns
+}
+
+TEST(StaleHalo, SynchronousLayersShareTheWidestOnesBuffers) {
+  EXPECT_EQ(halo_bytes(0, {3, 8, 5}, 4), 8);
+  EXPECT_EQ(halo_bytes(1, {3, 8, 5}, 4), 2 * (3 + 8 + 5));
+  EXPECT_EQ(halo_bytes(3, {3, 8, 5}, 6), 4 * (3 + 8 + 5));
+}
+
 TEST(StaleHalo, AFailedCallEndsEveryRankWithItsError) {
   test::Faults faults;
   faults.fail_on_call = 9;

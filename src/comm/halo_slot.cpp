@@ -1,0 +1,58 @@
+#include "comm/halo_slot.hpp"
+
+namespace heliograph {
+namespace {
+
+/// Frees the old buffer before the larger one is made: they never weigh together.
+std::byte* grown(Buffer& buffer, std::size_t bytes, MemoryRoom room, MemoryAccount* account) {
+  if (buffer.size() < bytes) {
+    buffer = Buffer();
+    buffer = Buffer(bytes, room, account);
+  }
+  return buffer.data();
+}
+
+}  // namespace
+
+HaloSlot::HaloSlot(Communicator& comm, MemoryRoom room, MemoryAccount* account)
+    : comm_(comm), room_(room), account_(account) {
+  send_tickets_.reserve(static_cast<std::size_t>(comm.size()));
+}
+
+HaloSlot::~HaloSlot() {
+  if (receiving_ || !send_tickets_.empty()) comm_.abort("the run ended with halos in flight");
+}
+
+std::byte* HaloSlot::receive_buffer(std::size_t bytes) {
+  wait_for_receives();
+  return grown(receive_, bytes, room_, account_);
+}
+
+std::byte* HaloSlot::send_buffer(std::size_t bytes) {
+  wait_for_sends();
+  return grown(send_, bytes, room_, account_);
+}
+
+void HaloSlot::post_receives(Channel channel, std::span<const RecvMessage> receives) {
+  receive_ticket_ = comm_.post(channel, {}, receives);
+  receiving_ = true;
+}
+
+void HaloSlot::post_send(Channel channel, SendMessage send) {
+  send_tickets_.push_back(comm_.post(channel, {&send, 1}, {}));
+}
+
+void HaloSlot::wait_for_receives() {
+  if (!receiving_) return;
+  comm_.wait(receive_ticket_);
+  receiving_ = false;
+}
+
+void HaloSlot::wait_for_sends() {
+  while (!send_tickets_.empty()) {
+    comm_.wait(send_tickets_.back());
+    send_tickets_.pop_back();
+  }
+}
+
+}  // namespace heliograph

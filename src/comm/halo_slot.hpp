@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "comm/communicator.hpp"
+#include "core/buffer.hpp"
+
+namespace heliograph {
+
+/// A send and a receive buffer and the messages that are in flight from and into them. Exchanges
+/// may share a slot where one's rows are consumed before the next one starts. Buffers grow to the
+/// largest exchange and are then kept.
+/// Used by the rank's own thread.
+class HaloSlot {
+ public:
+  /// References must outlive the slot. `room`: where its buffers are counted.
+  HaloSlot(Communicator& comm, MemoryRoom room, MemoryAccount* account);
+  /// Aborts the communicator if messages are in flight (an exception is passing): their buffers
+  /// must not be freed under a transport that still uses them.
+  ~HaloSlot();
+  HaloSlot(const HaloSlot&) = delete;
+  HaloSlot& operator=(const HaloSlot&) = delete;
+
+  /// Waits for what was received and returns a receive buffer of at least `bytes`; what the old
+  /// one held is lost.
+  std::byte* receive_buffer(std::size_t bytes);
+  /// The same for what was sent.
+  std::byte* send_buffer(std::size_t bytes);
+
+  void post_receives(Channel channel, std::span<const RecvMessage> receives);
+  void post_send(Channel channel, SendMessage send);
+
+  void wait_for_receives();
+  void wait_for_sends();
+
+  /// What has been received so far; valid after wait_for_receives.
+  const std::byte* received() const { return receive_.data(); }
+
+  /// Who may read what was received: set by the exchange that starts in this slot.
+  const void* user = nullptr;
+
+ private:
+  Communicator& comm_;
+  MemoryRoom room_;
+  MemoryAccount* account_;
+  Buffer send_, receive_;
+  Ticket receive_ticket_;
+  bool receiving_ = false;
+  std::vector<Ticket> send_tickets_;  ///< Of the messages that have not been waited for.
+};
+
+}  // namespace heliograph

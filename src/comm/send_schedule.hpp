@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "graph/shard.hpp"
+
+namespace heliograph {
+
+/// In which order a rank makes the messages of a halo plan, and which of their rows it need not
+/// encode because an earlier message holds the same bytes: rounding noise is keyed by node, not
+/// by receiver. Ranks begin with their next neighbour by number, so they do not all address the
+/// same one first.
+class SendSchedule {
+ public:
+  /// Rows of this message from `to` on are those of the earlier message from `from` on.
+  struct Run {
+    std::int32_t from;
+    std::int32_t to;
+    std::int32_t rows;
+  };
+  struct Copies {
+    std::size_t message;  ///< Index of the earlier message.
+    std::vector<Run> runs;
+  };
+  struct Message {
+    int peer = 0;
+    const std::vector<std::int32_t>* send_rows = nullptr;  ///< The plan's.
+    std::int64_t first_row = 0;  ///< Of the message, in the send buffer; messages follow in order.
+    bool encodes_all = true;
+    /// Unless it encodes all: the source rows to encode and their places in the message, and what
+    /// is copied into the other places.
+    std::vector<std::int32_t> new_rows, new_positions;
+    std::vector<Copies> copies;
+
+    std::int64_t rows() const { return static_cast<std::int64_t>(send_rows->size()); }
+  };
+
+  /// The plan must outlive the schedule. Without `share_rows` every message is encoded in full.
+  SendSchedule(const HaloPlan& plan, int rank, int ranks, bool share_rows);
+
+  /// Those that hold rows, in the order in which they leave.
+  const std::vector<Message>& messages() const { return messages_; }
+  /// Rows of all messages.
+  std::int64_t rows() const { return rows_; }
+  /// Rows that are copied.
+  std::int64_t copied_rows() const;
+  /// Memory of its lists.
+  std::int64_t bytes() const;
+
+ private:
+  void share(const HaloPlan& plan);
+
+  std::vector<Message> messages_;
+  std::int64_t rows_ = 0;
+};
+
+}  // namespace heliograph

@@ -1,0 +1,221 @@
+#include "comm/send_schedule.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "comm/halo_exchange.hpp"
+#include "support/recording_communicator.hpp"
+
+namespace heliograph {
+namespace {
+
+constexpr int kInner = 9;
+constexpr std::int64_t kCols = 37;
+
+/// Rank 1 of 5: rows 2 and 3 go to three peers, row 8 to one alone, row 0 to none; rank 4 sends
+/// without receiving and rank 0 receives without sending.
+HaloPlan plan_of_rank_1() {
+  HaloPlan plan;
+  plan.inner_rows = kInner;
+  plan.halo_rows = 5;
+  plan.peers = {
+      {0, {1, 2, 3, 8}, 0, 0}, {2, {2, 3, 4}, 0, 2}, {3, {2, 3, 4, 5, 6, 7}, 2, 4}, {4, {}, 4, 5}};
+  return plan;
+}
+
+std::vector<std::int64_t> ids() { return {10, 12, 17, 21, 22, 30, 31, 40, 55}; }
+
+Matrix source() {
+  Matrix m(kInner, kCols, MemoryRoom::workspace, nullptr);
+  for (std::int64_t r = 0; r < kInner; ++r) {
+    for (std::int64_t c = 0; c < kCols; ++c) {
+      m.view().row(r)[c] = std::sin(static_cast<float>(r * kCols + c));
+    }
+  }
+  return m;
+}
+
+std::vector<int> peers_of(const SendSchedule& schedule) {
+  std::vector<int> peers;
+  for (const SendSchedule::Message& m : schedule.messages()) peers.push_back(m.peer);
+  return peers;
+}
+
+TEST(SendSchedule, BeginsWithTheNextRankAndLeavesOutEmptyMessages) {
+  const HaloPlan plan = plan_of_rank_1();
+  for (const bool share : {false, true}) {
+    const SendSchedule schedule(plan, 1, 5, share);
+    EXPECT_EQ(peers_of(schedule), (std::vector<int>{2, 3, 0}));
+    EXPECT_EQ(schedule.rows(), 13);
+    EXPECT_EQ(schedule.messages()[2].first_row, 9);
+  }
+}
+
+TEST(SendSchedule, ARowIsEncodedForTheFirstPeerThatNeedsIt) {
+  const HaloPlan plan = plan_of_rank_1();
+  const SendSchedule schedule(plan, 1, 5, true);
+  const auto& m = schedule.messages();
+  EXPECT_TRUE(m[0].encodes_all);
+  EXPECT_EQ(m[1].new_rows, (std::vector<std::int32_t>{5, 6, 7}));
+  EXPECT_EQ(m[1].new_positions, (std::vector<std::int32_t>{3, 4, 5}));
+  ASSERT_EQ(m[1].copies.size(), 1U);
+  ASSERT_EQ(m[1].copies[0].runs.size(), 1U);  // One run: rows 2, 3 and 4.
+  EXPECT_EQ(m[1].copies[0].runs[0].rows, 3);
+  EXPECT_EQ(m[2].new_rows, (std::vector<std::int32_t>{1, 8}));
+  EXPECT_EQ(schedule.copied_rows(), 5);
+  std::int64_t runs = 0;
+  for (const SendSchedule::Message& message : m) {
+    for (const SendSchedule::Copies& copies : message.copies) {
+      runs += static_cast<std::int64_t>(copies.runs.size());
+    }
+  }
+  // The first message, which encodes all, has no lists.
+  const std::int64_t fixed = schedule.bytes() - 5 * 2 * 4 - runs * 12;
+  EXPECT_LE(fixed, static_cast<std::int64_t>(m.capacity() * sizeof(SendSchedule::Message) +
+                                             static_cast<std::size_t>(2 * runs) *
+                                                 sizeof(SendSchedule::Copies)));
+
+  const SendSchedule each(plan, 1, 5, false);
+  EXPECT_EQ(each.copied_rows(), 0);
+  for (const SendSchedule::Message& message : each.messages()) EXPECT_TRUE(message.encodes_all);
+}
+
+TEST(SendSchedule, APlanWithoutPeersIsOrdinary) {
+  HaloPlan plan;
+  plan.inner_rows = 3;
+  const SendSchedule schedule(plan, 0, 1, true);
+  EXPECT_TRUE(schedule.messages().empty());
+  EXPECT_EQ(schedule.rows(), 0);
+}
+
+class HaloMessages : public testing::TestWithParam<RowFormat> {};
+INSTANTIATE_TEST_SUITE_P(Formats, HaloMessages,
+                         testing::Values(RowFormat{1, true}, RowFormat{1, false},
+                                         RowFormat{2, true}, RowFormat{4, true},
+                                         RowFormat{8, false}, RowFormat{16, false},
+                                         RowFormat{32, false}),
+                         [](const auto& format) {
+                           return std::to_string(format.param.bits) + "Bits" +
+                                  (format.param.has_minimum ? "WithMinimum" : "");
+                         });
+
+TEST_P(HaloMessages, AreWhatEachPeersRowsEncodeTo) {
+  const HaloPlan plan = plan_of_rank_1();
+  const auto codec = make_cpu_codec(GetParam());
+  const std::vector<std::int64_t> global = ids();
+  const std::vector<float> scale = {1, 2, 0.5F, 4, 1, 3, 1, 2, 7};
+  Matrix rows = source();
+  if (!GetParam().has_minimum) {
+    for (std::int64_t r = 0; r < kInner; ++r) {
+      for (std::int64_t c = 0; c < kCols; ++c) {
+        rows.view().row(r)[c] = std::fabs(rows.view().row(r)[c]);
+      }
+    }
+  }
+  ThreadPool threads(2);
+  for (const bool share : {false, true}) {
+    test::RecordingCommunicator comm(1, 5);
+    const SendSchedule schedule(plan, 1, 5, share);
+    PhaseClock clock;
+    HaloSlot slot(comm, MemoryRoom::halo, nullptr);
+    HaloExchange exchange(comm, Channel::halo, plan, schedule, *codec, kCols,
+                          {2, Direction::backward, 77}, global);
+    exchange.start(slot, 6, rows.view(), scale.data(), threads, clock);
+    const std::uint64_t stream = stream_key(77, Purpose::rounding, 6, 2, Direction::backward);
+    int messages = 0;
+    for (const auto& post : comm.posts) {
+      if (!post.sending) continue;
+      ++messages;
+      for (const HaloPlan::Peer& peer : plan.peers) {
+        if (peer.rank != post.peer) continue;
+        std::vector<std::byte> expected(
+            codec->encoded_bytes(static_cast<std::int64_t>(peer.send_rows.size()), kCols));
+        ASSERT_EQ(codec
+                      ->encode(rows.view(), {peer.send_rows, scale.data(), global.data()}, stream,
+                               expected.data(), threads)
+                      .row,
+                  -1);
+        EXPECT_EQ(post.bytes, expected) << "to rank " << peer.rank << ", shared " << share;
+      }
+    }
+    EXPECT_EQ(messages, 3);
+    EXPECT_EQ(comm.bytes_sent(Channel::halo), exchange.bytes_sent());
+    slot.wait_for_receives();
+    slot.wait_for_sends();
+  }
+}
+
+// Row 8 is the last peer's alone: what the others get has left by the time it is refused.
+TEST(HaloExchange, AMessageLeavesBeforeTheNextOneIsEncoded) {
+  const HaloPlan plan = plan_of_rank_1();
+  const auto codec = make_cpu_codec({1, true});
+  const std::vector<std::int64_t> global = ids();
+  const Matrix rows = source();
+  rows.view().row(8)[5] = std::numeric_limits<float>::quiet_NaN();
+  ThreadPool threads(1);
+  PhaseClock clock;
+  test::RecordingCommunicator comm(1, 5);
+  const SendSchedule schedule(plan, 1, 5, true);
+  {
+    HaloSlot slot(comm, MemoryRoom::halo, nullptr);
+    HaloExchange exchange(comm, Channel::halo, plan, schedule, *codec, kCols,
+                          {0, Direction::forward, 1}, global);
+    try {
+      exchange.start(slot, 3, rows.view(), nullptr, threads, clock);
+      ADD_FAILURE() << "NaN was encoded";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::numeric);
+      EXPECT_NE(std::string(error.what()).find("node 55, epoch 3"), std::string::npos);
+    }
+    EXPECT_EQ(comm.aborted, "");
+  }
+  std::vector<int> received, sent;
+  for (const auto& post : comm.posts) {
+    EXPECT_TRUE(post.sending || sent.empty()) << "a receive was posted late";
+    (post.sending ? sent : received).push_back(post.peer);
+  }
+  EXPECT_EQ(received, (std::vector<int>{2, 3, 4}));
+  EXPECT_EQ(sent, (std::vector<int>{2, 3}));
+  EXPECT_EQ(comm.aborted, "the run ended with halos in flight");
+}
+
+TEST(HaloExchange, ASlotThatAnotherExchangeHasTakenIsRefused) {
+  const HaloPlan plan = plan_of_rank_1();
+  const auto codec = make_cpu_codec({1, true});
+  const std::vector<std::int64_t> global = ids();
+  const Matrix rows = source();
+  ThreadPool threads(1);
+  PhaseClock clock;
+  test::RecordingCommunicator comm(1, 5);
+  const SendSchedule schedule(plan, 1, 5, true);
+  HaloSlot slot(comm, MemoryRoom::halo, nullptr);
+  HaloExchange one(comm, Channel::halo, plan, schedule, *codec, kCols, {0, Direction::forward, 1},
+                   global);
+  HaloExchange two(comm, Channel::halo, plan, schedule, *codec, kCols, {1, Direction::forward, 1},
+                   global);
+  one.start(slot, 0, rows.view(), nullptr, threads, clock);
+  two.start(slot, 0, rows.view(), nullptr, threads, clock);
+  EXPECT_EQ(two.finish(slot, clock).rows, plan.halo_rows);
+  EXPECT_THROW(one.finish(slot, clock), Error);
+  slot.wait_for_sends();
+}
+
+TEST(HaloSlot, KeepsTheLargestBuffersAndCountsThem) {
+  MemoryAccount account;
+  test::RecordingCommunicator comm(0, 2);
+  HaloSlot slot(comm, MemoryRoom::halo, &account);
+  slot.send_buffer(100);
+  slot.receive_buffer(40);
+  const std::byte* kept = slot.send_buffer(60);
+  EXPECT_EQ(account.live(MemoryRoom::halo), 140);
+  EXPECT_EQ(slot.send_buffer(100), kept);
+  slot.send_buffer(300);
+  EXPECT_EQ(account.live(MemoryRoom::halo), 340);
+  EXPECT_EQ(account.peak(MemoryRoom::halo), 340);  // The old buffer went before the new one came.
+}
+
+}  // namespace
+}  // namespace heliograph
