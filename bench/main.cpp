@@ -15,6 +15,7 @@
 namespace heliograph::bench {
 void register_aggregate();
 void register_codec();
+void register_gemm();
 }  // namespace heliograph::bench
 
 namespace {
@@ -68,6 +69,7 @@ int main(int argc, char** argv) {
   }
   heliograph::bench::register_aggregate();
   heliograph::bench::register_codec();
+  heliograph::bench::register_gemm();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   benchmark::AddCustomContext("rows", std::to_string(sizes.rows));

@@ -4,8 +4,8 @@
 
 namespace heliograph {
 
-/// What this process runs on: the SIMD target of the kernels and of the matrix product, e.g.
-/// "kernels AVX3, gemm avx512".
+/// What this process runs on: the SIMD target of the kernels and of the fp64 matrix product, e.g.
+/// "kernels AVX3, fp64 products avx512".
 std::string simd_description();
 
 }  // namespace heliograph

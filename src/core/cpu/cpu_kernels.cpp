@@ -16,7 +16,10 @@ constexpr std::int64_t kRowTile = 256;
 class CpuKernels final : public Kernels {
  public:
   CpuKernels(int threads, bool reproducible, MemoryAccount* account)
-      : threads_(threads), reproducible_(reproducible), account_(account) {}
+      : threads_(threads),
+        reproducible_(reproducible),
+        account_(account),
+        gemm_(threads_, account) {}
 
   Device device() const override { return {}; }
   bool reproducible() const override { return reproducible_; }
@@ -24,10 +27,10 @@ class CpuKernels final : public Kernels {
 
   void gemm(ConstMatrixView a, ConstMatrixView b, bool transpose_b, bool accumulate,
             MatrixView c) override {
-    cpu::gemm(a, b, transpose_b, accumulate, c, reproducible_, threads_);
+    gemm_.multiply(a, b, transpose_b, accumulate, c, reproducible_);
   }
   void gemm_gradient(ConstMatrixView a, ConstMatrixView d, GradientView g) override {
-    cpu::gemm_gradient(a, d, g, threads_);
+    gemm_.gradient(a, d, g);
   }
   void spmm(const SparseView& x, ConstMatrixView b, bool accumulate, MatrixView c) override {
     threads_.for_ranges(c.rows, kRowTile, [&](std::int64_t begin, std::int64_t end) {
@@ -197,6 +200,7 @@ class CpuKernels final : public Kernels {
   ThreadPool threads_;
   bool reproducible_;
   MemoryAccount* account_;
+  cpu::Gemm gemm_;
   Buffer partials_;
   std::vector<double> losses_;
 };

@@ -26,17 +26,6 @@ Map map(MatrixView m) { return {m.data, m.rows, m.cols, Eigen::OuterStride<>(m.s
 
 void product(ConstMatrixView a, ConstMatrixView b, bool transpose_b, bool accumulate,
              MatrixView c) {
-  Map out = map(c);
-  if (!accumulate) out.setZero();
-  if (transpose_b) {
-    out.noalias() += map(a) * map(b).transpose();
-  } else {
-    out.noalias() += map(a) * map(b);
-  }
-}
-
-void product_fp64(ConstMatrixView a, ConstMatrixView b, bool transpose_b, bool accumulate,
-                  MatrixView c) {
   const RowMajor<double> left = map(a).cast<double>();
   RowMajor<double> right;
   if (transpose_b) {
@@ -49,13 +38,7 @@ void product_fp64(ConstMatrixView a, ConstMatrixView b, bool transpose_b, bool a
   map(c) = sum.cast<float>();
 }
 
-void gradient(ConstMatrixView a, ConstMatrixView d, float* g, std::int64_t ldg) {
-  Map out(g, a.cols, d.cols, Eigen::OuterStride<>(ldg));
-  out.setZero();
-  out.noalias() += map(a).transpose() * map(d);
-}
-
-void gradient_fp64(ConstMatrixView a, ConstMatrixView d, double* g, std::int64_t ldg) {
+void gradient(ConstMatrixView a, ConstMatrixView d, double* g, std::int64_t ldg) {
   Eigen::Map<RowMajor<double>, 0, Eigen::OuterStride<>> out(g, a.cols, d.cols,
                                                             Eigen::OuterStride<>(ldg));
   out.setZero();
@@ -71,8 +54,7 @@ void gradient_fp64(ConstMatrixView a, ConstMatrixView d, double* g, std::int64_t
 }  // namespace
 
 const GemmTiles& HELIOGRAPH_JOIN(gemm_tiles_, HELIOGRAPH_GEMM_VARIANT)() {
-  static constexpr GemmTiles kTiles{HELIOGRAPH_TEXT(HELIOGRAPH_GEMM_VARIANT), product, product_fp64,
-                                    gradient, gradient_fp64};
+  static constexpr GemmTiles kTiles{HELIOGRAPH_TEXT(HELIOGRAPH_GEMM_VARIANT), product, gradient};
   return kTiles;
 }
 
