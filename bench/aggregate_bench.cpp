@@ -4,6 +4,7 @@
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <string>
 
 #include "core/cpu/aggregate.hpp"
@@ -13,7 +14,7 @@ namespace heliograph::bench {
 namespace {
 
 void count_rows(benchmark::State& state) {
-  const std::int64_t edges = sizes().rows * sizes().degree;
+  const std::int64_t edges = sizes().outputs * sizes().degree;
   state.SetItemsProcessed(state.iterations() * edges);
   state.SetBytesProcessed(state.iterations() * edges * sizes().width * 4);
 }
@@ -47,10 +48,12 @@ void decode_then_multiply(benchmark::State& state, int bits) {
 
 void inner(benchmark::State& state, bool scaled) {
   const CsrView graph = random_graph().view();
-  const std::vector<float> scale(static_cast<std::size_t>(sizes().rows), 0.5F);
+  const std::vector<float> scale(static_cast<std::size_t>(std::max(sizes().rows, sizes().outputs)),
+                                 0.5F);
   const float* by_row = scaled ? scale.data() : nullptr;
+  const bool self = sizes().outputs <= sizes().rows;
   for (auto _ : state) {
-    cpu::aggregate_inner(graph, random_features(), by_row, true, by_row, output(), {}, threads());
+    cpu::aggregate_inner(graph, random_features(), by_row, self, by_row, output(), {}, threads());
     benchmark::ClobberMemory();
   }
   count_rows(state);

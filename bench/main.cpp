@@ -1,4 +1,4 @@
-// heliograph_bench [--rows=N] [--degree=N] [--width=N] [--threads=N] [--simd=NAME]
+// heliograph_bench [--rows=N] [--outputs=N] [--degree=N] [--width=N] [--threads=N] [--simd=NAME]
 // [Google Benchmark's own flags]. --simd limits the kernels to one instruction set, as in AVX2.
 
 #include <benchmark/benchmark.h>
@@ -47,6 +47,8 @@ int main(int argc, char** argv) {
     std::string value;
     if (take(argv[i], "rows", value)) {
       sizes.rows = std::atoll(value.c_str());
+    } else if (take(argv[i], "outputs", value)) {
+      sizes.outputs = std::atoll(value.c_str());
     } else if (take(argv[i], "degree", value)) {
       sizes.degree = std::atoll(value.c_str());
     } else if (take(argv[i], "width", value)) {
@@ -63,8 +65,10 @@ int main(int argc, char** argv) {
     }
   }
   argc = kept;
-  if (sizes.rows < 1 || sizes.degree < 1 || sizes.width < 1 || sizes.threads < 1) {
-    std::fprintf(stderr, "--rows, --degree, --width and --threads must be positive\n");
+  if (sizes.outputs == 0) sizes.outputs = sizes.rows;
+  if (sizes.rows < 1 || sizes.outputs < 1 || sizes.degree < 1 || sizes.width < 1 ||
+      sizes.threads < 1) {
+    std::fprintf(stderr, "--rows, --outputs, --degree, --width and --threads must be positive\n");
     return 2;
   }
   heliograph::bench::register_aggregate();
@@ -73,6 +77,7 @@ int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   benchmark::AddCustomContext("rows", std::to_string(sizes.rows));
+  benchmark::AddCustomContext("outputs", std::to_string(sizes.outputs));
   benchmark::AddCustomContext("degree", std::to_string(sizes.degree));
   benchmark::AddCustomContext("width", std::to_string(sizes.width));
   benchmark::AddCustomContext("threads", std::to_string(sizes.threads));

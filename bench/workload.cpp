@@ -7,7 +7,9 @@
 namespace heliograph::bench {
 namespace {
 
-Matrix make_matrix() { return Matrix(sizes().rows, sizes().width, MemoryRoom::workspace, nullptr); }
+Matrix make_matrix(std::int64_t rows) {
+  return Matrix(rows, sizes().width, MemoryRoom::workspace, nullptr);
+}
 
 }  // namespace
 
@@ -27,9 +29,9 @@ const Csr& random_graph() {
     std::uniform_int_distribution<std::int32_t> column(0,
                                                        static_cast<std::int32_t>(sizes().rows - 1));
     Csr csr;
-    csr.columns.resize(static_cast<std::size_t>(sizes().rows * sizes().degree));
+    csr.columns.resize(static_cast<std::size_t>(sizes().outputs * sizes().degree));
     for (std::int32_t& c : csr.columns) c = column(random);
-    for (std::int64_t i = 0; i <= sizes().rows; ++i) csr.offsets.push_back(i * sizes().degree);
+    for (std::int64_t i = 0; i <= sizes().outputs; ++i) csr.offsets.push_back(i * sizes().degree);
     return csr;
   }();
   return graph;
@@ -37,7 +39,7 @@ const Csr& random_graph() {
 
 ConstMatrixView random_features() {
   static const Matrix features = [] {
-    Matrix m = make_matrix();
+    Matrix m = make_matrix(sizes().rows);
     std::mt19937 random(2);
     std::normal_distribution<float> normal;
     for (std::int64_t r = 0; r < m.view().rows; ++r) {
@@ -50,7 +52,7 @@ ConstMatrixView random_features() {
 
 MatrixView output() {
   static const Matrix out = [] {
-    Matrix m = make_matrix();
+    Matrix m = make_matrix(std::max(sizes().rows, sizes().outputs));
     std::fill_n(m.view().data, m.view().rows * m.view().stride, 0.0F);  // maps its pages
     return m;
   }();

@@ -13,7 +13,8 @@ namespace heliograph::bench {
 
 /// Sizes that the command line sets.
 struct Sizes {
-  std::int64_t rows = 60000;  ///< Halo rows, and rows that are aggregated into.
+  std::int64_t rows = 60000;  ///< Halo or neighbour rows.
+  std::int64_t outputs = 0;   ///< Rows that are aggregated into; 0: as many as `rows`.
   std::int64_t degree = 50;
   std::int64_t width = 256;
   int threads = 1;
@@ -24,9 +25,9 @@ Sizes& sizes();
 ThreadPool& threads();
 
 /// What the benchmarks share; built when first used.
-const Csr& random_graph();            ///< rows x rows, `degree` random entries a row.
+const Csr& random_graph();            ///< outputs x rows, `degree` random entries a row.
 ConstMatrixView random_features();    ///< rows x width, normal.
-MatrixView output();                  ///< rows x width.
+MatrixView output();                  ///< As many rows as the larger of `rows` and `outputs`.
 const RowSelection& gathered_rows();  ///< All rows in random order: a worst case for locality.
 PackedRows encoded(int bits);         ///< random_features(), encoded; kept for one width of code.
 

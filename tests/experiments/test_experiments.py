@@ -19,10 +19,11 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 EXPERIMENTS = os.path.join(os.path.dirname(os.path.dirname(HERE)), "experiments")
 FAKE = os.path.join(HERE, "fake_heliograph.py")
 sys.path[:0] = [EXPERIMENTS, os.path.join(EXPERIMENTS, "convergence"),
-                os.path.join(EXPERIMENTS, "slow_link")]
+                os.path.join(EXPERIMENTS, "slow_link"), os.path.join(EXPERIMENTS, "free_network")]
 
 import choose_link
 import command
+import predict
 import print_table
 import tables
 
@@ -187,6 +188,34 @@ class ChooseLink(unittest.TestCase):
 
 
 @unittest.skipIf(SWEEP_LACKS, SWEEP_LACKS)
+class Predict(unittest.TestCase):
+    SUMMARY = {
+        "ranks": 2, "epochs": 10,
+        "partition": {"inner_nodes": [30, 50], "halo_nodes": [5, 15], "halo_edges": [100, 140]},
+        "halo_traffic": [
+            {"from": f, "to": 1 - f, "layer": layer, "direction": "forward",
+             "bytes": 1, "fp32_bytes": rows * width * 4 * 10}
+            for layer, width in ((1, 64), (2, 7)) for f, rows in ((0, 15), (1, 5))]}
+
+    def test_part(self):
+        self.assertEqual(predict.mean_part(self.SUMMARY), (40, 10, 3, 1.0))
+
+    def test_widths(self):
+        self.assertEqual(predict.exchanged_widths(self.SUMMARY), [64, 7])
+
+    def test_epoch(self):
+        part = predict.Part(40, 10, 3, 0.5)
+        entries = [{"name": f"{kernel}/{bits}/real_time", "real_time": time}
+                   for kernel, bits, time in (("halo_aggregate/packed", 32, 100.0),
+                                              ("halo_aggregate/packed", 1, 20.0),
+                                              ("encode", 32, 5.0), ("encode", 1, 6.0))]
+        seconds = predict.kernel_seconds(entries, part)
+        self.assertAlmostEqual(seconds["halo_aggregate/packed/32"], 0.05)
+        # Each of 4 ranks on 2 cores saves 40 ms less 1 ms in each of two exchanges.
+        self.assertAlmostEqual(
+            predict.predicted_epoch(1.0, [64, 64], {64: seconds}, 4, 2), 1.0 - 2 * 0.078)
+
+
 class Sweep(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

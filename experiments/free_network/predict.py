@@ -1,0 +1,51 @@
+"""What the kernels' rates say a 1-bit epoch should take, given an fp32 one."""
+
+from typing import NamedTuple
+
+
+class Part(NamedTuple):
+    """The mean part of a run: its rows, halo rows, and halo edges a row (rounded; `scale` times the
+    edges of such a graph are the part's)."""
+    inner_rows: int
+    halo_rows: int
+    degree: int
+    scale: float
+
+
+def mean_part(summary):
+    partition, ranks = summary["partition"], summary["ranks"]
+    inner = max(1, sum(partition["inner_nodes"]) // ranks)
+    edges = sum(partition["halo_edges"]) / ranks
+    degree = max(1, round(edges / inner))
+    return Part(inner, max(1, sum(partition["halo_nodes"]) // ranks), degree,
+                edges / (degree * inner))
+
+
+def exchanged_widths(summary):
+    """Columns of every exchange of an epoch, one entry for each layer and direction."""
+    rows = sum(summary["partition"]["halo_nodes"]) * summary["epochs"]
+    totals = {}
+    for link in summary["halo_traffic"]:
+        key = (link["layer"], link["direction"])
+        totals[key] = totals.get(key, 0) + link["fp32_bytes"]
+    return [round(total / (4 * rows)) for total in totals.values()]
+
+
+def kernel_seconds(benchmarks, part):
+    """{"halo_aggregate/packed/1": seconds, ...} of one rank, from Google Benchmark's entries."""
+    seconds = {}
+    for entry in benchmarks:
+        name = entry["name"].removesuffix("/real_time")
+        edges = part.scale if name.startswith("halo_aggregate") else 1.0
+        seconds[name] = 1e-3 * entry["real_time"] * edges  # reported in milliseconds
+    return seconds
+
+
+def predicted_epoch(fp32_epoch, widths, kernels, ranks, cores):
+    """Seconds of the 1-bit epoch: the fp32 one without what its kernels take longer. `kernels`
+    holds kernel_seconds() by width; ranks share the cores, which are never idle."""
+    saved = 0.0
+    for width in widths:
+        for kernel in ("halo_aggregate/packed", "encode"):
+            saved += kernels[width][f"{kernel}/32"] - kernels[width][f"{kernel}/1"]
+    return fp32_epoch - saved * ranks / min(cores, ranks)
