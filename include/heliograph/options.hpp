@@ -57,7 +57,7 @@ struct OptimizerOptions {  // Adam: Kingma and Ba, 2015, algorithm 1.
 struct TransportOptions {
   TransportKind kind = TransportKind::threads;
   DeviceKind device = DeviceKind::cpu;
-  int threads_per_rank = 0;  ///< 0: the machine's cores over the ranks, at least 1.
+  int threads_per_rank = 0;  ///< 0: the cores this process may use over the ranks, at least 1.
   double link_gbps = 0.0;    ///< Each directed link; 0: unshaped. Threads transport only.
   double link_latency_us = 0.0;
   double timeout_seconds = 120.0;  ///< Longest wait for a peer that makes no progress.

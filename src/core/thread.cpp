@@ -1,7 +1,11 @@
 #include "core/thread.hpp"
 
+#include <sched.h>
+
+#include <algorithm>
 #include <cstring>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "heliograph/error.hpp"
@@ -40,6 +44,14 @@ Thread::~Thread() { join(); }
 
 void Thread::join() noexcept {
   if (std::exchange(running_, false)) pthread_join(handle_, nullptr);
+}
+
+int usable_cores() noexcept {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
+  // More CPUs than the set has room for.
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
 }  // namespace heliograph

@@ -28,4 +28,8 @@ class Thread {
   bool running_ = false;
 };
 
+/// CPUs that the calling thread may run on: fewer than the machine has under taskset or in a
+/// container with a CPU set.
+int usable_cores() noexcept;
+
 }  // namespace heliograph

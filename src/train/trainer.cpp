@@ -8,8 +8,8 @@
 #include <limits>
 #include <span>
 #include <string>
-#include <thread>
 
+#include "core/thread.hpp"
 #include "heliograph/error.hpp"
 
 namespace heliograph {
@@ -19,8 +19,7 @@ using Clock = std::chrono::steady_clock;
 
 int threads_of_a_rank(const TransportOptions& transport, int ranks) {
   if (transport.threads_per_rank > 0) return transport.threads_per_rank;
-  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-  return std::max(1, cores / ranks);
+  return std::max(1, usable_cores() / ranks);
 }
 
 /// No value is older than the run, so a larger bound would only make rings longer.

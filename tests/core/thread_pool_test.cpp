@@ -1,6 +1,7 @@
 #include "core/thread_pool.hpp"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -81,6 +82,23 @@ TEST(ThreadPoolDeathTest, ASystemOutOfThreadsIsAnErrorNotAWait) {
         std::_Exit(2);
       },
       ::testing::ExitedWithCode(0), "");
+}
+
+TEST(Thread, UsableCoresAreThoseOfTheAffinityMask) {
+  int seen = 0;
+  Thread alone("one core", [&seen] {
+    cpu_set_t mine;
+    CPU_ZERO(&mine);
+    sched_getaffinity(0, sizeof(mine), &mine);
+    int first = 0;
+    while (!CPU_ISSET(first, &mine)) ++first;
+    CPU_ZERO(&mine);
+    CPU_SET(first, &mine);
+    sched_setaffinity(0, sizeof(mine), &mine);
+    seen = usable_cores();
+  });
+  alone.join();
+  EXPECT_EQ(seen, 1);
 }
 
 }  // namespace
