@@ -36,8 +36,8 @@ void read_only(benchmark::State& state) {
       float sums[64] = {};
       for (std::int64_t i = begin; i < end; ++i) {
         const float* row = x.row(rows[static_cast<std::size_t>(i)]);
-        if (i + 2 < end) {
-          const float* next = x.row(rows[static_cast<std::size_t>(i) + 2]);
+        if (i + 4 < end) {
+          const float* next = x.row(rows[static_cast<std::size_t>(i) + 4]);
           for (std::int64_t c = 0; c < x.cols; c += 16) __builtin_prefetch(next + c);
         }
         std::int64_t c = 0;

@@ -63,11 +63,10 @@ HWY_INLINE std::uint32_t MaskBits(FloatTag d, hn::Mask<FloatTag> mask) {
 #endif
 }
 
-/// Are the fractions `t` above (noise + 0.5) * 2^-16?
+/// Are the fractions `t` above (noise + 0.5) * 2^-16? Both sides are exact.
 HWY_INLINE hn::Mask<FloatTag> RoundsUp(FloatTag d, FloatVector t, WordVector noise) {
-  const hn::RebindToSigned<FloatTag> di;
-  const auto threshold = hn::Add(hn::ConvertTo(d, hn::BitCast(di, noise)), hn::Set(d, 0.5F));
-  return hn::Gt(hn::Mul(t, hn::Set(d, 65536.0F)), threshold);
+  const auto whole = hn::ConvertTo(d, hn::BitCast(hn::RebindToSigned<FloatTag>(), noise));
+  return hn::Gt(t, hn::MulAdd(whole, hn::Set(d, 0x1p-16F), hn::Set(d, 0x1p-17F)));
 }
 
 /// Packs 32 codes of one byte each into 32 * kBits bits.
@@ -89,7 +88,15 @@ HWY_INLINE void PackBytes(const std::uint8_t* bytes, std::byte* out) {
   }
 }
 
-/// Codes of one vector of values.
+/// One-bit codes of a vector of values.
+HWY_INLINE hn::Mask<FloatTag> OneBit(FloatTag d, FloatVector value, const CodeParameters& p,
+                                     WordVector noise) {
+  // t < 1 or the code is 1 anyway: the whole part needs no step of its own.
+  const auto above = hn::Sub(value, hn::Set(d, p.minimum));
+  return RoundsUp(d, hn::Mul(above, hn::Set(d, p.inverse_step)), noise);
+}
+
+/// Codes of 2, 4 or 8 bits of a vector of values.
 template <int kBits>
 HWY_INLINE WordVector Codes(FloatTag d, FloatVector value, const CodeParameters& p,
                             WordVector noise) {
@@ -97,18 +104,11 @@ HWY_INLINE WordVector Codes(FloatTag d, FloatVector value, const CodeParameters&
   const auto above = hn::Sub(value, hn::Set(d, p.minimum));
   const auto t =
       kBits == 8 ? hn::Div(above, hn::Set(d, p.step)) : hn::Mul(above, hn::Set(d, p.inverse_step));
-  const auto one = [&](hn::Mask<FloatTag> up) HWY_ATTR {
-    return hn::BitCast(di, hn::IfThenElseZero(up, hn::BitCast(d, hn::Set(di, 1))));
-  };
-  if constexpr (kBits == 1) {
-    // t < 1 or the code is 1 anyway: the whole part needs no step of its own.
-    return hn::BitCast(WordTag(), one(RoundsUp(d, t, noise)));
-  } else {
-    const auto whole = hn::ConvertTo(di, t);
-    const auto up = RoundsUp(d, hn::Sub(t, hn::ConvertTo(d, whole)), noise);
-    const auto code = hn::Min(hn::Add(whole, one(up)), hn::Set(di, (1 << kBits) - 1));
-    return hn::BitCast(WordTag(), code);
-  }
+  const auto whole = hn::ConvertTo(di, t);
+  const auto up = RoundsUp(d, hn::Sub(t, hn::ConvertTo(d, whole)), noise);
+  const auto one = hn::BitCast(di, hn::IfThenElseZero(up, hn::BitCast(d, hn::Set(di, 1))));
+  const auto code = hn::Min(hn::Add(whole, one), hn::Set(di, (1 << kBits) - 1));
+  return hn::BitCast(WordTag(), code);
 }
 
 template <int kLaneBits>
@@ -143,8 +143,13 @@ HWY_INLINE void EncodeBlock(const float* x, float scale, const CodeParameters& p
     auto words = hn::Zero(du);
     const auto put = [&](int vector, WordVector noise) HWY_ATTR {
       const auto value = hn::Mul(hn::Set(d, scale), hn::LoadU(d, x + 16 * vector + lane));
-      const auto codes = Codes<kBits>(d, value, p, noise);
-      words = hn::Or(words, hn::ShiftLeftSame(codes, vector * kBits));
+      if constexpr (kBits == 1) {
+        const auto bit = hn::BitCast(d, hn::Set(du, 1U << vector));
+        words = hn::Or(words, hn::BitCast(du, hn::IfThenElseZero(OneBit(d, value, p, noise), bit)));
+      } else {
+        const auto codes = Codes<kBits>(d, value, p, noise);
+        words = hn::Or(words, hn::ShiftLeftSame(codes, vector * kBits));
+      }
     };
 #if HWY_COMPILER_GCC && !HWY_COMPILER_CLANG
 #pragma GCC unroll 8
@@ -170,10 +175,10 @@ HWY_INLINE void EncodeGroup(const float* x, float scale, const CodeParameters& p
   std::uint32_t bits = 0;
   ForGroup(d, key, group, [&](std::size_t c, WordVector noise) HWY_ATTR {
     const auto value = hn::Mul(hn::Set(d, scale), hn::LoadU(d, x + c));
-    const auto codes = Codes<kBits>(d, value, p, noise);
     if constexpr (kBits == 1) {
-      bits |= MaskBits(d, hn::RebindMask(d, hn::Ne(codes, hn::Zero(WordTag())))) << c;
+      bits |= MaskBits(d, OneBit(d, value, p, noise)) << c;
     } else {
+      const auto codes = Codes<kBits>(d, value, p, noise);
       hn::StoreU(hn::DemoteTo(d8, hn::BitCast(hn::RebindToSigned<FloatTag>(), codes)), d8,
                  bytes + c);
     }
@@ -207,17 +212,16 @@ struct GroupedRow {
 /// Minimum and maximum of a row; false where a value is NaN or Inf.
 HWY_INLINE bool FindRange(const GroupedRow& row, float& lo, float& hi) {
   const FloatTag d;
-  const WordTag du;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto first = hn::Set(d, row.scale * row.x[0]);
   auto low = first;
   auto high = first;
-  auto magnitude = hn::Zero(du);
+  auto finite = hn::Zero(d);  // NaN as soon as a value is NaN or Inf
   const auto take = [&](const float* x, FloatVector scale) HWY_ATTR {
     const auto value = hn::Mul(scale, hn::LoadU(d, x));
     low = hn::Min(low, value);
     high = hn::Max(high, value);
-    magnitude = hn::Max(magnitude, hn::BitCast(du, hn::Abs(value)));
+    finite = hn::MulAdd(value, hn::Zero(d), finite);
   };
   for (std::int64_t c = 0; c < row.whole; c += lanes) take(row.x + c, hn::Set(d, row.scale));
   if (row.whole != row.cols) {
@@ -225,7 +229,7 @@ HWY_INLINE bool FindRange(const GroupedRow& row, float& lo, float& hi) {
   }
   lo = hn::GetLane(hn::MinOfLanes(d, low));
   hi = hn::GetLane(hn::MaxOfLanes(d, high));
-  return hn::GetLane(hn::MaxOfLanes(du, magnitude)) < 0x7f800000U;
+  return hn::GetLane(hn::SumOfLanes(d, finite)) == 0.0F;
 }
 
 template <int kBits>
@@ -307,7 +311,7 @@ bool EncodePlain(GroupedRow& row, std::uint64_t key, std::byte* out) {
 
 template <int kBits>
 std::int64_t EncodeRange(const EncodeJob& job, std::int64_t begin, std::int64_t end) {
-  constexpr std::int64_t kAhead = 2;  // rows; hides the latency of gathered reads
+  constexpr std::int64_t kAhead = 4;  // rows; hides the latency of gathered reads
   for (std::int64_t i = begin; i < end; ++i) {
     if (i + kAhead < end) {
       const float* next = job.x.row(job.source_row(i + kAhead));
