@@ -1,5 +1,6 @@
-// heliograph_bench [--rows=N] [--outputs=N] [--degree=N] [--width=N] [--threads=N] [--simd=NAME]
-// [Google Benchmark's own flags]. --simd limits the kernels to one instruction set, as in AVX2.
+// heliograph_bench [--rows=N] [--outputs=N] [--degree=N] [--width=N] [--threads=N] [--graph=PATH]
+// [--simd=NAME] [Google Benchmark's own flags]. --simd limits the kernels to one instruction set,
+// as in AVX2.
 
 #include <benchmark/benchmark.h>
 #include <hwy/targets.h>
@@ -16,6 +17,7 @@ namespace heliograph::bench {
 void register_aggregate();
 void register_codec();
 void register_gemm();
+void register_order();
 }  // namespace heliograph::bench
 
 namespace {
@@ -55,6 +57,8 @@ int main(int argc, char** argv) {
       sizes.width = std::atoll(value.c_str());
     } else if (take(argv[i], "threads", value)) {
       sizes.threads = std::atoi(value.c_str());
+    } else if (take(argv[i], "graph", value)) {
+      sizes.graph = value;
     } else if (take(argv[i], "simd", value)) {
       if (!limit_simd(value)) {
         std::fprintf(stderr, "--simd %s: not an instruction set of this machine\n", value.c_str());
@@ -74,6 +78,7 @@ int main(int argc, char** argv) {
   heliograph::bench::register_aggregate();
   heliograph::bench::register_codec();
   heliograph::bench::register_gemm();
+  heliograph::bench::register_order();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   benchmark::AddCustomContext("rows", std::to_string(sizes.rows));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "core/buffer.hpp"
@@ -18,6 +19,7 @@ struct Sizes {
   std::int64_t degree = 50;
   std::int64_t width = 256;
   int threads = 1;
+  std::string graph;  ///< Path of a data set for what is measured on a graph; empty: generated.
 };
 
 /// Set once in main, before any benchmark runs.
