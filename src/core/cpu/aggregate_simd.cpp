@@ -34,6 +34,10 @@ constexpr int kBlock = 16;
 constexpr int kBlock = 8;
 #endif
 
+// Bytes between the prefetch of a row of values and its use: at most half a first-level cache of
+// 32 KiB, and enough of them in flight to cover the latency of memory.
+constexpr std::int64_t kBytesAhead = 16384;
+
 // Entries between the prefetch of a row of codes and its use.
 constexpr std::int64_t kCodesAhead = 40;
 
@@ -184,7 +188,7 @@ HWY_INLINE void SumBlock(const Rows& rows, std::int64_t i, const Entries& entrie
     HELIOGRAPH_EACH_ACCUMULATOR(HELIOGRAPH_ADD)
   }
   const std::int64_t bytes = rows.PrefetchBytes(kVectors * lanes);
-  const std::int64_t ahead = std::clamp<std::int64_t>(4096 / bytes, 4, 24);
+  const std::int64_t ahead = std::clamp<std::int64_t>(kBytesAhead / bytes, 8, 64);
   for (std::int64_t e = entries.begin; e < entries.end; ++e) {
     const std::int64_t later = std::min(e + ahead, entries.tile_end - 1);
     const auto* line =
