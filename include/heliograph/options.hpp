@@ -88,6 +88,7 @@ struct TrainOptions {
 
   std::int64_t eval_chunk_bytes = std::int64_t{64}
                                   << 20;  ///< Bound on a rank's fp32 halo while evaluating.
+  std::int64_t memory_limit_bytes = 0;    ///< Most that training may need; 0: what is available.
 };
 
 /// Checks every value and combination that can be checked without data.

@@ -40,6 +40,10 @@ struct EpochReport {
 struct MemoryReport {
   std::int64_t graph = 0, features = 0, activations = 0, gradients = 0, halo = 0, weights = 0,
                workspace = 0, evaluation = 0;
+
+  std::int64_t total() const {
+    return graph + features + activations + gradients + halo + weights + workspace + evaluation;
+  }
 };
 
 struct TrainResult {

@@ -2,13 +2,18 @@
 
 #include <algorithm>
 
+#include "comm/collectives.hpp"
 #include "comm/halo_exchange.hpp"
 
 namespace heliograph {
 
 namespace {
 
+constexpr std::size_t kLine = 64;
 constexpr std::int64_t kLeastBlock = 16;  // one cache line of a row
+/// Narrower blocks would read the graph too often to be worth the memory.
+constexpr std::int64_t kLeastScratchBlock = 64;
+constexpr std::int64_t kAnyColumns = std::int64_t{1} << 32;
 
 std::int64_t columns_that_fit(std::int64_t rows, std::int64_t bytes) {
   const std::int64_t fit = bytes / (std::max<std::int64_t>(1, rows) * 4);
@@ -33,11 +38,49 @@ void ExactHalo::begin(int layer, Direction /*direction*/, ConstMatrixView rows,
   row_scale_ = row_scale;
 }
 
+std::int64_t ExactHalo::scratch_columns(std::span<std::byte> scratch) const {
+  std::int64_t rows = 0;
+  for (const Direction direction : {Direction::forward, Direction::backward}) {
+    const HaloPlan& plan = shard_.adjacency(direction).plan;
+    rows = std::max(rows, plan.send_rows() + plan.halo_rows);
+  }
+  const auto bytes =
+      static_cast<std::int64_t>(scratch.size()) - 4 * static_cast<std::int64_t>(kLine);
+  return rows == 0 ? kAnyColumns : std::max<std::int64_t>(0, bytes) / (rows * 4);
+}
+
+void ExactHalo::set_scratch(std::span<std::byte> scratch) {
+  std::vector<std::int64_t> columns(static_cast<std::size_t>(comm_.size()), 0);
+  columns[static_cast<std::size_t>(comm_.rank())] = scratch_columns(scratch);
+  AllReduce(comm_, Channel::evaluation).sum(std::span<std::int64_t>(columns));
+  const std::int64_t fit = *std::min_element(columns.begin(), columns.end());
+  if (fit < std::min(kLeastScratchBlock, block_cols_)) return;
+  block_cols_ = std::min(block_cols_, fit / kLeastBlock * kLeastBlock);
+  scratch_ = scratch;
+}
+
+void ExactHalo::lend(HaloSlot& slot, std::int64_t send_rows, std::int64_t halo_rows) const {
+  const std::int64_t cols = std::min(block_cols_, rows_.cols);
+  std::span<std::byte> left = scratch_;
+  // Each block needs a line that may be read past its end.
+  const auto cut = [&](std::int64_t rows) {
+    const std::size_t bytes = codec_->encoded_bytes(rows, cols);
+    const std::size_t whole = (bytes + 2 * kLine - 1) / kLine * kLine;
+    if (whole > left.size()) return std::span<std::byte>();
+    const std::span<std::byte> block = left.first(bytes);
+    left = left.subspan(whole);
+    return block;
+  };
+  const std::span<std::byte> receive = cut(halo_rows);
+  slot.borrow(cut(send_rows), receive);
+}
+
 void ExactHalo::finish(int layer, Direction direction,
                        FunctionRef<void(const PackedRows&)> consume) {
   const HaloPlan& plan = shard_.adjacency(direction).plan;
   const SendSchedule schedule(plan, comm_.rank(), comm_.size(), false);
   HaloSlot slot(comm_, MemoryRoom::evaluation, account_);
+  lend(slot, schedule.rows(), plan.halo_rows);
   PhaseClock clock;
   for (std::int64_t c = 0; c < rows_.cols; c += block_cols_) {
     const std::int64_t cols = std::min(block_cols_, rows_.cols - c);

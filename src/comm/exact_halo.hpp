@@ -1,9 +1,11 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "comm/communicator.hpp"
+#include "comm/halo_slot.hpp"
 #include "core/buffer.hpp"
 #include "core/halo.hpp"
 #include "core/phase_clock.hpp"
@@ -26,16 +28,25 @@ class ExactHalo final : public Halo {
   void finish(int layer, Direction direction,
               FunctionRef<void(const PackedRows&)> consume) override;
 
+  /// Memory that nobody needs while halos come, 64-byte aligned: if every rank has enough for
+  /// blocks that are not too narrow, blocks lie there; else they are allocated for as long as a
+  /// `finish`. Collective: all ranks cut the columns alike.
+  void set_scratch(std::span<std::byte> scratch);
+
   /// What the messages of an epoch are named by, should one fail.
   void set_epoch(std::int64_t epoch) { epoch_ = epoch; }
 
  private:
+  void lend(HaloSlot& slot, std::int64_t send_rows, std::int64_t halo_rows) const;
+  std::int64_t scratch_columns(std::span<std::byte> scratch) const;
+
   Communicator& comm_;
   const Shard& shard_;
   std::int64_t block_cols_;
   ThreadPool& threads_;
   MemoryAccount* account_;
   std::unique_ptr<Codec> codec_;
+  std::span<std::byte> scratch_;
   ConstMatrixView rows_;
   const float* row_scale_ = nullptr;
   std::int64_t epoch_ = 0;

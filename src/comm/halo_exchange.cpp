@@ -30,7 +30,7 @@ HaloExchange::HaloExchange(Communicator& comm, Channel channel, const HaloPlan& 
 }
 
 void HaloExchange::post_receives(HaloSlot& slot) {
-  std::byte* in = slot.receive_buffer(codec_.encoded_bytes(plan_.halo_rows, cols_));
+  std::byte* in = slot.receive_buffer(receive_bytes());
   receives_.clear();
   for (const HaloPlan::Peer& peer : plan_.peers) {
     const auto rows = static_cast<std::size_t>(peer.halo_end - peer.halo_begin);

@@ -31,6 +31,10 @@ class HaloExchange {
                const SendSchedule& schedule, const Codec& codec, std::int64_t cols,
                Identity identity, const std::vector<std::int64_t>& global_ids);
 
+  /// Bytes of what it sends, and of what it receives.
+  std::size_t send_bytes() const { return codec_.encoded_bytes(schedule_.rows(), cols_); }
+  std::size_t receive_bytes() const { return codec_.encoded_bytes(plan_.halo_rows, cols_); }
+
   /// Posts what it will receive, then encodes and posts one peer's boundary rows after the other,
   /// once what the slot held before is done.
   /// Throws Error: numeric (names layer, node and epoch), peer_lost.

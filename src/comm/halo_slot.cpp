@@ -1,18 +1,6 @@
 #include "comm/halo_slot.hpp"
 
 namespace heliograph {
-namespace {
-
-/// Frees the old buffer before the larger one is made: they never weigh together.
-std::byte* grown(Buffer& buffer, std::size_t bytes, MemoryRoom room, MemoryAccount* account) {
-  if (buffer.size() < bytes) {
-    buffer = Buffer();
-    buffer = Buffer(bytes, room, account);
-  }
-  return buffer.data();
-}
-
-}  // namespace
 
 HaloSlot::HaloSlot(Communicator& comm, MemoryRoom room, MemoryAccount* account)
     : comm_(comm), room_(room), account_(account) {
@@ -23,14 +11,27 @@ HaloSlot::~HaloSlot() {
   if (receiving_ || !send_tickets_.empty()) comm_.abort("the run ended with halos in flight");
 }
 
+std::byte* HaloSlot::place(Side& side, std::size_t bytes) {
+  if (bytes > 0 && bytes <= side.borrowed.size()) {
+    side.data = side.borrowed.data();
+    return side.data;
+  }
+  if (side.own.size() < bytes) {
+    side.own = Buffer();  // Goes before the larger one is made: they never weigh together.
+    side.own = Buffer(bytes, room_, account_);
+  }
+  side.data = side.own.data();
+  return side.data;
+}
+
 std::byte* HaloSlot::receive_buffer(std::size_t bytes) {
   wait_for_receives();
-  return grown(receive_, bytes, room_, account_);
+  return place(receive_, bytes);
 }
 
 std::byte* HaloSlot::send_buffer(std::size_t bytes) {
   wait_for_sends();
-  return grown(send_, bytes, room_, account_);
+  return place(send_, bytes);
 }
 
 void HaloSlot::post_receives(Channel channel, std::span<const RecvMessage> receives) {

@@ -23,6 +23,13 @@ class HaloSlot {
   HaloSlot(const HaloSlot&) = delete;
   HaloSlot& operator=(const HaloSlot&) = delete;
 
+  /// Memory to use where it is large enough, before any of its own: 64-byte aligned, with 64
+  /// readable bytes past its end, and nobody else's until the slot has waited for its messages.
+  void borrow(std::span<std::byte> send, std::span<std::byte> receive) {
+    send_.borrowed = send;
+    receive_.borrowed = receive;
+  }
+
   /// Waits for what was received and returns a receive buffer of at least `bytes`; what the old
   /// one held is lost.
   std::byte* receive_buffer(std::size_t bytes);
@@ -36,16 +43,23 @@ class HaloSlot {
   void wait_for_sends();
 
   /// What has been received so far; valid after wait_for_receives.
-  const std::byte* received() const { return receive_.data(); }
+  const std::byte* received() const { return receive_.data; }
 
   /// Who may read what was received: set by the exchange that starts in this slot.
   const void* user = nullptr;
 
  private:
+  struct Side {
+    Buffer own;
+    std::span<std::byte> borrowed;
+    std::byte* data = nullptr;
+  };
+  std::byte* place(Side& side, std::size_t bytes);
+
   Communicator& comm_;
   MemoryRoom room_;
   MemoryAccount* account_;
-  Buffer send_, receive_;
+  Side send_, receive_;
   Ticket receive_ticket_;
   bool receiving_ = false;
   std::vector<Ticket> send_tickets_;  ///< Of the messages that have not been waited for.

@@ -1,5 +1,6 @@
 #include "core/buffer.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -12,50 +13,47 @@ namespace {
 
 constexpr std::size_t kLine = 64;
 
-const char* room_name(MemoryRoom room) {
+/// What a buffer of `bytes` takes: whole lines, and one more that may be read past the end.
+std::size_t taken(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine + kLine; }
+
+}  // namespace
+
+const char* room_name(MemoryRoom room) noexcept {
   static constexpr const char* kNames[kMemoryRooms] = {"graph",     "features",  "activations",
                                                        "gradients", "halo",      "weights",
                                                        "workspace", "evaluation"};
   return kNames[static_cast<int>(room)];
 }
 
-}  // namespace
-
 void MemoryAccount::add(MemoryRoom room, std::int64_t bytes) noexcept {
-  const auto i = static_cast<std::size_t>(room);
-  const std::int64_t now = live_[i].fetch_add(bytes) + bytes;
-  if (bytes > 0) allocations_.fetch_add(1);
-  std::int64_t peak = peak_[i].load();
-  while (now > peak && !peak_[i].compare_exchange_weak(peak, now)) {
-  }
-}
-
-std::int64_t MemoryAccount::live(MemoryRoom room) const noexcept {
-  return live_[static_cast<std::size_t>(room)].load();
-}
-
-std::int64_t MemoryAccount::peak(MemoryRoom room) const noexcept {
-  return peak_[static_cast<std::size_t>(room)].load();
+  const std::size_t i = index(room);
+  live_[i] += bytes;
+  peak_[i] = std::max(peak_[i], live_[i]);
 }
 
 Buffer::Buffer(std::size_t bytes, MemoryRoom room, MemoryAccount* account)
     : bytes_(bytes), room_(room), account_(account) {
   if (bytes == 0) return;
-  const std::size_t whole = (bytes + kLine - 1) / kLine * kLine + kLine;
-  data_ = static_cast<std::byte*>(std::aligned_alloc(kLine, whole));
-  if (data_ == nullptr) {
-    throw Error(ErrorCode::resource,
-                "out of memory: " + std::to_string(bytes) + " bytes for " + room_name(room));
+  if (account_ == nullptr || !account_->counts_only()) {
+    const std::size_t whole = taken(bytes);
+    data_ = arena() != nullptr ? arena()->take(whole)
+                               : static_cast<std::byte*>(std::aligned_alloc(kLine, whole));
+    if (data_ == nullptr) {
+      throw Error(ErrorCode::resource,
+                  "out of memory: " + std::to_string(bytes) + " bytes for " + room_name(room));
+    }
+    if (arena() == nullptr) std::memset(data_, 0, whole);
   }
-  std::memset(data_, 0, whole);
   if (account_ != nullptr) account_->add(room_, static_cast<std::int64_t>(bytes_));
 }
 
 Buffer::~Buffer() {
-  if (data_ != nullptr && account_ != nullptr) {
-    account_->add(room_, -static_cast<std::int64_t>(bytes_));
+  if (account_ != nullptr) account_->add(room_, -static_cast<std::int64_t>(bytes_));
+  if (arena() == nullptr) {
+    std::free(data_);
+  } else if (data_ != nullptr) {
+    arena()->give_back(data_, taken(bytes_));
   }
-  std::free(data_);
 }
 
 Buffer::Buffer(Buffer&& other) noexcept

@@ -1,11 +1,11 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "core/arena.hpp"
 #include "core/matrix.hpp"
 
 namespace heliograph {
@@ -23,19 +23,39 @@ enum class MemoryRoom : std::uint8_t {
 };
 inline constexpr int kMemoryRooms = 8;
 
-/// Live and peak bytes by room. One for each run, shared by its ranks; thread-safe.
+/// "graph", "features", ...: as the summary calls it.
+const char* room_name(MemoryRoom room) noexcept;
+
+/// Live and peak bytes by room, and where a rank's buffers come from. One for each rank; buffers
+/// are made and destroyed by that rank's thread.
 class MemoryAccount {
  public:
+  /// Buffers come from the heap.
+  MemoryAccount() = default;
+  /// Buffers come from `arena`, which must outlive them; null: nothing is allocated and every
+  /// buffer is empty, so that what a run would take can be counted before it starts.
+  explicit MemoryAccount(Arena* arena) : arena_(arena), heap_(false) {}
+  MemoryAccount(const MemoryAccount&) = delete;
+  MemoryAccount& operator=(const MemoryAccount&) = delete;
+
+  /// Counts `bytes` more (or fewer, if negative) that live elsewhere.
   void add(MemoryRoom room, std::int64_t bytes) noexcept;
-  std::int64_t live(MemoryRoom room) const noexcept;
-  std::int64_t peak(MemoryRoom room) const noexcept;
-  /// Number of allocations so far: constant in the steady state.
-  std::int64_t allocations() const noexcept { return allocations_.load(); }
+
+  std::int64_t live(MemoryRoom room) const noexcept { return live_[index(room)]; }
+  std::int64_t peak(MemoryRoom room) const noexcept { return peak_[index(room)]; }
+  /// Peaks start anew from what lives now.
+  void reset_peaks() noexcept { peak_ = live_; }
+  /// Whether buffers are counted only.
+  bool counts_only() const noexcept { return !heap_ && arena_ == nullptr; }
 
  private:
-  std::array<std::atomic<std::int64_t>, kMemoryRooms> live_{};
-  std::array<std::atomic<std::int64_t>, kMemoryRooms> peak_{};
-  std::atomic<std::int64_t> allocations_{0};
+  friend class Buffer;
+  static std::size_t index(MemoryRoom room) { return static_cast<std::size_t>(room); }
+
+  std::array<std::int64_t, kMemoryRooms> live_{};
+  std::array<std::int64_t, kMemoryRooms> peak_{};
+  Arena* arena_ = nullptr;
+  bool heap_ = true;
 };
 
 /// Owns zeroed, 64-byte aligned host memory with 64 readable bytes past its end. Move-only.
@@ -43,7 +63,8 @@ class MemoryAccount {
 class Buffer {
  public:
   Buffer() = default;
-  /// `account` may be null; otherwise it must outlive the buffer.
+  /// `account` may be null: then the memory is the heap's and is not counted. Otherwise it must
+  /// outlive the buffer.
   Buffer(std::size_t bytes, MemoryRoom room, MemoryAccount* account);
   ~Buffer();
   Buffer(Buffer&& other) noexcept;
@@ -52,13 +73,16 @@ class Buffer {
   Buffer& operator=(const Buffer&) = delete;
 
   std::byte* data() const noexcept { return data_; }
-  std::size_t size() const noexcept { return bytes_; }
+  /// 0 if the account counts only.
+  std::size_t size() const noexcept { return data_ == nullptr ? 0 : bytes_; }
   template <class T>
   std::span<T> as() const noexcept {
-    return {reinterpret_cast<T*>(data_), bytes_ / sizeof(T)};
+    return {reinterpret_cast<T*>(data_), size() / sizeof(T)};
   }
 
  private:
+  Arena* arena() const noexcept { return account_ == nullptr ? nullptr : account_->arena_; }
+
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
   MemoryRoom room_ = MemoryRoom::workspace;

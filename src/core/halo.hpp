@@ -1,11 +1,21 @@
 #pragma once
 
+#include <cstdint>
+
 #include "core/function_ref.hpp"
 #include "core/matrix.hpp"
 #include "core/noise.hpp"
 #include "core/packed_rows.hpp"
 
 namespace heliograph {
+
+/// The rows that a pass exchanges in one (layer, direction).
+struct HaloRows {
+  int layer = 0;
+  Direction direction = Direction::forward;
+  std::int64_t cols = 0;
+  bool nonnegative = false;  ///< As `begin` will promise.
+};
 
 /// All that a layer knows of other ranks: rows of boundary nodes leave, rows of halo nodes come.
 /// Used by one thread, the rank's own. For each (layer, direction): begin, then finish, in the

@@ -31,16 +31,10 @@ Convolution::Convolution(const Shape& shape, Parameters& parameters) : shape_(sh
   if (sage) self_weight_ = parameters.declare(prefix + "self_weight", shape.in, shape.out, true);
 }
 
-void Convolution::allocate(std::int64_t rows, bool precomputed, MemoryAccount* account) {
-  if (!precomputed && !shape_.transform_first) {
-    aggregated_ = Matrix(rows, shape_.in, MemoryRoom::activations, account);
-  }
-}
-
 void Convolution::forward(const PassContext& pass, const GraphOperator& a,
                           const Parameters& parameters, const FeatureView& x,
                           const FeatureView* aggregated, const Workspace& workspace, MatrixView y) {
-  apply(pass, a, parameters, x, aggregated, workspace, aggregated_.view(), y);
+  apply(pass, a, parameters, x, aggregated, workspace, aggregated_, y);
 }
 
 void Convolution::infer(const PassContext& pass, const GraphOperator& a,
@@ -107,7 +101,7 @@ void Convolution::backward(const PassContext& pass, const GraphOperator& a,
   };
 
   if (aggregated != nullptr || !shape_.transform_first) {
-    const FeatureView m = aggregated != nullptr ? *aggregated : FeatureView::of(aggregated_.view());
+    const FeatureView m = aggregated != nullptr ? *aggregated : FeatureView::of(aggregated_);
     if (!input_gradient) {
       weight_gradient(m, dy, weight_);
       self_gradient();

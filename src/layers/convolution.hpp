@@ -43,8 +43,12 @@ class Convolution {
 
   const Shape& shape() const { return shape_; }
 
-  /// Allocates what a training pass keeps. `precomputed`: A x is given, so nothing is kept.
-  void allocate(std::int64_t rows, bool precomputed, MemoryAccount* account);
+  /// Whether a training pass keeps A x, rows x in. `precomputed`: A x is given.
+  bool keeps_aggregated(bool precomputed) const { return !precomputed && !shape_.transform_first; }
+  /// Where it keeps it.
+  void set_aggregated(MatrixView aggregated) { aggregated_ = aggregated; }
+  /// Whether backward reads x where A x is not given.
+  bool backward_reads_input() const { return self_weight_ >= 0 || shape_.transform_first; }
 
   /// `aggregated`: A x where it was precomputed, else null. Uses workspace buffer 1.
   void forward(const PassContext& pass, const GraphOperator& a, const Parameters& parameters,
@@ -70,7 +74,7 @@ class Convolution {
   Shape shape_;
   int weight_;
   int self_weight_ = -1;
-  Matrix aggregated_;
+  MatrixView aggregated_;
 };
 
 }  // namespace heliograph

@@ -54,23 +54,23 @@ FeatureView FeatureMatrix::view() const {
   return v;
 }
 
-FeatureView DroppedFeatures::apply(const FeatureView& x, const Dropout& dropout, Kernels& kernels,
-                                   MemoryAccount* account) {
+void DroppedFeatures::allocate(const FeatureView& x, MemoryAccount* account) {
+  if (x.is_sparse) {
+    const auto entries = static_cast<std::size_t>(x.sparse.offsets[x.sparse.rows]);
+    values_ = Buffer(entries * sizeof(float), MemoryRoom::activations, account);
+  } else {
+    dense_ = Matrix(x.dense.rows, x.dense.cols, MemoryRoom::activations, account);
+  }
+}
+
+FeatureView DroppedFeatures::apply(const FeatureView& x, const Dropout& dropout, Kernels& kernels) {
   if (!dropout.active()) return x;
   FeatureView out = x;
   if (x.is_sparse) {
-    if (values_.size() == 0) {
-      const std::int64_t entries = x.sparse.offsets[x.sparse.rows];
-      values_ = Buffer(static_cast<std::size_t>(entries) * sizeof(float), MemoryRoom::activations,
-                       account);
-    }
     float* values = values_.as<float>().data();
     kernels.dropout_values(x.sparse, dropout, values);
     out.sparse.values = values;
   } else {
-    if (dense_.empty()) {
-      dense_ = Matrix(x.dense.rows, x.dense.cols, MemoryRoom::activations, account);
-    }
     kernels.dropout(x.dense, dropout, dense_.view());
     out.dense = dense_.view();
   }

@@ -46,12 +46,14 @@ class FeatureMatrix {
   Buffer column_offsets_, row_of_, position_;
 };
 
-/// Holds a feature matrix after dropout; allocates on first use only.
+/// Holds a feature matrix after dropout.
 class DroppedFeatures {
  public:
-  /// Returns `x` itself where the dropout is not active.
-  FeatureView apply(const FeatureView& x, const Dropout& dropout, Kernels& kernels,
-                    MemoryAccount* account);
+  /// Allocates what `apply` to matrices of the shape (and entries) of `x` writes.
+  void allocate(const FeatureView& x, MemoryAccount* account);
+
+  /// Returns `x` itself where the dropout is not active, else what was allocated for it.
+  FeatureView apply(const FeatureView& x, const Dropout& dropout, Kernels& kernels);
 
  private:
   Matrix dense_;

@@ -11,7 +11,8 @@ namespace heliograph {
 Model::Model(const ModelOptions& options, std::int64_t features, bool sparse_features,
              std::int64_t classes, std::uint64_t seed, std::int64_t rows,
              std::int64_t workspace_rows, Kernels& kernels, MemoryAccount* account)
-    : options_(options), classes_(classes), rows_(rows), kernels_(kernels), account_(account) {
+    : options_(options), classes_(classes), rows_(rows), kernels_(kernels) {
+  reads_features_ = reads_features(options, features, sparse_features);
   std::int64_t in = features;
   std::int64_t width = classes;
   bool nonnegative = false;
@@ -43,30 +44,81 @@ Model::Model(const ModelOptions& options, std::int64_t features, bool sparse_fea
   parameters_.initialise(seed);
 
   bool any_residual = false;
-  std::int64_t widest = 0;
-  for (int l = 0; l <= last(); ++l) {
-    const auto i = static_cast<std::size_t>(l);
-    Hidden& h = hidden_[i];
-    const std::int64_t out = convolutions_[i].shape().out;
-    convolutions_[i].allocate(rows, l == 0 && options.precompute, account);
-    h.y = Matrix(rows, out, MemoryRoom::activations, account);
-    widest = std::max(widest, out);
-    if (l == last()) break;
-    h.output = Matrix(rows, out, MemoryRoom::activations, account);
-    if (h.gain >= 0) {
-      const auto bytes = static_cast<std::size_t>(rows) * sizeof(float);
-      h.mean = Buffer(bytes, MemoryRoom::activations, account);
-      h.rstd = Buffer(bytes, MemoryRoom::activations, account);
-      std::fill_n(parameters_.value(h.gain).data, out, 1.0F);
+  for (int l = 0; l < last(); ++l) {
+    const Hidden& h = hidden_[static_cast<std::size_t>(l)];
+    if (h.gain >= 0 && !parameters_.flat_values().empty()) {
+      const MatrixView gain = parameters_.value(h.gain);
+      std::fill_n(gain.data, gain.cols, 1.0F);
     }
     any_residual = any_residual || (h.residual && l > 0);
   }
+  activations_ = Buffer(lay_out(nullptr), MemoryRoom::activations, account);
+  lay_out(activations_.data());
   if (any_residual) {
     residual_gradient_ = Matrix(rows, options.hidden, MemoryRoom::gradients, account);
   }
   workspace_ = std::make_unique<Workspace>(workspace_rows, width, kernels.reproducible(), account);
   infer_statistics_ = Buffer(2 * static_cast<std::size_t>(workspace_rows) * sizeof(float),
                              MemoryRoom::workspace, account);
+}
+
+bool Model::reads_features(const ModelOptions& options, std::int64_t features,
+                           bool sparse_features) {
+  const bool runs_past =
+      options.residual && options.layers > 1 && features == options.hidden && !sparse_features;
+  return options.kind != ModelKind::gcn || !options.precompute || runs_past;
+}
+
+std::size_t Model::lay_out(std::byte* base) {
+  std::size_t end = 0;
+  const auto cut = [&](std::int64_t rows, std::int64_t cols) {
+    const std::size_t begin = end;
+    const std::int64_t stride = padded_stride(cols);
+    end += static_cast<std::size_t>(padded_stride(rows * stride)) * sizeof(float);
+    auto* data = base == nullptr ? nullptr : reinterpret_cast<float*>(base + begin);
+    return MatrixView{data, rows, cols, stride, {}};
+  };
+  for (int l = 0; l <= last(); ++l) {
+    const auto i = static_cast<std::size_t>(l);
+    Convolution& convolution = convolutions_[i];
+    Hidden& h = hidden_[i];
+    const std::int64_t out = convolution.shape().out;
+    if (convolution.keeps_aggregated(l == 0 && options_.precompute)) {
+      convolution.set_aggregated(cut(rows_, convolution.shape().in));
+    }
+    h.y = cut(rows_, out);
+    if (l == last()) break;
+    if (convolutions_[i + 1].backward_reads_input()) h.output = cut(rows_, out);
+    if (h.gain >= 0) {
+      h.mean = cut(1, rows_).data;
+      h.rstd = cut(1, rows_).data;
+    }
+  }
+  return end;
+}
+
+void Model::allocate_input_dropout(const ModelInput& input, MemoryAccount* account) {
+  if (input_dropout_threshold() == 0) return;
+  if (reads_features_) dropped_x_.allocate(input.x, account);
+  if (input.aggregated) dropped_aggregated_.allocate(*input.aggregated, account);
+}
+
+std::vector<HaloRows> Model::exchanges() const {
+  std::vector<HaloRows> all;
+  for (int l = options_.precompute ? 1 : 0; l <= last(); ++l) {
+    const Convolution::Shape& shape = convolutions_[static_cast<std::size_t>(l)].shape();
+    const std::int64_t cols = shape.transform_first ? shape.out : shape.in;
+    all.push_back({l, Direction::forward, cols, !shape.transform_first && shape.nonnegative_input});
+    // Below the first layer no gradient flows, but its weights' own may need A^T.
+    if (l > 0 || shape.transform_first) all.push_back({l, Direction::backward, cols, false});
+  }
+  return all;
+}
+
+MatrixView Model::output_of(int layer) const {
+  const auto i = static_cast<std::size_t>(layer);
+  if (hidden_[i].output.data != nullptr) return hidden_[i].output;
+  return workspace_->matrix(layer % 2 == 0 ? 0 : 2, rows_, convolutions_[i].shape().out);
 }
 
 NormAct Model::norm_act(int layer, float* mean, float* rstd) const {
@@ -82,10 +134,14 @@ NormAct Model::norm_act(int layer, float* mean, float* rstd) const {
   return p;
 }
 
+std::uint32_t Model::input_dropout_threshold() const {
+  return static_cast<std::uint32_t>(std::lround(options_.dropout * 65536.0F));
+}
+
 Dropout Model::input_dropout(const PassContext& pass, const GraphOperator& a, int layer,
                              Direction part) const {
   Dropout d;
-  d.threshold = static_cast<std::uint32_t>(std::lround(options_.dropout * 65536.0F));
+  d.threshold = input_dropout_threshold();
   d.stream = stream_key(pass.seed, Purpose::dropout, pass.epoch, layer, part);
   d.global_ids = a.shard().global_ids.data();
   return d;
@@ -95,33 +151,32 @@ ConstMatrixView Model::forward(const PassContext& pass, const GraphOperator& a,
                                const ModelInput& input) {
   // The aggregated copy has its own mask: it is another input of the first layer. GCN reads that
   // one alone, unless the features also run past the layer.
-  const bool reads_x =
-      options_.kind != ModelKind::gcn || !input.aggregated || hidden_.front().residual;
-  first_x_ = reads_x ? dropped_x_.apply(input.x, input_dropout(pass, a, 0, Direction::forward),
-                                        kernels_, account_)
-                     : input.x;
+  first_x_ = input.x;
+  if (reads_features_) {
+    first_x_ = dropped_x_.apply(input.x, input_dropout(pass, a, 0, Direction::forward), kernels_);
+  }
   first_aggregated_.reset();
   if (input.aggregated) {
     first_aggregated_ = dropped_aggregated_.apply(
-        *input.aggregated, input_dropout(pass, a, 0, Direction::backward), kernels_, account_);
+        *input.aggregated, input_dropout(pass, a, 0, Direction::backward), kernels_);
   }
   FeatureView x = first_x_;
   for (int l = 0; l <= last(); ++l) {
     const auto i = static_cast<std::size_t>(l);
     Hidden& h = hidden_[i];
     const FeatureView* aggregated = l == 0 && first_aggregated_ ? &*first_aggregated_ : nullptr;
-    convolutions_[i].forward(pass, a, parameters_, x, aggregated, *workspace_, h.y.view());
+    convolutions_[i].forward(pass, a, parameters_, x, aggregated, *workspace_, h.y);
     if (l == last()) {
-      kernels_.add_bias(h.y.view(), parameters_.value(h.bias).data);
+      kernels_.add_bias(h.y, parameters_.value(h.bias).data);
       break;
     }
-    NormAct p = norm_act(l, h.mean.as<float>().data(), h.rstd.as<float>().data());
+    NormAct p = norm_act(l, h.mean, h.rstd);
     p.dropout = input_dropout(pass, a, l + 1, Direction::forward);
-    kernels_.norm_act_forward(h.y.view(), p, h.residual ? x.dense : ConstMatrixView{},
-                              h.output.view());
-    x = FeatureView::of(h.output.view());
+    const MatrixView output = output_of(l);
+    kernels_.norm_act_forward(h.y, p, h.residual ? x.dense : ConstMatrixView{}, output);
+    x = FeatureView::of(output);
   }
-  return hidden_.back().y.view();
+  return hidden_.back().y;
 }
 
 MatrixView Model::logit_gradient() const { return workspace_->matrix(0, rows_, classes_); }
@@ -136,7 +191,7 @@ void Model::backward(const PassContext& pass, const GraphOperator& a) {
     const bool residual = hidden_[i].residual && l > 0;
     if (l < last()) {
       const Hidden& h = hidden_[i];
-      NormAct p = norm_act(l, h.mean.as<float>().data(), h.rstd.as<float>().data());
+      NormAct p = norm_act(l, h.mean, h.rstd);
       p.dropout = input_dropout(pass, a, l + 1, Direction::forward);
       NormActGradients g;
       g.bias = parameters_.gradient(h.bias);
@@ -144,10 +199,10 @@ void Model::backward(const PassContext& pass, const GraphOperator& a) {
         g.gain = parameters_.gradient(h.gain);
         g.shift = parameters_.gradient(h.shift);
       }
-      kernels_.norm_act_backward(h.y.view(), p, dy,
-                                 residual ? residual_gradient_.view() : MatrixView{}, g);
+      kernels_.norm_act_backward(h.y, p, dy, residual ? residual_gradient_.view() : MatrixView{},
+                                 g);
     }
-    const FeatureView x = l == 0 ? first_x_ : FeatureView::of(hidden_[i - 1].output.view());
+    const FeatureView x = l == 0 ? first_x_ : FeatureView::of(hidden_[i - 1].output);
     const FeatureView* aggregated = l == 0 && first_aggregated_ ? &*first_aggregated_ : nullptr;
     convolution.backward(pass, a, parameters_, x, aggregated, *workspace_, dy, l > 0);
     if (l == 0) break;
@@ -185,7 +240,7 @@ ConstMatrixView Model::infer(const PassContext& pass, const GraphOperator& a,
 
 std::optional<Model::NonFinite> Model::find_non_finite() const {
   for (int l = 0; l <= last(); ++l) {
-    const auto found = find_non_finite(l, hidden_[static_cast<std::size_t>(l)].y.view());
+    const auto found = find_non_finite(l, hidden_[static_cast<std::size_t>(l)].y);
     if (found) return found;
   }
   return std::nullopt;

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "layers/convolution.hpp"
@@ -25,6 +26,16 @@ class Model {
         std::int64_t classes, std::uint64_t seed, std::int64_t rows, std::int64_t workspace_rows,
         Kernels& kernels, MemoryAccount* account);
 
+  /// What a run allocates for an input of this shape (and entries) before its first `forward`.
+  void allocate_input_dropout(const ModelInput& input, MemoryAccount* account);
+
+  /// Whether a model with these options reads the features themselves, not only their first
+  /// aggregation.
+  static bool reads_features(const ModelOptions& options, std::int64_t features,
+                             bool sparse_features);
+  /// What a training pass exchanges with other ranks, in no order.
+  std::vector<HaloRows> exchanges() const;
+
   Parameters& parameters() { return parameters_; }
   const Parameters& parameters() const { return parameters_; }
   std::int64_t classes() const { return classes_; }
@@ -34,6 +45,9 @@ class Model {
 
   /// Where the loss writes dL/dlogits before `backward`; overwritten by it.
   MatrixView logit_gradient() const;
+
+  /// Where a training pass keeps its activations: anybody's between two training steps.
+  std::span<std::byte> idle_memory() const { return activations_.as<std::byte>(); }
 
   /// Fills every parameter's gradient (overwriting). Must follow `forward`.
   void backward(const PassContext& pass, const GraphOperator& a);
@@ -54,13 +68,20 @@ class Model {
  private:
   struct Hidden {
     int bias = -1, gain = -1, shift = -1;
-    Matrix y;       ///< The convolution's output, rows x out.
-    Matrix output;  ///< The next layer's input, rows x out. Last layer: unused.
-    Buffer mean, rstd;
+    MatrixView y;  ///< The convolution's output, rows x out.
+    /// The next layer's input, rows x out, where its backward reads it; else in the workspace.
+    MatrixView output;
+    float* mean = nullptr;
+    float* rstd = nullptr;
     bool residual = false;
   };
 
+  /// Cuts the activations from memory at `base`. Returns their bytes.
+  std::size_t lay_out(std::byte* base);
+  /// Where `layer`'s output goes: two in turn, where the workspace takes them.
+  MatrixView output_of(int layer) const;
   NormAct norm_act(int layer, float* mean, float* rstd) const;
+  std::uint32_t input_dropout_threshold() const;
   Dropout input_dropout(const PassContext& pass, const GraphOperator& a, int layer,
                         Direction part) const;
   int last() const { return static_cast<int>(convolutions_.size()) - 1; }
@@ -69,10 +90,11 @@ class Model {
   std::int64_t classes_;
   std::int64_t rows_;
   Kernels& kernels_;
-  MemoryAccount* account_;
   Parameters parameters_;
   std::vector<Convolution> convolutions_;
   std::vector<Hidden> hidden_;
+  bool reads_features_ = true;
+  Buffer activations_;
   std::unique_ptr<Workspace> workspace_;
   Matrix residual_gradient_;
   Buffer infer_statistics_;

@@ -22,6 +22,7 @@ void Parameters::allocate(bool fp64_gradients, MemoryAccount* account) {
 }
 
 void Parameters::initialise(std::uint64_t seed) {
+  if (flat_values().empty()) return;
   for (int i = 0; i < count(); ++i) {
     const MatrixView w = value(i);
     if (!decays(i)) continue;

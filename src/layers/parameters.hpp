@@ -18,6 +18,7 @@ class Parameters {
   /// weight decay; biases, gains and shifts are neither.
   int declare(std::string name, std::int64_t rows, std::int64_t cols, bool decay);
 
+  /// With an account that only counts there are no values, and nothing to initialise.
   /// `fp64_gradients`: gradients stay in double until ranks are summed (`--reproducible`).
   void allocate(bool fp64_gradients, MemoryAccount* account);
 
@@ -31,6 +32,8 @@ class Parameters {
   MatrixView value(int i) const;
   GradientView gradient(int i) const;
 
+  /// Values in each of the flat buffers, padding included.
+  std::int64_t flat_size() const { return size_; }
   /// Number of weights, padding excluded.
   std::int64_t weights() const;
   /// The whole buffers, padding (zero) included; one of the gradients is empty.

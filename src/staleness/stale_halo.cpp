@@ -1,5 +1,7 @@
 #include "staleness/stale_halo.hpp"
 
+#include <algorithm>
+
 namespace heliograph {
 
 StaleHalo::StaleHalo(Communicator& comm, const Shard& shard, const ExchangeOptions& options,
@@ -16,6 +18,23 @@ StaleHalo::StaleHalo(Communicator& comm, const Shard& shard, const ExchangeOptio
       schedule_bytes_(MemoryRoom::graph, account),
       shared_slot_(comm, MemoryRoom::halo, account),
       lanes_(2 * static_cast<std::size_t>(layers)) {}
+
+void StaleHalo::prepare(std::span<const HaloRows> exchanges) {
+  std::size_t most_sent = 0, most_received = 0;
+  for (const HaloRows& e : exchanges) {
+    Lane& l = lane(e.layer, e.direction);
+    open(l, e.layer, e.direction, e.cols, e.nonnegative);
+    most_sent = std::max(most_sent, l.exchange->send_bytes());
+    most_received = std::max(most_received, l.exchange->receive_bytes());
+    for (HaloSlot& slot : l.ring) {
+      slot.send_buffer(l.exchange->send_bytes());
+      slot.receive_buffer(l.exchange->receive_bytes());
+    }
+  }
+  if (schedule_.bound() > 0) return;
+  shared_slot_.send_buffer(most_sent);
+  shared_slot_.receive_buffer(most_received);
+}
 
 void StaleHalo::begin_epoch(std::int64_t epoch) {
   epoch_ = epoch;

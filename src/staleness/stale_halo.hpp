@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "comm/communicator.hpp"
@@ -20,9 +21,13 @@ namespace heliograph {
 /// Used by the rank's own thread.
 class StaleHalo final : public Halo {
  public:
-  /// References must outlive the object. Exchanges are made on their first use, in epoch 0.
+  /// References must outlive the object.
   StaleHalo(Communicator& comm, const Shard& shard, const ExchangeOptions& options, int layers,
             std::uint64_t seed, ThreadPool& threads, PhaseClock& clock, MemoryAccount* account);
+
+  /// Makes the exchanges of a pass and their buffers; those that it leaves out are made on their
+  /// first use. At most once, before the first epoch.
+  void prepare(std::span<const HaloRows> exchanges);
 
   /// Must be called, with epochs in order, before the passes of an epoch. A synchronous epoch
   /// first waits for whatever is in flight.

@@ -28,7 +28,7 @@ double learning_rate(const OptimizerOptions& options, int epoch, int epochs) {
 Optimizer::Optimizer(const OptimizerOptions& options, const Parameters& parameters,
                      MemoryAccount* account)
     : options_(options) {
-  const std::size_t bytes = parameters.flat_values().size_bytes();
+  const std::size_t bytes = static_cast<std::size_t>(parameters.flat_size()) * sizeof(float);
   m_ = Buffer(bytes, MemoryRoom::weights, account);
   v_ = Buffer(bytes, MemoryRoom::weights, account);
 }

@@ -23,8 +23,10 @@ void require_together(bool fits, const char* sentence) {
 bool not_negative(double x) { return x >= 0 && std::isfinite(x); }
 
 void validate_model(const ModelOptions& model) {
-  require(model.layers >= 1, "--layers", "at least 1", model.layers);
-  require(model.hidden >= 1, "--hidden", "at least 1", model.hidden);
+  // The bounds above keep every product of sizes within 64 bits.
+  require(model.layers >= 1 && model.layers <= 1024, "--layers", "from 1 to 1024", model.layers);
+  require(model.hidden >= 1 && model.hidden <= 1 << 20, "--hidden", "from 1 to 1048576",
+          model.hidden);
   require(model.dropout >= 0 && model.dropout < 1, "--dropout", "at least 0 and below 1",
           model.dropout);
 }
@@ -97,6 +99,8 @@ void validate(const TrainOptions& options) {
   require(options.patience >= 0, "--patience", "at least 0", options.patience);
   require(options.eval_chunk_bytes >= 1, "--eval-chunk-mib", "at least 1 MiB",
           options.eval_chunk_bytes);
+  require(options.memory_limit_bytes >= 0, "--memory-limit-mib", "at least 0",
+          options.memory_limit_bytes);
 }
 
 }  // namespace heliograph

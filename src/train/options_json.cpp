@@ -27,6 +27,20 @@ Field off_switch(std::string name, std::string group, std::string help, Access a
   return field;
 }
 
+/// Bytes in the options, mebibytes in the flag.
+Field mebibytes(std::string name, std::string group, std::string help, std::int64_t lowest,
+                std::int64_t TrainOptions::*bytes) {
+  Field field{name, std::move(group), FieldKind::integer, "N", std::move(help), {}, {}};
+  field.set = [name, lowest, bytes](TrainOptions& options, const std::string& text) {
+    constexpr std::int64_t highest = std::numeric_limits<std::int64_t>::max() / mebibyte;
+    options.*bytes = parse_integer(name, text, lowest, highest) * mebibyte;
+  };
+  field.get = [bytes](const TrainOptions& options) {
+    return nlohmann::json(options.*bytes / mebibyte);
+  };
+  return field;
+}
+
 void add_model(std::vector<Field>& fields) {
   const std::string group = "Model";
   Field model = make_choice<TrainOptions>(
@@ -105,22 +119,9 @@ void add_evaluation(std::vector<Field>& fields) {
   fields.push_back(make_field<TrainOptions>("eval-every", group, "N",
                                             "Epochs between exact evaluations of the whole graph.",
                                             HELIOGRAPH_MEMBER(eval_every)));
-  Field chunk{"eval-chunk-mib",
-              group,
-              FieldKind::integer,
-              "N",
-              "Memory for a rank's fp32 halo rows while evaluating, MiB.",
-              {},
-              {}};
-  chunk.set = [](TrainOptions& options, const std::string& text) {
-    options.eval_chunk_bytes = parse_integer("eval-chunk-mib", text, 1,
-                                             std::numeric_limits<std::int64_t>::max() / mebibyte) *
-                               mebibyte;
-  };
-  chunk.get = [](const TrainOptions& options) {
-    return nlohmann::json(options.eval_chunk_bytes / mebibyte);
-  };
-  fields.push_back(std::move(chunk));
+  fields.push_back(mebibytes("eval-chunk-mib", group,
+                             "Memory for a rank's fp32 halo rows while evaluating, MiB.", 1,
+                             &TrainOptions::eval_chunk_bytes));
 }
 
 void add_data(std::vector<Field>& fields) {
@@ -184,6 +185,10 @@ void add_ranks(std::vector<Field>& fields) {
       "How a rank numbers its nodes, which changes speed only: cluster puts nodes that share "
       "neighbours side by side; auto takes it where the graph is large enough to gain.",
       order_names(), HELIOGRAPH_MEMBER(node_order)));
+  fields.push_back(mebibytes("memory-limit-mib", group,
+                             "Refuse a run whose training needs more, MiB; 0 takes what the "
+                             "machine has available.",
+                             0, &TrainOptions::memory_limit_bytes));
 }
 
 void add_exchange(std::vector<Field>& fields) {

@@ -53,6 +53,9 @@ RankGraph::RankGraph(const RunPlan& plan, const NodeIndex& index, Communicator& 
                                   plan.options.eval_chunk_bytes, kernels.threads(), account);
   if (plan.options.model.precompute) {
     precompute(comm, kernels, room == MemoryRoom::graph ? MemoryRoom::features : room, account);
+    if (!Model::reads_features(plan.options.model, plan.features.cols, plan.features.sparse)) {
+      x_ = FeatureMatrix();
+    }
   }
 }
 
@@ -66,6 +69,15 @@ void RankGraph::load_labels(const RunPlan& plan) {
   const Labels& all = plan.dataset.labels;
   labels_.task = all.task;
   labels_.classes = all.classes;
+  const std::size_t rows = shard_.global_ids.size();
+  labels_.role.reserve(rows);
+  mask_.reserve(rows);
+  if (all.task == Task::multiclass) {
+    labels_.class_of.reserve(rows);
+    target_.reserve(rows);
+  } else {
+    labels_.indicators.reserve(rows * static_cast<std::size_t>(all.classes));
+  }
   for (const std::int64_t id : shard_.global_ids) {
     const auto v = static_cast<std::size_t>(id);
     const Role role = plan.split.role[v];

@@ -25,6 +25,7 @@ class RankGraph {
   const GraphOperator& op() const { return op_; }
   const LocalLabels& labels() const { return labels_; }
   ExactHalo& exact_halo() const { return *exact_halo_; }
+  /// Features that the model does not read are gone once their aggregation is made.
   ModelInput input() const;
   /// Class of training rows, -1 for others (multi-class).
   const std::vector<std::int32_t>& target() const { return target_; }

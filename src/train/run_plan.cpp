@@ -5,7 +5,9 @@
 #include "graph/node_order.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/io.hpp"
+#include "train/memory_check.hpp"
 #include "train/metrics.hpp"
+#include "train/process_memory.hpp"
 
 namespace heliograph {
 namespace {
@@ -85,6 +87,7 @@ RunPlan::RunPlan(const Dataset& data, const TrainOptions& chosen, const LogCallb
     if (split.role[v] == Role::train) train_nodes.push_back(static_cast<NodeId>(v));
   }
   if (train_nodes.empty()) throw Error(ErrorCode::bad_input, "the split has no training node");
+  check_memory(std::nullopt);
   features =
       normalize_features(dataset.features, options.normalize, fit_nodes(split, options.inductive));
 
@@ -94,10 +97,18 @@ RunPlan::RunPlan(const Dataset& data, const TrainOptions& chosen, const LogCallb
   cut.balance_split = balance ? &split : nullptr;
   partition = make_partition(dataset.graph, cut, log);
   quality = measure_partition(dataset.graph, partition);
+  // The parts of an induced graph have other halos than those of the whole one.
+  if (!options.inductive) check_memory(quality.communication_volume);
   if (dataset.graph.directed) transposed = transpose(dataset.graph);
   const std::vector<NodeId> order = order_nodes(dataset.graph, options.node_order);
   whole.emplace(dataset.graph, partition, nullptr, order);
   if (options.inductive) induced.emplace(dataset.graph, partition, &train_nodes, order);
+}
+
+void RunPlan::check_memory(std::optional<std::int64_t> halo_rows) const {
+  require_memory(
+      least_memory(dataset, options, static_cast<std::int64_t>(train_nodes.size()), halo_rows),
+      options.memory_limit_bytes, available_memory_bytes());
 }
 
 }  // namespace heliograph

@@ -15,7 +15,8 @@ namespace heliograph {
 /// The data set must outlive it.
 class RunPlan {
  public:
-  /// Validates options against the data, splits, normalises, partitions and indexes.
+  /// Validates options against the data, splits, normalises, partitions and indexes. Whether
+  /// training fits into memory is checked before partitioning, and again once halos are known.
   /// Throws Error(usage, bad_input, resource).
   RunPlan(const Dataset& dataset, const TrainOptions& options, const LogCallback& log);
   RunPlan(const RunPlan&) = delete;
@@ -37,6 +38,10 @@ class RunPlan {
   /// The index whose shards are trained on.
   const NodeIndex& training() const { return induced ? *induced : *whole; }
   const Graph* transpose_or_null() const { return transposed ? &*transposed : nullptr; }
+
+ private:
+  /// Refuses a run that cannot fit, as far as it is known by now.
+  void check_memory(std::optional<std::int64_t> halo_rows) const;
 };
 
 }  // namespace heliograph

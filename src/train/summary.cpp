@@ -43,7 +43,8 @@ json memory_to_json(const MemoryReport& memory) {
           {"halo", memory.halo},
           {"weights", memory.weights},
           {"workspace", memory.workspace},
-          {"evaluation", memory.evaluation}};
+          {"evaluation", memory.evaluation},
+          {"total", memory.total()}};
 }
 
 }  // namespace

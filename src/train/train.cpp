@@ -8,6 +8,7 @@
 
 #include "comm/thread_transport.hpp"
 #include "heliograph/error.hpp"
+#include "train/memory_check.hpp"
 #include "train/process_memory.hpp"
 #include "train/trainer.hpp"
 
@@ -41,15 +42,51 @@ std::optional<double> known(double score) {
   return std::isnan(score) ? std::nullopt : std::optional<double>(score);
 }
 
+/// What the ranks hold, or held at most, all together. Collective.
+template <class OfRoom>
+MemoryNeeds sum_over_ranks(Communicator& comm, OfRoom of_room) {
+  MemoryNeeds sum;
+  for (std::size_t i = 0; i < sum.rooms.size(); ++i) {
+    sum.rooms[i] = of_room(static_cast<MemoryRoom>(i));
+  }
+  AllReduce(comm, Channel::evaluation).sum(std::span<std::int64_t>(sum.rooms));
+  return sum;
+}
+
+/// The exact sum, now that every buffer is there. Memory is taken when it is first written, so
+/// what training alone writes is still to come.
+void check_memory(const MemoryNeeds& held, const TrainOptions& options) {
+  if (options.memory_limit_bytes > 0) {
+    require_memory(held, options.memory_limit_bytes, std::nullopt);
+    return;
+  }
+  MemoryNeeds to_come;
+  for (const MemoryRoom room : {MemoryRoom::activations, MemoryRoom::gradients, MemoryRoom::halo}) {
+    to_come[room] = held[room];
+  }
+  require_memory(to_come, 0, available_memory_bytes());
+}
+
+MemoryReport report_memory(const MemoryNeeds& bytes) {
+  return {bytes[MemoryRoom::graph],       bytes[MemoryRoom::features],
+          bytes[MemoryRoom::activations], bytes[MemoryRoom::gradients],
+          bytes[MemoryRoom::halo],        bytes[MemoryRoom::weights],
+          bytes[MemoryRoom::workspace],   bytes[MemoryRoom::evaluation]};
+}
+
 /// The body of one rank. Only rank 0 writes to `result` and calls back.
 void train_rank(const RunPlan& plan, Communicator& comm, const TrainCallbacks& callbacks,
-                MemoryAccount& account, TrainResult& result,
-                std::chrono::steady_clock::time_point begin) {
+                TrainResult& result, std::chrono::steady_clock::time_point begin) {
   const TrainOptions& options = plan.options;
   const bool root = comm.rank() == 0;
+  // No rank can hold more than the machine has.
+  Arena arena(static_cast<std::size_t>(physical_memory_bytes()));
+  MemoryAccount account(&arena);
   Trainer trainer(plan, comm, &account);
-  barrier(comm, Channel::evaluation);
+  const MemoryNeeds held = sum_over_ranks(comm, [&](MemoryRoom r) { return account.live(r); });
+  account.reset_peaks();
   if (root) {
+    check_memory(held, options);
     result.setup_seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     result.setup_peak_rss_bytes = peak_rss_bytes();
@@ -101,7 +138,9 @@ void train_rank(const RunPlan& plan, Communicator& comm, const TrainCallbacks& c
   trainer.collect_traffic(result);
   std::int64_t evaluation_bytes = comm.bytes_sent(Channel::evaluation);
   AllReduce(comm, Channel::evaluation).sum(std::span<std::int64_t>(&evaluation_bytes, 1));
+  const MemoryNeeds peak = sum_over_ranks(comm, [&](MemoryRoom r) { return account.peak(r); });
   if (!root) return;
+  result.memory = report_memory(peak);
   result.stop_reason = stop_reason;
   result.val_metric = best.scores().validation;
   result.test_metric = best.scores().test;
@@ -114,13 +153,6 @@ void train_rank(const RunPlan& plan, Communicator& comm, const TrainCallbacks& c
   }
 }
 
-MemoryReport report_memory(const MemoryAccount& account) {
-  return {account.peak(MemoryRoom::graph),       account.peak(MemoryRoom::features),
-          account.peak(MemoryRoom::activations), account.peak(MemoryRoom::gradients),
-          account.peak(MemoryRoom::halo),        account.peak(MemoryRoom::weights),
-          account.peak(MemoryRoom::workspace),   account.peak(MemoryRoom::evaluation)};
-}
-
 }  // namespace
 
 TrainResult train(const Dataset& dataset, const TrainOptions& options,
@@ -131,13 +163,11 @@ TrainResult train(const Dataset& dataset, const TrainOptions& options,
   result.metric = plan.metric;
   result.partition = plan.quality;
   result.partition_hash = partition_hash(plan.partition);
-  MemoryAccount account;
   const ThreadTransportOptions transport{
       {options.transport.link_gbps, options.transport.link_latency_us},
       options.transport.timeout_seconds};
   run_ranks(plan.ranks(), transport,
-            [&](Communicator& comm) { train_rank(plan, comm, callbacks, account, result, begin); });
-  result.memory = report_memory(account);
+            [&](Communicator& comm) { train_rank(plan, comm, callbacks, result, begin); });
   return result;
 }
 

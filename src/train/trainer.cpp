@@ -67,10 +67,13 @@ Trainer::Trainer(const RunPlan& plan, Communicator& comm, MemoryAccount* account
   model_ = std::make_unique<Model>(options.model, plan.features.cols, plan.features.sparse,
                                    plan.dataset.labels.classes, options.seed, rows, most_rows,
                                    *kernels_, account);
+  model_->allocate_input_dropout(train_->input(), account);
+  (whole_ ? *whole_ : *train_).exact_halo().set_scratch(model_->idle_memory());
   optimizer_ = std::make_unique<Optimizer>(options.optimizer, model_->parameters(), account);
   halo_ = std::make_unique<StaleHalo>(
       comm, train_->shard(), within_run(options.exchange, options.epochs), options.model.layers,
       options.seed, kernels_->threads(), clock_, account);
+  halo_->prepare(model_->exchanges());
 }
 
 EpochReport Trainer::run_epoch(int epoch) {
@@ -210,6 +213,11 @@ void Trainer::keep_predictions() {
   const LocalLabels& labels = (whole_ ? *whole_ : *train_).labels();
   kept_predictions_.clear();
   kept_scores_.clear();
+  const auto rows = static_cast<std::size_t>(logits_.rows);
+  const std::size_t cols =
+      labels.task == Task::multiclass ? 1 : static_cast<std::size_t>(labels.classes);
+  kept_predictions_.reserve(rows * cols);
+  if (plan_.metric == Metric::auc) kept_scores_.reserve(rows);
   for (std::int64_t r = 0; r < logits_.rows; ++r) {
     const float* z = logits_.row(r);
     if (labels.task == Task::multiclass) {

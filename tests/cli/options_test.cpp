@@ -88,7 +88,7 @@ TEST(OptionsJson, EveryOptionSurvivesTheWayThroughJson) {
     "residual": true, "no-precompute": true, "no-transform-first": true, "epochs": 17, "lr": 0.003,
     "weight-decay": 0.0005, "clip-norm": 1.5, "schedule": "step", "step-size": 9,
     "step-gamma": 0.1, "patience": 4, "seed": 18446744073709551615, "reproducible": true,
-    "metric": "auc", "eval-every": 3, "eval-chunk-mib": 8, "parts": 6,
+    "metric": "auc", "eval-every": 3, "eval-chunk-mib": 8, "memory-limit-mib": 9, "parts": 6,
     "partitioner": "file:a b/c.part.6", "objective": "volume", "partition-seed": 11,
     "node-order": "random",
     "bits-forward": 2, "bits-backward": 16, "staleness": 3, "sync-every": 10, "warmup-epochs": 5,
@@ -109,6 +109,7 @@ TEST(OptionsJson, EveryOptionSurvivesTheWayThroughJson) {
   EXPECT_FALSE(options.model.transform_first);
   EXPECT_EQ(options.seed, std::numeric_limits<std::uint64_t>::max());
   EXPECT_EQ(options.eval_chunk_bytes, 8 << 20);
+  EXPECT_EQ(options.memory_limit_bytes, 9 << 20);
   EXPECT_EQ(options.partition.file, "a b/c.part.6");
   EXPECT_DOUBLE_EQ(options.test_share, 12.5);
 }
@@ -184,6 +185,7 @@ TEST(OptionText, BadTextIsRefusedByFlag) {
       {"partitioner", "metiss"},
       {"reproducible", "maybe"},
       {"eval-chunk-mib", "0"},
+      {"memory-limit-mib", "-1"},
   };
   for (const auto& [name, text] : cases) {
     const std::string sentence = refusal([&, n = name, t = text] { with(n, t); });
@@ -211,6 +213,9 @@ TEST(Validate, RefusesEachValueByName) {
       {"--warmup-epochs", [](auto& o) { o.exchange.warmup_epochs = -1; }},
       {"--layers", [](auto& o) { o.model.layers = 0; }},
       {"--hidden", [](auto& o) { o.model.hidden = 0; }},
+      {"--hidden", [](auto& o) { o.model.hidden = (1 << 20) + 1; }},
+      {"--layers", [](auto& o) { o.model.layers = 1025; }},
+      {"--memory-limit-mib", [](auto& o) { o.memory_limit_bytes = -1; }},
       {"--dropout", [](auto& o) { o.model.dropout = 1.0F; }},
       {"--dropout", [nan](auto& o) { o.model.dropout = nan; }},
       {"--lr", [](auto& o) { o.optimizer.lr = 0; }},

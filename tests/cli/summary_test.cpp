@@ -99,6 +99,17 @@ TEST(Summary, HasNullsWhereNothingWasEvaluated) {
   EXPECT_TRUE(summary.at("best_epoch").is_null());
 }
 
+TEST(Summary, RoomsOfMemoryAddUpToTheirTotal) {
+  TrainResult result = result_of(3);
+  result.memory = {1, 2, 4, 8, 16, 32, 64, 128};
+  const auto summary = summarize(result, {});
+  const auto& memory = summary.at("memory");
+  EXPECT_EQ(memory.size(), 9U);
+  EXPECT_EQ(memory.at("graph"), 1);
+  EXPECT_EQ(memory.at("evaluation"), 128);
+  EXPECT_EQ(memory.at("total"), 255);
+}
+
 TEST(EpochLine, SaysNullWhereNotEvaluated) {
   EpochReport report;
   report.epoch = 4;

@@ -126,6 +126,14 @@ TEST_F(Train, FailsBeforeItTouchesAnOldRun) {
   EXPECT_EQ(read_text(folder_ / "run" / "metrics.jsonl"), before);
 }
 
+TEST_F(Train, RefusesWhatDoesNotFitIntoMemory) {
+  const auto refused = run_command(
+      train_arguments(data_, 2, {"--hidden", "3000", "--memory-limit-mib", "9", "--quiet"}));
+  EXPECT_EQ(refused.code, 4);
+  EXPECT_THAT(refused.err, HasSubstr("training needs at least"));
+  EXPECT_THAT(refused.err, HasSubstr("--memory-limit-mib allows 9.0 MiB: lower --hidden"));
+}
+
 TEST_F(Train, StopsOnASignalAndKeepsWhatWasWritten) {
   const std::pair<int, int> cases[] = {{SIGINT, 130}, {SIGTERM, 143}};
   for (const auto& [signal, code] : cases) {

@@ -118,7 +118,9 @@ TEST(Model, PromisesRowsThatAreNeverNegativeOnlyWhereThatHolds) {
       PromiseHalo halo;
       PhaseClock clock;
       const PassContext pass{*kernels, halo, clock, 0, 11};
-      model.forward(pass, op, {FeatureView::of(x.view()), std::nullopt});
+      const ModelInput input{FeatureView::of(x.view()), std::nullopt};
+      model.allocate_input_dropout(input, nullptr);
+      model.forward(pass, op, input);
       EXPECT_EQ(halo.promised, !(residual && cols == 20));
     }
   }

@@ -51,6 +51,7 @@ SingleRank::SingleRank(const Dataset& dataset, ModelOptions options, bool reprod
   }
   model_ = std::make_unique<Model>(options, f.cols, f.sparse, dataset.labels.classes, 5, f.rows,
                                    f.rows, *kernels_, nullptr);
+  model_->allocate_input_dropout(input(), nullptr);
   for (std::size_t v = 0; v < static_cast<std::size_t>(f.rows); ++v) {
     const bool train = dataset.splits[0].role[v] == Role::train;
     mask_.push_back(train ? 1 : 0);
@@ -60,10 +61,14 @@ SingleRank::SingleRank(const Dataset& dataset, ModelOptions options, bool reprod
   }
 }
 
-double SingleRank::loss() {
+ModelInput SingleRank::input() const {
   ModelInput input{x_.view(), std::nullopt};
   if (!aggregated_.empty()) input.aggregated = aggregated_.view();
-  const ConstMatrixView logits = model_->forward(pass(), op_, input);
+  return input;
+}
+
+double SingleRank::loss() {
+  const ConstMatrixView logits = model_->forward(pass(), op_, input());
   const MatrixView d = model_->logit_gradient();
   const double terms = static_cast<double>(std::count(mask_.begin(), mask_.end(), 1)) *
                        (dataset_.labels.task == Task::multilabel ? dataset_.labels.classes : 1);

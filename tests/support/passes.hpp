@@ -28,6 +28,7 @@ class SingleRank {
   std::int64_t epoch = 3;
 
  private:
+  ModelInput input() const;
   PassContext pass() { return {*kernels_, halo_, clock_, epoch, 11}; }
 
   const Dataset& dataset_;

@@ -1,12 +1,14 @@
 #include <gtest/gtest.h>
 
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "heliograph/train.hpp"
 #include "support/allocations.hpp"
 #include "support/graphs.hpp"
 
-// Contract 7 of the design: after the first epoch, the training step allocates nothing.
+// Contract 7 of the design: after the first epochs, the training step allocates nothing.
 
 namespace heliograph {
 namespace {
@@ -42,6 +44,54 @@ TEST_P(SteadyState, NothingIsAllocatedAfterTheFirstEpochs) {
     }
   }
 }
+
+struct Setting {
+  int bits;
+  int staleness;
+  int ranks;
+};
+
+class SteadyEpochs : public ::testing::TestWithParam<std::tuple<ModelKind, Setting>> {};
+
+TEST_P(SteadyEpochs, NoThreadAllocatesFromEpochSPlusTwoOn) {
+  if (!test::allocations_are_counted()) GTEST_SKIP() << "sanitizers own the allocator";
+  const auto& [kind, setting] = GetParam();
+  const Dataset data = testing::make_small_dataset(800, 30, 5, 3);
+  TrainOptions o;
+  o.model.kind = kind;
+  o.model.hidden = 40;
+  o.model.dropout = 0.4F;
+  o.exchange.bits_forward = o.exchange.bits_backward = setting.bits;
+  o.exchange.staleness = setting.staleness;
+  o.partition.parts = setting.ranks;
+  o.partition.partitioner = Partitioner::random;
+  o.transport.threads_per_rank = 2;
+  o.epochs = 10;
+  o.eval_every = 1000;
+  std::vector<std::int64_t> counts;
+  counts.reserve(32);
+  TrainCallbacks callbacks;
+  callbacks.on_epoch = [&](const EpochReport&) { counts.push_back(test::allocations()); };
+  train(data, o, callbacks);
+  // The report of epoch S + 1 comes before the first steady epoch; that of the last epoch after
+  // an evaluation.
+  EXPECT_EQ(counts[8], counts[static_cast<std::size_t>(setting.staleness) + 1]);
+}
+
+std::string name_of(const ::testing::TestParamInfo<SteadyEpochs::ParamType>& tested) {
+  const Setting& setting = std::get<1>(tested.param);
+  return std::string(std::get<0>(tested.param) == ModelKind::gcn ? "gcn" : "sage") + "_" +
+         std::to_string(setting.bits) + "bits_s" + std::to_string(setting.staleness) + "_k" +
+         std::to_string(setting.ranks);
+}
+
+INSTANTIATE_TEST_SUITE_P(Settings, SteadyEpochs,
+                         ::testing::Combine(::testing::Values(ModelKind::gcn, ModelKind::sage),
+                                            ::testing::Values(Setting{32, 0, 1}, Setting{32, 0, 4},
+                                                              Setting{32, 1, 4}, Setting{8, 0, 4},
+                                                              Setting{8, 1, 4}, Setting{1, 0, 4},
+                                                              Setting{1, 1, 4}, Setting{1, 1, 1})),
+                         name_of);
 
 INSTANTIATE_TEST_SUITE_P(Models, SteadyState, ::testing::Values(ModelKind::gcn, ModelKind::sage));
 

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+
+namespace heliograph {
+
+/// Address space that is reserved once and filled from its beginning: what one rank keeps for the
+/// whole run lies in it side by side and goes as one. Memory is taken from the system page by page
+/// when it is first written, in huge pages where the system lends them. Used by one thread.
+class Arena {
+ public:
+  /// `bytes`: the most that will ever be taken. Only addresses are reserved; where a limit of the
+  /// process forbids as many, fewer are. Throws Error(resource) if it forbids nearly all.
+  explicit Arena(std::size_t bytes);
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  /// Zeroed, 64-byte aligned. Null if the reservation or the system has no more.
+  std::byte* take(std::size_t bytes) noexcept;
+  /// Returns the pages of what `take(bytes)` gave. Its addresses are used again only if it was the
+  /// last that was taken, so that buffers on a stack leave no hole.
+  void give_back(std::byte* begin, std::size_t bytes) noexcept;
+
+  /// Addresses between the beginning and the end of what was taken last.
+  std::size_t used() const noexcept { return used_; }
+
+ private:
+  std::byte* reserved_ = nullptr;  ///< What the system gave; `begin_` is its first huge page.
+  std::size_t reserved_bytes_ = 0;
+  std::byte* begin_ = nullptr;
+  std::size_t size_ = 0;
+  std::size_t used_ = 0;
+  std::size_t writable_ = 0;
+};
+
+}  // namespace heliograph

@@ -1,0 +1,165 @@
+#include "train/memory_check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/packed_rows.hpp"
+#include "heliograph/error.hpp"
+#include "layers/model.hpp"
+#include "train/optimizer.hpp"
+
+namespace heliograph {
+namespace {
+
+/// Structure of `nodes` rows with `entries` entries, with labels and masks: the least a rank's
+/// arrays take, all ranks together.
+std::int64_t structure_bytes(const Dataset& dataset, std::int64_t nodes, std::int64_t entries,
+                             ModelKind kind) {
+  const int adjacencies = dataset.graph.directed ? 2 : 1;
+  const std::int64_t labels = dataset.labels.task == Task::multiclass ? 8 : dataset.labels.classes;
+  const std::int64_t scales = kind == ModelKind::gcn ? 8 : 4;
+  return adjacencies * (4 * entries + 2 * 8 * nodes) + (8 + 8 + 2 + labels + scales) * nodes;
+}
+
+/// A rank's input features, as counting buffers.
+class CountedInput {
+ public:
+  CountedInput(const Dataset& dataset, const ModelOptions& options, std::int64_t nodes,
+               MemoryRoom room, MemoryAccount* account) {
+    const Features& f = dataset.features;
+    const bool reads_x = Model::reads_features(options, f.cols, f.sparse);
+    if (f.sparse) {
+      // How many entries some of the nodes have, or the aggregation, is not known: none at least.
+      input_.x.is_sparse = true;
+      input_.x.sparse = {0, f.cols, no_entries_, nullptr, nullptr};
+      if (nodes != f.rows || !reads_x) return;
+      input_.x.sparse = {f.rows, f.cols, f.offsets.data(), nullptr, nullptr};
+      // Columns and values by row; rows and positions by column.
+      const auto entries = static_cast<std::size_t>(f.offsets[f.offsets.size() - 1]);
+      sparse_ = Buffer(entries * (4 + 4 + 4 + 8), room, account);
+      return;
+    }
+    const auto matrix = [&] { return Matrix(nodes, f.cols, room, account); };
+    input_.x = FeatureView::of(ConstMatrixView{nullptr, nodes, f.cols, padded_stride(f.cols), {}});
+    if (reads_x) x_ = matrix();
+    if (!options.precompute) return;
+    aggregated_ = matrix();
+    input_.aggregated = input_.x;
+  }
+
+  const ModelInput& input() const { return input_; }
+
+ private:
+  static constexpr std::int64_t no_entries_[1] = {0};
+  ModelInput input_;
+  Buffer sparse_;
+  Matrix x_, aggregated_;
+};
+
+/// Send and receive buffers. What is exchanged at one time at most is held at S = 0.
+std::int64_t halo_bytes(const std::vector<HaloRows>& exchanges, const TrainOptions& options,
+                        std::int64_t rows) {
+  const ExchangeOptions& exchange = options.exchange;
+  const std::int64_t slots = std::min(exchange.staleness, options.epochs - 1) + 1;
+  std::int64_t sum = 0, largest = 0;
+  for (const HaloRows& e : exchanges) {
+    const int bits =
+        e.direction == Direction::forward ? exchange.bits_forward : exchange.bits_backward;
+    const RowFormat format{bits, bits <= 8 && !e.nonnegative};
+    const auto bytes = 2 * rows * static_cast<std::int64_t>(format.row_bytes(e.cols));
+    largest = std::max(largest, bytes);
+    sum += slots * bytes;
+  }
+  return slots == 1 ? largest : sum;
+}
+
+std::string gib(std::int64_t bytes) {
+  const double mib = static_cast<double>(bytes) / (1 << 20);
+  return mib < 1024 ? fmt::format("{:.1f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
+}
+
+const char* advice(MemoryRoom largest) {
+  switch (largest) {
+    case MemoryRoom::halo:
+      return "lower --bits or --staleness, or take --partitioner metis";
+    case MemoryRoom::activations:
+    case MemoryRoom::gradients:
+    case MemoryRoom::workspace:
+      return "lower --hidden or --layers";
+    case MemoryRoom::weights:
+      return "lower --hidden, --layers or --parts";
+    case MemoryRoom::graph:
+    case MemoryRoom::features:
+    case MemoryRoom::evaluation:
+      break;
+  }
+  return "the data set asks for a machine with more memory";
+}
+
+}  // namespace
+
+MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
+                         std::int64_t training_nodes, std::optional<std::int64_t> halo_rows) {
+  const std::int64_t nodes = dataset.graph.nodes;
+  const Features& features = dataset.features;
+  const std::int64_t rows = options.inductive ? training_nodes : nodes;
+  MemoryAccount account(nullptr);
+  const auto kernels = make_cpu_kernels(1, options.reproducible, &account);
+  const CountedInput input(dataset, options.model, rows, MemoryRoom::features, &account);
+  std::optional<CountedInput> evaluated;
+  if (options.inductive) {
+    evaluated.emplace(dataset, options.model, nodes, MemoryRoom::evaluation, &account);
+  }
+  Model model(options.model, features.cols, features.sparse, dataset.labels.classes, options.seed,
+              rows, nodes, *kernels, &account);
+  model.allocate_input_dropout(input.input(), &account);
+  const Optimizer optimizer(options.optimizer, model.parameters(), &account);
+
+  MemoryNeeds needs;
+  for (std::size_t i = 0; i < needs.rooms.size(); ++i) {
+    needs.rooms[i] = account.live(static_cast<MemoryRoom>(i));
+  }
+  const ModelKind kind = options.model.kind;
+  const std::int64_t entries = dataset.graph.entries();
+  needs[MemoryRoom::weights] *= options.partition.parts;
+  needs[MemoryRoom::graph] += structure_bytes(dataset, rows, options.inductive ? 0 : entries, kind);
+  if (options.inductive) {
+    needs[MemoryRoom::evaluation] += structure_bytes(dataset, nodes, entries, kind);
+  }
+  if (halo_rows) {
+    needs[MemoryRoom::graph] += 4 * *halo_rows;
+    needs[MemoryRoom::halo] += halo_bytes(model.exchanges(), options, *halo_rows);
+  }
+  return needs;
+}
+
+void require_memory(const MemoryNeeds& needs, std::int64_t limit,
+                    std::optional<std::int64_t> available) {
+  const std::int64_t total = needs.total();
+  if (limit > 0 ? total <= limit : !available || total <= *available) return;
+
+  std::vector<std::pair<std::int64_t, MemoryRoom>> rooms;
+  for (std::size_t i = 0; i < needs.rooms.size(); ++i) {
+    // Small change explains nothing.
+    if (needs.rooms[i] > total / 20) {
+      rooms.emplace_back(needs.rooms[i], static_cast<MemoryRoom>(i));
+    }
+  }
+  std::sort(rooms.rbegin(), rooms.rend());
+  std::string parts;
+  for (const auto& [bytes, room] : rooms) {
+    parts += fmt::format("{}{} for {}", parts.empty() ? "" : ", ", gib(bytes), room_name(room));
+  }
+  const std::string there = limit > 0
+                                ? fmt::format("--memory-limit-mib allows {}", gib(limit))
+                                : fmt::format("this machine has {} available", gib(*available));
+  throw Error(ErrorCode::resource,
+              fmt::format("training needs at least {} ({}) and {}: {}", gib(total), parts, there,
+                          advice(rooms.front().second)));
+}
+
+}  // namespace heliograph

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+
+#include "core/buffer.hpp"
+#include "heliograph/dataset.hpp"
+#include "heliograph/options.hpp"
+
+namespace heliograph {
+
+/// Bytes by room, over all ranks of this process.
+struct MemoryNeeds {
+  std::array<std::int64_t, kMemoryRooms> rooms{};
+
+  std::int64_t& operator[](MemoryRoom room) { return rooms[static_cast<std::size_t>(room)]; }
+  std::int64_t operator[](MemoryRoom room) const { return rooms[static_cast<std::size_t>(room)]; }
+  std::int64_t total() const { return std::accumulate(rooms.begin(), rooms.end(), std::int64_t{}); }
+};
+
+/// What training holds at least, data set excluded, by going through the making of a model whose
+/// buffers are only counted. Allocates next to nothing.
+/// `halo_rows`: rows that ranks send in one exchange, all together; unknown before partitioning,
+/// and halos are then left out.
+MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
+                         std::int64_t training_nodes, std::optional<std::int64_t> halo_rows);
+
+/// Refuses a run that cannot fit: throws Error(resource) with what it needs, by room, what there
+/// is, and what to change. `limit`: of TrainOptions, bytes, 0 for none; then `available` counts,
+/// which is nothing where the system does not tell.
+void require_memory(const MemoryNeeds& needs, std::int64_t limit,
+                    std::optional<std::int64_t> available);
+
+}  // namespace heliograph

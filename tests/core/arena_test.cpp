@@ -1,0 +1,102 @@
+#include "core/arena.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+
+#include "core/buffer.hpp"
+#include "heliograph/error.hpp"
+
+namespace heliograph {
+namespace {
+
+constexpr std::size_t kSize = std::size_t{64} << 20;
+
+bool all_zero(const Buffer& buffer) {
+  const auto bytes = buffer.as<std::uint8_t>();
+  return std::all_of(bytes.begin(), bytes.end(), [](std::uint8_t b) { return b == 0; });
+}
+
+void fill(const Buffer& buffer) { std::memset(buffer.data(), 0xA5, buffer.size()); }
+
+TEST(Arena, BuffersLieSideBySideOnLinesOfTheirOwn) {
+  Arena arena(kSize);
+  MemoryAccount account(&arena);
+  const Buffer a(100, MemoryRoom::halo, &account);
+  const Buffer b(5000, MemoryRoom::weights, &account);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(a.data()) % 64, 0U);
+  // 100 bytes are two lines, and one more may be read past the end.
+  EXPECT_EQ(b.data() - a.data(), 3 * 64);
+  EXPECT_EQ(account.live(MemoryRoom::halo), 100);
+  EXPECT_EQ(account.live(MemoryRoom::weights), 5000);
+  EXPECT_EQ(arena.used(), 3 * 64 + 80 * 64);
+}
+
+TEST(Arena, MemoryIsZeroHoweverItWasUsedBefore) {
+  Arena arena(kSize);
+  MemoryAccount account(&arena);
+  const Buffer below(100, MemoryRoom::halo, &account);
+  fill(below);
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{4000}, std::size_t{3} << 20}) {
+    const std::size_t used = arena.used();
+    {
+      const Buffer last(bytes, MemoryRoom::halo, &account);
+      fill(last);
+    }
+    EXPECT_EQ(arena.used(), used);
+    EXPECT_TRUE(all_zero(Buffer(2 * bytes, MemoryRoom::halo, &account))) << bytes;
+  }
+  EXPECT_EQ(below.as<std::uint8_t>()[99], 0xA5);
+}
+
+TEST(Arena, AHoleLeavesItsNeighboursAlone) {
+  Arena arena(kSize);
+  MemoryAccount account(&arena);
+  const Buffer before(100, MemoryRoom::halo, &account);
+  std::optional<Buffer> hole(std::in_place, 3 << 20, MemoryRoom::halo, &account);
+  const Buffer after(100, MemoryRoom::halo, &account);
+  fill(before);
+  fill(*hole);
+  fill(after);
+  const std::uint8_t* held = hole->as<std::uint8_t>().data();
+  hole.reset();
+  // Still mapped, and given back to the system.
+  EXPECT_EQ(held[0], 0);
+  EXPECT_EQ(held[2 << 20], 0);
+  EXPECT_EQ(before.as<std::uint8_t>()[99], 0xA5);
+  EXPECT_EQ(after.as<std::uint8_t>()[0], 0xA5);
+  EXPECT_EQ(account.live(MemoryRoom::halo), 200);
+}
+
+TEST(Arena, WhatDoesNotFitIsRefusedByRoomAndSize) {
+  Arena arena(kSize);
+  MemoryAccount account(&arena);
+  try {
+    const Buffer buffer(kSize, MemoryRoom::gradients, &account);  // The spare line is too much.
+    FAIL() << "not refused";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::resource);
+    EXPECT_STREQ(error.what(), "out of memory: 67108864 bytes for gradients");
+  }
+  EXPECT_EQ(account.live(MemoryRoom::gradients), 0);
+  EXPECT_EQ(Buffer(kSize - 64, MemoryRoom::gradients, &account).size(), kSize - 64);
+}
+
+TEST(MemoryAccount, CanCountBuffersThatAreNotMade) {
+  MemoryAccount account(nullptr);
+  {
+    const Matrix huge(std::int64_t{1} << 30, 1 << 20, MemoryRoom::activations, &account);
+    EXPECT_EQ(account.live(MemoryRoom::activations), std::int64_t{1} << 52);
+    EXPECT_TRUE(huge.empty());
+  }
+  EXPECT_EQ(account.live(MemoryRoom::activations), 0);
+  EXPECT_EQ(account.peak(MemoryRoom::activations), std::int64_t{1} << 52);
+  account.reset_peaks();
+  EXPECT_EQ(account.peak(MemoryRoom::activations), 0);
+}
+
+}  // namespace
+}  // namespace heliograph

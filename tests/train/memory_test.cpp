@@ -1,0 +1,224 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <string>
+
+#include "heliograph/train.hpp"
+#include "support/allocations.hpp"
+#include "support/graphs.hpp"
+#include "support/runs.hpp"
+#include "train/memory_check.hpp"
+#include "train/process_memory.hpp"
+
+// What a run needs is known before it starts, and what it holds is what it counts.
+
+namespace heliograph {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+
+/// A tree of files such as the system's, in a folder of the test's own.
+class SystemFiles : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    root_ =
+        fs::temp_directory_path() /
+        ("heliograph-memory-" + std::to_string(::testing::UnitTest::GetInstance()->random_seed()) +
+         "-" + ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::remove_all(root_);
+    write("proc/meminfo", "MemTotal: 9000000 kB\nMemAvailable:    4096 kB\n");
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  void write(const std::string& path, const std::string& text) const {
+    fs::create_directories((root_ / path).parent_path());
+    std::ofstream(root_ / path) << text;
+  }
+  std::optional<std::int64_t> available() const {
+    return available_memory_bytes(root_ / "proc", root_ / "groups");
+  }
+
+  fs::path root_;
+};
+
+TEST_F(SystemFiles, WithoutLimitsTheMachineCounts) {
+  EXPECT_EQ(available(), 4096 * 1024);
+  write("proc/self/cgroup", "0::/a/b\n");
+  write("groups/a/b/memory.max", "max\n");
+  write("groups/a/b/memory.current", "100\n");
+  EXPECT_EQ(available(), 4096 * 1024);
+}
+
+TEST_F(SystemFiles, TheTightestGroupAboveCounts) {
+  write("proc/self/cgroup", "0::/a/b\n");
+  write("groups/a/b/memory.max", "900000\n");
+  write("groups/a/b/memory.current", "500000\n");
+  write("groups/a/b/memory.stat", "file 300000\ninactive_file 200000\n");
+  EXPECT_EQ(available(), 600000);
+  write("groups/a/memory.max", "700000\n");
+  write("groups/a/memory.current", "600000\n");
+  EXPECT_EQ(available(), 100000);
+  write("groups/a/memory.current", "800000\n");
+  EXPECT_EQ(available(), 0);
+}
+
+TEST_F(SystemFiles, TheFirstVersionsGroupsCountToo) {
+  // Inside a container the path is that of the host, and the limit lies at the top.
+  write("proc/self/cgroup", "3:cpu:/x\n4:memory:/host/path\n0::/\n");
+  write("groups/memory/memory.limit_in_bytes", "1000000\n");
+  write("groups/memory/memory.usage_in_bytes", "400000\n");
+  write("groups/memory/memory.stat", "inactive_file 1\ntotal_inactive_file 150000\n");
+  EXPECT_EQ(available(), 750000);
+}
+
+TEST_F(SystemFiles, ASystemThatDoesNotTellLimitsNothing) {
+  fs::remove_all(root_);
+  EXPECT_EQ(available(), std::nullopt);
+}
+
+TEST(AvailableMemory, IsSomeOfWhatThisMachineHas) {
+  const auto bytes = available_memory_bytes();
+  ASSERT_TRUE(bytes.has_value());
+  EXPECT_GT(*bytes, 0);
+  EXPECT_LE(*bytes, physical_memory_bytes());
+}
+
+TEST(RequireMemory, NamesWhatIsNeededWhatThereIsAndWhatToChange) {
+  MemoryNeeds needs;
+  needs[MemoryRoom::halo] = 6 * kGiB;
+  needs[MemoryRoom::activations] = 5 * kGiB;
+  needs[MemoryRoom::weights] = kGiB / 4;
+  const std::string sentence =
+      testing::message_of([&] { require_memory(needs, 0, 11 * kGiB); }, ErrorCode::resource);
+  EXPECT_EQ(sentence,
+            "training needs at least 11.2 GiB (6.0 GiB for halo, 5.0 GiB for activations) and "
+            "this machine has 11.0 GiB available: lower --bits or --staleness, or take "
+            "--partitioner metis");
+  needs[MemoryRoom::activations] = 7 * kGiB;
+  EXPECT_THAT(
+      testing::message_of([&] { require_memory(needs, kGiB, 99 * kGiB); }, ErrorCode::resource),
+      HasSubstr("--memory-limit-mib allows 1.0 GiB: lower --hidden or --layers"));
+  EXPECT_NO_THROW(require_memory(needs, 0, needs.total()));
+  EXPECT_NO_THROW(require_memory(needs, needs.total(), 0));
+  EXPECT_NO_THROW(require_memory(needs, 0, std::nullopt));
+}
+
+TrainOptions options_of(ModelKind kind, int bits, int staleness) {
+  TrainOptions o;
+  o.model.kind = kind;
+  o.model.layers = 4;
+  o.model.hidden = 70;
+  o.exchange.bits_forward = o.exchange.bits_backward = bits;
+  o.exchange.staleness = staleness;
+  o.partition.parts = 3;
+  o.partition.partitioner = Partitioner::random;
+  o.epochs = 3;
+  o.eval_every = 2;
+  return o;
+}
+
+TEST(LeastMemory, IsWhatTheRunThenHoldsOfBuffersAndLittleLessOfAllElse) {
+  for (const bool directed : {false, true}) {
+    const Dataset data = testing::make_small_dataset(3000, 50, 7, 3, false, false, directed);
+    for (const ModelKind kind : {ModelKind::gcn, ModelKind::sage}) {
+      for (const int bits : {32, 1}) {
+        for (const int staleness : {0, 1}) {
+          for (const bool residual : {false, true}) {
+            TrainOptions o = options_of(kind, bits, staleness);
+            o.model.residual = residual;
+            o.model.precompute = !residual;
+            const TrainResult r = train(data, o);
+            const MemoryNeeds least = least_memory(data, o, 0, r.partition.communication_volume);
+            const std::string what =
+                std::string(kind == ModelKind::gcn ? "gcn" : "sage") + ", " + std::to_string(bits) +
+                " bits, S = " + std::to_string(staleness) + (directed ? ", directed" : "");
+            EXPECT_EQ(least[MemoryRoom::features], r.memory.features) << what;
+            EXPECT_EQ(least[MemoryRoom::gradients], r.memory.gradients) << what;
+            EXPECT_EQ(least[MemoryRoom::weights], r.memory.weights) << what;
+            // Two norms a row are rounded to lines on each rank.
+            EXPECT_LE(least[MemoryRoom::activations], r.memory.activations) << what;
+            EXPECT_GE(least[MemoryRoom::activations] + 3 * 6 * 64, r.memory.activations) << what;
+            // Each rank keeps the largest of its messages; the sum over ranks is the largest sum
+            // here because all grow with the width. A directed graph has two plans.
+            if (!directed) {
+              EXPECT_EQ(least[MemoryRoom::halo], r.memory.halo) << what;
+            }
+            EXPECT_LE(least[MemoryRoom::graph], r.memory.graph) << what;
+            EXPECT_GE(least[MemoryRoom::graph], r.memory.graph / 2) << what;
+            EXPECT_LE(least.total(), r.memory.total()) << what;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(MemoryCheck, ComesBeforeThePartition) {
+  const Dataset data = testing::make_small_dataset(300, 8, 3, 3);
+  TrainOptions o = options_of(ModelKind::gcn, 32, 0);
+  o.partition.partitioner = Partitioner::file;
+  o.partition.file = "no such file";
+  EXPECT_THAT(testing::message_of([&] { train(data, o); }, ErrorCode::bad_input),
+              HasSubstr("no such file"));
+  o.model.hidden = 1 << 20;  // A weight matrix of 4 TiB.
+  const std::string sentence = testing::message_of([&] { train(data, o); }, ErrorCode::resource);
+  EXPECT_THAT(sentence, HasSubstr("for weights"));
+  EXPECT_THAT(sentence, HasSubstr("lower --hidden, --layers or --parts"));
+}
+
+TEST(MemoryCheck, HoldsARunToTheByteThatItCounts) {
+  const Dataset data = testing::make_small_dataset(3000, 8, 3, 3);
+  TrainOptions o = options_of(ModelKind::sage, 8, 1);
+  o.eval_every = 100;
+  o.epochs = 2;
+  // What the kernels and evaluation add after the check is not in it.
+  const MemoryReport held = train(data, o).memory;
+  const std::int64_t checked = held.total() - held.workspace - held.evaluation;
+  o.memory_limit_bytes = held.total();
+  EXPECT_NO_THROW(train(data, o));
+  o.memory_limit_bytes = checked - 1;
+  const std::string sentence = testing::message_of([&] { train(data, o); }, ErrorCode::resource);
+  EXPECT_THAT(sentence, HasSubstr("--memory-limit-mib allows"));
+  EXPECT_THAT(sentence, Not(HasSubstr("rank")));
+}
+
+TEST(Memory, RoomsAddUpToTheGrowthOfTheProcess) {
+  if (!test::allocations_are_counted()) GTEST_SKIP() << "sanitizers keep shadows and freed memory";
+  const Dataset data = testing::make_small_dataset(60000, 64, 8, 3);
+  TrainOptions o = options_of(ModelKind::sage, 8, 0);
+  o.model.hidden = 128;
+  train(testing::make_small_dataset(300, 8, 3, 3), o);  // Code and threads' stacks.
+  malloc_trim(0);
+  ASSERT_TRUE(reset_peak_rss());
+  const std::int64_t before = peak_rss_bytes();
+  const TrainResult r = train(data, o);
+  const std::int64_t grown = r.peak_rss_bytes - before;
+  EXPECT_GT(r.memory.total(), 200 << 20);
+  // Every rank's arena ends in a started huge page; what ranks share (partition, index, roles:
+  // about 20 bytes a node), setup's freed heap and reports add a little.
+  const std::int64_t slack = 3 * (2 << 20) + 60000 * 20 + (24 << 20);
+  EXPECT_GE(grown, r.memory.total() - (4 << 20));
+  EXPECT_LE(grown, r.memory.total() + slack);
+}
+
+TEST(Memory, EvaluationTakesWhatTrainingLeavesIdle) {
+  const Dataset data = testing::make_small_dataset(3000, 8, 3, 3);
+  TrainOptions o = options_of(ModelKind::gcn, 32, 1);
+  o.eval_every = 1;
+  const TrainResult r = train(data, o);
+  // A class for each node is kept of the best epoch; halos use the activations' memory.
+  EXPECT_EQ(r.memory.evaluation, 4 * 3000);
+  EXPECT_GT(r.evaluation_bytes, 0);
+}
+
+}  // namespace
+}  // namespace heliograph
