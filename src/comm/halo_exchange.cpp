@@ -71,13 +71,17 @@ UnencodableRow HaloExchange::encode(const SendSchedule::Message& message, ConstM
 
 void HaloExchange::start(HaloSlot& slot, std::int64_t epoch, ConstMatrixView rows,
                          const float* row_scale, ThreadPool& threads, PhaseClock& clock) {
-  std::byte* buffer = nullptr;
   {
     const PhaseTimer timer(clock.exposed_comm);
-    post_receives(slot);
-    slot.user = this;
-    buffer = slot.send_buffer(static_cast<std::size_t>(bytes_per_start_));
+    slot.wait_for_receives();
   }
+  post_receives(slot);
+  slot.user = this;
+  {
+    const PhaseTimer timer(clock.exposed_comm);
+    slot.wait_for_sends();
+  }
+  std::byte* buffer = slot.send_buffer(static_cast<std::size_t>(bytes_per_start_));
   const std::uint64_t stream =
       stream_key(identity_.seed, Purpose::rounding, epoch, identity_.layer, identity_.direction);
   for (const SendSchedule::Message& message : schedule_.messages()) {

@@ -2,6 +2,7 @@
 """Tests of the experiment scripts, with a stand-in for the command where one is called."""
 
 import csv
+import importlib.util
 import os
 import subprocess
 import sys
@@ -20,6 +21,7 @@ EXPERIMENTS = os.path.join(os.path.dirname(os.path.dirname(HERE)), "experiments"
 FAKE = os.path.join(HERE, "fake_heliograph.py")
 sys.path[:0] = [EXPERIMENTS, os.path.join(EXPERIMENTS, "convergence"),
                 os.path.join(EXPERIMENTS, "slow_link"), os.path.join(EXPERIMENTS, "free_network")]
+MEMORY = os.path.join(EXPERIMENTS, "memory", "run.py")
 
 import choose_link
 import command
@@ -185,6 +187,34 @@ class ChooseLink(unittest.TestCase):
     def test_shaped_links_are_chosen_by_the_wait(self):
         self.assertAlmostEqual(choose_link.next_gbps(self.SUMMARY, 10, gbps=5),
                                2 / choose_link.MARGIN)
+
+
+class Memory(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        spec = importlib.util.spec_from_file_location("memory_run", MEMORY)
+        cls.memory = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(cls.memory)
+
+    @staticmethod
+    def summary(staleness, peak):
+        # Two links; of an epoch 30 bytes forward in layer 1, 12 backward in layer 2.
+        return {"epochs": 2, "staleness": staleness, "peak_rss_bytes": peak, "halo_traffic": [
+            {"layer": 1, "direction": "forward", "fp32_bytes": 40},
+            {"layer": 1, "direction": "forward", "fp32_bytes": 20},
+            {"layer": 2, "direction": "backward", "fp32_bytes": 24}]}
+
+    def test_fresh_halos_share_the_widest_ones_buffers(self):
+        self.assertEqual(self.memory.compare(self.summary(0, 500), self.summary(0, 400)),
+                         (30, 42, 100))
+
+    def test_stale_halos_are_held_for_all_layers(self):
+        self.assertEqual(self.memory.held_halos(self.summary(1, 500)), 2 * 42)
+        self.assertEqual(self.memory.held_halos(self.summary(3, 500)), 4 * 42)
+
+    def test_no_halo_is_no_halo(self):
+        empty = {**self.summary(0, 1), "halo_traffic": []}
+        self.assertEqual(self.memory.held_halos(empty), 0)
 
 
 @unittest.skipIf(SWEEP_LACKS, SWEEP_LACKS)
