@@ -1,6 +1,7 @@
 #include "train/process_memory.hpp"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -74,6 +75,14 @@ bool reset_peak_rss() {
 
 std::int64_t physical_memory_bytes() {
   return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+}
+
+std::int64_t address_space_of_a_rank(int ranks) {
+  const std::int64_t physical = physical_memory_bytes();
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return physical;
+  const auto share = limit.rlim_cur / 2 / static_cast<rlim_t>(ranks);
+  return static_cast<std::int64_t>(std::min<rlim_t>(share, static_cast<rlim_t>(physical)));
 }
 
 std::optional<std::int64_t> available_memory_bytes(const fs::path& proc, const fs::path& groups) {

@@ -79,8 +79,7 @@ void train_rank(const RunPlan& plan, Communicator& comm, const TrainCallbacks& c
                 TrainResult& result, std::chrono::steady_clock::time_point begin) {
   const TrainOptions& options = plan.options;
   const bool root = comm.rank() == 0;
-  // No rank can hold more than the machine has.
-  Arena arena(static_cast<std::size_t>(physical_memory_bytes()));
+  Arena arena(static_cast<std::size_t>(address_space_of_a_rank(comm.size())));
   MemoryAccount account(&arena);
   Trainer trainer(plan, comm, &account);
   const MemoryNeeds held = sum_over_ranks(comm, [&](MemoryRoom r) { return account.live(r); });

@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -30,10 +32,9 @@ constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 class SystemFiles : public ::testing::Test {
  protected:
   void SetUp() override {
-    root_ =
-        fs::temp_directory_path() /
-        ("heliograph-memory-" + std::to_string(::testing::UnitTest::GetInstance()->random_seed()) +
-         "-" + ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    root_ = fs::temp_directory_path() /
+            ("heliograph-memory-" + std::to_string(getpid()) + "-" +
+             ::testing::UnitTest::GetInstance()->current_test_info()->name());
     fs::remove_all(root_);
     write("proc/meminfo", "MemTotal: 9000000 kB\nMemAvailable:    4096 kB\n");
   }
@@ -90,6 +91,20 @@ TEST(AvailableMemory, IsSomeOfWhatThisMachineHas) {
   ASSERT_TRUE(bytes.has_value());
   EXPECT_GT(*bytes, 0);
   EXPECT_LE(*bytes, physical_memory_bytes());
+}
+
+TEST(AddressSpace, IsSharedWhereTheProcessIsLimited) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  if (before.rlim_cur == RLIM_INFINITY) {
+    EXPECT_EQ(address_space_of_a_rank(4), physical_memory_bytes());
+  }
+  const rlim_t limit = std::min<rlim_t>(rlim_t{1} << 33, before.rlim_max);
+  const rlimit tight{limit, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &tight), 0);
+  const std::int64_t share = address_space_of_a_rank(1000);
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+  EXPECT_EQ(share, static_cast<std::int64_t>(limit) / 2000);
 }
 
 TEST(RequireMemory, NamesWhatIsNeededWhatThereIsAndWhatToChange) {
