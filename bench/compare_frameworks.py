@@ -1,0 +1,289 @@
+#!/usr/bin/env python3
+"""Trains one model on one generated graph in Heliograph (one rank, fp32), PyTorch, PyG and DGL, and
+prints seconds an epoch and peak memory side by side.
+
+All start from the same weights, take the same steps (no dropout, Adam, full batch) and use the same
+number of threads; the losses of every epoch must agree, or the exit code is 1. Every training runs
+in a process of its own; the contestants take turns, so that other load on the machine meets all of
+them. A time is the median over the epochs of all rounds after the warm-up: forward, loss, backward
+and step, no evaluation. Where a framework offers several ways, short trials choose the fastest.
+
+Debian's PyTorch is asked of /usr/bin/python3 (packages python3-torch, python3-numpy and an optimised
+BLAS, libopenblas0-openmp); PyTorch, PyG and DGL of the package index live in virtual environments
+under --venv, which --install makes (about 11 GB). What is not there is named in the table.
+
+Usage: compare_frameworks.py --preset reddit --scale 0.1 [--venv DIR [--install]] [--model gcn|sage]
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "frameworks"), os.path.join(os.path.dirname(HERE), "experiments")]
+import environments
+from command import add_command_option, find_command
+from contestants import (Heliograph, PythonFramework, available_bytes, gathered_bytes,
+                         median_seconds)
+from print_table import format_table
+from processes import ProcessFailed, run_measured
+
+SPARSE = ["mm-int32", "mm-int64", "reduce-int32", "reduce-int64"]
+
+
+def make_contestants(options):
+    def environment(name):
+        return environments.interpreter(options.venv, name) if options.venv else ""
+
+    def rival(key, name, python, framework, variants):
+        return key, PythonFramework(name=name, python=python, framework=framework,
+                                    trial_variants=variants)
+
+    everyone = dict([
+        ("heliograph", Heliograph(name="Heliograph", command=find_command(options.heliograph))),
+        rival("debian", "PyTorch of Debian, sparse", options.debian_python, "pytorch", SPARSE),
+        rival("debian-bag", "PyTorch of Debian, embedding_bag", options.debian_python, "pytorch",
+              ["bag"]),
+        rival("pytorch", "PyTorch, sparse", environment("pytorch"), "pytorch", SPARSE),
+        rival("pytorch-bag", "PyTorch, embedding_bag", environment("pytorch"), "pytorch", ["bag"]),
+        rival("pyg", "PyG", environment("pytorch"), "pyg",
+              ["csr-int32", "csr-int64", "reduce-int64", "gather-int64"]),
+        rival("dgl", "DGL", environment("dgl"), "dgl", ["int32", "int64"]),
+    ])
+    if options.frameworks:
+        wanted = ["heliograph"] + [f for f in options.frameworks.split(",") if f != "heliograph"]
+        unknown = [f for f in wanted if f not in everyone]
+        if unknown:
+            sys.exit(f"--frameworks knows {', '.join(everyone)}; not {unknown[0]}")
+        everyone = {key: everyone[key] for key in wanted}
+    return list(everyone.values())
+
+
+def check_usable(contestants, threads):
+    modules = {"pytorch": ["numpy", "torch"], "pyg": ["torch_geometric"], "dgl": ["torch", "dgl"]}
+    for one in contestants:
+        if isinstance(one, PythonFramework):
+            one.unusable = environments.why_unusable(one.python, modules[one.framework],
+                                                     threads) or ""
+
+
+def install(folder, contestants):
+    """Makes the environments that are asked for; one that fails leaves its contestants unusable."""
+    for name in environments.PACKAGES:
+        if any(getattr(one, "python", "") == environments.interpreter(folder, name)
+               for one in contestants):
+            try:
+                environments.install(folder, name)
+            except environments.InstallFailed as error:
+                print(f"compare_frameworks.py: {name}: {error}", file=sys.stderr)
+
+
+def run_once(one, job, folder, what):
+    """One training, and a line about it."""
+    try:
+        result = one.run(job, folder)
+    except ProcessFailed as error:
+        print(f"{what}: {one.name} {one.variant}: {error}", file=sys.stderr)
+        raise
+    print(f"{what}: {one.name} {one.variant}: {statistics.median(result['seconds'][1:]):.3f} s",
+          file=sys.stderr)
+    return result
+
+
+def choose_variants(contestants, job, folder):
+    """Sets each contestant's variant to the one with the fastest epoch in a short trial."""
+    trial = {**job, "epochs": 3}
+    gathered = gathered_bytes(job, count_entries(job["data"]))
+    for one in contestants:
+        if one.unusable or not one.trial_variants:
+            continue
+        if len(one.trial_variants) == 1:
+            one.variant = one.trial_variants[0]
+            continue
+        times, errors = {}, []
+        for one.variant in one.trial_variants:
+            if one.variant.startswith("gather") and gathered > available_bytes() / 2:
+                errors.append(f"{one.variant} not tried: would hold {gathered / 1e9:.0f} GB")
+                continue
+            try:
+                result = run_once(one, trial, folder, "trial")
+                times[one.variant] = min(result["seconds"][1:])
+            except ProcessFailed as error:
+                errors.append(f"{one.variant}: {error}")
+        one.notes = [f"{v} {t:.3f} s" for v, t in times.items()] + errors
+        if times:
+            one.variant = min(times, key=times.get)
+        else:
+            one.unusable = errors[0]
+
+
+def measure(contestants, job, rounds, folder):
+    """{name: [result of each round]}; each round begins with another contestant."""
+    results = {one.name: [] for one in contestants}
+    for turn in range(rounds):
+        order = contestants[turn % len(contestants):] + contestants[:turn % len(contestants)]
+        for one in order:
+            if one.unusable:
+                continue
+            try:
+                results[one.name].append(run_once(one, job, folder, f"round {turn + 1}"))
+            except ProcessFailed as error:
+                one.unusable = str(error)
+    return results
+
+
+def largest_difference(losses, reference):
+    """Largest relative difference over the epochs."""
+    return max(abs(a - b) / abs(b) for a, b in zip(losses, reference))
+
+
+def compare(contestants, results, warmup):
+    """A dict for each contestant; the first is the one that others are held against."""
+    rows = []
+    for one in contestants:
+        row = {"name": one.name, "variant": one.variant, "unusable": one.unusable,
+               "trials": one.notes}
+        runs = results[one.name]
+        if runs and not one.unusable:
+            pooled = [s for run in runs for s in run["seconds"][warmup:]]
+            row.update(
+                seconds=statistics.median(pooled),
+                round_seconds=[median_seconds(run["seconds"], warmup) for run in runs],
+                bytes=max(run["bytes"] for run in runs),
+                training_bytes=max(run["training_bytes"] for run in runs),
+                loaded_bytes=max(run["loaded_bytes"] for run in runs),
+                losses=runs[0]["losses"], versions=runs[0]["versions"],
+                difference=max(largest_difference(run["losses"], rows[0]["losses"]) if rows else 0.0
+                               for run in runs))
+        rows.append(row)
+    return rows
+
+
+def describe(row):
+    """What took part, in one line: versions, variant, and what the trials showed."""
+    words = [f"{name} {value}" for name, value in row.get("versions", {}).items() if value]
+    if row["variant"]:
+        words.append(row["variant"])
+    if row["trials"]:
+        words.append("trials: " + "; ".join(row["trials"]))
+    if row["unusable"]:
+        words.append(row["unusable"])
+    return f"- {row['name']}: {', '.join(words)}" if words else ""
+
+
+def make_table(rows):
+    first, cells = rows[0], []
+    for row in rows:
+        if "seconds" not in row:
+            cells.append([row["name"], "absent"] + [""] * 6)
+            continue
+        cells.append([row["name"], f"{row['seconds']:.3f}",
+                      "/".join(f"{s:.3f}" for s in row["round_seconds"]),
+                      f"{row['seconds'] / first['seconds']:.2f}x", f"{row['bytes'] / 1e6:.0f} MB",
+                      f"{row['loaded_bytes'] / 1e6:.0f} MB",
+                      f"{row['bytes'] / first['bytes']:.2f}x", f"{row['difference']:.1e}"])
+    header = ["framework", "s an epoch", "each round", "time", "peak", "without data", "memory",
+              "loss differs by"]
+    return "\n".join([format_table(header, cells), *filter(None, map(describe, rows))])
+
+
+def count_entries(data):
+    """Neighbours in all rows of a native graph together."""
+    with open(os.path.join(data, "manifest.json"), encoding="utf-8") as file:
+        return next(a["count"] for a in json.load(file)["arrays"] if a["name"] == "neighbours")
+
+
+def prepare_graph(command, options, folder):
+    if options.data:
+        return options.data
+    out = os.path.join(folder, "graph")
+    run_measured([command, "generate", "--preset", options.preset, "--scale", str(options.scale),
+                  "--seed", str(options.seed), "--out", out, "--quiet"])
+    return out
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    graph = parser.add_argument_group("graph")
+    graph.add_argument("--preset", choices=["reddit", "products"], default="reddit")
+    graph.add_argument("--scale", type=float, default=0.1)
+    graph.add_argument("--data", help="a native graph directory instead of a generated one")
+    model = parser.add_argument_group("model")
+    model.add_argument("--model", choices=["gcn", "sage"], default="gcn")
+    model.add_argument("--layers", type=int, default=3)
+    model.add_argument("--hidden", type=int, default=128)
+    model.add_argument("--norm", choices=["layer", "none"], default="layer")
+    model.add_argument("--precompute", choices=["on", "off", "both"], default="both",
+                       help="the first aggregation once before the first epoch, in all frameworks, "
+                            "or in every epoch (default: both, a table each)")
+    model.add_argument("--lr", type=float, default=0.01)
+    model.add_argument("--weight-decay", type=float, default=5e-4)
+    model.add_argument("--seed", type=int, default=1)
+    how = parser.add_argument_group("measuring")
+    how.add_argument("--epochs", type=int, default=14)
+    how.add_argument("--warmup", type=int, default=3, help="epochs of each run that do not count")
+    how.add_argument("--rounds", type=int, default=2)
+    how.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    how.add_argument("--tolerance", type=float, default=1e-3,
+                     help="largest relative difference of a loss from Heliograph's (default: 1e-3)")
+    how.add_argument("--frameworks", help="of heliograph, debian, debian-bag, pytorch, pytorch-bag, "
+                                          "pyg, dgl (default: all)")
+    how.add_argument("--debian-python", default="/usr/bin/python3")
+    how.add_argument("--venv", metavar="DIR", help="where virtual environments are, or go")
+    how.add_argument("--install", action="store_true", help="make them under --venv first")
+    how.add_argument("--out", metavar="FILE", help="write all that was measured as JSON")
+    add_command_option(parser)
+    options = parser.parse_args()
+    if options.install and not options.venv:
+        parser.error("--install needs --venv DIR")
+    if not 0 <= options.warmup < options.epochs:
+        parser.error("--warmup must be at least 0 and below --epochs")
+    if min(options.rounds, options.threads, options.layers, options.hidden) < 1:
+        parser.error("--rounds, --threads, --layers and --hidden must be at least 1")
+    return options
+
+
+def main():
+    options = parse()
+    contestants = make_contestants(options)
+    if options.install:
+        install(options.venv, contestants)
+    check_usable(contestants, options.threads)
+    modes = {"on": [True], "off": [False], "both": [True, False]}[options.precompute]
+    tables, wrong = [], []
+    with tempfile.TemporaryDirectory(prefix="frameworks-") as folder:
+        try:
+            data = prepare_graph(contestants[0].command, options, folder)
+        except ProcessFailed as error:
+            sys.exit(f"compare_frameworks.py: generate: {error}")
+        for precompute in modes:
+            job = {"data": os.path.abspath(data), "precompute": precompute,
+                   **{name: getattr(options, name) for name in (
+                       "model", "layers", "hidden", "norm", "seed", "lr", "weight_decay", "epochs",
+                       "threads")}}
+            choose_variants(contestants, job, folder)
+            rows = compare(contestants, measure(contestants, job, options.rounds, folder),
+                           options.warmup)
+            if "seconds" not in rows[0]:
+                sys.exit(f"compare_frameworks.py: Heliograph: {rows[0]['unusable']}")
+            tables.append({"job": job, "rows": rows})
+            print(f"\nFirst aggregation {'once, before training' if precompute else 'every epoch'}: "
+                  f"{options.model}, {options.layers} layers of {options.hidden}, "
+                  f"{options.threads} threads\n{make_table(rows)}", flush=True)
+            wrong += [row["name"] for row in rows
+                      if not row.get("difference", 0.0) <= options.tolerance]
+            wrong += [row["name"] for row in rows if "seconds" not in row and row["variant"]]
+    if options.out:
+        with open(options.out, "w", encoding="utf-8") as file:
+            json.dump(tables, file, indent=1)
+    if wrong:
+        sys.exit(f"compare_frameworks.py: failed, or losses differ by more than "
+                 f"{options.tolerance:g}: {', '.join(dict.fromkeys(wrong))}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""Who takes part: each contestant trains once in a process of its own and returns one result.
+
+A result holds losses and seconds (an epoch each), `bytes` (peak of the process), `training_bytes`
+(peak while training), `loaded_bytes` (the program before it read any data), versions.
+"""
+
+import json
+import os
+import statistics
+from dataclasses import dataclass, field
+
+from environments import child_environment
+from processes import run_measured
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+NEVER = 1_000_000_000  # Epochs between evaluations.
+
+
+@dataclass
+class Contestant:
+    name: str
+    trial_variants: list = field(default_factory=list)  # The fastest one is measured.
+    variant: str = ""
+    unusable: str = ""  # Why it does not take part, where it does not.
+    notes: list = field(default_factory=list)
+
+    def run(self, job, folder):
+        raise NotImplementedError
+
+
+@dataclass
+class Heliograph(Contestant):
+    command: str = ""
+
+    def run(self, job, folder):
+        out, summary = os.path.join(folder, "run"), os.path.join(folder, "summary.json")
+        line = [self.command, "train", "--quiet", "--overwrite", "--out", out, "--summary", summary,
+                "--dropout", "0", "--parts", "1", "--eval-every", str(NEVER),
+                "--threads-per-rank", str(job["threads"])]
+        for name in ("data", "model", "layers", "hidden", "norm", "seed", "lr", "weight_decay",
+                     "epochs"):
+            line += ["--" + name.replace("_", "-"), str(job[name])]
+        if not job["precompute"]:
+            line.append("--no-precompute")
+        peak = run_measured(line, child_environment(job["threads"]))
+        with open(os.path.join(out, "metrics.jsonl"), encoding="utf-8") as file:
+            epochs = [json.loads(text) for text in file]
+        with open(summary, encoding="utf-8") as file:
+            training = json.load(file)["peak_rss_bytes"]
+        return {"losses": [e["loss"] for e in epochs], "seconds": [e["seconds"] for e in epochs],
+                "bytes": peak, "training_bytes": training,
+                "loaded_bytes": run_measured([self.command, "info"]), "versions": {}}
+
+
+@dataclass
+class PythonFramework(Contestant):
+    python: str = ""
+    framework: str = ""  # The module with_<framework>.py.
+
+    def run(self, job, folder):
+        asked, answered = os.path.join(folder, "job.json"), os.path.join(folder, "result.json")
+        with open(asked, "w", encoding="utf-8") as file:
+            json.dump({**job, "framework": self.framework, "variant": self.variant}, file)
+        peak = run_measured([self.python, "-B", "-W", "ignore", os.path.join(HERE, "worker.py"),
+                             asked, answered], child_environment(job["threads"]))
+        with open(answered, encoding="utf-8") as file:
+            return {**json.load(file), "bytes": peak}
+
+
+def gathered_bytes(job, entries):
+    """Roughly what PyG holds at once where it writes a row for each edge: rows, weighted rows, and
+    their gradient."""
+    return 3 * 4 * entries * job["hidden"]
+
+
+def available_bytes():
+    with open("/proc/meminfo", encoding="ascii") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
+
+
+def median_seconds(seconds, warmup):
+    return statistics.median(seconds[warmup:])

@@ -1,0 +1,55 @@
+"""Where the frameworks live: Debian's Python, and virtual environments that are made when asked."""
+
+import os
+import subprocess
+import sys
+import venv
+
+# Environment: what is installed into it, in one pip call each.
+PACKAGES = {
+    "pytorch": [["torch", "numpy", "torch_geometric"]],
+    # DGL's last release on the index is built for PyTorch up to 2.2.1 and NumPy 1.
+    "dgl": [["torch==2.2.1", "torchdata==0.7.1", "numpy<2", "pandas", "pydantic", "pyyaml",
+             "dgl==2.1.0"]],
+}
+SETTINGS = {"DGLBACKEND": "pytorch"}  # Else DGL writes a file into the home directory.
+
+
+class InstallFailed(Exception):
+    """An environment could not be made; the text ends in pip's last words."""
+
+
+def interpreter(folder, name):
+    return os.path.join(folder, name, "bin", "python")
+
+
+def install(folder, name, log=sys.stderr):
+    """Makes the environment `name` under `folder`, or completes it. Raises InstallFailed."""
+    python = interpreter(folder, name)
+    if not os.access(python, os.X_OK):
+        venv.create(os.path.join(folder, name), with_pip=True)
+    for packages in PACKAGES[name]:
+        print(f"Installing {' '.join(packages)}", file=log)
+        done = subprocess.run([python, "-m", "pip", "install", "--quiet", *packages],
+                              capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise InstallFailed("\n".join(done.stderr.strip().split("\n")[-3:]))
+
+
+def child_environment(threads):
+    """Variables of a worker: the same number of threads for every library that has a say."""
+    counts = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"),
+                           str(threads))
+    return {**os.environ, **SETTINGS, **counts}
+
+
+def why_unusable(python, modules, threads=1):
+    """None where `python` imports the modules, else one sentence."""
+    if not (python and os.access(python, os.X_OK)):
+        return "not installed"
+    done = subprocess.run([python, "-c", "\n".join(f"import {name}" for name in modules)],
+                          capture_output=True, text=True, check=False,
+                          env=child_environment(threads))
+    if done.returncode == 0:
+        return None
+    return (done.stderr.strip().split("\n") or ["import failed"])[-1]

@@ -1,0 +1,103 @@
+"""Aggregation over the graph with PyTorch's own operations, each with A and A^T at hand, so that the
+backward pass multiplies as fast as the forward pass. Plain functions of matrices; `Aggregate` makes
+one differentiable."""
+
+import numpy as np
+import torch
+
+
+class Aggregate(torch.autograd.Function):
+    """out = A x; gradient = A^T d."""
+
+    @staticmethod
+    def forward(ctx, x, forward, backward):
+        ctx.multiply = backward
+        return forward(x)
+
+    @staticmethod
+    def backward(ctx, d):
+        return ctx.multiply(d), None, None
+
+
+def scales(graph, model):
+    """(row scale, column scale or None) of R (S + I) C, float32 arrays of nodes."""
+    degrees = graph.degrees.astype(np.float64)
+    if model == "gcn":
+        both = (1 / np.sqrt(degrees + 1)).astype(np.float32)
+        return both, both
+    return np.divide(1, degrees, out=np.zeros_like(degrees),
+                     where=degrees > 0).astype(np.float32), None
+
+
+def structure(graph, model):
+    """(offsets, columns) of S + I for GCN, of S for SAGE."""
+    if model != "gcn":
+        return graph.offsets, graph.neighbours
+    # Each row's own column goes where it keeps the row ascending.
+    rows = np.repeat(np.arange(graph.nodes, dtype=np.int32), graph.degrees)
+    below = np.bincount(rows[graph.neighbours < rows], minlength=graph.nodes)
+    columns = np.insert(graph.neighbours, graph.offsets[:-1] + below,
+                        np.arange(graph.nodes, dtype=np.int32))
+    return graph.offsets + np.arange(graph.nodes + 1), columns
+
+
+def normalised_values(offsets, columns, row_scale, column_scale):
+    values = np.repeat(row_scale, np.diff(offsets))
+    if column_scale is not None:
+        values *= column_scale[columns]
+    return values
+
+
+def make_csr(graph, model, index, transposed=False):
+    """A, or A^T, as a torch.sparse_csr tensor with fp32 values and `index` (a torch dtype)."""
+    offsets, columns = structure(graph, model)
+    row_scale, column_scale = scales(graph, model)
+    if transposed:  # The structure is its own transpose.
+        row_scale, column_scale = column_scale, row_scale
+    if row_scale is None:
+        row_scale = np.ones(graph.nodes, np.float32)
+    values = normalised_values(offsets, columns, row_scale, column_scale)
+    return torch.sparse_csr_tensor(torch.from_numpy(offsets).to(index),
+                                   torch.from_numpy(columns).to(index),
+                                   torch.from_numpy(values), (graph.nodes, graph.nodes))
+
+
+def csr_products(graph, model, index, reduced):
+    """(A x, A^T x) by torch.sparse.mm; `reduced` takes its form with reduce="sum", whose kernel is
+    PyTorch's own where the other is MKL's."""
+    a = make_csr(graph, model, index)
+    transposed = a if model == "gcn" else make_csr(graph, model, index, transposed=True)
+
+    def by(matrix):
+        if reduced:
+            return lambda x: torch.sparse.mm(matrix, x, "sum")
+        return lambda x: matrix @ x
+
+    return by(a), by(transposed)
+
+
+def bag_products(graph, model):
+    """(A x, A^T x) by embedding_bag: sums of rows without values, between two scalings."""
+    offsets, columns = structure(graph, model)
+    offsets = torch.from_numpy(offsets).to(torch.int32)
+    columns = torch.from_numpy(columns)
+    row_scale, column_scale = (None if s is None else torch.from_numpy(s)[:, None]
+                               for s in scales(graph, model))
+
+    def by(left, right):
+        def multiply(x):
+            x = x.contiguous() if right is None else x * right
+            y = torch.nn.functional.embedding_bag(columns, x, offsets, mode="sum",
+                                                  include_last_offset=True)
+            return y if left is None else y.mul_(left)
+        return multiply
+
+    return by(row_scale, column_scale), by(column_scale, row_scale)
+
+
+def make_products(graph, model, variant):
+    """(A x, A^T x) for one of the variants of worker.py."""
+    if variant == "bag":
+        return bag_products(graph, model)
+    index = torch.int32 if variant.endswith("int32") else torch.int64
+    return csr_products(graph, model, index, variant.startswith("reduce"))

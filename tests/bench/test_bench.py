@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+"""Tests of the scripts under bench/, on tiny graphs: test_bench.py PATH_OF_THE_COMMAND."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+try:
+    import numpy as np
+except ImportError:
+    print("skipped: NumPy is not installed")
+    sys.exit(77)
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BENCH = os.path.join(ROOT, "bench")
+sys.path[:0] = [BENCH, os.path.join(BENCH, "frameworks"), os.path.join(ROOT, "experiments")]
+COMMAND = sys.argv.pop()
+
+import compare_frameworks
+import initial_weights
+import native_graph
+import numpy_model
+import scaling
+from environments import why_unusable
+from processes import ProcessFailed, run_measured
+
+# fp32 rows under fp64 sums (--reproducible) against fp64 throughout. Adam's first steps make a whole
+# step of a gradient near 0, whatever its sign, so later losses differ by more than rounding.
+FP32_LOSS = 1e-6
+FP32_STEPS = 5e-5
+
+
+def python_with_torch():
+    candidates = [sys.executable, "/usr/bin/python3"]
+    return next((p for p in candidates if why_unusable(p, ["numpy", "torch"]) is None), None)
+
+
+TORCH = python_with_torch()
+
+
+class OnAGraph(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.graph = os.path.join(cls.folder.name, "graph")
+        cls.generate(cls.graph)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    @staticmethod
+    def generate(out, *flags):
+        run_measured([COMMAND, "generate", "--nodes", "300", "--edges", "900", "--features", "13",
+                      "--classes", "5", "--out", out, "--quiet", *flags])
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+
+class NativeGraph(OnAGraph):
+    def test_arrays_are_a_symmetric_graph_with_labels(self):
+        graph = native_graph.read_native(self.graph)
+        self.assertEqual((graph.nodes, graph.features.shape, graph.classes), (300, (300, 13), 5))
+        rows = np.repeat(np.arange(300), graph.degrees)
+        edges = set(zip(rows.tolist(), graph.neighbours.tolist()))
+        self.assertEqual(len(edges), len(graph.neighbours))
+        self.assertEqual(edges, {(b, a) for a, b in edges})
+        self.assertEqual(int(graph.training.sum()), 180)
+
+    def test_a_short_file_is_refused_by_name(self):
+        damaged = self.path("damaged")
+        shutil.copytree(self.graph, damaged)
+        os.truncate(os.path.join(damaged, "features.bin"), 100)
+        with self.assertRaisesRegex(native_graph.Unsupported, "features.bin"):
+            native_graph.read_native(damaged)
+
+    def test_several_labels_a_node_are_refused(self):
+        several = self.path("several")
+        self.generate(several, "--multilabel")
+        with self.assertRaisesRegex(native_graph.Unsupported, "one class"):
+            native_graph.read_native(several)
+
+
+class SameNumbers(OnAGraph):
+    """The weights drawn again, the model and its steps are the engine's: the losses say so."""
+
+    def engine_losses(self, model, norm, layers, seed):
+        out = self.path("run")
+        run_measured([COMMAND, "train", "--data", self.graph, "--model", model, "--norm", norm,
+                      "--layers", str(layers), "--hidden", "7", "--dropout", "0", "--epochs", "5",
+                      "--lr", "0.02", "--weight-decay", "0.01", "--seed", str(seed),
+                      "--reproducible", "--out", out, "--overwrite", "--quiet"])
+        with open(os.path.join(out, "metrics.jsonl"), encoding="utf-8") as file:
+            return np.array([json.loads(line)["loss"] for line in file])
+
+    def numpy_losses(self, model, norm, layers, seed):
+        graph = native_graph.read_native(self.graph)
+        widths = initial_weights.layer_widths(layers, 13, 7, 5)
+        weights = initial_weights.initial_weights(seed, model, norm, widths)
+        network = numpy_model.NumpyModel(graph, weights, model, norm)
+        return np.array(numpy_model.train(network, 5, 0.02, 0.01))
+
+    def test_losses_are_those_of_the_engine(self):
+        for model in ("gcn", "sage"):
+            for norm in ("layer", "none"):
+                for layers in (1, 2, 3):
+                    with self.subTest(model=model, norm=norm, layers=layers):
+                        case = (model, norm, layers, 2**40 + 3)
+                        here, there = self.numpy_losses(*case), self.engine_losses(*case)
+                        np.testing.assert_allclose(here[0], there[0], rtol=FP32_LOSS)
+                        np.testing.assert_allclose(here, there, rtol=FP32_STEPS)
+
+    def test_another_seed_gives_other_losses(self):
+        there, here = self.engine_losses("gcn", "layer", 2, 1), self.numpy_losses("gcn", "layer", 2, 2)
+        self.assertGreater(abs(there[0] - here[0]) / there[0], 100 * FP32_LOSS)
+
+
+class CompareFrameworks(OnAGraph):
+    def compare(self, *flags):
+        self.out = self.path("compared.json")
+        return subprocess.run(
+            [sys.executable, "-B", os.path.join(BENCH, "compare_frameworks.py"), "--heliograph",
+             COMMAND, "--data", self.graph, "--epochs", "4", "--warmup", "1", "--rounds", "2",
+             "--threads", "1", "--hidden", "8", "--layers", "2", "--out", self.out, *flags],
+            capture_output=True, text=True, check=False)
+
+    def tables(self):
+        with open(self.out, encoding="utf-8") as file:
+            return json.load(file)
+
+    def test_what_is_absent_is_named(self):
+        done = self.compare("--frameworks", "dgl,pyg", "--venv", self.path("nowhere"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"\| DGL +\| +absent")
+        self.assertIn("- PyG: not installed", done.stdout)
+        on, off = self.tables()
+        self.assertEqual((on["job"]["precompute"], off["job"]["precompute"]), (True, False))
+        self.assertEqual(len(on["rows"][0]["round_seconds"]), 2)
+        np.testing.assert_allclose(on["rows"][0]["losses"], off["rows"][0]["losses"], rtol=1e-4)
+
+    def test_unknown_frameworks_are_refused(self):
+        done = self.compare("--frameworks", "dgl,nothing")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("not nothing", done.stderr)
+
+    @unittest.skipUnless(TORCH, "PyTorch is not installed")
+    def test_pytorch_takes_the_same_steps(self):
+        for model in ("gcn", "sage"):
+            with self.subTest(model=model):
+                done = self.compare("--frameworks", "debian-bag", "--debian-python", TORCH, "--model",
+                                    model)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                for table in self.tables():
+                    row = table["rows"][1]
+                    self.assertLess(row["difference"], 1e-4)
+                    self.assertGreater(row["seconds"], 0)
+                    self.assertGreater(row["bytes"], row["loaded_bytes"])
+
+    @unittest.skipUnless(TORCH, "PyTorch is not installed")
+    def test_other_losses_are_an_error(self):
+        done = self.compare("--frameworks", "debian-bag", "--debian-python", TORCH, "--tolerance",
+                            "1e-16", "--precompute", "on")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("losses differ by more than 1e-16: PyTorch of Debian, embedding_bag",
+                      done.stderr)
+
+    def test_a_difference_is_the_largest_of_all_epochs(self):
+        self.assertAlmostEqual(compare_frameworks.largest_difference([1, 2.2, 3], [1, 2, 4]), 0.25)
+
+    def test_a_process_that_fails_is_named_with_its_last_words(self):
+        with self.assertRaisesRegex(ProcessFailed, "exit code 3: gone"):
+            run_measured([sys.executable, "-c", "import sys; print('gone'); sys.exit(3)"])
+
+    def test_a_peak_is_that_of_the_process(self):
+        peak = run_measured([sys.executable, "-c", "x = b'1' * 150_000_000"])
+        self.assertGreater(peak, 150_000_000)
+        self.assertLess(peak, 300_000_000)
+
+
+class Scaling(unittest.TestCase):
+    def scale(self, *flags):
+        return subprocess.run(
+            [sys.executable, "-B", os.path.join(BENCH, "scaling.py"), "--heliograph", COMMAND,
+             "--out", self.out, "--epochs", "3", "--warmup", "1", "--hidden", "8", *flags],
+            capture_output=True, text=True, check=False)
+
+    def test_sizes_are_measured_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.out = os.path.join(folder, "scaling.json")
+            first = self.scale("--sizes", "0.01")
+            self.assertEqual(first.returncode, 0, first.stderr)
+            second = self.scale("--sizes", "0.03,0.01")
+            self.assertEqual(second.stderr, "0.03 million edges\n")
+            self.assertEqual(second.stdout.split("\n")[2], first.stdout.split("\n")[2])
+            self.assertEqual(self.scale("--sizes", "0.01", "--parts", "2").stderr,
+                             "0.01 million edges\n")
+            self.assertEqual(os.listdir(folder), ["scaling.json"])
+
+    def test_a_command_that_fails_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.out = os.path.join(folder, "scaling.json")
+            done = self.scale("--sizes", "0.01", "--partitioner", "nonsense")
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("nonsense", done.stderr)
+
+    def test_the_exponent_is_the_slope_of_the_logarithms(self):
+        self.assertAlmostEqual(scaling.exponent([1, 10, 100], [3, 300, 30000]), 2)
+        self.assertAlmostEqual(scaling.exponent([5, 50], [2, 2]), 0)
+        self.assertIsNone(scaling.exponent([5], [2]))
+
+
+if __name__ == "__main__":
+    unittest.main()
