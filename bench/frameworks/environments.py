@@ -27,7 +27,7 @@ def install(folder, name, log=sys.stderr):
     """Makes the environment `name` under `folder`, or completes it. Raises InstallFailed."""
     python = interpreter(folder, name)
     if not os.access(python, os.X_OK):
-        venv.create(os.path.join(folder, name), with_pip=True)
+        venv.create(os.path.join(folder, name), with_pip=True, symlinks=True)
     for packages in PACKAGES[name]:
         print(f"Installing {' '.join(packages)}", file=log)
         done = subprocess.run([python, "-m", "pip", "install", "--quiet", *packages],
