@@ -31,6 +31,9 @@ const Csr& random_graph() {
     Csr csr;
     csr.columns.resize(static_cast<std::size_t>(sizes().outputs * sizes().degree));
     for (std::int32_t& c : csr.columns) c = column(random);
+    for (auto row = csr.columns.begin(); row != csr.columns.end(); row += sizes().degree) {
+      std::sort(row, row + sizes().degree);  // as in a shard
+    }
     for (std::int64_t i = 0; i <= sizes().outputs; ++i) csr.offsets.push_back(i * sizes().degree);
     return csr;
   }();

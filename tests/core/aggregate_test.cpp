@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
 #include <string>
 
 #include "core/buffer.hpp"
+#include "core/cpu/aggregate_tiles.hpp"
 #include "quant/codec.hpp"
 #include "support/simd_targets.hpp"
 
@@ -125,6 +127,65 @@ TEST(AggregateInner, HasTheBitsOfTheReferenceOnEveryTarget) {
         }
       }
     }
+  }
+}
+
+/// Rows of `degree` random entries, but for a few that are empty or have one; sorted by column as
+/// in a shard, or not.
+Csr dense_csr(std::int64_t rows, std::int64_t columns, std::int64_t degree, bool sorted) {
+  std::mt19937 random(9);
+  Csr csr{{0}, {}};
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const auto first = static_cast<std::ptrdiff_t>(csr.columns.size());
+    for (std::int64_t e = i % 100 < 2 ? i % 2 : degree; e > 0; --e) {
+      csr.columns.push_back(static_cast<std::int32_t>(random() % static_cast<unsigned>(columns)));
+    }
+    if (sorted) std::sort(csr.columns.begin() + first, csr.columns.end());
+    csr.offsets.push_back(static_cast<std::int64_t>(csr.columns.size()));
+  }
+  return csr;
+}
+
+TEST(AggregateInner, BlocksOfSourcesLeaveTheBits) {
+  ThreadPool threads(2);
+  constexpr std::int64_t kRows = 1100;
+  for (const std::int64_t cols : {40, 128, 130, 300}) {
+    constexpr std::int64_t kSources = 7000;
+    for (const bool sorted : {true, false}) {
+      const Csr csr = dense_csr(kRows, kSources, 120, sorted);
+      ASSERT_TRUE(cpu::blocks_pay(csr.view(), kSources, cols)) << cols;
+      const Matrix x = random_matrix(kSources, cols, 2);
+      const auto col_scale = random_scale(kSources, 3);
+      const auto row_scale = random_scale(kRows, 4);
+      const Matrix expected(kRows, cols, MemoryRoom::workspace, nullptr);
+      cpu::aggregate_inner_reference(csr.view(), x.view(), col_scale.data(), sorted,
+                                     row_scale.data(), expected.view());
+      for_each_simd_target([&] {
+        const Matrix out(kRows, cols, MemoryRoom::workspace, nullptr);
+        cpu::aggregate_inner(csr.view(), x.view(), col_scale.data(), sorted, row_scale.data(),
+                             out.view(), {}, threads);
+        expect_same_bits(out, expected, std::to_string(cols));
+      });
+    }
+  }
+}
+
+TEST(AggregateHalo, BlocksOfSourcesLeaveTheBits) {
+  ThreadPool threads(2);
+  constexpr std::int64_t kRows = 1100;
+  constexpr std::int64_t kHalo = 7000;
+  const Csr csr = dense_csr(kRows, kHalo, 120, true);
+  const auto row_scale = random_scale(kRows, 4);
+  for (const std::int64_t cols : {40, 130}) {
+    const Packed packed(kHalo, cols, {32, true});
+    ASSERT_TRUE(cpu::blocks_pay(csr.view(), kHalo, cols)) << cols;
+    const Matrix expected = random_matrix(kRows, cols, 7);
+    cpu::aggregate_halo_reference(csr.view(), packed.rows, row_scale.data(), expected.view());
+    for_each_simd_target([&] {
+      const Matrix out = random_matrix(kRows, cols, 7);
+      cpu::aggregate_halo(csr.view(), packed.rows, row_scale.data(), out.view(), {}, threads);
+      expect_same_bits(out, expected, std::to_string(cols));
+    });
   }
 }
 

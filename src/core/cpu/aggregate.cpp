@@ -8,22 +8,25 @@ namespace heliograph::cpu {
 void aggregate_inner(const CsrView& csr, ConstMatrixView x, const float* col_scale, bool self,
                      const float* row_scale, MatrixView out, AccumulatorView acc,
                      ThreadPool& threads) {
-  for_tiles(csr, x.cols, threads, [&](std::int64_t begin, std::int64_t end) {
+  const bool in_blocks = acc.data == nullptr && blocks_pay(csr, x.rows, x.cols);
+  for_tiles(csr, x.cols, in_blocks, threads, [&](std::int64_t begin, std::int64_t end) {
     if (acc.data != nullptr) {
       aggregate_inner_rows_fp64(csr, x, col_scale, self, row_scale, out, acc, begin, end);
     } else {
-      aggregate_inner_rows(csr, x, col_scale, self, row_scale, out, begin, end);
+      aggregate_inner_rows(csr, x, col_scale, self, row_scale, out, in_blocks, begin, end);
     }
   });
 }
 
 void aggregate_halo(const CsrView& csr, const PackedRows& packed, const float* row_scale,
                     MatrixView out, AccumulatorView acc, ThreadPool& threads) {
-  for_tiles(csr, packed.cols, threads, [&](std::int64_t begin, std::int64_t end) {
+  const bool in_blocks =
+      acc.data == nullptr && packed.format.bits == 32 && blocks_pay(csr, packed.rows, packed.cols);
+  for_tiles(csr, packed.cols, in_blocks, threads, [&](std::int64_t begin, std::int64_t end) {
     if (acc.data != nullptr) {
       aggregate_halo_rows_fp64(csr, packed, row_scale, out, acc, begin, end);
     } else {
-      aggregate_halo_rows(csr, packed, row_scale, out, begin, end);
+      aggregate_halo_rows(csr, packed, row_scale, out, in_blocks, begin, end);
     }
   });
 }

@@ -2,15 +2,16 @@
 
 #include "core/cpu/aggregate.hpp"
 
-// Aggregation of output rows [begin, end): what one tile runs.
+// Aggregation of output rows [begin, end): what one tile runs. `in_blocks` chooses the schedule for
+// rows of many entries (blocks_pay); it does not change the bits. Only fp32 halo rows look at it.
 
 namespace heliograph::cpu {
 
 void aggregate_inner_rows(const CsrView& csr, ConstMatrixView x, const float* col_scale, bool self,
-                          const float* row_scale, MatrixView out, std::int64_t begin,
-                          std::int64_t end);
+                          const float* row_scale, MatrixView out, bool in_blocks,
+                          std::int64_t begin, std::int64_t end);
 void aggregate_halo_rows(const CsrView& csr, const PackedRows& packed, const float* row_scale,
-                         MatrixView out, std::int64_t begin, std::int64_t end);
+                         MatrixView out, bool in_blocks, std::int64_t begin, std::int64_t end);
 
 /// The same with fp64 sums; plain loops, since exactness and not speed is their purpose.
 void aggregate_inner_rows_fp64(const CsrView& csr, ConstMatrixView x, const float* col_scale,

@@ -38,6 +38,11 @@ constexpr int kBlock = 8;
 // 32 KiB, and enough of them in flight to cover the latency of memory.
 constexpr std::int64_t kBytesAhead = 16384;
 
+// Of the rows that a block of columns gathers from, and of the sums that wait for the next block:
+// both stay in a second-level cache of 1 MiB.
+constexpr std::int64_t kBlockBytes = std::int64_t{256} << 10;
+constexpr int kBlockVectors = 8;  // of columns
+
 // Entries between the prefetch of a row of codes and its use.
 constexpr std::int64_t kCodesAhead = 40;
 
@@ -162,10 +167,24 @@ struct Entries {
   std::int64_t tile_end;
 };
 
+/// All entries of an output row are summed at once.
+struct WholeRow {
+  static constexpr bool kPart = false;
+};
+
+/// Some of them: sums are taken up from `sums`, unless these are the first, and left there, unless
+/// these are the last.
+struct PartOfRow {
+  static constexpr bool kPart = true;
+  float* sums;
+  bool first;
+  bool last;
+};
+
 /// Sums kVectors vectors of columns, from `column` on, of output row i.
-template <int kVectors, class Rows>
+template <int kVectors, class Rows, class Part = WholeRow>
 HWY_INLINE void SumBlock(const Rows& rows, std::int64_t i, const Entries& entries,
-                         std::int64_t column) {
+                         std::int64_t column, const Part& part = {}) {
   const typename Rows::Tag d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   // Distance of the last vector from the block's first column.
@@ -178,11 +197,19 @@ HWY_INLINE void SumBlock(const Rows& rows, std::int64_t i, const Entries& entrie
 #define HELIOGRAPH_ADD(k) \
   if constexpr ((k) < kVectors) sum##k = rows.Add(d, row, HELIOGRAPH_AT(k), weight, sum##k);
   float* target = rows.Out(i, column);
-  if (!Rows::kOverlap) {  // what is added to is read only after the last entry
+  bool self = rows.self;
+  if constexpr (Part::kPart) {
+    self = self && part.first;
+#define HELIOGRAPH_TAKE_UP(k) \
+  if constexpr ((k) < kVectors) sum##k = hn::Load(d, part.sums + (k)*lanes);
+    if (!part.first) {
+      HELIOGRAPH_EACH_ACCUMULATOR(HELIOGRAPH_TAKE_UP)
+    }
+  } else if (!Rows::kOverlap) {  // what is added to is read only after the last entry
     for (int k = 0; k < kVectors; ++k) hwy::Prefetch(target + HELIOGRAPH_AT(k));
   }
   float minimum = 0;
-  if (rows.self) {
+  if (self) {
     const auto* row = rows.Row(i, column);
     const auto weight = rows.Weight(d, i);
     HELIOGRAPH_EACH_ACCUMULATOR(HELIOGRAPH_ADD)
@@ -190,16 +217,26 @@ HWY_INLINE void SumBlock(const Rows& rows, std::int64_t i, const Entries& entrie
   const std::int64_t bytes = rows.PrefetchBytes(kVectors * lanes);
   const std::int64_t ahead = std::clamp<std::int64_t>(kBytesAhead / bytes, 8, 64);
   for (std::int64_t e = entries.begin; e < entries.end; ++e) {
-    const std::int64_t later = std::min(e + ahead, entries.tile_end - 1);
-    const auto* line =
-        reinterpret_cast<const char*>(rows.PrefetchBegin(entries.columns[later], column));
-    for (std::int64_t b = 0; b < bytes; b += 64) hwy::Prefetch(line + b);
-    if (!Rows::kOverlap) hwy::Prefetch(line + bytes - 1);  // rows that straddle lines
+    if constexpr (!Part::kPart) {
+      const std::int64_t later = std::min(e + ahead, entries.tile_end - 1);
+      const auto* line =
+          reinterpret_cast<const char*>(rows.PrefetchBegin(entries.columns[later], column));
+      for (std::int64_t b = 0; b < bytes; b += 64) hwy::Prefetch(line + b);
+      if (!Rows::kOverlap) hwy::Prefetch(line + bytes - 1);  // rows that straddle lines
+    }
     const std::int64_t j = entries.columns[e];
     const auto* row = rows.Row(j, column);
     const auto weight = rows.Weight(d, j);
     minimum += rows.Minimum(j);
     HELIOGRAPH_EACH_ACCUMULATOR(HELIOGRAPH_ADD)
+  }
+  if constexpr (Part::kPart) {
+#define HELIOGRAPH_LEAVE(k) \
+  if constexpr ((k) < kVectors) hn::Store(sum##k, d, part.sums + (k)*lanes);
+    if (!part.last) {
+      HELIOGRAPH_EACH_ACCUMULATOR(HELIOGRAPH_LEAVE)
+      return;
+    }
   }
   const float scale = rows.row_scale == nullptr ? 1.0F : rows.row_scale[i];
   const std::int64_t left = rows.cols() - column;
@@ -250,6 +287,53 @@ void SumRows(const Rows& rows, const CsrView& csr, std::int64_t begin, std::int6
     const Entries entries{csr.columns, csr.offsets[i], csr.offsets[i + 1], csr.offsets[end]};
     if (rows.skips_empty_rows() && entries.begin == entries.end) continue;
     SumRow<kMost>(rows, i, entries, 0);
+  }
+}
+
+/// The same bits as SumRows, for rows of many entries: columns are taken kBlockVectors at a time,
+/// and of these the rows that are gathered from block by block, so that each is fetched into the
+/// cache once for many output rows. `sources`: rows that entries point to.
+template <class Rows>
+void SumRowsInBlocks(const Rows& rows, const CsrView& csr, std::int64_t sources, std::int64_t begin,
+                     std::int64_t end) {
+  const typename Rows::Tag d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  constexpr std::int64_t kMostRows = 2048;
+  HWY_ALIGN float sums[kBlockBytes / 4];
+  std::int64_t cursors[kMostRows];
+  for (std::int64_t column = 0; column < rows.cols(); column += kBlockVectors * lanes) {
+    const std::int64_t left = (rows.cols() - column + lanes - 1) / lanes;
+    const std::int64_t vectors = std::min<std::int64_t>(kBlockVectors, left);
+    const std::int64_t block = std::min(kMostRows, kBlockBytes / (vectors * lanes * 4));
+    for (std::int64_t top = begin; top < end; top += block) {
+      const std::int64_t bottom = std::min(end, top + block);
+      std::copy(csr.offsets + top, csr.offsets + bottom, cursors);
+      for (std::int64_t source = 0; source < sources; source += block) {
+        const bool last = source + block >= sources;
+        for (std::int64_t i = top; i < bottom; ++i) {
+          std::int64_t& cursor = cursors[i - top];
+          const std::int64_t row_end = csr.offsets[i + 1];
+          Entries entries{csr.columns, cursor, cursor, row_end};
+          while (entries.end < row_end && csr.columns[entries.end] < source + block) ++entries.end;
+          if (last) entries.end = row_end;
+          cursor = entries.end;
+          if (rows.skips_empty_rows() && csr.offsets[i] == row_end) continue;
+          if (source > 0 && !last && entries.begin == entries.end) continue;
+          const PartOfRow part{sums + (i - top) * vectors * lanes, source == 0, last};
+#define HELIOGRAPH_PART(k)                               \
+  case (k) + 1:                                          \
+    if constexpr ((k) < kBlockVectors) {                 \
+      SumBlock<(k) + 1>(rows, i, entries, column, part); \
+    }                                                    \
+    break;
+          switch (vectors) {
+            HELIOGRAPH_EACH_ACCUMULATOR(HELIOGRAPH_PART)
+            default:
+              break;
+          }
+        }
+      }
+    }
   }
 }
 
@@ -320,11 +404,13 @@ void SumCodeRows(const HaloRows<kBits>& rows, const CsrView& csr, std::int64_t b
 
 template <bool kScaled>
 void SumInnerRows(const CsrView& csr, ConstMatrixView x, const float* col_scale, bool self,
-                  const float* row_scale, MatrixView out, std::int64_t begin, std::int64_t end) {
+                  const float* row_scale, MatrixView out, bool in_blocks, std::int64_t begin,
+                  std::int64_t end) {
   using Quad = hn::CappedTag<float, 4>;
   using Single = hn::CappedTag<float, 1>;
   if (x.cols >= static_cast<std::int64_t>(hn::Lanes(FloatTag()))) {
     const InnerRows<FloatTag, kScaled> rows{x, col_scale, self, row_scale, out};
+    if (in_blocks) return SumRowsInBlocks(rows, csr, x.rows, begin, end);
     SumRows<kBlock>(rows, csr, begin, end);
   } else if (x.cols >= 4) {
     const InnerRows<Quad, kScaled> rows{x, col_scale, self, row_scale, out};
@@ -336,24 +422,29 @@ void SumInnerRows(const CsrView& csr, ConstMatrixView x, const float* col_scale,
 }
 
 void AggregateInnerRows(const CsrView& csr, ConstMatrixView x, const float* col_scale, bool self,
-                        const float* row_scale, MatrixView out, std::int64_t begin,
+                        const float* row_scale, MatrixView out, bool in_blocks, std::int64_t begin,
                         std::int64_t end) {
   if (col_scale == nullptr) {
-    SumInnerRows<false>(csr, x, col_scale, self, row_scale, out, begin, end);
+    SumInnerRows<false>(csr, x, col_scale, self, row_scale, out, in_blocks, begin, end);
   } else {
-    SumInnerRows<true>(csr, x, col_scale, self, row_scale, out, begin, end);
+    SumInnerRows<true>(csr, x, col_scale, self, row_scale, out, in_blocks, begin, end);
   }
 }
 
 void AggregateHaloRows(const CsrView& csr, const PackedRows& packed, const float* row_scale,
-                       MatrixView out, std::int64_t begin, std::int64_t end) {
+                       MatrixView out, bool in_blocks, std::int64_t begin, std::int64_t end) {
   const std::size_t row_bytes = packed.format.row_bytes(packed.cols);
-#define HELIOGRAPH_HALO(bits_)                                          \
-  case bits_: {                                                         \
-    const HaloRows<bits_> rows{packed, row_bytes, row_scale, out};      \
-    if constexpr ((bits_) < 8) SumCodeRows(rows, csr, begin, end);      \
-    if constexpr ((bits_) >= 8) SumRows<kBlock>(rows, csr, begin, end); \
-    break;                                                              \
+#define HELIOGRAPH_HALO(bits_)                                     \
+  case bits_: {                                                    \
+    const HaloRows<bits_> rows{packed, row_bytes, row_scale, out}; \
+    if constexpr ((bits_) < 8) {                                   \
+      SumCodeRows(rows, csr, begin, end);                          \
+    } else if ((bits_) == 32 && in_blocks) {                       \
+      SumRowsInBlocks(rows, csr, packed.rows, begin, end);         \
+    } else {                                                       \
+      SumRows<kBlock>(rows, csr, begin, end);                      \
+    }                                                              \
+    break;                                                         \
   }
   switch (packed.format.bits) {
     HELIOGRAPH_HALO(1)
@@ -373,6 +464,9 @@ void AggregateHaloRows(const CsrView& csr, const PackedRows& packed, const float
 #undef HELIOGRAPH_ADD
 #undef HELIOGRAPH_STORE
 #undef HELIOGRAPH_ADD_CODES
+#undef HELIOGRAPH_TAKE_UP
+#undef HELIOGRAPH_LEAVE
+#undef HELIOGRAPH_PART
 #undef HELIOGRAPH_STORE_CODES
 #undef HELIOGRAPH_REST
 #undef HELIOGRAPH_HALO
@@ -387,15 +481,15 @@ HWY_EXPORT(AggregateInnerRows);
 HWY_EXPORT(AggregateHaloRows);
 
 void aggregate_inner_rows(const CsrView& csr, ConstMatrixView x, const float* col_scale, bool self,
-                          const float* row_scale, MatrixView out, std::int64_t begin,
-                          std::int64_t end) {
+                          const float* row_scale, MatrixView out, bool in_blocks,
+                          std::int64_t begin, std::int64_t end) {
   HWY_DYNAMIC_DISPATCH(AggregateInnerRows)
-  (csr, x, col_scale, self, row_scale, out, begin, end);
+  (csr, x, col_scale, self, row_scale, out, in_blocks, begin, end);
 }
 
 void aggregate_halo_rows(const CsrView& csr, const PackedRows& packed, const float* row_scale,
-                         MatrixView out, std::int64_t begin, std::int64_t end) {
-  HWY_DYNAMIC_DISPATCH(AggregateHaloRows)(csr, packed, row_scale, out, begin, end);
+                         MatrixView out, bool in_blocks, std::int64_t begin, std::int64_t end) {
+  HWY_DYNAMIC_DISPATCH(AggregateHaloRows)(csr, packed, row_scale, out, in_blocks, begin, end);
 }
 
 }  // namespace heliograph::cpu
