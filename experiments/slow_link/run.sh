@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # What one bit and staleness are worth on a slow network: shapes the links so that a synchronous fp32
 # epoch waits for node rows at least 10 times as long as it computes, then trains with fp32 and 1 bit,
-# fresh and one epoch stale, and prints a table. Made for graphs whose exchange outweighs the gradients.
+# fresh and one epoch stale, and prints a table, with fp32 over links of memory speed in its last row.
+# Made for graphs whose exchange outweighs the gradients.
 # Usage: experiments/slow_link/run.sh DATA OUT [flags of heliograph train ...]
 # Environment: HELIOGRAPH (the command), RATIO (default 10), RANKS (4), EPOCHS (40).
 set -Eeuo pipefail
 trap 'echo "${BASH_SOURCE[0]}: line $LINENO: exit code $?" >&2' ERR
-[ $# -ge 2 ] || { sed -n '2,6s/^# //p' "${BASH_SOURCE[0]}" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,7s/^# //p' "${BASH_SOURCE[0]}" >&2; exit 2; }
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 data=$1
 out=$2
@@ -27,8 +28,8 @@ train() {  # name, epochs, further flags
 }
 
 echo "Measuring fp32 without shaped links"
-train probe 12 --bits 32 "$@"
-read -r measured gbps < <(python3 "$here/choose_link.py" "$out/probe.json" "$ratio")
+train free "$epochs" --bits 32 "$@"
+read -r measured gbps < <(python3 "$here/choose_link.py" "$out/free.json" "$ratio")
 for attempt in 1 2 3 4 5; do
   link=$gbps
   train probe 12 --bits 32 --link-gbps "$link" "$@"
@@ -54,5 +55,6 @@ read -r measured _ < <(python3 "$here/choose_link.py" "$out/fp32-S0.json" "$rati
   echo
   python3 "$here/../print_table.py" --columns epoch,p95,waiting,reduce,faster,bytes,smaller,score \
     "fp32, S = 0=$out/fp32-S0.json" "fp32, S = 1=$out/fp32-S1.json" \
-    "1-bit, S = 0=$out/1bit-S0.json" "1-bit, S = 1=$out/1bit-S1.json"
+    "1-bit, S = 0=$out/1bit-S0.json" "1-bit, S = 1=$out/1bit-S1.json" \
+    "fp32, S = 0, links of memory speed=$out/free.json"
 } | tee "$out/table.md"
