@@ -149,7 +149,7 @@ Csr dense_csr(std::int64_t rows, std::int64_t columns, std::int64_t degree, bool
 TEST(AggregateInner, BlocksOfSourcesLeaveTheBits) {
   ThreadPool threads(2);
   constexpr std::int64_t kRows = 1100;
-  for (const std::int64_t cols : {40, 128, 130, 300}) {
+  for (const std::int64_t cols : {64, 100, 128, 130, 300}) {
     constexpr std::int64_t kSources = 7000;
     for (const bool sorted : {true, false}) {
       const Csr csr = dense_csr(kRows, kSources, 120, sorted);
@@ -176,7 +176,7 @@ TEST(AggregateHalo, BlocksOfSourcesLeaveTheBits) {
   constexpr std::int64_t kHalo = 7000;
   const Csr csr = dense_csr(kRows, kHalo, 120, true);
   const auto row_scale = random_scale(kRows, 4);
-  for (const std::int64_t cols : {40, 130}) {
+  for (const std::int64_t cols : {70, 130}) {
     const Packed packed(kHalo, cols, {32, true});
     ASSERT_TRUE(cpu::blocks_pay(csr.view(), kHalo, cols)) << cols;
     const Matrix expected = random_matrix(kRows, cols, 7);

@@ -41,7 +41,6 @@ constexpr std::int64_t kBytesAhead = 16384;
 // Of the rows that a block of columns gathers from, and of the sums that wait for the next block:
 // both stay in a second-level cache of 1 MiB.
 constexpr std::int64_t kBlockBytes = std::int64_t{256} << 10;
-constexpr int kBlockVectors = 8;  // of columns
 
 // Entries between the prefetch of a row of codes and its use.
 constexpr std::int64_t kCodesAhead = 40;
@@ -282,59 +281,61 @@ HWY_INLINE void SumRow(const Rows& rows, std::int64_t i, const Entries& entries,
 }
 
 template <int kMost, class Rows>
-void SumRows(const Rows& rows, const CsrView& csr, std::int64_t begin, std::int64_t end) {
+void SumRows(const Rows& rows, const CsrView& csr, std::int64_t begin, std::int64_t end,
+             std::int64_t column = 0) {
   for (std::int64_t i = begin; i < end; ++i) {
     const Entries entries{csr.columns, csr.offsets[i], csr.offsets[i + 1], csr.offsets[end]};
     if (rows.skips_empty_rows() && entries.begin == entries.end) continue;
-    SumRow<kMost>(rows, i, entries, 0);
+    SumRow<kMost>(rows, i, entries, column);
   }
 }
 
-/// The same bits as SumRows, for rows of many entries: columns are taken kBlockVectors at a time,
-/// and of these the rows that are gathered from block by block, so that each is fetched into the
-/// cache once for many output rows. `sources`: rows that entries point to.
-template <class Rows>
-void SumRowsInBlocks(const Rows& rows, const CsrView& csr, std::int64_t sources, std::int64_t begin,
-                     std::int64_t end) {
-  const typename Rows::Tag d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+/// kVectors vectors of columns of rows [begin, end), which are gathered from block by block, so
+/// that each gathered row is fetched into the cache once for many output rows.
+template <int kVectors, class Rows>
+void SumColumnsInBlocks(const Rows& rows, const CsrView& csr, std::int64_t sources,
+                        std::int64_t begin, std::int64_t end, std::int64_t column) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(typename Rows::Tag()));
   constexpr std::int64_t kMostRows = 2048;
   HWY_ALIGN float sums[kBlockBytes / 4];
   std::int64_t cursors[kMostRows];
-  for (std::int64_t column = 0; column < rows.cols(); column += kBlockVectors * lanes) {
-    const std::int64_t left = (rows.cols() - column + lanes - 1) / lanes;
-    const std::int64_t vectors = std::min<std::int64_t>(kBlockVectors, left);
-    const std::int64_t block = std::min(kMostRows, kBlockBytes / (vectors * lanes * 4));
-    for (std::int64_t top = begin; top < end; top += block) {
-      const std::int64_t bottom = std::min(end, top + block);
-      std::copy(csr.offsets + top, csr.offsets + bottom, cursors);
-      for (std::int64_t source = 0; source < sources; source += block) {
-        const bool last = source + block >= sources;
-        for (std::int64_t i = top; i < bottom; ++i) {
-          std::int64_t& cursor = cursors[i - top];
-          const std::int64_t row_end = csr.offsets[i + 1];
-          Entries entries{csr.columns, cursor, cursor, row_end};
-          while (entries.end < row_end && csr.columns[entries.end] < source + block) ++entries.end;
-          if (last) entries.end = row_end;
-          cursor = entries.end;
-          if (rows.skips_empty_rows() && csr.offsets[i] == row_end) continue;
-          if (source > 0 && !last && entries.begin == entries.end) continue;
-          const PartOfRow part{sums + (i - top) * vectors * lanes, source == 0, last};
-#define HELIOGRAPH_PART(k)                               \
-  case (k) + 1:                                          \
-    if constexpr ((k) < kBlockVectors) {                 \
-      SumBlock<(k) + 1>(rows, i, entries, column, part); \
-    }                                                    \
-    break;
-          switch (vectors) {
-            HELIOGRAPH_EACH_ACCUMULATOR(HELIOGRAPH_PART)
-            default:
-              break;
-          }
-        }
+  const std::int64_t block = std::min(kMostRows, kBlockBytes / (kVectors * lanes * 4));
+  for (std::int64_t top = begin; top < end; top += block) {
+    const std::int64_t bottom = std::min(end, top + block);
+    std::copy(csr.offsets + top, csr.offsets + bottom, cursors);
+    for (std::int64_t source = 0; source < sources; source += block) {
+      const bool last = source + block >= sources;
+      for (std::int64_t i = top; i < bottom; ++i) {
+        std::int64_t& cursor = cursors[i - top];
+        const std::int64_t row_end = csr.offsets[i + 1];
+        Entries entries{csr.columns, cursor, cursor, row_end};
+        while (entries.end < row_end && csr.columns[entries.end] < source + block) ++entries.end;
+        if (last) entries.end = row_end;
+        cursor = entries.end;
+        if (rows.skips_empty_rows() && csr.offsets[i] == row_end) continue;
+        if (source > 0 && !last && entries.begin == entries.end) continue;
+        const PartOfRow part{sums + (i - top) * kVectors * lanes, source == 0, last};
+        SumBlock<kVectors>(rows, i, entries, column, part);
       }
     }
   }
+}
+
+/// The same bits as SumRows, for rows of many entries. `sources`: rows that entries point to.
+template <int kMost, class Rows>
+void SumRowsInBlocks(const Rows& rows, const CsrView& csr, std::int64_t sources, std::int64_t begin,
+                     std::int64_t end) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(typename Rows::Tag()));
+  std::int64_t column = 0;
+  for (; rows.cols() - column >= 8 * lanes; column += 8 * lanes) {
+    SumColumnsInBlocks<8>(rows, csr, sources, begin, end, column);
+  }
+  if (rows.cols() - column >= 4 * lanes) {
+    SumColumnsInBlocks<4>(rows, csr, sources, begin, end, column);
+    column += 4 * lanes;
+  }
+  // A few columns of every row fit the cache, or nearly.
+  if (column < rows.cols()) SumRows<kMost>(rows, csr, begin, end, column);
 }
 
 /// Sums `kVectors` vectors of one block of codes: those of lanes [lane, lane + N) from vector
@@ -410,7 +411,7 @@ void SumInnerRows(const CsrView& csr, ConstMatrixView x, const float* col_scale,
   using Single = hn::CappedTag<float, 1>;
   if (x.cols >= static_cast<std::int64_t>(hn::Lanes(FloatTag()))) {
     const InnerRows<FloatTag, kScaled> rows{x, col_scale, self, row_scale, out};
-    if (in_blocks) return SumRowsInBlocks(rows, csr, x.rows, begin, end);
+    if (in_blocks) return SumRowsInBlocks<kBlock>(rows, csr, x.rows, begin, end);
     SumRows<kBlock>(rows, csr, begin, end);
   } else if (x.cols >= 4) {
     const InnerRows<Quad, kScaled> rows{x, col_scale, self, row_scale, out};
@@ -440,7 +441,7 @@ void AggregateHaloRows(const CsrView& csr, const PackedRows& packed, const float
     if constexpr ((bits_) < 8) {                                   \
       SumCodeRows(rows, csr, begin, end);                          \
     } else if ((bits_) == 32 && in_blocks) {                       \
-      SumRowsInBlocks(rows, csr, packed.rows, begin, end);         \
+      SumRowsInBlocks<kBlock>(rows, csr, packed.rows, begin, end); \
     } else {                                                       \
       SumRows<kBlock>(rows, csr, begin, end);                      \
     }                                                              \
@@ -466,7 +467,6 @@ void AggregateHaloRows(const CsrView& csr, const PackedRows& packed, const float
 #undef HELIOGRAPH_ADD_CODES
 #undef HELIOGRAPH_TAKE_UP
 #undef HELIOGRAPH_LEAVE
-#undef HELIOGRAPH_PART
 #undef HELIOGRAPH_STORE_CODES
 #undef HELIOGRAPH_REST
 #undef HELIOGRAPH_HALO

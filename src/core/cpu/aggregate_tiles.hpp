@@ -14,7 +14,8 @@ inline bool blocks_pay(const CsrView& csr, std::int64_t sources, std::int64_t co
   constexpr std::int64_t kColumns = 128;  // taken at a time
   constexpr std::int64_t kRows = 512;
   constexpr std::int64_t kEntries = 8;
-  if (csr.rows <= 0) return false;
+  constexpr std::int64_t kFewColumns = 64;
+  if (csr.rows <= 0 || cols < kFewColumns) return false;
   const std::int64_t row = std::min(cols, kColumns);
   const std::int64_t blocks = sources * row / (kRows * kColumns);
   return blocks > 3 && csr.offsets[csr.rows] - csr.offsets[0] >= kEntries * blocks * csr.rows;
