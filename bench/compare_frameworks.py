@@ -150,7 +150,7 @@ def compare(contestants, results, warmup):
         if runs and not one.unusable:
             pooled = [s for run in runs for s in run["seconds"][warmup:]]
             row.update(
-                seconds=statistics.median(pooled),
+                seconds=statistics.median(pooled), fastest_seconds=min(pooled),
                 round_seconds=[median_seconds(run["seconds"], warmup) for run in runs],
                 bytes=max(run["bytes"] for run in runs),
                 training_bytes=max(run["training_bytes"] for run in runs),
@@ -178,15 +178,18 @@ def make_table(rows):
     first, cells = rows[0], []
     for row in rows:
         if "seconds" not in row:
-            cells.append([row["name"], "absent"] + [""] * 6)
+            cells.append([row["name"], "absent"] + [""] * 8)
             continue
         cells.append([row["name"], f"{row['seconds']:.3f}",
                       "/".join(f"{s:.3f}" for s in row["round_seconds"]),
-                      f"{row['seconds'] / first['seconds']:.2f}x", f"{row['bytes'] / 1e6:.0f} MB",
+                      f"{row['seconds'] / first['seconds']:.2f}x",
+                      f"{row['fastest_seconds']:.3f}",
+                      f"{row['fastest_seconds'] / first['fastest_seconds']:.2f}x",
+                      f"{row['bytes'] / 1e6:.0f} MB",
                       f"{row['loaded_bytes'] / 1e6:.0f} MB",
                       f"{row['bytes'] / first['bytes']:.2f}x", f"{row['difference']:.1e}"])
-    header = ["framework", "s an epoch", "each round", "time", "peak", "without data", "memory",
-              "loss differs by"]
+    header = ["framework", "s an epoch", "each round", "time", "fastest", "time", "peak",
+              "without data", "memory", "loss differs by"]
     return "\n".join([format_table(header, cells), *filter(None, map(describe, rows))])
 
 
