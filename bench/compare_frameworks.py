@@ -6,7 +6,8 @@ All start from the same weights, take the same steps (no dropout, Adam, full bat
 number of threads; the losses of every epoch must agree, or the exit code is 1. Every training runs
 in a process of its own; the contestants take turns, so that other load on the machine meets all of
 them. A time is the median over the epochs of all rounds after the warm-up: forward, loss, backward
-and step, no evaluation. Where a framework offers several ways, short trials choose the fastest.
+and step, no evaluation; beside it stands the fastest epoch, which a busy machine bends least. Where a
+framework offers several ways, short trials choose the fastest.
 
 Debian's PyTorch is asked of /usr/bin/python3 (packages python3-torch, python3-numpy and an optimised
 BLAS, libopenblas0-openmp); PyTorch, PyG and DGL of the package index live in virtual environments
