@@ -12,22 +12,13 @@ constexpr std::size_t kLine = 64;  // Bytes; scratch of each rank starts on its 
 
 std::size_t round_up(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
-/// Which of `count` elements rank `block` of `ranks` sums.
-struct Block {
-  Block(std::size_t count, int block, int ranks)
-      : begin(count * static_cast<std::size_t>(block) / static_cast<std::size_t>(ranks)),
-        end(count * (static_cast<std::size_t>(block) + 1) / static_cast<std::size_t>(ranks)) {}
-  std::size_t size() const { return end - begin; }
-
-  std::size_t begin;
-  std::size_t end;
-};
-
 /// mine[i] = sum over ranks of their values, from rank 0 on; `others` holds the blocks of all
-/// other ranks, `stride` elements apart and in order.
+/// other ranks, `stride` bytes apart and in order.
 template <class T>
-void sum_in_rank_order(std::span<T> mine, const T* others, std::size_t stride, int rank,
-                       int ranks) {
+void sum_in_rank_order(std::byte* mine_bytes, const std::byte* others_bytes, std::size_t bytes,
+                       std::size_t stride, int rank, int ranks) {
+  const std::span<T> mine(reinterpret_cast<T*>(mine_bytes), bytes / sizeof(T));
+  const T* others = reinterpret_cast<const T*>(others_bytes);
   std::array<T, 256> sum;
   for (std::size_t begin = 0; begin < mine.size(); begin += sum.size()) {
     const std::size_t count = std::min(sum.size(), mine.size() - begin);
@@ -36,7 +27,7 @@ void sum_in_rank_order(std::span<T> mine, const T* others, std::size_t stride, i
       const T* values = mine.data() + begin;
       if (r != rank) {
         values = other;
-        other += stride;
+        other += stride / sizeof(T);
       }
       if (r == 0) {
         std::copy_n(values, count, sum.begin());
@@ -50,50 +41,97 @@ void sum_in_rank_order(std::span<T> mine, const T* others, std::size_t stride, i
 
 }  // namespace
 
-template <class T>
-void AllReduce::reduce(std::span<T> values) {
-  const int ranks = comm_.size();
-  const int rank = comm_.rank();
-  if (ranks == 1 || values.empty()) return;
-
-  const auto bytes_of = [&](int r) { return Block(values.size(), r, ranks).size() * sizeof(T); };
-  const auto data_of = [&](int r) {
-    return reinterpret_cast<std::byte*>(values.data() + Block(values.size(), r, ranks).begin);
-  };
-  const std::size_t stride = round_up(bytes_of(rank));
-  const std::size_t scratch_bytes = stride * static_cast<std::size_t>(ranks - 1);
-  if (scratch_.size() < scratch_bytes) {
-    scratch_ = Buffer(scratch_bytes, MemoryRoom::workspace, account_);
-  }
-
-  sends_.clear();
-  receives_.clear();
-  std::byte* slot = scratch_.data();
-  for (int peer = 0; peer < ranks; ++peer) {
-    if (peer == rank) continue;
-    sends_.push_back({peer, data_of(peer), bytes_of(peer)});
-    receives_.push_back({peer, slot, bytes_of(rank)});
-    slot += stride;
-  }
-  comm_.wait(comm_.post(channel_, sends_, receives_));
-
-  const Block mine(values.size(), rank, ranks);
-  sum_in_rank_order(values.subspan(mine.begin, mine.size()),
-                    reinterpret_cast<const T*>(scratch_.data()), stride / sizeof(T), rank, ranks);
-
-  sends_.clear();
-  receives_.clear();
-  for (int peer = 0; peer < ranks; ++peer) {
-    if (peer == rank) continue;
-    sends_.push_back({peer, data_of(rank), bytes_of(rank)});
-    receives_.push_back({peer, data_of(peer), bytes_of(peer)});
-  }
-  comm_.wait(comm_.post(channel_, sends_, receives_));
+AllReduce::~AllReduce() {
+  if (begun_ > 0) comm_.abort("the run ended with an all-reduce under way");
 }
 
-template void AllReduce::reduce(std::span<float>);
-template void AllReduce::reduce(std::span<double>);
-template void AllReduce::reduce(std::span<std::int64_t>);
+template <class T>
+void AllReduce::start(std::span<T> values) {
+  if (comm_.size() == 1 || values.empty()) return;
+  if (begun_ == sums_.size()) sums_.emplace_back();
+  Sum& sum = sums_[begun_];
+  sum.data = reinterpret_cast<std::byte*>(values.data());
+  sum.count = values.size();
+  sum.element_bytes = sizeof(T);
+  sum.add = sum_in_rank_order<T>;
+  ++begun_;
+  while (advance(false)) {
+  }
+}
+
+template void AllReduce::start(std::span<float>);
+template void AllReduce::start(std::span<double>);
+template void AllReduce::start(std::span<std::int64_t>);
+
+void AllReduce::finish() {
+  while (gathered_ < begun_) {
+    if (!advance(true)) comm_.wait(sums_[gathered_].ticket);
+  }
+  for (std::size_t i = 0; i < begun_; ++i) comm_.wait(sums_[i].ticket);
+  begun_ = scattered_ = gathered_ = 0;
+}
+
+/// Posts what is next in the order, if it can be posted now. `last`: nothing more will begin.
+bool AllReduce::advance(bool last) {
+  if (scattered_ < begun_ && scattered_ <= gathered_ + 1) {
+    scatter(sums_[scattered_]);
+    ++scattered_;
+    return true;
+  }
+  const bool next_is_scattered = scattered_ == gathered_ + 2;
+  const bool is_last = last && scattered_ == begun_ && gathered_ < begun_;
+  if ((next_is_scattered || is_last) && comm_.done(sums_[gathered_].ticket)) {
+    gather(sums_[gathered_]);
+    ++gathered_;
+    return true;
+  }
+  return false;
+}
+
+/// The block that `rank` sums.
+std::span<std::byte> AllReduce::block(const Sum& sum, int rank) const {
+  const auto ranks = static_cast<std::size_t>(comm_.size());
+  const auto r = static_cast<std::size_t>(rank);
+  const std::size_t begin = sum.count * r / ranks;
+  const std::size_t end = sum.count * (r + 1) / ranks;
+  return {sum.data + begin * sum.element_bytes, (end - begin) * sum.element_bytes};
+}
+
+void AllReduce::scatter(Sum& sum) {
+  const std::size_t bytes = block(sum, comm_.rank()).size();
+  const std::size_t stride = round_up(bytes);
+  const std::size_t scratch_bytes = stride * static_cast<std::size_t>(comm_.size() - 1);
+  if (sum.scratch.size() < scratch_bytes) {
+    sum.scratch = Buffer(scratch_bytes, MemoryRoom::workspace, account_);
+  }
+  sends_.clear();
+  receives_.clear();
+  std::byte* slot = sum.scratch.data();
+  for (int peer = 0; peer < comm_.size(); ++peer) {
+    if (peer == comm_.rank()) continue;
+    const auto theirs = block(sum, peer);
+    sends_.push_back({peer, theirs.data(), theirs.size()});
+    receives_.push_back({peer, slot, bytes});
+    slot += stride;
+  }
+  sum.ticket = comm_.post(channel_, sends_, receives_);
+}
+
+void AllReduce::gather(Sum& sum) {
+  comm_.wait(sum.ticket);  // Is done, or throws.
+  const auto mine = block(sum, comm_.rank());
+  sum.add(mine.data(), sum.scratch.data(), mine.size(), round_up(mine.size()), comm_.rank(),
+          comm_.size());
+  sends_.clear();
+  receives_.clear();
+  for (int peer = 0; peer < comm_.size(); ++peer) {
+    if (peer == comm_.rank()) continue;
+    const auto theirs = block(sum, peer);
+    sends_.push_back({peer, mine.data(), mine.size()});
+    receives_.push_back({peer, theirs.data(), theirs.size()});
+  }
+  sum.ticket = comm_.post(channel_, sends_, receives_);
+}
 
 void barrier(Communicator& comm, Channel channel) {
   const int ranks = comm.size();

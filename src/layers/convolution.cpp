@@ -1,8 +1,15 @@
 #include "layers/convolution.hpp"
 
+#include <algorithm>
 #include <string>
 
 namespace heliograph {
+namespace {
+
+/// Rows of a weight's gradient that are computed, and travel, at a time.
+constexpr std::int64_t kGradientBlock = 128;
+
+}  // namespace
 
 Workspace::Workspace(std::int64_t rows, std::int64_t width, bool fp64, MemoryAccount* account) {
   const auto values = static_cast<std::size_t>(rows * padded_stride(width));
@@ -83,13 +90,21 @@ void Convolution::apply(const PassContext& pass, const GraphOperator& a,
 void Convolution::backward(const PassContext& pass, const GraphOperator& a,
                            const Parameters& parameters, const FeatureView& x,
                            const FeatureView* aggregated, const Workspace& workspace,
-                           ConstMatrixView dy, bool input_gradient) const {
+                           ConstMatrixView dy, bool input_gradient, GradientRows complete) const {
   Kernels& k = pass.kernels;
   const ConstMatrixView w = parameters.value(weight_);
   const MatrixView dx = workspace.matrix(2, dy.rows, shape_.in);
   const auto weight_gradient = [&](const FeatureView& input, ConstMatrixView d, int parameter) {
-    const PhaseTimer timer(pass.clock.gemm);
-    multiply_gradient(k, input, d, parameters.gradient(parameter));
+    // The last gradients of a pass have nothing to travel behind but each other.
+    const std::int64_t block = input_gradient ? shape_.in : kGradientBlock;
+    for (std::int64_t begin = 0; begin < shape_.in; begin += block) {
+      const std::int64_t end = std::min(begin + block, shape_.in);
+      {
+        const PhaseTimer timer(pass.clock.gemm);
+        multiply_gradient(k, input, d, parameters.gradient(parameter), begin, end);
+      }
+      complete(parameter, begin, end);
+    }
   };
   const auto self_gradient = [&] {
     if (self_weight_ >= 0) weight_gradient(x, dy, self_weight_);

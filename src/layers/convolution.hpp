@@ -26,6 +26,8 @@ class Workspace {
   Buffer accumulator_;
 };
 
+using GradientRows = FunctionRef<void(int parameter, std::int64_t begin, std::int64_t end)>;
+
 /// One graph convolution without bias: y = A x W (GCN) or y = x W_self + A x W (GraphSAGE).
 /// Keeps what its backward needs from its forward.
 class Convolution {
@@ -62,9 +64,12 @@ class Convolution {
 
   /// dy lies in workspace buffer 0; writes weight gradients, and dL/dx into buffer 2 if
   /// `input_gradient` (then x is dense). Must follow the forward of the same inputs.
+  /// complete(i, begin, end): these rows of the gradient of parameter i are whole. Called as soon
+  /// as they are, rows ascending, in an order that depends on the shape alone, while halo rows may
+  /// be travelling.
   void backward(const PassContext& pass, const GraphOperator& a, const Parameters& parameters,
                 const FeatureView& x, const FeatureView* aggregated, const Workspace& workspace,
-                ConstMatrixView dy, bool input_gradient) const;
+                ConstMatrixView dy, bool input_gradient, GradientRows complete) const;
 
  private:
   void apply(const PassContext& pass, const GraphOperator& a, const Parameters& parameters,

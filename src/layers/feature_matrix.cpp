@@ -86,11 +86,18 @@ void multiply(Kernels& kernels, const FeatureView& x, ConstMatrixView w, bool ac
   }
 }
 
-void multiply_gradient(Kernels& kernels, const FeatureView& x, ConstMatrixView d, GradientView g) {
+void multiply_gradient(Kernels& kernels, const FeatureView& x, ConstMatrixView d, GradientView g,
+                       std::int64_t begin, std::int64_t end) {
+  g.rows = end - begin;
+  if (g.f32 != nullptr) g.f32 += begin * g.cols;
+  if (g.f64 != nullptr) g.f64 += begin * g.cols;
   if (x.is_sparse) {
-    kernels.spmm_gradient(x.by_column, x.sparse.values, d, g);
+    SparseColumnsView columns = x.by_column;
+    columns.cols = end - begin;
+    columns.offsets += begin;
+    kernels.spmm_gradient(columns, x.sparse.values, d, g);
   } else {
-    kernels.gemm_gradient(x.dense, d, g);
+    kernels.gemm_gradient(x.dense.col_range(begin, end - begin), d, g);
   }
 }
 

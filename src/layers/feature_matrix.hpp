@@ -64,7 +64,8 @@ class DroppedFeatures {
 void multiply(Kernels& kernels, const FeatureView& x, ConstMatrixView w, bool accumulate,
               MatrixView y);
 
-/// g = x^T d.
-void multiply_gradient(Kernels& kernels, const FeatureView& x, ConstMatrixView d, GradientView g);
+/// Rows [begin, end) of g = x^T d.
+void multiply_gradient(Kernels& kernels, const FeatureView& x, ConstMatrixView d, GradientView g,
+                       std::int64_t begin, std::int64_t end);
 
 }  // namespace heliograph

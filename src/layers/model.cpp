@@ -181,7 +181,8 @@ ConstMatrixView Model::forward(const PassContext& pass, const GraphOperator& a,
 
 MatrixView Model::logit_gradient() const { return workspace_->matrix(0, rows_, classes_); }
 
-void Model::backward(const PassContext& pass, const GraphOperator& a) {
+void Model::backward(const PassContext& pass, const GraphOperator& a,
+                     FunctionRef<void(std::int64_t begin, std::int64_t end)> complete) {
   const Hidden& top = hidden_.back();
   kernels_.column_sums(logit_gradient(), parameters_.gradient(top.bias));
   for (int l = last(); l >= 0; --l) {
@@ -204,7 +205,17 @@ void Model::backward(const PassContext& pass, const GraphOperator& a) {
     }
     const FeatureView x = l == 0 ? first_x_ : FeatureView::of(hidden_[i - 1].output);
     const FeatureView* aggregated = l == 0 && first_aggregated_ ? &*first_aggregated_ : nullptr;
-    convolution.backward(pass, a, parameters_, x, aggregated, *workspace_, dy, l > 0);
+    convolution.backward(pass, a, parameters_, x, aggregated, *workspace_, dy, l > 0,
+                         [&](int weight, std::int64_t begin, std::int64_t end) {
+                           const GradientView g = parameters_.gradient(weight);
+                           const std::int64_t at = parameters_.offset(weight);
+                           // Behind the layer's last weight lie bias and norm, whole by now.
+                           const Hidden& h = hidden_[i];
+                           const bool is_last = weight + 1 == h.bias;
+                           const int next = is_last ? std::max(h.bias, h.shift) + 1 : weight + 1;
+                           complete(at + begin * g.cols,
+                                    end < g.rows ? at + end * g.cols : parameters_.offset(next));
+                         });
     if (l == 0) break;
     workspace_->swap(0, 2);
     if (residual) {

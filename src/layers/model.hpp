@@ -50,7 +50,11 @@ class Model {
   std::span<std::byte> idle_memory() const { return activations_.as<std::byte>(); }
 
   /// Fills every parameter's gradient (overwriting). Must follow `forward`.
-  void backward(const PassContext& pass, const GraphOperator& a);
+  /// complete(begin, end): these values of the flat gradients are whole. Called as soon as they
+  /// are, last layer first, while the pass goes on; together the calls cover the flat gradients
+  /// once, in an order that depends on the options alone.
+  void backward(const PassContext& pass, const GraphOperator& a,
+                FunctionRef<void(std::int64_t begin, std::int64_t end)> complete);
 
   /// Inference without dropout on any operator; returns logits in the workspace, valid until the
   /// next pass. The operator's rows must not exceed `workspace_rows`.

@@ -40,7 +40,8 @@ class Parameters {
   std::span<float> flat_values() const { return values_.as<float>(); }
   std::span<float> flat_gradients_f32() const;
   std::span<double> flat_gradients_f64() const;
-  std::int64_t offset(int i) const { return slot(i).offset; }
+  /// Where parameter i begins in them; of `count()`: where the last one ends.
+  std::int64_t offset(int i) const { return i == count() ? size_ : slot(i).offset; }
 
  private:
   struct Slot {

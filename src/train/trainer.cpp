@@ -85,16 +85,22 @@ EpochReport Trainer::run_epoch(int epoch) {
   halo_->begin_epoch(epoch);
   const PassContext pass{*kernels_, *halo_, clock_, epoch, plan_.options.seed};
   const ConstMatrixView logits = model_->forward(pass, train_->op(), train_->input());
-  double loss = loss_and_gradient(logits);
-  model_->backward(pass, train_->op());
-
-  Parameters& parameters = model_->parameters();
+  loss_ = loss_and_gradient(logits);
+  const Parameters& parameters = model_->parameters();
   {
     const PhaseTimer timer(clock_.allreduce);
-    weights_.sum(std::span<double>(&loss, 1));
-    weights_.sum(parameters.flat_gradients_f32());
-    weights_.sum(parameters.flat_gradients_f64());
+    weights_.begin(std::span<double>(&loss_, 1));
   }
+  model_->backward(pass, train_->op(), [&](std::int64_t first, std::int64_t last) {
+    const PhaseTimer timer(clock_.allreduce);
+    begin_sum(parameters.flat_gradients_f32(), first, last);
+    begin_sum(parameters.flat_gradients_f64(), first, last);
+  });
+  {
+    const PhaseTimer timer(clock_.allreduce);
+    weights_.finish();
+  }
+  const double loss = loss_;
   if (!std::isfinite(loss)) refuse_non_finite(epoch, "the loss");
   const double norm = Optimizer::gradient_norm(parameters);
   if (!std::isfinite(norm)) refuse_non_finite(epoch, "a weight gradient");
@@ -103,6 +109,13 @@ EpochReport Trainer::run_epoch(int epoch) {
 
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   return summarise(epoch, loss, seconds, lr, before, fp32_before);
+}
+
+template <class T>
+void Trainer::begin_sum(std::span<T> gradients, std::int64_t begin, std::int64_t end) {
+  if (gradients.empty()) return;
+  weights_.begin(
+      gradients.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)));
 }
 
 double Trainer::loss_and_gradient(ConstMatrixView logits) {

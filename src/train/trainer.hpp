@@ -48,6 +48,8 @@ class Trainer {
 
  private:
   double loss_and_gradient(ConstMatrixView logits);
+  template <class T>
+  void begin_sum(std::span<T> gradients, std::int64_t begin, std::int64_t end);
   /// Collective; `mine`: what this rank found in rows of `shard`.
   [[noreturn]] void refuse_non_finite(int epoch, const char* what,
                                       std::optional<Model::NonFinite> mine, const Shard& shard);
@@ -67,6 +69,7 @@ class Trainer {
   std::unique_ptr<Optimizer> optimizer_;
   PhaseClock clock_;
   std::unique_ptr<StaleHalo> halo_;
+  double loss_ = 0;  ///< Of this rank, later of all; travels while backward runs.
   AllReduce weights_;
   AllReduce statistics_;
   std::vector<double> rank_statistics_;

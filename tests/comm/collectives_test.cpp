@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <random>
@@ -10,6 +11,7 @@
 #include "comm/thread_transport.hpp"
 #include "comm/transport_error.hpp"
 #include "support/faulty_communicator.hpp"
+#include "support/recording_communicator.hpp"
 
 namespace heliograph {
 namespace {
@@ -65,6 +67,96 @@ TEST_P(Collectives, AllReduceSumsDoublesAndIntegersAndNothing) {
                             5, (std::int64_t{1} << 60) / ranks * ranks + ranks * (ranks - 1) / 2));
     all_reduce.sum(std::span<float>());
   });
+}
+
+// Ranks begin at different times and their messages take different ones, so that each finds others
+// of them done when it moves on: the order of the messages must not follow from that.
+TEST_P(Collectives, SumsUnderWayTogetherAreThoseOfOneAfterTheOther) {
+  const int ranks = GetParam();
+  const std::vector<std::size_t> counts = {1, 5000, 3, 0, 40001, 257, 9000};
+  std::atomic<int> different = 0;
+  for (const bool reorder : {false, true}) {
+    run_ranks(ranks, {}, [&](Communicator& inner) {
+      test::Faults faults;
+      faults.delay_us = 300;
+      faults.reorder = reorder;
+      faults.seed = 5;
+      test::FaultyCommunicator comm(inner, faults);
+      AllReduce together(comm, Channel::weights);
+      AllReduce alone(inner, Channel::evaluation);
+      for (int repeat = 0; repeat < 4; ++repeat) {
+        std::vector<std::vector<float>> begun, summed;
+        for (const std::size_t count : counts) {
+          begun.push_back(values_of(comm.rank() + 100 * repeat, count));
+        }
+        summed = begun;
+        double loss = 0.25 * comm.rank();
+        together.begin(std::span<double>(&loss, 1));
+        for (std::vector<float>& values : begun) together.begin(std::span<float>(values));
+        together.finish();
+        for (std::vector<float>& values : summed) alone.sum(std::span<float>(values));
+        for (std::size_t i = 0; i < counts.size(); ++i) {
+          const std::size_t bytes = counts[i] * sizeof(float);
+          if (bytes > 0 && std::memcmp(begun[i].data(), summed[i].data(), bytes) != 0) ++different;
+        }
+        if (loss != 0.125 * ranks * (ranks - 1)) ++different;
+      }
+    });
+  }
+  EXPECT_EQ(different, 0);
+}
+
+TEST(AllReduce, MessagesHaveOneOrderWhateverIsDone) {
+  /// Says of a ticket that it is done only when told to.
+  class Slow final : public Communicator {
+   public:
+    explicit Slow(bool ready) : ready_(ready) {}
+    int rank() const override { return 0; }
+    int size() const override { return 2; }
+    Ticket post(Channel, std::span<const SendMessage> sends,
+                std::span<const RecvMessage>) override {
+      sizes.push_back(sends[0].bytes);
+      return {sizes.size()};
+    }
+    void wait(Ticket ticket) override { waited_ = std::max(waited_, ticket.id); }
+    bool done(Ticket ticket) override { return ready_ || ticket.id <= waited_; }
+    void abort(const std::string&) noexcept override {}
+    std::int64_t bytes_sent(Channel) const override { return 0; }
+    std::vector<std::size_t> sizes;
+
+   private:
+    bool ready_;
+    std::uint64_t waited_ = 0;
+  };
+  const auto order = [](bool ready) {
+    Slow comm(ready);
+    AllReduce all_reduce(comm, Channel::weights);
+    std::vector<std::vector<float>> values;
+    for (const std::size_t count : {2U, 22U, 42U, 62U}) values.emplace_back(count + 1);
+    for (auto& v : values) all_reduce.begin(std::span<float>(v));
+    all_reduce.finish();
+    return comm.sizes;
+  };
+  // A rank of two sends the larger half of an odd number of values, then gathers the smaller.
+  const std::vector<std::size_t> expected = {8, 48, 4, 88, 44, 128, 84, 124};
+  EXPECT_EQ(order(true), expected);
+  EXPECT_EQ(order(false), expected);
+}
+
+TEST(AllReduce, EndsTheRunWhenItGoesWithSumsUnderWay) {
+  test::RecordingCommunicator comm(0, 2);
+  std::vector<float> values(10);
+  {
+    AllReduce all_reduce(comm, Channel::weights);
+    all_reduce.begin(std::span<float>(values));
+    all_reduce.finish();
+  }
+  EXPECT_EQ(comm.aborted, "");
+  {
+    AllReduce all_reduce(comm, Channel::weights);
+    all_reduce.begin(std::span<float>(values));
+  }
+  EXPECT_NE(comm.aborted, "");
 }
 
 TEST_P(Collectives, AllReduceSendsTheBytesItPromises) {

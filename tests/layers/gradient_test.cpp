@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <string>
@@ -111,6 +112,39 @@ TEST_P(Gradient, MatchesFiniteDifferences) {
     std::copy(kept.begin(), kept.end(), w.data);
     EXPECT_NEAR(difference, slope, 0.02 * std::sqrt(norm) + 2e-5) << parameters.name(i);
     EXPECT_GT(norm, 0) << parameters.name(i) << " has no gradient";
+  }
+}
+
+// What is announced as whole has its final value, and everything is announced once.
+TEST_P(Gradient, IsAnnouncedOnceItIsWhole) {
+  const Case& c = GetParam();
+  const Dataset data =
+      testing::make_small_dataset(60, 300, 5, 7, c.multilabel, c.sparse, c.directed);
+  for (const bool reproducible : {false, true}) {
+    testing::SingleRank rank(data, c.options, reproducible);
+    const Parameters& parameters = rank.model().parameters();
+    const auto value = [&](std::size_t i) {
+      return reproducible ? parameters.flat_gradients_f64()[i]
+                          : static_cast<double>(parameters.flat_gradients_f32()[i]);
+    };
+    const auto size = static_cast<std::size_t>(parameters.flat_size());
+    std::vector<double> announced(size);
+    std::vector<int> times(size, 0);
+    std::vector<std::string> layers;
+    rank.loss_and_gradients([&](std::int64_t begin, std::int64_t end) {
+      for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+        announced[i] = value(i);
+        ++times[i];
+      }
+      int p = 0;
+      while (parameters.offset(p + 1) <= begin) ++p;
+      const std::string layer = parameters.name(p).substr(0, parameters.name(p).rfind('.'));
+      if (layers.empty() || layers.back() != layer) layers.push_back(layer);
+    });
+    EXPECT_EQ(times, std::vector<int>(size, 1));
+    ASSERT_EQ(layers.size(), static_cast<std::size_t>(c.options.layers));
+    EXPECT_TRUE(std::is_sorted(layers.rbegin(), layers.rend()));
+    for (std::size_t i = 0; i < size; ++i) ASSERT_EQ(announced[i], value(i)) << i;
   }
 }
 

@@ -81,8 +81,12 @@ double SingleRank::loss() {
 }
 
 double SingleRank::loss_and_gradients() {
+  return loss_and_gradients([](std::int64_t, std::int64_t) {});
+}
+
+double SingleRank::loss_and_gradients(FunctionRef<void(std::int64_t, std::int64_t)> complete) {
   const double value = loss();
-  model_->backward(pass(), op_);
+  model_->backward(pass(), op_, complete);
   return value;
 }
 

@@ -23,6 +23,8 @@ class SingleRank {
 
   double loss();                ///< Forward and loss of epoch `epoch`.
   double loss_and_gradients();  ///< The same, and backward.
+  /// complete: see Model::backward.
+  double loss_and_gradients(FunctionRef<void(std::int64_t, std::int64_t)> complete);
   Model& model() { return *model_; }
 
   std::int64_t epoch = 3;
