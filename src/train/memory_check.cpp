@@ -15,6 +15,13 @@
 namespace heliograph {
 namespace {
 
+/// No machine has more; sums of a few such counts are still counts.
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 59;
+
+std::int64_t capped_product(std::int64_t bytes, std::int64_t times) {
+  return bytes > kMostBytes / times ? kMostBytes : bytes * times;
+}
+
 /// Structure of `nodes` rows with `entries` entries, with labels and masks: the least a rank's
 /// arrays take, all ranks together.
 std::int64_t structure_bytes(const Dataset& dataset, std::int64_t nodes, std::int64_t entries,
@@ -60,19 +67,21 @@ class CountedInput {
   Matrix x_, aggregated_;
 };
 
-/// Send and receive buffers. What is exchanged at one time at most is held at S = 0.
+/// Send and receive buffers. What is exchanged at one time at most is held at S = 0. `rows` are
+/// those of A; a directed graph's backward exchange has others, none at least.
 std::int64_t halo_bytes(const std::vector<HaloRows>& exchanges, const TrainOptions& options,
-                        std::int64_t rows) {
+                        std::int64_t rows, bool directed) {
   const ExchangeOptions& exchange = options.exchange;
   const std::int64_t slots = std::min(exchange.staleness, options.epochs - 1) + 1;
   std::int64_t sum = 0, largest = 0;
   for (const HaloRows& e : exchanges) {
+    if (directed && e.direction == Direction::backward) continue;
     const int bits =
         e.direction == Direction::forward ? exchange.bits_forward : exchange.bits_backward;
     const RowFormat format{bits, bits <= 8 && !e.nonnegative};
     const auto bytes = 2 * rows * static_cast<std::int64_t>(format.row_bytes(e.cols));
     largest = std::max(largest, bytes);
-    sum += slots * bytes;
+    sum = std::min(kMostBytes, sum + capped_product(bytes, slots));
   }
   return slots == 1 ? largest : sum;
 }
@@ -125,14 +134,15 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
   }
   const ModelKind kind = options.model.kind;
   const std::int64_t entries = dataset.graph.entries();
-  needs[MemoryRoom::weights] *= options.partition.parts;
+  needs[MemoryRoom::weights] = capped_product(needs[MemoryRoom::weights], options.partition.parts);
   needs[MemoryRoom::graph] += structure_bytes(dataset, rows, options.inductive ? 0 : entries, kind);
   if (options.inductive) {
     needs[MemoryRoom::evaluation] += structure_bytes(dataset, nodes, entries, kind);
   }
   if (halo_rows) {
     needs[MemoryRoom::graph] += 4 * *halo_rows;
-    needs[MemoryRoom::halo] += halo_bytes(model.exchanges(), options, *halo_rows);
+    needs[MemoryRoom::halo] +=
+        halo_bytes(model.exchanges(), options, *halo_rows, dataset.graph.directed);
   }
   return needs;
 }

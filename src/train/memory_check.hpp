@@ -22,8 +22,8 @@ struct MemoryNeeds {
 
 /// What training holds at least, data set excluded, by going through the making of a model whose
 /// buffers are only counted. Allocates next to nothing.
-/// `halo_rows`: rows that ranks send in one exchange, all together; unknown before partitioning,
-/// and halos are then left out.
+/// `halo_rows`: rows that ranks send in one forward exchange, all together; unknown before
+/// partitioning, and halos are then left out, as are a directed graph's backward ones.
 MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
                          std::int64_t training_nodes, std::optional<std::int64_t> halo_rows);
 

@@ -36,17 +36,21 @@ std::optional<std::int64_t> number_after(const fs::path& path, std::string_view 
 struct GroupFiles {
   const char* limit;
   const char* usage;
-  const char* reclaimable;  ///< Key in memory.stat: cached files, which yield to other use.
+  const char* reclaimable[2];  ///< Keys in memory.stat: cached files, which yield to other use.
 };
-constexpr GroupFiles kVersion1{"memory.limit_in_bytes", "memory.usage_in_bytes",
-                               "total_inactive_file "};
-constexpr GroupFiles kVersion2{"memory.max", "memory.current", "inactive_file "};
+constexpr GroupFiles kVersion1{"memory.limit_in_bytes",
+                               "memory.usage_in_bytes",
+                               {"total_inactive_file ", "total_active_file "}};
+constexpr GroupFiles kVersion2{"memory.max", "memory.current", {"inactive_file ", "active_file "}};
 
 std::optional<std::int64_t> left_in(const fs::path& group, const GroupFiles& files) {
   const auto limit = number_after(group / files.limit, "");
   const auto usage = number_after(group / files.usage, "");
   if (!limit || !usage) return std::nullopt;
-  const auto cached = number_after(group / "memory.stat", files.reclaimable).value_or(0);
+  std::int64_t cached = 0;
+  for (const char* key : files.reclaimable) {
+    cached += number_after(group / "memory.stat", key).value_or(0);
+  }
   return std::max<std::int64_t>(0, *limit - std::max<std::int64_t>(0, *usage - cached));
 }
 

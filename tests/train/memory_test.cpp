@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <numeric>
 #include <string>
 
@@ -70,6 +71,15 @@ TEST_F(SystemFiles, TheTightestGroupAboveCounts) {
   EXPECT_EQ(available(), 100000);
   write("groups/a/memory.current", "800000\n");
   EXPECT_EQ(available(), 0);
+}
+
+TEST_F(SystemFiles, FilesThatWereReadTwiceYieldAsWell) {
+  // As those of a data set that is mapped: pages in use by no one else, but on the active list.
+  write("proc/self/cgroup", "0::/a\n");
+  write("groups/a/memory.max", "900000\n");
+  write("groups/a/memory.current", "800000\n");
+  write("groups/a/memory.stat", "anon 100000\ninactive_file 200000\nactive_file 500000\n");
+  EXPECT_EQ(available(), 800000);
 }
 
 TEST_F(SystemFiles, TheFirstVersionsGroupsCountToo) {
@@ -175,6 +185,35 @@ TEST(LeastMemory, IsWhatTheRunThenHoldsOfBuffersAndLittleLessOfAllElse) {
       }
     }
   }
+}
+
+TEST(LeastMemory, IsNoMoreThanADirectedGraphHolds) {
+  // Everybody points to a few: many rows go forward, and few gradients, of 32 times as many bits.
+  Dataset data = testing::make_small_dataset(3000, 8, 3, 3, false, false, true);
+  std::vector<testing::Edge> edges;
+  for (NodeId v = 10; v < 3000; ++v) edges.emplace_back(v, v % 10);
+  data.graph = testing::graph_from_edges(3000, edges, true);
+  for (const int staleness : {0, 1}) {
+    TrainOptions o = options_of(ModelKind::sage, 32, staleness);
+    o.exchange.bits_forward = 1;
+    const TrainResult r = train(data, o);
+    const MemoryNeeds least = least_memory(data, o, 0, r.partition.communication_volume);
+    EXPECT_GT(least[MemoryRoom::halo], 0);
+    EXPECT_LE(least[MemoryRoom::halo], r.memory.halo) << "S = " << staleness;
+  }
+}
+
+TEST(LeastMemory, StaysBeyondWhatCanBeWhereItIsAbsurd) {
+  const Dataset data = testing::make_small_dataset(300, 8, 3, 3);
+  TrainOptions o = options_of(ModelKind::gcn, 32, 0);
+  o.model.hidden = 1 << 20;
+  o.model.layers = 1024;
+  o.partition.parts = 1 << 20;
+  EXPECT_GT(least_memory(data, o, 0, std::nullopt).total(), std::int64_t{1} << 50);
+  o = options_of(ModelKind::gcn, 32, 0);
+  o.exchange.staleness = o.epochs = std::numeric_limits<int>::max();
+  o.model.layers = 1024;
+  EXPECT_GT(least_memory(data, o, 0, 1 << 30).total(), std::int64_t{1} << 50);
 }
 
 TEST(MemoryCheck, ComesBeforeThePartition) {
