@@ -18,6 +18,7 @@ void register_aggregate();
 void register_codec();
 void register_gemm();
 void register_order();
+void register_rows();
 }  // namespace heliograph::bench
 
 namespace {
@@ -79,6 +80,7 @@ int main(int argc, char** argv) {
   heliograph::bench::register_codec();
   heliograph::bench::register_gemm();
   heliograph::bench::register_order();
+  heliograph::bench::register_rows();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   benchmark::AddCustomContext("rows", std::to_string(sizes.rows));

@@ -111,13 +111,18 @@ class CpuKernels final : public Kernels {
   double softmax_cross_entropy(ConstMatrixView logits, const std::int32_t* target, float scale,
                                MatrixView d) override {
     return tiled_loss(logits.rows, [&](std::int64_t begin, std::int64_t end) {
-      return cpu::softmax_cross_entropy_rows(logits, target, scale, d, begin, end);
+      return reproducible_
+                 ? cpu::softmax_cross_entropy_rows_fp64(logits, target, scale, d, begin, end)
+                 : cpu::softmax_cross_entropy_rows(logits, target, scale, d, begin, end);
     });
   }
   double binary_cross_entropy(ConstMatrixView logits, const std::uint8_t* indicators,
                               const std::uint8_t* mask, float scale, MatrixView d) override {
     return tiled_loss(logits.rows, [&](std::int64_t begin, std::int64_t end) {
-      return cpu::binary_cross_entropy_rows(logits, indicators, mask, scale, d, begin, end);
+      return reproducible_
+                 ? cpu::binary_cross_entropy_rows_fp64(logits, indicators, mask, scale, d, begin,
+                                                       end)
+                 : cpu::binary_cross_entropy_rows(logits, indicators, mask, scale, d, begin, end);
     });
   }
 

@@ -5,8 +5,9 @@
 
 namespace heliograph::cpu {
 
-double softmax_cross_entropy_rows(ConstMatrixView logits, const std::int32_t* target, float scale,
-                                  MatrixView d, std::int64_t begin, std::int64_t end) {
+double softmax_cross_entropy_rows_fp64(ConstMatrixView logits, const std::int32_t* target,
+                                       float scale, MatrixView d, std::int64_t begin,
+                                       std::int64_t end) {
   double loss = 0;
   const std::int64_t classes = logits.cols;
   for (std::int64_t r = begin; r < end; ++r) {
@@ -29,9 +30,9 @@ double softmax_cross_entropy_rows(ConstMatrixView logits, const std::int32_t* ta
   return loss;
 }
 
-double binary_cross_entropy_rows(ConstMatrixView logits, const std::uint8_t* indicators,
-                                 const std::uint8_t* mask, float scale, MatrixView d,
-                                 std::int64_t begin, std::int64_t end) {
+double binary_cross_entropy_rows_fp64(ConstMatrixView logits, const std::uint8_t* indicators,
+                                      const std::uint8_t* mask, float scale, MatrixView d,
+                                      std::int64_t begin, std::int64_t end) {
   double loss = 0;
   const std::int64_t classes = logits.cols;
   for (std::int64_t r = begin; r < end; ++r) {

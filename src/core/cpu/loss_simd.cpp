@@ -1,0 +1,128 @@
+#include <algorithm>
+#include <cmath>
+
+#include "core/cpu/loss.hpp"
+#include "core/cpu/simd_targets.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "core/cpu/loss_simd.cpp"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+// after foreach_target
+#include <hwy/contrib/math/math-inl.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace heliograph::cpu::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr std::int64_t kLine = 16;  // floats; rows are padded to lines, so whole vectors are read
+using D = hn::CappedTag<float, kLine>;
+using V = hn::Vec<D>;
+constexpr D kF;
+
+/// body(first column, mask of the columns that are there) for each vector of a row.
+template <class Body>
+void EachVector(std::int64_t cols, const Body& body) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(kF));
+  for (std::int64_t c = 0; c < cols; c += lanes) {
+    body(c, hn::FirstN(kF, static_cast<std::size_t>(std::min(lanes, cols - c))));
+  }
+}
+
+float Sum(V v) { return hn::GetLane(hn::SumOfLanes(kF, v)); }
+
+double SoftmaxCrossEntropy(ConstMatrixView logits, const std::int32_t* target, float scale,
+                           MatrixView d, std::int64_t begin, std::int64_t end) {
+  double loss = 0;
+  const V none = hn::Set(kF, -HUGE_VALF);
+  for (std::int64_t r = begin; r < end; ++r) {
+    float* out = d.row(r);
+    if (target[r] < 0) {
+      std::fill_n(out, logits.cols, 0.0F);
+      continue;
+    }
+    const float* z = logits.row(r);
+    V highest = none;
+    V poison = hn::Zero(kF);  // Exp and Max hide NaN: what is not finite must reach the loss.
+    EachVector(logits.cols, [&](std::int64_t c, auto mask) {
+      const V v = hn::Load(kF, z + c);
+      highest = hn::Max(highest, hn::IfThenElse(mask, v, none));
+      poison = hn::MulAdd(hn::IfThenElseZero(mask, v), hn::Zero(kF), poison);
+    });
+    const V top = hn::MaxOfLanes(kF, highest);
+    V sums = hn::Zero(kF);
+    EachVector(logits.cols, [&](std::int64_t c, auto mask) {
+      const V e = hn::IfThenElseZero(mask, hn::Exp(kF, hn::Sub(hn::Load(kF, z + c), top)));
+      sums = hn::Add(sums, e);
+      hn::BlendedStore(e, mask, kF, out + c);
+    });
+    const float sum = Sum(sums);
+    const V factor = hn::Set(kF, scale / sum);
+    EachVector(logits.cols, [&](std::int64_t c, auto mask) {
+      hn::BlendedStore(hn::Mul(hn::Load(kF, out + c), factor), mask, kF, out + c);
+    });
+    out[target[r]] -= scale;
+    loss += std::log(static_cast<double>(sum)) +
+            (static_cast<double>(hn::GetLane(top)) - static_cast<double>(z[target[r]])) +
+            static_cast<double>(Sum(poison));
+  }
+  return loss;
+}
+
+double BinaryCrossEntropy(ConstMatrixView logits, const std::uint8_t* indicators,
+                          const std::uint8_t* mask, float scale, MatrixView d, std::int64_t begin,
+                          std::int64_t end) {
+  double loss = 0;
+  const V one = hn::Set(kF, 1.0F);
+  const V factor = hn::Set(kF, scale);
+  for (std::int64_t r = begin; r < end; ++r) {
+    float* out = d.row(r);
+    if (mask[r] == 0) {
+      std::fill_n(out, logits.cols, 0.0F);
+      continue;
+    }
+    const float* z = logits.row(r);
+    const std::uint8_t* y = indicators + r * logits.cols;
+    V sums = hn::Zero(kF);
+    EachVector(logits.cols, [&](std::int64_t c, auto there) {
+      HWY_ALIGN float wanted[kLine] = {};
+      const std::int64_t n = std::min(kLine, logits.cols - c);
+      for (std::int64_t i = 0; i < n; ++i) wanted[i] = y[c + i];
+      const V label = hn::Load(kF, wanted);
+      const V v = hn::IfThenElseZero(there, hn::Load(kF, z + c));
+      // softplus(z) - y z, with the exponential of a negative number only.
+      const V e = hn::Exp(kF, hn::Neg(hn::Abs(v)));
+      const V positive = hn::Max(v, hn::Zero(kF));
+      const V term = hn::Add(hn::NegMulAdd(v, label, positive), hn::Log1p(kF, e));
+      sums = hn::Add(sums, hn::IfThenElseZero(there, term));
+      const V sigmoid = hn::Div(hn::IfThenElse(hn::Ge(v, hn::Zero(kF)), one, e), hn::Add(one, e));
+      hn::BlendedStore(hn::Mul(hn::Sub(sigmoid, label), factor), there, kF, out + c);
+    });
+    loss += static_cast<double>(Sum(sums));
+  }
+  return loss;
+}
+
+}  // namespace heliograph::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace heliograph::cpu {
+
+HWY_EXPORT(SoftmaxCrossEntropy);
+HWY_EXPORT(BinaryCrossEntropy);
+
+double softmax_cross_entropy_rows(ConstMatrixView logits, const std::int32_t* target, float scale,
+                                  MatrixView d, std::int64_t begin, std::int64_t end) {
+  return HWY_DYNAMIC_DISPATCH(SoftmaxCrossEntropy)(logits, target, scale, d, begin, end);
+}
+
+double binary_cross_entropy_rows(ConstMatrixView logits, const std::uint8_t* indicators,
+                                 const std::uint8_t* mask, float scale, MatrixView d,
+                                 std::int64_t begin, std::int64_t end) {
+  return HWY_DYNAMIC_DISPATCH(BinaryCrossEntropy)(logits, indicators, mask, scale, d, begin, end);
+}
+
+}  // namespace heliograph::cpu
+#endif

@@ -1,0 +1,144 @@
+#include "core/cpu/loss.hpp"
+
+#include "support/simd_targets.hpp"
+// after simd_targets
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "core/buffer.hpp"
+
+// The fp32 losses beside their fp64 twins, on every instruction set.
+
+namespace heliograph {
+namespace {
+
+// A probability: the exponential and the division round to about 1e-7 of it each, and so does the
+// difference of two logits, which are below 40 here.
+constexpr float kProbabilityTolerance = 5e-6F;
+// The same of a row's loss, for each class that is summed.
+constexpr double kLossTolerance = 5e-6;
+
+constexpr std::int64_t kRows = 70;
+
+/// Logits from sure to undecided, with equal ones among them.
+Matrix logits_of(std::int64_t cols) {
+  Matrix z(kRows, cols, MemoryRoom::workspace, nullptr);
+  std::mt19937 random(static_cast<unsigned>(cols));
+  for (std::int64_t r = 0; r < kRows; ++r) {
+    std::uniform_real_distribution<float> draw(-0.5F * static_cast<float>(r),
+                                               0.5F * static_cast<float>(r));
+    for (std::int64_t c = 0; c < cols; ++c) z.view().row(r)[c] = draw(random);
+  }
+  return z;
+}
+
+Matrix filled(std::int64_t cols) {
+  Matrix d(kRows, cols, MemoryRoom::workspace, nullptr);
+  const MatrixView view = d.view();
+  std::fill_n(view.data, view.rows * view.stride, 7.0F);
+  return d;
+}
+
+void expect_near(const Matrix& d, const Matrix& expected, float scale) {
+  for (std::int64_t r = 0; r < kRows; ++r) {
+    for (std::int64_t c = 0; c < d.view().cols; ++c) {
+      ASSERT_NEAR(d.view().row(r)[c], expected.view().row(r)[c], kProbabilityTolerance * scale)
+          << "row " << r << ", column " << c;
+    }
+    for (std::int64_t c = d.view().cols; c < d.view().stride; ++c) {
+      ASSERT_EQ(d.view().row(r)[c], 7.0F) << "padding of row " << r;
+    }
+  }
+}
+
+class Loss : public ::testing::TestWithParam<std::int64_t> {};
+
+INSTANTIATE_TEST_SUITE_P(Classes, Loss, ::testing::Values(1, 2, 15, 16, 17, 31, 32, 33, 47, 257));
+
+TEST_P(Loss, OfSoftmaxIsThatOfFp64) {
+  const std::int64_t cols = GetParam();
+  const Matrix z = logits_of(cols);
+  std::vector<std::int32_t> target;
+  for (std::int64_t r = 0; r < kRows; ++r) {
+    target.push_back(r % 5 == 4 ? -1 : static_cast<std::int32_t>(r * 13 % cols));
+  }
+  Matrix expected = filled(cols);
+  const double loss = cpu::softmax_cross_entropy_rows_fp64(z.view(), target.data(), 0.25F,
+                                                           expected.view(), 1, kRows);
+  for_each_simd_target([&] {
+    Matrix d = filled(cols);
+    EXPECT_NEAR(cpu::softmax_cross_entropy_rows(z.view(), target.data(), 0.25F, d.view(), 1, kRows),
+                loss, kLossTolerance * kRows);
+    expect_near(d, expected, 0.25F);
+  });
+}
+
+TEST_P(Loss, OfSigmoidIsThatOfFp64) {
+  const std::int64_t cols = GetParam();
+  const Matrix z = logits_of(cols);
+  std::vector<std::uint8_t> indicators, mask;
+  for (std::int64_t i = 0; i < kRows * cols; ++i) indicators.push_back(i * 7 % 3 == 0);
+  for (std::int64_t r = 0; r < kRows; ++r) mask.push_back(r % 5 != 4);
+  Matrix expected = filled(cols);
+  const double loss = cpu::binary_cross_entropy_rows_fp64(z.view(), indicators.data(), mask.data(),
+                                                          0.25F, expected.view(), 1, kRows);
+  for_each_simd_target([&] {
+    Matrix d = filled(cols);
+    EXPECT_NEAR(cpu::binary_cross_entropy_rows(z.view(), indicators.data(), mask.data(), 0.25F,
+                                               d.view(), 1, kRows),
+                loss, kLossTolerance * static_cast<double>(kRows * cols));
+    expect_near(d, expected, 0.25F);
+  });
+}
+
+// Far beyond what exp holds: the differences count, not the logits.
+TEST(LossOfHugeLogits, StaysFinite) {
+  Matrix z(1, 3, MemoryRoom::workspace, nullptr);
+  const float row[] = {1e30F, -1e30F, 0};
+  std::copy_n(row, 3, z.view().row(0));
+  const std::int32_t target = 0;
+  const std::vector<std::uint8_t> indicators{1, 0, 1};
+  const std::uint8_t mask = 1;
+  for_each_simd_target([&] {
+    Matrix d(1, 3, MemoryRoom::workspace, nullptr);
+    EXPECT_EQ(cpu::softmax_cross_entropy_rows(z.view(), &target, 1, d.view(), 0, 1), 0.0);
+    for (int c = 0; c < 3; ++c) EXPECT_EQ(d.view().row(0)[c], 0.0F) << c;
+    EXPECT_NEAR(
+        cpu::binary_cross_entropy_rows(z.view(), indicators.data(), &mask, 1, d.view(), 0, 1),
+        std::log(2.0), kLossTolerance);
+    const float expected[] = {0, 0, -0.5F};
+    for (int c = 0; c < 3; ++c) EXPECT_EQ(d.view().row(0)[c], expected[c]) << c;
+  });
+}
+
+// SIMD maxima and exponentials may turn NaN into an ordinary number: the loss must not.
+TEST(LossOfWhatIsNotFinite, IsNotFinite) {
+  constexpr std::int64_t kCols = 37;
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    for (std::int64_t at = 0; at < kCols; ++at) {
+      Matrix z(1, kCols, MemoryRoom::workspace, nullptr);
+      z.view().row(0)[at] = bad;
+      const std::int32_t target = 3;
+      const std::vector<std::uint8_t> indicators(kCols, 0);
+      const std::uint8_t mask = 1;
+      for_each_simd_target([&] {
+        Matrix d(1, kCols, MemoryRoom::workspace, nullptr);
+        EXPECT_FALSE(
+            std::isfinite(cpu::softmax_cross_entropy_rows(z.view(), &target, 1, d.view(), 0, 1)))
+            << bad << " in column " << at;
+        EXPECT_FALSE(std::isfinite(
+            cpu::binary_cross_entropy_rows(z.view(), indicators.data(), &mask, 1, d.view(), 0, 1)))
+            << bad << " in column " << at;
+      });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace heliograph
