@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <string>
 
 #include "heliograph/error.hpp"
@@ -16,6 +17,7 @@ namespace {
 constexpr std::size_t kLine = 64;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kLeast = 8 * kHugePage;
+constexpr std::size_t kPieces = 1024;  // of most runs; a run with more makes room at its start
 
 std::size_t round_up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
@@ -29,6 +31,7 @@ std::size_t page_bytes() {
 }  // namespace
 
 Arena::Arena(std::size_t bytes) {
+  pieces_.reserve(kPieces);
   // Unreadable, so that it counts against no overcommit limit until it is made writable.
   for (std::size_t size = round_up(std::max(bytes, kLeast), kHugePage); size >= kLeast;
        size = round_up(size / 2, kHugePage)) {
@@ -53,7 +56,7 @@ Arena::Arena(std::size_t bytes) {
 Arena::~Arena() { munmap(reserved_, reserved_bytes_); }
 
 std::byte* Arena::take(std::size_t bytes) noexcept {
-  const std::size_t whole = round_up(bytes, kLine);
+  const std::size_t whole = round_up(std::max<std::size_t>(1, bytes), kLine);
   if (whole < bytes || whole > size_ - used_) return nullptr;
   const std::size_t end = used_ + whole;
   if (end > writable_) {
@@ -62,6 +65,11 @@ std::byte* Arena::take(std::size_t bytes) noexcept {
       return nullptr;
     }
     writable_ = grown;
+  }
+  try {
+    pieces_.push_back({end, true});
+  } catch (const std::bad_alloc&) {
+    return nullptr;
   }
   std::byte* taken = begin_ + used_;
   used_ = end;
@@ -81,7 +89,12 @@ void Arena::give_back(std::byte* begin, std::size_t bytes) noexcept {
     std::memset(begin_ + pages_begin, 0, pages_end - pages_begin);
   }
   std::memset(begin_ + pages_end, 0, last - pages_end);
-  if (last == used_) used_ = first;
+  // Mostly what was taken last, or close to it.
+  std::size_t piece = pieces_.size() - 1;
+  while (begin_of(piece) != first) --piece;
+  pieces_[piece].taken = false;
+  while (!pieces_.empty() && !pieces_.back().taken) pieces_.pop_back();
+  used_ = begin_of(pieces_.size());
 }
 
 }  // namespace heliograph

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 namespace heliograph {
 
@@ -18,14 +19,23 @@ class Arena {
 
   /// Zeroed, 64-byte aligned. Null if the reservation or the system has no more.
   std::byte* take(std::size_t bytes) noexcept;
-  /// Returns the pages of what `take(bytes)` gave. Its addresses are used again only if it was the
-  /// last that was taken, so that buffers on a stack leave no hole.
+  /// Returns the pages of what `take(bytes)` gave. Its addresses are used again once all that was
+  /// taken later is given back too, so that buffers of one scope leave no hole, whatever their
+  /// order.
   void give_back(std::byte* begin, std::size_t bytes) noexcept;
 
-  /// Addresses between the beginning and the end of what was taken last.
+  /// Addresses between the beginning and the end of what was taken last and still is.
   std::size_t used() const noexcept { return used_; }
 
  private:
+  /// From where the one before it ends.
+  struct Piece {
+    std::size_t end;
+    bool taken;
+  };
+  std::size_t begin_of(std::size_t piece) const { return piece == 0 ? 0 : pieces_[piece - 1].end; }
+
+  std::vector<Piece> pieces_;      ///< All up to the last that is taken.
   std::byte* reserved_ = nullptr;  ///< What the system gave; `begin_` is its first huge page.
   std::size_t reserved_bytes_ = 0;
   std::byte* begin_ = nullptr;

@@ -43,7 +43,8 @@ class Codec {
   /// Writes encoded_bytes(selection.rows.size(), x.cols) bytes to `out`: gathers, scales (rounded
   /// to fp32), finds the range and rounds stochastically in one pass over each row. Rows of the
   /// output that are not selected stay as they are.
-  /// E[decode(encode(x))] = x up to step * 2^-17 (codes) for every value, over noise keys.
+  /// E[decode(encode(x))] = x for every value, over noise keys, up to the bias that
+  /// docs/wire_format.md bounds.
   /// `stream` is a stream_key(); the row's global id completes it.
   /// Returns the first row (in message order) that cannot be encoded, else row == -1. What `out`
   /// holds after a failure is not defined.

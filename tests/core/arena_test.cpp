@@ -71,6 +71,25 @@ TEST(Arena, AHoleLeavesItsNeighboursAlone) {
   EXPECT_EQ(account.live(MemoryRoom::halo), 200);
 }
 
+TEST(Arena, BuffersOfOneScopeLeaveNoHoleWhateverTheirOrder) {
+  Arena arena(kSize);
+  MemoryAccount account(&arena);
+  const Buffer below(100, MemoryRoom::halo, &account);
+  const std::size_t used = arena.used();
+  constexpr std::size_t kBytes = std::size_t{5} << 20;
+  for (int time = 0; time < 20; ++time) {  // 200 MiB, one after the other, of 64
+    std::optional<Buffer> first(std::in_place, kBytes, MemoryRoom::halo, &account);
+    std::optional<Buffer> second(std::in_place, kBytes, MemoryRoom::halo, &account);
+    fill(*first);
+    fill(*second);
+    first.reset();
+    EXPECT_GT(arena.used(), used + 2 * kBytes);
+    second.reset();
+    ASSERT_EQ(arena.used(), used);
+    ASSERT_TRUE(all_zero(Buffer(2 * kBytes, MemoryRoom::halo, &account)));
+  }
+}
+
 TEST(Arena, WhatDoesNotFitIsRefusedByRoomAndSize) {
   Arena arena(kSize);
   MemoryAccount account(&arena);

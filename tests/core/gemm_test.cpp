@@ -4,8 +4,10 @@
 
 #include <cmath>
 #include <cstring>
+#include <string>
 #include <vector>
 
+#include "core/cpu/cpu_info.hpp"
 #include "support/simd_targets.hpp"
 
 namespace heliograph {
@@ -112,6 +114,13 @@ TEST(Gemm, RowsAreIndependentOfTheirPlace) {
       EXPECT_EQ(0, std::memcmp(all.view().row(r), some.view().row(r - begin), 47 * sizeof(float)));
     }
   }
+}
+
+TEST(SimdDescription, NamesTheBestTargetThatIsCompiled) {
+  // A CPU may have more, for which there are no kernels.
+  const std::int64_t compiled = hwy::SupportedTargets() & HWY_TARGETS;
+  const std::string target = hwy::TargetName(compiled & -compiled);
+  EXPECT_TRUE(simd_description().starts_with("kernels " + target + ", ")) << simd_description();
 }
 
 }  // namespace

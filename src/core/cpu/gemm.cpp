@@ -1,5 +1,7 @@
 #include "core/cpu/gemm.hpp"
 
+#include "core/cpu/simd_targets.hpp"
+// after simd_targets
 #include <hwy/highway.h>
 
 #include <algorithm>
@@ -96,7 +98,8 @@ float* Gemm::scratch(std::int64_t floats) {
 namespace heliograph {
 
 std::string simd_description() {
-  const std::int64_t best = hwy::SupportedTargets() & -hwy::SupportedTargets();
+  const std::int64_t compiled = hwy::SupportedTargets() & HWY_TARGETS;
+  const std::int64_t best = compiled & -compiled;
   return std::string("kernels ") + hwy::TargetName(best) + ", fp64 products " + cpu::gemm_variant();
 }
 
