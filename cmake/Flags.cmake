@@ -7,8 +7,9 @@ if(HELIOGRAPH_WERROR)
   target_compile_options(heliograph_flags INTERFACE -Werror)
 endif()
 if(HELIOGRAPH_SANITIZE)
+  # -O1 and line numbers only: kernels compiled for every instruction set would take minutes each.
   target_compile_options(heliograph_flags INTERFACE -fsanitize=${HELIOGRAPH_SANITIZE}
-                                                    -fno-omit-frame-pointer -g)
+                                                    -fno-omit-frame-pointer -O1 -g1)
   target_link_options(heliograph_flags INTERFACE -fsanitize=${HELIOGRAPH_SANITIZE})
   if(HELIOGRAPH_SANITIZE MATCHES undefined)
     target_compile_options(heliograph_flags INTERFACE -fno-sanitize-recover=undefined)
