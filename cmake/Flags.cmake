@@ -7,9 +7,11 @@ if(HELIOGRAPH_WERROR)
   target_compile_options(heliograph_flags INTERFACE -Werror)
 endif()
 if(HELIOGRAPH_SANITIZE)
-  # -O1 and line numbers only: kernels compiled for every instruction set would take minutes each.
+  # -O1, line numbers only and no SSE4 kernels: these would take minutes a file.
   target_compile_options(heliograph_flags INTERFACE -fsanitize=${HELIOGRAPH_SANITIZE}
                                                     -fno-omit-frame-pointer -O1 -g1)
+  target_compile_definitions(heliograph_flags
+                             INTERFACE "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4)")
   target_link_options(heliograph_flags INTERFACE -fsanitize=${HELIOGRAPH_SANITIZE})
   if(HELIOGRAPH_SANITIZE MATCHES undefined)
     target_compile_options(heliograph_flags INTERFACE -fno-sanitize-recover=undefined)
