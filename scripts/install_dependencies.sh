@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # Installs the Debian 12 packages that Heliograph needs, and only those that are missing; with
 # nothing missing it touches neither the network nor the system. Needs root, or sudo.
-# Usage: scripts/install_dependencies.sh [build] [quickstart] [test] [experiments]   (default: all)
+# Usage: scripts/install_dependencies.sh [build] [quickstart] [test] [experiments] [arm]
+# Default: all but arm, the cross compiler and emulator of scripts/test_arm.sh.
 set -euo pipefail
 
 build=(cmake g++ ninja-build libcli11-dev libeigen3-dev libfmt-dev libhwy-dev libmetis-dev
        libxxhash-dev libzip-dev nlohmann-json3-dev)
 quickstart=(python3 python3-numpy)
 experiments=(python3 python3-numpy python3-scipy python3-matplotlib)
+arm=(cmake g++-aarch64-linux-gnu ninja-build qemu-user)
 test=(clang-format libbenchmark-dev libgmock-dev libgtest-dev librapidcheck-dev
       "${experiments[@]}")
 
@@ -22,7 +24,8 @@ for group in "$@"; do
     quickstart) wanted+=("${quickstart[@]}"); lists_wanted=yes ;;
     test) wanted+=("${test[@]}") ;;
     experiments) wanted+=("${experiments[@]}") ;;
-    *) fail "no such group: $group (build, quickstart, test, experiments)" ;;
+    arm) wanted+=("${arm[@]}") ;;
+    *) fail "no such group: $group (build, quickstart, test, experiments, arm)" ;;
   esac
 done
 

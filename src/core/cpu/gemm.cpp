@@ -16,20 +16,16 @@ namespace {
 
 constexpr std::int64_t kRowTile = 480;
 
+/// Chosen as Highway chooses its kernels: by the best instruction set, which has the lowest bit.
 const GemmTiles& tiles() {
-  static const GemmTiles& chosen = []() -> const GemmTiles& {
+  [[maybe_unused]] const std::int64_t best = hwy::SupportedTargets() & -hwy::SupportedTargets();
 #if defined(HELIOGRAPH_GEMM_HAS_AVX512)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
-      return gemm_tiles_avx512();
-    }
+  if (best <= HWY_AVX3) return gemm_tiles_avx512();
 #endif
 #if defined(HELIOGRAPH_GEMM_HAS_AVX2)
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return gemm_tiles_avx2();
+  if (best <= HWY_AVX2) return gemm_tiles_avx2();
 #endif
-    return gemm_tiles_baseline();
-  }();
-  return chosen;
+  return gemm_tiles_baseline();
 }
 
 }  // namespace

@@ -250,6 +250,9 @@ void sparse_sum(std::int64_t begin, std::int64_t end, std::int64_t cols, Value v
   using V = hn::Vec<decltype(d)>;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   constexpr std::int64_t kAhead = 4;  // entries whose rows are fetched early
+  const auto put = [&](V s, float* to) HWY_ATTR {
+    hn::StoreU(accumulate ? hn::Add(s, hn::LoadU(d, to)) : s, d, to);
+  };
   std::int64_t c = 0;
   for (; c + 8 * lanes <= cols; c += 8 * lanes) {
     V s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;
@@ -269,18 +272,22 @@ void sparse_sum(std::int64_t begin, std::int64_t end, std::int64_t cols, Value v
       s6 = hn::MulAdd(v, hn::LoadU(d, r + 6 * lanes), s6);
       s7 = hn::MulAdd(v, hn::LoadU(d, r + 7 * lanes), s7);
     }
-    float* o = out + c;
-    for (const V s : {s0, s1, s2, s3, s4, s5, s6, s7}) {
-      hn::StoreU(accumulate ? hn::Add(s, hn::LoadU(d, o)) : s, d, o);
-      o += lanes;
-    }
+    // One by one: vectors whose size the compiler does not know cannot be array elements.
+    put(s0, out + c);
+    put(s1, out + c + lanes);
+    put(s2, out + c + 2 * lanes);
+    put(s3, out + c + 3 * lanes);
+    put(s4, out + c + 4 * lanes);
+    put(s5, out + c + 5 * lanes);
+    put(s6, out + c + 6 * lanes);
+    put(s7, out + c + 7 * lanes);
   }
   for (; c + lanes <= cols; c += lanes) {
     V s = hn::Zero(d);
     for (std::int64_t i = begin; i < end; ++i) {
       s = hn::MulAdd(hn::Set(d, value(i)), hn::LoadU(d, row(i) + c), s);
     }
-    hn::StoreU(accumulate ? hn::Add(s, hn::LoadU(d, out + c)) : s, d, out + c);
+    put(s, out + c);
   }
   for (; c < cols; ++c) {
     float s = 0;
