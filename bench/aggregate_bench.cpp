@@ -59,6 +59,20 @@ void inner(benchmark::State& state, bool scaled) {
   count_rows(state);
 }
 
+/// With the pass that rounds and stores the rows.
+void inner_bf16(benchmark::State& state) {
+  const CsrView graph = random_graph().view();
+  const BasicMatrix<std::uint16_t> stored(sizes().rows, sizes().width, MemoryRoom::workspace,
+                                          nullptr);
+  const bool self = sizes().outputs <= sizes().rows;
+  for (auto _ : state) {
+    cpu::aggregate_inner_bf16(graph, random_features(), nullptr, self, nullptr, output(),
+                              stored.view(), threads());
+    benchmark::ClobberMemory();
+  }
+  count_rows(state);
+}
+
 /// a = b + s * c over arrays far larger than the caches; counts 12 bytes an element.
 void stream_triad(benchmark::State& state) {
   constexpr std::int64_t kCount = std::int64_t{1} << 23;
@@ -91,6 +105,7 @@ void register_aggregate() {
   }
   add("inner_aggregate/fp32", inner, false);
   add("inner_aggregate/fp32_scaled", inner, true);
+  add("inner_aggregate/bf16", inner_bf16);
   add("stream_triad", stream_triad);
 }
 

@@ -16,6 +16,13 @@ enum class Metric : std::uint8_t { automatic, accuracy, f1, auc };
 enum class TransportKind : std::uint8_t { threads, mpi, nccl };
 enum class DeviceKind : std::uint8_t { cpu, cuda };
 
+/// How training keeps the rows of a rank's own nodes while it sums them into their neighbours.
+/// Sums are fp32 in both; rows of other ranks keep the bits of ExchangeOptions.
+enum class RowStorage : std::uint8_t {
+  fp32,
+  bf16,  ///< Rounded to nearest: half the bytes are read. Evaluation stays exact.
+};
+
 /// How ranks number their nodes: for speed only, results differ by rounding alone.
 enum class NodeOrder : std::uint8_t {
   automatic,  ///< cluster; id where the whole graph is no larger than a cluster.
@@ -34,6 +41,7 @@ struct ModelOptions {
   bool residual = false;        ///< Adds a hidden layer's input to its output where widths agree.
   bool precompute = true;       ///< First aggregation once, before the first epoch.
   bool transform_first = true;  ///< Multiply by W before aggregating where that is narrower.
+  RowStorage aggregate_storage = RowStorage::fp32;  ///< Not bf16 with `reproducible`.
 };
 
 /// What travels between ranks, and how late it may be.

@@ -74,10 +74,13 @@ class Kernels {
   virtual void spmm_gradient(const SparseColumnsView& x, const float* values, ConstMatrixView d,
                              GradientView g) = 0;
 
-  /// See core/cpu/aggregate.hpp for both.
+  /// See core/cpu/aggregate.hpp for these.
   virtual void aggregate_inner(const CsrView& csr, ConstMatrixView x, const float* col_scale,
                                bool self, const float* row_scale, MatrixView out,
                                AccumulatorView acc) = 0;
+  virtual void aggregate_inner_bf16(const CsrView& csr, ConstMatrixView x, const float* col_scale,
+                                    bool self, const float* row_scale, MatrixView out,
+                                    Bf16View stored) = 0;
   virtual void aggregate_halo(const CsrView& csr, const PackedRows& packed, const float* row_scale,
                               MatrixView out, AccumulatorView acc) = 0;
 

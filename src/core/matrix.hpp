@@ -37,6 +37,8 @@ struct BasicMatrixView {
 
 using MatrixView = BasicMatrixView<float>;
 using ConstMatrixView = BasicMatrixView<const float>;
+/// bf16 values, the upper halves of fp32 ones.
+using Bf16View = BasicMatrixView<std::uint16_t>;
 
 /// Elements between row starts so that every row begins on a 64-byte line.
 template <class T = float>

@@ -46,6 +46,13 @@ inline float bf16_to_float(std::uint16_t b) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(b) << 16);
 }
 
+/// The bf16 nearest to x, ties to even; infinity from halfway above the largest on, NaN stays NaN.
+inline std::uint16_t nearest_bf16(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  if (x != x) return static_cast<std::uint16_t>((bits >> 16) | 0x40U);
+  return static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
+}
+
 /// Step: an fp32 without its sign (it is never negative) and with 8 mantissa bits.
 inline float step_to_float(std::uint16_t s) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(s) << 15);

@@ -44,7 +44,13 @@ void GraphOperator::apply(const PassContext& pass, Direction direction, int laye
   pass.halo.begin(layer, direction, x, cols, nonnegative);
   {
     const PhaseTimer timer(pass.clock.aggregate);
-    pass.kernels.aggregate_inner(a.inner.view(), x, cols, self_, rows, out, accumulator);
+    if (pass.stored_rows != nullptr) {
+      const Bf16View stored{pass.stored_rows, x.rows, x.cols, padded_stride<std::uint16_t>(x.cols),
+                            x.device};
+      pass.kernels.aggregate_inner_bf16(a.inner.view(), x, cols, self_, rows, out, stored);
+    } else {
+      pass.kernels.aggregate_inner(a.inner.view(), x, cols, self_, rows, out, accumulator);
+    }
   }
   const bool last = accumulator.data != nullptr;
   if (!last) overlap();

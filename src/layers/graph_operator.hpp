@@ -18,6 +18,9 @@ struct PassContext {
   PhaseClock& clock;
   std::int64_t epoch = 0;
   std::uint64_t seed = 0;
+  /// Scratch for rows x padded_stride<std::uint16_t>(cols) values of any x that is aggregated:
+  /// inner rows are then summed as bf16. Null: as fp32.
+  std::uint16_t* stored_rows = nullptr;
 };
 
 /// One rank's rows of the normalised adjacency R (S + self I) C, S the 0/1 structure.
@@ -34,7 +37,7 @@ class GraphOperator {
   /// out = A x (forward) or A^T x (backward) for this rank's rows; x holds its inner nodes.
   /// Halo rows travel while the inner block is aggregated and while `overlap` runs, which may
   /// add to `out` and must not touch x. With an accumulator (rows x cols) sums are kept in fp64,
-  /// and `overlap` runs last.
+  /// `overlap` runs last, and the pass has no stored_rows.
   void apply(const PassContext& pass, Direction direction, int layer, ConstMatrixView x,
              bool nonnegative, MatrixView out, AccumulatorView accumulator,
              FunctionRef<void()> overlap) const;

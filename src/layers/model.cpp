@@ -58,6 +58,12 @@ Model::Model(const ModelOptions& options, std::int64_t features, bool sparse_fea
     residual_gradient_ = Matrix(rows, options.hidden, MemoryRoom::gradients, account);
   }
   workspace_ = std::make_unique<Workspace>(workspace_rows, width, kernels.reproducible(), account);
+  if (options.aggregate_storage == RowStorage::bf16) {
+    std::int64_t most = 0;
+    for (const HaloRows& e : exchanges()) most = std::max(most, e.cols);
+    const auto values = static_cast<std::size_t>(rows * padded_stride<std::uint16_t>(most));
+    stored_rows_ = Buffer(values * sizeof(std::uint16_t), MemoryRoom::workspace, account);
+  }
   infer_statistics_ = Buffer(2 * static_cast<std::size_t>(workspace_rows) * sizeof(float),
                              MemoryRoom::workspace, account);
 }
@@ -121,6 +127,12 @@ MatrixView Model::output_of(int layer) const {
   return workspace_->matrix(layer % 2 == 0 ? 0 : 2, rows_, convolutions_[i].shape().out);
 }
 
+PassContext Model::training(const PassContext& pass) const {
+  PassContext stored = pass;
+  if (stored_rows_.size() != 0) stored.stored_rows = stored_rows_.as<std::uint16_t>().data();
+  return stored;
+}
+
 NormAct Model::norm_act(int layer, float* mean, float* rstd) const {
   const Hidden& h = hidden_[static_cast<std::size_t>(layer)];
   NormAct p;
@@ -147,8 +159,9 @@ Dropout Model::input_dropout(const PassContext& pass, const GraphOperator& a, in
   return d;
 }
 
-ConstMatrixView Model::forward(const PassContext& pass, const GraphOperator& a,
+ConstMatrixView Model::forward(const PassContext& caller, const GraphOperator& a,
                                const ModelInput& input) {
+  const PassContext pass = training(caller);
   // The aggregated copy has its own mask: it is another input of the first layer. GCN reads that
   // one alone, unless the features also run past the layer.
   first_x_ = input.x;
@@ -181,8 +194,9 @@ ConstMatrixView Model::forward(const PassContext& pass, const GraphOperator& a,
 
 MatrixView Model::logit_gradient() const { return workspace_->matrix(0, rows_, classes_); }
 
-void Model::backward(const PassContext& pass, const GraphOperator& a,
+void Model::backward(const PassContext& caller, const GraphOperator& a,
                      FunctionRef<void(std::int64_t begin, std::int64_t end)> complete) {
+  const PassContext pass = training(caller);
   const Hidden& top = hidden_.back();
   kernels_.column_sums(logit_gradient(), parameters_.gradient(top.bias));
   for (int l = last(); l >= 0; --l) {

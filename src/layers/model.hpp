@@ -84,6 +84,8 @@ class Model {
   std::size_t lay_out(std::byte* base);
   /// Where `layer`'s output goes: two in turn, where the workspace takes them.
   MatrixView output_of(int layer) const;
+  /// The training pass, with what it stores rows in.
+  PassContext training(const PassContext& pass) const;
   NormAct norm_act(int layer, float* mean, float* rstd) const;
   std::uint32_t input_dropout_threshold() const;
   Dropout input_dropout(const PassContext& pass, const GraphOperator& a, int layer,
@@ -101,6 +103,7 @@ class Model {
   Buffer activations_;
   std::unique_ptr<Workspace> workspace_;
   Matrix residual_gradient_;
+  Buffer stored_rows_;
   Buffer infer_statistics_;
   DroppedFeatures dropped_x_, dropped_aggregated_;
   FeatureView first_x_;

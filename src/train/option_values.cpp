@@ -32,6 +32,11 @@ const EnumNames<NormLayer>& norm_names() {
   return names;
 }
 
+const EnumNames<RowStorage>& storage_names() {
+  static const EnumNames<RowStorage> names{{"fp32", RowStorage::fp32}, {"bf16", RowStorage::bf16}};
+  return names;
+}
+
 const EnumNames<Schedule>& schedule_names() {
   static const EnumNames<Schedule> names{
       {"constant", Schedule::constant}, {"cosine", Schedule::cosine}, {"step", Schedule::step}};

@@ -11,6 +11,7 @@ namespace heliograph {
 
 const EnumNames<ModelKind>& model_names();
 const EnumNames<NormLayer>& norm_names();
+const EnumNames<RowStorage>& storage_names();
 const EnumNames<Schedule>& schedule_names();
 const EnumNames<Metric>& metric_names();
 const EnumNames<TransportKind>& transport_names();

@@ -94,6 +94,8 @@ void validate(const TrainOptions& options) {
   require_together(
       options.partition.partitioner != Partitioner::file || !options.partition.file.empty(),
       "--partitioner file:PATH needs a path");
+  require_together(!options.reproducible || options.model.aggregate_storage == RowStorage::fp32,
+                   "--aggregate-storage bf16 rounds, and --reproducible may not: use one of them");
   require(options.epochs >= 1, "--epochs", "at least 1", options.epochs);
   require(options.eval_every >= 1, "--eval-every", "at least 1", options.eval_every);
   require(options.patience >= 0, "--patience", "at least 0", options.patience);

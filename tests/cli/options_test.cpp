@@ -76,7 +76,7 @@ TEST(TrainOptionFields, HoldEveryFlagOfTheDesign) {
                            "step-size",     "step-gamma",
                            "patience",      "stratified",
                            "objective",     "timeout",
-                           "node-order"}) {
+                           "node-order",    "aggregate-storage"}) {
     EXPECT_NO_THROW(field(name)) << name;
   }
 }
@@ -85,7 +85,8 @@ TEST(OptionsJson, EveryOptionSurvivesTheWayThroughJson) {
   const json changed = json::parse(R"({
     "split": "random:50/25/12.5", "split-seed": 7, "stratified": true, "normalize": "row",
     "inductive": true, "model": "gcn", "layers": 5, "hidden": 33, "dropout": 0.25, "norm": "none",
-    "residual": true, "no-precompute": true, "no-transform-first": true, "epochs": 17, "lr": 0.003,
+    "residual": true, "no-precompute": true, "no-transform-first": true,
+    "aggregate-storage": "bf16", "epochs": 17, "lr": 0.003,
     "weight-decay": 0.0005, "clip-norm": 1.5, "schedule": "step", "step-size": 9,
     "step-gamma": 0.1, "patience": 4, "seed": 18446744073709551615, "reproducible": true,
     "metric": "auc", "eval-every": 3, "eval-chunk-mib": 8, "memory-limit-mib": 9, "parts": 6,
@@ -184,6 +185,7 @@ TEST(OptionText, BadTextIsRefusedByFlag) {
       {"partitioner", "file:"},
       {"partitioner", "metiss"},
       {"reproducible", "maybe"},
+      {"aggregate-storage", "fp16"},
       {"eval-chunk-mib", "0"},
       {"memory-limit-mib", "-1"},
   };
@@ -231,6 +233,8 @@ TEST(Validate, RefusesEachValueByName) {
       {"--link-gbps", [](auto& o) { o.transport.link_gbps = -1; }},
       {"--link-latency-us", [](auto& o) { o.transport.link_latency_us = -1; }},
       {"--timeout", [](auto& o) { o.transport.timeout_seconds = 0; }},
+      {"--aggregate-storage bf16",
+       [](auto& o) { o.reproducible = true, o.model.aggregate_storage = RowStorage::bf16; }},
       {"--epochs", [](auto& o) { o.epochs = 0; }},
       {"--eval-every", [](auto& o) { o.eval_every = 0; }},
       {"--patience", [](auto& o) { o.patience = -1; }},

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -207,6 +208,112 @@ TEST(AggregateInner, ReadsAndWritesColumnRanges) {
       expect_same_bits(out, expected, std::to_string(cols));
     });
   }
+}
+
+TEST(AggregateInnerBf16, ByHand) {
+  ThreadPool threads(1);
+  const Csr csr{{0, 2, 2, 3}, {1, 2, 0}};
+  // 257 and 259 lie halfway between bf16 neighbours and go to the even one: 256 and 260.
+  const float x[6] = {257, 259, 1, 2, -257, -259};
+  const float col_scale[3] = {1, 3, 1};
+  const float row_scale[3] = {1, 10, 0.5F};
+  float out[6] = {};
+  const BasicMatrix<std::uint16_t> stored(3, 2, MemoryRoom::workspace, nullptr);
+  cpu::aggregate_inner_bf16(csr.view(), {x, 3, 2, 2, {}}, col_scale, true, row_scale,
+                            {out, 3, 2, 2, {}}, stored.view(), threads);
+  const float expected[6] = {256 + 3 - 256, 260 + 6 - 260, 30, 60, 0, 0};
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(out[i], expected[i]) << i;
+}
+
+TEST(AggregateInnerBf16, HasTheBitsOfTheReferenceOnEveryTarget) {
+  for (const int count : {1, 3}) {
+    ThreadPool threads(count);
+    for (const std::int64_t cols : kWidths) {
+      for (const std::int64_t rows : {0, 1, 33, 257}) {
+        const Csr csr = random_csr(rows, rows, 1);
+        const Matrix x = random_matrix(rows, cols, 2);
+        const auto col_scale = random_scale(rows, 3);
+        const auto row_scale = random_scale(rows, 4);
+        for (const bool self : {false, true}) {
+          const float* by_column = self ? col_scale.data() : nullptr;
+          const float* by_row = self ? row_scale.data() : nullptr;
+          const Matrix expected(rows, cols, MemoryRoom::workspace, nullptr);
+          cpu::aggregate_inner_bf16_reference(csr.view(), x.view(), by_column, self, by_row,
+                                              expected.view());
+          for_each_simd_target([&] {
+            const Matrix out(rows, cols, MemoryRoom::workspace, nullptr);
+            const BasicMatrix<std::uint16_t> stored(rows, cols, MemoryRoom::workspace, nullptr);
+            std::fill_n(stored.view().data, rows * stored.view().stride, 0x7fc0);  // NaN
+            cpu::aggregate_inner_bf16(csr.view(), x.view(), by_column, self, by_row, out.view(),
+                                      stored.view(), threads);
+            expect_same_bits(out, expected, std::to_string(rows) + " x " + std::to_string(cols));
+          });
+        }
+      }
+    }
+  }
+}
+
+TEST(AggregateInnerBf16, ReadsAndWritesColumnRanges) {
+  ThreadPool threads(1);
+  const Csr csr = random_csr(50, 50, 1);
+  for (const std::int64_t cols : {1, 5, 16, 41, 100}) {
+    const Matrix x = random_matrix(50, cols + 7, 2);
+    const Matrix out(50, cols + 9, MemoryRoom::workspace, nullptr);
+    const Matrix expected(50, cols + 9, MemoryRoom::workspace, nullptr);
+    const BasicMatrix<std::uint16_t> stored(50, cols, MemoryRoom::workspace, nullptr);
+    std::fill_n(out.view().data, 50 * out.view().stride, -7.0F);
+    std::fill_n(expected.view().data, 50 * out.view().stride, -7.0F);
+    const ConstMatrixView from = ConstMatrixView(x.view()).col_range(5, cols);
+    cpu::aggregate_inner_bf16_reference(csr.view(), from, nullptr, true, nullptr,
+                                        expected.view().col_range(3, cols));
+    for_each_simd_target([&] {
+      cpu::aggregate_inner_bf16(csr.view(), from, nullptr, true, nullptr,
+                                out.view().col_range(3, cols), stored.view(), threads);
+      expect_same_bits(out, expected, std::to_string(cols));
+    });
+  }
+}
+
+TEST(AggregateInnerBf16, ValuesAreTheNearestOnesOnEveryTarget) {
+  // Around every kind of rounding, at both signs; rows are their own only neighbour.
+  std::vector<float> values;
+  for (const std::uint32_t upper :
+       {0x0000U, 0x0001U, 0x007fU, 0x0080U, 0x3f80U, 0x3f81U, 0x7f7eU, 0x7f7fU, 0x7f80U, 0x7fffU}) {
+    for (const std::uint32_t lower : {0x0000U, 0x0001U, 0x7fffU, 0x8000U, 0x8001U, 0xffffU}) {
+      for (const std::uint32_t sign : {0U, 0x80000000U}) {
+        values.push_back(std::bit_cast<float>(sign | (upper << 16) | lower));
+      }
+    }
+  }
+  const auto cols = static_cast<std::int64_t>(values.size());
+  const Csr csr{{0, 0}, {}};
+  ThreadPool threads(1);
+  for_each_simd_target([&] {
+    std::vector<float> out(values.size());
+    const BasicMatrix<std::uint16_t> stored(1, cols, MemoryRoom::workspace, nullptr);
+    cpu::aggregate_inner_bf16(csr.view(), {values.data(), 1, cols, cols, {}}, nullptr, true,
+                              nullptr, {out.data(), 1, cols, cols, {}}, stored.view(), threads);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const float x = values[i];
+      EXPECT_EQ(stored.view().data[i], nearest_bf16(x)) << x;
+      if (std::isnan(x)) {
+        EXPECT_TRUE(std::isnan(out[i]));
+      } else if (std::isinf(out[i])) {
+        EXPECT_GE(std::abs(x), 0x1.ffp127F);  // halfway from the largest bf16 to 2^128
+      } else {
+        // Either neighbour is no nearer.
+        const std::uint16_t half = stored.view().data[i];
+        const double error = std::abs(static_cast<double>(x) - out[i]);
+        for (const int step : {-1, 1}) {
+          const float other = bf16_to_float(static_cast<std::uint16_t>(half + step));
+          if (std::isfinite(other)) {
+            EXPECT_LE(error, std::abs(static_cast<double>(x) - other)) << x;
+          }
+        }
+      }
+    }
+  });
 }
 
 TEST(AggregateHalo, OneBitByHand) {

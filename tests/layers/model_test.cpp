@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "support/graphs.hpp"
 #include "support/passes.hpp"
@@ -77,6 +78,112 @@ TEST(Model, InferenceIsTheForwardPassWithoutDropout) {
       }
     }
   }
+}
+
+double relative_distance(std::span<const float> a, std::span<const float> b) {
+  double difference = 0;
+  double norm = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference += std::pow(static_cast<double>(a[i]) - b[i], 2);
+    norm += std::pow(static_cast<double>(b[i]), 2);
+  }
+  return std::sqrt(difference / norm);
+}
+
+TEST(Bf16Storage, AppliesBothDirectionsToRoundedRows) {
+  const Dataset data = testing::make_small_dataset(100, 21, 3, 7, false, false, true);
+  const Partition partition{1, std::vector<std::int32_t>(100, 0)};
+  const NodeIndex index(data.graph, partition);
+  const Graph transposed = transpose(data.graph);
+  const Shard shard = build_shard(index, 0, &transposed);
+  const auto kernels = make_cpu_kernels(2, false);
+  Matrix x(100, 21, MemoryRoom::features, nullptr);
+  for (std::int64_t r = 0; r < 100; ++r) {
+    std::copy_n(data.features.dense.data() + r * 21, 21, x.view().row(r));
+  }
+  const BasicMatrix<std::uint16_t> scratch(100, 21, MemoryRoom::workspace, nullptr);
+  testing::NoHalo halo;
+  PhaseClock clock;
+  const PassContext pass{*kernels, halo, clock, 0, 11, scratch.view().data};
+  for (const ModelKind kind : {ModelKind::gcn, ModelKind::sage}) {
+    const bool gcn = kind == ModelKind::gcn;
+    std::vector<float> scale;
+    for (const auto degree : shard.in_degree) {
+      const auto n = static_cast<double>(degree);
+      scale.push_back(static_cast<float>(gcn ? 1 / std::sqrt(n + 1) : n > 0 ? 1 / n : 0));
+    }
+    const GraphOperator op(shard, kind, MemoryRoom::graph, nullptr);
+    for (const Direction direction : {Direction::forward, Direction::backward}) {
+      const bool forward = direction == Direction::forward;
+      const Matrix out(100, 21, MemoryRoom::workspace, nullptr);
+      const Matrix expected(100, 21, MemoryRoom::workspace, nullptr);
+      op.apply(pass, direction, 1, x.view(), false, out.view(), {}, [] {});
+      cpu::aggregate_inner_bf16_reference(shard.adjacency(direction).inner.view(), x.view(),
+                                          gcn || !forward ? scale.data() : nullptr, gcn,
+                                          gcn || forward ? scale.data() : nullptr, expected.view());
+      for (std::int64_t r = 0; r < 100; ++r) {
+        for (int c = 0; c < 21; ++c) ASSERT_EQ(out.view().row(r)[c], expected.view().row(r)[c]);
+      }
+    }
+  }
+}
+
+TEST(Bf16Storage, LeavesTheGradientsOfAModelNearby) {
+  for (const ModelKind kind : {ModelKind::gcn, ModelKind::sage}) {
+    for (const bool transform_first : {false, true}) {
+      const Dataset data = testing::make_small_dataset(300, 50, 5, 7, false, false, true);
+      ModelOptions options;
+      options.kind = kind;
+      options.layers = 3;
+      options.hidden = 40;
+      options.transform_first = transform_first;
+      testing::SingleRank exact(data, options, false);
+      options.aggregate_storage = RowStorage::bf16;
+      testing::SingleRank stored(data, options, false);
+      const double loss = exact.loss_and_gradients();
+      EXPECT_NEAR(stored.loss_and_gradients() / loss, 1.0, 1e-2);
+      // Values are off by 2^-8 of themselves at most. About as small a share of them changes sides
+      // in a ReLU, which moves the gradient by the root of that share.
+      const double distance = relative_distance(stored.model().parameters().flat_gradients_f32(),
+                                                exact.model().parameters().flat_gradients_f32());
+      EXPECT_GT(distance, 1e-5);
+      EXPECT_LT(distance, 1e-1);
+    }
+  }
+}
+
+TEST(Bf16Storage, LeavesInferenceExact) {
+  const Dataset data = testing::make_small_dataset(60, 20, 3, 7);
+  const Partition partition{1, std::vector<std::int32_t>(60, 0)};
+  const NodeIndex index(data.graph, partition);
+  const Shard shard = build_shard(index, 0, nullptr);
+  const auto kernels = make_cpu_kernels(1, false);
+  Matrix x(60, 20, MemoryRoom::features, nullptr);
+  for (std::int64_t r = 0; r < 60; ++r) {
+    std::copy_n(data.features.dense.data() + r * 20, 20, x.view().row(r));
+  }
+  const ModelInput input{FeatureView::of(x.view()), std::nullopt};
+  const GraphOperator op(shard, ModelKind::gcn, MemoryRoom::graph, nullptr);
+  testing::NoHalo halo;
+  PhaseClock clock;
+  const PassContext pass{*kernels, halo, clock, 0, 11};
+  ModelOptions options;
+  options.kind = ModelKind::gcn;
+  options.dropout = 0;
+  options.precompute = false;
+  Model exact(options, 20, false, 3, 5, 60, 60, *kernels, nullptr);
+  options.aggregate_storage = RowStorage::bf16;
+  Model stored(options, 20, false, 3, 5, 60, 60, *kernels, nullptr);
+  const ConstMatrixView expected = exact.infer(pass, op, input);
+  const auto differs = [&](ConstMatrixView logits) {
+    bool any = false;
+    for (std::int64_t r = 0; r < 60; ++r) {
+      any = any || !std::equal(logits.row(r), logits.row(r) + 3, expected.row(r));
+    }
+    return any;
+  };
+  EXPECT_TRUE(differs(stored.forward(pass, op, input)));
+  EXPECT_FALSE(differs(stored.infer(pass, op, input)));
 }
 
 /// Remembers which passes promised rows that are never negative, and whether that was true.

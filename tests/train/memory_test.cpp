@@ -216,6 +216,19 @@ TEST(LeastMemory, StaysBeyondWhatCanBeWhereItIsAbsurd) {
   EXPECT_GT(least_memory(data, o, 0, 1 << 30).total(), std::int64_t{1} << 50);
 }
 
+TEST(LeastMemory, KnowsTheRowsThatAreStoredAsBf16) {
+  const Dataset data = testing::make_small_dataset(3000, 50, 7, 3);
+  TrainOptions o = options_of(ModelKind::sage, 32, 0);
+  const MemoryReport fp32 = train(data, o).memory;
+  const std::int64_t least = least_memory(data, o, 0, 0)[MemoryRoom::workspace];
+  o.model.aggregate_storage = RowStorage::bf16;
+  const MemoryReport bf16 = train(data, o).memory;
+  const std::int64_t rows = 3000 * 96 * 2;  // 70 columns in whole lines of 32
+  EXPECT_EQ(bf16.workspace - fp32.workspace, rows);
+  EXPECT_EQ(least_memory(data, o, 0, 0)[MemoryRoom::workspace] - least, rows);
+  EXPECT_EQ(bf16.total() - fp32.total(), rows);
+}
+
 TEST(MemoryCheck, ComesBeforeThePartition) {
   const Dataset data = testing::make_small_dataset(300, 8, 3, 3);
   TrainOptions o = options_of(ModelKind::gcn, 32, 0);

@@ -25,6 +25,7 @@ TEST_P(SteadyState, NothingIsAllocatedAfterTheFirstEpochs) {
       o.model.layers = 3;
       o.model.hidden = 130;
       o.model.residual = true;
+      o.model.aggregate_storage = staleness == 0 ? RowStorage::fp32 : RowStorage::bf16;
       o.exchange.bits_forward = 1;
       o.exchange.bits_backward = 4;
       o.exchange.staleness = staleness;

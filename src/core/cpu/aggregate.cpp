@@ -18,6 +18,18 @@ void aggregate_inner(const CsrView& csr, ConstMatrixView x, const float* col_sca
   });
 }
 
+void aggregate_inner_bf16(const CsrView& csr, ConstMatrixView x, const float* col_scale, bool self,
+                          const float* row_scale, MatrixView out, Bf16View stored,
+                          ThreadPool& threads) {
+  threads.for_ranges(x.rows, 256, [&](std::int64_t begin, std::int64_t end) {
+    store_bf16_rows(x, col_scale, stored, begin, end);
+  });
+  // Never in blocks: setting sums aside costs more than fetching rows of half the bytes.
+  for_tiles(csr, x.cols, false, threads, [&](std::int64_t begin, std::int64_t end) {
+    aggregate_bf16_rows(csr, stored, self, row_scale, out, begin, end);
+  });
+}
+
 void aggregate_halo(const CsrView& csr, const PackedRows& packed, const float* row_scale,
                     MatrixView out, AccumulatorView acc, ThreadPool& threads) {
   const bool in_blocks =

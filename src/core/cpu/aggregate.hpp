@@ -19,6 +19,13 @@ void aggregate_inner(const CsrView& csr, ConstMatrixView x, const float* col_sca
                      const float* row_scale, MatrixView out, AccumulatorView acc,
                      ThreadPool& threads);
 
+/// The same, without an accumulator, on x' rounded to the nearest bf16 (ties to even): `stored`
+/// takes these rows, so that half the bytes are gathered; sums are fp32. stored: x.rows x x.cols,
+/// rows padded_stride<std::uint16_t>() apart, overwritten.
+void aggregate_inner_bf16(const CsrView& csr, ConstMatrixView x, const float* col_scale, bool self,
+                          const float* row_scale, MatrixView out, Bf16View stored,
+                          ThreadPool& threads);
+
 /// out[i] += row_scale[i] * (sum over j in row i of decode(packed.row(j))), straight from packed
 /// rows, into columns [packed.col_begin, packed.col_begin + packed.cols) of out.
 /// With an accumulator: acc[i] += the fp64 sum, out[i] = float(row_scale[i] * acc[i]).
@@ -26,9 +33,11 @@ void aggregate_inner(const CsrView& csr, ConstMatrixView x, const float* col_sca
 void aggregate_halo(const CsrView& csr, const PackedRows& packed, const float* row_scale,
                     MatrixView out, AccumulatorView acc, ThreadPool& threads);
 
-/// The plain loops that define the two above (fp32 sums in entry order); for tests.
+/// The plain loops that define the above (fp32 sums in entry order); for tests.
 void aggregate_inner_reference(const CsrView& csr, ConstMatrixView x, const float* col_scale,
                                bool self, const float* row_scale, MatrixView out);
+void aggregate_inner_bf16_reference(const CsrView& csr, ConstMatrixView x, const float* col_scale,
+                                    bool self, const float* row_scale, MatrixView out);
 void aggregate_halo_reference(const CsrView& csr, const PackedRows& packed, const float* row_scale,
                               MatrixView out);
 

@@ -1,13 +1,16 @@
 #include "core/cpu/aggregate.hpp"
 
 namespace heliograph::cpu {
+namespace {
 
-void aggregate_inner_reference(const CsrView& csr, ConstMatrixView x, const float* col_scale,
-                               bool self, const float* row_scale, MatrixView out) {
+/// `stored`: fp32 -> fp32, what is read of a scaled value.
+template <class Stored>
+void aggregate_inner_as(const CsrView& csr, ConstMatrixView x, const float* col_scale, bool self,
+                        const float* row_scale, MatrixView out, const Stored& stored) {
   for (std::int64_t i = 0; i < csr.rows; ++i) {
     for (std::int64_t c = 0; c < x.cols; ++c) {
       const auto value = [&](std::int64_t j) {
-        return col_scale == nullptr ? x.row(j)[c] : col_scale[j] * x.row(j)[c];
+        return stored(col_scale == nullptr ? x.row(j)[c] : col_scale[j] * x.row(j)[c]);
       };
       float sum = self ? value(i) : 0.0F;
       for (std::int64_t e = csr.offsets[i]; e < csr.offsets[i + 1]; ++e) {
@@ -16,6 +19,19 @@ void aggregate_inner_reference(const CsrView& csr, ConstMatrixView x, const floa
       out.row(i)[c] = row_scale == nullptr ? sum : row_scale[i] * sum;
     }
   }
+}
+
+}  // namespace
+
+void aggregate_inner_reference(const CsrView& csr, ConstMatrixView x, const float* col_scale,
+                               bool self, const float* row_scale, MatrixView out) {
+  aggregate_inner_as(csr, x, col_scale, self, row_scale, out, [](float value) { return value; });
+}
+
+void aggregate_inner_bf16_reference(const CsrView& csr, ConstMatrixView x, const float* col_scale,
+                                    bool self, const float* row_scale, MatrixView out) {
+  aggregate_inner_as(csr, x, col_scale, self, row_scale, out,
+                     [](float value) { return bf16_to_float(nearest_bf16(value)); });
 }
 
 void aggregate_halo_reference(const CsrView& csr, const PackedRows& packed, const float* row_scale,

@@ -13,7 +13,14 @@ void aggregate_inner_rows(const CsrView& csr, ConstMatrixView x, const float* co
 void aggregate_halo_rows(const CsrView& csr, const PackedRows& packed, const float* row_scale,
                          MatrixView out, bool in_blocks, std::int64_t begin, std::int64_t end);
 
-/// The same with fp64 sums; plain loops, since exactness and not speed is their purpose.
+/// stored[r] = the nearest bf16 of col_scale[r] * x[r] (null: 1), for rows [begin, end) of x.
+void store_bf16_rows(ConstMatrixView x, const float* col_scale, Bf16View stored, std::int64_t begin,
+                     std::int64_t end);
+/// aggregate_inner_rows on rows that were stored so.
+void aggregate_bf16_rows(const CsrView& csr, Bf16View stored, bool self, const float* row_scale,
+                         MatrixView out, std::int64_t begin, std::int64_t end);
+
+/// Inner and halo rows with fp64 sums; plain loops, since exactness and not speed is their purpose.
 void aggregate_inner_rows_fp64(const CsrView& csr, ConstMatrixView x, const float* col_scale,
                                bool self, const float* row_scale, MatrixView out,
                                AccumulatorView acc, std::int64_t begin, std::int64_t end);

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 
+#include "core/cpu/bf16_rows-inl.hpp"
 #include "core/cpu/code_group-inl.hpp"
 #include "core/cpu/packed_lanes-inl.hpp"
 
@@ -459,6 +460,11 @@ void AggregateHaloRows(const CsrView& csr, const PackedRows& packed, const float
   }
 }
 
+void AggregateBf16Rows(const CsrView& csr, Bf16View stored, bool self, const float* row_scale,
+                       MatrixView out, std::int64_t begin, std::int64_t end) {
+  SumRows<kBlock>(Bf16Rows{stored, self, row_scale, out}, csr, begin, end);
+}
+
 #undef HELIOGRAPH_EACH_ACCUMULATOR
 #undef HELIOGRAPH_AT
 #undef HELIOGRAPH_ZERO
@@ -479,6 +485,8 @@ namespace heliograph::cpu {
 
 HWY_EXPORT(AggregateInnerRows);
 HWY_EXPORT(AggregateHaloRows);
+HWY_EXPORT(StoreBf16Rows);
+HWY_EXPORT(AggregateBf16Rows);
 
 void aggregate_inner_rows(const CsrView& csr, ConstMatrixView x, const float* col_scale, bool self,
                           const float* row_scale, MatrixView out, bool in_blocks,
@@ -490,6 +498,16 @@ void aggregate_inner_rows(const CsrView& csr, ConstMatrixView x, const float* co
 void aggregate_halo_rows(const CsrView& csr, const PackedRows& packed, const float* row_scale,
                          MatrixView out, bool in_blocks, std::int64_t begin, std::int64_t end) {
   HWY_DYNAMIC_DISPATCH(AggregateHaloRows)(csr, packed, row_scale, out, in_blocks, begin, end);
+}
+
+void store_bf16_rows(ConstMatrixView x, const float* col_scale, Bf16View stored, std::int64_t begin,
+                     std::int64_t end) {
+  HWY_DYNAMIC_DISPATCH(StoreBf16Rows)(x, col_scale, stored, begin, end);
+}
+
+void aggregate_bf16_rows(const CsrView& csr, Bf16View stored, bool self, const float* row_scale,
+                         MatrixView out, std::int64_t begin, std::int64_t end) {
+  HWY_DYNAMIC_DISPATCH(AggregateBf16Rows)(csr, stored, self, row_scale, out, begin, end);
 }
 
 }  // namespace heliograph::cpu

@@ -48,6 +48,11 @@ class CpuKernels final : public Kernels {
                        const float* row_scale, MatrixView out, AccumulatorView acc) override {
     cpu::aggregate_inner(csr, x, col_scale, self, row_scale, out, acc, threads_);
   }
+  void aggregate_inner_bf16(const CsrView& csr, ConstMatrixView x, const float* col_scale,
+                            bool self, const float* row_scale, MatrixView out,
+                            Bf16View stored) override {
+    cpu::aggregate_inner_bf16(csr, x, col_scale, self, row_scale, out, stored, threads_);
+  }
   void aggregate_halo(const CsrView& csr, const PackedRows& packed, const float* row_scale,
                       MatrixView out, AccumulatorView acc) override {
     cpu::aggregate_halo(csr, packed, row_scale, out, acc, threads_);
