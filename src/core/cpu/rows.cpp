@@ -47,9 +47,10 @@ void keep_factors(std::uint64_t key, std::int64_t group, std::uint32_t threshold
   }
 }
 
-/// to[c] = from[c] * keep factor of column c.
-void drop_row(const Dropout& dropout, std::int64_t row, const float* from, float* to,
-              std::int64_t cols) {
+/// to[c] = from[c] * keep factor of column c. Inlined, so that the compiler sees where both are one
+/// row: else it must take them for overlapping, and works value by value.
+HWY_INLINE void drop_row(const Dropout& dropout, std::int64_t row, const float* from, float* to,
+                         std::int64_t cols) {
   const std::uint64_t key =
       row_key(dropout.stream, static_cast<std::uint64_t>(dropout.global_ids[row]));
   const float scale = dropout.scale();
