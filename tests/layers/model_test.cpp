@@ -6,6 +6,7 @@
 #include <cmath>
 #include <span>
 
+#include "support/distance.hpp"
 #include "support/graphs.hpp"
 #include "support/passes.hpp"
 
@@ -80,16 +81,6 @@ TEST(Model, InferenceIsTheForwardPassWithoutDropout) {
   }
 }
 
-double relative_distance(std::span<const float> a, std::span<const float> b) {
-  double difference = 0;
-  double norm = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    difference += std::pow(static_cast<double>(a[i]) - b[i], 2);
-    norm += std::pow(static_cast<double>(b[i]), 2);
-  }
-  return std::sqrt(difference / norm);
-}
-
 TEST(Bf16Storage, AppliesBothDirectionsToRoundedRows) {
   const Dataset data = testing::make_small_dataset(100, 21, 3, 7, false, false, true);
   const Partition partition{1, std::vector<std::int32_t>(100, 0)};
@@ -144,8 +135,9 @@ TEST(Bf16Storage, LeavesTheGradientsOfAModelNearby) {
       EXPECT_NEAR(stored.loss_and_gradients() / loss, 1.0, 1e-2);
       // Values are off by 2^-8 of themselves at most. About as small a share of them changes sides
       // in a ReLU, which moves the gradient by the root of that share.
-      const double distance = relative_distance(stored.model().parameters().flat_gradients_f32(),
-                                                exact.model().parameters().flat_gradients_f32());
+      const double distance =
+          testing::relative_distance(stored.model().parameters().flat_gradients_f32(),
+                                     exact.model().parameters().flat_gradients_f32());
       EXPECT_GT(distance, 1e-5);
       EXPECT_LT(distance, 1e-1);
     }

@@ -8,6 +8,7 @@
 
 #include "comm/thread_transport.hpp"
 #include "heliograph/io.hpp"
+#include "support/distance.hpp"
 #include "support/graphs.hpp"
 #include "train/trainer.hpp"
 
@@ -63,16 +64,6 @@ std::vector<Step> run(const Dataset& data, const TrainOptions& options,
   return steps;
 }
 
-double relative_distance(const std::vector<float>& a, const std::vector<float>& b) {
-  double difference = 0;
-  double norm = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    difference += std::pow(static_cast<double>(a[i]) - b[i], 2);
-    norm += std::pow(static_cast<double>(b[i]), 2);
-  }
-  return std::sqrt(difference / norm);
-}
-
 void expect_steps_agree(const Dataset& data, ModelKind kind) {
   const bool has_split = !data.splits.empty();
   const std::vector<Step> expected = run(data, options_for(kind, 1, has_split), nullptr);
@@ -81,7 +72,7 @@ void expect_steps_agree(const Dataset& data, ModelKind kind) {
     ASSERT_EQ(got.size(), expected.size());
     for (std::size_t e = 0; e < got.size(); ++e) {
       EXPECT_NEAR(got[e].loss / expected[e].loss, 1.0, 1e-5) << ranks << " ranks, epoch " << e;
-      EXPECT_LT(relative_distance(got[e].gradient, expected[e].gradient), 1e-5)
+      EXPECT_LT(testing::relative_distance(got[e].gradient, expected[e].gradient), 1e-5)
           << ranks << " ranks, epoch " << e;
     }
   }
