@@ -2,6 +2,7 @@
 // row, so that an output value is written once. Compiled once for each Highway target.
 
 #include "core/cpu/aggregate_rows.hpp"
+#include "core/cpu/aggregate_tiles.hpp"
 #include "core/cpu/simd_targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -15,18 +16,14 @@
 
 #include "core/cpu/bf16_rows-inl.hpp"
 #include "core/cpu/code_group-inl.hpp"
+#include "core/cpu/neighbour_rows-inl.hpp"
 #include "core/cpu/packed_lanes-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace heliograph::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using heliograph::HWY_NAMESPACE::CodeGroup;
-using heliograph::HWY_NAMESPACE::CodesAsFloat;
-using heliograph::HWY_NAMESPACE::FloatTag;
-using heliograph::HWY_NAMESPACE::FloatVector;
 using heliograph::HWY_NAMESPACE::ForCodeBlocks;
-using heliograph::HWY_NAMESPACE::PlainValues;
-using heliograph::HWY_NAMESPACE::SelectByBits;
 
 // Accumulators of one block; the rest of the registers hold constants and the row at hand.
 #if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64
@@ -39,124 +36,12 @@ constexpr int kBlock = 8;
 // 32 KiB, and enough of them in flight to cover the latency of memory.
 constexpr std::int64_t kBytesAhead = 16384;
 
-// Of the rows that a block of columns gathers from, and of the sums that wait for the next block:
-// both stay in a second-level cache of 1 MiB.
-constexpr std::int64_t kBlockBytes = std::int64_t{256} << 10;
-
 // Entries between the prefetch of a row of codes and its use.
 constexpr std::int64_t kCodesAhead = 40;
 
 // Vectors without a size known to the compiler cannot be array elements: they have names.
 #define HELIOGRAPH_EACH_ACCUMULATOR(F) \
   F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15)
-
-/// Neighbour rows in fp32. D may be a short vector, for matrices narrower than a full one.
-template <class D, bool kScaled>
-struct InnerRows {
-  using Tag = D;
-  using V = hn::Vec<D>;
-  static constexpr bool kOverlap = true;  // the last vector ends at the last column
-
-  ConstMatrixView x;
-  const float* col_scale;
-  bool self;
-  const float* row_scale;
-  MatrixView out;
-
-  std::int64_t cols() const { return x.cols; }
-  bool skips_empty_rows() const { return false; }
-  const float* Row(std::int64_t j, std::int64_t column) const { return x.row(j) + column; }
-  const float* PrefetchBegin(std::int64_t j, std::int64_t column) const { return Row(j, column); }
-  std::int64_t PrefetchBytes(std::int64_t columns) const { return columns * 4; }
-  HWY_INLINE V Weight(D d, std::int64_t j) const {
-    if constexpr (kScaled) return hn::Set(d, col_scale[j]);
-    return hn::Zero(d);
-  }
-  HWY_INLINE float Minimum(std::int64_t) const { return 0; }
-  HWY_INLINE V Add(D d, const float* row, std::int64_t column, V weight, V sum) const {
-    const V value = hn::LoadU(d, row + column);
-    if constexpr (kScaled) return hn::Add(sum, hn::Mul(weight, value));
-    (void)weight;
-    return hn::Add(sum, value);
-  }
-  float* Out(std::int64_t i, std::int64_t column) const { return out.row(i) + column; }
-  HWY_INLINE void Store(D d, V sum, float, float scale, float* target, std::int64_t) const {
-    hn::StoreU(hn::Mul(hn::Set(d, scale), sum), d, target);
-  }
-};
-
-/// Neighbour rows as they travelled.
-template <int kBits>
-struct HaloRows {
-  using Tag = FloatTag;
-  using V = FloatVector;
-  static constexpr bool kOverlap = false;  // codes cannot be read from any column on
-
-  PackedRows packed;
-  std::size_t row_bytes;
-  const float* row_scale;
-  MatrixView out;
-
-  static constexpr bool self = false;
-  std::int64_t cols() const { return packed.cols; }
-  bool skips_empty_rows() const { return true; }
-  const std::byte* RowBegin(std::int64_t j) const {
-    return packed.data + static_cast<std::size_t>(j) * row_bytes;
-  }
-  const std::byte* Row(std::int64_t j, std::int64_t column) const {
-    return RowBegin(j) + packed.format.parameter_bytes() + column * kBits / 8;
-  }
-  const std::byte* PrefetchBegin(std::int64_t j, std::int64_t column) const {
-    return column == 0 ? RowBegin(j) : Row(j, column);
-  }
-  std::int64_t PrefetchBytes(std::int64_t columns) const {
-    return static_cast<std::int64_t>(packed.format.parameter_bytes()) + columns * kBits / 8;
-  }
-  HWY_INLINE float Step(std::int64_t j) const {
-    std::uint16_t step;
-    std::memcpy(&step, RowBegin(j) + packed.format.parameter_bytes() - 2, 2);
-    return step_to_float(step);
-  }
-  HWY_INLINE V Weight(FloatTag d, std::int64_t j) const {
-    if constexpr (kBits > 8) return hn::Zero(d);
-    return hn::Set(d, Step(j));
-  }
-  HWY_INLINE float Minimum(std::int64_t j) const {
-    if (kBits > 8 || !packed.format.has_minimum) return 0;
-    std::uint16_t minimum;
-    std::memcpy(&minimum, RowBegin(j), 2);
-    return bf16_to_float(minimum);
-  }
-  HWY_INLINE V Add(FloatTag d, const std::byte* row, std::int64_t column, V weight, V sum) const {
-    const auto c = static_cast<std::size_t>(column);
-    if constexpr (kBits > 8) {
-      return hn::Add(sum, PlainValues<kBits>(d, row, c));
-    } else if constexpr (kBits > 1) {
-      return hn::MulAdd(CodesAsFloat<kBits>(d, row, c), weight, sum);
-    } else {
-#if HWY_TARGET <= HWY_AVX3
-      const auto* bits = reinterpret_cast<const std::uint8_t*>(row) + c / 8;
-      return V{_mm512_mask_add_ps(sum.raw, hn::LoadMaskBits(d, bits).raw, sum.raw, weight.raw)};
-#else
-      return hn::Add(sum, SelectByBits(d, row, c, weight));
-#endif
-    }
-  }
-  float* Out(std::int64_t i, std::int64_t column) const {
-    return out.row(i) + packed.col_begin + column;
-  }
-  HWY_INLINE void Store(FloatTag d, V sum, float minimum, float scale, float* target,
-                        std::int64_t valid) const {
-    const V value = hn::Mul(hn::Set(d, scale), hn::Add(sum, hn::Set(d, minimum)));
-    if (valid >= static_cast<std::int64_t>(hn::Lanes(d))) {
-      hn::StoreU(hn::Add(hn::LoadU(d, target), value), d, target);
-      return;
-    }
-    HWY_ALIGN float lanes[16];
-    hn::Store(value, d, lanes);
-    for (std::int64_t c = 0; c < valid; ++c) target[c] += lanes[c];
-  }
-};
 
 /// Entries of one output row, and where the tile's entries end (prefetch goes on into the rows
 /// that follow).

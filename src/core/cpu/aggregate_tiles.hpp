@@ -8,16 +8,21 @@
 
 namespace heliograph::cpu {
 
+/// Of the rows that a block gathers from, and of the sums that wait for the next block: both stay
+/// in a second-level cache of 1 MiB.
+inline constexpr std::int64_t kBlockBytes = std::int64_t{256} << 10;
+/// Columns that are taken at a time (fewer on narrow vectors), and rows of a block of so many.
+inline constexpr std::int64_t kBlockColumns = 128;
+inline constexpr std::int64_t kBlockRows = kBlockBytes / (4 * kBlockColumns);
+
 /// Is it worth gathering from blocks of rows that stay in a second-level cache? Where the gathered
 /// matrix does not fit there itself and an output row finds several entries in each block.
 inline bool blocks_pay(const CsrView& csr, std::int64_t sources, std::int64_t cols) {
-  constexpr std::int64_t kColumns = 128;  // taken at a time
-  constexpr std::int64_t kRows = 512;
   constexpr std::int64_t kEntries = 8;
   constexpr std::int64_t kFewColumns = 64;
   if (csr.rows <= 0 || cols < kFewColumns) return false;
-  const std::int64_t row = std::min(cols, kColumns);
-  const std::int64_t blocks = sources * row / (kRows * kColumns);
+  const std::int64_t row = std::min(cols, kBlockColumns);
+  const std::int64_t blocks = sources * row / (kBlockRows * kBlockColumns);
   return blocks > 3 && csr.offsets[csr.rows] - csr.offsets[0] >= kEntries * blocks * csr.rows;
 }
 
