@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/cpu/aggregate.hpp"
+#include "core/cpu/gather_blocks.hpp"
 #include "workload.hpp"
 
 namespace heliograph::bench {
@@ -47,7 +48,9 @@ void decode_then_multiply(benchmark::State& state, int bits) {
 }
 
 void inner(benchmark::State& state, bool scaled) {
-  const CsrView graph = random_graph().view();
+  CsrView graph = random_graph().view();
+  const cpu::GatherBlocks blocks(graph, sizes().rows, threads(), MemoryRoom::workspace, nullptr);
+  graph.blocks = &blocks;
   const std::vector<float> scale(static_cast<std::size_t>(std::max(sizes().rows, sizes().outputs)),
                                  0.5F);
   const float* by_row = scaled ? scale.data() : nullptr;
@@ -61,7 +64,9 @@ void inner(benchmark::State& state, bool scaled) {
 
 /// With the pass that rounds and stores the rows.
 void inner_bf16(benchmark::State& state) {
-  const CsrView graph = random_graph().view();
+  CsrView graph = random_graph().view();
+  const cpu::GatherBlocks blocks(graph, sizes().rows, threads(), MemoryRoom::workspace, nullptr);
+  graph.blocks = &blocks;
   const BasicMatrix<std::uint16_t> stored(sizes().rows, sizes().width, MemoryRoom::workspace,
                                           nullptr);
   const bool self = sizes().outputs <= sizes().rows;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/cpu/aggregate.hpp"
+#include "core/cpu/gather_blocks.hpp"
 #include "graph/node_order.hpp"
 #include "graph/shard.hpp"
 #include "heliograph/error.hpp"
@@ -62,16 +63,23 @@ void inner_in_order(benchmark::State& state, NodeOrder order) {
   const Csr in_order = inner_of(order);
   const Matrix x(graph().nodes, sizes().width, MemoryRoom::workspace, nullptr);
   const Matrix out(graph().nodes, sizes().width, MemoryRoom::workspace, nullptr);
-  const auto seconds = [&](const Csr& csr) {
+  const auto blocks_of = [](const Csr& csr) {
+    return cpu::GatherBlocks(csr.view(), graph().nodes, threads(), MemoryRoom::graph, nullptr);
+  };
+  const cpu::GatherBlocks blocks = blocks_of(in_order);
+  const cpu::GatherBlocks random_blocks = blocks_of(in_random_order);
+  const auto seconds = [&](const Csr& csr, const cpu::GatherBlocks& in_blocks) {
+    CsrView view = csr.view();
+    view.blocks = &in_blocks;
     const auto begin = std::chrono::steady_clock::now();
-    cpu::aggregate_inner(csr.view(), x.view(), nullptr, true, nullptr, out.view(), {}, threads());
+    cpu::aggregate_inner(view, x.view(), nullptr, true, nullptr, out.view(), {}, threads());
     benchmark::ClobberMemory();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
   std::vector<double> ordered, random;
   for (auto _ : state) {
-    random.push_back(seconds(in_random_order));
-    ordered.push_back(seconds(in_order));
+    random.push_back(seconds(in_random_order, random_blocks));
+    ordered.push_back(seconds(in_order, blocks));
     state.SetIterationTime(ordered.back());
   }
   const std::int64_t edges = graph().entries();

@@ -5,11 +5,17 @@
 
 namespace heliograph {
 
+namespace cpu {
+class GatherBlocks;
+}
+
 /// A 0/1 sparse matrix in compressed rows that somebody else owns; no values are stored.
 struct CsrView {
   std::int64_t rows = 0;
   const std::int64_t* offsets = nullptr;  ///< rows + 1 entries.
   const std::int32_t* columns = nullptr;  ///< offsets[rows] entries.
+  /// The same entries in blocks, for aggregation; null: as they stand.
+  const cpu::GatherBlocks* blocks = nullptr;
 };
 
 struct Csr {
@@ -17,7 +23,7 @@ struct Csr {
   std::vector<std::int32_t> columns;
 
   CsrView view() const {
-    return {static_cast<std::int64_t>(offsets.size()) - 1, offsets.data(), columns.data()};
+    return {static_cast<std::int64_t>(offsets.size()) - 1, offsets.data(), columns.data(), nullptr};
   }
   std::int64_t entries() const { return offsets.empty() ? 0 : offsets.back(); }
 };

@@ -6,6 +6,7 @@
 
 #include "core/buffer.hpp"
 #include "core/cpu/aggregate.hpp"
+#include "core/cpu/gather_blocks.hpp"
 #include "core/cpu/gemm.hpp"
 #include "core/csr.hpp"
 #include "core/matrix.hpp"
@@ -73,6 +74,10 @@ class Kernels {
   /// g = x^T d, columns in parallel; `values` are those of the row-wise array.
   virtual void spmm_gradient(const SparseColumnsView& x, const float* values, ConstMatrixView d,
                              GradientView g) = 0;
+
+  /// Blocks that speed up aggregation with `csr`, for CsrView::blocks; empty where none would.
+  virtual cpu::GatherBlocks gather_blocks(const CsrView& csr, std::int64_t sources, MemoryRoom room,
+                                          MemoryAccount* account) = 0;
 
   /// See core/cpu/aggregate.hpp for these.
   virtual void aggregate_inner(const CsrView& csr, ConstMatrixView x, const float* col_scale,

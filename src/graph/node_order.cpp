@@ -10,6 +10,8 @@ namespace {
 
 constexpr int kRounds = 3;              ///< Later ones move few nodes and cost as much.
 constexpr std::int64_t kSettled = 100;  ///< A round that moves fewer than 1 in so many is the last.
+constexpr double kBlockNodes = 1024;    ///< Gathered rows of a block.
+constexpr double kDense = 8;            ///< Entries of a row in each.
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
@@ -104,7 +106,10 @@ std::vector<NodeId> by_cluster(const std::vector<std::int32_t>& label) {
 
 NodeOrder resolve_order(const Graph& graph, NodeOrder order) {
   if (order != NodeOrder::automatic) return order;
-  return graph.nodes > kClusterNodes ? NodeOrder::cluster : NodeOrder::id;
+  // A row of so many entries finds several in each block of a cache's size, whatever the order.
+  const bool dense = static_cast<double>(graph.entries()) * kBlockNodes >
+                     kDense * static_cast<double>(graph.nodes) * static_cast<double>(graph.nodes);
+  return graph.nodes > kClusterNodes && !dense ? NodeOrder::cluster : NodeOrder::id;
 }
 
 std::vector<std::int32_t> cluster_nodes(const Graph& graph, std::int64_t most_nodes) {

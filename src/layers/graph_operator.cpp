@@ -13,7 +13,7 @@ const float* scale_or_null(const Buffer& buffer) {
 
 }  // namespace
 
-GraphOperator::GraphOperator(const Shard& shard, ModelKind kind, MemoryRoom room,
+GraphOperator::GraphOperator(const Shard& shard, ModelKind kind, Kernels& kernels, MemoryRoom room,
                              MemoryAccount* account)
     : shard_(shard), self_(kind == ModelKind::gcn) {
   const auto rows = static_cast<std::size_t>(shard.inner_rows);
@@ -29,6 +29,12 @@ GraphOperator::GraphOperator(const Shard& shard, ModelKind kind, MemoryRoom room
       row_scale_.as<float>()[i] = degree > 0 ? static_cast<float>(1.0 / degree) : 0.0F;
     }
   }
+  const auto prepare = [&](const Adjacency& a, Blocks& blocks) {
+    blocks.inner = kernels.gather_blocks(a.inner.view(), shard.inner_rows, room, account);
+    blocks.halo = kernels.gather_blocks(a.halo.view(), a.plan.halo_rows, room, account);
+  };
+  prepare(shard.in, in_);
+  if (shard.out) prepare(*shard.out, out_);
 }
 
 void GraphOperator::apply(const PassContext& pass, Direction direction, int layer,
@@ -41,22 +47,27 @@ void GraphOperator::apply(const PassContext& pass, Direction direction, int laye
   if (accumulator.data != nullptr) {
     accumulator = {accumulator.data, out.rows, out.cols, padded_stride<double>(out.cols), {}};
   }
+  const Blocks& in_blocks = blocks(direction);
+  CsrView inner = a.inner.view();
+  inner.blocks = &in_blocks.inner;
+  CsrView halo = a.halo.view();
+  halo.blocks = &in_blocks.halo;
   pass.halo.begin(layer, direction, x, cols, nonnegative);
   {
     const PhaseTimer timer(pass.clock.aggregate);
     if (pass.stored_rows != nullptr) {
       const Bf16View stored{pass.stored_rows, x.rows, x.cols, padded_stride<std::uint16_t>(x.cols),
                             x.device};
-      pass.kernels.aggregate_inner_bf16(a.inner.view(), x, cols, self_, rows, out, stored);
+      pass.kernels.aggregate_inner_bf16(inner, x, cols, self_, rows, out, stored);
     } else {
-      pass.kernels.aggregate_inner(a.inner.view(), x, cols, self_, rows, out, accumulator);
+      pass.kernels.aggregate_inner(inner, x, cols, self_, rows, out, accumulator);
     }
   }
   const bool last = accumulator.data != nullptr;
   if (!last) overlap();
   pass.halo.finish(layer, direction, [&](const PackedRows& packed) {
     const PhaseTimer timer(pass.clock.aggregate);
-    pass.kernels.aggregate_halo(a.halo.view(), packed, rows, out, accumulator);
+    pass.kernels.aggregate_halo(halo, packed, rows, out, accumulator);
   });
   if (last) overlap();
 }

@@ -29,7 +29,9 @@ struct PassContext {
 class GraphOperator {
  public:
   /// The shard must outlive the operator.
-  GraphOperator(const Shard& shard, ModelKind kind, MemoryRoom room, MemoryAccount* account);
+  /// `kernels` prepare the structure and are those of every pass.
+  GraphOperator(const Shard& shard, ModelKind kind, Kernels& kernels, MemoryRoom room,
+                MemoryAccount* account);
 
   const Shard& shard() const { return shard_; }
   std::int64_t rows() const { return shard_.inner_rows; }
@@ -48,8 +50,17 @@ class GraphOperator {
   SparseRows sum_sparse(const SparseView& inner, const SparseView& halo) const;
 
  private:
+  /// An adjacency's blocks for aggregation.
+  struct Blocks {
+    cpu::GatherBlocks inner, halo;
+  };
+  const Blocks& blocks(Direction direction) const {
+    return direction == Direction::forward || !shard_.out ? in_ : out_;
+  }
+
   const Shard& shard_;
   bool self_;
+  Blocks in_, out_;
   Buffer row_scale_, col_scale_;
 };
 

@@ -43,7 +43,7 @@ RankGraph::RankGraph(const RunPlan& plan, const NodeIndex& index, Communicator& 
                      Kernels& kernels, MemoryRoom room, MemoryAccount* account)
     : shard_(build_shard(index, comm.rank(), plan.transpose_or_null())),
       structure_(room, account),
-      op_(shard_, plan.options.model.kind, room, account) {
+      op_(shard_, plan.options.model.kind, kernels, room, account) {
   load_labels(plan);
   structure_.set(bytes_of(shard_) + bytes_of(labels_.class_of) + bytes_of(labels_.indicators) +
                  bytes_of(labels_.role) + bytes_of(target_) + bytes_of(mask_));

@@ -74,13 +74,19 @@ TEST(NodeOrder, ClusterPutsNeighboursSideBySide) {
   EXPECT_GT(cluster, 0.7);
 }
 
-TEST(NodeOrder, AutomaticGoesBySize) {
+TEST(NodeOrder, AutomaticGoesBySizeAndDensity) {
   const Graph small = testing::path_graph(kClusterNodes);
   const Graph large = testing::path_graph(kClusterNodes + 1);
   EXPECT_EQ(resolve_order(small, NodeOrder::automatic), NodeOrder::id);
   EXPECT_EQ(resolve_order(large, NodeOrder::automatic), NodeOrder::cluster);
   EXPECT_EQ(resolve_order(small, NodeOrder::random), NodeOrder::random);
   EXPECT_EQ(order_nodes(large, NodeOrder::automatic), order_nodes(large, NodeOrder::cluster));
+  std::vector<Edge> edges;
+  for (NodeId v = 0; v < large.nodes; ++v) {
+    for (NodeId step = 1; step <= 33; ++step) edges.emplace_back(v, (v + step) % large.nodes);
+  }
+  const Graph dense = testing::graph_from_edges(large.nodes, edges);
+  EXPECT_EQ(resolve_order(dense, NodeOrder::automatic), NodeOrder::id);
 }
 
 TEST(ClusterNodes, TwoTrianglesAreTwoClusters) {

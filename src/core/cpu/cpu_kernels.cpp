@@ -44,6 +44,11 @@ class CpuKernels final : public Kernels {
     });
   }
 
+  cpu::GatherBlocks gather_blocks(const CsrView& csr, std::int64_t sources, MemoryRoom room,
+                                  MemoryAccount* account) override {
+    if (reproducible_) return {};
+    return cpu::GatherBlocks(csr, sources, threads_, room, account);
+  }
   void aggregate_inner(const CsrView& csr, ConstMatrixView x, const float* col_scale, bool self,
                        const float* row_scale, MatrixView out, AccumulatorView acc) override {
     cpu::aggregate_inner(csr, x, col_scale, self, row_scale, out, acc, threads_);
