@@ -3,3 +3,8 @@ find_package(Python3 COMPONENTS Interpreter REQUIRED)
 add_test(NAME scripts.install_dependencies
   COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_LIST_DIR}/test_install_dependencies.py)
 set_tests_properties(scripts.install_dependencies PROPERTIES LABELS scripts TIMEOUT 60)
+# Alone: it bounds rates. A machine without root or namespaces skips most of it, by name.
+add_test(NAME scripts.emulated_cluster
+  COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_LIST_DIR}/test_emulated_cluster.py)
+set_tests_properties(scripts.emulated_cluster PROPERTIES
+  LABELS scripts TIMEOUT 240 RUN_SERIAL TRUE)
