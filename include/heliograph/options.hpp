@@ -25,7 +25,7 @@ enum class RowStorage : std::uint8_t {
 
 /// How ranks number their nodes: for speed only, results differ by rounding alone.
 enum class NodeOrder : std::uint8_t {
-  automatic,  ///< cluster; id where the whole graph is no larger than a cluster.
+  automatic,  ///< cluster; id where the graph is no larger than a cluster, or dense.
   id,         ///< As the user numbers them.
   random,     ///< An order that has nothing to do with the graph, to compare with.
   cluster,    ///< Nodes that share neighbours side by side, in groups that fit a cache.
