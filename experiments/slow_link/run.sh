@@ -35,8 +35,8 @@ for attempt in 1 2 3 4 5; do
   train probe 12 --bits 32 --link-gbps "$link" "$@"
   read -r measured gbps < <(python3 "$here/choose_link.py" "$out/probe.json" "$ratio" "$link")
   echo "Links of $link Gbit/s: waiting : computing = $measured"
-  # The first guess takes all links for equally busy: go on while the network is needlessly slow.
-  if awk "BEGIN { exit !($measured >= $ratio && $measured < 1.5 * $ratio) }"; then break; fi
+  # The first guess takes all links for equally busy: go on while the network is slower than asked for.
+  if awk "BEGIN { exit !($measured >= $ratio && $measured < 1.1 * $ratio) }"; then break; fi
   if [ "$attempt" = 5 ] && awk "BEGIN { exit !($measured < $ratio) }"; then
     echo "no link speed was found at which an epoch waits $ratio : 1" >&2
     exit 1

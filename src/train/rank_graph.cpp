@@ -20,6 +20,11 @@ std::int64_t largest_halo(const Shard& shard, Communicator& comm) {
   return *std::max_element(rows.begin(), rows.end());
 }
 
+/// Where features are counted, of a graph that is counted in `room`.
+MemoryRoom features_room(MemoryRoom room) {
+  return room == MemoryRoom::graph ? MemoryRoom::features : room;
+}
+
 template <class T>
 std::int64_t bytes_of(const std::vector<T>& values) {
   return static_cast<std::int64_t>(values.capacity() * sizeof(T));
@@ -39,21 +44,29 @@ std::int64_t bytes_of(const Shard& shard) {
 
 }  // namespace
 
-RankGraph::RankGraph(const RunPlan& plan, const NodeIndex& index, Communicator& comm,
-                     Kernels& kernels, MemoryRoom room, MemoryAccount* account)
-    : shard_(build_shard(index, comm.rank(), plan.transpose_or_null())),
+RankGraph::RankGraph(const RunPlan& plan, GraphScope scope, Communicator& comm, Kernels& kernels,
+                     MemoryRoom room, MemoryAccount* account)
+    : RankGraph(plan, plan.load(comm.rank(), scope, features_room(room), account), comm, kernels,
+                room, account) {}
+
+RankGraph::RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Kernels& kernels,
+                     MemoryRoom room, MemoryAccount* account)
+    : shard_(std::move(data.shard)),
       structure_(room, account),
-      op_(shard_, plan.options.model.kind, kernels, room, account) {
-  load_labels(plan);
+      op_(shard_, plan.options().model.kind, kernels, room, account),
+      x_(std::move(data.features)),
+      labels_(std::move(data.labels)) {
+  mark_training_rows();
   structure_.set(bytes_of(shard_) + bytes_of(labels_.class_of) + bytes_of(labels_.indicators) +
                  bytes_of(labels_.role) + bytes_of(target_) + bytes_of(mask_));
-  load_features(plan.features, room == MemoryRoom::graph ? MemoryRoom::features : room, account);
   exact_halo_ =
       std::make_unique<ExactHalo>(comm, shard_, largest_halo(shard_, comm),
-                                  plan.options.eval_chunk_bytes, kernels.threads(), account);
-  if (plan.options.model.precompute) {
-    precompute(comm, kernels, room == MemoryRoom::graph ? MemoryRoom::features : room, account);
-    if (!Model::reads_features(plan.options.model, plan.features.cols, plan.features.sparse)) {
+                                  plan.options().eval_chunk_bytes, kernels.threads(), account);
+  const ModelOptions& model = plan.options().model;
+  if (model.precompute) {
+    precompute(comm, kernels, features_room(room), account);
+    const RunFacts& facts = plan.facts();
+    if (!Model::reads_features(model, facts.feature_cols, facts.sparse_features)) {
       x_ = FeatureMatrix();
     }
   }
@@ -65,59 +78,14 @@ ModelInput RankGraph::input() const {
   return input;
 }
 
-void RankGraph::load_labels(const RunPlan& plan) {
-  const Labels& all = plan.dataset.labels;
-  labels_.task = all.task;
-  labels_.classes = all.classes;
-  const std::size_t rows = shard_.global_ids.size();
-  labels_.role.reserve(rows);
-  mask_.reserve(rows);
-  if (all.task == Task::multiclass) {
-    labels_.class_of.reserve(rows);
-    target_.reserve(rows);
-  } else {
-    labels_.indicators.reserve(rows * static_cast<std::size_t>(all.classes));
+void RankGraph::mark_training_rows() {
+  mask_.reserve(labels_.role.size());
+  for (const Role role : labels_.role) mask_.push_back(role == Role::train ? 1 : 0);
+  if (labels_.task != Task::multiclass) return;
+  target_ = labels_.class_of;
+  for (std::size_t row = 0; row < target_.size(); ++row) {
+    if (mask_[row] == 0) target_[row] = -1;
   }
-  for (const std::int64_t id : shard_.global_ids) {
-    const auto v = static_cast<std::size_t>(id);
-    const Role role = plan.split.role[v];
-    labels_.role.push_back(role);
-    mask_.push_back(role == Role::train ? 1 : 0);
-    if (all.task == Task::multiclass) {
-      labels_.class_of.push_back(all.class_of[v]);
-      target_.push_back(role == Role::train ? all.class_of[v] : -1);
-    } else {
-      const auto classes = static_cast<std::size_t>(all.classes);
-      const std::uint8_t* row = all.indicators.data() + v * classes;
-      labels_.indicators.insert(labels_.indicators.end(), row, row + classes);
-    }
-  }
-}
-
-void RankGraph::load_features(const Features& features, MemoryRoom room, MemoryAccount* account) {
-  if (!features.sparse) {
-    Matrix dense(shard_.inner_rows, features.cols, room, account);
-    for (std::int64_t r = 0; r < dense.view().rows; ++r) {
-      const auto v = static_cast<std::size_t>(shard_.global_ids[static_cast<std::size_t>(r)]);
-      std::copy_n(features.dense.data() + v * static_cast<std::size_t>(features.cols),
-                  features.cols, dense.view().row(r));
-    }
-    x_ = FeatureMatrix(std::move(dense));
-    return;
-  }
-  SparseRows rows;
-  rows.cols = features.cols;
-  for (const std::int64_t id : shard_.global_ids) {
-    const auto v = static_cast<std::size_t>(id);
-    const std::int64_t begin = features.offsets[v];
-    const std::int64_t end = features.offsets[v + 1];
-    rows.columns.insert(rows.columns.end(), features.columns.data() + begin,
-                        features.columns.data() + end);
-    rows.values.insert(rows.values.end(), features.values.data() + begin,
-                       features.values.data() + end);
-    rows.offsets.push_back(static_cast<std::int64_t>(rows.columns.size()));
-  }
-  x_ = FeatureMatrix(std::move(rows), room, account);
 }
 
 void RankGraph::precompute(Communicator& comm, Kernels& kernels, MemoryRoom room,

@@ -14,9 +14,9 @@ namespace heliograph {
 /// labels, the precomputed first aggregation, and exact halos for evaluation.
 class RankGraph {
  public:
-  /// `graph_room`: where memory is counted. Ranks build together: halo sizes and the precomputed
+  /// `room`: where memory is counted. Ranks build together: halo sizes and the precomputed
   /// aggregation are exchanged on Channel::evaluation.
-  RankGraph(const RunPlan& plan, const NodeIndex& index, Communicator& comm, Kernels& kernels,
+  RankGraph(const RunPlan& plan, GraphScope scope, Communicator& comm, Kernels& kernels,
             MemoryRoom room, MemoryAccount* account);
   RankGraph(const RankGraph&) = delete;
   RankGraph& operator=(const RankGraph&) = delete;
@@ -33,8 +33,9 @@ class RankGraph {
   const std::vector<std::uint8_t>& mask() const { return mask_; }
 
  private:
-  void load_features(const Features& features, MemoryRoom room, MemoryAccount* account);
-  void load_labels(const RunPlan& plan);
+  RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Kernels& kernels,
+            MemoryRoom room, MemoryAccount* account);
+  void mark_training_rows();
   void precompute(Communicator& comm, Kernels& kernels, MemoryRoom room, MemoryAccount* account);
 
   Shard shard_;

@@ -1,47 +1,56 @@
 #pragma once
 
-#include <optional>
+#include <cstdint>
 #include <string>
-#include <vector>
 
-#include "graph/shard.hpp"
+#include "core/buffer.hpp"
 #include "heliograph/dataset.hpp"
 #include "heliograph/options.hpp"
 #include "heliograph/partition.hpp"
+#include "train/rank_data.hpp"
 
 namespace heliograph {
 
+/// Which nodes a rank's graph has: those that are trained on (all, unless training is inductive),
+/// or all.
+enum class GraphScope : std::uint8_t { training, whole };
+
+/// What every rank of a run knows of its graph, wherever the nodes are.
+struct RunFacts {
+  std::string name;
+  std::int64_t nodes = 0;
+  std::int64_t training_nodes = 0;  ///< Those whose loss is trained on.
+  Task task = Task::multiclass;
+  std::int32_t classes = 0;
+  std::int64_t feature_cols = 0;
+  bool sparse_features = false;
+  int ranks = 1;
+  PartitionQuality quality;
+  std::string partition_hash;
+};
+
 /// What all ranks of a run share: resolved once, before ranks start, and read-only after.
-/// The data set must outlive it.
 class RunPlan {
  public:
-  /// Validates options against the data, splits, normalises, partitions and indexes. Whether
-  /// training fits into memory is checked before partitioning, and again once halos are known.
-  /// Throws Error(usage, bad_input, resource).
-  RunPlan(const Dataset& dataset, const TrainOptions& options, const LogCallback& log);
+  virtual ~RunPlan() = default;
   RunPlan(const RunPlan&) = delete;
   RunPlan& operator=(const RunPlan&) = delete;
 
-  const Dataset& dataset;
-  const TrainOptions options;
-  Metric metric;
-  Split split;
-  Features features;
-  Partition partition;
-  PartitionQuality quality;
-  std::optional<Graph> transposed;  ///< Directed graphs only.
-  std::vector<NodeId> train_nodes;  ///< Ascending.
-  std::optional<NodeIndex> whole;
-  std::optional<NodeIndex> induced;  ///< Inductive training only.
+  const TrainOptions& options() const { return options_; }
+  const RunFacts& facts() const { return facts_; }
+  Metric metric() const { return metric_; }  ///< Never `automatic`.
 
-  int ranks() const { return partition.parts; }
-  /// The index whose shards are trained on.
-  const NodeIndex& training() const { return induced ? *induced : *whole; }
-  const Graph* transpose_or_null() const { return transposed ? &*transposed : nullptr; }
+  /// What `rank` holds, its features counted in `room`. Called by the ranks, at the same time.
+  /// Throws Error: resource; from files also bad_input.
+  virtual RankData load(int rank, GraphScope scope, MemoryRoom room,
+                        MemoryAccount* account) const = 0;
 
- private:
-  /// Refuses a run that cannot fit, as far as it is known by now.
-  void check_memory(std::optional<std::int64_t> halo_rows) const;
+ protected:
+  explicit RunPlan(const TrainOptions& options) : options_(options) {}
+
+  TrainOptions options_;
+  RunFacts facts_;
+  Metric metric_ = Metric::automatic;
 };
 
 }  // namespace heliograph

@@ -8,6 +8,7 @@
 
 #include "comm/thread_transport.hpp"
 #include "heliograph/error.hpp"
+#include "train/dataset_plan.hpp"
 #include "train/memory_check.hpp"
 #include "train/process_memory.hpp"
 #include "train/trainer.hpp"
@@ -77,7 +78,7 @@ MemoryReport report_memory(const MemoryNeeds& bytes) {
 /// The body of one rank. Only rank 0 writes to `result` and calls back.
 void train_rank(const RunPlan& plan, Communicator& comm, const TrainCallbacks& callbacks,
                 TrainResult& result, std::chrono::steady_clock::time_point begin) {
-  const TrainOptions& options = plan.options;
+  const TrainOptions& options = plan.options();
   const bool root = comm.rank() == 0;
   Arena arena(static_cast<std::size_t>(address_space_of_a_rank(comm.size())));
   MemoryAccount account(&arena);
@@ -157,15 +158,15 @@ void train_rank(const RunPlan& plan, Communicator& comm, const TrainCallbacks& c
 TrainResult train(const Dataset& dataset, const TrainOptions& options,
                   const TrainCallbacks& callbacks) {
   const auto begin = std::chrono::steady_clock::now();
-  const RunPlan plan(dataset, options, callbacks.log);
+  const DatasetPlan plan(dataset, options, callbacks.log);
   TrainResult result;
-  result.metric = plan.metric;
-  result.partition = plan.quality;
-  result.partition_hash = partition_hash(plan.partition);
+  result.metric = plan.metric();
+  result.partition = plan.facts().quality;
+  result.partition_hash = plan.facts().partition_hash;
   const ThreadTransportOptions transport{
       {options.transport.link_gbps, options.transport.link_latency_us},
       options.transport.timeout_seconds};
-  run_ranks(plan.ranks(), transport,
+  run_ranks(plan.facts().ranks, transport,
             [&](Communicator& comm) { train_rank(plan, comm, callbacks, result, begin); });
   return result;
 }

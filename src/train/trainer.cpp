@@ -49,24 +49,24 @@ enum Statistic : std::size_t {
 Trainer::Trainer(const RunPlan& plan, Communicator& comm, MemoryAccount* account)
     : plan_(plan),
       comm_(comm),
-      kernels_(make_cpu_kernels(threads_of_a_rank(plan.options.transport, comm.size()),
-                                plan.options.reproducible, account)),
+      kernels_(make_cpu_kernels(threads_of_a_rank(plan.options().transport, comm.size()),
+                                plan.options().reproducible, account)),
       weights_(comm, Channel::weights, account),
       statistics_(comm, Channel::evaluation, account),
       rank_statistics_(kStatistics * static_cast<std::size_t>(comm.size())),
       kept_(MemoryRoom::evaluation, account) {
-  const TrainOptions& options = plan.options;
-  train_ = std::make_unique<RankGraph>(plan, plan.training(), comm, *kernels_, MemoryRoom::graph,
-                                       account);
-  if (plan.induced) {
-    whole_ = std::make_unique<RankGraph>(plan, *plan.whole, comm, *kernels_, MemoryRoom::evaluation,
-                                         account);
+  const TrainOptions& options = plan.options();
+  train_ = std::make_unique<RankGraph>(plan, GraphScope::training, comm, *kernels_,
+                                       MemoryRoom::graph, account);
+  if (options.inductive) {
+    whole_ = std::make_unique<RankGraph>(plan, GraphScope::whole, comm, *kernels_,
+                                         MemoryRoom::evaluation, account);
   }
   const std::int64_t rows = train_->op().rows();
   const std::int64_t most_rows = whole_ ? std::max(rows, whole_->op().rows()) : rows;
-  model_ = std::make_unique<Model>(options.model, plan.features.cols, plan.features.sparse,
-                                   plan.dataset.labels.classes, options.seed, rows, most_rows,
-                                   *kernels_, account);
+  model_ = std::make_unique<Model>(options.model, plan.facts().feature_cols,
+                                   plan.facts().sparse_features, plan.facts().classes, options.seed,
+                                   rows, most_rows, *kernels_, account);
   model_->allocate_input_dropout(train_->input(), account);
   (whole_ ? *whole_ : *train_).exact_halo().set_scratch(model_->idle_memory());
   optimizer_ = std::make_unique<Optimizer>(options.optimizer, model_->parameters(), account);
@@ -83,7 +83,7 @@ EpochReport Trainer::run_epoch(int epoch) {
   const auto begin = Clock::now();
 
   halo_->begin_epoch(epoch);
-  const PassContext pass{*kernels_, *halo_, clock_, epoch, plan_.options.seed};
+  const PassContext pass{*kernels_, *halo_, clock_, epoch, plan_.options().seed};
   const ConstMatrixView logits = model_->forward(pass, train_->op(), train_->input());
   loss_ = loss_and_gradient(logits);
   const Parameters& parameters = model_->parameters();
@@ -104,7 +104,7 @@ EpochReport Trainer::run_epoch(int epoch) {
   if (!std::isfinite(loss)) refuse_non_finite(epoch, "the loss");
   const double norm = Optimizer::gradient_norm(parameters);
   if (!std::isfinite(norm)) refuse_non_finite(epoch, "a weight gradient");
-  const double lr = learning_rate(plan_.options.optimizer, epoch, plan_.options.epochs);
+  const double lr = learning_rate(plan_.options().optimizer, epoch, plan_.options().epochs);
   optimizer_->step(parameters, lr, norm, *kernels_);
 
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
@@ -120,14 +120,14 @@ void Trainer::begin_sum(std::span<T> gradients, std::int64_t begin, std::int64_t
 
 double Trainer::loss_and_gradient(ConstMatrixView logits) {
   const MatrixView gradient = model_->logit_gradient();
-  const Labels& labels = plan_.dataset.labels;
-  auto terms = static_cast<double>(plan_.train_nodes.size());
-  if (labels.task == Task::multiclass) {
+  const RunFacts& facts = plan_.facts();
+  auto terms = static_cast<double>(facts.training_nodes);
+  if (facts.task == Task::multiclass) {
     const double sum = kernels_->softmax_cross_entropy(logits, train_->target().data(),
                                                        static_cast<float>(1.0 / terms), gradient);
     return sum / terms;
   }
-  terms *= labels.classes;
+  terms *= facts.classes;
   const double sum = kernels_->binary_cross_entropy(logits, train_->labels().indicators.data(),
                                                     train_->mask().data(),
                                                     static_cast<float>(1.0 / terms), gradient);
@@ -213,13 +213,13 @@ Scores Trainer::evaluate(int epoch) {
   RankGraph& graph = whole_ ? *whole_ : *train_;
   PhaseClock unused;
   graph.exact_halo().set_epoch(epoch);
-  const PassContext pass{*kernels_, graph.exact_halo(), unused, epoch, plan_.options.seed};
+  const PassContext pass{*kernels_, graph.exact_halo(), unused, epoch, plan_.options().seed};
   logits_ = model_->infer(pass, graph.op(), graph.input());
-  const auto bad = Model::find_non_finite(plan_.options.model.layers - 1, logits_);
+  const auto bad = Model::find_non_finite(plan_.options().model.layers - 1, logits_);
   if (any_rank(bad.has_value())) {
     refuse_non_finite(epoch, "an evaluated output", bad, graph.shard());
   }
-  return distributed_scores(plan_.metric, graph.labels(), logits_, comm_);
+  return distributed_scores(plan_.metric(), graph.labels(), logits_, comm_);
 }
 
 void Trainer::keep_predictions() {
@@ -230,7 +230,7 @@ void Trainer::keep_predictions() {
   const std::size_t cols =
       labels.task == Task::multiclass ? 1 : static_cast<std::size_t>(labels.classes);
   kept_predictions_.reserve(rows * cols);
-  if (plan_.metric == Metric::auc) kept_scores_.reserve(rows);
+  if (plan_.metric() == Metric::auc) kept_scores_.reserve(rows);
   for (std::int64_t r = 0; r < logits_.rows; ++r) {
     const float* z = logits_.row(r);
     if (labels.task == Task::multiclass) {
@@ -238,36 +238,38 @@ void Trainer::keep_predictions() {
     } else {
       for (std::int32_t c = 0; c < labels.classes; ++c) kept_predictions_.push_back(z[c] > 0);
     }
-    if (plan_.metric == Metric::auc) kept_scores_.push_back(1.0F / (1.0F + std::exp(z[0] - z[1])));
+    if (plan_.metric() == Metric::auc)
+      kept_scores_.push_back(1.0F / (1.0F + std::exp(z[0] - z[1])));
   }
   kept_.set(static_cast<std::int64_t>(kept_predictions_.capacity() * sizeof(std::int32_t) +
                                       kept_scores_.capacity() * sizeof(float)));
 }
 
 void Trainer::collect_predictions(TrainResult& result) {
-  const auto bytes_of = [](const auto& values) { return std::as_bytes(std::span(values)); };
-  const auto predictions = gather_to_root(comm_, Channel::evaluation, bytes_of(kept_predictions_));
-  const auto scores = gather_to_root(comm_, Channel::evaluation, bytes_of(kept_scores_));
+  const auto gather = [&](const auto& values) {
+    return gather_to_root(comm_, Channel::evaluation, std::as_bytes(std::span(values)));
+  };
+  const auto ids = gather((whole_ ? *whole_ : *train_).shard().global_ids);
+  const auto predictions = gather(kept_predictions_);
+  const auto scores = gather(kept_scores_);
   if (comm_.rank() != 0) return;
-  const Labels& labels = plan_.dataset.labels;
-  result.prediction_cols = labels.task == Task::multiclass ? 1 : labels.classes;
-  const auto nodes = static_cast<std::size_t>(plan_.dataset.graph.nodes);
+  const RunFacts& facts = plan_.facts();
+  result.prediction_cols = facts.task == Task::multiclass ? 1 : facts.classes;
+  const auto nodes = static_cast<std::size_t>(facts.nodes);
   const auto cols = static_cast<std::size_t>(result.prediction_cols);
   if (!predictions.empty()) result.predictions.resize(nodes * cols);
   if (!scores.empty()) result.scores.resize(nodes);
-  std::size_t row = 0;
-  for (int r = 0; r < comm_.size(); ++r) {
-    for (const NodeId v : plan_.whole->nodes(r)) {
-      const auto to = static_cast<std::size_t>(v);
-      if (!predictions.empty()) {
-        std::memcpy(result.predictions.data() + to * cols,
-                    predictions.data() + row * cols * sizeof(std::int32_t),
-                    cols * sizeof(std::int32_t));
-      }
-      if (!scores.empty()) {
-        std::memcpy(result.scores.data() + to, scores.data() + row * sizeof(float), sizeof(float));
-      }
-      ++row;
+  for (std::size_t row = 0; row < ids.size() / sizeof(std::int64_t); ++row) {
+    std::int64_t id;
+    std::memcpy(&id, ids.data() + row * sizeof(id), sizeof(id));
+    const auto to = static_cast<std::size_t>(id);
+    if (!predictions.empty()) {
+      std::memcpy(result.predictions.data() + to * cols,
+                  predictions.data() + row * cols * sizeof(std::int32_t),
+                  cols * sizeof(std::int32_t));
+    }
+    if (!scores.empty()) {
+      std::memcpy(result.scores.data() + to, scores.data() + row * sizeof(float), sizeof(float));
     }
   }
 }

@@ -10,6 +10,7 @@
 #include "heliograph/io.hpp"
 #include "support/distance.hpp"
 #include "support/graphs.hpp"
+#include "train/dataset_plan.hpp"
 #include "train/trainer.hpp"
 
 // Contract 1 without --reproducible: every single step from the same weights agrees to 1e-5.
@@ -42,8 +43,8 @@ TrainOptions options_for(ModelKind kind, int ranks, bool has_split) {
 std::vector<Step> run(const Dataset& data, const TrainOptions& options,
                       const std::vector<Step>* given) {
   std::vector<Step> steps;
-  const RunPlan plan(data, options, {});
-  run_ranks(plan.ranks(), {}, [&](Communicator& comm) {
+  const DatasetPlan plan(data, options, {});
+  run_ranks(plan.facts().ranks, {}, [&](Communicator& comm) {
     Trainer trainer(plan, comm, nullptr);
     const Parameters& parameters = trainer.model().parameters();
     const std::span<float> weights = parameters.flat_values();

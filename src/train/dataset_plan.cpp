@@ -1,0 +1,187 @@
+#include "train/dataset_plan.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "graph/node_order.hpp"
+#include "heliograph/error.hpp"
+#include "heliograph/io.hpp"
+#include "train/memory_check.hpp"
+#include "train/metrics.hpp"
+#include "train/process_memory.hpp"
+
+namespace heliograph {
+namespace {
+
+Split choose_split(const Dataset& dataset, const TrainOptions& options) {
+  if (options.random_split) {
+    return random_split(dataset, options.train_share, options.validation_share, options.test_share,
+                        options.split_seed, options.stratified);
+  }
+  const auto count = dataset.splits.size();
+  if (count == 0) {
+    throw Error(ErrorCode::usage,
+                "'" + dataset.name + "' holds no split: ask for one, e.g. --split random:60/20/20");
+  }
+  if (static_cast<std::size_t>(options.split) >= count) {
+    throw Error(ErrorCode::usage, "--split " + std::to_string(options.split) + ": '" +
+                                      dataset.name + "' holds splits 0 to " +
+                                      std::to_string(count - 1));
+  }
+  return dataset.splits[static_cast<std::size_t>(options.split)];
+}
+
+/// Data sets from files have been checked; those that a program made may not have been.
+void check_split(const Dataset& dataset, const Split& split) {
+  if (static_cast<std::int64_t>(split.role.size()) != dataset.graph.nodes) {
+    throw Error(ErrorCode::bad_input, "'" + dataset.name + "': the split has " +
+                                          std::to_string(split.role.size()) + " roles for " +
+                                          std::to_string(dataset.graph.nodes) + " nodes");
+  }
+  for (std::size_t v = 0; v < split.role.size(); ++v) {
+    if (split.role[v] != Role::none && !dataset.labels.has_label(static_cast<NodeId>(v))) {
+      throw Error(ErrorCode::bad_input, "'" + dataset.name + "': node " + std::to_string(v) +
+                                            " has a role in the split but no label");
+    }
+  }
+}
+
+/// Early stopping waits for a better validation score, so there must be one.
+void check_validation_score(const Split& split, const Labels& labels, Metric metric) {
+  bool any = false;
+  bool kinds[2] = {false, false};
+  for (std::size_t v = 0; v < split.role.size(); ++v) {
+    if (split.role[v] != Role::validation) continue;
+    any = true;
+    if (metric == Metric::auc) kinds[labels.class_of[v] == 1 ? 1 : 0] = true;
+  }
+  if (!any) throw Error(ErrorCode::usage, "--patience needs validation nodes; the split has none");
+  if (metric == Metric::auc && !(kinds[0] && kinds[1])) {
+    throw Error(ErrorCode::usage,
+                "--patience with --metric auc needs validation nodes of both classes");
+  }
+}
+
+std::vector<std::uint8_t> fit_nodes(const Split& split, bool inductive) {
+  std::vector<std::uint8_t> fit;
+  if (!inductive) return fit;
+  fit.reserve(split.role.size());
+  for (const Role role : split.role) fit.push_back(role == Role::train ? 1 : 0);
+  return fit;
+}
+
+}  // namespace
+
+DatasetPlan::DatasetPlan(const Dataset& dataset, const TrainOptions& options,
+                         const LogCallback& log, bool only_shards)
+    : RunPlan(options), dataset_(dataset) {
+  validate(options);
+  metric_ = resolve_metric(options.metric, dataset.labels);
+  if (dataset.features.sparse && !options.model.precompute && !options.model.transform_first) {
+    throw Error(ErrorCode::usage,
+                "--no-precompute with --no-transform-first: sparse features are aggregated either "
+                "before the first epoch or after the first product, so one of the two must stay");
+  }
+  split_ = choose_split(dataset, options);
+  check_split(dataset, split_);
+  if (options.patience > 0) check_validation_score(split_, dataset.labels, metric_);
+  for (std::size_t v = 0; v < split_.role.size(); ++v) {
+    if (split_.role[v] == Role::train) train_nodes_.push_back(static_cast<NodeId>(v));
+  }
+  if (train_nodes_.empty()) throw Error(ErrorCode::bad_input, "the split has no training node");
+  if (!only_shards) check_memory(std::nullopt);
+  features_ =
+      normalize_features(dataset.features, options.normalize, fit_nodes(split_, options.inductive));
+
+  PartitionOptions cut = options.partition;
+  const bool balance =
+      cut.balance_split != nullptr || (options.inductive && cut.partitioner == Partitioner::metis);
+  cut.balance_split = balance ? &split_ : nullptr;
+  partition_ = make_partition(dataset.graph, cut, log);
+  facts_.quality = measure_partition(dataset.graph, partition_);
+  // The parts of an induced graph have other halos than those of the whole one.
+  if (!only_shards && !options.inductive) check_memory(facts_.quality.communication_volume);
+  if (dataset.graph.directed) transposed_ = transpose(dataset.graph);
+  const std::vector<NodeId> order = order_nodes(dataset.graph, options.node_order);
+  whole_.emplace(dataset.graph, partition_, nullptr, order);
+  if (options.inductive) induced_.emplace(dataset.graph, partition_, &train_nodes_, order);
+
+  facts_.name = dataset.name;
+  facts_.nodes = dataset.graph.nodes;
+  facts_.training_nodes = static_cast<std::int64_t>(train_nodes_.size());
+  facts_.task = dataset.labels.task;
+  facts_.classes = dataset.labels.classes;
+  facts_.feature_cols = dataset.features.cols;
+  facts_.sparse_features = dataset.features.sparse;
+  facts_.ranks = partition_.parts;
+  facts_.partition_hash = partition_hash(partition_);
+}
+
+void DatasetPlan::check_memory(std::optional<std::int64_t> halo_rows) const {
+  require_memory(
+      least_memory(dataset_, options_, static_cast<std::int64_t>(train_nodes_.size()), halo_rows),
+      options_.memory_limit_bytes, available_memory_bytes());
+}
+
+RankData DatasetPlan::load(int rank, GraphScope scope, MemoryRoom room,
+                           MemoryAccount* account) const {
+  const NodeIndex& index = scope == GraphScope::training && induced_ ? *induced_ : *whole_;
+  RankData data;
+  data.shard = build_shard(index, rank, transposed_ ? &*transposed_ : nullptr);
+  data.labels = labels_of(data.shard.global_ids);
+  data.features = features_of(data.shard.global_ids, room, account);
+  return data;
+}
+
+LocalLabels DatasetPlan::labels_of(const std::vector<std::int64_t>& ids) const {
+  const Labels& all = dataset_.labels;
+  LocalLabels labels;
+  labels.task = all.task;
+  labels.classes = all.classes;
+  labels.role.reserve(ids.size());
+  if (all.task == Task::multiclass) {
+    labels.class_of.reserve(ids.size());
+  } else {
+    labels.indicators.reserve(ids.size() * static_cast<std::size_t>(all.classes));
+  }
+  for (const std::int64_t id : ids) {
+    const auto v = static_cast<std::size_t>(id);
+    labels.role.push_back(split_.role[v]);
+    if (all.task == Task::multiclass) {
+      labels.class_of.push_back(all.class_of[v]);
+    } else {
+      const auto classes = static_cast<std::size_t>(all.classes);
+      const std::uint8_t* row = all.indicators.data() + v * classes;
+      labels.indicators.insert(labels.indicators.end(), row, row + classes);
+    }
+  }
+  return labels;
+}
+
+FeatureMatrix DatasetPlan::features_of(const std::vector<std::int64_t>& ids, MemoryRoom room,
+                                       MemoryAccount* account) const {
+  if (!features_.sparse) {
+    Matrix dense(static_cast<std::int64_t>(ids.size()), features_.cols, room, account);
+    for (std::int64_t r = 0; r < dense.view().rows; ++r) {
+      const auto v = static_cast<std::size_t>(ids[static_cast<std::size_t>(r)]);
+      std::copy_n(features_.dense.data() + v * static_cast<std::size_t>(features_.cols),
+                  features_.cols, dense.view().row(r));
+    }
+    return FeatureMatrix(std::move(dense));
+  }
+  SparseRows rows;
+  rows.cols = features_.cols;
+  for (const std::int64_t id : ids) {
+    const auto v = static_cast<std::size_t>(id);
+    const std::int64_t begin = features_.offsets[v];
+    const std::int64_t end = features_.offsets[v + 1];
+    rows.columns.insert(rows.columns.end(), features_.columns.data() + begin,
+                        features_.columns.data() + end);
+    rows.values.insert(rows.values.end(), features_.values.data() + begin,
+                       features_.values.data() + end);
+    rows.offsets.push_back(static_cast<std::int64_t>(rows.columns.size()));
+  }
+  return FeatureMatrix(std::move(rows), room, account);
+}
+
+}  // namespace heliograph
