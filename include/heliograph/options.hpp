@@ -62,11 +62,20 @@ struct OptimizerOptions {  // Adam: Kingma and Ba, 2015, algorithm 1.
   float step_gamma = 0.5F;  ///< Schedule::step: factor of a drop.
 };
 
+/// Whether a rank's threads keep to CPUs of their own: its share of those that the process may use,
+/// or one that other ranks have too. Ranks of the threads transport; mpirun binds its processes.
+enum class Pinning : std::uint8_t {
+  automatic,  ///< Where there are more ranks than CPUs.
+  on,
+  off,
+};
+
 struct TransportOptions {
   TransportKind kind = TransportKind::threads;
   DeviceKind device = DeviceKind::cpu;
   int threads_per_rank = 0;  ///< 0: the cores this process may use over the ranks, at least 1.
-  double link_gbps = 0.0;    ///< Each directed link; 0: unshaped. Threads transport only.
+  Pinning pin = Pinning::automatic;
+  double link_gbps = 0.0;  ///< Each directed link; 0: unshaped. Threads transport only.
   double link_latency_us = 0.0;
   double timeout_seconds = 120.0;  ///< Longest wait for a peer that makes no progress.
 };

@@ -54,4 +54,22 @@ int usable_cores() noexcept {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
+bool keep_to_share(int share, int shares) noexcept {
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  if (sched_getaffinity(0, sizeof(all), &all) != 0) return false;
+  const int count = CPU_COUNT(&all);
+  const int begin = shares <= count ? share * count / shares : share % count;
+  const int end = shares <= count ? (share + 1) * count / shares : begin + 1;
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  int index = 0;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &all)) continue;
+    if (index >= begin && index < end) CPU_SET(cpu, &mine);
+    ++index;
+  }
+  return sched_setaffinity(0, sizeof(mine), &mine) == 0;
+}
+
 }  // namespace heliograph

@@ -32,4 +32,9 @@ class Thread {
 /// container with a CPU set.
 int usable_cores() noexcept;
 
+/// From now on the calling thread, and threads that it starts, run on share number `share` of
+/// `shares` of its CPUs: neighbouring ones, or one that other shares have too where there are more
+/// shares than CPUs. False, and nothing is changed, if the system does not allow it.
+bool keep_to_share(int share, int shares) noexcept;
+
 }  // namespace heliograph

@@ -1,16 +1,15 @@
 #include "train/machine.hpp"
 
-#include <sched.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include <fstream>
-#include <thread>
 
 #include "comm/mpi_transport.hpp"
 #include "comm/nccl_transport.hpp"
 #include "core/cpu/cpu_info.hpp"
 #include "core/kernels.hpp"
+#include "core/thread.hpp"
 
 namespace heliograph {
 namespace {
@@ -23,13 +22,6 @@ std::string cpu_model(const std::string& otherwise) {
     if (begin != std::string::npos) return line.substr(begin);
   }
   return otherwise;
-}
-
-int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
-  return static_cast<int>(std::thread::hardware_concurrency());
 }
 
 std::string built_text(const std::string& name, bool built) {

@@ -84,6 +84,12 @@ const EnumNames<NodeOrder>& order_names() {
   return names;
 }
 
+const EnumNames<Pinning>& pinning_names() {
+  static const EnumNames<Pinning> names{
+      {"auto", Pinning::automatic}, {"on", Pinning::on}, {"off", Pinning::off}};
+  return names;
+}
+
 ModelKind parse_model(const std::string& text) {
   if (text == "gat") {
     throw Error(ErrorCode::usage, "--model gat is not built yet; use gcn or sage");

@@ -243,6 +243,11 @@ void add_transport(std::vector<Field>& fields) {
       "threads-per-rank", group, "N",
       "Compute threads of each rank; 0 shares the machine's cores among the ranks.",
       HELIOGRAPH_MEMBER(transport.threads_per_rank)));
+  fields.push_back(make_choice<TrainOptions>(
+      "pin", group,
+      "Whether ranks that are threads keep to their share of the CPUs; auto: where there are more "
+      "ranks than CPUs.",
+      pinning_names(), HELIOGRAPH_MEMBER(transport.pin)));
   fields.push_back(make_field<TrainOptions>(
       "link-gbps", group, "X",
       "Shape each directed link to X gigabits a second, to study a slow network; 0 does not.",

@@ -22,6 +22,19 @@ int threads_of_a_rank(const TransportOptions& transport, int ranks) {
   return std::max(1, usable_cores() / ranks);
 }
 
+/// The kernels' threads keep to the CPUs of the rank's thread, which keeps to its own from now on.
+std::unique_ptr<Kernels> make_kernels(const TrainOptions& options, const Communicator& comm,
+                                      MemoryAccount* account) {
+  const TransportOptions& transport = options.transport;
+  const int threads = threads_of_a_rank(transport, comm.size());
+  const bool crowded = comm.size() > usable_cores();
+  if (transport.kind == TransportKind::threads && transport.pin != Pinning::off &&
+      (transport.pin == Pinning::on || crowded)) {
+    keep_to_share(comm.rank(), comm.size());
+  }
+  return make_cpu_kernels(threads, options.reproducible, account);
+}
+
 /// No value is older than the run, so a larger bound would only make rings longer.
 ExchangeOptions within_run(ExchangeOptions exchange, int epochs) {
   exchange.staleness = std::min(exchange.staleness, epochs - 1);
@@ -49,8 +62,7 @@ enum Statistic : std::size_t {
 Trainer::Trainer(const RunPlan& plan, Communicator& comm, MemoryAccount* account)
     : plan_(plan),
       comm_(comm),
-      kernels_(make_cpu_kernels(threads_of_a_rank(plan.options().transport, comm.size()),
-                                plan.options().reproducible, account)),
+      kernels_(make_kernels(plan.options(), comm, account)),
       weights_(comm, Channel::weights, account),
       statistics_(comm, Channel::evaluation, account),
       rank_statistics_(kStatistics * static_cast<std::size_t>(comm.size())),

@@ -84,6 +84,28 @@ TEST(ThreadPoolDeathTest, ASystemOutOfThreadsIsAnErrorNotAWait) {
       ::testing::ExitedWithCode(0), "");
 }
 
+TEST(Thread, SharesTogetherAreAllCpusAndKeepToThemselves) {
+  const int cores = usable_cores();
+  for (const int shares : {1, cores, 3 * cores}) {
+    std::vector<int> taken(CPU_SETSIZE, 0);
+    for (int share = 0; share < shares; ++share) {
+      Thread("share", [&] {
+        ASSERT_TRUE(keep_to_share(share, shares));
+        EXPECT_EQ(usable_cores(), std::max(1, cores / shares));
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        ASSERT_EQ(sched_getaffinity(0, sizeof(set), &set), 0);
+        for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+          taken[static_cast<std::size_t>(cpu)] += CPU_ISSET(cpu, &set) ? 1 : 0;
+        }
+      }).join();
+    }
+    EXPECT_EQ(std::count_if(taken.begin(), taken.end(), [](int n) { return n > 0; }), cores);
+    EXPECT_EQ(*std::max_element(taken.begin(), taken.end()), std::max(1, shares / cores));
+  }
+  EXPECT_EQ(usable_cores(), cores) << "the caller's own CPUs are as they were";
+}
+
 TEST(Thread, UsableCoresAreThoseOfTheAffinityMask) {
   int seen = 0;
   Thread alone("one core", [&seen] {
