@@ -1,0 +1,56 @@
+"""What a link rate allows: arithmetic over --summary files. Standard library only.
+
+A cluster has one link a host; its rate counts Ethernet frames, in each direction.
+"""
+
+# Of each full Ethernet frame: what the link counts, and what TCP with timestamps carries in it.
+FRAME_BYTES, PAYLOAD_BYTES = 1514, 1448
+
+
+def exposed(summary):
+    """Seconds of an epoch in which the mean rank waits for node rows or weight gradients."""
+    return summary["seconds"]["exposed_comm"] + summary["seconds"]["allreduce"]
+
+
+def computing(summary):
+    """Seconds of an epoch in which the slowest rank does not wait."""
+    return summary["epoch_seconds"]["median"] - exposed(summary)
+
+
+def counted_bytes(summary):
+    """Bytes that all ranks hand to the transport in an epoch, weight gradients included."""
+    return sum(summary["bytes_per_epoch"].values())
+
+
+def busiest_link_bytes(summary):
+    """Bytes an epoch of the host with the most, sent or received; one rank a host. Weight
+    gradients are spread evenly over ranks."""
+    ranks = summary["ranks"]
+    sent, received = [0.0] * ranks, [0.0] * ranks
+    for link in summary["halo_traffic"]:
+        sent[link["from"]] += link["bytes"] / summary["epochs"]
+        received[link["to"]] += link["bytes"] / summary["epochs"]
+    return max(sent + received) + summary["bytes_per_epoch"]["allreduce"] / ranks
+
+
+def transfer_seconds(summary, mbit, framed=True):
+    """The least time in which the busiest link carries an epoch's bytes; framed: with headers."""
+    overhead = FRAME_BYTES / PAYLOAD_BYTES if framed else 1.0
+    return 8e-6 * busiest_link_bytes(summary) * overhead / mbit
+
+
+def first_rate(summary, compute, ratio, framed=True):
+    """Mbit/s at which carrying the epoch's bytes takes `ratio` times `compute` seconds."""
+    return transfer_seconds(summary, 1.0, framed) / (ratio * compute)
+
+
+def next_rate(mbit, epoch, compute, ratio):
+    """Mbit/s at which an epoch that took `epoch` seconds over links of `mbit` waits as wanted:
+    waiting is in inverse proportion to the rate."""
+    return mbit * (epoch - compute) / (ratio * compute)
+
+
+def speed_limit(ratio, byte_ratio):
+    """How many times faster than a synchronous epoch with waiting : computing = `ratio` an epoch
+    can be that moves `byte_ratio` of its bytes, hides all it can, and computes as long."""
+    return (1 + ratio) / max(1.0, ratio * byte_ratio)

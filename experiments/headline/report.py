@@ -1,0 +1,103 @@
+"""Tables and the curve of the headline experiment, from what measure.py found."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import limits
+from print_table import format_table, human_bytes
+
+LIMIT_NOTE = (
+    "waiting: exposed for node rows + for weight gradients, of the mean rank. wall: time between "
+    "epochs' ends, statistics and bookkeeping included. limit: (1 + r) / max(1, r b), with r of "
+    "the first row (its epoch without the computing above, in units of it) and b the row's counted "
+    "bytes, weight gradients included, against the first row's. link: the least time in which the "
+    "busiest link carries the row's bytes.")
+
+
+def milliseconds(seconds):
+    return "-" if seconds is None else f"{1e3 * seconds:.1f} ms"
+
+
+def measured_ratio(results):
+    """r: what vanilla's epoch takes beyond computing, in units of computing."""
+    compute = results["compute_seconds"]
+    first = next(iter(results["table"].values()))
+    return (first["epoch_seconds"]["median"] - compute) / compute
+
+
+def speed_ups(results):
+    """{run: (faster than the first by, its limit)}."""
+    runs = results["table"]
+    first = next(iter(runs.values()))
+    ratio = measured_ratio(results)
+    return {name: (first["epoch_seconds"]["median"] / run["epoch_seconds"]["median"],
+                   limits.speed_limit(ratio, limits.counted_bytes(run)
+                                      / limits.counted_bytes(first)))
+            for name, run in runs.items()}
+
+
+def headline_table(results):
+    gains = speed_ups(results)
+    rows = []
+    for name, run in results["table"].items():
+        faster, limit = gains[name]
+        limited = "not limited" not in name
+        seconds, traffic = run["seconds"], run["bytes_per_epoch"]
+        link = limits.transfer_seconds(run, results["mbit"], results["framed"])
+        rows.append([
+            name, milliseconds(run["epoch_seconds"]["median"]),
+            milliseconds(run["epoch_seconds"]["p95"]), milliseconds(run["wall_seconds"]),
+            f"{1e3 * seconds['exposed_comm']:.1f} + {1e3 * seconds['allreduce']:.1f} ms",
+            milliseconds(link) if limited else "-",
+            human_bytes(traffic["halo_forward"] + traffic["halo_backward"]),
+            human_bytes(traffic["allreduce"]), f"{faster:.1f}x",
+            f"{limit:.1f}x" if limited else "-", f"{faster / limit:.0%}" if limited else "-",
+            f"{results['scores'][name]:.4f}"])
+    heading = ["run", "epoch", "p95", "wall", "waiting", "link", "node rows", "gradients",
+               "faster by", "limit", "of it", "test score"]
+    return (f"waiting : computing of the first row: {measured_ratio(results):.1f}\n\n"
+            + format_table(heading, rows))
+
+
+def curve_table(results):
+    """Speed-up over vanilla at the same link rate, from slow links to links without limit."""
+    names = list(results["curve"][0]["runs"])
+    rows = []
+    for point in results["curve"]:
+        runs = point["runs"]
+        vanilla = runs[names[0]]["epoch_seconds"]["median"]
+        rate = "not limited" if point["mbit"] is None else f"{point['mbit']:.4g} Mbit/s"
+        rows.append([rate, milliseconds(vanilla)] + [
+            f"{vanilla / runs[name]['epoch_seconds']['median']:.2f}x" for name in names[1:]])
+    return format_table(["link", names[0], *names[1:]], rows)
+
+
+def draw_curve(results, path):
+    import matplotlib
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+    points = results["curve"]
+    names = list(points[0]["runs"])
+    limited = [p["mbit"] for p in points if p["mbit"] is not None]
+    rates = [p["mbit"] or 4 * max(limited) for p in points]
+    figure, axes = pyplot.subplots(figsize=(7, 4.2))
+    for name in names[1:]:
+        axes.plot(rates, [p["runs"][names[0]]["epoch_seconds"]["median"]
+                          / p["runs"][name]["epoch_seconds"]["median"] for p in points],
+                  marker="o", label=name)
+    axes.axhline(1, color="grey", linewidth=0.8)
+    axes.axvline(results["mbit"], color="grey", linewidth=0.8, linestyle=":")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xticks(rates, [f"{r:.3g}" for r in limited] + ["no\nlimit"])
+    axes.minorticks_off()
+    ticks = [1, 2, 5, 10, 20, 40]
+    axes.set_yticks(ticks, [f"{t}x" for t in ticks])
+    axes.set_xlabel("rate of each host's link, Mbit/s")
+    axes.set_ylabel(f"faster than {names[0]}")
+    axes.legend(frameon=False)
+    axes.grid(alpha=0.3)
+    figure.tight_layout()
+    figure.savefig(path, dpi=130)
+    pyplot.close(figure)

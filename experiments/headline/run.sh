@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# The headline: how much faster 1-bit exchange is, synchronous and one epoch stale, than vanilla fp32
+# where the network is as slow as in the published measurement (waiting : computing = 41 : 1).
+# A products-shaped graph, a GCN of 3 layers of 128, 4 hosts; docs/headline.md says how to read it.
+# Usage: experiments/headline/run.sh OUT [--transport mpi|threads] [--quick] [--scale S]
+#        [flags of measure.py ...]
+#   --transport mpi      MPI over 4 emulated hosts (experiments/emulated_cluster.sh); needs root
+#   --transport threads  threads of one process with links shaped by the command; needs no root
+#   --quick              a small graph and few epochs: under 3 minutes, for a first look
+#   --scale S            of the graph, 1 is ogbn-products' size (default 0.05; 0.01 with --quick)
+# Environment: HELIOGRAPH (the command), PYTHON (with Matplotlib; default: the first that has it).
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+usage() { sed -n '2,/^set /s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+case ${1-} in
+  -h | --help) usage; exit 0 ;;
+  '' | -*) usage >&2; exit 2 ;;
+esac
+out=$1
+shift
+transport=mpi quick='' scale=''
+flags=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --transport) transport=${2:?--transport needs mpi or threads}; shift ;;
+    --quick) quick=yes ;;
+    --scale) scale=${2:?--scale needs a number}; shift ;;
+    *) flags+=("$1") ;;
+  esac
+  shift
+done
+if [ -n "$quick" ]; then
+  flags=(--epochs 15 --slow-epochs 3 --curve-epochs 3 --score-epochs 20 --factors "4,16"
+         "${flags[@]}")
+fi
+scale=${scale:-${quick:+0.01}}
+scale=${scale:-0.05}
+heliograph=${HELIOGRAPH:-$here/../../build/release/heliograph}
+[ -x "$heliograph" ] || { echo "$heliograph is not built: set HELIOGRAPH to the command" >&2; exit 1; }
+python=${PYTHON:-}
+for candidate in python3 /usr/bin/python3; do
+  [ -n "$python" ] || ! "$candidate" -c 'import matplotlib' 2>/dev/null || python=$candidate
+done
+[ -n "$python" ] || { echo "no Python here has Matplotlib: apt-get install python3-matplotlib" >&2; exit 1; }
+
+mkdir -p "$out"
+data=$out/products-$scale
+[ -d "$data" ] || "$heliograph" generate --preset products --scale "$scale" --seed 1 --out "$data"
+"$heliograph" partition --data "$data" --parts 4 --partitioner metis --out "$out/partition-$scale" \
+  --overwrite --quiet
+exec "$python" "$here/measure.py" --data "$data" --partition "$out/partition-$scale" --out "$out" \
+  --transport "$transport" --heliograph "$heliograph" "${flags[@]}"
