@@ -80,6 +80,22 @@ struct TransportOptions {
   double timeout_seconds = 120.0;  ///< Longest wait for a peer that makes no progress.
 };
 
+/// What a run does when a checkpoint cannot be written.
+enum class SaveFailure : std::uint8_t {
+  keep_going,  ///< Warns and goes on; the checkpoints before it stay as they are.
+  stop,        ///< Ends with Error(resource).
+};
+
+/// Where and when a run saves itself, and what it goes on from (docs/checkpoints.md).
+struct CheckpointOptions {
+  /// Folder of this run's checkpoints, which one process at a time uses; the last two are kept.
+  /// Empty: nothing is saved.
+  std::filesystem::path folder;
+  int every = 0;  ///< Epochs between checkpoints; 0: only when asked or stopped by the callbacks.
+  SaveFailure on_failure = SaveFailure::keep_going;
+  std::filesystem::path resume;  ///< The checkpoint to go on from; empty: from the beginning.
+};
+
 struct TrainOptions {
   ModelOptions model;
   ExchangeOptions exchange;
@@ -87,6 +103,7 @@ struct TrainOptions {
   TransportOptions transport;
   PartitionOptions partition;  ///< `parts` is the number of ranks.
   NodeOrder node_order = NodeOrder::automatic;
+  CheckpointOptions checkpoint;
 
   int epochs = 200;
   int eval_every = 1;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -73,13 +74,23 @@ struct TrainResult {
 /// Asks a run to stop at the end of the current epoch. Set from any thread or signal handler.
 using StopFlag = std::atomic<bool>;
 
+/// Asks a run to save a checkpoint at the end of the current epoch and to go on. The run takes it
+/// back when it has seen it.
+using SaveFlag = std::atomic<bool>;
+
 struct TrainCallbacks {
   std::function<void(const EpochReport&)> on_epoch;  ///< Called on rank 0's thread, in order.
+  /// Of a run that goes on from a checkpoint: the epochs before, once, on rank 0's thread, when
+  /// the checkpoint has been read and before the first epoch.
+  std::function<void(std::span<const EpochReport>)> on_resume;
   LogCallback log;
+  /// With a checkpoint folder, a stopped run saves one.
   const StopFlag* stop = nullptr;
+  SaveFlag* save = nullptr;
 };
 
-/// Trains on the whole graph with `options.partition.parts` ranks in this process.
+/// Trains on the whole graph with `options.partition.parts` ranks in this process; from the
+/// beginning or from a checkpoint (docs/checkpoints.md), with the same bits either way.
 /// Blocks until done; safe to call from several threads on different data sets.
 /// Throws Error; whatever was reported through `on_epoch` before stays true. An exception of a
 /// callback ends the run too; if it is no Error, it comes back as Error(peer_lost) with its text.

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <ctime>
 #include <utility>
@@ -10,7 +11,7 @@
 namespace heliograph::cli {
 namespace {
 
-/// SIGUSR1 only wakes the watching thread when the watch ends. A signal that the caller had ignored
+/// SIGUSR1 also wakes the watching thread when the watch ends. A signal that the caller had ignored
 /// stays so: a shell does that to SIGINT for what a script runs in the background, and sigwait()
 /// would take it all the same.
 sigset_t watched_signals() {
@@ -34,12 +35,10 @@ timespec as_timespec(double seconds) {
 
 }  // namespace
 
-SignalWatch::SignalWatch(double grace_seconds, std::function<void()> on_stop,
-                         std::function<void(int)> on_force) {
+SignalWatch::SignalWatch(SignalActions actions) : actions_(std::move(actions)) {
   const sigset_t set = watched_signals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  thread_ = std::thread([this, grace_seconds, stop = std::move(on_stop),
-                         force = std::move(on_force)] { wait(grace_seconds, stop, force); });
+  thread_ = std::thread([this] { wait(); });
 }
 
 SignalWatch::~SignalWatch() {
@@ -48,21 +47,37 @@ SignalWatch::~SignalWatch() {
   thread_.join();
 }
 
-void SignalWatch::wait(double grace_seconds, const std::function<void()>& on_stop,
-                       const std::function<void(int)>& on_force) {
+/// SIGINT or SIGTERM; 0 when the watch has ended or the time is over. Serves SIGUSR1 meanwhile.
+int SignalWatch::next_signal(std::optional<double> seconds) {
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
   const sigset_t set = watched_signals();
-  int signal = 0;
-  do {
-    if (sigwait(&set, &signal) != 0) signal = 0;
-    if (done_) return;
-  } while (signal != SIGINT && signal != SIGTERM);
-  received_ = signal;
-  on_stop();
-  const timespec grace = as_timespec(grace_seconds);
-  // A second signal, the end of the grace, or the end of the watch: whichever is first.
-  sigtimedwait(&set, nullptr, &grace);
+  while (true) {
+    siginfo_t ignored{};
+    int signal = 0;
+    if (seconds) {
+      const double gone = std::chrono::duration<double>(Clock::now() - begin).count();
+      if (gone >= *seconds) return 0;
+      const timespec rest = as_timespec(*seconds - gone);
+      signal = sigtimedwait(&set, &ignored, &rest);
+    } else {
+      signal = sigwaitinfo(&set, &ignored);
+    }
+    if (done_) return 0;
+    if (signal == SIGINT || signal == SIGTERM) return signal;
+    if (signal == SIGUSR1) actions_.save();
+  }
+}
+
+void SignalWatch::wait() {
+  const int signal = next_signal(std::nullopt);
   if (done_) return;
-  on_force(signal);
+  received_ = signal;
+  actions_.stop();
+  // A second signal, the end of the grace, or the end of the watch: whichever is first.
+  next_signal(actions_.grace_seconds());
+  if (done_) return;
+  actions_.force(signal);
   _exit(128 + signal);
 }
 

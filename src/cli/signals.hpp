@@ -2,20 +2,29 @@
 
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <thread>
 
 namespace heliograph::cli {
 
-/// Waits for SIGINT and SIGTERM on a thread of its own, while it lives.
+/// What a watch calls, on its own thread.
+struct SignalActions {
+  std::function<void()> stop;      ///< Asks the run to end by itself.
+  std::function<void(int)> force;  ///< The process ends right after, with 128 + this signal.
+  std::function<void()> save;      ///< Asks the run to save itself and to go on.
+  /// Seconds from the first signal to the forced end; none: only a second signal forces.
+  std::function<std::optional<double>()> grace_seconds;
+};
+
+/// Waits for SIGINT, SIGTERM and SIGUSR1 on a thread of its own, while it lives.
 ///
-/// The first signal calls `on_stop`, which asks the run to end by itself. If the watch is still
-/// alive `grace_seconds` later, or a second signal arrives, `on_force` is called and the process
-/// ends at once with 128 + the first signal: 130 or 143.
+/// SIGUSR1 calls `save`. The first of the others calls `stop`. If the watch is still alive after
+/// the grace, or a second one of them arrives, `force` is called and the process ends at once with
+/// 128 + the first signal: 130 or 143.
 /// Make it before other threads start: they inherit the blocked signals.
 class SignalWatch {
  public:
-  SignalWatch(double grace_seconds, std::function<void()> on_stop,
-              std::function<void(int)> on_force);
+  explicit SignalWatch(SignalActions actions);
   ~SignalWatch();
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
@@ -24,9 +33,10 @@ class SignalWatch {
   int received() const { return received_.load(); }
 
  private:
-  void wait(double grace_seconds, const std::function<void()>& on_stop,
-            const std::function<void(int)>& on_force);
+  void wait();
+  int next_signal(std::optional<double> seconds);
 
+  SignalActions actions_;
   std::atomic<int> received_{0};
   std::atomic<bool> done_{false};
   std::thread thread_;

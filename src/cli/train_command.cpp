@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -12,6 +13,7 @@
 #include "cli/arguments.hpp"
 #include "cli/command.hpp"
 #include "cli/progress.hpp"
+#include "cli/resume.hpp"
 #include "cli/signals.hpp"
 #include "cli/split.hpp"
 #include "cli/train_report.hpp"
@@ -66,8 +68,9 @@ class Run {
         progress_(request_.train.epochs, request_.input.quiet, request_.input.log_level) {}
 
   int execute() {
-    SignalWatch watch(
-        grace_seconds, [this] { stop_ = true; }, [this](int signal) { end_by_force(signal); });
+    std::signal(SIGXFSZ, SIG_IGN);  // A file that grows beyond a limit is an error of its write.
+    SignalWatch watch({[this] { stop_ = true; }, [this](int signal) { end_by_force(signal); },
+                       [this] { save_ = true; }, [this] { return grace(); }});
     const Dataset dataset = load(request_.input, progress_);
     progress_.log(LogLevel::info, describe(dataset));
     progress_.log(LogLevel::info, describe_run(request_));
@@ -94,7 +97,18 @@ class Run {
   void open_directory(const Dataset& dataset) {
     if (request_.out.empty()) return;
     const std::lock_guard lock(directory_mutex_);
-    directory_.emplace(request_.out, request_.overwrite, run_manifest(request_, dataset, words_));
+    auto manifest = run_manifest(request_, dataset, words_);
+    if (goes_on_in_place(request_)) {
+      directory_.emplace(request_.out, RunDirectory::Resumed{}, std::move(manifest));
+    } else {
+      directory_.emplace(request_.out, request_.overwrite, std::move(manifest));
+    }
+  }
+
+  /// A run that can save itself is given the time to end its epoch, once it has anything to save.
+  std::optional<double> grace() const {
+    if (has_epochs_ && !request_.out.empty()) return std::nullopt;
+    return grace_seconds;
   }
 
   TrainResult train_reporting(const Dataset& dataset) {
@@ -102,9 +116,19 @@ class Run {
     std::exception_ptr failure;
     TrainCallbacks callbacks;
     callbacks.stop = &stop_;
+    callbacks.save = &save_;
+    callbacks.on_resume = [&](std::span<const EpochReport> reports) {
+      try {
+        if (directory_) directory_->resume(reports);
+      } catch (...) {
+        failure = std::current_exception();
+        throw;
+      }
+    };
     callbacks.log = [this](LogLevel level, std::string_view text) { progress_.log(level, text); };
     callbacks.on_epoch = [&](const EpochReport& report) {
       if (failure) return;
+      has_epochs_ = true;
       try {
         if (directory_) directory_->append(report);
         progress_.epoch(report);
@@ -173,6 +197,8 @@ class Run {
   std::vector<std::string> words_;
   Progress progress_;
   StopFlag stop_{false};
+  SaveFlag save_{false};
+  std::atomic<bool> has_epochs_{false};
   std::mutex directory_mutex_;  ///< Guards the making of `directory_`.
   std::optional<RunDirectory> directory_;
 };
@@ -189,8 +215,10 @@ class TrainCommand : public Command {
            "  heliograph train --data cora.npz --model gcn --epochs 200\n"
            "  heliograph train --data graph/ --parts 4 --bits 1 --out runs/one-bit\n"
            "  heliograph train --config runs/one-bit/run.json --bits 32 --out runs/fp32\n"
+           "  heliograph train --resume runs/one-bit --epochs 400\n"
            "Flags override --config. Ctrl-C stops at the end of an epoch and keeps what was "
-           "written.\n"
+           "written;\nwith --out it saves a checkpoint, as SIGTERM does, and SIGUSR1 without "
+           "stopping.\n"
            "Exit codes: 0 done; 2 usage; 3 bad input; 4 out of memory or disk; 5 a rank was lost;\n"
            "6 NaN or Inf while training; 7 files that do not belong together; 130 SIGINT; 143 "
            "SIGTERM.";
@@ -206,6 +234,28 @@ class TrainCommand : public Command {
 
   int run(const std::vector<std::string>& words) override {
     TrainRequest request;
+    apply_given(request);
+    ResumePoint resumed;
+    if (!request.resume.empty()) {
+      // What was given comes over the options of the run that goes on.
+      resumed = find_resume_point(request.resume);
+      request = TrainRequest();
+      apply_resumed(resumed, request);
+      apply_given(request);
+    }
+    place(resumed, request);
+    validate(request.train);
+    require_text(request.input.data, "data", "the path of a data set");
+    check_summary_folder(request.summary);
+    if (!request.out.empty() && !goes_on_in_place(request)) {
+      RunDirectory::check(request.out, request.overwrite);
+    }
+    return Run(std::move(request), words).execute();
+  }
+
+ private:
+  /// The config file, then the flags.
+  void apply_given(TrainRequest& request) const {
     if (config_->count() > 0) {
       const std::string path = config_->results().back();
       try {
@@ -218,14 +268,21 @@ class TrainCommand : public Command {
       }
     }
     arguments_.apply(request);
-    validate(request.train);
-    require_text(request.input.data, "data", "the path of a data set");
-    check_summary_folder(request.summary);
-    if (!request.out.empty()) RunDirectory::check(request.out, request.overwrite);
-    return Run(std::move(request), words).execute();
   }
 
- private:
+  /// Says where the run goes on, and where its checkpoints lie.
+  static void place(const ResumePoint& resumed, TrainRequest& request) {
+    CheckpointOptions& checkpoint = request.train.checkpoint;
+    checkpoint.resume = resumed.checkpoint;
+    if (request.out.empty()) request.out = resumed.run.string();
+    if (!request.out.empty()) checkpoint.folder = RunDirectory::checkpoints(request.out);
+    if (request.overwrite && goes_on_in_place(request)) {
+      throw Error(ErrorCode::usage,
+                  fmt::format("--overwrite would remove the run that --resume {} goes on from",
+                              request.resume));
+    }
+  }
+
   Arguments<TrainRequest> arguments_;
   CLI::Option* config_ = nullptr;
 };

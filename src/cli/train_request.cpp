@@ -36,11 +36,16 @@ std::vector<OptionField<TrainRequest>> request_fields() {
   auto fields = run_fields();
   fields.push_back(make_optional_text<TrainRequest>(
       "out", group, "DIR",
-      "Run directory: run.json, metrics.jsonl (a line an epoch), predictions.npy.",
+      "Run directory: run.json, metrics.jsonl (a line an epoch), predictions.npy, checkpoints.",
       [](auto& r) -> auto& { return r.out; }));
   fields.push_back(make_field<TrainRequest>(
       "overwrite", group, "", "Replace the run that --out holds.",
       [](auto& r) -> auto& { return r.overwrite; }));
+  fields.push_back(make_optional_text<TrainRequest>(
+      "resume", "Checkpoints", "DIR",
+      "Go on from a checkpoint: the newest of a run directory, or this one. Takes the options of "
+      "its run, and goes on in its run directory unless --out names another.",
+      [](auto& r) -> auto& { return r.resume; }));
   fields.push_back(make_optional_text<TrainRequest>(
       "summary", group, "FILE.json", "Write scores, times, bytes and memory as one JSON file.",
       [](auto& r) -> auto& { return r.summary; }));

@@ -17,6 +17,7 @@ struct TrainRequest {
   bool balance_train = false;
   std::string out;
   std::string summary;
+  std::string resume;
   bool overwrite = false;
 };
 

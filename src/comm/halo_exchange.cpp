@@ -109,6 +109,11 @@ PackedRows HaloExchange::finish(HaloSlot& slot, PhaseClock& clock) {
   return {slot.received(), plan_.halo_rows, cols_, 0, codec_.format()};
 }
 
+std::span<std::byte> HaloExchange::adopt(HaloSlot& slot) const {
+  slot.user = this;
+  return {slot.receive_buffer(receive_bytes()), receive_bytes()};
+}
+
 void HaloExchange::append_traffic(std::vector<LinkTraffic>& traffic) const {
   for (const HaloPlan::Peer& peer : plan_.peers) {
     const auto rows = static_cast<std::int64_t>(peer.send_rows.size());

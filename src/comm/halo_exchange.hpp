@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "comm/communicator.hpp"
@@ -45,6 +47,18 @@ class HaloExchange {
   /// what was sent may still be under way. Throws Error: usage (another exchange has taken the
   /// slot since), peer_lost.
   PackedRows finish(HaloSlot& slot, PhaseClock& clock);
+
+  /// The rows that were received in `slot`, whose receives have been waited for, as they came.
+  std::span<const std::byte> received(const HaloSlot& slot) const {
+    return {slot.received(), receive_bytes()};
+  }
+  /// Place in `slot` for rows as `received` gave them: once filled, `finish` takes them for its
+  /// own.
+  std::span<std::byte> adopt(HaloSlot& slot) const;
+
+  /// How often it was started; set to go on from what an earlier run has counted.
+  std::int64_t starts() const { return starts_; }
+  void set_starts(std::int64_t starts) { starts_ = starts; }
 
   /// Bytes that `start` has posted so far.
   std::int64_t bytes_sent() const { return starts_ * bytes_per_start_; }

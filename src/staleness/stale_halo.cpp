@@ -72,6 +72,55 @@ void StaleHalo::drain() {
   }
 }
 
+template <class Visit>
+void StaleHalo::visit_rings(std::int64_t first, std::int64_t last, Visit visit) {
+  if (schedule_.bound() == 0) return;
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
+    Lane& l = lanes_[i];
+    if (!l.exchange) continue;
+    for (std::int64_t epoch = first; epoch <= last; ++epoch) {
+      visit(static_cast<int>(i / 2), static_cast<Direction>(i % 2), epoch, *l.exchange,
+            slot(l, epoch));
+    }
+  }
+}
+
+std::vector<StaleHalo::Received<const std::byte>> StaleHalo::received(std::int64_t first,
+                                                                      std::int64_t last) {
+  drain();
+  std::vector<Received<const std::byte>> all;
+  visit_rings(first, last,
+              [&](int layer, Direction direction, std::int64_t epoch, const HaloExchange& exchange,
+                  const HaloSlot& slot) {
+                all.push_back({layer, direction, epoch, exchange.received(slot)});
+              });
+  return all;
+}
+
+std::vector<StaleHalo::Received<std::byte>> StaleHalo::adopt(std::int64_t first,
+                                                             std::int64_t last) {
+  std::vector<Received<std::byte>> all;
+  visit_rings(first, last,
+              [&](int layer, Direction direction, std::int64_t epoch, const HaloExchange& exchange,
+                  HaloSlot& slot) {
+                all.push_back({layer, direction, epoch, exchange.adopt(slot)});
+              });
+  return all;
+}
+
+std::vector<std::int64_t> StaleHalo::posted() const {
+  std::vector<std::int64_t> counts;
+  counts.reserve(lanes_.size());
+  for (const Lane& l : lanes_) counts.push_back(l.exchange ? l.exchange->starts() : 0);
+  return counts;
+}
+
+void StaleHalo::set_posted(std::span<const std::int64_t> counts) {
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
+    if (lanes_[i].exchange) lanes_[i].exchange->set_starts(counts[i]);
+  }
+}
+
 void StaleHalo::open(Lane& lane, int layer, Direction direction, std::int64_t cols,
                      bool nonnegative) {
   const int bits = direction == Direction::forward ? options_.bits_forward : options_.bits_backward;

@@ -42,6 +42,26 @@ class StaleHalo final : public Halo {
   /// Waits for everything in flight; called at the end of a run.
   void drain();
 
+  /// Packed rows that an epoch has received in one (layer, direction).
+  template <class Byte>
+  struct Received {
+    int layer;
+    Direction direction;
+    std::int64_t epoch;
+    std::span<Byte> rows;
+  };
+  /// What epochs `first` to `last` have received and rings still hold, valid until the next epoch
+  /// begins; nothing with S = 0. Waits for what is in flight.
+  std::vector<Received<const std::byte>> received(std::int64_t first, std::int64_t last);
+  /// Place for what an earlier run had received in these epochs, in the same order; to be filled
+  /// before the epoch `last` + 1 begins. The exchanges must have been prepared.
+  std::vector<Received<std::byte>> adopt(std::int64_t first, std::int64_t last);
+
+  /// How often each (layer, direction) was posted, layer by layer, forward first.
+  std::vector<std::int64_t> posted() const;
+  /// Goes on from an earlier run's counts, as `posted` gave them.
+  void set_posted(std::span<const std::int64_t> counts);
+
   /// Age, in epochs, of the halo values that the current epoch uses.
   int lag() const { return lag_; }
   const StalenessSchedule& schedule() const { return schedule_; }
@@ -59,6 +79,9 @@ class StaleHalo final : public Halo {
     std::deque<HaloSlot> ring;  ///< S + 1 slots; none where slots are shared.
   };
 
+  /// visit(layer, direction, epoch, exchange, slot) for each epoch of each ring.
+  template <class Visit>
+  void visit_rings(std::int64_t first, std::int64_t last, Visit visit);
   Lane& lane(int layer, Direction direction);
   void open(Lane& lane, int layer, Direction direction, std::int64_t cols, bool nonnegative);
   /// The slot into which `epoch` posts.

@@ -5,6 +5,7 @@
 
 #include "graph/shard.hpp"
 #include "heliograph/dataset.hpp"
+#include "heliograph/io.hpp"
 #include "train/run_plan.hpp"
 
 namespace heliograph {
@@ -18,6 +19,7 @@ class DatasetPlan final : public RunPlan {
   DatasetPlan(const Dataset& dataset, const TrainOptions& options, const LogCallback& log,
               bool only_shards = false);
 
+  std::string dataset_hash() const override { return heliograph::dataset_hash(dataset_); }
   RankData load(int rank, GraphScope scope, MemoryRoom room, MemoryAccount* account) const override;
 
   const Dataset& dataset() const { return dataset_; }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "core/buffer.hpp"
 #include "core/kernels.hpp"
@@ -23,6 +24,13 @@ class Optimizer {
 
   /// Updates the parameters in place with the gradients, whose norm is `norm`.
   void step(const Parameters& parameters, double lr, double norm, Kernels& kernels);
+
+  /// The running means of gradients and of their squares, laid out as the flat parameters; and how
+  /// many steps they have seen. A run that goes on sets them.
+  std::span<float> first_moments() const { return m_.as<float>(); }
+  std::span<float> second_moments() const { return v_.as<float>(); }
+  std::int64_t steps() const { return steps_; }
+  void set_steps(std::int64_t steps) { steps_ = steps; }
 
  private:
   OptimizerOptions options_;

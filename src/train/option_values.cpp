@@ -90,6 +90,12 @@ const EnumNames<Pinning>& pinning_names() {
   return names;
 }
 
+const EnumNames<SaveFailure>& save_failure_names() {
+  static const EnumNames<SaveFailure> names{{"continue", SaveFailure::keep_going},
+                                            {"stop", SaveFailure::stop}};
+  return names;
+}
+
 ModelKind parse_model(const std::string& text) {
   if (text == "gat") {
     throw Error(ErrorCode::usage, "--model gat is not built yet; use gcn or sage");

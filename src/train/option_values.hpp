@@ -20,6 +20,7 @@ const EnumNames<Normalization>& normalization_names();
 const EnumNames<MetisObjective>& objective_names();
 const EnumNames<NodeOrder>& order_names();
 const EnumNames<Pinning>& pinning_names();
+const EnumNames<SaveFailure>& save_failure_names();
 
 // All parsers throw Error(usage) that names the flag and the value.
 

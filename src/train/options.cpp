@@ -96,6 +96,10 @@ void validate(const TrainOptions& options) {
       "--partitioner file:PATH needs a path");
   require_together(!options.reproducible || options.model.aggregate_storage == RowStorage::fp32,
                    "--aggregate-storage bf16 rounds, and --reproducible may not: use one of them");
+  require(options.checkpoint.every >= 0, "--checkpoint-every", "at least 0",
+          options.checkpoint.every);
+  require_together(options.checkpoint.every == 0 || !options.checkpoint.folder.empty(),
+                   "--checkpoint-every needs --out: a directory to save to");
   require(options.epochs >= 1, "--epochs", "at least 1", options.epochs);
   require(options.eval_every >= 1, "--eval-every", "at least 1", options.eval_every);
   require(options.patience >= 0, "--patience", "at least 0", options.patience);

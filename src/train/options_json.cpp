@@ -197,6 +197,19 @@ void add_ranks(std::vector<Field>& fields) {
                              0, &TrainOptions::memory_limit_bytes));
 }
 
+void add_checkpoints(std::vector<Field>& fields) {
+  const std::string group = "Checkpoints";
+  fields.push_back(make_field<TrainOptions>(
+      "checkpoint-every", group, "N",
+      "With --out: epochs between checkpoints, and one at the end; 0 saves at SIGTERM, SIGINT and "
+      "SIGUSR1 only.",
+      HELIOGRAPH_MEMBER(checkpoint.every)));
+  fields.push_back(make_choice<TrainOptions>(
+      "on-save-failure", group,
+      "When a checkpoint cannot be written: warn and continue, or stop with exit code 4.",
+      save_failure_names(), HELIOGRAPH_MEMBER(checkpoint.on_failure)));
+}
+
 void add_exchange(std::vector<Field>& fields) {
   const std::string group = "Exchange";
   Field bits{"bits",
@@ -271,6 +284,7 @@ std::vector<Field> build_fields() {
   add_ranks(fields);
   add_exchange(fields);
   add_transport(fields);
+  add_checkpoints(fields);
   return fields;
 }
 

@@ -6,12 +6,15 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <system_error>
 #include <utility>
 
+#include "graph/files.hpp"
 #include "graph/npy.hpp"
+#include "heliograph/checkpoint.hpp"
 #include "heliograph/error.hpp"
 #include "train/output_file.hpp"
 #include "train/summary.hpp"
@@ -25,6 +28,7 @@ constexpr const char* manifest_name = "run.json";
 constexpr const char* metrics_name = "metrics.jsonl";
 constexpr const char* predictions_name = "predictions.npy";
 constexpr const char* scores_name = "scores.npy";
+constexpr const char* checkpoints_name = "checkpoints";
 
 std::string utc_now() {
   const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
@@ -81,7 +85,8 @@ void RunDirectory::check(const fs::path& path, bool overwrite) {
     throw Error(ErrorCode::usage, fmt::format("--out {} is not a directory", path.string()));
   }
   if (overwrite) return;
-  for (const char* name : {manifest_name, metrics_name, predictions_name, scores_name}) {
+  for (const char* name :
+       {manifest_name, metrics_name, predictions_name, scores_name, checkpoints_name}) {
     if (fs::exists(path / name, error)) {
       throw Error(ErrorCode::usage, fmt::format("--out {} already holds a run ({}); choose another "
                                                 "directory or add --overwrite",
@@ -99,19 +104,59 @@ RunDirectory::RunDirectory(fs::path path, bool overwrite, nlohmann::ordered_json
   metrics_ = open_metrics(path_ / metrics_name);
   try {
     if (::ftruncate(metrics_, 0) != 0) fail("cannot empty", path_ / metrics_name, errno);
-    for (const char* name : {manifest_name, predictions_name, scores_name}) {
-      fs::remove(path_ / name, error);
-      if (error) fail("cannot remove", path_ / name, error.value());
-    }
-    manifest_["format"] = "heliograph-run";
-    manifest_["format_version"] = 1;
-    manifest_["status"] = "running";
-    manifest_["started"] = utc_now();
-    write_manifest();
+    fs::remove(path_ / manifest_name, error);
+    if (error) fail("cannot remove", path_ / manifest_name, error.value());
+    remove_checkpoints(checkpoints(path_));
+    begin();
   } catch (...) {
     ::close(metrics_);
     throw;
   }
+}
+
+RunDirectory::RunDirectory(fs::path path, Resumed, nlohmann::ordered_json manifest)
+    : path_(std::move(path)),
+      manifest_(std::move(manifest)),
+      metrics_(open_metrics(path_ / metrics_name)) {}
+
+/// Removes results that are no longer of this run, and says that it is running.
+void RunDirectory::begin() {
+  for (const char* name : {predictions_name, scores_name}) {
+    std::error_code error;
+    fs::remove(path_ / name, error);
+    if (error) fail("cannot remove", path_ / name, error.value());
+  }
+  manifest_["format"] = "heliograph-run";
+  manifest_["format_version"] = 1;
+  manifest_["status"] = "running";
+  manifest_["started"] = utc_now();
+  write_manifest();
+  begun_ = true;
+}
+
+void RunDirectory::resume(std::span<const EpochReport> reports) {
+  const std::lock_guard lock(mutex_);
+  std::string text;
+  for (const EpochReport& report : reports) text += epoch_to_json(report).dump() + '\n';
+  // What agrees stays as it is, so that the file is readable at every moment.
+  const fs::path path = path_ / metrics_name;
+  std::string old;
+  {
+    const auto file = MappedFile::open(path);
+    old.assign(reinterpret_cast<const char*>(file->bytes().data()),
+               std::min(file->bytes().size(), text.size()));
+  }
+  const auto common = std::mismatch(old.begin(), old.end(), text.begin()).second - text.begin();
+  std::size_t kept = static_cast<std::size_t>(common);
+  while (kept > 0 && text[kept - 1] != '\n') --kept;
+  if (::ftruncate(metrics_, static_cast<off_t>(kept)) != 0) fail("cannot cut back", path, errno);
+  if (kept < text.size()) {
+    text.pop_back();  // write_line adds it
+    write_line(metrics_, text.substr(kept), path);
+  }
+  epochs_ = static_cast<int>(reports.size());
+  manifest_["resumed_after_epochs"] = epochs_;
+  begin();
 }
 
 RunDirectory::~RunDirectory() { ::close(metrics_); }
@@ -146,7 +191,7 @@ void RunDirectory::finish(const std::string& status, const nlohmann::ordered_jso
 }
 
 void RunDirectory::finish_locked(const std::string& status, const nlohmann::ordered_json& members) {
-  if (finished_) return;
+  if (finished_ || !begun_) return;
   manifest_["status"] = status;
   manifest_["finished"] = utc_now();
   manifest_["epochs_written"] = epochs_;

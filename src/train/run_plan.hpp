@@ -40,6 +40,9 @@ class RunPlan {
   const RunFacts& facts() const { return facts_; }
   Metric metric() const { return metric_; }  ///< Never `automatic`.
 
+  /// `dataset_hash` of the whole data set; may read all of it.
+  virtual std::string dataset_hash() const = 0;
+
   /// What `rank` holds, its features counted in `room`. Called by the ranks, at the same time.
   /// Throws Error: resource; from files also bad_input.
   virtual RankData load(int rank, GraphScope scope, MemoryRoom room,

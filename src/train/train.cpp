@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <limits>
+#include <optional>
 #include <span>
 
 #include "comm/thread_transport.hpp"
+#include "heliograph/checkpoint.hpp"
 #include "heliograph/error.hpp"
+#include "train/checkpoint_saver.hpp"
 #include "train/dataset_plan.hpp"
 #include "train/memory_check.hpp"
 #include "train/process_memory.hpp"
@@ -15,29 +17,6 @@
 
 namespace heliograph {
 namespace {
-
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-
-/// The best epoch by validation score, and whether patience has run out.
-class BestEpoch {
- public:
-  explicit BestEpoch(int patience) : patience_(patience) {}
-
-  /// True if `scores` are the best so far; as long as none is known, the latest count as best.
-  bool improves(const Scores& scores) {
-    const bool better = std::isnan(best_.validation) || scores.validation > best_.validation;
-    waited_ = better ? 0 : waited_ + 1;
-    if (better) best_ = scores;
-    return better;
-  }
-  bool exhausted() const { return patience_ > 0 && waited_ >= patience_; }
-  const Scores& scores() const { return best_; }
-
- private:
-  int patience_;
-  int waited_ = 0;
-  Scores best_{kUnknown, kUnknown, kUnknown};
-};
 
 std::optional<double> known(double score) {
   return std::isnan(score) ? std::nullopt : std::optional<double>(score);
@@ -75,9 +54,54 @@ MemoryReport report_memory(const MemoryNeeds& bytes) {
           bytes[MemoryRoom::workspace],   bytes[MemoryRoom::evaluation]};
 }
 
-/// The body of one rank. Only rank 0 writes to `result` and calls back.
-void train_rank(const RunPlan& plan, Communicator& comm, const TrainCallbacks& callbacks,
-                TrainResult& result, std::chrono::steady_clock::time_point begin) {
+/// Bytes an epoch, from the reports of all epochs.
+void average_bytes(TrainResult& result) {
+  const auto epochs = static_cast<std::int64_t>(result.epochs.size());
+  if (epochs == 0) return;
+  TrafficBytes bytes;
+  std::int64_t fp32_bytes = 0;
+  for (const EpochReport& report : result.epochs) {
+    bytes.halo_forward += report.bytes.halo_forward;
+    bytes.halo_backward += report.bytes.halo_backward;
+    bytes.allreduce += report.bytes.allreduce;
+    fp32_bytes += report.fp32_bytes;
+  }
+  result.bytes_per_epoch = {bytes.halo_forward / epochs, bytes.halo_backward / epochs,
+                            bytes.allreduce / epochs};
+  result.fp32_bytes_per_epoch = fp32_bytes / epochs;
+}
+
+/// What the callbacks of this process ask for at the end of an epoch.
+RunRequests take_requests(const TrainCallbacks& callbacks) {
+  return {callbacks.stop != nullptr && callbacks.stop->load(),
+          callbacks.save != nullptr && callbacks.save->exchange(false)};
+}
+
+/// The state to begin with, from the checkpoint that `manifest` is of, or null.
+RunState begin_state(const CheckpointManifest* manifest, const TrainOptions& options,
+                     Trainer& trainer, Communicator& comm) {
+  if (manifest == nullptr) return {0, BestEpoch(options.patience), -1, {}};
+  return restore_run(*manifest, options.checkpoint.resume, options.patience, trainer, comm);
+}
+
+/// Scores the weights as the last epoch has left them, and keeps the best.
+void evaluate_epoch(Trainer& trainer, RunState& state, EpochReport& report) {
+  const int epoch = state.epochs - 1;
+  const Scores scores = trainer.evaluate(epoch);
+  if (state.best.improves(scores)) {
+    trainer.keep_predictions();
+    state.best_epoch = epoch;
+  }
+  report.train_metric = known(scores.train);
+  report.val_metric = known(scores.validation);
+  report.test_metric = known(scores.test);
+}
+
+/// The body of one rank. Only rank 0 writes to `result` and calls back. `resumed`: the manifest of
+/// the checkpoint that the run goes on from, or null.
+void train_rank(const RunPlan& plan, const CheckpointManifest* resumed, Communicator& comm,
+                const TrainCallbacks& callbacks, TrainResult& result,
+                std::chrono::steady_clock::time_point begin) {
   const TrainOptions& options = plan.options();
   const bool root = comm.rank() == 0;
   Arena arena(static_cast<std::size_t>(address_space_of_a_rank(comm.size())));
@@ -99,58 +123,75 @@ void train_rank(const RunPlan& plan, Communicator& comm, const TrainCallbacks& c
   }
 
   if (root) result.epochs.reserve(static_cast<std::size_t>(std::min(options.epochs, 1 << 16)));
-  BestEpoch best(options.patience);
-  std::string stop_reason = "completed";
-  TrafficBytes bytes;
-  std::int64_t fp32_bytes = 0;
-  int epochs = 0;
-  for (int epoch = 0; epoch < options.epochs; ++epoch) {
-    EpochReport report = trainer.run_epoch(epoch);
-    ++epochs;
-    bytes.halo_forward += report.bytes.halo_forward;
-    bytes.halo_backward += report.bytes.halo_backward;
-    bytes.allreduce += report.bytes.allreduce;
-    fp32_bytes += report.fp32_bytes;
-    const bool stopped =
-        trainer.any_rank(root && callbacks.stop != nullptr && callbacks.stop->load());
-    const bool last = epoch + 1 == options.epochs;
-    if (!stopped && (last || (epoch + 1) % options.eval_every == 0)) {
-      const Scores scores = trainer.evaluate(epoch);
-      if (best.improves(scores)) {
-        trainer.keep_predictions();
-        if (root) result.best_epoch = epoch;
-      }
-      report.train_metric = known(scores.train);
-      report.val_metric = known(scores.validation);
-      report.test_metric = known(scores.test);
+  CheckpointSaver checkpoints(
+      options.checkpoint, comm, trainer, [&] { return identify_run(plan); }, callbacks.log);
+  RunState state = begin_state(resumed, options, trainer, comm);
+  BestEpoch& best = state.best;
+  const auto evaluates_next = [&] { return state.epochs % options.eval_every == 0; };
+  if (resumed != nullptr) {
+    // A run has scores of its last epoch, but its checkpoint has none that a longer run lacks.
+    if (state.epochs == options.epochs && !evaluates_next()) {
+      evaluate_epoch(trainer, state, state.reports.back());
     }
     if (root) {
-      result.epochs.push_back(report);
-      if (callbacks.on_epoch) callbacks.on_epoch(report);
+      result.epochs.insert(result.epochs.end(), state.reports.begin(), state.reports.end());
+      if (callbacks.on_resume) callbacks.on_resume(state.reports);
     }
-    if (stopped || best.exhausted()) {
-      stop_reason = stopped ? "interrupted" : "early_stopping";
+  }
+  std::string stop_reason = best.exhausted() ? "early_stopping" : "completed";
+  while (state.epochs < options.epochs && !best.exhausted()) {
+    EpochReport report = trainer.run_epoch(state.epochs);
+    ++state.epochs;
+    const RunRequests asked = trainer.any_rank(take_requests(callbacks));
+    const bool last = state.epochs == options.epochs;
+    // A run that goes on later must not lack the scores of the epoch at which it was stopped.
+    const bool evaluates = !asked.stop || checkpoints.enabled();
+    if (evaluates && evaluates_next()) evaluate_epoch(trainer, state, report);
+    const bool ends = asked.stop || last || best.exhausted();
+    const bool saves = checkpoints.due(state.epochs, asked.stop || asked.save, ends);
+    if (root) result.epochs.push_back(report);
+    if (evaluates && last && !evaluates_next()) {
+      if (saves) checkpoints.save(state, result.epochs, asked.stop);
+      evaluate_epoch(trainer, state, report);
+      if (root) result.epochs.back() = report;
+      if (root && callbacks.on_epoch) callbacks.on_epoch(report);
+    } else {
+      if (root && callbacks.on_epoch) callbacks.on_epoch(report);
+      if (saves) checkpoints.save(state, result.epochs, asked.stop);
+    }
+    if (asked.stop || best.exhausted()) {
+      stop_reason = asked.stop ? "interrupted" : "early_stopping";
       break;
     }
   }
   trainer.finish();
   trainer.collect_predictions(result);
   trainer.collect_traffic(result);
-  std::int64_t evaluation_bytes = comm.bytes_sent(Channel::evaluation);
+  std::int64_t evaluation_bytes = trainer.evaluation_bytes();
   AllReduce(comm, Channel::evaluation).sum(std::span<std::int64_t>(&evaluation_bytes, 1));
   const MemoryNeeds peak = sum_over_ranks(comm, [&](MemoryRoom r) { return account.peak(r); });
   if (!root) return;
   result.memory = report_memory(peak);
   result.stop_reason = stop_reason;
+  result.best_epoch = state.best_epoch;
   result.val_metric = best.scores().validation;
   result.test_metric = best.scores().test;
   result.evaluation_bytes = evaluation_bytes;
   result.peak_rss_bytes = peak_rss_bytes();
-  if (epochs > 0) {
-    result.bytes_per_epoch = {bytes.halo_forward / epochs, bytes.halo_backward / epochs,
-                              bytes.allreduce / epochs};
-    result.fp32_bytes_per_epoch = fp32_bytes / epochs;
-  }
+  average_bytes(result);
+}
+
+/// Refuses a checkpoint that is damaged or of another run before any work is done.
+std::optional<CheckpointManifest> open_checkpoint(const Dataset& dataset,
+                                                  const TrainOptions& options) {
+  const std::filesystem::path& path = options.checkpoint.resume;
+  if (path.empty()) return std::nullopt;
+  validate(options);
+  verify_checkpoint(path);
+  CheckpointManifest manifest = read_checkpoint_manifest(path);
+  require_same_options(manifest, options, path);
+  require_same_data(manifest, dataset_hash(dataset), {}, path);
+  return manifest;
 }
 
 }  // namespace
@@ -158,16 +199,20 @@ void train_rank(const RunPlan& plan, Communicator& comm, const TrainCallbacks& c
 TrainResult train(const Dataset& dataset, const TrainOptions& options,
                   const TrainCallbacks& callbacks) {
   const auto begin = std::chrono::steady_clock::now();
+  const std::optional<CheckpointManifest> resumed = open_checkpoint(dataset, options);
   const DatasetPlan plan(dataset, options, callbacks.log);
   TrainResult result;
   result.metric = plan.metric();
   result.partition = plan.facts().quality;
   result.partition_hash = plan.facts().partition_hash;
+  if (resumed) require_same_data(*resumed, {}, result.partition_hash, options.checkpoint.resume);
   const ThreadTransportOptions transport{
       {options.transport.link_gbps, options.transport.link_latency_us},
       options.transport.timeout_seconds};
-  run_ranks(plan.facts().ranks, transport,
-            [&](Communicator& comm) { train_rank(plan, comm, callbacks, result, begin); });
+  const CheckpointManifest* manifest = resumed ? &*resumed : nullptr;
+  run_ranks(plan.facts().ranks, transport, [&](Communicator& comm) {
+    train_rank(plan, manifest, comm, callbacks, result, begin);
+  });
   return result;
 }
 

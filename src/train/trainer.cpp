@@ -301,4 +301,12 @@ bool Trainer::any_rank(bool flag) {
   return sum != 0;
 }
 
+RunRequests Trainer::any_rank(RunRequests mine) {
+  // One number for both: ranks are fewer than 2^31.
+  constexpr std::int64_t kOneSave = std::int64_t{1} << 32;
+  std::int64_t sum = (mine.stop ? 1 : 0) + (mine.save ? kOneSave : 0);
+  statistics_.sum(std::span<std::int64_t>(&sum, 1));
+  return {sum % kOneSave != 0, sum / kOneSave != 0};
+}
+
 }  // namespace heliograph

@@ -11,8 +11,16 @@
 #include "train/optimizer.hpp"
 #include "train/rank_graph.hpp"
 #include "train/run_plan.hpp"
+#include "train/safetensors.hpp"
+#include "train/state_file.hpp"
 
 namespace heliograph {
+
+/// What the outside asks of a run.
+struct RunRequests {
+  bool stop = false;
+  bool save = false;
+};
 
 /// Trains one rank. Every rank makes the same calls; used by the rank's own thread.
 class Trainer {
@@ -40,6 +48,32 @@ class Trainer {
 
   /// Sum over ranks of a flag; all ranks agree on what it says.
   bool any_rank(bool flag);
+  /// What any rank was asked for; all ranks agree.
+  RunRequests any_rank(RunRequests mine);
+
+  // What a checkpoint holds of a trainer, of which `epochs` epochs have run. Reading follows
+  // nothing but the constructor. (trainer_state.cpp)
+
+  /// The weights by name; equal on every rank.
+  std::vector<NamedTensor> weights() const;
+  /// The optimizer's state; equal on every rank.
+  void write_optimizer(StateWriter& file) const;
+  void read_optimizer(const StateFile& file);
+  /// What this rank alone holds: kept predictions, what was sent so far, and the halo rows that
+  /// later epochs use. Waits for what is in flight. Reading throws Error(bad_input) that names file
+  /// and section, as `read_optimizer` does.
+  void write_rank(StateWriter& file, int epochs, std::int64_t evaluation_bytes);
+  void read_rank(const StateFile& file, int epochs);
+
+  /// Bytes that this rank has sent outside the epochs: precomputation and evaluation, those of the
+  /// run that this one goes on from included, those of saving not.
+  std::int64_t evaluation_bytes() const {
+    return comm_.bytes_sent(Channel::evaluation) + evaluation_bytes_before_;
+  }
+  /// Leaves out what was sent since `evaluation_bytes` gave `bytes`.
+  void set_evaluation_bytes(std::int64_t bytes) {
+    evaluation_bytes_before_ = bytes - comm_.bytes_sent(Channel::evaluation);
+  }
 
   /// Waits for halos in flight.
   void finish() { halo_->drain(); }
@@ -56,6 +90,8 @@ class Trainer {
   [[noreturn]] void refuse_non_finite(int epoch, const char* what) {
     refuse_non_finite(epoch, what, model_->find_non_finite(), train_->shard());
   }
+  /// The first epoch whose halo rows are used after `epochs` epochs.
+  std::int64_t first_used(int epochs) const;
   EpochReport summarise(int epoch, double loss, double seconds, double lr,
                         const TrafficBytes& before, std::int64_t fp32_before);
   TrafficBytes traffic() const;
@@ -77,6 +113,7 @@ class Trainer {
   std::vector<std::int32_t> kept_predictions_;
   std::vector<float> kept_scores_;
   CountedBytes kept_;
+  std::int64_t evaluation_bytes_before_ = 0;
 };
 
 }  // namespace heliograph

@@ -116,7 +116,7 @@ TEST(OptionsJson, EveryOptionSurvivesTheWayThroughJson) {
     "node-order": "random",
     "bits-forward": 2, "bits-backward": 16, "staleness": 3, "sync-every": 10, "warmup-epochs": 5,
     "transport": "mpi", "device": "cuda", "threads-per-rank": 2, "pin": "on", "link-gbps": 0.125,
-    "link-latency-us": 50.5, "timeout": 7.5})");
+    "link-latency-us": 50.5, "timeout": 7.5, "checkpoint-every": 12, "on-save-failure": "stop"})");
   TrainOptions options;
   options_from_json(changed, "here", options);
   EXPECT_EQ(json(options_to_json(options)), changed);

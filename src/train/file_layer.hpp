@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+
+namespace heliograph {
+
+/// A file that is written front to back. Members throw Error(resource, usage) that names the file.
+class FileSink {
+ public:
+  virtual ~FileSink() = default;
+  virtual void write(std::span<const std::byte> bytes) = 0;
+  /// Flushes to the disk and closes.
+  virtual void close() = 0;
+  virtual std::uint64_t size() const = 0;
+  /// XXH64 (seed 0) of everything written so far.
+  virtual std::uint64_t hash() const = 0;
+};
+
+/// Every change that a save makes to the disk, one operation at a time: what a test replaces to
+/// let any of them fail. Members throw Error(resource, usage) that names the path.
+class FileLayer {
+ public:
+  virtual ~FileLayer() = default;
+
+  /// Creates the directory and its parents; one that exists is fine.
+  virtual void make_directories(const std::filesystem::path& path) = 0;
+  virtual std::unique_ptr<FileSink> create(const std::filesystem::path& path) = 0;
+  virtual void rename(const std::filesystem::path& from, const std::filesystem::path& to) = 0;
+  /// Makes the entries of a directory durable.
+  virtual void sync_directory(const std::filesystem::path& path) = 0;
+  /// Removes a file or a directory with all that it holds; a path that does not exist is fine.
+  virtual void remove(const std::filesystem::path& path) = 0;
+};
+
+/// The disk itself.
+FileLayer& disk_files();
+
+}  // namespace heliograph

@@ -1,0 +1,109 @@
+#include "train/run_state.hpp"
+
+#include <array>
+#include <limits>
+#include <optional>
+
+namespace heliograph {
+namespace {
+
+/// One epoch in the section "reports"; every value has 8 bytes, so there is no padding.
+struct StoredReport {
+  std::int64_t epoch;
+  double loss, train_metric, val_metric, test_metric;  // NaN: not evaluated, or no such nodes.
+  double seconds;
+  double aggregate, gemm, encode, decode, exposed_comm, allreduce, other;
+  std::int64_t halo_forward, halo_backward, allreduce_bytes, fp32_bytes;
+  std::int64_t lag;
+  double lr;
+};
+static_assert(sizeof(StoredReport) == 19 * 8);
+
+struct StoredBest {
+  double train, validation, test;
+  std::int64_t epoch, waited;
+};
+static_assert(sizeof(StoredBest) == 5 * 8);
+
+double or_nan(const std::optional<double>& value) {
+  return value.value_or(std::numeric_limits<double>::quiet_NaN());
+}
+
+std::optional<double> or_none(double value) {
+  return std::isnan(value) ? std::nullopt : std::optional<double>(value);
+}
+
+StoredReport stored(const EpochReport& r) {
+  const EpochSeconds& p = r.parts;
+  return {r.epoch,
+          r.loss,
+          or_nan(r.train_metric),
+          or_nan(r.val_metric),
+          or_nan(r.test_metric),
+          r.seconds,
+          p.aggregate,
+          p.gemm,
+          p.encode,
+          p.decode,
+          p.exposed_comm,
+          p.allreduce,
+          p.other,
+          r.bytes.halo_forward,
+          r.bytes.halo_backward,
+          r.bytes.allreduce,
+          r.fp32_bytes,
+          r.lag,
+          r.lr};
+}
+
+EpochReport report_of(const StoredReport& s) {
+  EpochReport r;
+  r.epoch = static_cast<int>(s.epoch);
+  r.loss = s.loss;
+  r.train_metric = or_none(s.train_metric);
+  r.val_metric = or_none(s.val_metric);
+  r.test_metric = or_none(s.test_metric);
+  r.seconds = s.seconds;
+  r.parts = {s.aggregate, s.gemm, s.encode, s.decode, s.exposed_comm, s.allreduce, s.other};
+  r.bytes = {s.halo_forward, s.halo_backward, s.allreduce_bytes};
+  r.fp32_bytes = s.fp32_bytes;
+  r.lag = static_cast<int>(s.lag);
+  r.lr = s.lr;
+  return r;
+}
+
+}  // namespace
+
+void write_run_state(const RunState& state, std::span<const EpochReport> reports,
+                     StateWriter& file) {
+  const Scores& scores = state.best.scores();
+  const StoredBest best{scores.train, scores.validation, scores.test, state.best_epoch,
+                        state.best.waited()};
+  file.section("best", std::span<const StoredBest>(&best, 1));
+  std::vector<StoredReport> all;
+  all.reserve(reports.size());
+  for (const EpochReport& r : reports) all.push_back(stored(r));
+  file.section("reports", std::span<const StoredReport>(all));
+}
+
+RunState read_run_state(const StateFile& file, int patience) {
+  StoredBest best{};
+  file.read("best", std::span<StoredBest>(&best, 1));
+  std::vector<StoredReport> all(file.count<StoredReport>("reports"));
+  file.read("reports", std::span<StoredReport>(all));
+  RunState state{
+      static_cast<int>(all.size()),
+      BestEpoch(patience, {best.train, best.validation, best.test}, static_cast<int>(best.waited)),
+      static_cast<int>(best.epoch),
+      {}};
+  state.reports.reserve(all.size());
+  for (const StoredReport& s : all) {
+    if (s.epoch != static_cast<std::int64_t>(state.reports.size())) {
+      file.refuse("reports", "does not hold one report for each epoch, in order");
+    }
+    state.reports.push_back(report_of(s));
+  }
+  return state;
+}
+
+}  // namespace heliograph

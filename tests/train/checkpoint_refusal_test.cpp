@@ -1,0 +1,188 @@
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "cli/files.hpp"
+#include "cli/temporary_directory.hpp"
+#include "heliograph/checkpoint.hpp"
+#include "heliograph/train.hpp"
+#include "support/graphs.hpp"
+#include "support/runs.hpp"
+
+// A checkpoint that is damaged, or of another run, is refused by name.
+
+namespace heliograph {
+namespace {
+
+namespace fs = std::filesystem;
+using test::read_text;
+using test::TemporaryDirectory;
+using test::write_text;
+using testing::message_of;
+
+/// A run with two checkpoints, small enough that every byte can be tried.
+class Refusal : public ::testing::Test {
+ protected:
+  Refusal() {
+    options_.model.hidden = 3;
+    options_.exchange.staleness = 1;
+    options_.exchange.bits_forward = 1;
+    options_.checkpoint.folder = folder_ / "c";
+    options_.checkpoint.every = 2;
+    train(data_, options_);
+  }
+
+  fs::path newest() const { return options_.checkpoint.folder / "epoch-000004"; }
+  fs::path older() const { return options_.checkpoint.folder / "epoch-000002"; }
+
+  /// What is said of the newest checkpoint when `file` holds `bytes` instead of its own.
+  std::string refusal(const std::string& file, const std::string& bytes) const {
+    const std::string whole = read_text(newest() / file);
+    write_text(newest() / file, bytes);
+    const std::string said = message_of([&] { verify_checkpoint(newest()); }, ErrorCode::bad_input);
+    write_text(newest() / file, whole);
+    return said;
+  }
+
+  TemporaryDirectory folder_;
+  Dataset data_ = testing::make_small_dataset(20, 2, 2, 5);
+  TrainOptions options_ = testing::small_options(2, 4);
+};
+
+const char* const kFiles[] = {"manifest.json", "weights.safetensors", "run.state",
+                              "rank-00000.state", "rank-00001.state"};
+
+TEST_F(Refusal, EveryTruncationIsRefusedByFile) {
+  ASSERT_NO_THROW(verify_checkpoint(newest()));
+  for (const std::string file : kFiles) {
+    const std::string whole = read_text(newest() / file);
+    ASSERT_LT(whole.size(), 8192U);
+    for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
+      const std::string said = refusal(file, whole.substr(0, bytes));
+      ASSERT_NE(said.find(file), std::string::npos) << said;
+    }
+    ASSERT_NE(refusal(file, whole + "x").find(file), std::string::npos);
+  }
+  ASSERT_NO_THROW(verify_checkpoint(newest()));
+}
+
+TEST_F(Refusal, EveryFlippedBitOfEveryByteIsRefusedByFileAndField) {
+  for (const std::string file : kFiles) {
+    const std::string whole = read_text(newest() / file);
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      std::string damaged = whole;
+      damaged[i] = static_cast<char>(damaged[i] ^ (1 << (i % 8)));
+      const std::string said = refusal(file, damaged);
+      ASSERT_NE(said.find(file), std::string::npos) << said;
+      const bool names_field =
+          said.find("field ") != std::string::npos || said.find("section") != std::string::npos ||
+          said.find("tensor") != std::string::npos || said.find("header") != std::string::npos;
+      ASSERT_TRUE(names_field) << "byte " << i << ": " << said;
+    }
+  }
+}
+
+TEST_F(Refusal, NamesTheFieldAndOffersTheOneBefore) {
+  const auto flipped = [&](const std::string& file, const std::string& after, std::size_t by) {
+    std::string bytes = read_text(newest() / file);
+    const std::size_t at = bytes.find(after);
+    EXPECT_NE(at, std::string::npos) << after;
+    bytes.at(at + by) = static_cast<char>(bytes.at(at + by) ^ 1);
+    return refusal(file, bytes);
+  };
+  const std::string halo = flipped("rank-00001.state", "halo.1.forward.3", 17);
+  EXPECT_NE(halo.find("rank-00001.state: field halo.1.forward.3 is damaged"), std::string::npos)
+      << halo;
+  EXPECT_NE(halo.find("the checkpoint before it is whole: " + older().string()), std::string::npos)
+      << halo;
+  const std::string moment = flipped("run.state", "second_moment.layers.1.bias", 33);
+  EXPECT_NE(moment.find("field second_moment.layers.1.bias"), std::string::npos) << moment;
+  std::string weights = read_text(newest() / "weights.safetensors");
+  weights.back() = static_cast<char>(weights.back() ^ 1);
+  EXPECT_NE(refusal("weights.safetensors", weights).find("tensor layers.1.bias is damaged"),
+            std::string::npos);
+}
+
+TEST_F(Refusal, AMissingOrExchangedFileIsRefused) {
+  for (const std::string file : kFiles) {
+    const fs::path path = newest() / file;
+    fs::rename(path, folder_ / "away");
+    const std::string said = message_of([&] { verify_checkpoint(newest()); }, ErrorCode::bad_input);
+    EXPECT_NE(said.find(file), std::string::npos) << said;
+    fs::copy_file(older() / file, path);
+    if (file != std::string("manifest.json")) {
+      EXPECT_NE(message_of([&] { verify_checkpoint(newest()); }, ErrorCode::bad_input).find(file),
+                std::string::npos);
+    }
+    fs::remove(path);
+    fs::rename(folder_ / "away", path);
+  }
+  ASSERT_NO_THROW(verify_checkpoint(newest()));
+}
+
+TEST_F(Refusal, ADamagedCheckpointEndsTheRunBeforeItBegins) {
+  std::string bytes = read_text(newest() / "run.state");
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 4);
+  write_text(newest() / "run.state", bytes);
+  options_.checkpoint.resume = newest();
+  options_.epochs = 6;
+  const std::string said = message_of([&] { train(data_, options_); }, ErrorCode::bad_input);
+  EXPECT_NE(said.find(older().string()), std::string::npos) << said;
+  options_.checkpoint.resume = older();
+  EXPECT_EQ(train(data_, options_).epochs.size(), 6U);
+}
+
+TEST_F(Refusal, OptionsThatChangeNumbersMustAgree) {
+  options_.checkpoint.resume = older();
+  const auto refused = [&](auto change, const char* flag) {
+    TrainOptions o = options_;
+    change(o);
+    const std::string said = message_of([&] { train(data_, o); }, ErrorCode::mismatch);
+    EXPECT_NE(said.find(flag), std::string::npos) << said;
+  };
+  refused([](auto& o) { o.exchange.bits_forward = 2; }, "--bits-forward is 2");
+  refused([](auto& o) { o.seed = 9; }, "--seed");
+  refused([](auto& o) { o.model.hidden = 4; }, "--hidden");
+  refused([](auto& o) { o.exchange.staleness = 0; }, "--staleness");
+  refused([](auto& o) { o.reproducible = true; }, "--reproducible");
+  refused([](auto& o) { o.eval_every = 3; }, "--eval-every");
+  refused([](auto& o) { o.partition.parts = 3; }, "--parts");
+  refused([](auto& o) { o.node_order = NodeOrder::random; }, "--node-order");
+  refused([](auto& o) { o.optimizer.lr = 0.5F; }, "--lr");
+  refused([](auto& o) { o.epochs = 1; }, "--epochs is 1");
+  refused([](auto& o) { o.partition.partitioner = Partitioner::random; }, "partition's hash");
+  const Dataset other = testing::make_small_dataset(20, 2, 2, 6);
+  EXPECT_NE(message_of([&] { train(other, options_); }, ErrorCode::mismatch).find("data set"),
+            std::string::npos);
+}
+
+TEST_F(Refusal, OptionsThatDecideSpeedOrTheEndMayDiffer) {
+  options_.checkpoint.resume = older();
+  const TrainResult same = train(data_, options_);
+  options_.epochs = 7;
+  options_.patience = 100;
+  options_.transport.threads_per_rank = 2;
+  options_.transport.link_gbps = 10;
+  options_.transport.timeout_seconds = 60;
+  options_.checkpoint.every = 5;
+  const TrainResult longer = train(data_, options_);
+  ASSERT_EQ(longer.epochs.size(), 7U);
+  for (std::size_t e = 0; e < same.epochs.size(); ++e) {
+    EXPECT_EQ(longer.epochs[e].loss, same.epochs[e].loss);
+  }
+}
+
+TEST_F(Refusal, ACosineScheduleKeepsItsEpochs) {
+  TrainOptions o = options_;
+  o.optimizer.schedule = Schedule::cosine;
+  o.checkpoint.folder = folder_ / "cosine";
+  const TrainResult whole = train(data_, o);
+  o.checkpoint.resume = o.checkpoint.folder / "epoch-000002";
+  EXPECT_EQ(train(data_, o).epochs.back().loss, whole.epochs.back().loss);
+  o.epochs = 8;
+  EXPECT_NE(message_of([&] { train(data_, o); }, ErrorCode::mismatch).find("--schedule cosine"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace heliograph

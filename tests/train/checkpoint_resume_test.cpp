@@ -1,0 +1,320 @@
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "cli/files.hpp"
+#include "cli/temporary_directory.hpp"
+#include "heliograph/checkpoint.hpp"
+#include "heliograph/train.hpp"
+#include "support/graphs.hpp"
+#include "support/runs.hpp"
+
+// A run that goes on from a checkpoint has the bits of one that was never stopped.
+
+namespace heliograph {
+namespace {
+
+namespace fs = std::filesystem;
+using test::TemporaryDirectory;
+
+struct Setting {
+  std::string name;
+  std::function<void(TrainOptions&)> change;
+  bool multilabel = false, sparse = false, directed = false;
+};
+
+TrainOptions options_of(const Setting& setting) {
+  TrainOptions o = testing::small_options(3, 9);
+  o.model.layers = 3;
+  o.model.hidden = 12;
+  o.model.dropout = 0.3F;
+  o.partition.partitioner = Partitioner::random;
+  o.transport.threads_per_rank = 1;
+  o.eval_every = 2;
+  setting.change(o);
+  return o;
+}
+
+Dataset data_of(const Setting& s) {
+  return testing::make_small_dataset(120, 10, 4, 5, s.multilabel, s.sparse, s.directed);
+}
+
+/// Every file of the checkpoint but its manifest, which carries the time of day; run.state holds
+/// epochs' times and is compared by what it decides.
+std::map<std::string, std::string> state_of(const fs::path& checkpoint) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::directory_iterator(checkpoint)) {
+    const std::string name = entry.path().filename().string();
+    if (name != "manifest.json" && name != "run.state") files[name] = test::read_text(entry.path());
+  }
+  return files;
+}
+
+void expect_same_bits(const TrainResult& a, const TrainResult& b) {
+  ASSERT_EQ(a.epochs.size(), b.epochs.size());
+  for (std::size_t e = 0; e < a.epochs.size(); ++e) {
+    const EpochReport &x = a.epochs[e], &y = b.epochs[e];
+    EXPECT_EQ(x.epoch, y.epoch);
+    EXPECT_EQ(x.loss, y.loss) << "epoch " << e;
+    EXPECT_EQ(x.train_metric, y.train_metric) << "epoch " << e;
+    EXPECT_EQ(x.val_metric, y.val_metric) << "epoch " << e;
+    EXPECT_EQ(x.test_metric, y.test_metric) << "epoch " << e;
+    EXPECT_EQ(x.bytes.total(), y.bytes.total()) << "epoch " << e;
+    EXPECT_EQ(x.fp32_bytes, y.fp32_bytes) << "epoch " << e;
+    EXPECT_EQ(x.lag, y.lag) << "epoch " << e;
+    EXPECT_EQ(x.lr, y.lr) << "epoch " << e;
+  }
+  EXPECT_EQ(a.stop_reason, b.stop_reason);
+  EXPECT_EQ(a.best_epoch, b.best_epoch);
+  EXPECT_EQ(a.val_metric, b.val_metric);
+  EXPECT_EQ(a.test_metric, b.test_metric);
+  EXPECT_EQ(a.predictions, b.predictions);
+  EXPECT_EQ(a.scores, b.scores);
+  EXPECT_EQ(a.bytes_per_epoch.total(), b.bytes_per_epoch.total());
+  EXPECT_EQ(a.evaluation_bytes, b.evaluation_bytes);
+  ASSERT_EQ(a.halo_traffic.size(), b.halo_traffic.size());
+  for (std::size_t i = 0; i < a.halo_traffic.size(); ++i) {
+    EXPECT_EQ(a.halo_traffic[i].bytes, b.halo_traffic[i].bytes);
+    EXPECT_EQ(a.halo_traffic[i].fp32_bytes, b.halo_traffic[i].fp32_bytes);
+  }
+}
+
+class Resume : public ::testing::TestWithParam<Setting> {};
+
+TEST_P(Resume, HasTheBitsOfARunThatWasNeverStopped) {
+  const Dataset data = data_of(GetParam());
+  TrainOptions o = options_of(GetParam());
+  const TemporaryDirectory folder;
+  o.checkpoint.folder = folder / "whole";
+  o.checkpoint.every = 1000;  // at the end
+  const TrainResult whole = train(data, o);
+  const auto last = state_of(newest_checkpoint(folder / "whole"));
+
+  // Stopped after every number of epochs, and gone on until it is stopped again.
+  for (const int first : {1, 2, 3, 5, 8}) {
+    const fs::path stopped = folder / ("stopped-" + std::to_string(first));
+    TrainOptions part = o;
+    part.checkpoint.folder = stopped;
+    part.checkpoint.every = 0;
+    TrainResult result;
+    for (int target = first; target < o.epochs + first; target += first) {
+      StopFlag stop{false};
+      TrainCallbacks callbacks;
+      callbacks.stop = &stop;
+      std::size_t before = 0;
+      callbacks.on_resume = [&](std::span<const EpochReport> reports) { before = reports.size(); };
+      // Set in the epoch before, the flag is seen at the end of the next.
+      if (target <= 1) stop = true;
+      callbacks.on_epoch = [&](const EpochReport& report) {
+        if (report.epoch + 2 >= target) stop = true;
+      };
+      result = train(data, part, callbacks);
+      EXPECT_EQ(before == 0, part.checkpoint.resume.empty());
+      if (result.stop_reason != "interrupted") break;
+      part.checkpoint.resume = newest_checkpoint(stopped);
+      ASSERT_FALSE(part.checkpoint.resume.empty());
+    }
+    // The last leg was asked to stop at its last epoch, or not at all.
+    if (result.stop_reason == "interrupted") result = train(data, part);
+    SCOPED_TRACE("legs of " + std::to_string(first));
+    expect_same_bits(whole, result);
+    part.checkpoint.every = 1000;
+    part.checkpoint.resume = newest_checkpoint(stopped);
+  }
+
+  // One leg with periodic checkpoints: what the last one holds are the same bytes.
+  TrainOptions half = o;
+  half.epochs = 5;
+  half.checkpoint.folder = folder / "half";
+  train(data, half);
+  half.epochs = o.epochs;
+  half.checkpoint.resume = newest_checkpoint(folder / "half");
+  expect_same_bits(whole, train(data, half));
+  EXPECT_EQ(state_of(newest_checkpoint(folder / "half")), last);
+}
+
+const std::vector<Setting> settings{
+    {"gcn_fp32", [](TrainOptions& o) { o.model.kind = ModelKind::gcn; }},
+    {"sage_1bit", [](TrainOptions& o) { o.exchange.bits_forward = o.exchange.bits_backward = 1; }},
+    {"gcn_1bit_s1",
+     [](TrainOptions& o) {
+       o.model.kind = ModelKind::gcn;
+       o.exchange.bits_forward = o.exchange.bits_backward = 1;
+       o.exchange.staleness = 1;
+     }},
+    {"sage_mixed_s3_sync",
+     [](TrainOptions& o) {
+       o.exchange.bits_forward = 4;
+       o.exchange.bits_backward = 16;
+       o.exchange.staleness = 3;
+       o.exchange.sync_every = 5;
+     }},
+    {"sage_s2_warmup",
+     [](TrainOptions& o) {
+       o.exchange.staleness = 2;
+       o.exchange.warmup_epochs = 3;
+       o.exchange.bits_forward = 8;
+     }},
+    // The ring is shorter than S: the run has fewer epochs; a longer one uses what it held.
+    {"gcn_longer_lag_than_run",
+     [](TrainOptions& o) {
+       o.model.kind = ModelKind::gcn;
+       o.exchange.staleness = 50;
+       o.exchange.bits_backward = 2;
+     }},
+    {"reproducible_s1",
+     [](TrainOptions& o) {
+       o.reproducible = true;
+       o.exchange.staleness = 1;
+       o.exchange.bits_forward = 1;
+     }},
+    {"inductive_1bit",
+     [](TrainOptions& o) {
+       o.inductive = true;
+       o.exchange.bits_forward = o.exchange.bits_backward = 1;
+       o.exchange.staleness = 1;
+     }},
+    {"one_rank_s2",
+     [](TrainOptions& o) {
+       o.partition.parts = 1;
+       o.exchange.staleness = 2;
+     }},
+    {"bf16_residual_clip_decay",
+     [](TrainOptions& o) {
+       o.model.aggregate_storage = RowStorage::bf16;
+       o.model.residual = true;
+       o.optimizer.clip_norm = 0.1F;
+       o.optimizer.weight_decay = 1e-3F;
+       o.optimizer.schedule = Schedule::step;
+       o.optimizer.step_size = 2;
+     }},
+    {"no_precompute_s1",
+     [](TrainOptions& o) {
+       o.model.precompute = false;
+       o.exchange.staleness = 1;
+     }},
+    {"multilabel_s1", [](TrainOptions& o) { o.exchange.staleness = 1; }, true},
+    {"sparse_directed_s1",
+     [](TrainOptions& o) {
+       o.exchange.staleness = 1;
+       o.exchange.bits_forward = o.exchange.bits_backward = 1;
+     },
+     false, true, true},
+};
+
+INSTANTIATE_TEST_SUITE_P(Runs, Resume, ::testing::ValuesIn(settings),
+                         [](const auto& tested) { return tested.param.name; });
+
+TEST(ResumeEnds, PatienceCountsOn) {
+  const Dataset data = testing::make_small_dataset(120, 10, 4, 5);
+  TrainOptions o = testing::small_options(2, 200);
+  o.eval_every = 2;
+  o.patience = 4;
+  const TrainResult whole = train(data, o);
+  ASSERT_EQ(whole.stop_reason, "early_stopping");
+  const int last = static_cast<int>(whole.epochs.size());
+  ASSERT_GT(last, 4);
+  // In the middle of a count, and after the run had stopped.
+  for (const int epochs : {last - 3, last}) {
+    const TemporaryDirectory folder;
+    TrainOptions part = o;
+    part.checkpoint.folder = folder / "c";
+    part.checkpoint.every = epochs;
+    if (epochs < last) part.epochs = epochs;
+    train(data, part);
+    part.epochs = o.epochs;
+    part.checkpoint.resume = newest_checkpoint(folder / "c");
+    expect_same_bits(whole, train(data, part));
+  }
+}
+
+TEST(ResumeEnds, AucScoresAreKept) {
+  const Dataset data = testing::make_small_dataset(150, 10, 2, 5);
+  TrainOptions o = testing::small_options(2, 8);
+  o.metric = Metric::auc;
+  const TrainResult whole = train(data, o);
+  ASSERT_FALSE(whole.scores.empty());
+  const TemporaryDirectory folder;
+  o.checkpoint.folder = folder / "c";
+  o.checkpoint.every = 6;
+  train(data, o);
+  o.checkpoint.resume = folder / "c" / "epoch-000006";
+  expect_same_bits(whole, train(data, o));
+}
+
+TEST(ResumeEnds, AFinishedRunGivesItsResultAgain) {
+  const Dataset data = testing::make_small_dataset(120, 10, 4, 5);
+  TrainOptions o = testing::small_options(2, 5);
+  o.eval_every = 2;  // the last epoch is evaluated because it is the last
+  const TemporaryDirectory folder;
+  o.checkpoint.folder = folder / "c";
+  o.checkpoint.every = 2;
+  const TrainResult whole = train(data, o);
+  o.checkpoint.resume = newest_checkpoint(folder / "c");
+  EXPECT_EQ(o.checkpoint.resume.filename(), "epoch-000005");
+  bool told = false;
+  TrainCallbacks callbacks;
+  callbacks.on_resume = [&](std::span<const EpochReport> reports) {
+    told = true;
+    ASSERT_EQ(reports.size(), 5U);
+    EXPECT_TRUE(reports[4].val_metric.has_value());
+  };
+  callbacks.on_epoch = [](const EpochReport&) { ADD_FAILURE() << "an epoch ran"; };
+  expect_same_bits(whole, train(data, o, callbacks));
+  EXPECT_TRUE(told);
+}
+
+TEST(Saving, KeepsTheLastTwoAndSavesOnDemand) {
+  const Dataset data = testing::make_small_dataset(120, 10, 4, 5);
+  TrainOptions o = testing::small_options(2, 10);
+  const TemporaryDirectory folder;
+  o.checkpoint.folder = folder / "deep" / "c";
+  o.checkpoint.every = 3;
+  SaveFlag save{false};
+  TrainCallbacks callbacks;
+  callbacks.save = &save;
+  std::vector<std::string> seen;
+  callbacks.on_epoch = [&](const EpochReport& report) {
+    if (report.epoch == 6) save = true;  // saved after epoch 7
+    std::string names;
+    for (const auto& entry : fs::directory_iterator(folder.path() / "deep/c")) {
+      names += entry.path().filename().string() + " ";
+    }
+    if (report.epoch >= 8) seen.push_back(names);
+  };
+  fs::create_directories(o.checkpoint.folder);
+  const TrainResult result = train(data, o, callbacks);
+  EXPECT_EQ(result.stop_reason, "completed");
+  EXPECT_FALSE(save.load());
+  EXPECT_EQ(newest_checkpoint(o.checkpoint.folder).filename(), "epoch-000010");
+  std::size_t count = 0;
+  for (const auto& entry : fs::directory_iterator(o.checkpoint.folder)) {
+    ++count;
+    EXPECT_NO_THROW(verify_checkpoint(entry.path()));
+  }
+  EXPECT_EQ(count, 2U);
+  EXPECT_EQ(read_checkpoint(newest_checkpoint(o.checkpoint.folder)).epochs, 10);
+  ASSERT_EQ(seen.size(), 2U);
+  EXPECT_NE(seen[0].find("epoch-000008"), std::string::npos) << seen[0];
+}
+
+TEST(Saving, ChangesNoBit) {
+  const Dataset data = testing::make_small_dataset(120, 10, 4, 5);
+  for (const int staleness : {0, 2}) {
+    TrainOptions o = testing::small_options(3, 8);
+    o.exchange.staleness = staleness;
+    o.exchange.bits_forward = 1;
+    const TrainResult plain = train(data, o);
+    const TemporaryDirectory folder;
+    o.checkpoint.folder = folder / "c";
+    o.checkpoint.every = 1;
+    expect_same_bits(plain, train(data, o));
+  }
+}
+
+}  // namespace
+}  // namespace heliograph
