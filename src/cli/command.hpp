@@ -30,7 +30,8 @@ std::unique_ptr<Command> make_partition_command();
 std::unique_ptr<Command> make_generate_command();
 std::unique_ptr<Command> make_import_command();
 std::unique_ptr<Command> make_info_command();
-/// eval, plan, report: refused with a sentence.
+std::unique_ptr<Command> make_eval_command();
+/// plan, report: refused with a sentence.
 std::unique_ptr<Command> make_later_command(std::string name, std::string purpose);
 
 }  // namespace heliograph::cli

@@ -26,11 +26,11 @@ using Commands = std::vector<std::unique_ptr<Command>>;
 Commands make_commands() {
   Commands commands;
   commands.push_back(make_train_command());
+  commands.push_back(make_eval_command());
   commands.push_back(make_import_command());
   commands.push_back(make_generate_command());
   commands.push_back(make_partition_command());
   commands.push_back(make_info_command());
-  commands.push_back(make_later_command("eval", "score a checkpoint on a data set"));
   commands.push_back(make_later_command("plan", "predict the time and memory of a run"));
   commands.push_back(make_later_command("report", "draw the results of runs"));
   return commands;

@@ -27,19 +27,20 @@ CheckpointInfo read_offering(const fs::path& checkpoint) {
 
 }  // namespace
 
-ResumePoint find_resume_point(const std::string& path) {
+ResumePoint find_resume_point(const std::string& flag, const std::string& path) {
   std::error_code ignored;
   fs::path whole = fs::path(path);
   if (!whole.has_filename()) whole = whole.parent_path();
   if (!fs::is_directory(whole, ignored)) {
-    throw Error(ErrorCode::bad_input, fmt::format("--resume {}: there is no such directory", path));
+    throw Error(ErrorCode::bad_input,
+                fmt::format("--{} {}: there is no such directory", flag, path));
   }
   const fs::path folder = RunDirectory::checkpoints(whole);
   if (fs::exists(run_file(whole), ignored) || fs::is_directory(folder, ignored)) {
     const fs::path newest = newest_checkpoint(folder);
     if (newest.empty()) {
       throw Error(ErrorCode::bad_input,
-                  fmt::format("--resume {}: the run has no checkpoint", path));
+                  fmt::format("--{} {}: the run has no checkpoint", flag, path));
     }
     return {newest, whole};
   }
@@ -61,7 +62,7 @@ void apply_resumed(const ResumePoint& point, TrainRequest& request) {
 
 bool goes_on_in_place(const TrainRequest& request) {
   if (request.resume.empty() || request.out.empty()) return false;
-  const ResumePoint point = find_resume_point(request.resume);
+  const ResumePoint point = find_resume_point("resume", request.resume);
   std::error_code ignored;
   return !point.run.empty() && fs::equivalent(request.out, point.run, ignored);
 }

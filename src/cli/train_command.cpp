@@ -238,7 +238,7 @@ class TrainCommand : public Command {
     ResumePoint resumed;
     if (!request.resume.empty()) {
       // What was given comes over the options of the run that goes on.
-      resumed = find_resume_point(request.resume);
+      resumed = find_resume_point("resume", request.resume);
       request = TrainRequest();
       apply_resumed(resumed, request);
       apply_given(request);

@@ -13,10 +13,10 @@
 #include <utility>
 
 #include "graph/files.hpp"
-#include "graph/npy.hpp"
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/error.hpp"
 #include "train/output_file.hpp"
+#include "train/predictions_file.hpp"
 #include "train/summary.hpp"
 
 namespace heliograph {
@@ -26,8 +26,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* manifest_name = "run.json";
 constexpr const char* metrics_name = "metrics.jsonl";
-constexpr const char* predictions_name = "predictions.npy";
-constexpr const char* scores_name = "scores.npy";
 constexpr const char* checkpoints_name = "checkpoints";
 
 std::string utc_now() {
@@ -86,7 +84,7 @@ void RunDirectory::check(const fs::path& path, bool overwrite) {
   }
   if (overwrite) return;
   for (const char* name :
-       {manifest_name, metrics_name, predictions_name, scores_name, checkpoints_name}) {
+       {manifest_name, metrics_name, kPredictionsFile, kScoresFile, checkpoints_name}) {
     if (fs::exists(path / name, error)) {
       throw Error(ErrorCode::usage, fmt::format("--out {} already holds a run ({}); choose another "
                                                 "directory or add --overwrite",
@@ -121,7 +119,7 @@ RunDirectory::RunDirectory(fs::path path, Resumed, nlohmann::ordered_json manife
 
 /// Removes results that are no longer of this run, and says that it is running.
 void RunDirectory::begin() {
-  for (const char* name : {predictions_name, scores_name}) {
+  for (const char* name : {kPredictionsFile, kScoresFile}) {
     std::error_code error;
     fs::remove(path_ / name, error);
     if (error) fail("cannot remove", path_ / name, error.value());
@@ -175,14 +173,7 @@ void RunDirectory::append(const EpochReport& report) {
 
 void RunDirectory::write_predictions(const TrainResult& result) {
   const std::lock_guard lock(mutex_);
-  if (result.predictions.empty()) return;
-  const std::int64_t cols = result.prediction_cols;
-  write_npy(path_ / predictions_name, result.predictions,
-            static_cast<std::int64_t>(result.predictions.size()) / cols, cols);
-  if (!result.scores.empty()) {
-    write_npy(path_ / scores_name, result.scores, static_cast<std::int64_t>(result.scores.size()),
-              1);
-  }
+  heliograph::write_predictions(path_, result.predictions, result.prediction_cols, result.scores);
 }
 
 void RunDirectory::finish(const std::string& status, const nlohmann::ordered_json& members) {

@@ -1,0 +1,319 @@
+#include "heliograph/checkpoint.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cli/files.hpp"
+#include "cli/process.hpp"
+#include "cli/sample.hpp"
+#include "cli/temporary_directory.hpp"
+#include "heliograph/error.hpp"
+
+// Checkpoints, --resume and eval as the command gives them.
+
+namespace heliograph {
+namespace {
+
+namespace fs = std::filesystem;
+using test::read_json;
+using test::read_lines;
+using test::read_text;
+using test::run_command;
+using test::TemporaryDirectory;
+using test::train_arguments;
+using ::testing::HasSubstr;
+
+class Checkpoint : public ::testing::Test {
+ protected:
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  fs::path saved(const std::string& run, int epochs) const {
+    return folder_ / run / "checkpoints" /
+           ("epoch-" + std::string(6 - digits(epochs), '0') + std::to_string(epochs));
+  }
+  static std::size_t digits(int number) { return std::to_string(number).size(); }
+
+  /// metrics.jsonl without times.
+  std::vector<nlohmann::json> metrics(const std::string& run) const {
+    auto lines = read_lines(folder_ / run / "metrics.jsonl");
+    for (auto& line : lines) line.erase("seconds");
+    return lines;
+  }
+
+  void expect_same_run(const std::string& a, const std::string& b) const {
+    EXPECT_EQ(metrics(a), metrics(b));
+    EXPECT_EQ(read_text(folder_ / a / "predictions.npy"),
+              read_text(folder_ / b / "predictions.npy"));
+    const auto result = [&](const std::string& run) {
+      auto object = read_json(folder_ / run / "run.json").at("result");
+      for (const char* key : {"epoch_seconds", "seconds", "setup_seconds", "peak_rss_bytes",
+                              "setup_peak_rss_bytes", "memory"}) {
+        object.erase(key);
+      }
+      return object;
+    };
+    EXPECT_EQ(result(a), result(b));
+  }
+
+  std::vector<std::string> arguments(const std::string& run, int epochs,
+                                     std::vector<std::string> more = {}) const {
+    more.insert(more.end(), {"--out", path(run), "--metric", "accuracy", "--bits", "1",
+                             "--staleness", "1", "--eval-every", "3"});
+    return train_arguments(data_, epochs, more);
+  }
+
+  TemporaryDirectory folder_;
+  std::string data_ = test::save_ring(folder_ / "ring", 200);
+};
+
+TEST_F(Checkpoint, ARunGoesOnWhereItsCheckpointIs) {
+  ASSERT_EQ(run_command(arguments("whole", 12)).code, 0);
+  ASSERT_EQ(run_command(arguments("cut", 7, {"--checkpoint-every", "4"})).code, 0);
+  ASSERT_TRUE(fs::exists(saved("cut", 4)));
+  // Options come from the run; the directory too.
+  auto outcome = run_command({"train", "--resume", path("cut"), "--epochs", "12"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  expect_same_run("whole", "cut");
+  EXPECT_EQ(read_json(folder_ / "cut" / "run.json").at("resumed_after_epochs"), 7);
+  EXPECT_FALSE(fs::exists(saved("cut", 4)));
+  ASSERT_TRUE(fs::exists(saved("cut", 8)));
+
+  // From an older checkpoint: the lines behind it go, and come again.
+  outcome = run_command({"train", "--resume", saved("cut", 8).string()});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  expect_same_run("whole", "cut");
+
+  // In a directory of its own.
+  outcome = run_command({"train", "--resume", saved("cut", 8).string(), "--out", path("apart")});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  expect_same_run("whole", "apart");
+  EXPECT_EQ(read_lines(folder_ / "apart" / "metrics.jsonl").size(), 12U);
+}
+
+TEST_F(Checkpoint, LostOrTornLinesOfMetricsAreWrittenAgain) {
+  ASSERT_EQ(run_command(arguments("whole", 9)).code, 0);
+  ASSERT_EQ(run_command(arguments("cut", 6, {"--checkpoint-every", "3"})).code, 0);
+  const std::string text = read_text(folder_ / "cut" / "metrics.jsonl");
+  test::write_text(folder_ / "cut" / "metrics.jsonl", text.substr(0, text.size() / 2));
+  const auto outcome = run_command({"train", "--resume", path("cut"), "--epochs", "9"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  expect_same_run("whole", "cut");
+}
+
+TEST_F(Checkpoint, SignalsSaveAndTheRunIsTheSame) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    const std::string run = "stopped-" + std::to_string(signal);
+    const auto stopped = run_command(arguments(run, 1000000), [&, s = signal](int child) {
+      EXPECT_TRUE(test::wait_until(
+          [&] { return !read_text(folder_ / run / "metrics.jsonl").empty(); }, 60));
+      ::kill(child, s);
+    });
+    ASSERT_EQ(stopped.code, 128 + signal) << stopped.err;
+    const auto epochs = static_cast<int>(read_lines(folder_ / run / "metrics.jsonl").size());
+    ASSERT_TRUE(fs::exists(saved(run, epochs)));
+    EXPECT_EQ(read_json(folder_ / run / "run.json").at("status"), "interrupted");
+    const std::string end = std::to_string(epochs + 5);
+    const auto resumed = run_command({"train", "--resume", path(run), "--epochs", end});
+    ASSERT_EQ(resumed.code, 0) << resumed.err;
+    ASSERT_EQ(run_command(arguments("whole-" + end, epochs + 5, {"--overwrite"})).code, 0);
+    expect_same_run("whole-" + end, run);
+  }
+}
+
+TEST_F(Checkpoint, UserSignalSavesAndTheRunGoesOn) {
+  const auto outcome = run_command(arguments("run", 1000000), [&](int child) {
+    const fs::path folder = folder_ / "run" / "checkpoints";
+    EXPECT_TRUE(test::wait_until(
+        [&] { return !read_text(folder_ / "run" / "metrics.jsonl").empty(); }, 60));
+    ::kill(child, SIGUSR1);
+    EXPECT_TRUE(test::wait_until([&] { return !newest_checkpoint(folder).empty(); }, 60));
+    const std::string lines = read_text(folder_ / "run" / "metrics.jsonl");
+    EXPECT_TRUE(test::wait_until(
+        [&] { return read_text(folder_ / "run" / "metrics.jsonl").size() > lines.size(); }, 60));
+    ::kill(child, SIGTERM);
+  });
+  EXPECT_EQ(outcome.code, 143) << outcome.err;
+  EXPECT_EQ(read_lines(folder_ / "run" / "metrics.jsonl").size(),
+            static_cast<std::size_t>(
+                read_checkpoint(newest_checkpoint(folder_ / "run" / "checkpoints")).epochs));
+}
+
+TEST_F(Checkpoint, ASecondSignalEndsAtOnce) {
+  // An epoch takes seconds, longer than a run that cannot save itself is given.
+  const auto outcome =
+      run_command(arguments("run", 1000, {"--link-latency-us", "700000"}), [&](int child) {
+        EXPECT_TRUE(test::wait_until(
+            [&] { return !read_text(folder_ / "run" / "metrics.jsonl").empty(); }, 60));
+        ::kill(child, SIGTERM);
+        std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+        const std::string state = read_text("/proc/" + std::to_string(child) + "/stat");
+        EXPECT_NE(state.substr(state.rfind(')') + 2, 1), "Z") << "ended by force";
+        ::kill(child, SIGTERM);
+      });
+  EXPECT_EQ(outcome.code, 143) << outcome.err;
+  EXPECT_LT(outcome.seconds_after_signal, 0.9);
+  EXPECT_TRUE(newest_checkpoint(folder_ / "run" / "checkpoints").empty());
+}
+
+TEST_F(Checkpoint, RefusalsNameWhatIsWrong) {
+  ASSERT_EQ(run_command(arguments("run", 4, {"--checkpoint-every", "2"})).code, 0);
+  const auto refused = [&](const std::vector<std::string>& words, int code, const char* part) {
+    const auto outcome = run_command(words);
+    EXPECT_EQ(outcome.code, code) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(part));
+  };
+  const std::string before = read_text(folder_ / "run" / "metrics.jsonl");
+  refused({"train", "--resume", path("run"), "--bits", "2"}, 7, "--bits-forward is 2");
+  refused({"train", "--resume", path("run"), "--overwrite"}, 2, "--overwrite");
+  refused({"train", "--resume", path("nothing")}, 3, "no such directory");
+  refused({"train", "--resume", path("run"), "--epochs", "3"}, 7, "--epochs is 3");
+  refused({"train", "--data", data_, "--checkpoint-every", "3"}, 2, "--out");
+  refused({"train", "--data", data_, "--checkpoint-every", "-1", "--out", path("x")}, 2,
+          "--checkpoint-every");
+  refused(arguments("run", 4), 2, "already holds a run");
+  std::string manifest = read_text(saved("run", 4) / "manifest.json");
+  manifest[20] = static_cast<char>(manifest[20] ^ 1);
+  test::write_text(saved("run", 4) / "manifest.json", manifest);
+  refused({"train", "--resume", path("run")}, 3, "manifest.json: does not match its field xxh64");
+  refused({"train", "--resume", path("run")}, 3, saved("run", 2).c_str());
+  refused({"eval", "--checkpoint", path("run")}, 3, saved("run", 2).c_str());
+  EXPECT_EQ(read_text(folder_ / "run" / "metrics.jsonl"), before);
+
+  // The one that is offered is taken, and the damaged one is replaced.
+  const auto outcome = run_command({"train", "--resume", saved("run", 2).string()});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NO_THROW(verify_checkpoint(saved("run", 4)));
+  ASSERT_EQ(run_command(arguments("run", 2, {"--overwrite"})).code, 0);
+  EXPECT_FALSE(fs::exists(folder_ / "run" / "checkpoints"));
+}
+
+TEST_F(Checkpoint, EvalScoresAtAnyNumberOfRanks) {
+  ASSERT_EQ(run_command(arguments("run", 6, {"--checkpoint-every", "6"})).code, 0);
+  const auto last = read_lines(folder_ / "run" / "metrics.jsonl").back();
+  for (const char* parts : {"1", "2", "5"}) {
+    const std::string out = path(std::string("eval-") + parts);
+    const auto outcome = run_command(
+        {"eval", "--checkpoint", path("run"), "--data", data_, "--parts", parts, "--out", out});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr("test accuracy"));
+    const auto scores = read_json(out + "/eval.json");
+    for (const char* key : {"train_metric", "val_metric", "test_metric"}) {
+      EXPECT_EQ(scores.at(key), last.at(key)) << key;
+    }
+    EXPECT_EQ(scores.at("epochs"), 6);
+    if (read_json(folder_ / "run" / "run.json").at("result").at("best_epoch") == 5) {
+      EXPECT_EQ(read_text(out + "/predictions.npy"),
+                read_text(folder_ / "run" / "predictions.npy"));
+    }
+  }
+  EXPECT_EQ(run_command({"eval", "--checkpoint", path("run"), "--out", path("eval-1")}).code, 2);
+  EXPECT_EQ(run_command({"eval"}).code, 2);
+  // Weights of another width belong to another data set.
+  Dataset wide = test::ring(60);
+  wide.features.cols = 1;
+  wide.features.dense = std::vector<float>(60, 1.0F);
+  save_native(wide, folder_ / "wide");
+  const auto other = run_command({"eval", "--checkpoint", path("run"), "--data", path("wide")});
+  EXPECT_EQ(other.code, 7) << other.err;
+  EXPECT_THAT(other.err, HasSubstr("tensor layers.0."));
+}
+
+/// Words of a run whose weights outgrow what its disk has.
+std::vector<std::string> large(std::vector<std::string> words) {
+  words.insert(words.end(), {"--hidden", "96", "--layers", "3"});
+  return words;
+}
+
+TEST_F(Checkpoint, AFileSizeLimitSparesTheRunOrEndsItByOption) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{32 << 10, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const auto goes_on = run_command(large(arguments("on", 4, {"--checkpoint-every", "2"})));
+  const auto stops = run_command(
+      large(arguments("off", 4, {"--checkpoint-every", "2", "--on-save-failure", "stop"})));
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_EQ(goes_on.code, 0) << goes_on.err;
+  EXPECT_THAT(goes_on.err, HasSubstr("warning: the checkpoint after 2 epochs was not saved"));
+  EXPECT_EQ(read_lines(folder_ / "on" / "metrics.jsonl").size(), 4U);
+  EXPECT_EQ(stops.code, 4) << stops.err;
+  EXPECT_THAT(stops.err, HasSubstr("weights.safetensors"));
+  EXPECT_EQ(read_json(folder_ / "off" / "run.json").at("status"), "failed");
+}
+
+/// A disk of its own that goes with the object.
+class SmallDisk {
+ public:
+  SmallDisk(fs::path path, const char* size) : path_(std::move(path)) {
+    fs::create_directories(path_);
+    mounted_ = ::mount("none", path_.c_str(), "tmpfs", 0, size) == 0;
+  }
+  ~SmallDisk() {
+    if (mounted_) ::umount2(path_.c_str(), MNT_DETACH);
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+  bool mounted() const { return mounted_; }
+
+ private:
+  fs::path path_;
+  bool mounted_;
+};
+
+TEST_F(Checkpoint, AFullDiskLeavesTheLastCheckpointWhole) {
+  if (::geteuid() != 0) GTEST_SKIP() << "a small disk is mounted by root only";
+  // One checkpoint (about 250 kB) fits; the next one does not.
+  const SmallDisk disk(folder_ / "disk", "size=400k");
+  if (!disk.mounted()) GTEST_SKIP() << "this system lets nobody mount a small disk";
+  const auto outcome = run_command(large(arguments("disk/run", 6, {"--checkpoint-every", "2"})));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("No space left on device"));
+  const fs::path checkpoints = folder_ / "disk" / "run" / "checkpoints";
+  EXPECT_EQ(newest_checkpoint(checkpoints).filename(), "epoch-000002");
+  EXPECT_NO_THROW(verify_checkpoint(newest_checkpoint(checkpoints)));
+  const auto resumed = run_command({"train", "--resume", path("disk/run"), "--out", path("saved")});
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  expect_same_run("disk/run", "saved");
+}
+
+/// The exit code of the command under strace with these injections.
+int run_injected(const std::string& injection, const std::vector<std::string>& words) {
+  std::string line = "strace -f -qq -o /dev/null -e trace=file,desc -e inject=" + injection + " " +
+                     HELIOGRAPH_COMMAND;
+  for (const std::string& word : words) line += " '" + word + "'";
+  const int status = std::system((line + " >/dev/null 2>&1").c_str());
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+TEST_F(Checkpoint, FailuresOfTheSystemSpareTheCheckpointBefore) {
+  if (std::system("strace -o /dev/null true >/dev/null 2>&1") != 0) {
+    GTEST_SKIP() << "strace is not installed, or may not trace here";
+  }
+  const std::vector<std::string> more{"--checkpoint-every", "2", "--on-save-failure", "stop"};
+  for (const char* injection :
+       {"fsync:error=EIO:when=6", "rename:error=EIO:when=2", "fsync:error=ENOSPC:when=8"}) {
+    const int code = run_injected(injection, arguments("run", 4, [&] {
+                                    auto words = more;
+                                    words.emplace_back("--overwrite");
+                                    return words;
+                                  }()));
+    EXPECT_EQ(code, 4) << injection;
+    for (const auto& entry : fs::directory_iterator(folder_ / "run" / "checkpoints")) {
+      if (entry.path().filename().string().starts_with("epoch-")) {
+        EXPECT_NO_THROW(verify_checkpoint(entry.path())) << injection;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace heliograph
