@@ -13,7 +13,12 @@ enum class ModelKind : std::uint8_t { gcn, sage };
 enum class NormLayer : std::uint8_t { none, layer };
 enum class Schedule : std::uint8_t { constant, cosine, step };
 enum class Metric : std::uint8_t { automatic, accuracy, f1, auc };
-enum class TransportKind : std::uint8_t { threads, mpi, nccl };
+enum class TransportKind : std::uint8_t {
+  threads,
+  mpi,
+  nccl,
+  automatic,  ///< threads; mpi in the command where mpirun or srun started it.
+};
 enum class DeviceKind : std::uint8_t { cpu, cuda };
 
 /// How training keeps the rows of a rank's own nodes while it sums them into their neighbours.
@@ -71,13 +76,15 @@ enum class Pinning : std::uint8_t {
 };
 
 struct TransportOptions {
-  TransportKind kind = TransportKind::threads;
+  TransportKind kind = TransportKind::automatic;
   DeviceKind device = DeviceKind::cpu;
   int threads_per_rank = 0;  ///< 0: the cores this process may use over the ranks, at least 1.
   Pinning pin = Pinning::automatic;
   double link_gbps = 0.0;  ///< Each directed link; 0: unshaped. Threads transport only.
   double link_latency_us = 0.0;
   double timeout_seconds = 120.0;  ///< Longest wait for a peer that makes no progress.
+  /// MPI: seconds without a sign of life after which a rank counts as lost, by what it was doing.
+  double silence_loading = 10.0, silence_training = 10.0, silence_saving = 10.0;
 };
 
 /// What a run does when a checkpoint cannot be written.

@@ -36,9 +36,13 @@ timespec as_timespec(double seconds) {
 }  // namespace
 
 SignalWatch::SignalWatch(SignalActions actions) : actions_(std::move(actions)) {
+  block();
+  thread_ = std::thread([this] { wait(); });
+}
+
+void SignalWatch::block() {
   const sigset_t set = watched_signals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  thread_ = std::thread([this] { wait(); });
 }
 
 SignalWatch::~SignalWatch() {
@@ -64,7 +68,8 @@ int SignalWatch::next_signal(std::optional<double> seconds) {
       signal = sigwaitinfo(&set, &ignored);
     }
     if (done_) return 0;
-    if (signal == SIGINT || signal == SIGTERM) return signal;
+    const bool stops = signal == SIGINT || signal == SIGTERM;
+    if (stops && (!actions_.counts || actions_.counts())) return signal;
     if (signal == SIGUSR1) actions_.save();
   }
 }

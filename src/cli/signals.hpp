@@ -14,6 +14,8 @@ struct SignalActions {
   std::function<void()> save;      ///< Asks the run to save itself and to go on.
   /// Seconds from the first signal to the forced end; none: only a second signal forces.
   std::function<std::optional<double>()> grace_seconds;
+  /// Where given: false if a SIGINT or SIGTERM that has come is no request to stop.
+  std::function<bool()> counts = {};
 };
 
 /// Waits for SIGINT, SIGTERM and SIGUSR1 on a thread of its own, while it lives.
@@ -28,6 +30,10 @@ class SignalWatch {
   ~SignalWatch();
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
+
+  /// Blocks the signals in this thread and those that it starts, for threads that must be started
+  /// before the watch. They wait for it.
+  static void block();
 
   /// The first signal that came, or 0.
   int received() const { return received_.load(); }

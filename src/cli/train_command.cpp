@@ -7,11 +7,13 @@
 #include <exception>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <mutex>
 #include <optional>
 
 #include "cli/arguments.hpp"
 #include "cli/command.hpp"
+#include "cli/loss_guard.hpp"
 #include "cli/progress.hpp"
 #include "cli/resume.hpp"
 #include "cli/signals.hpp"
@@ -21,6 +23,7 @@
 #include "heliograph/error.hpp"
 #include "heliograph/train.hpp"
 #include "train/output_file.hpp"
+#include "train/processes.hpp"
 #include "train/run_directory.hpp"
 #include "train/summary.hpp"
 
@@ -30,6 +33,11 @@ namespace {
 /// From the first signal to the forced end; with what follows it stays below one second.
 constexpr double grace_seconds = 0.7;
 constexpr double abandon_seconds = 0.1;
+/// For the watch to see that another process has ended.
+constexpr double loss_seconds = 0.1;
+
+/// No user asks for so many parts: what stands for --parts before it is given.
+constexpr int parts_not_given = std::numeric_limits<int>::min();
 
 /// A summary that cannot be written is better known before the run than after it.
 void check_summary_folder(const std::string& path) {
@@ -62,15 +70,31 @@ nlohmann::ordered_json result_json(const TrainResult& result, const TrainOptions
 /// One run, from the resolved request to its files.
 class Run {
  public:
-  Run(TrainRequest request, std::vector<std::string> words)
+  Run(TrainRequest request, std::vector<std::string> words, Processes& processes)
       : request_(std::move(request)),
         words_(std::move(words)),
-        progress_(request_.train.epochs, request_.input.quiet, request_.input.log_level) {}
+        processes_(processes),
+        progress_(request_.train.epochs, !speaks(), request_.input.log_level) {}
 
   int execute() {
     std::signal(SIGXFSZ, SIG_IGN);  // A file that grows beyond a limit is an error of its write.
     SignalWatch watch({[this] { stop_ = true; }, [this](int signal) { end_by_force(signal); },
-                       [this] { save_ = true; }, [this] { return grace(); }});
+                       [this] { save_ = true; }, [this] { return grace(); },
+                       [this] { return is_request(); }});
+    const int code = train_and_write(watch);
+    processes_.leave();
+    return code;
+  }
+
+ private:
+  /// A launcher that has lost a process stops the others: that is no request to stop.
+  bool is_request() const {
+    return !processes_.joined() || !processes_.wait_for_failure(loss_seconds);
+  }
+
+  bool speaks() const { return !request_.input.quiet && processes_.is_root(); }
+
+  int train_and_write(SignalWatch& watch) {
     const Dataset dataset = load(request_.input, progress_);
     progress_.log(LogLevel::info, describe(dataset));
     progress_.log(LogLevel::info, describe_run(request_));
@@ -93,9 +117,8 @@ class Run {
     return 128 + watch.received();
   }
 
- private:
   void open_directory(const Dataset& dataset) {
-    if (request_.out.empty()) return;
+    if (request_.out.empty() || !processes_.is_root()) return;
     const std::lock_guard lock(directory_mutex_);
     auto manifest = run_manifest(request_, dataset, words_);
     if (goes_on_in_place(request_)) {
@@ -107,7 +130,9 @@ class Run {
 
   /// A run that can save itself is given the time to end its epoch, once it has anything to save.
   std::optional<double> grace() const {
-    if (has_epochs_ && !request_.out.empty()) return std::nullopt;
+    if (request_.out.empty()) return grace_seconds;
+    // Only rank 0 knows of epochs; a process that loses it ends anyway.
+    if (has_epochs_ || !processes_.is_root()) return std::nullopt;
     return grace_seconds;
   }
 
@@ -153,6 +178,7 @@ class Run {
   }
 
   void write_results(const TrainResult& result, int signal) {
+    if (!processes_.is_root()) return;
     std::string files;
     if (directory_) {
       directory_->write_predictions(result);
@@ -165,7 +191,7 @@ class Run {
       write_text_file(request_.summary, summarize(result, request_.train).dump(2) + "\n");
       files += (files.empty() ? "" : ", ") + request_.summary;
     }
-    if (request_.input.quiet) return;
+    if (!speaks()) return;
     const std::string block = result_block(request_, result, files);
     std::fwrite(block.data(), 1, block.size(), stdout);
     std::fflush(stdout);
@@ -183,10 +209,11 @@ class Run {
   /// On the signal thread, while others may still compute: the process ends right after.
   void end_by_force(int signal) {
     progress_.abandon();
+    processes_.fail(fmt::format("stopped by {} before the epoch ended", signal_name(signal)));
     if (const std::unique_lock lock(directory_mutex_, std::try_to_lock); lock.owns_lock()) {
       if (directory_) directory_->abandon({{"signal", signal_name(signal)}}, abandon_seconds);
     }
-    if (request_.input.quiet) return;
+    if (!speaks()) return;
     // Not through stdio, whose locks other threads may hold.
     const std::string line =
         fmt::format("heliograph: stopped by {} before the epoch ended\n", signal_name(signal));
@@ -195,6 +222,7 @@ class Run {
 
   TrainRequest request_;
   std::vector<std::string> words_;
+  Processes& processes_;
   Progress progress_;
   StopFlag stop_{false};
   SaveFlag save_{false};
@@ -234,6 +262,7 @@ class TrainCommand : public Command {
 
   int run(const std::vector<std::string>& words) override {
     TrainRequest request;
+    request.train.partition.parts = parts_not_given;
     apply_given(request);
     ResumePoint resumed;
     if (!request.resume.empty()) {
@@ -244,16 +273,38 @@ class TrainCommand : public Command {
       apply_given(request);
     }
     place(resumed, request);
+    const bool parts_given = request.train.partition.parts != parts_not_given;
+    if (!parts_given) request.train.partition.parts = 1;
     validate(request.train);
     require_text(request.input.data, "data", "the path of a data set");
+    SignalWatch::block();  // MPI starts threads.
+    Processes processes(request.train.transport);
+    LossGuard guard(processes);
+    try {
+      if (!parts_given) request.train.partition.parts = processes.count();
+      if (processes.joined()) require_parts(request.train.partition.parts, processes.count());
+      if (processes.is_root()) check_outputs(request);
+      const int code = Run(std::move(request), words, processes).execute();
+      end_mpi();
+      return code;
+    } catch (...) {
+      processes.fail();
+      const bool reports = processes.reports();
+      guard.dismiss();
+      if (reports) throw;
+      return static_cast<int>(processes.failure_code());
+    }
+  }
+
+ private:
+  /// What cannot be written is better known before the run than after it.
+  static void check_outputs(const TrainRequest& request) {
     check_summary_folder(request.summary);
     if (!request.out.empty() && !goes_on_in_place(request)) {
       RunDirectory::check(request.out, request.overwrite);
     }
-    return Run(std::move(request), words).execute();
   }
 
- private:
   /// The config file, then the flags.
   void apply_given(TrainRequest& request) const {
     if (config_->count() > 0) {

@@ -30,6 +30,11 @@ void LinkTickets::complete(std::uint64_t ticket) {
   if (notify) changed_.notify_one();
 }
 
+void LinkTickets::moved() {
+  const std::lock_guard lock(mutex_);
+  last_completion_ = link_now();
+}
+
 bool LinkTickets::is_done(std::uint64_t ticket) const {
   return ticket < oldest_ || remaining_[ticket - oldest_] == 0;
 }

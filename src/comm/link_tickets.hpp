@@ -21,6 +21,9 @@ class LinkTickets {
   /// One message of the batch is done.
   void complete(std::uint64_t ticket);
 
+  /// A part of a message has come or gone: no deadline passes while parts do.
+  void moved();
+
   bool done(Ticket ticket) const;
   bool all_done() const;
   bool issued(Ticket ticket) const;
@@ -29,7 +32,7 @@ class LinkTickets {
   std::uint64_t interruptions() const;
 
   /// Blocks until the batch is done, until interruptions() is no longer `seen`, or until no
-  /// message of this rank has been completed for `timeout` seconds of waiting.
+  /// message of this rank has been completed or moved on for `timeout` seconds of waiting.
   Woken wait(Ticket ticket, std::uint64_t seen, double timeout);
 
   /// Ends a wait without its batch being done.

@@ -2,12 +2,38 @@
 
 namespace heliograph {
 
-bool mpi_built() noexcept { return false; }
+/// What a group would have; none is ever made.
+struct MpiGroup::State {
+  RankWatch watch{0, 1, {}};
+};
 
-void run_mpi_rank(const MpiTransportOptions&, const std::function<void(Communicator&)>&) {
+namespace {
+
+[[noreturn]] void refuse() {
   throw Error(ErrorCode::usage,
               "--transport mpi: this build has no MPI transport; run the ranks as threads of one "
               "process with --transport threads, or use a build whose `heliograph info` lists mpi");
+}
+
+}  // namespace
+
+bool mpi_built() noexcept { return false; }
+
+MpiGroup::MpiGroup(const MpiTransportOptions&) { refuse(); }
+MpiGroup::~MpiGroup() = default;
+MpiGroup* MpiGroup::current() noexcept { return nullptr; }
+int MpiGroup::rank() const noexcept { return 0; }
+int MpiGroup::ranks() const noexcept { return 1; }
+int MpiGroup::ranks_on_host() const noexcept { return 1; }
+int MpiGroup::cores() const noexcept { return 1; }
+RankWatch& MpiGroup::watch() noexcept { return state_->watch; }
+void MpiGroup::run(const std::function<void(Communicator&)>&) { refuse(); }
+void MpiGroup::leave() { refuse(); }
+
+void finalize_mpi() noexcept {}
+
+void run_mpi_rank(const MpiTransportOptions&, const std::function<void(Communicator&)>&) {
+  refuse();
 }
 
 }  // namespace heliograph

@@ -2,22 +2,15 @@
 
 #include <array>
 #include <cmath>
-#include <new>
-#include <stdexcept>
+#include <optional>
 #include <vector>
 
+#include "comm/batch.hpp"
 #include "comm/thread_world.hpp"
 #include "core/thread.hpp"
 
 namespace heliograph {
 namespace {
-
-std::string seconds_text(double seconds) {
-  std::string text = std::to_string(seconds);
-  text.erase(text.find_last_not_of('0') + 1);
-  if (text.back() == '.') text.pop_back();
-  return text + " s";
-}
 
 class ThreadCommunicator final : public Communicator {
  public:
@@ -29,11 +22,8 @@ class ThreadCommunicator final : public Communicator {
   Ticket post(Channel channel, std::span<const SendMessage> sends,
               std::span<const RecvMessage> receives) override {
     world_.throw_if_failed();
-    check(sends, "send");
-    check(receives, "receive");
-    int messages = 0;
-    for (const SendMessage& send : sends) messages += send.bytes > 0;
-    for (const RecvMessage& receive : receives) messages += receive.bytes > 0;
+    check_batch(*this, sends, receives);
+    const int messages = count_messages(sends, receives);
     if (messages == 0) return {};
 
     const Ticket ticket = world_.tickets(rank_).open(messages);
@@ -81,44 +71,14 @@ class ThreadCommunicator final : public Communicator {
   }
 
  private:
-  struct Unmatched {
-    int peer;
-    Channel channel;
-    bool sending;
-  };
-
-  template <class Message>
-  void check(std::span<const Message> messages, const char* what) const {
-    for (std::size_t i = 0; i < messages.size(); ++i) {
-      const Message& message = messages[i];
-      const char* wrong = nullptr;
-      if (message.peer < 0 || message.peer >= size()) wrong = " is no rank";
-      if (message.peer == rank_) wrong = " is the rank itself";
-      if (message.bytes > 0 && message.data == nullptr) wrong = " has no buffer";
-      for (std::size_t j = 0; j < i; ++j) {
-        if (messages[j].peer == message.peer) wrong = " is there twice in one batch";
-      }
-      if (wrong != nullptr) {
-        throw Error(ErrorCode::usage, describe_rank(rank_, progress()) + ": " + what + " of " +
-                                          std::to_string(message.bytes) + " bytes: peer " +
-                                          std::to_string(message.peer) + wrong);
-      }
-    }
-  }
-
   void check_issued(Ticket ticket) {
-    if (world_.tickets(rank_).issued(ticket)) return;
-    throw Error(ErrorCode::usage, describe_rank(rank_, progress()) + ": ticket " +
-                                      std::to_string(ticket.id) + " was never given");
+    if (!world_.tickets(rank_).issued(ticket)) refuse_ticket(*this, ticket);
   }
 
   /// Posts this rank's end of a message from `from` to `to`.
   void post_end(int from, int to, Channel channel, const LinkOutbox::Post& mine) {
     const auto mismatch = world_.outbox(from).post(to, channel, mine);
-    if (!mismatch) return;
-    fail("rank " + std::to_string(from) + " sends " + std::to_string(mismatch->sent) +
-         " bytes on the " + std::string(channel_name(channel)) + " channel, rank " +
-         std::to_string(to) + " expects " + std::to_string(mismatch->expected));
+    if (mismatch) fail(describe_mismatch(from, to, channel, mismatch->sent, mismatch->expected));
   }
 
   [[noreturn]] void fail(const std::string& reason) {
@@ -137,16 +97,11 @@ class ThreadCommunicator final : public Communicator {
         for (const bool sending : {false, true}) {
           const LinkOutbox& outbox = world_.outbox(sending ? rank_ : peer);
           const auto state = outbox.state(sending ? peer : rank_, channel, sending, ticket.id);
-          if (state != LinkOutbox::State::not_here) visit(state, Unmatched{peer, channel, sending});
+          if (state != LinkOutbox::State::not_here)
+            visit(state, MessageEnd{peer, channel, sending});
         }
       }
     }
-  }
-
-  static std::string describe(const Unmatched& end) {
-    const std::string peer = "rank " + std::to_string(end.peer);
-    const std::string channel = "on the " + std::string(channel_name(end.channel)) + " channel";
-    return end.sending ? peer + " to receive " + channel : "bytes from " + peer + " " + channel;
   }
 
   void fail_if_orphaned(Ticket ticket) {
@@ -156,9 +111,9 @@ class ThreadCommunicator final : public Communicator {
       ended[static_cast<std::size_t>(peer)] = world_.ended(peer);
     }
     std::string orphan;
-    for_each_unfinished(ticket, [&](LinkOutbox::State state, const Unmatched& end) {
+    for_each_unfinished(ticket, [&](LinkOutbox::State state, const MessageEnd& end) {
       if (state == LinkOutbox::State::unmatched && ended[static_cast<std::size_t>(end.peer)]) {
-        orphan = describe(end);
+        orphan = describe_end(end);
       }
     });
     if (!orphan.empty()) fail("waits for " + orphan + ", but that rank has ended");
@@ -166,13 +121,13 @@ class ThreadCommunicator final : public Communicator {
 
   void fail_if_stalled(Ticket ticket) {
     bool moving = false;
-    std::string stalled;
-    for_each_unfinished(ticket, [&](LinkOutbox::State state, const Unmatched& end) {
+    std::optional<MessageEnd> stalled;
+    for_each_unfinished(ticket, [&](LinkOutbox::State state, const MessageEnd& end) {
       if (state == LinkOutbox::State::moving) moving = true;
-      if (state == LinkOutbox::State::unmatched && stalled.empty()) stalled = describe(end);
+      if (state == LinkOutbox::State::unmatched && !stalled) stalled = end;
     });
-    if (moving || stalled.empty()) return;
-    fail("waited " + seconds_text(world_.timeout_seconds()) + " without progress for " + stalled);
+    if (moving || !stalled) return;
+    fail(describe_stall(world_.timeout_seconds(), *stalled));
   }
 
   ThreadWorld& world_;
@@ -188,26 +143,15 @@ struct RankBody {
 
 void run_body(RankBody& self) {
   ThreadCommunicator comm(*self.world, self.rank);
-  const auto fail = [&](ErrorCode code, const char* what) {
-    self.world->fail_by_exception(self.rank, comm.progress(), code, what);
-  };
   try {
     (*self.body)(comm);
     if (!self.world->failed() && !self.world->tickets(self.rank).all_done()) {
-      self.world->fail(self.rank, comm.progress(), ErrorCode::usage,
-                       "the rank has ended with messages in flight");
+      self.world->fail(self.rank, comm.progress(), ErrorCode::usage, kEndedInFlight);
     }
     self.world->set_ended(self.rank);
-  } catch (const Error& error) {
-    fail(error.code(), error.what());
-  } catch (const std::bad_alloc&) {
-    fail(ErrorCode::resource, "out of memory");
-  } catch (const std::length_error& error) {
-    fail(ErrorCode::resource, error.what());
-  } catch (const std::exception& error) {
-    fail(ErrorCode::peer_lost, error.what());
   } catch (...) {
-    fail(ErrorCode::peer_lost, "an exception of unknown type");
+    const RankFailure failure = current_failure();
+    self.world->fail_by_exception(self.rank, comm.progress(), failure.code, failure.text);
   }
 }
 

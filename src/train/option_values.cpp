@@ -52,7 +52,8 @@ const EnumNames<Metric>& metric_names() {
 }
 
 const EnumNames<TransportKind>& transport_names() {
-  static const EnumNames<TransportKind> names{{"threads", TransportKind::threads},
+  static const EnumNames<TransportKind> names{{"auto", TransportKind::automatic},
+                                              {"threads", TransportKind::threads},
                                               {"mpi", TransportKind::mpi},
                                               {"nccl", TransportKind::nccl}};
   return names;

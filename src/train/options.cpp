@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <utility>
 
+#include "comm/mpi_transport.hpp"
 #include "heliograph/error.hpp"
 #include "train/option_values.hpp"
 
@@ -50,9 +52,13 @@ void validate_optimizer(const OptimizerOptions& optimizer) {
 }
 
 void validate_transport(const TransportOptions& transport) {
-  if (transport.kind != TransportKind::threads) {
-    throw Error(ErrorCode::usage, fmt::format("--transport {} is not built yet; use threads",
-                                              choice_name(transport.kind, transport_names())));
+  if (transport.kind == TransportKind::nccl) {
+    throw Error(ErrorCode::usage, "--transport nccl is not built yet; use threads or mpi");
+  }
+  if (transport.kind == TransportKind::mpi && !mpi_built()) {
+    throw Error(ErrorCode::usage,
+                "--transport mpi: this build has no MPI transport; use threads, or a build whose "
+                "\"heliograph info\" lists mpi");
   }
   if (transport.device != DeviceKind::cpu) {
     throw Error(ErrorCode::usage, fmt::format("--device {} is not built yet; use cpu",
@@ -65,6 +71,15 @@ void validate_transport(const TransportOptions& transport) {
           transport.link_latency_us);
   require(transport.timeout_seconds > 0 && std::isfinite(transport.timeout_seconds), "--timeout",
           "above 0", transport.timeout_seconds);
+  for (const auto& [flag, seconds] : {std::pair{"--silence-loading", transport.silence_loading},
+                                      std::pair{"--silence-training", transport.silence_training},
+                                      std::pair{"--silence-saving", transport.silence_saving}}) {
+    require(seconds > 0 && std::isfinite(seconds), flag, "above 0", seconds);
+  }
+  require_together(transport.kind != TransportKind::mpi ||
+                       (transport.link_gbps == 0 && transport.link_latency_us == 0),
+                   "--link-gbps and --link-latency-us shape the links between threads, not those "
+                   "of --transport mpi");
 }
 
 void validate_split(const TrainOptions& options) {

@@ -244,9 +244,11 @@ void add_exchange(std::vector<Field>& fields) {
 void add_transport(std::vector<Field>& fields) {
   const std::string group = "Transport";
   Field transport =
-      make_choice<TrainOptions>("transport", group, "How ranks talk: threads of this process.",
+      make_choice<TrainOptions>("transport", group,
+                                "Ranks are threads of this process, or MPI processes (auto: where "
+                                "mpirun or srun started them).",
                                 transport_names(), HELIOGRAPH_MEMBER(transport.kind));
-  transport.placeholder = "threads";
+  transport.placeholder = "auto|threads|mpi";
   fields.push_back(std::move(transport));
   Field device = make_choice<TrainOptions>("device", group, "Where ranks compute.", device_names(),
                                            HELIOGRAPH_MEMBER(transport.device));
@@ -271,6 +273,16 @@ void add_transport(std::vector<Field>& fields) {
   fields.push_back(make_field<TrainOptions>(
       "timeout", group, "X", "Longest wait for a rank that makes no progress, seconds.",
       HELIOGRAPH_MEMBER(transport.timeout_seconds)));
+  fields.push_back(make_field<TrainOptions>(
+      "silence-loading", group, "X",
+      "MPI: seconds without a sign of life after which a rank that loads counts as lost.",
+      HELIOGRAPH_MEMBER(transport.silence_loading)));
+  fields.push_back(make_field<TrainOptions>("silence-training", group, "X",
+                                            "MPI: likewise of a rank that trains.",
+                                            HELIOGRAPH_MEMBER(transport.silence_training)));
+  fields.push_back(make_field<TrainOptions>("silence-saving", group, "X",
+                                            "MPI: likewise of a rank that writes its results.",
+                                            HELIOGRAPH_MEMBER(transport.silence_saving)));
 }
 
 #undef HELIOGRAPH_MEMBER

@@ -1,18 +1,20 @@
 #include "heliograph/train.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <optional>
 #include <span>
 
-#include "comm/thread_transport.hpp"
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/error.hpp"
 #include "train/checkpoint_saver.hpp"
 #include "train/dataset_plan.hpp"
+#include "train/launch.hpp"
 #include "train/memory_check.hpp"
 #include "train/process_memory.hpp"
+#include "train/processes.hpp"
 #include "train/trainer.hpp"
 
 namespace heliograph {
@@ -109,12 +111,15 @@ void train_rank(const RunPlan& plan, const CheckpointManifest* resumed, Communic
   Trainer trainer(plan, comm, &account);
   const MemoryNeeds held = sum_over_ranks(comm, [&](MemoryRoom r) { return account.live(r); });
   account.reset_peaks();
+  // Each process counts its own memory, once.
+  const bool counts = root || ranks_are_processes(options.transport);
+  std::array<std::int64_t, 2> peak_rss{counts ? peak_rss_bytes() : 0, 0};
+  const bool reset = !counts || reset_peak_rss();
   if (root) {
     check_memory(held, options);
     result.setup_seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    result.setup_peak_rss_bytes = peak_rss_bytes();
-    if (!reset_peak_rss() && callbacks.log) {
+    if (!reset && callbacks.log) {
       callbacks.log(LogLevel::warning,
                     "the system does not let a process reset its peak memory: what is given for "
                     "training includes loading and partitioning");
@@ -170,6 +175,8 @@ void train_rank(const RunPlan& plan, const CheckpointManifest* resumed, Communic
   std::int64_t evaluation_bytes = trainer.evaluation_bytes();
   AllReduce(comm, Channel::evaluation).sum(std::span<std::int64_t>(&evaluation_bytes, 1));
   const MemoryNeeds peak = sum_over_ranks(comm, [&](MemoryRoom r) { return account.peak(r); });
+  if (counts) peak_rss[1] = peak_rss_bytes();
+  AllReduce(comm, Channel::evaluation).sum(std::span<std::int64_t>(peak_rss));
   if (!root) return;
   result.memory = report_memory(peak);
   result.stop_reason = stop_reason;
@@ -177,7 +184,8 @@ void train_rank(const RunPlan& plan, const CheckpointManifest* resumed, Communic
   result.val_metric = best.scores().validation;
   result.test_metric = best.scores().test;
   result.evaluation_bytes = evaluation_bytes;
-  result.peak_rss_bytes = peak_rss_bytes();
+  result.setup_peak_rss_bytes = peak_rss[0];
+  result.peak_rss_bytes = peak_rss[1];
   average_bytes(result);
 }
 
@@ -186,7 +194,6 @@ std::optional<CheckpointManifest> open_checkpoint(const Dataset& dataset,
                                                   const TrainOptions& options) {
   const std::filesystem::path& path = options.checkpoint.resume;
   if (path.empty()) return std::nullopt;
-  validate(options);
   verify_checkpoint(path);
   CheckpointManifest manifest = read_checkpoint_manifest(path);
   require_same_options(manifest, options, path);
@@ -199,19 +206,23 @@ std::optional<CheckpointManifest> open_checkpoint(const Dataset& dataset,
 TrainResult train(const Dataset& dataset, const TrainOptions& options,
                   const TrainCallbacks& callbacks) {
   const auto begin = std::chrono::steady_clock::now();
-  const std::optional<CheckpointManifest> resumed = open_checkpoint(dataset, options);
-  const DatasetPlan plan(dataset, options, callbacks.log);
+  validate(options);
   TrainResult result;
-  result.metric = plan.metric();
-  result.partition = plan.facts().quality;
-  result.partition_hash = plan.facts().partition_hash;
-  if (resumed) require_same_data(*resumed, {}, result.partition_hash, options.checkpoint.resume);
-  const ThreadTransportOptions transport{
-      {options.transport.link_gbps, options.transport.link_latency_us},
-      options.transport.timeout_seconds};
-  const CheckpointManifest* manifest = resumed ? &*resumed : nullptr;
-  run_ranks(plan.facts().ranks, transport, [&](Communicator& comm) {
-    train_rank(plan, manifest, comm, callbacks, result, begin);
+  join_processes(options.transport, [&] {
+    const std::optional<CheckpointManifest> resumed = open_checkpoint(dataset, options);
+    TrainOptions resolved = options;
+    resolved.transport.kind =
+        ranks_are_processes(options.transport) ? TransportKind::mpi : TransportKind::threads;
+    resolved.transport.threads_per_rank = threads_per_rank(options.transport);
+    const DatasetPlan plan(dataset, resolved, callbacks.log);
+    result.metric = plan.metric();
+    result.partition = plan.facts().quality;
+    result.partition_hash = plan.facts().partition_hash;
+    if (resumed) require_same_data(*resumed, {}, result.partition_hash, options.checkpoint.resume);
+    const CheckpointManifest* manifest = resumed ? &*resumed : nullptr;
+    launch_ranks(plan.facts().ranks, options.transport, [&](Communicator& comm) {
+      train_rank(plan, manifest, comm, callbacks, result, begin);
+    });
   });
   return result;
 }

@@ -116,7 +116,8 @@ TEST(OptionsJson, EveryOptionSurvivesTheWayThroughJson) {
     "node-order": "random",
     "bits-forward": 2, "bits-backward": 16, "staleness": 3, "sync-every": 10, "warmup-epochs": 5,
     "transport": "mpi", "device": "cuda", "threads-per-rank": 2, "pin": "on", "link-gbps": 0.125,
-    "link-latency-us": 50.5, "timeout": 7.5, "checkpoint-every": 12, "on-save-failure": "stop"})");
+    "link-latency-us": 50.5, "timeout": 7.5, "checkpoint-every": 12, "on-save-failure": "stop",
+    "silence-loading": 11.5, "silence-training": 2.5, "silence-saving": 33.0})");
   TrainOptions options;
   options_from_json(changed, "here", options);
   EXPECT_EQ(json(options_to_json(options)), changed);
@@ -248,13 +249,17 @@ TEST(Validate, RefusesEachValueByName) {
       {"--clip-norm", [nan](auto& o) { o.optimizer.clip_norm = nan; }},
       {"--step-size", [](auto& o) { o.optimizer.step_size = 0; }},
       {"--step-gamma", [](auto& o) { o.optimizer.step_gamma = 1.5F; }},
-      {"--transport mpi", [](auto& o) { o.transport.kind = TransportKind::mpi; }},
+      {"--transport mpi",
+       [](auto& o) { o.transport.kind = TransportKind::mpi, o.transport.link_gbps = 1; }},
       {"--transport nccl", [](auto& o) { o.transport.kind = TransportKind::nccl; }},
       {"--device cuda", [](auto& o) { o.transport.device = DeviceKind::cuda; }},
       {"--threads-per-rank", [](auto& o) { o.transport.threads_per_rank = -1; }},
       {"--link-gbps", [](auto& o) { o.transport.link_gbps = -1; }},
       {"--link-latency-us", [](auto& o) { o.transport.link_latency_us = -1; }},
       {"--timeout", [](auto& o) { o.transport.timeout_seconds = 0; }},
+      {"--silence-loading", [](auto& o) { o.transport.silence_loading = 0; }},
+      {"--silence-training", [nan](auto& o) { o.transport.silence_training = nan; }},
+      {"--silence-saving", [](auto& o) { o.transport.silence_saving = -1; }},
       {"--aggregate-storage bf16",
        [](auto& o) { o.reproducible = true, o.model.aggregate_storage = RowStorage::bf16; }},
       {"--epochs", [](auto& o) { o.epochs = 0; }},

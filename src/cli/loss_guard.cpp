@@ -1,0 +1,55 @@
+#include "cli/loss_guard.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <string>
+
+#include "heliograph/error.hpp"
+
+namespace heliograph::cli {
+namespace {
+
+/// mpirun kills what is left of a run one second after it has noticed a loss.
+constexpr std::chrono::duration<double> kGrace{0.4};
+constexpr double kLookSeconds = 0.05;
+
+}  // namespace
+
+LossGuard::LossGuard(Processes& processes) : processes_(processes) {
+  if (processes.joined() && processes.count() > 1) thread_ = std::thread([this] { watch(); });
+}
+
+LossGuard::~LossGuard() {
+  dismiss();
+  if (thread_.joinable()) thread_.join();
+}
+
+void LossGuard::dismiss() {
+  {
+    const std::lock_guard lock(mutex_);
+    dismissed_ = true;
+  }
+  changed_.notify_all();
+}
+
+void LossGuard::watch() {
+  while (!processes_.wait_for_failure(kLookSeconds)) {
+    const std::lock_guard lock(mutex_);
+    if (dismissed_) return;
+  }
+  std::unique_lock lock(mutex_);
+  if (changed_.wait_for(lock, kGrace, [this] { return dismissed_; })) return;
+  const bool reports = processes_.reports();
+  if (reports) {
+    // Not through stdio, whose locks other threads may hold.
+    const std::string line =
+        fmt::format("{}heliograph: error: {}\n", ::isatty(STDERR_FILENO) != 0 ? "\n" : "",
+                    processes_.failure_text());
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+  }
+  _exit(static_cast<int>(processes_.failure_code()));
+}
+
+}  // namespace heliograph::cli

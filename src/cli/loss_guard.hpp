@@ -1,0 +1,35 @@
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "train/processes.hpp"
+
+namespace heliograph::cli {
+
+/// Ends this process when another rank was lost and its own threads do not notice: they may load,
+/// compute or write for long before they wait for that rank. After a short grace it reports what
+/// was lost, if that is this process's to report, and exits at once with the failure's code.
+class LossGuard {
+ public:
+  /// `processes` must outlive it.
+  explicit LossGuard(Processes& processes);
+  ~LossGuard();
+  LossGuard(const LossGuard&) = delete;
+  LossGuard& operator=(const LossGuard&) = delete;
+
+  /// From here on the process ends by itself.
+  void dismiss();
+
+ private:
+  void watch();
+
+  Processes& processes_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool dismissed_ = false;
+  std::thread thread_;
+};
+
+}  // namespace heliograph::cli

@@ -1,0 +1,381 @@
+#include "comm/mpi_transport.hpp"
+
+#include <mpi.h>
+#include <sched.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "comm/process_communicator.hpp"
+#include "core/thread.hpp"
+
+namespace heliograph {
+namespace {
+
+// Between two looks at the messages, seconds. A rank that waits for them is worth more looks than
+// one that computes; with nothing under way MPI still has to drive what it keeps of small messages.
+constexpr double kFirstRest = 10e-6;
+constexpr double kLongestRestAwaited = 100e-6;
+constexpr double kLongestRest = 500e-6;
+constexpr double kLongestRestIdle = 5e-3;
+constexpr int kTurnsBeforeRest = 4;
+
+bool initialised_here = false;
+bool any_rank_lost = false;
+MpiGroup* current_group = nullptr;
+
+void require(int status, const char* what) {
+  if (status == MPI_SUCCESS) return;
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  MPI_Error_string(status, text.data(), &length);
+  throw Error(ErrorCode::resource, std::string("MPI cannot ") + what + ": " +
+                                       std::string(text.data(), static_cast<std::size_t>(length)));
+}
+
+/// Timed waits of this thread end within a microsecond of their time, while it lives.
+class FineTimer {
+ public:
+  FineTimer() : before_(prctl(PR_GET_TIMERSLACK)) { prctl(PR_SET_TIMERSLACK, 1000UL); }
+  ~FineTimer() { prctl(PR_SET_TIMERSLACK, static_cast<unsigned long>(std::max(before_, 0))); }
+  FineTimer(const FineTimer&) = delete;
+  FineTimer& operator=(const FineTimer&) = delete;
+
+ private:
+  int before_;
+};
+
+/// How long to sleep before the next look: ever longer while nothing happens.
+class Backoff {
+ public:
+  void reset() { turns_ = 0; }
+  /// Seconds; 0: yield only.
+  double next(double longest) {
+    if (++turns_ <= kTurnsBeforeRest) return 0;
+    rest_ = turns_ == kTurnsBeforeRest + 1 ? kFirstRest : rest_ * 1.5;
+    rest_ = std::min(rest_, longest);
+    return rest_;
+  }
+
+ private:
+  int turns_ = 0;
+  double rest_ = 0;
+};
+
+void sleep_for(double seconds) {
+  if (seconds == 0) {
+    sched_yield();
+    return;
+  }
+  timespec time{0, static_cast<long>(seconds * 1e9)};
+  nanosleep(&time, nullptr);
+}
+
+/// Waits for the request without keeping a core busy. `watch` may be null: there is none yet.
+/// Throws Error(peer_lost) once a rank is lost.
+void complete(MPI_Request request, const RankWatch* watch, const char* what) {
+  const FineTimer timer;
+  Backoff backoff;
+  for (int done = 0; done == 0;) {
+    require(MPI_Test(&request, &done, MPI_STATUS_IGNORE), what);
+    if (done != 0) return;
+    if (watch != nullptr) watch->throw_if_failed();
+    sleep_for(backoff.next(kLongestRest * 2));
+  }
+}
+
+/// Initialises MPI where nobody has, and checks that this thread may call it.
+void take_up_mpi() {
+  int initialised = 0, finalised = 0;
+  MPI_Initialized(&initialised);
+  MPI_Finalized(&finalised);
+  if (finalised != 0) {
+    throw Error(ErrorCode::usage, "--transport mpi: MPI has been finalised in this process");
+  }
+  if (initialised == 0) {
+    // Where MPI waits by itself, as in its start, it lets others have the core.
+    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+    int provided = 0;
+    require(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "start");
+    initialised_here = true;
+    std::atexit([] { finalize_mpi(); });
+  }
+  int level = 0, is_main = 0;
+  MPI_Query_thread(&level);
+  MPI_Is_thread_main(&is_main);
+  if (level < MPI_THREAD_SERIALIZED && is_main == 0) {
+    throw Error(ErrorCode::usage,
+                "--transport mpi: MPI was initialised for one thread, and this is another");
+  }
+}
+
+/// What processes tell each other before they are a group.
+struct Introduction {
+  WatchAddress address;
+  cpu_set_t cores;
+};
+static_assert(std::is_trivially_copyable_v<Introduction>);
+
+bool shares_host(const Introduction& a, const Introduction& b) {
+  return a.address.machine == b.address.machine;
+}
+
+/// Cores of `mine`, each counted as the share that this rank has of it.
+int share_of_cores(const Introduction& mine, const std::vector<Introduction>& all) {
+  double share = 0;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &mine.cores)) continue;
+    const auto users = std::count_if(all.begin(), all.end(), [&](const Introduction& other) {
+      return shares_host(mine, other) && CPU_ISSET(core, &other.cores);
+    });
+    share += 1.0 / static_cast<double>(users);
+  }
+  return std::max(1, static_cast<int>(share + 1e-9));
+}
+
+/// The pieces under way and what they are.
+class Requests {
+ public:
+  Requests(const std::array<MPI_Comm, kChannels>& channels, int largest_tag)
+      : channels_(channels), largest_tag_(largest_tag) {}
+
+  bool empty() const { return requests_.empty(); }
+
+  void start(const MessageLanes::Piece& piece) {
+    const MPI_Comm channel = channels_[static_cast<std::size_t>(piece.end.channel)];
+    const int count = static_cast<int>(piece.bytes);
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (piece.end.sending) {
+      require(MPI_Isend(piece.data, count, MPI_BYTE, piece.end.peer,
+                        tag_of_size(piece.message_bytes, largest_tag_), channel, &request),
+              "send");
+    } else {
+      require(
+          MPI_Irecv(piece.data, count, MPI_BYTE, piece.end.peer, MPI_ANY_TAG, channel, &request),
+          "receive");
+    }
+    requests_.push_back(request);
+    pieces_.push_back(piece);
+    done_.resize(requests_.size());
+    statuses_.resize(requests_.size());
+  }
+
+  /// Finishes what has come and gone. True if anything has.
+  bool advance(ProcessCommunicator& comm) {
+    int count = 0;
+    const int status = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
+                                    done_.data(), statuses_.data());
+    if (status != MPI_SUCCESS && status != MPI_ERR_IN_STATUS) require(status, "move messages");
+    if (count == MPI_UNDEFINED || count == 0) return false;
+    const auto finished = static_cast<std::size_t>(count);
+    for (std::size_t i = 0; i < finished; ++i) {
+      const auto at = static_cast<std::size_t>(done_[i]);
+      const int error = status == MPI_SUCCESS ? MPI_SUCCESS : statuses_[i].MPI_ERROR;
+      if (!take(comm, pieces_[at], statuses_[i], error)) return true;
+    }
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < requests_.size(); ++i) {
+      if (requests_[i] == MPI_REQUEST_NULL) continue;
+      requests_[kept] = requests_[i];
+      pieces_[kept++] = pieces_[i];
+    }
+    requests_.resize(kept);
+    pieces_.resize(kept);
+    return true;
+  }
+
+ private:
+  /// False if the sizes of sender and receiver disagree.
+  bool take(ProcessCommunicator& comm, const MessageLanes::Piece& piece, const MPI_Status& status,
+            int error) const {
+    int error_class = MPI_SUCCESS;
+    if (error != MPI_SUCCESS) MPI_Error_class(error, &error_class);
+    if (piece.end.sending || error_class != MPI_ERR_TRUNCATE) require(error, "move a message");
+    if (!piece.end.sending) {
+      int received = 0;
+      MPI_Get_count(&status, MPI_BYTE, &received);
+      const bool agrees = error == MPI_SUCCESS &&
+                          static_cast<std::size_t>(received) == piece.bytes &&
+                          status.MPI_TAG == tag_of_size(piece.message_bytes, largest_tag_);
+      if (!agrees) {
+        comm.refuse(piece, size_of_tag(status.MPI_TAG, largest_tag_));
+        return false;
+      }
+    }
+    comm.finish(piece);
+    return true;
+  }
+
+  const std::array<MPI_Comm, kChannels>& channels_;
+  const int largest_tag_;
+  std::vector<MPI_Request> requests_;
+  std::vector<MessageLanes::Piece> pieces_;
+  std::vector<int> done_;
+  std::vector<MPI_Status> statuses_;
+};
+
+void move_messages(ProcessCommunicator& comm, Requests& requests, MPI_Comm control) {
+  const FineTimer timer;
+  Backoff backoff;
+  while (comm.begin_turn()) {
+    bool moved = false;
+    try {
+      while (const auto piece = comm.start()) {
+        requests.start(*piece);
+        moved = true;
+      }
+      if (requests.empty()) {
+        int none = 0;
+        MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, control, &none, MPI_STATUS_IGNORE);
+      } else {
+        moved |= requests.advance(comm);
+      }
+    } catch (...) {
+      comm.end_turn();
+      throw;
+    }
+    comm.end_turn();
+    if (moved) backoff.reset();
+    double longest = comm.waited_for() ? kLongestRestAwaited : kLongestRest;
+    if (requests.empty()) longest = kLongestRestIdle;
+    const double seconds = backoff.next(longest);
+    if (seconds == 0) {
+      sched_yield();
+    } else {
+      comm.rest(seconds);
+    }
+  }
+}
+
+}  // namespace
+
+struct MpiGroup::State {
+  MpiTransportOptions options;
+  int rank = 0;
+  int ranks = 1;
+  int ranks_on_host = 1;
+  int cores = 1;
+  int largest_tag = 32767;
+  MPI_Comm control = MPI_COMM_NULL;
+  std::array<MPI_Comm, kChannels> channels{};
+  std::unique_ptr<RankWatch> watch;
+};
+
+bool mpi_built() noexcept { return true; }
+
+MpiGroup* MpiGroup::current() noexcept { return current_group; }
+
+MpiGroup::MpiGroup(const MpiTransportOptions& options) : state_(std::make_unique<State>()) {
+  if (current_group != nullptr) {
+    throw Error(ErrorCode::usage, "--transport mpi: this process is in a run already");
+  }
+  if (any_rank_lost) {
+    throw Error(ErrorCode::peer_lost,
+                "--transport mpi: an earlier run of this process has lost a rank");
+  }
+  if (!(options.timeout_seconds > 0) || options.piece_bytes == 0 ||
+      options.piece_bytes > (std::size_t{1} << 30)) {
+    throw Error(ErrorCode::usage,
+                "--transport mpi: the timeout must be above 0 and pieces from 1 byte to 1 GiB");
+  }
+  take_up_mpi();
+  State& s = *state_;
+  s.options = options;
+  MPI_Comm_rank(MPI_COMM_WORLD, &s.rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &s.ranks);
+  s.watch = std::make_unique<RankWatch>(s.rank, s.ranks, options.silence);
+
+  MPI_Request request = MPI_REQUEST_NULL;
+  require(MPI_Comm_idup(MPI_COMM_WORLD, &s.control, &request), "make a communicator");
+  complete(request, nullptr, "make a communicator");
+  MPI_Comm_set_errhandler(s.control, MPI_ERRORS_RETURN);
+
+  Introduction mine{};
+  mine.address = s.watch->address();
+  sched_getaffinity(0, sizeof(mine.cores), &mine.cores);
+  std::vector<Introduction> all(static_cast<std::size_t>(s.ranks));
+  require(MPI_Iallgather(&mine, sizeof(mine), MPI_BYTE, all.data(), sizeof(mine), MPI_BYTE,
+                         s.control, &request),
+          "introduce the ranks");
+  complete(request, nullptr, "introduce the ranks");
+  std::vector<WatchAddress> addresses;
+  for (const Introduction& other : all) addresses.push_back(other.address);
+  s.ranks_on_host = static_cast<int>(std::count_if(
+      all.begin(), all.end(), [&](const Introduction& other) { return shares_host(mine, other); }));
+  s.cores = share_of_cores(mine, all);
+  s.watch->start(addresses);
+
+  for (MPI_Comm& channel : s.channels) {
+    require(MPI_Comm_idup(s.control, &channel, &request), "make a communicator");
+    complete(request, s.watch.get(), "make a communicator");
+    MPI_Comm_set_errhandler(channel, MPI_ERRORS_RETURN);
+  }
+  void* largest = nullptr;
+  int known = 0;
+  MPI_Comm_get_attr(s.control, MPI_TAG_UB, &largest, &known);
+  if (known != 0) s.largest_tag = *static_cast<int*>(largest);
+  current_group = this;
+}
+
+MpiGroup::~MpiGroup() {
+  if (state_->watch && state_->watch->failed()) any_rank_lost = true;
+  if (current_group == this) current_group = nullptr;
+}
+
+int MpiGroup::rank() const noexcept { return state_->rank; }
+int MpiGroup::ranks() const noexcept { return state_->ranks; }
+int MpiGroup::ranks_on_host() const noexcept { return state_->ranks_on_host; }
+int MpiGroup::cores() const noexcept { return state_->cores; }
+RankWatch& MpiGroup::watch() noexcept { return *state_->watch; }
+
+void MpiGroup::run(const std::function<void(Communicator&)>& body) {
+  State& s = *state_;
+  s.watch->throw_if_failed();
+  ProcessCommunicator comm(s.rank, s.ranks, s.options.timeout_seconds, s.options.piece_bytes,
+                           *s.watch);
+  Requests requests(s.channels, s.largest_tag);
+  {
+    const Thread thread("rank " + std::to_string(s.rank), [&] { comm.run(body); });
+    try {
+      move_messages(comm, requests, s.control);
+    } catch (...) {
+      const RankFailure failure = current_failure();
+      s.watch->fail(comm.progress(), failure.code, failure.text);
+    }
+  }
+  s.watch->rethrow();
+  // What this rank has sent may still need its help to arrive.
+  MPI_Request request = MPI_REQUEST_NULL;
+  require(MPI_Ibarrier(s.control, &request), "end the run");
+  complete(request, s.watch.get(), "end the run");
+}
+
+void MpiGroup::leave() {
+  State& s = *state_;
+  s.watch->say_goodbye();
+  for (MPI_Comm& channel : s.channels) MPI_Comm_free(&channel);
+  MPI_Comm_free(&s.control);
+}
+
+void finalize_mpi() noexcept {
+  if (!initialised_here || any_rank_lost) return;
+  if (current_group != nullptr && current_group->watch().failed()) return;
+  int finalised = 0;
+  MPI_Finalized(&finalised);
+  if (finalised == 0) MPI_Finalize();
+}
+
+void run_mpi_rank(const MpiTransportOptions& options,
+                  const std::function<void(Communicator&)>& body) {
+  MpiGroup group(options);
+  group.run(body);
+  group.leave();
+}
+
+}  // namespace heliograph

@@ -1,0 +1,383 @@
+#include "comm/rank_watch.hpp"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+namespace heliograph {
+namespace {
+
+/// At most so many seconds pass between two signs of life, and at least eight fit into a limit.
+constexpr double kLongestBeat = 0.25;
+/// For what the others tell of a failure, and for the rank that caused it to end first.
+constexpr double kSettleSeconds = 0.15;
+constexpr double kCulpritSeconds = 0.4;
+
+std::string rounded(double seconds) {
+  const auto tenths = static_cast<long>(std::lround(seconds * 10));
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
+}
+
+std::chrono::duration<double> span_of(double seconds) {
+  return std::chrono::duration<double>(std::min(seconds, kLongestSleep));
+}
+
+void check_limit(double seconds, RunPhase phase) {
+  if (seconds > 0 && std::isfinite(seconds)) return;
+  throw Error(ErrorCode::usage, "the longest silence while " + std::string(phase_name(phase)) +
+                                    " is " + std::to_string(seconds) +
+                                    " s; it must be a finite number above 0");
+}
+
+}  // namespace
+
+double SilenceLimits::of(RunPhase phase) const {
+  switch (phase) {
+    case RunPhase::loading:
+      return loading;
+    case RunPhase::training:
+      return training;
+    case RunPhase::saving:
+      return saving;
+  }
+  return training;
+}
+
+RankWatch::RankWatch(int rank, int ranks, const SilenceLimits& limits)
+    : rank_(rank), limits_(limits), peers_(static_cast<std::size_t>(ranks)) {
+  for (const RunPhase phase : {RunPhase::loading, RunPhase::training, RunPhase::saving}) {
+    check_limit(limits.of(phase), phase);
+  }
+  const double least = std::min({limits.loading, limits.training, limits.saving});
+  beat_seconds_ = std::min(kLongestBeat, least / 8);
+}
+
+RankWatch::~RankWatch() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  wake();
+  if (thread_.joinable()) thread_.join();
+  if (wake_descriptor_ >= 0) ::close(wake_descriptor_);
+}
+
+void RankWatch::start(std::span<const WatchAddress> all) {
+  std::vector<Socket> sockets = mesh_.connect(rank_, all, limits_.loading);
+  const double now = link_now();
+  for (std::size_t r = 0; r < peers_.size(); ++r) {
+    peers_[r].socket = std::move(sockets[r]);
+    peers_[r].host = all[r].host_name();
+    peers_[r].heard_at = now;
+  }
+  if (peers_.size() == 1) return;
+  wake_descriptor_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (wake_descriptor_ < 0) {
+    throw Error(ErrorCode::resource,
+                std::string("the rank watch cannot open an event: ") + std::strerror(errno));
+  }
+  try {
+    thread_ = std::thread([this] {
+      pthread_setname_np(pthread_self(), "rank watch");
+      watch();
+    });
+  } catch (const std::system_error& error) {
+    throw Error(ErrorCode::resource,
+                std::string("the rank watch cannot start its thread: ") + error.what());
+  }
+}
+
+void RankWatch::wake() noexcept {
+  const std::uint64_t one = 1;
+  if (wake_descriptor_ >= 0) {
+    [[maybe_unused]] const ssize_t written = ::write(wake_descriptor_, &one, sizeof(one));
+  }
+}
+
+void RankWatch::set_phase(RunPhase phase) {
+  const std::lock_guard lock(mutex_);
+  phase_ = phase;
+  tell(own_frame(WatchFrame::Kind::alive));
+}
+
+void RankWatch::observe(const Communicator* comm, LinkTickets* tickets) {
+  const std::lock_guard lock(mutex_);
+  observed_ = comm;
+  tickets_ = tickets;
+}
+
+WatchFrame RankWatch::own_frame(WatchFrame::Kind kind) const {
+  WatchFrame frame;
+  frame.kind = kind;
+  frame.phase = phase_;
+  frame.rank = rank_;
+  if (observed_ != nullptr) frame.progress = observed_->progress();
+  return frame;
+}
+
+/// To every rank that still listens. A frame that finds no room is dropped: the connection is then
+/// as good as lost, and silence will tell.
+void RankWatch::tell(const WatchFrame& frame) noexcept {
+  try {
+    const std::vector<std::byte> bytes = encode_frame(frame);
+    for (const Peer& peer : peers_) {
+      if (!peer.socket.open()) continue;
+      [[maybe_unused]] const ssize_t sent =
+          send(peer.socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+  } catch (...) {
+    // No memory for a frame: the end of this process will speak for it.
+  }
+}
+
+void RankWatch::watch() {
+  std::vector<pollfd> entries;
+  std::vector<int> ranks;
+  double last_turn = link_now();
+  double next_beat = last_turn;
+  while (true) {
+    entries.clear();
+    ranks.clear();
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopped_) return;
+      entries.push_back({wake_descriptor_, POLLIN, 0});
+      for (std::size_t r = 0; r < peers_.size(); ++r) {
+        if (!peers_[r].socket.open()) continue;
+        entries.push_back({peers_[r].socket.get(), POLLIN, 0});
+        ranks.push_back(static_cast<int>(r));
+      }
+    }
+    const double left = std::max(0.0, next_beat - link_now());
+    poll(entries.data(), entries.size(), static_cast<int>(std::ceil(left * 1e3)));
+
+    const std::lock_guard lock(mutex_);
+    if (stopped_) return;
+    std::uint64_t ignored = 0;
+    [[maybe_unused]] const ssize_t got = ::read(wake_descriptor_, &ignored, sizeof(ignored));
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      Peer& peer = peers_[static_cast<std::size_t>(ranks[i])];
+      if (entries[i + 1].revents != 0 && peer.socket.open()) read(ranks[i], peer);
+    }
+    const double now = link_now();
+    // A watch that slept itself (a stopped process, a stalled machine) has heard nobody meanwhile.
+    if (now - last_turn > 4 * beat_seconds_) {
+      for (Peer& peer : peers_) peer.heard_at = std::max(peer.heard_at, now - beat_seconds_);
+    }
+    last_turn = now;
+    look_for_silence(now);
+    if (now >= next_beat) {
+      tell(own_frame(WatchFrame::Kind::alive));
+      next_beat = now + beat_seconds_;
+    }
+  }
+}
+
+void RankWatch::read(int rank, Peer& peer) {
+  std::array<std::byte, 4096> buffer;
+  while (true) {
+    const ssize_t count = recv(peer.socket.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (count <= 0) {
+      peer.socket.close();
+      if (!peer.said_bye && !peer.has_ended)
+        lose(rank, peer, "its process has ended without a word");
+      peer.has_ended = true;
+      changed_.notify_all();
+      return;
+    }
+    peer.heard_at = link_now();
+    try {
+      peer.reader.append(buffer.data(), static_cast<std::size_t>(count));
+      while (const auto frame = peer.reader.next()) handle(rank, peer, *frame);
+    } catch (const std::exception& error) {
+      lose(rank, peer, error.what());
+      peer.socket.close();
+      return;
+    }
+  }
+}
+
+void RankWatch::handle(int rank, Peer& peer, const WatchFrame& frame) {
+  switch (frame.kind) {
+    case WatchFrame::Kind::alive:
+      peer.phase = frame.phase;
+      peer.progress = frame.progress;
+      return;
+    case WatchFrame::Kind::failed:
+      peer.said = frame.text;
+      peer.has_ended = true;
+      record({rank, frame.code, describe_rank(rank, frame.progress) + ": " + frame.text, false},
+             false);
+      return;
+    case WatchFrame::Kind::lost: {
+      peer.has_ended = true;
+      std::string text = frame.text;
+      if (frame.rank == rank_) {
+        text = "taken for lost by rank " + std::to_string(rank) + ", which says: " + text;
+      }
+      record({frame.rank, ErrorCode::peer_lost,
+              describe_rank(frame.rank, frame.progress) + ": " + text, true},
+             false);
+      return;
+    }
+    case WatchFrame::Kind::heard:
+      peer.has_ended = true;
+      changed_.notify_all();
+      return;
+    case WatchFrame::Kind::bye:
+      peer.said_bye = true;
+      changed_.notify_all();
+      return;
+  }
+}
+
+void RankWatch::lose(int rank, Peer& peer, const std::string& how) {
+  if (failed_) return;
+  const WatchFrame own = own_frame(WatchFrame::Kind::lost);
+  WatchFrame frame = own;
+  frame.rank = rank;
+  frame.phase = peer.phase;
+  frame.progress = peer.progress;
+  frame.text = "lost on host " + peer.host + " while " + std::string(phase_name(peer.phase)) +
+               ": " + how + " (noticed by " + describe_rank(rank_, own.progress) + ")";
+  record(
+      {rank, ErrorCode::peer_lost, describe_rank(rank, frame.progress) + ": " + frame.text, true},
+      false);
+  tell(frame);
+}
+
+void RankWatch::look_for_silence(double now) {
+  for (std::size_t r = 0; r < peers_.size(); ++r) {
+    Peer& peer = peers_[r];
+    const double silence = now - peer.heard_at;
+    if (!peer.socket.open() || silence <= limits_.of(peer.phase)) continue;
+    lose(static_cast<int>(r), peer, "no sign of life for " + rounded(silence));
+  }
+}
+
+void RankWatch::record(Failure failure, bool replace) noexcept {
+  if (failure_ && !replace) return;
+  failure_ = std::move(failure);
+  failed_ = true;
+  if (tickets_ != nullptr) tickets_->interrupt();
+  changed_.notify_all();
+}
+
+void RankWatch::fail(Progress progress, ErrorCode code, const std::string& reason) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (failure_) return;
+  try {
+    record({rank_, code, describe_rank(rank_, progress) + ": " + reason, false}, false);
+    WatchFrame frame = own_frame(WatchFrame::Kind::failed);
+    frame.progress = progress;
+    frame.code = code;
+    frame.text = reason;
+    tell(frame);
+  } catch (...) {
+    failed_ = true;  // message_locked() has a sentence for it.
+  }
+}
+
+void RankWatch::fail_by_exception(Progress progress, ErrorCode code,
+                                  const std::string& what) noexcept {
+  const std::lock_guard lock(mutex_);
+  try {
+    // An exception that carries the recorded message is its echo, not its cause.
+    if (failure_ && what.find(failure_->message) != std::string::npos) return;
+    record({rank_, code, describe_rank(rank_, progress) + ": " + what, false}, true);
+    WatchFrame frame = own_frame(WatchFrame::Kind::failed);
+    frame.progress = progress;
+    frame.code = code;
+    frame.text = what;
+    tell(frame);
+  } catch (...) {
+    failed_ = true;
+  }
+}
+
+std::string RankWatch::message_locked() const {
+  if (failure_) return failure_->message;
+  return "rank " + std::to_string(rank_) + " failed and had no memory left to say why";
+}
+
+void RankWatch::throw_if_failed() const {
+  if (!failed_) return;
+  const std::lock_guard lock(mutex_);
+  throw Error(ErrorCode::peer_lost, message_locked());
+}
+
+ErrorCode RankWatch::code_locked() const {
+  const bool own = failure_ && failure_->rank == rank_ && !failure_->lost;
+  return own ? failure_->code : ErrorCode::peer_lost;
+}
+
+ErrorCode RankWatch::failure_code() const {
+  const std::lock_guard lock(mutex_);
+  return code_locked();
+}
+
+std::string RankWatch::failure_text() const {
+  const std::lock_guard lock(mutex_);
+  return message_locked();
+}
+
+void RankWatch::rethrow() const {
+  if (!failed_) return;
+  const std::lock_guard lock(mutex_);
+  throw Error(code_locked(), message_locked());
+}
+
+bool RankWatch::wait_for_failure(double seconds) const {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, span_of(seconds), [this] { return failed_.load(); });
+}
+
+void RankWatch::say_goodbye() {
+  std::unique_lock lock(mutex_);
+  phase_ = RunPhase::saving;
+  said_bye_ = true;
+  tell(own_frame(WatchFrame::Kind::bye));
+  const auto all_said = [this] {
+    for (std::size_t r = 0; r < peers_.size(); ++r) {
+      if (static_cast<int>(r) != rank_ && !peers_[r].said_bye) return false;
+    }
+    return true;
+  };
+  changed_.wait(lock, [&] { return failed_ || all_said(); });
+  if (failed_) throw Error(ErrorCode::peer_lost, message_locked());
+}
+
+bool RankWatch::settle() {
+  std::unique_lock lock(mutex_);
+  if (!failure_) return true;
+  if (failure_->lost) return true;
+  if (failure_->rank != rank_) {
+    tell(own_frame(WatchFrame::Kind::heard));
+    const Peer& culprit = peers_[static_cast<std::size_t>(failure_->rank)];
+    changed_.wait_for(lock, span_of(kCulpritSeconds), [&] { return !culprit.socket.open(); });
+    return false;
+  }
+  // Ranks that compute the same meet the same failure: the lowest reports it.
+  const auto first = peers_.begin();
+  const auto own = first + rank_;
+  changed_.wait_for(lock, span_of(kSettleSeconds), [&] {
+    return std::all_of(first, own, [](const Peer& p) { return p.has_ended || !p.socket.open(); });
+  });
+  return std::none_of(first, own, [&](const Peer& p) {
+    return p.said && failure_->message.ends_with(": " + *p.said);
+  });
+}
+
+}  // namespace heliograph

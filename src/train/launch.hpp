@@ -1,0 +1,23 @@
+#pragma once
+
+#include <functional>
+
+#include "comm/communicator.hpp"
+#include "heliograph/options.hpp"
+
+namespace heliograph {
+
+/// Whether the ranks of a run that is started now would be MPI processes: asked for, or left open
+/// by a process that is in an MPI group.
+bool ranks_are_processes(const TransportOptions& transport);
+
+/// Compute threads of each rank that `transport` asks for, its share of the cores where it does
+/// not. 0: the trainer divides the cores of this process among its ranks.
+int threads_per_rank(const TransportOptions& transport);
+
+/// Runs body(comm) on each of `ranks` ranks, as threads or, on this process's one rank, by MPI.
+/// Throws Error: usage (`ranks` are not as many as there are MPI processes), and what bodies throw.
+void launch_ranks(int ranks, const TransportOptions& transport,
+                  const std::function<void(Communicator&)>& body);
+
+}  // namespace heliograph

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/function_ref.hpp"
+#include "heliograph/error.hpp"
+#include "heliograph/options.hpp"
+
+namespace heliograph {
+
+class MpiGroup;
+
+/// Rank of this process among those that mpirun or srun started with it, as they say before
+/// anybody has joined; 0 where nobody says anything.
+int launched_rank();
+
+/// Throws Error(usage) unless `parts` are as many as `processes`.
+void require_parts(int parts, int processes);
+
+/// This process among those of a run. Where `transport` asks for MPI, or leaves the choice and
+/// mpirun or srun started this process, it joins the others; else it is alone.
+class Processes {
+ public:
+  /// Collective. Throws Error: usage (no MPI in this build, or several processes that would each
+  /// train the whole by threads), peer_lost, resource.
+  explicit Processes(const TransportOptions& transport);
+  ~Processes();
+  Processes(const Processes&) = delete;
+  Processes& operator=(const Processes&) = delete;
+
+  bool joined() const { return group_ != nullptr; }
+  int rank() const;
+  int count() const;
+  /// The one that prints, and writes files.
+  bool is_root() const { return rank() == 0; }
+
+  /// True as soon as it is known that a rank was lost or has failed, false after `seconds`.
+  bool wait_for_failure(double seconds) const;
+
+  /// The exception that is being handled, or `reason`, ends this process: tells the others.
+  void fail() noexcept;
+  void fail(const std::string& reason) noexcept;
+
+  /// After a failure is known, before this process ends: whether it is the one to report it.
+  /// Waits for a fraction of a second for what the others say.
+  bool reports();
+  /// The code by which this process ends after it, and what is known of it.
+  ErrorCode failure_code() const;
+  std::string failure_text() const;
+
+  /// Collective, at the end of a run that went well: waits until all have come.
+  void leave();
+
+ private:
+  std::unique_ptr<MpiGroup> group_;
+};
+
+/// Runs `work` as a member of the processes that `transport` asks for by name, unless this process
+/// is one of them already; an exception of `work` ends the others too.
+void join_processes(const TransportOptions& transport, FunctionRef<void()> work);
+
+/// Where MPI was initialised here: finalises it now and not when the process exits. After a failure
+/// it does nothing, as MPI would wait for those who are lost.
+void end_mpi() noexcept;
+
+}  // namespace heliograph

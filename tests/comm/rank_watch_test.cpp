@@ -1,0 +1,290 @@
+#include "comm/rank_watch.hpp"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "comm/launcher.hpp"
+#include "comm/process_communicator.hpp"
+#include "comm/transport_error.hpp"
+
+namespace heliograph {
+namespace {
+
+using test::error_of;
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// The watches of several ranks, all in this process.
+class Watches {
+ public:
+  explicit Watches(int ranks, const SilenceLimits& limits = {}) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      watches_.push_back(std::make_unique<RankWatch>(rank, ranks, limits));
+      addresses_.push_back(watches_.back()->address());
+    }
+    each([&](RankWatch& watch, int) { watch.start(addresses_); });
+  }
+
+  RankWatch& operator[](int rank) { return *watches_[static_cast<std::size_t>(rank)]; }
+  int size() const { return static_cast<int>(watches_.size()); }
+  /// As if the process had ended.
+  void end(int rank) { watches_[static_cast<std::size_t>(rank)].reset(); }
+
+  /// On a thread a rank.
+  void each(const std::function<void(RankWatch&, int)>& action) {
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < size(); ++rank) {
+      if (watches_[static_cast<std::size_t>(rank)] == nullptr) continue;
+      threads.emplace_back([&, rank] { action((*this)[rank], rank); });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+ private:
+  std::vector<std::unique_ptr<RankWatch>> watches_;
+  std::vector<WatchAddress> addresses_;
+};
+
+TEST(RankWatch, AProcessThatEndsIsNoticedAtOnce) {
+  Watches watches(4);
+  const double began = now();
+  watches.end(2);
+  watches.each([&](RankWatch& watch, int rank) {
+    EXPECT_TRUE(watch.wait_for_failure(5));
+    EXPECT_LT(now() - began, 1);
+    EXPECT_EQ(watch.failure_code(), ErrorCode::peer_lost);
+    EXPECT_TRUE(watch.settle()) << rank;  // Every survivor reports.
+    const std::string text = watch.failure_text();
+    EXPECT_EQ(text.find("rank 2: lost on host "), 0U) << text;
+    EXPECT_NE(text.find("while loading: its process has ended without a word"), std::string::npos)
+        << text;
+    EXPECT_EQ(error_of([&] { watch.throw_if_failed(); }).code, ErrorCode::peer_lost);
+  });
+}
+
+TEST(RankWatch, TellsWhereTheLostRankAndTheSurvivorWere) {
+  Watches watches(2);
+  auto gone = std::make_unique<ProcessCommunicator>(1, 2, 1.0, 1024, watches[1]);
+  ProcessCommunicator stays(0, 2, 1.0, 1024, watches[0]);
+  gone->set_progress({7, 2});
+  stays.set_progress({7, 1});
+  watches[1].set_phase(RunPhase::training);  // Tells at once.
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  gone.reset();
+  watches.end(1);
+  ASSERT_TRUE(watches[0].wait_for_failure(5));
+  const std::string text = watches[0].failure_text();
+  EXPECT_EQ(text.find("rank 1, epoch 7, layer 2: lost on host "), 0U) << text;
+  EXPECT_NE(text.find("while training"), std::string::npos) << text;
+  EXPECT_NE(text.find("(noticed by rank 0, epoch 7, layer 1)"), std::string::npos) << text;
+}
+
+TEST(RankWatch, AFailureReachesAllWithItsReasonAndStaysItsOwners) {
+  Watches watches(3);
+  watches[1].fail_by_exception({3, 0}, ErrorCode::numeric, "NaN in the loss");
+  watches.each([](RankWatch& watch, int) { EXPECT_TRUE(watch.wait_for_failure(5)); });
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(watches[rank].failure_text(), "rank 1, epoch 3, layer 0: NaN in the loss");
+    EXPECT_EQ(watches[rank].failure_code(), rank == 1 ? ErrorCode::numeric : ErrorCode::peer_lost);
+  }
+  watches.each([&](RankWatch& watch, int rank) { EXPECT_EQ(watch.settle(), rank == 1) << rank; });
+}
+
+TEST(RankWatch, OfRanksThatMeetTheSameFailureTheLowestReports) {
+  Watches watches(3);
+  watches.each([](RankWatch& watch, int) {
+    watch.fail_by_exception({0, -1}, ErrorCode::numeric, "the loss is NaN");
+  });
+  watches.each([](RankWatch& watch, int rank) {
+    EXPECT_EQ(watch.settle(), rank == 0) << rank;
+    EXPECT_EQ(watch.failure_code(), ErrorCode::numeric);
+  });
+}
+
+TEST(RankWatch, AnEchoDoesNotHideTheCause) {
+  Watches watches(2);
+  watches[0].fail({1, -1}, ErrorCode::peer_lost, "enough");
+  const auto echo = error_of([&] { watches[0].throw_if_failed(); });
+  watches[0].fail_by_exception({2, -1}, echo.code, "again: " + echo.text);
+  EXPECT_EQ(watches[0].failure_text(), "rank 0, epoch 1: enough");
+  watches[0].fail_by_exception({2, -1}, ErrorCode::resource, "out of memory");
+  EXPECT_EQ(watches[0].failure_text(), "rank 0, epoch 2: out of memory");
+  EXPECT_EQ(watches[0].failure_code(), ErrorCode::resource);
+}
+
+TEST(RankWatch, SilenceIsNoticedByThePhaseOfWhoIsSilent) {
+  // A rank that says nothing: its socket is answered by the test and never written to again.
+  SilenceLimits limits;
+  limits.loading = 0.3;
+  limits.training = 60;
+  RankWatch watch(0, 2, limits);
+  WatchMesh silent;
+  std::vector<WatchAddress> addresses{watch.address(), silent.address()};
+  std::vector<Socket> sockets;
+  std::thread other([&] { sockets = silent.connect(1, addresses, 5); });
+  watch.start(addresses);
+  other.join();
+  const double began = now();
+  EXPECT_TRUE(watch.wait_for_failure(5));
+  EXPECT_GT(now() - began, 0.25);
+  EXPECT_LT(now() - began, 2);
+  EXPECT_NE(watch.failure_text().find("while loading: no sign of life for 0."), std::string::npos)
+      << watch.failure_text();
+}
+
+TEST(RankWatch, SignsOfLifePreventALoss) {
+  Watches watches(3, {0.4, 0.4, 0.4});
+  EXPECT_FALSE(watches[0].wait_for_failure(1.2));
+  EXPECT_FALSE(watches[2].failed());
+}
+
+TEST(RankWatch, AStrangerIsNoRank) {
+  RankWatch watch(0, 2, {});
+  WatchMesh right;
+  WatchMesh wrong;
+  std::vector<WatchAddress> addresses{watch.address(), right.address()};
+  std::vector<WatchAddress> forged = addresses;
+  forged[0].token += 1;
+  std::vector<Socket> sockets;
+  std::thread callers([&] {
+    EXPECT_EQ(error_of([&] { wrong.connect(1, forged, 0.2); }).code, ErrorCode::peer_lost);
+    sockets = right.connect(1, addresses, 5);
+  });
+  watch.start(addresses);
+  callers.join();
+  EXPECT_TRUE(sockets[0].open());
+  EXPECT_FALSE(watch.failed());
+}
+
+TEST(RankWatch, ARankThatNeverCallsIsNamed) {
+  SilenceLimits limits;
+  limits.loading = 0.2;
+  RankWatch watch(0, 2, limits);
+  const std::vector<WatchAddress> addresses{watch.address(), watch.address()};
+  const auto caught = error_of([&] { watch.start(addresses); });
+  EXPECT_EQ(caught.code, ErrorCode::peer_lost);
+  EXPECT_EQ(caught.text.find("rank 1 on host "), 0U) << caught.text;
+}
+
+TEST(RankWatch, AfterAGoodbyeAnEndIsNoLoss) {
+  Watches watches(3);
+  watches.each([](RankWatch& watch, int rank) {
+    if (rank == 2) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    watch.say_goodbye();
+  });
+  watches.end(1);
+  EXPECT_FALSE(watches[0].wait_for_failure(0.3));
+}
+
+TEST(RankWatch, AGoodbyeEndsWithTheLossOfARank) {
+  Watches watches(3);
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    watches.end(2);
+  });
+  std::array<test::Caught, 2> caught;
+  std::thread first([&] { caught[0] = error_of([&] { watches[0].say_goodbye(); }); });
+  caught[1] = error_of([&] { watches[1].say_goodbye(); });
+  first.join();
+  later.join();
+  for (const auto& one : caught) EXPECT_EQ(one.text.find("rank 2: lost"), 0U) << one.text;
+}
+
+TEST(RankWatch, RefusesLimitsOutOfRange) {
+  EXPECT_EQ(error_of([] { RankWatch(0, 2, {0, 1, 1}); }).code, ErrorCode::usage);
+  EXPECT_EQ(error_of([] { RankWatch(0, 2, {1, -1, 1}); }).code, ErrorCode::usage);
+}
+
+TEST(WatchFrame, IsReadFromPiecesOfAnySize) {
+  WatchFrame frame;
+  frame.kind = WatchFrame::Kind::failed;
+  frame.phase = RunPhase::saving;
+  frame.rank = 3;
+  frame.progress = {12, 1};
+  frame.code = ErrorCode::resource;
+  frame.text = "the disk is full";
+  std::vector<std::byte> bytes = encode_frame(frame);
+  const std::vector<std::byte> second = encode_frame({});
+  bytes.insert(bytes.end(), second.begin(), second.end());
+  for (const std::size_t step : {1, 5, 24, 100}) {
+    WatchFrameReader reader;
+    std::vector<WatchFrame> read;
+    for (std::size_t at = 0; at < bytes.size(); at += step) {
+      reader.append(bytes.data() + at, std::min(step, bytes.size() - at));
+      while (auto next = reader.next()) read.push_back(std::move(*next));
+    }
+    ASSERT_EQ(read.size(), 2U);
+    EXPECT_EQ(read[0].kind, WatchFrame::Kind::failed);
+    EXPECT_EQ(read[0].phase, RunPhase::saving);
+    EXPECT_EQ(read[0].rank, 3);
+    EXPECT_EQ(read[0].progress.epoch, 12);
+    EXPECT_EQ(read[0].progress.layer, 1);
+    EXPECT_EQ(read[0].code, ErrorCode::resource);
+    EXPECT_EQ(read[0].text, "the disk is full");
+    EXPECT_EQ(read[1].kind, WatchFrame::Kind::alive);
+  }
+}
+
+TEST(WatchFrame, LongTextsAreCutAndNoiseIsRefused) {
+  WatchFrame frame;
+  frame.text.assign(100'000, 'x');
+  const auto bytes = encode_frame(frame);
+  WatchFrameReader reader;
+  reader.append(bytes.data(), bytes.size());
+  EXPECT_EQ(reader.next()->text.size(), kWatchTextBytes);
+  const std::vector<std::byte> noise(64, std::byte{0x41});
+  WatchFrameReader other;
+  other.append(noise.data(), noise.size());
+  EXPECT_EQ(error_of([&] { other.next(); }).code, ErrorCode::peer_lost);
+}
+
+/// Environment variables that last as long as a test.
+class Environment {
+ public:
+  Environment() {
+    for (const char* name : kNames) ::unsetenv(name);
+  }
+  ~Environment() {
+    for (const char* name : kNames) ::unsetenv(name);
+  }
+  void set(const char* name, const char* value) { ::setenv(name, value, 1); }
+
+ private:
+  static constexpr std::array kNames{
+      "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "PMIX_RANK",
+      "SLURM_STEP_NUM_TASKS"};
+};
+
+TEST(Launcher, IsRecognisedByItsEnvironment) {
+  if (::getenv("OMPI_COMM_WORLD_RANK") != nullptr) GTEST_SKIP() << "under mpirun";
+  Environment environment;
+  EXPECT_FALSE(launched_by_mpi());
+  environment.set("PMIX_RANK", "2");
+  ASSERT_TRUE(launched_by_mpi());
+  EXPECT_EQ(launched_by_mpi()->rank, 2);
+  EXPECT_FALSE(launched_by_mpi()->processes);
+  environment.set("PMI_RANK", "3");
+  environment.set("PMI_SIZE", "8");
+  EXPECT_EQ(launched_by_mpi()->rank, 3);
+  EXPECT_EQ(launched_by_mpi()->processes, 8);
+  environment.set("OMPI_COMM_WORLD_RANK", "0");
+  environment.set("OMPI_COMM_WORLD_SIZE", "1");
+  EXPECT_EQ(launched_by_mpi()->rank, 0);
+  EXPECT_EQ(launched_by_mpi()->processes, 1);
+  environment.set("OMPI_COMM_WORLD_RANK", "no number");
+  EXPECT_EQ(launched_by_mpi()->rank, 3);
+}
+
+}  // namespace
+}  // namespace heliograph
