@@ -18,6 +18,7 @@
 #include "train/options_json.hpp"
 #include "train/output_file.hpp"
 #include "train/predictions_file.hpp"
+#include "train/processes.hpp"
 
 namespace heliograph::cli {
 namespace {
@@ -103,8 +104,10 @@ class EvalCommand : public Command {
     request = TrainRequest();
     apply_resumed(point, request);
     request.train.checkpoint = CheckpointOptions();
+    request.train.transport.kind = TransportKind::threads;
     arguments_.apply(request);
     validate(request.train);
+    const Processes alone(request.train.transport);  // Refuses to run several times at once.
     require_text(request.input.data, "data", "the path of a data set");
     check_out(request);
 

@@ -194,7 +194,8 @@ std::optional<CheckpointManifest> open_checkpoint(const Dataset& dataset,
                                                   const TrainOptions& options) {
   const std::filesystem::path& path = options.checkpoint.resume;
   if (path.empty()) return std::nullopt;
-  verify_checkpoint(path);
+  // One process reads all of it; each rank checks what it reads once more.
+  if (launched_rank() == 0) verify_checkpoint(path);
   CheckpointManifest manifest = read_checkpoint_manifest(path);
   require_same_options(manifest, options, path);
   require_same_data(manifest, dataset_hash(dataset), {}, path);

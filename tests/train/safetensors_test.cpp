@@ -1,0 +1,99 @@
+#include "train/safetensors.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "cli/files.hpp"
+#include "cli/temporary_directory.hpp"
+#include "heliograph/error.hpp"
+#include "support/runs.hpp"
+
+namespace heliograph {
+namespace {
+
+using nlohmann::json;
+using testing::message_of;
+
+class SafetensorsFile : public ::testing::Test {
+ protected:
+  SafetensorsFile() {
+    record_ = write_safetensors(disk_files().create(path_), tensors(matrix_, vector_));
+  }
+  static std::vector<NamedTensor> tensors(std::vector<float>& matrix, std::vector<float>& vector) {
+    return {{"a.weight", {2, 3}, matrix}, {"a.bias", {3}, vector}};
+  }
+
+  test::TemporaryDirectory folder_;
+  std::filesystem::path path_ = folder_ / "w.safetensors";
+  std::vector<float> matrix_{1, 2, 3, 4, 5.5F, -6}, vector_{0.25F, 1e-38F, 3e38F};
+  FileRecord record_;
+};
+
+// The rules of the format, read from the bytes and not by the reader.
+TEST_F(SafetensorsFile, KeepsTheRulesOfTheFormat) {
+  const std::string bytes = test::read_text(path_);
+  ASSERT_EQ(bytes.size(), record_.bytes);
+  std::uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, bytes.data(), 8);
+  ASSERT_EQ(header_bytes % 8, 0U);
+  const std::string text = bytes.substr(8, header_bytes);
+  EXPECT_EQ(text.front(), '{');
+  const std::size_t end = text.find_last_not_of(' ');
+  EXPECT_EQ(text[end], '}');
+  const json header = json::parse(text);
+  for (const auto& item : header.at("__metadata__").items()) {
+    EXPECT_TRUE(item.value().is_string()) << item.key();
+  }
+  EXPECT_EQ(header.at("a.weight"),
+            (json{{"dtype", "F32"}, {"shape", {2, 3}}, {"data_offsets", {0, 24}}}));
+  EXPECT_EQ(header.at("a.bias"),
+            (json{{"dtype", "F32"}, {"shape", {3}}, {"data_offsets", {24, 36}}}));
+  EXPECT_EQ(header.size(), 3U);
+  ASSERT_EQ(bytes.size(), 8 + header_bytes + 36);
+  float last = 0;
+  std::memcpy(&last, bytes.data() + bytes.size() - 4, 4);
+  EXPECT_EQ(last, 3e38F);
+}
+
+TEST_F(SafetensorsFile, GivesBackEveryBit) {
+  std::vector<float> matrix(6), vector(3);
+  Safetensors(path_, record_).load(tensors(matrix, vector));
+  EXPECT_EQ(matrix, matrix_);
+  EXPECT_EQ(vector, vector_);
+}
+
+TEST_F(SafetensorsFile, ATensorOfAnotherModelIsAMismatch) {
+  const Safetensors file(path_, record_);
+  std::vector<float> matrix(6), vector(3), other(6);
+  auto into = tensors(matrix, vector);
+  into[0].shape = {3, 2};
+  EXPECT_NE(message_of([&] { file.load(into); }, ErrorCode::mismatch).find("a.weight is 2 x 3"),
+            std::string::npos);
+  into = tensors(matrix, vector);
+  into.pop_back();
+  EXPECT_NE(message_of([&] { file.load(into); }, ErrorCode::mismatch).find("no tensor a.bias"),
+            std::string::npos);
+  into = tensors(matrix, vector);
+  into.push_back({"b.weight", {2, 3}, other});
+  EXPECT_NE(message_of([&] { file.load(into); }, ErrorCode::mismatch).find("b.weight is missing"),
+            std::string::npos);
+  EXPECT_EQ(matrix, std::vector<float>(6)) << "a refused load changes nothing";
+}
+
+TEST_F(SafetensorsFile, PythonReadsIt) {
+  if (std::system("python3 -c 'import safetensors.numpy' 2>/dev/null") != 0) {
+    GTEST_SKIP() << "Python's safetensors is not installed";
+  }
+  const std::string check = "from safetensors.numpy import load_file; t = load_file('" +
+                            path_.string() +
+                            "'); assert t['a.weight'].tolist() == [[1, 2, 3], [4, 5.5, -6]]; "
+                            "assert t['a.bias'].shape == (3,) and t['a.bias'][0] == 0.25";
+  EXPECT_EQ(std::system(("python3 -c \"" + check + "\"").c_str()), 0);
+}
+
+}  // namespace
+}  // namespace heliograph
