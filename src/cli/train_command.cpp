@@ -279,6 +279,8 @@ class TrainCommand : public Command {
     require_text(request.input.data, "data", "the path of a data set");
     SignalWatch::block();  // MPI starts threads.
     Processes processes(request.train.transport);
+    // MPI writes to sockets of processes that may have gone.
+    if (processes.joined()) std::signal(SIGPIPE, SIG_IGN);
     LossGuard guard(processes);
     try {
       if (!parts_given) request.train.partition.parts = processes.count();

@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""Tests of ranks as MPI processes. Each case exits 0 if it holds, 1 if not, 77 if it cannot run.
+
+Usage: test_mpi.py CASE --program test_mpi_ranks --heliograph build/heliograph
+"""
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from mpirun import ENVIRONMENT, Job, find_mpirun, losses
+
+FAULTS = ("Sizes", "LargeSizes", "Exception", "Abort", "Deadline", "InFlight")
+
+
+class Failed(Exception):
+    pass
+
+
+def require(holds, sentence):
+    if not holds:
+        raise Failed(sentence)
+
+
+def mpirun(ranks, words, seconds=300):
+    return subprocess.run([find_mpirun(), "--oversubscribe", "-n", str(ranks), *words],
+                          env={**os.environ, **ENVIRONMENT}, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=seconds)
+
+
+def make_graph(options, folder, nodes=400):
+    path = os.path.join(folder, "graph")
+    subprocess.run([options.heliograph, "generate", "--nodes", str(nodes), "--edges",
+                    str(nodes * 6), "--features", "24", "--classes", "5", "--seed", "3", "--quiet",
+                    "--out", path], check=True)
+    return path
+
+
+def ranks(options, count):
+    done = mpirun(count, [options.program, "--gtest_filter=-Fault*", "--gtest_brief=1"])
+    require(done.returncode == 0, f"{done.returncode}: {done.stdout}\n{done.stderr}")
+    require(done.stdout.count("PASSED") == count, done.stdout)
+
+
+def faults(options):
+    for count in (2, 3):
+        for fault in FAULTS:
+            done = mpirun(count, [options.program, f"--gtest_filter=Fault{fault}.*"], 60)
+            require(done.stdout.count("as expected") == count,
+                    f"{fault}, {count} ranks: {done.stdout}\n{done.stderr}")
+
+
+def oracle(options):
+    """The losses of K processes are those of K threads, to the bit."""
+    with tempfile.TemporaryDirectory() as folder:
+        data = make_graph(options, folder)
+        for model in ("gcn", "sage"):
+            for bits, staleness in ((32, 0), (1, 0), (32, 2), (1, 2)):
+                for count in (2, 4, 8):
+                    words = ["train", "--data", data, "--model", model, "--layers", "3",
+                             "--hidden", "16", "--epochs", "8", "--bits", str(bits), "--staleness",
+                             str(staleness), "--reproducible", "--threads-per-rank", "1",
+                             "--overwrite", "--quiet", "--out"]
+                    runs = [os.path.join(folder, name) for name in ("mpi", "threads")]
+                    done = mpirun(count, [options.heliograph, *words, runs[0]])
+                    require(done.returncode == 0, done.stderr)
+                    subprocess.run([options.heliograph, *words, runs[1], "--parts", str(count)],
+                                   check=True)
+                    name = f"{model}, {bits} bits, S = {staleness}, K = {count}"
+                    found, expected = losses(runs[0]), losses(runs[1])
+                    require(len(expected) == 8, f"{name}: {len(expected)} losses")
+                    require(found == expected, f"{name}: {found} by MPI, {expected} by threads")
+                    with open(os.path.join(runs[0], "predictions.npy"), "rb") as a:
+                        with open(os.path.join(runs[1], "predictions.npy"), "rb") as b:
+                            require(a.read() == b.read(), f"{name}: predictions differ")
+
+
+def command(options):
+    """What the command says and writes when mpirun starts it."""
+    with tempfile.TemporaryDirectory() as folder:
+        data = make_graph(options, folder)
+        words = [options.heliograph, "train", "--data", data, "--epochs", "3", "--hidden", "8"]
+        out = os.path.join(folder, "run")
+
+        done = mpirun(3, [*words, "--out", out])
+        require(done.returncode == 0, done.stderr)
+        require("3 ranks" in done.stderr, done.stderr)  # --parts is the number of processes.
+        require(done.stdout.count("test accuracy") == 1, done.stdout)  # Rank 0 alone speaks.
+        require(len(losses(out)) == 3, "metrics.jsonl")
+
+        done = mpirun(1, [*words, "--quiet"])
+        require(done.returncode == 0 and done.stdout == "", done.stdout + done.stderr)
+
+        done = mpirun(2, [*words, "--parts", "5"])
+        require(done.returncode == 2, str(done.returncode))
+        require(done.stderr.count("--parts 5 with 2 MPI processes") == 1, done.stderr)
+
+        done = mpirun(2, [*words, "--transport", "threads"])
+        require(done.returncode == 2 and "each would train" in done.stderr, done.stderr)
+
+        done = mpirun(2, [*words, "--data", os.path.join(folder, "none")])
+        require(done.returncode == 3, f"{done.returncode}: {done.stderr}")
+        require(done.stderr.count("heliograph: error") == 1, done.stderr)
+
+        # Values overflow on every rank, perhaps in different rows: who met it first says so.
+        done = mpirun(2, [*words, "--lr", "1e30", "--epochs", "30"])
+        require(done.returncode == 6, f"{done.returncode}: {done.stderr}")
+        require(1 <= done.stderr.count("heliograph: error") <= 2, done.stderr)
+
+        alone = subprocess.run([*words, "--transport", "mpi", "--quiet"], text=True,
+                               env={**os.environ, **ENVIRONMENT}, capture_output=True)
+        require(alone.returncode == 0, alone.stderr)
+
+
+def require_named(job, lost, killed, limit, what):
+    """Every survivor ended with 5 within the limit and named the lost rank."""
+    for rank in range(job.ranks):
+        if rank == lost:
+            continue
+        code, when = job.end(rank)
+        require(code == 5, f"{what}: rank {rank} ended with {code}: {job.err(rank)}")
+        require(when - killed <= limit, f"{what}: rank {rank} took {when - killed:.2f} s")
+        text = job.err(rank)
+        require(f"error: rank {lost}" in text and "lost on host" in text,
+                f"{what}: rank {rank} said {text!r}")
+    require(not job.left_over(), f"{what}: processes are left over")
+
+
+def start(options, folder, count, data, *more):
+    return Job(count, [options.heliograph, "train", "--data", data, "--epochs", "1000000",
+                       "--hidden", "16", "--eval-every", "1000000", "--threads-per-rank", "1",
+                       "--quiet", *more], folder=tempfile.mkdtemp(dir=folder))
+
+
+def lost_rank(options):
+    random.seed(7)
+    with tempfile.TemporaryDirectory() as folder:
+        data = make_graph(options, folder, 3000)
+        for repeat in range(12):
+            count = 2 + repeat % 3
+            lost = repeat % count
+            delay = random.uniform(0, 1.5)
+            job = start(options, folder, count, data)
+            job.wait_until_met()  # A rank that dies before is mpirun's to notice.
+            time.sleep(delay)
+            killed = job.signal(lost, signal.SIGKILL)
+            code = job.wait()
+            require_named(job, lost, killed, 3, f"SIGKILL of {lost} of {count} after {delay:.2f} s")
+            require(code != 0, "mpirun returned 0")
+
+        job = start(options, folder, 3, data, "--silence-training", "2")
+        job.wait_until_met()
+        time.sleep(1)
+        stopped = job.signal(1, signal.SIGSTOP)
+        job.wait()
+        require_named(job, 1, stopped, 4, "SIGSTOP")
+        require("no sign of life for 2." in job.err(0), job.err(0))
+
+
+CASES = {"faults": faults, "oracle": oracle, "command": command, "lost_rank": lost_rank,
+         **{f"ranks_{k}": (lambda options, k=k: ranks(options, k)) for k in (2, 3, 4)}}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("case", choices=sorted(CASES))
+    parser.add_argument("--program", required=True)
+    parser.add_argument("--heliograph", required=True)
+    options = parser.parse_args()
+    if options.program == "none":
+        print("skipped: this build has no MPI transport")
+        return 77
+    if not find_mpirun():
+        print("skipped: there is no mpirun")
+        return 77
+    try:
+        CASES[options.case](options)
+    except Failed as failure:
+        print(failure)
+        return 1
+    print(f"{options.case}: holds")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
