@@ -1,12 +1,15 @@
 #include "train/state_file.hpp"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -37,6 +40,41 @@ std::uint64_t section_checksum(std::span<const std::byte> header,
                                std::span<const std::byte> payload) {
   return XXH64(payload.data(), payload.size(), xxh64(header));
 }
+
+/// Calls use(part) for one part of mapped `bytes` after the other. Its pages are given back once
+/// they were read, so that a large file is never resident as a whole.
+template <class Use>
+void read_mapped(std::span<const std::byte> bytes, Use use) {
+  constexpr std::size_t kPart = std::size_t{1} << 20;
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  while (!bytes.empty()) {
+    const auto part = bytes.first(std::min(bytes.size(), kPart));
+    use(part);
+    const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(part.data()) / page * page;
+    ::madvise(reinterpret_cast<void*>(begin),
+              reinterpret_cast<std::uintptr_t>(part.data() + part.size()) - begin, MADV_DONTNEED);
+    bytes = bytes.subspan(part.size());
+  }
+}
+
+/// XXH64 over parts.
+class StreamingHash {
+ public:
+  explicit StreamingHash(std::uint64_t seed) : state_(XXH64_createState()) {
+    if (state_ == nullptr) throw std::bad_alloc();
+    XXH64_reset(state_.get(), seed);
+  }
+  void add(std::span<const std::byte> bytes) {
+    if (!bytes.empty()) XXH64_update(state_.get(), bytes.data(), bytes.size());
+  }
+  std::uint64_t value() const { return XXH64_digest(state_.get()); }
+
+ private:
+  struct Free {
+    void operator()(XXH64_state_t* state) const { XXH64_freeState(state); }
+  };
+  std::unique_ptr<XXH64_state_t, Free> state_;
+};
 
 }  // namespace
 
@@ -71,6 +109,8 @@ StateFile::StateFile(std::filesystem::path path, const FileRecord& record)
   check(rest.size() >= kMagic.size(), "is cut off within its first field, magic");
   check(std::memcmp(rest.data(), kMagic.data(), kMagic.size()) == 0,
         "field magic is damaged: this is no state file of a version that this build reads");
+  StreamingHash whole(0);
+  whole.add(rest.first(kMagic.size()));
   rest = rest.subspan(kMagic.size());
   std::string name = "magic";
   while (name != kEnd) {
@@ -100,15 +140,22 @@ StateFile::StateFile(std::filesystem::path path, const FileRecord& record)
           fmt::format("field {} is damaged: its padding is not zero", name));
     std::uint64_t checksum = 0;
     std::memcpy(&checksum, rest.data() + payload.size() + padding.size(), checksum_bytes);
-    check(checksum == section_checksum(header, payload),
+    StreamingHash section(xxh64(header));
+    whole.add(header);
+    read_mapped(payload, [&](std::span<const std::byte> part) {
+      section.add(part);
+      whole.add(part);
+    });
+    check(checksum == section.value(),
           fmt::format("field {} is damaged: it does not match its checksum", name));
+    whole.add(rest.subspan(payload.size(), padding.size() + checksum_bytes));
     rest = rest.subspan(payload.size() + padding.size() + checksum_bytes);
     check(sections_.emplace(name, payload).second, fmt::format("holds field {} twice", name));
   }
   check(rest.empty(), fmt::format("has {} bytes behind its last field", rest.size()));
   check(all.size() == record.bytes,
         fmt::format("is {} bytes long; the manifest says {}", all.size(), record.bytes));
-  check(xxh64(all) == record.xxh64,
+  check(whole.value() == record.xxh64,
         "does not match its checksum in the manifest: it belongs to another checkpoint");
 }
 
@@ -123,7 +170,10 @@ void StateFile::read_bytes(const std::string& name, std::span<std::byte> bytes) 
   if (stored.size() != bytes.size()) {
     refuse(name, fmt::format("holds {} bytes instead of {}", stored.size(), bytes.size()));
   }
-  std::copy(stored.begin(), stored.end(), bytes.begin());
+  std::byte* to = bytes.data();
+  read_mapped(stored, [&](std::span<const std::byte> part) {
+    to = std::copy(part.begin(), part.end(), to);
+  });
 }
 
 std::size_t StateFile::count_items(const std::string& name, std::size_t item_bytes) const {
