@@ -3,9 +3,10 @@
 
 Trains with --reproducible at 32 bits and no staleness over 1, 2, 4 and 7 ranks; compares, for every
 epoch, the loss with one rank's (relative difference at most 1e-6) and, at the end, the predictions
-(equal). Prints a table; exits 1 if anything differs. Needs NumPy.
+(equal). Prints a table; exits 1 if anything differs. Needs NumPy. With --transport mpi ranks are
+processes under mpirun, whose own settings are those of its environment (OMPI_MCA_...).
 
-Usage: oracle/run.py --data cora.npz --data tolokers.npz [--epochs 50]
+Usage: oracle/run.py --data cora.npz --data tolokers.npz [--epochs 50] [--transport mpi]
 """
 
 import argparse
@@ -23,9 +24,10 @@ TOLERANCE = 1e-6
 RANKS = (1, 2, 4, 7)
 
 
-def train(command, data, model, ranks, epochs, out):
+def train(command, transport, data, model, ranks, epochs, out):
     """(losses [epochs], predictions) of one run."""
-    run(command, "train", *make_flags({
+    launcher = ["mpirun", "--oversubscribe", "-n", str(ranks)] if transport == "mpi" else []
+    run(*launcher, command, "train", *make_flags({
         "data": data, "model": model, "parts": ranks, "epochs": epochs, "eval-every": 10,
         "layers": 3, "hidden": 64, "dropout": 0.5, "lr": 0.01, "bits": 32, "staleness": 0,
         "seed": 1, "split": "random:60/20/20", "split-seed": 1, "reproducible": True,
@@ -39,6 +41,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", action="append", required=True, help="may be given again")
     parser.add_argument("--epochs", type=int, default=50)
+    parser.add_argument("--transport", choices=("threads", "mpi"), default="threads")
     add_command_option(parser)
     options = parser.parse_args()
     command = find_command(options.heliograph)
@@ -51,8 +54,8 @@ def main():
                 reference = None
                 for ranks in RANKS:
                     try:
-                        losses, predictions = train(command, data, model, ranks, options.epochs,
-                                                    os.path.join(scratch, "run"))
+                        losses, predictions = train(command, options.transport, data, model, ranks,
+                                                    options.epochs, os.path.join(scratch, "run"))
                     except CommandFailed as error:
                         sys.exit(f"{name}, {model}, {ranks} ranks: {error}")
                     if losses.size != options.epochs or not np.isfinite(losses).all():

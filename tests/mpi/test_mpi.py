@@ -7,7 +7,6 @@ Usage: test_mpi.py CASE --program test_mpi_ranks --heliograph build/heliograph
 import argparse
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -49,6 +48,14 @@ def ranks(options, count):
     require(done.stdout.count("PASSED") == count, done.stdout)
 
 
+def callers_mpi(options):
+    """The same where the program has called MPI_Init itself."""
+    done = mpirun(2, ["-x", "HELIOGRAPH_TEST_MPI_INIT=1", options.program,
+                      "--gtest_filter=-Fault*", "--gtest_brief=1"])
+    require(done.returncode == 0, f"{done.returncode}: {done.stdout}\n{done.stderr}")
+    require(done.stdout.count("PASSED") == 2, done.stdout)
+
+
 def faults(options):
     for count in (2, 3):
         for fault in FAULTS:
@@ -80,6 +87,27 @@ def oracle(options):
                     with open(os.path.join(runs[0], "predictions.npy"), "rb") as a:
                         with open(os.path.join(runs[1], "predictions.npy"), "rb") as b:
                             require(a.read() == b.read(), f"{name}: predictions differ")
+
+
+def resume(options):
+    """A run of processes that goes on from a checkpoint has the bits of one that did not stop."""
+    with tempfile.TemporaryDirectory() as folder:
+        data = make_graph(options, folder)
+        for staleness in (0, 2):
+            words = [options.heliograph, "train", "--data", data, "--hidden", "16", "--bits", "1",
+                     "--staleness", str(staleness), "--threads-per-rank", "1", "--quiet",
+                     "--overwrite"]
+            whole, cut = (os.path.join(folder, name) for name in ("whole", "cut"))
+            for out, epochs in ((whole, "9"), (cut, "5")):
+                done = mpirun(3, [*words, "--epochs", epochs, "--out", out,
+                                  "--checkpoint-every", "5"])
+                require(done.returncode == 0, done.stderr)
+            done = mpirun(3, [options.heliograph, "train", "--resume", cut, "--epochs", "9",
+                              "--quiet"])
+            require(done.returncode == 0, done.stderr)
+            require(len(losses(whole)) == 9, f"{len(losses(whole))} losses")
+            require(losses(cut) == losses(whole),
+                    f"S = {staleness}: {losses(cut)} resumed, {losses(whole)} whole")
 
 
 def command(options):
@@ -165,6 +193,7 @@ def lost_rank(options):
 
 
 CASES = {"faults": faults, "oracle": oracle, "command": command, "lost_rank": lost_rank,
+         "resume": resume, "callers_mpi": callers_mpi,
          **{f"ranks_{k}": (lambda options, k=k: ranks(options, k)) for k in (2, 3, 4)}}
 
 
