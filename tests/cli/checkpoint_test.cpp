@@ -148,7 +148,7 @@ TEST_F(Checkpoint, UserSignalSavesAndTheRunGoesOn) {
 }
 
 TEST_F(Checkpoint, ASecondSignalEndsAtOnce) {
-  // An epoch takes seconds, longer than a run that cannot save itself is given.
+  // An epoch takes more than three seconds, longer than a run that cannot save itself is given.
   const auto outcome =
       run_command(arguments("run", 1000, {"--link-latency-us", "700000"}), [&](int child) {
         EXPECT_TRUE(test::wait_until(
@@ -160,7 +160,7 @@ TEST_F(Checkpoint, ASecondSignalEndsAtOnce) {
         ::kill(child, SIGTERM);
       });
   EXPECT_EQ(outcome.code, 143) << outcome.err;
-  EXPECT_LT(outcome.seconds_after_signal, 0.9);
+  EXPECT_LT(outcome.seconds_after_signal, 1.5);
   EXPECT_TRUE(newest_checkpoint(folder_ / "run" / "checkpoints").empty());
 }
 
