@@ -15,12 +15,15 @@ ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": 
 
 # Runs one process of a job, outlives it, and writes down how it ended.
 WRAPPER = r"""
-import json, os, signal, subprocess, sys, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
+import ctypes, json, os, signal, subprocess, sys, time
+def prepare():
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # The process ends with its wrapper.
+child = None
+signal.signal(signal.SIGTERM, lambda *_: child and child.send_signal(signal.SIGTERM))
 folder, rank = sys.argv[1], os.environ["OMPI_COMM_WORLD_RANK"]
 with open(os.path.join(folder, "err." + rank), "wb") as err:
-    child = subprocess.Popen(sys.argv[2:], stderr=err,
-                             preexec_fn=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
+    child = subprocess.Popen(sys.argv[2:], stderr=err, preexec_fn=prepare)
 with open(os.path.join(folder, "pid." + rank + ".new"), "w") as file:
     file.write(str(child.pid))
 os.rename(os.path.join(folder, "pid." + rank + ".new"), os.path.join(folder, "pid." + rank))
