@@ -7,6 +7,13 @@ A cluster has one link a host; its rate counts Ethernet frames, in each directio
 FRAME_BYTES, PAYLOAD_BYTES = 9014, 8948
 
 
+def epoch_seconds(summary):
+    """Seconds from one epoch's end to the next. Bytes in flight travel between epochs too, where
+    the command's own timer does not run."""
+    wall = summary.get("wall_seconds")
+    return summary["epoch_seconds"]["median"] if wall is None else wall
+
+
 def exposed(summary):
     """Seconds of an epoch in which the mean rank waits for node rows or weight gradients."""
     return summary["seconds"]["exposed_comm"] + summary["seconds"]["allreduce"]

@@ -39,7 +39,7 @@ class RateNotFound(Exception):
 
 
 def slug(name):
-    return name.replace(", ", "-").replace(" = ", "")
+    return name.replace(", ", "-").replace(" = ", "").replace(" ", "-")
 
 
 class Headline:
@@ -76,7 +76,7 @@ class Headline:
         mbit = limits.first_rate(free, compute, ratio, self.runner.framed)
         for _ in range(PROBES):
             probe = self.train("probe", VANILLA, mbit, self.options.probe_epochs)
-            epoch = probe["epoch_seconds"]["median"]
+            epoch = limits.epoch_seconds(probe)
             reached = (epoch - compute) / compute
             if abs(reached / ratio - 1) < RATIO_TOLERANCE:
                 return compute, mbit
@@ -145,10 +145,10 @@ def main():
     parser.add_argument("--epochs", type=int, default=45)
     parser.add_argument("--slow-epochs", type=int, default=13)
     parser.add_argument("--probe-epochs", type=int, default=3)
-    parser.add_argument("--curve-epochs", type=int, default=11)
-    parser.add_argument("--score-epochs", type=int, default=100)
+    parser.add_argument("--curve-epochs", type=int, default=4)
+    parser.add_argument("--score-epochs", type=int, default=60)
     parser.add_argument("--factors", type=lambda text: [float(f) for f in text.split(",")],
-                        default=[0.5, 2, 4, 8, 16, 64],
+                        default=[2, 4, 8, 16, 64],
                         help="further link rates of the curve, as factors of the chosen one")
     add_command_option(parser)
     options = parser.parse_args()

@@ -8,8 +8,8 @@ import limits
 from print_table import format_table, human_bytes
 
 LIMIT_NOTE = (
-    "waiting: exposed for node rows + for weight gradients, of the mean rank. wall: time between "
-    "epochs' ends, statistics and bookkeeping included. limit: (1 + r) / max(1, r b), with r of "
+    "waiting: exposed for node rows + for weight gradients, of the mean rank. wall: mean time from "
+    "one epoch's end to the next, statistics and bookkeeping included; ratios are of it. limit: (1 + r) / max(1, r b), with r of "
     "the first row (its epoch without the computing above, in units of it) and b the row's counted "
     "bytes, weight gradients included, against the first row's. link: the least time in which the "
     "busiest link carries the row's bytes.")
@@ -23,7 +23,7 @@ def measured_ratio(results):
     """r: what vanilla's epoch takes beyond computing, in units of computing."""
     compute = results["compute_seconds"]
     first = next(iter(results["table"].values()))
-    return (first["epoch_seconds"]["median"] - compute) / compute
+    return (limits.epoch_seconds(first) - compute) / compute
 
 
 def speed_ups(results):
@@ -31,7 +31,7 @@ def speed_ups(results):
     runs = results["table"]
     first = next(iter(runs.values()))
     ratio = measured_ratio(results)
-    return {name: (first["epoch_seconds"]["median"] / run["epoch_seconds"]["median"],
+    return {name: (limits.epoch_seconds(first) / limits.epoch_seconds(run),
                    limits.speed_limit(ratio, limits.counted_bytes(run)
                                       / limits.counted_bytes(first)))
             for name, run in runs.items()}
@@ -66,10 +66,10 @@ def curve_table(results):
     rows = []
     for point in results["curve"]:
         runs = point["runs"]
-        vanilla = runs[names[0]]["epoch_seconds"]["median"]
+        vanilla = limits.epoch_seconds(runs[names[0]])
         rate = "not limited" if point["mbit"] is None else f"{point['mbit']:.4g} Mbit/s"
         rows.append([rate, milliseconds(vanilla)] + [
-            f"{vanilla / runs[name]['epoch_seconds']['median']:.2f}x" for name in names[1:]])
+            f"{vanilla / limits.epoch_seconds(runs[name]):.2f}x" for name in names[1:]])
     return format_table(["link", names[0], *names[1:]], rows)
 
 
@@ -83,8 +83,8 @@ def draw_curve(results, path):
     rates = [p["mbit"] or 4 * max(limited) for p in points]
     figure, axes = pyplot.subplots(figsize=(7, 4.2))
     for name in names[1:]:
-        axes.plot(rates, [p["runs"][names[0]]["epoch_seconds"]["median"]
-                          / p["runs"][name]["epoch_seconds"]["median"] for p in points],
+        axes.plot(rates, [limits.epoch_seconds(p["runs"][names[0]])
+                          / limits.epoch_seconds(p["runs"][name]) for p in points],
                   marker="o", label=name)
     axes.axhline(1, color="grey", linewidth=0.8)
     axes.axvline(results["mbit"], color="grey", linewidth=0.8, linestyle=":")

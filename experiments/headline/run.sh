@@ -7,7 +7,7 @@
 #   --transport mpi      MPI over 4 emulated hosts (experiments/emulated_cluster.sh); needs root
 #   --transport threads  threads of one process with links shaped by the command; needs no root
 #   --quick              a small graph and few epochs: under 3 minutes, for a first look
-#   --scale S            of the graph, 1 is ogbn-products' size (default 0.05; 0.01 with --quick)
+#   --scale S            of the graph, 1 is ogbn-products' size (default 0.04; 0.01 with --quick)
 # Environment: HELIOGRAPH (the command), PYTHON (with Matplotlib; default: the first that has it).
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -30,11 +30,11 @@ while [ $# -gt 0 ]; do
   shift
 done
 if [ -n "$quick" ]; then
-  flags=(--epochs 15 --slow-epochs 3 --curve-epochs 3 --score-epochs 20 --factors "4,16"
+  flags=(--epochs 15 --slow-epochs 3 --curve-epochs 4 --score-epochs 20 --factors "4,16"
          "${flags[@]}")
 fi
 scale=${scale:-${quick:+0.01}}
-scale=${scale:-0.05}
+scale=${scale:-0.04}
 heliograph=${HELIOGRAPH:-$here/../../build/release/heliograph}
 [ -x "$heliograph" ] || { echo "$heliograph is not built: set HELIOGRAPH to the command" >&2; exit 1; }
 python=${PYTHON:-}
