@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -121,6 +122,48 @@ void FileWriter::close() {
 }
 
 std::uint64_t FileWriter::hash() const {
+  return XXH64_digest(static_cast<const XXH64_state_t*>(hash_state_));
+}
+
+FileReader::FileReader(std::filesystem::path path) : path_(std::move(path)) {
+  Descriptor file{::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  if (file.value < 0) fail(ErrorCode::bad_input, "cannot read", path_, errno);
+  struct stat status = {};
+  if (::fstat(file.value, &status) != 0) fail(ErrorCode::bad_input, "cannot read", path_, errno);
+  if (!S_ISREG(status.st_mode)) {
+    throw Error(ErrorCode::bad_input, fmt::format("{} is not a regular file", path_.string()));
+  }
+  size_ = static_cast<std::uint64_t>(status.st_size);
+  XXH64_state_t* const state = XXH64_createState();
+  if (state == nullptr) throw std::bad_alloc();
+  XXH64_reset(state, 0);
+  hash_state_ = state;
+  descriptor_ = std::exchange(file.value, -1);
+}
+
+FileReader::~FileReader() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  XXH64_freeState(static_cast<XXH64_state_t*>(hash_state_));
+}
+
+void FileReader::read(std::span<std::byte> bytes) {
+  while (!bytes.empty()) {
+    // Pieces that a second-level cache still holds when they are hashed.
+    const std::size_t piece = std::min(bytes.size(), kBufferBytes / 4);
+    const ssize_t got = ::read(descriptor_, bytes.data(), piece);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail(ErrorCode::bad_input, "cannot read", path_, errno);
+    if (got == 0) {
+      throw Error(ErrorCode::bad_input,
+                  fmt::format("{} is damaged: it ends too early", path_.string()));
+    }
+    const auto count = static_cast<std::size_t>(got);
+    XXH64_update(static_cast<XXH64_state_t*>(hash_state_), bytes.data(), count);
+    bytes = bytes.subspan(count);
+  }
+}
+
+std::uint64_t FileReader::hash() const {
   return XXH64_digest(static_cast<const XXH64_state_t*>(hash_state_));
 }
 

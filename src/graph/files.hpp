@@ -60,6 +60,29 @@ class FileWriter {
   void* hash_state_ = nullptr;
 };
 
+/// A file that is read front to back, with its XXH64 kept on the way: nothing of it stays in
+/// memory. All members throw Error(bad_input) that names a file which is missing, cut short or
+/// unreadable.
+class FileReader {
+ public:
+  explicit FileReader(std::filesystem::path path);
+  ~FileReader();
+  FileReader(const FileReader&) = delete;
+  FileReader& operator=(const FileReader&) = delete;
+
+  /// Fills `bytes`.
+  void read(std::span<std::byte> bytes);
+  std::uint64_t size() const { return size_; }
+  /// XXH64 (seed 0) of everything read so far.
+  std::uint64_t hash() const;
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+  std::uint64_t size_ = 0;
+  void* hash_state_ = nullptr;
+};
+
 /// A name beside `path` that no other process uses, for writing before renaming.
 std::filesystem::path temporary_sibling(const std::filesystem::path& path);
 

@@ -7,7 +7,6 @@
 #include "heliograph/error.hpp"
 #include "heliograph/io.hpp"
 #include "train/memory_check.hpp"
-#include "train/metrics.hpp"
 #include "train/process_memory.hpp"
 
 namespace heliograph {
@@ -46,22 +45,6 @@ void check_split(const Dataset& dataset, const Split& split) {
   }
 }
 
-/// Early stopping waits for a better validation score, so there must be one.
-void check_validation_score(const Split& split, const Labels& labels, Metric metric) {
-  bool any = false;
-  bool kinds[2] = {false, false};
-  for (std::size_t v = 0; v < split.role.size(); ++v) {
-    if (split.role[v] != Role::validation) continue;
-    any = true;
-    if (metric == Metric::auc) kinds[labels.class_of[v] == 1 ? 1 : 0] = true;
-  }
-  if (!any) throw Error(ErrorCode::usage, "--patience needs validation nodes; the split has none");
-  if (metric == Metric::auc && !(kinds[0] && kinds[1])) {
-    throw Error(ErrorCode::usage,
-                "--patience with --metric auc needs validation nodes of both classes");
-  }
-}
-
 std::vector<std::uint8_t> fit_nodes(const Split& split, bool inductive) {
   std::vector<std::uint8_t> fit;
   if (!inductive) return fit;
@@ -76,19 +59,19 @@ DatasetPlan::DatasetPlan(const Dataset& dataset, const TrainOptions& options,
                          const LogCallback& log, bool only_shards)
     : RunPlan(options), dataset_(dataset) {
   validate(options);
-  metric_ = resolve_metric(options.metric, dataset.labels);
-  if (dataset.features.sparse && !options.model.precompute && !options.model.transform_first) {
-    throw Error(ErrorCode::usage,
-                "--no-precompute with --no-transform-first: sparse features are aggregated either "
-                "before the first epoch or after the first product, so one of the two must stay");
-  }
   split_ = choose_split(dataset, options);
   check_split(dataset, split_);
-  if (options.patience > 0) check_validation_score(split_, dataset.labels, metric_);
   for (std::size_t v = 0; v < split_.role.size(); ++v) {
     if (split_.role[v] == Role::train) train_nodes_.push_back(static_cast<NodeId>(v));
   }
-  if (train_nodes_.empty()) throw Error(ErrorCode::bad_input, "the split has no training node");
+  facts_.name = dataset.name;
+  facts_.nodes = dataset.graph.nodes;
+  facts_.training_nodes = static_cast<std::int64_t>(train_nodes_.size());
+  facts_.task = dataset.labels.task;
+  facts_.classes = dataset.labels.classes;
+  facts_.feature_cols = dataset.features.cols;
+  facts_.sparse_features = dataset.features.sparse;
+  finish_resolving(validation_nodes());
   if (!only_shards) check_memory(std::nullopt);
   features_ =
       normalize_features(dataset.features, options.normalize, fit_nodes(split_, options.inductive));
@@ -106,15 +89,20 @@ DatasetPlan::DatasetPlan(const Dataset& dataset, const TrainOptions& options,
   whole_.emplace(dataset.graph, partition_, nullptr, order);
   if (options.inductive) induced_.emplace(dataset.graph, partition_, &train_nodes_, order);
 
-  facts_.name = dataset.name;
-  facts_.nodes = dataset.graph.nodes;
-  facts_.training_nodes = static_cast<std::int64_t>(train_nodes_.size());
-  facts_.task = dataset.labels.task;
-  facts_.classes = dataset.labels.classes;
-  facts_.feature_cols = dataset.features.cols;
-  facts_.sparse_features = dataset.features.sparse;
   facts_.ranks = partition_.parts;
   facts_.partition_hash = partition_hash(partition_);
+}
+
+ValidationNodes DatasetPlan::validation_nodes() const {
+  ValidationNodes found;
+  bool kinds[2] = {false, false};
+  for (std::size_t v = 0; v < split_.role.size(); ++v) {
+    if (split_.role[v] != Role::validation) continue;
+    ++found.count;
+    if (facts_.task == Task::multiclass) kinds[dataset_.labels.class_of[v] == 1 ? 1 : 0] = true;
+  }
+  found.both_classes = kinds[0] && kinds[1];
+  return found;
 }
 
 void DatasetPlan::check_memory(std::optional<std::int64_t> halo_rows) const {

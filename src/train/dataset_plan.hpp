@@ -24,6 +24,7 @@ class DatasetPlan final : public RunPlan {
 
   const Dataset& dataset() const { return dataset_; }
   const Split& split() const { return split_; }
+  ValidationNodes validation_nodes() const;
   const Partition& partition() const { return partition_; }
 
  private:

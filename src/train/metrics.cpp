@@ -111,15 +111,15 @@ Scores distributed_scores(Metric metric, const LocalLabels& labels, ConstMatrixV
   return {score(0), score(1), score(2)};
 }
 
-Metric resolve_metric(Metric metric, const Labels& labels) {
-  const bool multilabel = labels.task == Task::multilabel;
+Metric resolve_metric(Metric metric, Task task, std::int32_t classes) {
+  const bool multilabel = task == Task::multilabel;
   if (metric == Metric::automatic) {
     if (multilabel) return Metric::f1;
-    return labels.classes == 2 ? Metric::auc : Metric::accuracy;
+    return classes == 2 ? Metric::auc : Metric::accuracy;
   }
-  if (metric == Metric::auc && (multilabel || labels.classes != 2)) {
+  if (metric == Metric::auc && (multilabel || classes != 2)) {
     throw Error(ErrorCode::usage, "--metric auc needs a binary target; this one has " +
-                                      std::to_string(labels.classes) +
+                                      std::to_string(classes) +
                                       (multilabel ? " labels" : " classes"));
   }
   if (metric == Metric::accuracy && multilabel) {

@@ -34,7 +34,7 @@ Scores distributed_scores(Metric metric, const LocalLabels& labels, ConstMatrixV
 
 /// The metric that is used for a task; resolves `automatic`. Throws Error(usage) if they do not
 /// go together.
-Metric resolve_metric(Metric metric, const Labels& labels);
+Metric resolve_metric(Metric metric, Task task, std::int32_t classes);
 
 /// Area under the ROC curve (Mann-Whitney); `positive` is 0 or 1. NaN without both kinds.
 double roc_auc(std::vector<std::pair<float, std::uint8_t>> scored);

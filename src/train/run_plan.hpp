@@ -29,6 +29,12 @@ struct RunFacts {
   std::string partition_hash;
 };
 
+/// What early stopping must know of a split.
+struct ValidationNodes {
+  std::int64_t count = 0;
+  bool both_classes = false;  ///< Of a binary target.
+};
+
 /// What all ranks of a run share: resolved once, before ranks start, and read-only after.
 class RunPlan {
  public:
@@ -50,6 +56,10 @@ class RunPlan {
 
  protected:
   explicit RunPlan(const TrainOptions& options) : options_(options) {}
+
+  /// Once options_ and facts_ stand: resolves the metric and refuses combinations that the data
+  /// forbid. Throws Error(usage).
+  void finish_resolving(const ValidationNodes& validation);
 
   TrainOptions options_;
   RunFacts facts_;

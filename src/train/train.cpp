@@ -9,12 +9,14 @@
 
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/error.hpp"
+#include "heliograph/shards.hpp"
 #include "train/checkpoint_saver.hpp"
 #include "train/dataset_plan.hpp"
 #include "train/launch.hpp"
 #include "train/memory_check.hpp"
 #include "train/process_memory.hpp"
 #include "train/processes.hpp"
+#include "train/shard_plan.hpp"
 #include "train/trainer.hpp"
 
 namespace heliograph {
@@ -190,7 +192,7 @@ void train_rank(const RunPlan& plan, const CheckpointManifest* resumed, Communic
 }
 
 /// Refuses a checkpoint that is damaged or of another run before any work is done.
-std::optional<CheckpointManifest> open_checkpoint(const Dataset& dataset,
+std::optional<CheckpointManifest> open_checkpoint(const std::string& dataset_hash,
                                                   const TrainOptions& options) {
   const std::filesystem::path& path = options.checkpoint.resume;
   if (path.empty()) return std::nullopt;
@@ -198,34 +200,59 @@ std::optional<CheckpointManifest> open_checkpoint(const Dataset& dataset,
   if (launched_rank() == 0) verify_checkpoint(path);
   CheckpointManifest manifest = read_checkpoint_manifest(path);
   require_same_options(manifest, options, path);
-  require_same_data(manifest, dataset_hash(dataset), {}, path);
+  require_same_data(manifest, dataset_hash, {}, path);
   return manifest;
+}
+
+/// Makes a plan from options that say what `automatic` ones stand for, and opens the checkpoint that
+/// the run goes on from, before anything that takes long.
+using MakePlan = FunctionRef<std::unique_ptr<const RunPlan>(
+    const TrainOptions& resolved, std::optional<CheckpointManifest>& resumed)>;
+
+TrainResult run(const TrainOptions& options, const TrainCallbacks& callbacks, MakePlan make_plan) {
+  const auto begin = std::chrono::steady_clock::now();
+  validate(options);
+  TrainResult result;
+  join_processes(options.transport, [&] {
+    TrainOptions resolved = options;
+    resolved.transport.kind =
+        ranks_are_processes(options.transport) ? TransportKind::mpi : TransportKind::threads;
+    resolved.transport.threads_per_rank = threads_per_rank(options.transport);
+    std::optional<CheckpointManifest> resumed;
+    const std::unique_ptr<const RunPlan> plan = make_plan(resolved, resumed);
+    result.metric = plan->metric();
+    result.partition = plan->facts().quality;
+    result.partition_hash = plan->facts().partition_hash;
+    if (resumed) require_same_data(*resumed, {}, result.partition_hash, options.checkpoint.resume);
+    const CheckpointManifest* manifest = resumed ? &*resumed : nullptr;
+    launch_ranks(plan->facts().ranks, options.transport, [&](Communicator& comm) {
+      train_rank(*plan, manifest, comm, callbacks, result, begin);
+    });
+  });
+  return result;
 }
 
 }  // namespace
 
 TrainResult train(const Dataset& dataset, const TrainOptions& options,
                   const TrainCallbacks& callbacks) {
-  const auto begin = std::chrono::steady_clock::now();
-  validate(options);
-  TrainResult result;
-  join_processes(options.transport, [&] {
-    const std::optional<CheckpointManifest> resumed = open_checkpoint(dataset, options);
-    TrainOptions resolved = options;
-    resolved.transport.kind =
-        ranks_are_processes(options.transport) ? TransportKind::mpi : TransportKind::threads;
-    resolved.transport.threads_per_rank = threads_per_rank(options.transport);
-    const DatasetPlan plan(dataset, resolved, callbacks.log);
-    result.metric = plan.metric();
-    result.partition = plan.facts().quality;
-    result.partition_hash = plan.facts().partition_hash;
-    if (resumed) require_same_data(*resumed, {}, result.partition_hash, options.checkpoint.resume);
-    const CheckpointManifest* manifest = resumed ? &*resumed : nullptr;
-    launch_ranks(plan.facts().ranks, options.transport, [&](Communicator& comm) {
-      train_rank(plan, manifest, comm, callbacks, result, begin);
-    });
-  });
-  return result;
+  return run(options, callbacks,
+             [&](const TrainOptions& resolved, std::optional<CheckpointManifest>& resumed) {
+               if (!options.checkpoint.resume.empty()) {
+                 resumed = open_checkpoint(dataset_hash(dataset), resolved);
+               }
+               return std::make_unique<const DatasetPlan>(dataset, resolved, callbacks.log);
+             });
+}
+
+TrainResult train_shards(const std::filesystem::path& directory, const TrainOptions& options,
+                         const TrainCallbacks& callbacks) {
+  return run(options, callbacks,
+             [&](const TrainOptions& resolved, std::optional<CheckpointManifest>& resumed) {
+               auto plan = std::make_unique<const ShardPlan>(directory, resolved);
+               resumed = open_checkpoint(plan->dataset_hash(), plan->options());
+               return plan;
+             });
 }
 
 }  // namespace heliograph

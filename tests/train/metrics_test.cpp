@@ -45,14 +45,14 @@ TEST(RocAuc, EqualsCountingPairs) {
 TEST(ResolveMetric, FollowsTheTask) {
   Labels labels;
   labels.classes = 7;
-  EXPECT_EQ(resolve_metric(Metric::automatic, labels), Metric::accuracy);
-  EXPECT_THROW(resolve_metric(Metric::auc, labels), Error);
+  EXPECT_EQ(resolve_metric(Metric::automatic, labels.task, labels.classes), Metric::accuracy);
+  EXPECT_THROW(resolve_metric(Metric::auc, labels.task, labels.classes), Error);
   labels.classes = 2;
-  EXPECT_EQ(resolve_metric(Metric::automatic, labels), Metric::auc);
-  EXPECT_EQ(resolve_metric(Metric::accuracy, labels), Metric::accuracy);
+  EXPECT_EQ(resolve_metric(Metric::automatic, labels.task, labels.classes), Metric::auc);
+  EXPECT_EQ(resolve_metric(Metric::accuracy, labels.task, labels.classes), Metric::accuracy);
   labels.task = Task::multilabel;
-  EXPECT_EQ(resolve_metric(Metric::automatic, labels), Metric::f1);
-  EXPECT_THROW(resolve_metric(Metric::accuracy, labels), Error);
+  EXPECT_EQ(resolve_metric(Metric::automatic, labels.task, labels.classes), Metric::f1);
+  EXPECT_THROW(resolve_metric(Metric::accuracy, labels.task, labels.classes), Error);
 }
 
 struct Whole {

@@ -1,0 +1,224 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <span>
+#include <utility>
+
+#include "graph/files.hpp"
+#include "graph/native_format.hpp"
+#include "heliograph/error.hpp"
+#include "heliograph/io.hpp"
+#include "heliograph/shards.hpp"
+#include "train/dataset_plan.hpp"
+#include "train/options_json.hpp"
+#include "train/shard_format.hpp"
+
+namespace heliograph {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+/// A directory under a temporary name that is removed unless it is put in its place.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory(fs::path target, bool overwrite)
+      : target_(std::move(target)), temporary_(temporary_sibling(target_)), overwrite_(overwrite) {
+    check_target();
+    std::error_code error;
+    fs::create_directories(temporary_, error);
+    if (error) {
+      throw Error(ErrorCode::usage, fmt::format("cannot create the directory {}: {}",
+                                                temporary_.string(), error.message()));
+    }
+  }
+  ~TemporaryDirectory() {
+    std::error_code ignored;
+    if (!published_) fs::remove_all(temporary_, ignored);
+  }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+
+  const fs::path& path() const { return temporary_; }
+
+  void publish() {
+    check_target();
+    std::error_code error;
+    const fs::path old = temporary_sibling(target_);
+    const bool replaces = fs::exists(target_, error);
+    if (replaces) rename_path(target_, old);
+    try {
+      rename_path(temporary_, target_);
+    } catch (...) {
+      if (replaces) fs::rename(old, target_, error);
+      throw;
+    }
+    published_ = true;
+    if (replaces) fs::remove_all(old, error);
+  }
+
+ private:
+  void check_target() const {
+    std::error_code ignored;
+    if (!fs::exists(target_, ignored)) return;
+    const bool empty = fs::is_directory(target_, ignored) && fs::is_empty(target_, ignored);
+    if (empty || (overwrite_ && is_shards(target_))) return;
+    const char* const advice = is_shards(target_)
+                                   ? "holds shards; choose another directory or add --overwrite"
+                                   : "exists and holds no shards: it is not replaced";
+    throw Error(ErrorCode::usage, fmt::format("{} {}", target_.string(), advice));
+  }
+
+  fs::path target_, temporary_;
+  bool overwrite_;
+  bool published_ = false;
+};
+
+/// One rank's file, array by array.
+class RankFile {
+ public:
+  RankFile(const fs::path& directory, const ShardHeader& header)
+      : name_(shard_file_name(header.rank)), file_(directory / name_) {
+    file_.write(std::as_bytes(std::span(&header, 1)));
+  }
+
+  template <class T>
+  void write(const std::string& name, std::span<const T> values) {
+    begin(name, dtype_name<T>(), static_cast<std::int64_t>(values.size()));
+    file_.write(std::as_bytes(values));
+  }
+  /// Rows of a matrix, without their padding.
+  void write(const std::string& name, ConstMatrixView rows) {
+    begin(name, dtype_name<float>(), rows.rows * rows.cols);
+    for (std::int64_t r = 0; r < rows.rows; ++r) {
+      file_.write(std::as_bytes(std::span(rows.row(r), static_cast<std::size_t>(rows.cols))));
+    }
+  }
+
+  /// What the manifest says of it.
+  ordered_json close() {
+    file_.close();
+    return {{"file", name_},
+            {"bytes", file_.size()},
+            {"xxh64", hex64(file_.hash())},
+            {"arrays", std::move(arrays_)}};
+  }
+
+ private:
+  void begin(const std::string& name, std::string_view dtype, std::int64_t count) {
+    arrays_.push_back({{"name", name}, {"dtype", dtype}, {"count", count}});
+  }
+
+  std::string name_;
+  FileWriter file_;
+  ordered_json arrays_ = ordered_json::array();
+};
+
+void write_adjacency(RankFile& file, const Adjacency& a, const std::string& prefix) {
+  const auto write = [&](const std::string& name, const auto& values) {
+    file.write(name, std::span(std::as_const(values)));
+  };
+  for_each_adjacency_array(a, prefix, write);
+  const FlatPlan plan = flatten(a.plan);
+  write(prefix + "peers", plan.peers);
+  write(prefix + "send_rows", plan.send_rows);
+}
+
+void write_scope(RankFile& file, const RankData& data, GraphScope scope) {
+  const std::string prefix = scope_prefix(scope);
+  const auto write = [&](const std::string& name, const auto& values) {
+    file.write(name, std::span(std::as_const(values)));
+  };
+  write(prefix + "global_ids", data.shard.global_ids);
+  write(prefix + "in_degree", data.shard.in_degree);
+  write_adjacency(file, data.shard.in, prefix + "in_");
+  if (data.shard.out) write_adjacency(file, *data.shard.out, prefix + "out_");
+  for_each_label_array(data.labels, prefix, write);
+  const FeatureView x = data.features.view();
+  if (!x.is_sparse) {
+    file.write(prefix + "features", x.dense);
+    return;
+  }
+  const auto rows = static_cast<std::size_t>(x.sparse.rows);
+  const auto entries = static_cast<std::size_t>(x.sparse.offsets[rows]);
+  write(prefix + "feature_offsets", std::span(x.sparse.offsets, rows + 1));
+  write(prefix + "feature_columns", std::span(x.sparse.columns, entries));
+  write(prefix + "feature_values", std::span(x.sparse.values, entries));
+}
+
+/// Flags of options that shaped the shards, with their values.
+ordered_json shaping_options(const TrainOptions& options) {
+  const ordered_json all = options_to_json(options);
+  ordered_json some = ordered_json::object();
+  for (const std::string& name : shard_option_names()) some[name] = all.at(name);
+  return some;
+}
+
+ordered_json describe(const PartitionQuality& q) {
+  return {{"edge_cut", q.edge_cut},         {"communication_volume", q.communication_volume},
+          {"inner_nodes", q.inner_nodes},   {"halo_nodes", q.halo_nodes},
+          {"inner_edges", q.inner_edges},   {"halo_edges", q.halo_edges},
+          {"node_balance", q.node_balance}, {"edge_balance", q.edge_balance}};
+}
+
+void write_manifest(const fs::path& directory, const ordered_json& manifest) {
+  const std::string text =
+      manifest.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  const auto bytes = std::as_bytes(std::span(text));
+  FileWriter file(directory / kManifestFile);
+  file.write(bytes);
+  file.close();
+  const std::string digits = hex64(xxh64(bytes)) + "\n";
+  FileWriter hash_file(directory / kManifestHashFile);
+  hash_file.write(std::as_bytes(std::span(digits)));
+  hash_file.close();
+}
+
+}  // namespace
+
+void write_shards(const Dataset& dataset, const TrainOptions& options, const fs::path& directory,
+                  bool overwrite, const LogCallback& log) {
+  TemporaryDirectory temporary(directory, overwrite);
+  const DatasetPlan plan(dataset, options, log, /*only_shards=*/true);
+  const RunFacts& facts = plan.facts();
+  const ValidationNodes validation = plan.validation_nodes();
+  ordered_json manifest = {
+      {"format", kShardFormat},
+      {"version", kShardVersion},
+      {"name", facts.name},
+      {"nodes", facts.nodes},
+      {"directed", dataset.graph.directed},
+      {"training_nodes", facts.training_nodes},
+      {"validation_nodes", validation.count},
+      {"validation_has_both_classes", validation.both_classes},
+      {"features", {{"cols", facts.feature_cols}, {"sparse", facts.sparse_features}}},
+      {"labels",
+       {{"task", facts.task == Task::multilabel ? "multilabel" : "multiclass"},
+        {"classes", facts.classes}}},
+      {"options", shaping_options(options)},
+      {"graph_hash", dataset_hash(dataset)},
+      {"partition_hash", facts.partition_hash},
+  };
+  const std::string said = manifest.dump();
+  const std::uint64_t identity = xxh64(std::as_bytes(std::span(said)));
+  manifest["identity"] = hex64(identity);
+  manifest["partition"] = describe(facts.quality);
+  manifest["ranks"] = ordered_json::array();
+  for (int rank = 0; rank < facts.ranks; ++rank) {
+    ShardHeader header;
+    header.identity = identity;
+    header.rank = rank;
+    header.ranks = facts.ranks;
+    RankFile file(temporary.path(), header);
+    const auto write = [&](GraphScope scope) {
+      write_scope(file, plan.load(rank, scope, MemoryRoom::features, nullptr), scope);
+    };
+    write(GraphScope::training);
+    if (options.inductive) write(GraphScope::whole);
+    manifest["ranks"].push_back(file.close());
+  }
+  write_manifest(temporary.path(), manifest);
+  temporary.publish();
+}
+
+}  // namespace heliograph

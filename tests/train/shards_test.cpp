@@ -1,0 +1,150 @@
+#include "heliograph/shards.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "cli/temporary_directory.hpp"
+#include "heliograph/error.hpp"
+#include "heliograph/io.hpp"
+#include "support/graphs.hpp"
+#include "train/shard_plan.hpp"
+
+namespace heliograph {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Case {
+  const char* name;
+  bool sparse = false, directed = false, inductive = false, multilabel = false;
+};
+
+Dataset dataset_of(const Case& c) {
+  return testing::make_small_dataset(160, 12, 3, 7, c.multilabel, c.sparse, c.directed);
+}
+
+TrainOptions options_of(const Case& c) {
+  TrainOptions o;
+  o.model.layers = 2;
+  o.model.hidden = 16;
+  o.epochs = 4;
+  o.random_split = true;
+  o.inductive = c.inductive;
+  o.normalize = c.sparse ? Normalization::row : Normalization::standard;
+  o.partition.parts = 3;
+  o.exchange.bits_forward = o.exchange.bits_backward = 2;
+  o.exchange.staleness = 1;
+  return o;
+}
+
+class Shards : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Shards, TrainToTheSameBits) {
+  const Dataset dataset = dataset_of(GetParam());
+  const TrainOptions options = options_of(GetParam());
+  const test::TemporaryDirectory directory;
+  const fs::path shards = directory.path() / "shards";
+  write_shards(dataset, options, shards);
+  ASSERT_TRUE(is_shards(shards));
+
+  // What shaped the shards comes from their manifest.
+  TrainOptions others = options;
+  others.partition.parts = 1;
+  others.random_split = false;
+  others.inductive = false;
+  others.normalize = Normalization::none;
+  const TrainResult expected = train(dataset, options);
+  const TrainResult got = train_shards(shards, others);
+  ASSERT_EQ(got.epochs.size(), expected.epochs.size());
+  for (std::size_t e = 0; e < got.epochs.size(); ++e) {
+    EXPECT_EQ(got.epochs[e].loss, expected.epochs[e].loss) << e;
+    EXPECT_EQ(got.epochs[e].val_metric, expected.epochs[e].val_metric) << e;
+    EXPECT_EQ(got.epochs[e].test_metric, expected.epochs[e].test_metric) << e;
+  }
+  EXPECT_EQ(got.predictions, expected.predictions);
+  EXPECT_EQ(got.bytes_per_epoch.halo_forward, expected.bytes_per_epoch.halo_forward);
+  EXPECT_EQ(got.partition_hash, expected.partition_hash);
+  EXPECT_EQ(got.partition.halo_nodes, expected.partition.halo_nodes);
+}
+
+INSTANTIATE_TEST_SUITE_P(Graphs, Shards,
+                         ::testing::Values(Case{"dense"}, Case{"sparse", true},
+                                           Case{"directed", false, true},
+                                           Case{"inductive", true, true, true},
+                                           Case{"multilabel", false, false, false, true}),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+ErrorCode code_of(const fs::path& shards) {
+  try {
+    train_shards(shards, options_of({}));
+  } catch (const Error& error) {
+    return error.code();
+  }
+  ADD_FAILURE() << "trained";
+  return ErrorCode::usage;
+}
+
+std::string read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void write_file(const fs::path& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+TEST(ShardFiles, DamageIsRefusedByFile) {
+  const test::TemporaryDirectory directory;
+  const fs::path shards = directory.path() / "shards";
+  write_shards(dataset_of({}), options_of({}), shards);
+  for (const char* name : {"rank-0000.shard", "rank-0002.shard", "manifest.json"}) {
+    const std::string whole = read_file(shards / name);
+    for (std::size_t at = 0; at < whole.size(); at += 1 + whole.size() / 60) {
+      std::string changed = whole;
+      changed[at] = static_cast<char>(changed[at] ^ 0x10);
+      write_file(shards / name, changed);
+      const ErrorCode code = code_of(shards);
+      const bool in_header = name[0] == 'r' && at >= 8 && at < 24;
+      EXPECT_EQ(code, in_header ? ErrorCode::mismatch : ErrorCode::bad_input) << name << " " << at;
+      write_file(shards / name, whole.substr(0, at));
+      EXPECT_EQ(code_of(shards), ErrorCode::bad_input) << name << " cut to " << at;
+    }
+    write_file(shards / name, whole);
+  }
+  EXPECT_NO_THROW(train_shards(shards, options_of({})));
+}
+
+TEST(ShardFiles, OfOtherShardsAreRefusedAsSuch) {
+  const test::TemporaryDirectory directory;
+  const fs::path one = directory.path() / "one";
+  const fs::path other = directory.path() / "other";
+  TrainOptions options = options_of({});
+  write_shards(dataset_of({}), options, one);
+  options.split_seed = 8;
+  write_shards(dataset_of({}), options, other);
+  const auto replace = fs::copy_options::overwrite_existing;
+  fs::copy_file(other / "rank-0001.shard", one / "rank-0001.shard", replace);
+  EXPECT_EQ(code_of(one), ErrorCode::mismatch) << "another split";
+  fs::copy_file(other / "rank-0001.shard", other / "rank-0002.shard", replace);
+  EXPECT_EQ(code_of(other), ErrorCode::mismatch) << "another rank";
+}
+
+TEST(ShardFiles, ReplaceOnlyShardsAndOnlyIfAsked) {
+  const test::TemporaryDirectory directory;
+  const Dataset dataset = dataset_of({});
+  const fs::path shards = directory.path() / "shards";
+  write_shards(dataset, options_of({}), shards);
+  EXPECT_THROW(write_shards(dataset, options_of({}), shards), Error);
+  EXPECT_NO_THROW(write_shards(dataset, options_of({}), shards, true));
+  fs::create_directory(directory.path() / "mine");
+  write_file(directory.path() / "mine" / "letter", "keep me");
+  EXPECT_THROW(write_shards(dataset, options_of({}), directory.path() / "mine", true), Error);
+  EXPECT_EQ(read_file(directory.path() / "mine" / "letter"), "keep me");
+}
+
+}  // namespace
+}  // namespace heliograph
