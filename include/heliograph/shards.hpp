@@ -3,23 +3,25 @@
 #include <filesystem>
 
 #include "heliograph/dataset.hpp"
-#include "heliograph/log.hpp"
 #include "heliograph/options.hpp"
+#include "heliograph/partition.hpp"
 #include "heliograph/train.hpp"
 
 namespace heliograph {
 
-/// Cuts a data set as `options` say (partition, split, normalisation, inductive, node order) and
-/// writes a shard directory: one file a rank with its structure, features, labels, roles and halo
-/// plan, and a manifest (docs/formats.md). One rank's part is in memory at a time; a data set that
-/// was mapped from a native directory, with a partition from a file and without normalisation,
-/// needs no more beside it than some 30 bytes a node (a directed one also its transpose).
-/// Temporary name first, then renamed.
-/// Throws Error: usage (options; the directory exists and is no shard directory, or `overwrite` is
-/// false), bad_input, resource (disk full).
-void write_shards(const Dataset& dataset, const TrainOptions& options,
-                  const std::filesystem::path& directory, bool overwrite = false,
-                  const LogCallback& log = {});
+/// Writes a data set in the parts that `partition` says, as `options` ask (split, normalisation,
+/// inductive, node order), into a shard directory: one file a rank with its structure, features,
+/// labels, roles and halo plan, and a manifest (docs/formats.md). One rank's part is in memory at a
+/// time; a data set that is mapped from a native directory and not normalised needs no more beside
+/// it than some 30 bytes a node, a directed one its transpose. Temporary name first, then renamed.
+/// Throws Error: usage (options; see check_shard_target), mismatch (a partition of another graph),
+/// bad_input, resource (disk full).
+void write_shards(const Dataset& dataset, const Partition& partition, const TrainOptions& options,
+                  const std::filesystem::path& directory, bool overwrite = false);
+
+/// Throws Error(usage) unless shards can be written there: nothing is there, an empty directory or,
+/// with `overwrite`, other shards.
+void check_shard_target(const std::filesystem::path& directory, bool overwrite);
 
 /// True if the manifest of shards lies in the directory.
 bool is_shards(const std::filesystem::path& directory);

@@ -40,6 +40,13 @@ class Arguments {
 
   const std::vector<OptionField<Target>>& fields() const { return fields_; }
 
+  bool given(const std::string& name) const {
+    for (std::size_t i = 0; i < fields_.size(); ++i) {
+      if (fields_[i].name == name) return options_[i]->count() > 0;
+    }
+    return false;
+  }
+
   /// Stores every flag that was given, in table order. Throws Error(usage).
   void apply(Target& target) const {
     for (std::size_t i = 0; i < fields_.size(); ++i) {

@@ -11,6 +11,7 @@
 #include "cli/text.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/options.hpp"
+#include "heliograph/shards.hpp"
 #include "train/options_json.hpp"
 
 namespace heliograph::cli {
@@ -20,7 +21,8 @@ struct PartitionRequest {
   DataOptions input;
   TrainOptions train;  ///< Only the partition and the split are used.
   bool balance_train = false;
-  std::string out;
+  std::string out;     ///< A shard directory.
+  std::string owners;  ///< A file of owners.
   bool overwrite = false;
 };
 
@@ -31,8 +33,8 @@ std::vector<OptionField<PartitionRequest>> partition_fields() {
   for (const auto& field : input_fields()) {
     fields.push_back(lift_field<PartitionRequest>(field, input_of));
   }
-  for (const char* name :
-       {"parts", "partitioner", "objective", "split", "split-seed", "stratified"}) {
+  for (const char* name : {"parts", "partitioner", "objective", "node-order", "split", "split-seed",
+                           "stratified", "normalize", "inductive"}) {
     for (const auto& field : train_option_fields()) {
       if (field.name == name) fields.push_back(lift_field<PartitionRequest>(field, train_of));
     }
@@ -45,11 +47,16 @@ std::vector<OptionField<PartitionRequest>> partition_fields() {
       "METIS also gives every part its share of the training nodes of --split.",
       [](auto& r) -> auto& { return r.balance_train; }));
   fields.push_back(make_optional_text<PartitionRequest>(
-      "out", "Results", "FILE",
-      "Write one owner a line, in node order; train reads it as --partitioner file:FILE.",
+      "out", "Results", "DIR",
+      "Write shards: each rank of a training on DIR reads only its own. They are of one split, "
+      "normalisation and node order.",
       [](auto& r) -> auto& { return r.out; }));
+  fields.push_back(make_optional_text<PartitionRequest>(
+      "owners", "Results", "FILE",
+      "Write one owner a line, in node order; train reads it as --partitioner file:FILE.",
+      [](auto& r) -> auto& { return r.owners; }));
   fields.push_back(make_field<PartitionRequest>(
-      "overwrite", "Results", "", "Replace --out if it exists.",
+      "overwrite", "Results", "", "Replace --out and --owners if they exist.",
       [](auto& r) -> auto& { return r.overwrite; }));
   for (const auto& field : message_fields()) {
     fields.push_back(lift_field<PartitionRequest>(field, input_of));
@@ -90,10 +97,13 @@ class PartitionCommand : public Command {
   std::string description() const override {
     return "Cut a graph into K parts, print what the cut costs, and write it.";
   }
-  std::string usage() const override { return " --data PATH --parts K [--out FILE] [options]"; }
+  std::string usage() const override {
+    return " --data PATH --parts K [--out DIR] [--owners FILE] [options]";
+  }
   std::string footer() const override {
     return "Examples:\n"
-           "  heliograph partition --data graphs/cora --parts 4 --out cora.part.4\n"
+           "  heliograph partition --data graphs/cora --parts 4 --out cora-4\n"
+           "  heliograph partition --data graphs/cora --parts 4 --owners cora.part.4\n"
            "  heliograph partition --data graphs/cora --parts 4 --partitioner file:cora.part.4";
   }
 
@@ -106,18 +116,8 @@ class PartitionCommand : public Command {
     arguments_.apply(request);
     validate(request.train);
     require_text(request.input.data, "data", "the path of a data set");
-    std::error_code ignored;
-    if (!request.out.empty() && !request.overwrite &&
-        std::filesystem::exists(request.out, ignored)) {
-      throw Error(
-          ErrorCode::usage,
-          fmt::format("--out {} exists; choose another file or add --overwrite", request.out));
-    }
-    if (std::filesystem::exists(request.out, ignored) &&
-        !std::filesystem::is_regular_file(request.out, ignored)) {
-      throw Error(ErrorCode::usage,
-                  fmt::format("--out {} is not a regular file: it is not replaced", request.out));
-    }
+    check_owners(request);
+    if (!request.out.empty()) check_shard_target(request.out, request.overwrite);
     Progress progress(0, request.input.quiet, request.input.log_level);
     const Dataset dataset = load(request.input, progress);
     Split split;
@@ -129,18 +129,37 @@ class PartitionCommand : public Command {
     const Partition partition =
         make_partition(dataset.graph, request.train.partition,
                        [&](LogLevel level, std::string_view text) { progress.log(level, text); });
-    if (!request.out.empty()) write_partition(partition, request.out);
+    if (!request.owners.empty()) write_partition(partition, request.owners);
+    if (!request.out.empty()) {
+      progress.phase("writing shards");
+      write_shards(dataset, partition, request.train, request.out, request.overwrite);
+    }
     progress.finish();
     if (request.input.quiet) return 0;
     const PartitionQuality quality = measure_partition(dataset.graph, partition);
     std::string text = describe(dataset) + "\n" + quality_table(quality) +
                        totals_table(quality, dataset.graph, partition_hash(partition));
-    if (!request.out.empty()) text += two_columns({{"written to", request.out}});
+    if (!request.owners.empty()) text += two_columns({{"owners", request.owners}});
+    if (!request.out.empty()) text += two_columns({{"shards", request.out}});
     std::fwrite(text.data(), 1, text.size(), stdout);
     return 0;
   }
 
  private:
+  static void check_owners(const PartitionRequest& request) {
+    const std::string& path = request.owners;
+    std::error_code ignored;
+    if (path.empty() || !std::filesystem::exists(path, ignored)) return;
+    if (!request.overwrite) {
+      throw Error(ErrorCode::usage,
+                  fmt::format("--owners {} exists; choose another file or add --overwrite", path));
+    }
+    if (!std::filesystem::is_regular_file(path, ignored)) {
+      throw Error(ErrorCode::usage,
+                  fmt::format("--owners {} is not a regular file: it is not replaced", path));
+    }
+  }
+
   Arguments<PartitionRequest> arguments_;
 };
 

@@ -17,10 +17,11 @@
 #include "cli/progress.hpp"
 #include "cli/resume.hpp"
 #include "cli/signals.hpp"
-#include "cli/split.hpp"
+#include "cli/train_data.hpp"
 #include "cli/train_report.hpp"
 #include "cli/train_request.hpp"
 #include "heliograph/error.hpp"
+#include "heliograph/shards.hpp"
 #include "heliograph/train.hpp"
 #include "train/output_file.hpp"
 #include "train/processes.hpp"
@@ -95,18 +96,13 @@ class Run {
   bool speaks() const { return !request_.input.quiet && processes_.is_root(); }
 
   int train_and_write(SignalWatch& watch) {
-    const Dataset dataset = load(request_.input, progress_);
-    progress_.log(LogLevel::info, describe(dataset));
+    const TrainData data(request_, progress_);
+    progress_.log(LogLevel::info, data.description());
     progress_.log(LogLevel::info, describe_run(request_));
     for (const std::string& line : warnings(request_)) progress_.log(LogLevel::warning, line);
-    Split split;
-    if (request_.balance_train) {
-      split = resolve_split(dataset, request_.train);
-      request_.train.partition.balance_split = &split;
-    }
-    open_directory(dataset);
+    open_directory(data);
     try {
-      const TrainResult result = train_reporting(dataset);
+      const TrainResult result = train_reporting(data);
       write_results(result, watch.received());
     } catch (const std::exception& error) {
       record_failure(error);
@@ -117,10 +113,10 @@ class Run {
     return 128 + watch.received();
   }
 
-  void open_directory(const Dataset& dataset) {
+  void open_directory(const TrainData& data) {
     if (request_.out.empty() || !processes_.is_root()) return;
     const std::lock_guard lock(directory_mutex_);
-    auto manifest = run_manifest(request_, dataset, words_);
+    auto manifest = run_manifest(request_, data.manifest(), words_);
     if (goes_on_in_place(request_)) {
       directory_.emplace(request_.out, RunDirectory::Resumed{}, std::move(manifest));
     } else {
@@ -136,7 +132,7 @@ class Run {
     return grace_seconds;
   }
 
-  TrainResult train_reporting(const Dataset& dataset) {
+  TrainResult train_reporting(const TrainData& data) {
     // An exception must not cross the engine's threads: it is kept, and the run is stopped.
     std::exception_ptr failure;
     TrainCallbacks callbacks;
@@ -166,7 +162,7 @@ class Run {
                                 request_.train.partition.parts == 1 ? "" : "s"));
     TrainResult result;
     try {
-      result = train(dataset, request_.train, callbacks);
+      result = data.train(request_.train, callbacks);
     } catch (...) {
       progress_.finish();
       if (failure) std::rethrow_exception(failure);
@@ -273,10 +269,15 @@ class TrainCommand : public Command {
       apply_given(request);
     }
     place(resumed, request);
-    const bool parts_given = request.train.partition.parts != parts_not_given;
+    bool parts_given = request.train.partition.parts != parts_not_given;
     if (!parts_given) request.train.partition.parts = 1;
+    require_text(request.input.data, "data", "the path of a data set or of shards");
+    const bool shards = is_shards(request.input.data);
+    take_from_shards(request, [&](const std::string& name) {
+      return arguments_.given(name) || (name == "parts" && parts_given);
+    });
+    parts_given = parts_given || shards;
     validate(request.train);
-    require_text(request.input.data, "data", "the path of a data set");
     SignalWatch::block();  // MPI starts threads.
     Processes processes(request.train.transport);
     // MPI writes to sockets of processes that may have gone.

@@ -84,7 +84,7 @@ std::string result_block(const TrainRequest& request, const TrainResult& result,
   return two_columns(rows);
 }
 
-nlohmann::ordered_json run_manifest(const TrainRequest& request, const Dataset& dataset,
+nlohmann::ordered_json run_manifest(const TrainRequest& request, nlohmann::ordered_json dataset,
                                     const std::vector<std::string>& words) {
   const auto fields = run_fields();
   const std::span<const OptionField<TrainRequest>> view(fields);
@@ -94,16 +94,7 @@ nlohmann::ordered_json run_manifest(const TrainRequest& request, const Dataset& 
           {"working_directory", std::filesystem::current_path(ignored).string()},
           {"options", fields_to_json(view, request)},
           {"seed", request.train.seed},
-          {"dataset",
-           {{"name", dataset.name},
-            {"hash", dataset_hash(dataset)},
-            {"nodes", dataset.graph.nodes},
-            {"entries", dataset.graph.entries()},
-            {"directed", dataset.graph.directed},
-            {"features", dataset.features.cols},
-            {"sparse_features", dataset.features.sparse},
-            {"classes", dataset.labels.classes},
-            {"task", dataset.labels.task == Task::multilabel ? "multilabel" : "multiclass"}}},
+          {"dataset", std::move(dataset)},
           {"machine", machine_to_json(describe_machine())},
           {"partition_hash", nullptr},
           {"result", nullptr}};

@@ -16,7 +16,7 @@ std::string result_block(const TrainRequest& request, const TrainResult& result,
                          const std::string& files);
 
 /// The first members of run.json: options, versions, machine, data set.
-nlohmann::ordered_json run_manifest(const TrainRequest& request, const Dataset& dataset,
+nlohmann::ordered_json run_manifest(const TrainRequest& request, nlohmann::ordered_json dataset,
                                     const std::vector<std::string>& words);
 
 }  // namespace heliograph::cli

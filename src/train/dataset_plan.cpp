@@ -56,41 +56,54 @@ std::vector<std::uint8_t> fit_nodes(const Split& split, bool inductive) {
 }  // namespace
 
 DatasetPlan::DatasetPlan(const Dataset& dataset, const TrainOptions& options,
-                         const LogCallback& log, bool only_shards)
-    : RunPlan(options), dataset_(dataset) {
-  validate(options);
-  split_ = choose_split(dataset, options);
-  check_split(dataset, split_);
-  for (std::size_t v = 0; v < split_.role.size(); ++v) {
-    if (split_.role[v] == Role::train) train_nodes_.push_back(static_cast<NodeId>(v));
-  }
-  facts_.name = dataset.name;
-  facts_.nodes = dataset.graph.nodes;
-  facts_.training_nodes = static_cast<std::int64_t>(train_nodes_.size());
-  facts_.task = dataset.labels.task;
-  facts_.classes = dataset.labels.classes;
-  facts_.feature_cols = dataset.features.cols;
-  facts_.sparse_features = dataset.features.sparse;
-  finish_resolving(validation_nodes());
-  if (!only_shards) check_memory(std::nullopt);
-  features_ =
-      normalize_features(dataset.features, options.normalize, fit_nodes(split_, options.inductive));
-
+                         const LogCallback& log, bool training)
+    : RunPlan(options), dataset_(dataset), checks_memory_(training) {
+  resolve();
+  check_memory(std::nullopt);
   PartitionOptions cut = options.partition;
   const bool balance =
       cut.balance_split != nullptr || (options.inductive && cut.partitioner == Partitioner::metis);
   cut.balance_split = balance ? &split_ : nullptr;
-  partition_ = make_partition(dataset.graph, cut, log);
-  facts_.quality = measure_partition(dataset.graph, partition_);
-  // The parts of an induced graph have other halos than those of the whole one.
-  if (!only_shards && !options.inductive) check_memory(facts_.quality.communication_volume);
-  if (dataset.graph.directed) transposed_ = transpose(dataset.graph);
-  const std::vector<NodeId> order = order_nodes(dataset.graph, options.node_order);
-  whole_.emplace(dataset.graph, partition_, nullptr, order);
-  if (options.inductive) induced_.emplace(dataset.graph, partition_, &train_nodes_, order);
+  index(make_partition(dataset.graph, cut, log));
+}
 
+DatasetPlan::DatasetPlan(const Dataset& dataset, Partition partition, const TrainOptions& options)
+    : RunPlan(options), dataset_(dataset), checks_memory_(false) {
+  options_.partition.parts = partition.parts;
+  resolve();
+  index(std::move(partition));
+}
+
+void DatasetPlan::resolve() {
+  validate(options_);
+  split_ = choose_split(dataset_, options_);
+  check_split(dataset_, split_);
+  for (std::size_t v = 0; v < split_.role.size(); ++v) {
+    if (split_.role[v] == Role::train) train_nodes_.push_back(static_cast<NodeId>(v));
+  }
+  facts_.name = dataset_.name;
+  facts_.nodes = dataset_.graph.nodes;
+  facts_.training_nodes = static_cast<std::int64_t>(train_nodes_.size());
+  facts_.task = dataset_.labels.task;
+  facts_.classes = dataset_.labels.classes;
+  facts_.feature_cols = dataset_.features.cols;
+  facts_.sparse_features = dataset_.features.sparse;
+  finish_resolving(validation_nodes());
+  features_ = normalize_features(dataset_.features, options_.normalize,
+                                 fit_nodes(split_, options_.inductive));
+}
+
+void DatasetPlan::index(Partition partition) {
+  partition_ = std::move(partition);
   facts_.ranks = partition_.parts;
+  facts_.quality = measure_partition(dataset_.graph, partition_);
   facts_.partition_hash = partition_hash(partition_);
+  // The parts of an induced graph have other halos than those of the whole one.
+  if (!options_.inductive) check_memory(facts_.quality.communication_volume);
+  if (dataset_.graph.directed) transposed_ = transpose(dataset_.graph);
+  const std::vector<NodeId> order = order_nodes(dataset_.graph, options_.node_order);
+  whole_.emplace(dataset_.graph, partition_, nullptr, order);
+  if (options_.inductive) induced_.emplace(dataset_.graph, partition_, &train_nodes_, order);
 }
 
 ValidationNodes DatasetPlan::validation_nodes() const {
@@ -106,6 +119,7 @@ ValidationNodes DatasetPlan::validation_nodes() const {
 }
 
 void DatasetPlan::check_memory(std::optional<std::int64_t> halo_rows) const {
+  if (!checks_memory_) return;
   require_memory(
       least_memory(dataset_, options_, static_cast<std::int64_t>(train_nodes_.size()), halo_rows),
       options_.memory_limit_bytes, available_memory_bytes());

@@ -13,11 +13,13 @@ namespace heliograph {
 /// The plan of a run on a data set in this process. The data set must outlive it.
 class DatasetPlan final : public RunPlan {
  public:
-  /// Validates options against the data, splits, normalises, partitions and indexes. Unless
-  /// `only_shards`, whether training fits into memory is checked before partitioning, and again
+  /// Validates options against the data, splits, normalises, partitions and indexes. Unless it is
+  /// not for `training`, whether that fits into memory is checked before partitioning, and again
   /// once halos are known. Throws Error(usage, bad_input, resource).
   DatasetPlan(const Dataset& dataset, const TrainOptions& options, const LogCallback& log,
-              bool only_shards = false);
+              bool training = true);
+  /// The same for a data set that is cut already and not trained on here: memory is not checked.
+  DatasetPlan(const Dataset& dataset, Partition partition, const TrainOptions& options);
 
   std::string dataset_hash() const override { return heliograph::dataset_hash(dataset_); }
   RankData load(int rank, GraphScope scope, MemoryRoom room, MemoryAccount* account) const override;
@@ -28,6 +30,8 @@ class DatasetPlan final : public RunPlan {
   const Partition& partition() const { return partition_; }
 
  private:
+  void resolve();
+  void index(Partition partition);
   /// Refuses a run that cannot fit, as far as it is known by now.
   void check_memory(std::optional<std::int64_t> halo_rows) const;
   LocalLabels labels_of(const std::vector<std::int64_t>& ids) const;
@@ -35,6 +39,7 @@ class DatasetPlan final : public RunPlan {
                             MemoryAccount* account) const;
 
   const Dataset& dataset_;
+  const bool checks_memory_;
   Split split_;
   Features features_;
   Partition partition_;

@@ -45,7 +45,7 @@ EvaluationResult evaluate(const Dataset& dataset, const TrainOptions& options,
   const Safetensors weights = open_weights(checkpoint);
   const CheckpointInfo info = read_checkpoint(checkpoint);
   // Nothing is trained, so what training would need is not asked for.
-  const DatasetPlan plan(dataset, options_of(options, info.options), log, true);
+  const DatasetPlan plan(dataset, options_of(options, info.options), log, false);
   EvaluationResult result;
   result.metric = plan.metric();
   const TransportOptions& transport = plan.options().transport;

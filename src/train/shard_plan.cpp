@@ -33,25 +33,6 @@ std::string text_of(const fs::path& path) {
   return text;
 }
 
-json read_manifest(const fs::path& directory) {
-  const fs::path path = directory / kManifestFile;
-  const std::string text = text_of(path);
-  if (text_of(directory / kManifestHashFile) !=
-      hex64(xxh64(std::as_bytes(std::span(text)))) + "\n") {
-    refuse(path, fmt::format("does not match the checksum in {}: one of the two is damaged",
-                             (directory / kManifestHashFile).string()));
-  }
-  json manifest = json::parse(text, nullptr, false);
-  if (!manifest.is_object() || manifest.value("format", json()) != kShardFormat) {
-    refuse(path, "is not the manifest of shards");
-  }
-  if (const json version = manifest.value("version", json()); version != kShardVersion) {
-    refuse(path, fmt::format("has format version {}; this build reads version {}", version.dump(),
-                             kShardVersion));
-  }
-  return manifest;
-}
-
 /// Reads one rank's file, array by array, in the order of its table.
 class RankFileReader {
  public:
@@ -238,6 +219,25 @@ RunFacts interpret_facts(const json& manifest) {
 
 }  // namespace
 
+json read_shard_manifest(const fs::path& directory) {
+  const fs::path path = directory / kManifestFile;
+  const std::string text = text_of(path);
+  if (text_of(directory / kManifestHashFile) !=
+      hex64(xxh64(std::as_bytes(std::span(text)))) + "\n") {
+    refuse(path, fmt::format("does not match the checksum in {}: one of the two is damaged",
+                             (directory / kManifestHashFile).string()));
+  }
+  json manifest = json::parse(text, nullptr, false);
+  if (!manifest.is_object() || manifest.value("format", json()) != kShardFormat) {
+    refuse(path, "is not the manifest of shards");
+  }
+  if (const json version = manifest.value("version", json()); version != kShardVersion) {
+    refuse(path, fmt::format("has format version {}; this build reads version {}", version.dump(),
+                             kShardVersion));
+  }
+  return manifest;
+}
+
 bool is_shards(const fs::path& directory) {
   std::error_code ignored;
   if (!fs::is_regular_file(directory / kManifestFile, ignored)) return false;
@@ -250,11 +250,13 @@ bool is_shards(const fs::path& directory) {
 }
 
 json shaping_options_of(const fs::path& directory) {
-  return read_manifest(directory).at("options");
+  return read_shard_manifest(directory).at("options");
 }
 
 ShardPlan::ShardPlan(fs::path directory, const TrainOptions& options)
-    : RunPlan(options), directory_(std::move(directory)), manifest_(read_manifest(directory_)) {
+    : RunPlan(options),
+      directory_(std::move(directory)),
+      manifest_(read_shard_manifest(directory_)) {
   const fs::path path = directory_ / kManifestFile;
   ValidationNodes validation;
   try {

@@ -19,7 +19,6 @@ class ShardPlan final : public RunPlan {
 
   /// Of the data set that the shards were cut from.
   std::string dataset_hash() const override;
-  const nlohmann::json& manifest() const { return manifest_; }
 
   /// Throws Error: bad_input (a damaged file), mismatch (a file of other shards).
   RankData load(int rank, GraphScope scope, MemoryRoom room, MemoryAccount* account) const override;
@@ -30,6 +29,9 @@ class ShardPlan final : public RunPlan {
   std::uint64_t identity_ = 0;
   bool directed_ = false;
 };
+
+/// The manifest of a shard directory, once its bytes match their checksum. Throws Error(bad_input).
+nlohmann::json read_shard_manifest(const std::filesystem::path& directory);
 
 /// The options that shaped the shards in a directory, by flag name. Throws Error(bad_input).
 nlohmann::json shaping_options_of(const std::filesystem::path& directory);

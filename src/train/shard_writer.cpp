@@ -24,7 +24,7 @@ class TemporaryDirectory {
  public:
   TemporaryDirectory(fs::path target, bool overwrite)
       : target_(std::move(target)), temporary_(temporary_sibling(target_)), overwrite_(overwrite) {
-    check_target();
+    check_shard_target(target_, overwrite_);
     std::error_code error;
     fs::create_directories(temporary_, error);
     if (error) {
@@ -42,7 +42,7 @@ class TemporaryDirectory {
   const fs::path& path() const { return temporary_; }
 
   void publish() {
-    check_target();
+    check_shard_target(target_, overwrite_);
     std::error_code error;
     const fs::path old = temporary_sibling(target_);
     const bool replaces = fs::exists(target_, error);
@@ -58,17 +58,6 @@ class TemporaryDirectory {
   }
 
  private:
-  void check_target() const {
-    std::error_code ignored;
-    if (!fs::exists(target_, ignored)) return;
-    const bool empty = fs::is_directory(target_, ignored) && fs::is_empty(target_, ignored);
-    if (empty || (overwrite_ && is_shards(target_))) return;
-    const char* const advice = is_shards(target_)
-                                   ? "holds shards; choose another directory or add --overwrite"
-                                   : "exists and holds no shards: it is not replaced";
-    throw Error(ErrorCode::usage, fmt::format("{} {}", target_.string(), advice));
-  }
-
   fs::path target_, temporary_;
   bool overwrite_;
   bool published_ = false;
@@ -176,10 +165,21 @@ void write_manifest(const fs::path& directory, const ordered_json& manifest) {
 
 }  // namespace
 
-void write_shards(const Dataset& dataset, const TrainOptions& options, const fs::path& directory,
-                  bool overwrite, const LogCallback& log) {
+void check_shard_target(const fs::path& directory, bool overwrite) {
+  std::error_code ignored;
+  if (!fs::exists(directory, ignored)) return;
+  const bool empty = fs::is_directory(directory, ignored) && fs::is_empty(directory, ignored);
+  if (empty || (overwrite && is_shards(directory))) return;
+  const char* const advice = is_shards(directory)
+                                 ? "holds shards; choose another directory or add --overwrite"
+                                 : "exists and holds no shards: it is not replaced";
+  throw Error(ErrorCode::usage, fmt::format("{} {}", directory.string(), advice));
+}
+
+void write_shards(const Dataset& dataset, const Partition& partition, const TrainOptions& options,
+                  const fs::path& directory, bool overwrite) {
   TemporaryDirectory temporary(directory, overwrite);
-  const DatasetPlan plan(dataset, options, log, /*only_shards=*/true);
+  const DatasetPlan plan(dataset, partition, options);
   const RunFacts& facts = plan.facts();
   const ValidationNodes validation = plan.validation_nodes();
   ordered_json manifest = {
@@ -195,7 +195,7 @@ void write_shards(const Dataset& dataset, const TrainOptions& options, const fs:
       {"labels",
        {{"task", facts.task == Task::multilabel ? "multilabel" : "multiclass"},
         {"classes", facts.classes}}},
-      {"options", shaping_options(options)},
+      {"options", shaping_options(plan.options())},
       {"graph_hash", dataset_hash(dataset)},
       {"partition_hash", facts.partition_hash},
   };

@@ -204,8 +204,8 @@ std::optional<CheckpointManifest> open_checkpoint(const std::string& dataset_has
   return manifest;
 }
 
-/// Makes a plan from options that say what `automatic` ones stand for, and opens the checkpoint that
-/// the run goes on from, before anything that takes long.
+/// Makes a plan from options that say what `automatic` ones stand for, and opens the checkpoint
+/// that the run goes on from, before anything that takes long.
 using MakePlan = FunctionRef<std::unique_ptr<const RunPlan>(
     const TrainOptions& resolved, std::optional<CheckpointManifest>& resumed)>;
 

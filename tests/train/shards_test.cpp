@@ -41,6 +41,15 @@ TrainOptions options_of(const Case& c) {
   return o;
 }
 
+void write(const Dataset& dataset, const TrainOptions& options, const fs::path& directory,
+           bool overwrite = false) {
+  // As training balances the training nodes of an inductive run.
+  PartitionOptions cut = options.partition;
+  const Split split = random_split(dataset, 60, 20, 20, options.split_seed, false);
+  if (options.inductive) cut.balance_split = &split;
+  write_shards(dataset, make_partition(dataset.graph, cut), options, directory, overwrite);
+}
+
 class Shards : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Shards, TrainToTheSameBits) {
@@ -48,7 +57,7 @@ TEST_P(Shards, TrainToTheSameBits) {
   const TrainOptions options = options_of(GetParam());
   const test::TemporaryDirectory directory;
   const fs::path shards = directory.path() / "shards";
-  write_shards(dataset, options, shards);
+  write(dataset, options, shards);
   ASSERT_TRUE(is_shards(shards));
 
   // What shaped the shards comes from their manifest.
@@ -80,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(Graphs, Shards,
 
 ErrorCode code_of(const fs::path& shards) {
   try {
-    train_shards(shards, options_of({}));
+    train_shards(shards, options_of({"any"}));
   } catch (const Error& error) {
     return error.code();
   }
@@ -100,7 +109,7 @@ void write_file(const fs::path& path, const std::string& text) {
 TEST(ShardFiles, DamageIsRefusedByFile) {
   const test::TemporaryDirectory directory;
   const fs::path shards = directory.path() / "shards";
-  write_shards(dataset_of({}), options_of({}), shards);
+  write(dataset_of({"any"}), options_of({"any"}), shards);
   for (const char* name : {"rank-0000.shard", "rank-0002.shard", "manifest.json"}) {
     const std::string whole = read_file(shards / name);
     for (std::size_t at = 0; at < whole.size(); at += 1 + whole.size() / 60) {
@@ -115,17 +124,17 @@ TEST(ShardFiles, DamageIsRefusedByFile) {
     }
     write_file(shards / name, whole);
   }
-  EXPECT_NO_THROW(train_shards(shards, options_of({})));
+  EXPECT_NO_THROW(train_shards(shards, options_of({"any"})));
 }
 
 TEST(ShardFiles, OfOtherShardsAreRefusedAsSuch) {
   const test::TemporaryDirectory directory;
   const fs::path one = directory.path() / "one";
   const fs::path other = directory.path() / "other";
-  TrainOptions options = options_of({});
-  write_shards(dataset_of({}), options, one);
+  TrainOptions options = options_of({"any"});
+  write(dataset_of({"any"}), options, one);
   options.split_seed = 8;
-  write_shards(dataset_of({}), options, other);
+  write(dataset_of({"any"}), options, other);
   const auto replace = fs::copy_options::overwrite_existing;
   fs::copy_file(other / "rank-0001.shard", one / "rank-0001.shard", replace);
   EXPECT_EQ(code_of(one), ErrorCode::mismatch) << "another split";
@@ -135,14 +144,14 @@ TEST(ShardFiles, OfOtherShardsAreRefusedAsSuch) {
 
 TEST(ShardFiles, ReplaceOnlyShardsAndOnlyIfAsked) {
   const test::TemporaryDirectory directory;
-  const Dataset dataset = dataset_of({});
+  const Dataset dataset = dataset_of({"any"});
   const fs::path shards = directory.path() / "shards";
-  write_shards(dataset, options_of({}), shards);
-  EXPECT_THROW(write_shards(dataset, options_of({}), shards), Error);
-  EXPECT_NO_THROW(write_shards(dataset, options_of({}), shards, true));
+  write(dataset, options_of({"any"}), shards);
+  EXPECT_THROW(write(dataset, options_of({"any"}), shards), Error);
+  EXPECT_NO_THROW(write(dataset, options_of({"any"}), shards, true));
   fs::create_directory(directory.path() / "mine");
   write_file(directory.path() / "mine" / "letter", "keep me");
-  EXPECT_THROW(write_shards(dataset, options_of({}), directory.path() / "mine", true), Error);
+  EXPECT_THROW(write(dataset, options_of({"any"}), directory.path() / "mine", true), Error);
   EXPECT_EQ(read_file(directory.path() / "mine" / "letter"), "keep me");
 }
 

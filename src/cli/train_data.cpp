@@ -1,0 +1,82 @@
+#include "cli/train_data.hpp"
+
+#include <fmt/format.h>
+
+#include "cli/split.hpp"
+#include "cli/text.hpp"
+#include "heliograph/error.hpp"
+#include "heliograph/io.hpp"
+#include "heliograph/shards.hpp"
+#include "train/options_json.hpp"
+#include "train/shard_plan.hpp"
+
+namespace heliograph::cli {
+
+void take_from_shards(TrainRequest& request, const std::function<bool(const std::string&)>& given) {
+  const std::string& data = request.input.data;
+  if (!is_shards(data)) return;
+  for (const char* name : {"partitioner", "objective", "partition-seed", "balance-train", "format",
+                           "index-base", "keep-direction"}) {
+    if (!given(name)) continue;
+    throw Error(ErrorCode::usage,
+                fmt::format("--{}: {} holds shards, which are read and cut already", name, data));
+  }
+  const nlohmann::json shaped = shaping_options_of(data);
+  const nlohmann::ordered_json asked = options_to_json(request.train);
+  for (const auto& [name, value] : shaped.items()) {
+    if (!given(name) || nlohmann::json(asked.at(name)) == value) continue;
+    throw Error(ErrorCode::mismatch, fmt::format("--{} {}: the shards in {} were cut with {}", name,
+                                                 asked.at(name).dump(), data, value.dump()));
+  }
+  options_from_json(shaped, data, request.train);
+}
+
+TrainData::TrainData(TrainRequest& request, Progress& progress) {
+  if (is_shards(request.input.data)) {
+    shards_ = request.input.data;
+    shard_manifest_ = read_shard_manifest(shards_);
+    return;
+  }
+  dataset_ = load(request.input, progress);
+  if (!request.balance_train) return;
+  split_ = resolve_split(dataset_, request.train);
+  request.train.partition.balance_split = &split_;
+}
+
+std::string TrainData::description() const {
+  if (shards_.empty()) return describe(dataset_);
+  return fmt::format("{}: {} nodes in {} shards", shard_manifest_.at("name").get<std::string>(),
+                     with_commas(shard_manifest_.at("nodes").get<std::int64_t>()),
+                     shard_manifest_.at("ranks").size());
+}
+
+nlohmann::ordered_json TrainData::manifest() const {
+  if (!shards_.empty()) {
+    const nlohmann::json& m = shard_manifest_;
+    return {{"name", m.at("name")},
+            {"hash", m.at("graph_hash")},
+            {"nodes", m.at("nodes")},
+            {"directed", m.at("directed")},
+            {"features", m.at("features").at("cols")},
+            {"sparse_features", m.at("features").at("sparse")},
+            {"classes", m.at("labels").at("classes")},
+            {"task", m.at("labels").at("task")},
+            {"shards", m.at("identity")}};
+  }
+  return {{"name", dataset_.name},
+          {"hash", dataset_hash(dataset_)},
+          {"nodes", dataset_.graph.nodes},
+          {"entries", dataset_.graph.entries()},
+          {"directed", dataset_.graph.directed},
+          {"features", dataset_.features.cols},
+          {"sparse_features", dataset_.features.sparse},
+          {"classes", dataset_.labels.classes},
+          {"task", dataset_.labels.task == Task::multilabel ? "multilabel" : "multiclass"}};
+}
+
+TrainResult TrainData::train(const TrainOptions& options, const TrainCallbacks& callbacks) const {
+  return shards_.empty() ? heliograph::train(dataset_, options, callbacks)
+                         : train_shards(shards_, options, callbacks);
+}
+
+}  // namespace heliograph::cli
