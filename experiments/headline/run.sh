@@ -46,7 +46,7 @@ done
 mkdir -p "$out"
 data=$out/products-$scale
 [ -d "$data" ] || "$heliograph" generate --preset products --scale "$scale" --seed 1 --out "$data"
-"$heliograph" partition --data "$data" --parts 4 --partitioner metis --out "$out/partition-$scale" \
+"$heliograph" partition --data "$data" --parts 4 --partitioner metis --owners "$out/partition-$scale" \
   --overwrite --quiet
 exec "$python" "$here/measure.py" --data "$data" --partition "$out/partition-$scale" --out "$out" \
   --transport "$transport" --heliograph "$heliograph" "${flags[@]}"

@@ -21,8 +21,8 @@ TEST(PartitionCommand, WritesWhatTrainReads) {
   const TemporaryDirectory folder;
   const std::string data = test::save_ring(folder / "ring", 60);
   const std::string owners = (folder / "ring.part.3").string();
-  const std::vector<std::string> words{"partition", "--data", data,  "--parts",
-                                       "3",         "--out",  owners};
+  const std::vector<std::string> words{"partition", "--data",   data,  "--parts",
+                                       "3",         "--owners", owners};
   const auto outcome = run_command(words);
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   for (const char* part : {"edge cut", "communication volume", "halo nodes", "balance"}) {
@@ -32,7 +32,7 @@ TEST(PartitionCommand, WritesWhatTrainReads) {
   EXPECT_THAT(outcome.out, HasSubstr(partition_hash(partition)));
 
   EXPECT_EQ(run_command(words).code, 2) << "an existing file was replaced";
-  const auto onto_folder = run_command({"partition", "--data", data, "--parts", "3", "--out",
+  const auto onto_folder = run_command({"partition", "--data", data, "--parts", "3", "--owners",
                                         folder.path().string(), "--overwrite"});
   EXPECT_EQ(onto_folder.code, 2) << onto_folder.err;
   EXPECT_THAT(onto_folder.err, HasSubstr("not a regular file"));
@@ -42,6 +42,37 @@ TEST(PartitionCommand, WritesWhatTrainReads) {
   ASSERT_EQ(trained.code, 0) << trained.err;
   EXPECT_EQ(test::read_json(folder / "run" / "run.json").at("partition_hash"),
             partition_hash(partition));
+}
+
+TEST(PartitionCommand, WritesShardsThatTrain) {
+  const TemporaryDirectory folder;
+  const std::string data = test::save_ring(folder / "ring", 60);
+  const std::string shards = (folder / "ring-3").string();
+  const std::vector<std::string> words{"partition", "--data", data,  "--parts",
+                                       "3",         "--out",  shards};
+  const auto outcome = run_command(words);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(run_command(words).code, 2) << "existing shards were replaced";
+
+  const auto train = [&](std::vector<std::string> flags) {
+    std::vector<std::string> all{"train", "--data", shards, "--epochs", "2", "--hidden", "4"};
+    all.insert(all.end(), flags.begin(), flags.end());
+    return run_command(all);
+  };
+  const auto trained = train({"--out", (folder / "run").string()});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const auto run = test::read_json(folder / "run" / "run.json");
+  EXPECT_EQ(run.at("options").at("parts"), 3);
+  EXPECT_EQ(run.at("dataset").at("nodes"), 60);
+  EXPECT_EQ(train({"--parts", "3"}).code, 0);
+
+  const auto others = train({"--parts", "2"});
+  EXPECT_EQ(others.code, 7);
+  EXPECT_THAT(others.err, HasSubstr("--parts 2"));
+  EXPECT_EQ(train({"--normalize", "row"}).code, 7);
+  const auto cut = train({"--partitioner", "random"});
+  EXPECT_EQ(cut.code, 2);
+  EXPECT_THAT(cut.err, HasSubstr("cut already"));
 }
 
 TEST(GenerateCommand, MakesAGraphThatTrains) {
