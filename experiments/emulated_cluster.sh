@@ -226,7 +226,9 @@ run_command() {
     --mca pml ob1 --mca btl tcp,self --mca mpi_yield_when_idle 1
     # Not "put": a whole message in a socket's queue holds up the other direction's clearances to
     # send, so both directions of a slow link took turns.
-    --mca btl_tcp_flags send,inplace,need-ack,need-csum --mca btl_tcp_max_send_size 32768)
+    --mca btl_tcp_flags send,inplace,need-ack,need-csum --mca btl_tcp_max_send_size 32768
+    # Nor a clearance at all for messages of usual size, whose receives are posted early.
+    --mca btl_tcp_eager_limit 2097152 --mca btl_tcp_rndv_eager_limit 2097152)
   # Short queues on slow links, so that what is small or urgent does not wait in them.
   if [ -n "$mbit" ] && awk "BEGIN { exit !($mbit <= 1000) }"; then
     mpirun+=(--mca btl_tcp_sndbuf 131072 --mca btl_tcp_rcvbuf 1048576)
