@@ -13,9 +13,9 @@ namespace heliograph {
 /// inductive, node order), into a shard directory: one file a rank with its structure, features,
 /// labels, roles and halo plan, and a manifest (docs/formats.md). One rank's part is in memory at a
 /// time; a data set that is mapped from a native directory and not normalised needs no more beside
-/// it than some 30 bytes a node, a directed one its transpose. Temporary name first, then renamed.
-/// Throws Error: usage (options; see check_shard_target), mismatch (a partition of another graph),
-/// bad_input, resource (disk full).
+/// it than a few dozen bytes a node, a directed one its transpose. Temporary name first, then
+/// renamed. Throws Error: usage (options; see check_shard_target), mismatch (a partition of another
+/// graph), bad_input, resource (disk full).
 void write_shards(const Dataset& dataset, const Partition& partition, const TrainOptions& options,
                   const std::filesystem::path& directory, bool overwrite = false);
 

@@ -14,6 +14,7 @@
 #include "cli/train_request.hpp"
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/error.hpp"
+#include "heliograph/shards.hpp"
 #include "train/option_values.hpp"
 #include "train/options_json.hpp"
 #include "train/output_file.hpp"
@@ -109,6 +110,12 @@ class EvalCommand : public Command {
     validate(request.train);
     const Processes alone(request.train.transport);  // Refuses to run several times at once.
     require_text(request.input.data, "data", "the path of a data set");
+    if (is_shards(request.input.data)) {
+      throw Error(ErrorCode::usage,
+                  fmt::format("--data {} holds shards; eval needs the data set that they were cut "
+                              "from",
+                              request.input.data));
+    }
     check_out(request);
 
     Progress progress(0, request.input.quiet, request.input.log_level);

@@ -121,7 +121,10 @@ class PartitionCommand : public Command {
     Progress progress(0, request.input.quiet, request.input.log_level);
     const Dataset dataset = load(request.input, progress);
     Split split;
-    if (request.balance_train) {
+    // Shards of an inductive run are cut as that run would cut.
+    const bool inductive = !request.out.empty() && request.train.inductive &&
+                           request.train.partition.partitioner == Partitioner::metis;
+    if (request.balance_train || inductive) {
       split = resolve_split(dataset, request.train);
       request.train.partition.balance_split = &split;
     }

@@ -71,9 +71,12 @@ nlohmann::ordered_json result_json(const TrainResult& result, const TrainOptions
 /// One run, from the resolved request to its files.
 class Run {
  public:
-  Run(TrainRequest request, std::vector<std::string> words, Processes& processes)
+  /// `notes`: warnings that were found before it.
+  Run(TrainRequest request, std::vector<std::string> words, std::vector<std::string> notes,
+      Processes& processes)
       : request_(std::move(request)),
         words_(std::move(words)),
+        notes_(std::move(notes)),
         processes_(processes),
         progress_(request_.train.epochs, !speaks(), request_.input.log_level) {}
 
@@ -99,6 +102,7 @@ class Run {
     const TrainData data(request_, progress_);
     progress_.log(LogLevel::info, data.description());
     progress_.log(LogLevel::info, describe_run(request_));
+    for (const std::string& line : notes_) progress_.log(LogLevel::warning, line);
     for (const std::string& line : warnings(request_)) progress_.log(LogLevel::warning, line);
     open_directory(data);
     try {
@@ -218,6 +222,7 @@ class Run {
 
   TrainRequest request_;
   std::vector<std::string> words_;
+  std::vector<std::string> notes_;
   Processes& processes_;
   Progress progress_;
   StopFlag stop_{false};
@@ -273,9 +278,10 @@ class TrainCommand : public Command {
     if (!parts_given) request.train.partition.parts = 1;
     require_text(request.input.data, "data", "the path of a data set or of shards");
     const bool shards = is_shards(request.input.data);
-    take_from_shards(request, [&](const std::string& name) {
-      return arguments_.given(name) || (name == "parts" && parts_given);
-    });
+    const std::vector<std::string> replaced =
+        take_from_shards(request, [&](const std::string& name) {
+          return arguments_.given(name) || (name == "parts" && parts_given);
+        });
     parts_given = parts_given || shards;
     validate(request.train);
     SignalWatch::block();  // MPI starts threads.
@@ -287,7 +293,7 @@ class TrainCommand : public Command {
       if (!parts_given) request.train.partition.parts = processes.count();
       if (processes.joined()) require_parts(request.train.partition.parts, processes.count());
       if (processes.is_root()) check_outputs(request);
-      const int code = Run(std::move(request), words, processes).execute();
+      const int code = Run(std::move(request), words, replaced, processes).execute();
       end_mpi();
       return code;
     } catch (...) {

@@ -12,9 +12,11 @@
 
 namespace heliograph::cli {
 
-void take_from_shards(TrainRequest& request, const std::function<bool(const std::string&)>& given) {
+std::vector<std::string> take_from_shards(TrainRequest& request,
+                                          const std::function<bool(const std::string&)>& given) {
   const std::string& data = request.input.data;
-  if (!is_shards(data)) return;
+  std::vector<std::string> replaced;
+  if (!is_shards(data)) return replaced;
   for (const char* name : {"partitioner", "objective", "partition-seed", "balance-train", "format",
                            "index-base", "keep-direction"}) {
     if (!given(name)) continue;
@@ -23,12 +25,21 @@ void take_from_shards(TrainRequest& request, const std::function<bool(const std:
   }
   const nlohmann::json shaped = shaping_options_of(data);
   const nlohmann::ordered_json asked = options_to_json(request.train);
+  const nlohmann::ordered_json defaults = options_to_json(TrainOptions());
   for (const auto& [name, value] : shaped.items()) {
-    if (!given(name) || nlohmann::json(asked.at(name)) == value) continue;
+    if (nlohmann::json(asked.at(name)) == value) continue;
+    if (!given(name)) {
+      if (asked.at(name) != defaults.at(name)) {
+        replaced.push_back(fmt::format("{} is {}, as the shards were cut, instead of {}", name,
+                                       value.dump(), asked.at(name).dump()));
+      }
+      continue;
+    }
     throw Error(ErrorCode::mismatch, fmt::format("--{} {}: the shards in {} were cut with {}", name,
                                                  asked.at(name).dump(), data, value.dump()));
   }
   options_from_json(shaped, data, request.train);
+  return replaced;
 }
 
 TrainData::TrainData(TrainRequest& request, Progress& progress) {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/progress.hpp"
 #include "cli/train_request.hpp"
@@ -11,11 +12,13 @@
 
 namespace heliograph::cli {
 
-/// Where `--data` names shards: takes from them what shaped them, the number of ranks included.
-/// `given` says whether a flag was. Does nothing where it names a data set.
+/// Where `--data` names shards: takes from them what shaped them, the number of ranks included, and
+/// returns a sentence for each value of a config file that this replaces. `given` says whether a
+/// flag was. Does nothing where it names a data set.
 /// Throws Error: mismatch (a flag contradicts the shards), usage (a flag makes no sense for
 /// shards), bad_input (a damaged manifest).
-void take_from_shards(TrainRequest& request, const std::function<bool(const std::string&)>& given);
+std::vector<std::string> take_from_shards(TrainRequest& request,
+                                          const std::function<bool(const std::string&)>& given);
 
 /// What `--data` names: a data set in this process, or shards that each rank reads for itself.
 /// Must outlive the training on it.

@@ -176,15 +176,18 @@ std::filesystem::path temporary_sibling(const std::filesystem::path& path) {
   return whole.parent_path() / name;
 }
 
+void sync_directory(const std::filesystem::path& path) noexcept {
+  const Descriptor directory{::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (directory.value >= 0) ::fsync(directory.value);
+}
+
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) {
     throw Error(ErrorCode::resource,
                 fmt::format("cannot rename {} to {}: {}", from.string(), to.string(),
                             std::generic_category().message(errno)));
   }
-  const auto parent = to.has_parent_path() ? to.parent_path() : std::filesystem::path(".");
-  const Descriptor directory{::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  if (directory.value >= 0) ::fsync(directory.value);
+  sync_directory(to.has_parent_path() ? to.parent_path() : std::filesystem::path("."));
 }
 
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> head,

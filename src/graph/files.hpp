@@ -86,6 +86,9 @@ class FileReader {
 /// A name beside `path` that no other process uses, for writing before renaming.
 std::filesystem::path temporary_sibling(const std::filesystem::path& path);
 
+/// Makes the entries of a directory durable, as far as its file system can.
+void sync_directory(const std::filesystem::path& path) noexcept;
+
 /// Renames and makes the new name durable. Throws Error(resource) that names both.
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
 

@@ -169,6 +169,7 @@ void NativeWriter::write_manifest(const NativeManifest& manifest) {
 void NativeWriter::publish() {
   check_target(directory_, overwrite_);
   std::error_code error;
+  sync_directory(temporary_);
   if (!fs::exists(directory_) || fs::is_empty(directory_)) {
     rename_path(temporary_, directory_);  // rename(2) replaces an empty directory.
     return;

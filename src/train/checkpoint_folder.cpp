@@ -42,6 +42,10 @@ bool is_remains(const std::string& name) {
 
 std::string checkpoint_name(int epochs) { return fmt::format("{}{:06}", kPrefix, epochs); }
 
+std::string replaced_name(int epochs) {
+  return fmt::format(".{}{}", checkpoint_name(epochs), kReplaced);
+}
+
 std::string partial_name(int epochs) {
   return fmt::format(".{}{}", checkpoint_name(epochs), kPartial);
 }
@@ -69,7 +73,7 @@ std::vector<fs::path> list_remains(const fs::path& folder) {
 
 void publish_checkpoint(const fs::path& folder, int epochs, FileLayer& files) {
   const fs::path target = folder / checkpoint_name(epochs);
-  const fs::path replaced = folder / fmt::format(".{}{}", checkpoint_name(epochs), kReplaced);
+  const fs::path replaced = folder / replaced_name(epochs);
   std::error_code error;
   const bool exists = fs::exists(target, error);
   // A directory that is not empty cannot be renamed over.
@@ -77,7 +81,12 @@ void publish_checkpoint(const fs::path& folder, int epochs, FileLayer& files) {
     files.remove(replaced);
     files.rename(target, replaced);
   }
-  files.rename(folder / partial_name(epochs), target);
+  try {
+    files.rename(folder / partial_name(epochs), target);
+  } catch (const std::exception&) {
+    if (exists) fs::rename(replaced, target, error);
+    throw;
+  }
   files.sync_directory(folder);
   if (exists) files.remove(replaced);
 }

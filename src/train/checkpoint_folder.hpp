@@ -16,6 +16,8 @@ namespace heliograph {
 std::string checkpoint_name(int epochs);
 /// ".epoch-000123.partial": while it is written.
 std::string partial_name(int epochs);
+/// Of one that is about to go.
+std::string replaced_name(int epochs);
 
 /// Checkpoints of a folder, oldest first, whole or not: epochs that had run, and path.
 std::vector<std::pair<int, std::filesystem::path>> list_checkpoints(

@@ -54,6 +54,8 @@ bool CheckpointSaver::save(const RunState& state, std::span<const EpochReport> r
     if (!identity_) identity_ = identify_();
     manifest.run = *identity_;
     files_.make_directories(options_.folder);
+    const fs::path parent = options_.folder.parent_path();
+    files_.sync_directory(parent.empty() ? "." : parent);
     files_.remove(partial(state.epochs));
     files_.make_directories(partial(state.epochs));
   });
@@ -125,7 +127,11 @@ void CheckpointSaver::remove_others(int epochs) {
   try {
     for (const auto& [others, path] : list_checkpoints(options_.folder)) {
       if (others == epochs || fs::weakly_canonical(path, ignored) == kept) continue;
-      files_.remove(path);
+      // Under a name that nobody resumes from first: removing takes many steps.
+      const fs::path gone = options_.folder / replaced_name(others);
+      files_.remove(gone);
+      files_.rename(path, gone);
+      files_.remove(gone);
     }
     for (const fs::path& path : list_remains(options_.folder)) files_.remove(path);
   } catch (const std::exception& error) {

@@ -72,7 +72,7 @@ class CountedInput {
 std::int64_t halo_bytes(const std::vector<HaloRows>& exchanges, const TrainOptions& options,
                         std::int64_t rows, bool directed) {
   const ExchangeOptions& exchange = options.exchange;
-  const std::int64_t slots = std::min(exchange.staleness, options.epochs - 1) + 1;
+  const std::int64_t slots = std::min(exchange.staleness, std::max(1, options.epochs - 1)) + 1;
   std::int64_t sum = 0, largest = 0;
   for (const HaloRows& e : exchanges) {
     if (directed && e.direction == Direction::backward) continue;

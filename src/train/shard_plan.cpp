@@ -250,7 +250,11 @@ bool is_shards(const fs::path& directory) {
 }
 
 json shaping_options_of(const fs::path& directory) {
-  return read_shard_manifest(directory).at("options");
+  const json manifest = read_shard_manifest(directory);
+  if (!manifest.contains("options") || !manifest["options"].is_object()) {
+    refuse(directory / kManifestFile, "does not say which options shaped the shards");
+  }
+  return manifest["options"];
 }
 
 ShardPlan::ShardPlan(fs::path directory, const TrainOptions& options)

@@ -10,6 +10,7 @@
 #include "heliograph/io.hpp"
 #include "heliograph/shards.hpp"
 #include "train/dataset_plan.hpp"
+#include "train/file_layer.hpp"
 #include "train/options_json.hpp"
 #include "train/shard_format.hpp"
 
@@ -25,12 +26,7 @@ class TemporaryDirectory {
   TemporaryDirectory(fs::path target, bool overwrite)
       : target_(std::move(target)), temporary_(temporary_sibling(target_)), overwrite_(overwrite) {
     check_shard_target(target_, overwrite_);
-    std::error_code error;
-    fs::create_directories(temporary_, error);
-    if (error) {
-      throw Error(ErrorCode::usage, fmt::format("cannot create the directory {}: {}",
-                                                temporary_.string(), error.message()));
-    }
+    disk_files().make_directories(temporary_);
   }
   ~TemporaryDirectory() {
     std::error_code ignored;
@@ -43,6 +39,7 @@ class TemporaryDirectory {
 
   void publish() {
     check_shard_target(target_, overwrite_);
+    sync_directory(temporary_);
     std::error_code error;
     const fs::path old = temporary_sibling(target_);
     const bool replaces = fs::exists(target_, error);
@@ -168,12 +165,20 @@ void write_manifest(const fs::path& directory, const ordered_json& manifest) {
 void check_shard_target(const fs::path& directory, bool overwrite) {
   std::error_code ignored;
   if (!fs::exists(directory, ignored)) return;
-  const bool empty = fs::is_directory(directory, ignored) && fs::is_empty(directory, ignored);
-  if (empty || (overwrite && is_shards(directory))) return;
-  const char* const advice = is_shards(directory)
-                                 ? "holds shards; choose another directory or add --overwrite"
-                                 : "exists and holds no shards: it is not replaced";
-  throw Error(ErrorCode::usage, fmt::format("{} {}", directory.string(), advice));
+  if (fs::is_directory(directory, ignored) && fs::is_empty(directory, ignored)) return;
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorCode::usage, fmt::format("{} {}", directory.string(), what));
+  };
+  if (!is_shards(directory)) refuse("exists and holds no shards: it is not replaced");
+  if (!overwrite) refuse("holds shards; choose another directory or add --overwrite");
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    const std::string name = entry.path().filename().string();
+    const bool own = name == kManifestFile || name == kManifestHashFile ||
+                     (name.starts_with("rank-") && name.ends_with(".shard"));
+    if (!own || !entry.is_regular_file()) {
+      refuse(fmt::format("holds {}, which is no part of shards: it is not replaced", name));
+    }
+  }
 }
 
 void write_shards(const Dataset& dataset, const Partition& partition, const TrainOptions& options,

@@ -35,9 +35,10 @@ std::unique_ptr<Kernels> make_kernels(const TrainOptions& options, const Communi
   return make_cpu_kernels(threads, options.reproducible, account);
 }
 
-/// No value is older than the run, so a larger bound would only make rings longer.
+/// No value is older than the run, so a larger bound would only make rings longer. A run of one
+/// epoch keeps its halos for the longer one that may go on from it.
 ExchangeOptions within_run(ExchangeOptions exchange, int epochs) {
-  exchange.staleness = std::min(exchange.staleness, epochs - 1);
+  exchange.staleness = std::min(exchange.staleness, std::max(1, epochs - 1));
   return exchange;
 }
 

@@ -249,6 +249,15 @@ TEST(GatherBlocks, AreEmptyWhereTheyCannotServe) {
   const Csr repeated{{0, 70000}, std::vector<std::int32_t>(70000, 6000)};
   EXPECT_TRUE(blocks_of(repeated.view(), 7000, threads).empty()) << "more than 16 bits count";
   EXPECT_FALSE(blocks_of(dense_csr(700, 7000, 120).view(), 7000, threads).serve(32));
+  const Csr empty{std::vector<std::int64_t>(701, 0), {}};
+  EXPECT_TRUE(blocks_of(empty.view(), 7000, threads).empty()) << "no entries";
+  // All entries of a row in one block of very many.
+  Csr local{{0}, {}};
+  for (std::int32_t i = 0; i < 2000; ++i) {
+    for (std::int32_t c = 0; c < 30; ++c) local.columns.push_back(100 * i + c);
+    local.offsets.push_back(static_cast<std::int64_t>(local.columns.size()));
+  }
+  EXPECT_TRUE(blocks_of(local.view(), 200000, threads).empty()) << "more counts than entries";
 }
 
 TEST(AggregateInner, ReadsAndWritesColumnRanges) {

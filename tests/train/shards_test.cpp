@@ -153,6 +153,10 @@ TEST(ShardFiles, ReplaceOnlyShardsAndOnlyIfAsked) {
   write_file(directory.path() / "mine" / "letter", "keep me");
   EXPECT_THROW(write(dataset, options_of({"any"}), directory.path() / "mine", true), Error);
   EXPECT_EQ(read_file(directory.path() / "mine" / "letter"), "keep me");
+  fs::create_directory(shards / "run");
+  write_file(shards / "run" / "metrics.jsonl", "mine too");
+  EXPECT_THROW(write(dataset, options_of({"any"}), shards, true), Error);
+  EXPECT_EQ(read_file(shards / "run" / "metrics.jsonl"), "mine too");
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace heliograph::cpu {
 /// many of them: by tiles of output rows and, in each tile, by blocks of gathered rows, so that a
 /// block is fetched into a second-level cache once for all rows of a tile. Columns are kept as 16
 /// bits from their block's first. A row's entries stay in their order, and so do its sums.
-/// About 2 bytes an entry, beside the matrix. Immutable; read by any number of threads.
+/// At most 4 bytes an entry, beside the matrix. Immutable; read by any number of threads.
 class GatherBlocks {
  public:
   /// 128 columns of these rows and of the sums of a tile fill three quarters of 1 MiB.
@@ -23,8 +23,8 @@ class GatherBlocks {
   static constexpr std::int64_t kFewestColumns = 33;
 
   GatherBlocks() = default;
-  /// Empty where it would not pay: few entries of a row in a block, or few blocks; and where a
-  /// row's columns descend. `sources`: rows that entries point to, their number at most.
+  /// Empty where it would not pay: few entries of a row in a block, few or very many blocks; and
+  /// where a row's columns descend. `sources`: rows that entries point to, their number at most.
   GatherBlocks(const CsrView& csr, std::int64_t sources, ThreadPool& threads, MemoryRoom room,
                MemoryAccount* account);
 
