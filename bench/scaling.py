@@ -55,7 +55,7 @@ def measure(command, millions, options, folder):
     found["nodes"], found["edges"] = manifest["nodes"], entries // 2
     found["partition_seconds"], found["partition_bytes"] = timed(
         [command, "partition", "--data", graph, "--parts", str(options.parts), "--partitioner",
-         options.partitioner, "--out", parts, "--overwrite", "--quiet"])
+         options.partitioner, "--owners", parts, "--overwrite", "--quiet"])
     for bits in (32, 1):
         _, found[f"train_{bits}_bytes"] = timed(
             [command, "train", "--data", graph, "--parts", str(options.parts), "--partitioner",

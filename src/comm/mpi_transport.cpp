@@ -77,15 +77,27 @@ void sleep_for(double seconds) {
   nanosleep(&time, nullptr);
 }
 
+/// MPI may see a loss before the watch does, which then names it.
+constexpr double kLossSeconds = 1;
+
 /// Waits for the request without keeping a core busy. `watch` may be null: there is none yet.
-/// Throws Error(peer_lost) once a rank is lost.
-void complete(MPI_Request request, const RankWatch* watch, const char* what) {
+/// Throws Error(peer_lost) once a rank is lost, or after `seconds`.
+void complete(MPI_Request request, const RankWatch* watch, double seconds, const char* what) {
   const FineTimer timer;
   Backoff backoff;
+  const double deadline = link_now() + seconds;
   for (int done = 0; done == 0;) {
-    require(MPI_Test(&request, &done, MPI_STATUS_IGNORE), what);
+    const int status = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    if (watch != nullptr) {
+      if (status != MPI_SUCCESS) (void)watch->wait_for_failure(kLossSeconds);
+      watch->throw_if_failed();
+    }
+    require(status, what);
     if (done != 0) return;
-    if (watch != nullptr) watch->throw_if_failed();
+    if (link_now() > deadline) {
+      throw Error(ErrorCode::peer_lost,
+                  std::string("--transport mpi: not all ranks came in time to ") + what);
+    }
     sleep_for(backoff.next(kLongestRest * 2));
   }
 }
@@ -262,6 +274,8 @@ struct MpiGroup::State {
   int ranks_on_host = 1;
   int cores = 1;
   int largest_tag = 32767;
+  Introduction introduction{};
+  std::vector<Introduction> introductions;
   MPI_Comm control = MPI_COMM_NULL;
   std::array<MPI_Comm, kChannels> channels{};
   std::unique_ptr<RankWatch> watch;
@@ -287,23 +301,39 @@ MpiGroup::MpiGroup(const MpiTransportOptions& options) : state_(std::make_unique
   take_up_mpi();
   State& s = *state_;
   s.options = options;
+  try {
+    join();
+  } catch (...) {
+    // MPI may still write to what it was given, and is not called any more.
+    any_rank_lost = true;
+    s.watch.reset();
+    (void)state_.release();
+    throw;
+  }
+  current_group = this;
+}
+
+void MpiGroup::join() {
+  State& s = *state_;
   MPI_Comm_rank(MPI_COMM_WORLD, &s.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &s.ranks);
-  s.watch = std::make_unique<RankWatch>(s.rank, s.ranks, options.silence);
+  s.watch = std::make_unique<RankWatch>(s.rank, s.ranks, s.options.silence);
 
   MPI_Request request = MPI_REQUEST_NULL;
   require(MPI_Comm_idup(MPI_COMM_WORLD, &s.control, &request), "make a communicator");
-  complete(request, nullptr, "make a communicator");
+  complete(request, nullptr, s.options.timeout_seconds, "make a communicator");
   MPI_Comm_set_errhandler(s.control, MPI_ERRORS_RETURN);
 
   Introduction mine{};
   mine.address = s.watch->address();
   sched_getaffinity(0, sizeof(mine.cores), &mine.cores);
-  std::vector<Introduction> all(static_cast<std::size_t>(s.ranks));
-  require(MPI_Iallgather(&mine, sizeof(mine), MPI_BYTE, all.data(), sizeof(mine), MPI_BYTE,
-                         s.control, &request),
+  s.introduction = mine;
+  s.introductions.resize(static_cast<std::size_t>(s.ranks));
+  const std::vector<Introduction>& all = s.introductions;
+  require(MPI_Iallgather(&s.introduction, sizeof(mine), MPI_BYTE, s.introductions.data(),
+                         sizeof(mine), MPI_BYTE, s.control, &request),
           "introduce the ranks");
-  complete(request, nullptr, "introduce the ranks");
+  complete(request, nullptr, s.options.timeout_seconds, "introduce the ranks");
   std::vector<WatchAddress> addresses;
   for (const Introduction& other : all) addresses.push_back(other.address);
   s.ranks_on_host = static_cast<int>(std::count_if(
@@ -313,14 +343,13 @@ MpiGroup::MpiGroup(const MpiTransportOptions& options) : state_(std::make_unique
 
   for (MPI_Comm& channel : s.channels) {
     require(MPI_Comm_idup(s.control, &channel, &request), "make a communicator");
-    complete(request, s.watch.get(), "make a communicator");
+    complete(request, s.watch.get(), s.options.timeout_seconds, "make a communicator");
     MPI_Comm_set_errhandler(channel, MPI_ERRORS_RETURN);
   }
   void* largest = nullptr;
   int known = 0;
   MPI_Comm_get_attr(s.control, MPI_TAG_UB, &largest, &known);
   if (known != 0) s.largest_tag = *static_cast<int*>(largest);
-  current_group = this;
 }
 
 MpiGroup::~MpiGroup() {
@@ -346,14 +375,16 @@ void MpiGroup::run(const std::function<void(Communicator&)>& body) {
       move_messages(comm, requests, s.control);
     } catch (...) {
       const RankFailure failure = current_failure();
-      s.watch->fail(comm.progress(), failure.code, failure.text);
+      if (!s.watch->wait_for_failure(kLossSeconds)) {
+        s.watch->fail(comm.progress(), ErrorCode::peer_lost, failure.text);
+      }
     }
   }
   s.watch->rethrow();
   // What this rank has sent may still need its help to arrive.
   MPI_Request request = MPI_REQUEST_NULL;
   require(MPI_Ibarrier(s.control, &request), "end the run");
-  complete(request, s.watch.get(), "end the run");
+  complete(request, s.watch.get(), s.options.timeout_seconds, "end the run");
 }
 
 void MpiGroup::leave() {

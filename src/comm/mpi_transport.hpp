@@ -57,6 +57,9 @@ class MpiGroup {
   void leave();
 
  private:
+  /// Meets the other ranks. What MPI may still write to lies in state_.
+  void join();
+
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -22,7 +22,7 @@ namespace {
 constexpr double kLongestBeat = 0.25;
 /// For what the others tell of a failure, and for the rank that caused it to end first.
 constexpr double kSettleSeconds = 0.15;
-constexpr double kCulpritSeconds = 0.4;
+constexpr double kCulpritSeconds = 0.8;
 
 std::string rounded(double seconds) {
   const auto tenths = static_cast<long>(std::lround(seconds * 10));
@@ -262,7 +262,7 @@ void RankWatch::look_for_silence(double now) {
   for (std::size_t r = 0; r < peers_.size(); ++r) {
     Peer& peer = peers_[r];
     const double silence = now - peer.heard_at;
-    if (!peer.socket.open() || silence <= limits_.of(peer.phase)) continue;
+    if (!peer.socket.open() || peer.said_bye || silence <= limits_.of(peer.phase)) continue;
     lose(static_cast<int>(r), peer, "no sign of life for " + rounded(silence));
   }
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 
+#include "graph/files.hpp"
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/shards.hpp"
@@ -14,6 +15,7 @@
 #include "train/dataset_plan.hpp"
 #include "train/launch.hpp"
 #include "train/memory_check.hpp"
+#include "train/options_json.hpp"
 #include "train/process_memory.hpp"
 #include "train/processes.hpp"
 #include "train/shard_plan.hpp"
@@ -101,6 +103,29 @@ void evaluate_epoch(Trainer& trainer, RunState& state, EpochReport& report) {
   report.test_metric = known(scores.test);
 }
 
+/// Processes read options, data and checkpoints for themselves: messages of ranks that read
+/// different ones may fit each other all the same. Collective.
+/// Throws Error(mismatch) that names the first rank that differs from rank 0.
+void require_agreement(const RunPlan& plan, const CheckpointManifest* resumed, Communicator& comm) {
+  nlohmann::ordered_json said = options_to_json(plan.options());
+  for (const char* own : {"transport", "threads-per-rank", "pin"}) said.erase(own);
+  const RunFacts& facts = plan.facts();
+  said["facts"] = {facts.name,         facts.nodes, facts.training_nodes, facts.classes,
+                   facts.feature_cols, facts.ranks, facts.partition_hash};
+  said["epochs_done"] = resumed == nullptr ? 0 : resumed->epochs;
+  const std::string text = said.dump();
+  std::vector<std::int64_t> seen(static_cast<std::size_t>(comm.size()), 0);
+  const auto mine = static_cast<std::size_t>(comm.rank());
+  seen[mine] = static_cast<std::int64_t>(xxh64(std::as_bytes(std::span(text))) >> 1U);
+  AllReduce(comm, Channel::evaluation).sum(std::span<std::int64_t>(seen));
+  for (std::size_t rank = 1; rank < seen.size(); ++rank) {
+    if (seen[rank] == seen[0]) continue;
+    throw Error(ErrorCode::mismatch, "rank " + std::to_string(rank) +
+                                         " runs with other options, another data set or another "
+                                         "checkpoint than rank 0");
+  }
+}
+
 /// The body of one rank. Only rank 0 writes to `result` and calls back. `resumed`: the manifest of
 /// the checkpoint that the run goes on from, or null.
 void train_rank(const RunPlan& plan, const CheckpointManifest* resumed, Communicator& comm,
@@ -108,6 +133,7 @@ void train_rank(const RunPlan& plan, const CheckpointManifest* resumed, Communic
                 std::chrono::steady_clock::time_point begin) {
   const TrainOptions& options = plan.options();
   const bool root = comm.rank() == 0;
+  require_agreement(plan, resumed, comm);
   Arena arena(static_cast<std::size_t>(address_space_of_a_rank(comm.size())));
   MemoryAccount account(&arena);
   Trainer trainer(plan, comm, &account);
@@ -157,14 +183,20 @@ void train_rank(const RunPlan& plan, const CheckpointManifest* resumed, Communic
     const bool ends = asked.stop || last || best.exhausted();
     const bool saves = checkpoints.due(state.epochs, asked.stop || asked.save, ends);
     if (root) result.epochs.push_back(report);
+    const auto save = [&] {  // Only rank 0 has the reports.
+      checkpoints.save(
+          state,
+          root ? std::span<const EpochReport>(result.epochs) : std::span<const EpochReport>(),
+          asked.stop);
+    };
     if (evaluates && last && !evaluates_next()) {
-      if (saves) checkpoints.save(state, result.epochs, asked.stop);
+      if (saves) save();
       evaluate_epoch(trainer, state, report);
       if (root) result.epochs.back() = report;
       if (root && callbacks.on_epoch) callbacks.on_epoch(report);
     } else {
       if (root && callbacks.on_epoch) callbacks.on_epoch(report);
-      if (saves) checkpoints.save(state, result.epochs, asked.stop);
+      if (saves) save();
     }
     if (asked.stop || best.exhausted()) {
       stop_reason = asked.stop ? "interrupted" : "early_stopping";
