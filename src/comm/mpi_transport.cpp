@@ -30,13 +30,19 @@ bool initialised_here = false;
 bool any_rank_lost = false;
 MpiGroup* current_group = nullptr;
 
+/// MPI itself has failed: often since a rank is lost.
+struct MpiFailure : Error {
+  using Error::Error;
+};
+
 void require(int status, const char* what) {
   if (status == MPI_SUCCESS) return;
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int length = 0;
   MPI_Error_string(status, text.data(), &length);
-  throw Error(ErrorCode::resource, std::string("MPI cannot ") + what + ": " +
-                                       std::string(text.data(), static_cast<std::size_t>(length)));
+  throw MpiFailure(ErrorCode::resource,
+                   std::string("MPI cannot ") + what + ": " +
+                       std::string(text.data(), static_cast<std::size_t>(length)));
 }
 
 /// Timed waits of this thread end within a microsecond of their time, while it lives.
@@ -373,11 +379,13 @@ void MpiGroup::run(const std::function<void(Communicator&)>& body) {
     const Thread thread("rank " + std::to_string(s.rank), [&] { comm.run(body); });
     try {
       move_messages(comm, requests, s.control);
+    } catch (const MpiFailure& failure) {
+      if (!s.watch->wait_for_failure(kLossSeconds)) {
+        s.watch->fail(comm.progress(), failure.code(), failure.what());
+      }
     } catch (...) {
       const RankFailure failure = current_failure();
-      if (!s.watch->wait_for_failure(kLossSeconds)) {
-        s.watch->fail(comm.progress(), ErrorCode::peer_lost, failure.text);
-      }
+      s.watch->fail(comm.progress(), failure.code, failure.text);
     }
   }
   s.watch->rethrow();
