@@ -94,12 +94,12 @@ void complete(MPI_Request request, const RankWatch* watch, double seconds, const
   const double deadline = link_now() + seconds;
   for (int done = 0; done == 0;) {
     const int status = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    if (status == MPI_SUCCESS && done != 0) return;
     if (watch != nullptr) {
       if (status != MPI_SUCCESS) (void)watch->wait_for_failure(kLossSeconds);
       watch->throw_if_failed();
     }
     require(status, what);
-    if (done != 0) return;
     if (link_now() > deadline) {
       throw Error(ErrorCode::peer_lost,
                   std::string("--transport mpi: not all ranks came in time to ") + what);
