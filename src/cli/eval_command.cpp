@@ -64,10 +64,6 @@ std::vector<OptionField<TrainRequest>> eval_fields() {
 /// NaN stands for a share of the split without nodes.
 json score_json(double score) { return std::isnan(score) ? json() : json(score); }
 
-std::string score_text(double score) {
-  return std::isnan(score) ? "none: no such nodes in the split" : fmt::format("{:.4f}", score);
-}
-
 void check_out(const TrainRequest& request) {
   if (request.out.empty() || request.overwrite) return;
   for (const char* name : {kPredictionsFile, kScoresFile, results_name}) {

@@ -34,6 +34,10 @@ std::string human_clock(double seconds) {
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
+std::string score_text(double score) {
+  return std::isnan(score) ? "none: no such nodes in the split" : fmt::format("{:.4f}", score);
+}
+
 std::string with_commas(std::int64_t value) {
   std::string text = std::to_string(value);
   const std::ptrdiff_t sign = value < 0 ? 1 : 0;

@@ -16,6 +16,9 @@ std::string human_seconds(double seconds);
 /// 3723 -> "1:02:03", 62 -> "1:02".
 std::string human_clock(double seconds);
 
+/// 0.7406 -> "0.7406"; NaN stands for a share of the split without nodes.
+std::string score_text(double score);
+
 /// 1234567 -> "1,234,567".
 std::string with_commas(std::int64_t value);
 

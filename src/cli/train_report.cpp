@@ -22,11 +22,6 @@ std::string bits_text(const ExchangeOptions& exchange) {
   return fmt::format("{} bits forward, {} backward", exchange.bits_forward, exchange.bits_backward);
 }
 
-/// NaN stands for a share of the split without nodes.
-std::string score_text(double score) {
-  return std::isnan(score) ? "none: no such nodes in the split" : fmt::format("{:.4f}", score);
-}
-
 std::string halo_text(const TrainResult& result) {
   const auto bytes = static_cast<double>(result.bytes_per_epoch.halo_forward +
                                          result.bytes_per_epoch.halo_backward);
