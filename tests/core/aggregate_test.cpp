@@ -9,34 +9,21 @@
 #include <random>
 #include <string>
 
+#include "core/aggregate_inputs.hpp"
 #include "core/buffer.hpp"
-#include "core/cpu/aggregate_tiles.hpp"
-#include "core/cpu/gather_blocks.hpp"
 #include "quant/codec.hpp"
 #include "support/simd_targets.hpp"
 
 namespace heliograph {
 namespace {
 
+using testing::expect_same_bits;
+using testing::Packed;
+using testing::random_matrix;
+using testing::random_scale;
+
 const std::vector<std::int64_t> kWidths = {1,  2,  3,  4,  5,   7,   8,   13,  15,  16,  17, 31,
                                            32, 33, 41, 47, 100, 127, 128, 129, 255, 256, 602};
-
-Matrix random_matrix(std::int64_t rows, std::int64_t cols, std::uint32_t seed) {
-  Matrix m(rows, cols, MemoryRoom::workspace, nullptr);
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  for (std::int64_t r = 0; r < rows; ++r) {
-    for (std::int64_t c = 0; c < cols; ++c) m.view().row(r)[c] = normal(random);
-  }
-  return m;
-}
-
-std::vector<float> random_scale(std::int64_t count, std::uint32_t seed) {
-  std::mt19937 random(seed);
-  std::vector<float> scale(static_cast<std::size_t>(count));
-  for (float& s : scale) s = std::uniform_real_distribution<float>(0.1F, 2.0F)(random);
-  return scale;
-}
 
 /// Rows of skewed degree: some empty, one far above the others.
 Csr random_csr(std::int64_t rows, std::int64_t columns, std::uint32_t seed) {
@@ -52,40 +39,6 @@ Csr random_csr(std::int64_t rows, std::int64_t columns, std::uint32_t seed) {
   }
   return csr;
 }
-
-/// Bitwise, padding included: nothing outside the columns may change.
-void expect_same_bits(const Matrix& a, const Matrix& b, const std::string& what) {
-  ASSERT_EQ(a.view().stride, b.view().stride);
-  const auto bytes = static_cast<std::size_t>(a.view().rows * a.view().stride) * 4;
-  if (bytes == 0) return;
-  ASSERT_EQ(0, std::memcmp(a.view().data, b.view().data, bytes)) << what;
-}
-
-/// Encoded rows of a random matrix, with the readable bytes behind them that PackedRows promises.
-struct Packed {
-  std::vector<std::byte> bytes;
-  PackedRows rows;
-
-  Packed(std::int64_t count, std::int64_t cols, RowFormat format, float shift = 0) {
-    Matrix x = random_matrix(count, cols, 21);
-    std::vector<std::int32_t> selected;
-    std::vector<std::int64_t> ids;
-    for (std::int64_t r = 0; r < count; ++r) {
-      selected.push_back(static_cast<std::int32_t>(r));
-      ids.push_back(r);
-      for (std::int64_t c = 0; c < cols; ++c) {
-        float& value = x.view().row(r)[c];
-        value = format.has_minimum ? value + shift : std::abs(value);
-      }
-    }
-    ThreadPool threads(1);
-    const auto codec = make_cpu_codec(format);
-    bytes.resize(codec->encoded_bytes(count, cols) + 64, std::byte{0xff});
-    EXPECT_EQ(
-        codec->encode(x.view(), {selected, nullptr, ids.data()}, 5, bytes.data(), threads).row, -1);
-    rows = {bytes.data(), count, cols, 0, format};
-  }
-};
 
 const std::vector<RowFormat> kFormats = {{1, true},  {1, false}, {2, true}, {2, false},
                                          {4, true},  {4, false}, {8, true}, {8, false},
@@ -130,134 +83,6 @@ TEST(AggregateInner, HasTheBitsOfTheReferenceOnEveryTarget) {
       }
     }
   }
-}
-
-/// Rows of `degree` random entries, but for a few that are empty or have one; sorted as in a shard.
-Csr dense_csr(std::int64_t rows, std::int64_t columns, std::int64_t degree) {
-  std::mt19937 random(9);
-  Csr csr{{0}, {}};
-  for (std::int64_t i = 0; i < rows; ++i) {
-    const auto first = static_cast<std::ptrdiff_t>(csr.columns.size());
-    for (std::int64_t e = i % 100 < 2 ? i % 2 : degree; e > 0; --e) {
-      csr.columns.push_back(static_cast<std::int32_t>(random() % static_cast<unsigned>(columns)));
-    }
-    std::sort(csr.columns.begin() + first, csr.columns.end());
-    csr.offsets.push_back(static_cast<std::int64_t>(csr.columns.size()));
-  }
-  return csr;
-}
-
-cpu::GatherBlocks blocks_of(const CsrView& csr, std::int64_t sources, ThreadPool& threads) {
-  return cpu::GatherBlocks(csr, sources, threads, MemoryRoom::workspace, nullptr);
-}
-
-TEST(AggregateInner, BlocksOfSourcesLeaveTheBits) {
-  ThreadPool threads(2);
-  constexpr std::int64_t kRows = 1100;
-  constexpr std::int64_t kSources = 7000;
-  const Csr csr = dense_csr(kRows, kSources, 120);
-  CsrView view = csr.view();
-  const cpu::GatherBlocks blocks = blocks_of(view, kSources, threads);
-  view.blocks = &blocks;
-  const auto col_scale = random_scale(kSources, 3);
-  const auto row_scale = random_scale(kRows, 4);
-  for (const std::int64_t cols : {33, 41, 64, 100, 128, 130, 300}) {
-    ASSERT_TRUE(blocks.serve(cols)) << cols;
-    const Matrix x = random_matrix(kSources, cols, 2);
-    for (const bool scaled : {true, false}) {
-      const float* by_column = scaled ? col_scale.data() : nullptr;
-      const float* by_row = scaled ? row_scale.data() : nullptr;
-      const Matrix expected(kRows, cols, MemoryRoom::workspace, nullptr);
-      cpu::aggregate_inner_reference(csr.view(), x.view(), by_column, scaled, by_row,
-                                     expected.view());
-      const Matrix expected_bf16(kRows, cols, MemoryRoom::workspace, nullptr);
-      cpu::aggregate_inner_bf16_reference(csr.view(), x.view(), by_column, scaled, by_row,
-                                          expected_bf16.view());
-      for_each_simd_target([&] {
-        const Matrix out(kRows, cols, MemoryRoom::workspace, nullptr);
-        cpu::aggregate_inner(view, x.view(), by_column, scaled, by_row, out.view(), {}, threads);
-        expect_same_bits(out, expected, std::to_string(cols));
-        const BasicMatrix<std::uint16_t> stored(kSources, cols, MemoryRoom::workspace, nullptr);
-        cpu::aggregate_inner_bf16(view, x.view(), by_column, scaled, by_row, out.view(),
-                                  stored.view(), threads);
-        expect_same_bits(out, expected_bf16, "bf16, " + std::to_string(cols));
-      });
-    }
-  }
-}
-
-TEST(AggregateHalo, BlocksOfSourcesLeaveTheBits) {
-  ThreadPool threads(2);
-  constexpr std::int64_t kRows = 1100;
-  constexpr std::int64_t kHalo = 7000;
-  const Csr csr = dense_csr(kRows, kHalo, 120);
-  CsrView view = csr.view();
-  const cpu::GatherBlocks blocks = blocks_of(view, kHalo, threads);
-  view.blocks = &blocks;
-  const auto row_scale = random_scale(kRows, 4);
-  for (const std::int64_t cols : {41, 70, 130}) {
-    const Packed packed(kHalo, cols, {32, true});
-    ASSERT_TRUE(blocks.serve(cols)) << cols;
-    const Matrix expected = random_matrix(kRows, cols, 7);
-    cpu::aggregate_halo_reference(csr.view(), packed.rows, row_scale.data(), expected.view());
-    for_each_simd_target([&] {
-      const Matrix out = random_matrix(kRows, cols, 7);
-      cpu::aggregate_halo(view, packed.rows, row_scale.data(), out.view(), {}, threads);
-      expect_same_bits(out, expected, std::to_string(cols));
-    });
-  }
-}
-
-/// Every entry once, in its row's order.
-TEST(GatherBlocks, HoldAllEntriesOfATile) {
-  ThreadPool threads(3);
-  const Csr csr = dense_csr(700, 5000, 60);
-  const cpu::GatherBlocks blocks = blocks_of(csr.view(), 5000, threads);
-  ASSERT_FALSE(blocks.empty());
-  EXPECT_EQ(blocks.blocks(), 5);
-  EXPECT_EQ(blocks.tile_end(blocks.tiles() - 1), 700);
-  for (std::int64_t tile = 0; tile < blocks.tiles(); ++tile) {
-    const std::int64_t begin = blocks.tile_begin(tile);
-    const std::int64_t rows = blocks.tile_end(tile) - begin;
-    std::vector<std::vector<std::int32_t>> found(static_cast<std::size_t>(rows));
-    const std::uint16_t* column = blocks.columns(tile, csr.view());
-    for (std::int64_t b = 0; b < blocks.blocks(); ++b) {
-      for (std::int64_t i = 0; i < rows; ++i) {
-        for (int n = blocks.counts(tile)[b * rows + i]; n > 0; --n) {
-          found[static_cast<std::size_t>(i)].push_back(
-              static_cast<std::int32_t>(b * cpu::GatherBlocks::kBlockRows + *column++));
-        }
-      }
-    }
-    for (std::int64_t i = 0; i < rows; ++i) {
-      const std::vector<std::int32_t> row(csr.columns.data() + csr.offsets[begin + i],
-                                          csr.columns.data() + csr.offsets[begin + i + 1]);
-      EXPECT_EQ(found[static_cast<std::size_t>(i)], row) << begin + i;
-    }
-  }
-}
-
-TEST(GatherBlocks, AreEmptyWhereTheyCannotServe) {
-  ThreadPool threads(2);
-  EXPECT_TRUE(blocks_of(CsrView{}, 0, threads).empty());
-  EXPECT_TRUE(blocks_of(dense_csr(700, 3000, 60).view(), 3000, threads).empty()) << "fits a cache";
-  EXPECT_TRUE(blocks_of(dense_csr(700, 7000, 3).view(), 7000, threads).empty()) << "few entries";
-  Csr descending = dense_csr(700, 7000, 120);
-  ASSERT_FALSE(blocks_of(descending.view(), 7000, threads).empty());
-  std::swap(descending.columns[500], descending.columns[501]);
-  EXPECT_TRUE(blocks_of(descending.view(), 7000, threads).empty());
-  const Csr repeated{{0, 70000}, std::vector<std::int32_t>(70000, 6000)};
-  EXPECT_TRUE(blocks_of(repeated.view(), 7000, threads).empty()) << "more than 16 bits count";
-  EXPECT_FALSE(blocks_of(dense_csr(700, 7000, 120).view(), 7000, threads).serve(32));
-  const Csr empty{std::vector<std::int64_t>(701, 0), {}};
-  EXPECT_TRUE(blocks_of(empty.view(), 7000, threads).empty()) << "no entries";
-  // All entries of a row in one block of very many.
-  Csr local{{0}, {}};
-  for (std::int32_t i = 0; i < 2000; ++i) {
-    for (std::int32_t c = 0; c < 30; ++c) local.columns.push_back(100 * i + c);
-    local.offsets.push_back(static_cast<std::int64_t>(local.columns.size()));
-  }
-  EXPECT_TRUE(blocks_of(local.view(), 200000, threads).empty()) << "more counts than entries";
 }
 
 TEST(AggregateInner, ReadsAndWritesColumnRanges) {

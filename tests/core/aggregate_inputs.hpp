@@ -1,0 +1,71 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/buffer.hpp"
+#include "core/packed_rows.hpp"
+#include "quant/codec.hpp"
+
+// What tests of aggregation gather from, and how they compare.
+
+namespace heliograph::testing {
+
+inline Matrix random_matrix(std::int64_t rows, std::int64_t cols, std::uint32_t seed) {
+  Matrix m(rows, cols, MemoryRoom::workspace, nullptr);
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < cols; ++c) m.view().row(r)[c] = normal(random);
+  }
+  return m;
+}
+
+inline std::vector<float> random_scale(std::int64_t count, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<float> scale(static_cast<std::size_t>(count));
+  for (float& s : scale) s = std::uniform_real_distribution<float>(0.1F, 2.0F)(random);
+  return scale;
+}
+
+/// Bitwise, padding included: nothing outside the columns may change.
+inline void expect_same_bits(const Matrix& a, const Matrix& b, const std::string& what) {
+  ASSERT_EQ(a.view().stride, b.view().stride);
+  const auto bytes = static_cast<std::size_t>(a.view().rows * a.view().stride) * 4;
+  if (bytes == 0) return;
+  ASSERT_EQ(0, std::memcmp(a.view().data, b.view().data, bytes)) << what;
+}
+
+/// Encoded rows of a random matrix, with the readable bytes behind them that PackedRows promises.
+struct Packed {
+  std::vector<std::byte> bytes;
+  PackedRows rows;
+
+  Packed(std::int64_t count, std::int64_t cols, RowFormat format, float shift = 0) {
+    Matrix x = random_matrix(count, cols, 21);
+    std::vector<std::int32_t> selected;
+    std::vector<std::int64_t> ids;
+    for (std::int64_t r = 0; r < count; ++r) {
+      selected.push_back(static_cast<std::int32_t>(r));
+      ids.push_back(r);
+      for (std::int64_t c = 0; c < cols; ++c) {
+        float& value = x.view().row(r)[c];
+        value = format.has_minimum ? value + shift : std::abs(value);
+      }
+    }
+    ThreadPool threads(1);
+    const auto codec = make_cpu_codec(format);
+    bytes.resize(codec->encoded_bytes(count, cols) + 64, std::byte{0xff});
+    EXPECT_EQ(
+        codec->encode(x.view(), {selected, nullptr, ids.data()}, 5, bytes.data(), threads).row, -1);
+    rows = {bytes.data(), count, cols, 0, format};
+  }
+};
+
+}  // namespace heliograph::testing
