@@ -1,0 +1,167 @@
+"""Training runs of the fault campaign: their flags, what they leave, and whether two of them are the
+same to the bit. Standard library only."""
+
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+from typing import NamedTuple
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from command import make_flags, read_json
+from jobs import ENVIRONMENT, over_mpirun
+
+# Of run.json's result: what may differ from run to run.
+TIMES = ("epoch_seconds", "seconds", "setup_seconds", "peak_rss_bytes", "setup_peak_rss_bytes",
+         "memory")
+SECONDS = 60  # More than any run here takes.
+
+
+class Cell(NamedTuple):
+    """One setting of a campaign."""
+    ranks: int
+    bits: int
+    staleness: int
+    every: int  # epochs between checkpoints
+    epochs: int
+    tcp: bool = False  # Messages by TCP, where one host would share memory.
+
+    def __str__(self):
+        return (f"{self.ranks} ranks, {self.bits} bits, S = {self.staleness}, saved every "
+                f"{self.every}")
+
+    @property
+    def key(self):
+        return "-".join(map(str, map(int, self)))
+
+
+class Outcome(NamedTuple):
+    """How a command ended."""
+    code: int  # exit code, -signal, or None: it had to be killed
+    said: str
+
+
+def run_words(line, seconds=SECONDS):
+    """Runs a command to its end."""
+    try:
+        done = subprocess.run(line, env={**os.environ, **ENVIRONMENT}, cwd="/", text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False,
+                              stderr=subprocess.STDOUT, errors="replace", timeout=seconds,
+                              start_new_session=True)
+    except subprocess.TimeoutExpired as late:
+        return Outcome(None, f"did not end within {seconds} s: {late.output or b''}")
+    return Outcome(done.returncode, done.stdout)
+
+
+class Runs:
+    """The command with one data set."""
+
+    def __init__(self, command, data):
+        self.command, self.data = command, data
+
+    def generate(self, nodes, edges):
+        done = run_words([self.command, "generate", "--nodes", str(nodes), "--edges", str(edges),
+                          "--features", "24", "--classes", "5", "--seed", "3", "--quiet", "--out",
+                          self.data])
+        if done.code != 0:
+            sys.exit(f"{self.command} generate: exit code {done.code}\n{done.said}")
+
+    def train(self, cell, out, more=()):
+        """Words of a run by mpirun's processes."""
+        return [self.command, "train", *make_flags({
+            "data": self.data, "hidden": 32, "layers": 3, "epochs": cell.epochs, "eval-every": 7,
+            "bits": cell.bits, "staleness": cell.staleness, "checkpoint-every": cell.every,
+            "threads-per-rank": 1, "quiet": True, "out": out}), *more]
+
+    def train_threads(self, cell, out, more=()):
+        return self.train(cell, out, ["--transport", "threads", "--parts", str(cell.ranks), *more])
+
+    def resume(self, cell, point, by, more=()):
+        """Goes on from a run or a checkpoint, by "threads" or by "mpirun"."""
+        words = [self.command, "train", "--resume", point, "--quiet", *more]
+        if by == "threads":
+            return run_words([*words, "--transport", "threads"])
+        return run_words([*over_mpirun(cell.ranks), *words, "--transport", "mpi"])
+
+
+def status(run):
+    """Of run.json, or None while there is none."""
+    try:
+        return read_json(os.path.join(run, "run.json"))["status"]
+    except FileNotFoundError:
+        return None
+
+
+def checkpoints(run):
+    """Paths of the complete ones by their epochs, the newest last."""
+    found = glob.glob(os.path.join(run, "checkpoints", "epoch-*"))
+    return {int(path.rpartition("-")[2]): path for path in sorted(found)}
+
+
+def epochs_written(run):
+    """Lines of metrics.jsonl."""
+    try:
+        with open(os.path.join(run, "metrics.jsonl"), "rb") as file:
+            return file.read().count(b"\n")
+    except FileNotFoundError:
+        return 0
+
+
+def read_bytes(*path):
+    with open(os.path.join(*path), "rb") as file:
+        return file.read()
+
+
+def traces(run):
+    """What makes a finished run what it is: {name: bytes}. Raises OSError, KeyError or ValueError
+    where something is missing or is not what it should be."""
+    result = read_json(os.path.join(run, "run.json"))["result"]
+    saved = checkpoints(run)
+    if not saved:
+        raise ValueError(f"{run}: no checkpoint at its end")
+    last = max(saved)
+    return {
+        "metrics.jsonl": re.sub(rb'"seconds": ?[^,}]+', b"", read_bytes(run, "metrics.jsonl")),
+        "predictions.npy": read_bytes(run, "predictions.npy"),
+        "the result in run.json": json.dumps(
+            {key: value for key, value in result.items() if key not in TIMES}).encode(),
+        "the epochs of the last checkpoint": str(last).encode(),
+        "the weights": read_bytes(saved[last], "weights.safetensors"),
+    }
+
+
+def differences(run, reference):
+    """What of a run is not, bit for bit, what it is in another: sentences."""
+    expected = traces(reference)
+    try:
+        found = traces(run)
+    except (OSError, KeyError, ValueError, AttributeError) as error:
+        return [f"no finished run: {error}"]
+    return [f"{name} differs" for name in expected if found[name] != expected[name]]
+
+
+def resumes_wrongly(runs, cell, point, by, reference, out=None):
+    """Goes on from a run or a checkpoint (into `out`, if given); what is wrong with that:
+    sentences."""
+    done = runs.resume(cell, point, by, ["--out", out] if out else [])
+    name = os.path.basename(point)
+    if done.code != 0:
+        return [f"--resume {name} by {by}: exit code {done.code}: {done.said.strip()[-500:]}"]
+    return [f"--resume {name} by {by}: {sentence}"
+            for sentence in differences(out or point, reference)]
+
+
+def begins_anew_wrongly(runs, cell, run, reference):
+    """Of a run that had saved nothing: --resume must say so, and a new start over what is left must
+    be right. What is wrong: sentences."""
+    wrong = []
+    refused = runs.resume(cell, run, "threads")
+    if refused.code != 3 or not re.search("no checkpoint|no such directory", refused.said):
+        wrong.append(f"--resume of a run that saved nothing: exit code {refused.code}: "
+                     f"{refused.said.strip()[-500:]}")
+    done = run_words(runs.train_threads(cell, run, ["--overwrite"]))
+    if done.code != 0:
+        return [*wrong, f"--overwrite: exit code {done.code}: {done.said.strip()[-500:]}"]
+    return wrong + [f"--overwrite: {sentence}" for sentence in differences(run, reference)]

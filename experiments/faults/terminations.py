@@ -1,0 +1,98 @@
+"""Trials that ask a run to stop: SIGTERM at random moments. Standard library only."""
+
+import os
+import shutil
+import signal
+import time
+
+import processes
+from jobs import JobFailed, start
+from lost_ranks import LostRank
+from runs import (Cell, begins_anew_wrongly, checkpoints, epochs_written, resumes_wrongly, status)
+
+AT_THE_END_ONLY = 1000  # Epochs between checkpoints: so a signal alone makes it save before.
+
+
+class Term(LostRank):
+    """SIGTERM, to a run of threads and to the process of rank 0 by turns."""
+    name = "term"
+    kinds = ("exit", "resume", "orphans")
+    cells = tuple(Cell(4, bits, staleness, every, 130) for bits, staleness, every in
+                  ((32, 0, AT_THE_END_ONLY), (1, 2, 5), (32, 2, 5), (1, 0, AT_THE_END_ONLY)))
+    usual = 100
+
+    def prepare(self):
+        super().prepare()
+        self.thread_lengths = {}
+        for cell in dict.fromkeys(self.cells):
+            folder = os.path.join(self.out, "undisturbed", "threads", cell.key)
+            shutil.rmtree(folder, ignore_errors=True)
+            os.makedirs(folder)
+            process, begun = self.start_threads(cell, folder)
+            if process.wait(60) != 0:
+                raise JobFailed(f"an undisturbed run failed: {cell}: {folder}")
+            self.thread_lengths[cell] = time.monotonic() - begun
+
+    def start_threads(self, cell, folder):
+        """(process, when its run directory was there)."""
+        run = os.path.join(folder, "run")
+        process = start(self.runs.train_threads(cell, run), os.path.join(folder, "out"))
+        while status(run) is None:
+            if process.poll() is not None:
+                raise JobFailed(f"a run did not begin: {folder}")
+            time.sleep(0.001)
+        return process, time.monotonic()
+
+    def stop_threads(self, cell, draw, folder):
+        """(moment, seconds until it ended, exit code, what is wrong), or None: it was over."""
+        process, begun = self.start_threads(cell, folder)
+        moment = draw.uniform(0, self.thread_lengths[cell])
+        time.sleep(max(0, begun + moment - time.monotonic()))
+        asked = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        code = process.wait(60)
+        if code == 0 and status(os.path.join(folder, "run")) == "completed":
+            return None
+        return moment, time.monotonic() - asked, code, []
+
+    def stop_processes(self, cell, draw, folder):
+        """Likewise."""
+        job, moment = self.begin(cell, draw, folder)
+        asked = None if moment is None else job.signal(0, signal.SIGTERM)
+        launcher = job.wait(60)
+        job.wait_for_ends(range(cell.ranks), time.monotonic() + 5)
+        code, when = job.end(0)
+        if asked is None or (code == 0 and status(os.path.join(folder, "run")) == "completed"):
+            return None
+        wrong = [f"rank {rank} ended with {job.end(rank)[0]}" for rank in range(1, cell.ranks)
+                 if job.end(rank)[0] != 0]
+        if launcher != 143:
+            wrong.append(f"mpirun ended with {launcher}")
+        return moment, (when or time.monotonic()) - asked, code, wrong
+
+    def trial(self, number, draw, folder):
+        cell, over = self.cells[number // 2 % 4], "mpirun" if number % 2 else "threads"
+        run = os.path.join(folder, "run")
+        os.makedirs(folder)
+        stop = self.stop_threads if over == "threads" else self.stop_processes
+        stopped = stop(cell, draw, folder)
+        if stopped is None:
+            return None
+        moment, seconds, code, wrong = stopped
+        if code != 143:
+            wrong.insert(0, f"exit code {code}")
+        orphans = processes.left_over()
+        processes.end_all()
+        saved, written = max(checkpoints(run), default=0), epochs_written(run)
+        if saved != written:
+            wrong.append(f"{written} epochs had run, {saved} were saved")
+        if os.path.exists(run):
+            shutil.copytree(run, os.path.join(folder, "as-it-was-left"))
+        by = "mpirun" if number // 8 % 2 else "threads"
+        if saved:
+            resume = resumes_wrongly(self.runs, cell, run, by, self.reference(cell))
+        else:
+            resume = begins_anew_wrongly(self.runs, cell, run, self.reference(cell))
+        return {**self.about(cell, 0, moment), "ran_by": over, "seconds": {"0": round(seconds, 4)},
+                "code": code, "saved": saved, "resumed_by": by if saved else None,
+                "faults": {"exit": wrong, "resume": resume, "orphans": orphans}}
