@@ -330,14 +330,13 @@ void MpiGroup::join() {
   complete(request, nullptr, s.options.timeout_seconds, "make a communicator");
   MPI_Comm_set_errhandler(s.control, MPI_ERRORS_RETURN);
 
-  Introduction mine{};
-  mine.address = s.watch->address();
-  sched_getaffinity(0, sizeof(mine.cores), &mine.cores);
-  s.introduction = mine;
+  const Introduction& mine = s.introduction;
+  s.introduction.address = s.watch->address();
+  sched_getaffinity(0, sizeof(mine.cores), &s.introduction.cores);
   s.introductions.resize(static_cast<std::size_t>(s.ranks));
   const std::vector<Introduction>& all = s.introductions;
-  require(MPI_Iallgather(&s.introduction, sizeof(mine), MPI_BYTE, s.introductions.data(),
-                         sizeof(mine), MPI_BYTE, s.control, &request),
+  require(MPI_Iallgather(&mine, sizeof(mine), MPI_BYTE, s.introductions.data(), sizeof(mine),
+                         MPI_BYTE, s.control, &request),
           "introduce the ranks");
   complete(request, nullptr, s.options.timeout_seconds, "introduce the ranks");
   std::vector<WatchAddress> addresses;

@@ -270,32 +270,19 @@ void RankWatch::look_for_silence(double now) {
 void RankWatch::record(Failure failure, bool replace) noexcept {
   if (failure_ && !replace) return;
   failure_ = std::move(failure);
+  spread_failure();
+}
+
+/// To whoever waits in this process.
+void RankWatch::spread_failure() noexcept {
   failed_ = true;
   if (tickets_ != nullptr) tickets_->interrupt();
   changed_.notify_all();
 }
 
-void RankWatch::fail(Progress progress, ErrorCode code, const std::string& reason) noexcept {
-  const std::lock_guard lock(mutex_);
-  if (failure_) return;
+/// Records this rank's own failure in place of what was known, and tells the others.
+void RankWatch::announce(Progress progress, ErrorCode code, const std::string& what) noexcept {
   try {
-    record({rank_, code, describe_rank(rank_, progress) + ": " + reason, false}, false);
-    WatchFrame frame = own_frame(WatchFrame::Kind::failed);
-    frame.progress = progress;
-    frame.code = code;
-    frame.text = reason;
-    tell(frame);
-  } catch (...) {
-    failed_ = true;  // message_locked() has a sentence for it.
-  }
-}
-
-void RankWatch::fail_by_exception(Progress progress, ErrorCode code,
-                                  const std::string& what) noexcept {
-  const std::lock_guard lock(mutex_);
-  try {
-    // An exception that carries the recorded message is its echo, not its cause.
-    if (failure_ && what.find(failure_->message) != std::string::npos) return;
     record({rank_, code, describe_rank(rank_, progress) + ": " + what, false}, true);
     WatchFrame frame = own_frame(WatchFrame::Kind::failed);
     frame.progress = progress;
@@ -303,8 +290,21 @@ void RankWatch::fail_by_exception(Progress progress, ErrorCode code,
     frame.text = what;
     tell(frame);
   } catch (...) {
-    failed_ = true;
+    spread_failure();  // Without memory for a sentence: message_locked() has one.
   }
+}
+
+void RankWatch::fail(Progress progress, ErrorCode code, const std::string& reason) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (!failure_) announce(progress, code, reason);
+}
+
+void RankWatch::fail_by_exception(Progress progress, ErrorCode code,
+                                  const std::string& what) noexcept {
+  const std::lock_guard lock(mutex_);
+  // An exception that carries the recorded message is its echo, not its cause.
+  if (failure_ && what.find(failure_->message) != std::string::npos) return;
+  announce(progress, code, what);
 }
 
 std::string RankWatch::message_locked() const {

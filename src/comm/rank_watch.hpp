@@ -100,6 +100,8 @@ class RankWatch {
   void look_for_silence(double now);
   void tell(const WatchFrame& frame) noexcept;
   void record(Failure failure, bool replace) noexcept;
+  void announce(Progress progress, ErrorCode code, const std::string& what) noexcept;
+  void spread_failure() noexcept;
   WatchFrame own_frame(WatchFrame::Kind kind) const;
   ErrorCode code_locked() const;
   std::string message_locked() const;

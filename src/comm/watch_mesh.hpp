@@ -50,7 +50,8 @@ class WatchMesh {
   const WatchAddress& address() const { return address_; }
 
   /// Sockets by rank, the own one closed; non-blocking. Lower ranks are called, higher ones call.
-  /// Throws Error(peer_lost) that names the rank that was not reached within `seconds`.
+  /// Throws Error: peer_lost (names the first rank that was not reached within `seconds`),
+  /// resource.
   std::vector<Socket> connect(int rank, std::span<const WatchAddress> all, double seconds);
 
  private:

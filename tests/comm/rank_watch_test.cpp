@@ -1,6 +1,8 @@
 #include "comm/rank_watch.hpp"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -165,6 +167,43 @@ TEST(RankWatch, AStrangerIsNoRank) {
   callers.join();
   EXPECT_TRUE(sockets[0].open());
   EXPECT_FALSE(watch.failed());
+}
+
+TEST(WatchMesh, ASlowRankAndADeadAddressHoldUpNobodyElse) {
+  constexpr int kRanks = 4;
+  std::vector<WatchMesh> meshes(kRanks);
+  std::vector<WatchAddress> addresses;
+  for (const WatchMesh& mesh : meshes) {
+    WatchAddress address = mesh.address();
+    address.network = addresses.size();  // As if on hosts of their own.
+    // RFC 5737: an address that nobody has.
+    address.addresses = {inet_addr("192.0.2.1"), inet_addr("127.0.0.1")};
+    addresses.push_back(address);
+  }
+  std::vector<std::vector<Socket>> sockets(kRanks);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&, rank] {
+      // The others have called it long before.
+      if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+      const auto r = static_cast<std::size_t>(rank);
+      sockets[r] = meshes[r].connect(rank, addresses, 8);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  // Both ends of each pair hold the same connection, and nothing is on it but what they say.
+  for (std::size_t a = 0; a < kRanks; ++a) {
+    for (std::size_t b = 0; b < kRanks; ++b) {
+      if (a == b) continue;
+      const char said = static_cast<char>(10 * a + b);
+      ASSERT_EQ(send(sockets[a][b].get(), &said, 1, MSG_NOSIGNAL), 1);
+      char heard = 0;
+      pollfd entry{sockets[b][a].get(), POLLIN, 0};
+      ASSERT_EQ(poll(&entry, 1, 2000), 1) << a << " to " << b;
+      ASSERT_EQ(recv(sockets[b][a].get(), &heard, 1, 0), 1);
+      EXPECT_EQ(heard, said);
+    }
+  }
 }
 
 TEST(RankWatch, ARankThatNeverCallsIsNamed) {

@@ -1,0 +1,221 @@
+#include "comm/watch_meeting.hpp"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "comm/link_tickets.hpp"
+#include "heliograph/error.hpp"
+
+namespace heliograph {
+namespace {
+
+/// Between two calls of a rank that did not answer, seconds.
+constexpr double kRedialSeconds = 0.05;
+/// For a caller to say who it is; strangers do not.
+constexpr double kStrangerSeconds = 2;
+/// Ranks that are called at the same time: descriptors are few.
+constexpr int kCallsAtOnce = 64;
+
+void set_up(const Socket& socket) {
+  fcntl(socket.get(), F_SETFL, fcntl(socket.get(), F_GETFL) | O_NONBLOCK);
+  const int on = 1;
+  setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+[[noreturn]] void refuse_system(const char* what) {
+  throw Error(ErrorCode::resource,
+              std::string("the rank watch cannot ") + what + ": " + std::strerror(errno));
+}
+
+[[noreturn]] void not_reached(int rank, const WatchAddress& address) {
+  throw Error(ErrorCode::peer_lost,
+              "rank " + std::to_string(rank) + " on host " + address.host_name() +
+                  " cannot be reached by TCP: the rank watch needs a port of the system's choice "
+                  "between the hosts of a run");
+}
+
+}  // namespace
+
+WatchMeeting::WatchMeeting(int rank, std::span<const WatchAddress> all, const Socket& listener)
+    : rank_(rank),
+      all_(all),
+      listener_(listener),
+      sockets_(all.size()),
+      calls_(static_cast<std::size_t>(rank), 0),
+      next_call_(static_cast<std::size_t>(rank), 0) {}
+
+std::vector<Socket> WatchMeeting::meet(double seconds) {
+  const double deadline = link_now() + seconds;
+  std::vector<pollfd> entries;
+  while (!complete()) {
+    double now = link_now();
+    if (now >= deadline) {
+      for (std::size_t peer = 0; peer < all_.size(); ++peer) {
+        if (static_cast<int>(peer) != rank_ && !sockets_[peer].open()) {
+          not_reached(static_cast<int>(peer), all_[peer]);
+        }
+      }
+    }
+    call_more(now);
+    entries.assign(1, {listener_.get(), POLLIN, 0});
+    for (const Link& link : links_) {
+      const short events = link.state == State::connecting ? POLLOUT : POLLIN;
+      entries.push_back({link.socket.get(), events, 0});
+    }
+    const double rest = std::min(deadline - now, kRedialSeconds);
+    if (poll(entries.data(), entries.size(), static_cast<int>(std::ceil(rest * 1e3))) < 0) {
+      if (errno != EINTR) refuse_system("wait for the other ranks");
+      continue;
+    }
+    for (std::size_t i = 0; i < links_.size(); ++i) {
+      if (entries[i + 1].revents != 0) serve(links_[i]);
+    }
+    now = link_now();
+    if (entries[0].revents != 0) accept_all(now);
+    drop_what_is_over(now);
+  }
+  return std::move(sockets_);
+}
+
+void WatchMeeting::call_more(double now) {
+  auto under_way = std::count_if(calls_.begin(), calls_.end(), [](int n) { return n > 0; });
+  for (int peer = 0; peer < rank_ && under_way < kCallsAtOnce; ++peer) {
+    const auto p = static_cast<std::size_t>(peer);
+    if (sockets_[p].open() || calls_[p] > 0 || now < next_call_[p]) continue;
+    next_call_[p] = now + kRedialSeconds;
+    call(peer, now);
+    ++under_way;
+  }
+}
+
+/// All addresses of a host at the same time: which of them leads there is not known.
+void WatchMeeting::call(int peer, double now) {
+  const WatchAddress& there = all_[static_cast<std::size_t>(peer)];
+  const WatchAddress& here = all_[static_cast<std::size_t>(rank_)];
+  if (there.machine == here.machine && there.network == here.network) {
+    call(peer, htonl(INADDR_LOOPBACK), now);
+    return;
+  }
+  for (const std::uint32_t address : there.addresses) {
+    if (address != 0) call(peer, address, now);
+  }
+}
+
+void WatchMeeting::call(int peer, std::uint32_t address, double now) {
+  Link link;
+  link.socket = Socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!link.socket.open()) refuse_system("open a socket");
+  set_up(link.socket);
+  link.peer = peer;
+  link.began = now;
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_addr.s_addr = address;
+  to.sin_port = htons(all_[static_cast<std::size_t>(peer)].port);
+  const int status =
+      ::connect(link.socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to));
+  if (status != 0 && errno != EINPROGRESS) return;
+  link.state = State::connecting;
+  ++calls_[static_cast<std::size_t>(peer)];
+  links_.push_back(std::move(link));
+}
+
+void WatchMeeting::accept_all(double now) {
+  while (true) {
+    Link link;
+    link.socket = Socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!link.socket.open()) {
+      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+        refuse_system("accept another rank");
+      }
+      return;  // No more for now, or one that has gone already.
+    }
+    set_up(link.socket);
+    link.began = now;
+    links_.push_back(std::move(link));
+  }
+}
+
+void WatchMeeting::serve(Link& link) {
+  if (link.state == State::connecting) {
+    int error = 0;
+    socklen_t length = sizeof(error);
+    const bool connected =
+        getsockopt(link.socket.get(), SOL_SOCKET, SO_ERROR, &error, &length) == 0 && error == 0;
+    link.state = connected && say(link, Hello::Word::call) ? State::called : State::over;
+    return;
+  }
+  if (hear(link)) understand(link);
+}
+
+bool WatchMeeting::say(const Link& link, Hello::Word word) const {
+  const Hello hello{all_[0].token, rank_, link.peer, word, 0};
+  // So few bytes always fit into the buffer of a new connection.
+  return send(link.socket.get(), &hello, sizeof(hello), MSG_NOSIGNAL) ==
+         static_cast<ssize_t>(sizeof(hello));
+}
+
+/// True once all of a word is there. What follows it on the connection is left there.
+bool WatchMeeting::hear(Link& link) {
+  const ssize_t count =
+      recv(link.socket.get(), reinterpret_cast<char*>(&link.heard) + link.heard_bytes,
+           sizeof(Hello) - link.heard_bytes, 0);
+  if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) link.state = State::over;
+  if (count > 0) link.heard_bytes += static_cast<std::size_t>(count);
+  if (link.heard_bytes < sizeof(Hello)) return false;
+  link.heard_bytes = 0;
+  return true;
+}
+
+void WatchMeeting::understand(Link& link) {
+  const Hello& hello = link.heard;
+  const State state = std::exchange(link.state, State::over);
+  if (hello.token != all_[0].token || hello.to != rank_) return;
+  if (state == State::called) {
+    const bool wanted = hello.word == Hello::Word::answer && hello.from == link.peer &&
+                        !sockets_[static_cast<std::size_t>(link.peer)].open();
+    if (wanted && say(link, Hello::Word::choose)) keep(link);
+  } else if (state == State::accepted) {
+    if (hello.word != Hello::Word::call || hello.from <= rank_ ||
+        hello.from >= static_cast<int>(all_.size())) {
+      return;
+    }
+    link.peer = hello.from;
+    if (say(link, Hello::Word::answer)) link.state = State::answered;
+  } else if (state == State::answered) {
+    const bool wanted = hello.word == Hello::Word::choose && hello.from == link.peer &&
+                        !sockets_[static_cast<std::size_t>(link.peer)].open();
+    if (wanted) keep(link);
+  }
+}
+
+void WatchMeeting::keep(Link& link) {
+  // Of a lower rank's links the books are kept until they are dropped.
+  const int peer = link.peer;
+  Socket& socket = sockets_[static_cast<std::size_t>(peer)];
+  std::swap(socket, link.socket);
+  ++met_;
+}
+
+void WatchMeeting::drop_what_is_over(double now) {
+  std::erase_if(links_, [&](const Link& link) {
+    const bool mine = link.peer >= 0 && link.peer < rank_;
+    const bool over = link.state == State::over ||
+                      (mine && sockets_[static_cast<std::size_t>(link.peer)].open()) ||
+                      (link.state == State::accepted && now - link.began > kStrangerSeconds);
+    if (over && mine) --calls_[static_cast<std::size_t>(link.peer)];
+    return over;
+  });
+}
+
+}  // namespace heliograph
