@@ -19,7 +19,7 @@ namespace {
 
 struct PartitionRequest {
   DataOptions input;
-  TrainOptions train;  ///< Only the partition and the split are used.
+  TrainOptions train;  ///< Of which partition_fields() are used.
   bool balance_train = false;
   std::string out;     ///< A shard directory.
   std::string owners;  ///< A file of owners.

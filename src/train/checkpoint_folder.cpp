@@ -84,7 +84,13 @@ void publish_checkpoint(const fs::path& folder, int epochs, FileLayer& files) {
   try {
     files.rename(folder / partial_name(epochs), target);
   } catch (const std::exception&) {
-    if (exists) fs::rename(replaced, target, error);
+    if (exists) {
+      try {
+        files.rename(replaced, target);
+      } catch (const std::exception&) {
+        // The first failure is the one to tell; the checkpoint before this one is still there.
+      }
+    }
     throw;
   }
   files.sync_directory(folder);
