@@ -65,7 +65,9 @@ struct TrainResult {
   MemoryReport memory;
   std::int64_t peak_rss_bytes = 0;  ///< Of training; the peak is reset after setup.
   std::int64_t setup_peak_rss_bytes = 0;
-  double setup_seconds = 0;  ///< Partition, shards, precomputation.
+  std::int64_t shard_bytes = 0;    ///< Files that ranks as processes have read; else 0.
+  std::int64_t loading_bytes = 0;  ///< Resident memory taken at most while reading them.
+  double setup_seconds = 0;        ///< Partition, shards, precomputation.
   PartitionQuality partition;
   std::string partition_hash;
   std::int64_t parameters = 0;

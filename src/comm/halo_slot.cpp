@@ -5,6 +5,7 @@ namespace heliograph {
 HaloSlot::HaloSlot(Communicator& comm, MemoryRoom room, MemoryAccount* account)
     : comm_(comm), room_(room), account_(account) {
   send_tickets_.reserve(static_cast<std::size_t>(comm.size()));
+  held_.reserve(static_cast<std::size_t>(comm.size()));
 }
 
 HaloSlot::~HaloSlot() {
@@ -40,7 +41,17 @@ void HaloSlot::post_receives(Channel channel, std::span<const RecvMessage> recei
 }
 
 void HaloSlot::post_send(Channel channel, SendMessage send) {
+  if (holds_) {
+    held_.emplace_back(channel, send);
+    return;
+  }
   send_tickets_.push_back(comm_.post(channel, {&send, 1}, {}));
+}
+
+void HaloSlot::release_sends() {
+  holds_ = false;
+  for (const auto& [channel, send] : held_) post_send(channel, send);
+  held_.clear();
 }
 
 void HaloSlot::wait_for_receives() {
@@ -50,6 +61,7 @@ void HaloSlot::wait_for_receives() {
 }
 
 void HaloSlot::wait_for_sends() {
+  if (!held_.empty()) release_sends();
   while (!send_tickets_.empty()) {
     comm_.wait(send_tickets_.back());
     send_tickets_.pop_back();

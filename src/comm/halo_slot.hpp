@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "comm/communicator.hpp"
@@ -39,6 +40,10 @@ class HaloSlot {
   void post_receives(Channel channel, std::span<const RecvMessage> receives);
   void post_send(Channel channel, SendMessage send);
 
+  /// From now on messages to send stay here; `release_sends` posts them, in their order.
+  void hold_sends() { holds_ = true; }
+  void release_sends();
+
   void wait_for_receives();
   void wait_for_sends();
 
@@ -62,6 +67,8 @@ class HaloSlot {
   Side send_, receive_;
   Ticket receive_ticket_;
   bool receiving_ = false;
+  bool holds_ = false;
+  std::vector<std::pair<Channel, SendMessage>> held_;
   std::vector<Ticket> send_tickets_;  ///< Of the messages that have not been waited for.
 };
 

@@ -9,7 +9,8 @@ namespace heliograph {
 template <class T>
 class LinkRing {
  public:
-  LinkRing() : items_(kInitialCapacity) {}
+  /// `capacity`: a power of two.
+  explicit LinkRing(std::size_t capacity = 32) : items_(capacity) {}
 
   bool empty() const noexcept { return count_ == 0; }
   std::size_t size() const noexcept { return count_; }
@@ -32,8 +33,6 @@ class LinkRing {
   }
 
  private:
-  static constexpr std::size_t kInitialCapacity = 32;  // A power of two, as every capacity is.
-
   void grow() {
     std::vector<T> larger(items_.size() * 2);
     for (std::size_t i = 0; i < count_; ++i) larger[i] = (*this)[i];

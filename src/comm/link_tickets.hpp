@@ -43,8 +43,8 @@ class LinkTickets {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  LinkRing<int> remaining_;   // Of the batches from oldest_ on.
-  std::uint64_t oldest_ = 1;  // Every batch before it is done.
+  LinkRing<int> remaining_{1024};  // Of the batches from oldest_ on, several epochs' when stale.
+  std::uint64_t oldest_ = 1;       // Every batch before it is done.
   std::uint64_t awaited_ = 0;
   std::uint64_t interruptions_ = 0;
   double last_completion_ = 0;

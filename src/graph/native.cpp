@@ -19,36 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-[[noreturn]] void refuse(const fs::path& file, const std::string& what) {
-  throw Error(ErrorCode::bad_input, fmt::format("{}: {}", file.string(), what));
-}
-
-/// The manifest's JSON, once its bytes match manifest.xxh64.
-json read_manifest(const fs::path& directory) {
-  const fs::path path = directory / kManifestFile;
-  const fs::path hash_path = directory / kManifestHashFile;
-  const auto file = MappedFile::open(path);
-  const auto hash_file = MappedFile::open(hash_path);
-  const auto text = [](const MappedFile& mapped) {
-    return std::string_view(reinterpret_cast<const char*>(mapped.bytes().data()),
-                            mapped.bytes().size());
-  };
-  if (text(*hash_file) != hex64(xxh64(file->bytes())) + "\n") {
-    refuse(path, fmt::format("does not match the checksum in {}: one of the two is damaged",
-                             hash_path.string()));
-  }
-  json manifest = json::parse(text(*file), nullptr, false);
-  const auto format = manifest.is_object() ? manifest.find("format") : manifest.end();
-  if (format == manifest.end() || *format != kNativeFormat) {
-    refuse(path, "is not the manifest of a graph");
-  }
-  if (const json version = manifest.value("version", json()); version != kNativeVersion) {
-    refuse(path, fmt::format("has format version {}; this build reads version {}", version.dump(),
-                             kNativeVersion));
-  }
-  return manifest;
-}
-
 /// A whole number; get<> alone would cut off what does not fit.
 template <class T>
 T whole_number(const json& object, const char* key, const fs::path& path) {
@@ -57,9 +27,10 @@ T whole_number(const json& object, const char* key, const fs::path& path) {
                         ? std::in_range<T>(value.get<std::uint64_t>())
                         : value.is_number_integer() && std::in_range<T>(value.get<std::int64_t>());
   if (!held) {
-    refuse(path, fmt::format("cannot be interpreted: {} is {}, which is not a whole number of {} "
-                             "bits",
-                             key, value.dump(), 8 * sizeof(T)));
+    refuse_file(path,
+                fmt::format("cannot be interpreted: {} is {}, which is not a whole number of {} "
+                            "bits",
+                            key, value.dump(), 8 * sizeof(T)));
   }
   return value.get<T>();
 }
@@ -74,7 +45,7 @@ NativeManifest interpret(const json& object, const fs::path& path) {
   const json& labels = object.at("labels");
   const auto task = labels.at("task").get<std::string>();
   if (task != "multiclass" && task != "multilabel") {
-    refuse(path, fmt::format("has the unknown task {}", task));
+    refuse_file(path, fmt::format("has the unknown task {}", task));
   }
   manifest.task = task == "multilabel" ? Task::multilabel : Task::multiclass;
   manifest.classes = whole_number<std::int32_t>(labels, "classes", path);
@@ -94,23 +65,23 @@ class ArrayFiles {
   Array<T> map(std::string_view name) const {
     const auto it = listed_.find(std::string(name));
     if (it == listed_.end()) {
-      refuse(directory_ / kManifestFile, fmt::format("does not list the array {}", name));
+      refuse_file(directory_ / kManifestFile, fmt::format("does not list the array {}", name));
     }
     const json& entry = it->second;
     if (entry.at("dtype").get<std::string>() != dtype_name<T>()) {
-      refuse(directory_ / kManifestFile,
-             fmt::format("gives the array {} another dtype than {}", name, dtype_name<T>()));
+      refuse_file(directory_ / kManifestFile,
+                  fmt::format("gives the array {} another dtype than {}", name, dtype_name<T>()));
     }
     const fs::path path = directory_ / entry.at("file").get<std::string>();
     const auto count = entry.at("count").get<std::uint64_t>();
     auto file = MappedFile::open(path);
     const std::span<const std::byte> bytes = file->bytes();
     if (bytes.size() / sizeof(T) != count || bytes.size() % sizeof(T) != 0) {
-      refuse(path, fmt::format("is damaged: {} bytes instead of {} values of {} bytes",
-                               bytes.size(), count, sizeof(T)));
+      refuse_file(path, fmt::format("is damaged: {} bytes instead of {} values of {} bytes",
+                                    bytes.size(), count, sizeof(T)));
     }
     if (hex64(xxh64(bytes)) != entry.at("xxh64").get<std::string>()) {
-      refuse(path, "is damaged: its bytes do not match the checksum in the manifest");
+      refuse_file(path, "is damaged: its bytes do not match the checksum in the manifest");
     }
     return {std::span(reinterpret_cast<const T*>(bytes.data()), count), std::move(file)};
   }
@@ -161,13 +132,13 @@ bool is_native(const fs::path& directory) {
 }
 
 Dataset load_native(const fs::path& directory) {
-  const json object = read_manifest(directory);
+  const json object = read_manifest_file(directory, kNativeManifest);
   Dataset dataset;
   try {
     dataset = map_dataset(interpret(object, directory / kManifestFile),
                           ArrayFiles(directory, object.at("arrays")));
   } catch (const json::exception& error) {  // A key that is missing or of another type.
-    refuse(directory / kManifestFile, fmt::format("cannot be interpreted: {}", error.what()));
+    refuse_file(directory / kManifestFile, fmt::format("cannot be interpreted: {}", error.what()));
   }
   return dataset;
 }

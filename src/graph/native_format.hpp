@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "graph/manifest_file.hpp"
 #include "heliograph/dataset.hpp"
 
 // The native directory (docs/formats.md): manifest.json, manifest.xxh64 and one raw file for each
@@ -13,10 +14,7 @@
 
 namespace heliograph {
 
-inline constexpr int kNativeVersion = 1;
-inline constexpr std::string_view kNativeFormat = "heliograph-graph";
-inline constexpr std::string_view kManifestFile = "manifest.json";
-inline constexpr std::string_view kManifestHashFile = "manifest.xxh64";
+inline constexpr ManifestKind kNativeManifest{"heliograph-graph", 1, "a graph"};
 
 /// What the arrays mean; everything else follows from their counts.
 struct NativeManifest {

@@ -37,7 +37,7 @@ bool is_own_manifest(const fs::path& directory) {
   const auto file = MappedFile::open(directory / kManifestFile);
   const auto bytes = file->bytes();
   return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size())
-             .find(kNativeFormat) != std::string_view::npos;
+             .find(kNativeManifest.format) != std::string_view::npos;
 }
 
 /// Refuses to replace what is there, unless that is asked for and harmless.
@@ -140,30 +140,22 @@ void NativeWriter::write_manifest(const NativeManifest& manifest) {
                       {"xxh64", hex64(written.file.hash())}});
   }
   const bool multilabel = manifest.task == Task::multilabel;
-  const ordered_json json = {
-      {"format", kNativeFormat},
-      {"version", kNativeVersion},
-      {"name", manifest.name},
-      {"nodes", manifest.nodes},
-      {"directed", manifest.directed},
-      {"features", {{"cols", manifest.feature_cols}, {"sparse", manifest.sparse_features}}},
-      {"labels",
-       {{"task", multilabel ? "multilabel" : "multiclass"},
-        {"classes", manifest.classes},
-        {"class_names", manifest.class_names}}},
-      {"splits", manifest.splits},
-      {"arrays", arrays},
-  };
-  // A name that is not UTF-8 (a file name may be anything) is written with replacements.
-  const std::string text = json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
-  const auto bytes = std::as_bytes(std::span(text));
-  FileWriter file(temporary_ / kManifestFile);
-  file.write(bytes);
-  file.close();
-  const std::string digits = hex64(xxh64(bytes)) + "\n";
-  FileWriter hash_file(temporary_ / kManifestHashFile);
-  hash_file.write(std::as_bytes(std::span(digits)));
-  hash_file.close();
+  write_manifest_file(
+      temporary_,
+      {
+          {"format", kNativeManifest.format},
+          {"version", kNativeManifest.version},
+          {"name", manifest.name},
+          {"nodes", manifest.nodes},
+          {"directed", manifest.directed},
+          {"features", {{"cols", manifest.feature_cols}, {"sparse", manifest.sparse_features}}},
+          {"labels",
+           {{"task", multilabel ? "multilabel" : "multiclass"},
+            {"classes", manifest.classes},
+            {"class_names", manifest.class_names}}},
+          {"splits", manifest.splits},
+          {"arrays", arrays},
+      });
 }
 
 void NativeWriter::publish() {

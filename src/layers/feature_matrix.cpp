@@ -2,54 +2,60 @@
 
 #include <algorithm>
 #include <span>
+#include <vector>
 
 namespace heliograph {
-namespace {
 
-template <class T>
-Buffer keep(const std::vector<T>& values, MemoryRoom room, MemoryAccount* account) {
-  Buffer buffer(values.size() * sizeof(T), room, account);
-  std::copy(values.begin(), values.end(), buffer.as<T>().begin());
-  return buffer;
+SparseBuffers::SparseBuffers(std::int64_t row_count, std::int64_t col_count, std::int64_t entries,
+                             MemoryRoom room, MemoryAccount* account)
+    : rows(row_count),
+      cols(col_count),
+      offsets((static_cast<std::size_t>(row_count) + 1) * sizeof(std::int64_t), room, account),
+      columns(static_cast<std::size_t>(entries) * sizeof(std::int32_t), room, account),
+      values(static_cast<std::size_t>(entries) * sizeof(float), room, account) {}
+
+FeatureMatrix::FeatureMatrix(const SparseRows& sparse, MemoryRoom room, MemoryAccount* account)
+    : sparse_(std::in_place, sparse.rows(), sparse.cols,
+              static_cast<std::int64_t>(sparse.columns.size()), room, account) {
+  std::copy(sparse.offsets.begin(), sparse.offsets.end(),
+            sparse_->offsets.as<std::int64_t>().begin());
+  std::copy(sparse.columns.begin(), sparse.columns.end(),
+            sparse_->columns.as<std::int32_t>().begin());
+  std::copy(sparse.values.begin(), sparse.values.end(), sparse_->values.as<float>().begin());
+  index_columns(room, account);
 }
 
-}  // namespace
-
-FeatureMatrix::FeatureMatrix(SparseRows sparse, MemoryRoom room, MemoryAccount* account)
-    : held_(true), sparse_(true), rows_(sparse.rows()), cols_(sparse.cols) {
-  const std::size_t entries = sparse.columns.size();
+void FeatureMatrix::index_columns(MemoryRoom room, MemoryAccount* account) {
+  if (!sparse_) return;
+  const std::span<const std::int64_t> row_offsets = sparse_->offsets.as<std::int64_t>();
+  const std::span<const std::int32_t> columns = sparse_->columns.as<std::int32_t>();
   column_offsets_ =
-      Buffer((static_cast<std::size_t>(cols_) + 1) * sizeof(std::int64_t), room, account);
-  row_of_ = Buffer(entries * sizeof(std::int32_t), room, account);
-  position_ = Buffer(entries * sizeof(std::int64_t), room, account);
+      Buffer((static_cast<std::size_t>(sparse_->cols) + 1) * sizeof(std::int64_t), room, account);
+  row_of_ = Buffer(columns.size() * sizeof(std::int32_t), room, account);
+  position_ = Buffer(columns.size() * sizeof(std::int64_t), room, account);
   const std::span<std::int64_t> offsets = column_offsets_.as<std::int64_t>();
-  for (const std::int32_t c : sparse.columns) ++offsets[static_cast<std::size_t>(c) + 1];
+  for (const std::int32_t c : columns) ++offsets[static_cast<std::size_t>(c) + 1];
   for (std::size_t c = 1; c < offsets.size(); ++c) offsets[c] += offsets[c - 1];
   std::vector<std::int64_t> next(offsets.begin(), offsets.end());
-  for (std::int64_t r = 0; r < rows_; ++r) {
+  for (std::int64_t r = 0; r < sparse_->rows; ++r) {
     const auto row = static_cast<std::size_t>(r);
-    for (std::int64_t i = sparse.offsets[row]; i < sparse.offsets[row + 1]; ++i) {
-      const auto column = static_cast<std::size_t>(sparse.columns[static_cast<std::size_t>(i)]);
+    for (std::int64_t i = row_offsets[row]; i < row_offsets[row + 1]; ++i) {
+      const auto column = static_cast<std::size_t>(columns[static_cast<std::size_t>(i)]);
       const auto at = static_cast<std::size_t>(next[column]++);
       row_of_.as<std::int32_t>()[at] = static_cast<std::int32_t>(r);
       position_.as<std::int64_t>()[at] = i;
     }
   }
-  offsets_ = keep(sparse.offsets, room, account);
-  columns_ = keep(sparse.columns, room, account);
-  values_ = keep(sparse.values, room, account);
 }
 
 FeatureView FeatureMatrix::view() const {
   FeatureView v;
-  if (!sparse_) {
-    v.dense = dense_.view();
-    return v;
-  }
+  if (dense_) v.dense = dense_->view();
+  if (!sparse_) return v;
   v.is_sparse = true;
-  v.sparse = {rows_, cols_, offsets_.as<std::int64_t>().data(), columns_.as<std::int32_t>().data(),
-              values_.as<float>().data()};
-  v.by_column = {cols_, column_offsets_.as<std::int64_t>().data(),
+  v.sparse = {sparse_->rows, sparse_->cols, sparse_->offsets.as<std::int64_t>().data(),
+              sparse_->columns.as<std::int32_t>().data(), sparse_->values.as<float>().data()};
+  v.by_column = {sparse_->cols, column_offsets_.as<std::int64_t>().data(),
                  row_of_.as<std::int32_t>().data(), position_.as<std::int64_t>().data()};
   return v;
 }

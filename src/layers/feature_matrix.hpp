@@ -1,7 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
+#include <optional>
+#include <utility>
 
 #include "core/buffer.hpp"
 #include "core/csr.hpp"
@@ -9,7 +10,8 @@
 
 namespace heliograph {
 
-/// A layer's input: dense rows, or sparse rows with their transpose. Owned by somebody else.
+/// A layer's input: dense rows, or sparse rows with their transpose, where that was made. Owned by
+/// somebody else.
 struct FeatureView {
   bool is_sparse = false;
   ConstMatrixView dense;
@@ -25,24 +27,39 @@ struct FeatureView {
   std::int64_t cols() const { return is_sparse ? sparse.cols : dense.cols; }
 };
 
+/// Sparse rows as a rank holds them.
+struct SparseBuffers {
+  /// Zeroed.
+  SparseBuffers(std::int64_t row_count, std::int64_t col_count, std::int64_t entries,
+                MemoryRoom room, MemoryAccount* account);
+
+  std::int64_t rows, cols;
+  Buffer offsets;  ///< int64, rows + 1.
+  Buffer columns;  ///< int32.
+  Buffer values;   ///< float.
+};
+
 /// Owns the input features of one rank (or their first aggregation).
 class FeatureMatrix {
  public:
   FeatureMatrix() = default;
-  explicit FeatureMatrix(Matrix dense) : dense_(std::move(dense)), held_(true) {}
-  FeatureMatrix(SparseRows sparse, MemoryRoom room, MemoryAccount* account);
+  explicit FeatureMatrix(Matrix dense) : dense_(std::move(dense)) {}
+  /// Without its index.
+  explicit FeatureMatrix(SparseBuffers sparse) : sparse_(std::move(sparse)) {}
+  /// A copy, with its index.
+  FeatureMatrix(const SparseRows& sparse, MemoryRoom room, MemoryAccount* account);
+
+  /// Makes the entries of sparse rows known by column as well, which weight gradients need. Nothing
+  /// to do for dense ones.
+  void index_columns(MemoryRoom room, MemoryAccount* account);
 
   FeatureView view() const;
   /// True if it was made without a matrix; one without rows is not empty.
-  bool empty() const { return !held_; }
+  bool empty() const { return !dense_ && !sparse_; }
 
  private:
-  Matrix dense_;
-  bool held_ = false;
-  bool sparse_ = false;
-  std::int64_t rows_ = 0;
-  std::int64_t cols_ = 0;
-  Buffer offsets_, columns_, values_;
+  std::optional<Matrix> dense_;
+  std::optional<SparseBuffers> sparse_;
   Buffer column_offsets_, row_of_, position_;
 };
 

@@ -1,10 +1,18 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "heliograph/options.hpp"
 
 namespace heliograph {
+
+/// No value is older than the run, so a larger bound would only make rings longer. A run of one
+/// epoch keeps its halos for the longer one that may go on from it.
+inline ExchangeOptions within_run(ExchangeOptions exchange, int epochs) {
+  exchange.staleness = std::min(exchange.staleness, std::max(1, epochs - 1));
+  return exchange;
+}
 
 /// Which epochs are synchronous, and how old the halo values of the others are. A pure function
 /// of the epoch, so that every rank and every run agrees.

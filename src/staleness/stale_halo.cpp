@@ -17,13 +17,15 @@ StaleHalo::StaleHalo(Communicator& comm, const Shard& shard, const ExchangeOptio
       account_(account),
       schedule_bytes_(MemoryRoom::graph, account),
       shared_slot_(comm, MemoryRoom::halo, account),
-      lanes_(2 * static_cast<std::size_t>(layers)) {}
+      lanes_(2 * static_cast<std::size_t>(layers)),
+      last_layer_(layers) {}
 
 void StaleHalo::prepare(std::span<const HaloRows> exchanges) {
   std::size_t most_sent = 0, most_received = 0;
   for (const HaloRows& e : exchanges) {
     Lane& l = lane(e.layer, e.direction);
     open(l, e.layer, e.direction, e.cols, e.nonnegative);
+    if (e.direction == Direction::backward) last_layer_ = std::min(last_layer_, e.layer);
     most_sent = std::max(most_sent, l.exchange->send_bytes());
     most_received = std::max(most_received, l.exchange->receive_bytes());
     for (HaloSlot& slot : l.ring) {
@@ -37,6 +39,7 @@ void StaleHalo::prepare(std::span<const HaloRows> exchanges) {
 }
 
 void StaleHalo::begin_epoch(std::int64_t epoch) {
+  release();
   epoch_ = epoch;
   lag_ = schedule_.lag(epoch);
   comm_.set_progress({static_cast<int>(epoch), -1});
@@ -51,7 +54,12 @@ void StaleHalo::begin(int layer, Direction direction, ConstMatrixView rows, cons
   comm_.set_progress({static_cast<int>(epoch_), layer});
   Lane& l = lane(layer, direction);
   if (!l.exchange) open(l, layer, direction, rows.cols, nonnegative);
-  l.exchange->start(slot(l, epoch_), epoch_, rows, row_scale, threads_, clock_);
+  HaloSlot& to = slot(l, epoch_);
+  if (lag_ > 0 && direction == Direction::backward && layer == last_layer_) {
+    to.hold_sends();
+    held_ = &to;
+  }
+  l.exchange->start(to, epoch_, rows, row_scale, threads_, clock_);
 }
 
 void StaleHalo::finish(int layer, Direction direction,
@@ -61,7 +69,13 @@ void StaleHalo::finish(int layer, Direction direction,
   if (packed.rows > 0) consume(packed);
 }
 
+void StaleHalo::release() {
+  if (held_ != nullptr) held_->release_sends();
+  held_ = nullptr;
+}
+
 void StaleHalo::drain() {
+  release();
   const auto wait = [](HaloSlot& slot) {
     slot.wait_for_receives();
     slot.wait_for_sends();

@@ -39,6 +39,11 @@ class StaleHalo final : public Halo {
   void finish(int layer, Direction direction,
               FunctionRef<void(const PackedRows&)> consume) override;
 
+  /// What a stale epoch sends last is needed an epoch later, but its weight gradients and
+  /// statistics at once, and on a slow link they would queue behind it. So it is held back until
+  /// this is called at the end of the epoch, or the next one begins.
+  void release();
+
   /// Waits for everything in flight; called at the end of a run.
   void drain();
 
@@ -103,6 +108,8 @@ class StaleHalo final : public Halo {
   std::vector<Lane> lanes_;
   std::int64_t epoch_ = 0;
   int lag_ = 0;
+  int last_layer_;            ///< Whose backward exchange is an epoch's last, once prepared.
+  HaloSlot* held_ = nullptr;  ///< Holds back what this epoch sends last.
 };
 
 }  // namespace heliograph

@@ -171,19 +171,22 @@ FeatureMatrix DatasetPlan::features_of(const std::vector<std::int64_t>& ids, Mem
     }
     return FeatureMatrix(std::move(dense));
   }
-  SparseRows rows;
-  rows.cols = features_.cols;
+  const auto begin_of = [&](std::int64_t id) {
+    return features_.offsets[static_cast<std::size_t>(id)];
+  };
+  std::int64_t entries = 0;
+  for (const std::int64_t id : ids) entries += begin_of(id + 1) - begin_of(id);
+  SparseBuffers rows(static_cast<std::int64_t>(ids.size()), features_.cols, entries, room, account);
+  std::int64_t* offset = rows.offsets.as<std::int64_t>().data();
   for (const std::int64_t id : ids) {
-    const auto v = static_cast<std::size_t>(id);
-    const std::int64_t begin = features_.offsets[v];
-    const std::int64_t end = features_.offsets[v + 1];
-    rows.columns.insert(rows.columns.end(), features_.columns.data() + begin,
-                        features_.columns.data() + end);
-    rows.values.insert(rows.values.end(), features_.values.data() + begin,
-                       features_.values.data() + end);
-    rows.offsets.push_back(static_cast<std::int64_t>(rows.columns.size()));
+    const std::int64_t begin = begin_of(id), count = begin_of(id + 1) - begin;
+    std::copy_n(features_.columns.data() + begin, count,
+                rows.columns.as<std::int32_t>().data() + *offset);
+    std::copy_n(features_.values.data() + begin, count, rows.values.as<float>().data() + *offset);
+    offset[1] = *offset + count;
+    ++offset;
   }
-  return FeatureMatrix(std::move(rows), room, account);
+  return FeatureMatrix(std::move(rows));
 }
 
 }  // namespace heliograph

@@ -22,6 +22,7 @@ class DatasetPlan final : public RunPlan {
   DatasetPlan(const Dataset& dataset, Partition partition, const TrainOptions& options);
 
   std::string dataset_hash() const override { return heliograph::dataset_hash(dataset_); }
+  std::int64_t stored_bytes(int /*rank*/) const override { return 0; }
   RankData load(int rank, GraphScope scope, MemoryRoom room, MemoryAccount* account) const override;
 
   const Dataset& dataset() const { return dataset_; }

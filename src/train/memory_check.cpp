@@ -10,6 +10,7 @@
 #include "core/packed_rows.hpp"
 #include "heliograph/error.hpp"
 #include "layers/model.hpp"
+#include "staleness/schedule.hpp"
 #include "train/optimizer.hpp"
 
 namespace heliograph {
@@ -71,8 +72,8 @@ class CountedInput {
 /// those of A; a directed graph's backward exchange has others, none at least.
 std::int64_t halo_bytes(const std::vector<HaloRows>& exchanges, const TrainOptions& options,
                         std::int64_t rows, bool directed) {
-  const ExchangeOptions& exchange = options.exchange;
-  const std::int64_t slots = std::min(exchange.staleness, std::max(1, options.epochs - 1)) + 1;
+  const ExchangeOptions exchange = within_run(options.exchange, options.epochs);
+  const std::int64_t slots = exchange.staleness + 1;
   std::int64_t sum = 0, largest = 0;
   for (const HaloRows& e : exchanges) {
     if (directed && e.direction == Direction::backward) continue;

@@ -44,11 +44,6 @@ std::int64_t bytes_of(const Shard& shard) {
 
 }  // namespace
 
-RankGraph::RankGraph(const RunPlan& plan, GraphScope scope, Communicator& comm, Kernels& kernels,
-                     MemoryRoom room, MemoryAccount* account)
-    : RankGraph(plan, plan.load(comm.rank(), scope, features_room(room), account), comm, kernels,
-                room, account) {}
-
 RankGraph::RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Kernels& kernels,
                      MemoryRoom room, MemoryAccount* account)
     : shard_(std::move(data.shard)),
@@ -70,6 +65,7 @@ RankGraph::RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Ker
       x_ = FeatureMatrix();
     }
   }
+  x_.index_columns(features_room(room), account);
 }
 
 ModelInput RankGraph::input() const {

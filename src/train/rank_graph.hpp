@@ -16,7 +16,7 @@ class RankGraph {
  public:
   /// `room`: where memory is counted. Ranks build together: halo sizes and the precomputed
   /// aggregation are exchanged on Channel::evaluation.
-  RankGraph(const RunPlan& plan, GraphScope scope, Communicator& comm, Kernels& kernels,
+  RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Kernels& kernels,
             MemoryRoom room, MemoryAccount* account);
   RankGraph(const RankGraph&) = delete;
   RankGraph& operator=(const RankGraph&) = delete;
@@ -33,8 +33,6 @@ class RankGraph {
   const std::vector<std::uint8_t>& mask() const { return mask_; }
 
  private:
-  RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Kernels& kernels,
-            MemoryRoom room, MemoryAccount* account);
   void mark_training_rows();
   void precompute(Communicator& comm, Kernels& kernels, MemoryRoom room, MemoryAccount* account);
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/manifest_file.hpp"
 #include "heliograph/dataset.hpp"
 #include "train/rank_data.hpp"
 #include "train/run_plan.hpp"
@@ -16,8 +17,7 @@
 
 namespace heliograph {
 
-inline constexpr int kShardVersion = 1;
-inline constexpr std::string_view kShardFormat = "heliograph-shards";
+inline constexpr ManifestKind kShardManifest{"heliograph-shards", 1, "shards"};
 
 /// The first bytes of a rank's file: they say which shards it belongs to.
 struct ShardHeader {

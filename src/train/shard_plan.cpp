@@ -22,17 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-[[noreturn]] void refuse(const fs::path& file, const std::string& what) {
-  throw Error(ErrorCode::bad_input, fmt::format("{}: {}", file.string(), what));
-}
-
-std::string text_of(const fs::path& path) {
-  FileReader file(path);
-  std::string text(file.size(), '\0');
-  file.read(std::as_writable_bytes(std::span(text)));
-  return text;
-}
-
 /// Reads one rank's file, array by array, in the order of its table.
 class RankFileReader {
  public:
@@ -41,7 +30,7 @@ class RankFileReader {
     ShardHeader header;
     file_.read(std::as_writable_bytes(std::span(&header, 1)));
     if (std::memcmp(header.magic, expected.magic, sizeof(header.magic)) != 0) {
-      refuse(path_, "is no shard");
+      refuse_file(path_, "is no shard");
     }
     if (header.identity != expected.identity || header.rank != expected.rank ||
         header.ranks != expected.ranks) {
@@ -51,8 +40,8 @@ class RankFileReader {
                       header.rank, header.ranks, (directory / kManifestFile).string()));
     }
     if (file_.size() != entry.at("bytes").get<std::uint64_t>()) {
-      refuse(path_, fmt::format("is damaged: {} bytes instead of {}", file_.size(),
-                                entry.at("bytes").dump()));
+      refuse_file(path_, fmt::format("is damaged: {} bytes instead of {}", file_.size(),
+                                     entry.at("bytes").dump()));
     }
   }
 
@@ -63,9 +52,23 @@ class RankFileReader {
     values.resize(static_cast<std::size_t>(begin(name, dtype_name<T>())));
     file_.read(std::as_writable_bytes(std::span(values)));
   }
+  template <class T>
+  void read(const std::string& name, std::span<T> values) {
+    if (begin(name, dtype_name<T>()) != static_cast<std::int64_t>(values.size())) {
+      refuse_file(path_, fmt::format("its array {} has another length than it needs", name));
+    }
+    file_.read(std::as_writable_bytes(values));
+  }
+  /// Values of the array called `name`, which is still to come.
+  std::int64_t count_of(const std::string& name) const {
+    for (const json& array : entry_.at("arrays")) {
+      if (array.at("name").get<std::string>() == name) return checked_count(array);
+    }
+    refuse_file(path_, fmt::format("its array {} is missing", name));
+  }
   void read(const std::string& name, MatrixView rows) {
     if (begin(name, dtype_name<float>()) != rows.rows * rows.cols) {
-      refuse(path_, fmt::format("its array {} does not have a row for each node", name));
+      refuse_file(path_, fmt::format("its array {} does not have a row for each node", name));
     }
     for (std::int64_t r = 0; r < rows.rows; ++r) {
       file_.read(
@@ -90,7 +93,7 @@ class RankFileReader {
   void check_hash() {
     skip_to("");
     if (hex64(file_.hash()) != entry_.at("xxh64").get<std::string>()) {
-      refuse(path_, "is damaged: its bytes do not match the checksum in the manifest");
+      refuse_file(path_, "is damaged: its bytes do not match the checksum in the manifest");
     }
   }
 
@@ -104,11 +107,18 @@ class RankFileReader {
     const json& arrays = entry_.at("arrays");
     if (next_ >= arrays.size() || arrays.at(next_).at("name").get<std::string>() != name ||
         arrays.at(next_).at("dtype").get<std::string>() != dtype) {
-      refuse(path_, fmt::format("its array {} is not where the manifest should list it", name));
+      refuse_file(path_,
+                  fmt::format("its array {} is not where the manifest should list it", name));
     }
-    const json& array = arrays.at(next_++);
+    return checked_count(arrays.at(next_++));
+  }
+
+  std::int64_t checked_count(const json& array) const {
     const auto count = array.at("count").get<std::uint64_t>();
-    if (count > file_.size()) refuse(path_, fmt::format("its array {} is too long", name));
+    if (count > file_.size()) {
+      refuse_file(path_,
+                  fmt::format("its array {} is too long", array.at("name").get<std::string>()));
+    }
     return static_cast<std::int64_t>(count);
   }
 
@@ -126,7 +136,7 @@ void check_rows(const fs::path& file, const char* what, const Offsets& offsets,
               offsets.back() == static_cast<std::int64_t>(columns.size()) &&
               std::is_sorted(offsets.begin(), offsets.end());
   for (const std::int32_t c : columns) fits = fits && c >= 0 && c < most;
-  if (!fits) refuse(file, fmt::format("its {} contradict themselves", what));
+  if (!fits) refuse_file(file, fmt::format("its {} contradict themselves", what));
 }
 
 Adjacency read_adjacency(RankFileReader& file, const std::string& prefix, std::int32_t rows,
@@ -163,7 +173,7 @@ LocalLabels read_labels(RankFileReader& file, const std::string& prefix, const R
     }
   }
   for (const std::uint8_t indicator : labels.indicators) fits = fits && indicator <= 1;
-  if (!fits) refuse(file.path(), "its labels and roles contradict the manifest");
+  if (!fits) refuse_file(file.path(), "its labels and roles contradict the manifest");
   return labels;
 }
 
@@ -174,16 +184,14 @@ FeatureMatrix read_features(RankFileReader& file, const std::string& prefix, con
     file.read(prefix + "features", dense.view());
     return FeatureMatrix(std::move(dense));
   }
-  SparseRows sparse;
-  sparse.cols = facts.feature_cols;
-  file.read(prefix + "feature_offsets", sparse.offsets);
-  file.read(prefix + "feature_columns", sparse.columns);
-  file.read(prefix + "feature_values", sparse.values);
-  check_rows(file.path(), "features", sparse.offsets, sparse.columns, rows, sparse.cols);
-  if (sparse.values.size() != sparse.columns.size()) {
-    refuse(file.path(), "its features contradict themselves");
-  }
-  return FeatureMatrix(std::move(sparse), room, account);
+  const std::int64_t entries = file.count_of(prefix + "feature_columns");
+  SparseBuffers sparse(rows, facts.feature_cols, entries, room, account);
+  file.read(prefix + "feature_offsets", sparse.offsets.as<std::int64_t>());
+  file.read(prefix + "feature_columns", sparse.columns.as<std::int32_t>());
+  file.read(prefix + "feature_values", sparse.values.as<float>());
+  check_rows(file.path(), "features", sparse.offsets.as<std::int64_t>(),
+             sparse.columns.as<std::int32_t>(), rows, sparse.cols);
+  return FeatureMatrix(std::move(sparse));
 }
 
 PartitionQuality interpret_quality(const json& object) {
@@ -220,30 +228,16 @@ RunFacts interpret_facts(const json& manifest) {
 }  // namespace
 
 json read_shard_manifest(const fs::path& directory) {
-  const fs::path path = directory / kManifestFile;
-  const std::string text = text_of(path);
-  if (text_of(directory / kManifestHashFile) !=
-      hex64(xxh64(std::as_bytes(std::span(text)))) + "\n") {
-    refuse(path, fmt::format("does not match the checksum in {}: one of the two is damaged",
-                             (directory / kManifestHashFile).string()));
-  }
-  json manifest = json::parse(text, nullptr, false);
-  if (!manifest.is_object() || manifest.value("format", json()) != kShardFormat) {
-    refuse(path, "is not the manifest of shards");
-  }
-  if (const json version = manifest.value("version", json()); version != kShardVersion) {
-    refuse(path, fmt::format("has format version {}; this build reads version {}", version.dump(),
-                             kShardVersion));
-  }
-  return manifest;
+  return read_manifest_file(directory, kShardManifest);
 }
 
 bool is_shards(const fs::path& directory) {
   std::error_code ignored;
   if (!fs::is_regular_file(directory / kManifestFile, ignored)) return false;
   try {
-    const json manifest = json::parse(text_of(directory / kManifestFile), nullptr, false);
-    return manifest.is_object() && manifest.value("format", json()) == kShardFormat;
+    const auto file = MappedFile::open(directory / kManifestFile);
+    const json manifest = json::parse(file->bytes(), nullptr, false);
+    return manifest.is_object() && manifest.value("format", json()) == kShardManifest.format;
   } catch (const Error&) {
     return false;
   }
@@ -252,7 +246,7 @@ bool is_shards(const fs::path& directory) {
 json shaping_options_of(const fs::path& directory) {
   const json manifest = read_shard_manifest(directory);
   if (!manifest.contains("options") || !manifest["options"].is_object()) {
-    refuse(directory / kManifestFile, "does not say which options shaped the shards");
+    refuse_file(directory / kManifestFile, "does not say which options shaped the shards");
   }
   return manifest["options"];
 }
@@ -268,18 +262,22 @@ ShardPlan::ShardPlan(fs::path directory, const TrainOptions& options)
     options_from_json(manifest_.at("options"), path.string(), options_);
     identity_ = std::stoull(manifest_.at("identity").get<std::string>(), nullptr, 16);
     directed_ = manifest_.at("directed").get<bool>();
-    if (!manifest_.at("graph_hash").is_string()) refuse(path, "has no hash of the graph");
+    if (!manifest_.at("graph_hash").is_string()) refuse_file(path, "has no hash of the graph");
     validation.count = manifest_.at("validation_nodes").get<std::int64_t>();
     validation.both_classes = manifest_.at("validation_has_both_classes").get<bool>();
   } catch (const std::exception& error) {
-    refuse(path, fmt::format("cannot be interpreted: {}", error.what()));
+    refuse_file(path, fmt::format("cannot be interpreted: {}", error.what()));
   }
-  if (facts_.ranks != options_.partition.parts) refuse(path, "lists another number of ranks");
+  if (facts_.ranks != options_.partition.parts) refuse_file(path, "lists another number of ranks");
   finish_resolving(validation);
 }
 
 std::string ShardPlan::dataset_hash() const {
   return manifest_.at("graph_hash").get<std::string>();
+}
+
+std::int64_t ShardPlan::stored_bytes(int rank) const {
+  return manifest_.at("ranks").at(static_cast<std::size_t>(rank)).at("bytes").get<std::int64_t>();
 }
 
 RankData ShardPlan::load(int rank, GraphScope scope, MemoryRoom room,
@@ -303,7 +301,7 @@ RankData ShardPlan::load(int rank, GraphScope scope, MemoryRoom room,
     shard.inner_rows = rows;
     bool fits = shard.in_degree.size() == shard.global_ids.size();
     for (const std::int64_t id : shard.global_ids) fits = fits && id >= 0 && id < facts_.nodes;
-    if (!fits) refuse(file.path(), "its node numbers contradict the manifest");
+    if (!fits) refuse_file(file.path(), "its node numbers contradict the manifest");
     shard.in = read_adjacency(file, prefix + "in_", rows, header);
     if (directed_) shard.out = read_adjacency(file, prefix + "out_", rows, header);
     data.labels = read_labels(file, prefix, facts_, shard.global_ids.size());
@@ -311,7 +309,7 @@ RankData ShardPlan::load(int rank, GraphScope scope, MemoryRoom room,
     file.check_hash();
     return data;
   } catch (const json::exception& error) {
-    refuse(directory_ / kManifestFile, fmt::format("cannot be interpreted: {}", error.what()));
+    refuse_file(directory_ / kManifestFile, fmt::format("cannot be interpreted: {}", error.what()));
   }
 }
 

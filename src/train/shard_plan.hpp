@@ -20,6 +20,8 @@ class ShardPlan final : public RunPlan {
   /// Of the data set that the shards were cut from.
   std::string dataset_hash() const override;
 
+  std::int64_t stored_bytes(int rank) const override;
+
   /// Throws Error: bad_input (a damaged file), mismatch (a file of other shards).
   RankData load(int rank, GraphScope scope, MemoryRoom room, MemoryAccount* account) const override;
 

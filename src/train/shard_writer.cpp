@@ -147,19 +147,6 @@ ordered_json describe(const PartitionQuality& q) {
           {"node_balance", q.node_balance}, {"edge_balance", q.edge_balance}};
 }
 
-void write_manifest(const fs::path& directory, const ordered_json& manifest) {
-  const std::string text =
-      manifest.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
-  const auto bytes = std::as_bytes(std::span(text));
-  FileWriter file(directory / kManifestFile);
-  file.write(bytes);
-  file.close();
-  const std::string digits = hex64(xxh64(bytes)) + "\n";
-  FileWriter hash_file(directory / kManifestHashFile);
-  hash_file.write(std::as_bytes(std::span(digits)));
-  hash_file.close();
-}
-
 }  // namespace
 
 void check_shard_target(const fs::path& directory, bool overwrite) {
@@ -188,8 +175,8 @@ void write_shards(const Dataset& dataset, const Partition& partition, const Trai
   const RunFacts& facts = plan.facts();
   const ValidationNodes validation = plan.validation_nodes();
   ordered_json manifest = {
-      {"format", kShardFormat},
-      {"version", kShardVersion},
+      {"format", kShardManifest.format},
+      {"version", kShardManifest.version},
       {"name", facts.name},
       {"nodes", facts.nodes},
       {"directed", dataset.graph.directed},
@@ -222,7 +209,7 @@ void write_shards(const Dataset& dataset, const Partition& partition, const Trai
     if (options.inductive) write(GraphScope::whole);
     manifest["ranks"].push_back(file.close());
   }
-  write_manifest(temporary.path(), manifest);
+  write_manifest_file(temporary.path(), manifest);
   temporary.publish();
 }
 

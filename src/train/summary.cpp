@@ -123,6 +123,8 @@ json summarize(const TrainResult& result, const TrainOptions& options) {
           {"evaluation_bytes", result.evaluation_bytes},
           {"peak_rss_bytes", result.peak_rss_bytes},
           {"setup_peak_rss_bytes", result.setup_peak_rss_bytes},
+          {"shard_bytes", result.shard_bytes},
+          {"loading_bytes", result.loading_bytes},
           {"memory", memory_to_json(result.memory)},
           {"ranks", options.partition.parts},
           {"bits", same_bits ? json(options.exchange.bits_forward) : json()},

@@ -39,6 +39,36 @@ MemoryNeeds sum_over_ranks(Communicator& comm, OfRoom of_room) {
   return sum;
 }
 
+/// Bytes of one process; after `sum_over_ranks` of all.
+struct MemoryOfProcess {
+  std::int64_t stored = 0;  ///< In the shards that it reads.
+  std::int64_t loaded = 0;  ///< Taken at most while it reads them.
+  std::int64_t setup_peak = 0;
+  std::int64_t training_peak = 0;
+
+  void sum_over_ranks(Communicator& comm) {
+    std::array<std::int64_t, 4> all{stored, loaded, setup_peak, training_peak};
+    AllReduce(comm, Channel::evaluation).sum(std::span<std::int64_t>(all));
+    stored = all[0], loaded = all[1], setup_peak = all[2], training_peak = all[3];
+  }
+};
+
+/// Loads what the rank holds. Of a process of its own it says what reading its shard has taken.
+RankScopes load_counted(const RunPlan& plan, int rank, bool counts, MemoryAccount& account,
+                        MemoryOfProcess& memory) {
+  if (counts) memory.setup_peak = peak_rss_bytes();
+  const std::int64_t stored = plan.stored_bytes(rank);
+  const bool measures =
+      ranks_are_processes(plan.options().transport) && stored > 0 && reset_peak_rss();
+  const std::int64_t before = measures ? peak_rss_bytes() : 0;
+  RankScopes data = plan.load_all(rank, &account);
+  if (measures) {
+    memory.stored = stored;
+    memory.loaded = peak_rss_bytes() - before;
+  }
+  return data;
+}
+
 /// The exact sum, now that every buffer is there. Memory is taken when it is first written, so
 /// what training alone writes is still to come.
 void check_memory(const MemoryNeeds& held, const TrainOptions& options) {
@@ -136,12 +166,14 @@ void train_rank(const RunPlan& plan, const CheckpointManifest* resumed, Communic
   require_agreement(plan, resumed, comm);
   Arena arena(static_cast<std::size_t>(address_space_of_a_rank(comm.size())));
   MemoryAccount account(&arena);
-  Trainer trainer(plan, comm, &account);
-  const MemoryNeeds held = sum_over_ranks(comm, [&](MemoryRoom r) { return account.live(r); });
-  account.reset_peaks();
   // Each process counts its own memory, once.
   const bool counts = root || ranks_are_processes(options.transport);
-  std::array<std::int64_t, 2> peak_rss{counts ? peak_rss_bytes() : 0, 0};
+  MemoryOfProcess memory;
+  RankScopes data = load_counted(plan, comm.rank(), counts, account, memory);
+  Trainer trainer(plan, std::move(data), comm, &account);
+  const MemoryNeeds held = sum_over_ranks(comm, [&](MemoryRoom r) { return account.live(r); });
+  account.reset_peaks();
+  if (counts) memory.setup_peak = std::max(memory.setup_peak, peak_rss_bytes());
   const bool reset = !counts || reset_peak_rss();
   if (root) {
     check_memory(held, options);
@@ -173,9 +205,10 @@ void train_rank(const RunPlan& plan, const CheckpointManifest* resumed, Communic
   }
   std::string stop_reason = best.exhausted() ? "early_stopping" : "completed";
   while (state.epochs < options.epochs && !best.exhausted()) {
-    EpochReport report = trainer.run_epoch(state.epochs);
+    EpochEnd end = trainer.run_epoch(state.epochs, [&] { return take_requests(callbacks); });
+    EpochReport& report = end.report;
+    const RunRequests asked = end.asked;
     ++state.epochs;
-    const RunRequests asked = trainer.any_rank(take_requests(callbacks));
     const bool last = state.epochs == options.epochs;
     // A run that goes on later must not lack the scores of the epoch at which it was stopped.
     const bool evaluates = !asked.stop || checkpoints.enabled();
@@ -209,8 +242,8 @@ void train_rank(const RunPlan& plan, const CheckpointManifest* resumed, Communic
   std::int64_t evaluation_bytes = trainer.evaluation_bytes();
   AllReduce(comm, Channel::evaluation).sum(std::span<std::int64_t>(&evaluation_bytes, 1));
   const MemoryNeeds peak = sum_over_ranks(comm, [&](MemoryRoom r) { return account.peak(r); });
-  if (counts) peak_rss[1] = peak_rss_bytes();
-  AllReduce(comm, Channel::evaluation).sum(std::span<std::int64_t>(peak_rss));
+  if (counts) memory.training_peak = peak_rss_bytes();
+  memory.sum_over_ranks(comm);
   if (!root) return;
   result.memory = report_memory(peak);
   result.stop_reason = stop_reason;
@@ -218,8 +251,10 @@ void train_rank(const RunPlan& plan, const CheckpointManifest* resumed, Communic
   result.val_metric = best.scores().validation;
   result.test_metric = best.scores().test;
   result.evaluation_bytes = evaluation_bytes;
-  result.setup_peak_rss_bytes = peak_rss[0];
-  result.peak_rss_bytes = peak_rss[1];
+  result.shard_bytes = memory.stored;
+  result.loading_bytes = memory.loaded;
+  result.setup_peak_rss_bytes = memory.setup_peak;
+  result.peak_rss_bytes = memory.training_peak;
   average_bytes(result);
 }
 

@@ -11,6 +11,7 @@
 
 #include "core/thread.hpp"
 #include "heliograph/error.hpp"
+#include "staleness/schedule.hpp"
 
 namespace heliograph {
 namespace {
@@ -35,13 +36,6 @@ std::unique_ptr<Kernels> make_kernels(const TrainOptions& options, const Communi
   return make_cpu_kernels(threads, options.reproducible, account);
 }
 
-/// No value is older than the run, so a larger bound would only make rings longer. A run of one
-/// epoch keeps its halos for the longer one that may go on from it.
-ExchangeOptions within_run(ExchangeOptions exchange, int epochs) {
-  exchange.staleness = std::min(exchange.staleness, std::max(1, epochs - 1));
-  return exchange;
-}
-
 /// What a rank tells the others of its epoch, in the order of one row of the statistics.
 enum Statistic : std::size_t {
   kSeconds,
@@ -55,12 +49,14 @@ enum Statistic : std::size_t {
   kHaloBackward,
   kAllReduceBytes,
   kFp32Bytes,
+  kStops,
+  kSaves,
   kStatistics
 };
 
 }  // namespace
 
-Trainer::Trainer(const RunPlan& plan, Communicator& comm, MemoryAccount* account)
+Trainer::Trainer(const RunPlan& plan, RankScopes data, Communicator& comm, MemoryAccount* account)
     : plan_(plan),
       comm_(comm),
       kernels_(make_kernels(plan.options(), comm, account)),
@@ -69,10 +65,10 @@ Trainer::Trainer(const RunPlan& plan, Communicator& comm, MemoryAccount* account
       rank_statistics_(kStatistics * static_cast<std::size_t>(comm.size())),
       kept_(MemoryRoom::evaluation, account) {
   const TrainOptions& options = plan.options();
-  train_ = std::make_unique<RankGraph>(plan, GraphScope::training, comm, *kernels_,
+  train_ = std::make_unique<RankGraph>(plan, std::move(data.training), comm, *kernels_,
                                        MemoryRoom::graph, account);
-  if (options.inductive) {
-    whole_ = std::make_unique<RankGraph>(plan, GraphScope::whole, comm, *kernels_,
+  if (data.whole) {
+    whole_ = std::make_unique<RankGraph>(plan, std::move(*data.whole), comm, *kernels_,
                                          MemoryRoom::evaluation, account);
   }
   const std::int64_t rows = train_->op().rows();
@@ -89,7 +85,7 @@ Trainer::Trainer(const RunPlan& plan, Communicator& comm, MemoryAccount* account
   halo_->prepare(model_->exchanges());
 }
 
-EpochReport Trainer::run_epoch(int epoch) {
+EpochEnd Trainer::run_epoch(int epoch, FunctionRef<RunRequests()> asks) {
   clock_ = {};
   const TrafficBytes before = traffic();
   const std::int64_t fp32_before = halo_->fp32_bytes_sent();
@@ -121,7 +117,9 @@ EpochReport Trainer::run_epoch(int epoch) {
   optimizer_->step(parameters, lr, norm, *kernels_);
 
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  return summarise(epoch, loss, seconds, lr, before, fp32_before);
+  EpochEnd end = summarise(epoch, loss, seconds, lr, before, fp32_before, asks());
+  halo_->release();
+  return end;
 }
 
 template <class T>
@@ -176,8 +174,9 @@ TrafficBytes Trainer::traffic() const {
           comm_.bytes_sent(Channel::weights)};
 }
 
-EpochReport Trainer::summarise(int epoch, double loss, double seconds, double lr,
-                               const TrafficBytes& before, std::int64_t fp32_before) {
+EpochEnd Trainer::summarise(int epoch, double loss, double seconds, double lr,
+                            const TrafficBytes& before, std::int64_t fp32_before,
+                            RunRequests asked) {
   const TrafficBytes after = traffic();
   std::fill(rank_statistics_.begin(), rank_statistics_.end(), 0.0);
   double* mine = rank_statistics_.data() + kStatistics * static_cast<std::size_t>(comm_.rank());
@@ -192,10 +191,13 @@ EpochReport Trainer::summarise(int epoch, double loss, double seconds, double lr
   mine[kHaloBackward] = static_cast<double>(after.halo_backward - before.halo_backward);
   mine[kAllReduceBytes] = static_cast<double>(after.allreduce - before.allreduce);
   mine[kFp32Bytes] = static_cast<double>(halo_->fp32_bytes_sent() - fp32_before);
+  mine[kStops] = asked.stop ? 1 : 0;
+  mine[kSaves] = asked.save ? 1 : 0;
   statistics_.sum(std::span<double>(rank_statistics_));
 
   std::array<double, kStatistics> sum{};
-  EpochReport report;
+  EpochEnd end;
+  EpochReport& report = end.report;
   for (int r = 0; r < comm_.size(); ++r) {
     const double* row = rank_statistics_.data() + kStatistics * static_cast<std::size_t>(r);
     for (std::size_t i = 0; i < kStatistics; ++i) sum[i] += row[i];
@@ -219,7 +221,8 @@ EpochReport Trainer::summarise(int epoch, double loss, double seconds, double lr
                   static_cast<std::int64_t>(sum[kHaloBackward]),
                   static_cast<std::int64_t>(sum[kAllReduceBytes])};
   report.fp32_bytes = static_cast<std::int64_t>(sum[kFp32Bytes]);
-  return report;
+  end.asked = {sum[kStops] != 0, sum[kSaves] != 0};
+  return end;
 }
 
 Scores Trainer::evaluate(int epoch) {
@@ -300,14 +303,6 @@ bool Trainer::any_rank(bool flag) {
   std::int64_t sum = flag ? 1 : 0;
   statistics_.sum(std::span<std::int64_t>(&sum, 1));
   return sum != 0;
-}
-
-RunRequests Trainer::any_rank(RunRequests mine) {
-  // One number for both: ranks are fewer than 2^31.
-  constexpr std::int64_t kOneSave = std::int64_t{1} << 32;
-  std::int64_t sum = (mine.stop ? 1 : 0) + (mine.save ? kOneSave : 0);
-  statistics_.sum(std::span<std::int64_t>(&sum, 1));
-  return {sum % kOneSave != 0, sum / kOneSave != 0};
 }
 
 }  // namespace heliograph

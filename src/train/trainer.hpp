@@ -5,6 +5,7 @@
 
 #include "comm/collectives.hpp"
 #include "comm/communicator.hpp"
+#include "core/function_ref.hpp"
 #include "heliograph/train.hpp"
 #include "layers/model.hpp"
 #include "staleness/stale_halo.hpp"
@@ -22,16 +23,22 @@ struct RunRequests {
   bool save = false;
 };
 
+struct EpochEnd {
+  EpochReport report;
+  RunRequests asked;  ///< Of any rank.
+};
+
 /// Trains one rank. Every rank makes the same calls; used by the rank's own thread.
 class Trainer {
  public:
-  /// References must outlive the trainer.
-  Trainer(const RunPlan& plan, Communicator& comm, MemoryAccount* account);
+  /// `data`: what this rank holds of the plan's graphs. References must outlive the trainer.
+  Trainer(const RunPlan& plan, RankScopes data, Communicator& comm, MemoryAccount* account);
 
-  /// One epoch: forward, loss, backward, all-reduce, step. The report is the same on every rank.
+  /// One epoch: forward, loss, backward, all-reduce, step. `asks` is called at its end. What is
+  /// returned is the same on every rank.
   /// Throws Error: numeric (loss or gradient is not finite: names layer, node and epoch),
   /// peer_lost.
-  EpochReport run_epoch(int epoch);
+  EpochEnd run_epoch(int epoch, FunctionRef<RunRequests()> asks);
 
   /// Exact scores of the present weights on the whole graph.
   /// Throws Error: numeric (NaN or Inf is never ranked), peer_lost.
@@ -48,8 +55,6 @@ class Trainer {
 
   /// Sum over ranks of a flag; all ranks agree on what it says.
   bool any_rank(bool flag);
-  /// What any rank was asked for; all ranks agree.
-  RunRequests any_rank(RunRequests mine);
 
   // What a checkpoint holds of a trainer, of which `epochs` epochs have run. Reading follows
   // nothing but the constructor. (trainer_state.cpp)
@@ -92,8 +97,8 @@ class Trainer {
   }
   /// The first epoch whose halo rows are used after `epochs` epochs.
   std::int64_t first_used(int epochs) const;
-  EpochReport summarise(int epoch, double loss, double seconds, double lr,
-                        const TrafficBytes& before, std::int64_t fp32_before);
+  EpochEnd summarise(int epoch, double loss, double seconds, double lr, const TrafficBytes& before,
+                     std::int64_t fp32_before, RunRequests asked);
   TrafficBytes traffic() const;
 
   const RunPlan& plan_;

@@ -68,6 +68,8 @@ TEST(Summary, HoldsEveryFieldOfTheContract) {
                            "staleness",
                            "memory",
                            "setup_peak_rss_bytes",
+                           "shard_bytes",
+                           "loading_bytes",
                            "setup_seconds",
                            "evaluation_bytes",
                            "metric",

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
 #include <set>
@@ -11,6 +12,7 @@
 #include "core/buffer.hpp"
 #include "support/faulty_communicator.hpp"
 #include "support/graphs.hpp"
+#include "support/recording_communicator.hpp"
 
 // The epoch's number is what travels: what arrives tells its age.
 
@@ -146,6 +148,43 @@ std::int64_t halo_bytes(int staleness, const std::vector<std::int64_t>& cols, in
   EXPECT_GT(rows_both_ways, 0);
   EXPECT_EQ(peak % (4 * rows_both_ways), 0);
   return peak / (4 * rows_both_ways);  // in columns
+}
+
+TEST(StaleHalo, WhatAStaleEpochSendsLastWaitsForTheEndOfTheEpoch) {
+  const Graph graph = testing::random_graph(60, 0.1, 4);
+  const Partition partition = testing::round_robin_partition(60, 2);
+  const Shard shard = build_shard(NodeIndex(graph, partition), 0, nullptr);
+  test::RecordingCommunicator comm(0, 2);
+  ThreadPool threads(1);
+  PhaseClock clock;
+  StaleHalo halo(comm, shard, exchange(1, 0, 0, 32), kLayers, 1, threads, clock, nullptr);
+  const std::vector<HaloRows> exchanges{{0, Direction::forward, kCols, false},
+                                        {1, Direction::backward, kCols, false},
+                                        {0, Direction::backward, kCols, false}};
+  halo.prepare(exchanges);
+  const Matrix rows(shard.inner_rows, kCols, MemoryRoom::workspace, nullptr);
+  const auto sent = [&] {
+    return std::count_if(comm.posts.begin(), comm.posts.end(), [](auto& p) { return p.sending; });
+  };
+  const auto pass = [&](std::size_t exchange) {
+    const HaloRows& e = exchanges[exchange];
+    halo.begin(e.layer, e.direction, rows.view(), nullptr, false);
+    halo.finish(e.layer, e.direction, [](const PackedRows&) {});
+  };
+  halo.begin_epoch(0);  // Synchronous: its own halos are waited for.
+  for (std::size_t e = 0; e < 3; ++e) {
+    pass(e);
+    EXPECT_EQ(sent(), static_cast<std::int64_t>(e) + 1);
+  }
+  for (int epoch = 1; epoch < 4; ++epoch) {
+    halo.begin_epoch(epoch);
+    for (std::size_t e = 0; e < 3; ++e) pass(e);
+    EXPECT_EQ(sent(), 3 * epoch + 2);
+    if (epoch == 1) halo.release();
+    if (epoch == 2) halo.begin_epoch(epoch);
+    if (epoch == 3) halo.drain();
+    EXPECT_EQ(sent(), 3 * epoch + 3) << epoch;
+  }
 }
 
 TEST(StaleHalo, SynchronousLayersShareTheWidestOnesBuffers) {

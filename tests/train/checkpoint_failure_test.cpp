@@ -104,14 +104,14 @@ class SaveFailures : public ::testing::Test {
     const LogCallback log = [&](LogLevel, std::string_view text) { outcome.warning += text; };
     run_ranks(2, {{}, 20}, [&](Communicator& comm) {
       MemoryAccount account;
-      Trainer trainer(plan, comm, &account);
+      Trainer trainer(plan, plan.load_all(comm.rank(), &account), comm, &account);
       const auto identify = [&] { return identify_run(plan); };
       CheckpointSaver healthy(plan.options().checkpoint, comm, trainer, identify, log);
       CheckpointSaver faulty(plan.options().checkpoint, comm, trainer, identify, log, files);
       RunState state{0, BestEpoch(0), -1, {}};
       std::vector<EpochReport> reports;
       const auto epoch = [&](CheckpointSaver& saver) {
-        reports.push_back(trainer.run_epoch(state.epochs));
+        reports.push_back(trainer.run_epoch(state.epochs, [] { return RunRequests(); }).report);
         ++state.epochs;
         const bool saved = saver.save(state, reports, false);
         trainer.finish();

@@ -45,7 +45,7 @@ std::vector<Step> run(const Dataset& data, const TrainOptions& options,
   std::vector<Step> steps;
   const DatasetPlan plan(data, options, {});
   run_ranks(plan.facts().ranks, {}, [&](Communicator& comm) {
-    Trainer trainer(plan, comm, nullptr);
+    Trainer trainer(plan, plan.load_all(comm.rank(), nullptr), comm, nullptr);
     const Parameters& parameters = trainer.model().parameters();
     const std::span<float> weights = parameters.flat_values();
     for (int epoch = 0; epoch < kEpochs; ++epoch) {
@@ -55,7 +55,7 @@ std::vector<Step> run(const Dataset& data, const TrainOptions& options,
       }
       Step step;
       step.weights.assign(weights.begin(), weights.end());
-      step.loss = trainer.run_epoch(epoch).loss;
+      step.loss = trainer.run_epoch(epoch, [] { return RunRequests(); }).report.loss;
       const auto gradient = parameters.flat_gradients_f32();
       step.gradient.assign(gradient.begin(), gradient.end());
       if (comm.rank() == 0) steps.push_back(std::move(step));
