@@ -26,6 +26,7 @@ def main():
     parser.add_argument("--out", required=True, help="folder for graphs, shards and summaries")
     parser.add_argument("--data", nargs="+",
                         help="data sets (default: a products-shaped graph is generated)")
+    parser.add_argument("--split", default="0", help="of the data sets (default: their first)")
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--scale", type=float, default=0.1, help="of the products-shaped graph")
     parser.add_argument("--at-most", type=float, default=1.2, help="share of the shards' size")
@@ -35,6 +36,8 @@ def main():
     mpirun = shutil.which("mpirun")
     if not mpirun:
         sys.exit("mpirun is not installed: apt-get install openmpi-bin")
+    if os.geteuid() == 0:  # As in containers; Open MPI wants to be told twice.
+        os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     os.makedirs(options.out, exist_ok=True)
     graphs = options.data or [os.path.join(options.out, f"products-{options.scale}")]
     rows, worst = [], 0.0
@@ -47,7 +50,7 @@ def main():
             shards = os.path.join(options.out, f"{name}-shards")
             summary = os.path.join(options.out, f"{name}.json")
             run(command, "partition", "--data", data, "--parts", str(options.ranks), "--partitioner",
-                "random", "--out", shards, "--overwrite", "--quiet")
+                "random", "--split", options.split, "--out", shards, "--overwrite", "--quiet")
             run(mpirun, "--oversubscribe", "-n", str(options.ranks), command, "train", "--data",
                 shards, "--epochs", "1", "--quiet", "--summary", summary)
             result = read_json(summary)
