@@ -28,7 +28,8 @@ LossGuard::~LossGuard() {
 
 void LossGuard::dismiss() {
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return !acting_; });
     dismissed_ = true;
   }
   changed_.notify_all();
@@ -41,14 +42,20 @@ void LossGuard::watch() {
   }
   std::unique_lock lock(mutex_);
   if (changed_.wait_for(lock, kGrace, [this] { return dismissed_; })) return;
-  const bool reports = processes_.reports();
-  if (reports) {
+  acting_ = true;
+  lock.unlock();
+  report_and_leave();
+}
+
+void LossGuard::report_and_leave() {
+  if (processes_.reports()) {
     // Not through stdio, whose locks other threads may hold.
     const std::string line =
         fmt::format("{}heliograph: error: {}\n", ::isatty(STDERR_FILENO) != 0 ? "\n" : "",
                     processes_.failure_text());
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
   }
+  if (processes_.lost()) processes_.leave_together();
   _exit(static_cast<int>(processes_.failure_code()));
 }
 

@@ -19,8 +19,10 @@ class LossGuard {
   LossGuard(const LossGuard&) = delete;
   LossGuard& operator=(const LossGuard&) = delete;
 
-  /// From here on the process ends by itself.
+  /// From here on the process ends by itself; does not return if the guard ends it already.
   void dismiss();
+  /// Reports the loss and ends the process with the other survivors.
+  [[noreturn]] void report_and_leave();
 
  private:
   void watch();
@@ -29,6 +31,7 @@ class LossGuard {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool dismissed_ = false;
+  bool acting_ = false;
   std::thread thread_;
 };
 

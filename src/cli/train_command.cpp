@@ -298,6 +298,11 @@ class TrainCommand : public Command {
       return code;
     } catch (...) {
       processes.fail();
+      if (processes.lost()) {
+        guard.dismiss();
+        std::fflush(stdout);
+        guard.report_and_leave();
+      }
       const bool reports = processes.reports();
       guard.dismiss();
       if (reports) throw;

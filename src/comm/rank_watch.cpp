@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <system_error>
 #include <utility>
@@ -23,6 +25,9 @@ constexpr double kLongestBeat = 0.25;
 /// For what the others tell of a failure, and for the rank that caused it to end first.
 constexpr double kSettleSeconds = 0.15;
 constexpr double kCulpritSeconds = 0.8;
+/// From the moment at which the last survivor of a host could end to the one at which all do: for
+/// its word to reach the others.
+constexpr double kLeaveSeconds = 0.03;
 
 std::string rounded(double seconds) {
   const auto tenths = static_cast<long>(std::lround(seconds * 10));
@@ -79,6 +84,7 @@ void RankWatch::start(std::span<const WatchAddress> all) {
   for (std::size_t r = 0; r < peers_.size(); ++r) {
     peers_[r].socket = std::move(sockets[r]);
     peers_[r].host = all[r].host_name();
+    peers_[r].shares_host = all[r].machine == address().machine;
     peers_[r].heard_at = now;
   }
   if (peers_.size() == 1) return;
@@ -191,8 +197,9 @@ void RankWatch::read(int rank, Peer& peer) {
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (count <= 0) {
       peer.socket.close();
-      if (!peer.said_bye && !peer.has_ended)
-        lose(rank, peer, "its process has ended without a word");
+      // A rank leaves when all have said goodbye, this one too.
+      const bool left = peer.said_bye && said_bye_;
+      if (!left && !peer.has_ended) lose(rank, peer, "its process has ended without a word");
       peer.has_ended = true;
       changed_.notify_all();
       return;
@@ -227,6 +234,8 @@ void RankWatch::handle(int rank, Peer& peer, const WatchFrame& frame) {
       if (frame.rank == rank_) {
         text = "taken for lost by rank " + std::to_string(rank) + ", which says: " + text;
       }
+      // Passed on, so that nobody takes the end of this rank for the loss.
+      if (!failed_ && frame.rank != rank_) tell(frame);
       record({frame.rank, ErrorCode::peer_lost,
               describe_rank(frame.rank, frame.progress) + ": " + text, true},
              false);
@@ -234,6 +243,11 @@ void RankWatch::handle(int rank, Peer& peer, const WatchFrame& frame) {
     }
     case WatchFrame::Kind::heard:
       peer.has_ended = true;
+      changed_.notify_all();
+      return;
+    case WatchFrame::Kind::leaving:
+      peer.has_ended = true;
+      peer.leaves = std::strtod(frame.text.c_str(), nullptr);
       changed_.notify_all();
       return;
     case WatchFrame::Kind::bye:
@@ -262,7 +276,7 @@ void RankWatch::look_for_silence(double now) {
   for (std::size_t r = 0; r < peers_.size(); ++r) {
     Peer& peer = peers_[r];
     const double silence = now - peer.heard_at;
-    if (!peer.socket.open() || peer.said_bye || silence <= limits_.of(peer.phase)) continue;
+    if (!peer.socket.open() || silence <= limits_.of(peer.phase)) continue;
     lose(static_cast<int>(r), peer, "no sign of life for " + rounded(silence));
   }
 }
@@ -357,6 +371,42 @@ void RankWatch::say_goodbye() {
   };
   changed_.wait(lock, [&] { return failed_ || all_said(); });
   if (failed_) throw Error(ErrorCode::peer_lost, message_locked());
+}
+
+bool RankWatch::lost() const {
+  const std::lock_guard lock(mutex_);
+  return failure_ && failure_->lost;
+}
+
+void RankWatch::leave_together(double seconds) {
+  const double ready = link_now();
+  double last = ready;
+  {
+    std::unique_lock lock(mutex_);
+    if (!failure_) return;
+    WatchFrame frame = own_frame(WatchFrame::Kind::leaving);
+    frame.text = std::to_string(ready);
+    tell(frame);
+    changed_.wait_for(lock, span_of(seconds), [&] {
+      for (std::size_t r = 0; r < peers_.size(); ++r) {
+        const bool survivor = static_cast<int>(r) != rank_ && static_cast<int>(r) != failure_->rank;
+        if (survivor && peers_[r].socket.open() && !peers_[r].leaves) return false;
+      }
+      return true;
+    });
+    for (const Peer& peer : peers_) {
+      if (peer.shares_host && peer.leaves) last = std::max(last, *peer.leaves);
+    }
+  }
+  // The end of a process is seen once all its threads have ended. This one runs when no other wants
+  // the core, so the others' exit codes are set by then.
+  std::thread([] {
+    const sched_param lowest{};
+    pthread_setschedparam(pthread_self(), SCHED_IDLE, &lowest);
+    while (true) pause();
+  }).detach();
+  const double left = std::min(last + kLeaveSeconds, ready + seconds + kLeaveSeconds) - link_now();
+  if (left > 0) std::this_thread::sleep_for(span_of(left));
 }
 
 bool RankWatch::settle() {

@@ -73,6 +73,13 @@ class RankWatch {
   /// returns whether this rank has something to report that no other reports. Ranks whose cause is
   /// another's exception leave the word to that one, and let it end first.
   bool settle();
+  /// Whether the failure is the loss of a rank, so that every survivor reports it.
+  bool lost() const;
+  /// After a loss, once this process has reported it: returns when all survivors are here, on one
+  /// host at the same moment, or after about `seconds`. Whoever ends earlier wakes the launcher:
+  /// mpirun kills what is left as soon as two more processes have ended, though they may not have
+  /// reported.
+  void leave_together(double seconds);
 
  private:
   struct Peer {
@@ -85,6 +92,8 @@ class RankWatch {
     bool said_bye = false;
     bool has_ended = false;           ///< Its failure was told, here or there.
     std::optional<std::string> said;  ///< The failure that it reports itself.
+    bool shares_host = false;         ///< And so its clock.
+    std::optional<double> leaves;     ///< When it was ready to leave, by its clock.
   };
   struct Failure {
     int rank;

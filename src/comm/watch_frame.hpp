@@ -21,11 +21,12 @@ std::string_view phase_name(RunPhase phase) noexcept;
 /// What the processes of a run tell each other beside the run's own messages.
 struct WatchFrame {
   enum class Kind : std::uint8_t {
-    alive,   ///< Sent every now and then: where the sender is.
-    failed,  ///< The sender has failed: progress, code and reason are its own.
-    lost,    ///< The sender has lost `rank`: progress, phase and reason are that rank's.
-    heard,   ///< The sender ends because of what another rank told.
-    bye,     ///< The sender needs nobody any more.
+    alive,    ///< Sent every now and then: where the sender is.
+    failed,   ///< The sender has failed: progress, code and reason are its own.
+    lost,     ///< The sender has lost `rank`: progress, phase and reason are that rank's.
+    heard,    ///< The sender ends because of what another rank told.
+    bye,      ///< The sender needs nobody any more.
+    leaving,  ///< After a loss: the sender has reported it and could end. The text is the time.
   };
   Kind kind = Kind::alive;
   RunPhase phase = RunPhase::loading;

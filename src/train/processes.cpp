@@ -12,6 +12,9 @@
 namespace heliograph {
 namespace {
 
+/// For survivors that still compute: LossGuard ends their work after 0.4 s.
+constexpr double leave_seconds = 0.7;
+
 bool joins(const TransportOptions& transport) {
   if (transport.kind == TransportKind::mpi) return true;
   const auto launched = launched_by_mpi();
@@ -84,6 +87,12 @@ ErrorCode Processes::failure_code() const {
 
 std::string Processes::failure_text() const {
   return group_ ? group_->watch().failure_text() : std::string();
+}
+
+bool Processes::lost() const { return group_ && group_->watch().lost(); }
+
+void Processes::leave_together() {
+  if (group_) group_->watch().leave_together(leave_seconds);
 }
 
 void Processes::leave() {

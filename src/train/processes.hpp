@@ -48,6 +48,10 @@ class Processes {
   /// The code by which this process ends after it, and what is known of it.
   ErrorCode failure_code() const;
   std::string failure_text() const;
+  /// Whether the failure is the loss of a rank.
+  bool lost() const;
+  /// After a loss that this process has reported, before it ends (RankWatch::leave_together).
+  void leave_together();
 
   /// Collective, at the end of a run that went well: waits until all have come.
   void leave();

@@ -192,8 +192,46 @@ def lost_rank(options):
         require("no sign of life for 2." in job.err(0), job.err(0))
 
 
+def lost_at_the_end(options):
+    """Rank 0 writes its results, into a pipe that nobody reads yet; the others have nothing left to
+    do. One that is killed or stopped then is lost all the same."""
+    for number, limit in ((signal.SIGKILL, 2), (signal.SIGSTOP, 3)):
+        for reads in (False, True):
+            if reads and number == signal.SIGKILL:
+                continue  # Once all have said goodbye, a killed one is mpirun's to notice.
+            what = f"{number.name} at the end, results {'read' if reads else 'stuck'}"
+            with tempfile.TemporaryDirectory() as folder:
+                data, pipe = make_graph(options, folder), os.path.join(folder, "summary")
+                os.mkfifo(pipe)
+                job = Job(3, [options.heliograph, "train", "--data", data, "--epochs", "3",
+                              "--hidden", "16", "--threads-per-rank", "1", "--quiet",
+                              "--silence-saving", "1", "--summary", pipe, "--out",
+                              os.path.join(folder, "run")], folder=folder)
+                wait_for_status(os.path.join(folder, "run"), "completed")
+                time.sleep(0.3)
+                sent = job.signal(1, number)
+                if reads:
+                    with open(pipe, encoding="utf-8") as file:
+                        require("test_metric" in file.read(), f"{what}: no summary")
+                job.wait(30)
+                require_named(job, 1, sent, limit, what)
+
+
+def wait_for_status(run, status, seconds=30):
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            with open(os.path.join(run, "run.json"), encoding="utf-8") as file:
+                if f'"status": "{status}"' in file.read():
+                    return
+        except FileNotFoundError:
+            pass
+        require(time.monotonic() < end, f"{run} did not become {status}")
+        time.sleep(0.01)
+
+
 CASES = {"faults": faults, "oracle": oracle, "command": command, "lost_rank": lost_rank,
-         "resume": resume, "callers_mpi": callers_mpi,
+         "resume": resume, "callers_mpi": callers_mpi, "lost_at_the_end": lost_at_the_end,
          **{f"ranks_{k}": (lambda options, k=k: ranks(options, k)) for k in (2, 3, 4)}}
 
 
