@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <mutex>
 #include <optional>
 
@@ -285,7 +286,8 @@ class TrainCommand : public Command {
     parts_given = parts_given || shards;
     validate(request.train);
     SignalWatch::block();  // MPI starts threads.
-    Processes processes(request.train.transport);
+    const std::unique_ptr<Processes> joined = join(request.train.transport);
+    Processes& processes = *joined;
     // MPI writes to sockets of processes that may have gone.
     if (processes.joined()) std::signal(SIGPIPE, SIG_IGN);
     LossGuard guard(processes);
@@ -311,6 +313,19 @@ class TrainCommand : public Command {
   }
 
  private:
+  /// If a rank is lost meanwhile, this process ends with the other survivors.
+  static std::unique_ptr<Processes> join(const TransportOptions& transport) {
+    try {
+      return std::make_unique<Processes>(transport);
+    } catch (const Error& error) {
+      if (!Processes::lost_while_joining()) throw;
+      const std::string line = fmt::format("heliograph: error: {}\n", error.what());
+      [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+      Processes::leave_together_unjoined();
+      _exit(static_cast<int>(error.code()));
+    }
+  }
+
   /// What cannot be written is better known before the run than after it.
   static void check_outputs(const TrainRequest& request) {
     check_summary_folder(request.summary);

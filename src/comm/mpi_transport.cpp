@@ -29,6 +29,7 @@ constexpr int kTurnsBeforeRest = 4;
 bool initialised_here = false;
 bool any_rank_lost = false;
 MpiGroup* current_group = nullptr;
+RankWatch* watch_of_failed_join = nullptr;
 
 /// MPI itself has failed: often since a rank is lost.
 struct MpiFailure : Error {
@@ -290,6 +291,7 @@ struct MpiGroup::State {
 bool mpi_built() noexcept { return true; }
 
 MpiGroup* MpiGroup::current() noexcept { return current_group; }
+RankWatch* MpiGroup::lost_while_joining() noexcept { return watch_of_failed_join; }
 
 MpiGroup::MpiGroup(const MpiTransportOptions& options) : state_(std::make_unique<State>()) {
   if (current_group != nullptr) {
@@ -312,7 +314,11 @@ MpiGroup::MpiGroup(const MpiTransportOptions& options) : state_(std::make_unique
   } catch (...) {
     // MPI may still write to what it was given, and is not called any more.
     any_rank_lost = true;
-    s.watch.reset();
+    if (s.watch && s.watch->lost()) {
+      watch_of_failed_join = s.watch.get();
+    } else {
+      s.watch.reset();
+    }
     (void)state_.release();
     throw;
   }

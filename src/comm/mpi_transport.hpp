@@ -37,6 +37,8 @@ class MpiGroup {
 
   /// The one that exists, or null.
   static MpiGroup* current() noexcept;
+  /// After the constructor has thrown since a rank was lost: what knows of it; else null.
+  static RankWatch* lost_while_joining() noexcept;
 
   int rank() const noexcept;
   int ranks() const noexcept;

@@ -95,6 +95,12 @@ void Processes::leave_together() {
   if (group_) group_->watch().leave_together(leave_seconds);
 }
 
+bool Processes::lost_while_joining() { return MpiGroup::lost_while_joining() != nullptr; }
+
+void Processes::leave_together_unjoined() {
+  MpiGroup::lost_while_joining()->leave_together(leave_seconds);
+}
+
 void Processes::leave() {
   if (group_) group_->leave();
 }

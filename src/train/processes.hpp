@@ -52,6 +52,9 @@ class Processes {
   bool lost() const;
   /// After a loss that this process has reported, before it ends (RankWatch::leave_together).
   void leave_together();
+  /// Both for a constructor that has thrown.
+  static bool lost_while_joining();
+  static void leave_together_unjoined();
 
   /// Collective, at the end of a run that went well: waits until all have come.
   void leave();
