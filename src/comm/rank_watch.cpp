@@ -2,8 +2,8 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <sys/eventfd.h>
+#include <sys/inotify.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <system_error>
 #include <utility>
@@ -25,9 +24,7 @@ constexpr double kLongestBeat = 0.25;
 /// For what the others tell of a failure, and for the rank that caused it to end first.
 constexpr double kSettleSeconds = 0.15;
 constexpr double kCulpritSeconds = 0.8;
-/// From the moment at which the last survivor of a host could end to the one at which all do: for
-/// its word to reach the others.
-constexpr double kLeaveSeconds = 0.03;
+constexpr int kHoldingDescriptors = 12;
 
 std::string rounded(double seconds) {
   const auto tenths = static_cast<long>(std::lround(seconds * 10));
@@ -43,6 +40,17 @@ void check_limit(double seconds, RunPhase phase) {
   throw Error(ErrorCode::usage, "the longest silence while " + std::string(phase_name(phase)) +
                                     " is " + std::to_string(seconds) +
                                     " s; it must be a finite number above 0");
+}
+
+/// The kernel closes a process's descriptors after its exit code is set and before anybody sees its
+/// end, and waits some milliseconds for each pair of these: time for other processes that end at
+/// the same moment to set theirs. Without them (users may have few) a launcher that kills is
+/// likelier to be first. Never closed but by the end of the process.
+void hold_up_the_end() {
+  for (int i = 0; i < kHoldingDescriptors; ++i) {
+    const int descriptor = inotify_init1(IN_CLOEXEC);
+    if (descriptor < 0 || inotify_add_watch(descriptor, "/", IN_DELETE_SELF) < 0) return;
+  }
 }
 
 }  // namespace
@@ -84,7 +92,6 @@ void RankWatch::start(std::span<const WatchAddress> all) {
   for (std::size_t r = 0; r < peers_.size(); ++r) {
     peers_[r].socket = std::move(sockets[r]);
     peers_[r].host = all[r].host_name();
-    peers_[r].shares_host = all[r].machine == address().machine;
     peers_[r].heard_at = now;
   }
   if (peers_.size() == 1) return;
@@ -245,9 +252,10 @@ void RankWatch::handle(int rank, Peer& peer, const WatchFrame& frame) {
       peer.has_ended = true;
       changed_.notify_all();
       return;
+    case WatchFrame::Kind::ready:
     case WatchFrame::Kind::leaving:
       peer.has_ended = true;
-      peer.leaves = std::strtod(frame.text.c_str(), nullptr);
+      peer.leaves = frame.kind;
       changed_.notify_all();
       return;
     case WatchFrame::Kind::bye:
@@ -379,34 +387,21 @@ bool RankWatch::lost() const {
 }
 
 void RankWatch::leave_together(double seconds) {
-  const double ready = link_now();
-  double last = ready;
-  {
-    std::unique_lock lock(mutex_);
-    if (!failure_) return;
-    WatchFrame frame = own_frame(WatchFrame::Kind::leaving);
-    frame.text = std::to_string(ready);
-    tell(frame);
-    changed_.wait_for(lock, span_of(seconds), [&] {
+  hold_up_the_end();
+  std::unique_lock lock(mutex_);
+  if (!failure_) return;
+  const auto deadline = std::chrono::steady_clock::now() + span_of(seconds);
+  // Nobody ends while another still waits for the first word of a third.
+  for (const auto word : {WatchFrame::Kind::ready, WatchFrame::Kind::leaving}) {
+    tell(own_frame(word));
+    changed_.wait_until(lock, deadline, [&] {
       for (std::size_t r = 0; r < peers_.size(); ++r) {
         const bool survivor = static_cast<int>(r) != rank_ && static_cast<int>(r) != failure_->rank;
-        if (survivor && peers_[r].socket.open() && !peers_[r].leaves) return false;
+        if (survivor && peers_[r].socket.open() && peers_[r].leaves < word) return false;
       }
       return true;
     });
-    for (const Peer& peer : peers_) {
-      if (peer.shares_host && peer.leaves) last = std::max(last, *peer.leaves);
-    }
   }
-  // The end of a process is seen once all its threads have ended. This one runs when no other wants
-  // the core, so the others' exit codes are set by then.
-  std::thread([] {
-    const sched_param lowest{};
-    pthread_setschedparam(pthread_self(), SCHED_IDLE, &lowest);
-    while (true) pause();
-  }).detach();
-  const double left = std::min(last + kLeaveSeconds, ready + seconds + kLeaveSeconds) - link_now();
-  if (left > 0) std::this_thread::sleep_for(span_of(left));
 }
 
 bool RankWatch::settle() {

@@ -75,9 +75,9 @@ class RankWatch {
   bool settle();
   /// Whether the failure is the loss of a rank, so that every survivor reports it.
   bool lost() const;
-  /// After a loss, once this process has reported it: returns when all survivors are here, on one
-  /// host at the same moment, or after about `seconds`. Whoever ends earlier wakes the launcher:
-  /// mpirun kills what is left as soon as two more processes have ended, though they may not have
+  /// After a loss, once this process has reported it: returns at the same moment on all survivors,
+  /// or after `seconds`; the process must end then. Whoever ends earlier wakes the launcher: mpirun
+  /// kills what is left as soon as two more processes have ended, though they may not have
   /// reported.
   void leave_together(double seconds);
 
@@ -92,8 +92,8 @@ class RankWatch {
     bool said_bye = false;
     bool has_ended = false;           ///< Its failure was told, here or there.
     std::optional<std::string> said;  ///< The failure that it reports itself.
-    bool shares_host = false;         ///< And so its clock.
-    std::optional<double> leaves;     ///< When it was ready to leave, by its clock.
+    /// How far it is in leaving together: alive (not at all), ready or leaving.
+    WatchFrame::Kind leaves = WatchFrame::Kind::alive;
   };
   struct Failure {
     int rank;

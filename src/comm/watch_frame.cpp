@@ -53,7 +53,8 @@ std::optional<WatchFrame> WatchFrameReader::next() {
   Header header{};
   if (bytes_.size() < sizeof(header)) return std::nullopt;
   std::memcpy(&header, bytes_.data(), sizeof(header));
-  if (header.magic != kMagic || header.kind > static_cast<std::uint8_t>(WatchFrame::Kind::leaving) ||
+  if (header.magic != kMagic ||
+      header.kind > static_cast<std::uint8_t>(WatchFrame::Kind::leaving) ||
       header.phase >= kRunPhases || header.text_bytes > kWatchTextBytes) {
     throw Error(ErrorCode::peer_lost, "what came over the watch's connection is no frame of it");
   }

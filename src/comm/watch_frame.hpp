@@ -26,7 +26,8 @@ struct WatchFrame {
     lost,     ///< The sender has lost `rank`: progress, phase and reason are that rank's.
     heard,    ///< The sender ends because of what another rank told.
     bye,      ///< The sender needs nobody any more.
-    leaving,  ///< After a loss: the sender has reported it and could end. The text is the time.
+    ready,    ///< After a loss: the sender has reported it.
+    leaving,  ///< The same, and it knows that all survivors have.
   };
   Kind kind = Kind::alive;
   RunPhase phase = RunPhase::loading;

@@ -13,7 +13,7 @@ namespace heliograph {
 namespace {
 
 /// For survivors that still compute: LossGuard ends their work after 0.4 s.
-constexpr double leave_seconds = 0.7;
+constexpr double kLeaveSeconds = 0.7;
 
 bool joins(const TransportOptions& transport) {
   if (transport.kind == TransportKind::mpi) return true;
@@ -92,13 +92,13 @@ std::string Processes::failure_text() const {
 bool Processes::lost() const { return group_ && group_->watch().lost(); }
 
 void Processes::leave_together() {
-  if (group_) group_->watch().leave_together(leave_seconds);
+  if (group_) group_->watch().leave_together(kLeaveSeconds);
 }
 
 bool Processes::lost_while_joining() { return MpiGroup::lost_while_joining() != nullptr; }
 
 void Processes::leave_together_unjoined() {
-  MpiGroup::lost_while_joining()->leave_together(leave_seconds);
+  MpiGroup::lost_while_joining()->leave_together(kLeaveSeconds);
 }
 
 void Processes::leave() {

@@ -240,6 +240,36 @@ TEST(RankWatch, AGoodbyeEndsWithTheLossOfARank) {
   for (const auto& one : caught) EXPECT_EQ(one.text.find("rank 2: lost"), 0U) << one.text;
 }
 
+TEST(RankWatch, SurvivorsOfALossLeaveTogether) {
+  Watches watches(4);
+  watches.end(2);
+  watches.each([](RankWatch& watch, int) {
+    EXPECT_TRUE(watch.wait_for_failure(5));
+    EXPECT_TRUE(watch.lost());
+  });
+  const double began = now();
+  std::array<double, 4> left{};
+  watches.each([&](RankWatch& watch, int rank) {
+    if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    watch.leave_together(5);
+    left[static_cast<std::size_t>(rank)] = now() - began;
+  });
+  for (const std::size_t rank : {0U, 1U, 3U}) {
+    EXPECT_GE(left[rank], 0.39) << rank;
+    EXPECT_LT(left[rank], 2) << rank;
+  }
+}
+
+TEST(RankWatch, NobodyWaitsForALateSurvivorForEver) {
+  Watches watches(3);
+  watches.end(2);
+  EXPECT_TRUE(watches[0].wait_for_failure(5));
+  const double began = now();
+  watches[0].leave_together(0.3);  // Rank 1 never says its word.
+  EXPECT_GE(now() - began, 0.29);
+  EXPECT_LT(now() - began, 1.5);
+}
+
 TEST(RankWatch, RefusesLimitsOutOfRange) {
   EXPECT_EQ(error_of([] { RankWatch(0, 2, {0, 1, 1}); }).code, ErrorCode::usage);
   EXPECT_EQ(error_of([] { RankWatch(0, 2, {1, -1, 1}); }).code, ErrorCode::usage);
