@@ -11,7 +11,7 @@ set_tests_properties(experiments.scripts PROPERTIES
 add_test(NAME experiments.headline
   COMMAND ${python_with_numpy} -B ${CMAKE_CURRENT_LIST_DIR}/test_headline.py)
 set_tests_properties(experiments.headline PROPERTIES LABELS experiments TIMEOUT 120)
-# Alone: it watches the clock. Trials of the real command are skipped where strace or MPI is missing.
+# Alone: it watches the clock. Trials of the real command are skipped where MPI is missing.
 add_test(NAME experiments.faults
   COMMAND ${python_with_numpy} -B ${CMAKE_CURRENT_LIST_DIR}/test_faults.py
           --heliograph ${PROJECT_BINARY_DIR}/heliograph)

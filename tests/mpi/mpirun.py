@@ -1,6 +1,5 @@
 """Starts programs under mpirun and tells how each process ended. Standard library only."""
 
-import json
 import os
 import re
 import shutil
@@ -13,25 +12,10 @@ import time
 # Containers run tests as root and have few cores; neither is the product's business.
 ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
-# Runs one process of a job, outlives it, and writes down how it ended.
-WRAPPER = r"""
-import ctypes, json, os, signal, subprocess, sys, time
-def prepare():
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # The process ends with its wrapper.
-child = None
-signal.signal(signal.SIGTERM, lambda *_: child and child.send_signal(signal.SIGTERM))
-folder, rank = sys.argv[1], os.environ["OMPI_COMM_WORLD_RANK"]
-with open(os.path.join(folder, "err." + rank), "wb") as err:
-    child = subprocess.Popen(sys.argv[2:], stderr=err, preexec_fn=prepare)
-with open(os.path.join(folder, "pid." + rank + ".new"), "w") as file:
-    file.write(str(child.pid))
-os.rename(os.path.join(folder, "pid." + rank + ".new"), os.path.join(folder, "pid." + rank))
-code = child.wait()
-with open(os.path.join(folder, "end." + rank), "w") as file:
-    json.dump([code, time.monotonic()], file)
-sys.exit(code if code >= 0 else 128 - code)
-"""
+# Outlives a process, in a group of its own, and writes down how it ended.
+WRAPPER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "experiments",
+                       "faults", "rank_wrapper.py")
+WRITTEN_SECONDS = 2
 
 
 def find_mpirun():
@@ -46,7 +30,7 @@ class Job:
         self.folder = folder or tempfile.mkdtemp()
         self.process = subprocess.Popen(
             [find_mpirun(), "--oversubscribe", "-n", str(ranks), *mpirun_words, sys.executable,
-             "-c", WRAPPER, self.folder, *words],
+             WRAPPER, self.folder, *words],
             env={**os.environ, **ENVIRONMENT}, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
@@ -102,12 +86,16 @@ class Job:
         return self.process.returncode
 
     def end(self, rank):
-        """(exit code or -signal, when) of a process, or (None, None): killed with its wrapper."""
-        try:
-            with open(os.path.join(self.folder, f"end.{rank}")) as file:
-                return tuple(json.load(file))
-        except (OSError, ValueError):
-            return None, None
+        """(exit code or -signal, when) of a process; mpirun may end before it is written down."""
+        path = os.path.join(self.folder, f"end.{rank}")
+        deadline = time.monotonic() + WRITTEN_SECONDS
+        while not os.path.exists(path):
+            if time.monotonic() > deadline:
+                return None, None
+            time.sleep(0.005)
+        with open(path) as file:
+            code, when = file.read().split()
+        return int(code), float(when)
 
     def err(self, rank):
         with open(os.path.join(self.folder, f"err.{rank}"), errors="replace") as file:
