@@ -37,7 +37,8 @@ def read_points(trace, run):
         thread, call, arguments = match[1], match[2], RESULT.sub("", match[3])
         touched = [p for p in re.findall(r'[<"](/[^>"]*)[>"]', arguments)
                    if p == run or p == folder or p.startswith(folder + "/")]
-        for path in dict.fromkeys(touched):
+        # strace looks for a path among the first names of renames only.
+        for path in touched[:1] if call.startswith("rename") else dict.fromkeys(touched):
             counts[thread, call, path] = counts.get((thread, call, path), 0) + 1
         if touched:
             point = Point(call, touched[0], counts[thread, call, touched[0]],
@@ -56,7 +57,9 @@ def kind_of(call, touched, arguments):
 
 def can_fail(point):
     """Whether a failure of this call must be noticed. A save does not depend on the removal of old
-    checkpoints, nor on directories that were opened to be read."""
+    checkpoints, nor on directories that were opened to be read; the run's own is made before."""
+    if point.path == ".":
+        return False
     return (point.call in ("mkdir", "mkdirat", "write", "pwrite64", "writev", "fsync", "fdatasync")
             or point.kind in ("create", "publish")
             or (point.call.startswith("rename") and point.kind == "remove"))

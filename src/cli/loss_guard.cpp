@@ -18,7 +18,7 @@ constexpr double kLookSeconds = 0.05;
 }  // namespace
 
 LossGuard::LossGuard(Processes& processes) : processes_(processes) {
-  if (processes.joined() && processes.count() > 1) thread_ = std::thread([this] { watch(); });
+  if (processes.joins_others()) thread_ = std::thread([this] { watch(); });
 }
 
 LossGuard::~LossGuard() {
@@ -48,15 +48,25 @@ void LossGuard::watch() {
 }
 
 void LossGuard::report_and_leave() {
-  if (processes_.reports()) {
-    // Not through stdio, whose locks other threads may hold.
-    const std::string line =
-        fmt::format("{}heliograph: error: {}\n", ::isatty(STDERR_FILENO) != 0 ? "\n" : "",
-                    processes_.failure_text());
-    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+  int code = static_cast<int>(ErrorCode::peer_lost);
+  try {
+    const bool reports = processes_.reports();
+    const bool lost = processes_.lost();
+    code = static_cast<int>(processes_.failure_code());  // Of what is said, whatever follows.
+    if (reports) {
+      // Not through stdio, whose locks other threads may hold.
+      const std::string line =
+          fmt::format("{}heliograph: error: {}\n", ::isatty(STDERR_FILENO) != 0 ? "\n" : "",
+                      processes_.failure_text());
+      [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+    }
+    if (lost) processes_.leave_together();
+  } catch (...) {
+    constexpr char kLine[] =
+        "heliograph: error: a rank was lost, and no memory is left to say more\n";
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kLine, sizeof(kLine) - 1);
   }
-  if (processes_.lost()) processes_.leave_together();
-  _exit(static_cast<int>(processes_.failure_code()));
+  _exit(code);
 }
 
 }  // namespace heliograph::cli

@@ -13,7 +13,7 @@ namespace heliograph::cli {
 /// was lost, if that is this process's to report, and exits at once with the failure's code.
 class LossGuard {
  public:
-  /// `processes` must outlive it.
+  /// `processes` must outlive it, and may join afterwards: MPI can block meanwhile.
   explicit LossGuard(Processes& processes);
   ~LossGuard();
   LossGuard(const LossGuard&) = delete;

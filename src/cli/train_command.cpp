@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
-#include <memory>
 #include <mutex>
 #include <optional>
 
@@ -286,23 +285,24 @@ class TrainCommand : public Command {
     parts_given = parts_given || shards;
     validate(request.train);
     SignalWatch::block();  // MPI starts threads.
-    const std::unique_ptr<Processes> joined = join(request.train.transport);
-    Processes& processes = *joined;
+    Processes processes(request.train.transport);
     // MPI writes to sockets of processes that may have gone.
-    if (processes.joined()) std::signal(SIGPIPE, SIG_IGN);
+    if (processes.joins_others()) std::signal(SIGPIPE, SIG_IGN);
     LossGuard guard(processes);
     try {
+      processes.join();
       if (!parts_given) request.train.partition.parts = processes.count();
       if (processes.joined()) require_parts(request.train.partition.parts, processes.count());
       if (processes.is_root()) check_outputs(request);
       const int code = Run(std::move(request), words, replaced, processes).execute();
+      if (code != 0) processes.hold_up_the_end();
       end_mpi();
       return code;
     } catch (...) {
       processes.fail();
       if (processes.lost()) {
-        guard.dismiss();
         std::fflush(stdout);
+        guard.dismiss();
         guard.report_and_leave();
       }
       const bool reports = processes.reports();
@@ -313,19 +313,6 @@ class TrainCommand : public Command {
   }
 
  private:
-  /// If a rank is lost meanwhile, this process ends with the other survivors.
-  static std::unique_ptr<Processes> join(const TransportOptions& transport) {
-    try {
-      return std::make_unique<Processes>(transport);
-    } catch (const Error& error) {
-      if (!Processes::lost_while_joining()) throw;
-      const std::string line = fmt::format("heliograph: error: {}\n", error.what());
-      [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
-      Processes::leave_together_unjoined();
-      _exit(static_cast<int>(error.code()));
-    }
-  }
-
   /// What cannot be written is better known before the run than after it.
   static void check_outputs(const TrainRequest& request) {
     check_summary_folder(request.summary);

@@ -29,7 +29,6 @@ constexpr int kTurnsBeforeRest = 4;
 bool initialised_here = false;
 bool any_rank_lost = false;
 MpiGroup* current_group = nullptr;
-RankWatch* watch_of_failed_join = nullptr;
 
 /// MPI itself has failed: often since a rank is lost.
 struct MpiFailure : Error {
@@ -86,6 +85,15 @@ void sleep_for(double seconds) {
 
 /// MPI may see a loss before the watch does, which then names it.
 constexpr double kLossSeconds = 1;
+
+/// As `require`, where the watch may name the rank whose loss MPI has seen.
+void require(int status, const char* what, const RankWatch& watch) {
+  if (status != MPI_SUCCESS) {
+    (void)watch.wait_for_failure(kLossSeconds);
+    watch.throw_if_failed();
+  }
+  require(status, what);
+}
 
 /// Waits for the request without keeping a core busy. `watch` may be null: there is none yet.
 /// Throws Error(peer_lost) once a rank is lost, or after `seconds`.
@@ -285,13 +293,12 @@ struct MpiGroup::State {
   std::vector<Introduction> introductions;
   MPI_Comm control = MPI_COMM_NULL;
   std::array<MPI_Comm, kChannels> channels{};
-  std::unique_ptr<RankWatch> watch;
+  std::shared_ptr<RankWatch> watch;
 };
 
 bool mpi_built() noexcept { return true; }
 
 MpiGroup* MpiGroup::current() noexcept { return current_group; }
-RankWatch* MpiGroup::lost_while_joining() noexcept { return watch_of_failed_join; }
 
 MpiGroup::MpiGroup(const MpiTransportOptions& options) : state_(std::make_unique<State>()) {
   if (current_group != nullptr) {
@@ -314,11 +321,7 @@ MpiGroup::MpiGroup(const MpiTransportOptions& options) : state_(std::make_unique
   } catch (...) {
     // MPI may still write to what it was given, and is not called any more.
     any_rank_lost = true;
-    if (s.watch && s.watch->lost()) {
-      watch_of_failed_join = s.watch.get();
-    } else {
-      s.watch.reset();
-    }
+    s.watch.reset();
     (void)state_.release();
     throw;
   }
@@ -329,7 +332,7 @@ void MpiGroup::join() {
   State& s = *state_;
   MPI_Comm_rank(MPI_COMM_WORLD, &s.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &s.ranks);
-  s.watch = std::make_unique<RankWatch>(s.rank, s.ranks, s.options.silence);
+  s.watch = std::make_shared<RankWatch>(s.rank, s.ranks, s.options.silence);
 
   MPI_Request request = MPI_REQUEST_NULL;
   require(MPI_Comm_idup(MPI_COMM_WORLD, &s.control, &request), "make a communicator");
@@ -351,9 +354,10 @@ void MpiGroup::join() {
       all.begin(), all.end(), [&](const Introduction& other) { return shares_host(mine, other); }));
   s.cores = share_of_cores(mine, all);
   s.watch->start(addresses);
+  if (s.options.on_watch) s.options.on_watch(s.watch);
 
   for (MPI_Comm& channel : s.channels) {
-    require(MPI_Comm_idup(s.control, &channel, &request), "make a communicator");
+    require(MPI_Comm_idup(s.control, &channel, &request), "make a communicator", *s.watch);
     complete(request, s.watch.get(), s.options.timeout_seconds, "make a communicator");
     MPI_Comm_set_errhandler(channel, MPI_ERRORS_RETURN);
   }
@@ -396,7 +400,7 @@ void MpiGroup::run(const std::function<void(Communicator&)>& body) {
   s.watch->rethrow();
   // What this rank has sent may still need its help to arrive.
   MPI_Request request = MPI_REQUEST_NULL;
-  require(MPI_Ibarrier(s.control, &request), "end the run");
+  require(MPI_Ibarrier(s.control, &request), "end the run", *s.watch);
   complete(request, s.watch.get(), s.options.timeout_seconds, "end the run");
 }
 

@@ -14,6 +14,9 @@ struct MpiTransportOptions {
   SilenceLimits silence;         ///< After which a rank counts as lost.
   std::size_t piece_bytes = std::size_t{4}
                             << 20;  ///< Messages travel in pieces of at most so many.
+  /// Called by MpiGroup's constructor, in which MPI may still block, once others are watched. Who
+  /// keeps the watch keeps this process among the living for the others.
+  std::function<void(std::shared_ptr<RankWatch>)> on_watch;
 };
 
 /// Whether this build can run ranks as MPI processes.
@@ -37,8 +40,6 @@ class MpiGroup {
 
   /// The one that exists, or null.
   static MpiGroup* current() noexcept;
-  /// After the constructor has thrown since a rank was lost: what knows of it; else null.
-  static RankWatch* lost_while_joining() noexcept;
 
   int rank() const noexcept;
   int ranks() const noexcept;

@@ -22,7 +22,6 @@ bool mpi_built() noexcept { return false; }
 MpiGroup::MpiGroup(const MpiTransportOptions&) { refuse(); }
 MpiGroup::~MpiGroup() = default;
 MpiGroup* MpiGroup::current() noexcept { return nullptr; }
-RankWatch* MpiGroup::lost_while_joining() noexcept { return nullptr; }
 int MpiGroup::rank() const noexcept { return 0; }
 int MpiGroup::ranks() const noexcept { return 1; }
 int MpiGroup::ranks_on_host() const noexcept { return 1; }

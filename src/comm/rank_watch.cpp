@@ -24,7 +24,9 @@ constexpr double kLongestBeat = 0.25;
 /// For what the others tell of a failure, and for the rank that caused it to end first.
 constexpr double kSettleSeconds = 0.15;
 constexpr double kCulpritSeconds = 0.8;
-constexpr int kHoldingDescriptors = 12;
+/// Inotify descriptors of all survivors of a host (a user has 128 by default), and of one.
+constexpr int kHoldingDescriptors = 104;
+constexpr int kMostHoldingDescriptors = 12;
 
 std::string rounded(double seconds) {
   const auto tenths = static_cast<long>(std::lround(seconds * 10));
@@ -40,17 +42,6 @@ void check_limit(double seconds, RunPhase phase) {
   throw Error(ErrorCode::usage, "the longest silence while " + std::string(phase_name(phase)) +
                                     " is " + std::to_string(seconds) +
                                     " s; it must be a finite number above 0");
-}
-
-/// The kernel closes a process's descriptors after its exit code is set and before anybody sees its
-/// end, and waits some milliseconds for each pair of these: time for other processes that end at
-/// the same moment to set theirs. Without them (users may have few) a launcher that kills is
-/// likelier to be first. Never closed but by the end of the process.
-void hold_up_the_end() {
-  for (int i = 0; i < kHoldingDescriptors; ++i) {
-    const int descriptor = inotify_init1(IN_CLOEXEC);
-    if (descriptor < 0 || inotify_add_watch(descriptor, "/", IN_DELETE_SELF) < 0) return;
-  }
 }
 
 }  // namespace
@@ -92,6 +83,7 @@ void RankWatch::start(std::span<const WatchAddress> all) {
   for (std::size_t r = 0; r < peers_.size(); ++r) {
     peers_[r].socket = std::move(sockets[r]);
     peers_[r].host = all[r].host_name();
+    if (static_cast<int>(r) != rank_ && all[r].machine == address().machine) ++ranks_on_host_;
     peers_[r].heard_at = now;
   }
   if (peers_.size() == 1) return;
@@ -157,6 +149,8 @@ void RankWatch::tell(const WatchFrame& frame) noexcept {
 void RankWatch::watch() {
   std::vector<pollfd> entries;
   std::vector<int> ranks;
+  entries.reserve(peers_.size() + 1);
+  ranks.reserve(peers_.size());
   double last_turn = link_now();
   double next_beat = last_turn;
   while (true) {
@@ -265,8 +259,16 @@ void RankWatch::handle(int rank, Peer& peer, const WatchFrame& frame) {
   }
 }
 
-void RankWatch::lose(int rank, Peer& peer, const std::string& how) {
+void RankWatch::lose(int rank, Peer& peer, const std::string& how) noexcept {
   if (failed_) return;
+  try {
+    describe_loss(rank, peer, how);
+  } catch (...) {
+    spread_failure();  // Without memory for a sentence.
+  }
+}
+
+void RankWatch::describe_loss(int rank, const Peer& peer, const std::string& how) {
   const WatchFrame own = own_frame(WatchFrame::Kind::lost);
   WatchFrame frame = own;
   frame.rank = rank;
@@ -386,21 +388,37 @@ bool RankWatch::lost() const {
   return failure_ && failure_->lost;
 }
 
+void RankWatch::hold_up_the_end() const {
+  const int descriptors = std::min(kHoldingDescriptors / ranks_on_host_, kMostHoldingDescriptors);
+  for (int i = 0; i < descriptors; ++i) {
+    const int descriptor = inotify_init1(IN_CLOEXEC);
+    if (descriptor < 0 || inotify_add_watch(descriptor, "/", IN_DELETE_SELF) < 0) return;
+  }
+}
+
 void RankWatch::leave_together(double seconds) {
-  hold_up_the_end();
   std::unique_lock lock(mutex_);
   if (!failure_) return;
-  const auto deadline = std::chrono::steady_clock::now() + span_of(seconds);
+  const int lost = failure_->rank;
+  const double deadline = link_now() + seconds;
   // Nobody ends while another still waits for the first word of a third.
   for (const auto word : {WatchFrame::Kind::ready, WatchFrame::Kind::leaving}) {
     tell(own_frame(word));
-    changed_.wait_until(lock, deadline, [&] {
+    const auto here = [&] {
+      const double now = link_now();
       for (std::size_t r = 0; r < peers_.size(); ++r) {
-        const bool survivor = static_cast<int>(r) != rank_ && static_cast<int>(r) != failure_->rank;
-        if (survivor && peers_[r].socket.open() && peers_[r].leaves < word) return false;
+        const Peer& peer = peers_[r];
+        const bool survivor = static_cast<int>(r) != rank_ && static_cast<int>(r) != lost;
+        const bool silent = now - peer.heard_at > 4 * beat_seconds_;  // Lost as well, or soon.
+        if (survivor && peer.socket.open() && !silent && peer.leaves < word) return false;
       }
       return true;
-    });
+    };
+    while (!here() && link_now() < deadline) {
+      const double slice = std::min(beat_seconds_, deadline - link_now());
+      changed_.wait_for(lock, std::chrono::duration<double>(std::max(0.0, slice)));
+    }
+    if (word == WatchFrame::Kind::ready) hold_up_the_end();
   }
 }
 

@@ -80,6 +80,12 @@ class RankWatch {
   /// kills what is left as soon as two more processes have ended, though they may not have
   /// reported.
   void leave_together(double seconds);
+  /// For processes that end with an error at the same moment: time for all to set their exit codes
+  /// before the launcher sees the first of them. The kernel closes a process's descriptors after
+  /// its code is set and before anybody sees its end, and waits some milliseconds for every second
+  /// of those that this opens. They are closed by nothing else. Where a user may have few of them,
+  /// a launcher that kills is likelier to be first.
+  void hold_up_the_end() const;
 
  private:
   struct Peer {
@@ -105,7 +111,8 @@ class RankWatch {
   void watch();
   void read(int rank, Peer& peer);
   void handle(int rank, Peer& peer, const WatchFrame& frame);
-  void lose(int rank, Peer& peer, const std::string& how);
+  void lose(int rank, Peer& peer, const std::string& how) noexcept;
+  void describe_loss(int rank, const Peer& peer, const std::string& how);
   void look_for_silence(double now);
   void tell(const WatchFrame& frame) noexcept;
   void record(Failure failure, bool replace) noexcept;
@@ -119,6 +126,7 @@ class RankWatch {
   const int rank_;
   const SilenceLimits limits_;
   double beat_seconds_;
+  int ranks_on_host_ = 1;
   WatchMesh mesh_;
   std::thread thread_;
   int wake_descriptor_ = -1;

@@ -21,6 +21,8 @@ namespace {
 
 /// Between two calls of a rank that did not answer, seconds.
 constexpr double kRedialSeconds = 0.05;
+/// After which a call that nothing came of holds up no other: its address may swallow packets.
+constexpr double kCallSeconds = 1;
 /// For a caller to say who it is; strangers do not.
 constexpr double kStrangerSeconds = 2;
 /// Ranks that are called at the same time: descriptors are few.
@@ -52,7 +54,7 @@ WatchMeeting::WatchMeeting(int rank, std::span<const WatchAddress> all, const So
       listener_(listener),
       sockets_(all.size()),
       calls_(static_cast<std::size_t>(rank), 0),
-      next_call_(static_cast<std::size_t>(rank), 0) {}
+      called_at_(static_cast<std::size_t>(rank), -kCallSeconds) {}
 
 std::vector<Socket> WatchMeeting::meet(double seconds) {
   const double deadline = link_now() + seconds;
@@ -88,13 +90,17 @@ std::vector<Socket> WatchMeeting::meet(double seconds) {
 }
 
 void WatchMeeting::call_more(double now) {
-  auto under_way = std::count_if(calls_.begin(), calls_.end(), [](int n) { return n > 0; });
-  for (int peer = 0; peer < rank_ && under_way < kCallsAtOnce; ++peer) {
-    const auto p = static_cast<std::size_t>(peer);
-    if (sockets_[p].open() || calls_[p] > 0 || now < next_call_[p]) continue;
-    next_call_[p] = now + kRedialSeconds;
-    call(peer, now);
-    ++under_way;
+  const auto under_way = [&](std::size_t peer) {
+    return calls_[peer] > 0 && now < called_at_[peer] + kCallSeconds;
+  };
+  int busy = 0;
+  for (std::size_t peer = 0; peer < calls_.size(); ++peer) busy += under_way(peer) ? 1 : 0;
+  for (std::size_t peer = 0; peer < calls_.size() && busy < kCallsAtOnce; ++peer) {
+    const bool rests = now < called_at_[peer] + kRedialSeconds;
+    if (sockets_[peer].open() || under_way(peer) || rests) continue;
+    called_at_[peer] = now;
+    call(static_cast<int>(peer), now);
+    ++busy;
   }
 }
 

@@ -60,7 +60,7 @@ class WatchMeeting {
   std::size_t met_ = 0;
   std::vector<Link> links_;
   std::vector<int> calls_;         ///< Links under way to each lower rank.
-  std::vector<double> next_call_;  ///< When a lower rank may be called again.
+  std::vector<double> called_at_;  ///< When each lower rank was called last.
 };
 
 }  // namespace heliograph

@@ -54,7 +54,10 @@ EvaluationResult evaluate(const Dataset& dataset, const TrainOptions& options,
             [&](Communicator& comm) {
               Arena arena(static_cast<std::size_t>(address_space_of_a_rank(comm.size())));
               MemoryAccount account(&arena);
-              Trainer trainer(plan, plan.load_all(comm.rank(), &account), comm, &account);
+              Trainer trainer(
+                  plan,
+                  plan.load(comm.rank(), GraphScope::training, MemoryRoom::features, &account),
+                  comm, &account);
               weights.load(trainer.weights());
               const Scores scores = trainer.evaluate(info.epochs - 1);
               trainer.keep_predictions();

@@ -54,51 +54,72 @@ void require_parts(int parts, int processes) {
                           parts, processes, processes == 1 ? "" : "es", parts));
 }
 
-Processes::Processes(const TransportOptions& transport) {
-  if (joins(transport)) group_ = std::make_unique<MpiGroup>(options_of(transport));
-}
+Processes::Processes(const TransportOptions& transport)
+    : transport_(transport), joins_(joins(transport)) {}
 
 Processes::~Processes() = default;
+
+void Processes::join() {
+  if (!joins_) return;
+  MpiTransportOptions options = options_of(transport_);
+  options.on_watch = [this](std::shared_ptr<RankWatch> watch) {
+    const std::lock_guard lock(mutex_);
+    watch_ = std::move(watch);
+  };
+  group_ = std::make_unique<MpiGroup>(options);
+}
 
 int Processes::rank() const { return group_ ? group_->rank() : 0; }
 int Processes::count() const { return group_ ? group_->ranks() : 1; }
 
+std::shared_ptr<RankWatch> Processes::watch() const {
+  const std::lock_guard lock(mutex_);
+  return watch_;
+}
+
 bool Processes::wait_for_failure(double seconds) const {
-  if (group_) return group_->watch().wait_for_failure(seconds);
+  if (const auto w = watch()) return w->wait_for_failure(seconds);
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
   return false;
 }
 
 void Processes::fail() noexcept {
-  if (!group_) return;
+  const auto w = watch();
+  if (!w) return;
   const RankFailure failure = current_failure();
-  group_->watch().fail_by_exception({}, failure.code, failure.text);
+  w->fail_by_exception({}, failure.code, failure.text);
 }
 
 void Processes::fail(const std::string& reason) noexcept {
-  if (group_) group_->watch().fail({}, ErrorCode::interrupted, reason);
+  if (const auto w = watch()) w->fail({}, ErrorCode::interrupted, reason);
 }
 
-bool Processes::reports() { return !group_ || group_->watch().settle(); }
+bool Processes::reports() {
+  const auto w = watch();
+  return !w || w->settle();
+}
 
 ErrorCode Processes::failure_code() const {
-  return group_ ? group_->watch().failure_code() : ErrorCode::peer_lost;
+  const auto w = watch();
+  return w ? w->failure_code() : ErrorCode::peer_lost;
 }
 
 std::string Processes::failure_text() const {
-  return group_ ? group_->watch().failure_text() : std::string();
+  const auto w = watch();
+  return w ? w->failure_text() : std::string();
 }
 
-bool Processes::lost() const { return group_ && group_->watch().lost(); }
+bool Processes::lost() const {
+  const auto w = watch();
+  return w && w->lost();
+}
 
 void Processes::leave_together() {
-  if (group_) group_->watch().leave_together(kLeaveSeconds);
+  if (const auto w = watch()) w->leave_together(kLeaveSeconds);
 }
 
-bool Processes::lost_while_joining() { return MpiGroup::lost_while_joining() != nullptr; }
-
-void Processes::leave_together_unjoined() {
-  MpiGroup::lost_while_joining()->leave_together(kLeaveSeconds);
+void Processes::hold_up_the_end() const {
+  if (const auto w = watch()) w->hold_up_the_end();
 }
 
 void Processes::leave() {
@@ -112,6 +133,7 @@ void join_processes(const TransportOptions& transport, FunctionRef<void()> work)
   }
   Processes processes(transport);
   try {
+    processes.join();
     work();
   } catch (...) {
     processes.fail();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "core/function_ref.hpp"
@@ -10,6 +11,7 @@
 namespace heliograph {
 
 class MpiGroup;
+class RankWatch;
 
 /// Rank of this process among those that mpirun or srun started with it, as they say before
 /// anybody has joined; 0 where nobody says anything.
@@ -22,18 +24,26 @@ void require_parts(int parts, int processes);
 /// mpirun or srun started this process, it joins the others; else it is alone.
 class Processes {
  public:
-  /// Collective. Throws Error: usage (no MPI in this build, or several processes that would each
-  /// train the whole by threads), peer_lost, resource.
+  /// Throws Error(usage): no MPI in this build, or several processes that would each train the
+  /// whole by threads.
   explicit Processes(const TransportOptions& transport);
   ~Processes();
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
+
+  /// Collective; once. Nothing where this process is alone. Throws Error: usage, peer_lost,
+  /// resource.
+  void join();
+  /// Whether `join` has others to join.
+  bool joins_others() const { return joins_; }
 
   bool joined() const { return group_ != nullptr; }
   int rank() const;
   int count() const;
   /// The one that prints, and writes files.
   bool is_root() const { return rank() == 0; }
+
+  // What is known of the others is known, to every thread, from the middle of `join` on.
 
   /// True as soon as it is known that a rank was lost or has failed, false after `seconds`.
   bool wait_for_failure(double seconds) const;
@@ -52,14 +62,19 @@ class Processes {
   bool lost() const;
   /// After a loss that this process has reported, before it ends (RankWatch::leave_together).
   void leave_together();
-  /// Both for a constructor that has thrown.
-  static bool lost_while_joining();
-  static void leave_together_unjoined();
+  /// Before this process ends, like the others, with an error (RankWatch::hold_up_the_end).
+  void hold_up_the_end() const;
 
   /// Collective, at the end of a run that went well: waits until all have come.
   void leave();
 
  private:
+  std::shared_ptr<RankWatch> watch() const;
+
+  const TransportOptions transport_;
+  const bool joins_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<RankWatch> watch_;
   std::unique_ptr<MpiGroup> group_;
 };
 

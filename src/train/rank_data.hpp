@@ -1,7 +1,5 @@
 #pragma once
 
-#include <optional>
-
 #include "graph/shard.hpp"
 #include "layers/feature_matrix.hpp"
 #include "train/metrics.hpp"
@@ -13,12 +11,6 @@ struct RankData {
   Shard shard;
   LocalLabels labels;
   FeatureMatrix features;  ///< Inner rows x feature columns.
-};
-
-/// The graph that is trained on and, where training is inductive, the whole one.
-struct RankScopes {
-  RankData training;
-  std::optional<RankData> whole;
 };
 
 }  // namespace heliograph

@@ -5,14 +5,6 @@
 
 namespace heliograph {
 
-RankScopes RunPlan::load_all(int rank, MemoryAccount* account) const {
-  RankScopes scopes{load(rank, GraphScope::training, MemoryRoom::features, account), std::nullopt};
-  if (options_.inductive) {
-    scopes.whole = load(rank, GraphScope::whole, MemoryRoom::evaluation, account);
-  }
-  return scopes;
-}
-
 void RunPlan::finish_resolving(const ValidationNodes& validation) {
   validate(options_);
   metric_ = resolve_metric(options_.metric, facts_.task, facts_.classes);

@@ -53,13 +53,10 @@ class RunPlan {
   /// in memory.
   virtual std::int64_t stored_bytes(int rank) const = 0;
 
-  /// What `rank` holds, its features counted in `room`. Called by the ranks, at the same time.
-  /// Throws Error: resource; from files also bad_input.
+  /// What `rank` holds of a graph, its features counted in `room`. Called by the ranks, at the same
+  /// time. Throws Error: resource; from files also bad_input.
   virtual RankData load(int rank, GraphScope scope, MemoryRoom room,
                         MemoryAccount* account) const = 0;
-
-  /// What `rank` holds of every graph that the run needs. Throws as `load` does.
-  RankScopes load_all(int rank, MemoryAccount* account) const;
 
  protected:
   explicit RunPlan(const TrainOptions& options) : options_(options) {}

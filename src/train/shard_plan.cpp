@@ -228,7 +228,19 @@ RunFacts interpret_facts(const json& manifest) {
 }  // namespace
 
 json read_shard_manifest(const fs::path& directory) {
-  return read_manifest_file(directory, kShardManifest);
+  json manifest = read_manifest_file(directory, kShardManifest);
+  const fs::path path = directory / kManifestFile;
+  try {
+    interpret_facts(manifest);
+    if (!manifest.at("directed").is_boolean() || !manifest.at("graph_hash").is_string() ||
+        !manifest.at("identity").is_string()) {
+      refuse_file(path, "cannot be interpreted: a field is of another type");
+    }
+    for (const std::string& option : shard_option_names()) manifest.at("options").at(option);
+  } catch (const json::exception& error) {
+    refuse_file(path, fmt::format("cannot be interpreted: {}", error.what()));
+  }
+  return manifest;
 }
 
 bool is_shards(const fs::path& directory) {
@@ -244,11 +256,7 @@ bool is_shards(const fs::path& directory) {
 }
 
 json shaping_options_of(const fs::path& directory) {
-  const json manifest = read_shard_manifest(directory);
-  if (!manifest.contains("options") || !manifest["options"].is_object()) {
-    refuse_file(directory / kManifestFile, "does not say which options shaped the shards");
-  }
-  return manifest["options"];
+  return read_shard_manifest(directory).at("options");
 }
 
 ShardPlan::ShardPlan(fs::path directory, const TrainOptions& options)
@@ -262,7 +270,9 @@ ShardPlan::ShardPlan(fs::path directory, const TrainOptions& options)
     options_from_json(manifest_.at("options"), path.string(), options_);
     identity_ = std::stoull(manifest_.at("identity").get<std::string>(), nullptr, 16);
     directed_ = manifest_.at("directed").get<bool>();
-    if (!manifest_.at("graph_hash").is_string()) refuse_file(path, "has no hash of the graph");
+    for (const json& entry : manifest_.at("ranks")) {
+      stored_bytes_.push_back(entry.at("bytes").get<std::int64_t>());
+    }
     validation.count = manifest_.at("validation_nodes").get<std::int64_t>();
     validation.both_classes = manifest_.at("validation_has_both_classes").get<bool>();
   } catch (const std::exception& error) {
@@ -277,7 +287,7 @@ std::string ShardPlan::dataset_hash() const {
 }
 
 std::int64_t ShardPlan::stored_bytes(int rank) const {
-  return manifest_.at("ranks").at(static_cast<std::size_t>(rank)).at("bytes").get<std::int64_t>();
+  return stored_bytes_.at(static_cast<std::size_t>(rank));
 }
 
 RankData ShardPlan::load(int rank, GraphScope scope, MemoryRoom room,

@@ -30,6 +30,7 @@ class ShardPlan final : public RunPlan {
   nlohmann::json manifest_;
   std::uint64_t identity_ = 0;
   bool directed_ = false;
+  std::vector<std::int64_t> stored_bytes_;  ///< By rank.
 };
 
 /// The manifest of a shard directory, once its bytes match their checksum. Throws Error(bad_input).

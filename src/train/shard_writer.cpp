@@ -191,7 +191,7 @@ void write_shards(const Dataset& dataset, const Partition& partition, const Trai
       {"graph_hash", dataset_hash(dataset)},
       {"partition_hash", facts.partition_hash},
   };
-  const std::string said = manifest.dump();
+  const std::string said = manifest.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
   const std::uint64_t identity = xxh64(std::as_bytes(std::span(said)));
   manifest["identity"] = hex64(identity);
   manifest["partition"] = describe(facts.quality);

@@ -54,18 +54,16 @@ struct MemoryOfProcess {
 };
 
 /// Loads what the rank holds. Of a process of its own it says what reading its shard has taken.
-RankScopes load_counted(const RunPlan& plan, int rank, bool counts, MemoryAccount& account,
-                        MemoryOfProcess& memory) {
+RankData load_counted(const RunPlan& plan, int rank, bool counts, MemoryAccount& account,
+                      MemoryOfProcess& memory) {
   if (counts) memory.setup_peak = peak_rss_bytes();
   const std::int64_t stored = plan.stored_bytes(rank);
-  const bool measures =
-      ranks_are_processes(plan.options().transport) && stored > 0 && reset_peak_rss();
+  const bool alone = ranks_are_processes(plan.options().transport) && stored > 0;
+  const bool measures = alone && reset_peak_rss();
   const std::int64_t before = measures ? peak_rss_bytes() : 0;
-  RankScopes data = plan.load_all(rank, &account);
-  if (measures) {
-    memory.stored = stored;
-    memory.loaded = peak_rss_bytes() - before;
-  }
+  RankData data = plan.load(rank, GraphScope::training, MemoryRoom::features, &account);
+  if (alone) memory.stored = stored;
+  if (measures) memory.loaded = peak_rss_bytes() - before;
   return data;
 }
 
@@ -169,7 +167,7 @@ void train_rank(const RunPlan& plan, const CheckpointManifest* resumed, Communic
   // Each process counts its own memory, once.
   const bool counts = root || ranks_are_processes(options.transport);
   MemoryOfProcess memory;
-  RankScopes data = load_counted(plan, comm.rank(), counts, account, memory);
+  RankData data = load_counted(plan, comm.rank(), counts, account, memory);
   Trainer trainer(plan, std::move(data), comm, &account);
   const MemoryNeeds held = sum_over_ranks(comm, [&](MemoryRoom r) { return account.live(r); });
   account.reset_peaks();

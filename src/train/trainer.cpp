@@ -56,7 +56,7 @@ enum Statistic : std::size_t {
 
 }  // namespace
 
-Trainer::Trainer(const RunPlan& plan, RankScopes data, Communicator& comm, MemoryAccount* account)
+Trainer::Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryAccount* account)
     : plan_(plan),
       comm_(comm),
       kernels_(make_kernels(plan.options(), comm, account)),
@@ -65,11 +65,12 @@ Trainer::Trainer(const RunPlan& plan, RankScopes data, Communicator& comm, Memor
       rank_statistics_(kStatistics * static_cast<std::size_t>(comm.size())),
       kept_(MemoryRoom::evaluation, account) {
   const TrainOptions& options = plan.options();
-  train_ = std::make_unique<RankGraph>(plan, std::move(data.training), comm, *kernels_,
-                                       MemoryRoom::graph, account);
-  if (data.whole) {
-    whole_ = std::make_unique<RankGraph>(plan, std::move(*data.whole), comm, *kernels_,
-                                         MemoryRoom::evaluation, account);
+  train_ = std::make_unique<RankGraph>(plan, std::move(data), comm, *kernels_, MemoryRoom::graph,
+                                       account);
+  if (options.inductive) {
+    whole_ = std::make_unique<RankGraph>(
+        plan, plan.load(comm.rank(), GraphScope::whole, MemoryRoom::evaluation, account), comm,
+        *kernels_, MemoryRoom::evaluation, account);
   }
   const std::int64_t rows = train_->op().rows();
   const std::int64_t most_rows = whole_ ? std::max(rows, whole_->op().rows()) : rows;

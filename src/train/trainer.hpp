@@ -31,8 +31,9 @@ struct EpochEnd {
 /// Trains one rank. Every rank makes the same calls; used by the rank's own thread.
 class Trainer {
  public:
-  /// `data`: what this rank holds of the plan's graphs. References must outlive the trainer.
-  Trainer(const RunPlan& plan, RankScopes data, Communicator& comm, MemoryAccount* account);
+  /// `data`: what this rank holds of the plan's training graph. References must outlive the
+  /// trainer.
+  Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryAccount* account);
 
   /// One epoch: forward, loss, backward, all-reduce, step. `asks` is called at its end. What is
   /// returned is the same on every rank.

@@ -104,7 +104,9 @@ class SaveFailures : public ::testing::Test {
     const LogCallback log = [&](LogLevel, std::string_view text) { outcome.warning += text; };
     run_ranks(2, {{}, 20}, [&](Communicator& comm) {
       MemoryAccount account;
-      Trainer trainer(plan, plan.load_all(comm.rank(), &account), comm, &account);
+      Trainer trainer(plan,
+                      plan.load(comm.rank(), GraphScope::training, MemoryRoom::features, &account),
+                      comm, &account);
       const auto identify = [&] { return identify_run(plan); };
       CheckpointSaver healthy(plan.options().checkpoint, comm, trainer, identify, log);
       CheckpointSaver faulty(plan.options().checkpoint, comm, trainer, identify, log, files);

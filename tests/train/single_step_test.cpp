@@ -45,7 +45,9 @@ std::vector<Step> run(const Dataset& data, const TrainOptions& options,
   std::vector<Step> steps;
   const DatasetPlan plan(data, options, {});
   run_ranks(plan.facts().ranks, {}, [&](Communicator& comm) {
-    Trainer trainer(plan, plan.load_all(comm.rank(), nullptr), comm, nullptr);
+    Trainer trainer(plan,
+                    plan.load(comm.rank(), GraphScope::training, MemoryRoom::features, nullptr),
+                    comm, nullptr);
     const Parameters& parameters = trainer.model().parameters();
     const std::span<float> weights = parameters.flat_values();
     for (int epoch = 0; epoch < kEpochs; ++epoch) {
