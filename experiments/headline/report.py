@@ -90,7 +90,7 @@ def draw_curve(results, path):
     axes.axvline(results["mbit"], color="grey", linewidth=0.8, linestyle=":")
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_xticks(rates, [f"{r:.3g}" for r in limited] + ["no\nlimit"])
+    axes.set_xticks(rates, [f"{r:.0f}" for r in limited] + ["no\nlimit"])
     axes.minorticks_off()
     ticks = [1, 2, 5, 10, 20, 40]
     axes.set_yticks(ticks, [f"{t}x" for t in ticks])
