@@ -135,7 +135,7 @@ class Kill(LostRank):
 class Silent(LostRank):
     """A rank that falls silent: the limit is --silence-*; a few trials have the default one."""
     short = 2.0
-    default = 10.0
+    default = 9.0
     cells = ()
 
     def limit(self, number):

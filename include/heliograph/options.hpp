@@ -84,7 +84,7 @@ struct TransportOptions {
   double link_latency_us = 0.0;
   double timeout_seconds = 120.0;  ///< Longest wait for a peer that makes no progress.
   /// MPI: seconds without a sign of life after which a rank counts as lost, by what it was doing.
-  double silence_loading = 10.0, silence_training = 10.0, silence_saving = 10.0;
+  double silence_loading = 9.0, silence_training = 9.0, silence_saving = 9.0;
 };
 
 /// What a run does when a checkpoint cannot be written.

@@ -19,7 +19,7 @@ namespace heliograph {
 /// How long, in seconds, a rank may give no sign of life before it counts as lost, by what it was
 /// doing when it was last heard.
 struct SilenceLimits {
-  double loading = 10, training = 10, saving = 10;
+  double loading = 9, training = 9, saving = 9;
 
   double of(RunPhase phase) const;
 };
