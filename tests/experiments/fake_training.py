@@ -116,6 +116,15 @@ def look_for_losses():
 
 
 def end_survivor(lost):
+    # Who ends first is not the one that was lost: the others name whom it named.
+    told = os.path.join(shared, "lost")
+    if os.path.exists(told):
+        with open(told, encoding="utf-8") as file:
+            lost = int(file.read())
+    else:
+        with open(f"{told}.{rank}", "w", encoding="utf-8") as file:
+            file.write(str(lost))
+        os.rename(file.name, told)
     if "orphan" in FAULTS and rank == 0:
         subprocess.Popen(["sleep", "30"], start_new_session=True)
     if "lingers" in FAULTS:

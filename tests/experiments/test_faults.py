@@ -216,7 +216,7 @@ class Saves(Folder):
                           ("write", "run.state", 1, "other"),
                           ("rename", ".epoch-000002.partial", 1, "publish"),
                           ("fsync", "r", 2, "other"),
-                          ("rename", "epoch-000002", 2, "remove"),
+                          ("rename", "epoch-000002", 1, "remove"),
                           ("unlinkat", ".epoch-000002.replaced", 1, "remove")])
         self.assertEqual([saves.can_fail(p) for p in points],
                          [True, False, True, True, True, True, True, True, False])
