@@ -245,8 +245,8 @@ class Saves(Folder):
         self.assertEqual(len(judge(write, "stop", said._replace(said=""), None)), 1)
 
 
-class Stub:
-    """A campaign of three trials."""
+class WrittenCampaign:
+    """A campaign of three trials, whose results the test has written."""
     name, kinds, usual = "term", ("exit", "resume", "orphans"), 3
 
     def __init__(self, wrong):
@@ -268,10 +268,10 @@ class Stub:
 
 
 class Whole(Folder):
-    def run_stub(self, wrong, seed="5"):
-        stub = Stub(wrong)
+    def run_written(self, wrong, seed="5"):
+        written = WrittenCampaign(wrong)
         before = campaign.CAMPAIGNS["term"]
-        campaign.CAMPAIGNS["term"] = lambda *_: stub
+        campaign.CAMPAIGNS["term"] = lambda *_: written
         campaign.CAMPAIGNS["term"].usual = 3
         said = io.StringIO()
         try:
@@ -281,7 +281,7 @@ class Whole(Folder):
         finally:
             campaign.CAMPAIGNS["term"] = before
         with open(self.path("out", "table.md"), encoding="utf-8") as file:
-            return code, said.getvalue(), file.read(), stub.drawn
+            return code, said.getvalue(), file.read(), written.drawn
 
     def setUp(self):
         super().setUp()
@@ -291,17 +291,17 @@ class Whole(Folder):
         self.addCleanup(os.environ.__setitem__, "PATH", self.environment)
 
     def test_all_is_well(self):
-        code, said, table, drawn = self.run_stub([])
+        code, said, table, drawn = self.run_written([])
         self.assertEqual(code, 0)
         self.assertIn("seed 5", said)
         self.assertIn("3 of 3 (100 %)", table)
         self.assertIn("In 1 more the run was over", table)
         self.assertEqual(os.path.exists(self.path("out", "failures")), False)
-        self.assertEqual(drawn, self.run_stub([])[3])
-        self.assertNotEqual(drawn, self.run_stub([], "6")[3])
+        self.assertEqual(drawn, self.run_written([])[3])
+        self.assertNotEqual(drawn, self.run_written([], "6")[3])
 
     def test_one_fault_fails_the_campaign_and_is_kept(self):
-        code, said, table, _ = self.run_stub(["rank 1 ended with 1"])
+        code, said, table, _ = self.run_written(["rank 1 ended with 1"])
         self.assertEqual(code, 1)
         self.assertIn("exit: rank 1 ended with 1", said)
         self.assertIn("2 of 3 (66.6 %)", table)
