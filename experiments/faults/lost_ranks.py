@@ -83,6 +83,16 @@ class LostRank:
         time.sleep(max(0, met + moment - time.monotonic()))
         return job, None if status(run) == "completed" else moment
 
+    def go_on(self, cell, run, turn):
+        """(how the run went on: by mpirun and threads in turns, None if it had saved nothing and
+        began anew; what was wrong). What was left is copied first."""
+        if os.path.exists(run):
+            shutil.copytree(run, os.path.join(os.path.dirname(run), "as-it-was-left"))
+        if not checkpoints(run):
+            return None, begins_anew_wrongly(self.runs, cell, run, self.reference(cell))
+        by = "mpirun" if turn % 2 else "threads"
+        return by, resumes_wrongly(self.runs, cell, run, by, self.reference(cell))
+
     def about(self, cell, lost, moment):
         return {"cell": cell._asdict(), "rank": lost, "moment": round(moment, 4)}
 
@@ -119,16 +129,10 @@ class Kill(LostRank):
         orphans = processes.left_over()
         processes.end_all()
         saved = checkpoints(run)
-        if os.path.exists(run):
-            shutil.copytree(run, os.path.join(folder, "as-it-was-left"))
-        by = "mpirun" if number // 12 % 2 else "threads"
-        if saved:
-            resume = resumes_wrongly(self.runs, cell, run, by, self.reference(cell))
-        else:
-            resume = begins_anew_wrongly(self.runs, cell, run, self.reference(cell))
+        by, resume = self.go_on(cell, run, number // 12)
         return {**self.about(cell, lost, moment), "seconds": seconds, "launcher": launcher,
                 "launcher_seconds": round(done - killed, 4), "saved": max(saved, default=0),
-                "resumed_by": by if saved else None,
+                "resumed_by": by,
                 "faults": {"exit": wrong, "resume": resume, "orphans": orphans}}
 
 

@@ -8,7 +8,7 @@ import time
 import processes
 from jobs import JobFailed, start
 from lost_ranks import LostRank
-from runs import (Cell, begins_anew_wrongly, checkpoints, epochs_written, resumes_wrongly, status)
+from runs import Cell, checkpoints, epochs_written, status
 
 AT_THE_END_ONLY = 1000  # Epochs between checkpoints: so a signal alone makes it save before.
 
@@ -86,13 +86,7 @@ class Term(LostRank):
         saved, written = max(checkpoints(run), default=0), epochs_written(run)
         if saved != written:
             wrong.append(f"{written} epochs had run, {saved} were saved")
-        if os.path.exists(run):
-            shutil.copytree(run, os.path.join(folder, "as-it-was-left"))
-        by = "mpirun" if number // 8 % 2 else "threads"
-        if saved:
-            resume = resumes_wrongly(self.runs, cell, run, by, self.reference(cell))
-        else:
-            resume = begins_anew_wrongly(self.runs, cell, run, self.reference(cell))
+        by, resume = self.go_on(cell, run, number // 8)
         return {**self.about(cell, 0, moment), "ran_by": over, "seconds": {"0": round(seconds, 4)},
-                "code": code, "saved": saved, "resumed_by": by if saved else None,
+                "code": code, "saved": saved, "resumed_by": by,
                 "faults": {"exit": wrong, "resume": resume, "orphans": orphans}}

@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <system_error>
 #include <utility>
 
@@ -88,10 +87,7 @@ void RankWatch::start(std::span<const WatchAddress> all) {
   }
   if (peers_.size() == 1) return;
   wake_descriptor_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (wake_descriptor_ < 0) {
-    throw Error(ErrorCode::resource,
-                std::string("the rank watch cannot open an event: ") + std::strerror(errno));
-  }
+  if (wake_descriptor_ < 0) refuse_watch("open an event");
   try {
     thread_ = std::thread([this] {
       pthread_setname_np(pthread_self(), "rank watch");

@@ -80,11 +80,11 @@ class RankWatch {
   /// kills what is left as soon as two more processes have ended, though they may not have
   /// reported.
   void leave_together(double seconds);
-  /// For processes that end with an error at the same moment: time for all to set their exit codes
-  /// before the launcher sees the first of them. The kernel closes a process's descriptors after
-  /// its code is set and before anybody sees its end, and waits some milliseconds for every second
-  /// of those that this opens. They are closed by nothing else. Where a user may have few of them,
-  /// a launcher that kills is likelier to be first.
+  /// Before this process ends otherwise than with 0, at the moment at which the others end: time
+  /// for all to set their exit codes before the launcher sees an end that makes it kill. The kernel
+  /// closes a process's descriptors after its code is set and before anybody sees its end, and
+  /// waits some milliseconds for every second of those that this opens. They are closed by nothing
+  /// else. Where a user may have few of them, a launcher that kills is likelier to be first.
   void hold_up_the_end() const;
 
  private:

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <string>
 #include <utility>
 
@@ -32,11 +31,6 @@ void set_up(const Socket& socket) {
   fcntl(socket.get(), F_SETFL, fcntl(socket.get(), F_GETFL) | O_NONBLOCK);
   const int on = 1;
   setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-}
-
-[[noreturn]] void refuse_system(const char* what) {
-  throw Error(ErrorCode::resource,
-              std::string("the rank watch cannot ") + what + ": " + std::strerror(errno));
 }
 
 [[noreturn]] void not_reached(int rank, const WatchAddress& address) {
@@ -76,7 +70,7 @@ std::vector<Socket> WatchMeeting::meet(double seconds) {
     }
     const double rest = std::min(deadline - now, kRedialSeconds);
     if (poll(entries.data(), entries.size(), static_cast<int>(std::ceil(rest * 1e3))) < 0) {
-      if (errno != EINTR) refuse_system("wait for the other ranks");
+      if (errno != EINTR) refuse_watch("wait for the other ranks");
       continue;
     }
     for (std::size_t i = 0; i < links_.size(); ++i) {
@@ -120,7 +114,7 @@ void WatchMeeting::call(int peer, double now) {
 void WatchMeeting::call(int peer, std::uint32_t address, double now) {
   Link link;
   link.socket = Socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!link.socket.open()) refuse_system("open a socket");
+  if (!link.socket.open()) refuse_watch("open a socket");
   set_up(link.socket);
   link.peer = peer;
   link.began = now;
@@ -142,7 +136,7 @@ void WatchMeeting::accept_all(double now) {
     link.socket = Socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!link.socket.open()) {
       if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-        refuse_system("accept another rank");
+        refuse_watch("accept another rank");
       }
       return;  // No more for now, or one that has gone already.
     }
@@ -206,10 +200,7 @@ void WatchMeeting::understand(Link& link) {
 }
 
 void WatchMeeting::keep(Link& link) {
-  // Of a lower rank's links the books are kept until they are dropped.
-  const int peer = link.peer;
-  Socket& socket = sockets_[static_cast<std::size_t>(peer)];
-  std::swap(socket, link.socket);
+  sockets_[static_cast<std::size_t>(link.peer)] = std::move(link.socket);
   ++met_;
 }
 

@@ -20,7 +20,7 @@ struct Hello {
 };
 
 /// Makes one rank's connections to all others, all at the same time: a host that is slow, an
-/// address that swallows packets or a stranger at the port holds up nobody else.
+/// address that swallows packets or a stranger at the port holds up nobody else for long.
 class WatchMeeting {
  public:
   /// References must outlive it. `listener` is non-blocking.

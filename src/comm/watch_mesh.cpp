@@ -56,12 +56,12 @@ void list_interfaces(WatchAddress& address) {
   freeifaddrs(list);
 }
 
-[[noreturn]] void refuse_system(const char* what) {
+}  // namespace
+
+void refuse_watch(const char* what) {
   throw Error(ErrorCode::resource,
               std::string("the rank watch cannot ") + what + ": " + std::strerror(errno));
 }
-
-}  // namespace
 
 std::string WatchAddress::host_name() const {
   return {host.data(), strnlen(host.data(), host.size())};
@@ -78,7 +78,7 @@ void Socket::close() noexcept {
 }
 
 WatchMesh::WatchMesh() : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-  if (!listener_.open()) refuse_system("open a socket");
+  if (!listener_.open()) refuse_watch("open a socket");
   sockaddr_in any{};
   any.sin_family = AF_INET;
   any.sin_addr.s_addr = htonl(INADDR_ANY);
@@ -86,7 +86,7 @@ WatchMesh::WatchMesh() : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC,
   if (bind(listener_.get(), reinterpret_cast<const sockaddr*>(&any), sizeof(any)) != 0 ||
       listen(listener_.get(), SOMAXCONN) != 0 ||
       getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&any), &length) != 0) {
-    refuse_system("listen");
+    refuse_watch("listen");
   }
   fcntl(listener_.get(), F_SETFL, fcntl(listener_.get(), F_GETFL) | O_NONBLOCK);
   address_.port = ntohs(any.sin_port);

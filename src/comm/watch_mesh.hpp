@@ -23,6 +23,9 @@ struct WatchAddress {
   std::string host_name() const;
 };
 
+/// Throws Error(resource): "the rank watch cannot WHAT" and why, as errno says.
+[[noreturn]] void refuse_watch(const char* what);
+
 /// A file descriptor that is closed with its owner.
 class Socket {
  public:

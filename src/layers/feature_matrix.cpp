@@ -22,7 +22,6 @@ FeatureMatrix::FeatureMatrix(const SparseRows& sparse, MemoryRoom room, MemoryAc
   std::copy(sparse.columns.begin(), sparse.columns.end(),
             sparse_->columns.as<std::int32_t>().begin());
   std::copy(sparse.values.begin(), sparse.values.end(), sparse_->values.as<float>().begin());
-  index_columns(room, account);
 }
 
 void FeatureMatrix::index_columns(MemoryRoom room, MemoryAccount* account) {

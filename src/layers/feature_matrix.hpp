@@ -44,9 +44,8 @@ class FeatureMatrix {
  public:
   FeatureMatrix() = default;
   explicit FeatureMatrix(Matrix dense) : dense_(std::move(dense)) {}
-  /// Without its index.
   explicit FeatureMatrix(SparseBuffers sparse) : sparse_(std::move(sparse)) {}
-  /// A copy, with its index.
+  /// A copy.
   FeatureMatrix(const SparseRows& sparse, MemoryRoom room, MemoryAccount* account);
 
   /// Makes the entries of sparse rows known by column as well, which weight gradients need. Nothing

@@ -62,7 +62,7 @@ class Processes {
   bool lost() const;
   /// After a loss that this process has reported, before it ends (RankWatch::leave_together).
   void leave_together();
-  /// Before this process ends, like the others, with an error (RankWatch::hold_up_the_end).
+  /// Before this process ends otherwise than with 0 (RankWatch::hold_up_the_end).
   void hold_up_the_end() const;
 
   /// Collective, at the end of a run that went well: waits until all have come.

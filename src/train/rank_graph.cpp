@@ -65,7 +65,9 @@ RankGraph::RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Ker
       x_ = FeatureMatrix();
     }
   }
+  if (room != MemoryRoom::graph) return;  // Only what is trained on has weight gradients.
   x_.index_columns(features_room(room), account);
+  aggregated_.index_columns(features_room(room), account);
 }
 
 ModelInput RankGraph::input() const {

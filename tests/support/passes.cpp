@@ -34,7 +34,9 @@ SingleRank::SingleRank(const Dataset& dataset, ModelOptions options, bool reprod
       aggregated_ = FeatureMatrix(op_.sum_sparse(scaled.view(), no_halo.view()),
                                   MemoryRoom::features, nullptr);
     }
-    x_ = FeatureMatrix(std::move(rows), MemoryRoom::features, nullptr);
+    x_ = FeatureMatrix(rows, MemoryRoom::features, nullptr);
+    x_.index_columns(MemoryRoom::features, nullptr);
+    aggregated_.index_columns(MemoryRoom::features, nullptr);
   } else {
     Matrix x(f.rows, f.cols, MemoryRoom::features, nullptr);
     for (std::int64_t r = 0; r < f.rows; ++r) {
