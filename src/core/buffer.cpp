@@ -36,23 +36,23 @@ Buffer::Buffer(std::size_t bytes, MemoryRoom room, MemoryAccount* account)
   if (bytes == 0) return;
   if (account_ == nullptr || !account_->counts_only()) {
     const std::size_t whole = taken(bytes);
-    data_ = arena() != nullptr ? arena()->take(whole)
+    data_ = source() != nullptr ? source()->take(whole)
                                : static_cast<std::byte*>(std::aligned_alloc(kLine, whole));
     if (data_ == nullptr) {
       throw Error(ErrorCode::resource,
                   "out of memory: " + std::to_string(bytes) + " bytes for " + room_name(room));
     }
-    if (arena() == nullptr) std::memset(data_, 0, whole);
+    if (source() == nullptr) std::memset(data_, 0, whole);
   }
   if (account_ != nullptr) account_->add(room_, static_cast<std::int64_t>(bytes_));
 }
 
 Buffer::~Buffer() {
   if (account_ != nullptr) account_->add(room_, -static_cast<std::int64_t>(bytes_));
-  if (arena() == nullptr) {
+  if (source() == nullptr) {
     std::free(data_);
   } else if (data_ != nullptr) {
-    arena()->give_back(data_, taken(bytes_));
+    source()->give_back(data_, taken(bytes_));
   }
 }
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <span>
 
-#include "core/arena.hpp"
 #include "core/matrix.hpp"
+#include "core/memory_source.hpp"
 
 namespace heliograph {
 
@@ -32,9 +32,9 @@ class MemoryAccount {
  public:
   /// Buffers come from the heap.
   MemoryAccount() = default;
-  /// Buffers come from `arena`, which must outlive them; null: nothing is allocated and every
+  /// Buffers come from `source`, which must outlive them; null: nothing is allocated and every
   /// buffer is empty, so that what a run would take can be counted before it starts.
-  explicit MemoryAccount(Arena* arena) : arena_(arena), heap_(false) {}
+  explicit MemoryAccount(MemorySource* source) : source_(source), heap_(false) {}
   MemoryAccount(const MemoryAccount&) = delete;
   MemoryAccount& operator=(const MemoryAccount&) = delete;
 
@@ -46,7 +46,7 @@ class MemoryAccount {
   /// Peaks start anew from what lives now.
   void reset_peaks() noexcept { peak_ = live_; }
   /// Whether buffers are counted only.
-  bool counts_only() const noexcept { return !heap_ && arena_ == nullptr; }
+  bool counts_only() const noexcept { return !heap_ && source_ == nullptr; }
 
  private:
   friend class Buffer;
@@ -54,11 +54,12 @@ class MemoryAccount {
 
   std::array<std::int64_t, kMemoryRooms> live_{};
   std::array<std::int64_t, kMemoryRooms> peak_{};
-  Arena* arena_ = nullptr;
+  MemorySource* source_ = nullptr;
   bool heap_ = true;
 };
 
-/// Owns zeroed, 64-byte aligned host memory with 64 readable bytes past its end. Move-only.
+/// Owns zeroed, 64-byte aligned memory with 64 readable bytes past its end: the host's, or a
+/// device's where the account's source is one. Move-only.
 /// Throws Error(resource) that names the room and the size.
 class Buffer {
  public:
@@ -81,7 +82,7 @@ class Buffer {
   }
 
  private:
-  Arena* arena() const noexcept { return account_ == nullptr ? nullptr : account_->arena_; }
+  MemorySource* source() const noexcept { return account_ == nullptr ? nullptr : account_->source_; }
 
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;

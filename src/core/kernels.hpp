@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 
@@ -10,6 +12,7 @@
 #include "core/cpu/gemm.hpp"
 #include "core/csr.hpp"
 #include "core/matrix.hpp"
+#include "core/memory_source.hpp"
 #include "core/packed_rows.hpp"
 #include "core/thread_pool.hpp"
 
@@ -55,6 +58,9 @@ struct AdamStep {
 /// Every kernel of the engine, declared once; each device defines all of them. Calls are made by
 /// one thread, in order. Views must live on the kernels' device. `reproducible` kernels sum in
 /// fp64 and need an accumulator where one is passed.
+/// Where the device is not a CPU, kernels are done in order but later: the host reads what they
+/// write after `finish` or by `download`, and everything that they read (scales, ids and parameters
+/// too) lies in memory of the device. A failure may show at any later call.
 class Kernels {
  public:
   virtual ~Kernels() = default;
@@ -63,6 +69,19 @@ class Kernels {
   virtual bool reproducible() const = 0;
   /// CPU threads for work around the kernels (encoding, gathering).
   virtual ThreadPool& threads() = 0;
+
+  /// Memory that lies on the device; null where that is the host's. Lives as long as the kernels.
+  virtual MemorySource* memory() { return nullptr; }
+  /// Waits until all that was asked so far is done.
+  virtual void finish() {}
+  /// Copies from the host to the device, in order; `host` may be reused when it returns.
+  virtual void upload(void* to, const void* host, std::size_t bytes) {
+    if (bytes > 0) std::memcpy(to, host, bytes);
+  }
+  /// Waits for what was asked before, and copies from the device to the host.
+  virtual void download(void* host, const void* from, std::size_t bytes) {
+    if (bytes > 0) std::memcpy(host, from, bytes);
+  }
 
   /// c = a b or c += a b.
   virtual void gemm(ConstMatrixView a, ConstMatrixView b, bool transpose_b, bool accumulate,
@@ -127,7 +146,11 @@ std::unique_ptr<Kernels> make_cpu_kernels(int threads, bool reproducible,
 /// Whether this build holds the CUDA kernels.
 bool cuda_built() noexcept;
 
-/// Throws Error(usage) where the build has no CUDA.
-std::unique_ptr<Kernels> make_cuda_kernels(int device, bool reproducible);
+/// CUDA devices that this process can use; 0 where the build has no CUDA, or the machine no device.
+int cuda_devices() noexcept;
+
+/// On device `device % cuda_devices()`. Not reproducible ones. `threads`: of Kernels::threads.
+/// Throws Error(usage) where the build has no CUDA or the machine no device.
+std::unique_ptr<Kernels> make_cuda_kernels(int device, int threads);
 
 }  // namespace heliograph

@@ -80,4 +80,9 @@ std::unique_ptr<Codec> make_reference_codec(RowFormat format) {
                                         decode_rows_reference);
 }
 
+std::unique_ptr<Codec> make_codec(RowFormat format, Kernels& kernels) {
+  const bool cuda = kernels.device().kind == DeviceKind::cuda;
+  return cuda ? make_cuda_codec(checked(format), kernels) : make_cpu_codec(format);
+}
+
 }  // namespace heliograph

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 
+#include "core/kernels.hpp"
 #include "core/matrix.hpp"
 #include "core/noise.hpp"
 #include "core/packed_rows.hpp"
@@ -45,7 +46,8 @@ class Codec {
   /// output that are not selected stay as they are.
   /// E[decode(encode(x))] = x for every value, over noise keys, up to the bias that
   /// docs/wire_format.md bounds.
-  /// `stream` is a stream_key(); the row's global id completes it.
+  /// `stream` is a stream_key(); the row's global id completes it. When it returns, `out` may be
+  /// sent; a device's codec works in the order of its kernels' calls, on what lies on the device.
   /// Returns the first row (in message order) that cannot be encoded, else row == -1. What `out`
   /// holds after a failure is not defined.
   virtual UnencodableRow encode(ConstMatrixView x, const RowSelection& selection,
@@ -63,6 +65,9 @@ std::unique_ptr<Codec> make_cpu_codec(RowFormat format);
 std::unique_ptr<Codec> make_reference_codec(RowFormat format);
 
 /// Throws Error(usage) where the build has no CUDA.
-std::unique_ptr<Codec> make_cuda_codec(RowFormat format, int device);
+std::unique_ptr<Codec> make_cuda_codec(RowFormat format, Kernels& kernels);
+
+/// The codec for rows that lie where `kernels` run.
+std::unique_ptr<Codec> make_codec(RowFormat format, Kernels& kernels);
 
 }  // namespace heliograph

@@ -3,7 +3,7 @@
 
 namespace heliograph {
 
-std::unique_ptr<Codec> make_cuda_codec(RowFormat, int) {
+std::unique_ptr<Codec> make_cuda_codec(RowFormat, Kernels&) {
   throw Error(ErrorCode::usage, "--device cuda: this build has no CUDA.");
 }
 

@@ -19,8 +19,9 @@ TEST(Codec, RefusesOtherBits) {
 }
 
 TEST(Codec, CudaIsRefusedWhereItIsNotBuilt) {
+  const auto kernels = make_cpu_kernels(1, false);
   try {
-    make_cuda_codec({1, true}, 0);
+    make_cuda_codec({1, true}, *kernels);
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::usage);

@@ -5,7 +5,9 @@ namespace heliograph {
 
 bool cuda_built() noexcept { return false; }
 
-std::unique_ptr<Kernels> make_cuda_kernels(int /*device*/, bool /*reproducible*/) {
+int cuda_devices() noexcept { return 0; }
+
+std::unique_ptr<Kernels> make_cuda_kernels(int /*device*/, int /*threads*/) {
   throw Error(ErrorCode::usage, "--device cuda: this build has no CUDA kernels");
 }
 

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/cuda/runtime.hpp"
+
+namespace heliograph::cuda {
+
+/// Blocks and threads of one launch, in one dimension.
+struct Grid {
+  std::int64_t blocks = 0;
+  int threads = 0;
+  std::size_t shared_bytes = 0;
+};
+
+inline constexpr int kWarp = 32;
+inline constexpr unsigned kWholeWarp = 0xffffffffU;
+
+/// A grid of blocks of `threads` with at least `count` threads in all.
+constexpr Grid cover(std::int64_t count, int threads = 256) {
+  return {(count + threads - 1) / threads, threads, 0};
+}
+/// One with at least `count` warps.
+constexpr Grid cover_by_warps(std::int64_t count, int threads = 256) {
+  return cover(count * kWarp, threads);
+}
+
+/// Asks `queue` for kernel(arguments...); a grid without blocks asks for nothing. `name` is for the
+/// message where the device refuses.
+template <class... Parameters, class... Arguments>
+void launch(Queue& queue, const char* name, void (*kernel)(Parameters...), Grid grid,
+            const Arguments&... arguments) {
+  static_assert(sizeof...(Parameters) == sizeof...(Arguments));
+  if (grid.blocks == 0) return;
+  const auto start = [&](Parameters... converted) {
+    void* pointers[] = {static_cast<void*>(&converted)..., nullptr};
+    check(cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(grid.blocks)),
+                           dim3(static_cast<unsigned>(grid.threads)), pointers, grid.shared_bytes,
+                           queue.stream()),
+          name);
+  };
+  start(arguments...);
+}
+
+#if defined(__CUDACC__)
+
+/// The block's shared memory, as large as the launch says.
+template <class T>
+__device__ T* shared_memory() {
+  extern __shared__ __align__(16) unsigned char heliograph_shared[];
+  return reinterpret_cast<T*>(heliograph_shared);
+}
+
+/// Number of this thread, warp and lane, counted over the whole grid (lane: within its warp).
+__device__ inline std::int64_t global_thread() {
+  return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+__device__ inline std::int64_t global_warp() { return global_thread() / kWarp; }
+__device__ inline int lane() { return static_cast<int>(threadIdx.x) % kWarp; }
+
+/// Sums of a value over the lanes of a warp, in a fixed order, for all lanes.
+template <class T>
+__device__ T warp_sum(T value) {
+  for (int step = kWarp / 2; step > 0; step /= 2) {
+    value += __shfl_xor_sync(kWholeWarp, value, step);
+  }
+  return value;
+}
+template <class T>
+__device__ T warp_max(T value) {
+  for (int step = kWarp / 2; step > 0; step /= 2) {
+    const T other = __shfl_xor_sync(kWholeWarp, value, step);
+    value = other > value ? other : value;
+  }
+  return value;
+}
+template <class T>
+__device__ T warp_min(T value) {
+  for (int step = kWarp / 2; step > 0; step /= 2) {
+    const T other = __shfl_xor_sync(kWholeWarp, value, step);
+    value = other < value ? other : value;
+  }
+  return value;
+}
+
+#endif
+
+}  // namespace heliograph::cuda

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+
+namespace heliograph::cuda {
+
+/// Every CUDA call goes through here. Throws Error(resource): "CUDA device: WHAT: why".
+void check(cudaError_t status, const char* what);
+
+/// The compute stream of one rank: everything that its kernels do happens on it, in the order of
+/// the calls, while the thread that asked goes on. Used by the rank's own thread.
+class Queue {
+ public:
+  /// Selects `device` for the calling thread. Throws Error(resource).
+  explicit Queue(int device);
+  ~Queue();
+  Queue(const Queue&) = delete;
+  Queue& operator=(const Queue&) = delete;
+
+  int device() const { return device_; }
+  cudaStream_t stream() const { return stream_; }
+  int processors() const { return processors_; }  ///< Multiprocessors of the device.
+
+  /// Waits until all that was asked so far is done. Throws Error(resource) where any of it failed.
+  void finish();
+  /// Copies from the host, in order; `host` may be reused when it returns.
+  void upload(void* to, const void* host, std::size_t bytes);
+  /// Waits for what was asked before, and copies to the host.
+  void download(void* host, const void* from, std::size_t bytes);
+  /// Zeroes `bytes` of device memory, in order.
+  void clear(void* at, std::size_t bytes);
+
+ private:
+  int device_;
+  int processors_ = 0;
+  cudaStream_t stream_ = nullptr;
+};
+
+}  // namespace heliograph::cuda
