@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Shows what a rank's process takes while it loads its shard, against the shard's size.
 
-Cuts graphs into shards, trains one epoch on each under mpirun, every rank a process, and compares `loading_bytes` (resident memory taken at most between
-the first and the last byte read) with `shard_bytes` (the files). Prints a table; exits 1 where
-loading takes more than --at-most of the files. Standard library only; needs mpirun.
+Cuts graphs into shards, trains one epoch on each under mpirun, every rank a process, and compares
+`loading_bytes` (resident memory taken at most between the first and the last byte read) with
+`shard_bytes` (the files). Prints a table; exits 1 where loading takes more than --at-most of the
+files. Standard library only; needs mpirun.
 
 Usage: memory/loading.py --out runs/loading [--data DIR ...] [--ranks 4] [--scale 0.1]
 """
@@ -62,7 +63,8 @@ def main():
             share = result["loading_bytes"] / result["shard_bytes"]
             worst = max(worst, share)
             sparse = read_json(os.path.join(shards, "manifest.json"))["features"]["sparse"]
-            rows.append([name, "sparse" if sparse else "dense", str(options.ranks), human_bytes(sum(files)), human_bytes(max(files)),
+            rows.append([name, "sparse" if sparse else "dense", str(options.ranks),
+                         human_bytes(sum(files)), human_bytes(max(files)),
                          human_bytes(result["loading_bytes"]), f"{share:.2f}"])
     except CommandFailed as failure:
         sys.exit(str(failure))
