@@ -2,15 +2,11 @@
 
 #include <cstdint>
 
+#include "core/host_device.hpp"
+
 // Counter-based randomness. Every draw is a pure function of (seed, purpose, epoch, layer,
 // direction, global node id, column), so results do not depend on ranks, threads or timing.
 // This header is read by host and device compilers; the arithmetic here is the definition.
-
-#if defined(__CUDACC__)
-#define HELIOGRAPH_HOST_DEVICE __host__ __device__
-#else
-#define HELIOGRAPH_HOST_DEVICE
-#endif
 
 namespace heliograph {
 

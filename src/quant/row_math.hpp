@@ -2,19 +2,25 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 
+#include "core/host_device.hpp"
 #include "core/packed_rows.hpp"
 
 // The arithmetic of one value and of one row's parameters: the definition that every codec
-// (scalar, SIMD, device) must match bit for bit. docs/wire_format.md says why.
+// (scalar, SIMD, device) must match bit for bit. docs/wire_format.md says why. Host and device
+// compilers read this header; neither may fuse a product and a sum in it.
 
 namespace heliograph {
 
 /// Largest code of a format with codes.
-constexpr std::uint32_t max_code(int bits) { return (1U << bits) - 1U; }
+HELIOGRAPH_HOST_DEVICE constexpr std::uint32_t max_code(int bits) { return (1U << bits) - 1U; }
+
+/// Neither NaN nor Inf.
+HELIOGRAPH_HOST_DEVICE inline bool is_finite(float x) {
+  return (std::bit_cast<std::uint32_t>(x) & 0x7f800000U) != 0x7f800000U;
+}
 
 /// Parameters of a row of codes: the two halves that travel, and what they stand for.
 struct CodeParameters {
@@ -27,7 +33,7 @@ struct CodeParameters {
 
 /// The largest bf16 that is not above x (finite); minus infinity below the range of bf16.
 /// Either zero gives +0.
-inline std::uint16_t bf16_below(float x) {
+HELIOGRAPH_HOST_DEVICE inline std::uint16_t bf16_below(float x) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
   if ((bits << 1) == 0) return 0;
   const bool negative = (bits >> 31) != 0;
@@ -36,7 +42,7 @@ inline std::uint16_t bf16_below(float x) {
 
 /// The smallest step that is not below x >= 0 and is 0 or at least 2^-126; 0xff00 (infinity) or
 /// more where there is none.
-inline std::uint32_t step_above(double x) {
+HELIOGRAPH_HOST_DEVICE inline std::uint32_t step_above(double x) {
   if (x <= 0) return 0;  // also -0
   const auto nearest = static_cast<float>(x);
   auto bits = std::bit_cast<std::uint32_t>(nearest);
@@ -47,11 +53,12 @@ inline std::uint32_t step_above(double x) {
 
 /// Chooses what travels for a row of finite values between lo and hi. False: the row cannot be
 /// encoded, since a decoded value could overflow or a promised minimum of 0 does not hold.
-inline bool choose_parameters(float lo, float hi, RowFormat format, CodeParameters& out) {
+HELIOGRAPH_HOST_DEVICE inline bool choose_parameters(float lo, float hi, RowFormat format,
+                                                     CodeParameters& out) {
   if (!format.has_minimum && lo < 0) return false;
   out.minimum_bits = format.has_minimum ? bf16_below(lo) : std::uint16_t{0};
   out.minimum = bf16_to_float(out.minimum_bits);
-  if (!std::isfinite(out.minimum)) return false;
+  if (!is_finite(out.minimum)) return false;
   const double top = max_code(format.bits);
   const std::uint32_t step_bits =
       step_above((static_cast<double>(hi) - static_cast<double>(out.minimum)) / top);
@@ -65,21 +72,27 @@ inline bool choose_parameters(float lo, float hi, RowFormat format, CodeParamete
   return true;
 }
 
+/// Does the noise round a value up that lies `fraction` of a step above a representable one?
+/// From 1 on it always does.
+HELIOGRAPH_HOST_DEVICE inline bool rounds_up(float fraction, std::uint32_t noise) {
+  return fraction * 65536.0F > static_cast<float>(noise) + 0.5F;
+}
+
 /// Code of the finite value x >= minimum. Values within step * 2^-17 of a representable one never
 /// move; 8 bits divide, since a product with the reciprocal would not stay that close.
-inline std::uint32_t stochastic_code(float x, const CodeParameters& p, int bits,
-                                     std::uint32_t noise) {
+HELIOGRAPH_HOST_DEVICE inline std::uint32_t stochastic_code(float x, const CodeParameters& p,
+                                                            int bits, std::uint32_t noise) {
   if (p.step_bits == 0) return 0;
   const float above = x - p.minimum;
   const float t = bits == 8 ? above / p.step : above * p.inverse_step;
-  const float whole = std::floor(t);
-  const float rest = t - whole;
-  const bool up = rest * 65536.0F > static_cast<float>(noise) + 0.5F;
-  return std::min(static_cast<std::uint32_t>(whole) + (up ? 1U : 0U), max_code(bits));
+  if (bits == 1) return rounds_up(t, noise) ? 1U : 0U;
+  const auto whole = static_cast<std::uint32_t>(t);
+  const bool up = rounds_up(t - static_cast<float>(whole), noise);
+  return std::min(whole + (up ? 1U : 0U), max_code(bits));
 }
 
 /// bf16 of the finite value x: one of its two neighbours, the largest finite one at most.
-inline std::uint16_t stochastic_bf16(float x, std::uint32_t noise) {
+HELIOGRAPH_HOST_DEVICE inline std::uint16_t stochastic_bf16(float x, std::uint32_t noise) {
   const std::uint32_t half = (std::bit_cast<std::uint32_t>(x) + noise) >> 16;
   return static_cast<std::uint16_t>((half & 0x8000U) | std::min(half & 0x7fffU, 0x7f7fU));
 }
