@@ -72,6 +72,9 @@ class Communicator {
   /// True once wait would return, or throw, at once.
   virtual bool done(Ticket ticket) = 0;
 
+  /// Whether messages may lie in memory of the ranks' devices.
+  virtual bool moves_device_memory() const { return false; }
+
   /// Ends every wait of every rank with Error(peer_lost) that carries this rank, its progress and
   /// `reason`. Idempotent, callable from any thread. When it returns the transport touches no
   /// buffer of this rank any more: whoever owns buffers with messages in flight and must free them

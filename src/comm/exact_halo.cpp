@@ -22,14 +22,13 @@ std::int64_t columns_that_fit(std::int64_t rows, std::int64_t bytes) {
 
 }  // namespace
 
-ExactHalo::ExactHalo(Communicator& comm, const Shard& shard, std::int64_t largest_halo_rows,
-                     std::int64_t chunk_bytes, ThreadPool& threads, MemoryAccount* account)
+ExactHalo::ExactHalo(Communicator& comm, const PlacedShard& shard, std::int64_t largest_halo_rows,
+                     std::int64_t chunk_bytes, MemoryAccount* account)
     : comm_(comm),
       shard_(shard),
       block_cols_(columns_that_fit(largest_halo_rows, chunk_bytes)),
-      threads_(threads),
       account_(account),
-      codec_(make_cpu_codec({32, false})) {}
+      codec_(make_codec({32, false}, shard.kernels())) {}
 
 void ExactHalo::begin(int layer, Direction /*direction*/, ConstMatrixView rows,
                       const float* row_scale, bool /*nonnegative*/) {
@@ -41,7 +40,7 @@ void ExactHalo::begin(int layer, Direction /*direction*/, ConstMatrixView rows,
 std::int64_t ExactHalo::scratch_columns(std::span<std::byte> scratch) const {
   std::int64_t rows = 0;
   for (const Direction direction : {Direction::forward, Direction::backward}) {
-    const HaloPlan& plan = shard_.adjacency(direction).plan;
+    const HaloPlan& plan = shard_.shard().adjacency(direction).plan;
     rows = std::max(rows, plan.send_rows() + plan.halo_rows);
   }
   const auto bytes =
@@ -77,21 +76,23 @@ void ExactHalo::lend(HaloSlot& slot, std::int64_t send_rows, std::int64_t halo_r
 
 void ExactHalo::finish(int layer, Direction direction,
                        FunctionRef<void(const PackedRows&)> consume) {
-  const HaloPlan& plan = shard_.adjacency(direction).plan;
-  const SendSchedule schedule(plan, comm_.rank(), comm_.size(), false);
-  HaloSlot slot(comm_, MemoryRoom::evaluation, account_);
+  const HaloPlan& plan = shard_.shard().adjacency(direction).plan;
+  SendSchedule schedule(plan, comm_.rank(), comm_.size(), false);
+  schedule.place(shard_.kernels(), MemoryRoom::evaluation, account_);
+  HaloSlot slot(comm_, shard_.kernels(), MemoryRoom::evaluation, account_);
   lend(slot, schedule.rows(), plan.halo_rows);
   PhaseClock clock;
   for (std::int64_t c = 0; c < rows_.cols; c += block_cols_) {
     const std::int64_t cols = std::min(block_cols_, rows_.cols - c);
-    HaloExchange exchange(comm_, Channel::evaluation, plan, schedule, *codec_, cols,
-                          {layer, direction, 0}, shard_.global_ids);
-    exchange.start(slot, epoch_, rows_.col_range(c, cols), row_scale_, threads_, clock);
+    HaloExchange exchange(comm_, Channel::evaluation, shard_, schedule, *codec_, cols,
+                          {layer, direction, 0});
+    exchange.start(slot, epoch_, rows_.col_range(c, cols), row_scale_, clock);
     PackedRows packed = exchange.finish(slot, clock);
     packed.col_begin = c;
     if (packed.rows > 0) consume(packed);
   }
   slot.wait_for_sends();
+  shard_.kernels().finish();  // The slot's memory goes.
 }
 
 }  // namespace heliograph

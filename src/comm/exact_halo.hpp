@@ -9,7 +9,7 @@
 #include "core/buffer.hpp"
 #include "core/halo.hpp"
 #include "core/phase_clock.hpp"
-#include "graph/shard.hpp"
+#include "graph/placed_shard.hpp"
 #include "quant/codec.hpp"
 
 namespace heliograph {
@@ -20,8 +20,8 @@ class ExactHalo final : public Halo {
  public:
   /// References must outlive the object. `largest_halo_rows` is the maximum over ranks: all must
   /// cut the columns alike.
-  ExactHalo(Communicator& comm, const Shard& shard, std::int64_t largest_halo_rows,
-            std::int64_t chunk_bytes, ThreadPool& threads, MemoryAccount* account);
+  ExactHalo(Communicator& comm, const PlacedShard& shard, std::int64_t largest_halo_rows,
+            std::int64_t chunk_bytes, MemoryAccount* account);
 
   void begin(int layer, Direction direction, ConstMatrixView rows, const float* row_scale,
              bool nonnegative) override;
@@ -41,9 +41,8 @@ class ExactHalo final : public Halo {
   std::int64_t scratch_columns(std::span<std::byte> scratch) const;
 
   Communicator& comm_;
-  const Shard& shard_;
+  const PlacedShard& shard_;
   std::int64_t block_cols_;
-  ThreadPool& threads_;
   MemoryAccount* account_;
   std::unique_ptr<Codec> codec_;
   std::span<std::byte> scratch_;

@@ -13,20 +13,20 @@ constexpr std::int64_t kRunsPerTask = 1024;
 
 }  // namespace
 
-HaloExchange::HaloExchange(Communicator& comm, Channel channel, const HaloPlan& plan,
+HaloExchange::HaloExchange(Communicator& comm, Channel channel, const PlacedShard& shard,
                            const SendSchedule& schedule, const Codec& codec, std::int64_t cols,
-                           Identity identity, const std::vector<std::int64_t>& global_ids)
+                           Identity identity)
     : comm_(comm),
       channel_(channel),
-      plan_(plan),
+      shard_(shard),
+      plan_(shard.shard().adjacency(identity.direction).plan),
       schedule_(schedule),
       codec_(codec),
       cols_(cols),
       row_bytes_(codec.format().row_bytes(cols)),
       identity_(identity),
-      global_ids_(global_ids),
       bytes_per_start_(static_cast<std::int64_t>(codec.encoded_bytes(schedule.rows(), cols))) {
-  receives_.reserve(plan.peers.size());
+  receives_.reserve(plan_.peers.size());
 }
 
 void HaloExchange::post_receives(HaloSlot& slot) {
@@ -50,7 +50,7 @@ UnencodableRow HaloExchange::encode(const SendSchedule::Message& message, ConstM
   };
   std::byte* out = place(message, 0);
   if (message.encodes_all) {
-    const RowSelection all{*message.send_rows, row_scale, global_ids_.data()};
+    const RowSelection all{*message.send_rows, row_scale, shard_.global_ids()};
     return codec_.encode(rows, all, stream, out, threads);
   }
   for (const SendSchedule::Copies& copies : message.copies) {
@@ -64,17 +64,27 @@ UnencodableRow HaloExchange::encode(const SendSchedule::Message& message, ConstM
                          }
                        });
   }
-  const RowSelection fresh{message.new_rows, row_scale, global_ids_.data(),
+  const RowSelection fresh{message.new_rows, row_scale, shard_.global_ids(),
                            message.new_positions.data()};
   return codec_.encode(rows, fresh, stream, out, threads);
 }
 
+/// Makes all messages, which follow each other in the send buffer.
+UnencodableRow HaloExchange::encode_all(ConstMatrixView rows, const float* row_scale,
+                                        std::uint64_t stream, std::byte* buffer,
+                                        ThreadPool& threads) const {
+  const RowSelection all{schedule_.placed_rows(), row_scale, shard_.global_ids()};
+  return codec_.encode(rows, all, stream, buffer, threads);
+}
+
 void HaloExchange::start(HaloSlot& slot, std::int64_t epoch, ConstMatrixView rows,
-                         const float* row_scale, ThreadPool& threads, PhaseClock& clock) {
+                         const float* row_scale, PhaseClock& clock) {
+  Kernels& kernels = shard_.kernels();
   {
     const PhaseTimer timer(clock.exposed_comm);
     slot.wait_for_receives();
   }
+  kernels.finish();  // Some may still read what the slot received before.
   post_receives(slot);
   slot.user = this;
   {
@@ -84,10 +94,17 @@ void HaloExchange::start(HaloSlot& slot, std::int64_t epoch, ConstMatrixView row
   std::byte* buffer = slot.send_buffer(static_cast<std::size_t>(bytes_per_start_));
   const std::uint64_t stream =
       stream_key(identity_.seed, Purpose::rounding, epoch, identity_.layer, identity_.direction);
+  const bool at_once = kernels.memory() != nullptr;
+  if (at_once) {
+    const PhaseTimer timer(clock.encode);
+    const UnencodableRow bad = encode_all(rows, row_scale, stream, buffer, kernels.threads());
+    if (bad.row >= 0) refuse(bad, epoch);
+  }
   for (const SendSchedule::Message& message : schedule_.messages()) {
-    {
+    if (!at_once) {
       const PhaseTimer timer(clock.encode);
-      const UnencodableRow bad = encode(message, rows, row_scale, stream, buffer, threads);
+      const UnencodableRow bad =
+          encode(message, rows, row_scale, stream, buffer, kernels.threads());
       if (bad.row >= 0) refuse(bad, epoch);
     }
     slot.post_send(channel_,
@@ -102,6 +119,7 @@ PackedRows HaloExchange::finish(HaloSlot& slot, PhaseClock& clock) {
     throw Error(ErrorCode::usage, "layer " + std::to_string(identity_.layer) +
                                       ": another exchange was started in the slot of its halo");
   }
+  shard_.kernels().finish();  // What a device computes meanwhile is not waiting.
   {
     const PhaseTimer timer(clock.exposed_comm);
     slot.wait_for_receives();
@@ -137,8 +155,8 @@ void HaloExchange::refuse(const UnencodableRow& row, std::int64_t epoch) const {
                    : std::string("spans more than the wire format holds");
   throw Error(ErrorCode::numeric,
               pass + " of layer " + std::to_string(identity_.layer) + ", node " +
-                  std::to_string(global_ids_[static_cast<std::size_t>(row.row)]) + ", epoch " +
-                  std::to_string(epoch) + ": the row " + what);
+                  std::to_string(shard_.shard().global_ids[static_cast<std::size_t>(row.row)]) +
+                  ", epoch " + std::to_string(epoch) + ": the row " + what);
 }
 
 }  // namespace heliograph

@@ -9,7 +9,7 @@
 #include "comm/halo_slot.hpp"
 #include "comm/send_schedule.hpp"
 #include "core/phase_clock.hpp"
-#include "graph/shard.hpp"
+#include "graph/placed_shard.hpp"
 #include "heliograph/traffic.hpp"
 #include "quant/codec.hpp"
 
@@ -28,20 +28,22 @@ class HaloExchange {
     std::uint64_t seed;
   };
 
-  /// References must outlive the exchange; `schedule` is of `plan`. `global_ids`: by inner row.
-  HaloExchange(Communicator& comm, Channel channel, const HaloPlan& plan,
+  /// References must outlive the exchange. `schedule` is of the shard's plan in this direction, and
+  /// placed and without shared rows where kernels do not run on the host.
+  HaloExchange(Communicator& comm, Channel channel, const PlacedShard& shard,
                const SendSchedule& schedule, const Codec& codec, std::int64_t cols,
-               Identity identity, const std::vector<std::int64_t>& global_ids);
+               Identity identity);
 
   /// Bytes of what it sends, and of what it receives.
   std::size_t send_bytes() const { return codec_.encoded_bytes(schedule_.rows(), cols_); }
   std::size_t receive_bytes() const { return codec_.encoded_bytes(plan_.halo_rows, cols_); }
 
   /// Posts what it will receive, then encodes and posts one peer's boundary rows after the other,
-  /// once what the slot held before is done.
+  /// once what the slot held before is done. On a device all rows are encoded in one go, once the
+  /// kernels that were asked for before are done.
   /// Throws Error: numeric (names layer, node and epoch), peer_lost.
   void start(HaloSlot& slot, std::int64_t epoch, ConstMatrixView rows, const float* row_scale,
-             ThreadPool& threads, PhaseClock& clock);
+             PhaseClock& clock);
 
   /// Waits for the rows that were started in `slot`, valid until anything is started there again;
   /// what was sent may still be under way. Throws Error: usage (another exchange has taken the
@@ -72,17 +74,19 @@ class HaloExchange {
   UnencodableRow encode(const SendSchedule::Message& message, ConstMatrixView rows,
                         const float* row_scale, std::uint64_t stream, std::byte* buffer,
                         ThreadPool& threads) const;
+  UnencodableRow encode_all(ConstMatrixView rows, const float* row_scale, std::uint64_t stream,
+                            std::byte* buffer, ThreadPool& threads) const;
   [[noreturn]] void refuse(const UnencodableRow& row, std::int64_t epoch) const;
 
   Communicator& comm_;
   Channel channel_;
+  const PlacedShard& shard_;
   const HaloPlan& plan_;
   const SendSchedule& schedule_;
   const Codec& codec_;
   std::int64_t cols_;
   std::size_t row_bytes_;
   Identity identity_;
-  const std::vector<std::int64_t>& global_ids_;
   std::vector<RecvMessage> receives_;
   std::int64_t bytes_per_start_ = 0;
   std::int64_t starts_ = 0;

@@ -2,8 +2,13 @@
 
 namespace heliograph {
 
-HaloSlot::HaloSlot(Communicator& comm, MemoryRoom room, MemoryAccount* account)
-    : comm_(comm), room_(room), account_(account) {
+HaloSlot::HaloSlot(Communicator& comm, Kernels& kernels, MemoryRoom room, MemoryAccount* account)
+    : comm_(comm),
+      kernels_(kernels),
+      room_(room),
+      account_(account),
+      stages_(kernels.memory() != nullptr && !comm.moves_device_memory()),
+      staging_(kernels.page_locked()) {
   send_tickets_.reserve(static_cast<std::size_t>(comm.size()));
   held_.reserve(static_cast<std::size_t>(comm.size()));
 }
@@ -13,6 +18,11 @@ HaloSlot::~HaloSlot() {
 }
 
 std::byte* HaloSlot::place(Side& side, std::size_t bytes) {
+  side.bytes = bytes;
+  if (stages_ && side.staged.size() < bytes) {
+    side.staged = Buffer();
+    side.staged = Buffer(bytes, room_, &staging_);
+  }
   if (bytes > 0 && bytes <= side.borrowed.size()) {
     side.data = side.borrowed.data();
     return side.data;
@@ -36,6 +46,11 @@ std::byte* HaloSlot::send_buffer(std::size_t bytes) {
 }
 
 void HaloSlot::post_receives(Channel channel, std::span<const RecvMessage> receives) {
+  if (stages_) {
+    staged_receives_.assign(receives.begin(), receives.end());
+    for (RecvMessage& receive : staged_receives_) receive.data = staged(receive_, receive.data);
+    receives = staged_receives_;
+  }
   receive_ticket_ = comm_.post(channel, {}, receives);
   receiving_ = true;
 }
@@ -44,6 +59,11 @@ void HaloSlot::post_send(Channel channel, SendMessage send) {
   if (holds_) {
     held_.emplace_back(channel, send);
     return;
+  }
+  if (stages_) {
+    std::byte* copy = staged(send_, send.data);
+    kernels_.download(copy, send.data, send.bytes);
+    send.data = copy;
   }
   send_tickets_.push_back(comm_.post(channel, {&send, 1}, {}));
 }
@@ -58,6 +78,7 @@ void HaloSlot::wait_for_receives() {
   if (!receiving_) return;
   comm_.wait(receive_ticket_);
   receiving_ = false;
+  if (stages_) kernels_.upload(receive_.data, receive_.staged.data(), receive_.bytes);
 }
 
 void HaloSlot::wait_for_sends() {

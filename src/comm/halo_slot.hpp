@@ -7,17 +7,20 @@
 
 #include "comm/communicator.hpp"
 #include "core/buffer.hpp"
+#include "core/kernels.hpp"
 
 namespace heliograph {
 
-/// A send and a receive buffer and the messages that are in flight from and into them. Exchanges
-/// may share a slot where one's rows are consumed before the next one starts. Buffers grow to the
-/// largest exchange and are then kept.
+/// A send and a receive buffer, where kernels run, and the messages that are in flight from and
+/// into them. Exchanges may share a slot where one's rows are consumed before the next one starts.
+/// Buffers grow to the largest exchange and are then kept. Where the transport cannot reach them,
+/// messages lie in page-locked copies on the host.
 /// Used by the rank's own thread.
 class HaloSlot {
  public:
-  /// References must outlive the slot. `room`: where its buffers are counted.
-  HaloSlot(Communicator& comm, MemoryRoom room, MemoryAccount* account);
+  /// References must outlive the slot. `room`: where its buffers are counted; `account`: of the
+  /// kernels' memory.
+  HaloSlot(Communicator& comm, Kernels& kernels, MemoryRoom room, MemoryAccount* account);
   /// Aborts the communicator if messages are in flight (an exception is passing): their buffers
   /// must not be freed under a transport that still uses them.
   ~HaloSlot();
@@ -37,7 +40,9 @@ class HaloSlot {
   /// The same for what was sent.
   std::byte* send_buffer(std::size_t bytes);
 
+  /// Of places in the receive buffer.
   void post_receives(Channel channel, std::span<const RecvMessage> receives);
+  /// Of a place in the send buffer, which kernels have written.
   void post_send(Channel channel, SendMessage send);
 
   /// From now on messages to send stay here; `release_sends` posts them, in their order.
@@ -58,13 +63,23 @@ class HaloSlot {
     Buffer own;
     std::span<std::byte> borrowed;
     std::byte* data = nullptr;
+    std::size_t bytes = 0;
+    Buffer staged;  ///< The copy on the host.
   };
   std::byte* place(Side& side, std::size_t bytes);
+  /// The place in the host's copy of a place in the buffer.
+  static std::byte* staged(const Side& side, const std::byte* at) {
+    return side.staged.data() + (at - side.data);
+  }
 
   Communicator& comm_;
+  Kernels& kernels_;
   MemoryRoom room_;
   MemoryAccount* account_;
+  const bool stages_;
+  MemoryAccount staging_;
   Side send_, receive_;
+  std::vector<RecvMessage> staged_receives_;
   Ticket receive_ticket_;
   bool receiving_ = false;
   bool holds_ = false;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
+#include <exception>
 
 namespace heliograph {
 namespace {
@@ -12,12 +12,15 @@ constexpr std::size_t kCopyOnPost = 16 * 1024;
 
 // Copies go piece by piece so that a large message does not hold up what is due elsewhere.
 constexpr std::size_t kPiece = 256 * 1024;
+constexpr std::size_t kDevicePiece = 8 * 1024 * 1024;  // Each costs a launch and a wait.
 
 }  // namespace
 
-LinkOutbox::LinkOutbox(int rank, int ranks, LinkShape shape, std::deque<LinkTickets>& tickets,
-                       const std::atomic<bool>& failed)
+LinkOutbox::LinkOutbox(int rank, int ranks, LinkShape shape, CopyBytes copy,
+                       std::deque<LinkTickets>& tickets, const std::atomic<bool>& failed)
     : rank_(rank),
+      copy_(copy),
+      piece_(copy == copy_on_host ? kPiece : kDevicePiece),
       bytes_per_second_(shape.gbps * 1e9 / 8),
       latency_(shape.latency_us * 1e-6),
       instant_(bytes_per_second_ == 0 && latency_ == 0),
@@ -42,7 +45,7 @@ std::optional<LinkOutbox::SizeMismatch> LinkOutbox::post(int peer, Channel chann
     if (send.bytes != receive.bytes) return SizeMismatch{send.bytes, receive.bytes};
 
     if (instant_ && send.bytes <= kCopyOnPost && lane.matched.empty()) {
-      std::memcpy(receive.target, send.source, send.bytes);
+      copy_(receive.target, send.source, send.bytes);
       tickets_[static_cast<std::size_t>(rank_)].complete(send.ticket);
       tickets_[static_cast<std::size_t>(peer)].complete(receive.ticket);
       return std::nullopt;
@@ -115,14 +118,20 @@ bool LinkOutbox::copy_one_piece(std::unique_lock<std::mutex>& lock) {
 
     next_lane_ = (index + 1) % lanes;
     const Transfer transfer = lane.matched[lane.copied];
-    const std::size_t piece = std::min(kPiece, transfer.bytes - transfer.bytes_copied);
+    const std::size_t piece = std::min(piece_, transfer.bytes - transfer.bytes_copied);
     copying_ = true;
     lock.unlock();
-    std::memcpy(transfer.target + transfer.bytes_copied, transfer.source + transfer.bytes_copied,
-                piece);
+    std::exception_ptr failure;
+    try {
+      copy_(transfer.target + transfer.bytes_copied, transfer.source + transfer.bytes_copied,
+            piece);
+    } catch (...) {
+      failure = std::current_exception();
+    }
     lock.lock();
     copying_ = false;
     idle_.notify_all();
+    if (failure) std::rethrow_exception(failure);
 
     Transfer& copied = lane.matched[lane.copied];  // The ring may have grown meanwhile.
     copied.bytes_copied += piece;

@@ -40,7 +40,7 @@ class LinkOutbox {
   enum class State : std::uint8_t { not_here, unmatched, moving };
 
   /// `tickets[r]` are those of rank r; no byte moves once `failed` is set. Both outlive this.
-  LinkOutbox(int rank, int ranks, LinkShape shape, std::deque<LinkTickets>& tickets,
+  LinkOutbox(int rank, int ranks, LinkShape shape, CopyBytes copy, std::deque<LinkTickets>& tickets,
              const std::atomic<bool>& failed);
 
   /// Posts one end of a message from this rank to `peer`. Sizes that disagree are reported, and
@@ -50,7 +50,7 @@ class LinkOutbox {
   /// Where the sending (or receiving) end of the batch `ticket` to `peer` stands.
   State state(int peer, Channel channel, bool sending, std::uint64_t ticket) const;
 
-  /// Moves bytes until stop is called.
+  /// Moves bytes until stop is called. Throws what the copy throws.
   void serve();
   void stop();
 
@@ -93,6 +93,8 @@ class LinkOutbox {
   bool copy_one_piece(std::unique_lock<std::mutex>& lock);
 
   const int rank_;
+  const CopyBytes copy_;
+  const std::size_t piece_;
   const double bytes_per_second_;  // 0: as fast as memory.
   const double latency_;           // Seconds.
   const bool instant_;             // Neither a rate nor a latency: no clock is read.

@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "core/placed.hpp"
 #include "graph/shard.hpp"
 
 namespace heliograph {
@@ -49,11 +51,20 @@ class SendSchedule {
   /// Memory of its lists.
   std::int64_t bytes() const;
 
+  /// Copies the source rows of all messages, one after the other, to where kernels read them, if
+  /// that is not the host's memory. For schedules that share no rows.
+  void place(Kernels& kernels, MemoryRoom room, MemoryAccount* account);
+  /// What `place` copied: `rows()` of them.
+  std::span<const std::int32_t> placed_rows() const {
+    return {placed_rows_.data(), static_cast<std::size_t>(rows_)};
+  }
+
  private:
   void share(const HaloPlan& plan);
 
   std::vector<Message> messages_;
   std::int64_t rows_ = 0;
+  Placed<std::int32_t> placed_rows_;
 };
 
 }  // namespace heliograph

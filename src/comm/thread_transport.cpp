@@ -57,6 +57,8 @@ class ThreadCommunicator final : public Communicator {
     }
   }
 
+  bool moves_device_memory() const override { return world_.moves_device_memory(); }
+
   bool done(Ticket ticket) override {
     check_issued(ticket);
     return world_.failed() || world_.tickets(rank_).done(ticket);

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "comm/communicator.hpp"
+#include "core/copy_bytes.hpp"
 
 namespace heliograph {
 
@@ -15,6 +16,8 @@ struct LinkShape {
 struct ThreadTransportOptions {
   LinkShape link;
   double timeout_seconds = 120;  ///< Longest wait without a byte moving for the waiting rank.
+  /// Moves messages. With another one than the host's, they may lie on devices.
+  CopyBytes copy = copy_on_host;
 };
 
 /// Runs body(comm) on `ranks` threads of this process, one communicator each, and returns when

@@ -5,6 +5,8 @@
 
 #include <system_error>
 
+#include "comm/batch.hpp"
+
 namespace heliograph {
 namespace {
 
@@ -18,10 +20,11 @@ void name_this_thread(const std::string& name) { pthread_setname_np(pthread_self
 ThreadWorld::ThreadWorld(int ranks, const ThreadTransportOptions& options)
     : ranks_(ranks),
       timeout_seconds_(options.timeout_seconds),
+      moves_device_memory_(options.copy != copy_on_host),
       tickets_(static_cast<std::size_t>(ranks)),
       ended_(static_cast<std::size_t>(ranks)) {
   for (int rank = 0; rank < ranks; ++rank) {
-    outboxes_.emplace_back(rank, ranks, options.link, tickets_, failed_);
+    outboxes_.emplace_back(rank, ranks, options.link, options.copy, tickets_, failed_);
   }
 }
 
@@ -38,7 +41,12 @@ void ThreadWorld::start() {
       communication_threads_.emplace_back([this, rank] {
         name_this_thread("comm " + std::to_string(rank));
         prctl(PR_SET_TIMERSLACK, kTimerSlackNanoseconds);
-        outbox(rank).serve();
+        try {
+          outbox(rank).serve();
+        } catch (...) {
+          const RankFailure failure = current_failure();
+          fail(rank, {}, failure.code, failure.text);
+        }
       });
     }
   } catch (const std::system_error& error) {

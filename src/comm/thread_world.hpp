@@ -25,6 +25,7 @@ class ThreadWorld {
 
   int ranks() const { return ranks_; }
   double timeout_seconds() const { return timeout_seconds_; }
+  bool moves_device_memory() const { return moves_device_memory_; }
   LinkTickets& tickets(int rank) { return tickets_[static_cast<std::size_t>(rank)]; }
   LinkOutbox& outbox(int rank) { return outboxes_[static_cast<std::size_t>(rank)]; }
 
@@ -60,6 +61,7 @@ class ThreadWorld {
 
   const int ranks_;
   const double timeout_seconds_;
+  const bool moves_device_memory_;
   std::deque<LinkTickets> tickets_;
   std::deque<LinkOutbox> outboxes_;
   std::deque<std::atomic<bool>> ended_;

@@ -35,6 +35,7 @@ struct SparseView {
   const std::int64_t* offsets = nullptr;
   const std::int32_t* columns = nullptr;
   const float* values = nullptr;
+  std::int64_t entries = 0;
 };
 
 /// Sparse rows as they are built: rows x cols.
@@ -45,7 +46,10 @@ struct SparseRows {
   std::vector<float> values;
 
   std::int64_t rows() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
-  SparseView view() const { return {rows(), cols, offsets.data(), columns.data(), values.data()}; }
+  SparseView view() const {
+    return {rows(),         cols,          offsets.data(),
+            columns.data(), values.data(), static_cast<std::int64_t>(columns.size())};
+  }
 };
 
 /// The same entries by column: entry i of column c is row `row_of[i]`, value

@@ -72,6 +72,8 @@ class Kernels {
 
   /// Memory that lies on the device; null where that is the host's. Lives as long as the kernels.
   virtual MemorySource* memory() { return nullptr; }
+  /// Host memory from and to which copies are fast; null where there are none.
+  virtual MemorySource* page_locked() { return nullptr; }
   /// Waits until all that was asked so far is done.
   virtual void finish() {}
   /// Copies from the host to the device, in order; `host` may be reused when it returns.

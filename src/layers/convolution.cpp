@@ -34,8 +34,10 @@ Convolution::Convolution(const Shape& shape, Parameters& parameters) : shape_(sh
   const std::string prefix = "layers." + std::to_string(shape.layer) + ".";
   const bool sage = shape.kind == ModelKind::sage;
   weight_ = parameters.declare(prefix + (sage ? "neighbour_weight" : "weight"), shape.in, shape.out,
-                               true);
-  if (sage) self_weight_ = parameters.declare(prefix + "self_weight", shape.in, shape.out, true);
+                               ParameterKind::weight);
+  if (sage)
+    self_weight_ =
+        parameters.declare(prefix + "self_weight", shape.in, shape.out, ParameterKind::weight);
 }
 
 void Convolution::forward(const PassContext& pass, const GraphOperator& a,

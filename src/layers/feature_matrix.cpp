@@ -6,13 +6,14 @@
 
 namespace heliograph {
 
-SparseBuffers::SparseBuffers(std::int64_t row_count, std::int64_t col_count, std::int64_t entries,
-                             MemoryRoom room, MemoryAccount* account)
+SparseBuffers::SparseBuffers(std::int64_t row_count, std::int64_t col_count,
+                             std::int64_t entry_count, MemoryRoom room, MemoryAccount* account)
     : rows(row_count),
       cols(col_count),
+      entries(entry_count),
       offsets((static_cast<std::size_t>(row_count) + 1) * sizeof(std::int64_t), room, account),
-      columns(static_cast<std::size_t>(entries) * sizeof(std::int32_t), room, account),
-      values(static_cast<std::size_t>(entries) * sizeof(float), room, account) {}
+      columns(static_cast<std::size_t>(entry_count) * sizeof(std::int32_t), room, account),
+      values(static_cast<std::size_t>(entry_count) * sizeof(float), room, account) {}
 
 FeatureMatrix::FeatureMatrix(const SparseRows& sparse, MemoryRoom room, MemoryAccount* account)
     : sparse_(std::in_place, sparse.rows(), sparse.cols,
@@ -47,13 +48,40 @@ void FeatureMatrix::index_columns(MemoryRoom room, MemoryAccount* account) {
   }
 }
 
+void FeatureMatrix::place(Kernels& kernels, MemoryRoom room, MemoryAccount* account) {
+  if (placed_ || kernels.memory() == nullptr) return;
+  placed_ = true;
+  const auto move = [&](Buffer& buffer) {
+    if (buffer.size() == 0) return;
+    Buffer moved(buffer.size(), room, account);
+    kernels.upload(moved.data(), buffer.data(), buffer.size());
+    buffer = std::move(moved);
+  };
+  if (dense_) {
+    const MatrixView host = dense_->view();
+    Matrix moved(host.rows, host.cols, room, account);
+    const auto values = static_cast<std::size_t>(host.rows * host.stride);
+    kernels.upload(moved.view().data, host.data, values * sizeof(float));
+    dense_ = std::move(moved);
+  }
+  if (!sparse_) return;
+  for (Buffer* buffer : {&sparse_->offsets, &sparse_->columns, &sparse_->values, &column_offsets_,
+                         &row_of_, &position_}) {
+    move(*buffer);
+  }
+}
+
 FeatureView FeatureMatrix::view() const {
   FeatureView v;
   if (dense_) v.dense = dense_->view();
   if (!sparse_) return v;
   v.is_sparse = true;
-  v.sparse = {sparse_->rows, sparse_->cols, sparse_->offsets.as<std::int64_t>().data(),
-              sparse_->columns.as<std::int32_t>().data(), sparse_->values.as<float>().data()};
+  v.sparse = {sparse_->rows,
+              sparse_->cols,
+              sparse_->offsets.as<std::int64_t>().data(),
+              sparse_->columns.as<std::int32_t>().data(),
+              sparse_->values.as<float>().data(),
+              sparse_->entries};
   v.by_column = {sparse_->cols, column_offsets_.as<std::int64_t>().data(),
                  row_of_.as<std::int32_t>().data(), position_.as<std::int64_t>().data()};
   return v;
@@ -61,7 +89,7 @@ FeatureView FeatureMatrix::view() const {
 
 void DroppedFeatures::allocate(const FeatureView& x, MemoryAccount* account) {
   if (x.is_sparse) {
-    const auto entries = static_cast<std::size_t>(x.sparse.offsets[x.sparse.rows]);
+    const auto entries = static_cast<std::size_t>(x.sparse.entries);
     values_ = Buffer(entries * sizeof(float), MemoryRoom::activations, account);
   } else {
     dense_ = Matrix(x.dense.rows, x.dense.cols, MemoryRoom::activations, account);

@@ -30,10 +30,10 @@ struct FeatureView {
 /// Sparse rows as a rank holds them.
 struct SparseBuffers {
   /// Zeroed.
-  SparseBuffers(std::int64_t row_count, std::int64_t col_count, std::int64_t entries,
+  SparseBuffers(std::int64_t row_count, std::int64_t col_count, std::int64_t entry_count,
                 MemoryRoom room, MemoryAccount* account);
 
-  std::int64_t rows, cols;
+  std::int64_t rows, cols, entries;
   Buffer offsets;  ///< int64, rows + 1.
   Buffer columns;  ///< int32.
   Buffer values;   ///< float.
@@ -52,6 +52,10 @@ class FeatureMatrix {
   /// to do for dense ones.
   void index_columns(MemoryRoom room, MemoryAccount* account);
 
+  /// Moves it from the host, where it was made, to where kernels read it; nothing to do where that
+  /// is the host. `account`: of the kernels' memory.
+  void place(Kernels& kernels, MemoryRoom room, MemoryAccount* account);
+
   FeatureView view() const;
   /// True if it was made without a matrix; one without rows is not empty.
   bool empty() const { return !dense_ && !sparse_; }
@@ -60,6 +64,7 @@ class FeatureMatrix {
   std::optional<Matrix> dense_;
   std::optional<SparseBuffers> sparse_;
   Buffer column_offsets_, row_of_, position_;
+  bool placed_ = false;
 };
 
 /// Holds a feature matrix after dropout.

@@ -13,44 +13,49 @@ const float* scale_or_null(const Buffer& buffer) {
 
 }  // namespace
 
-GraphOperator::GraphOperator(const Shard& shard, ModelKind kind, Kernels& kernels, MemoryRoom room,
+GraphOperator::GraphOperator(const PlacedShard& shard, ModelKind kind, MemoryRoom room,
                              MemoryAccount* account)
-    : shard_(shard), self_(kind == ModelKind::gcn) {
-  const auto rows = static_cast<std::size_t>(shard.inner_rows);
-  row_scale_ = Buffer(rows * sizeof(float), room, account);
-  if (kind == ModelKind::gcn) col_scale_ = Buffer(rows * sizeof(float), room, account);
-  for (std::size_t i = 0; i < rows; ++i) {
-    const auto degree = static_cast<double>(shard.in_degree[i]);
-    if (kind == ModelKind::gcn) {
-      const auto scale = static_cast<float>(1.0 / std::sqrt(degree + 1.0));
-      row_scale_.as<float>()[i] = scale;
-      col_scale_.as<float>()[i] = scale;
-    } else {
-      row_scale_.as<float>()[i] = degree > 0 ? static_cast<float>(1.0 / degree) : 0.0F;
-    }
-  }
-  const auto prepare = [&](const Adjacency& a, Blocks& blocks) {
-    blocks.inner = kernels.gather_blocks(a.inner.view(), shard.inner_rows, room, account);
-    blocks.halo = kernels.gather_blocks(a.halo.view(), a.plan.halo_rows, room, account);
+    : shard_(shard), kind_(kind), self_(kind == ModelKind::gcn) {
+  Kernels& kernels = shard.kernels();
+  const auto rows = static_cast<std::size_t>(shard.shard().inner_rows);
+  std::vector<float> scales(rows);
+  for (std::size_t i = 0; i < rows; ++i) scales[i] = row_scale(i);
+  const auto place = [&] {
+    Buffer buffer(rows * sizeof(float), room, account);
+    kernels.upload(buffer.data(), scales.data(), buffer.size());
+    return buffer;
   };
-  prepare(shard.in, in_);
-  if (shard.out) prepare(*shard.out, out_);
+  row_scale_ = place();
+  if (kind == ModelKind::gcn) col_scale_ = place();
+  const auto prepare = [&](Direction direction, Blocks& blocks) {
+    const Shard& s = shard.shard();
+    blocks.inner = kernels.gather_blocks(shard.inner(direction), s.inner_rows, room, account);
+    blocks.halo = kernels.gather_blocks(shard.halo(direction),
+                                        s.adjacency(direction).plan.halo_rows, room, account);
+  };
+  prepare(Direction::forward, in_);
+  if (shard.shard().out) prepare(Direction::backward, out_);
+}
+
+float GraphOperator::row_scale(std::size_t row) const {
+  const auto degree = static_cast<double>(shard_.shard().in_degree[row]);
+  if (kind_ == ModelKind::gcn) return static_cast<float>(1.0 / std::sqrt(degree + 1.0));
+  return degree > 0 ? static_cast<float>(1.0 / degree) : 0.0F;
 }
 
 void GraphOperator::apply(const PassContext& pass, Direction direction, int layer,
                           ConstMatrixView x, bool nonnegative, MatrixView out,
                           AccumulatorView accumulator, FunctionRef<void()> overlap) const {
   const bool forward = direction == Direction::forward;
-  const Adjacency& a = shard_.adjacency(direction);
   const float* rows = scale_or_null(forward ? row_scale_ : col_scale_);
   const float* cols = scale_or_null(forward ? col_scale_ : row_scale_);
   if (accumulator.data != nullptr) {
     accumulator = {accumulator.data, out.rows, out.cols, padded_stride<double>(out.cols), {}};
   }
   const Blocks& in_blocks = blocks(direction);
-  CsrView inner = a.inner.view();
+  CsrView inner = shard_.inner(direction);
   inner.blocks = &in_blocks.inner;
-  CsrView halo = a.halo.view();
+  CsrView halo = shard_.halo(direction);
   halo.blocks = &in_blocks.halo;
   pass.halo.begin(layer, direction, x, cols, nonnegative);
   {
@@ -75,15 +80,15 @@ void GraphOperator::apply(const PassContext& pass, Direction direction, int laye
 SparseRows GraphOperator::scale_columns(const SparseView& x) const {
   SparseRows out;
   out.cols = x.cols;
-  const std::int64_t entries = x.offsets[x.rows];
+  const std::int64_t entries = x.entries;
   out.offsets.assign(x.offsets, x.offsets + x.rows + 1);
   out.columns.assign(x.columns, x.columns + entries);
   out.values.assign(x.values, x.values + entries);
-  if (const float* scale = scale_or_null(col_scale_)) {
-    for (std::int64_t r = 0; r < x.rows; ++r) {
-      for (std::int64_t i = x.offsets[r]; i < x.offsets[r + 1]; ++i) {
-        out.values[static_cast<std::size_t>(i)] *= scale[r];
-      }
+  if (kind_ != ModelKind::gcn) return out;
+  for (std::int64_t r = 0; r < x.rows; ++r) {
+    const float scale = row_scale(static_cast<std::size_t>(r));
+    for (std::int64_t i = x.offsets[r]; i < x.offsets[r + 1]; ++i) {
+      out.values[static_cast<std::size_t>(i)] *= scale;
     }
   }
   return out;
@@ -105,7 +110,7 @@ SparseRows GraphOperator::sum_sparse(const SparseView& inner, const SparseView& 
       sums[c] += static_cast<double>(x.values[i]);
     }
   };
-  const Adjacency& a = shard_.in;
+  const Adjacency& a = shard_.shard().in;
   for (std::int64_t r = 0; r < rows(); ++r) {
     const auto row = static_cast<std::size_t>(r);
     if (self_) add(inner, r);
@@ -116,7 +121,7 @@ SparseRows GraphOperator::sum_sparse(const SparseView& inner, const SparseView& 
       add(halo, a.halo.columns[static_cast<std::size_t>(i)]);
     }
     std::sort(touched.begin(), touched.end());
-    const float scale = row_scale_.as<float>()[row];
+    const float scale = row_scale(row);
     for (const std::int32_t column : touched) {
       const auto c = static_cast<std::size_t>(column);
       out.columns.push_back(column);

@@ -6,7 +6,7 @@
 #include "core/halo.hpp"
 #include "core/kernels.hpp"
 #include "core/phase_clock.hpp"
-#include "graph/shard.hpp"
+#include "graph/placed_shard.hpp"
 #include "heliograph/options.hpp"
 
 namespace heliograph {
@@ -28,13 +28,12 @@ struct PassContext {
 /// GraphSAGE-mean: R = D^-1, C = I, no self-loop (Hamilton, Ying and Leskovec, 2017, algorithm 1).
 class GraphOperator {
  public:
-  /// The shard must outlive the operator.
-  /// `kernels` prepare the structure and are those of every pass.
-  GraphOperator(const Shard& shard, ModelKind kind, Kernels& kernels, MemoryRoom room,
-                MemoryAccount* account);
+  /// The shard must outlive the operator; its kernels are those of every pass. `account`: of their
+  /// memory.
+  GraphOperator(const PlacedShard& shard, ModelKind kind, MemoryRoom room, MemoryAccount* account);
 
-  const Shard& shard() const { return shard_; }
-  std::int64_t rows() const { return shard_.inner_rows; }
+  const PlacedShard& shard() const { return shard_; }
+  std::int64_t rows() const { return shard_.shard().inner_rows; }
 
   /// out = A x (forward) or A^T x (backward) for this rank's rows; x holds its inner nodes.
   /// Halo rows travel while the inner block is aggregated and while `overlap` runs, which may
@@ -55,10 +54,13 @@ class GraphOperator {
     cpu::GatherBlocks inner, halo;
   };
   const Blocks& blocks(Direction direction) const {
-    return direction == Direction::forward || !shard_.out ? in_ : out_;
+    return direction == Direction::forward || !shard_.shard().out ? in_ : out_;
   }
+  /// R or C at a row, both from its degree.
+  float row_scale(std::size_t row) const;
 
-  const Shard& shard_;
+  const PlacedShard& shard_;
+  ModelKind kind_;
   bool self_;
   Blocks in_, out_;
   Buffer row_scale_, col_scale_;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "core/host_copy.hpp"
 #include "core/noise.hpp"
 
 namespace heliograph {
@@ -26,11 +27,11 @@ Model::Model(const ModelOptions& options, std::int64_t features, bool sparse_fea
     convolutions_.emplace_back(shape, parameters_);
     const std::string prefix = "layers." + std::to_string(l) + ".";
     Hidden h;
-    h.bias = parameters_.declare(prefix + "bias", 1, out, false);
+    h.bias = parameters_.declare(prefix + "bias", 1, out, ParameterKind::bias);
     if (!is_last) {
       if (options.norm == NormLayer::layer) {
-        h.gain = parameters_.declare(prefix + "norm_gain", 1, out, false);
-        h.shift = parameters_.declare(prefix + "norm_shift", 1, out, false);
+        h.gain = parameters_.declare(prefix + "norm_gain", 1, out, ParameterKind::gain);
+        h.shift = parameters_.declare(prefix + "norm_shift", 1, out, ParameterKind::bias);
       }
       h.residual = options.residual && in == out && !(l == 0 && sparse_features);
       nonnegative = !h.residual || nonnegative;
@@ -41,15 +42,11 @@ Model::Model(const ModelOptions& options, std::int64_t features, bool sparse_fea
     in = out;
   }
   parameters_.allocate(kernels.reproducible(), account);
-  parameters_.initialise(seed);
+  parameters_.initialise(seed, kernels);
 
   bool any_residual = false;
   for (int l = 0; l < last(); ++l) {
     const Hidden& h = hidden_[static_cast<std::size_t>(l)];
-    if (h.gain >= 0 && !parameters_.flat_values().empty()) {
-      const MatrixView gain = parameters_.value(h.gain);
-      std::fill_n(gain.data, gain.cols, 1.0F);
-    }
     any_residual = any_residual || (h.residual && l > 0);
   }
   activations_ = Buffer(lay_out(nullptr), MemoryRoom::activations, account);
@@ -155,7 +152,7 @@ Dropout Model::input_dropout(const PassContext& pass, const GraphOperator& a, in
   Dropout d;
   d.threshold = input_dropout_threshold();
   d.stream = stream_key(pass.seed, Purpose::dropout, pass.epoch, layer, part);
-  d.global_ids = a.shard().global_ids.data();
+  d.global_ids = a.shard().global_ids();
   return d;
 }
 
@@ -265,7 +262,9 @@ ConstMatrixView Model::infer(const PassContext& pass, const GraphOperator& a,
 
 std::optional<Model::NonFinite> Model::find_non_finite() const {
   for (int l = 0; l <= last(); ++l) {
-    const auto found = find_non_finite(l, hidden_[static_cast<std::size_t>(l)].y);
+    const ConstMatrixView y = hidden_[static_cast<std::size_t>(l)].y;
+    const HostCopy host(y, kernels_, MemoryRoom::workspace, nullptr);
+    const auto found = find_non_finite(l, host.view());
     if (found) return found;
   }
   return std::nullopt;

@@ -1,5 +1,6 @@
 #include "layers/parameters.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -7,8 +8,9 @@
 
 namespace heliograph {
 
-int Parameters::declare(std::string name, std::int64_t rows, std::int64_t cols, bool decay) {
-  slots_.push_back({std::move(name), rows, cols, size_, decay});
+int Parameters::declare(std::string name, std::int64_t rows, std::int64_t cols,
+                        ParameterKind kind) {
+  slots_.push_back({std::move(name), rows, cols, size_, kind});
   size_ += padded_stride(rows * cols);
   return count() - 1;
 }
@@ -21,22 +23,26 @@ void Parameters::allocate(bool fp64_gradients, MemoryAccount* account) {
       Buffer(size * (fp64_ ? sizeof(double) : sizeof(float)), MemoryRoom::weights, account);
 }
 
-void Parameters::initialise(std::uint64_t seed) {
+void Parameters::initialise(std::uint64_t seed, Kernels& kernels) {
   if (flat_values().empty()) return;
+  std::vector<float> values(static_cast<std::size_t>(size_), 0.0F);
   for (int i = 0; i < count(); ++i) {
-    const MatrixView w = value(i);
-    if (!decays(i)) continue;
-    const double bound = std::sqrt(6.0 / static_cast<double>(w.rows + w.cols));
+    const Slot& s = slot(i);
+    float* first = values.data() + s.offset;
+    if (s.kind == ParameterKind::gain) std::fill_n(first, s.rows * s.cols, 1.0F);
+    if (s.kind != ParameterKind::weight) continue;
+    const double bound = std::sqrt(6.0 / static_cast<double>(s.rows + s.cols));
     const std::uint64_t stream =
         stream_key(seed, Purpose::initialisation, 0, i, Direction::forward);
-    for (std::int64_t r = 0; r < w.rows; ++r) {
+    for (std::int64_t r = 0; r < s.rows; ++r) {
       const std::uint64_t key = row_key(stream, static_cast<std::uint64_t>(r));
-      for (std::int64_t c = 0; c < w.cols; ++c) {
+      for (std::int64_t c = 0; c < s.cols; ++c) {
         const double u = (noise_word(key, static_cast<std::uint32_t>(c)) + 0.5) / 4294967296.0;
-        w.row(r)[c] = static_cast<float>((2 * u - 1) * bound);
+        first[r * s.cols + c] = static_cast<float>((2 * u - 1) * bound);
       }
     }
   }
+  kernels.upload(values_.data(), values.data(), values.size() * sizeof(float));
 }
 
 MatrixView Parameters::value(int i) const {

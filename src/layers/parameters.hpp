@@ -10,25 +10,32 @@
 
 namespace heliograph {
 
+/// What a parameter is, which says how it begins.
+enum class ParameterKind : std::uint8_t {
+  weight,  ///< A matrix: random (Glorot and Bengio, 2010, eq. 16), subject to weight decay.
+  bias,    ///< 0.
+  gain,    ///< 1.
+};
+
 /// All weights of a model in one flat buffer, and their gradients in another: equal on every rank.
 /// Declare first, then allocate once.
 class Parameters {
  public:
-  /// Returns the parameter's index. `decay`: a weight matrix, initialised at random and subject to
-  /// weight decay; biases, gains and shifts are neither.
-  int declare(std::string name, std::int64_t rows, std::int64_t cols, bool decay);
+  /// Returns the parameter's index.
+  int declare(std::string name, std::int64_t rows, std::int64_t cols, ParameterKind kind);
 
-  /// With an account that only counts there are no values, and nothing to initialise.
+  /// With an account that only counts there are no values, and nothing to initialise. `account`: of
+  /// the memory of the kernels that read them.
   /// `fp64_gradients`: gradients stay in double until ranks are summed (`--reproducible`).
   void allocate(bool fp64_gradients, MemoryAccount* account);
 
-  /// Glorot and Bengio, 2010, eq. 16 for weight matrices, 0 for the others; gains are set by their
-  /// owner. Depends on the seed and the parameter's index only.
-  void initialise(std::uint64_t seed);
+  /// Gives every parameter the value that it begins with. Depends on the seed and the parameter's
+  /// index only.
+  void initialise(std::uint64_t seed, Kernels& kernels);
 
   int count() const { return static_cast<int>(slots_.size()); }
   const std::string& name(int i) const { return slot(i).name; }
-  bool decays(int i) const { return slot(i).decay; }
+  bool decays(int i) const { return slot(i).kind == ParameterKind::weight; }
   MatrixView value(int i) const;
   GradientView gradient(int i) const;
 
@@ -36,7 +43,8 @@ class Parameters {
   std::int64_t flat_size() const { return size_; }
   /// Number of weights, padding excluded.
   std::int64_t weights() const;
-  /// The whole buffers, padding (zero) included; one of the gradients is empty.
+  /// The whole buffers where kernels read them, padding (zero) included; one of the gradients is
+  /// empty.
   std::span<float> flat_values() const { return values_.as<float>(); }
   std::span<float> flat_gradients_f32() const;
   std::span<double> flat_gradients_f64() const;
@@ -47,7 +55,7 @@ class Parameters {
   struct Slot {
     std::string name;
     std::int64_t rows, cols, offset;
-    bool decay;
+    ParameterKind kind;
   };
   const Slot& slot(int i) const { return slots_[static_cast<std::size_t>(i)]; }
 

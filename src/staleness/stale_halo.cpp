@@ -4,19 +4,17 @@
 
 namespace heliograph {
 
-StaleHalo::StaleHalo(Communicator& comm, const Shard& shard, const ExchangeOptions& options,
-                     int layers, std::uint64_t seed, ThreadPool& threads, PhaseClock& clock,
-                     MemoryAccount* account)
+StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const ExchangeOptions& options,
+                     int layers, std::uint64_t seed, PhaseClock& clock, MemoryAccount* account)
     : comm_(comm),
       shard_(shard),
       options_(options),
       schedule_(options),
       seed_(seed),
-      threads_(threads),
       clock_(clock),
       account_(account),
       schedule_bytes_(MemoryRoom::graph, account),
-      shared_slot_(comm, MemoryRoom::halo, account),
+      shared_slot_(comm, shard.kernels(), MemoryRoom::halo, account),
       lanes_(2 * static_cast<std::size_t>(layers)),
       last_layer_(layers) {}
 
@@ -59,7 +57,7 @@ void StaleHalo::begin(int layer, Direction direction, ConstMatrixView rows, cons
     to.hold_sends();
     held_ = &to;
   }
-  l.exchange->start(to, epoch_, rows, row_scale, threads_, clock_);
+  l.exchange->start(to, epoch_, rows, row_scale, clock_);
 }
 
 void StaleHalo::finish(int layer, Direction direction,
@@ -138,13 +136,15 @@ void StaleHalo::set_posted(std::span<const std::int64_t> counts) {
 void StaleHalo::open(Lane& lane, int layer, Direction direction, std::int64_t cols,
                      bool nonnegative) {
   const int bits = direction == Direction::forward ? options_.bits_forward : options_.bits_backward;
-  lane.codec = make_cpu_codec({bits, bits <= 8 && !nonnegative});
+  lane.codec = make_codec({bits, bits <= 8 && !nonnegative}, shard_.kernels());
+  // A device encodes all rows in one go.
+  const bool share_rows = bits < 32 && shard_.kernels().memory() == nullptr;
   lane.exchange = std::make_unique<HaloExchange>(
-      comm_, Channel::halo, shard_.adjacency(direction).plan, send_schedule(direction, bits < 32),
-      *lane.codec, cols, HaloExchange::Identity{layer, direction, seed_}, shard_.global_ids);
+      comm_, Channel::halo, shard_, send_schedule(direction, share_rows), *lane.codec, cols,
+      HaloExchange::Identity{layer, direction, seed_});
   if (schedule_.bound() == 0) return;
   for (int i = 0; i <= schedule_.bound(); ++i) {
-    lane.ring.emplace_back(comm_, MemoryRoom::halo, account_);
+    lane.ring.emplace_back(comm_, shard_.kernels(), MemoryRoom::halo, account_);
   }
 }
 
@@ -154,11 +154,13 @@ HaloSlot& StaleHalo::slot(Lane& lane, std::int64_t epoch) {
 }
 
 const SendSchedule& StaleHalo::send_schedule(Direction direction, bool share_rows) {
-  const bool transposed = direction == Direction::backward && shard_.out.has_value();
+  const Shard& shard = shard_.shard();
+  const bool transposed = direction == Direction::backward && shard.out.has_value();
   auto& schedule = send_schedules_[(transposed ? 2U : 0U) + (share_rows ? 1U : 0U)];
   if (!schedule) {
-    schedule = std::make_unique<SendSchedule>(shard_.adjacency(direction).plan, shard_.rank,
-                                              shard_.ranks, share_rows);
+    schedule = std::make_unique<SendSchedule>(shard.adjacency(direction).plan, shard.rank,
+                                              shard.ranks, share_rows);
+    schedule->place(shard_.kernels(), MemoryRoom::graph, account_);
     std::int64_t bytes = 0;
     for (const auto& made : send_schedules_) bytes += made ? made->bytes() : 0;
     schedule_bytes_.set(bytes);

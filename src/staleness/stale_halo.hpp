@@ -22,8 +22,8 @@ namespace heliograph {
 class StaleHalo final : public Halo {
  public:
   /// References must outlive the object.
-  StaleHalo(Communicator& comm, const Shard& shard, const ExchangeOptions& options, int layers,
-            std::uint64_t seed, ThreadPool& threads, PhaseClock& clock, MemoryAccount* account);
+  StaleHalo(Communicator& comm, const PlacedShard& shard, const ExchangeOptions& options,
+            int layers, std::uint64_t seed, PhaseClock& clock, MemoryAccount* account);
 
   /// Makes the exchanges of a pass and their buffers; those that it leaves out are made on their
   /// first use. At most once, before the first epoch.
@@ -94,11 +94,10 @@ class StaleHalo final : public Halo {
   const SendSchedule& send_schedule(Direction direction, bool share_rows);
 
   Communicator& comm_;
-  const Shard& shard_;
+  const PlacedShard& shard_;
   ExchangeOptions options_;
   StalenessSchedule schedule_;
   std::uint64_t seed_;
-  ThreadPool& threads_;
   PhaseClock& clock_;
   MemoryAccount* account_;
   /// By direction of the plan and by whether rows are shared; made on first use.

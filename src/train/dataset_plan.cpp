@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/copy_bytes.hpp"
 #include "graph/node_order.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/io.hpp"
@@ -120,9 +121,11 @@ ValidationNodes DatasetPlan::validation_nodes() const {
 
 void DatasetPlan::check_memory(std::optional<std::int64_t> halo_rows) const {
   if (!checks_memory_) return;
+  const bool cuda = options_.transport.device == DeviceKind::cuda;
   require_memory(
       least_memory(dataset_, options_, static_cast<std::int64_t>(train_nodes_.size()), halo_rows),
-      options_.memory_limit_bytes, available_memory_bytes());
+      options_.memory_limit_bytes, cuda ? cuda_available_bytes() : available_memory_bytes(),
+      options_.transport.device);
 }
 
 RankData DatasetPlan::load(int rank, GraphScope scope, MemoryRoom room,

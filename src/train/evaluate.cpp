@@ -50,7 +50,9 @@ EvaluationResult evaluate(const Dataset& dataset, const TrainOptions& options,
   result.metric = plan.metric();
   const TransportOptions& transport = plan.options().transport;
   run_ranks(plan.facts().ranks,
-            {{transport.link_gbps, transport.link_latency_us}, transport.timeout_seconds},
+            {{transport.link_gbps, transport.link_latency_us},
+             transport.timeout_seconds,
+             transport.device == DeviceKind::cuda ? copy_by_cuda : copy_on_host},
             [&](Communicator& comm) {
               Arena arena(static_cast<std::size_t>(address_space_of_a_rank(comm.size())));
               MemoryAccount account(&arena);
@@ -58,7 +60,7 @@ EvaluationResult evaluate(const Dataset& dataset, const TrainOptions& options,
                   plan,
                   plan.load(comm.rank(), GraphScope::training, MemoryRoom::features, &account),
                   comm, &account);
-              weights.load(trainer.weights());
+              trainer.read_weights(weights);
               const Scores scores = trainer.evaluate(info.epochs - 1);
               trainer.keep_predictions();
               TrainResult gathered;

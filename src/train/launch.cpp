@@ -22,8 +22,10 @@ int threads_per_rank(const TransportOptions& transport) {
 void launch_ranks(int ranks, const TransportOptions& transport,
                   const std::function<void(Communicator&)>& body) {
   if (!ranks_are_processes(transport)) {
+    const bool cuda = transport.device == DeviceKind::cuda;
     const ThreadTransportOptions threads{{transport.link_gbps, transport.link_latency_us},
-                                         transport.timeout_seconds};
+                                         transport.timeout_seconds,
+                                         cuda ? copy_by_cuda : copy_on_host};
     run_ranks(ranks, threads, body);
     return;
   }

@@ -43,12 +43,12 @@ class CountedInput {
     if (f.sparse) {
       // How many entries some of the nodes have, or the aggregation, is not known: none at least.
       input_.x.is_sparse = true;
-      input_.x.sparse = {0, f.cols, no_entries_, nullptr, nullptr};
+      input_.x.sparse = {0, f.cols, nullptr, nullptr, nullptr, 0};
       if (nodes != f.rows || !reads_x) return;
-      input_.x.sparse = {f.rows, f.cols, f.offsets.data(), nullptr, nullptr};
+      const std::int64_t entries = f.offsets[f.offsets.size() - 1];
+      input_.x.sparse = {f.rows, f.cols, nullptr, nullptr, nullptr, entries};
       // Columns and values by row; rows and positions by column.
-      const auto entries = static_cast<std::size_t>(f.offsets[f.offsets.size() - 1]);
-      sparse_ = Buffer(entries * (4 + 4 + 4 + 8), room, account);
+      sparse_ = Buffer(static_cast<std::size_t>(entries) * (4 + 4 + 4 + 8), room, account);
       return;
     }
     const auto matrix = [&] { return Matrix(nodes, f.cols, room, account); };
@@ -62,7 +62,6 @@ class CountedInput {
   const ModelInput& input() const { return input_; }
 
  private:
-  static constexpr std::int64_t no_entries_[1] = {0};
   ModelInput input_;
   Buffer sparse_;
   Matrix x_, aggregated_;
@@ -149,7 +148,7 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
 }
 
 void require_memory(const MemoryNeeds& needs, std::int64_t limit,
-                    std::optional<std::int64_t> available) {
+                    std::optional<std::int64_t> available, DeviceKind device) {
   const std::int64_t total = needs.total();
   if (limit > 0 ? total <= limit : !available || total <= *available) return;
 
@@ -165,9 +164,12 @@ void require_memory(const MemoryNeeds& needs, std::int64_t limit,
   for (const auto& [bytes, room] : rooms) {
     parts += fmt::format("{}{} for {}", parts.empty() ? "" : ", ", gib(bytes), room_name(room));
   }
-  const std::string there = limit > 0
-                                ? fmt::format("--memory-limit-mib allows {}", gib(limit))
-                                : fmt::format("this machine has {} available", gib(*available));
+  const std::string there =
+      limit > 0
+          ? fmt::format("--memory-limit-mib allows {}", gib(limit))
+          : fmt::format("{} {} available",
+                        device == DeviceKind::cpu ? "this machine has" : "its CUDA devices have",
+                        gib(*available));
   throw Error(ErrorCode::resource,
               fmt::format("training needs at least {} ({}) and {}: {}", gib(total), parts, there,
                           advice(rooms.front().second)));

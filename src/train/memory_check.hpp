@@ -30,7 +30,8 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
 /// Refuses a run that cannot fit: throws Error(resource) with what it needs, by room, what there
 /// is, and what to change. `limit`: of TrainOptions, bytes, 0 for none; then `available` counts,
 /// which is nothing where the system does not tell.
+/// `device`: whose memory is meant.
 void require_memory(const MemoryNeeds& needs, std::int64_t limit,
-                    std::optional<std::int64_t> available);
+                    std::optional<std::int64_t> available, DeviceKind device = DeviceKind::cpu);
 
 }  // namespace heliograph

@@ -33,10 +33,10 @@ Optimizer::Optimizer(const OptimizerOptions& options, const Parameters& paramete
   v_ = Buffer(bytes, MemoryRoom::weights, account);
 }
 
-double Optimizer::gradient_norm(const Parameters& parameters) {
+double Optimizer::gradient_norm(std::span<const float> f32, std::span<const double> f64) {
   double sum = 0;
-  for (const float g : parameters.flat_gradients_f32()) sum += static_cast<double>(g) * g;
-  for (const double g : parameters.flat_gradients_f64()) sum += g * g;
+  for (const float g : f32) sum += static_cast<double>(g) * g;
+  for (const double g : f64) sum += g * g;
   return std::sqrt(sum);
 }
 

@@ -19,14 +19,14 @@ class Optimizer {
  public:
   Optimizer(const OptimizerOptions& options, const Parameters& parameters, MemoryAccount* account);
 
-  /// Euclidean norm of all gradients; NaN or Inf if any is.
-  static double gradient_norm(const Parameters& parameters);
+  /// Euclidean norm of all gradients, of which one is empty; NaN or Inf if any is.
+  static double gradient_norm(std::span<const float> f32, std::span<const double> f64);
 
   /// Updates the parameters in place with the gradients, whose norm is `norm`.
   void step(const Parameters& parameters, double lr, double norm, Kernels& kernels);
 
-  /// The running means of gradients and of their squares, laid out as the flat parameters; and how
-  /// many steps they have seen. A run that goes on sets them.
+  /// The running means of gradients and of their squares, laid out as the flat parameters and in
+  /// the same memory; and how many steps they have seen. A run that goes on sets them.
   std::span<float> first_moments() const { return m_.as<float>(); }
   std::span<float> second_moments() const { return v_.as<float>(); }
   std::int64_t steps() const { return steps_; }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "comm/mpi_transport.hpp"
+#include "core/kernels.hpp"
 #include "heliograph/error.hpp"
 #include "train/option_values.hpp"
 
@@ -60,9 +61,14 @@ void validate_transport(const TransportOptions& transport) {
                 "--transport mpi: this build has no MPI transport; use threads, or a build whose "
                 "\"heliograph info\" lists mpi");
   }
-  if (transport.device != DeviceKind::cpu) {
-    throw Error(ErrorCode::usage, fmt::format("--device {} is not built yet; use cpu",
-                                              choice_name(transport.device, device_names())));
+  if (transport.device == DeviceKind::cuda && !cuda_built()) {
+    throw Error(ErrorCode::usage,
+                "--device cuda: this build has no CUDA; use cpu, or a build whose \"heliograph "
+                "info\" lists cuda");
+  }
+  if (transport.device == DeviceKind::cuda && cuda_devices() == 0) {
+    throw Error(ErrorCode::usage,
+                "--device cuda: this machine has no CUDA device that can be used");
   }
   require(transport.threads_per_rank >= 0, "--threads-per-rank", "at least 0",
           transport.threads_per_rank);
@@ -111,6 +117,8 @@ void validate(const TrainOptions& options) {
       "--partitioner file:PATH needs a path");
   require_together(!options.reproducible || options.model.aggregate_storage == RowStorage::fp32,
                    "--aggregate-storage bf16 rounds, and --reproducible may not: use one of them");
+  require_together(!options.reproducible || options.transport.device == DeviceKind::cpu,
+                   "--reproducible needs --device cpu: devices do not sum in fp64");
   require(options.checkpoint.every >= 0, "--checkpoint-every", "at least 0",
           options.checkpoint.every);
   require_together(options.checkpoint.every == 0 || !options.checkpoint.folder.empty(),

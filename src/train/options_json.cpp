@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "comm/nccl_transport.hpp"
+#include "core/kernels.hpp"
 #include "train/option_values.hpp"
 
 namespace heliograph {
@@ -248,11 +250,11 @@ void add_transport(std::vector<Field>& fields) {
                                 "Ranks are threads of this process, or MPI processes (auto: where "
                                 "mpirun or srun started them).",
                                 transport_names(), HELIOGRAPH_MEMBER(transport.kind));
-  transport.placeholder = "auto|threads|mpi";
+  transport.placeholder = nccl_built() ? "auto|threads|mpi|nccl" : "auto|threads|mpi";
   fields.push_back(std::move(transport));
   Field device = make_choice<TrainOptions>("device", group, "Where ranks compute.", device_names(),
                                            HELIOGRAPH_MEMBER(transport.device));
-  device.placeholder = "cpu";
+  device.placeholder = cuda_built() ? "cpu|cuda" : "cpu";
   fields.push_back(std::move(device));
   fields.push_back(make_field<TrainOptions>(
       "threads-per-rank", group, "N",

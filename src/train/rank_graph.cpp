@@ -1,6 +1,8 @@
 #include "train/rank_graph.hpp"
 
 #include <algorithm>
+#include <span>
+#include <type_traits>
 #include <utility>
 
 #include "comm/collectives.hpp"
@@ -45,29 +47,42 @@ std::int64_t bytes_of(const Shard& shard) {
 }  // namespace
 
 RankGraph::RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Kernels& kernels,
-                     MemoryRoom room, MemoryAccount* account)
+                     MemoryRoom room, MemoryAccount* host, MemoryAccount* account)
     : shard_(std::move(data.shard)),
-      structure_(room, account),
-      op_(shard_, plan.options().model.kind, kernels, room, account),
+      placed_(shard_, kernels, room, account),
+      structure_(room, host),
+      op_(placed_, plan.options().model.kind, room, account),
       x_(std::move(data.features)),
       labels_(std::move(data.labels)) {
   mark_training_rows();
   structure_.set(bytes_of(shard_) + bytes_of(labels_.class_of) + bytes_of(labels_.indicators) +
                  bytes_of(labels_.role) + bytes_of(target_) + bytes_of(mask_));
-  exact_halo_ =
-      std::make_unique<ExactHalo>(comm, shard_, largest_halo(shard_, comm),
-                                  plan.options().eval_chunk_bytes, kernels.threads(), account);
+  exact_halo_ = std::make_unique<ExactHalo>(comm, placed_, largest_halo(shard_, comm),
+                                            plan.options().eval_chunk_bytes, account);
   const ModelOptions& model = plan.options().model;
+  const RunFacts& facts = plan.facts();
+  const MemoryRoom features = features_room(room);
+  if (!facts.sparse_features) x_.place(kernels, features, account);
   if (model.precompute) {
-    precompute(comm, kernels, features_room(room), account);
-    const RunFacts& facts = plan.facts();
+    aggregated_ = aggregate_features(comm, kernels, features, host, account);
     if (!Model::reads_features(model, facts.feature_cols, facts.sparse_features)) {
       x_ = FeatureMatrix();
     }
   }
-  if (room != MemoryRoom::graph) return;  // Only what is trained on has weight gradients.
-  x_.index_columns(features_room(room), account);
-  aggregated_.index_columns(features_room(room), account);
+  const bool trains = room == MemoryRoom::graph;
+  for (FeatureMatrix* matrix : {&x_, &aggregated_}) {
+    if (!facts.sparse_features) break;
+    if (trains) matrix->index_columns(features, host);  // For weight gradients.
+    matrix->place(kernels, features, account);
+  }
+  if (!trains) return;
+  const auto place = [&](const auto& values) {
+    using T = typename std::remove_cvref_t<decltype(values)>::value_type;
+    return Placed<T>(std::span<const T>(values), kernels, room, account);
+  };
+  placed_target_ = place(target_);
+  placed_indicators_ = place(labels_.indicators);
+  placed_mask_ = place(mask_);
 }
 
 ModelInput RankGraph::input() const {
@@ -86,19 +101,18 @@ void RankGraph::mark_training_rows() {
   }
 }
 
-void RankGraph::precompute(Communicator& comm, Kernels& kernels, MemoryRoom room,
-                           MemoryAccount* account) {
+FeatureMatrix RankGraph::aggregate_features(Communicator& comm, Kernels& kernels, MemoryRoom room,
+                                            MemoryAccount* host, MemoryAccount* account) const {
   const FeatureView x = x_.view();
   if (x.is_sparse) {
     const SparseRows inner = op_.scale_columns(x.sparse);
     const SparseRows halo = exchange_sparse_rows(comm, shard_.in.plan, inner.view());
-    SparseRows sum = op_.sum_sparse(inner.view(), halo.view());
+    const SparseRows sum = op_.sum_sparse(inner.view(), halo.view());
     const auto cells = static_cast<double>(sum.rows()) * static_cast<double>(sum.cols);
     if (static_cast<double>(sum.columns.size()) <= kDenseShare * cells) {
-      aggregated_ = FeatureMatrix(std::move(sum), room, account);
-      return;
+      return {sum, room, host};
     }
-    Matrix dense(sum.rows(), sum.cols, room, account);
+    Matrix dense(sum.rows(), sum.cols, room, host);
     for (std::int64_t r = 0; r < sum.rows(); ++r) {
       for (auto i = sum.offsets[static_cast<std::size_t>(r)];
            i < sum.offsets[static_cast<std::size_t>(r) + 1]; ++i) {
@@ -106,8 +120,7 @@ void RankGraph::precompute(Communicator& comm, Kernels& kernels, MemoryRoom room
             sum.values[static_cast<std::size_t>(i)];
       }
     }
-    aggregated_ = FeatureMatrix(std::move(dense));
-    return;
+    return FeatureMatrix(std::move(dense));
   }
   Matrix sum(shard_.inner_rows, x.cols(), room, account);
   BasicMatrix<double> accumulator;
@@ -117,7 +130,8 @@ void RankGraph::precompute(Communicator& comm, Kernels& kernels, MemoryRoom room
   PhaseClock clock;
   const PassContext pass{kernels, *exact_halo_, clock, 0, 0};
   op_.apply(pass, Direction::forward, 0, x.dense, false, sum.view(), accumulator.view(), [] {});
-  aggregated_ = FeatureMatrix(std::move(sum));
+  kernels.finish();  // The features may go next.
+  return FeatureMatrix(std::move(sum));
 }
 
 }  // namespace heliograph

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 
+#include "core/arena.hpp"
 #include "graph/files.hpp"
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/error.hpp"
@@ -74,6 +75,7 @@ void check_memory(const MemoryNeeds& held, const TrainOptions& options) {
     require_memory(held, options.memory_limit_bytes, std::nullopt);
     return;
   }
+  if (options.transport.device != DeviceKind::cpu) return;  // A device has lent all of it already.
   MemoryNeeds to_come;
   for (const MemoryRoom room : {MemoryRoom::activations, MemoryRoom::gradients, MemoryRoom::halo}) {
     to_come[room] = held[room];
@@ -169,8 +171,9 @@ void train_rank(const RunPlan& plan, const CheckpointManifest* resumed, Communic
   MemoryOfProcess memory;
   RankData data = load_counted(plan, comm.rank(), counts, account, memory);
   Trainer trainer(plan, std::move(data), comm, &account);
-  const MemoryNeeds held = sum_over_ranks(comm, [&](MemoryRoom r) { return account.live(r); });
-  account.reset_peaks();
+  const MemoryNeeds held =
+      sum_over_ranks(comm, [&](MemoryRoom r) { return trainer.memory().live(r); });
+  trainer.memory().reset_peaks();
   if (counts) memory.setup_peak = std::max(memory.setup_peak, peak_rss_bytes());
   const bool reset = !counts || reset_peak_rss();
   if (root) {
@@ -239,7 +242,8 @@ void train_rank(const RunPlan& plan, const CheckpointManifest* resumed, Communic
   trainer.collect_traffic(result);
   std::int64_t evaluation_bytes = trainer.evaluation_bytes();
   AllReduce(comm, Channel::evaluation).sum(std::span<std::int64_t>(&evaluation_bytes, 1));
-  const MemoryNeeds peak = sum_over_ranks(comm, [&](MemoryRoom r) { return account.peak(r); });
+  const MemoryNeeds peak =
+      sum_over_ranks(comm, [&](MemoryRoom r) { return trainer.memory().peak(r); });
   if (counts) memory.training_peak = peak_rss_bytes();
   memory.sum_over_ranks(comm);
   if (!root) return;

@@ -33,6 +33,7 @@ std::unique_ptr<Kernels> make_kernels(const TrainOptions& options, const Communi
       (transport.pin == Pinning::on || crowded)) {
     keep_to_share(comm.rank(), comm.size());
   }
+  if (transport.device == DeviceKind::cuda) return make_cuda_kernels(comm.rank(), threads);
   return make_cpu_kernels(threads, options.reproducible, account);
 }
 
@@ -60,30 +61,37 @@ Trainer::Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryA
     : plan_(plan),
       comm_(comm),
       kernels_(make_kernels(plan.options(), comm, account)),
+      device_account_(kernels_->memory()),
+      account_(kernels_->memory() == nullptr ? account : &device_account_),
+      page_locked_(kernels_->page_locked()),
       weights_(comm, Channel::weights, account),
       statistics_(comm, Channel::evaluation, account),
       rank_statistics_(kStatistics * static_cast<std::size_t>(comm.size())),
       kept_(MemoryRoom::evaluation, account) {
   const TrainOptions& options = plan.options();
   train_ = std::make_unique<RankGraph>(plan, std::move(data), comm, *kernels_, MemoryRoom::graph,
-                                       account);
+                                       account, account_);
   if (options.inductive) {
     whole_ = std::make_unique<RankGraph>(
         plan, plan.load(comm.rank(), GraphScope::whole, MemoryRoom::evaluation, account), comm,
-        *kernels_, MemoryRoom::evaluation, account);
+        *kernels_, MemoryRoom::evaluation, account, account_);
   }
   const std::int64_t rows = train_->op().rows();
   const std::int64_t most_rows = whole_ ? std::max(rows, whole_->op().rows()) : rows;
   model_ = std::make_unique<Model>(options.model, plan.facts().feature_cols,
                                    plan.facts().sparse_features, plan.facts().classes, options.seed,
-                                   rows, most_rows, *kernels_, account);
-  model_->allocate_input_dropout(train_->input(), account);
+                                   rows, most_rows, *kernels_, account_);
+  model_->allocate_input_dropout(train_->input(), account_);
   (whole_ ? *whole_ : *train_).exact_halo().set_scratch(model_->idle_memory());
-  optimizer_ = std::make_unique<Optimizer>(options.optimizer, model_->parameters(), account);
-  halo_ = std::make_unique<StaleHalo>(
-      comm, train_->shard(), within_run(options.exchange, options.epochs), options.model.layers,
-      options.seed, kernels_->threads(), clock_, account);
+  optimizer_ = std::make_unique<Optimizer>(options.optimizer, model_->parameters(), account_);
+  halo_ = std::make_unique<StaleHalo>(comm, train_->placed(),
+                                      within_run(options.exchange, options.epochs),
+                                      options.model.layers, options.seed, clock_, account_);
   halo_->prepare(model_->exchanges());
+  if (!on_host()) {
+    const auto values = static_cast<std::size_t>(model_->parameters().flat_size());
+    gradients_ = Buffer(values * sizeof(float), MemoryRoom::gradients, &page_locked_);
+  }
 }
 
 EpochEnd Trainer::run_epoch(int epoch, FunctionRef<RunRequests()> asks) {
@@ -93,7 +101,8 @@ EpochEnd Trainer::run_epoch(int epoch, FunctionRef<RunRequests()> asks) {
   const auto begin = Clock::now();
 
   halo_->begin_epoch(epoch);
-  const PassContext pass{*kernels_, *halo_, clock_, epoch, plan_.options().seed};
+  const PassContext pass{*kernels_, *halo_, on_host() ? clock_ : asking_, epoch,
+                         plan_.options().seed};
   const ConstMatrixView logits = model_->forward(pass, train_->op(), train_->input());
   loss_ = loss_and_gradient(logits);
   const Parameters& parameters = model_->parameters();
@@ -102,25 +111,38 @@ EpochEnd Trainer::run_epoch(int epoch, FunctionRef<RunRequests()> asks) {
     weights_.begin(std::span<double>(&loss_, 1));
   }
   model_->backward(pass, train_->op(), [&](std::int64_t first, std::int64_t last) {
+    if (!on_host()) return;  // Asked for, not there yet.
     const PhaseTimer timer(clock_.allreduce);
     begin_sum(parameters.flat_gradients_f32(), first, last);
     begin_sum(parameters.flat_gradients_f64(), first, last);
   });
-  {
-    const PhaseTimer timer(clock_.allreduce);
-    weights_.finish();
-  }
+  sum_gradients();
   const double loss = loss_;
   if (!std::isfinite(loss)) refuse_non_finite(epoch, "the loss");
-  const double norm = Optimizer::gradient_norm(parameters);
+  const std::span<const float> f32 =
+      on_host() ? parameters.flat_gradients_f32() : gradients_.as<float>();
+  const double norm = Optimizer::gradient_norm(f32, parameters.flat_gradients_f64());
   if (!std::isfinite(norm)) refuse_non_finite(epoch, "a weight gradient");
   const double lr = learning_rate(plan_.options().optimizer, epoch, plan_.options().epochs);
   optimizer_->step(parameters, lr, norm, *kernels_);
+  kernels_->finish();
 
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   EpochEnd end = summarise(epoch, loss, seconds, lr, before, fp32_before, asks());
   halo_->release();
   return end;
+}
+
+/// Of all ranks; the backward pass has begun with those that the host computes.
+void Trainer::sum_gradients() {
+  const std::span<float> computed = model_->parameters().flat_gradients_f32();
+  if (!on_host()) kernels_->download(gradients_.data(), computed.data(), computed.size_bytes());
+  const PhaseTimer timer(clock_.allreduce);
+  if (!on_host()) weights_.begin(gradients_.as<float>());
+  weights_.finish();
+  if (!on_host() && comm_.size() > 1) {
+    kernels_->upload(computed.data(), gradients_.data(), computed.size_bytes());
+  }
 }
 
 template <class T>
@@ -135,13 +157,12 @@ double Trainer::loss_and_gradient(ConstMatrixView logits) {
   const RunFacts& facts = plan_.facts();
   auto terms = static_cast<double>(facts.training_nodes);
   if (facts.task == Task::multiclass) {
-    const double sum = kernels_->softmax_cross_entropy(logits, train_->target().data(),
+    const double sum = kernels_->softmax_cross_entropy(logits, train_->target(),
                                                        static_cast<float>(1.0 / terms), gradient);
     return sum / terms;
   }
   terms *= facts.classes;
-  const double sum = kernels_->binary_cross_entropy(logits, train_->labels().indicators.data(),
-                                                    train_->mask().data(),
+  const double sum = kernels_->binary_cross_entropy(logits, train_->indicators(), train_->mask(),
                                                     static_cast<float>(1.0 / terms), gradient);
   return sum / terms;
 }
@@ -231,7 +252,9 @@ Scores Trainer::evaluate(int epoch) {
   PhaseClock unused;
   graph.exact_halo().set_epoch(epoch);
   const PassContext pass{*kernels_, graph.exact_halo(), unused, epoch, plan_.options().seed};
-  logits_ = model_->infer(pass, graph.op(), graph.input());
+  const ConstMatrixView logits = model_->infer(pass, graph.op(), graph.input());
+  logits_copy_ = HostCopy(logits, *kernels_, MemoryRoom::evaluation, nullptr);
+  logits_ = logits_copy_.view();
   const auto bad = Model::find_non_finite(plan_.options().model.layers - 1, logits_);
   if (any_rank(bad.has_value())) {
     refuse_non_finite(epoch, "an evaluated output", bad, graph.shard());

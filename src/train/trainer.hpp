@@ -1,11 +1,14 @@
 #pragma once
 
 #include <memory>
+#include <span>
+#include <type_traits>
 #include <vector>
 
 #include "comm/collectives.hpp"
 #include "comm/communicator.hpp"
 #include "core/function_ref.hpp"
+#include "core/host_copy.hpp"
 #include "heliograph/train.hpp"
 #include "layers/model.hpp"
 #include "staleness/stale_halo.hpp"
@@ -32,7 +35,7 @@ struct EpochEnd {
 class Trainer {
  public:
   /// `data`: what this rank holds of the plan's training graph. References must outlive the
-  /// trainer.
+  /// trainer. `account`: of the host's memory.
   Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryAccount* account);
 
   /// One epoch: forward, loss, backward, all-reduce, step. `asks` is called at its end. What is
@@ -60,10 +63,12 @@ class Trainer {
   // What a checkpoint holds of a trainer, of which `epochs` epochs have run. Reading follows
   // nothing but the constructor. (trainer_state.cpp)
 
-  /// The weights by name; equal on every rank.
-  std::vector<NamedTensor> weights() const;
+  /// The weights by name, where the host can read them until the next call; equal on every rank.
+  std::vector<NamedTensor> weights();
+  /// Takes the weights of a file. Throws what Safetensors::load throws.
+  void read_weights(const Safetensors& file);
   /// The optimizer's state; equal on every rank.
-  void write_optimizer(StateWriter& file) const;
+  void write_optimizer(StateWriter& file);
   void read_optimizer(const StateFile& file);
   /// What this rank alone holds: kept predictions, what was sent so far, and the halo rows that
   /// later epochs use. Waits for what is in flight. Reading throws Error(bad_input) that names file
@@ -86,7 +91,18 @@ class Trainer {
 
   const Model& model() const { return *model_; }
 
+  /// What training holds: on its device, where that is not the host.
+  MemoryAccount& memory() { return *account_; }
+
  private:
+  bool on_host() const { return kernels_->memory() == nullptr; }
+  /// `at`, or a copy of it in `copy` where the host cannot read it.
+  template <class T>
+  std::span<T> fetch(std::span<T> at, std::vector<std::remove_const_t<T>>& copy) const;
+  /// Puts back what `fetch` has given.
+  template <class T>
+  void store(std::span<T> at, std::span<const T> fetched) const;
+  void sum_gradients();
   double loss_and_gradient(ConstMatrixView logits);
   template <class T>
   void begin_sum(std::span<T> gradients, std::int64_t begin, std::int64_t end);
@@ -105,21 +121,41 @@ class Trainer {
   const RunPlan& plan_;
   Communicator& comm_;
   std::unique_ptr<Kernels> kernels_;
+  MemoryAccount device_account_;
+  MemoryAccount* account_;  ///< Of what kernels read.
+  MemoryAccount page_locked_;
   std::unique_ptr<RankGraph> train_;
   std::unique_ptr<RankGraph> whole_;  ///< Inductive training only.
   std::unique_ptr<Model> model_;
   std::unique_ptr<Optimizer> optimizer_;
   PhaseClock clock_;
+  PhaseClock asking_;  ///< A device's kernels take no time to ask for; nothing is reported of it.
   std::unique_ptr<StaleHalo> halo_;
-  double loss_ = 0;  ///< Of this rank, later of all; travels while backward runs.
+  double loss_ = 0;   ///< Of this rank, later of all; travels while backward runs.
+  Buffer gradients_;  ///< The host's copy of the gradients, where they lie elsewhere.
+  std::vector<float> weights_copy_;
   AllReduce weights_;
   AllReduce statistics_;
   std::vector<double> rank_statistics_;
+  HostCopy logits_copy_;
   ConstMatrixView logits_;  ///< Of the last evaluation.
   std::vector<std::int32_t> kept_predictions_;
   std::vector<float> kept_scores_;
   CountedBytes kept_;
   std::int64_t evaluation_bytes_before_ = 0;
 };
+
+template <class T>
+std::span<T> Trainer::fetch(std::span<T> at, std::vector<std::remove_const_t<T>>& copy) const {
+  if (on_host()) return at;
+  copy.resize(at.size());
+  kernels_->download(copy.data(), at.data(), at.size_bytes());
+  return copy;
+}
+
+template <class T>
+void Trainer::store(std::span<T> at, std::span<const T> fetched) const {
+  if (!on_host()) kernels_->upload(at.data(), fetched.data(), at.size_bytes());
+}
 
 }  // namespace heliograph

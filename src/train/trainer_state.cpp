@@ -34,12 +34,16 @@ void for_each_moment(const Parameters& parameters, const char* kind, std::span<f
 
 }  // namespace
 
-std::vector<NamedTensor> Trainer::weights() const {
+std::vector<NamedTensor> Trainer::weights() {
   const Parameters& parameters = model_->parameters();
+  const std::span<float> flat = fetch(parameters.flat_values(), weights_copy_);
   std::vector<NamedTensor> tensors;
   for (int i = 0; i < parameters.count(); ++i) {
     const MatrixView w = parameters.value(i);
-    NamedTensor tensor{parameters.name(i), {}, {w.data, static_cast<std::size_t>(w.rows * w.cols)}};
+    NamedTensor tensor{parameters.name(i),
+                       {},
+                       flat.subspan(static_cast<std::size_t>(parameters.offset(i)),
+                                    static_cast<std::size_t>(w.rows * w.cols))};
     // A bias or gain is a vector.
     if (parameters.decays(i)) tensor.shape.push_back(static_cast<std::uint64_t>(w.rows));
     tensor.shape.push_back(static_cast<std::uint64_t>(w.cols));
@@ -48,15 +52,21 @@ std::vector<NamedTensor> Trainer::weights() const {
   return tensors;
 }
 
-void Trainer::write_optimizer(StateWriter& file) const {
+void Trainer::read_weights(const Safetensors& file) {
+  file.load(weights());
+  store(model_->parameters().flat_values(), std::span<const float>(weights_copy_));
+}
+
+void Trainer::write_optimizer(StateWriter& file) {
   const std::int64_t steps = optimizer_->steps();
   file.section("steps", std::span<const std::int64_t>(&steps, 1));
   const auto write = [&](const std::string& name, std::span<const float> values) {
     file.section(name, values);
   };
   const Parameters& parameters = model_->parameters();
-  for_each_moment(parameters, "first_moment", optimizer_->first_moments(), write);
-  for_each_moment(parameters, "second_moment", optimizer_->second_moments(), write);
+  std::vector<float> first, second;
+  for_each_moment(parameters, "first_moment", fetch(optimizer_->first_moments(), first), write);
+  for_each_moment(parameters, "second_moment", fetch(optimizer_->second_moments(), second), write);
 }
 
 void Trainer::read_optimizer(const StateFile& file) {
@@ -66,8 +76,14 @@ void Trainer::read_optimizer(const StateFile& file) {
     file.read(name, values);
   };
   const Parameters& parameters = model_->parameters();
-  for_each_moment(parameters, "first_moment", optimizer_->first_moments(), read);
-  for_each_moment(parameters, "second_moment", optimizer_->second_moments(), read);
+  const auto read_moments = [&](const char* kind, std::span<float> moments) {
+    std::vector<float> copy;
+    const std::span<float> host = fetch(moments, copy);
+    for_each_moment(parameters, kind, host, read);
+    store(moments, std::span<const float>(host));
+  };
+  read_moments("first_moment", optimizer_->first_moments());
+  read_moments("second_moment", optimizer_->second_moments());
   optimizer_->set_steps(steps);
 }
 
@@ -83,7 +99,8 @@ void Trainer::write_rank(StateWriter& file, int epochs, std::int64_t evaluation_
   file.section("scores", std::span<const float>(kept_scores_));
   file.section("posted", std::span<const std::int64_t>(halo_->posted()));
   for (const auto& held : halo_->received(first_used(epochs), epochs - 1)) {
-    file.section(halo_section(held.layer, held.direction, held.epoch), held.rows);
+    std::vector<std::byte> copy;
+    file.section(halo_section(held.layer, held.direction, held.epoch), fetch(held.rows, copy));
   }
 }
 
@@ -114,7 +131,10 @@ void Trainer::read_rank(const StateFile& file, int epochs) {
   file.read("posted", std::span<std::int64_t>(posted));
   halo_->set_posted(posted);
   for (const auto& held : halo_->adopt(first_used(epochs), epochs - 1)) {
-    file.read(halo_section(held.layer, held.direction, held.epoch), held.rows);
+    std::vector<std::byte> copy;
+    const std::span<std::byte> host = fetch(held.rows, copy);
+    file.read(halo_section(held.layer, held.direction, held.epoch), host);
+    store(held.rows, std::span<const std::byte>(host));
   }
   set_evaluation_bytes(header.evaluation_bytes);
 }

@@ -48,16 +48,18 @@ TEST(HaloExchange, CountsTheBytesThatTheTransportTook) {
   for (const RowFormat format : {RowFormat{1, true}, RowFormat{1, false}, RowFormat{2, true},
                                  RowFormat{16, false}, RowFormat{32, false}}) {
     with_shards(3, false, [&](Communicator& comm, const Shard& shard) {
-      ThreadPool threads(1);
+      const auto kernels = make_cpu_kernels(1, false);
+      const PlacedShard placed(shard, *kernels, MemoryRoom::graph, nullptr);
       PhaseClock clock;
       const auto codec = make_cpu_codec(format);
       const Matrix rows = rows_by_node(shard, kCols);
       const SendSchedule schedule(shard.in.plan, comm.rank(), comm.size(), true);
-      HaloSlot slots[] = {{comm, MemoryRoom::halo, nullptr}, {comm, MemoryRoom::halo, nullptr}};
-      HaloExchange exchange(comm, Channel::halo, shard.in.plan, schedule, *codec, kCols,
-                            {0, Direction::forward, 1}, shard.global_ids);
+      HaloSlot slots[] = {{comm, *kernels, MemoryRoom::halo, nullptr},
+                          {comm, *kernels, MemoryRoom::halo, nullptr}};
+      HaloExchange exchange(comm, Channel::halo, placed, schedule, *codec, kCols,
+                            {0, Direction::forward, 1});
       for (int epoch = 0; epoch < 3; ++epoch) {
-        exchange.start(slots[epoch % 2], epoch, rows.view(), nullptr, threads, clock);
+        exchange.start(slots[epoch % 2], epoch, rows.view(), nullptr, clock);
         EXPECT_EQ(exchange.bytes_sent(), comm.bytes_sent(Channel::halo));
       }
       for (HaloSlot& slot : slots) {
@@ -75,7 +77,8 @@ TEST(HaloExchange, CountsTheBytesThatTheTransportTook) {
 // One bit of 0.25 between 0 and 1: the same noise every time would give the same bits every time.
 TEST(HaloExchange, RoundingIsFreshInEveryEpochLayerAndDirectionAndRight) {
   with_shards(2, false, [](Communicator& comm, const Shard& shard) {
-    ThreadPool threads(1);
+    const auto kernels = make_cpu_kernels(1, false);
+    const PlacedShard placed(shard, *kernels, MemoryRoom::graph, nullptr);
     PhaseClock clock;
     const auto codec = make_cpu_codec({1, true});
     const SendSchedule schedule(shard.in.plan, comm.rank(), comm.size(), true);
@@ -90,11 +93,11 @@ TEST(HaloExchange, RoundingIsFreshInEveryEpochLayerAndDirectionAndRight) {
     constexpr int kEpochs = 100;
     for (int pass = 0; pass < 4; ++pass) {
       const auto direction = pass % 2 == 0 ? Direction::forward : Direction::backward;
-      HaloSlot slot(comm, MemoryRoom::halo, nullptr);
-      HaloExchange exchange(comm, Channel::halo, shard.in.plan, schedule, *codec, kCols,
-                            {pass / 2, direction, 1}, shard.global_ids);
+      HaloSlot slot(comm, *kernels, MemoryRoom::halo, nullptr);
+      HaloExchange exchange(comm, Channel::halo, placed, schedule, *codec, kCols,
+                            {pass / 2, direction, 1});
       for (int epoch = 0; epoch < kEpochs; ++epoch) {
-        exchange.start(slot, epoch, rows.view(), nullptr, threads, clock);
+        exchange.start(slot, epoch, rows.view(), nullptr, clock);
         const PackedRows packed = exchange.finish(slot, clock);
         std::vector<float> values;
         for (std::int64_t c = 2; c < kCols; ++c) {
@@ -115,9 +118,10 @@ TEST(ExactHalo, EveryColumnComesOnceInBlocksThatFit) {
   for (const bool directed : {false, true}) {
     for (const std::int64_t chunk : {std::int64_t{1}, std::int64_t{1} << 20}) {
       with_shards(3, directed, [&](Communicator& comm, const Shard& shard) {
-        ThreadPool threads(1);
+        const auto kernels = make_cpu_kernels(1, false);
+        const PlacedShard placed(shard, *kernels, MemoryRoom::graph, nullptr);
         MemoryAccount account;
-        ExactHalo halo(comm, shard, kNodes, chunk, threads, &account);
+        ExactHalo halo(comm, placed, kNodes, chunk, &account);
         const Matrix rows = rows_by_node(shard, kCols);
         for (const Direction direction : {Direction::forward, Direction::backward}) {
           std::vector<int> columns(static_cast<std::size_t>(kCols), 0);

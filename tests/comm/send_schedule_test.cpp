@@ -26,7 +26,17 @@ HaloPlan plan_of_rank_1() {
   return plan;
 }
 
-std::vector<std::int64_t> ids() { return {10, 12, 17, 21, 22, 30, 31, 40, 55}; }
+Shard shard_of_rank_1() {
+  Shard shard;
+  shard.rank = 1;
+  shard.ranks = 5;
+  shard.inner_rows = kInner;
+  shard.global_ids = {10, 12, 17, 21, 22, 30, 31, 40, 55};
+  shard.in.inner.offsets.assign(kInner + 1, 0);
+  shard.in.halo.offsets.assign(kInner + 1, 0);
+  shard.in.plan = plan_of_rank_1();
+  return shard;
+}
 
 Matrix source() {
   Matrix m(kInner, kCols, MemoryRoom::workspace, nullptr);
@@ -103,9 +113,11 @@ INSTANTIATE_TEST_SUITE_P(Formats, HaloMessages,
                          });
 
 TEST_P(HaloMessages, AreWhatEachPeersRowsEncodeTo) {
-  const HaloPlan plan = plan_of_rank_1();
+  const Shard shard = shard_of_rank_1();
+  const HaloPlan& plan = shard.in.plan;
+  const auto kernels = make_cpu_kernels(2, false);
+  const PlacedShard placed(shard, *kernels, MemoryRoom::graph, nullptr);
   const auto codec = make_cpu_codec(GetParam());
-  const std::vector<std::int64_t> global = ids();
   const std::vector<float> scale = {1, 2, 0.5F, 4, 1, 3, 1, 2, 7};
   Matrix rows = source();
   if (!GetParam().has_minimum) {
@@ -115,15 +127,14 @@ TEST_P(HaloMessages, AreWhatEachPeersRowsEncodeTo) {
       }
     }
   }
-  ThreadPool threads(2);
   for (const bool share : {false, true}) {
     test::RecordingCommunicator comm(1, 5);
     const SendSchedule schedule(plan, 1, 5, share);
     PhaseClock clock;
-    HaloSlot slot(comm, MemoryRoom::halo, nullptr);
-    HaloExchange exchange(comm, Channel::halo, plan, schedule, *codec, kCols,
-                          {2, Direction::backward, 77}, global);
-    exchange.start(slot, 6, rows.view(), scale.data(), threads, clock);
+    HaloSlot slot(comm, *kernels, MemoryRoom::halo, nullptr);
+    HaloExchange exchange(comm, Channel::halo, placed, schedule, *codec, kCols,
+                          {2, Direction::backward, 77});
+    exchange.start(slot, 6, rows.view(), scale.data(), clock);
     const std::uint64_t stream = stream_key(77, Purpose::rounding, 6, 2, Direction::backward);
     int messages = 0;
     for (const auto& post : comm.posts) {
@@ -134,8 +145,8 @@ TEST_P(HaloMessages, AreWhatEachPeersRowsEncodeTo) {
         std::vector<std::byte> expected(
             codec->encoded_bytes(static_cast<std::int64_t>(peer.send_rows.size()), kCols));
         ASSERT_EQ(codec
-                      ->encode(rows.view(), {peer.send_rows, scale.data(), global.data()}, stream,
-                               expected.data(), threads)
+                      ->encode(rows.view(), {peer.send_rows, scale.data(), shard.global_ids.data()},
+                               stream, expected.data(), kernels->threads())
                       .row,
                   -1);
         EXPECT_EQ(post.bytes, expected) << "to rank " << peer.rank << ", shared " << share;
@@ -150,21 +161,22 @@ TEST_P(HaloMessages, AreWhatEachPeersRowsEncodeTo) {
 
 // Row 8 is the last peer's alone: what the others get has left by the time it is refused.
 TEST(HaloExchange, AMessageLeavesBeforeTheNextOneIsEncoded) {
-  const HaloPlan plan = plan_of_rank_1();
+  const Shard shard = shard_of_rank_1();
+  const HaloPlan& plan = shard.in.plan;
+  const auto kernels = make_cpu_kernels(2, false);
+  const PlacedShard placed(shard, *kernels, MemoryRoom::graph, nullptr);
   const auto codec = make_cpu_codec({1, true});
-  const std::vector<std::int64_t> global = ids();
   const Matrix rows = source();
   rows.view().row(8)[5] = std::numeric_limits<float>::quiet_NaN();
-  ThreadPool threads(1);
   PhaseClock clock;
   test::RecordingCommunicator comm(1, 5);
   const SendSchedule schedule(plan, 1, 5, true);
   {
-    HaloSlot slot(comm, MemoryRoom::halo, nullptr);
-    HaloExchange exchange(comm, Channel::halo, plan, schedule, *codec, kCols,
-                          {0, Direction::forward, 1}, global);
+    HaloSlot slot(comm, *kernels, MemoryRoom::halo, nullptr);
+    HaloExchange exchange(comm, Channel::halo, placed, schedule, *codec, kCols,
+                          {0, Direction::forward, 1});
     try {
-      exchange.start(slot, 3, rows.view(), nullptr, threads, clock);
+      exchange.start(slot, 3, rows.view(), nullptr, clock);
       ADD_FAILURE() << "NaN was encoded";
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::numeric);
@@ -183,21 +195,22 @@ TEST(HaloExchange, AMessageLeavesBeforeTheNextOneIsEncoded) {
 }
 
 TEST(HaloExchange, ASlotThatAnotherExchangeHasTakenIsRefused) {
-  const HaloPlan plan = plan_of_rank_1();
+  const Shard shard = shard_of_rank_1();
+  const HaloPlan& plan = shard.in.plan;
+  const auto kernels = make_cpu_kernels(2, false);
+  const PlacedShard placed(shard, *kernels, MemoryRoom::graph, nullptr);
   const auto codec = make_cpu_codec({1, true});
-  const std::vector<std::int64_t> global = ids();
   const Matrix rows = source();
-  ThreadPool threads(1);
   PhaseClock clock;
   test::RecordingCommunicator comm(1, 5);
   const SendSchedule schedule(plan, 1, 5, true);
-  HaloSlot slot(comm, MemoryRoom::halo, nullptr);
-  HaloExchange one(comm, Channel::halo, plan, schedule, *codec, kCols, {0, Direction::forward, 1},
-                   global);
-  HaloExchange two(comm, Channel::halo, plan, schedule, *codec, kCols, {1, Direction::forward, 1},
-                   global);
-  one.start(slot, 0, rows.view(), nullptr, threads, clock);
-  two.start(slot, 0, rows.view(), nullptr, threads, clock);
+  HaloSlot slot(comm, *kernels, MemoryRoom::halo, nullptr);
+  HaloExchange one(comm, Channel::halo, placed, schedule, *codec, kCols,
+                   {0, Direction::forward, 1});
+  HaloExchange two(comm, Channel::halo, placed, schedule, *codec, kCols,
+                   {1, Direction::forward, 1});
+  one.start(slot, 0, rows.view(), nullptr, clock);
+  two.start(slot, 0, rows.view(), nullptr, clock);
   EXPECT_EQ(two.finish(slot, clock).rows, plan.halo_rows);
   EXPECT_THROW(one.finish(slot, clock), Error);
   slot.wait_for_sends();
@@ -205,8 +218,9 @@ TEST(HaloExchange, ASlotThatAnotherExchangeHasTakenIsRefused) {
 
 TEST(HaloSlot, KeepsTheLargestBuffersAndCountsThem) {
   MemoryAccount account;
+  const auto kernels = make_cpu_kernels(1, false);
   test::RecordingCommunicator comm(0, 2);
-  HaloSlot slot(comm, MemoryRoom::halo, &account);
+  HaloSlot slot(comm, *kernels, MemoryRoom::halo, &account);
   slot.send_buffer(100);
   slot.receive_buffer(40);
   const std::byte* kept = slot.send_buffer(60);

@@ -58,7 +58,7 @@ TEST_F(ReproducibleKernels, SparseProductsSumInFp64) {
   const std::vector<std::int64_t> offsets{0, 3};
   const std::vector<std::int32_t> columns{0, 1, 2};
   const std::vector<float> values{kLarge, 1, -kLarge};
-  const SparseView x{1, 3, offsets.data(), columns.data(), values.data()};
+  const SparseView x{1, 3, offsets.data(), columns.data(), values.data(), offsets[1]};
   const Matrix ones = matrix_of({{1}, {1}, {1}});
   Matrix c = matrix_of({{5}});
   kernels_->spmm(x, ones.view(), false, c.view());

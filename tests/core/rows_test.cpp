@@ -285,7 +285,7 @@ TEST_F(RowKernels, SparseProductsOnEveryTarget) {
   const std::vector<std::int32_t> columns{4,  0, 1, 2, 3, 4, 5, 6, 7, 8, 9,
                                           10, 2, 3, 9, 0, 1, 5, 6, 7, 8, 10};
   const auto values = draws(22);
-  const SparseView x{5, 11, offsets.data(), columns.data(), values.data()};
+  const SparseView x{5, 11, offsets.data(), columns.data(), values.data(), offsets[5]};
   // The same entries seen as the transpose's columns: output row f sums entries of x's row f.
   std::vector<std::int64_t> position(22);
   for (std::size_t i = 0; i < 22; ++i) position[i] = static_cast<std::int64_t>(i);

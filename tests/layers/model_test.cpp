@@ -63,7 +63,8 @@ TEST(Model, InferenceIsTheForwardPassWithoutDropout) {
             options.residual = residual;
             options.precompute = false;
             options.transform_first = transform_first;
-            const GraphOperator op(shard, kind, *kernels, MemoryRoom::graph, nullptr);
+            const PlacedShard placed(shard, *kernels, MemoryRoom::graph, nullptr);
+            const GraphOperator op(placed, kind, MemoryRoom::graph, nullptr);
             Model model(options, 20, false, 3, 5, 60, 60, *kernels, nullptr);
             testing::NoHalo halo;
             PhaseClock clock;
@@ -103,7 +104,8 @@ TEST(Bf16Storage, AppliesBothDirectionsToRoundedRows) {
       const auto n = static_cast<double>(degree);
       scale.push_back(static_cast<float>(gcn ? 1 / std::sqrt(n + 1) : n > 0 ? 1 / n : 0));
     }
-    const GraphOperator op(shard, kind, *kernels, MemoryRoom::graph, nullptr);
+    const PlacedShard placed(shard, *kernels, MemoryRoom::graph, nullptr);
+    const GraphOperator op(placed, kind, MemoryRoom::graph, nullptr);
     for (const Direction direction : {Direction::forward, Direction::backward}) {
       const bool forward = direction == Direction::forward;
       const Matrix out(100, 21, MemoryRoom::workspace, nullptr);
@@ -155,7 +157,8 @@ TEST(Bf16Storage, LeavesInferenceExact) {
     std::copy_n(data.features.dense.data() + r * 20, 20, x.view().row(r));
   }
   const ModelInput input{FeatureView::of(x.view()), std::nullopt};
-  const GraphOperator op(shard, ModelKind::gcn, *kernels, MemoryRoom::graph, nullptr);
+  const PlacedShard placed(shard, *kernels, MemoryRoom::graph, nullptr);
+  const GraphOperator op(placed, ModelKind::gcn, MemoryRoom::graph, nullptr);
   testing::NoHalo halo;
   PhaseClock clock;
   const PassContext pass{*kernels, halo, clock, 0, 11};
@@ -208,7 +211,8 @@ TEST(Model, PromisesRowsThatAreNeverNegativeOnlyWhereThatHolds) {
       const NodeIndex index(data.graph, partition);
       const Shard shard = build_shard(index, 0, nullptr);
       const auto kernels = make_cpu_kernels(1, false);
-      const GraphOperator op(shard, options.kind, *kernels, MemoryRoom::graph, nullptr);
+      const PlacedShard placed(shard, *kernels, MemoryRoom::graph, nullptr);
+      const GraphOperator op(placed, options.kind, MemoryRoom::graph, nullptr);
       Matrix x(60, cols, MemoryRoom::features, nullptr);
       for (std::int64_t r = 0; r < 60; ++r) {
         std::copy_n(data.features.dense.data() + r * cols, cols, x.view().row(r));
@@ -227,11 +231,11 @@ TEST(Model, PromisesRowsThatAreNeverNegativeOnlyWhereThatHolds) {
 
 TEST(Parameters, EveryWeightMatrixIsDrawnWithinItsBoundAndOthersAreZero) {
   Parameters parameters;
-  const int narrow = parameters.declare("narrow", 1, 50, true);
-  const int wide = parameters.declare("wide", 40, 60, true);
-  const int bias = parameters.declare("bias", 1, 60, false);
+  const int narrow = parameters.declare("narrow", 1, 50, ParameterKind::weight);
+  const int wide = parameters.declare("wide", 40, 60, ParameterKind::weight);
+  const int bias = parameters.declare("bias", 1, 60, ParameterKind::bias);
   parameters.allocate(false, nullptr);
-  parameters.initialise(3);
+  parameters.initialise(3, *make_cpu_kernels(1, false));
   for (const int i : {narrow, wide}) {
     const MatrixView w = parameters.value(i);
     const double bound = std::sqrt(6.0 / static_cast<double>(w.rows + w.cols));

@@ -39,6 +39,7 @@ class SingleRank {
   std::optional<Graph> transposed_;
   Shard shard_;
   std::unique_ptr<Kernels> kernels_;
+  PlacedShard placed_;
   GraphOperator op_;
   FeatureMatrix x_, aggregated_;
   std::unique_ptr<Model> model_;

@@ -12,8 +12,8 @@ namespace {
 class OptimizerTest : public ::testing::TestWithParam<bool> {
  protected:
   OptimizerTest() : kernels_(make_cpu_kernels(1, GetParam())) {
-    weight_ = parameters_.declare("weight", 3, 5, true);
-    bias_ = parameters_.declare("bias", 1, 5, false);
+    weight_ = parameters_.declare("weight", 3, 5, ParameterKind::weight);
+    bias_ = parameters_.declare("bias", 1, 5, ParameterKind::bias);
     parameters_.allocate(GetParam(), nullptr);
     for (const int i : {weight_, bias_}) {
       const MatrixView w = parameters_.value(i);
@@ -64,7 +64,10 @@ TEST_P(OptimizerTest, StepsAreThoseOfAdamWithDecayOfWeightsOnly) {
   Optimizer optimizer(options, parameters_, nullptr);
   for (int t = 1; t <= 4; ++t) {
     set_gradient(t);
-    optimizer.step(parameters_, 0.01, Optimizer::gradient_norm(parameters_), *kernels_);
+    optimizer.step(parameters_, 0.01,
+                   Optimizer::gradient_norm(parameters_.flat_gradients_f32(),
+                                            parameters_.flat_gradients_f64()),
+                   *kernels_);
   }
   for (const int i : {weight_, bias_}) {
     const MatrixView w = parameters_.value(i);
@@ -81,7 +84,8 @@ TEST_P(OptimizerTest, ClippingScalesAllGradientsByTheirCommonNorm) {
   double squares = 0;
   for (int i = 0; i < 15; ++i) squares += gradient(1, i) * gradient(1, i);
   for (int i = 0; i < 5; ++i) squares += gradient(1, i) * gradient(1, i);
-  const double norm = Optimizer::gradient_norm(parameters_);
+  const double norm =
+      Optimizer::gradient_norm(parameters_.flat_gradients_f32(), parameters_.flat_gradients_f64());
   EXPECT_NEAR(norm, std::sqrt(squares), 1e-6);
 
   // The first step of Adam is lr times the sign whatever the scale; the second one tells.

@@ -1,3 +1,4 @@
+#include "core/copy_bytes.hpp"
 #include "core/kernels.hpp"
 #include "heliograph/error.hpp"
 
@@ -10,5 +11,11 @@ int cuda_devices() noexcept { return 0; }
 std::unique_ptr<Kernels> make_cuda_kernels(int /*device*/, int /*threads*/) {
   throw Error(ErrorCode::usage, "--device cuda: this build has no CUDA kernels");
 }
+
+void copy_by_cuda(std::byte* /*to*/, const std::byte* /*from*/, std::size_t /*bytes*/) {
+  throw Error(ErrorCode::usage, "--device cuda: this build has no CUDA");
+}
+
+std::optional<std::int64_t> cuda_available_bytes() { return std::nullopt; }
 
 }  // namespace heliograph
