@@ -37,7 +37,7 @@ Buffer::Buffer(std::size_t bytes, MemoryRoom room, MemoryAccount* account)
   if (account_ == nullptr || !account_->counts_only()) {
     const std::size_t whole = taken(bytes);
     data_ = source() != nullptr ? source()->take(whole)
-                               : static_cast<std::byte*>(std::aligned_alloc(kLine, whole));
+                                : static_cast<std::byte*>(std::aligned_alloc(kLine, whole));
     if (data_ == nullptr) {
       throw Error(ErrorCode::resource,
                   "out of memory: " + std::to_string(bytes) + " bytes for " + room_name(room));

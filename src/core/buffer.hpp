@@ -82,7 +82,9 @@ class Buffer {
   }
 
  private:
-  MemorySource* source() const noexcept { return account_ == nullptr ? nullptr : account_->source_; }
+  MemorySource* source() const noexcept {
+    return account_ == nullptr ? nullptr : account_->source_;
+  }
 
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
