@@ -167,7 +167,8 @@ std::string CheckpointSaver::attempt(const std::function<void()>& action) {
 RunState restore_run(const CheckpointManifest& manifest, const fs::path& path, int patience,
                      Trainer& trainer, Communicator& comm) {
   const Safetensors weights(path / kWeightsFile, manifest.file(kWeightsFile, path));
-  trainer.read_weights(weights);
+  weights.load(trainer.weights());
+  trainer.store_weights();
   const StateFile run(path / kRunFile, manifest.file(kRunFile, path));
   trainer.read_optimizer(run);
   RunState state = read_run_state(run, patience);

@@ -60,7 +60,8 @@ EvaluationResult evaluate(const Dataset& dataset, const TrainOptions& options,
                   plan,
                   plan.load(comm.rank(), GraphScope::training, MemoryRoom::features, &account),
                   comm, &account);
-              trainer.read_weights(weights);
+              weights.load(trainer.weights());
+              trainer.store_weights();
               const Scores scores = trainer.evaluate(info.epochs - 1);
               trainer.keep_predictions();
               TrainResult gathered;

@@ -119,9 +119,7 @@ EpochEnd Trainer::run_epoch(int epoch, FunctionRef<RunRequests()> asks) {
   sum_gradients();
   const double loss = loss_;
   if (!std::isfinite(loss)) refuse_non_finite(epoch, "the loss");
-  const std::span<const float> f32 =
-      on_host() ? parameters.flat_gradients_f32() : gradients_.as<float>();
-  const double norm = Optimizer::gradient_norm(f32, parameters.flat_gradients_f64());
+  const double norm = Optimizer::gradient_norm(gradients(), parameters.flat_gradients_f64());
   if (!std::isfinite(norm)) refuse_non_finite(epoch, "a weight gradient");
   const double lr = learning_rate(plan_.options().optimizer, epoch, plan_.options().epochs);
   optimizer_->step(parameters, lr, norm, *kernels_);
@@ -131,6 +129,10 @@ EpochEnd Trainer::run_epoch(int epoch, FunctionRef<RunRequests()> asks) {
   EpochEnd end = summarise(epoch, loss, seconds, lr, before, fp32_before, asks());
   halo_->release();
   return end;
+}
+
+std::span<const float> Trainer::gradients() const {
+  return on_host() ? model_->parameters().flat_gradients_f32() : gradients_.as<float>();
 }
 
 /// Of all ranks; the backward pass has begun with those that the host computes.

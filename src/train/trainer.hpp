@@ -65,8 +65,11 @@ class Trainer {
 
   /// The weights by name, where the host can read them until the next call; equal on every rank.
   std::vector<NamedTensor> weights();
-  /// Takes the weights of a file. Throws what Safetensors::load throws.
-  void read_weights(const Safetensors& file);
+  /// Takes what was written to what `weights` has given.
+  void store_weights();
+  /// Of the last epoch, laid out as Parameters::flat_gradients_f32 and summed over ranks; empty with
+  /// --reproducible.
+  std::span<const float> gradients() const;
   /// The optimizer's state; equal on every rank.
   void write_optimizer(StateWriter& file);
   void read_optimizer(const StateFile& file);

@@ -52,8 +52,7 @@ std::vector<NamedTensor> Trainer::weights() {
   return tensors;
 }
 
-void Trainer::read_weights(const Safetensors& file) {
-  file.load(weights());
+void Trainer::store_weights() {
   store(model_->parameters().flat_values(), std::span<const float>(weights_copy_));
 }
 
