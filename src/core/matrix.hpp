@@ -22,14 +22,14 @@ struct BasicMatrixView {
   std::int64_t stride = 0;
   Device device{};
 
-  T* row(std::int64_t r) const { return data + r * stride; }
-  BasicMatrixView row_range(std::int64_t begin, std::int64_t count) const {
+  constexpr T* row(std::int64_t r) const { return data + r * stride; }
+  constexpr BasicMatrixView row_range(std::int64_t begin, std::int64_t count) const {
     return {data + begin * stride, count, cols, stride, device};
   }
-  BasicMatrixView col_range(std::int64_t begin, std::int64_t count) const {
+  constexpr BasicMatrixView col_range(std::int64_t begin, std::int64_t count) const {
     return {data + begin, rows, count, stride, device};
   }
-  operator BasicMatrixView<const T>() const  // NOLINT(google-explicit-constructor)
+  constexpr operator BasicMatrixView<const T>() const  // NOLINT(google-explicit-constructor)
   {
     return {data, rows, cols, stride, device};
   }

@@ -2,6 +2,7 @@
 
 #include <cuda_runtime.h>
 
+#include <array>
 #include <cstddef>
 
 namespace heliograph::cuda {
@@ -33,9 +34,18 @@ class Queue {
   void clear(void* at, std::size_t bytes);
 
  private:
+  /// Page-locked memory through which uploads go, and the end of the last copy out of it.
+  struct Stage {
+    std::byte* memory = nullptr;
+    cudaEvent_t read = nullptr;
+  };
+  void release() noexcept;
+
   int device_;
   int processors_ = 0;
   cudaStream_t stream_ = nullptr;
+  std::array<Stage, 2> stages_;
+  std::size_t next_stage_ = 0;
 };
 
 }  // namespace heliograph::cuda

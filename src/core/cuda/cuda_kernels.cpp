@@ -1,0 +1,184 @@
+#include "core/cuda/cuda_kernels.hpp"
+
+#include <string>
+
+#include "core/buffer.hpp"
+#include "core/cuda/adam.hpp"
+#include "core/cuda/aggregate.hpp"
+#include "core/cuda/gemm.hpp"
+#include "core/cuda/loss.hpp"
+#include "core/cuda/memory_pool.hpp"
+#include "core/cuda/rows.hpp"
+#include "core/cuda/sparse.hpp"
+#include "core/cuda/sums.hpp"
+#include "heliograph/error.hpp"
+
+namespace heliograph {
+namespace {
+
+/// The gradient's memory. These kernels sum in fp32.
+float* f32(const GradientView& g) {
+  if (g.f64 == nullptr) return g.f32;
+  throw Error(ErrorCode::usage, "--device cuda: its kernels keep no gradients in fp64");
+}
+void refuse(const AccumulatorView& acc) {
+  if (acc.data == nullptr) return;
+  throw Error(ErrorCode::usage, "--device cuda: its kernels do not accumulate in fp64");
+}
+
+class CudaKernels final : public Kernels {
+ public:
+  CudaKernels(int device, int threads)
+      : queue_(device),
+        pool_(queue_),
+        account_(&pool_),
+        gemm_(queue_, &account_),
+        threads_(threads) {}
+
+  cuda::Queue& queue() { return queue_; }
+
+  Device device() const override { return {DeviceKind::cuda, queue_.device()}; }
+  bool reproducible() const override { return false; }
+  ThreadPool& threads() override { return threads_; }
+  MemorySource* memory() override { return &pool_; }
+  MemorySource* page_locked() { return &page_locked_; }
+
+  void finish() override { queue_.finish(); }
+  void upload(void* to, const void* host, std::size_t bytes) override {
+    queue_.upload(to, host, bytes);
+  }
+  void download(void* host, const void* from, std::size_t bytes) override {
+    queue_.download(host, from, bytes);
+  }
+
+  void gemm(ConstMatrixView a, ConstMatrixView b, bool transpose_b, bool accumulate,
+            MatrixView c) override {
+    gemm_.multiply(a, b, transpose_b, accumulate, c);
+  }
+  void gemm_gradient(ConstMatrixView a, ConstMatrixView d, GradientView g) override {
+    gemm_.gradient(a, d, f32(g));
+  }
+  void spmm(const SparseView& x, ConstMatrixView b, bool accumulate, MatrixView c) override {
+    cuda::spmm(queue_, x, b, accumulate, c);
+  }
+  void spmm_gradient(const SparseColumnsView& x, const float* values, ConstMatrixView d,
+                     GradientView g) override {
+    cuda::spmm_gradient(queue_, x, values, d, f32(g));
+  }
+
+  cpu::GatherBlocks gather_blocks(const CsrView& /*csr*/, std::int64_t /*sources*/,
+                                  MemoryRoom /*room*/, MemoryAccount* /*account*/) override {
+    return {};
+  }
+  void aggregate_inner(const CsrView& csr, ConstMatrixView x, const float* col_scale, bool self,
+                       const float* row_scale, MatrixView out, AccumulatorView acc) override {
+    refuse(acc);
+    cuda::aggregate_inner(queue_, csr, x, col_scale, self, row_scale, out);
+  }
+  void aggregate_inner_bf16(const CsrView& csr, ConstMatrixView x, const float* col_scale,
+                            bool self, const float* row_scale, MatrixView out,
+                            Bf16View stored) override {
+    cuda::aggregate_inner_bf16(queue_, csr, x, col_scale, self, row_scale, out, stored);
+  }
+  void aggregate_halo(const CsrView& csr, const PackedRows& packed, const float* row_scale,
+                      MatrixView out, AccumulatorView acc) override {
+    refuse(acc);
+    cuda::aggregate_halo(queue_, csr, packed, row_scale, out);
+  }
+
+  void norm_act_forward(ConstMatrixView y, const NormAct& p, ConstMatrixView residual,
+                        MatrixView out) override {
+    cuda::norm_act_forward(queue_, y, p, residual, out);
+  }
+  void norm_act_backward(ConstMatrixView y, const NormAct& p, MatrixView d,
+                         MatrixView residual_gradient, const NormActGradients& g) override {
+    f32(g.bias);
+    f32(g.gain);
+    f32(g.shift);
+    cuda::norm_act_backward(queue_, y, p, d, residual_gradient, g,
+                            scratch<float>(cuda::norm_act_partials(y.rows, y.cols, p)));
+  }
+  void add_bias(MatrixView y, const float* bias) override { cuda::add_bias(queue_, y, bias); }
+  void column_sums(ConstMatrixView d, GradientView g) override {
+    cuda::column_sums(queue_, d, scratch<float>(cuda::sum_parts(d.rows) * d.cols), f32(g));
+  }
+  void add(MatrixView a, ConstMatrixView b) override { cuda::add(queue_, a, b); }
+  void dropout(ConstMatrixView x, const Dropout& dropout, MatrixView out) override {
+    cuda::dropout(queue_, x, dropout, out);
+  }
+  void dropout_values(const SparseView& x, const Dropout& dropout, float* out) override {
+    cuda::dropout_values(queue_, x, dropout, out);
+  }
+
+  double softmax_cross_entropy(ConstMatrixView logits, const std::int32_t* target, float scale,
+                               MatrixView d) override {
+    double* sum = scratch<double>(cuda::loss_partials(logits.rows) + 1);
+    cuda::softmax_cross_entropy(queue_, logits, target, scale, d, sum + 1, sum);
+    return value(sum);
+  }
+  double binary_cross_entropy(ConstMatrixView logits, const std::uint8_t* indicators,
+                              const std::uint8_t* mask, float scale, MatrixView d) override {
+    double* sum = scratch<double>(cuda::loss_partials(logits.rows) + 1);
+    cuda::binary_cross_entropy(queue_, logits, indicators, mask, scale, d, sum + 1, sum);
+    return value(sum);
+  }
+
+  void adam(float* value, const GradientView& gradient, float* m, float* v,
+            const AdamStep& step) override {
+    cuda::adam(queue_, value, f32(gradient), m, v, step, gradient.rows * gradient.cols);
+  }
+
+ private:
+  /// Room for `count` values until the next kernel that wants some; grows, and is kept.
+  template <class T>
+  T* scratch(std::int64_t count) {
+    const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);
+    if (scratch_.size() < bytes) {
+      scratch_ = Buffer();  // first, so that the two are not there at once
+      scratch_ = Buffer(bytes, MemoryRoom::workspace, &account_);
+    }
+    return reinterpret_cast<T*>(scratch_.data());
+  }
+  double value(const double* on_device) {
+    double copy = 0;
+    queue_.download(&copy, on_device, sizeof(copy));
+    return copy;
+  }
+
+  cuda::Queue queue_;
+  cuda::MemoryPool pool_;
+  cuda::PageLockedMemory page_locked_;
+  MemoryAccount account_;
+  cuda::Gemm gemm_;
+  ThreadPool threads_;
+  Buffer scratch_;
+};
+
+}  // namespace
+
+bool cuda_built() noexcept { return true; }
+
+int cuda_devices() noexcept {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  cudaGetLastError();  // else it would be taken for that of a later call
+  return 0;
+}
+
+std::unique_ptr<Kernels> make_cuda_kernels(int device, int threads) {
+  const int devices = cuda_devices();
+  if (devices == 0) {
+    throw Error(ErrorCode::usage, "--device cuda: there is no CUDA device that can be used");
+  }
+  return std::make_unique<CudaKernels>(device % devices, threads);
+}
+
+namespace cuda {
+
+Queue& queue_of(Kernels& kernels) {
+  if (auto* of_cuda = dynamic_cast<CudaKernels*>(&kernels)) return of_cuda->queue();
+  throw Error(ErrorCode::usage, "these kernels do not run on a CUDA device");
+}
+
+}  // namespace cuda
+}  // namespace heliograph

@@ -1,0 +1,83 @@
+#include "core/cuda/gemm.hpp"
+
+#include <cublas_v2.h>
+
+#include <limits>
+#include <string>
+
+#include "heliograph/error.hpp"
+
+namespace heliograph::cuda {
+namespace {
+
+/// What cuBLAS recommends for sm_90; less suffices elsewhere.
+constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
+
+void check(cublasStatus_t status, const char* what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw Error(ErrorCode::resource,
+              std::string("CUDA device: ") + what + ": " + cublasGetStatusString(status));
+}
+
+int size(std::int64_t n) {
+  if (n > std::numeric_limits<int>::max()) {
+    throw Error(ErrorCode::resource, "CUDA device: a matrix product has a side of " +
+                                         std::to_string(n) + ", more than 32 bits can hold");
+  }
+  return static_cast<int>(n);
+}
+
+}  // namespace
+
+struct Gemm::Handle {
+  Handle() { check(cublasCreate(&blas), "starting cuBLAS"); }
+  ~Handle() { cublasDestroy(blas); }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+
+  cublasHandle_t blas = nullptr;
+};
+
+Gemm::Gemm(Queue& queue, MemoryAccount* account)
+    : queue_(queue),
+      workspace_(kWorkspaceBytes, MemoryRoom::workspace, account),
+      handle_(std::make_unique<Handle>()) {
+  cublasHandle_t blas = handle_->blas;
+  check(cublasSetStream(blas, queue.stream()), "setting up cuBLAS");
+  // cuBLAS's own scratch is not the same for every call; with it, bits could differ.
+  check(cublasSetWorkspace(blas, workspace_.data(), workspace_.size()), "setting up cuBLAS");
+  check(cublasSetMathMode(blas, CUBLAS_PEDANTIC_MATH), "setting up cuBLAS");
+  check(cublasSetAtomicsMode(blas, CUBLAS_ATOMICS_NOT_ALLOWED), "setting up cuBLAS");
+}
+
+Gemm::~Gemm() = default;
+
+// cuBLAS has columns where views have rows: it is asked for the transposed product, of which the
+// factors change places.
+
+void Gemm::multiply(ConstMatrixView a, ConstMatrixView b, bool transpose_b, bool accumulate,
+                    MatrixView c) {
+  if (c.rows == 0 || c.cols == 0) return;
+  const float one = 1;
+  const float before = accumulate ? 1 : 0;
+  check(cublasSgemm(handle_->blas, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, CUBLAS_OP_N,
+                    size(c.cols), size(c.rows), size(a.cols), &one, b.data, size(b.stride), a.data,
+                    size(a.stride), &before, c.data, size(c.stride)),
+        "matrix product");
+}
+
+void Gemm::gradient(ConstMatrixView a, ConstMatrixView d, float* g) {
+  if (a.cols == 0 || d.cols == 0) return;
+  if (a.rows == 0) {
+    queue_.clear(g, static_cast<std::size_t>(a.cols * d.cols) * sizeof(float));
+    return;
+  }
+  const float one = 1;
+  const float nothing = 0;
+  check(
+      cublasSgemm(handle_->blas, CUBLAS_OP_N, CUBLAS_OP_T, size(d.cols), size(a.cols), size(a.rows),
+                  &one, d.data, size(d.stride), a.data, size(a.stride), &nothing, g, size(d.cols)),
+      "gradient of a matrix product");
+}
+
+}  // namespace heliograph::cuda

@@ -1,0 +1,56 @@
+#include "core/cuda/memory_pool.hpp"
+
+#include <cstdint>
+#include <cstring>
+
+#include "heliograph/error.hpp"
+
+namespace heliograph::cuda {
+
+MemoryPool::MemoryPool(Queue& queue) : queue_(queue) {
+  int supported = 0;
+  check(cudaDeviceGetAttribute(&supported, cudaDevAttrMemoryPoolsSupported, queue.device()),
+        "asking for its memory pools");
+  if (supported == 0) throw Error(ErrorCode::resource, "CUDA device: it has no memory pools");
+  cudaMemPool_t pool = nullptr;
+  check(cudaDeviceGetDefaultMemPool(&pool, queue.device()), "asking for its memory pool");
+  // Otherwise each wait would give all free memory back to the system.
+  std::uint64_t kept = UINT64_MAX;
+  check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept),
+        "setting up its memory pool");
+}
+
+// A device that has failed gives nothing either; the next checked call says why.
+std::byte* MemoryPool::take(std::size_t bytes) noexcept {
+  void* begin = nullptr;
+  if (cudaMallocAsync(&begin, bytes, queue_.stream()) != cudaSuccess) {
+    cudaGetLastError();
+    return nullptr;
+  }
+  if (cudaMemsetAsync(begin, 0, bytes, queue_.stream()) != cudaSuccess) {
+    cudaGetLastError();
+    cudaFreeAsync(begin, queue_.stream());
+    return nullptr;
+  }
+  return static_cast<std::byte*>(begin);
+}
+
+void MemoryPool::give_back(std::byte* begin, std::size_t /*bytes*/) noexcept {
+  cudaFreeAsync(begin, queue_.stream());
+}
+
+std::byte* PageLockedMemory::take(std::size_t bytes) noexcept {
+  void* begin = nullptr;
+  if (cudaMallocHost(&begin, bytes) != cudaSuccess) {
+    cudaGetLastError();
+    return nullptr;
+  }
+  std::memset(begin, 0, bytes);
+  return static_cast<std::byte*>(begin);
+}
+
+void PageLockedMemory::give_back(std::byte* begin, std::size_t /*bytes*/) noexcept {
+  cudaFreeHost(begin);
+}
+
+}  // namespace heliograph::cuda

@@ -1,0 +1,209 @@
+#include <cmath>
+
+#include "core/cuda/columns.hpp"
+#include "core/cuda/dropout.hpp"
+#include "core/cuda/launch.hpp"
+#include "core/cuda/rows.hpp"
+#include "core/cuda/sums.hpp"
+
+namespace heliograph::cuda {
+namespace {
+
+/// NormAct as kernels take it.
+struct Parameters {
+  const float* bias;
+  const float* gain;
+  const float* shift;
+  float* mean;
+  float* rstd;
+  KeepMask mask;
+};
+
+Parameters parameters(const NormAct& p) {
+  return {p.bias, p.gain, p.shift, p.mean, p.rstd, keep_mask(p.dropout)};
+}
+
+/// Forward and backward must agree on the sign.
+__device__ float scaled(float normalised, float gain, float shift) {
+  return fmaf(normalised, gain, shift);
+}
+
+template <bool kHeld>
+__global__ void norm_act_forward_kernel(ConstMatrixView y, Parameters p, ConstMatrixView residual,
+                                        MatrixView out) {
+  const std::int64_t r = global_warp();
+  if (r >= y.rows) return;
+  const float* in = y.row(r);
+  float held[kHeldColumns];
+  float sum = 0;
+  each_column<kHeld>(y.cols, [&](int i, std::int64_t c) {
+    held[i] = in[c] + p.bias[c];
+    sum += held[i];
+  });
+  const auto biased = [&](int i, std::int64_t c) { return kHeld ? held[i] : in[c] + p.bias[c]; };
+  float mean = 0;
+  float rstd = 1;
+  if (p.gain != nullptr) {
+    const auto count = static_cast<float>(y.cols);
+    mean = warp_sum(sum) / count;
+    float squares = 0;
+    each_column<kHeld>(y.cols, [&](int i, std::int64_t c) {
+      const float distance = biased(i, c) - mean;
+      squares += distance * distance;
+    });
+    const float variance = warp_sum(squares) / count;
+    // An overflowing variance would scale the row to 0: let it end in NaN, which is found.
+    rstd = std::isfinite(variance) ? 1.0F / std::sqrt(variance + 1e-5F) : variance - variance;
+    if (lane() == 0) {
+      p.mean[r] = mean;
+      p.rstd[r] = rstd;
+    }
+  }
+  const std::uint64_t key = keep_key(p.mask, r);
+  each_column<kHeld>(y.cols, [&](int i, std::int64_t c) {
+    float value = biased(i, c);
+    if (p.gain != nullptr) value = scaled((value - mean) * rstd, p.gain[c], p.shift[c]);
+    // Written so that NaN passes through instead of becoming 0.
+    value = value < 0.0F ? 0.0F : value;
+    if (residual.data != nullptr) value += residual.row(r)[c];
+    if (p.mask.threshold != 0) value *= keep_factor(p.mask, key, c);
+    out.row(r)[c] = value;
+  });
+}
+
+/// Warp w has the rows w, w + parts, ... and their partial sums.
+template <bool kHeld, bool kNorm>
+__global__ void norm_act_backward_kernel(ConstMatrixView y, Parameters p, MatrixView d,
+                                         MatrixView residual, std::int64_t parts, float* partials) {
+  const std::int64_t part = global_warp();
+  if (part >= parts) return;
+  constexpr int kSums = kNorm ? 3 : 1;
+  float* stored = partials + part * kSums * y.cols;
+  float sums[kSums][kHeldColumns] = {};
+  // Wider rows add in memory; each lane has columns of its own there.
+  if constexpr (!kHeld) {
+    each_column<kHeld>(kSums * y.cols, [&](int, std::int64_t c) { stored[c] = 0; });
+    __syncwarp();
+  }
+  const auto add = [&](int which, int i, std::int64_t c, float value) {
+    if constexpr (kHeld) {
+      sums[which][i] += value;
+    } else {
+      stored[which * y.cols + c] += value;
+    }
+  };
+  for (std::int64_t r = part; r < y.rows; r += parts) {
+    const float* in = y.row(r);
+    float* gradient = d.row(r);
+    const std::uint64_t key = keep_key(p.mask, r);
+    const float mean = kNorm ? p.mean[r] : 0.0F;
+    const float rstd = kNorm ? p.rstd[r] : 1.0F;
+    float normalised[kHeldColumns];
+    float scaled_gradient[kHeldColumns];
+    float g_sum = 0;
+    float gx_sum = 0;
+    each_column<kHeld>(y.cols, [&](int i, std::int64_t c) {
+      float upstream = gradient[c];
+      if (p.mask.threshold != 0) upstream *= keep_factor(p.mask, key, c);
+      if (residual.data != nullptr) residual.row(r)[c] = upstream;
+      const float biased = in[c] + p.bias[c];
+      if constexpr (kNorm) {
+        const float x = (biased - mean) * rstd;
+        const float gain = p.gain[c];
+        const float dz = scaled(x, gain, p.shift[c]) > 0.0F ? upstream : 0.0F;
+        const float g = dz * gain;
+        add(1, i, c, dz * x);
+        add(2, i, c, dz);
+        g_sum += g;
+        gx_sum += g * x;
+        normalised[i] = x;
+        scaled_gradient[i] = g;
+        if constexpr (!kHeld) gradient[c] = g;
+      } else {
+        const float masked = biased > 0.0F ? upstream : 0.0F;
+        add(0, i, c, masked);
+        gradient[c] = masked;
+      }
+    });
+    if constexpr (kNorm) {
+      const auto count = static_cast<float>(y.cols);
+      const float a = warp_sum(g_sum) / count;
+      const float b = warp_sum(gx_sum) / count;
+      each_column<kHeld>(y.cols, [&](int i, std::int64_t c) {
+        const float x = kHeld ? normalised[i] : (in[c] + p.bias[c] - mean) * rstd;
+        const float g = kHeld ? scaled_gradient[i] : gradient[c];
+        const float dy = rstd * (g - a - x * b);
+        add(0, i, c, dy);
+        gradient[c] = dy;
+      });
+    }
+  }
+  if constexpr (kHeld) {
+    each_column<kHeld>(y.cols, [&](int i, std::int64_t c) {
+      for (int which = 0; which < kSums; ++which) stored[which * y.cols + c] = sums[which][i];
+    });
+  }
+}
+
+__global__ void add_bias_kernel(MatrixView y, const float* bias) {
+  const std::int64_t r = global_warp();
+  if (r >= y.rows) return;
+  for (std::int64_t c = lane(); c < y.cols; c += kWarp) y.row(r)[c] += bias[c];
+}
+
+__global__ void add_kernel(MatrixView a, ConstMatrixView b) {
+  const std::int64_t r = global_warp();
+  if (r >= a.rows) return;
+  for (std::int64_t c = lane(); c < a.cols; c += kWarp) a.row(r)[c] += b.row(r)[c];
+}
+
+__global__ void dropout_kernel(ConstMatrixView x, KeepMask mask, MatrixView out) {
+  const std::int64_t r = global_warp();
+  if (r >= x.rows) return;
+  const std::uint64_t key = keep_key(mask, r);
+  for (std::int64_t c = lane(); c < x.cols; c += kWarp) {
+    out.row(r)[c] = x.row(r)[c] * keep_factor(mask, key, c);
+  }
+}
+
+}  // namespace
+
+void norm_act_forward(Queue& queue, ConstMatrixView y, const NormAct& p, ConstMatrixView residual,
+                      MatrixView out) {
+  const auto kernel =
+      y.cols <= kHeldRow ? norm_act_forward_kernel<true> : norm_act_forward_kernel<false>;
+  launch(queue, "norm_act forward", kernel, cover_by_warps(y.rows), y, parameters(p), residual,
+         out);
+}
+
+std::int64_t norm_act_partials(std::int64_t rows, std::int64_t cols, const NormAct& p) {
+  return sum_parts(rows) * cols * (p.gain != nullptr ? 3 : 1);
+}
+
+void norm_act_backward(Queue& queue, ConstMatrixView y, const NormAct& p, MatrixView d,
+                       MatrixView residual_gradient, const NormActGradients& g, float* partials) {
+  const bool norm = p.gain != nullptr;
+  const bool held = y.cols <= kHeldRow;
+  const auto kernel =
+      norm
+          ? (held ? norm_act_backward_kernel<true, true> : norm_act_backward_kernel<false, true>)
+          : (held ? norm_act_backward_kernel<true, false> : norm_act_backward_kernel<false, false>);
+  const std::int64_t parts = sum_parts(y.rows);
+  launch(queue, "norm_act backward", kernel, cover_by_warps(parts), y, parameters(p), d,
+         residual_gradient, parts, partials);
+  add_partials(queue, partials, parts, y.cols, norm ? 3 : 1, {g.bias.f32, g.gain.f32, g.shift.f32});
+}
+
+void add_bias(Queue& queue, MatrixView y, const float* bias) {
+  launch(queue, "bias", add_bias_kernel, cover_by_warps(y.rows), y, bias);
+}
+
+void add(Queue& queue, MatrixView a, ConstMatrixView b) {
+  launch(queue, "addition", add_kernel, cover_by_warps(a.rows), a, b);
+}
+
+void dropout(Queue& queue, ConstMatrixView x, const Dropout& dropout, MatrixView out) {
+  launch(queue, "dropout", dropout_kernel, cover_by_warps(x.rows), x, keep_mask(dropout), out);
+}
+
+}  // namespace heliograph::cuda

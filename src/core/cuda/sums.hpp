@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+
+#include "core/cuda/runtime.hpp"
+#include "core/matrix.hpp"
+
+// Sums over rows, in a fixed order: row r belongs to partial sum r % parts, and the parts are added
+// in order. How many there are depends on the rows only, so the same rows give the same bits.
+
+namespace heliograph::cuda {
+
+/// Partial sums over this many rows.
+constexpr std::int64_t sum_parts(std::int64_t rows) {
+  constexpr std::int64_t kMost = 4096;
+  const std::int64_t parts = (rows + 3) / 4;
+  return parts < kMost ? parts : kMost;
+}
+
+/// partials: sum_parts(d.rows) x d.cols, overwritten.
+void column_sums(Queue& queue, ConstMatrixView d, float* partials, float* sums);
+
+/// sums[i][c] = the sum over p in [0, parts) of partials[p * (segments * cols) + i * cols + c], for
+/// up to three segments.
+void add_partials(Queue& queue, const float* partials, std::int64_t parts, std::int64_t cols,
+                  int segments, float* const (&sums)[3]);
+
+/// *sum = the sum of `parts` partial sums.
+void add_partials(Queue& queue, const double* partials, std::int64_t parts, double* sum);
+
+}  // namespace heliograph::cuda

@@ -1,0 +1,38 @@
+# Twin tests of the device sources, tests/cuda/*.cpp, twice from the same text: test_cuda runs the
+# device sources on an emulated device (tests/cuda_emulation/), test_cuda_device on a real one.
+set(emulation ${CMAKE_CURRENT_LIST_DIR}/cuda_emulation)
+set(device_root ${PROJECT_SOURCE_DIR}/src)
+file(GLOB emulator_sources CONFIGURE_DEPENDS ${emulation}/*.cpp)
+file(GLOB device_sources CONFIGURE_DEPENDS
+  ${device_root}/core/cuda/*.cu ${device_root}/core/cuda/*.cpp
+  ${device_root}/quant/cuda/*.cu ${device_root}/quant/cuda/*.cpp)
+list(FILTER device_sources EXCLUDE REGEX "/no_cuda\\.cpp$")
+if(EXISTS ${device_root}/core/cuda/aggregate.cu)
+  list(FILTER device_sources EXCLUDE REGEX "/no_aggregate\\.cpp$")
+endif()
+file(GLOB emulation_tests CONFIGURE_DEPENDS ${emulation}/tests/*.cpp ${emulation}/tests/*.cu)
+set(kernel_sources ${device_sources} ${emulation_tests})
+list(FILTER kernel_sources INCLUDE REGEX "\\.cu$")
+# nvcc includes the runtime's header by itself.
+set_source_files_properties(${kernel_sources} PROPERTIES LANGUAGE CXX COMPILE_DEFINITIONS __CUDACC__
+  COMPILE_OPTIONS "-include;cuda_runtime.h;-Wno-unknown-pragmas")
+
+# Objects, so that they stand before the real ones, which are in a library: none of those is linked.
+add_library(heliograph_cuda_emulated OBJECT ${emulator_sources} ${device_sources})
+target_include_directories(heliograph_cuda_emulated PUBLIC ${emulation}/include
+  PRIVATE ${emulation} ${device_root})
+target_link_libraries(heliograph_cuda_emulated PRIVATE heliograph_library heliograph_flags)
+
+file(GLOB twin_tests CONFIGURE_DEPENDS cuda/*.cpp)
+file(GLOB emulated_tests CONFIGURE_DEPENDS cuda/emulated/*.cpp)
+add_executable(test_cuda ${twin_tests} ${emulated_tests} ${emulation_tests})
+target_include_directories(test_cuda BEFORE PRIVATE ${emulation}/include ${emulation})
+target_link_libraries(test_cuda PRIVATE heliograph_cuda_emulated heliograph_test_support)
+gtest_discover_tests(test_cuda PROPERTIES TIMEOUT 300 LABELS cuda DISCOVERY_TIMEOUT 60)
+
+if(HELIOGRAPH_HAS_CUDA)
+  add_executable(test_cuda_device ${twin_tests})
+  target_link_libraries(test_cuda_device PRIVATE heliograph_test_support CUDA::cudart_static)
+  gtest_discover_tests(test_cuda_device TEST_PREFIX "device."
+    PROPERTIES TIMEOUT 300 LABELS cuda DISCOVERY_TIMEOUT 60)
+endif()

@@ -1,0 +1,276 @@
+#include "block.hpp"
+
+#include <array>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "fibers.hpp"
+
+constinit thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+namespace heliograph::cuda {
+
+constexpr std::size_t kCanary = 64;
+alignas(16) thread_local unsigned char heliograph_shared[cuda_emulation::kMostShared +
+                                                         kCanary];  // see core/cuda/launch.hpp
+
+}  // namespace heliograph::cuda
+
+namespace heliograph::cuda_emulation {
+namespace {
+
+constexpr unsigned kWarp = 32;
+
+struct DeviceThread {
+  enum class State { fresh, ready, waiting, ended };
+  State state = State::fresh;
+  std::unique_ptr<Fiber> fiber;
+  Meeting meeting = Meeting::none;
+  unsigned mask = 0;
+  std::uint64_t value = 0;
+  int argument = 0;
+  int width = 0;
+  std::uint64_t result = 0;
+};
+using State = DeviceThread::State;
+
+const char* name_of(Meeting meeting) {
+  static constexpr std::array kNames = {
+      "nothing",          "__syncthreads",  "__syncwarp",    "__shfl_sync", "__shfl_xor_sync",
+      "__shfl_down_sync", "__shfl_up_sync", "__ballot_sync", "__any_sync",  "__all_sync"};
+  return kNames[static_cast<std::size_t>(meeting)];
+}
+
+std::string hex(unsigned mask) {
+  char text[16];
+  std::snprintf(text, sizeof text, "0x%08x", mask);
+  return text;
+}
+
+/// The block that runs on this CPU thread.
+class Block {
+ public:
+  void run(unsigned threads, bool backwards, const std::function<void()>& body) {
+    if (threads_.size() < threads) threads_.resize(threads);
+    count_ = threads;
+    live_ = threads;
+    at_barrier_ = 0;
+    failure_.clear();
+    for (unsigned t = 0; t < count_; ++t) threads_[t].state = State::fresh;
+    while (live_ > 0 && failure_.empty()) {
+      bool moved = false;
+      for (unsigned i = 0; i < count_ && failure_.empty(); ++i) {
+        moved |= advance(backwards ? count_ - 1 - i : i, body);
+      }
+      if (!moved && failure_.empty()) failure_ = describe_wait();
+    }
+    // Functions that never ended stay on their fibers for good.
+    if (!failure_.empty()) {
+      for (DeviceThread& t : threads_) t.fiber.reset();
+    }
+  }
+
+  const std::string& failure() const { return failure_; }
+
+  void meet_block() {
+    DeviceThread& self = threads_[current_];
+    self.meeting = Meeting::block;
+    ++at_barrier_;
+    self.state = State::waiting;
+    release_barrier();
+    if (self.state == State::waiting) wait();
+    self.meeting = Meeting::none;
+  }
+
+  std::uint64_t meet_warp(Meeting what, unsigned mask, std::uint64_t value, int argument,
+                          int width) {
+    DeviceThread& self = threads_[current_];
+    const unsigned first = current_ / kWarp * kWarp;
+    self.meeting = what;
+    self.mask = mask;
+    self.value = value;
+    self.argument = argument;
+    self.width = width;
+    self.state = State::waiting;
+    if ((mask >> (current_ % kWarp) & 1U) == 0) {
+      failure_ = "thread " + std::to_string(current_) + " calls " + name_of(what) + "(" +
+                 hex(mask) + "), whose mask leaves it out";
+      wait();
+    }
+    if (missing_lane(first, self) != kWarp) {
+      wait();
+    } else {
+      exchange(first, what, mask);
+    }
+    self.meeting = Meeting::none;
+    return self.result;
+  }
+
+ private:
+  /// Lets thread t run until it waits or ends; false if it cannot.
+  bool advance(unsigned t, const std::function<void()>& body) {
+    DeviceThread& thread = threads_[t];
+    if (thread.state == State::ended || thread.state == State::waiting) return false;
+    current_ = t;
+    threadIdx = dim3(t);
+    ended_ = true;
+    if (thread.state == State::fresh) {
+      if (free_.empty()) {
+        thread.fiber = std::make_unique<Fiber>();
+      } else {
+        thread.fiber = std::move(free_.back());
+        free_.pop_back();
+      }
+      thread.state = State::ready;
+      thread.fiber->start(body);
+    } else {
+      thread.fiber->resume();
+    }
+    if (ended_) {
+      thread.state = State::ended;
+      free_.push_back(std::move(thread.fiber));
+      --live_;
+      release_barrier();
+    }
+    return true;
+  }
+
+  /// Leaves the fiber; comes back when the thread is resumed.
+  void wait() {
+    ended_ = false;
+    Fiber::wait();
+  }
+
+  /// Threads that have ended are not waited for.
+  void release_barrier() {
+    if (at_barrier_ == 0 || at_barrier_ != live_) return;
+    at_barrier_ = 0;
+    for (unsigned t = 0; t < count_; ++t) {
+      if (threads_[t].state == State::waiting) threads_[t].state = State::ready;
+    }
+  }
+
+  /// The first lane for which `self` has to wait; kWarp: none.
+  unsigned missing_lane(unsigned first, const DeviceThread& self) const {
+    for (unsigned lane = 0; lane < kWarp; ++lane) {
+      if ((self.mask >> lane & 1U) == 0) continue;
+      if (first + lane >= count_) return lane;
+      const DeviceThread& other = threads_[first + lane];
+      if (other.state != State::waiting || other.meeting != self.meeting ||
+          other.mask != self.mask) {
+        return lane;
+      }
+    }
+    return kWarp;
+  }
+
+  void exchange(unsigned first, Meeting what, unsigned mask) {
+    unsigned votes = 0;
+    for (unsigned lane = 0; lane < kWarp; ++lane) {
+      if ((mask >> lane & 1U) != 0 && threads_[first + lane].value != 0) votes |= 1U << lane;
+    }
+    for (unsigned lane = 0; lane < kWarp; ++lane) {
+      if ((mask >> lane & 1U) == 0) continue;
+      DeviceThread& thread = threads_[first + lane];
+      thread.state = State::ready;
+      switch (what) {
+        case Meeting::ballot:
+          thread.result = votes;
+          break;
+        case Meeting::any:
+          thread.result = votes != 0 ? 1 : 0;
+          break;
+        case Meeting::all:
+          thread.result = votes == mask ? 1 : 0;
+          break;
+        default: {
+          // What a lane outside the mask holds is not defined.
+          const unsigned source = source_of(what, lane, thread.argument, thread.width);
+          thread.result = (mask >> source & 1U) != 0 ? threads_[first + source].value : ~0ULL;
+        }
+      }
+    }
+  }
+
+  static unsigned source_of(Meeting what, unsigned lane, int argument, int width) {
+    const auto segment = static_cast<unsigned>(width);
+    const unsigned begin = lane / segment * segment;
+    const auto distance = static_cast<unsigned>(argument);
+    unsigned source = lane;
+    if (what == Meeting::shuffle) source = begin + distance % segment;
+    if (what == Meeting::shuffle_xor) source = lane ^ distance;
+    if (what == Meeting::shuffle_down) source = lane + distance;
+    if (what == Meeting::shuffle_up) source = lane - distance;  // wraps around below 0
+    return source < begin || source >= begin + segment ? lane : source;
+  }
+
+  std::string describe(unsigned t) const {
+    if (t >= count_) return "is not in the block";
+    const DeviceThread& thread = threads_[t];
+    if (thread.state == State::ended) return "has ended";
+    if (thread.meeting == Meeting::block) return "waits in __syncthreads";
+    return std::string("waits in ") + name_of(thread.meeting) + "(" + hex(thread.mask) + ")";
+  }
+
+  std::string describe_wait() const {
+    for (unsigned t = 0; t < count_; ++t) {
+      const DeviceThread& thread = threads_[t];
+      if (thread.state != State::waiting || thread.meeting == Meeting::block) continue;
+      const unsigned first = t / kWarp * kWarp;
+      const unsigned other = first + missing_lane(first, thread);
+      return "thread " + std::to_string(t) + " " + describe(t) + " for thread " +
+             std::to_string(other) + ", which " + describe(other);
+    }
+    return "its threads wait for each other";
+  }
+
+  std::vector<DeviceThread> threads_;
+  std::vector<std::unique_ptr<Fiber>> free_;
+  unsigned count_ = 0;
+  unsigned live_ = 0;
+  unsigned at_barrier_ = 0;
+  unsigned current_ = 0;
+  bool ended_ = false;
+  std::string failure_;
+};
+
+Block& this_block() {
+  thread_local Block block;
+  return block;
+}
+
+}  // namespace
+
+void meet_block() { this_block().meet_block(); }
+
+std::uint64_t meet_warp(Meeting what, unsigned mask, std::uint64_t value, int argument, int width) {
+  return this_block().meet_warp(what, mask, value, argument, width);
+}
+
+std::string run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, bool backwards,
+                     const std::function<void()>& thread) {
+  constexpr unsigned char kUnset = 0xff;  // as floats: NaN
+  unsigned char* shared = cuda::heliograph_shared;
+  gridDim = grid;
+  blockDim = block;
+  for (unsigned i = 0; i < grid.x; ++i) {
+    const unsigned b = backwards ? grid.x - 1 - i : i;
+    blockIdx = dim3(b);
+    std::memset(shared, kUnset, shared_bytes + cuda::kCanary);
+    this_block().run(block.x, backwards, thread);
+    std::string failure = this_block().failure();
+    for (std::size_t at = shared_bytes; at < shared_bytes + cuda::kCanary; ++at) {
+      if (shared[at] != kUnset && failure.empty()) {
+        failure = "shared memory was written behind the " + std::to_string(shared_bytes) +
+                  " bytes that were asked for";
+      }
+    }
+    if (!failure.empty()) {
+      return "block " + std::to_string(b) + " of " + std::to_string(grid.x) + ": " + failure;
+    }
+  }
+  return {};
+}
+
+}  // namespace heliograph::cuda_emulation

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+// A CUDA device that is emulated on the CPU, so that device sources run in tests without one.
+//
+// - Lazy: kernels, copies, fills and frees wait in their stream, with their arguments by value,
+//   until somebody waits for that stream or for an event behind them: a wait that the code under
+//   test forgets shows. A copy from or to pinned memory touches it only then; one from ordinary
+//   host memory has read it when the call returns, and one to it has written it, as CUDA does.
+// - Device memory can be touched only by work of a stream, of the same device: for the host it is
+//   not there (the process dies, and says so). New memory holds NaN, and what lies behind it is not
+//   there for kernels either.
+// - A block's threads are fibers of one CPU thread. They change at barriers, shuffles and votes
+//   only. Threads that wait for some that will never come are an error that names both.
+// - Shared memory holds NaN when a block begins; a write behind what the launch asked for is an
+//   error.
+// - One lock serialises everything: calls may come from any thread, but a host function in a stream
+//   must not wait for another thread.
+// HELIOGRAPH_EMULATED_DEVICES in the environment is the number of devices (1 if it is not set).
+
+namespace heliograph::cuda_emulation {
+
+/// The `n`-th call (1: the next) of the CUDA function of this name fails with `error`, once.
+void fail_call(const char* function, int n, cudaError_t error);
+/// Calls so far of the CUDA function of this name.
+std::int64_t calls(const char* function);
+
+/// Bytes that one device has. 4 GiB if it is not called.
+void set_memory(std::size_t bytes);
+/// Bytes that live on all devices.
+std::size_t live_bytes();
+
+/// Whether blocks, warps and lanes run from the last to the first: results must not depend on it.
+void run_backwards(bool backwards);
+
+/// Forgets a failure of a kernel, after which every call fails (as on a device, for good), failures
+/// that were ordered, and all work that waits.
+void repair();
+
+/// Pieces of work that wait in `stream`, or in all streams.
+std::int64_t waiting(cudaStream_t stream);
+std::int64_t waiting();
+
+}  // namespace heliograph::cuda_emulation

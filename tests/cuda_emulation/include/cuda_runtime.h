@@ -1,0 +1,267 @@
+#pragma once
+
+// The part of the CUDA runtime that the device sources use, emulated on the CPU: what a device
+// would do is done later, on the thread that waits for it (see tests/cuda_emulation/emulation.hpp).
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#define __host__
+#define __device__
+#define __global__
+#define __constant__ const
+#define __shared__ __thread  // only as `extern`: what a launch asks for
+#define __forceinline__ inline
+#define __align__(bytes) __attribute__((aligned(bytes)))
+#define __launch_bounds__(...)
+
+// NOLINTBEGIN: names are CUDA's.
+
+struct dim3 {
+  unsigned x = 1, y = 1, z = 1;
+  constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
+};
+
+/// Of the device thread that runs; all launches are of one dimension.
+extern constinit thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+#define HELIOGRAPH_EMULATED_VECTOR(name, type, bytes2, bytes4)     \
+  struct __align__(bytes2) name##2 {                               \
+    type x, y;                                                     \
+  };                                                               \
+  struct __align__(bytes4) name##4 {                               \
+    type x, y, z, w;                                               \
+  };                                                               \
+  inline name##2 make_##name##2(type x, type y) { return {x, y}; } \
+  inline name##4 make_##name##4(type x, type y, type z, type w) { return {x, y, z, w}; }
+HELIOGRAPH_EMULATED_VECTOR(float, float, 8, 16)
+HELIOGRAPH_EMULATED_VECTOR(int, int, 8, 16)
+HELIOGRAPH_EMULATED_VECTOR(uint, unsigned, 8, 16)
+HELIOGRAPH_EMULATED_VECTOR(ushort, unsigned short, 4, 8)
+HELIOGRAPH_EMULATED_VECTOR(uchar, unsigned char, 2, 4)
+#undef HELIOGRAPH_EMULATED_VECTOR
+
+// Host: errors, devices, streams, events, memory.
+
+enum cudaError_t : int {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorInvalidConfiguration = 9,
+  cudaErrorInvalidMemcpyDirection = 21,
+  cudaErrorNoDevice = 100,
+  cudaErrorInvalidDevice = 101,
+  cudaErrorInvalidResourceHandle = 400,
+  cudaErrorNotReady = 600,
+  cudaErrorLaunchFailure = 719,
+  cudaErrorUnknown = 999
+};
+enum cudaMemcpyKind {
+  cudaMemcpyHostToHost = 0,
+  cudaMemcpyHostToDevice = 1,
+  cudaMemcpyDeviceToHost = 2,
+  cudaMemcpyDeviceToDevice = 3,
+  cudaMemcpyDefault = 4
+};
+enum cudaDeviceAttr {
+  cudaDevAttrMaxSharedMemoryPerBlock = 8,
+  cudaDevAttrMultiProcessorCount = 16,
+  cudaDevAttrComputeCapabilityMajor = 75,
+  cudaDevAttrComputeCapabilityMinor = 76,
+  cudaDevAttrMemoryPoolsSupported = 115
+};
+enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold = 4 };
+
+using cudaStream_t = struct CUstream_st*;
+using cudaEvent_t = struct CUevent_st*;
+using cudaMemPool_t = struct CUmemPoolHandle_st*;
+using cudaHostFn_t = void (*)(void*);
+#define cudaStreamPerThread (reinterpret_cast<cudaStream_t>(0x2))
+
+constexpr unsigned cudaStreamDefault = 0, cudaStreamNonBlocking = 1;
+constexpr unsigned cudaEventDefault = 0, cudaEventBlockingSync = 1, cudaEventDisableTiming = 2;
+constexpr unsigned cudaHostAllocDefault = 0, cudaHostAllocPortable = 1;
+
+extern "C" {
+const char* cudaGetErrorString(cudaError_t error);
+const char* cudaGetErrorName(cudaError_t error);
+cudaError_t cudaGetLastError();
+cudaError_t cudaPeekAtLastError();
+
+cudaError_t cudaGetDeviceCount(int* count);
+cudaError_t cudaGetDevice(int* device);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
+cudaError_t cudaDeviceSynchronize();
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total);
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device);
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value);
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamQuery(cudaStream_t stream);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0);
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* argument);
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaEventQuery(cudaEvent_t event);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+
+cudaError_t cudaMallocAsync(void** pointer, std::size_t bytes, cudaStream_t stream);
+cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream);
+cudaError_t cudaHostAlloc(void** pointer, std::size_t bytes, unsigned flags);
+cudaError_t cudaMallocHost(void** pointer, std::size_t bytes);
+cudaError_t cudaFreeHost(void* pointer);
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream);
+cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device,
+                                std::size_t bytes, cudaStream_t stream);
+cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream);
+}
+
+template <class T>
+cudaError_t cudaMallocAsync(T** pointer, std::size_t bytes, cudaStream_t stream) {
+  return cudaMallocAsync(reinterpret_cast<void**>(pointer), bytes, stream);
+}
+template <class T>
+cudaError_t cudaMallocHost(T** pointer, std::size_t bytes) {
+  return cudaMallocHost(reinterpret_cast<void**>(pointer), bytes);
+}
+
+namespace heliograph::cuda_emulation {
+
+/// `thread` is what one device thread does; `kernel` is for messages.
+cudaError_t enqueue_kernel(const char* kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
+                           cudaStream_t stream, std::function<void()> thread);
+
+/// What lanes of a warp wait for together.
+enum class Meeting : std::uint8_t {
+  none,
+  block,
+  warp,
+  shuffle,
+  shuffle_xor,
+  shuffle_down,
+  shuffle_up,
+  ballot,
+  any,
+  all
+};
+
+void meet_block();
+/// Waits for the lanes of `mask`; returns what `value` of another lane, or the vote, is.
+std::uint64_t meet_warp(Meeting what, unsigned mask, std::uint64_t value, int argument, int width);
+
+template <class T>
+T shuffle(Meeting what, unsigned mask, T value, int argument, int width) {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8);
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(T));
+  bits = meet_warp(what, mask, bits, argument, width);
+  std::memcpy(&value, &bits, sizeof(T));
+  return value;
+}
+
+}  // namespace heliograph::cuda_emulation
+
+template <class... Parameters>
+cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, void** arguments,
+                             std::size_t shared_bytes, cudaStream_t stream) {
+  const auto copy = [&]<std::size_t... I>(std::index_sequence<I...>) {
+    return std::tuple<std::remove_const_t<Parameters>...>(
+        *static_cast<std::remove_const_t<Parameters>*>(arguments[I])...);
+  };
+  return heliograph::cuda_emulation::enqueue_kernel(
+      __PRETTY_FUNCTION__, grid, block, shared_bytes, stream,
+      [kernel, values = copy(std::index_sequence_for<Parameters...>())] {
+        std::apply(kernel, values);
+      });
+}
+
+// Device: barriers, warp calls, atomics of integers, bits.
+
+inline void __syncthreads() { heliograph::cuda_emulation::meet_block(); }
+inline void __syncwarp(unsigned mask = 0xffffffffU) {
+  heliograph::cuda_emulation::meet_warp(heliograph::cuda_emulation::Meeting::warp, mask, 0, 0, 32);
+}
+template <class T>
+T __shfl_sync(unsigned mask, T value, int source, int width = 32) {
+  using namespace heliograph::cuda_emulation;
+  return shuffle(Meeting::shuffle, mask, value, source, width);
+}
+template <class T>
+T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32) {
+  using namespace heliograph::cuda_emulation;
+  return shuffle(Meeting::shuffle_xor, mask, value, lanes, width);
+}
+template <class T>
+T __shfl_down_sync(unsigned mask, T value, unsigned lanes, int width = 32) {
+  using namespace heliograph::cuda_emulation;
+  return shuffle(Meeting::shuffle_down, mask, value, static_cast<int>(lanes), width);
+}
+template <class T>
+T __shfl_up_sync(unsigned mask, T value, unsigned lanes, int width = 32) {
+  using namespace heliograph::cuda_emulation;
+  return shuffle(Meeting::shuffle_up, mask, value, static_cast<int>(lanes), width);
+}
+inline unsigned __ballot_sync(unsigned mask, int predicate) {
+  using namespace heliograph::cuda_emulation;
+  return static_cast<unsigned>(meet_warp(Meeting::ballot, mask, predicate != 0 ? 1 : 0, 0, 32));
+}
+inline int __any_sync(unsigned mask, int predicate) {
+  using namespace heliograph::cuda_emulation;
+  return static_cast<int>(meet_warp(Meeting::any, mask, predicate != 0 ? 1 : 0, 0, 32));
+}
+inline int __all_sync(unsigned mask, int predicate) {
+  using namespace heliograph::cuda_emulation;
+  return static_cast<int>(meet_warp(Meeting::all, mask, predicate != 0 ? 1 : 0, 0, 32));
+}
+
+// Blocks run one after another on one CPU thread, so plain reads and writes are atomic.
+template <class T>
+requires std::is_integral_v<T> T atomicAdd(T* at, std::type_identity_t<T> value) {
+  const T old = *at;
+  *at = static_cast<T>(old + value);
+  return old;
+}
+template <class T>
+requires std::is_integral_v<T> T atomicMin(T* at, std::type_identity_t<T> value) {
+  const T old = *at;
+  if (value < old) *at = value;
+  return old;
+}
+template <class T>
+requires std::is_integral_v<T> T atomicMax(T* at, std::type_identity_t<T> value) {
+  const T old = *at;
+  if (value > old) *at = value;
+  return old;
+}
+
+inline int __popc(unsigned x) { return __builtin_popcount(x); }
+inline int __ffs(int x) { return __builtin_ffs(x); }
+inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz(static_cast<unsigned>(x)); }
+inline unsigned __float_as_uint(float x) {
+  unsigned bits = 0;
+  std::memcpy(&bits, &x, sizeof(x));
+  return bits;
+}
+inline float __uint_as_float(unsigned bits) {
+  float x = 0;
+  std::memcpy(&x, &bits, sizeof(x));
+  return x;
+}
+template <class T>
+T __ldg(const T* from) {
+  return *from;
+}
+
+// NOLINTEND
