@@ -26,13 +26,6 @@ void check(const Communicator& comm, std::span<const Message> messages, const ch
   }
 }
 
-std::string seconds_text(double seconds) {
-  std::string text = std::to_string(seconds);
-  text.erase(text.find_last_not_of('0') + 1);
-  if (text.back() == '.') text.pop_back();
-  return text + " s";
-}
-
 }  // namespace
 
 void check_batch(const Communicator& comm, std::span<const SendMessage> sends,
@@ -53,8 +46,15 @@ std::string describe_end(const MessageEnd& end) {
   return end.sending ? peer + " to receive " + channel : "bytes from " + peer + " " + channel;
 }
 
+std::string describe_seconds(double seconds) {
+  std::string text = std::to_string(seconds);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text + " s";
+}
+
 std::string describe_stall(double seconds, const MessageEnd& end) {
-  return "waited " + seconds_text(seconds) + " without progress for " + describe_end(end);
+  return "waited " + describe_seconds(seconds) + " without progress for " + describe_end(end);
 }
 
 std::string describe_mismatch(int from, int to, Channel channel, std::size_t sent,

@@ -25,6 +25,8 @@ struct MessageEnd {
 
 /// "bytes from rank 1 on the halo channel", "rank 1 to receive on the halo channel".
 std::string describe_end(const MessageEnd& end);
+/// "3 s", "0.25 s".
+std::string describe_seconds(double seconds);
 /// "waited 3 s without progress for bytes from ...".
 std::string describe_stall(double seconds, const MessageEnd& end);
 /// "rank 0 sends 12 bytes on the halo channel, rank 1 expects 8".

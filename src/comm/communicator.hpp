@@ -63,6 +63,15 @@ class Communicator {
   virtual Ticket post(Channel channel, std::span<const SendMessage> sends,
                       std::span<const RecvMessage> receives) = 0;
 
+  /// No more messages of this exchange follow: what a transport has gathered goes off. Never waits
+  /// for messages to be done. Throws what post throws. `wait` and `done` flush too.
+  virtual void flush() {}
+
+  /// Whether what is posted between two flushes leaves together, and holds up what is flushed after
+  /// it until all of it is done. Sends and receives of one exchange must then be flushed together
+  /// on every rank, and buffers must be in no other use from the flush on.
+  virtual bool sends_in_groups() const { return false; }
+
   /// Blocks until every message of the ticket is done.
   /// Throws Error(peer_lost): a deadline passed without progress, a peer failed, sizes disagree.
   /// From then on the transport touches no buffer of this rank. Throws Error(usage) for a ticket
@@ -72,8 +81,11 @@ class Communicator {
   /// True once wait would return, or throw, at once.
   virtual bool done(Ticket ticket) = 0;
 
-  /// Whether messages may lie in memory of the ranks' devices.
-  virtual bool moves_device_memory() const { return false; }
+  /// Whether messages of `channel` may lie in memory of the ranks' devices.
+  virtual bool moves_device_memory(Channel) const { return false; }
+
+  /// Throws Error(peer_lost), as `wait` would, if the run is known to have failed.
+  virtual void throw_if_failed() {}
 
   /// Ends every wait of every rank with Error(peer_lost) that carries this rank, its progress and
   /// `reason`. Idempotent, callable from any thread. When it returns the transport touches no

@@ -79,7 +79,7 @@ void ExactHalo::finish(int layer, Direction direction,
   const HaloPlan& plan = shard_.shard().adjacency(direction).plan;
   SendSchedule schedule(plan, comm_.rank(), comm_.size(), false);
   schedule.place(shard_.kernels(), MemoryRoom::evaluation, account_);
-  HaloSlot slot(comm_, shard_.kernels(), MemoryRoom::evaluation, account_);
+  HaloSlot slot(comm_, Channel::evaluation, shard_.kernels(), MemoryRoom::evaluation, account_);
   lend(slot, schedule.rows(), plan.halo_rows);
   PhaseClock clock;
   for (std::int64_t c = 0; c < rows_.cols; c += block_cols_) {

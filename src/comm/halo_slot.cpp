@@ -2,12 +2,13 @@
 
 namespace heliograph {
 
-HaloSlot::HaloSlot(Communicator& comm, Kernels& kernels, MemoryRoom room, MemoryAccount* account)
+HaloSlot::HaloSlot(Communicator& comm, Channel channel, Kernels& kernels, MemoryRoom room,
+                   MemoryAccount* account)
     : comm_(comm),
       kernels_(kernels),
       room_(room),
       account_(account),
-      stages_(kernels.memory() != nullptr && !comm.moves_device_memory()),
+      stages_(kernels.memory() != nullptr && !comm.moves_device_memory(channel)),
       staging_(kernels.page_locked()) {
   send_tickets_.reserve(static_cast<std::size_t>(comm.size()));
   held_.reserve(static_cast<std::size_t>(comm.size()));

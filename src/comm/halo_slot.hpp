@@ -18,9 +18,10 @@ namespace heliograph {
 /// Used by the rank's own thread.
 class HaloSlot {
  public:
-  /// References must outlive the slot. `room`: where its buffers are counted; `account`: of the
-  /// kernels' memory.
-  HaloSlot(Communicator& comm, Kernels& kernels, MemoryRoom room, MemoryAccount* account);
+  /// References must outlive the slot. `channel`: of all its messages; `room`: where its buffers
+  /// are counted; `account`: of the kernels' memory.
+  HaloSlot(Communicator& comm, Channel channel, Kernels& kernels, MemoryRoom room,
+           MemoryAccount* account);
   /// Aborts the communicator if messages are in flight (an exception is passing): their buffers
   /// must not be freed under a transport that still uses them.
   ~HaloSlot();

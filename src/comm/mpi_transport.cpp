@@ -287,6 +287,7 @@ struct MpiGroup::State {
   int rank = 0;
   int ranks = 1;
   int ranks_on_host = 1;
+  int rank_on_host = 0;
   int cores = 1;
   int largest_tag = 32767;
   Introduction introduction{};
@@ -350,8 +351,9 @@ void MpiGroup::join() {
   complete(request, nullptr, s.options.timeout_seconds, "introduce the ranks");
   std::vector<WatchAddress> addresses;
   for (const Introduction& other : all) addresses.push_back(other.address);
-  s.ranks_on_host = static_cast<int>(std::count_if(
-      all.begin(), all.end(), [&](const Introduction& other) { return shares_host(mine, other); }));
+  const auto shares = [&](const Introduction& other) { return shares_host(mine, other); };
+  s.ranks_on_host = static_cast<int>(std::count_if(all.begin(), all.end(), shares));
+  s.rank_on_host = static_cast<int>(std::count_if(all.begin(), all.begin() + s.rank, shares));
   s.cores = share_of_cores(mine, all);
   s.watch->start(addresses);
   if (s.options.on_watch) s.options.on_watch(s.watch);
@@ -375,6 +377,7 @@ MpiGroup::~MpiGroup() {
 int MpiGroup::rank() const noexcept { return state_->rank; }
 int MpiGroup::ranks() const noexcept { return state_->ranks; }
 int MpiGroup::ranks_on_host() const noexcept { return state_->ranks_on_host; }
+int MpiGroup::rank_on_host() const noexcept { return state_->rank_on_host; }
 int MpiGroup::cores() const noexcept { return state_->cores; }
 RankWatch& MpiGroup::watch() noexcept { return *state_->watch; }
 

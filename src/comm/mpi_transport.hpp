@@ -44,6 +44,8 @@ class MpiGroup {
   int rank() const noexcept;
   int ranks() const noexcept;
   int ranks_on_host() const noexcept;
+  /// How many ranks of this host have a lower number: the device that is this rank's.
+  int rank_on_host() const noexcept;
   /// This rank's share of the cores of its host, at least 1: cores that several ranks may use are
   /// divided among them.
   int cores() const noexcept;

@@ -1,21 +1,45 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 
 #include "comm/communicator.hpp"
 
 namespace heliograph {
 
 struct NcclTransportOptions {
-  double timeout_seconds = 120;  ///< Longest wait without a byte moving for the waiting rank.
+  /// Longest wait for the ranks to connect, and for a group of messages to be done after the one
+  /// before it: what moves inside of a group is not seen.
+  double timeout_seconds = 120;
+  /// Longest wait for NCCL to give up its messages after a failure.
+  double abort_seconds = 2;
 };
 
 /// Whether this build can connect CUDA devices by NCCL.
 bool nccl_built() noexcept;
 
-/// Runs body(comm) on `ranks` threads of this process, one CUDA device each, and returns when all
-/// have ended. Throws Error(usage) when NCCL is not built.
+/// The communicator of a rank that computes on CUDA device `device % devices of this process`:
+/// messages of the halo channel go from device to device by NCCL, on a stream of their own, as one
+/// group for each flush; what else a Communicator does is left to `host`, which outlives it.
+/// Collective: connects the ranks of `host` by messages on its evaluation channel.
+/// - Halo messages lie on the device. From the flush on no other stream writes them, and those that
+///   are received are not read either.
+/// - NCCL does not tell sizes: where those of sender and receiver disagree, both stall.
+/// - If NCCL does not give its messages up within `abort_seconds` of a failure, it is left behind
+///   with them (see nccl_abort_hangs), and everybody gets the Error all the same.
+/// Throws Error: usage (NCCL is not built; no device, or two ranks on one, which NCCL refuses),
+/// resource, peer_lost.
+std::unique_ptr<Communicator> make_nccl_communicator(Communicator& host, int device,
+                                                     const NcclTransportOptions& options);
+
+/// Runs body(comm) on `ranks` threads of this process, rank r on CUDA device r, and returns when
+/// all have ended; failures are those of run_ranks. Throws Error(usage) when NCCL is not built or
+/// there are more ranks than devices.
 void run_nccl_ranks(int ranks, const NcclTransportOptions& options,
                     const std::function<void(Communicator&)>& body);
+
+/// Whether NCCL has been left behind in a call that does not return. The process then best ends by
+/// _Exit: what runs at an ordinary exit may wait for that call.
+bool nccl_abort_hangs() noexcept;
 
 }  // namespace heliograph

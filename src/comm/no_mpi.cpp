@@ -25,6 +25,7 @@ MpiGroup* MpiGroup::current() noexcept { return nullptr; }
 int MpiGroup::rank() const noexcept { return 0; }
 int MpiGroup::ranks() const noexcept { return 1; }
 int MpiGroup::ranks_on_host() const noexcept { return 1; }
+int MpiGroup::rank_on_host() const noexcept { return 0; }
 int MpiGroup::cores() const noexcept { return 1; }
 RankWatch& MpiGroup::watch() noexcept { return state_->watch; }
 void MpiGroup::run(const std::function<void(Communicator&)>&) { refuse(); }

@@ -33,6 +33,7 @@ class ProcessCommunicator final : public Communicator {
               std::span<const RecvMessage> receives) override;
   void wait(Ticket ticket) override;
   bool done(Ticket ticket) override;
+  void throw_if_failed() override;
   void abort(const std::string& reason) noexcept override;
   std::int64_t bytes_sent(Channel channel) const override;
 
@@ -56,7 +57,6 @@ class ProcessCommunicator final : public Communicator {
 
  private:
   void quiesce();
-  void throw_if_failed();
   [[noreturn]] void fail(const std::string& reason);
 
   const int rank_;

@@ -57,12 +57,14 @@ class ThreadCommunicator final : public Communicator {
     }
   }
 
-  bool moves_device_memory() const override { return world_.moves_device_memory(); }
+  bool moves_device_memory(Channel) const override { return world_.moves_device_memory(); }
 
   bool done(Ticket ticket) override {
     check_issued(ticket);
     return world_.failed() || world_.tickets(rank_).done(ticket);
   }
+
+  void throw_if_failed() override { world_.throw_if_failed(); }
 
   void abort(const std::string& reason) noexcept override {
     world_.fail(rank_, progress(), ErrorCode::peer_lost, reason);

@@ -14,7 +14,7 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
       clock_(clock),
       account_(account),
       schedule_bytes_(MemoryRoom::graph, account),
-      shared_slot_(comm, shard.kernels(), MemoryRoom::halo, account),
+      shared_slot_(comm, Channel::halo, shard.kernels(), MemoryRoom::halo, account),
       lanes_(2 * static_cast<std::size_t>(layers)),
       last_layer_(layers) {}
 
@@ -144,7 +144,7 @@ void StaleHalo::open(Lane& lane, int layer, Direction direction, std::int64_t co
       HaloExchange::Identity{layer, direction, seed_});
   if (schedule_.bound() == 0) return;
   for (int i = 0; i <= schedule_.bound(); ++i) {
-    lane.ring.emplace_back(comm_, shard_.kernels(), MemoryRoom::halo, account_);
+    lane.ring.emplace_back(comm_, Channel::halo, shard_.kernels(), MemoryRoom::halo, account_);
   }
 }
 

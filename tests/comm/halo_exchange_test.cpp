@@ -54,8 +54,8 @@ TEST(HaloExchange, CountsTheBytesThatTheTransportTook) {
       const auto codec = make_cpu_codec(format);
       const Matrix rows = rows_by_node(shard, kCols);
       const SendSchedule schedule(shard.in.plan, comm.rank(), comm.size(), true);
-      HaloSlot slots[] = {{comm, *kernels, MemoryRoom::halo, nullptr},
-                          {comm, *kernels, MemoryRoom::halo, nullptr}};
+      HaloSlot slots[] = {{comm, Channel::halo, *kernels, MemoryRoom::halo, nullptr},
+                          {comm, Channel::halo, *kernels, MemoryRoom::halo, nullptr}};
       HaloExchange exchange(comm, Channel::halo, placed, schedule, *codec, kCols,
                             {0, Direction::forward, 1});
       for (int epoch = 0; epoch < 3; ++epoch) {
@@ -93,7 +93,7 @@ TEST(HaloExchange, RoundingIsFreshInEveryEpochLayerAndDirectionAndRight) {
     constexpr int kEpochs = 100;
     for (int pass = 0; pass < 4; ++pass) {
       const auto direction = pass % 2 == 0 ? Direction::forward : Direction::backward;
-      HaloSlot slot(comm, *kernels, MemoryRoom::halo, nullptr);
+      HaloSlot slot(comm, Channel::halo, *kernels, MemoryRoom::halo, nullptr);
       HaloExchange exchange(comm, Channel::halo, placed, schedule, *codec, kCols,
                             {pass / 2, direction, 1});
       for (int epoch = 0; epoch < kEpochs; ++epoch) {

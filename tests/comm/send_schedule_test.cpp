@@ -131,7 +131,7 @@ TEST_P(HaloMessages, AreWhatEachPeersRowsEncodeTo) {
     test::RecordingCommunicator comm(1, 5);
     const SendSchedule schedule(plan, 1, 5, share);
     PhaseClock clock;
-    HaloSlot slot(comm, *kernels, MemoryRoom::halo, nullptr);
+    HaloSlot slot(comm, Channel::halo, *kernels, MemoryRoom::halo, nullptr);
     HaloExchange exchange(comm, Channel::halo, placed, schedule, *codec, kCols,
                           {2, Direction::backward, 77});
     exchange.start(slot, 6, rows.view(), scale.data(), clock);
@@ -172,7 +172,7 @@ TEST(HaloExchange, AMessageLeavesBeforeTheNextOneIsEncoded) {
   test::RecordingCommunicator comm(1, 5);
   const SendSchedule schedule(plan, 1, 5, true);
   {
-    HaloSlot slot(comm, *kernels, MemoryRoom::halo, nullptr);
+    HaloSlot slot(comm, Channel::halo, *kernels, MemoryRoom::halo, nullptr);
     HaloExchange exchange(comm, Channel::halo, placed, schedule, *codec, kCols,
                           {0, Direction::forward, 1});
     try {
@@ -204,7 +204,7 @@ TEST(HaloExchange, ASlotThatAnotherExchangeHasTakenIsRefused) {
   PhaseClock clock;
   test::RecordingCommunicator comm(1, 5);
   const SendSchedule schedule(plan, 1, 5, true);
-  HaloSlot slot(comm, *kernels, MemoryRoom::halo, nullptr);
+  HaloSlot slot(comm, Channel::halo, *kernels, MemoryRoom::halo, nullptr);
   HaloExchange one(comm, Channel::halo, placed, schedule, *codec, kCols,
                    {0, Direction::forward, 1});
   HaloExchange two(comm, Channel::halo, placed, schedule, *codec, kCols,
@@ -220,7 +220,7 @@ TEST(HaloSlot, KeepsTheLargestBuffersAndCountsThem) {
   MemoryAccount account;
   const auto kernels = make_cpu_kernels(1, false);
   test::RecordingCommunicator comm(0, 2);
-  HaloSlot slot(comm, *kernels, MemoryRoom::halo, &account);
+  HaloSlot slot(comm, Channel::halo, *kernels, MemoryRoom::halo, &account);
   slot.send_buffer(100);
   slot.receive_buffer(40);
   const std::byte* kept = slot.send_buffer(60);

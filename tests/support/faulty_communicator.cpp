@@ -53,6 +53,11 @@ Ticket FaultyCommunicator::post(Channel channel, std::span<const SendMessage> se
   return ticket;
 }
 
+void FaultyCommunicator::flush() {
+  release_all();
+  inner_.flush();
+}
+
 void FaultyCommunicator::wait(Ticket ticket) {
   misbehave();
   release_all();

@@ -29,7 +29,13 @@ class FaultyCommunicator final : public Communicator {
   Ticket post(Channel channel, std::span<const SendMessage> sends,
               std::span<const RecvMessage> receives) override;
   void wait(Ticket ticket) override;
+  void flush() override;
+  bool sends_in_groups() const override { return inner_.sends_in_groups(); }
   bool done(Ticket ticket) override;
+  bool moves_device_memory(Channel channel) const override {
+    return inner_.moves_device_memory(channel);
+  }
+  void throw_if_failed() override { inner_.throw_if_failed(); }
   void abort(const std::string& reason) noexcept override;
   std::int64_t bytes_sent(Channel channel) const override;
 
