@@ -19,9 +19,9 @@ namespace {
 
 static_assert(sizeof(ncclUniqueId) == NcclLink::kIdBytes);
 
-/// For a call of another thread to end before an abort no longer waits for it.
-constexpr auto kCallTime = std::chrono::milliseconds(200);
-constexpr auto kDrainPoll = std::chrono::microseconds(100);
+/// How often an abort asks whether a call of another thread has ended before it waits no longer.
+constexpr int kCallPolls = 2000;
+constexpr auto kPoll = std::chrono::microseconds(100);
 
 std::atomic<bool> abort_hangs{false};
 
@@ -53,7 +53,7 @@ struct NcclLink::Shared {
   void abort_and_drain();
 
   const int device;
-  std::timed_mutex calls;  // Held during calls with what follows.
+  std::mutex calls;  // Held during calls with what follows.
   ncclComm_t comm = nullptr;
   cudaStream_t stream = nullptr;
   std::atomic<bool> given_up{false};
@@ -87,11 +87,15 @@ struct NcclLink::Marks {
 void NcclLink::Shared::abort_and_drain() {
   cudaSetDevice(device);
   // An owner that is stuck in a call is freed by the abort.
-  std::unique_lock lock(calls, kCallTime);
+  std::unique_lock lock(calls, std::try_to_lock);
+  for (int i = 0; i < kCallPolls && !lock.owns_lock(); ++i) {
+    std::this_thread::sleep_for(kPoll);
+    (void)lock.try_lock();
+  }
   if (comm != nullptr) ncclCommAbort(comm);
   comm = nullptr;
   if (stream == nullptr) return;
-  while (cudaStreamQuery(stream) == cudaErrorNotReady) std::this_thread::sleep_for(kDrainPoll);
+  while (cudaStreamQuery(stream) == cudaErrorNotReady) std::this_thread::sleep_for(kPoll);
   cudaStreamDestroy(stream);
   stream = nullptr;
 }
