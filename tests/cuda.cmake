@@ -5,7 +5,7 @@ set(device_root ${PROJECT_SOURCE_DIR}/src)
 file(GLOB emulator_sources CONFIGURE_DEPENDS ${emulation}/*.cpp)
 file(GLOB device_sources CONFIGURE_DEPENDS
   ${device_root}/core/cuda/*.cu ${device_root}/core/cuda/*.cpp
-  ${device_root}/quant/cuda/*.cu ${device_root}/quant/cuda/*.cpp)
+  ${device_root}/quant/cuda/*.cu ${device_root}/quant/cuda/*.cpp ${device_root}/comm/nccl_*.cpp)
 list(FILTER device_sources EXCLUDE REGEX "/no_cuda\\.cpp$")
 if(EXISTS ${device_root}/core/cuda/aggregate.cu)
   list(FILTER device_sources EXCLUDE REGEX "/no_aggregate\\.cpp$")

@@ -1,5 +1,6 @@
 #include <cuda_runtime.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -58,15 +59,19 @@ cudaError_t remember(cudaError_t error) {
   return error;
 }
 
-/// Does the work of `stream` up to a position.
-void advance(Stream& stream, std::int64_t position) {
+/// Does the work of `stream` up to a position; false if some of it has to wait for other threads.
+bool advance(Stream& stream, std::int64_t position) {
   Runtime& r = runtime();
   ++r.depth;
   while (stream.done < position && r.broken.empty()) {
+    if (stream.work.front().ready && !stream.work.front().ready()) break;
     const Work work = std::move(stream.work.front());
     stream.work.pop_front();
     if (work.other != nullptr) {
-      advance(*work.other, work.until);
+      if (!advance(*work.other, work.until)) {
+        stream.work.push_front(work);
+        break;
+      }
     } else {
       if (work.access == Access::own_device) r.memory.open(stream.device);
       if (work.access == Access::all_devices) r.memory.open_all();
@@ -76,6 +81,7 @@ void advance(Stream& stream, std::int64_t position) {
   }
   --r.depth;
   if (r.depth == 0) r.memory.close();
+  return stream.done >= position || !r.broken.empty();
 }
 
 cudaError_t broken_or(cudaError_t otherwise) {
@@ -83,7 +89,9 @@ cudaError_t broken_or(cudaError_t otherwise) {
 }
 
 cudaError_t finish(Stream& stream) {
-  advance(stream, stream.issued);
+  if (!advance(stream, stream.issued)) {
+    runtime().broken = "the host waits for messages of other ranks with everything locked";
+  }
   return broken_or(cudaSuccess);
 }
 
@@ -175,7 +183,7 @@ std::shared_ptr<Stream> find_stream(cudaStream_t handle) {
 }
 
 void enqueue(Stream& stream, Access access, std::function<std::string()> run) {
-  stream.work.push_back({access, std::move(run), nullptr, 0});
+  stream.work.push_back({access, std::move(run), {}, nullptr, 0});
   ++stream.issued;
 }
 
@@ -411,6 +419,23 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* handle, unsigned) {
     return cudaSuccess;
   });
 }
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* handle, unsigned flags, int) {
+  return cudaStreamCreateWithFlags(handle, flags);
+}
+cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest) {
+  return api_call("cudaDeviceGetStreamPriorityRange", [&] {
+    *lowest = 0;
+    *highest = -5;
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaDeviceGetPCIBusId(char* text, int bytes, int device) {
+  return api_call("cudaDeviceGetPCIBusId", [&] {
+    if (device < 0 || device >= emulation::device_count()) return cudaErrorInvalidDevice;
+    std::snprintf(text, static_cast<std::size_t>(bytes), "0000:%02x:00.0", device + 1);
+    return cudaSuccess;
+  });
+}
 cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   return stream_call("cudaStreamDestroy", handle, [&](const SharedStream& stream) {
     emulation::finish(*stream);
@@ -432,7 +457,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned
     if (found == runtime().events.end()) return cudaErrorInvalidResourceHandle;
     const CUevent_st& e = *found->second;
     if (e.stream == nullptr) return cudaSuccess;
-    stream->work.push_back({Access::none, {}, e.stream, e.position});
+    stream->work.push_back({Access::none, {}, {}, e.stream, e.position});
     ++stream->issued;
     return cudaSuccess;
   });
@@ -478,7 +503,9 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   return event_call("cudaEventSynchronize", handle, [](CUevent_st& event) {
-    if (event.stream != nullptr) emulation::advance(*event.stream, event.position);
+    if (event.stream != nullptr && !emulation::advance(*event.stream, event.position)) {
+      runtime().broken = "the host waits for messages of other ranks with everything locked";
+    }
     return emulation::broken_or(cudaSuccess);
   });
 }

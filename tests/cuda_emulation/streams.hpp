@@ -19,6 +19,7 @@ enum class Access : std::uint8_t { none, own_device, all_devices };
 struct Work {
   Access access = Access::none;
   std::function<std::string()> run;
+  std::function<bool()> ready;    ///< If set: the stream stays here as long as it is false.
   std::shared_ptr<Stream> other;  ///< If set: instead, wait until this stream has come to `until`.
   std::int64_t until = 0;
 };

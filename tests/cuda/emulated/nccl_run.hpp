@@ -7,9 +7,9 @@
 #include <string>
 
 #include "comm/nccl_transport.hpp"
-#include "cuda_emulation/emulation.hpp"
-#include "cuda_emulation/nccl_emulation.hpp"
+#include "emulation.hpp"
 #include "heliograph/error.hpp"
+#include "nccl_emulation.hpp"
 
 namespace heliograph::test {
 
@@ -31,8 +31,11 @@ class NcclTest : public ::testing::Test {
 inline std::string functions_of(int rank) {
   std::string text;
   for (const nccl_emulation::Call& call : nccl_emulation::calls_of(rank)) {
-    text += (text.empty() ? "" : " ") + call.function;
-    if (call.peer >= 0) text += ":" + std::to_string(call.peer) + ":" + std::to_string(call.bytes);
+    if (!text.empty()) text.push_back(' ');
+    text.append(call.function);
+    if (call.peer < 0) continue;
+    text.append(":").append(std::to_string(call.peer));
+    text.append(":").append(std::to_string(call.bytes));
   }
   return text;
 }

@@ -10,8 +10,8 @@
 
 #include "comm/thread_transport.hpp"
 #include "comm/transport_error.hpp"
-#include "nccl/device_bytes.hpp"
-#include "nccl/nccl_run.hpp"
+#include "cuda/emulated/device_bytes.hpp"
+#include "cuda/emulated/nccl_run.hpp"
 
 namespace heliograph::test {
 namespace {
