@@ -82,9 +82,13 @@ HELIOGRAPH_HOST_DEVICE inline bool rounds_up(float fraction, std::uint32_t noise
 /// move; 8 bits divide, since a product with the reciprocal would not stay that close.
 HELIOGRAPH_HOST_DEVICE inline std::uint32_t stochastic_code(float x, const CodeParameters& p,
                                                             int bits, std::uint32_t noise) {
-  if (p.step_bits == 0) return 0;
-  const float above = x - p.minimum;
-  const float t = bits == 8 ? above / p.step : above * p.inverse_step;
+  const float above = x - p.minimum;  // 0 where the step is
+  float t = 0;
+  if (bits < 8) {
+    t = above * p.inverse_step;
+  } else if (p.step_bits != 0) {
+    t = above / p.step;
+  }
   if (bits == 1) return rounds_up(t, noise) ? 1U : 0U;
   const auto whole = static_cast<std::uint32_t>(t);
   const bool up = rounds_up(t - static_cast<float>(whole), noise);

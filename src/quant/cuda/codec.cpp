@@ -1,0 +1,88 @@
+#include "quant/codec.hpp"
+
+#include <vector>
+
+#include "core/buffer.hpp"
+#include "core/cuda/cuda_kernels.hpp"
+#include "heliograph/error.hpp"
+#include "quant/cuda/row_codec.hpp"
+#include "quant/row_codec.hpp"
+
+namespace heliograph {
+namespace {
+
+/// Used by the thread of its kernels, on whose queue it works.
+class CudaCodec final : public Codec {
+ public:
+  CudaCodec(RowFormat format, Kernels& kernels)
+      : format_(format),
+        kernels_(kernels),
+        queue_(cuda::queue_of(kernels)),
+        account_(kernels.memory()),
+        failed_(sizeof(std::int32_t), MemoryRoom::workspace, &account_) {}
+
+  RowFormat format() const override { return format_; }
+
+  UnencodableRow encode(ConstMatrixView x, const RowSelection& selection, std::uint64_t stream,
+                        std::byte* out, ThreadPool& /*threads*/) const override {
+    auto* failed = reinterpret_cast<std::int32_t*>(failed_.data());
+    cuda::EncodeTask task;
+    task.x = x;
+    task.rows = selection.rows.data();
+    task.count = static_cast<std::int64_t>(selection.rows.size());
+    task.row_scale = selection.row_scale;
+    task.global_ids = selection.global_ids;
+    task.positions = selection.positions;
+    task.stream = stream;
+    task.out = out;
+    task.format = format_;
+    task.failed = failed;
+    cuda::encode_rows(queue_, task);
+    std::int32_t least = 0;
+    kernels_.download(&least, failed, sizeof(least));  // waits for the rows, too
+    if (least == 0) return {};
+    queue_.clear(failed, sizeof(least));
+    return describe(x, selection, least + cuda::kNoRow);
+  }
+
+  void decode(const PackedRows& packed, MatrixView out, ThreadPool& /*threads*/) const override {
+    cuda::decode_rows(queue_, packed, out);
+  }
+
+ private:
+  /// Why row `index` of the selection cannot be encoded, found on the host.
+  UnencodableRow describe(ConstMatrixView x, const RowSelection& selection,
+                          std::int32_t index) const {
+    std::int32_t row = 0;
+    float scale = 1;
+    std::vector<float> values(static_cast<std::size_t>(x.cols));
+    kernels_.download(&row, selection.rows.data() + index, sizeof(row));
+    if (selection.row_scale != nullptr) {
+      kernels_.download(&scale, selection.row_scale + row, sizeof(scale));
+    }
+    kernels_.download(values.data(), x.row(row), values.size() * sizeof(float));
+    const std::int32_t only = 0;
+    EncodeJob job;
+    job.x = {values.data(), 1, x.cols, x.cols, {}};
+    job.selection.rows = {&only, 1};
+    job.selection.row_scale = &scale;
+    job.format = format_;
+    UnencodableRow bad = describe_unencodable(job, 0);
+    bad.row = row;
+    return bad;
+  }
+
+  RowFormat format_;
+  Kernels& kernels_;
+  cuda::Queue& queue_;
+  MemoryAccount account_;
+  Buffer failed_;
+};
+
+}  // namespace
+
+std::unique_ptr<Codec> make_cuda_codec(RowFormat format, Kernels& kernels) {
+  return std::make_unique<CudaCodec>(format, kernels);
+}
+
+}  // namespace heliograph

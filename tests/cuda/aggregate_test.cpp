@@ -1,0 +1,280 @@
+#include "core/cpu/aggregate.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "core/aggregate_inputs.hpp"
+#include "cuda/device_arrays.hpp"
+
+namespace heliograph {
+namespace {
+
+using testing::expect_same_bits;
+using testing::Packed;
+using testing::random_scale;
+
+const std::vector<std::int64_t> kWidths = {1,  2,  7,   8,   15,  16,  17,  31,  33, 47,
+                                           64, 96, 100, 128, 130, 256, 257, 300, 602};
+const std::vector<RowFormat> kFormats = {{1, true},  {1, false}, {2, true}, {2, false},
+                                         {4, true},  {4, false}, {8, true}, {8, false},
+                                         {16, true}, {32, true}};
+
+class AggregateTwin : public TwinTest {
+ protected:
+  /// Rows of skewed degree: some empty, one of `hub` entries.
+  Csr random_csr(std::int64_t rows, std::int64_t columns, std::int64_t hub = 300) {
+    Csr csr{{0}, {}};
+    for (std::int64_t i = 0; i < rows; ++i) {
+      std::int64_t degree = i == 2 ? hub : static_cast<std::int64_t>(random_() % 40) - 2;
+      if (columns == 0) degree = 0;
+      for (; degree > 0; --degree) {
+        csr.columns.push_back(
+            static_cast<std::int32_t>(random_() % static_cast<unsigned>(columns)));
+      }
+      csr.offsets.push_back(static_cast<std::int64_t>(csr.columns.size()));
+    }
+    return csr;
+  }
+
+  struct DeviceCsr {
+    DeviceArray<std::int64_t> offsets;
+    DeviceArray<std::int32_t> columns;
+    CsrView view() const {
+      return {static_cast<std::int64_t>(offsets.size()) - 1, offsets.data(), columns.data(),
+              nullptr};
+    }
+  };
+  DeviceCsr on_device_csr(const Csr& csr) {
+    return {on_device(csr.offsets), on_device(csr.columns)};
+  }
+
+  static Matrix copy_of(const Matrix& m) {
+    Matrix copy(m.view().rows, m.view().cols, MemoryRoom::workspace, nullptr);
+    std::copy_n(m.view().data, m.view().rows * m.view().stride, copy.view().data);
+    return copy;
+  }
+
+  /// aggregate_halo on the device against the plain loops, on a copy of `before`, with the packed
+  /// rows `shift` bytes behind an aligned place.
+  void check_halo(const Csr& csr, const Packed& packed, const std::vector<float>* row_scale,
+                  std::int64_t col_begin, const Matrix& before, std::size_t shift) {
+    PackedRows rows = packed.rows;
+    rows.col_begin = col_begin;
+    const float* by_row = row_scale == nullptr ? nullptr : row_scale->data();
+    const Matrix expected = copy_of(before);
+    cpu::aggregate_halo_reference(csr.view(), rows, by_row, expected.view());
+
+    std::vector<std::byte> moved(shift + packed.bytes.size());
+    std::copy(packed.bytes.begin(), packed.bytes.end(), moved.begin() + static_cast<long>(shift));
+    const auto device_bytes = on_device(moved);
+    const auto device_scale = on_device(row_scale == nullptr ? std::vector<float>() : *row_scale);
+    const DeviceCsr device_csr = on_device_csr(csr);
+    const DeviceMatrix out = on_device(before);
+    rows.data = device_bytes.data() + shift;
+    cuda->aggregate_halo(device_csr.view(), rows, by_row == nullptr ? nullptr : device_scale.data(),
+                         out.view(), {});
+    const Matrix actual = out.values();
+    if (!rows.format.is_codes()) {
+      expect_same_bits(actual, expected, "values");
+      return;
+    }
+    rows.data = packed.bytes.data();
+    for (std::int64_t i = 0; i < csr.view().rows; ++i) {
+      for (std::int64_t c = 0; c < before.view().stride; ++c) {
+        const float got = actual.view().row(i)[c];
+        const float want = expected.view().row(i)[c];
+        const bool summed = c >= col_begin && c < col_begin + rows.cols;
+        if (summed && csr.offsets[static_cast<std::size_t>(i)] <
+                          csr.offsets[static_cast<std::size_t>(i) + 1]) {
+          const double bound = halo_bound(csr, rows, by_row, i, c - col_begin, want);
+          ASSERT_NEAR(got, want, bound) << "row " << i << " column " << c;
+        } else {
+          ASSERT_EQ(0, std::memcmp(&got, &want, 4)) << "row " << i << " column " << c;
+        }
+      }
+    }
+  }
+
+  /// Both orders of summing (values; or minima, then steps) round once a term, by at most 2^-24 of
+  /// the sum of magnitudes so far, and a few times at the end.
+  static double halo_bound(const Csr& csr, const PackedRows& rows, const float* row_scale,
+                           std::int64_t i, std::int64_t c, float result) {
+    double magnitude = 0;
+    const auto row = static_cast<std::size_t>(i);
+    for (auto e = csr.offsets[row]; e < csr.offsets[row + 1]; ++e) {
+      const std::byte* from = rows.row(csr.columns[static_cast<std::size_t>(e)]);
+      const RowParameters p = read_parameters(from, rows.format);
+      const auto code =
+          read_code(from + rows.format.parameter_bytes(), rows.format.bits, rows.cols, c);
+      magnitude += std::abs(static_cast<double>(p.minimum)) + code * static_cast<double>(p.step);
+    }
+    const auto entries = static_cast<double>(csr.offsets[row + 1] - csr.offsets[row]);
+    const double scale = row_scale == nullptr ? 1 : static_cast<double>(row_scale[i]);
+    return 2 * (entries + 4) * 0x1p-24 *
+           (scale * magnitude + std::abs(static_cast<double>(result)));
+  }
+};
+
+TEST_F(AggregateTwin, InnerHasTheBitsOfThePlainLoops) {
+  for (const std::int64_t cols : kWidths) {
+    for (const std::int64_t rows : kTwinSizes) {
+      SCOPED_TRACE(::testing::Message() << rows << " x " << cols);
+      const Csr csr = random_csr(rows, rows);
+      const DeviceCsr device_csr = on_device_csr(csr);
+      const Matrix x = normal_matrix(rows, cols);
+      const DeviceMatrix device_x = on_device(x);
+      const auto col_scale = random_scale(rows, 3);
+      const auto row_scale = random_scale(rows, 4);
+      const auto device_col = on_device(col_scale);
+      const auto device_row = on_device(row_scale);
+      const Matrix before = normal_matrix(rows, cols);
+      for (const bool self : {false, true}) {
+        for (const bool scaled : {false, true}) {
+          const Matrix expected = copy_of(before);
+          cpu::aggregate_inner_reference(csr.view(), x.view(), scaled ? col_scale.data() : nullptr,
+                                         self, scaled ? row_scale.data() : nullptr,
+                                         expected.view());
+          const DeviceMatrix out = on_device(before);
+          cuda->aggregate_inner(device_csr.view(), device_x.view(),
+                                scaled ? device_col.data() : nullptr, self,
+                                scaled ? device_row.data() : nullptr, out.view(), {});
+          expect_same_bits(out.values(), expected, scaled ? "scaled" : "plain");
+        }
+      }
+    }
+  }
+}
+
+TEST_F(AggregateTwin, InnerBf16HasTheBitsOfThePlainLoops) {
+  for (const std::int64_t cols : kWidths) {
+    for (const std::int64_t rows : kTwinSizes) {
+      SCOPED_TRACE(::testing::Message() << rows << " x " << cols);
+      const Csr csr = random_csr(rows, rows);
+      const DeviceCsr device_csr = on_device_csr(csr);
+      const Matrix x = normal_matrix(rows, cols);
+      const DeviceMatrix device_x = on_device(x);
+      const auto scale = random_scale(rows, 3);
+      const auto device_scale = on_device(scale);
+      const Matrix before = normal_matrix(rows, cols);
+      BasicMatrix<std::uint16_t> untouched(rows, cols, MemoryRoom::workspace, nullptr);
+      std::fill_n(untouched.view().data, rows * untouched.view().stride, std::uint16_t{0x7fc0});
+      for (const bool scaled : {false, true}) {
+        const Matrix expected = copy_of(before);
+        cpu::aggregate_inner_bf16_reference(csr.view(), x.view(), scaled ? scale.data() : nullptr,
+                                            scaled, scaled ? scale.data() : nullptr,
+                                            expected.view());
+        const DeviceMatrix out = on_device(before);
+        const BasicDeviceMatrix<std::uint16_t> stored = on_device(untouched);
+        cuda->aggregate_inner_bf16(
+            device_csr.view(), device_x.view(), scaled ? device_scale.data() : nullptr, scaled,
+            scaled ? device_scale.data() : nullptr, out.view(), stored.view());
+        expect_same_bits(out.values(), expected, scaled ? "scaled" : "plain");
+        const BasicMatrix<std::uint16_t> rounded = stored.values();
+        for (std::int64_t r = 0; r < rows; ++r) {
+          for (std::int64_t c = 0; c < rounded.view().stride; ++c) {
+            const float s = scaled ? scale[static_cast<std::size_t>(r)] : 1.0F;
+            const auto want = c < cols ? nearest_bf16(s * x.view().row(r)[c]) : 0x7fc0;
+            ASSERT_EQ(rounded.view().row(r)[c], want) << r << ' ' << c;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(AggregateTwin, InnerReadsAndWritesColumnRanges) {
+  // 4 and 8 columns keep rows on 16 bytes, the others do not.
+  const Csr csr = random_csr(50, 50);
+  const DeviceCsr device_csr = on_device_csr(csr);
+  for (const std::int64_t cols : {1, 5, 16, 41, 100, 130}) {
+    for (const std::int64_t from : {4, 5}) {
+      for (const std::int64_t to : {3, 8}) {
+        SCOPED_TRACE(::testing::Message() << cols << " columns from " << from << " to " << to);
+        const Matrix x = normal_matrix(50, cols + 9);
+        const Matrix before = normal_matrix(50, cols + 11);
+        const DeviceMatrix device_x = on_device(x);
+        const ConstMatrixView host_from = ConstMatrixView(x.view()).col_range(from, cols);
+        const ConstMatrixView device_from = ConstMatrixView(device_x.view()).col_range(from, cols);
+        const Matrix expected = copy_of(before);
+        cpu::aggregate_inner_reference(csr.view(), host_from, nullptr, true, nullptr,
+                                       expected.view().col_range(to, cols));
+        const DeviceMatrix out = on_device(before);
+        cuda->aggregate_inner(device_csr.view(), device_from, nullptr, true, nullptr,
+                              out.view().col_range(to, cols), {});
+        expect_same_bits(out.values(), expected, "fp32");
+
+        const BasicDeviceMatrix<std::uint16_t> stored(*cuda, *account, 50, cols);
+        const Matrix expected16 = copy_of(before);
+        cpu::aggregate_inner_bf16_reference(csr.view(), host_from, nullptr, true, nullptr,
+                                            expected16.view().col_range(to, cols));
+        const DeviceMatrix out16 = on_device(before);
+        cuda->aggregate_inner_bf16(device_csr.view(), device_from, nullptr, true, nullptr,
+                                   out16.view().col_range(to, cols), stored.view());
+        expect_same_bits(out16.values(), expected16, "bf16");
+      }
+    }
+  }
+}
+
+TEST_F(AggregateTwin, HaloSumsWhatPackedRowsDecodeTo) {
+  for (const RowFormat format : kFormats) {
+    for (const std::int64_t cols : kWidths) {
+      for (const std::int64_t rows : kTwinSizes) {
+        SCOPED_TRACE(::testing::Message() << format.bits << " bits, minimum " << format.has_minimum
+                                          << ", " << rows << " x " << cols);
+        const Csr csr = random_csr(rows, 40);
+        const Packed packed(40, cols, format, 3.0F);
+        const auto row_scale = random_scale(rows, 4);
+        const Matrix before = normal_matrix(rows, cols);
+        check_halo(csr, packed, rows % 2 == 0 ? nullptr : &row_scale, 0, before, 0);
+      }
+    }
+  }
+}
+
+TEST_F(AggregateTwin, HaloRowsMayBeginAtAnyByte) {
+  const Csr csr = random_csr(20, 30);
+  for (const RowFormat format : kFormats) {
+    for (const std::int64_t cols : {3, 41, 128, 256, 300}) {
+      const Packed packed(30, cols, format);
+      const Matrix before = normal_matrix(20, cols);
+      for (const std::size_t shift : {1U, 2U, 3U, 4U, 6U, 8U}) {
+        SCOPED_TRACE(::testing::Message() << format.bits << " bits, minimum " << format.has_minimum
+                                          << ", " << cols << " columns, " << shift << " bytes on");
+        check_halo(csr, packed, nullptr, 0, before, shift);
+      }
+    }
+  }
+}
+
+TEST_F(AggregateTwin, HaloWritesItsBlockOfColumnsOnly) {
+  const Csr csr = random_csr(31, 30);
+  const auto row_scale = random_scale(31, 4);
+  for (const RowFormat format : kFormats) {
+    for (const std::int64_t cols : {1, 47, 130, 256}) {
+      for (const std::int64_t col_begin : {4, 5}) {
+        SCOPED_TRACE(::testing::Message()
+                     << format.bits << " bits, " << cols << " columns at " << col_begin);
+        const Packed packed(30, cols, format);
+        check_halo(csr, packed, &row_scale, col_begin, normal_matrix(31, cols + 9), 0);
+      }
+    }
+  }
+}
+
+TEST_F(AggregateTwin, HubsAreSummedToTheEnd) {
+  const Csr csr = random_csr(5, 40, 5003);
+  for (const RowFormat format : kFormats) {
+    SCOPED_TRACE(::testing::Message() << format.bits << " bits");
+    const Packed packed(40, 130, format);
+    check_halo(csr, packed, nullptr, 0, normal_matrix(5, 130), 0);
+  }
+}
+
+}  // namespace
+}  // namespace heliograph

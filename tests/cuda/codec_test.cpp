@@ -1,0 +1,246 @@
+#include "quant/codec.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "cuda/device_arrays.hpp"
+#include "heliograph/error.hpp"
+#include "quant/codec_rows.hpp"
+
+namespace heliograph {
+namespace {
+
+constexpr std::uint64_t kStream = stream_key(1, Purpose::rounding, 5, 2, Direction::backward);
+constexpr std::byte kUntouched{0xa5};
+const std::vector<std::int64_t> kWidths = {1,  2,  7,   8,   15,  16,  17,  31,  33, 47,
+                                           64, 96, 100, 128, 130, 256, 257, 300, 602};
+
+class CodecTwin : public TwinTest {
+ protected:
+  /// A message of the device, with `shift` bytes before and 64 behind the encoded rows.
+  struct Message {
+    UnencodableRow failed;
+    std::vector<std::byte> bytes;
+  };
+  Message encode(const Codec& codec, const CodecCase& c, std::size_t shift = 0,
+                 const std::vector<std::int32_t>* positions = nullptr, std::int64_t out_rows = -1) {
+    const std::int64_t rows = out_rows < 0 ? static_cast<std::int64_t>(c.rows.size()) : out_rows;
+    const auto x = on_device(c.x);
+    const auto selected = on_device(c.rows);
+    const auto ids = on_device(c.ids);
+    const auto scale = on_device(c.scale);
+    const auto places = on_device(positions == nullptr ? std::vector<std::int32_t>() : *positions);
+    const auto out = on_device(std::vector<std::byte>(
+        shift + codec.encoded_bytes(rows, c.x.view().cols) + 64, kUntouched));
+    const RowSelection selection{{selected.data(), c.rows.size()},
+                                 c.scale.empty() ? nullptr : scale.data(),
+                                 ids.data(),
+                                 positions == nullptr ? nullptr : places.data()};
+    Message message;
+    message.failed =
+        codec.encode(x.view(), selection, kStream, out.data() + shift, cuda->threads());
+    message.bytes = out.values();
+    return message;
+  }
+
+  /// The same bytes as the definition, and no other byte written.
+  void check(const Codec& codec, const CodecCase& c, std::size_t shift = 0) {
+    const auto reference = make_reference_codec(codec.format());
+    UnencodableRow failed;
+    const auto expected = c.encode(*reference, kStream, cpu->threads(), &failed);
+    const Message actual = encode(codec, c, shift);
+    ASSERT_EQ(actual.failed.row, failed.row);
+    ASSERT_EQ(actual.failed.col, failed.col);
+    if (failed.row >= 0) {
+      ASSERT_EQ(0, std::memcmp(&actual.failed.value, &failed.value, 4));
+      return;  // what the message holds is not defined
+    }
+    for (std::size_t i = 0; i < actual.bytes.size(); ++i) {
+      const std::byte want = i < shift ? kUntouched : expected[i - shift];
+      ASSERT_EQ(actual.bytes[i], want) << "byte " << i;
+    }
+  }
+};
+
+TEST_F(CodecTwin, WritesTheBytesOfTheDefinition) {
+  for (const RowFormat format : all_formats()) {
+    const auto codec = make_cuda_codec(format, *cuda);
+    for (const std::int64_t cols : kWidths) {
+      for (const std::int64_t rows : kTwinSizes) {
+        SCOPED_TRACE(::testing::Message() << name_of(format) << ", " << rows << " x " << cols);
+        CodecCase c(rows, cols);
+        fill(c.x, row_kinds()[format.has_minimum ? 0 : 1], static_cast<std::uint32_t>(cols));
+        std::reverse(c.rows.begin(), c.rows.end());
+        if (cols % 2 == 1) {
+          c.scale.resize(static_cast<std::size_t>(rows));
+          for (std::size_t i = 0; i < c.scale.size(); ++i) {
+            c.scale[i] = 0.37F * static_cast<float>(i % 5);
+          }
+        }
+        check(*codec, c);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_F(CodecTwin, WritesTheBytesOfTheDefinitionForEveryKindOfRow) {
+  for (const RowFormat format : all_formats()) {
+    const auto codec = make_cuda_codec(format, *cuda);
+    for (const RowKind& kind : row_kinds()) {
+      for (const std::int64_t cols : kWidths) {
+        SCOPED_TRACE(::testing::Message() << name_of(format) << ", " << kind.name << ", " << cols);
+        CodecCase c(3, cols);
+        fill(c.x, kind, static_cast<std::uint32_t>(cols));
+        if (cols % 2 == 0) c.scale = {1.0F, 0.37F, 0.0F};
+        check(*codec, c);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_F(CodecTwin, RowsMayBeginAtAnyByte) {
+  for (const RowFormat format : all_formats()) {
+    const auto codec = make_cuda_codec(format, *cuda);
+    for (const std::int64_t cols : {3, 41, 130, 256, 300}) {
+      for (const std::size_t shift : {1U, 2U, 3U, 4U, 6U, 8U}) {
+        SCOPED_TRACE(::testing::Message()
+                     << name_of(format) << ", " << cols << " columns, " << shift << " bytes on");
+        CodecCase c(5, cols);
+        fill(c.x, row_kinds()[1], static_cast<std::uint32_t>(cols));
+        check(*codec, c, shift);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_F(CodecTwin, ReadsColumnRanges) {
+  for (const RowFormat format : all_formats()) {
+    const auto codec = make_cuda_codec(format, *cuda);
+    const auto reference = make_reference_codec(format);
+    for (const std::int64_t cols : {1, 47, 256, 300}) {
+      CodecCase c(4, cols + 9);
+      fill(c.x, row_kinds()[1], 7);
+      const auto x = on_device(c.x);
+      const auto selected = on_device(c.rows);
+      const auto ids = on_device(c.ids);
+      for (const std::int64_t from : {4, 5}) {
+        SCOPED_TRACE(::testing::Message() << name_of(format) << ", " << cols << " from " << from);
+        std::vector<std::byte> expected(codec->encoded_bytes(4, cols), kUntouched);
+        ASSERT_EQ(reference
+                      ->encode(c.x.view().col_range(from, cols), c.selection(), kStream,
+                               expected.data(), cpu->threads())
+                      .row,
+                  -1);
+        const auto out = on_device(std::vector<std::byte>(expected.size(), kUntouched));
+        ASSERT_EQ(codec
+                      ->encode(x.view().col_range(from, cols),
+                               {{selected.data(), 4}, nullptr, ids.data()}, kStream, out.data(),
+                               cuda->threads())
+                      .row,
+                  -1);
+        ASSERT_EQ(out.values(), expected);
+      }
+    }
+  }
+}
+
+TEST_F(CodecTwin, RowsGoWhereTheyAreSentAndNothingElseIsWritten) {
+  const std::vector<std::int32_t> positions = {9, 0, 6, 2, 4};
+  for (const RowFormat format : all_formats()) {
+    const auto codec = make_cuda_codec(format, *cuda);
+    for (const std::int64_t cols : {1, 31, 33, 64, 100, 257}) {
+      SCOPED_TRACE(::testing::Message() << name_of(format) << ", " << cols << " columns");
+      CodecCase c(12, cols);
+      fill(c.x, row_kinds()[1], 3);
+      c.rows = {1, 4, 5, 11, 7};
+      const auto in_order = c.encode(*make_reference_codec(format), kStream, cpu->threads());
+      const std::size_t row_bytes = format.row_bytes(cols);
+      std::vector<std::byte> expected(10 * row_bytes + 64, kUntouched);
+      for (std::size_t i = 0; i < positions.size(); ++i) {
+        std::memcpy(expected.data() + static_cast<std::size_t>(positions[i]) * row_bytes,
+                    in_order.data() + i * row_bytes, row_bytes);
+      }
+      const Message actual = encode(*codec, c, 0, &positions, 10);
+      ASSERT_EQ(actual.failed.row, -1);
+      ASSERT_EQ(actual.bytes, expected);
+    }
+  }
+}
+
+TEST_F(CodecTwin, NamesTheFirstRowThatCannotBeEncoded) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  for (const RowFormat format : all_formats()) {
+    const auto codec = make_cuda_codec(format, *cuda);
+    for (const std::int64_t cols : {5, 130, 300}) {
+      SCOPED_TRACE(::testing::Message() << name_of(format) << ", " << cols << " columns");
+      CodecCase c(257, cols);
+      fill(c.x, row_kinds()[1], 3);
+      std::reverse(c.rows.begin(), c.rows.end());
+      check(*codec, c);  // all can be encoded
+      c.x.view().row(20)[cols - 1] = std::nanf("");
+      check(*codec, c);
+      c.x.view().row(100)[cols / 2] = -kInf;
+      c.x.view().row(100)[cols - 1] = kInf;
+      check(*codec, c);
+      c.scale.assign(257, 1.0F);
+      c.scale[200] = 1e38F;
+      c.x.view().row(200)[2] = 1e3F;  // infinite once it is scaled
+      check(*codec, c);
+      c.x.view().row(210)[0] = 3e38F;  // a range beyond the wire format, or a negative value
+      c.x.view().row(210)[1] = -3e38F;
+      check(*codec, c);
+      c.scale.clear();
+      fill(c.x, row_kinds()[1], 4);
+      check(*codec, c);  // a failure leaves nothing behind
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_F(CodecTwin, DecodesWhatTheDefinitionDecodes) {
+  for (const RowFormat format : all_formats()) {
+    const auto codec = make_cuda_codec(format, *cuda);
+    const auto reference = make_reference_codec(format);
+    for (const std::int64_t cols : kWidths) {
+      for (const std::int64_t rows : kTwinSizes) {
+        SCOPED_TRACE(::testing::Message() << name_of(format) << ", " << rows << " x " << cols);
+        CodecCase c(rows, cols);
+        fill(c.x, row_kinds()[format.has_minimum ? 0 : 1], static_cast<std::uint32_t>(cols));
+        const auto bytes = c.encode(*reference, kStream, cpu->threads());
+        const Matrix expected = normal_matrix(rows, cols);
+        const DeviceMatrix out = on_device(expected);
+        reference->decode(c.packed(bytes, format), expected.view(), cpu->threads());
+        for (const std::size_t shift : {0U, 1U}) {
+          std::vector<std::byte> moved(shift);
+          moved.insert(moved.end(), bytes.begin(), bytes.end());
+          const auto device_bytes = on_device(moved);
+          PackedRows packed = c.packed(bytes, format);
+          packed.data = device_bytes.data() + shift;
+          codec->decode(packed, out.view(), cuda->threads());
+          const Matrix actual = out.values();
+          const auto size = static_cast<std::size_t>(rows * actual.view().stride) * 4;
+          if (size > 0) {
+            ASSERT_EQ(0, std::memcmp(actual.view().data, expected.view().data, size));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CodecTwin, WantsKernelsOfADevice) {
+  EXPECT_THROW(make_cuda_codec({1, true}, *cpu), Error);
+  EXPECT_THROW(make_codec({3, true}, *cuda), Error);
+}
+
+}  // namespace
+}  // namespace heliograph
