@@ -10,6 +10,7 @@
 
 #include "core/aggregate_inputs.hpp"
 #include "cuda/device_arrays.hpp"
+#include "cuda/row_sizes.hpp"
 
 namespace heliograph {
 namespace {
@@ -18,8 +19,6 @@ using testing::expect_same_bits;
 using testing::Packed;
 using testing::random_scale;
 
-const std::vector<std::int64_t> kWidths = {1,  2,  7,   8,   15,  16,  17,  31,  33, 47,
-                                           64, 96, 100, 128, 130, 256, 257, 300, 602};
 const std::vector<RowFormat> kFormats = {{1, true},  {1, false}, {2, true}, {2, false},
                                          {4, true},  {4, false}, {8, true}, {8, false},
                                          {16, true}, {32, true}};
@@ -121,70 +120,62 @@ class AggregateTwin : public TwinTest {
 };
 
 TEST_F(AggregateTwin, InnerHasTheBitsOfThePlainLoops) {
-  for (const std::int64_t cols : kWidths) {
-    for (const std::int64_t rows : kTwinSizes) {
-      SCOPED_TRACE(::testing::Message() << rows << " x " << cols);
-      const Csr csr = random_csr(rows, rows);
-      const DeviceCsr device_csr = on_device_csr(csr);
-      const Matrix x = normal_matrix(rows, cols);
-      const DeviceMatrix device_x = on_device(x);
-      const auto col_scale = random_scale(rows, 3);
-      const auto row_scale = random_scale(rows, 4);
-      const auto device_col = on_device(col_scale);
-      const auto device_row = on_device(row_scale);
-      const Matrix before = normal_matrix(rows, cols);
-      for (const bool self : {false, true}) {
-        for (const bool scaled : {false, true}) {
-          const Matrix expected = copy_of(before);
-          cpu::aggregate_inner_reference(csr.view(), x.view(), scaled ? col_scale.data() : nullptr,
-                                         self, scaled ? row_scale.data() : nullptr,
-                                         expected.view());
-          const DeviceMatrix out = on_device(before);
-          cuda->aggregate_inner(device_csr.view(), device_x.view(),
-                                scaled ? device_col.data() : nullptr, self,
-                                scaled ? device_row.data() : nullptr, out.view(), {});
-          expect_same_bits(out.values(), expected, scaled ? "scaled" : "plain");
-        }
+  for_row_sizes([&](std::int64_t rows, std::int64_t cols) {
+    const Csr csr = random_csr(rows, rows);
+    const DeviceCsr device_csr = on_device_csr(csr);
+    const Matrix x = normal_matrix(rows, cols);
+    const DeviceMatrix device_x = on_device(x);
+    const auto col_scale = random_scale(rows, 3);
+    const auto row_scale = random_scale(rows, 4);
+    const auto device_col = on_device(col_scale);
+    const auto device_row = on_device(row_scale);
+    const Matrix before = normal_matrix(rows, cols);
+    for (const bool self : {false, true}) {
+      for (const bool scaled : {false, true}) {
+        const Matrix expected = copy_of(before);
+        cpu::aggregate_inner_reference(csr.view(), x.view(), scaled ? col_scale.data() : nullptr,
+                                       self, scaled ? row_scale.data() : nullptr, expected.view());
+        const DeviceMatrix out = on_device(before);
+        cuda->aggregate_inner(device_csr.view(), device_x.view(),
+                              scaled ? device_col.data() : nullptr, self,
+                              scaled ? device_row.data() : nullptr, out.view(), {});
+        expect_same_bits(out.values(), expected, scaled ? "scaled" : "plain");
       }
     }
-  }
+  });
 }
 
 TEST_F(AggregateTwin, InnerBf16HasTheBitsOfThePlainLoops) {
-  for (const std::int64_t cols : kWidths) {
-    for (const std::int64_t rows : kTwinSizes) {
-      SCOPED_TRACE(::testing::Message() << rows << " x " << cols);
-      const Csr csr = random_csr(rows, rows);
-      const DeviceCsr device_csr = on_device_csr(csr);
-      const Matrix x = normal_matrix(rows, cols);
-      const DeviceMatrix device_x = on_device(x);
-      const auto scale = random_scale(rows, 3);
-      const auto device_scale = on_device(scale);
-      const Matrix before = normal_matrix(rows, cols);
-      BasicMatrix<std::uint16_t> untouched(rows, cols, MemoryRoom::workspace, nullptr);
-      std::fill_n(untouched.view().data, rows * untouched.view().stride, std::uint16_t{0x7fc0});
-      for (const bool scaled : {false, true}) {
-        const Matrix expected = copy_of(before);
-        cpu::aggregate_inner_bf16_reference(csr.view(), x.view(), scaled ? scale.data() : nullptr,
-                                            scaled, scaled ? scale.data() : nullptr,
-                                            expected.view());
-        const DeviceMatrix out = on_device(before);
-        const BasicDeviceMatrix<std::uint16_t> stored = on_device(untouched);
-        cuda->aggregate_inner_bf16(
-            device_csr.view(), device_x.view(), scaled ? device_scale.data() : nullptr, scaled,
-            scaled ? device_scale.data() : nullptr, out.view(), stored.view());
-        expect_same_bits(out.values(), expected, scaled ? "scaled" : "plain");
-        const BasicMatrix<std::uint16_t> rounded = stored.values();
-        for (std::int64_t r = 0; r < rows; ++r) {
-          for (std::int64_t c = 0; c < rounded.view().stride; ++c) {
-            const float s = scaled ? scale[static_cast<std::size_t>(r)] : 1.0F;
-            const auto want = c < cols ? nearest_bf16(s * x.view().row(r)[c]) : 0x7fc0;
-            ASSERT_EQ(rounded.view().row(r)[c], want) << r << ' ' << c;
-          }
+  for_row_sizes([&](std::int64_t rows, std::int64_t cols) {
+    const Csr csr = random_csr(rows, rows);
+    const DeviceCsr device_csr = on_device_csr(csr);
+    const Matrix x = normal_matrix(rows, cols);
+    const DeviceMatrix device_x = on_device(x);
+    const auto scale = random_scale(rows, 3);
+    const auto device_scale = on_device(scale);
+    const Matrix before = normal_matrix(rows, cols);
+    BasicMatrix<std::uint16_t> untouched(rows, cols, MemoryRoom::workspace, nullptr);
+    std::fill_n(untouched.view().data, rows * untouched.view().stride, std::uint16_t{0x7fc0});
+    for (const bool scaled : {false, true}) {
+      const Matrix expected = copy_of(before);
+      cpu::aggregate_inner_bf16_reference(csr.view(), x.view(), scaled ? scale.data() : nullptr,
+                                          scaled, scaled ? scale.data() : nullptr, expected.view());
+      const DeviceMatrix out = on_device(before);
+      const BasicDeviceMatrix<std::uint16_t> stored = on_device(untouched);
+      cuda->aggregate_inner_bf16(device_csr.view(), device_x.view(),
+                                 scaled ? device_scale.data() : nullptr, scaled,
+                                 scaled ? device_scale.data() : nullptr, out.view(), stored.view());
+      expect_same_bits(out.values(), expected, scaled ? "scaled" : "plain");
+      const BasicMatrix<std::uint16_t> rounded = stored.values();
+      for (std::int64_t r = 0; r < rows; ++r) {
+        for (std::int64_t c = 0; c < rounded.view().stride; ++c) {
+          const float s = scaled ? scale[static_cast<std::size_t>(r)] : 1.0F;
+          const auto want = c < cols ? nearest_bf16(s * x.view().row(r)[c]) : 0x7fc0;
+          ASSERT_EQ(rounded.view().row(r)[c], want) << r << ' ' << c;
         }
       }
     }
-  }
+  });
 }
 
 TEST_F(AggregateTwin, InnerReadsAndWritesColumnRanges) {
@@ -223,17 +214,14 @@ TEST_F(AggregateTwin, InnerReadsAndWritesColumnRanges) {
 
 TEST_F(AggregateTwin, HaloSumsWhatPackedRowsDecodeTo) {
   for (const RowFormat format : kFormats) {
-    for (const std::int64_t cols : kWidths) {
-      for (const std::int64_t rows : kTwinSizes) {
-        SCOPED_TRACE(::testing::Message() << format.bits << " bits, minimum " << format.has_minimum
-                                          << ", " << rows << " x " << cols);
-        const Csr csr = random_csr(rows, 40);
-        const Packed packed(40, cols, format, 3.0F);
-        const auto row_scale = random_scale(rows, 4);
-        const Matrix before = normal_matrix(rows, cols);
-        check_halo(csr, packed, rows % 2 == 0 ? nullptr : &row_scale, 0, before, 0);
-      }
-    }
+    SCOPED_TRACE(::testing::Message() << format.bits << " bits, minimum " << format.has_minimum);
+    for_row_sizes([&](std::int64_t rows, std::int64_t cols) {
+      const Csr csr = random_csr(rows, 40);
+      const Packed packed(40, cols, format, 3.0F);
+      const auto row_scale = random_scale(rows, 4);
+      const Matrix before = normal_matrix(rows, cols);
+      check_halo(csr, packed, rows % 2 == 0 ? nullptr : &row_scale, 0, before, 0);
+    });
   }
 }
 

@@ -81,8 +81,8 @@ template <int kBits, bool kWhole>
 struct BlockRows {
   int half = lane() / kBlockLanes;
   int block_lane = lane() % kBlockLanes;
-  float values[kValues];
-  std::uint32_t codes[kValues];
+  float values[kValues] = {};
+  std::uint32_t codes[kValues] = {};
 
   /// Columns from the lane's first one to that of value v.
   __device__ static constexpr int distance(int v) { return v / 2 * 64 + v % 2 * 16; }
@@ -214,7 +214,7 @@ __global__ void encode_blocks_kernel(EncodeTask task) {
 template <int kBits>
 struct OrderedRows {
   static constexpr int kQuads = kValues / 4;
-  float values[kQuads][4];
+  float values[kQuads][4] = {};
 
   __device__ static int column(int first, int quad) {
     return first + quad * 4 * kWarp + lane() * 4;
