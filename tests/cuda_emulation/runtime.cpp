@@ -409,6 +409,29 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr, void* v
     return known ? cudaSuccess : cudaErrorInvalidValue;
   });
 }
+cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const cudaMemAccessDesc* access,
+                                 std::size_t count) {
+  return api_call("cudaMemPoolSetAccess", [&] {
+    if (pool != reinterpret_cast<cudaMemPool_t>(&pool_marker)) return cudaErrorInvalidValue;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (access[i].location.type != cudaMemLocationTypeDevice || access[i].location.id < 0 ||
+          access[i].location.id >= emulation::device_count()) {
+        return cudaErrorInvalidValue;
+      }
+    }
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
+  return api_call("cudaDeviceCanAccessPeer", [&] {
+    const int devices = emulation::device_count();
+    if (device < 0 || device >= devices || peer < 0 || peer >= devices) {
+      return cudaErrorInvalidDevice;
+    }
+    *can = device != peer ? 1 : 0;
+    return cudaSuccess;
+  });
+}
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* handle, unsigned) {
   return api_call("cudaStreamCreateWithFlags", [&] {
@@ -526,7 +549,7 @@ cudaError_t cudaFreeAsync(void* pointer, cudaStream_t handle) {
 }
 cudaError_t cudaHostAlloc(void** pointer, std::size_t bytes, unsigned) {
   return api_call("cudaHostAlloc", [&] {
-    *pointer = std::malloc(bytes);
+    *pointer = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
     if (*pointer == nullptr) return cudaErrorMemoryAllocation;
     runtime().pinned.emplace(reinterpret_cast<std::uintptr_t>(*pointer), bytes);
     return cudaSuccess;

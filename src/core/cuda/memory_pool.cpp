@@ -6,6 +6,28 @@
 #include "heliograph/error.hpp"
 
 namespace heliograph::cuda {
+namespace {
+
+/// Lets the other devices that can read and write the pool's memory do so, for copies between
+/// ranks.
+void share(cudaMemPool_t pool, int device) {
+  int devices = 0;
+  check(cudaGetDeviceCount(&devices), "counting devices");
+  for (int other = 0; other < devices; ++other) {
+    int reaches = 0;
+    if (other != device) {
+      check(cudaDeviceCanAccessPeer(&reaches, other, device), "asking what other devices reach");
+    }
+    if (reaches == 0) continue;
+    cudaMemAccessDesc access{};
+    access.location.type = cudaMemLocationTypeDevice;
+    access.location.id = other;
+    access.flags = cudaMemAccessFlagsProtReadWrite;
+    check(cudaMemPoolSetAccess(pool, &access, 1), "sharing its memory pool");
+  }
+}
+
+}  // namespace
 
 MemoryPool::MemoryPool(Queue& queue) : queue_(queue) {
   int supported = 0;
@@ -18,6 +40,7 @@ MemoryPool::MemoryPool(Queue& queue) : queue_(queue) {
   std::uint64_t kept = UINT64_MAX;
   check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept),
         "setting up its memory pool");
+  share(pool, queue.device());
 }
 
 // A device that has failed gives nothing either; the next checked call says why.

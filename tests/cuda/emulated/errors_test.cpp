@@ -1,0 +1,156 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "core/buffer.hpp"
+#include "core/cuda/cuda_kernels.hpp"
+#include "core/kernels.hpp"
+#include "cuda/device_arrays.hpp"
+#include "emulation.hpp"
+#include "heliograph/error.hpp"
+
+// What a device refuses, and what a missing wait would leave behind; on the emulated device only.
+
+namespace heliograph {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class CudaErrors : public TwinTest {
+ protected:
+  void TearDown() override {
+    cuda_emulation::repair();
+    cuda_emulation::set_memory(std::size_t{4} << 30);
+    unsetenv("HELIOGRAPH_EMULATED_DEVICES");
+  }
+};
+
+template <class Body>
+std::string message_of(ErrorCode code, Body body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code);
+    return error.what();
+  }
+  return "";
+}
+
+TEST_F(CudaErrors, WithoutADeviceThereAreNoKernels) {
+  EXPECT_TRUE(cuda_built());
+  setenv("HELIOGRAPH_EMULATED_DEVICES", "0", 1);
+  EXPECT_EQ(cuda_devices(), 0);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+  EXPECT_EQ(message_of(ErrorCode::usage, [] { make_cuda_kernels(0, 1); }),
+            "--device cuda: there is no CUDA device that can be used");
+}
+
+TEST_F(CudaErrors, RanksShareDevicesInTurn) {
+  setenv("HELIOGRAPH_EMULATED_DEVICES", "2", 1);
+  EXPECT_EQ(cuda_devices(), 2);
+  EXPECT_EQ(make_cuda_kernels(3, 1)->device(), (Device{DeviceKind::cuda, 1}));
+  EXPECT_EQ(make_cuda_kernels(4, 1)->device(), (Device{DeviceKind::cuda, 0}));
+}
+
+TEST_F(CudaErrors, OnlyCudaKernelsHaveAQueue) {
+  EXPECT_EQ(cuda::queue_of(*cuda).device(), 0);
+  EXPECT_NE(message_of(ErrorCode::usage, [&] { cuda::queue_of(*cpu); }), "");
+}
+
+TEST_F(CudaErrors, MemoryThatIsNotThereIsNamed) {
+  cuda_emulation::set_memory(cuda_emulation::live_bytes() + 1000);
+  EXPECT_THAT(message_of(ErrorCode::resource,
+                         [&] { Buffer(5000, MemoryRoom::activations, account.get()); }),
+              StartsWith("out of memory: 5000 bytes for activations"));
+  EXPECT_NO_THROW(cuda->finish());
+}
+
+TEST_F(CudaErrors, EveryFailureSaysWhatWasTried) {
+  const Matrix a = normal_matrix(3, 3);
+  const DeviceMatrix device_a = on_device(a), out = device_matrix(3, 3);
+  const auto fail = [&](const char* call) { cuda_emulation::fail_call(call, 1, cudaErrorUnknown); };
+  fail("cudaLaunchKernel");
+  EXPECT_EQ(message_of(ErrorCode::resource, [&] { cuda->add(out.view(), device_a.view()); }),
+            "CUDA device: addition: cudaErrorUnknown");
+  fail("cudaStreamSynchronize");
+  EXPECT_EQ(message_of(ErrorCode::resource, [&] { cuda->finish(); }),
+            "CUDA device: waiting for it: cudaErrorUnknown");
+  fail("cublasSgemm");
+  EXPECT_EQ(
+      message_of(ErrorCode::resource,
+                 [&] { cuda->gemm(device_a.view(), device_a.view(), false, false, out.view()); }),
+      "CUDA device: matrix product: CUBLAS_STATUS_EXECUTION_FAILED");
+  fail("cudaMemcpyAsync");
+  EXPECT_THAT(message_of(ErrorCode::resource, [&] { out.values(); }), HasSubstr("copying from it"));
+  EXPECT_NO_THROW(cuda->finish());
+}
+
+TEST_F(CudaErrors, NoConstructorLeavesAnythingBehindWhenItFails) {
+  const std::size_t before = cuda_emulation::live_bytes();
+  for (const char* call : {"cudaSetDevice", "cudaDeviceGetAttribute", "cudaStreamCreateWithFlags",
+                           "cudaDeviceGetDefaultMemPool", "cudaMemPoolSetAttribute",
+                           "cudaMallocAsync", "cublasCreate", "cublasSetWorkspace"}) {
+    SCOPED_TRACE(call);
+    cuda_emulation::fail_call(call, 1, cudaErrorUnknown);
+    EXPECT_NE(message_of(ErrorCode::resource, [] { make_cuda_kernels(0, 1); }), "");
+    EXPECT_EQ(cuda_emulation::live_bytes(), before);
+  }
+}
+
+TEST_F(CudaErrors, AnUploadIsReadBeforeItReturns) {
+  // Larger than the pieces that uploads go through, and more of them than there are stages.
+  std::vector<int> host(1 << 20);
+  for (std::size_t i = 0; i < host.size(); ++i) host[i] = static_cast<int>(i);
+  const std::vector<int> before = host;
+  const DeviceArray<int> there = on_device(host);
+  std::fill(host.begin(), host.end(), -1);
+  EXPECT_EQ(there.values(), before);
+}
+
+TEST_F(CudaErrors, KernelsAreOnlyAskedFor) {
+  const Matrix a = normal_matrix(300, 70);
+  const DeviceMatrix device_a = on_device(a), out = device_matrix(300, 70);
+  cuda->finish();
+  const std::int64_t waits = cuda_emulation::calls("cudaStreamSynchronize");
+  cuda->add(out.view(), device_a.view());
+  cuda->gemm(device_a.view(), device_a.view(), true, false, device_matrix(300, 300).view());
+  EXPECT_EQ(cuda_emulation::calls("cudaStreamSynchronize"), waits);
+  EXPECT_GE(cuda_emulation::waiting(cuda::queue_of(*cuda).stream()), 2);
+}
+
+TEST_F(CudaErrors, ScratchIsKept) {
+  const Matrix d = normal_matrix(300, 70);
+  const DeviceMatrix device_d = on_device(d);
+  const DeviceArray<float> sums = on_device(std::vector<float>(70));
+  const auto sum = [&] { cuda->column_sums(device_d.view(), {sums.data(), nullptr, 1, 70}); };
+  sum();
+  const std::int64_t allocations = cuda_emulation::calls("cudaMallocAsync");
+  for (int i = 0; i < 5; ++i) sum();
+  EXPECT_EQ(cuda_emulation::calls("cudaMallocAsync"), allocations);
+}
+
+TEST_F(CudaErrors, TheOrderOfThreadsDoesNotMatter) {
+  const Matrix logits = normal_matrix(500, 40);
+  const DeviceMatrix device_logits = on_device(logits), d = device_matrix(500, 40);
+  const DeviceArray<std::int32_t> target = on_device(std::vector<std::int32_t>(500, 3));
+  const DeviceArray<float> sums = on_device(std::vector<float>(40));
+  double losses[2];
+  std::vector<float> columns[2];
+  for (const int backwards : {0, 1}) {
+    cuda_emulation::run_backwards(backwards == 1);
+    losses[backwards] =
+        cuda->softmax_cross_entropy(device_logits.view(), target.data(), 1, d.view());
+    cuda->column_sums(d.view(), {sums.data(), nullptr, 1, 40});
+    columns[backwards] = sums.values();
+  }
+  cuda_emulation::run_backwards(false);
+  EXPECT_EQ(losses[0], losses[1]);
+  EXPECT_EQ(columns[0], columns[1]);
+}
+
+}  // namespace
+}  // namespace heliograph

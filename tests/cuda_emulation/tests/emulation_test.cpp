@@ -1,0 +1,337 @@
+#include "emulation.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "core/cuda/memory_pool.hpp"
+#include "core/cuda/runtime.hpp"
+#include "heliograph/error.hpp"
+#include "probe_kernels.hpp"
+
+// The emulated device does what a device does, and notices what a device would not.
+
+namespace heliograph::cuda_emulation {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Emulation : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    run_backwards(false);
+    repair();
+  }
+
+  int* take(std::size_t count) { return reinterpret_cast<int*>(pool.take(count * sizeof(int))); }
+  void give_back(void* at) { pool.give_back(static_cast<std::byte*>(at), 0); }
+  std::vector<int> values(const int* at, std::size_t count) {
+    std::vector<int> host(count);
+    queue.download(host.data(), at, count * sizeof(int));
+    return host;
+  }
+  /// What the wait behind `ask` throws.
+  std::string complaint(const std::function<void(cuda::Queue&)>& ask) {
+    ask(queue);
+    try {
+      queue.finish();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  cuda::Queue queue{0};
+  cuda::MemoryPool pool{queue};
+};
+
+TEST_F(Emulation, EveryThreadRunsOnce) {
+  int* out = take(7 * 100);
+  for (const bool backwards : {false, true}) {
+    queue.clear(out, 700 * sizeof(int));
+    run_backwards(backwards);
+    number_threads(queue, out, 7, 100);
+    std::vector<int> expected(700);
+    std::iota(expected.begin(), expected.end(), 0);
+    EXPECT_EQ(values(out, 700), expected);
+  }
+}
+
+TEST_F(Emulation, ShufflesAndVotes) {
+  int* out = take(12 * 32);
+  for (const bool backwards : {false, true}) {
+    run_backwards(backwards);
+    queue.clear(out, 12 * 32 * sizeof(int));
+    shuffle_lanes(queue, out);
+    const std::vector<int> all = values(out, 12 * 32);
+    for (int lane = 0; lane < 32; ++lane) {
+      SCOPED_TRACE(lane);
+      const int* mine = all.data() + 12 * lane;
+      EXPECT_EQ(mine[0], 50);
+      EXPECT_EQ(mine[1], (lane ^ 16) * 10);
+      EXPECT_EQ(mine[2], (lane + 3 < 32 ? lane + 3 : lane) * 10);
+      EXPECT_EQ(mine[3], (lane >= 3 ? lane - 3 : lane) * 10);
+      EXPECT_EQ(mine[4], (lane / 8 * 8 + 1) * 10);
+      EXPECT_EQ(mine[5], (lane % 8 + 3 < 8 ? lane + 3 : lane) * 10);
+      EXPECT_EQ(static_cast<unsigned>(mine[6]), 0x49249249U);
+      EXPECT_EQ(mine[7], 1);
+      EXPECT_EQ(mine[8], 0);
+      EXPECT_EQ(mine[9], lane < 16 ? 7 : 20);
+      EXPECT_EQ(mine[10], 496);
+      EXPECT_EQ(mine[11], 35);
+    }
+  }
+}
+
+TEST_F(Emulation, BarriersAndSharedMemory) {
+  int* out = take(3);
+  for (const bool backwards : {false, true}) {
+    run_backwards(backwards);
+    sum_in_blocks(queue, out, 3, 300);
+    EXPECT_THAT(values(out, 3), ElementsAre(44850, 44850, 44850));
+  }
+  int* ended = take(64);
+  leave_before_a_barrier(queue, ended);
+  const std::vector<int> reached = values(ended, 64);
+  EXPECT_EQ(std::accumulate(reached.begin(), reached.end(), 0), 40);
+}
+
+TEST_F(Emulation, IntegerAtomics) {
+  int* counters = take(3);
+  const int before[3] = {0, 1000, -1000};
+  queue.upload(counters, before, sizeof(before));
+  count_atomically(queue, counters);
+  EXPECT_THAT(values(counters, 3), ElementsAre(96, 0, 95));
+}
+
+TEST_F(Emulation, ARaceShowsInTheOrderOfLanes) {
+  int* out = take(2);
+  race(queue, out);
+  EXPECT_EQ(values(out, 1)[0], 1);
+  queue.clear(out, 2 * sizeof(int));
+  run_backwards(true);
+  race(queue, out);
+  EXPECT_EQ(values(out, 1)[0], 0);
+}
+
+TEST_F(Emulation, WorkWaitsUntilSomebodyDoes) {
+  int* out = take(32);
+  queue.finish();
+  EXPECT_EQ(waiting(queue.stream()), 0);
+  number_threads(queue, out, 1, 32);
+  queue.clear(out, sizeof(int));
+  EXPECT_EQ(waiting(queue.stream()), 2);
+  EXPECT_EQ(cudaStreamQuery(queue.stream()), cudaErrorNotReady);
+  EXPECT_EQ(cudaStreamQuery(queue.stream()), cudaSuccess);
+  EXPECT_EQ(waiting(queue.stream()), 0);
+}
+
+TEST_F(Emulation, PageLockedMemoryIsReadAndWrittenLate) {
+  int* out = take(1);
+  int* pinned = nullptr;
+  ASSERT_EQ(cudaMallocHost(&pinned, sizeof(int)), cudaSuccess);
+  *pinned = 1;
+  ASSERT_EQ(cudaMemcpyAsync(out, pinned, sizeof(int), cudaMemcpyHostToDevice, queue.stream()),
+            cudaSuccess);
+  *pinned = 2;
+  EXPECT_EQ(values(out, 1)[0], 2) << "the copy was to read what stands there when it runs";
+  *pinned = 0;
+  ASSERT_EQ(cudaMemcpyAsync(pinned, out, sizeof(int), cudaMemcpyDefault, queue.stream()),
+            cudaSuccess);
+  EXPECT_EQ(*pinned, 0);
+  queue.finish();
+  EXPECT_EQ(*pinned, 2);
+  EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);
+}
+
+TEST_F(Emulation, OrdinaryHostMemoryIsReadAtOnce) {
+  int* out = take(1);
+  int host = 1;
+  ASSERT_EQ(cudaMemcpyAsync(out, &host, sizeof(int), cudaMemcpyHostToDevice, queue.stream()),
+            cudaSuccess);
+  host = 2;
+  EXPECT_EQ(values(out, 1)[0], 1);
+}
+
+TEST_F(Emulation, StreamsWaitForEventsOnly) {
+  cuda::Queue other(0);
+  int* shared = take(1);
+  queue.finish();
+  cudaEvent_t event = nullptr;
+  ASSERT_EQ(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), cudaSuccess);
+  poke(queue, shared, 0);
+  ASSERT_EQ(cudaEventRecord(event, queue.stream()), cudaSuccess);
+  queue.clear(shared, sizeof(int));  // behind the event
+  int seen = -1;
+  ASSERT_EQ(cudaStreamWaitEvent(other.stream(), event, 0), cudaSuccess);
+  other.download(&seen, shared, sizeof(int));
+  EXPECT_EQ(seen, 1);
+  EXPECT_EQ(waiting(queue.stream()), 1);
+  other.finish();
+  EXPECT_EQ(waiting(queue.stream()), 1) << "a stream does not wait for another by itself";
+  EXPECT_EQ(cudaEventQuery(event), cudaSuccess);
+  EXPECT_EQ(cudaEventDestroy(event), cudaSuccess);
+  EXPECT_EQ(values(shared, 1)[0], 0);
+}
+
+TEST_F(Emulation, FreshMemoryHoldsNan) {
+  float* fresh = nullptr;
+  ASSERT_EQ(cudaMallocAsync(&fresh, sizeof(float), queue.stream()), cudaSuccess);
+  int* out = take(2);
+  look_at_fresh_memory(queue, fresh, out);
+  EXPECT_THAT(values(out, 2), ElementsAre(1, 1));
+}
+
+TEST_F(Emulation, MemoryIsCountedAndEnds) {
+  queue.finish();
+  const std::size_t before = live_bytes();
+  set_memory(before + 5000);
+  std::byte* most = pool.take(4000);
+  ASSERT_NE(most, nullptr);
+  EXPECT_EQ(live_bytes(), before + 4000);
+  EXPECT_EQ(pool.take(4000), nullptr);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "the pool was to clear what it handles";
+  pool.give_back(most, 4000);
+  EXPECT_EQ(pool.take(4000), nullptr) << "memory comes back in the order of the stream";
+  queue.finish();
+  EXPECT_EQ(live_bytes(), before);
+  set_memory(std::size_t{4} << 30);
+}
+
+using EmulationDeathTest = Emulation;
+
+TEST_F(EmulationDeathTest, TheHostCannotTouchDeviceMemory) {
+  int* at = take(1);
+  queue.finish();
+  EXPECT_DEATH({ *at = 1; }, "device memory by the host");
+}
+
+TEST_F(EmulationDeathTest, AKernelCannotTouchWhatLiesBehindAPiece) {
+  int* at = take(64);
+  EXPECT_DEATH(
+      {
+        poke(queue, at, 64);
+        queue.finish();
+      },
+      "what lies behind it");
+}
+
+TEST_F(EmulationDeathTest, AKernelCannotTouchAnotherDevice) {
+  int* at = take(64);
+  queue.finish();
+  EXPECT_DEATH(
+      {
+        setenv("HELIOGRAPH_EMULATED_DEVICES", "2", 1);
+        cuda::Queue other(1);
+        poke(other, at, 0);
+        other.finish();
+      },
+      "on another device");
+}
+
+TEST_F(EmulationDeathTest, AKernelCannotTouchFreedMemory) {
+  int* at = take(64);
+  give_back(at);
+  EXPECT_DEATH(
+      {
+        poke(queue, at, 0);
+        queue.finish();
+      },
+      "not there");
+}
+
+TEST_F(Emulation, WritesBehindAPieceAreFoundWhenItIsFreed) {
+  int* at = take(3);
+  poke(queue, at, 3);  // before the end of the page, so that nothing stops it
+  give_back(at);
+  EXPECT_THAT(complaint([](cuda::Queue&) {}), HasSubstr("memory was written behind a piece of 12"));
+}
+
+TEST_F(Emulation, DivergentBarriersAreNamed) {
+  EXPECT_THAT(complaint(meet_half_of_a_warp),
+              AllOf(HasSubstr("thread 0 waits in __syncwarp(0xffffffff) for thread 16, which has "
+                              "ended"),
+                    HasSubstr("block 0 of 1")));
+  repair();
+  EXPECT_THAT(complaint(meet_at_two_places),
+              HasSubstr("thread 0 waits in __ballot_sync(0xffffffff) for thread 7, which waits in "
+                        "__syncthreads"));
+  repair();
+  EXPECT_THAT(complaint(leave_before_a_shuffle),
+              HasSubstr("waits in __shfl_xor_sync(0xffffffff) for thread 9, which has ended"));
+  repair();
+  EXPECT_THAT(complaint(shuffle_outside_the_mask),
+              HasSubstr("thread 16 calls __shfl_sync(0x0000ffff), whose mask leaves it out"));
+  repair();
+  EXPECT_THAT(complaint(write_behind_shared_memory),
+              HasSubstr("shared memory was written behind the 32 bytes"));
+}
+
+TEST_F(Emulation, AFailedKernelBreaksTheDevice) {
+  EXPECT_NE(complaint(meet_half_of_a_warp), "");
+  EXPECT_THROW(queue.finish(), Error);
+  EXPECT_EQ(pool.take(16), nullptr);
+  repair();
+  EXPECT_NE(pool.take(16), nullptr);
+}
+
+TEST_F(Emulation, LaunchesThatADeviceRefuses) {
+  int* out = take(4);
+  EXPECT_THROW(number_threads(queue, out, 1, 2048), Error);
+  EXPECT_THROW(sum_in_blocks(queue, out, 1, 1024 * 13), Error);
+  EXPECT_NO_THROW(number_threads(queue, out, 0, 32)) << "a grid without blocks asks for nothing";
+  setenv("HELIOGRAPH_EMULATED_DEVICES", "2", 1);
+  {
+    const cuda::Queue other(1);  // selects device 1
+    EXPECT_THROW(number_threads(queue, out, 1, 4), Error);
+  }
+  EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
+  unsetenv("HELIOGRAPH_EMULATED_DEVICES");
+  EXPECT_EQ(cudaSetDevice(1), cudaErrorInvalidDevice);
+}
+
+TEST_F(Emulation, CopiesThatADeviceRefuses) {
+  int* at = take(4);
+  int host[8] = {};
+  const auto copy = [&](void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+    return cudaMemcpyAsync(to, from, bytes, kind, queue.stream());
+  };
+  EXPECT_EQ(copy(at, host, 20, cudaMemcpyHostToDevice), cudaErrorInvalidValue)
+      << "4 bytes too many";
+  EXPECT_EQ(copy(at, host, 16, cudaMemcpyDeviceToHost), cudaErrorInvalidMemcpyDirection);
+  EXPECT_EQ(copy(host, at, 16, cudaMemcpyDeviceToDevice), cudaErrorInvalidMemcpyDirection);
+  EXPECT_EQ(copy(host, at, 16, cudaMemcpyDefault), cudaSuccess);
+}
+
+TEST_F(Emulation, CallsFailOnOrder) {
+  fail_call("cudaStreamSynchronize", 2, cudaErrorUnknown);
+  EXPECT_NO_THROW(queue.finish());
+  EXPECT_THROW(queue.finish(), Error);
+  EXPECT_NO_THROW(queue.finish());
+}
+
+TEST_F(Emulation, ThreadsHaveStreamsOfTheirOwn) {
+  int* out = take(2 * 64);
+  queue.finish();
+  std::thread other([&] {
+    cuda::Queue own(0);
+    for (int i = 0; i < 50; ++i) number_threads(own, out + 64, 2, 32);
+    own.finish();
+  });
+  for (int i = 0; i < 50; ++i) number_threads(queue, out, 2, 32);
+  queue.finish();
+  other.join();
+  const std::vector<int> all = values(out, 128);
+  for (int i = 0; i < 128; ++i) EXPECT_EQ(all[static_cast<std::size_t>(i)], i % 64);
+}
+
+}  // namespace
+}  // namespace heliograph::cuda_emulation

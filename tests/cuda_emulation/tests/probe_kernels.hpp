@@ -1,0 +1,34 @@
+#pragma once
+
+#include "core/cuda/runtime.hpp"
+
+// Kernels whose results say how the emulated device works. Everything lies on the device.
+
+namespace heliograph::cuda_emulation {
+
+/// out[i] = number of thread i, counted over the grid.
+void number_threads(cuda::Queue& queue, int* out, int blocks, int threads);
+/// Twelve results of shuffles and votes for each of 32 lanes: out[12 * lane + ...].
+void shuffle_lanes(cuda::Queue& queue, int* out);
+/// Sums of 0 .. threads - 1 through shared memory, one for each block.
+void sum_in_blocks(cuda::Queue& queue, int* out, int blocks, int threads);
+/// Each of 96 threads adds 1 to counters[0], min and max of its number to [1] and [2].
+void count_atomically(cuda::Queue& queue, int* counters);
+/// Whether the block's shared memory and *fresh hold NaN before anybody has written to them.
+void look_at_fresh_memory(cuda::Queue& queue, const float* fresh, int* out);
+
+/// What a device would hang at, or nobody could say what it does.
+void meet_half_of_a_warp(cuda::Queue& queue);
+void meet_at_two_places(cuda::Queue& queue);
+void leave_before_a_shuffle(cuda::Queue& queue);
+void shuffle_outside_the_mask(cuda::Queue& queue);
+void write_behind_shared_memory(cuda::Queue& queue);
+
+/// Some of the threads end before the others meet, as kernels may do.
+void leave_before_a_barrier(cuda::Queue& queue, int* out);
+/// at[index] = 1.
+void poke(cuda::Queue& queue, int* at, std::int64_t index);
+/// Lane 0 writes what lane 31 reads, without a barrier between.
+void race(cuda::Queue& queue, int* out);
+
+}  // namespace heliograph::cuda_emulation
