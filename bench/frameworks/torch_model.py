@@ -48,6 +48,7 @@ def train(network, graph, features, job):
     # Nodes that do not train are ignored by the loss: no rows are gathered.
     target = torch.from_numpy(graph.class_of).long()
     target[~torch.from_numpy(graph.training)] = -100
+    target = target.to(features.device)
     losses, seconds = [], []
     for _ in range(job["epochs"]):
         start = time.perf_counter()
