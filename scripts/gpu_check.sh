@@ -11,8 +11,8 @@
 #   --out          where results go (default build/gpu_check): OUT/table.md, and OUT/STEP.log
 #   --build        default build/gpu; what is there already is not built again
 #   --build-only   ends after the build: no GPU is needed
-#   --steps        comma-separated, of: tests, memcheck, racecheck, oracle, bench, epochs, torch
-#                  (default: all). Results of other steps that lie in OUT stay there.
+#   --steps        comma-separated, of: tests, memcheck, racecheck, oracle, nccl, bench, epochs,
+#                  torch (default: all). Results of other steps that lie in OUT stay there.
 #   --scale        of the graphs of epochs and torch (default 1: published size)
 # A step that fails takes nothing from the others; the table names it.
 # Exit codes: 0 all passed; 1 a step failed; 2 usage, or a tool is missing; 3 built, but there is no
@@ -24,7 +24,7 @@ fail() { echo "gpu_check.sh: $*" >&2; exit 2; }
 
 root=$(dirname "$here")
 bundle= out=$root/build/gpu_check build=$root/build/gpu build_only=no
-steps=tests,memcheck,racecheck,oracle,bench,epochs,torch scale=1 partitioner=metis jobs=$(nproc)
+steps=tests,memcheck,racecheck,oracle,nccl,bench,epochs,torch scale=1 partitioner=metis jobs=$(nproc)
 while [ $# -gt 0 ]; do
   case $1 in
     --build-only) build_only=yes; shift; continue ;;
@@ -46,7 +46,7 @@ while [ $# -gt 0 ]; do
 done
 for name in ${steps//,/ }; do
   case $name in
-    tests|memcheck|racecheck|oracle|bench|epochs|torch) ;;
+    tests|memcheck|racecheck|oracle|nccl|bench|epochs|torch) ;;
     *) fail "--steps: there is no step $name" ;;
   esac
 done
@@ -164,6 +164,16 @@ done
 if wanted oracle; then
   step oracle 900 "$python" -B "$here/gpu_check/oracle.py" --heliograph "$command" \
     --work "$work/oracle" --json "$out/oracle.json"
+fi
+if wanted nccl; then
+  if [ "$count" -ge 2 ]; then
+    ranks=2
+    [ "$count" -lt 4 ] || ranks=2,4
+    step nccl 900 "$python" -B "$here/gpu_check/oracle.py" --heliograph "$command" \
+      --transport nccl --ranks $ranks --work "$work/nccl" --json "$out/nccl.json"
+  else
+    note nccl "not run: it takes two GPUs" 0
+  fi
 fi
 if wanted bench; then
   step bench 600 "$build/bench/heliograph_device_bench" --json="$out/bench.json"

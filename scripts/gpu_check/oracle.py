@@ -2,7 +2,8 @@
 """Holds training on a device against the CPU: single steps from the same weights (loss and gradient
 of each parameter), and the losses of 20 epochs, with 1, 2 and 4 ranks on one device.
 
-Usage: oracle.py --heliograph PATH --work DIR --json FILE [--device cuda|cpu] [--quick]
+Usage: oracle.py --heliograph PATH --work DIR --json FILE [--device cuda|cpu]
+                 [--transport threads|nccl] [--ranks 1,2,4] [--quick]
 Exit codes: 0 all within bounds, 1 something is not, or a run failed.
 """
 
@@ -20,7 +21,6 @@ from runs import RunFailed, call, first_gradients, train
 STEP_LOSS = {32: 1e-5, 1: 1e-3}
 STEP_GRADIENT = {32: 1e-4, 1: 2e-2}
 EPOCH_LOSS = {32: 5e-3, 1: 5e-2}
-RANKS = (1, 2, 4)
 EPOCHS = 20
 
 GRAPHS = {
@@ -55,8 +55,9 @@ class Oracle:
         return os.path.join(self.options.work, name)
 
     def run(self, device, epochs, case, **more):
+        transport = "threads" if device == "cpu" else self.options.transport
         losses, _ = train(self.options.heliograph, self.folder(device), device=device,
-                          transport="threads", epochs=epochs, partitioner="contiguous",
+                          transport=transport, epochs=epochs, partitioner="contiguous",
                           **case, **more)
         return losses
 
@@ -116,6 +117,8 @@ def main():
     parser.add_argument("--work", required=True)
     parser.add_argument("--json", required=True)
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
+    parser.add_argument("--transport", default="threads", choices=["threads", "nccl"])
+    parser.add_argument("--ranks", default="1,2,4")
     parser.add_argument("--quick", action="store_true", help="one graph, one model, one seed")
     options = parser.parse_args()
     os.makedirs(options.work, exist_ok=True)
@@ -127,7 +130,7 @@ def main():
         call(options.heliograph, "generate", "--quiet", "--overwrite", "--out", data,
              *GRAPHS[graph])
         for model in models:
-            for parts in RANKS:
+            for parts in map(int, options.ranks.split(",")):
                 for bits in (32,) if parts == 1 else (32, 1):
                     case = {"data": data, "model": model, "hidden": 64, "parts": parts,
                             "bits": bits, "seed": 1}

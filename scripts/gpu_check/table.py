@@ -51,10 +51,10 @@ def twin_tests(folder):
     return f"Twin tests: {said['tests'] - skipped - bad} passed, {bad} failed, {skipped} skipped."
 
 
-def oracle(folder):
-    said = read(folder, "oracle.json")
+def oracle(folder, name, what):
+    said = read(folder, name)
     if said is None:
-        return "Against the CPU: no result."
+        return f"{what}: no result."
     rows = []
     for kind in ("step", "ranks", "epochs"):
         for bits in (32, 1):
@@ -68,7 +68,7 @@ def oracle(folder):
             differences = ", ".join(f"{name} {value:.1e}" for name, value in worst.items())
             rows.append([kind, bits, len(cases), sum(row["passed"] for row in cases),
                          differences or "none measured"])
-    return table(["against the CPU", "bits", "cases", "within bounds", "largest difference"], rows)
+    return table([what, "bits", "cases", "within bounds", "largest difference"], rows)
 
 
 def micro(folder):
@@ -146,7 +146,8 @@ def main():
         return 2
     folder = sys.argv[1]
     parts = ["# GPU check", "\n".join(f"- {line}" for line in read_lines(folder, "machine.txt")),
-             steps(folder), twin_tests(folder), oracle(folder), micro(folder), epochs(folder)]
+             steps(folder), twin_tests(folder), oracle(folder, "oracle.json", "against the CPU"),
+             oracle(folder, "nccl.json", "NCCL, against the CPU"), micro(folder), epochs(folder)]
     text = "\n\n".join(part for part in parts if part) + "\n"
     with open(os.path.join(folder, "table.md"), "w", encoding="utf-8") as file:
         file.write(text)
