@@ -16,20 +16,19 @@
 namespace heliograph::cuda {
 namespace {
 
-/// Columns that a warp holds at a time, and lanes of a block of codes (packed_rows.hpp).
+/// Columns that are held at a time, and lanes of a block of codes (packed_rows.hpp).
 constexpr int kChunk = 256;
 constexpr int kBlockLanes = 16;
-constexpr int kValues = kChunk / kWarp;
 
-/// One row of a task, as a warp sees it.
-struct WarpRow {
+/// One row of a task.
+struct SourceRow {
   const float* x;
   float scale;
   int cols;
   std::uint64_t key;
   std::byte* out;
 
-  __device__ WarpRow(const EncodeTask& task, std::int64_t index)
+  __device__ SourceRow(const EncodeTask& task, std::int64_t index)
       : cols(static_cast<int>(task.x.cols)) {
     const std::int32_t source = task.rows[index];
     const std::int64_t row = task.positions == nullptr ? index : task.positions[index];
@@ -41,10 +40,11 @@ struct WarpRow {
 };
 
 __device__ void report(const EncodeTask& task, std::int64_t index) {
-  if (lane() == 0) atomicMin(task.failed, static_cast<std::int32_t>(index) - kNoRow);
+  atomicMin(task.failed, static_cast<std::int32_t>(index) - kNoRow);
 }
 
-/// The range of one lane's values.
+/// The range of the values of one lane among kLanes that hold a row.
+template <int kLanes>
 struct LaneRange {
   float lo = std::numeric_limits<float>::infinity();
   float hi = -std::numeric_limits<float>::infinity();
@@ -55,18 +55,26 @@ struct LaneRange {
     hi = fmaxf(hi, value);
     finite = fmaf(value, 0.0F, finite);
   }
-  /// For all lanes of the warp: whether its values can be encoded, and how.
+  /// For the row's lanes: is it free of NaN and Inf?
+  __device__ bool all_finite() const {
+    const unsigned bad = __ballot_sync(kWholeWarp, finite != 0.0F ? 1 : 0);
+    constexpr unsigned kRow = kWholeWarp >> (kWarp - kLanes);
+    return (bad >> (lane() / kLanes * kLanes) & kRow) == 0;
+  }
+  /// For the row's lanes: whether it can be encoded, and how.
   __device__ bool choose(RowFormat format, int cols, CodeParameters& parameters) const {
-    if (__any_sync(kWholeWarp, finite != 0.0F) != 0) return false;
-    const float least = warp_min(lo);
-    const float most = warp_max(hi);
-    if (cols == 0) return choose_parameters(0.0F, 0.0F, format, parameters);
-    return choose_parameters(least, most, format, parameters);
+    float least = lo;
+    float most = hi;
+    for (int step = kLanes / 2; step > 0; step /= 2) {
+      least = fminf(least, __shfl_xor_sync(kWholeWarp, least, step));
+      most = fmaxf(most, __shfl_xor_sync(kWholeWarp, most, step));
+    }
+    if (cols == 0) least = most = 0;
+    return all_finite() && choose_parameters(least, most, format, parameters);
   }
 };
 
 __device__ void store_parameters(const CodeParameters& p, RowFormat format, std::byte* out) {
-  if (lane() != 0) return;
   if (format.has_minimum) {
     store_bytes<4>(out, p.minimum_bits | static_cast<std::uint32_t>(p.step_bits) << 16);
   } else {
@@ -74,108 +82,95 @@ __device__ void store_parameters(const CodeParameters& p, RowFormat format, std:
   }
 }
 
-/// Codes of 1, 2 or 4 bits. A lane holds columns of one lane of each block: of the pairs of vectors
-/// of 16 columns that share noise words, lanes 0 to 15 have the even ones and lanes 16 to 31 the
-/// odd ones. kWhole: every chunk has all of its columns.
+/// Codes of 1, 2 or 4 bits: a lane holds the columns of one lane of each block. kWhole: every chunk
+/// has all of its columns. Both halves of a warp make the same shuffles, whatever their rows hold.
 template <int kBits, bool kWhole>
 struct BlockRows {
-  int half = lane() / kBlockLanes;
-  int block_lane = lane() % kBlockLanes;
-  float values[kValues] = {};
-  std::uint32_t codes[kValues] = {};
+  static constexpr int kVectors = kChunk / kBlockLanes;
+  int me = lane() % kBlockLanes;
+  float values[kVectors] = {};
+  std::uint32_t codes[kVectors] = {};
 
-  /// Columns from the lane's first one to that of value v.
-  __device__ static constexpr int distance(int v) { return v / 2 * 64 + v % 2 * 16; }
-  /// Column of value v, from the begin of the chunk on.
-  __device__ int column(int v) const { return half * 32 + block_lane + distance(v); }
-  /// Columns of the row from this lane's first one on.
-  __device__ int left(const WarpRow& row, int first) const { return row.cols - first - column(0); }
-
-  __device__ void load(const WarpRow& row, int first) {
-    const float* from = row.x + (first + column(0));
+  __device__ bool there(const SourceRow& row, int first, int v) const {
+    return kWhole || first + me + v * kBlockLanes < row.cols;
+  }
+  __device__ void load(const SourceRow& row, int first) {
+    const float* from = row.x + (first + me);
 #pragma unroll
-    for (int v = 0; v < kValues; ++v) {
-      const bool there = kWhole || distance(v) < left(row, first);
-      values[v] = there ? row.scale * from[distance(v)] : 0.0F;
+    for (int v = 0; v < kVectors; ++v) {
+      values[v] = there(row, first, v) ? row.scale * from[v * kBlockLanes] : 0.0F;
     }
   }
-  __device__ void take_range(const WarpRow& row, int first, LaneRange& range) const {
+  __device__ void take_range(const SourceRow& row, int first, LaneRange<kBlockLanes>& range) const {
 #pragma unroll
-    for (int v = 0; v < kValues; ++v) {
-      if (kWhole || distance(v) < left(row, first)) range.take(values[v]);
+    for (int v = 0; v < kVectors; ++v) {
+      if (there(row, first, v)) range.take(values[v]);
     }
   }
-  __device__ void encode(const WarpRow& row, int first, const CodeParameters& p) {
-    const int word = (first / 32 + half) * kBlockLanes + block_lane;
+  __device__ void encode(const SourceRow& row, int first, const CodeParameters& p) {
+    const int word = first / 2 + me;
 #pragma unroll
-    for (int v = 0; v < kValues; ++v) {
+    for (int v = 0; v < kVectors; ++v) {
+      // The word of a group of 32 columns serves two vectors.
       const std::uint32_t noise =
-          noise_word(row.key, static_cast<std::uint32_t>(word + v / 2 * 2 * kBlockLanes));
+          noise_word(row.key, static_cast<std::uint32_t>(word + v / 2 * kBlockLanes));
       const std::uint32_t code =
           stochastic_code(values[v], p, kBits, v % 2 == 0 ? noise & 0xffffU : noise >> 16);
-      codes[v] = kWhole || distance(v) < left(row, first) ? code : 0;
+      codes[v] = there(row, first, v) ? code : 0;
     }
   }
 
-  /// The word of a block's lane, from the codes of columns [begin, begin + kColumns) of the chunk;
-  /// blocks begin at multiples of 64 columns there.
+  /// A block of the chunk's columns [begin, begin + kColumns).
   template <int kColumns>
-  __device__ std::uint32_t block_word(int begin) const {
+  __device__ void store_block(int begin, std::byte* chunk, bool writes) const {
+    constexpr int kWordBytes = kColumns / kBlockLanes * kBits / 8;
     std::uint32_t word = 0;
 #pragma unroll
-    for (int v = 0; v < kValues; ++v) {
-      const int pair = v / 2 * 64 - begin;
-      const bool inside = pair >= 0 && pair < kColumns && (kColumns >= 64 || half == 0);
-      if (inside) word |= codes[v] << ((pair / 16 + v % 2) * kBits);
+    for (int v = 0; v < kVectors; ++v) {
+      const int vector = v - begin / kBlockLanes;
+      if (vector >= 0 && vector < kColumns / kBlockLanes) word |= codes[v] << (vector * kBits);
     }
-    word <<= half * 2 * kBits;
-    return word | __shfl_xor_sync(kWholeWarp, word, kBlockLanes);
+    if (writes) store_bytes<kWordBytes>(chunk + begin / 8 * kBits + kWordBytes * me, word);
   }
-  template <int kColumns>
-  __device__ void store_block(int begin, std::byte* to) const {
-    constexpr int kWordBytes = kColumns / kBlockLanes * kBits / 8;
-    const std::uint32_t word = block_word<kColumns>(begin);
-    if (half == 0) store_bytes<kWordBytes>(to + kWordBytes * block_lane, word);
-  }
-  /// 256 columns. `to`: their first byte.
-  __device__ void store_chunk(std::byte* to) const {
+  /// 256 columns. `chunk`: their first byte.
+  __device__ void store_chunk(std::byte* chunk, bool writes) const {
     if constexpr (kBits == 4) {
-      const std::uint32_t first = block_word<128>(0);
-      const std::uint32_t second = block_word<128>(128);
-      store_bytes<4>(to + 64 * half + 4 * block_lane, half == 0 ? first : second);
+      store_block<128>(0, chunk, writes);
+      store_block<128>(128, chunk, writes);
     } else {
-      store_block<256>(0, to);
+      store_block<256>(0, chunk, writes);
     }
   }
   /// The fewer columns that end a row: blocks, then columns in order.
-  __device__ void store_last(int columns, std::byte* to) const {
+  __device__ void store_last(int columns, std::byte* chunk, bool writes) const {
     int begin = 0;
     if (columns >= 128) {
-      store_block<128>(0, to);
+      store_block<128>(0, chunk, writes);
       begin = 128;
     }
     if constexpr (kBits >= 2) {
       if (columns - begin >= 64) {
-        store_block<64>(begin, to + begin * kBits / 8);
+        store_block<64>(begin, chunk, writes);
         begin += 64;
       }
     }
     if constexpr (kBits == 4) {
       if (columns - begin >= 32) {
-        store_block<32>(begin, to + begin * kBits / 8);
+        store_block<32>(begin, chunk, writes);
         begin += 32;
       }
     }
+    const int shift = me * kBits % 8;
 #pragma unroll
-    for (int v = 0; v < kValues; ++v) {
-      if (distance(v) + 48 <= begin || distance(v) >= columns) continue;  // the same for all lanes
-      const int shift = block_lane * kBits % 8;
+    for (int v = 0; v < kVectors; ++v) {
+      const int first = v * kBlockLanes;
+      if (first < begin || first >= columns) continue;
       std::uint32_t byte = codes[v] << shift;
       for (int step = 1; step < 8 / kBits; step *= 2) {
         byte |= __shfl_xor_sync(kWholeWarp, byte, step);
       }
-      if (shift == 0 && column(v) >= begin && column(v) < columns) {
-        store_bytes<1>(to + column(v) * kBits / 8, byte);
+      if (writes && shift == 0 && first + me < columns) {
+        store_bytes<1>(chunk + (first + me) * kBits / 8, byte);
       }
     }
   }
@@ -183,28 +178,32 @@ struct BlockRows {
 
 template <int kBits, bool kWhole>
 __global__ void encode_blocks_kernel(EncodeTask task) {
-  const std::int64_t index = global_warp();
-  if (index >= task.count) return;
+  if (global_warp() * (kWarp / kBlockLanes) >= task.count) return;
+  // Where rows end within a warp, its second half does the last one over and writes nothing.
+  const std::int64_t mine = global_thread() / kBlockLanes;
+  const std::int64_t index = mine < task.count ? mine : task.count - 1;
   const RowFormat format{kBits, task.format.has_minimum};
-  const WarpRow row(task, index);
+  const SourceRow row(task, index);
   BlockRows<kBits, kWhole> chunk;
-  LaneRange range;
+  LaneRange<kBlockLanes> range;
   for (int first = 0; first < row.cols; first += kChunk) {
     chunk.load(row, first);
     chunk.take_range(row, first, range);
   }
   CodeParameters parameters;
-  if (!range.choose(format, row.cols, parameters)) return report(task, index);
-  store_parameters(parameters, format, row.out);
+  const bool encodable = range.choose(format, row.cols, parameters);
+  const bool writes = encodable && mine < task.count;
+  if (chunk.me == 0 && writes) store_parameters(parameters, format, row.out);
+  if (chunk.me == 0 && !encodable) report(task, index);
   std::byte* codes = row.out + format.parameter_bytes();
   for (int first = 0; first < row.cols; first += kChunk) {
     if (row.cols > kChunk) chunk.load(row, first);
-    chunk.encode(row, first, parameters);
+    if (writes) chunk.encode(row, first, parameters);
     std::byte* to = codes + first / 8 * kBits;
     if (kWhole || row.cols - first >= kChunk) {
-      chunk.store_chunk(to);
+      chunk.store_chunk(to, writes);
     } else {
-      chunk.store_last(row.cols - first, to);
+      chunk.store_last(row.cols - first, to, writes);
     }
   }
 }
@@ -213,13 +212,13 @@ __global__ void encode_blocks_kernel(EncodeTask task) {
 /// neighbouring columns of each 128.
 template <int kBits>
 struct OrderedRows {
-  static constexpr int kQuads = kValues / 4;
+  static constexpr int kQuads = kChunk / (4 * kWarp);
   float values[kQuads][4] = {};
 
   __device__ static int column(int first, int quad) {
     return first + quad * 4 * kWarp + lane() * 4;
   }
-  __device__ void load(const WarpRow& row, int first, bool wide) {
+  __device__ void load(const SourceRow& row, int first, bool wide) {
 #pragma unroll
     for (int q = 0; q < kQuads; ++q) {
       const int c = column(first, q);
@@ -233,7 +232,7 @@ struct OrderedRows {
       }
     }
   }
-  __device__ void take_range(const WarpRow& row, int first, LaneRange& range) const {
+  __device__ void take_range(const SourceRow& row, int first, LaneRange<kWarp>& range) const {
 #pragma unroll
     for (int q = 0; q < kQuads; ++q) {
       for (int i = 0; i < 4; ++i) {
@@ -242,13 +241,13 @@ struct OrderedRows {
     }
   }
   /// What travels of a value of column c.
-  __device__ static std::uint32_t encoded(const WarpRow& row, int c, float value,
+  __device__ static std::uint32_t encoded(const SourceRow& row, int c, float value,
                                           const CodeParameters& p) {
     if constexpr (kBits == 32) return std::bit_cast<std::uint32_t>(value);
     const std::uint32_t noise = noise16(row.key, static_cast<std::uint32_t>(c));
     return kBits == 16 ? stochastic_bf16(value, noise) : stochastic_code(value, p, 8, noise);
   }
-  __device__ void store(const WarpRow& row, int first, const CodeParameters& p,
+  __device__ void store(const SourceRow& row, int first, const CodeParameters& p,
                         std::byte* out) const {
     constexpr int kWords = kBits / 8;  // of four values
 #pragma unroll
@@ -280,9 +279,9 @@ __global__ void encode_ordered_kernel(EncodeTask task, bool wide) {
   const std::int64_t index = global_warp();
   if (index >= task.count) return;
   const RowFormat format{kBits, task.format.has_minimum};
-  const WarpRow row(task, index);
+  const SourceRow row(task, index);
   OrderedRows<kBits> chunk;
-  LaneRange range;
+  LaneRange<kWarp> range;
   CodeParameters parameters;
   if constexpr (kBits > 8) {
     for (int first = 0; first < row.cols; first += kChunk) {
@@ -290,14 +289,16 @@ __global__ void encode_ordered_kernel(EncodeTask task, bool wide) {
       chunk.take_range(row, first, range);
       chunk.store(row, first, parameters, row.out);
     }
-    if (__any_sync(kWholeWarp, range.finite != 0.0F) != 0) report(task, index);
+    if (!range.all_finite() && lane() == 0) report(task, index);
   } else {
     for (int first = 0; first < row.cols; first += kChunk) {
       chunk.load(row, first, wide);
       chunk.take_range(row, first, range);
     }
-    if (!range.choose(format, row.cols, parameters)) return report(task, index);
-    store_parameters(parameters, format, row.out);
+    const bool encodable = range.choose(format, row.cols, parameters);
+    if (lane() == 0 && encodable) store_parameters(parameters, format, row.out);
+    if (lane() == 0 && !encodable) report(task, index);
+    if (!encodable) return;
     std::byte* codes = row.out + format.parameter_bytes();
     for (int first = 0; first < row.cols; first += kChunk) {
       if (row.cols > kChunk) chunk.load(row, first, wide);
@@ -340,15 +341,15 @@ void with_bits(int bits, const Body& body) {
 }  // namespace
 
 void encode_rows(Queue& queue, const EncodeTask& task) {
-  const Grid grid = cover_by_warps(task.count);
   const bool wide = alignment_of(task.x.data, task.x.stride * 4, 16) == 16;
   with_bits(task.format.bits, [&](auto bits) {
     if constexpr (bits() < 8) {
       const auto kernel = task.x.cols % kChunk == 0 ? encode_blocks_kernel<bits(), true>
                                                     : encode_blocks_kernel<bits(), false>;
-      launch(queue, "encode rows", kernel, grid, task);
+      launch(queue, "encode rows", kernel, cover(task.count * kBlockLanes), task);
     } else {
-      launch(queue, "encode rows", encode_ordered_kernel<bits()>, grid, task, wide);
+      launch(queue, "encode rows", encode_ordered_kernel<bits()>, cover_by_warps(task.count), task,
+             wide);
     }
   });
 }
