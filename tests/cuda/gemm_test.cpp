@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
+#include "core/cuda/blas_functions.hpp"
 #include "cuda/device_arrays.hpp"
 
 namespace heliograph {
@@ -19,6 +21,14 @@ constexpr Sizes kSizes[] = {{0, 3, 4},      {1, 1, 1},     {31, 33, 47},  {33, 3
 /// Two sums of `terms` products of normal values, each rounded on its way: the sums grow to
 /// sqrt(terms), hardly a product exceeds 20.
 double bound(std::int64_t terms) { return 2e-6 * (20 + static_cast<double>(terms)); }
+
+TEST(CuBlas, IsFoundWithoutADevice) {
+  const auto text = [](cublasStatus_t status) {
+    return std::string(cuda::blas_functions().status_string(status));
+  };
+  EXPECT_NE(text(CUBLAS_STATUS_INVALID_VALUE), "");
+  EXPECT_NE(text(CUBLAS_STATUS_INVALID_VALUE), text(CUBLAS_STATUS_ALLOC_FAILED));
+}
 
 TEST_F(GemmTwin, ProductsAreTheCpuOnes) {
   for (const Sizes s : kSizes) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/cuda/blas_functions.hpp"
 #include "streams.hpp"
 
 struct cublasContext {
@@ -84,17 +85,17 @@ extern "C" {
 const char* cublasGetStatusString(cublasStatus_t status) {
   switch (status) {
     case CUBLAS_STATUS_SUCCESS:
-      return "CUBLAS_STATUS_SUCCESS";
+      return "success";
     case CUBLAS_STATUS_NOT_INITIALIZED:
-      return "CUBLAS_STATUS_NOT_INITIALIZED";
+      return "not initialized";
     case CUBLAS_STATUS_ALLOC_FAILED:
-      return "CUBLAS_STATUS_ALLOC_FAILED";
+      return "allocation failed";
     case CUBLAS_STATUS_INVALID_VALUE:
-      return "CUBLAS_STATUS_INVALID_VALUE";
+      return "invalid value";
     case CUBLAS_STATUS_EXECUTION_FAILED:
-      return "CUBLAS_STATUS_EXECUTION_FAILED";
+      return "execution failed";
   }
-  return "an unknown status";
+  return "unknown status";
 }
 
 cublasStatus_t cublasCreate(cublasHandle_t* handle) {
@@ -166,3 +167,11 @@ cublasStatus_t cublasSgemm(cublasHandle_t handle, cublasOperation_t transpose_a,
 }
 
 }  // extern "C"
+
+// In place of core/cuda/load_cublas.cpp.
+const heliograph::cuda::BlasFunctions& heliograph::cuda::blas_functions() {
+  static const BlasFunctions functions{cublasGetStatusString, cublasCreate,       cublasDestroy,
+                                       cublasSetStream,       cublasSetWorkspace, cublasSetMathMode,
+                                       cublasSetAtomicsMode,  cublasSgemm};
+  return functions;
+}

@@ -1,10 +1,9 @@
 #include "core/cuda/gemm.hpp"
 
-#include <cublas_v2.h>
-
 #include <limits>
 #include <string>
 
+#include "core/cuda/blas_functions.hpp"
 #include "heliograph/error.hpp"
 
 namespace heliograph::cuda {
@@ -16,7 +15,7 @@ constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 void check(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   throw Error(ErrorCode::resource,
-              std::string("CUDA device: ") + what + ": " + cublasGetStatusString(status));
+              std::string("CUDA device: ") + what + ": " + blas_functions().status_string(status));
 }
 
 int size(std::int64_t n) {
@@ -30,11 +29,12 @@ int size(std::int64_t n) {
 }  // namespace
 
 struct Gemm::Handle {
-  Handle() { check(cublasCreate(&blas), "starting cuBLAS"); }
-  ~Handle() { cublasDestroy(blas); }
+  Handle() { check(functions.create(&blas), "starting cuBLAS"); }
+  ~Handle() { functions.destroy(blas); }
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
 
+  const BlasFunctions& functions = blas_functions();
   cublasHandle_t blas = nullptr;
 };
 
@@ -42,12 +42,13 @@ Gemm::Gemm(Queue& queue, MemoryAccount* account)
     : queue_(queue),
       workspace_(kWorkspaceBytes, MemoryRoom::workspace, account),
       handle_(std::make_unique<Handle>()) {
+  const BlasFunctions& f = handle_->functions;
   cublasHandle_t blas = handle_->blas;
-  check(cublasSetStream(blas, queue.stream()), "setting up cuBLAS");
+  check(f.set_stream(blas, queue.stream()), "setting up cuBLAS");
   // cuBLAS's own scratch is not the same for every call; with it, bits could differ.
-  check(cublasSetWorkspace(blas, workspace_.data(), workspace_.size()), "setting up cuBLAS");
-  check(cublasSetMathMode(blas, CUBLAS_PEDANTIC_MATH), "setting up cuBLAS");
-  check(cublasSetAtomicsMode(blas, CUBLAS_ATOMICS_NOT_ALLOWED), "setting up cuBLAS");
+  check(f.set_workspace(blas, workspace_.data(), workspace_.size()), "setting up cuBLAS");
+  check(f.set_math_mode(blas, CUBLAS_PEDANTIC_MATH), "setting up cuBLAS");
+  check(f.set_atomics_mode(blas, CUBLAS_ATOMICS_NOT_ALLOWED), "setting up cuBLAS");
 }
 
 Gemm::~Gemm() = default;
@@ -60,9 +61,10 @@ void Gemm::multiply(ConstMatrixView a, ConstMatrixView b, bool transpose_b, bool
   if (c.rows == 0 || c.cols == 0) return;
   const float one = 1;
   const float before = accumulate ? 1 : 0;
-  check(cublasSgemm(handle_->blas, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, CUBLAS_OP_N,
-                    size(c.cols), size(c.rows), size(a.cols), &one, b.data, size(b.stride), a.data,
-                    size(a.stride), &before, c.data, size(c.stride)),
+  check(handle_->functions.sgemm(handle_->blas, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
+                                 CUBLAS_OP_N, size(c.cols), size(c.rows), size(a.cols), &one,
+                                 b.data, size(b.stride), a.data, size(a.stride), &before, c.data,
+                                 size(c.stride)),
         "matrix product");
 }
 
@@ -74,10 +76,10 @@ void Gemm::gradient(ConstMatrixView a, ConstMatrixView d, float* g) {
   }
   const float one = 1;
   const float nothing = 0;
-  check(
-      cublasSgemm(handle_->blas, CUBLAS_OP_N, CUBLAS_OP_T, size(d.cols), size(a.cols), size(a.rows),
-                  &one, d.data, size(d.stride), a.data, size(a.stride), &nothing, g, size(d.cols)),
-      "gradient of a matrix product");
+  check(handle_->functions.sgemm(handle_->blas, CUBLAS_OP_N, CUBLAS_OP_T, size(d.cols),
+                                 size(a.cols), size(a.rows), &one, d.data, size(d.stride), a.data,
+                                 size(a.stride), &nothing, g, size(d.cols)),
+        "gradient of a matrix product");
 }
 
 }  // namespace heliograph::cuda
