@@ -80,7 +80,8 @@ TEST_F(LossTwin, LargeLogitsStayFinite) {
 
 TEST_F(LossTwin, NanAndInfinityReachTheLoss) {
   for (const float value :
-       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+        -std::numeric_limits<float>::infinity()}) {
     Matrix logits = normal_matrix(40, 5);
     logits.view().row(33)[4] = value;
     const DeviceMatrix device_logits = on_device(logits), d = device_matrix(40, 5);
