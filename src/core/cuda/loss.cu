@@ -90,7 +90,7 @@ std::int64_t loss_partials(std::int64_t rows) { return sum_parts(rows); }
 
 void softmax_cross_entropy(Queue& queue, ConstMatrixView logits, const std::int32_t* target,
                            float scale, MatrixView d, double* partials, double* sum) {
-  const std::int64_t parts = loss_partials(logits.rows);
+  const std::int64_t parts = sum_parts(queue, logits.rows);
   launch(queue, "softmax loss", softmax_kernel, cover_by_warps(parts), logits, target, scale, d,
          parts, partials);
   add_partials(queue, partials, parts, sum);
@@ -99,7 +99,7 @@ void softmax_cross_entropy(Queue& queue, ConstMatrixView logits, const std::int3
 void binary_cross_entropy(Queue& queue, ConstMatrixView logits, const std::uint8_t* indicators,
                           const std::uint8_t* mask, float scale, MatrixView d, double* partials,
                           double* sum) {
-  const std::int64_t parts = loss_partials(logits.rows);
+  const std::int64_t parts = sum_parts(queue, logits.rows);
   launch(queue, "binary loss", binary_kernel, cover_by_warps(parts), logits, indicators, mask,
          scale, d, parts, partials);
   add_partials(queue, partials, parts, sum);

@@ -11,7 +11,7 @@
 
 namespace heliograph::cuda {
 
-/// Doubles that the losses of `rows` rows want as `partials`.
+/// The most doubles that the losses of `rows` rows want as `partials`.
 std::int64_t loss_partials(std::int64_t rows);
 
 /// Both leave the sum of losses in *sum.

@@ -73,8 +73,9 @@ __global__ void norm_act_forward_kernel(ConstMatrixView y, Parameters p, ConstMa
 
 /// Warp w has the rows w, w + parts, ... and their partial sums.
 template <bool kHeld, bool kNorm>
-__global__ void norm_act_backward_kernel(ConstMatrixView y, Parameters p, MatrixView d,
-                                         MatrixView residual, std::int64_t parts, float* partials) {
+__global__ void __launch_bounds__(kSumThreads, kSumBlocks)
+    norm_act_backward_kernel(ConstMatrixView y, Parameters p, MatrixView d, MatrixView residual,
+                             std::int64_t parts, float* partials) {
   const std::int64_t part = global_warp();
   if (part >= parts) return;
   constexpr int kSums = kNorm ? 3 : 1;
@@ -188,9 +189,9 @@ void norm_act_backward(Queue& queue, ConstMatrixView y, const NormAct& p, Matrix
       norm
           ? (held ? norm_act_backward_kernel<true, true> : norm_act_backward_kernel<false, true>)
           : (held ? norm_act_backward_kernel<true, false> : norm_act_backward_kernel<false, false>);
-  const std::int64_t parts = sum_parts(y.rows);
-  launch(queue, "norm_act backward", kernel, cover_by_warps(parts), y, parameters(p), d,
-         residual_gradient, parts, partials);
+  const std::int64_t parts = sum_parts(queue, y.rows);
+  launch(queue, "norm_act backward", kernel, cover_by_warps(parts, kSumThreads), y, parameters(p),
+         d, residual_gradient, parts, partials);
   add_partials(queue, partials, parts, y.cols, norm ? 3 : 1, {g.bias.f32, g.gain.f32, g.shift.f32});
 }
 

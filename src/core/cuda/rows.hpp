@@ -11,7 +11,7 @@ namespace heliograph::cuda {
 void norm_act_forward(Queue& queue, ConstMatrixView y, const NormAct& p, ConstMatrixView residual,
                       MatrixView out);
 
-/// Floats that norm_act_backward wants as `partials`.
+/// The most floats that norm_act_backward wants as `partials`.
 std::int64_t norm_act_partials(std::int64_t rows, std::int64_t cols, const NormAct& p);
 void norm_act_backward(Queue& queue, ConstMatrixView y, const NormAct& p, MatrixView d,
                        MatrixView residual_gradient, const NormActGradients& g, float* partials);

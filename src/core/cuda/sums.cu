@@ -55,7 +55,7 @@ __global__ void add_doubles_kernel(const double* partials, std::int64_t parts, d
 }  // namespace
 
 void column_sums(Queue& queue, ConstMatrixView d, float* partials, float* sums) {
-  const std::int64_t parts = sum_parts(d.rows);
+  const std::int64_t parts = sum_parts(queue, d.rows);
   const std::int64_t warps = parts * ((d.cols + kWarp - 1) / kWarp);
   launch(queue, "column sums", column_sums_kernel, cover_by_warps(warps), d, parts, partials);
   add_partials(queue, partials, parts, d.cols, 1, {sums, nullptr, nullptr});
