@@ -1,0 +1,151 @@
+// Memory of devices, page-locked memory, copies.
+
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "runtime.hpp"
+
+namespace heliograph::cuda_emulation {
+namespace {
+
+enum class Place { pageable, pinned, device, beyond };
+
+Place place_of(const void* pointer, std::size_t bytes) {
+  const Runtime& r = runtime();
+  const int device = r.memory.device_of(pointer, bytes);
+  if (device == DeviceMemory::kBeyond) return Place::beyond;
+  if (device != DeviceMemory::kNone) return Place::device;
+  const auto at = reinterpret_cast<std::uintptr_t>(pointer);
+  const auto next = r.pinned.upper_bound(at);
+  if (next == r.pinned.begin()) return Place::pageable;
+  const auto found = std::prev(next);
+  if (at >= found->first + found->second) return Place::pageable;
+  return at + bytes <= found->first + found->second ? Place::pinned : Place::beyond;
+}
+
+bool kind_fits(cudaMemcpyKind kind, bool to_device, bool from_device) {
+  switch (kind) {
+    case cudaMemcpyHostToHost:
+      return !to_device && !from_device;
+    case cudaMemcpyHostToDevice:
+      return to_device && !from_device;
+    case cudaMemcpyDeviceToHost:
+      return !to_device && from_device;
+    case cudaMemcpyDeviceToDevice:
+      return to_device && from_device;
+    default:
+      return kind == cudaMemcpyDefault;
+  }
+}
+
+cudaError_t copy(Stream& stream, void* to, const void* from, std::size_t bytes,
+                 cudaMemcpyKind kind) {
+  if (bytes == 0) return cudaSuccess;
+  const Place source = place_of(from, bytes);
+  const Place target = place_of(to, bytes);
+  if (source == Place::beyond || target == Place::beyond) return cudaErrorInvalidValue;
+  if (!kind_fits(kind, target == Place::device, source == Place::device)) {
+    return cudaErrorInvalidMemcpyDirection;
+  }
+  if (source == Place::pageable) {
+    const auto* begin = static_cast<const char*>(from);
+    enqueue(stream, Access::all_devices,
+            [to, staged = std::vector<char>(begin, begin + bytes)]() -> std::string {
+              std::memcpy(to, staged.data(), staged.size());
+              return {};
+            });
+  } else {
+    enqueue(stream, Access::all_devices, [to, from, bytes]() -> std::string {
+      std::memmove(to, from, bytes);
+      return {};
+    });
+  }
+  return target == Place::pageable ? finish(stream) : cudaSuccess;
+}
+
+}  // namespace
+
+bool on_device(const void* pointer, std::size_t bytes) {
+  return place_of(pointer, bytes) == Place::device;
+}
+
+}  // namespace heliograph::cuda_emulation
+
+namespace {
+namespace emulation = heliograph::cuda_emulation;
+using emulation::Access;
+using emulation::api_call;
+using emulation::runtime;
+using emulation::Stream;
+using emulation::stream_call;
+using SharedStream = std::shared_ptr<Stream>;
+}  // namespace
+
+extern "C" {
+
+cudaError_t cudaMallocAsync(void** pointer, std::size_t bytes, cudaStream_t handle) {
+  return stream_call("cudaMallocAsync", handle, [&](const SharedStream& stream) {
+    *pointer = runtime().memory.take(bytes, stream->device);
+    return *pointer != nullptr ? cudaSuccess : cudaErrorMemoryAllocation;
+  });
+}
+cudaError_t cudaFreeAsync(void* pointer, cudaStream_t handle) {
+  return stream_call("cudaFreeAsync", handle, [&](const SharedStream& stream) {
+    if (!runtime().memory.retire(pointer)) return cudaErrorInvalidValue;
+    emulation::enqueue(*stream, Access::none,
+                       [pointer] { return runtime().memory.give_back(pointer); });
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaHostAlloc(void** pointer, std::size_t bytes, unsigned) {
+  return api_call("cudaHostAlloc", [&] {
+    *pointer = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+    if (*pointer == nullptr) return cudaErrorMemoryAllocation;
+    runtime().pinned.emplace(reinterpret_cast<std::uintptr_t>(*pointer), bytes);
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaMallocHost(void** pointer, std::size_t bytes) {
+  return cudaHostAlloc(pointer, bytes, cudaHostAllocDefault);
+}
+cudaError_t cudaFreeHost(void* pointer) {
+  return api_call("cudaFreeHost", [&] {
+    if (runtime().pinned.erase(reinterpret_cast<std::uintptr_t>(pointer)) == 0) {
+      return cudaErrorInvalidValue;
+    }
+    for (const auto& [handle, stream] : runtime().streams) emulation::finish(*stream);
+    std::free(pointer);
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t handle) {
+  return stream_call("cudaMemcpyAsync", handle, [&](const SharedStream& stream) {
+    return emulation::copy(*stream, to, from, bytes, kind);
+  });
+}
+cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device,
+                                std::size_t bytes, cudaStream_t handle) {
+  return stream_call("cudaMemcpyPeerAsync", handle, [&](const SharedStream& stream) {
+    if (bytes == 0) return cudaSuccess;
+    if (runtime().memory.device_of(to, bytes) != to_device ||
+        runtime().memory.device_of(from, bytes) != from_device) {
+      return cudaErrorInvalidValue;
+    }
+    return emulation::copy(*stream, to, from, bytes, cudaMemcpyDeviceToDevice);
+  });
+}
+cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t handle) {
+  return stream_call("cudaMemsetAsync", handle, [&](const SharedStream& stream) {
+    if (bytes == 0) return cudaSuccess;
+    if (!emulation::on_device(to, bytes)) return cudaErrorInvalidValue;
+    emulation::enqueue(*stream, Access::all_devices, [=]() -> std::string {
+      std::memset(to, value, bytes);
+      return {};
+    });
+    return cudaSuccess;
+  });
+}
+
+}  // extern "C"
