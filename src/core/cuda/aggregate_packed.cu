@@ -215,7 +215,8 @@ void start(Queue& queue, const HaloJob& job) {
 template <int kBits>
 void start_by_alignment(Queue& queue, const HaloJob& job) {
   constexpr int kUnit = kBits == 1 ? 2 : 4;
-  if (alignment_of(job.data + job.parameter_bytes, job.row_bytes, kUnit) == kUnit) {
+  if (alignment_of(job.data, job.row_bytes | static_cast<std::uint32_t>(job.parameter_bytes),
+                   kUnit) == kUnit) {
     start<kBits, kUnit>(queue, job);
   } else {
     start<kBits, 1>(queue, job);
