@@ -32,4 +32,8 @@ if(HELIOGRAPH_HAS_CUDA)
   target_link_libraries(test_cuda_device PRIVATE heliograph_test_support CUDA::cudart_static)
   gtest_discover_tests(test_cuda_device TEST_PREFIX "device."
     PROPERTIES TIMEOUT 300 LABELS cuda DISCOVERY_TIMEOUT 60)
+  # Where both are built, no kernel of the real ones may have come along.
+  add_test(NAME cuda.only_emulated
+    COMMAND sh -c "! ${CMAKE_NM} $<TARGET_FILE:test_cuda> | grep __cudaRegisterFatBinary")
+  set_tests_properties(cuda.only_emulated PROPERTIES LABELS cuda TIMEOUT 60)
 endif()
