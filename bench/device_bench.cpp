@@ -365,7 +365,8 @@ int run(int argc, char** argv) {
     return 2;
   }
   if (cuda_devices() == 0) {
-    std::fprintf(stderr, "no CUDA device\n");
+    int count = 0;
+    std::fprintf(stderr, "no CUDA device: %s\n", cudaGetErrorString(cudaGetDeviceCount(&count)));
     return 3;
   }
   if (count_only) {

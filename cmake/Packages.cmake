@@ -14,6 +14,14 @@ foreach(package metis:metis.h hwy:hwy/highway.h zip:zip.h xxhash:xxhash.h)
   if(NOT ${name}_LIBRARY OR NOT ${name}_INCLUDE_DIR)
     message(FATAL_ERROR "${name} was not found: run scripts/install_dependencies.sh")
   endif()
+  # Linked by their names, which the compiler itself finds only in the system's folders.
+  get_filename_component(folder ${${name}_LIBRARY} DIRECTORY)
+  if(NOT folder IN_LIST CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES)
+    link_directories(${folder})
+  endif()
+  if(NOT ${name}_INCLUDE_DIR IN_LIST CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES)
+    include_directories(SYSTEM ${${name}_INCLUDE_DIR})
+  endif()
 endforeach()
 
 # Sanitizer builds do without: they would watch over MPI's own memory and threads.
