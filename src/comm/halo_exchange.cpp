@@ -84,7 +84,11 @@ void HaloExchange::start(HaloSlot& slot, std::int64_t epoch, ConstMatrixView row
     const PhaseTimer timer(clock.exposed_comm);
     slot.wait_for_receives();
   }
-  kernels.finish();  // Some may still read what the slot received before.
+  kernels.finish();               // Some may still read what the slot received before.
+  if (comm_.sends_in_groups()) {  // Waiting would send off the receives alone.
+    const PhaseTimer timer(clock.exposed_comm);
+    slot.wait_for_sends();
+  }
   post_receives(slot);
   slot.user = this;
   {
@@ -111,6 +115,7 @@ void HaloExchange::start(HaloSlot& slot, std::int64_t epoch, ConstMatrixView row
                    {message.peer, buffer + static_cast<std::size_t>(message.first_row) * row_bytes_,
                     static_cast<std::size_t>(message.rows()) * row_bytes_});
   }
+  comm_.flush();
   ++starts_;
 }
 

@@ -9,7 +9,10 @@ HaloSlot::HaloSlot(Communicator& comm, Channel channel, Kernels& kernels, Memory
       room_(room),
       account_(account),
       stages_(kernels.memory() != nullptr && !comm.moves_device_memory(channel)),
-      staging_(kernels.page_locked()) {
+      page_locked_(kernels.page_locked()),
+      // Taking page-locked memory, or giving it back, may wait for all that a device does, messages
+      // of stale halos too: it is for what is there from the beginning.
+      staging_(channel == Channel::halo ? &page_locked_ : nullptr) {
   send_tickets_.reserve(static_cast<std::size_t>(comm.size()));
   held_.reserve(static_cast<std::size_t>(comm.size()));
 }
@@ -22,7 +25,7 @@ std::byte* HaloSlot::place(Side& side, std::size_t bytes) {
   side.bytes = bytes;
   if (stages_ && side.staged.size() < bytes) {
     side.staged = Buffer();
-    side.staged = Buffer(bytes, room_, &staging_);
+    side.staged = Buffer(bytes, room_, staging_);
   }
   if (bytes > 0 && bytes <= side.borrowed.size()) {
     side.data = side.borrowed.data();

@@ -14,7 +14,7 @@ namespace heliograph {
 /// A send and a receive buffer, where kernels run, and the messages that are in flight from and
 /// into them. Exchanges may share a slot where one's rows are consumed before the next one starts.
 /// Buffers grow to the largest exchange and are then kept. Where the transport cannot reach them,
-/// messages lie in page-locked copies on the host.
+/// messages lie in copies on the host.
 /// Used by the rank's own thread.
 class HaloSlot {
  public:
@@ -78,7 +78,8 @@ class HaloSlot {
   MemoryRoom room_;
   MemoryAccount* account_;
   const bool stages_;
-  MemoryAccount staging_;
+  MemoryAccount page_locked_;
+  MemoryAccount* staging_;  ///< Null: the heap.
   Side send_, receive_;
   std::vector<RecvMessage> staged_receives_;
   Ticket receive_ticket_;

@@ -13,6 +13,7 @@
 
 #include "comm/link_ring.hpp"
 #include "comm/nccl_transport.hpp"
+#include "core/cuda/runtime.hpp"
 
 namespace heliograph {
 namespace {
@@ -228,6 +229,7 @@ void NcclLink::give_up(double seconds) noexcept {
     // There is no thread to be had: all stays as it is.
   }
   abort_hangs = true;
+  cuda::abandon_devices();
 }
 
 bool NcclLink::given_up() const noexcept { return shared_->given_up; }

@@ -15,6 +15,7 @@
 #include "comm/message_groups.hpp"
 #include "comm/nccl_link.hpp"
 #include "comm/thread_transport.hpp"
+#include "core/copy_bytes.hpp"
 
 namespace heliograph {
 namespace {
@@ -318,6 +319,7 @@ void run_nccl_ranks(int ranks, const NcclTransportOptions& options,
   }
   ThreadTransportOptions of_host;
   of_host.timeout_seconds = options.timeout_seconds;
+  of_host.copy = copy_by_cuda;
   run_ranks(ranks, of_host,
             [&](Communicator& host) { body(*make_nccl_communicator(host, host.rank(), options)); });
 }

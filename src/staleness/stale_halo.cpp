@@ -53,7 +53,8 @@ void StaleHalo::begin(int layer, Direction direction, ConstMatrixView rows, cons
   Lane& l = lane(layer, direction);
   if (!l.exchange) open(l, layer, direction, rows.cols, nonnegative);
   HaloSlot& to = slot(l, epoch_);
-  if (lag_ > 0 && direction == Direction::backward && layer == last_layer_) {
+  const bool last = direction == Direction::backward && layer == last_layer_;
+  if (lag_ > 0 && last && !comm_.sends_in_groups()) {
     to.hold_sends();
     held_ = &to;
   }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "comm/mpi_transport.hpp"
+#include "comm/nccl_transport.hpp"
 #include "core/kernels.hpp"
 #include "heliograph/error.hpp"
 #include "train/option_values.hpp"
@@ -53,9 +54,13 @@ void validate_optimizer(const OptimizerOptions& optimizer) {
 }
 
 void validate_transport(const TransportOptions& transport) {
-  if (transport.kind == TransportKind::nccl) {
-    throw Error(ErrorCode::usage, "--transport nccl is not built yet; use threads or mpi");
+  if (transport.kind == TransportKind::nccl && !nccl_built()) {
+    throw Error(ErrorCode::usage,
+                "--transport nccl: this build has no NCCL; use threads or mpi, or a build whose "
+                "\"heliograph info\" lists nccl");
   }
+  require_together(transport.kind != TransportKind::nccl || transport.device == DeviceKind::cuda,
+                   "--transport nccl needs --device cuda");
   if (transport.kind == TransportKind::mpi && !mpi_built()) {
     throw Error(ErrorCode::usage,
                 "--transport mpi: this build has no MPI transport; use threads, or a build whose "
@@ -82,10 +87,13 @@ void validate_transport(const TransportOptions& transport) {
                                       std::pair{"--silence-saving", transport.silence_saving}}) {
     require(seconds > 0 && std::isfinite(seconds), flag, "above 0", seconds);
   }
-  require_together(transport.kind != TransportKind::mpi ||
-                       (transport.link_gbps == 0 && transport.link_latency_us == 0),
+  const bool shaped = transport.link_gbps != 0 || transport.link_latency_us != 0;
+  require_together(transport.kind != TransportKind::mpi || !shaped,
                    "--link-gbps and --link-latency-us shape the links between threads, not those "
                    "of --transport mpi");
+  require_together(transport.kind != TransportKind::nccl || !shaped,
+                   "--link-gbps and --link-latency-us shape the links between threads, not those "
+                   "of --transport nccl");
 }
 
 void validate_split(const TrainOptions& options) {

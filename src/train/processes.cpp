@@ -19,7 +19,7 @@ bool joins(const TransportOptions& transport) {
   if (transport.kind == TransportKind::mpi) return true;
   const auto launched = launched_by_mpi();
   if (!launched) return false;
-  if (transport.kind == TransportKind::automatic && mpi_built()) return true;
+  if (transport.kind != TransportKind::threads && mpi_built()) return true;
   if (launched->processes.value_or(1) > 1) {
     throw Error(ErrorCode::usage,
                 fmt::format("{} processes were started, and each would train the whole graph by "

@@ -284,8 +284,10 @@ TrainResult run(const TrainOptions& options, const TrainCallbacks& callbacks, Ma
   TrainResult result;
   join_processes(options.transport, [&] {
     TrainOptions resolved = options;
-    resolved.transport.kind =
-        ranks_are_processes(options.transport) ? TransportKind::mpi : TransportKind::threads;
+    if (options.transport.kind != TransportKind::nccl) {
+      resolved.transport.kind =
+          ranks_are_processes(options.transport) ? TransportKind::mpi : TransportKind::threads;
+    }
     resolved.transport.threads_per_rank = threads_per_rank(options.transport);
     std::optional<CheckpointManifest> resumed;
     const std::unique_ptr<const RunPlan> plan = make_plan(resolved, resumed);

@@ -12,6 +12,7 @@
 #include "core/thread.hpp"
 #include "heliograph/error.hpp"
 #include "staleness/schedule.hpp"
+#include "train/launch.hpp"
 
 namespace heliograph {
 namespace {
@@ -33,7 +34,9 @@ std::unique_ptr<Kernels> make_kernels(const TrainOptions& options, const Communi
       (transport.pin == Pinning::on || crowded)) {
     keep_to_share(comm.rank(), comm.size());
   }
-  if (transport.device == DeviceKind::cuda) return make_cuda_kernels(comm.rank(), threads);
+  if (transport.device == DeviceKind::cuda) {
+    return make_cuda_kernels(device_of_rank(transport, comm), threads);
+  }
   return make_cpu_kernels(threads, options.reproducible, account);
 }
 

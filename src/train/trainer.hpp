@@ -67,7 +67,8 @@ class Trainer {
   std::vector<NamedTensor> weights();
   /// Takes what was written to what `weights` has given.
   void store_weights();
-  /// Of the last epoch, laid out as Parameters::flat_gradients_f32 and summed over ranks; empty with
+  /// Of the last epoch, laid out as Parameters::flat_gradients_f32 and summed over ranks; empty
+  /// with
   /// --reproducible.
   std::span<const float> gradients() const;
   /// The optimizer's state; equal on every rank.
@@ -127,6 +128,8 @@ class Trainer {
   MemoryAccount device_account_;
   MemoryAccount* account_;  ///< Of what kernels read.
   MemoryAccount page_locked_;
+  /// The host's copy of the gradients, where they lie elsewhere. Goes after what ends messages.
+  Buffer gradients_;
   std::unique_ptr<RankGraph> train_;
   std::unique_ptr<RankGraph> whole_;  ///< Inductive training only.
   std::unique_ptr<Model> model_;
@@ -134,8 +137,7 @@ class Trainer {
   PhaseClock clock_;
   PhaseClock asking_;  ///< A device's kernels take no time to ask for; nothing is reported of it.
   std::unique_ptr<StaleHalo> halo_;
-  double loss_ = 0;   ///< Of this rank, later of all; travels while backward runs.
-  Buffer gradients_;  ///< The host's copy of the gradients, where they lie elsewhere.
+  double loss_ = 0;  ///< Of this rank, later of all; travels while backward runs.
   std::vector<float> weights_copy_;
   AllReduce weights_;
   AllReduce statistics_;

@@ -99,7 +99,7 @@ TEST(Usage, WhatIsNotBuiltSaysSo) {
     expect_refusal({name, "--data", "x"}, 2, "not built yet");
   }
   expect_refusal({"train", "--data", "x", "--model", "gat"}, 2, "not built yet");
-  expect_refusal({"train", "--data", "x", "--transport", "nccl"}, 2, "not built yet");
+  expect_refusal({"train", "--data", "x", "--transport", "nccl"}, 2, "--transport nccl");
   expect_refusal({"train", "--data", "x", "--device", "cuda"}, 2, "--device cuda: this ");
 }
 

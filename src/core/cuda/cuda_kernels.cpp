@@ -41,7 +41,7 @@ class CudaKernels final : public Kernels {
   bool reproducible() const override { return false; }
   ThreadPool& threads() override { return threads_; }
   MemorySource* memory() override { return &pool_; }
-  MemorySource* page_locked() { return &page_locked_; }
+  MemorySource* page_locked() override { return &page_locked_; }
 
   void finish() override { queue_.finish(); }
   void upload(void* to, const void* host, std::size_t bytes) override {

@@ -30,7 +30,9 @@ int size(std::int64_t n) {
 
 struct Gemm::Handle {
   Handle() { check(functions.create(&blas), "starting cuBLAS"); }
-  ~Handle() { functions.destroy(blas); }
+  ~Handle() {
+    if (!devices_abandoned()) functions.destroy(blas);
+  }
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
 

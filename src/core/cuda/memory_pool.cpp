@@ -50,7 +50,9 @@ std::byte* MemoryPool::take(std::size_t bytes) noexcept {
     cudaGetLastError();
     return nullptr;
   }
-  if (cudaMemsetAsync(begin, 0, bytes, queue_.stream()) != cudaSuccess) {
+  // Waited for: copies of messages into it run on other streams.
+  if (cudaMemsetAsync(begin, 0, bytes, queue_.stream()) != cudaSuccess ||
+      cudaStreamSynchronize(queue_.stream()) != cudaSuccess) {
     cudaGetLastError();
     cudaFreeAsync(begin, queue_.stream());
     return nullptr;
@@ -59,7 +61,7 @@ std::byte* MemoryPool::take(std::size_t bytes) noexcept {
 }
 
 void MemoryPool::give_back(std::byte* begin, std::size_t /*bytes*/) noexcept {
-  cudaFreeAsync(begin, queue_.stream());
+  if (!devices_abandoned()) cudaFreeAsync(begin, queue_.stream());
 }
 
 std::byte* PageLockedMemory::take(std::size_t bytes) noexcept {
@@ -73,7 +75,7 @@ std::byte* PageLockedMemory::take(std::size_t bytes) noexcept {
 }
 
 void PageLockedMemory::give_back(std::byte* begin, std::size_t /*bytes*/) noexcept {
-  cudaFreeHost(begin);
+  if (!devices_abandoned()) cudaFreeHost(begin);  // Waits for all that the device does.
 }
 
 }  // namespace heliograph::cuda

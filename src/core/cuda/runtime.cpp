@@ -1,6 +1,7 @@
 #include "core/cuda/runtime.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <string>
 
@@ -10,8 +11,12 @@ namespace heliograph::cuda {
 namespace {
 
 constexpr std::size_t kStageBytes = std::size_t{1} << 18;
+std::atomic<bool> abandoned{false};
 
 }  // namespace
+
+void abandon_devices() noexcept { abandoned = true; }
+bool devices_abandoned() noexcept { return abandoned; }
 
 void check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
@@ -30,6 +35,7 @@ Queue::Queue(int device) : device_(device) {
 Queue::~Queue() { release(); }
 
 void Queue::release() noexcept {
+  if (devices_abandoned()) return;
   // Whatever fails here has failed before, or nobody can be told any more.
   cudaStreamSynchronize(stream_);
   for (Stage& stage : stages_) {

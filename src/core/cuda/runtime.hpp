@@ -10,6 +10,11 @@ namespace heliograph::cuda {
 /// Every CUDA call goes through here. Throws Error(resource): "CUDA device: WHAT: why".
 void check(cudaError_t status, const char* what);
 
+/// From now on nothing waits for a device any more, and what it holds is left to the process's end:
+/// messages in flight will never be done.
+void abandon_devices() noexcept;
+bool devices_abandoned() noexcept;
+
 /// The compute stream of one rank: everything that its kernels do happens on it, in the order of
 /// the calls, while the thread that asked goes on. Used by the rank's own thread.
 class Queue {

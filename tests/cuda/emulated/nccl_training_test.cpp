@@ -1,0 +1,54 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "heliograph/train.hpp"
+#include "nccl_run.hpp"
+#include "support/graphs.hpp"
+#include "support/runs.hpp"
+
+// Whole runs over NCCL, one emulated device a rank: messages change their way, nothing else.
+
+namespace heliograph {
+namespace {
+
+class NcclTraining : public test::NcclTest {};
+
+TEST_F(NcclTraining, HasTheBitsOfThreads) {
+  const Dataset data = testing::make_small_dataset(80, 12, 4, 5);
+  for (const int ranks : {1, 2, 4}) {
+    for (const int staleness : {0, 2}) {
+      TrainOptions o = testing::small_options(ranks, 4);
+      o.model.layers = 3;
+      o.model.hidden = 12;
+      o.transport.device = DeviceKind::cuda;
+      o.exchange.bits_forward = 2;
+      o.exchange.bits_backward = 4;
+      o.exchange.staleness = staleness;
+      o.transport.kind = TransportKind::threads;
+      const TrainResult threads = train(data, o);
+      o.transport.kind = TransportKind::nccl;
+      const TrainResult nccl = train(data, o);
+      ASSERT_EQ(nccl.epochs.size(), threads.epochs.size());
+      for (std::size_t e = 0; e < threads.epochs.size(); ++e) {
+        EXPECT_EQ(nccl.epochs[e].loss, threads.epochs[e].loss)
+            << ranks << " ranks, S = " << staleness << ", epoch " << e;
+        EXPECT_EQ(nccl.epochs[e].bytes.total(), threads.epochs[e].bytes.total());
+      }
+      EXPECT_EQ(nccl.predictions, threads.predictions);
+    }
+  }
+}
+
+TEST_F(NcclTraining, RefusesMoreRanksThanDevices) {
+  const Dataset data = testing::make_small_dataset(80, 12, 4, 5);
+  TrainOptions o = testing::small_options(5, 2);
+  o.transport.device = DeviceKind::cuda;
+  o.transport.kind = TransportKind::nccl;
+  const std::string message = testing::message_of([&] { train(data, o); }, ErrorCode::usage);
+  EXPECT_NE(message.find("device"), std::string::npos) << message;
+}
+
+}  // namespace
+}  // namespace heliograph
