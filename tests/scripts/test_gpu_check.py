@@ -120,29 +120,84 @@ class Parts(unittest.TestCase):
 
 
 class Script(unittest.TestCase):
-    def run_script(self, *arguments, **environment):
-        return subprocess.run([SCRIPT, *arguments], capture_output=True, text=True, check=False,
-                              env={**os.environ, **environment})
+    """On a machine of stand-ins, where a build is made by putting others into its folder."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.write("tools/cmake", '[ "$1" != --version ] || echo cmake version 3.30.1')
+        self.write("tools/nvcc", "echo release 13")
+
+    def write(self, name, body):
+        path = os.path.join(self.folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/bash\n{body}\n")
+        os.chmod(path, stat.S_IRWXU)
+
+    def run_script(self, *arguments):
+        path = os.path.join(self.folder, "tools") + os.pathsep + os.environ["PATH"]
+        return subprocess.run([SCRIPT, "--out", os.path.join(self.folder, "out"), "--build",
+                               os.path.join(self.folder, "build"), *arguments],
+                              capture_output=True, text=True, check=False,
+                              env={**os.environ, "PATH": path})
+
+    def build(self, devices, tests):
+        self.write("build/heliograph", "")
+        with open(os.path.join(self.folder, "build", "heliograph"), "w", encoding="utf-8") as file:
+            file.write(STAND_IN.format(python=sys.executable, command=COMMAND, wrong={}))
+        self.write("build/bench/heliograph_device_bench", devices)
+        self.write("build/tests/test_cuda_device", tests)
 
     def test_unknown_options_and_steps_are_refused(self):
-        for arguments in (["--nonsense"], ["--steps", "tests,nonsense"], ["--out"]):
+        for arguments in (["--nonsense"], ["--steps", "tests,nonsense"], ["--scale"]):
             done = self.run_script(*arguments)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
 
-    def test_a_missing_bundle_is_named(self):
-        with tempfile.TemporaryDirectory() as folder:
-            tools = os.path.join(folder, "tools")
-            os.mkdir(tools)
-            for name, said in (("cmake", "cmake version 3.30.1"), ("nvcc", "release 13")):
-                with open(os.path.join(tools, name), "w", encoding="utf-8") as file:
-                    file.write(f"#!/bin/sh\necho {said}\n")
-                os.chmod(os.path.join(tools, name), stat.S_IRWXU)
-            done = self.run_script("--out", folder, "--build", folder, "--bundle",
-                                   os.path.join(folder, "none.tar.xz"),
-                                   PATH=tools + os.pathsep + os.environ["PATH"])
+    def test_a_missing_bundle_and_an_old_cmake_are_named(self):
+        done = self.run_script("--bundle", os.path.join(self.folder, "none.tar.xz"))
         self.assertEqual(done.returncode, 2)
         self.assertIn("none.tar.xz does not exist", done.stderr)
+        self.write("tools/cmake", "echo cmake version 3.22.1")
+        done = self.run_script()
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("CMake is 3.22.1; 3.25 or newer is needed", done.stderr)
+
+    def test_a_build_that_fails_shows_its_end(self):
+        self.write("tools/cmake", '[ "$1" != --version ] && { echo broken; exit 1; }\n'
+                                  "echo cmake version 3.30.1")
+        done = self.run_script()
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("broken\ngpu_check.sh: the build failed", done.stderr)
+
+    def test_without_a_device_it_says_so_after_the_build(self):
+        self.build("echo no CUDA device >&2; exit 3", "exit 0")
+        done = self.run_script()
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("built, but there is no CUDA device here: no CUDA device", done.stderr)
+        self.assertEqual(self.run_script("--build-only").returncode, 0)
+
+    def test_steps_that_fail_are_named_and_the_others_run(self):
+        self.build('[ "$1" != --devices ] || { echo 1; exit; }\nexit 0', "echo a twin differs; exit 1")
+        done = self.run_script("--steps", "tests,nccl,bench,epochs,torch", "--scale", "0.002",
+                               "--partitioner", "contiguous")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn("a twin differs", done.stderr)
+        with open(os.path.join(self.folder, "out", "steps.tsv"), encoding="utf-8") as file:
+            said = {name: result for name, result, _ in
+                    (line.split("\t") for line in file.read().strip().split("\n"))}
+        self.assertEqual(said["tests"], "failed: exit code 1")
+        self.assertEqual(said["nccl"], "not run: it takes two GPUs")
+        self.assertEqual(said["bench"], "passed")
+        self.assertEqual(said["epochs"], "passed")
+        self.assertIn("torch_products", said)  # Whatever PyTorch finds here.
+        with open(os.path.join(self.folder, "out", "table.md"), encoding="utf-8") as file:
+            text = file.read()
+        self.assertIn("| tests | failed: exit code 1 |", text)
+        self.assertIn("- 1 CUDA devices", text)
+        self.assertIn("| products | Heliograph, 1 bits | 4 |", text)
 
 
 if __name__ == "__main__":
