@@ -11,11 +11,29 @@ namespace heliograph::cuda_emulation {
 namespace {
 
 constexpr std::size_t kPage = 4096;
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kAlignment = 256;
 constexpr int kUnset = 0xff;  // as floats: NaN
 
 std::size_t rounded(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
+}
+
+/// `bytes` that can be read and written; null if there are none. Large ones begin on a huge page
+/// and ask for such pages: what is there is changed page by page before and after all work.
+std::byte* map(std::size_t bytes) {
+  const std::size_t slack = bytes >= kHugePage ? kHugePage : 0;
+  void* pages = mmap(nullptr, bytes + slack, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (pages == MAP_FAILED) return nullptr;
+  auto* begin = static_cast<std::byte*>(pages);
+  if (slack == 0) return begin;
+  const auto address = reinterpret_cast<std::uintptr_t>(begin);
+  const std::size_t ahead = rounded(address, kHugePage) - address;
+  if (ahead > 0) munmap(begin, ahead);
+  if (ahead < slack) munmap(begin + ahead + bytes, slack - ahead);
+  madvise(begin + ahead, bytes, MADV_HUGEPAGE);
+  return begin + ahead;
 }
 
 struct sigaction before;
@@ -47,10 +65,8 @@ void* DeviceMemory::take(std::size_t bytes, int device) {
   install_explanation();
   if (bytes == 0 || bytes > limit_ || live_bytes(device) > limit_ - bytes) return nullptr;
   const std::size_t page_bytes = rounded(bytes, kPage);
-  void* pages = mmap(nullptr, page_bytes + kPage, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (pages == MAP_FAILED) return nullptr;
-  auto* begin = static_cast<std::byte*>(pages);
+  std::byte* begin = map(page_bytes + kPage);
+  if (begin == nullptr) return nullptr;
   std::memset(begin, kUnset, page_bytes);
   mprotect(begin + page_bytes, kPage, PROT_NONE);
   std::byte* data = begin + page_bytes - rounded(bytes, kAlignment);

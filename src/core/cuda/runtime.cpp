@@ -15,7 +15,7 @@ std::atomic<bool> abandoned{false};
 
 }  // namespace
 
-void abandon_devices() noexcept { abandoned = true; }
+void abandon_devices(bool now) noexcept { abandoned = now; }
 bool devices_abandoned() noexcept { return abandoned; }
 
 void check(cudaError_t status, const char* what) {

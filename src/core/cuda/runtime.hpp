@@ -11,8 +11,8 @@ namespace heliograph::cuda {
 void check(cudaError_t status, const char* what);
 
 /// From now on nothing waits for a device any more, and what it holds is left to the process's end:
-/// messages in flight will never be done.
-void abandon_devices() noexcept;
+/// messages in flight will never be done. (False takes that back: for tests.)
+void abandon_devices(bool now = true) noexcept;
 bool devices_abandoned() noexcept;
 
 /// The compute stream of one rank: everything that its kernels do happens on it, in the order of

@@ -114,10 +114,11 @@ TEST_F(CudaErrors, AnUploadIsReadBeforeItReturns) {
 TEST_F(CudaErrors, KernelsAreOnlyAskedFor) {
   const Matrix a = normal_matrix(300, 70);
   const DeviceMatrix device_a = on_device(a), out = device_matrix(300, 70);
+  const DeviceMatrix product = device_matrix(300, 300);
   cuda->finish();
   const std::int64_t waits = cuda_emulation::calls("cudaStreamSynchronize");
   cuda->add(out.view(), device_a.view());
-  cuda->gemm(device_a.view(), device_a.view(), true, false, device_matrix(300, 300).view());
+  cuda->gemm(device_a.view(), device_a.view(), true, false, product.view());
   EXPECT_EQ(cuda_emulation::calls("cudaStreamSynchronize"), waits);
   EXPECT_GE(cuda_emulation::waiting(cuda::queue_of(*cuda).stream()), 2);
 }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "comm/nccl_transport.hpp"
+#include "core/cuda/runtime.hpp"
 #include "emulation.hpp"
 #include "heliograph/error.hpp"
 #include "nccl_emulation.hpp"
@@ -23,6 +24,7 @@ class NcclTest : public ::testing::Test {
   }
   void TearDown() override {
     EXPECT_EQ(nccl_emulation::violations(), std::vector<std::string>{});
+    cuda::abandon_devices(false);
     unsetenv("HELIOGRAPH_EMULATED_DEVICES");
   }
 };
