@@ -22,14 +22,11 @@ std::optional<int> number_in(const char* variable) {
 std::optional<Launched> launched_by_mpi() {
   // Open MPI's mpirun, then the two interfaces of srun (--mpi=pmi2 and --mpi=pmix).
   if (const auto rank = number_in("OMPI_COMM_WORLD_RANK")) {
-    return Launched{*rank, number_in("OMPI_COMM_WORLD_SIZE"),
-                    number_in("OMPI_COMM_WORLD_LOCAL_RANK")};
+    return Launched{*rank, number_in("OMPI_COMM_WORLD_SIZE")};
   }
-  if (const auto rank = number_in("PMI_RANK")) {
-    return Launched{*rank, number_in("PMI_SIZE"), number_in("SLURM_LOCALID")};
-  }
+  if (const auto rank = number_in("PMI_RANK")) return Launched{*rank, number_in("PMI_SIZE")};
   if (const auto rank = number_in("PMIX_RANK")) {
-    return Launched{*rank, number_in("SLURM_STEP_NUM_TASKS"), number_in("SLURM_LOCALID")};
+    return Launched{*rank, number_in("SLURM_STEP_NUM_TASKS")};
   }
   return std::nullopt;
 }

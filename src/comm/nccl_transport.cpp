@@ -320,6 +320,7 @@ void run_nccl_ranks(int ranks, const NcclTransportOptions& options,
   ThreadTransportOptions of_host;
   of_host.timeout_seconds = options.timeout_seconds;
   of_host.copy = copy_by_cuda;
+  of_host.on_thread = select_cuda_device;
   run_ranks(ranks, of_host,
             [&](Communicator& host) { body(*make_nccl_communicator(host, host.rank(), options)); });
 }

@@ -18,6 +18,8 @@ struct ThreadTransportOptions {
   double timeout_seconds = 120;  ///< Longest wait without a byte moving for the waiting rank.
   /// Moves messages. With another one than the host's, they may lie on devices.
   CopyBytes copy = copy_on_host;
+  /// Called first by the communication thread of each rank; may be null.
+  void (*on_thread)(int rank) = nullptr;
 };
 
 /// Runs body(comm) on `ranks` threads of this process, one communicator each, and returns when

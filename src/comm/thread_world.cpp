@@ -21,6 +21,7 @@ ThreadWorld::ThreadWorld(int ranks, const ThreadTransportOptions& options)
     : ranks_(ranks),
       timeout_seconds_(options.timeout_seconds),
       moves_device_memory_(options.copy != copy_on_host),
+      on_thread_(options.on_thread),
       tickets_(static_cast<std::size_t>(ranks)),
       ended_(static_cast<std::size_t>(ranks)) {
   for (int rank = 0; rank < ranks; ++rank) {
@@ -42,6 +43,7 @@ void ThreadWorld::start() {
         name_this_thread("comm " + std::to_string(rank));
         prctl(PR_SET_TIMERSLACK, kTimerSlackNanoseconds);
         try {
+          if (on_thread_ != nullptr) on_thread_(rank);
           outbox(rank).serve();
         } catch (...) {
           const RankFailure failure = current_failure();

@@ -62,6 +62,7 @@ class ThreadWorld {
   const int ranks_;
   const double timeout_seconds_;
   const bool moves_device_memory_;
+  void (*const on_thread_)(int rank);
   std::deque<LinkTickets> tickets_;
   std::deque<LinkOutbox> outboxes_;
   std::deque<std::atomic<bool>> ended_;

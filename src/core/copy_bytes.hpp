@@ -16,8 +16,16 @@ void copy_on_host(std::byte* to, const std::byte* from, std::size_t bytes);
 /// Each place is the host's or a CUDA device's. Throws Error(usage) where the build has no CUDA.
 void copy_by_cuda(std::byte* to, const std::byte* from, std::size_t bytes);
 
-/// Free memory of the CUDA devices that this process can use, all together; nothing where there are
-/// none.
-std::optional<std::int64_t> cuda_available_bytes();
+/// The calling thread works for `rank`: on its device, `rank % cuda_devices()`. May throw
+/// Error(resource).
+void select_cuda_device(int rank);
+
+/// Free memory of the CUDA devices that `ranks` ranks of this process use, all together; nothing
+/// where there are none.
+std::optional<std::int64_t> cuda_available_bytes(int ranks);
+
+/// Has every kernel loaded when CUDA starts, which must not have happened yet. Loaded when it is
+/// first launched, a kernel may wait for messages in flight, which wait for other ranks.
+void load_cuda_kernels_at_once() noexcept;
 
 }  // namespace heliograph

@@ -7,6 +7,7 @@
 #include "graph/node_order.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/io.hpp"
+#include "train/launch.hpp"
 #include "train/memory_check.hpp"
 #include "train/process_memory.hpp"
 
@@ -121,11 +122,15 @@ ValidationNodes DatasetPlan::validation_nodes() const {
 
 void DatasetPlan::check_memory(std::optional<std::int64_t> halo_rows) const {
   if (!checks_memory_) return;
-  const bool cuda = options_.transport.device == DeviceKind::cuda;
-  require_memory(
-      least_memory(dataset_, options_, static_cast<std::int64_t>(train_nodes_.size()), halo_rows),
-      options_.memory_limit_bytes, cuda ? cuda_available_bytes() : available_memory_bytes(),
-      options_.transport.device);
+  const MemoryNeeds needs =
+      least_memory(dataset_, options_, static_cast<std::int64_t>(train_nodes_.size()), halo_rows);
+  const DeviceKind device = options_.transport.device;
+  const std::int64_t limit = options_.memory_limit_bytes;
+  if (limit > 0 || device == DeviceKind::cpu) {
+    require_memory(needs, limit, available_memory_bytes(), device);
+  } else if (!ranks_are_processes(options_.transport)) {  // Others know of devices of their own.
+    require_memory(needs, 0, cuda_available_bytes(options_.partition.parts), device);
+  }
 }
 
 RankData DatasetPlan::load(int rank, GraphScope scope, MemoryRoom room,

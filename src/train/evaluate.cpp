@@ -6,6 +6,7 @@
 #include "heliograph/error.hpp"
 #include "train/checkpoint_manifest.hpp"
 #include "train/dataset_plan.hpp"
+#include "train/launch.hpp"
 #include "train/process_memory.hpp"
 #include "train/safetensors.hpp"
 #include "train/trainer.hpp"
@@ -49,31 +50,26 @@ EvaluationResult evaluate(const Dataset& dataset, const TrainOptions& options,
   EvaluationResult result;
   result.metric = plan.metric();
   const TransportOptions& transport = plan.options().transport;
-  run_ranks(plan.facts().ranks,
-            {{transport.link_gbps, transport.link_latency_us},
-             transport.timeout_seconds,
-             transport.device == DeviceKind::cuda ? copy_by_cuda : copy_on_host},
-            [&](Communicator& comm) {
-              Arena arena(static_cast<std::size_t>(address_space_of_a_rank(comm.size())));
-              MemoryAccount account(&arena);
-              Trainer trainer(
-                  plan,
-                  plan.load(comm.rank(), GraphScope::training, MemoryRoom::features, &account),
-                  comm, &account);
-              weights.load(trainer.weights());
-              trainer.store_weights();
-              const Scores scores = trainer.evaluate(info.epochs - 1);
-              trainer.keep_predictions();
-              TrainResult gathered;
-              trainer.collect_predictions(gathered);
-              if (comm.rank() != 0) return;
-              result.train_metric = scores.train;
-              result.val_metric = scores.validation;
-              result.test_metric = scores.test;
-              result.predictions = std::move(gathered.predictions);
-              result.prediction_cols = gathered.prediction_cols;
-              result.scores = std::move(gathered.scores);
-            });
+  run_ranks(plan.facts().ranks, thread_options(transport), [&](Communicator& comm) {
+    Arena arena(static_cast<std::size_t>(address_space_of_a_rank(comm.size())));
+    MemoryAccount account(&arena);
+    Trainer trainer(plan,
+                    plan.load(comm.rank(), GraphScope::training, MemoryRoom::features, &account),
+                    comm, &account);
+    weights.load(trainer.weights());
+    trainer.store_weights();
+    const Scores scores = trainer.evaluate(info.epochs - 1);
+    trainer.keep_predictions();
+    TrainResult gathered;
+    trainer.collect_predictions(gathered);
+    if (comm.rank() != 0) return;
+    result.train_metric = scores.train;
+    result.val_metric = scores.validation;
+    result.test_metric = scores.test;
+    result.predictions = std::move(gathered.predictions);
+    result.prediction_cols = gathered.prediction_cols;
+    result.scores = std::move(gathered.scores);
+  });
   return result;
 }
 

@@ -1,9 +1,7 @@
 #include "train/launch.hpp"
 
-#include "comm/launcher.hpp"
 #include "comm/mpi_transport.hpp"
 #include "comm/nccl_transport.hpp"
-#include "comm/thread_transport.hpp"
 #include "train/processes.hpp"
 
 namespace heliograph {
@@ -13,10 +11,20 @@ bool ranks_are_processes(const TransportOptions& transport) {
          (transport.kind != TransportKind::threads && MpiGroup::current() != nullptr);
 }
 
+ThreadTransportOptions thread_options(const TransportOptions& transport) {
+  ThreadTransportOptions options;
+  options.link = {transport.link_gbps, transport.link_latency_us};
+  options.timeout_seconds = transport.timeout_seconds;
+  if (transport.device == DeviceKind::cuda) {
+    options.copy = copy_by_cuda;
+    options.on_thread = select_cuda_device;
+  }
+  return options;
+}
+
 int device_of_rank(const TransportOptions& transport, const Communicator& comm) {
   if (!ranks_are_processes(transport)) return comm.rank();
-  const auto launched = launched_by_mpi();
-  return launched && launched->local_rank ? *launched->local_rank : comm.rank();
+  return MpiGroup::current()->rank_on_host();
 }
 
 bool devices_hang() noexcept { return nccl_abort_hangs(); }
@@ -38,11 +46,7 @@ void launch_ranks(int ranks, const TransportOptions& transport,
     return;
   }
   if (!ranks_are_processes(transport)) {
-    const bool cuda = transport.device == DeviceKind::cuda;
-    const ThreadTransportOptions threads{{transport.link_gbps, transport.link_latency_us},
-                                         transport.timeout_seconds,
-                                         cuda ? copy_by_cuda : copy_on_host};
-    run_ranks(ranks, threads, body);
+    run_ranks(ranks, thread_options(transport), body);
     return;
   }
   MpiGroup* group = MpiGroup::current();

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "comm/communicator.hpp"
+#include "comm/thread_transport.hpp"
 #include "heliograph/options.hpp"
 
 namespace heliograph {
@@ -10,6 +11,9 @@ namespace heliograph {
 /// Whether the ranks of a run that is started now would be MPI processes: asked for, or left open
 /// by a process that is in an MPI group.
 bool ranks_are_processes(const TransportOptions& transport);
+
+/// The options of ranks that are threads.
+ThreadTransportOptions thread_options(const TransportOptions& transport);
 
 /// The CUDA device of a rank, counted from 0 over the ranks of its host; devices are fewer or more.
 int device_of_rank(const TransportOptions& transport, const Communicator& comm);

@@ -7,6 +7,7 @@
 
 #include "comm/mpi_transport.hpp"
 #include "comm/nccl_transport.hpp"
+#include "core/copy_bytes.hpp"
 #include "core/kernels.hpp"
 #include "heliograph/error.hpp"
 #include "train/option_values.hpp"
@@ -71,6 +72,7 @@ void validate_transport(const TransportOptions& transport) {
                 "--device cuda: this build has no CUDA; use cpu, or a build whose \"heliograph "
                 "info\" lists cuda");
   }
+  if (transport.kind == TransportKind::nccl) load_cuda_kernels_at_once();
   if (transport.device == DeviceKind::cuda && cuda_devices() == 0) {
     throw Error(ErrorCode::usage,
                 "--device cuda: this machine has no CUDA device that can be used");

@@ -65,9 +65,11 @@ TEST_F(DeviceMemory, BytesGoBetweenAnyTwoPlaces) {
 }
 
 TEST_F(DeviceMemory, FreeMemoryIsTold) {
-  const auto before = cuda_available_bytes();
+  const auto before = cuda_available_bytes(1);
   ASSERT_TRUE(before.has_value());
   EXPECT_GT(*before, 0);
+  // Ranks beyond the devices bring no memory along.
+  EXPECT_EQ(cuda_available_bytes(cuda_devices()), cuda_available_bytes(cuda_devices() + 5));
 }
 
 }  // namespace

@@ -137,6 +137,12 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr, void* v
     return known ? cudaSuccess : cudaErrorInvalidValue;
   });
 }
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, std::size_t /*kept*/) {
+  return api_call("cudaMemPoolTrimTo", [&] {
+    const bool known = pool == reinterpret_cast<cudaMemPool_t>(&pool_marker);
+    return known ? cudaSuccess : cudaErrorInvalidValue;
+  });
+}
 cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const cudaMemAccessDesc* access,
                                  std::size_t count) {
   return api_call("cudaMemPoolSetAccess", [&] {

@@ -1,7 +1,11 @@
 #include <cuda_runtime.h>
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "core/copy_bytes.hpp"
 #include "core/cuda/runtime.hpp"
+#include "core/kernels.hpp"
 
 namespace heliograph {
 
@@ -12,20 +16,27 @@ void copy_by_cuda(std::byte* to, const std::byte* from, std::size_t bytes) {
   cuda::check(cudaStreamSynchronize(cudaStreamPerThread), "copy a message");
 }
 
-std::optional<std::int64_t> cuda_available_bytes() {
-  int devices = 0;
-  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) return std::nullopt;
+void select_cuda_device(int rank) {
+  const int devices = cuda_devices();
+  if (devices > 0) cuda::check(cudaSetDevice(rank % devices), "selecting the device");
+}
+
+std::optional<std::int64_t> cuda_available_bytes(int ranks) {
+  const int devices = std::min(cuda_devices(), ranks);
+  if (devices == 0) return std::nullopt;
   int selected = 0;
-  cuda::check(cudaGetDevice(&selected), "tell the selected device");
+  cuda::check(cudaGetDevice(&selected), "telling the selected device");
   std::int64_t sum = 0;
   for (int device = 0; device < devices; ++device) {
     std::size_t free = 0, total = 0;
-    cuda::check(cudaSetDevice(device), "select a device");
-    cuda::check(cudaMemGetInfo(&free, &total), "tell its free memory");
+    cuda::check(cudaSetDevice(device), "selecting a device");
+    cuda::check(cudaMemGetInfo(&free, &total), "telling its free memory");
     sum += static_cast<std::int64_t>(free);
   }
-  cuda::check(cudaSetDevice(selected), "select a device");
+  cuda::check(cudaSetDevice(selected), "selecting the device");
   return sum;
 }
+
+void load_cuda_kernels_at_once() noexcept { setenv("CUDA_MODULE_LOADING", "EAGER", 0); }
 
 }  // namespace heliograph

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "core/cuda/runtime.hpp"
 
@@ -35,6 +36,7 @@ void launch(Queue& queue, const char* name, void (*kernel)(Parameters...), Grid 
             const Arguments&... arguments) {
   static_assert(sizeof...(Parameters) == sizeof...(Arguments));
   if (grid.blocks == 0) return;
+  if (grid.blocks > std::numeric_limits<std::int32_t>::max()) check(cudaErrorInvalidValue, name);
   const auto start = [&](Parameters... converted) {
     void* pointers[] = {static_cast<void*>(&converted)..., nullptr};
     check(cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(grid.blocks)),

@@ -34,13 +34,19 @@ MemoryPool::MemoryPool(Queue& queue) : queue_(queue) {
   check(cudaDeviceGetAttribute(&supported, cudaDevAttrMemoryPoolsSupported, queue.device()),
         "asking for its memory pools");
   if (supported == 0) throw Error(ErrorCode::resource, "CUDA device: it has no memory pools");
-  cudaMemPool_t pool = nullptr;
-  check(cudaDeviceGetDefaultMemPool(&pool, queue.device()), "asking for its memory pool");
+  check(cudaDeviceGetDefaultMemPool(&pool_, queue.device()), "asking for its memory pool");
   // Otherwise each wait would give all free memory back to the system.
   std::uint64_t kept = UINT64_MAX;
-  check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept),
+  check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &kept),
         "setting up its memory pool");
-  share(pool, queue.device());
+  share(pool_, queue.device());
+}
+
+MemoryPool::~MemoryPool() {
+  if (devices_abandoned()) return;
+  // Whatever fails here has failed before.
+  cudaStreamSynchronize(queue_.stream());
+  cudaMemPoolTrimTo(pool_, 0);
 }
 
 // A device that has failed gives nothing either; the next checked call says why.

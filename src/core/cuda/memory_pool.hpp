@@ -6,20 +6,26 @@
 namespace heliograph::cuda {
 
 /// Device memory in the order of one queue: what is given back may be taken again by what the queue
-/// does later. The device keeps it for this process. 256-byte aligned.
+/// does later. Kept for this process as long as there is a pool of the device. 256-byte aligned.
 class MemoryPool final : public MemorySource {
  public:
   /// `queue` must outlive it. Throws Error(resource) where the device has no memory pools.
   explicit MemoryPool(Queue& queue);
+  /// Waits for the queue, and gives what was given back to it to the system.
+  ~MemoryPool() override;
+  MemoryPool(const MemoryPool&) = delete;
+  MemoryPool& operator=(const MemoryPool&) = delete;
 
   std::byte* take(std::size_t bytes) noexcept override;
   void give_back(std::byte* begin, std::size_t bytes) noexcept override;
 
  private:
   Queue& queue_;
+  cudaMemPool_t pool_ = nullptr;  ///< The device's default one.
 };
 
-/// Page-locked host memory: the device copies to and from it at full rate, and meanwhile.
+/// Page-locked host memory: the device copies to it and from it at full rate. (Queue::upload copies
+/// through stages of its own all the same.)
 class PageLockedMemory final : public MemorySource {
  public:
   std::byte* take(std::size_t bytes) noexcept override;

@@ -16,6 +16,10 @@ void copy_by_cuda(std::byte* /*to*/, const std::byte* /*from*/, std::size_t /*by
   throw Error(ErrorCode::usage, "--device cuda: this build has no CUDA");
 }
 
-std::optional<std::int64_t> cuda_available_bytes() { return std::nullopt; }
+void select_cuda_device(int /*rank*/) {}
+
+std::optional<std::int64_t> cuda_available_bytes(int /*ranks*/) { return std::nullopt; }
+
+void load_cuda_kernels_at_once() noexcept {}
 
 }  // namespace heliograph
