@@ -1,0 +1,52 @@
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "emulation.hpp"
+#include "heliograph/train.hpp"
+#include "nccl_run.hpp"
+#include "support/graphs.hpp"
+#include "support/runs.hpp"
+
+namespace heliograph {
+namespace {
+
+/// Calls so far that allocate, on a device or page-locked.
+std::int64_t allocations() {
+  return cuda_emulation::calls("cudaMallocAsync") + cuda_emulation::calls("cudaMallocHost");
+}
+
+class CudaSteadyState : public test::NcclTest {};
+
+// Contract 7, and that a whole device is never waited for.
+TEST_F(CudaSteadyState, EpochsAllocateNothingAndWaitForStreamsOnly) {
+  const Dataset data = testing::make_small_dataset(80, 12, 4, 5);
+  for (const TransportKind kind : {TransportKind::threads, TransportKind::nccl}) {
+    for (const int staleness : {0, 2}) {
+      TrainOptions o = testing::small_options(3, 8);
+      o.model.layers = 3;
+      o.transport.kind = kind;
+      o.transport.device = DeviceKind::cuda;
+      o.exchange.bits_forward = o.exchange.bits_backward = 1;
+      o.exchange.staleness = staleness;
+      o.eval_every = 100;
+      std::vector<std::int64_t> seen;
+      TrainCallbacks callbacks;
+      callbacks.on_epoch = [&](const EpochReport&) { seen.push_back(allocations()); };
+      const std::int64_t before = allocations();
+      train(data, o, callbacks);
+      ASSERT_EQ(seen.size(), 8U);
+      EXPECT_GT(seen.front(), before);
+      // The last epoch is followed by an evaluation before it is told.
+      for (std::size_t e = static_cast<std::size_t>(staleness) + 2; e + 1 < seen.size(); ++e) {
+        EXPECT_EQ(seen[e], seen[static_cast<std::size_t>(staleness) + 1])
+            << "S = " << staleness << ", epoch " << e;
+      }
+    }
+  }
+  EXPECT_EQ(cuda_emulation::calls("cudaDeviceSynchronize"), 0);
+}
+
+}  // namespace
+}  // namespace heliograph
