@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "comm/process_communicator.hpp"
@@ -28,7 +27,6 @@ constexpr int kTurnsBeforeRest = 4;
 
 bool initialised_here = false;
 bool any_rank_lost = false;
-MpiGroup* current_group = nullptr;
 
 /// MPI itself has failed: often since a rank is lost.
 struct MpiFailure : Error {
@@ -140,30 +138,6 @@ void take_up_mpi() {
     throw Error(ErrorCode::usage,
                 "--transport mpi: MPI was initialised for one thread, and this is another");
   }
-}
-
-/// What processes tell each other before they are a group.
-struct Introduction {
-  WatchAddress address;
-  cpu_set_t cores;
-};
-static_assert(std::is_trivially_copyable_v<Introduction>);
-
-bool shares_host(const Introduction& a, const Introduction& b) {
-  return a.address.machine == b.address.machine;
-}
-
-/// Cores of `mine`, each counted as the share that this rank has of it.
-int share_of_cores(const Introduction& mine, const std::vector<Introduction>& all) {
-  double share = 0;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (!CPU_ISSET(core, &mine.cores)) continue;
-    const auto users = std::count_if(all.begin(), all.end(), [&](const Introduction& other) {
-      return shares_host(mine, other) && CPU_ISSET(core, &other.cores);
-    });
-    share += 1.0 / static_cast<double>(users);
-  }
-  return std::max(1, static_cast<int>(share + 1e-9));
 }
 
 /// The pieces under way and what they are.
@@ -284,11 +258,6 @@ void move_messages(ProcessCommunicator& comm, Requests& requests, MPI_Comm contr
 
 struct MpiGroup::State {
   MpiTransportOptions options;
-  int rank = 0;
-  int ranks = 1;
-  int ranks_on_host = 1;
-  int rank_on_host = 0;
-  int cores = 1;
   int largest_tag = 32767;
   Introduction introduction{};
   std::vector<Introduction> introductions;
@@ -299,10 +268,8 @@ struct MpiGroup::State {
 
 bool mpi_built() noexcept { return true; }
 
-MpiGroup* MpiGroup::current() noexcept { return current_group; }
-
 MpiGroup::MpiGroup(const MpiTransportOptions& options) : state_(std::make_unique<State>()) {
-  if (current_group != nullptr) {
+  if (current() != nullptr) {
     throw Error(ErrorCode::usage, "--transport mpi: this process is in a run already");
   }
   if (any_rank_lost) {
@@ -326,36 +293,30 @@ MpiGroup::MpiGroup(const MpiTransportOptions& options) : state_(std::make_unique
     (void)state_.release();
     throw;
   }
-  current_group = this;
+  become_current();
 }
 
 void MpiGroup::join() {
   State& s = *state_;
-  MPI_Comm_rank(MPI_COMM_WORLD, &s.rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &s.ranks);
-  s.watch = std::make_shared<RankWatch>(s.rank, s.ranks, s.options.silence);
+  int rank = 0, ranks = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  s.watch = std::make_shared<RankWatch>(rank, ranks, s.options.silence);
 
   MPI_Request request = MPI_REQUEST_NULL;
   require(MPI_Comm_idup(MPI_COMM_WORLD, &s.control, &request), "make a communicator");
   complete(request, nullptr, s.options.timeout_seconds, "make a communicator");
   MPI_Comm_set_errhandler(s.control, MPI_ERRORS_RETURN);
 
+  s.introduction = introduce(s.watch->address());
   const Introduction& mine = s.introduction;
-  s.introduction.address = s.watch->address();
-  sched_getaffinity(0, sizeof(mine.cores), &s.introduction.cores);
-  s.introductions.resize(static_cast<std::size_t>(s.ranks));
-  const std::vector<Introduction>& all = s.introductions;
+  s.introductions.resize(static_cast<std::size_t>(ranks));
   require(MPI_Iallgather(&mine, sizeof(mine), MPI_BYTE, s.introductions.data(), sizeof(mine),
                          MPI_BYTE, s.control, &request),
           "introduce the ranks");
   complete(request, nullptr, s.options.timeout_seconds, "introduce the ranks");
-  std::vector<WatchAddress> addresses;
-  for (const Introduction& other : all) addresses.push_back(other.address);
-  const auto shares = [&](const Introduction& other) { return shares_host(mine, other); };
-  s.ranks_on_host = static_cast<int>(std::count_if(all.begin(), all.end(), shares));
-  s.rank_on_host = static_cast<int>(std::count_if(all.begin(), all.begin() + s.rank, shares));
-  s.cores = share_of_cores(mine, all);
-  s.watch->start(addresses);
+  place_ = find_place(rank, s.introductions);
+  s.watch->start(addresses_of(s.introductions));
   if (s.options.on_watch) s.options.on_watch(s.watch);
 
   for (MPI_Comm& channel : s.channels) {
@@ -371,24 +332,18 @@ void MpiGroup::join() {
 
 MpiGroup::~MpiGroup() {
   if (state_->watch && state_->watch->failed()) any_rank_lost = true;
-  if (current_group == this) current_group = nullptr;
 }
 
-int MpiGroup::rank() const noexcept { return state_->rank; }
-int MpiGroup::ranks() const noexcept { return state_->ranks; }
-int MpiGroup::ranks_on_host() const noexcept { return state_->ranks_on_host; }
-int MpiGroup::rank_on_host() const noexcept { return state_->rank_on_host; }
-int MpiGroup::cores() const noexcept { return state_->cores; }
 RankWatch& MpiGroup::watch() noexcept { return *state_->watch; }
 
 void MpiGroup::run(const std::function<void(Communicator&)>& body) {
   State& s = *state_;
   s.watch->throw_if_failed();
-  ProcessCommunicator comm(s.rank, s.ranks, s.options.timeout_seconds, s.options.piece_bytes,
+  ProcessCommunicator comm(rank(), ranks(), s.options.timeout_seconds, s.options.piece_bytes,
                            *s.watch);
   Requests requests(s.channels, s.largest_tag);
   {
-    const Thread thread("rank " + std::to_string(s.rank), [&] { comm.run(body); });
+    const Thread thread("rank " + std::to_string(rank()), [&] { comm.run(body); });
     try {
       move_messages(comm, requests, s.control);
     } catch (const MpiFailure& failure) {
@@ -416,7 +371,8 @@ void MpiGroup::leave() {
 
 void finalize_mpi() noexcept {
   if (!initialised_here || any_rank_lost) return;
-  if (current_group != nullptr && current_group->watch().failed()) return;
+  ProcessGroup* const group = ProcessGroup::current();
+  if (group != nullptr && group->watch().failed()) return;
   int finalised = 0;
   MPI_Finalized(&finalised);
   if (finalised == 0) MPI_Finalize();

@@ -21,12 +21,6 @@ bool mpi_built() noexcept { return false; }
 
 MpiGroup::MpiGroup(const MpiTransportOptions&) { refuse(); }
 MpiGroup::~MpiGroup() = default;
-MpiGroup* MpiGroup::current() noexcept { return nullptr; }
-int MpiGroup::rank() const noexcept { return 0; }
-int MpiGroup::ranks() const noexcept { return 1; }
-int MpiGroup::ranks_on_host() const noexcept { return 1; }
-int MpiGroup::rank_on_host() const noexcept { return 0; }
-int MpiGroup::cores() const noexcept { return 1; }
 RankWatch& MpiGroup::watch() noexcept { return state_->watch; }
 void MpiGroup::run(const std::function<void(Communicator&)>&) { refuse(); }
 void MpiGroup::leave() { refuse(); }

@@ -76,7 +76,7 @@ RankWatch::~RankWatch() {
   if (wake_descriptor_ >= 0) ::close(wake_descriptor_);
 }
 
-void RankWatch::start(std::span<const WatchAddress> all) {
+void RankWatch::start(std::span<const ProcessAddress> all) {
   std::vector<Socket> sockets = mesh_.connect(rank_, all, limits_.loading);
   const double now = link_now();
   for (std::size_t r = 0; r < peers_.size(); ++r) {
@@ -87,7 +87,7 @@ void RankWatch::start(std::span<const WatchAddress> all) {
   }
   if (peers_.size() == 1) return;
   wake_descriptor_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (wake_descriptor_ < 0) refuse_watch("open an event");
+  if (wake_descriptor_ < 0) refuse_connections("open an event");
   try {
     thread_ = std::thread([this] {
       pthread_setname_np(pthread_self(), "rank watch");

@@ -11,8 +11,8 @@
 
 #include "comm/communicator.hpp"
 #include "comm/link_tickets.hpp"
+#include "comm/process_mesh.hpp"
 #include "comm/watch_frame.hpp"
-#include "comm/watch_mesh.hpp"
 
 namespace heliograph {
 
@@ -38,9 +38,9 @@ class RankWatch {
   RankWatch& operator=(const RankWatch&) = delete;
 
   /// For the other ranks, who need those of all.
-  const WatchAddress& address() const { return mesh_.address(); }
+  const ProcessAddress& address() const { return mesh_.address(); }
   /// Connects with all others and starts to watch. Throws Error(peer_lost, resource).
-  void start(std::span<const WatchAddress> all);
+  void start(std::span<const ProcessAddress> all);
 
   void set_phase(RunPhase phase);
   /// Whose progress is told from now on, and whose waits a failure ends; null for none.
@@ -127,7 +127,7 @@ class RankWatch {
   const SilenceLimits limits_;
   double beat_seconds_;
   int ranks_on_host_ = 1;
-  WatchMesh mesh_;
+  ProcessMesh mesh_;
   std::thread thread_;
   int wake_descriptor_ = -1;
 

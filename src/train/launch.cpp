@@ -1,14 +1,14 @@
 #include "train/launch.hpp"
 
-#include "comm/mpi_transport.hpp"
 #include "comm/nccl_transport.hpp"
+#include "comm/process_group.hpp"
 #include "train/processes.hpp"
 
 namespace heliograph {
 
 bool ranks_are_processes(const TransportOptions& transport) {
   return transport.kind == TransportKind::mpi ||
-         (transport.kind != TransportKind::threads && MpiGroup::current() != nullptr);
+         (transport.kind != TransportKind::threads && ProcessGroup::current() != nullptr);
 }
 
 ThreadTransportOptions thread_options(const TransportOptions& transport) {
@@ -24,13 +24,13 @@ ThreadTransportOptions thread_options(const TransportOptions& transport) {
 
 int device_of_rank(const TransportOptions& transport, const Communicator& comm) {
   if (!ranks_are_processes(transport)) return comm.rank();
-  return MpiGroup::current()->rank_on_host();
+  return ProcessGroup::current()->rank_on_host();
 }
 
 bool devices_hang() noexcept { return nccl_abort_hangs(); }
 
 int threads_per_rank(const TransportOptions& transport) {
-  const MpiGroup* group = MpiGroup::current();
+  const ProcessGroup* group = ProcessGroup::current();
   if (transport.threads_per_rank > 0 || group == nullptr || !ranks_are_processes(transport)) {
     return transport.threads_per_rank;
   }
@@ -49,9 +49,9 @@ void launch_ranks(int ranks, const TransportOptions& transport,
     run_ranks(ranks, thread_options(transport), body);
     return;
   }
-  MpiGroup* group = MpiGroup::current();
+  ProcessGroup* group = ProcessGroup::current();
   if (group == nullptr) {
-    throw Error(ErrorCode::usage, "--transport mpi: this process has not joined the others");
+    throw Error(ErrorCode::usage, "this process has not joined the others of its run");
   }
   require_parts(ranks, group->ranks());
   group->watch().set_phase(RunPhase::training);

@@ -127,7 +127,7 @@ void Processes::leave() {
 }
 
 void join_processes(const TransportOptions& transport, FunctionRef<void()> work) {
-  if (transport.kind != TransportKind::mpi || MpiGroup::current() != nullptr) {
+  if (transport.kind != TransportKind::mpi || ProcessGroup::current() != nullptr) {
     work();
     return;
   }

@@ -10,7 +10,7 @@
 
 namespace heliograph {
 
-class MpiGroup;
+class ProcessGroup;
 class RankWatch;
 
 /// Rank of this process among those that mpirun or srun started with it, as they say before
@@ -75,7 +75,7 @@ class Processes {
   const bool joins_;
   mutable std::mutex mutex_;
   std::shared_ptr<RankWatch> watch_;
-  std::unique_ptr<MpiGroup> group_;
+  std::unique_ptr<ProcessGroup> group_;
 };
 
 /// Runs `work` as a member of the processes that `transport` asks for by name, unless this process

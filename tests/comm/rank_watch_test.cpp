@@ -55,7 +55,7 @@ class Watches {
 
  private:
   std::vector<std::unique_ptr<RankWatch>> watches_;
-  std::vector<WatchAddress> addresses_;
+  std::vector<ProcessAddress> addresses_;
 };
 
 TEST(RankWatch, AProcessThatEndsIsNoticedAtOnce) {
@@ -131,8 +131,8 @@ TEST(RankWatch, SilenceIsNoticedByThePhaseOfWhoIsSilent) {
   limits.loading = 0.3;
   limits.training = 60;
   RankWatch watch(0, 2, limits);
-  WatchMesh silent;
-  std::vector<WatchAddress> addresses{watch.address(), silent.address()};
+  ProcessMesh silent;
+  std::vector<ProcessAddress> addresses{watch.address(), silent.address()};
   std::vector<Socket> sockets;
   std::thread other([&] { sockets = silent.connect(1, addresses, 5); });
   watch.start(addresses);
@@ -153,10 +153,10 @@ TEST(RankWatch, SignsOfLifePreventALoss) {
 
 TEST(RankWatch, AStrangerIsNoRank) {
   RankWatch watch(0, 2, {});
-  WatchMesh right;
-  WatchMesh wrong;
-  std::vector<WatchAddress> addresses{watch.address(), right.address()};
-  std::vector<WatchAddress> forged = addresses;
+  ProcessMesh right;
+  ProcessMesh wrong;
+  std::vector<ProcessAddress> addresses{watch.address(), right.address()};
+  std::vector<ProcessAddress> forged = addresses;
   forged[0].token += 1;
   std::vector<Socket> sockets;
   std::thread callers([&] {
@@ -169,12 +169,12 @@ TEST(RankWatch, AStrangerIsNoRank) {
   EXPECT_FALSE(watch.failed());
 }
 
-TEST(WatchMesh, ASlowRankAndADeadAddressHoldUpNobodyElse) {
+TEST(ProcessMesh, ASlowRankAndADeadAddressHoldUpNobodyElse) {
   constexpr int kRanks = 4;
-  std::vector<WatchMesh> meshes(kRanks);
-  std::vector<WatchAddress> addresses;
-  for (const WatchMesh& mesh : meshes) {
-    WatchAddress address = mesh.address();
+  std::vector<ProcessMesh> meshes(kRanks);
+  std::vector<ProcessAddress> addresses;
+  for (const ProcessMesh& mesh : meshes) {
+    ProcessAddress address = mesh.address();
     address.network = addresses.size();  // As if on hosts of their own.
     // RFC 5737: an address that nobody has.
     address.addresses = {inet_addr("192.0.2.1"), inet_addr("127.0.0.1")};
@@ -210,7 +210,7 @@ TEST(RankWatch, ARankThatNeverCallsIsNamed) {
   SilenceLimits limits;
   limits.loading = 0.2;
   RankWatch watch(0, 2, limits);
-  const std::vector<WatchAddress> addresses{watch.address(), watch.address()};
+  const std::vector<ProcessAddress> addresses{watch.address(), watch.address()};
   const auto caught = error_of([&] { watch.start(addresses); });
   EXPECT_EQ(caught.code, ErrorCode::peer_lost);
   EXPECT_EQ(caught.text.find("rank 1 on host "), 0U) << caught.text;

@@ -140,7 +140,7 @@ TEST(Mpi, TheLibraryTrainsAsWithThreadsTwiceInOneProcess) {
   const Dataset dataset = testing::make_small_dataset(120, 12, 3, 5);
   for (int repeat = 0; repeat < 2; ++repeat) {
     std::array<TrainResult, 2> results;
-    MpiGroup* const none = MpiGroup::current();
+    const ProcessGroup* const none = ProcessGroup::current();
     EXPECT_EQ(none, nullptr);
     int ranks = 0;
     run_mpi_rank({}, [&](Communicator& comm) { ranks = comm.size(); });

@@ -1,4 +1,4 @@
-#include "comm/watch_meeting.hpp"
+#include "comm/process_meeting.hpp"
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -33,16 +33,17 @@ void set_up(const Socket& socket) {
   setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
-[[noreturn]] void not_reached(int rank, const WatchAddress& address) {
+[[noreturn]] void not_reached(int rank, const ProcessAddress& address) {
   throw Error(ErrorCode::peer_lost,
               "rank " + std::to_string(rank) + " on host " + address.host_name() +
-                  " cannot be reached by TCP: the rank watch needs a port of the system's choice "
-                  "between the hosts of a run");
+                  " cannot be reached by TCP: ranks need ports of the system's choice between the "
+                  "hosts of a run");
 }
 
 }  // namespace
 
-WatchMeeting::WatchMeeting(int rank, std::span<const WatchAddress> all, const Socket& listener)
+ProcessMeeting::ProcessMeeting(int rank, std::span<const ProcessAddress> all,
+                               const Socket& listener)
     : rank_(rank),
       all_(all),
       listener_(listener),
@@ -50,7 +51,7 @@ WatchMeeting::WatchMeeting(int rank, std::span<const WatchAddress> all, const So
       calls_(static_cast<std::size_t>(rank), 0),
       called_at_(static_cast<std::size_t>(rank), -kCallSeconds) {}
 
-std::vector<Socket> WatchMeeting::meet(double seconds) {
+std::vector<Socket> ProcessMeeting::meet(double seconds) {
   const double deadline = link_now() + seconds;
   std::vector<pollfd> entries;
   while (!complete()) {
@@ -70,7 +71,7 @@ std::vector<Socket> WatchMeeting::meet(double seconds) {
     }
     const double rest = std::min(deadline - now, kRedialSeconds);
     if (poll(entries.data(), entries.size(), static_cast<int>(std::ceil(rest * 1e3))) < 0) {
-      if (errno != EINTR) refuse_watch("wait for the other ranks");
+      if (errno != EINTR) refuse_connections("wait for the other ranks");
       continue;
     }
     for (std::size_t i = 0; i < links_.size(); ++i) {
@@ -83,7 +84,7 @@ std::vector<Socket> WatchMeeting::meet(double seconds) {
   return std::move(sockets_);
 }
 
-void WatchMeeting::call_more(double now) {
+void ProcessMeeting::call_more(double now) {
   const auto under_way = [&](std::size_t peer) {
     return calls_[peer] > 0 && now < called_at_[peer] + kCallSeconds;
   };
@@ -99,9 +100,9 @@ void WatchMeeting::call_more(double now) {
 }
 
 /// All addresses of a host at the same time: which of them leads there is not known.
-void WatchMeeting::call(int peer, double now) {
-  const WatchAddress& there = all_[static_cast<std::size_t>(peer)];
-  const WatchAddress& here = all_[static_cast<std::size_t>(rank_)];
+void ProcessMeeting::call(int peer, double now) {
+  const ProcessAddress& there = all_[static_cast<std::size_t>(peer)];
+  const ProcessAddress& here = all_[static_cast<std::size_t>(rank_)];
   if (there.machine == here.machine && there.network == here.network) {
     call(peer, htonl(INADDR_LOOPBACK), now);
     return;
@@ -111,10 +112,10 @@ void WatchMeeting::call(int peer, double now) {
   }
 }
 
-void WatchMeeting::call(int peer, std::uint32_t address, double now) {
+void ProcessMeeting::call(int peer, std::uint32_t address, double now) {
   Link link;
   link.socket = Socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!link.socket.open()) refuse_watch("open a socket");
+  if (!link.socket.open()) refuse_connections("open a socket");
   set_up(link.socket);
   link.peer = peer;
   link.began = now;
@@ -130,13 +131,13 @@ void WatchMeeting::call(int peer, std::uint32_t address, double now) {
   links_.push_back(std::move(link));
 }
 
-void WatchMeeting::accept_all(double now) {
+void ProcessMeeting::accept_all(double now) {
   while (true) {
     Link link;
     link.socket = Socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!link.socket.open()) {
       if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-        refuse_watch("accept another rank");
+        refuse_connections("accept another rank");
       }
       return;  // No more for now, or one that has gone already.
     }
@@ -146,7 +147,7 @@ void WatchMeeting::accept_all(double now) {
   }
 }
 
-void WatchMeeting::serve(Link& link) {
+void ProcessMeeting::serve(Link& link) {
   if (link.state == State::connecting) {
     int error = 0;
     socklen_t length = sizeof(error);
@@ -158,7 +159,7 @@ void WatchMeeting::serve(Link& link) {
   if (hear(link)) understand(link);
 }
 
-bool WatchMeeting::say(const Link& link, Hello::Word word) const {
+bool ProcessMeeting::say(const Link& link, Hello::Word word) const {
   const Hello hello{all_[0].token, rank_, link.peer, word, 0};
   // So few bytes always fit into the buffer of a new connection.
   return send(link.socket.get(), &hello, sizeof(hello), MSG_NOSIGNAL) ==
@@ -166,7 +167,7 @@ bool WatchMeeting::say(const Link& link, Hello::Word word) const {
 }
 
 /// True once all of a word is there. What follows it on the connection is left there.
-bool WatchMeeting::hear(Link& link) {
+bool ProcessMeeting::hear(Link& link) {
   const ssize_t count =
       recv(link.socket.get(), reinterpret_cast<char*>(&link.heard) + link.heard_bytes,
            sizeof(Hello) - link.heard_bytes, 0);
@@ -177,7 +178,7 @@ bool WatchMeeting::hear(Link& link) {
   return true;
 }
 
-void WatchMeeting::understand(Link& link) {
+void ProcessMeeting::understand(Link& link) {
   const Hello& hello = link.heard;
   const State state = std::exchange(link.state, State::over);
   if (hello.token != all_[0].token || hello.to != rank_) return;
@@ -199,12 +200,12 @@ void WatchMeeting::understand(Link& link) {
   }
 }
 
-void WatchMeeting::keep(Link& link) {
+void ProcessMeeting::keep(Link& link) {
   sockets_[static_cast<std::size_t>(link.peer)] = std::move(link.socket);
   ++met_;
 }
 
-void WatchMeeting::drop_what_is_over(double now) {
+void ProcessMeeting::drop_what_is_over(double now) {
   std::erase_if(links_, [&](const Link& link) {
     const bool mine = link.peer >= 0 && link.peer < rank_;
     const bool over = link.state == State::over ||

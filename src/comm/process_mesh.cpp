@@ -1,4 +1,4 @@
-#include "comm/watch_mesh.hpp"
+#include "comm/process_mesh.hpp"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include <random>
 #include <utility>
 
-#include "comm/watch_meeting.hpp"
+#include "comm/process_meeting.hpp"
 #include "heliograph/error.hpp"
 
 namespace heliograph {
@@ -42,7 +42,7 @@ std::uint64_t random_token() {
   return (static_cast<std::uint64_t>(device()) << 32) | device();
 }
 
-void list_interfaces(WatchAddress& address) {
+void list_interfaces(ProcessAddress& address) {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return;
   std::size_t count = 0;
@@ -58,12 +58,12 @@ void list_interfaces(WatchAddress& address) {
 
 }  // namespace
 
-void refuse_watch(const char* what) {
-  throw Error(ErrorCode::resource,
-              std::string("the rank watch cannot ") + what + ": " + std::strerror(errno));
+void refuse_connections(const char* what) {
+  throw Error(ErrorCode::resource, std::string("the connections between ranks: cannot ") + what +
+                                       ": " + std::strerror(errno));
 }
 
-std::string WatchAddress::host_name() const {
+std::string ProcessAddress::host_name() const {
   return {host.data(), strnlen(host.data(), host.size())};
 }
 
@@ -77,8 +77,8 @@ void Socket::close() noexcept {
   descriptor_ = -1;
 }
 
-WatchMesh::WatchMesh() : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-  if (!listener_.open()) refuse_watch("open a socket");
+ProcessMesh::ProcessMesh() : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  if (!listener_.open()) refuse_connections("open a socket");
   sockaddr_in any{};
   any.sin_family = AF_INET;
   any.sin_addr.s_addr = htonl(INADDR_ANY);
@@ -86,7 +86,7 @@ WatchMesh::WatchMesh() : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC,
   if (bind(listener_.get(), reinterpret_cast<const sockaddr*>(&any), sizeof(any)) != 0 ||
       listen(listener_.get(), SOMAXCONN) != 0 ||
       getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&any), &length) != 0) {
-    refuse_watch("listen");
+    refuse_connections("listen");
   }
   fcntl(listener_.get(), F_SETFL, fcntl(listener_.get(), F_GETFL) | O_NONBLOCK);
   address_.port = ntohs(any.sin_port);
@@ -97,9 +97,9 @@ WatchMesh::WatchMesh() : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC,
   list_interfaces(address_);
 }
 
-std::vector<Socket> WatchMesh::connect(int rank, std::span<const WatchAddress> all,
-                                       double seconds) {
-  std::vector<Socket> sockets = WatchMeeting(rank, all, listener_).meet(seconds);
+std::vector<Socket> ProcessMesh::connect(int rank, std::span<const ProcessAddress> all,
+                                         double seconds) {
+  std::vector<Socket> sockets = ProcessMeeting(rank, all, listener_).meet(seconds);
   listener_.close();
   return sockets;
 }

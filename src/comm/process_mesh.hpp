@@ -9,7 +9,7 @@
 namespace heliograph {
 
 /// Where one process of a run can be reached, as plain bytes that processes exchange.
-struct WatchAddress {
+struct ProcessAddress {
   static constexpr std::size_t kHostBytes = 64;
   static constexpr std::size_t kInterfaces = 8;
   std::array<char, kHostBytes> host{};                 ///< Name of its host, ended by 0.
@@ -23,8 +23,8 @@ struct WatchAddress {
   std::string host_name() const;
 };
 
-/// Throws Error(resource): "the rank watch cannot WHAT" and why, as errno says.
-[[noreturn]] void refuse_watch(const char* what);
+/// Throws Error(resource): "the connections between ranks: cannot WHAT" and why, as errno says.
+[[noreturn]] void refuse_connections(const char* what);
 
 /// A file descriptor that is closed with its owner.
 class Socket {
@@ -45,21 +45,21 @@ class Socket {
 };
 
 /// Connects every process of a run with every other by TCP.
-class WatchMesh {
+class ProcessMesh {
  public:
   /// Listens on a port that the system chooses. Throws Error(resource).
-  WatchMesh();
+  ProcessMesh();
 
-  const WatchAddress& address() const { return address_; }
+  const ProcessAddress& address() const { return address_; }
 
   /// Sockets by rank, the own one closed; non-blocking. Lower ranks are called, higher ones call.
   /// Throws Error: peer_lost (names the first rank that was not reached within `seconds`),
   /// resource.
-  std::vector<Socket> connect(int rank, std::span<const WatchAddress> all, double seconds);
+  std::vector<Socket> connect(int rank, std::span<const ProcessAddress> all, double seconds);
 
  private:
   Socket listener_;
-  WatchAddress address_;
+  ProcessAddress address_;
 };
 
 }  // namespace heliograph

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "comm/watch_mesh.hpp"
+#include "comm/process_mesh.hpp"
 
 namespace heliograph {
 
@@ -21,10 +21,10 @@ struct Hello {
 
 /// Makes one rank's connections to all others, all at the same time: a host that is slow, an
 /// address that swallows packets or a stranger at the port holds up nobody else for long.
-class WatchMeeting {
+class ProcessMeeting {
  public:
   /// References must outlive it. `listener` is non-blocking.
-  WatchMeeting(int rank, std::span<const WatchAddress> all, const Socket& listener);
+  ProcessMeeting(int rank, std::span<const ProcessAddress> all, const Socket& listener);
 
   /// Sockets by rank, the own one closed. Throws Error: peer_lost (names the first rank that was
   /// not met within `seconds`), resource (no descriptor is left).
@@ -54,7 +54,7 @@ class WatchMeeting {
   void drop_what_is_over(double now);
 
   const int rank_;
-  const std::span<const WatchAddress> all_;
+  const std::span<const ProcessAddress> all_;
   const Socket& listener_;
   std::vector<Socket> sockets_;
   std::size_t met_ = 0;
