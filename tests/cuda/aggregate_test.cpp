@@ -255,12 +255,63 @@ TEST_F(AggregateTwin, HaloWritesItsBlockOfColumnsOnly) {
   }
 }
 
-TEST_F(AggregateTwin, HubsAreSummedToTheEnd) {
-  const Csr csr = random_csr(5, 40, 5003);
+// Rows of more than 512 entries are summed by a whole block, which may hold several.
+class HubTwin : public AggregateTwin {
+ protected:
+  Csr hubs() {
+    Csr csr{{0}, {}};
+    for (const int degree : {3, 511, 512, 513, 0, 1029, 2, 2003, 40, 545, 1, 0, 700}) {
+      for (int e = 0; e < degree; ++e) {
+        csr.columns.push_back(static_cast<std::int32_t>(random_() % 40));
+      }
+      csr.offsets.push_back(static_cast<std::int64_t>(csr.columns.size()));
+    }
+    return csr;
+  }
+  static constexpr std::int64_t kHubRows = 13;
+};
+
+TEST_F(HubTwin, HaloIsSummedToTheEnd) {
+  const Csr csr = hubs();
+  const auto row_scale = random_scale(kHubRows, 4);
   for (const RowFormat format : kFormats) {
-    SCOPED_TRACE(::testing::Message() << format.bits << " bits");
-    const Packed packed(40, 130, format);
-    check_halo(csr, packed, nullptr, 0, normal_matrix(5, 130), 0);
+    for (const std::int64_t cols : {1, 130, 256, 600}) {
+      SCOPED_TRACE(::testing::Message() << format.bits << " bits, " << cols << " columns");
+      const Packed packed(40, cols, format);
+      check_halo(csr, packed, cols == 130 ? nullptr : &row_scale, 0, normal_matrix(kHubRows, cols),
+                 cols == 256 ? 1 : 0);
+    }
+  }
+}
+
+TEST_F(HubTwin, InnerHasTheBitsOfThePlainLoops) {
+  const Csr csr = hubs();
+  const DeviceCsr device_csr = on_device_csr(csr);
+  const auto scale = random_scale(40, 3);
+  const auto device_scale = on_device(scale);
+  for (const std::int64_t cols : {1, 30, 64, 130, 600}) {
+    for (const std::int64_t from : {0, 5}) {
+      SCOPED_TRACE(::testing::Message() << cols << " columns from " << from);
+      const Matrix x = normal_matrix(40, cols + 5);
+      const DeviceMatrix device_x = on_device(x);
+      const ConstMatrixView host_from = ConstMatrixView(x.view()).col_range(from, cols);
+      const ConstMatrixView device_from = ConstMatrixView(device_x.view()).col_range(from, cols);
+      const Matrix expected = normal_matrix(kHubRows, cols);
+      const Matrix expected16 = copy_of(expected);
+      const DeviceMatrix out = on_device(expected);
+      const DeviceMatrix out16 = on_device(expected);
+      const BasicDeviceMatrix<std::uint16_t> stored(*cuda, *account, 40, cols);
+      cpu::aggregate_inner_reference(csr.view(), host_from, scale.data(), true, scale.data(),
+                                     expected.view());
+      cuda->aggregate_inner(device_csr.view(), device_from, device_scale.data(), true,
+                            device_scale.data(), out.view(), {});
+      expect_same_bits(out.values(), expected, "fp32");
+      cpu::aggregate_inner_bf16_reference(csr.view(), host_from, scale.data(), true, scale.data(),
+                                          expected16.view());
+      cuda->aggregate_inner_bf16(device_csr.view(), device_from, device_scale.data(), true,
+                                 device_scale.data(), out16.view(), stored.view());
+      expect_same_bits(out16.values(), expected16, "bf16");
+    }
   }
 }
 

@@ -1,24 +1,22 @@
 // Sums of packed rows, decoded in registers. A warp takes 256 columns of an output row; each of its
 // lanes reads one word of a block of codes an entry and finds there the codes of all of its
 // columns. An entry costs 36 bytes at 1 bit and 256 columns, from the second-level cache where the
-// packed rows fit it, and about two instructions a code: up to 4 bits these are the bound, from 8
-// bits on the bytes.
-
-#include <bit>
-#include <utility>
+// packed rows fit it, and 16 instructions (29 at 2 bits, 36 at 4, 30 at 8): up to 4 bits these are
+// the bound, from 8 bits on the bytes.
 
 #include "core/cuda/aggregate.hpp"
 #include "core/cuda/gather_rows.hpp"
+#include "core/cuda/packed_codes.hpp"
 #include "core/cuda/wide.hpp"
 
 namespace heliograph::cuda {
 namespace {
 
-/// Columns of one warp, and lanes of a block of codes (packed_rows.hpp).
-constexpr int kChunk = 256;
-constexpr int kBlockLanes = 16;
+constexpr int kWarps = 8;  // of a block
 /// Rows whose loads are under way at the same time, to cover their latency.
-constexpr int kAhead = 4;
+constexpr int kAhead = 8;
+/// Rows of more entries are summed by the whole block: by one warp they could outlast all others.
+constexpr std::int64_t kLongRow = 512;
 
 struct HaloJob {
   CsrView csr;
@@ -29,186 +27,234 @@ struct HaloJob {
   const float* row_scale = nullptr;
   float* out = nullptr;  ///< At the first of the packed columns.
   std::int64_t out_stride = 0;
+  std::int64_t first = 0;   ///< Column of the first chunk.
+  std::int64_t chunks = 0;  ///< Of each row.
+  bool wide_out = false;    ///< Output rows lie on 16 bytes.
 };
 
-/// What one lane reads of a part of a chunk, in one word, and which columns it finds there.
-/// kVectors: those of a block of codes; 0: the columns behind the last block, in order; at 8 bits
-/// four neighbouring columns of 128.
-template <int kBits, int kVectors>
-struct Part {
-  static constexpr bool kBlock = kVectors > 0 && kBits < 8;
-  static constexpr bool kBytes = kBits == 8;
-  static constexpr int kWordBytes = kBlock ? kVectors * kBits / 8 : (kBytes ? 4 : 1);
-  static constexpr int kCodes = kBlock ? kVectors / 2 : (kBytes ? 4 : 4 / kBits);
-  static constexpr int kBetween = kBlock ? 2 * kBits : kBits;  // bits from one code to the next
-  static constexpr int kColumns = kBlock ? 16 * kVectors : 128;
-
-  /// First byte and bit of the word of `lane`, from the begin of the part on.
-  __device__ static int byte(int lane) {
-    return kBlock ? kWordBytes * (lane % kBlockLanes) : (kBytes ? 4 * lane : lane / 2);
-  }
-  __device__ static int bit(int lane) {
-    return kBlock ? lane / kBlockLanes * kBits : (kBytes ? 0 : lane % 2 * 4);
-  }
-  /// Column of code `i` of `lane`, from the begin of the part on.
-  __device__ static int column(int lane, int i) {
-    return kBlock ? lane + kWarp * i : lane * kCodes + i;
-  }
+/// What a warp needs of one entry. Offset: of its packed row from the first one, bytes.
+template <class Offset>
+struct alignas(2 * sizeof(Offset)) Entry {
+  Offset offset;
+  float step;
 };
 
-/// The parts of a chunk: of 256 columns, or of the fewer that end a row.
-template <int kBits, bool kLast>
-struct Chunk {
-  static constexpr int kParts =
-      kBits == 8 ? 2 : (kLast ? (kBits == 4 ? 4 : kBits + 1) : kBits / 4 + 1);
-  static constexpr int kLargest = kBits == 4 || kLast ? 8 : 16;
-  static constexpr int vectors(int part) {
-    if (kBits == 8 || !kLast) return kLargest;
-    return part == kParts - 1 ? 0 : kLargest >> part;
-  }
-  template <int part>
-  using PartOf = Part<kBits, vectors(part)>;
+/// What the warps of a block share.
+template <class Offset>
+struct Shared {
+  Entry<Offset> entries[kWarps][kWarp];
+  float sums[kWarps][kLaneCodes][kWarp];
+  float minimum[kWarps];
 };
 
-template <int kCount, class Body>
-__device__ void each(const Body& body) {
-  [&]<int... i>(std::integer_sequence<int, i...>) { (body(std::integral_constant<int, i>()), ...); }
-  (std::make_integer_sequence<int, kCount>());
-}
+/// Entries of one output row, and one chunk of its columns. Rows come first, then the next chunk:
+/// fewer bytes of each row compete for the cache.
+struct RowChunk {
+  std::int64_t row;
+  std::int64_t first;  ///< Column.
+  std::int64_t begin = 0;
+  std::int64_t end = 0;  ///< As `begin`, where there is no such row.
 
-/// Byte `i` of `bytes` as a number: the low digits of 2^23, less 2^23. Cheaper than a conversion.
-__device__ float byte_to_float(std::uint32_t bytes, int i) {
-  const std::uint32_t number =
-      permute_bytes(bytes, 0x4b000000U, 0x7440U | static_cast<unsigned>(i));
-  return std::bit_cast<float>(number) - 8388608.0F;
-}
-
-/// Adds step x code for the codes of one word.
-template <class PartOf, int kBits>
-__device__ void add_codes(std::uint32_t word, float step, float* sum) {
-  if constexpr (kBits == 1) {
-#pragma unroll
-    for (int i = 0; i < PartOf::kCodes; ++i) {
-      if ((word & (1U << (i * PartOf::kBetween))) != 0) sum[i] += step;
+  __device__ RowChunk(const HaloJob& job, std::int64_t warp) : row(warp), first(job.first) {
+    std::int64_t chunk = 0;
+    while (row >= job.csr.rows) {
+      row -= job.csr.rows;
+      ++chunk;
     }
-  } else {
-    // Codes that stand a whole number of bytes apart are brought into bytes of their own together.
-    constexpr std::uint32_t kEachByte = 0x01010101U * ((1U << kBits) - 1U);
-#pragma unroll
-    for (int i = 0; i < PartOf::kCodes; ++i) {
-      const int bit = i * PartOf::kBetween;
-      sum[i] = fmaf(byte_to_float((word >> (bit % 8)) & kEachByte, bit / 8), step, sum[i]);
-    }
+    if (chunk >= job.chunks) return;
+    first += chunk * kChunk;
+    begin = job.csr.offsets[row];
+    end = job.csr.offsets[row + 1];
   }
-}
+};
 
-/// Up to 8 columns a lane. kUnit: what words may be aligned to, 4 (2 at 1 bit) or 1.
+/// Sums of one chunk of columns in the registers of a warp. kUnit: what words may be aligned to, 4
+/// (2 at 1 bit) or 1; with 1, rows may also lie further apart than 32 bits can say.
 template <int kBits, bool kLast, int kUnit>
-__global__ void halo_kernel(HaloJob job, std::int64_t first, std::int64_t chunks, bool wide_out) {
+class ChunkSum {
+ public:
+  using Offset = std::conditional_t<kUnit == 1, std::uint64_t, std::uint32_t>;
+  __device__ ChunkSum(const HaloJob& job, std::int64_t first) {
+    each<kParts>([&](auto part) {
+      using PartOf = typename Parts::template PartOf<part()>;
+      const bool present = !PartOf::kBlock || job.cols - first >= PartOf::kColumns;
+      first_[part()] = first;
+      active_[part()] = present && first + PartOf::column(lane(), 0) < job.cols;
+      data_[part()] = job.data + job.parameter_bytes + first * kBits / 8 + PartOf::byte(lane());
+      bit_[part()] = PartOf::bit(lane());
+      if (present) first += PartOf::kColumns;
+    });
+  }
+
+  /// The entries [begin, end). `entries`: of this warp.
+  __device__ void add(const HaloJob& job, std::int64_t begin, std::int64_t end,
+                      Entry<Offset>* entries) {
+    for (std::int64_t e = begin; e < end; e += kWarp) {
+      // Each lane reads the parameters of one of the next 32 entries. Places behind the last entry
+      // repeat it with a step of 0.
+      const int count = end - e < kWarp ? static_cast<int>(end - e) : kWarp;
+      __syncwarp();
+      entries[lane()] = entry(job, e + (lane() < count ? lane() : count - 1), lane() < count);
+      __syncwarp();
+      for (int k = 0; k < count; k += kAhead) add(entries + k);
+    }
+  }
+
+  /// Shares the sums with the block.
+  __device__ void put(Shared<Offset>& shared, int warp) {
+    each_code([&](auto /*part*/, int /*i*/, int code, float& sum) {
+      shared.sums[warp][code][lane()] = sum;
+    });
+    minimum_ = warp_sum(minimum_);
+    if (lane() == 0) shared.minimum[warp] = minimum_;
+  }
+  /// Sums what all warps have put there, in their order.
+  __device__ void take(const Shared<Offset>& shared) {
+    each_code([&](auto /*part*/, int /*i*/, int code, float& sum) {
+      sum = 0;
+      for (int w = 0; w < kWarps; ++w) sum += shared.sums[w][code][lane()];
+    });
+    minimum_ = 0;
+    for (int w = 0; w < kWarps; ++w) minimum_ += lane() == 0 ? shared.minimum[w] : 0.0F;
+  }
+
+  __device__ void write(const HaloJob& job, std::int64_t row) {
+    const float minimum = warp_sum(minimum_);
+    const float scale = job.row_scale == nullptr ? 1.0F : job.row_scale[row];
+    float* out = job.out + row * job.out_stride;
+    each<kParts>([&](auto part) {
+      using PartOf = typename Parts::template PartOf<part()>;
+      if (!active_[part()]) return;
+      const float* sum = sum_[part()];
+      if (kBits == 8 && job.wide_out && first_[part()] + PartOf::column(lane(), 3) < job.cols) {
+        auto* to =
+            reinterpret_cast<Wide<float, 4>*>(out + first_[part()] + PartOf::column(lane(), 0));
+        Wide<float, 4> result = *to;
+        for (int i = 0; i < 4; ++i) result.at[i] += scale * (sum[i] + minimum);
+        *to = result;
+        return;
+      }
+      for (int i = 0; i < PartOf::kCodes; ++i) {
+        const std::int64_t column = first_[part()] + PartOf::column(lane(), i);
+        if (column < job.cols) out[column] += scale * (sum[i] + minimum);
+      }
+    });
+  }
+
+ private:
   using Parts = Chunk<kBits, kLast>;
-  constexpr int kParts = Parts::kParts;
-  constexpr int kMostCodes = 8;
-  // For all rows the first chunk, then the next: fewer bytes of each row compete for the cache.
-  std::int64_t row = global_warp();
-  std::int64_t chunk = 0;
-  while (row >= job.csr.rows) {
-    row -= job.csr.rows;
-    ++chunk;
+  static constexpr int kParts = Parts::kParts;
+  static constexpr int kTogether = 16 / sizeof(Entry<Offset>);
+
+  __device__ Entry<Offset> entry(const HaloJob& job, std::int64_t e, bool counts) {
+    Entry<Offset> result{};
+    const auto j = static_cast<std::uint32_t>(job.csr.columns[e]);
+    result.offset = static_cast<Offset>(j) * job.row_bytes;
+    if (!counts) return result;
+    const std::byte* parameters = job.data + result.offset;
+    constexpr int kHalfUnit = kUnit < 2 ? 1 : 2;
+    const auto half = [&](int at) {
+      return static_cast<std::uint16_t>(load_bytes<2, kHalfUnit>(parameters + at));
+    };
+    result.step = step_to_float(half(job.parameter_bytes - 2));
+    if (job.parameter_bytes == 4) minimum_ += bf16_to_float(half(0));
+    return result;
   }
-  if (chunk >= chunks) return;
-  first += chunk * kChunk;
-  const std::int64_t begin = job.csr.offsets[row];
-  const std::int64_t end = job.csr.offsets[row + 1];
-  if (begin == end) return;
-
-  const int me = lane();
-  std::int64_t part_first[kParts];
-  const std::byte* part_data[kParts];
-  int part_bit[kParts];
-  bool active[kParts];
-  each<kParts>([&](auto part) {
-    using PartOf = typename Parts::template PartOf<part()>;
-    const bool present = !PartOf::kBlock || job.cols - first >= PartOf::kColumns;
-    part_first[part()] = first;
-    active[part()] = present && first + PartOf::column(me, 0) < job.cols;
-    part_data[part()] = job.data + job.parameter_bytes + first * kBits / 8 + PartOf::byte(me);
-    part_bit[part()] = PartOf::bit(me);
-    if (present) first += PartOf::kColumns;
-  });
-
-  float sum[kParts][kMostCodes] = {};
-  float minimum = 0;
-  for (std::int64_t e = begin; e < end; e += kWarp) {
-    // Each lane reads the parameters of one of the next 32 entries. Places behind the last entry
-    // repeat it with a step of 0.
-    const int count = end - e < kWarp ? static_cast<int>(end - e) : kWarp;
-    const std::int32_t mine = job.csr.columns[e + (me < count ? me : count - 1)];
-    float step = 0;
-    if (me < count) {
-      const std::byte* parameters = row_at(job.data, mine, job.row_bytes);
-      constexpr int kHalfUnit = kUnit < 2 ? 1 : 2;
-      const auto half = [&](int at) {
-        return static_cast<std::uint16_t>(load_bytes<2, kHalfUnit>(parameters + at));
-      };
-      step = step_to_float(half(job.parameter_bytes - 2));
-      if (job.parameter_bytes == 4) minimum += bf16_to_float(half(0));
+  __device__ void add(const Entry<Offset>* entries) {
+    std::uint32_t words[kAhead][kParts];
+    Entry<Offset> these[kAhead];
+    load_pairs(entries, these);
+#pragma unroll
+    for (int u = 0; u < kAhead; ++u) {
+      each<kParts>([&](auto part) {
+        using PartOf = typename Parts::template PartOf<part()>;
+        words[u][part()] = 0;
+        if (!kLast || active_[part()]) {
+          words[u][part()] = load_bytes<PartOf::kWordBytes, kUnit>(data_[part()] + these[u].offset);
+        }
+      });
     }
-    for (int k = 0; k < count; k += kAhead) {
-      std::uint32_t words[kAhead][kParts];
-      float steps[kAhead];
 #pragma unroll
-      for (int u = 0; u < kAhead; ++u) {
-        const std::int32_t j = __shfl_sync(kWholeWarp, mine, k + u);
-        steps[u] = __shfl_sync(kWholeWarp, step, k + u);
-        each<kParts>([&](auto part) {
-          using PartOf = typename Parts::template PartOf<part()>;
-          words[u][part()] = 0;
-          if (!kLast || active[part()]) {
-            words[u][part()] =
-                load_bytes<PartOf::kWordBytes, kUnit>(row_at(part_data[part()], j, job.row_bytes));
-          }
-        });
-      }
-#pragma unroll
-      for (int u = 0; u < kAhead; ++u) {
-        each<kParts>([&](auto part) {
-          add_codes<typename Parts::template PartOf<part()>, kBits>(
-              words[u][part()] >> part_bit[part()], steps[u], sum[part()]);
-        });
-      }
+    for (int u = 0; u < kAhead; ++u) {
+      each<kParts>([&](auto part) {
+        add_codes<typename Parts::template PartOf<part()>, kBits>(words[u][part()], bit_[part()],
+                                                                  these[u].step, sum_[part()]);
+      });
     }
   }
-  minimum = warp_sum(minimum);
+  /// Two entries at a time, or one where they are large.
+  __device__ static void load_pairs(const Entry<Offset>* from, Entry<Offset>* to) {
+#pragma unroll
+    for (int u = 0; u < kAhead; u += kTogether) {
+      const auto some = load_wide<Entry<Offset>, kTogether>(from + u);
+      for (int i = 0; i < kTogether; ++i) to[u + i] = some.at[i];
+    }
+  }
+  template <class Body>
+  __device__ void each_code(const Body& body) {
+    int code = 0;
+    each<kParts>([&](auto part) {
+      using PartOf = typename Parts::template PartOf<part()>;
+#pragma unroll
+      for (int i = 0; i < PartOf::kCodes; ++i) body(part, i, code++, sum_[part()][i]);
+    });
+  }
 
-  const float scale = job.row_scale == nullptr ? 1.0F : job.row_scale[row];
-  float* out = job.out + row * job.out_stride;
-  each<kParts>([&](auto part) {
-    using PartOf = typename Parts::template PartOf<part()>;
-    if (!active[part()]) return;
-    if (kBits == 8 && wide_out && part_first[part()] + PartOf::column(me, 3) < job.cols) {
-      auto* to =
-          reinterpret_cast<Wide<float, 4>*>(out + part_first[part()] + PartOf::column(me, 0));
-      Wide<float, 4> result = *to;
-      for (int i = 0; i < 4; ++i) result.at[i] += scale * (sum[part()][i] + minimum);
-      *to = result;
-      return;
+  std::int64_t first_[kParts];
+  const std::byte* data_[kParts];  ///< The lane's words of the first packed row.
+  int bit_[kParts];
+  bool active_[kParts];
+  float sum_[kParts][kLaneCodes] = {};
+  float minimum_ = 0;  ///< Of this lane's entries.
+};
+
+/// A warp a row and chunk; then the block's long rows, each by all of its warps.
+template <int kBits, bool kLast, int kUnit>
+__global__ void halo_kernel(HaloJob job) {
+  using Sum = ChunkSum<kBits, kLast, kUnit>;
+  auto& shared = *shared_memory<Shared<typename Sum::Offset>>();
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const RowChunk mine(job, global_warp());
+  const std::int64_t count = mine.end - mine.begin;
+  if (count > 0 && count <= kLongRow) {
+    Sum sum(job, mine.first);
+    sum.add(job, mine.begin, mine.end, shared.entries[warp]);
+    sum.write(job, mine.row);
+  }
+  // Every warp looks at the rows of all, so that they agree.
+  const RowChunk theirs(job, global_warp() - warp + lane() % kWarps);
+  const unsigned is_long = __ballot_sync(kWholeWarp, theirs.end - theirs.begin > kLongRow);
+  for (int w = 0; w < kWarps; ++w) {
+    if ((is_long & (1U << w)) == 0) continue;
+    const RowChunk row(job, global_warp() - warp + w);
+    const std::int64_t share = (row.end - row.begin + kWarps - 1) / kWarps;
+    const std::int64_t begin = row.begin + share * warp;
+    Sum sum(job, row.first);
+    sum.add(job, begin, begin + share < row.end ? begin + share : row.end, shared.entries[warp]);
+    sum.put(shared, warp);
+    __syncthreads();
+    if (warp == w) {
+      sum.take(shared);
+      sum.write(job, row.row);
     }
-    for (int i = 0; i < PartOf::kCodes; ++i) {
-      const std::int64_t column = part_first[part()] + PartOf::column(me, i);
-      if (column < job.cols) out[column] += scale * (sum[part()][i] + minimum);
-    }
-  });
+    __syncthreads();
+  }
 }
 
 template <int kBits, int kUnit>
-void start(Queue& queue, const HaloJob& job) {
-  const std::int64_t whole = job.cols / kChunk;
-  const bool wide_out = alignment_of(job.out, job.out_stride * 4, 16) == 16;
-  launch(queue, "aggregate packed rows", halo_kernel<kBits, false, kUnit>,
-         cover_by_warps(job.csr.rows * whole), job, 0, whole, wide_out);
-  if (whole * kChunk == job.cols) return;
-  launch(queue, "aggregate packed rows", halo_kernel<kBits, true, kUnit>,
-         cover_by_warps(job.csr.rows), job, whole * kChunk, 1, wide_out);
+void start(Queue& queue, HaloJob job) {
+  const auto grid = [&] {
+    Grid all = cover_by_warps(job.csr.rows * job.chunks, kWarps * kWarp);
+    all.shared_bytes = sizeof(Shared<typename ChunkSum<kBits, false, kUnit>::Offset>);
+    return all;
+  };
+  job.chunks = job.cols / kChunk;
+  job.wide_out = alignment_of(job.out, job.out_stride * 4, 16) == 16;
+  launch(queue, "aggregate packed rows", halo_kernel<kBits, false, kUnit>, grid(), job);
+  if (job.chunks * kChunk == job.cols) return;
+  job.first = job.chunks * kChunk;
+  job.chunks = 1;
+  launch(queue, "aggregate packed rows", halo_kernel<kBits, true, kUnit>, grid(), job);
 }
 
 /// kUnit: the widest words of a block, 4 bytes, or 2 at 1 bit.

@@ -11,8 +11,12 @@
 namespace heliograph::cuda {
 namespace {
 
+constexpr int kThreads = 256;  // of a block
 /// Rows whose loads are under way at the same time, to cover their latency.
 constexpr int kAhead = 8;
+/// Rows of more entries are summed by the whole block: by few lanes they could outlast all others.
+constexpr std::int64_t kLongRow = 512;
+constexpr int kLongAhead = 16;
 
 struct Fp32Values {
   static constexpr int kBytes = 4;
@@ -43,54 +47,70 @@ struct Piece {
   }
 };
 
-/// kLanes lanes an output row and kLanes * kColumns columns of it, for all rows, then the next
-/// columns: fewer bytes of each row compete for the cache at a time.
-template <class Values, int kColumns, int kUnit, int kLanes>
-__global__ void gather_kernel(GatherJob job, bool wide_out) {
-  const std::int64_t thread = global_thread();
-  std::int64_t row = thread / kLanes;
-  std::int64_t column = thread % kLanes * kColumns;
-  while (row >= job.csr.rows) {
-    row -= job.csr.rows;
-    column += kLanes * kColumns;
-  }
-  if (column >= job.cols) return;
-  const std::int64_t begin = job.csr.offsets[row];
-  const std::int64_t end = job.csr.offsets[row + 1];
-  if (job.add && begin == end) return;
+/// An output row, its entries, and the first of the columns that somebody sums. All rows come
+/// first, then the next columns: fewer bytes of each row compete for the cache at a time.
+struct RowPlace {
+  std::int64_t row;
+  std::int64_t column = 0;
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  bool there = false;
 
-  const std::byte* rows = job.rows + column * Values::kBytes;
+  /// Of group `group` of lanes, which sums `width` columns.
+  __device__ RowPlace(const GatherJob& job, std::int64_t group, std::int64_t width) : row(group) {
+    while (row >= job.csr.rows) {
+      row -= job.csr.rows;
+      column += width;
+    }
+    if (column >= job.cols) return;
+    begin = job.csr.offsets[row];
+    end = job.csr.offsets[row + 1];
+    there = !job.add || begin < end;
+  }
+};
+
+/// What row i itself and row j count.
+__device__ float scale_of(const GatherJob& job, std::int64_t j) {
+  return job.col_scale == nullptr ? 1.0F : job.col_scale[j];
+}
+__device__ void store(const GatherJob& job, float* out, float value) {
+  *out = job.add ? *out + value : value;
+}
+
+/// kColumns columns of a row, by one lane.
+template <class Values, int kColumns, int kUnit>
+__device__ void gather(const GatherJob& job, const RowPlace& place, bool wide_out) {
+  const std::byte* rows = job.rows + place.column * Values::kBytes;
   const auto pitch = static_cast<std::uint32_t>(job.pitch);
   float sum[kColumns] = {};
   if (job.self) {
     Piece<Values, kColumns, kUnit> own;
-    own.load(row_at(rows, static_cast<std::int32_t>(row), pitch));
-    const float scale = job.col_scale == nullptr ? 1.0F : job.col_scale[row];
+    own.load(row_at(rows, static_cast<std::int32_t>(place.row), pitch));
+    const float scale = scale_of(job, place.row);
     for (int i = 0; i < kColumns; ++i) sum[i] = scale * own.value(i);
   }
-  for (std::int64_t e = begin; e < end; e += kAhead) {
+  for (std::int64_t e = place.begin; e < place.end; e += kAhead) {
     Piece<Values, kColumns, kUnit> pieces[kAhead];
-    float scales[kAhead];
+    float scales[kAhead] = {};
 #pragma unroll
     for (int k = 0; k < kAhead; ++k) {
-      scales[k] = 1.0F;
-      if (e + k < end) {
+      if (e + k < place.end) {
         const std::int32_t j = job.csr.columns[e + k];
         pieces[k].load(row_at(rows, j, pitch));
-        if (job.col_scale != nullptr) scales[k] = job.col_scale[j];
+        scales[k] = scale_of(job, j);
       }
     }
 #pragma unroll
     for (int k = 0; k < kAhead; ++k) {
-      if (e + k < end) {
+      if (e + k < place.end) {
         for (int i = 0; i < kColumns; ++i) sum[i] += scales[k] * pieces[k].value(i);
       }
     }
   }
 
-  const float scale = job.row_scale == nullptr ? 1.0F : job.row_scale[row];
-  float* out = job.out + row * job.out_stride + column;
-  if (kColumns % 4 == 0 && wide_out && column + kColumns <= job.cols) {
+  const float scale = job.row_scale == nullptr ? 1.0F : job.row_scale[place.row];
+  float* out = job.out + place.row * job.out_stride + place.column;
+  if (kColumns % 4 == 0 && wide_out && place.column + kColumns <= job.cols) {
     for (int i = 0; i < kColumns; i += 4) {
       auto* to = reinterpret_cast<Wide<float, 4>*>(out + i);
       Wide<float, 4> result = {};
@@ -104,9 +124,69 @@ __global__ void gather_kernel(GatherJob job, bool wide_out) {
     return;
   }
   for (int i = 0; i < kColumns; ++i) {
-    if (column + i >= job.cols) break;
-    const float value = scale * sum[i];
-    out[i] = job.add ? out[i] + value : value;
+    if (place.column + i < job.cols) store(job, out + i, scale * sum[i]);
+  }
+}
+
+/// One column of a long row by each lane: 16 rows are under way, and the numbers of the next 32.
+template <class Values, int kUnit>
+__device__ void gather_long(const GatherJob& job, const RowPlace& place) {
+  constexpr int kValueUnit = kUnit < Values::kBytes ? 1 : Values::kBytes;
+  using Value = Piece<Values, 1, kValueUnit>;
+  const bool mine = place.column < job.cols;
+  const std::byte* rows = job.rows + (mine ? place.column : 0) * Values::kBytes;
+  const auto pitch = static_cast<std::uint32_t>(job.pitch);
+  float sum = 0;
+  if (job.self) {
+    Value own;
+    own.load(row_at(rows, static_cast<std::int32_t>(place.row), pitch));
+    sum = scale_of(job, place.row) * own.value(0);
+  }
+  const auto number = [&](std::int64_t e) { return e < place.end ? job.csr.columns[e] : 0; };
+  std::int32_t next = number(place.begin + lane());
+  for (std::int64_t e = place.begin; e < place.end; e += kWarp) {
+    const std::int32_t j = next;
+    const float scale = scale_of(job, j);
+    next = number(e + kWarp + lane());
+    for (int half = 0; half < kWarp; half += kLongAhead) {
+      Value values[kLongAhead];
+#pragma unroll
+      for (int k = 0; k < kLongAhead; ++k) {
+        values[k].load(row_at(rows, __shfl_sync(kWholeWarp, j, half + k), pitch));
+      }
+#pragma unroll
+      for (int k = 0; k < kLongAhead; ++k) {
+        const float scale_k = __shfl_sync(kWholeWarp, scale, half + k);
+        if (e + half + k < place.end) sum += scale_k * values[k].value(0);
+      }
+    }
+  }
+  const float scale = job.row_scale == nullptr ? 1.0F : job.row_scale[place.row];
+  if (mine) store(job, job.out + place.row * job.out_stride + place.column, scale * sum);
+}
+
+/// kLanes lanes an output row; then the block's long rows, a lane a column.
+template <class Values, int kColumns, int kUnit, int kLanes>
+__global__ void __launch_bounds__(kThreads, 4) gather_kernel(GatherJob job, bool wide_out) {
+  constexpr std::int64_t kWidth = kLanes * kColumns;
+  constexpr int kGroups = kThreads / kLanes;
+  static_assert(kGroups <= kWarp && kWidth <= kThreads);
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kGroups;
+  const auto thread = static_cast<int>(threadIdx.x);
+  RowPlace mine(job, first + thread / kLanes, kWidth);
+  mine.column += thread % kLanes * kColumns;
+  if (mine.there && mine.column < job.cols && mine.end - mine.begin <= kLongRow) {
+    gather<Values, kColumns, kUnit>(job, mine, wide_out);
+  }
+  // Every warp looks at the rows of all.
+  const RowPlace theirs(job, first + lane() % kGroups, kWidth);
+  unsigned is_long = __ballot_sync(kWholeWarp, theirs.end - theirs.begin > kLongRow);
+  for (int group = 0; group < kGroups; ++group) {
+    if ((is_long & (1U << group)) == 0) continue;
+    RowPlace place(job, first + group, kWidth);
+    if (thread / kWarp * kWarp >= kWidth) break;
+    place.column += thread;
+    gather_long<Values, kUnit>(job, place);
   }
 }
 
@@ -116,7 +196,7 @@ void start(Queue& queue, const GatherJob& job) {
   const std::int64_t chunks = (job.cols + kWidth - 1) / kWidth;
   const bool wide_out = alignment_of(job.out, job.out_stride * 4, 16) == 16;
   launch(queue, "aggregate rows", gather_kernel<Values, kColumns, kUnit, kLanes>,
-         cover(job.csr.rows * chunks * kLanes), job, wide_out);
+         cover(job.csr.rows * chunks * kLanes, kThreads), job, wide_out);
 }
 
 /// Rows on 16 bytes: as many lanes as a row has pieces of 16 bytes.

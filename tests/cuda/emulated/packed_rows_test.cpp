@@ -26,10 +26,11 @@ TEST_F(PackedRowsEmulated, NothingDependsOnTheOrderOfBlocksAndLanes) {
   const auto x = on_device(c.x);
   const auto rows = on_device(c.rows);
   const auto ids = on_device(c.ids);
-  const auto offsets = on_device(std::vector<std::int64_t>{0, 33, 33, 50, 66});
-  std::vector<std::int32_t> twice(c.rows);
-  twice.insert(twice.end(), c.rows.rbegin(), c.rows.rend());
-  const auto columns = on_device(twice);
+  // The last row is one that a whole block sums.
+  const auto offsets = on_device(std::vector<std::int64_t>{0, 33, 33, 50, 50 + 20 * 33});
+  std::vector<std::int32_t> entries;
+  for (int i = 0; i < 25; ++i) entries.insert(entries.end(), c.rows.rbegin(), c.rows.rend());
+  const auto columns = on_device(entries);
   const CsrView csr{4, offsets.data(), columns.data(), nullptr};
   for (const RowFormat format : all_formats()) {
     SCOPED_TRACE(name_of(format));
