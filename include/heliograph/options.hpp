@@ -120,6 +120,7 @@ struct TrainOptions {
   Normalization normalize = Normalization::none;
   bool inductive = false;     ///< Train on the graph induced by the training nodes.
   bool reproducible = false;  ///< fp64 accumulation everywhere (docs/architecture.md).
+  bool tf32 = false;  ///< Training's matrix products round their factors to TF32; on CUDA only.
 
   int split = 0;              ///< Index into Dataset::splits ...
   bool random_split = false;  ///< ... or a random split:

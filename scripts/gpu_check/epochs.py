@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Times whole epochs on a device: Reddit- and products-shaped graphs, fp32 and 1 bit, 1, 2 and 4
-ranks. A time is the median over the epochs after the first ones, evaluation left out.
+ranks, and one rank with --tf32. A time is the median over the epochs after the first ones,
+evaluation left out.
 
 Usage: epochs.py --heliograph PATH --work DIR --json FILE [--device cuda|cpu] [--graphs A,B]
                  [--scale X] [--ranks 1,2,4] [--epochs N] [--partitioner metis|contiguous]
@@ -20,13 +21,14 @@ NEVER = 1_000_000_000  # Epochs between evaluations.
 MODEL = {"model": "sage", "layers": 3, "hidden": 128, "dropout": 0, "seed": 1, "lr": 0.01}
 
 
-def measure(options, data, owners, parts, bits):
+def measure(options, data, owners, parts, bits, tf32):
     folder = os.path.join(options.work, "run")
     summary = os.path.join(options.work, "summary.json")
     cut = {"partitioner": f"file:{owners}"} if owners else {}
     losses, seconds = train(options.heliograph, folder, data=data, device=options.device,
                             transport="threads", parts=parts, bits=bits, epochs=options.epochs,
-                            eval_every=NEVER, summary=summary, **MODEL, **cut)
+                            eval_every=NEVER, summary=summary, tf32=tf32, **MODEL,
+                            **cut)
     with open(summary, encoding="utf-8") as file:
         said = json.load(file)
     return {"losses": losses, "seconds": seconds, "median": statistics.median(seconds[WARMUP:]),
@@ -77,9 +79,13 @@ def main():
                     lambda: call(options.heliograph, "partition", "--data", data, "--parts", parts,
                                  "--partitioner", options.partitioner, "--owners", owners)):
                 continue
-            for bits in (32,) if parts == 1 else (32, 1):
-                attempt({"graph": graph, "what": "train", "ranks": parts, "bits": bits},
-                        lambda: measure(options, data, owners, parts, bits))
+            settings = [(32, False), (1, False)] if parts > 1 else [(32, False)]
+            if parts == 1 and options.device == "cuda":
+                settings.append((32, True))
+            for bits, tf32 in settings:
+                attempt({"graph": graph, "what": "train", "ranks": parts, "bits": bits,
+                         "tf32": tf32},
+                        lambda: measure(options, data, owners, parts, bits, tf32))
     return 1 if any("error" in row for row in rows) else 0
 
 

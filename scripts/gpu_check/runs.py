@@ -22,10 +22,11 @@ def call(command, *arguments):
 
 
 def train(command, folder, **options):
-    """(losses, seconds) of each epoch."""
+    """(losses, seconds) of each epoch. Options that are True or False are switches."""
     flags = []
     for name, value in options.items():
-        flags += ["--" + name.replace("_", "-"), str(value)]
+        if value is not False:
+            flags += ["--" + name.replace("_", "-")] + ([] if value is True else [str(value)])
     call(command, "train", "--quiet", "--overwrite", "--out", folder, *flags)
     with open(os.path.join(folder, "metrics.jsonl"), encoding="utf-8") as file:
         epochs = [json.loads(line) for line in file]

@@ -56,7 +56,7 @@ def oracle(folder, name, what):
     if said is None:
         return f"{what}: no result."
     rows = []
-    for kind in ("step", "ranks", "epochs"):
+    for kind in ("step", "tf32 step", "ranks", "epochs"):
         for bits in (32, 1):
             cases = [row for row in said if row["kind"] == kind and row["bits"] == bits]
             if not cases:
@@ -124,7 +124,8 @@ def epochs(folder):
     rows = []
     for graph in dict.fromkeys(row["graph"] for row in said):
         runs = [row for row in said if row["graph"] == graph]
-        trained = {(row["ranks"], row["bits"]): row for row in runs if "median" in row}
+        trained = {(row["ranks"], row["bits"]): row
+                   for row in runs if "median" in row and not row["tf32"]}
         for row in runs:
             what = {"train": f"Heliograph, {row.get('bits')} bits"}.get(row["what"], row["what"])
             if "error" in row:
@@ -132,7 +133,9 @@ def epochs(folder):
             elif row["what"] == "train":
                 exact = trained.get((row["ranks"], 32))
                 note = ""
-                if row["bits"] != 32 and exact:
+                if row["tf32"]:
+                    what += ", TF32"
+                if exact and row is not exact:
                     note = f"{exact['median'] / row['median']:.2f} x as fast as fp32"
                 rows.append([graph, what, row["ranks"], f"{1e3 * row['median']:.1f}",
                              f"{row['memory']['total'] / 1e9:.2f}", note])

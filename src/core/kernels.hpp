@@ -85,6 +85,9 @@ class Kernels {
     if (bytes > 0) std::memcpy(host, from, bytes);
   }
 
+  /// While true, products are fp32 whatever the kernels were made with.
+  virtual void set_exact(bool /*exact*/) {}
+
   /// c = a b or c += a b.
   virtual void gemm(ConstMatrixView a, ConstMatrixView b, bool transpose_b, bool accumulate,
                     MatrixView c) = 0;
@@ -151,8 +154,16 @@ bool cuda_built() noexcept;
 /// CUDA devices that this process can use; 0 where the build has no CUDA, or the machine no device.
 int cuda_devices() noexcept;
 
+/// How CUDA kernels compute.
+struct CudaOptions {
+  /// Dense products may round their factors to TF32 (10 bits behind the leading one); sums stay
+  /// fp32.
+  bool tf32 = false;
+};
+
 /// On device `device % cuda_devices()`. Not reproducible ones. `threads`: of Kernels::threads.
 /// Throws Error(usage) where the build has no CUDA or the machine no device.
-std::unique_ptr<Kernels> make_cuda_kernels(int device, int threads);
+std::unique_ptr<Kernels> make_cuda_kernels(int device, int threads,
+                                           const CudaOptions& options = {});
 
 }  // namespace heliograph

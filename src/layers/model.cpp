@@ -8,6 +8,21 @@
 #include "core/noise.hpp"
 
 namespace heliograph {
+namespace {
+
+/// Products are exact as long as it lives.
+class ExactProducts {
+ public:
+  explicit ExactProducts(Kernels& kernels) : kernels_(kernels) { kernels_.set_exact(true); }
+  ~ExactProducts() { kernels_.set_exact(false); }
+  ExactProducts(const ExactProducts&) = delete;
+  ExactProducts& operator=(const ExactProducts&) = delete;
+
+ private:
+  Kernels& kernels_;
+};
+
+}  // namespace
 
 Model::Model(const ModelOptions& options, std::int64_t features, bool sparse_features,
              std::int64_t classes, std::uint64_t seed, std::int64_t rows,
@@ -237,6 +252,7 @@ void Model::backward(const PassContext& caller, const GraphOperator& a,
 
 ConstMatrixView Model::infer(const PassContext& pass, const GraphOperator& a,
                              const ModelInput& input) {
+  const ExactProducts exact(kernels_);
   const std::int64_t rows = a.rows();
   const auto statistics = infer_statistics_.as<float>();
   FeatureView x = input.x;

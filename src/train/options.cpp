@@ -129,6 +129,8 @@ void validate(const TrainOptions& options) {
                    "--aggregate-storage bf16 rounds, and --reproducible may not: use one of them");
   require_together(!options.reproducible || options.transport.device == DeviceKind::cpu,
                    "--reproducible needs --device cpu: devices do not sum in fp64");
+  require_together(!options.tf32 || options.transport.device == DeviceKind::cuda,
+                   "--tf32 needs --device cuda");
   require(options.checkpoint.every >= 0, "--checkpoint-every", "at least 0",
           options.checkpoint.every);
   require_together(options.checkpoint.every == 0 || !options.checkpoint.folder.empty(),

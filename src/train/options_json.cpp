@@ -115,6 +115,11 @@ void add_training(std::vector<Field>& fields) {
       "reproducible", group, "",
       "Accumulate in fp64, so that results do not depend on ranks or threads (slower).",
       HELIOGRAPH_MEMBER(reproducible)));
+  fields.push_back(make_field<TrainOptions>(
+      "tf32", group, "",
+      "With --device cuda: matrix products of training round their factors to TF32 (10 bits behind "
+      "the leading one), for tensor cores. Sums and evaluation are fp32.",
+      HELIOGRAPH_MEMBER(tf32)));
 }
 
 void add_evaluation(std::vector<Field>& fields) {

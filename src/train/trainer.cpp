@@ -35,7 +35,7 @@ std::unique_ptr<Kernels> make_kernels(const TrainOptions& options, const Communi
     keep_to_share(comm.rank(), comm.size());
   }
   if (transport.device == DeviceKind::cuda) {
-    return make_cuda_kernels(device_of_rank(transport, comm), threads);
+    return make_cuda_kernels(device_of_rank(transport, comm), threads, {options.tf32});
   }
   return make_cpu_kernels(threads, options.reproducible, account);
 }

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -62,6 +64,85 @@ TEST_F(GemmTwin, GradientsAreTheCpuOnes) {
     cpu->gemm_gradient(a.view(), d.view(), {expected.data(), nullptr, s.in, s.out});
     expect_near(g.values(), expected, bound(s.rows));
   }
+}
+
+/// Kernels that may round the factors of products to TF32.
+class Tf32Gemm : public TwinTest {
+ protected:
+  void SetUp() override {
+    TwinTest::SetUp();
+    if (cuda != nullptr) tf32 = make_cuda_kernels(0, 1, {.tf32 = true});
+  }
+  /// a b by these kernels.
+  Matrix product(Kernels& kernels, const DeviceMatrix& a, const DeviceMatrix& b) {
+    const DeviceMatrix c = device_matrix(a.view().rows, b.view().cols);
+    cuda->finish();  // of the operands; the kernels have streams of their own
+    kernels.gemm(a.view(), b.view(), false, false, c.view());
+    kernels.finish();
+    return c.values();
+  }
+  std::unique_ptr<Kernels> tf32;
+};
+
+bool equal(ConstMatrixView a, ConstMatrixView b) {
+  for (std::int64_t r = 0; r < a.rows; ++r) {
+    if (!std::equal(a.row(r), a.row(r) + a.cols, b.row(r))) return false;
+  }
+  return true;
+}
+
+TEST_F(Tf32Gemm, ErrorsAreThoseOfRoundedFactorsAndRepeatThemselves) {
+  // Each factor is off by a share of 2^-11 at most where it is rounded to nearest, 2^-10 where its
+  // last bits are cut off; a term of two then by twice that and its square, and fp32 sums as ever.
+  constexpr double kFactor = 1.0 / 1024;
+  constexpr double kTerm = 2 * kFactor + kFactor * kFactor;
+  for (const Sizes s : kSizes) {
+    SCOPED_TRACE(::testing::Message() << s.rows << " x " << s.in << " x " << s.out);
+    const Matrix a = normal_matrix(s.rows, s.in), b = normal_matrix(s.in, s.out);
+    const DeviceMatrix device_a = on_device(a), device_b = on_device(b);
+    const Matrix rounded = product(*tf32, device_a, device_b);
+    for (std::int64_t r = 0; r < s.rows; ++r) {
+      for (std::int64_t c = 0; c < s.out; ++c) {
+        double sum = 0, sizes = 0;
+        for (std::int64_t i = 0; i < s.in; ++i) {
+          const double term = static_cast<double>(a.view().row(r)[i]) * b.view().row(i)[c];
+          sum += term;
+          sizes += std::abs(term);
+        }
+        ASSERT_NEAR(rounded.view().row(r)[c], sum, kTerm * sizes + bound(s.in)) << r << ", " << c;
+      }
+    }
+    EXPECT_TRUE(equal(product(*tf32, device_a, device_b).view(), rounded.view()));
+  }
+}
+
+TEST_F(Tf32Gemm, RoundsOnlyWhereItIsAskedForAndNotWhileExact) {
+  const Matrix a = normal_matrix(512, 512), b = normal_matrix(512, 512);
+  const DeviceMatrix device_a = on_device(a), device_b = on_device(b);
+  const Matrix fp32 = product(*cuda, device_a, device_b);
+  EXPECT_FALSE(equal(product(*tf32, device_a, device_b).view(), fp32.view()));
+  tf32->set_exact(true);
+  EXPECT_TRUE(equal(product(*tf32, device_a, device_b).view(), fp32.view()));
+  tf32->set_exact(false);
+  EXPECT_FALSE(equal(product(*tf32, device_a, device_b).view(), fp32.view()));
+  cuda->set_exact(false);
+  EXPECT_TRUE(equal(product(*cuda, device_a, device_b).view(), fp32.view()));
+}
+
+TEST_F(Tf32Gemm, GradientsAreRoundedToo) {
+  const Matrix a = normal_matrix(700, 256), d = normal_matrix(700, 256);
+  const DeviceMatrix device_a = on_device(a), device_d = on_device(d);
+  const auto gradient = [&](Kernels& kernels) {
+    const DeviceArray<float> g = on_device(std::vector<float>(256 * 256));
+    cuda->finish();
+    kernels.gemm_gradient(device_a.view(), device_d.view(), {g.data(), nullptr, 256, 256});
+    kernels.finish();
+    return g.values();
+  };
+  const std::vector<float> rounded = gradient(*tf32), fp32 = gradient(*cuda);
+  EXPECT_NE(rounded, fp32);
+  // Sums of 700 terms, each wrong by a share of 2^-9 at most, most by much less and either way.
+  expect_near(rounded, fp32, 0.1);
 }
 
 TEST_F(GemmTwin, ColumnsBesideAViewAreLeftAlone) {

@@ -1,6 +1,8 @@
 #include <cublas_v2.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -10,6 +12,7 @@
 
 struct cublasContext {
   cudaStream_t stream = nullptr;
+  cublasMath_t math = CUBLAS_DEFAULT_MATH;
 };
 
 namespace {
@@ -17,6 +20,7 @@ namespace emulation = heliograph::cuda_emulation;
 
 /// What is multiplied, column-major: c = alpha op(a) op(b) + beta c, op(a) m x k.
 struct Product {
+  bool tf32;
   bool transpose_a, transpose_b;
   std::int64_t m, n, k;
   float alpha;
@@ -29,8 +33,15 @@ struct Product {
   std::int64_t ldc;
 };
 
+/// To 10 bits behind the leading one, ties away from zero, as cvt.rna.tf32.f32 does.
+float to_tf32(float x) {
+  if (!std::isfinite(x)) return x;
+  return std::bit_cast<float>((std::bit_cast<std::uint32_t>(x) + 0x1000U) & 0xffffe000U);
+}
+
+float factor(const Product& p, float x) { return p.tf32 ? to_tf32(x) : x; }
 float factor_b(const Product& p, std::int64_t i, std::int64_t j) {
-  return p.transpose_b ? p.b[j + i * p.ldb] : p.b[i + j * p.ldb];
+  return factor(p, p.transpose_b ? p.b[j + i * p.ldb] : p.b[i + j * p.ldb]);
 }
 
 void multiply(const Product& p) {
@@ -40,15 +51,15 @@ void multiply(const Product& p) {
     if (p.transpose_a) {
       for (std::int64_t i = 0; i < p.m; ++i) {
         for (std::int64_t l = 0; l < p.k; ++l) {
-          sums[static_cast<std::size_t>(i)] += p.a[l + i * p.lda] * factor_b(p, l, j);
+          sums[static_cast<std::size_t>(i)] += factor(p, p.a[l + i * p.lda]) * factor_b(p, l, j);
         }
       }
     } else {
       for (std::int64_t l = 0; l < p.k; ++l) {
-        const float factor = factor_b(p, l, j);
+        const float b = factor_b(p, l, j);
         const float* column = p.a + l * p.lda;
         for (std::int64_t i = 0; i < p.m; ++i) {
-          sums[static_cast<std::size_t>(i)] += column[i] * factor;
+          sums[static_cast<std::size_t>(i)] += factor(p, column[i]) * b;
         }
       }
     }
@@ -122,7 +133,12 @@ cublasStatus_t cublasSetWorkspace(cublasHandle_t, void* workspace, std::size_t b
   }));
 }
 
-cublasStatus_t cublasSetMathMode(cublasHandle_t, cublasMath_t) { return CUBLAS_STATUS_SUCCESS; }
+cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode) {
+  return status_of(emulation::api_call("cublasSetMathMode", [&] {
+    handle->math = mode;
+    return cudaSuccess;
+  }));
+}
 
 cublasStatus_t cublasSetAtomicsMode(cublasHandle_t, cublasAtomicsMode_t) {
   return CUBLAS_STATUS_SUCCESS;
@@ -132,7 +148,8 @@ cublasStatus_t cublasSgemm(cublasHandle_t handle, cublasOperation_t transpose_a,
                            cublasOperation_t transpose_b, int m, int n, int k, const float* alpha,
                            const float* a, int lda, const float* b, int ldb, const float* beta,
                            float* c, int ldc) {
-  const Product p{transpose_a == CUBLAS_OP_T,
+  const Product p{handle->math == CUBLAS_TF32_TENSOR_OP_MATH,
+                  transpose_a == CUBLAS_OP_T,
                   transpose_b == CUBLAS_OP_T,
                   m,
                   n,

@@ -17,12 +17,14 @@ SCRIPT = os.path.join(ROOT, "scripts", "gpu_check.sh")
 PARTS = os.path.join(ROOT, "scripts", "gpu_check")
 COMMAND = os.path.abspath(sys.argv.pop())
 
-# On the "device" a flag has the value of the stand-in, not the one that was given.
+# On the "device" a flag has the value of the stand-in, not the one that was given. A CPU knows no
+# TF32.
 STAND_IN = """#!{python}
 import os, sys
 words = sys.argv[1:]
 if "cuda" in words:
     words[words.index("cuda")] = "cpu"
+    words = [word for word in words if word != "--tf32"]
     for flag, value in {wrong!r}.items():
         words[words.index(flag) + 1] = value
 os.execv({command!r}, [{command!r}] + words)
@@ -62,8 +64,9 @@ class Parts(unittest.TestCase):
     def test_a_device_that_agrees_passes(self):
         done, rows = self.oracle({})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertEqual({row["kind"] for row in rows}, {"step", "epochs", "ranks"})
+        self.assertEqual({row["kind"] for row in rows}, {"step", "tf32 step", "epochs", "ranks"})
         self.assertIn("| step | 32 | 2 | 2 |", self.table())
+        self.assertIn("| tf32 step | 32 | 1 | 1 |", self.table())
 
     def test_other_weights_are_found(self):
         done, rows = self.oracle({"--seed": "2"})
@@ -91,9 +94,10 @@ class Parts(unittest.TestCase):
         with open(self.path("epochs.json"), encoding="utf-8") as file:
             rows = json.load(file)
         self.assertIn("error", rows[0])
-        trained = [(row["ranks"], row["bits"]) for row in rows if row["what"] == "train"]
-        self.assertEqual(trained, [(1, 32), (2, 32), (2, 1)])
+        trained = [(row["ranks"], row["bits"], row["tf32"]) for row in rows if row["what"] == "train"]
+        self.assertEqual(trained, [(1, 32, False), (1, 32, True), (2, 32, False), (2, 1, False)])
         text = self.table()
+        self.assertIn("| reddit | Heliograph, 32 bits, TF32 | 1 |", text)
         self.assertIn("| nonsense | generate |", text)
         self.assertIn("x as fast as fp32", text)
 

@@ -28,11 +28,11 @@ void refuse(const AccumulatorView& acc) {
 
 class CudaKernels final : public Kernels {
  public:
-  CudaKernels(int device, int threads)
+  CudaKernels(int device, int threads, const CudaOptions& options)
       : queue_(device),
         pool_(queue_),
         account_(&pool_),
-        gemm_(queue_, &account_),
+        gemm_(queue_, options.tf32, &account_),
         threads_(threads) {}
 
   cuda::Queue& queue() { return queue_; }
@@ -51,6 +51,7 @@ class CudaKernels final : public Kernels {
     queue_.download(host, from, bytes);
   }
 
+  void set_exact(bool exact) override { gemm_.set_exact(exact); }
   void gemm(ConstMatrixView a, ConstMatrixView b, bool transpose_b, bool accumulate,
             MatrixView c) override {
     gemm_.multiply(a, b, transpose_b, accumulate, c);
@@ -165,12 +166,12 @@ int cuda_devices() noexcept {
   return 0;
 }
 
-std::unique_ptr<Kernels> make_cuda_kernels(int device, int threads) {
+std::unique_ptr<Kernels> make_cuda_kernels(int device, int threads, const CudaOptions& options) {
   const int devices = cuda_devices();
   if (devices == 0) {
     throw Error(ErrorCode::usage, "--device cuda: there is no CUDA device that can be used");
   }
-  return std::make_unique<CudaKernels>(device % devices, threads);
+  return std::make_unique<CudaKernels>(device % devices, threads, options);
 }
 
 namespace cuda {

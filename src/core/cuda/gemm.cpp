@@ -38,10 +38,12 @@ struct Gemm::Handle {
 
   const BlasFunctions& functions = blas_functions();
   cublasHandle_t blas = nullptr;
+  cublasMath_t math = CUBLAS_DEFAULT_MATH;  ///< As it was set last.
 };
 
-Gemm::Gemm(Queue& queue, MemoryAccount* account)
+Gemm::Gemm(Queue& queue, bool tf32, MemoryAccount* account)
     : queue_(queue),
+      tf32_(tf32),
       workspace_(kWorkspaceBytes, MemoryRoom::workspace, account),
       handle_(std::make_unique<Handle>()) {
   const BlasFunctions& f = handle_->functions;
@@ -49,11 +51,20 @@ Gemm::Gemm(Queue& queue, MemoryAccount* account)
   check(f.set_stream(blas, queue.stream()), "setting up cuBLAS");
   // cuBLAS's own scratch is not the same for every call; with it, bits could differ.
   check(f.set_workspace(blas, workspace_.data(), workspace_.size()), "setting up cuBLAS");
-  check(f.set_math_mode(blas, CUBLAS_PEDANTIC_MATH), "setting up cuBLAS");
   check(f.set_atomics_mode(blas, CUBLAS_ATOMICS_NOT_ALLOWED), "setting up cuBLAS");
+  ready();
 }
 
 Gemm::~Gemm() = default;
+
+Gemm::Handle& Gemm::ready() {
+  const cublasMath_t math = tf32_ && !exact_ ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_PEDANTIC_MATH;
+  if (handle_->math != math) {
+    check(handle_->functions.set_math_mode(handle_->blas, math), "setting up cuBLAS");
+    handle_->math = math;
+  }
+  return *handle_;
+}
 
 // cuBLAS has columns where views have rows: it is asked for the transposed product, of which the
 // factors change places.
@@ -63,10 +74,10 @@ void Gemm::multiply(ConstMatrixView a, ConstMatrixView b, bool transpose_b, bool
   if (c.rows == 0 || c.cols == 0) return;
   const float one = 1;
   const float before = accumulate ? 1 : 0;
-  check(handle_->functions.sgemm(handle_->blas, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
-                                 CUBLAS_OP_N, size(c.cols), size(c.rows), size(a.cols), &one,
-                                 b.data, size(b.stride), a.data, size(a.stride), &before, c.data,
-                                 size(c.stride)),
+  Handle& h = ready();
+  check(h.functions.sgemm(h.blas, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, CUBLAS_OP_N,
+                          size(c.cols), size(c.rows), size(a.cols), &one, b.data, size(b.stride),
+                          a.data, size(a.stride), &before, c.data, size(c.stride)),
         "matrix product");
 }
 
@@ -78,9 +89,10 @@ void Gemm::gradient(ConstMatrixView a, ConstMatrixView d, float* g) {
   }
   const float one = 1;
   const float nothing = 0;
-  check(handle_->functions.sgemm(handle_->blas, CUBLAS_OP_N, CUBLAS_OP_T, size(d.cols),
-                                 size(a.cols), size(a.rows), &one, d.data, size(d.stride), a.data,
-                                 size(a.stride), &nothing, g, size(d.cols)),
+  Handle& h = ready();
+  check(h.functions.sgemm(h.blas, CUBLAS_OP_N, CUBLAS_OP_T, size(d.cols), size(a.cols),
+                          size(a.rows), &one, d.data, size(d.stride), a.data, size(a.stride),
+                          &nothing, g, size(d.cols)),
         "gradient of a matrix product");
 }
 

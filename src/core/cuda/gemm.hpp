@@ -9,15 +9,20 @@
 
 namespace heliograph::cuda {
 
-/// Matrix products of one rank by cuBLAS, in fp32 throughout. The same products give the same bits.
+/// Matrix products of one rank by cuBLAS, in fp32 throughout, or with factors that are rounded to
+/// TF32 (10 bits behind the leading one) before they are multiplied. The same products give the
+/// same bits.
 class Gemm {
  public:
   /// `account` counts the scratch that cuBLAS gets, in device memory; it and `queue` must outlive
   /// the object. Throws Error(resource).
-  Gemm(Queue& queue, MemoryAccount* account);
+  Gemm(Queue& queue, bool tf32, MemoryAccount* account);
   ~Gemm();
   Gemm(const Gemm&) = delete;
   Gemm& operator=(const Gemm&) = delete;
+
+  /// While true, factors are not rounded.
+  void set_exact(bool exact) { exact_ = exact; }
 
   /// c = a b, or c += a b; with `transpose_b`, b is given as its transpose.
   void multiply(ConstMatrixView a, ConstMatrixView b, bool transpose_b, bool accumulate,
@@ -27,8 +32,12 @@ class Gemm {
 
  private:
   struct Handle;
+  /// cuBLAS's handle, in the precision that is wanted now.
+  Handle& ready();
 
   Queue& queue_;
+  bool tf32_;
+  bool exact_ = false;
   Buffer workspace_;
   std::unique_ptr<Handle> handle_;
 };

@@ -8,7 +8,8 @@ bool cuda_built() noexcept { return false; }
 
 int cuda_devices() noexcept { return 0; }
 
-std::unique_ptr<Kernels> make_cuda_kernels(int /*device*/, int /*threads*/) {
+std::unique_ptr<Kernels> make_cuda_kernels(int /*device*/, int /*threads*/,
+                                           const CudaOptions& /*options*/) {
   throw Error(ErrorCode::usage, "--device cuda: this build has no CUDA kernels");
 }
 

@@ -91,9 +91,10 @@ TEST_F(CudaErrors, EveryFailureSaysWhatWasTried) {
 
 TEST_F(CudaErrors, NoConstructorLeavesAnythingBehindWhenItFails) {
   const std::size_t before = cuda_emulation::live_bytes();
-  for (const char* call : {"cudaSetDevice", "cudaDeviceGetAttribute", "cudaStreamCreateWithFlags",
-                           "cudaDeviceGetDefaultMemPool", "cudaMemPoolSetAttribute",
-                           "cudaMallocAsync", "cublasCreate", "cublasSetWorkspace"}) {
+  for (const char* call :
+       {"cudaSetDevice", "cudaDeviceGetAttribute", "cudaStreamCreateWithFlags",
+        "cudaDeviceGetDefaultMemPool", "cudaMemPoolSetAttribute", "cudaMallocAsync", "cublasCreate",
+        "cublasSetWorkspace", "cublasSetMathMode"}) {
     SCOPED_TRACE(call);
     cuda_emulation::fail_call(call, 1, cudaErrorUnknown);
     EXPECT_NE(message_of(ErrorCode::resource, [] { make_cuda_kernels(0, 1); }), "");

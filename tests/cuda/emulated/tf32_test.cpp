@@ -1,0 +1,53 @@
+#include <gtest/gtest.h>
+
+#include "cli/temporary_directory.hpp"
+#include "heliograph/checkpoint.hpp"
+#include "heliograph/train.hpp"
+#include "support/graphs.hpp"
+#include "support/runs.hpp"
+
+// That --tf32 arrives at every product of training, and at none of evaluation. On the emulated
+// device only: a real one may multiply matrices as small as these without tensor cores.
+
+namespace heliograph {
+namespace {
+
+TrainOptions on_device(bool tf32) {
+  TrainOptions o = testing::small_options(2, 4);
+  o.transport.device = DeviceKind::cuda;
+  o.transport.kind = TransportKind::threads;
+  o.tf32 = tf32;
+  return o;
+}
+
+TEST(Tf32Runs, TrainingRoundsFactors) {
+  const Dataset data = testing::make_small_dataset(80, 12, 4, 5);
+  const TrainResult fp32 = train(data, on_device(false)), one = train(data, on_device(true)),
+                    two = train(data, on_device(true));
+  ASSERT_EQ(one.epochs.size(), 4U);
+  for (std::size_t e = 0; e < 4; ++e) {
+    EXPECT_NE(one.epochs[e].loss, fp32.epochs[e].loss) << e;
+    EXPECT_EQ(one.epochs[e].loss, two.epochs[e].loss) << e;
+  }
+  // From the same weights; a value is wrong by a share of 2^-10 a layer, the mean of many by less.
+  EXPECT_NEAR(one.epochs[0].loss / fp32.epochs[0].loss, 1, 1e-3);
+}
+
+TEST(Tf32Runs, EvaluationDoesNot) {
+  const Dataset data = testing::make_small_dataset(80, 12, 2, 5);
+  const test::TemporaryDirectory folder;
+  TrainOptions o = on_device(true);
+  o.metric = Metric::auc;  // which keeps the scores
+  o.checkpoint.folder = folder / "run";
+  o.checkpoint.every = 4;
+  train(data, o);
+  const auto checkpoint = newest_checkpoint(folder / "run");
+  const EvaluationResult rounding = evaluate(data, o, checkpoint);
+  o.tf32 = false;
+  const EvaluationResult exact = evaluate(data, o, checkpoint);
+  ASSERT_FALSE(exact.scores.empty());
+  EXPECT_EQ(rounding.scores, exact.scores);
+}
+
+}  // namespace
+}  // namespace heliograph
