@@ -1,16 +1,17 @@
-// A warp a row: it gathers and scales the row, finds its range, rounds and packs. Rows of up to 256
-// columns stay in registers; wider ones are read a second time, from cache. Encoding is bound by
-// the 4 bytes a value that it reads and the row_bytes that it writes; the arithmetic is that of
-// row_math.hpp and must not be contracted (--fmad=false).
+// A warp, or half of one up to 4 bits, takes a row: it gathers and scales the row, finds its range,
+// rounds and packs. Rows of up to 256 columns stay in registers; wider ones are read a second time,
+// from cache. Encoding is bound by the 4 bytes a value that it reads and the row_bytes that it
+// writes, if instructions do not bound it; the arithmetic is that of row_math.hpp and must not be
+// contracted (--fmad=false).
 
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <type_traits>
 
 #include "core/cuda/wide.hpp"
 #include "core/noise.hpp"
 #include "quant/cuda/row_codec.hpp"
+#include "quant/cuda/with_bits.hpp"
 #include "quant/row_math.hpp"
 
 namespace heliograph::cuda {
@@ -19,6 +20,9 @@ namespace {
 /// Columns that are held at a time, and lanes of a block of codes (packed_rows.hpp).
 constexpr int kChunk = 256;
 constexpr int kBlockLanes = 16;
+/// Rows of a warp that encodes blocks, and threads of its block.
+constexpr int kRows = 8;
+constexpr int kThreads = 256;
 
 /// One row of a task.
 struct SourceRow {
@@ -27,15 +31,39 @@ struct SourceRow {
   int cols;
   std::uint64_t key;
   std::byte* out;
+};
 
-  __device__ SourceRow(const EncodeTask& task, std::int64_t index)
-      : cols(static_cast<int>(task.x.cols)) {
-    const std::int32_t source = task.rows[index];
-    const std::int64_t row = task.positions == nullptr ? index : task.positions[index];
-    x = task.x.data + source * task.x.stride;
-    scale = task.row_scale == nullptr ? 1.0F : task.row_scale[source];
-    key = row_key(task.stream, static_cast<std::uint64_t>(task.global_ids[source]));
-    out = task.out + static_cast<std::size_t>(row) * task.format.row_bytes(cols);
+/// What a lane finds out of a row before a warp encodes it.
+struct RowSetup {
+  std::uint32_t source;
+  std::uint32_t position;
+  float scale;
+  std::uint64_t key;
+
+  __device__ RowSetup(const EncodeTask& task, std::int64_t index)
+      : source(static_cast<std::uint32_t>(task.rows[index])),
+        position(static_cast<std::uint32_t>(
+            task.positions == nullptr ? index : static_cast<std::int64_t>(task.positions[index]))),
+        scale(task.row_scale == nullptr ? 1.0F : task.row_scale[source]),
+        key(row_key(task.stream, static_cast<std::uint64_t>(task.global_ids[source]))) {}
+
+  /// That of lane `of`.
+  __device__ RowSetup from(int of) const {
+    RowSetup other = *this;
+    other.source = __shfl_sync(kWholeWarp, source, of);
+    other.position = __shfl_sync(kWholeWarp, position, of);
+    other.scale = __shfl_sync(kWholeWarp, scale, of);
+    const std::uint32_t high = __shfl_sync(kWholeWarp, static_cast<std::uint32_t>(key >> 32), of);
+    other.key = static_cast<std::uint64_t>(high) << 32 |
+                __shfl_sync(kWholeWarp, static_cast<std::uint32_t>(key), of);
+    return other;
+  }
+  __device__ SourceRow row(const EncodeTask& task) const {
+    const auto cols = static_cast<int>(task.x.cols);
+    const auto row_bytes = static_cast<std::uint64_t>(task.format.row_bytes(cols));
+    return {task.x.data +
+                static_cast<std::uint64_t>(source) * static_cast<std::uint32_t>(task.x.stride),
+            scale, cols, key, task.out + position * row_bytes};
   }
 };
 
@@ -82,14 +110,17 @@ __device__ void store_parameters(const CodeParameters& p, RowFormat format, std:
   }
 }
 
-/// Codes of 1, 2 or 4 bits: a lane holds the columns of one lane of each block. kWhole: every chunk
-/// has all of its columns. Both halves of a warp make the same shuffles, whatever their rows hold.
-template <int kBits, bool kWhole>
+/// Codes of 1, 2 or 4 bits: a lane holds the columns of one lane of each block. kColumns: of a
+/// chunk, 256, or 128 where rows have no more. kWhole: every chunk has all of its columns. Both
+/// halves of a warp make the same shuffles, whatever their rows hold.
+template <int kBits, int kColumns, bool kWhole>
 struct BlockRows {
-  static constexpr int kVectors = kChunk / kBlockLanes;
+  static constexpr int kVectors = kColumns / kBlockLanes;
+  static constexpr int kVectorsOfWord = 32 / kBits < kVectors ? 32 / kBits : kVectors;
+  static constexpr int kWords = kVectors / kVectorsOfWord;
   int me = lane() % kBlockLanes;
   float values[kVectors] = {};
-  std::uint32_t codes[kVectors] = {};
+  std::uint32_t codes[kWords] = {};  ///< Vector v at bit v * kBits, from the first word on.
 
   __device__ bool there(const SourceRow& row, int first, int v) const {
     return kWhole || first + me + v * kBlockLanes < row.cols;
@@ -109,6 +140,7 @@ struct BlockRows {
   }
   __device__ void encode(const SourceRow& row, int first, const CodeParameters& p) {
     const int word = first / 2 + me;
+    for (std::uint32_t& some : codes) some = 0;
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
       // The word of a group of 32 columns serves two vectors.
@@ -116,37 +148,41 @@ struct BlockRows {
           noise_word(row.key, static_cast<std::uint32_t>(word + v / 2 * kBlockLanes));
       const std::uint32_t code =
           stochastic_code(values[v], p, kBits, v % 2 == 0 ? noise & 0xffffU : noise >> 16);
-      codes[v] = there(row, first, v) ? code : 0;
+      const int bit = v % kVectorsOfWord * kBits;
+      if (kBits == 1) {
+        if (code != 0 && there(row, first, v)) codes[v / kVectorsOfWord] |= 1U << bit;
+      } else {
+        codes[v / kVectorsOfWord] |= (there(row, first, v) ? code : 0U) << bit;
+      }
     }
   }
 
-  /// A block of the chunk's columns [begin, begin + kColumns).
-  template <int kColumns>
+  /// A block of the chunk's columns [begin, begin + kBlock), which begin where a block can.
+  template <int kBlock>
   __device__ void store_block(int begin, std::byte* chunk, bool writes) const {
-    constexpr int kWordBytes = kColumns / kBlockLanes * kBits / 8;
-    std::uint32_t word = 0;
-#pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-      const int vector = v - begin / kBlockLanes;
-      if (vector >= 0 && vector < kColumns / kBlockLanes) word |= codes[v] << (vector * kBits);
-    }
+    constexpr int kWordBytes = kBlock / kBlockLanes * kBits / 8;
+    const int vector = begin / kBlockLanes;
+    // Not by number: codes shall stay in registers.
+    const std::uint32_t whole = vector < kVectorsOfWord ? codes[0] : codes[kWords - 1];
+    const std::uint32_t word = whole >> (vector % kVectorsOfWord * kBits);
     if (writes) store_bytes<kWordBytes>(chunk + begin / 8 * kBits + kWordBytes * me, word);
   }
-  /// 256 columns. `chunk`: their first byte.
+  /// All columns. `chunk`: their first byte.
   __device__ void store_chunk(std::byte* chunk, bool writes) const {
-    if constexpr (kBits == 4) {
-      store_block<128>(0, chunk, writes);
-      store_block<128>(128, chunk, writes);
-    } else {
+    if constexpr (kColumns == 256 && kBits < 4) {
       store_block<256>(0, chunk, writes);
+    } else {
+      for (int begin = 0; begin < kColumns; begin += 128) store_block<128>(begin, chunk, writes);
     }
   }
   /// The fewer columns that end a row: blocks, then columns in order.
   __device__ void store_last(int columns, std::byte* chunk, bool writes) const {
     int begin = 0;
-    if (columns >= 128) {
-      store_block<128>(0, chunk, writes);
-      begin = 128;
+    if constexpr (kColumns > 128) {
+      if (columns >= 128) {
+        store_block<128>(0, chunk, writes);
+        begin = 128;
+      }
     }
     if constexpr (kBits >= 2) {
       if (columns - begin >= 64) {
@@ -165,7 +201,9 @@ struct BlockRows {
     for (int v = 0; v < kVectors; ++v) {
       const int first = v * kBlockLanes;
       if (first < begin || first >= columns) continue;
-      std::uint32_t byte = codes[v] << shift;
+      const std::uint32_t code =
+          codes[v / kVectorsOfWord] >> (v % kVectorsOfWord * kBits) & max_code(kBits);
+      std::uint32_t byte = code << shift;
       for (int step = 1; step < 8 / kBits; step *= 2) {
         byte |= __shfl_xor_sync(kWholeWarp, byte, step);
       }
@@ -176,35 +214,47 @@ struct BlockRows {
   }
 };
 
-template <int kBits, bool kWhole>
-__global__ void encode_blocks_kernel(EncodeTask task) {
-  if (global_warp() * (kWarp / kBlockLanes) >= task.count) return;
-  // Where rows end within a warp, its second half does the last one over and writes nothing.
-  const std::int64_t mine = global_thread() / kBlockLanes;
-  const std::int64_t index = mine < task.count ? mine : task.count - 1;
+/// One row by each half of a warp. Where there is no row, a half does another one over and writes
+/// nothing.
+template <int kBits, int kColumns, bool kWhole>
+__device__ void encode_blocks(const EncodeTask& task, const SourceRow& row, std::int64_t index,
+                              bool there) {
   const RowFormat format{kBits, task.format.has_minimum};
-  const SourceRow row(task, index);
-  BlockRows<kBits, kWhole> chunk;
+  const int end = kColumns == kChunk ? row.cols : 1;  // of the places where chunks begin
+  BlockRows<kBits, kColumns, kWhole> chunk;
   LaneRange<kBlockLanes> range;
-  for (int first = 0; first < row.cols; first += kChunk) {
+  for (int first = 0; first < end; first += kColumns) {
     chunk.load(row, first);
     chunk.take_range(row, first, range);
   }
   CodeParameters parameters;
   const bool encodable = range.choose(format, row.cols, parameters);
-  const bool writes = encodable && mine < task.count;
+  const bool writes = encodable && there;
   if (chunk.me == 0 && writes) store_parameters(parameters, format, row.out);
   if (chunk.me == 0 && !encodable) report(task, index);
   std::byte* codes = row.out + format.parameter_bytes();
-  for (int first = 0; first < row.cols; first += kChunk) {
-    if (row.cols > kChunk) chunk.load(row, first);
+  for (int first = 0; first < end; first += kColumns) {
+    if (end > kColumns) chunk.load(row, first);
     if (writes) chunk.encode(row, first, parameters);
     std::byte* to = codes + first / 8 * kBits;
-    if (kWhole || row.cols - first >= kChunk) {
+    if (kWhole || row.cols - first >= kColumns) {
       chunk.store_chunk(to, writes);
     } else {
       chunk.store_last(row.cols - first, to, writes);
     }
+  }
+}
+
+/// A warp takes kRows rows, of which its lanes first find out all that does not need the values.
+template <int kBits, int kColumns, bool kWhole>
+__global__ void __launch_bounds__(kThreads, 4) encode_blocks_kernel(EncodeTask task) {
+  const std::int64_t begin = global_warp() * kRows;
+  if (begin >= task.count) return;
+  const auto last = [&](std::int64_t index) { return index < task.count ? index : task.count - 1; };
+  const RowSetup setup(task, last(begin + lane() % kRows));
+  for (int r = lane() / kBlockLanes; begin + r / 2 * 2 < task.count && r < kRows; r += 2) {
+    encode_blocks<kBits, kColumns, kWhole>(task, setup.from(r).row(task), last(begin + r),
+                                           begin + r < task.count);
   }
 }
 
@@ -279,7 +329,7 @@ __global__ void encode_ordered_kernel(EncodeTask task, bool wide) {
   const std::int64_t index = global_warp();
   if (index >= task.count) return;
   const RowFormat format{kBits, task.format.has_minimum};
-  const SourceRow row(task, index);
+  const SourceRow row = RowSetup(task, index).row(task);
   OrderedRows<kBits> chunk;
   LaneRange<kWarp> range;
   CodeParameters parameters;
@@ -307,56 +357,25 @@ __global__ void encode_ordered_kernel(EncodeTask task, bool wide) {
   }
 }
 
-/// A warp a row, a lane a column at a time. Bound by the 4 bytes a value that it writes.
-template <int kBits>
-__global__ void decode_kernel(PackedRows packed, MatrixView out) {
-  const std::int64_t r = global_warp();
-  if (r >= packed.rows) return;
-  packed.format.bits = kBits;
-  const std::byte* row = packed.row(r);
-  for (std::int64_t c = lane(); c < packed.cols; c += kWarp) {
-    out.data[r * out.stride + c] = decode_value(row, packed.format, packed.cols, c);
-  }
-}
-
-/// Calls body(integral_constant of bits).
-template <class Body>
-void with_bits(int bits, const Body& body) {
-  switch (bits) {
-    case 1:
-      return body(std::integral_constant<int, 1>());
-    case 2:
-      return body(std::integral_constant<int, 2>());
-    case 4:
-      return body(std::integral_constant<int, 4>());
-    case 8:
-      return body(std::integral_constant<int, 8>());
-    case 16:
-      return body(std::integral_constant<int, 16>());
-    default:
-      return body(std::integral_constant<int, 32>());
-  }
-}
-
 }  // namespace
 
 void encode_rows(Queue& queue, const EncodeTask& task) {
   const bool wide = alignment_of(task.x.data, task.x.stride * 4, 16) == 16;
   with_bits(task.format.bits, [&](auto bits) {
     if constexpr (bits() < 8) {
-      const auto kernel = task.x.cols % kChunk == 0 ? encode_blocks_kernel<bits(), true>
-                                                    : encode_blocks_kernel<bits(), false>;
-      launch(queue, "encode rows", kernel, cover(task.count * kBlockLanes), task);
+      const auto start = [&](auto kernel) {
+        launch(queue, "encode rows", kernel,
+               cover_by_warps((task.count + kRows - 1) / kRows, kThreads), task);
+      };
+      const std::int64_t cols = task.x.cols;
+      if (cols == 128) return start(encode_blocks_kernel<bits(), 128, true>);
+      if (cols < 128) return start(encode_blocks_kernel<bits(), 128, false>);
+      if (cols % kChunk == 0) return start(encode_blocks_kernel<bits(), kChunk, true>);
+      start(encode_blocks_kernel<bits(), kChunk, false>);
     } else {
       launch(queue, "encode rows", encode_ordered_kernel<bits()>, cover_by_warps(task.count), task,
              wide);
     }
-  });
-}
-
-void decode_rows(Queue& queue, const PackedRows& packed, MatrixView out) {
-  with_bits(packed.format.bits, [&](auto bits) {
-    launch(queue, "decode rows", decode_kernel<bits()>, cover_by_warps(packed.rows), packed, out);
   });
 }
 
