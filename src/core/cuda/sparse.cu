@@ -46,18 +46,82 @@ __global__ void spmm_kernel(SparseView x, ConstMatrixView b, bool accumulate, Ma
   }
 }
 
-/// One column a lane: what is summed here is long, and there are few rows of it.
+constexpr int kWarps = 8;  // of a block
+/// Features of more entries are summed by the whole block: by one warp they could outlast all
+/// others.
+constexpr std::int64_t kLongFeature = 512;
+/// Rows whose loads are under way at the same time, to cover their latency.
+constexpr int kAhead = 16;
+
+/// One feature's gradient, of one column a lane.
+struct FeatureChunk {
+  std::int64_t feature;
+  std::int64_t column;
+  std::int64_t begin = 0;
+  std::int64_t end = 0;  ///< As `begin`, where there is no such feature.
+
+  __device__ FeatureChunk(const SparseColumnsView& x, std::int64_t cols, std::int64_t warp)
+      : feature(warp / chunks<1>(cols)), column(warp % chunks<1>(cols) * kWarp + lane()) {
+    if (feature >= x.cols) return;
+    begin = x.offsets[feature];
+    end = x.offsets[feature + 1];
+  }
+};
+
+/// The sum over entries [begin, end) of the lane's column. Lanes look up 32 entries at a time.
+__device__ float feature_sum(const SparseColumnsView& x, const float* values, ConstMatrixView d,
+                             std::int64_t begin, std::int64_t end, std::int64_t column) {
+  const float* at = d.data + (column < d.cols ? column : 0);
+  float sum = 0;
+  for (std::int64_t i = begin; i < end; i += kWarp) {
+    const int count = end - i < kWarp ? static_cast<int>(end - i) : kWarp;
+    const std::int64_t mine = i + (lane() < count ? lane() : count - 1);
+    const float factor = values[x.position[mine]];
+    const std::int32_t row = x.row_of[mine];
+    for (int k = 0; k < count; k += kAhead) {
+      float some[kAhead];
+#pragma unroll
+      for (int u = 0; u < kAhead; ++u) some[u] = at[__shfl_sync(kWholeWarp, row, k + u) * d.stride];
+#pragma unroll
+      for (int u = 0; u < kAhead; ++u) {
+        const float f = __shfl_sync(kWholeWarp, factor, k + u);
+        if (k + u < count) sum = fmaf(f, some[u], sum);
+      }
+    }
+  }
+  return sum;
+}
+
+/// A warp a feature and 32 columns; then the block's long ones, each by all of its warps, whose
+/// sums are added in their order.
 __global__ void spmm_gradient_kernel(SparseColumnsView x, const float* values, ConstMatrixView d,
                                      float* g) {
-  const std::int64_t f = global_warp() / chunks<1>(d.cols);
-  if (f >= x.cols) return;
-  const std::int64_t first = global_warp() % chunks<1>(d.cols) * kWarp;
-  float sums[1] = {};
-  sparse_sum<1>(
-      x.offsets[f], x.offsets[f + 1], first, d.cols,
-      [&](std::int64_t i) { return values[x.position[i]]; },
-      [&](std::int64_t i) { return d.row(x.row_of[i]); }, sums);
-  if (first + lane() < d.cols) g[f * d.cols + first + lane()] = sums[0];
+  float* sums = shared_memory<float>();
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const std::int64_t first = global_warp() - warp;
+  const auto store = [&](const FeatureChunk& f, float sum) {
+    if (f.column < d.cols) g[f.feature * d.cols + f.column] = sum;
+  };
+  const FeatureChunk mine(x, d.cols, first + warp);
+  if (mine.feature < x.cols && mine.end - mine.begin <= kLongFeature) {
+    store(mine, feature_sum(x, values, d, mine.begin, mine.end, mine.column));
+  }
+  for (int w = 0; w < kWarps; ++w) {
+    const FeatureChunk f(x, d.cols, first + w);
+    if (f.end - f.begin <= kLongFeature) continue;
+    const std::int64_t share = (f.end - f.begin + kWarps - 1) / kWarps;
+    const std::int64_t begin = f.begin + share * warp;
+    const std::int64_t end = begin + share < f.end ? begin + share : f.end;
+    float sum = feature_sum(x, values, d, begin, end, f.column);
+    sums[warp * kWarp + lane()] = sum;
+    __syncthreads();
+    if (warp == w) {
+      sum = 0;
+      for (int other = 0; other < kWarps; ++other) sum += sums[other * kWarp + lane()];
+      store(f, sum);
+    }
+    __syncthreads();
+  }
 }
 
 __global__ void dropout_values_kernel(SparseView x, KeepMask mask, float* out) {
@@ -84,8 +148,9 @@ void spmm(Queue& queue, const SparseView& x, ConstMatrixView b, bool accumulate,
 
 void spmm_gradient(Queue& queue, const SparseColumnsView& x, const float* values, ConstMatrixView d,
                    float* g) {
-  launch(queue, "gradient of a sparse product", spmm_gradient_kernel,
-         cover_by_warps(x.cols * chunks<1>(d.cols)), x, values, d, g);
+  Grid grid = cover_by_warps(x.cols * chunks<1>(d.cols), kWarps * kWarp);
+  grid.shared_bytes = kWarps * kWarp * sizeof(float);
+  launch(queue, "gradient of a sparse product", spmm_gradient_kernel, grid, x, values, d, g);
 }
 
 void dropout_values(Queue& queue, const SparseView& x, const Dropout& dropout, float* out) {
