@@ -82,6 +82,7 @@ struct TransportOptions {
   Pinning pin = Pinning::automatic;
   double link_gbps = 0.0;  ///< Each directed link; 0: unshaped. Threads transport only.
   double link_latency_us = 0.0;
+  bool nccl_register = false;      ///< NCCL: halo buffers are registered with it (docs/gpu.md).
   double timeout_seconds = 120.0;  ///< Longest wait for a peer that makes no progress.
   /// MPI: seconds without a sign of life after which a rank counts as lost, by what it was doing.
   double silence_loading = 9.0, silence_training = 9.0, silence_saving = 9.0;

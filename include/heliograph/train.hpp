@@ -101,4 +101,11 @@ struct TrainCallbacks {
 TrainResult train(const Dataset& dataset, const TrainOptions& options,
                   const TrainCallbacks& callbacks = {});
 
+/// Whether a run over NCCL that has failed has left messages behind which a device will never be
+/// done with: NCCL did not give them up in time. What the run held is not freed then, and runs on
+/// CUDA devices are refused. The process should save what it needs and end by std::_Exit: what runs
+/// at an ordinary end, or when CUDA or NCCL are used, may wait for those messages for ever. Ask
+/// when train() has thrown; once true it stays so. Any thread.
+bool devices_hang() noexcept;
+
 }  // namespace heliograph

@@ -14,8 +14,8 @@
 #include "cli/command.hpp"
 #include "cli/help_formatter.hpp"
 #include "heliograph/error.hpp"
+#include "heliograph/train.hpp"
 #include "heliograph/version.hpp"
-#include "train/launch.hpp"
 #include "train/option_fields.hpp"
 
 namespace heliograph::cli {

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/memory_source.hpp"
 #include "heliograph/error.hpp"
 
 namespace heliograph {
@@ -83,6 +84,11 @@ class Communicator {
 
   /// Whether messages of `channel` may lie in memory of the ranks' devices.
   virtual bool moves_device_memory(Channel) const { return false; }
+
+  /// Where all buffers on a device come from that hold messages of `channel`; null: from anywhere.
+  /// The rank's thread takes and gives them back while none of its messages is in flight, or after
+  /// abort, and when the kernels that use them are done.
+  virtual MemorySource* message_memory(Channel) { return nullptr; }
 
   /// Throws Error(peer_lost), as `wait` would, if the run is known to have failed.
   virtual void throw_if_failed() {}

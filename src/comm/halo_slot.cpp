@@ -9,6 +9,8 @@ HaloSlot::HaloSlot(Communicator& comm, Channel channel, Kernels& kernels, Memory
       room_(room),
       account_(account),
       stages_(kernels.memory() != nullptr && !comm.moves_device_memory(channel)),
+      message_memory_(kernels.memory() != nullptr ? comm.message_memory(channel) : nullptr),
+      message_bytes_(room, uses_message_memory() ? account : nullptr),
       page_locked_(kernels.page_locked()),
       // Taking page-locked memory, or giving it back, may wait for all that a device does, messages
       // of stale halos too: it is for what is there from the beginning.
@@ -19,11 +21,26 @@ HaloSlot::HaloSlot(Communicator& comm, Channel channel, Kernels& kernels, Memory
 
 HaloSlot::~HaloSlot() {
   if (receiving_ || !send_tickets_.empty()) comm_.abort("the run ended with halos in flight");
+  if (!uploading_ && !uses_message_memory()) return;
+  try {
+    kernels_.finish();  // Memory that is not in the kernels' order goes.
+  } catch (...) {
+    // They have failed, and do nothing any more.
+  }
+}
+
+void HaloSlot::take(Side& side, std::size_t bytes) {
+  if (uses_message_memory() && side.own.size() > 0) kernels_.finish();
+  side.own = Buffer();  // Goes before the larger one is made: they never weigh together.
+  side.own = Buffer(bytes, room_, uses_message_memory() ? &message_memory_ : account_);
+  if (!uses_message_memory()) return;
+  message_bytes_.set(static_cast<std::int64_t>(send_.own.size() + receive_.own.size()));
 }
 
 std::byte* HaloSlot::place(Side& side, std::size_t bytes) {
   side.bytes = bytes;
   if (stages_ && side.staged.size() < bytes) {
+    finish_uploads();
     side.staged = Buffer();
     side.staged = Buffer(bytes, room_, staging_);
   }
@@ -31,10 +48,7 @@ std::byte* HaloSlot::place(Side& side, std::size_t bytes) {
     side.data = side.borrowed.data();
     return side.data;
   }
-  if (side.own.size() < bytes) {
-    side.own = Buffer();  // Goes before the larger one is made: they never weigh together.
-    side.own = Buffer(bytes, room_, account_);
-  }
+  if (side.own.size() < bytes) take(side, bytes);
   side.data = side.own.data();
   return side.data;
 }
@@ -51,6 +65,7 @@ std::byte* HaloSlot::send_buffer(std::size_t bytes) {
 
 void HaloSlot::post_receives(Channel channel, std::span<const RecvMessage> receives) {
   if (stages_) {
+    finish_uploads();
     staged_receives_.assign(receives.begin(), receives.end());
     for (RecvMessage& receive : staged_receives_) receive.data = staged(receive_, receive.data);
     receives = staged_receives_;
@@ -82,7 +97,18 @@ void HaloSlot::wait_for_receives() {
   if (!receiving_) return;
   comm_.wait(receive_ticket_);
   receiving_ = false;
-  if (stages_) kernels_.upload(receive_.data, receive_.staged.data(), receive_.bytes);
+  if (!stages_) return;
+  if (staging_ == nullptr) {
+    kernels_.upload(receive_.data, receive_.staged.data(), receive_.bytes);
+    return;
+  }
+  kernels_.upload_page_locked(receive_.data, receive_.staged.data(), receive_.bytes);
+  uploading_ = true;
+}
+
+void HaloSlot::finish_uploads() {
+  if (uploading_) kernels_.finish();
+  uploading_ = false;
 }
 
 void HaloSlot::wait_for_sends() {

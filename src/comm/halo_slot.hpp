@@ -14,7 +14,7 @@ namespace heliograph {
 /// A send and a receive buffer, where kernels run, and the messages that are in flight from and
 /// into them. Exchanges may share a slot where one's rows are consumed before the next one starts.
 /// Buffers grow to the largest exchange and are then kept. Where the transport cannot reach them,
-/// messages lie in copies on the host.
+/// messages lie in copies on the host; where it has memory of its own for messages, they lie there.
 /// Used by the rank's own thread.
 class HaloSlot {
  public:
@@ -68,6 +68,10 @@ class HaloSlot {
     Buffer staged;  ///< The copy on the host.
   };
   std::byte* place(Side& side, std::size_t bytes);
+  void take(Side& side, std::size_t bytes);
+  /// What was received may be written anew.
+  void finish_uploads();
+  bool uses_message_memory() const { return !message_memory_.counts_only(); }
   /// The place in the host's copy of a place in the buffer.
   static std::byte* staged(const Side& side, const std::byte* at) {
     return side.staged.data() + (at - side.data);
@@ -78,12 +82,15 @@ class HaloSlot {
   MemoryRoom room_;
   MemoryAccount* account_;
   const bool stages_;
+  MemoryAccount message_memory_;  ///< Counts only where the transport has none.
+  CountedBytes message_bytes_;    ///< Of that memory, in the account of the kernels' memory.
   MemoryAccount page_locked_;
   MemoryAccount* staging_;  ///< Null: the heap.
   Side send_, receive_;
   std::vector<RecvMessage> staged_receives_;
   Ticket receive_ticket_;
   bool receiving_ = false;
+  bool uploading_ = false;  ///< Kernels may still copy out of the host's copy of what was received.
   bool holds_ = false;
   std::vector<std::pair<Channel, SendMessage>> held_;
   std::vector<Ticket> send_tickets_;  ///< Of the messages that have not been waited for.

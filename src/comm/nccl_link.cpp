@@ -7,6 +7,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -57,6 +58,7 @@ struct NcclLink::Shared {
   std::mutex calls;  // Held during calls with what follows.
   ncclComm_t comm = nullptr;
   cudaStream_t stream = nullptr;
+  std::map<std::byte*, void*> registered;  // NCCL's handle of each piece of memory.
   std::atomic<bool> given_up{false};
 
   std::mutex mutex;
@@ -123,6 +125,7 @@ NcclLink::Id NcclLink::make_id() {
 
 NcclLink::NcclLink(int device)
     : shared_(std::make_shared<Shared>(device)), marks_(std::make_unique<Marks>()) {
+  cuda::refuse_abandoned_devices();
   require(cudaSetDevice(device), "select a device");
   // Messages go before kernels that wait for a place on the device.
   int lowest = 0, highest = 0;
@@ -190,6 +193,55 @@ bool NcclLink::take_done() {
   marks_->spare.push(event);
   return true;
 }
+
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 19, 0)
+
+bool NcclLink::registers() noexcept { return true; }
+
+std::byte* NcclLink::take_registered(std::size_t bytes) {
+  const std::lock_guard lock(shared_->calls);
+  const ncclComm_t comm = shared_->comm_for_call();
+  const std::string size = std::to_string(bytes) + " bytes";
+  void* begin = nullptr;
+  require(ncclMemAlloc(&begin, bytes), comm, ("allocate " + size + " for halo messages").c_str());
+  try {
+    require(cudaMemsetAsync(begin, 0, bytes, shared_->stream), "clear memory");
+    require(cudaStreamSynchronize(shared_->stream), "clear memory");
+    void* handle = nullptr;
+    require(ncclCommRegister(comm, begin, bytes, &handle), comm,
+            ("register " + size + " for halo messages").c_str());
+    shared_->registered.emplace(static_cast<std::byte*>(begin), handle);
+  } catch (...) {
+    ncclMemFree(begin);
+    throw;
+  }
+  return static_cast<std::byte*>(begin);
+}
+
+// What fails here has failed before, or loses nothing but the memory.
+void NcclLink::give_back_registered(std::byte* begin, double seconds) noexcept {
+  if (given_up()) give_up(seconds);
+  if (cuda::devices_abandoned()) return;
+  const std::lock_guard lock(shared_->calls);
+  const auto found = shared_->registered.find(begin);
+  if (found == shared_->registered.end()) return;
+  // A communicator that was given up has forgotten what it knew.
+  if (shared_->comm != nullptr) ncclCommDeregister(shared_->comm, found->second);
+  shared_->registered.erase(found);
+  ncclMemFree(begin);
+}
+
+#else
+
+bool NcclLink::registers() noexcept { return false; }
+
+std::byte* NcclLink::take_registered(std::size_t) {
+  throw Error(ErrorCode::usage, "this build's NCCL is older than 2.19 and registers no memory");
+}
+
+void NcclLink::give_back_registered(std::byte*, double) noexcept {}
+
+#endif
 
 void NcclLink::leave() {
   const std::lock_guard lock(shared_->calls);

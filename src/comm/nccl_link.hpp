@@ -45,6 +45,15 @@ class NcclLink {
   /// Whether the oldest group that counts is done; if it is, it counts no more.
   bool take_done();
 
+  /// Whether NCCL can register memory: from 2.19 on.
+  static bool registers() noexcept;
+  /// Zeroed memory of the device that NCCL knows from now on, so that it may move messages from and
+  /// into it without a copy between. This and giving it back may wait for all that the device does.
+  std::byte* take_registered(std::size_t bytes);
+  /// Kernels that use it are done. Of what was given up it waits for the end, or for `seconds`, and
+  /// leaves the memory where it is if there is none.
+  void give_back_registered(std::byte* begin, double seconds) noexcept;
+
   /// Begins to take leave of the others.
   void leave();
   /// Once left, or never connected: frees what there is.

@@ -107,7 +107,7 @@ class NcclCommunicator final : public Communicator {
     link_.emplace(chosen);
     try {
       link_->connect(id, rank(), size());
-      await_connection();
+      await_ready("the ranks did not connect");
     } catch (...) {
       link_->give_up(options_.abort_seconds);
       throw;
@@ -126,6 +126,11 @@ class NcclCommunicator final : public Communicator {
   bool sends_in_groups() const override { return true; }
   bool moves_device_memory(Channel channel) const override {
     return channel == Channel::halo || host_.moves_device_memory(channel);
+  }
+
+  MemorySource* message_memory(Channel channel) override {
+    const bool registers = options_.registers_buffers && link_ && channel == Channel::halo;
+    return registers ? &registered_ : nullptr;
   }
 
   Ticket post(Channel channel, std::span<const SendMessage> sends,
@@ -201,18 +206,55 @@ class NcclCommunicator final : public Communicator {
     return group;
   }
 
-  void await_connection() {
+  void await_ready(const char* otherwise) {
     const double deadline = link_now() + options_.timeout_seconds;
     Rest rest;
     while (!link_->ready()) {
       host_.throw_if_failed();
       if (link_now() > deadline) {
-        throw Error(ErrorCode::peer_lost, "--transport nccl: the ranks did not connect within " +
+        throw Error(ErrorCode::peer_lost, std::string("--transport nccl: ") + otherwise +
+                                              " within " +
                                               describe_seconds(options_.timeout_seconds));
       }
       rest();
     }
   }
+
+  /// Memory for halo messages, registered with NCCL, which may wait for the device then.
+  class RegisteredMemory final : public MemorySource {
+   public:
+    explicit RegisteredMemory(NcclCommunicator& owner) : owner_(owner) {}
+    std::byte* take(std::size_t bytes) override { return owner_.take_registered(bytes); }
+    void give_back(std::byte* begin, std::size_t /*bytes*/) noexcept override {
+      owner_.give_back_registered(begin);
+    }
+
+   private:
+    NcclCommunicator& owner_;
+  };
+
+  std::byte* take_registered(std::size_t bytes) {
+    throw_if_failed();
+    if (in_flight()) {
+      throw Error(ErrorCode::usage,
+                  "--nccl-register: a buffer was asked for while halo messages are in flight");
+    }
+    std::byte* begin = link_->take_registered(bytes);
+    await_ready("NCCL did not register a buffer");
+    return begin;
+  }
+
+  void give_back_registered(std::byte* begin) noexcept {
+    if (in_flight()) abort(kEndedInFlight);  // Waiting for the device would be for ever.
+    link_->give_back_registered(begin, options_.abort_seconds);
+    try {
+      if (!link_->given_up()) await_ready("NCCL did not let go of a buffer");
+    } catch (...) {
+      give_up();
+    }
+  }
+
+  bool in_flight() const { return groups_.gathers() || groups_.under_way() > 0; }
 
   /// What NCCL has done since: no waits. Throws what the link throws.
   void advance() {
@@ -273,7 +315,7 @@ class NcclCommunicator final : public Communicator {
     try {
       const bool passing = std::uncaught_exceptions() > exceptions_;
       if (!passing) advance();
-      if (groups_.gathers() || groups_.under_way() > 0) return abort(kEndedInFlight);
+      if (in_flight()) return abort(kEndedInFlight);
       if (passing) return give_up();
       link_->leave();
       const double deadline = link_now() + std::min(kFarewellSeconds, options_.timeout_seconds);
@@ -293,6 +335,7 @@ class NcclCommunicator final : public Communicator {
   const NcclTransportOptions options_;
   const int exceptions_;
   std::optional<NcclLink> link_;  // None for a single rank.
+  RegisteredMemory registered_{*this};
   MessageGroups groups_{Channel::halo};
   bool launching_ = false;  ///< The youngest group under way is not marked yet.
   double progress_at_ = 0;
@@ -302,6 +345,7 @@ class NcclCommunicator final : public Communicator {
 }  // namespace
 
 bool nccl_built() noexcept { return true; }
+bool nccl_registers() noexcept { return NcclLink::registers(); }
 
 std::unique_ptr<Communicator> make_nccl_communicator(Communicator& host, int device,
                                                      const NcclTransportOptions& options) {

@@ -13,10 +13,15 @@ struct NcclTransportOptions {
   double timeout_seconds = 120;
   /// Longest wait for NCCL to give up its messages after a failure.
   double abort_seconds = 2;
+  /// Halo messages lie in memory that NCCL knows of (Communicator::message_memory).
+  bool registers_buffers = false;
 };
 
 /// Whether this build can connect CUDA devices by NCCL.
 bool nccl_built() noexcept;
+
+/// Whether it can register buffers.
+bool nccl_registers() noexcept;
 
 /// The communicator of a rank that computes on CUDA device `device % devices of this process`:
 /// messages of the halo channel go from device to device by NCCL, on a stream of their own, as one

@@ -13,6 +13,7 @@ namespace {
 }  // namespace
 
 bool nccl_built() noexcept { return false; }
+bool nccl_registers() noexcept { return false; }
 
 std::unique_ptr<Communicator> make_nccl_communicator(Communicator&, int,
                                                      const NcclTransportOptions&) {

@@ -80,6 +80,11 @@ class Kernels {
   virtual void upload(void* to, const void* host, std::size_t bytes) {
     if (bytes > 0) std::memcpy(to, host, bytes);
   }
+  /// The same from memory of `page_locked`, without a copy between: `host` must stay as it is until
+  /// a wait for the kernels that follows.
+  virtual void upload_page_locked(void* to, const void* host, std::size_t bytes) {
+    upload(to, host, bytes);
+  }
   /// Waits for what was asked before, and copies from the device to the host.
   virtual void download(void* host, const void* from, std::size_t bytes) {
     if (bytes > 0) std::memcpy(host, from, bytes);

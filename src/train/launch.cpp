@@ -2,6 +2,7 @@
 
 #include "comm/nccl_transport.hpp"
 #include "comm/process_group.hpp"
+#include "heliograph/train.hpp"
 #include "train/processes.hpp"
 
 namespace heliograph {
@@ -40,7 +41,9 @@ int threads_per_rank(const TransportOptions& transport) {
 void launch_ranks(int ranks, const TransportOptions& transport,
                   const std::function<void(Communicator&)>& body) {
   const bool nccl = transport.kind == TransportKind::nccl;
-  const NcclTransportOptions nccl_options{transport.timeout_seconds};
+  NcclTransportOptions nccl_options;
+  nccl_options.timeout_seconds = transport.timeout_seconds;
+  nccl_options.registers_buffers = transport.nccl_register;
   if (!ranks_are_processes(transport) && nccl) {
     run_nccl_ranks(ranks, nccl_options, body);
     return;

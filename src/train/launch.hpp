@@ -18,10 +18,6 @@ ThreadTransportOptions thread_options(const TransportOptions& transport);
 /// The CUDA device of a rank, counted from 0 over the ranks of its host; devices are fewer or more.
 int device_of_rank(const TransportOptions& transport, const Communicator& comm);
 
-/// Whether a device will never be done with messages of a run that has failed. The process then
-/// best ends by _Exit: what runs at an ordinary end may wait for them.
-bool devices_hang() noexcept;
-
 /// Compute threads of each rank that `transport` asks for, its share of the cores where it does
 /// not. 0: the trainer divides the cores of this process among its ranks.
 int threads_per_rank(const TransportOptions& transport);

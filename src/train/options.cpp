@@ -72,6 +72,10 @@ void validate_transport(const TransportOptions& transport) {
                 "--device cuda: this build has no CUDA; use cpu, or a build whose \"heliograph "
                 "info\" lists cuda");
   }
+  require_together(!transport.nccl_register || transport.kind == TransportKind::nccl,
+                   "--nccl-register needs --transport nccl");
+  require_together(!transport.nccl_register || nccl_registers(),
+                   "--nccl-register: this build's NCCL is older than 2.19 and registers nothing");
   if (transport.kind == TransportKind::nccl) load_cuda_kernels_at_once();
   if (transport.device == DeviceKind::cuda && cuda_devices() == 0) {
     throw Error(ErrorCode::usage,

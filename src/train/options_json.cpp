@@ -278,6 +278,11 @@ void add_transport(std::vector<Field>& fields) {
                                             "Delay of each message, microseconds.",
                                             HELIOGRAPH_MEMBER(transport.link_latency_us)));
   fields.push_back(make_field<TrainOptions>(
+      "nccl-register", group, "",
+      "NCCL: register the buffers of halo messages, so that it may move them without a copy of its "
+      "own; whether that is faster depends on devices and links.",
+      HELIOGRAPH_MEMBER(transport.nccl_register)));
+  fields.push_back(make_field<TrainOptions>(
       "timeout", group, "X", "Longest wait for a rank that makes no progress, seconds.",
       HELIOGRAPH_MEMBER(transport.timeout_seconds)));
   fields.push_back(make_field<TrainOptions>(

@@ -118,7 +118,8 @@ TEST(OptionsJson, EveryOptionSurvivesTheWayThroughJson) {
     "bits-forward": 2, "bits-backward": 16, "staleness": 3, "sync-every": 10, "warmup-epochs": 5,
     "transport": "mpi", "device": "cuda", "threads-per-rank": 2, "pin": "on", "link-gbps": 0.125,
     "link-latency-us": 50.5, "timeout": 7.5, "checkpoint-every": 12, "on-save-failure": "stop",
-    "silence-loading": 11.5, "silence-training": 2.5, "silence-saving": 33.0})");
+    "silence-loading": 11.5, "silence-training": 2.5, "silence-saving": 33.0,
+    "nccl-register": true})");
   TrainOptions options;
   options_from_json(changed, "here", options);
   EXPECT_EQ(json(options_to_json(options)), changed);
@@ -253,6 +254,7 @@ TEST(Validate, RefusesEachValueByName) {
       {"--transport mpi",
        [](auto& o) { o.transport.kind = TransportKind::mpi, o.transport.link_gbps = 1; }},
       {"--transport nccl", [](auto& o) { o.transport.kind = TransportKind::nccl; }},
+      {"--nccl-register", [](auto& o) { o.transport.nccl_register = true; }},
       {"--device cuda", [](auto& o) { o.transport.device = DeviceKind::cuda; }},
       {"--threads-per-rank", [](auto& o) { o.transport.threads_per_rank = -1; }},
       {"--link-gbps", [](auto& o) { o.transport.link_gbps = -1; }},

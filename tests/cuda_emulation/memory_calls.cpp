@@ -114,7 +114,14 @@ cudaError_t cudaFreeHost(void* pointer) {
     if (runtime().pinned.erase(reinterpret_cast<std::uintptr_t>(pointer)) == 0) {
       return cudaErrorInvalidValue;
     }
-    for (const auto& [handle, stream] : runtime().streams) emulation::finish(*stream);
+    for (const auto& [handle, stream] : runtime().streams) {
+      // Those of other devices as far as they go: their ranks end messages in their own time.
+      if (stream->device == emulation::current_device) {
+        emulation::finish(*stream);
+      } else {
+        emulation::advance(*stream, stream->issued);
+      }
+    }
     std::free(pointer);
     return cudaSuccess;
   });

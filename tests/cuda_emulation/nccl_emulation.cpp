@@ -3,10 +3,12 @@
 #include <condition_variable>
 #include <cstring>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
 
+#include "runtime.hpp"
 #include "streams.hpp"
 
 namespace heliograph::nccl_emulation {
@@ -68,12 +70,20 @@ struct Half {
 struct Group {
   ncclComm_t comm = nullptr;
   bool started = false;  // The stream has come to it.
+  bool moved = false;
   std::vector<Half> halves;
 };
 
 struct OrderedFailure {
   int at_call;
   ncclResult_t error;
+};
+
+struct Registration {
+  ncclComm_t comm;
+  std::byte* begin;
+  std::size_t bytes;
+  bool live = true;
 };
 
 struct Emulation {
@@ -86,6 +96,8 @@ struct Emulation {
   std::map<std::pair<int, std::string>, int> counts;
   std::map<std::pair<int, std::string>, OrderedFailure> failures;
   std::map<int, OrderedFailure> group_failures;
+  std::map<std::byte*, std::size_t> allocations;
+  std::vector<std::unique_ptr<Registration>> registrations;
   std::vector<std::string> violations;
   int polls = 0;
   int ids = 0;
@@ -180,6 +192,7 @@ std::string run(Group& group) {
     half.end->copied = true;
     other->copied = true;
   }
+  group.moved = true;
   return {};
 }
 
@@ -209,6 +222,37 @@ ncclResult_t locked_call(const char* function, Body body) {
   return status == cudaSuccess ? result : ncclUnhandledCudaError;
 }
 
+bool lies_in(const std::byte* data, std::size_t bytes, const std::byte* begin, std::size_t size) {
+  return data >= begin && data + bytes <= begin + size;
+}
+
+bool any_registered(ncclComm_t comm) {
+  for (const auto& r : emulation().registrations) {
+    if (r->live && r->comm == comm) return true;
+  }
+  return false;
+}
+
+/// Where a communicator has registered buffers, all messages lie in such.
+bool fits_registrations(ncclComm_t comm, const std::byte* data, std::size_t bytes) {
+  for (const auto& r : emulation().registrations) {
+    if (r->live && r->comm == comm && lies_in(data, bytes, r->begin, r->bytes)) return true;
+  }
+  return !any_registered(comm);
+}
+
+/// Whether a call may wait for all that the thread's device does.
+bool may_wait(const char* function) {
+  int device = -1;
+  cudaGetDevice(&device);
+  for (const auto& group : emulation().groups) {
+    if (group->moved || group->comm->ended || group->comm->device != device) continue;
+    violation(std::string(function) + " while messages are in flight");
+    return false;
+  }
+  return true;
+}
+
 ncclResult_t add_half(const char* function, bool sending, std::byte* data, std::size_t bytes,
                       ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
   return locked_call(function, [&] {
@@ -229,6 +273,9 @@ ncclResult_t add_half(const char* function, bool sending, std::byte* data, std::
     if (bytes == 0 || type != ncclUint8 || peer < 0 || peer >= comm->world->ranks ||
         peer == comm->rank || !cuda_emulation::on_device(data, bytes)) {
       return violation(std::string(function) + " of what cannot be moved");
+    }
+    if (!fits_registrations(comm, data, bytes)) {
+      return violation(std::string(function) + " of what is not registered");
     }
     auto end = std::make_shared<End>(End{open_group.get(), data, bytes});
     open_group->halves.push_back({sending, peer, 0, std::move(end)});
@@ -441,6 +488,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
     if (const ncclResult_t wrong = check(comm, "ncclCommDestroy"); wrong != ncclSuccess) {
       return wrong;
     }
+    if (any_registered(comm)) violation("ncclCommDestroy with registered buffers");
     comm->ended = true;
     return record(comm->rank, {"ncclCommDestroy", -1, 0});
   });
@@ -453,7 +501,84 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   (void)record(comm->rank, {"ncclCommAbort", -1, 0});
   e.changed.wait(lock, [&] { return !e.aborts_hang; });
   comm->ended = true;
+  for (const auto& r : e.registrations) {
+    if (r->comm == comm) r->live = false;
+  }
   return ncclSuccess;
+}
+
+ncclResult_t ncclMemAlloc(void** pointer, size_t bytes) {
+  return locked_call("ncclMemAlloc", [&] {
+    if (!may_wait("ncclMemAlloc")) return ncclInvalidUsage;
+    int device = -1;
+    cudaGetDevice(&device);
+    *pointer = heliograph::cuda_emulation::runtime().memory.take(bytes, device);
+    if (*pointer == nullptr) return ncclUnhandledCudaError;
+    emulation().allocations.emplace(static_cast<std::byte*>(*pointer), bytes);
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t ncclMemFree(void* pointer) {
+  return locked_call("ncclMemFree", [&] {
+    Emulation& e = emulation();
+    auto* begin = static_cast<std::byte*>(pointer);
+    const auto found = e.allocations.find(begin);
+    if (found == e.allocations.end()) return violation("ncclMemFree of what it did not give");
+    if (!may_wait("ncclMemFree")) return ncclInvalidUsage;
+    for (const auto& r : e.registrations) {
+      if (r->live && lies_in(r->begin, r->bytes, begin, found->second)) {
+        return violation("ncclMemFree of what is registered");
+      }
+    }
+    e.allocations.erase(found);
+    auto& memory = heliograph::cuda_emulation::runtime().memory;
+    memory.retire(pointer);
+    const std::string wrong = memory.give_back(pointer);
+    return wrong.empty() ? ncclSuccess : violation("ncclMemFree: " + wrong);
+  });
+}
+
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buffer, size_t bytes, void** handle) {
+  return locked_call("ncclCommRegister", [&] {
+    Emulation& e = emulation();
+    if (const ncclResult_t wrong = check(comm, "ncclCommRegister"); wrong != ncclSuccess) {
+      return wrong;
+    }
+    if (const ncclResult_t error = record(comm->rank, {"ncclCommRegister", -1, bytes});
+        error != ncclSuccess) {
+      return error;
+    }
+    if (!may_wait("ncclCommRegister")) return ncclInvalidUsage;
+    auto* begin = static_cast<std::byte*>(buffer);
+    const auto next = e.allocations.upper_bound(begin);
+    if (next == e.allocations.begin() || bytes == 0 ||
+        !lies_in(begin, bytes, std::prev(next)->first, std::prev(next)->second)) {
+      return violation("ncclCommRegister of what ncclMemAlloc did not give");
+    }
+    e.registrations.push_back(std::make_unique<Registration>(Registration{comm, begin, bytes}));
+    *handle = e.registrations.back().get();
+    return ask(comm, [] {});
+  });
+}
+
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
+  return locked_call("ncclCommDeregister", [&] {
+    if (const ncclResult_t wrong = check(comm, "ncclCommDeregister"); wrong != ncclSuccess) {
+      return wrong;
+    }
+    if (const ncclResult_t error = record(comm->rank, {"ncclCommDeregister", -1, 0});
+        error != ncclSuccess) {
+      return error;
+    }
+    if (!may_wait("ncclCommDeregister")) return ncclInvalidUsage;
+    for (const auto& r : emulation().registrations) {
+      if (r.get() != handle || !r->live || r->comm != comm) continue;
+      r->live = false;
+      return ask(comm, [] {});
+    }
+    return violation("ncclCommDeregister of what is not registered");
+  });
 }
 
 }  // extern "C"

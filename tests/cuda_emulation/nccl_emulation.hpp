@@ -17,6 +17,10 @@
 // - Messages of two ranks meet in the order of their calls. Ends of different sizes never meet.
 // - What the real one leaves undefined is a violation: a call with a communicator that has ended or
 //   still takes up another one, that is of another device, or a group left open.
+// - To allocate, free, register and deregister memory may wait for all that the device does: with
+//   messages in flight on it that is a violation. So is to register what ncclMemAlloc did not give,
+//   to free what is registered or to leave it so at the end, to deregister twice, and a message
+//   that is not registered beside some that are.
 
 namespace heliograph::nccl_emulation {
 

@@ -47,6 +47,9 @@ class CudaKernels final : public Kernels {
   void upload(void* to, const void* host, std::size_t bytes) override {
     queue_.upload(to, host, bytes);
   }
+  void upload_page_locked(void* to, const void* host, std::size_t bytes) override {
+    queue_.upload_page_locked(to, host, bytes);
+  }
   void download(void* host, const void* from, std::size_t bytes) override {
     queue_.download(host, from, bytes);
   }

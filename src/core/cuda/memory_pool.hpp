@@ -25,7 +25,7 @@ class MemoryPool final : public MemorySource {
 };
 
 /// Page-locked host memory: the device copies to it and from it at full rate. (Queue::upload copies
-/// through stages of its own all the same.)
+/// through stages of its own all the same; Queue::upload_page_locked does not.)
 class PageLockedMemory final : public MemorySource {
  public:
   std::byte* take(std::size_t bytes) noexcept override;

@@ -17,6 +17,12 @@ std::atomic<bool> abandoned{false};
 
 void abandon_devices(bool now) noexcept { abandoned = now; }
 bool devices_abandoned() noexcept { return abandoned; }
+void refuse_abandoned_devices() {
+  if (!abandoned) return;
+  throw Error(ErrorCode::resource,
+              "CUDA device: a run that failed has left its messages behind in it; this process "
+              "must end");
+}
 
 void check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
@@ -26,6 +32,7 @@ void check(cudaError_t status, const char* what) {
 }
 
 Queue::Queue(int device) : device_(device) {
+  refuse_abandoned_devices();
   check(cudaSetDevice(device), "selecting the device");
   check(cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, device),
         "asking for its multiprocessors");
@@ -45,7 +52,10 @@ void Queue::release() noexcept {
   cudaStreamDestroy(stream_);
 }
 
-void Queue::finish() { check(cudaStreamSynchronize(stream_), "waiting for it"); }
+void Queue::finish() {
+  refuse_abandoned_devices();
+  check(cudaStreamSynchronize(stream_), "waiting for it");
+}
 
 // Through memory of our own: what CUDA has read of the caller's when an asynchronous copy returns
 // depends on how that memory was allocated.
@@ -73,6 +83,11 @@ void Queue::upload(void* to, const void* host, std::size_t bytes) {
     source += piece;
     bytes -= piece;
   }
+}
+
+void Queue::upload_page_locked(void* to, const void* host, std::size_t bytes) {
+  if (bytes == 0) return;
+  check(cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, stream_), "copying to it");
 }
 
 void Queue::download(void* host, const void* from, std::size_t bytes) {

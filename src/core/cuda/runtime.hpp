@@ -14,6 +14,8 @@ void check(cudaError_t status, const char* what);
 /// messages in flight will never be done. (False takes that back: for tests.)
 void abandon_devices(bool now = true) noexcept;
 bool devices_abandoned() noexcept;
+/// Throws Error(resource) if they were: by who would begin something new, or wait.
+void refuse_abandoned_devices();
 
 /// The compute stream of one rank: everything that its kernels do happens on it, in the order of
 /// the calls, while the thread that asked goes on. Used by the rank's own thread.
@@ -33,6 +35,9 @@ class Queue {
   void finish();
   /// Copies from the host, in order; `host` may be reused when it returns.
   void upload(void* to, const void* host, std::size_t bytes);
+  /// The same from page-locked memory, without a copy between: `host` must stay as it is until a
+  /// wait for the queue that follows.
+  void upload_page_locked(void* to, const void* host, std::size_t bytes);
   /// Waits for what was asked before, and copies to the host.
   void download(void* host, const void* from, std::size_t bytes);
   /// Zeroes `bytes` of device memory, in order.

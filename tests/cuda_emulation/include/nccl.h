@@ -9,6 +9,9 @@
 
 // NOLINTBEGIN: names are NCCL's.
 
+#define NCCL_VERSION(major, minor, patch) ((major)*10000 + (minor)*100 + (patch))
+#define NCCL_VERSION_CODE NCCL_VERSION(2, 19, 0)
+
 #define NCCL_UNIQUE_ID_BYTES 128
 typedef struct {
   char internal[NCCL_UNIQUE_ID_BYTES];
@@ -51,6 +54,10 @@ ncclResult_t ncclRecv(void* buffer, size_t count, ncclDataType_t type, int peer,
                       cudaStream_t stream);
 ncclResult_t ncclGroupStart();
 ncclResult_t ncclGroupEnd();
+ncclResult_t ncclMemAlloc(void** pointer, size_t bytes);
+ncclResult_t ncclMemFree(void* pointer);
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buffer, size_t bytes, void** handle);
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle);
 }
 
 // NOLINTEND
