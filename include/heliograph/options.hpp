@@ -17,7 +17,8 @@ enum class TransportKind : std::uint8_t {
   threads,
   mpi,
   nccl,
-  automatic,  ///< threads; mpi in the command where mpirun or srun started it.
+  tcp,        ///< Processes that torchrun, or its variables, bring together.
+  automatic,  ///< threads; in the command mpi or tcp, where it was started as one of several.
 };
 enum class DeviceKind : std::uint8_t { cpu, cuda };
 
@@ -84,7 +85,8 @@ struct TransportOptions {
   double link_latency_us = 0.0;
   bool nccl_register = false;      ///< NCCL: halo buffers are registered with it (docs/gpu.md).
   double timeout_seconds = 120.0;  ///< Longest wait for a peer that makes no progress.
-  /// MPI: seconds without a sign of life after which a rank counts as lost, by what it was doing.
+  /// Ranks that are processes: seconds without a sign of life after which a rank counts as lost, by
+  /// what it was doing.
   double silence_loading = 9.0, silence_training = 9.0, silence_saving = 9.0;
 };
 

@@ -94,10 +94,10 @@ struct TrainCallbacks {
 /// Trains on the whole graph with `options.partition.parts` ranks in this process; from the
 /// beginning or from a checkpoint (docs/checkpoints.md), with the same bits either way.
 /// Blocks until done; safe to call from several threads on different data sets. With
-/// TransportKind::mpi every process is one rank and calls it, one run at a time, on its main
-/// thread; rank 0 returns the result, the others an empty one (docs/mpi.md). Throws Error; whatever
-/// was reported through `on_epoch` before stays true. An exception of a callback ends the run too;
-/// if it is no Error, it comes back as Error(peer_lost) with its text.
+/// TransportKind::mpi or tcp every process is one rank and calls it, one run at a time (mpi: on its
+/// main thread); rank 0 returns the result, the others an empty one (docs/processes.md). Throws
+/// Error; whatever was reported through `on_epoch` before stays true. An exception of a callback
+/// ends the run too; if it is no Error, it comes back as Error(peer_lost) with its text.
 TrainResult train(const Dataset& dataset, const TrainOptions& options,
                   const TrainCallbacks& callbacks = {});
 

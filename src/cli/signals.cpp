@@ -45,6 +45,16 @@ void SignalWatch::block() {
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
+int SignalWatch::waiting() {
+  sigset_t pending;
+  const sigset_t watched = watched_signals();
+  if (sigpending(&pending) != 0) return 0;
+  for (const int signal : {SIGINT, SIGTERM}) {
+    if (sigismember(&pending, signal) == 1 && sigismember(&watched, signal) == 1) return signal;
+  }
+  return 0;
+}
+
 SignalWatch::~SignalWatch() {
   done_ = true;
   pthread_kill(thread_.native_handle(), SIGUSR1);

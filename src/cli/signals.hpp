@@ -35,6 +35,9 @@ class SignalWatch {
   /// before the watch. They wait for it.
   static void block();
 
+  /// SIGINT or SIGTERM that has come and waits for a watch, or 0.
+  static int waiting();
+
   /// The first signal that came, or 0.
   int received() const { return received_.load(); }
 

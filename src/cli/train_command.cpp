@@ -284,13 +284,13 @@ class TrainCommand : public Command {
         });
     parts_given = parts_given || shards;
     validate(request.train);
-    SignalWatch::block();  // MPI starts threads.
+    SignalWatch::block();  // Joining others starts threads.
     Processes processes(request.train.transport);
     // MPI writes to sockets of processes that may have gone.
     if (processes.joins_others()) std::signal(SIGPIPE, SIG_IGN);
     LossGuard guard(processes);
     try {
-      processes.join();
+      processes.join(stop_if_asked);
       if (!parts_given) request.train.partition.parts = processes.count();
       if (processes.joined()) require_parts(request.train.partition.parts, processes.count());
       if (processes.is_root()) check_outputs(request);
@@ -313,6 +313,14 @@ class TrainCommand : public Command {
   }
 
  private:
+  /// While this process waits for others, and no watch waits for signals yet.
+  static void stop_if_asked() {
+    const int signal = SignalWatch::waiting();
+    if (signal == 0) return;
+    throw Error(static_cast<ErrorCode>(128 + signal),
+                fmt::format("stopped by {} before all ranks had met", signal_name(signal)));
+  }
+
   /// What cannot be written is better known before the run than after it.
   static void check_outputs(const TrainRequest& request) {
     check_summary_folder(request.summary);

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "comm/process_communicator.hpp"
-#include "core/thread.hpp"
 
 namespace heliograph {
 namespace {
@@ -28,19 +27,14 @@ constexpr int kTurnsBeforeRest = 4;
 bool initialised_here = false;
 bool any_rank_lost = false;
 
-/// MPI itself has failed: often since a rank is lost.
-struct MpiFailure : Error {
-  using Error::Error;
-};
-
 void require(int status, const char* what) {
   if (status == MPI_SUCCESS) return;
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int length = 0;
   MPI_Error_string(status, text.data(), &length);
-  throw MpiFailure(ErrorCode::resource,
-                   std::string("MPI cannot ") + what + ": " +
-                       std::string(text.data(), static_cast<std::size_t>(length)));
+  throw TransportFailure(ErrorCode::resource,
+                         std::string("MPI cannot ") + what + ": " +
+                             std::string(text.data(), static_cast<std::size_t>(length)));
 }
 
 /// Timed waits of this thread end within a microsecond of their time, while it lives.
@@ -80,9 +74,6 @@ void sleep_for(double seconds) {
   timespec time{0, static_cast<long>(seconds * 1e9)};
   nanosleep(&time, nullptr);
 }
-
-/// MPI may see a loss before the watch does, which then names it.
-constexpr double kLossSeconds = 1;
 
 /// As `require`, where the watch may name the rank whose loss MPI has seen.
 void require(int status, const char* what, const RankWatch& watch) {
@@ -342,20 +333,7 @@ void MpiGroup::run(const std::function<void(Communicator&)>& body) {
   ProcessCommunicator comm(rank(), ranks(), s.options.timeout_seconds, s.options.piece_bytes,
                            *s.watch);
   Requests requests(s.channels, s.largest_tag);
-  {
-    const Thread thread("rank " + std::to_string(rank()), [&] { comm.run(body); });
-    try {
-      move_messages(comm, requests, s.control);
-    } catch (const MpiFailure& failure) {
-      if (!s.watch->wait_for_failure(kLossSeconds)) {
-        s.watch->fail(comm.progress(), failure.code(), failure.what());
-      }
-    } catch (...) {
-      const RankFailure failure = current_failure();
-      s.watch->fail(comm.progress(), failure.code, failure.text);
-    }
-  }
-  s.watch->rethrow();
+  run_process_rank(comm, *s.watch, body, [&] { move_messages(comm, requests, s.control); });
   // What this rank has sent may still need its help to arrive.
   MPI_Request request = MPI_REQUEST_NULL;
   require(MPI_Ibarrier(s.control, &request), "end the run", *s.watch);

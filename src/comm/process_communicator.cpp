@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string>
+#include <utility>
+
+#include "core/thread.hpp"
 
 namespace heliograph {
 
@@ -22,7 +26,7 @@ Ticket ProcessCommunicator::post(Channel channel, std::span<const SendMessage> s
 
   const Ticket ticket = tickets_.open(messages);
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     for (const RecvMessage& receive : receives) {
       if (receive.bytes == 0) continue;
       lanes_.push({receive.peer, channel, false}, receive.data, receive.bytes, ticket.id);
@@ -33,9 +37,8 @@ Ticket ProcessCommunicator::post(Channel channel, std::span<const SendMessage> s
       lanes_.push({send.peer, channel, true}, const_cast<std::byte*>(send.data), send.bytes,
                   ticket.id);
     }
-    news_ = true;
+    notify(std::move(lock));
   }
-  posted_.notify_one();
   return ticket;
 }
 
@@ -43,11 +46,10 @@ void ProcessCommunicator::wait(Ticket ticket) {
   if (!tickets_.issued(ticket)) refuse_ticket(*this, ticket);
   if (!watch_.failed() && tickets_.done(ticket)) return;
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     waiting_ = true;
-    news_ = true;
+    notify(std::move(lock));
   }
-  posted_.notify_one();
   while (true) {
     const std::uint64_t seen = tickets_.interruptions();
     if (watch_.failed()) {
@@ -93,11 +95,9 @@ void ProcessCommunicator::run(const std::function<void(Communicator&)>& body) no
     watch_.fail_by_exception(progress(), failure.code, failure.text);
   }
   quiesce();
-  {
-    const std::lock_guard lock(mutex_);
-    ended_ = true;
-  }
-  posted_.notify_one();
+  std::unique_lock lock(mutex_);
+  ended_ = true;
+  notify(std::move(lock));
 }
 
 bool ProcessCommunicator::begin_turn() {
@@ -146,6 +146,26 @@ void ProcessCommunicator::rest(double seconds) {
                    [this] { return news_ || ended_; });
 }
 
+/// Something was posted or is over.
+void ProcessCommunicator::notify(std::unique_lock<std::mutex> lock) {
+  news_ = true;
+  if (alarm_ != nullptr) (*std::exchange(alarm_, nullptr))();
+  lock.unlock();
+  posted_.notify_one();
+}
+
+bool ProcessCommunicator::fall_asleep(const std::function<void()>& alarm) {
+  const std::lock_guard lock(mutex_);
+  if (news_ || ended_) return false;
+  alarm_ = &alarm;
+  return true;
+}
+
+void ProcessCommunicator::wake_up() {
+  const std::lock_guard lock(mutex_);
+  alarm_ = nullptr;
+}
+
 void ProcessCommunicator::quiesce() {
   std::unique_lock lock(mutex_);
   turn_over_.wait(lock, [this] { return !in_turn_; });
@@ -161,6 +181,24 @@ void ProcessCommunicator::fail(const std::string& reason) {
   watch_.fail(progress(), ErrorCode::peer_lost, reason);
   throw_if_failed();
   throw Error(ErrorCode::peer_lost, reason);
+}
+
+void run_process_rank(ProcessCommunicator& comm, RankWatch& watch,
+                      const std::function<void(Communicator&)>& body, FunctionRef<void()> move) {
+  {
+    const Thread thread("rank " + std::to_string(comm.rank()), [&] { comm.run(body); });
+    try {
+      move();
+    } catch (const TransportFailure& failure) {
+      if (!watch.wait_for_failure(kLossSeconds)) {
+        watch.fail(comm.progress(), failure.code(), failure.what());
+      }
+    } catch (...) {
+      const RankFailure failure = current_failure();
+      watch.fail(comm.progress(), failure.code, failure.text);
+    }
+  }
+  watch.rethrow();
 }
 
 }  // namespace heliograph

@@ -11,6 +11,7 @@
 #include "comm/link_tickets.hpp"
 #include "comm/message_lanes.hpp"
 #include "comm/rank_watch.hpp"
+#include "core/function_ref.hpp"
 
 namespace heliograph {
 
@@ -52,11 +53,16 @@ class ProcessCommunicator final : public Communicator {
   void refuse(const MessageLanes::Piece& piece, std::size_t received);
   /// Sleeps for so many seconds, less if something is posted or over meanwhile.
   void rest(double seconds);
+  /// For a thread that sleeps in a call of its own instead: from here to `wake_up`, `alarm` is
+  /// called, on any thread, once something is posted or over. False: something is already.
+  bool fall_asleep(const std::function<void()>& alarm);
+  void wake_up();
   /// Whether the rank waits for its messages, with nothing to compute.
   bool waited_for() const { return waiting_; }
 
  private:
   void quiesce();
+  void notify(std::unique_lock<std::mutex> lock);
   [[noreturn]] void fail(const std::string& reason);
 
   const int rank_;
@@ -74,6 +80,20 @@ class ProcessCommunicator final : public Communicator {
   bool in_turn_ = false;
   bool news_ = false;  ///< Something was posted since the last turn began.
   bool ended_ = false;
+  const std::function<void()>* alarm_ = nullptr;  ///< Where the communication thread sleeps.
 };
+
+/// The transport itself has failed: often since a rank is lost, which the watch then names.
+struct TransportFailure : Error {
+  using Error::Error;
+};
+
+/// A transport may see a loss before the watch does, which then names it, in so many seconds.
+inline constexpr double kLossSeconds = 1;
+
+/// Runs body(comm) on a thread of its own and `move`, the communication thread's turns, on this
+/// one. Throws the failure of `watch`, which that of either becomes.
+void run_process_rank(ProcessCommunicator& comm, RankWatch& watch,
+                      const std::function<void(Communicator&)>& body, FunctionRef<void()> move);
 
 }  // namespace heliograph

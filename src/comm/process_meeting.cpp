@@ -1,8 +1,5 @@
 #include "comm/process_meeting.hpp"
 
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -27,12 +24,6 @@ constexpr double kStrangerSeconds = 2;
 /// Ranks that are called at the same time: descriptors are few.
 constexpr int kCallsAtOnce = 64;
 
-void set_up(const Socket& socket) {
-  fcntl(socket.get(), F_SETFL, fcntl(socket.get(), F_GETFL) | O_NONBLOCK);
-  const int on = 1;
-  setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-}
-
 [[noreturn]] void not_reached(int rank, const ProcessAddress& address) {
   throw Error(ErrorCode::peer_lost,
               "rank " + std::to_string(rank) + " on host " + address.host_name() +
@@ -51,7 +42,7 @@ ProcessMeeting::ProcessMeeting(int rank, std::span<const ProcessAddress> all,
       calls_(static_cast<std::size_t>(rank), 0),
       called_at_(static_cast<std::size_t>(rank), -kCallSeconds) {}
 
-std::vector<Socket> ProcessMeeting::meet(double seconds) {
+std::vector<Socket> ProcessMeeting::meet(double seconds, const std::function<void()>& check) {
   const double deadline = link_now() + seconds;
   std::vector<pollfd> entries;
   while (!complete()) {
@@ -63,6 +54,7 @@ std::vector<Socket> ProcessMeeting::meet(double seconds) {
         }
       }
     }
+    if (check) check();
     call_more(now);
     entries.assign(1, {listener_.get(), POLLIN, 0});
     for (const Link& link : links_) {
@@ -104,28 +96,20 @@ void ProcessMeeting::call(int peer, double now) {
   const ProcessAddress& there = all_[static_cast<std::size_t>(peer)];
   const ProcessAddress& here = all_[static_cast<std::size_t>(rank_)];
   if (there.machine == here.machine && there.network == here.network) {
-    call(peer, htonl(INADDR_LOOPBACK), now);
+    call(peer, InternetAddress::loopback(), now);
     return;
   }
-  for (const std::uint32_t address : there.addresses) {
-    if (address != 0) call(peer, address, now);
+  for (const InternetAddress& address : there.addresses) {
+    if (address.known()) call(peer, address, now);
   }
 }
 
-void ProcessMeeting::call(int peer, std::uint32_t address, double now) {
+void ProcessMeeting::call(int peer, const InternetAddress& address, double now) {
   Link link;
-  link.socket = Socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!link.socket.open()) refuse_connections("open a socket");
-  set_up(link.socket);
+  link.socket = heliograph::call(address, all_[static_cast<std::size_t>(peer)].port);
+  if (!link.socket.open()) return;
   link.peer = peer;
   link.began = now;
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_addr.s_addr = address;
-  to.sin_port = htons(all_[static_cast<std::size_t>(peer)].port);
-  const int status =
-      ::connect(link.socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to));
-  if (status != 0 && errno != EINPROGRESS) return;
   link.state = State::connecting;
   ++calls_[static_cast<std::size_t>(peer)];
   links_.push_back(std::move(link));
@@ -134,14 +118,8 @@ void ProcessMeeting::call(int peer, std::uint32_t address, double now) {
 void ProcessMeeting::accept_all(double now) {
   while (true) {
     Link link;
-    link.socket = Socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!link.socket.open()) {
-      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-        refuse_connections("accept another rank");
-      }
-      return;  // No more for now, or one that has gone already.
-    }
-    set_up(link.socket);
+    link.socket = accept_call(listener_);
+    if (!link.socket.open()) return;
     link.began = now;
     links_.push_back(std::move(link));
   }
@@ -149,10 +127,7 @@ void ProcessMeeting::accept_all(double now) {
 
 void ProcessMeeting::serve(Link& link) {
   if (link.state == State::connecting) {
-    int error = 0;
-    socklen_t length = sizeof(error);
-    const bool connected =
-        getsockopt(link.socket.get(), SOL_SOCKET, SO_ERROR, &error, &length) == 0 && error == 0;
+    const bool connected = call_error(link.socket) == 0;
     link.state = connected && say(link, Hello::Word::call) ? State::called : State::over;
     return;
   }

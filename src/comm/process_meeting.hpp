@@ -27,8 +27,9 @@ class ProcessMeeting {
   ProcessMeeting(int rank, std::span<const ProcessAddress> all, const Socket& listener);
 
   /// Sockets by rank, the own one closed. Throws Error: peer_lost (names the first rank that was
-  /// not met within `seconds`), resource (no descriptor is left).
-  std::vector<Socket> meet(double seconds);
+  /// not met within `seconds`), resource (no descriptor is left); what `check` throws, which is
+  /// called now and then.
+  std::vector<Socket> meet(double seconds, const std::function<void()>& check);
 
  private:
   enum class State : std::uint8_t { connecting, called, accepted, answered, over };
@@ -44,7 +45,7 @@ class ProcessMeeting {
   bool complete() const { return met_ == sockets_.size() - 1; }
   void call_more(double now);
   void call(int peer, double now);
-  void call(int peer, std::uint32_t address, double now);
+  void call(int peer, const InternetAddress& address, double now);
   void accept_all(double now);
   void serve(Link& link);
   bool say(const Link& link, Hello::Word word) const;

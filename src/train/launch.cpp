@@ -8,7 +8,7 @@
 namespace heliograph {
 
 bool ranks_are_processes(const TransportOptions& transport) {
-  return transport.kind == TransportKind::mpi ||
+  return transport.kind == TransportKind::mpi || transport.kind == TransportKind::tcp ||
          (transport.kind != TransportKind::threads && ProcessGroup::current() != nullptr);
 }
 
@@ -53,7 +53,8 @@ void launch_ranks(int ranks, const TransportOptions& transport,
     return;
   }
   ProcessGroup* group = ProcessGroup::current();
-  if (group == nullptr) {
+  const bool named = transport.kind == TransportKind::mpi || transport.kind == TransportKind::tcp;
+  if (group == nullptr || (named && group->kind() != transport.kind)) {
     throw Error(ErrorCode::usage, "this process has not joined the others of its run");
   }
   require_parts(ranks, group->ranks());

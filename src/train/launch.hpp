@@ -8,8 +8,8 @@
 
 namespace heliograph {
 
-/// Whether the ranks of a run that is started now would be MPI processes: asked for, or left open
-/// by a process that is in an MPI group.
+/// Whether the ranks of a run that is started now would be processes: asked for, or left open by a
+/// process that is in a group of several.
 bool ranks_are_processes(const TransportOptions& transport);
 
 /// The options of ranks that are threads.
@@ -22,8 +22,9 @@ int device_of_rank(const TransportOptions& transport, const Communicator& comm);
 /// not. 0: the trainer divides the cores of this process among its ranks.
 int threads_per_rank(const TransportOptions& transport);
 
-/// Runs body(comm) on each of `ranks` ranks, as threads or, on this process's one rank, by MPI.
-/// Throws Error: usage (`ranks` are not as many as there are MPI processes), and what bodies throw.
+/// Runs body(comm) on each of `ranks` ranks, as threads or, on this process's one rank, as a
+/// process among others.
+/// Throws Error: usage (`ranks` are not as many as there are processes), and what bodies throw.
 void launch_ranks(int ranks, const TransportOptions& transport,
                   const std::function<void(Communicator&)>& body);
 

@@ -55,6 +55,7 @@ const EnumNames<TransportKind>& transport_names() {
   static const EnumNames<TransportKind> names{{"auto", TransportKind::automatic},
                                               {"threads", TransportKind::threads},
                                               {"mpi", TransportKind::mpi},
+                                              {"tcp", TransportKind::tcp},
                                               {"nccl", TransportKind::nccl}};
   return names;
 }

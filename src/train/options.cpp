@@ -57,15 +57,16 @@ void validate_optimizer(const OptimizerOptions& optimizer) {
 void validate_transport(const TransportOptions& transport) {
   if (transport.kind == TransportKind::nccl && !nccl_built()) {
     throw Error(ErrorCode::usage,
-                "--transport nccl: this build has no NCCL; use threads or mpi, or a build whose "
+                "--transport nccl: this build has no NCCL; use another transport, or a build whose "
                 "\"heliograph info\" lists nccl");
   }
   require_together(transport.kind != TransportKind::nccl || transport.device == DeviceKind::cuda,
                    "--transport nccl needs --device cuda");
   if (transport.kind == TransportKind::mpi && !mpi_built()) {
-    throw Error(ErrorCode::usage,
-                "--transport mpi: this build has no MPI transport; use threads, or a build whose "
-                "\"heliograph info\" lists mpi");
+    throw Error(
+        ErrorCode::usage,
+        "--transport mpi: this build has no MPI transport; use threads or tcp, or a build whose "
+        "\"heliograph info\" lists mpi");
   }
   if (transport.device == DeviceKind::cuda && !cuda_built()) {
     throw Error(ErrorCode::usage,
@@ -97,6 +98,9 @@ void validate_transport(const TransportOptions& transport) {
   require_together(transport.kind != TransportKind::mpi || !shaped,
                    "--link-gbps and --link-latency-us shape the links between threads, not those "
                    "of --transport mpi");
+  require_together(transport.kind != TransportKind::tcp || !shaped,
+                   "--link-gbps and --link-latency-us shape the links between threads, not those "
+                   "of --transport tcp");
   require_together(transport.kind != TransportKind::nccl || !shaped,
                    "--link-gbps and --link-latency-us shape the links between threads, not those "
                    "of --transport nccl");

@@ -250,12 +250,12 @@ void add_exchange(std::vector<Field>& fields) {
 
 void add_transport(std::vector<Field>& fields) {
   const std::string group = "Transport";
-  Field transport =
-      make_choice<TrainOptions>("transport", group,
-                                "Ranks are threads of this process, or MPI processes (auto: where "
-                                "mpirun or srun started them).",
-                                transport_names(), HELIOGRAPH_MEMBER(transport.kind));
-  transport.placeholder = nccl_built() ? "auto|threads|mpi|nccl" : "auto|threads|mpi";
+  Field transport = make_choice<TrainOptions>(
+      "transport", group,
+      "Ranks are threads of this process, or processes that mpirun, srun or "
+      "torchrun started (auto: where one did).",
+      transport_names(), HELIOGRAPH_MEMBER(transport.kind));
+  transport.placeholder = nccl_built() ? "auto|threads|mpi|tcp|nccl" : "auto|threads|mpi|tcp";
   fields.push_back(std::move(transport));
   Field device = make_choice<TrainOptions>("device", group, "Where ranks compute.", device_names(),
                                            HELIOGRAPH_MEMBER(transport.device));
@@ -287,14 +287,14 @@ void add_transport(std::vector<Field>& fields) {
       HELIOGRAPH_MEMBER(transport.timeout_seconds)));
   fields.push_back(make_field<TrainOptions>(
       "silence-loading", group, "X",
-      "MPI: seconds without a sign of life after which a rank that loads counts as lost.",
+      "Processes: seconds without a sign of life after which a rank that loads counts as lost.",
       HELIOGRAPH_MEMBER(transport.silence_loading)));
   fields.push_back(make_field<TrainOptions>("silence-training", group, "X",
-                                            "MPI: likewise of a rank that trains.",
+                                            "Processes: likewise of a rank that trains.",
                                             HELIOGRAPH_MEMBER(transport.silence_training)));
-  fields.push_back(make_field<TrainOptions>("silence-saving", group, "X",
-                                            "MPI: likewise of a rank that writes its results.",
-                                            HELIOGRAPH_MEMBER(transport.silence_saving)));
+  fields.push_back(make_field<TrainOptions>(
+      "silence-saving", group, "X", "Processes: likewise of a rank that writes its results.",
+      HELIOGRAPH_MEMBER(transport.silence_saving)));
 }
 
 #undef HELIOGRAPH_MEMBER

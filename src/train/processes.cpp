@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
 #include "comm/batch.hpp"
+#include "comm/launch_variables.hpp"
 #include "comm/launcher.hpp"
 #include "comm/mpi_transport.hpp"
+#include "comm/tcp_transport.hpp"
 
 namespace heliograph {
 namespace {
@@ -15,58 +18,96 @@ namespace {
 /// For survivors that still compute: LossGuard ends their work after 0.4 s.
 constexpr double kLeaveSeconds = 0.7;
 
-bool joins(const TransportOptions& transport) {
-  if (transport.kind == TransportKind::mpi) return true;
+/// As many processes as torchrun's variables speak of; 1 where they make no sense.
+int said_processes() {
+  try {
+    const auto variables = launch_variables();
+    return variables ? variables->ranks : 1;
+  } catch (const Error&) {
+    return 1;
+  }
+}
+
+/// By which transport this process joins others: mpi or tcp; threads: it is alone.
+TransportKind choose(const TransportOptions& transport) {
+  if (transport.kind == TransportKind::mpi) return TransportKind::mpi;
   const auto launched = launched_by_mpi();
-  if (!launched) return false;
-  if (transport.kind != TransportKind::threads && mpi_built()) return true;
-  if (launched->processes.value_or(1) > 1) {
+  const bool by_mpi = launched && mpi_built() && transport.kind != TransportKind::tcp;
+  if (by_mpi && transport.kind != TransportKind::threads) return TransportKind::mpi;
+  int started = launched ? launched->processes.value_or(1) : 1;
+  if (transport.kind == TransportKind::threads) {
+    started = std::max(started, said_processes());
+  } else {
+    const auto variables = launch_variables();
+    const int least = transport.kind == TransportKind::tcp ? 1 : 2;
+    if (variables && variables->ranks >= least) return TransportKind::tcp;
+    if (transport.kind == TransportKind::tcp) {
+      throw Error(ErrorCode::usage,
+                  "--transport tcp: the environment has no RANK, WORLD_SIZE, MASTER_ADDR and "
+                  "MASTER_PORT; torchrun sets them");
+    }
+  }
+  if (started > 1) {
+    const char* advice = "this build has no MPI transport, so start them by torchrun, or one";
+    if (transport.kind == TransportKind::threads) advice = "leave --transport out, or start one";
     throw Error(ErrorCode::usage,
                 fmt::format("{} processes were started, and each would train the whole graph by "
                             "threads: {}",
-                            *launched->processes,
-                            mpi_built() ? "leave --transport out, or start one"
-                                        : "this build has no MPI transport, so start one"));
+                            started, advice));
   }
-  return false;
+  return TransportKind::threads;
 }
 
-MpiTransportOptions options_of(const TransportOptions& transport) {
-  MpiTransportOptions options;
+void set_options(const TransportOptions& transport, ProcessGroupOptions& options) {
   options.timeout_seconds = transport.timeout_seconds;
   options.silence = {transport.silence_loading, transport.silence_training,
                      transport.silence_saving};
-  return options;
 }
 
 }  // namespace
 
-int launched_rank() {
-  const auto launched = launched_by_mpi();
-  return launched ? launched->rank : 0;
+int rank_of_process() {
+  const ProcessGroup* group = ProcessGroup::current();
+  return group == nullptr ? 0 : group->rank();
+}
+
+TransportKind kind_of_processes() {
+  const ProcessGroup* group = ProcessGroup::current();
+  return group == nullptr ? TransportKind::threads : group->kind();
 }
 
 void require_parts(int parts, int processes) {
   if (parts == processes) return;
   throw Error(ErrorCode::usage,
-              fmt::format("--parts {} with {} MPI process{}: each process is one rank, so leave "
+              fmt::format("--parts {} with {} process{}: each process is one rank, so leave "
                           "--parts out or start {}",
                           parts, processes, processes == 1 ? "" : "es", parts));
 }
 
 Processes::Processes(const TransportOptions& transport)
-    : transport_(transport), joins_(joins(transport)) {}
+    : transport_(transport), joins_by_(choose(transport)) {}
 
 Processes::~Processes() = default;
 
-void Processes::join() {
-  if (!joins_) return;
-  MpiTransportOptions options = options_of(transport_);
-  options.on_watch = [this](std::shared_ptr<RankWatch> watch) {
+void Processes::join(const std::function<void()>& check) {
+  if (!joins_others()) return;
+  const auto keep_watch = [this](std::shared_ptr<RankWatch> watch) {
     const std::lock_guard lock(mutex_);
     watch_ = std::move(watch);
   };
-  group_ = std::make_unique<MpiGroup>(options);
+  if (joins_by_ == TransportKind::mpi) {
+    MpiTransportOptions options;
+    set_options(transport_, options);
+    options.on_watch = keep_watch;
+    group_ = std::make_unique<MpiGroup>(options);
+  } else {
+    TcpTransportOptions options;
+    set_options(transport_, options);
+    options.on_watch = keep_watch;
+    options.launch = launch_variables().value_or(LaunchVariables{});
+    options.check = check;
+    group_ = std::make_unique<TcpGroup>(options);
+  }
 }
 
 int Processes::rank() const { return group_ ? group_->rank() : 0; }
@@ -127,7 +168,8 @@ void Processes::leave() {
 }
 
 void join_processes(const TransportOptions& transport, FunctionRef<void()> work) {
-  if (transport.kind != TransportKind::mpi || ProcessGroup::current() != nullptr) {
+  const bool named = transport.kind == TransportKind::mpi || transport.kind == TransportKind::tcp;
+  if (!named || ProcessGroup::current() != nullptr) {
     work();
     return;
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -13,29 +14,31 @@ namespace heliograph {
 class ProcessGroup;
 class RankWatch;
 
-/// Rank of this process among those that mpirun or srun started with it, as they say before
-/// anybody has joined; 0 where nobody says anything.
-int launched_rank();
+/// Rank of this process among those that it has joined; 0 if it is alone.
+int rank_of_process();
+/// By which transport it has joined them: mpi or tcp; threads if it is alone.
+TransportKind kind_of_processes();
 
 /// Throws Error(usage) unless `parts` are as many as `processes`.
 void require_parts(int parts, int processes);
 
-/// This process among those of a run. Where `transport` asks for MPI, or leaves the choice and
-/// mpirun or srun started this process, it joins the others; else it is alone.
+/// This process among those of a run: it joins those that mpirun, srun or torchrun started with it
+/// where `transport` asks for that by name or leaves the choice; else it is alone.
 class Processes {
  public:
-  /// Throws Error(usage): no MPI in this build, or several processes that would each train the
-  /// whole by threads.
+  /// Throws Error(usage): no MPI in this build, variables of torchrun that are missing or no
+  /// numbers, or several processes that would each train the whole by threads.
   explicit Processes(const TransportOptions& transport);
   ~Processes();
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
-  /// Collective; once. Nothing where this process is alone. Throws Error: usage, peer_lost,
-  /// resource.
-  void join();
+  /// Collective; once. Nothing where this process is alone. `check` is called now and then while
+  /// it waits, where it joins by TCP, and may throw. Throws Error: usage, peer_lost, resource; what
+  /// `check` throws.
+  void join(const std::function<void()>& check = {});
   /// Whether `join` has others to join.
-  bool joins_others() const { return joins_; }
+  bool joins_others() const { return joins_by_ != TransportKind::threads; }
 
   bool joined() const { return group_ != nullptr; }
   int rank() const;
@@ -72,7 +75,7 @@ class Processes {
   std::shared_ptr<RankWatch> watch() const;
 
   const TransportOptions transport_;
-  const bool joins_;
+  const TransportKind joins_by_;  ///< mpi, tcp, or threads: it is alone.
   mutable std::mutex mutex_;
   std::shared_ptr<RankWatch> watch_;
   std::unique_ptr<ProcessGroup> group_;

@@ -266,7 +266,7 @@ std::optional<CheckpointManifest> open_checkpoint(const std::string& dataset_has
   const std::filesystem::path& path = options.checkpoint.resume;
   if (path.empty()) return std::nullopt;
   // One process reads all of it; each rank checks what it reads once more.
-  if (launched_rank() == 0) verify_checkpoint(path);
+  if (rank_of_process() == 0) verify_checkpoint(path);
   CheckpointManifest manifest = read_checkpoint_manifest(path);
   require_same_options(manifest, options, path);
   require_same_data(manifest, dataset_hash, {}, path);
@@ -286,7 +286,7 @@ TrainResult run(const TrainOptions& options, const TrainCallbacks& callbacks, Ma
     TrainOptions resolved = options;
     if (options.transport.kind != TransportKind::nccl) {
       resolved.transport.kind =
-          ranks_are_processes(options.transport) ? TransportKind::mpi : TransportKind::threads;
+          ranks_are_processes(options.transport) ? kind_of_processes() : TransportKind::threads;
     }
     resolved.transport.threads_per_rank = threads_per_rank(options.transport);
     std::optional<CheckpointManifest> resumed;

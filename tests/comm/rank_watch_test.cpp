@@ -177,7 +177,8 @@ TEST(ProcessMesh, ASlowRankAndADeadAddressHoldUpNobodyElse) {
     ProcessAddress address = mesh.address();
     address.network = addresses.size();  // As if on hosts of their own.
     // RFC 5737: an address that nobody has.
-    address.addresses = {inet_addr("192.0.2.1"), inet_addr("127.0.0.1")};
+    address.addresses = {InternetAddress::of_ipv4(inet_addr("192.0.2.1")),
+                         InternetAddress::loopback()};
     addresses.push_back(address);
   }
   std::vector<std::vector<Socket>> sockets(kRanks);

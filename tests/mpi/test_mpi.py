@@ -128,7 +128,7 @@ def command(options):
 
         done = mpirun(2, [*words, "--parts", "5"])
         require(done.returncode == 2, str(done.returncode))
-        require(done.stderr.count("--parts 5 with 2 MPI processes") == 1, done.stderr)
+        require(done.stderr.count("--parts 5 with 2 processes") == 1, done.stderr)
 
         done = mpirun(2, [*words, "--transport", "threads"])
         require(done.returncode == 2 and "each would train" in done.stderr, done.stderr)

@@ -1,0 +1,171 @@
+#include "comm/tcp_introduction.hpp"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "comm/batch.hpp"
+#include "comm/link_tickets.hpp"
+#include "comm/tcp_reception.hpp"
+
+namespace heliograph {
+namespace {
+
+/// For an address to answer a call, and for rank 0 to say a first word.
+constexpr double kAnswerSeconds = 2;
+/// Between two rounds of calls.
+constexpr double kFirstRest = 0.02;
+constexpr double kLongestRest = 0.25;
+
+/// Who is called for messages at only this address, unless that is of its own host alone.
+void be_called_at(TcpIntroduction& introduction, const InternetAddress& address) {
+  if (!address.known() || address.is_loopback()) return;
+  for (ProcessAddress& channel : introduction.channels) {
+    channel.addresses = {};
+    channel.addresses[0] = address;
+  }
+}
+
+/// A rank that calls rank 0.
+class Caller {
+ public:
+  Caller(const LaunchVariables& launch, const TcpIntroduction& mine, double seconds,
+         const std::function<void()>& check)
+      : launch_(launch), mine_(mine), seconds_(seconds), wait_{link_now() + seconds, check} {}
+
+  std::vector<TcpIntroduction> call_until_answered() {
+    double rest = kFirstRest;
+    while (true) {
+      for (const InternetAddress& address : resolve()) {
+        for (const std::uint16_t port : launch_.ports()) {
+          if (auto all = call_at(address, port)) return *std::move(all);
+        }
+      }
+      if (wait_.check) wait_.check();
+      if (link_now() + rest >= wait_.deadline) {
+        throw Error(ErrorCode::peer_lost, "--transport tcp: rank " + std::to_string(launch_.rank) +
+                                              " did not meet rank 0 at " + where() + " within " +
+                                              describe_seconds(seconds_) + ": " + last_);
+      }
+      std::this_thread::sleep_for(std::chrono::duration<double>(rest));
+      rest = std::min(rest * 1.5, kLongestRest);
+    }
+  }
+
+ private:
+  using Word = TcpAnswer::Word;
+
+  std::string where() const {
+    const std::vector<std::uint16_t> ports = launch_.ports();
+    std::string text = describe_endpoint(launch_.address, ports.front());
+    if (ports.size() > 1) text += " to " + std::to_string(ports.back());
+    return text;
+  }
+
+  /// Each time anew: a name may not be known yet.
+  std::vector<InternetAddress> resolve() {
+    addrinfo hints{};
+    hints.ai_family = AF_UNSPEC;
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* list = nullptr;
+    const int status = getaddrinfo(launch_.address.c_str(), nullptr, &hints, &list);
+    if (status != 0) {
+      last_ = std::string("MASTER_ADDR is no address: ") + gai_strerror(status);
+      return {};
+    }
+    std::vector<InternetAddress> found;
+    for (const addrinfo* i = list; i != nullptr; i = i->ai_next) {
+      InternetAddress address;
+      if (i->ai_family == AF_INET) {
+        sockaddr_in in{};
+        std::memcpy(&in, i->ai_addr, sizeof(in));
+        address = InternetAddress::of_ipv4(in.sin_addr.s_addr);
+      } else if (i->ai_family == AF_INET6) {
+        sockaddr_in6 in{};
+        std::memcpy(&in, i->ai_addr, sizeof(in));
+        std::memcpy(address.bytes.data(), &in.sin6_addr, sizeof(in.sin6_addr));
+      }
+      if (address.known()) found.push_back(address);
+    }
+    freeaddrinfo(list);
+    return found;
+  }
+
+  std::optional<std::vector<TcpIntroduction>> call_at(const InternetAddress& address,
+                                                      std::uint16_t port) {
+    const Socket socket = call(address, port);
+    const TcpWait soon = wait_.at_most(kAnswerSeconds);
+    const bool answered = socket.open() && soon.until(socket, POLLOUT);
+    const int error = !socket.open() ? errno : answered ? call_error(socket) : ETIMEDOUT;
+    if (error != 0) return failed(port, std::strerror(error));
+
+    be_called_at(mine_, local_address(socket));
+    TcpCall call;
+    call.rank = launch_.rank;
+    call.ranks = launch_.ranks;
+    call.run = launch_.run_id();
+    call.token = mine_.introduction.address.token;
+    TcpAnswer answer;
+    if (send_all(socket, &call, sizeof(call), soon) != TcpMoved::all ||
+        send_all(socket, &mine_, sizeof(mine_), soon) != TcpMoved::all ||
+        receive_all(socket, &answer, sizeof(answer), soon) != TcpMoved::all ||
+        answer.magic != TcpAnswer::kMagic) {
+      return failed(port, "what listens there is no rank of this program");
+    }
+    if (answer.word == Word::elsewhere) return failed(port, "another run is met there");
+    const std::string there =
+        "--transport tcp: rank 0 at " + describe_endpoint(launch_.address, port);
+    const std::string rank = "rank " + std::to_string(launch_.rank);
+    if (answer.word == Word::refused) {
+      throw Error(ErrorCode::usage, there + " refuses " + rank + ": " + answer.text.data());
+    }
+    // From here on rank 0 watches the time, and says for whom it has waited.
+    const TcpWait held{link_now() + seconds_ + kAnswerSeconds, wait_.check};
+    const TcpMoved moved = receive_all(socket, &answer, sizeof(answer), held);
+    if (moved == TcpMoved::late) {
+      throw Error(ErrorCode::peer_lost,
+                  there + " did not meet all ranks within " + describe_seconds(seconds_));
+    }
+    if (moved == TcpMoved::all && answer.word != Word::table) {
+      throw Error(ErrorCode::peer_lost, answer.text.data());
+    }
+    std::vector<TcpIntroduction> all(static_cast<std::size_t>(launch_.ranks));
+    if (moved != TcpMoved::all ||
+        receive_all(socket, all.data(), all.size() * sizeof(all[0]), held) != TcpMoved::all) {
+      throw Error(ErrorCode::peer_lost, there + " has ended before all ranks had met");
+    }
+    be_called_at(all[0], remote_address(socket));
+    return all;
+  }
+
+  std::nullopt_t failed(std::uint16_t port, const std::string& why) {
+    last_ = why + " (port " + std::to_string(port) + ")";
+    return std::nullopt;
+  }
+
+  const LaunchVariables& launch_;
+  TcpIntroduction mine_;
+  const double seconds_;
+  const TcpWait wait_;
+  std::string last_ = "nobody was called";  ///< Why the last call came to nothing.
+};
+
+}  // namespace
+
+std::vector<TcpIntroduction> introduce_by_tcp(const LaunchVariables& launch, TcpIntroduction mine,
+                                              double seconds, const std::function<void()>& check) {
+  if (launch.ranks == 1) return {mine};
+  if (launch.rank == 0) return TcpReception(launch, mine).receive(seconds, check);
+  return Caller(launch, mine, seconds, check).call_until_answered();
+}
+
+}  // namespace heliograph

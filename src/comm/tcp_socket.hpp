@@ -1,0 +1,71 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace heliograph {
+
+/// Throws Error(resource): "the connections between ranks: cannot WHAT" and why, as errno says.
+[[noreturn]] void refuse_connections(const char* what);
+
+/// A file descriptor that is closed with its owner.
+class Socket {
+ public:
+  explicit Socket(int descriptor = -1) : descriptor_(descriptor) {}
+  ~Socket() { close(); }
+  Socket(Socket&& other) noexcept : descriptor_(other.descriptor_) { other.descriptor_ = -1; }
+  Socket& operator=(Socket&& other) noexcept;
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+
+  int get() const { return descriptor_; }
+  bool open() const { return descriptor_ >= 0; }
+  void close() noexcept;
+
+ private:
+  int descriptor_;
+};
+
+/// An IPv6 address, or an IPv4 one mapped into those, as plain bytes; all 0: none.
+struct InternetAddress {
+  std::array<std::uint8_t, 16> bytes{};
+
+  /// Of an IPv4 address in network order.
+  static InternetAddress of_ipv4(std::uint32_t address);
+  static InternetAddress loopback();
+
+  bool known() const { return *this != InternetAddress{}; }
+  bool is_ipv4() const;
+  bool is_loopback() const;
+  /// IPv6's fe80::/10, which mean nothing without an interface.
+  bool is_link_local() const;
+  std::string text() const;
+  bool operator==(const InternetAddress&) const = default;
+};
+
+/// Of this host's interfaces, without loopback and link-local ones: IPv4 first.
+std::vector<InternetAddress> own_addresses();
+
+/// A non-blocking socket that listens at every address of this host, IPv6 and IPv4; port 0: one
+/// that the system chooses. Closed where the port cannot be had: errno says why.
+Socket listen_on(std::uint16_t port);
+std::uint16_t port_of(const Socket& listener);
+
+/// A non-blocking connection under way, without delays for small messages. Closed where there is
+/// no way to the address. Throws Error(resource) where no socket can be had.
+Socket call(const InternetAddress& address, std::uint16_t port);
+/// errno of a call that has become writable; 0: it has connected.
+int call_error(const Socket& socket);
+
+/// The next one that calls, as `call` leaves its socket; closed if there is none now.
+/// Throws Error(resource) where no socket can be had.
+Socket accept_call(const Socket& listener);
+
+/// Of a connection; none where it has ended.
+InternetAddress local_address(const Socket& socket);
+InternetAddress remote_address(const Socket& socket);
+
+}  // namespace heliograph

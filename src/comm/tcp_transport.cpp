@@ -1,0 +1,77 @@
+#include "comm/tcp_transport.hpp"
+
+#include <array>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "comm/collectives.hpp"
+#include "comm/process_communicator.hpp"
+#include "comm/tcp_introduction.hpp"
+#include "comm/tcp_links.hpp"
+
+namespace heliograph {
+
+struct TcpGroup::State {
+  TcpTransportOptions options;
+  std::shared_ptr<RankWatch> watch;
+  std::optional<TcpLinks> links;
+};
+
+TcpGroup::TcpGroup(const TcpTransportOptions& options) : state_(std::make_unique<State>()) {
+  if (!(options.timeout_seconds > 0) || options.piece_bytes == 0) {
+    throw Error(ErrorCode::usage,
+                "--transport tcp: the timeout must be above 0 and pieces at least 1 byte");
+  }
+  State& s = *state_;
+  s.options = options;
+  const LaunchVariables& launch = s.options.launch;
+  s.watch = std::make_shared<RankWatch>(launch.rank, launch.ranks, options.silence);
+
+  std::array<ProcessMesh, kChannels> meshes;
+  TcpIntroduction mine{introduce(s.watch->address()), {}};
+  for (std::size_t c = 0; c < meshes.size(); ++c) mine.channels[c] = meshes[c].address();
+  const std::vector<TcpIntroduction> all =
+      introduce_by_tcp(launch, mine, options.timeout_seconds, options.check);
+  std::vector<Introduction> introductions;
+  for (const TcpIntroduction& one : all) introductions.push_back(one.introduction);
+  place_ = find_place(launch.rank, introductions);
+  if (launch.local_rank) place_.rank_on_host = *launch.local_rank;
+  s.watch->start(addresses_of(introductions));
+  if (options.on_watch) options.on_watch(s.watch);
+
+  const auto check = [&s] {
+    s.watch->throw_if_failed();
+    if (s.options.check) s.options.check();
+  };
+  std::array<std::vector<Socket>, kChannels> sockets;
+  for (std::size_t c = 0; c < meshes.size(); ++c) {
+    std::vector<ProcessAddress> addresses;
+    for (const TcpIntroduction& one : all) addresses.push_back(one.channels[c]);
+    sockets[c] = meshes[c].connect(launch.rank, addresses, options.timeout_seconds, check);
+  }
+  s.links.emplace(launch.ranks, std::move(sockets));
+  become_current();
+}
+
+TcpGroup::~TcpGroup() = default;
+
+RankWatch& TcpGroup::watch() noexcept { return *state_->watch; }
+
+void TcpGroup::run(const std::function<void(Communicator&)>& body) {
+  run_bodies(body);
+  // Until all bodies have ended: one of them may still fail.
+  run_bodies([](Communicator& comm) { barrier(comm, Channel::evaluation); });
+}
+
+void TcpGroup::run_bodies(const std::function<void(Communicator&)>& body) {
+  State& s = *state_;
+  s.watch->throw_if_failed();
+  ProcessCommunicator comm(rank(), ranks(), s.options.timeout_seconds, s.options.piece_bytes,
+                           *s.watch);
+  run_process_rank(comm, *s.watch, body, [&] { s.links->move(comm); });
+}
+
+void TcpGroup::leave() { state_->watch->say_goodbye(); }
+
+}  // namespace heliograph

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "comm/launch_variables.hpp"
+#include "comm/process_group.hpp"
+
+namespace heliograph {
+
+struct TcpTransportOptions : ProcessGroupOptions {
+  TcpTransportOptions() { piece_bytes = std::size_t{256} << 10; }
+
+  LaunchVariables launch;
+  /// Called now and then while the constructor waits for others; may throw.
+  std::function<void()> check;
+};
+
+/// The group of processes that find each other by variables of their environment, as torchrun sets
+/// them, and move their messages over TCP connections of their own.
+/// Collective functions are called by one thread at a time.
+class TcpGroup final : public ProcessGroup {
+ public:
+  /// Throws Error: usage (rank 0 refuses this rank), peer_lost (others did not come in time, or
+  /// were lost meanwhile), resource; what `options.check` throws.
+  explicit TcpGroup(const TcpTransportOptions& options);
+  ~TcpGroup() override;
+
+  TransportKind kind() const noexcept override { return TransportKind::tcp; }
+  RankWatch& watch() noexcept override;
+  void run(const std::function<void(Communicator&)>& body) override;
+  void leave() override;
+
+ private:
+  void run_bodies(const std::function<void(Communicator&)>& body);
+
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace heliograph
