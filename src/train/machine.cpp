@@ -43,7 +43,7 @@ Machine describe_machine() {
   machine.memory_bytes = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
   machine.simd = simd_description();
   machine.devices = "cpu built; " + built_text("cuda", cuda_built());
-  machine.transports = "threads built; tcp built; " + built_text("mpi", mpi_built()) + "; " +
+  machine.transports = "threads built; " + built_text("mpi", mpi_built()) + "; tcp built; " +
                        built_text("nccl", nccl_built());
 #ifdef __clang__
   machine.compiler = __VERSION__;

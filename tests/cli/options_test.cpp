@@ -253,6 +253,8 @@ TEST(Validate, RefusesEachValueByName) {
       {"--step-gamma", [](auto& o) { o.optimizer.step_gamma = 1.5F; }},
       {"--transport mpi",
        [](auto& o) { o.transport.kind = TransportKind::mpi, o.transport.link_gbps = 1; }},
+      {"of --transport tcp",
+       [](auto& o) { o.transport.kind = TransportKind::tcp, o.transport.link_gbps = 1; }},
       {"--transport nccl", [](auto& o) { o.transport.kind = TransportKind::nccl; }},
       {"--nccl-register", [](auto& o) { o.transport.nccl_register = true; }},
       {"--device cuda", [](auto& o) { o.transport.device = DeviceKind::cuda; }},

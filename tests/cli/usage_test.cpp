@@ -185,7 +185,7 @@ TEST(Info, NamesVersionAndWhatIsBuilt) {
   const auto outcome = run_command({"info"});
   EXPECT_EQ(outcome.code, 0);
   for (const char* part :
-       {"version", "compiler", "cores", "memory", "simd", "threads built; mpi "}) {
+       {"version", "compiler", "cores", "memory", "simd", "threads built; mpi ", "tcp built"}) {
     EXPECT_THAT(outcome.out, HasSubstr(part));
   }
   EXPECT_THAT(outcome.out, HasSubstr(cuda_built() ? "cuda built" : "cuda not built"));

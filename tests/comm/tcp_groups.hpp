@@ -1,0 +1,66 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "comm/tcp_transport.hpp"
+#include "comm/transport_error.hpp"
+
+namespace heliograph::test {
+
+/// A port that was free a moment ago.
+inline std::uint16_t free_port() { return port_of(listen_on(0)); }
+
+/// As torchrun would say it to rank `rank` of `ranks` on one host.
+inline TcpTransportOptions tcp_options(int rank, int ranks, std::uint16_t port) {
+  TcpTransportOptions options;
+  options.timeout_seconds = 20;
+  options.launch.rank = rank;
+  options.launch.ranks = ranks;
+  options.launch.address = "localhost";
+  options.launch.port = port;
+  return options;
+}
+
+/// Calls action(rank) on a thread a rank, and returns what each threw.
+inline std::vector<Caught> on_threads(int ranks, const std::function<void(int)>& action) {
+  std::vector<Caught> caught(static_cast<std::size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        action(rank);
+      } catch (const Error& error) {
+        caught[static_cast<std::size_t>(rank)] = {error.code(), error.what()};
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return caught;
+}
+
+/// The groups of all ranks of a run, in this process: makes them, runs body(comm) on each, leaves.
+/// Returns what each rank threw; nothing: an empty text.
+inline std::vector<Caught> run_tcp_groups(
+    int ranks, const std::function<void(Communicator&)>& body,
+    const std::function<void(TcpTransportOptions&)>& change = {}) {
+  const std::uint16_t port = free_port();
+  // Those that fail live on until all have heard why, as processes do.
+  std::vector<std::unique_ptr<TcpGroup>> groups(static_cast<std::size_t>(ranks));
+  return on_threads(ranks, [&](int rank) {
+    TcpTransportOptions options = tcp_options(rank, ranks, port);
+    if (change) change(options);
+    auto& group = groups[static_cast<std::size_t>(rank)];
+    group = std::make_unique<TcpGroup>(options);
+    group->run(body);
+    group->leave();
+  });
+}
+
+inline void expect_none(const std::vector<Caught>& caught) {
+  for (const Caught& one : caught) EXPECT_EQ(one.text, "");
+}
+
+}  // namespace heliograph::test

@@ -1,0 +1,321 @@
+#include "comm/tcp_transport.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "comm/tcp_groups.hpp"
+#include "comm/transport_epochs.hpp"
+#include "comm/transport_rounds.hpp"
+#include "support/allocations.hpp"
+#include "support/faulty_communicator.hpp"
+
+namespace heliograph {
+namespace {
+
+using test::Caught;
+using test::error_of;
+using test::expect_none;
+using test::run_tcp_groups;
+
+void sleep_for(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+/// One message from rank 0 to rank 1, of `bytes` at both ends.
+void send_to_1(Communicator& comm, Channel channel, std::vector<std::byte>& buffer) {
+  const SendMessage send{1, buffer.data(), buffer.size()};
+  const RecvMessage receive{0, buffer.data(), buffer.size()};
+  if (comm.rank() == 0) comm.wait(comm.post(channel, {&send, 1}, {}));
+  if (comm.rank() == 1) comm.wait(comm.post(channel, {}, {&receive, 1}));
+}
+
+/// Whole messages, messages in a few pieces, and more pieces than may be under way.
+struct Shape {
+  int ranks;
+  std::size_t piece_bytes;
+};
+class TcpMessages : public ::testing::TestWithParam<Shape> {};
+INSTANTIATE_TEST_SUITE_P(RanksAndPieces, TcpMessages,
+                         ::testing::Values(Shape{2, 1 << 20}, Shape{2, 1000}, Shape{3, 50'000},
+                                           Shape{4, 256 << 10}, Shape{4, 1000}));
+
+TEST_P(TcpMessages, ArriveInOrderAndWhole) {
+  std::atomic<int> wrong = 0;
+  expect_none(run_tcp_groups(
+      GetParam().ranks, [&](Communicator& comm) { test::exchange_rounds(comm, 20, wrong); },
+      [](TcpTransportOptions& options) { options.piece_bytes = GetParam().piece_bytes; }));
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_P(TcpMessages, ArriveWhenDelayedAndReordered) {
+  std::atomic<int> wrong = 0;
+  expect_none(run_tcp_groups(
+      GetParam().ranks,
+      [&](Communicator& inner) {
+        test::Faults faults;
+        faults.delay_us = 200;
+        faults.reorder = true;
+        test::FaultyCommunicator comm(inner, faults);
+        test::exchange_rounds(comm, 5, wrong);
+      },
+      [](TcpTransportOptions& options) { options.piece_bytes = GetParam().piece_bytes; }));
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(Tcp, EmptyMessagesAreLeftOut) {
+  expect_none(run_tcp_groups(3, [](Communicator& comm) {
+    const SendMessage nothing{(comm.rank() + 1) % comm.size(), nullptr, 0};
+    EXPECT_TRUE(comm.done(comm.post(Channel::halo, {&nothing, 1}, {})));
+    EXPECT_TRUE(comm.done(Ticket{}));
+    EXPECT_EQ(comm.bytes_sent(Channel::halo), 0);
+    EXPECT_EQ(error_of([&] { comm.wait(Ticket{1}); }).code, ErrorCode::usage);
+    barrier(comm, Channel::halo);
+  }));
+}
+
+TEST(Tcp, AGroupOfOneMeetsNobody) {
+  TcpGroup group(test::tcp_options(0, 1, 0));
+  int ranks = 0;
+  group.run([&](Communicator& comm) { ranks = comm.size(); });
+  group.leave();
+  EXPECT_EQ(ranks, 1);
+}
+
+TEST(Tcp, AGroupRunsSeveralBodiesAndCountsEachFromZero) {
+  const std::uint16_t port = test::free_port();
+  expect_none(test::on_threads(2, [&](int rank) {
+    TcpGroup group(test::tcp_options(rank, 2, port));
+    EXPECT_EQ(group.rank(), rank);
+    EXPECT_EQ(group.ranks(), 2);
+    EXPECT_EQ(group.rank_on_host(), rank);
+    EXPECT_GE(group.cores(), 1);
+    for (int repeat = 0; repeat < 3; ++repeat) {
+      group.run([&](Communicator& comm) {
+        std::vector<std::byte> buffer(1000 + static_cast<std::size_t>(repeat));
+        send_to_1(comm, Channel::halo, buffer);
+        const std::int64_t sent = rank == 0 ? 1000 + repeat : 0;
+        EXPECT_EQ(comm.bytes_sent(Channel::halo), sent);
+      });
+    }
+    group.leave();
+  }));
+}
+
+TEST(Tcp, TheDeviceIsTheOneOfTheLocalRank) {
+  const std::uint16_t port = test::free_port();
+  expect_none(test::on_threads(2, [&](int rank) {
+    TcpTransportOptions options = test::tcp_options(rank, 2, port);
+    options.launch.local_rank = 1 - rank;
+    TcpGroup group(options);
+    EXPECT_EQ(group.rank_on_host(), 1 - rank);
+    group.leave();
+  }));
+}
+
+TEST(Tcp, BytesTravelWhileTheRankDoesSomethingElse) {
+  expect_none(run_tcp_groups(2, [](Communicator& comm) {
+    const auto other = static_cast<std::size_t>(1 - comm.rank());
+    std::vector<std::byte> out(2'000'000, static_cast<std::byte>(comm.rank() + 1));
+    std::vector<std::byte> in(2'000'000);
+    const SendMessage send{1 - comm.rank(), out.data(), out.size()};
+    const RecvMessage receive{1 - comm.rank(), in.data(), in.size()};
+    barrier(comm, Channel::evaluation);
+    const Ticket ticket = comm.post(Channel::halo, {&send, 1}, {&receive, 1});
+    sleep_for(0.5);
+    EXPECT_TRUE(comm.done(ticket));
+    comm.wait(ticket);
+    EXPECT_EQ(in.back(), static_cast<std::byte>(other + 1));
+    barrier(comm, Channel::evaluation);
+  }));
+}
+
+TEST(Tcp, WhatNobodyAsksForYetHoldsUpNoOtherChannel) {
+  expect_none(run_tcp_groups(2, [](Communicator& comm) {
+    std::vector<std::byte> halo(64 << 20), weights(3 << 20);
+    const SendMessage send{1, halo.data(), halo.size()};
+    const RecvMessage receive{0, halo.data(), halo.size()};
+    Ticket ticket;
+    if (comm.rank() == 0) ticket = comm.post(Channel::halo, {&send, 1}, {});
+    send_to_1(comm, Channel::weights, weights);
+    barrier(comm, Channel::evaluation);
+    if (comm.rank() == 0) {
+      EXPECT_FALSE(comm.done(ticket));  // More than sockets hold.
+    }
+    barrier(comm, Channel::weights);
+    if (comm.rank() == 1) ticket = comm.post(Channel::halo, {}, {&receive, 1});
+    comm.wait(ticket);
+  }));
+}
+
+TEST(Tcp, WaitsAsleep) {
+  expect_none(run_tcp_groups(3, [](Communicator& comm) {
+    barrier(comm, Channel::weights);
+    const auto cpu_seconds = [] {
+      rusage usage{};
+      getrusage(RUSAGE_SELF, &usage);
+      return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+             1e-6 * static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+    };
+    const double before = cpu_seconds();
+    if (comm.rank() == 0) sleep_for(1);
+    barrier(comm, Channel::weights);
+    EXPECT_LT(cpu_seconds() - before, 0.3);
+  }));
+}
+
+TEST(Tcp, TheSteadyStateAllocatesNothing) {
+  if (!test::allocations_are_counted()) GTEST_SKIP() << "sanitizers own the allocator";
+  expect_none(run_tcp_groups(3, [](Communicator& comm) {
+    test::TransportEpochs epochs(comm);
+    epochs.run(20);
+    barrier(comm, Channel::evaluation);
+    const std::int64_t before = test::allocations();
+    epochs.run(200);
+    // The watches' signs of life, a few a second, are no part of a step.
+    EXPECT_LT(test::allocations() - before, 60);
+    barrier(comm, Channel::evaluation);
+  }));
+}
+
+/// All ranks threw, and what `text` says; `culprit` with its own code.
+void expect_failure(const std::vector<Caught>& caught, int culprit, ErrorCode code,
+                    const std::string& text) {
+  for (std::size_t rank = 0; rank < caught.size(); ++rank) {
+    EXPECT_EQ(caught[rank].code, static_cast<int>(rank) == culprit ? code : ErrorCode::peer_lost)
+        << rank;
+    EXPECT_NE(caught[rank].text.find(text), std::string::npos) << rank << ": " << caught[rank].text;
+  }
+}
+
+TEST(TcpFaults, SizesThatDisagreeNameRanksChannelAndSizes) {
+  for (const auto& [sent, expected] : {std::pair{12, 8}, std::pair{8, 12},
+                                       std::pair{300'000, 500'000}, std::pair{500'000, 300'000}}) {
+    const auto caught = run_tcp_groups(
+        2,
+        [&, sent = sent, expected = expected](Communicator& comm) {
+          std::vector<std::byte> buffer(
+              static_cast<std::size_t>(comm.rank() == 0 ? sent : expected));
+          send_to_1(comm, Channel::weights, buffer);
+          barrier(comm, Channel::halo);
+        },
+        [](TcpTransportOptions& options) { options.piece_bytes = 1000; });
+    expect_failure(caught, -1, {},
+                   "rank 1: rank 0 sends " + std::to_string(sent) +
+                       " bytes on the weights channel, rank 1 expects " + std::to_string(expected));
+  }
+}
+
+TEST(TcpFaults, AnExceptionKeepsItsCodeWhereItAroseAndNamesItsRankEverywhere) {
+  const auto caught = run_tcp_groups(3, [](Communicator& comm) {
+    comm.set_progress({3, 1});
+    if (comm.rank() == 1) throw Error(ErrorCode::numeric, "NaN in the gradient");
+    barrier(comm, Channel::halo);
+  });
+  expect_failure(caught, 1, ErrorCode::numeric, "rank 1, epoch 3, layer 1: NaN in the gradient");
+}
+
+TEST(TcpFaults, AnExceptionAfterTheOthersHaveEndedReachesThemToo) {
+  const auto caught = run_tcp_groups(3, [](Communicator& comm) {
+    barrier(comm, Channel::halo);
+    if (comm.rank() != 2) return;
+    sleep_for(0.2);
+    throw Error(ErrorCode::bad_input, "too late");
+  });
+  expect_failure(caught, 2, ErrorCode::bad_input, "rank 2: too late");
+}
+
+TEST(TcpFaults, AbortEndsTheWaitsOfAllRanks) {
+  const auto caught = run_tcp_groups(3, [](Communicator& comm) {
+    if (comm.rank() == 0) {
+      std::thread other([&] {
+        sleep_for(0.05);
+        comm.abort("told from outside");
+      });
+      other.join();
+    }
+    barrier(comm, Channel::halo);
+  });
+  expect_failure(caught, -1, {}, "rank 0: told from outside");
+}
+
+TEST(TcpFaults, ADeadlineNamesWhoWaitedForWhomAndWhere) {
+  const auto caught = run_tcp_groups(
+      2,
+      [](Communicator& comm) {
+        comm.set_progress({4, 2});
+        std::byte buffer{};
+        const RecvMessage receive{0, &buffer, 1};
+        if (comm.rank() == 1) comm.wait(comm.post(Channel::weights, {}, {&receive, 1}));
+        sleep_for(0.8);
+        barrier(comm, Channel::halo);
+      },
+      [](TcpTransportOptions& options) { options.timeout_seconds = 0.5; });
+  expect_failure(caught, -1, {},
+                 "rank 1, epoch 4, layer 2: waited 0.5 s without progress for bytes from rank 0 on "
+                 "the weights channel");
+}
+
+TEST(TcpFaults, EndingWithMessagesInFlightIsAnError) {
+  std::byte buffer{};
+  const auto caught = run_tcp_groups(2, [&](Communicator& comm) {
+    const RecvMessage receive{1, &buffer, 1};
+    if (comm.rank() == 0) comm.post(Channel::halo, {}, {&receive, 1});
+    if (comm.rank() != 0) barrier(comm, Channel::weights);
+  });
+  expect_failure(caught, 0, ErrorCode::usage, "rank 0: the rank has ended with messages in flight");
+}
+
+TEST(TcpFaults, AbortReturnsOnceNoBufferIsTouched) {
+  // The sanitizers tell if a byte moves after the buffers are gone.
+  for (int repeat = 0; repeat < 10; ++repeat) {
+    const auto caught = run_tcp_groups(3, [&](Communicator& comm) {
+      std::vector<std::vector<std::byte>> out(3), in(3);
+      std::vector<SendMessage> sends;
+      std::vector<RecvMessage> receives;
+      for (int peer = 0; peer < 3; ++peer) {
+        if (peer == comm.rank()) continue;
+        const auto p = static_cast<std::size_t>(peer);
+        out[p].resize(8 << 20);
+        in[p].resize(8 << 20);
+        sends.push_back({peer, out[p].data(), out[p].size()});
+        receives.push_back({peer, in[p].data(), in[p].size()});
+      }
+      const Ticket ticket = comm.post(Channel::halo, sends, receives);
+      if (comm.rank() == 2) {
+        sleep_for(1e-3 * repeat);
+        comm.abort("enough");
+        return;
+      }
+      comm.wait(ticket);
+      barrier(comm, Channel::weights);
+    });
+    expect_failure(caught, -1, {}, "rank 2: enough");
+  }
+}
+
+TEST(TcpFaults, ARankThatVanishesIsNamedByAll) {
+  const std::uint16_t port = test::free_port();
+  const auto began = std::chrono::steady_clock::now();
+  const auto caught = test::on_threads(3, [&](int rank) {
+    TcpGroup group(test::tcp_options(rank, 3, port));
+    if (rank == 1) return;  // Its connections close as if its process had ended.
+    group.run([](Communicator& comm) {
+      comm.set_progress({2, 0});
+      barrier(comm, Channel::halo);
+    });
+  });
+  for (const std::size_t rank : {0U, 2U}) {
+    EXPECT_EQ(caught[rank].code, ErrorCode::peer_lost);
+    EXPECT_EQ(caught[rank].text.find("rank 1: lost on host "), 0U) << caught[rank].text;
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(3));
+}
+
+}  // namespace
+}  // namespace heliograph

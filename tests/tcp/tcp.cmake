@@ -1,0 +1,9 @@
+# Ranks as processes that find each other by torchrun's variables, which the tests set themselves.
+find_package(Python3 COMPONENTS Interpreter REQUIRED)
+foreach(case oracle command resume signals lost_rank)
+  add_test(NAME tcp.${case}
+    COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_LIST_DIR}/test_tcp.py ${case}
+            --heliograph ${PROJECT_BINARY_DIR}/heliograph)
+  # They take every core and watch the clock.
+  set_tests_properties(tcp.${case} PROPERTIES LABELS tcp TIMEOUT 300 RUN_SERIAL ON)
+endforeach()
