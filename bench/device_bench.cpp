@@ -3,52 +3,38 @@
 // [--seconds=X] [--json=FILE] [--devices]
 //
 // Kernels on CUDA device 0, each with the bytes that it must move, as a share of what a copy on
-// that device moves in the same time; matrix products as a share of a large one's rate. --devices
-// only counts devices. Exit codes: 0; 2 usage; 3 no CUDA device.
+// that device moves in the same time; matrix products as a share of a large fp32 one's rate, and
+// with factors rounded to TF32; cuSPARSE's product beside the inner aggregation, where it can be
+// loaded. --devices only counts devices. Exit codes: 0; 2 usage; 3 no CUDA device.
 
 #include <cuda_runtime.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/cuda/cuda_kernels.hpp"
 #include "core/kernels.hpp"
+#include "device/cusparse_spmm.hpp"
+#include "device/results.hpp"
+#include "heliograph/error.hpp"
 #include "quant/codec.hpp"
 
 namespace heliograph::bench {
 namespace {
 
-struct Sizes {
-  std::int64_t rows = 200000;     ///< Neighbour or halo rows.
-  std::int64_t outputs = 100000;  ///< Rows that are aggregated into.
-  std::int64_t degree = 50;
-  std::int64_t width = 256;
-  std::int64_t copy_mib = 512;  ///< Of the copy that others are held against.
-  std::int64_t gemm = 8192;     ///< Side of the product that others are held against.
-  double seconds = 0.3;         ///< Of measuring, at least, for each kernel.
-};
-
-/// What one call moves and computes. `once`: everything that it reads or writes, counted once;
-/// `gathered`: rows that it reads again for each edge counted each time.
-struct Work {
-  double once = 0;
-  double gathered = 0;
-  double flops = 0;
-};
-
-struct Result {
-  std::string name;
-  double seconds;
-  Work work;
-};
+/// Of the logits: a graph of 41 classes (Reddit), whose rows are not a multiple of 4 wide.
+constexpr std::int64_t kClasses = 41;
 
 template <class T>
 class Array {
@@ -67,8 +53,9 @@ class Array {
 
 class Bench {
  public:
-  Bench(const Sizes& sizes, Kernels& kernels)
-      : sizes_(sizes), kernels_(kernels), account_(kernels.memory()) {}
+  /// `tf32`: kernels of the same device that round the factors of products.
+  Bench(const Sizes& sizes, Kernels& kernels, Kernels& tf32)
+      : sizes_(sizes), kernels_(kernels), tf32_(tf32), account_(kernels.memory()) {}
 
   std::vector<Result> run() {
     copies();
@@ -77,6 +64,8 @@ class Bench {
     codecs(view(x));
     aggregations(view(x));
     rows(view(x));
+    losses();
+    adam();
     return std::move(results_);
   }
 
@@ -85,10 +74,15 @@ class Bench {
 
   /// Median over rounds of calls; a round ends when all of its calls are done.
   void measure(const std::string& name, Work work, const std::function<void()>& call) {
+    measure_on(kernels_, name, work, call);
+  }
+  void measure_on(Kernels& kernels, const std::string& name, Work work,
+                  const std::function<void()>& call) {
+    kernels_.finish();  // what `call` reads
     const auto round = [&](int calls) {
       const auto begin = Clock::now();
       for (int i = 0; i < calls; ++i) call();
-      kernels_.finish();
+      kernels.finish();
       return std::chrono::duration<double>(Clock::now() - begin).count();
     };
     round(3);
@@ -141,17 +135,41 @@ class Bench {
       const double moved = 4.0 * static_cast<double>(x * y + y * z + x * z);
       return Work{moved, moved, 2.0 * static_cast<double>(x) * static_cast<double>(y * z)};
     };
-    measure("gemm/" + name, work(m, k, n),
-            [&] { kernels_.gemm(view(a), view(b), false, false, view(c)); });
     const Array<float> g = array(std::vector<float>(static_cast<std::size_t>(k * n)));
-    measure("gemm_gradient/" + name, work(m, k, n), [&] {
-      kernels_.gemm_gradient(view(a), view(c), {g.data(), nullptr, k, n});
-    });
+    const auto both = [&](Kernels& kernels, const std::string& suffix) {
+      measure_on(kernels, "gemm/" + name + suffix, work(m, k, n),
+                 [&] { kernels.gemm(view(a), view(b), false, false, view(c)); });
+      measure_on(kernels, "gemm_gradient/" + name + suffix, work(m, k, n), [&] {
+        kernels.gemm_gradient(view(a), view(c), {g.data(), nullptr, k, n});
+      });
+    };
+    both(kernels_, "");
+    both(tf32_, "/tf32");
+  }
+
+  /// A last layer's product, and the bias behind it: a pass of its own, and as the product writes.
+  void product_with_bias(std::int64_t m, std::int64_t k, std::int64_t n) {
+    const Matrix a = normal(m, k), c = empty(m, n);
+    const Array<float> weights = array(std::vector<float>(static_cast<std::size_t>(k * n), 0.1F));
+    const Array<float> bias = array(std::vector<float>(static_cast<std::size_t>(n), 0.1F));
+    const ConstMatrixView b{weights.data(), k, n, n, kernels_.device()};
+    const double moved = 4.0 * static_cast<double>(m * k + k * n + m * n);
+    const Work work{moved, moved, 2.0 * static_cast<double>(m) * static_cast<double>(k * n)};
+    for (const bool accumulate : {false, true}) {
+      const std::string suffix = accumulate ? "/added" : "";
+      measure("gemm_then_bias" + suffix, work, [&] {
+        kernels_.gemm(view(a), b, false, accumulate, view(c));
+        kernels_.add_bias(view(c), bias.data());
+      });
+      measure("gemm_bias" + suffix, work,
+              [&] { kernels_.gemm_bias(view(a), b, accumulate, bias.data(), view(c)); });
+    }
   }
 
   void products() {
     product("large", sizes_.gemm, sizes_.gemm, sizes_.gemm);
     product("layer", sizes_.rows, sizes_.width, sizes_.width);
+    product_with_bias(sizes_.rows, sizes_.width, kClasses);
   }
 
   void codecs(ConstMatrixView x) {
@@ -240,6 +258,68 @@ class Bench {
     measure("aggregate_inner",
             {fixed + row * static_cast<double>(x.rows), fixed + row * edges(), 0},
             [&] { kernels_.aggregate_inner(csr, x, nullptr, false, nullptr, view(out), {}); });
+    cusparse(x, view(out));
+    // Rows are read once as fp32, written as bf16, and gathered from there.
+    const BasicMatrix<std::uint16_t> stored(x.rows, x.cols, MemoryRoom::workspace, &account_);
+    Bf16View stored_view = stored.view();
+    stored_view.device = kernels_.device();
+    const double written = 1.5 * row * static_cast<double>(x.rows);
+    measure("aggregate_inner_bf16",
+            {fixed + written + row / 2 * static_cast<double>(x.rows),
+             fixed + written + row / 2 * edges(), 0},
+            [&] {
+              kernels_.aggregate_inner_bf16(csr, x, nullptr, false, nullptr, view(out),
+                                            stored_view);
+            });
+  }
+
+  /// The same aggregation by cuSPARSE, which wants a value an edge. `out` holds ours.
+  void cusparse(ConstMatrixView x, MatrixView out) {
+    const std::int64_t edge_count = sizes_.outputs * sizes_.degree;
+    if (edge_count > std::numeric_limits<std::int32_t>::max()) return;
+    std::vector<std::int32_t> offsets;
+    for (std::int64_t i = 0; i <= sizes_.outputs; ++i) {
+      offsets.push_back(static_cast<std::int32_t>(i * sizes_.degree));
+    }
+    const Array<std::int32_t> device_offsets = array(offsets);
+    const Array<float> values =
+        array(std::vector<float>(static_cast<std::size_t>(edge_count), 1.0F));
+    const Matrix theirs = empty(out.rows, out.cols);
+    kernels_.finish();
+    try {
+      CusparseSpmm spmm({sizes_.outputs, x.rows, edge_count, x.cols, device_offsets.data(),
+                         graph().columns.data(), values.data(), x.data, x.stride,
+                         theirs.view().data, theirs.view().stride},
+                        cuda::queue_of(kernels_).stream());
+      const double fixed = 8 * edges() + 4.0 * static_cast<double>(sizes_.outputs) + output_bytes();
+      const double row = 4.0 * static_cast<double>(x.cols);
+      measure("aggregate_inner/cusparse",
+              {fixed + row * static_cast<double>(x.rows), fixed + row * edges(), 0},
+              [&] { spmm.run(); });
+      const double difference = largest_difference(view(theirs), out);
+      if (!(difference < 1e-3)) {
+        throw std::runtime_error("cuSPARSE's aggregation and ours differ by " +
+                                 std::to_string(difference));
+      }
+    } catch (const Error& error) {
+      std::fprintf(stderr, "aggregate_inner/cusparse is not measured: %s\n", error.what());
+    }
+  }
+
+  double largest_difference(ConstMatrixView a, ConstMatrixView b) {
+    const auto on_host = [&](ConstMatrixView m) {
+      std::vector<float> host(static_cast<std::size_t>(m.rows * m.stride));
+      kernels_.download(host.data(), m.data, host.size() * sizeof(float));
+      return host;
+    };
+    const std::vector<float> first = on_host(a), second = on_host(b);
+    double largest = 0;
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      const double difference = std::abs(static_cast<double>(first[i]) - second[i]);
+      if (std::isnan(difference)) return difference;
+      largest = std::max(largest, difference);
+    }
+    return largest;
   }
 
   void rows(ConstMatrixView x) {
@@ -278,48 +358,41 @@ class Bench {
     measure("column_sums", moves(1), [&] { kernels_.column_sums(x, sum_of(0)); });
   }
 
+  /// Logits are read, and their gradients written; the call waits for the sum of the losses.
+  void losses() {
+    const Matrix logits = normal(sizes_.rows, kClasses), d = empty(sizes_.rows, kClasses);
+    std::vector<std::int32_t> targets(static_cast<std::size_t>(sizes_.rows));
+    for (std::size_t i = 0; i < targets.size(); ++i) {
+      targets[i] = static_cast<std::int32_t>(i % static_cast<std::size_t>(kClasses));
+    }
+    const Array<std::int32_t> target = array(targets);
+    const double moved = static_cast<double>(sizes_.rows) * (8.0 * kClasses + 4.0);
+    measure("softmax_cross_entropy", {moved, moved, 0},
+            [&] { kernels_.softmax_cross_entropy(view(logits), target.data(), 1e-5F, view(d)); });
+  }
+
+  /// Weight, gradient and two moments are read, all but the gradient written.
+  void adam() {
+    const std::int64_t count = sizes_.rows * sizes_.width;
+    const auto values = [&](float value) {
+      return array(std::vector<float>(static_cast<std::size_t>(count), value));
+    };
+    const Array<float> value = values(0.1F), gradient = values(0.01F), m = values(0), v = values(0);
+    const double moved = 28.0 * static_cast<double>(count);
+    measure("adam", {moved, moved, 0}, [&] {
+      kernels_.adam(value.data(), {gradient.data(), nullptr, sizes_.rows, sizes_.width}, m.data(),
+                    v.data(), {0.01F, 0.9F, 0.999F, 1e-8F, 0.1F, 0.001F, 5e-4F, 1.0F});
+    });
+  }
+
   const Sizes sizes_;
   Kernels& kernels_;
+  Kernels& tf32_;
   MemoryAccount account_;
   std::mt19937 random_{1};
   std::vector<Graph> graph_;
   std::vector<Result> results_;
 };
-
-void print(const std::vector<Result>& results, const Sizes& sizes, std::FILE* json) {
-  const auto rate_of = [&](std::string_view name, auto quantity) {
-    const auto found = std::find_if(results.begin(), results.end(),
-                                    [&](const Result& r) { return r.name == name; });
-    return quantity(found->work) / found->seconds;
-  };
-  const double copy = rate_of("copy", [](const Work& w) { return w.once; });
-  const double gemm = rate_of("gemm/large", [](const Work& w) { return w.flops; });
-  std::printf("%-26s %10s %8s %9s %8s %9s\n", "kernel", "us", "GB/s", "of copy", "TFLOP/s",
-              "of GEMM");
-  if (json != nullptr) {
-    std::fprintf(json,
-                 "{\"rows\": %lld, \"outputs\": %lld, \"degree\": %lld, \"width\": %lld, "
-                 "\"copy_bytes_per_second\": %.6g, \"gemm_flops\": %.6g, \"kernels\": [",
-                 static_cast<long long>(sizes.rows), static_cast<long long>(sizes.outputs),
-                 static_cast<long long>(sizes.degree), static_cast<long long>(sizes.width), copy,
-                 gemm);
-  }
-  const char* comma = "";
-  for (const Result& r : results) {
-    const double bytes = r.work.once / r.seconds;
-    const double flops = r.work.flops / r.seconds;
-    std::printf("%-26s %10.1f %8.0f %8.1f%% %8.2f %8.1f%%\n", r.name.c_str(), r.seconds * 1e6,
-                bytes / 1e9, 100 * bytes / copy, flops / 1e12, 100 * flops / gemm);
-    if (json != nullptr) {
-      std::fprintf(json,
-                   "%s\n  {\"name\": \"%s\", \"seconds\": %.6g, \"bytes_once\": %.6g, "
-                   "\"bytes_gathered\": %.6g, \"flops\": %.6g}",
-                   comma, r.name.c_str(), r.seconds, r.work.once, r.work.gathered, r.work.flops);
-    }
-    comma = ",";
-  }
-  if (json != nullptr) std::fprintf(json, "\n]}\n");
-}
 
 bool take(std::string_view argument, std::string_view name, std::string& value) {
   const std::string prefix = "--" + std::string(name) + "=";
@@ -374,7 +447,8 @@ int run(int argc, char** argv) {
     return 0;
   }
   const auto kernels = make_cuda_kernels(0, 1);
-  const std::vector<Result> results = Bench(sizes, *kernels).run();
+  const auto tf32 = make_cuda_kernels(0, 1, {.tf32 = true});
+  const std::vector<Result> results = Bench(sizes, *kernels, *tf32).run();
   std::FILE* json = file.empty() ? nullptr : std::fopen(file.c_str(), "w");
   if (!file.empty() && json == nullptr) {
     std::fprintf(stderr, "%s cannot be written\n", file.c_str());

@@ -9,6 +9,8 @@ import sys
 
 PACKED = "aggregate_halo/1"
 DECODED = "decode_then_aggregate/1"
+INNER = "aggregate_inner"
+CUSPARSE = "aggregate_inner/cusparse"
 
 
 def read(folder, name):
@@ -92,6 +94,9 @@ def micro(folder):
     if PACKED in seconds and DECODED in seconds:
         text += (f"\n\nPacked aggregation at 1 bit is {seconds[DECODED] / seconds[PACKED]:.1f} "
                  "times as fast as decoding and then aggregating.")
+    if INNER in seconds and CUSPARSE in seconds:
+        text += (f"\n\nInner aggregation takes {seconds[INNER] / seconds[CUSPARSE]:.2f} times as "
+                 "long as cuSPARSE's product (CSR_ALG2).")
     return text
 
 

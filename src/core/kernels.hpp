@@ -96,6 +96,12 @@ class Kernels {
   /// c = a b or c += a b.
   virtual void gemm(ConstMatrixView a, ConstMatrixView b, bool transpose_b, bool accumulate,
                     MatrixView c) = 0;
+  /// Whether gemm_bias is one pass over c: then a bias is better added with a product than behind
+  /// what is summed into c after it.
+  virtual bool adds_bias_in_products() const { return false; }
+  /// c = a b + bias or c += a b + bias, with bias (c.cols values) added to every row, last.
+  virtual void gemm_bias(ConstMatrixView a, ConstMatrixView b, bool accumulate, const float* bias,
+                         MatrixView c) = 0;
   /// g = a^T d.
   virtual void gemm_gradient(ConstMatrixView a, ConstMatrixView d, GradientView g) = 0;
   /// c = x b or c += x b with sparse x.

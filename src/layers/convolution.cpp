@@ -42,51 +42,57 @@ Convolution::Convolution(const Shape& shape, Parameters& parameters) : shape_(sh
 
 void Convolution::forward(const PassContext& pass, const GraphOperator& a,
                           const Parameters& parameters, const FeatureView& x,
-                          const FeatureView* aggregated, const Workspace& workspace, MatrixView y) {
-  apply(pass, a, parameters, x, aggregated, workspace, aggregated_, y);
+                          const FeatureView* aggregated, const Workspace& workspace,
+                          const float* bias, MatrixView y) {
+  apply(pass, a, parameters, x, aggregated, workspace, aggregated_, bias, y);
 }
 
 void Convolution::infer(const PassContext& pass, const GraphOperator& a,
                         const Parameters& parameters, const FeatureView& x,
                         const FeatureView* aggregated, const Workspace& workspace,
-                        MatrixView y) const {
-  apply(pass, a, parameters, x, aggregated, workspace, workspace.matrix(1, y.rows, shape_.in), y);
+                        const float* bias, MatrixView y) const {
+  apply(pass, a, parameters, x, aggregated, workspace, workspace.matrix(1, y.rows, shape_.in), bias,
+        y);
 }
 
-/// `sum` takes A x where that is neither given nor avoided by transforming first.
+/// `sum` takes A x where that is neither given nor avoided by transforming first. The bias goes
+/// with the last product, where that comes last or the device adds it as it writes.
 void Convolution::apply(const PassContext& pass, const GraphOperator& a,
                         const Parameters& parameters, const FeatureView& x,
                         const FeatureView* aggregated, const Workspace& workspace, MatrixView sum,
-                        MatrixView y) const {
+                        const float* bias, MatrixView y) const {
   Kernels& k = pass.kernels;
   const ConstMatrixView w = parameters.value(weight_);
-  const auto add_self = [&](bool accumulate) {
-    if (self_weight_ < 0) return;
+  const bool self = self_weight_ >= 0;
+  const auto add_self = [&](bool accumulate, const float* last_bias) {
+    if (!self) return;
     const PhaseTimer timer(pass.clock.gemm);
-    multiply(k, x, parameters.value(self_weight_), accumulate, y);
+    multiply(k, x, parameters.value(self_weight_), accumulate, last_bias, y);
   };
   if (aggregated != nullptr) {
     {
       const PhaseTimer timer(pass.clock.gemm);
-      multiply(k, *aggregated, w, false, y);
+      multiply(k, *aggregated, w, false, self ? nullptr : bias, y);
     }
-    add_self(true);
+    add_self(true, bias);
     return;
   }
   if (shape_.transform_first) {
     const MatrixView t = workspace.matrix(1, y.rows, shape_.out);
     {
       const PhaseTimer timer(pass.clock.gemm);
-      multiply(k, x, w, false, t);
+      multiply(k, x, w, false, nullptr, t);
     }
+    const bool with_self = self && k.adds_bias_in_products();
     a.apply(pass, Direction::forward, shape_.layer, t, false, y, workspace.accumulator(),
-            [&] { add_self(true); });
+            [&] { add_self(true, with_self ? bias : nullptr); });
+    if (bias != nullptr && !with_self) k.add_bias(y, bias);
     return;
   }
   a.apply(pass, Direction::forward, shape_.layer, x.dense, shape_.nonnegative_input, sum,
-          workspace.accumulator(), [&] { add_self(false); });
+          workspace.accumulator(), [&] { add_self(false, nullptr); });
   const PhaseTimer timer(pass.clock.gemm);
-  k.gemm(sum, w, false, self_weight_ >= 0, y);
+  multiply(k, FeatureView::of(sum), w, self, bias, y);
 }
 
 void Convolution::backward(const PassContext& pass, const GraphOperator& a,

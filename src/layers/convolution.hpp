@@ -28,8 +28,8 @@ class Workspace {
 
 using GradientRows = FunctionRef<void(int parameter, std::int64_t begin, std::int64_t end)>;
 
-/// One graph convolution without bias: y = A x W (GCN) or y = x W_self + A x W (GraphSAGE).
-/// Keeps what its backward needs from its forward.
+/// One graph convolution: y = A x W (GCN) or y = x W_self + A x W (GraphSAGE), plus a bias where
+/// one is given. Keeps what its backward needs from its forward.
 class Convolution {
  public:
   struct Shape {
@@ -52,15 +52,16 @@ class Convolution {
   /// Whether backward reads x where A x is not given.
   bool backward_reads_input() const { return self_weight_ >= 0 || shape_.transform_first; }
 
-  /// `aggregated`: A x where it was precomputed, else null. Uses workspace buffer 1.
+  /// `aggregated`: A x where it was precomputed, else null. `bias`: shape().out values that are
+  /// added to every row of y, or null. Uses workspace buffer 1.
   void forward(const PassContext& pass, const GraphOperator& a, const Parameters& parameters,
                const FeatureView& x, const FeatureView* aggregated, const Workspace& workspace,
-               MatrixView y);
+               const float* bias, MatrixView y);
 
   /// The same without keeping anything.
   void infer(const PassContext& pass, const GraphOperator& a, const Parameters& parameters,
              const FeatureView& x, const FeatureView* aggregated, const Workspace& workspace,
-             MatrixView y) const;
+             const float* bias, MatrixView y) const;
 
   /// dy lies in workspace buffer 0; writes weight gradients, and dL/dx into buffer 2 if
   /// `input_gradient` (then x is dense). Must follow the forward of the same inputs.
@@ -74,7 +75,7 @@ class Convolution {
  private:
   void apply(const PassContext& pass, const GraphOperator& a, const Parameters& parameters,
              const FeatureView& x, const FeatureView* aggregated, const Workspace& workspace,
-             MatrixView sum, MatrixView y) const;
+             MatrixView sum, const float* bias, MatrixView y) const;
 
   Shape shape_;
   int weight_;

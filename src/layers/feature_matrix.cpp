@@ -111,9 +111,12 @@ FeatureView DroppedFeatures::apply(const FeatureView& x, const Dropout& dropout,
 }
 
 void multiply(Kernels& kernels, const FeatureView& x, ConstMatrixView w, bool accumulate,
-              MatrixView y) {
+              const float* bias, MatrixView y) {
   if (x.is_sparse) {
     kernels.spmm(x.sparse, w, accumulate, y);
+    if (bias != nullptr) kernels.add_bias(y, bias);
+  } else if (bias != nullptr) {
+    kernels.gemm_bias(x.dense, w, accumulate, bias, y);
   } else {
     kernels.gemm(x.dense, w, false, accumulate, y);
   }

@@ -81,9 +81,9 @@ class DroppedFeatures {
   Buffer values_;
 };
 
-/// y = x W, or y += x W.
+/// y = x W, or y += x W; with `bias` (y.cols values; may be null) that is added to every row of y.
 void multiply(Kernels& kernels, const FeatureView& x, ConstMatrixView w, bool accumulate,
-              MatrixView y);
+              const float* bias, MatrixView y);
 
 /// Rows [begin, end) of g = x^T d.
 void multiply_gradient(Kernels& kernels, const FeatureView& x, ConstMatrixView d, GradientView g,

@@ -158,6 +158,10 @@ NormAct Model::norm_act(int layer, float* mean, float* rstd) const {
   return p;
 }
 
+const float* Model::last_bias(int layer) const {
+  return layer == last() ? parameters_.value(hidden_.back().bias).data : nullptr;
+}
+
 std::uint32_t Model::input_dropout_threshold() const {
   return static_cast<std::uint32_t>(std::lround(options_.dropout * 65536.0F));
 }
@@ -190,11 +194,8 @@ ConstMatrixView Model::forward(const PassContext& caller, const GraphOperator& a
     const auto i = static_cast<std::size_t>(l);
     Hidden& h = hidden_[i];
     const FeatureView* aggregated = l == 0 && first_aggregated_ ? &*first_aggregated_ : nullptr;
-    convolutions_[i].forward(pass, a, parameters_, x, aggregated, *workspace_, h.y);
-    if (l == last()) {
-      kernels_.add_bias(h.y, parameters_.value(h.bias).data);
-      break;
-    }
+    convolutions_[i].forward(pass, a, parameters_, x, aggregated, *workspace_, last_bias(l), h.y);
+    if (l == last()) break;
     NormAct p = norm_act(l, h.mean, h.rstd);
     p.dropout = input_dropout(pass, a, l + 1, Direction::forward);
     const MatrixView output = output_of(l);
@@ -262,11 +263,8 @@ ConstMatrixView Model::infer(const PassContext& pass, const GraphOperator& a,
     const Hidden& h = hidden_[i];
     const MatrixView y = workspace_->matrix(2, rows, convolution.shape().out);
     const FeatureView* aggregated = l == 0 && input.aggregated ? &*input.aggregated : nullptr;
-    convolution.infer(pass, a, parameters_, x, aggregated, *workspace_, y);
-    if (l == last()) {
-      kernels_.add_bias(y, parameters_.value(h.bias).data);
-      return y;
-    }
+    convolution.infer(pass, a, parameters_, x, aggregated, *workspace_, last_bias(l), y);
+    if (l == last()) return y;
     const NormAct p = norm_act(l, statistics.data(), statistics.data() + statistics.size() / 2);
     const MatrixView out = workspace_->matrix(1, rows, convolution.shape().out);
     kernels_.norm_act_forward(y, p, h.residual ? x.dense : ConstMatrixView{}, out);

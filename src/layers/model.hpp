@@ -87,6 +87,8 @@ class Model {
   /// The training pass, with what it stores rows in.
   PassContext training(const PassContext& pass) const;
   NormAct norm_act(int layer, float* mean, float* rstd) const;
+  /// What the convolution adds itself: of a hidden layer, norm_act adds the bias.
+  const float* last_bias(int layer) const;
   std::uint32_t input_dropout_threshold() const;
   Dropout input_dropout(const PassContext& pass, const GraphOperator& a, int layer,
                         Direction part) const;

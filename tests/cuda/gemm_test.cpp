@@ -17,12 +17,29 @@ using GemmTwin = TwinTest;
 struct Sizes {
   std::int64_t rows, in, out;
 };
-constexpr Sizes kSizes[] = {{0, 3, 4},      {1, 1, 1},     {31, 33, 47},  {33, 31, 65},
-                            {257, 130, 41}, {500, 602, 7}, {97, 257, 96}, {1, 256, 256}};
+constexpr Sizes kSizes[] = {{0, 3, 4},     {1, 1, 1},      {31, 33, 47},
+                            {33, 31, 65},  {257, 130, 41}, {500, 602, 7},
+                            {97, 257, 96}, {1, 256, 256},  {5, 0, 3}};
 
 /// Two sums of `terms` products of normal values, each rounded on its way: the sums grow to
 /// sqrt(terms), hardly a product exceeds 20.
 double bound(std::int64_t terms) { return 2e-6 * (20 + static_cast<double>(terms)); }
+
+bool equal(ConstMatrixView a, ConstMatrixView b) {
+  for (std::int64_t r = 0; r < a.rows; ++r) {
+    if (!std::equal(a.row(r), a.row(r) + a.cols, b.row(r))) return false;
+  }
+  return true;
+}
+
+/// The rows of `m`, one behind the other.
+std::vector<float> rows_of(ConstMatrixView m) {
+  std::vector<float> values;
+  for (std::int64_t r = 0; r < m.rows; ++r) {
+    values.insert(values.end(), m.row(r), m.row(r) + m.cols);
+  }
+  return values;
+}
 
 TEST(CuBlas, IsFoundWithoutADevice) {
   const auto text = [](cublasStatus_t status) {
@@ -84,13 +101,6 @@ class Tf32Gemm : public TwinTest {
   std::unique_ptr<Kernels> tf32;
 };
 
-bool equal(ConstMatrixView a, ConstMatrixView b) {
-  for (std::int64_t r = 0; r < a.rows; ++r) {
-    if (!std::equal(a.row(r), a.row(r) + a.cols, b.row(r))) return false;
-  }
-  return true;
-}
-
 TEST_F(Tf32Gemm, ErrorsAreThoseOfRoundedFactorsAndRepeatThemselves) {
   // Each factor is off by a share of 2^-11 at most where it is rounded to nearest, 2^-10 where its
   // last bits are cut off; a term of two then by twice that and its square, and fp32 sums as ever.
@@ -129,6 +139,24 @@ TEST_F(Tf32Gemm, RoundsOnlyWhereItIsAskedForAndNotWhileExact) {
   EXPECT_TRUE(equal(product(*cuda, device_a, device_b).view(), fp32.view()));
 }
 
+TEST_F(Tf32Gemm, ProductsWithBiasAreRoundedToo) {
+  const Matrix a = normal_matrix(512, 512), b = normal_matrix(512, 512);
+  const DeviceMatrix device_a = on_device(a), device_b = on_device(b);
+  const DeviceArray<float> bias = on_device(normal_values(512));
+  const auto product_with_bias = [&](Kernels& kernels) {
+    const DeviceMatrix c = device_matrix(512, 512);
+    cuda->finish();
+    kernels.gemm_bias(device_a.view(), device_b.view(), false, bias.data(), c.view());
+    kernels.finish();
+    return c.values();
+  };
+  const Matrix fp32 = product_with_bias(*cuda), rounded = product_with_bias(*tf32);
+  EXPECT_FALSE(equal(rounded.view(), fp32.view()));
+  expect_near(rounded.view(), fp32.view(), 0.1);  // as for gradients
+  tf32->set_exact(true);
+  EXPECT_TRUE(equal(product_with_bias(*tf32).view(), fp32.view()));
+}
+
 TEST_F(Tf32Gemm, GradientsAreRoundedToo) {
   const Matrix a = normal_matrix(700, 256), d = normal_matrix(700, 256);
   const DeviceMatrix device_a = on_device(a), device_d = on_device(d);
@@ -143,6 +171,57 @@ TEST_F(Tf32Gemm, GradientsAreRoundedToo) {
   EXPECT_NE(rounded, fp32);
   // Sums of 700 terms, each wrong by a share of 2^-9 at most, most by much less and either way.
   expect_near(rounded, fp32, 0.1);
+}
+
+TEST_F(GemmTwin, ProductsWithBiasAreTheCpuOnes) {
+  for (const Sizes s : kSizes) {
+    for (const bool packed : {false, true}) {
+      for (const bool accumulate : {false, true}) {
+        SCOPED_TRACE(::testing::Message()
+                     << s.rows << " x " << s.in << " x " << s.out
+                     << (packed ? ", b without padding" : "") << (accumulate ? ", added" : ""));
+        const Matrix a = normal_matrix(s.rows, s.in), b = normal_matrix(s.in, s.out);
+        const Matrix c = normal_matrix(s.rows, s.out);
+        const std::vector<float> bias = normal_values(s.out);
+        const std::vector<float> weights = rows_of(b.view());
+        const DeviceMatrix device_a = on_device(a), device_b = on_device(b),
+                           device_c = on_device(c);
+        const DeviceArray<float> device_bias = on_device(bias), device_weights = on_device(weights);
+        const ConstMatrixView factor =
+            packed ? ConstMatrixView{device_weights.data(), s.in, s.out, s.out, cuda->device()}
+                   : ConstMatrixView(device_b.view());
+        cuda->gemm_bias(device_a.view(), factor, accumulate, device_bias.data(), device_c.view());
+        cpu->gemm_bias(a.view(), b.view(), accumulate, bias.data(), c.view());
+        const Matrix result = device_c.values();
+        expect_near(result.view(), c.view(), bound(s.in));
+        // Nothing of the padding is written.
+        for (std::int64_t r = 0; r < s.rows; ++r) {
+          for (std::int64_t i = s.out; i < c.view().stride; ++i) {
+            EXPECT_TRUE(std::isnan(result.view().row(r)[i]));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(GemmTwin, ProductsWithBiasRepeatTheirBitsAndTakeEachItsBias) {
+  const Matrix a = normal_matrix(300, 257), b = normal_matrix(257, 41);
+  const DeviceMatrix device_a = on_device(a), device_b = on_device(b);
+  const std::vector<float> zero(41, 0.0F), two(41, 2.0F);
+  const DeviceArray<float> device_zero = on_device(zero), device_two = on_device(two);
+  const auto product = [&](const DeviceArray<float>& bias) {
+    const DeviceMatrix c = device_matrix(300, 41);
+    cuda->gemm_bias(device_a.view(), device_b.view(), false, bias.data(), c.view());
+    return c.values();
+  };
+  const Matrix first = product(device_zero), other = product(device_two);
+  EXPECT_TRUE(equal(product(device_zero).view(), first.view()));
+  for (std::int64_t r = 0; r < 300; ++r) {
+    for (std::int64_t c = 0; c < 41; ++c) {
+      ASSERT_NEAR(other.view().row(r)[c], first.view().row(r)[c] + 2, 1e-5) << r << ", " << c;
+    }
+  }
 }
 
 TEST_F(GemmTwin, ColumnsBesideAViewAreLeftAlone) {

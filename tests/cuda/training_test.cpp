@@ -123,6 +123,10 @@ INSTANTIATE_TEST_SUITE_P(
                o.model.transform_first = false;
                o.model.precompute = false;
              }},
+        Case{"AggregateFirstSage", ModelKind::sage, false, false, false,
+             [](TrainOptions& o) { o.model.transform_first = false; }},
+        Case{"OneLayerSage", ModelKind::sage, false, false, false,
+             [](TrainOptions& o) { o.model.layers = 1; }},
         Case{"ResidualWithoutNorm", ModelKind::gcn, false, false, false,
              [](TrainOptions& o) {
                o.model.residual = true;

@@ -111,7 +111,9 @@ class Parts(unittest.TestCase):
         kernels = [("copy", 1e-3, 2e9, 2e9, 0), ("gemm/large", 1e-3, 1e6, 1e6, 5e10),
                    ("encode/1", 2e-3, 3.2e9, 3.2e9, 0),
                    ("aggregate_halo/1", 1e-3, 1e9, 1.6e9, 0),
-                   ("decode_then_aggregate/1", 7e-3, 1e9, 9e9, 0)]
+                   ("decode_then_aggregate/1", 7e-3, 1e9, 9e9, 0),
+                   ("aggregate_inner", 3e-3, 1e9, 9e9, 0),
+                   ("aggregate_inner/cusparse", 4e-3, 1e9, 9e9, 0)]
         names = ("name", "seconds", "bytes_once", "bytes_gathered", "flops")
         said = {"rows": 1, "outputs": 1, "degree": 1, "width": 1, "copy_bytes_per_second": 2e12,
                 "gemm_flops": 5e13, "kernels": [dict(zip(names, row)) for row in kernels]}
@@ -121,6 +123,7 @@ class Parts(unittest.TestCase):
         self.assertIn("| encode/1 | 2000.0 | 1600 | 80 % |", text)
         self.assertIn("| aggregate_halo/1 | 1000.0 | 1000 | 50 % | 80 % |", text)
         self.assertIn("7.0 times as fast as decoding", text)
+        self.assertIn("takes 0.75 times as long as cuSPARSE's product", text)
 
 
 class Script(unittest.TestCase):

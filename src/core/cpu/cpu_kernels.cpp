@@ -29,6 +29,11 @@ class CpuKernels final : public Kernels {
             MatrixView c) override {
     gemm_.multiply(a, b, transpose_b, accumulate, c, reproducible_);
   }
+  void gemm_bias(ConstMatrixView a, ConstMatrixView b, bool accumulate, const float* bias,
+                 MatrixView c) override {
+    gemm(a, b, false, accumulate, c);
+    add_bias(c, bias);
+  }
   void gemm_gradient(ConstMatrixView a, ConstMatrixView d, GradientView g) override {
     gemm_.gradient(a, d, g);
   }

@@ -59,6 +59,13 @@ class CudaKernels final : public Kernels {
             MatrixView c) override {
     gemm_.multiply(a, b, transpose_b, accumulate, c);
   }
+  bool adds_bias_in_products() const override { return true; }
+  void gemm_bias(ConstMatrixView a, ConstMatrixView b, bool accumulate, const float* bias,
+                 MatrixView c) override {
+    if (gemm_.multiply_with_bias(a, b, accumulate, bias, c)) return;
+    gemm(a, b, false, accumulate, c);
+    add_bias(c, bias);
+  }
   void gemm_gradient(ConstMatrixView a, ConstMatrixView d, GradientView g) override {
     gemm_.gradient(a, d, f32(g));
   }

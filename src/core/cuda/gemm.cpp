@@ -1,8 +1,10 @@
 #include "core/cuda/gemm.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <string>
 
+#include "core/cuda/bias_products.hpp"
 #include "core/cuda/blas_functions.hpp"
 #include "heliograph/error.hpp"
 
@@ -12,12 +14,6 @@ namespace {
 /// What cuBLAS recommends for sm_90; less suffices elsewhere.
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 
-void check(cublasStatus_t status, const char* what) {
-  if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw Error(ErrorCode::resource,
-              std::string("CUDA device: ") + what + ": " + blas_functions().status_string(status));
-}
-
 int size(std::int64_t n) {
   if (n > std::numeric_limits<int>::max()) {
     throw Error(ErrorCode::resource, "CUDA device: a matrix product has a side of " +
@@ -26,7 +22,19 @@ int size(std::int64_t n) {
   return static_cast<int>(n);
 }
 
+/// Of a matrix without columns, too, cuBLAS wants a stride.
+template <class T>
+int stride(BasicMatrixView<T> m) {
+  return std::max(1, size(m.stride));
+}
+
 }  // namespace
+
+void check(cublasStatus_t status, const char* what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw Error(ErrorCode::resource,
+              std::string("CUDA device: ") + what + ": " + blas_functions().status_string(status));
+}
 
 struct Gemm::Handle {
   Handle() { check(functions.create(&blas), "starting cuBLAS"); }
@@ -53,12 +61,13 @@ Gemm::Gemm(Queue& queue, bool tf32, MemoryAccount* account)
   check(f.set_workspace(blas, workspace_.data(), workspace_.size()), "setting up cuBLAS");
   check(f.set_atomics_mode(blas, CUBLAS_ATOMICS_NOT_ALLOWED), "setting up cuBLAS");
   ready();
+  with_bias_ = std::make_unique<BiasProducts>(queue, blas, workspace_.data(), workspace_.size());
 }
 
 Gemm::~Gemm() = default;
 
 Gemm::Handle& Gemm::ready() {
-  const cublasMath_t math = tf32_ && !exact_ ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_PEDANTIC_MATH;
+  const cublasMath_t math = rounds() ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_PEDANTIC_MATH;
   if (handle_->math != math) {
     check(handle_->functions.set_math_mode(handle_->blas, math), "setting up cuBLAS");
     handle_->math = math;
@@ -76,9 +85,14 @@ void Gemm::multiply(ConstMatrixView a, ConstMatrixView b, bool transpose_b, bool
   const float before = accumulate ? 1 : 0;
   Handle& h = ready();
   check(h.functions.sgemm(h.blas, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, CUBLAS_OP_N,
-                          size(c.cols), size(c.rows), size(a.cols), &one, b.data, size(b.stride),
-                          a.data, size(a.stride), &before, c.data, size(c.stride)),
+                          size(c.cols), size(c.rows), size(a.cols), &one, b.data, stride(b), a.data,
+                          stride(a), &before, c.data, stride(c)),
         "matrix product");
+}
+
+bool Gemm::multiply_with_bias(ConstMatrixView a, ConstMatrixView b, bool accumulate,
+                              const float* bias, MatrixView c) {
+  return with_bias_->multiply(a, b, accumulate, bias, rounds(), c);
 }
 
 void Gemm::gradient(ConstMatrixView a, ConstMatrixView d, float* g) {
@@ -90,10 +104,10 @@ void Gemm::gradient(ConstMatrixView a, ConstMatrixView d, float* g) {
   const float one = 1;
   const float nothing = 0;
   Handle& h = ready();
-  check(h.functions.sgemm(h.blas, CUBLAS_OP_N, CUBLAS_OP_T, size(d.cols), size(a.cols),
-                          size(a.rows), &one, d.data, size(d.stride), a.data, size(a.stride),
-                          &nothing, g, size(d.cols)),
-        "gradient of a matrix product");
+  check(
+      h.functions.sgemm(h.blas, CUBLAS_OP_N, CUBLAS_OP_T, size(d.cols), size(a.cols), size(a.rows),
+                        &one, d.data, stride(d), a.data, stride(a), &nothing, g, size(d.cols)),
+      "gradient of a matrix product");
 }
 
 }  // namespace heliograph::cuda

@@ -9,6 +9,8 @@
 
 namespace heliograph::cuda {
 
+class BiasProducts;
+
 /// Matrix products of one rank by cuBLAS, in fp32 throughout, or with factors that are rounded to
 /// TF32 (10 bits behind the leading one) before they are multiplied. The same products give the
 /// same bits.
@@ -27,6 +29,10 @@ class Gemm {
   /// c = a b, or c += a b; with `transpose_b`, b is given as its transpose.
   void multiply(ConstMatrixView a, ConstMatrixView b, bool transpose_b, bool accumulate,
                 MatrixView c);
+  /// c = a b + bias, or c += a b + bias, with bias (c.cols values) added to every row. False, with
+  /// nothing done, where cuBLAS cannot do both in one pass.
+  bool multiply_with_bias(ConstMatrixView a, ConstMatrixView b, bool accumulate, const float* bias,
+                          MatrixView c);
   /// g = a^T d, a.cols x d.cols, rows follow each other without padding.
   void gradient(ConstMatrixView a, ConstMatrixView d, float* g);
 
@@ -34,12 +40,14 @@ class Gemm {
   struct Handle;
   /// cuBLAS's handle, in the precision that is wanted now.
   Handle& ready();
+  bool rounds() const { return tf32_ && !exact_; }
 
   Queue& queue_;
   bool tf32_;
   bool exact_ = false;
   Buffer workspace_;
   std::unique_ptr<Handle> handle_;
+  std::unique_ptr<BiasProducts> with_bias_;
 };
 
 }  // namespace heliograph::cuda

@@ -37,6 +37,17 @@ BlasFunctions load() {
   find(library, "cublasSetMathMode", f.set_math_mode);
   find(library, "cublasSetAtomicsMode", f.set_atomics_mode);
   find(library, "cublasSgemm_v2", f.sgemm);
+  // cuBLAS needs cublasLt, and what a library needs is searched with it.
+  find(library, "cublasLtMatmulDescCreate", f.lt_operation_create);
+  find(library, "cublasLtMatmulDescDestroy", f.lt_operation_destroy);
+  find(library, "cublasLtMatmulDescSetAttribute", f.lt_operation_set);
+  find(library, "cublasLtMatrixLayoutCreate", f.lt_layout_create);
+  find(library, "cublasLtMatrixLayoutDestroy", f.lt_layout_destroy);
+  find(library, "cublasLtMatmulPreferenceCreate", f.lt_preference_create);
+  find(library, "cublasLtMatmulPreferenceDestroy", f.lt_preference_destroy);
+  find(library, "cublasLtMatmulPreferenceSetAttribute", f.lt_preference_set);
+  find(library, "cublasLtMatmulAlgoGetHeuristic", f.lt_heuristic);
+  find(library, "cublasLtMatmul", f.lt_matmul);
   return f;
 }
 

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/cuda/blas_functions.hpp"
+#include "core/cuda/runtime.hpp"
+#include "core/matrix.hpp"
+
+namespace heliograph::cuda {
+
+/// Matrix products that add a bias to each row as they write it (an epilogue of cublasLt), so that
+/// no pass over the result follows. How a product is computed is decided when the first one of its
+/// shape comes, and kept: the same products give the same bits.
+class BiasProducts {
+ public:
+  /// `blas` and the workspace (device memory, 256-byte aligned) must outlive the object, and what
+  /// else uses the workspace must be on the queue's stream.
+  BiasProducts(Queue& queue, cublasHandle_t blas, void* workspace, std::size_t workspace_bytes);
+  ~BiasProducts();
+  BiasProducts(const BiasProducts&) = delete;
+  BiasProducts& operator=(const BiasProducts&) = delete;
+
+  /// c = a b + bias, or c += a b + bias, with bias (c.cols values) added to every row. False, with
+  /// nothing done, where cublasLt has no algorithm for the shape. Throws Error(resource).
+  bool multiply(ConstMatrixView a, ConstMatrixView b, bool accumulate, const float* bias, bool tf32,
+                MatrixView c);
+
+ private:
+  struct Shape;
+  struct Plan;
+  const Plan& plan(const Shape& shape, const float* bias);
+
+  Queue& queue_;
+  const BlasFunctions& functions_ = blas_functions();
+  cublasLtHandle_t lt_;
+  void* workspace_;
+  std::size_t workspace_bytes_;
+  std::vector<std::unique_ptr<Plan>> plans_;
+};
+
+}  // namespace heliograph::cuda

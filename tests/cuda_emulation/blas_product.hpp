@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cublas_v2.h>
+
+#include <cstddef>
+#include <cstdint>
+
+// What the emulated cuBLAS and cublasLt share.
+
+namespace heliograph::cuda_emulation {
+
+/// What is multiplied, column-major: c = alpha op(a) op(b) + beta c + bias, op(a) m x k.
+struct Product {
+  bool tf32;
+  bool transpose_a, transpose_b;
+  std::int64_t m, n, k;
+  float alpha;
+  const float* a;
+  std::int64_t lda;
+  const float* b;
+  std::int64_t ldb;
+  float beta;
+  float* c;
+  std::int64_t ldc;
+  const float* bias = nullptr;  ///< m values, one a row; null: none.
+  bool from_the_end = false;    ///< The order of each sum.
+};
+
+/// Whether the matrices fit their strides and lie on a device.
+bool lies_there(const Product& p);
+void multiply(const Product& p);
+
+/// Whether `handle` is in use, as cuBLAS's or cublasLt's.
+bool is_blas_handle(const void* handle);
+
+cublasStatus_t blas_status(cudaError_t error);
+
+}  // namespace heliograph::cuda_emulation
