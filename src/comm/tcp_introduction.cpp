@@ -108,15 +108,16 @@ class Caller {
     const int error = !socket.open() ? errno : answered ? call_error(socket) : ETIMEDOUT;
     if (error != 0) return failed(port, std::strerror(error));
 
-    be_called_at(mine_, local_address(socket));
+    TcpIntroduction mine = mine_;
+    be_called_at(mine, local_address(socket));
     TcpCall call;
     call.rank = launch_.rank;
     call.ranks = launch_.ranks;
     call.run = launch_.run_id();
-    call.token = mine_.introduction.address.token;
+    call.token = mine.introduction.address.token;
     TcpAnswer answer;
     if (send_all(socket, &call, sizeof(call), soon) != TcpMoved::all ||
-        send_all(socket, &mine_, sizeof(mine_), soon) != TcpMoved::all ||
+        send_all(socket, &mine, sizeof(mine), soon) != TcpMoved::all ||
         receive_all(socket, &answer, sizeof(answer), soon) != TcpMoved::all ||
         answer.magic != TcpAnswer::kMagic) {
       return failed(port, "what listens there is no rank of this program");
@@ -153,7 +154,7 @@ class Caller {
   }
 
   const LaunchVariables& launch_;
-  TcpIntroduction mine_;
+  const TcpIntroduction& mine_;
   const double seconds_;
   const TcpWait wait_;
   std::string last_ = "nobody was called";  ///< Why the last call came to nothing.

@@ -7,6 +7,8 @@
 #include <memory>
 #include <vector>
 
+#include "comm/collectives.hpp"
+#include "comm/tcp_groups.hpp"
 #include "comm/thread_transport.hpp"
 #include "comm/transport_error.hpp"
 #include "cuda/emulated/device_bytes.hpp"
@@ -93,6 +95,25 @@ TEST_P(NcclRanks, MoveTheRightBytes) {
 INSTANTIATE_TEST_SUITE_P(All, NcclRanks,
                          ::testing::Values(std::pair(1, 0), std::pair(2, 0), std::pair(3, 0),
                                            std::pair(4, 0), std::pair(2, 7), std::pair(3, 300)));
+
+/// As between processes that torchrun's variables bring together: TCP carries all but halo rows.
+TEST_F(NcclMessages, TakeTheirWayBesideTcpToo) {
+  expect_none(run_tcp_groups(3, [](Communicator& host) {
+    const auto comm = make_nccl_communicator(host, host.rank(), {});
+    Peers peers(*comm);
+    for (int round = 0; round < 3; ++round) {
+      const std::vector<Ticket> tickets = peers.post(round);
+      barrier(*comm, Channel::weights);
+      for (const Ticket ticket : tickets) comm->wait(ticket);
+      peers.expect_received(round);
+    }
+    EXPECT_EQ(host.bytes_sent(Channel::halo), 0);
+    EXPECT_GT(comm->bytes_sent(Channel::halo), 0);
+  }));
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_TRUE(functions_of(rank).ends_with("ncclCommFinalize ncclCommDestroy"));
+  }
+}
 
 TEST_F(NcclMessages, OneFlushIsOneGroupWithoutEmptyMessages) {
   run_nccl_ranks(3, {}, [](Communicator& comm) {
