@@ -1,3 +1,5 @@
+#include "core/cuda/gemm.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +9,7 @@
 #include <vector>
 
 #include "core/cuda/blas_functions.hpp"
+#include "core/cuda/cuda_kernels.hpp"
 #include "cuda/device_arrays.hpp"
 
 namespace heliograph {
@@ -201,6 +204,24 @@ TEST_F(GemmTwin, ProductsWithBiasAreTheCpuOnes) {
           }
         }
       }
+    }
+  }
+}
+
+TEST_F(GemmTwin, BiasesAreAddedAsProductsWrite) {
+  // Where that fails, gemm_bias is right by a pass of its own, so that no other test would say it.
+  for (const bool tf32 : {false, true}) {
+    cuda::Gemm gemm(cuda::queue_of(*cuda), tf32, account.get());
+    for (const Sizes s : {Sizes{257, 130, 41}, Sizes{500, 64, 64}}) {
+      SCOPED_TRACE(::testing::Message() << s.out << " columns, tf32 " << tf32);
+      const DeviceMatrix a = on_device(normal_matrix(s.rows, s.in));
+      const DeviceMatrix c = device_matrix(s.rows, s.out);
+      const DeviceArray<float> b = on_device(normal_values(s.in * s.out));
+      const DeviceArray<float> bias = on_device(normal_values(s.out));
+      const ConstMatrixView weights{b.data(), s.in, s.out, s.out, cuda->device()};
+      EXPECT_TRUE(gemm.multiply_with_bias(a.view(), weights, false, bias.data(), c.view()));
+      EXPECT_TRUE(gemm.multiply_with_bias(a.view(), weights, true, bias.data(), c.view()));
+      cuda->finish();
     }
   }
 }
