@@ -76,9 +76,18 @@ enum class Pinning : std::uint8_t {
   off,
 };
 
+/// Whether ranks on CUDA devices ask for the kernels of an epoch by CUDA graphs: a few launches
+/// instead of dozens. The numbers are the same.
+enum class CudaGraphs : std::uint8_t {
+  automatic,  ///< Where a rank's matrices are so small that launching takes as long as computing.
+  on,
+  off,
+};
+
 struct TransportOptions {
   TransportKind kind = TransportKind::automatic;
   DeviceKind device = DeviceKind::cpu;
+  CudaGraphs cuda_graphs = CudaGraphs::automatic;  ///< Not on without CUDA devices.
   int threads_per_rank = 0;  ///< 0: the cores this process may use over the ranks, at least 1.
   Pinning pin = Pinning::automatic;
   double link_gbps = 0.0;  ///< Each directed link; 0: unshaped. Threads transport only.

@@ -74,6 +74,10 @@ class Kernels {
   virtual MemorySource* memory() { return nullptr; }
   /// Host memory from and to which copies are fast; null where there are none.
   virtual MemorySource* page_locked() { return nullptr; }
+  /// From here to the end, the calls will be much the same again the next time that it begins: a
+  /// device may prepare for that.
+  virtual void begin_repeated() {}
+  virtual void end_repeated() noexcept {}
   /// Waits until all that was asked so far is done.
   virtual void finish() {}
   /// Copies from the host to the device, in order; `host` may be reused when it returns.

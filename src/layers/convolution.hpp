@@ -1,5 +1,6 @@
 #pragma once
 
+#include <numeric>
 #include <utility>
 
 #include "core/buffer.hpp"
@@ -19,9 +20,12 @@ class Workspace {
   /// Buffer `which` as a rows x cols matrix; contents are whatever was left there.
   MatrixView matrix(int which, std::int64_t rows, std::int64_t cols) const;
   AccumulatorView accumulator() const;
-  void swap(int a, int b) { std::swap(buffers_[a], buffers_[b]); }
+  void swap(int a, int b) { std::swap(order_[a], order_[b]); }
+  /// Takes back all swaps.
+  void reset() { std::iota(order_, order_ + kBuffers, 0); }
 
  private:
+  int order_[kBuffers] = {0, 1, 2};
   Buffer buffers_[kBuffers];
   Buffer accumulator_;
 };

@@ -69,6 +69,7 @@ Model::Model(const ModelOptions& options, std::int64_t features, bool sparse_fea
   if (any_residual) {
     residual_gradient_ = Matrix(rows, options.hidden, MemoryRoom::gradients, account);
   }
+  widest_ = width;
   workspace_ = std::make_unique<Workspace>(workspace_rows, width, kernels.reproducible(), account);
   if (options.aggregate_storage == RowStorage::bf16) {
     std::int64_t most = 0;
@@ -178,6 +179,7 @@ Dropout Model::input_dropout(const PassContext& pass, const GraphOperator& a, in
 ConstMatrixView Model::forward(const PassContext& caller, const GraphOperator& a,
                                const ModelInput& input) {
   const PassContext pass = training(caller);
+  workspace_->reset();  // Each pass asks its device for what the last one asked for.
   // The aggregated copy has its own mask: it is another input of the first layer. GCN reads that
   // one alone, unless the features also run past the layer.
   first_x_ = input.x;

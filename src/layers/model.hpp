@@ -49,6 +49,11 @@ class Model {
   /// Where a training pass keeps its activations: anybody's between two training steps.
   std::span<std::byte> idle_memory() const { return activations_.as<std::byte>(); }
 
+  /// Bytes of the widest matrix that lies between two kernels of a training pass.
+  std::int64_t widest_bytes() const {
+    return rows_ * padded_stride(widest_) * static_cast<std::int64_t>(sizeof(float));
+  }
+
   /// Fills every parameter's gradient (overwriting). Must follow `forward`.
   /// complete(begin, end): these values of the flat gradients are whole. Called as soon as they
   /// are, last layer first, while the pass goes on; together the calls cover the flat gradients
@@ -102,6 +107,7 @@ class Model {
   std::vector<Convolution> convolutions_;
   std::vector<Hidden> hidden_;
   bool reads_features_ = true;
+  std::int64_t widest_ = 0;  ///< Columns.
   Buffer activations_;
   std::unique_ptr<Workspace> workspace_;
   Matrix residual_gradient_;

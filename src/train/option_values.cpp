@@ -86,6 +86,12 @@ const EnumNames<NodeOrder>& order_names() {
   return names;
 }
 
+const EnumNames<CudaGraphs>& cuda_graphs_names() {
+  static const EnumNames<CudaGraphs> names{
+      {"auto", CudaGraphs::automatic}, {"on", CudaGraphs::on}, {"off", CudaGraphs::off}};
+  return names;
+}
+
 const EnumNames<Pinning>& pinning_names() {
   static const EnumNames<Pinning> names{
       {"auto", Pinning::automatic}, {"on", Pinning::on}, {"off", Pinning::off}};

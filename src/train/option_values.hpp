@@ -19,6 +19,7 @@ const EnumNames<DeviceKind>& device_names();
 const EnumNames<Normalization>& normalization_names();
 const EnumNames<MetisObjective>& objective_names();
 const EnumNames<NodeOrder>& order_names();
+const EnumNames<CudaGraphs>& cuda_graphs_names();
 const EnumNames<Pinning>& pinning_names();
 const EnumNames<SaveFailure>& save_failure_names();
 

@@ -77,6 +77,8 @@ void validate_transport(const TransportOptions& transport) {
                    "--nccl-register needs --transport nccl");
   require_together(!transport.nccl_register || nccl_registers(),
                    "--nccl-register: this build's NCCL is older than 2.19 and registers nothing");
+  require_together(transport.cuda_graphs != CudaGraphs::on || transport.device == DeviceKind::cuda,
+                   "--cuda-graphs on needs --device cuda");
   if (transport.kind == TransportKind::nccl) load_cuda_kernels_at_once();
   if (transport.device == DeviceKind::cuda && cuda_devices() == 0) {
     throw Error(ErrorCode::usage,

@@ -261,6 +261,12 @@ void add_transport(std::vector<Field>& fields) {
                                            HELIOGRAPH_MEMBER(transport.device));
   device.placeholder = cuda_built() ? "cpu|cuda" : "cpu";
   fields.push_back(std::move(device));
+  fields.push_back(make_choice<TrainOptions>(
+      "cuda-graphs", group,
+      "With --device cuda: whether the kernels of an epoch are asked for by CUDA graphs, in a few "
+      "launches instead of dozens; auto: where a rank's part is so small that launching takes as "
+      "long as computing.",
+      cuda_graphs_names(), HELIOGRAPH_MEMBER(transport.cuda_graphs)));
   fields.push_back(make_field<TrainOptions>(
       "threads-per-rank", group, "N",
       "Compute threads of each rank; 0 shares the machine's cores among the ranks.",

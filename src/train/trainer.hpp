@@ -134,6 +134,7 @@ class Trainer {
   std::unique_ptr<RankGraph> whole_;  ///< Inductive training only.
   std::unique_ptr<Model> model_;
   std::unique_ptr<Optimizer> optimizer_;
+  bool repeats_work_ = false;
   PhaseClock clock_;
   PhaseClock asking_;  ///< A device's kernels take no time to ask for; nothing is reported of it.
   std::unique_ptr<StaleHalo> halo_;

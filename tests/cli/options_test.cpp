@@ -84,6 +84,7 @@ TEST(TrainOptionFields, HoldEveryFlagOfTheDesign) {
                            "tf32",
                            "transport",
                            "device",
+                           "cuda-graphs",
                            "threads-per-rank",
                            "link-gbps",
                            "link-latency-us",
@@ -116,7 +117,7 @@ TEST(OptionsJson, EveryOptionSurvivesTheWayThroughJson) {
     "partitioner": "file:a b/c.part.6", "objective": "volume", "partition-seed": 11,
     "node-order": "random",
     "bits-forward": 2, "bits-backward": 16, "staleness": 3, "sync-every": 10, "warmup-epochs": 5,
-    "transport": "mpi", "device": "cuda", "threads-per-rank": 2, "pin": "on", "link-gbps": 0.125,
+    "transport": "mpi", "device": "cuda", "cuda-graphs": "off", "threads-per-rank": 2, "pin": "on", "link-gbps": 0.125,
     "link-latency-us": 50.5, "timeout": 7.5, "checkpoint-every": 12, "on-save-failure": "stop",
     "silence-loading": 11.5, "silence-training": 2.5, "silence-saving": 33.0,
     "nccl-register": true})");
@@ -211,6 +212,7 @@ TEST(OptionText, BadTextIsRefusedByFlag) {
       {"partitioner", "metiss"},
       {"reproducible", "maybe"},
       {"aggregate-storage", "fp16"},
+      {"cuda-graphs", "yes"},
       {"eval-chunk-mib", "0"},
       {"memory-limit-mib", "-1"},
   };
@@ -258,6 +260,7 @@ TEST(Validate, RefusesEachValueByName) {
       {"--transport nccl", [](auto& o) { o.transport.kind = TransportKind::nccl; }},
       {"--nccl-register", [](auto& o) { o.transport.nccl_register = true; }},
       {"--device cuda", [](auto& o) { o.transport.device = DeviceKind::cuda; }},
+      {"--cuda-graphs on", [](auto& o) { o.transport.cuda_graphs = CudaGraphs::on; }},
       {"--threads-per-rank", [](auto& o) { o.transport.threads_per_rank = -1; }},
       {"--link-gbps", [](auto& o) { o.transport.link_gbps = -1; }},
       {"--link-latency-us", [](auto& o) { o.transport.link_latency_us = -1; }},

@@ -18,6 +18,10 @@
 //   only. Threads that wait for some that will never come are an error that names both.
 // - Shared memory holds NaN when a block begins; a write behind what the launch asked for is an
 //   error.
+// - A graph's launch is the launch of its nodes, those first that were added last, where nothing
+// says
+//   otherwise. An executable graph may not go before it has run. A graph's kernels must have been
+//   launched before. Streams capture kernels, products and cudaMemsetAsync.
 // - One lock serialises everything: calls may come from any thread, but a host function in a stream
 //   must not wait for another thread.
 // HELIOGRAPH_EMULATED_DEVICES in the environment is the number of devices (1 if it is not set).
@@ -33,6 +37,9 @@ std::int64_t calls(const char* function);
 void set_memory(std::size_t bytes);
 /// Bytes that live on all devices.
 std::size_t live_bytes();
+
+/// Graphs and executable graphs that live.
+std::size_t live_graphs();
 
 /// Whether blocks, warps and lanes run from the last to the first: results must not depend on it.
 void run_backwards(bool backwards);

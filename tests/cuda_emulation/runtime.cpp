@@ -76,6 +76,7 @@ std::shared_ptr<Stream> find_stream(cudaStream_t handle) {
 }
 
 void enqueue(Stream& stream, Access access, std::function<std::string()> run) {
+  if (stream.capture != nullptr) return capture(stream, access, std::move(run));
   stream.work.push_back({access, std::move(run), {}, nullptr, 0});
   ++stream.issued;
 }
@@ -92,25 +93,38 @@ cudaError_t api_call(const char* function, const std::function<cudaError_t()>& b
     return remember(error);
   }
   if (!r.broken.empty()) return remember(cudaErrorLaunchFailure);
+  if (!fits_capturing_thread(function)) return remember(cudaErrorStreamCaptureUnsupported);
   return remember(body());
 }
 
-cudaError_t enqueue_kernel(const char* kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
-                           cudaStream_t handle, std::function<void()> thread) {
-  return stream_call(
-      "cudaLaunchKernel", handle, [&](const std::shared_ptr<Stream>& stream) -> cudaError_t {
-        if (stream->device != current_device) return cudaErrorInvalidResourceHandle;
-        if (grid.x == 0 || grid.x > 0x7fffffffU || block.x == 0 || block.x > 1024 || grid.y != 1 ||
-            grid.z != 1 || block.y != 1 || block.z != 1) {
-          return cudaErrorInvalidConfiguration;
-        }
-        if (shared_bytes > kMostShared) return cudaErrorInvalidValue;
-        enqueue(*stream, Access::own_device, [=, body = std::move(thread)]() -> std::string {
-          const std::string wrong = run_grid(grid, block, shared_bytes, runtime().backwards, body);
-          return wrong.empty() ? wrong : wrong + ", in " + kernel;
-        });
-        return cudaSuccess;
-      });
+cudaError_t check_launch(dim3 grid, dim3 block, std::size_t shared_bytes) {
+  if (grid.x == 0 || grid.x > 0x7fffffffU || block.x == 0 || block.x > 1024 || grid.y != 1 ||
+      grid.z != 1 || block.y != 1 || block.z != 1) {
+    return cudaErrorInvalidConfiguration;
+  }
+  return shared_bytes > kMostShared ? cudaErrorInvalidValue : cudaSuccess;
+}
+
+std::function<std::string()> grid_work(const char* kernel, dim3 grid, dim3 block,
+                                       std::size_t shared_bytes, std::function<void()> thread) {
+  return [=, body = std::move(thread)]() -> std::string {
+    const std::string wrong = run_grid(grid, block, shared_bytes, runtime().backwards, body);
+    return wrong.empty() ? wrong : wrong + ", in " + kernel;
+  };
+}
+
+cudaError_t enqueue_kernel(const char* name, void* kernel, MakeThread make, dim3 grid, dim3 block,
+                           void** arguments, std::size_t shared_bytes, cudaStream_t handle) {
+  return stream_call("cudaLaunchKernel", handle,
+                     [&](const std::shared_ptr<Stream>& stream) -> cudaError_t {
+                       if (stream->device != current_device) return cudaErrorInvalidResourceHandle;
+                       const cudaError_t error = check_launch(grid, block, shared_bytes);
+                       if (error != cudaSuccess) return error;
+                       runtime().kernels.emplace(kernel, KnownKernel{name, make});
+                       enqueue(*stream, Access::own_device,
+                               grid_work(name, grid, block, shared_bytes, make(kernel, arguments)));
+                       return cudaSuccess;
+                     });
 }
 
 void fail_call(const char* function, int n, cudaError_t error) {
@@ -145,7 +159,9 @@ void repair() {
   const std::lock_guard guard(r.lock);
   r.broken.clear();
   r.failures.clear();
+  forget_captures();
   for (auto& [handle, stream] : r.streams) {
+    stream->capture.reset();
     stream->work.clear();
     stream->done = stream->issued;
   }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "device_memory.hpp"
+#include "graphs.hpp"
 #include "streams.hpp"
 
 // What the calls of the emulated runtime share.
@@ -26,12 +27,21 @@ struct OrderedFailure {
   cudaError_t error;
 };
 
+/// A kernel that was launched before.
+struct KnownKernel {
+  const char* name;
+  MakeThread make;
+};
+
 struct Runtime {
   std::recursive_mutex lock;
   DeviceMemory memory;
   std::map<std::uintptr_t, std::size_t> pinned;
   std::map<cudaStream_t, std::shared_ptr<Stream>> streams;
   std::map<cudaEvent_t, std::unique_ptr<CUevent_st>> events;
+  std::map<cudaGraph_t, std::shared_ptr<Graph>> graphs;
+  std::map<cudaGraphExec_t, std::unique_ptr<CUgraphExec_st>> execs;
+  std::map<void*, KnownKernel> kernels;
   std::map<std::string, std::int64_t> calls;
   std::multimap<std::string, OrderedFailure> failures;
   bool backwards = false;
@@ -52,12 +62,27 @@ bool advance(Stream& stream, std::int64_t position);
 cudaError_t finish(Stream& stream);
 cudaError_t broken_or(cudaError_t otherwise);
 
+/// Whether a device takes such a launch.
+cudaError_t check_launch(dim3 grid, dim3 block, std::size_t shared_bytes);
+/// The work of a stream that a launch is.
+std::function<std::string()> grid_work(const char* kernel, dim3 grid, dim3 block,
+                                       std::size_t shared_bytes, std::function<void()> thread);
+
+/// Whether `function` may be called for a stream that captures. What it says no to, it ends, as
+/// CUDA does. (CUDA captures more than is emulated: copies, events, memory.)
+bool fits_capture(const char* function, Stream& stream);
+
+/// Whether `function` may be called by a thread that captures, likewise.
+bool fits_capturing_thread(const char* function);
+void forget_captures();  ///< Of the calling thread.
+
 /// With `stream`, if the handle is one's.
 template <class Body>
 cudaError_t stream_call(const char* function, cudaStream_t handle, Body body) {
   return api_call(function, [&]() -> cudaError_t {
     const std::shared_ptr<Stream> stream = find_stream(handle);
-    return stream == nullptr ? cudaErrorInvalidResourceHandle : body(stream);
+    if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+    return fits_capture(function, *stream) ? body(stream) : cudaErrorStreamCaptureUnsupported;
   });
 }
 template <class Body>

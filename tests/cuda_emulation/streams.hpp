@@ -24,8 +24,12 @@ struct Work {
   std::int64_t until = 0;
 };
 
+struct Graph;
+
 struct Stream {
   int device = 0;
+  std::shared_ptr<Graph> capture;  ///< If set: takes what the stream is asked for.
+  bool capture_broken = false;
   std::deque<Work> work;
   std::int64_t issued = 0;
   std::int64_t done = 0;
@@ -34,6 +38,8 @@ struct Stream {
 /// The stream behind a handle; null if there is none. With the runtime's lock held, as below.
 std::shared_ptr<Stream> find_stream(cudaStream_t handle);
 void enqueue(Stream& stream, Access access, std::function<std::string()> run);
+/// Adds to the graph that `stream` captures, behind what it captured before.
+void capture(Stream& stream, Access access, std::function<std::string()> run);
 
 /// The runtime's lock, the count of calls, failures that were ordered, and the error that stays:
 /// `body` runs with the lock held, if the call is not to fail.

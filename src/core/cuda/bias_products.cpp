@@ -1,5 +1,7 @@
 #include "core/cuda/bias_products.hpp"
 
+#include <cstring>
+#include <span>
 #include <type_traits>
 
 namespace heliograph::cuda {
@@ -64,6 +66,14 @@ struct BiasProducts::Plan {
   Described<cublasLtMatrixLayout_t> a, b, c;
   cublasLtMatmulAlgo_t algorithm{};
   bool found = false;
+};
+
+struct BiasProducts::Product {
+  const Plan* plan;
+  const float* a;
+  const float* b;
+  const float* bias;
+  float* c;
 };
 
 BiasProducts::BiasProducts(Queue& queue, cublasHandle_t blas, void* workspace,
@@ -139,17 +149,28 @@ bool BiasProducts::multiply(ConstMatrixView a, ConstMatrixView b, bool accumulat
                         alignment(b.data), alignment(c.data), alignment(bias), accumulate, tf32},
                        bias);
   if (!p.found) return false;
-  const BlasFunctions& f = functions_;
-  check(
-      f.lt_operation_set(p.operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias)),
-      kSetUp);
-  const float one = 1;
-  const float before = accumulate ? 1 : 0;
-  check(f.lt_matmul(lt_, p.operation.get(), &one, b.data, p.b.get(), a.data, p.a.get(), &before,
-                    c.data, p.c.get(), c.data, p.c.get(), &p.algorithm, workspace_,
-                    workspace_bytes_, queue_.stream()),
-        "matrix product with bias");
+  const Product product{&p, a.data, b.data, bias, c.data};
+  static_assert(std::has_unique_object_representations_v<Product>);
+  queue_.ask(LibraryWork{"matrix product with bias", this, &BiasProducts::ask_now,
+                         std::as_bytes(std::span(&product, 1))});
   return true;
+}
+
+void BiasProducts::ask_now(void* products, const void* product, cudaStream_t stream) {
+  const auto& self = *static_cast<BiasProducts*>(products);
+  const BlasFunctions& f = self.functions_;
+  Product x;
+  std::memcpy(&x, product, sizeof(x));
+  const Plan& p = *x.plan;
+  check(f.lt_operation_set(p.operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &x.bias,
+                           sizeof(x.bias)),
+        kSetUp);
+  const float one = 1;
+  const float before = p.shape.accumulate ? 1 : 0;
+  check(f.lt_matmul(self.lt_, p.operation.get(), &one, x.b, p.b.get(), x.a, p.a.get(), &before, x.c,
+                    p.c.get(), x.c, p.c.get(), &p.algorithm, self.workspace_, self.workspace_bytes_,
+                    stream),
+        "matrix product with bias");
 }
 
 }  // namespace heliograph::cuda

@@ -31,7 +31,10 @@ class BiasProducts {
  private:
   struct Shape;
   struct Plan;
+  struct Product;
   const Plan& plan(const Shape& shape, const float* bias);
+  /// LibraryWork::Ask of the products of `products`.
+  static void ask_now(void* products, const void* product, cudaStream_t stream);
 
   Queue& queue_;
   const BlasFunctions& functions_ = blas_functions();

@@ -43,6 +43,8 @@ class CudaKernels final : public Kernels {
   MemorySource* memory() override { return &pool_; }
   MemorySource* page_locked() override { return &page_locked_; }
 
+  void begin_repeated() override { queue_.begin_repeated(); }
+  void end_repeated() noexcept override { queue_.end_repeated(); }
   void finish() override { queue_.finish(); }
   void upload(void* to, const void* host, std::size_t bytes) override {
     queue_.upload(to, host, bytes);

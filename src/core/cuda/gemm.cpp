@@ -1,8 +1,11 @@
 #include "core/cuda/gemm.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
+#include <span>
 #include <string>
+#include <type_traits>
 
 #include "core/cuda/bias_products.hpp"
 #include "core/cuda/blas_functions.hpp"
@@ -13,6 +16,9 @@ namespace {
 
 /// What cuBLAS recommends for sm_90; less suffices elsewhere.
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
+
+constexpr const char* kProduct = "matrix product";
+constexpr const char* kGradient = "gradient of a matrix product";
 
 int size(std::int64_t n) {
   if (n > std::numeric_limits<int>::max()) {
@@ -44,6 +50,12 @@ struct Gemm::Handle {
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
 
+  void set_math(cublasMath_t wanted) {
+    if (math == wanted) return;
+    check(functions.set_math_mode(blas, wanted), "setting up cuBLAS");
+    math = wanted;
+  }
+
   const BlasFunctions& functions = blas_functions();
   cublasHandle_t blas = nullptr;
   cublasMath_t math = CUBLAS_DEFAULT_MATH;  ///< As it was set last.
@@ -60,19 +72,41 @@ Gemm::Gemm(Queue& queue, bool tf32, MemoryAccount* account)
   // cuBLAS's own scratch is not the same for every call; with it, bits could differ.
   check(f.set_workspace(blas, workspace_.data(), workspace_.size()), "setting up cuBLAS");
   check(f.set_atomics_mode(blas, CUBLAS_ATOMICS_NOT_ALLOWED), "setting up cuBLAS");
-  ready();
+  handle_->set_math(CUBLAS_PEDANTIC_MATH);
   with_bias_ = std::make_unique<BiasProducts>(queue, blas, workspace_.data(), workspace_.size());
 }
 
 Gemm::~Gemm() = default;
 
-Gemm::Handle& Gemm::ready() {
-  const cublasMath_t math = rounds() ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_PEDANTIC_MATH;
-  if (handle_->math != math) {
-    check(handle_->functions.set_math_mode(handle_->blas, math), "setting up cuBLAS");
-    handle_->math = math;
-  }
-  return *handle_;
+/// What cuBLAS is asked for: c = op(a) op(b), or c += op(a) op(b), column-major.
+struct Gemm::Product {
+  int transpose_a, transpose_b;
+  int m, n, k;
+  int lda, ldb, ldc;
+  const float* a;
+  const float* b;
+  float* c;
+  int accumulate;
+  int math;  ///< cublasMath_t, as it was wanted when it was asked for.
+};
+
+void Gemm::ask(const char* name, Product product) {
+  static_assert(std::has_unique_object_representations_v<Product>);
+  product.math = rounds() ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_PEDANTIC_MATH;
+  queue_.ask(LibraryWork{name, this, &Gemm::ask_now, std::as_bytes(std::span(&product, 1))});
+}
+
+void Gemm::ask_now(void* gemm, const void* product, cudaStream_t /*stream*/) {
+  Handle& handle = *static_cast<Gemm*>(gemm)->handle_;
+  Product p;
+  std::memcpy(&p, product, sizeof(p));
+  handle.set_math(static_cast<cublasMath_t>(p.math));
+  const float one = 1;
+  const float before = p.accumulate != 0 ? 1 : 0;
+  const auto operation = [](int transpose) { return transpose != 0 ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  check(handle.functions.sgemm(handle.blas, operation(p.transpose_a), operation(p.transpose_b), p.m,
+                               p.n, p.k, &one, p.a, p.lda, p.b, p.ldb, &before, p.c, p.ldc),
+        p.transpose_b != 0 ? kGradient : kProduct);
 }
 
 // cuBLAS has columns where views have rows: it is asked for the transposed product, of which the
@@ -81,13 +115,8 @@ Gemm::Handle& Gemm::ready() {
 void Gemm::multiply(ConstMatrixView a, ConstMatrixView b, bool transpose_b, bool accumulate,
                     MatrixView c) {
   if (c.rows == 0 || c.cols == 0) return;
-  const float one = 1;
-  const float before = accumulate ? 1 : 0;
-  Handle& h = ready();
-  check(h.functions.sgemm(h.blas, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, CUBLAS_OP_N,
-                          size(c.cols), size(c.rows), size(a.cols), &one, b.data, stride(b), a.data,
-                          stride(a), &before, c.data, stride(c)),
-        "matrix product");
+  ask(kProduct, {transpose_b ? 1 : 0, 0, size(c.cols), size(c.rows), size(a.cols), stride(b),
+                 stride(a), stride(c), b.data, a.data, c.data, accumulate ? 1 : 0, 0});
 }
 
 bool Gemm::multiply_with_bias(ConstMatrixView a, ConstMatrixView b, bool accumulate,
@@ -101,13 +130,8 @@ void Gemm::gradient(ConstMatrixView a, ConstMatrixView d, float* g) {
     queue_.clear(g, static_cast<std::size_t>(a.cols * d.cols) * sizeof(float));
     return;
   }
-  const float one = 1;
-  const float nothing = 0;
-  Handle& h = ready();
-  check(
-      h.functions.sgemm(h.blas, CUBLAS_OP_N, CUBLAS_OP_T, size(d.cols), size(a.cols), size(a.rows),
-                        &one, d.data, stride(d), a.data, stride(a), &nothing, g, size(d.cols)),
-      "gradient of a matrix product");
+  ask(kGradient, {0, 1, size(d.cols), size(a.cols), size(a.rows), stride(d), stride(a),
+                  size(d.cols), d.data, a.data, g, 0, 0});
 }
 
 }  // namespace heliograph::cuda

@@ -38,8 +38,10 @@ class Gemm {
 
  private:
   struct Handle;
-  /// cuBLAS's handle, in the precision that is wanted now.
-  Handle& ready();
+  struct Product;
+  void ask(const char* name, Product product);
+  /// LibraryWork::Ask of the products of `gemm`, on the stream that cuBLAS knows.
+  static void ask_now(void* gemm, const void* product, cudaStream_t stream);
   bool rounds() const { return tf32_ && !exact_; }
 
   Queue& queue_;

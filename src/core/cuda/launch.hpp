@@ -2,6 +2,7 @@
 
 #include <cuda_runtime.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -9,13 +10,6 @@
 #include "core/cuda/runtime.hpp"
 
 namespace heliograph::cuda {
-
-/// Blocks and threads of one launch, in one dimension.
-struct Grid {
-  std::int64_t blocks = 0;
-  int threads = 0;
-  std::size_t shared_bytes = 0;
-};
 
 inline constexpr int kWarp = 32;
 inline constexpr unsigned kWholeWarp = 0xffffffffU;
@@ -29,6 +23,22 @@ constexpr Grid cover_by_warps(std::int64_t count, int threads = 256) {
   return cover(count * kWarp, threads);
 }
 
+/// KernelWork::Start of kernels with these parameters.
+template <class... Parameters>
+cudaError_t start_kernel(void* function, Grid grid, void** arguments, cudaStream_t stream) {
+  return cudaLaunchKernel(
+      reinterpret_cast<void (*)(Parameters...)>(function), dim3(static_cast<unsigned>(grid.blocks)),
+      dim3(static_cast<unsigned>(grid.threads)), arguments, grid.shared_bytes, stream);
+}
+
+/// Makes bytes that hold no value 0, so that equal values are equal bytes.
+template <class T>
+void clear_padding([[maybe_unused]] T& value) {
+#if __has_builtin(__builtin_clear_padding)
+  __builtin_clear_padding(&value);
+#endif
+}
+
 /// Asks `queue` for kernel(arguments...); a grid without blocks asks for nothing. `name` is for the
 /// message where the device refuses.
 template <class... Parameters, class... Arguments>
@@ -38,11 +48,11 @@ void launch(Queue& queue, const char* name, void (*kernel)(Parameters...), Grid 
   if (grid.blocks == 0) return;
   if (grid.blocks > std::numeric_limits<std::int32_t>::max()) check(cudaErrorInvalidValue, name);
   const auto start = [&](Parameters... converted) {
-    void* pointers[] = {static_cast<void*>(&converted)..., nullptr};
-    check(cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(grid.blocks)),
-                           dim3(static_cast<unsigned>(grid.threads)), pointers, grid.shared_bytes,
-                           queue.stream()),
-          name);
+    (clear_padding(converted), ...);
+    std::array<void*, sizeof...(Parameters)> pointers{static_cast<void*>(&converted)...};
+    constexpr std::array<std::size_t, sizeof...(Parameters)> kSizes{sizeof(Parameters)...};
+    queue.ask(KernelWork{name, reinterpret_cast<void*>(kernel), &start_kernel<Parameters...>, grid,
+                         pointers, kSizes});
   };
   start(arguments...);
 }

@@ -4,7 +4,9 @@
 #include <atomic>
 #include <cstring>
 #include <string>
+#include <utility>
 
+#include "core/cuda/replay.hpp"
 #include "heliograph/error.hpp"
 
 namespace heliograph::cuda {
@@ -36,7 +38,7 @@ Queue::Queue(int device) : device_(device) {
   check(cudaSetDevice(device), "selecting the device");
   check(cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, device),
         "asking for its multiprocessors");
-  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+  check(cudaStreamCreateWithFlags(&bare_stream_, cudaStreamNonBlocking), "making a stream");
 }
 
 Queue::~Queue() { release(); }
@@ -44,22 +46,69 @@ Queue::~Queue() { release(); }
 void Queue::release() noexcept {
   if (devices_abandoned()) return;
   // Whatever fails here has failed before, or nobody can be told any more.
-  cudaStreamSynchronize(stream_);
+  cudaStreamSynchronize(bare_stream_);
+  replay_.reset();
   for (Stage& stage : stages_) {
     if (stage.read != nullptr) cudaEventDestroy(stage.read);
     if (stage.memory != nullptr) cudaFreeHost(stage.memory);
   }
-  cudaStreamDestroy(stream_);
+  cudaStreamDestroy(bare_stream_);
+}
+
+void Queue::begin_repeated() {
+  complete_stream();
+  if (replay_ == nullptr) replay_ = std::make_unique<Replay>(bare_stream_);
+  replay_->begin();
+  repeats_ = true;
+}
+
+void Queue::end_repeated() noexcept {
+  stream();
+  repeats_ = false;
+}
+
+cudaStream_t Queue::stream() noexcept {
+  if (repeats_ && !replay_->empty()) {
+    try {
+      replay_->flush();
+    } catch (...) {
+      if (failure_ == nullptr) failure_ = std::current_exception();
+    }
+  }
+  return bare_stream_;
+}
+
+void Queue::throw_failure() {
+  if (failure_ != nullptr) std::rethrow_exception(std::exchange(failure_, nullptr));
+}
+
+cudaStream_t Queue::complete_stream() {
+  const cudaStream_t whole = stream();
+  throw_failure();
+  return whole;
+}
+
+void Queue::ask(const KernelWork& work) {
+  throw_failure();
+  if (repeats_) return replay_->add(work);
+  check(work.start(work.function, work.grid, work.arguments.data(), bare_stream_), work.name);
+}
+
+void Queue::ask(const LibraryWork& work) {
+  throw_failure();
+  if (repeats_) return replay_->add(work);
+  work.ask(work.library, work.call.data(), bare_stream_);
 }
 
 void Queue::finish() {
   refuse_abandoned_devices();
-  check(cudaStreamSynchronize(stream_), "waiting for it");
+  check(cudaStreamSynchronize(complete_stream()), "waiting for it");
 }
 
 // Through memory of our own: what CUDA has read of the caller's when an asynchronous copy returns
 // depends on how that memory was allocated.
 void Queue::upload(void* to, const void* host, std::size_t bytes) {
+  const cudaStream_t stream = complete_stream();
   auto* target = static_cast<std::byte*>(to);
   const auto* source = static_cast<const std::byte*>(host);
   while (bytes > 0) {
@@ -76,9 +125,9 @@ void Queue::upload(void* to, const void* host, std::size_t bytes) {
     check(cudaEventSynchronize(stage.read), "waiting for an upload");
     const std::size_t piece = std::min(bytes, kStageBytes);
     std::memcpy(stage.memory, source, piece);
-    check(cudaMemcpyAsync(target, stage.memory, piece, cudaMemcpyHostToDevice, stream_),
+    check(cudaMemcpyAsync(target, stage.memory, piece, cudaMemcpyHostToDevice, stream),
           "copying to it");
-    check(cudaEventRecord(stage.read, stream_), "recording an event");
+    check(cudaEventRecord(stage.read, stream), "recording an event");
     target += piece;
     source += piece;
     bytes -= piece;
@@ -87,18 +136,23 @@ void Queue::upload(void* to, const void* host, std::size_t bytes) {
 
 void Queue::upload_page_locked(void* to, const void* host, std::size_t bytes) {
   if (bytes == 0) return;
-  check(cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, stream_), "copying to it");
+  check(cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, complete_stream()),
+        "copying to it");
 }
 
 void Queue::download(void* host, const void* from, std::size_t bytes) {
   if (bytes > 0) {
-    check(cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, stream_), "copying from it");
+    check(cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, complete_stream()),
+          "copying from it");
   }
   finish();
 }
 
 void Queue::clear(void* at, std::size_t bytes) {
-  if (bytes > 0) check(cudaMemsetAsync(at, 0, bytes, stream_), "clearing memory");
+  throw_failure();
+  if (bytes == 0) return;
+  if (repeats_) return replay_->add(at, bytes);
+  check(cudaMemsetAsync(at, 0, bytes, bare_stream_), "clearing memory");
 }
 
 }  // namespace heliograph::cuda

@@ -4,6 +4,10 @@
 
 #include <array>
 #include <cstddef>
+#include <exception>
+#include <memory>
+
+#include "core/cuda/work.hpp"
 
 namespace heliograph::cuda {
 
@@ -17,8 +21,11 @@ bool devices_abandoned() noexcept;
 /// Throws Error(resource) if they were: by who would begin something new, or wait.
 void refuse_abandoned_devices();
 
+class Replay;
+
 /// The compute stream of one rank: everything that its kernels do happens on it, in the order of
-/// the calls, while the thread that asked goes on. Used by the rank's own thread.
+/// the calls, while the thread that asked goes on. Used by the rank's own thread. Every call but
+/// `stream` throws Error(resource), also for what an earlier one could not ask for.
 class Queue {
  public:
   /// Selects `device` for the calling thread. Throws Error(resource).
@@ -28,9 +35,20 @@ class Queue {
   Queue& operator=(const Queue&) = delete;
 
   int device() const { return device_; }
-  cudaStream_t stream() const { return stream_; }
+  /// With all that was asked so far on it; where that failed, the next call that may throw says so.
+  cudaStream_t stream() noexcept;
   int processors() const { return processors_; }  ///< Multiprocessors of the device.
 
+  /// From here to the end, kernels, products and clearing are asked for as in the last such
+  /// stretch, where what comes in between (copies, waits, other work on the stream) is the same:
+  /// then CUDA graphs take their place. What is asked for may reach the device as late as what
+  /// follows in between. Stretches that differ cost time, no more.
+  void begin_repeated();
+  void end_repeated() noexcept;
+
+  /// Asks for work, in order.
+  void ask(const KernelWork& work);
+  void ask(const LibraryWork& work);
   /// Waits until all that was asked so far is done. Throws Error(resource) where any of it failed.
   void finish();
   /// Copies from the host, in order; `host` may be reused when it returns.
@@ -50,10 +68,16 @@ class Queue {
     cudaEvent_t read = nullptr;
   };
   void release() noexcept;
+  /// `stream`. Throws Error(resource) where not all is on it.
+  cudaStream_t complete_stream();
+  void throw_failure();
 
   int device_;
   int processors_ = 0;
-  cudaStream_t stream_ = nullptr;
+  cudaStream_t bare_stream_ = nullptr;  ///< What is to be repeated may not be on it yet.
+  std::unique_ptr<Replay> replay_;      ///< Null before anything repeats.
+  bool repeats_ = false;
+  std::exception_ptr failure_;  ///< What `stream` could not say.
   std::array<Stage, 2> stages_;
   std::size_t next_stage_ = 0;
 };

@@ -55,12 +55,16 @@ enum cudaError_t : int {
   cudaErrorMemoryAllocation = 2,
   cudaErrorInvalidConfiguration = 9,
   cudaErrorInvalidMemcpyDirection = 21,
+  cudaErrorInvalidDeviceFunction = 98,
   cudaErrorNoDevice = 100,
   cudaErrorInvalidDevice = 101,
   cudaErrorInvalidResourceHandle = 400,
+  cudaErrorIllegalState = 401,
   cudaErrorNotReady = 600,
   cudaErrorLaunchFailure = 719,
   cudaErrorNotSupported = 801,
+  cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureInvalidated = 901,
   cudaErrorUnknown = 999
 };
 enum cudaMemcpyKind {
@@ -91,8 +95,33 @@ struct cudaMemAccessDesc {
 using cudaStream_t = struct CUstream_st*;
 using cudaEvent_t = struct CUevent_st*;
 using cudaMemPool_t = struct CUmemPoolHandle_st*;
+using cudaGraph_t = struct CUgraph_st*;
+using cudaGraphNode_t = struct CUgraphNode_st*;
+using cudaGraphExec_t = struct CUgraphExec_st*;
 using cudaHostFn_t = void (*)(void*);
 #define cudaStreamPerThread (reinterpret_cast<cudaStream_t>(0x2))
+
+enum cudaStreamCaptureMode {
+  cudaStreamCaptureModeGlobal = 0,
+  cudaStreamCaptureModeThreadLocal = 1,
+  cudaStreamCaptureModeRelaxed = 2
+};
+struct cudaKernelNodeParams {
+  void* func;
+  dim3 gridDim;
+  dim3 blockDim;
+  unsigned sharedMemBytes;
+  void** kernelParams;
+  void** extra;
+};
+struct cudaMemsetParams {
+  void* dst;
+  std::size_t pitch;
+  unsigned value;
+  unsigned elementSize;
+  std::size_t width;
+  std::size_t height;
+};
 
 constexpr unsigned cudaStreamDefault = 0, cudaStreamNonBlocking = 1;
 constexpr unsigned cudaEventDefault = 0, cudaEventBlockingSync = 1, cudaEventDisableTiming = 2;
@@ -143,6 +172,26 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
 cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device,
                                 std::size_t bytes, cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream);
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
+cudaError_t cudaGraphCreate(cudaGraph_t* graph, unsigned flags);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                   const cudaGraphNode_t* before, std::size_t count,
+                                   const cudaKernelNodeParams* kernel);
+cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                   const cudaGraphNode_t* before, std::size_t count,
+                                   const cudaMemsetParams* memory);
+cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                       const cudaGraphNode_t* before, std::size_t count,
+                                       cudaGraph_t child);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph,
+                                 unsigned long long flags = 0);
+cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                             const cudaKernelNodeParams* kernel);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 }
 
 template <class T>
@@ -156,9 +205,23 @@ cudaError_t cudaMallocHost(T** pointer, std::size_t bytes) {
 
 namespace heliograph::cuda_emulation {
 
-/// `thread` is what one device thread does; `kernel` is for messages.
-cudaError_t enqueue_kernel(const char* kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
-                           cudaStream_t stream, std::function<void()> thread);
+/// What one device thread of a kernel does, with a copy of the arguments.
+using MakeThread = std::function<void()> (*)(void* kernel, void** arguments);
+
+/// From now on `kernel` is known: graphs say nothing of its type. `name` is for messages.
+cudaError_t enqueue_kernel(const char* name, void* kernel, MakeThread make, dim3 grid, dim3 block,
+                           void** arguments, std::size_t shared_bytes, cudaStream_t stream);
+
+template <class... Parameters>
+std::function<void()> make_thread(void* kernel, void** arguments) {
+  const auto copy = [&]<std::size_t... I>(std::index_sequence<I...>) {
+    return std::tuple<std::remove_const_t<Parameters>...>(
+        *static_cast<std::remove_const_t<Parameters>*>(arguments[I])...);
+  };
+  return
+      [function = reinterpret_cast<void (*)(Parameters...)>(kernel),
+       values = copy(std::index_sequence_for<Parameters...>())] { std::apply(function, values); };
+}
 
 /// What lanes of a warp wait for together.
 enum class Meeting : std::uint8_t {
@@ -193,15 +256,10 @@ T shuffle(Meeting what, unsigned mask, T value, int argument, int width) {
 template <class... Parameters>
 cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, void** arguments,
                              std::size_t shared_bytes, cudaStream_t stream) {
-  const auto copy = [&]<std::size_t... I>(std::index_sequence<I...>) {
-    return std::tuple<std::remove_const_t<Parameters>...>(
-        *static_cast<std::remove_const_t<Parameters>*>(arguments[I])...);
-  };
   return heliograph::cuda_emulation::enqueue_kernel(
-      __PRETTY_FUNCTION__, grid, block, shared_bytes, stream,
-      [kernel, values = copy(std::index_sequence_for<Parameters...>())] {
-        std::apply(kernel, values);
-      });
+      __PRETTY_FUNCTION__, reinterpret_cast<void*>(kernel),
+      &heliograph::cuda_emulation::make_thread<Parameters...>, grid, block, arguments, shared_bytes,
+      stream);
 }
 
 // Device: barriers, warp calls, atomics of integers, bits.

@@ -64,6 +64,9 @@ __global__ void fresh_kernel(const float* fresh, int* out) {
 __global__ void half_warp_kernel() {
   if (cuda::lane() < 16) __syncwarp();
 }
+__global__ void meet_if_kernel(const int* whole) {
+  if (*whole != 0 || cuda::lane() < 16) __syncwarp();
+}
 __global__ void two_places_kernel() {
   if (threadIdx.x == 7) {
     __syncthreads();
@@ -112,6 +115,9 @@ void look_at_fresh_memory(cuda::Queue& queue, const float* fresh, int* out) {
 void meet_half_of_a_warp(cuda::Queue& queue) {
   launch(queue, "half a warp", half_warp_kernel, Grid{1, 32, 0});
 }
+void meet_if(cuda::Queue& queue, const int* whole) {
+  launch(queue, "half a warp at times", meet_if_kernel, Grid{1, 32, 0}, whole);
+}
 void meet_at_two_places(cuda::Queue& queue) {
   launch(queue, "two places", two_places_kernel, Grid{2, 32, 0});
 }
@@ -130,6 +136,7 @@ void leave_before_a_barrier(cuda::Queue& queue, int* out) {
 void poke(cuda::Queue& queue, int* at, std::int64_t index) {
   launch(queue, "poke", poke_kernel, Grid{1, 1, 0}, at, index);
 }
+void* poke_function() { return reinterpret_cast<void*>(&poke_kernel); }
 void race(cuda::Queue& queue, int* out) { launch(queue, "race", race_kernel, Grid{1, 32, 0}, out); }
 
 }  // namespace heliograph::cuda_emulation

@@ -24,10 +24,15 @@ void leave_before_a_shuffle(cuda::Queue& queue);
 void shuffle_outside_the_mask(cuda::Queue& queue);
 void write_behind_shared_memory(cuda::Queue& queue);
 
+/// The first of these where *whole is 0.
+void meet_if(cuda::Queue& queue, const int* whole);
+
 /// Some of the threads end before the others meet, as kernels may do.
 void leave_before_a_barrier(cuda::Queue& queue, int* out);
 /// at[index] = 1.
 void poke(cuda::Queue& queue, int* at, std::int64_t index);
+/// The kernel of `poke`, for graphs.
+void* poke_function();
 /// Lane 0 writes what lane 31 reads, without a barrier between.
 void race(cuda::Queue& queue, int* out);
 

@@ -1,0 +1,150 @@
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "emulation.hpp"
+#include "heliograph/train.hpp"
+#include "nccl_run.hpp"
+#include "support/graphs.hpp"
+#include "support/runs.hpp"
+
+// What an epoch asks an emulated device for, with CUDA graphs and without.
+
+namespace heliograph {
+namespace {
+
+/// Calls of one epoch, of all ranks.
+struct Calls {
+  std::int64_t kernels = 0;   ///< Launches of one kernel.
+  std::int64_t products = 0;  ///< Of cuBLAS.
+  std::int64_t graphs = 0;    ///< Launches of one graph.
+  std::int64_t made = 0;      ///< Graphs that were made.
+  std::int64_t changed = 0;   ///< Kernels in graphs.
+  std::int64_t allocations = 0;
+
+  static Calls now() {
+    using cuda_emulation::calls;
+    return {calls("cudaLaunchKernel"),
+            calls("cublasSgemm"),
+            calls("cudaGraphLaunch"),
+            calls("cudaGraphInstantiate"),
+            calls("cudaGraphExecKernelNodeSetParams"),
+            calls("cudaMallocAsync") + calls("cudaMallocHost")};
+  }
+  Calls operator-(const Calls& o) const {
+    return {kernels - o.kernels, products - o.products, graphs - o.graphs,
+            made - o.made,       changed - o.changed,   allocations - o.allocations};
+  }
+};
+
+class CudaGraphEpochs : public test::NcclTest {
+ protected:
+  /// Of each epoch but the first and the last one, with the evaluations behind them.
+  std::vector<Calls> epochs(const TrainOptions& o) {
+    std::vector<Calls> seen;
+    TrainCallbacks callbacks;
+    callbacks.on_epoch = [&](const EpochReport&) { seen.push_back(Calls::now()); };
+    train(data, o, callbacks);
+    std::vector<Calls> each;
+    for (std::size_t e = 1; e < seen.size(); ++e) each.push_back(seen[e] - seen[e - 1]);
+    each.pop_back();  // An evaluation that others lack.
+    return each;
+  }
+  static TrainOptions options(int ranks, int count) {
+    TrainOptions o = testing::small_options(ranks, count);
+    o.model.kind = ModelKind::gcn;
+    o.model.layers = 3;
+    o.model.dropout = 0.5F;
+    o.transport.device = DeviceKind::cuda;
+    o.transport.kind = TransportKind::threads;
+    o.transport.cuda_graphs = CudaGraphs::on;
+    o.eval_every = 100;
+    return o;
+  }
+
+  const Dataset data = testing::make_small_dataset(80, 12, 4, 5);
+};
+
+// The figures of docs/gpu.md: dropout, LayerNorm, dense features.
+TEST_F(CudaGraphEpochs, AThreeLayerGcnTakesFewLaunches) {
+  TrainOptions o = options(1, 8);
+  o.transport.cuda_graphs = CudaGraphs::off;
+  const Calls without = epochs(o).back();
+  EXPECT_EQ(without.kernels + without.products, 34);
+  EXPECT_EQ(without.graphs, 0);
+  o.transport.cuda_graphs = CudaGraphs::on;
+  const Calls with = epochs(o).back();
+  EXPECT_EQ(with.graphs, 3) << "until the loss, the gradients and the end";
+  EXPECT_EQ(with.kernels, 0);
+  EXPECT_EQ(with.products, 0);
+  EXPECT_EQ(with.changed, 15) << "dropout in three passes forward and two back, Adam of ten";
+}
+
+/// Other ranks may be in the next epoch when rank 0 tells of one: sums over epochs are counted.
+Calls sum(const std::vector<Calls>& each, std::size_t from) {
+  Calls all;
+  for (std::size_t e = from; e < each.size(); ++e) all = all - (Calls() - each[e]);
+  return all;
+}
+
+TEST_F(CudaGraphEpochs, RanksAskForGraphsBetweenTheirWaits) {
+  TrainOptions o = options(2, 24);
+  o.exchange.bits_forward = o.exchange.bits_backward = 1;
+  const Calls with = sum(epochs(o), 2);
+  o.transport.cuda_graphs = CudaGraphs::off;
+  const Calls without = sum(epochs(o), 2);
+  EXPECT_EQ(with.products, 0);
+  EXPECT_LT(with.kernels + with.graphs, (without.kernels + without.products) / 2);
+}
+
+TEST_F(CudaGraphEpochs, NothingIsMadeOrAllocatedFromTheFourthEpochOn) {
+  for (const TransportKind kind : {TransportKind::threads, TransportKind::nccl}) {
+    for (const int staleness : {0, 2}) {
+      for (const int layers : {2, 3}) {
+        TrainOptions o = options(3, 8);
+        o.model.layers = layers;
+        o.transport.kind = kind;
+        o.exchange.bits_forward = o.exchange.bits_backward = 1;
+        o.exchange.staleness = staleness;
+        const std::vector<Calls> each = epochs(o);
+        EXPECT_GT(sum(each, 0).made, 0);
+        for (std::size_t e = 2; e < each.size(); ++e) {
+          SCOPED_TRACE(::testing::Message()
+                       << layers << " layers, S = " << staleness << ", epoch " << e + 1);
+          EXPECT_EQ(each[e].made, 0);
+          EXPECT_EQ(each[e].allocations, 0);
+          EXPECT_EQ(each[e].products, 0);
+          EXPECT_GT(each[e].graphs, 0);
+        }
+      }
+    }
+  }
+  EXPECT_EQ(cuda_emulation::live_graphs(), 0U);
+  EXPECT_EQ(cuda_emulation::calls("cudaDeviceSynchronize"), 0);
+}
+
+TEST_F(CudaGraphEpochs, SynchronousEpochsAndEvaluationInBetweenChangeNoGraph) {
+  TrainOptions o = options(2, 12);
+  o.exchange.bits_forward = o.exchange.bits_backward = 4;
+  o.exchange.staleness = 2;
+  o.exchange.sync_every = 4;
+  o.eval_every = 2;
+  const std::vector<Calls> each = epochs(o);
+  for (std::size_t e = 2; e < each.size(); ++e) EXPECT_EQ(each[e].made, 0) << e + 1;
+}
+
+TEST_F(CudaGraphEpochs, SmallPartsTakeThemByThemselves) {
+  TrainOptions o = options(1, 5);
+  o.transport.cuda_graphs = CudaGraphs::automatic;
+  EXPECT_GT(sum(epochs(o), 0).graphs, 0);
+  // 80 rows of more than 8 MiB together.
+  o.model.hidden = (8 << 20) / 4 / 80 + 1;
+  o.model.layers = 2;
+  o.epochs = 3;
+  EXPECT_EQ(sum(epochs(o), 0).graphs, 0);
+}
+
+}  // namespace
+}  // namespace heliograph

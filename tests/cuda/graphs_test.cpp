@@ -1,0 +1,123 @@
+#include "support/graphs.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "cli/temporary_directory.hpp"
+#include "core/kernels.hpp"
+#include "heliograph/checkpoint.hpp"
+#include "heliograph/train.hpp"
+#include "support/runs.hpp"
+
+// Runs whose epochs are asked for by CUDA graphs, against the same without: the same bits.
+
+namespace heliograph {
+namespace {
+
+constexpr int kEpochs = 6;
+
+struct Case {
+  std::string name;
+  ModelKind kind = ModelKind::gcn;
+  bool sparse = false;
+  void (*change)(TrainOptions&) = [](TrainOptions&) {};
+};
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+TrainOptions options_for(const Case& c, int ranks) {
+  TrainOptions o = testing::small_options(ranks, kEpochs);
+  o.transport.device = DeviceKind::cuda;
+  o.transport.kind = TransportKind::threads;
+  o.model.kind = c.kind;
+  o.model.layers = 3;
+  o.model.dropout = 0.3F;
+  o.eval_every = 3;
+  c.change(o);
+  return o;
+}
+
+void expect_same(const TrainResult& one, const TrainResult& other) {
+  ASSERT_EQ(one.epochs.size(), other.epochs.size());
+  for (std::size_t e = 0; e < one.epochs.size(); ++e) {
+    EXPECT_EQ(one.epochs[e].loss, other.epochs[e].loss) << "epoch " << e;
+    EXPECT_EQ(one.epochs[e].test_metric, other.epochs[e].test_metric) << "epoch " << e;
+  }
+  EXPECT_EQ(one.predictions, other.predictions);
+}
+
+class CudaGraphsRun : public ::testing::TestWithParam<Case> {};
+
+TEST_P(CudaGraphsRun, IsTheRunWithout) {
+  if (cuda_devices() == 0) GTEST_SKIP() << "no CUDA device";
+  const Case& c = GetParam();
+  const Dataset data = testing::make_small_dataset(80, 12, 4, 5, false, c.sparse);
+  for (const int ranks : {1, 2, 4}) {
+    SCOPED_TRACE(ranks);
+    TrainOptions o = options_for(c, ranks);
+    o.transport.cuda_graphs = CudaGraphs::off;
+    const TrainResult without = train(data, o);
+    o.transport.cuda_graphs = CudaGraphs::on;
+    expect_same(train(data, o), without);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Settings, CudaGraphsRun,
+    ::testing::Values(
+        Case{"Gcn"}, Case{"Sage", ModelKind::sage}, Case{"SparseFeatures", ModelKind::gcn, true},
+        Case{"SparseSage", ModelKind::sage, true},
+        // Swaps its scratch an odd number of times.
+        Case{"TwoLayers", ModelKind::sage, false, [](TrainOptions& o) { o.model.layers = 2; }},
+        Case{"OneBit", ModelKind::sage, false,
+             [](TrainOptions& o) { o.exchange.bits_forward = o.exchange.bits_backward = 1; }},
+        Case{"OneBitStale", ModelKind::gcn, false,
+             [](TrainOptions& o) {
+               o.exchange.bits_forward = o.exchange.bits_backward = 1;
+               o.exchange.staleness = 2;
+             }},
+        Case{"ExactStale", ModelKind::sage, false,
+             [](TrainOptions& o) { o.exchange.staleness = 2; }},
+        Case{"SyncEvery", ModelKind::gcn, false,
+             [](TrainOptions& o) {
+               o.exchange.bits_forward = 4;
+               o.exchange.staleness = 1;
+               o.exchange.sync_every = 3;
+               o.eval_every = 1;
+             }},
+        Case{"WithoutPrecompute", ModelKind::gcn, false,
+             [](TrainOptions& o) { o.model.precompute = false; }},
+        Case{"ResidualWithoutNorm", ModelKind::gcn, false,
+             [](TrainOptions& o) {
+               o.model.residual = true;
+               o.model.norm = NormLayer::none;
+             }},
+        Case{"Inductive", ModelKind::sage, false, [](TrainOptions& o) { o.inductive = true; }}),
+    [](const auto& p) { return p.param.name; });
+
+TEST(CudaGraphs, ARunGoesOnFromACheckpoint) {
+  if (cuda_devices() == 0) GTEST_SKIP() << "no CUDA device";
+  const Dataset data = testing::make_small_dataset(80, 12, 4, 5);
+  const test::TemporaryDirectory folder;
+  TrainOptions o = options_for({"", ModelKind::gcn, false,
+                                [](TrainOptions& changed) {
+                                  changed.exchange.bits_forward = 1;
+                                  changed.exchange.staleness = 2;
+                                }},
+                               2);
+  o.transport.cuda_graphs = CudaGraphs::off;
+  const TrainResult whole = train(data, o);
+  o.transport.cuda_graphs = CudaGraphs::on;
+  o.checkpoint.folder = folder / "run";
+  o.checkpoint.every = 1000;
+  o.epochs = 4;
+  train(data, o);
+  o.epochs = kEpochs;
+  o.checkpoint.resume = newest_checkpoint(folder / "run");
+  expect_same(train(data, o), whole);
+}
+
+}  // namespace
+}  // namespace heliograph
