@@ -19,16 +19,17 @@ from runs import RunFailed, call, train
 WARMUP = 2
 NEVER = 1_000_000_000  # Epochs between evaluations.
 MODEL = {"model": "sage", "layers": 3, "hidden": 128, "dropout": 0, "seed": 1, "lr": 0.01}
+SMALL = "small"  # Its epochs are as long as their launches.
+SHAPES = {SMALL: ["--nodes", 3000, "--edges", 40000, "--features", 48, "--classes", 8]}
 
 
-def measure(options, data, owners, parts, bits, tf32):
+def measure(options, data, owners, parts, bits, **more):
     folder = os.path.join(options.work, "run")
     summary = os.path.join(options.work, "summary.json")
     cut = {"partitioner": f"file:{owners}"} if owners else {}
     losses, seconds = train(options.heliograph, folder, data=data, device=options.device,
                             transport="threads", parts=parts, bits=bits, epochs=options.epochs,
-                            eval_every=NEVER, summary=summary, tf32=tf32, **MODEL,
-                            **cut)
+                            eval_every=NEVER, summary=summary, **MODEL, **cut, **more)
     with open(summary, encoding="utf-8") as file:
         said = json.load(file)
     return {"losses": losses, "seconds": seconds, "median": statistics.median(seconds[WARMUP:]),
@@ -42,7 +43,7 @@ def main():
     parser.add_argument("--work", required=True)
     parser.add_argument("--json", required=True)
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
-    parser.add_argument("--graphs", default="reddit,products")
+    parser.add_argument("--graphs", default=f"reddit,products,{SMALL}")
     parser.add_argument("--scale", default="1")
     parser.add_argument("--ranks", default="1,2,4")
     parser.add_argument("--epochs", type=int, default=12)
@@ -69,8 +70,9 @@ def main():
         data = os.path.join(options.work, graph)
         if not os.path.isdir(data):
             made = {"graph": graph, "what": "generate"}
-            if not attempt(made, lambda: call(options.heliograph, "generate", "--quiet", "--preset",
-                                              graph, "--scale", options.scale, "--out", data)):
+            shape = SHAPES.get(graph, ["--preset", graph, "--scale", options.scale])
+            if not attempt(made, lambda: call(options.heliograph, "generate", "--quiet", *shape,
+                                              "--out", data)):
                 continue
         for parts in map(int, options.ranks.split(",")):
             owners = os.path.join(options.work, f"{graph}.{parts}.owners") if parts > 1 else ""
@@ -79,13 +81,15 @@ def main():
                     lambda: call(options.heliograph, "partition", "--data", data, "--parts", parts,
                                  "--partitioner", options.partitioner, "--owners", owners)):
                 continue
-            settings = [(32, False), (1, False)] if parts > 1 else [(32, False)]
+            # Bits, and what else differs.
+            settings = [(32, {"tf32": False}), (1, {"tf32": False})][:parts]
             if parts == 1 and options.device == "cuda":
-                settings.append((32, True))
-            for bits, tf32 in settings:
-                attempt({"graph": graph, "what": "train", "ranks": parts, "bits": bits,
-                         "tf32": tf32},
-                        lambda: measure(options, data, owners, parts, bits, tf32))
+                settings.append((32, {"tf32": True}))
+            if graph == SMALL and options.device == "cuda":
+                settings = [(32, {"tf32": False, "cuda_graphs": how}) for how in ("off", "on")]
+            for bits, more in settings:
+                attempt({"graph": graph, "what": "train", "ranks": parts, "bits": bits, **more},
+                        lambda: measure(options, data, owners, parts, bits, **more))
     return 1 if any("error" in row for row in rows) else 0
 
 

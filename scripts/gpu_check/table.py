@@ -130,7 +130,8 @@ def epochs(folder):
     for graph in dict.fromkeys(row["graph"] for row in said):
         runs = [row for row in said if row["graph"] == graph]
         trained = {(row["ranks"], row["bits"]): row
-                   for row in runs if "median" in row and not row["tf32"]}
+                   for row in runs
+                   if "median" in row and not row["tf32"] and row.get("cuda_graphs") != "on"}
         for row in runs:
             what = {"train": f"Heliograph, {row.get('bits')} bits"}.get(row["what"], row["what"])
             if "error" in row:
@@ -140,11 +141,17 @@ def epochs(folder):
                 note = ""
                 if row["tf32"]:
                     what += ", TF32"
-                if exact and row is not exact:
+                if row.get("cuda_graphs") == "on":
+                    what += ", CUDA graphs"
+                    if exact:
+                        note = (f"{exact['median'] / row['median']:.2f} x as fast as without CUDA "
+                                "graphs")
+                elif exact and row is not exact:
                     note = f"{exact['median'] / row['median']:.2f} x as fast as fp32"
                 rows.append([graph, what, row["ranks"], f"{1e3 * row['median']:.1f}",
                              f"{row['memory']['total'] / 1e9:.2f}", note])
-        rows += torch_rows(folder, graph, trained.get((1, 32)))
+        if not any("cuda_graphs" in row for row in runs):  # Of the graphs that PyTorch is timed on.
+            rows += torch_rows(folder, graph, trained.get((1, 32)))
     return table(["graph", "what", "ranks", "ms an epoch", "GB", ""], rows)
 
 

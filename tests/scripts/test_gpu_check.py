@@ -18,13 +18,15 @@ PARTS = os.path.join(ROOT, "scripts", "gpu_check")
 COMMAND = os.path.abspath(sys.argv.pop())
 
 # On the "device" a flag has the value of the stand-in, not the one that was given. A CPU knows no
-# TF32.
+# TF32 and no CUDA graphs.
 STAND_IN = """#!{python}
 import os, sys
 words = sys.argv[1:]
 if "cuda" in words:
     words[words.index("cuda")] = "cpu"
     words = [word for word in words if word != "--tf32"]
+    if "--cuda-graphs" in words:
+        words[words.index("--cuda-graphs") + 1] = "off"
     for flag, value in {wrong!r}.items():
         words[words.index(flag) + 1] = value
 os.execv({command!r}, [{command!r}] + words)
@@ -100,6 +102,23 @@ class Parts(unittest.TestCase):
         self.assertIn("| reddit | Heliograph, 32 bits, TF32 | 1 |", text)
         self.assertIn("| nonsense | generate |", text)
         self.assertIn("x as fast as fp32", text)
+
+    def test_a_small_graph_is_timed_with_cuda_graphs_and_without(self):
+        done = self.part("epochs.py", "--heliograph", self.stand_in({}), "--work",
+                         self.path("work"), "--json", self.path("epochs.json"), "--graphs",
+                         "small", "--ranks", "1,2", "--epochs", "3")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        with open(self.path("epochs.json"), encoding="utf-8") as file:
+            rows = [row for row in json.load(file) if row["what"] == "train"]
+        self.assertEqual([(row["ranks"], row["bits"], row["cuda_graphs"]) for row in rows],
+                         [(1, 32, "off"), (1, 32, "on"), (2, 32, "off"), (2, 32, "on")])
+        rows[1]["median"], rows[0]["median"] = 0.001, 0.0025
+        with open(self.path("epochs.json"), "w", encoding="utf-8") as file:
+            json.dump(rows, file)
+        text = self.table()
+        self.assertIn("| small | Heliograph, 32 bits, CUDA graphs | 1 | 1.0 |", text)
+        self.assertIn("2.50 x as fast as without CUDA graphs", text)
+        self.assertNotIn("PyTorch", text)
 
     def test_a_table_of_nothing_says_so(self):
         text = self.table()

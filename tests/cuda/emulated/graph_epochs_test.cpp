@@ -27,7 +27,7 @@ struct Calls {
   static Calls now() {
     using cuda_emulation::calls;
     return {calls("cudaLaunchKernel"),
-            calls("cublasSgemm"),
+            calls("cublasSgemm") + calls("cublasLtMatmul"),
             calls("cudaGraphLaunch"),
             calls("cudaGraphInstantiate"),
             calls("cudaGraphExecKernelNodeSetParams"),
