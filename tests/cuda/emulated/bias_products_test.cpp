@@ -131,6 +131,7 @@ TEST_F(BiasProducts, AnEpochSavesOnePassARank) {
     o.model.transform_first = s.transform_first;
     o.transport.device = DeviceKind::cuda;
     o.transport.kind = TransportKind::threads;
+    o.transport.cuda_graphs = CudaGraphs::off;  // Each launch counts.
     o.eval_every = 100;
     const Calls before;
     const TrainResult fused = train(data, o);
