@@ -58,6 +58,17 @@ TransportKind choose(const TransportOptions& transport) {
   return TransportKind::threads;
 }
 
+/// MPI that was not started as several is alone, whatever torchrun has started.
+void require_launched(int ranks) {
+  const int said = said_processes();
+  if (ranks > 1 || said == 1) return;
+  throw Error(
+      ErrorCode::usage,
+      fmt::format("--transport mpi: MPI knows of this process only, but WORLD_SIZE is {}, and "
+                  "each would train the whole graph: take --transport tcp",
+                  said));
+}
+
 void set_options(const TransportOptions& transport, ProcessGroupOptions& options) {
   options.timeout_seconds = transport.timeout_seconds;
   options.silence = {transport.silence_loading, transport.silence_training,
@@ -100,6 +111,7 @@ void Processes::join(const std::function<void()>& check) {
     set_options(transport_, options);
     options.on_watch = keep_watch;
     group_ = std::make_unique<MpiGroup>(options);
+    require_launched(group_->ranks());
   } else {
     TcpTransportOptions options;
     set_options(transport_, options);

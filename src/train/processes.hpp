@@ -34,8 +34,8 @@ class Processes {
   Processes& operator=(const Processes&) = delete;
 
   /// Collective; once. Nothing where this process is alone. `check` is called now and then while
-  /// it waits, where it joins by TCP, and may throw. Throws Error: usage, peer_lost, resource; what
-  /// `check` throws.
+  /// it waits, where it joins by TCP, and may throw. Throws Error: usage (torchrun has started
+  /// several, and MPI one), peer_lost, resource; what `check` throws.
   void join(const std::function<void()>& check = {});
   /// Whether `join` has others to join.
   bool joins_others() const { return joins_by_ != TransportKind::threads; }

@@ -137,6 +137,9 @@ def command(options):
         require_all(run, [2, 2], "threads")
         require("2 processes were started, and each would train" in run.err(0), run.err(0))
 
+        run = Run(2, [*words, "--transport", "mpi"])  # Nothing has started MPI.
+        require_all(run, [2, 2], "MPI of one process each")
+
         run = Run(2, [*words, "--link-gbps", "1", "--transport", "tcp"])
         require_all(run, [2, 2], "a shaped link")
 
