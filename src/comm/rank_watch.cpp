@@ -76,8 +76,8 @@ RankWatch::~RankWatch() {
   if (wake_descriptor_ >= 0) ::close(wake_descriptor_);
 }
 
-void RankWatch::start(std::span<const ProcessAddress> all) {
-  std::vector<Socket> sockets = mesh_.connect(rank_, all, limits_.loading);
+void RankWatch::start(std::span<const ProcessAddress> all, const std::function<void()>& check) {
+  std::vector<Socket> sockets = mesh_.connect(rank_, all, limits_.loading, check);
   const double now = link_now();
   for (std::size_t r = 0; r < peers_.size(); ++r) {
     peers_[r].socket = std::move(sockets[r]);

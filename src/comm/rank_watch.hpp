@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -39,8 +40,9 @@ class RankWatch {
 
   /// For the other ranks, who need those of all.
   const ProcessAddress& address() const { return mesh_.address(); }
-  /// Connects with all others and starts to watch. Throws Error(peer_lost, resource).
-  void start(std::span<const ProcessAddress> all);
+  /// Connects with all others and starts to watch. `check` is called now and then meanwhile.
+  /// Throws Error(peer_lost, resource); what `check` throws.
+  void start(std::span<const ProcessAddress> all, const std::function<void()>& check = {});
 
   void set_phase(RunPhase phase);
   /// Whose progress is told from now on, and whose waits a failure ends; null for none.

@@ -59,7 +59,11 @@ void TcpLinks::move(ProcessCommunicator& comm) {
       throw;
     }
     comm.end_turn();
-    if (!moved) sleep(comm);
+    if (moved) {
+      look();
+    } else {
+      sleep(comm);
+    }
   }
 }
 
@@ -139,19 +143,40 @@ std::size_t TcpLinks::move_bytes(const Link& link, bool sending, Flow& flow, std
   return 0;
 }
 
-void TcpLinks::sleep(ProcessCommunicator& comm) {
+/// Whoever has bytes to move and could not.
+void TcpLinks::list_waiting() {
   entries_.assign(1, {alarm_, POLLIN, 0});
   polled_.clear();
   for (std::size_t i = 0; i < links_.size(); ++i) {
     const Link& link = links_[i];
     if (!link.socket.open()) continue;
     short events = 0;
-    if (!link.in.pieces.empty()) events |= POLLIN;
-    if (!link.out.pieces.empty()) events |= POLLOUT;
+    if (!link.in.pieces.empty() && !link.in.may_move) events |= POLLIN;
+    if (!link.out.pieces.empty() && !link.out.may_move) events |= POLLOUT;
     if (events == 0) continue;
     entries_.push_back({link.socket.get(), events, 0});
     polled_.push_back(i);
   }
+}
+
+void TcpLinks::note_ready() {
+  for (std::size_t i = 0; i < polled_.size(); ++i) {
+    const short events = entries_[i + 1].revents;
+    Link& link = links_[polled_[i]];
+    const bool ended = (events & (POLLERR | POLLHUP | POLLNVAL)) != 0;
+    if (ended || (events & POLLIN) != 0) link.in.may_move = true;
+    if (ended || (events & POLLOUT) != 0) link.out.may_move = true;
+  }
+}
+
+/// While some connections move without a rest, the others get their turns too.
+void TcpLinks::look() {
+  list_waiting();
+  if (!polled_.empty() && poll(entries_.data(), entries_.size(), 0) > 0) note_ready();
+}
+
+void TcpLinks::sleep(ProcessCommunicator& comm) {
+  list_waiting();
   if (!comm.fall_asleep(ring_)) return;
   const int ready = poll(entries_.data(), entries_.size(), -1);
   const int error = errno;
@@ -162,14 +187,7 @@ void TcpLinks::sleep(ProcessCommunicator& comm) {
   }
   std::uint64_t ignored = 0;
   [[maybe_unused]] const ssize_t got = ::read(alarm_, &ignored, sizeof(ignored));
-  if (ready <= 0) return;
-  for (std::size_t i = 0; i < polled_.size(); ++i) {
-    const short events = entries_[i + 1].revents;
-    Link& link = links_[polled_[i]];
-    const bool ended = (events & (POLLERR | POLLHUP | POLLNVAL)) != 0;
-    if (ended || (events & POLLIN) != 0) link.in.may_move = true;
-    if (ended || (events & POLLOUT) != 0) link.out.may_move = true;
-  }
+  if (ready > 0) note_ready();
 }
 
 }  // namespace heliograph

@@ -54,6 +54,9 @@ class TcpLinks {
   bool move_some(Link& link, bool sending, ProcessCommunicator& comm);
   /// Bytes that a call moved; 0: none can be moved now.
   std::size_t move_bytes(const Link& link, bool sending, Flow& flow, std::size_t bytes);
+  void list_waiting();
+  void note_ready();
+  void look();
   void sleep(ProcessCommunicator& comm);
 
   std::vector<Link> links_;  ///< By peer and channel; the own rank's are closed.

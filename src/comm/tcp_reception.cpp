@@ -109,6 +109,7 @@ void TcpReception::wait_for_callers(const TcpWait& wait) {
 }
 
 void TcpReception::hear(Caller& caller) {
+  if (caller.over) return;  // In the same turn, by a newer call of its rank.
   if (caller.waits || caller.refused) {
     std::array<char, 4096> ignored;
     const ssize_t count = recv(caller.socket.get(), ignored.data(), ignored.size(), MSG_DONTWAIT);
@@ -243,7 +244,7 @@ void TcpReception::tell_all(const TcpWait& wait) {
 }
 
 void TcpReception::tell_the_end(const std::string& text) noexcept {
-  const TcpAnswer answer = TcpAnswer::of(TcpAnswer::Word::ended, text);
+  const TcpAnswer answer = TcpAnswer::of(TcpAnswer::Word::ended, "rank 0: " + text);
   for (const Caller& caller : callers_) {
     if (!caller.waits) continue;
     [[maybe_unused]] const ssize_t sent =

@@ -187,6 +187,9 @@ Socket call(const InternetAddress& address, std::uint16_t port) {
     refuse_connections("open a socket");
   }
   set_up(socket);
+  // The port that it calls from may be one that a rank is to listen at, and a call lingers there.
+  const int on = 1;
+  setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (connect(socket.get(), to.get(), to.length) != 0 && errno != EINPROGRESS) {
     const int error = errno;
     socket.close();

@@ -37,7 +37,7 @@ TcpGroup::TcpGroup(const TcpTransportOptions& options) : state_(std::make_unique
   for (const TcpIntroduction& one : all) introductions.push_back(one.introduction);
   place_ = find_place(launch.rank, introductions);
   if (launch.local_rank) place_.rank_on_host = *launch.local_rank;
-  s.watch->start(addresses_of(introductions));
+  s.watch->start(addresses_of(introductions), options.check);
   if (options.on_watch) options.on_watch(s.watch);
 
   const auto check = [&s] {
@@ -59,9 +59,16 @@ TcpGroup::~TcpGroup() = default;
 RankWatch& TcpGroup::watch() noexcept { return *state_->watch; }
 
 void TcpGroup::run(const std::function<void(Communicator&)>& body) {
-  run_bodies(body);
+  Progress last;
+  run_bodies([&](Communicator& comm) {
+    body(comm);
+    last = comm.progress();
+  });
   // Until all bodies have ended: one of them may still fail.
-  run_bodies([](Communicator& comm) { barrier(comm, Channel::evaluation); });
+  run_bodies([&](Communicator& comm) {
+    comm.set_progress(last);
+    barrier(comm, Channel::evaluation);
+  });
 }
 
 void TcpGroup::run_bodies(const std::function<void(Communicator&)>& body) {

@@ -147,6 +147,35 @@ TEST(TcpMeeting, APortThatIsTakenForAMomentIsWaitedFor) {
   later.join();
 }
 
+TEST(TcpMeeting, APortThatACallWasMadeFromCanBeListenedAt) {
+  // A call that found nobody may have been from the port of rank 0 itself.
+  const Socket listener = listen_on(0);
+  Socket calls = call(InternetAddress::loopback(), port_of(listener));
+  pollfd entry{listener.get(), POLLIN, 0};
+  ASSERT_EQ(poll(&entry, 1, 1000), 1);
+  Socket called = accept_call(listener);
+  const std::uint16_t port = port_of(calls);
+  calls.close();  // It lingers, as who closes first does.
+  called.close();
+  EXPECT_TRUE(listen_on(port).open());
+}
+
+TEST(TcpMeeting, WhoseOthersAreLostWhileTheyMeetCanBeStopped) {
+  std::vector<std::unique_ptr<RankWatch>> watches;
+  std::vector<ProcessAddress> addresses;
+  for (int rank = 0; rank < 2; ++rank) {
+    watches.push_back(std::make_unique<RankWatch>(rank, 2, SilenceLimits{}));
+    addresses.push_back(watches.back()->address());
+  }
+  const double began = link_now();
+  const auto stop = [&] {
+    if (link_now() > began + 0.2) throw Error(ErrorCode::interrupted, "stopped");
+  };
+  expect_says(error_of([&] { watches[0]->start(addresses, stop); }), ErrorCode::interrupted,
+              {"stopped"});
+  EXPECT_LT(link_now() - began, 3);
+}
+
 TEST(TcpMeeting, WhereTorchrunListensItselfTheNextFreePortIsTaken) {
   // MASTER_PORT and the one behind it are others': one is silent, as a stranger may be.
   for (int attempt = 0; attempt < 20; ++attempt) {
@@ -290,7 +319,7 @@ TEST(TcpMeeting, RankZeroThatEndsBeforeAllHaveMetEndsTheOthersAtOnce) {
     meet(options);
   });
   expect_says(caught[0], ErrorCode::interrupted, {"stopped by hand"});
-  expect_says(caught[1], ErrorCode::peer_lost, {"stopped by hand"});
+  expect_says(caught[1], ErrorCode::peer_lost, {"rank 0: stopped by hand"});
 }
 
 TEST(InternetAddress, IsWrittenAsUsual) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -153,6 +154,41 @@ TEST(Tcp, WhatNobodyAsksForYetHoldsUpNoOtherChannel) {
   }));
 }
 
+TEST(Tcp, SmallMessagesPassLargeOnesThatFlow) {
+  // Connections that always have something to move take turns with those that had nothing before.
+  double longest = 0, all = 0;
+  expect_none(run_tcp_groups(2, [&](Communicator& comm) {
+    std::vector<std::byte> buffer(32 << 20);
+    const SendMessage send{1, buffer.data(), buffer.size()};
+    const RecvMessage receive{0, buffer.data(), buffer.size()};
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      Ticket large;
+      for (int i = 0; i < 40; ++i) {
+        if (comm.rank() == 0) large = comm.post(Channel::halo, {&send, 1}, {});
+        if (comm.rank() == 1) large = comm.post(Channel::halo, {}, {&receive, 1});
+      }
+      const double began = link_now();
+      double slowest = 0;
+      for (std::byte flows{1}; flows != std::byte{};) {
+        const double asked = link_now();
+        std::byte said = flows, heard = flows;
+        if (comm.rank() == 0 && comm.done(large)) said = std::byte{};
+        const SendMessage word{1 - comm.rank(), &said, 1};
+        const RecvMessage answer{1 - comm.rank(), &heard, 1};
+        comm.wait(comm.post(Channel::weights, {&word, 1}, {&answer, 1}));
+        flows = comm.rank() == 0 ? said : heard;
+        slowest = std::max(slowest, link_now() - asked);
+      }
+      if (comm.rank() == 0) {
+        longest += slowest;
+        all += link_now() - began;
+      }
+      comm.wait(large);
+    }
+  }));
+  EXPECT_LT(longest, 0.1 * all);
+}
+
 TEST(Tcp, WaitsAsleep) {
   expect_none(run_tcp_groups(3, [](Communicator& comm) {
     barrier(comm, Channel::weights);
@@ -181,6 +217,20 @@ TEST(Tcp, TheSteadyStateAllocatesNothing) {
     EXPECT_LT(test::allocations() - before, 60);
     barrier(comm, Channel::evaluation);
   }));
+}
+
+TEST(Tcp, WhoWaitsForTheOthersEndsSaysWhereItWas) {
+  const std::uint16_t port = test::free_port();
+  const auto caught = test::on_threads(2, [&](int rank) {
+    TcpGroup group(test::tcp_options(rank, 2, port));
+    if (rank == 1) {
+      sleep_for(0.5);
+      return;  // As if its process had ended.
+    }
+    group.run([](Communicator& comm) { comm.set_progress({7, -1}); });
+  });
+  EXPECT_NE(caught[0].text.find("noticed by rank 0, epoch 7)"), std::string::npos)
+      << caught[0].text;
 }
 
 /// All ranks threw, and what `text` says; `culprit` with its own code.
