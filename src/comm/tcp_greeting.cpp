@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <cstdio>
 
 #include "comm/link_tickets.hpp"
 
@@ -70,6 +71,14 @@ TcpMoved receive_all(const Socket& socket, void* data, std::size_t bytes, const 
     }
   }
   return TcpMoved::all;
+}
+
+void tell_the_end(const Socket& socket, const std::string& text) noexcept {
+  TcpAnswer answer;
+  answer.word = TcpAnswer::Word::ended;
+  std::snprintf(answer.text.data(), answer.text.size(), "rank 0: %s", text.c_str());
+  [[maybe_unused]] const ssize_t sent =
+      send(socket.get(), &answer, sizeof(answer), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 std::string describe_endpoint(const std::string& host, std::uint16_t port) {

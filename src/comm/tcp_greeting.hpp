@@ -72,6 +72,9 @@ enum class TcpMoved : std::uint8_t { all, ended, late };
 TcpMoved send_all(const Socket& socket, const void* data, std::size_t bytes, const TcpWait& wait);
 TcpMoved receive_all(const Socket& socket, void* data, std::size_t bytes, const TcpWait& wait);
 
+/// Rank 0's answer that it ends, and why; it waits for nothing.
+void tell_the_end(const Socket& socket, const std::string& text) noexcept;
+
 /// "node1:29500", "[fd00::2]:29500".
 std::string describe_endpoint(const std::string& host, std::uint16_t port);
 

@@ -42,12 +42,12 @@ class Caller {
          const std::function<void()>& check)
       : launch_(launch), mine_(mine), seconds_(seconds), wait_{link_now() + seconds, check} {}
 
-  std::vector<TcpIntroduction> call_until_answered() {
+  TcpMeeting call_until_answered() {
     double rest = kFirstRest;
     while (true) {
       for (const InternetAddress& address : resolve()) {
         for (const std::uint16_t port : launch_.ports()) {
-          if (auto all = call_at(address, port)) return *std::move(all);
+          if (auto met = call_at(address, port)) return *std::move(met);
         }
       }
       if (wait_.check) wait_.check();
@@ -100,9 +100,8 @@ class Caller {
     return found;
   }
 
-  std::optional<std::vector<TcpIntroduction>> call_at(const InternetAddress& address,
-                                                      std::uint16_t port) {
-    const Socket socket = call(address, port);
+  std::optional<TcpMeeting> call_at(const InternetAddress& address, std::uint16_t port) {
+    Socket socket = call(address, port);
     const TcpWait soon = wait_.at_most(kAnswerSeconds);
     const bool answered = socket.open() && soon.until(socket, POLLOUT);
     const int error = !socket.open() ? errno : answered ? call_error(socket) : ETIMEDOUT;
@@ -137,6 +136,7 @@ class Caller {
                   there + " did not meet all ranks within " + describe_seconds(seconds_));
     }
     if (moved == TcpMoved::all && answer.word != Word::table) {
+      answer.text.back() = 0;
       throw Error(ErrorCode::peer_lost, answer.text.data());
     }
     std::vector<TcpIntroduction> all(static_cast<std::size_t>(launch_.ranks));
@@ -145,7 +145,9 @@ class Caller {
       throw Error(ErrorCode::peer_lost, there + " has ended before all ranks had met");
     }
     be_called_at(all[0], remote_address(socket));
-    return all;
+    std::vector<Socket> sockets(all.size());
+    sockets[0] = std::move(socket);
+    return TcpMeeting(std::move(all), std::move(sockets));
   }
 
   std::nullopt_t failed(std::uint16_t port, const std::string& why) {
@@ -162,9 +164,9 @@ class Caller {
 
 }  // namespace
 
-std::vector<TcpIntroduction> introduce_by_tcp(const LaunchVariables& launch, TcpIntroduction mine,
-                                              double seconds, const std::function<void()>& check) {
-  if (launch.ranks == 1) return {mine};
+TcpMeeting introduce_by_tcp(const LaunchVariables& launch, const TcpIntroduction& mine,
+                            double seconds, const std::function<void()>& check) {
+  if (launch.ranks == 1) return {{mine}, {}};
   if (launch.rank == 0) return TcpReception(launch, mine).receive(seconds, check);
   return Caller(launch, mine, seconds, check).call_until_answered();
 }

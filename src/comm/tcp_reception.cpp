@@ -66,8 +66,7 @@ TcpReception::TcpReception(const LaunchVariables& launch, const TcpIntroduction&
   seats_[0].taken = true;
 }
 
-std::vector<TcpIntroduction> TcpReception::receive(double seconds,
-                                                   const std::function<void()>& check) {
+TcpMeeting TcpReception::receive(double seconds, const std::function<void()>& check) {
   seconds_ = seconds;
   const TcpWait wait{link_now() + seconds, check};
   try {
@@ -77,7 +76,12 @@ std::vector<TcpIntroduction> TcpReception::receive(double seconds,
     tell_the_end(current_failure().text);
     throw;
   }
-  return std::move(all_);
+  std::vector<Socket> sockets(seats_.size());
+  for (Caller& caller : callers_) {
+    if (caller.waits)
+      sockets[static_cast<std::size_t>(caller.call.rank)] = std::move(caller.socket);
+  }
+  return {std::move(all_), std::move(sockets)};
 }
 
 void TcpReception::wait_for_callers(const TcpWait& wait) {
@@ -244,11 +248,8 @@ void TcpReception::tell_all(const TcpWait& wait) {
 }
 
 void TcpReception::tell_the_end(const std::string& text) noexcept {
-  const TcpAnswer answer = TcpAnswer::of(TcpAnswer::Word::ended, "rank 0: " + text);
   for (const Caller& caller : callers_) {
-    if (!caller.waits) continue;
-    [[maybe_unused]] const ssize_t sent =
-        send(caller.socket.get(), &answer, sizeof(answer), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (caller.waits) heliograph::tell_the_end(caller.socket, text);
   }
 }
 

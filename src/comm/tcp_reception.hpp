@@ -5,6 +5,7 @@
 
 #include "comm/launch_variables.hpp"
 #include "comm/tcp_greeting.hpp"
+#include "comm/tcp_meeting.hpp"
 
 namespace heliograph {
 
@@ -15,11 +16,11 @@ class TcpReception {
   /// Listens at the first of `launch.ports()` that is free. Throws Error(resource).
   TcpReception(const LaunchVariables& launch, const TcpIntroduction& mine);
 
-  /// The introductions of all, by rank. `check` is called now and then meanwhile and may throw.
+  /// Returns when all have called. `check` is called now and then meanwhile and may throw.
   /// Whatever it throws, ranks that have called are told.
   /// Throws Error: peer_lost (names the first rank that did not come within `seconds`, or that
   /// ended meanwhile), usage (two processes are one rank), resource; what `check` throws.
-  std::vector<TcpIntroduction> receive(double seconds, const std::function<void()>& check);
+  TcpMeeting receive(double seconds, const std::function<void()>& check);
 
  private:
   struct Caller {

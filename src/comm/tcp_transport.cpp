@@ -31,14 +31,30 @@ TcpGroup::TcpGroup(const TcpTransportOptions& options) : state_(std::make_unique
   std::array<ProcessMesh, kChannels> meshes;
   TcpIntroduction mine{introduce(s.watch->address()), {}};
   for (std::size_t c = 0; c < meshes.size(); ++c) mine.channels[c] = meshes[c].address();
-  const std::vector<TcpIntroduction> all =
-      introduce_by_tcp(launch, mine, options.timeout_seconds, options.check);
+  const TcpMeeting meeting = introduce_by_tcp(launch, mine, options.timeout_seconds, options.check);
+  try {
+    connect(meeting, meshes);
+  } catch (...) {
+    meeting.tell_the_end(current_failure().text);
+    throw;
+  }
+  become_current();
+}
+
+void TcpGroup::connect(const TcpMeeting& meeting, std::array<ProcessMesh, kChannels>& meshes) {
+  State& s = *state_;
+  const LaunchVariables& launch = s.options.launch;
+  const std::vector<TcpIntroduction>& all = meeting.all();
   std::vector<Introduction> introductions;
   for (const TcpIntroduction& one : all) introductions.push_back(one.introduction);
   place_ = find_place(launch.rank, introductions);
   if (launch.local_rank) place_.rank_on_host = *launch.local_rank;
-  s.watch->start(addresses_of(introductions), options.check);
-  if (options.on_watch) options.on_watch(s.watch);
+  const auto check_meeting = [&] {
+    if (s.options.check) s.options.check();
+    meeting.check();
+  };
+  s.watch->start(addresses_of(introductions), check_meeting);
+  if (s.options.on_watch) s.options.on_watch(s.watch);
 
   const auto check = [&s] {
     s.watch->throw_if_failed();
@@ -48,10 +64,9 @@ TcpGroup::TcpGroup(const TcpTransportOptions& options) : state_(std::make_unique
   for (std::size_t c = 0; c < meshes.size(); ++c) {
     std::vector<ProcessAddress> addresses;
     for (const TcpIntroduction& one : all) addresses.push_back(one.channels[c]);
-    sockets[c] = meshes[c].connect(launch.rank, addresses, options.timeout_seconds, check);
+    sockets[c] = meshes[c].connect(launch.rank, addresses, s.options.timeout_seconds, check);
   }
   s.links.emplace(launch.ranks, std::move(sockets));
-  become_current();
 }
 
 TcpGroup::~TcpGroup() = default;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 
@@ -7,6 +8,9 @@
 #include "comm/process_group.hpp"
 
 namespace heliograph {
+
+class ProcessMesh;
+class TcpMeeting;
 
 struct TcpTransportOptions : ProcessGroupOptions {
   TcpTransportOptions() { piece_bytes = std::size_t{256} << 10; }
@@ -32,6 +36,7 @@ class TcpGroup final : public ProcessGroup {
   void leave() override;
 
  private:
+  void connect(const TcpMeeting& meeting, std::array<ProcessMesh, kChannels>& meshes);
   void run_bodies(const std::function<void(Communicator&)>& body);
 
   struct State;

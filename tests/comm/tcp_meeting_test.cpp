@@ -322,6 +322,28 @@ TEST(TcpMeeting, RankZeroThatEndsBeforeAllHaveMetEndsTheOthersAtOnce) {
   expect_says(caught[1], ErrorCode::peer_lost, {"rank 0: stopped by hand"});
 }
 
+TEST(TcpMeeting, WhoEndsBeforeAllWatchEachOtherIsNamedByAllAtOnce) {
+  for (const int lost : {0, 2}) {
+    const std::uint16_t port = free_port();
+    const double began = link_now();
+    const auto caught = on_threads(3, [&](int rank) {
+      const TcpTransportOptions options = tcp_options(rank, 3, port);
+      if (rank != lost) return meet(options);
+      // It tells where it listens, and is there no more.
+      RankWatch watch(rank, 3, options.silence);
+      TcpIntroduction mine{introduce(watch.address()), {}};
+      introduce_by_tcp(options.launch, mine, 20, {});
+    });
+    const std::string name = "rank " + std::to_string(lost) + " on host ";
+    for (int rank = 0; rank < 3; ++rank) {
+      if (rank == lost) continue;
+      expect_says(caught[static_cast<std::size_t>(rank)], ErrorCode::peer_lost,
+                  {name, "has ended before all ranks had met"});
+    }
+    EXPECT_LT(link_now() - began, 3);
+  }
+}
+
 TEST(InternetAddress, IsWrittenAsUsual) {
   EXPECT_EQ(InternetAddress::loopback().text(), "127.0.0.1");
   EXPECT_TRUE(InternetAddress::loopback().is_loopback());
