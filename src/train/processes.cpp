@@ -44,7 +44,7 @@ TransportKind choose(const TransportOptions& transport) {
     if (transport.kind == TransportKind::tcp) {
       throw Error(ErrorCode::usage,
                   "--transport tcp: the environment has no RANK, WORLD_SIZE, MASTER_ADDR and "
-                  "MASTER_PORT; torchrun sets them");
+                  "MASTER_PORT; torchrun sets them, and --transport threads does without");
     }
   }
   if (started > 1) {
