@@ -22,14 +22,22 @@ target_link_libraries(heliograph_cuda_emulated PRIVATE heliograph_library heliog
 
 file(GLOB twin_tests CONFIGURE_DEPENDS cuda/*.cpp)
 file(GLOB emulated_tests CONFIGURE_DEPENDS cuda/emulated/*.cpp)
-add_executable(test_cuda ${twin_tests} ${emulated_tests} ${emulation_tests})
+# Those that include none of CUDA's headers are the same for both.
+set(cuda_tests ${twin_tests})
+list(FILTER cuda_tests INCLUDE REGEX "/gemm_test\\.cpp$")
+list(REMOVE_ITEM twin_tests ${cuda_tests})
+add_library(heliograph_twin_tests OBJECT ${twin_tests})
+target_link_libraries(heliograph_twin_tests PRIVATE heliograph_test_support)
+add_executable(test_cuda ${cuda_tests} ${emulated_tests} ${emulation_tests})
 target_include_directories(test_cuda BEFORE PRIVATE ${emulation}/include ${emulation})
-target_link_libraries(test_cuda PRIVATE heliograph_cuda_emulated heliograph_test_support)
+target_link_libraries(test_cuda PRIVATE
+  heliograph_twin_tests heliograph_cuda_emulated heliograph_test_support)
 gtest_discover_tests(test_cuda PROPERTIES TIMEOUT 300 LABELS cuda DISCOVERY_TIMEOUT 60)
 
 if(HELIOGRAPH_HAS_CUDA)
-  add_executable(test_cuda_device ${twin_tests})
-  target_link_libraries(test_cuda_device PRIVATE heliograph_test_support CUDA::cudart_static)
+  add_executable(test_cuda_device ${cuda_tests})
+  target_link_libraries(test_cuda_device PRIVATE
+    heliograph_twin_tests heliograph_test_support CUDA::cudart_static)
   gtest_discover_tests(test_cuda_device TEST_PREFIX "device."
     PROPERTIES TIMEOUT 300 LABELS cuda DISCOVERY_TIMEOUT 60)
   # Where both are built, no kernel of the real ones may have come along.
