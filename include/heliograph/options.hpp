@@ -84,6 +84,13 @@ enum class CudaGraphs : std::uint8_t {
   off,
 };
 
+/// Whether MPI is handed memory of CUDA devices.
+enum class CudaAwareMpi : std::uint8_t {
+  automatic,  ///< Where its library says that it is CUDA-aware.
+  on,         ///< Refuses to run where it does not.
+  off,        ///< Messages are staged on the host.
+};
+
 struct TransportOptions {
   TransportKind kind = TransportKind::automatic;
   DeviceKind device = DeviceKind::cpu;
@@ -92,6 +99,7 @@ struct TransportOptions {
   Pinning pin = Pinning::automatic;
   double link_gbps = 0.0;  ///< Each directed link; 0: unshaped. Threads transport only.
   double link_latency_us = 0.0;
+  CudaAwareMpi cuda_aware_mpi = CudaAwareMpi::automatic;
   bool nccl_register = false;      ///< NCCL: halo buffers are registered with it (docs/gpu.md).
   double timeout_seconds = 120.0;  ///< Longest wait for a peer that makes no progress.
   /// Ranks that are processes: seconds without a sign of life after which a rank counts as lost, by

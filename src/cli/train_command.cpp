@@ -121,6 +121,9 @@ class Run {
     if (request_.out.empty() || !processes_.is_root()) return;
     const std::lock_guard lock(directory_mutex_);
     auto manifest = run_manifest(request_, data.manifest(), words_);
+    if (processes_.joined() && request_.train.transport.device == DeviceKind::cuda) {
+      manifest["cuda_aware_mpi"] = processes_.moves_device_memory();
+    }
     if (goes_on_in_place(request_)) {
       directory_.emplace(request_.out, RunDirectory::Resumed{}, std::move(manifest));
     } else {

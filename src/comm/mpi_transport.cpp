@@ -8,10 +8,12 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "comm/process_communicator.hpp"
+#include "core/copy_bytes.hpp"
 
 namespace heliograph {
 namespace {
@@ -255,6 +257,7 @@ struct MpiGroup::State {
   MPI_Comm control = MPI_COMM_NULL;
   std::array<MPI_Comm, kChannels> channels{};
   std::shared_ptr<RankWatch> watch;
+  bool moves_device_memory = false;
 };
 
 bool mpi_built() noexcept { return true; }
@@ -319,6 +322,13 @@ void MpiGroup::join() {
   int known = 0;
   MPI_Comm_get_attr(s.control, MPI_TAG_UB, &largest, &known);
   if (known != 0) s.largest_tag = *static_cast<int*>(largest);
+
+  s.moves_device_memory = s.options.cuda_aware != CudaAwareMpi::off && mpi_is_cuda_aware();
+  if (s.options.cuda_aware == CudaAwareMpi::on && !s.moves_device_memory) {
+    throw Error(ErrorCode::usage,
+                "--cuda-aware-mpi on: this MPI library does not say that it is CUDA-aware; leave "
+                "the option out, and messages are staged on the host");
+  }
 }
 
 MpiGroup::~MpiGroup() {
@@ -326,12 +336,18 @@ MpiGroup::~MpiGroup() {
 }
 
 RankWatch& MpiGroup::watch() noexcept { return *state_->watch; }
+bool MpiGroup::moves_device_memory() const noexcept { return state_->moves_device_memory; }
 
 void MpiGroup::run(const std::function<void(Communicator&)>& body) {
   State& s = *state_;
   s.watch->throw_if_failed();
   ProcessCommunicator comm(rank(), ranks(), s.options.timeout_seconds, s.options.piece_bytes,
                            *s.watch);
+  // What MPI maps into other processes cannot come from a device's pool.
+  const std::unique_ptr<MemorySource> memory =
+      s.moves_device_memory ? make_cuda_message_memory() : nullptr;
+  comm.set_halo_memory(memory.get());
+  if (memory) select_cuda_device(rank_on_host());
   Requests requests(s.channels, s.largest_tag);
   run_process_rank(comm, *s.watch, body, [&] { move_messages(comm, requests, s.control); });
   // What this rank has sent may still need its help to arrive.

@@ -18,10 +18,12 @@ namespace {
 }  // namespace
 
 bool mpi_built() noexcept { return false; }
+bool mpi_is_cuda_aware() noexcept { return false; }
 
 MpiGroup::MpiGroup(const MpiTransportOptions&) { refuse(); }
 MpiGroup::~MpiGroup() = default;
 RankWatch& MpiGroup::watch() noexcept { return state_->watch; }
+bool MpiGroup::moves_device_memory() const noexcept { return false; }
 void MpiGroup::run(const std::function<void(Communicator&)>&) { refuse(); }
 void MpiGroup::leave() { refuse(); }
 

@@ -37,6 +37,16 @@ class ProcessCommunicator final : public Communicator {
   void throw_if_failed() override;
   void abort(const std::string& reason) noexcept override;
   std::int64_t bytes_sent(Channel channel) const override;
+  bool moves_device_memory(Channel channel) const override {
+    return channel == Channel::halo && halo_memory_ != nullptr;
+  }
+  MemorySource* message_memory(Channel channel) override {
+    return channel == Channel::halo ? halo_memory_ : nullptr;
+  }
+
+  /// Before `run`: the transport reaches halo messages in memory of the rank's device that comes
+  /// from `memory`, which must outlive the run; null: it does not.
+  void set_halo_memory(MemorySource* memory) { halo_memory_ = memory; }
 
   /// Runs `body` as the rank; afterwards the communication thread's turns end. Never throws: what
   /// the body threw is the watch's failure.
@@ -70,6 +80,7 @@ class ProcessCommunicator final : public Communicator {
   const double timeout_;
   RankWatch& watch_;
   LinkTickets tickets_;
+  MemorySource* halo_memory_ = nullptr;
   std::array<std::int64_t, kChannels> bytes_sent_{};
   std::atomic<bool> waiting_{false};
 

@@ -44,6 +44,8 @@ class ProcessGroup {
 
   virtual TransportKind kind() const noexcept = 0;
   virtual RankWatch& watch() noexcept = 0;
+  /// Whether halo messages of this rank lie in its device's memory.
+  virtual bool moves_device_memory() const noexcept { return false; }
 
   /// Collective: runs body(comm) on a thread of its own, moves its messages meanwhile, and returns
   /// when the bodies of all ranks have. If one fails, all throw: the one that caused it its own

@@ -2,7 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
+
+#include "core/memory_source.hpp"
 
 namespace heliograph {
 
@@ -19,6 +22,11 @@ void copy_by_cuda(std::byte* to, const std::byte* from, std::size_t bytes);
 /// The calling thread works for `rank`: on its device, `rank % cuda_devices()`. May throw
 /// Error(resource).
 void select_cuda_device(int rank);
+
+/// Memory of the CUDA device that the calling thread works on, for messages of transports that map
+/// it into other processes or register it. To take and to give back may wait for all that the
+/// device does. Throws Error(usage) where the build has no CUDA.
+std::unique_ptr<MemorySource> make_cuda_message_memory();
 
 /// Free memory of the CUDA devices that `ranks` ranks of this process use, all together; nothing
 /// where there are none.

@@ -130,6 +130,10 @@ void DatasetPlan::check_memory(std::optional<std::int64_t> halo_rows) const {
     require_memory(needs, limit, available_memory_bytes(), device);
   } else if (!ranks_are_processes(options_.transport)) {  // Others know of devices of their own.
     require_memory(needs, 0, cuda_available_bytes(options_.partition.parts), device);
+    require_host_memory(
+        least_host_memory(dataset_, options_, static_cast<std::int64_t>(train_nodes_.size()),
+                          halo_rows),
+        available_memory_bytes());
   }
 }
 

@@ -147,11 +147,46 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
   return needs;
 }
 
-void require_memory(const MemoryNeeds& needs, std::int64_t limit,
-                    std::optional<std::int64_t> available, DeviceKind device) {
-  const std::int64_t total = needs.total();
-  if (limit > 0 ? total <= limit : !available || total <= *available) return;
+MemoryNeeds least_host_memory(const Dataset& dataset, const TrainOptions& options,
+                              std::int64_t training_nodes, std::optional<std::int64_t> halo_rows) {
+  const std::int64_t nodes = dataset.graph.nodes;
+  const std::int64_t entries = dataset.graph.entries();
+  const std::int64_t rows = options.inductive ? training_nodes : nodes;
+  const ModelKind kind = options.model.kind;
+  const Features& features = dataset.features;
+  MemoryAccount account(nullptr);
+  const auto kernels = make_cpu_kernels(1, false, &account);
+  const Model model(options.model, features.cols, features.sparse, dataset.labels.classes,
+                    options.seed, rows, nodes, *kernels, &account);
 
+  MemoryNeeds needs;
+  needs[MemoryRoom::graph] = structure_bytes(dataset, rows, options.inductive ? 0 : entries, kind) +
+                             4 * halo_rows.value_or(0);
+  if (options.inductive) {
+    needs[MemoryRoom::evaluation] = structure_bytes(dataset, nodes, entries, kind);
+  }
+  // Training nodes come first, the whole graph's when those are placed. How many entries of sparse
+  // features are the training nodes' is not known.
+  const std::int64_t loaded = features.sparse
+                                  ? (4 + 4) * (features.offsets[features.offsets.size() - 1])
+                                  : 4 * nodes * padded_stride(features.cols);
+  const std::int64_t gradients =
+      capped_product(4 * model.parameters().flat_size(), options.partition.parts);
+  const std::int64_t outputs = 4 * nodes * padded_stride(dataset.labels.classes);
+  if (loaded > gradients + outputs) {
+    needs[MemoryRoom::features] = loaded;
+  } else {
+    needs[MemoryRoom::gradients] = gradients;
+    needs[MemoryRoom::evaluation] += outputs;
+  }
+  return needs;
+}
+
+namespace {
+
+[[noreturn]] void refuse_needs(const std::string& what, const MemoryNeeds& needs,
+                               const std::string& there) {
+  const std::int64_t total = needs.total();
   std::vector<std::pair<std::int64_t, MemoryRoom>> rooms;
   for (std::size_t i = 0; i < needs.rooms.size(); ++i) {
     // Small change explains nothing.
@@ -164,15 +199,29 @@ void require_memory(const MemoryNeeds& needs, std::int64_t limit,
   for (const auto& [bytes, room] : rooms) {
     parts += fmt::format("{}{} for {}", parts.empty() ? "" : ", ", gib(bytes), room_name(room));
   }
-  const std::string there =
-      limit > 0
-          ? fmt::format("--memory-limit-mib allows {}", gib(limit))
-          : fmt::format("{} {} available",
-                        device == DeviceKind::cpu ? "this machine has" : "its CUDA devices have",
-                        gib(*available));
   throw Error(ErrorCode::resource,
-              fmt::format("training needs at least {} ({}) and {}: {}", gib(total), parts, there,
+              fmt::format("{} needs at least {} ({}) and {}: {}", what, gib(total), parts, there,
                           advice(rooms.front().second)));
+}
+
+}  // namespace
+
+void require_memory(const MemoryNeeds& needs, std::int64_t limit,
+                    std::optional<std::int64_t> available, DeviceKind device) {
+  const std::int64_t total = needs.total();
+  if (limit > 0 ? total <= limit : !available || total <= *available) return;
+  refuse_needs("training", needs,
+               limit > 0 ? fmt::format("--memory-limit-mib allows {}", gib(limit))
+                         : fmt::format("{} {} available",
+                                       device == DeviceKind::cpu ? "this machine has"
+                                                                 : "its CUDA devices have",
+                                       gib(*available)));
+}
+
+void require_host_memory(const MemoryNeeds& needs, std::optional<std::int64_t> available) {
+  if (!available || needs.total() <= *available) return;
+  refuse_needs("the host of the CUDA devices", needs,
+               fmt::format("has {} available", gib(*available)));
 }
 
 }  // namespace heliograph

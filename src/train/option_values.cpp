@@ -98,6 +98,12 @@ const EnumNames<Pinning>& pinning_names() {
   return names;
 }
 
+const EnumNames<CudaAwareMpi>& cuda_aware_names() {
+  static const EnumNames<CudaAwareMpi> names{
+      {"auto", CudaAwareMpi::automatic}, {"on", CudaAwareMpi::on}, {"off", CudaAwareMpi::off}};
+  return names;
+}
+
 const EnumNames<SaveFailure>& save_failure_names() {
   static const EnumNames<SaveFailure> names{{"continue", SaveFailure::keep_going},
                                             {"stop", SaveFailure::stop}};

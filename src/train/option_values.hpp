@@ -21,6 +21,7 @@ const EnumNames<MetisObjective>& objective_names();
 const EnumNames<NodeOrder>& order_names();
 const EnumNames<CudaGraphs>& cuda_graphs_names();
 const EnumNames<Pinning>& pinning_names();
+const EnumNames<CudaAwareMpi>& cuda_aware_names();
 const EnumNames<SaveFailure>& save_failure_names();
 
 // All parsers throw Error(usage) that names the flag and the value.

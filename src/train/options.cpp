@@ -73,6 +73,10 @@ void validate_transport(const TransportOptions& transport) {
                 "--device cuda: this build has no CUDA; use cpu, or a build whose \"heliograph "
                 "info\" lists cuda");
   }
+  require_together(
+      transport.cuda_aware_mpi != CudaAwareMpi::on ||
+          (transport.kind == TransportKind::mpi && transport.device == DeviceKind::cuda),
+      "--cuda-aware-mpi on needs --transport mpi and --device cuda");
   require_together(!transport.nccl_register || transport.kind == TransportKind::nccl,
                    "--nccl-register needs --transport nccl");
   require_together(!transport.nccl_register || nccl_registers(),

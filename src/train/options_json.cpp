@@ -283,6 +283,11 @@ void add_transport(std::vector<Field>& fields) {
   fields.push_back(make_field<TrainOptions>("link-latency-us", group, "X",
                                             "Delay of each message, microseconds.",
                                             HELIOGRAPH_MEMBER(transport.link_latency_us)));
+  fields.push_back(make_choice<TrainOptions>(
+      "cuda-aware-mpi", group,
+      "MPI: whether halo messages of CUDA devices are handed to it where they lie; auto: where its "
+      "library says that it is CUDA-aware. Otherwise they are staged on the host.",
+      cuda_aware_names(), HELIOGRAPH_MEMBER(transport.cuda_aware_mpi)));
   fields.push_back(make_field<TrainOptions>(
       "nccl-register", group, "",
       "NCCL: register the buffers of halo messages, so that it may move them without a copy of its "

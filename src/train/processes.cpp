@@ -109,6 +109,10 @@ void Processes::join(const std::function<void()>& check) {
   if (joins_by_ == TransportKind::mpi) {
     MpiTransportOptions options;
     set_options(transport_, options);
+    // NCCL's messages and MPI's could wait for each other on a device.
+    const bool moves =
+        transport_.device == DeviceKind::cuda && transport_.kind != TransportKind::nccl;
+    if (moves) options.cuda_aware = transport_.cuda_aware_mpi;
     options.on_watch = keep_watch;
     group_ = std::make_unique<MpiGroup>(options);
     require_launched(group_->ranks());
@@ -123,6 +127,7 @@ void Processes::join(const std::function<void()>& check) {
 }
 
 int Processes::rank() const { return group_ ? group_->rank() : 0; }
+bool Processes::moves_device_memory() const { return group_ && group_->moves_device_memory(); }
 int Processes::count() const { return group_ ? group_->ranks() : 1; }
 
 std::shared_ptr<RankWatch> Processes::watch() const {

@@ -41,6 +41,8 @@ class Processes {
   bool joins_others() const { return joins_by_ != TransportKind::threads; }
 
   bool joined() const { return group_ != nullptr; }
+  /// Whether halo messages of this rank are handed over in memory of its device.
+  bool moves_device_memory() const;
   int rank() const;
   int count() const;
   /// The one that prints, and writes files.

@@ -120,7 +120,7 @@ TEST(OptionsJson, EveryOptionSurvivesTheWayThroughJson) {
     "transport": "mpi", "device": "cuda", "cuda-graphs": "off", "threads-per-rank": 2, "pin": "on", "link-gbps": 0.125,
     "link-latency-us": 50.5, "timeout": 7.5, "checkpoint-every": 12, "on-save-failure": "stop",
     "silence-loading": 11.5, "silence-training": 2.5, "silence-saving": 33.0,
-    "nccl-register": true})");
+    "nccl-register": true, "cuda-aware-mpi": "on"})");
   TrainOptions options;
   options_from_json(changed, "here", options);
   EXPECT_EQ(json(options_to_json(options)), changed);
@@ -258,6 +258,7 @@ TEST(Validate, RefusesEachValueByName) {
       {"of --transport tcp",
        [](auto& o) { o.transport.kind = TransportKind::tcp, o.transport.link_gbps = 1; }},
       {"--transport nccl", [](auto& o) { o.transport.kind = TransportKind::nccl; }},
+      {"--cuda-aware-mpi on", [](auto& o) { o.transport.cuda_aware_mpi = CudaAwareMpi::on; }},
       {"--nccl-register", [](auto& o) { o.transport.nccl_register = true; }},
       {"--device cuda", [](auto& o) { o.transport.device = DeviceKind::cuda; }},
       {"--cuda-graphs on", [](auto& o) { o.transport.cuda_graphs = CudaGraphs::on; }},

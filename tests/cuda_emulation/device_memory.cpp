@@ -61,7 +61,7 @@ void install_explanation() {
 
 }  // namespace
 
-void* DeviceMemory::take(std::size_t bytes, int device) {
+void* DeviceMemory::take(std::size_t bytes, int device, bool open_to_host) {
   install_explanation();
   if (bytes == 0 || bytes > limit_ || live_bytes(device) > limit_ - bytes) return nullptr;
   const std::size_t page_bytes = rounded(bytes, kPage);
@@ -70,7 +70,7 @@ void* DeviceMemory::take(std::size_t bytes, int device) {
   std::memset(begin, kUnset, page_bytes);
   mprotect(begin + page_bytes, kPage, PROT_NONE);
   std::byte* data = begin + page_bytes - rounded(bytes, kAlignment);
-  Piece piece{begin, page_bytes, bytes, device, true, false};
+  Piece piece{begin, page_bytes, bytes, device, true, false, open_to_host};
   set_open(piece, open_ == kAll || open_ == device);
   pieces_.emplace(reinterpret_cast<std::uintptr_t>(data), piece);
   return data;
@@ -120,7 +120,7 @@ int DeviceMemory::device_of(const void* pointer, std::size_t bytes) const {
 }
 
 void DeviceMemory::set_open(Piece& piece, bool open) {
-  if (piece.open == open) return;
+  if (piece.open == open || piece.open_to_host) return;
   mprotect(piece.pages, piece.page_bytes, open ? PROT_READ | PROT_WRITE : PROT_NONE);
   piece.open = open;
 }

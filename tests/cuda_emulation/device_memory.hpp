@@ -11,8 +11,8 @@ namespace heliograph::cuda_emulation {
 /// device only, with nothing behind them. Guarded by the runtime's lock.
 class DeviceMemory {
  public:
-  /// Null if the device has no more. Holds 0xff.
-  void* take(std::size_t bytes, int device);
+  /// Null if the device has no more. Holds 0xff. `open_to_host`: always there, for everybody.
+  void* take(std::size_t bytes, int device, bool open_to_host = false);
   /// Work that is asked for later may no longer use it; false if it is not (or no more) in use.
   bool retire(void* pointer);
   /// Ends a retired piece. Returns what was found to be wrong with it, or an empty string.
@@ -43,6 +43,7 @@ class DeviceMemory {
     int device;
     bool open;
     bool retired;
+    bool open_to_host;
   };
   using Pieces = std::map<std::uintptr_t, Piece>;
   static void set_open(Piece& piece, bool open);

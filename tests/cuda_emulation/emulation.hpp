@@ -24,7 +24,13 @@
 //   launched before. Streams capture kernels, products and cudaMemsetAsync.
 // - One lock serialises everything: calls may come from any thread, but a host function in a stream
 //   must not wait for another thread.
-// HELIOGRAPH_EMULATED_DEVICES in the environment is the number of devices (1 if it is not set).
+// In the environment:
+// - HELIOGRAPH_EMULATED_DEVICES is the number of devices (1 if it is not set).
+// - HELIOGRAPH_EMULATED_CUDA_AWARE_MPI leaves memory of cudaMalloc, and no other, open to the host,
+//   and has the stand-in for mpi_is_cuda_aware (cuda_aware_mpi.cpp) say yes: an MPI that knows
+//   nothing of devices then reaches what a CUDA-aware one could be given.
+// - HELIOGRAPH_EMULATED_CALLS is a path: calls of this process by function are written to
+//   PATH.PROCESS when it ends.
 
 namespace heliograph::cuda_emulation {
 

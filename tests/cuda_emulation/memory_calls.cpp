@@ -64,6 +64,14 @@ cudaError_t copy(Stream& stream, void* to, const void* from, std::size_t bytes,
   return target == Place::pageable ? finish(stream) : cudaSuccess;
 }
 
+/// Page-locked memory.
+cudaError_t pin(void** pointer, std::size_t bytes) {
+  *pointer = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  if (*pointer == nullptr) return cudaErrorMemoryAllocation;
+  runtime().pinned.emplace(reinterpret_cast<std::uintptr_t>(*pointer), bytes);
+  return cudaSuccess;
+}
+
 }  // namespace
 
 bool on_device(const void* pointer, std::size_t bytes) {
@@ -98,16 +106,30 @@ cudaError_t cudaFreeAsync(void* pointer, cudaStream_t handle) {
     return cudaSuccess;
   });
 }
-cudaError_t cudaHostAlloc(void** pointer, std::size_t bytes, unsigned) {
-  return api_call("cudaHostAlloc", [&] {
-    *pointer = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
-    if (*pointer == nullptr) return cudaErrorMemoryAllocation;
-    runtime().pinned.emplace(reinterpret_cast<std::uintptr_t>(*pointer), bytes);
-    return cudaSuccess;
+cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
+  return api_call("cudaMalloc", [&] {
+    // As the CUDA-aware MPI that is stood in for sees it, which is one for the host's memory.
+    static const bool open_to_host = std::getenv("HELIOGRAPH_EMULATED_CUDA_AWARE_MPI") != nullptr;
+    *pointer = runtime().memory.take(bytes, emulation::current_device, open_to_host);
+    return *pointer != nullptr ? cudaSuccess : cudaErrorMemoryAllocation;
   });
 }
+cudaError_t cudaFree(void* pointer) {
+  return api_call("cudaFree", [&] {
+    for (const auto& [handle, stream] : runtime().streams) {
+      if (stream->device == emulation::current_device) emulation::finish(*stream);
+    }
+    if (!runtime().memory.retire(pointer)) return cudaErrorInvalidValue;
+    const std::string wrong = runtime().memory.give_back(pointer);
+    if (!wrong.empty()) runtime().broken = wrong;
+    return emulation::broken_or(cudaSuccess);
+  });
+}
+cudaError_t cudaHostAlloc(void** pointer, std::size_t bytes, unsigned) {
+  return api_call("cudaHostAlloc", [&] { return emulation::pin(pointer, bytes); });
+}
 cudaError_t cudaMallocHost(void** pointer, std::size_t bytes) {
-  return cudaHostAlloc(pointer, bytes, cudaHostAllocDefault);
+  return api_call("cudaMallocHost", [&] { return emulation::pin(pointer, bytes); });
 }
 cudaError_t cudaFreeHost(void* pointer) {
   return api_call("cudaFreeHost", [&] {

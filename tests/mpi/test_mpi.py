@@ -2,9 +2,13 @@
 """Tests of ranks as MPI processes. Each case exits 0 if it holds, 1 if not, 77 if it cannot run.
 
 Usage: test_mpi.py CASE --program test_mpi_ranks --heliograph build/heliograph
+                   --emulated heliograph_emulated
 """
 
 import argparse
+import collections
+import glob
+import json
 import os
 import random
 import signal
@@ -230,7 +234,120 @@ def wait_for_status(run, status, seconds=30):
         time.sleep(0.01)
 
 
-CASES = {"faults": faults, "oracle": oracle, "command": command, "lost_rank": lost_rank,
+def device_words(options, data, staleness):
+    return [options.emulated, "train", "--data", data, "--device", "cuda", "--layers", "3",
+            "--hidden", "16", "--epochs", "6", "--bits", "1", "--staleness", str(staleness),
+            "--threads-per-rank", "1", "--overwrite", "--quiet"]
+
+
+def result_of(run):
+    """Losses and predictions of a run directory, to the bit."""
+    require(len(losses(run)) == 6, f"{len(losses(run))} losses")
+    with open(os.path.join(run, "predictions.npy"), "rb") as file:
+        return losses(run), file.read()
+
+
+def threads_on_devices(folder, words, count):
+    run = os.path.join(folder, "threads")
+    subprocess.run([*words, "--transport", "threads", "--parts", str(count), "--out", run],
+                   check=True)
+    return result_of(run)
+
+
+def is_cuda_aware(run):
+    with open(os.path.join(run, "run.json"), encoding="utf-8") as file:
+        return json.load(file)["cuda_aware_mpi"]
+
+
+def cuda(options):
+    """Ranks on (emulated) devices as processes: staged messages, the bits of ranks that are threads."""
+    with tempfile.TemporaryDirectory() as folder:
+        data = make_graph(options, folder)
+        for count in (2, 4):
+            for staleness in (0, 2):
+                words = device_words(options, data, staleness)
+                run = os.path.join(folder, "mpi")
+                done = mpirun(count, [*words, "--transport", "mpi", "--out", run])
+                require(done.returncode == 0, f"{done.returncode}: {done.stderr}")
+                require(result_of(run) == threads_on_devices(folder, words, count),
+                        f"{count} processes, S = {staleness}: other results than threads")
+                require(is_cuda_aware(run) is False, "run.json: cuda_aware_mpi")
+        done = mpirun(2, [*words, "--transport", "mpi", "--cuda-aware-mpi", "on"])
+        require(done.returncode == 2, f"{done.returncode}: {done.stderr}")
+        require("--cuda-aware-mpi on: this MPI library does not say" in done.stderr, done.stderr)
+
+
+AWARE = ["-x", "HELIOGRAPH_EMULATED_CUDA_AWARE_MPI=1"]
+
+
+def calls_of(path):
+    """Calls on the emulated devices by function, of all processes together; removes the files."""
+    calls = collections.Counter()
+    for name in glob.glob(path + ".*"):
+        with open(name, encoding="utf-8") as file:
+            for line in file:
+                function, count = line.split()
+                calls[function] += int(count)
+        os.remove(name)
+    return calls
+
+
+def cuda_aware(options):
+    """Messages that MPI is handed in memory of the devices: the same bits, and nothing is staged."""
+    with tempfile.TemporaryDirectory() as folder:
+        data, run = make_graph(options, folder), os.path.join(folder, "mpi")
+        noted = os.path.join(folder, "calls")
+        for count in (2, 4):
+            for staleness in (0, 2):
+                words = [*device_words(options, data, staleness), "--transport", "mpi", "--out", run]
+                what = f"{count} processes, S = {staleness}"
+                # Of each rank: S = 0 has one slot, else each of four exchanges S + 1; two buffers.
+                buffers = count * 2 * (1 if staleness == 0 else 4 * (staleness + 1))
+                results, calls = [], []
+                for setting, chosen in (("off", False), ("auto", True), ("on", True)):
+                    done = mpirun(count, [*AWARE, "-x", f"HELIOGRAPH_EMULATED_CALLS={noted}",
+                                          *words, "--cuda-aware-mpi", setting])
+                    require(done.returncode == 0, f"{what}: {done.returncode}: {done.stderr}")
+                    require(is_cuda_aware(run) is chosen, f"{what}: run.json: cuda_aware_mpi")
+                    results.append(result_of(run))
+                    calls.append(calls_of(noted))
+                require(results[0] == results[1] == results[2], f"{what}: results differ")
+                require(results[0] == threads_on_devices(folder, device_words(
+                    options, data, staleness), count), f"{what}: other results than threads")
+                for aware in calls[1:]:
+                    require(aware["cudaMalloc"] == buffers and aware["cudaFree"] == buffers,
+                            f"{what}: {aware}")
+                    staging = calls[0]["cudaMallocHost"] - aware["cudaMallocHost"]
+                    require(staging == buffers, f"{what}: {staging} buffers for staging")
+                    require(aware["cudaMemcpyAsync"] < calls[0]["cudaMemcpyAsync"], what)
+                require(calls[0]["cudaMalloc"] == 0, what)
+
+        # One end of a message on a device, the other staged: what travels is the same.
+        words = device_words(options, data, 2)
+        mixed = mpirun(1, [*AWARE, *words, "--transport", "mpi", "--out", run, ":", "-n", "1",
+                           *words, "--transport", "mpi"])
+        require(mixed.returncode == 0, mixed.stderr)
+        require(is_cuda_aware(run) is True, "run.json: cuda_aware_mpi of rank 0")
+        require(result_of(run) == threads_on_devices(folder, words, 2), "mixed: other results")
+
+
+def cuda_lost_rank(options):
+    """A process on a device that is killed is named by the others, staged and not."""
+    with tempfile.TemporaryDirectory() as folder:
+        data = make_graph(options, folder)
+        for aware in ([], AWARE):
+            words = [*device_words(options, data, 2), "--transport", "mpi"]
+            words[words.index("--epochs") + 1] = "1000000"
+            job = Job(3, words, mpirun_words=aware, folder=tempfile.mkdtemp(dir=folder))
+            job.wait_until_met()
+            time.sleep(3)
+            killed = job.signal(1, signal.SIGKILL)
+            require(job.wait() != 0, "mpirun returned 0")
+            require_named(job, 1, killed, 5, f"SIGKILL, {'CUDA-aware' if aware else 'staged'}")
+
+
+CASES = {"faults": faults, "cuda": cuda, "cuda_aware": cuda_aware,
+         "cuda_lost_rank": cuda_lost_rank, "oracle": oracle, "command": command, "lost_rank": lost_rank,
          "resume": resume, "callers_mpi": callers_mpi, "lost_at_the_end": lost_at_the_end,
          **{f"ranks_{k}": (lambda options, k=k: ranks(options, k)) for k in (2, 3, 4)}}
 
@@ -240,6 +357,7 @@ def main():
     parser.add_argument("case", choices=sorted(CASES))
     parser.add_argument("--program", required=True)
     parser.add_argument("--heliograph", required=True)
+    parser.add_argument("--emulated", help="the command on emulated CUDA devices", required=True)
     options = parser.parse_args()
     if options.program == "none":
         print("skipped: this build has no MPI transport")

@@ -229,6 +229,44 @@ TEST(LeastMemory, KnowsTheRowsThatAreStoredAsBf16) {
   EXPECT_EQ(bf16.total() - fp32.total(), rows);
 }
 
+TEST(LeastHostMemory, IsStructureAndFeaturesOrWhatComesAfterThem) {
+  // 3000 nodes; 50 columns are padded to 64, 7 classes to 16.
+  const Dataset wide = testing::make_small_dataset(3000, 50, 7, 3);
+  TrainOptions o = options_of(ModelKind::sage, 32, 0);
+  const std::int64_t structure =
+      4 * wide.graph.entries() + 16 * 3000 + (8 + 8 + 2 + 8 + 4) * 3000 + 4 * 1000;
+  MemoryNeeds needs = least_host_memory(wide, o, 0, 1000);
+  EXPECT_EQ(needs[MemoryRoom::graph], structure);
+  EXPECT_EQ(needs[MemoryRoom::features], 3000 * 64 * 4);
+  EXPECT_EQ(needs.total(), structure + 3000 * 64 * 4);
+
+  o.model.hidden = 1000;  // Now gradients weigh more than features.
+  needs = least_host_memory(wide, o, 0, 1000);
+  EXPECT_EQ(needs[MemoryRoom::features], 0);
+  EXPECT_EQ(needs[MemoryRoom::evaluation], 3000 * 16 * 4);
+  const std::int64_t weights = train(wide, o).parameters;
+  EXPECT_GE(needs[MemoryRoom::gradients], weights * 4 * 3) << "one copy a rank";
+  EXPECT_LE(needs[MemoryRoom::gradients], weights * 4 * 3 + 3 * 20 * 64) << "in whole lines";
+  EXPECT_EQ(needs[MemoryRoom::halo], 0) << "threads stage nothing";
+
+  o.inductive = true;
+  needs = least_host_memory(wide, o, 500, std::nullopt);
+  EXPECT_EQ(needs[MemoryRoom::graph], 16 * 500 + (8 + 8 + 2 + 8 + 4) * 500);
+  EXPECT_EQ(needs[MemoryRoom::evaluation], structure - 4 * 1000 + 3000 * 16 * 4);
+}
+
+TEST(RequireHostMemory, NamesTheHost) {
+  MemoryNeeds needs;
+  needs[MemoryRoom::graph] = 5 * kGiB;
+  needs[MemoryRoom::features] = 6 * kGiB;
+  EXPECT_EQ(testing::message_of([&] { require_host_memory(needs, 2 * kGiB); }, ErrorCode::resource),
+            "the host of the CUDA devices needs at least 11.0 GiB (6.0 GiB for features, 5.0 GiB "
+            "for graph) and has 2.0 GiB available: the data set asks for a machine with more "
+            "memory");
+  EXPECT_NO_THROW(require_host_memory(needs, needs.total()));
+  EXPECT_NO_THROW(require_host_memory(needs, std::nullopt));
+}
+
 TEST(MemoryCheck, ComesBeforeThePartition) {
   const Dataset data = testing::make_small_dataset(300, 8, 3, 3);
   TrainOptions o = options_of(ModelKind::gcn, 32, 0);

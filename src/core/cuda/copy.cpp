@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "core/copy_bytes.hpp"
+#include "core/cuda/memory_pool.hpp"
 #include "core/cuda/runtime.hpp"
 #include "core/kernels.hpp"
 
@@ -19,6 +20,10 @@ void copy_by_cuda(std::byte* to, const std::byte* from, std::size_t bytes) {
 void select_cuda_device(int rank) {
   const int devices = cuda_devices();
   if (devices > 0) cuda::check(cudaSetDevice(rank % devices), "selecting the device");
+}
+
+std::unique_ptr<MemorySource> make_cuda_message_memory() {
+  return std::make_unique<cuda::MessageMemory>();
 }
 
 std::optional<std::int64_t> cuda_available_bytes(int ranks) {

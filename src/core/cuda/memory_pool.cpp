@@ -70,6 +70,25 @@ void MemoryPool::give_back(std::byte* begin, std::size_t /*bytes*/) noexcept {
   if (!devices_abandoned()) cudaFreeAsync(begin, queue_.stream());
 }
 
+std::byte* MessageMemory::take(std::size_t bytes) noexcept {
+  void* begin = nullptr;
+  if (cudaMalloc(&begin, bytes) != cudaSuccess) {
+    cudaGetLastError();
+    return nullptr;
+  }
+  if (cudaMemsetAsync(begin, 0, bytes, cudaStreamPerThread) != cudaSuccess ||
+      cudaStreamSynchronize(cudaStreamPerThread) != cudaSuccess) {
+    cudaGetLastError();
+    cudaFree(begin);
+    return nullptr;
+  }
+  return static_cast<std::byte*>(begin);
+}
+
+void MessageMemory::give_back(std::byte* begin, std::size_t /*bytes*/) noexcept {
+  if (!devices_abandoned()) cudaFree(begin);
+}
+
 std::byte* PageLockedMemory::take(std::size_t bytes) noexcept {
   void* begin = nullptr;
   if (cudaMallocHost(&begin, bytes) != cudaSuccess) {

@@ -24,6 +24,14 @@ class MemoryPool final : public MemorySource {
   cudaMemPool_t pool_ = nullptr;  ///< The device's default one.
 };
 
+/// Memory of the calling thread's device that is no pool's, so that other processes can be given
+/// it.
+class MessageMemory final : public MemorySource {
+ public:
+  std::byte* take(std::size_t bytes) noexcept override;
+  void give_back(std::byte* begin, std::size_t bytes) noexcept override;
+};
+
 /// Page-locked host memory: the device copies to it and from it at full rate. (Queue::upload copies
 /// through stages of its own all the same; Queue::upload_page_locked does not.)
 class PageLockedMemory final : public MemorySource {

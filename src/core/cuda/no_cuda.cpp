@@ -19,6 +19,10 @@ void copy_by_cuda(std::byte* /*to*/, const std::byte* /*from*/, std::size_t /*by
 
 void select_cuda_device(int /*rank*/) {}
 
+std::unique_ptr<MemorySource> make_cuda_message_memory() {
+  throw Error(ErrorCode::usage, "--device cuda: this build has no CUDA");
+}
+
 std::optional<std::int64_t> cuda_available_bytes(int /*ranks*/) { return std::nullopt; }
 
 void load_cuda_kernels_at_once() noexcept {}

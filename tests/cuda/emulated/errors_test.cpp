@@ -11,12 +11,16 @@
 #include "cuda/device_arrays.hpp"
 #include "emulation.hpp"
 #include "heliograph/error.hpp"
+#include "heliograph/train.hpp"
+#include "support/graphs.hpp"
+#include "support/runs.hpp"
 
 // What a device refuses, and what a missing wait would leave behind; on the emulated device only.
 
 namespace heliograph {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -67,6 +71,18 @@ TEST_F(CudaErrors, MemoryThatIsNotThereIsNamed) {
                          [&] { Buffer(5000, MemoryRoom::activations, account.get()); }),
               StartsWith("out of memory: 5000 bytes for activations"));
   EXPECT_NO_THROW(cuda->finish());
+}
+
+TEST_F(CudaErrors, WhatTheHostLacksIsRefusedBeforeAnythingIsTaken) {
+  cuda_emulation::set_memory(std::size_t{1} << 60);  // So the devices have enough.
+  const Dataset data = testing::make_small_dataset(80, 12, 4, 5);
+  TrainOptions o = testing::small_options(2, 1);
+  o.transport.device = DeviceKind::cuda;
+  o.model.layers = 3;
+  o.model.hidden = 1 << 20;
+  EXPECT_THAT(message_of(ErrorCode::resource, [&] { train(data, o); }),
+              AllOf(StartsWith("the host of the CUDA devices needs at least "),
+                    HasSubstr(" for gradients) and has "), HasSubstr("lower --hidden")));
 }
 
 TEST_F(CudaErrors, EveryFailureSaysWhatWasTried) {

@@ -1,0 +1,13 @@
+// Stands in for what the MPI library says of CUDA, in the command on the emulated device.
+
+#include <cstdlib>
+
+#include "comm/mpi_transport.hpp"
+
+namespace heliograph {
+
+bool mpi_is_cuda_aware() noexcept {
+  return std::getenv("HELIOGRAPH_EMULATED_CUDA_AWARE_MPI") != nullptr;
+}
+
+}  // namespace heliograph
