@@ -255,6 +255,37 @@ TEST_F(AggregateTwin, HaloWritesItsBlockOfColumnsOnly) {
   }
 }
 
+// A message of more than 4 GiB, of which only the rows that are named are there.
+TEST_F(AggregateTwin, HaloRowsMayLieFurtherApartThan32BitsCanSay) {
+  const Csr csr = random_csr(20, 30, 600);
+  const DeviceCsr device_csr = on_device_csr(csr);
+  for (const RowFormat format : kFormats) {
+    if (!format.is_codes()) continue;
+    for (const std::int64_t cols : {256, 320}) {
+      SCOPED_TRACE(::testing::Message() << format.bits << " bits, " << cols << " columns");
+      const Packed packed(30, cols, format);
+      const auto bytes = on_device(packed.bytes);
+      const Matrix before = normal_matrix(20, cols);
+      const DeviceMatrix out = on_device(before), out_far = on_device(before);
+      PackedRows rows = packed.rows;
+      rows.data = bytes.data();
+      cuda->aggregate_halo(device_csr.view(), rows, nullptr, out.view(), {});
+
+      const auto row_bytes = static_cast<std::int64_t>(format.row_bytes(cols));
+      const std::int64_t absent = (std::int64_t{1} << 32) / row_bytes / 8 * 8;
+      Csr moved = csr;
+      for (std::int32_t& column : moved.columns) column += static_cast<std::int32_t>(absent);
+      const DeviceCsr device_moved = on_device_csr(moved);
+      rows.rows += absent;
+      rows.data =
+          reinterpret_cast<const std::byte*>(reinterpret_cast<std::uintptr_t>(rows.data) -
+                                             static_cast<std::uintptr_t>(absent * row_bytes));
+      cuda->aggregate_halo(device_moved.view(), rows, nullptr, out_far.view(), {});
+      expect_same_bits(out_far.values(), out.values(), "sums");
+    }
+  }
+}
+
 // Rows of more than 512 entries are summed by a whole block, which may hold several.
 class HubTwin : public AggregateTwin {
  protected:

@@ -4,6 +4,8 @@
 // packed rows fit it, and 16 instructions (29 at 2 bits, 36 at 4, 30 at 8): up to 4 bits these are
 // the bound, from 8 bits on the bytes.
 
+#include <limits>
+
 #include "core/cuda/aggregate.hpp"
 #include "core/cuda/gather_rows.hpp"
 #include "core/cuda/packed_codes.hpp"
@@ -257,12 +259,15 @@ void start(Queue& queue, HaloJob job) {
   launch(queue, "aggregate packed rows", halo_kernel<kBits, true, kUnit>, grid(), job);
 }
 
-/// kUnit: the widest words of a block, 4 bytes, or 2 at 1 bit.
+/// kUnit: the widest words of a block, 4 bytes, or 2 at 1 bit. `rows`: packed ones.
 template <int kBits>
-void start_by_alignment(Queue& queue, const HaloJob& job) {
+void start_by_layout(Queue& queue, const HaloJob& job, std::int64_t rows) {
   constexpr int kUnit = kBits == 1 ? 2 : 4;
-  if (alignment_of(job.data, job.row_bytes | static_cast<std::uint32_t>(job.parameter_bytes),
-                   kUnit) == kUnit) {
+  const bool aligned =
+      alignment_of(job.data, job.row_bytes | static_cast<std::uint32_t>(job.parameter_bytes),
+                   kUnit) == kUnit;
+  const bool near = rows <= std::numeric_limits<std::uint32_t>::max() / job.row_bytes;
+  if (aligned && near) {
     start<kBits, kUnit>(queue, job);
   } else {
     start<kBits, 1>(queue, job);
@@ -282,13 +287,13 @@ void aggregate_codes(Queue& queue, const CsrView& csr, const PackedRows& packed,
   job.out_stride = out.stride;
   switch (packed.format.bits) {
     case 1:
-      return start_by_alignment<1>(queue, job);
+      return start_by_layout<1>(queue, job, packed.rows);
     case 2:
-      return start_by_alignment<2>(queue, job);
+      return start_by_layout<2>(queue, job, packed.rows);
     case 4:
-      return start_by_alignment<4>(queue, job);
+      return start_by_layout<4>(queue, job, packed.rows);
     default:
-      return start_by_alignment<8>(queue, job);
+      return start_by_layout<8>(queue, job, packed.rows);
   }
 }
 

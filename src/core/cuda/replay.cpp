@@ -13,6 +13,7 @@ void Replay::flush() {
   ++next_;
   std::swap(segment.work, asked_);
   try {
+    refuse_abandoned_devices();  // To ask may be to wait.
     ask(segment, asked_);
   } catch (...) {
     asked_.clear();

@@ -102,7 +102,10 @@ void Queue::ask(const LibraryWork& work) {
 
 void Queue::finish() {
   refuse_abandoned_devices();
-  check(cudaStreamSynchronize(complete_stream()), "waiting for it");
+  // Waits for the rest, too, where not all is on it: who fails frees what it uses.
+  const cudaError_t status = cudaStreamSynchronize(stream());
+  throw_failure();
+  check(status, "waiting for it");
 }
 
 // Through memory of our own: what CUDA has read of the caller's when an asynchronous copy returns

@@ -49,7 +49,8 @@ class Queue {
   /// Asks for work, in order.
   void ask(const KernelWork& work);
   void ask(const LibraryWork& work);
-  /// Waits until all that was asked so far is done. Throws Error(resource) where any of it failed.
+  /// Waits until all that was asked so far is done. Throws Error(resource) where any of it failed,
+  /// then too when nothing of it runs any more, unless devices were abandoned.
   void finish();
   /// Copies from the host, in order; `host` may be reused when it returns.
   void upload(void* to, const void* host, std::size_t bytes);

@@ -280,6 +280,32 @@ TEST_F(CudaReplay, AFailureThatNobodyCouldSayIsSaidLater) {
   EXPECT_EQ(message([&] { add(1); }), "");
 }
 
+TEST_F(CudaReplay, WhoIsToldOfAFailureMayFreeWhatTheRestUses) {
+  const auto work = [&] { add(2); };
+  repeat(work);
+  cuda->finish();
+  add(1);
+  cuda_emulation::fail_call("cudaGraphInstantiate", 1, cudaErrorMemoryAllocation);
+  repeat(work);
+  ASSERT_GT(cuda_emulation::waiting(), 0);
+  EXPECT_NE(message([&] { cuda->finish(); }), "");
+  EXPECT_EQ(cuda_emulation::waiting(), 0);
+}
+
+TEST_F(CudaReplay, AnAbandonedDeviceIsAskedForNothingThatWasPutOff) {
+  for (int i = 0; i < 2; ++i) repeat([&] { add(2); });
+  const std::int64_t waits = calls("cudaStreamSynchronize"), kernels = calls("cudaLaunchKernel");
+  cuda->begin_repeated();
+  add(3);  // No longer what the graph is of, which may still run.
+  cuda::abandon_devices();
+  cuda->end_repeated();
+  EXPECT_EQ(calls("cudaStreamSynchronize"), waits);
+  EXPECT_EQ(calls("cudaLaunchKernel"), kernels);
+  cuda::abandon_devices(false);
+  EXPECT_THAT(message([&] { cuda->finish(); }), HasSubstr("this process must end"));
+  EXPECT_EQ(value(), 4);
+}
+
 TEST_F(CudaReplay, AKernelThatFailsInAGraphIsReported) {
   const DeviceArray<int> whole = on_device(std::vector<int>{1});
   const auto work = [&] {
