@@ -60,6 +60,7 @@ class NcclRegistration : public NcclTest {
 TEST_F(NcclRegistration, HasTheBitsOfRunsWithout) {
   for (const int ranks : {1, 2, 4}) {
     for (const int staleness : {0, 2}) {
+      if (ranks != 2 && staleness != ranks / 4 * 2) continue;  // 1 at S = 0, 4 at S = 2.
       TrainOptions o = options(ranks, staleness);
       o.transport.nccl_register = false;
       const TrainResult plain = train(data_, o);
