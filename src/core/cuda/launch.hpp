@@ -26,7 +26,8 @@ constexpr Grid cover_by_warps(std::int64_t count, int threads = 256) {
 /// KernelWork::Start of kernels with these parameters.
 template <class... Parameters>
 cudaError_t start_kernel(void* function, Grid grid, void** arguments, cudaStream_t stream) {
-  return cudaLaunchKernel(
+  // Its template argument is named: nvcc 12.4 deduces none from this pointer.
+  return cudaLaunchKernel<void(Parameters...)>(
       reinterpret_cast<void (*)(Parameters...)>(function), dim3(static_cast<unsigned>(grid.blocks)),
       dim3(static_cast<unsigned>(grid.threads)), arguments, grid.shared_bytes, stream);
 }

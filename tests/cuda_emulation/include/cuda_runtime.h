@@ -224,6 +224,10 @@ std::function<void()> make_thread(void* kernel, void** arguments) {
       [function = reinterpret_cast<void (*)(Parameters...)>(kernel),
        values = copy(std::index_sequence_for<Parameters...>())] { std::apply(function, values); };
 }
+template <class... Parameters>
+constexpr MakeThread thread_maker(void (*)(Parameters...)) {
+  return &make_thread<Parameters...>;
+}
 
 /// What lanes of a warp wait for together.
 enum class Meeting : std::uint8_t {
@@ -255,12 +259,12 @@ T shuffle(Meeting what, unsigned mask, T value, int argument, int width) {
 
 }  // namespace heliograph::cuda_emulation
 
-template <class... Parameters>
-cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, void** arguments,
+template <class Kernel>
+cudaError_t cudaLaunchKernel(Kernel* kernel, dim3 grid, dim3 block, void** arguments,
                              std::size_t shared_bytes, cudaStream_t stream) {
   return heliograph::cuda_emulation::enqueue_kernel(
       __PRETTY_FUNCTION__, reinterpret_cast<void*>(kernel),
-      &heliograph::cuda_emulation::make_thread<Parameters...>, grid, block, arguments, shared_bytes,
+      heliograph::cuda_emulation::thread_maker(kernel), grid, block, arguments, shared_bytes,
       stream);
 }
 
