@@ -1,0 +1,129 @@
+// Memory of NCCL, and buffers that are registered with it.
+
+#include <cstddef>
+#include <iterator>
+#include <memory>
+#include <string>
+
+#include "nccl_state.hpp"
+#include "runtime.hpp"
+
+namespace heliograph::nccl_emulation {
+
+namespace {
+
+bool lies_in(const std::byte* data, std::size_t bytes, const std::byte* begin, std::size_t size) {
+  return data >= begin && data + bytes <= begin + size;
+}
+
+}  // namespace
+
+bool any_registered(ncclComm_t comm) {
+  for (const auto& r : emulation().registrations) {
+    if (r->live && r->comm == comm) return true;
+  }
+  return false;
+}
+
+bool fits_registrations(ncclComm_t comm, const std::byte* data, std::size_t bytes) {
+  for (const auto& r : emulation().registrations) {
+    if (r->live && r->comm == comm && lies_in(data, bytes, r->begin, r->bytes)) return true;
+  }
+  return !any_registered(comm);
+}
+
+namespace {
+
+/// Whether a call may wait for all that the thread's device does.
+bool may_wait(const char* function) {
+  int device = -1;
+  cudaGetDevice(&device);
+  for (const auto& group : emulation().groups) {
+    if (group->moved || group->comm->ended || group->comm->device != device) continue;
+    violation(std::string(function) + " while messages are in flight");
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+}  // namespace heliograph::nccl_emulation
+
+using namespace heliograph::nccl_emulation;
+
+extern "C" {
+
+ncclResult_t ncclMemAlloc(void** pointer, size_t bytes) {
+  return locked_call("ncclMemAlloc", [&] {
+    if (!may_wait("ncclMemAlloc")) return ncclInvalidUsage;
+    int device = -1;
+    cudaGetDevice(&device);
+    *pointer = heliograph::cuda_emulation::runtime().memory.take(bytes, device);
+    if (*pointer == nullptr) return ncclUnhandledCudaError;
+    emulation().allocations.emplace(static_cast<std::byte*>(*pointer), bytes);
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t ncclMemFree(void* pointer) {
+  return locked_call("ncclMemFree", [&] {
+    Emulation& e = emulation();
+    auto* begin = static_cast<std::byte*>(pointer);
+    const auto found = e.allocations.find(begin);
+    if (found == e.allocations.end()) return violation("ncclMemFree of what it did not give");
+    if (!may_wait("ncclMemFree")) return ncclInvalidUsage;
+    for (const auto& r : e.registrations) {
+      if (r->live && lies_in(r->begin, r->bytes, begin, found->second)) {
+        return violation("ncclMemFree of what is registered");
+      }
+    }
+    e.allocations.erase(found);
+    auto& memory = heliograph::cuda_emulation::runtime().memory;
+    memory.retire(pointer);
+    const std::string wrong = memory.give_back(pointer);
+    return wrong.empty() ? ncclSuccess : violation("ncclMemFree: " + wrong);
+  });
+}
+
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buffer, size_t bytes, void** handle) {
+  return locked_call("ncclCommRegister", [&] {
+    Emulation& e = emulation();
+    if (const ncclResult_t wrong = check(comm, "ncclCommRegister"); wrong != ncclSuccess) {
+      return wrong;
+    }
+    if (const ncclResult_t error = record(comm->rank, {"ncclCommRegister", -1, bytes});
+        error != ncclSuccess) {
+      return error;
+    }
+    if (!may_wait("ncclCommRegister")) return ncclInvalidUsage;
+    auto* begin = static_cast<std::byte*>(buffer);
+    const auto next = e.allocations.upper_bound(begin);
+    if (next == e.allocations.begin() || bytes == 0 ||
+        !lies_in(begin, bytes, std::prev(next)->first, std::prev(next)->second)) {
+      return violation("ncclCommRegister of what ncclMemAlloc did not give");
+    }
+    e.registrations.push_back(std::make_unique<Registration>(Registration{comm, begin, bytes}));
+    *handle = e.registrations.back().get();
+    return ask(comm, [] {});
+  });
+}
+
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
+  return locked_call("ncclCommDeregister", [&] {
+    if (const ncclResult_t wrong = check(comm, "ncclCommDeregister"); wrong != ncclSuccess) {
+      return wrong;
+    }
+    if (const ncclResult_t error = record(comm->rank, {"ncclCommDeregister", -1, 0});
+        error != ncclSuccess) {
+      return error;
+    }
+    if (!may_wait("ncclCommDeregister")) return ncclInvalidUsage;
+    for (const auto& r : emulation().registrations) {
+      if (r.get() != handle || !r->live || r->comm != comm) continue;
+      r->live = false;
+      return ask(comm, [] {});
+    }
+    return violation("ncclCommDeregister of what is not registered");
+  });
+}
+}  // extern "C"
