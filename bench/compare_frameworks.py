@@ -17,7 +17,6 @@ Usage: compare_frameworks.py --preset reddit --scale 0.1 [--venv DIR [--install]
 """
 
 import argparse
-import json
 import os
 import statistics
 import sys
@@ -29,6 +28,7 @@ import environments
 from command import add_command_option, find_command
 from contestants import (Heliograph, PythonFramework, available_bytes, gathered_bytes,
                          median_seconds)
+from json_file import read_json, write_json
 from print_table import format_table
 from processes import ProcessFailed, run_measured
 
@@ -196,8 +196,8 @@ def make_table(rows):
 
 def count_entries(data):
     """Neighbours in all rows of a native graph together."""
-    with open(os.path.join(data, "manifest.json"), encoding="utf-8") as file:
-        return next(a["count"] for a in json.load(file)["arrays"] if a["name"] == "neighbours")
+    arrays = read_json(os.path.join(data, "manifest.json"))["arrays"]
+    return next(a["count"] for a in arrays if a["name"] == "neighbours")
 
 
 def prepare_graph(command, options, folder):
@@ -282,8 +282,7 @@ def main():
                       if not row.get("difference", 0.0) <= options.tolerance]
             wrong += [row["name"] for row in rows if "seconds" not in row and row["variant"]]
     if options.out:
-        with open(options.out, "w", encoding="utf-8") as file:
-            json.dump(tables, file, indent=1)
+        write_json(options.out, tables)
     if wrong:
         sys.exit(f"compare_frameworks.py: failed, or losses differ by more than "
                  f"{options.tolerance:g}: {', '.join(dict.fromkeys(wrong))}")

@@ -12,7 +12,6 @@ Usage: scaling.py --out scaling.json [--sizes 1,3,10,30,100] [--folder DIR]
 """
 
 import argparse
-import json
 import math
 import os
 import shutil
@@ -23,7 +22,8 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "frameworks"), os.path.join(os.path.dirname(HERE), "experiments")]
-from command import add_command_option, find_command, read_json, read_metrics
+from command import add_command_option, find_command, read_metrics
+from json_file import read_json, write_json
 from print_table import format_table
 from processes import ProcessFailed, run_measured
 
@@ -135,9 +135,7 @@ def main():
                 except ProcessFailed as error:
                     sys.exit(f"scaling.py: {millions:g} million edges: {error}")
             kept.append({"settings": key, "costs": found})
-            with open(options.out + ".partial", "w", encoding="utf-8") as file:
-                json.dump(kept, file, indent=1)
-            os.replace(options.out + ".partial", options.out)
+            write_json(options.out, kept)
         table.append(found)
     print(make_table(table))
 

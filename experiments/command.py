@@ -47,18 +47,16 @@ def make_flags(settings):
     return flags
 
 
-def run(command, *arguments):
-    """Runs the command to its end. Throws CommandFailed."""
+def run(command, *arguments, limit=None):
+    """Runs the command to its end, `limit` seconds at most. Throws CommandFailed."""
     line = [command, *arguments]
-    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=limit)
+    except subprocess.TimeoutExpired as error:
+        raise CommandFailed(f"over {limit} s: {shlex.join(line)}") from error
     if done.returncode != 0:
         last = "\n".join(done.stderr.strip().split("\n")[-5:])
         raise CommandFailed(f"exit code {done.returncode}: {shlex.join(line)}\n{last}")
-
-
-def read_json(path):
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)
 
 
 def read_metrics(run_directory):

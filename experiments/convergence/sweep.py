@@ -19,15 +19,15 @@ Needs NumPy, SciPy and Matplotlib.
 
 import argparse
 import concurrent.futures
-import json
 import os
 import re
 import shlex
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from command import CommandFailed, add_command_option, find_command, make_flags, read_json, run
+from command import CommandFailed, add_command_option, find_command, make_flags, run
 from curves import draw_curves
+from json_file import read_json, write_json
 from tables import make_table, write_csv
 
 CONFIG_KEYS = {"title", "score", "train", "splits_in_file", "bits", "staleness", "seeds",
@@ -95,8 +95,7 @@ class Run:
                 os.remove(leftover)
         run(command, "train", *self.flags, "--out", self.directory, "--overwrite", "--quiet",
             "--summary", self.summary_file)
-        with open(self.directory + ".flags.json", "w", encoding="utf-8") as file:
-            json.dump(self.flags, file)
+        write_json(self.directory + ".flags.json", self.flags)
 
 
 def train_all(runs, command, jobs):

@@ -10,7 +10,8 @@ import sys
 from typing import NamedTuple
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from command import make_flags, read_json
+from command import make_flags
+from json_file import read_json
 from jobs import ENVIRONMENT, over_mpirun
 
 # Of run.json's result: what may differ from run to run.

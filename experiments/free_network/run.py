@@ -20,8 +20,9 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from command import (CommandFailed, add_command_option, find_command, make_flags, read_json,
-                     read_metrics, run)
+from command import (CommandFailed, add_command_option, find_command, make_flags, read_metrics,
+                     run)
+from json_file import read_json
 from predict import exchanged_widths, kernel_seconds, mean_part, predicted_epoch
 from print_table import format_table
 

@@ -6,7 +6,6 @@ curve.png and results.json. Called by run.sh, which makes graph and partition.
 """
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -14,6 +13,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import limits
 from command import CommandFailed, add_command_option, find_command
+from json_file import write_json
 from print_table import human_bytes
 from report import LIMIT_NOTE, curve_table, draw_curve, headline_table
 from runner import Runner
@@ -158,8 +158,7 @@ def main():
         results = Headline(options).run()
     except (CommandFailed, RateNotFound) as error:
         sys.exit(str(error))
-    with open(os.path.join(options.out, "results.json"), "w", encoding="utf-8") as file:
-        json.dump(results, file, indent=1)
+    write_json(os.path.join(options.out, "results.json"), results)
     write_reports(results, options.out)
 
 

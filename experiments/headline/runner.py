@@ -8,7 +8,8 @@ import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from command import CommandFailed, make_flags, read_json
+from command import CommandFailed, make_flags
+from json_file import read_json
 
 CLUSTER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
                        "emulated_cluster.sh")

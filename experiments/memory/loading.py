@@ -15,7 +15,8 @@ import shutil
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from command import CommandFailed, add_command_option, find_command, read_json, run
+from command import CommandFailed, add_command_option, find_command, run
+from json_file import read_json
 from print_table import format_table, human_bytes
 
 HEADER = ["data", "features", "ranks", "shards", "largest", "taken while loading", "of the shards"]

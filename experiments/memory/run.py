@@ -16,7 +16,8 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from command import CommandFailed, add_command_option, find_command, make_flags, read_json, run
+from command import CommandFailed, add_command_option, find_command, make_flags, run
+from json_file import read_json
 from print_table import format_table, human_bytes
 
 HEADER = ["parts", "S", "fp32 halos held", "of an epoch", "peak, fp32", "peak, 1 bit", "saved",
