@@ -1,11 +1,12 @@
 // heliograph_device_bench [--rows=N] [--outputs=N] [--degree=N] [--width=N] [--copy-mib=N]
 // [--gemm=N]
-// [--seconds=X] [--json=FILE] [--devices]
+// [--seconds=X] [--json=FILE]
 //
 // Kernels on CUDA device 0, each with the bytes that it must move, as a share of what a copy on
 // that device moves in the same time; matrix products as a share of a large fp32 one's rate, and
 // with factors rounded to TF32; cuSPARSE's product beside the inner aggregation, where it can be
-// loaded. --devices only counts devices. Exit codes: 0; 2 usage; 3 no CUDA device.
+// loaded. The file holds each kernel as soon as it is measured. Exit codes: 0; 1 not all was
+// measured; 2 usage; 3 no CUDA device.
 
 #include <cuda_runtime.h>
 
@@ -13,19 +14,18 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <limits>
 #include <numeric>
 #include <random>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "core/cuda/cuda_kernels.hpp"
 #include "core/kernels.hpp"
 #include "device/cusparse_spmm.hpp"
+#include "device/options.hpp"
 #include "device/results.hpp"
 #include "heliograph/error.hpp"
 #include "quant/codec.hpp"
@@ -54,20 +54,37 @@ class Array {
 class Bench {
  public:
   /// `tf32`: kernels of the same device that round the factors of products.
-  Bench(const Sizes& sizes, Kernels& kernels, Kernels& tf32)
-      : sizes_(sizes), kernels_(kernels), tf32_(tf32), account_(kernels.memory()) {}
+  /// `keep` is called with all results after each.
+  Bench(const Sizes& sizes, Kernels& kernels, Kernels& tf32,
+        std::function<void(const std::vector<Result>&)> keep)
+      : sizes_(sizes),
+        kernels_(kernels),
+        tf32_(tf32),
+        keep_(std::move(keep)),
+        account_(kernels.memory()) {}
 
-  std::vector<Result> run() {
-    copies();
-    products();
+  /// False where a part failed, by name on standard error; the others are measured all the same.
+  bool run() {
+    bool whole = true;
+    const auto part = [&](const char* name, const auto& measure_it) {
+      try {
+        measure_it();
+      } catch (const std::exception& error) {
+        std::fprintf(stderr, "%s: %s\n", name, error.what());
+        whole = false;
+      }
+    };
+    part("copies", [&] { copies(); });
+    part("products", [&] { products(); });
     const Matrix x = normal(sizes_.rows, sizes_.width);
-    codecs(view(x));
-    aggregations(view(x));
-    rows(view(x));
-    losses();
-    adam();
-    return std::move(results_);
+    part("codecs", [&] { codecs(view(x)); });
+    part("aggregations", [&] { aggregations(view(x)); });
+    part("rows", [&] { rows(view(x)); });
+    part("losses", [&] { losses(); });
+    part("adam", [&] { adam(); });
+    return whole;
   }
+  const std::vector<Result>& results() const { return results_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -93,6 +110,7 @@ class Bench {
     for (int i = 0; i < kRounds; ++i) times.push_back(round(calls) / calls);
     std::nth_element(times.begin(), times.begin() + kRounds / 2, times.end());
     results_.push_back({name, times[kRounds / 2], work});
+    keep_(results_);
   }
 
   MatrixView view(const Matrix& matrix) const {
@@ -388,78 +406,29 @@ class Bench {
   const Sizes sizes_;
   Kernels& kernels_;
   Kernels& tf32_;
+  const std::function<void(const std::vector<Result>&)> keep_;
   MemoryAccount account_;
   std::mt19937 random_{1};
   std::vector<Graph> graph_;
   std::vector<Result> results_;
 };
 
-bool take(std::string_view argument, std::string_view name, std::string& value) {
-  const std::string prefix = "--" + std::string(name) + "=";
-  if (!argument.starts_with(prefix)) return false;
-  value = argument.substr(prefix.size());
-  return true;
-}
-
-struct NamedSize {
-  const char* name;
-  std::int64_t Sizes::*field;
-};
-constexpr NamedSize kSizes[] = {{"rows", &Sizes::rows},         {"outputs", &Sizes::outputs},
-                                {"degree", &Sizes::degree},     {"width", &Sizes::width},
-                                {"copy-mib", &Sizes::copy_mib}, {"gemm", &Sizes::gemm}};
-
 int run(int argc, char** argv) {
-  Sizes sizes;
-  std::string file;
-  bool count_only = false;
-  for (int i = 1; i < argc; ++i) {
-    std::string value;
-    const auto size = std::find_if(std::begin(kSizes), std::end(kSizes), [&](const auto& named) {
-      return take(argv[i], named.name, value);
-    });
-    if (size != std::end(kSizes)) {
-      sizes.*size->field = std::atoll(value.c_str());
-    } else if (take(argv[i], "seconds", value)) {
-      sizes.seconds = std::atof(value.c_str());
-    } else if (take(argv[i], "json", value)) {
-      file = value;
-    } else if (std::string_view(argv[i]) == "--devices") {
-      count_only = true;
-    } else {
-      std::fprintf(stderr, "%s is no option of this program\n", argv[i]);
-      return 2;
-    }
-  }
-  const bool all_positive = std::all_of(std::begin(kSizes), std::end(kSizes),
-                                        [&](const auto& named) { return sizes.*named.field > 0; });
-  if (!all_positive || !(sizes.seconds > 0)) {
-    std::fprintf(stderr, "sizes and seconds must be positive\n");
-    return 2;
-  }
+  const Options options = parse(argc, argv);
   if (cuda_devices() == 0) {
     int count = 0;
     std::fprintf(stderr, "no CUDA device: %s\n", cudaGetErrorString(cudaGetDeviceCount(&count)));
     return 3;
   }
-  if (count_only) {
-    std::printf("%d\n", cuda_devices());
-    return 0;
-  }
   const auto kernels = make_cuda_kernels(0, 1);
   const auto tf32 = make_cuda_kernels(0, 1, {.tf32 = true});
-  const std::vector<Result> results = Bench(sizes, *kernels, *tf32).run();
-  std::FILE* json = file.empty() ? nullptr : std::fopen(file.c_str(), "w");
-  if (!file.empty() && json == nullptr) {
-    std::fprintf(stderr, "%s cannot be written\n", file.c_str());
-    return 2;
-  }
-  print(results, sizes, json);
-  if (json != nullptr && std::fclose(json) != 0) {
-    std::fprintf(stderr, "%s cannot be written\n", file.c_str());
-    return 2;
-  }
-  return 0;
+  const auto keep = [&](const std::vector<Result>& results) {
+    if (!options.json.empty()) write_json(results, options.sizes, options.json);
+  };
+  Bench bench(options.sizes, *kernels, *tf32, keep);
+  const bool whole = bench.run();
+  print(bench.results());
+  return whole ? 0 : 1;
 }
 
 }  // namespace
@@ -468,6 +437,9 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     return heliograph::bench::run(argc, argv);
+  } catch (const std::invalid_argument& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 2;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

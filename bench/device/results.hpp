@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -31,7 +30,10 @@ struct Result {
   Work work;
 };
 
-/// A table on standard output, and a file of JSON where one is given.
-void print(const std::vector<Result>& results, const Sizes& sizes, std::FILE* json);
+/// A table on standard output.
+void print(const std::vector<Result>& results);
+
+/// The file is replaced as a whole. Throws std::runtime_error.
+void write_json(const std::vector<Result>& results, const Sizes& sizes, const std::string& path);
 
 }  // namespace heliograph::bench
