@@ -1,24 +1,26 @@
 #!/usr/bin/env python3
 """Trains the model of compare_frameworks.py in PyTorch, and in PyG where it is installed, on one
 native graph on a CUDA device, and writes losses, seconds an epoch and the peak of device memory as
-JSON. Variants of a framework are tried in turn; one that fails is written with its reason. An epoch
-ends when the device has done it: its loss is read.
+JSON. Variants of a framework are tried in turn; one that fails is written with its reason, and each
+as soon as it is begun. An epoch ends when the device has done it: its loss is read.
 
 Usage: torch_epoch.py --data GRAPH --json FILE [--model gcn|sage] [--layers N] [--hidden N]
                       [--epochs N] [--device cuda|cpu]
 """
 
 import argparse
+import functools
+import gc
 import importlib
-import json
 import os
 import statistics
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "frameworks"))
+sys.path[:0] = [os.path.join(HERE, "frameworks"), os.path.join(os.path.dirname(HERE), "experiments")]
+from json_file import write_json
 
-WARMUP = 2
+WARMUP = 3  # As many as scripts/gpu_check/epochs.py leaves out.
 SEED = 1
 
 
@@ -59,11 +61,17 @@ FRAMEWORKS = {
 }
 
 
+@functools.cache
+def read_graph(folder):
+    """Once for all variants: the large graphs take a while."""
+    from native_graph import read_native
+    return read_native(folder)
+
+
 def train_once(torch, make_layers, job):
     from initial_weights import initial_weights, layer_widths
-    from native_graph import read_native
     from torch_model import Network, train
-    graph = read_native(job["data"])
+    graph = read_graph(job["data"])
     device = torch.device(job["device"])
     features = torch.from_numpy(graph.features).to(device)
     widths = layer_widths(job["layers"], graph.features.shape[1], job["hidden"], graph.classes)
@@ -88,7 +96,7 @@ def main():
     parser.add_argument("--model", default="sage", choices=["gcn", "sage"])
     parser.add_argument("--layers", type=int, default=3)
     parser.add_argument("--hidden", type=int, default=128)
-    parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--epochs", type=int, default=13)
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     options = parser.parse_args()
     if options.epochs <= WARMUP:
@@ -108,19 +116,22 @@ def main():
     for framework, (make_layers, variants) in FRAMEWORKS.items():
         module = {"pytorch": "torch", "pyg": "torch_geometric"}[framework]
         for variant in variants:
-            result = {"framework": framework, "variant": variant}
+            result = {"framework": framework, "variant": variant,
+                      "data": os.path.basename(os.path.normpath(options.data)), "error": "cut off"}
             results.append(result)
+            write_json(options.json, results)
             try:
                 result["version"] = importlib.import_module(module).__version__
                 result |= train_once(torch, make_layers, {**job, "variant": variant})
-            except (ImportError, RuntimeError) as error:  # Out of memory is a RuntimeError.
-                result["error"] = str(error).split("\n", maxsplit=1)[0]
+                del result["error"]
+            except Exception as error:  # Whatever it is, other variants are tried.
+                result["error"] = f"{type(error).__name__}: {error}".split("\n", maxsplit=1)[0]
+            write_json(options.json, results)
             if options.device == "cuda":
+                gc.collect()  # Modules refer to each other in circles.
                 torch.cuda.empty_cache()
             print(f"{framework} {variant}: {result.get('median', result.get('error'))}",
                   file=sys.stderr)
-    with open(options.json, "w", encoding="utf-8") as file:
-        json.dump(results, file, indent=1)
     return 0 if any("median" in result for result in results) else 1
 
 

@@ -6,29 +6,33 @@
 # takes comes from a bundle that scripts/make_gpu_bundle.sh has made, or from the system.
 #
 # Usage: scripts/gpu_check.sh [--bundle FILE.tar.xz|DIR] [--out DIR] [--build DIR] [--build-only]
-#                             [--steps LIST] [--scale X] [--partitioner metis|contiguous] [--jobs N]
+#                             [--steps LIST] [--minutes N] [--scale X]
+#                             [--partitioner metis|contiguous] [--jobs N]
 #   --bundle       default: build/gpu_bundle.tar.xz if it is there, else the system's packages
-#   --out          where results go (default build/gpu_check): OUT/table.md, and OUT/STEP.log
+#   --out          where results go (default build/gpu_check): OUT/table.md, written again after
+#                  each step, and OUT/STEP.log
 #   --build        default build/gpu; what is there already is not built again
 #   --build-only   ends after the build: no GPU is needed
-#   --steps        comma-separated, of: tests, memcheck, racecheck, oracle, nccl, bench, epochs,
-#                  torch (default: all). Results of other steps that lie in OUT stay there.
+#   --steps        comma-separated, of: tests, oracle, nccl, bench, epochs, torch, memcheck,
+#                  racecheck (default: all). Results of other steps that lie in OUT stay there.
+#   --minutes      no step goes on for longer, counted from the start; the table names what is cut off
 #   --scale        of the graphs of epochs and torch (default 1: published size)
-# A step that fails takes nothing from the others; the table names it.
-# Exit codes: 0 all passed; 1 a step failed; 2 usage, or a tool is missing; 3 built, but there is no
-# CUDA device.
+# A step that fails, or is cut off by a signal, takes nothing from the others, and leaves what it has
+# measured; the table names it.
+# Exit codes: 0 all passed; 1 a step failed; 2 usage, or a tool or the bundle does not fit; 3 there is
+# no CUDA device; 128 + N ended by signal N.
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 fail() { echo "gpu_check.sh: $*" >&2; exit 2; }
 
 root=$(dirname "$here")
-bundle= out=$root/build/gpu_check build=$root/build/gpu build_only=no
-steps=tests,memcheck,racecheck,oracle,nccl,bench,epochs,torch scale=1 partitioner=metis jobs=$(nproc)
+bundle= out=$root/build/gpu_check build=$root/build/gpu build_only=no minutes= scale=1
+steps=tests,oracle,nccl,bench,epochs,torch,memcheck,racecheck partitioner=metis jobs=$(nproc)
 while [ $# -gt 0 ]; do
   case $1 in
     --build-only) build_only=yes; shift; continue ;;
-    --bundle|--out|--build|--steps|--scale|--partitioner|--jobs)
+    --bundle|--out|--build|--steps|--minutes|--scale|--partitioner|--jobs)
       [ $# -ge 2 ] || fail "$1 needs a value" ;;
     -h|--help) sed -n '2,/^set /s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
     *) fail "$1 is no option; see --help" ;;
@@ -38,6 +42,7 @@ while [ $# -gt 0 ]; do
     --out) out=$(realpath -m "$2") ;;
     --build) build=$(realpath -m "$2") ;;
     --steps) steps=$2 ;;
+    --minutes) minutes=$2 ;;
     --scale) scale=$2 ;;
     --partitioner) partitioner=$2 ;;
     --jobs) jobs=$2 ;;
@@ -50,6 +55,9 @@ for name in ${steps//,/ }; do
     *) fail "--steps: there is no step $name" ;;
   esac
 done
+[[ -z $minutes || $minutes =~ ^[1-9][0-9]*$ ]] || fail "--minutes $minutes: not a whole number above 0"
+[[ $scale =~ ^[0-9]*\.?[0-9]+$ ]] || fail "--scale $scale: not a number"  # It is in folders' names.
+case $partitioner in metis|contiguous) ;; *) fail "--partitioner is metis or contiguous" ;; esac
 cd "$root" || exit 2
 mkdir -p "$out" "$build" || exit 2
 say() { printf '\n== %s\n' "$*"; }
@@ -63,6 +71,21 @@ python=$(command -v python3) || fail "there is no python3"
 PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
 command -v nvcc >/dev/null || fail "there is no nvcc: set CUDA_HOME"
 
+compiler=${CXX:-c++}
+command -v "$compiler" >/dev/null || fail "there is no C++ compiler $compiler"
+
+# Whether compilers, driver and device go together, before minutes are spent on the build.
+nvcc -std=c++20 -arch=native ${CXX:+-ccbin "$CXX"} -o "$build/probe" "$here/gpu_check/probe.cu" \
+  >"$out/probe.log" 2>&1 ||
+  { tail -n 5 "$out/probe.log" >&2; fail "nvcc cannot compile C++20 with its host compiler"; }
+architectures=()
+if count=$("$build/probe" 2>"$out/probe.log"); then
+  architectures=(-DCMAKE_CUDA_ARCHITECTURES=native)  # Faster than building for all.
+elif [ "$build_only" = no ]; then
+  echo "gpu_check.sh: there is no CUDA device here: $(tail -n 1 "$out/probe.log")" >&2
+  exit 3
+fi
+
 # The bundle.
 [ -n "$bundle" ] || { [ ! -e build/gpu_bundle.tar.xz ] || bundle=$root/build/gpu_bundle.tar.xz; }
 cache=()
@@ -74,126 +97,180 @@ if [ -n "$bundle" ]; then
     tar -C "$build" -xJf "$bundle" || fail "$bundle cannot be unpacked"
     bundle=$build/gpu_bundle
   fi
-  wanted=$(awk '$1 == "libc" { print $2 }' "$bundle/MANIFEST")
-  have=$(getconf GNU_LIBC_VERSION | awk '{ print $2 }')
-  [ "$(printf '%s\n%s\n' "$wanted" "$have" | sort -V | head -n 1)" = "$wanted" ] ||
-    fail "the bundle needs C library $wanted, here is $have: make it on an older system"
+  [ -e "$bundle/MANIFEST" ] || fail "$bundle holds no MANIFEST"
+  demand() { awk -v name="$1" '$1 == name { print $2 }' "$bundle/MANIFEST"; }
+  at_least() { [ -n "$2" ] && [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]; }
+  here_machine=$(uname -m)
+  [ "$(demand machine)" = "$here_machine" ] ||
+    fail "the bundle is for $(demand machine), here is $here_machine: make it on such a machine"
+  here_libc=$(getconf GNU_LIBC_VERSION 2>/dev/null | awk '{ print $2 }')
+  at_least "$(demand libc)" "$here_libc" ||
+    fail "the bundle needs GNU C library $(demand libc), here is ${here_libc:-another}: make it on an" \
+      "older system"
+  here_libstdcxx=$(grep -aoE 'GLIBCXX_[0-9]+(\.[0-9]+)+' \
+    "$("$compiler" -print-file-name=libstdc++.so.6)" 2>/dev/null | sed 's/.*_//' | sort -Vu | tail -n 1)
+  at_least "$(demand libstdc++)" "$here_libstdcxx" ||
+    fail "the bundle needs libstdc++ with GLIBCXX_$(demand libstdc++), that of $compiler has" \
+      "${here_libstdcxx:-none}: take a newer compiler (CXX), or make it on an older system"
   cache=(-C "$bundle/cache.cmake")
 fi
 
-# The build.
-devices() { "$build/bench/heliograph_device_bench" --devices; }
-architectures=()
-if nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then
-  architectures=(-DCMAKE_CUDA_ARCHITECTURES=native)  # Faster than building for all.
-fi
-generator=()
-command -v ninja >/dev/null && generator=(-G Ninja)
-say "Building in $build"
-started=$SECONDS
-{
-  cmake -S "$root" -B "$build" "${generator[@]}" "${cache[@]}" "${architectures[@]}" \
-    -DHELIOGRAPH_MPI=OFF -DHELIOGRAPH_CUDA=ON -DHELIOGRAPH_BENCHMARKS=ON -DBUILD_TESTING=ON &&
-  cmake --build "$build" -j "$jobs" \
-    --target heliograph_command heliograph_device_bench test_cuda_device
-} >"$out/build.log" 2>&1 || {
-  tail -n 20 "$out/build.log" >&2
-  echo "gpu_check.sh: the build failed; all of it is in $out/build.log" >&2
-  exit 1
+# What is measured, and on what.
+hash_sources() {
+  find CMakeLists.txt cmake include src bench scripts tests -type f ! -name '*.pyc' -print0 | sort -z |
+    xargs -0 cat | sha256sum | cut -c 1-12
 }
-echo "Built in $((SECONDS - started)) s"
-[ "$build_only" = no ] || exit 0
-if ! count=$(devices 2>&1); then
-  echo "gpu_check.sh: built, but there is no CUDA device here: $count" >&2
-  exit 3
+if commit=$(git rev-parse --short HEAD 2>/dev/null); then
+  git diff --quiet HEAD 2>/dev/null || commit="$commit with changes"
+else
+  commit="sources $(hash_sources)"
 fi
-
-commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
+gpus=$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null)
+if [ -s "$out/gpus.txt" ] && [ -n "$gpus" ] && [ "$gpus" != "$(cat "$out/gpus.txt")" ]; then
+  fail "$out holds results of $(head -n 1 "$out/gpus.txt"): give another folder by --out"
+fi
+[ -z "$gpus" ] || echo "$gpus" >"$out/gpus.txt"
 {
-  nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null ||
-    echo "$count CUDA devices"
+  [ -z "$gpus" ] || echo "$gpus"
+  echo "${count:-0} CUDA devices"
+  others=$(nvidia-smi --query-compute-apps=pid --format=csv,noheader 2>/dev/null | grep -c .)
+  [ "$others" = 0 ] || echo "$others other processes used the GPUs at the start: times are not its own"
   nvcc --version | grep release
-  echo "commit $commit$(git diff --quiet HEAD 2>/dev/null || echo ', with changes')"
+  "$compiler" --version | head -n 1
+  echo "$(nproc) CPU cores: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
   date -u +%Y-%m-%d
 } >"$out/machine.txt"
 
 failed=no
+write_table() { "$python" -B "$here/gpu_check/table.py" "$out" >/dev/null; }
 note() {  # Replaces what an earlier run has said of the step.
   touch "$out/steps.tsv"
   grep -v "^$1	" "$out/steps.tsv" >"$out/steps.new"
-  printf '%s\t%s\t%s\n' "$1" "$2" "$3" >>"$out/steps.new"
+  printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$commit" >>"$out/steps.new"
   mv "$out/steps.new" "$out/steps.tsv"
+  write_table || failed=yes
 }
-step() {  # step NAME SECONDS COMMAND...
-  local name=$1 limit=$2
-  shift 2
+
+running= child= begun=0
+cut_off() {  # SIGNAL NUMBER
+  trap '' TERM INT HUP
+  if [ -n "$child" ]; then
+    kill -TERM "$child" 2>/dev/null
+    wait "$child"
+  fi
+  [ -z "$running" ] || note "$running" "cut off by SIG$1" $((SECONDS - begun))
+  echo "gpu_check.sh: cut off by SIG$1${running:+ in $running}; the table is $out/table.md" >&2
+  exit $((128 + $2))
+}
+trap 'cut_off TERM 15' TERM
+trap 'cut_off INT 2' INT
+trap 'cut_off HUP 1' HUP
+
+step() {  # step NAME SECONDS RESULT_FILE COMMAND...; without limit where SECONDS is 0
+  local name=$1 limit=$2 file=$3 result=passed status
+  shift 3
   say "$name"
-  local begun=$SECONDS result=passed status
-  timeout --kill-after=10 "$limit" "$@" >"$out/$name.log" 2>&1
+  if [ -n "$minutes" ]; then
+    local left=$((60 * minutes - SECONDS))
+    if [ $left -le 0 ]; then
+      note "$name" "not run: the $minutes minutes are over" 0
+      failed=yes
+      return 1
+    fi
+    [ "$limit" != 0 ] && [ "$limit" -lt $left ] || limit=$left
+  fi
+  [ -z "$file" ] || rm -f "$out/$file"  # Of an earlier run: it would pass for this one's.
+  begun=$SECONDS
+  note "$name" "begun at $(date -u +%H:%M:%S) UTC, not ended" 0
+  timeout --kill-after=10 "$limit" "$@" >"$out/$name.log" 2>&1 </dev/null &
+  child=$! running=$name
+  wait $child
   status=$?
-  if [ $status = 124 ] || [ $status = 137 ]; then
-    result="failed: over $limit s"
+  child= running=
+  if [ $status != 0 ] && [ "$limit" != 0 ] && [ $((SECONDS - begun)) -ge "$limit" ]; then
+    result="cut off after $limit s"
   elif [ $status != 0 ]; then
     result="failed: exit code $status"
+  elif [[ " tests memcheck racecheck " == *" $name "* ]] && ! grep -q '^\[       OK \]' "$out/$name.log"; then
+    result="failed: no test ran"
   fi
   [ "$result" = passed ] || { failed=yes; tail -n 5 "$out/$name.log" >&2; }
   note "$name" "$result" $((SECONDS - begun))
   echo "$name $result"
+  [ "$result" = passed ]
 }
 wanted() { [[ ,$steps, == *,$1,* ]]; }
+
+# The build.
+generator=()
+command -v ninja >/dev/null && generator=(-G Ninja)
+if ! step configure 0 "" cmake -S "$root" -B "$build" "${generator[@]}" "${cache[@]}" \
+    "${architectures[@]}" -DHELIOGRAPH_MPI=OFF -DHELIOGRAPH_CUDA=ON -DHELIOGRAPH_BENCHMARKS=ON \
+    -DBUILD_TESTING=ON ||
+  ! step build 0 "" cmake --build "$build" -j "$jobs" \
+    --target heliograph_command heliograph_device_bench test_cuda_device; then
+  echo "gpu_check.sh: the build failed; see $out/configure.log and $out/build.log" >&2
+  exit 1
+fi
+[ "$build_only" = no ] || exit 0
 
 command=$build/heliograph
 tests=$build/tests/test_cuda_device
 work=$build/gpu_check
 mkdir -p "$work"
-graphs=(reddit products)
 # Sanitizers slow a kernel down a hundredfold: the large sizes go without.
 few=${GPU_CHECK_SANITIZER_FILTER:-'-*[Ll]arge*'}
 
 if wanted tests; then
-  step tests 600 "$tests" --gtest_output="json:$out/tests.json"
+  step tests 600 "" "$tests"
 fi
+if wanted oracle; then
+  step oracle 900 oracle.json "$python" -B "$here/gpu_check/oracle.py" --heliograph "$command" \
+    --work "$work/oracle" --json "$out/oracle.json"
+fi
+if wanted nccl; then
+  if [ "$count" -lt 2 ]; then
+    note nccl "not run: it takes two GPUs" 0
+  elif ! "$command" info | grep -q "^transports.*nccl"; then
+    note nccl "not run: built without NCCL" 0
+  else
+    ranks=2
+    [ "$count" -lt 4 ] || ranks=2,4
+    step nccl 900 nccl.json "$python" -B "$here/gpu_check/oracle.py" --heliograph "$command" \
+      --transport nccl --ranks $ranks --work "$work/nccl" --json "$out/nccl.json"
+  fi
+fi
+if wanted bench; then
+  step bench 600 bench.json "$build/bench/heliograph_device_bench" --json="$out/bench.json"
+fi
+if wanted epochs; then
+  step epochs 3600 epochs.json "$python" -B "$here/gpu_check/epochs.py" --heliograph "$command" \
+    --work "$work/epochs" --json "$out/epochs.json" --scale "$scale" --partitioner "$partitioner"
+fi
+if wanted torch; then
+  lacks=$("$python" -c 'import numpy, torch' 2>&1) && lacks=
+  for graph in reddit products; do
+    if [ -n "$lacks" ]; then
+      note "torch_$graph" "not run: $(tail -n 1 <<<"$lacks")" 0
+    elif [ ! -d "$work/epochs/$graph-$scale" ]; then
+      note "torch_$graph" "not run: the step epochs has left no graph of scale $scale" 0
+      failed=yes
+    else
+      step "torch_$graph" 1800 "torch_$graph.json" "$python" -B "$root/bench/torch_epoch.py" \
+        --data "$work/epochs/$graph-$scale" --json "$out/torch_$graph.json"
+    fi
+  done
+fi
+# Last: they take longest.
 for tool in memcheck racecheck; do
   wanted $tool || continue
   if command -v compute-sanitizer >/dev/null; then
-    step $tool 1200 compute-sanitizer --tool $tool --error-exitcode 9 "$tests" --gtest_filter="$few"
+    step $tool 1200 "" compute-sanitizer --tool $tool --error-exitcode 9 "$tests" --gtest_filter="$few"
   else
     note $tool "not run: there is no compute-sanitizer" 0
   fi
 done
-if wanted oracle; then
-  step oracle 900 "$python" -B "$here/gpu_check/oracle.py" --heliograph "$command" \
-    --work "$work/oracle" --json "$out/oracle.json"
-fi
-if wanted nccl; then
-  if [ "$count" -ge 2 ]; then
-    ranks=2
-    [ "$count" -lt 4 ] || ranks=2,4
-    step nccl 900 "$python" -B "$here/gpu_check/oracle.py" --heliograph "$command" \
-      --transport nccl --ranks $ranks --work "$work/nccl" --json "$out/nccl.json"
-  else
-    note nccl "not run: it takes two GPUs" 0
-  fi
-fi
-if wanted bench; then
-  step bench 600 "$build/bench/heliograph_device_bench" --json="$out/bench.json"
-fi
-if wanted epochs; then
-  step epochs 3600 "$python" -B "$here/gpu_check/epochs.py" --heliograph "$command" \
-    --work "$work/epochs" --json "$out/epochs.json" --scale "$scale" --partitioner "$partitioner"
-fi
-if wanted torch; then
-  for graph in "${graphs[@]}"; do
-    if [ -d "$work/epochs/$graph" ]; then
-      step "torch_$graph" 1800 "$python" -B "$root/bench/torch_epoch.py" \
-        --data "$work/epochs/$graph" --json "$out/torch_$graph.json"
-    else
-      note "torch_$graph" "not run: the step epochs has left no graph" 0
-      failed=yes
-    fi
-  done
-fi
 
 say "Table"
-"$python" -B "$here/gpu_check/table.py" "$out" || failed=yes
+write_table && cat "$out/table.md" || failed=yes
 [ "$failed" = no ]

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Packs what Heliograph's build takes from Debian packages, so that a machine with CUDA, CMake and a
 # C++ compiler but without a package registry can build it: see scripts/gpu_check.sh.
-# The machine needs the same processor family, and a C library no older than MANIFEST names.
+# The machine needs the same processor family, and a C library and a libstdc++ no older than MANIFEST
+# names: gpu_check.sh looks.
 # Usage: scripts/make_gpu_bundle.sh [FILE.tar.xz]   (default: build/gpu_bundle.tar.xz)
 set -euo pipefail
 target=$(realpath -m "${1:-$(dirname "${BASH_SOURCE[0]}")/../build/gpu_bundle.tar.xz}")
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-packages=(libbenchmark-dev libcli11-dev libeigen3-dev libfmt-dev libgmock-dev libgtest-dev
-          libhwy-dev libmetis-dev libxxhash-dev libzip-dev nlohmann-json3-dev)
+packages=(libcli11-dev libeigen3-dev libfmt-dev libgmock-dev libgtest-dev libhwy-dev
+          libmetis-dev libxxhash-dev libzip-dev nlohmann-json3-dev)
 most_bytes=60000000
 
 missing=()
@@ -68,7 +69,7 @@ foreach(package metis hwy zip)
 endforeach()
 set(xxhash_LIBRARY \${bundle_lib}/libxxhash.a CACHE FILEPATH "")
 EOF
-for package in Eigen3 nlohmann_json CLI11 fmt GTest benchmark; do
+for package in Eigen3 nlohmann_json CLI11 fmt GTest; do
   file=$(find "$root/usr" -iname "${package}Config.cmake" -o -iname "${package}-config.cmake")
   folder_of=$(dirname "${file#"$root/usr/"}")
   echo "set(${package}_DIR \${bundle_usr}/$folder_of CACHE PATH \"\")" >>"$root/cache.cmake"
@@ -80,8 +81,12 @@ set(CMAKE_EXE_LINKER_FLAGS
     CACHE STRING "")
 EOF
 
+# Static libraries ask for versions of symbols too, which show in what is linked from them.
+find "$root/usr/lib" -name 'lib*.a' ! -name '*_main.a' -print0 |
+  xargs -0 sh -c 'echo "int main() {}" | c++ -x c++ - -x none -o "$0" -Wl,--whole-archive "$@" \
+    -Wl,--no-whole-archive -pthread' "$folder/static"
 newest() {  # The newest version of a symbol family that a bundled library asks for.
-  { objdump -T "$libraries"/*; } 2>/dev/null | grep -oE "\b$1_[0-9.]+" | sort -Vu | tail -n 1
+  { objdump -T "$libraries"/* "$folder/static"; } 2>/dev/null | grep -oE "\b$1_[0-9.]+" | sort -Vu | tail -n 1
 }
 {
   echo "machine $(uname -m)"

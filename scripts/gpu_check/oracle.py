@@ -1,21 +1,23 @@
 #!/usr/bin/env python3
 """Holds training on a device against the CPU: single steps from the same weights (loss and gradient
 of each parameter), with --tf32 too, and the losses of 20 epochs, with 1, 2 and 4 ranks on one
-device.
+device. The file holds a row for each comparison, from the start on, and what came of it as soon as
+that is known.
 
-Usage: oracle.py --heliograph PATH --work DIR --json FILE [--device cuda|cpu]
-                 [--transport threads|nccl] [--ranks 1,2,4] [--quick]
+Usage: oracle.py --heliograph PATH --work DIR --json FILE [--transport threads|nccl]
+                 [--ranks 1,2,4] [--quick]
 Exit codes: 0 all within bounds, 1 something is not, or a run failed.
 """
 
 import argparse
-import json
-import math
 import os
 import shutil
 import sys
 
-from runs import RunFailed, call, first_gradients, train
+from comparisons import gradient_difference, loss_difference, within
+from runs import CUT_OFF, FAILURES, first_gradients, reason, run, train
+# Where `runs` has made modules of experiments/ known.
+from json_file import write_json
 
 # Relative. At 32 bits a step differs by the order of fp32 sums only. With fewer bits, such a
 # difference now and then moves a value to the code beside it, a whole step of its row away.
@@ -25,6 +27,7 @@ EPOCH_LOSS = {32: 5e-3, 1: 5e-2}
 # A factor of each product is off by a share of 2^-10 at most, layer after layer, either way.
 TF32_STEP = {"loss": 2e-3, "gradient": 2e-2}
 EPOCHS = 20
+LIMIT = 120  # Seconds of a run, which takes few: one that hangs leaves time for others.
 
 GRAPHS = {
     "classes": ["--nodes", 3000, "--edges", 40000, "--features", 48, "--classes", 8],
@@ -33,89 +36,89 @@ GRAPHS = {
 }
 
 
-def relative(a, b):
-    return abs(a - b) / max(abs(b), 1e-12)
-
-
-def distance(a, b):
-    return math.sqrt(math.fsum((x - y) ** 2 for x, y in zip(a, b, strict=True)))
-
-
-def gradient_difference(ours, theirs):
-    """The largest difference of a parameter's gradient, relative to that gradient's norm."""
-    if set(ours) != set(theirs) or not theirs:
-        raise RunFailed("the checkpoints do not hold the same parameters")
-    return max(distance(ours[name], theirs[name]) / max(math.hypot(*theirs[name]), 1e-12)
-               for name in theirs)
-
-
 class Oracle:
     def __init__(self, options):
         self.options = options
         self.rows = []
+        self.measures = []
+        self.generated = set()
 
     def folder(self, name):
         return os.path.join(self.options.work, name)
 
-    def run(self, device, epochs, case, **more):
+    def graph(self, name):
+        if name not in self.generated:
+            run(self.options.heliograph, "generate", "--quiet", "--overwrite", "--out",
+                self.folder(name), *map(str, GRAPHS[name]), limit=LIMIT)
+            self.generated.add(name)
+        return self.folder(name)
+
+    def train(self, device, epochs, case, **more):
         transport = "threads" if device == "cpu" else self.options.transport
-        losses, _ = train(self.options.heliograph, self.folder(device), device=device,
+        losses, _ = train(self.options.heliograph, self.folder(device), LIMIT, device=device,
                           transport=transport, epochs=epochs, partitioner="contiguous",
-                          **case, **more)
+                          **{**case, "data": self.graph(case["data"])}, **more)
         return losses
 
-    def compare(self, kind, case, measure, bounds):
+    def plan(self, kind, case, measure, bounds):
         """A row of the report; `measure` returns a difference for each name in `bounds`."""
-        row = {"kind": kind, **case, "data": os.path.basename(case["data"])}
-        try:
-            row["differences"] = measure()
-            row["bounds"] = bounds
-            row["passed"] = all(row["differences"][name] <= bound
-                                for name, bound in bounds.items())
-        except (RunFailed, OSError, KeyError, ValueError) as error:
-            row |= {"passed": False, "error": str(error)}
-        self.rows.append(row)
-        said = row.get("error") or ", ".join(f"{name} {value:.1e} (bound {bounds[name]:.0e})"
-                                             for name, value in row["differences"].items())
-        print(f"{'ok ' if row['passed'] else 'BAD'} {kind}: {row['data']} {case['model']}, "
-              f"{case['bits']} bits, {case['parts']} ranks, seed {case['seed']}: {said}", flush=True)
+        self.rows.append({"kind": kind, **case, "bounds": bounds, "passed": False,
+                          "error": "not run"})
+        self.measures.append(measure)
 
-    def step(self, case, tf32=False):
+    def plan_step(self, case, tf32=False):
         def measure():
             found = {}
-            for device in ("cpu", self.options.device):
+            for device in ("cpu", "cuda"):
                 folder = self.folder(device)
-                loss = self.run(device, 1, case, checkpoint_every=1,
-                                tf32=tf32 and device != "cpu")[0]
-                found[device] = loss, first_gradients(folder)
+                losses = self.train(device, 1, case, checkpoint_every=1,
+                                    tf32=tf32 and device != "cpu")
+                found[device] = losses, first_gradients(folder)
                 shutil.rmtree(folder)
-            (loss, gradients), (wanted, wanted_gradients) = (found[self.options.device],
-                                                             found["cpu"])
-            return {"loss": relative(loss, wanted),
+            (losses, gradients), (wanted, wanted_gradients) = found["cuda"], found["cpu"]
+            return {"loss": loss_difference(losses, wanted, 1),
                     "gradient": gradient_difference(gradients, wanted_gradients)}
 
-        bounds = {"loss": STEP_LOSS[case["bits"]], "gradient": STEP_GRADIENT[case["bits"]]}
         if tf32:
-            self.compare("tf32 step", case, measure, TF32_STEP)
+            self.plan("tf32 step", case, measure, TF32_STEP)
         else:
-            self.compare("step", case, measure, bounds)
+            self.plan("step", case, measure, {"loss": STEP_LOSS[case["bits"]],
+                                              "gradient": STEP_GRADIENT[case["bits"]]})
 
-    def epochs(self, case):
+    def plan_epochs(self, case):
         def measure():
-            losses = self.run(self.options.device, EPOCHS, case)
-            wanted = self.run("cpu", EPOCHS, case)
-            return {"loss": max(relative(a, b) for a, b in zip(losses, wanted, strict=True))}
+            losses = self.train("cuda", EPOCHS, case)
+            return {"loss": loss_difference(losses, self.train("cpu", EPOCHS, case), EPOCHS)}
 
-        self.compare("epochs", case, measure, {"loss": EPOCH_LOSS[case["bits"]]})
+        self.plan("epochs", case, measure, {"loss": EPOCH_LOSS[case["bits"]]})
 
-    def across_ranks(self, case):
+    def plan_across_ranks(self, case):
         """A device with several ranks against one rank of the CPU."""
         def measure():
-            loss = self.run(self.options.device, 1, case)[0]
-            wanted = self.run("cpu", 1, {**case, "parts": 1})[0]
-            return {"loss": relative(loss, wanted)}
+            losses = self.train("cuda", 1, case)
+            return {"loss": loss_difference(losses, self.train("cpu", 1, {**case, "parts": 1}), 1)}
 
-        self.compare("ranks", case, measure, {"loss": STEP_LOSS[32]})
+        self.plan("ranks", case, measure, {"loss": STEP_LOSS[32]})
+
+    def measure(self):
+        """Fills in the rows. True if all are within their bounds."""
+        for row, measure in zip(self.rows, self.measures, strict=True):
+            row["error"] = CUT_OFF
+            write_json(self.options.json, self.rows)
+            try:
+                row["differences"] = measure()
+                row["passed"] = within(row["differences"], row["bounds"])
+                del row["error"]
+                said = ", ".join(f"{name} {value:.1e} (bound {row['bounds'][name]:.0e})"
+                                 for name, value in row["differences"].items())
+            except FAILURES as error:
+                row["error"] = reason(error)
+                said = str(error)
+            print(f"{'ok ' if row['passed'] else 'BAD'} {row['kind']}: {row['data']} "
+                  f"{row['model']}, {row['bits']} bits, {row['parts']} ranks, seed {row['seed']}: "
+                  f"{said}", flush=True)
+        write_json(self.options.json, self.rows)
+        return bool(self.rows) and all(row["passed"] for row in self.rows)
 
 
 def main():
@@ -123,34 +126,26 @@ def main():
     parser.add_argument("--heliograph", required=True)
     parser.add_argument("--work", required=True)
     parser.add_argument("--json", required=True)
-    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--transport", default="threads", choices=["threads", "nccl"])
     parser.add_argument("--ranks", default="1,2,4")
     parser.add_argument("--quick", action="store_true", help="one graph, one model, one seed")
     options = parser.parse_args()
     os.makedirs(options.work, exist_ok=True)
     oracle = Oracle(options)
-    graphs = list(GRAPHS)[:1] if options.quick else list(GRAPHS)
-    models = ["sage"] if options.quick else ["sage", "gcn"]
-    for graph in graphs:
-        data = oracle.folder(graph)
-        call(options.heliograph, "generate", "--quiet", "--overwrite", "--out", data,
-             *GRAPHS[graph])
-        for model in models:
+    for graph in list(GRAPHS)[:1] if options.quick else GRAPHS:
+        for model in ["sage"] if options.quick else ["sage", "gcn"]:
             for parts in map(int, options.ranks.split(",")):
                 for bits in (32,) if parts == 1 else (32, 1):
-                    case = {"data": data, "model": model, "hidden": 64, "parts": parts,
+                    case = {"data": graph, "model": model, "hidden": 64, "parts": parts,
                             "bits": bits, "seed": 1}
                     for seed in (1,) if options.quick else (1, 2, 3):
-                        oracle.step({**case, "seed": seed})
-                    oracle.epochs(case)
-                if parts == 1 and options.device == "cuda":
-                    oracle.step(case, tf32=True)
-                if parts > 1:
-                    oracle.across_ranks({**case, "bits": 32})
-    with open(options.json, "w", encoding="utf-8") as file:
-        json.dump(oracle.rows, file, indent=1)
-    return 0 if all(row["passed"] for row in oracle.rows) else 1
+                        oracle.plan_step({**case, "seed": seed})
+                    oracle.plan_epochs(case)
+                if parts == 1:
+                    oracle.plan_step(case, tf32=True)
+                else:
+                    oracle.plan_across_ranks({**case, "bits": 32})
+    return 0 if oracle.measure() else 1
 
 
 if __name__ == "__main__":

@@ -1,35 +1,33 @@
-"""Runs of the `heliograph` command, and what they leave: losses, gradients of a step, summaries."""
+"""Runs of the `heliograph` command, and what they leave: losses, times, gradients of a step."""
 
 import array
-import json
 import os
 import struct
-import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "experiments"))
+from command import CommandFailed, make_flags, read_metrics, run
 
 BETA1 = 0.9  # Adam's, so that its first moment after one step is 0.1 of that step's gradient.
+# What a run, or reading what it left, can end in.
+FAILURES = (CommandFailed, OSError, LookupError, TypeError, ValueError, struct.error)
+CUT_OFF = "cut off"  # Of what is being measured, until it is done.
 
 
-class RunFailed(Exception):
-    """The command ended with another exit code than 0; the text holds its last words."""
+def reason(error):
+    """One line: of a command its exit code and its last words."""
+    first, *words = str(error).split("\n")
+    if isinstance(error, CommandFailed):
+        return ": ".join([first.split(": ")[0], *words[-1:]])
+    return f"{type(error).__name__}: {first}"
 
 
-def call(command, *arguments):
-    done = subprocess.run([command, *map(str, arguments)], capture_output=True, text=True,
-                          check=False)
-    if done.returncode != 0:
-        last = done.stderr.strip().split("\n")[-1]
-        raise RunFailed(f"exit code {done.returncode}: {last}")
-
-
-def train(command, folder, **options):
-    """(losses, seconds) of each epoch. Options that are True or False are switches."""
-    flags = []
-    for name, value in options.items():
-        if value is not False:
-            flags += ["--" + name.replace("_", "-")] + ([] if value is True else [str(value)])
-    call(command, "train", "--quiet", "--overwrite", "--out", folder, *flags)
-    with open(os.path.join(folder, "metrics.jsonl"), encoding="utf-8") as file:
-        epochs = [json.loads(line) for line in file]
+def train(command, folder, limit, **options):
+    """(losses, seconds) of each epoch, from a run of `limit` seconds at most."""
+    flags = make_flags({name.replace("_", "-"): value for name, value in options.items()})
+    run(command, "train", "--quiet", "--overwrite", "--out", folder, *flags, limit=limit)
+    epochs = read_metrics(folder)
     return [e["loss"] for e in epochs], [e["seconds"] for e in epochs]
 
 
@@ -38,7 +36,7 @@ def read_sections(path):
     with open(path, "rb") as file:
         data = file.read()
     if data[:8] != b"HGSTATE1":
-        raise RunFailed(f"{path} is no state file")
+        raise ValueError(f"{path} is no state file")
     sections, at = {}, 8
 
     def padded(count):
@@ -49,6 +47,8 @@ def read_sections(path):
         name = data[at + 16:at + 16 + name_bytes].decode("ascii")
         begin = at + 16 + padded(name_bytes)
         sections[name] = data[begin:begin + payload_bytes]
+        if len(sections[name]) != payload_bytes:
+            raise ValueError(f"{path} ends within {name}")
         at = begin + padded(payload_bytes) + 8
     return sections
 

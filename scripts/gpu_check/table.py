@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
 """Makes one Markdown table of what scripts/gpu_check.sh left in a folder: table.py FOLDER. What is
-not there, or failed, is named as that."""
+not there, failed, was cut off or cannot be read is named as that."""
 
-import json
 import math
 import os
+import re
 import sys
+
+from runs import FAILURES
+
+# Where `runs` has made modules of experiments/ known.
+from json_file import read_json
 
 PACKED = "aggregate_halo/1"
 DECODED = "decode_then_aggregate/1"
@@ -14,43 +19,60 @@ CUSPARSE = "aggregate_inner/cusparse"
 
 
 def read(folder, name):
-    """The JSON of a file, or None."""
-    try:
-        with open(os.path.join(folder, name), encoding="utf-8") as file:
-            return json.load(file)
-    except (OSError, ValueError):
-        return None
+    """The JSON of a file, or None where there is none."""
+    path = os.path.join(folder, name)
+    return read_json(path) if os.path.exists(path) else None
 
 
 def read_lines(folder, name):
     try:
-        with open(os.path.join(folder, name), encoding="utf-8") as file:
+        with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
             return file.read().strip().split("\n")
-    except OSError:
+    except FileNotFoundError:
         return []
+
+
+def cell(value):
+    return str(value).replace("|", "/").replace("\n", " ")
 
 
 def table(head, rows):
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
+    lines += ["| " + " | ".join(map(cell, row)) + " |" for row in rows]
     return "\n".join(lines)
+
+
+def machine(folder):
+    return "\n".join(f"- {line}" for line in read_lines(folder, "machine.txt"))
 
 
 def steps(folder):
     rows = [line.split("\t") for line in read_lines(folder, "steps.tsv") if line]
     if not rows:
         return "No step was run."
-    return table(["step", "result", "seconds"], rows)
+    return table(["step", "result", "seconds", "commit"], rows)
 
 
-def twin_tests(folder):
-    said = read(folder, "tests.json")
-    if said is None:
-        return "Twin tests: no result."
-    skipped = sum(case.get("result") == "SKIPPED" for suite in said["testsuites"]
-                  for case in suite["testsuite"])
-    bad = said["failures"] + said.get("errors", 0)
-    return f"Twin tests: {said['tests'] - skipped - bad} passed, {bad} failed, {skipped} skipped."
+def twin_tests(folder, step):
+    """Of a log of GoogleTest, which says each test as it ends: what was cut off has begun only."""
+    ends, last = {}, ""
+    for line in read_lines(folder, f"{step}.log"):
+        said = re.match(r"\[ +(RUN|OK|FAILED|SKIPPED) +\] (\S+?)(,|$| \(\d+ ms\))", line)
+        if said:
+            ends[said[2]] = said[1]
+        elif " SUMMARY: " in line:
+            last = " " + line.strip("= ") + "."
+    if not ends:
+        return f"Twin tests, {step}: no result.{last}"
+    named = {kind: [name for name, end in ends.items() if end == kind] for kind in ("RUN", "FAILED")}
+    count = {kind: list(ends.values()).count(kind) for kind in ("OK", "SKIPPED")}
+    text = (f"Twin tests, {step}: {count['OK']} passed, {len(named['FAILED'])} failed, "
+            f"{count['SKIPPED']} skipped.{last}")
+    if named["RUN"]:
+        text += f" Ended within: {', '.join(named['RUN'])}."
+    if named["FAILED"]:
+        text += f" Failed: {', '.join(named['FAILED'])}."
+    return text
 
 
 def oracle(folder, name, what):
@@ -63,29 +85,33 @@ def oracle(folder, name, what):
             cases = [row for row in said if row["kind"] == kind and row["bits"] == bits]
             if not cases:
                 continue
-            worst = {}
-            for row in cases:
-                for name, value in row.get("differences", {}).items():
-                    worst[name] = max(worst.get(name, 0), value)
+            found = [row["differences"] for row in cases if "differences" in row]
+            worst = {name: max(row[name] for row in found) for name in (found[0] if found else ())}
             differences = ", ".join(f"{name} {value:.1e}" for name, value in worst.items())
-            rows.append([kind, bits, len(cases), sum(row["passed"] for row in cases),
-                         differences or "none measured"])
-    return table([what, "bits", "cases", "within bounds", "largest difference"], rows)
+            errors = dict.fromkeys(row["error"] for row in cases if "error" in row)
+            rows.append([kind, bits, len(cases), len(found), sum(row["passed"] for row in cases),
+                         differences or "none measured", "; ".join(errors)])
+    return table([what, "bits", "cases", "measured", "within bounds", "largest difference", "else"],
+                 rows)
+
+
+def share(value, whole):
+    return f"{100 * value / whole:.0f} %" if whole else "?"
 
 
 def micro(folder):
     said = read(folder, "bench.json")
     if said is None:
         return "Micro-benchmarks: no result."
-    copy, gemm = said["copy_bytes_per_second"], said["gemm_flops"]
+    copy, gemm = said["copy_bytes_per_second"], said["gemm_flops"]  # 0: not measured.
     rows, seconds = [], {}
     for kernel in said["kernels"]:
         time = seconds[kernel["name"]] = kernel["seconds"]
         once, gathered = kernel["bytes_once"] / time, kernel["bytes_gathered"] / time
-        product = f"{100 * kernel['flops'] / time / gemm:.0f} %" if kernel["flops"] else ""
-        again = f"{100 * gathered / copy:.0f} %" if gathered > once else ""
-        rows.append([kernel["name"], f"{time * 1e6:.1f}", f"{once / 1e9:.0f}",
-                     f"{100 * once / copy:.0f} %", again, product])
+        product = share(kernel["flops"] / time, gemm) if kernel["flops"] else ""
+        again = share(gathered, copy) if gathered > once else ""
+        rows.append([kernel["name"], f"{time * 1e6:.1f}", f"{once / 1e9:.0f}", share(once, copy),
+                     again, product])
     text = (f"Copy: {copy / 1e9:.0f} GB/s read and written; large product: {gemm / 1e12:.1f} "
             f"TFLOP/s. {said['rows']} rows, {said['outputs']} outputs of degree {said['degree']}, "
             f"width {said['width']}.\n\n")
@@ -100,26 +126,38 @@ def micro(folder):
     return text
 
 
-def torch_rows(folder, graph, ours):
+def same_losses(ours, theirs):
+    """Of the first steps, which rounding cannot part: the same training."""
+    return len(ours) >= 3 and all(math.isclose(a, b, rel_tol=1e-3)
+                                  for a, b in zip(ours[:3], theirs[:3], strict=True))
+
+
+def torch_rows(folder, graph, data, ours):
     """Of PyTorch and PyG on this graph; `ours` is Heliograph's single rank, or None."""
     said = read(folder, f"torch_{graph}.json")
     if said is None:
-        return [[graph, "PyTorch", "", "no result", "", ""]]
+        return [[data, "PyTorch", "", "no result", "", ""]]
     rows = []
     for result in said:
         name = f"{result['framework']} {result['variant']}"
         if "median" not in result:
-            rows.append([graph, name, "", result.get("error", "no result"), "", ""])
+            rows.append([result["data"], name, "", result["error"], "", ""])
             continue
         note = ""
-        if ours is not None:
-            same = math.isclose(result["losses"][0], ours["losses"][0], rel_tol=1e-3)
+        if result["data"] != data:
+            note = f"another graph than {data}"
+        elif ours is not None:
+            same = same_losses(result["losses"], ours["losses"])
             note = (f"{result['median'] / ours['median']:.2f} x Heliograph's one rank" if same
-                    else f"another first loss: {result['losses'][0]}")
+                    else f"other losses: {result['losses'][:3]}, not {ours['losses'][:3]}")
         memory = result.get("device_bytes")
-        rows.append([graph, name, 1, f"{1e3 * result['median']:.1f}",
+        rows.append([result["data"], name, 1, milliseconds(result["median"]),
                      f"{memory / 1e9:.2f}" if memory else "", note])
     return rows
+
+
+def milliseconds(seconds):
+    return f"{1e3 * seconds:.4g}"
 
 
 def epochs(folder):
@@ -127,32 +165,41 @@ def epochs(folder):
     if said is None:
         return "Epochs: no result."
     rows = []
-    for graph in dict.fromkeys(row["graph"] for row in said):
-        runs = [row for row in said if row["graph"] == graph]
+    for data in dict.fromkeys(row["data"] for row in said):
+        runs = [row for row in said if row["data"] == data]
         trained = {(row["ranks"], row["bits"]): row
                    for row in runs
                    if "median" in row and not row["tf32"] and row.get("cuda_graphs") != "on"}
         for row in runs:
             what = {"train": f"Heliograph, {row.get('bits')} bits"}.get(row["what"], row["what"])
+            if row.get("tf32"):
+                what += ", TF32"
+            if row.get("cuda_graphs") == "on":
+                what += ", CUDA graphs"
             if "error" in row:
-                rows.append([graph, what, row.get("ranks", ""), row["error"], "", ""])
+                rows.append([data, what, row.get("ranks", ""), row["error"], "", ""])
             elif row["what"] == "train":
                 exact = trained.get((row["ranks"], 32))
                 note = ""
-                if row["tf32"]:
-                    what += ", TF32"
                 if row.get("cuda_graphs") == "on":
-                    what += ", CUDA graphs"
                     if exact:
                         note = (f"{exact['median'] / row['median']:.2f} x as fast as without CUDA "
                                 "graphs")
                 elif exact and row is not exact:
                     note = f"{exact['median'] / row['median']:.2f} x as fast as fp32"
-                rows.append([graph, what, row["ranks"], f"{1e3 * row['median']:.1f}",
+                rows.append([data, what, row["ranks"], milliseconds(row["median"]),
                              f"{row['memory']['total'] / 1e9:.2f}", note])
         if not any("cuda_graphs" in row for row in runs):  # Of the graphs that PyTorch is timed on.
-            rows += torch_rows(folder, graph, trained.get((1, 32)))
+            rows += torch_rows(folder, runs[0]["graph"], data, trained.get((1, 32)))
     return table(["graph", "what", "ranks", "ms an epoch", "GB", ""], rows)
+
+
+def section(name, make, *arguments):
+    """One that cannot be made takes nothing from the others."""
+    try:
+        return make(*arguments)
+    except (*FAILURES, AttributeError, ZeroDivisionError) as error:
+        return f"{name} cannot be read: {type(error).__name__}: {cell(error)}"
 
 
 def main():
@@ -160,12 +207,18 @@ def main():
         print("usage: table.py FOLDER", file=sys.stderr)
         return 2
     folder = sys.argv[1]
-    parts = ["# GPU check", "\n".join(f"- {line}" for line in read_lines(folder, "machine.txt")),
-             steps(folder), twin_tests(folder), oracle(folder, "oracle.json", "against the CPU"),
-             oracle(folder, "nccl.json", "NCCL, against the CPU"), micro(folder), epochs(folder)]
+    parts = ["# GPU check", section("machine.txt", machine, folder),
+             section("steps.tsv", steps, folder)]
+    parts += [section(f"{step}.log", twin_tests, folder, step)
+              for step in ("tests", "memcheck", "racecheck")]
+    parts += [section("oracle.json", oracle, folder, "oracle.json", "against the CPU"),
+              section("nccl.json", oracle, folder, "nccl.json", "NCCL, against the CPU"),
+              section("bench.json", micro, folder), section("epochs.json", epochs, folder)]
     text = "\n\n".join(part for part in parts if part) + "\n"
-    with open(os.path.join(folder, "table.md"), "w", encoding="utf-8") as file:
+    path = os.path.join(folder, "table.md")
+    with open(path + ".partial", "w", encoding="utf-8") as file:
         file.write(text)
+    os.replace(path + ".partial", path)
     print(text)
     return 0
 

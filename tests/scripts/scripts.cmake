@@ -8,7 +8,9 @@ add_test(NAME scripts.emulated_cluster
   COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_LIST_DIR}/test_emulated_cluster.py)
 set_tests_properties(scripts.emulated_cluster PROPERTIES
   LABELS scripts TIMEOUT 240 RUN_SERIAL TRUE)
-add_test(NAME scripts.gpu_check
-  COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_LIST_DIR}/test_gpu_check.py
-          ${PROJECT_BINARY_DIR}/heliograph)
-set_tests_properties(scripts.gpu_check PROPERTIES LABELS scripts TIMEOUT 240)
+foreach(name gpu_check gpu_check_parts)
+  add_test(NAME scripts.${name}
+    COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_LIST_DIR}/test_${name}.py
+            ${PROJECT_BINARY_DIR}/heliograph)
+  set_tests_properties(scripts.${name} PROPERTIES LABELS scripts TIMEOUT 240)
+endforeach()
