@@ -14,3 +14,7 @@ foreach(name gpu_check gpu_check_parts)
             ${PROJECT_BINARY_DIR}/heliograph)
   set_tests_properties(scripts.${name} PROPERTIES LABELS scripts TIMEOUT 240)
 endforeach()
+add_test(NAME scripts.nccl_version
+  COMMAND ${CMAKE_COMMAND} -D FOLDER=${CMAKE_CURRENT_BINARY_DIR}/nccl_version
+          -P ${CMAKE_CURRENT_LIST_DIR}/test_nccl_version.cmake)
+set_tests_properties(scripts.nccl_version PROPERTIES LABELS scripts TIMEOUT 60)
