@@ -16,19 +16,21 @@
 #   --steps        comma-separated, of: tests, oracle, nccl, bench, epochs, torch, memcheck,
 #                  racecheck (default: all). Results of other steps that lie in OUT stay there.
 #   --minutes      no step goes on for longer, counted from the start; the table names what is cut off
+#   --jobs         of the build (default: one a core, as far as there are 2 GiB for each)
 #   --scale        of the graphs of epochs and torch (default 1: published size)
 # A step that fails, or is cut off by a signal, takes nothing from the others, and leaves what it has
 # measured; the table names it.
 # Exit codes: 0 all passed; 1 a step failed; 2 usage, or a tool or the bundle does not fit; 3 there is
 # no CUDA device; 128 + N ended by signal N.
 set -uo pipefail
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 
 fail() { echo "gpu_check.sh: $*" >&2; exit 2; }
 
+SECONDS=0
 root=$(dirname "$here")
-bundle= out=$root/build/gpu_check build=$root/build/gpu build_only=no minutes= scale=1
-steps=tests,oracle,nccl,bench,epochs,torch,memcheck,racecheck partitioner=metis jobs=$(nproc)
+bundle= out=$root/build/gpu_check build=$root/build/gpu build_only=no minutes=100000 scale=1
+steps=tests,oracle,nccl,bench,epochs,torch,memcheck,racecheck partitioner=metis jobs=
 while [ $# -gt 0 ]; do
   case $1 in
     --build-only) build_only=yes; shift; continue ;;
@@ -55,8 +57,9 @@ for name in ${steps//,/ }; do
     *) fail "--steps: there is no step $name" ;;
   esac
 done
-[[ -z $minutes || $minutes =~ ^[1-9][0-9]*$ ]] || fail "--minutes $minutes: not a whole number above 0"
-[[ $scale =~ ^[0-9]*\.?[0-9]+$ ]] || fail "--scale $scale: not a number"  # It is in folders' names.
+number='^[0-9]*\.?[0-9]+$'
+[[ $minutes =~ $number ]] || fail "--minutes $minutes: not a number"
+[[ $scale =~ $number ]] || fail "--scale $scale: not a number"  # It is in folders' names.
 case $partitioner in metis|contiguous) ;; *) fail "--partitioner is metis or contiguous" ;; esac
 cd "$root" || exit 2
 mkdir -p "$out" "$build" || exit 2
@@ -68,19 +71,24 @@ version=$(cmake --version | sed -n '1s/[^0-9]*//p')
 [ "$(printf '3.25\n%s\n' "$version" | sort -V | head -n 1)" = 3.25 ] ||
   fail "CMake is $version; 3.25 or newer is needed"
 python=$(command -v python3) || fail "there is no python3"
-PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
-command -v nvcc >/dev/null || fail "there is no nvcc: set CUDA_HOME"
+PATH=${CUDA_HOME:+$CUDA_HOME/bin:}$PATH:/usr/local/cuda/bin
+export CUDACXX=${CUDACXX:-nvcc}  # The build takes the one that is tried here.
+CUDACXX=$(command -v "$CUDACXX") || fail "there is no nvcc: set CUDA_HOME"
 
 compiler=${CXX:-c++}
 command -v "$compiler" >/dev/null || fail "there is no C++ compiler $compiler"
 
 # Whether compilers, driver and device go together, before minutes are spent on the build.
-nvcc -std=c++20 -arch=native ${CXX:+-ccbin "$CXX"} -o "$build/probe" "$here/gpu_check/probe.cu" \
+"$CUDACXX" -std=c++20 -arch=native -ccbin "${CUDAHOSTCXX:-$compiler}" -o "$build/probe" "$here/gpu_check/probe.cu" \
   >"$out/probe.log" 2>&1 ||
-  { tail -n 5 "$out/probe.log" >&2; fail "nvcc cannot compile C++20 with its host compiler"; }
-architectures=()
-if count=$("$build/probe" 2>"$out/probe.log"); then
-  architectures=(-DCMAKE_CUDA_ARCHITECTURES=native)  # Faster than building for all.
+  { tail -n 5 "$out/probe.log" >&2; fail "nvcc cannot compile C++20 and cuBLAS's header"; }
+architectures=() count=0 gpus=
+if gpus=$("$build/probe" 2>"$out/probe.log"); then
+  count=${gpus%%$'\n'*}
+  gpus=${gpus#*$'\n'}
+  # Faster than building for all; what was built for all before is not built again.
+  grep -qs '^CMAKE_CUDA_ARCHITECTURES:[A-Z]*=80' "$build/CMakeCache.txt" ||
+    architectures=(-DCMAKE_CUDA_ARCHITECTURES=native)
 elif [ "$build_only" = no ]; then
   echo "gpu_check.sh: there is no CUDA device here: $(tail -n 1 "$out/probe.log")" >&2
   exit 3
@@ -120,22 +128,24 @@ hash_sources() {
   find CMakeLists.txt cmake include src bench scripts tests -type f ! -name '*.pyc' -print0 | sort -z |
     xargs -0 cat | sha256sum | cut -c 1-12
 }
-if commit=$(git rev-parse --short HEAD 2>/dev/null); then
+commit=  # Not that of a repository into which this was unpacked.
+[ "$(git rev-parse --show-toplevel 2>/dev/null)" != "$root" ] || commit=$(git rev-parse --short HEAD)
+if [ -n "$commit" ]; then
   git diff --quiet HEAD 2>/dev/null || commit="$commit with changes"
 else
   commit="sources $(hash_sources)"
 fi
-gpus=$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null)
 if [ -s "$out/gpus.txt" ] && [ -n "$gpus" ] && [ "$gpus" != "$(cat "$out/gpus.txt")" ]; then
   fail "$out holds results of $(head -n 1 "$out/gpus.txt"): give another folder by --out"
 fi
 [ -z "$gpus" ] || echo "$gpus" >"$out/gpus.txt"
 {
   [ -z "$gpus" ] || echo "$gpus"
-  echo "${count:-0} CUDA devices"
+  echo "$count CUDA devices"
+  nvidia-smi 2>/dev/null | grep -oE 'Driver Version: [0-9.]+' | head -n 1
   others=$(nvidia-smi --query-compute-apps=pid --format=csv,noheader 2>/dev/null | grep -c .)
   [ "$others" = 0 ] || echo "$others other processes used the GPUs at the start: times are not its own"
-  nvcc --version | grep release
+  "$CUDACXX" --version | grep release
   "$compiler" --version | head -n 1
   echo "$(nproc) CPU cores: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
   date -u +%Y-%m-%d
@@ -151,13 +161,15 @@ note() {  # Replaces what an earlier run has said of the step.
   write_table || failed=yes
 }
 
-running= child= begun=0
+running= child= preparing= begun=0
 cut_off() {  # SIGNAL NUMBER
   trap '' TERM INT HUP
-  if [ -n "$child" ]; then
-    kill -TERM "$child" 2>/dev/null
-    wait "$child"
-  fi
+  local process
+  for process in $child $preparing; do
+    kill -TERM "$process" 2>/dev/null
+    wait "$process"
+  done
+  [ -z "$preparing" ] || note graphs "cut off by SIG$1" $((SECONDS - preparing_since))
   [ -z "$running" ] || note "$running" "cut off by SIG$1" $((SECONDS - begun))
   echo "gpu_check.sh: cut off by SIG$1${running:+ in $running}; the table is $out/table.md" >&2
   exit $((128 + $2))
@@ -166,33 +178,33 @@ trap 'cut_off TERM 15' TERM
 trap 'cut_off INT 2' INT
 trap 'cut_off HUP 1' HUP
 
-step() {  # step NAME SECONDS RESULT_FILE COMMAND...; without limit where SECONDS is 0
+end=$(awk -v minutes="$minutes" 'BEGIN { print int(60 * minutes) }')
+step() {  # step NAME SECONDS RESULT_FILE COMMAND...
   local name=$1 limit=$2 file=$3 result=passed status
   shift 3
   say "$name"
-  if [ -n "$minutes" ]; then
-    local left=$((60 * minutes - SECONDS))
-    if [ $left -le 0 ]; then
-      note "$name" "not run: the $minutes minutes are over" 0
-      failed=yes
-      return 1
-    fi
-    [ "$limit" != 0 ] && [ "$limit" -lt $left ] || limit=$left
+  if [ "$SECONDS" -ge "$end" ]; then
+    note "$name" "not run: the $minutes minutes are over" 0
+    failed=yes
+    return 1
   fi
+  [ "$limit" -le $((end - SECONDS)) ] || limit=$((end - SECONDS))
   [ -z "$file" ] || rm -f "$out/$file"  # Of an earlier run: it would pass for this one's.
-  begun=$SECONDS
+  begun=$SECONDS running=$name
   note "$name" "begun at $(date -u +%H:%M:%S) UTC, not ended" 0
   timeout --kill-after=10 "$limit" "$@" >"$out/$name.log" 2>&1 </dev/null &
-  child=$! running=$name
+  child=$!
   wait $child
   status=$?
   child= running=
-  if [ $status != 0 ] && [ "$limit" != 0 ] && [ $((SECONDS - begun)) -ge "$limit" ]; then
+  if [ $status != 0 ] && [ $((SECONDS - begun)) -ge "$limit" ]; then
     result="cut off after $limit s"
   elif [ $status != 0 ]; then
     result="failed: exit code $status"
-  elif [[ " tests memcheck racecheck " == *" $name "* ]] && ! grep -q '^\[       OK \]' "$out/$name.log"; then
-    result="failed: no test ran"
+  elif [[ " tests memcheck racecheck " == *" $name "* ]]; then
+    if grep -q 'no CUDA device' "$out/$name.log" || ! grep -q '^\[       OK \]' "$out/$name.log"; then
+      result="failed: tests did not run"
+    fi
   fi
   [ "$result" = passed ] || { failed=yes; tail -n 5 "$out/$name.log" >&2; }
   note "$name" "$result" $((SECONDS - begun))
@@ -202,12 +214,19 @@ step() {  # step NAME SECONDS RESULT_FILE COMMAND...; without limit where SECOND
 wanted() { [[ ,$steps, == *,$1,* ]]; }
 
 # The build.
+if [ -z "$jobs" ]; then
+  kib=$(awk '$1 == "MemAvailable:" { print $2 }' /proc/meminfo)
+  most=$(cat /sys/fs/cgroup/memory.max 2>/dev/null)  # Of a container
+  [[ ! $most =~ ^[0-9]+$ ]] || [ $((most / 1024)) -ge "$kib" ] || kib=$((most / 1024))
+  jobs=$((kib / 2097152 + 1))
+  [ "$jobs" -lt "$(nproc)" ] || jobs=$(nproc)
+fi
 generator=()
 command -v ninja >/dev/null && generator=(-G Ninja)
-if ! step configure 0 "" cmake -S "$root" -B "$build" "${generator[@]}" "${cache[@]}" \
+if ! step configure 36000 "" cmake -S "$root" -B "$build" "${generator[@]}" "${cache[@]}" \
     "${architectures[@]}" -DHELIOGRAPH_MPI=OFF -DHELIOGRAPH_CUDA=ON -DHELIOGRAPH_BENCHMARKS=ON \
     -DBUILD_TESTING=ON ||
-  ! step build 0 "" cmake --build "$build" -j "$jobs" \
+  ! step build 36000 "" cmake --build "$build" -j "$jobs" \
     --target heliograph_command heliograph_device_bench test_cuda_device; then
   echo "gpu_check.sh: the build failed; see $out/configure.log and $out/build.log" >&2
   exit 1
@@ -218,9 +237,27 @@ command=$build/heliograph
 tests=$build/tests/test_cuda_device
 work=$build/gpu_check
 mkdir -p "$work"
-# Sanitizers slow a kernel down a hundredfold: the large sizes go without.
-few=${GPU_CHECK_SANITIZER_FILTER:-'-*[Ll]arge*'}
+making=("$python" -B "$here/gpu_check/epochs.py" --heliograph "$command" --work "$work/epochs"
+        --scale "$scale" --partitioner "$partitioner")
 
+# Graphs are made and cut on the CPU while the first steps run on the GPU.
+if wanted epochs && [ "$SECONDS" -lt "$end" ]; then
+  preparing_since=$SECONDS
+  note graphs "begun at $(date -u +%H:%M:%S) UTC, not ended" 0
+  timeout --kill-after=10 $((end - preparing_since)) "${making[@]}" --prepare --json "$out/graphs.json" \
+    >"$out/graphs.log" 2>&1 </dev/null &
+  preparing=$!
+fi
+await_graphs() {
+  [ -n "$preparing" ] || return
+  say graphs
+  local result=passed
+  wait $preparing || { result="failed: exit code $?"; failed=yes; tail -n 5 "$out/graphs.log" >&2; }
+  [ "$SECONDS" -lt "$end" ] || result="${result/failed: exit code 124/cut off: the $minutes minutes are over}"
+  preparing=
+  note graphs "$result" $((SECONDS - preparing_since))
+  echo "graphs $result"
+}
 if wanted tests; then
   step tests 600 "" "$tests"
 fi
@@ -240,12 +277,12 @@ if wanted nccl; then
       --transport nccl --ranks $ranks --work "$work/nccl" --json "$out/nccl.json"
   fi
 fi
+await_graphs  # Times are measured from here on.
 if wanted bench; then
   step bench 600 bench.json "$build/bench/heliograph_device_bench" --json="$out/bench.json"
 fi
 if wanted epochs; then
-  step epochs 3600 epochs.json "$python" -B "$here/gpu_check/epochs.py" --heliograph "$command" \
-    --work "$work/epochs" --json "$out/epochs.json" --scale "$scale" --partitioner "$partitioner"
+  step epochs 3600 epochs.json "${making[@]}" --json "$out/epochs.json"
 fi
 if wanted torch; then
   lacks=$("$python" -c 'import numpy, torch' 2>&1) && lacks=
@@ -265,7 +302,7 @@ fi
 for tool in memcheck racecheck; do
   wanted $tool || continue
   if command -v compute-sanitizer >/dev/null; then
-    step $tool 1200 "" compute-sanitizer --tool $tool --error-exitcode 9 "$tests" --gtest_filter="$few"
+    step $tool 1200 "" compute-sanitizer --tool $tool --error-exitcode 9 "$tests"
   else
     note $tool "not run: there is no compute-sanitizer" 0
   fi

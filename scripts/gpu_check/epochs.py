@@ -5,7 +5,7 @@ median over the epochs after the first ones, evaluation left out. The file holds
 it is begun. Graphs and partitions that lie in --work are used again: their names say what they are.
 
 Usage: epochs.py --heliograph PATH --work DIR --json FILE [--graphs A,B] [--scale X]
-                 [--ranks 1,2,4] [--epochs N] [--partitioner metis|contiguous]
+                 [--ranks 1,2,4] [--epochs N] [--partitioner metis|contiguous] [--prepare]
 Exit codes: 0; 1 a run failed.
 """
 
@@ -101,7 +101,7 @@ class Epochs:
             return
         for parts in map(int, self.options.ranks.split(",")):
             owners = self.partition(graph, data, parts) if parts > 1 else ""
-            if owners is None:
+            if owners is None or self.options.prepare:
                 continue
             # Bits, and what else differs.
             settings = [(32, {"tf32": False}), (1, {"tf32": False})][:parts]
@@ -125,6 +125,7 @@ def main():
     parser.add_argument("--ranks", default="1,2,4")
     parser.add_argument("--epochs", type=int, default=13)
     parser.add_argument("--partitioner", default="metis", choices=["metis", "contiguous"])
+    parser.add_argument("--prepare", action="store_true", help="make graphs and partitions only")
     options = parser.parse_args()
     if options.epochs <= WARMUP:
         parser.error(f"--epochs must be more than the {WARMUP} that are not counted")

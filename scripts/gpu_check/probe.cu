@@ -1,5 +1,8 @@
 // Shows in seconds, before the build, that nvcc, its host compiler, the driver and a device go
-// together: prints the number of devices. Exit codes: 0; 3 no device that runs its kernel.
+// together: prints the number of devices, and a line about each. Exit codes: 0; 3 no device that
+// runs its kernel.
+#include <cublasLt.h>
+
 #include <concepts>
 #include <cstdio>
 
@@ -23,4 +26,10 @@ int main() {
     return 3;
   }
   std::printf("%d\n", count);
+  for (int device = 0; device < count; ++device) {
+    cudaDeviceProp about{};
+    if (cudaGetDeviceProperties(&about, device) != cudaSuccess) return 3;
+    std::printf("%s, compute capability %d.%d, %.1f GiB\n", about.name, about.major, about.minor,
+                static_cast<double>(about.totalGlobalMem) / (1 << 30));
+  }
 }

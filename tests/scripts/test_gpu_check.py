@@ -30,7 +30,7 @@ class Script(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
         self.write("tools/cmake", '[ "$1" != --version ] || echo cmake version 3.30.1')
-        self.write("tools/nvcc", NVCC.format(probe="echo 1"))
+        self.write("tools/nvcc", NVCC.format(probe="echo 1; echo A GPU"))
 
     def write(self, name, body):
         path = os.path.join(self.folder, name)
@@ -40,11 +40,17 @@ class Script(unittest.TestCase):
         os.chmod(path, stat.S_IRWXU)
 
     def run_script(self, *arguments):
-        path = os.path.join(self.folder, "tools") + os.pathsep + os.environ["PATH"]
         return subprocess.run([SCRIPT, "--out", os.path.join(self.folder, "out"), "--build",
                                os.path.join(self.folder, "build"), *arguments],
                               capture_output=True, text=True, check=False,
-                              env={**os.environ, "PATH": path})
+                              env=self.environment())
+
+    def environment(self):
+        """Of which no variable names a real tool."""
+        path = os.path.join(self.folder, "tools") + os.pathsep + os.environ["PATH"]
+        real = {name: value for name, value in os.environ.items()
+                if name not in ("CUDACXX", "CUDAHOSTCXX", "CUDA_HOME", "CXX")}
+        return {**real, "PATH": path}
 
     def build(self, bench, tests):
         write_stand_in(os.path.join(self.folder, "build", "heliograph"))
@@ -64,7 +70,7 @@ class Script(unittest.TestCase):
 
     def test_unknown_options_and_steps_are_refused(self):
         for arguments in (["--nonsense"], ["--steps", "tests,nonsense"], ["--scale"],
-                          ["--scale", "../1"], ["--minutes", "0"], ["--partitioner", "scotch"]):
+                          ["--scale", "../1"], ["--minutes", "soon"], ["--partitioner", "scotch"]):
             done = self.run_script(*arguments)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
@@ -132,20 +138,46 @@ class Script(unittest.TestCase):
         self.assertEqual(said["nccl"], "not run: it takes two GPUs")
         self.assertEqual(said["bench"], "passed")
         self.assertEqual(said["epochs"], "passed")
+        self.assertEqual(said["graphs"], "passed")
         self.assertIn("torch_products", said)  # Whatever PyTorch finds here.
         self.assertFalse(os.path.exists(os.path.join(self.folder, "out", "bench.json")))
         text = self.table()
         self.assertIn("| tests | failed: exit code 1 |", text)
-        self.assertIn("- 1 CUDA devices", text)
+        self.assertIn("- A GPU\n- 1 CUDA devices", text)
         self.assertIn("| products-0.002 | Heliograph, 1 bits | 4 |", text)
 
     def test_tests_of_which_none_ran_have_not_passed(self):
         self.build("exit 0", "echo '[  SKIPPED ] A.One (0 ms)'")
         self.assertEqual(self.run_script("--steps", "tests").returncode, 1)
-        self.assertEqual(self.said()["tests"], "failed: no test ran")
+        self.assertEqual(self.said()["tests"], "failed: tests did not run")
         self.assertIn("tests: 0 passed, 0 failed, 1 skipped", self.table())
+        self.build("exit 0", "echo '[       OK ] A.One (0 ms)'; echo no CUDA device; "
+                             "echo '[  SKIPPED ] A.Two (0 ms)'")
+        self.assertEqual(self.run_script("--steps", "tests").returncode, 1)
         self.build("exit 0", "echo '[       OK ] A.One (0 ms)'")
         self.assertEqual(self.run_script("--steps", "tests").returncode, 0)
+
+    def test_results_of_another_gpu_are_not_mixed_in(self):
+        self.build("exit 0", "echo '[       OK ] A.One (0 ms)'")
+        self.assertEqual(self.run_script("--steps", "tests").returncode, 0)
+        self.write("tools/nvcc", NVCC.format(probe="echo 1; echo Another GPU"))
+        done = self.run_script("--steps", "tests")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("holds results of A GPU: give another folder by --out", done.stderr)
+
+    def test_minutes_that_are_over_are_named(self):
+        done = self.run_script("--minutes", "0.001")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(self.said()["configure"], "not run: the 0.001 minutes are over")
+
+    def test_what_is_left_of_the_minutes_is_a_limit(self):
+        self.write("tools/timeout", f'echo "$2" >>{self.folder}/limits; shift 2; exec "$@"')
+        self.build("exit 0", "echo '[       OK ] A.One (0 ms)'")
+        for minutes, least, most in (("5", 1, 300), ("9", 301, 540), ("100", 600, 600)):
+            self.assertEqual(self.run_script("--steps", "tests", "--minutes", minutes).returncode, 0)
+            with open(os.path.join(self.folder, "limits"), encoding="utf-8") as file:
+                limit = int(file.read().split()[-1])
+            self.assertTrue(least <= limit <= most, limit)
 
     def test_the_table_is_there_before_the_next_step_ends(self):
         table = os.path.join(self.folder, "out", "table.md")
@@ -160,12 +192,11 @@ class Script(unittest.TestCase):
     def test_a_signal_ends_the_step_and_leaves_the_table(self):
         self.build(f"trap 'touch {self.folder}/asked; exit 1' TERM; touch {self.folder}/there\n"
                    "while true; do sleep 0.01; done", "echo '[       OK ] A.One (0 ms)'")
-        path = os.path.join(self.folder, "tools") + os.pathsep + os.environ["PATH"]
         script = subprocess.Popen(
             [SCRIPT, "--out", os.path.join(self.folder, "out"), "--build",
              os.path.join(self.folder, "build"), "--steps", "tests,bench,torch"],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-            env={**os.environ, "PATH": path})
+            env=self.environment())
         while not os.path.exists(os.path.join(self.folder, "there")):
             self.assertIsNone(script.poll())
             time.sleep(0.01)
