@@ -109,6 +109,7 @@ def main():
         print("no CUDA device that PyTorch can use", file=sys.stderr)
         return 3
 
+    torch.set_float32_matmul_precision("highest")  # Some containers ask for TF32.
     job = {name: getattr(options, name) for name in ("data", "model", "layers", "hidden", "epochs",
                                                      "device")}
     job |= {"lr": 0.01, "weight_decay": 0.0, "precompute": True}

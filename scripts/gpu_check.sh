@@ -65,6 +65,9 @@ cd "$root" || exit 2
 mkdir -p "$out" "$build" || exit 2
 say() { printf '\n== %s\n' "$*"; }
 
+# Of a container, say: other arithmetic, or each launch waited for.
+unset NVIDIA_TF32_OVERRIDE TORCH_ALLOW_TF32_CUBLAS_OVERRIDE CUDA_LAUNCH_BLOCKING
+
 # Tools.
 command -v cmake >/dev/null || fail "there is no cmake"
 version=$(cmake --version | sed -n '1s/[^0-9]*//p')

@@ -181,10 +181,15 @@ def epochs(folder):
             elif row["what"] == "train":
                 exact = trained.get((row["ranks"], 32))
                 note = ""
+                one = trained.get((1, 32))
                 if row.get("cuda_graphs") == "on":
-                    if exact:
+                    if exact and exact["losses"] != row["losses"]:
+                        note = "other losses than without CUDA graphs"
+                    elif exact:
                         note = (f"{exact['median'] / row['median']:.2f} x as fast as without CUDA "
                                 "graphs")
+                elif one and row is exact and not same_losses(row["losses"], one["losses"]):
+                    note = f"other losses: {row['losses'][:3]}, one rank's are {one['losses'][:3]}"
                 elif exact and row is not exact:
                     note = f"{exact['median'] / row['median']:.2f} x as fast as fp32"
                 rows.append([data, what, row["ranks"], milliseconds(row["median"]),

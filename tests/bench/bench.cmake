@@ -8,6 +8,9 @@ add_test(NAME bench.scripts
   COMMAND ${python_with_numpy} -B ${CMAKE_CURRENT_LIST_DIR}/test_bench.py
           $<TARGET_FILE:heliograph_command>)
 set_tests_properties(bench.scripts PROPERTIES LABELS bench TIMEOUT 300 SKIP_RETURN_CODE 77)
+add_test(NAME bench.torch_epoch
+  COMMAND ${python_with_numpy} -B ${CMAKE_CURRENT_LIST_DIR}/test_torch_epoch.py)
+set_tests_properties(bench.torch_epoch PROPERTIES LABELS bench TIMEOUT 60)
 
 # The benchmark of device kernels, on the emulated device.
 add_executable(device_bench_emulated ${PROJECT_SOURCE_DIR}/bench/device_bench.cpp

@@ -39,11 +39,11 @@ class Script(unittest.TestCase):
             file.write(f"#!/bin/bash\n{body}\n")
         os.chmod(path, stat.S_IRWXU)
 
-    def run_script(self, *arguments):
+    def run_script(self, *arguments, **variables):
         return subprocess.run([SCRIPT, "--out", os.path.join(self.folder, "out"), "--build",
                                os.path.join(self.folder, "build"), *arguments],
                               capture_output=True, text=True, check=False,
-                              env=self.environment())
+                              env={**self.environment(), **variables})
 
     def environment(self):
         """Of which no variable names a real tool."""
@@ -164,6 +164,12 @@ class Script(unittest.TestCase):
         done = self.run_script("--steps", "tests")
         self.assertEqual(done.returncode, 2)
         self.assertIn("holds results of A GPU: give another folder by --out", done.stderr)
+
+    def test_what_a_container_sets_does_not_change_the_arithmetic(self):
+        self.build("exit 0", "echo '[       OK ] A.One (0 ms)'\n"
+                             '[ -z "$NVIDIA_TF32_OVERRIDE$CUDA_LAUNCH_BLOCKING" ]')
+        done = self.run_script("--steps", "tests", NVIDIA_TF32_OVERRIDE="1", CUDA_LAUNCH_BLOCKING="1")
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_minutes_that_are_over_are_named(self):
         done = self.run_script("--minutes", "0.001")

@@ -171,6 +171,19 @@ class Parts(unittest.TestCase):
     def test_times_of_another_graph_or_training_are_not_compared(self):
         ours = {"graph": "reddit", "data": "reddit-1", "what": "train", "ranks": 1, "bits": 32,
                 "tf32": False, "median": 0.5, "losses": [3, 2, 1], "memory": {"total": 1e9}}
+        other = {**ours, "ranks": 2, "median": 0.25}
+        graphs = {"data": "small-1-1", "graph": "small"}
+        self.write("epochs.json", [ours, other, {**ours, **graphs, "cuda_graphs": "off"},
+                                   {**ours, **graphs, "cuda_graphs": "on"}])
+        text = self.table()
+        self.assertNotIn("other losses", text)
+        self.assertIn("1.00 x as fast as without CUDA graphs", text)
+        self.write("epochs.json", [ours, {**other, "losses": [3, 2, float("nan")]},
+                                   {**ours, **graphs, "cuda_graphs": "off"},
+                                   {**ours, **graphs, "cuda_graphs": "on", "losses": [3, 2, 1.01]}])
+        text = self.table()
+        self.assertIn("other losses: [3, 2, nan], one rank's are [3, 2, 1]", text)
+        self.assertIn("other losses than without CUDA graphs", text)
         theirs = {"framework": "pytorch", "variant": "csr-int32", "median": 1.0}
         self.write("epochs.json", [ours])
         for data, losses, said in (("reddit-1", [3, 2, 1], "2.00 x Heliograph's one rank"),
