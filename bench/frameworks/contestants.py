@@ -4,12 +4,13 @@ A result holds losses and seconds (an epoch each), `bytes` (peak of the process)
 (peak while training), `loaded_bytes` (the program before it read any data), versions.
 """
 
-import json
 import os
 import statistics
 from dataclasses import dataclass, field
 
+from command import read_metrics
 from environments import child_environment
+from json_file import read_json, write_json
 from processes import run_measured
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -43,10 +44,7 @@ class Heliograph(Contestant):
         if not job["precompute"]:
             line.append("--no-precompute")
         peak = run_measured(line, child_environment(job["threads"]))
-        with open(os.path.join(out, "metrics.jsonl"), encoding="utf-8") as file:
-            epochs = [json.loads(text) for text in file]
-        with open(summary, encoding="utf-8") as file:
-            training = json.load(file)["peak_rss_bytes"]
+        epochs, training = read_metrics(out), read_json(summary)["peak_rss_bytes"]
         return {"losses": [e["loss"] for e in epochs], "seconds": [e["seconds"] for e in epochs],
                 "bytes": peak, "training_bytes": training,
                 "loaded_bytes": run_measured([self.command, "info"]), "versions": {}}
@@ -59,12 +57,10 @@ class PythonFramework(Contestant):
 
     def run(self, job, folder):
         asked, answered = os.path.join(folder, "job.json"), os.path.join(folder, "result.json")
-        with open(asked, "w", encoding="utf-8") as file:
-            json.dump({**job, "framework": self.framework, "variant": self.variant}, file)
+        write_json(asked, {**job, "framework": self.framework, "variant": self.variant})
         peak = run_measured([self.python, "-B", "-W", "ignore", os.path.join(HERE, "worker.py"),
                              asked, answered], child_environment(job["threads"]))
-        with open(answered, encoding="utf-8") as file:
-            return {**json.load(file), "bytes": peak}
+        return {**read_json(answered), "bytes": peak}
 
 
 def gathered_bytes(job, entries):
