@@ -1,11 +1,13 @@
 #include "device_memory.hpp"
 
-#include <signal.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <iterator>
+#include <system_error>
+
+#include "touched_memory.hpp"
 
 namespace heliograph::cuda_emulation {
 namespace {
@@ -36,42 +38,24 @@ std::byte* map(std::size_t bytes) {
   return begin + ahead;
 }
 
-struct sigaction before;
-
-/// Says why the process is about to die; returning to the access then ends it.
-void explain(int, siginfo_t*, void*) {
-  constexpr char kText[] =
-      "emulated CUDA device: memory was touched that is not there: device memory by the host, or "
-      "by a kernel what lies behind it or on another device (or a plain wild pointer)\n";
-  const auto written = write(STDERR_FILENO, kText, sizeof(kText) - 1);
-  (void)written;
-  sigaction(SIGSEGV, &before, nullptr);
-}
-
-void install_explanation() {
-  static const bool installed = [] {
-    struct sigaction action {};
-    action.sa_sigaction = &explain;
-    action.sa_flags = SA_SIGINFO;
-    sigemptyset(&action.sa_mask);
-    return sigaction(SIGSEGV, &action, &before) == 0;
-  }();
-  (void)installed;
+void forbid(std::byte* pages, std::size_t bytes) {
+  if (mprotect(pages, bytes, PROT_NONE) != 0) {
+    throw std::system_error(errno, std::generic_category(), "taking emulated memory away");
+  }
 }
 
 }  // namespace
 
 void* DeviceMemory::take(std::size_t bytes, int device, bool open_to_host) {
-  install_explanation();
+  watch_touches();
   if (bytes == 0 || bytes > limit_ || live_bytes(device) > limit_ - bytes) return nullptr;
   const std::size_t page_bytes = rounded(bytes, kPage);
   std::byte* begin = map(page_bytes + kPage);
   if (begin == nullptr) return nullptr;
   std::memset(begin, kUnset, page_bytes);
-  mprotect(begin + page_bytes, kPage, PROT_NONE);
+  forbid(open_to_host ? begin + page_bytes : begin, open_to_host ? kPage : page_bytes + kPage);
   std::byte* data = begin + page_bytes - rounded(bytes, kAlignment);
-  Piece piece{begin, page_bytes, bytes, device, true, false, open_to_host};
-  set_open(piece, open_ == kAll || open_ == device);
+  const Piece piece{begin, page_bytes, bytes, device, false, open_to_host};
   pieces_.emplace(reinterpret_cast<std::uintptr_t>(data), piece);
   return data;
 }
@@ -86,8 +70,9 @@ bool DeviceMemory::retire(void* pointer) {
 std::string DeviceMemory::give_back(void* pointer) {
   const auto found = pieces_.find(reinterpret_cast<std::uintptr_t>(pointer));
   if (found == pieces_.end()) return "memory is freed twice";
-  Piece& piece = found->second;
-  set_open(piece, true);
+  const Piece& piece = found->second;
+  close_others(&piece);
+  if (mprotect(piece.pages, piece.page_bytes, PROT_READ) != 0) return "memory cannot be read";
   const auto* data = static_cast<const std::byte*>(pointer);
   std::string wrong;
   for (const std::byte* at = piece.pages; at < piece.pages + piece.page_bytes; ++at) {
@@ -119,16 +104,43 @@ int DeviceMemory::device_of(const void* pointer, std::size_t bytes) const {
   return found->second.device;
 }
 
-void DeviceMemory::set_open(Piece& piece, bool open) {
-  if (piece.open == open || piece.open_to_host) return;
-  mprotect(piece.pages, piece.page_bytes, open ? PROT_READ | PROT_WRITE : PROT_NONE);
-  piece.open = open;
-}
-
 void DeviceMemory::open(int device) {
+  answer_touches(device == kNone ? nullptr : this);
   if (open_ == device) return;
   open_ = device;
-  for (auto& [at, piece] : pieces_) set_open(piece, device == kAll || device == piece.device);
+  close_others(nullptr);
+}
+
+bool DeviceMemory::open_touched(const void* address) {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  // Pieces begin in the first of their pages; the one that begins behind `at` may have it too.
+  auto found = pieces_.upper_bound(at);
+  if (found == pieces_.end() || address < found->second.pages) {
+    if (found == pieces_.begin()) return false;
+    --found;
+  }
+  Piece& piece = found->second;
+  if (address < piece.pages || address >= piece.pages + piece.page_bytes) return false;
+  if (piece.open || !may_open(piece)) return false;
+  if (mprotect(piece.pages, piece.page_bytes, PROT_READ | PROT_WRITE) != 0) return false;
+  piece.open = true;
+  piece.opened_before = opened_;
+  opened_ = &piece;
+  return true;
+}
+
+void DeviceMemory::close_others(const Piece* ended) {
+  Piece** link = &opened_;
+  while (*link != nullptr) {
+    Piece& piece = **link;
+    if (may_open(piece) && &piece != ended) {
+      link = &piece.opened_before;
+      continue;
+    }
+    forbid(piece.pages, piece.page_bytes);
+    piece.open = false;
+    *link = piece.opened_before;
+  }
 }
 
 std::size_t DeviceMemory::live_bytes(int device) const {

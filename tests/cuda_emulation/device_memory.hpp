@@ -8,7 +8,7 @@
 namespace heliograph::cuda_emulation {
 
 /// Memory of the emulated devices: each piece on pages of its own, which are there for work of its
-/// device only, with nothing behind them. Guarded by the runtime's lock.
+/// device only, from its first touch on, with nothing behind them. Guarded by the runtime's lock.
 class DeviceMemory {
  public:
   /// Null if the device has no more. Holds 0xff. `open_to_host`: always there, for everybody.
@@ -24,10 +24,13 @@ class DeviceMemory {
   static constexpr int kNone = -1;
   static constexpr int kBeyond = -2;
 
-  /// Which pieces are there from now on: those of one device, of all, or none.
+  /// Which pieces the calling thread may touch from now on: those of one device, of all, or none.
   void open(int device);
   void open_all() { open(kAll); }
   void close() { open(kNone); }
+  /// Makes the piece on whose pages `address` lies be there; false if it may not be, or was. Safe
+  /// in a signal's handler where the interrupted thread holds the lock and is not in here.
+  bool open_touched(const void* address);
 
   void set_limit(std::size_t bytes) { limit_ = bytes; }
   std::size_t limit() const { return limit_; }
@@ -41,16 +44,20 @@ class DeviceMemory {
     std::size_t page_bytes;  ///< Without the one behind that is never there.
     std::size_t bytes;
     int device;
-    bool open;
     bool retired;
     bool open_to_host;
+    bool open = false;
+    Piece* opened_before = nullptr;  ///< Of those that are open.
   };
   using Pieces = std::map<std::uintptr_t, Piece>;
-  static void set_open(Piece& piece, bool open);
+  bool may_open(const Piece& piece) const { return open_ == kAll || open_ == piece.device; }
+  /// Ends what is open and may no longer be, and `ended`.
+  void close_others(const Piece* ended);
   Pieces::const_iterator find(const void* pointer) const;
 
   Pieces pieces_;
   int open_ = kNone;
+  Piece* opened_ = nullptr;  ///< The last one that was; a list, as a handler may not allocate.
   std::size_t limit_ = std::size_t{4} << 30;
 };
 

@@ -39,6 +39,7 @@ bool advance(Stream& stream, std::int64_t position) {
         break;
       }
     } else {
+      if (work.access == Access::none) r.memory.close();
       if (work.access == Access::own_device) r.memory.open(stream.device);
       if (work.access == Access::all_devices) r.memory.open_all();
       r.broken = work.run();

@@ -239,6 +239,35 @@ TEST_F(EmulationDeathTest, AKernelCannotTouchAnotherDevice) {
       "on another device");
 }
 
+TEST_F(EmulationDeathTest, AKernelCannotTouchWhatIsOpenForAnotherDevice) {
+  int* at = take(64);
+  EXPECT_DEATH(
+      {
+        setenv("HELIOGRAPH_EMULATED_DEVICES", "2", 1);
+        cudaEvent_t poked = nullptr;
+        cudaEventCreateWithFlags(&poked, cudaEventDisableTiming);
+        poke(queue, at, 0);
+        cudaEventRecord(poked, queue.stream());
+        cuda::Queue other(1);
+        cudaStreamWaitEvent(other.stream(), poked, 0);  // Both in one go.
+        poke(other, at, 1);
+        other.finish();
+      },
+      "on another device");
+}
+
+TEST_F(EmulationDeathTest, AHostFunctionInAStreamCannotTouchDeviceMemory) {
+  int* at = take(1);
+  EXPECT_DEATH(
+      {
+        poke(queue, at, 0);
+        cudaLaunchHostFunc(
+            queue.stream(), [](void* memory) { *static_cast<int*>(memory) = 2; }, at);
+        queue.finish();
+      },
+      "device memory by the host");
+}
+
 TEST_F(EmulationDeathTest, AKernelCannotTouchFreedMemory) {
   int* at = take(64);
   give_back(at);
