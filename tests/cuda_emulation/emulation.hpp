@@ -16,6 +16,9 @@
 //   there for kernels either.
 // - A block's threads are fibers of one CPU thread. They change at barriers, shuffles and votes
 //   only. Threads that wait for some that will never come are an error that names both.
+// - Of a kernel's grids on a stream, every other one runs from the last block and lane to the
+// first,
+//   so that what is missing between threads shows in one of the two.
 // - Shared memory holds NaN when a block begins; a write behind what the launch asked for is an
 //   error.
 // - A graph's launch is the launch of its nodes, those first that were added last, where nothing
@@ -47,8 +50,12 @@ std::size_t live_bytes();
 /// Graphs and executable graphs that live.
 std::size_t live_graphs();
 
-/// Whether blocks, warps and lanes run from the last to the first: results must not depend on it.
+/// Has blocks, warps and lanes of all grids run from the last to the first, or from the first to
+/// the last: results must not depend on it.
 void run_backwards(bool backwards);
+/// Every other grid of a kernel on a stream backwards, beginning with the first, as it is if
+/// nothing was said.
+void run_alternately();
 
 /// Forgets a failure of a kernel, after which every call fails (as on a device, for good), failures
 /// that were ordered, and all work that waits.

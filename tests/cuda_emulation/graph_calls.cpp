@@ -93,8 +93,7 @@ cudaError_t make_kernel(const cudaKernelNodeParams& p, CUgraphNode_st& node) {
   if (error != cudaSuccess) return error;
   node.access = Access::own_device;
   node.is_kernel = true;
-  node.run = grid_work(known->second.name, p.gridDim, p.blockDim, p.sharedMemBytes,
-                       known->second.make(p.func, p.kernelParams));
+  node.run = grid_work(known->second, p.gridDim, p.blockDim, p.sharedMemBytes, p.kernelParams);
   return cudaSuccess;
 }
 

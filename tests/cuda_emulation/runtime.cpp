@@ -42,6 +42,7 @@ bool advance(Stream& stream, std::int64_t position) {
       if (work.access == Access::none) r.memory.close();
       if (work.access == Access::own_device) r.memory.open(stream.device);
       if (work.access == Access::all_devices) r.memory.open_all();
+      r.at_work = &stream;
       r.broken = work.run();
     }
     ++stream.done;
@@ -106,11 +107,19 @@ cudaError_t check_launch(dim3 grid, dim3 block, std::size_t shared_bytes) {
   return shared_bytes > kMostShared ? cudaErrorInvalidValue : cudaSuccess;
 }
 
-std::function<std::string()> grid_work(const char* kernel, dim3 grid, dim3 block,
-                                       std::size_t shared_bytes, std::function<void()> thread) {
-  return [=, body = std::move(thread)]() -> std::string {
-    const std::string wrong = run_grid(grid, block, shared_bytes, runtime().backwards, body);
-    return wrong.empty() ? wrong : wrong + ", in " + kernel;
+/// Of the grid that runs now. Counted by kernel and stream, so that it is the same in each run.
+static bool is_backwards(const void* kernel) {
+  Runtime& r = runtime();
+  const unsigned before = r.at_work->grids[kernel]++;
+  return r.order == GridOrder::alternating ? before % 2 == 0 : r.order == GridOrder::backwards;
+}
+
+std::function<std::string()> grid_work(const KnownKernel& kernel, dim3 grid, dim3 block,
+                                       std::size_t shared_bytes, void** arguments) {
+  return [=, body = kernel.make(kernel.function, arguments)]() -> std::string {
+    const std::string wrong =
+        run_grid(grid, block, shared_bytes, is_backwards(kernel.function), body);
+    return wrong.empty() ? wrong : wrong + ", in " + kernel.name;
   };
 }
 
@@ -121,9 +130,10 @@ cudaError_t enqueue_kernel(const char* name, void* kernel, MakeThread make, dim3
                        if (stream->device != current_device) return cudaErrorInvalidResourceHandle;
                        const cudaError_t error = check_launch(grid, block, shared_bytes);
                        if (error != cudaSuccess) return error;
-                       runtime().kernels.emplace(kernel, KnownKernel{name, make});
+                       const KnownKernel known{name, kernel, make};
+                       runtime().kernels.emplace(kernel, known);
                        enqueue(*stream, Access::own_device,
-                               grid_work(name, grid, block, shared_bytes, make(kernel, arguments)));
+                               grid_work(known, grid, block, shared_bytes, arguments));
                        return cudaSuccess;
                      });
 }
@@ -152,7 +162,12 @@ std::size_t live_bytes() {
 
 void run_backwards(bool backwards) {
   const std::lock_guard guard(runtime().lock);
-  runtime().backwards = backwards;
+  runtime().order = backwards ? GridOrder::backwards : GridOrder::forwards;
+}
+
+void run_alternately() {
+  const std::lock_guard guard(runtime().lock);
+  runtime().order = GridOrder::alternating;
 }
 
 void repair() {

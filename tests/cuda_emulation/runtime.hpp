@@ -30,8 +30,11 @@ struct OrderedFailure {
 /// A kernel that was launched before.
 struct KnownKernel {
   const char* name;
+  void* function;
   MakeThread make;
 };
+
+enum class GridOrder : std::uint8_t { alternating, forwards, backwards };
 
 struct Runtime {
   std::recursive_mutex lock;
@@ -44,9 +47,10 @@ struct Runtime {
   std::map<void*, KnownKernel> kernels;
   std::map<std::string, std::int64_t> calls;
   std::multimap<std::string, OrderedFailure> failures;
-  bool backwards = false;
-  int depth = 0;       ///< Of streams that wait for streams.
-  std::string broken;  ///< What a kernel did; then every call fails, as on a device.
+  GridOrder order = GridOrder::alternating;
+  Stream* at_work = nullptr;  ///< The stream whose work runs.
+  int depth = 0;              ///< Of streams that wait for streams.
+  std::string broken;         ///< What a kernel did; then every call fails, as on a device.
 };
 
 Runtime& runtime();
@@ -65,8 +69,8 @@ cudaError_t broken_or(cudaError_t otherwise);
 /// Whether a device takes such a launch.
 cudaError_t check_launch(dim3 grid, dim3 block, std::size_t shared_bytes);
 /// The work of a stream that a launch is.
-std::function<std::string()> grid_work(const char* kernel, dim3 grid, dim3 block,
-                                       std::size_t shared_bytes, std::function<void()> thread);
+std::function<std::string()> grid_work(const KnownKernel& kernel, dim3 grid, dim3 block,
+                                       std::size_t shared_bytes, void** arguments);
 
 /// Whether `function` may be called for a stream that captures. What it says no to, it ends, as
 /// CUDA does. (CUDA captures more than is emulated: copies, events, memory.)

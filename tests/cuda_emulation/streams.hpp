@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -31,6 +32,7 @@ struct Stream {
   std::shared_ptr<Graph> capture;  ///< If set: takes what the stream is asked for.
   bool capture_broken = false;
   std::deque<Work> work;
+  std::map<const void*, unsigned> grids;  ///< By kernel: those that ran.
   std::int64_t issued = 0;
   std::int64_t done = 0;
 };

@@ -17,7 +17,7 @@ constexpr std::int64_t kCols = 300;
 
 class PackedRowsEmulated : public TwinTest {
  protected:
-  ~PackedRowsEmulated() override { cuda_emulation::run_backwards(false); }
+  ~PackedRowsEmulated() override { cuda_emulation::run_alternately(); }
 };
 
 TEST_F(PackedRowsEmulated, NothingDependsOnTheOrderOfBlocksAndLanes) {

@@ -27,7 +27,7 @@ using ::testing::HasSubstr;
 class Emulation : public ::testing::Test {
  protected:
   void TearDown() override {
-    run_backwards(false);
+    run_alternately();
     repair();
   }
 
@@ -114,10 +114,27 @@ TEST_F(Emulation, IntegerAtomics) {
 
 TEST_F(Emulation, ARaceShowsInTheOrderOfLanes) {
   int* out = take(2);
+  run_backwards(false);
   race(queue, out);
   EXPECT_EQ(values(out, 1)[0], 1);
   queue.clear(out, 2 * sizeof(int));
   run_backwards(true);
+  race(queue, out);
+  EXPECT_EQ(values(out, 1)[0], 0);
+}
+
+TEST_F(Emulation, ARaceShowsInEveryOtherGridByItself) {
+  int* out = take(2);
+  cuda::Queue other(0);
+  for (const int expected : {0, 1, 0, 1}) {
+    number_threads(queue, out, 1, 2);  // Other kernels do not count,
+    queue.clear(out, 2 * sizeof(int));
+    race(queue, out);
+    EXPECT_EQ(values(out, 1)[0], expected);
+  }
+  race(other, out);  // nor do those of other streams.
+  other.finish();
+  queue.clear(out, 2 * sizeof(int));
   race(queue, out);
   EXPECT_EQ(values(out, 1)[0], 0);
 }
@@ -287,6 +304,7 @@ TEST_F(Emulation, WritesBehindAPieceAreFoundWhenItIsFreed) {
 }
 
 TEST_F(Emulation, DivergentBarriersAreNamed) {
+  run_backwards(false);
   EXPECT_THAT(complaint(meet_half_of_a_warp),
               AllOf(HasSubstr("thread 0 waits in __syncwarp(0xffffffff) for thread 16, which has "
                               "ended"),
