@@ -111,16 +111,26 @@ void DeviceMemory::open(int device) {
   close_others(nullptr);
 }
 
-bool DeviceMemory::open_touched(const void* address) {
-  const auto at = reinterpret_cast<std::uintptr_t>(address);
-  // Pieces begin in the first of their pages; the one that begins behind `at` may have it too.
-  auto found = pieces_.upper_bound(at);
+DeviceMemory::Pieces::const_iterator DeviceMemory::find_page(const void* address,
+                                                             std::size_t behind) const {
+  // Pieces begin in the first of their pages; the one that begins behind `address` may have it too.
+  auto found = pieces_.upper_bound(reinterpret_cast<std::uintptr_t>(address));
   if (found == pieces_.end() || address < found->second.pages) {
-    if (found == pieces_.begin()) return false;
+    if (found == pieces_.begin()) return pieces_.end();
     --found;
   }
-  Piece& piece = found->second;
-  if (address < piece.pages || address >= piece.pages + piece.page_bytes) return false;
+  const Piece& piece = found->second;
+  return address < piece.pages + piece.page_bytes + behind ? found : pieces_.end();
+}
+
+bool DeviceMemory::has_page(const void* address) const {
+  return find_page(address, kPage) != pieces_.end();
+}
+
+bool DeviceMemory::open_touched(const void* address) {
+  const auto found = find_page(address, 0);
+  if (found == pieces_.end()) return false;
+  Piece& piece = pieces_.find(found->first)->second;
   if (piece.open || !may_open(piece)) return false;
   if (mprotect(piece.pages, piece.page_bytes, PROT_READ | PROT_WRITE) != 0) return false;
   piece.open = true;

@@ -24,6 +24,9 @@ class DeviceMemory {
   static constexpr int kNone = -1;
   static constexpr int kBeyond = -2;
 
+  /// Whether `address` lies on the pages of a piece, or on the one behind them.
+  bool has_page(const void* address) const;
+
   /// Which pieces the calling thread may touch from now on: those of one device, of all, or none.
   void open(int device);
   void open_all() { open(kAll); }
@@ -54,6 +57,8 @@ class DeviceMemory {
   /// Ends what is open and may no longer be, and `ended`.
   void close_others(const Piece* ended);
   Pieces::const_iterator find(const void* pointer) const;
+  /// The piece on whose pages, or `behind` bytes behind them, `address` lies.
+  Pieces::const_iterator find_page(const void* address, std::size_t behind) const;
 
   Pieces pieces_;
   int open_ = kNone;

@@ -14,11 +14,12 @@
 // - Device memory can be touched only by work of a stream, of the same device: for the host it is
 //   not there (the process dies, and says so). New memory holds NaN, and what lies behind it is not
 //   there for kernels either.
+// - A kernel whose arguments hold an address of the host's memory, other than page-locked memory,
+//   breaks the device as it is launched.
 // - A block's threads are fibers of one CPU thread. They change at barriers, shuffles and votes
 //   only. Threads that wait for some that will never come are an error that names both.
-// - Of a kernel's grids on a stream, every other one runs from the last block and lane to the
-// first,
-//   so that what is missing between threads shows in one of the two.
+// - Of a kernel's grids on a stream, every other one runs backwards, from the last block and lane
+//   on, so that what is missing between threads shows in one of the two.
 // - Shared memory holds NaN when a block begins; a write behind what the launch asked for is an
 //   error.
 // - A graph's launch is the launch of its nodes, those first that were added last, where nothing

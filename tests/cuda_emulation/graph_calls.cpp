@@ -89,7 +89,8 @@ cudaError_t make_kernel(const cudaKernelNodeParams& p, CUgraphNode_st& node) {
   const auto known = runtime().kernels.find(p.func);
   if (known == runtime().kernels.end()) return cudaErrorInvalidDeviceFunction;
   if (p.kernelParams == nullptr || p.extra != nullptr) return cudaErrorInvalidValue;
-  const cudaError_t error = check_launch(p.gridDim, p.blockDim, p.sharedMemBytes);
+  const cudaError_t error =
+      check_launch(known->second, p.gridDim, p.blockDim, p.sharedMemBytes, p.kernelParams);
   if (error != cudaSuccess) return error;
   node.access = Access::own_device;
   node.is_kernel = true;

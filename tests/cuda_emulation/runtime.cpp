@@ -4,6 +4,7 @@
 
 #include "block.hpp"
 #include "emulation.hpp"
+#include "host_pointers.hpp"
 
 namespace heliograph::cuda_emulation {
 
@@ -99,12 +100,15 @@ cudaError_t api_call(const char* function, const std::function<cudaError_t()>& b
   return remember(body());
 }
 
-cudaError_t check_launch(dim3 grid, dim3 block, std::size_t shared_bytes) {
+cudaError_t check_launch(const KnownKernel& kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
+                         void** arguments) {
   if (grid.x == 0 || grid.x > 0x7fffffffU || block.x == 0 || block.x > 1024 || grid.y != 1 ||
       grid.z != 1 || block.y != 1 || block.z != 1) {
     return cudaErrorInvalidConfiguration;
   }
-  return shared_bytes > kMostShared ? cudaErrorInvalidValue : cudaSuccess;
+  if (shared_bytes > kMostShared) return cudaErrorInvalidValue;
+  runtime().broken = find_host_pointer(kernel, arguments);
+  return broken_or(cudaSuccess);
 }
 
 /// Of the grid that runs now. Counted by kernel and stream, so that it is the same in each run.
@@ -116,26 +120,26 @@ static bool is_backwards(const void* kernel) {
 
 std::function<std::string()> grid_work(const KnownKernel& kernel, dim3 grid, dim3 block,
                                        std::size_t shared_bytes, void** arguments) {
-  return [=, body = kernel.make(kernel.function, arguments)]() -> std::string {
+  return [=, body = kernel.type.make(kernel.function, arguments)]() -> std::string {
     const std::string wrong =
         run_grid(grid, block, shared_bytes, is_backwards(kernel.function), body);
-    return wrong.empty() ? wrong : wrong + ", in " + kernel.name;
+    return wrong.empty() ? wrong : wrong + ", in " + kernel.type.name;
   };
 }
 
-cudaError_t enqueue_kernel(const char* name, void* kernel, MakeThread make, dim3 grid, dim3 block,
+cudaError_t enqueue_kernel(const KernelType& type, void* kernel, dim3 grid, dim3 block,
                            void** arguments, std::size_t shared_bytes, cudaStream_t handle) {
-  return stream_call("cudaLaunchKernel", handle,
-                     [&](const std::shared_ptr<Stream>& stream) -> cudaError_t {
-                       if (stream->device != current_device) return cudaErrorInvalidResourceHandle;
-                       const cudaError_t error = check_launch(grid, block, shared_bytes);
-                       if (error != cudaSuccess) return error;
-                       const KnownKernel known{name, kernel, make};
-                       runtime().kernels.emplace(kernel, known);
-                       enqueue(*stream, Access::own_device,
-                               grid_work(known, grid, block, shared_bytes, arguments));
-                       return cudaSuccess;
-                     });
+  return stream_call(
+      "cudaLaunchKernel", handle, [&](const std::shared_ptr<Stream>& stream) -> cudaError_t {
+        if (stream->device != current_device) return cudaErrorInvalidResourceHandle;
+        const KnownKernel known{type, kernel};
+        const cudaError_t error = check_launch(known, grid, block, shared_bytes, arguments);
+        if (error != cudaSuccess) return error;
+        runtime().kernels.emplace(kernel, known);
+        enqueue(*stream, Access::own_device,
+                grid_work(known, grid, block, shared_bytes, arguments));
+        return cudaSuccess;
+      });
 }
 
 void fail_call(const char* function, int n, cudaError_t error) {

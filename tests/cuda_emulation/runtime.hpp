@@ -29,9 +29,8 @@ struct OrderedFailure {
 
 /// A kernel that was launched before.
 struct KnownKernel {
-  const char* name;
+  KernelType type;
   void* function;
-  MakeThread make;
 };
 
 enum class GridOrder : std::uint8_t { alternating, forwards, backwards };
@@ -66,8 +65,9 @@ bool advance(Stream& stream, std::int64_t position);
 cudaError_t finish(Stream& stream);
 cudaError_t broken_or(cudaError_t otherwise);
 
-/// Whether a device takes such a launch.
-cudaError_t check_launch(dim3 grid, dim3 block, std::size_t shared_bytes);
+/// Whether a device takes such a launch. Breaks it where it would find that out as the kernel runs.
+cudaError_t check_launch(const KnownKernel& kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
+                         void** arguments);
 /// The work of a stream that a launch is.
 std::function<std::string()> grid_work(const KnownKernel& kernel, dim3 grid, dim3 block,
                                        std::size_t shared_bytes, void** arguments);

@@ -3,11 +3,13 @@
 // The part of the CUDA runtime that the device sources use, emulated on the CPU: what a device
 // would do is done later, on the thread that waits for it (see tests/cuda_emulation/emulation.hpp).
 
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <span>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -210,8 +212,14 @@ namespace heliograph::cuda_emulation {
 /// What one device thread of a kernel does, with a copy of the arguments.
 using MakeThread = std::function<void()> (*)(void* kernel, void** arguments);
 
-/// From now on `kernel` is known: graphs say nothing of its type. `name` is for messages.
-cudaError_t enqueue_kernel(const char* name, void* kernel, MakeThread make, dim3 grid, dim3 block,
+struct KernelType {
+  const char* name;  ///< For messages.
+  MakeThread make;
+  std::span<const std::size_t> sizes;  ///< Of the arguments.
+};
+
+/// From now on `kernel` is known: graphs say nothing of its type.
+cudaError_t enqueue_kernel(const KernelType& type, void* kernel, dim3 grid, dim3 block,
                            void** arguments, std::size_t shared_bytes, cudaStream_t stream);
 
 template <class... Parameters>
@@ -225,8 +233,10 @@ std::function<void()> make_thread(void* kernel, void** arguments) {
        values = copy(std::index_sequence_for<Parameters...>())] { std::apply(function, values); };
 }
 template <class... Parameters>
-constexpr MakeThread thread_maker(void (*)(Parameters...)) {
-  return &make_thread<Parameters...>;
+inline constexpr std::array<std::size_t, sizeof...(Parameters)> kSizes{sizeof(Parameters)...};
+template <class... Parameters>
+constexpr KernelType type_of(const char* name, void (*)(Parameters...)) {
+  return {name, &make_thread<Parameters...>, kSizes<Parameters...>};
 }
 
 /// What lanes of a warp wait for together.
@@ -263,9 +273,8 @@ template <class Kernel>
 cudaError_t cudaLaunchKernel(Kernel* kernel, dim3 grid, dim3 block, void** arguments,
                              std::size_t shared_bytes, cudaStream_t stream) {
   return heliograph::cuda_emulation::enqueue_kernel(
-      __PRETTY_FUNCTION__, reinterpret_cast<void*>(kernel),
-      heliograph::cuda_emulation::thread_maker(kernel), grid, block, arguments, shared_bytes,
-      stream);
+      heliograph::cuda_emulation::type_of(__PRETTY_FUNCTION__, kernel),
+      reinterpret_cast<void*>(kernel), grid, block, arguments, shared_bytes, stream);
 }
 
 // Device: barriers, warp calls, atomics of integers, bits.

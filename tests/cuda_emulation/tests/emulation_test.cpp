@@ -347,6 +347,37 @@ TEST_F(Emulation, LaunchesThatADeviceRefuses) {
   EXPECT_EQ(cudaSetDevice(1), cudaErrorInvalidDevice);
 }
 
+TEST_F(Emulation, KernelsGetNoPointersToTheHost) {
+  std::vector<int> heap(1);
+  int stack[1] = {};
+  static int global[1] = {};
+  for (int* host : {heap.data(), stack, global}) {
+    std::string said;
+    try {
+      poke(queue, host, 0);
+    } catch (const Error& error) {
+      said = error.what();
+    }
+    EXPECT_THAT(said, HasSubstr("poke: argument 1 holds an address of the host's memory"));
+    EXPECT_EQ(host[0], 0);
+    repair();
+  }
+}
+
+TEST_F(Emulation, KernelsGetPageLockedMemoryAndEndsOfPieces) {
+  constexpr std::size_t kPage = 4096 / sizeof(int);
+  int* out = take(kPage);
+  poke(queue, out + kPage, -1);
+  EXPECT_EQ(values(out, kPage).back(), 1);
+  int* pinned = nullptr;
+  ASSERT_EQ(cudaMallocHost(&pinned, sizeof(int)), cudaSuccess);
+  *pinned = 0;
+  poke(queue, pinned, 0);
+  queue.finish();
+  EXPECT_EQ(*pinned, 1);
+  EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);
+}
+
 TEST_F(Emulation, CopiesThatADeviceRefuses) {
   int* at = take(4);
   int host[8] = {};
