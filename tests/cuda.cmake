@@ -10,9 +10,16 @@ list(FILTER device_sources EXCLUDE REGEX "/(no_cuda|load_cublas)\\.cpp$")
 file(GLOB emulation_tests CONFIGURE_DEPENDS ${emulation}/tests/*.cpp ${emulation}/tests/*.cu)
 set(kernel_sources ${device_sources} ${emulation_tests})
 list(FILTER kernel_sources INCLUDE REGEX "\\.cu$")
+# A device traps at a misaligned access, which x86 does not; a sanitizer build has its own check.
+set(trap_options "")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$" AND NOT HELIOGRAPH_SANITIZE)
+  set(trap_options "-fsanitize=alignment;-fsanitize-undefined-trap-on-error")
+  set_source_files_properties(${emulation}/tests/emulation_test.cpp PROPERTIES
+    COMPILE_DEFINITIONS HELIOGRAPH_KERNELS_TRAP)
+endif()
 # nvcc includes the runtime's header by itself.
 set_source_files_properties(${kernel_sources} PROPERTIES LANGUAGE CXX COMPILE_DEFINITIONS __CUDACC__
-  COMPILE_OPTIONS "-include;cuda_runtime.h;-Wno-unknown-pragmas")
+  COMPILE_OPTIONS "-include;cuda_runtime.h;-Wno-unknown-pragmas;${trap_options}")
 
 # Objects, so that they stand before the real ones, which are in a library: none of those is linked.
 add_library(heliograph_cuda_emulated OBJECT ${emulator_sources} ${device_sources})

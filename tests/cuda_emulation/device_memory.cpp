@@ -7,6 +7,7 @@
 #include <iterator>
 #include <system_error>
 
+#include "misaligned_access.hpp"
 #include "touched_memory.hpp"
 
 namespace heliograph::cuda_emulation {
@@ -48,6 +49,7 @@ void forbid(std::byte* pages, std::size_t bytes) {
 
 void* DeviceMemory::take(std::size_t bytes, int device, bool open_to_host) {
   watch_touches();
+  watch_alignment();
   if (bytes == 0 || bytes > limit_ || live_bytes(device) > limit_ - bytes) return nullptr;
   const std::size_t page_bytes = rounded(bytes, kPage);
   std::byte* begin = map(page_bytes + kPage);

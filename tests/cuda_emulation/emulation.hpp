@@ -14,6 +14,8 @@
 // - Device memory can be touched only by work of a stream, of the same device: for the host it is
 //   not there (the process dies, and says so). New memory holds NaN, and what lies behind it is not
 //   there for kernels either.
+// - A kernel's access at an address that is no multiple of its size ends the process, which says
+//   it, where kernels are compiled for x86-64 and not with sanitizers.
 // - A kernel whose arguments hold an address of the host's memory, other than page-locked memory,
 //   breaks the device as it is launched.
 // - A block's threads are fibers of one CPU thread. They change at barriers, shuffles and votes

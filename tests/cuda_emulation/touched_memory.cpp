@@ -14,10 +14,12 @@ constinit thread_local DeviceMemory* answering = nullptr;
 struct sigaction before_us;
 
 // Runs on the stack of a device thread's fiber, so it may need little of it.
-void on_touch(int signal, siginfo_t* info, void*) {
+void on_touch(int, siginfo_t* info, void*) {
   const int error = errno;
-  if (answering == nullptr || !answering->open_touched(info->si_addr)) {
-    hand_back(signal,
+  if (is_sent(*info)) {
+    hand_back(*info, "", before_us);
+  } else if (answering == nullptr || !answering->open_touched(info->si_addr)) {
+    hand_back(*info,
               "emulated CUDA device: memory was touched that is not there: device memory by the "
               "host, or by a kernel what lies behind it or on another device (or a plain wild "
               "pointer)\n",
@@ -41,10 +43,13 @@ void watch_touches() {
 
 void answer_touches(DeviceMemory* memory) { answering = memory; }
 
-void hand_back(int signal, const char* text, const struct sigaction& before) {
+bool works_for_device() { return answering != nullptr; }
+
+void hand_back(const siginfo_t& info, const char* text, const struct sigaction& before) {
   const auto written = write(STDERR_FILENO, text, std::strlen(text));
   (void)written;
-  sigaction(signal, &before, nullptr);
+  sigaction(info.si_signo, &before, nullptr);
+  if (is_sent(info)) raise(info.si_signo);
 }
 
 }  // namespace heliograph::cuda_emulation

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -283,6 +284,26 @@ TEST_F(EmulationDeathTest, AHostFunctionInAStreamCannotTouchDeviceMemory) {
         queue.finish();
       },
       "device memory by the host");
+}
+
+TEST_F(EmulationDeathTest, AKernelCannotTouchMisalignedMemory) {
+#if !defined(HELIOGRAPH_KERNELS_TRAP)
+  GTEST_SKIP() << "kernels are not compiled to notice it";
+#endif
+  int* at = take(4);
+  EXPECT_DEATH(
+      {
+        write_misaligned(queue, at);
+        queue.finish();
+      },
+      "no multiple of what it reads or writes");
+}
+
+TEST_F(EmulationDeathTest, OtherSignalsAreNotItsOwn) {
+  queue.finish();
+  EXPECT_EXIT(__builtin_trap(), ::testing::KilledBySignal(SIGILL), "^$");
+  EXPECT_EXIT(std::raise(SIGILL), ::testing::KilledBySignal(SIGILL), "^$");
+  EXPECT_EXIT(std::raise(SIGSEGV), ::testing::KilledBySignal(SIGSEGV), "^$");
 }
 
 TEST_F(EmulationDeathTest, AKernelCannotTouchFreedMemory) {

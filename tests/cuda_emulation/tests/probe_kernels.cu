@@ -89,6 +89,8 @@ __global__ void early_end_kernel(int* out) {
 
 __global__ void poke_kernel(int* at, std::int64_t index) { at[index] = 1; }
 
+__global__ void misaligned_kernel(int* at) { *reinterpret_cast<int2*>(at + 1) = make_int2(1, 2); }
+
 __global__ void race_kernel(int* out) {
   if (cuda::lane() == 0) out[1] = 1;
   if (cuda::lane() == 31) out[0] = out[1];
@@ -135,6 +137,9 @@ void leave_before_a_barrier(cuda::Queue& queue, int* out) {
 }
 void poke(cuda::Queue& queue, int* at, std::int64_t index) {
   launch(queue, "poke", poke_kernel, Grid{1, 1, 0}, at, index);
+}
+void write_misaligned(cuda::Queue& queue, int* at) {
+  launch(queue, "a misaligned write", misaligned_kernel, Grid{1, 1, 0}, at);
 }
 void* poke_function() { return reinterpret_cast<void*>(&poke_kernel); }
 void race(cuda::Queue& queue, int* out) { launch(queue, "race", race_kernel, Grid{1, 32, 0}, out); }

@@ -29,6 +29,8 @@ void meet_if(cuda::Queue& queue, const int* whole);
 
 /// Some of the threads end before the others meet, as kernels may do.
 void leave_before_a_barrier(cuda::Queue& queue, int* out);
+/// Writes a pair of integers to at[1] and at[2], which is misaligned.
+void write_misaligned(cuda::Queue& queue, int* at);
 /// at[index] = 1.
 void poke(cuda::Queue& queue, int* at, std::int64_t index);
 /// The kernel of `poke`, for graphs.
