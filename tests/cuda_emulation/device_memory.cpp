@@ -16,6 +16,7 @@ namespace {
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kAlignment = 256;
+constexpr std::size_t kEndedKept = 64;
 constexpr int kUnset = 0xff;  // as floats: NaN
 
 std::size_t rounded(std::size_t bytes, std::size_t unit) {
@@ -85,7 +86,13 @@ std::string DeviceMemory::give_back(void* pointer) {
       break;
     }
   }
-  munmap(piece.pages, piece.page_bytes + kPage);
+  madvise(piece.pages, piece.page_bytes, MADV_DONTNEED);
+  forbid(piece.pages, piece.page_bytes);
+  ended_.emplace_back(piece.pages, piece.page_bytes + kPage);
+  if (ended_.size() > kEndedKept) {
+    munmap(ended_.front().first, ended_.front().second);
+    ended_.pop_front();
+  }
   pieces_.erase(found);
   return wrong;
 }

@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <string>
+#include <utility>
 
 namespace heliograph::cuda_emulation {
 
@@ -61,6 +63,9 @@ class DeviceMemory {
   Pieces::const_iterator find_page(const void* address, std::size_t behind) const;
 
   Pieces pieces_;
+  /// Addresses of the last pieces that ended, which nothing else is to have yet: a kernel that
+  /// still touches them would find it.
+  std::deque<std::pair<std::byte*, std::size_t>> ended_;
   int open_ = kNone;
   Piece* opened_ = nullptr;  ///< The last one that was; a list, as a handler may not allocate.
   std::size_t limit_ = std::size_t{4} << 30;
