@@ -62,6 +62,7 @@ struct TrainResult {
   std::int64_t fp32_bytes_per_epoch = 0;  ///< The same halo messages at 4 bytes a value.
   std::vector<LinkTraffic> halo_traffic;  ///< Whole run; by sender, layer, direction, receiver.
   std::int64_t evaluation_bytes = 0;  ///< Precomputation, evaluations and statistics, all ranks.
+  int cuda_graph_ranks = 0;           ///< That asked their device for CUDA graphs; 0 without CUDA.
   MemoryReport memory;
   std::int64_t peak_rss_bytes = 0;  ///< Of training; the peak is reset after setup.
   std::int64_t setup_peak_rss_bytes = 0;

@@ -127,6 +127,7 @@ json summarize(const TrainResult& result, const TrainOptions& options) {
           {"loading_bytes", result.loading_bytes},
           {"memory", memory_to_json(result.memory)},
           {"ranks", options.partition.parts},
+          {"cuda_graph_ranks", result.cuda_graph_ranks},
           {"bits", same_bits ? json(options.exchange.bits_forward) : json()},
           {"bits_forward", options.exchange.bits_forward},
           {"bits_backward", options.exchange.bits_backward},

@@ -40,31 +40,33 @@ MemoryNeeds sum_over_ranks(Communicator& comm, OfRoom of_room) {
   return sum;
 }
 
-/// Bytes of one process; after `sum_over_ranks` of all.
-struct MemoryOfProcess {
+/// What one rank adds to the report; after `sum_over_ranks` that of all. Bytes are of its process.
+struct RankFigures {
   std::int64_t stored = 0;  ///< In the shards that it reads.
   std::int64_t loaded = 0;  ///< Taken at most while it reads them.
   std::int64_t setup_peak = 0;
   std::int64_t training_peak = 0;
+  std::int64_t cuda_graphs = 0;  ///< 1 where it takes them.
 
   void sum_over_ranks(Communicator& comm) {
-    std::array<std::int64_t, 4> all{stored, loaded, setup_peak, training_peak};
+    std::array<std::int64_t, 5> all{stored, loaded, setup_peak, training_peak, cuda_graphs};
     AllReduce(comm, Channel::evaluation).sum(std::span<std::int64_t>(all));
     stored = all[0], loaded = all[1], setup_peak = all[2], training_peak = all[3];
+    cuda_graphs = all[4];
   }
 };
 
 /// Loads what the rank holds. Of a process of its own it says what reading its shard has taken.
 RankData load_counted(const RunPlan& plan, int rank, bool counts, MemoryAccount& account,
-                      MemoryOfProcess& memory) {
-  if (counts) memory.setup_peak = peak_rss_bytes();
+                      RankFigures& figures) {
+  if (counts) figures.setup_peak = peak_rss_bytes();
   const std::int64_t stored = plan.stored_bytes(rank);
   const bool alone = ranks_are_processes(plan.options().transport) && stored > 0;
   const bool measures = alone && reset_peak_rss();
   const std::int64_t before = measures ? peak_rss_bytes() : 0;
   RankData data = plan.load(rank, GraphScope::training, MemoryRoom::features, &account);
-  if (alone) memory.stored = stored;
-  if (measures) memory.loaded = peak_rss_bytes() - before;
+  if (alone) figures.stored = stored;
+  if (measures) figures.loaded = peak_rss_bytes() - before;
   return data;
 }
 
@@ -168,13 +170,13 @@ void train_rank(const RunPlan& plan, const CheckpointManifest* resumed, Communic
   MemoryAccount account(&arena);
   // Each process counts its own memory, once.
   const bool counts = root || ranks_are_processes(options.transport);
-  MemoryOfProcess memory;
-  RankData data = load_counted(plan, comm.rank(), counts, account, memory);
+  RankFigures figures;
+  RankData data = load_counted(plan, comm.rank(), counts, account, figures);
   Trainer trainer(plan, std::move(data), comm, &account);
   const MemoryNeeds held =
       sum_over_ranks(comm, [&](MemoryRoom r) { return trainer.memory().live(r); });
   trainer.memory().reset_peaks();
-  if (counts) memory.setup_peak = std::max(memory.setup_peak, peak_rss_bytes());
+  if (counts) figures.setup_peak = std::max(figures.setup_peak, peak_rss_bytes());
   const bool reset = !counts || reset_peak_rss();
   if (root) {
     check_memory(held, options);
@@ -244,8 +246,9 @@ void train_rank(const RunPlan& plan, const CheckpointManifest* resumed, Communic
   AllReduce(comm, Channel::evaluation).sum(std::span<std::int64_t>(&evaluation_bytes, 1));
   const MemoryNeeds peak =
       sum_over_ranks(comm, [&](MemoryRoom r) { return trainer.memory().peak(r); });
-  if (counts) memory.training_peak = peak_rss_bytes();
-  memory.sum_over_ranks(comm);
+  if (counts) figures.training_peak = peak_rss_bytes();
+  figures.cuda_graphs = trainer.takes_cuda_graphs() ? 1 : 0;
+  figures.sum_over_ranks(comm);
   if (!root) return;
   result.memory = report_memory(peak);
   result.stop_reason = stop_reason;
@@ -253,10 +256,11 @@ void train_rank(const RunPlan& plan, const CheckpointManifest* resumed, Communic
   result.val_metric = best.scores().validation;
   result.test_metric = best.scores().test;
   result.evaluation_bytes = evaluation_bytes;
-  result.shard_bytes = memory.stored;
-  result.loading_bytes = memory.loaded;
-  result.setup_peak_rss_bytes = memory.setup_peak;
-  result.peak_rss_bytes = memory.training_peak;
+  result.shard_bytes = figures.stored;
+  result.loading_bytes = figures.loaded;
+  result.setup_peak_rss_bytes = figures.setup_peak;
+  result.peak_rss_bytes = figures.training_peak;
+  result.cuda_graph_ranks = static_cast<int>(figures.cuda_graphs);
   average_bytes(result);
 }
 

@@ -44,14 +44,6 @@ std::unique_ptr<Kernels> make_kernels(const TrainOptions& options, const Communi
 /// MiB are 4.2 us at 2 TB/s, and 1.7 us at 4.8 TB/s.
 constexpr std::int64_t kPassOfALaunch = std::int64_t{8} << 20;
 
-/// Whether an epoch's device work is asked for as what it asked for in the one before.
-bool repeats_work(const TransportOptions& transport, const Model& model) {
-  if (transport.device != DeviceKind::cuda || transport.cuda_graphs == CudaGraphs::off) {
-    return false;
-  }
-  return transport.cuda_graphs == CudaGraphs::on || model.widest_bytes() <= kPassOfALaunch;
-}
-
 /// The same work in every epoch is asked for as long as it lives, if `repeats`.
 class RepeatedWork {
  public:
@@ -114,7 +106,6 @@ Trainer::Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryA
                                    plan.facts().sparse_features, plan.facts().classes, options.seed,
                                    rows, most_rows, *kernels_, account_);
   model_->allocate_input_dropout(train_->input(), account_);
-  repeats_work_ = repeats_work(options.transport, *model_);
   (whole_ ? *whole_ : *train_).exact_halo().set_scratch(model_->idle_memory());
   optimizer_ = std::make_unique<Optimizer>(options.optimizer, model_->parameters(), account_);
   halo_ = std::make_unique<StaleHalo>(comm, train_->placed(),
@@ -127,12 +118,20 @@ Trainer::Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryA
   }
 }
 
+bool Trainer::takes_cuda_graphs() const {
+  const TransportOptions& transport = plan_.options().transport;
+  if (transport.device != DeviceKind::cuda || transport.cuda_graphs == CudaGraphs::off) {
+    return false;
+  }
+  return transport.cuda_graphs == CudaGraphs::on || model_->widest_bytes() <= kPassOfALaunch;
+}
+
 EpochEnd Trainer::run_epoch(int epoch, FunctionRef<RunRequests()> asks) {
   clock_ = {};
   const TrafficBytes before = traffic();
   const std::int64_t fp32_before = halo_->fp32_bytes_sent();
   const auto begin = Clock::now();
-  const RepeatedWork work(*kernels_, repeats_work_);
+  const RepeatedWork work(*kernels_, takes_cuda_graphs());
 
   halo_->begin_epoch(epoch);
   const PassContext pass{*kernels_, *halo_, on_host() ? clock_ : asking_, epoch,

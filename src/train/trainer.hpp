@@ -95,6 +95,9 @@ class Trainer {
 
   const Model& model() const { return *model_; }
 
+  /// Whether this rank asks its device for CUDA graphs of what epochs repeat.
+  bool takes_cuda_graphs() const;
+
   /// What training holds: on its device, where that is not the host.
   MemoryAccount& memory() { return *account_; }
 
@@ -134,7 +137,6 @@ class Trainer {
   std::unique_ptr<RankGraph> whole_;  ///< Inductive training only.
   std::unique_ptr<Model> model_;
   std::unique_ptr<Optimizer> optimizer_;
-  bool repeats_work_ = false;
   PhaseClock clock_;
   PhaseClock asking_;  ///< A device's kernels take no time to ask for; nothing is reported of it.
   std::unique_ptr<StaleHalo> halo_;

@@ -53,7 +53,9 @@ TEST(Summary, HoldsEveryFieldOfTheContract) {
   options.exchange.bits_forward = 1;
   options.exchange.bits_backward = 8;
   options.exchange.staleness = 2;
-  const auto summary = summarize(result_of(3), options);
+  TrainResult result = result_of(3);
+  result.cuda_graph_ranks = 2;
+  const auto summary = summarize(result, options);
   for (const char* name : {"test_metric",
                            "val_metric",
                            "best_epoch",
@@ -85,6 +87,7 @@ TEST(Summary, HoldsEveryFieldOfTheContract) {
   }
   EXPECT_EQ(summary.at("metric"), "f1");
   EXPECT_EQ(summary.at("ranks"), 3);
+  EXPECT_EQ(summary.at("cuda_graph_ranks"), 2);
   EXPECT_TRUE(summary.at("bits").is_null());
   EXPECT_EQ(summary.at("bits_forward"), 1);
   EXPECT_EQ(summary.at("bits_backward"), 8);

@@ -147,5 +147,24 @@ TEST_F(CudaGraphEpochs, SmallPartsTakeThemByThemselves) {
   EXPECT_EQ(sum(epochs(o), 0).graphs, 0);
 }
 
+TEST_F(CudaGraphEpochs, TheReportSaysHowManyRanksTookThem) {
+  TrainOptions o = options(3, 1);
+  EXPECT_EQ(train(data, o).cuda_graph_ranks, 3);
+  o.transport.cuda_graphs = CudaGraphs::off;
+  EXPECT_EQ(train(data, o).cuda_graph_ranks, 0);
+  o.transport.cuda_graphs = CudaGraphs::automatic;
+  EXPECT_EQ(train(data, o).cuda_graph_ranks, 3);
+  o.transport.device = DeviceKind::cpu;
+  EXPECT_EQ(train(data, o).cuda_graph_ranks, 0);
+}
+
+TEST_F(CudaGraphEpochs, EachRankDecidesByItsOwnPart) {
+  TrainOptions o = options(2, 1);
+  o.transport.cuda_graphs = CudaGraphs::automatic;
+  o.model.layers = 2;
+  o.model.hidden = (8 << 20) / 4 / 40 / 16 * 16;  // Rows of whole cache lines: 40 fit, 41 do not.
+  EXPECT_EQ(train(testing::make_small_dataset(81, 12, 4, 5), o).cuda_graph_ranks, 1);
+}
+
 }  // namespace
 }  // namespace heliograph
