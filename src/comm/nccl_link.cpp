@@ -14,6 +14,7 @@
 
 #include "comm/link_ring.hpp"
 #include "comm/nccl_transport.hpp"
+#include "core/cuda/captures.hpp"
 #include "core/cuda/runtime.hpp"
 
 namespace heliograph {
@@ -202,6 +203,7 @@ std::byte* NcclLink::take_registered(std::size_t bytes) {
   const std::lock_guard lock(shared_->calls);
   const ncclComm_t comm = shared_->comm_for_call();
   const std::string size = std::to_string(bytes) + " bytes";
+  const auto held = cuda::hold_off_captures(shared_->device);
   void* begin = nullptr;
   require(ncclMemAlloc(&begin, bytes), comm, ("allocate " + size + " for halo messages").c_str());
   try {
@@ -225,6 +227,7 @@ void NcclLink::give_back_registered(std::byte* begin, double seconds) noexcept {
   const std::lock_guard lock(shared_->calls);
   const auto found = shared_->registered.find(begin);
   if (found == shared_->registered.end()) return;
+  const auto held = cuda::hold_off_captures(shared_->device);
   // A communicator that was given up has forgotten what it knew.
   if (shared_->comm != nullptr) ncclCommDeregister(shared_->comm, found->second);
   shared_->registered.erase(found);

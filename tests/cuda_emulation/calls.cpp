@@ -119,6 +119,9 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
 }
 cudaError_t cudaDeviceSynchronize() {
   return api_call("cudaDeviceSynchronize", [] {
+    if (!emulation::fits_captures_of(emulation::current_device)) {
+      return cudaErrorStreamCaptureUnsupported;
+    }
     for (const auto& [handle, stream] : runtime().streams) {
       if (stream->device == emulation::current_device) emulation::finish(*stream);
     }

@@ -1,12 +1,14 @@
 #include <cublas_v2.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
 
 #include "blas_product.hpp"
 #include "core/cuda/blas_functions.hpp"
+#include "runtime.hpp"
 #include "streams.hpp"
 
 struct cublasContext {
@@ -20,6 +22,17 @@ namespace emulation = heliograph::cuda_emulation;
 std::set<const void*>& handles() {
   static auto* const the = new std::set<const void*>;
   return *the;
+}
+
+/// What begins and ends a handle waits for the device.
+cublasStatus_t handle_call(const char* function, const std::function<void()>& body) {
+  return emulation::blas_status(emulation::api_call(function, [&] {
+    if (!emulation::fits_captures_of(emulation::current_device)) {
+      return cudaErrorStreamCaptureUnsupported;
+    }
+    body();
+    return cudaSuccess;
+  }));
 }
 
 }  // namespace
@@ -45,19 +58,17 @@ const char* cublasGetStatusString(cublasStatus_t status) {
 }
 
 cublasStatus_t cublasCreate(cublasHandle_t* handle) {
-  return emulation::blas_status(emulation::api_call("cublasCreate", [&] {
+  return handle_call("cublasCreate", [&] {
     *handle = new cublasContext;
     handles().insert(*handle);
-    return cudaSuccess;
-  }));
+  });
 }
 
 cublasStatus_t cublasDestroy(cublasHandle_t handle) {
-  return emulation::blas_status(emulation::api_call("cublasDestroy", [&] {
+  return handle_call("cublasDestroy", [&] {
     handles().erase(handle);
     delete handle;
-    return cudaSuccess;
-  }));
+  });
 }
 
 cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream) {

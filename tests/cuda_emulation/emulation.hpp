@@ -27,7 +27,8 @@
 // - A graph's launch is the launch of its nodes, those first that were added last, where nothing
 // says
 //   otherwise. An executable graph may not go before it has run. A graph's kernels must have been
-//   launched before. Streams capture kernels, products and cudaMemsetAsync.
+//   launched before. Streams capture kernels, products and cudaMemsetAsync; a capture is broken by
+//   who waits for its device meanwhile, as cublasCreate and cublasDestroy do.
 // - One lock serialises everything: calls may come from any thread, but a host function in a stream
 //   must not wait for another thread.
 // In the environment:

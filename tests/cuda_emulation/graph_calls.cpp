@@ -44,6 +44,16 @@ bool fits_capturing_thread(const char* function) {
   return true;
 }
 
+bool fits_captures_of(int device) {
+  bool fits = true;
+  for (const auto& [handle, stream] : runtime().streams) {
+    if (stream->device != device || stream->capture == nullptr) continue;
+    stream->capture_broken = true;
+    fits = false;
+  }
+  return fits;
+}
+
 void forget_captures() { captures = nullptr; }
 
 std::size_t live_graphs() {

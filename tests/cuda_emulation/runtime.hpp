@@ -78,6 +78,8 @@ bool fits_capture(const char* function, Stream& stream);
 
 /// Whether `function` may be called by a thread that captures, likewise.
 bool fits_capturing_thread(const char* function);
+/// Whether a device may be waited for as a whole: not while a stream of it captures, likewise.
+bool fits_captures_of(int device);
 void forget_captures();  ///< Of the calling thread.
 
 /// With `stream`, if the handle is one's.

@@ -9,6 +9,7 @@
 
 #include "core/cuda/bias_products.hpp"
 #include "core/cuda/blas_functions.hpp"
+#include "core/cuda/captures.hpp"
 #include "heliograph/error.hpp"
 
 namespace heliograph::cuda {
@@ -43,9 +44,14 @@ void check(cublasStatus_t status, const char* what) {
 }
 
 struct Gemm::Handle {
-  Handle() { check(functions.create(&blas), "starting cuBLAS"); }
+  explicit Handle(int number) : device(number) {
+    const auto held = hold_off_captures(device);
+    check(functions.create(&blas), "starting cuBLAS");
+  }
   ~Handle() {
-    if (!devices_abandoned()) functions.destroy(blas);
+    if (devices_abandoned()) return;
+    const auto held = hold_off_captures(device);  // cuBLAS waits for the device when a handle ends.
+    functions.destroy(blas);
   }
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
@@ -56,6 +62,7 @@ struct Gemm::Handle {
     math = wanted;
   }
 
+  const int device;
   const BlasFunctions& functions = blas_functions();
   cublasHandle_t blas = nullptr;
   cublasMath_t math = CUBLAS_DEFAULT_MATH;  ///< As it was set last.
@@ -65,7 +72,7 @@ Gemm::Gemm(Queue& queue, bool tf32, MemoryAccount* account)
     : queue_(queue),
       tf32_(tf32),
       workspace_(kWorkspaceBytes, MemoryRoom::workspace, account),
-      handle_(std::make_unique<Handle>()) {
+      handle_(std::make_unique<Handle>(queue.device())) {
   const BlasFunctions& f = handle_->functions;
   cublasHandle_t blas = handle_->blas;
   check(f.set_stream(blas, queue.stream()), "setting up cuBLAS");

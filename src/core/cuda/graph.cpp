@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "core/cuda/captures.hpp"
 #include "core/cuda/runtime.hpp"
 
 namespace heliograph::cuda {
@@ -25,7 +26,8 @@ Graph::OwnedGraph Graph::empty_graph() {
   return OwnedGraph(graph);
 }
 
-Graph::Graph(Sequence& work, cudaStream_t stream) : graph_(empty_graph()) {
+Graph::Graph(Sequence& work, cudaStream_t stream, int device)
+    : device_(device), graph_(empty_graph()) {
   nodes_.reserve(work.size());
   for (std::size_t i = 0; i < work.size(); ++i) {
     nodes_.push_back(add(work, i, stream, nodes_.empty() ? nullptr : &nodes_.back()));
@@ -61,8 +63,8 @@ cudaGraphNode_t Graph::add(Sequence& work, std::size_t i, cudaStream_t stream,
 }
 
 /// What the library asks the stream for, instead of asking for it.
-Graph::OwnedGraph Graph::capture(Sequence& work, std::size_t i, cudaStream_t stream) {
-  // Other threads may wait for their streams and take memory meanwhile.
+Graph::OwnedGraph Graph::capture(Sequence& work, std::size_t i, cudaStream_t stream) const {
+  const auto held = hold_for_capture(device_);
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), kMaking);
   cudaGraph_t graph = nullptr;
   try {

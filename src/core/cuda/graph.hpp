@@ -16,8 +16,8 @@ class Graph {
  public:
   /// Takes memory of the device, which CUDA counts to no pool. All kernels of `work` must have run
   /// before: what loads with a first launch (the library's kernels too) may not while a call of a
-  /// library is captured on `stream`. Throws Error(resource).
-  Graph(Sequence& work, cudaStream_t stream);
+  /// library is captured on `stream`, which is one of `device`. Throws Error(resource).
+  Graph(Sequence& work, cudaStream_t stream, int device);
 
   /// Makes kernel `i` that of `work`, for launches from now on. Throws Error(resource).
   void set_kernel(std::size_t i, Sequence& work);
@@ -33,10 +33,11 @@ class Graph {
   using OwnedExec = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, Destroy>;
 
   static OwnedGraph empty_graph();
-  static OwnedGraph capture(Sequence& work, std::size_t i, cudaStream_t stream);
+  OwnedGraph capture(Sequence& work, std::size_t i, cudaStream_t stream) const;
   cudaGraphNode_t add(Sequence& work, std::size_t i, cudaStream_t stream,
                       const cudaGraphNode_t* before);
 
+  int device_;
   OwnedGraph graph_;  ///< Nodes are known by it.
   std::vector<cudaGraphNode_t> nodes_;
   OwnedExec exec_;

@@ -36,7 +36,7 @@ void Replay::ask(Segment& segment, const Sequence& before) {
     return;
   }
   if (!segment.graph) {
-    segment.graph = std::make_unique<Graph>(work, stream_);
+    segment.graph = std::make_unique<Graph>(work, stream_, device_);
   } else {
     // Launches that were asked for before keep what they were told.
     for (std::size_t i = 0; i < work.size(); ++i) {

@@ -16,7 +16,8 @@ namespace heliograph::cuda {
 /// one launch, whatever its kernels are told.
 class Replay {
  public:
-  explicit Replay(cudaStream_t stream) : stream_(stream) {}
+  /// `stream` is one of `device`.
+  Replay(cudaStream_t stream, int device) : stream_(stream), device_(device) {}
 
   /// The next segment is the first one.
   void begin() { next_ = 0; }
@@ -39,6 +40,7 @@ class Replay {
   void ask(Segment& segment, const Sequence& before);
 
   cudaStream_t stream_;
+  int device_;
   std::vector<Segment> segments_;
   std::size_t next_ = 0;
   Sequence asked_;

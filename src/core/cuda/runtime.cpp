@@ -57,7 +57,7 @@ void Queue::release() noexcept {
 
 void Queue::begin_repeated() {
   complete_stream();
-  if (replay_ == nullptr) replay_ = std::make_unique<Replay>(bare_stream_);
+  if (replay_ == nullptr) replay_ = std::make_unique<Replay>(bare_stream_, device_);
   replay_->begin();
   repeats_ = true;
 }

@@ -1,0 +1,114 @@
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <future>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/cuda/cuda_kernels.hpp"
+#include "cuda/device_arrays.hpp"
+#include "emulation.hpp"
+
+// What other threads do while one captures a stream, on emulated devices.
+
+namespace heliograph {
+namespace {
+
+/// A library that asks for one thing, and has another thread do something when that is captured.
+class Library {
+ public:
+  explicit Library(std::function<void()> meanwhile) : meanwhile_(std::move(meanwhile)) {}
+
+  /// Asks `kernels` twice, in one epoch.
+  void ask(Kernels& kernels, float* at) {
+    kernels.begin_repeated();
+    const cuda::LibraryWork work{"a library's call", this, &Library::call,
+                                 std::as_bytes(std::span(&at, 1))};
+    cuda::queue_of(kernels).ask(work);
+    cuda::queue_of(kernels).ask(work);
+    kernels.end_repeated();
+    kernels.finish();
+  }
+
+  /// Whether the other thread had to wait; rethrows what it has thrown.
+  bool held_up() {
+    other_.get();
+    return held_up_;
+  }
+
+ private:
+  static void call(void* library, const void* call, cudaStream_t stream) {
+    float* at = nullptr;
+    std::memcpy(&at, call, sizeof(at));
+    cuda::check(cudaMemsetAsync(at, 0, sizeof(float), stream), "a library's call");
+    static_cast<Library*>(library)->called();
+  }
+  void called() {
+    if (++calls_ != 3) return;  // The first epoch asks twice, the second one captures.
+    other_ = std::async(std::launch::async, meanwhile_);
+    held_up_ = other_.wait_for(std::chrono::milliseconds(200)) == std::future_status::timeout;
+  }
+
+  std::function<void()> meanwhile_;
+  int calls_ = 0;
+  std::future<void> other_;
+  bool held_up_ = false;
+};
+
+class CudaCaptures : public TwinTest {
+ protected:
+  void SetUp() override {
+    setenv("HELIOGRAPH_EMULATED_DEVICES", "2", 1);
+    TwinTest::SetUp();
+  }
+  void TearDown() override {
+    unsetenv("HELIOGRAPH_EMULATED_DEVICES");
+    cuda_emulation::repair();
+  }
+
+  /// Whether `other` waits while a stream of device 0 is captured, which it may not break.
+  bool waits(const std::function<void()>& other) {
+    Library library(other);
+    const DeviceArray<float> value = on_device(std::vector<float>(1, 7.0F));
+    const std::int64_t graphs = cuda_emulation::calls("cudaGraphLaunch");
+    library.ask(*cuda, value.data());
+    library.ask(*cuda, value.data());
+    EXPECT_EQ(cuda_emulation::calls("cudaGraphLaunch") - graphs, 1);
+    EXPECT_EQ(value.values(), std::vector<float>(1, 0.0F));
+    return library.held_up();
+  }
+};
+
+TEST_F(CudaCaptures, AHandleOfCublasBeginsBehindThem) {
+  std::unique_ptr<Kernels> other;
+  EXPECT_TRUE(waits([&] { other = make_cuda_kernels(0, 1); }));
+}
+
+TEST_F(CudaCaptures, AHandleOfCublasEndsBehindThem) {
+  std::unique_ptr<Kernels> other = make_cuda_kernels(0, 1);
+  EXPECT_TRUE(waits([&] { other.reset(); }));
+}
+
+TEST_F(CudaCaptures, WorkAndMemoryOfOtherStreamsDoNotWait) {
+  const std::unique_ptr<Kernels> same = make_cuda_kernels(0, 1);
+  MemoryAccount of_device(same->memory()), page_locked(same->page_locked());
+  EXPECT_FALSE(waits([&] {
+    const Buffer memory(1000, MemoryRoom::workspace, &of_device);
+    const Buffer of_host(1000, MemoryRoom::workspace, &page_locked);
+    same->upload_page_locked(memory.data(), of_host.data(), 1000);
+    same->finish();
+  }));
+}
+
+TEST_F(CudaCaptures, OtherDevicesDoNotWait) {
+  EXPECT_FALSE(waits([] { make_cuda_kernels(1, 1); }));
+}
+
+}  // namespace
+}  // namespace heliograph
