@@ -11,7 +11,7 @@
 #include "streams.hpp"
 
 // What the real one leaves to be found out on a device is an error here: an algorithm for another
-// shape or alignment, a workspace that is too small, a bias that was not given.
+// shape or alignment, a workspace that is too small, a bias that was not given or is not aligned.
 
 struct cublasLtMatmulDescOpaque_t {
   cublasComputeType_t compute;
@@ -38,12 +38,13 @@ namespace {
 namespace emulation = heliograph::cuda_emulation;
 
 constexpr std::uint64_t kWorkspace = 4096;
+/// Which some of its kernels rely on, and no preference is for: the address is misaligned else.
+constexpr std::uint32_t kBiasAlignment = 16;
 
 /// What an algorithm is good for; it lies in cublasLtMatmulAlgo_t::data.
 struct Algorithm {
   std::uint64_t shape;
   std::uint32_t alignment[4];  ///< Of a, b, c and d.
-  std::uint32_t bias_alignment;
   std::uint32_t reductions;
 };
 static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
@@ -161,6 +162,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
     }
     *found = 0;
     if (preference->workspace < kWorkspace) return cudaErrorNotSupported;
+    if (alignment_of(operation->bias) < kBiasAlignment) return cudaErrorInvalidValue;
     *found = 1;
     Algorithm algorithm{};
     algorithm.shape = shape_of(operation, a, b, c, d);
@@ -168,7 +170,6 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
       algorithm.alignment[i] =
           preference->alignment.at(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES + i);
     }
-    algorithm.bias_alignment = std::min(16U, alignment_of(operation->bias));
     algorithm.reductions = preference->reductions;
     results[0] = {};
     results[0].workspaceSize = kWorkspace;
@@ -196,9 +197,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
     const bool in_place = c == d && c_layout == d_layout;
     if (!emulation::is_blas_handle(handle) || !in_place ||
         algorithm.shape != shape_of(operation, a_layout, b_layout, c_layout, d_layout) ||
-        alignment_of(operation->bias) < algorithm.bias_alignment ||
-        (has_bias && operation->bias == nullptr) || bytes < kWorkspace ||
-        alignment_of(workspace) < 256 || !emulation::on_device(workspace, bytes)) {
+        (has_bias &&
+         (operation->bias == nullptr || alignment_of(operation->bias) < kBiasAlignment)) ||
+        bytes < kWorkspace || alignment_of(workspace) < 256 ||
+        !emulation::on_device(workspace, bytes)) {
       return cudaErrorInvalidValue;
     }
     emulation::Product p{operation->compute == CUBLAS_COMPUTE_32F_FAST_TF32,

@@ -38,6 +38,9 @@ class Described {
   Handle handle_ = nullptr;
 };
 
+/// Kernels of cublasLt may read so much of a bias at once, and no preference tells it otherwise.
+constexpr std::uint32_t kBiasAlignment = 16;
+
 constexpr const char* kSetUp = "setting up a matrix product";
 
 }  // namespace
@@ -144,7 +147,7 @@ const BiasProducts::Plan& BiasProducts::plan(const Shape& shape, const float* bi
 bool BiasProducts::multiply(ConstMatrixView a, ConstMatrixView b, bool accumulate,
                             const float* bias, bool tf32, MatrixView c) {
   if (c.rows == 0 || c.cols == 0) return true;
-  if (a.cols == 0) return false;
+  if (a.cols == 0 || alignment(bias) < kBiasAlignment) return false;
   const Plan& p = plan({c.rows, a.cols, c.cols, a.stride, b.stride, c.stride, alignment(a.data),
                         alignment(b.data), alignment(c.data), alignment(bias), accumulate, tf32},
                        bias);

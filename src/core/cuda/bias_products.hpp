@@ -24,7 +24,8 @@ class BiasProducts {
   BiasProducts& operator=(const BiasProducts&) = delete;
 
   /// c = a b + bias, or c += a b + bias, with bias (c.cols values) added to every row. False, with
-  /// nothing done, where cublasLt has no algorithm for the shape. Throws Error(resource).
+  /// nothing done, where cublasLt has no algorithm for the shape, or the bias does not begin at a
+  /// multiple of 16 bytes. Throws Error(resource).
   bool multiply(ConstMatrixView a, ConstMatrixView b, bool accumulate, const float* bias, bool tf32,
                 MatrixView c);
 

@@ -36,18 +36,20 @@ class BiasProducts : public TwinTest {
  protected:
   void TearDown() override { cuda_emulation::repair(); }
 
-  /// What the calls of a product with bias of this shape were.
-  Calls multiply(std::int64_t rows, std::int64_t in, std::int64_t out, bool accumulate = false) {
+  /// What the calls of a product with bias of this shape were. The bias begins so many values into
+  /// its memory.
+  Calls multiply(std::int64_t rows, std::int64_t in, std::int64_t out, bool accumulate = false,
+                 std::int64_t begin = 0) {
     const Matrix a = normal_matrix(rows, in), b = normal_matrix(in, out),
                  c = normal_matrix(rows, out);
-    const std::vector<float> bias = normal_values(out);
+    const std::vector<float> bias = normal_values(begin + out);
     const DeviceMatrix device_a = on_device(a), device_b = on_device(b), device_c = on_device(c);
     const DeviceArray<float> device_bias = on_device(bias);
     const Calls before;
-    cuda->gemm_bias(device_a.view(), device_b.view(), accumulate, device_bias.data(),
+    cuda->gemm_bias(device_a.view(), device_b.view(), accumulate, device_bias.data() + begin,
                     device_c.view());
     const Calls after;
-    cpu->gemm_bias(a.view(), b.view(), accumulate, bias.data(), c.view());
+    cpu->gemm_bias(a.view(), b.view(), accumulate, bias.data() + begin, c.view());
     expect_near(device_c.values().view(), c.view(), 1e-4);
     return after - before;
   }
@@ -85,6 +87,18 @@ TEST_F(BiasProducts, WithoutAnAlgorithmTheBiasTakesAPassOfItsOwn) {
     EXPECT_EQ(made.chosen, first ? 1 : 0);
   }
   EXPECT_EQ(multiply(33, 17, 6).with_bias, 1);
+}
+
+TEST_F(BiasProducts, ABiasThatIsNotAlignedTakesAPassOfItsOwn) {
+  for (const std::int64_t begin : {1, 2, 3, 5}) {
+    SCOPED_TRACE(begin);
+    const Calls made = multiply(33, 17, 5, begin % 2 == 0, begin);
+    EXPECT_EQ(made.with_bias, 0);
+    EXPECT_EQ(made.chosen, 0);
+    EXPECT_EQ(made.plain, 1);
+    EXPECT_EQ(made.launched, 1);
+  }
+  EXPECT_EQ(multiply(33, 17, 5, false, 4).with_bias, 1);
 }
 
 TEST_F(BiasProducts, ASumOfNothingIsTheBias) {
