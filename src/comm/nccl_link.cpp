@@ -104,11 +104,6 @@ void NcclLink::Shared::abort_and_drain() {
   stream = nullptr;
 }
 
-int NcclLink::devices() {
-  int count = 0;
-  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
-}
-
 std::string NcclLink::address(int device) {
   std::array<char, 32> text{};
   require(cudaDeviceGetPCIBusId(text.data(), static_cast<int>(text.size()), device),

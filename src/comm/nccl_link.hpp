@@ -18,8 +18,6 @@ class NcclLink {
   static constexpr std::size_t kIdBytes = 128;
   using Id = std::array<std::byte, kIdBytes>;
 
-  /// CUDA devices of this process.
-  static int devices();
   /// The address of a device on its machine's bus.
   static std::string address(int device);
   /// For one rank to call and tell the others.

@@ -16,10 +16,12 @@
 #include "comm/nccl_link.hpp"
 #include "comm/thread_transport.hpp"
 #include "core/copy_bytes.hpp"
+#include "core/kernels.hpp"
 
 namespace heliograph {
 namespace {
 
+constexpr const char* kFlag = "--transport nccl";
 constexpr int kPollsBeforeRest = 200;
 constexpr double kFirstRest = 5e-6;
 constexpr double kLongestRest = 200e-6;
@@ -89,18 +91,11 @@ NcclLink::Id share_id(Communicator& host) {
   return id;
 }
 
-/// The device of this process that is the rank's.
-int choose_device(int device) {
-  const int devices = NcclLink::devices();
-  if (devices == 0) throw Error(ErrorCode::usage, "--transport nccl: there is no CUDA device");
-  return device % devices;
-}
-
 class NcclCommunicator final : public Communicator {
  public:
   NcclCommunicator(Communicator& host, int device, const NcclTransportOptions& options)
       : host_(host), options_(options), exceptions_(std::uncaught_exceptions()) {
-    const int chosen = choose_device(device);
+    const int chosen = device % require_cuda_devices(kFlag);
     if (size() == 1) return;
     refuse_shared_devices(host_, chosen);
     const NcclLink::Id id = share_id(host_);
@@ -354,7 +349,7 @@ std::unique_ptr<Communicator> make_nccl_communicator(Communicator& host, int dev
 
 void run_nccl_ranks(int ranks, const NcclTransportOptions& options,
                     const std::function<void(Communicator&)>& body) {
-  const int devices = NcclLink::devices();
+  const int devices = require_cuda_devices(kFlag);
   if (ranks > devices) {
     throw Error(ErrorCode::usage, "--transport nccl: " + std::to_string(ranks) +
                                       " ranks need as many CUDA devices, and this process has " +

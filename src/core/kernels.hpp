@@ -168,6 +168,9 @@ bool cuda_built() noexcept;
 
 /// CUDA devices that this process can use; 0 where the build has no CUDA, or the machine no device.
 int cuda_devices() noexcept;
+/// The same, of which there is one at least. Throws Error(usage) where there is none: "FLAG: there
+/// is no CUDA device that can be used: WHY".
+int require_cuda_devices(const char* flag);
 
 /// How CUDA kernels compute.
 struct CudaOptions {

@@ -84,10 +84,7 @@ void validate_transport(const TransportOptions& transport) {
   require_together(transport.cuda_graphs != CudaGraphs::on || transport.device == DeviceKind::cuda,
                    "--cuda-graphs on needs --device cuda");
   if (transport.kind == TransportKind::nccl) load_cuda_kernels_at_once();
-  if (transport.device == DeviceKind::cuda && cuda_devices() == 0) {
-    throw Error(ErrorCode::usage,
-                "--device cuda: this machine has no CUDA device that can be used");
-  }
+  if (transport.device == DeviceKind::cuda) require_cuda_devices("--device cuda");
   require(transport.threads_per_rank >= 0, "--threads-per-rank", "at least 0",
           transport.threads_per_rank);
   require(not_negative(transport.link_gbps), "--link-gbps", "at least 0", transport.link_gbps);

@@ -1,6 +1,6 @@
 #include "core/cuda/cuda_kernels.hpp"
 
-#include <string>
+#include <memory>
 
 #include "core/buffer.hpp"
 #include "core/cuda/adam.hpp"
@@ -171,18 +171,8 @@ class CudaKernels final : public Kernels {
 
 bool cuda_built() noexcept { return true; }
 
-int cuda_devices() noexcept {
-  int count = 0;
-  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
-  cudaGetLastError();  // else it would be taken for that of a later call
-  return 0;
-}
-
 std::unique_ptr<Kernels> make_cuda_kernels(int device, int threads, const CudaOptions& options) {
-  const int devices = cuda_devices();
-  if (devices == 0) {
-    throw Error(ErrorCode::usage, "--device cuda: there is no CUDA device that can be used");
-  }
+  const int devices = require_cuda_devices("--device cuda");
   return std::make_unique<CudaKernels>(device % devices, threads, options);
 }
 

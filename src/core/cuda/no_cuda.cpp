@@ -1,3 +1,5 @@
+#include <string>
+
 #include "core/copy_bytes.hpp"
 #include "core/kernels.hpp"
 #include "heliograph/error.hpp"
@@ -7,6 +9,10 @@ namespace heliograph {
 bool cuda_built() noexcept { return false; }
 
 int cuda_devices() noexcept { return 0; }
+
+int require_cuda_devices(const char* flag) {
+  throw Error(ErrorCode::usage, std::string(flag) + ": this build has no CUDA");
+}
 
 std::unique_ptr<Kernels> make_cuda_kernels(int /*device*/, int /*threads*/,
                                            const CudaOptions& /*options*/) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/nccl_transport.hpp"
 #include "core/buffer.hpp"
 #include "core/cuda/cuda_kernels.hpp"
 #include "core/kernels.hpp"
@@ -50,7 +51,22 @@ TEST_F(CudaErrors, WithoutADeviceThereAreNoKernels) {
   EXPECT_EQ(cuda_devices(), 0);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
   EXPECT_EQ(message_of(ErrorCode::usage, [] { make_cuda_kernels(0, 1); }),
-            "--device cuda: there is no CUDA device that can be used");
+            "--device cuda: there is no CUDA device that can be used: cudaErrorNoDevice");
+}
+
+TEST_F(CudaErrors, WhyThereIsNoDeviceIsSaidByAllWhoNeedOne) {
+  TrainOptions o = testing::small_options(2, 1);
+  o.transport.device = DeviceKind::cuda;
+  const auto message = [](const auto& body) {
+    cuda_emulation::fail_call("cudaGetDeviceCount", 1, cudaErrorInsufficientDriver);
+    return message_of(ErrorCode::usage, body);
+  };
+  const std::string why = "there is no CUDA device that can be used: cudaErrorInsufficientDriver";
+  EXPECT_EQ(message([] { make_cuda_kernels(0, 1); }), "--device cuda: " + why);
+  EXPECT_EQ(message([&] { validate(o); }), "--device cuda: " + why);
+  EXPECT_EQ(message([] { run_nccl_ranks(2, {}, [](Communicator&) {}); }),
+            "--transport nccl: " + why);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
 TEST_F(CudaErrors, RanksShareDevicesInTurn) {
