@@ -39,8 +39,9 @@ Buffer::Buffer(std::size_t bytes, MemoryRoom room, MemoryAccount* account)
     data_ = source() != nullptr ? source()->take(whole)
                                 : static_cast<std::byte*>(std::aligned_alloc(kLine, whole));
     if (data_ == nullptr) {
-      throw Error(ErrorCode::resource,
-                  "out of memory: " + std::to_string(bytes) + " bytes for " + room_name(room));
+      const std::string more = source() != nullptr ? source()->shortage() : std::string();
+      throw Error(ErrorCode::resource, "out of memory: " + std::to_string(bytes) + " bytes for " +
+                                           room_name(room) + (more.empty() ? "" : "; " + more));
     }
     if (source() == nullptr) std::memset(data_, 0, whole);
   }

@@ -27,6 +27,44 @@ void share(cudaMemPool_t pool, int device) {
   }
 }
 
+/// Whether there was memory. Throws Error(resource) where something else failed.
+bool was_there(cudaError_t status, std::size_t bytes, const char* memory) {
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // else the next check would see it
+    return false;
+  }
+  if (status != cudaSuccess) {
+    check(status, ("allocating " + std::to_string(bytes) + " bytes of " + memory).c_str());
+  }
+  return true;
+}
+
+/// New memory as zeros. Waited for: copies of messages into it run on other streams. Where that
+/// fails it is freed.
+template <class Free>
+std::byte* cleared(void* begin, std::size_t bytes, cudaStream_t stream, Free free) {
+  cudaError_t status = cudaMemsetAsync(begin, 0, bytes, stream);
+  if (status == cudaSuccess) status = cudaStreamSynchronize(stream);
+  if (status != cudaSuccess) free();
+  check(status, "clearing new memory");
+  return static_cast<std::byte*>(begin);
+}
+
+/// Of the calling thread's device, which is the one of the memory that it asks for.
+std::string free_memory() {
+  int device = 0;
+  std::size_t free = 0, total = 0;
+  cudaError_t status = cudaGetDevice(&device);
+  if (status == cudaSuccess) status = cudaMemGetInfo(&free, &total);
+  if (status == cudaSuccess) {
+    return "CUDA device " + std::to_string(device) + " has " + std::to_string(free) + " of " +
+           std::to_string(total) + " bytes free";
+  }
+  cudaGetLastError();  // Not what is reported.
+  return std::string("the CUDA device does not tell what it has free: ") +
+         cudaGetErrorString(status);
+}
+
 }  // namespace
 
 MemoryPool::MemoryPool(Queue& queue) : queue_(queue) {
@@ -49,54 +87,41 @@ MemoryPool::~MemoryPool() {
   cudaMemPoolTrimTo(pool_, 0);
 }
 
-// A device that has failed gives nothing either; the next checked call says why.
-std::byte* MemoryPool::take(std::size_t bytes) noexcept {
+std::byte* MemoryPool::take(std::size_t bytes) {
   void* begin = nullptr;
-  if (cudaMallocAsync(&begin, bytes, queue_.stream()) != cudaSuccess) {
-    cudaGetLastError();
-    return nullptr;
-  }
-  // Waited for: copies of messages into it run on other streams.
-  if (cudaMemsetAsync(begin, 0, bytes, queue_.stream()) != cudaSuccess ||
-      cudaStreamSynchronize(queue_.stream()) != cudaSuccess) {
-    cudaGetLastError();
-    cudaFreeAsync(begin, queue_.stream());
-    return nullptr;
-  }
-  return static_cast<std::byte*>(begin);
+  const cudaError_t status = cudaMallocAsync(&begin, bytes, queue_.stream());
+  if (!was_there(status, bytes, "memory")) return nullptr;
+  return cleared(begin, bytes, queue_.stream(), [&] { cudaFreeAsync(begin, queue_.stream()); });
 }
+
+std::string MemoryPool::shortage() const { return free_memory(); }
 
 void MemoryPool::give_back(std::byte* begin, std::size_t /*bytes*/) noexcept {
   if (!devices_abandoned()) cudaFreeAsync(begin, queue_.stream());
 }
 
-std::byte* MessageMemory::take(std::size_t bytes) noexcept {
+std::byte* MessageMemory::take(std::size_t bytes) {
   void* begin = nullptr;
-  if (cudaMalloc(&begin, bytes) != cudaSuccess) {
-    cudaGetLastError();
-    return nullptr;
-  }
-  if (cudaMemsetAsync(begin, 0, bytes, cudaStreamPerThread) != cudaSuccess ||
-      cudaStreamSynchronize(cudaStreamPerThread) != cudaSuccess) {
-    cudaGetLastError();
-    cudaFree(begin);
-    return nullptr;
-  }
-  return static_cast<std::byte*>(begin);
+  if (!was_there(cudaMalloc(&begin, bytes), bytes, "memory")) return nullptr;
+  return cleared(begin, bytes, cudaStreamPerThread, [&] { cudaFree(begin); });
 }
+
+std::string MessageMemory::shortage() const { return free_memory(); }
 
 void MessageMemory::give_back(std::byte* begin, std::size_t /*bytes*/) noexcept {
   if (!devices_abandoned()) cudaFree(begin);
 }
 
-std::byte* PageLockedMemory::take(std::size_t bytes) noexcept {
+std::byte* PageLockedMemory::take(std::size_t bytes) {
   void* begin = nullptr;
-  if (cudaMallocHost(&begin, bytes) != cudaSuccess) {
-    cudaGetLastError();
-    return nullptr;
-  }
+  const cudaError_t status = cudaMallocHost(&begin, bytes);
+  if (!was_there(status, bytes, "page-locked host memory")) return nullptr;
   std::memset(begin, 0, bytes);
   return static_cast<std::byte*>(begin);
+}
+
+std::string PageLockedMemory::shortage() const {
+  return "the host gives no more page-locked memory";
 }
 
 void PageLockedMemory::give_back(std::byte* begin, std::size_t /*bytes*/) noexcept {

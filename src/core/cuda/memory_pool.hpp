@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstddef>
+#include <string>
+
 #include "core/cuda/runtime.hpp"
 #include "core/memory_source.hpp"
 
@@ -16,7 +19,8 @@ class MemoryPool final : public MemorySource {
   MemoryPool(const MemoryPool&) = delete;
   MemoryPool& operator=(const MemoryPool&) = delete;
 
-  std::byte* take(std::size_t bytes) noexcept override;
+  std::byte* take(std::size_t bytes) override;
+  std::string shortage() const override;
   void give_back(std::byte* begin, std::size_t bytes) noexcept override;
 
  private:
@@ -28,7 +32,8 @@ class MemoryPool final : public MemorySource {
 /// it.
 class MessageMemory final : public MemorySource {
  public:
-  std::byte* take(std::size_t bytes) noexcept override;
+  std::byte* take(std::size_t bytes) override;
+  std::string shortage() const override;
   void give_back(std::byte* begin, std::size_t bytes) noexcept override;
 };
 
@@ -36,7 +41,8 @@ class MessageMemory final : public MemorySource {
 /// through stages of its own all the same; Queue::upload_page_locked does not.)
 class PageLockedMemory final : public MemorySource {
  public:
-  std::byte* take(std::size_t bytes) noexcept override;
+  std::byte* take(std::size_t bytes) override;
+  std::string shortage() const override;
   void give_back(std::byte* begin, std::size_t bytes) noexcept override;
 };
 

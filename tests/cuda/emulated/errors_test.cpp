@@ -7,6 +7,7 @@
 
 #include "comm/nccl_transport.hpp"
 #include "core/buffer.hpp"
+#include "core/copy_bytes.hpp"
 #include "core/cuda/cuda_kernels.hpp"
 #include "core/kernels.hpp"
 #include "cuda/device_arrays.hpp"
@@ -32,6 +33,8 @@ class CudaErrors : public TwinTest {
     cuda_emulation::set_memory(std::size_t{4} << 30);
     unsetenv("HELIOGRAPH_EMULATED_DEVICES");
   }
+  /// What refuses a buffer of 5000 bytes.
+  static std::string take(MemoryAccount* account, MemoryRoom room);
 };
 
 template <class Body>
@@ -43,6 +46,10 @@ std::string message_of(ErrorCode code, Body body) {
     return error.what();
   }
   return "";
+}
+
+std::string CudaErrors::take(MemoryAccount* account, MemoryRoom room) {
+  return message_of(ErrorCode::resource, [&] { Buffer(5000, room, account); });
 }
 
 TEST_F(CudaErrors, WithoutADeviceThereAreNoKernels) {
@@ -82,11 +89,48 @@ TEST_F(CudaErrors, OnlyCudaKernelsHaveAQueue) {
 }
 
 TEST_F(CudaErrors, MemoryThatIsNotThereIsNamed) {
-  cuda_emulation::set_memory(cuda_emulation::live_bytes() + 1000);
-  EXPECT_THAT(message_of(ErrorCode::resource,
-                         [&] { Buffer(5000, MemoryRoom::activations, account.get()); }),
-              StartsWith("out of memory: 5000 bytes for activations"));
+  const std::size_t all = cuda_emulation::live_bytes() + 1000;
+  cuda_emulation::set_memory(all);
+  const std::string of_device =
+      "; CUDA device 0 has 1000 of " + std::to_string(all) + " bytes free";
+  EXPECT_EQ(take(account.get(), MemoryRoom::activations),
+            "out of memory: 5000 bytes for activations" + of_device);
+  const auto for_messages = make_cuda_message_memory();
+  MemoryAccount messages(for_messages.get());
+  EXPECT_EQ(take(&messages, MemoryRoom::halo), "out of memory: 5000 bytes for halo" + of_device);
+  MemoryAccount page_locked(cuda->page_locked());
+  cuda_emulation::fail_call("cudaMallocHost", 1, cudaErrorMemoryAllocation);
+  EXPECT_EQ(take(&page_locked, MemoryRoom::halo),
+            "out of memory: 5000 bytes for halo; the host gives no more page-locked memory");
   EXPECT_NO_THROW(cuda->finish());
+}
+
+TEST_F(CudaErrors, AnAllocationThatFailsForAnotherReasonSaysWhich) {
+  const auto for_messages = make_cuda_message_memory();
+  MemoryAccount messages(for_messages.get()), page_locked(cuda->page_locked());
+  const std::size_t before = cuda_emulation::live_bytes();
+  const auto fail = [&](const char* call, MemoryAccount& of) {
+    cuda_emulation::fail_call(call, 1, cudaErrorLaunchFailure);
+    const std::string message = take(&of, MemoryRoom::halo);
+    cuda->finish();
+    EXPECT_EQ(cuda_emulation::live_bytes(), before) << call;
+    EXPECT_EQ(of.live(MemoryRoom::halo), 0) << call;
+    return message;
+  };
+  // What a buffer takes: whole cache lines, and one more.
+  EXPECT_EQ(fail("cudaMallocAsync", *account),
+            "CUDA device: allocating 5120 bytes of memory: cudaErrorLaunchFailure");
+  EXPECT_EQ(fail("cudaMalloc", messages),
+            "CUDA device: allocating 5120 bytes of memory: cudaErrorLaunchFailure");
+  EXPECT_EQ(fail("cudaMallocHost", page_locked),
+            "CUDA device: allocating 5120 bytes of page-locked host memory: "
+            "cudaErrorLaunchFailure");
+  for (MemoryAccount* of : {account.get(), &messages}) {
+    EXPECT_EQ(fail("cudaMemsetAsync", *of),
+              "CUDA device: clearing new memory: cudaErrorLaunchFailure");
+  }
+  EXPECT_EQ(fail("cudaStreamSynchronize", *account),
+            "CUDA device: clearing new memory: cudaErrorLaunchFailure");
 }
 
 TEST_F(CudaErrors, WhatTheHostLacksIsRefusedBeforeAnythingIsTaken) {
