@@ -7,7 +7,6 @@
 #include <sys/socket.h>
 
 #include <array>
-#include <chrono>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -15,17 +14,16 @@
 #include <vector>
 
 #include "comm/launcher.hpp"
+#include "comm/link_tickets.hpp"
 #include "comm/process_communicator.hpp"
+#include "comm/sleep_for.hpp"
 #include "comm/transport_error.hpp"
 
 namespace heliograph {
 namespace {
 
 using test::error_of;
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+using test::sleep_for;
 
 /// The watches of several ranks, all in this process.
 class Watches {
@@ -60,11 +58,11 @@ class Watches {
 
 TEST(RankWatch, AProcessThatEndsIsNoticedAtOnce) {
   Watches watches(4);
-  const double began = now();
+  const double began = link_now();
   watches.end(2);
   watches.each([&](RankWatch& watch, int rank) {
     EXPECT_TRUE(watch.wait_for_failure(5));
-    EXPECT_LT(now() - began, 1);
+    EXPECT_LT(link_now() - began, 1);
     EXPECT_EQ(watch.failure_code(), ErrorCode::peer_lost);
     EXPECT_TRUE(watch.settle()) << rank;  // Every survivor reports.
     const std::string text = watch.failure_text();
@@ -82,7 +80,7 @@ TEST(RankWatch, TellsWhereTheLostRankAndTheSurvivorWere) {
   gone->set_progress({7, 2});
   stays.set_progress({7, 1});
   watches[1].set_phase(RunPhase::training);  // Tells at once.
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  sleep_for(0.1);
   gone.reset();
   watches.end(1);
   ASSERT_TRUE(watches[0].wait_for_failure(5));
@@ -137,10 +135,10 @@ TEST(RankWatch, SilenceIsNoticedByThePhaseOfWhoIsSilent) {
   std::thread other([&] { sockets = silent.connect(1, addresses, 5); });
   watch.start(addresses);
   other.join();
-  const double began = now();
+  const double began = link_now();
   EXPECT_TRUE(watch.wait_for_failure(5));
-  EXPECT_GT(now() - began, 0.25);
-  EXPECT_LT(now() - began, 2);
+  EXPECT_GT(link_now() - began, 0.25);
+  EXPECT_LT(link_now() - began, 2);
   EXPECT_NE(watch.failure_text().find("while loading: no sign of life for 0."), std::string::npos)
       << watch.failure_text();
 }
@@ -186,7 +184,7 @@ TEST(ProcessMesh, ASlowRankAndADeadAddressHoldUpNobodyElse) {
   for (int rank = 0; rank < kRanks; ++rank) {
     threads.emplace_back([&, rank] {
       // The others have called it long before.
-      if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+      if (rank == 1) sleep_for(2.5);
       const auto r = static_cast<std::size_t>(rank);
       sockets[r] = meshes[r].connect(rank, addresses, 8);
     });
@@ -220,7 +218,7 @@ TEST(RankWatch, ARankThatNeverCallsIsNamed) {
 TEST(RankWatch, AfterAGoodbyeAnEndIsNoLoss) {
   Watches watches(3);
   watches.each([](RankWatch& watch, int rank) {
-    if (rank == 2) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    if (rank == 2) sleep_for(0.1);
     watch.say_goodbye();
   });
   watches.end(1);
@@ -230,7 +228,7 @@ TEST(RankWatch, AfterAGoodbyeAnEndIsNoLoss) {
 TEST(RankWatch, AGoodbyeEndsWithTheLossOfARank) {
   Watches watches(3);
   std::thread later([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    sleep_for(0.1);
     watches.end(2);
   });
   std::array<test::Caught, 2> caught;
@@ -248,12 +246,12 @@ TEST(RankWatch, SurvivorsOfALossLeaveTogether) {
     EXPECT_TRUE(watch.wait_for_failure(5));
     EXPECT_TRUE(watch.lost());
   });
-  const double began = now();
+  const double began = link_now();
   std::array<double, 4> left{};
   watches.each([&](RankWatch& watch, int rank) {
-    if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    if (rank == 1) sleep_for(0.4);
     watch.leave_together(5);
-    left[static_cast<std::size_t>(rank)] = now() - began;
+    left[static_cast<std::size_t>(rank)] = link_now() - began;
   });
   for (const std::size_t rank : {0U, 1U, 3U}) {
     EXPECT_GE(left[rank], 0.39) << rank;
@@ -265,10 +263,10 @@ TEST(RankWatch, NobodyWaitsForALateSurvivorForEver) {
   Watches watches(3);
   watches.end(2);
   EXPECT_TRUE(watches[0].wait_for_failure(5));
-  const double began = now();
+  const double began = link_now();
   watches[0].leave_together(0.3);  // Rank 1 never says its word.
-  EXPECT_GE(now() - began, 0.29);
-  EXPECT_LT(now() - began, 1.5);
+  EXPECT_GE(link_now() - began, 0.29);
+  EXPECT_LT(link_now() - began, 1.5);
 }
 
 TEST(RankWatch, RefusesLimitsOutOfRange) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "comm/collectives.hpp"
+#include "comm/sleep_for.hpp"
 #include "comm/tcp_groups.hpp"
 #include "comm/tcp_introduction.hpp"
 
@@ -22,11 +23,8 @@ using test::error_of;
 using test::expect_none;
 using test::free_port;
 using test::on_threads;
+using test::sleep_for;
 using test::tcp_options;
-
-void sleep_for(double seconds) {
-  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-}
 
 void expect_says(const Caught& caught, ErrorCode code, const std::vector<std::string>& words) {
   EXPECT_EQ(caught.code, code) << caught.text;

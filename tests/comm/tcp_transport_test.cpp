@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "comm/sleep_for.hpp"
 #include "comm/tcp_groups.hpp"
 #include "comm/transport_epochs.hpp"
 #include "comm/transport_rounds.hpp"
@@ -23,10 +24,7 @@ using test::Caught;
 using test::error_of;
 using test::expect_none;
 using test::run_tcp_groups;
-
-void sleep_for(double seconds) {
-  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-}
+using test::sleep_for;
 
 /// One message from rank 0 to rank 1, of `bytes` at both ends.
 void send_to_1(Communicator& comm, Channel channel, std::vector<std::byte>& buffer) {

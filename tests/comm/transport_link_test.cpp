@@ -3,24 +3,20 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <functional>
 #include <limits>
-#include <thread>
 #include <vector>
 
 #include "comm/link_clock.hpp"
 #include "comm/link_ring.hpp"
+#include "comm/link_tickets.hpp"
+#include "comm/sleep_for.hpp"
 #include "comm/thread_transport.hpp"
 
 namespace heliograph {
 namespace {
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-void sleep(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+using test::sleep_for;
 
 // 100 bytes a second, by hand.
 TEST(LinkClock, OneMessageTakesItsBytesOverTheRate) {
@@ -118,14 +114,14 @@ TEST(ShapedLink, KeepsItsRateInBothDirectionsAtOnce) {
   const double least = quickest(kBound, shaped(0.1, 0), [](Communicator& comm) {
     std::vector<std::byte> out(kBytes), in(kBytes * kMessages);
     std::vector<Ticket> tickets;
-    const double began = now();
+    const double began = link_now();
     for (std::size_t m = 0; m < kMessages; ++m) {
       const SendMessage send{1 - comm.rank(), out.data(), kBytes};
       const RecvMessage receive{1 - comm.rank(), in.data() + m * kBytes, kBytes};
       tickets.push_back(comm.post(Channel::halo, {&send, 1}, {&receive, 1}));
     }
     for (const Ticket ticket : tickets) comm.wait(ticket);
-    const double seconds = now() - began;
+    const double seconds = link_now() - began;
     EXPECT_GE(seconds, 0.32 * 0.98);
     return seconds;
   });
@@ -139,13 +135,13 @@ TEST(ShapedLink, AddsItsLatencyToEveryMessage) {
     std::byte buffer{};
     const SendMessage send{1 - comm.rank(), &buffer, 1};
     const RecvMessage receive{1 - comm.rank(), &buffer, 1};
-    const double began = now();
+    const double began = link_now();
     for (int round = 0; round < kRounds; ++round) {
       if (comm.rank() == 0) comm.wait(comm.post(Channel::halo, {&send, 1}, {}));
       comm.wait(comm.post(Channel::halo, {}, {&receive, 1}));
       if (comm.rank() == 1) comm.wait(comm.post(Channel::halo, {&send, 1}, {}));
     }
-    const double seconds = now() - began;
+    const double seconds = link_now() - began;
     // Rank 1's last answer has left, but not arrived, when its wait returns.
     const int trips = comm.rank() == 0 ? 2 * kRounds : 2 * kRounds - 1;
     EXPECT_GE(seconds, 0.02 * trips - 0.001);
@@ -159,13 +155,13 @@ TEST(ShapedLink, SendersDoNotWaitForTheLatency) {
     std::byte buffer{};
     const SendMessage send{1, &buffer, 1};
     const RecvMessage receive{0, &buffer, 1};
-    const double began = now();
+    const double began = link_now();
     if (comm.rank() == 0) {
       comm.wait(comm.post(Channel::halo, {&send, 1}, {}));
-      EXPECT_LT(now() - began, 0.1);
+      EXPECT_LT(link_now() - began, 0.1);
     } else {
       comm.wait(comm.post(Channel::halo, {}, {&receive, 1}));
-      EXPECT_GE(now() - began, 0.199);
+      EXPECT_GE(link_now() - began, 0.199);
     }
   });
 }
@@ -183,14 +179,14 @@ TEST(ShapedLink, WeightsDoNotWaitBehindAHalo) {
       const RecvMessage receive{1 - comm.rank(), data + bytes, bytes};
       return comm.post(channel, {&send, 1}, {&receive, 1});
     };
-    const double began = now();
+    const double began = link_now();
     const Ticket halo = post(Channel::halo, kHalo, buffer.data());
     const Ticket weights = post(Channel::weights, kWeights, buffer.data() + 2 * kHalo);
     comm.wait(weights);
-    const double weights_took = now() - began;
+    const double weights_took = link_now() - began;
     EXPECT_FALSE(comm.done(halo));
     comm.wait(halo);
-    const double halo_took = now() - began;
+    const double halo_took = link_now() - began;
     EXPECT_GE(weights_took, 0.015);
     EXPECT_GE(halo_took, 0.208 * 0.98);
     weights_seconds[static_cast<std::size_t>(comm.rank())] = weights_took;
@@ -215,7 +211,7 @@ TEST_P(Overlap, BytesTravelWhileTheRankDoesSomethingElse) {
       sends.push_back({peer, out.data(), kBytes});
     }
     const Ticket ticket = comm.post(Channel::halo, sends, receives);
-    sleep(0.15);
+    sleep_for(0.15);
     const bool arrived = comm.done(ticket);
     comm.wait(ticket);
     EXPECT_TRUE(arrived);
