@@ -16,8 +16,6 @@ using emulation::Stream;
 using emulation::stream_call;
 using SharedStream = std::shared_ptr<Stream>;
 
-int pool_marker;  // what a pool's handle points to
-
 /// Not ready where there was something to do: those who poll have to ask again.
 cudaError_t poll(Stream& stream, std::int64_t position) {
   if (stream.done >= position) return cudaSuccess;
@@ -137,49 +135,6 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
     return cudaSuccess;
   });
 }
-cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
-  return api_call("cudaDeviceGetDefaultMemPool", [&] {
-    if (device < 0 || device >= emulation::device_count()) return cudaErrorInvalidDevice;
-    *pool = reinterpret_cast<cudaMemPool_t>(&pool_marker);
-    return cudaSuccess;
-  });
-}
-cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr, void* value) {
-  return api_call("cudaMemPoolSetAttribute", [&] {
-    const bool known = pool == reinterpret_cast<cudaMemPool_t>(&pool_marker) && value != nullptr;
-    return known ? cudaSuccess : cudaErrorInvalidValue;
-  });
-}
-cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, std::size_t /*kept*/) {
-  return api_call("cudaMemPoolTrimTo", [&] {
-    const bool known = pool == reinterpret_cast<cudaMemPool_t>(&pool_marker);
-    return known ? cudaSuccess : cudaErrorInvalidValue;
-  });
-}
-cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const cudaMemAccessDesc* access,
-                                 std::size_t count) {
-  return api_call("cudaMemPoolSetAccess", [&] {
-    if (pool != reinterpret_cast<cudaMemPool_t>(&pool_marker)) return cudaErrorInvalidValue;
-    for (std::size_t i = 0; i < count; ++i) {
-      if (access[i].location.type != cudaMemLocationTypeDevice || access[i].location.id < 0 ||
-          access[i].location.id >= emulation::device_count()) {
-        return cudaErrorInvalidValue;
-      }
-    }
-    return cudaSuccess;
-  });
-}
-cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
-  return api_call("cudaDeviceCanAccessPeer", [&] {
-    const int devices = emulation::device_count();
-    if (device < 0 || device >= devices || peer < 0 || peer >= devices) {
-      return cudaErrorInvalidDevice;
-    }
-    *can = device != peer ? 1 : 0;
-    return cudaSuccess;
-  });
-}
-
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* handle, unsigned) {
   return api_call("cudaStreamCreateWithFlags", [&] {
     auto stream = std::make_shared<Stream>();

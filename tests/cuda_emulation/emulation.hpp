@@ -51,6 +51,10 @@ void set_memory(std::size_t bytes);
 /// Bytes that live on all devices.
 std::size_t live_bytes();
 
+/// Whether devices can use each other's memory, from now on; they do if it is not called. No device
+/// has access to another one's pool then.
+void let_devices_reach_each_other(bool reach);
+
 /// Graphs and executable graphs that live.
 std::size_t live_graphs();
 

@@ -87,11 +87,12 @@ enum cudaDeviceAttr {
 enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold = 4 };
 enum cudaMemLocationType { cudaMemLocationTypeInvalid = 0, cudaMemLocationTypeDevice = 1 };
 enum cudaMemAccessFlags { cudaMemAccessFlagsProtNone = 0, cudaMemAccessFlagsProtReadWrite = 3 };
+struct cudaMemLocation {
+  cudaMemLocationType type;
+  int id;
+};
 struct cudaMemAccessDesc {
-  struct {
-    cudaMemLocationType type;
-    int id;
-  } location;
+  cudaMemLocation location;
   cudaMemAccessFlags flags;
 };
 
@@ -147,6 +148,8 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribut
 cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, std::size_t kept);
 cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const cudaMemAccessDesc* access,
                                  std::size_t count);
+cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaMemPool_t pool,
+                                 cudaMemLocation* location);
 cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer);
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
