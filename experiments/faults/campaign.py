@@ -98,7 +98,6 @@ def run_campaign(campaign, wanted, options, recorder):
              "started": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
              "trials": []}
     recorder.campaigns[name] = about
-    print(f"{name}: undisturbed runs", flush=True)
     campaign.prepare()
     count = campaign.count(wanted)
     folder = os.path.join(options.out, "trial")

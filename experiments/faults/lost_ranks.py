@@ -61,8 +61,11 @@ class LostRank:
         return os.path.join(self.out, "undisturbed", cell.key)
 
     def prepare(self):
-        """Runs every cell undisturbed. Throws JobFailed."""
-        for cell in dict.fromkeys(self.cells):
+        """Nothing: a cell runs undisturbed before the first trial that draws it."""
+
+    def run_undisturbed(self, cell):
+        """Unless it has been done. Throws JobFailed."""
+        if cell not in self.lengths:
             run, folder = self.reference(cell), os.path.join(self.out, "undisturbed", "jobs",
                                                               cell.key)
             for path in (run, folder):
@@ -75,6 +78,7 @@ class LostRank:
 
     def begin(self, cell, draw, folder, more=()):
         """(job, moment) once the moment has come; (job, None) if the run was over before."""
+        self.run_undisturbed(cell)
         run = os.path.join(folder, "run")
         job = Job(self.launch(cell), cell.ranks, self.runs.train(cell, run, more),
                   os.path.join(folder, "job"))

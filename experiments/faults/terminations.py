@@ -21,10 +21,13 @@ class Term(LostRank):
                   ((32, 0, AT_THE_END_ONLY), (1, 2, 5), (32, 2, 5), (1, 0, AT_THE_END_ONLY)))
     usual = 100
 
-    def prepare(self):
-        super().prepare()
-        self.thread_lengths = {}
-        for cell in dict.fromkeys(self.cells):
+    def __init__(self, runs, out):
+        super().__init__(runs, out)
+        self.thread_lengths = {}  # As `lengths`, of runs of threads.
+
+    def run_undisturbed(self, cell):
+        super().run_undisturbed(cell)
+        if cell not in self.thread_lengths:
             folder = os.path.join(self.out, "undisturbed", "threads", cell.key)
             shutil.rmtree(folder, ignore_errors=True)
             os.makedirs(folder)
@@ -45,6 +48,7 @@ class Term(LostRank):
 
     def stop_threads(self, cell, draw, folder):
         """(moment, seconds until it ended, exit code, what is wrong), or None: it was over."""
+        self.run_undisturbed(cell)
         process, begun = self.start_threads(cell, folder)
         moment = draw.uniform(0, self.thread_lengths[cell])
         time.sleep(max(0, begun + moment - time.monotonic()))

@@ -81,6 +81,7 @@ class Trials(Folder):
         made = type("Small", (kind,), {"cells": (cell,) * 12, "short": 0.5})(
             runs.Runs(os.path.join(HERE, "fake_training.py"), self.path("data")), self.folder)
         made.prepare()
+        made.run_undisturbed(cell)
         self.set_environment("FAKE", fault)
         trial = made.trial(number, HalfWay, self.path(f"trial-{number}"))
         self.assertIsNotNone(trial, "the run was over")
