@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "comm/arrives_unattended.hpp"
 #include "comm/sleep_for.hpp"
 #include "comm/tcp_groups.hpp"
 #include "comm/transport_epochs.hpp"
@@ -126,8 +127,7 @@ TEST(Tcp, BytesTravelWhileTheRankDoesSomethingElse) {
     const RecvMessage receive{1 - comm.rank(), in.data(), in.size()};
     barrier(comm, Channel::evaluation);
     const Ticket ticket = comm.post(Channel::halo, {&send, 1}, {&receive, 1});
-    sleep_for(0.5);
-    EXPECT_TRUE(comm.done(ticket));
+    EXPECT_TRUE(test::arrives_unattended(comm, ticket));
     comm.wait(ticket);
     EXPECT_EQ(in.back(), static_cast<std::byte>(other + 1));
     barrier(comm, Channel::evaluation);
