@@ -8,6 +8,7 @@
 #include "cli/temporary_directory.hpp"
 #include "graph/npy.hpp"
 #include "heliograph/error.hpp"
+#include "support/expect_error.hpp"
 #include "train/output_file.hpp"
 
 namespace heliograph {
@@ -18,16 +19,6 @@ using test::read_json;
 using test::read_lines;
 using test::read_text;
 using test::TemporaryDirectory;
-
-void expect_error(ErrorCode code, const std::string& part, const std::function<void()>& body) {
-  try {
-    body();
-    ADD_FAILURE() << "no error about " << part;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
-  }
-}
 
 EpochReport epoch(int number) {
   EpochReport report;
@@ -82,10 +73,10 @@ TEST(RunDirectory, AbandonMarksTheRunAndRemovesPartialFiles) {
 TEST(RunDirectory, IsRefusedWhereARunLies) {
   const TemporaryDirectory folder;
   { const RunDirectory run(folder / "run", false, {{"seed", 1}}); }
-  expect_error(ErrorCode::usage, "--overwrite",
-               [&] { RunDirectory::check(folder / "run", false); });
-  expect_error(ErrorCode::usage, "run.json",
-               [&] { const RunDirectory run(folder / "run", false, {}); });
+  test::expect_error(ErrorCode::usage, "--overwrite",
+                     [&] { RunDirectory::check(folder / "run", false); });
+  test::expect_error(ErrorCode::usage, "run.json",
+                     [&] { const RunDirectory run(folder / "run", false, {}); });
   EXPECT_EQ(read_json(folder / "run" / "run.json").at("seed"), 1);
 }
 
@@ -111,15 +102,15 @@ TEST(RunDirectory, AnEmptyOrForeignDirectoryIsWelcome) {
   EXPECT_NO_THROW(RunDirectory::check(folder.path(), false));
   EXPECT_NO_THROW(RunDirectory::check(folder / "missing", false));
   test::write_text(folder / "file", "x");
-  expect_error(ErrorCode::usage, "not a directory",
-               [&] { RunDirectory::check(folder / "file", true); });
+  test::expect_error(ErrorCode::usage, "not a directory",
+                     [&] { RunDirectory::check(folder / "file", true); });
 }
 
 TEST(RunDirectory, OneRunAtATime) {
   const TemporaryDirectory folder;
   const RunDirectory first(folder / "run", false, {});
-  expect_error(ErrorCode::usage, "another process",
-               [&] { const RunDirectory second(folder / "run", true, {}); });
+  test::expect_error(ErrorCode::usage, "another process",
+                     [&] { const RunDirectory second(folder / "run", true, {}); });
   EXPECT_TRUE(fs::exists(folder / "run" / "run.json"));
 }
 
@@ -146,7 +137,7 @@ TEST(RunDirectory, WritesPredictionsInOneOrTwoDimensions) {
 
 TEST(OutputFile, AFullDiskNamesTheFileAndSparesTheDevice) {
   if (!fs::is_character_file("/dev/full")) GTEST_SKIP() << "no /dev/full here";
-  expect_error(ErrorCode::resource, "/dev/full", [] { write_text_file("/dev/full", "x"); });
+  test::expect_error(ErrorCode::resource, "/dev/full", [] { write_text_file("/dev/full", "x"); });
   EXPECT_TRUE(fs::is_character_file("/dev/full"));
 }
 
@@ -157,7 +148,8 @@ TEST(OutputFile, FollowsLinksAndReplacesWholeFiles) {
   write_text_file(folder / "link", "two");
   EXPECT_EQ(read_text(folder / "file"), "two");
   EXPECT_TRUE(fs::is_symlink(folder / "link"));
-  expect_error(ErrorCode::usage, "missing", [&] { write_text_file(folder / "missing/f", "x"); });
+  test::expect_error(ErrorCode::usage, "missing",
+                     [&] { write_text_file(folder / "missing/f", "x"); });
 }
 
 }  // namespace

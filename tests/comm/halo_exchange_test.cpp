@@ -21,10 +21,10 @@ constexpr std::int64_t kCols = 37;
 /// Runs body(comm, shard) on every rank of a random graph that is dealt out round robin.
 template <class Body>
 void with_shards(int ranks, bool directed, Body body) {
-  const Graph graph = testing::random_graph(kNodes, 0.2, 4, directed);
+  const Graph graph = test::random_graph(kNodes, 0.2, 4, directed);
   const std::optional<Graph> transposed =
       directed ? std::optional<Graph>(transpose(graph)) : std::nullopt;
-  const Partition partition = testing::round_robin_partition(kNodes, ranks);
+  const Partition partition = test::round_robin_partition(kNodes, ranks);
   const NodeIndex index(graph, partition);
   run_ranks(ranks, {{}, 20}, [&](Communicator& comm) {
     const Shard shard = build_shard(index, comm.rank(), transposed ? &*transposed : nullptr);

@@ -13,7 +13,7 @@ namespace heliograph {
 namespace {
 
 constexpr int kInner = 9;
-constexpr std::int64_t kCols = 37;
+constexpr std::int64_t kScheduleCols = 37;
 
 /// Rank 1 of 5: rows 2 and 3 go to three peers, row 8 to one alone, row 0 to none; rank 4 sends
 /// without receiving and rank 0 receives without sending.
@@ -39,10 +39,10 @@ Shard shard_of_rank_1() {
 }
 
 Matrix source() {
-  Matrix m(kInner, kCols, MemoryRoom::workspace, nullptr);
+  Matrix m(kInner, kScheduleCols, MemoryRoom::workspace, nullptr);
   for (std::int64_t r = 0; r < kInner; ++r) {
-    for (std::int64_t c = 0; c < kCols; ++c) {
-      m.view().row(r)[c] = std::sin(static_cast<float>(r * kCols + c));
+    for (std::int64_t c = 0; c < kScheduleCols; ++c) {
+      m.view().row(r)[c] = std::sin(static_cast<float>(r * kScheduleCols + c));
     }
   }
   return m;
@@ -122,7 +122,7 @@ TEST_P(HaloMessages, AreWhatEachPeersRowsEncodeTo) {
   Matrix rows = source();
   if (!GetParam().has_minimum) {
     for (std::int64_t r = 0; r < kInner; ++r) {
-      for (std::int64_t c = 0; c < kCols; ++c) {
+      for (std::int64_t c = 0; c < kScheduleCols; ++c) {
         rows.view().row(r)[c] = std::fabs(rows.view().row(r)[c]);
       }
     }
@@ -132,7 +132,7 @@ TEST_P(HaloMessages, AreWhatEachPeersRowsEncodeTo) {
     const SendSchedule schedule(plan, 1, 5, share);
     PhaseClock clock;
     HaloSlot slot(comm, Channel::halo, *kernels, MemoryRoom::halo, nullptr);
-    HaloExchange exchange(comm, Channel::halo, placed, schedule, *codec, kCols,
+    HaloExchange exchange(comm, Channel::halo, placed, schedule, *codec, kScheduleCols,
                           {2, Direction::backward, 77});
     exchange.start(slot, 6, rows.view(), scale.data(), clock);
     const std::uint64_t stream = stream_key(77, Purpose::rounding, 6, 2, Direction::backward);
@@ -143,7 +143,7 @@ TEST_P(HaloMessages, AreWhatEachPeersRowsEncodeTo) {
       for (const HaloPlan::Peer& peer : plan.peers) {
         if (peer.rank != post.peer) continue;
         std::vector<std::byte> expected(
-            codec->encoded_bytes(static_cast<std::int64_t>(peer.send_rows.size()), kCols));
+            codec->encoded_bytes(static_cast<std::int64_t>(peer.send_rows.size()), kScheduleCols));
         ASSERT_EQ(codec
                       ->encode(rows.view(), {peer.send_rows, scale.data(), shard.global_ids.data()},
                                stream, expected.data(), kernels->threads())
@@ -173,7 +173,7 @@ TEST(HaloExchange, AMessageLeavesBeforeTheNextOneIsEncoded) {
   const SendSchedule schedule(plan, 1, 5, true);
   {
     HaloSlot slot(comm, Channel::halo, *kernels, MemoryRoom::halo, nullptr);
-    HaloExchange exchange(comm, Channel::halo, placed, schedule, *codec, kCols,
+    HaloExchange exchange(comm, Channel::halo, placed, schedule, *codec, kScheduleCols,
                           {0, Direction::forward, 1});
     try {
       exchange.start(slot, 3, rows.view(), nullptr, clock);
@@ -205,9 +205,9 @@ TEST(HaloExchange, ASlotThatAnotherExchangeHasTakenIsRefused) {
   test::RecordingCommunicator comm(1, 5);
   const SendSchedule schedule(plan, 1, 5, true);
   HaloSlot slot(comm, Channel::halo, *kernels, MemoryRoom::halo, nullptr);
-  HaloExchange one(comm, Channel::halo, placed, schedule, *codec, kCols,
+  HaloExchange one(comm, Channel::halo, placed, schedule, *codec, kScheduleCols,
                    {0, Direction::forward, 1});
-  HaloExchange two(comm, Channel::halo, placed, schedule, *codec, kCols,
+  HaloExchange two(comm, Channel::halo, placed, schedule, *codec, kScheduleCols,
                    {1, Direction::forward, 1});
   one.start(slot, 0, rows.view(), nullptr, clock);
   two.start(slot, 0, rows.view(), nullptr, clock);

@@ -15,7 +15,7 @@
 
 // What tests of aggregation gather from, and how they compare.
 
-namespace heliograph::testing {
+namespace heliograph::test {
 
 inline Matrix random_matrix(std::int64_t rows, std::int64_t cols, std::uint32_t seed) {
   Matrix m(rows, cols, MemoryRoom::workspace, nullptr);
@@ -68,4 +68,4 @@ struct Packed {
   }
 };
 
-}  // namespace heliograph::testing
+}  // namespace heliograph::test

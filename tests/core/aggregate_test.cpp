@@ -17,13 +17,13 @@
 namespace heliograph {
 namespace {
 
-using testing::expect_same_bits;
-using testing::Packed;
-using testing::random_matrix;
-using testing::random_scale;
+using test::expect_same_bits;
+using test::Packed;
+using test::random_matrix;
+using test::random_scale;
 
-const std::vector<std::int64_t> kWidths = {1,  2,  3,  4,  5,   7,   8,   13,  15,  16,  17, 31,
-                                           32, 33, 41, 47, 100, 127, 128, 129, 255, 256, 602};
+const std::vector<std::int64_t> kAggregateWidths = {
+    1, 2, 3, 4, 5, 7, 8, 13, 15, 16, 17, 31, 32, 33, 41, 47, 100, 127, 128, 129, 255, 256, 602};
 
 /// Rows of skewed degree: some empty, one far above the others.
 Csr random_csr(std::int64_t rows, std::int64_t columns, std::uint32_t seed) {
@@ -60,7 +60,7 @@ TEST(AggregateInner, ByHand) {
 TEST(AggregateInner, HasTheBitsOfTheReferenceOnEveryTarget) {
   // Sums run in entry order in every lane, so that not even rounding differs.
   ThreadPool threads(2);
-  for (const std::int64_t cols : kWidths) {
+  for (const std::int64_t cols : kAggregateWidths) {
     for (const std::int64_t rows : {0, 1, 31, 33, 257}) {
       const Csr csr = random_csr(rows, rows, 1);
       const Matrix x = random_matrix(rows, cols, 2);
@@ -123,7 +123,7 @@ TEST(AggregateInnerBf16, ByHand) {
 TEST(AggregateInnerBf16, HasTheBitsOfTheReferenceOnEveryTarget) {
   for (const int count : {1, 3}) {
     ThreadPool threads(count);
-    for (const std::int64_t cols : kWidths) {
+    for (const std::int64_t cols : kAggregateWidths) {
       for (const std::int64_t rows : {0, 1, 33, 257}) {
         const Csr csr = random_csr(rows, rows, 1);
         const Matrix x = random_matrix(rows, cols, 2);
@@ -236,7 +236,7 @@ TEST(AggregateHalo, OneBitByHand) {
 TEST(AggregateHalo, AgreesWithDecodingFirst) {
   ThreadPool threads(2);
   for (const RowFormat format : kFormats) {
-    for (const std::int64_t cols : kWidths) {
+    for (const std::int64_t cols : kAggregateWidths) {
       for (const std::int64_t rows : {0, 1, 31, 33, 257}) {
         const std::string what = std::to_string(format.bits) + " bits, " + std::to_string(rows) +
                                  " x " + std::to_string(cols);

@@ -14,10 +14,10 @@
 namespace heliograph {
 namespace {
 
-using testing::expect_same_bits;
-using testing::Packed;
-using testing::random_matrix;
-using testing::random_scale;
+using test::expect_same_bits;
+using test::Packed;
+using test::random_matrix;
+using test::random_scale;
 
 /// Rows of `degree` random entries, but for a few that are empty or have one; sorted as in a shard.
 Csr dense_csr(std::int64_t rows, std::int64_t columns, std::int64_t degree) {

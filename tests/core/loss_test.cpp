@@ -23,13 +23,13 @@ constexpr float kProbabilityTolerance = 5e-6F;
 // The same of a row's loss, for each class that is summed.
 constexpr double kLossTolerance = 5e-6;
 
-constexpr std::int64_t kRows = 70;
+constexpr std::int64_t kLossRows = 70;
 
 /// Logits from sure to undecided, with equal ones among them.
 Matrix logits_of(std::int64_t cols) {
-  Matrix z(kRows, cols, MemoryRoom::workspace, nullptr);
+  Matrix z(kLossRows, cols, MemoryRoom::workspace, nullptr);
   std::mt19937 random(static_cast<unsigned>(cols));
-  for (std::int64_t r = 0; r < kRows; ++r) {
+  for (std::int64_t r = 0; r < kLossRows; ++r) {
     std::uniform_real_distribution<float> draw(-0.5F * static_cast<float>(r),
                                                0.5F * static_cast<float>(r));
     for (std::int64_t c = 0; c < cols; ++c) z.view().row(r)[c] = draw(random);
@@ -38,14 +38,14 @@ Matrix logits_of(std::int64_t cols) {
 }
 
 Matrix filled(std::int64_t cols) {
-  Matrix d(kRows, cols, MemoryRoom::workspace, nullptr);
+  Matrix d(kLossRows, cols, MemoryRoom::workspace, nullptr);
   const MatrixView view = d.view();
   std::fill_n(view.data, view.rows * view.stride, 7.0F);
   return d;
 }
 
 void expect_near(const Matrix& d, const Matrix& expected, float scale) {
-  for (std::int64_t r = 0; r < kRows; ++r) {
+  for (std::int64_t r = 0; r < kLossRows; ++r) {
     for (std::int64_t c = 0; c < d.view().cols; ++c) {
       ASSERT_NEAR(d.view().row(r)[c], expected.view().row(r)[c], kProbabilityTolerance * scale)
           << "row " << r << ", column " << c;
@@ -64,16 +64,17 @@ TEST_P(Loss, OfSoftmaxIsThatOfFp64) {
   const std::int64_t cols = GetParam();
   const Matrix z = logits_of(cols);
   std::vector<std::int32_t> target;
-  for (std::int64_t r = 0; r < kRows; ++r) {
+  for (std::int64_t r = 0; r < kLossRows; ++r) {
     target.push_back(r % 5 == 4 ? -1 : static_cast<std::int32_t>(r * 13 % cols));
   }
   Matrix expected = filled(cols);
   const double loss = cpu::softmax_cross_entropy_rows_fp64(z.view(), target.data(), 0.25F,
-                                                           expected.view(), 1, kRows);
+                                                           expected.view(), 1, kLossRows);
   for_each_simd_target([&] {
     Matrix d = filled(cols);
-    EXPECT_NEAR(cpu::softmax_cross_entropy_rows(z.view(), target.data(), 0.25F, d.view(), 1, kRows),
-                loss, kLossTolerance * kRows);
+    EXPECT_NEAR(
+        cpu::softmax_cross_entropy_rows(z.view(), target.data(), 0.25F, d.view(), 1, kLossRows),
+        loss, kLossTolerance * kLossRows);
     expect_near(d, expected, 0.25F);
   });
 }
@@ -82,16 +83,16 @@ TEST_P(Loss, OfSigmoidIsThatOfFp64) {
   const std::int64_t cols = GetParam();
   const Matrix z = logits_of(cols);
   std::vector<std::uint8_t> indicators, mask;
-  for (std::int64_t i = 0; i < kRows * cols; ++i) indicators.push_back(i * 7 % 3 == 0);
-  for (std::int64_t r = 0; r < kRows; ++r) mask.push_back(r % 5 != 4);
+  for (std::int64_t i = 0; i < kLossRows * cols; ++i) indicators.push_back(i * 7 % 3 == 0);
+  for (std::int64_t r = 0; r < kLossRows; ++r) mask.push_back(r % 5 != 4);
   Matrix expected = filled(cols);
   const double loss = cpu::binary_cross_entropy_rows_fp64(z.view(), indicators.data(), mask.data(),
-                                                          0.25F, expected.view(), 1, kRows);
+                                                          0.25F, expected.view(), 1, kLossRows);
   for_each_simd_target([&] {
     Matrix d = filled(cols);
     EXPECT_NEAR(cpu::binary_cross_entropy_rows(z.view(), indicators.data(), mask.data(), 0.25F,
-                                               d.view(), 1, kRows),
-                loss, kLossTolerance * static_cast<double>(kRows * cols));
+                                               d.view(), 1, kLossRows),
+                loss, kLossTolerance * static_cast<double>(kLossRows * cols));
     expect_near(d, expected, 0.25F);
   });
 }

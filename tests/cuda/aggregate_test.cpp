@@ -15,9 +15,9 @@
 namespace heliograph {
 namespace {
 
-using testing::expect_same_bits;
-using testing::Packed;
-using testing::random_scale;
+using test::expect_same_bits;
+using test::Packed;
+using test::random_scale;
 
 const std::vector<RowFormat> kFormats = {{1, true},  {1, false}, {2, true}, {2, false},
                                          {4, true},  {4, false}, {8, true}, {8, false},

@@ -28,7 +28,7 @@ struct Case {
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 TrainOptions options_for(const Case& c, int ranks) {
-  TrainOptions o = testing::small_options(ranks, kEpochs);
+  TrainOptions o = test::small_options(ranks, kEpochs);
   o.transport.device = DeviceKind::cuda;
   o.transport.kind = TransportKind::threads;
   o.model.kind = c.kind;
@@ -53,7 +53,7 @@ class CudaGraphsRun : public ::testing::TestWithParam<Case> {};
 TEST_P(CudaGraphsRun, IsTheRunWithout) {
   if (cuda_devices() == 0) GTEST_SKIP() << "no CUDA device";
   const Case& c = GetParam();
-  const Dataset data = testing::make_small_dataset(80, 12, 4, 5, false, c.sparse);
+  const Dataset data = test::make_small_dataset(80, 12, 4, 5, false, c.sparse);
   for (const int ranks : {1, 4}) {
     SCOPED_TRACE(ranks);
     TrainOptions o = options_for(c, ranks);
@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(CudaGraphs, ARunGoesOnFromACheckpoint) {
   if (cuda_devices() == 0) GTEST_SKIP() << "no CUDA device";
-  const Dataset data = testing::make_small_dataset(80, 12, 4, 5);
+  const Dataset data = test::make_small_dataset(80, 12, 4, 5);
   const test::TemporaryDirectory folder;
   TrainOptions o = options_for({"", ModelKind::gcn, false,
                                 [](TrainOptions& changed) {

@@ -20,7 +20,7 @@ namespace {
 constexpr int kEpochs = 5;
 
 TrainOptions on_device(int ranks) {
-  TrainOptions o = testing::small_options(ranks, kEpochs);
+  TrainOptions o = test::small_options(ranks, kEpochs);
   o.transport.device = DeviceKind::cuda;
   o.transport.kind = TransportKind::threads;
   o.exchange.bits_forward = o.exchange.bits_backward = 1;
@@ -34,7 +34,7 @@ class CudaRun : public ::testing::Test {
   void SetUp() override {
     if (cuda_devices() == 0) GTEST_SKIP() << "no CUDA device";
   }
-  const Dataset data = testing::make_small_dataset(80, 12, 4, 5);
+  const Dataset data = test::make_small_dataset(80, 12, 4, 5);
 };
 
 TEST_F(CudaRun, SaysTwiceTheSame) {
@@ -86,11 +86,11 @@ TEST_F(CudaRun, GoesOnWithTheBitsOfARunThatWasNeverStopped) {
 }
 
 TEST_F(CudaRun, NamesTheNodeThatBreaksIt) {
-  Dataset broken = testing::make_small_dataset(80, 12, 4, 5);
+  Dataset broken = test::make_small_dataset(80, 12, 4, 5);
   TrainOptions o = on_device(2);
   o.optimizer.lr = 1e30F;
   o.model.norm = NormLayer::none;
-  const std::string message = testing::message_of([&] { train(broken, o); }, ErrorCode::numeric);
+  const std::string message = test::message_of([&] { train(broken, o); }, ErrorCode::numeric);
   EXPECT_NE(message.find("epoch "), std::string::npos) << message;
   EXPECT_NE(message.find("node "), std::string::npos) << message;
 }
@@ -98,7 +98,7 @@ TEST_F(CudaRun, NamesTheNodeThatBreaksIt) {
 TEST_F(CudaRun, RefusesFp64Sums) {
   TrainOptions o = on_device(2);
   o.reproducible = true;
-  const std::string message = testing::message_of([&] { train(data, o); }, ErrorCode::usage);
+  const std::string message = test::message_of([&] { train(data, o); }, ErrorCode::usage);
   EXPECT_NE(message.find("--reproducible"), std::string::npos) << message;
 }
 

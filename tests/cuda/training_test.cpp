@@ -89,8 +89,7 @@ class CudaTraining : public ::testing::TestWithParam<Case> {};
 TEST_P(CudaTraining, EveryStepIsTheCpus) {
   if (cuda_devices() == 0) GTEST_SKIP() << "no CUDA device";
   const Case& c = GetParam();
-  const Dataset data =
-      testing::make_small_dataset(80, 12, 4, 3, c.multilabel, c.sparse, c.directed);
+  const Dataset data = test::make_small_dataset(80, 12, 4, 3, c.multilabel, c.sparse, c.directed);
   for (const int ranks : {1, 2, 4}) {
     // Rounding draws are keyed by node, so that at any bits the two differ by rounding alone.
     const TrainOptions options = options_for(c, ranks);
@@ -102,7 +101,7 @@ TEST_P(CudaTraining, EveryStepIsTheCpus) {
       for (std::size_t e = 0; e < got.size(); ++e) {
         EXPECT_NEAR(got[e].loss / expected[e].loss, 1.0, c.loss_bound)
             << ranks << " ranks, epoch " << e << ", staged " << (copy == copy_on_host);
-        EXPECT_LT(testing::relative_distance(got[e].gradient, expected[e].gradient), 2e-4)
+        EXPECT_LT(test::relative_distance(got[e].gradient, expected[e].gradient), 2e-4)
             << ranks << " ranks, epoch " << e << ", staged " << (copy == copy_on_host);
       }
     }

@@ -15,12 +15,11 @@
 #include "graph/shard.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/io.hpp"
+#include "support/expect_error.hpp"
 #include "support/graphs.hpp"
 
 namespace heliograph {
 namespace {
-
-using ::testing::HasSubstr;
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
@@ -55,20 +54,10 @@ void expect_canonical(const Graph& graph) {
 
 double homophily(const Dataset& dataset) {
   std::int64_t alike = 0;
-  for (const auto& [u, v] : testing::edges_of(dataset.graph)) {
+  for (const auto& [u, v] : test::edges_of(dataset.graph)) {
     alike += dataset.labels.class_of[at(u)] == dataset.labels.class_of[at(v)] ? 1 : 0;
   }
   return static_cast<double>(alike) / static_cast<double>(dataset.graph.entries());
-}
-
-void expect_error(ErrorCode code, const std::string& words, const auto& action) {
-  try {
-    action();
-    ADD_FAILURE() << "nothing was thrown; expected: " << words;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_THAT(error.what(), HasSubstr(words));
-  }
 }
 
 TEST(Generate, GivesTheEdgesAskedForInCanonicalForm) {
@@ -162,7 +151,7 @@ TEST(Generate, MultiLabelDrivesEdgesAndHasItsMean) {
     return static_cast<double>(shared);
   };
   double joined = 0, others = 0;
-  for (const auto& [u, v] : testing::edges_of(dataset.graph)) joined += common(at(u), at(v));
+  for (const auto& [u, v] : test::edges_of(dataset.graph)) joined += common(at(u), at(v));
   for (std::size_t v = 0; v < 2000; ++v) others += common(v, (v + 1) % 2000);
   EXPECT_GT(joined / static_cast<double>(dataset.graph.entries()), 1.4 * others / 2000);
 }
@@ -208,7 +197,7 @@ TEST(Generate, GraphDoesNotDependOnThreads) {
   ThreadPool one(1), three(3);
   const Graph a = draw_graph(options, labels, one);
   const Graph b = draw_graph(options, labels, three);
-  EXPECT_EQ(testing::edges_of(a), testing::edges_of(b));
+  EXPECT_EQ(test::edges_of(a), test::edges_of(b));
 }
 
 TEST(Generate, TinyAndSaturatedGraphs) {
@@ -240,7 +229,8 @@ TEST(Generate, StreamsTheSameDataSetToDisk) {
     EXPECT_EQ(dataset_hash(streamed), dataset_hash(generate_dataset(options)));
     EXPECT_EQ(streamed.name, "generated");
     EXPECT_FALSE(said.empty());
-    expect_error(ErrorCode::usage, folder.string(), [&] { generate_to(options, folder, false); });
+    test::expect_error(ErrorCode::usage, folder.string(),
+                       [&] { generate_to(options, folder, false); });
   }
   std::filesystem::remove_all(folder);
 }
@@ -249,7 +239,7 @@ TEST(Generate, RefusesOptionsOutOfRangeByName) {
   const auto refused = [](const std::string& name, auto&& change) {
     GenerateOptions options = small();
     change(options);
-    expect_error(ErrorCode::usage, name, [&] { generate_dataset(options); });
+    test::expect_error(ErrorCode::usage, name, [&] { generate_dataset(options); });
   };
   refused("nodes = 0", [](auto& o) { o.nodes = 0; });
   refused("edges = -1", [](auto& o) { o.edges = -1; });
@@ -271,7 +261,7 @@ TEST(Generate, RefusesOptionsOutOfRangeByName) {
   refused("feature_noise", [](auto& o) { o.feature_noise = 1e39; });
   GenerateOptions options = small();
   options.nodes = std::int64_t{1} << 31;
-  expect_error(ErrorCode::resource, "nodes", [&] { generate_dataset(options); });
+  test::expect_error(ErrorCode::resource, "nodes", [&] { generate_dataset(options); });
 }
 
 TEST(GeneratePreset, HasThePublishedShape) {
@@ -300,11 +290,12 @@ TEST(GeneratePreset, MeanDegreeSurvivesDuplicates) {
 }
 
 TEST(GeneratePreset, RefusesUnknownNamesAndScales) {
-  expect_error(ErrorCode::usage, "did you mean 'reddit'", [] { generate_preset("redit", 1); });
+  test::expect_error(ErrorCode::usage, "did you mean 'reddit'",
+                     [] { generate_preset("redit", 1); });
   for (const double scale : {0.0, -1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
-    expect_error(ErrorCode::usage, "scale", [&] { generate_preset("yelp", scale); });
+    test::expect_error(ErrorCode::usage, "scale", [&] { generate_preset("yelp", scale); });
   }
-  expect_error(ErrorCode::resource, "nodes", [] { generate_preset("products", 1e4); });
+  test::expect_error(ErrorCode::resource, "nodes", [] { generate_preset("products", 1e4); });
 }
 
 }  // namespace

@@ -16,7 +16,7 @@
 namespace heliograph {
 namespace {
 
-using testing::Edge;
+using test::Edge;
 
 /// Groups of equal size, joined in rings with chords, and a few edges between groups. Node v is
 /// in group v % groups, so ids tell nothing.
@@ -28,7 +28,7 @@ Graph grouped_graph(int groups, int size) {
     if (v % 7 == 0) edges.emplace_back(v, (v + 1) % nodes);
   }
   // The steps above wrap within the group, since `nodes` is a multiple of `groups`.
-  return testing::graph_from_edges(nodes, edges);
+  return test::graph_from_edges(nodes, edges);
 }
 
 /// Share of edges whose ends lie at most `window` places apart.
@@ -38,7 +38,7 @@ double near_share(const Graph& graph, const std::vector<NodeId>& order, std::int
     place[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
   }
   std::int64_t near = 0;
-  for (const auto& [u, v] : testing::edges_of(graph)) {
+  for (const auto& [u, v] : test::edges_of(graph)) {
     const auto apart = place[static_cast<std::size_t>(u)] - place[static_cast<std::size_t>(v)];
     near += std::abs(apart) <= window ? 1 : 0;
   }
@@ -56,7 +56,7 @@ void expect_permutation(const std::vector<NodeId>& order, std::int64_t nodes) {
 TEST(NodeOrder, HoldsEveryNodeOnce) {
   for (const std::int64_t nodes : {0, 1, 2, 33, 257}) {
     for (const bool directed : {false, true}) {
-      const Graph graph = testing::random_graph(nodes, 0.05, 4, directed);
+      const Graph graph = test::random_graph(nodes, 0.05, 4, directed);
       EXPECT_TRUE(order_nodes(graph, NodeOrder::id).empty());
       expect_permutation(order_nodes(graph, NodeOrder::random), nodes);
       expect_permutation(order_nodes(graph, NodeOrder::cluster), nodes);
@@ -75,8 +75,8 @@ TEST(NodeOrder, ClusterPutsNeighboursSideBySide) {
 }
 
 TEST(NodeOrder, AutomaticGoesBySizeAndDensity) {
-  const Graph small = testing::path_graph(kClusterNodes);
-  const Graph large = testing::path_graph(kClusterNodes + 1);
+  const Graph small = test::path_graph(kClusterNodes);
+  const Graph large = test::path_graph(kClusterNodes + 1);
   EXPECT_EQ(resolve_order(small, NodeOrder::automatic), NodeOrder::id);
   EXPECT_EQ(resolve_order(large, NodeOrder::automatic), NodeOrder::cluster);
   EXPECT_EQ(resolve_order(small, NodeOrder::random), NodeOrder::random);
@@ -85,13 +85,12 @@ TEST(NodeOrder, AutomaticGoesBySizeAndDensity) {
   for (NodeId v = 0; v < large.nodes; ++v) {
     for (NodeId step = 1; step <= 33; ++step) edges.emplace_back(v, (v + step) % large.nodes);
   }
-  const Graph dense = testing::graph_from_edges(large.nodes, edges);
+  const Graph dense = test::graph_from_edges(large.nodes, edges);
   EXPECT_EQ(resolve_order(dense, NodeOrder::automatic), NodeOrder::id);
 }
 
 TEST(ClusterNodes, TwoTrianglesAreTwoClusters) {
-  const Graph graph =
-      testing::graph_from_edges(7, {{0, 2}, {2, 4}, {0, 4}, {1, 3}, {3, 5}, {1, 5}});
+  const Graph graph = test::graph_from_edges(7, {{0, 2}, {2, 4}, {0, 4}, {1, 3}, {3, 5}, {1, 5}});
   const std::vector<std::int32_t> cluster = cluster_nodes(graph, 7);
   EXPECT_EQ(cluster[0], cluster[2]);
   EXPECT_EQ(cluster[0], cluster[4]);
@@ -102,7 +101,7 @@ TEST(ClusterNodes, TwoTrianglesAreTwoClusters) {
 
 TEST(ClusterNodes, NoClusterIsLargerThanAllowed) {
   for (const std::int64_t most : {1, 2, 13}) {
-    for (const Graph& graph : {testing::star_graph(100), testing::random_graph(300, 0.1, 2)}) {
+    for (const Graph& graph : {test::star_graph(100), test::random_graph(300, 0.1, 2)}) {
       std::map<std::int32_t, std::int64_t> size;
       for (const std::int32_t c : cluster_nodes(graph, most)) ++size[c];
       std::int64_t largest = 0;
@@ -114,7 +113,7 @@ TEST(ClusterNodes, NoClusterIsLargerThanAllowed) {
 }
 
 TEST(NodeIndex, NumbersNodesInTheOrderGiven) {
-  const Graph graph = testing::path_graph(5);
+  const Graph graph = test::path_graph(5);
   const Partition partition{2, {0, 1, 0, 1, 0}};
   const std::vector<NodeId> order{4, 3, 2, 1, 0};
   const NodeIndex index(graph, partition, nullptr, order);
@@ -131,7 +130,7 @@ TEST(NodeIndex, NumbersNodesInTheOrderGiven) {
 
 TEST(NodeIndex, HaloRowsFollowTheOwnersOrder) {
   // Rank 0 owns node 0, which reads 1, 2 and 3 of rank 1.
-  const Graph graph = testing::star_graph(4);
+  const Graph graph = test::star_graph(4);
   const Partition partition{2, {0, 1, 1, 1}};
   const std::vector<NodeId> order{2, 0, 3, 1};
   const NodeIndex index(graph, partition, nullptr, order);
@@ -143,7 +142,7 @@ TEST(NodeIndex, HaloRowsFollowTheOwnersOrder) {
 }
 
 TEST(NodeIndex, RefusesAnOrderThatDoesNotFit) {
-  const Graph graph = testing::path_graph(3);
+  const Graph graph = test::path_graph(3);
   const Partition partition{1, {0, 0, 0}};
   for (const std::vector<NodeId>& order :
        {std::vector<NodeId>{0, 1}, {0, 1, 1}, {0, 1, 3}, {0, -1, 2}}) {

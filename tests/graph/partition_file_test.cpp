@@ -92,7 +92,7 @@ TEST_F(PartitionFile, ServesAsAPartitioner) {
   options.parts = 3;
   options.partitioner = Partitioner::file;
   options.file = file_;
-  EXPECT_THAT(make_partition(testing::path_graph(4), options).owner, ElementsAre(0, 2, 1, 2));
+  EXPECT_THAT(make_partition(test::path_graph(4), options).owner, ElementsAre(0, 2, 1, 2));
 }
 
 TEST(PartitionHash, IsXxh64OverPartsAndOwners) {

@@ -14,6 +14,7 @@
 
 #include "graph/metis_partition.hpp"
 #include "heliograph/error.hpp"
+#include "support/expect_error.hpp"
 #include "support/graphs.hpp"
 
 namespace heliograph {
@@ -48,24 +49,14 @@ void expect_sound(const Graph& graph, const Partition& partition, int parts) {
   EXPECT_THAT(sizes(partition), Each(Ge(1)));
 }
 
-void expect_error(ErrorCode code, const std::string& words, const auto& action) {
-  try {
-    action();
-    ADD_FAILURE() << "nothing was thrown; expected: " << words;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_THAT(error.what(), HasSubstr(words));
-  }
-}
-
 TEST(MetisPartition, CutsTwoCliquesWhereTheyMeet) {
-  std::vector<testing::Edge> edges{{0, 9}};
+  std::vector<test::Edge> edges{{0, 9}};
   for (NodeId u = 0; u < 10; ++u) {
     for (NodeId v = 0; v < u; ++v) {
       if (u % 2 == v % 2) edges.emplace_back(u, v);
     }
   }
-  const Graph graph = testing::graph_from_edges(10, edges);
+  const Graph graph = test::graph_from_edges(10, edges);
   for (const auto objective : {MetisObjective::edge_cut, MetisObjective::volume}) {
     PartitionOptions options = asked(2);
     options.objective = objective;
@@ -79,10 +70,10 @@ TEST(MetisPartition, TinyGraphsOfEveryShapeAndEveryK) {
   for (const bool directed : {false, true}) {
     for (std::int64_t nodes = 1; nodes <= 17; ++nodes) {
       const std::vector<Graph> graphs{
-          testing::path_graph(nodes, directed), testing::star_graph(nodes, directed),
-          testing::graph_from_edges(nodes, {}, directed),
-          testing::random_graph(nodes, 0.3, static_cast<std::uint64_t>(nodes), directed),
-          testing::random_graph(nodes, 1.0, 1, directed)};
+          test::path_graph(nodes, directed), test::star_graph(nodes, directed),
+          test::graph_from_edges(nodes, {}, directed),
+          test::random_graph(nodes, 0.3, static_cast<std::uint64_t>(nodes), directed),
+          test::random_graph(nodes, 1.0, 1, directed)};
       for (const Graph& graph : graphs) {
         for (int parts = 1; parts <= nodes; ++parts) {
           for (const auto objective : {MetisObjective::edge_cut, MetisObjective::volume}) {
@@ -107,7 +98,7 @@ TEST(MetisPartition, PrintsNothing) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     PartitionOptions options = asked(2 + static_cast<int>(seed % 9), Partitioner::metis, seed);
     options.balance_split = &split;
-    metis_owners(testing::make_small_dataset(120, 1, 3, seed).graph, options);
+    metis_owners(test::make_small_dataset(120, 1, 3, seed).graph, options);
   }
   EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
 }
@@ -118,7 +109,7 @@ TEST(MetisPartition, SaysWhatItRepairsAndWhatItCannotBalance) {
     if (level == LogLevel::warning) warnings.emplace_back(words);
   };
   PartitionOptions options = asked(12);
-  make_partition(testing::star_graph(12), options, log);
+  make_partition(test::star_graph(12), options, log);
   EXPECT_THAT(warnings, ElementsAre(HasSubstr("parts empty")));
 
   warnings.clear();
@@ -127,14 +118,14 @@ TEST(MetisPartition, SaysWhatItRepairsAndWhatItCannotBalance) {
   std::fill_n(role.begin(), 29, Role::train);
   const Split split{role};
   options.balance_split = &split;
-  const Graph graph = testing::path_graph(300);
+  const Graph graph = test::path_graph(300);
   const Partition partition = make_partition(graph, options, log);
   EXPECT_THAT(warnings, ElementsAre(HasSubstr("too few training nodes")));
   EXPECT_LT(measure_partition(graph, partition).node_balance, 1.05);
 }
 
 TEST(MetisPartition, BeatsRandomOnALargerGraphAndBalances) {
-  const Dataset dataset = testing::make_small_dataset(1500, 1, 4, 3);
+  const Dataset dataset = test::make_small_dataset(1500, 1, 4, 3);
   for (const int parts : {2, 4, 7}) {
     const Partition cut = make_partition(dataset.graph, asked(parts));
     expect_sound(dataset.graph, cut, parts);
@@ -149,7 +140,7 @@ TEST(MetisPartition, BeatsRandomOnALargerGraphAndBalances) {
 TEST(MetisPartition, BalancesTheTrainingNodesWhenAsked) {
   // Training nodes are the first third of a path, so a balance of nodes alone leaves two parts
   // almost without them.
-  const Graph graph = testing::path_graph(900);
+  const Graph graph = test::path_graph(900);
   std::vector<Role> role(900, Role::test);
   std::fill_n(role.begin(), 300, Role::train);
   const Split split{role};
@@ -172,11 +163,12 @@ TEST(MetisPartition, BalancesTheTrainingNodesWhenAsked) {
   expect_sound(graph, make_partition(graph, options), 3);
   const Split short_one{std::vector<Role>(5, Role::train)};
   options.balance_split = &short_one;
-  expect_error(ErrorCode::mismatch, "split to balance", [&] { make_partition(graph, options); });
+  test::expect_error(ErrorCode::mismatch, "split to balance",
+                     [&] { make_partition(graph, options); });
 }
 
 TEST(MetisPartition, ReadsAGraphThatCannotBeWritten) {
-  const Graph graph = testing::random_graph(400, 0.02, 9);
+  const Graph graph = test::random_graph(400, 0.02, 9);
   const std::size_t bytes = graph.neighbours.size() * sizeof(NodeId);
   void* page = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(page, MAP_FAILED);
@@ -197,18 +189,19 @@ TEST(MetisPartition, RefusesWhatItsIndicesCannotHoldBeforeAllocating) {
   constexpr std::int64_t limit = std::numeric_limits<std::int32_t>::max();
   EXPECT_NO_THROW(check_metis_size(10, limit - 1, false));
   EXPECT_NO_THROW(check_metis_size(10, limit / 2, true));
-  expect_error(ErrorCode::resource, "neighbour entries",
-               [] { check_metis_size(10, limit, false); });
-  expect_error(ErrorCode::resource, "both ways", [] { check_metis_size(10, limit / 2 + 1, true); });
-  expect_error(ErrorCode::resource, "nodes", [] { check_metis_size(limit, 10, false); });
+  test::expect_error(ErrorCode::resource, "neighbour entries",
+                     [] { check_metis_size(10, limit, false); });
+  test::expect_error(ErrorCode::resource, "both ways",
+                     [] { check_metis_size(10, limit / 2 + 1, true); });
+  test::expect_error(ErrorCode::resource, "nodes", [] { check_metis_size(limit, 10, false); });
 }
 
 TEST(MetisPartition, RefusesANeighbourOutOfRange) {
   for (const NodeId wrong : {-1, 3}) {
     const Graph graph{3, false, std::vector<std::int64_t>{0, 1, 2, 2},
                       std::vector<NodeId>{1, wrong}};
-    expect_error(ErrorCode::bad_input, "node 1 names neighbour",
-                 [&] { make_partition(graph, asked(2)); });
+    test::expect_error(ErrorCode::bad_input, "node 1 names neighbour",
+                       [&] { make_partition(graph, asked(2)); });
   }
 }
 
@@ -222,7 +215,7 @@ TEST(MetisPartition, LeavesTheCallersSignalHandlers) {
   mine.sa_flags = SA_SIGINFO;
   sigemptyset(&mine.sa_mask);
   ASSERT_EQ(sigaction(SIGTERM, &mine, &before), 0);
-  make_partition(testing::path_graph(100), asked(3));
+  make_partition(test::path_graph(100), asked(3));
   handled = 0;
   std::raise(SIGTERM);
   EXPECT_EQ(handled, 1);
@@ -230,7 +223,7 @@ TEST(MetisPartition, LeavesTheCallersSignalHandlers) {
 }
 
 TEST(Partition, ContiguousPartsDifferByAtMostOneNode) {
-  const Graph graph = testing::path_graph(11);
+  const Graph graph = test::path_graph(11);
   EXPECT_THAT(make_partition(graph, asked(3, Partitioner::contiguous)).owner,
               ElementsAre(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2));
   for (int parts = 1; parts <= 11; ++parts) {
@@ -245,7 +238,7 @@ TEST(Partition, ContiguousPartsDifferByAtMostOneNode) {
 }
 
 TEST(Partition, RandomFollowsItsSeedAndNeverLeavesAPartEmpty) {
-  const Graph graph = testing::path_graph(3000);
+  const Graph graph = test::path_graph(3000);
   const auto options = asked(4, Partitioner::random, 7);
   const Partition partition = make_partition(graph, options);
   EXPECT_EQ(partition.owner, make_partition(graph, options).owner);
@@ -253,26 +246,26 @@ TEST(Partition, RandomFollowsItsSeedAndNeverLeavesAPartEmpty) {
   // 3000 draws of 1/4: a deviation of 24 around 750.
   for (const auto size : sizes(partition)) EXPECT_NEAR(static_cast<double>(size), 750, 120);
   for (int parts = 1; parts <= 9; ++parts) {
-    const Graph small = testing::path_graph(9);
+    const Graph small = test::path_graph(9);
     expect_sound(small, make_partition(small, asked(parts, Partitioner::random)), parts);
   }
 }
 
 TEST(Partition, RefusesCountsOfPartsThatCannotBe) {
-  const Graph graph = testing::path_graph(3);
+  const Graph graph = test::path_graph(3);
   for (const auto partitioner :
        {Partitioner::metis, Partitioner::contiguous, Partitioner::random, Partitioner::file}) {
-    expect_error(ErrorCode::usage, "parts = 0",
-                 [&] { make_partition(graph, asked(0, partitioner)); });
-    expect_error(ErrorCode::usage, "only 3 nodes",
-                 [&] { make_partition(graph, asked(4, partitioner)); });
+    test::expect_error(ErrorCode::usage, "parts = 0",
+                       [&] { make_partition(graph, asked(0, partitioner)); });
+    test::expect_error(ErrorCode::usage, "only 3 nodes",
+                       [&] { make_partition(graph, asked(4, partitioner)); });
   }
   const Graph huge{std::int64_t{1} << 31, false, {}, {}};
-  expect_error(ErrorCode::resource, "32-bit", [&] { make_partition(huge, asked(2)); });
+  test::expect_error(ErrorCode::resource, "32-bit", [&] { make_partition(huge, asked(2)); });
 }
 
 TEST(PartitionQuality, PathOfFourByHand) {
-  const Graph graph = testing::path_graph(4);
+  const Graph graph = test::path_graph(4);
   const PartitionQuality quality = measure_partition(graph, Partition{2, {0, 1, 1, 1}});
   EXPECT_EQ(quality.edge_cut, 1);
   EXPECT_EQ(quality.communication_volume, 2);
@@ -289,11 +282,11 @@ TEST(PartitionQuality, AgreesWithBruteForce) {
     const bool directed = seed % 2 == 1;
     const int parts = 1 + static_cast<int>(seed % 7);
     const Graph graph =
-        testing::random_graph(30, 0.02 * static_cast<double>(seed % 10), seed, directed);
-    const Partition partition = testing::scattered_partition(30, parts, seed);
+        test::random_graph(30, 0.02 * static_cast<double>(seed % 10), seed, directed);
+    const Partition partition = test::scattered_partition(30, parts, seed);
     std::set<std::pair<NodeId, std::int32_t>> halo;
     std::vector<std::int64_t> inner(static_cast<std::size_t>(parts)), outer = inner, nodes = inner;
-    for (const auto& [u, v] : testing::edges_of(graph)) {
+    for (const auto& [u, v] : test::edges_of(graph)) {
       const auto source = partition.owner[static_cast<std::size_t>(u)];
       const auto reader = partition.owner[static_cast<std::size_t>(v)];
       if (source != reader) halo.emplace(u, reader);
@@ -312,9 +305,9 @@ TEST(PartitionQuality, AgreesWithBruteForce) {
 }
 
 TEST(PartitionQuality, RefusesAPartitionOfAnotherGraph) {
-  const Graph graph = testing::path_graph(4);
-  expect_error(ErrorCode::mismatch, "4", [&] { measure_partition(graph, {2, {0, 1}}); });
-  expect_error(ErrorCode::bad_input, "node 3", [&] {
+  const Graph graph = test::path_graph(4);
+  test::expect_error(ErrorCode::mismatch, "4", [&] { measure_partition(graph, {2, {0, 1}}); });
+  test::expect_error(ErrorCode::bad_input, "node 3", [&] {
     measure_partition(graph, {2, {0, 1, 1, 2}});
   });
 }

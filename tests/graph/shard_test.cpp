@@ -13,7 +13,7 @@
 namespace heliograph {
 namespace {
 
-using testing::Edge;
+using test::Edge;
 using ::testing::ElementsAre;
 
 std::vector<Shard> build_all(const NodeIndex& index) {
@@ -89,7 +89,7 @@ void expect_complete(const Graph& graph, const Partition& partition,
   const NodeIndex index(graph, partition, members);
   const std::vector<Shard> shards = build_all(index);
   std::vector<Edge> expected;
-  for (const auto& edge : testing::edges_of(graph)) {
+  for (const auto& edge : test::edges_of(graph)) {
     if (index.contains(edge.first) && index.contains(edge.second)) expected.push_back(edge);
   }
   EXPECT_EQ(edges_in(shards, Direction::forward), sorted(expected));
@@ -126,7 +126,7 @@ void expect_complete(const Graph& graph, const Partition& partition,
 
 TEST(Shard, PathOfFourOverTwoRanksByHand) {
   // 0 - 1 - 2 - 3 with {0, 3} on rank 0 and {1, 2} on rank 1.
-  const Graph graph = testing::path_graph(4);
+  const Graph graph = test::path_graph(4);
   const Partition partition{2, {0, 1, 1, 0}};
   const NodeIndex index(graph, partition);
   const std::vector<Shard> shards = build_all(index);
@@ -149,7 +149,7 @@ TEST(Shard, PathOfFourOverTwoRanksByHand) {
 
 TEST(Shard, DirectedStarHasAPlanForEachDirection) {
   // 0 -> 1, 2, 3: the centre is sent forward and read by nobody; backward, the leaves are sent.
-  const Graph graph = testing::star_graph(4, true);
+  const Graph graph = test::star_graph(4, true);
   const Partition partition{2, {0, 0, 1, 1}};
   const NodeIndex index(graph, partition);
   const std::vector<Shard> shards = build_all(index);
@@ -178,8 +178,8 @@ TEST_P(ShardProperty, EveryEdgeIsHeldOnceAndPlansMeet) {
   for (std::uint64_t seed = 0; seed < 12; ++seed) {
     const std::int64_t nodes = 1 + static_cast<std::int64_t>(seed * 7 % 41);
     const double density = seed % 4 == 0 ? 0.0 : 0.04 * static_cast<double>(seed);
-    const Graph graph = testing::random_graph(nodes, density, seed, directed);
-    const Partition partition = testing::scattered_partition(nodes, parts, seed + 100);
+    const Graph graph = test::random_graph(nodes, density, seed, directed);
+    const Partition partition = test::scattered_partition(nodes, parts, seed + 100);
     SCOPED_TRACE("seed " + std::to_string(seed));
     expect_complete(graph, partition, nullptr);
 
@@ -193,8 +193,8 @@ TEST_P(ShardProperty, EveryEdgeIsHeldOnceAndPlansMeet) {
 
 TEST_P(ShardProperty, HalosSumToTheCommunicationVolume) {
   const auto [parts, directed] = GetParam();
-  const Graph graph = testing::random_graph(60, 0.1, 5, directed);
-  const Partition partition = testing::scattered_partition(60, parts, 6);
+  const Graph graph = test::random_graph(60, 0.1, 5, directed);
+  const Partition partition = test::scattered_partition(60, parts, 6);
   const NodeIndex index(graph, partition);
   std::int64_t halo = 0, sent = 0;
   for (const Shard& shard : build_all(index)) {
@@ -202,7 +202,7 @@ TEST_P(ShardProperty, HalosSumToTheCommunicationVolume) {
     sent += shard.in.plan.send_rows();
   }
   std::vector<std::pair<NodeId, int>> needed;  // (node, rank that reads it)
-  for (const auto& [u, v] : testing::edges_of(graph)) {
+  for (const auto& [u, v] : test::edges_of(graph)) {
     if (index.owner(u) != index.owner(v)) needed.emplace_back(u, index.owner(v));
   }
   std::sort(needed.begin(), needed.end());
@@ -217,12 +217,12 @@ INSTANTIATE_TEST_SUITE_P(Parts, ShardProperty,
                                            Sizes{4, true}, Sizes{7, true}));
 
 TEST(Shard, OneNodeAPart) {
-  const Graph graph = testing::path_graph(5);
-  expect_complete(graph, testing::round_robin_partition(5, 5), nullptr);
+  const Graph graph = test::path_graph(5);
+  expect_complete(graph, test::round_robin_partition(5, 5), nullptr);
 }
 
 TEST(Shard, EmptyPartsAndNoHalo) {
-  const Graph graph = testing::path_graph(3);
+  const Graph graph = test::path_graph(3);
   const Partition partition{4, {2, 2, 2}};
   const NodeIndex index(graph, partition);
   const Shard empty = build_shard(index, 0, nullptr);
@@ -236,8 +236,8 @@ TEST(Shard, EmptyPartsAndNoHalo) {
 }
 
 TEST(Shard, InducedSubgraphKeepsGlobalIdsAndHasDegreesOfItsOwn) {
-  const Graph graph = testing::path_graph(5);
-  const Partition partition = testing::round_robin_partition(5, 2);
+  const Graph graph = test::path_graph(5);
+  const Partition partition = test::round_robin_partition(5, 2);
   const std::vector<NodeId> members{1, 2, 4};
   const NodeIndex index(graph, partition, &members);
   EXPECT_FALSE(index.contains(3));
@@ -248,9 +248,9 @@ TEST(Shard, InducedSubgraphKeepsGlobalIdsAndHasDegreesOfItsOwn) {
 }
 
 TEST(Shard, RanksBuildAtOnceFromOneIndex) {
-  const Graph graph = testing::random_graph(200, 0.05, 1, true);
+  const Graph graph = test::random_graph(200, 0.05, 1, true);
   const Graph transposed = transpose(graph);
-  const Partition partition = testing::scattered_partition(200, 4, 2);
+  const Partition partition = test::scattered_partition(200, 4, 2);
   const NodeIndex index(graph, partition);
   std::vector<Shard> at_once(4);
   std::vector<std::thread> threads;
@@ -260,16 +260,16 @@ TEST(Shard, RanksBuildAtOnceFromOneIndex) {
     });
   }
   for (auto& thread : threads) thread.join();
-  EXPECT_EQ(edges_in(at_once, Direction::forward), sorted(testing::edges_of(graph)));
+  EXPECT_EQ(edges_in(at_once, Direction::forward), sorted(test::edges_of(graph)));
 }
 
 TEST(Transpose, TurnsEveryEdgeAround) {
-  const Graph graph = testing::random_graph(40, 0.1, 3, true);
+  const Graph graph = test::random_graph(40, 0.1, 3, true);
   const Graph turned = transpose(graph);
   std::vector<Edge> expected;
-  for (const auto& [u, v] : testing::edges_of(graph)) expected.emplace_back(v, u);
-  EXPECT_EQ(sorted(testing::edges_of(turned)), sorted(expected));
-  EXPECT_EQ(testing::edges_of(transpose(turned)), testing::edges_of(graph));
+  for (const auto& [u, v] : test::edges_of(graph)) expected.emplace_back(v, u);
+  EXPECT_EQ(sorted(test::edges_of(turned)), sorted(expected));
+  EXPECT_EQ(test::edges_of(transpose(turned)), test::edges_of(graph));
 }
 
 TEST(Transpose, OfNoNodes) {
@@ -288,7 +288,7 @@ ErrorCode code_of(const auto& action) {
 }
 
 TEST(NodeIndex, RefusesWhatDoesNotFit) {
-  const Graph graph = testing::path_graph(3);
+  const Graph graph = test::path_graph(3);
   const Partition short_one{2, {0, 1}};
   EXPECT_EQ(code_of([&] { NodeIndex index(graph, short_one); }), ErrorCode::mismatch);
   const Partition out_of_range{2, {0, 2, 1}};
@@ -302,7 +302,7 @@ TEST(NodeIndex, RefusesWhatDoesNotFit) {
 }
 
 TEST(BuildShard, RefusesAMissingTransposeAndAnUnknownRank) {
-  const Graph graph = testing::path_graph(3, true);
+  const Graph graph = test::path_graph(3, true);
   const Partition partition{2, {0, 1, 1}};
   const NodeIndex index(graph, partition);
   EXPECT_EQ(code_of([&] { build_shard(index, 0, nullptr); }), ErrorCode::usage);
@@ -312,7 +312,7 @@ TEST(BuildShard, RefusesAMissingTransposeAndAnUnknownRank) {
 TEST(SmallDataset, IsWhatItsCommentSays) {
   for (const bool multilabel : {false, true}) {
     for (const bool sparse : {false, true}) {
-      const Dataset dataset = testing::make_small_dataset(60, 5, 3, 4, multilabel, sparse);
+      const Dataset dataset = test::make_small_dataset(60, 5, 3, 4, multilabel, sparse);
       ASSERT_EQ(dataset.graph.nodes, 60);
       EXPECT_EQ(dataset.graph.degree(59), 0);
       EXPECT_GT(dataset.graph.entries(), 120);

@@ -8,6 +8,7 @@
 
 #include "graph_io/fixtures.hpp"
 #include "graph_io/small_graphs.hpp"
+#include "support/expect_error.hpp"
 
 namespace heliograph {
 namespace {
@@ -85,15 +86,15 @@ TEST(Canonical, AgreesWithSetsOnRandomEdges) {
 
 TEST(Canonical, RefusesEdgesAndSizesByName) {
   ImportCounts counts;
-  expect_error(ErrorCode::bad_input, "edge 1 (2 -> 3)", [&] {
+  test::expect_error(ErrorCode::bad_input, "edge 1 (2 -> 3)", [&] {
     build_graph(3, {{0, 1}, {2, 3}}, false, counts);
   });
-  expect_error(ErrorCode::bad_input, "edge 0 (-1 -> 0)", [&] {
+  test::expect_error(ErrorCode::bad_input, "edge 0 (-1 -> 0)", [&] {
     build_graph(3, {{-1, 0}}, false, counts);
   });
-  expect_error(ErrorCode::resource, "2^31",
-               [&] { build_graph(std::int64_t{1} << 31, {}, false, counts); });
-  expect_error(ErrorCode::bad_input, "-1 nodes", [&] { build_graph(-1, {}, false, counts); });
+  test::expect_error(ErrorCode::resource, "2^31",
+                     [&] { build_graph(std::int64_t{1} << 31, {}, false, counts); });
+  test::expect_error(ErrorCode::bad_input, "-1 nodes", [&] { build_graph(-1, {}, false, counts); });
 }
 
 }  // namespace

@@ -59,17 +59,4 @@ inline void write_text(const std::filesystem::path& path, const std::string& tex
   if (!file) throw std::runtime_error("cannot write " + path.string());
 }
 
-/// Expects an Error of that code whose sentence holds `part`.
-template <class Action>
-void expect_error(ErrorCode code, const std::string& part, Action&& action) {
-  try {
-    action();
-    ADD_FAILURE() << "no error; expected one that says: " << part;
-  } catch (const Error& error) {
-    EXPECT_EQ(static_cast<int>(error.code()), static_cast<int>(code)) << error.what();
-    EXPECT_NE(std::string(error.what()).find(part), std::string::npos)
-        << "said: " << error.what() << "\nwithout: " << part;
-  }
-}
-
 }  // namespace heliograph

@@ -10,6 +10,7 @@
 #include "graph_io/fixtures.hpp"
 #include "graph_io/small_graphs.hpp"
 #include "heliograph/io.hpp"
+#include "support/expect_error.hpp"
 
 namespace heliograph {
 namespace {
@@ -95,7 +96,7 @@ TEST_F(NativeTest, EveryFlippedByteIsCaught) {
         const char flip = file.extension() == ".xxh64" ? '\x20' : '\x01';
         overwrite_byte(file, i, static_cast<char>(whole[i] ^ flip));
         SCOPED_TRACE(file.string() + " byte " + std::to_string(i));
-        expect_error(ErrorCode::bad_input, file.string(), [&] { load_dataset(path); });
+        test::expect_error(ErrorCode::bad_input, file.string(), [&] { load_dataset(path); });
         if (HasFailure()) return;
         overwrite_byte(file, i, whole[i]);
       }
@@ -111,7 +112,7 @@ TEST_F(NativeTest, EveryTruncationExtensionAndMissingFileIsCaught) {
     for (const fs::path& file : files_of(path)) {
       const std::string whole = read_text(file);
       const auto expect_caught = [&] {
-        expect_error(ErrorCode::bad_input, file.string(), [&] { load_dataset(path); });
+        test::expect_error(ErrorCode::bad_input, file.string(), [&] { load_dataset(path); });
       };
       fs::resize_file(file, whole.size() + 1);
       expect_caught();
@@ -135,7 +136,7 @@ TEST_F(NativeTest, ManifestThatDoesNotFitIsRefused) {
     change(changed);
     rewrite_manifest(folder_ / "graph", changed.dump());
     SCOPED_TRACE(part);
-    expect_error(ErrorCode::bad_input, part, [&] { load_dataset(folder_ / "graph"); });
+    test::expect_error(ErrorCode::bad_input, part, [&] { load_dataset(folder_ / "graph"); });
   };
   refused("version 2", [](auto& m) { m["version"] = 2; });
   refused("version \"1\"", [](auto& m) { m["version"] = "1"; });
@@ -158,7 +159,8 @@ TEST_F(NativeTest, ManifestThatDoesNotFitIsRefused) {
   });
   refused("3 class names", [](auto& m) { m["labels"]["class_names"] = {"a", "b", "c"}; });
   rewrite_manifest(folder_ / "graph", "{ not json");
-  expect_error(ErrorCode::bad_input, "not the manifest", [&] { load_dataset(folder_ / "graph"); });
+  test::expect_error(ErrorCode::bad_input, "not the manifest",
+                     [&] { load_dataset(folder_ / "graph"); });
 }
 
 TEST_F(NativeTest, BrokenRulesBehindRightChecksumsAreRefused) {
@@ -176,7 +178,7 @@ TEST_F(NativeTest, BrokenRulesBehindRightChecksumsAreRefused) {
     }
     rewrite_manifest(path, manifest.dump());
     SCOPED_TRACE(part);
-    expect_error(ErrorCode::bad_input, part, [&] { load_dataset(path); });
+    test::expect_error(ErrorCode::bad_input, part, [&] { load_dataset(path); });
   };
   ASSERT_THAT(list(small_dense().graph.neighbours), ::testing::ElementsAre(1, 3, 0, 2, 1, 3, 0, 2));
   refused("holds 2147483647, which is not in [0, 5)", {1, 2147483647, 0, 2, 1, 3, 0, 2});
@@ -189,31 +191,31 @@ TEST_F(NativeTest, BrokenRulesBehindRightChecksumsAreRefused) {
 
 TEST_F(NativeTest, OverwritesOnlyWhenToldAndOnlyGraphs) {
   save_native(small_dense(), folder_ / "graph");
-  expect_error(ErrorCode::usage, "exists already",
-               [&] { save_native(small_sparse(), folder_ / "graph"); });
+  test::expect_error(ErrorCode::usage, "exists already",
+                     [&] { save_native(small_sparse(), folder_ / "graph"); });
   expect_equal(load_dataset(folder_ / "graph"), small_dense());
   save_native(small_sparse(), folder_ / "graph", true);
   expect_equal(load_dataset(folder_ / "graph"), small_sparse());
   fs::create_directory(folder_ / "mine");
   write_text(folder_ / "mine" / "thesis.txt", "words");
-  expect_error(ErrorCode::usage, "is not replaced",
-               [&] { save_native(small_dense(), folder_ / "mine", true); });
+  test::expect_error(ErrorCode::usage, "is not replaced",
+                     [&] { save_native(small_dense(), folder_ / "mine", true); });
   EXPECT_EQ(read_text(folder_ / "mine" / "thesis.txt"), "words");
-  expect_error(ErrorCode::usage, "not a directory",
-               [&] { save_native(small_dense(), folder_ / "mine" / "thesis.txt", true); });
+  test::expect_error(ErrorCode::usage, "not a directory",
+                     [&] { save_native(small_dense(), folder_ / "mine" / "thesis.txt", true); });
   // Files of others, in a graph's folder or under a name that other programs use as well.
   write_text(folder_ / "graph" / "notes.txt", "words");
-  expect_error(ErrorCode::usage, "holds notes.txt",
-               [&] { save_native(small_dense(), folder_ / "graph", true); });
+  test::expect_error(ErrorCode::usage, "holds notes.txt",
+                     [&] { save_native(small_dense(), folder_ / "graph", true); });
   EXPECT_EQ(read_text(folder_ / "graph" / "notes.txt"), "words");
   fs::remove(folder_ / "graph" / "notes.txt");
   fs::create_directory(folder_ / "web");
   write_text(folder_ / "web" / "manifest.json", R"({"name": "an app"})");
-  expect_error(ErrorCode::usage, "not of a graph",
-               [&] { save_native(small_dense(), folder_ / "web", true); });
+  test::expect_error(ErrorCode::usage, "not of a graph",
+                     [&] { save_native(small_dense(), folder_ / "web", true); });
   fs::create_directory(folder_ / "web" / "features.bin");
-  expect_error(ErrorCode::usage, "holds features.bin",
-               [&] { save_native(small_dense(), folder_ / "web", true); });
+  test::expect_error(ErrorCode::usage, "holds features.bin",
+                     [&] { save_native(small_dense(), folder_ / "web", true); });
   EXPECT_TRUE(fs::exists(folder_ / "web" / "manifest.json"));
   // A damaged graph is still one.
   fs::remove(folder_ / "graph" / "manifest.json");
@@ -225,13 +227,13 @@ TEST_F(NativeTest, OverwritesOnlyWhenToldAndOnlyGraphs) {
 TEST_F(NativeTest, WriterChecksWhatItWasGiven) {
   const NativeManifest manifest = describe(small_dense());
   const std::vector<std::int64_t> offsets = {0, 0};
-  expect_error(ErrorCode::usage, "neighbours was not written", [&] {
+  test::expect_error(ErrorCode::usage, "neighbours was not written", [&] {
     NativeWriter writer(folder_ / "graph", false);
     writer.append(native_array::offsets,
                   std::span<const std::int64_t>(std::vector<std::int64_t>(6)));
     writer.finish(manifest);
   });
-  expect_error(ErrorCode::usage, "offsets holds 2 int64 values, not 6", [&] {
+  test::expect_error(ErrorCode::usage, "offsets holds 2 int64 values, not 6", [&] {
     NativeWriter writer(folder_ / "graph", false);
     writer.append(native_array::offsets, std::span<const std::int64_t>(offsets));
     writer.finish(manifest);
@@ -266,10 +268,10 @@ TEST_F(NativeTest, AFullDiskIsNamedAndLeavesNothing) {
   rlimit small_limit = old_limit;
   small_limit.rlim_cur = 20;
   ::setrlimit(RLIMIT_FSIZE, &small_limit);
-  expect_error(ErrorCode::resource, "cannot write",
-               [&] { save_native(small_dense(), folder_ / "graph"); });
-  expect_error(ErrorCode::resource, "cannot write",
-               [&] { save_native(small_sparse(), folder_ / "old", true); });
+  test::expect_error(ErrorCode::resource, "cannot write",
+                     [&] { save_native(small_dense(), folder_ / "graph"); });
+  test::expect_error(ErrorCode::resource, "cannot write",
+                     [&] { save_native(small_sparse(), folder_ / "old", true); });
   ::setrlimit(RLIMIT_FSIZE, &old_limit);
   std::signal(SIGXFSZ, old_handler);
   EXPECT_EQ(files_of(folder_).size(), 1u);
@@ -280,7 +282,7 @@ TEST_F(NativeTest, ADeviceWithoutSpaceIsAResourceError) {
   if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
   FileWriter file("/dev/full");
   const std::vector<std::byte> bytes(100);
-  expect_error(ErrorCode::resource, "/dev/full", [&] {
+  test::expect_error(ErrorCode::resource, "/dev/full", [&] {
     file.write(bytes);
     file.close();
   });

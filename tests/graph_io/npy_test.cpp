@@ -6,6 +6,7 @@
 
 #include "graph_io/fixtures.hpp"
 #include "heliograph/io.hpp"
+#include "support/expect_error.hpp"
 
 namespace heliograph {
 namespace {
@@ -61,8 +62,8 @@ TEST_F(NpyTest, RefusesByName) {
   WRITE_FIXTURE_OR_SKIP("npy_dtypes");
   const auto refused = [&](const char* name, const char* part, auto convert) {
     SCOPED_TRACE(name);
-    expect_error(ErrorCode::bad_input, part, [&] { convert(read_npy(folder_ / name)); });
-    expect_error(ErrorCode::bad_input, name, [&] { convert(read_npy(folder_ / name)); });
+    test::expect_error(ErrorCode::bad_input, part, [&] { convert(read_npy(folder_ / name)); });
+    test::expect_error(ErrorCode::bad_input, name, [&] { convert(read_npy(folder_ / name)); });
   };
   refused("big_endian.npy", "big endian", [](const auto& a) { to_int32(a); });
   refused("object.npy", "pickled objects", [](const auto& a) { to_int32(a); });
@@ -75,7 +76,7 @@ TEST_F(NpyTest, RefusesByName) {
   refused("f8_part.npy", "entry 1 is 2.5", [](const auto& a) { to_int64(a); });
   refused("half.npy", "neither 0 nor 1", [](const auto& a) { to_flags(a); });
   refused("three.npy", "column-major", [](const auto& a) { to_int32(a); });
-  expect_error(ErrorCode::bad_input, "absent.npy", [&] { read_npy(folder_ / "absent.npy"); });
+  test::expect_error(ErrorCode::bad_input, "absent.npy", [&] { read_npy(folder_ / "absent.npy"); });
 }
 
 TEST_F(NpyTest, EveryTruncationAndATrailingByteAreRefused) {
@@ -83,10 +84,10 @@ TEST_F(NpyTest, EveryTruncationAndATrailingByteAreRefused) {
   const std::string whole = read_text(folder_ / "i4.npy");
   for (std::size_t length = 0; length < whole.size(); ++length) {
     write_text(folder_ / "cut.npy", whole.substr(0, length));
-    expect_error(ErrorCode::bad_input, "cut.npy", [&] { read_npy(folder_ / "cut.npy"); });
+    test::expect_error(ErrorCode::bad_input, "cut.npy", [&] { read_npy(folder_ / "cut.npy"); });
   }
   write_text(folder_ / "long.npy", whole + "x");
-  expect_error(ErrorCode::bad_input, "too long", [&] { read_npy(folder_ / "long.npy"); });
+  test::expect_error(ErrorCode::bad_input, "too long", [&] { read_npy(folder_ / "long.npy"); });
 }
 
 TEST_F(NpyTest, AHeaderAloneCannotClaimValues) {
@@ -99,11 +100,12 @@ TEST_F(NpyTest, AHeaderAloneCannotClaimValues) {
   };
   for (const char* dtype : {"<U0", "<i0", "<f0", "|V0"}) {
     write(dtype, "(1099511627776,)");
-    expect_error(ErrorCode::bad_input, "values of no bytes",
-                 [&] { read_npy(folder_ / "claim.npy"); });
+    test::expect_error(ErrorCode::bad_input, "values of no bytes",
+                       [&] { read_npy(folder_ / "claim.npy"); });
   }
   write("<f4", "(4611686018427387904, 4)");
-  expect_error(ErrorCode::bad_input, "shape overflows", [&] { read_npy(folder_ / "claim.npy"); });
+  test::expect_error(ErrorCode::bad_input, "shape overflows",
+                     [&] { read_npy(folder_ / "claim.npy"); });
   write("<U0", "(0,)");
   EXPECT_TRUE(to_strings(read_npy(folder_ / "claim.npy")).empty());
   // Rows of no columns are no bytes either.
@@ -112,8 +114,8 @@ TEST_F(NpyTest, AHeaderAloneCannotClaimValues) {
   write_text(folder_ / "edges.csv", "0,1\n");
   ImportOptions options;
   options.index_base = 0;
-  expect_error(ErrorCode::bad_input, "features.npy: has no columns",
-               [&] { load_dataset(folder_, options); });
+  test::expect_error(ErrorCode::bad_input, "features.npy: has no columns",
+                     [&] { load_dataset(folder_, options); });
 }
 
 TEST_F(NpyTest, NumpyReadsWhatIsWritten) {
@@ -130,9 +132,10 @@ TEST_F(NpyTest, NumpyReadsWhatIsWritten) {
 
 TEST_F(NpyTest, WriteRefusesWrongSizesAndUnwritablePlaces) {
   const std::vector<float> values(6);
-  expect_error(ErrorCode::usage, "6 values", [&] { write_npy(folder_ / "a.npy", values, 2, 2); });
-  expect_error(ErrorCode::usage, "cannot create",
-               [&] { write_npy(folder_ / "none" / "a.npy", values, 2, 3); });
+  test::expect_error(ErrorCode::usage, "6 values",
+                     [&] { write_npy(folder_ / "a.npy", values, 2, 2); });
+  test::expect_error(ErrorCode::usage, "cannot create",
+                     [&] { write_npy(folder_ / "none" / "a.npy", values, 2, 3); });
   EXPECT_TRUE(std::filesystem::is_empty(folder_));
 }
 

@@ -1,6 +1,7 @@
 #include "graph/npz.hpp"
 
 #include "graph_io/reader_checks.hpp"
+#include "support/expect_error.hpp"
 
 namespace heliograph {
 namespace {
@@ -99,8 +100,8 @@ TEST_F(NpzTest, BadArchivesAreRefusedByName) {
   const auto refused = [&](const std::string& name, const char* part) {
     SCOPED_TRACE(name);
     const auto path = folder_ / (name + ".npz");
-    expect_error(ErrorCode::bad_input, part, [&] { load_dataset(path); });
-    expect_error(ErrorCode::bad_input, path.string(), [&] { load_dataset(path); });
+    test::expect_error(ErrorCode::bad_input, part, [&] { load_dataset(path); });
+    test::expect_error(ErrorCode::bad_input, path.string(), [&] { load_dataset(path); });
   };
   refused("pickled_labels", "labels: holds pickled objects, which are never interpreted");
   refused("no_labels", "has no labels");
@@ -161,7 +162,7 @@ TEST_F(NpzTest, DamageIsAnErrorOrHarmless) {
     EXPECT_GT(caught, whole.size() / 13 / 2) << name;
     for (std::size_t length = 0; length < whole.size(); length += 61) {
       write_text(path, whole.substr(0, length));
-      expect_error(ErrorCode::bad_input, path.string(), [&] { load_dataset(path); });
+      test::expect_error(ErrorCode::bad_input, path.string(), [&] { load_dataset(path); });
     }
   }
 }

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "graph_io/reader_checks.hpp"
+#include "support/expect_error.hpp"
 
 namespace heliograph {
 namespace {
@@ -70,13 +71,13 @@ TEST(RandomSplit, RefusesWhatCannotBe) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (const auto& [a, b, c] : {std::tuple{60.0, 30.0, 20.0}, std::tuple{0.0, 50.0, 50.0},
                                 std::tuple{60.0, -1.0, 20.0}, std::tuple{nan, 1.0, 1.0}}) {
-    expect_error(ErrorCode::usage, "per cent",
-                 [&, a = a, b = b, c = c] { random_split(dataset, a, b, c, 1, false); });
+    test::expect_error(ErrorCode::usage, "per cent",
+                       [&, a = a, b = b, c = c] { random_split(dataset, a, b, c, 1, false); });
   }
-  expect_error(ErrorCode::usage, "leaves the validation set empty",
-               [&] { random_split(dataset, 90, 1, 9, 1, false); });
-  expect_error(ErrorCode::usage, "multi-label",
-               [&] { random_split(small_sparse(), 50, 25, 25, 1, true); });
+  test::expect_error(ErrorCode::usage, "leaves the validation set empty",
+                     [&] { random_split(dataset, 90, 1, 9, 1, false); });
+  test::expect_error(ErrorCode::usage, "multi-label",
+                     [&] { random_split(small_sparse(), 50, 25, 25, 1, true); });
 }
 
 TEST(Normalize, RowsByTheSumOfAbsoluteValues) {
@@ -110,12 +111,13 @@ TEST(Normalize, StandardFitsOnTheNodesThatAreNamed) {
 }
 
 TEST(Normalize, RefusesWhatCannotBe) {
-  expect_error(ErrorCode::usage, "sparse",
-               [&] { normalize_features(small_sparse().features, Normalization::standard, {}); });
-  expect_error(ErrorCode::usage, "2 flags for 5 nodes", [&] {
+  test::expect_error(ErrorCode::usage, "sparse", [&] {
+    normalize_features(small_sparse().features, Normalization::standard, {});
+  });
+  test::expect_error(ErrorCode::usage, "2 flags for 5 nodes", [&] {
     normalize_features(small_dense().features, Normalization::standard, {1, 1});
   });
-  expect_error(ErrorCode::usage, "no node", [&] {
+  test::expect_error(ErrorCode::usage, "no node", [&] {
     normalize_features(small_dense().features, Normalization::standard, {0, 0, 0, 0, 0});
   });
   EXPECT_EQ(list(normalize_features(small_dense().features, Normalization::none, {}).dense),

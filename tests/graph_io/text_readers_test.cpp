@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "graph_io/reader_checks.hpp"
+#include "support/expect_error.hpp"
 
 namespace heliograph {
 namespace {
@@ -45,7 +46,8 @@ TEST_F(TextReaders, EdgeListErrorsNameTheLine) {
   const fs::path directory = folder_ / "csv0";
   const auto refused = [&](const std::string& text, const char* part, int index_base = 0) {
     write_text(directory / "edges.csv", text);
-    expect_error(ErrorCode::bad_input, part, [&] { load_dataset(directory, base(index_base)); });
+    test::expect_error(ErrorCode::bad_input, part,
+                       [&] { load_dataset(directory, base(index_base)); });
   };
   refused("0,1\n0,6\n", "edges.csv, line 2: node 6 is not in [0, 5]");
   refused("0,1\n0,-1\n", "line 2: node -1 is not in [0, 5]");
@@ -59,17 +61,19 @@ TEST_F(TextReaders, EdgeListErrorsNameTheLine) {
   refused("0,1,x\n", "the weight 'x' is not a number");
   refused("0,1\n0,", "line 2: '' is not an integer");
   write_text(directory / "edges.csv", "0,1\n");
-  expect_error(ErrorCode::usage, "--index-base 0|1", [&] { load_dataset(directory); });
-  expect_error(ErrorCode::usage, "--index-base 0|1", [&] { load_dataset(directory, base(2)); });
+  test::expect_error(ErrorCode::usage, "--index-base 0|1", [&] { load_dataset(directory); });
+  test::expect_error(ErrorCode::usage, "--index-base 0|1",
+                     [&] { load_dataset(directory, base(2)); });
   write_text(directory / "edges.tsv", "0 1\n");
-  expect_error(ErrorCode::bad_input, "keep one of them", [&] { load_dataset(directory, base(0)); });
+  test::expect_error(ErrorCode::bad_input, "keep one of them",
+                     [&] { load_dataset(directory, base(0)); });
 }
 
 TEST_F(TextReaders, ArraysBesideTheGraphAreRequiredAndMustFit) {
   WRITE_FIXTURE_OR_SKIP("edge_lists");
   const fs::path directory = folder_ / "csv0";
   const auto refused = [&](const char* part) {
-    expect_error(ErrorCode::bad_input, part, [&] { load_dataset(directory, base(0)); });
+    test::expect_error(ErrorCode::bad_input, part, [&] { load_dataset(directory, base(0)); });
   };
   fs::copy(folder_ / "tsv1" / "train_index.npy", directory);
   refused("keep one of the two");
@@ -119,8 +123,8 @@ TEST_F(TextReaders, MatrixMarketErrorsNameTheLine) {
   const auto refused = [&](const std::string& text, const char* part) {
     write_text(file, text);
     SCOPED_TRACE(text);
-    expect_error(ErrorCode::bad_input, part, [&] { load_dataset(file); });
-    expect_error(ErrorCode::bad_input, file.string(), [&] { load_dataset(file); });
+    test::expect_error(ErrorCode::bad_input, part, [&] { load_dataset(file); });
+    test::expect_error(ErrorCode::bad_input, file.string(), [&] { load_dataset(file); });
   };
   const std::string head = "%%MatrixMarket matrix coordinate pattern general\n";
   refused("", "is empty");
@@ -140,13 +144,13 @@ TEST_F(TextReaders, MatrixMarketErrorsNameTheLine) {
   // What one line claims is held against the labels before memory is taken for it.
   refused(head + "2147483647 2147483647 1\n1 2\n", "has 2147483647 nodes, but");
   write_text(file, head + "2147483648 2147483648 0\n");
-  expect_error(ErrorCode::resource, "2^31", [&] { load_dataset(file); });
+  test::expect_error(ErrorCode::resource, "2^31", [&] { load_dataset(file); });
   fs::remove(folder_ / "general" / "features.npy");
   write_text(folder_ / "general" / "features.mtx",
              "%%MatrixMarket matrix coordinate real general\n2147483647 3 1\n1 1 1\n");
   write_text(file, head + "6 6 1\n1 2\n");
-  expect_error(ErrorCode::bad_input, "features.mtx: has 2147483647 nodes, but",
-               [&] { load_dataset(file); });
+  test::expect_error(ErrorCode::bad_input, "features.mtx: has 2147483647 nodes, but",
+                     [&] { load_dataset(file); });
 }
 
 TEST_F(TextReaders, AMessageAboutABinaryFileStaysLegible) {
@@ -175,7 +179,7 @@ class FacebookTest : public FolderTest {
       "1,11,\"A, \"\"quoted\"\" name\",tvshow\n0,10,Plain,company\n2,12,,tvshow\n3,13,No type,\n";
 
   void refused(const char* part) {
-    expect_error(ErrorCode::bad_input, part, [&] { load_dataset(folder_); });
+    test::expect_error(ErrorCode::bad_input, part, [&] { load_dataset(folder_); });
   }
 };
 
@@ -198,7 +202,7 @@ TEST_F(FacebookTest, ErrorsNameFileAndPlace) {
   write_text(folder_ / "edges.csv", "id_1,id_2\n0,4\n");
   refused("edges.csv, line 2: node 4 is not in [0, 3]");
   fs::remove(folder_ / "edges.csv");
-  expect_error(ErrorCode::bad_input, "nothing in", [&] { load_dataset(folder_); });
+  test::expect_error(ErrorCode::bad_input, "nothing in", [&] { load_dataset(folder_); });
   write_text(folder_ / "edges.csv", "0,1\n");
   for (const auto& [text, part] :
        {std::pair{R"({"0": [1)", "features.json: is damaged JSON"},
@@ -233,22 +237,24 @@ TEST_F(FacebookTest, ErrorsNameFileAndPlace) {
 TEST_F(FacebookTest, FormatCanBeForcedAndUnknownPathsAreExplained) {
   ImportOptions options;
   options.format = InputFormat::native;
-  expect_error(ErrorCode::bad_input, "manifest.json", [&] { load_dataset(folder_, options); });
-  expect_error(ErrorCode::bad_input, "does not exist", [&] { load_dataset(folder_ / "absent"); });
+  test::expect_error(ErrorCode::bad_input, "manifest.json",
+                     [&] { load_dataset(folder_, options); });
+  test::expect_error(ErrorCode::bad_input, "does not exist",
+                     [&] { load_dataset(folder_ / "absent"); });
   write_text(folder_ / "graph.bin", "x");
-  expect_error(ErrorCode::bad_input, "has no form that is known here",
-               [&] { load_dataset(folder_ / "graph.bin"); });
+  test::expect_error(ErrorCode::bad_input, "has no form that is known here",
+                     [&] { load_dataset(folder_ / "graph.bin"); });
   fs::create_directory(folder_ / "void");
-  expect_error(ErrorCode::bad_input, "it could be a native directory",
-               [&] { load_dataset(folder_ / "void"); });
+  test::expect_error(ErrorCode::bad_input, "it could be a native directory",
+                     [&] { load_dataset(folder_ / "void"); });
   write_text(folder_ / "fake.npz", "no archive");
-  expect_error(ErrorCode::bad_input, "cannot be read as a .npz archive",
-               [&] { load_dataset(folder_ / "fake.npz"); });
+  test::expect_error(ErrorCode::bad_input, "cannot be read as a .npz archive",
+                     [&] { load_dataset(folder_ / "fake.npz"); });
 }
 
 TEST_F(FacebookTest, WhatCannotBeReadIsBadInputAndNeverWaitedFor) {
-  expect_error(ErrorCode::bad_input, "cannot read",
-               [&] { load_dataset(folder_ / std::string(300, 'x')); });
+  test::expect_error(ErrorCode::bad_input, "cannot read",
+                     [&] { load_dataset(folder_ / std::string(300, 'x')); });
   ImportOptions options;
   options.index_base = 0;
   for (const char* name : {"target.csv", "pipe.npz"}) {
@@ -257,8 +263,8 @@ TEST_F(FacebookTest, WhatCannotBeReadIsBadInputAndNeverWaitedFor) {
     ASSERT_EQ(::mkfifo((folder_ / name).c_str(), 0600), 0);
     ::alarm(20);  // Waiting for a writer would end the test program.
     const fs::path path = std::string_view(name) == "pipe.npz" ? folder_ / name : folder_;
-    expect_error(ErrorCode::bad_input, "is not a regular file",
-                 [&] { load_dataset(path, options); });
+    test::expect_error(ErrorCode::bad_input, "is not a regular file",
+                       [&] { load_dataset(path, options); });
     ::alarm(0);
   }
 }

@@ -72,9 +72,8 @@ class Gradient : public ::testing::TestWithParam<Case> {};
 // are fp32, so differences carry about 1e-7 / step of noise; ReLU's kinks add a little.
 TEST_P(Gradient, MatchesFiniteDifferences) {
   const Case& c = GetParam();
-  const Dataset data =
-      testing::make_small_dataset(60, 17, 5, 7, c.multilabel, c.sparse, c.directed);
-  testing::SingleRank rank(data, c.options);
+  const Dataset data = test::make_small_dataset(60, 17, 5, 7, c.multilabel, c.sparse, c.directed);
+  test::SingleRank rank(data, c.options);
   rank.loss_and_gradients();
   Parameters& parameters = rank.model().parameters();
   std::vector<std::vector<double>> gradients;
@@ -118,10 +117,9 @@ TEST_P(Gradient, MatchesFiniteDifferences) {
 // What is announced as whole has its final value, and everything is announced once.
 TEST_P(Gradient, IsAnnouncedOnceItIsWhole) {
   const Case& c = GetParam();
-  const Dataset data =
-      testing::make_small_dataset(60, 300, 5, 7, c.multilabel, c.sparse, c.directed);
+  const Dataset data = test::make_small_dataset(60, 300, 5, 7, c.multilabel, c.sparse, c.directed);
   for (const bool reproducible : {false, true}) {
-    testing::SingleRank rank(data, c.options, reproducible);
+    test::SingleRank rank(data, c.options, reproducible);
     const Parameters& parameters = rank.model().parameters();
     const auto value = [&](std::size_t i) {
       return reproducible ? parameters.flat_gradients_f64()[i]

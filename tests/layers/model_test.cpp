@@ -14,14 +14,14 @@ namespace heliograph {
 namespace {
 
 TEST(Dropout, MasksAreDrawnAnewInEveryEpoch) {
-  const Dataset data = testing::make_small_dataset(60, 17, 5, 7);
+  const Dataset data = test::make_small_dataset(60, 17, 5, 7);
   for (const bool precompute : {false, true}) {
     ModelOptions options;
     options.kind = ModelKind::gcn;
     options.layers = 1;  // the input's mask is the only one
     options.hidden = 9;
     options.precompute = precompute;
-    testing::SingleRank rank(data, options);
+    test::SingleRank rank(data, options);
     const double third = rank.loss();
     EXPECT_EQ(rank.loss(), third);
     rank.epoch = 4;
@@ -30,17 +30,17 @@ TEST(Dropout, MasksAreDrawnAnewInEveryEpoch) {
 }
 
 TEST(Dropout, OfZeroDoesNotDependOnTheEpoch) {
-  const Dataset data = testing::make_small_dataset(60, 17, 5, 7);
+  const Dataset data = test::make_small_dataset(60, 17, 5, 7);
   ModelOptions options;
   options.dropout = 0;
-  testing::SingleRank rank(data, options);
+  test::SingleRank rank(data, options);
   const double third = rank.loss();
   rank.epoch = 4;
   EXPECT_EQ(rank.loss(), third);
 }
 
 TEST(Model, InferenceIsTheForwardPassWithoutDropout) {
-  const Dataset data = testing::make_small_dataset(60, 20, 3, 7);
+  const Dataset data = test::make_small_dataset(60, 20, 3, 7);
   const Partition partition{1, std::vector<std::int32_t>(60, 0)};
   const NodeIndex index(data.graph, partition);
   const Shard shard = build_shard(index, 0, nullptr);
@@ -66,7 +66,7 @@ TEST(Model, InferenceIsTheForwardPassWithoutDropout) {
             const PlacedShard placed(shard, *kernels, MemoryRoom::graph, nullptr);
             const GraphOperator op(placed, kind, MemoryRoom::graph, nullptr);
             Model model(options, 20, false, 3, 5, 60, 60, *kernels, nullptr);
-            testing::NoHalo halo;
+            test::NoHalo halo;
             PhaseClock clock;
             const PassContext pass{*kernels, halo, clock, 0, 11};
             const ModelInput input{FeatureView::of(x.view()), std::nullopt};
@@ -83,7 +83,7 @@ TEST(Model, InferenceIsTheForwardPassWithoutDropout) {
 }
 
 TEST(Bf16Storage, AppliesBothDirectionsToRoundedRows) {
-  const Dataset data = testing::make_small_dataset(100, 21, 3, 7, false, false, true);
+  const Dataset data = test::make_small_dataset(100, 21, 3, 7, false, false, true);
   const Partition partition{1, std::vector<std::int32_t>(100, 0)};
   const NodeIndex index(data.graph, partition);
   const Graph transposed = transpose(data.graph);
@@ -94,7 +94,7 @@ TEST(Bf16Storage, AppliesBothDirectionsToRoundedRows) {
     std::copy_n(data.features.dense.data() + r * 21, 21, x.view().row(r));
   }
   const BasicMatrix<std::uint16_t> scratch(100, 21, MemoryRoom::workspace, nullptr);
-  testing::NoHalo halo;
+  test::NoHalo halo;
   PhaseClock clock;
   const PassContext pass{*kernels, halo, clock, 0, 11, scratch.view().data};
   for (const ModelKind kind : {ModelKind::gcn, ModelKind::sage}) {
@@ -124,22 +124,22 @@ TEST(Bf16Storage, AppliesBothDirectionsToRoundedRows) {
 TEST(Bf16Storage, LeavesTheGradientsOfAModelNearby) {
   for (const ModelKind kind : {ModelKind::gcn, ModelKind::sage}) {
     for (const bool transform_first : {false, true}) {
-      const Dataset data = testing::make_small_dataset(300, 50, 5, 7, false, false, true);
+      const Dataset data = test::make_small_dataset(300, 50, 5, 7, false, false, true);
       ModelOptions options;
       options.kind = kind;
       options.layers = 3;
       options.hidden = 40;
       options.transform_first = transform_first;
-      testing::SingleRank exact(data, options, false);
+      test::SingleRank exact(data, options, false);
       options.aggregate_storage = RowStorage::bf16;
-      testing::SingleRank stored(data, options, false);
+      test::SingleRank stored(data, options, false);
       const double loss = exact.loss_and_gradients();
       EXPECT_NEAR(stored.loss_and_gradients() / loss, 1.0, 1e-2);
       // Values are off by 2^-8 of themselves at most. About as small a share of them changes sides
       // in a ReLU, which moves the gradient by the root of that share.
       const double distance =
-          testing::relative_distance(stored.model().parameters().flat_gradients_f32(),
-                                     exact.model().parameters().flat_gradients_f32());
+          test::relative_distance(stored.model().parameters().flat_gradients_f32(),
+                                  exact.model().parameters().flat_gradients_f32());
       EXPECT_GT(distance, 1e-5);
       EXPECT_LT(distance, 1e-1);
     }
@@ -147,7 +147,7 @@ TEST(Bf16Storage, LeavesTheGradientsOfAModelNearby) {
 }
 
 TEST(Bf16Storage, LeavesInferenceExact) {
-  const Dataset data = testing::make_small_dataset(60, 20, 3, 7);
+  const Dataset data = test::make_small_dataset(60, 20, 3, 7);
   const Partition partition{1, std::vector<std::int32_t>(60, 0)};
   const NodeIndex index(data.graph, partition);
   const Shard shard = build_shard(index, 0, nullptr);
@@ -159,7 +159,7 @@ TEST(Bf16Storage, LeavesInferenceExact) {
   const ModelInput input{FeatureView::of(x.view()), std::nullopt};
   const PlacedShard placed(shard, *kernels, MemoryRoom::graph, nullptr);
   const GraphOperator op(placed, ModelKind::gcn, MemoryRoom::graph, nullptr);
-  testing::NoHalo halo;
+  test::NoHalo halo;
   PhaseClock clock;
   const PassContext pass{*kernels, halo, clock, 0, 11};
   ModelOptions options;
@@ -200,7 +200,7 @@ class PromiseHalo final : public Halo {
 TEST(Model, PromisesRowsThatAreNeverNegativeOnlyWhereThatHolds) {
   for (const bool residual : {false, true}) {
     for (const std::int64_t cols : {12, 20}) {
-      const Dataset data = testing::make_small_dataset(60, static_cast<int>(cols), 3, 7);
+      const Dataset data = test::make_small_dataset(60, static_cast<int>(cols), 3, 7);
       ModelOptions options;
       options.layers = 3;
       options.hidden = 20;

@@ -137,14 +137,14 @@ TEST(Mpi, TheSteadyStateAllocatesNothing) {
 }
 
 TEST(Mpi, TheLibraryTrainsAsWithThreadsTwiceInOneProcess) {
-  const Dataset dataset = testing::make_small_dataset(120, 12, 3, 5);
+  const Dataset dataset = test::make_small_dataset(120, 12, 3, 5);
   for (int repeat = 0; repeat < 2; ++repeat) {
     std::array<TrainResult, 2> results;
     const ProcessGroup* const none = ProcessGroup::current();
     EXPECT_EQ(none, nullptr);
     int ranks = 0;
     run_mpi_rank({}, [&](Communicator& comm) { ranks = comm.size(); });
-    TrainOptions options = testing::small_options(ranks, 4);
+    TrainOptions options = test::small_options(ranks, 4);
     options.transport.kind = TransportKind::mpi;
     results[0] = train(dataset, options);
     options.transport.kind = TransportKind::threads;
@@ -162,8 +162,8 @@ TEST(Mpi, TheLibraryTrainsAsWithThreadsTwiceInOneProcess) {
 TEST(Mpi, OtherNumbersOfPartsAreRefused) {
   int ranks = 0;
   run_mpi_rank({}, [&](Communicator& comm) { ranks = comm.size(); });
-  const Dataset dataset = testing::make_small_dataset(120, 12, 3, 5);
-  TrainOptions options = testing::small_options(ranks + 1, 2);
+  const Dataset dataset = test::make_small_dataset(120, 12, 3, 5);
+  TrainOptions options = test::small_options(ranks + 1, 2);
   MpiGroup group({});
   options.transport.kind = TransportKind::mpi;
   const auto caught = error_of([&] { train(dataset, options); });

@@ -31,8 +31,8 @@ struct Seen {
 /// Runs `epochs` epochs over `ranks` ranks and returns what every pass of every rank saw.
 std::vector<Seen> run(int ranks, const ExchangeOptions& options, int epochs,
                       const test::Faults& faults = {}) {
-  const Graph graph = testing::random_graph(60, 0.1, 4);
-  const Partition partition = testing::round_robin_partition(60, ranks);
+  const Graph graph = test::random_graph(60, 0.1, 4);
+  const Partition partition = test::round_robin_partition(60, ranks);
   const NodeIndex index(graph, partition);
   std::vector<Seen> seen;
   std::mutex mutex;
@@ -121,8 +121,8 @@ TEST(StaleHalo, AgesDoNotDependOnTiming) {
 
 /// Bytes of buffers of one rank after an epoch whose layers are `cols` wide.
 std::int64_t halo_bytes(int staleness, const std::vector<std::int64_t>& cols, int epochs) {
-  const Graph graph = testing::random_graph(60, 0.1, 4);
-  const Partition partition = testing::round_robin_partition(60, 2);
+  const Graph graph = test::random_graph(60, 0.1, 4);
+  const Partition partition = test::round_robin_partition(60, 2);
   const NodeIndex index(graph, partition);
   std::int64_t rows_both_ways = 0, peak = 0;
   run_ranks(2, {{}, 20}, [&](Communicator& comm) {
@@ -154,8 +154,8 @@ std::int64_t halo_bytes(int staleness, const std::vector<std::int64_t>& cols, in
 }
 
 TEST(StaleHalo, WhatAStaleEpochSendsLastWaitsForTheEndOfTheEpoch) {
-  const Graph graph = testing::random_graph(60, 0.1, 4);
-  const Partition partition = testing::round_robin_partition(60, 2);
+  const Graph graph = test::random_graph(60, 0.1, 4);
+  const Partition partition = test::round_robin_partition(60, 2);
   const Shard shard = build_shard(NodeIndex(graph, partition), 0, nullptr);
   test::RecordingCommunicator comm(0, 2);
   const auto kernels = make_cpu_kernels(1, false);

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <span>
 
-namespace heliograph::testing {
+namespace heliograph::test {
 
 /// Euclidean norm of a - b over that of b, both of the same size.
 inline double relative_distance(std::span<const float> a, std::span<const float> b) {
@@ -17,4 +17,4 @@ inline double relative_distance(std::span<const float> a, std::span<const float>
   return std::sqrt(difference / norm);
 }
 
-}  // namespace heliograph::testing
+}  // namespace heliograph::test

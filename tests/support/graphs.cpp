@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <random>
 
-namespace heliograph::testing {
+namespace heliograph::test {
 namespace {
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
@@ -193,4 +193,4 @@ Dataset make_small_dataset(int nodes, int cols, int classes, std::uint64_t seed,
   return dataset;
 }
 
-}  // namespace heliograph::testing
+}  // namespace heliograph::test

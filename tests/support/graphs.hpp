@@ -7,7 +7,7 @@
 #include "heliograph/dataset.hpp"
 #include "heliograph/partition.hpp"
 
-namespace heliograph::testing {
+namespace heliograph::test {
 
 /// (u, v) stands for u -> v: u appears in row v.
 using Edge = std::pair<NodeId, NodeId>;
@@ -40,4 +40,4 @@ Partition scattered_partition(std::int64_t nodes, int parts, std::uint64_t seed)
 Dataset make_small_dataset(int nodes, int cols, int classes, std::uint64_t seed,
                            bool multilabel = false, bool sparse = false, bool directed = false);
 
-}  // namespace heliograph::testing
+}  // namespace heliograph::test

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace heliograph::testing {
+namespace heliograph::test {
 namespace {
 
 Partition one_part(const Dataset& dataset) {
@@ -93,4 +93,4 @@ double SingleRank::loss_and_gradients(FunctionRef<void(std::int64_t, std::int64_
   return value;
 }
 
-}  // namespace heliograph::testing
+}  // namespace heliograph::test

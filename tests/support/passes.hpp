@@ -7,7 +7,7 @@
 #include "layers/graph_operator.hpp"
 #include "layers/model.hpp"
 
-namespace heliograph::testing {
+namespace heliograph::test {
 
 /// The halo of a run with one rank: nobody to send to.
 class NoHalo final : public Halo {
@@ -49,4 +49,4 @@ class SingleRank {
   std::vector<std::uint8_t> mask_;
 };
 
-}  // namespace heliograph::testing
+}  // namespace heliograph::test

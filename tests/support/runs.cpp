@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace heliograph::testing {
+namespace heliograph::test {
 
 TrainOptions small_options(int ranks, int epochs) {
   TrainOptions o;
@@ -26,4 +26,4 @@ std::string message_of(const std::function<void()>& action, ErrorCode code) {
   return {};
 }
 
-}  // namespace heliograph::testing
+}  // namespace heliograph::test

@@ -6,7 +6,7 @@
 #include "heliograph/error.hpp"
 #include "heliograph/options.hpp"
 
-namespace heliograph::testing {
+namespace heliograph::test {
 
 /// Two layers of 16 over contiguous parts: a run that ends in milliseconds.
 TrainOptions small_options(int ranks, int epochs);
@@ -14,4 +14,4 @@ TrainOptions small_options(int ranks, int epochs);
 /// What the Error says that `action` throws; the test fails if none is thrown or its code differs.
 std::string message_of(const std::function<void()>& action, ErrorCode code);
 
-}  // namespace heliograph::testing
+}  // namespace heliograph::test

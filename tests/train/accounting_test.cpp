@@ -26,7 +26,7 @@ TrainOptions options_of(int ranks) {
 }
 
 TEST(Accounting, HaloBytesAreRowsTimesTheirEncodedSize) {
-  const Dataset data = testing::make_small_dataset(300, 8, 3, 3);
+  const Dataset data = test::make_small_dataset(300, 8, 3, 3);
   TrainOptions o = options_of(3);
   o.exchange.bits_forward = 2;
   o.exchange.bits_backward = 1;
@@ -45,7 +45,7 @@ TEST(Accounting, HaloBytesAreRowsTimesTheirEncodedSize) {
 }
 
 TEST(Accounting, AllReduceBytesAreThoseOfAReduceScatterAndAGather) {
-  const Dataset data = testing::make_small_dataset(300, 8, 3, 3);
+  const Dataset data = test::make_small_dataset(300, 8, 3, 3);
   for (const bool reproducible : {false, true}) {
     TrainOptions o = options_of(4);
     o.reproducible = reproducible;
@@ -59,7 +59,7 @@ TEST(Accounting, AllReduceBytesAreThoseOfAReduceScatterAndAGather) {
 }
 
 TEST(Accounting, GraphMemoryHoldsTheStructure) {
-  const Dataset data = testing::make_small_dataset(3000, 8, 3, 3);
+  const Dataset data = test::make_small_dataset(3000, 8, 3, 3);
   TrainOptions o = options_of(2);
   const TrainResult r = train(data, o);
   const std::int64_t edges = data.graph.entries();
@@ -69,7 +69,7 @@ TEST(Accounting, GraphMemoryHoldsTheStructure) {
 }
 
 TEST(Accounting, HaloMemoryIsThatOfTrainingAndGrowsWithStaleness) {
-  const Dataset data = testing::make_small_dataset(3000, 8, 3, 3);
+  const Dataset data = test::make_small_dataset(3000, 8, 3, 3);
   TrainOptions o = options_of(2);
   o.exchange.bits_forward = o.exchange.bits_backward = 1;
   for (const int staleness : {0, 1}) {
@@ -93,7 +93,7 @@ TEST(Accounting, HaloMemoryIsThatOfTrainingAndGrowsWithStaleness) {
 }
 
 TEST(Accounting, LargerSumsTakeMoreWorkspace) {
-  const Dataset data = testing::make_small_dataset(3000, 8, 3, 3);
+  const Dataset data = test::make_small_dataset(3000, 8, 3, 3);
   const TrainResult r = train(data, options_of(1));
   // Bias, gain and shift sums of every tile of 256 rows.
   EXPECT_GE(r.memory.workspace, 2 * 3000 * 4 + (3000 / 256 + 1) * 3 * 40 * 4);

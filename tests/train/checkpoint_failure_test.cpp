@@ -94,7 +94,7 @@ class SaveFailures : public ::testing::Test {
  protected:
   /// Saves after epoch 1, with `files` after epoch 2, and after epoch 3.
   Outcome run(FaultyFiles& files, const fs::path& folder, SaveFailure on_failure) {
-    TrainOptions o = testing::small_options(2, 4);
+    TrainOptions o = test::small_options(2, 4);
     o.model.hidden = 4;
     o.exchange.staleness = 1;
     o.checkpoint.folder = folder;
@@ -136,7 +136,7 @@ class SaveFailures : public ::testing::Test {
     return outcome;
   }
 
-  Dataset data_ = testing::make_small_dataset(40, 3, 2, 5);
+  Dataset data_ = test::make_small_dataset(40, 3, 2, 5);
 };
 
 TEST_F(SaveFailures, AnyFailedOperationLeavesAWholeCheckpointAndTheRunGoesOn) {
@@ -170,7 +170,7 @@ TEST_F(SaveFailures, StopEndsEveryRankWithTheSentence) {
   const test::TemporaryDirectory folder;
   for (const int n : {1, 5, 20, 40}) {
     FaultyFiles files(n, false);
-    const std::string said = testing::message_of(
+    const std::string said = test::message_of(
         [&] { run(files, folder / std::to_string(n), SaveFailure::stop); }, ErrorCode::resource);
     EXPECT_NE(said.find("the checkpoint after 2 epochs was not saved"), std::string::npos) << said;
     EXPECT_NE(said.find("injected"), std::string::npos) << said;

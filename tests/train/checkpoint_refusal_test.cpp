@@ -15,10 +15,10 @@ namespace heliograph {
 namespace {
 
 namespace fs = std::filesystem;
+using test::message_of;
 using test::read_text;
 using test::TemporaryDirectory;
 using test::write_text;
-using testing::message_of;
 
 /// A run with two checkpoints, small enough that every byte can be tried.
 class Refusal : public ::testing::Test {
@@ -45,8 +45,8 @@ class Refusal : public ::testing::Test {
   }
 
   TemporaryDirectory folder_;
-  Dataset data_ = testing::make_small_dataset(20, 2, 2, 5);
-  TrainOptions options_ = testing::small_options(2, 4);
+  Dataset data_ = test::make_small_dataset(20, 2, 2, 5);
+  TrainOptions options_ = test::small_options(2, 4);
 };
 
 const char* const kFiles[] = {"manifest.json", "weights.safetensors", "run.state",
@@ -151,7 +151,7 @@ TEST_F(Refusal, OptionsThatChangeNumbersMustAgree) {
   refused([](auto& o) { o.optimizer.lr = 0.5F; }, "--lr");
   refused([](auto& o) { o.epochs = 1; }, "--epochs is 1");
   refused([](auto& o) { o.partition.partitioner = Partitioner::random; }, "partition's hash");
-  const Dataset other = testing::make_small_dataset(20, 2, 2, 6);
+  const Dataset other = test::make_small_dataset(20, 2, 2, 6);
   EXPECT_NE(message_of([&] { train(other, options_); }, ErrorCode::mismatch).find("data set"),
             std::string::npos);
 }

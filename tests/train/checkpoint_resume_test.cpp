@@ -28,7 +28,7 @@ struct Setting {
 };
 
 TrainOptions options_of(const Setting& setting) {
-  TrainOptions o = testing::small_options(3, 9);
+  TrainOptions o = test::small_options(3, 9);
   o.model.layers = 3;
   o.model.hidden = 12;
   o.model.dropout = 0.3F;
@@ -40,7 +40,7 @@ TrainOptions options_of(const Setting& setting) {
 }
 
 Dataset data_of(const Setting& s) {
-  return testing::make_small_dataset(120, 10, 4, 5, s.multilabel, s.sparse, s.directed);
+  return test::make_small_dataset(120, 10, 4, 5, s.multilabel, s.sparse, s.directed);
 }
 
 /// Every file of the checkpoint but its manifest, which carries the time of day; run.state holds
@@ -215,8 +215,8 @@ INSTANTIATE_TEST_SUITE_P(Runs, Resume, ::testing::ValuesIn(settings),
                          [](const auto& tested) { return tested.param.name; });
 
 TEST(ResumeEnds, PatienceCountsOn) {
-  const Dataset data = testing::make_small_dataset(120, 10, 4, 5);
-  TrainOptions o = testing::small_options(2, 200);
+  const Dataset data = test::make_small_dataset(120, 10, 4, 5);
+  TrainOptions o = test::small_options(2, 200);
   o.eval_every = 2;
   o.patience = 4;
   const TrainResult whole = train(data, o);
@@ -238,8 +238,8 @@ TEST(ResumeEnds, PatienceCountsOn) {
 }
 
 TEST(ResumeEnds, AucScoresAreKept) {
-  const Dataset data = testing::make_small_dataset(150, 10, 2, 5);
-  TrainOptions o = testing::small_options(2, 8);
+  const Dataset data = test::make_small_dataset(150, 10, 2, 5);
+  TrainOptions o = test::small_options(2, 8);
   o.metric = Metric::auc;
   const TrainResult whole = train(data, o);
   ASSERT_FALSE(whole.scores.empty());
@@ -252,8 +252,8 @@ TEST(ResumeEnds, AucScoresAreKept) {
 }
 
 TEST(ResumeEnds, AFinishedRunGivesItsResultAgain) {
-  const Dataset data = testing::make_small_dataset(120, 10, 4, 5);
-  TrainOptions o = testing::small_options(2, 5);
+  const Dataset data = test::make_small_dataset(120, 10, 4, 5);
+  TrainOptions o = test::small_options(2, 5);
   o.eval_every = 2;  // the last epoch is evaluated because it is the last
   const TemporaryDirectory folder;
   o.checkpoint.folder = folder / "c";
@@ -274,8 +274,8 @@ TEST(ResumeEnds, AFinishedRunGivesItsResultAgain) {
 }
 
 TEST(Saving, KeepsTheLastTwoAndSavesOnDemand) {
-  const Dataset data = testing::make_small_dataset(120, 10, 4, 5);
-  TrainOptions o = testing::small_options(2, 10);
+  const Dataset data = test::make_small_dataset(120, 10, 4, 5);
+  TrainOptions o = test::small_options(2, 10);
   const TemporaryDirectory folder;
   o.checkpoint.folder = folder / "deep" / "c";
   o.checkpoint.every = 3;
@@ -308,9 +308,9 @@ TEST(Saving, KeepsTheLastTwoAndSavesOnDemand) {
 }
 
 TEST(Saving, ChangesNoBit) {
-  const Dataset data = testing::make_small_dataset(120, 10, 4, 5);
+  const Dataset data = test::make_small_dataset(120, 10, 4, 5);
   for (const int staleness : {0, 2}) {
-    TrainOptions o = testing::small_options(3, 8);
+    TrainOptions o = test::small_options(3, 8);
     o.exchange.staleness = staleness;
     o.exchange.bits_forward = 1;
     const TrainResult plain = train(data, o);

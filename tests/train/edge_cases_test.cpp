@@ -19,9 +19,9 @@
 namespace heliograph {
 namespace {
 
-using testing::message_of;
+using test::message_of;
 
-TrainOptions options_of(int ranks) { return testing::small_options(ranks, 4); }
+TrainOptions four_epochs(int ranks) { return test::small_options(ranks, 4); }
 
 void set_roles(Dataset& data, const std::function<Role(std::size_t, Role)>& role_of) {
   std::vector<Role> roles(data.splits[0].role.begin(), data.splits[0].role.end());
@@ -30,8 +30,8 @@ void set_roles(Dataset& data, const std::function<Role(std::size_t, Role)>& role
 }
 
 TEST(EdgeCases, OneFeatureColumnIsLearnedFrom) {
-  const Dataset data = testing::make_small_dataset(300, 1, 2, 8);
-  TrainOptions o = options_of(2);
+  const Dataset data = test::make_small_dataset(300, 1, 2, 8);
+  TrainOptions o = four_epochs(2);
   o.epochs = 60;
   o.metric = Metric::accuracy;
   for (const ModelKind kind : {ModelKind::gcn, ModelKind::sage}) {
@@ -42,9 +42,9 @@ TEST(EdgeCases, OneFeatureColumnIsLearnedFrom) {
 }
 
 TEST(EdgeCases, WithoutValidationNodesTheLastEvaluationCounts) {
-  Dataset data = testing::make_small_dataset(200, 8, 3, 8);
+  Dataset data = test::make_small_dataset(200, 8, 3, 8);
   set_roles(data, [](std::size_t, Role r) { return r == Role::validation ? Role::none : r; });
-  TrainOptions o = options_of(2);
+  TrainOptions o = four_epochs(2);
   const TrainResult r = train(data, o);
   EXPECT_TRUE(std::isnan(r.val_metric));
   EXPECT_FALSE(r.epochs[3].val_metric);
@@ -54,8 +54,8 @@ TEST(EdgeCases, WithoutValidationNodesTheLastEvaluationCounts) {
 }
 
 TEST(EdgeCases, PatienceWithoutAValidationScoreIsRefused) {
-  Dataset data = testing::make_small_dataset(200, 8, 2, 8);
-  TrainOptions o = options_of(2);
+  Dataset data = test::make_small_dataset(200, 8, 2, 8);
+  TrainOptions o = four_epochs(2);
   o.patience = 3;
   // The area under the curve needs validation nodes of both classes.
   const auto& class_of = data.labels.class_of;
@@ -72,8 +72,8 @@ TEST(EdgeCases, PatienceWithoutAValidationScoreIsRefused) {
 }
 
 TEST(EdgeCases, AStopBeforeTheFirstEvaluationLeavesScoresUnknown) {
-  const Dataset data = testing::make_small_dataset(200, 8, 3, 8);
-  TrainOptions o = options_of(3);
+  const Dataset data = test::make_small_dataset(200, 8, 3, 8);
+  TrainOptions o = four_epochs(3);
   o.exchange.staleness = 2;
   const StopFlag stop = true;
   TrainCallbacks callbacks;
@@ -88,8 +88,8 @@ TEST(EdgeCases, AStopBeforeTheFirstEvaluationLeavesScoresUnknown) {
 }
 
 TEST(EdgeCases, EvaluationComesAtTheLastEpochAtTheLatest) {
-  const Dataset data = testing::make_small_dataset(200, 8, 3, 8);
-  TrainOptions o = options_of(2);
+  const Dataset data = test::make_small_dataset(200, 8, 3, 8);
+  TrainOptions o = four_epochs(2);
   o.eval_every = 100;
   const TrainResult r = train(data, o);
   EXPECT_EQ(r.best_epoch, 3);
@@ -101,8 +101,8 @@ TEST(EdgeCases, EvaluationComesAtTheLastEpochAtTheLatest) {
 TEST(EdgeCases, NonFiniteLogitsAreNeverScored) {
   for (const int ranks : {1, 3}) {
     for (const bool binary : {false, true}) {
-      const Dataset data = testing::make_small_dataset(200, 8, binary ? 2 : 4, 8);
-      TrainOptions o = options_of(ranks);
+      const Dataset data = test::make_small_dataset(200, 8, binary ? 2 : 4, 8);
+      TrainOptions o = four_epochs(ranks);
       o.model.norm = NormLayer::none;
       o.optimizer.lr = 1e30F;
       o.epochs = 1;
@@ -114,8 +114,8 @@ TEST(EdgeCases, NonFiniteLogitsAreNeverScored) {
 }
 
 TEST(EdgeCases, ANumericFailureWithHalosInFlightKeepsItsCode) {
-  const Dataset data = testing::make_small_dataset(200, 8, 4, 8);
-  TrainOptions o = options_of(3);
+  const Dataset data = test::make_small_dataset(200, 8, 4, 8);
+  TrainOptions o = four_epochs(3);
   o.model.layers = 3;
   o.model.norm = NormLayer::none;
   o.optimizer.lr = 1e30F;
@@ -131,10 +131,10 @@ TEST(EdgeCases, ANumericFailureWithHalosInFlightKeepsItsCode) {
 TEST(EdgeCases, RanksWithoutTrainingNodesTakePartInInductiveTraining) {
   for (const bool precompute : {true, false}) {
     for (const bool sparse : {false, true}) {
-      Dataset data = testing::make_small_dataset(24, 6, 2, 8, false, sparse);
+      Dataset data = test::make_small_dataset(24, 6, 2, 8, false, sparse);
       set_roles(data,
                 [](std::size_t v, Role r) { return r == Role::train && v > 4 ? Role::test : r; });
-      TrainOptions o = options_of(8);
+      TrainOptions o = four_epochs(8);
       o.model.layers = 3;
       o.model.residual = true;
       o.model.precompute = precompute;
@@ -152,8 +152,8 @@ TEST(EdgeCases, RanksWithoutTrainingNodesTakePartInInductiveTraining) {
 
 // No value can be older than the run: the ring is no longer than the epochs are many.
 TEST(EdgeCases, StalenessBeyondTheRunIsThatOfTheRun) {
-  const Dataset data = testing::make_small_dataset(200, 8, 3, 8);
-  TrainOptions o = options_of(3);
+  const Dataset data = test::make_small_dataset(200, 8, 3, 8);
+  TrainOptions o = four_epochs(3);
   o.exchange.staleness = 3;
   const TrainResult bounded = train(data, o);
   o.exchange.staleness = std::numeric_limits<int>::max();
@@ -166,8 +166,8 @@ TEST(EdgeCases, StalenessBeyondTheRunIsThatOfTheRun) {
 }
 
 TEST(EdgeCases, RunsInSeveralThreadsAtOnceDoNotDisturbEachOther) {
-  const Dataset data = testing::make_small_dataset(200, 8, 3, 8);
-  TrainOptions o = options_of(2);
+  const Dataset data = test::make_small_dataset(200, 8, 3, 8);
+  TrainOptions o = four_epochs(2);
   o.exchange.staleness = 1;
   o.exchange.bits_forward = o.exchange.bits_backward = 1;
   const TrainResult alone = train(data, o);
@@ -186,8 +186,8 @@ TEST(EdgeCases, RunsInSeveralThreadsAtOnceDoNotDisturbEachOther) {
 }
 
 TEST(EdgeCases, ScoresOfABinaryTargetRankItAsReported) {
-  const Dataset data = testing::make_small_dataset(300, 8, 2, 8);
-  TrainOptions o = options_of(3);
+  const Dataset data = test::make_small_dataset(300, 8, 2, 8);
+  TrainOptions o = four_epochs(3);
   o.epochs = 20;
   const TrainResult r = train(data, o);
   ASSERT_EQ(r.metric, Metric::auc);
@@ -203,8 +203,8 @@ TEST(EdgeCases, ScoresOfABinaryTargetRankItAsReported) {
 }
 
 TEST(EdgeCases, InductiveFeaturesAreStandardizedByTrainingNodesOnly) {
-  Dataset data = testing::make_small_dataset(200, 8, 3, 8);
-  TrainOptions o = options_of(3);
+  Dataset data = test::make_small_dataset(200, 8, 3, 8);
+  TrainOptions o = four_epochs(3);
   o.inductive = true;
   o.normalize = Normalization::standard;
   const TrainResult before = train(data, o);
@@ -220,20 +220,21 @@ TEST(EdgeCases, InductiveFeaturesAreStandardizedByTrainingNodesOnly) {
 
 TEST(EdgeCases, ASplitThatDoesNotFitTheLabelsIsRefused) {
   for (const bool multilabel : {false, true}) {
-    Dataset data = testing::make_small_dataset(100, 8, 3, 8, multilabel);
+    Dataset data = test::make_small_dataset(100, 8, 3, 8, multilabel);
     ASSERT_FALSE(data.labels.has_label(16));
     set_roles(data, [](std::size_t v, Role r) { return v == 16 ? Role::train : r; });
-    EXPECT_NE(message_of([&] { train(data, options_of(2)); }, ErrorCode::bad_input).find("node 16"),
-              std::string::npos);
+    EXPECT_NE(
+        message_of([&] { train(data, four_epochs(2)); }, ErrorCode::bad_input).find("node 16"),
+        std::string::npos);
     data.splits[0].role = std::vector<Role>(99, Role::train);
-    message_of([&] { train(data, options_of(2)); }, ErrorCode::bad_input);
+    message_of([&] { train(data, four_epochs(2)); }, ErrorCode::bad_input);
   }
 }
 
 TEST(EdgeCases, AModelOfOneLayerTrains) {
-  const Dataset data = testing::make_small_dataset(200, 8, 4, 8, true);
+  const Dataset data = test::make_small_dataset(200, 8, 4, 8, true);
   for (const bool transform_first : {false, true}) {
-    TrainOptions o = options_of(3);
+    TrainOptions o = four_epochs(3);
     o.model.layers = 1;
     o.model.dropout = 0;
     o.model.precompute = false;

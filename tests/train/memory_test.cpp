@@ -123,14 +123,14 @@ TEST(RequireMemory, NamesWhatIsNeededWhatThereIsAndWhatToChange) {
   needs[MemoryRoom::activations] = 5 * kGiB;
   needs[MemoryRoom::weights] = kGiB / 4;
   const std::string sentence =
-      testing::message_of([&] { require_memory(needs, 0, 11 * kGiB); }, ErrorCode::resource);
+      test::message_of([&] { require_memory(needs, 0, 11 * kGiB); }, ErrorCode::resource);
   EXPECT_EQ(sentence,
             "training needs at least 11.2 GiB (6.0 GiB for halo, 5.0 GiB for activations) and "
             "this machine has 11.0 GiB available: lower --bits or --staleness, or take "
             "--partitioner metis");
   needs[MemoryRoom::activations] = 7 * kGiB;
   EXPECT_THAT(
-      testing::message_of([&] { require_memory(needs, kGiB, 99 * kGiB); }, ErrorCode::resource),
+      test::message_of([&] { require_memory(needs, kGiB, 99 * kGiB); }, ErrorCode::resource),
       HasSubstr("--memory-limit-mib allows 1.0 GiB: lower --hidden or --layers"));
   EXPECT_NO_THROW(require_memory(needs, 0, needs.total()));
   EXPECT_NO_THROW(require_memory(needs, needs.total(), 0));
@@ -153,7 +153,7 @@ TrainOptions options_of(ModelKind kind, int bits, int staleness) {
 
 TEST(LeastMemory, IsWhatTheRunThenHoldsOfBuffersAndLittleLessOfAllElse) {
   for (const bool directed : {false, true}) {
-    const Dataset data = testing::make_small_dataset(3000, 50, 7, 3, false, false, directed);
+    const Dataset data = test::make_small_dataset(3000, 50, 7, 3, false, false, directed);
     for (const ModelKind kind : {ModelKind::gcn, ModelKind::sage}) {
       for (const int bits : {32, 1}) {
         for (const int staleness : {0, 1}) {
@@ -189,10 +189,10 @@ TEST(LeastMemory, IsWhatTheRunThenHoldsOfBuffersAndLittleLessOfAllElse) {
 
 TEST(LeastMemory, IsNoMoreThanADirectedGraphHolds) {
   // Everybody points to a few: many rows go forward, and few gradients, of 32 times as many bits.
-  Dataset data = testing::make_small_dataset(3000, 8, 3, 3, false, false, true);
-  std::vector<testing::Edge> edges;
+  Dataset data = test::make_small_dataset(3000, 8, 3, 3, false, false, true);
+  std::vector<test::Edge> edges;
   for (NodeId v = 10; v < 3000; ++v) edges.emplace_back(v, v % 10);
-  data.graph = testing::graph_from_edges(3000, edges, true);
+  data.graph = test::graph_from_edges(3000, edges, true);
   for (const int staleness : {0, 1}) {
     TrainOptions o = options_of(ModelKind::sage, 32, staleness);
     o.exchange.bits_forward = 1;
@@ -204,7 +204,7 @@ TEST(LeastMemory, IsNoMoreThanADirectedGraphHolds) {
 }
 
 TEST(LeastMemory, StaysBeyondWhatCanBeWhereItIsAbsurd) {
-  const Dataset data = testing::make_small_dataset(300, 8, 3, 3);
+  const Dataset data = test::make_small_dataset(300, 8, 3, 3);
   TrainOptions o = options_of(ModelKind::gcn, 32, 0);
   o.model.hidden = 1 << 20;
   o.model.layers = 1024;
@@ -217,7 +217,7 @@ TEST(LeastMemory, StaysBeyondWhatCanBeWhereItIsAbsurd) {
 }
 
 TEST(LeastMemory, KnowsTheRowsThatAreStoredAsBf16) {
-  const Dataset data = testing::make_small_dataset(3000, 50, 7, 3);
+  const Dataset data = test::make_small_dataset(3000, 50, 7, 3);
   TrainOptions o = options_of(ModelKind::sage, 32, 0);
   const MemoryReport fp32 = train(data, o).memory;
   const std::int64_t least = least_memory(data, o, 0, 0)[MemoryRoom::workspace];
@@ -231,7 +231,7 @@ TEST(LeastMemory, KnowsTheRowsThatAreStoredAsBf16) {
 
 TEST(LeastHostMemory, IsStructureAndFeaturesOrWhatComesAfterThem) {
   // 3000 nodes; 50 columns are padded to 64, 7 classes to 16.
-  const Dataset wide = testing::make_small_dataset(3000, 50, 7, 3);
+  const Dataset wide = test::make_small_dataset(3000, 50, 7, 3);
   TrainOptions o = options_of(ModelKind::sage, 32, 0);
   const std::int64_t structure =
       4 * wide.graph.entries() + 16 * 3000 + (8 + 8 + 2 + 8 + 4) * 3000 + 4 * 1000;
@@ -259,7 +259,7 @@ TEST(RequireHostMemory, NamesTheHost) {
   MemoryNeeds needs;
   needs[MemoryRoom::graph] = 5 * kGiB;
   needs[MemoryRoom::features] = 6 * kGiB;
-  EXPECT_EQ(testing::message_of([&] { require_host_memory(needs, 2 * kGiB); }, ErrorCode::resource),
+  EXPECT_EQ(test::message_of([&] { require_host_memory(needs, 2 * kGiB); }, ErrorCode::resource),
             "the host of the CUDA devices needs at least 11.0 GiB (6.0 GiB for features, 5.0 GiB "
             "for graph) and has 2.0 GiB available: the data set asks for a machine with more "
             "memory");
@@ -268,20 +268,20 @@ TEST(RequireHostMemory, NamesTheHost) {
 }
 
 TEST(MemoryCheck, ComesBeforeThePartition) {
-  const Dataset data = testing::make_small_dataset(300, 8, 3, 3);
+  const Dataset data = test::make_small_dataset(300, 8, 3, 3);
   TrainOptions o = options_of(ModelKind::gcn, 32, 0);
   o.partition.partitioner = Partitioner::file;
   o.partition.file = "no such file";
-  EXPECT_THAT(testing::message_of([&] { train(data, o); }, ErrorCode::bad_input),
+  EXPECT_THAT(test::message_of([&] { train(data, o); }, ErrorCode::bad_input),
               HasSubstr("no such file"));
   o.model.hidden = 1 << 20;  // A weight matrix of 4 TiB.
-  const std::string sentence = testing::message_of([&] { train(data, o); }, ErrorCode::resource);
+  const std::string sentence = test::message_of([&] { train(data, o); }, ErrorCode::resource);
   EXPECT_THAT(sentence, HasSubstr("for weights"));
   EXPECT_THAT(sentence, HasSubstr("lower --hidden, --layers or --parts"));
 }
 
 TEST(MemoryCheck, HoldsARunToTheByteThatItCounts) {
-  const Dataset data = testing::make_small_dataset(3000, 8, 3, 3);
+  const Dataset data = test::make_small_dataset(3000, 8, 3, 3);
   TrainOptions o = options_of(ModelKind::sage, 8, 1);
   o.eval_every = 100;
   o.epochs = 2;
@@ -291,17 +291,17 @@ TEST(MemoryCheck, HoldsARunToTheByteThatItCounts) {
   o.memory_limit_bytes = held.total();
   EXPECT_NO_THROW(train(data, o));
   o.memory_limit_bytes = checked - 1;
-  const std::string sentence = testing::message_of([&] { train(data, o); }, ErrorCode::resource);
+  const std::string sentence = test::message_of([&] { train(data, o); }, ErrorCode::resource);
   EXPECT_THAT(sentence, HasSubstr("--memory-limit-mib allows"));
   EXPECT_THAT(sentence, Not(HasSubstr("rank")));
 }
 
 TEST(Memory, RoomsAddUpToTheGrowthOfTheProcess) {
   if (!test::allocations_are_counted()) GTEST_SKIP() << "sanitizers keep shadows and freed memory";
-  const Dataset data = testing::make_small_dataset(60000, 64, 8, 3);
+  const Dataset data = test::make_small_dataset(60000, 64, 8, 3);
   TrainOptions o = options_of(ModelKind::sage, 8, 0);
   o.model.hidden = 128;
-  train(testing::make_small_dataset(300, 8, 3, 3), o);  // Code and threads' stacks.
+  train(test::make_small_dataset(300, 8, 3, 3), o);  // Code and threads' stacks.
   malloc_trim(0);
   ASSERT_TRUE(reset_peak_rss());
   const std::int64_t before = peak_rss_bytes();
@@ -316,7 +316,7 @@ TEST(Memory, RoomsAddUpToTheGrowthOfTheProcess) {
 }
 
 TEST(Memory, EvaluationTakesWhatTrainingLeavesIdle) {
-  const Dataset data = testing::make_small_dataset(3000, 8, 3, 3);
+  const Dataset data = test::make_small_dataset(3000, 8, 3, 3);
   TrainOptions o = options_of(ModelKind::gcn, 32, 1);
   o.eval_every = 1;
   const TrainResult r = train(data, o);

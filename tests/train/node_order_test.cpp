@@ -9,21 +9,20 @@
 namespace heliograph {
 namespace {
 
-struct Case {
+struct OrderCase {
   ModelKind kind;
   bool directed;
   bool inductive;
   bool sparse;
 };
 
-class NodeOrders : public ::testing::TestWithParam<Case> {
+class NodeOrders : public ::testing::TestWithParam<OrderCase> {
  protected:
   static Dataset data() {
-    return testing::make_small_dataset(260, 19, 4, 21, false, GetParam().sparse,
-                                       GetParam().directed);
+    return test::make_small_dataset(260, 19, 4, 21, false, GetParam().sparse, GetParam().directed);
   }
   static TrainOptions options(int ranks, int epochs, NodeOrder order) {
-    TrainOptions o = testing::small_options(ranks, epochs);
+    TrainOptions o = test::small_options(ranks, epochs);
     o.model.kind = GetParam().kind;
     o.inductive = GetParam().inductive;
     o.partition.partitioner = Partitioner::random;
@@ -66,10 +65,10 @@ TEST_P(NodeOrders, OneBitStepsAgree) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, NodeOrders,
-                         ::testing::Values(Case{ModelKind::gcn, false, false, false},
-                                           Case{ModelKind::sage, true, false, false},
-                                           Case{ModelKind::sage, false, true, false},
-                                           Case{ModelKind::gcn, true, true, true}));
+                         ::testing::Values(OrderCase{ModelKind::gcn, false, false, false},
+                                           OrderCase{ModelKind::sage, true, false, false},
+                                           OrderCase{ModelKind::sage, false, true, false},
+                                           OrderCase{ModelKind::gcn, true, true, true}));
 
 }  // namespace
 }  // namespace heliograph

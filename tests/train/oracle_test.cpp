@@ -12,7 +12,7 @@
 namespace heliograph {
 namespace {
 
-struct Case {
+struct OracleCase {
   std::string name;
   ModelKind kind = ModelKind::gcn;
   bool multilabel = false;
@@ -23,10 +23,10 @@ struct Case {
   bool residual = false;
 };
 
-std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
+std::ostream& operator<<(std::ostream& out, const OracleCase& c) { return out << c.name; }
 
-std::vector<Case> cases() {
-  std::vector<Case> all;
+std::vector<OracleCase> cases() {
+  std::vector<OracleCase> all;
   for (const ModelKind kind : {ModelKind::gcn, ModelKind::sage}) {
     const std::string m = kind == ModelKind::gcn ? "gcn" : "sage";
     all.push_back({m, kind});
@@ -41,7 +41,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-TrainOptions options_of(const Case& c, int ranks, int epochs) {
+TrainOptions options_of(const OracleCase& c, int ranks, int epochs) {
   TrainOptions o;
   o.model.kind = c.kind;
   o.model.layers = 3;
@@ -57,11 +57,11 @@ TrainOptions options_of(const Case& c, int ranks, int epochs) {
   return o;
 }
 
-Dataset data_of(const Case& c) {
-  return testing::make_small_dataset(220, 31, 5, 9, c.multilabel, c.sparse, c.directed);
+Dataset data_of(const OracleCase& c) {
+  return test::make_small_dataset(220, 31, 5, 9, c.multilabel, c.sparse, c.directed);
 }
 
-class Oracle : public ::testing::TestWithParam<Case> {};
+class Oracle : public ::testing::TestWithParam<OracleCase> {};
 
 TEST_P(Oracle, FiftyReproducibleEpochsAgreeForAnyNumberOfRanksAndThreads) {
   const Dataset data = data_of(GetParam());

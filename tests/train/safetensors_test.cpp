@@ -16,7 +16,7 @@ namespace heliograph {
 namespace {
 
 using nlohmann::json;
-using testing::message_of;
+using test::message_of;
 
 class SafetensorsFile : public ::testing::Test {
  protected:

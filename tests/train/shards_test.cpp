@@ -18,16 +18,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Case {
+struct ShardCase {
   const char* name;
   bool sparse = false, directed = false, inductive = false, multilabel = false;
 };
 
-Dataset dataset_of(const Case& c) {
-  return testing::make_small_dataset(160, 12, 3, 7, c.multilabel, c.sparse, c.directed);
+Dataset dataset_of(const ShardCase& c) {
+  return test::make_small_dataset(160, 12, 3, 7, c.multilabel, c.sparse, c.directed);
 }
 
-TrainOptions options_of(const Case& c) {
+TrainOptions shard_options(const ShardCase& c) {
   TrainOptions o;
   o.model.layers = 2;
   o.model.hidden = 16;
@@ -50,11 +50,11 @@ void write(const Dataset& dataset, const TrainOptions& options, const fs::path& 
   write_shards(dataset, make_partition(dataset.graph, cut), options, directory, overwrite);
 }
 
-class Shards : public ::testing::TestWithParam<Case> {};
+class Shards : public ::testing::TestWithParam<ShardCase> {};
 
 TEST_P(Shards, TrainToTheSameBits) {
   const Dataset dataset = dataset_of(GetParam());
-  const TrainOptions options = options_of(GetParam());
+  const TrainOptions options = shard_options(GetParam());
   const test::TemporaryDirectory directory;
   const fs::path shards = directory.path() / "shards";
   write(dataset, options, shards);
@@ -81,15 +81,15 @@ TEST_P(Shards, TrainToTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Graphs, Shards,
-                         ::testing::Values(Case{"dense"}, Case{"sparse", true},
-                                           Case{"directed", false, true},
-                                           Case{"inductive", true, true, true},
-                                           Case{"multilabel", false, false, false, true}),
+                         ::testing::Values(ShardCase{"dense"}, ShardCase{"sparse", true},
+                                           ShardCase{"directed", false, true},
+                                           ShardCase{"inductive", true, true, true},
+                                           ShardCase{"multilabel", false, false, false, true}),
                          [](const auto& test) { return std::string(test.param.name); });
 
 ErrorCode code_of(const fs::path& shards) {
   try {
-    train_shards(shards, options_of({"any"}));
+    train_shards(shards, shard_options({"any"}));
   } catch (const Error& error) {
     return error.code();
   }
@@ -109,7 +109,7 @@ void write_file(const fs::path& path, const std::string& text) {
 TEST(ShardFiles, DamageIsRefusedByFile) {
   const test::TemporaryDirectory directory;
   const fs::path shards = directory.path() / "shards";
-  write(dataset_of({"any"}), options_of({"any"}), shards);
+  write(dataset_of({"any"}), shard_options({"any"}), shards);
   for (const char* name : {"rank-0000.shard", "rank-0002.shard", "manifest.json"}) {
     const std::string whole = read_file(shards / name);
     for (std::size_t at = 0; at < whole.size(); at += 1 + whole.size() / 60) {
@@ -124,14 +124,14 @@ TEST(ShardFiles, DamageIsRefusedByFile) {
     }
     write_file(shards / name, whole);
   }
-  EXPECT_NO_THROW(train_shards(shards, options_of({"any"})));
+  EXPECT_NO_THROW(train_shards(shards, shard_options({"any"})));
 }
 
 TEST(ShardFiles, OfOtherShardsAreRefusedAsSuch) {
   const test::TemporaryDirectory directory;
   const fs::path one = directory.path() / "one";
   const fs::path other = directory.path() / "other";
-  TrainOptions options = options_of({"any"});
+  TrainOptions options = shard_options({"any"});
   write(dataset_of({"any"}), options, one);
   options.split_seed = 8;
   write(dataset_of({"any"}), options, other);
@@ -146,16 +146,16 @@ TEST(ShardFiles, ReplaceOnlyShardsAndOnlyIfAsked) {
   const test::TemporaryDirectory directory;
   const Dataset dataset = dataset_of({"any"});
   const fs::path shards = directory.path() / "shards";
-  write(dataset, options_of({"any"}), shards);
-  EXPECT_THROW(write(dataset, options_of({"any"}), shards), Error);
-  EXPECT_NO_THROW(write(dataset, options_of({"any"}), shards, true));
+  write(dataset, shard_options({"any"}), shards);
+  EXPECT_THROW(write(dataset, shard_options({"any"}), shards), Error);
+  EXPECT_NO_THROW(write(dataset, shard_options({"any"}), shards, true));
   fs::create_directory(directory.path() / "mine");
   write_file(directory.path() / "mine" / "letter", "keep me");
-  EXPECT_THROW(write(dataset, options_of({"any"}), directory.path() / "mine", true), Error);
+  EXPECT_THROW(write(dataset, shard_options({"any"}), directory.path() / "mine", true), Error);
   EXPECT_EQ(read_file(directory.path() / "mine" / "letter"), "keep me");
   fs::create_directory(shards / "run");
   write_file(shards / "run" / "metrics.jsonl", "mine too");
-  EXPECT_THROW(write(dataset, options_of({"any"}), shards, true), Error);
+  EXPECT_THROW(write(dataset, shard_options({"any"}), shards, true), Error);
   EXPECT_EQ(read_file(shards / "run" / "metrics.jsonl"), "mine too");
 }
 

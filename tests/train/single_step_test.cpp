@@ -75,7 +75,7 @@ void expect_steps_agree(const Dataset& data, ModelKind kind) {
     ASSERT_EQ(got.size(), expected.size());
     for (std::size_t e = 0; e < got.size(); ++e) {
       EXPECT_NEAR(got[e].loss / expected[e].loss, 1.0, 1e-5) << ranks << " ranks, epoch " << e;
-      EXPECT_LT(testing::relative_distance(got[e].gradient, expected[e].gradient), 1e-5)
+      EXPECT_LT(test::relative_distance(got[e].gradient, expected[e].gradient), 1e-5)
           << ranks << " ranks, epoch " << e;
     }
   }
@@ -84,7 +84,7 @@ void expect_steps_agree(const Dataset& data, ModelKind kind) {
 class SingleStep : public ::testing::TestWithParam<ModelKind> {};
 
 TEST_P(SingleStep, AgreesOnASmallGraph) {
-  expect_steps_agree(testing::make_small_dataset(300, 40, 5, 3), GetParam());
+  expect_steps_agree(test::make_small_dataset(300, 40, 5, 3), GetParam());
 }
 
 TEST_P(SingleStep, AgreesOnCora) {

@@ -19,7 +19,7 @@ TEST_P(SteadyState, NothingIsAllocatedAfterTheFirstEpochs) {
   if (!test::allocations_are_counted()) GTEST_SKIP() << "sanitizers own the allocator";
   for (const bool sparse : {false, true}) {
     for (const int staleness : {0, 2}) {
-      const Dataset data = testing::make_small_dataset(1500, 200, 7, 3, false, sparse);
+      const Dataset data = test::make_small_dataset(1500, 200, 7, 3, false, sparse);
       TrainOptions o;
       o.model.kind = GetParam();
       o.model.layers = 3;
@@ -46,18 +46,18 @@ TEST_P(SteadyState, NothingIsAllocatedAfterTheFirstEpochs) {
   }
 }
 
-struct Setting {
+struct SteadySetting {
   int bits;
   int staleness;
   int ranks;
 };
 
-class SteadyEpochs : public ::testing::TestWithParam<std::tuple<ModelKind, Setting>> {};
+class SteadyEpochs : public ::testing::TestWithParam<std::tuple<ModelKind, SteadySetting>> {};
 
 TEST_P(SteadyEpochs, NoThreadAllocatesFromEpochSPlusTwoOn) {
   if (!test::allocations_are_counted()) GTEST_SKIP() << "sanitizers own the allocator";
   const auto& [kind, setting] = GetParam();
-  const Dataset data = testing::make_small_dataset(800, 30, 5, 3);
+  const Dataset data = test::make_small_dataset(800, 30, 5, 3);
   TrainOptions o;
   o.model.kind = kind;
   o.model.hidden = 40;
@@ -80,19 +80,20 @@ TEST_P(SteadyEpochs, NoThreadAllocatesFromEpochSPlusTwoOn) {
 }
 
 std::string name_of(const ::testing::TestParamInfo<SteadyEpochs::ParamType>& tested) {
-  const Setting& setting = std::get<1>(tested.param);
+  const SteadySetting& setting = std::get<1>(tested.param);
   return std::string(std::get<0>(tested.param) == ModelKind::gcn ? "gcn" : "sage") + "_" +
          std::to_string(setting.bits) + "bits_s" + std::to_string(setting.staleness) + "_k" +
          std::to_string(setting.ranks);
 }
 
-INSTANTIATE_TEST_SUITE_P(Settings, SteadyEpochs,
-                         ::testing::Combine(::testing::Values(ModelKind::gcn, ModelKind::sage),
-                                            ::testing::Values(Setting{32, 0, 1}, Setting{32, 0, 4},
-                                                              Setting{32, 1, 4}, Setting{8, 0, 4},
-                                                              Setting{8, 1, 4}, Setting{1, 0, 4},
-                                                              Setting{1, 1, 4}, Setting{1, 1, 1})),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    Settings, SteadyEpochs,
+    ::testing::Combine(::testing::Values(ModelKind::gcn, ModelKind::sage),
+                       ::testing::Values(SteadySetting{32, 0, 1}, SteadySetting{32, 0, 4},
+                                         SteadySetting{32, 1, 4}, SteadySetting{8, 0, 4},
+                                         SteadySetting{8, 1, 4}, SteadySetting{1, 0, 4},
+                                         SteadySetting{1, 1, 4}, SteadySetting{1, 1, 1})),
+    name_of);
 
 INSTANTIATE_TEST_SUITE_P(Models, SteadyState, ::testing::Values(ModelKind::gcn, ModelKind::sage));
 

@@ -15,12 +15,12 @@
 namespace heliograph {
 namespace {
 
-using testing::message_of;
+using test::message_of;
 
-TrainOptions small_options(int ranks = 3) { return testing::small_options(ranks, 30); }
+TrainOptions small_options(int ranks = 3) { return test::small_options(ranks, 30); }
 
 TEST(Train, LearnsASeparableGraph) {
-  const Dataset data = testing::make_small_dataset(400, 16, 4, 3);
+  const Dataset data = test::make_small_dataset(400, 16, 4, 3);
   for (const int bits : {1, 2, 4, 8, 16, 32}) {
     TrainOptions o = small_options(4);
     o.epochs = 60;
@@ -32,7 +32,7 @@ TEST(Train, LearnsASeparableGraph) {
 }
 
 TEST(Train, OneBitAWideRowWeighsTwentyEightTimesLess) {
-  const Dataset data = testing::make_small_dataset(2500, 8, 3, 3);
+  const Dataset data = test::make_small_dataset(2500, 8, 3, 3);
   TrainOptions o = small_options(2);
   o.partition.partitioner = Partitioner::random;
   o.model.layers = 3;
@@ -55,7 +55,7 @@ TEST(Train, OneBitAWideRowWeighsTwentyEightTimesLess) {
 }
 
 TEST(Train, EveryLinkLayerAndDirectionIsCountedByItself) {
-  const Dataset data = testing::make_small_dataset(300, 8, 3, 3);
+  const Dataset data = test::make_small_dataset(300, 8, 3, 3);
   TrainOptions o = small_options(3);
   o.partition.partitioner = Partitioner::random;
   o.model.layers = 3;
@@ -83,7 +83,7 @@ TEST(Train, EveryLinkLayerAndDirectionIsCountedByItself) {
 }
 
 TEST(Train, PredictionsComeInTheUsersOrderAndScoreAsReported) {
-  const Dataset data = testing::make_small_dataset(300, 16, 4, 8);
+  const Dataset data = test::make_small_dataset(300, 16, 4, 8);
   TrainOptions o = small_options(4);
   o.partition.partitioner = Partitioner::random;
   const TrainResult r = train(data, o);
@@ -103,7 +103,7 @@ TEST(Train, PredictionsComeInTheUsersOrderAndScoreAsReported) {
 }
 
 TEST(Train, EvaluationDoesNotDependOnTheChunkSize) {
-  const Dataset data = testing::make_small_dataset(200, 40, 4, 8);
+  const Dataset data = test::make_small_dataset(200, 40, 4, 8);
   TrainOptions o = small_options(3);
   const TrainResult whole = train(data, o);
   o.eval_chunk_bytes = 1;  // the least: 16 columns at a time
@@ -113,7 +113,7 @@ TEST(Train, EvaluationDoesNotDependOnTheChunkSize) {
 }
 
 TEST(Train, InductiveTrainingSeesTrainingNodesOnly) {
-  Dataset data = testing::make_small_dataset(300, 16, 4, 8);
+  Dataset data = test::make_small_dataset(300, 16, 4, 8);
   TrainOptions o = small_options(3);
   o.inductive = true;
   o.epochs = 5;
@@ -133,7 +133,7 @@ TEST(Train, InductiveTrainingSeesTrainingNodesOnly) {
 }
 
 TEST(Train, EmptyPartsAndOneNodeAPartAreOrdinary) {
-  const Dataset data = testing::make_small_dataset(8, 4, 2, 8);
+  const Dataset data = test::make_small_dataset(8, 4, 2, 8);
   TrainOptions o = small_options(8);
   o.epochs = 3;
   const TrainResult r = train(data, o);
@@ -144,7 +144,7 @@ TEST(Train, EmptyPartsAndOneNodeAPartAreOrdinary) {
 }
 
 TEST(Train, StopsEarlyAfterPatienceEvaluations) {
-  const Dataset data = testing::make_small_dataset(200, 16, 4, 8);
+  const Dataset data = test::make_small_dataset(200, 16, 4, 8);
   TrainOptions o = small_options();
   o.epochs = 500;
   o.patience = 4;
@@ -154,7 +154,7 @@ TEST(Train, StopsEarlyAfterPatienceEvaluations) {
 }
 
 TEST(Train, StopFlagEndsTheRunAtAnEpoch) {
-  const Dataset data = testing::make_small_dataset(200, 16, 4, 8);
+  const Dataset data = test::make_small_dataset(200, 16, 4, 8);
   TrainOptions o = small_options();
   o.epochs = 100000;
   o.exchange.staleness = 2;
@@ -168,7 +168,7 @@ TEST(Train, StopFlagEndsTheRunAtAnEpoch) {
 }
 
 TEST(Train, NonFiniteFeaturesAreNamed) {
-  Dataset data = testing::make_small_dataset(200, 16, 4, 8);
+  Dataset data = test::make_small_dataset(200, 16, 4, 8);
   std::vector<float> broken(data.features.dense.begin(), data.features.dense.end());
   broken[17 * 16 + 3] = std::numeric_limits<float>::infinity();
   data.features.dense = Array<float>(broken);
@@ -182,7 +182,7 @@ TEST(Train, NonFiniteFeaturesAreNamed) {
 }
 
 TEST(Train, ADivergingRunEndsWithANumericError) {
-  const Dataset data = testing::make_small_dataset(200, 16, 4, 8);
+  const Dataset data = test::make_small_dataset(200, 16, 4, 8);
   TrainOptions o = small_options();
   o.model.norm = NormLayer::none;
   o.optimizer.lr = 1e30F;
@@ -191,7 +191,7 @@ TEST(Train, ADivergingRunEndsWithANumericError) {
 }
 
 TEST(Train, SchedulesAndSplitsThatDoNotFitAreRefused) {
-  const Dataset data = testing::make_small_dataset(200, 16, 4, 8);
+  const Dataset data = test::make_small_dataset(200, 16, 4, 8);
   TrainOptions o = small_options();
   o.split = 3;
   EXPECT_NE(message_of([&] { train(data, o); }, ErrorCode::usage).find("--split 3"),
@@ -205,7 +205,7 @@ TEST(Train, SchedulesAndSplitsThatDoNotFitAreRefused) {
 }
 
 TEST(Train, LearningRateFollowsItsSchedule) {
-  const Dataset data = testing::make_small_dataset(60, 8, 3, 8);
+  const Dataset data = test::make_small_dataset(60, 8, 3, 8);
   TrainOptions o = small_options(2);
   o.epochs = 10;
   o.optimizer.lr = 0.01F;
@@ -223,7 +223,7 @@ TEST(Train, LearningRateFollowsItsSchedule) {
 }
 
 TEST(Train, ReportsWhereTimeAndBytesWent) {
-  const Dataset data = testing::make_small_dataset(400, 16, 4, 8);
+  const Dataset data = test::make_small_dataset(400, 16, 4, 8);
   TrainOptions o = small_options(3);
   const TrainResult r = train(data, o);
   for (const EpochReport& e : r.epochs) {

@@ -110,7 +110,7 @@ TEST_F(BiasProducts, ASumOfNothingIsTheBias) {
 TEST_F(BiasProducts, FailuresAreNamed) {
   const auto message = [&](const char* call) {
     cuda_emulation::fail_call(call, 1, cudaErrorUnknown);
-    return testing::message_of([&] { multiply(7, 7, 7); }, ErrorCode::resource);
+    return test::message_of([&] { multiply(7, 7, 7); }, ErrorCode::resource);
   };
   EXPECT_EQ(message("cublasLtMatmulDescCreate"),
             "CUDA device: setting up a matrix product: execution failed");
@@ -132,14 +132,14 @@ struct Setting {
 };
 
 TEST_F(BiasProducts, AnEpochSavesOnePassARank) {
-  const Dataset data = testing::make_small_dataset(80, 12, 4, 5);
+  const Dataset data = test::make_small_dataset(80, 12, 4, 5);
   for (const Setting s :
        {Setting{ModelKind::sage, 3, true, true}, Setting{ModelKind::sage, 3, false, true},
         Setting{ModelKind::sage, 1, true, true}, Setting{ModelKind::gcn, 3, true, false},
         Setting{ModelKind::gcn, 3, false, true}, Setting{ModelKind::gcn, 1, true, true}}) {
     SCOPED_TRACE(::testing::Message() << (s.kind == ModelKind::gcn ? "gcn, " : "sage, ") << s.layers
                                       << " layers, transform first " << s.transform_first);
-    TrainOptions o = testing::small_options(2, 3);
+    TrainOptions o = test::small_options(2, 3);
     o.model.kind = s.kind;
     o.model.layers = s.layers;
     o.model.transform_first = s.transform_first;

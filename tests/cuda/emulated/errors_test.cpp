@@ -62,7 +62,7 @@ TEST_F(CudaErrors, WithoutADeviceThereAreNoKernels) {
 }
 
 TEST_F(CudaErrors, WhyThereIsNoDeviceIsSaidByAllWhoNeedOne) {
-  TrainOptions o = testing::small_options(2, 1);
+  TrainOptions o = test::small_options(2, 1);
   o.transport.device = DeviceKind::cuda;
   const auto message = [](const auto& body) {
     cuda_emulation::fail_call("cudaGetDeviceCount", 1, cudaErrorInsufficientDriver);
@@ -135,8 +135,8 @@ TEST_F(CudaErrors, AnAllocationThatFailsForAnotherReasonSaysWhich) {
 
 TEST_F(CudaErrors, WhatTheHostLacksIsRefusedBeforeAnythingIsTaken) {
   cuda_emulation::set_memory(std::size_t{1} << 60);  // So the devices have enough.
-  const Dataset data = testing::make_small_dataset(80, 12, 4, 5);
-  TrainOptions o = testing::small_options(2, 1);
+  const Dataset data = test::make_small_dataset(80, 12, 4, 5);
+  TrainOptions o = test::small_options(2, 1);
   o.transport.device = DeviceKind::cuda;
   o.model.layers = 3;
   o.model.hidden = 1 << 20;

@@ -53,7 +53,7 @@ class CudaGraphEpochs : public test::NcclTest {
     return each;
   }
   static TrainOptions options(int ranks, int count) {
-    TrainOptions o = testing::small_options(ranks, count);
+    TrainOptions o = test::small_options(ranks, count);
     o.model.kind = ModelKind::gcn;
     o.model.layers = 3;
     o.model.dropout = 0.5F;
@@ -64,7 +64,7 @@ class CudaGraphEpochs : public test::NcclTest {
     return o;
   }
 
-  const Dataset data = testing::make_small_dataset(80, 12, 4, 5);
+  const Dataset data = test::make_small_dataset(80, 12, 4, 5);
 };
 
 // The figures of docs/gpu.md: dropout, LayerNorm, dense features.
@@ -163,7 +163,7 @@ TEST_F(CudaGraphEpochs, EachRankDecidesByItsOwnPart) {
   o.transport.cuda_graphs = CudaGraphs::automatic;
   o.model.layers = 2;
   o.model.hidden = (8 << 20) / 4 / 40 / 16 * 16;  // Rows of whole cache lines: 40 fit, 41 do not.
-  EXPECT_EQ(train(testing::make_small_dataset(81, 12, 4, 5), o).cuda_graph_ranks, 1);
+  EXPECT_EQ(train(test::make_small_dataset(81, 12, 4, 5), o).cuda_graph_ranks, 1);
 }
 
 }  // namespace

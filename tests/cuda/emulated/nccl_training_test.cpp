@@ -16,10 +16,10 @@ namespace {
 class NcclTraining : public test::NcclTest {};
 
 TEST_F(NcclTraining, HasTheBitsOfThreads) {
-  const Dataset data = testing::make_small_dataset(80, 12, 4, 5);
+  const Dataset data = test::make_small_dataset(80, 12, 4, 5);
   for (const int ranks : {1, 2, 4}) {
     for (const int staleness : {0, 2}) {
-      TrainOptions o = testing::small_options(ranks, 4);
+      TrainOptions o = test::small_options(ranks, 4);
       o.model.layers = 3;
       o.model.hidden = 12;
       o.transport.device = DeviceKind::cuda;
@@ -42,11 +42,11 @@ TEST_F(NcclTraining, HasTheBitsOfThreads) {
 }
 
 TEST_F(NcclTraining, RefusesMoreRanksThanDevices) {
-  const Dataset data = testing::make_small_dataset(80, 12, 4, 5);
-  TrainOptions o = testing::small_options(5, 2);
+  const Dataset data = test::make_small_dataset(80, 12, 4, 5);
+  TrainOptions o = test::small_options(5, 2);
   o.transport.device = DeviceKind::cuda;
   o.transport.kind = TransportKind::nccl;
-  const std::string message = testing::message_of([&] { train(data, o); }, ErrorCode::usage);
+  const std::string message = test::message_of([&] { train(data, o); }, ErrorCode::usage);
   EXPECT_NE(message.find("device"), std::string::npos) << message;
 }
 

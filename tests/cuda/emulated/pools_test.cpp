@@ -58,8 +58,8 @@ TEST_P(DevicePools, AreOpenToAllDevicesThatReachThem) {
 }
 
 TEST_P(DevicePools, MessagesReachOtherDevicesEitherWay) {
-  const Dataset data = testing::make_small_dataset(80, 12, 4, 5);
-  TrainOptions o = testing::small_options(3, 2);
+  const Dataset data = test::make_small_dataset(80, 12, 4, 5);
+  TrainOptions o = test::small_options(3, 2);
   o.transport.device = DeviceKind::cuda;
   setenv("HELIOGRAPH_EMULATED_DEVICES", "1", 1);
   const TrainResult on_one = train(data, o);

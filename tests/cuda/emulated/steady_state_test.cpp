@@ -26,10 +26,10 @@ class CudaSteadyState : public test::NcclTest {};
 
 // Contract 7, and that a whole device is never waited for.
 TEST_F(CudaSteadyState, EpochsAllocateNothingAndWaitForStreamsOnly) {
-  const Dataset data = testing::make_small_dataset(80, 12, 4, 5);
+  const Dataset data = test::make_small_dataset(80, 12, 4, 5);
   for (const TransportKind kind : {TransportKind::threads, TransportKind::nccl}) {
     for (const int staleness : {0, 2}) {
-      TrainOptions o = testing::small_options(3, 8);
+      TrainOptions o = test::small_options(3, 8);
       o.model.layers = 3;
       o.model.transform_first = staleness == 0;
       o.transport.kind = kind;

@@ -13,7 +13,7 @@ namespace heliograph {
 namespace {
 
 TrainOptions on_device(bool tf32) {
-  TrainOptions o = testing::small_options(2, 4);
+  TrainOptions o = test::small_options(2, 4);
   o.transport.device = DeviceKind::cuda;
   o.transport.kind = TransportKind::threads;
   o.tf32 = tf32;
@@ -21,7 +21,7 @@ TrainOptions on_device(bool tf32) {
 }
 
 TEST(Tf32Runs, TrainingRoundsFactors) {
-  const Dataset data = testing::make_small_dataset(80, 12, 4, 5);
+  const Dataset data = test::make_small_dataset(80, 12, 4, 5);
   const TrainResult fp32 = train(data, on_device(false)), one = train(data, on_device(true)),
                     two = train(data, on_device(true));
   ASSERT_EQ(one.epochs.size(), 4U);
@@ -34,7 +34,7 @@ TEST(Tf32Runs, TrainingRoundsFactors) {
 }
 
 TEST(Tf32Runs, EvaluationDoesNot) {
-  const Dataset data = testing::make_small_dataset(80, 12, 2, 5);
+  const Dataset data = test::make_small_dataset(80, 12, 2, 5);
   const test::TemporaryDirectory folder;
   TrainOptions o = on_device(true);
   o.metric = Metric::auc;  // which keeps the scores
