@@ -225,7 +225,7 @@ TEST_F(CudaErrors, TheOrderOfThreadsDoesNotMatter) {
     cuda->column_sums(d.view(), {sums.data(), nullptr, 1, 40});
     columns[backwards] = sums.values();
   }
-  cuda_emulation::run_backwards(false);
+  cuda_emulation::run_alternately();
   EXPECT_EQ(losses[0], losses[1]);
   EXPECT_EQ(columns[0], columns[1]);
 }
