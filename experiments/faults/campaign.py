@@ -17,7 +17,6 @@ Usage: experiments/faults/campaign.py --out runs/faults [--quick] [--only kill,s
 
 import argparse
 import datetime
-import json
 import os
 import random
 import shutil
@@ -30,6 +29,7 @@ sys.path[:0] = [os.path.dirname(HERE), HERE]
 import processes
 from command import add_command_option, find_command
 from jobs import JobFailed
+from json_file import read_json, write_json
 from lost_ranks import Cut, Kill, Stop
 from report import make_report
 from runs import Runs, run_words
@@ -59,13 +59,10 @@ class Recorder:
         self.out, self.path = out, os.path.join(out, "trials.json")
         self.campaigns = {}
         if os.path.exists(self.path):
-            with open(self.path, encoding="utf-8") as file:
-                self.campaigns = json.load(file)
+            self.campaigns = read_json(self.path)
 
     def write(self):
-        with open(self.path + ".new", "w", encoding="utf-8") as file:
-            json.dump(self.campaigns, file, indent=1)
-        os.rename(self.path + ".new", self.path)
+        write_json(self.path, self.campaigns)
         with open(os.path.join(self.out, "table.md"), "w", encoding="utf-8") as file:
             file.write(make_report(self.campaigns))
 
