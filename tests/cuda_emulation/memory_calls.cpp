@@ -154,6 +154,20 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
     return emulation::copy(*stream, to, from, bytes, kind);
   });
 }
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
+  return api_call("cudaPointerGetAttributes", [&] {
+    const auto place = emulation::place_of(pointer, 1);
+    if (place == emulation::Place::beyond) return cudaErrorInvalidValue;
+    const bool host = place != emulation::Place::device;
+    void* at = const_cast<void*>(pointer);
+    *attributes = {place == emulation::Place::pageable ? cudaMemoryTypeUnregistered
+                   : host                              ? cudaMemoryTypeHost
+                                                       : cudaMemoryTypeDevice,
+                   host ? emulation::current_device : runtime().memory.device_of(pointer, 1),
+                   place == emulation::Place::pageable ? nullptr : at, host ? at : nullptr};
+    return cudaSuccess;
+  });
+}
 cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device,
                                 std::size_t bytes, cudaStream_t handle) {
   return stream_call("cudaMemcpyPeerAsync", handle, [&](const SharedStream& stream) {

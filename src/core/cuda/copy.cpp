@@ -10,11 +10,39 @@
 
 namespace heliograph {
 
+namespace {
+
+constexpr const char* kCopy = "copy a message";
+
+/// The device whose memory it is; -1: the host's.
+int device_of(const void* pointer) {
+  cudaPointerAttributes attributes{};
+  cuda::check(cudaPointerGetAttributes(&attributes, pointer), kCopy);
+  return attributes.type == cudaMemoryTypeDevice ? attributes.device : -1;
+}
+
+/// Whether the selected device does, as its pools are open to others then.
+bool reaches(int device) {
+  int selected = 0, can = 0;
+  cuda::check(cudaGetDevice(&selected), kCopy);
+  if (device < 0 || device == selected) return true;
+  cuda::check(cudaDeviceCanAccessPeer(&can, selected, device), kCopy);
+  return can != 0;
+}
+
+}  // namespace
+
 void copy_by_cuda(std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (bytes == 0) return;
+  const int target = device_of(to), source = device_of(from);
   // A stream of the calling thread's own: it waits for no rank's kernels.
-  cuda::check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cudaStreamPerThread),
-              "copy a message");
-  cuda::check(cudaStreamSynchronize(cudaStreamPerThread), "copy a message");
+  if (target >= 0 && source >= 0 && !(reaches(target) && reaches(source))) {
+    // Only this takes memory of a pool that is not open to the device that copies.
+    cuda::check(cudaMemcpyPeerAsync(to, target, from, source, bytes, cudaStreamPerThread), kCopy);
+  } else {
+    cuda::check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cudaStreamPerThread), kCopy);
+  }
+  cuda::check(cudaStreamSynchronize(cudaStreamPerThread), kCopy);
 }
 
 void select_cuda_device(int rank) {
