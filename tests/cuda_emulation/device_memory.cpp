@@ -48,7 +48,7 @@ void forbid(std::byte* pages, std::size_t bytes) {
 
 }  // namespace
 
-void* DeviceMemory::take(std::size_t bytes, int device, bool open_to_host) {
+void* DeviceMemory::take(std::size_t bytes, int device, Kind kind) {
   watch_touches();
   watch_alignment();
   if (bytes == 0 || bytes > limit_ || live_bytes(device) > limit_ - bytes) return nullptr;
@@ -56,9 +56,10 @@ void* DeviceMemory::take(std::size_t bytes, int device, bool open_to_host) {
   std::byte* begin = map(page_bytes + kPage);
   if (begin == nullptr) return nullptr;
   std::memset(begin, kUnset, page_bytes);
-  forbid(open_to_host ? begin + page_bytes : begin, open_to_host ? kPage : page_bytes + kPage);
+  const bool stays = kind == Kind::open_to_host;
+  forbid(stays ? begin + page_bytes : begin, stays ? kPage : page_bytes + kPage);
   std::byte* data = begin + page_bytes - rounded(bytes, kAlignment);
-  const Piece piece{begin, page_bytes, bytes, device, false, open_to_host};
+  const Piece piece{begin, page_bytes, bytes, device, false, kind};
   pieces_.emplace(reinterpret_cast<std::uintptr_t>(data), piece);
   return data;
 }
@@ -160,6 +161,12 @@ void DeviceMemory::close_others(const Piece* ended) {
     piece.open = false;
     *link = piece.opened_before;
   }
+}
+
+int DeviceMemory::pool_of(const void* pointer) const {
+  const auto found = find(pointer);
+  const bool pooled = found != pieces_.end() && found->second.kind == Kind::pooled;
+  return pooled ? found->second.device : kNone;
 }
 
 std::size_t DeviceMemory::live_bytes(int device) const {

@@ -13,8 +13,10 @@ namespace heliograph::cuda_emulation {
 /// device only, from its first touch on, with nothing behind them. Guarded by the runtime's lock.
 class DeviceMemory {
  public:
-  /// Null if the device has no more. Holds 0xff. `open_to_host`: always there, for everybody.
-  void* take(std::size_t bytes, int device, bool open_to_host = false);
+  /// Of a device's pool; of none; or of none and always there, for everybody.
+  enum class Kind : std::uint8_t { pooled, plain, open_to_host };
+  /// Null if the device has no more. Holds 0xff.
+  void* take(std::size_t bytes, int device, Kind kind);
   /// Work that is asked for later may no longer use it; false if it is not (or no more) in use.
   bool retire(void* pointer);
   /// Ends a retired piece. Returns what was found to be wrong with it, or an empty string.
@@ -25,6 +27,8 @@ class DeviceMemory {
   int device_of(const void* pointer, std::size_t bytes) const;
   static constexpr int kNone = -1;
   static constexpr int kBeyond = -2;
+  /// The device whose pool the piece is from; kNone: it is from none.
+  int pool_of(const void* pointer) const;
 
   /// Whether `address` lies on the pages of a piece, or on the one behind them.
   bool has_page(const void* address) const;
@@ -50,7 +54,7 @@ class DeviceMemory {
     std::size_t bytes;
     int device;
     bool retired;
-    bool open_to_host;
+    Kind kind;
     bool open = false;
     Piece* opened_before = nullptr;  ///< Of those that are open.
   };

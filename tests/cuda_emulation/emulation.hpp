@@ -13,7 +13,8 @@
 //   host memory has read it when the call returns, and one to it has written it, as CUDA does.
 // - Device memory can be touched only by work of a stream, of the same device: for the host it is
 //   not there (the process dies, and says so). New memory holds NaN, and what lies behind it is not
-//   there for kernels either.
+//   there for kernels either. What lies in a device's pool is for copies by other devices only
+//   where they have access to it (cudaMemPoolSetAccess); cudaMemcpyPeerAsync does without.
 // - A kernel's access at an address that is no multiple of its size ends the process, which says
 //   it, where kernels are compiled for x86-64 and not with sanitizers.
 // - A kernel whose arguments hold an address of the host's memory, other than page-locked memory,

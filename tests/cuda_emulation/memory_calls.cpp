@@ -64,6 +64,14 @@ cudaError_t copy(Stream& stream, void* to, const void* from, std::size_t bytes,
   return target == Place::pageable ? finish(stream) : cudaSuccess;
 }
 
+/// Whether work of `stream`, which the calling thread asks for, may touch it: what is a pool's is
+/// for devices that have access, and for threads that have the stream's device selected.
+bool touches(const Stream& stream, const void* pointer) {
+  return pool_is_open(pointer, stream.device) &&
+         (runtime().memory.pool_of(pointer) == DeviceMemory::kNone ||
+          stream.device == current_device);
+}
+
 /// Page-locked memory.
 cudaError_t pin(void** pointer, std::size_t bytes) {
   *pointer = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
@@ -84,6 +92,7 @@ namespace {
 namespace emulation = heliograph::cuda_emulation;
 using emulation::Access;
 using emulation::api_call;
+using emulation::DeviceMemory;
 using emulation::runtime;
 using emulation::Stream;
 using emulation::stream_call;
@@ -94,7 +103,7 @@ extern "C" {
 
 cudaError_t cudaMallocAsync(void** pointer, std::size_t bytes, cudaStream_t handle) {
   return stream_call("cudaMallocAsync", handle, [&](const SharedStream& stream) {
-    *pointer = runtime().memory.take(bytes, stream->device);
+    *pointer = runtime().memory.take(bytes, stream->device, DeviceMemory::Kind::pooled);
     return *pointer != nullptr ? cudaSuccess : cudaErrorMemoryAllocation;
   });
 }
@@ -109,8 +118,10 @@ cudaError_t cudaFreeAsync(void* pointer, cudaStream_t handle) {
 cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
   return api_call("cudaMalloc", [&] {
     // As the CUDA-aware MPI that is stood in for sees it, which is one for the host's memory.
-    static const bool open_to_host = std::getenv("HELIOGRAPH_EMULATED_CUDA_AWARE_MPI") != nullptr;
-    *pointer = runtime().memory.take(bytes, emulation::current_device, open_to_host);
+    static const auto kind = std::getenv("HELIOGRAPH_EMULATED_CUDA_AWARE_MPI") != nullptr
+                                 ? DeviceMemory::Kind::open_to_host
+                                 : DeviceMemory::Kind::plain;
+    *pointer = runtime().memory.take(bytes, emulation::current_device, kind);
     return *pointer != nullptr ? cudaSuccess : cudaErrorMemoryAllocation;
   });
 }
@@ -151,6 +162,9 @@ cudaError_t cudaFreeHost(void* pointer) {
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t handle) {
   return stream_call("cudaMemcpyAsync", handle, [&](const SharedStream& stream) {
+    if (!emulation::touches(*stream, to) || !emulation::touches(*stream, from)) {
+      return cudaErrorInvalidValue;  // Only cudaMemcpyPeerAsync does without.
+    }
     return emulation::copy(*stream, to, from, bytes, kind);
   });
 }
@@ -182,7 +196,9 @@ cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int f
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t handle) {
   return stream_call("cudaMemsetAsync", handle, [&](const SharedStream& stream) {
     if (bytes == 0) return cudaSuccess;
-    if (!emulation::on_device(to, bytes)) return cudaErrorInvalidValue;
+    if (!emulation::on_device(to, bytes) || !emulation::touches(*stream, to)) {
+      return cudaErrorInvalidValue;
+    }
     emulation::enqueue(*stream, Access::all_devices, [=]() -> std::string {
       std::memset(to, value, bytes);
       return {};

@@ -50,6 +50,8 @@ bool may_wait(const char* function) {
 }  // namespace heliograph::nccl_emulation
 
 using namespace heliograph::nccl_emulation;
+using heliograph::cuda_emulation::DeviceMemory;
+using heliograph::cuda_emulation::runtime;
 
 extern "C" {
 
@@ -58,7 +60,7 @@ ncclResult_t ncclMemAlloc(void** pointer, size_t bytes) {
     if (!may_wait("ncclMemAlloc")) return ncclInvalidUsage;
     int device = -1;
     cudaGetDevice(&device);
-    *pointer = heliograph::cuda_emulation::runtime().memory.take(bytes, device);
+    *pointer = runtime().memory.take(bytes, device, DeviceMemory::Kind::plain);
     if (*pointer == nullptr) return ncclUnhandledCudaError;
     emulation().allocations.emplace(static_cast<std::byte*>(*pointer), bytes);
     return ncclSuccess;
@@ -78,7 +80,7 @@ ncclResult_t ncclMemFree(void* pointer) {
       }
     }
     e.allocations.erase(found);
-    auto& memory = heliograph::cuda_emulation::runtime().memory;
+    DeviceMemory& memory = runtime().memory;
     memory.retire(pointer);
     const std::string wrong = memory.give_back(pointer);
     return wrong.empty() ? ncclSuccess : violation("ncclMemFree: " + wrong);

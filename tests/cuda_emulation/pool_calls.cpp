@@ -15,7 +15,7 @@ struct CUmemPoolHandle_st {
 namespace heliograph::cuda_emulation {
 namespace {
 
-bool devices_reach = true;
+bool reach_each_other = true;
 
 bool exists(int device) { return device >= 0 && device < device_count(); }
 
@@ -41,8 +41,13 @@ bool is_device(const cudaMemLocation& location) {
 
 void let_devices_reach_each_other(bool reach) {
   const std::lock_guard guard(runtime().lock);
-  devices_reach = reach;
+  reach_each_other = reach;
   for (int device = 0; device < device_count(); ++device) pool_of(device)->users.clear();
+}
+
+bool pool_is_open(const void* pointer, int device) {
+  const int owner = runtime().memory.pool_of(pointer);
+  return owner == DeviceMemory::kNone || owner == device || pool_of(owner)->users.contains(device);
 }
 
 }  // namespace heliograph::cuda_emulation
@@ -74,7 +79,7 @@ cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const cudaMemAccessDesc* ac
     if (!emulation::is_pool(pool)) return cudaErrorInvalidValue;
     for (std::size_t i = 0; i < count; ++i) {
       // A device that does not reach the memory cannot be given access to it.
-      if (!emulation::is_device(access[i].location) || !emulation::devices_reach ||
+      if (!emulation::is_device(access[i].location) || !emulation::reach_each_other ||
           access[i].flags != cudaMemAccessFlagsProtReadWrite) {
         return cudaErrorInvalidValue;
       }
@@ -95,7 +100,7 @@ cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaMemPool_t pool,
 cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
   return api_call("cudaDeviceCanAccessPeer", [&] {
     if (!emulation::exists(device) || !emulation::exists(peer)) return cudaErrorInvalidDevice;
-    *can = device != peer && emulation::devices_reach ? 1 : 0;
+    *can = device != peer && emulation::reach_each_other ? 1 : 0;
     return cudaSuccess;
   });
 }

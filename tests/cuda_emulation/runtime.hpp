@@ -72,6 +72,9 @@ cudaError_t check_launch(const KnownKernel& kernel, dim3 grid, dim3 block, std::
 std::function<std::string()> grid_work(const KnownKernel& kernel, dim3 grid, dim3 block,
                                        std::size_t shared_bytes, void** arguments);
 
+/// Whether `device` itself may touch what lies there, as far as pools decide it.
+bool pool_is_open(const void* pointer, int device);
+
 /// Whether `function` may be called for a stream that captures. What it says no to, it ends, as
 /// CUDA does. (CUDA captures more than is emulated: copies, events, memory.)
 bool fits_capture(const char* function, Stream& stream);
