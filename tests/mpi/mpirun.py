@@ -1,5 +1,6 @@
 """Starts programs under mpirun and tells how each process ended. Standard library only."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -78,11 +79,12 @@ class Job:
         try:
             self.out, _ = self.process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
+            states = "\n".join(map(self.state, range(self.ranks)))
             for rank in range(self.ranks):
                 self.signal(rank, signal.SIGKILL)
             self.process.kill()
             self.process.communicate()
-            raise RuntimeError(f"the job did not end within {seconds} s; {self.folder}")
+            raise RuntimeError(f"the job did not end within {seconds} s:\n{states}")
         return self.process.returncode
 
     def end(self, rank):
@@ -97,12 +99,24 @@ class Job:
             code, when = file.read().split()
         return int(code), float(when)
 
+    def state(self, rank):
+        """A rank's threads and where they wait, or its end, and what it has said."""
+        threads = []
+        tasks = f"/proc/{self.pid(rank)}/task"
+        for task in os.listdir(tasks) if rank in self.living() else []:
+            with contextlib.suppress(OSError):
+                threads.append(" ".join(open(os.path.join(tasks, task, file)).read().strip()
+                                        for file in ("comm", "wchan")))
+        ended = os.path.join(self.folder, f"end.{rank}")
+        end = open(ended).read() if os.path.exists(ended) else "not written down"
+        return f"rank {rank}: threads {threads}; end {end}; said: {self.err(rank)}"
+
     def err(self, rank):
         with open(os.path.join(self.folder, f"err.{rank}"), errors="replace") as file:
             return file.read()
 
-    def left_over(self):
-        """Processes of the job that still live."""
+    def living(self):
+        """Ranks whose processes live."""
         alive = []
         for rank in range(self.ranks):
             pid = self.pid(rank)
@@ -110,7 +124,7 @@ class Job:
                 with open(f"/proc/{pid}/stat") as file:
                     state = file.read().rsplit(")", 1)[1].split()[0]
                 if state != "Z":
-                    alive.append(pid)
+                    alive.append(rank)
             except OSError:
                 pass
         return alive

@@ -162,7 +162,7 @@ def require_named(job, lost, killed, limit, what):
         text = job.err(rank)
         require(f"error: rank {lost}" in text and "lost on host" in text,
                 f"{what}: rank {rank} said {text!r}")
-    require(not job.left_over(), f"{what}: processes are left over")
+    require(not job.living(), f"{what}: processes are left over")
 
 
 def start(options, folder, count, data, *more):
