@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # From a fresh Debian 12 machine to a first result: installs what is missing, builds the command,
 # makes a real graph (Debian's packages and what they depend on), trains on it over 4 ranks with
-# fp32 and with 1-bit exchange, and prints the two side by side. 3 to 6 minutes on two cores. Safe
+# fp32 and with 1-bit exchange, and prints the two side by side. Under 6 minutes on two cores. Safe
 # to run again; everything it writes lies in build/quickstart and runs/quickstart.
 # Environment: EPOCHS (default 40), RANKS (default 4).
 set -euo pipefail

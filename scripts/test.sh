@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds everything and runs all tests: first the parts of the suite
 # where sanitizers matter, under them, then the whole suite. Exits non-zero if anything failed.
-# 18 to 29 minutes on two cores, by machine. Environment: JOBS (default: the cores at hand).
+# Under half an hour on two cores. Environment: JOBS (default: the cores at hand).
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
