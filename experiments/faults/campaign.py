@@ -95,7 +95,6 @@ def run_campaign(campaign, wanted, options, recorder):
              "started": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
              "trials": []}
     recorder.campaigns[name] = about
-    campaign.prepare()
     count = campaign.count(wanted)
     folder = os.path.join(options.out, "trial")
     for number in range(count):

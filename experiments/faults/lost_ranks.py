@@ -60,9 +60,6 @@ class LostRank:
     def reference(self, cell):
         return os.path.join(self.out, "undisturbed", cell.key)
 
-    def prepare(self):
-        """Nothing: a cell runs undisturbed before the first trial that draws it."""
-
     def run_undisturbed(self, cell):
         """Unless it has been done. Throws JobFailed."""
         if cell not in self.lengths:

@@ -112,7 +112,8 @@ class Save:
                       for error in ("ENOSPC", "EIO") for option in ("continue", "stop")]
 
     def count(self, wanted):
-        """`wanted` is a share of all trials."""
+        """`wanted` is a share of all trials, which are known from then on."""
+        self.prepare()
         self.stride = 1 / wanted
         return max(1, round(len(self.plan) * wanted))
 

@@ -80,7 +80,6 @@ class Trials(Folder):
         """One trial of the campaign with ranks of a cell, undisturbed runs without faults."""
         made = type("Small", (kind,), {"cells": (cell,) * 12, "short": 0.5})(
             runs.Runs(os.path.join(HERE, "fake_training.py"), self.path("data")), self.folder)
-        made.prepare()
         made.run_undisturbed(cell)
         self.set_environment("FAKE", fault)
         for _ in range(5):  # As the campaign does: a busy machine may be late for the middle of a run.
@@ -256,9 +255,6 @@ class WrittenCampaign:
 
     def __init__(self, wrong):
         self.wrong, self.drawn = wrong, []
-
-    def prepare(self):
-        pass
 
     def count(self, wanted):
         return wanted
