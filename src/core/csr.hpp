@@ -14,7 +14,7 @@ struct CsrView {
   std::int64_t rows = 0;
   const std::int64_t* offsets = nullptr;  ///< rows + 1 entries.
   const std::int32_t* columns = nullptr;  ///< offsets[rows] entries.
-  /// The same entries in blocks, for aggregation; null: as they stand.
+  /// The same entries in blocks, for aggregation on a CPU; null: as they stand.
   const cpu::GatherBlocks* blocks = nullptr;
 };
 

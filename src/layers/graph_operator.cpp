@@ -54,9 +54,9 @@ void GraphOperator::apply(const PassContext& pass, Direction direction, int laye
   }
   const Blocks& in_blocks = blocks(direction);
   CsrView inner = shard_.inner(direction);
-  inner.blocks = &in_blocks.inner;
+  if (!in_blocks.inner.empty()) inner.blocks = &in_blocks.inner;
   CsrView halo = shard_.halo(direction);
-  halo.blocks = &in_blocks.halo;
+  if (!in_blocks.halo.empty()) halo.blocks = &in_blocks.halo;
   pass.halo.begin(layer, direction, x, cols, nonnegative);
   {
     const PhaseTimer timer(pass.clock.aggregate);

@@ -33,7 +33,7 @@ __global__ void store_bf16_kernel(ConstMatrixView x, const float* col_scale, Bf1
 GatherJob job_of(const CsrView& csr, const void* rows, std::int64_t pitch, std::int64_t cols,
                  MatrixView out) {
   GatherJob job;
-  job.csr = device_part(csr);
+  job.csr = csr;
   job.rows = static_cast<const std::byte*>(rows);
   job.pitch = pitch;
   job.cols = cols;

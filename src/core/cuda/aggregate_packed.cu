@@ -277,7 +277,7 @@ void start_by_layout(Queue& queue, const HaloJob& job, std::int64_t rows) {
 void aggregate_codes(Queue& queue, const CsrView& csr, const PackedRows& packed,
                      const float* row_scale, MatrixView out) {
   HaloJob job;
-  job.csr = device_part(csr);
+  job.csr = csr;
   job.data = packed.data;
   job.row_bytes = static_cast<std::uint32_t>(packed.format.row_bytes(packed.cols));
   job.parameter_bytes = static_cast<std::int32_t>(packed.format.parameter_bytes());
@@ -303,7 +303,7 @@ void aggregate_halo(Queue& queue, const CsrView& csr, const PackedRows& packed,
                     const float* row_scale, MatrixView out) {
   if (packed.format.is_codes()) return aggregate_codes(queue, csr, packed, row_scale, out);
   GatherJob job;
-  job.csr = device_part(csr);
+  job.csr = csr;
   job.rows = packed.data;
   job.pitch = static_cast<std::int64_t>(packed.format.row_bytes(packed.cols));
   job.cols = packed.cols;

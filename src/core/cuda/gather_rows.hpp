@@ -23,12 +23,6 @@ struct GatherJob {
   bool add = false;
 };
 
-/// Without the blocks, which are for CPUs and of the host's memory.
-inline CsrView device_part(CsrView csr) {
-  csr.blocks = nullptr;
-  return csr;
-}
-
 /// In entry order, products and sums rounded apart: the bits of the plain loops. May read whatever
 /// shares an aligned 16 bytes with a row.
 void gather_fp32(Queue& queue, const GatherJob& job);
