@@ -1,7 +1,9 @@
 #include "misaligned_access.hpp"
 
-#include <signal.h>
+#include <functional>
+#include <mutex>
 
+#include "signals.hpp"
 #include "touched_memory.hpp"
 
 namespace heliograph::cuda_emulation {
@@ -31,14 +33,8 @@ void on_illegal_instruction(int, siginfo_t* info, void*) {
 }  // namespace
 
 void watch_alignment() {
-  static const bool installed = [] {
-    struct sigaction action {};
-    action.sa_sigaction = &on_illegal_instruction;
-    action.sa_flags = SA_SIGINFO;
-    sigemptyset(&action.sa_mask);
-    return sigaction(SIGILL, &action, &before_us) == 0;
-  }();
-  (void)installed;
+  static std::once_flag once;
+  std::call_once(once, take_signal, SIGILL, &on_illegal_instruction, std::ref(before_us));
 }
 
 }  // namespace heliograph::cuda_emulation

@@ -1,11 +1,11 @@
 #include "touched_memory.hpp"
 
-#include <unistd.h>
-
 #include <cerrno>
-#include <cstring>
+#include <functional>
+#include <mutex>
 
 #include "device_memory.hpp"
+#include "signals.hpp"
 
 namespace heliograph::cuda_emulation {
 namespace {
@@ -31,25 +31,12 @@ void on_touch(int, siginfo_t* info, void*) {
 }  // namespace
 
 void watch_touches() {
-  static const bool installed = [] {
-    struct sigaction action {};
-    action.sa_sigaction = &on_touch;
-    action.sa_flags = SA_SIGINFO;
-    sigemptyset(&action.sa_mask);
-    return sigaction(SIGSEGV, &action, &before_us) == 0;
-  }();
-  (void)installed;
+  static std::once_flag once;
+  std::call_once(once, take_signal, SIGSEGV, &on_touch, std::ref(before_us));
 }
 
 void answer_touches(DeviceMemory* memory) { answering = memory; }
 
 bool works_for_device() { return answering != nullptr; }
-
-void hand_back(const siginfo_t& info, const char* text, const struct sigaction& before) {
-  const auto written = write(STDERR_FILENO, text, std::strlen(text));
-  (void)written;
-  sigaction(info.si_signo, &before, nullptr);
-  if (is_sent(info)) raise(info.si_signo);
-}
 
 }  // namespace heliograph::cuda_emulation
