@@ -415,9 +415,10 @@ class Bench {
 
 int run(int argc, char** argv) {
   const Options options = parse(argc, argv);
-  if (cuda_devices() == 0) {
-    int count = 0;
-    std::fprintf(stderr, "no CUDA device: %s\n", cudaGetErrorString(cudaGetDeviceCount(&count)));
+  try {
+    require_cuda_devices("heliograph_device_bench");
+  } catch (const Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
     return 3;
   }
   const auto kernels = make_cuda_kernels(0, 1);

@@ -9,8 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
-#include <string_view>
 
+#include "take_value.hpp"
 #include "workload.hpp"
 
 namespace heliograph::bench {
@@ -23,13 +23,7 @@ void register_rows();
 
 namespace {
 
-/// True where `argument` is `--name=VALUE`; leaves VALUE in `value`.
-bool take(std::string_view argument, std::string_view name, std::string& value) {
-  const std::string prefix = "--" + std::string(name) + "=";
-  if (!argument.starts_with(prefix)) return false;
-  value = argument.substr(prefix.size());
-  return true;
-}
+using heliograph::bench::take_value;
 
 bool limit_simd(const std::string& name) {
   for (std::int64_t left = hwy::SupportedTargets(); left != 0; left &= left - 1) {
@@ -48,19 +42,19 @@ int main(int argc, char** argv) {
   int kept = 1;
   for (int i = 1; i < argc; ++i) {
     std::string value;
-    if (take(argv[i], "rows", value)) {
+    if (take_value(argv[i], "rows", value)) {
       sizes.rows = std::atoll(value.c_str());
-    } else if (take(argv[i], "outputs", value)) {
+    } else if (take_value(argv[i], "outputs", value)) {
       sizes.outputs = std::atoll(value.c_str());
-    } else if (take(argv[i], "degree", value)) {
+    } else if (take_value(argv[i], "degree", value)) {
       sizes.degree = std::atoll(value.c_str());
-    } else if (take(argv[i], "width", value)) {
+    } else if (take_value(argv[i], "width", value)) {
       sizes.width = std::atoll(value.c_str());
-    } else if (take(argv[i], "threads", value)) {
+    } else if (take_value(argv[i], "threads", value)) {
       sizes.threads = std::atoi(value.c_str());
-    } else if (take(argv[i], "graph", value)) {
+    } else if (take_value(argv[i], "graph", value)) {
       sizes.graph = value;
-    } else if (take(argv[i], "simd", value)) {
+    } else if (take_value(argv[i], "simd", value)) {
       if (!limit_simd(value)) {
         std::fprintf(stderr, "--simd %s: not an instruction set of this machine\n", value.c_str());
         return 2;

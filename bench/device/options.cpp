@@ -5,17 +5,11 @@
 #include <cstdlib>
 #include <iterator>
 #include <stdexcept>
-#include <string_view>
+
+#include "take_value.hpp"
 
 namespace heliograph::bench {
 namespace {
-
-bool take(std::string_view argument, std::string_view name, std::string& value) {
-  const std::string prefix = "--" + std::string(name) + "=";
-  if (!argument.starts_with(prefix)) return false;
-  value = argument.substr(prefix.size());
-  return true;
-}
 
 struct NamedSize {
   const char* name;
@@ -32,13 +26,13 @@ Options parse(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     std::string value;
     const auto* size = std::find_if(std::begin(kSizes), std::end(kSizes), [&](const auto& named) {
-      return take(argv[i], named.name, value);
+      return take_value(argv[i], named.name, value);
     });
     if (size != std::end(kSizes)) {
       options.sizes.*size->field = std::atoll(value.c_str());
-    } else if (take(argv[i], "seconds", value)) {
+    } else if (take_value(argv[i], "seconds", value)) {
       options.sizes.seconds = std::atof(value.c_str());
-    } else if (take(argv[i], "json", value)) {
+    } else if (take_value(argv[i], "json", value)) {
       options.json = value;
     } else {
       throw std::invalid_argument(std::string(argv[i]) + " is no option of this program");
