@@ -20,24 +20,10 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from command import (CommandFailed, add_command_option, find_command, make_flags, read_metrics,
-                     run)
-from json_file import read_json
+from command import CommandFailed, add_command_option, find_command
+from epochs import train
 from predict import exchanged_widths, kernel_seconds, mean_part, predicted_epoch
 from print_table import format_table
-
-WARM_UP = 5  # epochs of a run that are left out
-
-
-def train(options, bits, scratch):
-    """(seconds of the epochs, summary) of one run."""
-    out, summary = os.path.join(scratch, "run"), os.path.join(scratch, "summary.json")
-    run(options.command, "train", *make_flags({
-        "data": options.data, "parts": options.parts, "partitioner": options.partitioner,
-        "model": options.model, "layers": options.layers, "hidden": options.hidden,
-        "epochs": options.epochs + WARM_UP, "eval-every": 1000, "bits": bits, "seed": 1,
-        "out": out, "overwrite": True, "summary": summary, "quiet": True}), *options.flags)
-    return [line["seconds"] for line in read_metrics(out)][WARM_UP:], read_json(summary)
 
 
 def bench(options, part, width):
@@ -72,12 +58,16 @@ def main():
     if not os.access(options.bench, os.X_OK):
         sys.exit(f"{options.bench} is not built: give --bench PATH")
 
+    settings = {name: getattr(options, name)
+                for name in ("data", "parts", "partitioner", "model", "layers", "hidden")}
     seconds, summaries = {32: [], 1: []}, {}
     with tempfile.TemporaryDirectory() as scratch:
         for _ in range(options.rounds):
             for bits in seconds:
                 try:
-                    times, summaries[bits] = train(options, bits, scratch)
+                    times, summaries[bits] = train(
+                        options.command, options.epochs, {**settings, "bits": bits}, scratch,
+                        *options.flags)
                 except CommandFailed as error:
                     sys.exit(str(error))
                 seconds[bits] += times
