@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Stands in for the command in tests of the experiments: it takes the flags of `train` and writes the
-files that `train` writes, with contents that follow from the flags. Counts its calls in the file
-that FAKE_CALLS names; fails where FAKE_FAIL stands in its flags."""
+files that `train` writes, with contents that follow from the flags; other calls make a file in --out.
+Counts its calls in the file that FAKE_CALLS names; fails where FAKE_FAIL stands in its flags, and
+says FAKE_WORDS; adds FAKE_ADDS to the loss of epoch 3."""
 
 import json
 import os
@@ -18,18 +19,25 @@ for word in sys.argv[2:]:
 with open(os.environ["FAKE_CALLS"], "a", encoding="utf-8") as calls:
     calls.write(" ".join(sys.argv[1:]) + "\n")
 if os.environ.get("FAKE_FAIL", "\0") in " ".join(sys.argv[1:]):
-    print("fake: told to fail", file=sys.stderr)
+    print(f"fake: told to fail{os.environ.get('FAKE_WORDS', '')}", file=sys.stderr)
     sys.exit(6)
 
-seed, epochs = int(flags["seed"]), int(flags["epochs"])
+flags.setdefault("out", flags.get("resume"))
+os.makedirs(flags["out"], exist_ok=True)
+if sys.argv[1] != "train":
+    with open(os.path.join(flags["out"], "manifest.xxh64"), "w", encoding="utf-8") as file:
+        file.write(sys.argv[1])
+    sys.exit(0)
+
+seed, epochs = int(flags.get("seed", 1)), int(flags["epochs"])
 bits, staleness = int(flags.get("bits", 32)), int(flags.get("staleness", 0))
 score = 0.8 + 0.01 * seed - (0.02 if bits == 1 else 0) - 0.001 * seed * staleness
-os.makedirs(flags["out"], exist_ok=True)
 with open(os.path.join(flags["out"], "metrics.jsonl"), "w", encoding="utf-8") as file:
     for epoch in range(epochs):
         evaluated = epoch % 2 == 1 or epoch == epochs - 1
         reached = score * (1 - 0.5 ** (epoch + 1)) if evaluated else None
-        file.write(json.dumps({"epoch": epoch, "loss": 1 / (epoch + 1), "val_metric": reached,
+        loss = 1 / (epoch + 1) + (float(os.environ.get("FAKE_ADDS", "0")) if epoch == 3 else 0)
+        file.write(json.dumps({"epoch": epoch, "loss": loss, "val_metric": reached,
                                "test_metric": reached, "seconds": 0.1, "bytes": 1000 * bits,
                                "lag": 0, "lr": 0.01}) + "\n")
 with open(flags["summary"], "w", encoding="utf-8") as file:

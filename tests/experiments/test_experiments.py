@@ -305,5 +305,52 @@ class Sweep(unittest.TestCase):
         self.assertEqual(len(self.sweep()[1]), 1)
 
 
+class TwoCommands(unittest.TestCase):
+    """The scripts that hold one command against another: the stand-in, and itself with `changes`
+    in its environment."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def compare(self, script, *flags, **changes):
+        after = os.path.join(self.folder, "after")
+        with open(after, "w", encoding="utf-8") as file:
+            exports = "".join(f"export {name}='{value}'\n" for name, value in changes.items())
+            file.write(f"#!/bin/sh\n{exports}exec '{FAKE}' \"$@\"\n")
+        os.chmod(after, 0o755)
+        done = subprocess.run(
+            [sys.executable, os.path.join(EXPERIMENTS, *script), "--before", FAKE, "--after", after,
+             *flags], env={**os.environ, "FAKE_CALLS": os.path.join(self.folder, "calls")},
+            capture_output=True, text=True, check=False)
+        return done.returncode, done.stderr + done.stdout
+
+    def same_bits(self, only, **changes):
+        with tempfile.TemporaryDirectory(dir=self.folder) as parent:
+            return self.compare(("oracle", "same_bits.py"), "--only", only,
+                                "--out", os.path.join(parent, "out"), **changes)
+
+    def test_same_bits_are_equal(self):
+        code, text = self.same_bits("gcn, 1 layer, 2 ranks")
+        self.assertEqual(code, 0, text)
+        self.assertIn("graph dense: equal\ngcn, 1 layer, 2 ranks: equal\n", text)
+
+    def test_a_flipped_digit_is_found_and_named(self):
+        code, text = self.same_bits("gcn, 1 layer, 2 ranks", FAKE_ADDS="1e-16")
+        self.assertEqual((code, "equal" in text.split("graph dense: equal")[1]), (1, False), text)
+        self.assertIn("epoch 3, loss: 0.25 before, 0.2500000000000001 after", text)
+        self.assertIn("1 differ", text)
+
+    def test_only_a_version_may_refuse_a_checkpoint(self):
+        version = ": has format version 1; this build reads version 2"
+        code, text = self.same_bits("BEFORE", FAKE_FAIL="--resume", FAKE_WORDS=version)
+        self.assertEqual((code, text.count("refused: has format version 1")), (0, 3), text)
+        code, text = self.same_bits("BEFORE", FAKE_FAIL="--resume")
+        self.assertEqual((code, text.count("told to fail")), (1, 3), text)
+        code, text = self.same_bits("resumed, inductive", FAKE_FAIL="--resume", FAKE_WORDS=version)
+        self.assertEqual(code, 1, text)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""Shows that two builds of the command compute the same bits.
+
+Makes small graphs, trains, resumes and evaluates with each setting of settings.py by both commands,
+and compares what they wrote: each line of metrics.jsonl and the summary as printed, predictions,
+scores, weights of checkpoints, evaluations; not times and memory. Both train on BEFORE's graphs.
+Where AFTER goes on from a checkpoint of BEFORE, it may also refuse it by its format version. Prints
+a line a setting; exits 1 if any differs. Needs NumPy.
+
+Usage: oracle/same_bits.py --before PATH --after PATH --out DIR [--only NAME] [--cora cora.npz]
+"""
+
+import argparse
+import glob
+import json
+import os
+import re
+import shlex
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from command import ROOT, CommandFailed, find_command, run
+from settings import GRAPHS, SETTINGS, TRAIN
+
+LIMIT = 300  # seconds of one call
+NUMBERS = ("metrics.jsonl", "summary.json", "eval.json")
+BYTES = (".npy", "weights.safetensors", "manifest.xxh64")  # The last covers all of a graph.
+TIMES = {"seconds", "epoch_seconds", "setup_seconds"}
+MEMORY = {"peak_rss_bytes", "setup_peak_rss_bytes", "loading_bytes", "memory"}
+NOT_COMPARED = TIMES | MEMORY | {"checkpoint"}  # A path.
+
+
+def call(command, words, values):
+    run(command, *(word.format(**values) for word in shlex.split(words)), "--quiet", limit=LIMIT)
+
+
+def train(first, command, setting, graphs, folder):
+    """Files of a setting in `folder`: trained by `first`, what follows done by `command`."""
+    graph, flags, then = (*setting, None)[:3]
+    values = {"graph": graphs[graph], "epochs": 4 if then else 8,
+              "run": os.path.join(folder, "run"), "eval": os.path.join(folder, "eval"),
+              "summary": os.path.join(folder, "summary.json")}
+    call(first, f"{TRAIN} {flags}", values)
+    if then:
+        call(command, then, values)
+
+
+def leaves(where, value):
+    """(where, value) of each value that is compared in a JSON object or list."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in inner:
+        if key in NOT_COMPARED:
+            continue
+        if isinstance(item, (dict, list)):
+            yield from leaves(f"{where} {key}", item)
+        else:
+            yield f"{where} {key}", item
+
+
+def read(folder):
+    """{where: value} of all that is compared in `folder`, epochs first."""
+    values = {}
+    paths = glob.glob(os.path.join(folder, "**"), recursive=True)
+    for path in sorted(paths, key=lambda path: (not path.endswith("metrics.jsonl"), path)):
+        name = os.path.relpath(path, folder)
+        if name.endswith(NUMBERS):
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+            parts = text.splitlines() if name.endswith(".jsonl") else [text]
+            for number, part in enumerate(parts):
+                where = f"{name}, epoch {number}," if len(parts) > 1 else f"{name},"
+                values |= leaves(where, json.loads(part, parse_float=str, parse_int=str))
+        elif name.endswith(BYTES):
+            with open(path, "rb") as file:
+                values[name] = file.read()
+    return values
+
+
+def difference(before, after):
+    """The first one in words, or None."""
+    for where in [*before, *(where for where in after if where not in before)]:
+        pair = before.get(where, "nothing"), after.get(where, "nothing")
+        if pair[0] != pair[1]:
+            return f"{where}: " + ("other bytes" if bytes in map(type, pair)
+                                   else f"{pair[0]} before, {pair[1]} after")
+    return None if before else "nothing was written"
+
+
+def folder_of(name, options):
+    return os.path.join(options.out, re.sub(r"\W+", "-", name))
+
+
+def compare(name, options, write):
+    """Lets both commands write(command, folder), and prints what differs. Returns if any does."""
+    sides = []
+    for side in ("before", "after"):
+        folder = os.path.join(folder_of(name, options), side)
+        os.makedirs(folder)
+        try:
+            write(getattr(options, side), folder)
+            sides.append(read(folder))
+        except CommandFailed as error:
+            refusal = re.search("has format version.*", str(error))
+            refused = refusal and side == "after" and name.startswith("BEFORE")
+            print(f"{name}: " + (f"refused: {refusal[0]}" if refused else f"{side}: {error}"))
+            return not refused
+    found = difference(*sides)
+    print(f"{name}: {found or 'equal'}", flush=True)
+    return found is not None
+
+
+def make_graphs(names, options):
+    """({name: path} of BEFORE's graphs, number of those that differ)."""
+    sources = {"sparse": os.path.join(options.out, "sparse.npz"), "cora": options.cora}
+    differ = 0
+    run(sys.executable, os.path.join(ROOT, "experiments", "memory", "sparse_graph.py"), "--out",
+        sources["sparse"], "--nodes", "3000", "--edges", "15000", "--words", "10", "--of", "400")
+    for name in names:
+        title = f"graph {name}"
+        differ += compare(title, options, lambda command, folder: call(
+            command, f"{GRAPHS[name]} --out {{out}}",
+            {**sources, "out": os.path.join(folder, "graph")}))
+        sources[name] = os.path.join(folder_of(title, options), "before", "graph")
+    return sources, differ
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--before", required=True, metavar="PATH", help="a command")
+    parser.add_argument("--after", required=True, metavar="PATH", help="the one to hold against it")
+    parser.add_argument("--out", required=True, help="folder to make; keeps what both wrote")
+    parser.add_argument("--only", default="", metavar="NAME", help="settings with NAME in theirs")
+    parser.add_argument("--cora", default=os.path.join(ROOT, "..", "shared", "data", "cora.npz"),
+                        help="(default: shared/data/cora.npz beside the checkout, if it is there)")
+    options = parser.parse_args()
+    options.before, options.after = find_command(options.before), find_command(options.after)
+    chosen = {name: setting for name, setting in SETTINGS.items() if options.only in name
+              and (setting[0] != "cora" or os.path.exists(options.cora))}
+    if not chosen:
+        parser.error(f"no setting has {options.only} in its name")
+    if os.path.exists(options.out):
+        parser.error(f"{options.out} exists")
+    os.makedirs(options.out)
+
+    begin = time.monotonic()
+    used = {graph for graph, *_ in chosen.values()}
+    used |= {"dense"} if "shards" in used else set()  # Of which they are cut.
+    graphs, differ = make_graphs([name for name in GRAPHS if name in used], options)
+    for name, setting in chosen.items():
+        differ += compare(name, options, lambda command, folder: train(
+            options.before if name.startswith("BEFORE") else command, command, setting, graphs,
+            folder))
+    print(f"{len(used)} graphs and {len(chosen)} settings: {differ} differ "
+          f"({time.monotonic() - begin:.0f} s)")
+    sys.exit(1 if differ else 0)
+
+
+if __name__ == "__main__":
+    main()
