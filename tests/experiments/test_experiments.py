@@ -351,6 +351,16 @@ class TwoCommands(unittest.TestCase):
         code, text = self.same_bits("resumed, inductive", FAKE_FAIL="--resume", FAKE_WORDS=version)
         self.assertEqual(code, 1, text)
 
+    def test_turns_give_ratios(self):
+        code, text = self.compare(("free_network", "in_turns.py"), "--turns", "2", "--epochs", "3",
+                                  "--only", "products-shaped, 1 rank")
+        self.assertEqual(code, 0, text)
+        cells = [c.strip() for c in text.splitlines()[-1].strip("|").split("|")]
+        self.assertEqual(cells, ["products-shaped, 1 rank", "100.0 ms", "100.0 ms", "1.000",
+                                 "1.000 to 1.000", "1.000", "0 MiB", "0 MiB", "1.000"])
+        with open(os.path.join(self.folder, "calls"), encoding="utf-8") as file:
+            self.assertEqual([line.split()[0] for line in file], ["generate"] + 4 * ["train"])
+
 
 if __name__ == "__main__":
     unittest.main()
