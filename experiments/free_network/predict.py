@@ -22,12 +22,11 @@ def mean_part(summary):
 
 
 def exchanged_widths(summary):
-    """Columns of every exchange of an epoch, one entry for each layer and direction."""
+    """Columns of every exchange of an epoch, one entry for each site."""
     rows = sum(summary["partition"]["halo_nodes"]) * summary["epochs"]
     totals = {}
     for link in summary["halo_traffic"]:
-        key = (link["layer"], link["direction"])
-        totals[key] = totals.get(key, 0) + link["fp32_bytes"]
+        totals[link["site"]] = totals.get(link["site"], 0) + link["fp32_bytes"]
     return [round(total / (4 * rows)) for total in totals.values()]
 
 

@@ -28,7 +28,8 @@ NUMBERS = ("metrics.jsonl", "summary.json", "eval.json")
 BYTES = (".npy", "weights.safetensors", "manifest.xxh64")  # The last covers all of a graph.
 TIMES = {"seconds", "epoch_seconds", "setup_seconds"}
 MEMORY = {"peak_rss_bytes", "setup_peak_rss_bytes", "loading_bytes", "memory"}
-NOT_COMPARED = TIMES | MEMORY | {"checkpoint"}  # A path.
+NAMES = {"checkpoint", "layer", "direction", "site"}  # A path, and what a build calls an exchange.
+NOT_COMPARED = TIMES | MEMORY | NAMES
 
 
 def call(command, words, values):

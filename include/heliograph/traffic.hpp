@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace heliograph {
 
@@ -12,12 +13,18 @@ struct TrafficBytes {
   std::int64_t total() const { return halo_forward + halo_backward + allreduce; }
 };
 
-/// Halo bytes of a whole run over one directed link, for one layer and direction.
+/// One exchange of a model's training step.
+struct ExchangeSite {
+  std::string name;  ///< "layers.1.forward".
+  int layer = 0;
+  bool backward = false;  ///< Feature gradients travel, not features.
+};
+
+/// Halo bytes of a whole run over one directed link, at one site.
 struct LinkTraffic {
-  std::int32_t from = 0;  ///< Sending rank.
-  std::int32_t to = 0;    ///< Receiving rank.
-  std::int32_t layer = 0;
-  std::int32_t backward = 0;    ///< 0: features; 1: feature gradients.
+  std::int32_t from = 0;        ///< Sending rank.
+  std::int32_t to = 0;          ///< Receiving rank.
+  std::int64_t site = 0;        ///< Index into TrainResult::sites.
   std::int64_t bytes = 0;       ///< As handed to the transport, row parameters included.
   std::int64_t fp32_bytes = 0;  ///< The same values at 4 bytes each.
 };

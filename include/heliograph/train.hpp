@@ -60,7 +60,8 @@ struct TrainResult {
   std::vector<float> scores;              ///< Metric::auc only: score of class 1, one a node.
   TrafficBytes bytes_per_epoch;           ///< Mean over epochs.
   std::int64_t fp32_bytes_per_epoch = 0;  ///< The same halo messages at 4 bytes a value.
-  std::vector<LinkTraffic> halo_traffic;  ///< Whole run; by sender, layer, direction, receiver.
+  std::vector<ExchangeSite> sites;        ///< Of the model's exchanges.
+  std::vector<LinkTraffic> halo_traffic;  ///< Whole run; by sender, site, receiver.
   std::int64_t evaluation_bytes = 0;  ///< Precomputation, evaluations and statistics, all ranks.
   int cuda_graph_ranks = 0;           ///< That asked their device for CUDA graphs; 0 without CUDA.
   MemoryReport memory;

@@ -30,11 +30,9 @@ ExactHalo::ExactHalo(Communicator& comm, const PlacedShard& shard, std::int64_t 
       account_(account),
       codec_(make_codec({32, false}, shard.kernels())) {}
 
-void ExactHalo::begin(int layer, Direction /*direction*/, ConstMatrixView rows,
-                      const float* row_scale, bool /*nonnegative*/) {
-  comm_.set_progress({static_cast<int>(epoch_), layer});
+void ExactHalo::open(const Site& site, const OfferedRows& rows) {
+  comm_.set_progress({static_cast<int>(epoch_), site.layer});
   rows_ = rows;
-  row_scale_ = row_scale;
 }
 
 std::int64_t ExactHalo::scratch_columns(std::span<std::byte> scratch) const {
@@ -59,7 +57,7 @@ void ExactHalo::set_scratch(std::span<std::byte> scratch) {
 }
 
 void ExactHalo::lend(HaloSlot& slot, std::int64_t send_rows, std::int64_t halo_rows) const {
-  const std::int64_t cols = std::min(block_cols_, rows_.cols);
+  const std::int64_t cols = std::min(block_cols_, rows_.values.cols);
   std::span<std::byte> left = scratch_;
   // Each block needs a line that may be read past its end.
   const auto cut = [&](std::int64_t rows) {
@@ -74,20 +72,21 @@ void ExactHalo::lend(HaloSlot& slot, std::int64_t send_rows, std::int64_t halo_r
   slot.borrow(cut(send_rows), receive);
 }
 
-void ExactHalo::finish(int layer, Direction direction,
-                       FunctionRef<void(const PackedRows&)> consume) {
-  const HaloPlan& plan = shard_.shard().adjacency(direction).plan;
+void ExactHalo::finish(const Site& site, FunctionRef<void(const PackedRows&)> consume) {
+  const HaloPlan& plan = shard_.shard().adjacency(site.direction).plan;
   SendSchedule schedule(plan, comm_.rank(), comm_.size(), false);
   schedule.place(shard_.kernels(), MemoryRoom::evaluation, account_);
   HaloSlot slot(comm_, Channel::evaluation, shard_.kernels(), MemoryRoom::evaluation, account_);
   lend(slot, schedule.rows(), plan.halo_rows);
-  PhaseClock clock;
-  for (std::int64_t c = 0; c < rows_.cols; c += block_cols_) {
-    const std::int64_t cols = std::min(block_cols_, rows_.cols - c);
-    HaloExchange exchange(comm_, Channel::evaluation, shard_, schedule, *codec_, cols,
-                          {layer, direction, 0});
-    exchange.start(slot, epoch_, rows_.col_range(c, cols), row_scale_, clock);
-    PackedRows packed = exchange.finish(slot, clock);
+  PhaseClock times;
+  for (std::int64_t c = 0; c < rows_.values.cols; c += block_cols_) {
+    Site block = site;
+    block.cols = std::min(block_cols_, rows_.values.cols - c);
+    HaloExchange exchange(comm_, Channel::evaluation, shard_, plan, schedule, block, 0);
+    exchange.open(slot, *codec_, {epoch_}, {rows_.values.col_range(c, block.cols), rows_.scale},
+                  times);
+    exchange.offer({0, rows_.values.rows}, times);
+    PackedRows packed = exchange.finish(slot, times);
     packed.col_begin = c;
     if (packed.rows > 0) consume(packed);
   }

@@ -23,10 +23,10 @@ class ExactHalo final : public Halo {
   ExactHalo(Communicator& comm, const PlacedShard& shard, std::int64_t largest_halo_rows,
             std::int64_t chunk_bytes, MemoryAccount* account);
 
-  void begin(int layer, Direction direction, ConstMatrixView rows, const float* row_scale,
-             bool nonnegative) override;
-  void finish(int layer, Direction direction,
-              FunctionRef<void(const PackedRows&)> consume) override;
+  void open(const Site& site, const OfferedRows& rows) override;
+  /// Nothing leaves before `finish`, which cuts the columns.
+  void offer(const Site& /*site*/, RowRange /*rows*/) override {}
+  void finish(const Site& site, FunctionRef<void(const PackedRows&)> consume) override;
 
   /// Memory that nobody needs while halos come, 64-byte aligned: if every rank has enough for
   /// blocks that are not too narrow, blocks lie there; else they are allocated for as long as a
@@ -46,8 +46,7 @@ class ExactHalo final : public Halo {
   MemoryAccount* account_;
   std::unique_ptr<Codec> codec_;
   std::span<std::byte> scratch_;
-  ConstMatrixView rows_;
-  const float* row_scale_ = nullptr;
+  OfferedRows rows_;
   std::int64_t epoch_ = 0;
 };
 

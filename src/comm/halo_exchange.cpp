@@ -1,7 +1,9 @@
 #include "comm/halo_exchange.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "core/noise.hpp"
 
@@ -14,133 +16,145 @@ constexpr std::int64_t kRunsPerTask = 1024;
 }  // namespace
 
 HaloExchange::HaloExchange(Communicator& comm, Channel channel, const PlacedShard& shard,
-                           const SendSchedule& schedule, const Codec& codec, std::int64_t cols,
-                           Identity identity)
+                           const HaloPlan& plan, const SendSchedule& schedule, Site site,
+                           std::uint64_t seed)
     : comm_(comm),
       channel_(channel),
       shard_(shard),
-      plan_(shard.shard().adjacency(identity.direction).plan),
+      plan_(plan),
       schedule_(schedule),
-      codec_(codec),
-      cols_(cols),
-      row_bytes_(codec.format().row_bytes(cols)),
-      identity_(identity),
-      bytes_per_start_(static_cast<std::int64_t>(codec.encoded_bytes(schedule.rows(), cols))) {
+      site_(std::move(site)),
+      seed_(seed) {
   receives_.reserve(plan_.peers.size());
 }
 
 void HaloExchange::post_receives(HaloSlot& slot) {
-  std::byte* in = slot.receive_buffer(receive_bytes());
+  const std::size_t row_bytes = slot.format.row_bytes(site_.cols);
+  std::byte* in = slot.receive_buffer(receive_bytes(slot.format));
   receives_.clear();
   for (const HaloPlan::Peer& peer : plan_.peers) {
     const auto rows = static_cast<std::size_t>(peer.halo_end - peer.halo_begin);
     if (rows == 0) continue;
-    receives_.push_back({peer.rank, in + static_cast<std::size_t>(peer.halo_begin) * row_bytes_,
-                         rows * row_bytes_});
+    receives_.push_back(
+        {peer.rank, in + static_cast<std::size_t>(peer.halo_begin) * row_bytes, rows * row_bytes});
   }
   slot.post_receives(channel_, receives_);
 }
 
-/// Makes one message in its place in the send buffer, where earlier messages are complete.
-UnencodableRow HaloExchange::encode(const SendSchedule::Message& message, ConstMatrixView rows,
-                                    const float* row_scale, std::uint64_t stream, std::byte* buffer,
-                                    ThreadPool& threads) const {
-  const auto place = [&](const SendSchedule::Message& m, std::int64_t row) {
-    return buffer + static_cast<std::size_t>(m.first_row + row) * row_bytes_;
-  };
-  std::byte* out = place(message, 0);
-  if (message.encodes_all) {
-    const RowSelection all{*message.send_rows, row_scale, shard_.global_ids()};
-    return codec_.encode(rows, all, stream, out, threads);
-  }
-  for (const SendSchedule::Copies& copies : message.copies) {
-    const SendSchedule::Message& source = schedule_.messages()[copies.message];
-    threads.for_ranges(static_cast<std::int64_t>(copies.runs.size()), kRunsPerTask,
-                       [&](std::int64_t begin, std::int64_t end) {
-                         for (std::int64_t i = begin; i < end; ++i) {
-                           const SendSchedule::Run& run = copies.runs[static_cast<std::size_t>(i)];
-                           std::memcpy(place(message, run.to), place(source, run.from),
-                                       static_cast<std::size_t>(run.rows) * row_bytes_);
-                         }
-                       });
-  }
-  const RowSelection fresh{message.new_rows, row_scale, shard_.global_ids(),
-                           message.new_positions.data()};
-  return codec_.encode(rows, fresh, stream, out, threads);
-}
-
-/// Makes all messages, which follow each other in the send buffer.
-UnencodableRow HaloExchange::encode_all(ConstMatrixView rows, const float* row_scale,
-                                        std::uint64_t stream, std::byte* buffer,
-                                        ThreadPool& threads) const {
-  const RowSelection all{schedule_.placed_rows(), row_scale, shard_.global_ids()};
-  return codec_.encode(rows, all, stream, buffer, threads);
-}
-
-void HaloExchange::start(HaloSlot& slot, std::int64_t epoch, ConstMatrixView rows,
-                         const float* row_scale, PhaseClock& clock) {
-  Kernels& kernels = shard_.kernels();
-  if (comm_.size() == 1) {  // A device need not be waited for, either.
-    slot.user = this;
-    ++starts_;
-    return;
-  }
+void HaloExchange::open(HaloSlot& slot, const Codec& codec, Clock clock, const OfferedRows& rows,
+                        PhaseClock& times) {
+  slot_ = &slot;
+  codec_ = &codec;
+  clock_ = clock;
+  rows_ = rows;
+  ++sent_.exchanges;
+  sent_.row_bytes += static_cast<std::int64_t>(codec.format().row_bytes(site_.cols));
+  slot.user = this;
+  slot.format = codec.format();
+  if (comm_.size() == 1) return;  // A device need not be waited for, either.
   {
-    const PhaseTimer timer(clock.exposed_comm);
+    const PhaseTimer timer(times.exposed_comm);
     slot.wait_for_receives();
   }
-  kernels.finish();               // Some may still read what the slot received before.
+  shard_.kernels().finish();      // Some may still read what the slot received before.
   if (comm_.sends_in_groups()) {  // Waiting would send off the receives alone.
-    const PhaseTimer timer(clock.exposed_comm);
+    const PhaseTimer timer(times.exposed_comm);
     slot.wait_for_sends();
   }
   post_receives(slot);
-  slot.user = this;
   {
-    const PhaseTimer timer(clock.exposed_comm);
+    const PhaseTimer timer(times.exposed_comm);
     slot.wait_for_sends();
   }
-  std::byte* buffer = slot.send_buffer(static_cast<std::size_t>(bytes_per_start_));
-  const std::uint64_t stream =
-      stream_key(identity_.seed, Purpose::rounding, epoch, identity_.layer, identity_.direction);
-  const bool at_once = kernels.memory() != nullptr;
+  buffer_ = slot.send_buffer(codec.encoded_bytes(schedule_.rows(), site_.cols));
+  stream_ = stream_key(seed_, Purpose::rounding, clock, site_.key);
+}
+
+std::byte* HaloExchange::place(const SendSchedule::Message& message, std::int64_t row) const {
+  return buffer_ +
+         static_cast<std::size_t>(message.first_row + row) * slot_->format.row_bytes(site_.cols);
+}
+
+void HaloExchange::encode(const RowSelection& rows, std::byte* out, PhaseClock& times) const {
+  const PhaseTimer timer(times.encode);
+  const UnencodableRow bad =
+      codec_->encode(rows_.values, rows, stream_, out, shard_.kernels().threads());
+  if (bad.row >= 0) refuse(bad);
+}
+
+/// Those rows of a message that no earlier one holds.
+void HaloExchange::encode(const SendSchedule::Message& message, RowRange rows,
+                          PhaseClock& times) const {
+  const std::vector<std::int32_t>& all = message.fresh_rows();
+  const auto begin = std::lower_bound(all.begin(), all.end(), rows.begin) - all.begin();
+  const auto end = std::lower_bound(all.begin(), all.end(), rows.end) - all.begin();
+  if (begin == end) return;
+  RowSelection selection{{all.data() + begin, static_cast<std::size_t>(end - begin)},
+                         rows_.scale,
+                         shard_.global_ids()};
+  if (!message.encodes_all) selection.positions = message.new_positions.data() + begin;
+  encode(selection, place(message, message.encodes_all ? begin : 0), times);
+}
+
+/// The others: messages before it are complete as far as it needs them.
+void HaloExchange::copy_shared(const SendSchedule::Message& message) const {
+  const std::size_t row_bytes = slot_->format.row_bytes(site_.cols);
+  for (const SendSchedule::Copies& copies : message.copies) {
+    const SendSchedule::Message& source = schedule_.messages()[copies.message];
+    shard_.kernels().threads().for_ranges(
+        static_cast<std::int64_t>(copies.runs.size()), kRunsPerTask,
+        [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t i = begin; i < end; ++i) {
+            const SendSchedule::Run& run = copies.runs[static_cast<std::size_t>(i)];
+            std::memcpy(place(message, run.to), place(source, run.from),
+                        static_cast<std::size_t>(run.rows) * row_bytes);
+          }
+        });
+  }
+}
+
+void HaloExchange::offer(RowRange rows, PhaseClock& times) {
+  if (comm_.size() == 1) return;
+  const bool last = rows.end == rows_.values.rows;
+  const bool at_once = shard_.kernels().memory() != nullptr;
+  if (at_once && !last) return;
   if (at_once) {
-    const PhaseTimer timer(clock.encode);
-    const UnencodableRow bad = encode_all(rows, row_scale, stream, buffer, kernels.threads());
-    if (bad.row >= 0) refuse(bad, epoch);
+    encode({schedule_.placed_rows(), rows_.scale, shard_.global_ids()}, buffer_, times);
   }
   for (const SendSchedule::Message& message : schedule_.messages()) {
     if (!at_once) {
-      const PhaseTimer timer(clock.encode);
-      const UnencodableRow bad =
-          encode(message, rows, row_scale, stream, buffer, kernels.threads());
-      if (bad.row >= 0) refuse(bad, epoch);
+      encode(message, rows, times);
+      // Rows ascend: the last one completes the message.
+      const std::int32_t final_row = message.send_rows->back();
+      if (final_row < rows.begin || final_row >= rows.end) continue;
+      const PhaseTimer timer(times.encode);
+      copy_shared(message);
     }
-    slot.post_send(channel_,
-                   {message.peer, buffer + static_cast<std::size_t>(message.first_row) * row_bytes_,
-                    static_cast<std::size_t>(message.rows()) * row_bytes_});
+    slot_->post_send(
+        channel_, {message.peer, place(message, 0),
+                   static_cast<std::size_t>(message.rows()) * slot_->format.row_bytes(site_.cols)});
   }
-  comm_.flush();
-  ++starts_;
+  if (last) comm_.flush();
 }
 
-PackedRows HaloExchange::finish(HaloSlot& slot, PhaseClock& clock) {
+PackedRows HaloExchange::finish(HaloSlot& slot, PhaseClock& times) {
   if (slot.user != this) {
-    throw Error(ErrorCode::usage, "layer " + std::to_string(identity_.layer) +
-                                      ": another exchange was started in the slot of its halo");
+    throw Error(ErrorCode::usage,
+                site_.name + ": another exchange was opened in the slot of its halo");
   }
-  if (comm_.size() == 1) return {slot.received(), 0, cols_, 0, codec_.format()};
+  if (comm_.size() == 1) return {slot.received(), 0, site_.cols, 0, slot.format};
   shard_.kernels().finish();  // What a device computes meanwhile is not waiting.
   {
-    const PhaseTimer timer(clock.exposed_comm);
+    const PhaseTimer timer(times.exposed_comm);
     slot.wait_for_receives();
   }
-  return {slot.received(), plan_.halo_rows, cols_, 0, codec_.format()};
+  return {slot.received(), plan_.halo_rows, site_.cols, 0, slot.format};
 }
 
-std::span<std::byte> HaloExchange::adopt(HaloSlot& slot) const {
+std::span<std::byte> HaloExchange::adopt(HaloSlot& slot, RowFormat format) const {
   slot.user = this;
-  return {slot.receive_buffer(receive_bytes()), receive_bytes()};
+  slot.format = format;
+  return {slot.receive_buffer(receive_bytes(format)), receive_bytes(format)};
 }
 
 void HaloExchange::append_traffic(std::vector<LinkTraffic>& traffic) const {
@@ -150,24 +164,22 @@ void HaloExchange::append_traffic(std::vector<LinkTraffic>& traffic) const {
     LinkTraffic link;
     link.from = comm_.rank();
     link.to = peer.rank;
-    link.layer = identity_.layer;
-    link.backward = identity_.direction == Direction::backward ? 1 : 0;
-    link.bytes = starts_ * static_cast<std::int64_t>(codec_.encoded_bytes(rows, cols_));
-    link.fp32_bytes = starts_ * rows * cols_ * 4;
+    link.site = site_.id;
+    link.bytes = rows * sent_.row_bytes;
+    link.fp32_bytes = rows * sent_.exchanges * fp32_row_bytes();
     traffic.push_back(link);
   }
 }
 
-void HaloExchange::refuse(const UnencodableRow& row, std::int64_t epoch) const {
-  const std::string pass =
-      identity_.direction == Direction::forward ? "features" : "feature gradients";
+void HaloExchange::refuse(const UnencodableRow& row) const {
+  const std::string pass = site_.direction == Direction::forward ? "features" : "feature gradients";
   const std::string what =
       row.col >= 0 ? "is " + std::to_string(row.value) + " in column " + std::to_string(row.col)
                    : std::string("spans more than the wire format holds");
   throw Error(ErrorCode::numeric,
-              pass + " of layer " + std::to_string(identity_.layer) + ", node " +
+              pass + " of layer " + std::to_string(site_.layer) + ", node " +
                   std::to_string(shard_.shard().global_ids[static_cast<std::size_t>(row.row)]) +
-                  ", epoch " + std::to_string(epoch) + ": the row " + what);
+                  ", epoch " + std::to_string(clock_.epoch) + ": the row " + what);
 }
 
 }  // namespace heliograph

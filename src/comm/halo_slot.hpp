@@ -8,6 +8,7 @@
 #include "comm/communicator.hpp"
 #include "core/buffer.hpp"
 #include "core/kernels.hpp"
+#include "core/packed_rows.hpp"
 
 namespace heliograph {
 
@@ -56,8 +57,10 @@ class HaloSlot {
   /// What has been received so far; valid after wait_for_receives.
   const std::byte* received() const { return receive_.data; }
 
-  /// Who may read what was received: set by the exchange that starts in this slot.
+  /// Who may read what was received: set by the exchange that is opened in this slot.
   const void* user = nullptr;
+  /// Of what was received, set likewise.
+  RowFormat format;
 
  private:
   struct Side {

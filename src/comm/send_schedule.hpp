@@ -37,6 +37,10 @@ class SendSchedule {
     std::vector<Copies> copies;
 
     std::int64_t rows() const { return static_cast<std::int64_t>(send_rows->size()); }
+    /// The source rows to encode, ascending.
+    const std::vector<std::int32_t>& fresh_rows() const {
+      return encodes_all ? *send_rows : new_rows;
+    }
   };
 
   /// The plan must outlive the schedule. Without `share_rows` every message is encoded in full.

@@ -36,6 +36,11 @@ struct SparseView {
   const std::int32_t* columns = nullptr;
   const float* values = nullptr;
   std::int64_t entries = 0;
+
+  /// Offsets stay those of the whole array, and so do `entries`.
+  SparseView row_range(std::int64_t begin, std::int64_t count) const {
+    return {count, cols, offsets + begin, columns, values, entries};
+  }
 };
 
 /// Sparse rows as they are built: rows x cols.

@@ -4,8 +4,8 @@
 
 #include "core/host_device.hpp"
 
-// Counter-based randomness. Every draw is a pure function of (seed, purpose, epoch, layer,
-// direction, global node id, column), so results do not depend on ranks, threads or timing.
+// Counter-based randomness. Every draw is a pure function of (seed, purpose, clock, place in the
+// model, global node id, column), so results do not depend on ranks, threads or timing.
 // This header is read by host and device compilers; the arithmetic here is the definition.
 
 namespace heliograph {
@@ -17,6 +17,12 @@ enum class Purpose : std::uint32_t {
   initialisation = 3,
   generator = 4,
   split = 5
+};
+
+/// Where a run stands: the time of exchanges, of their noise and of dropout.
+struct Clock {
+  std::int64_t epoch = 0;
+  std::int64_t batch = 0;  ///< 0 in full-graph training.
 };
 
 /// Owners send to halos (features, pull gradients): forward of the layer, or its backward.
@@ -32,15 +38,18 @@ HELIOGRAPH_HOST_DEVICE constexpr std::uint64_t mix64(std::uint64_t x) {
   return x;
 }
 
-/// Key of one pass over rows: everything but the node and the column.
+/// Where in a model a draw is made: in the pass of a layer in one direction.
+HELIOGRAPH_HOST_DEVICE constexpr std::uint64_t place_key(int layer, Direction direction) {
+  return (static_cast<std::uint64_t>(direction) << 32) | static_cast<std::uint32_t>(layer);
+}
+
+/// Key of one pass over rows: everything but the node and the column. `place`: below 2^40.
 HELIOGRAPH_HOST_DEVICE constexpr std::uint64_t stream_key(std::uint64_t seed, Purpose purpose,
-                                                          std::int64_t epoch, int layer,
-                                                          Direction direction) {
+                                                          Clock clock, std::uint64_t place) {
   std::uint64_t k = mix64(seed + 0x9e3779b97f4a7c15ULL);
-  k = mix64(k ^ (static_cast<std::uint64_t>(epoch) * 0xd1342543de82ef95ULL + 1));
-  return mix64(k ^
-               ((static_cast<std::uint64_t>(purpose) << 40) |
-                (static_cast<std::uint64_t>(direction) << 32) | static_cast<std::uint32_t>(layer)));
+  k = mix64(k ^ (static_cast<std::uint64_t>(clock.epoch) * 0xd1342543de82ef95ULL +
+                 static_cast<std::uint64_t>(clock.batch) * 0xaef17502108ef2d9ULL + 1));
+  return mix64(k ^ ((static_cast<std::uint64_t>(purpose) << 40) | place));
 }
 
 /// Key of one row of that pass.

@@ -23,7 +23,7 @@ enum class Drawn : int {
 };
 
 constexpr std::uint64_t generator_stream(std::uint64_t seed, Drawn what) {
-  return stream_key(seed, Purpose::generator, 0, static_cast<int>(what), Direction::forward);
+  return stream_key(seed, Purpose::generator, {}, static_cast<std::uint64_t>(what));
 }
 
 /// As many draws as wanted for one item of a stream: a pure function of (stream, item, position).

@@ -71,7 +71,7 @@ Split random_split(const Dataset& dataset, double train_share, double validation
                 "a stratified split needs one class a node; labels are "
                 "multi-label here");
   }
-  const std::uint64_t stream = stream_key(seed, Purpose::split, 0, 0, Direction::forward);
+  const std::uint64_t stream = stream_key(seed, Purpose::split, {}, 0);
   const auto groups = static_cast<std::size_t>(stratified ? dataset.labels.classes : 1);
   std::vector<std::vector<std::pair<std::uint64_t, NodeId>>> keyed(groups);
   for (NodeId v = 0; v < dataset.graph.nodes; ++v) {

@@ -87,29 +87,6 @@ FeatureView FeatureMatrix::view() const {
   return v;
 }
 
-void DroppedFeatures::allocate(const FeatureView& x, MemoryAccount* account) {
-  if (x.is_sparse) {
-    const auto entries = static_cast<std::size_t>(x.sparse.entries);
-    values_ = Buffer(entries * sizeof(float), MemoryRoom::activations, account);
-  } else {
-    dense_ = Matrix(x.dense.rows, x.dense.cols, MemoryRoom::activations, account);
-  }
-}
-
-FeatureView DroppedFeatures::apply(const FeatureView& x, const Dropout& dropout, Kernels& kernels) {
-  if (!dropout.active()) return x;
-  FeatureView out = x;
-  if (x.is_sparse) {
-    float* values = values_.as<float>().data();
-    kernels.dropout_values(x.sparse, dropout, values);
-    out.sparse.values = values;
-  } else {
-    kernels.dropout(x.dense, dropout, dense_.view());
-    out.dense = dense_.view();
-  }
-  return out;
-}
-
 void multiply(Kernels& kernels, const FeatureView& x, ConstMatrixView w, bool accumulate,
               const float* bias, MatrixView y) {
   if (x.is_sparse) {

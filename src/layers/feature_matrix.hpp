@@ -7,6 +7,7 @@
 #include "core/buffer.hpp"
 #include "core/csr.hpp"
 #include "core/kernels.hpp"
+#include "core/site.hpp"
 
 namespace heliograph {
 
@@ -21,6 +22,19 @@ struct FeatureView {
   static FeatureView of(ConstMatrixView m) {
     FeatureView v;
     v.dense = m;
+    return v;
+  }
+  /// Of no rows.
+  static FeatureView shape(std::int64_t cols, bool sparse) {
+    FeatureView v;
+    v.is_sparse = sparse;
+    v.dense.cols = v.sparse.cols = cols;
+    return v;
+  }
+  FeatureView row_range(RowRange range) const {
+    FeatureView v = *this;
+    v.dense = is_sparse ? dense : dense.row_range(range.begin, range.rows());
+    v.sparse = is_sparse ? sparse.row_range(range.begin, range.rows()) : sparse;
     return v;
   }
   std::int64_t rows() const { return is_sparse ? sparse.rows : dense.rows; }
@@ -65,20 +79,6 @@ class FeatureMatrix {
   std::optional<SparseBuffers> sparse_;
   Buffer column_offsets_, row_of_, position_;
   bool placed_ = false;
-};
-
-/// Holds a feature matrix after dropout.
-class DroppedFeatures {
- public:
-  /// Allocates what `apply` to matrices of the shape (and entries) of `x` writes.
-  void allocate(const FeatureView& x, MemoryAccount* account);
-
-  /// Returns `x` itself where the dropout is not active, else what was allocated for it.
-  FeatureView apply(const FeatureView& x, const Dropout& dropout, Kernels& kernels);
-
- private:
-  Matrix dense_;
-  Buffer values_;
 };
 
 /// y = x W, or y += x W; with `bias` (y.cols values; may be null) that is added to every row of y.

@@ -13,20 +13,20 @@ const float* scale_or_null(const Buffer& buffer) {
 
 }  // namespace
 
-GraphOperator::GraphOperator(const PlacedShard& shard, ModelKind kind, MemoryRoom room,
-                             MemoryAccount* account)
-    : shard_(shard), kind_(kind), self_(kind == ModelKind::gcn) {
+GraphOperator::GraphOperator(const PlacedShard& shard, const Propagation& propagation,
+                             MemoryRoom room, MemoryAccount* account)
+    : shard_(shard), propagation_(propagation) {
   Kernels& kernels = shard.kernels();
-  const auto rows = static_cast<std::size_t>(shard.shard().inner_rows);
-  std::vector<float> scales(rows);
-  for (std::size_t i = 0; i < rows; ++i) scales[i] = row_scale(i);
-  const auto place = [&] {
-    Buffer buffer(rows * sizeof(float), room, account);
+  const auto place = [&](DegreeScale kind) {
+    if (kind == DegreeScale::one) return Buffer();
+    std::vector<float> scales(static_cast<std::size_t>(rows()));
+    for (std::size_t i = 0; i < scales.size(); ++i) scales[i] = scale(kind, i);
+    Buffer buffer(scales.size() * sizeof(float), room, account);
     kernels.upload(buffer.data(), scales.data(), buffer.size());
     return buffer;
   };
-  row_scale_ = place();
-  if (kind == ModelKind::gcn) col_scale_ = place();
+  row_scale_ = place(propagation.row);
+  col_scale_ = place(propagation.col);
   const auto prepare = [&](Direction direction, Blocks& blocks) {
     const Shard& s = shard.shard();
     blocks.inner = kernels.gather_blocks(shard.inner(direction), s.inner_rows, room, account);
@@ -37,42 +37,43 @@ GraphOperator::GraphOperator(const PlacedShard& shard, ModelKind kind, MemoryRoo
   if (shard.shard().out) prepare(Direction::backward, out_);
 }
 
-float GraphOperator::row_scale(std::size_t row) const {
-  const auto degree = static_cast<double>(shard_.shard().in_degree[row]);
-  if (kind_ == ModelKind::gcn) return static_cast<float>(1.0 / std::sqrt(degree + 1.0));
-  return degree > 0 ? static_cast<float>(1.0 / degree) : 0.0F;
+float GraphOperator::scale(DegreeScale scale, std::size_t row) const {
+  const double degree = static_cast<double>(shard_.shard().in_degree[row]) + propagation_.self;
+  if (scale == DegreeScale::one) return 1.0F;
+  if (degree <= 0) return 0.0F;
+  return static_cast<float>(1.0 / (scale == DegreeScale::inverse ? degree : std::sqrt(degree)));
 }
 
-void GraphOperator::apply(const PassContext& pass, Direction direction, int layer,
-                          ConstMatrixView x, bool nonnegative, MatrixView out,
-                          AccumulatorView accumulator, FunctionRef<void()> overlap) const {
-  const bool forward = direction == Direction::forward;
+void GraphOperator::open(const PassContext& pass, const Site& site, ConstMatrixView x) const {
+  const bool forward = site.direction == Direction::forward;
+  pass.halo.open(site, {x, scale_or_null(forward ? col_scale_ : row_scale_)});
+}
+
+void GraphOperator::sum(const PassContext& pass, const Site& site, ConstMatrixView x,
+                        MatrixView out, const AggregationScratch& scratch,
+                        FunctionRef<void()> overlap) const {
+  const bool forward = site.direction == Direction::forward;
   const float* rows = scale_or_null(forward ? row_scale_ : col_scale_);
   const float* cols = scale_or_null(forward ? col_scale_ : row_scale_);
-  if (accumulator.data != nullptr) {
-    accumulator = {accumulator.data, out.rows, out.cols, padded_stride<double>(out.cols), {}};
-  }
-  const Blocks& in_blocks = blocks(direction);
-  CsrView inner = shard_.inner(direction);
+  const bool self = propagation_.self != 0;
+  const Blocks& in_blocks = blocks(site.direction);
+  CsrView inner = shard_.inner(site.direction);
   if (!in_blocks.inner.empty()) inner.blocks = &in_blocks.inner;
-  CsrView halo = shard_.halo(direction);
+  CsrView halo = shard_.halo(site.direction);
   if (!in_blocks.halo.empty()) halo.blocks = &in_blocks.halo;
-  pass.halo.begin(layer, direction, x, cols, nonnegative);
   {
-    const PhaseTimer timer(pass.clock.aggregate);
-    if (pass.stored_rows != nullptr) {
-      const Bf16View stored{pass.stored_rows, x.rows, x.cols, padded_stride<std::uint16_t>(x.cols),
-                            x.device};
-      pass.kernels.aggregate_inner_bf16(inner, x, cols, self_, rows, out, stored);
+    const PhaseTimer timer(pass.times.aggregate);
+    if (scratch.bf16.data != nullptr) {
+      pass.kernels.aggregate_inner_bf16(inner, x, cols, self, rows, out, scratch.bf16);
     } else {
-      pass.kernels.aggregate_inner(inner, x, cols, self_, rows, out, accumulator);
+      pass.kernels.aggregate_inner(inner, x, cols, self, rows, out, scratch.accumulator);
     }
   }
-  const bool last = accumulator.data != nullptr;
+  const bool last = scratch.accumulator.data != nullptr;
   if (!last) overlap();
-  pass.halo.finish(layer, direction, [&](const PackedRows& packed) {
-    const PhaseTimer timer(pass.clock.aggregate);
-    pass.kernels.aggregate_halo(halo, packed, rows, out, accumulator);
+  pass.halo.finish(site, [&](const PackedRows& packed) {
+    const PhaseTimer timer(pass.times.aggregate);
+    pass.kernels.aggregate_halo(halo, packed, rows, out, scratch.accumulator);
   });
   if (last) overlap();
 }
@@ -84,11 +85,11 @@ SparseRows GraphOperator::scale_columns(const SparseView& x) const {
   out.offsets.assign(x.offsets, x.offsets + x.rows + 1);
   out.columns.assign(x.columns, x.columns + entries);
   out.values.assign(x.values, x.values + entries);
-  if (kind_ != ModelKind::gcn) return out;
+  if (propagation_.col == DegreeScale::one) return out;
   for (std::int64_t r = 0; r < x.rows; ++r) {
-    const float scale = row_scale(static_cast<std::size_t>(r));
+    const float factor = scale(propagation_.col, static_cast<std::size_t>(r));
     for (std::int64_t i = x.offsets[r]; i < x.offsets[r + 1]; ++i) {
-      out.values[static_cast<std::size_t>(i)] *= scale;
+      out.values[static_cast<std::size_t>(i)] *= factor;
     }
   }
   return out;
@@ -113,7 +114,7 @@ SparseRows GraphOperator::sum_sparse(const SparseView& inner, const SparseView& 
   const Adjacency& a = shard_.shard().in;
   for (std::int64_t r = 0; r < rows(); ++r) {
     const auto row = static_cast<std::size_t>(r);
-    if (self_) add(inner, r);
+    if (propagation_.self != 0) add(inner, r);
     for (std::int64_t i = a.inner.offsets[row]; i < a.inner.offsets[row + 1]; ++i) {
       add(inner, a.inner.columns[static_cast<std::size_t>(i)]);
     }
@@ -121,11 +122,11 @@ SparseRows GraphOperator::sum_sparse(const SparseView& inner, const SparseView& 
       add(halo, a.halo.columns[static_cast<std::size_t>(i)]);
     }
     std::sort(touched.begin(), touched.end());
-    const float scale = row_scale(row);
+    const float factor = scale(propagation_.row, row);
     for (const std::int32_t column : touched) {
       const auto c = static_cast<std::size_t>(column);
       out.columns.push_back(column);
-      out.values.push_back(static_cast<float>(scale * sums[c]));
+      out.values.push_back(static_cast<float>(factor * sums[c]));
       sums[c] = 0;
       seen[c] = 0;
     }

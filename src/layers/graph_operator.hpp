@@ -1,13 +1,11 @@
 #pragma once
 
-#include <memory>
-
 #include "core/buffer.hpp"
 #include "core/halo.hpp"
 #include "core/kernels.hpp"
 #include "core/phase_clock.hpp"
 #include "graph/placed_shard.hpp"
-#include "heliograph/options.hpp"
+#include "layers/propagation.hpp"
 
 namespace heliograph {
 
@@ -15,33 +13,38 @@ namespace heliograph {
 struct PassContext {
   Kernels& kernels;
   Halo& halo;
-  PhaseClock& clock;
-  std::int64_t epoch = 0;
+  PhaseClock& times;
+  Clock clock;
   std::uint64_t seed = 0;
-  /// Scratch for rows x padded_stride<std::uint16_t>(cols) values of any x that is aggregated:
-  /// inner rows are then summed as bf16. Null: as fp32.
-  std::uint16_t* stored_rows = nullptr;
+};
+
+/// Memory beside an aggregation, as large as what is summed; each may be left out.
+struct AggregationScratch {
+  AccumulatorView accumulator;  ///< Sums are kept in fp64.
+  Bf16View bf16;                ///< Inner rows are summed as bf16; not with an accumulator.
 };
 
 /// One rank's rows of the normalised adjacency R (S + self I) C, S the 0/1 structure.
-/// GCN: R = C = D^-1/2 with self-loops counted in D (Kipf and Welling, 2017, eq. 2).
-/// GraphSAGE-mean: R = D^-1, C = I, no self-loop (Hamilton, Ying and Leskovec, 2017, algorithm 1).
 class GraphOperator {
  public:
   /// The shard must outlive the operator; its kernels are those of every pass. `account`: of their
   /// memory.
-  GraphOperator(const PlacedShard& shard, ModelKind kind, MemoryRoom room, MemoryAccount* account);
+  GraphOperator(const PlacedShard& shard, const Propagation& propagation, MemoryRoom room,
+                MemoryAccount* account);
 
   const PlacedShard& shard() const { return shard_; }
   std::int64_t rows() const { return shard_.shard().inner_rows; }
 
-  /// out = A x (forward) or A^T x (backward) for this rank's rows; x holds its inner nodes.
-  /// Halo rows travel while the inner block is aggregated and while `overlap` runs, which may
-  /// add to `out` and must not touch x. With an accumulator (rows x cols) sums are kept in fp64,
-  /// `overlap` runs last, and the pass has no stored_rows.
-  void apply(const PassContext& pass, Direction direction, int layer, ConstMatrixView x,
-             bool nonnegative, MatrixView out, AccumulatorView accumulator,
-             FunctionRef<void()> overlap) const;
+  // A site's direction says with what: A (forward) or A^T (backward).
+
+  /// Opens the exchange of x, the rows of this rank's inner nodes, that `sum` will sum.
+  void open(const PassContext& pass, const Site& site, ConstMatrixView x) const;
+
+  /// out = A x or A^T x for this rank's rows, once all rows of x were offered to the halo. Halo
+  /// rows travel while the inner block is aggregated and while `overlap` runs, which may add to
+  /// `out` and must not touch x. With an accumulator, `overlap` runs last.
+  void sum(const PassContext& pass, const Site& site, ConstMatrixView x, MatrixView out,
+           const AggregationScratch& scratch, FunctionRef<void()> overlap) const;
 
   /// C x for sparse x: what the other ranks need of this rank's rows.
   SparseRows scale_columns(const SparseView& x) const;
@@ -56,12 +59,10 @@ class GraphOperator {
   const Blocks& blocks(Direction direction) const {
     return direction == Direction::forward || !shard_.shard().out ? in_ : out_;
   }
-  /// R or C at a row, both from its degree.
-  float row_scale(std::size_t row) const;
+  float scale(DegreeScale scale, std::size_t row) const;
 
   const PlacedShard& shard_;
-  ModelKind kind_;
-  bool self_;
+  Propagation propagation_;
   Blocks in_, out_;
   Buffer row_scale_, col_scale_;
 };

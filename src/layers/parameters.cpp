@@ -33,7 +33,7 @@ void Parameters::initialise(std::uint64_t seed, Kernels& kernels) {
     if (s.kind != ParameterKind::weight) continue;
     const double bound = std::sqrt(6.0 / static_cast<double>(s.rows + s.cols));
     const std::uint64_t stream =
-        stream_key(seed, Purpose::initialisation, 0, i, Direction::forward);
+        stream_key(seed, Purpose::initialisation, {}, static_cast<std::uint64_t>(i));
     for (std::int64_t r = 0; r < s.rows; ++r) {
       const std::uint64_t key = row_key(stream, static_cast<std::uint64_t>(r));
       for (std::int64_t c = 0; c < s.cols; ++c) {

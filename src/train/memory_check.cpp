@@ -10,7 +10,7 @@
 #include "core/packed_rows.hpp"
 #include "heliograph/error.hpp"
 #include "layers/model.hpp"
-#include "staleness/schedule.hpp"
+#include "staleness/exchange_policy.hpp"
 #include "train/optimizer.hpp"
 
 namespace heliograph {
@@ -26,10 +26,10 @@ std::int64_t capped_product(std::int64_t bytes, std::int64_t times) {
 /// Structure of `nodes` rows with `entries` entries, with labels and masks: the least a rank's
 /// arrays take, all ranks together.
 std::int64_t structure_bytes(const Dataset& dataset, std::int64_t nodes, std::int64_t entries,
-                             ModelKind kind) {
+                             const ModelOptions& model) {
   const int adjacencies = dataset.graph.directed ? 2 : 1;
   const std::int64_t labels = dataset.labels.task == Task::multiclass ? 8 : dataset.labels.classes;
-  const std::int64_t scales = kind == ModelKind::gcn ? 8 : 4;
+  const std::int64_t scales = 4 * propagation_of(model).scales();
   return adjacencies * (4 * entries + 2 * 8 * nodes) + (8 + 8 + 2 + labels + scales) * nodes;
 }
 
@@ -39,7 +39,7 @@ class CountedInput {
   CountedInput(const Dataset& dataset, const ModelOptions& options, std::int64_t nodes,
                MemoryRoom room, MemoryAccount* account) {
     const Features& f = dataset.features;
-    const bool reads_x = Model::reads_features(options, f.cols, f.sparse);
+    const bool reads_x = reads_features(options, f.cols, f.sparse);
     if (f.sparse) {
       // How many entries some of the nodes have, or the aggregation, is not known: none at least.
       input_.x.is_sparse = true;
@@ -69,21 +69,17 @@ class CountedInput {
 
 /// Send and receive buffers. What is exchanged at one time at most is held at S = 0. `rows` are
 /// those of A; a directed graph's backward exchange has others, none at least.
-std::int64_t halo_bytes(const std::vector<HaloRows>& exchanges, const TrainOptions& options,
+std::int64_t halo_bytes(const std::vector<Site>& sites, const TrainOptions& options,
                         std::int64_t rows, bool directed) {
-  const ExchangeOptions exchange = within_run(options.exchange, options.epochs);
-  const std::int64_t slots = exchange.staleness + 1;
+  const ExchangePolicy policy(options.exchange, options.epochs);
   std::int64_t sum = 0, largest = 0;
-  for (const HaloRows& e : exchanges) {
-    if (directed && e.direction == Direction::backward) continue;
-    const int bits =
-        e.direction == Direction::forward ? exchange.bits_forward : exchange.bits_backward;
-    const RowFormat format{bits, bits <= 8 && !e.nonnegative};
-    const auto bytes = 2 * rows * static_cast<std::int64_t>(format.row_bytes(e.cols));
+  for (const Site& site : sites) {
+    if (directed && site.direction == Direction::backward) continue;
+    const auto bytes = 2 * rows * static_cast<std::int64_t>(policy.most_row_bytes(site));
     largest = std::max(largest, bytes);
-    sum = std::min(kMostBytes, sum + capped_product(bytes, slots));
+    sum = std::min(kMostBytes, sum + capped_product(bytes, policy.slots()));
   }
-  return slots == 1 ? largest : sum;
+  return policy.slots() == 1 ? largest : sum;
 }
 
 std::string gib(std::int64_t bytes) {
@@ -114,7 +110,6 @@ const char* advice(MemoryRoom largest) {
 MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
                          std::int64_t training_nodes, std::optional<std::int64_t> halo_rows) {
   const std::int64_t nodes = dataset.graph.nodes;
-  const Features& features = dataset.features;
   const std::int64_t rows = options.inductive ? training_nodes : nodes;
   MemoryAccount account(nullptr);
   const auto kernels = make_cpu_kernels(1, options.reproducible, &account);
@@ -123,26 +118,25 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
   if (options.inductive) {
     evaluated.emplace(dataset, options.model, nodes, MemoryRoom::evaluation, &account);
   }
-  Model model(options.model, features.cols, features.sparse, dataset.labels.classes, options.seed,
-              rows, nodes, *kernels, &account);
-  model.allocate_input_dropout(input.input(), &account);
+  const Model model(options.model, input.input(), dataset.labels.classes, options.seed,
+                    {rows, nodes}, *kernels, &account);
   const Optimizer optimizer(options.optimizer, model.parameters(), &account);
 
   MemoryNeeds needs;
   for (std::size_t i = 0; i < needs.rooms.size(); ++i) {
     needs.rooms[i] = account.live(static_cast<MemoryRoom>(i));
   }
-  const ModelKind kind = options.model.kind;
   const std::int64_t entries = dataset.graph.entries();
   needs[MemoryRoom::weights] = capped_product(needs[MemoryRoom::weights], options.partition.parts);
-  needs[MemoryRoom::graph] += structure_bytes(dataset, rows, options.inductive ? 0 : entries, kind);
+  needs[MemoryRoom::graph] +=
+      structure_bytes(dataset, rows, options.inductive ? 0 : entries, options.model);
   if (options.inductive) {
-    needs[MemoryRoom::evaluation] += structure_bytes(dataset, nodes, entries, kind);
+    needs[MemoryRoom::evaluation] += structure_bytes(dataset, nodes, entries, options.model);
   }
   if (halo_rows) {
     needs[MemoryRoom::graph] += 4 * *halo_rows;
     needs[MemoryRoom::halo] +=
-        halo_bytes(model.exchanges(), options, *halo_rows, dataset.graph.directed);
+        halo_bytes(model.sites(), options, *halo_rows, dataset.graph.directed);
   }
   return needs;
 }
@@ -152,18 +146,19 @@ MemoryNeeds least_host_memory(const Dataset& dataset, const TrainOptions& option
   const std::int64_t nodes = dataset.graph.nodes;
   const std::int64_t entries = dataset.graph.entries();
   const std::int64_t rows = options.inductive ? training_nodes : nodes;
-  const ModelKind kind = options.model.kind;
   const Features& features = dataset.features;
   MemoryAccount account(nullptr);
   const auto kernels = make_cpu_kernels(1, false, &account);
-  const Model model(options.model, features.cols, features.sparse, dataset.labels.classes,
-                    options.seed, rows, nodes, *kernels, &account);
+  const CountedInput input(dataset, options.model, rows, MemoryRoom::features, &account);
+  const Model model(options.model, input.input(), dataset.labels.classes, options.seed,
+                    {rows, nodes}, *kernels, &account);
 
   MemoryNeeds needs;
-  needs[MemoryRoom::graph] = structure_bytes(dataset, rows, options.inductive ? 0 : entries, kind) +
-                             4 * halo_rows.value_or(0);
+  needs[MemoryRoom::graph] =
+      structure_bytes(dataset, rows, options.inductive ? 0 : entries, options.model) +
+      4 * halo_rows.value_or(0);
   if (options.inductive) {
-    needs[MemoryRoom::evaluation] = structure_bytes(dataset, nodes, entries, kind);
+    needs[MemoryRoom::evaluation] = structure_bytes(dataset, nodes, entries, options.model);
   }
   // Training nodes come first, the whole graph's when those are placed. How many entries of sparse
   // features are the training nodes' is not known.

@@ -51,7 +51,7 @@ RankGraph::RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Ker
     : shard_(std::move(data.shard)),
       placed_(shard_, kernels, room, account),
       structure_(room, host),
-      op_(placed_, plan.options().model.kind, room, account),
+      op_(placed_, propagation_of(plan.options().model), room, account),
       x_(std::move(data.features)),
       labels_(std::move(data.labels)) {
   mark_training_rows();
@@ -62,10 +62,11 @@ RankGraph::RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Ker
   const ModelOptions& model = plan.options().model;
   const RunFacts& facts = plan.facts();
   const MemoryRoom features = features_room(room);
+  x_shape_ = FeatureView::shape(facts.feature_cols, facts.sparse_features);
   if (!facts.sparse_features) x_.place(kernels, features, account);
   if (model.precompute) {
     aggregated_ = aggregate_features(comm, kernels, features, host, account);
-    if (!Model::reads_features(model, facts.feature_cols, facts.sparse_features)) {
+    if (!reads_features(model, facts.feature_cols, facts.sparse_features)) {
       x_ = FeatureMatrix();
     }
   }
@@ -86,7 +87,7 @@ RankGraph::RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Ker
 }
 
 ModelInput RankGraph::input() const {
-  ModelInput input{x_.view(), std::nullopt};
+  ModelInput input{x_.empty() ? x_shape_ : x_.view(), std::nullopt};
   if (!aggregated_.empty()) input.aggregated = aggregated_.view();
   return input;
 }
@@ -127,9 +128,14 @@ FeatureMatrix RankGraph::aggregate_features(Communicator& comm, Kernels& kernels
   if (kernels.reproducible()) {
     accumulator = BasicMatrix<double>(shard_.inner_rows, x.cols(), MemoryRoom::workspace, account);
   }
-  PhaseClock clock;
-  const PassContext pass{kernels, *exact_halo_, clock, 0, 0};
-  op_.apply(pass, Direction::forward, 0, x.dense, false, sum.view(), accumulator.view(), [] {});
+  PhaseClock times;
+  const PassContext pass{kernels, *exact_halo_, times, {}};
+  Site site;
+  site.name = "features";
+  site.cols = x.cols();
+  op_.open(pass, site, x.dense);
+  exact_halo_->offer(site, {0, x.rows()});
+  op_.sum(pass, site, x.dense, sum.view(), {accumulator.view(), {}}, [] {});
   kernels.finish();  // The features may go next.
   return FeatureMatrix(std::move(sum));
 }

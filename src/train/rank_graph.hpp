@@ -48,6 +48,7 @@ class RankGraph {
   CountedBytes structure_;  ///< Of the shard, labels, targets and masks.
   GraphOperator op_;
   FeatureMatrix x_, aggregated_;
+  FeatureView x_shape_;
   LocalLabels labels_;
   std::vector<std::int32_t> target_;
   std::vector<std::uint8_t> mask_;

@@ -84,13 +84,12 @@ json partition_to_json(const PartitionQuality& quality) {
           {"edge_balance", quality.edge_balance}};
 }
 
-json traffic_to_json(const std::vector<LinkTraffic>& traffic) {
+json traffic_to_json(const TrainResult& result) {
   json links = json::array();
-  for (const LinkTraffic& link : traffic) {
+  for (const LinkTraffic& link : result.halo_traffic) {
     links.push_back({{"from", link.from},
                      {"to", link.to},
-                     {"layer", link.layer},
-                     {"direction", link.backward != 0 ? "backward" : "forward"},
+                     {"site", result.sites[static_cast<std::size_t>(link.site)].name},
                      {"bytes", link.bytes},
                      {"fp32_bytes", link.fp32_bytes}});
   }
@@ -119,7 +118,7 @@ json summarize(const TrainResult& result, const TrainOptions& options) {
             {"halo_backward", result.bytes_per_epoch.halo_backward},
             {"allreduce", result.bytes_per_epoch.allreduce}}},
           {"fp32_bytes_per_epoch", result.fp32_bytes_per_epoch},
-          {"halo_traffic", traffic_to_json(result.halo_traffic)},
+          {"halo_traffic", traffic_to_json(result)},
           {"evaluation_bytes", result.evaluation_bytes},
           {"peak_rss_bytes", result.peak_rss_bytes},
           {"setup_peak_rss_bytes", result.setup_peak_rss_bytes},

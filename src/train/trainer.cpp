@@ -11,13 +11,12 @@
 
 #include "core/thread.hpp"
 #include "heliograph/error.hpp"
-#include "staleness/schedule.hpp"
 #include "train/launch.hpp"
 
 namespace heliograph {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using WallClock = std::chrono::steady_clock;
 
 int threads_of_a_rank(const TransportOptions& transport, int ranks) {
   if (transport.threads_per_rank > 0) return transport.threads_per_rank;
@@ -102,16 +101,13 @@ Trainer::Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryA
   }
   const std::int64_t rows = train_->op().rows();
   const std::int64_t most_rows = whole_ ? std::max(rows, whole_->op().rows()) : rows;
-  model_ = std::make_unique<Model>(options.model, plan.facts().feature_cols,
-                                   plan.facts().sparse_features, plan.facts().classes, options.seed,
-                                   rows, most_rows, *kernels_, account_);
-  model_->allocate_input_dropout(train_->input(), account_);
+  model_ = std::make_unique<Model>(options.model, train_->input(), plan.facts().classes,
+                                   options.seed, PassRows{rows, most_rows}, *kernels_, account_);
   (whole_ ? *whole_ : *train_).exact_halo().set_scratch(model_->idle_memory());
   optimizer_ = std::make_unique<Optimizer>(options.optimizer, model_->parameters(), account_);
   halo_ = std::make_unique<StaleHalo>(comm, train_->placed(),
-                                      within_run(options.exchange, options.epochs),
-                                      options.model.layers, options.seed, clock_, account_);
-  halo_->prepare(model_->exchanges());
+                                      ExchangePolicy(options.exchange, options.epochs),
+                                      model_->sites(), options.seed, times_, account_);
   if (!on_host()) {
     const auto values = static_cast<std::size_t>(model_->parameters().flat_size());
     gradients_ = Buffer(values * sizeof(float), MemoryRoom::gradients, &page_locked_);
@@ -127,25 +123,26 @@ bool Trainer::takes_cuda_graphs() const {
 }
 
 EpochEnd Trainer::run_epoch(int epoch, FunctionRef<RunRequests()> asks) {
-  clock_ = {};
+  times_ = {};
+  const Clock clock{epoch};
   const TrafficBytes before = traffic();
   const std::int64_t fp32_before = halo_->fp32_bytes_sent();
-  const auto begin = Clock::now();
+  const auto begin = WallClock::now();
   const RepeatedWork work(*kernels_, takes_cuda_graphs());
 
-  halo_->begin_epoch(epoch);
-  const PassContext pass{*kernels_, *halo_, on_host() ? clock_ : asking_, epoch,
+  halo_->begin_epoch(clock);
+  const PassContext pass{*kernels_, *halo_, on_host() ? times_ : asking_, clock,
                          plan_.options().seed};
   const ConstMatrixView logits = model_->forward(pass, train_->op(), train_->input());
   loss_ = loss_and_gradient(logits);
   const Parameters& parameters = model_->parameters();
   {
-    const PhaseTimer timer(clock_.allreduce);
+    const PhaseTimer timer(times_.allreduce);
     weights_.begin(std::span<double>(&loss_, 1));
   }
   model_->backward(pass, train_->op(), [&](std::int64_t first, std::int64_t last) {
     if (!on_host()) return;  // Asked for, not there yet.
-    const PhaseTimer timer(clock_.allreduce);
+    const PhaseTimer timer(times_.allreduce);
     begin_sum(parameters.flat_gradients_f32(), first, last);
     begin_sum(parameters.flat_gradients_f64(), first, last);
   });
@@ -158,7 +155,7 @@ EpochEnd Trainer::run_epoch(int epoch, FunctionRef<RunRequests()> asks) {
   optimizer_->step(parameters, lr, norm, *kernels_);
   kernels_->finish();
 
-  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  const double seconds = std::chrono::duration<double>(WallClock::now() - begin).count();
   EpochEnd end = summarise(epoch, loss, seconds, lr, before, fp32_before, asks());
   halo_->release();
   return end;
@@ -172,7 +169,7 @@ std::span<const float> Trainer::gradients() const {
 void Trainer::sum_gradients() {
   const std::span<float> computed = model_->parameters().flat_gradients_f32();
   if (!on_host()) kernels_->download(gradients_.data(), computed.data(), computed.size_bytes());
-  const PhaseTimer timer(clock_.allreduce);
+  const PhaseTimer timer(times_.allreduce);
   if (!on_host()) weights_.begin(gradients_.as<float>());
   weights_.finish();
   if (!on_host() && comm_.size() > 1) {
@@ -238,12 +235,12 @@ EpochEnd Trainer::summarise(int epoch, double loss, double seconds, double lr,
   std::fill(rank_statistics_.begin(), rank_statistics_.end(), 0.0);
   double* mine = rank_statistics_.data() + kStatistics * static_cast<std::size_t>(comm_.rank());
   mine[kSeconds] = seconds;
-  mine[kAggregate] = clock_.aggregate;
-  mine[kGemm] = clock_.gemm;
-  mine[kEncode] = clock_.encode;
-  mine[kDecode] = clock_.decode;
-  mine[kExposed] = clock_.exposed_comm;
-  mine[kAllReduce] = clock_.allreduce;
+  mine[kAggregate] = times_.aggregate;
+  mine[kGemm] = times_.gemm;
+  mine[kEncode] = times_.encode;
+  mine[kDecode] = times_.decode;
+  mine[kExposed] = times_.exposed_comm;
+  mine[kAllReduce] = times_.allreduce;
   mine[kHaloForward] = static_cast<double>(after.halo_forward - before.halo_forward);
   mine[kHaloBackward] = static_cast<double>(after.halo_backward - before.halo_backward);
   mine[kAllReduceBytes] = static_cast<double>(after.allreduce - before.allreduce);
@@ -286,11 +283,11 @@ Scores Trainer::evaluate(int epoch) {
   RankGraph& graph = whole_ ? *whole_ : *train_;
   PhaseClock unused;
   graph.exact_halo().set_epoch(epoch);
-  const PassContext pass{*kernels_, graph.exact_halo(), unused, epoch, plan_.options().seed};
+  const PassContext pass{*kernels_, graph.exact_halo(), unused, {epoch}, plan_.options().seed};
   const ConstMatrixView logits = model_->infer(pass, graph.op(), graph.input());
   logits_copy_ = HostCopy(logits, *kernels_, MemoryRoom::evaluation, nullptr);
   logits_ = logits_copy_.view();
-  const auto bad = Model::find_non_finite(plan_.options().model.layers - 1, logits_);
+  const auto bad = model_->find_non_finite(logits_);
   if (any_rank(bad.has_value())) {
     refuse_non_finite(epoch, "an evaluated output", bad, graph.shard());
   }
@@ -350,6 +347,10 @@ void Trainer::collect_predictions(TrainResult& result) {
 }
 
 void Trainer::collect_traffic(TrainResult& result) {
+  for (const Site& site : model_->sites()) {
+    if (comm_.rank() != 0) break;
+    result.sites.push_back({site.name, site.layer, site.direction == Direction::backward});
+  }
   const std::vector<LinkTraffic> mine = halo_->traffic();
   const auto all =
       gather_to_root(comm_, Channel::evaluation, std::as_bytes(std::span<const LinkTraffic>(mine)));

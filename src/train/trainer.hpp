@@ -137,7 +137,7 @@ class Trainer {
   std::unique_ptr<RankGraph> whole_;  ///< Inductive training only.
   std::unique_ptr<Model> model_;
   std::unique_ptr<Optimizer> optimizer_;
-  PhaseClock clock_;
+  PhaseClock times_;
   PhaseClock asking_;  ///< A device's kernels take no time to ask for; nothing is reported of it.
   std::unique_ptr<StaleHalo> halo_;
   double loss_ = 0;  ///< Of this rank, later of all; travels while backward runs.

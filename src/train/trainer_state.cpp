@@ -15,9 +15,8 @@ struct RankHeader {
 };
 static_assert(sizeof(RankHeader) == 4 * 8);
 
-std::string halo_section(int layer, Direction direction, std::int64_t epoch) {
-  return fmt::format("halo.{}.{}.{}", layer,
-                     direction == Direction::forward ? "forward" : "backward", epoch);
+std::string halo_section(const Site& site, std::int64_t epoch) {
+  return fmt::format("halo.{}.{}", site.name, epoch);
 }
 
 /// use(name, values) for each parameter's part of a flat buffer, without padding.
@@ -87,8 +86,7 @@ void Trainer::read_optimizer(const StateFile& file) {
 }
 
 std::int64_t Trainer::first_used(int epochs) const {
-  // Of the run's own bound: a ring that a short run has cut holds all of its epochs.
-  return epochs - StalenessSchedule(plan_.options().exchange).lag(epochs);
+  return epochs - halo_->policy().lag({epochs});
 }
 
 void Trainer::write_rank(StateWriter& file, int epochs, std::int64_t evaluation_bytes) {
@@ -96,10 +94,10 @@ void Trainer::write_rank(StateWriter& file, int epochs, std::int64_t evaluation_
   file.section("rank", std::span<const RankHeader>(&header, 1));
   file.section("predictions", std::span<const std::int32_t>(kept_predictions_));
   file.section("scores", std::span<const float>(kept_scores_));
-  file.section("posted", std::span<const std::int64_t>(halo_->posted()));
+  file.section("sent", std::span<const SentRows>(halo_->sent()));
   for (const auto& held : halo_->received(first_used(epochs), epochs - 1)) {
     std::vector<std::byte> copy;
-    file.section(halo_section(held.layer, held.direction, held.epoch), fetch(held.rows, copy));
+    file.section(halo_section(held.site, held.epoch), fetch(held.rows, copy));
   }
 }
 
@@ -126,13 +124,13 @@ void Trainer::read_rank(const StateFile& file, int epochs) {
   read_kept("scores", kept_scores_, rows);
   kept_.set(static_cast<std::int64_t>(kept_predictions_.capacity() * sizeof(std::int32_t) +
                                       kept_scores_.capacity() * sizeof(float)));
-  std::vector<std::int64_t> posted(halo_->posted().size());
-  file.read("posted", std::span<std::int64_t>(posted));
-  halo_->set_posted(posted);
+  std::vector<SentRows> sent(model_->sites().size());
+  file.read("sent", std::span<SentRows>(sent));
+  halo_->set_sent(sent);
   for (const auto& held : halo_->adopt(first_used(epochs), epochs - 1)) {
     std::vector<std::byte> copy;
     const std::span<std::byte> host = fetch(held.rows, copy);
-    file.read(halo_section(held.layer, held.direction, held.epoch), host);
+    file.read(halo_section(held.site, held.epoch), host);
     store(held.rows, std::span<const std::byte>(host));
   }
   set_evaluation_bytes(header.evaluation_bytes);

@@ -1,0 +1,75 @@
+#include "layers/compose.hpp"
+
+#include <cmath>
+#include <string>
+
+#include "layers/activation.hpp"
+#include "layers/convolve.hpp"
+#include "layers/drop_features.hpp"
+
+namespace heliograph {
+
+Propagation propagation_of(const ModelOptions& options) {
+  switch (options.kind) {
+    case ModelKind::gcn:  // Kipf and Welling, 2017, eq. 2.
+      return {DegreeScale::inverse_root, DegreeScale::inverse_root, 1.0F};
+    case ModelKind::sage:  // Hamilton, Ying and Leskovec, 2017, algorithm 1, mean.
+      return {DegreeScale::inverse, DegreeScale::one, 0.0F};
+  }
+  return {};
+}
+
+bool reads_features(const ModelOptions& options, std::int64_t features, bool sparse_features) {
+  const bool runs_past =
+      options.residual && options.layers > 1 && features == options.hidden && !sparse_features;
+  return options.kind != ModelKind::gcn || !options.precompute || runs_past;
+}
+
+Composition compose(const ModelOptions& options, const ModelInput& input, std::int64_t classes,
+                    bool fp64_sums) {
+  const auto threshold = static_cast<std::uint32_t>(std::lround(options.dropout * 65536.0F));
+  const std::int64_t features = input.x.cols();
+  const bool sparse = input.x.is_sparse;
+  Composition model;
+  ValueId x = model.add_input(features);
+  ValueId aggregated = model.add_input(features);
+  const auto drop = [&](ValueId& v, Direction mask) {
+    v = model.add<DropFeatures>("input", 0, v, DropoutMask{threshold, place_key(0, mask)});
+  };
+  if (threshold > 0 && reads_features(options, features, sparse)) drop(x, Direction::forward);
+  // The aggregation is another input: its mask is its own.
+  if (threshold > 0 && options.precompute) drop(aggregated, Direction::backward);
+
+  for (int l = 0; l < options.layers; ++l) {
+    const std::string name = "layers." + std::to_string(l);
+    const bool last = l == options.layers - 1;
+    Convolve::Options c;
+    c.x = x;
+    c.in = model.value(x).cols;
+    c.out = last ? classes : options.hidden;
+    c.self_weight = options.kind == ModelKind::sage;
+    c.bias = last;
+    if (l == 0 && options.precompute) {
+      c.aggregated = aggregated;
+    } else {
+      c.transform_first = options.transform_first && (c.out < c.in || (l == 0 && sparse));
+    }
+    c.bf16_rows = options.aggregate_storage == RowStorage::bf16;
+    c.fp64_sums = fp64_sums;
+    const ValueId y = model.add<Convolve>(name, l, c);
+    if (last) {
+      model.set_logits(y);
+      break;
+    }
+    const bool residual = options.residual && c.in == c.out && !(l == 0 && sparse);
+    x = model.add<Activation>(
+        name, l,
+        Activation::Options{y,
+                            residual ? x : kNoValue,
+                            options.norm == NormLayer::layer,
+                            {threshold, place_key(l + 1, Direction::forward)}});
+  }
+  return model;
+}
+
+}  // namespace heliograph

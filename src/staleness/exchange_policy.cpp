@@ -1,0 +1,31 @@
+#include "staleness/exchange_policy.hpp"
+
+#include <algorithm>
+
+namespace heliograph {
+
+// No value is older than the run. A run of one epoch keeps its halos for the longer one that may go
+// on from it.
+ExchangePolicy::ExchangePolicy(const ExchangeOptions& options, int epochs)
+    : options_(options), slots_(1 + std::min(options.staleness, std::max(1, epochs - 1))) {}
+
+RowFormat ExchangePolicy::format(const Site& site) const {
+  const int bits =
+      site.direction == Direction::forward ? options_.bits_forward : options_.bits_backward;
+  return {bits, bits <= 8 && !site.nonnegative};
+}
+
+bool ExchangePolicy::synchronous(Clock clock) const {
+  const std::int64_t epoch = clock.epoch;
+  return options_.staleness == 0 || epoch == 0 || epoch < options_.warmup_epochs ||
+         (options_.sync_every > 0 && epoch % options_.sync_every == 0);
+}
+
+int ExchangePolicy::lag(Clock clock) const {
+  for (int age = 0; age < options_.staleness; ++age) {
+    if (synchronous({clock.epoch - age})) return age;
+  }
+  return options_.staleness;
+}
+
+}  // namespace heliograph
