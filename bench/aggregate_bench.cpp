@@ -37,7 +37,7 @@ void decode_then_multiply(benchmark::State& state, int bits) {
   const auto codec = make_cpu_codec(rows.format);
   const Buffer values(static_cast<std::size_t>(rows.rows * rows.cols) * 4, MemoryRoom::workspace,
                       nullptr);
-  const MatrixView fp32{values.as<float>().data(), rows.rows, rows.cols, rows.cols, {}};
+  const MatrixView fp32{values.as<float>().data(), rows.rows, rows.cols, rows.cols};
   const PackedRows as_rows{values.data(), rows.rows, rows.cols, 0, {32, true}};
   for (auto _ : state) {
     codec->decode(rows, fp32, threads());

@@ -77,9 +77,9 @@ class Bench {
     part("copies", [&] { copies(); });
     part("products", [&] { products(); });
     const Matrix x = normal(sizes_.rows, sizes_.width);
-    part("codecs", [&] { codecs(view(x)); });
-    part("aggregations", [&] { aggregations(view(x)); });
-    part("rows", [&] { rows(view(x)); });
+    part("codecs", [&] { codecs(x.view()); });
+    part("aggregations", [&] { aggregations(x.view()); });
+    part("rows", [&] { rows(x.view()); });
     part("losses", [&] { losses(); });
     part("adam", [&] { adam(); });
     return whole;
@@ -113,11 +113,6 @@ class Bench {
     keep_(results_);
   }
 
-  MatrixView view(const Matrix& matrix) const {
-    MatrixView v = matrix.view();
-    v.device = kernels_.device();
-    return v;
-  }
   Matrix empty(std::int64_t rows, std::int64_t cols) {
     return Matrix(rows, cols, MemoryRoom::workspace, &account_);
   }
@@ -156,9 +151,9 @@ class Bench {
     const Array<float> g = array(std::vector<float>(static_cast<std::size_t>(k * n)));
     const auto both = [&](Kernels& kernels, const std::string& suffix) {
       measure_on(kernels, "gemm/" + name + suffix, work(m, k, n),
-                 [&] { kernels.gemm(view(a), view(b), false, false, view(c)); });
+                 [&] { kernels.gemm(a.view(), b.view(), false, false, c.view()); });
       measure_on(kernels, "gemm_gradient/" + name + suffix, work(m, k, n), [&] {
-        kernels.gemm_gradient(view(a), view(c), {g.data(), nullptr, k, n});
+        kernels.gemm_gradient(a.view(), c.view(), {g.data(), nullptr, k, n});
       });
     };
     both(kernels_, "");
@@ -170,17 +165,17 @@ class Bench {
     const Matrix a = normal(m, k), c = empty(m, n);
     const Array<float> weights = array(std::vector<float>(static_cast<std::size_t>(k * n), 0.1F));
     const Array<float> bias = array(std::vector<float>(static_cast<std::size_t>(n), 0.1F));
-    const ConstMatrixView b{weights.data(), k, n, n, kernels_.device()};
+    const ConstMatrixView b{weights.data(), k, n, n};
     const double moved = 4.0 * static_cast<double>(m * k + k * n + m * n);
     const Work work{moved, moved, 2.0 * static_cast<double>(m) * static_cast<double>(k * n)};
     for (const bool accumulate : {false, true}) {
       const std::string suffix = accumulate ? "/added" : "";
       measure("gemm_then_bias" + suffix, work, [&] {
-        kernels_.gemm(view(a), b, false, accumulate, view(c));
-        kernels_.add_bias(view(c), bias.data());
+        kernels_.gemm(a.view(), b, false, accumulate, c.view());
+        kernels_.add_bias(c.view(), bias.data());
       });
       measure("gemm_bias" + suffix, work,
-              [&] { kernels_.gemm_bias(view(a), b, accumulate, bias.data(), view(c)); });
+              [&] { kernels_.gemm_bias(a.view(), b, accumulate, bias.data(), c.view()); });
     }
   }
 
@@ -210,11 +205,11 @@ class Bench {
       measure("encode/" + std::to_string(bits), {moved + keys, moved + keys, 0},
               [&] { codec->encode(x, selection, ++stream, out.data(), kernels_.threads()); });
       measure("decode/" + std::to_string(bits), {moved, moved, 0}, [&] {
-        codec->decode({out.data(), x.rows, x.cols, 0, codec->format()}, view(decoded),
+        codec->decode({out.data(), x.rows, x.cols, 0, codec->format()}, decoded.view(),
                       kernels_.threads());
       });
       aggregate_packed(codec->format(), {out.data(), x.rows, x.cols, 0, codec->format()}, *codec,
-                       view(decoded));
+                       decoded.view());
     }
   }
 
@@ -255,7 +250,7 @@ class Bench {
     const std::string bits = std::to_string(format.bits);
     measure("aggregate_halo/" + bits,
             {fixed + row * static_cast<double>(packed.rows), fixed + row * edges(), 0},
-            [&] { kernels_.aggregate_halo(csr, packed, nullptr, view(out), {}); });
+            [&] { kernels_.aggregate_halo(csr, packed, nullptr, out.view(), {}); });
     if (format.bits != 1) return;
     const double whole = 4.0 * static_cast<double>(packed.cols);
     const double unpacked = (row + 2 * whole) * static_cast<double>(packed.rows);
@@ -264,7 +259,7 @@ class Bench {
         {fixed - output_bytes() + unpacked, fixed - output_bytes() + unpacked + whole * edges(), 0},
         [&] {
           codec.decode(packed, decoded, kernels_.threads());
-          kernels_.aggregate_inner(csr, decoded, nullptr, false, nullptr, view(out), {});
+          kernels_.aggregate_inner(csr, decoded, nullptr, false, nullptr, out.view(), {});
         });
   }
 
@@ -275,19 +270,17 @@ class Bench {
     const double row = 4.0 * static_cast<double>(x.cols);
     measure("aggregate_inner",
             {fixed + row * static_cast<double>(x.rows), fixed + row * edges(), 0},
-            [&] { kernels_.aggregate_inner(csr, x, nullptr, false, nullptr, view(out), {}); });
-    cusparse(x, view(out));
+            [&] { kernels_.aggregate_inner(csr, x, nullptr, false, nullptr, out.view(), {}); });
+    cusparse(x, out.view());
     // Rows are read once as fp32, written as bf16, and gathered from there.
     const BasicMatrix<std::uint16_t> stored(x.rows, x.cols, MemoryRoom::workspace, &account_);
-    Bf16View stored_view = stored.view();
-    stored_view.device = kernels_.device();
     const double written = 1.5 * row * static_cast<double>(x.rows);
     measure("aggregate_inner_bf16",
             {fixed + written + row / 2 * static_cast<double>(x.rows),
              fixed + written + row / 2 * edges(), 0},
             [&] {
-              kernels_.aggregate_inner_bf16(csr, x, nullptr, false, nullptr, view(out),
-                                            stored_view);
+              kernels_.aggregate_inner_bf16(csr, x, nullptr, false, nullptr, out.view(),
+                                            stored.view());
             });
   }
 
@@ -314,7 +307,7 @@ class Bench {
       measure("aggregate_inner/cusparse",
               {fixed + row * static_cast<double>(x.rows), fixed + row * edges(), 0},
               [&] { spmm.run(); });
-      const double difference = largest_difference(view(theirs), out);
+      const double difference = largest_difference(theirs.view(), out);
       if (!(difference < 1e-3)) {
         throw std::runtime_error("cuSPARSE's aggregation and ours differ by " +
                                  std::to_string(difference));
@@ -363,16 +356,16 @@ class Bench {
     const auto moves = [&](double matrices) {
       return Work{matrices * matrix, matrices * matrix, 0};
     };
-    measure("norm_act_forward", moves(2), [&] { kernels_.norm_act_forward(x, p, {}, view(out)); });
+    measure("norm_act_forward", moves(2), [&] { kernels_.norm_act_forward(x, p, {}, out.view()); });
     const Array<float> sums = array(std::vector<float>(3 * cols));
     const auto sum_of = [&](std::size_t i) {
       return GradientView{sums.data() + i * cols, nullptr, 1, x.cols};
     };
     measure("norm_act_backward", moves(3), [&] {
-      kernels_.norm_act_backward(x, p, view(d), {}, {sum_of(0), sum_of(1), sum_of(2)});
+      kernels_.norm_act_backward(x, p, d.view(), {}, {sum_of(0), sum_of(1), sum_of(2)});
     });
-    measure("dropout", moves(2), [&] { kernels_.dropout(x, p.dropout, view(out)); });
-    measure("add", moves(3), [&] { kernels_.add(view(out), x); });
+    measure("dropout", moves(2), [&] { kernels_.dropout(x, p.dropout, out.view()); });
+    measure("add", moves(3), [&] { kernels_.add(out.view(), x); });
     measure("column_sums", moves(1), [&] { kernels_.column_sums(x, sum_of(0)); });
   }
 
@@ -386,7 +379,7 @@ class Bench {
     const Array<std::int32_t> target = array(targets);
     const double moved = static_cast<double>(sizes_.rows) * (8.0 * kClasses + 4.0);
     measure("softmax_cross_entropy", {moved, moved, 0},
-            [&] { kernels_.softmax_cross_entropy(view(logits), target.data(), 1e-5F, view(d)); });
+            [&] { kernels_.softmax_cross_entropy(logits.view(), target.data(), 1e-5F, d.view()); });
   }
 
   /// Weight, gradient and two moments are read, all but the gradient written.

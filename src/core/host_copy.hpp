@@ -19,7 +19,6 @@ class HostCopy {
     copy_ = Buffer(values * sizeof(float), room, account);
     kernels.download(copy_.data(), matrix.data, copy_.size());
     view_.data = copy_.as<float>().data();
-    view_.device = {};
   }
 
   ConstMatrixView view() const { return view_; }

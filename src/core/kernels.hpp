@@ -65,7 +65,6 @@ class Kernels {
  public:
   virtual ~Kernels() = default;
 
-  virtual Device device() const = 0;
   virtual bool reproducible() const = 0;
   /// CPU threads for work around the kernels (encoding, gathering).
   virtual ThreadPool& threads() = 0;

@@ -23,11 +23,11 @@ Workspace::Workspace(std::int64_t rows, std::int64_t width, bool fp64, MemoryAcc
 }
 
 MatrixView Workspace::matrix(int which, std::int64_t rows, std::int64_t cols) const {
-  return {buffers_[order_[which]].as<float>().data(), rows, cols, padded_stride(cols), {}};
+  return {buffers_[order_[which]].as<float>().data(), rows, cols, padded_stride(cols)};
 }
 
 AccumulatorView Workspace::accumulator() const {
-  return {accumulator_.as<double>().data(), 0, 0, 0, {}};
+  return {accumulator_.as<double>().data(), 0, 0, 0};
 }
 
 Convolution::Convolution(const Shape& shape, Parameters& parameters) : shape_(shape) {

@@ -50,7 +50,7 @@ void GraphOperator::apply(const PassContext& pass, Direction direction, int laye
   const float* rows = scale_or_null(forward ? row_scale_ : col_scale_);
   const float* cols = scale_or_null(forward ? col_scale_ : row_scale_);
   if (accumulator.data != nullptr) {
-    accumulator = {accumulator.data, out.rows, out.cols, padded_stride<double>(out.cols), {}};
+    accumulator = {accumulator.data, out.rows, out.cols, padded_stride<double>(out.cols)};
   }
   const Blocks& in_blocks = blocks(direction);
   CsrView inner = shard_.inner(direction);
@@ -61,8 +61,7 @@ void GraphOperator::apply(const PassContext& pass, Direction direction, int laye
   {
     const PhaseTimer timer(pass.clock.aggregate);
     if (pass.stored_rows != nullptr) {
-      const Bf16View stored{pass.stored_rows, x.rows, x.cols, padded_stride<std::uint16_t>(x.cols),
-                            x.device};
+      const Bf16View stored{pass.stored_rows, x.rows, x.cols, padded_stride<std::uint16_t>(x.cols)};
       pass.kernels.aggregate_inner_bf16(inner, x, cols, self_, rows, out, stored);
     } else {
       pass.kernels.aggregate_inner(inner, x, cols, self_, rows, out, accumulator);

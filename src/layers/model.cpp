@@ -95,7 +95,7 @@ std::size_t Model::lay_out(std::byte* base) {
     const std::int64_t stride = padded_stride(cols);
     end += static_cast<std::size_t>(padded_stride(rows * stride)) * sizeof(float);
     auto* data = base == nullptr ? nullptr : reinterpret_cast<float*>(base + begin);
-    return MatrixView{data, rows, cols, stride, {}};
+    return MatrixView{data, rows, cols, stride};
   };
   for (int l = 0; l <= last(); ++l) {
     const auto i = static_cast<std::size_t>(l);

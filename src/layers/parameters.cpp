@@ -47,7 +47,7 @@ void Parameters::initialise(std::uint64_t seed, Kernels& kernels) {
 
 MatrixView Parameters::value(int i) const {
   const Slot& s = slot(i);
-  return {values_.as<float>().data() + s.offset, s.rows, s.cols, s.cols, {}};
+  return {values_.as<float>().data() + s.offset, s.rows, s.cols, s.cols};
 }
 
 GradientView Parameters::gradient(int i) const {

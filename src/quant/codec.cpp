@@ -81,8 +81,8 @@ std::unique_ptr<Codec> make_reference_codec(RowFormat format) {
 }
 
 std::unique_ptr<Codec> make_codec(RowFormat format, Kernels& kernels) {
-  const bool cuda = kernels.device().kind == DeviceKind::cuda;
-  return cuda ? make_cuda_codec(checked(format), kernels) : make_cpu_codec(format);
+  return kernels.memory() != nullptr ? make_cuda_codec(checked(format), kernels)
+                                     : make_cpu_codec(format);
 }
 
 }  // namespace heliograph

@@ -58,11 +58,7 @@ class BasicDeviceMatrix {
     kernels.upload(matrix_.view().data, host.view().data, bytes(host.view()));
   }
 
-  BasicMatrixView<T> view() const {
-    BasicMatrixView<T> view = matrix_.view();
-    view.device = kernels_->device();
-    return view;
-  }
+  BasicMatrixView<T> view() const { return matrix_.view(); }
   /// What it holds now, padding and all.
   BasicMatrix<T> values() const {
     const BasicMatrixView<T> from = matrix_.view();

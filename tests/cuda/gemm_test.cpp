@@ -191,7 +191,7 @@ TEST_F(GemmTwin, ProductsWithBiasAreTheCpuOnes) {
                            device_c = on_device(c);
         const DeviceArray<float> device_bias = on_device(bias), device_weights = on_device(weights);
         const ConstMatrixView factor =
-            packed ? ConstMatrixView{device_weights.data(), s.in, s.out, s.out, cuda->device()}
+            packed ? ConstMatrixView{device_weights.data(), s.in, s.out, s.out}
                    : ConstMatrixView(device_b.view());
         cuda->gemm_bias(device_a.view(), factor, accumulate, device_bias.data(), device_c.view());
         cpu->gemm_bias(a.view(), b.view(), accumulate, bias.data(), c.view());
@@ -218,7 +218,7 @@ TEST_F(GemmTwin, BiasesAreAddedAsProductsWrite) {
       const DeviceMatrix c = device_matrix(s.rows, s.out);
       const DeviceArray<float> b = on_device(normal_values(s.in * s.out));
       const DeviceArray<float> bias = on_device(normal_values(s.out));
-      const ConstMatrixView weights{b.data(), s.in, s.out, s.out, cuda->device()};
+      const ConstMatrixView weights{b.data(), s.in, s.out, s.out};
       EXPECT_TRUE(gemm.multiply_with_bias(a.view(), weights, false, bias.data(), c.view()));
       EXPECT_TRUE(gemm.multiply_with_bias(a.view(), weights, true, bias.data(), c.view()));
       cuda->finish();

@@ -21,7 +21,6 @@ class CpuKernels final : public Kernels {
         account_(account),
         gemm_(threads_, account) {}
 
-  Device device() const override { return {}; }
   bool reproducible() const override { return reproducible_; }
   ThreadPool& threads() override { return threads_; }
 

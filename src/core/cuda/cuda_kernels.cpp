@@ -37,7 +37,6 @@ class CudaKernels final : public Kernels {
 
   cuda::Queue& queue() { return queue_; }
 
-  Device device() const override { return {DeviceKind::cuda, queue_.device()}; }
   bool reproducible() const override { return false; }
   ThreadPool& threads() override { return threads_; }
   MemorySource* memory() override { return &pool_; }

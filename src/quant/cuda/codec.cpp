@@ -63,7 +63,7 @@ class CudaCodec final : public Codec {
     kernels_.download(values.data(), x.row(row), values.size() * sizeof(float));
     const std::int32_t only = 0;
     EncodeJob job;
-    job.x = {values.data(), 1, x.cols, x.cols, {}};
+    job.x = {values.data(), 1, x.cols, x.cols};
     job.selection.rows = {&only, 1};
     job.selection.row_scale = &scale;
     job.format = format_;

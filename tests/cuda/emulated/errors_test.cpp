@@ -79,8 +79,8 @@ TEST_F(CudaErrors, WhyThereIsNoDeviceIsSaidByAllWhoNeedOne) {
 TEST_F(CudaErrors, RanksShareDevicesInTurn) {
   setenv("HELIOGRAPH_EMULATED_DEVICES", "2", 1);
   EXPECT_EQ(cuda_devices(), 2);
-  EXPECT_EQ(make_cuda_kernels(3, 1)->device(), (Device{DeviceKind::cuda, 1}));
-  EXPECT_EQ(make_cuda_kernels(4, 1)->device(), (Device{DeviceKind::cuda, 0}));
+  EXPECT_EQ(cuda::queue_of(*make_cuda_kernels(3, 1)).device(), 1);
+  EXPECT_EQ(cuda::queue_of(*make_cuda_kernels(4, 1)).device(), 0);
 }
 
 TEST_F(CudaErrors, OnlyCudaKernelsHaveAQueue) {
