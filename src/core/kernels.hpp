@@ -7,19 +7,14 @@
 #include <span>
 
 #include "core/buffer.hpp"
-#include "core/cpu/aggregate.hpp"
-#include "core/cpu/gather_blocks.hpp"
-#include "core/cpu/gemm.hpp"
 #include "core/csr.hpp"
+#include "core/gather_blocks.hpp"
 #include "core/matrix.hpp"
 #include "core/memory_source.hpp"
 #include "core/packed_rows.hpp"
 #include "core/thread_pool.hpp"
 
 namespace heliograph {
-
-using cpu::AccumulatorView;
-using cpu::GradientView;
 
 /// Counter-based dropout of one matrix: element (row, col) is kept by the key of the row's node.
 struct Dropout {
@@ -114,16 +109,27 @@ class Kernels {
                              GradientView g) = 0;
 
   /// Blocks that speed up aggregation with `csr`, for CsrView::blocks; empty where none would.
-  virtual cpu::GatherBlocks gather_blocks(const CsrView& csr, std::int64_t sources, MemoryRoom room,
-                                          MemoryAccount* account) = 0;
+  virtual GatherBlocks gather_blocks(const CsrView& csr, std::int64_t sources, MemoryRoom room,
+                                     MemoryAccount* account) = 0;
 
-  /// See core/cpu/aggregate.hpp for these.
+  /// out[i] = row_scale[i] * (self ? x'[i] : 0 + sum over j in row i of x'[j]),
+  /// where x'[j] = col_scale[j] * x[j], rounded to fp32 (null scales count as 1).
+  /// With an accumulator: acc[i] takes the unscaled fp64 sum and out[i] = float(row_scale[i] *
+  /// acc[i]). out: csr.rows x cols. Any width; out must not overlap x. Scales and columns are
+  /// trusted.
   virtual void aggregate_inner(const CsrView& csr, ConstMatrixView x, const float* col_scale,
                                bool self, const float* row_scale, MatrixView out,
                                AccumulatorView acc) = 0;
+  /// The same, without an accumulator, on x' rounded to the nearest bf16 (ties to even): `stored`
+  /// takes these rows, so that half the bytes are gathered; sums are fp32. stored: x.rows x x.cols,
+  /// rows padded_stride<std::uint16_t>() apart, overwritten.
   virtual void aggregate_inner_bf16(const CsrView& csr, ConstMatrixView x, const float* col_scale,
                                     bool self, const float* row_scale, MatrixView out,
                                     Bf16View stored) = 0;
+  /// out[i] += row_scale[i] * (sum over j in row i of decode(packed.row(j))), straight from packed
+  /// rows, into columns [packed.col_begin, packed.col_begin + packed.cols) of out.
+  /// With an accumulator: acc[i] += the fp64 sum, out[i] = float(row_scale[i] * acc[i]).
+  /// Rows without entries are left alone.
   virtual void aggregate_halo(const CsrView& csr, const PackedRows& packed, const float* row_scale,
                               MatrixView out, AccumulatorView acc) = 0;
 

@@ -29,6 +29,16 @@ using MatrixView = BasicMatrixView<float>;
 using ConstMatrixView = BasicMatrixView<const float>;
 /// bf16 values, the upper halves of fp32 ones.
 using Bf16View = BasicMatrixView<std::uint16_t>;
+/// fp64 accumulator of `--reproducible`; data == nullptr means fp32 accumulation.
+using AccumulatorView = BasicMatrixView<double>;
+
+/// Where a weight gradient is summed: exactly one of the two is set. Row-major, no padding.
+struct GradientView {
+  float* f32 = nullptr;
+  double* f64 = nullptr;  ///< `--reproducible`: kept in fp64 until ranks are summed.
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+};
 
 /// Elements between row starts so that every row begins on a 64-byte line.
 template <class T = float>

@@ -51,7 +51,7 @@ class GraphOperator {
  private:
   /// An adjacency's blocks for aggregation.
   struct Blocks {
-    cpu::GatherBlocks inner, halo;
+    GatherBlocks inner, halo;
   };
   const Blocks& blocks(Direction direction) const {
     return direction == Direction::forward || !shard_.shard().out ? in_ : out_;

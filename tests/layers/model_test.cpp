@@ -6,6 +6,7 @@
 #include <cmath>
 #include <span>
 
+#include "core/cpu/aggregate.hpp"
 #include "support/distance.hpp"
 #include "support/graphs.hpp"
 #include "support/passes.hpp"

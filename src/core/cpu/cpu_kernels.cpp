@@ -2,6 +2,8 @@
 #include <vector>
 
 #include "core/buffer.hpp"
+#include "core/cpu/aggregate.hpp"
+#include "core/cpu/gemm.hpp"
 #include "core/cpu/loss.hpp"
 #include "core/cpu/rows.hpp"
 #include "core/kernels.hpp"
@@ -48,10 +50,10 @@ class CpuKernels final : public Kernels {
     });
   }
 
-  cpu::GatherBlocks gather_blocks(const CsrView& csr, std::int64_t sources, MemoryRoom room,
-                                  MemoryAccount* account) override {
+  GatherBlocks gather_blocks(const CsrView& csr, std::int64_t sources, MemoryRoom room,
+                             MemoryAccount* account) override {
     if (reproducible_) return {};
-    return cpu::GatherBlocks(csr, sources, threads_, room, account);
+    return GatherBlocks(csr, sources, threads_, room, account);
   }
   void aggregate_inner(const CsrView& csr, ConstMatrixView x, const float* col_scale, bool self,
                        const float* row_scale, MatrixView out, AccumulatorView acc) override {

@@ -78,8 +78,8 @@ class CudaKernels final : public Kernels {
     cuda::spmm_gradient(queue_, x, values, d, f32(g));
   }
 
-  cpu::GatherBlocks gather_blocks(const CsrView& /*csr*/, std::int64_t /*sources*/,
-                                  MemoryRoom /*room*/, MemoryAccount* /*account*/) override {
+  GatherBlocks gather_blocks(const CsrView& /*csr*/, std::int64_t /*sources*/, MemoryRoom /*room*/,
+                             MemoryAccount* /*account*/) override {
     return {};
   }
   void aggregate_inner(const CsrView& csr, ConstMatrixView x, const float* col_scale, bool self,
