@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-#include "core/cuda/cuda_kernels.hpp"
+#include "core/cuda/runtime.hpp"
 #include "core/kernels.hpp"
 #include "device/cusparse_spmm.hpp"
 #include "device/options.hpp"
@@ -41,7 +41,7 @@ class Array {
  public:
   Array(Kernels& kernels, MemoryAccount& account, const std::vector<T>& host)
       : buffer_(host.size() * sizeof(T), MemoryRoom::workspace, &account), count_(host.size()) {
-    kernels.upload(buffer_.data(), host.data(), count_ * sizeof(T));
+    kernels.device().upload(buffer_.data(), host.data(), count_ * sizeof(T));
   }
   T* data() const { return reinterpret_cast<T*>(buffer_.data()); }
   std::size_t size() const { return count_; }
@@ -61,7 +61,7 @@ class Bench {
         kernels_(kernels),
         tf32_(tf32),
         keep_(std::move(keep)),
-        account_(kernels.memory()) {}
+        account_(kernels.device().memory()) {}
 
   /// False where a part failed, by name on standard error; the others are measured all the same.
   bool run() {
@@ -95,11 +95,11 @@ class Bench {
   }
   void measure_on(Kernels& kernels, const std::string& name, Work work,
                   const std::function<void()>& call) {
-    kernels_.finish();  // what `call` reads
+    kernels_.device().finish();  // what `call` reads
     const auto round = [&](int calls) {
       const auto begin = Clock::now();
       for (int i = 0; i < calls; ++i) call();
-      kernels.finish();
+      kernels.device().finish();
       return std::chrono::duration<double>(Clock::now() - begin).count();
     };
     round(3);
@@ -122,7 +122,7 @@ class Bench {
     std::normal_distribution<float> draw;
     std::generate_n(host.view().data, count, [&] { return draw(random_); });
     Matrix device = empty(rows, cols);
-    kernels_.upload(device.view().data, host.view().data, count * sizeof(float));
+    kernels_.device().upload(device.view().data, host.view().data, count * sizeof(float));
     return device;
   }
   template <class T>
@@ -135,7 +135,7 @@ class Bench {
     const Buffer from(bytes, MemoryRoom::workspace, &account_);
     const Buffer to(bytes, MemoryRoom::workspace, &account_);
     const double moved = 2.0 * static_cast<double>(bytes);
-    cudaStream_t stream = cuda::queue_of(kernels_).stream();
+    cudaStream_t stream = kernels_.device().queue()->stream();
     measure("copy", {moved, moved, 0}, [&] {
       cuda::check(cudaMemcpyAsync(to.data(), from.data(), bytes, cudaMemcpyDeviceToDevice, stream),
                   "copy");
@@ -196,17 +196,18 @@ class Bench {
     const Matrix decoded = empty(x.rows, x.cols);
     const double values = static_cast<double>(x.rows * x.cols);
     for (const int bits : {1, 2, 4, 8, 16, 32}) {
-      const auto codec = make_codec({bits, true}, kernels_);
+      const auto codec = make_codec({bits, true}, kernels_.device());
       const std::size_t bytes = codec->encoded_bytes(x.rows, x.cols);
       const Buffer out(bytes, MemoryRoom::workspace, &account_);
       const double moved = 4 * values + static_cast<double>(bytes);
       const double keys = 12.0 * static_cast<double>(x.rows);
       std::uint64_t stream = 0;
-      measure("encode/" + std::to_string(bits), {moved + keys, moved + keys, 0},
-              [&] { codec->encode(x, selection, ++stream, out.data(), kernels_.threads()); });
+      measure("encode/" + std::to_string(bits), {moved + keys, moved + keys, 0}, [&] {
+        codec->encode(x, selection, ++stream, out.data(), kernels_.device().threads());
+      });
       measure("decode/" + std::to_string(bits), {moved, moved, 0}, [&] {
         codec->decode({out.data(), x.rows, x.cols, 0, codec->format()}, decoded.view(),
-                      kernels_.threads());
+                      kernels_.device().threads());
       });
       aggregate_packed(codec->format(), {out.data(), x.rows, x.cols, 0, codec->format()}, *codec,
                        decoded.view());
@@ -258,7 +259,7 @@ class Bench {
         "decode_then_aggregate/" + bits,
         {fixed - output_bytes() + unpacked, fixed - output_bytes() + unpacked + whole * edges(), 0},
         [&] {
-          codec.decode(packed, decoded, kernels_.threads());
+          codec.decode(packed, decoded, kernels_.device().threads());
           kernels_.aggregate_inner(csr, decoded, nullptr, false, nullptr, out.view(), {});
         });
   }
@@ -296,12 +297,12 @@ class Bench {
     const Array<float> values =
         array(std::vector<float>(static_cast<std::size_t>(edge_count), 1.0F));
     const Matrix theirs = empty(out.rows, out.cols);
-    kernels_.finish();
+    kernels_.device().finish();
     try {
       CusparseSpmm spmm({sizes_.outputs, x.rows, edge_count, x.cols, device_offsets.data(),
                          graph().columns.data(), values.data(), x.data, x.stride,
                          theirs.view().data, theirs.view().stride},
-                        cuda::queue_of(kernels_).stream());
+                        kernels_.device().queue()->stream());
       const double fixed = 8 * edges() + 4.0 * static_cast<double>(sizes_.outputs) + output_bytes();
       const double row = 4.0 * static_cast<double>(x.cols);
       measure("aggregate_inner/cusparse",
@@ -320,7 +321,7 @@ class Bench {
   double largest_difference(ConstMatrixView a, ConstMatrixView b) {
     const auto on_host = [&](ConstMatrixView m) {
       std::vector<float> host(static_cast<std::size_t>(m.rows * m.stride));
-      kernels_.download(host.data(), m.data, host.size() * sizeof(float));
+      kernels_.device().download(host.data(), m.data, host.size() * sizeof(float));
       return host;
     };
     const std::vector<float> first = on_host(a), second = on_host(b);

@@ -79,7 +79,7 @@ UnencodableRow HaloExchange::encode_all(ConstMatrixView rows, const float* row_s
 
 void HaloExchange::start(HaloSlot& slot, std::int64_t epoch, ConstMatrixView rows,
                          const float* row_scale, PhaseClock& clock) {
-  Kernels& kernels = shard_.kernels();
+  Device& device = shard_.device();
   if (comm_.size() == 1) {  // A device need not be waited for, either.
     slot.user = this;
     ++starts_;
@@ -89,7 +89,7 @@ void HaloExchange::start(HaloSlot& slot, std::int64_t epoch, ConstMatrixView row
     const PhaseTimer timer(clock.exposed_comm);
     slot.wait_for_receives();
   }
-  kernels.finish();               // Some may still read what the slot received before.
+  device.finish();                // Some may still read what the slot received before.
   if (comm_.sends_in_groups()) {  // Waiting would send off the receives alone.
     const PhaseTimer timer(clock.exposed_comm);
     slot.wait_for_sends();
@@ -103,17 +103,16 @@ void HaloExchange::start(HaloSlot& slot, std::int64_t epoch, ConstMatrixView row
   std::byte* buffer = slot.send_buffer(static_cast<std::size_t>(bytes_per_start_));
   const std::uint64_t stream =
       stream_key(identity_.seed, Purpose::rounding, epoch, identity_.layer, identity_.direction);
-  const bool at_once = kernels.memory() != nullptr;
+  const bool at_once = !device.on_host();
   if (at_once) {
     const PhaseTimer timer(clock.encode);
-    const UnencodableRow bad = encode_all(rows, row_scale, stream, buffer, kernels.threads());
+    const UnencodableRow bad = encode_all(rows, row_scale, stream, buffer, device.threads());
     if (bad.row >= 0) refuse(bad, epoch);
   }
   for (const SendSchedule::Message& message : schedule_.messages()) {
     if (!at_once) {
       const PhaseTimer timer(clock.encode);
-      const UnencodableRow bad =
-          encode(message, rows, row_scale, stream, buffer, kernels.threads());
+      const UnencodableRow bad = encode(message, rows, row_scale, stream, buffer, device.threads());
       if (bad.row >= 0) refuse(bad, epoch);
     }
     slot.post_send(channel_,
@@ -130,7 +129,7 @@ PackedRows HaloExchange::finish(HaloSlot& slot, PhaseClock& clock) {
                                       ": another exchange was started in the slot of its halo");
   }
   if (comm_.size() == 1) return {slot.received(), 0, cols_, 0, codec_.format()};
-  shard_.kernels().finish();  // What a device computes meanwhile is not waiting.
+  shard_.device().finish();  // What a device computes meanwhile is not waiting.
   {
     const PhaseTimer timer(clock.exposed_comm);
     slot.wait_for_receives();

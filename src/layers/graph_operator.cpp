@@ -13,16 +13,15 @@ const float* scale_or_null(const Buffer& buffer) {
 
 }  // namespace
 
-GraphOperator::GraphOperator(const PlacedShard& shard, ModelKind kind, MemoryRoom room,
-                             MemoryAccount* account)
+GraphOperator::GraphOperator(const PlacedShard& shard, Kernels& kernels, ModelKind kind,
+                             MemoryRoom room, MemoryAccount* account)
     : shard_(shard), kind_(kind), self_(kind == ModelKind::gcn) {
-  Kernels& kernels = shard.kernels();
   const auto rows = static_cast<std::size_t>(shard.shard().inner_rows);
   std::vector<float> scales(rows);
   for (std::size_t i = 0; i < rows; ++i) scales[i] = row_scale(i);
   const auto place = [&] {
     Buffer buffer(rows * sizeof(float), room, account);
-    kernels.upload(buffer.data(), scales.data(), buffer.size());
+    kernels.device().upload(buffer.data(), scales.data(), buffer.size());
     return buffer;
   };
   row_scale_ = place();

@@ -28,9 +28,10 @@ struct PassContext {
 /// GraphSAGE-mean: R = D^-1, C = I, no self-loop (Hamilton, Ying and Leskovec, 2017, algorithm 1).
 class GraphOperator {
  public:
-  /// The shard must outlive the operator; its kernels are those of every pass. `account`: of their
-  /// memory.
-  GraphOperator(const PlacedShard& shard, ModelKind kind, MemoryRoom room, MemoryAccount* account);
+  /// The shard must outlive the operator; `kernels` are those of every pass, on the shard's device.
+  /// `account`: of its memory.
+  GraphOperator(const PlacedShard& shard, Kernels& kernels, ModelKind kind, MemoryRoom room,
+                MemoryAccount* account);
 
   const PlacedShard& shard() const { return shard_; }
   std::int64_t rows() const { return shard_.shard().inner_rows; }

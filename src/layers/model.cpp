@@ -279,7 +279,7 @@ ConstMatrixView Model::infer(const PassContext& pass, const GraphOperator& a,
 std::optional<Model::NonFinite> Model::find_non_finite() const {
   for (int l = 0; l <= last(); ++l) {
     const ConstMatrixView y = hidden_[static_cast<std::size_t>(l)].y;
-    const HostCopy host(y, kernels_, MemoryRoom::workspace, nullptr);
+    const HostCopy host(y, kernels_.device(), MemoryRoom::workspace, nullptr);
     const auto found = find_non_finite(l, host.view());
     if (found) return found;
   }

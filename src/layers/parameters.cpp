@@ -42,7 +42,7 @@ void Parameters::initialise(std::uint64_t seed, Kernels& kernels) {
       }
     }
   }
-  kernels.upload(values_.data(), values.data(), values.size() * sizeof(float));
+  kernels.device().upload(values_.data(), values.data(), values.size() * sizeof(float));
 }
 
 MatrixView Parameters::value(int i) const {

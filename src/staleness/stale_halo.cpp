@@ -14,7 +14,7 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
       clock_(clock),
       account_(account),
       schedule_bytes_(MemoryRoom::graph, account),
-      shared_slot_(comm, Channel::halo, shard.kernels(), MemoryRoom::halo, account),
+      shared_slot_(comm, Channel::halo, shard.device(), MemoryRoom::halo, account),
       lanes_(2 * static_cast<std::size_t>(layers)),
       last_layer_(layers) {}
 
@@ -137,15 +137,15 @@ void StaleHalo::set_posted(std::span<const std::int64_t> counts) {
 void StaleHalo::open(Lane& lane, int layer, Direction direction, std::int64_t cols,
                      bool nonnegative) {
   const int bits = direction == Direction::forward ? options_.bits_forward : options_.bits_backward;
-  lane.codec = make_codec({bits, bits <= 8 && !nonnegative}, shard_.kernels());
+  lane.codec = make_codec({bits, bits <= 8 && !nonnegative}, shard_.device());
   // A device encodes all rows in one go.
-  const bool share_rows = bits < 32 && shard_.kernels().memory() == nullptr;
+  const bool share_rows = bits < 32 && shard_.device().on_host();
   lane.exchange = std::make_unique<HaloExchange>(
       comm_, Channel::halo, shard_, send_schedule(direction, share_rows), *lane.codec, cols,
       HaloExchange::Identity{layer, direction, seed_});
   if (schedule_.bound() == 0) return;
   for (int i = 0; i <= schedule_.bound(); ++i) {
-    lane.ring.emplace_back(comm_, Channel::halo, shard_.kernels(), MemoryRoom::halo, account_);
+    lane.ring.emplace_back(comm_, Channel::halo, shard_.device(), MemoryRoom::halo, account_);
   }
 }
 
@@ -161,7 +161,7 @@ const SendSchedule& StaleHalo::send_schedule(Direction direction, bool share_row
   if (!schedule) {
     schedule = std::make_unique<SendSchedule>(shard.adjacency(direction).plan, shard.rank,
                                               shard.ranks, share_rows);
-    schedule->place(shard_.kernels(), MemoryRoom::graph, account_);
+    schedule->place(shard_.device(), MemoryRoom::graph, account_);
     std::int64_t bytes = 0;
     for (const auto& made : send_schedules_) bytes += made ? made->bytes() : 0;
     schedule_bytes_.set(bytes);

@@ -49,9 +49,9 @@ std::int64_t bytes_of(const Shard& shard) {
 RankGraph::RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Kernels& kernels,
                      MemoryRoom room, MemoryAccount* host, MemoryAccount* account)
     : shard_(std::move(data.shard)),
-      placed_(shard_, kernels, room, account),
+      placed_(shard_, kernels.device(), room, account),
       structure_(room, host),
-      op_(placed_, plan.options().model.kind, room, account),
+      op_(placed_, kernels, plan.options().model.kind, room, account),
       x_(std::move(data.features)),
       labels_(std::move(data.labels)) {
   mark_training_rows();
@@ -78,7 +78,7 @@ RankGraph::RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Ker
   if (!trains) return;
   const auto place = [&](const auto& values) {
     using T = typename std::remove_cvref_t<decltype(values)>::value_type;
-    return Placed<T>(std::span<const T>(values), kernels, room, account);
+    return Placed<T>(std::span<const T>(values), kernels.device(), room, account);
   };
   placed_target_ = place(target_);
   placed_indicators_ = place(labels_.indicators);
@@ -130,7 +130,7 @@ FeatureMatrix RankGraph::aggregate_features(Communicator& comm, Kernels& kernels
   PhaseClock clock;
   const PassContext pass{kernels, *exact_halo_, clock, 0, 0};
   op_.apply(pass, Direction::forward, 0, x.dense, false, sum.view(), accumulator.view(), [] {});
-  kernels.finish();  // The features may go next.
+  kernels.device().finish();  // The features may go next.
   return FeatureMatrix(std::move(sum));
 }
 

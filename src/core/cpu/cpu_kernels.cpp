@@ -18,13 +18,13 @@ constexpr std::int64_t kRowTile = 256;
 class CpuKernels final : public Kernels {
  public:
   CpuKernels(int threads, bool reproducible, MemoryAccount* account)
-      : threads_(threads),
+      : device_(threads),
         reproducible_(reproducible),
         account_(account),
         gemm_(threads_, account) {}
 
+  Device& device() override { return device_; }
   bool reproducible() const override { return reproducible_; }
-  ThreadPool& threads() override { return threads_; }
 
   void gemm(ConstMatrixView a, ConstMatrixView b, bool transpose_b, bool accumulate,
             MatrixView c) override {
@@ -218,7 +218,8 @@ class CpuKernels final : public Kernels {
     return sum;
   }
 
-  ThreadPool threads_;
+  Device device_;
+  ThreadPool& threads_ = device_.threads();
   bool reproducible_;
   MemoryAccount* account_;
   cpu::Gemm gemm_;
