@@ -8,7 +8,7 @@
 #include <string>
 
 #include "core/cpu/aggregate.hpp"
-#include "core/cpu/gather_blocks.hpp"
+#include "core/gather_blocks.hpp"
 #include "workload.hpp"
 
 namespace heliograph::bench {
@@ -37,7 +37,7 @@ void decode_then_multiply(benchmark::State& state, int bits) {
   const auto codec = make_cpu_codec(rows.format);
   const Buffer values(static_cast<std::size_t>(rows.rows * rows.cols) * 4, MemoryRoom::workspace,
                       nullptr);
-  const MatrixView fp32{values.as<float>().data(), rows.rows, rows.cols, rows.cols, {}};
+  const MatrixView fp32{values.as<float>().data(), rows.rows, rows.cols, rows.cols};
   const PackedRows as_rows{values.data(), rows.rows, rows.cols, 0, {32, true}};
   for (auto _ : state) {
     codec->decode(rows, fp32, threads());
@@ -49,7 +49,7 @@ void decode_then_multiply(benchmark::State& state, int bits) {
 
 void inner(benchmark::State& state, bool scaled) {
   CsrView graph = random_graph().view();
-  const cpu::GatherBlocks blocks(graph, sizes().rows, threads(), MemoryRoom::workspace, nullptr);
+  const GatherBlocks blocks(graph, sizes().rows, threads(), MemoryRoom::workspace, nullptr);
   graph.blocks = &blocks;
   const std::vector<float> scale(static_cast<std::size_t>(std::max(sizes().rows, sizes().outputs)),
                                  0.5F);
@@ -64,7 +64,7 @@ void inner(benchmark::State& state, bool scaled) {
 
 /// As many entries, all in the first 1,024 rows: what the second-level cache delivers.
 void inner_cached(benchmark::State& state) {
-  constexpr std::int64_t kRows = cpu::GatherBlocks::kBlockRows;
+  constexpr std::int64_t kRows = GatherBlocks::kBlockRows;
   Csr csr = random_graph();
   for (std::int32_t& column : csr.columns)
     column = static_cast<std::int32_t>(column % std::min(kRows, sizes().rows));
@@ -80,7 +80,7 @@ void inner_cached(benchmark::State& state) {
 /// With the pass that rounds and stores the rows.
 void inner_bf16(benchmark::State& state) {
   CsrView graph = random_graph().view();
-  const cpu::GatherBlocks blocks(graph, sizes().rows, threads(), MemoryRoom::workspace, nullptr);
+  const GatherBlocks blocks(graph, sizes().rows, threads(), MemoryRoom::workspace, nullptr);
   graph.blocks = &blocks;
   const BasicMatrix<std::uint16_t> stored(sizes().rows, sizes().width, MemoryRoom::workspace,
                                           nullptr);

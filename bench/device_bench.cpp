@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-#include "core/cuda/cuda_kernels.hpp"
+#include "core/cuda/runtime.hpp"
 #include "core/kernels.hpp"
 #include "device/cusparse_spmm.hpp"
 #include "device/options.hpp"
@@ -41,7 +41,7 @@ class Array {
  public:
   Array(Kernels& kernels, MemoryAccount& account, const std::vector<T>& host)
       : buffer_(host.size() * sizeof(T), MemoryRoom::workspace, &account), count_(host.size()) {
-    kernels.upload(buffer_.data(), host.data(), count_ * sizeof(T));
+    kernels.device().upload(buffer_.data(), host.data(), count_ * sizeof(T));
   }
   T* data() const { return reinterpret_cast<T*>(buffer_.data()); }
   std::size_t size() const { return count_; }
@@ -61,7 +61,7 @@ class Bench {
         kernels_(kernels),
         tf32_(tf32),
         keep_(std::move(keep)),
-        account_(kernels.memory()) {}
+        account_(kernels.device().memory()) {}
 
   /// False where a part failed, by name on standard error; the others are measured all the same.
   bool run() {
@@ -77,9 +77,9 @@ class Bench {
     part("copies", [&] { copies(); });
     part("products", [&] { products(); });
     const Matrix x = normal(sizes_.rows, sizes_.width);
-    part("codecs", [&] { codecs(view(x)); });
-    part("aggregations", [&] { aggregations(view(x)); });
-    part("rows", [&] { rows(view(x)); });
+    part("codecs", [&] { codecs(x.view()); });
+    part("aggregations", [&] { aggregations(x.view()); });
+    part("rows", [&] { rows(x.view()); });
     part("losses", [&] { losses(); });
     part("adam", [&] { adam(); });
     return whole;
@@ -95,11 +95,11 @@ class Bench {
   }
   void measure_on(Kernels& kernels, const std::string& name, Work work,
                   const std::function<void()>& call) {
-    kernels_.finish();  // what `call` reads
+    kernels_.device().finish();  // what `call` reads
     const auto round = [&](int calls) {
       const auto begin = Clock::now();
       for (int i = 0; i < calls; ++i) call();
-      kernels.finish();
+      kernels.device().finish();
       return std::chrono::duration<double>(Clock::now() - begin).count();
     };
     round(3);
@@ -113,11 +113,6 @@ class Bench {
     keep_(results_);
   }
 
-  MatrixView view(const Matrix& matrix) const {
-    MatrixView v = matrix.view();
-    v.device = kernels_.device();
-    return v;
-  }
   Matrix empty(std::int64_t rows, std::int64_t cols) {
     return Matrix(rows, cols, MemoryRoom::workspace, &account_);
   }
@@ -127,7 +122,7 @@ class Bench {
     std::normal_distribution<float> draw;
     std::generate_n(host.view().data, count, [&] { return draw(random_); });
     Matrix device = empty(rows, cols);
-    kernels_.upload(device.view().data, host.view().data, count * sizeof(float));
+    kernels_.device().upload(device.view().data, host.view().data, count * sizeof(float));
     return device;
   }
   template <class T>
@@ -140,7 +135,7 @@ class Bench {
     const Buffer from(bytes, MemoryRoom::workspace, &account_);
     const Buffer to(bytes, MemoryRoom::workspace, &account_);
     const double moved = 2.0 * static_cast<double>(bytes);
-    cudaStream_t stream = cuda::queue_of(kernels_).stream();
+    cudaStream_t stream = kernels_.device().queue()->stream();
     measure("copy", {moved, moved, 0}, [&] {
       cuda::check(cudaMemcpyAsync(to.data(), from.data(), bytes, cudaMemcpyDeviceToDevice, stream),
                   "copy");
@@ -156,9 +151,9 @@ class Bench {
     const Array<float> g = array(std::vector<float>(static_cast<std::size_t>(k * n)));
     const auto both = [&](Kernels& kernels, const std::string& suffix) {
       measure_on(kernels, "gemm/" + name + suffix, work(m, k, n),
-                 [&] { kernels.gemm(view(a), view(b), false, false, view(c)); });
+                 [&] { kernels.gemm(a.view(), b.view(), false, false, c.view()); });
       measure_on(kernels, "gemm_gradient/" + name + suffix, work(m, k, n), [&] {
-        kernels.gemm_gradient(view(a), view(c), {g.data(), nullptr, k, n});
+        kernels.gemm_gradient(a.view(), c.view(), {g.data(), nullptr, k, n});
       });
     };
     both(kernels_, "");
@@ -170,17 +165,17 @@ class Bench {
     const Matrix a = normal(m, k), c = empty(m, n);
     const Array<float> weights = array(std::vector<float>(static_cast<std::size_t>(k * n), 0.1F));
     const Array<float> bias = array(std::vector<float>(static_cast<std::size_t>(n), 0.1F));
-    const ConstMatrixView b{weights.data(), k, n, n, kernels_.device()};
+    const ConstMatrixView b{weights.data(), k, n, n};
     const double moved = 4.0 * static_cast<double>(m * k + k * n + m * n);
     const Work work{moved, moved, 2.0 * static_cast<double>(m) * static_cast<double>(k * n)};
     for (const bool accumulate : {false, true}) {
       const std::string suffix = accumulate ? "/added" : "";
       measure("gemm_then_bias" + suffix, work, [&] {
-        kernels_.gemm(view(a), b, false, accumulate, view(c));
-        kernels_.add_bias(view(c), bias.data());
+        kernels_.gemm(a.view(), b, false, accumulate, c.view());
+        kernels_.add_bias(c.view(), bias.data());
       });
       measure("gemm_bias" + suffix, work,
-              [&] { kernels_.gemm_bias(view(a), b, accumulate, bias.data(), view(c)); });
+              [&] { kernels_.gemm_bias(a.view(), b, accumulate, bias.data(), c.view()); });
     }
   }
 
@@ -201,20 +196,21 @@ class Bench {
     const Matrix decoded = empty(x.rows, x.cols);
     const double values = static_cast<double>(x.rows * x.cols);
     for (const int bits : {1, 2, 4, 8, 16, 32}) {
-      const auto codec = make_codec({bits, true}, kernels_);
+      const auto codec = make_codec({bits, true}, kernels_.device());
       const std::size_t bytes = codec->encoded_bytes(x.rows, x.cols);
       const Buffer out(bytes, MemoryRoom::workspace, &account_);
       const double moved = 4 * values + static_cast<double>(bytes);
       const double keys = 12.0 * static_cast<double>(x.rows);
       std::uint64_t stream = 0;
-      measure("encode/" + std::to_string(bits), {moved + keys, moved + keys, 0},
-              [&] { codec->encode(x, selection, ++stream, out.data(), kernels_.threads()); });
+      measure("encode/" + std::to_string(bits), {moved + keys, moved + keys, 0}, [&] {
+        codec->encode(x, selection, ++stream, out.data(), kernels_.device().threads());
+      });
       measure("decode/" + std::to_string(bits), {moved, moved, 0}, [&] {
-        codec->decode({out.data(), x.rows, x.cols, 0, codec->format()}, view(decoded),
-                      kernels_.threads());
+        codec->decode({out.data(), x.rows, x.cols, 0, codec->format()}, decoded.view(),
+                      kernels_.device().threads());
       });
       aggregate_packed(codec->format(), {out.data(), x.rows, x.cols, 0, codec->format()}, *codec,
-                       view(decoded));
+                       decoded.view());
     }
   }
 
@@ -255,7 +251,7 @@ class Bench {
     const std::string bits = std::to_string(format.bits);
     measure("aggregate_halo/" + bits,
             {fixed + row * static_cast<double>(packed.rows), fixed + row * edges(), 0},
-            [&] { kernels_.aggregate_halo(csr, packed, nullptr, view(out), {}); });
+            [&] { kernels_.aggregate_halo(csr, packed, nullptr, out.view(), {}); });
     if (format.bits != 1) return;
     const double whole = 4.0 * static_cast<double>(packed.cols);
     const double unpacked = (row + 2 * whole) * static_cast<double>(packed.rows);
@@ -263,8 +259,8 @@ class Bench {
         "decode_then_aggregate/" + bits,
         {fixed - output_bytes() + unpacked, fixed - output_bytes() + unpacked + whole * edges(), 0},
         [&] {
-          codec.decode(packed, decoded, kernels_.threads());
-          kernels_.aggregate_inner(csr, decoded, nullptr, false, nullptr, view(out), {});
+          codec.decode(packed, decoded, kernels_.device().threads());
+          kernels_.aggregate_inner(csr, decoded, nullptr, false, nullptr, out.view(), {});
         });
   }
 
@@ -275,19 +271,17 @@ class Bench {
     const double row = 4.0 * static_cast<double>(x.cols);
     measure("aggregate_inner",
             {fixed + row * static_cast<double>(x.rows), fixed + row * edges(), 0},
-            [&] { kernels_.aggregate_inner(csr, x, nullptr, false, nullptr, view(out), {}); });
-    cusparse(x, view(out));
+            [&] { kernels_.aggregate_inner(csr, x, nullptr, false, nullptr, out.view(), {}); });
+    cusparse(x, out.view());
     // Rows are read once as fp32, written as bf16, and gathered from there.
     const BasicMatrix<std::uint16_t> stored(x.rows, x.cols, MemoryRoom::workspace, &account_);
-    Bf16View stored_view = stored.view();
-    stored_view.device = kernels_.device();
     const double written = 1.5 * row * static_cast<double>(x.rows);
     measure("aggregate_inner_bf16",
             {fixed + written + row / 2 * static_cast<double>(x.rows),
              fixed + written + row / 2 * edges(), 0},
             [&] {
-              kernels_.aggregate_inner_bf16(csr, x, nullptr, false, nullptr, view(out),
-                                            stored_view);
+              kernels_.aggregate_inner_bf16(csr, x, nullptr, false, nullptr, out.view(),
+                                            stored.view());
             });
   }
 
@@ -303,18 +297,18 @@ class Bench {
     const Array<float> values =
         array(std::vector<float>(static_cast<std::size_t>(edge_count), 1.0F));
     const Matrix theirs = empty(out.rows, out.cols);
-    kernels_.finish();
+    kernels_.device().finish();
     try {
       CusparseSpmm spmm({sizes_.outputs, x.rows, edge_count, x.cols, device_offsets.data(),
                          graph().columns.data(), values.data(), x.data, x.stride,
                          theirs.view().data, theirs.view().stride},
-                        cuda::queue_of(kernels_).stream());
+                        kernels_.device().queue()->stream());
       const double fixed = 8 * edges() + 4.0 * static_cast<double>(sizes_.outputs) + output_bytes();
       const double row = 4.0 * static_cast<double>(x.cols);
       measure("aggregate_inner/cusparse",
               {fixed + row * static_cast<double>(x.rows), fixed + row * edges(), 0},
               [&] { spmm.run(); });
-      const double difference = largest_difference(view(theirs), out);
+      const double difference = largest_difference(theirs.view(), out);
       if (!(difference < 1e-3)) {
         throw std::runtime_error("cuSPARSE's aggregation and ours differ by " +
                                  std::to_string(difference));
@@ -327,7 +321,7 @@ class Bench {
   double largest_difference(ConstMatrixView a, ConstMatrixView b) {
     const auto on_host = [&](ConstMatrixView m) {
       std::vector<float> host(static_cast<std::size_t>(m.rows * m.stride));
-      kernels_.download(host.data(), m.data, host.size() * sizeof(float));
+      kernels_.device().download(host.data(), m.data, host.size() * sizeof(float));
       return host;
     };
     const std::vector<float> first = on_host(a), second = on_host(b);
@@ -363,16 +357,16 @@ class Bench {
     const auto moves = [&](double matrices) {
       return Work{matrices * matrix, matrices * matrix, 0};
     };
-    measure("norm_act_forward", moves(2), [&] { kernels_.norm_act_forward(x, p, {}, view(out)); });
+    measure("norm_act_forward", moves(2), [&] { kernels_.norm_act_forward(x, p, {}, out.view()); });
     const Array<float> sums = array(std::vector<float>(3 * cols));
     const auto sum_of = [&](std::size_t i) {
       return GradientView{sums.data() + i * cols, nullptr, 1, x.cols};
     };
     measure("norm_act_backward", moves(3), [&] {
-      kernels_.norm_act_backward(x, p, view(d), {}, {sum_of(0), sum_of(1), sum_of(2)});
+      kernels_.norm_act_backward(x, p, d.view(), {}, {sum_of(0), sum_of(1), sum_of(2)});
     });
-    measure("dropout", moves(2), [&] { kernels_.dropout(x, p.dropout, view(out)); });
-    measure("add", moves(3), [&] { kernels_.add(view(out), x); });
+    measure("dropout", moves(2), [&] { kernels_.dropout(x, p.dropout, out.view()); });
+    measure("add", moves(3), [&] { kernels_.add(out.view(), x); });
     measure("column_sums", moves(1), [&] { kernels_.column_sums(x, sum_of(0)); });
   }
 
@@ -386,7 +380,7 @@ class Bench {
     const Array<std::int32_t> target = array(targets);
     const double moved = static_cast<double>(sizes_.rows) * (8.0 * kClasses + 4.0);
     measure("softmax_cross_entropy", {moved, moved, 0},
-            [&] { kernels_.softmax_cross_entropy(view(logits), target.data(), 1e-5F, view(d)); });
+            [&] { kernels_.softmax_cross_entropy(logits.view(), target.data(), 1e-5F, d.view()); });
   }
 
   /// Weight, gradient and two moments are read, all but the gradient written.

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/cpu/aggregate.hpp"
-#include "core/cpu/gather_blocks.hpp"
+#include "core/gather_blocks.hpp"
 #include "graph/node_order.hpp"
 #include "graph/shard.hpp"
 #include "heliograph/error.hpp"
@@ -64,11 +64,11 @@ void inner_in_order(benchmark::State& state, NodeOrder order) {
   const Matrix x(graph().nodes, sizes().width, MemoryRoom::workspace, nullptr);
   const Matrix out(graph().nodes, sizes().width, MemoryRoom::workspace, nullptr);
   const auto blocks_of = [](const Csr& csr) {
-    return cpu::GatherBlocks(csr.view(), graph().nodes, threads(), MemoryRoom::graph, nullptr);
+    return GatherBlocks(csr.view(), graph().nodes, threads(), MemoryRoom::graph, nullptr);
   };
-  const cpu::GatherBlocks blocks = blocks_of(in_order);
-  const cpu::GatherBlocks random_blocks = blocks_of(in_random_order);
-  const auto seconds = [&](const Csr& csr, const cpu::GatherBlocks& in_blocks) {
+  const GatherBlocks blocks = blocks_of(in_order);
+  const GatherBlocks random_blocks = blocks_of(in_random_order);
+  const auto seconds = [&](const Csr& csr, const GatherBlocks& in_blocks) {
     CsrView view = csr.view();
     view.blocks = &in_blocks;
     const auto begin = std::chrono::steady_clock::now();

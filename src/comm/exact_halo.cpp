@@ -28,7 +28,7 @@ ExactHalo::ExactHalo(Communicator& comm, const PlacedShard& shard, std::int64_t 
       shard_(shard),
       block_cols_(columns_that_fit(largest_halo_rows, chunk_bytes)),
       account_(account),
-      codec_(make_codec({32, false}, shard.kernels())) {}
+      codec_(make_codec({32, false}, shard.device())) {}
 
 void ExactHalo::open(const Site& site, const OfferedRows& rows) {
   comm_.set_progress({static_cast<int>(epoch_), site.layer});
@@ -75,8 +75,8 @@ void ExactHalo::lend(HaloSlot& slot, std::int64_t send_rows, std::int64_t halo_r
 void ExactHalo::finish(const Site& site, FunctionRef<void(const PackedRows&)> consume) {
   const HaloPlan& plan = shard_.shard().adjacency(site.direction).plan;
   SendSchedule schedule(plan, comm_.rank(), comm_.size(), false);
-  schedule.place(shard_.kernels(), MemoryRoom::evaluation, account_);
-  HaloSlot slot(comm_, Channel::evaluation, shard_.kernels(), MemoryRoom::evaluation, account_);
+  schedule.place(shard_.device(), MemoryRoom::evaluation, account_);
+  HaloSlot slot(comm_, Channel::evaluation, shard_.device(), MemoryRoom::evaluation, account_);
   lend(slot, schedule.rows(), plan.halo_rows);
   PhaseClock times;
   for (std::int64_t c = 0; c < rows_.values.cols; c += block_cols_) {
@@ -91,7 +91,7 @@ void ExactHalo::finish(const Site& site, FunctionRef<void(const PackedRows&)> co
     if (packed.rows > 0) consume(packed);
   }
   slot.wait_for_sends();
-  shard_.kernels().finish();  // The slot's memory goes.
+  shard_.device().finish();  // The slot's memory goes.
 }
 
 }  // namespace heliograph

@@ -56,7 +56,7 @@ void HaloExchange::open(HaloSlot& slot, const Codec& codec, Clock clock, const O
     const PhaseTimer timer(times.exposed_comm);
     slot.wait_for_receives();
   }
-  shard_.kernels().finish();      // Some may still read what the slot received before.
+  shard_.device().finish();       // Some may still read what the slot received before.
   if (comm_.sends_in_groups()) {  // Waiting would send off the receives alone.
     const PhaseTimer timer(times.exposed_comm);
     slot.wait_for_sends();
@@ -78,7 +78,7 @@ std::byte* HaloExchange::place(const SendSchedule::Message& message, std::int64_
 void HaloExchange::encode(const RowSelection& rows, std::byte* out, PhaseClock& times) const {
   const PhaseTimer timer(times.encode);
   const UnencodableRow bad =
-      codec_->encode(rows_.values, rows, stream_, out, shard_.kernels().threads());
+      codec_->encode(rows_.values, rows, stream_, out, shard_.device().threads());
   if (bad.row >= 0) refuse(bad);
 }
 
@@ -101,7 +101,7 @@ void HaloExchange::copy_shared(const SendSchedule::Message& message) const {
   const std::size_t row_bytes = slot_->format.row_bytes(site_.cols);
   for (const SendSchedule::Copies& copies : message.copies) {
     const SendSchedule::Message& source = schedule_.messages()[copies.message];
-    shard_.kernels().threads().for_ranges(
+    shard_.device().threads().for_ranges(
         static_cast<std::int64_t>(copies.runs.size()), kRunsPerTask,
         [&](std::int64_t begin, std::int64_t end) {
           for (std::int64_t i = begin; i < end; ++i) {
@@ -116,7 +116,7 @@ void HaloExchange::copy_shared(const SendSchedule::Message& message) const {
 void HaloExchange::offer(RowRange rows, PhaseClock& times) {
   if (comm_.size() == 1) return;
   const bool last = rows.end == rows_.values.rows;
-  const bool at_once = shard_.kernels().memory() != nullptr;
+  const bool at_once = !shard_.device().on_host();
   if (at_once && !last) return;
   if (at_once) {
     encode({schedule_.placed_rows(), rows_.scale, shard_.global_ids()}, buffer_, times);
@@ -143,7 +143,7 @@ PackedRows HaloExchange::finish(HaloSlot& slot, PhaseClock& times) {
                 site_.name + ": another exchange was opened in the slot of its halo");
   }
   if (comm_.size() == 1) return {slot.received(), 0, site_.cols, 0, slot.format};
-  shard_.kernels().finish();  // What a device computes meanwhile is not waiting.
+  shard_.device().finish();  // What a device computes meanwhile is not waiting.
   {
     const PhaseTimer timer(times.exposed_comm);
     slot.wait_for_receives();

@@ -2,16 +2,16 @@
 
 namespace heliograph {
 
-HaloSlot::HaloSlot(Communicator& comm, Channel channel, Kernels& kernels, MemoryRoom room,
+HaloSlot::HaloSlot(Communicator& comm, Channel channel, Device& device, MemoryRoom room,
                    MemoryAccount* account)
     : comm_(comm),
-      kernels_(kernels),
+      device_(device),
       room_(room),
       account_(account),
-      stages_(kernels.memory() != nullptr && !comm.moves_device_memory(channel)),
-      message_memory_(kernels.memory() != nullptr ? comm.message_memory(channel) : nullptr),
+      stages_(!device.on_host() && !comm.moves_device_memory(channel)),
+      message_memory_(device.on_host() ? nullptr : comm.message_memory(channel)),
       message_bytes_(room, uses_message_memory() ? account : nullptr),
-      page_locked_(kernels.page_locked()),
+      page_locked_(device.page_locked()),
       // Taking page-locked memory, or giving it back, may wait for all that a device does, messages
       // of stale halos too: it is for what is there from the beginning.
       staging_(channel == Channel::halo ? &page_locked_ : nullptr) {
@@ -23,14 +23,14 @@ HaloSlot::~HaloSlot() {
   if (receiving_ || !send_tickets_.empty()) comm_.abort("the run ended with halos in flight");
   if (!uploading_ && !uses_message_memory()) return;
   try {
-    kernels_.finish();  // Memory that is not in the kernels' order goes.
+    device_.finish();  // Memory that is not in the device's order goes.
   } catch (...) {
-    // They have failed, and do nothing any more.
+    // It has failed, and does nothing any more.
   }
 }
 
 void HaloSlot::take(Side& side, std::size_t bytes) {
-  if (uses_message_memory() && side.own.size() > 0) kernels_.finish();
+  if (uses_message_memory() && side.own.size() > 0) device_.finish();
   side.own = Buffer();  // Goes before the larger one is made: they never weigh together.
   side.own = Buffer(bytes, room_, uses_message_memory() ? &message_memory_ : account_);
   if (!uses_message_memory()) return;
@@ -81,7 +81,7 @@ void HaloSlot::post_send(Channel channel, SendMessage send) {
   }
   if (stages_) {
     std::byte* copy = staged(send_, send.data);
-    kernels_.download(copy, send.data, send.bytes);
+    device_.download(copy, send.data, send.bytes);
     send.data = copy;
   }
   send_tickets_.push_back(comm_.post(channel, {&send, 1}, {}));
@@ -99,15 +99,15 @@ void HaloSlot::wait_for_receives() {
   receiving_ = false;
   if (!stages_) return;
   if (staging_ == nullptr) {
-    kernels_.upload(receive_.data, receive_.staged.data(), receive_.bytes);
+    device_.upload(receive_.data, receive_.staged.data(), receive_.bytes);
     return;
   }
-  kernels_.upload_page_locked(receive_.data, receive_.staged.data(), receive_.bytes);
+  device_.upload_page_locked(receive_.data, receive_.staged.data(), receive_.bytes);
   uploading_ = true;
 }
 
 void HaloSlot::finish_uploads() {
-  if (uploading_) kernels_.finish();
+  if (uploading_) device_.finish();
   uploading_ = false;
 }
 

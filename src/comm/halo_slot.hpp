@@ -7,21 +7,21 @@
 
 #include "comm/communicator.hpp"
 #include "core/buffer.hpp"
-#include "core/kernels.hpp"
+#include "core/device.hpp"
 #include "core/packed_rows.hpp"
 
 namespace heliograph {
 
-/// A send and a receive buffer, where kernels run, and the messages that are in flight from and
-/// into them. Exchanges may share a slot where one's rows are consumed before the next one starts.
-/// Buffers grow to the largest exchange and are then kept. Where the transport cannot reach them,
-/// messages lie in copies on the host; where it has memory of its own for messages, they lie there.
+/// A send and a receive buffer on a device, and the messages that are in flight from and into them.
+/// Exchanges may share a slot where one's rows are consumed before the next one starts. Buffers
+/// grow to the largest exchange and are then kept. Where the transport cannot reach them, messages
+/// lie in copies on the host; where it has memory of its own for messages, they lie there.
 /// Used by the rank's own thread.
 class HaloSlot {
  public:
   /// References must outlive the slot. `channel`: of all its messages; `room`: where its buffers
-  /// are counted; `account`: of the kernels' memory.
-  HaloSlot(Communicator& comm, Channel channel, Kernels& kernels, MemoryRoom room,
+  /// are counted; `account`: of the device's memory.
+  HaloSlot(Communicator& comm, Channel channel, Device& device, MemoryRoom room,
            MemoryAccount* account);
   /// Aborts the communicator if messages are in flight (an exception is passing): their buffers
   /// must not be freed under a transport that still uses them.
@@ -81,19 +81,19 @@ class HaloSlot {
   }
 
   Communicator& comm_;
-  Kernels& kernels_;
+  Device& device_;
   MemoryRoom room_;
   MemoryAccount* account_;
   const bool stages_;
   MemoryAccount message_memory_;  ///< Counts only where the transport has none.
-  CountedBytes message_bytes_;    ///< Of that memory, in the account of the kernels' memory.
+  CountedBytes message_bytes_;    ///< Of that memory, in the account of the device's memory.
   MemoryAccount page_locked_;
   MemoryAccount* staging_;  ///< Null: the heap.
   Side send_, receive_;
   std::vector<RecvMessage> staged_receives_;
   Ticket receive_ticket_;
   bool receiving_ = false;
-  bool uploading_ = false;  ///< Kernels may still copy out of the host's copy of what was received.
+  bool uploading_ = false;  ///< The device may still copy out of what was staged.
   bool holds_ = false;
   std::vector<std::pair<Channel, SendMessage>> held_;
   std::vector<Ticket> send_tickets_;  ///< Of the messages that have not been waited for.

@@ -120,7 +120,7 @@ class BasicMatrix {
   BasicMatrix() = default;
   BasicMatrix(std::int64_t rows, std::int64_t cols, MemoryRoom room, MemoryAccount* account)
       : buffer_(static_cast<std::size_t>(rows * padded_stride<T>(cols)) * sizeof(T), room, account),
-        view_{reinterpret_cast<T*>(buffer_.data()), rows, cols, padded_stride<T>(cols), {}} {}
+        view_{reinterpret_cast<T*>(buffer_.data()), rows, cols, padded_stride<T>(cols)} {}
 
   BasicMatrixView<T> view() const noexcept { return view_; }
   bool empty() const noexcept { return view_.data == nullptr; }

@@ -5,9 +5,7 @@
 
 namespace heliograph {
 
-namespace cpu {
 class GatherBlocks;
-}
 
 /// A 0/1 sparse matrix in compressed rows that somebody else owns; no values are stored.
 struct CsrView {
@@ -15,7 +13,7 @@ struct CsrView {
   const std::int64_t* offsets = nullptr;  ///< rows + 1 entries.
   const std::int32_t* columns = nullptr;  ///< offsets[rows] entries.
   /// The same entries in blocks, for aggregation on a CPU; null: as they stand.
-  const cpu::GatherBlocks* blocks = nullptr;
+  const GatherBlocks* blocks = nullptr;
 };
 
 struct Csr {

@@ -1,25 +1,16 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
-#include <span>
 
 #include "core/buffer.hpp"
-#include "core/cpu/aggregate.hpp"
-#include "core/cpu/gather_blocks.hpp"
-#include "core/cpu/gemm.hpp"
 #include "core/csr.hpp"
+#include "core/device.hpp"
+#include "core/gather_blocks.hpp"
 #include "core/matrix.hpp"
-#include "core/memory_source.hpp"
 #include "core/packed_rows.hpp"
-#include "core/thread_pool.hpp"
 
 namespace heliograph {
-
-using cpu::AccumulatorView;
-using cpu::GradientView;
 
 /// Counter-based dropout of one matrix: element (row, col) is kept by the key of the row's node.
 struct Dropout {
@@ -56,43 +47,16 @@ struct AdamStep {
 };
 
 /// Every kernel of the engine, declared once; each device defines all of them. Calls are made by
-/// one thread, in order. Views must live on the kernels' device. `reproducible` kernels sum in
-/// fp64 and need an accumulator where one is passed.
-/// Where the device is not a CPU, kernels are done in order but later: the host reads what they
-/// write after `finish` or by `download`, and everything that they read (scales, ids and parameters
-/// too) lies in memory of the device. A failure may show at any later call.
+/// one thread, in order, and are done as Device says. What they read and write (scales, ids and
+/// parameters too) lies in memory of their device. `reproducible` kernels sum in fp64 and need an
+/// accumulator where one is passed.
 class Kernels {
  public:
   virtual ~Kernels() = default;
 
-  virtual Device device() const = 0;
+  /// Lives as long as the kernels.
+  virtual Device& device() = 0;
   virtual bool reproducible() const = 0;
-  /// CPU threads for work around the kernels (encoding, gathering).
-  virtual ThreadPool& threads() = 0;
-
-  /// Memory that lies on the device; null where that is the host's. Lives as long as the kernels.
-  virtual MemorySource* memory() { return nullptr; }
-  /// Host memory from and to which copies are fast; null where there are none.
-  virtual MemorySource* page_locked() { return nullptr; }
-  /// From here to the end, the calls will be much the same again the next time that it begins: a
-  /// device may prepare for that.
-  virtual void begin_repeated() {}
-  virtual void end_repeated() noexcept {}
-  /// Waits until all that was asked so far is done.
-  virtual void finish() {}
-  /// Copies from the host to the device, in order; `host` may be reused when it returns.
-  virtual void upload(void* to, const void* host, std::size_t bytes) {
-    if (bytes > 0) std::memcpy(to, host, bytes);
-  }
-  /// The same from memory of `page_locked`, without a copy between: `host` must stay as it is until
-  /// a wait for the kernels that follows.
-  virtual void upload_page_locked(void* to, const void* host, std::size_t bytes) {
-    upload(to, host, bytes);
-  }
-  /// Waits for what was asked before, and copies from the device to the host.
-  virtual void download(void* host, const void* from, std::size_t bytes) {
-    if (bytes > 0) std::memcpy(host, from, bytes);
-  }
 
   /// While true, products are fp32 whatever the kernels were made with.
   virtual void set_exact(bool /*exact*/) {}
@@ -115,16 +79,27 @@ class Kernels {
                              GradientView g) = 0;
 
   /// Blocks that speed up aggregation with `csr`, for CsrView::blocks; empty where none would.
-  virtual cpu::GatherBlocks gather_blocks(const CsrView& csr, std::int64_t sources, MemoryRoom room,
-                                          MemoryAccount* account) = 0;
+  virtual GatherBlocks gather_blocks(const CsrView& csr, std::int64_t sources, MemoryRoom room,
+                                     MemoryAccount* account) = 0;
 
-  /// See core/cpu/aggregate.hpp for these.
+  /// out[i] = row_scale[i] * (self ? x'[i] : 0 + sum over j in row i of x'[j]),
+  /// where x'[j] = col_scale[j] * x[j], rounded to fp32 (null scales count as 1).
+  /// With an accumulator: acc[i] takes the unscaled fp64 sum and out[i] = float(row_scale[i] *
+  /// acc[i]). out: csr.rows x cols. Any width; out must not overlap x. Scales and columns are
+  /// trusted.
   virtual void aggregate_inner(const CsrView& csr, ConstMatrixView x, const float* col_scale,
                                bool self, const float* row_scale, MatrixView out,
                                AccumulatorView acc) = 0;
+  /// The same, without an accumulator, on x' rounded to the nearest bf16 (ties to even): `stored`
+  /// takes these rows, so that half the bytes are gathered; sums are fp32. stored: x.rows x x.cols,
+  /// rows padded_stride<std::uint16_t>() apart, overwritten.
   virtual void aggregate_inner_bf16(const CsrView& csr, ConstMatrixView x, const float* col_scale,
                                     bool self, const float* row_scale, MatrixView out,
                                     Bf16View stored) = 0;
+  /// out[i] += row_scale[i] * (sum over j in row i of decode(packed.row(j))), straight from packed
+  /// rows, into columns [packed.col_begin, packed.col_begin + packed.cols) of out.
+  /// With an accumulator: acc[i] += the fp64 sum, out[i] = float(row_scale[i] * acc[i]).
+  /// Rows without entries are left alone.
   virtual void aggregate_halo(const CsrView& csr, const PackedRows& packed, const float* row_scale,
                               MatrixView out, AccumulatorView acc) = 0;
 
@@ -163,15 +138,6 @@ class Kernels {
 std::unique_ptr<Kernels> make_cpu_kernels(int threads, bool reproducible,
                                           MemoryAccount* account = nullptr);
 
-/// Whether this build holds the CUDA kernels.
-bool cuda_built() noexcept;
-
-/// CUDA devices that this process can use; 0 where the build has no CUDA, or the machine no device.
-int cuda_devices() noexcept;
-/// The same, of which there is one at least. Throws Error(usage) where there is none: "FLAG: there
-/// is no CUDA device that can be used: WHY".
-int require_cuda_devices(const char* flag);
-
 /// How CUDA kernels compute.
 struct CudaOptions {
   /// Dense products may round their factors to TF32 (10 bits behind the leading one); sums stay
@@ -179,7 +145,7 @@ struct CudaOptions {
   bool tf32 = false;
 };
 
-/// On device `device % cuda_devices()`. Not reproducible ones. `threads`: of Kernels::threads.
+/// On device `device % cuda_devices()`. Not reproducible ones. `threads`: of the device.
 /// Throws Error(usage) where the build has no CUDA or the machine no device.
 std::unique_ptr<Kernels> make_cuda_kernels(int device, int threads,
                                            const CudaOptions& options = {});

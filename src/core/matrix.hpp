@@ -2,16 +2,7 @@
 
 #include <cstdint>
 
-#include "heliograph/options.hpp"
-
 namespace heliograph {
-
-/// Where a view's memory lives.
-struct Device {
-  DeviceKind kind = DeviceKind::cpu;
-  int index = 0;
-  bool operator==(const Device&) const = default;
-};
 
 /// Row-major matrix of T that somebody else owns. `stride` counts elements between row starts.
 template <class T>
@@ -20,18 +11,17 @@ struct BasicMatrixView {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
   std::int64_t stride = 0;
-  Device device{};
 
   constexpr T* row(std::int64_t r) const { return data + r * stride; }
   constexpr BasicMatrixView row_range(std::int64_t begin, std::int64_t count) const {
-    return {data + begin * stride, count, cols, stride, device};
+    return {data + begin * stride, count, cols, stride};
   }
   constexpr BasicMatrixView col_range(std::int64_t begin, std::int64_t count) const {
-    return {data + begin, rows, count, stride, device};
+    return {data + begin, rows, count, stride};
   }
   constexpr operator BasicMatrixView<const T>() const  // NOLINT(google-explicit-constructor)
   {
-    return {data, rows, cols, stride, device};
+    return {data, rows, cols, stride};
   }
 };
 
@@ -39,6 +29,16 @@ using MatrixView = BasicMatrixView<float>;
 using ConstMatrixView = BasicMatrixView<const float>;
 /// bf16 values, the upper halves of fp32 ones.
 using Bf16View = BasicMatrixView<std::uint16_t>;
+/// fp64 accumulator of `--reproducible`; data == nullptr means fp32 accumulation.
+using AccumulatorView = BasicMatrixView<double>;
+
+/// Where a weight gradient is summed: exactly one of the two is set. Row-major, no padding.
+struct GradientView {
+  float* f32 = nullptr;
+  double* f64 = nullptr;  ///< `--reproducible`: kept in fp64 until ranks are summed.
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+};
 
 /// Elements between row starts so that every row begins on a 64-byte line.
 template <class T = float>

@@ -14,7 +14,7 @@ inline constexpr std::int64_t kClusterNodes = 8192;
 
 /// What `NodeOrder::automatic` stands for on this graph; other orders stand for themselves.
 /// Neighbours are gathered from within a cluster's rows anyway where the graph is that small, and
-/// where rows have so many entries that they are gathered in blocks (cpu::GatherBlocks).
+/// where rows have so many entries that they are gathered in blocks (GatherBlocks).
 NodeOrder resolve_order(const Graph& graph, NodeOrder order);
 
 /// A cluster for each node, in [0, nodes) but not dense: size-capped label propagation (Raghavan,

@@ -8,16 +8,15 @@
 
 namespace heliograph {
 
-/// A shard and what kernels read of it, where they can read it. Who works on the shard uses these
-/// kernels.
+/// A shard and what kernels read of it, on the device where they run.
 class PlacedShard {
  public:
-  /// The shard and the kernels must outlive it. `account`: of the kernels' memory; a shard that
+  /// The shard and the device must outlive it. `account`: of the device's memory; a shard that
   /// lies on the host is not counted here.
-  PlacedShard(const Shard& shard, Kernels& kernels, MemoryRoom room, MemoryAccount* account);
+  PlacedShard(const Shard& shard, Device& device, MemoryRoom room, MemoryAccount* account);
 
   const Shard& shard() const { return shard_; }
-  Kernels& kernels() const { return kernels_; }
+  Device& device() const { return device_; }
   /// By inner row: the user's node number.
   const std::int64_t* global_ids() const { return global_ids_.data(); }
   /// Structure of Shard::adjacency(direction).
@@ -40,7 +39,7 @@ class PlacedShard {
   }
 
   const Shard& shard_;
-  Kernels& kernels_;
+  Device& device_;
   Placed<std::int64_t> global_ids_;
   std::array<Structure, 2> structures_;  ///< The second of a directed graph only.
 };

@@ -49,19 +49,19 @@ void FeatureMatrix::index_columns(MemoryRoom room, MemoryAccount* account) {
 }
 
 void FeatureMatrix::place(Kernels& kernels, MemoryRoom room, MemoryAccount* account) {
-  if (placed_ || kernels.memory() == nullptr) return;
+  if (placed_ || kernels.device().on_host()) return;
   placed_ = true;
   const auto move = [&](Buffer& buffer) {
     if (buffer.size() == 0) return;
     Buffer moved(buffer.size(), room, account);
-    kernels.upload(moved.data(), buffer.data(), buffer.size());
+    kernels.device().upload(moved.data(), buffer.data(), buffer.size());
     buffer = std::move(moved);
   };
   if (dense_) {
     const MatrixView host = dense_->view();
     Matrix moved(host.rows, host.cols, room, account);
     const auto values = static_cast<std::size_t>(host.rows * host.stride);
-    kernels.upload(moved.view().data, host.data, values * sizeof(float));
+    kernels.device().upload(moved.view().data, host.data, values * sizeof(float));
     dense_ = std::move(moved);
   }
   if (!sparse_) return;

@@ -13,16 +13,16 @@ const float* scale_or_null(const Buffer& buffer) {
 
 }  // namespace
 
-GraphOperator::GraphOperator(const PlacedShard& shard, const Propagation& propagation,
-                             MemoryRoom room, MemoryAccount* account)
+GraphOperator::GraphOperator(const PlacedShard& shard, Kernels& kernels,
+                             const Propagation& propagation, MemoryRoom room,
+                             MemoryAccount* account)
     : shard_(shard), propagation_(propagation) {
-  Kernels& kernels = shard.kernels();
   const auto place = [&](DegreeScale kind) {
     if (kind == DegreeScale::one) return Buffer();
     std::vector<float> scales(static_cast<std::size_t>(rows()));
     for (std::size_t i = 0; i < scales.size(); ++i) scales[i] = scale(kind, i);
     Buffer buffer(scales.size() * sizeof(float), room, account);
-    kernels.upload(buffer.data(), scales.data(), buffer.size());
+    kernels.device().upload(buffer.data(), scales.data(), buffer.size());
     return buffer;
   };
   row_scale_ = place(propagation.row);

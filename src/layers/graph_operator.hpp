@@ -27,10 +27,10 @@ struct AggregationScratch {
 /// One rank's rows of the normalised adjacency R (S + self I) C, S the 0/1 structure.
 class GraphOperator {
  public:
-  /// The shard must outlive the operator; its kernels are those of every pass. `account`: of their
-  /// memory.
-  GraphOperator(const PlacedShard& shard, const Propagation& propagation, MemoryRoom room,
-                MemoryAccount* account);
+  /// The shard must outlive the operator; `kernels` are those of every pass, on the shard's device.
+  /// `account`: of its memory.
+  GraphOperator(const PlacedShard& shard, Kernels& kernels, const Propagation& propagation,
+                MemoryRoom room, MemoryAccount* account);
 
   const PlacedShard& shard() const { return shard_; }
   std::int64_t rows() const { return shard_.shard().inner_rows; }
@@ -54,7 +54,7 @@ class GraphOperator {
  private:
   /// An adjacency's blocks for aggregation.
   struct Blocks {
-    cpu::GatherBlocks inner, halo;
+    GatherBlocks inner, halo;
   };
   const Blocks& blocks(Direction direction) const {
     return direction == Direction::forward || !shard_.shard().out ? in_ : out_;

@@ -73,7 +73,7 @@ ModelMemory::ModelMemory(const Composition& model, const PassRows& rows,
   std::int64_t kept_bytes = 0;
   std::vector<std::pair<Saved*, std::int64_t>> kept_at;
   const auto keep = [&](Saved& saved, std::int64_t count, std::int64_t cols) {
-    saved = Saved({nullptr, count, cols, padded_stride(cols), {}});
+    saved = Saved({nullptr, count, cols, padded_stride(cols)});
     kept_at.emplace_back(&saved, kept_bytes);
     kept_bytes += padded_stride(count * padded_stride(cols)) * kFloat;
   };
@@ -184,7 +184,7 @@ MatrixView ModelMemory::keep(Kept k) const {
   const KeptPlace& kept = kept_[index(k.id)];
   if (part_ != PassPart::inference) return kept.saved.place();
   MatrixView to = matrix(kept.place);
-  if (kept.by_column) to = {to.data, kept.place.cols, rows_, padded_stride(rows_), {}};
+  if (kept.by_column) to = {to.data, kept.place.cols, rows_, padded_stride(rows_)};
   return to;
 }
 

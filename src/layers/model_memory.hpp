@@ -76,7 +76,7 @@ class ModelMemory {
   template <class T>
   BasicMatrixView<T> scratch(Scratch s) const {
     const Place& place = scratch_[index(s.id)];
-    return {reinterpret_cast<T*>(at(place)), rows_, place.cols, padded_stride<T>(place.cols), {}};
+    return {reinterpret_cast<T*>(at(place)), rows_, place.cols, padded_stride<T>(place.cols)};
   }
   MatrixView keep(Kept k) const;
   ConstMatrixView restore(Kept k) const { return kept_[index(k.id)].saved.restore(); }
@@ -111,7 +111,7 @@ class ModelMemory {
     return p < 0 ? nullptr : scratch_memory_.data() + plan_.offset(p);
   }
   MatrixView matrix(const Place& place) const {
-    return {reinterpret_cast<float*>(at(place)), rows_, place.cols, padded_stride(place.cols), {}};
+    return {reinterpret_cast<float*>(at(place)), rows_, place.cols, padded_stride(place.cols)};
   }
 
   std::vector<Stretch> stretches_;

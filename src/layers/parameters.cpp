@@ -42,12 +42,12 @@ void Parameters::initialise(std::uint64_t seed, Kernels& kernels) {
       }
     }
   }
-  kernels.upload(values_.data(), values.data(), values.size() * sizeof(float));
+  kernels.device().upload(values_.data(), values.data(), values.size() * sizeof(float));
 }
 
 MatrixView Parameters::value(int i) const {
   const Slot& s = slot(i);
-  return {values_.as<float>().data() + s.offset, s.rows, s.cols, s.cols, {}};
+  return {values_.as<float>().data() + s.offset, s.rows, s.cols, s.cols};
 }
 
 GradientView Parameters::gradient(int i) const {

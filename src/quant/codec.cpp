@@ -55,18 +55,10 @@ class RowwiseCodec final : public Codec {
 };
 
 RowFormat checked(RowFormat format) {
-  switch (format.bits) {
-    case 1:
-    case 2:
-    case 4:
-    case 8:
-    case 16:
-    case 32:
-      return format;
-    default:
-      throw Error(ErrorCode::usage,
-                  "bits must be 1, 2, 4, 8, 16 or 32, not " + std::to_string(format.bits) + ".");
-  }
+  const int bits = format.bits;
+  if (bits > 0 && bits <= 32 && (bits & (bits - 1)) == 0) return format;
+  throw Error(ErrorCode::usage,
+              "bits must be 1, 2, 4, 8, 16 or 32, not " + std::to_string(bits) + ".");
 }
 
 }  // namespace
@@ -80,9 +72,9 @@ std::unique_ptr<Codec> make_reference_codec(RowFormat format) {
                                         decode_rows_reference);
 }
 
-std::unique_ptr<Codec> make_codec(RowFormat format, Kernels& kernels) {
-  const bool cuda = kernels.device().kind == DeviceKind::cuda;
-  return cuda ? make_cuda_codec(checked(format), kernels) : make_cpu_codec(format);
+std::unique_ptr<Codec> make_codec(RowFormat format, Device& device) {
+  return device.queue() != nullptr ? make_cuda_codec(checked(format), device)
+                                   : make_cpu_codec(format);
 }
 
 }  // namespace heliograph

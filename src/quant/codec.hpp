@@ -5,11 +5,10 @@
 #include <memory>
 #include <span>
 
-#include "core/kernels.hpp"
+#include "core/device.hpp"
 #include "core/matrix.hpp"
 #include "core/noise.hpp"
 #include "core/packed_rows.hpp"
-#include "core/thread_pool.hpp"
 
 namespace heliograph {
 
@@ -47,7 +46,7 @@ class Codec {
   /// E[decode(encode(x))] = x for every value, over noise keys, up to the bias that
   /// docs/wire_format.md bounds.
   /// `stream` is a stream_key(); the row's global id completes it. When it returns, `out` may be
-  /// sent; a device's codec works in the order of its kernels' calls, on what lies on the device.
+  /// sent; a CUDA device's codec works in the order of its queue, on what lies there.
   /// Returns the first row (in message order) that cannot be encoded, else row == -1. What `out`
   /// holds after a failure is not defined.
   virtual UnencodableRow encode(ConstMatrixView x, const RowSelection& selection,
@@ -64,10 +63,11 @@ std::unique_ptr<Codec> make_cpu_codec(RowFormat format);
 /// The scalar definition that every codec must match bit for bit; for tests.
 std::unique_ptr<Codec> make_reference_codec(RowFormat format);
 
-/// Throws Error(usage) where the build has no CUDA.
-std::unique_ptr<Codec> make_cuda_codec(RowFormat format, Kernels& kernels);
+/// In the order of the device's queue; the device must outlive it. Throws Error(usage) where there
+/// is none, or the build has no CUDA.
+std::unique_ptr<Codec> make_cuda_codec(RowFormat format, Device& device);
 
-/// The codec for rows that lie where `kernels` run.
-std::unique_ptr<Codec> make_codec(RowFormat format, Kernels& kernels);
+/// The codec for rows that lie on the device, which must outlive it.
+std::unique_ptr<Codec> make_codec(RowFormat format, Device& device);
 
 }  // namespace heliograph

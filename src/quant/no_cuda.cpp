@@ -3,7 +3,7 @@
 
 namespace heliograph {
 
-std::unique_ptr<Codec> make_cuda_codec(RowFormat, Kernels&) {
+std::unique_ptr<Codec> make_cuda_codec(RowFormat, Device&) {
   throw Error(ErrorCode::usage, "--device cuda: this build has no CUDA.");
 }
 

@@ -13,15 +13,14 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
       times_(times),
       account_(account),
       schedule_bytes_(MemoryRoom::graph, account),
-      shared_slot_(comm, Channel::halo, shard.kernels(), MemoryRoom::halo, account) {
+      shared_slot_(comm, Channel::halo, shard.device(), MemoryRoom::halo, account) {
   std::size_t most_sent = 0, most_received = 0;
   for (const Site& site : sites) {
     // Backward passes come to the sites in the order opposite to that of their ids.
     if (site.direction == Direction::backward && last_site_ < 0) last_site_ = site.id;
     const HaloPlan& plan = policy.rows(site, shard.shard());
     // A row that several ranks need is encoded once, but a device encodes all rows in one go.
-    const bool share_rows =
-        policy.of(site, {}).format.bits < 32 && shard.kernels().memory() == nullptr;
+    const bool share_rows = policy.of(site, {}).format.bits < 32 && shard.device().on_host();
     const SendSchedule& schedule = send_schedule(plan, share_rows);
     const auto row_bytes = policy.most_row_bytes(site);
     const std::size_t sent = static_cast<std::size_t>(schedule.rows()) * row_bytes;
@@ -31,7 +30,7 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
         std::make_unique<HaloExchange>(comm, Channel::halo, shard, plan, schedule, site, seed);
     for (int i = 0; policy.slots() > 1 && i < policy.slots(); ++i) {
       HaloSlot& slot =
-          lane.ring.emplace_back(comm, Channel::halo, shard.kernels(), MemoryRoom::halo, account);
+          lane.ring.emplace_back(comm, Channel::halo, shard.device(), MemoryRoom::halo, account);
       slot.send_buffer(sent);
       slot.receive_buffer(received);
     }
@@ -140,7 +139,7 @@ const Codec& StaleHalo::codec(RowFormat format) {
   for (const auto& codec : codecs_) {
     if (codec->format() == format) return *codec;
   }
-  return *codecs_.emplace_back(make_codec(format, shard_.kernels()));
+  return *codecs_.emplace_back(make_codec(format, shard_.device()));
 }
 
 const SendSchedule& StaleHalo::send_schedule(const HaloPlan& plan, bool share_rows) {
@@ -149,7 +148,7 @@ const SendSchedule& StaleHalo::send_schedule(const HaloPlan& plan, bool share_ro
   }
   const Shard& shard = shard_.shard();
   auto schedule = std::make_unique<SendSchedule>(plan, shard.rank, shard.ranks, share_rows);
-  schedule->place(shard_.kernels(), MemoryRoom::graph, account_);
+  schedule->place(shard_.device(), MemoryRoom::graph, account_);
   send_schedules_.push_back({&plan, share_rows, std::move(schedule)});
   std::int64_t bytes = 0;
   for (const PlanSchedule& made : send_schedules_) bytes += made.schedule->bytes();

@@ -52,7 +52,7 @@ class CountedInput {
       return;
     }
     const auto matrix = [&] { return Matrix(nodes, f.cols, room, account); };
-    input_.x = FeatureView::of(ConstMatrixView{nullptr, nodes, f.cols, padded_stride(f.cols), {}});
+    input_.x = FeatureView::of(ConstMatrixView{nullptr, nodes, f.cols, padded_stride(f.cols)});
     if (reads_x) x_ = matrix();
     if (!options.precompute) return;
     aggregated_ = matrix();

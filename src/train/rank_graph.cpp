@@ -49,9 +49,9 @@ std::int64_t bytes_of(const Shard& shard) {
 RankGraph::RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Kernels& kernels,
                      MemoryRoom room, MemoryAccount* host, MemoryAccount* account)
     : shard_(std::move(data.shard)),
-      placed_(shard_, kernels, room, account),
+      placed_(shard_, kernels.device(), room, account),
       structure_(room, host),
-      op_(placed_, propagation_of(plan.options().model), room, account),
+      op_(placed_, kernels, propagation_of(plan.options().model), room, account),
       x_(std::move(data.features)),
       labels_(std::move(data.labels)) {
   mark_training_rows();
@@ -79,7 +79,7 @@ RankGraph::RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Ker
   if (!trains) return;
   const auto place = [&](const auto& values) {
     using T = typename std::remove_cvref_t<decltype(values)>::value_type;
-    return Placed<T>(std::span<const T>(values), kernels, room, account);
+    return Placed<T>(std::span<const T>(values), kernels.device(), room, account);
   };
   placed_target_ = place(target_);
   placed_indicators_ = place(labels_.indicators);
@@ -136,7 +136,7 @@ FeatureMatrix RankGraph::aggregate_features(Communicator& comm, Kernels& kernels
   op_.open(pass, site, x.dense);
   exact_halo_->offer(site, {0, x.rows()});
   op_.sum(pass, site, x.dense, sum.view(), {accumulator.view(), {}}, [] {});
-  kernels.finish();  // The features may go next.
+  kernels.device().finish();  // The features may go next.
   return FeatureMatrix(std::move(sum));
 }
 

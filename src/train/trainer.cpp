@@ -46,17 +46,17 @@ constexpr std::int64_t kPassOfALaunch = std::int64_t{8} << 20;
 /// The same work in every epoch is asked for as long as it lives, if `repeats`.
 class RepeatedWork {
  public:
-  RepeatedWork(Kernels& kernels, bool repeats) : kernels_(kernels), repeats_(repeats) {
-    if (repeats_) kernels_.begin_repeated();
+  RepeatedWork(Device& device, bool repeats) : device_(device), repeats_(repeats) {
+    if (repeats_) device_.begin_repeated();
   }
   ~RepeatedWork() {
-    if (repeats_) kernels_.end_repeated();
+    if (repeats_) device_.end_repeated();
   }
   RepeatedWork(const RepeatedWork&) = delete;
   RepeatedWork& operator=(const RepeatedWork&) = delete;
 
  private:
-  Kernels& kernels_;
+  Device& device_;
   bool repeats_;
 };
 
@@ -84,9 +84,9 @@ Trainer::Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryA
     : plan_(plan),
       comm_(comm),
       kernels_(make_kernels(plan.options(), comm, account)),
-      device_account_(kernels_->memory()),
-      account_(kernels_->memory() == nullptr ? account : &device_account_),
-      page_locked_(kernels_->page_locked()),
+      device_account_(kernels_->device().memory()),
+      account_(kernels_->device().on_host() ? account : &device_account_),
+      page_locked_(kernels_->device().page_locked()),
       weights_(comm, Channel::weights, account),
       statistics_(comm, Channel::evaluation, account),
       rank_statistics_(kStatistics * static_cast<std::size_t>(comm.size())),
@@ -128,7 +128,7 @@ EpochEnd Trainer::run_epoch(int epoch, FunctionRef<RunRequests()> asks) {
   const TrafficBytes before = traffic();
   const std::int64_t fp32_before = halo_->fp32_bytes_sent();
   const auto begin = WallClock::now();
-  const RepeatedWork work(*kernels_, takes_cuda_graphs());
+  const RepeatedWork work(kernels_->device(), takes_cuda_graphs());
 
   halo_->begin_epoch(clock);
   const PassContext pass{*kernels_, *halo_, on_host() ? times_ : asking_, clock,
@@ -153,7 +153,7 @@ EpochEnd Trainer::run_epoch(int epoch, FunctionRef<RunRequests()> asks) {
   if (!std::isfinite(norm)) refuse_non_finite(epoch, "a weight gradient");
   const double lr = learning_rate(plan_.options().optimizer, epoch, plan_.options().epochs);
   optimizer_->step(parameters, lr, norm, *kernels_);
-  kernels_->finish();
+  kernels_->device().finish();
 
   const double seconds = std::chrono::duration<double>(WallClock::now() - begin).count();
   EpochEnd end = summarise(epoch, loss, seconds, lr, before, fp32_before, asks());
@@ -168,12 +168,14 @@ std::span<const float> Trainer::gradients() const {
 /// Of all ranks; the backward pass has begun with those that the host computes.
 void Trainer::sum_gradients() {
   const std::span<float> computed = model_->parameters().flat_gradients_f32();
-  if (!on_host()) kernels_->download(gradients_.data(), computed.data(), computed.size_bytes());
+  if (!on_host()) {
+    kernels_->device().download(gradients_.data(), computed.data(), computed.size_bytes());
+  }
   const PhaseTimer timer(times_.allreduce);
   if (!on_host()) weights_.begin(gradients_.as<float>());
   weights_.finish();
   if (!on_host() && comm_.size() > 1) {
-    kernels_->upload(computed.data(), gradients_.data(), computed.size_bytes());
+    kernels_->device().upload(computed.data(), gradients_.data(), computed.size_bytes());
   }
 }
 
@@ -285,7 +287,7 @@ Scores Trainer::evaluate(int epoch) {
   graph.exact_halo().set_epoch(epoch);
   const PassContext pass{*kernels_, graph.exact_halo(), unused, {epoch}, plan_.options().seed};
   const ConstMatrixView logits = model_->infer(pass, graph.op(), graph.input());
-  logits_copy_ = HostCopy(logits, *kernels_, MemoryRoom::evaluation, nullptr);
+  logits_copy_ = HostCopy(logits, kernels_->device(), MemoryRoom::evaluation, nullptr);
   logits_ = logits_copy_.view();
   const auto bad = model_->find_non_finite(logits_);
   if (any_rank(bad.has_value())) {

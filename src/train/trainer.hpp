@@ -102,7 +102,7 @@ class Trainer {
   MemoryAccount& memory() { return *account_; }
 
  private:
-  bool on_host() const { return kernels_->memory() == nullptr; }
+  bool on_host() const { return kernels_->device().on_host(); }
   /// `at`, or a copy of it in `copy` where the host cannot read it.
   template <class T>
   std::span<T> fetch(std::span<T> at, std::vector<std::remove_const_t<T>>& copy) const;
@@ -157,13 +157,13 @@ template <class T>
 std::span<T> Trainer::fetch(std::span<T> at, std::vector<std::remove_const_t<T>>& copy) const {
   if (on_host()) return at;
   copy.resize(at.size());
-  kernels_->download(copy.data(), at.data(), at.size_bytes());
+  kernels_->device().download(copy.data(), at.data(), at.size_bytes());
   return copy;
 }
 
 template <class T>
 void Trainer::store(std::span<T> at, std::span<const T> fetched) const {
-  if (!on_host()) kernels_->upload(at.data(), fetched.data(), at.size_bytes());
+  if (!on_host()) kernels_->device().upload(at.data(), fetched.data(), at.size_bytes());
 }
 
 }  // namespace heliograph

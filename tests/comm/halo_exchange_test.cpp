@@ -48,14 +48,14 @@ TEST(HaloExchange, CountsTheBytesThatTheTransportTook) {
   for (const RowFormat format : {RowFormat{1, true}, RowFormat{1, false}, RowFormat{2, true},
                                  RowFormat{16, false}, RowFormat{32, false}}) {
     with_shards(3, false, [&](Communicator& comm, const Shard& shard) {
-      const auto kernels = make_cpu_kernels(1, false);
-      const PlacedShard placed(shard, *kernels, MemoryRoom::graph, nullptr);
+      Device device(1);
+      const PlacedShard placed(shard, device, MemoryRoom::graph, nullptr);
       PhaseClock clock;
       const auto codec = make_cpu_codec(format);
       const Matrix rows = rows_by_node(shard, kCols);
       const SendSchedule schedule(shard.in.plan, comm.rank(), comm.size(), true);
-      HaloSlot slots[] = {{comm, Channel::halo, *kernels, MemoryRoom::halo, nullptr},
-                          {comm, Channel::halo, *kernels, MemoryRoom::halo, nullptr}};
+      HaloSlot slots[] = {{comm, Channel::halo, device, MemoryRoom::halo, nullptr},
+                          {comm, Channel::halo, device, MemoryRoom::halo, nullptr}};
       HaloExchange exchange(comm, Channel::halo, placed, schedule, *codec, kCols,
                             {0, Direction::forward, 1});
       for (int epoch = 0; epoch < 3; ++epoch) {
@@ -77,8 +77,8 @@ TEST(HaloExchange, CountsTheBytesThatTheTransportTook) {
 // One bit of 0.25 between 0 and 1: the same noise every time would give the same bits every time.
 TEST(HaloExchange, RoundingIsFreshInEveryEpochLayerAndDirectionAndRight) {
   with_shards(2, false, [](Communicator& comm, const Shard& shard) {
-    const auto kernels = make_cpu_kernels(1, false);
-    const PlacedShard placed(shard, *kernels, MemoryRoom::graph, nullptr);
+    Device device(1);
+    const PlacedShard placed(shard, device, MemoryRoom::graph, nullptr);
     PhaseClock clock;
     const auto codec = make_cpu_codec({1, true});
     const SendSchedule schedule(shard.in.plan, comm.rank(), comm.size(), true);
@@ -93,7 +93,7 @@ TEST(HaloExchange, RoundingIsFreshInEveryEpochLayerAndDirectionAndRight) {
     constexpr int kEpochs = 100;
     for (int pass = 0; pass < 4; ++pass) {
       const auto direction = pass % 2 == 0 ? Direction::forward : Direction::backward;
-      HaloSlot slot(comm, Channel::halo, *kernels, MemoryRoom::halo, nullptr);
+      HaloSlot slot(comm, Channel::halo, device, MemoryRoom::halo, nullptr);
       HaloExchange exchange(comm, Channel::halo, placed, schedule, *codec, kCols,
                             {pass / 2, direction, 1});
       for (int epoch = 0; epoch < kEpochs; ++epoch) {
@@ -118,8 +118,8 @@ TEST(ExactHalo, EveryColumnComesOnceInBlocksThatFit) {
   for (const bool directed : {false, true}) {
     for (const std::int64_t chunk : {std::int64_t{1}, std::int64_t{1} << 20}) {
       with_shards(3, directed, [&](Communicator& comm, const Shard& shard) {
-        const auto kernels = make_cpu_kernels(1, false);
-        const PlacedShard placed(shard, *kernels, MemoryRoom::graph, nullptr);
+        Device device(1);
+        const PlacedShard placed(shard, device, MemoryRoom::graph, nullptr);
         MemoryAccount account;
         ExactHalo halo(comm, placed, kNodes, chunk, &account);
         const Matrix rows = rows_by_node(shard, kCols);

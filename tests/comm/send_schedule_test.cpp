@@ -115,8 +115,8 @@ INSTANTIATE_TEST_SUITE_P(Formats, HaloMessages,
 TEST_P(HaloMessages, AreWhatEachPeersRowsEncodeTo) {
   const Shard shard = shard_of_rank_1();
   const HaloPlan& plan = shard.in.plan;
-  const auto kernels = make_cpu_kernels(2, false);
-  const PlacedShard placed(shard, *kernels, MemoryRoom::graph, nullptr);
+  Device device(2);
+  const PlacedShard placed(shard, device, MemoryRoom::graph, nullptr);
   const auto codec = make_cpu_codec(GetParam());
   const std::vector<float> scale = {1, 2, 0.5F, 4, 1, 3, 1, 2, 7};
   Matrix rows = source();
@@ -131,7 +131,7 @@ TEST_P(HaloMessages, AreWhatEachPeersRowsEncodeTo) {
     test::RecordingCommunicator comm(1, 5);
     const SendSchedule schedule(plan, 1, 5, share);
     PhaseClock clock;
-    HaloSlot slot(comm, Channel::halo, *kernels, MemoryRoom::halo, nullptr);
+    HaloSlot slot(comm, Channel::halo, device, MemoryRoom::halo, nullptr);
     HaloExchange exchange(comm, Channel::halo, placed, schedule, *codec, kScheduleCols,
                           {2, Direction::backward, 77});
     exchange.start(slot, 6, rows.view(), scale.data(), clock);
@@ -146,7 +146,7 @@ TEST_P(HaloMessages, AreWhatEachPeersRowsEncodeTo) {
             codec->encoded_bytes(static_cast<std::int64_t>(peer.send_rows.size()), kScheduleCols));
         ASSERT_EQ(codec
                       ->encode(rows.view(), {peer.send_rows, scale.data(), shard.global_ids.data()},
-                               stream, expected.data(), kernels->threads())
+                               stream, expected.data(), device.threads())
                       .row,
                   -1);
         EXPECT_EQ(post.bytes, expected) << "to rank " << peer.rank << ", shared " << share;
@@ -163,8 +163,8 @@ TEST_P(HaloMessages, AreWhatEachPeersRowsEncodeTo) {
 TEST(HaloExchange, AMessageLeavesBeforeTheNextOneIsEncoded) {
   const Shard shard = shard_of_rank_1();
   const HaloPlan& plan = shard.in.plan;
-  const auto kernels = make_cpu_kernels(2, false);
-  const PlacedShard placed(shard, *kernels, MemoryRoom::graph, nullptr);
+  Device device(2);
+  const PlacedShard placed(shard, device, MemoryRoom::graph, nullptr);
   const auto codec = make_cpu_codec({1, true});
   const Matrix rows = source();
   rows.view().row(8)[5] = std::numeric_limits<float>::quiet_NaN();
@@ -172,7 +172,7 @@ TEST(HaloExchange, AMessageLeavesBeforeTheNextOneIsEncoded) {
   test::RecordingCommunicator comm(1, 5);
   const SendSchedule schedule(plan, 1, 5, true);
   {
-    HaloSlot slot(comm, Channel::halo, *kernels, MemoryRoom::halo, nullptr);
+    HaloSlot slot(comm, Channel::halo, device, MemoryRoom::halo, nullptr);
     HaloExchange exchange(comm, Channel::halo, placed, schedule, *codec, kScheduleCols,
                           {0, Direction::forward, 1});
     try {
@@ -197,14 +197,14 @@ TEST(HaloExchange, AMessageLeavesBeforeTheNextOneIsEncoded) {
 TEST(HaloExchange, ASlotThatAnotherExchangeHasTakenIsRefused) {
   const Shard shard = shard_of_rank_1();
   const HaloPlan& plan = shard.in.plan;
-  const auto kernels = make_cpu_kernels(2, false);
-  const PlacedShard placed(shard, *kernels, MemoryRoom::graph, nullptr);
+  Device device(2);
+  const PlacedShard placed(shard, device, MemoryRoom::graph, nullptr);
   const auto codec = make_cpu_codec({1, true});
   const Matrix rows = source();
   PhaseClock clock;
   test::RecordingCommunicator comm(1, 5);
   const SendSchedule schedule(plan, 1, 5, true);
-  HaloSlot slot(comm, Channel::halo, *kernels, MemoryRoom::halo, nullptr);
+  HaloSlot slot(comm, Channel::halo, device, MemoryRoom::halo, nullptr);
   HaloExchange one(comm, Channel::halo, placed, schedule, *codec, kScheduleCols,
                    {0, Direction::forward, 1});
   HaloExchange two(comm, Channel::halo, placed, schedule, *codec, kScheduleCols,
@@ -218,9 +218,9 @@ TEST(HaloExchange, ASlotThatAnotherExchangeHasTakenIsRefused) {
 
 TEST(HaloSlot, KeepsTheLargestBuffersAndCountsThem) {
   MemoryAccount account;
-  const auto kernels = make_cpu_kernels(1, false);
+  Device device(1);
   test::RecordingCommunicator comm(0, 2);
-  HaloSlot slot(comm, Channel::halo, *kernels, MemoryRoom::halo, &account);
+  HaloSlot slot(comm, Channel::halo, device, MemoryRoom::halo, &account);
   slot.send_buffer(100);
   slot.receive_buffer(40);
   const std::byte* kept = slot.send_buffer(60);

@@ -51,8 +51,8 @@ TEST(AggregateInner, ByHand) {
   const float col_scale[3] = {1, 2, 3};
   const float row_scale[3] = {1, 10, 0.5F};
   float out[6] = {};
-  cpu::aggregate_inner(csr.view(), {x, 3, 2, 2, {}}, col_scale, true, row_scale, {out, 3, 2, 2, {}},
-                       {}, threads);
+  cpu::aggregate_inner(csr.view(), {x, 3, 2, 2}, col_scale, true, row_scale, {out, 3, 2, 2}, {},
+                       threads);
   const float expected[6] = {1 + 6 + 15, 2 + 8 + 18, 60, 80, 8, 10};
   for (int i = 0; i < 6; ++i) EXPECT_EQ(out[i], expected[i]) << i;
 }
@@ -114,8 +114,8 @@ TEST(AggregateInnerBf16, ByHand) {
   const float row_scale[3] = {1, 10, 0.5F};
   float out[6] = {};
   const BasicMatrix<std::uint16_t> stored(3, 2, MemoryRoom::workspace, nullptr);
-  cpu::aggregate_inner_bf16(csr.view(), {x, 3, 2, 2, {}}, col_scale, true, row_scale,
-                            {out, 3, 2, 2, {}}, stored.view(), threads);
+  cpu::aggregate_inner_bf16(csr.view(), {x, 3, 2, 2}, col_scale, true, row_scale, {out, 3, 2, 2},
+                            stored.view(), threads);
   const float expected[6] = {256 + 3 - 256, 260 + 6 - 260, 30, 60, 0, 0};
   for (int i = 0; i < 6; ++i) EXPECT_EQ(out[i], expected[i]) << i;
 }
@@ -187,8 +187,8 @@ TEST(AggregateInnerBf16, ValuesAreTheNearestOnesOnEveryTarget) {
   for_each_simd_target([&] {
     std::vector<float> out(values.size());
     const BasicMatrix<std::uint16_t> stored(1, cols, MemoryRoom::workspace, nullptr);
-    cpu::aggregate_inner_bf16(csr.view(), {values.data(), 1, cols, cols, {}}, nullptr, true,
-                              nullptr, {out.data(), 1, cols, cols, {}}, stored.view(), threads);
+    cpu::aggregate_inner_bf16(csr.view(), {values.data(), 1, cols, cols}, nullptr, true, nullptr,
+                              {out.data(), 1, cols, cols}, stored.view(), threads);
     for (std::size_t i = 0; i < values.size(); ++i) {
       const float x = values[i];
       EXPECT_EQ(stored.view().data[i], nearest_bf16(x)) << x;
@@ -228,7 +228,7 @@ TEST(AggregateHalo, OneBitByHand) {
   const Csr csr{{0, 2, 2, 5}, {0, 1, 1, 1, 0}};
   const float row_scale[3] = {2, 9, 1};
   float out[12] = {7, 1, 1, 7, 7, 1, 1, 7, 7, 1, 1, 7};
-  cpu::aggregate_halo(csr.view(), packed, row_scale, {out, 3, 4, 4, {}}, {}, threads);
+  cpu::aggregate_halo(csr.view(), packed, row_scale, {out, 3, 4, 4}, {}, threads);
   const float expected[12] = {7, -1, 4, 7, 7, 1, 1, 7, 7, -2, 1, 7};
   for (int i = 0; i < 12; ++i) EXPECT_EQ(out[i], expected[i]) << i;
 }

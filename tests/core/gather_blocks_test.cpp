@@ -1,4 +1,4 @@
-#include "core/cpu/gather_blocks.hpp"
+#include "core/gather_blocks.hpp"
 
 #include <gtest/gtest.h>
 
@@ -34,8 +34,8 @@ Csr dense_csr(std::int64_t rows, std::int64_t columns, std::int64_t degree) {
   return csr;
 }
 
-cpu::GatherBlocks blocks_of(const CsrView& csr, std::int64_t sources, ThreadPool& threads) {
-  return cpu::GatherBlocks(csr, sources, threads, MemoryRoom::workspace, nullptr);
+GatherBlocks blocks_of(const CsrView& csr, std::int64_t sources, ThreadPool& threads) {
+  return GatherBlocks(csr, sources, threads, MemoryRoom::workspace, nullptr);
 }
 
 TEST(GatherBlocks, LeaveTheBitsOfInnerRows) {
@@ -44,7 +44,7 @@ TEST(GatherBlocks, LeaveTheBitsOfInnerRows) {
   constexpr std::int64_t kSources = 7000;
   const Csr csr = dense_csr(kRows, kSources, 120);
   CsrView view = csr.view();
-  const cpu::GatherBlocks blocks = blocks_of(view, kSources, threads);
+  const GatherBlocks blocks = blocks_of(view, kSources, threads);
   view.blocks = &blocks;
   const auto col_scale = random_scale(kSources, 3);
   const auto row_scale = random_scale(kRows, 4);
@@ -79,7 +79,7 @@ TEST(GatherBlocks, LeaveTheBitsOfHaloRows) {
   constexpr std::int64_t kHalo = 7000;
   const Csr csr = dense_csr(kRows, kHalo, 120);
   CsrView view = csr.view();
-  const cpu::GatherBlocks blocks = blocks_of(view, kHalo, threads);
+  const GatherBlocks blocks = blocks_of(view, kHalo, threads);
   view.blocks = &blocks;
   const auto row_scale = random_scale(kRows, 4);
   for (const std::int64_t cols : {41, 70, 130}) {
@@ -99,7 +99,7 @@ TEST(GatherBlocks, LeaveTheBitsOfHaloRows) {
 TEST(GatherBlocks, HoldAllEntriesOfATile) {
   ThreadPool threads(3);
   const Csr csr = dense_csr(700, 5000, 60);
-  const cpu::GatherBlocks blocks = blocks_of(csr.view(), 5000, threads);
+  const GatherBlocks blocks = blocks_of(csr.view(), 5000, threads);
   ASSERT_FALSE(blocks.empty());
   EXPECT_EQ(blocks.blocks(), 5);
   EXPECT_EQ(blocks.tile_end(blocks.tiles() - 1), 700);
@@ -112,7 +112,7 @@ TEST(GatherBlocks, HoldAllEntriesOfATile) {
       for (std::int64_t i = 0; i < rows; ++i) {
         for (int n = blocks.counts(tile)[b * rows + i]; n > 0; --n) {
           found[static_cast<std::size_t>(i)].push_back(
-              static_cast<std::int32_t>(b * cpu::GatherBlocks::kBlockRows + *column++));
+              static_cast<std::int32_t>(b * GatherBlocks::kBlockRows + *column++));
         }
       }
     }

@@ -43,7 +43,7 @@ class CodecTwin : public TwinTest {
                                  positions == nullptr ? nullptr : places.data()};
     Message message;
     message.failed =
-        codec.encode(x.view(), selection, kStream, out.data() + shift, cuda->threads());
+        codec.encode(x.view(), selection, kStream, out.data() + shift, cuda->device().threads());
     message.bytes = out.values();
     return message;
   }
@@ -52,7 +52,7 @@ class CodecTwin : public TwinTest {
   void check(const Codec& codec, const CodecCase& c, std::size_t shift = 0) {
     const auto reference = make_reference_codec(codec.format());
     UnencodableRow failed;
-    const auto expected = c.encode(*reference, kStream, cpu->threads(), &failed);
+    const auto expected = c.encode(*reference, kStream, cpu->device().threads(), &failed);
     const Message actual = encode(codec, c, shift);
     ASSERT_EQ(actual.failed.row, failed.row);
     ASSERT_EQ(actual.failed.col, failed.col);
@@ -70,7 +70,7 @@ class CodecTwin : public TwinTest {
 TEST_F(CodecTwin, WritesTheBytesOfTheDefinition) {
   for (const RowFormat format : all_formats()) {
     SCOPED_TRACE(name_of(format));
-    const auto codec = make_cuda_codec(format, *cuda);
+    const auto codec = make_cuda_codec(format, cuda->device());
     for_row_sizes([&](std::int64_t rows, std::int64_t cols) {
       CodecCase c(rows, cols);
       fill(c.x, row_kinds()[format.has_minimum ? 0 : 1], static_cast<std::uint32_t>(cols));
@@ -90,7 +90,7 @@ TEST_F(CodecTwin, WritesTheBytesOfTheDefinitionForEveryKindOfRow) {
   const auto kinds = row_kinds();
   const auto rows = static_cast<std::int64_t>(kinds.size()) * 2;
   for (const RowFormat format : all_formats()) {
-    const auto codec = make_cuda_codec(format, *cuda);
+    const auto codec = make_cuda_codec(format, cuda->device());
     const auto reference = make_reference_codec(format);
     for (const std::int64_t cols : kWidths) {
       SCOPED_TRACE(::testing::Message() << name_of(format) << ", " << cols << " columns");
@@ -107,7 +107,7 @@ TEST_F(CodecTwin, WritesTheBytesOfTheDefinitionForEveryKindOfRow) {
         }
         c.rows = {static_cast<std::int32_t>(r)};
         UnencodableRow failed;
-        c.encode(*reference, kStream, cpu->threads(), &failed);
+        c.encode(*reference, kStream, cpu->device().threads(), &failed);
         if (failed.row < 0) encodable.push_back(c.rows[0]);
       }
       c.rows = encodable;
@@ -120,7 +120,7 @@ TEST_F(CodecTwin, WritesTheBytesOfTheDefinitionForEveryKindOfRow) {
 
 TEST_F(CodecTwin, RowsMayBeginAtAnyByte) {
   for (const RowFormat format : all_formats()) {
-    const auto codec = make_cuda_codec(format, *cuda);
+    const auto codec = make_cuda_codec(format, cuda->device());
     for (const std::int64_t cols : {3, 41, 130, 256, 300}) {
       for (const std::size_t shift : {1U, 2U, 3U, 4U, 6U, 8U}) {
         SCOPED_TRACE(::testing::Message()
@@ -136,7 +136,7 @@ TEST_F(CodecTwin, RowsMayBeginAtAnyByte) {
 
 TEST_F(CodecTwin, ReadsColumnRanges) {
   for (const RowFormat format : all_formats()) {
-    const auto codec = make_cuda_codec(format, *cuda);
+    const auto codec = make_cuda_codec(format, cuda->device());
     const auto reference = make_reference_codec(format);
     for (const std::int64_t cols : {1, 47, 256, 300}) {
       CodecCase c(4, cols + 9);
@@ -149,14 +149,14 @@ TEST_F(CodecTwin, ReadsColumnRanges) {
         std::vector<std::byte> expected(codec->encoded_bytes(4, cols), kUntouched);
         ASSERT_EQ(reference
                       ->encode(c.x.view().col_range(from, cols), c.selection(), kStream,
-                               expected.data(), cpu->threads())
+                               expected.data(), cpu->device().threads())
                       .row,
                   -1);
         const auto out = on_device(std::vector<std::byte>(expected.size(), kUntouched));
         ASSERT_EQ(codec
                       ->encode(x.view().col_range(from, cols),
                                {{selected.data(), 4}, nullptr, ids.data()}, kStream, out.data(),
-                               cuda->threads())
+                               cuda->device().threads())
                       .row,
                   -1);
         ASSERT_EQ(out.values(), expected);
@@ -168,13 +168,14 @@ TEST_F(CodecTwin, ReadsColumnRanges) {
 TEST_F(CodecTwin, RowsGoWhereTheyAreSentAndNothingElseIsWritten) {
   const std::vector<std::int32_t> positions = {9, 0, 6, 2, 4};
   for (const RowFormat format : all_formats()) {
-    const auto codec = make_cuda_codec(format, *cuda);
+    const auto codec = make_cuda_codec(format, cuda->device());
     for (const std::int64_t cols : {1, 31, 33, 64, 100, 257}) {
       SCOPED_TRACE(::testing::Message() << name_of(format) << ", " << cols << " columns");
       CodecCase c(12, cols);
       fill(c.x, row_kinds()[1], 3);
       c.rows = {1, 4, 5, 11, 7};
-      const auto in_order = c.encode(*make_reference_codec(format), kStream, cpu->threads());
+      const auto in_order =
+          c.encode(*make_reference_codec(format), kStream, cpu->device().threads());
       const std::size_t row_bytes = format.row_bytes(cols);
       std::vector<std::byte> expected(10 * row_bytes + 64, kUntouched);
       for (std::size_t i = 0; i < positions.size(); ++i) {
@@ -191,7 +192,7 @@ TEST_F(CodecTwin, RowsGoWhereTheyAreSentAndNothingElseIsWritten) {
 TEST_F(CodecTwin, NamesTheFirstRowThatCannotBeEncoded) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   for (const RowFormat format : all_formats()) {
-    const auto codec = make_cuda_codec(format, *cuda);
+    const auto codec = make_cuda_codec(format, cuda->device());
     for (const std::int64_t cols : {5, 130, 300}) {
       SCOPED_TRACE(::testing::Message() << name_of(format) << ", " << cols << " columns");
       CodecCase c(257, cols);
@@ -221,22 +222,22 @@ TEST_F(CodecTwin, NamesTheFirstRowThatCannotBeEncoded) {
 TEST_F(CodecTwin, DecodesWhatTheDefinitionDecodes) {
   for (const RowFormat format : all_formats()) {
     SCOPED_TRACE(name_of(format));
-    const auto codec = make_cuda_codec(format, *cuda);
+    const auto codec = make_cuda_codec(format, cuda->device());
     const auto reference = make_reference_codec(format);
     for_row_sizes([&](std::int64_t rows, std::int64_t cols) {
       CodecCase c(rows, cols);
       fill(c.x, row_kinds()[format.has_minimum ? 0 : 1], static_cast<std::uint32_t>(cols));
-      const auto bytes = c.encode(*reference, kStream, cpu->threads());
+      const auto bytes = c.encode(*reference, kStream, cpu->device().threads());
       const Matrix expected = normal_matrix(rows, cols);
       const DeviceMatrix out = on_device(expected);
-      reference->decode(c.packed(bytes, format), expected.view(), cpu->threads());
+      reference->decode(c.packed(bytes, format), expected.view(), cpu->device().threads());
       for (const std::size_t shift : {0U, 1U}) {
         std::vector<std::byte> moved(shift);
         moved.insert(moved.end(), bytes.begin(), bytes.end());
         const auto device_bytes = on_device(moved);
         PackedRows packed = c.packed(bytes, format);
         packed.data = device_bytes.data() + shift;
-        codec->decode(packed, out.view(), cuda->threads());
+        codec->decode(packed, out.view(), cuda->device().threads());
         const Matrix actual = out.values();
         const auto size = static_cast<std::size_t>(rows * actual.view().stride) * 4;
         ASSERT_TRUE(size == 0 || std::memcmp(actual.view().data, expected.view().data, size) == 0);
@@ -246,8 +247,8 @@ TEST_F(CodecTwin, DecodesWhatTheDefinitionDecodes) {
 }
 
 TEST_F(CodecTwin, WantsKernelsOfADevice) {
-  EXPECT_THROW(make_cuda_codec({1, true}, *cpu), Error);
-  EXPECT_THROW(make_codec({3, true}, *cuda), Error);
+  EXPECT_THROW(make_cuda_codec({1, true}, cpu->device()), Error);
+  EXPECT_THROW(make_codec({3, true}, cuda->device()), Error);
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ class DeviceArray {
       : kernels_(&kernels),
         count_(host.size()),
         buffer_(host.size_bytes(), MemoryRoom::workspace, &account) {
-    kernels.upload(buffer_.data(), host.data(), host.size_bytes());
+    kernels.device().upload(buffer_.data(), host.data(), host.size_bytes());
   }
 
   T* data() const { return reinterpret_cast<T*>(buffer_.data()); }
@@ -35,7 +35,7 @@ class DeviceArray {
   /// What it holds now.
   std::vector<T> values() const {
     std::vector<T> host(count_);
-    kernels_->download(host.data(), data(), count_ * sizeof(T));
+    kernels_->device().download(host.data(), data(), count_ * sizeof(T));
     return host;
   }
 
@@ -55,19 +55,15 @@ class BasicDeviceMatrix {
   /// A copy, padding and all.
   BasicDeviceMatrix(Kernels& kernels, MemoryAccount& account, const BasicMatrix<T>& host)
       : BasicDeviceMatrix(kernels, account, host.view().rows, host.view().cols) {
-    kernels.upload(matrix_.view().data, host.view().data, bytes(host.view()));
+    kernels.device().upload(matrix_.view().data, host.view().data, bytes(host.view()));
   }
 
-  BasicMatrixView<T> view() const {
-    BasicMatrixView<T> view = matrix_.view();
-    view.device = kernels_->device();
-    return view;
-  }
+  BasicMatrixView<T> view() const { return matrix_.view(); }
   /// What it holds now, padding and all.
   BasicMatrix<T> values() const {
     const BasicMatrixView<T> from = matrix_.view();
     BasicMatrix<T> host(from.rows, from.cols, MemoryRoom::workspace, nullptr);
-    kernels_->download(host.view().data, from.data, bytes(from));
+    kernels_->device().download(host.view().data, from.data, bytes(from));
     return host;
   }
 
@@ -91,7 +87,7 @@ class TwinTest : public ::testing::Test {
     if (cuda_devices() == 0) GTEST_SKIP() << "no CUDA device";
     cuda = make_cuda_kernels(0, 1);
     cpu = make_cpu_kernels(1, false);
-    account = std::make_unique<MemoryAccount>(cuda->memory());
+    account = std::make_unique<MemoryAccount>(cuda->device().memory());
   }
 
   template <class T>

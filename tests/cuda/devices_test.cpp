@@ -18,9 +18,10 @@ TEST_F(DeviceMemory, ComesAsZero) {
     const Buffer zero(100000, MemoryRoom::workspace, account.get());
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(zero.data()) % 64, 0U);
     std::vector<std::uint8_t> host(zero.size(), 7);
-    cuda->download(host.data(), zero.data(), host.size());
+    cuda->device().download(host.data(), zero.data(), host.size());
     EXPECT_EQ(host, std::vector<std::uint8_t>(zero.size(), 0));
-    cuda->upload(zero.data(), std::vector<std::uint8_t>(zero.size(), 9).data(), zero.size());
+    cuda->device().upload(zero.data(), std::vector<std::uint8_t>(zero.size(), 9).data(),
+                          zero.size());
   }
   EXPECT_EQ(account->live(MemoryRoom::workspace), 0);
 }
@@ -30,19 +31,19 @@ TEST_F(DeviceMemory, UploadsAndDownloadsKeepOrder) {
   for (std::size_t i = 0; i < host.size(); ++i) host[i] = static_cast<int>(i * 7);
   const DeviceArray<int> there = on_device(host);
   const std::vector<int> last(1000, -1);
-  cuda->upload(there.data() + 5, last.data(), last.size() * sizeof(int));
+  cuda->device().upload(there.data() + 5, last.data(), last.size() * sizeof(int));
   std::copy(last.begin(), last.end(), host.begin() + 5);
   EXPECT_EQ(there.values(), host);
-  cuda->upload(there.data(), nullptr, 0);
-  cuda->download(nullptr, there.data(), 0);
+  cuda->device().upload(there.data(), nullptr, 0);
+  cuda->device().download(nullptr, there.data(), 0);
 }
 
 TEST_F(DeviceMemory, PageLockedMemoryIsTheHosts) {
-  MemoryAccount pinned(cuda->page_locked());
+  MemoryAccount pinned(cuda->device().page_locked());
   const Buffer host(5000, MemoryRoom::halo, &pinned);
   for (const std::byte b : host.as<std::byte>()) EXPECT_EQ(b, std::byte{0});
   const DeviceArray<float> there = on_device(std::vector<float>(1250, 3.0F));
-  cuda->download(host.data(), there.data(), 5000);
+  cuda->device().download(host.data(), there.data(), 5000);
   for (const float x : host.as<float>()) EXPECT_EQ(x, 3.0F);
 }
 
@@ -52,7 +53,7 @@ TEST_F(DeviceMemory, BytesGoBetweenAnyTwoPlaces) {
   const std::size_t bytes = host.size() * sizeof(int);
   const DeviceArray<int> first = on_device(std::vector<int>(1000));
   const DeviceArray<int> second = on_device(std::vector<int>(1000));
-  cuda->finish();
+  cuda->device().finish();
   copy_by_cuda(reinterpret_cast<std::byte*>(first.data()),
                reinterpret_cast<const std::byte*>(host.data()), bytes);
   copy_by_cuda(reinterpret_cast<std::byte*>(second.data()),

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/cuda/blas_functions.hpp"
-#include "core/cuda/cuda_kernels.hpp"
+#include "core/cuda/runtime.hpp"
 #include "cuda/device_arrays.hpp"
 
 namespace heliograph {
@@ -96,9 +96,9 @@ class Tf32Gemm : public TwinTest {
   /// a b by these kernels.
   Matrix product(Kernels& kernels, const DeviceMatrix& a, const DeviceMatrix& b) {
     const DeviceMatrix c = device_matrix(a.view().rows, b.view().cols);
-    cuda->finish();  // of the operands; the kernels have streams of their own
+    cuda->device().finish();  // of the operands; the kernels have streams of their own
     kernels.gemm(a.view(), b.view(), false, false, c.view());
-    kernels.finish();
+    kernels.device().finish();
     return c.values();
   }
   std::unique_ptr<Kernels> tf32;
@@ -148,9 +148,9 @@ TEST_F(Tf32Gemm, ProductsWithBiasAreRoundedToo) {
   const DeviceArray<float> bias = on_device(normal_values(512));
   const auto product_with_bias = [&](Kernels& kernels) {
     const DeviceMatrix c = device_matrix(512, 512);
-    cuda->finish();
+    cuda->device().finish();
     kernels.gemm_bias(device_a.view(), device_b.view(), false, bias.data(), c.view());
-    kernels.finish();
+    kernels.device().finish();
     return c.values();
   };
   const Matrix fp32 = product_with_bias(*cuda), rounded = product_with_bias(*tf32);
@@ -165,9 +165,9 @@ TEST_F(Tf32Gemm, GradientsAreRoundedToo) {
   const DeviceMatrix device_a = on_device(a), device_d = on_device(d);
   const auto gradient = [&](Kernels& kernels) {
     const DeviceArray<float> g = on_device(std::vector<float>(256 * 256));
-    cuda->finish();
+    cuda->device().finish();
     kernels.gemm_gradient(device_a.view(), device_d.view(), {g.data(), nullptr, 256, 256});
-    kernels.finish();
+    kernels.device().finish();
     return g.values();
   };
   const std::vector<float> rounded = gradient(*tf32), fp32 = gradient(*cuda);
@@ -191,7 +191,7 @@ TEST_F(GemmTwin, ProductsWithBiasAreTheCpuOnes) {
                            device_c = on_device(c);
         const DeviceArray<float> device_bias = on_device(bias), device_weights = on_device(weights);
         const ConstMatrixView factor =
-            packed ? ConstMatrixView{device_weights.data(), s.in, s.out, s.out, cuda->device()}
+            packed ? ConstMatrixView{device_weights.data(), s.in, s.out, s.out}
                    : ConstMatrixView(device_b.view());
         cuda->gemm_bias(device_a.view(), factor, accumulate, device_bias.data(), device_c.view());
         cpu->gemm_bias(a.view(), b.view(), accumulate, bias.data(), c.view());
@@ -211,17 +211,17 @@ TEST_F(GemmTwin, ProductsWithBiasAreTheCpuOnes) {
 TEST_F(GemmTwin, BiasesAreAddedAsProductsWrite) {
   // Where that fails, gemm_bias is right by a pass of its own, so that no other test would say it.
   for (const bool tf32 : {false, true}) {
-    cuda::Gemm gemm(cuda::queue_of(*cuda), tf32, account.get());
+    cuda::Gemm gemm(*cuda->device().queue(), tf32, account.get());
     for (const Sizes s : {Sizes{257, 130, 41}, Sizes{500, 64, 64}}) {
       SCOPED_TRACE(::testing::Message() << s.out << " columns, tf32 " << tf32);
       const DeviceMatrix a = on_device(normal_matrix(s.rows, s.in));
       const DeviceMatrix c = device_matrix(s.rows, s.out);
       const DeviceArray<float> b = on_device(normal_values(s.in * s.out));
       const DeviceArray<float> bias = on_device(normal_values(s.out));
-      const ConstMatrixView weights{b.data(), s.in, s.out, s.out, cuda->device()};
+      const ConstMatrixView weights{b.data(), s.in, s.out, s.out};
       EXPECT_TRUE(gemm.multiply_with_bias(a.view(), weights, false, bias.data(), c.view()));
       EXPECT_TRUE(gemm.multiply_with_bias(a.view(), weights, true, bias.data(), c.view()));
-      cuda->finish();
+      cuda->device().finish();
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <span>
 
+#include "core/cpu/aggregate.hpp"
 #include "support/distance.hpp"
 #include "support/graphs.hpp"
 #include "support/passes.hpp"
@@ -63,8 +64,8 @@ TEST(Model, InferenceIsTheForwardPassWithoutDropout) {
             options.residual = residual;
             options.precompute = false;
             options.transform_first = transform_first;
-            const PlacedShard placed(shard, *kernels, MemoryRoom::graph, nullptr);
-            const GraphOperator op(placed, kind, MemoryRoom::graph, nullptr);
+            const PlacedShard placed(shard, kernels->device(), MemoryRoom::graph, nullptr);
+            const GraphOperator op(placed, *kernels, kind, MemoryRoom::graph, nullptr);
             Model model(options, 20, false, 3, 5, 60, 60, *kernels, nullptr);
             test::NoHalo halo;
             PhaseClock clock;
@@ -104,8 +105,8 @@ TEST(Bf16Storage, AppliesBothDirectionsToRoundedRows) {
       const auto n = static_cast<double>(degree);
       scale.push_back(static_cast<float>(gcn ? 1 / std::sqrt(n + 1) : n > 0 ? 1 / n : 0));
     }
-    const PlacedShard placed(shard, *kernels, MemoryRoom::graph, nullptr);
-    const GraphOperator op(placed, kind, MemoryRoom::graph, nullptr);
+    const PlacedShard placed(shard, kernels->device(), MemoryRoom::graph, nullptr);
+    const GraphOperator op(placed, *kernels, kind, MemoryRoom::graph, nullptr);
     for (const Direction direction : {Direction::forward, Direction::backward}) {
       const bool forward = direction == Direction::forward;
       const Matrix out(100, 21, MemoryRoom::workspace, nullptr);
@@ -157,8 +158,8 @@ TEST(Bf16Storage, LeavesInferenceExact) {
     std::copy_n(data.features.dense.data() + r * 20, 20, x.view().row(r));
   }
   const ModelInput input{FeatureView::of(x.view()), std::nullopt};
-  const PlacedShard placed(shard, *kernels, MemoryRoom::graph, nullptr);
-  const GraphOperator op(placed, ModelKind::gcn, MemoryRoom::graph, nullptr);
+  const PlacedShard placed(shard, kernels->device(), MemoryRoom::graph, nullptr);
+  const GraphOperator op(placed, *kernels, ModelKind::gcn, MemoryRoom::graph, nullptr);
   test::NoHalo halo;
   PhaseClock clock;
   const PassContext pass{*kernels, halo, clock, 0, 11};
@@ -211,8 +212,8 @@ TEST(Model, PromisesRowsThatAreNeverNegativeOnlyWhereThatHolds) {
       const NodeIndex index(data.graph, partition);
       const Shard shard = build_shard(index, 0, nullptr);
       const auto kernels = make_cpu_kernels(1, false);
-      const PlacedShard placed(shard, *kernels, MemoryRoom::graph, nullptr);
-      const GraphOperator op(placed, options.kind, MemoryRoom::graph, nullptr);
+      const PlacedShard placed(shard, kernels->device(), MemoryRoom::graph, nullptr);
+      const GraphOperator op(placed, *kernels, options.kind, MemoryRoom::graph, nullptr);
       Matrix x(60, cols, MemoryRoom::features, nullptr);
       for (std::int64_t r = 0; r < 60; ++r) {
         std::copy_n(data.features.dense.data() + r * cols, cols, x.view().row(r));

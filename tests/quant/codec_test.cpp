@@ -19,9 +19,9 @@ TEST(Codec, RefusesOtherBits) {
 }
 
 TEST(Codec, CudaIsRefusedWhereItIsNotBuilt) {
-  const auto kernels = make_cpu_kernels(1, false);
+  Device device(1);
   try {
-    make_cuda_codec({1, true}, *kernels);
+    make_cuda_codec({1, true}, device);
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::usage);

@@ -41,8 +41,8 @@ std::vector<Seen> run(int ranks, const ExchangeOptions& options, int epochs,
     const Shard shard = build_shard(index, comm.rank(), nullptr);
     ThreadPool threads(1);
     PhaseClock clock;
-    const auto kernels = make_cpu_kernels(1, false);
-    const PlacedShard placed(shard, *kernels, MemoryRoom::graph, nullptr);
+    Device device(1);
+    const PlacedShard placed(shard, device, MemoryRoom::graph, nullptr);
     StaleHalo halo(comm, placed, options, kLayers, 1, clock, nullptr);
     Matrix rows(shard.inner_rows, kCols, MemoryRoom::workspace, nullptr);
     for (int epoch = 0; epoch < epochs; ++epoch) {
@@ -127,8 +127,8 @@ std::int64_t halo_bytes(int staleness, const std::vector<std::int64_t>& cols, in
   std::int64_t rows_both_ways = 0, peak = 0;
   run_ranks(2, {{}, 20}, [&](Communicator& comm) {
     const Shard shard = build_shard(index, comm.rank(), nullptr);
-    const auto kernels = make_cpu_kernels(1, false);
-    const PlacedShard placed(shard, *kernels, MemoryRoom::graph, nullptr);
+    Device device(1);
+    const PlacedShard placed(shard, device, MemoryRoom::graph, nullptr);
     PhaseClock clock;
     MemoryAccount account;
     StaleHalo halo(comm, placed, exchange(staleness, 0, 0, 32), static_cast<int>(cols.size()), 1,
@@ -158,8 +158,8 @@ TEST(StaleHalo, WhatAStaleEpochSendsLastWaitsForTheEndOfTheEpoch) {
   const Partition partition = test::round_robin_partition(60, 2);
   const Shard shard = build_shard(NodeIndex(graph, partition), 0, nullptr);
   test::RecordingCommunicator comm(0, 2);
-  const auto kernels = make_cpu_kernels(1, false);
-  const PlacedShard placed(shard, *kernels, MemoryRoom::graph, nullptr);
+  Device device(1);
+  const PlacedShard placed(shard, device, MemoryRoom::graph, nullptr);
   PhaseClock clock;
   StaleHalo halo(comm, placed, exchange(1, 0, 0, 32), kLayers, 1, clock, nullptr);
   const std::vector<HaloRows> exchanges{{0, Direction::forward, kCols, false},

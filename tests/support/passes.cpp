@@ -19,8 +19,8 @@ SingleRank::SingleRank(const Dataset& dataset, ModelOptions options, bool reprod
                                          : std::nullopt),
       shard_(build_shard(index_, 0, transposed_ ? &*transposed_ : nullptr)),
       kernels_(make_cpu_kernels(2, reproducible)),
-      placed_(shard_, *kernels_, MemoryRoom::graph, nullptr),
-      op_(placed_, options.kind, MemoryRoom::graph, nullptr) {
+      placed_(shard_, kernels_->device(), MemoryRoom::graph, nullptr),
+      op_(placed_, *kernels_, options.kind, MemoryRoom::graph, nullptr) {
   const Features& f = dataset.features;
   if (f.sparse) {
     SparseRows rows;

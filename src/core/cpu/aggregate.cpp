@@ -2,7 +2,7 @@
 
 #include "core/cpu/aggregate_rows.hpp"
 #include "core/cpu/aggregate_tiles.hpp"
-#include "core/cpu/gather_blocks.hpp"
+#include "core/gather_blocks.hpp"
 
 namespace heliograph::cpu {
 namespace {

@@ -2,6 +2,8 @@
 #include <vector>
 
 #include "core/buffer.hpp"
+#include "core/cpu/aggregate.hpp"
+#include "core/cpu/gemm.hpp"
 #include "core/cpu/loss.hpp"
 #include "core/cpu/rows.hpp"
 #include "core/kernels.hpp"
@@ -16,14 +18,13 @@ constexpr std::int64_t kRowTile = 256;
 class CpuKernels final : public Kernels {
  public:
   CpuKernels(int threads, bool reproducible, MemoryAccount* account)
-      : threads_(threads),
+      : device_(threads),
         reproducible_(reproducible),
         account_(account),
         gemm_(threads_, account) {}
 
-  Device device() const override { return {}; }
+  Device& device() override { return device_; }
   bool reproducible() const override { return reproducible_; }
-  ThreadPool& threads() override { return threads_; }
 
   void gemm(ConstMatrixView a, ConstMatrixView b, bool transpose_b, bool accumulate,
             MatrixView c) override {
@@ -49,10 +50,10 @@ class CpuKernels final : public Kernels {
     });
   }
 
-  cpu::GatherBlocks gather_blocks(const CsrView& csr, std::int64_t sources, MemoryRoom room,
-                                  MemoryAccount* account) override {
+  GatherBlocks gather_blocks(const CsrView& csr, std::int64_t sources, MemoryRoom room,
+                             MemoryAccount* account) override {
     if (reproducible_) return {};
-    return cpu::GatherBlocks(csr, sources, threads_, room, account);
+    return GatherBlocks(csr, sources, threads_, room, account);
   }
   void aggregate_inner(const CsrView& csr, ConstMatrixView x, const float* col_scale, bool self,
                        const float* row_scale, MatrixView out, AccumulatorView acc) override {
@@ -217,7 +218,8 @@ class CpuKernels final : public Kernels {
     return sum;
   }
 
-  ThreadPool threads_;
+  Device device_;
+  ThreadPool& threads_ = device_.threads();
   bool reproducible_;
   MemoryAccount* account_;
   cpu::Gemm gemm_;

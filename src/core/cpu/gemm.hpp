@@ -6,14 +6,6 @@
 
 namespace heliograph::cpu {
 
-/// Where a weight gradient is summed: exactly one of the two is set. Row-major, no padding.
-struct GradientView {
-  float* f32 = nullptr;
-  double* f64 = nullptr;  ///< `--reproducible`: kept in fp64 until ranks are summed.
-  std::int64_t rows = 0;
-  std::int64_t cols = 0;
-};
-
 /// Matrix products of one rank. Tiles of rows are fixed, so threads do not change the bits. The
 /// scratch space grows with the largest product and is kept.
 class Gemm {

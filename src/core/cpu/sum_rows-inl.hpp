@@ -17,9 +17,9 @@
 #include <cstdint>
 
 #include "core/cpu/accumulators.hpp"
-#include "core/cpu/gather_blocks.hpp"
 #include "core/cpu/packed_lanes-inl.hpp"
 #include "core/csr.hpp"
+#include "core/gather_blocks.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace heliograph::cpu::HWY_NAMESPACE {

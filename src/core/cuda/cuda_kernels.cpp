@@ -1,16 +1,15 @@
-#include "core/cuda/cuda_kernels.hpp"
-
 #include <memory>
 
 #include "core/buffer.hpp"
 #include "core/cuda/adam.hpp"
 #include "core/cuda/aggregate.hpp"
+#include "core/cuda/cuda_device.hpp"
 #include "core/cuda/gemm.hpp"
 #include "core/cuda/loss.hpp"
-#include "core/cuda/memory_pool.hpp"
 #include "core/cuda/rows.hpp"
 #include "core/cuda/sparse.hpp"
 #include "core/cuda/sums.hpp"
+#include "core/kernels.hpp"
 #include "heliograph/error.hpp"
 
 namespace heliograph {
@@ -29,32 +28,12 @@ void refuse(const AccumulatorView& acc) {
 class CudaKernels final : public Kernels {
  public:
   CudaKernels(int device, int threads, const CudaOptions& options)
-      : queue_(device),
-        pool_(queue_),
-        account_(&pool_),
-        gemm_(queue_, options.tf32, &account_),
-        threads_(threads) {}
+      : device_(device, threads),
+        account_(device_.memory()),
+        gemm_(queue_, options.tf32, &account_) {}
 
-  cuda::Queue& queue() { return queue_; }
-
-  Device device() const override { return {DeviceKind::cuda, queue_.device()}; }
+  Device& device() override { return device_; }
   bool reproducible() const override { return false; }
-  ThreadPool& threads() override { return threads_; }
-  MemorySource* memory() override { return &pool_; }
-  MemorySource* page_locked() override { return &page_locked_; }
-
-  void begin_repeated() override { queue_.begin_repeated(); }
-  void end_repeated() noexcept override { queue_.end_repeated(); }
-  void finish() override { queue_.finish(); }
-  void upload(void* to, const void* host, std::size_t bytes) override {
-    queue_.upload(to, host, bytes);
-  }
-  void upload_page_locked(void* to, const void* host, std::size_t bytes) override {
-    queue_.upload_page_locked(to, host, bytes);
-  }
-  void download(void* host, const void* from, std::size_t bytes) override {
-    queue_.download(host, from, bytes);
-  }
 
   void set_exact(bool exact) override { gemm_.set_exact(exact); }
   void gemm(ConstMatrixView a, ConstMatrixView b, bool transpose_b, bool accumulate,
@@ -79,8 +58,8 @@ class CudaKernels final : public Kernels {
     cuda::spmm_gradient(queue_, x, values, d, f32(g));
   }
 
-  cpu::GatherBlocks gather_blocks(const CsrView& /*csr*/, std::int64_t /*sources*/,
-                                  MemoryRoom /*room*/, MemoryAccount* /*account*/) override {
+  GatherBlocks gather_blocks(const CsrView& /*csr*/, std::int64_t /*sources*/, MemoryRoom /*room*/,
+                             MemoryAccount* /*account*/) override {
     return {};
   }
   void aggregate_inner(const CsrView& csr, ConstMatrixView x, const float* col_scale, bool self,
@@ -158,12 +137,10 @@ class CudaKernels final : public Kernels {
     return copy;
   }
 
-  cuda::Queue queue_;
-  cuda::MemoryPool pool_;
-  cuda::PageLockedMemory page_locked_;
+  cuda::CudaDevice device_;
+  cuda::Queue& queue_ = *device_.queue();
   MemoryAccount account_;
   cuda::Gemm gemm_;
-  ThreadPool threads_;
   Buffer scratch_;
 };
 
@@ -176,12 +153,4 @@ std::unique_ptr<Kernels> make_cuda_kernels(int device, int threads, const CudaOp
   return std::make_unique<CudaKernels>(device % devices, threads, options);
 }
 
-namespace cuda {
-
-Queue& queue_of(Kernels& kernels) {
-  if (auto* of_cuda = dynamic_cast<CudaKernels*>(&kernels)) return of_cuda->queue();
-  throw Error(ErrorCode::usage, "these kernels do not run on a CUDA device");
-}
-
-}  // namespace cuda
 }  // namespace heliograph

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "core/kernels.hpp"
+#include "core/device.hpp"
 #include "heliograph/error.hpp"
 
 namespace heliograph {

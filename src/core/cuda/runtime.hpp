@@ -52,12 +52,9 @@ class Queue {
   /// Waits until all that was asked so far is done. Throws Error(resource) where any of it failed,
   /// then too when nothing of it runs any more, unless devices were abandoned.
   void finish();
-  /// Copies from the host, in order; `host` may be reused when it returns.
+  /// As of Device.
   void upload(void* to, const void* host, std::size_t bytes);
-  /// The same from page-locked memory, without a copy between: `host` must stay as it is until a
-  /// wait for the queue that follows.
   void upload_page_locked(void* to, const void* host, std::size_t bytes);
-  /// Waits for what was asked before, and copies to the host.
   void download(void* host, const void* from, std::size_t bytes);
   /// Zeroes `bytes` of device memory, in order.
   void clear(void* at, std::size_t bytes);

@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "core/buffer.hpp"
-#include "core/cuda/cuda_kernels.hpp"
 #include "heliograph/error.hpp"
 #include "quant/cuda/row_codec.hpp"
 #include "quant/row_codec.hpp"
@@ -11,14 +10,14 @@
 namespace heliograph {
 namespace {
 
-/// Used by the thread of its kernels, on whose queue it works.
+/// Used by the thread of its device, on whose queue it works.
 class CudaCodec final : public Codec {
  public:
-  CudaCodec(RowFormat format, Kernels& kernels)
+  CudaCodec(RowFormat format, Device& device)
       : format_(format),
-        kernels_(kernels),
-        queue_(cuda::queue_of(kernels)),
-        account_(kernels.memory()),
+        device_(device),
+        queue_(*device.queue()),
+        account_(device.memory()),
         failed_(sizeof(std::int32_t), MemoryRoom::workspace, &account_) {}
 
   RowFormat format() const override { return format_; }
@@ -39,7 +38,7 @@ class CudaCodec final : public Codec {
     task.failed = failed;
     cuda::encode_rows(queue_, task);
     std::int32_t least = 0;
-    kernels_.download(&least, failed, sizeof(least));  // waits for the rows, too
+    device_.download(&least, failed, sizeof(least));  // waits for the rows, too
     if (least == 0) return {};
     queue_.clear(failed, sizeof(least));
     return describe(x, selection, least + cuda::kNoRow);
@@ -56,14 +55,14 @@ class CudaCodec final : public Codec {
     std::int32_t row = 0;
     float scale = 1;
     std::vector<float> values(static_cast<std::size_t>(x.cols));
-    kernels_.download(&row, selection.rows.data() + index, sizeof(row));
+    device_.download(&row, selection.rows.data() + index, sizeof(row));
     if (selection.row_scale != nullptr) {
-      kernels_.download(&scale, selection.row_scale + row, sizeof(scale));
+      device_.download(&scale, selection.row_scale + row, sizeof(scale));
     }
-    kernels_.download(values.data(), x.row(row), values.size() * sizeof(float));
+    device_.download(values.data(), x.row(row), values.size() * sizeof(float));
     const std::int32_t only = 0;
     EncodeJob job;
-    job.x = {values.data(), 1, x.cols, x.cols, {}};
+    job.x = {values.data(), 1, x.cols, x.cols};
     job.selection.rows = {&only, 1};
     job.selection.row_scale = &scale;
     job.format = format_;
@@ -73,7 +72,7 @@ class CudaCodec final : public Codec {
   }
 
   RowFormat format_;
-  Kernels& kernels_;
+  Device& device_;
   cuda::Queue& queue_;
   MemoryAccount account_;
   Buffer failed_;
@@ -81,8 +80,9 @@ class CudaCodec final : public Codec {
 
 }  // namespace
 
-std::unique_ptr<Codec> make_cuda_codec(RowFormat format, Kernels& kernels) {
-  return std::make_unique<CudaCodec>(format, kernels);
+std::unique_ptr<Codec> make_cuda_codec(RowFormat format, Device& device) {
+  if (device.queue() == nullptr) throw Error(ErrorCode::usage, "the device is none of CUDA's");
+  return std::make_unique<CudaCodec>(format, device);
 }
 
 }  // namespace heliograph

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/cuda/cuda_kernels.hpp"
+#include "core/cuda/cuda_device.hpp"
 #include "cuda/device_arrays.hpp"
 #include "emulation.hpp"
 
@@ -27,13 +27,13 @@ class Library {
 
   /// Asks `kernels` twice, in one epoch.
   void ask(Kernels& kernels, float* at) {
-    kernels.begin_repeated();
+    kernels.device().begin_repeated();
     const cuda::LibraryWork work{"a library's call", this, &Library::call,
                                  std::as_bytes(std::span(&at, 1))};
-    cuda::queue_of(kernels).ask(work);
-    cuda::queue_of(kernels).ask(work);
-    kernels.end_repeated();
-    kernels.finish();
+    kernels.device().queue()->ask(work);
+    kernels.device().queue()->ask(work);
+    kernels.device().end_repeated();
+    kernels.device().finish();
   }
 
   /// Whether the other thread had to wait; rethrows what it has thrown.
@@ -96,13 +96,13 @@ TEST_F(CudaCaptures, AHandleOfCublasEndsBehindThem) {
 }
 
 TEST_F(CudaCaptures, WorkAndMemoryOfOtherStreamsDoNotWait) {
-  const std::unique_ptr<Kernels> same = make_cuda_kernels(0, 1);
-  MemoryAccount of_device(same->memory()), page_locked(same->page_locked());
+  cuda::CudaDevice same(0, 1);
+  MemoryAccount of_device(same.memory()), page_locked(same.page_locked());
   EXPECT_FALSE(waits([&] {
     const Buffer memory(1000, MemoryRoom::workspace, &of_device);
     const Buffer of_host(1000, MemoryRoom::workspace, &page_locked);
-    same->upload_page_locked(memory.data(), of_host.data(), 1000);
-    same->finish();
+    same.upload_page_locked(memory.data(), of_host.data(), 1000);
+    same.finish();
   }));
 }
 

@@ -8,7 +8,7 @@
 #include "comm/nccl_transport.hpp"
 #include "core/buffer.hpp"
 #include "core/copy_bytes.hpp"
-#include "core/cuda/cuda_kernels.hpp"
+#include "core/cuda/runtime.hpp"
 #include "core/kernels.hpp"
 #include "cuda/device_arrays.hpp"
 #include "emulation.hpp"
@@ -79,13 +79,13 @@ TEST_F(CudaErrors, WhyThereIsNoDeviceIsSaidByAllWhoNeedOne) {
 TEST_F(CudaErrors, RanksShareDevicesInTurn) {
   setenv("HELIOGRAPH_EMULATED_DEVICES", "2", 1);
   EXPECT_EQ(cuda_devices(), 2);
-  EXPECT_EQ(make_cuda_kernels(3, 1)->device(), (Device{DeviceKind::cuda, 1}));
-  EXPECT_EQ(make_cuda_kernels(4, 1)->device(), (Device{DeviceKind::cuda, 0}));
+  EXPECT_EQ(make_cuda_kernels(3, 1)->device().queue()->device(), 1);
+  EXPECT_EQ(make_cuda_kernels(4, 1)->device().queue()->device(), 0);
 }
 
 TEST_F(CudaErrors, OnlyCudaKernelsHaveAQueue) {
-  EXPECT_EQ(cuda::queue_of(*cuda).device(), 0);
-  EXPECT_NE(message_of(ErrorCode::usage, [&] { cuda::queue_of(*cpu); }), "");
+  EXPECT_EQ(cuda->device().queue()->device(), 0);
+  EXPECT_EQ(cpu->device().queue(), nullptr);
 }
 
 TEST_F(CudaErrors, MemoryThatIsNotThereIsNamed) {
@@ -98,21 +98,21 @@ TEST_F(CudaErrors, MemoryThatIsNotThereIsNamed) {
   const auto for_messages = make_cuda_message_memory();
   MemoryAccount messages(for_messages.get());
   EXPECT_EQ(take(&messages, MemoryRoom::halo), "out of memory: 5000 bytes for halo" + of_device);
-  MemoryAccount page_locked(cuda->page_locked());
+  MemoryAccount page_locked(cuda->device().page_locked());
   cuda_emulation::fail_call("cudaMallocHost", 1, cudaErrorMemoryAllocation);
   EXPECT_EQ(take(&page_locked, MemoryRoom::halo),
             "out of memory: 5000 bytes for halo; the host gives no more page-locked memory");
-  EXPECT_NO_THROW(cuda->finish());
+  EXPECT_NO_THROW(cuda->device().finish());
 }
 
 TEST_F(CudaErrors, AnAllocationThatFailsForAnotherReasonSaysWhich) {
   const auto for_messages = make_cuda_message_memory();
-  MemoryAccount messages(for_messages.get()), page_locked(cuda->page_locked());
+  MemoryAccount messages(for_messages.get()), page_locked(cuda->device().page_locked());
   const std::size_t before = cuda_emulation::live_bytes();
   const auto fail = [&](const char* call, MemoryAccount& of) {
     cuda_emulation::fail_call(call, 1, cudaErrorLaunchFailure);
     const std::string message = take(&of, MemoryRoom::halo);
-    cuda->finish();
+    cuda->device().finish();
     EXPECT_EQ(cuda_emulation::live_bytes(), before) << call;
     EXPECT_EQ(of.live(MemoryRoom::halo), 0) << call;
     return message;
@@ -153,7 +153,7 @@ TEST_F(CudaErrors, EveryFailureSaysWhatWasTried) {
   EXPECT_EQ(message_of(ErrorCode::resource, [&] { cuda->add(out.view(), device_a.view()); }),
             "CUDA device: addition: cudaErrorUnknown");
   fail("cudaStreamSynchronize");
-  EXPECT_EQ(message_of(ErrorCode::resource, [&] { cuda->finish(); }),
+  EXPECT_EQ(message_of(ErrorCode::resource, [&] { cuda->device().finish(); }),
             "CUDA device: waiting for it: cudaErrorUnknown");
   fail("cublasSgemm");
   EXPECT_EQ(
@@ -162,7 +162,7 @@ TEST_F(CudaErrors, EveryFailureSaysWhatWasTried) {
       "CUDA device: matrix product: execution failed");
   fail("cudaMemcpyAsync");
   EXPECT_THAT(message_of(ErrorCode::resource, [&] { out.values(); }), HasSubstr("copying from it"));
-  EXPECT_NO_THROW(cuda->finish());
+  EXPECT_NO_THROW(cuda->device().finish());
 }
 
 TEST_F(CudaErrors, NoConstructorLeavesAnythingBehindWhenItFails) {
@@ -192,12 +192,12 @@ TEST_F(CudaErrors, KernelsAreOnlyAskedFor) {
   const Matrix a = normal_matrix(300, 70);
   const DeviceMatrix device_a = on_device(a), out = device_matrix(300, 70);
   const DeviceMatrix product = device_matrix(300, 300);
-  cuda->finish();
+  cuda->device().finish();
   const std::int64_t waits = cuda_emulation::calls("cudaStreamSynchronize");
   cuda->add(out.view(), device_a.view());
   cuda->gemm(device_a.view(), device_a.view(), true, false, product.view());
   EXPECT_EQ(cuda_emulation::calls("cudaStreamSynchronize"), waits);
-  EXPECT_GE(cuda_emulation::waiting(cuda::queue_of(*cuda).stream()), 2);
+  EXPECT_GE(cuda_emulation::waiting(cuda->device().queue()->stream()), 2);
 }
 
 TEST_F(CudaErrors, ScratchIsKept) {

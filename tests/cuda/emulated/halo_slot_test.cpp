@@ -8,6 +8,7 @@
 #include <cstring>
 #include <vector>
 
+#include "core/cuda/cuda_device.hpp"
 #include "emulation.hpp"
 
 namespace heliograph {
@@ -47,14 +48,14 @@ class StagedSlot : public ::testing::TestWithParam<Channel> {
   }
   std::vector<char> on_device() {
     std::vector<char> bytes(kBytes);
-    kernels_->download(bytes.data(), slot_.received(), kBytes);
+    device_.download(bytes.data(), slot_.received(), kBytes);
     return bytes;
   }
 
   HostMessages comm_;
-  std::unique_ptr<Kernels> kernels_ = make_cuda_kernels(0, 1);
-  MemoryAccount account_{kernels_->memory()};
-  HaloSlot slot_{comm_, GetParam(), *kernels_, MemoryRoom::halo, &account_};
+  cuda::CudaDevice device_{0, 1};
+  MemoryAccount account_{device_.memory()};
+  HaloSlot slot_{comm_, GetParam(), device_, MemoryRoom::halo, &account_};
 };
 
 TEST_P(StagedSlot, ReceivesAnewOnlyWhenTheLastCopyIsDone) {
@@ -85,10 +86,10 @@ INSTANTIATE_TEST_SUITE_P(All, StagedSlot, ::testing::Values(Channel::halo, Chann
 TEST(StagedHalo, IsCopiedOnceByTheHost) {
   cuda_emulation::repair();
   HostMessages comm;
-  const std::unique_ptr<Kernels> kernels = make_cuda_kernels(0, 1);
-  MemoryAccount account(kernels->memory());
-  HaloSlot slot(comm, Channel::halo, *kernels, MemoryRoom::halo, &account);
-  // More than the stages of Kernels::upload hold: through those it would be several copies.
+  cuda::CudaDevice device(0, 1);
+  MemoryAccount account(device.memory());
+  HaloSlot slot(comm, Channel::halo, device, MemoryRoom::halo, &account);
+  // More than the stages of Device::upload hold: through those it would be several copies.
   constexpr std::size_t kLarge = std::size_t{1} << 20;
   const RecvMessage message{1, slot.receive_buffer(kLarge), kLarge};
   slot.post_receives(Channel::halo, {&message, 1});

@@ -34,7 +34,7 @@ TEST_F(PackedRowsEmulated, NothingDependsOnTheOrderOfBlocksAndLanes) {
   const CsrView csr{4, offsets.data(), columns.data(), nullptr};
   for (const RowFormat format : all_formats()) {
     SCOPED_TRACE(name_of(format));
-    const auto codec = make_cuda_codec(format, *cuda);
+    const auto codec = make_cuda_codec(format, cuda->device());
     std::vector<std::byte> bytes[2];
     Matrix sums[2];
     for (const bool backwards : {false, true}) {
@@ -42,7 +42,7 @@ TEST_F(PackedRowsEmulated, NothingDependsOnTheOrderOfBlocksAndLanes) {
       const auto out = on_device(std::vector<std::byte>(codec->encoded_bytes(kRows, kCols) + 64));
       ASSERT_EQ(codec
                     ->encode(x.view(), {{rows.data(), rows.size()}, nullptr, ids.data()}, 5,
-                             out.data(), cuda->threads())
+                             out.data(), cuda->device().threads())
                     .row,
                 -1);
       const DeviceMatrix sum = device_matrix(4, kCols);
@@ -63,15 +63,16 @@ TEST_F(PackedRowsEmulated, AMessageIsWholeWhenEncodeReturnsAndNothingIsAllocated
   const auto x = on_device(c.x);
   const auto rows = on_device(c.rows);
   const auto ids = on_device(c.ids);
-  const auto codec = make_cuda_codec({2, true}, *cuda);
+  const auto codec = make_cuda_codec({2, true}, cuda->device());
   const auto out = on_device(std::vector<std::byte>(codec->encoded_bytes(kRows, kCols) + 64));
   const DeviceMatrix decoded = device_matrix(kRows, kCols);
   const std::int64_t allocations = cuda_emulation::calls("cudaMallocAsync");
   for (const std::size_t count : {rows.size(), std::size_t{0}}) {
-    codec->decode({out.data(), kRows, kCols, 0, {2, true}}, decoded.view(), cuda->threads());
+    codec->decode({out.data(), kRows, kCols, 0, {2, true}}, decoded.view(),
+                  cuda->device().threads());
     ASSERT_GT(cuda_emulation::waiting(), 0);
     codec->encode(x.view(), {{rows.data(), count}, nullptr, ids.data()}, 5, out.data(),
-                  cuda->threads());
+                  cuda->device().threads());
     EXPECT_EQ(cuda_emulation::waiting(), 0) << count << " rows";
   }
   EXPECT_EQ(cuda_emulation::calls("cudaMallocAsync"), allocations);

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/cuda/cuda_kernels.hpp"
+#include "core/cuda/runtime.hpp"
 #include "cuda/device_arrays.hpp"
 #include "emulation.hpp"
 #include "heliograph/error.hpp"
@@ -47,9 +47,9 @@ class CudaReplay : public TwinTest {
     return calls(function) - before;
   }
   void repeat(const std::function<void()>& action) {
-    cuda->begin_repeated();
+    cuda->device().begin_repeated();
     action();
-    cuda->end_repeated();
+    cuda->device().end_repeated();
   }
   std::string message(const std::function<void()>& action) {
     try {
@@ -72,7 +72,7 @@ class CudaReplay : public TwinTest {
   }
   static float value_of(const DeviceMatrix& matrix) { return matrix.values().view().data[0]; }
   float value() const { return value_of(*out_); }
-  cuda::Queue& queue() { return cuda::queue_of(*cuda); }
+  cuda::Queue& queue() { return *cuda->device().queue(); }
 
   /// Runs that gave up their devices have left theirs behind.
   std::size_t new_graphs() const { return cuda_emulation::live_graphs() - graphs_before_; }
@@ -100,17 +100,17 @@ TEST_F(CudaReplay, TheThirdTimeIsOneLaunch) {
 
 TEST_F(CudaReplay, NothingReachesTheDeviceBeforeItIsWaitedFor) {
   for (int i = 0; i < 3; ++i) {
-    cuda->begin_repeated();
+    cuda->device().begin_repeated();
     clear_out();
     add(2);
     EXPECT_EQ(value(), 2) << "a download follows what was asked for before";
     add(3);
-    cuda->finish();
+    cuda->device().finish();
     add(1);
     const float more = 0.5F;
-    cuda->upload(out().data, &more, sizeof(more));
+    cuda->device().upload(out().data, &more, sizeof(more));
     add(1);
-    cuda->end_repeated();
+    cuda->device().end_repeated();
     EXPECT_EQ(value(), 1.5F);
     EXPECT_EQ(out_->values().view().data[1], 7);
   }
@@ -162,7 +162,7 @@ TEST_F(CudaReplay, SequencesThatChangeAreAskedForInOrder) {
     cuda->add(sum, x());
     if (i % 3 == 1) cuda->add(sum, x());
     if (i > 4) cuda->gemm(sum, factor.view(), false, i % 2 == 0, product);
-    cuda->finish();
+    cuda->device().finish();
     if (i % 4 != 2) cuda->add(sum, x());
     if (i > 10) queue().clear(product.data, 7 * sizeof(float));
     cuda->gemm(sum, factor.view(), i % 5 == 4, false, product);
@@ -226,12 +226,12 @@ TEST_F(CudaReplay, FailuresNameWhatWasTried) {
     cuda_emulation::fail_call(call, 1, cudaErrorMemoryAllocation);
     return message([&] {
       repeat(action);
-      cuda->finish();
+      cuda->device().finish();
     });
   };
   EXPECT_EQ(fail("cudaLaunchKernel", work), "CUDA device: addition: cudaErrorMemoryAllocation");
   repeat(work);
-  cuda->finish();
+  cuda->device().finish();
   for (const char* call : {"cudaGraphCreate", "cudaGraphAddKernelNode", "cudaGraphInstantiate"}) {
     const std::string said = fail(call, work);
     EXPECT_THAT(said, HasSubstr("cudaErrorMemoryAllocation")) << call;
@@ -246,7 +246,7 @@ TEST_F(CudaReplay, FailuresNameWhatWasTried) {
   EXPECT_EQ(fail("cudaGraphLaunch", work),
             "CUDA device: a graph that begins with addition: cudaErrorMemoryAllocation");
   // And all of it goes on.
-  cuda->finish();
+  cuda->device().finish();
   clear_out();
   for (int i = 0; i < 3; ++i) repeat(work);
   EXPECT_EQ(value(), 9);
@@ -264,12 +264,12 @@ TEST_F(CudaReplay, ACaptureThatFailsLeavesTheStreamUsable) {
     cuda_emulation::fail_call(call, 1, cudaErrorUnknown);
     EXPECT_NE(message([&] {
                 repeat(work);
-                cuda->finish();
+                cuda->device().finish();
               }),
               "")
         << call;
     EXPECT_EQ(new_graphs(), 0U) << call;
-    EXPECT_NO_THROW(cuda->finish());
+    EXPECT_NO_THROW(cuda->device().finish());
   }
 }
 
@@ -283,26 +283,26 @@ TEST_F(CudaReplay, AFailureThatNobodyCouldSayIsSaidLater) {
 TEST_F(CudaReplay, WhoIsToldOfAFailureMayFreeWhatTheRestUses) {
   const auto work = [&] { add(2); };
   repeat(work);
-  cuda->finish();
+  cuda->device().finish();
   add(1);
   cuda_emulation::fail_call("cudaGraphInstantiate", 1, cudaErrorMemoryAllocation);
   repeat(work);
   ASSERT_GT(cuda_emulation::waiting(), 0);
-  EXPECT_NE(message([&] { cuda->finish(); }), "");
+  EXPECT_NE(message([&] { cuda->device().finish(); }), "");
   EXPECT_EQ(cuda_emulation::waiting(), 0);
 }
 
 TEST_F(CudaReplay, AnAbandonedDeviceIsAskedForNothingThatWasPutOff) {
   for (int i = 0; i < 2; ++i) repeat([&] { add(2); });
   const std::int64_t waits = calls("cudaStreamSynchronize"), kernels = calls("cudaLaunchKernel");
-  cuda->begin_repeated();
+  cuda->device().begin_repeated();
   add(3);  // No longer what the graph is of, which may still run.
   cuda::abandon_devices();
-  cuda->end_repeated();
+  cuda->device().end_repeated();
   EXPECT_EQ(calls("cudaStreamSynchronize"), waits);
   EXPECT_EQ(calls("cudaLaunchKernel"), kernels);
   cuda::abandon_devices(false);
-  EXPECT_THAT(message([&] { cuda->finish(); }), HasSubstr("this process must end"));
+  EXPECT_THAT(message([&] { cuda->device().finish(); }), HasSubstr("this process must end"));
   EXPECT_EQ(value(), 4);
 }
 
@@ -315,9 +315,9 @@ TEST_F(CudaReplay, AKernelThatFailsInAGraphIsReported) {
   for (int i = 0; i < 3; ++i) repeat(work);
   EXPECT_EQ(value(), 3);
   const int broken = 0;
-  cuda->upload(whole.data(), &broken, sizeof(broken));
+  cuda->device().upload(whole.data(), &broken, sizeof(broken));
   EXPECT_EQ(count("cudaGraphLaunch", [&] { repeat(work); }), 1);
-  EXPECT_THAT(message([&] { cuda->finish(); }),
+  EXPECT_THAT(message([&] { cuda->device().finish(); }),
               AllOf(HasSubstr("CUDA device: waiting for it: "), HasSubstr("which has ended")));
 }
 
@@ -326,10 +326,10 @@ TEST_F(CudaReplay, GraphsGoWithTheirKernels) {
   {
     const auto own = make_cuda_kernels(0, 1);
     for (int i = 0; i < 3; ++i) {
-      own->begin_repeated();
+      own->device().begin_repeated();
       own->add(out(), x());
       own->add(out(), x());
-      own->end_repeated();
+      own->device().end_repeated();
     }
     EXPECT_EQ(cuda_emulation::live_graphs(), before + 2);
   }

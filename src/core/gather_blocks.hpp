@@ -7,7 +7,7 @@
 #include "core/csr.hpp"
 #include "core/thread_pool.hpp"
 
-namespace heliograph::cpu {
+namespace heliograph {
 
 /// The entries of a sparse matrix in the order in which aggregation gathers fastest where rows have
 /// many of them: by tiles of output rows and, in each tile, by blocks of gathered rows, so that a
@@ -56,4 +56,4 @@ class GatherBlocks {
   Buffer counts_, columns_;
 };
 
-}  // namespace heliograph::cpu
+}  // namespace heliograph

@@ -1,10 +1,10 @@
-#include "core/cpu/gather_blocks.hpp"
+#include "core/gather_blocks.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <limits>
 
-namespace heliograph::cpu {
+namespace heliograph {
 namespace {
 
 /// Entries of a row in a block that make up for taking up and leaving its sums.
@@ -74,4 +74,4 @@ GatherBlocks::GatherBlocks(const CsrView& csr, std::int64_t sources, ThreadPool&
   });
 }
 
-}  // namespace heliograph::cpu
+}  // namespace heliograph
