@@ -3,7 +3,7 @@
 
 Trains at 32 and at 1 bit, in random and METIS parts, fresh and one epoch stale, with evaluation in
 between, and compares the peak resident memory of training. The halos that an fp32 run must hold
-follow from the bytes it counted: fresh, those of the widest layer and direction, since all share
+follow from the bytes it counted: fresh, those of the largest site, since all share
 its buffers; S epochs stale, S + 1 times those of a whole epoch. Prints a table, in which the saved
 bytes are also set against one epoch's halos; exits 1 where 1 bit saves less than --at-least of the
 fp32 halos held. Standard library only.
@@ -25,10 +25,10 @@ HEADER = ["parts", "S", "fp32 halos held", "of an epoch", "peak, fp32", "peak, 1
 
 
 def fp32_halos(summary):
-    """(bytes of the widest layer and direction, of all of them) of one epoch over all links."""
+    """(bytes of the largest site, of all of them) of one epoch over all links."""
     passes = {}
     for link in summary["halo_traffic"]:
-        key = link["layer"], link["direction"]
+        key = link["site"]
         passes[key] = passes.get(key, 0) + link["fp32_bytes"]
     total = sum(passes.values()) / summary["epochs"]
     return (max(passes.values()) / summary["epochs"] if passes else 0), total

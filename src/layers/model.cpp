@@ -20,7 +20,7 @@ class ExactProducts {
   Kernels& kernels_;
 };
 
-/// Gradients of fewer values wait for a neighbour to travel with.
+/// Gradients of fewer values wait for others of their layer to travel with.
 constexpr std::int64_t kFewestAnnounced = 4096;
 
 }  // namespace
@@ -103,15 +103,20 @@ void Model::backward(const PassContext& context, const GraphOperator& graph,
       complete(begin, end);
     }
   };
+  const auto flush = [&] {
+    for (const auto& [begin, end] : small_) complete(begin, end);
+    small_.clear();
+  };
   Pass pass(context, graph, memory_, composition_, blocks_, announce);
   for (int i = composition_.steps() - 1; i >= 0; --i) {
-    if (!composition_.value(composition_.output(i)).has_gradient) continue;
+    const Composition::Value& written = composition_.value(composition_.output(i));
+    if (!written.has_gradient) continue;
     pass.step_ = i;
     composition_.step(i).backward(pass);
     for (const ValueId v : composition_.reads(i)) memory_.add_part(v, i, kernels_);
+    if (i > 0 && composition_.value(composition_.output(i - 1)).layer < written.layer) flush();
   }
-  for (const auto& [begin, end] : small_) complete(begin, end);
-  small_.clear();
+  flush();
 }
 
 std::int64_t Model::widest_bytes() const {

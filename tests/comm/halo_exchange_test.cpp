@@ -11,6 +11,7 @@
 #include "comm/exact_halo.hpp"
 #include "comm/thread_transport.hpp"
 #include "support/graphs.hpp"
+#include "support/sites.hpp"
 
 namespace heliograph {
 namespace {
@@ -56,10 +57,10 @@ TEST(HaloExchange, CountsTheBytesThatTheTransportTook) {
       const SendSchedule schedule(shard.in.plan, comm.rank(), comm.size(), true);
       HaloSlot slots[] = {{comm, Channel::halo, device, MemoryRoom::halo, nullptr},
                           {comm, Channel::halo, device, MemoryRoom::halo, nullptr}};
-      HaloExchange exchange(comm, Channel::halo, placed, schedule, *codec, kCols,
-                            {0, Direction::forward, 1});
+      HaloExchange exchange(comm, Channel::halo, placed, shard.in.plan, schedule,
+                            test::site(0, 0, Direction::forward, kCols), 1);
       for (int epoch = 0; epoch < 3; ++epoch) {
-        exchange.start(slots[epoch % 2], epoch, rows.view(), nullptr, clock);
+        test::start(exchange, slots[epoch % 2], *codec, epoch, {rows.view()}, clock);
         EXPECT_EQ(exchange.bytes_sent(), comm.bytes_sent(Channel::halo));
       }
       for (HaloSlot& slot : slots) {
@@ -94,10 +95,10 @@ TEST(HaloExchange, RoundingIsFreshInEveryEpochLayerAndDirectionAndRight) {
     for (int pass = 0; pass < 4; ++pass) {
       const auto direction = pass % 2 == 0 ? Direction::forward : Direction::backward;
       HaloSlot slot(comm, Channel::halo, device, MemoryRoom::halo, nullptr);
-      HaloExchange exchange(comm, Channel::halo, placed, schedule, *codec, kCols,
-                            {pass / 2, direction, 1});
+      HaloExchange exchange(comm, Channel::halo, placed, shard.in.plan, schedule,
+                            test::site(pass, pass / 2, direction, kCols), 1);
       for (int epoch = 0; epoch < kEpochs; ++epoch) {
-        exchange.start(slot, epoch, rows.view(), nullptr, clock);
+        test::start(exchange, slot, *codec, epoch, {rows.view()}, clock);
         const PackedRows packed = exchange.finish(slot, clock);
         std::vector<float> values;
         for (std::int64_t c = 2; c < kCols; ++c) {
@@ -125,8 +126,10 @@ TEST(ExactHalo, EveryColumnComesOnceInBlocksThatFit) {
         const Matrix rows = rows_by_node(shard, kCols);
         for (const Direction direction : {Direction::forward, Direction::backward}) {
           std::vector<int> columns(static_cast<std::size_t>(kCols), 0);
-          halo.begin(0, direction, rows.view(), nullptr, false);
-          halo.finish(0, direction, [&](const PackedRows& packed) {
+          const Site site = test::site(0, 0, direction, kCols);
+          halo.open(site, {rows.view()});
+          halo.offer(site, {0, rows.view().rows});
+          halo.finish(site, [&](const PackedRows& packed) {
             ASSERT_EQ(packed.rows, shard.adjacency(direction).plan.halo_rows);
             EXPECT_LE(packed.cols, chunk == 1 ? 16 : kCols);
             for (std::int64_t c = 0; c < packed.cols; ++c) {

@@ -4,10 +4,12 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <vector>
 
 #include "comm/halo_exchange.hpp"
 #include "support/recording_communicator.hpp"
+#include "support/sites.hpp"
 
 namespace heliograph {
 namespace {
@@ -132,10 +134,10 @@ TEST_P(HaloMessages, AreWhatEachPeersRowsEncodeTo) {
     const SendSchedule schedule(plan, 1, 5, share);
     PhaseClock clock;
     HaloSlot slot(comm, Channel::halo, device, MemoryRoom::halo, nullptr);
-    HaloExchange exchange(comm, Channel::halo, placed, schedule, *codec, kScheduleCols,
-                          {2, Direction::backward, 77});
-    exchange.start(slot, 6, rows.view(), scale.data(), clock);
-    const std::uint64_t stream = stream_key(77, Purpose::rounding, 6, 2, Direction::backward);
+    const Site site = test::site(0, 2, Direction::backward, kScheduleCols);
+    HaloExchange exchange(comm, Channel::halo, placed, plan, schedule, site, 77);
+    test::start(exchange, slot, *codec, 6, {rows.view(), scale.data()}, clock);
+    const std::uint64_t stream = stream_key(77, Purpose::rounding, {6}, site.key);
     int messages = 0;
     for (const auto& post : comm.posts) {
       if (!post.sending) continue;
@@ -159,6 +161,45 @@ TEST_P(HaloMessages, AreWhatEachPeersRowsEncodeTo) {
   }
 }
 
+// The bits do not depend on the blocks, and a message leaves with the block that completes it.
+TEST_P(HaloMessages, AreTheSameFromBlocksOfRows) {
+  const Shard shard = shard_of_rank_1();
+  Device device(2);
+  const PlacedShard placed(shard, device, MemoryRoom::graph, nullptr);
+  const auto codec = make_cpu_codec(GetParam());
+  const Matrix rows = source();
+  const SendSchedule schedule(shard.in.plan, 1, 5, true);
+  const auto posts = [&](std::int64_t block) {
+    test::RecordingCommunicator comm(1, 5);
+    PhaseClock clock;
+    HaloSlot slot(comm, Channel::halo, device, MemoryRoom::halo, nullptr);
+    HaloExchange exchange(comm, Channel::halo, placed, shard.in.plan, schedule,
+                          test::site(0, 1, Direction::forward, kScheduleCols), 3);
+    exchange.open(slot, *codec, {2}, {rows.view()}, clock);
+    std::map<int, std::vector<std::byte>> sent;
+    for (std::int64_t begin = 0; begin < kInner; begin += block) {
+      const std::int64_t end = std::min<std::int64_t>(kInner, begin + block);
+      exchange.offer({begin, end}, clock);
+      for (const HaloPlan::Peer& peer : shard.in.plan.peers) {
+        const auto left = std::count_if(comm.posts.begin(), comm.posts.end(), [&](const auto& p) {
+          return p.sending && p.peer == peer.rank;
+        });
+        const bool complete = !peer.send_rows.empty() && peer.send_rows.back() < end;
+        EXPECT_EQ(left, complete ? 1 : 0) << "rank " << peer.rank << ", rows to " << end;
+      }
+    }
+    for (const auto& post : comm.posts) {
+      if (post.sending) sent[post.peer] = post.bytes;
+    }
+    slot.wait_for_receives();
+    slot.wait_for_sends();
+    return sent;
+  };
+  const auto whole = posts(kInner);
+  EXPECT_EQ(whole.size(), 3U);
+  for (const std::int64_t block : {1, 2, 4}) EXPECT_EQ(posts(block), whole) << block;
+}
+
 // Row 8 is the last peer's alone: what the others get has left by the time it is refused.
 TEST(HaloExchange, AMessageLeavesBeforeTheNextOneIsEncoded) {
   const Shard shard = shard_of_rank_1();
@@ -173,10 +214,10 @@ TEST(HaloExchange, AMessageLeavesBeforeTheNextOneIsEncoded) {
   const SendSchedule schedule(plan, 1, 5, true);
   {
     HaloSlot slot(comm, Channel::halo, device, MemoryRoom::halo, nullptr);
-    HaloExchange exchange(comm, Channel::halo, placed, schedule, *codec, kScheduleCols,
-                          {0, Direction::forward, 1});
+    HaloExchange exchange(comm, Channel::halo, placed, plan, schedule,
+                          test::site(0, 0, Direction::forward, kScheduleCols), 1);
     try {
-      exchange.start(slot, 3, rows.view(), nullptr, clock);
+      test::start(exchange, slot, *codec, 3, {rows.view()}, clock);
       ADD_FAILURE() << "NaN was encoded";
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::numeric);
@@ -205,12 +246,12 @@ TEST(HaloExchange, ASlotThatAnotherExchangeHasTakenIsRefused) {
   test::RecordingCommunicator comm(1, 5);
   const SendSchedule schedule(plan, 1, 5, true);
   HaloSlot slot(comm, Channel::halo, device, MemoryRoom::halo, nullptr);
-  HaloExchange one(comm, Channel::halo, placed, schedule, *codec, kScheduleCols,
-                   {0, Direction::forward, 1});
-  HaloExchange two(comm, Channel::halo, placed, schedule, *codec, kScheduleCols,
-                   {1, Direction::forward, 1});
-  one.start(slot, 0, rows.view(), nullptr, clock);
-  two.start(slot, 0, rows.view(), nullptr, clock);
+  HaloExchange one(comm, Channel::halo, placed, plan, schedule,
+                   test::site(0, 0, Direction::forward, kScheduleCols), 1);
+  HaloExchange two(comm, Channel::halo, placed, plan, schedule,
+                   test::site(1, 1, Direction::forward, kScheduleCols), 1);
+  test::start(one, slot, *codec, 0, {rows.view()}, clock);
+  test::start(two, slot, *codec, 0, {rows.view()}, clock);
   EXPECT_EQ(two.finish(slot, clock).rows, plan.halo_rows);
   EXPECT_THROW(one.finish(slot, clock), Error);
   slot.wait_for_sends();

@@ -40,7 +40,9 @@ class RowTwin : public TwinTest {
   }
 };
 
-std::uint64_t dropout_stream() { return stream_key(3, Purpose::dropout, 5, 1, Direction::forward); }
+std::uint64_t dropout_stream() {
+  return stream_key(3, Purpose::dropout, {5}, place_key(1, Direction::forward));
+}
 
 /// The same on the device; the arrays must live on.
 struct OnDevice {

@@ -200,9 +200,9 @@ class Memory(unittest.TestCase):
     def summary(staleness, peak):
         # Two links; of an epoch 30 bytes forward in layer 1, 12 backward in layer 2.
         return {"epochs": 2, "staleness": staleness, "peak_rss_bytes": peak, "halo_traffic": [
-            {"layer": 1, "direction": "forward", "fp32_bytes": 40},
-            {"layer": 1, "direction": "forward", "fp32_bytes": 20},
-            {"layer": 2, "direction": "backward", "fp32_bytes": 24}]}
+            {"site": "layers.1.forward", "fp32_bytes": 40},
+            {"site": "layers.1.forward", "fp32_bytes": 20},
+            {"site": "layers.2.backward", "fp32_bytes": 24}]}
 
     def test_fresh_halos_share_the_widest_ones_buffers(self):
         self.assertEqual(self.memory.compare(self.summary(0, 500), self.summary(0, 400)),
@@ -223,7 +223,7 @@ class Predict(unittest.TestCase):
         "ranks": 2, "epochs": 10,
         "partition": {"inner_nodes": [30, 50], "halo_nodes": [5, 15], "halo_edges": [100, 140]},
         "halo_traffic": [
-            {"from": f, "to": 1 - f, "layer": layer, "direction": "forward",
+            {"from": f, "to": 1 - f, "site": f"layers.{layer}.forward",
              "bytes": 1, "fp32_bytes": rows * width * 4 * 10}
             for layer, width in ((1, 64), (2, 7)) for f, rows in ((0, 15), (1, 5))]}
 

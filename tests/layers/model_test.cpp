@@ -65,12 +65,13 @@ TEST(Model, InferenceIsTheForwardPassWithoutDropout) {
             options.precompute = false;
             options.transform_first = transform_first;
             const PlacedShard placed(shard, kernels->device(), MemoryRoom::graph, nullptr);
-            const GraphOperator op(placed, *kernels, kind, MemoryRoom::graph, nullptr);
-            Model model(options, 20, false, 3, 5, 60, 60, *kernels, nullptr);
+            const GraphOperator op(placed, *kernels, propagation_of(options), MemoryRoom::graph,
+                                   nullptr);
+            const ModelInput input{FeatureView::of(x.view()), std::nullopt};
+            Model model(options, input, 3, 5, {60, 60}, *kernels, nullptr);
             test::NoHalo halo;
             PhaseClock clock;
-            const PassContext pass{*kernels, halo, clock, 0, 11};
-            const ModelInput input{FeatureView::of(x.view()), std::nullopt};
+            const PassContext pass{*kernels, halo, clock, {}, 11};
             const ConstMatrixView trained = model.forward(pass, op, input);
             const ConstMatrixView inferred = model.infer(pass, op, input);
             for (std::int64_t r = 0; r < 60; ++r) {
@@ -97,7 +98,7 @@ TEST(Bf16Storage, AppliesBothDirectionsToRoundedRows) {
   const BasicMatrix<std::uint16_t> scratch(100, 21, MemoryRoom::workspace, nullptr);
   test::NoHalo halo;
   PhaseClock clock;
-  const PassContext pass{*kernels, halo, clock, 0, 11, scratch.view().data};
+  const PassContext pass{*kernels, halo, clock, {}, 11};
   for (const ModelKind kind : {ModelKind::gcn, ModelKind::sage}) {
     const bool gcn = kind == ModelKind::gcn;
     std::vector<float> scale;
@@ -106,12 +107,16 @@ TEST(Bf16Storage, AppliesBothDirectionsToRoundedRows) {
       scale.push_back(static_cast<float>(gcn ? 1 / std::sqrt(n + 1) : n > 0 ? 1 / n : 0));
     }
     const PlacedShard placed(shard, kernels->device(), MemoryRoom::graph, nullptr);
-    const GraphOperator op(placed, *kernels, kind, MemoryRoom::graph, nullptr);
+    ModelOptions options;
+    options.kind = kind;
+    const GraphOperator op(placed, *kernels, propagation_of(options), MemoryRoom::graph, nullptr);
     for (const Direction direction : {Direction::forward, Direction::backward}) {
       const bool forward = direction == Direction::forward;
       const Matrix out(100, 21, MemoryRoom::workspace, nullptr);
       const Matrix expected(100, 21, MemoryRoom::workspace, nullptr);
-      op.apply(pass, direction, 1, x.view(), false, out.view(), {}, [] {});
+      Site site;
+      site.direction = direction;
+      op.sum(pass, site, x.view(), out.view(), {{}, scratch.view()}, [] {});
       cpu::aggregate_inner_bf16_reference(shard.adjacency(direction).inner.view(), x.view(),
                                           gcn || !forward ? scale.data() : nullptr, gcn,
                                           gcn || forward ? scale.data() : nullptr, expected.view());
@@ -159,17 +164,17 @@ TEST(Bf16Storage, LeavesInferenceExact) {
   }
   const ModelInput input{FeatureView::of(x.view()), std::nullopt};
   const PlacedShard placed(shard, kernels->device(), MemoryRoom::graph, nullptr);
-  const GraphOperator op(placed, *kernels, ModelKind::gcn, MemoryRoom::graph, nullptr);
   test::NoHalo halo;
   PhaseClock clock;
-  const PassContext pass{*kernels, halo, clock, 0, 11};
+  const PassContext pass{*kernels, halo, clock, {}, 11};
   ModelOptions options;
   options.kind = ModelKind::gcn;
   options.dropout = 0;
   options.precompute = false;
-  Model exact(options, 20, false, 3, 5, 60, 60, *kernels, nullptr);
+  const GraphOperator op(placed, *kernels, propagation_of(options), MemoryRoom::graph, nullptr);
+  Model exact(options, input, 3, 5, {60, 60}, *kernels, nullptr);
   options.aggregate_storage = RowStorage::bf16;
-  Model stored(options, 20, false, 3, 5, 60, 60, *kernels, nullptr);
+  Model stored(options, input, 3, 5, {60, 60}, *kernels, nullptr);
   const ConstMatrixView expected = exact.infer(pass, op, input);
   const auto differs = [&](ConstMatrixView logits) {
     bool any = false;
@@ -185,17 +190,52 @@ TEST(Bf16Storage, LeavesInferenceExact) {
 /// Remembers which passes promised rows that are never negative, and whether that was true.
 class PromiseHalo final : public Halo {
  public:
-  void begin(int layer, Direction direction, ConstMatrixView rows, const float*,
-             bool nonnegative) override {
-    if (direction == Direction::forward && layer > 0) promised = promised || nonnegative;
-    for (std::int64_t r = 0; nonnegative && r < rows.rows; ++r) {
-      for (std::int64_t c = 0; c < rows.cols; ++c) EXPECT_GE(rows.row(r)[c], 0.0F);
+  void open(const Site& site, const OfferedRows& rows) override {
+    if (site.direction == Direction::forward && site.layer > 0) {
+      promised = promised || site.nonnegative;
+    }
+    rows_ = rows.values;
+  }
+  void offer(const Site& site, RowRange range) override {
+    for (std::int64_t r = range.begin; site.nonnegative && r < range.end; ++r) {
+      for (std::int64_t c = 0; c < rows_.cols; ++c) EXPECT_GE(rows_.row(r)[c], 0.0F);
     }
   }
-  void finish(int, Direction, FunctionRef<void(const PackedRows&)>) override {}
+  void finish(const Site&, FunctionRef<void(const PackedRows&)>) override {}
 
   bool promised = false;
+
+ private:
+  ConstMatrixView rows_;
 };
+
+// A later schedule makes blocks of rows in turn: the bits do not depend on how many there are.
+TEST(Model, BlocksOfRowsChangeNoBit) {
+  for (const ModelKind kind : {ModelKind::gcn, ModelKind::sage}) {
+    for (const bool transform_first : {false, true}) {
+      for (const bool sparse : {false, true}) {
+        const Dataset data = test::make_small_dataset(70, 20, 3, 7, false, sparse);
+        ModelOptions options;
+        options.kind = kind;
+        options.layers = 3;
+        options.hidden = 20;
+        options.residual = true;
+        options.precompute = sparse && !transform_first;
+        options.transform_first = transform_first;
+        if (sparse && !transform_first && !options.precompute) continue;
+        test::SingleRank whole(data, options, false);
+        const double loss = whole.loss_and_gradients();
+        const auto expected = whole.model().parameters().flat_gradients_f32();
+        for (const int blocks : {2, 7, 70, 100}) {
+          test::SingleRank cut(data, options, false, blocks);
+          EXPECT_EQ(cut.loss_and_gradients(), loss) << blocks;
+          const auto got = cut.model().parameters().flat_gradients_f32();
+          EXPECT_TRUE(std::equal(got.begin(), got.end(), expected.begin())) << blocks;
+        }
+      }
+    }
+  }
+}
 
 // Behind a residual of features that may be negative, rows may be negative in every layer.
 TEST(Model, PromisesRowsThatAreNeverNegativeOnlyWhereThatHolds) {
@@ -213,17 +253,16 @@ TEST(Model, PromisesRowsThatAreNeverNegativeOnlyWhereThatHolds) {
       const Shard shard = build_shard(index, 0, nullptr);
       const auto kernels = make_cpu_kernels(1, false);
       const PlacedShard placed(shard, kernels->device(), MemoryRoom::graph, nullptr);
-      const GraphOperator op(placed, *kernels, options.kind, MemoryRoom::graph, nullptr);
+      const GraphOperator op(placed, *kernels, propagation_of(options), MemoryRoom::graph, nullptr);
       Matrix x(60, cols, MemoryRoom::features, nullptr);
       for (std::int64_t r = 0; r < 60; ++r) {
         std::copy_n(data.features.dense.data() + r * cols, cols, x.view().row(r));
       }
-      Model model(options, cols, false, 3, 5, 60, 60, *kernels, nullptr);
+      const ModelInput input{FeatureView::of(x.view()), std::nullopt};
+      Model model(options, input, 3, 5, {60, 60}, *kernels, nullptr);
       PromiseHalo halo;
       PhaseClock clock;
-      const PassContext pass{*kernels, halo, clock, 0, 11};
-      const ModelInput input{FeatureView::of(x.view()), std::nullopt};
-      model.allocate_input_dropout(input, nullptr);
+      const PassContext pass{*kernels, halo, clock, {}, 11};
       model.forward(pass, op, input);
       EXPECT_EQ(halo.promised, !(residual && cols == 20));
     }

@@ -13,6 +13,7 @@
 #include "support/faulty_communicator.hpp"
 #include "support/graphs.hpp"
 #include "support/recording_communicator.hpp"
+#include "support/sites.hpp"
 
 // The epoch's number is what travels: what arrives tells its age.
 
@@ -43,28 +44,39 @@ std::vector<Seen> run(int ranks, const ExchangeOptions& options, int epochs,
     PhaseClock clock;
     Device device(1);
     const PlacedShard placed(shard, device, MemoryRoom::graph, nullptr);
-    StaleHalo halo(comm, placed, options, kLayers, 1, clock, nullptr);
+    std::vector<Site> sites;
+    for (int layer = 0; layer < kLayers; ++layer) {
+      for (const Direction direction : {Direction::forward, Direction::backward}) {
+        sites.push_back(test::site(static_cast<int>(sites.size()), layer, direction, kCols));
+      }
+    }
+    StaleHalo halo(comm, placed, ExchangePolicy(options, epochs), sites, 1, clock, nullptr);
     Matrix rows(shard.inner_rows, kCols, MemoryRoom::workspace, nullptr);
     for (int epoch = 0; epoch < epochs; ++epoch) {
-      halo.begin_epoch(epoch);
+      halo.begin_epoch({epoch});
       for (const Direction direction : {Direction::forward, Direction::backward}) {
-        for (int layer = 0; layer < kLayers; ++layer) {
+        const bool forward = direction == Direction::forward;
+        for (int place = 0; place < kLayers; ++place) {
+          const int layer = forward ? place : kLayers - 1 - place;
           // Every value names its epoch, layer and direction; powers of two, so that any code
           // and bf16 hold a constant row exactly.
           const float value = static_cast<float>(1 + epoch) * 8 + static_cast<float>(layer) * 2 +
-                              (direction == Direction::forward ? 0.0F : 1.0F);
+                              (forward ? 0.0F : 1.0F);
           for (std::int64_t r = 0; r < rows.view().rows; ++r) {
             std::fill_n(rows.view().row(r), kCols, value);
           }
-          halo.begin(layer, direction, rows.view(), nullptr, false);
+          const Site& site =
+              sites[2 * static_cast<std::size_t>(layer) + static_cast<std::size_t>(direction)];
+          halo.open(site, {rows.view()});
+          halo.offer(site, {0, rows.view().rows});
           Seen s{epoch, halo.lag(), {}};
-          halo.finish(layer, direction, [&](const PackedRows& packed) {
+          halo.finish(site, [&](const PackedRows& packed) {
             Matrix decoded(packed.rows, packed.cols, MemoryRoom::workspace, nullptr);
             make_reference_codec(packed.format)->decode(packed, decoded.view(), threads);
             for (std::int64_t r = 0; r < packed.rows; ++r) {
               for (std::int64_t c = 0; c < kCols; ++c) {
                 const float got = decoded.view().row(r)[c] - static_cast<float>(layer) * 2 -
-                                  (direction == Direction::forward ? 0.0F : 1.0F);
+                                  (forward ? 0.0F : 1.0F);
                 s.values.insert(got / 8 - 1);
               }
             }
@@ -89,9 +101,9 @@ ExchangeOptions exchange(int staleness, int sync_every, int warmup, int bits) {
 }
 
 void expect_exact_ages(const std::vector<Seen>& seen, const ExchangeOptions& options) {
-  const StalenessSchedule schedule(options);
+  const ExchangePolicy policy(options, 100);
   for (const Seen& s : seen) {
-    ASSERT_EQ(s.lag, schedule.lag(s.epoch));
+    ASSERT_EQ(s.lag, policy.lag({s.epoch}));
     ASSERT_LE(s.lag, options.staleness);
     ASSERT_EQ(s.values, std::set<float>{static_cast<float>(s.epoch - s.lag)})
         << "epoch " << s.epoch << ", S = " << options.staleness;
@@ -131,15 +143,20 @@ std::int64_t halo_bytes(int staleness, const std::vector<std::int64_t>& cols, in
     const PlacedShard placed(shard, device, MemoryRoom::graph, nullptr);
     PhaseClock clock;
     MemoryAccount account;
-    StaleHalo halo(comm, placed, exchange(staleness, 0, 0, 32), static_cast<int>(cols.size()), 1,
+    std::vector<Site> sites;
+    for (const std::int64_t width : cols) {
+      const int layer = static_cast<int>(sites.size());
+      sites.push_back(test::site(layer, layer, Direction::forward, width));
+    }
+    StaleHalo halo(comm, placed, ExchangePolicy(exchange(staleness, 0, 0, 32), epochs), sites, 1,
                    clock, &account);
     for (int epoch = 0; epoch < epochs; ++epoch) {
-      halo.begin_epoch(epoch);
-      for (int layer = 0; layer < static_cast<int>(cols.size()); ++layer) {
-        const Matrix rows(shard.inner_rows, cols[static_cast<std::size_t>(layer)],
-                          MemoryRoom::workspace, nullptr);
-        halo.begin(layer, Direction::forward, rows.view(), nullptr, false);
-        halo.finish(layer, Direction::forward, [](const PackedRows&) {});
+      halo.begin_epoch({epoch});
+      for (const Site& site : sites) {
+        const Matrix rows(shard.inner_rows, site.cols, MemoryRoom::workspace, nullptr);
+        halo.open(site, {rows.view()});
+        halo.offer(site, {0, rows.view().rows});
+        halo.finish(site, [](const PackedRows&) {});
       }
     }
     halo.drain();
@@ -161,31 +178,31 @@ TEST(StaleHalo, WhatAStaleEpochSendsLastWaitsForTheEndOfTheEpoch) {
   Device device(1);
   const PlacedShard placed(shard, device, MemoryRoom::graph, nullptr);
   PhaseClock clock;
-  StaleHalo halo(comm, placed, exchange(1, 0, 0, 32), kLayers, 1, clock, nullptr);
-  const std::vector<HaloRows> exchanges{{0, Direction::forward, kCols, false},
-                                        {1, Direction::backward, kCols, false},
-                                        {0, Direction::backward, kCols, false}};
-  halo.prepare(exchanges);
+  const std::vector<Site> sites{test::site(0, 0, Direction::forward, kCols),
+                                test::site(1, 0, Direction::backward, kCols),
+                                test::site(2, 1, Direction::backward, kCols)};
+  StaleHalo halo(comm, placed, ExchangePolicy(exchange(1, 0, 0, 32), 9), sites, 1, clock, nullptr);
   const Matrix rows(shard.inner_rows, kCols, MemoryRoom::workspace, nullptr);
   const auto sent = [&] {
     return std::count_if(comm.posts.begin(), comm.posts.end(), [](auto& p) { return p.sending; });
   };
   const auto pass = [&](std::size_t exchange) {
-    const HaloRows& e = exchanges[exchange];
-    halo.begin(e.layer, e.direction, rows.view(), nullptr, false);
-    halo.finish(e.layer, e.direction, [](const PackedRows&) {});
+    const Site& site = sites[exchange == 0 ? 0 : 3 - exchange];  // Backward: from the last site on.
+    halo.open(site, {rows.view()});
+    halo.offer(site, {0, rows.view().rows});
+    halo.finish(site, [](const PackedRows&) {});
   };
-  halo.begin_epoch(0);  // Synchronous: its own halos are waited for.
+  halo.begin_epoch({0});  // Synchronous: its own halos are waited for.
   for (std::size_t e = 0; e < 3; ++e) {
     pass(e);
     EXPECT_EQ(sent(), static_cast<std::int64_t>(e) + 1);
   }
   for (int epoch = 1; epoch < 4; ++epoch) {
-    halo.begin_epoch(epoch);
+    halo.begin_epoch({epoch});
     for (std::size_t e = 0; e < 3; ++e) pass(e);
     EXPECT_EQ(sent(), 3 * epoch + 2);
     if (epoch == 1) halo.release();
-    if (epoch == 2) halo.begin_epoch(epoch);
+    if (epoch == 2) halo.begin_epoch({epoch});
     if (epoch == 3) halo.drain();
     EXPECT_EQ(sent(), 3 * epoch + 3) << epoch;
   }

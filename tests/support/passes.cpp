@@ -11,7 +11,7 @@ Partition one_part(const Dataset& dataset) {
 
 }  // namespace
 
-SingleRank::SingleRank(const Dataset& dataset, ModelOptions options, bool reproducible)
+SingleRank::SingleRank(const Dataset& dataset, ModelOptions options, bool reproducible, int blocks)
     : dataset_(dataset),
       partition_(one_part(dataset)),
       index_(dataset.graph, partition_),
@@ -20,7 +20,7 @@ SingleRank::SingleRank(const Dataset& dataset, ModelOptions options, bool reprod
       shard_(build_shard(index_, 0, transposed_ ? &*transposed_ : nullptr)),
       kernels_(make_cpu_kernels(2, reproducible)),
       placed_(shard_, kernels_->device(), MemoryRoom::graph, nullptr),
-      op_(placed_, *kernels_, options.kind, MemoryRoom::graph, nullptr) {
+      op_(placed_, *kernels_, propagation_of(options), MemoryRoom::graph, nullptr) {
   const Features& f = dataset.features;
   if (f.sparse) {
     SparseRows rows;
@@ -46,15 +46,14 @@ SingleRank::SingleRank(const Dataset& dataset, ModelOptions options, bool reprod
     if (options.precompute) {
       Matrix sum(f.rows, f.cols, MemoryRoom::features, nullptr);
       BasicMatrix<double> accumulator(f.rows, f.cols, MemoryRoom::features, nullptr);
-      op_.apply(pass(), Direction::forward, 0, x.view(), false, sum.view(),
-                reproducible ? accumulator.view() : AccumulatorView{}, [] {});
+      op_.sum(pass(), {}, x.view(), sum.view(),
+              {reproducible ? accumulator.view() : AccumulatorView{}, {}}, [] {});
       aggregated_ = FeatureMatrix(std::move(sum));
     }
     x_ = FeatureMatrix(std::move(x));
   }
-  model_ = std::make_unique<Model>(options, f.cols, f.sparse, dataset.labels.classes, 5, f.rows,
-                                   f.rows, *kernels_, nullptr);
-  model_->allocate_input_dropout(input(), nullptr);
+  model_ = std::make_unique<Model>(options, input(), dataset.labels.classes, 5,
+                                   PassRows{f.rows, f.rows, blocks}, *kernels_, nullptr);
   for (std::size_t v = 0; v < static_cast<std::size_t>(f.rows); ++v) {
     const bool train = dataset.splits[0].role[v] == Role::train;
     mask_.push_back(train ? 1 : 0);

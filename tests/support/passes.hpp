@@ -12,14 +12,16 @@ namespace heliograph::test {
 /// The halo of a run with one rank: nobody to send to.
 class NoHalo final : public Halo {
  public:
-  void begin(int, Direction, ConstMatrixView, const float*, bool) override {}
-  void finish(int, Direction, FunctionRef<void(const PackedRows&)>) override {}
+  void open(const Site&, const OfferedRows&) override {}
+  void offer(const Site&, RowRange) override {}
+  void finish(const Site&, FunctionRef<void(const PackedRows&)>) override {}
 };
 
 /// Everything a pass over a whole data set on one rank needs.
 class SingleRank {
  public:
-  explicit SingleRank(const Dataset& dataset, ModelOptions options, bool reproducible = true);
+  explicit SingleRank(const Dataset& dataset, ModelOptions options, bool reproducible = true,
+                      int blocks = 1);
 
   double loss();                ///< Forward and loss of epoch `epoch`.
   double loss_and_gradients();  ///< The same, and backward.
@@ -31,7 +33,7 @@ class SingleRank {
 
  private:
   ModelInput input() const;
-  PassContext pass() { return {*kernels_, halo_, clock_, epoch, 11}; }
+  PassContext pass() { return {*kernels_, halo_, times_, {epoch}, 11}; }
 
   const Dataset& dataset_;
   Partition partition_;
@@ -44,7 +46,7 @@ class SingleRank {
   FeatureMatrix x_, aggregated_;
   std::unique_ptr<Model> model_;
   NoHalo halo_;
-  PhaseClock clock_;
+  PhaseClock times_;
   std::vector<std::int32_t> target_;
   std::vector<std::uint8_t> mask_;
 };

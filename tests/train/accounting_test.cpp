@@ -77,9 +77,9 @@ TEST(Accounting, HaloMemoryIsThatOfTrainingAndGrowsWithStaleness) {
     const TrainResult r = train(data, o);
     // Sent and received once each: what evaluation moves in fp32 is counted apart. Synchronous
     // layers and directions share the buffers of the widest one.
-    std::map<std::pair<int, int>, std::int64_t> passes;  // Of an epoch, over all links.
+    std::map<std::int64_t, std::int64_t> passes;  // By site, of an epoch, over all links.
     for (const LinkTraffic& link : r.halo_traffic) {
-      passes[{link.layer, link.backward}] += link.bytes / o.epochs;
+      passes[link.site] += link.bytes / o.epochs;
     }
     std::int64_t widest = 0, all = 0;
     for (const auto& [pass, bytes] : passes) {

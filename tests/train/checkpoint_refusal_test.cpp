@@ -90,8 +90,9 @@ TEST_F(Refusal, NamesTheFieldAndOffersTheOneBefore) {
     bytes.at(at + by) = static_cast<char>(bytes.at(at + by) ^ 1);
     return refusal(file, bytes);
   };
-  const std::string halo = flipped("rank-00001.state", "halo.1.forward.3", 17);
-  EXPECT_NE(halo.find("rank-00001.state: field halo.1.forward.3 is damaged"), std::string::npos)
+  const std::string halo = flipped("rank-00001.state", "halo.layers.1.forward.3", 24);
+  EXPECT_NE(halo.find("rank-00001.state: field halo.layers.1.forward.3 is damaged"),
+            std::string::npos)
       << halo;
   EXPECT_NE(halo.find("the checkpoint before it is whole: " + older().string()), std::string::npos)
       << halo;

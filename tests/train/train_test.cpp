@@ -54,7 +54,7 @@ TEST(Train, OneBitAWideRowWeighsTwentyEightTimesLess) {
   EXPECT_GE(static_cast<double>(halo(full)) / static_cast<double>(halo(one)), 28.0);
 }
 
-TEST(Train, EveryLinkLayerAndDirectionIsCountedByItself) {
+TEST(Train, EveryLinkAndSiteIsCountedByItself) {
   const Dataset data = test::make_small_dataset(300, 8, 3, 3);
   TrainOptions o = small_options(3);
   o.partition.partitioner = Partitioner::random;
@@ -71,11 +71,12 @@ TEST(Train, EveryLinkLayerAndDirectionIsCountedByItself) {
   std::int64_t fp32 = 0;
   for (const LinkTraffic& link : r.halo_traffic) {
     EXPECT_NE(link.from, link.to);
-    (link.backward != 0 ? sum.halo_backward : sum.halo_forward) += link.bytes;
+    const bool backward = r.sites[static_cast<std::size_t>(link.site)].backward;
+    (backward ? sum.halo_backward : sum.halo_forward) += link.bytes;
     fp32 += link.fp32_bytes;
     // Rows of 40 columns in each of 4 epochs; features after ReLU carry a step only.
     const std::int64_t rows = link.fp32_bytes / (4 * 40 * 4);
-    EXPECT_EQ(link.bytes, 4 * rows * (link.backward != 0 ? 4 + 40 : 2 + 10));
+    EXPECT_EQ(link.bytes, 4 * rows * (backward ? 4 + 40 : 2 + 10));
   }
   EXPECT_EQ(sum.halo_forward, 4 * r.bytes_per_epoch.halo_forward);
   EXPECT_EQ(sum.halo_backward, 4 * r.bytes_per_epoch.halo_backward);

@@ -1,0 +1,83 @@
+#include "staleness/exchange_policy.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace heliograph {
+namespace {
+
+ExchangeOptions options(int staleness, int sync_every, int warmup) {
+  ExchangeOptions o;
+  o.staleness = staleness;
+  o.sync_every = sync_every;
+  o.warmup_epochs = warmup;
+  return o;
+}
+
+TEST(ExchangePolicy, ZeroIsAlwaysSynchronous) {
+  const ExchangePolicy s(options(0, 0, 0), 100);
+  for (int e = 0; e < 10; ++e) EXPECT_EQ(s.lag({e}), 0);
+}
+
+TEST(ExchangePolicy, AgeGrowsToTheBoundAfterEpochZero) {
+  const ExchangePolicy s(options(3, 0, 0), 100);
+  const int expected[] = {0, 1, 2, 3, 3, 3};
+  for (int e = 0; e < 6; ++e) EXPECT_EQ(s.lag({e}), expected[e]) << e;
+}
+
+TEST(ExchangePolicy, SyncEveryStartsAgain) {
+  const ExchangePolicy s(options(2, 4, 0), 100);
+  const int expected[] = {0, 1, 2, 2, 0, 1, 2, 2, 0, 1};
+  for (int e = 0; e < 10; ++e) EXPECT_EQ(s.lag({e}), expected[e]) << e;
+}
+
+TEST(ExchangePolicy, WarmupIsSynchronous) {
+  const ExchangePolicy s(options(1, 0, 5), 100);
+  for (int e = 0; e < 5; ++e) EXPECT_EQ(s.lag({e}), 0) << e;
+  for (int e = 5; e < 9; ++e) EXPECT_EQ(s.lag({e}), 1) << e;
+}
+
+// lag(e) = min(S, e - last synchronous epoch), for every combination.
+TEST(ExchangePolicy, FollowsItsDefinition) {
+  for (int bound = 0; bound <= 5; ++bound) {
+    for (int every = 0; every <= 7; ++every) {
+      for (int warmup = 0; warmup <= 4; ++warmup) {
+        const ExchangePolicy s(options(bound, every, warmup), 100);
+        int last = 0;
+        for (int e = 0; e < 40; ++e) {
+          const bool sync = e == 0 || bound == 0 || e < warmup || (every > 0 && e % every == 0);
+          if (sync) last = e;
+          EXPECT_EQ(s.synchronous({e}), sync);
+          EXPECT_EQ(s.lag({e}), std::min(bound, e - last));
+        }
+      }
+    }
+  }
+}
+
+// No halo is older than the run, but a run of one epoch may be gone on from.
+TEST(ExchangePolicy, HoldsNoMoreEpochsThanTheRunHas) {
+  EXPECT_EQ(ExchangePolicy(options(0, 0, 0), 100).slots(), 1);
+  EXPECT_EQ(ExchangePolicy(options(3, 0, 0), 100).slots(), 4);
+  EXPECT_EQ(ExchangePolicy(options(50, 0, 0), 8).slots(), 8);
+  EXPECT_EQ(ExchangePolicy(options(5, 0, 0), 1).slots(), 2);
+}
+
+TEST(ExchangePolicy, FormatsFollowDirectionAndSign) {
+  ExchangeOptions o;
+  o.bits_forward = 1;
+  o.bits_backward = 4;
+  const ExchangePolicy policy(o, 10);
+  Site site;
+  site.cols = 24;
+  EXPECT_EQ(policy.of(site, {}).format, (RowFormat{1, true}));
+  site.nonnegative = true;
+  EXPECT_EQ(policy.of(site, {}).format, (RowFormat{1, false}));
+  EXPECT_EQ(policy.most_row_bytes(site), 2 + 3);
+  site.direction = Direction::backward;
+  EXPECT_EQ(policy.of(site, {}).format, (RowFormat{4, false}));
+}
+
+}  // namespace
+}  // namespace heliograph

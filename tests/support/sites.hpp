@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+
+#include "comm/halo_exchange.hpp"
+#include "core/site.hpp"
+
+namespace heliograph::test {
+
+/// A site as the first exchange of a layer declares it.
+inline Site site(int id, int layer, Direction direction, std::int64_t cols,
+                 bool nonnegative = false) {
+  Site s;
+  s.id = id;
+  s.layer = layer;
+  s.direction = direction;
+  s.name = "layers." + std::to_string(layer) +
+           (direction == Direction::forward ? ".forward" : ".backward");
+  s.key = place_key(layer, direction);
+  s.cols = cols;
+  s.nonnegative = nonnegative;
+  return s;
+}
+
+/// Offers all rows at once.
+inline void start(HaloExchange& exchange, HaloSlot& slot, const Codec& codec, std::int64_t epoch,
+                  const OfferedRows& rows, PhaseClock& times) {
+  exchange.open(slot, codec, {epoch}, rows, times);
+  exchange.offer({0, rows.values.rows}, times);
+}
+
+}  // namespace heliograph::test
