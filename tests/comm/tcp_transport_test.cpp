@@ -43,7 +43,11 @@ struct Shape {
 class TcpMessages : public ::testing::TestWithParam<Shape> {};
 INSTANTIATE_TEST_SUITE_P(RanksAndPieces, TcpMessages,
                          ::testing::Values(Shape{2, 1 << 20}, Shape{2, 1000}, Shape{3, 50'000},
-                                           Shape{4, 256 << 10}, Shape{4, 1000}));
+                                           Shape{4, 256 << 10}, Shape{4, 1000}),
+                         [](const auto& tested) {
+                           return std::to_string(tested.param.ranks) + "Ranks" +
+                                  std::to_string(tested.param.piece_bytes) + "Bytes";
+                         });
 
 TEST_P(TcpMessages, ArriveInOrderAndWhole) {
   std::atomic<int> wrong = 0;

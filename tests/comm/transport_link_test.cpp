@@ -9,6 +9,7 @@
 
 #include "comm/arrives_unattended.hpp"
 #include "comm/link_clock.hpp"
+#include "comm/link_names.hpp"
 #include "comm/link_ring.hpp"
 #include "comm/link_tickets.hpp"
 #include "comm/sleep_for.hpp"
@@ -198,7 +199,8 @@ TEST(ShapedLink, WeightsDoNotWaitBehindAHalo) {
 }
 
 class Overlap : public testing::TestWithParam<LinkShape> {};
-INSTANTIATE_TEST_SUITE_P(Links, Overlap, testing::Values(LinkShape{0, 0}, LinkShape{1, 100}));
+INSTANTIATE_TEST_SUITE_P(Links, Overlap, testing::Values(LinkShape{0, 0}, LinkShape{1, 100}),
+                         test::name_of_link);
 
 TEST_P(Overlap, BytesTravelWhileTheRankDoesSomethingElse) {
   run_ranks(3, shaped(GetParam().gbps, GetParam().latency_us), [](Communicator& comm) {

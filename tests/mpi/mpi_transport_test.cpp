@@ -35,7 +35,8 @@ MpiTransportOptions with_pieces(std::size_t bytes) {
 
 /// Whole messages, messages in a few pieces, and more pieces than may be under way.
 class MpiMessages : public ::testing::TestWithParam<std::size_t> {};
-INSTANTIATE_TEST_SUITE_P(PieceBytes, MpiMessages, ::testing::Values(4 << 20, 50'000, 1000));
+INSTANTIATE_TEST_SUITE_P(PieceBytes, MpiMessages, ::testing::Values(4 << 20, 50'000, 1000),
+                         testing::PrintToStringParamName());
 
 TEST_P(MpiMessages, ArriveInOrderAndWhole) {
   std::atomic<int> wrong = 0;
