@@ -39,14 +39,13 @@ add_executable(test_cuda ${cuda_tests} ${emulated_tests} ${emulation_tests})
 target_include_directories(test_cuda BEFORE PRIVATE ${emulation}/include ${emulation})
 target_link_libraries(test_cuda PRIVATE
   heliograph_twin_tests heliograph_cuda_emulated heliograph_test_support)
-gtest_discover_tests(test_cuda PROPERTIES TIMEOUT 300 LABELS cuda DISCOVERY_TIMEOUT 60)
+discover_tests(test_cuda cuda)
 
 if(HELIOGRAPH_HAS_CUDA)
   add_executable(test_cuda_device ${cuda_tests})
   target_link_libraries(test_cuda_device PRIVATE
     heliograph_twin_tests heliograph_test_support CUDA::cudart_static)
-  gtest_discover_tests(test_cuda_device TEST_PREFIX "device."
-    PROPERTIES TIMEOUT 300 LABELS cuda DISCOVERY_TIMEOUT 60)
+  discover_tests(test_cuda_device cuda TEST_PREFIX "device.")
   # Where both are built, no kernel of the real ones may have come along.
   add_test(NAME cuda.only_emulated
     COMMAND sh -c "! ${CMAKE_NM} $<TARGET_FILE:test_cuda> | grep __cudaRegisterFatBinary")

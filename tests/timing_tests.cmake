@@ -1,11 +1,6 @@
 # Read by CTest after it has found the tests: those that bound wall time run with nothing beside.
 foreach(test IN LISTS test_comm_TESTS)
-  if(test MATCHES "^((ShapedLink|RankWatch|ProcessMesh)\\.|TcpMeeting\\.Who|TcpFaults\\.ARankThatVanishes)")
-    set_tests_properties("${test}" PROPERTIES RUN_SERIAL TRUE)
-  endif()
-endforeach()
-foreach(test IN LISTS test_cli_TESTS)
-  if(test MATCHES "^(Train\\.(StopsOnASignal|EndsByForce)|Checkpoint\\.ASecondSignal)")
+  if(test MATCHES "^(ShapedLink|RankWatch|ProcessMesh)\\.")
     set_tests_properties("${test}" PROPERTIES RUN_SERIAL TRUE)
   endif()
 endforeach()

@@ -56,11 +56,9 @@ Outcome run_command(const std::vector<std::string>& arguments,
   ::close(err);
   if (child < 0) throw std::runtime_error("fork failed");
   if (during) during(child);
-  const auto begin = Clock::now();
   int status = 0;
   ::waitpid(child, &status, 0);
   Outcome outcome;
-  outcome.seconds_after_signal = std::chrono::duration<double>(Clock::now() - begin).count();
   outcome.code = exit_code(status);
   outcome.out = read_text(folder / "out");
   outcome.err = read_text(folder / "err");

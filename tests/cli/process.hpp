@@ -12,7 +12,6 @@ struct Outcome {
   int code = -1;  ///< Exit code, or 128 + signal if a signal ended the process.
   std::string out;
   std::string err;
-  double seconds_after_signal = 0;  ///< From `during`'s return to the end.
 };
 
 /// Runs the built command with `arguments`. `during` gets the process id while it runs.

@@ -27,7 +27,8 @@ std::vector<float> values_of(int rank, std::size_t count) {
 }
 
 class Collectives : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, Collectives, testing::Values(1, 2, 4, 7));
+INSTANTIATE_TEST_SUITE_P(Ranks, Collectives, testing::Values(1, 2, 4, 7),
+                         testing::PrintToStringParamName());
 
 TEST_P(Collectives, AllReduceSumsFloatsInRankOrder) {
   const int ranks = GetParam();

@@ -24,6 +24,16 @@ inline TcpTransportOptions tcp_options(int rank, int ranks, std::uint16_t port) 
   return options;
 }
 
+/// The longest wait of who is patient. What is noticed does not take the half of it.
+inline constexpr double kPatience = 60;
+
+/// The same, but who waits for what does not come, or for who is silent, waits for long.
+inline TcpTransportOptions patient(TcpTransportOptions options) {
+  options.timeout_seconds = kPatience;
+  options.silence = {kPatience, kPatience, kPatience};
+  return options;
+}
+
 /// Calls action(rank) on a thread a rank, and returns what each threw.
 inline std::vector<Caught> on_threads(int ranks, const std::function<void(int)>& action) {
   std::vector<Caught> caught(static_cast<std::size_t>(ranks));

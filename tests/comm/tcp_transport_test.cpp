@@ -1,16 +1,16 @@
 #include "comm/tcp_transport.hpp"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <thread>
 #include <vector>
 
 #include "comm/arrives_unattended.hpp"
+#include "comm/beside_spinning.hpp"
+#include "comm/compute_until_failed.hpp"
 #include "comm/sleep_for.hpp"
 #include "comm/tcp_groups.hpp"
 #include "comm/transport_epochs.hpp"
@@ -43,7 +43,11 @@ struct Shape {
 class TcpMessages : public ::testing::TestWithParam<Shape> {};
 INSTANTIATE_TEST_SUITE_P(RanksAndPieces, TcpMessages,
                          ::testing::Values(Shape{2, 1 << 20}, Shape{2, 1000}, Shape{3, 50'000},
-                                           Shape{4, 256 << 10}, Shape{4, 1000}));
+                                           Shape{4, 256 << 10}, Shape{4, 1000}),
+                         [](const auto& tested) {
+                           return std::to_string(tested.param.ranks) + "Ranks" +
+                                  std::to_string(tested.param.piece_bytes) + "Bytes";
+                         });
 
 TEST_P(TcpMessages, ArriveInOrderAndWhole) {
   std::atomic<int> wrong = 0;
@@ -190,16 +194,10 @@ TEST(Tcp, SmallMessagesPassLargeOnesThatFlow) {
 TEST(Tcp, WaitsAsleep) {
   expect_none(run_tcp_groups(3, [](Communicator& comm) {
     barrier(comm, Channel::weights);
-    const auto cpu_seconds = [] {
-      rusage usage{};
-      getrusage(RUSAGE_SELF, &usage);
-      return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-             1e-6 * static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
-    };
-    const double before = cpu_seconds();
-    if (comm.rank() == 0) sleep_for(1);
+    if (comm.rank() == 0) {
+      EXPECT_LT(test::taken_beside_spinning(1), test::kSpinsToo);
+    }
     barrier(comm, Channel::weights);
-    EXPECT_LT(cpu_seconds() - before, 0.3);
   }));
 }
 
@@ -208,24 +206,25 @@ TEST(Tcp, TheSteadyStateAllocatesNothing) {
   expect_none(run_tcp_groups(3, [](Communicator& comm) {
     test::TransportEpochs epochs(comm);
     epochs.run(20);
-    barrier(comm, Channel::evaluation);
-    const std::int64_t before = test::allocations();
-    epochs.run(200);
-    // The watches' signs of life, a few a second, are no part of a step.
-    EXPECT_LT(test::allocations() - before, 60);
+    EXPECT_LT(test::allocations_of_rounds(comm, epochs, 200), 100);
     barrier(comm, Channel::evaluation);
   }));
 }
 
 TEST(Tcp, WhoWaitsForTheOthersEndsSaysWhereItWas) {
   const std::uint16_t port = test::free_port();
+  std::atomic<bool> told = false;
   const auto caught = test::on_threads(2, [&](int rank) {
     TcpGroup group(test::tcp_options(rank, 2, port));
     if (rank == 1) {
-      sleep_for(0.5);
-      return;  // As if its process had ended.
+      while (!told) sleep_for(0.001);
+      sleep_for(0.5);  // Rank 0 has nothing left to do but to wait.
+      return;          // As if its process had ended.
     }
-    group.run([](Communicator& comm) { comm.set_progress({7, -1}); });
+    group.run([&](Communicator& comm) {
+      comm.set_progress({7, -1});
+      told = true;
+    });
   });
   EXPECT_NE(caught[0].text.find("noticed by rank 0, epoch 7)"), std::string::npos)
       << caught[0].text;
@@ -300,8 +299,7 @@ TEST(TcpFaults, ADeadlineNamesWhoWaitedForWhomAndWhere) {
         std::byte buffer{};
         const RecvMessage receive{0, &buffer, 1};
         if (comm.rank() == 1) comm.wait(comm.post(Channel::weights, {}, {&receive, 1}));
-        sleep_for(0.8);
-        barrier(comm, Channel::halo);
+        test::compute_until_failed(comm);
       },
       [](TcpTransportOptions& options) { options.timeout_seconds = 0.5; });
   expect_failure(caught, -1, {},
@@ -349,9 +347,12 @@ TEST(TcpFaults, AbortReturnsOnceNoBufferIsTouched) {
 
 TEST(TcpFaults, ARankThatVanishesIsNamedByAll) {
   const std::uint16_t port = test::free_port();
-  const auto began = std::chrono::steady_clock::now();
+  const TcpTransportOptions patient = test::patient(test::tcp_options(0, 3, port));
+  const double began = link_now();
   const auto caught = test::on_threads(3, [&](int rank) {
-    TcpGroup group(test::tcp_options(rank, 3, port));
+    TcpTransportOptions options = patient;
+    options.launch.rank = rank;
+    TcpGroup group(options);
     if (rank == 1) return;  // Its connections close as if its process had ended.
     group.run([](Communicator& comm) {
       comm.set_progress({2, 0});
@@ -362,7 +363,7 @@ TEST(TcpFaults, ARankThatVanishesIsNamedByAll) {
     EXPECT_EQ(caught[rank].code, ErrorCode::peer_lost);
     EXPECT_EQ(caught[rank].text.find("rank 1: lost on host "), 0U) << caught[rank].text;
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(3));
+  EXPECT_LT(link_now() - began, test::kPatience / 2);
 }
 
 }  // namespace

@@ -6,6 +6,9 @@
 #include <vector>
 
 #include "comm/collectives.hpp"
+#include "comm/link_tickets.hpp"
+#include "comm/sleep_for.hpp"
+#include "support/allocations.hpp"
 
 namespace heliograph::test {
 
@@ -53,5 +56,17 @@ class TransportEpochs {
   std::array<Ticket, kInFlight> tickets_{};
   std::vector<float> weights_ = std::vector<float>(20'000, 1.0F);
 };
+
+/// Allocations of this process in `rounds` rounds, less those while all ranks do nothing for as
+/// long: signs of life go with time, not with rounds.
+inline std::int64_t allocations_of_rounds(Communicator& comm, TransportEpochs& epochs, int rounds) {
+  barrier(comm, Channel::evaluation);
+  const double began = link_now();
+  const std::int64_t before = allocations();
+  epochs.run(rounds);
+  const std::int64_t between = allocations();
+  sleep_for(link_now() - began);
+  return (between - before) - (allocations() - between);
+}
 
 }  // namespace heliograph::test

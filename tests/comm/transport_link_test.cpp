@@ -9,6 +9,7 @@
 
 #include "comm/arrives_unattended.hpp"
 #include "comm/link_clock.hpp"
+#include "comm/link_names.hpp"
 #include "comm/link_ring.hpp"
 #include "comm/link_tickets.hpp"
 #include "comm/sleep_for.hpp"
@@ -111,7 +112,7 @@ TEST(ShapedLink, KeepsItsRateInBothDirectionsAtOnce) {
   // 8 messages of 500 kB at 0.1 Gbit/s: 0.32 s, each direction on a link of its own.
   constexpr std::size_t kBytes = 500'000;
   constexpr std::size_t kMessages = 8;
-  constexpr double kBound = 0.32 * 1.1;
+  constexpr double kBound = 0.32 * 1.5;  // A link for both directions would take 0.64 s.
   const double least = quickest(kBound, shaped(0.1, 0), [](Communicator& comm) {
     std::vector<std::byte> out(kBytes), in(kBytes * kMessages);
     std::vector<Ticket> tickets;
@@ -131,7 +132,7 @@ TEST(ShapedLink, KeepsItsRateInBothDirectionsAtOnce) {
 
 TEST(ShapedLink, AddsItsLatencyToEveryMessage) {
   constexpr int kRounds = 5;
-  constexpr double kBound = 0.02 * 2 * kRounds * 1.25;
+  constexpr double kBound = 0.02 * 2 * kRounds * 1.5;
   const double least = quickest(kBound, shaped(0, 20'000), [](Communicator& comm) {
     std::byte buffer{};
     const SendMessage send{1 - comm.rank(), &buffer, 1};
@@ -152,28 +153,27 @@ TEST(ShapedLink, AddsItsLatencyToEveryMessage) {
 }
 
 TEST(ShapedLink, SendersDoNotWaitForTheLatency) {
-  run_ranks(2, shaped(0, 200'000), [](Communicator& comm) {
+  constexpr double kLatency = 1;
+  std::array<double, 2> ended{};
+  const double began = link_now();
+  run_ranks(2, shaped(0, 1e6 * kLatency), [&](Communicator& comm) {
     std::byte buffer{};
     const SendMessage send{1, &buffer, 1};
     const RecvMessage receive{0, &buffer, 1};
-    const double began = link_now();
-    if (comm.rank() == 0) {
-      comm.wait(comm.post(Channel::halo, {&send, 1}, {}));
-      EXPECT_LT(link_now() - began, 0.1);
-    } else {
-      comm.wait(comm.post(Channel::halo, {}, {&receive, 1}));
-      EXPECT_GE(link_now() - began, 0.199);
-    }
+    if (comm.rank() == 0) comm.wait(comm.post(Channel::halo, {&send, 1}, {}));
+    if (comm.rank() == 1) comm.wait(comm.post(Channel::halo, {}, {&receive, 1}));
+    ended[static_cast<std::size_t>(comm.rank())] = link_now();
   });
+  EXPECT_GT(ended[1] - ended[0], kLatency / 2);
+  EXPECT_GE(ended[1] - began, kLatency);
 }
 
 TEST(ShapedLink, WeightsDoNotWaitBehindAHalo) {
   // 12.5 MB/s: the halo alone takes 0.2 s; the weights, at half the rate, 16 ms.
   constexpr std::size_t kHalo = 2'500'000;
   constexpr std::size_t kWeights = 100'000;
-  constexpr double kHaloBound = 0.208 * 1.15;
-  std::array<double, 2> weights_seconds{};
-  const double halo_seconds = quickest(kHaloBound, shaped(0.1, 0), [&](Communicator& comm) {
+  constexpr double kHaloBound = 0.208 * 1.5;
+  const double worst = quickest(1, shaped(0.1, 0), [&](Communicator& comm) {
     std::vector<std::byte> buffer(2 * (kHalo + kWeights));
     const auto post = [&](Channel channel, std::size_t bytes, std::byte* data) {
       const SendMessage send{1 - comm.rank(), data, bytes};
@@ -185,20 +185,18 @@ TEST(ShapedLink, WeightsDoNotWaitBehindAHalo) {
     const Ticket weights = post(Channel::weights, kWeights, buffer.data() + 2 * kHalo);
     comm.wait(weights);
     const double weights_took = link_now() - began;
-    EXPECT_FALSE(comm.done(halo));
     comm.wait(halo);
     const double halo_took = link_now() - began;
     EXPECT_GE(weights_took, 0.015);
     EXPECT_GE(halo_took, 0.208 * 0.98);
-    weights_seconds[static_cast<std::size_t>(comm.rank())] = weights_took;
-    return halo_took;
+    return std::max(weights_took / (halo_took / 2), halo_took / kHaloBound);
   });
-  EXPECT_LE(halo_seconds, kHaloBound);
-  for (const double seconds : weights_seconds) EXPECT_LE(seconds, 0.08);  // of the quickest try
+  EXPECT_LE(worst, 1);
 }
 
 class Overlap : public testing::TestWithParam<LinkShape> {};
-INSTANTIATE_TEST_SUITE_P(Links, Overlap, testing::Values(LinkShape{0, 0}, LinkShape{1, 100}));
+INSTANTIATE_TEST_SUITE_P(Links, Overlap, testing::Values(LinkShape{0, 0}, LinkShape{1, 100}),
+                         test::name_of_link);
 
 TEST_P(Overlap, BytesTravelWhileTheRankDoesSomethingElse) {
   run_ranks(3, shaped(GetParam().gbps, GetParam().latency_us), [](Communicator& comm) {

@@ -15,7 +15,8 @@ using test::error_of;
 using test::exchange_rounds;
 
 class TransportMessages : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, TransportMessages, testing::Values(1, 2, 4, 7));
+INSTANTIATE_TEST_SUITE_P(Ranks, TransportMessages, testing::Values(1, 2, 4, 7),
+                         testing::PrintToStringParamName());
 
 TEST_P(TransportMessages, ArriveInOrderAndWhole) {
   std::atomic<int> wrong = 0;

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "comm/collectives.hpp"
+#include "comm/link_names.hpp"
 #include "comm/thread_transport.hpp"
 #include "comm/transport_epochs.hpp"
 #include "support/allocations.hpp"
@@ -20,7 +21,8 @@ TEST(TransportSteadyState, TheCounterCounts) {
 
 class SteadyState : public testing::TestWithParam<LinkShape> {};
 INSTANTIATE_TEST_SUITE_P(Links, SteadyState,
-                         testing::Values(LinkShape{0, 0}, LinkShape{0, 50}, LinkShape{10, 20}));
+                         testing::Values(LinkShape{0, 0}, LinkShape{0, 50}, LinkShape{10, 20}),
+                         test::name_of_link);
 
 TEST_P(SteadyState, AllocatesNothing) {
   if (!test::allocations_are_counted()) GTEST_SKIP() << "sanitizers own the allocator";

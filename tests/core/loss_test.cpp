@@ -58,7 +58,8 @@ void expect_near(const Matrix& d, const Matrix& expected, float scale) {
 
 class Loss : public ::testing::TestWithParam<std::int64_t> {};
 
-INSTANTIATE_TEST_SUITE_P(Classes, Loss, ::testing::Values(1, 2, 15, 16, 17, 31, 32, 33, 47, 257));
+INSTANTIATE_TEST_SUITE_P(Classes, Loss, ::testing::Values(1, 2, 15, 16, 17, 31, 32, 33, 47, 257),
+                         testing::PrintToStringParamName());
 
 TEST_P(Loss, OfSoftmaxIsThatOfFp64) {
   const std::int64_t cols = GetParam();

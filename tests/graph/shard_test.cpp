@@ -214,7 +214,11 @@ TEST_P(ShardProperty, HalosSumToTheCommunicationVolume) {
 INSTANTIATE_TEST_SUITE_P(Parts, ShardProperty,
                          ::testing::Values(Sizes{1, false}, Sizes{2, false}, Sizes{4, false},
                                            Sizes{7, false}, Sizes{1, true}, Sizes{2, true},
-                                           Sizes{4, true}, Sizes{7, true}));
+                                           Sizes{4, true}, Sizes{7, true}),
+                         [](const auto& tested) {
+                           return std::to_string(tested.param.parts) +
+                                  (tested.param.directed ? "PartsDirected" : "Parts");
+                         });
 
 TEST(Shard, OneNodeAPart) {
   const Graph graph = test::path_graph(5);

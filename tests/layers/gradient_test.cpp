@@ -8,6 +8,7 @@
 
 #include "support/graphs.hpp"
 #include "support/passes.hpp"
+#include "support/runs.hpp"
 
 namespace heliograph {
 namespace {
@@ -40,7 +41,7 @@ Case make(std::string name, ModelKind kind, int layers, int hidden, bool precomp
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const ModelKind kind : {ModelKind::gcn, ModelKind::sage}) {
-    const std::string m = kind == ModelKind::gcn ? "gcn" : "sage";
+    const std::string m = test::name_of(kind);
     all.push_back(make(m + "_one_layer", kind, 1, 9, false, false, NormLayer::none, false, 0));
     all.push_back(make(m + "_plain", kind, 3, 9, false, false, NormLayer::none, false, 0));
     all.push_back(make(m + "_norm", kind, 3, 9, false, false, NormLayer::layer, false, 0));

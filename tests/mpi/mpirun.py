@@ -16,7 +16,7 @@ ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": 
 # Outlives a process, in a group of its own, and writes down how it ended.
 WRAPPER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "experiments",
                        "faults", "rank_wrapper.py")
-WRITTEN_SECONDS = 2
+WRITTEN_SECONDS = 30
 
 
 def find_mpirun():

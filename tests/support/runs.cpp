@@ -15,6 +15,8 @@ TrainOptions small_options(int ranks, int epochs) {
   return o;
 }
 
+std::string name_of(ModelKind kind) { return kind == ModelKind::gcn ? "gcn" : "sage"; }
+
 std::string message_of(const std::function<void()>& action, ErrorCode code) {
   try {
     action();

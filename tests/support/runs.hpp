@@ -11,6 +11,9 @@ namespace heliograph::test {
 /// Two layers of 16 over contiguous parts: a run that ends in milliseconds.
 TrainOptions small_options(int ranks, int epochs);
 
+/// As the command line spells it; also good as a part of a test's name.
+std::string name_of(ModelKind kind);
+
 /// What the Error says that `action` throws; the test fails if none is thrown or its code differs.
 std::string message_of(const std::function<void()>& action, ErrorCode code);
 

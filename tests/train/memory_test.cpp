@@ -163,9 +163,9 @@ TEST(LeastMemory, IsWhatTheRunThenHoldsOfBuffersAndLittleLessOfAllElse) {
             o.model.precompute = !residual;
             const TrainResult r = train(data, o);
             const MemoryNeeds least = least_memory(data, o, 0, r.partition.communication_volume);
-            const std::string what =
-                std::string(kind == ModelKind::gcn ? "gcn" : "sage") + ", " + std::to_string(bits) +
-                " bits, S = " + std::to_string(staleness) + (directed ? ", directed" : "");
+            const std::string what = test::name_of(kind) + ", " + std::to_string(bits) +
+                                     " bits, S = " + std::to_string(staleness) +
+                                     (directed ? ", directed" : "");
             EXPECT_EQ(least[MemoryRoom::features], r.memory.features) << what;
             EXPECT_EQ(least[MemoryRoom::gradients], r.memory.gradients) << what;
             EXPECT_EQ(least[MemoryRoom::weights], r.memory.weights) << what;

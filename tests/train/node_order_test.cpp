@@ -10,6 +10,7 @@ namespace heliograph {
 namespace {
 
 struct OrderCase {
+  const char* name;
   ModelKind kind;
   bool directed;
   bool inductive;
@@ -64,11 +65,13 @@ TEST_P(NodeOrders, OneBitStepsAgree) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, NodeOrders,
-                         ::testing::Values(OrderCase{ModelKind::gcn, false, false, false},
-                                           OrderCase{ModelKind::sage, true, false, false},
-                                           OrderCase{ModelKind::sage, false, true, false},
-                                           OrderCase{ModelKind::gcn, true, true, true}));
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, NodeOrders,
+    ::testing::Values(OrderCase{"gcn", ModelKind::gcn, false, false, false},
+                      OrderCase{"sage_directed", ModelKind::sage, true, false, false},
+                      OrderCase{"sage_inductive", ModelKind::sage, false, true, false},
+                      OrderCase{"gcn_directed_inductive_sparse", ModelKind::gcn, true, true, true}),
+    [](const auto& tested) { return tested.param.name; });
 
 }  // namespace
 }  // namespace heliograph

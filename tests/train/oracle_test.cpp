@@ -6,6 +6,7 @@
 
 #include "heliograph/train.hpp"
 #include "support/graphs.hpp"
+#include "support/runs.hpp"
 
 // Contract 1 of the design: at 32 bits and lag 0, K ranks compute what one rank computes.
 
@@ -28,7 +29,7 @@ std::ostream& operator<<(std::ostream& out, const OracleCase& c) { return out <<
 std::vector<OracleCase> cases() {
   std::vector<OracleCase> all;
   for (const ModelKind kind : {ModelKind::gcn, ModelKind::sage}) {
-    const std::string m = kind == ModelKind::gcn ? "gcn" : "sage";
+    const std::string m = test::name_of(kind);
     all.push_back({m, kind});
     all.push_back({m + "_multilabel", kind, true});
     all.push_back({m + "_sparse", kind, false, true});

@@ -10,6 +10,7 @@
 #include "heliograph/io.hpp"
 #include "support/distance.hpp"
 #include "support/graphs.hpp"
+#include "support/runs.hpp"
 #include "train/dataset_plan.hpp"
 #include "train/trainer.hpp"
 
@@ -99,7 +100,8 @@ TEST_P(SingleStep, AgreesOnTolokers) {
   expect_steps_agree(load_dataset(file), GetParam());
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, SingleStep, ::testing::Values(ModelKind::gcn, ModelKind::sage));
+INSTANTIATE_TEST_SUITE_P(Models, SingleStep, ::testing::Values(ModelKind::gcn, ModelKind::sage),
+                         [](const auto& tested) { return test::name_of(tested.param); });
 
 }  // namespace
 }  // namespace heliograph

@@ -7,6 +7,7 @@
 #include "heliograph/train.hpp"
 #include "support/allocations.hpp"
 #include "support/graphs.hpp"
+#include "support/runs.hpp"
 
 // Contract 7 of the design: after the first epochs, the training step allocates nothing.
 
@@ -81,9 +82,8 @@ TEST_P(SteadyEpochs, NoThreadAllocatesFromEpochSPlusTwoOn) {
 
 std::string name_of(const ::testing::TestParamInfo<SteadyEpochs::ParamType>& tested) {
   const SteadySetting& setting = std::get<1>(tested.param);
-  return std::string(std::get<0>(tested.param) == ModelKind::gcn ? "gcn" : "sage") + "_" +
-         std::to_string(setting.bits) + "bits_s" + std::to_string(setting.staleness) + "_k" +
-         std::to_string(setting.ranks);
+  return test::name_of(std::get<0>(tested.param)) + "_" + std::to_string(setting.bits) + "bits_s" +
+         std::to_string(setting.staleness) + "_k" + std::to_string(setting.ranks);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -95,7 +95,8 @@ INSTANTIATE_TEST_SUITE_P(
                                          SteadySetting{1, 1, 4}, SteadySetting{1, 1, 1})),
     name_of);
 
-INSTANTIATE_TEST_SUITE_P(Models, SteadyState, ::testing::Values(ModelKind::gcn, ModelKind::sage));
+INSTANTIATE_TEST_SUITE_P(Models, SteadyState, ::testing::Values(ModelKind::gcn, ModelKind::sage),
+                         [](const auto& tested) { return test::name_of(tested.param); });
 
 }  // namespace
 }  // namespace heliograph

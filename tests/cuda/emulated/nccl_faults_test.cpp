@@ -23,6 +23,9 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+/// The longest wait where none is meant to last. What ends a run does so before half of it.
+constexpr double kPatience = 60;
+
 NcclTransportOptions limits(double timeout, double abort = 2) {
   NcclTransportOptions options;
   options.timeout_seconds = timeout;
@@ -127,7 +130,7 @@ TEST_F(NcclFaults, ThePeerThatNeverComesIsNamed) {
   EXPECT_THAT(caught.text, HasSubstr("rank 0, epoch 1, layer 1: waited 0.3 s without progress for "
                                      "bytes from rank 1 on the halo channel"));
   EXPECT_GT(now() - began, 0.3);
-  EXPECT_LT(now() - began, 5);
+  EXPECT_LT(now() - began, kPatience / 2);
   EXPECT_THAT(functions_of(0), HasSubstr("ncclCommAbort"));
 }
 
@@ -153,24 +156,24 @@ TEST_F(NcclFaults, ConnectingHasADeadline) {
       error_of([&] { run_nccl_ranks(2, limits(0.3), [](Communicator&) { FAIL(); }); });
   EXPECT_EQ(caught.code, ErrorCode::peer_lost);
   EXPECT_THAT(caught.text, HasSubstr("--transport nccl: the ranks did not connect within 0.3 s"));
-  EXPECT_LT(now() - began, 5);
+  EXPECT_LT(now() - began, kPatience / 2);
 }
 
 TEST_F(NcclFaults, ARankThatCannotConnectEndsTheOthersThatTry) {
   nccl_emulation::fail_call(1, "ncclCommInitRankConfig", 1, ncclSystemError);
   const double began = now();
   const Caught caught =
-      error_of([&] { run_nccl_ranks(3, limits(60), [](Communicator&) { FAIL(); }); });
+      error_of([&] { run_nccl_ranks(3, limits(kPatience), [](Communicator&) { FAIL(); }); });
   EXPECT_THAT(caught.text, HasSubstr("rank 1: NCCL cannot connect the ranks: unhandled system "
                                      "error"));
-  EXPECT_LT(now() - began, 10);
+  EXPECT_LT(now() - began, kPatience / 2);
 }
 
 TEST_F(NcclFaults, AnExceptionOfOneRankEndsTheOthersWaits) {
   Ends ends;
   const double began = now();
   const Caught caught = error_of([&] {
-    run_nccl_ranks(3, limits(60), [&](Communicator& comm) {
+    run_nccl_ranks(3, limits(kPatience), [&](Communicator& comm) {
       ends.record(comm, [&] {
         exchange(comm, 0);
         if (comm.rank() == 2) {
@@ -185,14 +188,14 @@ TEST_F(NcclFaults, AnExceptionOfOneRankEndsTheOthersWaits) {
   EXPECT_EQ(caught.text, "rank 2, epoch 1, layer 0: a value is not a number");
   EXPECT_EQ(ends.of(0), caught.text);
   EXPECT_EQ(ends.of(1), caught.text);
-  EXPECT_LT(now() - began, 10);
+  EXPECT_LT(now() - began, kPatience / 2);
 }
 
 TEST_F(NcclFaults, AnAbortThatHangsDoesNotHangTheRun) {
   nccl_emulation::hang_aborts(true);
   const double began = now();
   const Caught caught = error_of([&] {
-    run_nccl_ranks(2, limits(60, 0.3), [&](Communicator& comm) {
+    run_nccl_ranks(2, limits(kPatience, 0.3), [&](Communicator& comm) {
       exchange(comm, 0);
       if (comm.rank() == 1) comm.abort("enough");
       exchange(comm, 1);
@@ -201,13 +204,13 @@ TEST_F(NcclFaults, AnAbortThatHangsDoesNotHangTheRun) {
   EXPECT_EQ(caught.code, ErrorCode::peer_lost);
   EXPECT_THAT(caught.text, HasSubstr("rank 1, epoch 0, layer 1: enough"));
   EXPECT_GT(now() - began, 0.3);
-  EXPECT_LT(now() - began, 5);
+  EXPECT_LT(now() - began, kPatience / 2);
   EXPECT_TRUE(nccl_abort_hangs());
 }
 
 TEST_F(NcclFaults, AbortFromAnotherThreadEndsAWait) {
   const Caught caught = error_of([&] {
-    run_nccl_ranks(2, limits(60), [&](Communicator& comm) {
+    run_nccl_ranks(2, limits(kPatience), [&](Communicator& comm) {
       if (comm.rank() == 1) {
         comm.wait(comm.post(Channel::weights, {}, {}));
         while (true) comm.throw_if_failed();

@@ -94,7 +94,11 @@ TEST_P(NcclRanks, MoveTheRightBytes) {
 // The second number: questions for the state during which each thing is in progress.
 INSTANTIATE_TEST_SUITE_P(All, NcclRanks,
                          ::testing::Values(std::pair(1, 0), std::pair(2, 0), std::pair(3, 0),
-                                           std::pair(4, 0), std::pair(2, 7), std::pair(3, 300)));
+                                           std::pair(4, 0), std::pair(2, 7), std::pair(3, 300)),
+                         [](const auto& tested) {
+                           return std::to_string(tested.param.first) + "Ranks" +
+                                  std::to_string(tested.param.second) + "Polls";
+                         });
 
 /// As between processes that torchrun's variables bring together: TCP carries all but halo rows.
 TEST_F(NcclMessages, TakeTheirWayBesideTcpToo) {

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <ctime>
+
+#include "comm/link_tickets.hpp"
+
+namespace heliograph::test {
+
+/// Spins for `seconds`, and returns what the other threads of this process take of the processor
+/// meanwhile, as a share of what this one gets: near 0 if they sleep, and about 1 for each that
+/// spins too, however busy the machine is.
+inline double taken_beside_spinning(double seconds) {
+  const auto read = [](clockid_t clock) {
+    timespec time{};
+    clock_gettime(clock, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  };
+  const double all = read(CLOCK_PROCESS_CPUTIME_ID), own = read(CLOCK_THREAD_CPUTIME_ID);
+  for (const double end = link_now() + seconds; link_now() < end;) {
+  }
+  const double spun = read(CLOCK_THREAD_CPUTIME_ID) - own;
+  return (read(CLOCK_PROCESS_CPUTIME_ID) - all) / spun - 1;
+}
+
+/// More than threads that sleep take beside one that spins, and less than one that spins.
+inline constexpr double kSpinsToo = 0.25;
+
+}  // namespace heliograph::test

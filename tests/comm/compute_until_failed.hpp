@@ -1,0 +1,16 @@
+#pragma once
+
+#include "comm/communicator.hpp"
+#include "comm/sleep_for.hpp"
+
+namespace heliograph::test {
+
+/// A rank that is busy with something else, and waits for nobody, until a failure ends it.
+[[noreturn]] inline void compute_until_failed(Communicator& comm) {
+  while (true) {
+    comm.throw_if_failed();
+    sleep_for(0.001);
+  }
+}
+
+}  // namespace heliograph::test
