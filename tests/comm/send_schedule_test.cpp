@@ -103,6 +103,18 @@ TEST(SendSchedule, APlanWithoutPeersIsOrdinary) {
   EXPECT_EQ(schedule.rows(), 0);
 }
 
+/// Never negative where the format has no minimum.
+Matrix encodable_source(RowFormat format) {
+  Matrix rows = source();
+  if (format.has_minimum) return rows;
+  for (std::int64_t r = 0; r < kInner; ++r) {
+    for (std::int64_t c = 0; c < kScheduleCols; ++c) {
+      rows.view().row(r)[c] = std::fabs(rows.view().row(r)[c]);
+    }
+  }
+  return rows;
+}
+
 class HaloMessages : public testing::TestWithParam<RowFormat> {};
 INSTANTIATE_TEST_SUITE_P(Formats, HaloMessages,
                          testing::Values(RowFormat{1, true}, RowFormat{1, false},
@@ -121,14 +133,7 @@ TEST_P(HaloMessages, AreWhatEachPeersRowsEncodeTo) {
   const PlacedShard placed(shard, device, MemoryRoom::graph, nullptr);
   const auto codec = make_cpu_codec(GetParam());
   const std::vector<float> scale = {1, 2, 0.5F, 4, 1, 3, 1, 2, 7};
-  Matrix rows = source();
-  if (!GetParam().has_minimum) {
-    for (std::int64_t r = 0; r < kInner; ++r) {
-      for (std::int64_t c = 0; c < kScheduleCols; ++c) {
-        rows.view().row(r)[c] = std::fabs(rows.view().row(r)[c]);
-      }
-    }
-  }
+  const Matrix rows = encodable_source(GetParam());
   for (const bool share : {false, true}) {
     test::RecordingCommunicator comm(1, 5);
     const SendSchedule schedule(plan, 1, 5, share);
@@ -167,7 +172,7 @@ TEST_P(HaloMessages, AreTheSameFromBlocksOfRows) {
   Device device(2);
   const PlacedShard placed(shard, device, MemoryRoom::graph, nullptr);
   const auto codec = make_cpu_codec(GetParam());
-  const Matrix rows = source();
+  const Matrix rows = encodable_source(GetParam());
   const SendSchedule schedule(shard.in.plan, 1, 5, true);
   const auto posts = [&](std::int64_t block) {
     test::RecordingCommunicator comm(1, 5);
