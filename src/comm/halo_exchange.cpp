@@ -159,7 +159,7 @@ std::span<std::byte> HaloExchange::adopt(HaloSlot& slot, RowFormat format) const
 
 void HaloExchange::append_traffic(std::vector<LinkTraffic>& traffic) const {
   for (const HaloPlan::Peer& peer : plan_.peers) {
-    const auto rows = static_cast<std::int64_t>(peer.send_rows.size());
+    const auto rows = static_cast<std::int64_t>(peer.sent.rows());
     if (rows == 0) continue;
     LinkTraffic link;
     link.from = comm_.rank();

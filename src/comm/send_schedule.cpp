@@ -2,14 +2,19 @@
 
 #include <algorithm>
 
+#include "heliograph/error.hpp"
+
 namespace heliograph {
 
 SendSchedule::SendSchedule(const HaloPlan& plan, int rank, int ranks, bool share_rows) {
   for (const HaloPlan::Peer& peer : plan.peers) {
-    if (peer.send_rows.empty()) continue;
+    if (peer.sent.has_sums()) {
+      throw Error(ErrorCode::usage, "boundary rows that are sums of nodes are not encoded yet");
+    }
+    if (peer.sent.rows() == 0) continue;
     Message message;
     message.peer = peer.rank;
-    message.send_rows = &peer.send_rows;
+    message.send_rows = &peer.sent.entries;
     messages_.push_back(std::move(message));
   }
   const auto distance = [&](const Message& m) { return (m.peer - rank + ranks) % ranks; };

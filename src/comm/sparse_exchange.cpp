@@ -36,7 +36,7 @@ SparseRows exchange_sparse_rows(Communicator& comm, const HaloPlan& plan, const 
   for (std::size_t p = 0; p < n; ++p) {
     const HaloPlan::Peer& peer = plan.peers[p];
     peers.push_back(peer.rank);
-    for (const std::int32_t row : peer.send_rows) {
+    for (const std::int32_t row : peer.sent.entries) {
       const std::int64_t begin = inner.offsets[row];
       const std::int64_t end = inner.offsets[row + 1];
       lengths_out[p].push_back(static_cast<std::int32_t>(end - begin));

@@ -12,13 +12,28 @@
 
 namespace heliograph {
 
+/// Rows that one peer is sent, each a sum of inner rows: a small CSR. Every sum has one entry
+/// today, and then no offsets are stored.
+struct BoundaryRows {
+  std::vector<std::int32_t> entries;  ///< Inner rows; where no offsets are stored, ascending.
+  std::vector<std::int32_t> offsets;  ///< rows + 1 places in `entries`, or none.
+
+  std::size_t rows() const { return offsets.empty() ? entries.size() : offsets.size() - 1; }
+  bool has_sums() const { return !offsets.empty(); }
+  std::span<const std::int32_t> row(std::size_t i) const {
+    const auto begin = offsets.empty() ? i : static_cast<std::size_t>(offsets[i]);
+    const auto end = offsets.empty() ? i + 1 : static_cast<std::size_t>(offsets[i + 1]);
+    return std::span(entries).subspan(begin, end - begin);
+  }
+};
+
 /// Whose rows travel to whom. Halo rows are numbered by owner rank, then by the owner's local id,
 /// so each peer's rows are one run.
 struct HaloPlan {
   struct Peer {
     int rank = 0;
-    std::vector<std::int32_t> send_rows;  ///< Inner rows that the peer needs, ascending.
-    std::int32_t halo_begin = 0;          ///< The peer's run of this rank's halo rows.
+    BoundaryRows sent;            ///< What the peer needs.
+    std::int32_t halo_begin = 0;  ///< The peer's run of this rank's halo rows.
     std::int32_t halo_end = 0;
   };
   std::int32_t inner_rows = 0;

@@ -35,7 +35,7 @@ std::int64_t bytes_of(const std::vector<T>& values) {
 std::int64_t bytes_of(const Adjacency& a) {
   std::int64_t bytes = bytes_of(a.inner.offsets) + bytes_of(a.inner.columns) +
                        bytes_of(a.halo.offsets) + bytes_of(a.halo.columns);
-  for (const HaloPlan::Peer& peer : a.plan.peers) bytes += bytes_of(peer.send_rows);
+  for (const HaloPlan::Peer& peer : a.plan.peers) bytes += bytes_of(peer.sent.entries);
   return bytes;
 }
 

@@ -18,8 +18,8 @@ FlatPlan flatten(const HaloPlan& plan) {
   FlatPlan flat;
   for (const HaloPlan::Peer& peer : plan.peers) {
     flat.peers.insert(flat.peers.end(), {peer.rank, peer.halo_begin, peer.halo_end,
-                                         static_cast<std::int32_t>(peer.send_rows.size())});
-    flat.send_rows.insert(flat.send_rows.end(), peer.send_rows.begin(), peer.send_rows.end());
+                                         static_cast<std::int32_t>(peer.sent.rows())});
+    flat.send_rows.insert(flat.send_rows.end(), peer.sent.entries.begin(), peer.sent.entries.end());
   }
   return flat;
 }
@@ -45,11 +45,11 @@ HaloPlan unflatten(const FlatPlan& flat, std::int32_t inner_rows, int rank, int 
     require(peer.rank > before && peer.rank != rank && peer.rank < ranks);
     require(peer.halo_begin == plan.halo_rows && peer.halo_end >= peer.halo_begin);
     require(sent >= 0 && sent <= flat.send_rows.end() - row);
-    peer.send_rows.assign(row, row + sent);
+    std::vector<std::int32_t>& rows = peer.sent.entries;
+    rows.assign(row, row + sent);
     row += sent;
-    for (std::size_t r = 0; r < peer.send_rows.size(); ++r) {
-      require(peer.send_rows[r] >= (r == 0 ? 0 : peer.send_rows[r - 1] + 1) &&
-              peer.send_rows[r] < inner_rows);
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      require(rows[r] >= (r == 0 ? 0 : rows[r - 1] + 1) && rows[r] < inner_rows);
     }
     before = peer.rank;
     plan.halo_rows = peer.halo_end;
