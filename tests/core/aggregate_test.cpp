@@ -40,9 +40,9 @@ Csr random_csr(std::int64_t rows, std::int64_t columns, std::uint32_t seed) {
   return csr;
 }
 
-const std::vector<RowFormat> kFormats = {{1, true},  {1, false}, {2, true}, {2, false},
-                                         {4, true},  {4, false}, {8, true}, {8, false},
-                                         {16, true}, {32, true}};
+const std::vector<RowFormat> kFormats = {
+    {1, true},  {1, false}, {2, true},  {2, false},    {4, true},    {4, false},    {8, true},
+    {8, false}, {16, true}, {32, true}, {1, false, 1}, {4, true, 3}, {16, true, 1}, {32, true, 2}};
 
 TEST(AggregateInner, ByHand) {
   ThreadPool threads(1);

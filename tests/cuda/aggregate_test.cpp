@@ -19,9 +19,9 @@ using test::expect_same_bits;
 using test::Packed;
 using test::random_scale;
 
-const std::vector<RowFormat> kFormats = {{1, true},  {1, false}, {2, true}, {2, false},
-                                         {4, true},  {4, false}, {8, true}, {8, false},
-                                         {16, true}, {32, true}};
+const std::vector<RowFormat> kFormats = {
+    {1, true},  {1, false}, {2, true},  {2, false},    {4, true},    {4, false},    {8, true},
+    {8, false}, {16, true}, {32, true}, {1, false, 1}, {4, true, 3}, {16, true, 1}, {32, true, 2}};
 
 class AggregateTwin : public TwinTest {
  protected:
