@@ -54,7 +54,7 @@ void inner(benchmark::State& state, bool scaled) {
   const std::vector<float> scale(static_cast<std::size_t>(std::max(sizes().rows, sizes().outputs)),
                                  0.5F);
   const float* by_row = scaled ? scale.data() : nullptr;
-  const bool self = sizes().outputs <= sizes().rows;
+  const float self = sizes().outputs <= sizes().rows ? 1.0F : 0.0F;
   for (auto _ : state) {
     cpu::aggregate_inner(graph, random_features(), by_row, self, by_row, output(), {}, threads());
     benchmark::ClobberMemory();
@@ -70,7 +70,7 @@ void inner_cached(benchmark::State& state) {
     column = static_cast<std::int32_t>(column % std::min(kRows, sizes().rows));
   const std::int64_t rows = std::min(kRows, sizes().rows);
   for (auto _ : state) {
-    cpu::aggregate_inner(csr.view(), random_features().row_range(0, rows), nullptr, false, nullptr,
+    cpu::aggregate_inner(csr.view(), random_features().row_range(0, rows), nullptr, 0, nullptr,
                          output(), {}, threads());
     benchmark::ClobberMemory();
   }
@@ -84,7 +84,7 @@ void inner_bf16(benchmark::State& state) {
   graph.blocks = &blocks;
   const BasicMatrix<std::uint16_t> stored(sizes().rows, sizes().width, MemoryRoom::workspace,
                                           nullptr);
-  const bool self = sizes().outputs <= sizes().rows;
+  const float self = sizes().outputs <= sizes().rows ? 1.0F : 0.0F;
   for (auto _ : state) {
     cpu::aggregate_inner_bf16(graph, random_features(), nullptr, self, nullptr, output(),
                               stored.view(), threads());

@@ -260,7 +260,7 @@ class Bench {
         {fixed - output_bytes() + unpacked, fixed - output_bytes() + unpacked + whole * edges(), 0},
         [&] {
           codec.decode(packed, decoded, kernels_.device().threads());
-          kernels_.aggregate_inner(csr, decoded, nullptr, false, nullptr, out.view(), {});
+          kernels_.aggregate_inner(csr, decoded, nullptr, 0, nullptr, out.view(), {});
         });
   }
 
@@ -271,7 +271,7 @@ class Bench {
     const double row = 4.0 * static_cast<double>(x.cols);
     measure("aggregate_inner",
             {fixed + row * static_cast<double>(x.rows), fixed + row * edges(), 0},
-            [&] { kernels_.aggregate_inner(csr, x, nullptr, false, nullptr, out.view(), {}); });
+            [&] { kernels_.aggregate_inner(csr, x, nullptr, 0, nullptr, out.view(), {}); });
     cusparse(x, out.view());
     // Rows are read once as fp32, written as bf16, and gathered from there.
     const BasicMatrix<std::uint16_t> stored(x.rows, x.cols, MemoryRoom::workspace, &account_);
@@ -280,8 +280,7 @@ class Bench {
             {fixed + written + row / 2 * static_cast<double>(x.rows),
              fixed + written + row / 2 * edges(), 0},
             [&] {
-              kernels_.aggregate_inner_bf16(csr, x, nullptr, false, nullptr, out.view(),
-                                            stored.view());
+              kernels_.aggregate_inner_bf16(csr, x, nullptr, 0, nullptr, out.view(), stored.view());
             });
   }
 

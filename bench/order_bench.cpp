@@ -72,7 +72,7 @@ void inner_in_order(benchmark::State& state, NodeOrder order) {
     CsrView view = csr.view();
     view.blocks = &in_blocks;
     const auto begin = std::chrono::steady_clock::now();
-    cpu::aggregate_inner(view, x.view(), nullptr, true, nullptr, out.view(), {}, threads());
+    cpu::aggregate_inner(view, x.view(), nullptr, 1, nullptr, out.view(), {}, threads());
     benchmark::ClobberMemory();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };

@@ -15,7 +15,8 @@
 namespace heliograph {
 
 /// Exact halo rows for evaluation and precomputation: fp32, synchronous, streamed in blocks of
-/// columns so that a rank never holds more than about `chunk_bytes` of them.
+/// columns so that a rank never holds more than about `chunk_bytes` of them. Exact columns come
+/// with the first block.
 class ExactHalo final : public Halo {
  public:
   /// References must outlive the object. `largest_halo_rows` is the maximum over ranks: all must
@@ -37,7 +38,7 @@ class ExactHalo final : public Halo {
   void set_epoch(std::int64_t epoch) { epoch_ = epoch; }
 
  private:
-  void lend(HaloSlot& slot, std::int64_t send_rows, std::int64_t halo_rows) const;
+  void lend(HaloSlot& slot, const Site& site, std::int64_t send_rows, std::int64_t halo_rows) const;
   std::int64_t scratch_columns(std::span<std::byte> scratch) const;
 
   Communicator& comm_;

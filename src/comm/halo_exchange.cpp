@@ -91,7 +91,9 @@ void HaloExchange::encode(const SendSchedule::Message& message, RowRange rows,
   if (begin == end) return;
   RowSelection selection{{all.data() + begin, static_cast<std::size_t>(end - begin)},
                          rows_.scale,
-                         shard_.global_ids()};
+                         shard_.global_ids(),
+                         nullptr,
+                         rows_.exact};
   if (!message.encodes_all) selection.positions = message.new_positions.data() + begin;
   encode(selection, place(message, message.encodes_all ? begin : 0), times);
 }
@@ -119,7 +121,8 @@ void HaloExchange::offer(RowRange rows, PhaseClock& times) {
   const bool at_once = !shard_.device().on_host();
   if (at_once && !last) return;
   if (at_once) {
-    encode({schedule_.placed_rows(), rows_.scale, shard_.global_ids()}, buffer_, times);
+    encode({schedule_.placed_rows(), rows_.scale, shard_.global_ids(), nullptr, rows_.exact},
+           buffer_, times);
   }
   for (const SendSchedule::Message& message : schedule_.messages()) {
     if (!at_once) {

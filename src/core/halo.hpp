@@ -11,6 +11,7 @@ namespace heliograph {
 struct OfferedRows {
   ConstMatrixView values;        ///< Inner nodes x site.cols, encoded.
   const float* scale = nullptr;  ///< By inner node, applied before encoding; null counts as 1.
+  ConstMatrixView exact = {};    ///< Inner nodes x site.exact_cols, verbatim; empty for none.
 };
 
 /// All that a step knows of other ranks: rows of boundary nodes leave, rows of halo nodes come.

@@ -82,19 +82,20 @@ class Kernels {
   virtual GatherBlocks gather_blocks(const CsrView& csr, std::int64_t sources, MemoryRoom room,
                                      MemoryAccount* account) = 0;
 
-  /// out[i] = row_scale[i] * (self ? x'[i] : 0 + sum over j in row i of x'[j]),
+  /// out[i] = row_scale[i] * (self * x'[i] + sum over j in row i of x'[j]),
   /// where x'[j] = col_scale[j] * x[j], rounded to fp32 (null scales count as 1).
+  /// The sum begins with self * x'[i], rounded, or 0 where self is 0.
   /// With an accumulator: acc[i] takes the unscaled fp64 sum and out[i] = float(row_scale[i] *
   /// acc[i]). out: csr.rows x cols. Any width; out must not overlap x. Scales and columns are
   /// trusted.
   virtual void aggregate_inner(const CsrView& csr, ConstMatrixView x, const float* col_scale,
-                               bool self, const float* row_scale, MatrixView out,
+                               float self, const float* row_scale, MatrixView out,
                                AccumulatorView acc) = 0;
   /// The same, without an accumulator, on x' rounded to the nearest bf16 (ties to even): `stored`
   /// takes these rows, so that half the bytes are gathered; sums are fp32. stored: x.rows x x.cols,
   /// rows padded_stride<std::uint16_t>() apart, overwritten.
   virtual void aggregate_inner_bf16(const CsrView& csr, ConstMatrixView x, const float* col_scale,
-                                    bool self, const float* row_scale, MatrixView out,
+                                    float self, const float* row_scale, MatrixView out,
                                     Bf16View stored) = 0;
   /// out[i] += row_scale[i] * (sum over j in row i of decode(packed.row(j))), straight from packed
   /// rows, into columns [packed.col_begin, packed.col_begin + packed.cols) of out.

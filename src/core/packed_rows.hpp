@@ -18,16 +18,22 @@ struct RowFormat {
   int bits = 32;
   /// Codes only: false leaves the minimum out; it is 0 (rows that are never negative).
   bool has_minimum = true;
+  /// fp32 columns that lie behind a row's values, verbatim; decoding and sums leave them out.
+  int exact_cols = 0;
 
   HELIOGRAPH_HOST_DEVICE constexpr bool is_codes() const { return bits <= 8; }
   /// Bytes of the row's parameters, which come first: minimum (bf16), then step.
   HELIOGRAPH_HOST_DEVICE constexpr std::size_t parameter_bytes() const {
     return is_codes() ? (has_minimum ? 4 : 2) : 0;
   }
-  /// Bytes of one encoded row. Rows follow each other without padding.
-  HELIOGRAPH_HOST_DEVICE constexpr std::size_t row_bytes(std::int64_t cols) const {
+  /// Where the exact columns begin in a row of `cols` encoded ones; not aligned.
+  HELIOGRAPH_HOST_DEVICE constexpr std::size_t exact_begin(std::int64_t cols) const {
     return parameter_bytes() +
            (static_cast<std::size_t>(cols) * static_cast<std::size_t>(bits) + 7) / 8;
+  }
+  /// Bytes of one encoded row. Rows follow each other without padding.
+  HELIOGRAPH_HOST_DEVICE constexpr std::size_t row_bytes(std::int64_t cols) const {
+    return exact_begin(cols) + 4 * static_cast<std::size_t>(exact_cols);
   }
   bool operator==(const RowFormat&) const = default;
 };
@@ -43,6 +49,12 @@ struct PackedRows {
 
   HELIOGRAPH_HOST_DEVICE const std::byte* row(std::int64_t r) const {
     return data + static_cast<std::size_t>(r) * format.row_bytes(cols);
+  }
+  /// Exact column c of row r.
+  HELIOGRAPH_HOST_DEVICE float exact(std::int64_t r, std::int64_t c) const {
+    float value = 0;
+    std::memcpy(&value, row(r) + format.exact_begin(cols) + 4 * c, 4);
+    return value;
   }
 };
 

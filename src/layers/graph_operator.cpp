@@ -55,7 +55,7 @@ void GraphOperator::sum(const PassContext& pass, const Site& site, ConstMatrixVi
   const bool forward = site.direction == Direction::forward;
   const float* rows = scale_or_null(forward ? row_scale_ : col_scale_);
   const float* cols = scale_or_null(forward ? col_scale_ : row_scale_);
-  const bool self = propagation_.self != 0;
+  const float self = propagation_.self;
   const Blocks& in_blocks = blocks(site.direction);
   CsrView inner = shard_.inner(site.direction);
   if (!in_blocks.inner.empty()) inner.blocks = &in_blocks.inner;
@@ -101,25 +101,26 @@ SparseRows GraphOperator::sum_sparse(const SparseView& inner, const SparseView& 
   std::vector<double> sums(static_cast<std::size_t>(inner.cols), 0.0);
   std::vector<std::uint8_t> seen(sums.size(), 0);
   std::vector<std::int32_t> touched;
-  const auto add = [&](const SparseView& x, std::int64_t row) {
+  const auto add = [&](const SparseView& x, std::int64_t row, double weight) {
     for (std::int64_t i = x.offsets[row]; i < x.offsets[row + 1]; ++i) {
       const auto c = static_cast<std::size_t>(x.columns[i]);
       if (seen[c] == 0) {
         seen[c] = 1;
         touched.push_back(x.columns[i]);
       }
-      sums[c] += static_cast<double>(x.values[i]);
+      sums[c] += weight * static_cast<double>(x.values[i]);
     }
   };
   const Adjacency& a = shard_.shard().in;
+  const auto self = static_cast<double>(propagation_.self);
   for (std::int64_t r = 0; r < rows(); ++r) {
     const auto row = static_cast<std::size_t>(r);
-    if (propagation_.self != 0) add(inner, r);
+    if (self != 0) add(inner, r, self);
     for (std::int64_t i = a.inner.offsets[row]; i < a.inner.offsets[row + 1]; ++i) {
-      add(inner, a.inner.columns[static_cast<std::size_t>(i)]);
+      add(inner, a.inner.columns[static_cast<std::size_t>(i)], 1.0);
     }
     for (std::int64_t i = a.halo.offsets[row]; i < a.halo.offsets[row + 1]; ++i) {
-      add(halo, a.halo.columns[static_cast<std::size_t>(i)]);
+      add(halo, a.halo.columns[static_cast<std::size_t>(i)], 1.0);
     }
     std::sort(touched.begin(), touched.end());
     const float factor = scale(propagation_.row, row);

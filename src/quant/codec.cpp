@@ -30,9 +30,10 @@ class RowwiseCodec final : public Codec {
     const EncodeJob job{x, selection, stream, out, format_};
     const auto count = static_cast<std::int64_t>(selection.rows.size());
     std::atomic<std::int64_t> first{count};
-    threads.for_ranges(count, rows_per_task(x.cols), [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t grain = rows_per_task(x.cols + format_.exact_cols);
+    threads.for_ranges(count, grain, [&](std::int64_t begin, std::int64_t end) {
       if (begin >= first.load(std::memory_order_relaxed)) return;
-      const std::int64_t stopped = encode_rows_(job, begin, end);
+      const std::int64_t stopped = copy_exact_columns(job, begin, encode_rows_(job, begin, end));
       if (stopped == end) return;
       std::int64_t seen = first.load(std::memory_order_relaxed);
       while (stopped < seen && !first.compare_exchange_weak(seen, stopped)) {

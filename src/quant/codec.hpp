@@ -19,12 +19,14 @@ struct RowSelection {
   const std::int64_t* global_ids = nullptr;  ///< By source row: keys of the rounding noise.
   /// By selected row: which row of the output it becomes; null: they follow in order.
   const std::int32_t* positions = nullptr;
+  /// Source rows x the format's exact columns, which no scale applies to; empty for none.
+  ConstMatrixView exact = {};
 };
 
 /// A row that cannot be encoded: NaN, Inf, or a range beyond docs/wire_format.md.
 struct UnencodableRow {
   std::int32_t row = -1;  ///< Source row; -1: none.
-  std::int64_t col = -1;  ///< First offending column; -1: the range as a whole.
+  std::int64_t col = -1;  ///< First offending column, exact ones last; -1: the range as a whole.
   float value = 0;
 };
 
@@ -42,7 +44,7 @@ class Codec {
 
   /// Writes encoded_bytes(selection.rows.size(), x.cols) bytes to `out`: gathers, scales (rounded
   /// to fp32), finds the range and rounds stochastically in one pass over each row. Rows of the
-  /// output that are not selected stay as they are.
+  /// output that are not selected stay as they are. Exact columns are copied.
   /// E[decode(encode(x))] = x for every value, over noise keys, up to the bias that
   /// docs/wire_format.md bounds.
   /// `stream` is a stream_key(); the row's global id completes it. When it returns, `out` may be

@@ -44,6 +44,10 @@ void decode_rows_reference(const PackedRows& packed, MatrixView out, std::int64_
 void decode_rows_simd(const PackedRows& packed, MatrixView out, std::int64_t begin,
                       std::int64_t end);
 
+/// Copies the exact columns of message rows [begin, end); returns the first row that holds NaN or
+/// Inf there, or `end`.
+std::int64_t copy_exact_columns(const EncodeJob& job, std::int64_t begin, std::int64_t end);
+
 /// Why a message row cannot be encoded.
 UnencodableRow describe_unencodable(const EncodeJob& job, std::int64_t index);
 

@@ -85,12 +85,29 @@ void decode_rows_reference(const PackedRows& packed, MatrixView out, std::int64_
   }
 }
 
+std::int64_t copy_exact_columns(const EncodeJob& job, std::int64_t begin, std::int64_t end) {
+  const int cols = job.format.exact_cols;
+  if (cols == 0) return end;
+  for (std::int64_t i = begin; i < end; ++i) {
+    const float* from = job.selection.exact.row(job.source_row(i));
+    if (range_of(from, 1.0F, cols).bad_column >= 0) return i;
+    std::memcpy(job.out_row(i) + job.format.exact_begin(job.x.cols), from,
+                static_cast<std::size_t>(cols) * 4);
+  }
+  return end;
+}
+
 UnencodableRow describe_unencodable(const EncodeJob& job, std::int64_t index) {
   const float* x = job.x.row(job.source_row(index));
   const float scale = job.scale(index);
   const Range range = range_of(x, scale, job.x.cols);
   if (range.bad_column >= 0) {
     return {job.source_row(index), range.bad_column, scale * x[range.bad_column]};
+  }
+  if (job.format.exact_cols > 0) {
+    const float* exact = job.selection.exact.row(job.source_row(index));
+    const std::int64_t c = range_of(exact, 1.0F, job.format.exact_cols).bad_column;
+    if (c >= 0) return {job.source_row(index), job.x.cols + c, exact[c]};
   }
   const float value = !job.format.has_minimum && range.lo < 0 ? range.lo : range.hi - range.lo;
   return {job.source_row(index), -1, value};

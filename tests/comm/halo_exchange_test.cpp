@@ -45,6 +45,15 @@ Matrix rows_by_node(const Shard& shard, std::int64_t cols) {
   return m;
 }
 
+/// Of global node v: -v - column / 64.
+Matrix exact_by_node(const Shard& shard, std::int64_t cols) {
+  Matrix m = rows_by_node(shard, cols);
+  for (std::int64_t r = 0; r < m.view().rows; ++r) {
+    for (std::int64_t c = 0; c < cols; ++c) m.view().row(r)[c] *= -1;
+  }
+  return m;
+}
+
 TEST(HaloExchange, CountsTheBytesThatTheTransportTook) {
   for (const RowFormat format : {RowFormat{1, true}, RowFormat{1, false}, RowFormat{2, true},
                                  RowFormat{16, false}, RowFormat{32, false}}) {
@@ -73,6 +82,34 @@ TEST(HaloExchange, CountsTheBytesThatTheTransportTook) {
       EXPECT_GT(exchange.bytes_sent(), 0);
     });
   }
+}
+
+TEST(HaloExchange, ExactColumnsTravelBesideTheCodes) {
+  with_shards(3, false, [&](Communicator& comm, const Shard& shard) {
+    Device device(1);
+    const PlacedShard placed(shard, device, MemoryRoom::graph, nullptr);
+    PhaseClock clock;
+    const auto codec = make_cpu_codec({2, true, 3});
+    const Matrix rows = rows_by_node(shard, kCols);
+    const Matrix exact = exact_by_node(shard, 3);
+    const SendSchedule schedule(shard.in.plan, comm.rank(), comm.size(), true);
+    HaloSlot slot(comm, Channel::halo, device, MemoryRoom::halo, nullptr);
+    Site site = test::site(0, 0, Direction::forward, kCols);
+    site.exact_cols = 3;
+    HaloExchange exchange(comm, Channel::halo, placed, shard.in.plan, schedule, site, 1);
+    test::start(exchange, slot, *codec, 0, {rows.view(), nullptr, exact.view()}, clock);
+    const PackedRows packed = exchange.finish(slot, clock);
+    ASSERT_EQ(packed.rows, shard.in.plan.halo_rows);
+    for (std::int64_t r = 0; r < packed.rows; ++r) {
+      const float node = -packed.exact(r, 0);
+      EXPECT_EQ(packed.exact(r, 2), -node - 2.0F / 64.0F);
+      // The row beside it is of the same node: its values lie in [node, node + 1).
+      EXPECT_NEAR(decode_value(packed.row(r), packed.format, kCols, 5), node, 1.0F);
+    }
+    EXPECT_EQ(exchange.bytes_sent(), comm.bytes_sent(Channel::halo));
+    EXPECT_EQ(exchange.fp32_bytes_sent(), 4 * (kCols + 3) * shard.in.plan.send_rows());
+    slot.wait_for_sends();
+  });
 }
 
 // One bit of 0.25 between 0 and 1: the same noise every time would give the same bits every time.
@@ -113,6 +150,35 @@ TEST(HaloExchange, RoundingIsFreshInEveryEpochLayerAndDirectionAndRight) {
     // 14,000 draws of 0 or 1 with mean 0.25: five standard deviations are 0.0183.
     EXPECT_NEAR(sum / (4.0 * kEpochs * static_cast<double>(kCols - 2)), 0.25, 0.0183);
   });
+}
+
+TEST(ExactHalo, ExactColumnsComeWithTheFirstBlock) {
+  for (const std::int64_t chunk : {std::int64_t{1}, std::int64_t{1} << 20}) {
+    with_shards(3, false, [&](Communicator& comm, const Shard& shard) {
+      Device device(1);
+      const PlacedShard placed(shard, device, MemoryRoom::graph, nullptr);
+      ExactHalo halo(comm, placed, kNodes, chunk, nullptr);
+      const Matrix rows = rows_by_node(shard, kCols);
+      const Matrix exact = exact_by_node(shard, 2);
+      Site site = test::site(0, 0, Direction::forward, kCols);
+      site.exact_cols = 2;
+      halo.open(site, {rows.view(), nullptr, exact.view()});
+      halo.offer(site, {0, rows.view().rows});
+      std::int64_t columns = 0;
+      halo.finish(site, [&](const PackedRows& packed) {
+        EXPECT_EQ(packed.col_begin, columns);
+        EXPECT_EQ(packed.format.exact_cols, columns == 0 ? 2 : 0);
+        columns += packed.cols;
+        for (std::int64_t r = 0; r < packed.rows; ++r) {
+          const float first = decode_value(packed.row(r), packed.format, packed.cols, 0);
+          for (int c = 0; c < packed.format.exact_cols; ++c) {
+            EXPECT_EQ(packed.exact(r, c), -first - static_cast<float>(c) / 64.0F);
+          }
+        }
+      });
+      EXPECT_EQ(columns, kCols);
+    });
+  }
 }
 
 TEST(ExactHalo, EveryColumnComesOnceInBlocksThatFit) {

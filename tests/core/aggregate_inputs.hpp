@@ -49,6 +49,7 @@ struct Packed {
 
   Packed(std::int64_t count, std::int64_t cols, RowFormat format, float shift = 0) {
     Matrix x = random_matrix(count, cols, 21);
+    const Matrix exact = random_matrix(count, format.exact_cols, 22);
     std::vector<std::int32_t> selected;
     std::vector<std::int64_t> ids;
     for (std::int64_t r = 0; r < count; ++r) {
@@ -62,8 +63,11 @@ struct Packed {
     ThreadPool threads(1);
     const auto codec = make_cpu_codec(format);
     bytes.resize(codec->encoded_bytes(count, cols) + 64, std::byte{0xff});
-    EXPECT_EQ(
-        codec->encode(x.view(), {selected, nullptr, ids.data()}, 5, bytes.data(), threads).row, -1);
+    EXPECT_EQ(codec
+                  ->encode(x.view(), {selected, nullptr, ids.data(), nullptr, exact.view()}, 5,
+                           bytes.data(), threads)
+                  .row,
+              -1);
     rows = {bytes.data(), count, cols, 0, format};
   }
 };

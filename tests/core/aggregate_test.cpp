@@ -40,9 +40,9 @@ Csr random_csr(std::int64_t rows, std::int64_t columns, std::uint32_t seed) {
   return csr;
 }
 
-const std::vector<RowFormat> kFormats = {{1, true},  {1, false}, {2, true}, {2, false},
-                                         {4, true},  {4, false}, {8, true}, {8, false},
-                                         {16, true}, {32, true}};
+const std::vector<RowFormat> kFormats = {
+    {1, true},  {1, false}, {2, true},  {2, false},    {4, true},    {4, false},    {8, true},
+    {8, false}, {16, true}, {32, true}, {1, false, 1}, {4, true, 3}, {16, true, 1}, {32, true, 2}};
 
 TEST(AggregateInner, ByHand) {
   ThreadPool threads(1);
@@ -51,7 +51,7 @@ TEST(AggregateInner, ByHand) {
   const float col_scale[3] = {1, 2, 3};
   const float row_scale[3] = {1, 10, 0.5F};
   float out[6] = {};
-  cpu::aggregate_inner(csr.view(), {x, 3, 2, 2}, col_scale, true, row_scale, {out, 3, 2, 2}, {},
+  cpu::aggregate_inner(csr.view(), {x, 3, 2, 2}, col_scale, 1, row_scale, {out, 3, 2, 2}, {},
                        threads);
   const float expected[6] = {1 + 6 + 15, 2 + 8 + 18, 60, 80, 8, 10};
   for (int i = 0; i < 6; ++i) EXPECT_EQ(out[i], expected[i]) << i;
@@ -66,7 +66,7 @@ TEST(AggregateInner, HasTheBitsOfTheReferenceOnEveryTarget) {
       const Matrix x = random_matrix(rows, cols, 2);
       const auto col_scale = random_scale(rows, 3);
       const auto row_scale = random_scale(rows, 4);
-      for (const bool self : {false, true}) {
+      for (const float self : {0.0F, 1.0F, 1.5F}) {
         for (const bool scaled : {false, true}) {
           const float* by_column = scaled ? col_scale.data() : nullptr;
           const float* by_row = scaled ? row_scale.data() : nullptr;
@@ -95,11 +95,11 @@ TEST(AggregateInner, ReadsAndWritesColumnRanges) {
     std::fill_n(out.view().data, 50 * out.view().stride, -7.0F);
     std::fill_n(expected.view().data, 50 * out.view().stride, -7.0F);
     const ConstMatrixView from = ConstMatrixView(x.view()).col_range(5, cols);
-    cpu::aggregate_inner_reference(csr.view(), from, nullptr, true, nullptr,
+    cpu::aggregate_inner_reference(csr.view(), from, nullptr, 1, nullptr,
                                    expected.view().col_range(3, cols));
     for_each_simd_target([&] {
-      cpu::aggregate_inner(csr.view(), from, nullptr, true, nullptr, out.view().col_range(3, cols),
-                           {}, threads);
+      cpu::aggregate_inner(csr.view(), from, nullptr, 1, nullptr, out.view().col_range(3, cols), {},
+                           threads);
       expect_same_bits(out, expected, std::to_string(cols));
     });
   }
@@ -114,7 +114,7 @@ TEST(AggregateInnerBf16, ByHand) {
   const float row_scale[3] = {1, 10, 0.5F};
   float out[6] = {};
   const BasicMatrix<std::uint16_t> stored(3, 2, MemoryRoom::workspace, nullptr);
-  cpu::aggregate_inner_bf16(csr.view(), {x, 3, 2, 2}, col_scale, true, row_scale, {out, 3, 2, 2},
+  cpu::aggregate_inner_bf16(csr.view(), {x, 3, 2, 2}, col_scale, 1, row_scale, {out, 3, 2, 2},
                             stored.view(), threads);
   const float expected[6] = {256 + 3 - 256, 260 + 6 - 260, 30, 60, 0, 0};
   for (int i = 0; i < 6; ++i) EXPECT_EQ(out[i], expected[i]) << i;
@@ -129,9 +129,9 @@ TEST(AggregateInnerBf16, HasTheBitsOfTheReferenceOnEveryTarget) {
         const Matrix x = random_matrix(rows, cols, 2);
         const auto col_scale = random_scale(rows, 3);
         const auto row_scale = random_scale(rows, 4);
-        for (const bool self : {false, true}) {
-          const float* by_column = self ? col_scale.data() : nullptr;
-          const float* by_row = self ? row_scale.data() : nullptr;
+        for (const float self : {0.0F, 1.0F, 1.5F}) {
+          const float* by_column = self != 0 ? col_scale.data() : nullptr;
+          const float* by_row = self != 0 ? row_scale.data() : nullptr;
           const Matrix expected(rows, cols, MemoryRoom::workspace, nullptr);
           cpu::aggregate_inner_bf16_reference(csr.view(), x.view(), by_column, self, by_row,
                                               expected.view());
@@ -160,10 +160,10 @@ TEST(AggregateInnerBf16, ReadsAndWritesColumnRanges) {
     std::fill_n(out.view().data, 50 * out.view().stride, -7.0F);
     std::fill_n(expected.view().data, 50 * out.view().stride, -7.0F);
     const ConstMatrixView from = ConstMatrixView(x.view()).col_range(5, cols);
-    cpu::aggregate_inner_bf16_reference(csr.view(), from, nullptr, true, nullptr,
+    cpu::aggregate_inner_bf16_reference(csr.view(), from, nullptr, 1, nullptr,
                                         expected.view().col_range(3, cols));
     for_each_simd_target([&] {
-      cpu::aggregate_inner_bf16(csr.view(), from, nullptr, true, nullptr,
+      cpu::aggregate_inner_bf16(csr.view(), from, nullptr, 1, nullptr,
                                 out.view().col_range(3, cols), stored.view(), threads);
       expect_same_bits(out, expected, std::to_string(cols));
     });
@@ -187,7 +187,7 @@ TEST(AggregateInnerBf16, ValuesAreTheNearestOnesOnEveryTarget) {
   for_each_simd_target([&] {
     std::vector<float> out(values.size());
     const BasicMatrix<std::uint16_t> stored(1, cols, MemoryRoom::workspace, nullptr);
-    cpu::aggregate_inner_bf16(csr.view(), {values.data(), 1, cols, cols}, nullptr, true, nullptr,
+    cpu::aggregate_inner_bf16(csr.view(), {values.data(), 1, cols, cols}, nullptr, 1, nullptr,
                               {out.data(), 1, cols, cols}, stored.view(), threads);
     for (std::size_t i = 0; i < values.size(); ++i) {
       const float x = values[i];
@@ -317,7 +317,7 @@ TEST(Aggregate, SameBitsWhateverTheThreads) {
     for (const int count : {1, 2, 3}) {
       ThreadPool threads(count);
       Matrix out(3000, 100, MemoryRoom::workspace, nullptr);
-      cpu::aggregate_inner(csr.view(), x.view(), scale.data(), true, scale.data(), out.view(), {},
+      cpu::aggregate_inner(csr.view(), x.view(), scale.data(), 1, scale.data(), out.view(), {},
                            threads);
       cpu::aggregate_halo(csr.view(), packed.rows, scale.data(), out.view(), {}, threads);
       if (first.empty()) {
@@ -341,7 +341,7 @@ TEST(Aggregate, Fp64SumsAreExactlyThoseOfPlainLoops) {
       const Matrix out(200, 41, MemoryRoom::workspace, nullptr);
       const BasicMatrix<double> acc(200, 41, MemoryRoom::workspace, nullptr);
       std::fill_n(acc.view().data, 200 * acc.view().stride, 1e9);  // overwritten, not added to
-      cpu::aggregate_inner(inner.view(), x.view(), scale.data(), true, scale.data(), out.view(),
+      cpu::aggregate_inner(inner.view(), x.view(), scale.data(), 1.25F, scale.data(), out.view(),
                            acc.view(), threads);
       cpu::aggregate_halo(halo.view(), packed.rows, scale.data(), out.view(), acc.view(), threads);
       for (std::int64_t i = 0; i < 200; ++i) {
@@ -350,7 +350,7 @@ TEST(Aggregate, Fp64SumsAreExactlyThoseOfPlainLoops) {
           const auto at = [&](std::int64_t j) {
             return static_cast<double>(scale[static_cast<std::size_t>(j)] * x.view().row(j)[c]);
           };
-          double sum = at(i);
+          double sum = 1.25 * at(i);
           for (auto e = inner.offsets[row]; e < inner.offsets[row + 1]; ++e) {
             sum += at(inner.columns[static_cast<std::size_t>(e)]);
           }

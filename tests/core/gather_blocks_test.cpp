@@ -51,21 +51,22 @@ TEST(GatherBlocks, LeaveTheBitsOfInnerRows) {
   for (const std::int64_t cols : {33, 41, 64, 100, 128, 130, 300}) {
     ASSERT_TRUE(blocks.serve(cols)) << cols;
     const Matrix x = random_matrix(kSources, cols, 2);
-    for (const bool scaled : {true, false}) {
+    for (const float self : {0.0F, 1.0F, 1.5F}) {
+      const bool scaled = self != 0;
       const float* by_column = scaled ? col_scale.data() : nullptr;
       const float* by_row = scaled ? row_scale.data() : nullptr;
       const Matrix expected(kRows, cols, MemoryRoom::workspace, nullptr);
-      cpu::aggregate_inner_reference(csr.view(), x.view(), by_column, scaled, by_row,
+      cpu::aggregate_inner_reference(csr.view(), x.view(), by_column, self, by_row,
                                      expected.view());
       const Matrix expected_bf16(kRows, cols, MemoryRoom::workspace, nullptr);
-      cpu::aggregate_inner_bf16_reference(csr.view(), x.view(), by_column, scaled, by_row,
+      cpu::aggregate_inner_bf16_reference(csr.view(), x.view(), by_column, self, by_row,
                                           expected_bf16.view());
       for_each_simd_target([&] {
         const Matrix out(kRows, cols, MemoryRoom::workspace, nullptr);
-        cpu::aggregate_inner(view, x.view(), by_column, scaled, by_row, out.view(), {}, threads);
+        cpu::aggregate_inner(view, x.view(), by_column, self, by_row, out.view(), {}, threads);
         expect_same_bits(out, expected, std::to_string(cols));
         const BasicMatrix<std::uint16_t> stored(kSources, cols, MemoryRoom::workspace, nullptr);
-        cpu::aggregate_inner_bf16(view, x.view(), by_column, scaled, by_row, out.view(),
+        cpu::aggregate_inner_bf16(view, x.view(), by_column, self, by_row, out.view(),
                                   stored.view(), threads);
         expect_same_bits(out, expected_bf16, "bf16, " + std::to_string(cols));
       });
@@ -83,7 +84,7 @@ TEST(GatherBlocks, LeaveTheBitsOfHaloRows) {
   view.blocks = &blocks;
   const auto row_scale = random_scale(kRows, 4);
   for (const std::int64_t cols : {41, 70, 130}) {
-    const Packed packed(kHalo, cols, {32, true});
+    const Packed packed(kHalo, cols, {32, true, cols == 70 ? 3 : 0});
     ASSERT_TRUE(blocks.serve(cols)) << cols;
     const Matrix expected = random_matrix(kRows, cols, 7);
     cpu::aggregate_halo_reference(csr.view(), packed.rows, row_scale.data(), expected.view());

@@ -19,9 +19,9 @@ using test::expect_same_bits;
 using test::Packed;
 using test::random_scale;
 
-const std::vector<RowFormat> kFormats = {{1, true},  {1, false}, {2, true}, {2, false},
-                                         {4, true},  {4, false}, {8, true}, {8, false},
-                                         {16, true}, {32, true}};
+const std::vector<RowFormat> kFormats = {
+    {1, true},  {1, false}, {2, true},  {2, false},    {4, true},    {4, false},    {8, true},
+    {8, false}, {16, true}, {32, true}, {1, false, 1}, {4, true, 3}, {16, true, 1}, {32, true, 2}};
 
 class AggregateTwin : public TwinTest {
  protected:
@@ -130,7 +130,7 @@ TEST_F(AggregateTwin, InnerHasTheBitsOfThePlainLoops) {
     const auto device_col = on_device(col_scale);
     const auto device_row = on_device(row_scale);
     const Matrix before = normal_matrix(rows, cols);
-    for (const bool self : {false, true}) {
+    for (const float self : {0.0F, 1.0F, 1.5F}) {
       for (const bool scaled : {false, true}) {
         const Matrix expected = copy_of(before);
         cpu::aggregate_inner_reference(csr.view(), x.view(), scaled ? col_scale.data() : nullptr,
@@ -156,14 +156,15 @@ TEST_F(AggregateTwin, InnerBf16HasTheBitsOfThePlainLoops) {
     const Matrix before = normal_matrix(rows, cols);
     BasicMatrix<std::uint16_t> untouched(rows, cols, MemoryRoom::workspace, nullptr);
     std::fill_n(untouched.view().data, rows * untouched.view().stride, std::uint16_t{0x7fc0});
-    for (const bool scaled : {false, true}) {
+    for (const float self : {0.0F, 1.0F, 1.5F}) {
+      const bool scaled = self != 0;
       const Matrix expected = copy_of(before);
       cpu::aggregate_inner_bf16_reference(csr.view(), x.view(), scaled ? scale.data() : nullptr,
-                                          scaled, scaled ? scale.data() : nullptr, expected.view());
+                                          self, scaled ? scale.data() : nullptr, expected.view());
       const DeviceMatrix out = on_device(before);
       const BasicDeviceMatrix<std::uint16_t> stored = on_device(untouched);
       cuda->aggregate_inner_bf16(device_csr.view(), device_x.view(),
-                                 scaled ? device_scale.data() : nullptr, scaled,
+                                 scaled ? device_scale.data() : nullptr, self,
                                  scaled ? device_scale.data() : nullptr, out.view(), stored.view());
       expect_same_bits(out.values(), expected, scaled ? "scaled" : "plain");
       const BasicMatrix<std::uint16_t> rounded = stored.values();
@@ -192,19 +193,19 @@ TEST_F(AggregateTwin, InnerReadsAndWritesColumnRanges) {
         const ConstMatrixView host_from = ConstMatrixView(x.view()).col_range(from, cols);
         const ConstMatrixView device_from = ConstMatrixView(device_x.view()).col_range(from, cols);
         const Matrix expected = copy_of(before);
-        cpu::aggregate_inner_reference(csr.view(), host_from, nullptr, true, nullptr,
+        cpu::aggregate_inner_reference(csr.view(), host_from, nullptr, 1, nullptr,
                                        expected.view().col_range(to, cols));
         const DeviceMatrix out = on_device(before);
-        cuda->aggregate_inner(device_csr.view(), device_from, nullptr, true, nullptr,
+        cuda->aggregate_inner(device_csr.view(), device_from, nullptr, 1, nullptr,
                               out.view().col_range(to, cols), {});
         expect_same_bits(out.values(), expected, "fp32");
 
         const BasicDeviceMatrix<std::uint16_t> stored(*cuda, *account, 50, cols);
         const Matrix expected16 = copy_of(before);
-        cpu::aggregate_inner_bf16_reference(csr.view(), host_from, nullptr, true, nullptr,
+        cpu::aggregate_inner_bf16_reference(csr.view(), host_from, nullptr, 1, nullptr,
                                             expected16.view().col_range(to, cols));
         const DeviceMatrix out16 = on_device(before);
-        cuda->aggregate_inner_bf16(device_csr.view(), device_from, nullptr, true, nullptr,
+        cuda->aggregate_inner_bf16(device_csr.view(), device_from, nullptr, 1, nullptr,
                                    out16.view().col_range(to, cols), stored.view());
         expect_same_bits(out16.values(), expected16, "bf16");
       }
@@ -332,14 +333,14 @@ TEST_F(HubTwin, InnerHasTheBitsOfThePlainLoops) {
       const DeviceMatrix out = on_device(expected);
       const DeviceMatrix out16 = on_device(expected);
       const BasicDeviceMatrix<std::uint16_t> stored(*cuda, *account, 40, cols);
-      cpu::aggregate_inner_reference(csr.view(), host_from, scale.data(), true, scale.data(),
+      cpu::aggregate_inner_reference(csr.view(), host_from, scale.data(), 1.5F, scale.data(),
                                      expected.view());
-      cuda->aggregate_inner(device_csr.view(), device_from, device_scale.data(), true,
+      cuda->aggregate_inner(device_csr.view(), device_from, device_scale.data(), 1.5F,
                             device_scale.data(), out.view(), {});
       expect_same_bits(out.values(), expected, "fp32");
-      cpu::aggregate_inner_bf16_reference(csr.view(), host_from, scale.data(), true, scale.data(),
+      cpu::aggregate_inner_bf16_reference(csr.view(), host_from, scale.data(), 1.5F, scale.data(),
                                           expected16.view());
-      cuda->aggregate_inner_bf16(device_csr.view(), device_from, device_scale.data(), true,
+      cuda->aggregate_inner_bf16(device_csr.view(), device_from, device_scale.data(), 1.5F,
                                  device_scale.data(), out16.view(), stored.view());
       expect_same_bits(out16.values(), expected16, "bf16");
     }

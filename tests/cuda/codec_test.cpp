@@ -32,6 +32,7 @@ class CodecTwin : public TwinTest {
                  const std::vector<std::int32_t>* positions = nullptr, std::int64_t out_rows = -1) {
     const std::int64_t rows = out_rows < 0 ? static_cast<std::int64_t>(c.rows.size()) : out_rows;
     const auto x = on_device(c.x);
+    const auto exact = on_device(c.exact);
     const auto selected = on_device(c.rows);
     const auto ids = on_device(c.ids);
     const auto scale = on_device(c.scale);
@@ -41,7 +42,8 @@ class CodecTwin : public TwinTest {
     const RowSelection selection{{selected.data(), c.rows.size()},
                                  c.scale.empty() ? nullptr : scale.data(),
                                  ids.data(),
-                                 positions == nullptr ? nullptr : places.data()};
+                                 positions == nullptr ? nullptr : places.data(),
+                                 exact.view()};
     Message message;
     message.failed =
         codec.encode(x.view(), selection, kStream, out.data() + shift, cuda->device().threads());
@@ -215,6 +217,27 @@ TEST_F(CodecTwin, NamesTheFirstRowThatCannotBeEncoded) {
       c.scale.clear();
       fill(c.x, row_kinds()[1], 4);
       check(*codec, c);  // a failure leaves nothing behind
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_F(CodecTwin, ExactColumnsLieBehindTheCodes) {
+  for (RowFormat format : all_formats()) {
+    format.exact_cols = 3;
+    const auto codec = make_cuda_codec(format, cuda->device());
+    for (const std::int64_t cols : {0, 5, 130, 300}) {
+      SCOPED_TRACE(::testing::Message() << name_of(format) << ", " << cols << " columns");
+      CodecCase c(33, cols, 3);
+      fill(c.x, row_kinds()[1], 3);
+      c.scale.assign(33, 0.5F);
+      std::reverse(c.rows.begin(), c.rows.end());
+      for (const std::size_t shift : {0U, 1U, 4U}) check(*codec, c, shift);
+      c.exact.view().row(9)[2] = std::numeric_limits<float>::infinity();
+      c.exact.view().row(10)[1] = std::nanf("");
+      check(*codec, c);
+      if (cols > 0) c.x.view().row(10)[cols - 1] = std::nanf("");
+      check(*codec, c);
       if (HasFatalFailure()) return;
     }
   }

@@ -19,20 +19,27 @@ namespace heliograph {
 /// A matrix with global ids, and its encoded rows.
 struct CodecCase {
   Matrix x;
+  Matrix exact;
   std::vector<std::int32_t> rows;
   std::vector<std::int64_t> ids;
   std::vector<float> scale;  // empty: none
 
-  CodecCase(std::int64_t count, std::int64_t cols)
+  CodecCase(std::int64_t count, std::int64_t cols, std::int64_t exact_cols = 0)
       : x(count, cols, MemoryRoom::workspace, nullptr),
+        exact(count, exact_cols, MemoryRoom::workspace, nullptr),
         rows(static_cast<std::size_t>(count)),
         ids(static_cast<std::size_t>(count)) {
     std::iota(rows.begin(), rows.end(), 0);
     for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int64_t>(i) * 7 + 3;
+    for (std::int64_t r = 0; r < count; ++r) {
+      for (std::int64_t c = 0; c < exact_cols; ++c) {
+        exact.view().row(r)[c] = std::sin(static_cast<float>(100 * r + c));
+      }
+    }
   }
 
   RowSelection selection() const {
-    return {rows, scale.empty() ? nullptr : scale.data(), ids.data()};
+    return {rows, scale.empty() ? nullptr : scale.data(), ids.data(), nullptr, exact.view()};
   }
 
   /// The bytes of the message; checks that the bytes behind it are left alone.
@@ -106,7 +113,8 @@ inline std::vector<RowFormat> code_formats() {
 }
 
 inline std::string name_of(RowFormat format) {
-  return std::to_string(format.bits) + " bits" + (format.has_minimum ? "" : ", no minimum");
+  return std::to_string(format.bits) + " bits" + (format.has_minimum ? "" : ", no minimum") +
+         (format.exact_cols == 0 ? "" : ", " + std::to_string(format.exact_cols) + " exact");
 }
 
 }  // namespace heliograph

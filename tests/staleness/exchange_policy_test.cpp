@@ -75,7 +75,11 @@ TEST(ExchangePolicy, FormatsFollowDirectionAndSign) {
   site.nonnegative = true;
   EXPECT_EQ(policy.of(site, {}).format, (RowFormat{1, false}));
   EXPECT_EQ(policy.most_row_bytes(site), 2 + 3);
+  site.exact_cols = 2;
+  EXPECT_EQ(policy.of(site, {}).format, (RowFormat{1, false, 2}));
+  EXPECT_EQ(policy.most_row_bytes(site), 2 + 3 + 8);
   site.direction = Direction::backward;
+  site.exact_cols = 0;
   EXPECT_EQ(policy.of(site, {}).format, (RowFormat{4, false}));
 }
 

@@ -13,7 +13,7 @@ bool in_blocks(const CsrView& csr, std::int64_t cols) {
 
 }  // namespace
 
-void aggregate_inner(const CsrView& csr, ConstMatrixView x, const float* col_scale, bool self,
+void aggregate_inner(const CsrView& csr, ConstMatrixView x, const float* col_scale, float self,
                      const float* row_scale, MatrixView out, AccumulatorView acc,
                      ThreadPool& threads) {
   if (acc.data == nullptr && in_blocks(csr, x.cols)) {
@@ -31,7 +31,7 @@ void aggregate_inner(const CsrView& csr, ConstMatrixView x, const float* col_sca
   });
 }
 
-void aggregate_inner_bf16(const CsrView& csr, ConstMatrixView x, const float* col_scale, bool self,
+void aggregate_inner_bf16(const CsrView& csr, ConstMatrixView x, const float* col_scale, float self,
                           const float* row_scale, MatrixView out, Bf16View stored,
                           ThreadPool& threads) {
   threads.for_ranges(x.rows, 256, [&](std::int64_t begin, std::int64_t end) {

@@ -9,10 +9,10 @@ namespace heliograph::cpu {
 
 // Those of Kernels (core/kernels.hpp), in the same bits whatever the number of threads.
 
-void aggregate_inner(const CsrView& csr, ConstMatrixView x, const float* col_scale, bool self,
+void aggregate_inner(const CsrView& csr, ConstMatrixView x, const float* col_scale, float self,
                      const float* row_scale, MatrixView out, AccumulatorView acc,
                      ThreadPool& threads);
-void aggregate_inner_bf16(const CsrView& csr, ConstMatrixView x, const float* col_scale, bool self,
+void aggregate_inner_bf16(const CsrView& csr, ConstMatrixView x, const float* col_scale, float self,
                           const float* row_scale, MatrixView out, Bf16View stored,
                           ThreadPool& threads);
 void aggregate_halo(const CsrView& csr, const PackedRows& packed, const float* row_scale,
@@ -20,9 +20,9 @@ void aggregate_halo(const CsrView& csr, const PackedRows& packed, const float* r
 
 /// The plain loops that define the above (fp32 sums in entry order); for tests.
 void aggregate_inner_reference(const CsrView& csr, ConstMatrixView x, const float* col_scale,
-                               bool self, const float* row_scale, MatrixView out);
+                               float self, const float* row_scale, MatrixView out);
 void aggregate_inner_bf16_reference(const CsrView& csr, ConstMatrixView x, const float* col_scale,
-                                    bool self, const float* row_scale, MatrixView out);
+                                    float self, const float* row_scale, MatrixView out);
 void aggregate_halo_reference(const CsrView& csr, const PackedRows& packed, const float* row_scale,
                               MatrixView out);
 

@@ -31,18 +31,20 @@ void scale_row(const double* acc, const float* row_scale, std::int64_t row, std:
 }  // namespace
 
 void aggregate_inner_rows_fp64(const CsrView& csr, ConstMatrixView x, const float* col_scale,
-                               bool self, const float* row_scale, MatrixView out,
+                               float self, const float* row_scale, MatrixView out,
                                AccumulatorView acc, std::int64_t begin, std::int64_t end) {
   for (std::int64_t i = begin; i < end; ++i) {
     double* sum = acc.row(i);
     std::fill_n(sum, x.cols, 0.0);
-    const auto add = [&](std::int64_t j) {
+    const auto add = [&](std::int64_t j, double weight) {
       const float scale = col_scale == nullptr ? 1.0F : col_scale[j];
       const float* source = x.row(j);
-      for (std::int64_t c = 0; c < x.cols; ++c) sum[c] += static_cast<double>(scale * source[c]);
+      for (std::int64_t c = 0; c < x.cols; ++c) {
+        sum[c] += weight * static_cast<double>(scale * source[c]);
+      }
     };
-    if (self) add(i);
-    for (std::int64_t e = csr.offsets[i]; e < csr.offsets[i + 1]; ++e) add(csr.columns[e]);
+    if (self != 0) add(i, static_cast<double>(self));
+    for (std::int64_t e = csr.offsets[i]; e < csr.offsets[i + 1]; ++e) add(csr.columns[e], 1.0);
     scale_row(sum, row_scale, i, x.cols, out.row(i));
   }
 }

@@ -5,14 +5,14 @@ namespace {
 
 /// `stored`: fp32 -> fp32, what is read of a scaled value.
 template <class Stored>
-void aggregate_inner_as(const CsrView& csr, ConstMatrixView x, const float* col_scale, bool self,
+void aggregate_inner_as(const CsrView& csr, ConstMatrixView x, const float* col_scale, float self,
                         const float* row_scale, MatrixView out, const Stored& stored) {
   for (std::int64_t i = 0; i < csr.rows; ++i) {
     for (std::int64_t c = 0; c < x.cols; ++c) {
       const auto value = [&](std::int64_t j) {
         return stored(col_scale == nullptr ? x.row(j)[c] : col_scale[j] * x.row(j)[c]);
       };
-      float sum = self ? value(i) : 0.0F;
+      float sum = self == 0 ? 0.0F : self * value(i);
       for (std::int64_t e = csr.offsets[i]; e < csr.offsets[i + 1]; ++e) {
         sum += value(csr.columns[e]);
       }
@@ -24,12 +24,12 @@ void aggregate_inner_as(const CsrView& csr, ConstMatrixView x, const float* col_
 }  // namespace
 
 void aggregate_inner_reference(const CsrView& csr, ConstMatrixView x, const float* col_scale,
-                               bool self, const float* row_scale, MatrixView out) {
+                               float self, const float* row_scale, MatrixView out) {
   aggregate_inner_as(csr, x, col_scale, self, row_scale, out, [](float value) { return value; });
 }
 
 void aggregate_inner_bf16_reference(const CsrView& csr, ConstMatrixView x, const float* col_scale,
-                                    bool self, const float* row_scale, MatrixView out) {
+                                    float self, const float* row_scale, MatrixView out) {
   aggregate_inner_as(csr, x, col_scale, self, row_scale, out,
                      [](float value) { return bf16_to_float(nearest_bf16(value)); });
 }

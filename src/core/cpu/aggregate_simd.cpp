@@ -95,7 +95,7 @@ void SumCodeRows(const HaloRows<kBits>& rows, const CsrView& csr, std::int64_t b
 }
 
 template <bool kScaled>
-void SumInnerRows(const CsrView& csr, ConstMatrixView x, const float* col_scale, bool self,
+void SumInnerRows(const CsrView& csr, ConstMatrixView x, const float* col_scale, float self,
                   const float* row_scale, MatrixView out, std::int64_t begin, std::int64_t end) {
   using Quad = hn::CappedTag<float, 4>;
   using Single = hn::CappedTag<float, 1>;
@@ -111,7 +111,7 @@ void SumInnerRows(const CsrView& csr, ConstMatrixView x, const float* col_scale,
   }
 }
 
-void AggregateInnerRows(const CsrView& csr, ConstMatrixView x, const float* col_scale, bool self,
+void AggregateInnerRows(const CsrView& csr, ConstMatrixView x, const float* col_scale, float self,
                         const float* row_scale, MatrixView out, std::int64_t begin,
                         std::int64_t end) {
   if (col_scale == nullptr) {
@@ -121,7 +121,7 @@ void AggregateInnerRows(const CsrView& csr, ConstMatrixView x, const float* col_
   }
 }
 
-void AggregateInnerTile(const CsrView& csr, ConstMatrixView x, const float* col_scale, bool self,
+void AggregateInnerTile(const CsrView& csr, ConstMatrixView x, const float* col_scale, float self,
                         const float* row_scale, MatrixView out, std::int64_t tile) {
   if (col_scale == nullptr) {
     SumTileColumns(InnerRows<FloatTag, false>{x, col_scale, self, row_scale, out}, csr, tile);
@@ -161,12 +161,12 @@ void AggregateHaloTile(const CsrView& csr, const PackedRows& packed, const float
                  tile);
 }
 
-void AggregateBf16Rows(const CsrView& csr, Bf16View stored, bool self, const float* row_scale,
+void AggregateBf16Rows(const CsrView& csr, Bf16View stored, float self, const float* row_scale,
                        MatrixView out, std::int64_t begin, std::int64_t end) {
   SumRows<kBlock>(Bf16Rows{stored, self, row_scale, out}, csr, begin, end);
 }
 
-void AggregateBf16Tile(const CsrView& csr, Bf16View stored, bool self, const float* row_scale,
+void AggregateBf16Tile(const CsrView& csr, Bf16View stored, float self, const float* row_scale,
                        MatrixView out, std::int64_t tile) {
   SumTileColumns(Bf16Rows{stored, self, row_scale, out}, csr, tile);
 }
@@ -189,13 +189,13 @@ HWY_EXPORT(StoreBf16Rows);
 HWY_EXPORT(AggregateBf16Rows);
 HWY_EXPORT(AggregateBf16Tile);
 
-void aggregate_inner_rows(const CsrView& csr, ConstMatrixView x, const float* col_scale, bool self,
+void aggregate_inner_rows(const CsrView& csr, ConstMatrixView x, const float* col_scale, float self,
                           const float* row_scale, MatrixView out, std::int64_t begin,
                           std::int64_t end) {
   HWY_DYNAMIC_DISPATCH(AggregateInnerRows)(csr, x, col_scale, self, row_scale, out, begin, end);
 }
 
-void aggregate_inner_tile(const CsrView& csr, ConstMatrixView x, const float* col_scale, bool self,
+void aggregate_inner_tile(const CsrView& csr, ConstMatrixView x, const float* col_scale, float self,
                           const float* row_scale, MatrixView out, std::int64_t tile) {
   HWY_DYNAMIC_DISPATCH(AggregateInnerTile)(csr, x, col_scale, self, row_scale, out, tile);
 }
@@ -215,12 +215,12 @@ void store_bf16_rows(ConstMatrixView x, const float* col_scale, Bf16View stored,
   HWY_DYNAMIC_DISPATCH(StoreBf16Rows)(x, col_scale, stored, begin, end);
 }
 
-void aggregate_bf16_rows(const CsrView& csr, Bf16View stored, bool self, const float* row_scale,
+void aggregate_bf16_rows(const CsrView& csr, Bf16View stored, float self, const float* row_scale,
                          MatrixView out, std::int64_t begin, std::int64_t end) {
   HWY_DYNAMIC_DISPATCH(AggregateBf16Rows)(csr, stored, self, row_scale, out, begin, end);
 }
 
-void aggregate_bf16_tile(const CsrView& csr, Bf16View stored, bool self, const float* row_scale,
+void aggregate_bf16_tile(const CsrView& csr, Bf16View stored, float self, const float* row_scale,
                          MatrixView out, std::int64_t tile) {
   HWY_DYNAMIC_DISPATCH(AggregateBf16Tile)(csr, stored, self, row_scale, out, tile);
 }

@@ -69,7 +69,7 @@ struct Bf16Rows {
   static constexpr bool kOverlap = false;
 
   Bf16View stored;
-  bool self;
+  float self;
   const float* row_scale;
   MatrixView out;
 

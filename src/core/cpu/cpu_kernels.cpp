@@ -55,12 +55,12 @@ class CpuKernels final : public Kernels {
     if (reproducible_) return {};
     return GatherBlocks(csr, sources, threads_, room, account);
   }
-  void aggregate_inner(const CsrView& csr, ConstMatrixView x, const float* col_scale, bool self,
+  void aggregate_inner(const CsrView& csr, ConstMatrixView x, const float* col_scale, float self,
                        const float* row_scale, MatrixView out, AccumulatorView acc) override {
     cpu::aggregate_inner(csr, x, col_scale, self, row_scale, out, acc, threads_);
   }
   void aggregate_inner_bf16(const CsrView& csr, ConstMatrixView x, const float* col_scale,
-                            bool self, const float* row_scale, MatrixView out,
+                            float self, const float* row_scale, MatrixView out,
                             Bf16View stored) override {
     cpu::aggregate_inner_bf16(csr, x, col_scale, self, row_scale, out, stored, threads_);
   }

@@ -38,7 +38,7 @@ struct InnerRows {
 
   ConstMatrixView x;
   const float* col_scale;
-  bool self;
+  float self;
   const float* row_scale;
   MatrixView out;
 
@@ -76,7 +76,7 @@ struct HaloRows {
   const float* row_scale;
   MatrixView out;
 
-  static constexpr bool self = false;
+  static constexpr float self = 0;
   std::int64_t cols() const { return packed.cols; }
   bool skips_empty_rows() const { return true; }
   const std::byte* RowBegin(std::int64_t j) const {

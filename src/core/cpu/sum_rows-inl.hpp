@@ -64,15 +64,18 @@ HWY_INLINE void SumBlock(const Rows& rows, std::int64_t i, const Entries& entrie
   HELIOGRAPH_EACH_ACCUMULATOR(HELIOGRAPH_ZERO)
 #define HELIOGRAPH_ADD(k) \
   if constexpr ((k) < kVectors) sum##k = rows.Add(d, row, HELIOGRAPH_AT(k), weight, sum##k);
+#define HELIOGRAPH_WEIGH(k) \
+  if constexpr ((k) < kVectors) sum##k = hn::Mul(hn::Set(d, rows.self), sum##k);
   float* target = rows.Out(i, column);
   if (!Rows::kOverlap) {  // what is added to is read only after the last entry
     for (int k = 0; k < kVectors; ++k) hwy::Prefetch(target + HELIOGRAPH_AT(k));
   }
   float minimum = 0;
-  if (rows.self) {
+  if (rows.self != 0) {
     const auto* row = rows.Row(i, column);
     const auto weight = rows.Weight(d, i);
     HELIOGRAPH_EACH_ACCUMULATOR(HELIOGRAPH_ADD)
+    HELIOGRAPH_EACH_ACCUMULATOR(HELIOGRAPH_WEIGH)
   }
   const std::int64_t bytes = rows.PrefetchBytes(kVectors * lanes);
   const std::int64_t ahead = std::clamp<std::int64_t>(kBytesAhead / bytes, 8, 64);
@@ -171,10 +174,11 @@ void SumTile(const Rows& rows, const CsrView& csr, std::int64_t tile, std::int64
 #define HELIOGRAPH_TAKE_UP(k) \
   if constexpr ((k) < kVectors) sum##k = hn::Load(d, sums + (k)*lanes);
         HELIOGRAPH_EACH_ACCUMULATOR(HELIOGRAPH_TAKE_UP)
-      } else if (rows.self) {
+      } else if (rows.self != 0) {
         const auto* row = rows.Row(i, column);
         const auto weight = rows.Weight(d, i);
         HELIOGRAPH_EACH_ACCUMULATOR(HELIOGRAPH_ADD)
+        HELIOGRAPH_EACH_ACCUMULATOR(HELIOGRAPH_WEIGH)
       }
       for (; entry < end; ++entry) {
         if (ahead) {
@@ -221,6 +225,7 @@ void SumTileColumns(const Rows& rows, const CsrView& csr, std::int64_t tile) {
 
 #undef HELIOGRAPH_AT
 #undef HELIOGRAPH_ADD
+#undef HELIOGRAPH_WEIGH
 #undef HELIOGRAPH_STORE
 #undef HELIOGRAPH_TAKE_UP
 #undef HELIOGRAPH_LEAVE

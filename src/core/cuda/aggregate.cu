@@ -45,7 +45,7 @@ GatherJob job_of(const CsrView& csr, const void* rows, std::int64_t pitch, std::
 }  // namespace
 
 void aggregate_inner(Queue& queue, const CsrView& csr, ConstMatrixView x, const float* col_scale,
-                     bool self, const float* row_scale, MatrixView out) {
+                     float self, const float* row_scale, MatrixView out) {
   GatherJob job = job_of(csr, x.data, x.stride * 4, x.cols, out);
   job.col_scale = col_scale;
   job.row_scale = row_scale;
@@ -54,8 +54,8 @@ void aggregate_inner(Queue& queue, const CsrView& csr, ConstMatrixView x, const 
 }
 
 void aggregate_inner_bf16(Queue& queue, const CsrView& csr, ConstMatrixView x,
-                          const float* col_scale, bool self, const float* row_scale, MatrixView out,
-                          Bf16View stored) {
+                          const float* col_scale, float self, const float* row_scale,
+                          MatrixView out, Bf16View stored) {
   int log_lanes = 0;
   while (log_lanes < 5 && (std::int64_t{4} << log_lanes) < x.cols) ++log_lanes;
   const bool wide = alignment_of(x.data, x.stride * 4, 16) == 16 &&

@@ -11,10 +11,10 @@
 namespace heliograph::cuda {
 
 void aggregate_inner(Queue& queue, const CsrView& csr, ConstMatrixView x, const float* col_scale,
-                     bool self, const float* row_scale, MatrixView out);
+                     float self, const float* row_scale, MatrixView out);
 void aggregate_inner_bf16(Queue& queue, const CsrView& csr, ConstMatrixView x,
-                          const float* col_scale, bool self, const float* row_scale, MatrixView out,
-                          Bf16View stored);
+                          const float* col_scale, float self, const float* row_scale,
+                          MatrixView out, Bf16View stored);
 void aggregate_halo(Queue& queue, const CsrView& csr, const PackedRows& packed,
                     const float* row_scale, MatrixView out);
 

@@ -62,13 +62,13 @@ class CudaKernels final : public Kernels {
                              MemoryAccount* /*account*/) override {
     return {};
   }
-  void aggregate_inner(const CsrView& csr, ConstMatrixView x, const float* col_scale, bool self,
+  void aggregate_inner(const CsrView& csr, ConstMatrixView x, const float* col_scale, float self,
                        const float* row_scale, MatrixView out, AccumulatorView acc) override {
     refuse(acc);
     cuda::aggregate_inner(queue_, csr, x, col_scale, self, row_scale, out);
   }
   void aggregate_inner_bf16(const CsrView& csr, ConstMatrixView x, const float* col_scale,
-                            bool self, const float* row_scale, MatrixView out,
+                            float self, const float* row_scale, MatrixView out,
                             Bf16View stored) override {
     cuda::aggregate_inner_bf16(queue_, csr, x, col_scale, self, row_scale, out, stored);
   }

@@ -83,11 +83,11 @@ __device__ void gather(const GatherJob& job, const RowPlace& place, bool wide_ou
   const std::byte* rows = job.rows + place.column * Values::kBytes;
   const auto pitch = static_cast<std::uint32_t>(job.pitch);
   float sum[kColumns] = {};
-  if (job.self) {
+  if (job.self != 0) {
     Piece<Values, kColumns, kUnit> own;
     own.load(row_at(rows, static_cast<std::int32_t>(place.row), pitch));
     const float scale = scale_of(job, place.row);
-    for (int i = 0; i < kColumns; ++i) sum[i] = scale * own.value(i);
+    for (int i = 0; i < kColumns; ++i) sum[i] = job.self * (scale * own.value(i));
   }
   for (std::int64_t e = place.begin; e < place.end; e += kAhead) {
     Piece<Values, kColumns, kUnit> pieces[kAhead];
@@ -137,10 +137,10 @@ __device__ void gather_long(const GatherJob& job, const RowPlace& place) {
   const std::byte* rows = job.rows + (mine ? place.column : 0) * Values::kBytes;
   const auto pitch = static_cast<std::uint32_t>(job.pitch);
   float sum = 0;
-  if (job.self) {
+  if (job.self != 0) {
     Value own;
     own.load(row_at(rows, static_cast<std::int32_t>(place.row), pitch));
-    sum = scale_of(job, place.row) * own.value(0);
+    sum = job.self * (scale_of(job, place.row) * own.value(0));
   }
   const auto number = [&](std::int64_t e) { return e < place.end ? job.csr.columns[e] : 0; };
   std::int32_t next = number(place.begin + lane());

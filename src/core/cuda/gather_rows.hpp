@@ -18,7 +18,7 @@ struct GatherJob {
   const float* row_scale = nullptr;  ///< Of the sum; null: 1.
   float* out = nullptr;              ///< csr.rows x cols.
   std::int64_t out_stride = 0;       ///< Elements.
-  bool self = false;                 ///< The sum of row i begins with row i.
+  float self = 0;                    ///< The sum of row i begins with row i times this.
   /// Adds to `out` and leaves rows without entries alone; else replaces.
   bool add = false;
 };

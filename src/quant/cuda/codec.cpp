@@ -32,11 +32,13 @@ class CudaCodec final : public Codec {
     task.row_scale = selection.row_scale;
     task.global_ids = selection.global_ids;
     task.positions = selection.positions;
+    task.exact = selection.exact;
     task.stream = stream;
     task.out = out;
     task.format = format_;
     task.failed = failed;
     cuda::encode_rows(queue_, task);
+    cuda::encode_exact(queue_, task);
     std::int32_t least = 0;
     device_.download(&least, failed, sizeof(least));  // waits for the rows, too
     if (least == 0) return {};
@@ -55,16 +57,19 @@ class CudaCodec final : public Codec {
     std::int32_t row = 0;
     float scale = 1;
     std::vector<float> values(static_cast<std::size_t>(x.cols));
+    std::vector<float> exact(static_cast<std::size_t>(format_.exact_cols));
     device_.download(&row, selection.rows.data() + index, sizeof(row));
     if (selection.row_scale != nullptr) {
       device_.download(&scale, selection.row_scale + row, sizeof(scale));
     }
     device_.download(values.data(), x.row(row), values.size() * sizeof(float));
+    device_.download(exact.data(), selection.exact.row(row), exact.size() * sizeof(float));
     const std::int32_t only = 0;
     EncodeJob job;
     job.x = {values.data(), 1, x.cols, x.cols};
     job.selection.rows = {&only, 1};
     job.selection.row_scale = &scale;
+    job.selection.exact = {exact.data(), 1, format_.exact_cols, format_.exact_cols};
     job.format = format_;
     UnencodableRow bad = describe_unencodable(job, 0);
     bad.row = row;

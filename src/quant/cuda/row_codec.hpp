@@ -21,6 +21,7 @@ struct EncodeTask {
   const std::int64_t* global_ids = nullptr;
   const std::int32_t* positions = nullptr;
   std::uint64_t stream = 0;
+  ConstMatrixView exact;
   std::byte* out = nullptr;
   RowFormat format;
   /// 0 before; then the least i - kNoRow over the indices i of the rows that cannot be encoded.
@@ -29,6 +30,8 @@ struct EncodeTask {
 inline constexpr std::int32_t kNoRow = std::numeric_limits<std::int32_t>::max();
 
 void encode_rows(Queue& queue, const EncodeTask& task);
+/// The exact columns of the same rows.
+void encode_exact(Queue& queue, const EncodeTask& task);
 void decode_rows(Queue& queue, const PackedRows& packed, MatrixView out);
 
 }  // namespace heliograph::cuda

@@ -46,7 +46,7 @@ TEST_F(PackedRowsEmulated, NothingDependsOnTheOrderOfBlocksAndLanes) {
                     .row,
                 -1);
       const DeviceMatrix sum = device_matrix(4, kCols);
-      cuda->aggregate_inner(csr, x.view(), nullptr, false, nullptr, sum.view(), {});
+      cuda->aggregate_inner(csr, x.view(), nullptr, 0, nullptr, sum.view(), {});
       cuda->aggregate_halo(csr, {out.data(), kRows, kCols, 0, format}, nullptr, sum.view(), {});
       bytes[backwards ? 1 : 0] = out.values();
       sums[backwards ? 1 : 0] = sum.values();
