@@ -9,6 +9,7 @@
 
 #include "core/cpu/aggregate.hpp"
 #include "core/gather_blocks.hpp"
+#include "decode_rows.hpp"
 #include "workload.hpp"
 
 namespace heliograph::bench {
@@ -34,13 +35,12 @@ void packed(benchmark::State& state, int bits) {
 void decode_then_multiply(benchmark::State& state, int bits) {
   const CsrView graph = random_graph().view();
   const PackedRows rows = encoded(bits);
-  const auto codec = make_cpu_codec(rows.format);
   const Buffer values(static_cast<std::size_t>(rows.rows * rows.cols) * 4, MemoryRoom::workspace,
                       nullptr);
   const MatrixView fp32{values.as<float>().data(), rows.rows, rows.cols, rows.cols};
   const PackedRows as_rows{values.data(), rows.rows, rows.cols, 0, {32, true}};
   for (auto _ : state) {
-    codec->decode(rows, fp32, threads());
+    decode_rows(rows, fp32, threads());
     cpu::aggregate_halo(graph, as_rows, nullptr, output(), {}, threads());
     benchmark::ClobberMemory();
   }

@@ -29,6 +29,7 @@
 #include "device/results.hpp"
 #include "heliograph/error.hpp"
 #include "quant/codec.hpp"
+#include "quant/cuda/row_codec.hpp"
 
 namespace heliograph::bench {
 namespace {
@@ -194,6 +195,7 @@ class Bench {
     const Array<std::int64_t> global_ids = array(ids);
     const RowSelection selection{{rows.data(), rows.size()}, nullptr, global_ids.data()};
     const Matrix decoded = empty(x.rows, x.cols);
+    cuda::Queue& queue = *kernels_.device().queue();
     const double values = static_cast<double>(x.rows * x.cols);
     for (const int bits : {1, 2, 4, 8, 16, 32}) {
       const auto codec = make_codec({bits, true}, kernels_.device());
@@ -205,12 +207,10 @@ class Bench {
       measure("encode/" + std::to_string(bits), {moved + keys, moved + keys, 0}, [&] {
         codec->encode(x, selection, ++stream, out.data(), kernels_.device().threads());
       });
-      measure("decode/" + std::to_string(bits), {moved, moved, 0}, [&] {
-        codec->decode({out.data(), x.rows, x.cols, 0, codec->format()}, decoded.view(),
-                      kernels_.device().threads());
-      });
-      aggregate_packed(codec->format(), {out.data(), x.rows, x.cols, 0, codec->format()}, *codec,
-                       decoded.view());
+      const PackedRows packed{out.data(), x.rows, x.cols, 0, codec->format()};
+      measure("decode/" + std::to_string(bits), {moved, moved, 0},
+              [&] { cuda::decode_rows(queue, packed, decoded.view()); });
+      aggregate_packed(packed, decoded.view());
     }
   }
 
@@ -242,8 +242,8 @@ class Bench {
   double structure_bytes() const { return 4 * edges() + 8.0 * static_cast<double>(sizes_.outputs); }
   double output_bytes() const { return 4.0 * static_cast<double>(sizes_.outputs * sizes_.width); }
 
-  void aggregate_packed(RowFormat format, const PackedRows& packed, const Codec& codec,
-                        MatrixView decoded) {
+  void aggregate_packed(const PackedRows& packed, MatrixView decoded) {
+    const RowFormat format = packed.format;
     const CsrView csr = graph().csr;
     const Matrix out = empty(sizes_.outputs, sizes_.width);
     const double fixed = structure_bytes() + 2 * output_bytes();
@@ -259,7 +259,7 @@ class Bench {
         "decode_then_aggregate/" + bits,
         {fixed - output_bytes() + unpacked, fixed - output_bytes() + unpacked + whole * edges(), 0},
         [&] {
-          codec.decode(packed, decoded, kernels_.device().threads());
+          cuda::decode_rows(*kernels_.device().queue(), packed, decoded);
           kernels_.aggregate_inner(csr, decoded, nullptr, 0, nullptr, out.view(), {});
         });
   }

@@ -56,8 +56,8 @@ void HaloExchange::open(HaloSlot& slot, const Codec& codec, Clock clock, const O
     const PhaseTimer timer(times.exposed_comm);
     slot.wait_for_receives();
   }
-  shard_.device().finish();       // Some may still read what the slot received before.
-  if (comm_.sends_in_groups()) {  // Waiting would send off the receives alone.
+  shard_.device().finish();       // Kernels may still read what the slot received before.
+  if (comm_.sends_in_groups()) {  // A wait flushes, and would send off the receives alone.
     const PhaseTimer timer(times.exposed_comm);
     slot.wait_for_sends();
   }
@@ -70,7 +70,7 @@ void HaloExchange::open(HaloSlot& slot, const Codec& codec, Clock clock, const O
   stream_ = stream_key(seed_, Purpose::rounding, clock, site_.key);
 }
 
-std::byte* HaloExchange::place(const SendSchedule::Message& message, std::int64_t row) const {
+std::byte* HaloExchange::row_at(const SendSchedule::Message& message, std::int64_t row) const {
   return buffer_ +
          static_cast<std::size_t>(message.first_row + row) * slot_->format.row_bytes(site_.cols);
 }
@@ -95,7 +95,7 @@ void HaloExchange::encode(const SendSchedule::Message& message, RowRange rows,
                          nullptr,
                          rows_.exact};
   if (!message.encodes_all) selection.positions = message.new_positions.data() + begin;
-  encode(selection, place(message, message.encodes_all ? begin : 0), times);
+  encode(selection, row_at(message, message.encodes_all ? begin : 0), times);
 }
 
 /// The others: messages before it are complete as far as it needs them.
@@ -108,7 +108,7 @@ void HaloExchange::copy_shared(const SendSchedule::Message& message) const {
         [&](std::int64_t begin, std::int64_t end) {
           for (std::int64_t i = begin; i < end; ++i) {
             const SendSchedule::Run& run = copies.runs[static_cast<std::size_t>(i)];
-            std::memcpy(place(message, run.to), place(source, run.from),
+            std::memcpy(row_at(message, run.to), row_at(source, run.from),
                         static_cast<std::size_t>(run.rows) * row_bytes);
           }
         });
@@ -134,7 +134,7 @@ void HaloExchange::offer(RowRange rows, PhaseClock& times) {
       copy_shared(message);
     }
     slot_->post_send(
-        channel_, {message.peer, place(message, 0),
+        channel_, {message.peer, row_at(message, 0),
                    static_cast<std::size_t>(message.rows()) * slot_->format.row_bytes(site_.cols)});
   }
   if (last) comm_.flush();
@@ -175,12 +175,11 @@ void HaloExchange::append_traffic(std::vector<LinkTraffic>& traffic) const {
 }
 
 void HaloExchange::refuse(const UnencodableRow& row) const {
-  const std::string pass = site_.direction == Direction::forward ? "features" : "feature gradients";
   const std::string what =
       row.col >= 0 ? "is " + std::to_string(row.value) + " in column " + std::to_string(row.col)
                    : std::string("spans more than the wire format holds");
   throw Error(ErrorCode::numeric,
-              pass + " of layer " + std::to_string(site_.layer) + ", node " +
+              "rows of " + site_.name + ", node " +
                   std::to_string(shard_.shard().global_ids[static_cast<std::size_t>(row.row)]) +
                   ", epoch " + std::to_string(clock_.epoch) + ": the row " + what);
 }

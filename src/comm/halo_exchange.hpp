@@ -80,7 +80,7 @@ class HaloExchange {
     return static_cast<std::size_t>(plan_.halo_rows) * format.row_bytes(site_.cols);
   }
   void post_receives(HaloSlot& slot);
-  std::byte* place(const SendSchedule::Message& message, std::int64_t row) const;
+  std::byte* row_at(const SendSchedule::Message& message, std::int64_t row) const;
   void encode(const RowSelection& rows, std::byte* out, PhaseClock& times) const;
   void encode(const SendSchedule::Message& message, RowRange rows, PhaseClock& times) const;
   void copy_shared(const SendSchedule::Message& message) const;

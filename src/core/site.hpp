@@ -14,8 +14,8 @@ struct RowRange {
   std::int64_t rows() const { return end - begin; }
 };
 
-/// One exchange of a model: what the boundary nodes' rows are, wherever in a pass they travel.
-/// Declared once, by the step that exchanges it; the same on every rank.
+/// One exchange of a model: rows of boundary nodes that travel at one point of a pass. Declared
+/// once, by the step that exchanges them; the same on every rank.
 struct Site {
   int id = 0;                                ///< Its place among the model's sites.
   int layer = 0;                             ///< For messages that say where a run stands.

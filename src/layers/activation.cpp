@@ -17,7 +17,7 @@ Activation::Activation(Declare& declare, const Options& options) : options_(opti
   declare.overwrites_gradient(options.y);
 }
 
-NormAct Activation::parameters(const Pass& pass, MatrixView statistics, RowRange rows) const {
+NormAct Activation::norm_act(const Pass& pass, MatrixView statistics, RowRange rows) const {
   NormAct p;
   p.bias = pass.parameter(bias_).data;
   p.dropout = options_.dropout.of(pass, rows);
@@ -33,7 +33,7 @@ void Activation::forward(const Pass& pass, RowRange rows) {
   const bool adds = options_.residual != kNoValue;
   const MatrixView statistics = gain_ < 0 ? MatrixView{} : pass.keep(statistics_);
   pass.kernels().norm_act_forward(
-      pass.read(options_.y).row_range(rows).dense, parameters(pass, statistics, rows),
+      pass.read(options_.y).row_range(rows).dense, norm_act(pass, statistics, rows),
       adds ? pass.read(options_.residual).row_range(rows).dense : ConstMatrixView{},
       pass.write(out_).row_range(rows.begin, rows.rows()));
 }
@@ -48,7 +48,7 @@ void Activation::backward(const Pass& pass) {
   }
   const MatrixView statistics = gain_ < 0 ? MatrixView{} : pass.keep(statistics_);
   pass.kernels().norm_act_backward(
-      pass.restore(options_.y).dense, parameters(pass, statistics, {0, d.rows}), d,
+      pass.restore(options_.y).dense, norm_act(pass, statistics, {0, d.rows}), d,
       options_.residual == kNoValue ? MatrixView{} : pass.gradient_part(options_.residual), g);
   pass.complete(bias_);
   if (gain_ < 0) return;

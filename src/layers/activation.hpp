@@ -22,7 +22,7 @@ class Activation final : public Step {
 
  private:
   /// `statistics`: means in row 0, inverse standard deviations in row 1; empty without LayerNorm.
-  NormAct parameters(const Pass& pass, MatrixView statistics, RowRange rows) const;
+  NormAct norm_act(const Pass& pass, MatrixView statistics, RowRange rows) const;
 
   Options options_;
   ValueId out_;

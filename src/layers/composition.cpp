@@ -22,15 +22,21 @@ void Composition::set_logits(ValueId v) {
   change(v).kept = true;
 }
 
+void Composition::refuse(const std::string& what) const {
+  throw Error(ErrorCode::usage, "step " + name_ + " " + what);
+}
+
 void Composition::begin_step(std::string name, int layer) {
   name_ = std::move(name);
   layer_ = layer;
   parameters_before_ = parameters_.count();
+  values_before_ = values_.size();
   gathers_.push_back(false);
   reads_.emplace_back();
 }
 
 ValueId Composition::end_step() {
+  if (values_.size() != values_before_ + 1) refuse("does not write one value");
   Value& written = values_.back();
   written.has_gradient = parameters_.count() > parameters_before_;
   for (const ValueId v : reads_.back()) {
@@ -47,6 +53,10 @@ const Site& Pass::site(int id) const { return model_.sites()[static_cast<std::si
 
 void Declare::reads(ValueId v, bool in_backward) {
   Value& value = model_.change(v);
+  if (value.gradient_in != kNoValue) model_.refuse("reads a value whose gradient is overwritten");
+  if (!value.readers.empty() && value.readers.back() == step()) {
+    model_.refuse("reads a value twice");
+  }
   value.kept = value.kept || in_backward;
   value.readers.push_back(step());
   model_.reads_.back().push_back(v);
@@ -71,15 +81,18 @@ void Declare::gathers() { model_.gathers_.back() = true; }
 
 void Declare::overwrites_gradient(ValueId v) {
   if (value(v).readers.size() > 1) {
-    throw Error(ErrorCode::usage,
-                "step " + model_.name_ + ": a gradient that others read too cannot be overwritten");
+    model_.refuse("overwrites a gradient that other steps have a part in");
   }
   model_.change(v).gradient_in = static_cast<ValueId>(model_.values_.size()) - 1;
 }
 
 int Declare::parameter(std::string_view name, std::int64_t rows, std::int64_t cols,
                        ParameterKind kind) {
-  return model_.parameters_.declare(model_.name_ + "." + std::string(name), rows, cols, kind);
+  const std::string full = model_.name_ + "." + std::string(name);
+  for (int i = 0; i < model_.parameters_.count(); ++i) {
+    if (model_.parameters_.name(i) == full) model_.refuse("declares a second " + full);
+  }
+  return model_.parameters_.declare(full, rows, cols, kind);
 }
 
 int Declare::site(Direction direction, std::int64_t cols, bool nonnegative,
@@ -92,6 +105,9 @@ int Declare::site(Direction direction, std::int64_t cols, bool nonnegative,
   s.cols = cols;
   s.exact_cols = exact_cols;
   s.nonnegative = nonnegative;
+  for (const Site& other : model_.sites_) {
+    if (other.name == s.name) model_.refuse("declares a second " + s.name);
+  }
   // The first exchange of a layer has the layer's key; those that follow in it count above it.
   const auto earlier = std::count_if(
       model_.sites_.begin(), model_.sites_.end(),

@@ -55,6 +55,8 @@ class Composition {
 
   /// Makes a step, S(Declare&, args...), whose constructor declares what it reads, writes and
   /// needs. `name` begins the names of its parameters and sites. Returns the value that it writes.
+  /// Throws Error(usage) for a name that another parameter or site has, a value that is read twice
+  /// or not written once, and a gradient that cannot be overwritten.
   template <class S, class... Args>
   ValueId add(std::string name, int layer, Args&&... args) {
     begin_step(std::move(name), layer);
@@ -121,6 +123,7 @@ class Composition {
  private:
   Value& change(ValueId v) { return values_[static_cast<std::size_t>(v)]; }
   ValueId add_value(Value value);
+  [[noreturn]] void refuse(const std::string& what) const;
   void begin_step(std::string name, int layer);
   ValueId end_step();
 
@@ -137,6 +140,7 @@ class Composition {
   std::string name_;
   int layer_ = 0;
   int parameters_before_ = 0;
+  std::size_t values_before_ = 0;
 };
 
 using Declare = Composition::Declare;

@@ -6,7 +6,7 @@ Dropout DropoutMask::of(const Pass& pass, RowRange rows) const {
   Dropout d;
   if (!pass.training()) return d;
   d.threshold = threshold;
-  d.stream = stream_key(pass.context.seed, Purpose::dropout, pass.context.clock, place);
+  d.stream = stream_key(pass.context.seed, Purpose::dropout, pass.context.clock, key);
   d.global_ids = pass.graph.shard().global_ids() + rows.begin;
   return d;
 }

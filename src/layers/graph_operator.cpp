@@ -69,7 +69,7 @@ void GraphOperator::sum(const PassContext& pass, const Site& site, ConstMatrixVi
       pass.kernels.aggregate_inner(inner, x, cols, self, rows, out, scratch.accumulator);
     }
   }
-  const bool last = scratch.accumulator.data != nullptr;
+  const bool last = pass.kernels.reproducible();
   if (!last) overlap();
   pass.halo.finish(site, [&](const PackedRows& packed) {
     const PhaseTimer timer(pass.times.aggregate);

@@ -42,7 +42,7 @@ class GraphOperator {
 
   /// out = A x or A^T x for this rank's rows, once all rows of x were offered to the halo. Halo
   /// rows travel while the inner block is aggregated and while `overlap` runs, which may add to
-  /// `out` and must not touch x. With an accumulator, `overlap` runs last.
+  /// `out` and must not touch x. Where kernels sum in fp64, `overlap` runs last.
   void sum(const PassContext& pass, const Site& site, ConstMatrixView x, MatrixView out,
            const AggregationScratch& scratch, FunctionRef<void()> overlap) const;
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/host_copy.hpp"
+#include "heliograph/error.hpp"
 
 namespace heliograph {
 namespace {
@@ -71,6 +72,8 @@ ConstMatrixView Model::forward(const PassContext& context, const GraphOperator& 
 
 ConstMatrixView Model::infer(const PassContext& context, const GraphOperator& graph,
                              const ModelInput& input) {
+  if (graph.rows() > rows_.most)
+    throw Error(ErrorCode::usage, "inference of more rows than memory");
   const ExactProducts exact(kernels_);
   begin(PassPart::inference, graph.rows());
   set_inputs(input);

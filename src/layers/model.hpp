@@ -41,7 +41,7 @@ class Model {
                 FunctionRef<void(std::int64_t begin, std::int64_t end)> complete);
 
   /// Inference without dropout on any operator; returns logits, valid until the next pass. The
-  /// operator's rows must not exceed PassRows::most.
+  /// operator's rows must not exceed PassRows::most: throws Error(usage).
   ConstMatrixView infer(const PassContext& context, const GraphOperator& graph,
                         const ModelInput& input);
 

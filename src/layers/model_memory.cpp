@@ -24,12 +24,12 @@ struct Span {
 };
 
 /// When each step works, in the order of what a pass does.
-struct Times {
+struct Order {
   std::vector<Span> forward;  ///< From the first row that it is offered to its last row.
   std::vector<int> backward;
   int end = 0;
 
-  Times(const Composition& model, const std::vector<Stretch>& stretches, bool in_blocks) {
+  Order(const Composition& model, const std::vector<Stretch>& stretches, bool in_blocks) {
     forward.resize(static_cast<std::size_t>(model.steps()));
     for (const Stretch& s : stretches) {
       for (int i = s.first; i < s.end; ++i) {
@@ -56,7 +56,7 @@ std::int64_t matrix_bytes(std::int64_t rows, std::int64_t cols, std::int64_t val
 ModelMemory::ModelMemory(const Composition& model, const PassRows& rows,
                          std::span<const FeatureView> inputs, MemoryAccount* account)
     : stretches_(stretches_of(model)), views_(model.values().size()) {
-  const Times times(model, stretches_, rows.blocks > 1);
+  const Order times(model, stretches_, rows.blocks > 1);
   const auto add = [&](Place& place, PassPart part, Span span, std::int64_t value_bytes,
                        bool by_column = false) {
     const bool inference = part == PassPart::inference;
@@ -75,7 +75,7 @@ ModelMemory::ModelMemory(const Composition& model, const PassRows& rows,
   const auto keep = [&](Saved& saved, std::int64_t count, std::int64_t cols) {
     saved = Saved({nullptr, count, cols, padded_stride(cols)});
     kept_at.emplace_back(&saved, kept_bytes);
-    kept_bytes += padded_stride(count * padded_stride(cols)) * kFloat;
+    kept_bytes += matrix_bytes(count, cols, kFloat);
   };
 
   values_.resize(model.values().size());
@@ -90,8 +90,14 @@ ModelMemory::ModelMemory(const Composition& model, const PassRows& rows,
     if (value.drops_from != kNoValue) {
       // In inference it is what it drops from.
       const FeatureView& from = inputs[index(value.drops_from)];
-      keep(to.saved, from.is_sparse ? 1 : from.rows(),
-           from.is_sparse ? from.sparse.entries : value.cols);
+      const std::int64_t count = from.is_sparse ? 1 : from.rows();
+      const std::int64_t cols = from.is_sparse ? from.sparse.entries : value.cols;
+      if (value.kept) {
+        keep(to.saved, count, cols);
+      } else {
+        to.place.pieces[static_cast<std::size_t>(PassPart::forward)] =
+            plan_.add(matrix_bytes(count, cols, kFloat), life.first, life.last);
+      }
       continue;
     }
     add(to.place, PassPart::inference, life, kFloat);
@@ -154,16 +160,20 @@ void ModelMemory::begin(PassPart part, std::int64_t rows) {
   rows_ = rows;
 }
 
-MatrixView ModelMemory::write(ValueId v) {
+MatrixView ModelMemory::storage(ValueId v) const {
   const ValuePlace& value = values_[index(v)];
   const bool kept = part_ == PassPart::forward && value.saved.used();
-  const MatrixView to = kept ? value.saved.place() : matrix(value.place);
+  return kept ? value.saved.place() : matrix(value.place);
+}
+
+MatrixView ModelMemory::write(ValueId v) {
+  const MatrixView to = storage(v);
   set(v, FeatureView::of(to));
   return to;
 }
 
 MatrixView ModelMemory::write_dropped(ValueId v, const FeatureView& input) {
-  const MatrixView to = values_[index(v)].saved.place();
+  const MatrixView to = storage(v);
   FeatureView view = input;
   if (input.is_sparse) {
     view.sparse.values = to.data;

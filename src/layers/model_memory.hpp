@@ -81,7 +81,7 @@ class ModelMemory {
   MatrixView keep(Kept k) const;
   ConstMatrixView restore(Kept k) const { return kept_[index(k.id)].saved.restore(); }
 
-  /// dL/dv; no data where nobody needs it.
+  /// dL/dv; without data where Composition::Value::has_gradient is false.
   MatrixView gradient(ValueId v) const { return matrix(values_[index(v)].place); }
   /// Where a step writes its part of a gradient: the first step to come writes the gradient itself,
   /// others write beside it, and `add_part` adds.
@@ -104,6 +104,8 @@ class ModelMemory {
     Saved saved;
     bool by_column;
   };
+  /// Of a value that forward writes.
+  MatrixView storage(ValueId v) const;
   static std::size_t index(int id) { return static_cast<std::size_t>(id); }
   int piece(const Place& place) const { return place.pieces[static_cast<std::size_t>(part_)]; }
   std::byte* at(const Place& place) const {

@@ -60,8 +60,9 @@ class Pass {
 
   /// Backward: dL/d of the output; may be overwritten.
   MatrixView gradient(ValueId v) const { return memory_.gradient(v); }
-  /// Backward: where the step writes its part of dL/d of what it reads; no data where nobody needs
-  /// it.
+  /// Backward: where the step writes its part of dL/d of what it reads, not adds. Without data
+  /// where the value has no gradient (Composition::Value::has_gradient); on a rank without rows,
+  /// data says nothing.
   MatrixView gradient_part(ValueId v) const { return memory_.gradient_part(v, step_); }
 
   MatrixView parameter(int i) const;
@@ -92,8 +93,7 @@ class Step {
 
   /// These rows of what it reads are made: what other ranks need of them may leave.
   virtual void offer(const Pass& /*pass*/, RowRange /*rows*/) {}
-  /// All rows were offered: what needs more than a row at a time, such as sums over neighbours, or
-  /// over all rows of all ranks.
+  /// All rows were offered: what needs more than a row at a time, such as sums over neighbours.
   virtual void gather(const Pass& /*pass*/) {}
   /// Makes these rows of the output, in training and in inference.
   virtual void forward(const Pass& pass, RowRange rows) = 0;

@@ -11,7 +11,6 @@ namespace heliograph {
 namespace {
 
 using EncodeRows = std::int64_t (*)(const EncodeJob&, std::int64_t, std::int64_t);
-using DecodeRows = void (*)(const PackedRows&, MatrixView, std::int64_t, std::int64_t);
 
 /// Rows in one task: enough values that taking a task costs nothing beside it.
 std::int64_t rows_per_task(std::int64_t cols) {
@@ -20,8 +19,8 @@ std::int64_t rows_per_task(std::int64_t cols) {
 
 class RowwiseCodec final : public Codec {
  public:
-  RowwiseCodec(RowFormat format, EncodeRows encode_rows, DecodeRows decode_rows)
-      : format_(format), encode_rows_(encode_rows), decode_rows_(decode_rows) {}
+  RowwiseCodec(RowFormat format, EncodeRows encode_rows)
+      : format_(format), encode_rows_(encode_rows) {}
 
   RowFormat format() const override { return format_; }
 
@@ -43,16 +42,9 @@ class RowwiseCodec final : public Codec {
     return failed == count ? UnencodableRow{} : describe_unencodable(job, failed);
   }
 
-  void decode(const PackedRows& packed, MatrixView out, ThreadPool& threads) const override {
-    threads.for_ranges(
-        packed.rows, rows_per_task(packed.cols),
-        [&](std::int64_t begin, std::int64_t end) { decode_rows_(packed, out, begin, end); });
-  }
-
  private:
   RowFormat format_;
   EncodeRows encode_rows_;
-  DecodeRows decode_rows_;
 };
 
 RowFormat checked(RowFormat format) {
@@ -65,12 +57,11 @@ RowFormat checked(RowFormat format) {
 }  // namespace
 
 std::unique_ptr<Codec> make_cpu_codec(RowFormat format) {
-  return std::make_unique<RowwiseCodec>(checked(format), encode_rows_simd, decode_rows_simd);
+  return std::make_unique<RowwiseCodec>(checked(format), encode_rows_simd);
 }
 
 std::unique_ptr<Codec> make_reference_codec(RowFormat format) {
-  return std::make_unique<RowwiseCodec>(checked(format), encode_rows_reference,
-                                        decode_rows_reference);
+  return std::make_unique<RowwiseCodec>(checked(format), encode_rows_reference);
 }
 
 std::unique_ptr<Codec> make_codec(RowFormat format, Device& device) {

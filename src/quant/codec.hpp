@@ -30,8 +30,8 @@ struct UnencodableRow {
   float value = 0;
 };
 
-/// Turns fp32 rows into packed rows and back. Stateless: noise is a function of the key.
-/// Thread-safe; work is spread over the pool that is passed.
+/// Turns fp32 rows into packed rows, which kernels sum as they are. Stateless: noise is a function
+/// of the key. Thread-safe; work is spread over the pool that is passed.
 class Codec {
  public:
   virtual ~Codec() = default;
@@ -45,18 +45,14 @@ class Codec {
   /// Writes encoded_bytes(selection.rows.size(), x.cols) bytes to `out`: gathers, scales (rounded
   /// to fp32), finds the range and rounds stochastically in one pass over each row. Rows of the
   /// output that are not selected stay as they are. Exact columns are copied.
-  /// E[decode(encode(x))] = x for every value, over noise keys, up to the bias that
-  /// docs/wire_format.md bounds.
-  /// `stream` is a stream_key(); the row's global id completes it. When it returns, `out` may be
-  /// sent; a CUDA device's codec works in the order of its queue, on what lies there.
-  /// Returns the first row (in message order) that cannot be encoded, else row == -1. What `out`
-  /// holds after a failure is not defined.
+  /// Over noise keys, the expected value of decode_value (core/packed_rows.hpp) is x, up to the
+  /// bias that docs/wire_format.md bounds. `stream` is a stream_key(); the row's global id
+  /// completes it. When it returns, `out` may be sent; a CUDA device's codec works in the order of
+  /// its queue, on what lies there. Returns the first row (in message order) that cannot be
+  /// encoded, else row == -1. What `out` holds after a failure is not defined.
   virtual UnencodableRow encode(ConstMatrixView x, const RowSelection& selection,
                                 std::uint64_t stream, std::byte* out,
                                 ThreadPool& threads) const = 0;
-
-  /// out: packed.rows x packed.cols.
-  virtual void decode(const PackedRows& packed, MatrixView out, ThreadPool& threads) const = 0;
 };
 
 /// Throws Error(usage) for bits other than 1, 2, 4, 8, 16 and 32.

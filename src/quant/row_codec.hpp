@@ -5,7 +5,7 @@
 
 #include "quant/codec.hpp"
 
-// Encoding and decoding of a run of rows: the part of a CPU codec that has a scalar and a SIMD
+// Encoding of a run of rows: the part of a CPU codec that has a scalar and a SIMD
 // definition.
 
 namespace heliograph {
@@ -37,12 +37,6 @@ struct EncodeJob {
 /// outside the encoded rows is written; a row that cannot be encoded may be written in part.
 std::int64_t encode_rows_reference(const EncodeJob& job, std::int64_t begin, std::int64_t end);
 std::int64_t encode_rows_simd(const EncodeJob& job, std::int64_t begin, std::int64_t end);
-
-/// Decode rows [begin, end) of `packed`. Nothing outside the columns of `out` is written.
-void decode_rows_reference(const PackedRows& packed, MatrixView out, std::int64_t begin,
-                           std::int64_t end);
-void decode_rows_simd(const PackedRows& packed, MatrixView out, std::int64_t begin,
-                      std::int64_t end);
 
 /// Copies the exact columns of message rows [begin, end); returns the first row that holds NaN or
 /// Inf there, or `end`.

@@ -76,15 +76,6 @@ std::int64_t encode_rows_reference(const EncodeJob& job, std::int64_t begin, std
   return end;
 }
 
-void decode_rows_reference(const PackedRows& packed, MatrixView out, std::int64_t begin,
-                           std::int64_t end) {
-  for (std::int64_t r = begin; r < end; ++r) {
-    for (std::int64_t c = 0; c < packed.cols; ++c) {
-      out.row(r)[c] = decode_value(packed.row(r), packed.format, packed.cols, c);
-    }
-  }
-}
-
 std::int64_t copy_exact_columns(const EncodeJob& job, std::int64_t begin, std::int64_t end) {
   const int cols = job.format.exact_cols;
   if (cols == 0) return end;

@@ -26,7 +26,7 @@ class ExchangePolicy {
 
   Delivery of(const Site& site, Clock clock) const { return {lag(clock), format(site)}; }
   /// Which rows a site sends to whom, of what this rank owns.
-  const HaloPlan& rows(const Site& site, const Shard& shard) const {
+  const HaloPlan& plan(const Site& site, const Shard& shard) const {
     return shard.adjacency(site.direction).plan;
   }
 

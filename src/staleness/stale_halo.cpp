@@ -16,9 +16,9 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
       shared_slot_(comm, Channel::halo, shard.device(), MemoryRoom::halo, account) {
   std::size_t most_sent = 0, most_received = 0;
   for (const Site& site : sites) {
-    // Backward passes come to the sites in the order opposite to that of their ids.
+    // Backward passes usually come to the sites in the order opposite to that of their ids.
     if (site.direction == Direction::backward && last_site_ < 0) last_site_ = site.id;
-    const HaloPlan& plan = policy.rows(site, shard.shard());
+    const HaloPlan& plan = policy.plan(site, shard.shard());
     // A row that several ranks need is encoded once, but a device encodes all rows in one go.
     const bool share_rows = policy.of(site, {}).format.bits < 32 && shard.device().on_host();
     const SendSchedule& schedule = send_schedule(plan, share_rows);
@@ -53,6 +53,7 @@ void StaleHalo::begin_epoch(Clock clock) {
 }
 
 void StaleHalo::open(const Site& site, const OfferedRows& rows) {
+  release();  // Messages are matched by their order, so nothing may overtake those held back.
   comm_.set_progress({static_cast<int>(clock_.epoch), site.layer});
   const Delivery delivery = policy_.of(site, clock_);
   HaloSlot& to = slot(lane(site), clock_.epoch);

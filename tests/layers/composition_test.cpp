@@ -69,20 +69,35 @@ TEST(Composition, GradientsFollowParameters) {
   EXPECT_EQ(model.output(1), learned);
 }
 
-TEST(Composition, RefusesToOverwriteAGradientThatOthersShare) {
-  Composition model;
-  const ValueId x = model.add_input(8);
-  model.add<Declared>("one", 0, [&](Declare& d) {
+TEST(Composition, RefusesWhatWouldGoWrongSilently) {
+  const auto refuses = [](auto body) {
+    Composition model;
+    const ValueId x = model.add_input(8);
+    const ValueId y = model.add<Declared>("one", 0, [&](Declare& d) {
+      d.reads(x, false);
+      d.parameter("weight", 8, 8, ParameterKind::weight);
+      d.site(Direction::forward, 8, false);
+      d.writes(8, false);
+    });
+    EXPECT_THROW(model.add<Declared>("one", 0, [&](Declare& d) { body(d, x, y); }), Error);
+  };
+  refuses([](Declare& d, ValueId x, ValueId) {  // Whose gradient the first step has a part in.
     d.reads(x, false);
     d.writes(8, false);
+    d.overwrites_gradient(x);
   });
-  EXPECT_THROW(model.add<Declared>("two", 0,
-                                   [&](Declare& d) {
-                                     d.reads(x, false);
-                                     d.writes(8, false);
-                                     d.overwrites_gradient(x);
-                                   }),
-               Error);
+  refuses([](Declare& d, ValueId, ValueId y) {
+    d.reads(y, false);
+    d.reads(y, true);
+    d.writes(8, false);
+  });
+  refuses([](Declare& d, ValueId, ValueId y) { d.reads(y, false); });
+  refuses([](Declare& d, ValueId, ValueId) {
+    d.writes(8, false);
+    d.writes(8, false);
+  });
+  refuses([](Declare& d, ValueId, ValueId) { d.site(Direction::forward, 8, false); });
+  refuses([](Declare& d, ValueId, ValueId) { d.parameter("weight", 1, 1, ParameterKind::gain); });
 }
 
 }  // namespace

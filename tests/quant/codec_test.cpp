@@ -114,7 +114,6 @@ TEST(Codec, EveryTargetWritesTheBytesOfTheReference) {
         if (cols % 2 == 1) c.scale = {1.0F, 0.37F, 0.0F};
         UnencodableRow expected_failure;
         auto expected = c.encode(*reference, kStream, threads, &expected_failure);
-        const Matrix expected_values = decoded(*reference, c.packed(expected, format), threads);
         for_each_simd_target([&] {
           UnencodableRow failure;
           const auto bytes = c.encode(*codec, kStream, threads, &failure);
@@ -122,12 +121,6 @@ TEST(Codec, EveryTargetWritesTheBytesOfTheReference) {
           ASSERT_EQ(failure.col, expected_failure.col) << cols;
           if (failure.row >= 0) return;  // negative values where a minimum of 0 was promised
           ASSERT_EQ(bytes, expected) << cols;
-          const Matrix values = decoded(*codec, c.packed(bytes, format), threads);
-          for (std::int64_t r = 0; r < 3; ++r) {
-            ASSERT_EQ(0, std::memcmp(values.view().row(r), expected_values.view().row(r),
-                                     static_cast<std::size_t>(cols) * 4))
-                << cols;
-          }
         });
       }
     }
@@ -148,7 +141,7 @@ TEST(Codec, ErrorIsBelowOneStep) {
       if (!format.has_minimum && failure.row >= 0) continue;
       ASSERT_EQ(failure.row, -1);
       const PackedRows packed = c.packed(bytes, format);
-      const Matrix values = decoded(*codec, packed, threads);
+      const Matrix values = decoded(packed);
       for (std::int64_t r = 0; r < 20; ++r) {
         const float* x = c.x.view().row(r);
         const auto [lo, hi] = std::minmax_element(x, x + 133);
@@ -180,7 +173,7 @@ TEST(Codec, Bf16ErrorIsBelowOneUnit) {
     CodecCase c(20, 133);
     fill(c.x, kind, 12);
     const auto bytes = c.encode(*codec, kStream, threads);
-    const Matrix values = decoded(*codec, c.packed(bytes, {16, true}), threads);
+    const Matrix values = decoded(c.packed(bytes, {16, true}));
     for (std::int64_t r = 0; r < 20; ++r) {
       for (std::int64_t i = 0; i < 133; ++i) {
         const double x = c.x.view().row(r)[i];
@@ -352,31 +345,23 @@ TEST(Codec, SizesFromNothing) {
   }
 }
 
-TEST(Codec, ReadsAndWritesColumnRanges) {
-  // Columns [3, 20) of a wider matrix: unaligned, and the neighbours must stay as they are.
+TEST(Codec, ReadsColumnRanges) {
   ThreadPool threads(1);
   for (const RowFormat format : all_formats()) {
     SCOPED_TRACE(name_of(format));
     const auto codec = make_cpu_codec(format);
     CodecCase c(40, 30);
     fill(c.x, row_kinds()[1], 7);
+    CodecCase alone(40, 17);  // Columns [3, 20) by themselves: aligned.
+    for (std::int64_t r = 0; r < 40; ++r) {
+      std::copy_n(c.x.view().row(r) + 3, 17, alone.x.view().row(r));
+    }
+    std::vector<std::byte> bytes(codec->encoded_bytes(40, 17)), expected(bytes.size());
     const ConstMatrixView x = c.x.view();
-    std::vector<std::byte> bytes(codec->encoded_bytes(40, 17) + 64);
     ASSERT_EQ(codec->encode(x.col_range(3, 17), c.selection(), kStream, bytes.data(), threads).row,
               -1);
-    Matrix out(40, 30, MemoryRoom::workspace, nullptr);
-    std::fill_n(out.view().data, 40 * out.view().stride, -7.0F);
-    codec->decode({bytes.data(), 40, 17, 0, format}, out.view().col_range(3, 17), threads);
-    for (std::int64_t r = 0; r < 40; ++r) {
-      for (std::int64_t i = 0; i < out.view().stride; ++i) {
-        const bool inside = i >= 3 && i < 20;
-        const float expected =
-            inside ? decode_value(bytes.data() + static_cast<std::size_t>(r) * format.row_bytes(17),
-                                  format, 17, i - 3)
-                   : -7.0F;
-        ASSERT_EQ(out.view().row(r)[i], expected) << r << ' ' << i;
-      }
-    }
+    codec->encode(alone.x.view(), c.selection(), kStream, expected.data(), threads);
+    EXPECT_EQ(bytes, expected);
   }
 }
 

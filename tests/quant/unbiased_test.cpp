@@ -37,7 +37,7 @@ Bias measure(RowFormat format, const RowKind& kind, std::uint64_t stream, std::i
   }
   const auto bytes = c.encode(*codec, stream, threads);
   const PackedRows packed = c.packed(bytes, format);
-  const Matrix values = decoded(*codec, packed, threads);
+  const Matrix values = decoded(packed);
   Bias bias{0, 0, 0};
   for (std::int64_t i = 0; i < kCols; ++i) {
     const float x = c.x.view().data[i];

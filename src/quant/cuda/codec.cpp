@@ -46,10 +46,6 @@ class CudaCodec final : public Codec {
     return describe(x, selection, least + cuda::kNoRow);
   }
 
-  void decode(const PackedRows& packed, MatrixView out, ThreadPool& /*threads*/) const override {
-    cuda::decode_rows(queue_, packed, out);
-  }
-
  private:
   /// Why row `index` of the selection cannot be encoded, found on the host.
   UnencodableRow describe(ConstMatrixView x, const RowSelection& selection,

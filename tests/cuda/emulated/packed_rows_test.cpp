@@ -6,6 +6,7 @@
 #include "cuda/device_arrays.hpp"
 #include "emulation.hpp"
 #include "quant/codec_rows.hpp"
+#include "quant/cuda/row_codec.hpp"
 
 // What only the emulated device can tell of the codec and of aggregation.
 
@@ -68,8 +69,8 @@ TEST_F(PackedRowsEmulated, AMessageIsWholeWhenEncodeReturnsAndNothingIsAllocated
   const DeviceMatrix decoded = device_matrix(kRows, kCols);
   const std::int64_t allocations = cuda_emulation::calls("cudaMallocAsync");
   for (const std::size_t count : {rows.size(), std::size_t{0}}) {
-    codec->decode({out.data(), kRows, kCols, 0, {2, true}}, decoded.view(),
-                  cuda->device().threads());
+    cuda::decode_rows(*cuda->device().queue(), {out.data(), kRows, kCols, 0, {2, true}},
+                      decoded.view());
     ASSERT_GT(cuda_emulation::waiting(), 0);
     codec->encode(x.view(), {{rows.data(), count}, nullptr, ids.data()}, 5, out.data(),
                   cuda->device().threads());
