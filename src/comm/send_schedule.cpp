@@ -71,14 +71,6 @@ void SendSchedule::share(const HaloPlan& plan) {
   }
 }
 
-std::int64_t SendSchedule::copied_rows() const {
-  std::int64_t copied = 0;
-  for (const Message& m : messages_) {
-    if (!m.encodes_all) copied += m.rows() - static_cast<std::int64_t>(m.new_rows.size());
-  }
-  return copied;
-}
-
 std::int64_t SendSchedule::bytes() const {
   std::size_t bytes = messages_.capacity() * sizeof(Message);
   for (const Message& m : messages_) {

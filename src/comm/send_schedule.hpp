@@ -50,8 +50,6 @@ class SendSchedule {
   const std::vector<Message>& messages() const { return messages_; }
   /// Rows of all messages.
   std::int64_t rows() const { return rows_; }
-  /// Rows that are copied.
-  std::int64_t copied_rows() const;
   /// Memory of its lists.
   std::int64_t bytes() const;
 

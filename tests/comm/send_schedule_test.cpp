@@ -58,6 +58,14 @@ std::vector<int> peers_of(const SendSchedule& schedule) {
   return peers;
 }
 
+std::int64_t copied_rows(const SendSchedule& schedule) {
+  std::int64_t rows = schedule.rows();
+  for (const SendSchedule::Message& m : schedule.messages()) {
+    rows -= static_cast<std::int64_t>(m.fresh_rows().size());
+  }
+  return rows;
+}
+
 TEST(SendSchedule, BeginsWithTheNextRankAndLeavesOutEmptyMessages) {
   const HaloPlan plan = plan_of_rank_1();
   for (const bool share : {false, true}) {
@@ -79,7 +87,7 @@ TEST(SendSchedule, ARowIsEncodedForTheFirstPeerThatNeedsIt) {
   ASSERT_EQ(m[1].copies[0].runs.size(), 1U);  // One run: rows 2, 3 and 4.
   EXPECT_EQ(m[1].copies[0].runs[0].rows, 3);
   EXPECT_EQ(m[2].new_rows, (std::vector<std::int32_t>{1, 8}));
-  EXPECT_EQ(schedule.copied_rows(), 5);
+  EXPECT_EQ(copied_rows(schedule), 5);
   std::int64_t runs = 0;
   for (const SendSchedule::Message& message : m) {
     for (const SendSchedule::Copies& copies : message.copies) {
@@ -93,7 +101,7 @@ TEST(SendSchedule, ARowIsEncodedForTheFirstPeerThatNeedsIt) {
                                                  sizeof(SendSchedule::Copies)));
 
   const SendSchedule each(plan, 1, 5, false);
-  EXPECT_EQ(each.copied_rows(), 0);
+  EXPECT_EQ(copied_rows(each), 0);
   for (const SendSchedule::Message& message : each.messages()) EXPECT_TRUE(message.encodes_all);
 }
 

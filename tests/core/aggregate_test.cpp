@@ -12,6 +12,7 @@
 #include "core/aggregate_inputs.hpp"
 #include "core/buffer.hpp"
 #include "quant/codec.hpp"
+#include "support/aggregate_reference.hpp"
 #include "support/simd_targets.hpp"
 
 namespace heliograph {

@@ -9,6 +9,7 @@
 
 #include "core/aggregate_inputs.hpp"
 #include "core/cpu/aggregate.hpp"
+#include "support/aggregate_reference.hpp"
 #include "support/simd_targets.hpp"
 
 namespace heliograph {

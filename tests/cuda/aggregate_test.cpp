@@ -11,6 +11,7 @@
 #include "core/aggregate_inputs.hpp"
 #include "cuda/device_arrays.hpp"
 #include "cuda/row_sizes.hpp"
+#include "support/aggregate_reference.hpp"
 
 namespace heliograph {
 namespace {

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "core/cpu/aggregate.hpp"
+#include "support/aggregate_reference.hpp"
 #include "support/distance.hpp"
 #include "support/graphs.hpp"
 #include "support/passes.hpp"

@@ -18,12 +18,4 @@ void aggregate_inner_bf16(const CsrView& csr, ConstMatrixView x, const float* co
 void aggregate_halo(const CsrView& csr, const PackedRows& packed, const float* row_scale,
                     MatrixView out, AccumulatorView acc, ThreadPool& threads);
 
-/// The plain loops that define the above (fp32 sums in entry order); for tests.
-void aggregate_inner_reference(const CsrView& csr, ConstMatrixView x, const float* col_scale,
-                               float self, const float* row_scale, MatrixView out);
-void aggregate_inner_bf16_reference(const CsrView& csr, ConstMatrixView x, const float* col_scale,
-                                    float self, const float* row_scale, MatrixView out);
-void aggregate_halo_reference(const CsrView& csr, const PackedRows& packed, const float* row_scale,
-                              MatrixView out);
-
 }  // namespace heliograph::cpu

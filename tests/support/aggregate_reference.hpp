@@ -1,12 +1,17 @@
-#include "core/cpu/aggregate.hpp"
+#pragma once
+
+#include "core/csr.hpp"
+#include "core/matrix.hpp"
+#include "core/packed_rows.hpp"
+
+// The plain loops that define Kernels' aggregations: fp32 sums in entry order.
 
 namespace heliograph::cpu {
-namespace {
-
 /// `stored`: fp32 -> fp32, what is read of a scaled value.
 template <class Stored>
-void aggregate_inner_as(const CsrView& csr, ConstMatrixView x, const float* col_scale, float self,
-                        const float* row_scale, MatrixView out, const Stored& stored) {
+inline void aggregate_inner_as(const CsrView& csr, ConstMatrixView x, const float* col_scale,
+                               float self, const float* row_scale, MatrixView out,
+                               const Stored& stored) {
   for (std::int64_t i = 0; i < csr.rows; ++i) {
     for (std::int64_t c = 0; c < x.cols; ++c) {
       const auto value = [&](std::int64_t j) {
@@ -21,21 +26,20 @@ void aggregate_inner_as(const CsrView& csr, ConstMatrixView x, const float* col_
   }
 }
 
-}  // namespace
-
-void aggregate_inner_reference(const CsrView& csr, ConstMatrixView x, const float* col_scale,
-                               float self, const float* row_scale, MatrixView out) {
+inline void aggregate_inner_reference(const CsrView& csr, ConstMatrixView x, const float* col_scale,
+                                      float self, const float* row_scale, MatrixView out) {
   aggregate_inner_as(csr, x, col_scale, self, row_scale, out, [](float value) { return value; });
 }
 
-void aggregate_inner_bf16_reference(const CsrView& csr, ConstMatrixView x, const float* col_scale,
-                                    float self, const float* row_scale, MatrixView out) {
+inline void aggregate_inner_bf16_reference(const CsrView& csr, ConstMatrixView x,
+                                           const float* col_scale, float self,
+                                           const float* row_scale, MatrixView out) {
   aggregate_inner_as(csr, x, col_scale, self, row_scale, out,
                      [](float value) { return bf16_to_float(nearest_bf16(value)); });
 }
 
-void aggregate_halo_reference(const CsrView& csr, const PackedRows& packed, const float* row_scale,
-                              MatrixView out) {
+inline void aggregate_halo_reference(const CsrView& csr, const PackedRows& packed,
+                                     const float* row_scale, MatrixView out) {
   for (std::int64_t i = 0; i < csr.rows; ++i) {
     if (csr.offsets[i] == csr.offsets[i + 1]) continue;
     float* target = out.row(i) + packed.col_begin;
