@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 using json = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "heliograph-checkpoint";
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 
 // The manifest ends in its own checksum, over all bytes before this.
 constexpr std::string_view kTailBegin = ",\n  \"xxh64\": \"";

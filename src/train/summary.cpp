@@ -1,11 +1,10 @@
-#include "train/summary.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <optional>
 #include <vector>
 
 #include "train/option_values.hpp"
+#include "train/summary.hpp"
 
 namespace heliograph {
 namespace {
@@ -20,19 +19,14 @@ json seconds_to_json(std::span<const EpochReport> epochs) {
     sum.aggregate += epoch.parts.aggregate;
     sum.gemm += epoch.parts.gemm;
     sum.encode += epoch.parts.encode;
-    sum.decode += epoch.parts.decode;
     sum.exposed_comm += epoch.parts.exposed_comm;
     sum.allreduce += epoch.parts.allreduce;
     sum.other += epoch.parts.other;
   }
   const double count = std::max<double>(1.0, static_cast<double>(epochs.size()));
-  return {{"aggregate", sum.aggregate / count},
-          {"gemm", sum.gemm / count},
-          {"encode", sum.encode / count},
-          {"decode", sum.decode / count},
-          {"exposed_comm", sum.exposed_comm / count},
-          {"allreduce", sum.allreduce / count},
-          {"other", sum.other / count}};
+  return {{"aggregate", sum.aggregate / count}, {"gemm", sum.gemm / count},
+          {"encode", sum.encode / count},       {"exposed_comm", sum.exposed_comm / count},
+          {"allreduce", sum.allreduce / count}, {"other", sum.other / count}};
 }
 
 json memory_to_json(const MemoryReport& memory) {
