@@ -22,9 +22,11 @@ std::string default_text(const OptionField<Target>& field, const Target& default
 template <class Target>
 class Arguments {
  public:
-  /// Declares every field on `app`, with the values of `defaults` shown in --help.
-  void declare(CLI::App& app, std::vector<OptionField<Target>> fields, const Target& defaults) {
-    fields_ = std::move(fields);
+  explicit Arguments(std::vector<OptionField<Target>> fields) : fields_(std::move(fields)) {}
+
+  /// Declares every field on `app`, once, with the values of a new target shown in --help.
+  void declare(CLI::App& app) {
+    const Target defaults{};
     for (const auto& field : fields_) {
       CLI::Option* option = nullptr;
       if (field.kind == FieldKind::toggle) {

@@ -13,6 +13,7 @@
 #include "train/file_layer.hpp"
 #include "train/options_json.hpp"
 #include "train/shard_format.hpp"
+#include "train/summary.hpp"
 
 namespace heliograph {
 namespace {
@@ -140,13 +141,6 @@ ordered_json shaping_options(const TrainOptions& options) {
   return some;
 }
 
-ordered_json describe(const PartitionQuality& q) {
-  return {{"edge_cut", q.edge_cut},         {"communication_volume", q.communication_volume},
-          {"inner_nodes", q.inner_nodes},   {"halo_nodes", q.halo_nodes},
-          {"inner_edges", q.inner_edges},   {"halo_edges", q.halo_edges},
-          {"node_balance", q.node_balance}, {"edge_balance", q.edge_balance}};
-}
-
 }  // namespace
 
 void check_shard_target(const fs::path& directory, bool overwrite) {
@@ -194,7 +188,7 @@ void write_shards(const Dataset& dataset, const Partition& partition, const Trai
   const std::string said = manifest.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
   const std::uint64_t identity = xxh64(std::as_bytes(std::span(said)));
   manifest["identity"] = hex64(identity);
-  manifest["partition"] = describe(facts.quality);
+  manifest["partition"] = partition_to_json(facts.quality);
   manifest["ranks"] = ordered_json::array();
   for (int rank = 0; rank < facts.ranks; ++rank) {
     ShardHeader header;
