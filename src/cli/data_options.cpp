@@ -49,6 +49,18 @@ Dataset load(const DataOptions& options, Progress& progress, ImportCounts* count
   return load_dataset(options.data, reading, counts);
 }
 
+Split resolve_split(const Dataset& dataset, const TrainOptions& options) {
+  if (options.random_split) {
+    return random_split(dataset, options.train_share, options.validation_share, options.test_share,
+                        options.split_seed, options.stratified);
+  }
+  if (static_cast<std::size_t>(options.split) >= dataset.splits.size()) {
+    throw Error(ErrorCode::usage, fmt::format("--split {} does not exist: the data set has {}",
+                                              options.split, dataset.splits.size()));
+  }
+  return dataset.splits[static_cast<std::size_t>(options.split)];
+}
+
 std::string describe(const Dataset& dataset) {
   return fmt::format(
       "{}: {} nodes, {} {}, {} {} features, {} {}", dataset.name, with_commas(dataset.graph.nodes),

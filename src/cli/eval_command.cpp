@@ -4,11 +4,9 @@
 #include <filesystem>
 #include <system_error>
 
-#include "cli/arguments.hpp"
 #include "cli/command.hpp"
 #include "cli/progress.hpp"
 #include "cli/resume.hpp"
-#include "cli/split.hpp"
 #include "cli/text.hpp"
 #include "cli/train_request.hpp"
 #include "heliograph/checkpoint.hpp"
@@ -17,7 +15,6 @@
 #include "train/option_values.hpp"
 #include "train/options_json.hpp"
 #include "train/output_file.hpp"
-#include "train/predictions_file.hpp"
 #include "train/processes.hpp"
 
 namespace heliograph::cli {

@@ -2,7 +2,6 @@
 
 #include <cstdio>
 
-#include "cli/arguments.hpp"
 #include "cli/command.hpp"
 #include "cli/data_options.hpp"
 #include "cli/progress.hpp"

@@ -50,15 +50,14 @@ Commands all_commands() {
 }
 
 void declare(CLI::App& app, const Commands& commands) {
-  app.formatter(std::make_shared<HelpFormatter>("heliograph COMMAND [options]"));
+  app.formatter(help_formatter("heliograph COMMAND [options]"));
   app.set_help_flag("--help,-h", "Print this help.");
   app.set_version_flag("--version", version(), "Print the version.");
   app.allow_extras();
   std::string later;
   for (const Command& command : commands) {
     CLI::App* sub = app.add_subcommand(command.name, command.description);
-    sub->formatter(std::make_shared<HelpFormatter>(
-        fmt::format("heliograph {}{}", command.name, command.usage)));
+    sub->formatter(help_formatter(fmt::format("heliograph {}{}", command.name, command.usage)));
     sub->set_help_flag("--help,-h", "Print this help.");
     sub->footer(command.footer);
     sub->allow_extras();

@@ -3,11 +3,9 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "cli/arguments.hpp"
 #include "cli/command.hpp"
 #include "cli/data_options.hpp"
 #include "cli/progress.hpp"
-#include "cli/split.hpp"
 #include "cli/text.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/options.hpp"
@@ -38,11 +36,10 @@ std::vector<OptionField<PartitionRequest>> partition_fields() {
              "METIS also gives every part its share of the training nodes of --split.",
              HELIOGRAPH_MEMBER(balance_train));
   fields.group("Results");
-  fields.add(
-      "out", "DIR",
-      "Write shards: each rank of a training on DIR reads only its own. They are of one split, "
-      "normalisation and node order.",
-      HELIOGRAPH_MEMBER(out));
+  fields.add("out", "DIR",
+             "Write shards: each rank of a training on DIR reads only its own. They are "
+             "of one split, normalisation and node order.",
+             HELIOGRAPH_MEMBER(out));
   fields.add("owners", "FILE",
              "Write one owner a line, in node order; train reads it as --partitioner file:FILE.",
              HELIOGRAPH_MEMBER(owners));

@@ -6,12 +6,10 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
-#include <functional>
 #include <limits>
 #include <mutex>
 #include <optional>
 
-#include "cli/arguments.hpp"
 #include "cli/command.hpp"
 #include "cli/loss_guard.hpp"
 #include "cli/progress.hpp"

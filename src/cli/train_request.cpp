@@ -22,11 +22,10 @@ std::vector<OptionField<TrainRequest>> run_fields() {
 std::vector<OptionField<TrainRequest>> request_fields() {
   FieldTable<TrainRequest> fields(run_fields());
   fields.group("Checkpoints");
-  fields.add(
-      "resume", "DIR",
-      "Go on from a checkpoint: the newest of a run directory, or this one. Takes the options of "
-      "its run, and goes on in its run directory unless --out names another.",
-      HELIOGRAPH_MEMBER(resume));
+  fields.add("resume", "DIR",
+             "Go on from a checkpoint: the newest of a run directory, or this one. Takes the "
+             "options of its run, and goes on in its run directory unless --out names another.",
+             HELIOGRAPH_MEMBER(resume));
   fields.group("Results");
   fields.add(
       "out", "DIR",

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <set>
 
 #include "core/nearest_name.hpp"
 #include "heliograph/error.hpp"
@@ -89,18 +90,17 @@ void refuse_unknown_keys(const nlohmann::json& object, const std::vector<std::st
   if (!object.is_object()) {
     throw Error(ErrorCode::usage, fmt::format("{} does not hold a JSON object", origin));
   }
-  std::vector<std::string> seen;
+  std::set<std::string> seen;
   for (const auto& item : object.items()) {
     const std::string name = with_hyphens(item.key());
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
+    if (std::ranges::find(known, name) == known.end()) {
       throw Error(ErrorCode::usage,
                   fmt::format("{} has an unknown key \"{}\"; did you mean \"{}\"?", origin,
                               item.key(), nearest_name(name, known)));
     }
-    if (std::find(seen.begin(), seen.end(), name) != seen.end()) {
+    if (!seen.insert(name).second) {
       throw Error(ErrorCode::usage, fmt::format("{} gives \"{}\" twice", origin, name));
     }
-    seen.push_back(name);
   }
 }
 

@@ -63,12 +63,11 @@ void add_model(Fields& fields) {
                  "Aggregate before multiplying by the weights even where the output "
                  "is narrower than the input.",
                  HELIOGRAPH_MEMBER(model.transform_first));
-  fields.add(
-      "aggregate-storage",
-      "What training stores of the rows that a rank's own nodes give their neighbours: bf16 halves "
-      "the bytes that aggregation reads, for graphs of many edges a node that the caches do not "
-      "hold. Sums and evaluation are fp32, rows between ranks have --bits.",
-      HELIOGRAPH_MEMBER(model.aggregate_storage));
+  fields.add("aggregate-storage",
+             "What training stores of the rows that a rank's own nodes give their neighbours: bf16 "
+             "halves the bytes that aggregation reads, for graphs of many edges a node that the "
+             "caches do not hold. Sums and evaluation are fp32, rows between ranks have --bits.",
+             HELIOGRAPH_MEMBER(model.aggregate_storage));
 }
 
 void add_training(Fields& fields) {
@@ -93,20 +92,18 @@ void add_training(Fields& fields) {
   fields.add("reproducible",
              "Accumulate in fp64, so that results do not depend on ranks or threads (slower).",
              HELIOGRAPH_MEMBER(reproducible));
-  fields.add(
-      "tf32",
-      "With --device cuda: matrix products of training round their factors to TF32 (10 bits behind "
-      "the leading one), for tensor cores. Sums and evaluation are fp32.",
-      HELIOGRAPH_MEMBER(tf32));
+  fields.add("tf32",
+             "With --device cuda: matrix products of training round their factors to TF32 (10 "
+             "bits behind the leading one), for tensor cores. Sums and evaluation are fp32.",
+             HELIOGRAPH_MEMBER(tf32));
 }
 
 void add_evaluation(Fields& fields) {
   fields.group("Evaluation");
-  fields.add(
-      "metric",
-      "Score: accuracy, micro-averaged F1 or area under the ROC curve (two classes). auto takes f1 "
-      "for multi-label, auc for two classes and accuracy otherwise.",
-      HELIOGRAPH_MEMBER(metric));
+  fields.add("metric",
+             "Score: accuracy, micro-averaged F1 or area under the ROC curve (two classes). "
+             "auto takes f1 for multi-label, auc for two classes and accuracy otherwise.",
+             HELIOGRAPH_MEMBER(metric));
   fields.add("eval-every", "N", "Epochs between exact evaluations of the whole graph.",
              HELIOGRAPH_MEMBER(eval_every));
   add_mebibytes(fields, "eval-chunk-mib",
@@ -117,8 +114,8 @@ void add_evaluation(Fields& fields) {
 void add_data(Fields& fields) {
   fields.group("Data");
   fields.add("split", FieldKind::text, "N|random:T/V/E",
-             "Which split of the data set to use, from 0; or a random one with these shares of "
-             "the labelled nodes, per cent, e.g. random:60/20/20.",
+             "Which split of the data set to use, from 0; or a random one with these "
+             "shares of the labelled nodes, per cent, e.g. random:60/20/20.",
              set_split, [](const TrainOptions& options) {
                return options.random_split ? nlohmann::json(split_text(options))
                                            : nlohmann::json(options.split);
@@ -126,11 +123,10 @@ void add_data(Fields& fields) {
   fields.add("split-seed", "N", "Seed of a random split.", HELIOGRAPH_MEMBER(split_seed));
   fields.add("stratified", "A random split keeps the shares within each class.",
              HELIOGRAPH_MEMBER(stratified));
-  fields.add(
-      "normalize",
-      "Features as they are, each row divided by its sum, or each column standardised with the "
-      "statistics of the training nodes.",
-      HELIOGRAPH_MEMBER(normalize));
+  fields.add("normalize",
+             "Features as they are, each row divided by its sum, or each column "
+             "standardised with the statistics of the training nodes.",
+             HELIOGRAPH_MEMBER(normalize));
   fields.add("inductive",
              "Train on the graph induced by the training nodes; evaluate on the whole graph.",
              HELIOGRAPH_MEMBER(inductive));
@@ -165,11 +161,10 @@ void add_ranks(Fields& fields) {
 
 void add_checkpoints(Fields& fields) {
   fields.group("Checkpoints");
-  fields.add(
-      "checkpoint-every", "N",
-      "With --out: epochs between checkpoints, and one at the end; 0 saves at SIGTERM, SIGINT and "
-      "SIGUSR1 only.",
-      HELIOGRAPH_MEMBER(checkpoint.every));
+  fields.add("checkpoint-every", "N",
+             "With --out: epochs between checkpoints, and one at the end; 0 saves at "
+             "SIGTERM, SIGINT and SIGUSR1 only.",
+             HELIOGRAPH_MEMBER(checkpoint.every));
   fields.add("on-save-failure",
              "When a checkpoint cannot be written: warn and continue, or stop with exit code 4.",
              HELIOGRAPH_MEMBER(checkpoint.on_failure));
@@ -205,36 +200,32 @@ void add_transport(Fields& fields) {
              HELIOGRAPH_MEMBER(transport.kind));
   fields.add("device", cuda_built() ? "cpu|cuda" : "cpu", "Where ranks compute.",
              HELIOGRAPH_MEMBER(transport.device));
-  fields.add(
-      "cuda-graphs",
-      "With --device cuda: whether the kernels of an epoch are asked for by CUDA graphs, in a few "
-      "launches instead of dozens; auto: where a rank's part is so small that launching takes as "
-      "long as computing.",
-      HELIOGRAPH_MEMBER(transport.cuda_graphs));
+  fields.add("cuda-graphs",
+             "With --device cuda: whether the kernels of an epoch are asked for by CUDA "
+             "graphs, in a few launches instead of dozens; auto: where a rank's part is "
+             "so small that launching takes as long as computing.",
+             HELIOGRAPH_MEMBER(transport.cuda_graphs));
   fields.add("threads-per-rank", "N",
              "Compute threads of each rank; 0 shares the machine's cores among the ranks.",
              HELIOGRAPH_MEMBER(transport.threads_per_rank));
-  fields.add(
-      "pin",
-      "Whether ranks that are threads keep to their share of the CPUs; auto: where there are more "
-      "ranks than CPUs.",
-      HELIOGRAPH_MEMBER(transport.pin));
+  fields.add("pin",
+             "Whether ranks that are threads keep to their share of the CPUs; auto: where "
+             "there are more ranks than CPUs.",
+             HELIOGRAPH_MEMBER(transport.pin));
   fields.add(
       "link-gbps", "X",
       "Shape each directed link to X gigabits a second, to study a slow network; 0 does not.",
       HELIOGRAPH_MEMBER(transport.link_gbps));
   fields.add("link-latency-us", "X", "Delay of each message, microseconds.",
              HELIOGRAPH_MEMBER(transport.link_latency_us));
-  fields.add(
-      "cuda-aware-mpi",
-      "MPI: whether halo messages of CUDA devices are handed to it where they lie; auto: where its "
-      "library says that it is CUDA-aware. Otherwise they are staged on the host.",
-      HELIOGRAPH_MEMBER(transport.cuda_aware_mpi));
-  fields.add(
-      "nccl-register",
-      "NCCL: register the buffers of halo messages, so that it may move them without a copy of its "
-      "own; whether that is faster depends on devices and links.",
-      HELIOGRAPH_MEMBER(transport.nccl_register));
+  fields.add("cuda-aware-mpi",
+             "MPI: whether halo messages of CUDA devices are handed to it where they lie; auto: "
+             "where its library says that it is CUDA-aware. Otherwise they are staged on the host.",
+             HELIOGRAPH_MEMBER(transport.cuda_aware_mpi));
+  fields.add("nccl-register",
+             "NCCL: register the buffers of halo messages, so that it may move them without "
+             "a copy of its own; whether that is faster depends on devices and links.",
+             HELIOGRAPH_MEMBER(transport.nccl_register));
   fields.add("timeout", "X", "Longest wait for a rank that makes no progress, seconds.",
              HELIOGRAPH_MEMBER(transport.timeout_seconds));
   fields.add(

@@ -1,6 +1,6 @@
 #include "train/run_state.hpp"
 
-#include <array>
+#include <cmath>
 #include <limits>
 #include <optional>
 
