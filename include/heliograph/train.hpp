@@ -17,8 +17,7 @@ namespace heliograph {
 
 /// Where an epoch's wall time went, seconds, mean over ranks; they sum to the epoch's time.
 struct EpochSeconds {
-  double aggregate = 0, gemm = 0, encode = 0, decode = 0, exposed_comm = 0, allreduce = 0,
-         other = 0;
+  double aggregate = 0, gemm = 0, encode = 0, exposed_comm = 0, allreduce = 0, other = 0;
 };
 
 /// What one epoch did. Made on rank 0; equal on every rank.

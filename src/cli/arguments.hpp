@@ -22,41 +22,39 @@ std::string default_text(const OptionField<Target>& field, const Target& default
 template <class Target>
 class Arguments {
  public:
-  /// Declares every field on `app`, with the values of `defaults` shown in --help.
-  void declare(CLI::App& app, std::vector<OptionField<Target>> fields, const Target& defaults) {
-    fields_ = std::move(fields);
+  explicit Arguments(std::vector<OptionField<Target>> fields) : fields_(std::move(fields)) {}
+
+  /// Declares every field on `app`, with the values of a new target shown in --help. Must outlive
+  /// the calls of the members below.
+  void declare(CLI::App& app) {
+    app_ = &app;
     for (const auto& field : fields_) {
       CLI::Option* option = nullptr;
       if (field.kind == FieldKind::toggle) {
         option = app.add_flag("--" + field.name, field.help);
       } else {
         option = app.add_option("--" + field.name, field.help);
-        option->type_name(field.placeholder)->default_str(default_text(field, defaults));
+        option->type_name(field.placeholder)->default_str(default_text(field, Target{}));
       }
       option->take_last()->group(field.group);
-      options_.push_back(option);
     }
   }
 
   const std::vector<OptionField<Target>>& fields() const { return fields_; }
 
-  bool given(const std::string& name) const {
-    for (std::size_t i = 0; i < fields_.size(); ++i) {
-      if (fields_[i].name == name) return options_[i]->count() > 0;
-    }
-    return false;
-  }
+  bool given(const std::string& name) const { return app_->count("--" + name) > 0; }
 
   /// Stores every flag that was given, in table order. Throws Error(usage).
   void apply(Target& target) const {
-    for (std::size_t i = 0; i < fields_.size(); ++i) {
-      if (options_[i]->count() > 0) fields_[i].set(target, options_[i]->results().back());
+    for (const auto& field : fields_) {
+      const CLI::Option* option = app_->get_option("--" + field.name);
+      if (option->count() > 0) field.set(target, option->results().back());
     }
   }
 
  private:
   std::vector<OptionField<Target>> fields_;
-  std::vector<CLI::Option*> options_;
+  const CLI::App* app_ = nullptr;
 };
 
 }  // namespace heliograph::cli

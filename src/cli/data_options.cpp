@@ -5,69 +5,37 @@
 #include "cli/progress.hpp"
 #include "cli/text.hpp"
 #include "heliograph/error.hpp"
+#include "train/option_values.hpp"
 
 namespace heliograph::cli {
-namespace {
-
-const EnumNames<InputFormat>& format_names() {
-  static const EnumNames<InputFormat> names{{"auto", InputFormat::automatic},
-                                            {"native", InputFormat::native},
-                                            {"npz", InputFormat::npz},
-                                            {"facebook", InputFormat::facebook},
-                                            {"edge-list", InputFormat::edge_list},
-                                            {"matrix-market", InputFormat::matrix_market}};
-  return names;
-}
-
-const EnumNames<LogLevel>& level_names() {
-  static const EnumNames<LogLevel> names{{"debug", LogLevel::debug},
-                                         {"info", LogLevel::info},
-                                         {"warning", LogLevel::warning},
-                                         {"error", LogLevel::error}};
-  return names;
-}
-
-}  // namespace
 
 std::vector<OptionField<DataOptions>> input_fields() {
-  const std::string group = "Data";
-  std::vector<OptionField<DataOptions>> fields;
-  fields.push_back(make_optional_text<DataOptions>(
-      "data", group, "PATH",
-      "The data set: a native graph directory, or anything that import reads. Required.",
-      [](auto& o) -> auto& { return o.data; }));
-  fields.push_back(make_choice<DataOptions>(
-      "format", group, "What lies at --data.", format_names(),
-      [](auto& o) -> auto& { return o.format; }));
-  OptionField<DataOptions> base{"index-base",
-                                group,
-                                FieldKind::integer,
-                                "0|1",
-                                "Number of the first node in an edge list that does not state it.",
-                                {},
-                                {}};
-  base.set = [](DataOptions& options, const std::string& text) {
-    options.index_base = static_cast<int>(parse_integer("index-base", text, 0, 1));
-  };
-  base.get = [](const DataOptions& options) {
-    return options.index_base < 0 ? nlohmann::json() : nlohmann::json(options.index_base);
-  };
-  fields.push_back(std::move(base));
-  fields.push_back(make_field<DataOptions>(
-      "keep-direction", group, "", "Keep edges one-way; without it each edge counts both ways.",
-      [](auto& o) -> auto& { return o.keep_direction; }));
-  return fields;
+  FieldTable<DataOptions> fields;
+  fields.group("Data");
+  fields.add("data", "PATH",
+             "The data set: a native graph directory, or anything that import reads. Required.",
+             HELIOGRAPH_MEMBER(data));
+  fields.add("format", "What lies at --data.", HELIOGRAPH_MEMBER(format));
+  fields.add(
+      "index-base", FieldKind::integer, "0|1",
+      "Number of the first node in an edge list that does not state it.",
+      [](DataOptions& options, const std::string& text) {
+        options.index_base = static_cast<int>(parse_integer("index-base", text, 0, 1));
+      },
+      [](const DataOptions& options) {
+        return options.index_base < 0 ? nlohmann::json() : nlohmann::json(options.index_base);
+      });
+  fields.add("keep-direction", "Keep edges one-way; without it each edge counts both ways.",
+             HELIOGRAPH_MEMBER(keep_direction));
+  return fields.take();
 }
 
 std::vector<OptionField<DataOptions>> message_fields() {
-  const std::string group = "Messages";
-  std::vector<OptionField<DataOptions>> fields;
-  fields.push_back(make_field<DataOptions>(
-      "quiet", group, "", "Print nothing but errors.", [](auto& o) -> auto& { return o.quiet; }));
-  fields.push_back(make_choice<DataOptions>(
-      "log-level", group, "The least of what is printed.", level_names(),
-      [](auto& o) -> auto& { return o.log_level; }));
-  return fields;
+  FieldTable<DataOptions> fields;
+  fields.group("Messages");
+  fields.add("quiet", "Print nothing but errors.", HELIOGRAPH_MEMBER(quiet));
+  fields.add("log-level", "The least of what is printed.", HELIOGRAPH_MEMBER(log_level));
+  return fields.take();
 }
 
 Dataset load(const DataOptions& options, Progress& progress, ImportCounts* counts) {
@@ -77,8 +45,20 @@ Dataset load(const DataOptions& options, Progress& progress, ImportCounts* count
   reading.format = options.format;
   reading.index_base = options.index_base;
   reading.keep_direction = options.keep_direction;
-  reading.log = [&progress](LogLevel level, std::string_view text) { progress.log(level, text); };
+  reading.log = progress.callback();
   return load_dataset(options.data, reading, counts);
+}
+
+Split resolve_split(const Dataset& dataset, const TrainOptions& options) {
+  if (options.random_split) {
+    return random_split(dataset, options.train_share, options.validation_share, options.test_share,
+                        options.split_seed, options.stratified);
+  }
+  if (static_cast<std::size_t>(options.split) >= dataset.splits.size()) {
+    throw Error(ErrorCode::usage, fmt::format("--split {} does not exist: the data set has {}",
+                                              options.split, dataset.splits.size()));
+  }
+  return dataset.splits[static_cast<std::size_t>(options.split)];
 }
 
 std::string describe(const Dataset& dataset) {

@@ -5,6 +5,7 @@
 
 #include "heliograph/io.hpp"
 #include "heliograph/log.hpp"
+#include "heliograph/options.hpp"
 #include "train/option_fields.hpp"
 
 namespace heliograph::cli {
@@ -28,6 +29,10 @@ class Progress;
 
 /// Loads the data set, with messages to `progress`. Throws Error: usage without --data.
 Dataset load(const DataOptions& options, Progress& progress, ImportCounts* counts = nullptr);
+
+/// The split that `options` name, as the engine resolves it: for balancing training nodes.
+/// Throws Error(usage) if the data set has no such split.
+Split resolve_split(const Dataset& dataset, const TrainOptions& options);
 
 /// "cora: 2,708 nodes, 10,556 CSR entries, 1,433 sparse features, 7 classes".
 std::string describe(const Dataset& dataset);

@@ -1,15 +1,12 @@
 #include <fmt/format.h>
 
-#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
 
-#include "cli/arguments.hpp"
 #include "cli/command.hpp"
 #include "cli/progress.hpp"
 #include "cli/resume.hpp"
-#include "cli/split.hpp"
 #include "cli/text.hpp"
 #include "cli/train_request.hpp"
 #include "heliograph/checkpoint.hpp"
@@ -18,7 +15,6 @@
 #include "train/option_values.hpp"
 #include "train/options_json.hpp"
 #include "train/output_file.hpp"
-#include "train/predictions_file.hpp"
 #include "train/processes.hpp"
 
 namespace heliograph::cli {
@@ -31,38 +27,23 @@ constexpr const char* results_name = "eval.json";
 
 /// What of a run's options a scoring has too; the rest is the checkpoint's.
 std::vector<OptionField<TrainRequest>> eval_fields() {
-  const auto input_of = [](auto& request) -> auto& { return request.input; };
-  const auto train_of = [](auto& request) -> auto& { return request.train; };
-  std::vector<OptionField<TrainRequest>> fields;
-  fields.push_back(make_optional_text<TrainRequest>(
-      "checkpoint", "Data", "DIR",
-      "The checkpoint, or a run directory, whose newest one is taken. Required.",
-      [](auto& r) -> auto& { return r.resume; }));
-  for (const auto& field : input_fields()) {
-    fields.push_back(lift_field<TrainRequest>(field, input_of));
-  }
-  for (const auto& field : train_option_fields()) {
-    for (const char* name :
-         {"split", "split-seed", "stratified", "metric", "eval-chunk-mib", "reproducible", "parts",
-          "partitioner", "objective", "partition-seed", "node-order", "threads-per-rank"}) {
-      if (field.name == name) fields.push_back(lift_field<TrainRequest>(field, train_of));
-    }
-  }
-  const std::string group = "Results";
-  fields.push_back(make_optional_text<TrainRequest>(
-      "out", group, "DIR", "Write predictions.npy (with auc also scores.npy) and eval.json there.",
-      [](auto& r) -> auto& { return r.out; }));
-  fields.push_back(make_field<TrainRequest>(
-      "overwrite", group, "", "Replace the results that --out holds.",
-      [](auto& r) -> auto& { return r.overwrite; }));
-  for (const auto& field : message_fields()) {
-    fields.push_back(lift_field<TrainRequest>(field, input_of));
-  }
-  return fields;
+  FieldTable<TrainRequest> fields;
+  fields.group("Data");
+  fields.add("checkpoint", "DIR",
+             "The checkpoint, or a run directory, whose newest one is taken. Required.",
+             HELIOGRAPH_MEMBER(resume));
+  fields.add_part(input_fields(), HELIOGRAPH_MEMBER(input));
+  fields.add_part(
+      train_option_fields(), HELIOGRAPH_MEMBER(train),
+      {"split", "split-seed", "stratified", "reproducible", "metric", "eval-chunk-mib", "parts",
+       "partitioner", "objective", "partition-seed", "node-order", "threads-per-rank"});
+  fields.group("Results");
+  fields.add("out", "DIR", "Write predictions.npy (with auc also scores.npy) and eval.json there.",
+             HELIOGRAPH_MEMBER(out));
+  fields.add("overwrite", "Replace the results that --out holds.", HELIOGRAPH_MEMBER(overwrite));
+  fields.add_part(message_fields(), HELIOGRAPH_MEMBER(input));
+  return fields.take();
 }
-
-/// NaN stands for a share of the split without nodes.
-json score_json(double score) { return std::isnan(score) ? json() : json(score); }
 
 void check_out(const TrainRequest& request) {
   if (request.out.empty() || request.overwrite) return;
@@ -76,99 +57,88 @@ void check_out(const TrainRequest& request) {
   }
 }
 
-class EvalCommand : public Command {
- public:
-  std::string name() const override { return "eval"; }
-  std::string description() const override {
-    return "Score the weights of a checkpoint exactly, on any number of ranks.";
-  }
-  std::string usage() const override { return " --checkpoint DIR --data PATH [options]"; }
-  std::string footer() const override {
-    return "Examples:\n"
-           "  heliograph eval --checkpoint runs/one-bit --data graph/\n"
-           "  heliograph eval --checkpoint runs/one-bit/checkpoints/epoch-000100 --data graph/ \\\n"
-           "                  --parts 1 --out runs/one-bit-eval\n"
-           "The model is the checkpoint's; options that are not given are those of its run.";
-  }
-
-  void declare(CLI::App& app) override { arguments_.declare(app, eval_fields(), TrainRequest{}); }
-
-  int run(const std::vector<std::string>&) override {
-    TrainRequest request;
-    arguments_.apply(request);
-    require_text(request.resume, "checkpoint", "a checkpoint or a run directory");
-    const ResumePoint point = find_resume_point("checkpoint", request.resume);
-    request = TrainRequest();
-    apply_resumed(point, request);
-    request.train.checkpoint = CheckpointOptions();
-    request.train.transport.kind = TransportKind::threads;
-    arguments_.apply(request);
-    validate(request.train);
-    const Processes alone(request.train.transport);  // Refuses to run several times at once.
-    require_text(request.input.data, "data", "the path of a data set");
-    if (is_shards(request.input.data)) {
+void write(const TrainRequest& request, const fs::path& checkpoint, const Dataset& dataset,
+           const EvaluationResult& result) {
+  const std::string metric = choice_name(result.metric);
+  const int epochs = read_checkpoint(checkpoint).epochs;
+  if (!request.out.empty()) {
+    std::error_code error;
+    fs::create_directories(request.out, error);
+    if (error) {
       throw Error(ErrorCode::usage,
-                  fmt::format("--data {} holds shards; eval needs the data set that they were cut "
-                              "from",
-                              request.input.data));
+                  fmt::format("cannot create the directory {}: {}", request.out, error.message()));
     }
-    check_out(request);
-
-    Progress progress(0, request.input.quiet, request.input.log_level);
-    const Dataset dataset = load(request.input, progress);
-    Split split;
-    if (request.balance_train) {
-      split = resolve_split(dataset, request.train);
-      request.train.partition.balance_split = &split;
-    }
-    progress.phase(fmt::format("scoring {}", point.checkpoint.string()));
-    const EvaluationResult result =
-        evaluate(dataset, request.train, point.checkpoint,
-                 [&](LogLevel level, std::string_view text) { progress.log(level, text); });
-    progress.finish();
-    write(request, point.checkpoint, dataset, result);
-    return 0;
+    write_predictions(request.out, result.predictions, result.prediction_cols, result.scores);
+    // JSON has null for NaN: a share of the split without nodes.
+    const json object{{"checkpoint", checkpoint.string()},
+                      {"epochs", epochs},
+                      {"dataset", dataset.name},
+                      {"ranks", request.train.partition.parts},
+                      {"metric", metric},
+                      {"train_metric", result.train_metric},
+                      {"val_metric", result.val_metric},
+                      {"test_metric", result.test_metric}};
+    write_text_file(fs::path(request.out) / results_name, object.dump(2) + "\n");
   }
+  if (request.input.quiet) return;
+  std::vector<std::pair<std::string, std::string>> rows{
+      {"test " + metric, score_text(result.test_metric)},
+      {"validation " + metric, score_text(result.val_metric)},
+      {"training " + metric, score_text(result.train_metric)},
+      {"weights", fmt::format("after {} epochs, {}", epochs, checkpoint.string())}};
+  if (!request.out.empty()) rows.emplace_back("files", request.out);
+  const std::string text = two_columns(rows);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
 
- private:
-  static void write(const TrainRequest& request, const fs::path& checkpoint, const Dataset& dataset,
-                    const EvaluationResult& result) {
-    const std::string metric = choice_name(result.metric, metric_names());
-    const int epochs = read_checkpoint(checkpoint).epochs;
-    if (!request.out.empty()) {
-      std::error_code error;
-      fs::create_directories(request.out, error);
-      if (error) {
-        throw Error(ErrorCode::usage, fmt::format("cannot create the directory {}: {}", request.out,
-                                                  error.message()));
-      }
-      write_predictions(request.out, result.predictions, result.prediction_cols, result.scores);
-      const json object{{"checkpoint", checkpoint.string()},
-                        {"epochs", epochs},
-                        {"dataset", dataset.name},
-                        {"ranks", request.train.partition.parts},
-                        {"metric", metric},
-                        {"train_metric", score_json(result.train_metric)},
-                        {"val_metric", score_json(result.val_metric)},
-                        {"test_metric", score_json(result.test_metric)}};
-      write_text_file(fs::path(request.out) / results_name, object.dump(2) + "\n");
-    }
-    if (request.input.quiet) return;
-    std::vector<std::pair<std::string, std::string>> rows{
-        {"test " + metric, score_text(result.test_metric)},
-        {"validation " + metric, score_text(result.val_metric)},
-        {"training " + metric, score_text(result.train_metric)},
-        {"weights", fmt::format("after {} epochs, {}", epochs, checkpoint.string())}};
-    if (!request.out.empty()) rows.emplace_back("files", request.out);
-    const std::string text = two_columns(rows);
-    std::fwrite(text.data(), 1, text.size(), stdout);
+int run(const Arguments<TrainRequest>& arguments) {
+  TrainRequest request;
+  arguments.apply(request);
+  require_text(request.resume, "checkpoint", "a checkpoint or a run directory");
+  const ResumePoint point = find_resume_point("checkpoint", request.resume);
+  request = TrainRequest();
+  apply_resumed(point, request);
+  request.train.checkpoint = CheckpointOptions();
+  request.train.transport.kind = TransportKind::threads;
+  arguments.apply(request);
+  validate(request.train);
+  const Processes alone(request.train.transport);  // Refuses to run several times at once.
+  require_text(request.input.data, "data", "the path of a data set");
+  if (is_shards(request.input.data)) {
+    throw Error(ErrorCode::usage,
+                fmt::format("--data {} holds shards; eval needs the data set that they were cut "
+                            "from",
+                            request.input.data));
   }
+  check_out(request);
 
-  Arguments<TrainRequest> arguments_;
-};
+  Progress progress(0, request.input.quiet, request.input.log_level);
+  const Dataset dataset = load(request.input, progress);
+  Split split;
+  if (request.balance_train) {
+    split = resolve_split(dataset, request.train);
+    request.train.partition.balance_split = &split;
+  }
+  progress.phase(fmt::format("scoring {}", point.checkpoint.string()));
+  const EvaluationResult result =
+      evaluate(dataset, request.train, point.checkpoint, progress.callback());
+  progress.finish();
+  write(request, point.checkpoint, dataset, result);
+  return 0;
+}
 
 }  // namespace
 
-std::unique_ptr<Command> make_eval_command() { return std::make_unique<EvalCommand>(); }
+Command eval_command() {
+  return with_fields<TrainRequest>(
+      {"eval", "Score the weights of a checkpoint exactly, on any number of ranks.",
+       " --checkpoint DIR --data PATH [options]",
+       "Examples:\n"
+       "  heliograph eval --checkpoint runs/one-bit --data graph/\n"
+       "  heliograph eval --checkpoint runs/one-bit/checkpoints/epoch-000100 --data graph/ \\\n"
+       "                  --parts 1 --out runs/one-bit-eval\n"
+       "The model is the checkpoint's; options that are not given are those of its run."},
+      eval_fields(), run);
+}
 
 }  // namespace heliograph::cli

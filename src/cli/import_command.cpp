@@ -2,7 +2,6 @@
 
 #include <cstdio>
 
-#include "cli/arguments.hpp"
 #include "cli/command.hpp"
 #include "cli/data_options.hpp"
 #include "cli/progress.hpp"
@@ -19,21 +18,14 @@ struct ImportRequest {
 };
 
 std::vector<OptionField<ImportRequest>> import_fields() {
-  const auto input_of = [](auto& request) -> auto& { return request.input; };
-  std::vector<OptionField<ImportRequest>> fields;
-  for (const auto& field : input_fields()) {
-    fields.push_back(lift_field<ImportRequest>(field, input_of));
-  }
-  fields.push_back(make_optional_text<ImportRequest>(
-      "out", "Results", "DIR", "The native graph directory to write. Required.",
-      [](auto& r) -> auto& { return r.out; }));
-  fields.push_back(make_field<ImportRequest>(
-      "overwrite", "Results", "", "Replace --out if it exists.",
-      [](auto& r) -> auto& { return r.overwrite; }));
-  for (const auto& field : message_fields()) {
-    fields.push_back(lift_field<ImportRequest>(field, input_of));
-  }
-  return fields;
+  FieldTable<ImportRequest> fields;
+  fields.add_part(input_fields(), HELIOGRAPH_MEMBER(input));
+  fields.group("Results");
+  fields.add("out", "DIR", "The native graph directory to write. Required.",
+             HELIOGRAPH_MEMBER(out));
+  fields.add("overwrite", "Replace --out if it exists.", HELIOGRAPH_MEMBER(overwrite));
+  fields.add_part(message_fields(), HELIOGRAPH_MEMBER(input));
+  return fields.take();
 }
 
 std::string counts_table(const ImportCounts& counts, bool directed) {
@@ -55,51 +47,38 @@ std::string counts_table(const ImportCounts& counts, bool directed) {
   });
 }
 
-class ImportCommand : public Command {
- public:
-  std::string name() const override { return "import"; }
-  std::string description() const override {
-    return "Turn a data set into a native graph directory: checked, checksummed, memory-mapped.";
-  }
-  std::string usage() const override { return " --data PATH --out DIR [options]"; }
-  std::string footer() const override {
-    return "Examples:\n"
-           "  heliograph import --data cora.npz --out graphs/cora\n"
-           "  heliograph import --data my_graph/ --format edge-list --index-base 0 --out "
-           "graphs/mine";
-  }
-
-  void declare(CLI::App& app) override {
-    arguments_.declare(app, import_fields(), ImportRequest{});
-  }
-
-  int run(const std::vector<std::string>&) override {
-    ImportRequest request;
-    arguments_.apply(request);
-    require_text(request.input.data, "data", "the path of a data set");
-    require_text(request.out, "out", "the directory to write");
-    Progress progress(0, request.input.quiet, request.input.log_level);
-    ImportCounts counts;
-    const Dataset dataset = load(request.input, progress, &counts);
-    progress.phase("writing " + request.out);
-    save_native(dataset, request.out, request.overwrite);
-    progress.finish();
-    if (request.input.quiet) return 0;
-    const std::string text = describe(dataset) + "\n" +
-                             counts_table(counts, dataset.graph.directed) +
-                             two_columns({{"splits", std::to_string(dataset.splits.size())},
-                                          {"hash", dataset_hash(dataset)},
-                                          {"written to", request.out}});
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    return 0;
-  }
-
- private:
-  Arguments<ImportRequest> arguments_;
-};
+int run(const Arguments<ImportRequest>& arguments) {
+  ImportRequest request;
+  arguments.apply(request);
+  require_text(request.input.data, "data", "the path of a data set");
+  require_text(request.out, "out", "the directory to write");
+  Progress progress(0, request.input.quiet, request.input.log_level);
+  ImportCounts counts;
+  const Dataset dataset = load(request.input, progress, &counts);
+  progress.phase("writing " + request.out);
+  save_native(dataset, request.out, request.overwrite);
+  progress.finish();
+  if (request.input.quiet) return 0;
+  const std::string text = describe(dataset) + "\n" + counts_table(counts, dataset.graph.directed) +
+                           two_columns({{"splits", std::to_string(dataset.splits.size())},
+                                        {"hash", dataset_hash(dataset)},
+                                        {"written to", request.out}});
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return 0;
+}
 
 }  // namespace
 
-std::unique_ptr<Command> make_import_command() { return std::make_unique<ImportCommand>(); }
+Command import_command() {
+  return with_fields<ImportRequest>(
+      {"import",
+       "Turn a data set into a native graph directory: checked, checksummed, memory-mapped.",
+       " --data PATH --out DIR [options]",
+       "Examples:\n"
+       "  heliograph import --data cora.npz --out graphs/cora\n"
+       "  heliograph import --data my_graph/ --format edge-list --index-base 0 --out "
+       "graphs/mine"},
+      import_fields(), run);
+}
 
 }  // namespace heliograph::cli

@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <cstdio>
 
 #include "cli/command.hpp"
@@ -10,37 +8,32 @@
 namespace heliograph::cli {
 namespace {
 
-class InfoCommand : public Command {
- public:
-  std::string name() const override { return "info"; }
-  std::string description() const override {
-    return "Print version, build, machine, SIMD targets, devices and transports.";
-  }
-  std::string usage() const override { return ""; }
-  void declare(CLI::App&) override {}
-
-  int run(const std::vector<std::string>&) override {
-    const Machine machine = describe_machine();
-    const std::string text = two_columns({
-        {"version", version()},
-        {"build", machine.optimized ? HELIOGRAPH_BUILD_TYPE
-                                    : HELIOGRAPH_BUILD_TYPE " (not optimised: slow)"},
-        {"compiler", machine.compiler},
-        {"cpu", machine.cpu},
-        {"cores", std::to_string(machine.cores)},
-        {"memory", human_bytes(static_cast<double>(machine.memory_bytes))},
-        {"system", machine.system},
-        {"simd", machine.simd},
-        {"devices", machine.devices},
-        {"transports", machine.transports},
-    });
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    return 0;
-  }
-};
+int run() {
+  const Machine machine = describe_machine();
+  const std::string text = two_columns({
+      {"version", version()},
+      {"build",
+       machine.optimized ? HELIOGRAPH_BUILD_TYPE : HELIOGRAPH_BUILD_TYPE " (not optimised: slow)"},
+      {"compiler", machine.compiler},
+      {"cpu", machine.cpu},
+      {"cores", std::to_string(machine.cores)},
+      {"memory", human_bytes(static_cast<double>(machine.memory_bytes))},
+      {"system", machine.system},
+      {"simd", machine.simd},
+      {"devices", machine.devices},
+      {"transports", machine.transports},
+  });
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return 0;
+}
 
 }  // namespace
 
-std::unique_ptr<Command> make_info_command() { return std::make_unique<InfoCommand>(); }
+Command info_command() {
+  return {.name = "info",
+          .description = "Print version, build, machine, SIMD targets, devices and transports.",
+          .declare = [](CLI::App&) {},
+          .run = [](const auto&) { return run(); }};
+}
 
 }  // namespace heliograph::cli

@@ -23,37 +23,47 @@ namespace {
 
 constexpr int unexpected_failure = 1;
 
-using Commands = std::vector<std::unique_ptr<Command>>;
+using Commands = std::vector<Command>;
 
-Commands make_commands() {
-  Commands commands;
-  commands.push_back(make_train_command());
-  commands.push_back(make_eval_command());
-  commands.push_back(make_import_command());
-  commands.push_back(make_generate_command());
-  commands.push_back(make_partition_command());
-  commands.push_back(make_info_command());
-  commands.push_back(make_later_command("plan", "predict the time and memory of a run"));
-  commands.push_back(make_later_command("report", "draw the results of runs"));
-  return commands;
+/// Refused with a sentence.
+Command later_command(const std::string& name, const std::string& purpose) {
+  return {.name = name,
+          .description = fmt::format("Not built yet: {}.", purpose),
+          .usage = " (not built yet)",
+          .declare = [](CLI::App&) {},
+          .run = [name, purpose](const auto&) -> int {
+            throw Error(ErrorCode::usage,
+                        fmt::format("\"heliograph {}\" ({}) is not built yet", name, purpose));
+          },
+          .built = false};
+}
+
+Commands all_commands() {
+  return {train_command(),
+          eval_command(),
+          import_command(),
+          generate_command(),
+          partition_command(),
+          info_command(),
+          later_command("plan", "predict the time and memory of a run"),
+          later_command("report", "draw the results of runs")};
 }
 
 void declare(CLI::App& app, const Commands& commands) {
-  app.formatter(std::make_shared<HelpFormatter>("heliograph COMMAND [options]"));
+  app.formatter(help_formatter("heliograph COMMAND [options]"));
   app.set_help_flag("--help,-h", "Print this help.");
   app.set_version_flag("--version", version(), "Print the version.");
   app.allow_extras();
   std::string later;
-  for (const auto& command : commands) {
-    CLI::App* sub = app.add_subcommand(command->name(), command->description());
-    sub->formatter(std::make_shared<HelpFormatter>(
-        fmt::format("heliograph {}{}", command->name(), command->usage())));
+  for (const Command& command : commands) {
+    CLI::App* sub = app.add_subcommand(command.name, command.description);
+    sub->formatter(help_formatter(fmt::format("heliograph {}{}", command.name, command.usage)));
     sub->set_help_flag("--help,-h", "Print this help.");
-    sub->footer(command->footer());
+    sub->footer(command.footer);
     sub->allow_extras();
-    sub->group(command->built() ? "Commands" : "");
-    command->declare(*sub);
-    if (!command->built()) later += (later.empty() ? "" : ", ") + command->name();
+    sub->group(command.built ? "Commands" : "");
+    command.declare(*sub);
+    if (!command.built) later += (later.empty() ? "" : ", ") + command.name;
   }
   app.footer(
       fmt::format("\"heliograph COMMAND --help\" explains a command. Not built yet: {}.", later));
@@ -61,8 +71,8 @@ void declare(CLI::App& app, const Commands& commands) {
 
 [[noreturn]] void refuse_command(const std::string& word, const Commands& commands) {
   std::vector<std::string> names;
-  for (const auto& command : commands) {
-    if (command->built()) names.push_back(command->name());
+  for (const Command& command : commands) {
+    if (command.built) names.push_back(command.name);
   }
   throw Error(ErrorCode::usage, fmt::format("unknown command \"{}\"; did you mean \"{}\"?", word,
                                             nearest_spelling(word, names)));
@@ -94,7 +104,7 @@ std::string rephrase(const CLI::ParseError& error) {
 }
 
 int dispatch(const std::vector<std::string>& words) {
-  const Commands commands = make_commands();
+  const Commands commands = all_commands();
   CLI::App app(
       "heliograph: full-graph training of graph neural networks over K ranks,\n"
       "which signal each other with as little as one bit a value.");
@@ -106,14 +116,14 @@ int dispatch(const std::vector<std::string>& words) {
   } catch (const CLI::ParseError& error) {
     throw Error(ErrorCode::usage, rephrase(error));
   }
-  for (const auto& command : commands) {
-    const CLI::App* sub = app.get_subcommand(command->name());
+  for (const Command& command : commands) {
+    const CLI::App* sub = app.get_subcommand(command.name);
     if (!sub->parsed()) continue;
-    if (app.remaining_size() > 0) refuse_word(app.remaining().front(), *sub, command->name());
-    if (command->built() && sub->remaining_size() > 0) {
-      refuse_word(sub->remaining().front(), *sub, command->name());
+    if (app.remaining_size() > 0) refuse_word(app.remaining().front(), *sub, command.name);
+    if (command.built && sub->remaining_size() > 0) {
+      refuse_word(sub->remaining().front(), *sub, command.name);
     }
-    return command->run(words);
+    return command.run(words);
   }
   if (app.remaining_size() > 0) refuse_command(app.remaining().front(), commands);
   const std::string help = app.help();

@@ -3,11 +3,9 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "cli/arguments.hpp"
 #include "cli/command.hpp"
 #include "cli/data_options.hpp"
 #include "cli/progress.hpp"
-#include "cli/split.hpp"
 #include "cli/text.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/options.hpp"
@@ -27,41 +25,28 @@ struct PartitionRequest {
 };
 
 std::vector<OptionField<PartitionRequest>> partition_fields() {
-  const auto train_of = [](auto& request) -> auto& { return request.train; };
-  const auto input_of = [](auto& request) -> auto& { return request.input; };
-  std::vector<OptionField<PartitionRequest>> fields;
-  for (const auto& field : input_fields()) {
-    fields.push_back(lift_field<PartitionRequest>(field, input_of));
-  }
-  for (const char* name : {"parts", "partitioner", "objective", "node-order", "split", "split-seed",
-                           "stratified", "normalize", "inductive"}) {
-    for (const auto& field : train_option_fields()) {
-      if (field.name == name) fields.push_back(lift_field<PartitionRequest>(field, train_of));
-    }
-  }
-  fields.push_back(make_field<PartitionRequest>(
-      "seed", "Ranks and partition", "N", "Seed of the partitioner.",
-      [](auto& r) -> auto& { return r.train.partition.seed; }));
-  fields.push_back(make_field<PartitionRequest>(
-      "balance-train", "Ranks and partition", "",
-      "METIS also gives every part its share of the training nodes of --split.",
-      [](auto& r) -> auto& { return r.balance_train; }));
-  fields.push_back(make_optional_text<PartitionRequest>(
-      "out", "Results", "DIR",
-      "Write shards: each rank of a training on DIR reads only its own. They are of one split, "
-      "normalisation and node order.",
-      [](auto& r) -> auto& { return r.out; }));
-  fields.push_back(make_optional_text<PartitionRequest>(
-      "owners", "Results", "FILE",
-      "Write one owner a line, in node order; train reads it as --partitioner file:FILE.",
-      [](auto& r) -> auto& { return r.owners; }));
-  fields.push_back(make_field<PartitionRequest>(
-      "overwrite", "Results", "", "Replace --out and --owners if they exist.",
-      [](auto& r) -> auto& { return r.overwrite; }));
-  for (const auto& field : message_fields()) {
-    fields.push_back(lift_field<PartitionRequest>(field, input_of));
-  }
-  return fields;
+  FieldTable<PartitionRequest> fields;
+  fields.add_part(input_fields(), HELIOGRAPH_MEMBER(input));
+  fields.add_part(train_option_fields(), HELIOGRAPH_MEMBER(train),
+                  {"parts", "partitioner", "objective", "node-order", "split", "split-seed",
+                   "stratified", "normalize", "inductive"});
+  fields.group("Ranks and partition");
+  fields.add("seed", "N", "Seed of the partitioner.", HELIOGRAPH_MEMBER(train.partition.seed));
+  fields.add("balance-train",
+             "METIS also gives every part its share of the training nodes of --split.",
+             HELIOGRAPH_MEMBER(balance_train));
+  fields.group("Results");
+  fields.add("out", "DIR",
+             "Write shards: each rank of a training on DIR reads only its own. They are "
+             "of one split, normalisation and node order.",
+             HELIOGRAPH_MEMBER(out));
+  fields.add("owners", "FILE",
+             "Write one owner a line, in node order; train reads it as --partitioner file:FILE.",
+             HELIOGRAPH_MEMBER(owners));
+  fields.add("overwrite", "Replace --out and --owners if they exist.",
+             HELIOGRAPH_MEMBER(overwrite));
+  fields.add_part(message_fields(), HELIOGRAPH_MEMBER(input));
+  return fields.take();
 }
 
 std::string quality_table(const PartitionQuality& quality) {
@@ -91,83 +76,67 @@ std::string totals_table(const PartitionQuality& quality, const Graph& graph,
   });
 }
 
-class PartitionCommand : public Command {
- public:
-  std::string name() const override { return "partition"; }
-  std::string description() const override {
-    return "Cut a graph into K parts, print what the cut costs, and write it.";
+void check_owners(const PartitionRequest& request) {
+  const std::string& path = request.owners;
+  std::error_code ignored;
+  if (path.empty() || !std::filesystem::exists(path, ignored)) return;
+  if (!request.overwrite) {
+    throw Error(ErrorCode::usage,
+                fmt::format("--owners {} exists; choose another file or add --overwrite", path));
   }
-  std::string usage() const override {
-    return " --data PATH --parts K [--out DIR] [--owners FILE] [options]";
+  if (!std::filesystem::is_regular_file(path, ignored)) {
+    throw Error(ErrorCode::usage,
+                fmt::format("--owners {} is not a regular file: it is not replaced", path));
   }
-  std::string footer() const override {
-    return "Examples:\n"
-           "  heliograph partition --data graphs/cora --parts 4 --out cora-4\n"
-           "  heliograph partition --data graphs/cora --parts 4 --owners cora.part.4\n"
-           "  heliograph partition --data graphs/cora --parts 4 --partitioner file:cora.part.4";
-  }
+}
 
-  void declare(CLI::App& app) override {
-    arguments_.declare(app, partition_fields(), PartitionRequest{});
+int run(const Arguments<PartitionRequest>& arguments) {
+  PartitionRequest request;
+  arguments.apply(request);
+  validate(request.train);
+  require_text(request.input.data, "data", "the path of a data set");
+  check_owners(request);
+  if (!request.out.empty()) check_shard_target(request.out, request.overwrite);
+  Progress progress(0, request.input.quiet, request.input.log_level);
+  const Dataset dataset = load(request.input, progress);
+  Split split;
+  // Shards of an inductive run are cut as that run would cut.
+  const bool inductive = !request.out.empty() && request.train.inductive &&
+                         request.train.partition.partitioner == Partitioner::metis;
+  if (request.balance_train || inductive) {
+    split = resolve_split(dataset, request.train);
+    request.train.partition.balance_split = &split;
   }
-
-  int run(const std::vector<std::string>&) override {
-    PartitionRequest request;
-    arguments_.apply(request);
-    validate(request.train);
-    require_text(request.input.data, "data", "the path of a data set");
-    check_owners(request);
-    if (!request.out.empty()) check_shard_target(request.out, request.overwrite);
-    Progress progress(0, request.input.quiet, request.input.log_level);
-    const Dataset dataset = load(request.input, progress);
-    Split split;
-    // Shards of an inductive run are cut as that run would cut.
-    const bool inductive = !request.out.empty() && request.train.inductive &&
-                           request.train.partition.partitioner == Partitioner::metis;
-    if (request.balance_train || inductive) {
-      split = resolve_split(dataset, request.train);
-      request.train.partition.balance_split = &split;
-    }
-    progress.phase(fmt::format("cutting into {} parts", request.train.partition.parts));
-    const Partition partition =
-        make_partition(dataset.graph, request.train.partition,
-                       [&](LogLevel level, std::string_view text) { progress.log(level, text); });
-    if (!request.owners.empty()) write_partition(partition, request.owners);
-    if (!request.out.empty()) {
-      progress.phase("writing shards");
-      write_shards(dataset, partition, request.train, request.out, request.overwrite);
-    }
-    progress.finish();
-    if (request.input.quiet) return 0;
-    const PartitionQuality quality = measure_partition(dataset.graph, partition);
-    std::string text = describe(dataset) + "\n" + quality_table(quality) +
-                       totals_table(quality, dataset.graph, partition_hash(partition));
-    if (!request.owners.empty()) text += two_columns({{"owners", request.owners}});
-    if (!request.out.empty()) text += two_columns({{"shards", request.out}});
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    return 0;
+  progress.phase(fmt::format("cutting into {} parts", request.train.partition.parts));
+  const Partition partition =
+      make_partition(dataset.graph, request.train.partition, progress.callback());
+  if (!request.owners.empty()) write_partition(partition, request.owners);
+  if (!request.out.empty()) {
+    progress.phase("writing shards");
+    write_shards(dataset, partition, request.train, request.out, request.overwrite);
   }
-
- private:
-  static void check_owners(const PartitionRequest& request) {
-    const std::string& path = request.owners;
-    std::error_code ignored;
-    if (path.empty() || !std::filesystem::exists(path, ignored)) return;
-    if (!request.overwrite) {
-      throw Error(ErrorCode::usage,
-                  fmt::format("--owners {} exists; choose another file or add --overwrite", path));
-    }
-    if (!std::filesystem::is_regular_file(path, ignored)) {
-      throw Error(ErrorCode::usage,
-                  fmt::format("--owners {} is not a regular file: it is not replaced", path));
-    }
-  }
-
-  Arguments<PartitionRequest> arguments_;
-};
+  progress.finish();
+  if (request.input.quiet) return 0;
+  const PartitionQuality quality = measure_partition(dataset.graph, partition);
+  std::string text = describe(dataset) + "\n" + quality_table(quality) +
+                     totals_table(quality, dataset.graph, partition_hash(partition));
+  if (!request.owners.empty()) text += two_columns({{"owners", request.owners}});
+  if (!request.out.empty()) text += two_columns({{"shards", request.out}});
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return 0;
+}
 
 }  // namespace
 
-std::unique_ptr<Command> make_partition_command() { return std::make_unique<PartitionCommand>(); }
+Command partition_command() {
+  return with_fields<PartitionRequest>(
+      {"partition", "Cut a graph into K parts, print what the cut costs, and write it.",
+       " --data PATH --parts K [--out DIR] [--owners FILE] [options]",
+       "Examples:\n"
+       "  heliograph partition --data graphs/cora --parts 4 --out cora-4\n"
+       "  heliograph partition --data graphs/cora --parts 4 --owners cora.part.4\n"
+       "  heliograph partition --data graphs/cora --parts 4 --partitioner file:cora.part.4"},
+      partition_fields(), run);
+}
 
 }  // namespace heliograph::cli

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "cli/text.hpp"
+#include "train/option_values.hpp"
 
 namespace heliograph::cli {
 namespace {
@@ -69,10 +70,7 @@ void Progress::log(LogLevel level, std::string_view message) {
   const std::lock_guard lock(mutex_);
   if (quiet_ || level < level_) return;
   clear_live();
-  const char* kind = level == LogLevel::debug     ? "debug: "
-                     : level == LogLevel::warning ? "warning: "
-                     : level == LogLevel::error   ? "error: "
-                                                  : "";
+  const std::string kind = level == LogLevel::info ? "" : choice_name(level) + ": ";
   to_stderr(fmt::format("heliograph: {}{}\n", kind, message));
 }
 

@@ -20,6 +20,10 @@ class Progress {
   Progress(int epochs, bool quiet, LogLevel level);
 
   void log(LogLevel level, std::string_view message);
+  /// Calls `log`; must not outlive this.
+  LogCallback callback() {
+    return [this](LogLevel level, std::string_view message) { log(level, message); };
+  }
 
   /// Shows what is being done before the first epoch.
   void phase(const std::string& text);

@@ -6,12 +6,10 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
-#include <functional>
 #include <limits>
 #include <mutex>
 #include <optional>
 
-#include "cli/arguments.hpp"
 #include "cli/command.hpp"
 #include "cli/loss_guard.hpp"
 #include "cli/progress.hpp"
@@ -153,7 +151,7 @@ class Run {
         throw;
       }
     };
-    callbacks.log = [this](LogLevel level, std::string_view text) { progress_.log(level, text); };
+    callbacks.log = progress_.callback();
     callbacks.on_epoch = [&](const EpochReport& report) {
       if (failure) return;
       has_epochs_ = true;
@@ -235,138 +233,134 @@ class Run {
   std::optional<RunDirectory> directory_;
 };
 
-class TrainCommand : public Command {
- public:
-  std::string name() const override { return "train"; }
-  std::string description() const override {
-    return "Train a graph neural network on a whole graph, split over K ranks.";
-  }
-  std::string usage() const override { return " --data PATH [options]"; }
-  std::string footer() const override {
-    return "Examples:\n"
-           "  heliograph train --data cora.npz --model gcn --epochs 200\n"
-           "  heliograph train --data graph/ --parts 4 --bits 1 --out runs/one-bit\n"
-           "  heliograph train --config runs/one-bit/run.json --bits 32 --out runs/fp32\n"
-           "  heliograph train --resume runs/one-bit --epochs 400\n"
-           "Flags override --config. Ctrl-C stops at the end of an epoch and keeps what was "
-           "written;\nwith --out it saves a checkpoint, as SIGTERM does, and SIGUSR1 without "
-           "stopping.\n"
-           "Exit codes: 0 done; 2 usage; 3 bad input; 4 out of memory or disk; 5 a rank was lost;\n"
-           "6 NaN or Inf while training; 7 files that do not belong together; 130 SIGINT; 143 "
-           "SIGTERM.";
-  }
-
-  void declare(CLI::App& app) override {
-    arguments_.declare(app, request_fields(), TrainRequest{});
-    config_ = app.add_option("--config",
-                             "Options as a JSON object keyed by flag names, or an earlier run's "
-                             "run.json.");
-    config_->type_name("FILE.json")->take_last()->group("Data");
-  }
-
-  int run(const std::vector<std::string>& words) override {
-    TrainRequest request;
-    request.train.partition.parts = parts_not_given;
-    apply_given(request);
-    ResumePoint resumed;
-    if (!request.resume.empty()) {
-      // What was given comes over the options of the run that goes on.
-      resumed = find_resume_point("resume", request.resume);
-      request = TrainRequest();
-      apply_resumed(resumed, request);
-      apply_given(request);
-    }
-    place(resumed, request);
-    bool parts_given = request.train.partition.parts != parts_not_given;
-    if (!parts_given) request.train.partition.parts = 1;
-    require_text(request.input.data, "data", "the path of a data set or of shards");
-    const bool shards = is_shards(request.input.data);
-    const std::vector<std::string> replaced =
-        take_from_shards(request, [&](const std::string& name) {
-          return arguments_.given(name) || (name == "parts" && parts_given);
-        });
-    parts_given = parts_given || shards;
-    validate(request.train);
-    SignalWatch::block();  // Joining others starts threads.
-    Processes processes(request.train.transport);
-    // MPI writes to sockets of processes that may have gone.
-    if (processes.joins_others()) std::signal(SIGPIPE, SIG_IGN);
-    LossGuard guard(processes);
-    try {
-      processes.join(stop_if_asked);
-      if (!parts_given) request.train.partition.parts = processes.count();
-      if (processes.joined()) require_parts(request.train.partition.parts, processes.count());
-      if (processes.is_root()) check_outputs(request);
-      const int code = Run(std::move(request), words, replaced, processes).execute();
-      if (code != 0) processes.hold_up_the_end();
-      end_mpi();
-      return code;
-    } catch (...) {
-      processes.fail();
-      if (processes.lost()) {
-        std::fflush(stdout);
-        guard.dismiss();
-        guard.report_and_leave();
-      }
-      const bool reports = processes.reports();
-      guard.dismiss();
-      if (reports) throw;
-      return static_cast<int>(processes.failure_code());
-    }
-  }
-
- private:
-  /// While this process waits for others, and no watch waits for signals yet.
-  static void stop_if_asked() {
-    const int signal = SignalWatch::waiting();
-    if (signal == 0) return;
-    throw Error(static_cast<ErrorCode>(128 + signal),
-                fmt::format("stopped by {} before all ranks had met", signal_name(signal)));
-  }
-
-  /// What cannot be written is better known before the run than after it.
-  static void check_outputs(const TrainRequest& request) {
-    check_summary_folder(request.summary);
-    if (!request.out.empty() && !goes_on_in_place(request)) {
-      RunDirectory::check(request.out, request.overwrite);
-    }
-  }
-
-  /// The config file, then the flags.
-  void apply_given(TrainRequest& request) const {
-    if (config_->count() > 0) {
-      const std::string path = config_->results().back();
-      try {
-        apply_json(std::span<const OptionField<TrainRequest>>(arguments_.fields()),
-                   read_config(path), "--config " + path, request);
-      } catch (const Error& error) {
-        const std::string sentence = error.what();
-        if (sentence.starts_with("--config")) throw;
-        throw Error(error.code(), fmt::format("--config {}: {}", path, sentence));
-      }
-    }
-    arguments_.apply(request);
-  }
-
-  /// Says where the run goes on, and where its checkpoints lie.
-  static void place(const ResumePoint& resumed, TrainRequest& request) {
-    CheckpointOptions& checkpoint = request.train.checkpoint;
-    checkpoint.resume = resumed.checkpoint;
-    if (request.out.empty()) request.out = resumed.run.string();
-    if (!request.out.empty()) checkpoint.folder = RunDirectory::checkpoints(request.out);
-    if (request.overwrite && goes_on_in_place(request)) {
-      throw Error(ErrorCode::usage,
-                  fmt::format("--overwrite would remove the run that --resume {} goes on from",
-                              request.resume));
-    }
-  }
-
-  Arguments<TrainRequest> arguments_;
-  CLI::Option* config_ = nullptr;
+/// The flags of the command.
+struct Given {
+  Arguments<TrainRequest> flags{request_fields()};
+  CLI::Option* config = nullptr;
 };
+
+/// While this process waits for others, and no watch waits for signals yet.
+void stop_if_asked() {
+  const int signal = SignalWatch::waiting();
+  if (signal == 0) return;
+  throw Error(static_cast<ErrorCode>(128 + signal),
+              fmt::format("stopped by {} before all ranks had met", signal_name(signal)));
+}
+
+/// What cannot be written is better known before the run than after it.
+void check_outputs(const TrainRequest& request) {
+  check_summary_folder(request.summary);
+  if (!request.out.empty() && !goes_on_in_place(request)) {
+    RunDirectory::check(request.out, request.overwrite);
+  }
+}
+
+/// The config file, then the flags.
+void apply_given(const Given& given, TrainRequest& request) {
+  if (given.config->count() > 0) {
+    const std::string path = given.config->results().back();
+    try {
+      apply_json(std::span<const OptionField<TrainRequest>>(given.flags.fields()),
+                 read_config(path), "--config " + path, request);
+    } catch (const Error& error) {
+      const std::string sentence = error.what();
+      if (sentence.starts_with("--config")) throw;
+      throw Error(error.code(), fmt::format("--config {}: {}", path, sentence));
+    }
+  }
+  given.flags.apply(request);
+}
+
+/// Says where the run goes on, and where its checkpoints lie.
+void place(const ResumePoint& resumed, TrainRequest& request) {
+  CheckpointOptions& checkpoint = request.train.checkpoint;
+  checkpoint.resume = resumed.checkpoint;
+  if (request.out.empty()) request.out = resumed.run.string();
+  if (!request.out.empty()) checkpoint.folder = RunDirectory::checkpoints(request.out);
+  if (request.overwrite && goes_on_in_place(request)) {
+    throw Error(ErrorCode::usage,
+                fmt::format("--overwrite would remove the run that --resume {} goes on from",
+                            request.resume));
+  }
+}
+
+int run(const Given& given, const std::vector<std::string>& words) {
+  TrainRequest request;
+  request.train.partition.parts = parts_not_given;
+  apply_given(given, request);
+  ResumePoint resumed;
+  if (!request.resume.empty()) {
+    // What was given comes over the options of the run that goes on.
+    resumed = find_resume_point("resume", request.resume);
+    request = TrainRequest();
+    apply_resumed(resumed, request);
+    apply_given(given, request);
+  }
+  place(resumed, request);
+  bool parts_given = request.train.partition.parts != parts_not_given;
+  if (!parts_given) request.train.partition.parts = 1;
+  require_text(request.input.data, "data", "the path of a data set or of shards");
+  const bool shards = is_shards(request.input.data);
+  const std::vector<std::string> replaced = take_from_shards(request, [&](const std::string& name) {
+    return given.flags.given(name) || (name == "parts" && parts_given);
+  });
+  parts_given = parts_given || shards;
+  validate(request.train);
+  SignalWatch::block();  // Joining others starts threads.
+  Processes processes(request.train.transport);
+  // MPI writes to sockets of processes that may have gone.
+  if (processes.joins_others()) std::signal(SIGPIPE, SIG_IGN);
+  LossGuard guard(processes);
+  try {
+    processes.join(stop_if_asked);
+    if (!parts_given) request.train.partition.parts = processes.count();
+    if (processes.joined()) require_parts(request.train.partition.parts, processes.count());
+    if (processes.is_root()) check_outputs(request);
+    const int code = Run(std::move(request), words, replaced, processes).execute();
+    if (code != 0) processes.hold_up_the_end();
+    end_mpi();
+    return code;
+  } catch (...) {
+    processes.fail();
+    if (processes.lost()) {
+      std::fflush(stdout);
+      guard.dismiss();
+      guard.report_and_leave();
+    }
+    const bool reports = processes.reports();
+    guard.dismiss();
+    if (reports) throw;
+    return static_cast<int>(processes.failure_code());
+  }
+}
 
 }  // namespace
 
-std::unique_ptr<Command> make_train_command() { return std::make_unique<TrainCommand>(); }
+Command train_command() {
+  const auto given = std::make_shared<Given>();
+  return {"train",
+          "Train a graph neural network on a whole graph, split over K ranks.",
+          " --data PATH [options]",
+          "Examples:\n"
+          "  heliograph train --data cora.npz --model gcn --epochs 200\n"
+          "  heliograph train --data graph/ --parts 4 --bits 1 --out runs/one-bit\n"
+          "  heliograph train --config runs/one-bit/run.json --bits 32 --out runs/fp32\n"
+          "  heliograph train --resume runs/one-bit --epochs 400\n"
+          "Flags override --config. Ctrl-C stops at the end of an epoch and keeps what was "
+          "written;\nwith --out it saves a checkpoint, as SIGTERM does, and SIGUSR1 without "
+          "stopping.\n"
+          "Exit codes: 0 done; 2 usage; 3 bad input; 4 out of memory or disk; 5 a rank was lost;\n"
+          "6 NaN or Inf while training; 7 files that do not belong together; 130 SIGINT; 143 "
+          "SIGTERM.",
+          [given](CLI::App& app) {
+            given->flags.declare(app);
+            given->config =
+                app.add_option("--config",
+                               "Options as a JSON object keyed by flag names, or an earlier run's "
+                               "run.json.");
+            given->config->type_name("FILE.json")->take_last()->group("Data");
+          },
+          [given](const std::vector<std::string>& words) { return run(*given, words); }};
+}
 
 }  // namespace heliograph::cli

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "cli/split.hpp"
 #include "cli/text.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/io.hpp"

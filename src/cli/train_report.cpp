@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <filesystem>
 
 #include "cli/text.hpp"
@@ -35,10 +34,10 @@ std::string halo_text(const TrainResult& result) {
 
 std::string describe_run(const TrainRequest& request) {
   const TrainOptions& options = request.train;
-  std::string text = fmt::format("{}, {} layers of {}, {} epochs, {} rank{}",
-                                 choice_name(options.model.kind, model_names()),
-                                 options.model.layers, options.model.hidden, options.epochs,
-                                 options.partition.parts, options.partition.parts == 1 ? "" : "s");
+  std::string text =
+      fmt::format("{}, {} layers of {}, {} epochs, {} rank{}", choice_name(options.model.kind),
+                  options.model.layers, options.model.hidden, options.epochs,
+                  options.partition.parts, options.partition.parts == 1 ? "" : "s");
   if (options.partition.parts > 1) {
     text += fmt::format(
         " ({}), {}, {}", partitioner_text(options.partition), bits_text(options.exchange),
@@ -52,7 +51,7 @@ std::string result_block(const TrainRequest& request, const TrainResult& result,
                          const std::string& files) {
   std::vector<std::pair<std::string, std::string>> rows;
   const std::size_t count = result.epochs.size();
-  const std::string metric = choice_name(result.metric, metric_names());
+  const std::string metric = choice_name(result.metric);
   if (result.best_epoch >= 0) {
     rows.emplace_back("test " + metric, score_text(result.test_metric));
     rows.emplace_back("validation " + metric, score_text(result.val_metric));

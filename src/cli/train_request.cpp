@@ -9,50 +9,33 @@
 #include "train/options_json.hpp"
 
 namespace heliograph::cli {
-namespace {
-
-auto input_of = [](auto& request) -> auto& { return request.input; };
-auto train_of = [](auto& request) -> auto& { return request.train; };
-
-}  // namespace
-
 std::vector<OptionField<TrainRequest>> run_fields() {
-  std::vector<OptionField<TrainRequest>> fields;
-  for (const auto& field : input_fields()) {
-    fields.push_back(lift_field<TrainRequest>(field, input_of));
-  }
-  for (const auto& field : train_option_fields()) {
-    fields.push_back(lift_field<TrainRequest>(field, train_of));
-  }
-  fields.push_back(make_field<TrainRequest>(
-      "balance-train", "Ranks and partition", "",
-      "METIS also gives every rank its share of the training nodes.",
-      [](auto& r) -> auto& { return r.balance_train; }));
-  return fields;
+  FieldTable<TrainRequest> fields;
+  fields.add_part(input_fields(), HELIOGRAPH_MEMBER(input));
+  fields.add_part(train_option_fields(), HELIOGRAPH_MEMBER(train));
+  fields.group("Ranks and partition");
+  fields.add("balance-train", "METIS also gives every rank its share of the training nodes.",
+             HELIOGRAPH_MEMBER(balance_train));
+  return fields.take();
 }
 
 std::vector<OptionField<TrainRequest>> request_fields() {
-  const std::string group = "Results";
-  auto fields = run_fields();
-  fields.push_back(make_optional_text<TrainRequest>(
-      "out", group, "DIR",
+  FieldTable<TrainRequest> fields(run_fields());
+  fields.group("Checkpoints");
+  fields.add("resume", "DIR",
+             "Go on from a checkpoint: the newest of a run directory, or this one. Takes the "
+             "options of its run, and goes on in its run directory unless --out names another.",
+             HELIOGRAPH_MEMBER(resume));
+  fields.group("Results");
+  fields.add(
+      "out", "DIR",
       "Run directory: run.json, metrics.jsonl (a line an epoch), predictions.npy, checkpoints.",
-      [](auto& r) -> auto& { return r.out; }));
-  fields.push_back(make_field<TrainRequest>(
-      "overwrite", group, "", "Replace the run that --out holds.",
-      [](auto& r) -> auto& { return r.overwrite; }));
-  fields.push_back(make_optional_text<TrainRequest>(
-      "resume", "Checkpoints", "DIR",
-      "Go on from a checkpoint: the newest of a run directory, or this one. Takes the options of "
-      "its run, and goes on in its run directory unless --out names another.",
-      [](auto& r) -> auto& { return r.resume; }));
-  fields.push_back(make_optional_text<TrainRequest>(
-      "summary", group, "FILE.json", "Write scores, times, bytes and memory as one JSON file.",
-      [](auto& r) -> auto& { return r.summary; }));
-  for (const auto& field : message_fields()) {
-    fields.push_back(lift_field<TrainRequest>(field, input_of));
-  }
-  return fields;
+      HELIOGRAPH_MEMBER(out));
+  fields.add("overwrite", "Replace the run that --out holds.", HELIOGRAPH_MEMBER(overwrite));
+  fields.add("summary", "FILE.json", "Write scores, times, bytes and memory as one JSON file.",
+             HELIOGRAPH_MEMBER(summary));
+  fields.add_part(message_fields(), HELIOGRAPH_MEMBER(input));
+  return fields.take();
 }
 
 nlohmann::json read_config(const std::string& path) {

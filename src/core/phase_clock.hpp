@@ -6,7 +6,7 @@ namespace heliograph {
 
 /// Where a rank's wall time goes, seconds since the last reset.
 struct PhaseClock {
-  double aggregate = 0, gemm = 0, encode = 0, decode = 0, exposed_comm = 0, allreduce = 0;
+  double aggregate = 0, gemm = 0, encode = 0, exposed_comm = 0, allreduce = 0;
 };
 
 /// Adds the time of a scope to one phase.

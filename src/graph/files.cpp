@@ -190,6 +190,30 @@ void rename_path(const std::filesystem::path& from, const std::filesystem::path&
   sync_directory(to.has_parent_path() ? to.parent_path() : std::filesystem::path("."));
 }
 
+NewDirectory::NewDirectory(std::filesystem::path target)
+    : target_(std::move(target)), temporary_(temporary_sibling(target_)) {}
+
+NewDirectory::~NewDirectory() {
+  std::error_code ignored;
+  if (!published_) std::filesystem::remove_all(temporary_, ignored);
+}
+
+void NewDirectory::publish() {
+  sync_directory(temporary_);
+  std::error_code error;
+  const std::filesystem::path old = temporary_sibling(target_);
+  const bool replaces = std::filesystem::exists(target_, error);
+  if (replaces) rename_path(target_, old);
+  try {
+    rename_path(temporary_, target_);
+  } catch (...) {
+    if (replaces) std::filesystem::rename(old, target_, error);
+    throw;
+  }
+  published_ = true;
+  if (replaces) std::filesystem::remove_all(old, error);
+}
+
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> head,
                            std::span<const std::byte> body) {
   const std::filesystem::path temporary = temporary_sibling(path);

@@ -92,6 +92,26 @@ void sync_directory(const std::filesystem::path& path) noexcept;
 /// Renames and makes the new name durable. Throws Error(resource) that names both.
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
 
+/// A directory that is filled under a temporary name, which nobody else uses, before it takes its
+/// place: readers see the old one or the new one. What is not published is removed.
+class NewDirectory {
+ public:
+  /// Creates nothing.
+  explicit NewDirectory(std::filesystem::path target);
+  ~NewDirectory();
+  NewDirectory(const NewDirectory&) = delete;
+  NewDirectory& operator=(const NewDirectory&) = delete;
+
+  const std::filesystem::path& temporary() const { return temporary_; }
+
+  /// Replaces what lies at the target. Throws Error(resource); the old directory is there then.
+  void publish();
+
+ private:
+  std::filesystem::path target_, temporary_;
+  bool published_ = false;
+};
+
 /// Writes a whole file under a temporary name, then renames it: readers see the old file or the
 /// new one, and a failed write leaves nothing. Throws as FileWriter does.
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> head,

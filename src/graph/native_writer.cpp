@@ -89,22 +89,15 @@ NativeWriter::NativeWriter(fs::path directory, bool overwrite)
   if (!directory_.has_filename()) directory_ = directory_.parent_path();
   if (directory_.empty()) throw Error(ErrorCode::usage, "the output directory has no name");
   check_target(directory_, overwrite_);
-  temporary_ = temporary_sibling(directory_);
-  make_directories(temporary_);
-}
-
-NativeWriter::~NativeWriter() {
-  if (finished_) return;
-  arrays_.clear();
-  std::error_code ignored;
-  fs::remove_all(temporary_, ignored);
+  made_.emplace(directory_);
+  make_directories(made_->temporary());
 }
 
 void NativeWriter::append_bytes(std::string_view name, std::string_view dtype,
                                 std::size_t item_bytes, std::span<const std::byte> bytes) {
   auto it = arrays_.find(name);
   if (it == arrays_.end()) {
-    FileWriter file(temporary_ / fmt::format("{}.bin", name));
+    FileWriter file(made_->temporary() / fmt::format("{}.bin", name));
     it = arrays_.emplace(std::string(name), Growing{std::move(file), dtype, item_bytes}).first;
   }
   it->second.file.write(bytes);
@@ -141,7 +134,7 @@ void NativeWriter::write_manifest(const NativeManifest& manifest) {
   }
   const bool multilabel = manifest.task == Task::multilabel;
   write_manifest_file(
-      temporary_,
+      made_->temporary(),
       {
           {"format", kNativeManifest.format},
           {"version", kNativeManifest.version},
@@ -158,31 +151,12 @@ void NativeWriter::write_manifest(const NativeManifest& manifest) {
       });
 }
 
-void NativeWriter::publish() {
-  check_target(directory_, overwrite_);
-  std::error_code error;
-  sync_directory(temporary_);
-  if (!fs::exists(directory_) || fs::is_empty(directory_)) {
-    rename_path(temporary_, directory_);  // rename(2) replaces an empty directory.
-    return;
-  }
-  const fs::path old = temporary_sibling(directory_);
-  rename_path(directory_, old);
-  try {
-    rename_path(temporary_, directory_);
-  } catch (...) {
-    fs::rename(old, directory_, error);
-    throw;
-  }
-  fs::remove_all(old, error);
-}
-
 void NativeWriter::finish(const NativeManifest& manifest) {
   check(manifest);
   for (auto& [name, array] : arrays_) array.file.close();
   write_manifest(manifest);
-  publish();
-  finished_ = true;
+  check_target(directory_, overwrite_);
+  made_->publish();
 }
 
 }  // namespace heliograph

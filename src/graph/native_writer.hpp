@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,8 +23,7 @@ class NativeWriter {
   /// `overwrite` is false, or if it is neither empty nor a native directory.
   NativeWriter(std::filesystem::path directory, bool overwrite);
 
-  /// Removes what was written, unless `finish` returned.
-  ~NativeWriter();
+  /// What was written is removed, unless `finish` returned.
   NativeWriter(const NativeWriter&) = delete;
   NativeWriter& operator=(const NativeWriter&) = delete;
 
@@ -49,12 +49,10 @@ class NativeWriter {
                     std::span<const std::byte> bytes);
   void check(const NativeManifest& manifest) const;
   void write_manifest(const NativeManifest& manifest);
-  void publish();
 
   std::filesystem::path directory_;
-  std::filesystem::path temporary_;
+  std::optional<NewDirectory> made_;
   bool overwrite_;
-  bool finished_ = false;
   std::map<std::string, Growing, std::less<>> arrays_;
 };
 

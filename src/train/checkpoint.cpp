@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <system_error>
-
 #include "heliograph/error.hpp"
 #include "train/checkpoint_folder.hpp"
 #include "train/checkpoint_manifest.hpp"

@@ -1,17 +1,16 @@
 #include "train/checkpoint_manifest.hpp"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <string_view>
 #include <utility>
 
 #include "heliograph/error.hpp"
 #include "heliograph/version.hpp"
 #include "train/options_json.hpp"
+#include "train/output_file.hpp"
 
 namespace heliograph {
 namespace {
@@ -35,13 +34,11 @@ constexpr std::string_view kFree[] = {"epochs",    "patience",       "partitione
 constexpr std::string_view kFreeGroups[] = {"Transport", "Checkpoints"};
 
 bool is_free(const std::string& option) {
-  if (std::find(std::begin(kFree), std::end(kFree), option) != std::end(kFree)) return true;
+  if (std::ranges::count(kFree, option) > 0) return true;
   if (option == "device") return false;
   const auto fields = train_option_fields();
-  const auto field =
-      std::find_if(fields.begin(), fields.end(), [&](const auto& f) { return f.name == option; });
-  return field != fields.end() && std::find(std::begin(kFreeGroups), std::end(kFreeGroups),
-                                            field->group) != std::end(kFreeGroups);
+  const auto field = std::ranges::find(fields, option, &OptionField<TrainOptions>::name);
+  return field != fields.end() && std::ranges::count(kFreeGroups, field->group) > 0;
 }
 
 [[noreturn]] void refuse(const fs::path& file, const std::string& what) {
@@ -97,7 +94,6 @@ const FileRecord& CheckpointManifest::file(const std::string& name,
 }
 
 void write_checkpoint_manifest(const CheckpointManifest& manifest, FileSink& sink) {
-  const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
   json files = json::object();
   for (const auto& [name, record] : manifest.files) {
     files[name] = {{"bytes", record.bytes}, {"xxh64", hex64(record.xxh64)}};
@@ -106,7 +102,7 @@ void write_checkpoint_manifest(const CheckpointManifest& manifest, FileSink& sin
       {"format", kFormat},
       {"format_version", kVersion},
       {"version", version()},
-      {"saved", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now))},
+      {"saved", utc_now()},
       {"epochs", manifest.epochs},
       {"ranks", manifest.run.ranks},
       {"dataset", {{"name", manifest.run.dataset_name}, {"hash", manifest.run.dataset_hash}}},

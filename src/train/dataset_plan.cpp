@@ -1,5 +1,7 @@
 #include "train/dataset_plan.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -22,12 +24,12 @@ Split choose_split(const Dataset& dataset, const TrainOptions& options) {
   const auto count = dataset.splits.size();
   if (count == 0) {
     throw Error(ErrorCode::usage,
-                "'" + dataset.name + "' holds no split: ask for one, e.g. --split random:60/20/20");
+                fmt::format("'{}' holds no split: ask for one, e.g. --split random:60/20/20",
+                            dataset.name));
   }
   if (static_cast<std::size_t>(options.split) >= count) {
-    throw Error(ErrorCode::usage, "--split " + std::to_string(options.split) + ": '" +
-                                      dataset.name + "' holds splits 0 to " +
-                                      std::to_string(count - 1));
+    throw Error(ErrorCode::usage, fmt::format("--split {}: '{}' holds splits 0 to {}",
+                                              options.split, dataset.name, count - 1));
   }
   return dataset.splits[static_cast<std::size_t>(options.split)];
 }
@@ -35,23 +37,23 @@ Split choose_split(const Dataset& dataset, const TrainOptions& options) {
 /// Data sets from files have been checked; those that a program made may not have been.
 void check_split(const Dataset& dataset, const Split& split) {
   if (static_cast<std::int64_t>(split.role.size()) != dataset.graph.nodes) {
-    throw Error(ErrorCode::bad_input, "'" + dataset.name + "': the split has " +
-                                          std::to_string(split.role.size()) + " roles for " +
-                                          std::to_string(dataset.graph.nodes) + " nodes");
+    throw Error(ErrorCode::bad_input,
+                fmt::format("'{}': the split has {} roles for {} nodes", dataset.name,
+                            split.role.size(), dataset.graph.nodes));
   }
   for (std::size_t v = 0; v < split.role.size(); ++v) {
     if (split.role[v] != Role::none && !dataset.labels.has_label(static_cast<NodeId>(v))) {
-      throw Error(ErrorCode::bad_input, "'" + dataset.name + "': node " + std::to_string(v) +
-                                            " has a role in the split but no label");
+      throw Error(
+          ErrorCode::bad_input,
+          fmt::format("'{}': node {} has a role in the split but no label", dataset.name, v));
     }
   }
 }
 
+/// Nodes whose features set the normalisation; empty for all.
 std::vector<std::uint8_t> fit_nodes(const Split& split, bool inductive) {
-  std::vector<std::uint8_t> fit;
-  if (!inductive) return fit;
-  fit.reserve(split.role.size());
-  for (const Role role : split.role) fit.push_back(role == Role::train ? 1 : 0);
+  std::vector<std::uint8_t> fit(inductive ? split.role.size() : 0);
+  for (std::size_t v = 0; v < fit.size(); ++v) fit[v] = split.role[v] == Role::train ? 1 : 0;
   return fit;
 }
 

@@ -25,10 +25,7 @@ class DatasetPlan final : public RunPlan {
   std::int64_t stored_bytes(int /*rank*/) const override { return 0; }
   RankData load(int rank, GraphScope scope, MemoryRoom room, MemoryAccount* account) const override;
 
-  const Dataset& dataset() const { return dataset_; }
-  const Split& split() const { return split_; }
   ValidationNodes validation_nodes() const;
-  const Partition& partition() const { return partition_; }
 
  private:
   void resolve();

@@ -5,9 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <string>
 #include <system_error>
-#include <utility>
 
 #include "graph/files.hpp"
 #include "heliograph/error.hpp"

@@ -1,7 +1,6 @@
 #include "train/machine.hpp"
 
 #include <sys/utsname.h>
-#include <unistd.h>
 
 #include <fstream>
 
@@ -10,6 +9,7 @@
 #include "core/cpu/cpu_info.hpp"
 #include "core/kernels.hpp"
 #include "core/thread.hpp"
+#include "train/process_memory.hpp"
 
 namespace heliograph {
 namespace {
@@ -40,7 +40,7 @@ Machine describe_machine() {
   }
   machine.cpu = cpu_model(architecture);
   machine.cores = usable_cores();
-  machine.memory_bytes = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  machine.memory_bytes = physical_memory_bytes();
   machine.simd = simd_description();
   machine.devices = "cpu built; " + built_text("cuda", cuda_built());
   machine.transports = "threads built; " + built_text("mpi", mpi_built()) + "; tcp built; " +

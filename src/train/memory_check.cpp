@@ -105,6 +105,29 @@ const char* advice(MemoryRoom largest) {
   return "the data set asks for a machine with more memory";
 }
 
+/// `there`: a sentence with a place for the bytes that there are; nothing where nobody knows them.
+void require_within(std::optional<std::int64_t> bytes, const MemoryNeeds& needs, const char* what,
+                    const char* there) {
+  const std::int64_t total = needs.total();
+  if (!bytes || total <= *bytes) return;
+  std::vector<std::pair<std::int64_t, MemoryRoom>> rooms;
+  for (std::size_t i = 0; i < needs.rooms.size(); ++i) {
+    // Small change explains nothing.
+    if (needs.rooms[i] > total / 20) {
+      rooms.emplace_back(needs.rooms[i], static_cast<MemoryRoom>(i));
+    }
+  }
+  std::sort(rooms.rbegin(), rooms.rend());
+  std::string parts;
+  for (const auto& [size, room] : rooms) {
+    parts += fmt::format("{}{} for {}", parts.empty() ? "" : ", ", gib(size), room_name(room));
+  }
+  throw Error(
+      ErrorCode::resource,
+      fmt::format("{} needs at least {} ({}) and {}: {}", what, gib(total), parts,
+                  fmt::format(fmt::runtime(there), gib(*bytes)), advice(rooms.front().second)));
+}
+
 }  // namespace
 
 MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
@@ -177,46 +200,19 @@ MemoryNeeds least_host_memory(const Dataset& dataset, const TrainOptions& option
   return needs;
 }
 
-namespace {
-
-[[noreturn]] void refuse_needs(const std::string& what, const MemoryNeeds& needs,
-                               const std::string& there) {
-  const std::int64_t total = needs.total();
-  std::vector<std::pair<std::int64_t, MemoryRoom>> rooms;
-  for (std::size_t i = 0; i < needs.rooms.size(); ++i) {
-    // Small change explains nothing.
-    if (needs.rooms[i] > total / 20) {
-      rooms.emplace_back(needs.rooms[i], static_cast<MemoryRoom>(i));
-    }
-  }
-  std::sort(rooms.rbegin(), rooms.rend());
-  std::string parts;
-  for (const auto& [bytes, room] : rooms) {
-    parts += fmt::format("{}{} for {}", parts.empty() ? "" : ", ", gib(bytes), room_name(room));
-  }
-  throw Error(ErrorCode::resource,
-              fmt::format("{} needs at least {} ({}) and {}: {}", what, gib(total), parts, there,
-                          advice(rooms.front().second)));
-}
-
-}  // namespace
-
 void require_memory(const MemoryNeeds& needs, std::int64_t limit,
                     std::optional<std::int64_t> available, DeviceKind device) {
-  const std::int64_t total = needs.total();
-  if (limit > 0 ? total <= limit : !available || total <= *available) return;
-  refuse_needs("training", needs,
-               limit > 0 ? fmt::format("--memory-limit-mib allows {}", gib(limit))
-                         : fmt::format("{} {} available",
-                                       device == DeviceKind::cpu ? "this machine has"
-                                                                 : "its CUDA devices have",
-                                       gib(*available)));
+  if (limit > 0) {
+    require_within(limit, needs, "training", "--memory-limit-mib allows {}");
+  } else {
+    require_within(available, needs, "training",
+                   device == DeviceKind::cpu ? "this machine has {} available"
+                                             : "its CUDA devices have {} available");
+  }
 }
 
 void require_host_memory(const MemoryNeeds& needs, std::optional<std::int64_t> available) {
-  if (!available || needs.total() <= *available) return;
-  refuse_needs("the host of the CUDA devices", needs,
-               fmt::format("has {} available", gib(*available)));
+  require_within(available, needs, "the host of the CUDA devices", "has {} available");
 }
 
 }  // namespace heliograph

@@ -1,7 +1,9 @@
 #include "train/metrics.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cmath>
+#include <array>
 #include <cstring>
 #include <limits>
 
@@ -118,9 +120,9 @@ Metric resolve_metric(Metric metric, Task task, std::int32_t classes) {
     return classes == 2 ? Metric::auc : Metric::accuracy;
   }
   if (metric == Metric::auc && (multilabel || classes != 2)) {
-    throw Error(ErrorCode::usage, "--metric auc needs a binary target; this one has " +
-                                      std::to_string(classes) +
-                                      (multilabel ? " labels" : " classes"));
+    throw Error(ErrorCode::usage,
+                fmt::format("--metric auc needs a binary target; this one has {} {}", classes,
+                            multilabel ? "labels" : "classes"));
   }
   if (metric == Metric::accuracy && multilabel) {
     throw Error(ErrorCode::usage,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <set>
 
 #include "core/nearest_name.hpp"
 #include "heliograph/error.hpp"
@@ -61,13 +62,10 @@ bool parse_toggle(const std::string& name, const std::string& text) {
 
 void refuse_choice(const std::string& name, const std::string& text,
                    const std::vector<std::string>& choices) {
-  std::string list;
-  for (std::size_t i = 0; i < choices.size(); ++i) {
-    if (i > 0) list += i + 1 == choices.size() ? " or " : ", ";
-    list += choices[i];
-  }
-  throw Error(ErrorCode::usage, fmt::format("--{} must be {}, not \"{}\"; the nearest is {}", name,
-                                            list, text, nearest_name(text, choices)));
+  throw Error(ErrorCode::usage,
+              fmt::format("--{} must be {} or {}, not \"{}\"; the nearest is {}", name,
+                          fmt::join(choices.begin(), choices.end() - 1, ", "), choices.back(), text,
+                          nearest_name(text, choices)));
 }
 
 std::string nearest_spelling(const std::string& name, const std::vector<std::string>& candidates) {
@@ -77,22 +75,14 @@ std::string nearest_spelling(const std::string& name, const std::vector<std::str
 double shortest_decimal(float value) { return std::stod(fmt::format("{}", value)); }
 
 std::string option_text(const std::string& name, FieldKind kind, const nlohmann::json& value) {
-  switch (kind) {
-    case FieldKind::toggle:
-      if (value.is_boolean()) return value.dump();
-      refuse(name, "true or false", value.dump());
-    case FieldKind::integer:
-      if (value.is_number_integer()) return value.dump();
-      refuse(name, "a whole number", value.dump());
-    case FieldKind::number:
-      if (value.is_number()) return value.dump();
-      refuse(name, "a number", value.dump());
-    case FieldKind::text:
-      if (value.is_string()) return value.get<std::string>();
-      if (value.is_number_integer()) return value.dump();
-      refuse(name, "text", value.dump());
-  }
-  refuse(name, "a value of a known type", value.dump());
+  const auto require = [&](bool fits, const char* what) {
+    if (!fits) refuse(name, what, value.dump());
+  };
+  if (kind == FieldKind::toggle) require(value.is_boolean(), "true or false");
+  if (kind == FieldKind::integer) require(value.is_number_integer(), "a whole number");
+  if (kind == FieldKind::number) require(value.is_number(), "a number");
+  if (kind == FieldKind::text) require(value.is_string() || value.is_number_integer(), "text");
+  return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
 void refuse_unknown_keys(const nlohmann::json& object, const std::vector<std::string>& known,
@@ -100,18 +90,17 @@ void refuse_unknown_keys(const nlohmann::json& object, const std::vector<std::st
   if (!object.is_object()) {
     throw Error(ErrorCode::usage, fmt::format("{} does not hold a JSON object", origin));
   }
-  std::vector<std::string> seen;
+  std::set<std::string> seen;
   for (const auto& item : object.items()) {
     const std::string name = with_hyphens(item.key());
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
+    if (std::ranges::find(known, name) == known.end()) {
       throw Error(ErrorCode::usage,
                   fmt::format("{} has an unknown key \"{}\"; did you mean \"{}\"?", origin,
                               item.key(), nearest_name(name, known)));
     }
-    if (std::find(seen.begin(), seen.end(), name) != seen.end()) {
+    if (!seen.insert(name).second) {
       throw Error(ErrorCode::usage, fmt::format("{} gives \"{}\" twice", origin, name));
     }
-    seen.push_back(name);
   }
 }
 

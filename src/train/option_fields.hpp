@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -31,13 +33,23 @@ struct OptionField {
   std::function<nlohmann::json(const Target&)> get;
 };
 
-/// Text of the values of an enumeration, first spelling first.
+/// A value of an enumeration and its spelling.
 template <class Enum>
-using EnumNames = std::vector<std::pair<std::string, Enum>>;
+using EnumName = std::pair<std::string_view, Enum>;
+
+/// Those of every enumeration that an option has, in option_values.hpp.
+template <class Enum>
+extern const EnumName<Enum> enum_names[];
 
 // Parsers of option text; `name` is the flag without dashes. All throw Error(usage).
 std::int64_t parse_integer(const std::string& name, const std::string& text, std::int64_t lowest,
                            std::int64_t highest);
+/// Any value of an integer type.
+template <class Value>
+Value parse_integer(const std::string& name, const std::string& text) {
+  using Limits = std::numeric_limits<Value>;
+  return static_cast<Value>(parse_integer(name, text, Limits::min(), Limits::max()));
+}
 std::uint64_t parse_seed(const std::string& name, const std::string& text);
 double parse_number(const std::string& name, const std::string& text);
 bool parse_toggle(const std::string& name, const std::string& text);
@@ -55,111 +67,153 @@ double shortest_decimal(float value);
 /// Text of a JSON value for `OptionField::set`. Throws Error(usage) if its type does not fit.
 std::string option_text(const std::string& name, FieldKind kind, const nlohmann::json& value);
 
+/// `other`: a value that is none of the enumeration's names, for the sentence that refuses.
 template <class Enum>
-Enum parse_choice(const std::string& name, const std::string& text, const EnumNames<Enum>& names) {
+Enum parse_choice(const std::string& name, const std::string& text, const char* other = nullptr) {
   std::vector<std::string> choices;
-  for (const auto& [spelling, value] : names) {
+  for (const auto& [spelling, value] : enum_names<Enum>) {
     if (spelling == text) return value;
-    choices.push_back(spelling);
+    choices.emplace_back(spelling);
   }
+  if (other != nullptr) choices.emplace_back(other);
   refuse_choice(name, text, choices);
 }
 
 template <class Enum>
-std::string choice_name(Enum value, const EnumNames<Enum>& names) {
-  for (const auto& [spelling, candidate] : names) {
-    if (candidate == value) return spelling;
+std::string choice_name(Enum value) {
+  for (const auto& [spelling, candidate] : enum_names<Enum>) {
+    if (candidate == value) return std::string(spelling);
   }
   return {};
 }
 
-/// A field for the member that `access` returns: bool, integer, float, double or text.
-template <class Target, class Access>
-OptionField<Target> make_field(std::string name, std::string group, std::string placeholder,
-                               std::string help, Access access) {
-  using Value = std::remove_cvref_t<std::invoke_result_t<Access, Target&>>;
-  OptionField<Target> field{
-      name, std::move(group), FieldKind::text, std::move(placeholder), std::move(help), {}, {}};
-  field.get = [access](const Target& target) { return nlohmann::json(access(target)); };
-  if constexpr (std::is_same_v<Value, bool>) {
-    field.kind = FieldKind::toggle;
-    field.set = [name, access](Target& target, const std::string& text) {
-      access(target) = parse_toggle(name, text);
-    };
-  } else if constexpr (std::is_same_v<Value, std::uint64_t>) {
-    field.kind = FieldKind::integer;
-    field.set = [name, access](Target& target, const std::string& text) {
-      access(target) = parse_seed(name, text);
-    };
-  } else if constexpr (std::is_integral_v<Value>) {
-    field.kind = FieldKind::integer;
-    field.set = [name, access](Target& target, const std::string& text) {
-      access(target) = static_cast<Value>(parse_integer(
-          name, text, std::numeric_limits<Value>::min(), std::numeric_limits<Value>::max()));
-    };
-  } else if constexpr (std::is_floating_point_v<Value>) {
-    field.kind = FieldKind::number;
-    field.set = [name, access](Target& target, const std::string& text) {
-      access(target) = static_cast<Value>(parse_number(name, text));
-    };
-    if constexpr (std::is_same_v<Value, float>) {
-      field.get = [access](const Target& target) {
-        return nlohmann::json(shortest_decimal(access(target)));
-      };
+/// "a|b|c": what --help shows for one of these values.
+template <class Enum>
+std::string choices_text() {
+  std::string text;
+  for (const auto& entry : enum_names<Enum>)
+    text.append(text.empty() ? "" : "|").append(entry.first);
+  return text;
+}
+
+/// What a table of options calls to reach a member of its target: HELIOGRAPH_MEMBER(model.layers).
+#define HELIOGRAPH_MEMBER(path) \
+  [](auto& target) -> auto& { return target.path; }
+
+/// Builds a table of options, in the order of --help.
+template <class Target>
+class FieldTable {
+ public:
+  using Field = OptionField<Target>;
+
+  /// Goes on from what another table has made.
+  explicit FieldTable(std::vector<Field> fields = {}) : fields_(std::move(fields)) {}
+
+  /// The heading of the fields that follow.
+  void group(std::string heading) { group_ = std::move(heading); }
+
+  /// A field for the member that `access` returns: a bool, an integer, a float or double, a text
+  /// that may be missing, or an enumeration. The field returned is good until the next is added.
+  template <class Access>
+  Field& add(std::string name, std::string placeholder, std::string help, Access access) {
+    using Value = std::remove_cvref_t<std::invoke_result_t<Access, Target&>>;
+    fields_.push_back({name, group_, kind_of<Value>(), std::move(placeholder), std::move(help),
+                       [name, access](Target& target, const std::string& text) {
+                         access(target) = parse<Value>(name, text);
+                       },
+                       [access](const Target& target) { return to_json(access(target)); }});
+    return fields_.back();
+  }
+  /// The same of a switch, which takes no value, or of an enumeration, which shows its values.
+  template <class Access>
+  Field& add(std::string name, std::string help, Access access) {
+    using Value = std::remove_cvref_t<std::invoke_result_t<Access, Target&>>;
+    std::string placeholder;
+    if constexpr (std::is_enum_v<Value>) placeholder = choices_text<Value>();
+    return add(std::move(name), std::move(placeholder), std::move(help), access);
+  }
+  /// A field that is told how its text is stored, and how it reads as JSON.
+  void add(std::string name, FieldKind kind, std::string placeholder, std::string help,
+           decltype(Field::set) set, decltype(Field::get) get) {
+    fields_.push_back({std::move(name), group_, kind, std::move(placeholder), std::move(help),
+                       std::move(set), std::move(get)});
+  }
+
+  /// The fields of a part of the target, which `access` returns, with headings of their own.
+  template <class PartFields, class Access>
+  void add_part(const PartFields& part, Access access) {
+    for (const auto& field : part) add_lifted(field, access);
+  }
+  /// Those of them that `names` lists, in its order.
+  template <class PartFields, class Access>
+  void add_part(const PartFields& part, Access access,
+                std::initializer_list<std::string_view> names) {
+    for (const std::string_view name : names) {
+      add_lifted(*std::ranges::find(part, name, [](const auto& field) { return field.name; }),
+                 access);
     }
-  } else {
-    field.set = [access](Target& target, const std::string& text) { access(target) = text; };
-    field.get = [access](const Target& target) {
-      return nlohmann::json(std::string(access(target)));
+  }
+
+  std::vector<Field> take() { return std::move(fields_); }
+
+ private:
+  template <class Part, class Access>
+  void add_lifted(const OptionField<Part>& field, Access access) {
+    fields_.push_back({field.name,
+                       field.group,
+                       field.kind,
+                       field.placeholder,
+                       field.help,
+                       [set = field.set, access](Target& target, const std::string& text) {
+                         set(access(target), text);
+                       },
+                       {}});
+    if (!field.get) return;
+    fields_.back().get = [get = field.get, access](const Target& target) {
+      return get(access(target));
     };
   }
-  return field;
-}
 
-/// A field for text that may be missing: a path.
-template <class Target, class Access>
-OptionField<Target> make_optional_text(std::string name, std::string group, std::string placeholder,
-                                       std::string help, Access access) {
-  auto field =
-      make_field<Target>(name, std::move(group), std::move(placeholder), std::move(help), access);
-  field.get = [access](const Target& target) {
-    const std::string& text = access(target);
-    return text.empty() ? nlohmann::json() : nlohmann::json(text);
-  };
-  return field;
-}
-
-/// A field that picks one of `names`.
-template <class Target, class Enum, class Access>
-OptionField<Target> make_choice(std::string name, std::string group, std::string help,
-                                EnumNames<Enum> names, Access access) {
-  std::string placeholder;
-  for (const auto& entry : names) {
-    placeholder += (placeholder.empty() ? "" : "|") + entry.first;
+  template <class Value>
+  static constexpr FieldKind kind_of() {
+    if (std::is_same_v<Value, bool>) return FieldKind::toggle;
+    if (std::is_integral_v<Value>) return FieldKind::integer;
+    return std::is_floating_point_v<Value> ? FieldKind::number : FieldKind::text;
   }
-  OptionField<Target> field{
-      name, std::move(group), FieldKind::text, std::move(placeholder), std::move(help), {}, {}};
-  field.set = [name, names, access](Target& target, const std::string& text) {
-    access(target) = parse_choice(name, text, names);
-  };
-  field.get = [names, access](const Target& target) {
-    return nlohmann::json(choice_name(access(target), names));
-  };
-  return field;
-}
 
-/// The same field for a `Whole` that holds the part which `access` returns.
-template <class Whole, class Part, class Access>
-OptionField<Whole> lift_field(const OptionField<Part>& part, Access access) {
-  OptionField<Whole> field{part.name, part.group, part.kind, part.placeholder, part.help, {}, {}};
-  field.set = [set = part.set, access](Whole& whole, const std::string& text) {
-    set(access(whole), text);
-  };
-  if (part.get) {
-    field.get = [get = part.get, access](const Whole& whole) { return get(access(whole)); };
+  template <class Value>
+  static Value parse(const std::string& name, const std::string& text) {
+    if constexpr (std::is_same_v<Value, bool>) {
+      return parse_toggle(name, text);
+    } else if constexpr (std::is_same_v<Value, std::uint64_t>) {
+      return parse_seed(name, text);
+    } else if constexpr (std::is_integral_v<Value>) {
+      return parse_integer<Value>(name, text);
+    } else if constexpr (std::is_floating_point_v<Value>) {
+      return static_cast<Value>(parse_number(name, text));
+    } else if constexpr (std::is_enum_v<Value>) {
+      return parse_choice<Value>(name, text);
+    } else {
+      return text;
+    }
   }
-  return field;
-}
+
+  template <class Value>
+  static nlohmann::json to_json(const Value& value) {
+    if constexpr (std::is_same_v<Value, float>) {
+      return shortest_decimal(value);
+    } else if constexpr (std::is_enum_v<Value>) {
+      return choice_name(value);
+    } else if constexpr (std::is_same_v<Value, std::string>) {
+      return value.empty() ? nlohmann::json() : nlohmann::json(value);
+    } else {
+      return value;
+    }
+  }
+
+  std::string group_;
+  std::vector<Field> fields_;
+};
 
 /// All values that are set as one JSON object, keyed by flag names, in table order.
 template <class Target>

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <limits>
 #include <string_view>
 
 #include "heliograph/error.hpp"
@@ -13,108 +12,13 @@ namespace {
 constexpr std::string_view file_prefix = "file:";
 constexpr std::string_view random_prefix = "random:";
 
-const EnumNames<Partitioner>& partitioner_names() {
-  static const EnumNames<Partitioner> names{{"metis", Partitioner::metis},
-                                            {"contiguous", Partitioner::contiguous},
-                                            {"random", Partitioner::random}};
-  return names;
-}
-
 }  // namespace
-
-const EnumNames<ModelKind>& model_names() {
-  static const EnumNames<ModelKind> names{{"gcn", ModelKind::gcn}, {"sage", ModelKind::sage}};
-  return names;
-}
-
-const EnumNames<NormLayer>& norm_names() {
-  static const EnumNames<NormLayer> names{{"layer", NormLayer::layer}, {"none", NormLayer::none}};
-  return names;
-}
-
-const EnumNames<RowStorage>& storage_names() {
-  static const EnumNames<RowStorage> names{{"fp32", RowStorage::fp32}, {"bf16", RowStorage::bf16}};
-  return names;
-}
-
-const EnumNames<Schedule>& schedule_names() {
-  static const EnumNames<Schedule> names{
-      {"constant", Schedule::constant}, {"cosine", Schedule::cosine}, {"step", Schedule::step}};
-  return names;
-}
-
-const EnumNames<Metric>& metric_names() {
-  static const EnumNames<Metric> names{{"auto", Metric::automatic},
-                                       {"accuracy", Metric::accuracy},
-                                       {"f1", Metric::f1},
-                                       {"auc", Metric::auc}};
-  return names;
-}
-
-const EnumNames<TransportKind>& transport_names() {
-  static const EnumNames<TransportKind> names{{"auto", TransportKind::automatic},
-                                              {"threads", TransportKind::threads},
-                                              {"mpi", TransportKind::mpi},
-                                              {"tcp", TransportKind::tcp},
-                                              {"nccl", TransportKind::nccl}};
-  return names;
-}
-
-const EnumNames<DeviceKind>& device_names() {
-  static const EnumNames<DeviceKind> names{{"cpu", DeviceKind::cpu}, {"cuda", DeviceKind::cuda}};
-  return names;
-}
-
-const EnumNames<Normalization>& normalization_names() {
-  static const EnumNames<Normalization> names{{"none", Normalization::none},
-                                              {"row", Normalization::row},
-                                              {"standard", Normalization::standard}};
-  return names;
-}
-
-const EnumNames<MetisObjective>& objective_names() {
-  static const EnumNames<MetisObjective> names{{"edge_cut", MetisObjective::edge_cut},
-                                               {"volume", MetisObjective::volume}};
-  return names;
-}
-
-const EnumNames<NodeOrder>& order_names() {
-  static const EnumNames<NodeOrder> names{{"auto", NodeOrder::automatic},
-                                          {"id", NodeOrder::id},
-                                          {"random", NodeOrder::random},
-                                          {"cluster", NodeOrder::cluster}};
-  return names;
-}
-
-const EnumNames<CudaGraphs>& cuda_graphs_names() {
-  static const EnumNames<CudaGraphs> names{
-      {"auto", CudaGraphs::automatic}, {"on", CudaGraphs::on}, {"off", CudaGraphs::off}};
-  return names;
-}
-
-const EnumNames<Pinning>& pinning_names() {
-  static const EnumNames<Pinning> names{
-      {"auto", Pinning::automatic}, {"on", Pinning::on}, {"off", Pinning::off}};
-  return names;
-}
-
-const EnumNames<CudaAwareMpi>& cuda_aware_names() {
-  static const EnumNames<CudaAwareMpi> names{
-      {"auto", CudaAwareMpi::automatic}, {"on", CudaAwareMpi::on}, {"off", CudaAwareMpi::off}};
-  return names;
-}
-
-const EnumNames<SaveFailure>& save_failure_names() {
-  static const EnumNames<SaveFailure> names{{"continue", SaveFailure::keep_going},
-                                            {"stop", SaveFailure::stop}};
-  return names;
-}
 
 ModelKind parse_model(const std::string& text) {
   if (text == "gat") {
     throw Error(ErrorCode::usage, "--model gat is not built yet; use gcn or sage");
   }
-  return parse_choice("model", text, model_names());
+  return parse_choice<ModelKind>("model", text);
 }
 
 void check_bits(const std::string& name, int bits) {
@@ -126,8 +30,7 @@ void check_bits(const std::string& name, int bits) {
 }
 
 int parse_bits(const std::string& name, const std::string& text) {
-  const auto bits = static_cast<int>(
-      parse_integer(name, text, std::numeric_limits<int>::min(), std::numeric_limits<int>::max()));
+  const auto bits = parse_integer<int>(name, text);
   check_bits(name, bits);
   return bits;
 }
@@ -136,7 +39,7 @@ std::string partitioner_text(const PartitionOptions& options) {
   if (options.partitioner == Partitioner::file) {
     return std::string(file_prefix) + options.file.string();
   }
-  return choice_name(options.partitioner, partitioner_names());
+  return choice_name(options.partitioner);
 }
 
 void set_partitioner(PartitionOptions& options, const std::string& text) {
@@ -148,17 +51,8 @@ void set_partitioner(PartitionOptions& options, const std::string& text) {
     options.partitioner = Partitioner::file;
     return;
   }
-  std::vector<std::string> choices;
-  for (const auto& [name, partitioner] : partitioner_names()) {
-    if (name == text) {
-      options.partitioner = partitioner;
-      options.file.clear();
-      return;
-    }
-    choices.push_back(name);
-  }
-  choices.push_back("file:PATH");
-  refuse_choice("partitioner", text, choices);
+  options.partitioner = parse_choice<Partitioner>("partitioner", text, "file:PATH");
+  options.file.clear();
 }
 
 std::string split_text(const TrainOptions& options) {
@@ -176,8 +70,7 @@ void set_split(TrainOptions& options, const std::string& text) {
   };
   if (!text.starts_with(random_prefix)) {
     if (text.empty() || text.find_first_not_of("-0123456789") != std::string::npos) refuse();
-    options.split = static_cast<int>(parse_integer("split", text, std::numeric_limits<int>::min(),
-                                                   std::numeric_limits<int>::max()));
+    options.split = parse_integer<int>("split", text);
     options.random_split = false;
     return;
   }

@@ -135,6 +135,12 @@ std::shared_ptr<RankWatch> Processes::watch() const {
   return watch_;
 }
 
+template <class Question, class Answer>
+Answer Processes::ask(Question question, Answer alone) const {
+  const auto w = watch();
+  return w ? std::invoke(question, *w) : alone;
+}
+
 bool Processes::wait_for_failure(double seconds) const {
   if (const auto w = watch()) return w->wait_for_failure(seconds);
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
@@ -152,25 +158,12 @@ void Processes::fail(const std::string& reason) noexcept {
   if (const auto w = watch()) w->fail({}, ErrorCode::interrupted, reason);
 }
 
-bool Processes::reports() {
-  const auto w = watch();
-  return !w || w->settle();
-}
-
+bool Processes::reports() { return ask(&RankWatch::settle, true); }
 ErrorCode Processes::failure_code() const {
-  const auto w = watch();
-  return w ? w->failure_code() : ErrorCode::peer_lost;
+  return ask(&RankWatch::failure_code, ErrorCode::peer_lost);
 }
-
-std::string Processes::failure_text() const {
-  const auto w = watch();
-  return w ? w->failure_text() : std::string();
-}
-
-bool Processes::lost() const {
-  const auto w = watch();
-  return w && w->lost();
-}
+std::string Processes::failure_text() const { return ask(&RankWatch::failure_text, std::string()); }
+bool Processes::lost() const { return ask(&RankWatch::lost, false); }
 
 void Processes::leave_together() {
   if (const auto w = watch()) w->leave_together(kLeaveSeconds);

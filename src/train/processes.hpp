@@ -75,6 +75,9 @@ class Processes {
 
  private:
   std::shared_ptr<RankWatch> watch() const;
+  /// What the watch answers to `question`, one of its members, or `alone` where there is none.
+  template <class Question, class Answer>
+  Answer ask(Question question, Answer alone) const;
 
   const TransportOptions transport_;
   const TransportKind joins_by_;  ///< mpi, tcp, or threads: it is alone.

@@ -1,7 +1,6 @@
 #include "train/run_directory.hpp"
 
 #include <fcntl.h>
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -16,7 +15,6 @@
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/error.hpp"
 #include "train/output_file.hpp"
-#include "train/predictions_file.hpp"
 #include "train/summary.hpp"
 
 namespace heliograph {
@@ -28,17 +26,18 @@ constexpr const char* manifest_name = "run.json";
 constexpr const char* metrics_name = "metrics.jsonl";
 constexpr const char* checkpoints_name = "checkpoints";
 
-std::string utc_now() {
-  const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
-  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now));
-}
-
 [[noreturn]] void fail(const char* what, const fs::path& path, int error) {
   const bool exhausted = error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO ||
                          error == EMFILE || error == ENFILE || error == ENOMEM;
   throw Error(
       exhausted ? ErrorCode::resource : ErrorCode::usage,
       fmt::format("{} {}: {}", what, path.string(), std::generic_category().message(error)));
+}
+
+void remove_file(const fs::path& path) {
+  std::error_code error;
+  fs::remove(path, error);
+  if (error) fail("cannot remove", path, error.value());
 }
 
 /// metrics.jsonl, created where needed and locked against other processes.
@@ -102,8 +101,7 @@ RunDirectory::RunDirectory(fs::path path, bool overwrite, nlohmann::ordered_json
   metrics_ = open_metrics(path_ / metrics_name);
   try {
     if (::ftruncate(metrics_, 0) != 0) fail("cannot empty", path_ / metrics_name, errno);
-    fs::remove(path_ / manifest_name, error);
-    if (error) fail("cannot remove", path_ / manifest_name, error.value());
+    remove_file(path_ / manifest_name);
     remove_checkpoints(checkpoints(path_));
     begin();
   } catch (...) {
@@ -119,11 +117,7 @@ RunDirectory::RunDirectory(fs::path path, Resumed, nlohmann::ordered_json manife
 
 /// Removes results that are no longer of this run, and says that it is running.
 void RunDirectory::begin() {
-  for (const char* name : {kPredictionsFile, kScoresFile}) {
-    std::error_code error;
-    fs::remove(path_ / name, error);
-    if (error) fail("cannot remove", path_ / name, error.value());
-  }
+  for (const char* name : {kPredictionsFile, kScoresFile}) remove_file(path_ / name);
   manifest_["format"] = "heliograph-run";
   manifest_["format_version"] = 1;
   manifest_["status"] = "running";

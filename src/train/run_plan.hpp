@@ -4,10 +4,12 @@
 #include <string>
 
 #include "core/buffer.hpp"
+#include "graph/shard.hpp"
 #include "heliograph/dataset.hpp"
 #include "heliograph/options.hpp"
 #include "heliograph/partition.hpp"
-#include "train/rank_data.hpp"
+#include "layers/feature_matrix.hpp"
+#include "train/metrics.hpp"
 
 namespace heliograph {
 
@@ -27,6 +29,13 @@ struct RunFacts {
   int ranks = 1;
   PartitionQuality quality;
   std::string partition_hash;
+};
+
+/// What one rank holds of a graph (the whole one or the induced one) before training.
+struct RankData {
+  Shard shard;
+  LocalLabels labels;
+  FeatureMatrix features;  ///< Inner rows x feature columns.
 };
 
 /// What early stopping must know of a split.

@@ -1,6 +1,6 @@
 #include "train/run_state.hpp"
 
-#include <array>
+#include <cmath>
 #include <limits>
 #include <optional>
 
@@ -12,12 +12,12 @@ struct StoredReport {
   std::int64_t epoch;
   double loss, train_metric, val_metric, test_metric;  // NaN: not evaluated, or no such nodes.
   double seconds;
-  double aggregate, gemm, encode, decode, exposed_comm, allreduce, other;
-  std::int64_t halo_forward, halo_backward, allreduce_bytes, fp32_bytes;
-  std::int64_t lag;
+  EpochSeconds parts;
+  TrafficBytes bytes;
+  std::int64_t fp32_bytes, lag;
   double lr;
 };
-static_assert(sizeof(StoredReport) == 19 * 8);
+static_assert(sizeof(StoredReport) == 18 * 8);
 
 struct StoredBest {
   double train, validation, test;
@@ -34,42 +34,31 @@ std::optional<double> or_none(double value) {
 }
 
 StoredReport stored(const EpochReport& r) {
-  const EpochSeconds& p = r.parts;
   return {r.epoch,
           r.loss,
           or_nan(r.train_metric),
           or_nan(r.val_metric),
           or_nan(r.test_metric),
           r.seconds,
-          p.aggregate,
-          p.gemm,
-          p.encode,
-          p.decode,
-          p.exposed_comm,
-          p.allreduce,
-          p.other,
-          r.bytes.halo_forward,
-          r.bytes.halo_backward,
-          r.bytes.allreduce,
+          r.parts,
+          r.bytes,
           r.fp32_bytes,
           r.lag,
           r.lr};
 }
 
 EpochReport report_of(const StoredReport& s) {
-  EpochReport r;
-  r.epoch = static_cast<int>(s.epoch);
-  r.loss = s.loss;
-  r.train_metric = or_none(s.train_metric);
-  r.val_metric = or_none(s.val_metric);
-  r.test_metric = or_none(s.test_metric);
-  r.seconds = s.seconds;
-  r.parts = {s.aggregate, s.gemm, s.encode, s.decode, s.exposed_comm, s.allreduce, s.other};
-  r.bytes = {s.halo_forward, s.halo_backward, s.allreduce_bytes};
-  r.fp32_bytes = s.fp32_bytes;
-  r.lag = static_cast<int>(s.lag);
-  r.lr = s.lr;
-  return r;
+  return {static_cast<int>(s.epoch),
+          s.loss,
+          or_none(s.train_metric),
+          or_none(s.val_metric),
+          or_none(s.test_metric),
+          s.seconds,
+          s.parts,
+          s.bytes,
+          s.fp32_bytes,
+          static_cast<int>(s.lag),
+          s.lr};
 }
 
 }  // namespace

@@ -103,23 +103,22 @@ void Safetensors::load(std::span<const NamedTensor> into) const {
     throw Error(ErrorCode::mismatch, fmt::format("{}: {}", path_.string(), what));
   };
   for (const Stored& stored : tensors_) {
-    const auto same = [&](const NamedTensor& t) { return t.name == stored.name; };
-    const auto target = std::find_if(into.begin(), into.end(), same);
+    const auto target = std::ranges::find(into, stored.name, &NamedTensor::name);
     if (target == into.end()) refuse(fmt::format("the model has no tensor {}", stored.name));
     if (target->shape != stored.shape) {
       refuse(fmt::format("tensor {} is {}; this model and data set need {}", stored.name,
                          fmt::join(stored.shape, " x "), fmt::join(target->shape, " x ")));
     }
   }
+  const auto find = [this](const NamedTensor& t) {
+    return std::ranges::find(tensors_, t.name, &Stored::name);
+  };
   for (const NamedTensor& t : into) {
-    const auto same = [&](const Stored& s) { return s.name == t.name; };
-    const auto stored = std::find_if(tensors_.begin(), tensors_.end(), same);
-    if (stored == tensors_.end()) refuse(fmt::format("tensor {} is missing", t.name));
+    if (find(t) == tensors_.end()) refuse(fmt::format("tensor {} is missing", t.name));
   }
   for (const NamedTensor& t : into) {
-    const auto same = [&](const Stored& s) { return s.name == t.name; };
-    const auto stored = std::find_if(tensors_.begin(), tensors_.end(), same);
-    std::memcpy(t.values.data(), stored->bytes.data(), stored->bytes.size());
+    const std::span<const std::byte> stored = find(t)->bytes;
+    std::memcpy(t.values.data(), stored.data(), stored.size());
   }
 }
 

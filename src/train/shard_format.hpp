@@ -2,14 +2,11 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "graph/manifest_file.hpp"
 #include "heliograph/dataset.hpp"
-#include "train/rank_data.hpp"
 #include "train/run_plan.hpp"
 
 // The shard directory (docs/formats.md): manifest.json, manifest.xxh64 and one file for each rank.

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <span>
 #include <utility>
@@ -15,6 +14,7 @@
 #include "train/metrics.hpp"
 #include "train/options_json.hpp"
 #include "train/shard_format.hpp"
+#include "train/summary.hpp"
 
 namespace heliograph {
 namespace {
@@ -194,20 +194,6 @@ FeatureMatrix read_features(RankFileReader& file, const std::string& prefix, con
   return FeatureMatrix(std::move(sparse));
 }
 
-PartitionQuality interpret_quality(const json& object) {
-  const auto list = [&](const char* key) {
-    return object.at(key).get<std::vector<std::int64_t>>();
-  };
-  return {object.at("edge_cut").get<std::int64_t>(),
-          object.at("communication_volume").get<std::int64_t>(),
-          list("inner_nodes"),
-          list("halo_nodes"),
-          list("inner_edges"),
-          list("halo_edges"),
-          object.at("node_balance").get<double>(),
-          object.at("edge_balance").get<double>()};
-}
-
 RunFacts interpret_facts(const json& manifest) {
   RunFacts facts;
   facts.name = manifest.at("name").get<std::string>();
@@ -220,7 +206,7 @@ RunFacts interpret_facts(const json& manifest) {
   facts.feature_cols = manifest.at("features").at("cols").get<std::int64_t>();
   facts.sparse_features = manifest.at("features").at("sparse").get<bool>();
   facts.ranks = static_cast<int>(manifest.at("ranks").size());
-  facts.quality = interpret_quality(manifest.at("partition"));
+  facts.quality = partition_from_json(manifest.at("partition"));
   facts.partition_hash = manifest.at("partition_hash").get<std::string>();
   return facts;
 }

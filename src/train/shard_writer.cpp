@@ -13,52 +13,13 @@
 #include "train/file_layer.hpp"
 #include "train/options_json.hpp"
 #include "train/shard_format.hpp"
+#include "train/summary.hpp"
 
 namespace heliograph {
 namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
-
-/// A directory under a temporary name that is removed unless it is put in its place.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory(fs::path target, bool overwrite)
-      : target_(std::move(target)), temporary_(temporary_sibling(target_)), overwrite_(overwrite) {
-    check_shard_target(target_, overwrite_);
-    disk_files().make_directories(temporary_);
-  }
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    if (!published_) fs::remove_all(temporary_, ignored);
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-
-  const fs::path& path() const { return temporary_; }
-
-  void publish() {
-    check_shard_target(target_, overwrite_);
-    sync_directory(temporary_);
-    std::error_code error;
-    const fs::path old = temporary_sibling(target_);
-    const bool replaces = fs::exists(target_, error);
-    if (replaces) rename_path(target_, old);
-    try {
-      rename_path(temporary_, target_);
-    } catch (...) {
-      if (replaces) fs::rename(old, target_, error);
-      throw;
-    }
-    published_ = true;
-    if (replaces) fs::remove_all(old, error);
-  }
-
- private:
-  fs::path target_, temporary_;
-  bool overwrite_;
-  bool published_ = false;
-};
 
 /// One rank's file, array by array.
 class RankFile {
@@ -140,13 +101,6 @@ ordered_json shaping_options(const TrainOptions& options) {
   return some;
 }
 
-ordered_json describe(const PartitionQuality& q) {
-  return {{"edge_cut", q.edge_cut},         {"communication_volume", q.communication_volume},
-          {"inner_nodes", q.inner_nodes},   {"halo_nodes", q.halo_nodes},
-          {"inner_edges", q.inner_edges},   {"halo_edges", q.halo_edges},
-          {"node_balance", q.node_balance}, {"edge_balance", q.edge_balance}};
-}
-
 }  // namespace
 
 void check_shard_target(const fs::path& directory, bool overwrite) {
@@ -170,7 +124,9 @@ void check_shard_target(const fs::path& directory, bool overwrite) {
 
 void write_shards(const Dataset& dataset, const Partition& partition, const TrainOptions& options,
                   const fs::path& directory, bool overwrite) {
-  TemporaryDirectory temporary(directory, overwrite);
+  check_shard_target(directory, overwrite);
+  NewDirectory shards(directory);
+  disk_files().make_directories(shards.temporary());
   const DatasetPlan plan(dataset, partition, options);
   const RunFacts& facts = plan.facts();
   const ValidationNodes validation = plan.validation_nodes();
@@ -194,14 +150,14 @@ void write_shards(const Dataset& dataset, const Partition& partition, const Trai
   const std::string said = manifest.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
   const std::uint64_t identity = xxh64(std::as_bytes(std::span(said)));
   manifest["identity"] = hex64(identity);
-  manifest["partition"] = describe(facts.quality);
+  manifest["partition"] = partition_to_json(facts.quality);
   manifest["ranks"] = ordered_json::array();
   for (int rank = 0; rank < facts.ranks; ++rank) {
     ShardHeader header;
     header.identity = identity;
     header.rank = rank;
     header.ranks = facts.ranks;
-    RankFile file(temporary.path(), header);
+    RankFile file(shards.temporary(), header);
     const auto write = [&](GraphScope scope) {
       write_scope(file, plan.load(rank, scope, MemoryRoom::features, nullptr), scope);
     };
@@ -209,8 +165,9 @@ void write_shards(const Dataset& dataset, const Partition& partition, const Trai
     if (options.inductive) write(GraphScope::whole);
     manifest["ranks"].push_back(file.close());
   }
-  write_manifest_file(temporary.path(), manifest);
-  temporary.publish();
+  write_manifest_file(shards.temporary(), manifest);
+  check_shard_target(directory, overwrite);
+  shards.publish();
 }
 
 }  // namespace heliograph

@@ -47,7 +47,6 @@ class StateFile {
   /// Throws Error(bad_input) that names the file and the first section at fault.
   StateFile(std::filesystem::path path, const FileRecord& record);
 
-  bool has(const std::string& name) const { return sections_.contains(name); }
   /// Throws Error(bad_input) if the file has no such section.
   std::span<const std::byte> section(const std::string& name) const;
   /// Copies a section that must hold exactly these values. Throws Error(bad_input).
@@ -61,8 +60,6 @@ class StateFile {
   std::size_t count(const std::string& name) const {
     return count_items(name, sizeof(T));
   }
-  const std::map<std::string, std::span<const std::byte>>& sections() const { return sections_; }
-  const std::filesystem::path& path() const { return path_; }
 
   /// Throws Error(bad_input): `what` of a section, by file and name.
   [[noreturn]] void refuse(const std::string& name, const std::string& what) const;

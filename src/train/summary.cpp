@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "train/option_values.hpp"
@@ -15,24 +16,19 @@ using json = nlohmann::ordered_json;
 json optional_json(const std::optional<double>& value) { return value ? json(*value) : json(); }
 
 json seconds_to_json(std::span<const EpochReport> epochs) {
-  EpochSeconds sum;
-  for (const EpochReport& epoch : epochs) {
-    sum.aggregate += epoch.parts.aggregate;
-    sum.gemm += epoch.parts.gemm;
-    sum.encode += epoch.parts.encode;
-    sum.decode += epoch.parts.decode;
-    sum.exposed_comm += epoch.parts.exposed_comm;
-    sum.allreduce += epoch.parts.allreduce;
-    sum.other += epoch.parts.other;
-  }
+  using Phase = double EpochSeconds::*;
+  constexpr std::pair<const char*, Phase> phases[]{
+      {"aggregate", &EpochSeconds::aggregate}, {"gemm", &EpochSeconds::gemm},
+      {"encode", &EpochSeconds::encode},       {"exposed_comm", &EpochSeconds::exposed_comm},
+      {"allreduce", &EpochSeconds::allreduce}, {"other", &EpochSeconds::other}};
   const double count = std::max<double>(1.0, static_cast<double>(epochs.size()));
-  return {{"aggregate", sum.aggregate / count},
-          {"gemm", sum.gemm / count},
-          {"encode", sum.encode / count},
-          {"decode", sum.decode / count},
-          {"exposed_comm", sum.exposed_comm / count},
-          {"allreduce", sum.allreduce / count},
-          {"other", sum.other / count}};
+  json means;
+  for (const auto& [name, phase] : phases) {
+    double sum = 0;
+    for (const EpochReport& epoch : epochs) sum += epoch.parts.*phase;
+    means[name] = sum / count;
+  }
+  return means;
 }
 
 json memory_to_json(const MemoryReport& memory) {
@@ -45,6 +41,19 @@ json memory_to_json(const MemoryReport& memory) {
           {"workspace", memory.workspace},
           {"evaluation", memory.evaluation},
           {"total", memory.total()}};
+}
+
+/// Calls visit(name, value) for each figure of a PartitionQuality.
+template <class Quality, class Visit>
+void for_each_figure(Quality& quality, Visit visit) {
+  visit("edge_cut", quality.edge_cut);
+  visit("communication_volume", quality.communication_volume);
+  visit("inner_nodes", quality.inner_nodes);
+  visit("halo_nodes", quality.halo_nodes);
+  visit("inner_edges", quality.inner_edges);
+  visit("halo_edges", quality.halo_edges);
+  visit("node_balance", quality.node_balance);
+  visit("edge_balance", quality.edge_balance);
 }
 
 }  // namespace
@@ -74,14 +83,15 @@ json epoch_to_json(const EpochReport& report) {
 }
 
 json partition_to_json(const PartitionQuality& quality) {
-  return {{"edge_cut", quality.edge_cut},
-          {"communication_volume", quality.communication_volume},
-          {"inner_nodes", quality.inner_nodes},
-          {"halo_nodes", quality.halo_nodes},
-          {"inner_edges", quality.inner_edges},
-          {"halo_edges", quality.halo_edges},
-          {"node_balance", quality.node_balance},
-          {"edge_balance", quality.edge_balance}};
+  json object;
+  for_each_figure(quality, [&](const char* name, const auto& value) { object[name] = value; });
+  return object;
+}
+
+PartitionQuality partition_from_json(const nlohmann::json& object) {
+  PartitionQuality quality;
+  for_each_figure(quality, [&](const char* name, auto& value) { object.at(name).get_to(value); });
+  return quality;
 }
 
 json traffic_to_json(const TrainResult& result) {
@@ -103,7 +113,7 @@ json summarize(const TrainResult& result, const TrainOptions& options) {
   for (const EpochReport& epoch : timed) seconds.push_back(epoch.seconds);
   const bool evaluated = result.best_epoch >= 0;
   const bool same_bits = options.exchange.bits_forward == options.exchange.bits_backward;
-  return {{"metric", choice_name(result.metric, metric_names())},
+  return {{"metric", choice_name(result.metric)},
           {"test_metric", evaluated ? json(result.test_metric) : json()},
           {"val_metric", evaluated ? json(result.val_metric) : json()},
           {"best_epoch", evaluated ? json(result.best_epoch) : json()},

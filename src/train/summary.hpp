@@ -19,6 +19,8 @@ double quantile(std::span<const double> values, double share);
 nlohmann::ordered_json epoch_to_json(const EpochReport& report);
 
 nlohmann::ordered_json partition_to_json(const PartitionQuality& quality);
+/// Throws nlohmann::json::exception.
+PartitionQuality partition_from_json(const nlohmann::json& object);
 
 /// What --summary and the `result` of run.json hold (docs/run_directory.md).
 nlohmann::ordered_json summarize(const TrainResult& result, const TrainOptions& options);

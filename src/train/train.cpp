@@ -1,5 +1,7 @@
 #include "heliograph/train.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -152,9 +154,11 @@ void require_agreement(const RunPlan& plan, const CheckpointManifest* resumed, C
   AllReduce(comm, Channel::evaluation).sum(std::span<std::int64_t>(seen));
   for (std::size_t rank = 1; rank < seen.size(); ++rank) {
     if (seen[rank] == seen[0]) continue;
-    throw Error(ErrorCode::mismatch, "rank " + std::to_string(rank) +
-                                         " runs with other options, another data set or another "
-                                         "checkpoint than rank 0");
+    throw Error(
+        ErrorCode::mismatch,
+        fmt::format(
+            "rank {} runs with other options, another data set or another checkpoint than rank 0",
+            rank));
   }
 }
 

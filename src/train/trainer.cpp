@@ -66,7 +66,6 @@ enum Statistic : std::size_t {
   kAggregate,
   kGemm,
   kEncode,
-  kDecode,
   kExposed,
   kAllReduce,
   kHaloForward,
@@ -240,7 +239,6 @@ EpochEnd Trainer::summarise(int epoch, double loss, double seconds, double lr,
   mine[kAggregate] = times_.aggregate;
   mine[kGemm] = times_.gemm;
   mine[kEncode] = times_.encode;
-  mine[kDecode] = times_.decode;
   mine[kExposed] = times_.exposed_comm;
   mine[kAllReduce] = times_.allreduce;
   mine[kHaloForward] = static_cast<double>(after.halo_forward - before.halo_forward);
@@ -264,11 +262,10 @@ EpochEnd Trainer::summarise(int epoch, double loss, double seconds, double lr,
   parts.aggregate = sum[kAggregate] / ranks;
   parts.gemm = sum[kGemm] / ranks;
   parts.encode = sum[kEncode] / ranks;
-  parts.decode = sum[kDecode] / ranks;
   parts.exposed_comm = sum[kExposed] / ranks;
   parts.allreduce = sum[kAllReduce] / ranks;
-  parts.other = report.seconds - parts.aggregate - parts.gemm - parts.encode - parts.decode -
-                parts.exposed_comm - parts.allreduce;
+  parts.other = report.seconds - parts.aggregate - parts.gemm - parts.encode - parts.exposed_comm -
+                parts.allreduce;
   report.epoch = epoch;
   report.loss = loss;
   report.lr = lr;

@@ -1,9 +1,7 @@
 #include <fmt/format.h>
 
-#include <array>
 #include <string>
 
-#include "heliograph/error.hpp"
 #include "train/trainer.hpp"
 
 namespace heliograph {
