@@ -91,8 +91,10 @@ std::string choice_name(Enum value) {
 template <class Enum>
 std::string choices_text() {
   std::string text;
-  for (const auto& entry : enum_names<Enum>)
-    text.append(text.empty() ? "" : "|").append(entry.first);
+  for (const auto& name : enum_names<Enum>) {
+    if (!text.empty()) text += '|';
+    text += name.first;
+  }
   return text;
 }
 
@@ -159,19 +161,17 @@ class FieldTable {
  private:
   template <class Part, class Access>
   void add_lifted(const OptionField<Part>& field, Access access) {
-    fields_.push_back({field.name,
-                       field.group,
-                       field.kind,
-                       field.placeholder,
-                       field.help,
-                       [set = field.set, access](Target& target, const std::string& text) {
-                         set(access(target), text);
+    decltype(Field::get) get;
+    if (field.get) {
+      get = [part_get = field.get, access](const Target& target) {
+        return part_get(access(target));
+      };
+    }
+    fields_.push_back({field.name, field.group, field.kind, field.placeholder, field.help,
+                       [part_set = field.set, access](Target& target, const std::string& text) {
+                         part_set(access(target), text);
                        },
-                       {}});
-    if (!field.get) return;
-    fields_.back().get = [get = field.get, access](const Target& target) {
-      return get(access(target));
-    };
+                       std::move(get)});
   }
 
   template <class Value>
