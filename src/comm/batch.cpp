@@ -1,8 +1,12 @@
 #include "comm/batch.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <new>
 #include <stdexcept>
+
+#include "core/throw_error.hpp"
 
 namespace heliograph {
 namespace {
@@ -19,9 +23,9 @@ void check(const Communicator& comm, std::span<const Message> messages, const ch
       if (messages[j].peer == message.peer) wrong = " is there twice in one batch";
     }
     if (wrong != nullptr) {
-      throw Error(ErrorCode::usage, describe_rank(comm.rank(), comm.progress()) + ": " + what +
-                                        " of " + std::to_string(message.bytes) + " bytes: peer " +
-                                        std::to_string(message.peer) + wrong);
+      throw_error(ErrorCode::usage, "{}: {} of {} bytes: peer {}{}",
+                  describe_rank(comm.rank(), comm.progress()), what, message.bytes, message.peer,
+                  wrong);
     }
   }
 }
@@ -41,32 +45,32 @@ int count_messages(std::span<const SendMessage> sends, std::span<const RecvMessa
 }
 
 std::string describe_end(const MessageEnd& end) {
-  const std::string peer = "rank " + std::to_string(end.peer);
-  const std::string channel = "on the " + std::string(channel_name(end.channel)) + " channel";
-  return end.sending ? peer + " to receive " + channel : "bytes from " + peer + " " + channel;
+  const std::string_view channel = channel_name(end.channel);
+  return end.sending ? fmt::format("rank {} to receive on the {} channel", end.peer, channel)
+                     : fmt::format("bytes from rank {} on the {} channel", end.peer, channel);
 }
 
 std::string describe_seconds(double seconds) {
-  std::string text = std::to_string(seconds);
+  std::string text = fmt::format("{:f}", seconds);
   text.erase(text.find_last_not_of('0') + 1);
   if (text.back() == '.') text.pop_back();
   return text + " s";
 }
 
 std::string describe_stall(double seconds, const MessageEnd& end) {
-  return "waited " + describe_seconds(seconds) + " without progress for " + describe_end(end);
+  return fmt::format("waited {} without progress for {}", describe_seconds(seconds),
+                     describe_end(end));
 }
 
 std::string describe_mismatch(int from, int to, Channel channel, std::size_t sent,
                               std::size_t expected) {
-  return "rank " + std::to_string(from) + " sends " + std::to_string(sent) + " bytes on the " +
-         std::string(channel_name(channel)) + " channel, rank " + std::to_string(to) + " expects " +
-         std::to_string(expected);
+  return fmt::format("rank {} sends {} bytes on the {} channel, rank {} expects {}", from, sent,
+                     channel_name(channel), to, expected);
 }
 
 void refuse_ticket(const Communicator& comm, Ticket ticket) {
-  throw Error(ErrorCode::usage, describe_rank(comm.rank(), comm.progress()) + ": ticket " +
-                                    std::to_string(ticket.id) + " was never given");
+  throw_error(ErrorCode::usage, "{}: ticket {} was never given",
+              describe_rank(comm.rank(), comm.progress()), ticket.id);
 }
 
 RankFailure current_failure() {

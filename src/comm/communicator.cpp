@@ -1,23 +1,18 @@
 #include "comm/communicator.hpp"
 
+#include <fmt/format.h>
+
 namespace heliograph {
 
 std::string_view channel_name(Channel channel) noexcept {
-  switch (channel) {
-    case Channel::halo:
-      return "halo";
-    case Channel::weights:
-      return "weights";
-    case Channel::evaluation:
-      return "evaluation";
-  }
-  return "unknown";
+  static constexpr std::string_view kNames[kChannels] = {"halo", "weights", "evaluation"};
+  return kNames[static_cast<int>(channel)];
 }
 
 std::string describe_rank(int rank, Progress progress) {
-  std::string text = "rank " + std::to_string(rank);
-  if (progress.epoch >= 0) text += ", epoch " + std::to_string(progress.epoch);
-  if (progress.layer >= 0) text += ", layer " + std::to_string(progress.layer);
+  std::string text = fmt::format("rank {}", rank);
+  if (progress.epoch >= 0) text += fmt::format(", epoch {}", progress.epoch);
+  if (progress.layer >= 0) text += fmt::format(", layer {}", progress.layer);
   return text;
 }
 

@@ -1,12 +1,13 @@
 #include "comm/launch_variables.hpp"
 
-#include <array>
-#include <charconv>
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <limits>
 #include <string_view>
 
-#include "heliograph/error.hpp"
+#include "core/parse_number.hpp"
+#include "core/throw_error.hpp"
 
 namespace heliograph {
 namespace {
@@ -23,16 +24,11 @@ std::optional<std::string> text_of(const char* name) {
 std::optional<int> number_of(const char* name, int least, int end) {
   const std::optional<std::string> text = text_of(name);
   if (!text) return std::nullopt;
-  int value = 0;
-  const char* const last = text->data() + text->size();
-  const auto [stop, error] = std::from_chars(text->data(), last, value);
-  if (error == std::errc{} && stop == last && value >= least && value < end) return value;
-  std::string range = "from " + std::to_string(least) + " on";
-  if (end != std::numeric_limits<int>::max()) {
-    range = "from " + std::to_string(least) + " to " + std::to_string(end - 1);
-  }
-  throw Error(ErrorCode::usage, std::string("the environment says ") + name + "=" + *text +
-                                    "; it must be a number " + range);
+  const std::optional<int> value = parse_plain_number<int>(*text);
+  if (value && *value >= least && *value < end) return value;
+  const bool open = end == std::numeric_limits<int>::max();
+  throw_error(ErrorCode::usage, "the environment says {}={}; it must be a number from {} {}", name,
+              *text, least, open ? "on" : fmt::format("to {}", end - 1));
 }
 
 /// Throws if a variable is missing that processes which are started together have.
@@ -40,12 +36,13 @@ void require_all() {
   std::string set, missing;
   for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
     std::string& list = text_of(name) ? set : missing;
-    list += (list.empty() ? "" : ", ") + std::string(name);
+    list += fmt::format("{}{}", list.empty() ? "" : ", ", name);
   }
   if (missing.empty()) return;
-  throw Error(ErrorCode::usage, "the environment says " + set + " but not " + missing +
-                                    ": processes that are started together need all of them, and "
-                                    "--transport threads disregards them");
+  throw_error(ErrorCode::usage,
+              "the environment says {} but not {}: processes that are started together need all of "
+              "them, and --transport threads disregards them",
+              set, missing);
 }
 
 std::uint64_t hash(std::uint64_t seed, std::string_view text) {
@@ -68,7 +65,7 @@ std::vector<std::uint16_t> LaunchVariables::ports() const {
 }
 
 std::uint64_t LaunchVariables::run_id() const {
-  return hash(0xcbf29ce484222325, std::to_string(port) + "/" + run);
+  return hash(0xcbf29ce484222325, fmt::format("{}/{}", port, run));
 }
 
 std::optional<LaunchVariables> launch_variables() {
@@ -84,8 +81,8 @@ std::optional<LaunchVariables> launch_variables() {
   found.address = *text_of("MASTER_ADDR");
   found.port = static_cast<std::uint16_t>(*number_of("MASTER_PORT", 1, kPorts));
   found.port_is_taken = text_of("TORCHELASTIC_USE_AGENT_STORE") == "True";
-  found.run = text_of("TORCHELASTIC_RUN_ID").value_or("") + "/" +
-              text_of("TORCHELASTIC_RESTART_COUNT").value_or("");
+  found.run = fmt::format("{}/{}", text_of("TORCHELASTIC_RUN_ID").value_or(""),
+                          text_of("TORCHELASTIC_RESTART_COUNT").value_or(""));
   return found;
 }
 

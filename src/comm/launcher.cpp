@@ -1,8 +1,8 @@
 #include "comm/launcher.hpp"
 
-#include <charconv>
 #include <cstdlib>
-#include <string_view>
+
+#include "core/parse_number.hpp"
 
 namespace heliograph {
 namespace {
@@ -10,11 +10,8 @@ namespace {
 std::optional<int> number_in(const char* variable) {
   const char* text = std::getenv(variable);
   if (text == nullptr) return std::nullopt;
-  const std::string_view view(text);
-  int value = 0;
-  const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), value);
-  if (error != std::errc{} || end != view.data() + view.size() || value < 0) return std::nullopt;
-  return value;
+  const std::optional<int> value = parse_plain_number<int>(text);
+  return value && *value >= 0 ? value : std::nullopt;
 }
 
 }  // namespace

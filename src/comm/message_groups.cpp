@@ -1,5 +1,7 @@
 #include "comm/message_groups.hpp"
 
+#include <fmt/format.h>
+
 namespace heliograph {
 
 std::uint64_t MessageGroups::add(std::span<const SendMessage> sends,
@@ -35,8 +37,8 @@ std::string MessageGroups::describe_oldest() const {
 std::string MessageGroups::describe_others() const {
   const std::size_t others = under_way_[0].size() - 1;
   if (others == 0) return {};
-  return ", or for " + std::string(others == 1 ? "the other message" : "one of the others") +
-         " of its group of " + std::to_string(others + 1);
+  return fmt::format(", or for {} of its group of {}",
+                     others == 1 ? "the other message" : "one of the others", others + 1);
 }
 
 }  // namespace heliograph

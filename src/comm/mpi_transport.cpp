@@ -1,19 +1,21 @@
 #include "comm/mpi_transport.hpp"
 
+#include <fmt/format.h>
 #include <mpi.h>
 #include <sched.h>
 #include <sys/prctl.h>
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
-#include <string>
+#include <thread>
 #include <vector>
 
 #include "comm/process_communicator.hpp"
 #include "core/copy_bytes.hpp"
+#include "core/throw_error.hpp"
 
 namespace heliograph {
 namespace {
@@ -34,9 +36,7 @@ void require(int status, const char* what) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int length = 0;
   MPI_Error_string(status, text.data(), &length);
-  throw TransportFailure(ErrorCode::resource,
-                         std::string("MPI cannot ") + what + ": " +
-                             std::string(text.data(), static_cast<std::size_t>(length)));
+  throw TransportFailure(ErrorCode::resource, fmt::format("MPI cannot {}: {}", what, text.data()));
 }
 
 /// Timed waits of this thread end within a microsecond of their time, while it lives.
@@ -55,7 +55,7 @@ class FineTimer {
 class Backoff {
  public:
   void reset() { turns_ = 0; }
-  /// Seconds; 0: yield only.
+  /// Seconds; 0: none.
   double next(double longest) {
     if (++turns_ <= kTurnsBeforeRest) return 0;
     rest_ = turns_ == kTurnsBeforeRest + 1 ? kFirstRest : rest_ * 1.5;
@@ -68,43 +68,32 @@ class Backoff {
   double rest_ = 0;
 };
 
-void sleep_for(double seconds) {
-  if (seconds == 0) {
-    sched_yield();
-    return;
-  }
-  timespec time{0, static_cast<long>(seconds * 1e9)};
-  nanosleep(&time, nullptr);
-}
-
-/// As `require`, where the watch may name the rank whose loss MPI has seen.
-void require(int status, const char* what, const RankWatch& watch) {
-  if (status != MPI_SUCCESS) {
-    (void)watch.wait_for_failure(kLossSeconds);
-    watch.throw_if_failed();
+/// As `require`, where the watch, if there is one, may name the rank whose loss MPI has seen.
+void require(int status, const char* what, const RankWatch* watch) {
+  if (status != MPI_SUCCESS && watch != nullptr) {
+    (void)watch->wait_for_failure(kLossSeconds);
+    watch->throw_if_failed();
   }
   require(status, what);
 }
 
-/// Waits for the request without keeping a core busy. `watch` may be null: there is none yet.
-/// Throws Error(peer_lost) once a rank is lost, or after `seconds`.
-void complete(MPI_Request request, const RankWatch* watch, double seconds, const char* what) {
+/// Waits for what a call that returned `status` has begun, without keeping a core busy. `watch` may
+/// be null: there is none yet. Throws Error(peer_lost) once a rank is lost, or after `seconds`.
+void complete(int status, MPI_Request& request, const RankWatch* watch, double seconds,
+              const char* what) {
+  require(status, what, watch);
   const FineTimer timer;
   Backoff backoff;
   const double deadline = link_now() + seconds;
   for (int done = 0; done == 0;) {
-    const int status = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    status = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
     if (status == MPI_SUCCESS && done != 0) return;
-    if (watch != nullptr) {
-      if (status != MPI_SUCCESS) (void)watch->wait_for_failure(kLossSeconds);
-      watch->throw_if_failed();
-    }
-    require(status, what);
+    if (watch != nullptr) watch->throw_if_failed();
+    require(status, what, watch);
     if (link_now() > deadline) {
-      throw Error(ErrorCode::peer_lost,
-                  std::string("--transport mpi: not all ranks came in time to ") + what);
+      throw_error(ErrorCode::peer_lost, "--transport mpi: not all ranks came in time to {}", what);
     }
-    sleep_for(backoff.next(kLongestRest * 2));
+    std::this_thread::sleep_for(std::chrono::duration<double>(backoff.next(kLongestRest * 2)));
   }
 }
 
@@ -256,7 +245,6 @@ struct MpiGroup::State {
   std::vector<Introduction> introductions;
   MPI_Comm control = MPI_COMM_NULL;
   std::array<MPI_Comm, kChannels> channels{};
-  std::shared_ptr<RankWatch> watch;
   bool moves_device_memory = false;
 };
 
@@ -283,7 +271,7 @@ MpiGroup::MpiGroup(const MpiTransportOptions& options) : state_(std::make_unique
   } catch (...) {
     // MPI may still write to what it was given, and is not called any more.
     any_rank_lost = true;
-    s.watch.reset();
+    watch_.reset();
     (void)state_.release();
     throw;
   }
@@ -295,27 +283,27 @@ void MpiGroup::join() {
   int rank = 0, ranks = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  s.watch = std::make_shared<RankWatch>(rank, ranks, s.options.silence);
+  watch_ = std::make_shared<RankWatch>(rank, ranks, s.options.silence);
 
   MPI_Request request = MPI_REQUEST_NULL;
-  require(MPI_Comm_idup(MPI_COMM_WORLD, &s.control, &request), "make a communicator");
-  complete(request, nullptr, s.options.timeout_seconds, "make a communicator");
+  const double seconds = s.options.timeout_seconds;
+  complete(MPI_Comm_idup(MPI_COMM_WORLD, &s.control, &request), request, nullptr, seconds,
+           "make a communicator");
   MPI_Comm_set_errhandler(s.control, MPI_ERRORS_RETURN);
 
-  s.introduction = introduce(s.watch->address());
+  s.introduction = introduce(watch_->address());
   const Introduction& mine = s.introduction;
   s.introductions.resize(static_cast<std::size_t>(ranks));
-  require(MPI_Iallgather(&mine, sizeof(mine), MPI_BYTE, s.introductions.data(), sizeof(mine),
-                         MPI_BYTE, s.control, &request),
-          "introduce the ranks");
-  complete(request, nullptr, s.options.timeout_seconds, "introduce the ranks");
+  complete(MPI_Iallgather(&mine, sizeof(mine), MPI_BYTE, s.introductions.data(), sizeof(mine),
+                          MPI_BYTE, s.control, &request),
+           request, nullptr, seconds, "introduce the ranks");
   place_ = find_place(rank, s.introductions);
-  s.watch->start(addresses_of(s.introductions));
-  if (s.options.on_watch) s.options.on_watch(s.watch);
+  watch_->start(addresses_of(s.introductions));
+  if (s.options.on_watch) s.options.on_watch(watch_);
 
   for (MPI_Comm& channel : s.channels) {
-    require(MPI_Comm_idup(s.control, &channel, &request), "make a communicator", *s.watch);
-    complete(request, s.watch.get(), s.options.timeout_seconds, "make a communicator");
+    complete(MPI_Comm_idup(s.control, &channel, &request), request, watch_.get(), seconds,
+             "make a communicator");
     MPI_Comm_set_errhandler(channel, MPI_ERRORS_RETURN);
   }
   void* largest = nullptr;
@@ -332,33 +320,32 @@ void MpiGroup::join() {
 }
 
 MpiGroup::~MpiGroup() {
-  if (state_->watch && state_->watch->failed()) any_rank_lost = true;
+  if (watch_ && watch_->failed()) any_rank_lost = true;
 }
 
-RankWatch& MpiGroup::watch() noexcept { return *state_->watch; }
 bool MpiGroup::moves_device_memory() const noexcept { return state_->moves_device_memory; }
 
 void MpiGroup::run(const std::function<void(Communicator&)>& body) {
   State& s = *state_;
-  s.watch->throw_if_failed();
+  watch_->throw_if_failed();
   ProcessCommunicator comm(rank(), ranks(), s.options.timeout_seconds, s.options.piece_bytes,
-                           *s.watch);
+                           *watch_);
   // What MPI maps into other processes cannot come from a device's pool.
   const std::unique_ptr<MemorySource> memory =
       s.moves_device_memory ? make_cuda_message_memory() : nullptr;
   comm.set_halo_memory(memory.get());
   if (memory) select_cuda_device(rank_on_host());
   Requests requests(s.channels, s.largest_tag);
-  run_process_rank(comm, *s.watch, body, [&] { move_messages(comm, requests, s.control); });
+  run_process_rank(comm, *watch_, body, [&] { move_messages(comm, requests, s.control); });
   // What this rank has sent may still need its help to arrive.
   MPI_Request request = MPI_REQUEST_NULL;
-  require(MPI_Ibarrier(s.control, &request), "end the run", *s.watch);
-  complete(request, s.watch.get(), s.options.timeout_seconds, "end the run");
+  complete(MPI_Ibarrier(s.control, &request), request, watch_.get(), s.options.timeout_seconds,
+           "end the run");
 }
 
 void MpiGroup::leave() {
   State& s = *state_;
-  s.watch->say_goodbye();
+  watch_->say_goodbye();
   for (MPI_Comm& channel : s.channels) MPI_Comm_free(&channel);
   MPI_Comm_free(&s.control);
 }
@@ -370,13 +357,6 @@ void finalize_mpi() noexcept {
   int finalised = 0;
   MPI_Finalized(&finalised);
   if (finalised == 0) MPI_Finalize();
-}
-
-void run_mpi_rank(const MpiTransportOptions& options,
-                  const std::function<void(Communicator&)>& body) {
-  MpiGroup group(options);
-  group.run(body);
-  group.leave();
 }
 
 }  // namespace heliograph

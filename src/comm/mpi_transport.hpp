@@ -35,7 +35,6 @@ class MpiGroup final : public ProcessGroup {
   ~MpiGroup() override;
 
   TransportKind kind() const noexcept override { return TransportKind::mpi; }
-  RankWatch& watch() noexcept override;
   bool moves_device_memory() const noexcept override;
   void run(const std::function<void(Communicator&)>& body) override;
   void leave() override;
@@ -50,9 +49,5 @@ class MpiGroup final : public ProcessGroup {
 
 /// Finalises MPI if it was initialised here and no rank was lost. Call after the group has left.
 void finalize_mpi() noexcept;
-
-/// The group of a single run: made, run, left.
-void run_mpi_rank(const MpiTransportOptions& options,
-                  const std::function<void(Communicator&)>& body);
 
 }  // namespace heliograph

@@ -16,6 +16,7 @@
 #include "comm/nccl_transport.hpp"
 #include "core/cuda/captures.hpp"
 #include "core/cuda/runtime.hpp"
+#include "core/throw_error.hpp"
 
 namespace heliograph {
 namespace {
@@ -30,8 +31,8 @@ std::atomic<bool> abort_hangs{false};
 
 void require(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
-  throw Error(ErrorCode::resource, std::string("--transport nccl: CUDA cannot ") + what + ": " +
-                                       cudaGetErrorString(status));
+  throw_error(ErrorCode::resource, "--transport nccl: CUDA cannot {}: {}", what,
+              cudaGetErrorString(status));
 }
 
 /// `comm` may be null.

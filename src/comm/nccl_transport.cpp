@@ -17,6 +17,7 @@
 #include "comm/thread_transport.hpp"
 #include "core/copy_bytes.hpp"
 #include "core/kernels.hpp"
+#include "core/throw_error.hpp"
 
 namespace heliograph {
 namespace {
@@ -68,10 +69,10 @@ void refuse_shared_devices(Communicator& host, int device) {
     std::memcpy(&places[b], bytes.data() + b * sizeof(Place), sizeof(Place));
     for (std::size_t a = 0; a < b; ++a) {
       if (places[a] != places[b]) continue;
-      throw Error(ErrorCode::usage,
-                  "--transport nccl: ranks " + std::to_string(a) + " and " + std::to_string(b) +
-                      " are on one device, " + places[a].device.data() +
-                      ", and NCCL takes one rank a device; use --transport threads or mpi");
+      throw_error(ErrorCode::usage,
+                  "--transport nccl: ranks {} and {} are on one device, {}, and NCCL takes one "
+                  "rank a device; use --transport threads or mpi",
+                  a, b, places[a].device.data());
     }
   }
 }
@@ -201,15 +202,15 @@ class NcclCommunicator final : public Communicator {
     return group;
   }
 
-  void await_ready(const char* otherwise) {
-    const double deadline = link_now() + options_.timeout_seconds;
+  void await_ready(const char* otherwise) { await_ready(otherwise, options_.timeout_seconds); }
+  void await_ready(const char* otherwise, double seconds) {
+    const double deadline = link_now() + seconds;
     Rest rest;
     while (!link_->ready()) {
       host_.throw_if_failed();
       if (link_now() > deadline) {
-        throw Error(ErrorCode::peer_lost, std::string("--transport nccl: ") + otherwise +
-                                              " within " +
-                                              describe_seconds(options_.timeout_seconds));
+        throw_error(ErrorCode::peer_lost, "--transport nccl: {} within {}", otherwise,
+                    describe_seconds(seconds));
       }
       rest();
     }
@@ -313,13 +314,8 @@ class NcclCommunicator final : public Communicator {
       if (in_flight()) return abort(kEndedInFlight);
       if (passing) return give_up();
       link_->leave();
-      const double deadline = link_now() + std::min(kFarewellSeconds, options_.timeout_seconds);
-      Rest rest;
-      while (!link_->ready()) {
-        host_.throw_if_failed();
-        if (link_now() > deadline) return give_up();
-        rest();
-      }
+      await_ready("the ranks did not take leave",
+                  std::min(kFarewellSeconds, options_.timeout_seconds));
       link_->close();
     } catch (...) {
       give_up();
@@ -351,10 +347,10 @@ void run_nccl_ranks(int ranks, const NcclTransportOptions& options,
                     const std::function<void(Communicator&)>& body) {
   const int devices = require_cuda_devices(kFlag);
   if (ranks > devices) {
-    throw Error(ErrorCode::usage, "--transport nccl: " + std::to_string(ranks) +
-                                      " ranks need as many CUDA devices, and this process has " +
-                                      std::to_string(devices) +
-                                      "; ranks can share one by --transport threads");
+    throw_error(ErrorCode::usage,
+                "--transport nccl: {} ranks need as many CUDA devices, and this process has {}; "
+                "ranks can share one by --transport threads",
+                ranks, devices);
   }
   ThreadTransportOptions of_host;
   of_host.timeout_seconds = options.timeout_seconds;

@@ -4,10 +4,10 @@ namespace heliograph {
 namespace {
 
 [[noreturn]] void refuse() {
-  throw Error(ErrorCode::usage,
-              "--transport nccl: this build has no NCCL transport; run the ranks as threads of one "
-              "process with --transport threads, or use a build whose `heliograph info` lists "
-              "nccl");
+  throw Error(
+      ErrorCode::usage,
+      "--transport nccl: this build has no NCCL transport; run the ranks as threads of one process "
+      "with --transport threads, or use a build whose `heliograph info` lists nccl");
 }
 
 }  // namespace

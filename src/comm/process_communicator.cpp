@@ -1,6 +1,7 @@
 #include "comm/process_communicator.hpp"
 
-#include <algorithm>
+#include <fmt/format.h>
+
 #include <chrono>
 #include <string>
 #include <utility>
@@ -186,7 +187,7 @@ void ProcessCommunicator::fail(const std::string& reason) {
 void run_process_rank(ProcessCommunicator& comm, RankWatch& watch,
                       const std::function<void(Communicator&)>& body, FunctionRef<void()> move) {
   {
-    const Thread thread("rank " + std::to_string(comm.rank()), [&] { comm.run(body); });
+    const Thread thread(fmt::format("rank {}", comm.rank()), [&] { comm.run(body); });
     try {
       move();
     } catch (const TransportFailure& failure) {

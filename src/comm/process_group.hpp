@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -25,12 +26,15 @@ struct ProcessGroupOptions {
 /// then on others' ends are noticed; destroying one is not.
 class ProcessGroup {
  public:
-  virtual ~ProcessGroup();
+  virtual ~ProcessGroup() {
+    ProcessGroup* self = this;
+    current_.compare_exchange_strong(self, nullptr);
+  }
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
 
   /// The one that this process's runs are of, or null: the first of those that exist.
-  static ProcessGroup* current() noexcept;
+  static ProcessGroup* current() noexcept { return current_; }
 
   int rank() const noexcept { return place_.rank; }
   int ranks() const noexcept { return place_.ranks; }
@@ -43,7 +47,7 @@ class ProcessGroup {
   int cores() const noexcept { return place_.cores; }
 
   virtual TransportKind kind() const noexcept = 0;
-  virtual RankWatch& watch() noexcept = 0;
+  RankWatch& watch() noexcept { return *watch_; }
   /// Whether halo messages of this rank lie in its device's memory.
   virtual bool moves_device_memory() const noexcept { return false; }
 
@@ -60,9 +64,16 @@ class ProcessGroup {
  protected:
   ProcessGroup() = default;
   /// From now on it is the current one, if there is none.
-  void become_current() noexcept;
+  void become_current() noexcept {
+    ProcessGroup* none = nullptr;
+    current_.compare_exchange_strong(none, this);
+  }
 
   GroupPlace place_;
+  std::shared_ptr<RankWatch> watch_;  ///< Made by the group's constructor.
+
+ private:
+  static inline std::atomic<ProcessGroup*> current_{nullptr};
 };
 
 }  // namespace heliograph

@@ -9,8 +9,6 @@
 #include <functional>
 #include <random>
 
-#include "comm/process_meeting.hpp"
-
 namespace heliograph {
 namespace {
 
@@ -51,13 +49,6 @@ ProcessMesh::ProcessMesh() : listener_(listen_on(0)) {
   const std::vector<InternetAddress> own = own_addresses();
   std::copy_n(own.begin(), std::min(own.size(), address_.addresses.size()),
               address_.addresses.begin());
-}
-
-std::vector<Socket> ProcessMesh::connect(int rank, std::span<const ProcessAddress> all,
-                                         double seconds, const std::function<void()>& check) {
-  std::vector<Socket> sockets = ProcessMeeting(rank, all, listener_).meet(seconds, check);
-  listener_.close();
-  return sockets;
 }
 
 }  // namespace heliograph

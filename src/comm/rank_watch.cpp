@@ -1,5 +1,6 @@
 #include "comm/rank_watch.hpp"
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -15,6 +16,8 @@
 #include <system_error>
 #include <utility>
 
+#include "core/throw_error.hpp"
+
 namespace heliograph {
 namespace {
 
@@ -29,7 +32,7 @@ constexpr int kMostHoldingDescriptors = 12;
 
 std::string rounded(double seconds) {
   const auto tenths = static_cast<long>(std::lround(seconds * 10));
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
+  return fmt::format("{}.{} s", tenths / 10, tenths % 10);
 }
 
 std::chrono::duration<double> span_of(double seconds) {
@@ -38,23 +41,16 @@ std::chrono::duration<double> span_of(double seconds) {
 
 void check_limit(double seconds, RunPhase phase) {
   if (seconds > 0 && std::isfinite(seconds)) return;
-  throw Error(ErrorCode::usage, "the longest silence while " + std::string(phase_name(phase)) +
-                                    " is " + std::to_string(seconds) +
-                                    " s; it must be a finite number above 0");
+  throw_error(ErrorCode::usage,
+              "the longest silence while {} is {:f} s; it must be a finite number above 0",
+              phase_name(phase), seconds);
 }
 
 }  // namespace
 
 double SilenceLimits::of(RunPhase phase) const {
-  switch (phase) {
-    case RunPhase::loading:
-      return loading;
-    case RunPhase::training:
-      return training;
-    case RunPhase::saving:
-      return saving;
-  }
-  return training;
+  if (phase == RunPhase::loading) return loading;
+  return phase == RunPhase::saving ? saving : training;
 }
 
 RankWatch::RankWatch(int rank, int ranks, const SilenceLimits& limits)
@@ -73,7 +69,6 @@ RankWatch::~RankWatch() {
   }
   wake();
   if (thread_.joinable()) thread_.join();
-  if (wake_descriptor_ >= 0) ::close(wake_descriptor_);
 }
 
 void RankWatch::start(std::span<const ProcessAddress> all, const std::function<void()>& check) {
@@ -86,23 +81,22 @@ void RankWatch::start(std::span<const ProcessAddress> all, const std::function<v
     peers_[r].heard_at = now;
   }
   if (peers_.size() == 1) return;
-  wake_descriptor_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (wake_descriptor_ < 0) refuse_connections("open an event");
+  alarm_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!alarm_.open()) refuse_connections("open an event");
   try {
     thread_ = std::thread([this] {
       pthread_setname_np(pthread_self(), "rank watch");
       watch();
     });
   } catch (const std::system_error& error) {
-    throw Error(ErrorCode::resource,
-                std::string("the rank watch cannot start its thread: ") + error.what());
+    throw_error(ErrorCode::resource, "the rank watch cannot start its thread: {}", error.what());
   }
 }
 
 void RankWatch::wake() noexcept {
   const std::uint64_t one = 1;
-  if (wake_descriptor_ >= 0) {
-    [[maybe_unused]] const ssize_t written = ::write(wake_descriptor_, &one, sizeof(one));
+  if (alarm_.open()) {
+    [[maybe_unused]] const ssize_t written = ::write(alarm_.get(), &one, sizeof(one));
   }
 }
 
@@ -155,7 +149,7 @@ void RankWatch::watch() {
     {
       const std::lock_guard lock(mutex_);
       if (stopped_) return;
-      entries.push_back({wake_descriptor_, POLLIN, 0});
+      entries.push_back({alarm_.get(), POLLIN, 0});
       for (std::size_t r = 0; r < peers_.size(); ++r) {
         if (!peers_[r].socket.open()) continue;
         entries.push_back({peers_[r].socket.get(), POLLIN, 0});
@@ -168,7 +162,7 @@ void RankWatch::watch() {
     const std::lock_guard lock(mutex_);
     if (stopped_) return;
     std::uint64_t ignored = 0;
-    [[maybe_unused]] const ssize_t got = ::read(wake_descriptor_, &ignored, sizeof(ignored));
+    [[maybe_unused]] const ssize_t got = ::read(alarm_.get(), &ignored, sizeof(ignored));
     for (std::size_t i = 0; i < ranks.size(); ++i) {
       Peer& peer = peers_[static_cast<std::size_t>(ranks[i])];
       if (entries[i + 1].revents != 0 && peer.socket.open()) read(ranks[i], peer);
@@ -229,7 +223,7 @@ void RankWatch::handle(int rank, Peer& peer, const WatchFrame& frame) {
       peer.has_ended = true;
       std::string text = frame.text;
       if (frame.rank == rank_) {
-        text = "taken for lost by rank " + std::to_string(rank) + ", which says: " + text;
+        text = fmt::format("taken for lost by rank {}, which says: {}", rank, frame.text);
       }
       // Passed on, so that nobody takes the end of this rank for the loss.
       if (!failed_ && frame.rank != rank_) tell(frame);
@@ -238,14 +232,12 @@ void RankWatch::handle(int rank, Peer& peer, const WatchFrame& frame) {
              false);
       return;
     }
-    case WatchFrame::Kind::heard:
-      peer.has_ended = true;
-      changed_.notify_all();
-      return;
     case WatchFrame::Kind::ready:
     case WatchFrame::Kind::leaving:
-      peer.has_ended = true;
       peer.leaves = frame.kind;
+      [[fallthrough]];
+    case WatchFrame::Kind::heard:
+      peer.has_ended = true;
       changed_.notify_all();
       return;
     case WatchFrame::Kind::bye:
@@ -270,8 +262,8 @@ void RankWatch::describe_loss(int rank, const Peer& peer, const std::string& how
   frame.rank = rank;
   frame.phase = peer.phase;
   frame.progress = peer.progress;
-  frame.text = "lost on host " + peer.host + " while " + std::string(phase_name(peer.phase)) +
-               ": " + how + " (noticed by " + describe_rank(rank_, own.progress) + ")";
+  frame.text = fmt::format("lost on host {} while {}: {} (noticed by {})", peer.host,
+                           phase_name(peer.phase), how, describe_rank(rank_, own.progress));
   record(
       {rank, ErrorCode::peer_lost, describe_rank(rank, frame.progress) + ": " + frame.text, true},
       false);
@@ -329,7 +321,7 @@ void RankWatch::fail_by_exception(Progress progress, ErrorCode code,
 
 std::string RankWatch::message_locked() const {
   if (failure_) return failure_->message;
-  return "rank " + std::to_string(rank_) + " failed and had no memory left to say why";
+  return fmt::format("rank {} failed and had no memory left to say why", rank_);
 }
 
 void RankWatch::throw_if_failed() const {

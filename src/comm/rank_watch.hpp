@@ -131,7 +131,7 @@ class RankWatch {
   int ranks_on_host_ = 1;
   ProcessMesh mesh_;
   std::thread thread_;
-  int wake_descriptor_ = -1;
+  Descriptor alarm_;
 
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;

@@ -1,5 +1,6 @@
 #include "comm/tcp_greeting.hpp"
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -9,6 +10,7 @@
 #include <cstdio>
 
 #include "comm/link_tickets.hpp"
+#include "core/throw_error.hpp"
 
 namespace heliograph {
 namespace {
@@ -73,6 +75,11 @@ TcpMoved receive_all(const Socket& socket, void* data, std::size_t bytes, const 
   return TcpMoved::all;
 }
 
+void refuse_early_end(int rank, const TcpIntroduction& introduction) {
+  throw_error(ErrorCode::peer_lost, "rank {} on host {} has ended before all ranks had met", rank,
+              introduction.introduction.address.host_name());
+}
+
 void tell_the_end(const Socket& socket, const std::string& text) noexcept {
   TcpAnswer answer;
   answer.word = TcpAnswer::Word::ended;
@@ -83,7 +90,7 @@ void tell_the_end(const Socket& socket, const std::string& text) noexcept {
 
 std::string describe_endpoint(const std::string& host, std::uint16_t port) {
   const bool number = host.find(':') != std::string::npos;
-  return (number ? "[" + host + "]" : host) + ":" + std::to_string(port);
+  return fmt::format("{}:{}", number ? "[" + host + "]" : host, port);
 }
 
 }  // namespace heliograph

@@ -75,6 +75,9 @@ TcpMoved receive_all(const Socket& socket, void* data, std::size_t bytes, const 
 /// Rank 0's answer that it ends, and why; it waits for nothing.
 void tell_the_end(const Socket& socket, const std::string& text) noexcept;
 
+/// Throws Error(peer_lost): the rank, on its host, has ended before all ranks had met.
+[[noreturn]] void refuse_early_end(int rank, const TcpIntroduction& introduction);
+
 /// "node1:29500", "[fd00::2]:29500".
 std::string describe_endpoint(const std::string& host, std::uint16_t port);
 

@@ -1,5 +1,6 @@
 #include "comm/tcp_links.hpp"
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -9,7 +10,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <string>
 #include <utility>
 
 namespace heliograph {
@@ -20,8 +20,8 @@ constexpr std::size_t kBytesAtOnce = std::size_t{1} << 20;
 
 [[noreturn]] void connection_ended(int peer, Channel channel, const char* why) {
   throw TransportFailure(ErrorCode::peer_lost,
-                         "the connection to rank " + std::to_string(peer) + " for the " +
-                             std::string(channel_name(channel)) + " channel has ended: " + why);
+                         fmt::format("the connection to rank {} for the {} channel has ended: {}",
+                                     peer, channel_name(channel), why));
 }
 
 }  // namespace
@@ -29,10 +29,10 @@ constexpr std::size_t kBytesAtOnce = std::size_t{1} << 20;
 TcpLinks::TcpLinks(int ranks, std::array<std::vector<Socket>, kChannels> sockets)
     : links_(static_cast<std::size_t>(ranks) * kChannels),
       alarm_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (alarm_ < 0) refuse_connections("open an event");
+  if (!alarm_.open()) refuse_connections("open an event");
   ring_ = [this] {
     const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = ::write(alarm_, &one, sizeof(one));
+    [[maybe_unused]] const ssize_t written = ::write(alarm_.get(), &one, sizeof(one));
   };
   for (std::size_t i = 0; i < links_.size(); ++i) {
     Link& link = links_[i];
@@ -42,10 +42,6 @@ TcpLinks::TcpLinks(int ranks, std::array<std::vector<Socket>, kChannels> sockets
   }
   entries_.reserve(links_.size() + 1);
   polled_.reserve(links_.size());
-}
-
-TcpLinks::~TcpLinks() {
-  if (alarm_ >= 0) ::close(alarm_);
 }
 
 void TcpLinks::move(ProcessCommunicator& comm) {
@@ -145,7 +141,7 @@ std::size_t TcpLinks::move_bytes(const Link& link, bool sending, Flow& flow, std
 
 /// Whoever has bytes to move and could not.
 void TcpLinks::list_waiting() {
-  entries_.assign(1, {alarm_, POLLIN, 0});
+  entries_.assign(1, {alarm_.get(), POLLIN, 0});
   polled_.clear();
   for (std::size_t i = 0; i < links_.size(); ++i) {
     const Link& link = links_[i];
@@ -186,7 +182,7 @@ void TcpLinks::sleep(ProcessCommunicator& comm) {
     refuse_connections("wait for messages");
   }
   std::uint64_t ignored = 0;
-  [[maybe_unused]] const ssize_t got = ::read(alarm_, &ignored, sizeof(ignored));
+  [[maybe_unused]] const ssize_t got = ::read(alarm_.get(), &ignored, sizeof(ignored));
   if (ready > 0) note_ready();
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <poll.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -9,8 +11,6 @@
 #include "comm/link_ring.hpp"
 #include "comm/process_communicator.hpp"
 #include "comm/tcp_socket.hpp"
-
-struct pollfd;
 
 namespace heliograph {
 
@@ -22,7 +22,6 @@ class TcpLinks {
  public:
   /// `sockets`: by channel and rank, non-blocking; the own rank's closed. Throws Error(resource).
   TcpLinks(int ranks, std::array<std::vector<Socket>, kChannels> sockets);
-  ~TcpLinks();
   TcpLinks(const TcpLinks&) = delete;
   TcpLinks& operator=(const TcpLinks&) = delete;
 
@@ -62,7 +61,7 @@ class TcpLinks {
   std::vector<Link> links_;  ///< By peer and channel; the own rank's are closed.
   std::vector<pollfd> entries_;
   std::vector<std::size_t> polled_;  ///< The link of each entry but the first.
-  int alarm_ = -1;                   ///< Wakes a sleeping communication thread.
+  Descriptor alarm_;                 ///< Wakes a sleeping communication thread.
   std::function<void()> ring_;
 };
 

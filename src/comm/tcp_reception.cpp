@@ -1,5 +1,6 @@
 #include "comm/tcp_reception.hpp"
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -13,6 +14,7 @@
 
 #include "comm/batch.hpp"
 #include "comm/link_tickets.hpp"
+#include "core/throw_error.hpp"
 
 namespace heliograph {
 namespace {
@@ -38,19 +40,14 @@ Socket listen_for_ranks(const LaunchVariables& launch) {
     if (link_now() > began + kListenSeconds) break;
     std::this_thread::sleep_for(std::chrono::duration<double>(kTurnSeconds));
   }
-  std::string where = "port " + std::to_string(launch.port) + " (MASTER_PORT)";
+  std::string where = fmt::format("port {} (MASTER_PORT)", launch.port);
   if (launch.port_is_taken) {
-    where = "any of the ports " + std::to_string(std::min(ports.front(), ports.back())) + " to " +
-            std::to_string(std::max(ports.front(), ports.back())) +
-            " beside MASTER_PORT, which torchrun uses itself";
+    const auto [first, last] = std::minmax(ports.front(), ports.back());
+    where = fmt::format("any of the ports {} to {} beside MASTER_PORT, which torchrun uses itself",
+                        first, last);
   }
-  throw Error(ErrorCode::resource,
-              "--transport tcp: rank 0 cannot listen at " + where + ": " + std::strerror(error));
-}
-
-std::string describe_caller(const TcpCall& call, const TcpIntroduction& introduction) {
-  return "rank " + std::to_string(call.rank) + " on host " +
-         introduction.introduction.address.host_name();
+  throw_error(ErrorCode::resource, "--transport tcp: rank 0 cannot listen at {}: {}", where,
+              std::strerror(error));
 }
 
 }  // namespace
@@ -149,22 +146,22 @@ void TcpReception::understand(Caller& caller) {
   } else if (call.version != TcpCall::kVersion ||
              call.introduction_bytes != sizeof(TcpIntroduction)) {
     refuse(caller, TcpAnswer::Word::refused,
-           "it speaks version " + std::to_string(call.version) + " and rank 0 version " +
-               std::to_string(TcpCall::kVersion) + ": start the same build on all hosts");
+           fmt::format("it speaks version {} and rank 0 version {}: start the same build on all "
+                       "hosts",
+                       call.version, TcpCall::kVersion));
   } else if (call.run != launch_.run_id()) {
     refuse(caller, TcpAnswer::Word::elsewhere, "it is of another run");
   } else if (call.ranks != launch_.ranks) {
     refuse(caller, TcpAnswer::Word::refused,
-           "its WORLD_SIZE is " + std::to_string(call.ranks) + " and that of rank 0 " +
-               std::to_string(launch_.ranks));
+           fmt::format("its WORLD_SIZE is {} and that of rank 0 {}", call.ranks, launch_.ranks));
   } else if (call.rank < 0 || call.rank >= launch_.ranks) {
     refuse(caller, TcpAnswer::Word::refused, "there is no such rank");
   }
 }
 
 void TcpReception::refuse(Caller& caller, TcpAnswer::Word word, const std::string& text) {
-  refused_ = "rank " + std::to_string(caller.call.rank) + " from " +
-             remote_address(caller.socket).text() + ", as " + text;
+  refused_ = fmt::format("rank {} from {}, as {}", caller.call.rank,
+                         remote_address(caller.socket).text(), text);
   const TcpAnswer answer = TcpAnswer::of(word, text);
   // So few bytes always fit into the buffer of a new connection.
   [[maybe_unused]] const ssize_t sent =
@@ -184,9 +181,7 @@ void TcpReception::lose(const Caller& caller) {
 void TcpReception::look_for_lost(double now) const {
   for (std::size_t rank = 0; rank < seats_.size(); ++rank) {
     if (seats_[rank].left_at == 0 || now < seats_[rank].left_at + kReturnSeconds) continue;
-    throw Error(ErrorCode::peer_lost, "rank " + std::to_string(rank) + " on host " +
-                                          all_[rank].introduction.address.host_name() +
-                                          " has ended before all ranks had met");
+    refuse_early_end(static_cast<int>(rank), all_[rank]);
   }
 }
 
@@ -197,12 +192,12 @@ void TcpReception::place(Caller& caller) {
   });
   const bool again = owner != callers_.end() && owner->call.token == caller.call.token;
   if (seats_[rank].taken && !again) {
-    const std::string text = "RANK " + std::to_string(rank) +
-                             " is given to two processes, on host " +
-                             all_[rank].introduction.address.host_name() + " and on host " +
-                             caller.introduction.introduction.address.host_name();
+    const std::string text =
+        fmt::format("RANK {} is given to two processes, on host {} and on host {}", rank,
+                    all_[rank].introduction.address.host_name(),
+                    caller.introduction.introduction.address.host_name());
     refuse(caller, TcpAnswer::Word::refused, text);
-    throw Error(ErrorCode::usage, "--transport tcp: " + text);
+    throw_error(ErrorCode::usage, "--transport tcp: {}", text);
   }
   if (again) {
     lose(*owner);
@@ -225,10 +220,9 @@ void TcpReception::end_late() const {
       std::find_if(seats_.begin(), seats_.end(), [](const Seat& seat) { return !seat.taken; }) -
       seats_.begin();
   std::string text =
-      "--transport tcp: rank " + std::to_string(first) +
-      (missing_ > 1 ? " and " + std::to_string(missing_ - 1) + " more have" : std::string(" has")) +
-      " not called rank 0 at " + describe_endpoint(launch_.address, port_) + " within " +
-      describe_seconds(seconds_);
+      fmt::format("--transport tcp: rank {}{} not called rank 0 at {} within {}", first,
+                  missing_ > 1 ? fmt::format(" and {} more have", missing_ - 1) : " has",
+                  describe_endpoint(launch_.address, port_), describe_seconds(seconds_));
   if (!refused_.empty()) text += "; refused was " + refused_;
   throw Error(ErrorCode::peer_lost, text);
 }
@@ -240,10 +234,7 @@ void TcpReception::tell_all(const TcpWait& wait) {
     const bool told =
         send_all(caller.socket, &answer, sizeof(answer), wait) == TcpMoved::all &&
         send_all(caller.socket, all_.data(), all_.size() * sizeof(all_[0]), wait) == TcpMoved::all;
-    if (!told) {
-      throw Error(ErrorCode::peer_lost, describe_caller(caller.call, caller.introduction) +
-                                            " has ended before all ranks had met");
-    }
+    if (!told) refuse_early_end(caller.call.rank, caller.introduction);
   }
 }
 

@@ -3,8 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "comm/launch_variables.hpp"
-#include "comm/tcp_greeting.hpp"
 #include "comm/tcp_meeting.hpp"
 
 namespace heliograph {

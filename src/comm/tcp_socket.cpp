@@ -11,9 +11,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <utility>
+#include <optional>
 
-#include "heliograph/error.hpp"
+#include "core/throw_error.hpp"
 
 namespace heliograph {
 namespace {
@@ -47,20 +47,7 @@ struct SocketAddress {
 
   sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
 
-  InternetAddress address() const {
-    InternetAddress found;
-    if (storage.ss_family == AF_INET) {
-      sockaddr_in in{};
-      std::memcpy(&in, &storage, sizeof(in));
-      return InternetAddress::of_ipv4(in.sin_addr.s_addr);
-    }
-    if (storage.ss_family == AF_INET6) {
-      sockaddr_in6 in{};
-      std::memcpy(&in, &storage, sizeof(in));
-      std::memcpy(found.bytes.data(), &in.sin6_addr, sizeof(in.sin6_addr));
-    }
-    return found;
-  }
+  InternetAddress address() { return InternetAddress::of(*get()); }
 
   std::uint16_t port() const {
     // Both families have it in the same place.
@@ -80,6 +67,20 @@ struct SocketAddress {
   }
 };
 
+/// errno goes on saying why.
+void give_up(Socket& socket) {
+  const int error = errno;
+  socket.close();
+  errno = error;
+}
+
+/// What getsockname or getpeername says of a socket; nothing where that fails.
+std::optional<SocketAddress> ask(int (*name)(int, sockaddr*, socklen_t*), const Socket& socket) {
+  SocketAddress at;
+  if (name(socket.get(), at.get(), &at.length) != 0) return std::nullopt;
+  return at;
+}
+
 Socket listen_at(int family, const InternetAddress& any, std::uint16_t port) {
   Socket socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.open()) return socket;
@@ -91,9 +92,7 @@ Socket listen_at(int family, const InternetAddress& any, std::uint16_t port) {
   }
   SocketAddress at(any, port);
   if (bind(socket.get(), at.get(), at.length) != 0 || listen(socket.get(), SOMAXCONN) != 0) {
-    const int error = errno;
-    socket.close();
-    errno = error;
+    give_up(socket);
   }
   return socket;
 }
@@ -101,18 +100,8 @@ Socket listen_at(int family, const InternetAddress& any, std::uint16_t port) {
 }  // namespace
 
 void refuse_connections(const char* what) {
-  throw Error(ErrorCode::resource, std::string("the connections between ranks: cannot ") + what +
-                                       ": " + std::strerror(errno));
-}
-
-Socket& Socket::operator=(Socket&& other) noexcept {
-  std::swap(descriptor_, other.descriptor_);
-  return *this;
-}
-
-void Socket::close() noexcept {
-  if (descriptor_ >= 0) ::close(descriptor_);
-  descriptor_ = -1;
+  throw_error(ErrorCode::resource, "the connections between ranks: cannot {}: {}", what,
+              std::strerror(errno));
 }
 
 InternetAddress InternetAddress::of_ipv4(std::uint32_t address) {
@@ -120,6 +109,21 @@ InternetAddress InternetAddress::of_ipv4(std::uint32_t address) {
   mapped.bytes[kIpv4At - 2] = mapped.bytes[kIpv4At - 1] = 0xff;
   std::memcpy(mapped.bytes.data() + kIpv4At, &address, sizeof(address));
   return mapped;
+}
+
+InternetAddress InternetAddress::of(const sockaddr& address) {
+  InternetAddress found;
+  if (address.sa_family == AF_INET) {
+    sockaddr_in in{};
+    std::memcpy(&in, &address, sizeof(in));
+    return of_ipv4(in.sin_addr.s_addr);
+  }
+  if (address.sa_family == AF_INET6) {
+    sockaddr_in6 in{};
+    std::memcpy(&in, &address, sizeof(in));
+    std::memcpy(found.bytes.data(), &in.sin6_addr, sizeof(in.sin6_addr));
+  }
+  return found;
 }
 
 InternetAddress InternetAddress::loopback() { return of_ipv4(htonl(INADDR_LOOPBACK)); }
@@ -155,10 +159,7 @@ std::vector<InternetAddress> own_addresses() {
   for (const int family : {AF_INET, AF_INET6}) {
     for (const ifaddrs* i = list; i != nullptr; i = i->ifa_next) {
       if (i->ifa_addr == nullptr || i->ifa_addr->sa_family != family) continue;
-      SocketAddress own;
-      std::memcpy(&own.storage, i->ifa_addr,
-                  family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
-      const InternetAddress address = own.address();
+      const InternetAddress address = InternetAddress::of(*i->ifa_addr);
       if (address.is_loopback() || address.is_link_local()) continue;
       found.push_back(address);
     }
@@ -174,9 +175,9 @@ Socket listen_on(std::uint16_t port) {
 }
 
 std::uint16_t port_of(const Socket& listener) {
-  SocketAddress at;
-  if (getsockname(listener.get(), at.get(), &at.length) != 0) refuse_connections("listen");
-  return at.port();
+  std::optional<SocketAddress> at = ask(getsockname, listener);
+  if (!at) refuse_connections("listen");
+  return at->port();
 }
 
 Socket call(const InternetAddress& address, std::uint16_t port) {
@@ -190,11 +191,7 @@ Socket call(const InternetAddress& address, std::uint16_t port) {
   // The port that it calls from may be one that a rank is to listen at, and a call lingers there.
   const int on = 1;
   setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (connect(socket.get(), to.get(), to.length) != 0 && errno != EINPROGRESS) {
-    const int error = errno;
-    socket.close();
-    errno = error;
-  }
+  if (connect(socket.get(), to.get(), to.length) != 0 && errno != EINPROGRESS) give_up(socket);
   return socket;
 }
 
@@ -216,15 +213,11 @@ Socket accept_call(const Socket& listener) {
 }
 
 InternetAddress local_address(const Socket& socket) {
-  SocketAddress at;
-  if (getsockname(socket.get(), at.get(), &at.length) != 0) return {};
-  return at.address();
+  return ask(getsockname, socket).value_or(SocketAddress()).address();
 }
 
 InternetAddress remote_address(const Socket& socket) {
-  SocketAddress at;
-  if (getpeername(socket.get(), at.get(), &at.length) != 0) return {};
-  return at.address();
+  return ask(getpeername, socket).value_or(SocketAddress()).address();
 }
 
 }  // namespace heliograph

@@ -2,32 +2,19 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
+
+#include "core/descriptor.hpp"
+
+struct sockaddr;
 
 namespace heliograph {
 
 /// Throws Error(resource): "the connections between ranks: cannot WHAT" and why, as errno says.
 [[noreturn]] void refuse_connections(const char* what);
 
-/// A file descriptor that is closed with its owner.
-class Socket {
- public:
-  explicit Socket(int descriptor = -1) : descriptor_(descriptor) {}
-  ~Socket() { close(); }
-  Socket(Socket&& other) noexcept : descriptor_(other.descriptor_) { other.descriptor_ = -1; }
-  Socket& operator=(Socket&& other) noexcept;
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-
-  int get() const { return descriptor_; }
-  bool open() const { return descriptor_ >= 0; }
-  void close() noexcept;
-
- private:
-  int descriptor_;
-};
+using Socket = Descriptor;
 
 /// An IPv6 address, or an IPv4 one mapped into those, as plain bytes; all 0: none.
 struct InternetAddress {
@@ -35,6 +22,8 @@ struct InternetAddress {
 
   /// Of an IPv4 address in network order.
   static InternetAddress of_ipv4(std::uint32_t address);
+  /// None where it is of another family.
+  static InternetAddress of(const sockaddr& address);
   static InternetAddress loopback();
 
   bool known() const { return *this != InternetAddress{}; }

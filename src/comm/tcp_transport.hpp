@@ -2,10 +2,11 @@
 
 #include <array>
 #include <functional>
-#include <memory>
+#include <optional>
 
 #include "comm/launch_variables.hpp"
 #include "comm/process_group.hpp"
+#include "comm/tcp_links.hpp"
 
 namespace heliograph {
 
@@ -28,10 +29,8 @@ class TcpGroup final : public ProcessGroup {
   /// Throws Error: usage (rank 0 refuses this rank), peer_lost (others did not come in time, or
   /// were lost meanwhile), resource; what `options.check` throws.
   explicit TcpGroup(const TcpTransportOptions& options);
-  ~TcpGroup() override;
 
   TransportKind kind() const noexcept override { return TransportKind::tcp; }
-  RankWatch& watch() noexcept override;
   void run(const std::function<void(Communicator&)>& body) override;
   void leave() override;
 
@@ -39,8 +38,8 @@ class TcpGroup final : public ProcessGroup {
   void connect(const TcpMeeting& meeting, std::array<ProcessMesh, kChannels>& meshes);
   void run_bodies(const std::function<void(Communicator&)>& body);
 
-  struct State;
-  std::unique_ptr<State> state_;
+  const TcpTransportOptions options_;
+  std::optional<TcpLinks> links_;
 };
 
 }  // namespace heliograph

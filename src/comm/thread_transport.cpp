@@ -1,5 +1,7 @@
 #include "comm/thread_transport.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cmath>
 #include <optional>
@@ -8,6 +10,7 @@
 #include "comm/batch.hpp"
 #include "comm/thread_world.hpp"
 #include "core/thread.hpp"
+#include "core/throw_error.hpp"
 
 namespace heliograph {
 namespace {
@@ -120,7 +123,7 @@ class ThreadCommunicator final : public Communicator {
         orphan = describe_end(end);
       }
     });
-    if (!orphan.empty()) fail("waits for " + orphan + ", but that rank has ended");
+    if (!orphan.empty()) fail(fmt::format("waits for {}, but that rank has ended", orphan));
   }
 
   void fail_if_stalled(Ticket ticket) {
@@ -139,42 +142,35 @@ class ThreadCommunicator final : public Communicator {
   std::array<std::int64_t, kChannels> bytes_sent_{};
 };
 
-struct RankBody {
-  ThreadWorld* world;
-  const std::function<void(Communicator&)>* body;
-  int rank;
-};
-
-void run_body(RankBody& self) {
-  ThreadCommunicator comm(*self.world, self.rank);
+void run_body(ThreadWorld& world, int rank, const std::function<void(Communicator&)>& body) {
+  ThreadCommunicator comm(world, rank);
   try {
-    (*self.body)(comm);
-    if (!self.world->failed() && !self.world->tickets(self.rank).all_done()) {
-      self.world->fail(self.rank, comm.progress(), ErrorCode::usage, kEndedInFlight);
+    body(comm);
+    if (!world.failed() && !world.tickets(rank).all_done()) {
+      world.fail(rank, comm.progress(), ErrorCode::usage, kEndedInFlight);
     }
-    self.world->set_ended(self.rank);
+    world.set_ended(rank);
   } catch (...) {
     const RankFailure failure = current_failure();
-    self.world->fail_by_exception(self.rank, comm.progress(), failure.code, failure.text);
+    world.fail_by_exception(rank, comm.progress(), failure.code, failure.text);
   }
 }
 
 void check_options(int ranks, const ThreadTransportOptions& options) {
   if (ranks < 1) {
-    throw Error(ErrorCode::usage,
-                "the number of ranks is " + std::to_string(ranks) + "; it must be at least 1");
+    throw_error(ErrorCode::usage, "the number of ranks is {}; it must be at least 1", ranks);
   }
   const auto shape = [](double value, const char* name) {
     if (!(value >= 0) || !std::isfinite(value)) {
-      throw Error(ErrorCode::usage, std::string(name) + " is " + std::to_string(value) +
-                                        "; it must be a finite number, 0 or more");
+      throw_error(ErrorCode::usage, "{} is {:f}; it must be a finite number, 0 or more", name,
+                  value);
     }
   };
   shape(options.link.gbps, "the link rate in Gbit/s");
   shape(options.link.latency_us, "the link latency in microseconds");
   if (!(options.timeout_seconds > 0)) {
-    throw Error(ErrorCode::usage, "the timeout is " + std::to_string(options.timeout_seconds) +
-                                      " s; it must be more than 0");
+    throw_error(ErrorCode::usage, "the timeout is {:f} s; it must be more than 0",
+                options.timeout_seconds);
   }
 }
 
@@ -186,15 +182,14 @@ void run_ranks(int ranks, const ThreadTransportOptions& options,
   ThreadWorld world(ranks, options);
   world.start();
 
-  std::vector<RankBody> bodies;
-  for (int rank = 0; rank < ranks; ++rank) bodies.push_back({&world, &body, rank});
   {
     std::vector<Thread> threads;  // joins when it goes
-    for (RankBody& self : bodies) {
+    for (int rank = 0; rank < ranks; ++rank) {
       try {
-        threads.emplace_back("rank " + std::to_string(self.rank), [&self] { run_body(self); });
+        threads.emplace_back(fmt::format("rank {}", rank),
+                             [&, rank] { run_body(world, rank, body); });
       } catch (const Error& error) {
-        world.fail(self.rank, {}, error.code(), error.what());
+        world.fail(rank, {}, error.code(), error.what());
         break;
       }
     }

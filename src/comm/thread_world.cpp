@@ -1,19 +1,19 @@
 #include "comm/thread_world.hpp"
 
+#include <fmt/format.h>
 #include <pthread.h>
 #include <sys/prctl.h>
 
 #include <system_error>
 
 #include "comm/batch.hpp"
+#include "core/throw_error.hpp"
 
 namespace heliograph {
 namespace {
 
 // Linux rounds timed waits of a thread up by 50 us unless told otherwise.
 constexpr unsigned long kTimerSlackNanoseconds = 1000;
-
-void name_this_thread(const std::string& name) { pthread_setname_np(pthread_self(), name.c_str()); }
 
 }  // namespace
 
@@ -40,7 +40,7 @@ void ThreadWorld::start() {
     communication_threads_.reserve(static_cast<std::size_t>(ranks_));
     for (int rank = 0; rank < ranks_; ++rank) {
       communication_threads_.emplace_back([this, rank] {
-        name_this_thread("comm " + std::to_string(rank));
+        pthread_setname_np(pthread_self(), fmt::format("comm {}", rank).c_str());
         prctl(PR_SET_TIMERSLACK, kTimerSlackNanoseconds);
         try {
           if (on_thread_ != nullptr) on_thread_(rank);
@@ -52,8 +52,8 @@ void ThreadWorld::start() {
       });
     }
   } catch (const std::system_error& error) {
-    throw Error(ErrorCode::resource, "cannot start the communication threads of " +
-                                         std::to_string(ranks_) + " ranks: " + error.what());
+    throw_error(ErrorCode::resource, "cannot start the communication threads of {} ranks: {}",
+                ranks_, error.what());
   }
 }
 
@@ -101,7 +101,7 @@ void ThreadWorld::fail_by_exception(int rank, Progress progress, ErrorCode code,
 std::string ThreadWorld::message() const {
   const std::lock_guard lock(failure_mutex_);
   if (!message_.empty()) return message_;
-  return "rank " + std::to_string(failed_rank_) + " failed and had no memory left to say why";
+  return fmt::format("rank {} failed and had no memory left to say why", failed_rank_);
 }
 
 void ThreadWorld::throw_if_failed() {

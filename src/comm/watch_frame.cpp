@@ -22,15 +22,8 @@ constexpr std::uint32_t kMagic = 0x31574c48;  // "HLW1"
 }  // namespace
 
 std::string_view phase_name(RunPhase phase) noexcept {
-  switch (phase) {
-    case RunPhase::loading:
-      return "loading";
-    case RunPhase::training:
-      return "training";
-    case RunPhase::saving:
-      return "saving";
-  }
-  return "unknown";
+  static constexpr std::string_view kNames[kRunPhases] = {"loading", "training", "saving"};
+  return kNames[static_cast<int>(phase)];
 }
 
 std::vector<std::byte> encode_frame(const WatchFrame& frame) {

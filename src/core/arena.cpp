@@ -7,9 +7,8 @@
 #include <cstdint>
 #include <cstring>
 #include <new>
-#include <string>
 
-#include "heliograph/error.hpp"
+#include "core/throw_error.hpp"
 
 namespace heliograph {
 namespace {
@@ -48,9 +47,10 @@ Arena::Arena(std::size_t bytes) {
     }
     if (size == kLeast) break;
   }
-  throw Error(ErrorCode::resource, "the system has no address space for the " +
-                                       std::to_string(kLeast >> 20) +
-                                       " MiB that a rank needs at least: raise `ulimit -v`");
+  throw_error(ErrorCode::resource,
+              "the system has no address space for the {} MiB that a rank needs at least: raise "
+              "`ulimit -v`",
+              kLeast >> 20);
 }
 
 Arena::~Arena() { munmap(reserved_, reserved_bytes_); }

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "heliograph/error.hpp"
+#include "core/throw_error.hpp"
 
 namespace heliograph {
 namespace {
@@ -40,8 +40,8 @@ Buffer::Buffer(std::size_t bytes, MemoryRoom room, MemoryAccount* account)
                                 : static_cast<std::byte*>(std::aligned_alloc(kLine, whole));
     if (data_ == nullptr) {
       const std::string more = source() != nullptr ? source()->shortage() : std::string();
-      throw Error(ErrorCode::resource, "out of memory: " + std::to_string(bytes) + " bytes for " +
-                                           room_name(room) + (more.empty() ? "" : "; " + more));
+      throw_error(ErrorCode::resource, "out of memory: {} bytes for {}{}", bytes, room_name(room),
+                  more.empty() ? "" : "; " + more);
     }
     if (source() == nullptr) std::memset(data_, 0, whole);
   }

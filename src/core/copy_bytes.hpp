@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 
@@ -14,7 +15,9 @@ namespace heliograph {
 using CopyBytes = void (*)(std::byte* to, const std::byte* from, std::size_t bytes);
 
 /// Both places are the host's.
-void copy_on_host(std::byte* to, const std::byte* from, std::size_t bytes);
+inline void copy_on_host(std::byte* to, const std::byte* from, std::size_t bytes) {
+  std::memcpy(to, from, bytes);
+}
 
 /// Each place is the host's or a CUDA device's. Throws Error(usage) where the build has no CUDA.
 void copy_by_cuda(std::byte* to, const std::byte* from, std::size_t bytes);

@@ -8,7 +8,7 @@
 #include <thread>
 #include <utility>
 
-#include "heliograph/error.hpp"
+#include "core/throw_error.hpp"
 
 namespace heliograph {
 namespace {
@@ -29,8 +29,7 @@ Thread::Thread(std::string name, std::function<void()> body) {
   const int status = pthread_create(&handle_, &attributes, enter, owned.get());
   pthread_attr_destroy(&attributes);
   if (status != 0) {
-    throw Error(ErrorCode::resource,
-                "cannot start thread '" + name + "': " + std::strerror(status));
+    throw_error(ErrorCode::resource, "cannot start thread '{}': {}", name, std::strerror(status));
   }
   owned.release();
   running_ = true;

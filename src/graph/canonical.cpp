@@ -1,21 +1,17 @@
 #include "graph/canonical.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
-#include "heliograph/error.hpp"
+#include "core/throw_error.hpp"
 
 namespace heliograph {
 
 GraphBuilder::GraphBuilder(std::int64_t nodes, bool directed) : nodes_(nodes), directed_(directed) {
-  if (nodes < 0) {
-    throw Error(ErrorCode::bad_input, fmt::format("a graph cannot have {} nodes", nodes));
-  }
+  if (nodes < 0) throw_error(ErrorCode::bad_input, "a graph cannot have {} nodes", nodes);
   if (nodes > std::numeric_limits<NodeId>::max()) {
-    throw Error(ErrorCode::resource,
-                fmt::format("{} nodes: graphs of 2^31 nodes and more are not held", nodes));
+    throw_error(ErrorCode::resource, "{} nodes: graphs of 2^31 nodes and more are not held", nodes);
   }
   offsets_.assign(static_cast<std::size_t>(nodes) + 1, 0);
 }
@@ -63,12 +59,20 @@ Graph GraphBuilder::finish(ImportCounts& counts) {
   counts.entries = entries;
   counts.duplicates = listed_ - self_loops_ - (directed_ ? entries : entries / 2);
 
-  Graph graph;
-  graph.nodes = nodes_;
-  graph.directed = directed_;
-  graph.offsets = std::move(offsets_);
-  graph.neighbours = std::move(neighbours_);
-  return graph;
+  return {nodes_, directed_, std::move(offsets_), std::move(neighbours_)};
+}
+
+Graph unite(const Graph& a, const Graph& b) {
+  std::vector<std::int64_t> offsets(a.offsets.size(), 0);
+  std::vector<NodeId> neighbours;
+  neighbours.reserve(a.neighbours.size() + b.neighbours.size());
+  for (std::size_t v = 0; v + 1 < offsets.size(); ++v) {
+    std::set_union(a.neighbours.begin() + a.offsets[v], a.neighbours.begin() + a.offsets[v + 1],
+                   b.neighbours.begin() + b.offsets[v], b.neighbours.begin() + b.offsets[v + 1],
+                   std::back_inserter(neighbours));
+    offsets[v + 1] = static_cast<std::int64_t>(neighbours.size());
+  }
+  return {a.nodes, false, std::move(offsets), std::move(neighbours)};
 }
 
 Graph build_graph(std::int64_t nodes, std::vector<Edge>&& edges, bool directed,
@@ -78,8 +82,8 @@ Graph build_graph(std::int64_t nodes, std::vector<Edge>&& edges, bool directed,
   for (std::size_t i = 0; i < held.size(); ++i) {
     const auto [source, target] = held[i];
     if (source < 0 || source >= nodes || target < 0 || target >= nodes) {
-      throw Error(ErrorCode::bad_input,
-                  fmt::format("edge {} ({} -> {}) leaves the {} nodes", i, source, target, nodes));
+      throw_error(ErrorCode::bad_input, "edge {} ({} -> {}) leaves the {} nodes", i, source, target,
+                  nodes);
     }
     builder.count(source, target);
   }

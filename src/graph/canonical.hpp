@@ -56,6 +56,20 @@ class GraphBuilder {
   std::vector<NodeId> neighbours_;
 };
 
+/// What GraphBuilder makes of the edges for which replay(use) calls use(source, target): the same
+/// ones both times that it is called.
+template <class Replay>
+Graph build_graph(std::int64_t nodes, bool directed, ImportCounts& counts, const Replay& replay) {
+  GraphBuilder builder(nodes, directed);
+  replay([&](NodeId u, NodeId v) { builder.count(u, v); });
+  builder.start_filling();
+  replay([&](NodeId u, NodeId v) { builder.add(u, v); });
+  return builder.finish(counts);
+}
+
+/// An undirected graph of the edges of two, each row of which lists the neighbours of both.
+Graph unite(const Graph& a, const Graph& b);
+
 /// The canonical graph of a list of edges, which is freed on the way. `counts` as in
 /// GraphBuilder::finish. Throws Error(bad_input) that names the first edge (counted from 0) whose
 /// end is not in [0, nodes).

@@ -1,11 +1,7 @@
-#include "graph/edge_file.hpp"
-
-#include <fmt/format.h>
-
 #include <array>
 
+#include "graph/readers.hpp"
 #include "graph/text.hpp"
-#include "heliograph/error.hpp"
 
 namespace heliograph {
 namespace {
@@ -43,15 +39,11 @@ bool looks_integral(std::string_view text) {
 std::vector<Edge> read_edge_file(const std::filesystem::path& file, int base, std::int64_t nodes,
                                  ImportCounts& counts) {
   LineReader lines(file);
-  const auto refuse = [&](const std::string& what) {
-    throw Error(ErrorCode::bad_input,
-                fmt::format("{}, line {}: {}", file.string(), lines.number(), legible(what)));
-  };
   const auto node = [&](std::string_view text) {
     const auto value = parse_number<std::int64_t>(text);
-    if (!value && !looks_integral(text)) refuse(fmt::format("'{}' is not an integer", text));
+    if (!value && !looks_integral(text)) lines.refuse("'{}' is not an integer", text);
     if (!value || *value < base || *value - base >= nodes) {
-      refuse(fmt::format("node {} is not in [{}, {}]", text, base, nodes - 1 + base));
+      lines.refuse("node {} is not in [{}, {}]", text, base, nodes - 1 + base);
     }
     return static_cast<NodeId>(*value - base);
   };
@@ -65,15 +57,15 @@ std::vector<Edge> read_edge_file(const std::filesystem::path& file, int base, st
     const bool header = first && !looks_integral(fields.field[0]);
     first = false;
     if (fields.count < 2 || fields.count > 3) {
-      refuse(fmt::format("{} fields between {}; an edge has 2, or 3 with a weight", fields.count,
-                         commas ? "commas" : "tabs or blanks"));
+      lines.refuse("{} fields between {}; an edge has 2, or 3 with a weight", fields.count,
+                   commas ? "commas" : "tabs or blanks");
     }
     if (header) continue;
     const NodeId source = node(fields.field[0]);
     edges.emplace_back(source, node(fields.field[1]));
     if (fields.count == 3) {
       const auto weight = parse_number<double>(fields.field[2]);
-      if (!weight) refuse(fmt::format("the weight '{}' is not a number", fields.field[2]));
+      if (!weight) lines.refuse("the weight '{}' is not a number", fields.field[2]);
       if (*weight != 1.0) ++counts.weights_ignored;
     }
   }

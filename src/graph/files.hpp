@@ -8,9 +8,26 @@
 #include <string>
 #include <vector>
 
+#include "core/descriptor.hpp"
 #include "heliograph/array.hpp"
 
+struct XXH64_state_s;
+
 namespace heliograph {
+
+/// XXH64 (seed 0) of bytes that come one piece after the other.
+class RunningHash {
+ public:
+  RunningHash();
+  void add(std::span<const std::byte> bytes);
+  std::uint64_t value() const;
+
+ private:
+  struct Free {
+    void operator()(XXH64_state_s* state) const noexcept;
+  };
+  std::unique_ptr<XXH64_state_s, Free> state_;
+};
 
 /// A whole file, mapped for reading. The mapping ends with the last reference to it; a file that
 /// somebody shortens meanwhile faults, as for every mapped file.
@@ -37,9 +54,6 @@ class MappedFile {
 class FileWriter {
  public:
   explicit FileWriter(std::filesystem::path path);
-  ~FileWriter();
-  FileWriter(FileWriter&& other) noexcept;
-  FileWriter& operator=(FileWriter&&) = delete;
 
   void write(std::span<const std::byte> bytes);
 
@@ -48,16 +62,16 @@ class FileWriter {
 
   std::uint64_t size() const { return size_; }
   /// XXH64 (seed 0) of everything written so far.
-  std::uint64_t hash() const;
+  std::uint64_t hash() const { return hash_.value(); }
 
  private:
   void flush();
 
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   std::vector<std::byte> buffer_;
   std::uint64_t size_ = 0;
-  void* hash_state_ = nullptr;
+  RunningHash hash_;
 };
 
 /// A file that is read front to back, with its XXH64 kept on the way: nothing of it stays in
@@ -66,21 +80,18 @@ class FileWriter {
 class FileReader {
  public:
   explicit FileReader(std::filesystem::path path);
-  ~FileReader();
-  FileReader(const FileReader&) = delete;
-  FileReader& operator=(const FileReader&) = delete;
 
   /// Fills `bytes`.
   void read(std::span<std::byte> bytes);
   std::uint64_t size() const { return size_; }
   /// XXH64 (seed 0) of everything read so far.
-  std::uint64_t hash() const;
+  std::uint64_t hash() const { return hash_.value(); }
 
  private:
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   std::uint64_t size_ = 0;
-  void* hash_state_ = nullptr;
+  RunningHash hash_;
 };
 
 /// A name beside `path` that no other process uses, for writing before renaming.

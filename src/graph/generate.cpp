@@ -1,5 +1,7 @@
 #include "heliograph/generate.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,21 +12,21 @@
 #include <vector>
 
 #include "core/thread_pool.hpp"
+#include "core/throw_error.hpp"
 #include "graph/generate_draws.hpp"
 #include "graph/generate_edges.hpp"
-#include "graph/generate_features.hpp"
 #include "graph/generate_labels.hpp"
 #include "graph/native_writer.hpp"
 #include "graph/validate.hpp"
-#include "heliograph/error.hpp"
 
 namespace heliograph {
 namespace {
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-void require(bool holds, const std::string& sentence) {
-  if (!holds) throw Error(ErrorCode::usage, sentence);
+template <class... Args>
+void require(bool holds, fmt::format_string<const Args&...> sentence, const Args&... args) {
+  if (!holds) throw_error(ErrorCode::usage, sentence, args...);
 }
 
 /// Nodes of a set that has this share.
@@ -35,41 +37,37 @@ std::int64_t share_of(const GenerateOptions& options, double per_cent) {
 
 void check(const GenerateOptions& o) {
   const auto between = [](double x, double low, double high) { return x >= low && x <= high; };
-  require(o.nodes >= 1, "nodes = " + std::to_string(o.nodes) + ": at least 1 is needed");
+  require(o.nodes >= 1, "nodes = {}: at least 1 is needed", o.nodes);
   if (o.nodes > std::numeric_limits<NodeId>::max()) {
-    throw Error(ErrorCode::resource, "nodes = " + std::to_string(o.nodes) +
-                                         " is more than 32-bit node numbers can name");
+    throw_error(ErrorCode::resource, "nodes = {} is more than 32-bit node numbers can name",
+                o.nodes);
   }
-  require(o.edges >= 0 && o.edges <= o.nodes * (o.nodes - 1) / 2,
-          "edges = " + std::to_string(o.edges) + " is not between 0 and the " +
-              std::to_string(o.nodes * (o.nodes - 1) / 2) + " pairs of " + std::to_string(o.nodes) +
-              " nodes");
-  require(o.feature_cols >= 1, "feature_cols = " + std::to_string(o.feature_cols) + " is below 1");
-  require(o.classes >= 2, "classes = " + std::to_string(o.classes) + " is below 2");
-  require(o.classes <= kMaxClasses, "classes = " + std::to_string(o.classes) + " is above the " +
-                                        std::to_string(kMaxClasses) + " that a graph may have");
-  require(between(o.homophily, 0, 1),
-          "homophily = " + std::to_string(o.homophily) + " is not between 0 and 1");
+  const std::int64_t pairs = o.nodes * (o.nodes - 1) / 2;
+  require(o.edges >= 0 && o.edges <= pairs,
+          "edges = {} is not between 0 and the {} pairs of {} nodes", o.edges, pairs, o.nodes);
+  require(o.feature_cols >= 1, "feature_cols = {} is below 1", o.feature_cols);
+  require(o.classes >= 2, "classes = {} is below 2", o.classes);
+  require(o.classes <= kMaxClasses, "classes = {} is above the {} that a graph may have", o.classes,
+          kMaxClasses);
+  require(between(o.homophily, 0, 1), "homophily = {:f} is not between 0 and 1", o.homophily);
   // Twelve deviations and more are never drawn: features stay finite in fp32.
-  require(between(o.feature_noise, 0, 1e36),
-          "feature_noise = " + std::to_string(o.feature_noise) + " is not between 0 and 1e36");
-  require(between(o.label_noise, 0, 1),
-          "label_noise = " + std::to_string(o.label_noise) + " is not between 0 and 1");
+  require(between(o.feature_noise, 0, 1e36), "feature_noise = {:f} is not between 0 and 1e36",
+          o.feature_noise);
+  require(between(o.label_noise, 0, 1), "label_noise = {:f} is not between 0 and 1", o.label_noise);
   require(o.degree_exponent > 2 && std::isfinite(o.degree_exponent),
-          "degree_exponent = " + std::to_string(o.degree_exponent) +
-              " is not above 2, so degrees would have no mean");
+          "degree_exponent = {:f} is not above 2, so degrees would have no mean",
+          o.degree_exponent);
   require(!o.multilabel || between(o.labels_per_node, 1, o.classes),
-          "labels_per_node = " + std::to_string(o.labels_per_node) + " is not between 1 and the " +
-              std::to_string(o.classes) + " classes");
+          "labels_per_node = {:f} is not between 1 and the {} classes", o.labels_per_node,
+          o.classes);
   require(
       o.rmat_a >= 0 && o.rmat_b >= 0 && o.rmat_c >= 0 && o.rmat_a + o.rmat_b + o.rmat_c <= 1 + 1e-9,
       "the R-MAT shares a, b and c are not 0 or more with a sum of at most 1");
   require(
       o.train_share >= 0 && o.validation_share >= 0 && o.train_share + o.validation_share <= 100,
       "train_share + validation_share is not between 0 and 100 per cent");
-  require(share_of(o, o.train_share) >= 1, "train_share = " + std::to_string(o.train_share) +
-                                               " leaves none of the " + std::to_string(o.nodes) +
-                                               " nodes for training");
+  require(share_of(o, o.train_share) >= 1,
+          "train_share = {:f} leaves none of the {} nodes for training", o.train_share, o.nodes);
 }
 
 ThreadPool make_pool() {
@@ -95,6 +93,48 @@ std::vector<Role> draw_roles(const GenerateOptions& options) {
   }
   return role;
 }
+
+/// Features of a node: the sum of its labels' means plus independent normal noise. Class means are
+/// independent normal vectors of expected length 1, so how hard the classes are to tell apart
+/// hardly depends on the number of columns.
+class FeatureRows {
+ public:
+  FeatureRows(const GenerateOptions& options, const LabelLists& labels)
+      : labels_(labels),
+        cols_(static_cast<std::size_t>(options.feature_cols)),
+        noise_(options.feature_noise),
+        stream_(generator_stream(options.seed, Drawn::feature)),
+        means_(static_cast<std::size_t>(options.classes) * cols_) {
+    const std::uint64_t stream = generator_stream(options.seed, Drawn::mean);
+    const double deviation = 1.0 / std::sqrt(static_cast<double>(cols_));
+    for (std::size_t i = 0; i < means_.size(); ++i) {
+      means_[i] = deviation * Draws(stream, i).normals().first;
+    }
+  }
+
+  /// Fills row `v`: `cols` values.
+  void fill(NodeId v, std::span<float> row) const {
+    Draws draws(stream_, static_cast<std::uint64_t>(v));
+    const auto own = labels_.of(v);
+    const auto signal = [&](std::size_t j) {
+      double sum = 0;
+      for (const std::int32_t c : own) sum += means_[static_cast<std::size_t>(c) * cols_ + j];
+      return sum;
+    };
+    for (std::size_t j = 0; j < cols_; j += 2) {
+      const auto [even, odd] = draws.normals();
+      row[j] = static_cast<float>(signal(j) + noise_ * even);
+      if (j + 1 < cols_) row[j + 1] = static_cast<float>(signal(j + 1) + noise_ * odd);
+    }
+  }
+
+ private:
+  const LabelLists& labels_;
+  std::size_t cols_;
+  double noise_;
+  std::uint64_t stream_;
+  std::vector<double> means_;  ///< classes x cols.
+};
 
 /// Calls use(begin, rows) for runs of feature rows that fit a buffer; rows are filled in parallel.
 template <class Use>
@@ -140,14 +180,24 @@ void for_indicator_runs(const LabelLists& labels, std::int32_t classes, Use&& us
   }
 }
 
+/// The data set without graph, arrays and splits.
+Dataset describe(const GenerateOptions& options) {
+  Dataset dataset;
+  dataset.name = options.name;
+  dataset.features.rows = options.nodes;
+  dataset.features.cols = options.feature_cols;
+  dataset.labels.task = options.multilabel ? Task::multilabel : Task::multiclass;
+  dataset.labels.classes = options.classes;
+  return dataset;
+}
+
 }  // namespace
 
 Dataset generate_dataset(const GenerateOptions& options) {
   check(options);
   ThreadPool pool = make_pool();
   const LabelLists labels(options);
-  Dataset dataset;
-  dataset.name = options.name;
+  Dataset dataset = describe(options);
   dataset.graph = draw_graph(options, labels, pool);
 
   std::vector<float> dense;
@@ -155,12 +205,8 @@ Dataset generate_dataset(const GenerateOptions& options) {
   for_feature_runs(options, labels, pool, [&](std::span<const float> rows) {
     dense.insert(dense.end(), rows.begin(), rows.end());
   });
-  dataset.features.rows = options.nodes;
-  dataset.features.cols = options.feature_cols;
   dataset.features.dense = std::move(dense);
 
-  dataset.labels.task = options.multilabel ? Task::multilabel : Task::multiclass;
-  dataset.labels.classes = options.classes;
   if (options.multilabel) {
     std::vector<std::uint8_t> indicators;
     indicators.reserve(at(options.nodes) * at(options.classes));
@@ -186,10 +232,9 @@ void generate_to(const GenerateOptions& options, const std::filesystem::path& di
   ThreadPool pool = make_pool();
   const LabelLists labels(options);
   {
-    say("drawing " + std::to_string(options.edges) + " edges over " +
-        std::to_string(options.nodes) + " nodes");
+    say(fmt::format("drawing {} edges over {} nodes", options.edges, options.nodes));
     const Graph graph = draw_graph(options, labels, pool);
-    say("drew " + std::to_string(graph.entries() / 2) + " different edges");
+    say(fmt::format("drew {} different edges", graph.entries() / 2));
     writer.append(native_array::offsets, graph.offsets.span());
     writer.append(native_array::neighbours, graph.neighbours.span());
   }
@@ -210,14 +255,10 @@ void generate_to(const GenerateOptions& options, const std::filesystem::path& di
   const std::vector<Role> role = draw_roles(options);
   writer.append(native_array::role(0), std::span<const Role>(role));
 
-  NativeManifest manifest;
-  manifest.name = options.name;
-  manifest.nodes = options.nodes;
-  manifest.feature_cols = options.feature_cols;
-  manifest.task = options.multilabel ? Task::multilabel : Task::multiclass;
-  manifest.classes = options.classes;
-  manifest.splits = 1;
-  writer.finish(manifest);
+  Dataset dataset = describe(options);
+  dataset.graph.nodes = options.nodes;
+  dataset.splits.resize(1);
+  writer.finish(dataset);
 }
 
 }  // namespace heliograph

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -53,7 +52,6 @@ Graph build(const Model& model, std::int64_t nodes, std::int64_t first, std::int
             ThreadPool& pool) {
   constexpr std::int64_t block = 1 << 20;
   constexpr std::int64_t grain = 1 << 14;
-  GraphBuilder builder(nodes, false);
   std::vector<Edge> edges(at(std::min(block, count)));
   const auto replay = [&](auto&& take) {
     for (std::int64_t begin = 0; begin < count; begin += block) {
@@ -67,24 +65,8 @@ Graph build(const Model& model, std::int64_t nodes, std::int64_t first, std::int
       for (std::int64_t i = 0; i < size; ++i) take(edges[at(i)].first, edges[at(i)].second);
     }
   };
-  replay([&](NodeId u, NodeId v) { builder.count(u, v); });
-  builder.start_filling();
-  replay([&](NodeId u, NodeId v) { builder.add(u, v); });
   ImportCounts counts;
-  return builder.finish(counts);
-}
-
-Graph unite(const Graph& a, const Graph& b) {
-  std::vector<std::int64_t> offsets(a.offsets.size(), 0);
-  std::vector<NodeId> neighbours;
-  neighbours.reserve(a.neighbours.size() + b.neighbours.size());
-  for (std::size_t v = 0; v < at(a.nodes); ++v) {
-    std::set_union(a.neighbours.begin() + a.offsets[v], a.neighbours.begin() + a.offsets[v + 1],
-                   b.neighbours.begin() + b.offsets[v], b.neighbours.begin() + b.offsets[v + 1],
-                   std::back_inserter(neighbours));
-    offsets[v + 1] = static_cast<std::int64_t>(neighbours.size());
-  }
-  return {a.nodes, false, std::move(offsets), std::move(neighbours)};
+  return build_graph(nodes, false, counts, replay);
 }
 
 template <class Model>

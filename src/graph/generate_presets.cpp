@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/nearest_name.hpp"
-#include "heliograph/error.hpp"
+#include "core/throw_error.hpp"
 #include "heliograph/generate.hpp"
 
 namespace heliograph {
@@ -40,17 +40,17 @@ GenerateOptions generate_preset(const std::string& name, double scale) {
   if (found == presets.end()) {
     std::vector<std::string> names;
     for (const Preset& preset : presets) names.emplace_back(preset.name);
-    throw Error(ErrorCode::usage,
-                "unknown preset '" + name + "': did you mean '" + nearest_name(name, names) + "'?");
+    throw_error(ErrorCode::usage, "unknown preset '{}': did you mean '{}'?", name,
+                nearest_name(name, names));
   }
   if (!(scale > 0) || !std::isfinite(scale)) {
-    throw Error(ErrorCode::usage, "scale = " + std::to_string(scale) + " is not above 0");
+    throw_error(ErrorCode::usage, "scale = {:f} is not above 0", scale);
   }
   const double nodes = std::max(16.0, std::round(scale * static_cast<double>(found->nodes)));
   if (nodes > std::numeric_limits<NodeId>::max()) {
-    throw Error(ErrorCode::resource, "scale = " + std::to_string(scale) + " asks for " +
-                                         std::to_string(nodes) +
-                                         " nodes, more than 32-bit node numbers can name");
+    throw_error(ErrorCode::resource,
+                "scale = {:f} asks for {:f} nodes, more than 32-bit node numbers can name", scale,
+                nodes);
   }
   GenerateOptions options;
   options.name = name;

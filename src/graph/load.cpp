@@ -2,10 +2,9 @@
 
 #include <vector>
 
-#include "graph/native.hpp"
+#include "core/throw_error.hpp"
 #include "graph/readers.hpp"
 #include "graph/validate.hpp"
-#include "heliograph/error.hpp"
 #include "heliograph/io.hpp"
 
 namespace heliograph {
@@ -33,9 +32,8 @@ InputFormat detect(const fs::path& path) {
     if (extension == ".npz") return InputFormat::npz;
     if (extension == ".mtx") return InputFormat::matrix_market;
     if (extension == ".csv" || extension == ".tsv") return InputFormat::edge_list;
-    throw Error(
-        ErrorCode::bad_input,
-        fmt::format("{} has no form that is known here, which are: {}", path.string(), kForms));
+    throw_error(ErrorCode::bad_input, "{} has no form that is known here, which are: {}",
+                path.string(), kForms);
   }
   if (is_native(path)) return InputFormat::native;
   const bool edges = fs::exists(path / "edges.csv");
@@ -44,8 +42,8 @@ InputFormat detect(const fs::path& path) {
   }
   if (edges || fs::exists(path / "edges.tsv")) return InputFormat::edge_list;
   if (holds_matrix_market(path)) return InputFormat::matrix_market;
-  throw Error(ErrorCode::bad_input,
-              fmt::format("nothing in {} is known here; it could be {}", path.string(), kForms));
+  throw_error(ErrorCode::bad_input, "nothing in {} is known here; it could be {}", path.string(),
+              kForms);
 }
 
 /// What a native directory still knows about its import.
@@ -92,14 +90,12 @@ Dataset load_dataset(const fs::path& path, const ImportOptions& options, ImportC
   InputFormat format = options.format;
   Dataset dataset;
   try {
-    if (!fs::exists(path)) {
-      throw Error(ErrorCode::bad_input, fmt::format("{} does not exist", path.string()));
-    }
+    if (!fs::exists(path)) throw_error(ErrorCode::bad_input, "{} does not exist", path.string());
     if (format == InputFormat::automatic) format = detect(path);
     dataset = read(path, format, options, filled);
   } catch (const fs::filesystem_error& error) {  // A folder that may not be looked into, ...
-    throw Error(ErrorCode::bad_input,
-                fmt::format("cannot read {}: {}", error.path1().string(), error.code().message()));
+    throw_error(ErrorCode::bad_input, "cannot read {}: {}", error.path1().string(),
+                error.code().message());
   }
   if (dataset.name.empty()) dataset.name = name_of(path);
   validate_dataset(dataset, path.string());

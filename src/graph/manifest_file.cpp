@@ -1,11 +1,9 @@
 #include "graph/manifest_file.hpp"
 
-#include <fmt/format.h>
-
 #include <span>
 
 #include "graph/files.hpp"
-#include "heliograph/error.hpp"
+#include "graph/refuse.hpp"
 
 namespace heliograph {
 
@@ -13,21 +11,18 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-void refuse_file(const fs::path& file, const std::string& what) {
-  throw Error(ErrorCode::bad_input, fmt::format("{}: {}", file.string(), what));
-}
+void refuse_file(const fs::path& file, const std::string& what) { refuse(file, "{}", what); }
 
 void write_manifest_file(const fs::path& directory, const ordered_json& manifest) {
   const std::string text =
       manifest.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
-  const auto bytes = std::as_bytes(std::span(text));
-  FileWriter file(directory / kManifestFile);
-  file.write(bytes);
-  file.close();
-  const std::string digits = hex64(xxh64(bytes)) + "\n";
-  FileWriter hash_file(directory / kManifestHashFile);
-  hash_file.write(std::as_bytes(std::span(digits)));
-  hash_file.close();
+  const auto write = [&](std::string_view name, const std::string& content) {
+    FileWriter file(directory / name);
+    file.write(std::as_bytes(std::span(content)));
+    file.close();
+  };
+  write(kManifestFile, text);
+  write(kManifestHashFile, hex64(xxh64(std::as_bytes(std::span(text)))) + "\n");
 }
 
 json read_manifest_file(const fs::path& directory, const ManifestKind& kind) {
@@ -40,16 +35,16 @@ json read_manifest_file(const fs::path& directory, const ManifestKind& kind) {
                             mapped.bytes().size());
   };
   if (text(*hash_file) != hex64(xxh64(file->bytes())) + "\n") {
-    refuse_file(path, fmt::format("does not match the checksum in {}: one of the two is damaged",
-                                  hash_path.string()));
+    refuse(path, "does not match the checksum in {}: one of the two is damaged",
+           hash_path.string());
   }
   json manifest = json::parse(text(*file), nullptr, false);
   if (!manifest.is_object() || manifest.value("format", json()) != kind.format) {
-    refuse_file(path, fmt::format("is not the manifest of {}", kind.of));
+    refuse(path, "is not the manifest of {}", kind.of);
   }
   if (const json version = manifest.value("version", json()); version != kind.version) {
-    refuse_file(path, fmt::format("has format version {}; this build reads version {}",
-                                  version.dump(), kind.version));
+    refuse(path, "has format version {}; this build reads version {}", version.dump(),
+           kind.version);
   }
   return manifest;
 }

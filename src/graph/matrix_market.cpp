@@ -1,5 +1,3 @@
-#include "graph/matrix_market.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,10 +6,10 @@
 #include <limits>
 #include <string>
 
+#include "core/throw_error.hpp"
 #include "graph/parts.hpp"
-#include "graph/side_files.hpp"
+#include "graph/readers.hpp"
 #include "graph/text.hpp"
-#include "heliograph/error.hpp"
 
 namespace heliograph {
 namespace {
@@ -26,7 +24,7 @@ std::string lower(std::string_view word) {
 /// Header, size line and entries of one file.
 class MarketReader {
  public:
-  explicit MarketReader(const std::filesystem::path& file) : name_(file.string()), lines_(file) {
+  explicit MarketReader(const std::filesystem::path& file) : lines_(file) {
     std::string_view line;
     if (!lines_.next(line)) refuse("is empty");
     if (lower(take_word(line)) != "%%matrixmarket") refuse("does not start with %%MatrixMarket");
@@ -34,12 +32,12 @@ class MarketReader {
     const std::string form = lower(take_word(line));
     const std::string field = lower(take_word(line));
     const std::string symmetry = lower(take_word(line));
-    if (form != "coordinate" && form != "array") refuse(fmt::format("unknown form '{}'", form));
+    if (form != "coordinate" && form != "array") refuse("unknown form '{}'", form);
     if (field != "pattern" && field != "real" && field != "integer" && field != "double") {
-      refuse(fmt::format("'{}' values are not read; pattern, real and integer are", field));
+      refuse("'{}' values are not read; pattern, real and integer are", field);
     }
     if (symmetry != "general" && symmetry != "symmetric") {
-      refuse(fmt::format("'{}' matrices are not read; general and symmetric are", symmetry));
+      refuse("'{}' matrices are not read; general and symmetric are", symmetry);
     }
     dense_ = form == "array";
     pattern_ = field == "pattern";
@@ -54,9 +52,10 @@ class MarketReader {
   std::int64_t cols() const { return cols_; }
   std::int64_t entries() const { return entries_; }
 
-  [[noreturn]] void refuse(const std::string& what) const {
-    throw Error(ErrorCode::bad_input,
-                fmt::format("{}, line {}: {}", name_, lines_.number(), legible(what)));
+  /// As LineReader::refuse.
+  template <class... Args>
+  [[noreturn]] void refuse(fmt::format_string<const Args&...> sentence, const Args&... args) const {
+    lines_.refuse(sentence, args...);
   }
 
   /// Calls use(row, col, value) for every listed entry of a coordinate file, from 0.
@@ -71,7 +70,7 @@ class MarketReader {
       end_of(line);
       use(row, col, value);
     }
-    if (next_content(line)) refuse(fmt::format("more than the {} entries announced", entries_));
+    if (next_content(line)) refuse("more than the {} entries announced", entries_);
   }
 
   /// Calls use(value) for every value of an array file, column by column.
@@ -83,7 +82,7 @@ class MarketReader {
       use(number(take_word(line)));
       end_of(line);
     }
-    if (next_content(line)) refuse(fmt::format("more than the {} values announced", entries_));
+    if (next_content(line)) refuse("more than the {} values announced", entries_);
   }
 
  private:
@@ -110,34 +109,31 @@ class MarketReader {
 
   std::int64_t size(std::string_view word) const {
     const auto value = parse_number<std::int64_t>(word);
-    if (!value || *value < 0) refuse(fmt::format("'{}' is not a size", word));
+    if (!value || *value < 0) refuse("'{}' is not a size", word);
     return *value;
   }
 
   std::int64_t index(std::string_view word, std::int64_t extent, const char* axis) const {
     const auto value = parse_number<std::int64_t>(word);
-    if (!value) refuse(fmt::format("'{}' is not a {} number", word, axis));
-    if (*value < 1 || *value > extent) {
-      refuse(fmt::format("{} {} is not in [1, {}]", axis, *value, extent));
-    }
+    if (!value) refuse("'{}' is not a {} number", word, axis);
+    if (*value < 1 || *value > extent) refuse("{} {} is not in [1, {}]", axis, *value, extent);
     return *value - 1;
   }
 
   double number(std::string_view word) const {
     const auto value = parse_number<double>(word);
-    if (!value) refuse(fmt::format("'{}' is not a number", word));
+    if (!value) refuse("'{}' is not a number", word);
     return *value;
   }
 
   void end_of(std::string_view line) const {
-    if (!trim(line).empty()) refuse(fmt::format("'{}' is one field too many", trim(line)));
+    if (!trim(line).empty()) refuse("'{}' is one field too many", trim(line));
   }
 
   [[noreturn]] void short_of(std::int64_t found) const {
-    refuse(fmt::format("ends after {} of {} entries: the file is truncated", found, entries_));
+    refuse("ends after {} of {} entries: the file is truncated", found, entries_);
   }
 
-  std::string name_;
   LineReader lines_;
   bool dense_ = false;
   bool pattern_ = false;
@@ -149,9 +145,7 @@ class MarketReader {
 
 float narrow(const MarketReader& reader, double value) {
   const auto out = static_cast<float>(value);
-  if (std::isinf(out) && std::isfinite(value)) {
-    reader.refuse(fmt::format("{} is beyond fp32", value));
-  }
+  if (std::isinf(out) && std::isfinite(value)) reader.refuse("{} is beyond fp32", value);
   return out;
 }
 
@@ -181,13 +175,11 @@ MarketEdges read_market_edges(const std::filesystem::path& file, ImportCounts& c
   MarketReader reader(file);
   if (reader.dense()) reader.refuse("a graph is a coordinate matrix, not an array");
   if (reader.rows() != reader.cols()) {
-    reader.refuse(
-        fmt::format("a graph is a square matrix, not {} x {}", reader.rows(), reader.cols()));
+    reader.refuse("a graph is a square matrix, not {} x {}", reader.rows(), reader.cols());
   }
   if (reader.rows() > std::numeric_limits<NodeId>::max()) {
-    throw Error(ErrorCode::resource,
-                fmt::format("{}: {} nodes: graphs of 2^31 nodes and more are not held",
-                            file.string(), reader.rows()));
+    throw_error(ErrorCode::resource, "{}: {} nodes: graphs of 2^31 nodes and more are not held",
+                file.string(), reader.rows());
   }
   MarketEdges out;
   out.nodes = reader.rows();
@@ -204,8 +196,8 @@ Features read_market_features(const std::filesystem::path& file) {
   if (reader.symmetric()) reader.refuse("features are a general matrix, not a symmetric one");
   if (reader.rows() > std::numeric_limits<NodeId>::max() ||
       reader.cols() > std::numeric_limits<std::int32_t>::max()) {
-    throw Error(ErrorCode::resource, fmt::format("{}: {} x {} features are too many", file.string(),
-                                                 reader.rows(), reader.cols()));
+    throw_error(ErrorCode::resource, "{}: {} x {} features are too many", file.string(),
+                reader.rows(), reader.cols());
   }
   if (reader.dense()) return read_dense(reader, std::filesystem::file_size(file));
 

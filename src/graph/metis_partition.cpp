@@ -10,10 +10,10 @@
 #include <cstdio>
 #include <limits>
 #include <mutex>
-#include <string>
 
+#include "core/descriptor.hpp"
 #include "core/noise.hpp"
-#include "heliograph/error.hpp"
+#include "core/throw_error.hpp"
 
 namespace heliograph {
 namespace {
@@ -53,23 +53,21 @@ class SilentStdout {
   explicit SilentStdout(bool wanted) {
     if (!wanted) return;
     std::fflush(stdout);
-    const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    if (nowhere < 0) return;
-    kept_ = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-    if (kept_ >= 0) dup2(nowhere, STDOUT_FILENO);
-    close(nowhere);
+    const Descriptor nowhere(open("/dev/null", O_WRONLY | O_CLOEXEC));
+    if (!nowhere.open()) return;
+    kept_ = Descriptor(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
+    if (kept_.open()) dup2(nowhere.get(), STDOUT_FILENO);
   }
   ~SilentStdout() {
-    if (kept_ < 0) return;
+    if (!kept_.open()) return;
     std::fflush(stdout);
-    dup2(kept_, STDOUT_FILENO);
-    close(kept_);
+    dup2(kept_.get(), STDOUT_FILENO);
   }
   SilentStdout(const SilentStdout&) = delete;
   SilentStdout& operator=(const SilentStdout&) = delete;
 
  private:
-  int kept_ = -1;
+  Descriptor kept_;
 };
 
 /// Weights for two constraints: every node, and every training node. Empty if the second one
@@ -77,9 +75,8 @@ class SilentStdout {
 std::vector<idx_t> training_weights(const Graph& graph, const Split* split) {
   if (split == nullptr) return {};
   if (static_cast<std::int64_t>(split->role.size()) != graph.nodes) {
-    throw Error(ErrorCode::mismatch, "the split to balance has " +
-                                         std::to_string(split->role.size()) +
-                                         " nodes but the graph has " + std::to_string(graph.nodes));
+    throw_error(ErrorCode::mismatch, "the split to balance has {} nodes but the graph has {}",
+                split->role.size(), graph.nodes);
   }
   const auto training = std::count(split->role.begin(), split->role.end(), Role::train);
   if (training == 0 || training == graph.nodes) return {};
@@ -107,17 +104,15 @@ void check_metis_size(std::int64_t nodes, std::int64_t entries, bool directed) {
   constexpr std::int64_t limit = std::numeric_limits<std::int32_t>::max() - 1;
   const std::int64_t most = directed ? limit / 2 : limit;
   if (nodes > limit) {
-    throw Error(ErrorCode::resource, "the graph has " + std::to_string(nodes) +
-                                         " nodes; METIS's 32-bit indices hold at most " +
-                                         std::to_string(limit));
+    throw_error(ErrorCode::resource,
+                "the graph has {} nodes; METIS's 32-bit indices hold at most {}", nodes, limit);
   }
   if (entries > most) {
-    throw Error(ErrorCode::resource,
-                std::string("the ") + (directed ? "directed" : "undirected") + " graph has " +
-                    std::to_string(entries) +
-                    " neighbour entries; METIS's 32-bit indices hold at most " +
-                    std::to_string(most) + (directed ? ", as every edge counts both ways" : "") +
-                    ": use the contiguous or random partitioner, or a partition file");
+    throw_error(ErrorCode::resource,
+                "the {} graph has {} neighbour entries; METIS's 32-bit indices hold at most {}{}: "
+                "use the contiguous or random partitioner, or a partition file",
+                directed ? "directed" : "undirected", entries, most,
+                directed ? ", as every edge counts both ways" : "");
   }
 }
 
@@ -154,9 +149,8 @@ std::vector<std::int32_t> metis_owners(const Graph& graph, const PartitionOption
   const bool in_range = std::all_of(owner.begin(), owner.end(),
                                     [&](std::int32_t o) { return o >= 0 && o < options.parts; });
   if (objective < 0 || !in_range) {
-    throw Error(ErrorCode::bad_input,
-                "METIS answered with an owner out of range or an objective of " +
-                    std::to_string(objective));
+    throw_error(ErrorCode::bad_input,
+                "METIS answered with an owner out of range or an objective of {}", objective);
   }
   return owner;
 }

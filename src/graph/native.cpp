@@ -1,5 +1,3 @@
-#include "graph/native.hpp"
-
 #include <fmt/format.h>
 
 #include <map>
@@ -9,8 +7,9 @@
 #include "graph/files.hpp"
 #include "graph/native_format.hpp"
 #include "graph/native_writer.hpp"
+#include "graph/readers.hpp"
+#include "graph/refuse.hpp"
 #include "graph/validate.hpp"
-#include "heliograph/error.hpp"
 #include "heliograph/io.hpp"
 
 namespace heliograph {
@@ -27,31 +26,30 @@ T whole_number(const json& object, const char* key, const fs::path& path) {
                         ? std::in_range<T>(value.get<std::uint64_t>())
                         : value.is_number_integer() && std::in_range<T>(value.get<std::int64_t>());
   if (!held) {
-    refuse_file(path,
-                fmt::format("cannot be interpreted: {} is {}, which is not a whole number of {} "
-                            "bits",
-                            key, value.dump(), 8 * sizeof(T)));
+    refuse(path,
+           "cannot be interpreted: {} is {}, which is not a whole number of {} "
+           "bits",
+           key, value.dump(), 8 * sizeof(T));
   }
   return value.get<T>();
 }
 
-NativeManifest interpret(const json& object, const fs::path& path) {
-  NativeManifest manifest;
-  manifest.name = object.at("name").get<std::string>();
-  manifest.nodes = whole_number<std::int64_t>(object, "nodes", path);
-  manifest.directed = object.at("directed").get<bool>();
-  manifest.feature_cols = whole_number<std::int64_t>(object.at("features"), "cols", path);
-  manifest.sparse_features = object.at("features").at("sparse").get<bool>();
+/// The data set of a manifest, without its arrays and splits.
+Dataset interpret(const json& object, const fs::path& path) {
+  Dataset dataset;
+  dataset.name = object.at("name").get<std::string>();
+  dataset.graph.nodes = whole_number<std::int64_t>(object, "nodes", path);
+  dataset.graph.directed = object.at("directed").get<bool>();
+  dataset.features.rows = dataset.graph.nodes;
+  dataset.features.cols = whole_number<std::int64_t>(object.at("features"), "cols", path);
+  dataset.features.sparse = object.at("features").at("sparse").get<bool>();
   const json& labels = object.at("labels");
   const auto task = labels.at("task").get<std::string>();
-  if (task != "multiclass" && task != "multilabel") {
-    refuse_file(path, fmt::format("has the unknown task {}", task));
-  }
-  manifest.task = task == "multilabel" ? Task::multilabel : Task::multiclass;
-  manifest.classes = whole_number<std::int32_t>(labels, "classes", path);
-  manifest.class_names = labels.at("class_names").get<std::vector<std::string>>();
-  manifest.splits = whole_number<std::int64_t>(object, "splits", path);
-  return manifest;
+  if (task != "multiclass" && task != "multilabel") refuse(path, "has the unknown task {}", task);
+  dataset.labels.task = task == "multilabel" ? Task::multilabel : Task::multiclass;
+  dataset.labels.classes = whole_number<std::int32_t>(labels, "classes", path);
+  dataset.class_names = labels.at("class_names").get<std::vector<std::string>>();
+  return dataset;
 }
 
 /// Maps the arrays that the manifest lists, each checked against its count and checksum.
@@ -64,24 +62,22 @@ class ArrayFiles {
   template <class T>
   Array<T> map(std::string_view name) const {
     const auto it = listed_.find(std::string(name));
-    if (it == listed_.end()) {
-      refuse_file(directory_ / kManifestFile, fmt::format("does not list the array {}", name));
-    }
+    if (it == listed_.end()) refuse(directory_ / kManifestFile, "does not list the array {}", name);
     const json& entry = it->second;
     if (entry.at("dtype").get<std::string>() != dtype_name<T>()) {
-      refuse_file(directory_ / kManifestFile,
-                  fmt::format("gives the array {} another dtype than {}", name, dtype_name<T>()));
+      refuse(directory_ / kManifestFile, "gives the array {} another dtype than {}", name,
+             dtype_name<T>());
     }
     const fs::path path = directory_ / entry.at("file").get<std::string>();
     const auto count = entry.at("count").get<std::uint64_t>();
     auto file = MappedFile::open(path);
     const std::span<const std::byte> bytes = file->bytes();
     if (bytes.size() / sizeof(T) != count || bytes.size() % sizeof(T) != 0) {
-      refuse_file(path, fmt::format("is damaged: {} bytes instead of {} values of {} bytes",
-                                    bytes.size(), count, sizeof(T)));
+      refuse(path, "is damaged: {} bytes instead of {} values of {} bytes", bytes.size(), count,
+             sizeof(T));
     }
     if (hex64(xxh64(bytes)) != entry.at("xxh64").get<std::string>()) {
-      refuse_file(path, "is damaged: its bytes do not match the checksum in the manifest");
+      refuse(path, "is damaged: its bytes do not match the checksum in the manifest");
     }
     return {std::span(reinterpret_cast<const T*>(bytes.data()), count), std::move(file)};
   }
@@ -91,40 +87,6 @@ class ArrayFiles {
   std::map<std::string, json> listed_;
 };
 
-Dataset map_dataset(const NativeManifest& manifest, const ArrayFiles& files) {
-  Dataset dataset;
-  dataset.name = manifest.name;
-  dataset.class_names = manifest.class_names;
-  dataset.graph.nodes = manifest.nodes;
-  dataset.graph.directed = manifest.directed;
-  dataset.graph.offsets = files.map<std::int64_t>(native_array::offsets);
-  dataset.graph.neighbours = files.map<NodeId>(native_array::neighbours);
-  Features& features = dataset.features;
-  features.rows = manifest.nodes;
-  features.cols = manifest.feature_cols;
-  features.sparse = manifest.sparse_features;
-  if (features.sparse) {
-    features.offsets = files.map<std::int64_t>(native_array::feature_offsets);
-    features.columns = files.map<std::int32_t>(native_array::feature_columns);
-    features.values = files.map<float>(native_array::feature_values);
-  } else {
-    features.dense = files.map<float>(native_array::features);
-  }
-  Labels& labels = dataset.labels;
-  labels.task = manifest.task;
-  labels.classes = manifest.classes;
-  if (labels.task == Task::multiclass) {
-    labels.class_of = files.map<std::int32_t>(native_array::class_of);
-  } else {
-    labels.indicators = files.map<std::uint8_t>(native_array::indicators);
-    labels.labelled = files.map<std::uint8_t>(native_array::labelled);
-  }
-  for (std::int64_t s = 0; s < manifest.splits; ++s) {
-    dataset.splits.push_back({files.map<Role>(native_array::role(s))});
-  }
-  return dataset;
-}
-
 }  // namespace
 
 bool is_native(const fs::path& directory) {
@@ -133,14 +95,21 @@ bool is_native(const fs::path& directory) {
 
 Dataset load_native(const fs::path& directory) {
   const json object = read_manifest_file(directory, kNativeManifest);
-  Dataset dataset;
+  const fs::path path = directory / kManifestFile;
   try {
-    dataset = map_dataset(interpret(object, directory / kManifestFile),
-                          ArrayFiles(directory, object.at("arrays")));
+    Dataset dataset = interpret(object, path);
+    const auto splits = whole_number<std::int64_t>(object, "splits", path);
+    const ArrayFiles files(directory, object.at("arrays"));
+    for_each_array(dataset, [&]<class T>(std::string_view name, Array<T>& array, auto&&) {
+      array = files.map<T>(name);
+    });
+    for (std::int64_t s = 0; s < splits; ++s) {
+      dataset.splits.push_back({files.map<Role>(native_array::role(s))});
+    }
+    return dataset;
   } catch (const json::exception& error) {  // A key that is missing or of another type.
-    refuse_file(directory / kManifestFile, fmt::format("cannot be interpreted: {}", error.what()));
+    refuse(path, "cannot be interpreted: {}", error.what());
   }
-  return dataset;
 }
 
 void save_native(const Dataset& dataset, const fs::path& directory, bool overwrite) {
@@ -148,9 +117,10 @@ void save_native(const Dataset& dataset, const fs::path& directory, bool overwri
   validate_dataset(dataset, where);
   if (!dataset.graph.directed) validate_symmetry(dataset.graph, where);
   NativeWriter writer(directory, overwrite);
-  for_each_array(dataset,
-                 [&](const std::string& name, auto values) { writer.append(name, values); });
-  writer.finish(describe(dataset));
+  for_each_array(dataset, [&](std::string_view name, const auto& array, auto&&) {
+    writer.append(name, array.span());
+  });
+  writer.finish(dataset);
 }
 
 std::string dataset_hash(const Dataset& dataset) {
@@ -158,10 +128,9 @@ std::string dataset_hash(const Dataset& dataset) {
   std::string lines =
       fmt::format("nodes {} directed {} cols {} classes {}\n", dataset.graph.nodes,
                   dataset.graph.directed, dataset.features.cols, dataset.labels.classes);
-  for_each_array(dataset, [&](const std::string& name, auto values) {
-    using T = typename decltype(values)::value_type;
-    lines += fmt::format("{} {} {} {}\n", name, dtype_name<T>(), values.size(),
-                         hex64(xxh64(std::as_bytes(values))));
+  for_each_array(dataset, [&]<class T>(std::string_view name, const Array<T>& array, auto&&) {
+    lines += fmt::format("{} {} {} {}\n", name, dtype_name<T>(), array.size(),
+                         hex64(xxh64(std::as_bytes(array.span()))));
   });
   return hex64(xxh64(std::as_bytes(std::span(lines))));
 }

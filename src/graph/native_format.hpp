@@ -1,10 +1,11 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <vector>
 
 #include "graph/manifest_file.hpp"
 #include "heliograph/dataset.hpp"
@@ -15,19 +16,6 @@
 namespace heliograph {
 
 inline constexpr ManifestKind kNativeManifest{"heliograph-graph", 1, "a graph"};
-
-/// What the arrays mean; everything else follows from their counts.
-struct NativeManifest {
-  std::string name;
-  std::int64_t nodes = 0;
-  bool directed = false;
-  std::int64_t feature_cols = 0;
-  bool sparse_features = false;
-  Task task = Task::multiclass;
-  std::int32_t classes = 0;
-  std::int64_t splits = 0;
-  std::vector<std::string> class_names;  ///< Empty, or one for each class.
-};
 
 /// Array names; the file is the name and ".bin". Splits are "role_0", "role_1", ...
 namespace native_array {
@@ -40,40 +28,36 @@ inline constexpr std::string_view feature_values = "feature_values";    ///< flo
 inline constexpr std::string_view class_of = "class_of";                ///< int32, nodes.
 inline constexpr std::string_view indicators = "indicators";            ///< uint8, nodes x classes.
 inline constexpr std::string_view labelled = "labelled";                ///< uint8, nodes.
-std::string role(std::int64_t split);                                   ///< uint8, nodes.
+inline std::string role(std::int64_t split) { return fmt::format("role_{}", split); }  ///< uint8.
 }  // namespace native_array
 
-/// The arrays that a manifest asks for, in the order of the directory's hash.
-struct NativeArray {
-  std::string name;
-  std::string_view dtype;
-  std::int64_t count;  ///< -1: as many as there are.
-};
-std::vector<NativeArray> native_arrays(const NativeManifest& manifest);
-
-/// The manifest of a data set that is in memory.
-NativeManifest describe(const Dataset& dataset);
-
-/// Calls `use(name, span)` for each array of a data set, in the order of `native_arrays`.
-template <class Use>
-void for_each_array(const Dataset& dataset, Use&& use) {
-  use(std::string(native_array::offsets), dataset.graph.offsets.span());
-  use(std::string(native_array::neighbours), dataset.graph.neighbours.span());
-  if (dataset.features.sparse) {
-    use(std::string(native_array::feature_offsets), dataset.features.offsets.span());
-    use(std::string(native_array::feature_columns), dataset.features.columns.span());
-    use(std::string(native_array::feature_values), dataset.features.values.span());
+/// Calls `use(name, array, count)` for each array of a data set that has its counts, in the order
+/// of the directory's hash. `count()` is how many values those counts ask for; -1: any number.
+template <class AnyDataset, class Use>
+void for_each_array(AnyDataset& dataset, Use&& use) {
+  const std::int64_t& nodes = dataset.graph.nodes;
+  auto& features = dataset.features;
+  auto& labels = dataset.labels;
+  const auto one_a_node = [&] { return nodes; };
+  const auto one_a_node_and_last = [&] { return nodes + 1; };
+  const auto any = [] { return std::int64_t{-1}; };
+  use(native_array::offsets, dataset.graph.offsets, one_a_node_and_last);
+  use(native_array::neighbours, dataset.graph.neighbours, any);
+  if (features.sparse) {
+    use(native_array::feature_offsets, features.offsets, one_a_node_and_last);
+    use(native_array::feature_columns, features.columns, any);
+    use(native_array::feature_values, features.values, any);
   } else {
-    use(std::string(native_array::features), dataset.features.dense.span());
+    use(native_array::features, features.dense, [&] { return nodes * features.cols; });
   }
-  if (dataset.labels.task == Task::multiclass) {
-    use(std::string(native_array::class_of), dataset.labels.class_of.span());
+  if (labels.task == Task::multiclass) {
+    use(native_array::class_of, labels.class_of, one_a_node);
   } else {
-    use(std::string(native_array::indicators), dataset.labels.indicators.span());
-    use(std::string(native_array::labelled), dataset.labels.labelled.span());
+    use(native_array::indicators, labels.indicators, [&] { return nodes * labels.classes; });
+    use(native_array::labelled, labels.labelled, one_a_node);
   }
   for (std::size_t s = 0; s < dataset.splits.size(); ++s) {
-    use(native_array::role(static_cast<std::int64_t>(s)), dataset.splits[s].role.span());
+    use(native_array::role(static_cast<std::int64_t>(s)), dataset.splits[s].role, one_a_node);
   }
 }
 

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 
-#include "heliograph/error.hpp"
+#include "core/throw_error.hpp"
 
 namespace heliograph {
 namespace {
@@ -23,12 +25,10 @@ bool is_own_name(std::string_view name) {
     return name.find_first_not_of("0123456789", 5) == std::string_view::npos;
   }
   using namespace native_array;
-  for (const std::string_view own :
-       {offsets, neighbours, features, feature_offsets, feature_columns, feature_values, class_of,
-        indicators, labelled}) {
-    if (name == own) return true;
-  }
-  return false;
+  constexpr std::array kOwn = {offsets,         neighbours,      features,
+                               feature_offsets, feature_columns, feature_values,
+                               class_of,        indicators,      labelled};
+  return std::find(kOwn.begin(), kOwn.end(), name) != kOwn.end();
 }
 
 /// Other programs have a manifest.json too.
@@ -46,29 +46,26 @@ void check_target(const fs::path& directory, bool overwrite) {
   const fs::file_status status = fs::symlink_status(directory, ignored);
   if (!fs::exists(status)) return;
   if (!overwrite) {
-    throw Error(ErrorCode::usage, fmt::format("{} exists already; say --overwrite to replace it",
-                                              directory.string()));
+    throw_error(ErrorCode::usage, "{} exists already; say --overwrite to replace it",
+                directory.string());
   }
   if (!fs::is_directory(status)) {
-    throw Error(ErrorCode::usage,
-                fmt::format("{} is not a directory: it is not replaced", directory.string()));
+    throw_error(ErrorCode::usage, "{} is not a directory: it is not replaced", directory.string());
   }
   if (fs::is_empty(directory)) return;
   for (const auto& entry : fs::directory_iterator(directory)) {
     const std::string name = entry.path().filename().string();
     if (is_own_name(name) && fs::is_regular_file(entry.symlink_status())) continue;
-    throw Error(ErrorCode::usage,
-                fmt::format("{} holds {}, which is no part of a graph: it is not replaced",
-                            directory.string(), name));
+    throw_error(ErrorCode::usage, "{} holds {}, which is no part of a graph: it is not replaced",
+                directory.string(), name);
   }
   if (!fs::exists(directory / kManifestFile) && !fs::exists(directory / kManifestHashFile)) {
-    throw Error(ErrorCode::usage, fmt::format("{} holds files but no {}: it is not replaced",
-                                              directory.string(), kManifestFile));
+    throw_error(ErrorCode::usage, "{} holds files but no {}: it is not replaced",
+                directory.string(), kManifestFile);
   }
   if (!is_own_manifest(directory)) {
-    throw Error(ErrorCode::usage,
-                fmt::format("{} holds a {} that is not of a graph: it is not replaced",
-                            directory.string(), kManifestFile));
+    throw_error(ErrorCode::usage, "{} holds a {} that is not of a graph: it is not replaced",
+                directory.string(), kManifestFile);
   }
 }
 
@@ -77,8 +74,8 @@ void make_directories(const fs::path& path) {
   fs::create_directories(path, error);
   if (error) {
     const bool full = error.value() == ENOSPC || error.value() == EDQUOT;
-    throw Error(full ? ErrorCode::resource : ErrorCode::usage,
-                fmt::format("cannot create {}: {}", path.string(), error.message()));
+    throw_error(full ? ErrorCode::resource : ErrorCode::usage, "cannot create {}: {}",
+                path.string(), error.message());
   }
 }
 
@@ -103,58 +100,62 @@ void NativeWriter::append_bytes(std::string_view name, std::string_view dtype,
   it->second.file.write(bytes);
 }
 
-void NativeWriter::check(const NativeManifest& manifest) const {
-  const auto refuse = [&](const std::string& what) {
-    throw Error(ErrorCode::usage, fmt::format("{}: {}", directory_.string(), what));
-  };
-  const std::vector<NativeArray> wanted = native_arrays(manifest);
-  for (const NativeArray& array : wanted) {
-    const auto it = arrays_.find(array.name);
-    if (it == arrays_.end()) refuse(fmt::format("array {} was not written", array.name));
-    const Growing& written = it->second;
-    const auto count = static_cast<std::int64_t>(written.file.size() / written.item_bytes);
-    if (written.dtype != array.dtype || (array.count >= 0 && count != array.count)) {
-      refuse(fmt::format("array {} holds {} {} values, not {} {}", array.name, count, written.dtype,
-                         array.count, array.dtype));
+void NativeWriter::check(const Dataset& dataset) const {
+  const std::string where = directory_.string();
+  std::size_t wanted = 0;
+  for_each_array(dataset, [&]<class T>(std::string_view name, const Array<T>&, auto&& count) {
+    const auto it = arrays_.find(name);
+    if (it == arrays_.end()) {
+      throw_error(ErrorCode::usage, "{}: array {} was not written", where, name);
     }
+    const Growing& written = it->second;
+    const std::int64_t most = count();
+    const auto held = static_cast<std::int64_t>(written.file.size() / written.item_bytes);
+    if (written.dtype != dtype_name<T>() || (most >= 0 && held != most)) {
+      throw_error(ErrorCode::usage, "{}: array {} holds {} {} values, not {} {}", where, name, held,
+                  written.dtype, most, dtype_name<T>());
+    }
+    ++wanted;
+  });
+  if (arrays_.size() != wanted) {
+    throw_error(ErrorCode::usage, "{}: holds arrays that its manifest does not ask for", where);
   }
-  if (arrays_.size() != wanted.size()) refuse("holds arrays that its manifest does not ask for");
 }
 
-void NativeWriter::write_manifest(const NativeManifest& manifest) {
+void NativeWriter::write_manifest(const Dataset& dataset) {
   using nlohmann::ordered_json;
   ordered_json arrays = ordered_json::array();
-  for (const NativeArray& array : native_arrays(manifest)) {
-    const Growing& written = arrays_.find(array.name)->second;
-    arrays.push_back({{"name", array.name},
-                      {"file", array.name + ".bin"},
+  for_each_array(dataset, [&](std::string_view name, auto&&, auto&&) {
+    const Growing& written = arrays_.find(name)->second;
+    arrays.push_back({{"name", name},
+                      {"file", fmt::format("{}.bin", name)},
                       {"dtype", written.dtype},
                       {"count", written.file.size() / written.item_bytes},
                       {"xxh64", hex64(written.file.hash())}});
-  }
-  const bool multilabel = manifest.task == Task::multilabel;
-  write_manifest_file(
-      made_->temporary(),
-      {
-          {"format", kNativeManifest.format},
-          {"version", kNativeManifest.version},
-          {"name", manifest.name},
-          {"nodes", manifest.nodes},
-          {"directed", manifest.directed},
-          {"features", {{"cols", manifest.feature_cols}, {"sparse", manifest.sparse_features}}},
-          {"labels",
-           {{"task", multilabel ? "multilabel" : "multiclass"},
-            {"classes", manifest.classes},
-            {"class_names", manifest.class_names}}},
-          {"splits", manifest.splits},
-          {"arrays", arrays},
-      });
+  });
+  const Features& features = dataset.features;
+  const Labels& labels = dataset.labels;
+  write_manifest_file(made_->temporary(),
+                      {
+                          {"format", kNativeManifest.format},
+                          {"version", kNativeManifest.version},
+                          {"name", dataset.name},
+                          {"nodes", dataset.graph.nodes},
+                          {"directed", dataset.graph.directed},
+                          {"features", {{"cols", features.cols}, {"sparse", features.sparse}}},
+                          {"labels",
+                           {{"task", labels.task == Task::multilabel ? "multilabel" : "multiclass"},
+                            {"classes", labels.classes},
+                            {"class_names", dataset.class_names}}},
+                          {"splits", dataset.splits.size()},
+                          {"arrays", arrays},
+                      });
 }
 
-void NativeWriter::finish(const NativeManifest& manifest) {
-  check(manifest);
+void NativeWriter::finish(const Dataset& dataset) {
+  check(dataset);
   for (auto& [name, array] : arrays_) array.file.close();
-  write_manifest(manifest);
+  write_manifest(dataset);
   check_target(directory_, overwrite_);
   made_->publish();
 }

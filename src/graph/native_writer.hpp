@@ -34,9 +34,10 @@ class NativeWriter {
     append_bytes(name, dtype_name<T>(), sizeof(T), std::as_bytes(values));
   }
 
-  /// Checks that the arrays are those that `manifest` asks for, with dtypes and counts that fit
-  /// (else Error(usage)), writes the manifest, flushes to the disk and renames.
-  void finish(const NativeManifest& manifest);
+  /// Checks that the arrays are those that `dataset`, of which arrays are not read, asks for, with
+  /// dtypes and counts that fit (else Error(usage)), writes the manifest, flushes to the disk and
+  /// renames.
+  void finish(const Dataset& dataset);
 
  private:
   struct Growing {
@@ -47,8 +48,8 @@ class NativeWriter {
 
   void append_bytes(std::string_view name, std::string_view dtype, std::size_t item_bytes,
                     std::span<const std::byte> bytes);
-  void check(const NativeManifest& manifest) const;
-  void write_manifest(const NativeManifest& manifest);
+  void check(const Dataset& dataset) const;
+  void write_manifest(const Dataset& dataset);
 
   std::filesystem::path directory_;
   std::optional<NewDirectory> made_;

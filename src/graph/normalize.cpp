@@ -1,12 +1,10 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
 #include <utility>
 #include <vector>
 
-#include "heliograph/error.hpp"
+#include "core/throw_error.hpp"
 #include "heliograph/io.hpp"
 
 namespace heliograph {
@@ -52,8 +50,8 @@ Features standardize(const Features& features, const std::vector<std::uint8_t>& 
   const auto rows = static_cast<std::size_t>(features.rows);
   const auto cols = static_cast<std::size_t>(features.cols);
   if (!fit_on.empty() && fit_on.size() != rows) {
-    throw Error(ErrorCode::usage,
-                fmt::format("standard normalisation: {} flags for {} nodes", fit_on.size(), rows));
+    throw_error(ErrorCode::usage, "standard normalisation: {} flags for {} nodes", fit_on.size(),
+                rows);
   }
   std::vector<double> mean(cols, 0);
   std::vector<double> deviation(cols, 0);
@@ -103,9 +101,9 @@ Features normalize_features(const Features& features, Normalization normalizatio
   if (normalization == Normalization::none) return features;
   if (normalization == Normalization::row) return normalize_rows(features);
   if (features.sparse) {
-    throw Error(ErrorCode::usage,
-                "standard normalisation would make sparse features dense: use "
-                "--normalize none|row");
+    throw Error(
+        ErrorCode::usage,
+        "standard normalisation would make sparse features dense: use --normalize none|row");
   }
   return standardize(features, fit_on);
 }

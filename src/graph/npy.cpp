@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -10,8 +11,9 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/parse_number.hpp"
 #include "graph/files.hpp"
-#include "heliograph/error.hpp"
+#include "graph/refuse.hpp"
 
 namespace heliograph {
 namespace {
@@ -19,10 +21,6 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "files are little endian and mapped");
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-
-[[noreturn]] void refuse(const NpyArray& array, const std::string& what) {
-  throw Error(ErrorCode::bad_input, fmt::format("{}: {}", array.name, what));
-}
 
 /// Reads the Python dictionary of a header: strings, True or False, and a tuple of integers.
 class HeaderParser {
@@ -40,7 +38,7 @@ class HeaderParser {
       if (key == "descr") {
         skip_blanks();
         if (position_ < text_.size() && text_[position_] == '[') {
-          refuse(array_, "structured dtypes are not read");
+          refuse(array_.name, "structured dtypes are not read");
         }
         array_.dtype = quoted();
         has_dtype = true;
@@ -62,7 +60,7 @@ class HeaderParser {
   }
 
  private:
-  [[noreturn]] void damaged() { refuse(array_, "the .npy header is damaged"); }
+  [[noreturn]] void damaged() { refuse(array_.name, "the .npy header is damaged"); }
 
   void skip_blanks() {
     while (position_ < text_.size() && (text_[position_] == ' ' || text_[position_] == '\n')) {
@@ -110,17 +108,12 @@ class HeaderParser {
     expect('(');
     while (!accept(')')) {
       skip_blanks();
-      std::int64_t value = 0;
-      const std::size_t first = position_;
-      for (; position_ < text_.size() && text_[position_] >= '0' && text_[position_] <= '9';
-           ++position_) {
-        if (__builtin_mul_overflow(value, std::int64_t{10}, &value) ||
-            __builtin_add_overflow(value, std::int64_t{text_[position_] - '0'}, &value)) {
-          damaged();
-        }
-      }
-      if (position_ == first) damaged();
-      values.push_back(value);
+      const std::size_t end =
+          std::min(text_.find_first_not_of("0123456789", position_), text_.size());
+      const auto value = parse_plain_number<std::int64_t>(text_.substr(position_, end - position_));
+      if (!value) damaged();
+      position_ = end;
+      values.push_back(*value);
       if (!accept(',')) {
         expect(')');
         break;
@@ -137,7 +130,7 @@ class HeaderParser {
 /// Splits "<f4" into byte order, kind and size.
 void read_dtype(NpyArray& array) {
   const std::string& dtype = array.dtype;
-  if (dtype.size() < 2) refuse(array, fmt::format("unknown dtype '{}'", dtype));
+  if (dtype.size() < 2) refuse(array.name, "unknown dtype '{}'", dtype);
   array.kind = dtype[1];
   if (array.kind == 'O') return;  // Pickled objects: the bytes stay unread.
   std::int64_t size = 0;
@@ -145,7 +138,7 @@ void read_dtype(NpyArray& array) {
   for (; i < dtype.size() && dtype[i] >= '0' && dtype[i] <= '9' && size < (1 << 28); ++i) {
     size = size * 10 + (dtype[i] - '0');
   }
-  if (i == 2) refuse(array, fmt::format("unknown dtype '{}'", dtype));
+  if (i == 2) refuse(array.name, "unknown dtype '{}'", dtype);
   array.item_bytes = array.kind == 'U' ? 4 * size : size;
 }
 
@@ -192,7 +185,8 @@ void visit_as(const NpyArray& array, Use&& use) {
     for (std::int64_t i = 0; i < n; ++i) emit(i, i);
     return;
   }
-  if (array.shape.size() > 2) refuse(array, "column-major arrays of 3 and more axes are not read");
+  if (array.shape.size() > 2)
+    refuse(array.name, "column-major arrays of 3 and more axes are not read");
   const std::int64_t rows = array.shape[0];
   const std::int64_t cols = array.shape[1];
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -200,41 +194,35 @@ void visit_as(const NpyArray& array, Use&& use) {
   }
 }
 
+/// 'f', 'i' or 'u', as NumPy calls it.
+template <class T>
+constexpr char kind_of() {
+  if constexpr (std::is_same_v<T, Half> || std::is_floating_point_v<T>) return 'f';
+  return std::is_signed_v<T> ? 'i' : 'u';
+}
+
+/// As `visit_as` for the one of these types that the array holds; false if it holds none of them.
+template <class... Types, class Use>
+bool visit_any(const NpyArray& array, Use&& use) {
+  const char kind = array.kind == 'b' && array.item_bytes == 1 ? 'u' : array.kind;
+  const auto visit_if = [&]<class T>(std::type_identity<T>) {
+    const bool held = kind == kind_of<T>() && array.item_bytes == sizeof(T);
+    if (held) visit_as<T>(array, use);
+    return held;
+  };
+  return (visit_if(std::type_identity<Types>()) || ...);
+}
+
 template <class Use>
 void visit(const NpyArray& array, Use&& use) {
-  if (array.kind == 'O') {
-    refuse(array, "holds pickled objects, which are never interpreted");
-  }
+  if (array.kind == 'O') refuse(array.name, "holds pickled objects, which are never interpreted");
   if (array.dtype[0] == '>') {
-    refuse(array, fmt::format("dtype '{}' is big endian; only little endian is read", array.dtype));
+    refuse(array.name, "dtype '{}' is big endian; only little endian is read", array.dtype);
   }
-  switch (array.kind << 8 | static_cast<int>(array.item_bytes)) {
-    case 'b' << 8 | 1:
-    case 'u' << 8 | 1:
-      return visit_as<std::uint8_t>(array, use);
-    case 'u' << 8 | 2:
-      return visit_as<std::uint16_t>(array, use);
-    case 'u' << 8 | 4:
-      return visit_as<std::uint32_t>(array, use);
-    case 'u' << 8 | 8:
-      return visit_as<std::uint64_t>(array, use);
-    case 'i' << 8 | 1:
-      return visit_as<std::int8_t>(array, use);
-    case 'i' << 8 | 2:
-      return visit_as<std::int16_t>(array, use);
-    case 'i' << 8 | 4:
-      return visit_as<std::int32_t>(array, use);
-    case 'i' << 8 | 8:
-      return visit_as<std::int64_t>(array, use);
-    case 'f' << 8 | 2:
-      return visit_as<Half>(array, use);
-    case 'f' << 8 | 4:
-      return visit_as<float>(array, use);
-    case 'f' << 8 | 8:
-      return visit_as<double>(array, use);
-    default:
-      refuse(array, fmt::format("dtype '{}' is not a number that is read here", array.dtype));
-  }
+  const bool held =
+      visit_any<std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t, std::int8_t,
+                std::int16_t, std::int32_t, std::int64_t, Half, float, double>(array, use);
+  if (!held) refuse(array.name, "dtype '{}' is not a number that is read here", array.dtype);
 }
 
 /// True if `value` is a whole number that `Out` holds.
@@ -256,7 +244,7 @@ std::vector<Out> to_integers(const NpyArray& array, const char* wanted) {
   std::vector<Out> out(static_cast<std::size_t>(array.elements()));
   visit(array, [&](std::int64_t i, auto value) {
     if (!fits<Out>(value)) {
-      refuse(array, fmt::format("{} is {}, which is not {}", entry_text(array, i), value, wanted));
+      refuse(array.name, "{} is {}, which is not {}", entry_text(array, i), value, wanted);
     }
     out[static_cast<std::size_t>(i)] = static_cast<Out>(value);
   });
@@ -295,11 +283,11 @@ NpyArray parse_npy(std::span<const std::byte> bytes, std::shared_ptr<const void>
   array.name = std::move(name);
   array.storage = std::move(storage);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (text.substr(0, kMagic.size()) != kMagic) refuse(array, "is not a .npy array");
-  if (text.size() < 12) refuse(array, "the .npy header is truncated");
+  if (text.substr(0, kMagic.size()) != kMagic) refuse(array.name, "is not a .npy array");
+  if (text.size() < 12) refuse(array.name, "the .npy header is truncated");
   const int version = static_cast<unsigned char>(text[6]);
   if (version < 1 || version > 3) {
-    refuse(array, fmt::format("has .npy version {}; versions 1 to 3 are read", version));
+    refuse(array.name, "has .npy version {}; versions 1 to 3 are read", version);
   }
   const std::size_t length_bytes = version == 1 ? 2 : 4;
   std::size_t length = 0;
@@ -307,7 +295,7 @@ NpyArray parse_npy(std::span<const std::byte> bytes, std::shared_ptr<const void>
     length |= std::size_t{static_cast<unsigned char>(text[8 + i])} << (8 * i);
   }
   const std::size_t data_begin = 8 + length_bytes + length;
-  if (data_begin > text.size()) refuse(array, "the .npy header is truncated");
+  if (data_begin > text.size()) refuse(array.name, "the .npy header is truncated");
   HeaderParser(text.substr(8 + length_bytes, length), array).parse();
   read_dtype(array);
   array.data = bytes.subspan(data_begin);
@@ -315,18 +303,18 @@ NpyArray parse_npy(std::span<const std::byte> bytes, std::shared_ptr<const void>
 
   std::int64_t size = 1;
   for (const std::int64_t extent : array.shape) {
-    if (__builtin_mul_overflow(size, extent, &size)) refuse(array, "the shape overflows");
+    if (__builtin_mul_overflow(size, extent, &size)) refuse(array.name, "the shape overflows");
   }
   // Values of no bytes would let a few bytes of header claim any number of them.
   if (array.item_bytes == 0 && size > 0) {
-    refuse(array, fmt::format("dtype '{}' has values of no bytes", array.dtype));
+    refuse(array.name, "dtype '{}' has values of no bytes", array.dtype);
   }
-  if (__builtin_mul_overflow(size, array.item_bytes, &size)) refuse(array, "the shape overflows");
+  if (__builtin_mul_overflow(size, array.item_bytes, &size))
+    refuse(array.name, "the shape overflows");
   if (static_cast<std::size_t>(size) != array.data.size()) {
-    refuse(array, fmt::format(
-                      "is {}: {} bytes of data, but dtype '{}' and shape {} take {}",
-                      static_cast<std::size_t>(size) > array.data.size() ? "truncated" : "too long",
-                      array.data.size(), array.dtype, array.shape_text(), size));
+    refuse(array.name, "is {}: {} bytes of data, but dtype '{}' and shape {} take {}",
+           static_cast<std::size_t>(size) > array.data.size() ? "truncated" : "too long",
+           array.data.size(), array.dtype, array.shape_text(), size);
   }
   return array;
 }
@@ -347,7 +335,7 @@ Array<float> to_float32(const NpyArray& array) {
     const auto narrow = static_cast<float>(value);
     if constexpr (std::is_same_v<decltype(value), double>) {
       if (std::isinf(narrow) && std::isfinite(value)) {
-        refuse(array, fmt::format("{} is {}, which is beyond fp32", entry_text(array, i), value));
+        refuse(array.name, "{} is {}, which is beyond fp32", entry_text(array, i), value);
       }
     }
     out[static_cast<std::size_t>(i)] = narrow;
@@ -367,7 +355,7 @@ std::vector<std::uint8_t> to_flags(const NpyArray& array) {
   std::vector<std::uint8_t> out(static_cast<std::size_t>(array.elements()));
   visit(array, [&](std::int64_t i, auto value) {
     if (value != 0 && value != 1) {
-      refuse(array, fmt::format("{} is {}, which is neither 0 nor 1", entry_text(array, i), value));
+      refuse(array.name, "{} is {}, which is neither 0 nor 1", entry_text(array, i), value);
     }
     out[static_cast<std::size_t>(i)] = value != 0 ? 1 : 0;
   });
@@ -376,7 +364,7 @@ std::vector<std::uint8_t> to_flags(const NpyArray& array) {
 
 std::vector<std::string> to_strings(const NpyArray& array) {
   if (array.dtype.substr(0, 2) != "<U") {
-    refuse(array, fmt::format("dtype '{}' is not a little-endian unicode string", array.dtype));
+    refuse(array.name, "dtype '{}' is not a little-endian unicode string", array.dtype);
   }
   const auto width = static_cast<std::size_t>(array.item_bytes / 4);
   std::vector<std::string> out(static_cast<std::size_t>(array.elements()));
@@ -385,7 +373,7 @@ std::vector<std::string> to_strings(const NpyArray& array) {
       std::uint32_t code = 0;
       std::memcpy(&code, array.data.data() + (i * width + c) * 4, 4);
       if (code == 0) break;  // Shorter strings are padded with zeros.
-      if (code > 0x10ffff) refuse(array, fmt::format("entry {} is not unicode", i));
+      if (code > 0x10ffff) refuse(array.name, "entry {} is not unicode", i);
       append_utf8(out[i], code);
     }
   }

@@ -3,9 +3,9 @@
 #include <string>
 #include <string_view>
 
+#include "core/throw_error.hpp"
 #include "graph/files.hpp"
 #include "graph/npy.hpp"
-#include "heliograph/error.hpp"
 
 namespace heliograph {
 namespace {
@@ -18,8 +18,8 @@ void write_array(const std::filesystem::path& path, const char* dtype,
   std::int64_t wanted = 0;
   if (rows < 0 || cols < 0 || __builtin_mul_overflow(rows, cols, &wanted) ||
       static_cast<std::size_t>(wanted) != values) {
-    throw Error(ErrorCode::usage, fmt::format("{}: {} values are not {} rows of {}", path.string(),
-                                              values, rows, cols));
+    throw_error(ErrorCode::usage, "{}: {} values are not {} rows of {}", path.string(), values,
+                rows, cols);
   }
   const std::string shape =
       cols == 1 ? fmt::format("({},)", rows) : fmt::format("({}, {})", rows, cols);

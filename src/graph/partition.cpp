@@ -1,15 +1,14 @@
 #include "heliograph/partition.hpp"
 
-#include <algorithm>
-#include <iterator>
-#include <limits>
-#include <string>
-#include <utility>
+#include <fmt/format.h>
 
+#include <algorithm>
+
+#include "core/throw_error.hpp"
+#include "graph/canonical.hpp"
 #include "graph/generate_draws.hpp"
 #include "graph/metis_partition.hpp"
 #include "graph/shard.hpp"
-#include "heliograph/error.hpp"
 
 namespace heliograph {
 namespace {
@@ -17,18 +16,13 @@ namespace {
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 void check_parts(const Graph& graph, int parts) {
-  if (parts < 1) {
-    throw Error(ErrorCode::usage, "parts = " + std::to_string(parts) + ": at least 1 is needed");
-  }
+  if (parts < 1) throw_error(ErrorCode::usage, "parts = {}: at least 1 is needed", parts);
   if (parts > graph.nodes) {
-    throw Error(ErrorCode::usage, "parts = " + std::to_string(parts) + ": the graph has only " +
-                                      std::to_string(graph.nodes) +
-                                      " nodes and every part needs one");
+    throw_error(ErrorCode::usage,
+                "parts = {}: the graph has only {} nodes and every part needs one", parts,
+                graph.nodes);
   }
-  if (graph.nodes > std::numeric_limits<NodeId>::max()) {
-    throw Error(ErrorCode::resource, "the graph has " + std::to_string(graph.nodes) +
-                                         " nodes, more than 32-bit node numbers can name");
-  }
+  check_node_numbers(graph);
 }
 
 std::vector<std::int32_t> contiguous_owners(std::int64_t nodes, int parts) {
@@ -49,36 +43,17 @@ std::vector<std::int32_t> random_owners(std::int64_t nodes, int parts, std::uint
   return owner;
 }
 
-/// The same graph with every edge both ways.
-Graph symmetrize(const Graph& graph) {
-  const Graph turned = transpose(graph);
-  std::vector<std::int64_t> offsets(at(graph.nodes) + 1, 0);
-  std::vector<NodeId> neighbours;
-  neighbours.reserve(2 * graph.neighbours.size());
-  for (std::size_t v = 0; v < at(graph.nodes); ++v) {
-    std::set_union(graph.neighbours.begin() + graph.offsets[v],
-                   graph.neighbours.begin() + graph.offsets[v + 1],
-                   turned.neighbours.begin() + turned.offsets[v],
-                   turned.neighbours.begin() + turned.offsets[v + 1],
-                   std::back_inserter(neighbours));
-    offsets[v + 1] = static_cast<std::int64_t>(neighbours.size());
-  }
-  return {graph.nodes, false, std::move(offsets), std::move(neighbours)};
-}
-
 /// METIS reads out of bounds where a neighbour is out of range.
 void check_neighbours(const Graph& graph) {
   if (graph.offsets.size() != at(graph.nodes) + 1) {
-    throw Error(ErrorCode::bad_input,
-                "the graph's offsets do not fit its " + std::to_string(graph.nodes) + " nodes");
+    throw_error(ErrorCode::bad_input, "the graph's offsets do not fit its {} nodes", graph.nodes);
   }
   for (NodeId v = 0; v < graph.nodes; ++v) {
     for (std::int64_t i = graph.offsets[at(v)]; i < graph.offsets[at(v) + 1]; ++i) {
       const NodeId u = graph.neighbours[at(i)];
       if (u < 0 || u >= graph.nodes) {
-        throw Error(ErrorCode::bad_input, "node " + std::to_string(v) + " names neighbour " +
-                                              std::to_string(u) + ", out of range of " +
-                                              std::to_string(graph.nodes) + " nodes");
+        throw_error(ErrorCode::bad_input, "node {} names neighbour {}, out of range of {} nodes", v,
+                    u, graph.nodes);
       }
     }
   }
@@ -101,12 +76,14 @@ std::vector<std::int32_t> cut_with_metis(const Graph& graph, PartitionOptions op
       !enough_to_balance(*options.balance_split, options.parts)) {
     options.balance_split = nullptr;
     if (log) {
-      log(LogLevel::warning, "too few training nodes to balance them over " +
-                                 std::to_string(options.parts) +
-                                 " parts; METIS balances all nodes only");
+      log(LogLevel::warning,
+          fmt::format(
+              "too few training nodes to balance them over {} parts; METIS balances all nodes only",
+              options.parts));
     }
   }
-  return graph.directed ? metis_owners(symmetrize(graph), options) : metis_owners(graph, options);
+  return graph.directed ? metis_owners(unite(graph, transpose(graph)), options)
+                        : metis_owners(graph, options);
 }
 
 /// Gives each empty part the node of lowest degree in the largest part (ties: the lowest part,
@@ -153,9 +130,9 @@ Partition make_partition(const Graph& graph, const PartitionOptions& options,
   }
   const int repaired = repair_empty_parts(graph, partition);
   if (repaired > 0 && log) {
-    log(LogLevel::warning, "the partitioner left " + std::to_string(repaired) + " of " +
-                               std::to_string(options.parts) +
-                               " parts empty; each was given one node of the largest part");
+    log(LogLevel::warning, fmt::format("the partitioner left {} of {} parts empty; each was given "
+                                       "one node of the largest part",
+                                       repaired, options.parts));
   }
   return partition;
 }

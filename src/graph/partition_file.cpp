@@ -1,14 +1,13 @@
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
+#include "core/parse_number.hpp"
+#include "core/throw_error.hpp"
 #include "graph/files.hpp"
-#include "heliograph/error.hpp"
 #include "heliograph/partition.hpp"
 
 namespace heliograph {
@@ -24,18 +23,16 @@ std::string_view trimmed(std::string_view line) {
 std::int32_t parse_owner(std::string_view line, const std::filesystem::path& file,
                          std::int64_t number, int parts) {
   const std::string_view text = trimmed(line);
-  std::int32_t owner = -1;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), owner);
-  if (failure != std::errc{} || end != text.data() + text.size()) {
-    throw Error(ErrorCode::bad_input, "partition file " + file.string() + ", line " +
-                                          std::to_string(number) + ": '" +
-                                          std::string(text.substr(0, 40)) + "' is no part number");
+  const auto number_read = parse_plain_number<std::int32_t>(text);
+  if (!number_read) {
+    throw_error(ErrorCode::bad_input, "partition file {}, line {}: '{}' is no part number",
+                file.string(), number, text.substr(0, 40));
   }
+  const std::int32_t owner = *number_read;
   if (owner < 0 || owner >= parts) {
-    throw Error(ErrorCode::bad_input, "partition file " + file.string() + ", line " +
-                                          std::to_string(number) + ": part " +
-                                          std::to_string(owner) + " is out of range of " +
-                                          std::to_string(parts) + " parts");
+    throw_error(ErrorCode::bad_input,
+                "partition file {}, line {}: part {} is out of range of {} parts", file.string(),
+                number, owner, parts);
   }
   return owner;
 }
@@ -43,9 +40,7 @@ std::int32_t parse_owner(std::string_view line, const std::filesystem::path& fil
 }  // namespace
 
 Partition read_partition(const std::filesystem::path& file, std::int64_t nodes, int parts) {
-  if (parts < 1) {
-    throw Error(ErrorCode::usage, "parts = " + std::to_string(parts) + ": at least 1 is needed");
-  }
+  if (parts < 1) throw_error(ErrorCode::usage, "parts = {}: at least 1 is needed", parts);
   const auto mapped = MappedFile::open(file);
   const std::span<const std::byte> bytes = mapped->bytes();
   Partition partition;
@@ -61,16 +56,13 @@ Partition read_partition(const std::filesystem::path& file, std::int64_t nodes, 
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   if (static_cast<std::int64_t>(partition.owner.size()) != nodes) {
-    throw Error(ErrorCode::bad_input, "partition file " + file.string() + " has " +
-                                          std::to_string(partition.owner.size()) +
-                                          " lines but the graph has " + std::to_string(nodes) +
-                                          " nodes");
+    throw_error(ErrorCode::bad_input, "partition file {} has {} lines but the graph has {} nodes",
+                file.string(), partition.owner.size(), nodes);
   }
   const auto empty = std::find(used.begin(), used.end(), false);
   if (empty != used.end()) {
-    throw Error(ErrorCode::bad_input, "partition file " + file.string() + " leaves part " +
-                                          std::to_string(empty - used.begin()) + " of " +
-                                          std::to_string(parts) + " empty");
+    throw_error(ErrorCode::bad_input, "partition file {} leaves part {} of {} empty", file.string(),
+                empty - used.begin(), parts);
   }
   return partition;
 }

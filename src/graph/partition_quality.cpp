@@ -1,31 +1,14 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
-#include <string>
 
 #include "graph/shard.hpp"
-#include "heliograph/error.hpp"
 #include "heliograph/partition.hpp"
 
 namespace heliograph {
 namespace {
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-void check_fits(const Graph& graph, const Partition& partition) {
-  if (static_cast<std::int64_t>(partition.owner.size()) != graph.nodes) {
-    throw Error(ErrorCode::mismatch, "the partition is of " +
-                                         std::to_string(partition.owner.size()) +
-                                         " nodes but the graph has " + std::to_string(graph.nodes));
-  }
-  for (std::size_t v = 0; v < partition.owner.size(); ++v) {
-    if (partition.owner[v] < 0 || partition.owner[v] >= partition.parts) {
-      throw Error(ErrorCode::bad_input, "node " + std::to_string(v) + " belongs to part " +
-                                            std::to_string(partition.owner[v]) + " of " +
-                                            std::to_string(partition.parts));
-    }
-  }
-}
 
 /// A node is in the halo of every other part that owns one of its readers.
 void count_halos(const Graph& readers, const Partition& partition, PartitionQuality& quality) {
@@ -51,7 +34,8 @@ double largest_over_mean(const std::vector<std::int64_t>& counts) {
 }  // namespace
 
 PartitionQuality measure_partition(const Graph& graph, const Partition& partition) {
-  check_fits(graph, partition);
+  check_partition_size(graph, partition);
+  for (NodeId v = 0; v < graph.nodes; ++v) checked_owner(partition, v);
   const std::size_t parts = at(partition.parts);
   PartitionQuality quality;
   quality.inner_nodes.assign(parts, 0);

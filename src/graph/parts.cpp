@@ -6,20 +6,15 @@
 #include <array>
 #include <utility>
 
+#include "graph/refuse.hpp"
 #include "graph/validate.hpp"
-#include "heliograph/error.hpp"
 
 namespace heliograph {
 namespace {
 
-[[noreturn]] void refuse(const std::string& where, const std::string& what) {
-  throw Error(ErrorCode::bad_input, fmt::format("{}: {}", where, what));
-}
-
 void check_rows(const NpyArray& array, std::int64_t nodes) {
   if (array.shape.empty() || array.shape[0] != nodes) {
-    refuse(array.name,
-           fmt::format("has shape {}, which does not fit {} nodes", array.shape_text(), nodes));
+    refuse(array.name, "has shape {}, which does not fit {} nodes", array.shape_text(), nodes);
   }
 }
 
@@ -29,9 +24,10 @@ Labels multiclass(const NpyArray& array, std::int64_t nodes) {
   for (std::int64_t v = 0; v < nodes; ++v) {
     const std::int64_t id = ids[static_cast<std::size_t>(v)];
     if (id < -1 || id >= kMaxClasses) {
-      refuse(array.name, fmt::format("the label of node {} is {}, which is not in [0, {}) nor -1 "
-                                     "for unlabelled",
-                                     v, id, kMaxClasses));
+      refuse(array.name,
+             "the label of node {} is {}, which is not in [0, {}) nor -1 "
+             "for unlabelled",
+             v, id, kMaxClasses);
     }
     largest = std::max(largest, id);
   }
@@ -45,7 +41,7 @@ Labels multiclass(const NpyArray& array, std::int64_t nodes) {
 Labels multilabel(const NpyArray& array, std::int64_t nodes) {
   const std::int64_t classes = array.shape[1];
   if (classes > kMaxClasses) {
-    refuse(array.name, fmt::format("{} classes: at most {} are held", classes, kMaxClasses));
+    refuse(array.name, "{} classes: at most {} are held", classes, kMaxClasses);
   }
   const std::vector<std::int32_t> values = to_int32(array);
   std::vector<std::uint8_t> indicators(values.size(), 0);
@@ -55,16 +51,16 @@ Labels multilabel(const NpyArray& array, std::int64_t nodes) {
     for (std::int64_t c = 0; c < classes; ++c) {
       const auto at = static_cast<std::size_t>(v * classes + c);
       if (values[at] < -1 || values[at] > 1) {
-        refuse(array.name,
-               fmt::format("label [{}, {}] is {}, which is not 0, 1 or -1", v, c, values[at]));
+        refuse(array.name, "label [{}, {}] is {}, which is not 0, 1 or -1", v, c, values[at]);
       }
       absent += values[at] == -1 ? 1 : 0;
       indicators[at] = values[at] == 1 ? 1 : 0;
     }
     if (absent != 0 && absent != classes) {
-      refuse(array.name, fmt::format("the labels of node {} are -1 in part: a row is all -1 "
-                                     "(unlabelled) or has none",
-                                     v));
+      refuse(array.name,
+             "the labels of node {} are -1 in part: a row is all -1 "
+             "(unlabelled) or has none",
+             v);
     }
     labelled[static_cast<std::size_t>(v)] = absent == 0 ? 1 : 0;
   }
@@ -89,7 +85,7 @@ std::array<std::pair<const NpyArray*, Role>, 3> complete(const SplitArrays& arra
       const NpyArray& given = arrays.train        ? *arrays.train
                               : arrays.validation ? *arrays.validation
                                                   : *arrays.test;
-      refuse(given.name, fmt::format("is given, but nothing says which nodes are {} nodes", word));
+      refuse(given.name, "is given, but nothing says which nodes are {} nodes", word);
     }
     out[i] = {&**array, role};
   }
@@ -112,8 +108,8 @@ class RoleWriter {
     Role& role = roles_[static_cast<std::size_t>(node)];
     if (role == role_) return;
     if (role != Role::none) {
-      refuse(array_->name,
-             fmt::format("split {}: node {} is in another set of the split as well", split_, node));
+      refuse(array_->name, "split {}: node {} is in another set of the split as well", split_,
+             node);
     }
     if (!labels_.has_label(static_cast<NodeId>(node))) {
       ++unlabelled_;
@@ -124,9 +120,7 @@ class RoleWriter {
   }
 
   void end() const {
-    if (taken_ == 0) {
-      refuse(array_->name, fmt::format("split {}: is empty (no labelled node is in it)", split_));
-    }
+    if (taken_ == 0) refuse(array_->name, "split {}: is empty (no labelled node is in it)", split_);
   }
 
   Split finish(const LogCallback& log) {
@@ -154,15 +148,12 @@ bool is_flat(const NpyArray& array) {
 }
 
 void check_feature_rows(const Features& features, std::int64_t nodes, const std::string& where) {
-  if (features.rows != nodes) {
-    refuse(where, fmt::format("{} feature rows for {} nodes", features.rows, nodes));
-  }
+  if (features.rows != nodes) refuse(where, "{} feature rows for {} nodes", features.rows, nodes);
 }
 
 Features dense_features(const NpyArray& array) {
   if (array.shape.size() != 2) {
-    refuse(array.name,
-           fmt::format("has shape {}; features are nodes x columns", array.shape_text()));
+    refuse(array.name, "has shape {}; features are nodes x columns", array.shape_text());
   }
   // Rows without columns take no bytes: any number of nodes could be claimed.
   if (array.shape[1] == 0) refuse(array.name, "has no columns");
@@ -185,8 +176,8 @@ Features sparse_features(std::int64_t cols, std::vector<std::int64_t> offsets,
     row.clear();
     for (std::size_t i = begin; i < end; ++i) {
       if (columns[i] < 0 || columns[i] >= cols) {
-        refuse(where, fmt::format("a feature of node {} is in column {}, which is not in [0, {})",
-                                  r, columns[i], cols));
+        refuse(where, "a feature of node {} is in column {}, which is not in [0, {})", r,
+               columns[i], cols);
       }
       row.emplace_back(columns[i], values[i]);
     }
@@ -220,8 +211,7 @@ Labels make_labels(const NpyArray& array, std::int64_t nodes) {
   check_rows(array, nodes);
   if (is_flat(array)) return multiclass(array, nodes);
   if (array.shape.size() == 2 && array.shape[1] > 1) return multilabel(array, nodes);
-  refuse(array.name,
-         fmt::format("has shape {}; labels are (nodes,) or (nodes, classes)", array.shape_text()));
+  refuse(array.name, "has shape {}; labels are (nodes,) or (nodes, classes)", array.shape_text());
 }
 
 std::vector<std::string> make_class_names(const NpyArray& array, Labels& labels) {
@@ -229,11 +219,10 @@ std::vector<std::string> make_class_names(const NpyArray& array, Labels& labels)
   std::vector<std::string> names = to_strings(array);
   const auto count = static_cast<std::int64_t>(names.size());
   if (count < labels.classes || count > kMaxClasses) {
-    refuse(array.name,
-           fmt::format("{} names, but the labels go up to class {}", count, labels.classes - 1));
+    refuse(array.name, "{} names, but the labels go up to class {}", count, labels.classes - 1);
   }
   if (labels.task == Task::multilabel && count != labels.classes) {
-    refuse(array.name, fmt::format("{} names for {} classes", count, labels.classes));
+    refuse(array.name, "{} names for {} classes", count, labels.classes);
   }
   labels.classes = static_cast<std::int32_t>(count);
   return names;
@@ -248,13 +237,12 @@ std::vector<Split> splits_from_masks(const SplitArrays& arrays, const Labels& la
     const NpyArray& array = *masks[i].first;
     const std::size_t axes = array.shape.size();
     if (axes < 1 || axes > 2 || array.shape.back() != nodes || array.shape.front() == 0) {
-      refuse(array.name, fmt::format("has shape {}; a mask is ({},) or (splits, {})",
-                                     array.shape_text(), nodes, nodes));
+      refuse(array.name, "has shape {}; a mask is ({},) or (splits, {})", array.shape_text(), nodes,
+             nodes);
     }
     const auto count = axes == 1 ? std::size_t{1} : static_cast<std::size_t>(array.shape[0]);
     if (i > 0 && count != splits) {
-      refuse(array.name,
-             fmt::format("holds {} splits, but the training mask holds {}", count, splits));
+      refuse(array.name, "holds {} splits, but the training mask holds {}", count, splits);
     }
     splits = count;
     flags[i] = to_flags(array);
@@ -280,23 +268,19 @@ std::vector<Split> split_from_indices(const SplitArrays& arrays, const Labels& l
   RoleWriter writer(labels, nodes, 0);
   for (const auto& [array, role] : complete(arrays)) {
     if (!is_flat(*array)) {
-      refuse(array->name,
-             fmt::format("has shape {}; an index file is a list of nodes", array->shape_text()));
+      refuse(array->name, "has shape {}; an index file is a list of nodes", array->shape_text());
     }
     const std::vector<std::int64_t> members = to_int64(*array);
     writer.start(*array, role);
     for (std::size_t i = 0; i < members.size(); ++i) {
       if (members[i] < 0 || members[i] >= nodes) {
-        refuse(array->name,
-               fmt::format("entry {} is node {}, which is not in [0, {})", i, members[i], nodes));
+        refuse(array->name, "entry {} is node {}, which is not in [0, {})", i, members[i], nodes);
       }
       writer.assign(members[i]);
     }
     writer.end();
   }
-  std::vector<Split> out;
-  out.push_back(writer.finish(log));
-  return out;
+  return {writer.finish(log)};
 }
 
 }  // namespace heliograph

@@ -1,12 +1,10 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
 #include <vector>
 
 #include "core/noise.hpp"
-#include "heliograph/error.hpp"
+#include "core/throw_error.hpp"
 #include "heliograph/io.hpp"
 
 namespace heliograph {
@@ -21,10 +19,10 @@ void check(const Shares& shares) {
   const bool valid =
       shares.train > 0 && shares.validation >= 0 && shares.test >= 0 && sum <= 100.0 * (1 + 1e-12);
   if (!valid) {
-    throw Error(ErrorCode::usage,
-                fmt::format("the shares {}/{}/{} of a random split are not per cent: the first is "
-                            "above 0, none is negative, and they sum to at most 100",
-                            shares.train, shares.validation, shares.test));
+    throw_error(ErrorCode::usage,
+                "the shares {}/{}/{} of a random split are not per cent: the first is "
+                "above 0, none is negative, and they sum to at most 100",
+                shares.train, shares.validation, shares.test);
   }
 }
 
@@ -50,9 +48,8 @@ void deal(std::vector<std::pair<std::uint64_t, NodeId>>& keyed, const Shares& sh
 void check_filled(const std::vector<Role>& roles, const Shares& shares) {
   const auto demand = [&](double share, Role role, const char* set) {
     if (share > 0 && std::find(roles.begin(), roles.end(), role) == roles.end()) {
-      throw Error(
-          ErrorCode::usage,
-          fmt::format("a random split with {} per cent leaves the {} set empty", share, set));
+      throw_error(ErrorCode::usage, "a random split with {} per cent leaves the {} set empty",
+                  share, set);
     }
   };
   demand(shares.train, Role::train, "training");
@@ -68,8 +65,7 @@ Split random_split(const Dataset& dataset, double train_share, double validation
   check(shares);
   if (stratified && dataset.labels.task == Task::multilabel) {
     throw Error(ErrorCode::usage,
-                "a stratified split needs one class a node; labels are "
-                "multi-label here");
+                "a stratified split needs one class a node; labels are multi-label here");
   }
   const std::uint64_t stream = stream_key(seed, Purpose::split, {}, 0);
   const auto groups = static_cast<std::size_t>(stratified ? dataset.labels.classes : 1);

@@ -1,9 +1,5 @@
-#include <fmt/format.h>
-
-#include "graph/edge_file.hpp"
+#include "core/throw_error.hpp"
 #include "graph/readers.hpp"
-#include "graph/side_files.hpp"
-#include "heliograph/error.hpp"
 
 namespace heliograph {
 namespace {
@@ -15,9 +11,9 @@ fs::path edge_file_of(const fs::path& path) {
   const bool csv = fs::exists(path / "edges.csv");
   const bool tsv = fs::exists(path / "edges.tsv");
   if (csv == tsv) {
-    throw Error(ErrorCode::bad_input, fmt::format("{} holds {}", path.string(),
-                                                  csv ? "edges.csv and edges.tsv; keep one of them"
-                                                      : "neither edges.csv nor edges.tsv"));
+    throw_error(
+        ErrorCode::bad_input, "{} holds {}", path.string(),
+        csv ? "edges.csv and edges.tsv; keep one of them" : "neither edges.csv nor edges.tsv");
   }
   return path / (csv ? "edges.csv" : "edges.tsv");
 }
@@ -27,10 +23,10 @@ fs::path edge_file_of(const fs::path& path) {
 Dataset read_edge_list(const fs::path& path, const ImportOptions& options, ImportCounts& counts) {
   const fs::path file = edge_file_of(path);
   if (options.index_base != 0 && options.index_base != 1) {
-    throw Error(ErrorCode::usage,
-                fmt::format("{} does not say whether its nodes are numbered from 0 or from 1: say "
-                            "so with --index-base 0|1",
-                            file.string()));
+    throw_error(ErrorCode::usage,
+                "{} does not say whether its nodes are numbered from 0 or from 1: say "
+                "so with --index-base 0|1",
+                file.string());
   }
   const fs::path directory = file.parent_path();
   Dataset dataset;

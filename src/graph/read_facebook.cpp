@@ -7,19 +7,20 @@
 #include <string>
 #include <utility>
 
-#include "graph/edge_file.hpp"
 #include "graph/parts.hpp"
 #include "graph/readers.hpp"
+#include "graph/refuse.hpp"
 #include "graph/text.hpp"
-#include "heliograph/error.hpp"
 
 namespace heliograph {
 namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void refuse(const fs::path& file, const std::string& what) {
-  throw Error(ErrorCode::bad_input, fmt::format("{}: {}", file.string(), legible(what)));
+template <class... Args>
+[[noreturn]] void refuse_text(const fs::path& file, fmt::format_string<const Args&...> sentence,
+                              const Args&... args) {
+  refuse(file, "{}", legible(fmt::format(sentence, args...)));
 }
 
 /// Splits one line of comma-separated fields; fields in double quotes may hold commas and doubled
@@ -40,14 +41,14 @@ std::vector<std::string> split_record(const fs::path& file, std::int64_t number,
       fields.back() += c;
     }
   }
-  if (quoted) refuse(file, fmt::format("line {}: a quote is not closed", number));
+  if (quoted) refuse_text(file, "line {}: a quote is not closed", number);
   return fields;
 }
 
 std::size_t column_of(const fs::path& file, const std::vector<std::string>& header,
                       const char* name) {
   const auto it = std::find(header.begin(), header.end(), name);
-  if (it == header.end()) refuse(file, fmt::format("line 1: there is no column {}", name));
+  if (it == header.end()) refuse_text(file, "line 1: there is no column {}", name);
   return static_cast<std::size_t>(it - header.begin());
 }
 
@@ -55,7 +56,7 @@ std::size_t column_of(const fs::path& file, const std::vector<std::string>& head
 std::vector<std::string> read_types(const fs::path& file) {
   LineReader lines(file);
   std::string_view line;
-  if (!lines.next(line)) refuse(file, "is empty");
+  if (!lines.next(line)) refuse_text(file, "is empty");
   const std::vector<std::string> header = split_record(file, 1, line);
   const std::size_t id_column = column_of(file, header, "id");
   const std::size_t type_column = column_of(file, header, "page_type");
@@ -64,13 +65,13 @@ std::vector<std::string> read_types(const fs::path& file) {
     if (trim(line).empty()) continue;
     std::vector<std::string> fields = split_record(file, lines.number(), line);
     if (fields.size() != header.size()) {
-      refuse(file, fmt::format("line {}: {} fields instead of {}", lines.number(), fields.size(),
-                               header.size()));
+      refuse_text(file, "line {}: {} fields instead of {}", lines.number(), fields.size(),
+                  header.size());
     }
     const auto id = parse_number<std::int64_t>(trim(fields[id_column]));
     if (!id) {
-      refuse(file, fmt::format("line {}: the id '{}' is not an integer", lines.number(),
-                               fields[id_column]));
+      refuse_text(file, "line {}: the id '{}' is not an integer", lines.number(),
+                  fields[id_column]);
     }
     records.emplace_back(*id, std::move(fields[type_column]));
   }
@@ -78,8 +79,8 @@ std::vector<std::string> read_types(const fs::path& file) {
   std::vector<std::string> types(records.size());
   for (std::size_t v = 0; v < records.size(); ++v) {
     if (records[v].first != static_cast<std::int64_t>(v)) {
-      refuse(file, fmt::format("the ids are not 0 to {}, each once: {} comes where {} should",
-                               records.size() - 1, records[v].first, v));
+      refuse_text(file, "the ids are not 0 to {}, each once: {} comes where {} should",
+                  records.size() - 1, records[v].first, v);
     }
     types[v] = std::move(records[v].second);
   }
@@ -91,7 +92,7 @@ void fill_labels(const std::vector<std::string>& types, const fs::path& file, Da
   for (const std::string& type : types) {
     if (!type.empty()) ids.emplace(type, 0);
   }
-  if (ids.empty()) refuse(file, "no node has a page_type");
+  if (ids.empty()) refuse_text(file, "no node has a page_type");
   for (auto& [type, id] : ids) {
     id = static_cast<std::int32_t>(dataset.class_names.size());
     dataset.class_names.push_back(type);
@@ -107,14 +108,13 @@ void fill_labels(const std::vector<std::string>& types, const fs::path& file, Da
 /// Word ids of one node, each once.
 std::vector<std::int32_t> words_of(const nlohmann::json& list, const fs::path& file,
                                    const std::string& node) {
-  if (!list.is_array()) refuse(file, fmt::format("node {} has no list of words", node));
+  if (!list.is_array()) refuse_text(file, "node {} has no list of words", node);
   std::vector<std::int32_t> words;
   for (const auto& item : list) {
     const bool integral = item.is_number_integer();
     if (!integral || item < 0 || item >= std::numeric_limits<std::int32_t>::max()) {
-      refuse(file,
-             fmt::format("node {} has the word {}, which is not an id from 0", node,
-                         item.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
+      refuse_text(file, "node {} has the word {}, which is not an id from 0", node,
+                  item.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     }
     words.push_back(item.get<std::int32_t>());
   }
@@ -131,15 +131,15 @@ Features read_words(const fs::path& file, std::int64_t nodes) {
   try {
     object = nlohmann::json::parse(text, text + bytes.size());
   } catch (const nlohmann::json::exception& error) {
-    refuse(file, fmt::format("is damaged JSON: {}", error.what()));
+    refuse_text(file, "is damaged JSON: {}", error.what());
   }
-  if (!object.is_object()) refuse(file, "is not an object from nodes to lists of words");
+  if (!object.is_object()) refuse_text(file, "is not an object from nodes to lists of words");
   std::vector<std::vector<std::int32_t>> rows(static_cast<std::size_t>(nodes));
   std::int64_t cols = 0;
   for (const auto& [key, list] : object.items()) {
     const auto node = parse_number<std::int64_t>(key);
     if (!node || *node < 0 || *node >= nodes) {
-      refuse(file, fmt::format("'{}' is not a node in [0, {})", key, nodes));
+      refuse_text(file, "'{}' is not a node in [0, {})", key, nodes);
     }
     auto& row = rows[static_cast<std::size_t>(*node)];
     row = words_of(list, file, key);

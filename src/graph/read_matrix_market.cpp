@@ -1,12 +1,8 @@
-#include <fmt/format.h>
-
 #include <utility>
 
-#include "graph/matrix_market.hpp"
+#include "core/throw_error.hpp"
 #include "graph/parts.hpp"
 #include "graph/readers.hpp"
-#include "graph/side_files.hpp"
-#include "heliograph/error.hpp"
 
 namespace heliograph {
 namespace {
@@ -21,15 +17,12 @@ fs::path graph_file_of(const fs::path& path) {
     const fs::path& file = entry.path();
     if (file.extension() != ".mtx" || file.filename() == "features.mtx") continue;
     if (!found.empty()) {
-      throw Error(
-          ErrorCode::bad_input,
-          fmt::format("{} holds several .mtx files; name the graph's graph.mtx", path.string()));
+      throw_error(ErrorCode::bad_input, "{} holds several .mtx files; name the graph's graph.mtx",
+                  path.string());
     }
     found = file;
   }
-  if (found.empty()) {
-    throw Error(ErrorCode::bad_input, fmt::format("{} holds no .mtx graph", path.string()));
-  }
+  if (found.empty()) throw_error(ErrorCode::bad_input, "{} holds no .mtx graph", path.string());
   return found;
 }
 

@@ -1,19 +1,13 @@
-#include <fmt/format.h>
-
 #include <utility>
 
 #include "graph/canonical.hpp"
 #include "graph/npz.hpp"
 #include "graph/parts.hpp"
 #include "graph/readers.hpp"
-#include "heliograph/error.hpp"
+#include "graph/refuse.hpp"
 
 namespace heliograph {
 namespace {
-
-[[noreturn]] void refuse(const std::string& where, const std::string& what) {
-  throw Error(ErrorCode::bad_input, fmt::format("{}: {}", where, what));
-}
 
 /// The structure of a CSR triple; column ids are range-checked.
 struct Triple {
@@ -38,20 +32,20 @@ Triple read_triple(const NpzArchive& archive, const std::string& prefix) {
   triple.columns = to_int32(indices);
   const std::vector<std::int64_t>& offsets = triple.offsets;
   if (static_cast<std::int64_t>(offsets.size()) - 1 != triple.rows) {
-    refuse(indptr.name, fmt::format("holds {} values for {} rows", offsets.size(), triple.rows));
+    refuse(indptr.name, "holds {} values for {} rows", offsets.size(), triple.rows);
   }
   if (offsets.front() != 0) refuse(indptr.name, "does not start at 0");
   for (std::size_t r = 1; r < offsets.size(); ++r) {
-    if (offsets[r] < offsets[r - 1]) refuse(indptr.name, fmt::format("falls at row {}", r - 1));
+    if (offsets[r] < offsets[r - 1]) refuse(indptr.name, "falls at row {}", r - 1);
   }
   if (offsets.back() != static_cast<std::int64_t>(triple.columns.size())) {
-    refuse(indptr.name, fmt::format("ends at {}, but there are {} indices", offsets.back(),
-                                    triple.columns.size()));
+    refuse(indptr.name, "ends at {}, but there are {} indices", offsets.back(),
+           triple.columns.size());
   }
   for (std::size_t i = 0; i < triple.columns.size(); ++i) {
     if (triple.columns[i] < 0 || triple.columns[i] >= triple.cols) {
-      refuse(indices.name, fmt::format("entry {} is {}, which is not in [0, {})", i,
-                                       triple.columns[i], triple.cols));
+      refuse(indices.name, "entry {} is {}, which is not in [0, {})", i, triple.columns[i],
+             triple.cols);
     }
   }
   return triple;
@@ -61,7 +55,7 @@ Array<float> read_values(const NpzArchive& archive, const std::string& member, s
   const NpyArray array = archive.read(member);
   Array<float> values = to_float32(array);
   if (values.size() != count) {
-    refuse(array.name, fmt::format("holds {} values for {} indices", values.size(), count));
+    refuse(array.name, "holds {} values for {} indices", values.size(), count);
   }
   return values;
 }
@@ -70,14 +64,13 @@ Graph graph_from_triple(const NpzArchive& archive, const std::string& where, boo
                         ImportCounts& counts) {
   const Triple triple = read_triple(archive, "adj");
   if (triple.rows != triple.cols) {
-    refuse(where, fmt::format("the adjacency is {} x {}, not square", triple.rows, triple.cols));
+    refuse(where, "the adjacency is {} x {}, not square", triple.rows, triple.cols);
   }
   if (archive.has("adj_data")) {
     for (const float value : read_values(archive, "adj_data", triple.columns.size())) {
       if (value != 1.0F) ++counts.weights_ignored;
     }
   }
-  GraphBuilder builder(triple.rows, directed);
   const auto for_each_edge = [&](auto&& use) {
     for (std::size_t r = 0; r + 1 < triple.offsets.size(); ++r) {
       for (std::int64_t i = triple.offsets[r]; i < triple.offsets[r + 1]; ++i) {
@@ -85,25 +78,21 @@ Graph graph_from_triple(const NpzArchive& archive, const std::string& where, boo
       }
     }
   };
-  for_each_edge([&](NodeId u, NodeId v) { builder.count(u, v); });
-  builder.start_filling();
-  for_each_edge([&](NodeId u, NodeId v) { builder.add(u, v); });
-  return builder.finish(counts);
+  return build_graph(triple.rows, directed, counts, for_each_edge);
 }
 
 Graph graph_from_edges(const NpyArray& array, std::int64_t nodes, bool directed,
                        ImportCounts& counts) {
   if (array.shape.size() != 2 || array.shape[1] != 2) {
-    refuse(array.name,
-           fmt::format("has shape {}; edges are (edges, 2), one edge a row", array.shape_text()));
+    refuse(array.name, "has shape {}; edges are (edges, 2), one edge a row", array.shape_text());
   }
   std::vector<Edge> edges(static_cast<std::size_t>(array.shape[0]));
   {
     const std::vector<std::int64_t> ends = to_int64(array);
     for (std::size_t i = 0; i < ends.size(); ++i) {
       if (ends[i] < 0 || ends[i] >= nodes) {
-        refuse(array.name, fmt::format("entry [{}, {}] is node {}, which is not in [0, {})", i / 2,
-                                       i % 2, ends[i], nodes));
+        refuse(array.name, "entry [{}, {}] is node {}, which is not in [0, {})", i / 2, i % 2,
+               ends[i], nodes);
       }
       (i % 2 == 0 ? edges[i / 2].first : edges[i / 2].second) = static_cast<NodeId>(ends[i]);
     }

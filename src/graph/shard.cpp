@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <limits>
-#include <string>
 #include <utility>
 
-#include "heliograph/error.hpp"
+#include "core/throw_error.hpp"
 
 namespace heliograph {
 namespace {
@@ -17,9 +16,9 @@ std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 /// Local row numbers are 32 bits wide.
 std::int32_t local_count(std::size_t count, const char* what, int rank) {
   if (count > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
-    throw Error(ErrorCode::resource, "rank " + std::to_string(rank) + " would hold " +
-                                         std::to_string(count) + " " + what +
-                                         ", more than 32-bit local numbers can name");
+    throw_error(ErrorCode::resource,
+                "rank {} would hold {} {}, more than 32-bit local numbers can name", rank, count,
+                what);
   }
   return static_cast<std::int32_t>(count);
 }
@@ -143,32 +142,48 @@ void check_members(const Graph& graph, const std::vector<NodeId>& members) {
   for (std::size_t i = 0; i < members.size(); ++i) {
     const NodeId v = members[i];
     if (v < 0 || v >= graph.nodes || (i > 0 && v <= members[i - 1])) {
-      throw Error(ErrorCode::usage, "member " + std::to_string(i) + " of the induced subgraph, " +
-                                        std::to_string(v) +
-                                        ", is out of range or not in ascending order");
+      throw_error(
+          ErrorCode::usage,
+          "member {} of the induced subgraph, {}, is out of range or not in ascending order", i, v);
     }
   }
 }
 
 /// Every node of the graph exactly once.
 void check_order(const Graph& graph, std::span<const NodeId> order) {
-  const auto refuse = [](const std::string& what) {
-    throw Error(ErrorCode::usage, "the order of nodes " + what);
-  };
   if (static_cast<std::int64_t>(order.size()) != graph.nodes) {
-    refuse("has " + std::to_string(order.size()) + " entries but the graph has " +
-           std::to_string(graph.nodes) + " nodes");
+    throw_error(ErrorCode::usage, "the order of nodes has {} entries but the graph has {} nodes",
+                order.size(), graph.nodes);
   }
   std::vector<bool> seen(order.size(), false);
   for (const NodeId v : order) {
     if (v < 0 || v >= graph.nodes || seen[at(v)]) {
-      refuse("holds node " + std::to_string(v) + " twice, or it is out of range");
+      throw_error(ErrorCode::usage, "the order of nodes holds node {} twice, or it is out of range",
+                  v);
     }
     seen[at(v)] = true;
   }
 }
 
 }  // namespace
+
+void check_node_numbers(const Graph& graph) {
+  if (graph.nodes <= std::numeric_limits<NodeId>::max()) return;
+  throw_error(ErrorCode::resource, "the graph has {} nodes, more than 32-bit node numbers can name",
+              graph.nodes);
+}
+
+void check_partition_size(const Graph& graph, const Partition& partition) {
+  if (static_cast<std::int64_t>(partition.owner.size()) == graph.nodes) return;
+  throw_error(ErrorCode::mismatch, "the partition is of {} nodes but the graph has {}",
+              partition.owner.size(), graph.nodes);
+}
+
+int checked_owner(const Partition& partition, NodeId v) {
+  const int owner = partition.owner[at(v)];
+  if (owner >= 0 && owner < partition.parts) return owner;
+  throw_error(ErrorCode::bad_input, "node {} belongs to part {} of {}", v, owner, partition.parts);
+}
 
 std::int64_t HaloPlan::send_rows() const {
   std::int64_t rows = 0;
@@ -179,31 +194,16 @@ std::int64_t HaloPlan::send_rows() const {
 NodeIndex::NodeIndex(const Graph& graph, const Partition& partition,
                      const std::vector<NodeId>* members, std::span<const NodeId> order)
     : graph_(graph), partition_(partition) {
-  if (graph.nodes > std::numeric_limits<NodeId>::max()) {
-    throw Error(ErrorCode::resource, "the graph has " + std::to_string(graph.nodes) +
-                                         " nodes, more than 32-bit node numbers can name");
-  }
-  if (static_cast<std::int64_t>(partition.owner.size()) != graph.nodes) {
-    throw Error(ErrorCode::mismatch, "the partition is of " +
-                                         std::to_string(partition.owner.size()) +
-                                         " nodes but the graph has " + std::to_string(graph.nodes));
-  }
-  if (partition.parts < 1) {
-    throw Error(ErrorCode::usage, "parts = " + std::to_string(partition.parts) + " is below 1");
-  }
+  check_node_numbers(graph);
+  check_partition_size(graph, partition);
+  if (partition.parts < 1) throw_error(ErrorCode::usage, "parts = {} is below 1", partition.parts);
   if (members != nullptr) check_members(graph, *members);
   if (!order.empty()) check_order(graph, order);
 
   local_of_.assign(at(graph.nodes), unknown);
   nodes_of_.resize(at(partition.parts));
   const auto place = [&](NodeId v) {
-    const std::int32_t owner = partition.owner[at(v)];
-    if (owner < 0 || owner >= partition.parts) {
-      throw Error(ErrorCode::bad_input, "node " + std::to_string(v) + " belongs to part " +
-                                            std::to_string(owner) + " of " +
-                                            std::to_string(partition.parts));
-    }
-    auto& nodes = nodes_of_[at(owner)];
+    auto& nodes = nodes_of_[at(checked_owner(partition, v))];
     local_of_[at(v)] = static_cast<std::int32_t>(nodes.size());
     nodes.push_back(v);
   };
@@ -223,10 +223,7 @@ NodeIndex::NodeIndex(const Graph& graph, const Partition& partition,
 }
 
 Graph transpose(const Graph& graph) {
-  if (graph.nodes > std::numeric_limits<NodeId>::max()) {
-    throw Error(ErrorCode::resource, "the graph has " + std::to_string(graph.nodes) +
-                                         " nodes, more than 32-bit node numbers can name");
-  }
+  check_node_numbers(graph);
   std::vector<std::int64_t> offsets(at(graph.nodes) + 1, 0);
   for (const NodeId u : graph.neighbours) ++offsets[at(u) + 1];
   for (std::size_t i = 1; i < offsets.size(); ++i) offsets[i] += offsets[i - 1];
@@ -243,8 +240,7 @@ Graph transpose(const Graph& graph) {
 Shard build_shard(const NodeIndex& index, int rank, const Graph* transposed) {
   const Graph& graph = index.graph();
   if (rank < 0 || rank >= index.ranks()) {
-    throw Error(ErrorCode::usage, "rank " + std::to_string(rank) + " is not one of the " +
-                                      std::to_string(index.ranks()) + " parts");
+    throw_error(ErrorCode::usage, "rank {} is not one of the {} parts", rank, index.ranks());
   }
   if (graph.directed && (transposed == nullptr || transposed->nodes != graph.nodes ||
                          transposed->neighbours.size() != graph.neighbours.size())) {

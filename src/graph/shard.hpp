@@ -94,6 +94,15 @@ class NodeIndex {
   std::vector<std::vector<NodeId>> nodes_of_;
 };
 
+/// Throws Error(resource) if there are more nodes than a NodeId can name.
+void check_node_numbers(const Graph& graph);
+
+/// Throws Error(mismatch) if the partition is of another number of nodes.
+void check_partition_size(const Graph& graph, const Partition& partition);
+
+/// The part of a node. Throws Error(bad_input) if it is none of the partition's.
+int checked_owner(const Partition& partition, NodeId v);
+
 /// The transpose of a directed graph (out-neighbours); throws Error(resource) on overflow.
 Graph transpose(const Graph& graph);
 

@@ -1,20 +1,14 @@
-#include "graph/side_files.hpp"
-
 #include <fmt/format.h>
 
-#include "graph/matrix_market.hpp"
 #include "graph/npy.hpp"
 #include "graph/parts.hpp"
-#include "heliograph/error.hpp"
+#include "graph/readers.hpp"
+#include "graph/refuse.hpp"
 
 namespace heliograph {
 namespace {
 
 namespace fs = std::filesystem;
-
-[[noreturn]] void refuse(const fs::path& directory, const std::string& what) {
-  throw Error(ErrorCode::bad_input, fmt::format("{}: {}", directory.string(), what));
-}
 
 std::optional<NpyArray> read_if_present(const fs::path& file) {
   if (!fs::exists(file)) return std::nullopt;
@@ -37,8 +31,7 @@ void check_claimed_nodes(const fs::path& file, std::int64_t nodes) {
   const bool fits =
       !labels->shape.empty() && labels->shape[0] == nodes && (nodes == 0 || !labels->data.empty());
   if (!fits) {
-    refuse(file, fmt::format("has {} nodes, but {} has shape {}", nodes, labels->name,
-                             labels->shape_text()));
+    refuse(file, "has {} nodes, but {} has shape {}", nodes, labels->name, labels->shape_text());
   }
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <charconv>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -8,14 +7,29 @@
 #include <string>
 #include <string_view>
 
+#include "core/parse_number.hpp"
+#include "core/throw_error.hpp"
 #include "graph/files.hpp"
 
 namespace heliograph {
 
+/// A sentence that quotes a file, fit for a terminal: without control characters and, since a
+/// "line" of a binary file may be all of it, of at most 300 bytes.
+inline std::string legible(std::string_view sentence) {
+  constexpr std::size_t kMost = 300;
+  std::string out(sentence.substr(0, kMost));
+  if (sentence.size() > kMost) out += "...";
+  for (char& c : out) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == '\x7f') c = '?';
+  }
+  return out;
+}
+
 /// The lines of a mapped text file, without line ends (\n or \r\n) and without a byte order mark.
 class LineReader {
  public:
-  explicit LineReader(const std::filesystem::path& path) : file_(MappedFile::open(path)) {
+  explicit LineReader(const std::filesystem::path& path)
+      : name_(path.string()), file_(MappedFile::open(path)) {
     const auto bytes = file_->bytes();
     rest_ = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
     if (rest_.starts_with("\xef\xbb\xbf")) rest_.remove_prefix(3);
@@ -34,7 +48,15 @@ class LineReader {
   /// Of the line that `next` gave last, from 1.
   std::int64_t number() const { return number_; }
 
+  /// Throws Error(bad_input) that names the file and that line.
+  template <class... Args>
+  [[noreturn]] void refuse(fmt::format_string<const Args&...> sentence, const Args&... args) const {
+    throw_error(ErrorCode::bad_input, "{}, line {}: {}", name_, number_,
+                legible(fmt::format(sentence, args...)));
+  }
+
  private:
+  std::string name_;
   std::shared_ptr<const MappedFile> file_;
   std::string_view rest_;
   std::int64_t number_ = 0;
@@ -56,26 +78,12 @@ inline std::string_view take_word(std::string_view& text) {
   return word;
 }
 
-/// A sentence that quotes a file, fit for a terminal: without control characters and, since a
-/// "line" of a binary file may be all of it, of at most 300 bytes.
-inline std::string legible(std::string_view sentence) {
-  constexpr std::size_t kMost = 300;
-  std::string out(sentence.substr(0, kMost));
-  if (sentence.size() > kMost) out += "...";
-  for (char& c : out) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == '\x7f') c = '?';
-  }
-  return out;
-}
-
-/// The whole text as a number, or nothing (also where the number does not fit).
+/// The whole text as a number, which may have a + in front, or nothing (also where the number does
+/// not fit).
 template <class T>
 std::optional<T> parse_number(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
+  return parse_plain_number<T>(text);
 }
 
 }  // namespace heliograph

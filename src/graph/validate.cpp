@@ -1,24 +1,18 @@
 #include "graph/validate.hpp"
 
-#include <fmt/format.h>
-
 #include <cmath>
 #include <limits>
 #include <vector>
 
-#include "heliograph/error.hpp"
+#include "graph/refuse.hpp"
 
 namespace heliograph {
 namespace {
 
-[[noreturn]] void refuse(const std::string& where, const std::string& what) {
-  throw Error(ErrorCode::bad_input, fmt::format("{}: {}", where, what));
-}
-
 void check_size(const std::string& where, const char* array, std::size_t size,
                 std::int64_t wanted) {
   if (static_cast<std::int64_t>(size) != wanted) {
-    refuse(where, fmt::format("{} holds {} values, not {}", array, size, wanted));
+    refuse(where, "{} holds {} values, not {}", array, size, wanted);
   }
 }
 
@@ -26,13 +20,13 @@ void check_size(const std::string& where, const char* array, std::size_t size,
 void check_offsets(const std::string& where, const char* array, const Array<std::int64_t>& offsets,
                    std::int64_t rows, std::size_t entries) {
   check_size(where, array, offsets.size(), rows + 1);
-  if (offsets[0] != 0) refuse(where, fmt::format("{} does not start at 0", array));
+  if (offsets[0] != 0) refuse(where, "{} does not start at 0", array);
   for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
-    if (offsets[r + 1] < offsets[r]) refuse(where, fmt::format("{} falls at row {}", array, r));
+    if (offsets[r + 1] < offsets[r]) refuse(where, "{} falls at row {}", array, r);
   }
   if (static_cast<std::size_t>(offsets[static_cast<std::size_t>(rows)]) != entries) {
-    refuse(where, fmt::format("{} ends at {}, but there are {} entries", array,
-                              offsets[static_cast<std::size_t>(rows)], entries));
+    refuse(where, "{} ends at {}, but there are {} entries", array,
+           offsets[static_cast<std::size_t>(rows)], entries);
   }
 }
 
@@ -45,10 +39,9 @@ void check_columns(const std::string& where, const char* array, const Array<std:
     for (std::int64_t i = offsets[row]; i < offsets[row + 1]; ++i) {
       const std::int64_t c = columns[static_cast<std::size_t>(i)];
       if (c < 0 || c >= cols) {
-        refuse(where,
-               fmt::format("{} of row {} holds {}, which is not in [0, {})", array, r, c, cols));
+        refuse(where, "{} of row {} holds {}, which is not in [0, {})", array, r, c, cols);
       }
-      if (c <= last) refuse(where, fmt::format("{} of row {} does not ascend", array, r));
+      if (c <= last) refuse(where, "{} of row {} does not ascend", array, r);
       last = c;
     }
   }
@@ -56,16 +49,13 @@ void check_columns(const std::string& where, const char* array, const Array<std:
 
 [[noreturn]] void not_finite(const std::string& where, float value, std::int64_t node,
                              std::int64_t column) {
-  refuse(where, fmt::format("feature of node {}, column {} is {}", node, column, value));
+  refuse(where, "feature of node {}, column {} is {}", node, column, value);
 }
-
-}  // namespace
 
 void validate_graph(const Graph& graph, const std::string& where) {
   if (graph.nodes < 0 || graph.nodes > std::numeric_limits<NodeId>::max()) {
-    throw Error(ErrorCode::resource,
-                fmt::format("{}: {} nodes: graphs of 2^31 nodes and more are not held", where,
-                            graph.nodes));
+    throw_error(ErrorCode::resource, "{}: {} nodes: graphs of 2^31 nodes and more are not held",
+                where, graph.nodes);
   }
   check_offsets(where, "offsets", graph.offsets, graph.nodes, graph.neighbours.size());
   check_columns(where, "neighbours", graph.offsets, graph.neighbours, graph.nodes, graph.nodes);
@@ -73,35 +63,16 @@ void validate_graph(const Graph& graph, const std::string& where) {
     const auto row = static_cast<std::size_t>(v);
     for (std::int64_t i = graph.offsets[row]; i < graph.offsets[row + 1]; ++i) {
       if (graph.neighbours[static_cast<std::size_t>(i)] == v) {
-        refuse(where, fmt::format("node {} is its own neighbour", v));
+        refuse(where, "node {} is its own neighbour", v);
       }
-    }
-  }
-}
-
-void validate_symmetry(const Graph& graph, const std::string& where) {
-  // Rows ascend, so the rows that list v, visited in order, are v's own neighbours in order.
-  std::vector<std::int64_t> next(graph.offsets.begin(), graph.offsets.end());
-  for (NodeId v = 0; v < graph.nodes; ++v) {
-    const auto row = static_cast<std::size_t>(v);
-    for (std::int64_t i = graph.offsets[row]; i < graph.offsets[row + 1]; ++i) {
-      const auto u = static_cast<std::size_t>(graph.neighbours[static_cast<std::size_t>(i)]);
-      const std::int64_t at = next[u];
-      if (at >= graph.offsets[u + 1] || graph.neighbours[static_cast<std::size_t>(at)] != v) {
-        refuse(where,
-               fmt::format("undirected, but only one of nodes {} and {} lists the other", v, u));
-      }
-      ++next[u];
     }
   }
 }
 
 void validate_features(const Features& features, std::int64_t nodes, const std::string& where) {
-  if (features.rows != nodes) {
-    refuse(where, fmt::format("{} feature rows for {} nodes", features.rows, nodes));
-  }
+  if (features.rows != nodes) refuse(where, "{} feature rows for {} nodes", features.rows, nodes);
   if (features.cols < 1 || features.cols > std::numeric_limits<std::int32_t>::max()) {
-    refuse(where, fmt::format("{} feature columns: 1 to 2^31 - 1 are held", features.cols));
+    refuse(where, "{} feature columns: 1 to 2^31 - 1 are held", features.cols);
   }
   const std::int64_t cols = features.cols;
   if (!features.sparse) {
@@ -133,7 +104,7 @@ void validate_features(const Features& features, std::int64_t nodes, const std::
 
 void validate_labels(const Labels& labels, std::int64_t nodes, const std::string& where) {
   if (labels.classes < 1 || labels.classes > kMaxClasses) {
-    refuse(where, fmt::format("{} classes: 1 to {} are held", labels.classes, kMaxClasses));
+    refuse(where, "{} classes: 1 to {} are held", labels.classes, kMaxClasses);
   }
   bool any = false;
   if (labels.task == Task::multiclass) {
@@ -141,9 +112,10 @@ void validate_labels(const Labels& labels, std::int64_t nodes, const std::string
     for (std::int64_t v = 0; v < nodes; ++v) {
       const std::int32_t c = labels.class_of[static_cast<std::size_t>(v)];
       if (c < -1 || c >= labels.classes) {
-        refuse(where, fmt::format("the label of node {} is {}, which is not in [0, {}) nor -1 for "
-                                  "unlabelled",
-                                  v, c, labels.classes));
+        refuse(where,
+               "the label of node {} is {}, which is not in [0, {}) nor -1 for "
+               "unlabelled",
+               v, c, labels.classes);
       }
       any = any || c >= 0;
     }
@@ -153,17 +125,35 @@ void validate_labels(const Labels& labels, std::int64_t nodes, const std::string
     for (std::size_t i = 0; i < labels.indicators.size(); ++i) {
       if (labels.indicators[i] > 1) {
         const auto at = static_cast<std::int64_t>(i);
-        refuse(where, fmt::format("label [{}, {}] is {}, which is neither 0 nor 1",
-                                  at / labels.classes, at % labels.classes, labels.indicators[i]));
+        refuse(where, "label [{}, {}] is {}, which is neither 0 nor 1", at / labels.classes,
+               at % labels.classes, labels.indicators[i]);
       }
     }
     for (std::int64_t v = 0; v < nodes; ++v) {
       const std::uint8_t flag = labels.labelled[static_cast<std::size_t>(v)];
-      if (flag > 1) refuse(where, fmt::format("labelled of node {} is {}", v, flag));
+      if (flag > 1) refuse(where, "labelled of node {} is {}", v, flag);
       any = any || flag != 0;
     }
   }
   if (!any) refuse(where, "no node has a label");
+}
+
+}  // namespace
+
+void validate_symmetry(const Graph& graph, const std::string& where) {
+  // Rows ascend, so the rows that list v, visited in order, are v's own neighbours in order.
+  std::vector<std::int64_t> next(graph.offsets.begin(), graph.offsets.end());
+  for (NodeId v = 0; v < graph.nodes; ++v) {
+    const auto row = static_cast<std::size_t>(v);
+    for (std::int64_t i = graph.offsets[row]; i < graph.offsets[row + 1]; ++i) {
+      const auto u = static_cast<std::size_t>(graph.neighbours[static_cast<std::size_t>(i)]);
+      const std::int64_t at = next[u];
+      if (at >= graph.offsets[u + 1] || graph.neighbours[static_cast<std::size_t>(at)] != v) {
+        refuse(where, "undirected, but only one of nodes {} and {} lists the other", v, u);
+      }
+      ++next[u];
+    }
+  }
 }
 
 void validate_dataset(const Dataset& dataset, const std::string& where) {
@@ -174,8 +164,8 @@ void validate_dataset(const Dataset& dataset, const std::string& where) {
   validate_labels(dataset.labels, nodes, where);
   if (!dataset.class_names.empty() &&
       dataset.class_names.size() != static_cast<std::size_t>(dataset.labels.classes)) {
-    refuse(where, fmt::format("{} class names for {} classes", dataset.class_names.size(),
-                              dataset.labels.classes));
+    refuse(where, "{} class names for {} classes", dataset.class_names.size(),
+           dataset.labels.classes);
   }
   for (std::size_t s = 0; s < dataset.splits.size(); ++s) {
     const Array<Role>& role = dataset.splits[s].role;
@@ -184,15 +174,14 @@ void validate_dataset(const Dataset& dataset, const std::string& where) {
     for (std::int64_t v = 0; v < nodes; ++v) {
       const Role r = role[static_cast<std::size_t>(v)];
       if (r > Role::test) {
-        refuse(where,
-               fmt::format("split {}: node {} has the unknown role {}", s, v, static_cast<int>(r)));
+        refuse(where, "split {}: node {} has the unknown role {}", s, v, static_cast<int>(r));
       }
       if (r != Role::none && !dataset.labels.has_label(static_cast<NodeId>(v))) {
-        refuse(where, fmt::format("split {}: node {} has a role but no label", s, v));
+        refuse(where, "split {}: node {} has a role but no label", s, v);
       }
       trains = trains || r == Role::train;
     }
-    if (!trains) refuse(where, fmt::format("split {}: no node is for training", s));
+    if (!trains) refuse(where, "split {}: no node is for training", s);
   }
 }
 

@@ -319,7 +319,7 @@ TEST(Faults, InjectedFaultsFailOnTheCallThatWasAskedFor) {
 TEST(Faults, TransportsThatAreNotBuiltSaySo) {
   const auto body = [](Communicator&) {};
   if (!mpi_built()) {
-    const Caught caught = error_of([&] { run_mpi_rank({}, body); });
+    const Caught caught = error_of([&] { MpiGroup({}).run(body); });
     EXPECT_EQ(caught.code, ErrorCode::usage);
     expect_says(caught, {"--transport mpi", "--transport threads"});
   }

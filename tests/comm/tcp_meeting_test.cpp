@@ -1,4 +1,6 @@
 // How the processes of a run find each other by TCP, and whom they refuse.
+#include "comm/tcp_meeting.hpp"
+
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -12,7 +14,6 @@
 #include "comm/collectives.hpp"
 #include "comm/sleep_for.hpp"
 #include "comm/tcp_groups.hpp"
-#include "comm/tcp_introduction.hpp"
 
 namespace heliograph {
 namespace {

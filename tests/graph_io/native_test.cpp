@@ -225,18 +225,18 @@ TEST_F(NativeTest, OverwritesOnlyWhenToldAndOnlyGraphs) {
 }
 
 TEST_F(NativeTest, WriterChecksWhatItWasGiven) {
-  const NativeManifest manifest = describe(small_dense());
+  const Dataset dataset = small_dense();
   const std::vector<std::int64_t> offsets = {0, 0};
   test::expect_error(ErrorCode::usage, "neighbours was not written", [&] {
     NativeWriter writer(folder_ / "graph", false);
     writer.append(native_array::offsets,
                   std::span<const std::int64_t>(std::vector<std::int64_t>(6)));
-    writer.finish(manifest);
+    writer.finish(dataset);
   });
   test::expect_error(ErrorCode::usage, "offsets holds 2 int64 values, not 6", [&] {
     NativeWriter writer(folder_ / "graph", false);
     writer.append(native_array::offsets, std::span<const std::int64_t>(offsets));
-    writer.finish(manifest);
+    writer.finish(dataset);
   });
   EXPECT_TRUE(fs::is_empty(folder_));
 }
@@ -247,12 +247,12 @@ TEST_F(NativeTest, ChunksInAnyInterleavingEqualOneSave) {
   NativeWriter writer(folder_ / "chunks", false);
   std::map<std::string, std::size_t> longest;
   for (std::size_t i = 0; i < 12; ++i) {
-    for_each_array(dataset, [&](const std::string& name, auto values) {
-      if (i < values.size()) writer.append(name, values.subspan(i, 1));
-      longest[name] = values.size();
+    for_each_array(dataset, [&](std::string_view name, const auto& array, auto&&) {
+      if (i < array.size()) writer.append(name, array.span().subspan(i, 1));
+      longest[std::string(name)] = array.size();
     });
   }
-  writer.finish(describe(dataset));
+  writer.finish(dataset);
   for (const auto& [name, size] : longest) ASSERT_LE(size, 12u) << name;
   for (const fs::path& file : files_of(folder_ / "whole")) {
     EXPECT_EQ(read_text(file), read_text(folder_ / "chunks" / file.filename())) << file;

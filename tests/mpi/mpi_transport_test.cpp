@@ -62,6 +62,14 @@ int MPI_Testsome(int count, MPI_Request requests[], int* done, int indices[],
 namespace heliograph {
 namespace {
 
+/// The group of a single run: made, run, left.
+void run_mpi_rank(const MpiTransportOptions& options,
+                  const std::function<void(Communicator&)>& body) {
+  MpiGroup group(options);
+  group.run(body);
+  group.leave();
+}
+
 using test::error_of;
 
 MpiTransportOptions with_pieces(std::size_t bytes) {

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "core/cuda/adam.hpp"
+#include "core/cuda/kernel_calls.hpp"
 #include "core/cuda/launch.hpp"
 
 namespace heliograph::cuda {

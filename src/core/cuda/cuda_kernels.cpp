@@ -1,13 +1,10 @@
 #include <memory>
 
 #include "core/buffer.hpp"
-#include "core/cuda/adam.hpp"
 #include "core/cuda/aggregate.hpp"
 #include "core/cuda/cuda_device.hpp"
 #include "core/cuda/gemm.hpp"
-#include "core/cuda/loss.hpp"
-#include "core/cuda/rows.hpp"
-#include "core/cuda/sparse.hpp"
+#include "core/cuda/kernel_calls.hpp"
 #include "core/cuda/sums.hpp"
 #include "core/kernels.hpp"
 #include "heliograph/error.hpp"

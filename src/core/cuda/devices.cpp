@@ -1,9 +1,13 @@
 #include <cuda_runtime.h>
 
-#include <string>
+#include <algorithm>
+#include <cstdlib>
 
-#include "core/device.hpp"
-#include "heliograph/error.hpp"
+#include "core/copy_bytes.hpp"
+#include "core/cuda/memory_pool.hpp"
+#include "core/cuda/runtime.hpp"
+#include "core/kernels.hpp"
+#include "core/throw_error.hpp"
 
 namespace heliograph {
 namespace {
@@ -22,6 +26,24 @@ Devices find_devices() noexcept {
   return {0, devices.status};
 }
 
+constexpr const char* kCopy = "copy a message";
+
+/// The device whose memory it is; -1: the host's.
+int device_of(const void* pointer) {
+  cudaPointerAttributes attributes{};
+  cuda::check(cudaPointerGetAttributes(&attributes, pointer), kCopy);
+  return attributes.type == cudaMemoryTypeDevice ? attributes.device : -1;
+}
+
+/// Whether the selected device does, as its pools are open to others then.
+bool reaches(int device) {
+  int selected = 0, can = 0;
+  cuda::check(cudaGetDevice(&selected), kCopy);
+  if (device < 0 || device == selected) return true;
+  cuda::check(cudaDeviceCanAccessPeer(&can, selected, device), kCopy);
+  return can != 0;
+}
+
 }  // namespace
 
 int cuda_devices() noexcept { return find_devices().count; }
@@ -29,8 +51,48 @@ int cuda_devices() noexcept { return find_devices().count; }
 int require_cuda_devices(const char* flag) {
   const Devices devices = find_devices();
   if (devices.count > 0) return devices.count;
-  throw Error(ErrorCode::usage, std::string(flag) + ": there is no CUDA device that can be used: " +
-                                    cudaGetErrorString(devices.status));
+  throw_error(ErrorCode::usage, "{}: there is no CUDA device that can be used: {}", flag,
+              cudaGetErrorString(devices.status));
 }
+
+void copy_by_cuda(std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (bytes == 0) return;
+  const int target = device_of(to), source = device_of(from);
+  // A stream of the calling thread's own: it waits for no rank's kernels.
+  if (target >= 0 && source >= 0 && !(reaches(target) && reaches(source))) {
+    // Only this takes memory of a pool that is not open to the device that copies.
+    cuda::check(cudaMemcpyPeerAsync(to, target, from, source, bytes, cudaStreamPerThread), kCopy);
+  } else {
+    cuda::check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cudaStreamPerThread), kCopy);
+  }
+  cuda::check(cudaStreamSynchronize(cudaStreamPerThread), kCopy);
+}
+
+void select_cuda_device(int rank) {
+  const int devices = cuda_devices();
+  if (devices > 0) cuda::check(cudaSetDevice(rank % devices), "selecting the device");
+}
+
+std::unique_ptr<MemorySource> make_cuda_message_memory() {
+  return std::make_unique<cuda::MessageMemory>();
+}
+
+std::optional<std::int64_t> cuda_available_bytes(int ranks) {
+  const int devices = std::min(cuda_devices(), ranks);
+  if (devices == 0) return std::nullopt;
+  int selected = 0;
+  cuda::check(cudaGetDevice(&selected), "telling the selected device");
+  std::int64_t sum = 0;
+  for (int device = 0; device < devices; ++device) {
+    std::size_t free = 0, total = 0;
+    cuda::check(cudaSetDevice(device), "selecting a device");
+    cuda::check(cudaMemGetInfo(&free, &total), "telling its free memory");
+    sum += static_cast<std::int64_t>(free);
+  }
+  cuda::check(cudaSetDevice(selected), "selecting the device");
+  return sum;
+}
+
+void load_cuda_kernels_at_once() noexcept { setenv("CUDA_MODULE_LOADING", "EAGER", 0); }
 
 }  // namespace heliograph

@@ -4,13 +4,12 @@
 #include <cstring>
 #include <limits>
 #include <span>
-#include <string>
 #include <type_traits>
 
 #include "core/cuda/bias_products.hpp"
 #include "core/cuda/blas_functions.hpp"
 #include "core/cuda/captures.hpp"
-#include "heliograph/error.hpp"
+#include "core/throw_error.hpp"
 
 namespace heliograph::cuda {
 namespace {
@@ -23,8 +22,8 @@ constexpr const char* kGradient = "gradient of a matrix product";
 
 int size(std::int64_t n) {
   if (n > std::numeric_limits<int>::max()) {
-    throw Error(ErrorCode::resource, "CUDA device: a matrix product has a side of " +
-                                         std::to_string(n) + ", more than 32 bits can hold");
+    throw_error(ErrorCode::resource,
+                "CUDA device: a matrix product has a side of {}, more than 32 bits can hold", n);
   }
   return static_cast<int>(n);
 }
@@ -39,8 +38,8 @@ int stride(BasicMatrixView<T> m) {
 
 void check(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw Error(ErrorCode::resource,
-              std::string("CUDA device: ") + what + ": " + blas_functions().status_string(status));
+  throw_error(ErrorCode::resource, "CUDA device: {}: {}", what,
+              blas_functions().status_string(status));
 }
 
 struct Gemm::Handle {

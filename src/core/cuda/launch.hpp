@@ -74,29 +74,21 @@ __device__ inline std::int64_t global_thread() {
 __device__ inline std::int64_t global_warp() { return global_thread() / kWarp; }
 __device__ inline int lane() { return static_cast<int>(threadIdx.x) % kWarp; }
 
-/// Sums of a value over the lanes of a warp, in a fixed order, for all lanes.
-template <class T>
-__device__ T warp_sum(T value) {
+/// A value that is combined over the lanes of a warp, in a fixed order, for all lanes.
+template <class T, class Combine>
+__device__ T warp_combine(T value, const Combine& combine) {
   for (int step = kWarp / 2; step > 0; step /= 2) {
-    value += __shfl_xor_sync(kWholeWarp, value, step);
+    value = combine(value, __shfl_xor_sync(kWholeWarp, value, step));
   }
   return value;
+}
+template <class T>
+__device__ T warp_sum(T value) {
+  return warp_combine(value, [](T mine, T other) { return mine + other; });
 }
 template <class T>
 __device__ T warp_max(T value) {
-  for (int step = kWarp / 2; step > 0; step /= 2) {
-    const T other = __shfl_xor_sync(kWholeWarp, value, step);
-    value = other > value ? other : value;
-  }
-  return value;
-}
-template <class T>
-__device__ T warp_min(T value) {
-  for (int step = kWarp / 2; step > 0; step /= 2) {
-    const T other = __shfl_xor_sync(kWholeWarp, value, step);
-    value = other < value ? other : value;
-  }
-  return value;
+  return warp_combine(value, [](T mine, T other) { return other > mine ? other : mine; });
 }
 
 #endif

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "core/cuda/blas_functions.hpp"
-#include "heliograph/error.hpp"
+#include "core/throw_error.hpp"
 
 namespace heliograph::cuda {
 namespace {
@@ -15,14 +15,14 @@ void* open_library() {
   if (void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
   const std::string why = dlerror();
   if (void* library = dlopen(HELIOGRAPH_CUBLAS, RTLD_NOW | RTLD_LOCAL)) return library;
-  throw Error(ErrorCode::resource, "--device cuda: cuBLAS cannot be loaded: " + why);
+  throw_error(ErrorCode::resource, "--device cuda: cuBLAS cannot be loaded: {}", why);
 }
 
 template <class Function>
 void find(void* library, const char* name, Function& function) {
   function = reinterpret_cast<Function>(dlsym(library, name));
   if (function == nullptr) {
-    throw Error(ErrorCode::resource, std::string("--device cuda: this cuBLAS lacks ") + name);
+    throw_error(ErrorCode::resource, "--device cuda: this cuBLAS lacks {}", name);
   }
 }
 

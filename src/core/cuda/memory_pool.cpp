@@ -1,5 +1,7 @@
 #include "core/cuda/memory_pool.hpp"
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <cstring>
 
@@ -34,7 +36,7 @@ bool was_there(cudaError_t status, std::size_t bytes, const char* memory) {
     return false;
   }
   if (status != cudaSuccess) {
-    check(status, ("allocating " + std::to_string(bytes) + " bytes of " + memory).c_str());
+    check(status, fmt::format("allocating {} bytes of {}", bytes, memory).c_str());
   }
   return true;
 }
@@ -57,12 +59,11 @@ std::string free_memory() {
   cudaError_t status = cudaGetDevice(&device);
   if (status == cudaSuccess) status = cudaMemGetInfo(&free, &total);
   if (status == cudaSuccess) {
-    return "CUDA device " + std::to_string(device) + " has " + std::to_string(free) + " of " +
-           std::to_string(total) + " bytes free";
+    return fmt::format("CUDA device {} has {} of {} bytes free", device, free, total);
   }
   cudaGetLastError();  // Not what is reported.
-  return std::string("the CUDA device does not tell what it has free: ") +
-         cudaGetErrorString(status);
+  return fmt::format("the CUDA device does not tell what it has free: {}",
+                     cudaGetErrorString(status));
 }
 
 }  // namespace

@@ -1,8 +1,7 @@
-#include <string>
 
 #include "core/copy_bytes.hpp"
 #include "core/kernels.hpp"
-#include "heliograph/error.hpp"
+#include "core/throw_error.hpp"
 
 namespace heliograph {
 
@@ -11,7 +10,7 @@ bool cuda_built() noexcept { return false; }
 int cuda_devices() noexcept { return 0; }
 
 int require_cuda_devices(const char* flag) {
-  throw Error(ErrorCode::usage, std::string(flag) + ": this build has no CUDA");
+  throw_error(ErrorCode::usage, "{}: this build has no CUDA", flag);
 }
 
 std::unique_ptr<Kernels> make_cuda_kernels(int /*device*/, int /*threads*/,

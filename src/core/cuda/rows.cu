@@ -1,13 +1,33 @@
 #include <cmath>
 
-#include "core/cuda/columns.hpp"
 #include "core/cuda/dropout.hpp"
+#include "core/cuda/kernel_calls.hpp"
 #include "core/cuda/launch.hpp"
-#include "core/cuda/rows.hpp"
 #include "core/cuda/sums.hpp"
 
 namespace heliograph::cuda {
 namespace {
+
+// A row among the lanes of one warp: lane l has columns l, l + 32, ...
+
+/// Columns of a lane that stay in registers: rows of up to 256 columns are read once.
+constexpr int kHeldColumns = 8;
+constexpr std::int64_t kHeldRow = kHeldColumns * kWarp;
+
+/// body(i, column) for each column of this lane. With kHeld the row has up to kHeldRow columns and
+/// i is known to the compiler, so that element i of an array is a register; else i is 0.
+template <bool kHeld, class Body>
+__device__ void each_column(std::int64_t cols, const Body& body) {
+  if constexpr (kHeld) {
+#pragma unroll
+    for (int i = 0; i < kHeldColumns; ++i) {
+      const int c = lane() + i * kWarp;
+      if (c < cols) body(i, c);
+    }
+  } else {
+    for (std::int64_t c = lane(); c < cols; c += kWarp) body(0, c);
+  }
+}
 
 /// NormAct as kernels take it.
 struct Parameters {
@@ -146,12 +166,6 @@ __global__ void __launch_bounds__(kSumThreads, kSumBlocks)
   }
 }
 
-__global__ void add_bias_kernel(MatrixView y, const float* bias) {
-  const std::int64_t r = global_warp();
-  if (r >= y.rows) return;
-  for (std::int64_t c = lane(); c < y.cols; c += kWarp) y.row(r)[c] += bias[c];
-}
-
 __global__ void add_kernel(MatrixView a, ConstMatrixView b) {
   const std::int64_t r = global_warp();
   if (r >= a.rows) return;
@@ -196,7 +210,8 @@ void norm_act_backward(Queue& queue, ConstMatrixView y, const NormAct& p, Matrix
 }
 
 void add_bias(Queue& queue, MatrixView y, const float* bias) {
-  launch(queue, "bias", add_bias_kernel, cover_by_warps(y.rows), y, bias);
+  const ConstMatrixView every_row{bias, y.rows, y.cols, 0};
+  launch(queue, "bias", add_kernel, cover_by_warps(y.rows), y, every_row);
 }
 
 void add(Queue& queue, MatrixView a, ConstMatrixView b) {

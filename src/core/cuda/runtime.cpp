@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <string>
 #include <utility>
 
 #include "core/cuda/replay.hpp"
-#include "heliograph/error.hpp"
+#include "core/throw_error.hpp"
 
 namespace heliograph::cuda {
 namespace {
@@ -21,16 +20,15 @@ void abandon_devices(bool now) noexcept { abandoned = now; }
 bool devices_abandoned() noexcept { return abandoned; }
 void refuse_abandoned_devices() {
   if (!abandoned) return;
-  throw Error(ErrorCode::resource,
-              "CUDA device: a run that failed has left its messages behind in it; this process "
-              "must end");
+  throw Error(
+      ErrorCode::resource,
+      "CUDA device: a run that failed has left its messages behind in it; this process must end");
 }
 
 void check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
   cudaGetLastError();  // else the next check would see it again
-  throw Error(ErrorCode::resource,
-              std::string("CUDA device: ") + what + ": " + cudaGetErrorString(status));
+  throw_error(ErrorCode::resource, "CUDA device: {}: {}", what, cudaGetErrorString(status));
 }
 
 Queue::Queue(int device) : device_(device) {

@@ -30,14 +30,13 @@ std::size_t Sequence::keep(const void* value, std::size_t bytes) {
 }
 
 void Sequence::add(const KernelWork& work) {
-  Item item;
-  item.kind = Kind::kernel;
-  item.name = work.name;
-  item.target = work.function;
-  item.start = work.start;
-  item.grid = work.grid;
-  item.begin = values_.size();
-  item.first_argument = arguments_.size();
+  Item item{.kind = Kind::kernel,
+            .name = work.name,
+            .target = work.function,
+            .start = work.start,
+            .grid = work.grid,
+            .begin = values_.size(),
+            .first_argument = arguments_.size()};
   for (std::size_t i = 0; i < work.arguments.size(); ++i) {
     arguments_.push_back(keep(work.arguments[i], work.sizes[i]));
   }
@@ -47,24 +46,20 @@ void Sequence::add(const KernelWork& work) {
 }
 
 void Sequence::add(const LibraryWork& work) {
-  Item item;
-  item.kind = Kind::library;
-  item.name = work.name;
-  item.target = work.library;
-  item.ask = work.ask;
-  item.begin = keep(work.call.data(), work.call.size());
-  item.end = values_.size();
-  items_.push_back(item);
+  items_.push_back({.kind = Kind::library,
+                    .name = work.name,
+                    .target = work.library,
+                    .ask = work.ask,
+                    .begin = keep(work.call.data(), work.call.size()),
+                    .end = values_.size()});
 }
 
 void Sequence::add(void* at, std::size_t bytes) {
-  Item item;
-  item.kind = Kind::clear;
-  item.name = "clearing memory";
-  item.target = at;
-  item.begin = keep(&bytes, sizeof(bytes));
-  item.end = values_.size();
-  items_.push_back(item);
+  items_.push_back({.kind = Kind::clear,
+                    .name = "clearing memory",
+                    .target = at,
+                    .begin = keep(&bytes, sizeof(bytes)),
+                    .end = values_.size()});
 }
 
 bool Sequence::same_values(const Item& mine, const Sequence& other, const Item& theirs) const {

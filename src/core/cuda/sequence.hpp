@@ -44,7 +44,7 @@ class Sequence {
     void* target = nullptr;  ///< The kernel, the library, or the memory.
     KernelWork::Start start = nullptr;
     LibraryWork::Ask ask = nullptr;
-    Grid grid;
+    Grid grid{};
     std::size_t begin = 0, end = 0;                     ///< Of its values, in bytes.
     std::size_t first_argument = 0, last_argument = 0;  ///< Of its arguments in `arguments_`.
   };

@@ -1,6 +1,6 @@
 #include "core/cuda/dropout.hpp"
+#include "core/cuda/kernel_calls.hpp"
 #include "core/cuda/launch.hpp"
-#include "core/cuda/sparse.hpp"
 
 namespace heliograph::cuda {
 namespace {
