@@ -25,11 +25,11 @@
 #include "core/cuda/runtime.hpp"
 #include "core/kernels.hpp"
 #include "device/cusparse_spmm.hpp"
+#include "device/decode_rows.hpp"
 #include "device/options.hpp"
 #include "device/results.hpp"
 #include "heliograph/error.hpp"
 #include "quant/codec.hpp"
-#include "quant/cuda/row_codec.hpp"
 
 namespace heliograph::bench {
 namespace {

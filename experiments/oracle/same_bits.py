@@ -29,7 +29,8 @@ BYTES = (".npy", "weights.safetensors", "manifest.xxh64")  # The last covers all
 TIMES = {"seconds", "epoch_seconds", "setup_seconds"}
 MEMORY = {"peak_rss_bytes", "setup_peak_rss_bytes", "loading_bytes", "memory"}
 NAMES = {"checkpoint", "layer", "direction", "site"}  # A path, and what a build calls an exchange.
-NOT_COMPARED = TIMES | MEMORY | NAMES
+OTHER = {"evaluation_bytes"}  # Counts what ranks tell each other of themselves, too.
+NOT_COMPARED = TIMES | MEMORY | NAMES | OTHER
 
 
 def call(command, words, values):

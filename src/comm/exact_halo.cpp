@@ -92,7 +92,7 @@ void ExactHalo::finish(const Site& site, FunctionRef<void(const PackedRows&)> co
   for (std::int64_t c = 0; c < rows_.values.cols; c += block.cols) {
     block.cols = std::min(most, rows_.values.cols - c);
     offered.values = rows_.values.col_range(c, block.cols);
-    HaloExchange exchange(comm_, Channel::evaluation, shard_, plan, schedule, block, 0);
+    HaloExchange exchange(comm_, shard_, plan, schedule, block, 0);
     exchange.open(slot, first_codec ? *first_codec : *codec_, {epoch_}, offered, times);
     exchange.offer({0, rows_.values.rows}, times);
     PackedRows packed = exchange.finish(slot, times);

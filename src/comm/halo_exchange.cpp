@@ -15,11 +15,9 @@ constexpr std::int64_t kRunsPerTask = 1024;
 
 }  // namespace
 
-HaloExchange::HaloExchange(Communicator& comm, Channel channel, const PlacedShard& shard,
-                           const HaloPlan& plan, const SendSchedule& schedule, Site site,
-                           std::uint64_t seed)
+HaloExchange::HaloExchange(Communicator& comm, const PlacedShard& shard, const HaloPlan& plan,
+                           const SendSchedule& schedule, Site site, std::uint64_t seed)
     : comm_(comm),
-      channel_(channel),
       shard_(shard),
       plan_(plan),
       schedule_(schedule),
@@ -38,7 +36,7 @@ void HaloExchange::post_receives(HaloSlot& slot) {
     receives_.push_back(
         {peer.rank, in + static_cast<std::size_t>(peer.halo_begin) * row_bytes, rows * row_bytes});
   }
-  slot.post_receives(channel_, receives_);
+  slot.post_receives(receives_);
 }
 
 void HaloExchange::open(HaloSlot& slot, const Codec& codec, Clock clock, const OfferedRows& rows,
@@ -134,8 +132,8 @@ void HaloExchange::offer(RowRange rows, PhaseClock& times) {
       copy_shared(message);
     }
     slot_->post_send(
-        channel_, {message.peer, row_at(message, 0),
-                   static_cast<std::size_t>(message.rows()) * slot_->format.row_bytes(site_.cols)});
+        {message.peer, row_at(message, 0),
+         static_cast<std::size_t>(message.rows()) * slot_->format.row_bytes(site_.cols)});
   }
   if (last) comm_.flush();
 }

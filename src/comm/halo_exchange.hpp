@@ -31,7 +31,7 @@ class HaloExchange {
  public:
   /// References must outlive the exchange. `schedule` is of `plan`, and placed and without shared
   /// rows where kernels do not run on the host. `seed`: of the rounding noise.
-  HaloExchange(Communicator& comm, Channel channel, const PlacedShard& shard, const HaloPlan& plan,
+  HaloExchange(Communicator& comm, const PlacedShard& shard, const HaloPlan& plan,
                const SendSchedule& schedule, Site site, std::uint64_t seed);
 
   const Site& site() const { return site_; }
@@ -87,7 +87,6 @@ class HaloExchange {
   [[noreturn]] void refuse(const UnencodableRow& row) const;
 
   Communicator& comm_;
-  Channel channel_;
   const PlacedShard& shard_;
   const HaloPlan& plan_;
   const SendSchedule& schedule_;

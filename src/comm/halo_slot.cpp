@@ -5,6 +5,7 @@ namespace heliograph {
 HaloSlot::HaloSlot(Communicator& comm, Channel channel, Device& device, MemoryRoom room,
                    MemoryAccount* account)
     : comm_(comm),
+      channel_(channel),
       device_(device),
       room_(room),
       account_(account),
@@ -63,20 +64,20 @@ std::byte* HaloSlot::send_buffer(std::size_t bytes) {
   return place(send_, bytes);
 }
 
-void HaloSlot::post_receives(Channel channel, std::span<const RecvMessage> receives) {
+void HaloSlot::post_receives(std::span<const RecvMessage> receives) {
   if (stages_) {
     finish_uploads();
     staged_receives_.assign(receives.begin(), receives.end());
     for (RecvMessage& receive : staged_receives_) receive.data = staged(receive_, receive.data);
     receives = staged_receives_;
   }
-  receive_ticket_ = comm_.post(channel, {}, receives);
+  receive_ticket_ = comm_.post(channel_, {}, receives);
   receiving_ = true;
 }
 
-void HaloSlot::post_send(Channel channel, SendMessage send) {
+void HaloSlot::post_send(SendMessage send) {
   if (holds_) {
-    held_.emplace_back(channel, send);
+    held_.push_back(send);
     return;
   }
   if (stages_) {
@@ -84,12 +85,12 @@ void HaloSlot::post_send(Channel channel, SendMessage send) {
     device_.download(copy, send.data, send.bytes);
     send.data = copy;
   }
-  send_tickets_.push_back(comm_.post(channel, {&send, 1}, {}));
+  send_tickets_.push_back(comm_.post(channel_, {&send, 1}, {}));
 }
 
 void HaloSlot::release_sends() {
   holds_ = false;
-  for (const auto& [channel, send] : held_) post_send(channel, send);
+  for (const SendMessage& send : held_) post_send(send);
   held_.clear();
 }
 

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "comm/communicator.hpp"
@@ -43,9 +42,9 @@ class HaloSlot {
   std::byte* send_buffer(std::size_t bytes);
 
   /// Of places in the receive buffer.
-  void post_receives(Channel channel, std::span<const RecvMessage> receives);
+  void post_receives(std::span<const RecvMessage> receives);
   /// Of a place in the send buffer, which kernels have written.
-  void post_send(Channel channel, SendMessage send);
+  void post_send(SendMessage send);
 
   /// From now on messages to send stay here; `release_sends` posts them, in their order.
   void hold_sends() { holds_ = true; }
@@ -81,6 +80,7 @@ class HaloSlot {
   }
 
   Communicator& comm_;
+  const Channel channel_;
   Device& device_;
   MemoryRoom room_;
   MemoryAccount* account_;
@@ -95,7 +95,7 @@ class HaloSlot {
   bool receiving_ = false;
   bool uploading_ = false;  ///< The device may still copy out of what was staged.
   bool holds_ = false;
-  std::vector<std::pair<Channel, SendMessage>> held_;
+  std::vector<SendMessage> held_;
   std::vector<Ticket> send_tickets_;  ///< Of the messages that have not been waited for.
 };
 

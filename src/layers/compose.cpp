@@ -45,14 +45,14 @@ Composition compose(const ModelOptions& options, const ModelInput& input, std::i
     const bool last = l == options.layers - 1;
     Convolve::Options c;
     c.x = x;
-    c.in = model.value(x).cols;
+    const std::int64_t in = model.value(x).cols;
     c.out = last ? classes : options.hidden;
     c.self_weight = options.kind == ModelKind::sage;
     c.bias = last;
     if (l == 0 && options.precompute) {
       c.aggregated = aggregated;
     } else {
-      c.transform_first = options.transform_first && (c.out < c.in || (l == 0 && sparse));
+      c.transform_first = options.transform_first && (c.out < in || (l == 0 && sparse));
     }
     c.bf16_rows = options.aggregate_storage == RowStorage::bf16;
     c.fp64_sums = fp64_sums;
@@ -61,7 +61,7 @@ Composition compose(const ModelOptions& options, const ModelInput& input, std::i
       model.set_logits(y);
       break;
     }
-    const bool residual = options.residual && c.in == c.out && !(l == 0 && sparse);
+    const bool residual = options.residual && in == c.out && !(l == 0 && sparse);
     x = model.add<Activation>(
         name, l,
         Activation::Options{y,

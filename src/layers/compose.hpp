@@ -6,7 +6,6 @@
 
 #include "heliograph/options.hpp"
 #include "layers/composition.hpp"
-#include "layers/propagation.hpp"
 
 namespace heliograph {
 

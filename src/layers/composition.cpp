@@ -32,15 +32,15 @@ void Composition::begin_step(std::string name, int layer) {
   parameters_before_ = parameters_.count();
   values_before_ = values_.size();
   gathers_.push_back(false);
-  reads_.emplace_back();
 }
 
 ValueId Composition::end_step() {
   if (values_.size() != values_before_ + 1) refuse("does not write one value");
   Value& written = values_.back();
   written.has_gradient = parameters_.count() > parameters_before_;
-  for (const ValueId v : reads_.back()) {
-    written.has_gradient = written.has_gradient || value(v).has_gradient;
+  for (const Value& v : values_) {
+    const bool read = !v.readers.empty() && v.readers.back() == steps() - 1;
+    written.has_gradient = written.has_gradient || (read && v.has_gradient);
   }
   return static_cast<ValueId>(values_.size()) - 1;
 }
@@ -59,7 +59,6 @@ void Declare::reads(ValueId v, bool in_backward) {
   }
   value.kept = value.kept || in_backward;
   value.readers.push_back(step());
-  model_.reads_.back().push_back(v);
 }
 
 ValueId Declare::writes(std::int64_t cols, bool nonnegative) {
@@ -97,14 +96,16 @@ int Declare::parameter(std::string_view name, std::int64_t rows, std::int64_t co
 
 int Declare::site(Direction direction, std::int64_t cols, bool nonnegative,
                   std::int64_t exact_cols) {
-  Site s;
-  s.id = static_cast<int>(model_.sites_.size());
-  s.layer = layer();
-  s.direction = direction;
-  s.name = model_.name_ + (direction == Direction::forward ? ".forward" : ".backward");
-  s.cols = cols;
-  s.exact_cols = exact_cols;
-  s.nonnegative = nonnegative;
+  const std::string name =
+      model_.name_ + (direction == Direction::forward ? ".forward" : ".backward");
+  Site s{static_cast<int>(model_.sites_.size()),
+         layer(),
+         direction,
+         name,
+         0,
+         cols,
+         exact_cols,
+         nonnegative};
   for (const Site& other : model_.sites_) {
     if (other.name == s.name) model_.refuse("declares a second " + s.name);
   }

@@ -77,10 +77,6 @@ class Composition {
   ValueId output(int step) const {
     return static_cast<ValueId>(values_.size() - steps_.size()) + step;
   }
-  /// What a step reads.
-  const std::vector<ValueId>& reads(int step) const {
-    return reads_[static_cast<std::size_t>(step)];
-  }
   const std::vector<Site>& sites() const { return sites_; }
   const std::vector<ScratchMatrix>& scratch() const { return scratch_; }
   const std::vector<KeptMatrix>& kept() const { return kept_; }
@@ -129,7 +125,6 @@ class Composition {
 
   std::vector<std::unique_ptr<Step>> steps_;
   std::vector<bool> gathers_;
-  std::vector<std::vector<ValueId>> reads_;
   std::vector<Value> values_;
   std::vector<Site> sites_;
   std::vector<ScratchMatrix> scratch_;

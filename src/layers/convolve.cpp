@@ -12,13 +12,14 @@ constexpr std::int64_t kGradientBlock = 128;
 
 Convolve::Convolve(Declare& declare, const Options& options)
     : options_(options),
-      input_gradient_(options.x != kNoValue && declare.value(options.x).has_gradient) {
+      in_(declare.value(options.x).cols),
+      input_gradient_(declare.value(options.x).has_gradient) {
   const bool given = options.aggregated != kNoValue;
   const bool transforms = options.transform_first;
-  weight_ = declare.parameter(options.self_weight ? "neighbour_weight" : "weight", options.in,
-                              options.out, ParameterKind::weight);
+  weight_ = declare.parameter(options.self_weight ? "neighbour_weight" : "weight", in_, options.out,
+                              ParameterKind::weight);
   if (options.self_weight) {
-    self_weight_ = declare.parameter("self_weight", options.in, options.out, ParameterKind::weight);
+    self_weight_ = declare.parameter("self_weight", in_, options.out, ParameterKind::weight);
   }
   if (options.bias) bias_ = declare.parameter("bias", 1, options.out, ParameterKind::bias);
   if (given) declare.reads(options.aggregated, true);
@@ -29,7 +30,7 @@ Convolve::Convolve(Declare& declare, const Options& options)
   if (given) return;
 
   declare.gathers();
-  const std::int64_t cols = transforms ? options.out : options.in;
+  const std::int64_t cols = transforms ? options.out : in_;
   forward_site_ =
       declare.site(Direction::forward, cols, !transforms && declare.value(options.x).nonnegative);
   // Where nothing is learned below, only a gradient of W behind A needs A^T.
@@ -124,9 +125,9 @@ void Convolve::forward(const Pass& pass, RowRange rows) {
 void Convolve::weight_gradient(const Pass& pass, const FeatureView& x, ConstMatrixView d,
                                int weight) const {
   // The last gradients of a pass have nothing to travel behind but each other.
-  const std::int64_t block = input_gradient_ ? options_.in : kGradientBlock;
-  for (std::int64_t begin = 0; begin < options_.in; begin += block) {
-    const std::int64_t end = std::min(begin + block, options_.in);
+  const std::int64_t block = input_gradient_ ? in_ : kGradientBlock;
+  for (std::int64_t begin = 0; begin < in_; begin += block) {
+    const std::int64_t end = std::min(begin + block, in_);
     {
       const PhaseTimer timer(pass.times().gemm);
       multiply_gradient(pass.kernels(), x, d, pass.parameter_gradient(weight), begin, end);

@@ -14,7 +14,7 @@ class Convolve final : public Step {
   struct Options {
     ValueId x = kNoValue;
     ValueId aggregated = kNoValue;  ///< A x, where it is given.
-    std::int64_t in = 0, out = 0;   ///< Columns.
+    std::int64_t out = 0;           ///< Columns.
     bool self_weight = false;
     bool bias = false;
     bool transform_first = false;  ///< A (x W) instead of (A x) W; never where A x is given.
@@ -42,6 +42,7 @@ class Convolve final : public Step {
   AggregationScratch aggregation_scratch(const Pass& pass) const;
 
   Options options_;
+  std::int64_t in_;  ///< Columns of x.
   bool input_gradient_;
   ValueId y_;
   int weight_, self_weight_ = -1, bias_ = -1;

@@ -5,9 +5,27 @@
 #include "core/kernels.hpp"
 #include "core/phase_clock.hpp"
 #include "graph/placed_shard.hpp"
-#include "layers/propagation.hpp"
 
 namespace heliograph {
+
+/// A power of a node's degree d, counted over the whole graph, its self weight included.
+enum class DegreeScale : std::uint8_t {
+  one,           ///< 1.
+  inverse,       ///< 1 / d; 0 where d is 0.
+  inverse_root,  ///< 1 / sqrt(d); 0 where d is 0.
+};
+
+/// How rows of neighbours are summed: R (S + self I) C, S the 0/1 structure, R and C diagonal.
+struct Propagation {
+  DegreeScale row = DegreeScale::one;  ///< R.
+  DegreeScale col = DegreeScale::one;  ///< C.
+  float self = 0;
+
+  /// Values a node that its scales take.
+  int scales() const {
+    return (row != DegreeScale::one ? 1 : 0) + (col != DegreeScale::one ? 1 : 0);
+  }
+};
 
 /// What every step of a pass needs. All references outlive the pass.
 struct PassContext {

@@ -116,7 +116,7 @@ void Model::backward(const PassContext& context, const GraphOperator& graph,
     if (!written.has_gradient) continue;
     pass.step_ = i;
     composition_.step(i).backward(pass);
-    for (const ValueId v : composition_.reads(i)) memory_.add_part(v, i, kernels_);
+    memory_.add_parts(i, kernels_);
     if (i > 0 && composition_.value(composition_.output(i - 1)).layer < written.layer) flush();
   }
   flush();

@@ -205,9 +205,11 @@ MatrixView ModelMemory::gradient_part(ValueId v, int step) const {
   return gradient(v);
 }
 
-void ModelMemory::add_part(ValueId v, int step, Kernels& kernels) const {
-  for (const auto& [writer, place] : values_[index(v)].parts) {
-    if (writer == step) kernels.add(gradient(v), matrix(place));
+void ModelMemory::add_parts(int step, Kernels& kernels) const {
+  for (const ValuePlace& value : values_) {
+    for (const auto& [writer, place] : value.parts) {
+      if (writer == step) kernels.add(matrix(value.place), matrix(place));
+    }
   }
 }
 

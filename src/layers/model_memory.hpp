@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -9,7 +10,6 @@
 #include "core/buffer.hpp"
 #include "core/kernels.hpp"
 #include "layers/feature_matrix.hpp"
-#include "layers/saved.hpp"
 #include "layers/scratch_plan.hpp"
 
 namespace heliograph {
@@ -45,6 +45,23 @@ struct PassRows {
   std::int64_t training = 0;  ///< Inner nodes of the training shard.
   std::int64_t most = 0;      ///< Of any pass, inference included.
   std::int64_t blocks = 1;
+};
+
+/// What forward leaves for backward passes through here: fp32 rows, in memory of somebody else.
+class Saved {
+ public:
+  Saved() = default;
+  explicit Saved(MatrixView place) : place_(place) {}
+
+  /// Whether there is anything to leave.
+  bool used() const { return place_.has_value(); }
+  /// Where forward writes.
+  MatrixView place() const { return *place_; }
+  /// What backward reads.
+  ConstMatrixView restore() const { return *place_; }
+
+ private:
+  std::optional<MatrixView> place_;
 };
 
 /// The memory of a model's passes: what backward needs of forward, and scratch whose pieces share
@@ -84,9 +101,9 @@ class ModelMemory {
   /// dL/dv; without data where Composition::Value::has_gradient is false.
   MatrixView gradient(ValueId v) const { return matrix(values_[index(v)].place); }
   /// Where a step writes its part of a gradient: the first step to come writes the gradient itself,
-  /// others write beside it, and `add_part` adds.
+  /// others write beside it, and `add_parts` adds.
   MatrixView gradient_part(ValueId v, int step) const;
-  void add_part(ValueId v, int step, Kernels& kernels) const;
+  void add_parts(int step, Kernels& kernels) const;
 
  private:
   /// By part of a pass: the piece of scratch, or -1. A value's place in backward is its gradient's.

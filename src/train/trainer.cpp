@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -60,22 +61,12 @@ class RepeatedWork {
   bool repeats_;
 };
 
-/// What a rank tells the others of its epoch, in the order of one row of the statistics.
-enum Statistic : std::size_t {
-  kSeconds,
-  kAggregate,
-  kGemm,
-  kEncode,
-  kExposed,
-  kAllReduce,
-  kHaloForward,
-  kHaloBackward,
-  kAllReduceBytes,
-  kFp32Bytes,
-  kStops,
-  kSaves,
-  kStatistics
+/// What a rank tells the others of its epoch.
+struct Statistics {
+  double seconds, aggregate, gemm, encode, exposed_comm, allreduce;
+  double halo_forward, halo_backward, allreduce_bytes, fp32_bytes, stops, saves;
 };
+constexpr std::size_t kStatistics = sizeof(Statistics) / sizeof(double);
 
 }  // namespace
 
@@ -233,48 +224,44 @@ EpochEnd Trainer::summarise(int epoch, double loss, double seconds, double lr,
                             const TrafficBytes& before, std::int64_t fp32_before,
                             RunRequests asked) {
   const TrafficBytes after = traffic();
+  const Statistics mine{seconds,
+                        times_.aggregate,
+                        times_.gemm,
+                        times_.encode,
+                        times_.exposed_comm,
+                        times_.allreduce,
+                        static_cast<double>(after.halo_forward - before.halo_forward),
+                        static_cast<double>(after.halo_backward - before.halo_backward),
+                        static_cast<double>(after.allreduce - before.allreduce),
+                        static_cast<double>(halo_->fp32_bytes_sent() - fp32_before),
+                        asked.stop ? 1.0 : 0.0,
+                        asked.save ? 1.0 : 0.0};
   std::fill(rank_statistics_.begin(), rank_statistics_.end(), 0.0);
-  double* mine = rank_statistics_.data() + kStatistics * static_cast<std::size_t>(comm_.rank());
-  mine[kSeconds] = seconds;
-  mine[kAggregate] = times_.aggregate;
-  mine[kGemm] = times_.gemm;
-  mine[kEncode] = times_.encode;
-  mine[kExposed] = times_.exposed_comm;
-  mine[kAllReduce] = times_.allreduce;
-  mine[kHaloForward] = static_cast<double>(after.halo_forward - before.halo_forward);
-  mine[kHaloBackward] = static_cast<double>(after.halo_backward - before.halo_backward);
-  mine[kAllReduceBytes] = static_cast<double>(after.allreduce - before.allreduce);
-  mine[kFp32Bytes] = static_cast<double>(halo_->fp32_bytes_sent() - fp32_before);
-  mine[kStops] = asked.stop ? 1 : 0;
-  mine[kSaves] = asked.save ? 1 : 0;
+  double* row = rank_statistics_.data();
+  std::memcpy(row + kStatistics * static_cast<std::size_t>(comm_.rank()), &mine, sizeof(mine));
   statistics_.sum(std::span<double>(rank_statistics_));
 
-  std::array<double, kStatistics> sum{};
   EpochEnd end;
   EpochReport& report = end.report;
-  for (int r = 0; r < comm_.size(); ++r) {
-    const double* row = rank_statistics_.data() + kStatistics * static_cast<std::size_t>(r);
-    for (std::size_t i = 0; i < kStatistics; ++i) sum[i] += row[i];
-    report.seconds = std::max(report.seconds, row[kSeconds]);
+  std::array<double, kStatistics> sums{};
+  for (int r = 0; r < comm_.size(); ++r, row += kStatistics) {
+    report.seconds = std::max(report.seconds, *row);
+    for (std::size_t i = 0; i < kStatistics; ++i) sums[i] += row[i];
   }
+  const auto sum = std::bit_cast<Statistics>(sums);
   const double ranks = comm_.size();
-  EpochSeconds& parts = report.parts;
-  parts.aggregate = sum[kAggregate] / ranks;
-  parts.gemm = sum[kGemm] / ranks;
-  parts.encode = sum[kEncode] / ranks;
-  parts.exposed_comm = sum[kExposed] / ranks;
-  parts.allreduce = sum[kAllReduce] / ranks;
-  parts.other = report.seconds - parts.aggregate - parts.gemm - parts.encode - parts.exposed_comm -
-                parts.allreduce;
+  const double parts = sum.aggregate + sum.gemm + sum.encode + sum.exposed_comm + sum.allreduce;
+  report.parts = {sum.aggregate / ranks,    sum.gemm / ranks,      sum.encode / ranks,
+                  sum.exposed_comm / ranks, sum.allreduce / ranks, report.seconds - parts / ranks};
   report.epoch = epoch;
   report.loss = loss;
   report.lr = lr;
   report.lag = halo_->lag();
-  report.bytes = {static_cast<std::int64_t>(sum[kHaloForward]),
-                  static_cast<std::int64_t>(sum[kHaloBackward]),
-                  static_cast<std::int64_t>(sum[kAllReduceBytes])};
-  report.fp32_bytes = static_cast<std::int64_t>(sum[kFp32Bytes]);
-  end.asked = {sum[kStops] != 0, sum[kSaves] != 0};
+  report.bytes = {static_cast<std::int64_t>(sum.halo_forward),
+                  static_cast<std::int64_t>(sum.halo_backward),
+                  static_cast<std::int64_t>(sum.allreduce_bytes)};
+  report.fp32_bytes = static_cast<std::int64_t>(sum.fp32_bytes);
+  end.asked = {sum.stops != 0, sum.saves != 0};
   return end;
 }
 

@@ -13,7 +13,11 @@ add_test(NAME bench.torch_epoch
 set_tests_properties(bench.torch_epoch PROPERTIES LABELS bench TIMEOUT 60)
 
 # The benchmark of device kernels, on the emulated device.
+set_source_files_properties(${PROJECT_SOURCE_DIR}/bench/device/decode_rows.cu PROPERTIES
+  LANGUAGE CXX COMPILE_DEFINITIONS __CUDACC__
+  COMPILE_OPTIONS "-include;cuda_runtime.h;-Wno-unknown-pragmas")
 add_executable(device_bench_emulated ${PROJECT_SOURCE_DIR}/bench/device_bench.cpp
+                                     ${PROJECT_SOURCE_DIR}/bench/device/decode_rows.cu
                                      ${PROJECT_SOURCE_DIR}/bench/device/options.cpp
                                      ${PROJECT_SOURCE_DIR}/bench/device/results.cpp
                                      ${PROJECT_SOURCE_DIR}/bench/device/no_cusparse.cpp)

@@ -66,7 +66,7 @@ TEST(HaloExchange, CountsTheBytesThatTheTransportTook) {
       const SendSchedule schedule(shard.in.plan, comm.rank(), comm.size(), true);
       HaloSlot slots[] = {{comm, Channel::halo, device, MemoryRoom::halo, nullptr},
                           {comm, Channel::halo, device, MemoryRoom::halo, nullptr}};
-      HaloExchange exchange(comm, Channel::halo, placed, shard.in.plan, schedule,
+      HaloExchange exchange(comm, placed, shard.in.plan, schedule,
                             test::site(0, 0, Direction::forward, kCols), 1);
       for (int epoch = 0; epoch < 3; ++epoch) {
         test::start(exchange, slots[epoch % 2], *codec, epoch, {rows.view()}, clock);
@@ -96,7 +96,7 @@ TEST(HaloExchange, ExactColumnsTravelBesideTheCodes) {
     HaloSlot slot(comm, Channel::halo, device, MemoryRoom::halo, nullptr);
     Site site = test::site(0, 0, Direction::forward, kCols);
     site.exact_cols = 3;
-    HaloExchange exchange(comm, Channel::halo, placed, shard.in.plan, schedule, site, 1);
+    HaloExchange exchange(comm, placed, shard.in.plan, schedule, site, 1);
     test::start(exchange, slot, *codec, 0, {rows.view(), nullptr, exact.view()}, clock);
     const PackedRows packed = exchange.finish(slot, clock);
     ASSERT_EQ(packed.rows, shard.in.plan.halo_rows);
@@ -132,7 +132,7 @@ TEST(HaloExchange, RoundingIsFreshInEveryEpochLayerAndDirectionAndRight) {
     for (int pass = 0; pass < 4; ++pass) {
       const auto direction = pass % 2 == 0 ? Direction::forward : Direction::backward;
       HaloSlot slot(comm, Channel::halo, device, MemoryRoom::halo, nullptr);
-      HaloExchange exchange(comm, Channel::halo, placed, shard.in.plan, schedule,
+      HaloExchange exchange(comm, placed, shard.in.plan, schedule,
                             test::site(pass, pass / 2, direction, kCols), 1);
       for (int epoch = 0; epoch < kEpochs; ++epoch) {
         test::start(exchange, slot, *codec, epoch, {rows.view()}, clock);

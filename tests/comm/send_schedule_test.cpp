@@ -160,7 +160,7 @@ TEST_P(HaloMessages, AreWhatEachPeersRowsEncodeTo) {
     PhaseClock clock;
     HaloSlot slot(comm, Channel::halo, device, MemoryRoom::halo, nullptr);
     const Site site = test::site(0, 2, Direction::backward, kScheduleCols);
-    HaloExchange exchange(comm, Channel::halo, placed, plan, schedule, site, 77);
+    HaloExchange exchange(comm, placed, plan, schedule, site, 77);
     test::start(exchange, slot, *codec, 6, {rows.view(), scale.data()}, clock);
     const std::uint64_t stream = stream_key(77, Purpose::rounding, {6}, site.key);
     int messages = 0;
@@ -199,7 +199,7 @@ TEST_P(HaloMessages, AreTheSameFromBlocksOfRows) {
     test::RecordingCommunicator comm(1, 5);
     PhaseClock clock;
     HaloSlot slot(comm, Channel::halo, device, MemoryRoom::halo, nullptr);
-    HaloExchange exchange(comm, Channel::halo, placed, shard.in.plan, schedule,
+    HaloExchange exchange(comm, placed, shard.in.plan, schedule,
                           test::site(0, 1, Direction::forward, kScheduleCols), 3);
     exchange.open(slot, *codec, {2}, {rows.view()}, clock);
     std::map<int, std::vector<std::byte>> sent;
@@ -240,7 +240,7 @@ TEST(HaloExchange, AMessageLeavesBeforeTheNextOneIsEncoded) {
   const SendSchedule schedule(plan, 1, 5, true);
   {
     HaloSlot slot(comm, Channel::halo, device, MemoryRoom::halo, nullptr);
-    HaloExchange exchange(comm, Channel::halo, placed, plan, schedule,
+    HaloExchange exchange(comm, placed, plan, schedule,
                           test::site(0, 0, Direction::forward, kScheduleCols), 1);
     try {
       test::start(exchange, slot, *codec, 3, {rows.view()}, clock);
@@ -272,9 +272,9 @@ TEST(HaloExchange, ASlotThatAnotherExchangeHasTakenIsRefused) {
   test::RecordingCommunicator comm(1, 5);
   const SendSchedule schedule(plan, 1, 5, true);
   HaloSlot slot(comm, Channel::halo, device, MemoryRoom::halo, nullptr);
-  HaloExchange one(comm, Channel::halo, placed, plan, schedule,
+  HaloExchange one(comm, placed, plan, schedule,
                    test::site(0, 0, Direction::forward, kScheduleCols), 1);
-  HaloExchange two(comm, Channel::halo, placed, plan, schedule,
+  HaloExchange two(comm, placed, plan, schedule,
                    test::site(1, 1, Direction::forward, kScheduleCols), 1);
   test::start(one, slot, *codec, 0, {rows.view()}, clock);
   test::start(two, slot, *codec, 0, {rows.view()}, clock);

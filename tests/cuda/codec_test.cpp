@@ -13,7 +13,6 @@
 #include "cuda/row_sizes.hpp"
 #include "heliograph/error.hpp"
 #include "quant/codec_rows.hpp"
-#include "quant/cuda/row_codec.hpp"
 
 namespace heliograph {
 namespace {
@@ -241,33 +240,6 @@ TEST_F(CodecTwin, ExactColumnsLieBehindTheCodes) {
       check(*codec, c);
       if (HasFatalFailure()) return;
     }
-  }
-}
-
-TEST_F(CodecTwin, DecodesWhatTheDefinitionDecodes) {
-  for (const RowFormat format : all_formats()) {
-    SCOPED_TRACE(name_of(format));
-    const auto reference = make_reference_codec(format);
-    for_row_sizes([&](std::int64_t rows, std::int64_t cols) {
-      CodecCase c(rows, cols);
-      fill(c.x, row_kinds()[format.has_minimum ? 0 : 1], static_cast<std::uint32_t>(cols));
-      const auto bytes = c.encode(*reference, kStream, cpu->device().threads());
-      const Matrix expected = decoded(c.packed(bytes, format));
-      const DeviceMatrix out = device_matrix(rows, cols);
-      for (const std::size_t shift : {0U, 1U}) {
-        std::vector<std::byte> moved(shift);
-        moved.insert(moved.end(), bytes.begin(), bytes.end());
-        const auto device_bytes = on_device(moved);
-        PackedRows packed = c.packed(bytes, format);
-        packed.data = device_bytes.data() + shift;
-        cuda::decode_rows(*cuda->device().queue(), packed, out.view());
-        const Matrix actual = out.values();
-        for (std::int64_t r = 0; r < rows; ++r) {
-          const auto size = static_cast<std::size_t>(cols) * 4;
-          ASSERT_EQ(std::memcmp(actual.view().row(r), expected.view().row(r), size), 0) << r;
-        }
-      }
-    });
   }
 }
 

@@ -32,6 +32,5 @@ inline constexpr std::int32_t kNoRow = std::numeric_limits<std::int32_t>::max();
 void encode_rows(Queue& queue, const EncodeTask& task);
 /// The exact columns of the same rows.
 void encode_exact(Queue& queue, const EncodeTask& task);
-void decode_rows(Queue& queue, const PackedRows& packed, MatrixView out);
 
 }  // namespace heliograph::cuda

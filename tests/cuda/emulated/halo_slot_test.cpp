@@ -44,7 +44,7 @@ class StagedSlot : public ::testing::TestWithParam<Channel> {
   void receive() {
     std::byte* buffer = slot_.receive_buffer(kBytes);
     const RecvMessage message{1, buffer, kBytes};
-    slot_.post_receives(GetParam(), {&message, 1});
+    slot_.post_receives({&message, 1});
   }
   std::vector<char> on_device() {
     std::vector<char> bytes(kBytes);
@@ -92,7 +92,7 @@ TEST(StagedHalo, IsCopiedOnceByTheHost) {
   // More than the stages of Device::upload hold: through those it would be several copies.
   constexpr std::size_t kLarge = std::size_t{1} << 20;
   const RecvMessage message{1, slot.receive_buffer(kLarge), kLarge};
-  slot.post_receives(Channel::halo, {&message, 1});
+  slot.post_receives({&message, 1});
   const std::int64_t copies = cuda_emulation::calls("cudaMemcpyAsync");
   const std::int64_t pinned = cuda_emulation::calls("cudaMallocHost");
   slot.wait_for_receives();
