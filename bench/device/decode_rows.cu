@@ -1,6 +1,5 @@
-#include "device/decode_rows.hpp"
-
 #include "core/cuda/wide.hpp"
+#include "device/decode_rows.hpp"
 #include "quant/cuda/row_codec.hpp"
 #include "quant/cuda/with_bits.hpp"
 #include "quant/row_math.hpp"

@@ -26,8 +26,7 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
     const std::size_t sent = static_cast<std::size_t>(schedule.rows()) * row_bytes;
     const std::size_t received = static_cast<std::size_t>(plan.halo_rows) * row_bytes;
     Lane& lane = lanes_.emplace_back();
-    lane.exchange =
-        std::make_unique<HaloExchange>(comm, shard, plan, schedule, site, seed);
+    lane.exchange = std::make_unique<HaloExchange>(comm, shard, plan, schedule, site, seed);
     for (int i = 0; policy.slots() > 1 && i < policy.slots(); ++i) {
       HaloSlot& slot =
           lane.ring.emplace_back(comm, Channel::halo, shard.device(), MemoryRoom::halo, account);
