@@ -1,5 +1,8 @@
 #pragma once
 
+#include <unistd.h>
+
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -10,8 +13,19 @@
 
 namespace heliograph::test {
 
-/// A port that was free a moment ago.
-inline std::uint16_t free_port() { return port_of(listen_on(0)); }
+/// A port that nobody listens on. It lies below those that the system gives to connections, and
+/// each process counts from a place of its own, so that nobody takes it before it is used.
+inline std::uint16_t free_port() {
+  static std::atomic<unsigned> next{static_cast<unsigned>(getpid()) * 61};
+  for (int tries = 0; tries < 1000; ++tries) {
+    try {
+      return port_of(listen_on(static_cast<std::uint16_t>(12000 + next++ % 20000)));
+    } catch (const Error&) {
+      // Somebody else's: the next one.
+    }
+  }
+  throw Error(ErrorCode::resource, "a thousand ports are taken");
+}
 
 /// As torchrun would say it to rank `rank` of `ranks` on one host.
 inline TcpTransportOptions tcp_options(int rank, int ranks, std::uint16_t port) {

@@ -1,6 +1,8 @@
 """Starts the processes of a run as torchrun would, by variables of their environment, and tells how
 each ended. Standard library only."""
 
+import contextlib
+import itertools
 import os
 import signal
 import socket
@@ -14,10 +16,17 @@ OTHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR",
           "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "PMIX_RANK")
 
 
+PORTS = itertools.count(os.getpid() * 61)
+
+
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Below the ports that the system gives to connections, from a place of this process's own."""
+    for place in itertools.islice(PORTS, 1000):
+        with socket.socket() as probe:
+            with contextlib.suppress(OSError):
+                probe.bind(("127.0.0.1", 12000 + place % 20000))
+                return probe.getsockname()[1]
+    raise OSError("a thousand ports are taken")
 
 
 def environment(**variables):
