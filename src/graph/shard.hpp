@@ -20,11 +20,6 @@ struct BoundaryRows {
 
   std::size_t rows() const { return offsets.empty() ? entries.size() : offsets.size() - 1; }
   bool has_sums() const { return !offsets.empty(); }
-  std::span<const std::int32_t> row(std::size_t i) const {
-    const auto begin = offsets.empty() ? i : static_cast<std::size_t>(offsets[i]);
-    const auto end = offsets.empty() ? i + 1 : static_cast<std::size_t>(offsets[i + 1]);
-    return std::span(entries).subspan(begin, end - begin);
-  }
 };
 
 /// Whose rows travel to whom. Halo rows are numbered by owner rank, then by the owner's local id,

@@ -30,7 +30,7 @@ Composition compose(const ModelOptions& options, const ModelInput& input, std::i
   const auto threshold = static_cast<std::uint32_t>(std::lround(options.dropout * 65536.0F));
   const std::int64_t features = input.x.cols();
   const bool sparse = input.x.is_sparse;
-  Composition model;
+  Composition model(fp64_sums, options.aggregate_storage == RowStorage::bf16);
   ValueId x = model.add_input(features);
   ValueId aggregated = model.add_input(features);
   const auto drop = [&](ValueId& v, Direction mask) {
@@ -54,8 +54,6 @@ Composition compose(const ModelOptions& options, const ModelInput& input, std::i
     } else {
       c.transform_first = options.transform_first && (c.out < in || (l == 0 && sparse));
     }
-    c.bf16_rows = options.aggregate_storage == RowStorage::bf16;
-    c.fp64_sums = fp64_sums;
     const ValueId y = model.add<Convolve>(name, l, c);
     if (last) {
       model.set_logits(y);

@@ -123,6 +123,14 @@ Scratch Declare::scratch(std::int64_t cols, Uses uses, std::int64_t value_bytes)
   return {static_cast<int>(model_.scratch_.size()) - 1};
 }
 
+SumScratch Declare::sum_scratch(std::int64_t cols, bool backward) {
+  SumScratch s;
+  if (model_.fp64_sums_) s.accumulator = scratch(cols, {true, backward, true}, sizeof(double));
+  if (model_.bf16_rows_)
+    s.bf16_rows = scratch(cols, {true, backward, false}, sizeof(std::uint16_t));
+  return s;
+}
+
 Kept Declare::keeps(std::int64_t cols, bool by_column) {
   model_.kept_.push_back({step(), cols, by_column});
   return {static_cast<int>(model_.kept_.size()) - 1};

@@ -25,6 +25,10 @@ struct Uses {
 /// each step declares. Ranks compose alike, so all of it is equal on every rank.
 class Composition {
  public:
+  /// `fp64_sums`: sums over neighbours are kept in fp64. `bf16_rows`: in training they read a
+  /// rank's own rows as bf16.
+  Composition(bool fp64_sums, bool bf16_rows) : fp64_sums_(fp64_sums), bf16_rows_(bf16_rows) {}
+
   struct Value {
     std::int64_t cols = 0;
     int layer = 0;
@@ -110,6 +114,8 @@ class Composition {
     int site(Direction direction, std::int64_t cols, bool nonnegative, std::int64_t exact_cols = 0);
     /// A matrix with a row a node and `cols` columns of `value_bytes` each.
     Scratch scratch(std::int64_t cols, Uses uses, std::int64_t value_bytes = sizeof(float));
+    /// For `cols` columns, summed forward, and backward too if `backward`.
+    SumScratch sum_scratch(std::int64_t cols, bool backward);
     Kept keeps(std::int64_t cols, bool by_column = false);
 
    private:
@@ -123,6 +129,7 @@ class Composition {
   void begin_step(std::string name, int layer);
   ValueId end_step();
 
+  bool fp64_sums_, bf16_rows_;
   std::vector<std::unique_ptr<Step>> steps_;
   std::vector<bool> gathers_;
   std::vector<Value> values_;

@@ -44,13 +44,7 @@ Convolve::Convolve(Declare& declare, const Options& options)
   } else {
     sum_ = declare.keeps(cols);
   }
-  if (options.bf16_rows) {
-    bf16_rows_ = declare.scratch(cols, {.forward = true, .backward = pulls}, sizeof(std::uint16_t));
-  }
-  if (options.fp64_sums) {
-    accumulator_ = declare.scratch(cols, {.forward = true, .backward = pulls, .inference = true},
-                                   sizeof(double));
-  }
+  sum_scratch_ = declare.sum_scratch(cols, pulls);
 }
 
 const float* Convolve::bias(const Pass& pass) const {
@@ -65,13 +59,6 @@ bool Convolve::self_adds_bias(const Pass& pass) const {
 ConstMatrixView Convolve::exchanged(const Pass& pass) const {
   if (options_.transform_first) return pass.scratch(transformed_);
   return pass.read(options_.x).dense;
-}
-
-AggregationScratch Convolve::aggregation_scratch(const Pass& pass) const {
-  AggregationScratch scratch;
-  if (accumulator_.id >= 0) scratch.accumulator = pass.scratch<double>(accumulator_);
-  if (bf16_rows_.id >= 0 && pass.training()) scratch.bf16 = pass.scratch<std::uint16_t>(bf16_rows_);
-  return scratch;
 }
 
 void Convolve::multiply_self(const Pass& pass, RowRange rows, bool accumulate,
@@ -97,7 +84,7 @@ void Convolve::gather(const Pass& pass) {
   const bool transforms = options_.transform_first;
   const MatrixView out = transforms ? pass.write(y_) : pass.keep(sum_);
   pass.graph.sum(pass.context, pass.site(forward_site_), exchanged(pass), out,
-                 aggregation_scratch(pass), [&] {
+                 pass.scratch(sum_scratch_), [&] {
                    multiply_self(pass, {0, out.rows}, transforms,
                                  transforms && self_adds_bias(pass) ? bias(pass) : nullptr);
                  });
@@ -144,7 +131,7 @@ void Convolve::pull(const Pass& pass, ConstMatrixView rows, FunctionRef<void(Row
     if (block.begin == 0) pass.graph.open(pass.context, site, rows);
     pass.context.halo.offer(site, block);
   }
-  pass.graph.sum(pass.context, site, rows, out, aggregation_scratch(pass), overlap);
+  pass.graph.sum(pass.context, site, rows, out, pass.scratch(sum_scratch_), overlap);
 }
 
 void Convolve::backward(const Pass& pass) {

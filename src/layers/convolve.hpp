@@ -18,8 +18,6 @@ class Convolve final : public Step {
     bool self_weight = false;
     bool bias = false;
     bool transform_first = false;  ///< A (x W) instead of (A x) W; never where A x is given.
-    bool bf16_rows = false;        ///< Training sums inner rows as bf16.
-    bool fp64_sums = false;
   };
   Convolve(Declare& declare, const Options& options);
 
@@ -39,7 +37,6 @@ class Convolve final : public Step {
   void pull(const Pass& pass, ConstMatrixView rows, FunctionRef<void(RowRange)> make,
             MatrixView out, FunctionRef<void()> overlap) const;
   void weight_gradient(const Pass& pass, const FeatureView& x, ConstMatrixView d, int weight) const;
-  AggregationScratch aggregation_scratch(const Pass& pass) const;
 
   Options options_;
   std::int64_t in_;  ///< Columns of x.
@@ -50,7 +47,7 @@ class Convolve final : public Step {
   Kept sum_;             ///< A x.
   Scratch transformed_;  ///< x W.
   Scratch gradient_;     ///< dL/d(A x), or dL/d(x W).
-  Scratch accumulator_, bf16_rows_;
+  SumScratch sum_scratch_;
 };
 
 }  // namespace heliograph

@@ -28,6 +28,10 @@ struct Scratch {
 struct Kept {
   int id = -1;
 };
+/// What a step's sums over neighbours use, as the run sums.
+struct SumScratch {
+  Scratch accumulator, bf16_rows;
+};
 
 /// The parts of passes that have memory of their own: training's two, and inference.
 enum class PassPart : std::uint8_t { forward, backward, inference };
@@ -79,7 +83,6 @@ class ModelMemory {
   /// Begins a part of a pass over `rows` nodes.
   void begin(PassPart part, std::int64_t rows);
   PassPart part() const { return part_; }
-  std::int64_t rows() const { return rows_; }
 
   const FeatureView& read(ValueId v) const { return views_[index(v)]; }
   void set(ValueId v, const FeatureView& view) { views_[index(v)] = view; }

@@ -55,6 +55,12 @@ class Pass {
   BasicMatrixView<T> scratch(Scratch s) const {
     return memory_.scratch<T>(s);
   }
+  AggregationScratch scratch(const SumScratch& s) const {
+    AggregationScratch scratch;
+    if (s.accumulator.id >= 0) scratch.accumulator = memory_.scratch<double>(s.accumulator);
+    if (s.bf16_rows.id >= 0) scratch.bf16 = memory_.scratch<std::uint16_t>(s.bf16_rows);
+    return scratch;
+  }
   MatrixView keep(Kept k) const { return memory_.keep(k); }
   ConstMatrixView restore(Kept k) const { return memory_.restore(k); }
 

@@ -118,8 +118,7 @@ TEST(SendSchedule, RefusesRowsThatAreSums) {
   plan.peers.at(0).sent = {{0, 2, 1}, {0, 2, 3}};
   const BoundaryRows& sums = plan.peers.at(0).sent;
   EXPECT_EQ(sums.rows(), 2U);
-  EXPECT_EQ(sums.row(0).size(), 2U);
-  EXPECT_EQ(sums.row(1)[0], 1);
+  EXPECT_TRUE(sums.has_sums());
   EXPECT_THROW(SendSchedule(plan, 1, 5, true), Error);
 }
 

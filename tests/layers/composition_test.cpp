@@ -19,7 +19,7 @@ class Declared final : public Step {
 };
 
 TEST(Composition, SitesHaveTheKeysOfTheirLayerAndCountFromThere) {
-  Composition model;
+  Composition model(false, false);
   const ValueId x = model.add_input(8);
   const auto exchange = [](ValueId from) {
     return [from](Declare& d) {
@@ -46,7 +46,7 @@ TEST(Composition, SitesHaveTheKeysOfTheirLayerAndCountFromThere) {
 }
 
 TEST(Composition, GradientsFollowParameters) {
-  Composition model;
+  Composition model(false, false);
   const ValueId x = model.add_input(8);
   const ValueId before = model.add<Declared>("drop", 0, [&](Declare& d) {
     d.reads(x, false);
@@ -71,7 +71,7 @@ TEST(Composition, GradientsFollowParameters) {
 
 TEST(Composition, RefusesWhatWouldGoWrongSilently) {
   const auto refuses = [](auto body) {
-    Composition model;
+    Composition model(false, false);
     const ValueId x = model.add_input(8);
     const ValueId y = model.add<Declared>("one", 0, [&](Declare& d) {
       d.reads(x, false);
