@@ -93,6 +93,7 @@ void complete(int status, MPI_Request& request, const RankWatch* watch, double s
     if (link_now() > deadline) {
       throw_error(ErrorCode::peer_lost, "--transport mpi: not all ranks came in time to {}", what);
     }
+    sched_yield();
     std::this_thread::sleep_for(std::chrono::duration<double>(backoff.next(kLongestRest * 2)));
   }
 }

@@ -113,12 +113,14 @@ InternetAddress InternetAddress::of_ipv4(std::uint32_t address) {
 
 InternetAddress InternetAddress::of(const sockaddr& address) {
   InternetAddress found;
-  if (address.sa_family == AF_INET) {
+  sa_family_t family{};  // By memcpy, as what it lies in may be of another type.
+  std::memcpy(&family, &address.sa_family, sizeof(family));
+  if (family == AF_INET) {
     sockaddr_in in{};
     std::memcpy(&in, &address, sizeof(in));
     return of_ipv4(in.sin_addr.s_addr);
   }
-  if (address.sa_family == AF_INET6) {
+  if (family == AF_INET6) {
     sockaddr_in6 in{};
     std::memcpy(&in, &address, sizeof(in));
     std::memcpy(found.bytes.data(), &in.sin6_addr, sizeof(in.sin6_addr));

@@ -174,7 +174,9 @@ void NewDirectory::publish() {
   sync_directory(temporary_);
   std::error_code error;
   const std::filesystem::path old = temporary_sibling(target_);
-  const bool replaces = std::filesystem::exists(target_, error);
+  // rename(2) itself replaces an empty directory.
+  const bool replaces =
+      std::filesystem::exists(target_, error) && !std::filesystem::is_empty(target_, error);
   if (replaces) rename_path(target_, old);
   try {
     rename_path(temporary_, target_);

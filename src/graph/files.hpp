@@ -68,10 +68,10 @@ class FileWriter {
   void flush();
 
   std::filesystem::path path_;
+  RunningHash hash_;  // Before the descriptor: whoever opens reads errno next.
   Descriptor descriptor_;
   std::vector<std::byte> buffer_;
   std::uint64_t size_ = 0;
-  RunningHash hash_;
 };
 
 /// A file that is read front to back, with its XXH64 kept on the way: nothing of it stays in

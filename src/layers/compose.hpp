@@ -2,7 +2,6 @@
 
 #include <array>
 #include <optional>
-#include <span>
 
 #include "heliograph/options.hpp"
 #include "layers/composition.hpp"

@@ -1,7 +1,5 @@
 #include "layers/composition.hpp"
 
-#include <algorithm>
-
 #include "heliograph/error.hpp"
 
 namespace heliograph {
@@ -106,14 +104,13 @@ int Declare::site(Direction direction, std::int64_t cols, bool nonnegative,
          cols,
          exact_cols,
          nonnegative};
-  for (const Site& other : model_.sites_) {
-    if (other.name == s.name) model_.refuse("declares a second " + s.name);
-  }
   // The first exchange of a layer has the layer's key; those that follow in it count above it.
-  const auto earlier = std::count_if(
-      model_.sites_.begin(), model_.sites_.end(),
-      [&](const Site& other) { return other.layer == s.layer && other.direction == direction; });
-  s.key = place_key(s.layer, direction) + (static_cast<std::uint64_t>(earlier) << 16);
+  std::uint64_t earlier = 0;
+  for (const Site& other : model_.sites_) {
+    if (other.name == name) model_.refuse("declares a second " + name);
+    if (other.layer == s.layer && other.direction == direction) ++earlier;
+  }
+  s.key = place_key(s.layer, direction) + (earlier << 16);
   model_.sites_.push_back(std::move(s));
   return model_.sites_.back().id;
 }
