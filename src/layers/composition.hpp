@@ -105,7 +105,8 @@ class Composition {
     ValueId writes_dropped(ValueId input);
     /// Forward needs all rows of what it reads: `offer` and `gather` are called.
     void gathers();
-    /// Backward makes the gradient of `v`, which nobody else reads, of the output's, in its place.
+    /// Backward turns the output's gradient into that of `v`, in its place. Nobody else reads `v`,
+    /// and the output was declared before.
     void overwrites_gradient(ValueId v);
 
     /// Index of a parameter "STEP.NAME".

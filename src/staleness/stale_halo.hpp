@@ -20,8 +20,8 @@ namespace heliograph {
 /// Used by the rank's own thread.
 class StaleHalo final : public Halo {
  public:
-  /// Makes the exchanges of `sites`, whose ids are their places, and all buffers. References must
-  /// outlive the object.
+  /// Makes the exchanges of `sites`, whose ids are their places, and all buffers. All but `policy`
+  /// and `sites`, which are copied, must outlive the object.
   StaleHalo(Communicator& comm, const PlacedShard& shard, const ExchangePolicy& policy,
             std::span<const Site> sites, std::uint64_t seed, PhaseClock& times,
             MemoryAccount* account);
@@ -37,7 +37,7 @@ class StaleHalo final : public Halo {
 
   /// What a stale epoch sends last is needed an epoch later, but its weight gradients and
   /// statistics at once, and on a slow link they would queue behind it. So it is held back until
-  /// this is called at the end of the epoch, or the next one begins.
+  /// this is called at the end of the epoch, or another exchange opens, or the next epoch begins.
   void release();
 
   /// Waits for everything in flight; called at the end of a run.
