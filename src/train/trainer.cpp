@@ -333,13 +333,13 @@ void Trainer::collect_predictions(TrainResult& result) {
 }
 
 void Trainer::collect_traffic(TrainResult& result) {
-  for (const Site& site : model_->sites()) {
-    if (comm_.rank() != 0) break;
-    result.sites.push_back({site.name, site.layer, site.direction == Direction::backward});
-  }
   const std::vector<LinkTraffic> mine = halo_->traffic();
   const auto all =
       gather_to_root(comm_, Channel::evaluation, std::as_bytes(std::span<const LinkTraffic>(mine)));
+  if (comm_.rank() != 0) return;
+  for (const Site& site : model_->sites()) {
+    result.sites.push_back({site.name, site.layer, site.direction == Direction::backward});
+  }
   if (all.empty()) return;
   result.halo_traffic.resize(all.size() / sizeof(LinkTraffic));
   std::memcpy(result.halo_traffic.data(), all.data(), all.size());
