@@ -13,7 +13,7 @@
 
 #include "core/cpu/aggregate.hpp"
 #include "core/gather_blocks.hpp"
-#include "graph/node_order.hpp"
+#include "graph/partition/node_order.hpp"
 #include "graph/shard.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/generate.hpp"

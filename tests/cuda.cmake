@@ -5,8 +5,8 @@ set(device_root ${PROJECT_SOURCE_DIR}/src)
 file(GLOB emulator_sources CONFIGURE_DEPENDS ${emulation}/*.cpp)
 file(GLOB device_sources CONFIGURE_DEPENDS
   ${device_root}/core/cuda/*.cu ${device_root}/core/cuda/*.cpp
-  ${device_root}/quant/cuda/*.cu ${device_root}/quant/cuda/*.cpp ${device_root}/comm/nccl_*.cpp)
-list(FILTER device_sources EXCLUDE REGEX "/(no_cuda|load_cublas)\\.cpp$")
+  ${device_root}/quant/cuda/*.cu ${device_root}/quant/cuda/*.cpp ${device_root}/comm/nccl/*.cpp)
+list(FILTER device_sources EXCLUDE REGEX "/(no_[a-z]+|load_cublas|message_groups)\\.cpp$")
 file(GLOB emulation_tests CONFIGURE_DEPENDS ${emulation}/tests/*.cpp ${emulation}/tests/*.cu)
 set(kernel_sources ${device_sources} ${emulation_tests})
 list(FILTER kernel_sources INCLUDE REGEX "\\.cu$")

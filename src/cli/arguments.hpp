@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "train/option_fields.hpp"
+#include "train/options/fields.hpp"
 
 namespace heliograph::cli {
 

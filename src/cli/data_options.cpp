@@ -5,7 +5,7 @@
 #include "cli/progress.hpp"
 #include "cli/text.hpp"
 #include "heliograph/error.hpp"
-#include "train/option_values.hpp"
+#include "train/options/values.hpp"
 
 namespace heliograph::cli {
 

@@ -12,10 +12,10 @@
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/shards.hpp"
-#include "train/option_values.hpp"
-#include "train/options_json.hpp"
-#include "train/output_file.hpp"
+#include "train/options/json.hpp"
+#include "train/options/values.hpp"
 #include "train/processes.hpp"
+#include "train/run/output_file.hpp"
 
 namespace heliograph::cli {
 namespace {

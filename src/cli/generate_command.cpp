@@ -8,7 +8,7 @@
 #include "cli/text.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/generate.hpp"
-#include "train/option_values.hpp"
+#include "train/options/values.hpp"
 
 namespace heliograph::cli {
 namespace {

@@ -3,7 +3,7 @@
 #include "cli/command.hpp"
 #include "cli/text.hpp"
 #include "heliograph/version.hpp"
-#include "train/machine.hpp"
+#include "train/run/machine.hpp"
 
 namespace heliograph::cli {
 namespace {

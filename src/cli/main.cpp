@@ -16,7 +16,7 @@
 #include "heliograph/error.hpp"
 #include "heliograph/train.hpp"
 #include "heliograph/version.hpp"
-#include "train/option_fields.hpp"
+#include "train/options/fields.hpp"
 
 namespace heliograph::cli {
 namespace {

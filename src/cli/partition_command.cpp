@@ -10,7 +10,7 @@
 #include "heliograph/error.hpp"
 #include "heliograph/options.hpp"
 #include "heliograph/shards.hpp"
-#include "train/options_json.hpp"
+#include "train/options/json.hpp"
 
 namespace heliograph::cli {
 namespace {

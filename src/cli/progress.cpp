@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "cli/text.hpp"
-#include "train/option_values.hpp"
+#include "train/options/values.hpp"
 
 namespace heliograph::cli {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/error.hpp"
-#include "train/run_directory.hpp"
+#include "train/run/run_directory.hpp"
 
 namespace heliograph::cli {
 namespace {

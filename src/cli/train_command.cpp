@@ -21,10 +21,10 @@
 #include "heliograph/error.hpp"
 #include "heliograph/shards.hpp"
 #include "heliograph/train.hpp"
-#include "train/output_file.hpp"
 #include "train/processes.hpp"
-#include "train/run_directory.hpp"
-#include "train/summary.hpp"
+#include "train/run/output_file.hpp"
+#include "train/run/run_directory.hpp"
+#include "train/run/summary.hpp"
 
 namespace heliograph::cli {
 namespace {

@@ -6,8 +6,8 @@
 #include "heliograph/error.hpp"
 #include "heliograph/io.hpp"
 #include "heliograph/shards.hpp"
-#include "train/options_json.hpp"
-#include "train/shard_plan.hpp"
+#include "train/options/json.hpp"
+#include "train/plan/shard_plan.hpp"
 
 namespace heliograph::cli {
 

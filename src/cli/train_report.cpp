@@ -6,10 +6,10 @@
 
 #include "cli/text.hpp"
 #include "heliograph/version.hpp"
-#include "train/machine.hpp"
-#include "train/option_values.hpp"
-#include "train/options_json.hpp"
-#include "train/summary.hpp"
+#include "train/options/json.hpp"
+#include "train/options/values.hpp"
+#include "train/run/machine.hpp"
+#include "train/run/summary.hpp"
 
 namespace heliograph::cli {
 namespace {

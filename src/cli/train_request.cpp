@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "heliograph/error.hpp"
-#include "train/options_json.hpp"
+#include "train/options/json.hpp"
 
 namespace heliograph::cli {
 std::vector<OptionField<TrainRequest>> run_fields() {

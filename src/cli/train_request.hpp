@@ -6,7 +6,7 @@
 
 #include "cli/data_options.hpp"
 #include "heliograph/options.hpp"
-#include "train/option_fields.hpp"
+#include "train/options/fields.hpp"
 
 namespace heliograph::cli {
 

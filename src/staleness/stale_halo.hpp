@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
-#include "comm/halo_exchange.hpp"
+#include "comm/exchange/halo_exchange.hpp"
 #include "core/halo.hpp"
 #include "staleness/exchange_policy.hpp"
 

@@ -1,14 +1,14 @@
 #include <utility>
 
-#include "comm/thread_transport.hpp"
+#include "comm/threads/transport.hpp"
 #include "core/arena.hpp"
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/error.hpp"
-#include "train/checkpoint_manifest.hpp"
-#include "train/dataset_plan.hpp"
+#include "train/checkpoint/manifest.hpp"
+#include "train/checkpoint/safetensors.hpp"
 #include "train/launch.hpp"
-#include "train/process_memory.hpp"
-#include "train/safetensors.hpp"
+#include "train/plan/dataset_plan.hpp"
+#include "train/plan/process_memory.hpp"
 #include "train/trainer.hpp"
 
 namespace heliograph {

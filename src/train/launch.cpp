@@ -1,7 +1,7 @@
 #include "train/launch.hpp"
 
-#include "comm/nccl_transport.hpp"
-#include "comm/process_group.hpp"
+#include "comm/nccl/transport.hpp"
+#include "comm/processes/group.hpp"
 #include "heliograph/train.hpp"
 #include "train/processes.hpp"
 

@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "comm/communicator.hpp"
-#include "comm/thread_transport.hpp"
+#include "comm/threads/transport.hpp"
 #include "heliograph/options.hpp"
 
 namespace heliograph {

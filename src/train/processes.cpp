@@ -7,10 +7,10 @@
 #include <thread>
 
 #include "comm/batch.hpp"
-#include "comm/launch_variables.hpp"
-#include "comm/launcher.hpp"
-#include "comm/mpi_transport.hpp"
-#include "comm/tcp_transport.hpp"
+#include "comm/mpi/transport.hpp"
+#include "comm/processes/launch_variables.hpp"
+#include "comm/processes/launcher.hpp"
+#include "comm/tcp/transport.hpp"
 
 namespace heliograph {
 namespace {

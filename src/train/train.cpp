@@ -10,18 +10,18 @@
 #include <span>
 
 #include "core/arena.hpp"
-#include "graph/files.hpp"
+#include "graph/io/files.hpp"
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/shards.hpp"
-#include "train/checkpoint_saver.hpp"
-#include "train/dataset_plan.hpp"
+#include "train/checkpoint/saver.hpp"
 #include "train/launch.hpp"
-#include "train/memory_check.hpp"
-#include "train/options_json.hpp"
-#include "train/process_memory.hpp"
+#include "train/options/json.hpp"
+#include "train/plan/dataset_plan.hpp"
+#include "train/plan/memory_check.hpp"
+#include "train/plan/process_memory.hpp"
+#include "train/plan/shard_plan.hpp"
 #include "train/processes.hpp"
-#include "train/shard_plan.hpp"
 #include "train/trainer.hpp"
 
 namespace heliograph {

@@ -12,11 +12,11 @@
 #include "heliograph/train.hpp"
 #include "layers/model.hpp"
 #include "staleness/stale_halo.hpp"
+#include "train/checkpoint/safetensors.hpp"
+#include "train/checkpoint/state_file.hpp"
 #include "train/optimizer.hpp"
-#include "train/rank_graph.hpp"
-#include "train/run_plan.hpp"
-#include "train/safetensors.hpp"
-#include "train/state_file.hpp"
+#include "train/plan/rank_graph.hpp"
+#include "train/plan/run_plan.hpp"
 
 namespace heliograph {
 

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "heliograph/error.hpp"
-#include "train/option_values.hpp"
-#include "train/options_json.hpp"
+#include "train/options/json.hpp"
+#include "train/options/values.hpp"
 
 namespace heliograph {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/run_directory.hpp"
+#include "train/run/run_directory.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,10 +6,10 @@
 
 #include "cli/files.hpp"
 #include "cli/temporary_directory.hpp"
-#include "graph/npy.hpp"
+#include "graph/io/npy.hpp"
 #include "heliograph/error.hpp"
 #include "support/expect_error.hpp"
-#include "train/output_file.hpp"
+#include "train/run/output_file.hpp"
 
 namespace heliograph {
 namespace {

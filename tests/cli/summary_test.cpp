@@ -1,4 +1,4 @@
-#include "train/summary.hpp"
+#include "train/run/summary.hpp"
 
 #include <gtest/gtest.h>
 

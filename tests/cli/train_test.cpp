@@ -10,7 +10,7 @@
 #include "cli/process.hpp"
 #include "cli/sample.hpp"
 #include "cli/temporary_directory.hpp"
-#include "graph/npy.hpp"
+#include "graph/io/npy.hpp"
 
 namespace heliograph {
 namespace {

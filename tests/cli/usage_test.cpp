@@ -8,7 +8,7 @@
 #include "cli/process.hpp"
 #include "cli/sample.hpp"
 #include "cli/temporary_directory.hpp"
-#include "comm/nccl_transport.hpp"
+#include "comm/nccl/transport.hpp"
 #include "core/kernels.hpp"
 
 namespace heliograph {

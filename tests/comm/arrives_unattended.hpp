@@ -1,8 +1,8 @@
 #pragma once
 
 #include "comm/communicator.hpp"
-#include "comm/link_tickets.hpp"
 #include "comm/sleep_for.hpp"
+#include "comm/tickets.hpp"
 
 namespace heliograph::test {
 

@@ -2,7 +2,7 @@
 
 #include <ctime>
 
-#include "comm/link_tickets.hpp"
+#include "comm/tickets.hpp"
 
 namespace heliograph::test {
 

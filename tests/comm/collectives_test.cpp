@@ -8,7 +8,7 @@
 #include <random>
 #include <string>
 
-#include "comm/thread_transport.hpp"
+#include "comm/threads/transport.hpp"
 #include "comm/transport_error.hpp"
 #include "support/faulty_communicator.hpp"
 #include "support/recording_communicator.hpp"

@@ -6,9 +6,9 @@
 #include <stdexcept>
 #include <thread>
 
-#include "comm/mpi_transport.hpp"
-#include "comm/nccl_transport.hpp"
-#include "comm/thread_transport.hpp"
+#include "comm/mpi/transport.hpp"
+#include "comm/nccl/transport.hpp"
+#include "comm/threads/transport.hpp"
 #include "comm/transport_error.hpp"
 #include "support/faulty_communicator.hpp"
 

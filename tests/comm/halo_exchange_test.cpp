@@ -1,4 +1,4 @@
-#include "comm/halo_exchange.hpp"
+#include "comm/exchange/halo_exchange.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <set>
 #include <vector>
 
-#include "comm/exact_halo.hpp"
-#include "comm/thread_transport.hpp"
+#include "comm/exchange/exact_halo.hpp"
+#include "comm/threads/transport.hpp"
 #include "support/graphs.hpp"
 #include "support/sites.hpp"
 

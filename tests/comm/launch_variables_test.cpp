@@ -1,4 +1,4 @@
-#include "comm/launch_variables.hpp"
+#include "comm/processes/launch_variables.hpp"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

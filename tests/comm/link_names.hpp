@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "comm/thread_transport.hpp"
+#include "comm/threads/transport.hpp"
 
 namespace heliograph::test {
 

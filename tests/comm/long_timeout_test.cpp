@@ -2,7 +2,7 @@
 
 #include "comm/beside_spinning.hpp"
 #include "comm/collectives.hpp"
-#include "comm/thread_transport.hpp"
+#include "comm/threads/transport.hpp"
 
 namespace heliograph {
 namespace {

@@ -1,5 +1,3 @@
-#include "comm/message_lanes.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +7,8 @@
 #include <numeric>
 #include <random>
 #include <vector>
+
+#include "comm/processes/lanes.hpp"
 
 namespace heliograph {
 namespace {

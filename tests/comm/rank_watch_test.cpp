@@ -1,4 +1,4 @@
-#include "comm/rank_watch.hpp"
+#include "comm/watch/rank_watch.hpp"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -13,10 +13,10 @@
 #include <thread>
 #include <vector>
 
-#include "comm/launcher.hpp"
-#include "comm/link_tickets.hpp"
-#include "comm/process_communicator.hpp"
+#include "comm/processes/communicator.hpp"
+#include "comm/processes/launcher.hpp"
 #include "comm/sleep_for.hpp"
+#include "comm/tickets.hpp"
 #include "comm/transport_error.hpp"
 
 namespace heliograph {

@@ -1,4 +1,4 @@
-#include "comm/send_schedule.hpp"
+#include "comm/exchange/send_schedule.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <map>
 #include <vector>
 
-#include "comm/halo_exchange.hpp"
+#include "comm/exchange/halo_exchange.hpp"
 #include "support/recording_communicator.hpp"
 #include "support/sites.hpp"
 

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "comm/tcp_transport.hpp"
+#include "comm/tcp/transport.hpp"
 #include "comm/transport_error.hpp"
 
 namespace heliograph::test {

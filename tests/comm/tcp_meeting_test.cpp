@@ -1,5 +1,5 @@
 // How the processes of a run find each other by TCP, and whom they refuse.
-#include "comm/tcp_meeting.hpp"
+#include "comm/rendezvous/tcp_meeting.hpp"
 
 #include <gtest/gtest.h>
 #include <poll.h>

@@ -1,5 +1,3 @@
-#include "comm/tcp_transport.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include "comm/beside_spinning.hpp"
 #include "comm/compute_until_failed.hpp"
 #include "comm/sleep_for.hpp"
+#include "comm/tcp/transport.hpp"
 #include "comm/tcp_groups.hpp"
 #include "comm/transport_epochs.hpp"
 #include "comm/transport_rounds.hpp"

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "comm/collectives.hpp"
-#include "comm/link_tickets.hpp"
 #include "comm/sleep_for.hpp"
+#include "comm/tickets.hpp"
 #include "support/allocations.hpp"
 
 namespace heliograph::test {

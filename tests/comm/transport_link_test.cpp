@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "comm/arrives_unattended.hpp"
-#include "comm/link_clock.hpp"
 #include "comm/link_names.hpp"
-#include "comm/link_ring.hpp"
-#include "comm/link_tickets.hpp"
+#include "comm/ring.hpp"
 #include "comm/sleep_for.hpp"
-#include "comm/thread_transport.hpp"
+#include "comm/threads/link_clock.hpp"
+#include "comm/threads/transport.hpp"
+#include "comm/tickets.hpp"
 
 namespace heliograph {
 namespace {

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <vector>
 
-#include "comm/thread_transport.hpp"
+#include "comm/threads/transport.hpp"
 #include "comm/transport_error.hpp"
 #include "comm/transport_rounds.hpp"
 #include "support/faulty_communicator.hpp"

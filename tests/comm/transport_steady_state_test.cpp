@@ -4,7 +4,7 @@
 
 #include "comm/collectives.hpp"
 #include "comm/link_names.hpp"
-#include "comm/thread_transport.hpp"
+#include "comm/threads/transport.hpp"
 #include "comm/transport_epochs.hpp"
 #include "support/allocations.hpp"
 

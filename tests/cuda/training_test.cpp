@@ -4,12 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "comm/thread_transport.hpp"
+#include "comm/threads/transport.hpp"
 #include "core/copy_bytes.hpp"
 #include "support/distance.hpp"
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
-#include "train/dataset_plan.hpp"
+#include "train/plan/dataset_plan.hpp"
 #include "train/trainer.hpp"
 
 // Every single step of ranks on a CUDA device, from the same weights, against those on the CPU.

@@ -10,8 +10,8 @@
 #include <limits>
 #include <numeric>
 
-#include "graph/generate_edges.hpp"
-#include "graph/generate_labels.hpp"
+#include "graph/generate/edges.hpp"
+#include "graph/generate/labels.hpp"
 #include "graph/shard.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/io.hpp"

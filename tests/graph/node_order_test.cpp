@@ -1,4 +1,4 @@
-#include "graph/node_order.hpp"
+#include "graph/partition/node_order.hpp"
 
 #include <gtest/gtest.h>
 

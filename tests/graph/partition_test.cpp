@@ -12,7 +12,7 @@
 #include <numeric>
 #include <set>
 
-#include "graph/metis_partition.hpp"
+#include "graph/partition/metis.hpp"
 #include "heliograph/error.hpp"
 #include "support/expect_error.hpp"
 #include "support/graphs.hpp"

@@ -5,8 +5,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "graph/files.hpp"
-#include "graph/native_writer.hpp"
+#include "graph/io/files.hpp"
+#include "graph/io/native_writer.hpp"
 #include "graph_io/fixtures.hpp"
 #include "graph_io/small_graphs.hpp"
 #include "heliograph/io.hpp"

@@ -1,4 +1,4 @@
-#include "graph/npy.hpp"
+#include "graph/io/npy.hpp"
 
 #include <gmock/gmock.h>
 

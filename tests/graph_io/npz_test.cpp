@@ -1,4 +1,4 @@
-#include "graph/npz.hpp"
+#include "graph/io/npz.hpp"
 
 #include "graph_io/reader_checks.hpp"
 #include "support/expect_error.hpp"

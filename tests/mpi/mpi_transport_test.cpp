@@ -1,7 +1,5 @@
 // Started by mpirun: every process runs every test. Tests named Fault* end MPI for their process,
 // so each has an mpirun of its own (test_mpi.py).
-#include "comm/mpi_transport.hpp"
-
 #include <gtest/gtest.h>
 #include <mpi.h>
 #include <sys/resource.h>
@@ -22,7 +20,8 @@
 
 #include "comm/arrives_unattended.hpp"
 #include "comm/compute_until_failed.hpp"
-#include "comm/launcher.hpp"
+#include "comm/mpi/transport.hpp"
+#include "comm/processes/launcher.hpp"
 #include "comm/transport_epochs.hpp"
 #include "comm/transport_error.hpp"
 #include "comm/transport_rounds.hpp"

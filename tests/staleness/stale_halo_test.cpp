@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "comm/thread_transport.hpp"
+#include "comm/threads/transport.hpp"
 #include "core/buffer.hpp"
 #include "support/faulty_communicator.hpp"
 #include "support/graphs.hpp"

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "comm/halo_exchange.hpp"
+#include "comm/exchange/halo_exchange.hpp"
 #include "core/site.hpp"
 
 namespace heliograph::test {

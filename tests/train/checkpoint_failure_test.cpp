@@ -7,14 +7,14 @@
 #include <utility>
 
 #include "cli/temporary_directory.hpp"
-#include "comm/thread_transport.hpp"
+#include "comm/threads/transport.hpp"
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/error.hpp"
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
-#include "train/checkpoint_folder.hpp"
-#include "train/checkpoint_saver.hpp"
-#include "train/dataset_plan.hpp"
+#include "train/checkpoint/folder.hpp"
+#include "train/checkpoint/saver.hpp"
+#include "train/plan/dataset_plan.hpp"
 
 // Whatever fails in a save, and wherever the process dies in it: a whole checkpoint is there.
 

@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "comm/thread_transport.hpp"
+#include "comm/threads/transport.hpp"
 #include "core/buffer.hpp"
 #include "heliograph/error.hpp"
 

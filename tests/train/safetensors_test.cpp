@@ -1,4 +1,4 @@
-#include "train/safetensors.hpp"
+#include "train/checkpoint/safetensors.hpp"
 
 #include <gtest/gtest.h>
 

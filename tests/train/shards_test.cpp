@@ -11,7 +11,7 @@
 #include "heliograph/error.hpp"
 #include "heliograph/io.hpp"
 #include "support/graphs.hpp"
-#include "train/shard_plan.hpp"
+#include "train/plan/shard_plan.hpp"
 
 namespace heliograph {
 namespace {

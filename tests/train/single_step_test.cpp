@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "comm/thread_transport.hpp"
+#include "comm/threads/transport.hpp"
 #include "heliograph/io.hpp"
 #include "support/distance.hpp"
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
-#include "train/dataset_plan.hpp"
+#include "train/plan/dataset_plan.hpp"
 #include "train/trainer.hpp"
 
 // Contract 1 without --reproducible: every single step from the same weights agrees to 1e-5.

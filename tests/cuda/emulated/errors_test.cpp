@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/nccl_transport.hpp"
+#include "comm/nccl/transport.hpp"
 #include "core/buffer.hpp"
 #include "core/copy_bytes.hpp"
 #include "core/cuda/runtime.hpp"

@@ -1,7 +1,7 @@
 // What is received into page-locked memory is copied to the device from there, later, so nothing
 // may be received there anew before. The emulated device copies only when somebody waits for it.
 
-#include "comm/halo_slot.hpp"
+#include "comm/exchange/halo_slot.hpp"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <optional>
 
-#include "comm/thread_transport.hpp"
+#include "comm/threads/transport.hpp"
 #include "comm/transport_error.hpp"
 #include "cuda/emulated/device_bytes.hpp"
 #include "cuda/emulated/nccl_run.hpp"

@@ -9,7 +9,7 @@
 
 #include "comm/collectives.hpp"
 #include "comm/tcp_groups.hpp"
-#include "comm/thread_transport.hpp"
+#include "comm/threads/transport.hpp"
 #include "comm/transport_error.hpp"
 #include "cuda/emulated/device_bytes.hpp"
 #include "cuda/emulated/nccl_run.hpp"

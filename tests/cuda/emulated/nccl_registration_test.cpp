@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "comm/thread_transport.hpp"
+#include "comm/threads/transport.hpp"
 #include "comm/transport_error.hpp"
 #include "core/kernels.hpp"
 #include "cuda/emulated/nccl_run.hpp"

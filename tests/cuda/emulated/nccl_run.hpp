@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "comm/nccl_transport.hpp"
+#include "comm/nccl/transport.hpp"
 #include "core/cuda/runtime.hpp"
 #include "emulation.hpp"
 #include "heliograph/error.hpp"

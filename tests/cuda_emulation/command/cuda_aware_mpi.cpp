@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "comm/mpi_transport.hpp"
+#include "comm/mpi/transport.hpp"
 
 namespace heliograph {
 

@@ -1,0 +1,110 @@
+#include "comm/exchange/exact_halo.hpp"
+
+#include <algorithm>
+
+#include "comm/collectives.hpp"
+#include "comm/exchange/halo_exchange.hpp"
+
+namespace heliograph {
+
+namespace {
+
+constexpr std::size_t kLine = 64;
+constexpr std::int64_t kLeastBlock = 16;  // one cache line of a row
+/// Narrower blocks would read the graph too often to be worth the memory.
+constexpr std::int64_t kLeastScratchBlock = 64;
+constexpr std::int64_t kAnyColumns = std::int64_t{1} << 32;
+
+std::int64_t columns_that_fit(std::int64_t rows, std::int64_t bytes) {
+  const std::int64_t fit = bytes / (std::max<std::int64_t>(1, rows) * 4);
+  return std::max(kLeastBlock, fit / kLeastBlock * kLeastBlock);
+}
+
+}  // namespace
+
+ExactHalo::ExactHalo(Communicator& comm, const PlacedShard& shard, std::int64_t largest_halo_rows,
+                     std::int64_t chunk_bytes, MemoryAccount* account)
+    : comm_(comm),
+      shard_(shard),
+      block_cols_(columns_that_fit(largest_halo_rows, chunk_bytes)),
+      account_(account),
+      codec_(make_codec({32, false}, shard.device())) {}
+
+void ExactHalo::open(const Site& site, const OfferedRows& rows) {
+  comm_.set_progress({static_cast<int>(epoch_), site.layer});
+  rows_ = rows;
+}
+
+std::int64_t ExactHalo::scratch_columns(std::span<std::byte> scratch) const {
+  std::int64_t rows = 0;
+  for (const Direction direction : {Direction::forward, Direction::backward}) {
+    const HaloPlan& plan = shard_.shard().adjacency(direction).plan;
+    rows = std::max(rows, plan.send_rows() + plan.halo_rows);
+  }
+  const auto bytes =
+      static_cast<std::int64_t>(scratch.size()) - 4 * static_cast<std::int64_t>(kLine);
+  return rows == 0 ? kAnyColumns : std::max<std::int64_t>(0, bytes) / (rows * 4);
+}
+
+void ExactHalo::set_scratch(std::span<std::byte> scratch) {
+  std::vector<std::int64_t> columns(static_cast<std::size_t>(comm_.size()), 0);
+  columns[static_cast<std::size_t>(comm_.rank())] = scratch_columns(scratch);
+  AllReduce(comm_, Channel::evaluation).sum(std::span<std::int64_t>(columns));
+  const std::int64_t fit = *std::min_element(columns.begin(), columns.end());
+  if (fit < std::min(kLeastScratchBlock, block_cols_)) return;
+  block_cols_ = std::min(block_cols_, fit / kLeastBlock * kLeastBlock);
+  scratch_ = scratch;
+}
+
+void ExactHalo::lend(HaloSlot& slot, const Site& site, std::int64_t send_rows,
+                     std::int64_t halo_rows) const {
+  const std::int64_t cols = std::min(block_cols_, site.cols + site.exact_cols);
+  std::span<std::byte> left = scratch_;
+  // Each block needs a line that may be read past its end.
+  const auto cut = [&](std::int64_t rows) {
+    const std::size_t bytes = codec_->encoded_bytes(rows, cols);
+    const std::size_t whole = (bytes + 2 * kLine - 1) / kLine * kLine;
+    if (whole > left.size()) return std::span<std::byte>();
+    const std::span<std::byte> block = left.first(bytes);
+    left = left.subspan(whole);
+    return block;
+  };
+  const std::span<std::byte> receive = cut(halo_rows);
+  slot.borrow(cut(send_rows), receive);
+}
+
+void ExactHalo::finish(const Site& site, FunctionRef<void(const PackedRows&)> consume) {
+  const HaloPlan& plan = shard_.shard().adjacency(site.direction).plan;
+  SendSchedule schedule(plan, comm_.rank(), comm_.size(), false);
+  schedule.place(shard_.device(), MemoryRoom::evaluation, account_);
+  HaloSlot slot(comm_, Channel::evaluation, shard_.device(), MemoryRoom::evaluation, account_);
+  lend(slot, site, schedule.rows(), plan.halo_rows);
+  PhaseClock times;
+  std::unique_ptr<Codec> first_codec;
+  if (site.exact_cols > 0) {
+    first_codec = make_codec({32, false, static_cast<int>(site.exact_cols)}, shard_.device());
+  }
+  // Exact columns take whole lines of the first block.
+  const std::int64_t taken = (site.exact_cols + kLeastBlock - 1) / kLeastBlock * kLeastBlock;
+  std::int64_t most = std::max(kLeastBlock, block_cols_ - taken);
+  Site block = site;
+  OfferedRows offered = rows_;
+  for (std::int64_t c = 0; c < rows_.values.cols; c += block.cols) {
+    block.cols = std::min(most, rows_.values.cols - c);
+    offered.values = rows_.values.col_range(c, block.cols);
+    HaloExchange exchange(comm_, shard_, plan, schedule, block, 0);
+    exchange.open(slot, first_codec ? *first_codec : *codec_, {epoch_}, offered, times);
+    exchange.offer({0, rows_.values.rows}, times);
+    PackedRows packed = exchange.finish(slot, times);
+    packed.col_begin = c;
+    if (packed.rows > 0) consume(packed);
+    first_codec.reset();
+    block.exact_cols = 0;
+    offered.exact = {};
+    most = block_cols_;
+  }
+  slot.wait_for_sends();
+  shard_.device().finish();  // The slot's memory goes.
+}
+
+}  // namespace heliograph

@@ -1,0 +1,185 @@
+#include "comm/exchange/halo_exchange.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "core/noise.hpp"
+
+namespace heliograph {
+namespace {
+
+/// Runs of rows in one task: enough that taking a task costs nothing beside it.
+constexpr std::int64_t kRunsPerTask = 1024;
+
+}  // namespace
+
+HaloExchange::HaloExchange(Communicator& comm, const PlacedShard& shard, const HaloPlan& plan,
+                           const SendSchedule& schedule, Site site, std::uint64_t seed)
+    : comm_(comm),
+      shard_(shard),
+      plan_(plan),
+      schedule_(schedule),
+      site_(std::move(site)),
+      seed_(seed) {
+  receives_.reserve(plan_.peers.size());
+}
+
+void HaloExchange::post_receives(HaloSlot& slot) {
+  const std::size_t row_bytes = slot.format.row_bytes(site_.cols);
+  std::byte* in = slot.receive_buffer(receive_bytes(slot.format));
+  receives_.clear();
+  for (const HaloPlan::Peer& peer : plan_.peers) {
+    const auto rows = static_cast<std::size_t>(peer.halo_end - peer.halo_begin);
+    if (rows == 0) continue;
+    receives_.push_back(
+        {peer.rank, in + static_cast<std::size_t>(peer.halo_begin) * row_bytes, rows * row_bytes});
+  }
+  slot.post_receives(receives_);
+}
+
+void HaloExchange::open(HaloSlot& slot, const Codec& codec, Clock clock, const OfferedRows& rows,
+                        PhaseClock& times) {
+  slot_ = &slot;
+  codec_ = &codec;
+  clock_ = clock;
+  rows_ = rows;
+  ++sent_.exchanges;
+  sent_.row_bytes += static_cast<std::int64_t>(codec.format().row_bytes(site_.cols));
+  slot.user = this;
+  slot.format = codec.format();
+  if (comm_.size() == 1) return;  // A device need not be waited for, either.
+  {
+    const PhaseTimer timer(times.exposed_comm);
+    slot.wait_for_receives();
+  }
+  shard_.device().finish();       // Kernels may still read what the slot received before.
+  if (comm_.sends_in_groups()) {  // A wait flushes, and would send off the receives alone.
+    const PhaseTimer timer(times.exposed_comm);
+    slot.wait_for_sends();
+  }
+  post_receives(slot);
+  {
+    const PhaseTimer timer(times.exposed_comm);
+    slot.wait_for_sends();
+  }
+  buffer_ = slot.send_buffer(codec.encoded_bytes(schedule_.rows(), site_.cols));
+  stream_ = stream_key(seed_, Purpose::rounding, clock, site_.key);
+}
+
+std::byte* HaloExchange::row_at(const SendSchedule::Message& message, std::int64_t row) const {
+  return buffer_ +
+         static_cast<std::size_t>(message.first_row + row) * slot_->format.row_bytes(site_.cols);
+}
+
+void HaloExchange::encode(const RowSelection& rows, std::byte* out, PhaseClock& times) const {
+  const PhaseTimer timer(times.encode);
+  const UnencodableRow bad =
+      codec_->encode(rows_.values, rows, stream_, out, shard_.device().threads());
+  if (bad.row >= 0) refuse(bad);
+}
+
+/// Those rows of a message that no earlier one holds.
+void HaloExchange::encode(const SendSchedule::Message& message, RowRange rows,
+                          PhaseClock& times) const {
+  const std::vector<std::int32_t>& all = message.fresh_rows();
+  const auto begin = std::lower_bound(all.begin(), all.end(), rows.begin) - all.begin();
+  const auto end = std::lower_bound(all.begin(), all.end(), rows.end) - all.begin();
+  if (begin == end) return;
+  RowSelection selection{{all.data() + begin, static_cast<std::size_t>(end - begin)},
+                         rows_.scale,
+                         shard_.global_ids(),
+                         nullptr,
+                         rows_.exact};
+  if (!message.encodes_all) selection.positions = message.new_positions.data() + begin;
+  encode(selection, row_at(message, message.encodes_all ? begin : 0), times);
+}
+
+/// The others: messages before it are complete as far as it needs them.
+void HaloExchange::copy_shared(const SendSchedule::Message& message) const {
+  const std::size_t row_bytes = slot_->format.row_bytes(site_.cols);
+  for (const SendSchedule::Copies& copies : message.copies) {
+    const SendSchedule::Message& source = schedule_.messages()[copies.message];
+    shard_.device().threads().for_ranges(
+        static_cast<std::int64_t>(copies.runs.size()), kRunsPerTask,
+        [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t i = begin; i < end; ++i) {
+            const SendSchedule::Run& run = copies.runs[static_cast<std::size_t>(i)];
+            std::memcpy(row_at(message, run.to), row_at(source, run.from),
+                        static_cast<std::size_t>(run.rows) * row_bytes);
+          }
+        });
+  }
+}
+
+void HaloExchange::offer(RowRange rows, PhaseClock& times) {
+  if (comm_.size() == 1) return;
+  const bool last = rows.end == rows_.values.rows;
+  const bool at_once = !shard_.device().on_host();
+  if (at_once && !last) return;
+  if (at_once) {
+    encode({schedule_.placed_rows(), rows_.scale, shard_.global_ids(), nullptr, rows_.exact},
+           buffer_, times);
+  }
+  for (const SendSchedule::Message& message : schedule_.messages()) {
+    if (!at_once) {
+      encode(message, rows, times);
+      // Rows ascend: the last one completes the message.
+      const std::int32_t final_row = message.send_rows->back();
+      if (final_row < rows.begin || final_row >= rows.end) continue;
+      const PhaseTimer timer(times.encode);
+      copy_shared(message);
+    }
+    slot_->post_send(
+        {message.peer, row_at(message, 0),
+         static_cast<std::size_t>(message.rows()) * slot_->format.row_bytes(site_.cols)});
+  }
+  if (last) comm_.flush();
+}
+
+PackedRows HaloExchange::finish(HaloSlot& slot, PhaseClock& times) {
+  if (slot.user != this) {
+    throw Error(ErrorCode::usage,
+                site_.name + ": another exchange was opened in the slot of its halo");
+  }
+  if (comm_.size() == 1) return {slot.received(), 0, site_.cols, 0, slot.format};
+  shard_.device().finish();  // What a device computes meanwhile is not waiting.
+  {
+    const PhaseTimer timer(times.exposed_comm);
+    slot.wait_for_receives();
+  }
+  return {slot.received(), plan_.halo_rows, site_.cols, 0, slot.format};
+}
+
+std::span<std::byte> HaloExchange::adopt(HaloSlot& slot, RowFormat format) const {
+  slot.user = this;
+  slot.format = format;
+  return {slot.receive_buffer(receive_bytes(format)), receive_bytes(format)};
+}
+
+void HaloExchange::append_traffic(std::vector<LinkTraffic>& traffic) const {
+  for (const HaloPlan::Peer& peer : plan_.peers) {
+    const auto rows = static_cast<std::int64_t>(peer.sent.rows());
+    if (rows == 0) continue;
+    LinkTraffic link;
+    link.from = comm_.rank();
+    link.to = peer.rank;
+    link.site = site_.id;
+    link.bytes = rows * sent_.row_bytes;
+    link.fp32_bytes = rows * sent_.exchanges * fp32_row_bytes();
+    traffic.push_back(link);
+  }
+}
+
+void HaloExchange::refuse(const UnencodableRow& row) const {
+  const std::string what =
+      row.col >= 0 ? "is " + std::to_string(row.value) + " in column " + std::to_string(row.col)
+                   : std::string("spans more than the wire format holds");
+  throw Error(ErrorCode::numeric,
+              "rows of " + site_.name + ", node " +
+                  std::to_string(shard_.shard().global_ids[static_cast<std::size_t>(row.row)]) +
+                  ", epoch " + std::to_string(clock_.epoch) + ": the row " + what);
+}
+
+}  // namespace heliograph

@@ -1,0 +1,123 @@
+#include "comm/exchange/halo_slot.hpp"
+
+namespace heliograph {
+
+HaloSlot::HaloSlot(Communicator& comm, Channel channel, Device& device, MemoryRoom room,
+                   MemoryAccount* account)
+    : comm_(comm),
+      channel_(channel),
+      device_(device),
+      room_(room),
+      account_(account),
+      stages_(!device.on_host() && !comm.moves_device_memory(channel)),
+      message_memory_(device.on_host() ? nullptr : comm.message_memory(channel)),
+      message_bytes_(room, uses_message_memory() ? account : nullptr),
+      page_locked_(device.page_locked()),
+      // Taking page-locked memory, or giving it back, may wait for all that a device does, messages
+      // of stale halos too: it is for what is there from the beginning.
+      staging_(channel == Channel::halo ? &page_locked_ : nullptr) {
+  send_tickets_.reserve(static_cast<std::size_t>(comm.size()));
+  held_.reserve(static_cast<std::size_t>(comm.size()));
+}
+
+HaloSlot::~HaloSlot() {
+  if (receiving_ || !send_tickets_.empty()) comm_.abort("the run ended with halos in flight");
+  if (!uploading_ && !uses_message_memory()) return;
+  try {
+    device_.finish();  // Memory that is not in the device's order goes.
+  } catch (...) {
+    // It has failed, and does nothing any more.
+  }
+}
+
+void HaloSlot::take(Side& side, std::size_t bytes) {
+  if (uses_message_memory() && side.own.size() > 0) device_.finish();
+  side.own = Buffer();  // Goes before the larger one is made: they never weigh together.
+  side.own = Buffer(bytes, room_, uses_message_memory() ? &message_memory_ : account_);
+  if (!uses_message_memory()) return;
+  message_bytes_.set(static_cast<std::int64_t>(send_.own.size() + receive_.own.size()));
+}
+
+std::byte* HaloSlot::place(Side& side, std::size_t bytes) {
+  side.bytes = bytes;
+  if (stages_ && side.staged.size() < bytes) {
+    finish_uploads();
+    side.staged = Buffer();
+    side.staged = Buffer(bytes, room_, staging_);
+  }
+  if (bytes > 0 && bytes <= side.borrowed.size()) {
+    side.data = side.borrowed.data();
+    return side.data;
+  }
+  if (side.own.size() < bytes) take(side, bytes);
+  side.data = side.own.data();
+  return side.data;
+}
+
+std::byte* HaloSlot::receive_buffer(std::size_t bytes) {
+  wait_for_receives();
+  return place(receive_, bytes);
+}
+
+std::byte* HaloSlot::send_buffer(std::size_t bytes) {
+  wait_for_sends();
+  return place(send_, bytes);
+}
+
+void HaloSlot::post_receives(std::span<const RecvMessage> receives) {
+  if (stages_) {
+    finish_uploads();
+    staged_receives_.assign(receives.begin(), receives.end());
+    for (RecvMessage& receive : staged_receives_) receive.data = staged(receive_, receive.data);
+    receives = staged_receives_;
+  }
+  receive_ticket_ = comm_.post(channel_, {}, receives);
+  receiving_ = true;
+}
+
+void HaloSlot::post_send(SendMessage send) {
+  if (holds_) {
+    held_.push_back(send);
+    return;
+  }
+  if (stages_) {
+    std::byte* copy = staged(send_, send.data);
+    device_.download(copy, send.data, send.bytes);
+    send.data = copy;
+  }
+  send_tickets_.push_back(comm_.post(channel_, {&send, 1}, {}));
+}
+
+void HaloSlot::release_sends() {
+  holds_ = false;
+  for (const SendMessage& send : held_) post_send(send);
+  held_.clear();
+}
+
+void HaloSlot::wait_for_receives() {
+  if (!receiving_) return;
+  comm_.wait(receive_ticket_);
+  receiving_ = false;
+  if (!stages_) return;
+  if (staging_ == nullptr) {
+    device_.upload(receive_.data, receive_.staged.data(), receive_.bytes);
+    return;
+  }
+  device_.upload_page_locked(receive_.data, receive_.staged.data(), receive_.bytes);
+  uploading_ = true;
+}
+
+void HaloSlot::finish_uploads() {
+  if (uploading_) device_.finish();
+  uploading_ = false;
+}
+
+void HaloSlot::wait_for_sends() {
+  if (!held_.empty()) release_sends();
+  while (!send_tickets_.empty()) {
+    comm_.wait(send_tickets_.back());
+    send_tickets_.pop_back();
+  }
+}
+
+}  // namespace heliograph

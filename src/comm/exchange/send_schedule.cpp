@@ -1,0 +1,94 @@
+#include "comm/exchange/send_schedule.hpp"
+
+#include <algorithm>
+
+#include "heliograph/error.hpp"
+
+namespace heliograph {
+
+SendSchedule::SendSchedule(const HaloPlan& plan, int rank, int ranks, bool share_rows) {
+  for (const HaloPlan::Peer& peer : plan.peers) {
+    if (peer.sent.has_sums()) {
+      throw Error(ErrorCode::usage, "boundary rows that are sums of nodes are not encoded yet");
+    }
+    if (peer.sent.rows() == 0) continue;
+    Message message;
+    message.peer = peer.rank;
+    message.send_rows = &peer.sent.entries;
+    messages_.push_back(std::move(message));
+  }
+  const auto distance = [&](const Message& m) { return (m.peer - rank + ranks) % ranks; };
+  std::sort(messages_.begin(), messages_.end(),
+            [&](const Message& a, const Message& b) { return distance(a) < distance(b); });
+  for (Message& message : messages_) {
+    message.first_row = rows_;
+    rows_ += message.rows();
+  }
+  if (share_rows) share(plan);
+}
+
+void SendSchedule::share(const HaloPlan& plan) {
+  // By inner row: the first message that holds it, and where.
+  struct Place {
+    std::int32_t message = -1;
+    std::int32_t position = 0;
+  };
+  std::vector<Place> first(static_cast<std::size_t>(plan.inner_rows));
+  for (std::size_t m = 0; m < messages_.size(); ++m) {
+    Message& message = messages_[m];
+    const std::vector<std::int32_t>& rows = *message.send_rows;
+    std::vector<std::vector<Run>> runs(m);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const auto position = static_cast<std::int32_t>(i);
+      Place& place = first[static_cast<std::size_t>(rows[i])];
+      if (place.message < 0) {
+        place = {static_cast<std::int32_t>(m), position};
+        message.new_rows.push_back(rows[i]);
+        message.new_positions.push_back(position);
+        continue;
+      }
+      std::vector<Run>& to = runs[static_cast<std::size_t>(place.message)];
+      if (!to.empty() && to.back().from + to.back().rows == place.position &&
+          to.back().to + to.back().rows == position) {
+        ++to.back().rows;
+      } else {
+        to.push_back({place.position, position, 1});
+      }
+    }
+    message.encodes_all = message.new_rows.size() == rows.size();
+    if (message.encodes_all) {
+      message.new_rows = std::vector<std::int32_t>();
+      message.new_positions = std::vector<std::int32_t>();
+      continue;
+    }
+    message.new_rows.shrink_to_fit();
+    message.new_positions.shrink_to_fit();
+    for (std::size_t source = 0; source < m; ++source) {
+      if (runs[source].empty()) continue;
+      runs[source].shrink_to_fit();
+      message.copies.push_back({source, std::move(runs[source])});
+    }
+  }
+}
+
+std::int64_t SendSchedule::bytes() const {
+  std::size_t bytes = messages_.capacity() * sizeof(Message);
+  for (const Message& m : messages_) {
+    bytes += (m.new_rows.capacity() + m.new_positions.capacity()) * sizeof(std::int32_t) +
+             m.copies.capacity() * sizeof(Copies);
+    for (const Copies& copies : m.copies) bytes += copies.runs.capacity() * sizeof(Run);
+  }
+  return static_cast<std::int64_t>(bytes);
+}
+
+void SendSchedule::place(Device& device, MemoryRoom room, MemoryAccount* account) {
+  if (device.on_host()) return;
+  std::vector<std::int32_t> all;
+  all.reserve(static_cast<std::size_t>(rows_));
+  for (const Message& m : messages_) {
+    all.insert(all.end(), m.send_rows->begin(), m.send_rows->end());
+  }
+  placed_rows_ = Placed<std::int32_t>(all, device, room, account);
+}
+
+}  // namespace heliograph

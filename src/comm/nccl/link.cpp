@@ -1,0 +1,290 @@
+#include "comm/nccl/link.hpp"
+
+#include <cuda_runtime.h>
+#include <nccl.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "comm/nccl/transport.hpp"
+#include "comm/ring.hpp"
+#include "core/cuda/captures.hpp"
+#include "core/cuda/runtime.hpp"
+#include "core/throw_error.hpp"
+
+namespace heliograph {
+namespace {
+
+static_assert(sizeof(ncclUniqueId) == NcclLink::kIdBytes);
+
+/// How often an abort asks whether a call of another thread has ended before it waits no longer.
+constexpr int kCallPolls = 2000;
+constexpr auto kPoll = std::chrono::microseconds(100);
+
+std::atomic<bool> abort_hangs{false};
+
+void require(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return;
+  throw_error(ErrorCode::resource, "--transport nccl: CUDA cannot {}: {}", what,
+              cudaGetErrorString(status));
+}
+
+/// `comm` may be null.
+void require(ncclResult_t result, ncclComm_t comm, const char* what) {
+  if (result == ncclSuccess || result == ncclInProgress) return;
+  std::string text = std::string("NCCL cannot ") + what + ": " + ncclGetErrorString(result);
+  const char* last = ncclGetLastError(comm);
+  if (last != nullptr && *last != '\0') text += std::string(" (") + last + ")";
+  throw Error(ErrorCode::resource, text);
+}
+
+}  // namespace
+
+struct NcclLink::Shared {
+  explicit Shared(int number) : device(number) {}
+
+  /// The communicator, for as long as the lock is held.
+  ncclComm_t comm_for_call() const {
+    if (given_up) throw Error(ErrorCode::peer_lost, "NCCL's messages were given up");
+    return comm;
+  }
+  void abort_and_drain();
+
+  const int device;
+  std::mutex calls;  // Held during calls with what follows.
+  ncclComm_t comm = nullptr;
+  cudaStream_t stream = nullptr;
+  std::map<std::byte*, void*> registered;  // NCCL's handle of each piece of memory.
+  std::atomic<bool> given_up{false};
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool abort_returned = false;
+  bool left_behind = false;
+};
+
+struct NcclLink::Marks {
+  ~Marks() {
+    for (cudaEvent_t event : all) cudaEventDestroy(event);
+  }
+
+  cudaEvent_t next() {
+    if (spare.empty()) {
+      cudaEvent_t event = nullptr;
+      require(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "make an event");
+      all.push_back(event);
+      spare.push(event);
+    }
+    return spare[0];
+  }
+
+  std::vector<cudaEvent_t> all;
+  LinkRing<cudaEvent_t> spare;
+  LinkRing<cudaEvent_t> waiting;  // Of the groups that count.
+};
+
+void NcclLink::Shared::abort_and_drain() {
+  cudaSetDevice(device);
+  // An owner that is stuck in a call is freed by the abort.
+  std::unique_lock lock(calls, std::try_to_lock);
+  for (int i = 0; i < kCallPolls && !lock.owns_lock(); ++i) {
+    std::this_thread::sleep_for(kPoll);
+    (void)lock.try_lock();
+  }
+  if (comm != nullptr) ncclCommAbort(comm);
+  comm = nullptr;
+  if (stream == nullptr) return;
+  while (cudaStreamQuery(stream) == cudaErrorNotReady) std::this_thread::sleep_for(kPoll);
+  cudaStreamDestroy(stream);
+  stream = nullptr;
+}
+
+std::string NcclLink::address(int device) {
+  std::array<char, 32> text{};
+  require(cudaDeviceGetPCIBusId(text.data(), static_cast<int>(text.size()), device),
+          "tell a device's address");
+  return text.data();
+}
+
+NcclLink::Id NcclLink::make_id() {
+  ncclUniqueId id;
+  require(ncclGetUniqueId(&id), nullptr, "make an id for the run");
+  Id bytes;
+  std::memcpy(bytes.data(), &id, bytes.size());
+  return bytes;
+}
+
+NcclLink::NcclLink(int device)
+    : shared_(std::make_shared<Shared>(device)), marks_(std::make_unique<Marks>()) {
+  cuda::refuse_abandoned_devices();
+  require(cudaSetDevice(device), "select a device");
+  // Messages go before kernels that wait for a place on the device.
+  int lowest = 0, highest = 0;
+  require(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "tell the priorities of streams");
+  require(cudaStreamCreateWithPriority(&shared_->stream, cudaStreamNonBlocking, highest),
+          "make a stream");
+}
+
+NcclLink::~NcclLink() = default;
+
+void NcclLink::connect(const Id& id, int rank, int ranks) {
+  ncclUniqueId unique;
+  std::memcpy(&unique, id.data(), id.size());
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  const std::lock_guard lock(shared_->calls);
+  (void)shared_->comm_for_call();
+  require(ncclCommInitRankConfig(&shared_->comm, ranks, unique, rank, &config), shared_->comm,
+          "connect the ranks");
+}
+
+bool NcclLink::ready() {
+  const std::lock_guard lock(shared_->calls);
+  const ncclComm_t comm = shared_->comm_for_call();
+  ncclResult_t state = ncclSuccess;
+  require(ncclCommGetAsyncError(comm, &state), comm, "tell how it stands");
+  require(state, comm, "go on");
+  return state == ncclSuccess;
+}
+
+void NcclLink::launch(std::span<const SendMessage> sends, std::span<const RecvMessage> receives) {
+  const std::lock_guard lock(shared_->calls);
+  const ncclComm_t comm = shared_->comm_for_call();
+  require(ncclGroupStart(), comm, "begin a group of messages");
+  ncclResult_t result = ncclSuccess;
+  const auto take = [&](ncclResult_t of_call) {
+    if (result == ncclSuccess && of_call != ncclInProgress) result = of_call;
+  };
+  for (const RecvMessage& m : receives) {
+    take(ncclRecv(m.data, m.bytes, ncclUint8, m.peer, comm, shared_->stream));
+  }
+  for (const SendMessage& m : sends) {
+    take(ncclSend(m.data, m.bytes, ncclUint8, m.peer, comm, shared_->stream));
+  }
+  take(ncclGroupEnd());  // Whatever came before: the thread must not stay inside of a group.
+  require(result, comm, "start a group of messages");
+}
+
+void NcclLink::mark() {
+  const std::lock_guard lock(shared_->calls);
+  (void)shared_->comm_for_call();
+  cudaEvent_t event = marks_->next();
+  require(cudaEventRecord(event, shared_->stream), "mark the end of a group of messages");
+  marks_->spare.pop();
+  marks_->waiting.push(event);
+}
+
+bool NcclLink::take_done() {
+  if (marks_->waiting.empty()) return false;
+  cudaEvent_t event = marks_->waiting[0];
+  const cudaError_t status = cudaEventQuery(event);
+  if (status == cudaErrorNotReady) return false;
+  require(status, "move messages");
+  marks_->waiting.pop();
+  marks_->spare.push(event);
+  return true;
+}
+
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 19, 0)
+
+bool NcclLink::registers() noexcept { return true; }
+
+std::byte* NcclLink::take_registered(std::size_t bytes) {
+  const std::lock_guard lock(shared_->calls);
+  const ncclComm_t comm = shared_->comm_for_call();
+  const std::string size = std::to_string(bytes) + " bytes";
+  const auto held = cuda::hold_off_captures(shared_->device);
+  void* begin = nullptr;
+  require(ncclMemAlloc(&begin, bytes), comm, ("allocate " + size + " for halo messages").c_str());
+  try {
+    require(cudaMemsetAsync(begin, 0, bytes, shared_->stream), "clear memory");
+    require(cudaStreamSynchronize(shared_->stream), "clear memory");
+    void* handle = nullptr;
+    require(ncclCommRegister(comm, begin, bytes, &handle), comm,
+            ("register " + size + " for halo messages").c_str());
+    shared_->registered.emplace(static_cast<std::byte*>(begin), handle);
+  } catch (...) {
+    ncclMemFree(begin);
+    throw;
+  }
+  return static_cast<std::byte*>(begin);
+}
+
+// What fails here has failed before, or loses nothing but the memory.
+void NcclLink::give_back_registered(std::byte* begin, double seconds) noexcept {
+  if (given_up()) give_up(seconds);
+  if (cuda::devices_abandoned()) return;
+  const std::lock_guard lock(shared_->calls);
+  const auto found = shared_->registered.find(begin);
+  if (found == shared_->registered.end()) return;
+  const auto held = cuda::hold_off_captures(shared_->device);
+  // A communicator that was given up has forgotten what it knew.
+  if (shared_->comm != nullptr) ncclCommDeregister(shared_->comm, found->second);
+  shared_->registered.erase(found);
+  ncclMemFree(begin);
+}
+
+#else
+
+bool NcclLink::registers() noexcept { return false; }
+
+std::byte* NcclLink::take_registered(std::size_t) {
+  throw Error(ErrorCode::usage, "this build's NCCL is older than 2.19 and registers no memory");
+}
+
+void NcclLink::give_back_registered(std::byte*, double) noexcept {}
+
+#endif
+
+void NcclLink::leave() {
+  const std::lock_guard lock(shared_->calls);
+  const ncclComm_t comm = shared_->comm_for_call();
+  require(ncclCommFinalize(comm), comm, "take leave of the ranks");
+}
+
+void NcclLink::close() {
+  const std::lock_guard lock(shared_->calls);
+  ncclComm_t comm = shared_->comm_for_call();
+  shared_->comm = nullptr;
+  if (comm != nullptr) require(ncclCommDestroy(comm), nullptr, "end");
+  cudaStream_t stream = shared_->stream;
+  shared_->stream = nullptr;
+  require(cudaStreamDestroy(stream), "end a stream");
+}
+
+void NcclLink::give_up(double seconds) noexcept {
+  const std::shared_ptr<Shared> shared = shared_;
+  try {
+    if (!shared->given_up.exchange(true)) {
+      std::thread([shared] {
+        shared->abort_and_drain();
+        {
+          const std::lock_guard lock(shared->mutex);
+          shared->abort_returned = true;
+        }
+        shared->changed.notify_all();
+      }).detach();
+    }
+    std::unique_lock lock(shared->mutex);
+    if (shared->left_behind) return;
+    shared->left_behind = !shared->changed.wait_for(lock, std::chrono::duration<double>(seconds),
+                                                    [&] { return shared->abort_returned; });
+    if (!shared->left_behind) return;
+  } catch (...) {
+    // There is no thread to be had: all stays as it is.
+  }
+  abort_hangs = true;
+  cuda::abandon_devices();
+}
+
+bool NcclLink::given_up() const noexcept { return shared_->given_up; }
+
+bool nccl_abort_hangs() noexcept { return abort_hangs; }
+
+}  // namespace heliograph

@@ -1,0 +1,29 @@
+#include "comm/nccl/transport.hpp"
+
+namespace heliograph {
+namespace {
+
+[[noreturn]] void refuse() {
+  throw Error(
+      ErrorCode::usage,
+      "--transport nccl: this build has no NCCL transport; run the ranks as threads of one process "
+      "with --transport threads, or use a build whose `heliograph info` lists nccl");
+}
+
+}  // namespace
+
+bool nccl_built() noexcept { return false; }
+bool nccl_registers() noexcept { return false; }
+
+std::unique_ptr<Communicator> make_nccl_communicator(Communicator&, int,
+                                                     const NcclTransportOptions&) {
+  refuse();
+}
+
+void run_nccl_ranks(int, const NcclTransportOptions&, const std::function<void(Communicator&)>&) {
+  refuse();
+}
+
+bool nccl_abort_hangs() noexcept { return false; }
+
+}  // namespace heliograph

@@ -1,0 +1,363 @@
+#include "comm/nccl/transport.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <fstream>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "comm/batch.hpp"
+#include "comm/collectives.hpp"
+#include "comm/nccl/link.hpp"
+#include "comm/nccl/message_groups.hpp"
+#include "comm/threads/transport.hpp"
+#include "comm/tickets.hpp"
+#include "core/copy_bytes.hpp"
+#include "core/kernels.hpp"
+#include "core/throw_error.hpp"
+
+namespace heliograph {
+namespace {
+
+constexpr const char* kFlag = "--transport nccl";
+constexpr int kPollsBeforeRest = 200;
+constexpr double kFirstRest = 5e-6;
+constexpr double kLongestRest = 200e-6;
+/// For the ranks to take leave of each other; nothing is lost without.
+constexpr double kFarewellSeconds = 10;
+
+/// Between two looks at what goes on elsewhere: at first none, then ever longer sleeps.
+class Rest {
+ public:
+  void operator()() {
+    if (++polls_ <= kPollsBeforeRest) return;
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds_));
+    seconds_ = std::min(seconds_ * 1.5, kLongestRest);
+  }
+
+ private:
+  int polls_ = 0;
+  double seconds_ = kFirstRest;
+};
+
+/// Where a rank computes: equal for ranks that share a device.
+struct Place {
+  std::array<char, 40> machine{};  ///< Of its running kernel: containers do not differ.
+  std::array<char, 40> device{};
+  bool operator==(const Place&) const = default;
+};
+
+Place place_of(int device) {
+  Place place;
+  std::ifstream boot("/proc/sys/kernel/random/boot_id");
+  boot.read(place.machine.data(), place.machine.size() - 1);
+  const std::string address = NcclLink::address(device);
+  address.copy(place.device.data(), place.device.size() - 1);
+  return place;
+}
+
+/// NCCL's own refusal does not say who.
+void refuse_shared_devices(Communicator& host, int device) {
+  const Place mine = place_of(device);
+  const std::vector<std::byte> bytes =
+      gather_to_root(host, Channel::evaluation, std::as_bytes(std::span(&mine, 1)));
+  std::vector<Place> places(bytes.size() / sizeof(Place));
+  for (std::size_t b = 0; b < places.size(); ++b) {
+    std::memcpy(&places[b], bytes.data() + b * sizeof(Place), sizeof(Place));
+    for (std::size_t a = 0; a < b; ++a) {
+      if (places[a] != places[b]) continue;
+      throw_error(ErrorCode::usage,
+                  "--transport nccl: ranks {} and {} are on one device, {}, and NCCL takes one "
+                  "rank a device; use --transport threads or mpi",
+                  a, b, places[a].device.data());
+    }
+  }
+}
+
+/// Rank 0's id, on all ranks.
+NcclLink::Id share_id(Communicator& host) {
+  NcclLink::Id id{};
+  std::vector<SendMessage> sends;
+  std::vector<RecvMessage> receives;
+  if (host.rank() == 0) {
+    id = NcclLink::make_id();
+    for (int peer = 1; peer < host.size(); ++peer) sends.push_back({peer, id.data(), id.size()});
+  } else {
+    receives.push_back({0, id.data(), id.size()});
+  }
+  host.wait(host.post(Channel::evaluation, sends, receives));
+  return id;
+}
+
+class NcclCommunicator final : public Communicator {
+ public:
+  NcclCommunicator(Communicator& host, int device, const NcclTransportOptions& options)
+      : host_(host), options_(options), exceptions_(std::uncaught_exceptions()) {
+    const int chosen = device % require_cuda_devices(kFlag);
+    if (size() == 1) return;
+    refuse_shared_devices(host_, chosen);
+    const NcclLink::Id id = share_id(host_);
+    link_.emplace(chosen);
+    try {
+      link_->connect(id, rank(), size());
+      await_ready("the ranks did not connect");
+    } catch (...) {
+      link_->give_up(options_.abort_seconds);
+      throw;
+    }
+  }
+
+  ~NcclCommunicator() override {
+    host_.set_progress(progress());  // For what the host says of an exception that passes.
+    if (link_ && !link_->given_up()) end();
+  }
+  NcclCommunicator(const NcclCommunicator&) = delete;
+  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
+
+  int rank() const override { return host_.rank(); }
+  int size() const override { return host_.size(); }
+  bool sends_in_groups() const override { return true; }
+  bool moves_device_memory(Channel channel) const override {
+    return channel == Channel::halo || host_.moves_device_memory(channel);
+  }
+
+  MemorySource* message_memory(Channel channel) override {
+    const bool registers = options_.registers_buffers && link_ && channel == Channel::halo;
+    return registers ? &registered_ : nullptr;
+  }
+
+  Ticket post(Channel channel, std::span<const SendMessage> sends,
+              std::span<const RecvMessage> receives) override {
+    host_.set_progress(progress());
+    if (channel != Channel::halo) return host_.post(channel, sends, receives);
+    throw_if_failed();
+    check_batch(*this, sends, receives);
+    const std::uint64_t group = groups_.add(sends, receives);
+    if (group == 0) return {};
+    for (const SendMessage& send : sends) halo_bytes_ += static_cast<std::int64_t>(send.bytes);
+    return {kHaloTicket | group};
+  }
+
+  void flush() override {
+    host_.set_progress(progress());
+    host_.flush();
+    if (!groups_.gathers()) return;
+    await([this] { return !launching_; });
+    call([this] {
+      link_->launch(groups_.sends(), groups_.receives());
+      if (groups_.under_way() == 0) progress_at_ = link_now();
+      groups_.leave();
+      launching_ = true;
+      advance();
+    });
+  }
+
+  void wait(Ticket ticket) override {
+    flush();
+    if (!is_halo(ticket)) return host_.wait(ticket);
+    await([this, group = group_of(ticket)] { return groups_.done(group); });
+  }
+
+  bool done(Ticket ticket) override {
+    flush();
+    if (!is_halo(ticket)) return host_.done(ticket);
+    const std::uint64_t group = group_of(ticket);
+    try {
+      look();
+    } catch (const Error&) {
+      return true;  // As wait will say.
+    }
+    return groups_.done(group);
+  }
+
+  void throw_if_failed() override {
+    try {
+      host_.throw_if_failed();
+    } catch (...) {
+      give_up();
+      throw;
+    }
+  }
+
+  void abort(const std::string& reason) noexcept override {
+    host_.set_progress(progress());
+    host_.abort(reason);
+    give_up();
+  }
+
+  std::int64_t bytes_sent(Channel channel) const override {
+    return channel == Channel::halo ? halo_bytes_ : host_.bytes_sent(channel);
+  }
+
+ private:
+  static constexpr std::uint64_t kHaloTicket = std::uint64_t{1} << 63;
+  static bool is_halo(Ticket ticket) { return (ticket.id & kHaloTicket) != 0; }
+
+  std::uint64_t group_of(Ticket ticket) const {
+    const std::uint64_t group = ticket.id & ~kHaloTicket;
+    if (group == 0 || !groups_.known(group)) refuse_ticket(*this, ticket);
+    return group;
+  }
+
+  void await_ready(const char* otherwise) { await_ready(otherwise, options_.timeout_seconds); }
+  void await_ready(const char* otherwise, double seconds) {
+    const double deadline = link_now() + seconds;
+    Rest rest;
+    while (!link_->ready()) {
+      host_.throw_if_failed();
+      if (link_now() > deadline) {
+        throw_error(ErrorCode::peer_lost, "--transport nccl: {} within {}", otherwise,
+                    describe_seconds(seconds));
+      }
+      rest();
+    }
+  }
+
+  /// Memory for halo messages, registered with NCCL, which may wait for the device then.
+  class RegisteredMemory final : public MemorySource {
+   public:
+    explicit RegisteredMemory(NcclCommunicator& owner) : owner_(owner) {}
+    std::byte* take(std::size_t bytes) override { return owner_.take_registered(bytes); }
+    void give_back(std::byte* begin, std::size_t /*bytes*/) noexcept override {
+      owner_.give_back_registered(begin);
+    }
+
+   private:
+    NcclCommunicator& owner_;
+  };
+
+  std::byte* take_registered(std::size_t bytes) {
+    throw_if_failed();
+    if (in_flight()) {
+      throw Error(ErrorCode::usage,
+                  "--nccl-register: a buffer was asked for while halo messages are in flight");
+    }
+    std::byte* begin = link_->take_registered(bytes);
+    await_ready("NCCL did not register a buffer");
+    return begin;
+  }
+
+  void give_back_registered(std::byte* begin) noexcept {
+    if (in_flight()) abort(kEndedInFlight);  // Waiting for the device would be for ever.
+    link_->give_back_registered(begin, options_.abort_seconds);
+    try {
+      if (!link_->given_up()) await_ready("NCCL did not let go of a buffer");
+    } catch (...) {
+      give_up();
+    }
+  }
+
+  bool in_flight() const { return groups_.gathers() || groups_.under_way() > 0; }
+
+  /// What NCCL has done since: no waits. Throws what the link throws.
+  void advance() {
+    const bool ready = link_->ready();
+    if (launching_ && ready) {
+      link_->mark();
+      launching_ = false;
+      progress_at_ = link_now();
+    }
+    while (link_->take_done()) {
+      groups_.pop_oldest();
+      progress_at_ = link_now();
+    }
+  }
+
+  /// Runs `action` on the link; where that fails, the run does.
+  template <class Action>
+  void call(Action action) {
+    try {
+      action();
+    } catch (const Error& error) {
+      throw_if_failed();
+      std::string text = error.what();
+      if (groups_.under_way() > 0) text += "; it waits for " + groups_.describe_oldest();
+      fail(text);
+    }
+  }
+
+  void look() {
+    throw_if_failed();
+    call([this] { advance(); });
+  }
+
+  /// Looks until `holds()`.
+  template <class Condition>
+  void await(Condition holds) {
+    const double began = link_now();
+    Rest rest;
+    for (look(); !holds(); look()) {
+      if (link_now() > std::max(began, progress_at_) + options_.timeout_seconds) {
+        fail(groups_.describe_stall(options_.timeout_seconds));
+      }
+      rest();
+    }
+  }
+
+  [[noreturn]] void fail(const std::string& reason) {
+    abort(reason);
+    host_.throw_if_failed();  // In the words that all ranks hear.
+    throw Error(ErrorCode::peer_lost, reason);
+  }
+
+  void give_up() noexcept {
+    if (link_) link_->give_up(options_.abort_seconds);
+  }
+
+  void end() noexcept {
+    try {
+      const bool passing = std::uncaught_exceptions() > exceptions_;
+      if (!passing) advance();
+      if (in_flight()) return abort(kEndedInFlight);
+      if (passing) return give_up();
+      link_->leave();
+      await_ready("the ranks did not take leave",
+                  std::min(kFarewellSeconds, options_.timeout_seconds));
+      link_->close();
+    } catch (...) {
+      give_up();
+    }
+  }
+
+  Communicator& host_;
+  const NcclTransportOptions options_;
+  const int exceptions_;
+  std::optional<NcclLink> link_;  // None for a single rank.
+  RegisteredMemory registered_{*this};
+  MessageGroups groups_{Channel::halo};
+  bool launching_ = false;  ///< The youngest group under way is not marked yet.
+  double progress_at_ = 0;
+  std::int64_t halo_bytes_ = 0;
+};
+
+}  // namespace
+
+bool nccl_built() noexcept { return true; }
+bool nccl_registers() noexcept { return NcclLink::registers(); }
+
+std::unique_ptr<Communicator> make_nccl_communicator(Communicator& host, int device,
+                                                     const NcclTransportOptions& options) {
+  return std::make_unique<NcclCommunicator>(host, device, options);
+}
+
+void run_nccl_ranks(int ranks, const NcclTransportOptions& options,
+                    const std::function<void(Communicator&)>& body) {
+  const int devices = require_cuda_devices(kFlag);
+  if (ranks > devices) {
+    throw_error(ErrorCode::usage,
+                "--transport nccl: {} ranks need as many CUDA devices, and this process has {}; "
+                "ranks can share one by --transport threads",
+                ranks, devices);
+  }
+  ThreadTransportOptions of_host;
+  of_host.timeout_seconds = options.timeout_seconds;
+  of_host.copy = copy_by_cuda;
+  of_host.on_thread = select_cuda_device;
+  run_ranks(ranks, of_host,
+            [&](Communicator& host) { body(*make_nccl_communicator(host, host.rank(), options)); });
+}
+
+}  // namespace heliograph

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <poll.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "comm/processes/communicator.hpp"
+#include "comm/rendezvous/socket.hpp"
+#include "comm/ring.hpp"
+
+namespace heliograph {
+
+/// One rank's connections to all others and what is under way on them: one connection for each
+/// channel, so that what a peer has not asked for yet on one holds up no other.
+/// On a connection, a message is its size (8 bytes) and its bytes, in posting order.
+/// Used by the communication thread. Allocates nothing once its queues have grown.
+class TcpLinks {
+ public:
+  /// `sockets`: by channel and rank, non-blocking; the own rank's closed. Throws Error(resource).
+  TcpLinks(int ranks, std::array<std::vector<Socket>, kChannels> sockets);
+  TcpLinks(const TcpLinks&) = delete;
+  TcpLinks& operator=(const TcpLinks&) = delete;
+
+  /// Takes turns until there is none any more. Throws TransportFailure: a connection has ended.
+  void move(ProcessCommunicator& comm);
+
+ private:
+  using Piece = MessageLanes::Piece;
+  using SizeBytes = std::array<std::byte, sizeof(std::uint64_t)>;
+
+  /// What goes one way on one connection.
+  struct Flow {
+    LinkRing<Piece> pieces;
+    std::size_t done = 0;   ///< Bytes of pieces[0].
+    std::size_t left = 0;   ///< Bytes of the message after them; 0: at a message's begin.
+    SizeBytes size{};       ///< Of the message.
+    std::size_t sized = 0;  ///< Bytes of `size` that have moved.
+    bool may_move = true;   ///< The connection has not said since that it cannot.
+  };
+  struct Link {
+    Socket socket;
+    int peer = 0;
+    Channel channel = Channel::halo;
+    Flow in, out;
+  };
+
+  void take(const Piece& piece);
+  bool advance(ProcessCommunicator& comm);
+  bool move_some(Link& link, bool sending, ProcessCommunicator& comm);
+  /// Bytes that a call moved; 0: none can be moved now.
+  std::size_t move_bytes(const Link& link, bool sending, Flow& flow, std::size_t bytes);
+  void list_waiting();
+  void note_ready();
+  void look();
+  void sleep(ProcessCommunicator& comm);
+
+  std::vector<Link> links_;  ///< By peer and channel; the own rank's are closed.
+  std::vector<pollfd> entries_;
+  std::vector<std::size_t> polled_;  ///< The link of each entry but the first.
+  Descriptor alarm_;                 ///< Wakes a sleeping communication thread.
+  std::function<void()> ring_;
+};
+
+}  // namespace heliograph

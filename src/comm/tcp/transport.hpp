@@ -1,0 +1,45 @@
+#pragma once
+
+#include <array>
+#include <functional>
+#include <optional>
+
+#include "comm/processes/group.hpp"
+#include "comm/processes/launch_variables.hpp"
+#include "comm/tcp/links.hpp"
+
+namespace heliograph {
+
+class ProcessMesh;
+class TcpMeeting;
+
+struct TcpTransportOptions : ProcessGroupOptions {
+  TcpTransportOptions() { piece_bytes = std::size_t{256} << 10; }
+
+  LaunchVariables launch;
+  /// Called now and then while the constructor waits for others; may throw.
+  std::function<void()> check;
+};
+
+/// The group of processes that find each other by variables of their environment, as torchrun sets
+/// them, and move their messages over TCP connections of their own.
+/// Collective functions are called by one thread at a time.
+class TcpGroup final : public ProcessGroup {
+ public:
+  /// Throws Error: usage (rank 0 refuses this rank), peer_lost (others did not come in time, or
+  /// were lost meanwhile), resource; what `options.check` throws.
+  explicit TcpGroup(const TcpTransportOptions& options);
+
+  TransportKind kind() const noexcept override { return TransportKind::tcp; }
+  void run(const std::function<void(Communicator&)>& body) override;
+  void leave() override;
+
+ private:
+  void connect(const TcpMeeting& meeting, std::array<ProcessMesh, kChannels>& meshes);
+  void run_bodies(const std::function<void(Communicator&)>& body);
+
+  const TcpTransportOptions options_;
+  std::optional<TcpLinks> links_;
+};
+
+}  // namespace heliograph

@@ -1,0 +1,113 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "comm/ring.hpp"
+#include "comm/threads/link_clock.hpp"
+#include "comm/threads/transport.hpp"
+#include "comm/tickets.hpp"
+
+namespace heliograph {
+
+/// The outgoing links of one rank. A send meets the receive that was posted for it (rendezvous)
+/// and the rank's communication thread, inside serve, copies the bytes straight from the one
+/// buffer to the other and completes both tickets when the link's shape says so.
+/// Thread-safe; locks of LinkTickets are taken inside its own.
+class LinkOutbox {
+ public:
+  /// One end of a message; the pointer of the other end is null.
+  struct Post {
+    const std::byte* source = nullptr;
+    std::byte* target = nullptr;
+    std::size_t bytes = 0;
+    std::uint64_t ticket = 0;
+
+    bool is_send() const { return source != nullptr; }
+  };
+
+  struct SizeMismatch {
+    std::size_t sent;
+    std::size_t expected;
+  };
+
+  enum class State : std::uint8_t { not_here, unmatched, moving };
+
+  /// `tickets[r]` are those of rank r; no byte moves once `failed` is set. Both outlive this.
+  LinkOutbox(int rank, int ranks, LinkShape shape, CopyBytes copy, std::deque<LinkTickets>& tickets,
+             const std::atomic<bool>& failed);
+
+  /// Posts one end of a message from this rank to `peer`. Sizes that disagree are reported, and
+  /// neither end completes.
+  std::optional<SizeMismatch> post(int peer, Channel channel, const Post& mine);
+
+  /// Where the sending (or receiving) end of the batch `ticket` to `peer` stands.
+  State state(int peer, Channel channel, bool sending, std::uint64_t ticket) const;
+
+  /// Moves bytes until stop is called. Throws what the copy throws.
+  void serve();
+  void stop();
+
+  /// Returns when no copy is running. After `failed` was set none starts any more.
+  void quiesce();
+
+ private:
+  struct Transfer {
+    const std::byte* source;
+    std::byte* target;
+    std::size_t bytes;
+    std::size_t bytes_copied;
+    std::uint64_t send_ticket;
+    std::uint64_t receive_ticket;
+    double departs_at;
+  };
+
+  // Transfers pass through in order; the counters say how many of the oldest have come how far.
+  struct Lane {
+    LinkRing<Post> unmatched;  // All sends or all receives.
+    LinkRing<Transfer> matched;
+    std::size_t departed = 0;  // Have a departure time.
+    std::size_t copied = 0;
+    std::size_t sent = 0;  // Have completed for the sender: departed and copied.
+  };
+
+  struct Link {
+    explicit Link(double bytes_per_second) : clock(bytes_per_second) {}
+    LinkClock clock;
+    std::array<Lane, kChannels> lanes;
+  };
+
+  Lane& lane_of(int peer, Channel channel) {
+    return links_[static_cast<std::size_t>(peer)].lanes[static_cast<std::size_t>(channel)];
+  }
+  double now() const { return instant_ ? 0 : link_now(); }
+  void schedule(int peer, Channel channel, Transfer transfer);
+  void settle(Link& link, double now);
+  double deliver(double now);
+  bool copy_one_piece(std::unique_lock<std::mutex>& lock);
+
+  const int rank_;
+  const CopyBytes copy_;
+  const std::size_t piece_;
+  const double bytes_per_second_;  // 0: as fast as memory.
+  const double latency_;           // Seconds.
+  const bool instant_;             // Neither a rate nor a latency: no clock is read.
+  std::deque<LinkTickets>& tickets_;
+  const std::atomic<bool>& failed_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable work_;
+  std::condition_variable idle_;
+  std::vector<Link> links_;
+  std::size_t next_lane_ = 0;  // Where the round robin of copies goes on.
+  bool copying_ = false;
+  bool stopped_ = false;
+};
+
+}  // namespace heliograph

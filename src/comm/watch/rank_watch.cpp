@@ -1,0 +1,434 @@
+#include "comm/watch/rank_watch.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <system_error>
+#include <utility>
+
+#include "core/throw_error.hpp"
+
+namespace heliograph {
+namespace {
+
+/// At most so many seconds pass between two signs of life, and at least eight fit into a limit.
+constexpr double kLongestBeat = 0.25;
+/// For what the others tell of a failure, and for the rank that caused it to end first.
+constexpr double kSettleSeconds = 0.15;
+constexpr double kCulpritSeconds = 0.8;
+/// Inotify descriptors of all survivors of a host (a user has 128 by default), and of one.
+constexpr int kHoldingDescriptors = 104;
+constexpr int kMostHoldingDescriptors = 12;
+
+std::string rounded(double seconds) {
+  const auto tenths = static_cast<long>(std::lround(seconds * 10));
+  return fmt::format("{}.{} s", tenths / 10, tenths % 10);
+}
+
+std::chrono::duration<double> span_of(double seconds) {
+  return std::chrono::duration<double>(std::min(seconds, kLongestSleep));
+}
+
+void check_limit(double seconds, RunPhase phase) {
+  if (seconds > 0 && std::isfinite(seconds)) return;
+  throw_error(ErrorCode::usage,
+              "the longest silence while {} is {:f} s; it must be a finite number above 0",
+              phase_name(phase), seconds);
+}
+
+}  // namespace
+
+double SilenceLimits::of(RunPhase phase) const {
+  if (phase == RunPhase::loading) return loading;
+  return phase == RunPhase::saving ? saving : training;
+}
+
+RankWatch::RankWatch(int rank, int ranks, const SilenceLimits& limits)
+    : rank_(rank), limits_(limits), peers_(static_cast<std::size_t>(ranks)) {
+  for (const RunPhase phase : {RunPhase::loading, RunPhase::training, RunPhase::saving}) {
+    check_limit(limits.of(phase), phase);
+  }
+  const double least = std::min({limits.loading, limits.training, limits.saving});
+  beat_seconds_ = std::min(kLongestBeat, least / 8);
+}
+
+RankWatch::~RankWatch() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  wake();
+  if (thread_.joinable()) thread_.join();
+}
+
+void RankWatch::start(std::span<const ProcessAddress> all, const std::function<void()>& check) {
+  std::vector<Socket> sockets = mesh_.connect(rank_, all, limits_.loading, check);
+  const double now = link_now();
+  for (std::size_t r = 0; r < peers_.size(); ++r) {
+    peers_[r].socket = std::move(sockets[r]);
+    peers_[r].host = all[r].host_name();
+    if (static_cast<int>(r) != rank_ && all[r].machine == address().machine) ++ranks_on_host_;
+    peers_[r].heard_at = now;
+  }
+  if (peers_.size() == 1) return;
+  alarm_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!alarm_.open()) refuse_connections("open an event");
+  try {
+    thread_ = std::thread([this] {
+      pthread_setname_np(pthread_self(), "rank watch");
+      watch();
+    });
+  } catch (const std::system_error& error) {
+    throw_error(ErrorCode::resource, "the rank watch cannot start its thread: {}", error.what());
+  }
+}
+
+void RankWatch::wake() noexcept {
+  const std::uint64_t one = 1;
+  if (alarm_.open()) {
+    [[maybe_unused]] const ssize_t written = ::write(alarm_.get(), &one, sizeof(one));
+  }
+}
+
+void RankWatch::set_phase(RunPhase phase) {
+  const std::lock_guard lock(mutex_);
+  phase_ = phase;
+  tell(own_frame(WatchFrame::Kind::alive));
+}
+
+void RankWatch::observe(const Communicator* comm, LinkTickets* tickets) {
+  const std::lock_guard lock(mutex_);
+  observed_ = comm;
+  tickets_ = tickets;
+}
+
+WatchFrame RankWatch::own_frame(WatchFrame::Kind kind) const {
+  WatchFrame frame;
+  frame.kind = kind;
+  frame.phase = phase_;
+  frame.rank = rank_;
+  if (observed_ != nullptr) frame.progress = observed_->progress();
+  return frame;
+}
+
+/// To every rank that still listens. A frame that finds no room is dropped: the connection is then
+/// as good as lost, and silence will tell.
+void RankWatch::tell(const WatchFrame& frame) noexcept {
+  try {
+    const std::vector<std::byte> bytes = encode_frame(frame);
+    for (const Peer& peer : peers_) {
+      if (!peer.socket.open()) continue;
+      [[maybe_unused]] const ssize_t sent =
+          send(peer.socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+  } catch (...) {
+    // No memory for a frame: the end of this process will speak for it.
+  }
+}
+
+void RankWatch::watch() {
+  std::vector<pollfd> entries;
+  std::vector<int> ranks;
+  entries.reserve(peers_.size() + 1);
+  ranks.reserve(peers_.size());
+  double last_turn = link_now();
+  double next_beat = last_turn;
+  while (true) {
+    entries.clear();
+    ranks.clear();
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopped_) return;
+      entries.push_back({alarm_.get(), POLLIN, 0});
+      for (std::size_t r = 0; r < peers_.size(); ++r) {
+        if (!peers_[r].socket.open()) continue;
+        entries.push_back({peers_[r].socket.get(), POLLIN, 0});
+        ranks.push_back(static_cast<int>(r));
+      }
+    }
+    const double left = std::max(0.0, next_beat - link_now());
+    poll(entries.data(), entries.size(), static_cast<int>(std::ceil(left * 1e3)));
+
+    const std::lock_guard lock(mutex_);
+    if (stopped_) return;
+    std::uint64_t ignored = 0;
+    [[maybe_unused]] const ssize_t got = ::read(alarm_.get(), &ignored, sizeof(ignored));
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      Peer& peer = peers_[static_cast<std::size_t>(ranks[i])];
+      if (entries[i + 1].revents != 0 && peer.socket.open()) read(ranks[i], peer);
+    }
+    const double now = link_now();
+    // A watch that slept itself (a stopped process, a stalled machine) has heard nobody meanwhile.
+    if (now - last_turn > 4 * beat_seconds_) {
+      for (Peer& peer : peers_) peer.heard_at = std::max(peer.heard_at, now - beat_seconds_);
+    }
+    last_turn = now;
+    look_for_silence(now);
+    if (now >= next_beat) {
+      tell(own_frame(WatchFrame::Kind::alive));
+      next_beat = now + beat_seconds_;
+    }
+  }
+}
+
+void RankWatch::read(int rank, Peer& peer) {
+  std::array<std::byte, 4096> buffer;
+  while (true) {
+    const ssize_t count = recv(peer.socket.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (count <= 0) {
+      peer.socket.close();
+      // A rank leaves when all have said goodbye, this one too.
+      const bool left = peer.said_bye && said_bye_;
+      if (!left && !peer.has_ended) lose(rank, peer, "its process has ended without a word");
+      peer.has_ended = true;
+      changed_.notify_all();
+      return;
+    }
+    peer.heard_at = link_now();
+    try {
+      peer.reader.append(buffer.data(), static_cast<std::size_t>(count));
+      while (const auto frame = peer.reader.next()) handle(rank, peer, *frame);
+    } catch (const std::exception& error) {
+      lose(rank, peer, error.what());
+      peer.socket.close();
+      return;
+    }
+  }
+}
+
+void RankWatch::handle(int rank, Peer& peer, const WatchFrame& frame) {
+  switch (frame.kind) {
+    case WatchFrame::Kind::alive:
+      peer.phase = frame.phase;
+      peer.progress = frame.progress;
+      return;
+    case WatchFrame::Kind::failed:
+      peer.said = frame.text;
+      peer.has_ended = true;
+      record({rank, frame.code, describe_rank(rank, frame.progress) + ": " + frame.text, false},
+             false);
+      return;
+    case WatchFrame::Kind::lost: {
+      peer.has_ended = true;
+      std::string text = frame.text;
+      if (frame.rank == rank_) {
+        text = fmt::format("taken for lost by rank {}, which says: {}", rank, frame.text);
+      }
+      // Passed on, so that nobody takes the end of this rank for the loss.
+      if (!failed_ && frame.rank != rank_) tell(frame);
+      record({frame.rank, ErrorCode::peer_lost,
+              describe_rank(frame.rank, frame.progress) + ": " + text, true},
+             false);
+      return;
+    }
+    case WatchFrame::Kind::ready:
+    case WatchFrame::Kind::leaving:
+      peer.leaves = frame.kind;
+      [[fallthrough]];
+    case WatchFrame::Kind::heard:
+      peer.has_ended = true;
+      changed_.notify_all();
+      return;
+    case WatchFrame::Kind::bye:
+      peer.said_bye = true;
+      changed_.notify_all();
+      return;
+  }
+}
+
+void RankWatch::lose(int rank, Peer& peer, const std::string& how) noexcept {
+  if (failed_) return;
+  try {
+    describe_loss(rank, peer, how);
+  } catch (...) {
+    spread_failure();  // Without memory for a sentence.
+  }
+}
+
+void RankWatch::describe_loss(int rank, const Peer& peer, const std::string& how) {
+  const WatchFrame own = own_frame(WatchFrame::Kind::lost);
+  WatchFrame frame = own;
+  frame.rank = rank;
+  frame.phase = peer.phase;
+  frame.progress = peer.progress;
+  frame.text = fmt::format("lost on host {} while {}: {} (noticed by {})", peer.host,
+                           phase_name(peer.phase), how, describe_rank(rank_, own.progress));
+  record(
+      {rank, ErrorCode::peer_lost, describe_rank(rank, frame.progress) + ": " + frame.text, true},
+      false);
+  tell(frame);
+}
+
+void RankWatch::look_for_silence(double now) {
+  for (std::size_t r = 0; r < peers_.size(); ++r) {
+    Peer& peer = peers_[r];
+    const double silence = now - peer.heard_at;
+    if (!peer.socket.open() || silence <= limits_.of(peer.phase)) continue;
+    lose(static_cast<int>(r), peer, "no sign of life for " + rounded(silence));
+  }
+}
+
+void RankWatch::record(Failure failure, bool replace) noexcept {
+  if (failure_ && !replace) return;
+  failure_ = std::move(failure);
+  spread_failure();
+}
+
+/// To whoever waits in this process.
+void RankWatch::spread_failure() noexcept {
+  failed_ = true;
+  if (tickets_ != nullptr) tickets_->interrupt();
+  changed_.notify_all();
+}
+
+/// Records this rank's own failure in place of what was known, and tells the others.
+void RankWatch::announce(Progress progress, ErrorCode code, const std::string& what) noexcept {
+  try {
+    record({rank_, code, describe_rank(rank_, progress) + ": " + what, false}, true);
+    WatchFrame frame = own_frame(WatchFrame::Kind::failed);
+    frame.progress = progress;
+    frame.code = code;
+    frame.text = what;
+    tell(frame);
+  } catch (...) {
+    spread_failure();  // Without memory for a sentence: message_locked() has one.
+  }
+}
+
+void RankWatch::fail(Progress progress, ErrorCode code, const std::string& reason) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (!failure_) announce(progress, code, reason);
+}
+
+void RankWatch::fail_by_exception(Progress progress, ErrorCode code,
+                                  const std::string& what) noexcept {
+  const std::lock_guard lock(mutex_);
+  // An exception that carries the recorded message is its echo, not its cause.
+  if (failure_ && what.find(failure_->message) != std::string::npos) return;
+  announce(progress, code, what);
+}
+
+std::string RankWatch::message_locked() const {
+  if (failure_) return failure_->message;
+  return fmt::format("rank {} failed and had no memory left to say why", rank_);
+}
+
+void RankWatch::throw_if_failed() const {
+  if (!failed_) return;
+  const std::lock_guard lock(mutex_);
+  throw Error(ErrorCode::peer_lost, message_locked());
+}
+
+ErrorCode RankWatch::code_locked() const {
+  const bool own = failure_ && failure_->rank == rank_ && !failure_->lost;
+  return own ? failure_->code : ErrorCode::peer_lost;
+}
+
+ErrorCode RankWatch::failure_code() const {
+  const std::lock_guard lock(mutex_);
+  return code_locked();
+}
+
+std::string RankWatch::failure_text() const {
+  const std::lock_guard lock(mutex_);
+  return message_locked();
+}
+
+void RankWatch::rethrow() const {
+  if (!failed_) return;
+  const std::lock_guard lock(mutex_);
+  throw Error(code_locked(), message_locked());
+}
+
+bool RankWatch::wait_for_failure(double seconds) const {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, span_of(seconds), [this] { return failed_.load(); });
+}
+
+void RankWatch::say_goodbye() {
+  std::unique_lock lock(mutex_);
+  phase_ = RunPhase::saving;
+  said_bye_ = true;
+  tell(own_frame(WatchFrame::Kind::bye));
+  const auto all_said = [this] {
+    for (std::size_t r = 0; r < peers_.size(); ++r) {
+      if (static_cast<int>(r) != rank_ && !peers_[r].said_bye) return false;
+    }
+    return true;
+  };
+  changed_.wait(lock, [&] { return failed_ || all_said(); });
+  if (failed_) throw Error(ErrorCode::peer_lost, message_locked());
+}
+
+bool RankWatch::lost() const {
+  const std::lock_guard lock(mutex_);
+  return failure_ && failure_->lost;
+}
+
+void RankWatch::hold_up_the_end() const {
+  const int descriptors = std::min(kHoldingDescriptors / ranks_on_host_, kMostHoldingDescriptors);
+  for (int i = 0; i < descriptors; ++i) {
+    const int descriptor = inotify_init1(IN_CLOEXEC);
+    if (descriptor < 0 || inotify_add_watch(descriptor, "/", IN_DELETE_SELF) < 0) return;
+  }
+}
+
+void RankWatch::leave_together(double seconds) {
+  std::unique_lock lock(mutex_);
+  if (!failure_) return;
+  const int lost = failure_->rank;
+  const double deadline = link_now() + seconds;
+  // Nobody ends while another still waits for the first word of a third.
+  for (const auto word : {WatchFrame::Kind::ready, WatchFrame::Kind::leaving}) {
+    tell(own_frame(word));
+    const auto here = [&] {
+      const double now = link_now();
+      for (std::size_t r = 0; r < peers_.size(); ++r) {
+        const Peer& peer = peers_[r];
+        const bool survivor = static_cast<int>(r) != rank_ && static_cast<int>(r) != lost;
+        const bool silent = now - peer.heard_at > 4 * beat_seconds_;  // Lost as well, or soon.
+        if (survivor && peer.socket.open() && !silent && peer.leaves < word) return false;
+      }
+      return true;
+    };
+    while (!here() && link_now() < deadline) {
+      const double slice = std::min(beat_seconds_, deadline - link_now());
+      changed_.wait_for(lock, std::chrono::duration<double>(std::max(0.0, slice)));
+    }
+    if (word == WatchFrame::Kind::ready) hold_up_the_end();
+  }
+}
+
+bool RankWatch::settle() {
+  std::unique_lock lock(mutex_);
+  if (!failure_) return true;
+  if (failure_->lost) return true;
+  if (failure_->rank != rank_) {
+    tell(own_frame(WatchFrame::Kind::heard));
+    const Peer& culprit = peers_[static_cast<std::size_t>(failure_->rank)];
+    changed_.wait_for(lock, span_of(kCulpritSeconds), [&] { return !culprit.socket.open(); });
+    return false;
+  }
+  // Ranks that compute the same meet the same failure: the lowest reports it.
+  const auto first = peers_.begin();
+  const auto own = first + rank_;
+  changed_.wait_for(lock, span_of(kSettleSeconds), [&] {
+    return std::all_of(first, own, [](const Peer& p) { return p.has_ended || !p.socket.open(); });
+  });
+  return std::none_of(first, own, [&](const Peer& p) {
+    return p.said && failure_->message.ends_with(": " + *p.said);
+  });
+}
+
+}  // namespace heliograph

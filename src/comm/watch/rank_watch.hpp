@@ -1,0 +1,148 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "comm/communicator.hpp"
+#include "comm/rendezvous/mesh.hpp"
+#include "comm/tickets.hpp"
+#include "comm/watch/frame.hpp"
+
+namespace heliograph {
+
+/// How long, in seconds, a rank may give no sign of life before it counts as lost, by what it was
+/// doing when it was last heard.
+struct SilenceLimits {
+  double loading = 9, training = 9, saving = 9;
+
+  double of(RunPhase phase) const;
+};
+
+/// Knows, in every process of a run, which others live, and the one failure that ends them all.
+/// A thread of its own tells the others where this rank is several times a second. A process that
+/// ends without a goodbye closes its sockets, so that the others know within milliseconds; one that
+/// is stopped or cut off falls silent.
+/// Thread-safe.
+class RankWatch {
+ public:
+  /// Opens the port on which higher ranks call. Throws Error(usage, resource).
+  RankWatch(int rank, int ranks, const SilenceLimits& limits);
+  ~RankWatch();
+  RankWatch(const RankWatch&) = delete;
+  RankWatch& operator=(const RankWatch&) = delete;
+
+  /// For the other ranks, who need those of all.
+  const ProcessAddress& address() const { return mesh_.address(); }
+  /// Connects with all others and starts to watch. `check` is called now and then meanwhile.
+  /// Throws Error(peer_lost, resource); what `check` throws.
+  void start(std::span<const ProcessAddress> all, const std::function<void()>& check = {});
+
+  void set_phase(RunPhase phase);
+  /// Whose progress is told from now on, and whose waits a failure ends; null for none.
+  void observe(const Communicator* comm, LinkTickets* tickets);
+
+  /// Records that this rank failed, and tells the others; the first failure counts.
+  void fail(Progress progress, ErrorCode code, const std::string& reason) noexcept;
+  /// The same for an exception that ends this rank's work. It replaces what was recorded unless it
+  /// only repeats it: a rank that fails by itself says why.
+  void fail_by_exception(Progress progress, ErrorCode code, const std::string& what) noexcept;
+
+  bool failed() const noexcept { return failed_; }
+  /// The failure as Error(peer_lost), as long as its cause may be elsewhere; returns if there is
+  /// none.
+  void throw_if_failed() const;
+  /// The code by which this rank ends after the failure: its own, or peer_lost.
+  ErrorCode failure_code() const;
+  /// The rank, where it was, and what happened.
+  std::string failure_text() const;
+  /// Both as an Error; returns if there is no failure.
+  void rethrow() const;
+  /// True as soon as a failure is known, false after `seconds` without one.
+  bool wait_for_failure(double seconds) const;
+
+  /// Says that this rank needs nobody any more, and waits until all say so.
+  /// Throws Error(peer_lost) if a rank is lost meanwhile.
+  void say_goodbye();
+
+  /// After a failure, before the process ends: waits shortly for what others tell of it, and
+  /// returns whether this rank has something to report that no other reports. Ranks whose cause is
+  /// another's exception leave the word to that one, and let it end first.
+  bool settle();
+  /// Whether the failure is the loss of a rank, so that every survivor reports it.
+  bool lost() const;
+  /// After a loss, once this process has reported it: returns at the same moment on all survivors,
+  /// or after `seconds`; the process must end then. Whoever ends earlier wakes the launcher: mpirun
+  /// kills what is left as soon as two more processes have ended, though they may not have
+  /// reported.
+  void leave_together(double seconds);
+  /// Before this process ends otherwise than with 0, at the moment at which the others end: time
+  /// for all to set their exit codes before the launcher sees an end that makes it kill. The kernel
+  /// closes a process's descriptors after its code is set and before anybody sees its end, and
+  /// waits some milliseconds for every second of those that this opens. They are closed by nothing
+  /// else. Where a user may have few of them, a launcher that kills is likelier to be first.
+  void hold_up_the_end() const;
+
+ private:
+  struct Peer {
+    Socket socket;
+    WatchFrameReader reader;
+    std::string host;
+    double heard_at = 0;
+    RunPhase phase = RunPhase::loading;
+    Progress progress;
+    bool said_bye = false;
+    bool has_ended = false;           ///< Its failure was told, here or there.
+    std::optional<std::string> said;  ///< The failure that it reports itself.
+    /// How far it is in leaving together: alive (not at all), ready or leaving.
+    WatchFrame::Kind leaves = WatchFrame::Kind::alive;
+  };
+  struct Failure {
+    int rank;
+    ErrorCode code;
+    std::string message;
+    bool lost;  ///< Nobody but survivors can tell.
+  };
+
+  void watch();
+  void read(int rank, Peer& peer);
+  void handle(int rank, Peer& peer, const WatchFrame& frame);
+  void lose(int rank, Peer& peer, const std::string& how) noexcept;
+  void describe_loss(int rank, const Peer& peer, const std::string& how);
+  void look_for_silence(double now);
+  void tell(const WatchFrame& frame) noexcept;
+  void record(Failure failure, bool replace) noexcept;
+  void announce(Progress progress, ErrorCode code, const std::string& what) noexcept;
+  void spread_failure() noexcept;
+  WatchFrame own_frame(WatchFrame::Kind kind) const;
+  ErrorCode code_locked() const;
+  std::string message_locked() const;
+  void wake() noexcept;
+
+  const int rank_;
+  const SilenceLimits limits_;
+  double beat_seconds_;
+  int ranks_on_host_ = 1;
+  ProcessMesh mesh_;
+  std::thread thread_;
+  Descriptor alarm_;
+
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  std::vector<Peer> peers_;
+  const Communicator* observed_ = nullptr;
+  LinkTickets* tickets_ = nullptr;
+  RunPhase phase_ = RunPhase::loading;
+  std::optional<Failure> failure_;
+  bool said_bye_ = false;
+  bool stopped_ = false;
+  std::atomic<bool> failed_{false};
+};
+
+}  // namespace heliograph

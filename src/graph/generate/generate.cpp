@@ -1,0 +1,264 @@
+#include "heliograph/generate.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/thread_pool.hpp"
+#include "core/throw_error.hpp"
+#include "graph/generate/draws.hpp"
+#include "graph/generate/edges.hpp"
+#include "graph/generate/labels.hpp"
+#include "graph/io/native_writer.hpp"
+#include "graph/validate.hpp"
+
+namespace heliograph {
+namespace {
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+template <class... Args>
+void require(bool holds, fmt::format_string<const Args&...> sentence, const Args&... args) {
+  if (!holds) throw_error(ErrorCode::usage, sentence, args...);
+}
+
+/// Nodes of a set that has this share.
+std::int64_t share_of(const GenerateOptions& options, double per_cent) {
+  return static_cast<std::int64_t>(
+      std::llround(per_cent / 100 * static_cast<double>(options.nodes)));
+}
+
+void check(const GenerateOptions& o) {
+  const auto between = [](double x, double low, double high) { return x >= low && x <= high; };
+  require(o.nodes >= 1, "nodes = {}: at least 1 is needed", o.nodes);
+  if (o.nodes > std::numeric_limits<NodeId>::max()) {
+    throw_error(ErrorCode::resource, "nodes = {} is more than 32-bit node numbers can name",
+                o.nodes);
+  }
+  const std::int64_t pairs = o.nodes * (o.nodes - 1) / 2;
+  require(o.edges >= 0 && o.edges <= pairs,
+          "edges = {} is not between 0 and the {} pairs of {} nodes", o.edges, pairs, o.nodes);
+  require(o.feature_cols >= 1, "feature_cols = {} is below 1", o.feature_cols);
+  require(o.classes >= 2, "classes = {} is below 2", o.classes);
+  require(o.classes <= kMaxClasses, "classes = {} is above the {} that a graph may have", o.classes,
+          kMaxClasses);
+  require(between(o.homophily, 0, 1), "homophily = {:f} is not between 0 and 1", o.homophily);
+  // Twelve deviations and more are never drawn: features stay finite in fp32.
+  require(between(o.feature_noise, 0, 1e36), "feature_noise = {:f} is not between 0 and 1e36",
+          o.feature_noise);
+  require(between(o.label_noise, 0, 1), "label_noise = {:f} is not between 0 and 1", o.label_noise);
+  require(o.degree_exponent > 2 && std::isfinite(o.degree_exponent),
+          "degree_exponent = {:f} is not above 2, so degrees would have no mean",
+          o.degree_exponent);
+  require(!o.multilabel || between(o.labels_per_node, 1, o.classes),
+          "labels_per_node = {:f} is not between 1 and the {} classes", o.labels_per_node,
+          o.classes);
+  require(
+      o.rmat_a >= 0 && o.rmat_b >= 0 && o.rmat_c >= 0 && o.rmat_a + o.rmat_b + o.rmat_c <= 1 + 1e-9,
+      "the R-MAT shares a, b and c are not 0 or more with a sum of at most 1");
+  require(
+      o.train_share >= 0 && o.validation_share >= 0 && o.train_share + o.validation_share <= 100,
+      "train_share + validation_share is not between 0 and 100 per cent");
+  require(share_of(o, o.train_share) >= 1,
+          "train_share = {:f} leaves none of the {} nodes for training", o.train_share, o.nodes);
+}
+
+ThreadPool make_pool() {
+  return ThreadPool(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
+}
+
+/// Exact counts of each role, in an order that the seed draws.
+std::vector<Role> draw_roles(const GenerateOptions& options) {
+  const std::uint64_t stream = generator_stream(options.seed, Drawn::role);
+  std::vector<std::pair<std::uint64_t, NodeId>> order;
+  order.reserve(at(options.nodes));
+  for (NodeId v = 0; v < options.nodes; ++v) {
+    order.emplace_back(row_key(stream, static_cast<std::uint64_t>(v)), v);
+  }
+  const std::int64_t train = share_of(options, options.train_share);
+  const std::int64_t fitted = std::min(
+      options.nodes, train + share_of(options, options.validation_share));  // both are rounded
+  std::nth_element(order.begin(), order.begin() + train, order.end());
+  std::nth_element(order.begin() + train, order.begin() + fitted, order.end());
+  std::vector<Role> role(at(options.nodes), Role::test);
+  for (std::int64_t i = 0; i < fitted; ++i) {
+    role[at(order[at(i)].second)] = i < train ? Role::train : Role::validation;
+  }
+  return role;
+}
+
+/// Features of a node: the sum of its labels' means plus independent normal noise. Class means are
+/// independent normal vectors of expected length 1, so how hard the classes are to tell apart
+/// hardly depends on the number of columns.
+class FeatureRows {
+ public:
+  FeatureRows(const GenerateOptions& options, const LabelLists& labels)
+      : labels_(labels),
+        cols_(static_cast<std::size_t>(options.feature_cols)),
+        noise_(options.feature_noise),
+        stream_(generator_stream(options.seed, Drawn::feature)),
+        means_(static_cast<std::size_t>(options.classes) * cols_) {
+    const std::uint64_t stream = generator_stream(options.seed, Drawn::mean);
+    const double deviation = 1.0 / std::sqrt(static_cast<double>(cols_));
+    for (std::size_t i = 0; i < means_.size(); ++i) {
+      means_[i] = deviation * Draws(stream, i).normals().first;
+    }
+  }
+
+  /// Fills row `v`: `cols` values.
+  void fill(NodeId v, std::span<float> row) const {
+    Draws draws(stream_, static_cast<std::uint64_t>(v));
+    const auto own = labels_.of(v);
+    const auto signal = [&](std::size_t j) {
+      double sum = 0;
+      for (const std::int32_t c : own) sum += means_[static_cast<std::size_t>(c) * cols_ + j];
+      return sum;
+    };
+    for (std::size_t j = 0; j < cols_; j += 2) {
+      const auto [even, odd] = draws.normals();
+      row[j] = static_cast<float>(signal(j) + noise_ * even);
+      if (j + 1 < cols_) row[j + 1] = static_cast<float>(signal(j + 1) + noise_ * odd);
+    }
+  }
+
+ private:
+  const LabelLists& labels_;
+  std::size_t cols_;
+  double noise_;
+  std::uint64_t stream_;
+  std::vector<double> means_;  ///< classes x cols.
+};
+
+/// Calls use(begin, rows) for runs of feature rows that fit a buffer; rows are filled in parallel.
+template <class Use>
+void for_feature_runs(const GenerateOptions& options, const LabelLists& labels, ThreadPool& pool,
+                      Use&& use) {
+  constexpr std::int64_t values_at_once = 1 << 22;
+  const std::int64_t run = std::max<std::int64_t>(1, values_at_once / options.feature_cols);
+  const std::size_t cols = at(options.feature_cols);
+  const FeatureRows rows(options, labels);
+  std::vector<float> buffer(at(std::min(run, options.nodes)) * cols);
+  for (std::int64_t begin = 0; begin < options.nodes; begin += run) {
+    const std::int64_t count = std::min(run, options.nodes - begin);
+    const auto fill_some = [&](std::int64_t from, std::int64_t to) {
+      for (std::int64_t i = from; i < to; ++i) {
+        rows.fill(static_cast<NodeId>(begin + i), std::span(buffer).subspan(at(i) * cols, cols));
+      }
+    };
+    pool.for_ranges(count, 256, fill_some);
+    use(std::span<const float>(buffer).first(at(count) * cols));
+  }
+}
+
+std::vector<std::int32_t> class_of(const LabelLists& labels) {
+  std::vector<std::int32_t> classes(at(labels.nodes()));
+  for (NodeId v = 0; v < labels.nodes(); ++v) classes[at(v)] = labels.stated(v)[0];
+  return classes;
+}
+
+/// Calls use(span) for runs of indicator rows.
+template <class Use>
+void for_indicator_runs(const LabelLists& labels, std::int32_t classes, Use&& use) {
+  constexpr std::int64_t run = 1 << 15;
+  std::vector<std::uint8_t> buffer;
+  for (std::int64_t begin = 0; begin < labels.nodes(); begin += run) {
+    const std::int64_t count = std::min(run, labels.nodes() - begin);
+    buffer.assign(at(count) * at(classes), 0);
+    for (std::int64_t i = 0; i < count; ++i) {
+      for (const std::int32_t c : labels.stated(static_cast<NodeId>(begin + i))) {
+        buffer[at(i) * at(classes) + at(c)] = 1;
+      }
+    }
+    use(std::span<const std::uint8_t>(buffer));
+  }
+}
+
+/// The data set without graph, arrays and splits.
+Dataset describe(const GenerateOptions& options) {
+  Dataset dataset;
+  dataset.name = options.name;
+  dataset.features.rows = options.nodes;
+  dataset.features.cols = options.feature_cols;
+  dataset.labels.task = options.multilabel ? Task::multilabel : Task::multiclass;
+  dataset.labels.classes = options.classes;
+  return dataset;
+}
+
+}  // namespace
+
+Dataset generate_dataset(const GenerateOptions& options) {
+  check(options);
+  ThreadPool pool = make_pool();
+  const LabelLists labels(options);
+  Dataset dataset = describe(options);
+  dataset.graph = draw_graph(options, labels, pool);
+
+  std::vector<float> dense;
+  dense.reserve(at(options.nodes) * at(options.feature_cols));
+  for_feature_runs(options, labels, pool, [&](std::span<const float> rows) {
+    dense.insert(dense.end(), rows.begin(), rows.end());
+  });
+  dataset.features.dense = std::move(dense);
+
+  if (options.multilabel) {
+    std::vector<std::uint8_t> indicators;
+    indicators.reserve(at(options.nodes) * at(options.classes));
+    for_indicator_runs(labels, options.classes, [&](std::span<const std::uint8_t> rows) {
+      indicators.insert(indicators.end(), rows.begin(), rows.end());
+    });
+    dataset.labels.indicators = std::move(indicators);
+    dataset.labels.labelled = std::vector<std::uint8_t>(at(options.nodes), 1);
+  } else {
+    dataset.labels.class_of = class_of(labels);
+  }
+  dataset.splits.push_back({draw_roles(options)});
+  return dataset;
+}
+
+void generate_to(const GenerateOptions& options, const std::filesystem::path& directory,
+                 bool overwrite, const LogCallback& log) {
+  check(options);
+  const auto say = [&](const std::string& words) {
+    if (log) log(LogLevel::info, words);
+  };
+  NativeWriter writer(directory, overwrite);
+  ThreadPool pool = make_pool();
+  const LabelLists labels(options);
+  {
+    say(fmt::format("drawing {} edges over {} nodes", options.edges, options.nodes));
+    const Graph graph = draw_graph(options, labels, pool);
+    say(fmt::format("drew {} different edges", graph.entries() / 2));
+    writer.append(native_array::offsets, graph.offsets.span());
+    writer.append(native_array::neighbours, graph.neighbours.span());
+  }
+  say("drawing features");
+  for_feature_runs(options, labels, pool, [&](std::span<const float> rows) {
+    writer.append(native_array::features, rows);
+  });
+  if (options.multilabel) {
+    for_indicator_runs(labels, options.classes, [&](std::span<const std::uint8_t> rows) {
+      writer.append(native_array::indicators, rows);
+    });
+    const std::vector<std::uint8_t> labelled(at(options.nodes), 1);
+    writer.append(native_array::labelled, std::span<const std::uint8_t>(labelled));
+  } else {
+    const std::vector<std::int32_t> classes = class_of(labels);
+    writer.append(native_array::class_of, std::span<const std::int32_t>(classes));
+  }
+  const std::vector<Role> role = draw_roles(options);
+  writer.append(native_array::role(0), std::span<const Role>(role));
+
+  Dataset dataset = describe(options);
+  dataset.graph.nodes = options.nodes;
+  dataset.splits.resize(1);
+  writer.finish(dataset);
+}
+
+}  // namespace heliograph

@@ -1,0 +1,75 @@
+#include <array>
+
+#include "graph/io/readers.hpp"
+#include "graph/io/text.hpp"
+
+namespace heliograph {
+namespace {
+
+struct Fields {
+  std::array<std::string_view, 3> field;
+  std::size_t count = 0;  ///< May be larger than 3: then the rest is dropped.
+};
+
+Fields split(std::string_view line, bool commas) {
+  Fields fields;
+  const auto put = [&](std::string_view field) {
+    if (fields.count < fields.field.size()) fields.field[fields.count] = field;
+    ++fields.count;
+  };
+  if (!commas) {
+    for (std::string_view word = take_word(line); !word.empty(); word = take_word(line)) put(word);
+    return fields;
+  }
+  for (;;) {
+    const std::size_t comma = line.find(',');
+    put(trim(line.substr(0, comma)));
+    if (comma == std::string_view::npos) return fields;
+    line.remove_prefix(comma + 1);
+  }
+}
+
+/// Digits and signs only: an integer that may be too large to hold.
+bool looks_integral(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("+-0123456789") == std::string_view::npos;
+}
+
+}  // namespace
+
+std::vector<Edge> read_edge_file(const std::filesystem::path& file, int base, std::int64_t nodes,
+                                 ImportCounts& counts) {
+  LineReader lines(file);
+  const auto node = [&](std::string_view text) {
+    const auto value = parse_number<std::int64_t>(text);
+    if (!value && !looks_integral(text)) lines.refuse("'{}' is not an integer", text);
+    if (!value || *value < base || *value - base >= nodes) {
+      lines.refuse("node {} is not in [{}, {}]", text, base, nodes - 1 + base);
+    }
+    return static_cast<NodeId>(*value - base);
+  };
+  const bool commas = file.extension() == ".csv";
+  std::vector<Edge> edges;
+  bool first = true;
+  for (std::string_view line; lines.next(line);) {
+    line = trim(line);
+    if (line.empty() || line.front() == '#') continue;
+    const Fields fields = split(line, commas);
+    const bool header = first && !looks_integral(fields.field[0]);
+    first = false;
+    if (fields.count < 2 || fields.count > 3) {
+      lines.refuse("{} fields between {}; an edge has 2, or 3 with a weight", fields.count,
+                   commas ? "commas" : "tabs or blanks");
+    }
+    if (header) continue;
+    const NodeId source = node(fields.field[0]);
+    edges.emplace_back(source, node(fields.field[1]));
+    if (fields.count == 3) {
+      const auto weight = parse_number<double>(fields.field[2]);
+      if (!weight) lines.refuse("the weight '{}' is not a number", fields.field[2]);
+      if (*weight != 1.0) ++counts.weights_ignored;
+    }
+  }
+  return edges;
+}
+
+}  // namespace heliograph

@@ -1,0 +1,213 @@
+#include "graph/io/files.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "core/throw_error.hpp"
+
+namespace heliograph {
+namespace {
+
+constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
+
+[[noreturn]] void fail(ErrorCode code, const char* what, const std::filesystem::path& path,
+                       int error) {
+  throw_error(code, "{} {}: {}", what, path.string(), std::generic_category().message(error));
+}
+
+struct RegularFile {
+  Descriptor descriptor;
+  std::size_t bytes;
+};
+
+RegularFile open_regular(const std::filesystem::path& path) {
+  // Without O_NONBLOCK, opening a pipe waits for a writer that may never come.
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat status = {};
+  if (!file.open() || ::fstat(file.get(), &status) != 0) {
+    fail(ErrorCode::bad_input, "cannot read", path, errno);
+  }
+  if (!S_ISREG(status.st_mode)) {
+    throw_error(ErrorCode::bad_input, "{} is not a regular file", path.string());
+  }
+  return {std::move(file), static_cast<std::size_t>(status.st_size)};
+}
+
+}  // namespace
+
+RunningHash::RunningHash() : state_(XXH64_createState()) {
+  if (state_ == nullptr) throw std::bad_alloc();
+  XXH64_reset(state_.get(), 0);
+}
+
+void RunningHash::Free::operator()(XXH64_state_t* state) const noexcept { XXH64_freeState(state); }
+
+void RunningHash::add(std::span<const std::byte> bytes) {
+  XXH64_update(state_.get(), bytes.data(), bytes.size());
+}
+
+std::uint64_t RunningHash::value() const { return XXH64_digest(state_.get()); }
+
+std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& path) {
+  const auto [file, size] = open_regular(path);
+  std::span<const std::byte> bytes;
+  if (size > 0) {
+    void* const address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
+    if (address == MAP_FAILED) fail(ErrorCode::resource, "cannot map", path, errno);
+    bytes = {static_cast<const std::byte*>(address), size};
+  }
+  return std::shared_ptr<const MappedFile>(new MappedFile(bytes));
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+FileWriter::FileWriter(std::filesystem::path path)
+    : path_(std::move(path)),
+      descriptor_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
+  if (!descriptor_.open()) {
+    const bool full = errno == ENOSPC || errno == EDQUOT || errno == EMFILE || errno == ENFILE;
+    fail(full ? ErrorCode::resource : ErrorCode::usage, "cannot create", path_, errno);
+  }
+  buffer_.reserve(kBufferBytes);
+}
+
+void FileWriter::write(std::span<const std::byte> bytes) {
+  if (bytes.empty()) return;
+  hash_.add(bytes);
+  size_ += bytes.size();
+  while (!bytes.empty()) {
+    const std::size_t taken = std::min(bytes.size(), kBufferBytes - buffer_.size());
+    buffer_.insert(buffer_.end(), bytes.begin(),
+                   bytes.begin() + static_cast<std::ptrdiff_t>(taken));
+    bytes = bytes.subspan(taken);
+    if (buffer_.size() == kBufferBytes) flush();
+  }
+}
+
+void FileWriter::flush() {
+  std::size_t done = 0;
+  while (done < buffer_.size()) {
+    const ssize_t written =
+        ::write(descriptor_.get(), buffer_.data() + done, buffer_.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail(ErrorCode::resource, "cannot write", path_, errno);
+    done += static_cast<std::size_t>(written);
+  }
+  buffer_.clear();
+}
+
+void FileWriter::close() {
+  flush();
+  // A device that cannot sync (EINVAL) has taken the bytes all the same.
+  if (::fsync(descriptor_.get()) != 0 && errno != EINVAL) {
+    fail(ErrorCode::resource, "cannot write", path_, errno);
+  }
+  if (::close(descriptor_.release()) != 0) fail(ErrorCode::resource, "cannot write", path_, errno);
+}
+
+FileReader::FileReader(std::filesystem::path path) : path_(std::move(path)) {
+  auto [file, size] = open_regular(path_);
+  descriptor_ = std::move(file);
+  size_ = size;
+}
+
+void FileReader::read(std::span<std::byte> bytes) {
+  while (!bytes.empty()) {
+    // Pieces that a second-level cache still holds when they are hashed.
+    const std::size_t piece = std::min(bytes.size(), kBufferBytes / 4);
+    const ssize_t got = ::read(descriptor_.get(), bytes.data(), piece);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail(ErrorCode::bad_input, "cannot read", path_, errno);
+    if (got == 0) {
+      throw_error(ErrorCode::bad_input, "{} is damaged: it ends too early", path_.string());
+    }
+    const auto count = static_cast<std::size_t>(got);
+    hash_.add(bytes.first(count));
+    bytes = bytes.subspan(count);
+  }
+}
+
+std::filesystem::path temporary_sibling(const std::filesystem::path& path) {
+  static std::atomic<unsigned> counter{0};
+  std::filesystem::path whole = path;
+  if (!whole.has_filename()) whole = whole.parent_path();
+  const std::string name =
+      fmt::format(".{}.partial-{}-{}", whole.filename().string(), ::getpid(), counter++);
+  return whole.parent_path() / name;
+}
+
+void sync_directory(const std::filesystem::path& path) noexcept {
+  const Descriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (directory.open()) ::fsync(directory.get());
+}
+
+void rename_path(const std::filesystem::path& from, const std::filesystem::path& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) {
+    throw_error(ErrorCode::resource, "cannot rename {} to {}: {}", from.string(), to.string(),
+                std::generic_category().message(errno));
+  }
+  sync_directory(to.has_parent_path() ? to.parent_path() : std::filesystem::path("."));
+}
+
+NewDirectory::NewDirectory(std::filesystem::path target)
+    : target_(std::move(target)), temporary_(temporary_sibling(target_)) {}
+
+NewDirectory::~NewDirectory() {
+  std::error_code ignored;
+  if (!published_) std::filesystem::remove_all(temporary_, ignored);
+}
+
+void NewDirectory::publish() {
+  sync_directory(temporary_);
+  std::error_code error;
+  const std::filesystem::path old = temporary_sibling(target_);
+  // rename(2) itself replaces an empty directory.
+  const bool replaces =
+      std::filesystem::exists(target_, error) && !std::filesystem::is_empty(target_, error);
+  if (replaces) rename_path(target_, old);
+  try {
+    rename_path(temporary_, target_);
+  } catch (...) {
+    if (replaces) std::filesystem::rename(old, target_, error);
+    throw;
+  }
+  published_ = true;
+  if (replaces) std::filesystem::remove_all(old, error);
+}
+
+void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> head,
+                           std::span<const std::byte> body) {
+  const std::filesystem::path temporary = temporary_sibling(path);
+  try {
+    FileWriter file(temporary);
+    file.write(head);
+    file.write(body);
+    file.close();
+    rename_path(temporary, path);
+  } catch (...) {
+    std::error_code ignored;
+    std::filesystem::remove(temporary, ignored);
+    throw;
+  }
+}
+
+std::uint64_t xxh64(std::span<const std::byte> bytes) {
+  return XXH64(bytes.data(), bytes.size(), 0);
+}
+
+std::string hex64(std::uint64_t value) { return fmt::format("{:016x}", value); }
+
+}  // namespace heliograph

@@ -1,0 +1,52 @@
+#include "graph/io/manifest_file.hpp"
+
+#include <span>
+
+#include "graph/io/files.hpp"
+#include "graph/refuse.hpp"
+
+namespace heliograph {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+void refuse_file(const fs::path& file, const std::string& what) { refuse(file, "{}", what); }
+
+void write_manifest_file(const fs::path& directory, const ordered_json& manifest) {
+  const std::string text =
+      manifest.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  const auto write = [&](std::string_view name, const std::string& content) {
+    FileWriter file(directory / name);
+    file.write(std::as_bytes(std::span(content)));
+    file.close();
+  };
+  write(kManifestFile, text);
+  write(kManifestHashFile, hex64(xxh64(std::as_bytes(std::span(text)))) + "\n");
+}
+
+json read_manifest_file(const fs::path& directory, const ManifestKind& kind) {
+  const fs::path path = directory / kManifestFile;
+  const fs::path hash_path = directory / kManifestHashFile;
+  const auto file = MappedFile::open(path);
+  const auto hash_file = MappedFile::open(hash_path);
+  const auto text = [](const MappedFile& mapped) {
+    return std::string_view(reinterpret_cast<const char*>(mapped.bytes().data()),
+                            mapped.bytes().size());
+  };
+  if (text(*hash_file) != hex64(xxh64(file->bytes())) + "\n") {
+    refuse(path, "does not match the checksum in {}: one of the two is damaged",
+           hash_path.string());
+  }
+  json manifest = json::parse(text(*file), nullptr, false);
+  if (!manifest.is_object() || manifest.value("format", json()) != kind.format) {
+    refuse(path, "is not the manifest of {}", kind.of);
+  }
+  if (const json version = manifest.value("version", json()); version != kind.version) {
+    refuse(path, "has format version {}; this build reads version {}", version.dump(),
+           kind.version);
+  }
+  return manifest;
+}
+
+}  // namespace heliograph

@@ -1,0 +1,383 @@
+#include "graph/io/npy.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "core/parse_number.hpp"
+#include "graph/io/files.hpp"
+#include "graph/refuse.hpp"
+
+namespace heliograph {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "files are little endian and mapped");
+
+constexpr std::string_view kMagic = "\x93NUMPY";
+
+/// Reads the Python dictionary of a header: strings, True or False, and a tuple of integers.
+class HeaderParser {
+ public:
+  HeaderParser(std::string_view text, NpyArray& array) : text_(text), array_(array) {}
+
+  void parse() {
+    bool has_dtype = false;
+    bool has_order = false;
+    bool has_shape = false;
+    expect('{');
+    while (!accept('}')) {
+      const std::string key = quoted();
+      expect(':');
+      if (key == "descr") {
+        skip_blanks();
+        if (position_ < text_.size() && text_[position_] == '[') {
+          refuse(array_.name, "structured dtypes are not read");
+        }
+        array_.dtype = quoted();
+        has_dtype = true;
+      } else if (key == "fortran_order") {
+        array_.column_major = truth();
+        has_order = true;
+      } else if (key == "shape") {
+        array_.shape = tuple();
+        has_shape = true;
+      } else {
+        damaged();
+      }
+      if (!accept(',')) {
+        expect('}');
+        break;
+      }
+    }
+    if (!has_dtype || !has_order || !has_shape) damaged();
+  }
+
+ private:
+  [[noreturn]] void damaged() { refuse(array_.name, "the .npy header is damaged"); }
+
+  void skip_blanks() {
+    while (position_ < text_.size() && (text_[position_] == ' ' || text_[position_] == '\n')) {
+      ++position_;
+    }
+  }
+
+  bool accept(char wanted) {
+    skip_blanks();
+    if (position_ >= text_.size() || text_[position_] != wanted) return false;
+    ++position_;
+    return true;
+  }
+
+  void expect(char wanted) {
+    if (!accept(wanted)) damaged();
+  }
+
+  std::string quoted() {
+    skip_blanks();
+    if (position_ >= text_.size()) damaged();
+    const char quote = text_[position_];
+    if (quote != '\'' && quote != '"') damaged();
+    const std::size_t end = text_.find(quote, position_ + 1);
+    if (end == std::string_view::npos) damaged();
+    std::string value(text_.substr(position_ + 1, end - position_ - 1));
+    position_ = end + 1;
+    return value;
+  }
+
+  bool truth() {
+    skip_blanks();
+    for (const auto& [word, value] :
+         {std::pair{std::string_view("True"), true}, std::pair{std::string_view("False"), false}}) {
+      if (text_.substr(position_, word.size()) == word) {
+        position_ += word.size();
+        return value;
+      }
+    }
+    damaged();
+  }
+
+  std::vector<std::int64_t> tuple() {
+    std::vector<std::int64_t> values;
+    expect('(');
+    while (!accept(')')) {
+      skip_blanks();
+      const std::size_t end =
+          std::min(text_.find_first_not_of("0123456789", position_), text_.size());
+      const auto value = parse_plain_number<std::int64_t>(text_.substr(position_, end - position_));
+      if (!value) damaged();
+      position_ = end;
+      values.push_back(*value);
+      if (!accept(',')) {
+        expect(')');
+        break;
+      }
+    }
+    return values;
+  }
+
+  std::string_view text_;
+  NpyArray& array_;
+  std::size_t position_ = 0;
+};
+
+/// Splits "<f4" into byte order, kind and size.
+void read_dtype(NpyArray& array) {
+  const std::string& dtype = array.dtype;
+  if (dtype.size() < 2) refuse(array.name, "unknown dtype '{}'", dtype);
+  array.kind = dtype[1];
+  if (array.kind == 'O') return;  // Pickled objects: the bytes stay unread.
+  std::int64_t size = 0;
+  std::size_t i = 2;
+  for (; i < dtype.size() && dtype[i] >= '0' && dtype[i] <= '9' && size < (1 << 28); ++i) {
+    size = size * 10 + (dtype[i] - '0');
+  }
+  if (i == 2) refuse(array.name, "unknown dtype '{}'", dtype);
+  array.item_bytes = array.kind == 'U' ? 4 * size : size;
+}
+
+struct Half {
+  std::uint16_t bits;
+};
+
+float widen(Half half) {
+  const std::uint32_t sign = (half.bits & 0x8000U) << 16;
+  const std::uint32_t exponent = (half.bits >> 10) & 0x1fU;
+  const std::uint32_t mantissa = half.bits & 0x3ffU;
+  if (exponent == 0) {  // Zero or subnormal: mantissa x 2^-24.
+    const float magnitude = std::ldexp(static_cast<float>(mantissa), -24);
+    return sign != 0 ? -magnitude : magnitude;
+  }
+  const std::uint32_t wide_exponent = exponent == 31 ? 255 : exponent + 112;
+  return std::bit_cast<float>(sign | (wide_exponent << 23) | (mantissa << 13));
+}
+
+/// "entry 5" or "entry [2, 1]".
+std::string entry_text(const NpyArray& array, std::int64_t i) {
+  if (array.shape.size() != 2) return fmt::format("entry {}", i);
+  return fmt::format("entry [{}, {}]", i / array.shape[1], i % array.shape[1]);
+}
+
+/// Calls `use(i, value)` for every element of type T, i in row-major order.
+template <class T, class Use>
+void visit_as(const NpyArray& array, Use&& use) {
+  const std::int64_t n = array.elements();
+  const auto load = [&](std::int64_t i) {
+    T value;
+    std::memcpy(&value, array.data.data() + static_cast<std::size_t>(i) * sizeof(T), sizeof(T));
+    return value;
+  };
+  const auto emit = [&](std::int64_t i, std::int64_t at) {
+    const T value = load(at);
+    if constexpr (std::is_same_v<T, Half>) {
+      use(i, widen(value));
+    } else {
+      use(i, value);
+    }
+  };
+  if (!array.column_major || array.shape.size() < 2) {
+    for (std::int64_t i = 0; i < n; ++i) emit(i, i);
+    return;
+  }
+  if (array.shape.size() > 2)
+    refuse(array.name, "column-major arrays of 3 and more axes are not read");
+  const std::int64_t rows = array.shape[0];
+  const std::int64_t cols = array.shape[1];
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < cols; ++c) emit(r * cols + c, c * rows + r);
+  }
+}
+
+/// 'f', 'i' or 'u', as NumPy calls it.
+template <class T>
+constexpr char kind_of() {
+  if constexpr (std::is_same_v<T, Half> || std::is_floating_point_v<T>) return 'f';
+  return std::is_signed_v<T> ? 'i' : 'u';
+}
+
+/// As `visit_as` for the one of these types that the array holds; false if it holds none of them.
+template <class... Types, class Use>
+bool visit_any(const NpyArray& array, Use&& use) {
+  const char kind = array.kind == 'b' && array.item_bytes == 1 ? 'u' : array.kind;
+  const auto visit_if = [&]<class T>(std::type_identity<T>) {
+    const bool held = kind == kind_of<T>() && array.item_bytes == sizeof(T);
+    if (held) visit_as<T>(array, use);
+    return held;
+  };
+  return (visit_if(std::type_identity<Types>()) || ...);
+}
+
+template <class Use>
+void visit(const NpyArray& array, Use&& use) {
+  if (array.kind == 'O') refuse(array.name, "holds pickled objects, which are never interpreted");
+  if (array.dtype[0] == '>') {
+    refuse(array.name, "dtype '{}' is big endian; only little endian is read", array.dtype);
+  }
+  const bool held =
+      visit_any<std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t, std::int8_t,
+                std::int16_t, std::int32_t, std::int64_t, Half, float, double>(array, use);
+  if (!held) refuse(array.name, "dtype '{}' is not a number that is read here", array.dtype);
+}
+
+/// True if `value` is a whole number that `Out` holds.
+template <class Out, class In>
+bool fits(In value) {
+  if constexpr (std::is_floating_point_v<In>) {
+    // The bounds are powers of two: exact in every floating type.
+    const double wide = value;
+    const double bound = std::ldexp(1.0, std::numeric_limits<Out>::digits);
+    const double lowest = std::is_signed_v<Out> ? -bound : 0.0;
+    return wide >= lowest && wide < bound && std::trunc(wide) == wide;
+  } else {
+    return std::in_range<Out>(value);
+  }
+}
+
+template <class Out>
+std::vector<Out> to_integers(const NpyArray& array, const char* wanted) {
+  std::vector<Out> out(static_cast<std::size_t>(array.elements()));
+  visit(array, [&](std::int64_t i, auto value) {
+    if (!fits<Out>(value)) {
+      refuse(array.name, "{} is {}, which is not {}", entry_text(array, i), value, wanted);
+    }
+    out[static_cast<std::size_t>(i)] = static_cast<Out>(value);
+  });
+  return out;
+}
+
+void append_utf8(std::string& out, std::uint32_t code) {
+  if (code < 0x80) {
+    out += static_cast<char>(code);
+    return;
+  }
+  const int extra = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+  constexpr unsigned kLead[] = {0, 0xc0, 0xe0, 0xf0};
+  out += static_cast<char>(kLead[extra] | (code >> (6 * extra)));
+  for (int shift = 6 * (extra - 1); shift >= 0; shift -= 6) {
+    out += static_cast<char>(0x80U | ((code >> shift) & 0x3fU));
+  }
+}
+
+}  // namespace
+
+std::int64_t NpyArray::elements() const {
+  std::int64_t count = 1;
+  for (const std::int64_t extent : shape) count *= extent;
+  return count;
+}
+
+std::string NpyArray::shape_text() const {
+  return shape.size() == 1 ? fmt::format("({},)", shape[0])
+                           : fmt::format("({})", fmt::join(shape, ", "));
+}
+
+NpyArray parse_npy(std::span<const std::byte> bytes, std::shared_ptr<const void> storage,
+                   std::string name) {
+  NpyArray array;
+  array.name = std::move(name);
+  array.storage = std::move(storage);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (text.substr(0, kMagic.size()) != kMagic) refuse(array.name, "is not a .npy array");
+  if (text.size() < 12) refuse(array.name, "the .npy header is truncated");
+  const int version = static_cast<unsigned char>(text[6]);
+  if (version < 1 || version > 3) {
+    refuse(array.name, "has .npy version {}; versions 1 to 3 are read", version);
+  }
+  const std::size_t length_bytes = version == 1 ? 2 : 4;
+  std::size_t length = 0;
+  for (std::size_t i = 0; i < length_bytes; ++i) {
+    length |= std::size_t{static_cast<unsigned char>(text[8 + i])} << (8 * i);
+  }
+  const std::size_t data_begin = 8 + length_bytes + length;
+  if (data_begin > text.size()) refuse(array.name, "the .npy header is truncated");
+  HeaderParser(text.substr(8 + length_bytes, length), array).parse();
+  read_dtype(array);
+  array.data = bytes.subspan(data_begin);
+  if (array.kind == 'O') return array;
+
+  std::int64_t size = 1;
+  for (const std::int64_t extent : array.shape) {
+    if (__builtin_mul_overflow(size, extent, &size)) refuse(array.name, "the shape overflows");
+  }
+  // Values of no bytes would let a few bytes of header claim any number of them.
+  if (array.item_bytes == 0 && size > 0) {
+    refuse(array.name, "dtype '{}' has values of no bytes", array.dtype);
+  }
+  if (__builtin_mul_overflow(size, array.item_bytes, &size))
+    refuse(array.name, "the shape overflows");
+  if (static_cast<std::size_t>(size) != array.data.size()) {
+    refuse(array.name, "is {}: {} bytes of data, but dtype '{}' and shape {} take {}",
+           static_cast<std::size_t>(size) > array.data.size() ? "truncated" : "too long",
+           array.data.size(), array.dtype, array.shape_text(), size);
+  }
+  return array;
+}
+
+NpyArray read_npy(const std::filesystem::path& path) {
+  const auto file = MappedFile::open(path);
+  return parse_npy(file->bytes(), file, path.string());
+}
+
+Array<float> to_float32(const NpyArray& array) {
+  const auto* const data = reinterpret_cast<const float*>(array.data.data());
+  const bool aligned = reinterpret_cast<std::uintptr_t>(data) % alignof(float) == 0;
+  if (array.dtype == "<f4" && !array.column_major && aligned) {
+    return {std::span(data, array.data.size() / sizeof(float)), array.storage};
+  }
+  std::vector<float> out(static_cast<std::size_t>(array.elements()));
+  visit(array, [&](std::int64_t i, auto value) {
+    const auto narrow = static_cast<float>(value);
+    if constexpr (std::is_same_v<decltype(value), double>) {
+      if (std::isinf(narrow) && std::isfinite(value)) {
+        refuse(array.name, "{} is {}, which is beyond fp32", entry_text(array, i), value);
+      }
+    }
+    out[static_cast<std::size_t>(i)] = narrow;
+  });
+  return out;
+}
+
+std::vector<std::int64_t> to_int64(const NpyArray& array) {
+  return to_integers<std::int64_t>(array, "a 64-bit integer");
+}
+
+std::vector<std::int32_t> to_int32(const NpyArray& array) {
+  return to_integers<std::int32_t>(array, "a 32-bit integer");
+}
+
+std::vector<std::uint8_t> to_flags(const NpyArray& array) {
+  std::vector<std::uint8_t> out(static_cast<std::size_t>(array.elements()));
+  visit(array, [&](std::int64_t i, auto value) {
+    if (value != 0 && value != 1) {
+      refuse(array.name, "{} is {}, which is neither 0 nor 1", entry_text(array, i), value);
+    }
+    out[static_cast<std::size_t>(i)] = value != 0 ? 1 : 0;
+  });
+  return out;
+}
+
+std::vector<std::string> to_strings(const NpyArray& array) {
+  if (array.dtype.substr(0, 2) != "<U") {
+    refuse(array.name, "dtype '{}' is not a little-endian unicode string", array.dtype);
+  }
+  const auto width = static_cast<std::size_t>(array.item_bytes / 4);
+  std::vector<std::string> out(static_cast<std::size_t>(array.elements()));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    for (std::size_t c = 0; c < width; ++c) {
+      std::uint32_t code = 0;
+      std::memcpy(&code, array.data.data() + (i * width + c) * 4, 4);
+      if (code == 0) break;  // Shorter strings are padded with zeros.
+      if (code > 0x10ffff) refuse(array.name, "entry {} is not unicode", i);
+      append_utf8(out[i], code);
+    }
+  }
+  return out;
+}
+
+}  // namespace heliograph

@@ -1,0 +1,51 @@
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+
+#include "core/throw_error.hpp"
+#include "graph/io/files.hpp"
+#include "graph/io/npy.hpp"
+
+namespace heliograph {
+namespace {
+
+constexpr std::string_view kMagic = "\x93NUMPY";
+
+void write_array(const std::filesystem::path& path, const char* dtype,
+                 std::span<const std::byte> bytes, std::size_t values, std::int64_t rows,
+                 std::int64_t cols) {
+  std::int64_t wanted = 0;
+  if (rows < 0 || cols < 0 || __builtin_mul_overflow(rows, cols, &wanted) ||
+      static_cast<std::size_t>(wanted) != values) {
+    throw_error(ErrorCode::usage, "{}: {} values are not {} rows of {}", path.string(), values,
+                rows, cols);
+  }
+  const std::string shape =
+      cols == 1 ? fmt::format("({},)", rows) : fmt::format("({}, {})", rows, cols);
+  std::string header =
+      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", dtype, shape);
+  // The data starts at a multiple of 64 bytes, so that it can be mapped; the header ends a line.
+  constexpr std::size_t kPrefix = 10;
+  header.append(63 - (kPrefix + header.size()) % 64, ' ');
+  header += '\n';
+  std::string head(kMagic);
+  head += {'\x01', '\x00', static_cast<char>(header.size() & 0xff),
+           static_cast<char>(header.size() >> 8)};
+  head += header;
+  write_file_atomically(path, std::as_bytes(std::span(head)), bytes);
+}
+
+}  // namespace
+
+void write_npy(const std::filesystem::path& path, std::span<const std::int32_t> values,
+               std::int64_t rows, std::int64_t cols) {
+  write_array(path, "<i4", std::as_bytes(values), values.size(), rows, cols);
+}
+
+void write_npy(const std::filesystem::path& path, std::span<const float> values, std::int64_t rows,
+               std::int64_t cols) {
+  write_array(path, "<f4", std::as_bytes(values), values.size(), rows, cols);
+}
+
+}  // namespace heliograph

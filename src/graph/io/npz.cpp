@@ -1,0 +1,88 @@
+#include "graph/io/npz.hpp"
+
+#include <fmt/format.h>
+#include <zip.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/refuse.hpp"
+
+namespace heliograph {
+namespace {
+
+struct MemberFile {
+  zip_file_t* file;
+  ~MemberFile() {
+    if (file != nullptr) zip_fclose(file);
+  }
+};
+
+}  // namespace
+
+struct NpzArchive::Handle {
+  zip_t* zip = nullptr;
+  ~Handle() {
+    if (zip != nullptr) zip_discard(zip);
+  }
+};
+
+NpzArchive::NpzArchive(const std::filesystem::path& path)
+    : path_(path.string()), handle_(std::make_unique<Handle>()) {
+  if (!std::filesystem::is_regular_file(path)) refuse(path_, "is not a regular file");
+  int code = 0;
+  zip_t* const zip = zip_open(path.c_str(), ZIP_RDONLY, &code);
+  if (zip == nullptr) {
+    zip_error_t error;
+    zip_error_init_with_code(&error, code);
+    const std::string what = zip_error_strerror(&error);
+    zip_error_fini(&error);
+    refuse(path_, "cannot be read as a .npz archive: {}", what);
+  }
+  handle_->zip = zip;
+}
+
+NpzArchive::~NpzArchive() = default;
+
+bool NpzArchive::has(const std::string& member) const {
+  return zip_name_locate(handle_->zip, (member + ".npy").c_str(), 0) >= 0;
+}
+
+NpyArray NpzArchive::read(const std::string& member) const {
+  const std::string name = fmt::format("{}: member {}", path_, member);
+  const zip_int64_t index = zip_name_locate(handle_->zip, (member + ".npy").c_str(), 0);
+  if (index < 0) refuse(path_, "has no member {}", member);
+  zip_stat_t status;
+  const auto at = static_cast<zip_uint64_t>(index);
+  if (zip_stat_index(handle_->zip, at, 0, &status) != 0 || (status.valid & ZIP_STAT_SIZE) == 0 ||
+      (status.valid & ZIP_STAT_COMP_SIZE) == 0) {
+    refuse(name, "its size is not known");
+  }
+  // Deflate shrinks 1032 times at best: a larger claim is damage, caught before allocating.
+  if (status.size / 1100 > status.comp_size + 1) refuse(name, "its size is not believable");
+  const MemberFile opened{zip_fopen_index(handle_->zip, at, 0)};
+  if (opened.file == nullptr) refuse(name, "{}", zip_strerror(handle_->zip));
+
+  auto bytes = std::make_shared<std::vector<std::byte>>(status.size);
+  std::uint64_t done = 0;
+  while (done < status.size) {
+    const zip_int64_t got = zip_fread(opened.file, bytes->data() + done, status.size - done);
+    if (got <= 0) refuse(name, "{}", got < 0 ? zip_file_strerror(opened.file) : "is truncated");
+    done += static_cast<std::uint64_t>(got);
+  }
+  // The checksum is compared at the end of the member, which one more read reaches.
+  std::byte beyond{};
+  if (const zip_int64_t got = zip_fread(opened.file, &beyond, 1); got != 0) {
+    refuse(name, "{}",
+           got < 0 ? zip_file_strerror(opened.file) : "is longer than the archive says");
+  }
+  const std::span<const std::byte> view(*bytes);
+  return parse_npy(view, std::move(bytes), name);
+}
+
+std::optional<NpyArray> NpzArchive::read_if_present(const std::string& member) const {
+  if (!has(member)) return std::nullopt;
+  return read(member);
+}
+
+}  // namespace heliograph

@@ -1,0 +1,286 @@
+#include "graph/io/parts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "graph/refuse.hpp"
+#include "graph/validate.hpp"
+
+namespace heliograph {
+namespace {
+
+void check_rows(const NpyArray& array, std::int64_t nodes) {
+  if (array.shape.empty() || array.shape[0] != nodes) {
+    refuse(array.name, "has shape {}, which does not fit {} nodes", array.shape_text(), nodes);
+  }
+}
+
+Labels multiclass(const NpyArray& array, std::int64_t nodes) {
+  std::vector<std::int64_t> ids = to_int64(array);
+  std::int64_t largest = -1;
+  for (std::int64_t v = 0; v < nodes; ++v) {
+    const std::int64_t id = ids[static_cast<std::size_t>(v)];
+    if (id < -1 || id >= kMaxClasses) {
+      refuse(array.name,
+             "the label of node {} is {}, which is not in [0, {}) nor -1 "
+             "for unlabelled",
+             v, id, kMaxClasses);
+    }
+    largest = std::max(largest, id);
+  }
+  if (largest < 0) refuse(array.name, "no node has a label");
+  Labels labels;
+  labels.classes = static_cast<std::int32_t>(largest + 1);
+  labels.class_of = std::vector<std::int32_t>(ids.begin(), ids.end());
+  return labels;
+}
+
+Labels multilabel(const NpyArray& array, std::int64_t nodes) {
+  const std::int64_t classes = array.shape[1];
+  if (classes > kMaxClasses) {
+    refuse(array.name, "{} classes: at most {} are held", classes, kMaxClasses);
+  }
+  const std::vector<std::int32_t> values = to_int32(array);
+  std::vector<std::uint8_t> indicators(values.size(), 0);
+  std::vector<std::uint8_t> labelled(static_cast<std::size_t>(nodes), 0);
+  for (std::int64_t v = 0; v < nodes; ++v) {
+    std::int64_t absent = 0;
+    for (std::int64_t c = 0; c < classes; ++c) {
+      const auto at = static_cast<std::size_t>(v * classes + c);
+      if (values[at] < -1 || values[at] > 1) {
+        refuse(array.name, "label [{}, {}] is {}, which is not 0, 1 or -1", v, c, values[at]);
+      }
+      absent += values[at] == -1 ? 1 : 0;
+      indicators[at] = values[at] == 1 ? 1 : 0;
+    }
+    if (absent != 0 && absent != classes) {
+      refuse(array.name,
+             "the labels of node {} are -1 in part: a row is all -1 "
+             "(unlabelled) or has none",
+             v);
+    }
+    labelled[static_cast<std::size_t>(v)] = absent == 0 ? 1 : 0;
+  }
+  Labels labels;
+  labels.task = Task::multilabel;
+  labels.classes = static_cast<std::int32_t>(classes);
+  labels.indicators = std::move(indicators);
+  labels.labelled = std::move(labelled);
+  return labels;
+}
+
+/// The three arrays with their roles; throws if one is missing.
+std::array<std::pair<const NpyArray*, Role>, 3> complete(const SplitArrays& arrays) {
+  const std::array<std::tuple<const std::optional<NpyArray>*, Role, const char*>, 3> all = {
+      {{&arrays.train, Role::train, "training"},
+       {&arrays.validation, Role::validation, "validation"},
+       {&arrays.test, Role::test, "test"}}};
+  std::array<std::pair<const NpyArray*, Role>, 3> out;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto& [array, role, word] = all[i];
+    if (!*array) {
+      const NpyArray& given = arrays.train        ? *arrays.train
+                              : arrays.validation ? *arrays.validation
+                                                  : *arrays.test;
+      refuse(given.name, "is given, but nothing says which nodes are {} nodes", word);
+    }
+    out[i] = {&**array, role};
+  }
+  return out;
+}
+
+/// One split that is being filled.
+class RoleWriter {
+ public:
+  RoleWriter(const Labels& labels, std::int64_t nodes, std::size_t split)
+      : labels_(labels), split_(split), roles_(static_cast<std::size_t>(nodes), Role::none) {}
+
+  void start(const NpyArray& array, Role role) {
+    array_ = &array;
+    role_ = role;
+    taken_ = 0;
+  }
+
+  void assign(std::int64_t node) {
+    Role& role = roles_[static_cast<std::size_t>(node)];
+    if (role == role_) return;
+    if (role != Role::none) {
+      refuse(array_->name, "split {}: node {} is in another set of the split as well", split_,
+             node);
+    }
+    if (!labels_.has_label(static_cast<NodeId>(node))) {
+      ++unlabelled_;
+      return;
+    }
+    role = role_;
+    ++taken_;
+  }
+
+  void end() const {
+    if (taken_ == 0) refuse(array_->name, "split {}: is empty (no labelled node is in it)", split_);
+  }
+
+  Split finish(const LogCallback& log) {
+    if (unlabelled_ > 0 && log) {
+      log(LogLevel::warning,
+          fmt::format("split {}: {} nodes without a label were left out", split_, unlabelled_));
+    }
+    return {std::move(roles_)};
+  }
+
+ private:
+  const Labels& labels_;
+  std::size_t split_;
+  std::vector<Role> roles_;
+  const NpyArray* array_ = nullptr;
+  Role role_ = Role::none;
+  std::int64_t taken_ = 0;
+  std::int64_t unlabelled_ = 0;
+};
+
+}  // namespace
+
+bool is_flat(const NpyArray& array) {
+  return array.shape.size() == 1 || (array.shape.size() == 2 && array.shape[1] == 1);
+}
+
+void check_feature_rows(const Features& features, std::int64_t nodes, const std::string& where) {
+  if (features.rows != nodes) refuse(where, "{} feature rows for {} nodes", features.rows, nodes);
+}
+
+Features dense_features(const NpyArray& array) {
+  if (array.shape.size() != 2) {
+    refuse(array.name, "has shape {}; features are nodes x columns", array.shape_text());
+  }
+  // Rows without columns take no bytes: any number of nodes could be claimed.
+  if (array.shape[1] == 0) refuse(array.name, "has no columns");
+  Features features;
+  features.rows = array.shape[0];
+  features.cols = array.shape[1];
+  features.dense = to_float32(array);
+  return features;
+}
+
+Features sparse_features(std::int64_t cols, std::vector<std::int64_t> offsets,
+                         std::vector<std::int32_t> columns, std::vector<float> values,
+                         const std::string& where) {
+  const std::size_t rows = offsets.size() - 1;
+  std::vector<std::pair<std::int32_t, float>> row;
+  std::size_t kept = 0;
+  std::size_t begin = 0;
+  for (std::size_t r = 0; r < rows; ++r) {
+    const auto end = static_cast<std::size_t>(offsets[r + 1]);
+    row.clear();
+    for (std::size_t i = begin; i < end; ++i) {
+      if (columns[i] < 0 || columns[i] >= cols) {
+        refuse(where, "a feature of node {} is in column {}, which is not in [0, {})", r,
+               columns[i], cols);
+      }
+      row.emplace_back(columns[i], values[i]);
+    }
+    std::stable_sort(row.begin(), row.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    const std::size_t row_kept = kept;
+    for (const auto& [column, value] : row) {
+      if (kept > row_kept && columns[kept - 1] == column) {
+        values[kept - 1] += value;
+      } else {
+        columns[kept] = column;
+        values[kept++] = value;
+      }
+    }
+    offsets[r + 1] = static_cast<std::int64_t>(kept);
+    begin = end;
+  }
+  columns.resize(kept);
+  values.resize(kept);
+  Features features;
+  features.rows = static_cast<std::int64_t>(rows);
+  features.cols = cols;
+  features.sparse = true;
+  features.offsets = std::move(offsets);
+  features.columns = std::move(columns);
+  features.values = std::move(values);
+  return features;
+}
+
+Labels make_labels(const NpyArray& array, std::int64_t nodes) {
+  check_rows(array, nodes);
+  if (is_flat(array)) return multiclass(array, nodes);
+  if (array.shape.size() == 2 && array.shape[1] > 1) return multilabel(array, nodes);
+  refuse(array.name, "has shape {}; labels are (nodes,) or (nodes, classes)", array.shape_text());
+}
+
+std::vector<std::string> make_class_names(const NpyArray& array, Labels& labels) {
+  if (array.kind != 'U') return {};
+  std::vector<std::string> names = to_strings(array);
+  const auto count = static_cast<std::int64_t>(names.size());
+  if (count < labels.classes || count > kMaxClasses) {
+    refuse(array.name, "{} names, but the labels go up to class {}", count, labels.classes - 1);
+  }
+  if (labels.task == Task::multilabel && count != labels.classes) {
+    refuse(array.name, "{} names for {} classes", count, labels.classes);
+  }
+  labels.classes = static_cast<std::int32_t>(count);
+  return names;
+}
+
+std::vector<Split> splits_from_masks(const SplitArrays& arrays, const Labels& labels,
+                                     std::int64_t nodes, const LogCallback& log) {
+  const auto masks = complete(arrays);
+  std::array<std::vector<std::uint8_t>, 3> flags;
+  std::size_t splits = 0;
+  for (std::size_t i = 0; i < masks.size(); ++i) {
+    const NpyArray& array = *masks[i].first;
+    const std::size_t axes = array.shape.size();
+    if (axes < 1 || axes > 2 || array.shape.back() != nodes || array.shape.front() == 0) {
+      refuse(array.name, "has shape {}; a mask is ({},) or (splits, {})", array.shape_text(), nodes,
+             nodes);
+    }
+    const auto count = axes == 1 ? std::size_t{1} : static_cast<std::size_t>(array.shape[0]);
+    if (i > 0 && count != splits) {
+      refuse(array.name, "holds {} splits, but the training mask holds {}", count, splits);
+    }
+    splits = count;
+    flags[i] = to_flags(array);
+  }
+  std::vector<Split> out;
+  for (std::size_t s = 0; s < splits; ++s) {
+    RoleWriter writer(labels, nodes, s);
+    for (std::size_t i = 0; i < masks.size(); ++i) {
+      writer.start(*masks[i].first, masks[i].second);
+      const std::uint8_t* const row = flags[i].data() + s * static_cast<std::size_t>(nodes);
+      for (std::int64_t v = 0; v < nodes; ++v) {
+        if (row[v] != 0) writer.assign(v);
+      }
+      writer.end();
+    }
+    out.push_back(writer.finish(log));
+  }
+  return out;
+}
+
+std::vector<Split> split_from_indices(const SplitArrays& arrays, const Labels& labels,
+                                      std::int64_t nodes, const LogCallback& log) {
+  RoleWriter writer(labels, nodes, 0);
+  for (const auto& [array, role] : complete(arrays)) {
+    if (!is_flat(*array)) {
+      refuse(array->name, "has shape {}; an index file is a list of nodes", array->shape_text());
+    }
+    const std::vector<std::int64_t> members = to_int64(*array);
+    writer.start(*array, role);
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      if (members[i] < 0 || members[i] >= nodes) {
+        refuse(array->name, "entry {} is node {}, which is not in [0, {})", i, members[i], nodes);
+      }
+      writer.assign(members[i]);
+    }
+    writer.end();
+  }
+  return {writer.finish(log)};
+}
+
+}  // namespace heliograph

@@ -1,0 +1,41 @@
+#include "core/throw_error.hpp"
+#include "graph/io/readers.hpp"
+
+namespace heliograph {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path edge_file_of(const fs::path& path) {
+  if (!fs::is_directory(path)) return path;
+  const bool csv = fs::exists(path / "edges.csv");
+  const bool tsv = fs::exists(path / "edges.tsv");
+  if (csv == tsv) {
+    throw_error(
+        ErrorCode::bad_input, "{} holds {}", path.string(),
+        csv ? "edges.csv and edges.tsv; keep one of them" : "neither edges.csv nor edges.tsv");
+  }
+  return path / (csv ? "edges.csv" : "edges.tsv");
+}
+
+}  // namespace
+
+Dataset read_edge_list(const fs::path& path, const ImportOptions& options, ImportCounts& counts) {
+  const fs::path file = edge_file_of(path);
+  if (options.index_base != 0 && options.index_base != 1) {
+    throw_error(ErrorCode::usage,
+                "{} does not say whether its nodes are numbered from 0 or from 1: say "
+                "so with --index-base 0|1",
+                file.string());
+  }
+  const fs::path directory = file.parent_path();
+  Dataset dataset;
+  dataset.features = read_side_features(directory);
+  const std::int64_t nodes = dataset.features.rows;
+  dataset.graph = build_graph(nodes, read_edge_file(file, options.index_base, nodes, counts),
+                              options.keep_direction, counts);
+  read_side_targets(directory, options, dataset);
+  return dataset;
+}
+
+}  // namespace heliograph

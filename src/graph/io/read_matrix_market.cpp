@@ -1,0 +1,47 @@
+#include <utility>
+
+#include "core/throw_error.hpp"
+#include "graph/io/parts.hpp"
+#include "graph/io/readers.hpp"
+
+namespace heliograph {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path graph_file_of(const fs::path& path) {
+  if (!fs::is_directory(path)) return path;
+  if (fs::exists(path / "graph.mtx")) return path / "graph.mtx";
+  fs::path found;
+  for (const auto& entry : fs::directory_iterator(path)) {
+    const fs::path& file = entry.path();
+    if (file.extension() != ".mtx" || file.filename() == "features.mtx") continue;
+    if (!found.empty()) {
+      throw_error(ErrorCode::bad_input, "{} holds several .mtx files; name the graph's graph.mtx",
+                  path.string());
+    }
+    found = file;
+  }
+  if (found.empty()) throw_error(ErrorCode::bad_input, "{} holds no .mtx graph", path.string());
+  return found;
+}
+
+}  // namespace
+
+Dataset read_matrix_market(const fs::path& path, const ImportOptions& options,
+                           ImportCounts& counts) {
+  const fs::path file = graph_file_of(path);
+  const fs::path directory = file.parent_path();
+  MarketEdges market = read_market_edges(file, counts);
+  check_claimed_nodes(file, market.nodes);
+  Dataset dataset;
+  // A symmetric matrix has no direction to keep.
+  const bool directed = options.keep_direction && !market.symmetric;
+  dataset.graph = build_graph(market.nodes, std::move(market.edges), directed, counts);
+  dataset.features = read_side_features(directory);
+  check_feature_rows(dataset.features, market.nodes, file.string());
+  read_side_targets(directory, options, dataset);
+  return dataset;
+}
+
+}  // namespace heliograph

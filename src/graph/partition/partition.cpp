@@ -1,0 +1,140 @@
+#include "heliograph/partition.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/throw_error.hpp"
+#include "graph/canonical.hpp"
+#include "graph/generate/draws.hpp"
+#include "graph/partition/metis.hpp"
+#include "graph/shard.hpp"
+
+namespace heliograph {
+namespace {
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+void check_parts(const Graph& graph, int parts) {
+  if (parts < 1) throw_error(ErrorCode::usage, "parts = {}: at least 1 is needed", parts);
+  if (parts > graph.nodes) {
+    throw_error(ErrorCode::usage,
+                "parts = {}: the graph has only {} nodes and every part needs one", parts,
+                graph.nodes);
+  }
+  check_node_numbers(graph);
+}
+
+std::vector<std::int32_t> contiguous_owners(std::int64_t nodes, int parts) {
+  std::vector<std::int32_t> owner(at(nodes));
+  for (std::int64_t v = 0; v < nodes; ++v) {
+    owner[at(v)] = static_cast<std::int32_t>(v * parts / nodes);
+  }
+  return owner;
+}
+
+std::vector<std::int32_t> random_owners(std::int64_t nodes, int parts, std::uint64_t seed) {
+  const std::uint64_t stream = generator_stream(seed, Drawn::partition);
+  std::vector<std::int32_t> owner(at(nodes));
+  for (std::int64_t v = 0; v < nodes; ++v) {
+    const std::uint64_t draw = row_key(stream, static_cast<std::uint64_t>(v)) >> 32;
+    owner[at(v)] = static_cast<std::int32_t>((draw * static_cast<std::uint64_t>(parts)) >> 32);
+  }
+  return owner;
+}
+
+/// METIS reads out of bounds where a neighbour is out of range.
+void check_neighbours(const Graph& graph) {
+  if (graph.offsets.size() != at(graph.nodes) + 1) {
+    throw_error(ErrorCode::bad_input, "the graph's offsets do not fit its {} nodes", graph.nodes);
+  }
+  for (NodeId v = 0; v < graph.nodes; ++v) {
+    for (std::int64_t i = graph.offsets[at(v)]; i < graph.offsets[at(v) + 1]; ++i) {
+      const NodeId u = graph.neighbours[at(i)];
+      if (u < 0 || u >= graph.nodes) {
+        throw_error(ErrorCode::bad_input, "node {} names neighbour {}, out of range of {} nodes", v,
+                    u, graph.nodes);
+      }
+    }
+  }
+}
+
+/// With a handful of training nodes a part, METIS cannot meet their balance and gives up that of
+/// all nodes as well.
+bool enough_to_balance(const Split& split, int parts) {
+  constexpr std::int64_t least_a_part = 10;
+  return std::count(split.role.begin(), split.role.end(), Role::train) >= least_a_part * parts;
+}
+
+std::vector<std::int32_t> cut_with_metis(const Graph& graph, PartitionOptions options,
+                                         const LogCallback& log) {
+  check_metis_size(graph.nodes, graph.entries(), graph.directed);
+  check_neighbours(graph);
+  if (options.parts == 1) return std::vector<std::int32_t>(at(graph.nodes), 0);
+  if (options.balance_split != nullptr &&
+      static_cast<std::int64_t>(options.balance_split->role.size()) == graph.nodes &&
+      !enough_to_balance(*options.balance_split, options.parts)) {
+    options.balance_split = nullptr;
+    if (log) {
+      log(LogLevel::warning,
+          fmt::format(
+              "too few training nodes to balance them over {} parts; METIS balances all nodes only",
+              options.parts));
+    }
+  }
+  return graph.directed ? metis_owners(unite(graph, transpose(graph)), options)
+                        : metis_owners(graph, options);
+}
+
+/// Gives each empty part the node of lowest degree in the largest part (ties: the lowest part,
+/// the lowest node). Returns how many parts were empty.
+int repair_empty_parts(const Graph& graph, Partition& partition) {
+  std::vector<std::int64_t> size(at(partition.parts), 0);
+  for (const std::int32_t owner : partition.owner) ++size[at(owner)];
+  int repaired = 0;
+  for (int part = 0; part < partition.parts; ++part) {
+    if (size[at(part)] > 0) continue;
+    const auto largest = std::max_element(size.begin(), size.end()) - size.begin();
+    NodeId moved = -1;
+    for (NodeId v = 0; v < graph.nodes; ++v) {
+      if (partition.owner[at(v)] != largest) continue;
+      if (moved < 0 || graph.degree(v) < graph.degree(moved)) moved = v;
+    }
+    partition.owner[at(moved)] = part;
+    --size[at(largest)];
+    ++size[at(part)];
+    ++repaired;
+  }
+  return repaired;
+}
+
+}  // namespace
+
+Partition make_partition(const Graph& graph, const PartitionOptions& options,
+                         const LogCallback& log) {
+  check_parts(graph, options.parts);
+  Partition partition;
+  partition.parts = options.parts;
+  switch (options.partitioner) {
+    case Partitioner::metis:
+      partition.owner = cut_with_metis(graph, options, log);
+      break;
+    case Partitioner::contiguous:
+      partition.owner = contiguous_owners(graph.nodes, options.parts);
+      break;
+    case Partitioner::random:
+      partition.owner = random_owners(graph.nodes, options.parts, options.seed);
+      break;
+    case Partitioner::file:
+      return read_partition(options.file, graph.nodes, options.parts);
+  }
+  const int repaired = repair_empty_parts(graph, partition);
+  if (repaired > 0 && log) {
+    log(LogLevel::warning, fmt::format("the partitioner left {} of {} parts empty; each was given "
+                                       "one node of the largest part",
+                                       repaired, options.parts));
+  }
+  return partition;
+}
+
+}  // namespace heliograph

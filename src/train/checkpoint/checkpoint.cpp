@@ -1,0 +1,79 @@
+#include "heliograph/checkpoint.hpp"
+
+#include <fmt/format.h>
+
+#include "heliograph/error.hpp"
+#include "train/checkpoint/folder.hpp"
+#include "train/checkpoint/manifest.hpp"
+#include "train/checkpoint/safetensors.hpp"
+#include "train/options/json.hpp"
+
+namespace heliograph {
+namespace {
+
+namespace fs = std::filesystem;
+
+CheckpointInfo describe(const CheckpointManifest& manifest, const fs::path& path) {
+  CheckpointInfo info;
+  info.path = path;
+  info.epochs = manifest.epochs;
+  info.ranks = manifest.run.ranks;
+  info.dataset_name = manifest.run.dataset_name;
+  info.dataset_hash = manifest.run.dataset_hash;
+  info.partition_hash = manifest.run.partition_hash;
+  try {
+    options_from_json(manifest.run.options, (path / kCheckpointManifest).string(), info.options);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::mismatch,
+                fmt::format("{}: field options is not of this build: {}",
+                            (path / kCheckpointManifest).string(), error.what()));
+  }
+  return info;
+}
+
+CheckpointInfo verify(const fs::path& path) {
+  const CheckpointManifest manifest = read_checkpoint_manifest(path);
+  const Safetensors weights(path / kWeightsFile, manifest.file(kWeightsFile, path));
+  const StateFile run(path / kRunFile, manifest.file(kRunFile, path));
+  for (int rank = 0; rank < manifest.run.ranks; ++rank) {
+    const std::string name = rank_file(rank);
+    const StateFile file(path / name, manifest.file(name, path));
+  }
+  return describe(manifest, path);
+}
+
+/// The newest whole checkpoint beside `damaged` and older than it; empty if there is none.
+fs::path whole_one_before(const fs::path& damaged) {
+  const fs::path whole_path = damaged.has_filename() ? damaged : damaged.parent_path();
+  const auto all = list_checkpoints(whole_path.parent_path());
+  for (auto candidate = all.rbegin(); candidate != all.rend(); ++candidate) {
+    if (candidate->second.filename() >= whole_path.filename()) continue;
+    try {
+      verify(candidate->second);
+      return candidate->second;
+    } catch (const Error&) {
+      // Damaged as well: the next older one may be whole.
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+CheckpointInfo read_checkpoint(const fs::path& path) {
+  return describe(read_checkpoint_manifest(path), path);
+}
+
+CheckpointInfo verify_checkpoint(const fs::path& path) {
+  try {
+    return verify(path);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::bad_input) throw;
+    const fs::path before = whole_one_before(path);
+    if (before.empty()) throw;
+    throw Error(ErrorCode::bad_input, fmt::format("{}; the checkpoint before it is whole: {}",
+                                                  error.what(), before.string()));
+  }
+}
+
+}  // namespace heliograph

@@ -1,0 +1,198 @@
+#include "train/checkpoint/manifest.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+#include <utility>
+
+#include "heliograph/error.hpp"
+#include "heliograph/version.hpp"
+#include "train/options/json.hpp"
+#include "train/run/output_file.hpp"
+
+namespace heliograph {
+namespace {
+
+namespace fs = std::filesystem;
+using json = nlohmann::ordered_json;
+
+constexpr const char* kFormat = "heliograph-checkpoint";
+constexpr int kVersion = 2;
+
+// The manifest ends in its own checksum, over all bytes before this.
+constexpr std::string_view kTailBegin = ",\n  \"xxh64\": \"";
+constexpr std::string_view kTailEnd = "\"\n}\n";
+constexpr std::size_t kHexDigits = 16;
+
+/// Options that decide speed or where the run ends, but no number before that. The cut is compared
+/// by its hash.
+constexpr std::string_view kFree[] = {"epochs",    "patience",       "partitioner",
+                                      "objective", "partition-seed", "memory-limit-mib"};
+/// Groups of which that is true of all options but --device.
+constexpr std::string_view kFreeGroups[] = {"Transport", "Checkpoints"};
+
+bool is_free(const std::string& option) {
+  if (std::ranges::count(kFree, option) > 0) return true;
+  if (option == "device") return false;
+  const auto fields = train_option_fields();
+  const auto field = std::ranges::find(fields, option, &OptionField<TrainOptions>::name);
+  return field != fields.end() && std::ranges::count(kFreeGroups, field->group) > 0;
+}
+
+[[noreturn]] void refuse(const fs::path& file, const std::string& what) {
+  throw Error(ErrorCode::bad_input, fmt::format("{}: {}", file.string(), what));
+}
+
+[[noreturn]] void refuse_other(const fs::path& path, const std::string& what) {
+  throw Error(ErrorCode::mismatch, fmt::format("--resume {}: {}", path.string(), what));
+}
+
+std::uint64_t parse_hex64(const std::string& text) {
+  std::uint64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value, 16);
+  if (error != std::errc{} || stop != end || text.size() != kHexDigits) {
+    throw std::out_of_range("\"" + text + "\" is no checksum");
+  }
+  return value;
+}
+
+CheckpointManifest interpret(const json& object) {
+  CheckpointManifest manifest;
+  manifest.epochs = object.at("epochs").get<int>();
+  manifest.run.ranks = object.at("ranks").get<int>();
+  manifest.run.dataset_name = object.at("dataset").at("name").get<std::string>();
+  manifest.run.dataset_hash = object.at("dataset").at("hash").get<std::string>();
+  manifest.run.partition_hash = object.at("partition_hash").get<std::string>();
+  manifest.run.options = object.at("options");
+  for (const auto& [name, entry] : object.at("files").items()) {
+    manifest.files[name] = {entry.at("bytes").get<std::uint64_t>(),
+                            parse_hex64(entry.at("xxh64").get<std::string>())};
+  }
+  return manifest;
+}
+
+}  // namespace
+
+std::string rank_file(int rank) { return fmt::format("rank-{:05}.state", rank); }
+
+RunIdentity identify_run(const RunPlan& plan) {
+  const RunFacts& facts = plan.facts();
+  return {facts.name, plan.dataset_hash(), facts.partition_hash, options_to_json(plan.options()),
+          facts.ranks};
+}
+
+const FileRecord& CheckpointManifest::file(const std::string& name,
+                                           const fs::path& directory) const {
+  const auto found = files.find(name);
+  if (found == files.end()) {
+    refuse(directory / kCheckpointManifest, fmt::format("field files does not list {}", name));
+  }
+  return found->second;
+}
+
+void write_checkpoint_manifest(const CheckpointManifest& manifest, FileSink& sink) {
+  json files = json::object();
+  for (const auto& [name, record] : manifest.files) {
+    files[name] = {{"bytes", record.bytes}, {"xxh64", hex64(record.xxh64)}};
+  }
+  const json object{
+      {"format", kFormat},
+      {"format_version", kVersion},
+      {"version", version()},
+      {"saved", utc_now()},
+      {"epochs", manifest.epochs},
+      {"ranks", manifest.run.ranks},
+      {"dataset", {{"name", manifest.run.dataset_name}, {"hash", manifest.run.dataset_hash}}},
+      {"partition_hash", manifest.run.partition_hash},
+      {"options", manifest.run.options},
+      {"files", std::move(files)}};
+  std::string text = object.dump(2, ' ', false, json::error_handler_t::replace);
+  text.resize(text.size() - 2);  // the last newline and brace
+  const std::uint64_t checksum = xxh64(std::as_bytes(std::span<const char>(text)));
+  text += kTailBegin;
+  text += hex64(checksum);
+  text += kTailEnd;
+  sink.write(std::as_bytes(std::span<const char>(text)));
+  sink.close();
+}
+
+CheckpointManifest read_checkpoint_manifest(const fs::path& directory) {
+  const fs::path path = directory / kCheckpointManifest;
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) {
+    refuse(directory, fmt::format("is no checkpoint: it holds no {}", kCheckpointManifest));
+  }
+  const auto file = MappedFile::open(path);
+  const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()),
+                              file->bytes().size());
+  constexpr std::size_t tail_bytes = kTailBegin.size() + kHexDigits + kTailEnd.size();
+  if (text.size() < tail_bytes || !text.ends_with(kTailEnd) ||
+      text.substr(text.size() - tail_bytes, kTailBegin.size()) != kTailBegin) {
+    refuse(path, "field xxh64 is damaged or cut off: the file does not end in its checksum");
+  }
+  const std::size_t body = text.size() - tail_bytes;
+  const auto stored = text.substr(body + kTailBegin.size(), kHexDigits);
+  if (stored != hex64(xxh64(file->bytes().first(body)))) {
+    refuse(path, "does not match its field xxh64: the file is damaged");
+  }
+  const json object = json::parse(text, nullptr, false);
+  if (!object.is_object() || object.value("format", json()) != kFormat) {
+    refuse(path, "field format does not say that this is the manifest of a checkpoint");
+  }
+  if (const json version = object.value("format_version", json()); version != kVersion) {
+    throw Error(ErrorCode::mismatch,
+                fmt::format("{}: has format version {}; this build reads version {}", path.string(),
+                            version.dump(), kVersion));
+  }
+  try {
+    return interpret(object);
+  } catch (const std::exception& error) {
+    refuse(path, fmt::format("cannot be interpreted: {}", error.what()));
+  }
+}
+
+void require_same_options(const CheckpointManifest& manifest, const TrainOptions& options,
+                          const fs::path& path) {
+  const json now = options_to_json(options);
+  const json& then = manifest.run.options;
+  for (const auto& [name, value] : now.items()) {
+    if (is_free(name) || then.value(name, json()) == value) continue;
+    refuse_other(path, fmt::format("--{} is {}, but the checkpoint was made with {}", name,
+                                   value.dump(), then.value(name, json()).dump()));
+  }
+  for (const auto& [name, value] : then.items()) {
+    if (is_free(name) || now.contains(name)) continue;
+    refuse_other(path, fmt::format("the checkpoint was made with --{} {}, which this run has not",
+                                   name, value.dump()));
+  }
+  const json epochs = then.value("epochs", json());
+  if (options.optimizer.schedule == Schedule::cosine && epochs != options.epochs) {
+    refuse_other(path, fmt::format("--epochs is {}, but --schedule cosine has lowered the learning "
+                                   "rate towards the {} epochs of the checkpoint's run",
+                                   options.epochs, epochs.dump()));
+  }
+  if (options.epochs < manifest.epochs) {
+    refuse_other(path, fmt::format("--epochs is {}, but {} epochs have run", options.epochs,
+                                   manifest.epochs));
+  }
+}
+
+void require_same_data(const CheckpointManifest& manifest, const std::string& dataset_hash,
+                       const std::string& partition_hash, const fs::path& path) {
+  if (!dataset_hash.empty() && dataset_hash != manifest.run.dataset_hash) {
+    refuse_other(path,
+                 fmt::format("the data set's hash is {}, but the checkpoint is of {} ({})",
+                             dataset_hash, manifest.run.dataset_name, manifest.run.dataset_hash));
+  }
+  if (!partition_hash.empty() && partition_hash != manifest.run.partition_hash) {
+    refuse_other(path, fmt::format("the partition's hash is {}, but the checkpoint was made with "
+                                   "{}: --partitioner, --objective, --partition-seed and "
+                                   "--balance-train must cut the graph as they did",
+                                   partition_hash, manifest.run.partition_hash));
+  }
+}
+
+}  // namespace heliograph

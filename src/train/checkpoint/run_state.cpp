@@ -1,0 +1,98 @@
+#include "train/checkpoint/run_state.hpp"
+
+#include <cmath>
+#include <limits>
+#include <optional>
+
+namespace heliograph {
+namespace {
+
+/// One epoch in the section "reports"; every value has 8 bytes, so there is no padding.
+struct StoredReport {
+  std::int64_t epoch;
+  double loss, train_metric, val_metric, test_metric;  // NaN: not evaluated, or no such nodes.
+  double seconds;
+  EpochSeconds parts;
+  TrafficBytes bytes;
+  std::int64_t fp32_bytes, lag;
+  double lr;
+};
+static_assert(sizeof(StoredReport) == 18 * 8);
+
+struct StoredBest {
+  double train, validation, test;
+  std::int64_t epoch, waited;
+};
+static_assert(sizeof(StoredBest) == 5 * 8);
+
+double or_nan(const std::optional<double>& value) {
+  return value.value_or(std::numeric_limits<double>::quiet_NaN());
+}
+
+std::optional<double> or_none(double value) {
+  return std::isnan(value) ? std::nullopt : std::optional<double>(value);
+}
+
+StoredReport stored(const EpochReport& r) {
+  return {r.epoch,
+          r.loss,
+          or_nan(r.train_metric),
+          or_nan(r.val_metric),
+          or_nan(r.test_metric),
+          r.seconds,
+          r.parts,
+          r.bytes,
+          r.fp32_bytes,
+          r.lag,
+          r.lr};
+}
+
+EpochReport report_of(const StoredReport& s) {
+  return {static_cast<int>(s.epoch),
+          s.loss,
+          or_none(s.train_metric),
+          or_none(s.val_metric),
+          or_none(s.test_metric),
+          s.seconds,
+          s.parts,
+          s.bytes,
+          s.fp32_bytes,
+          static_cast<int>(s.lag),
+          s.lr};
+}
+
+}  // namespace
+
+void write_run_state(const RunState& state, std::span<const EpochReport> reports,
+                     StateWriter& file) {
+  const Scores& scores = state.best.scores();
+  const StoredBest best{scores.train, scores.validation, scores.test, state.best_epoch,
+                        state.best.waited()};
+  file.section("best", std::span<const StoredBest>(&best, 1));
+  std::vector<StoredReport> all;
+  all.reserve(reports.size());
+  for (const EpochReport& r : reports) all.push_back(stored(r));
+  file.section("reports", std::span<const StoredReport>(all));
+}
+
+RunState read_run_state(const StateFile& file, int patience) {
+  StoredBest best{};
+  file.read("best", std::span<StoredBest>(&best, 1));
+  std::vector<StoredReport> all(file.count<StoredReport>("reports"));
+  file.read("reports", std::span<StoredReport>(all));
+  RunState state{
+      static_cast<int>(all.size()),
+      BestEpoch(patience, {best.train, best.validation, best.test}, static_cast<int>(best.waited)),
+      static_cast<int>(best.epoch),
+      {}};
+  state.reports.reserve(all.size());
+  for (const StoredReport& s : all) {
+    if (s.epoch != static_cast<std::int64_t>(state.reports.size())) {
+      file.refuse("reports", "does not hold one report for each epoch, in order");
+    }
+    state.reports.push_back(report_of(s));
+  }
+  return state;
+}
+
+}  // namespace heliograph

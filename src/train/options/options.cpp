@@ -1,0 +1,151 @@
+#include "heliograph/options.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <string>
+
+#include "comm/mpi/transport.hpp"
+#include "comm/nccl/transport.hpp"
+#include "core/copy_bytes.hpp"
+#include "core/kernels.hpp"
+#include "heliograph/error.hpp"
+#include "train/options/values.hpp"
+
+namespace heliograph {
+namespace {
+
+template <class Value>
+void require(bool fits, const char* flag, const std::string& rule, Value value) {
+  if (!fits) throw Error(ErrorCode::usage, fmt::format("{} must be {}, not {}", flag, rule, value));
+}
+
+void require_together(bool fits, const char* sentence) {
+  if (!fits) throw Error(ErrorCode::usage, sentence);
+}
+
+// Written so that NaN fails.
+bool not_negative(double x) { return x >= 0 && std::isfinite(x); }
+
+template <class Value>
+void require_at_least(int least, const char* flag, Value value) {
+  require(value >= static_cast<Value>(least) && std::isfinite(static_cast<double>(value)), flag,
+          fmt::format("at least {}", least), value);
+}
+
+template <class Value>
+void require_above_0(const char* flag, Value value) {
+  require(value > 0 && std::isfinite(value), flag, "above 0", value);
+}
+
+void validate_model(const ModelOptions& model) {
+  // The bounds above keep every product of sizes within 64 bits.
+  require(model.layers >= 1 && model.layers <= 1024, "--layers", "from 1 to 1024", model.layers);
+  require(model.hidden >= 1 && model.hidden <= 1 << 20, "--hidden", "from 1 to 1048576",
+          model.hidden);
+  require(model.dropout >= 0 && model.dropout < 1, "--dropout", "at least 0 and below 1",
+          model.dropout);
+}
+
+void validate_exchange(const ExchangeOptions& exchange) {
+  check_bits("bits-forward", exchange.bits_forward);
+  check_bits("bits-backward", exchange.bits_backward);
+  require_at_least(0, "--staleness", exchange.staleness);
+  require_at_least(0, "--sync-every", exchange.sync_every);
+  require_at_least(0, "--warmup-epochs", exchange.warmup_epochs);
+}
+
+void validate_optimizer(const OptimizerOptions& optimizer) {
+  require_above_0("--lr", optimizer.lr);
+  require_at_least(0, "--weight-decay", optimizer.weight_decay);
+  require_at_least(0, "--clip-norm", optimizer.clip_norm);
+  require_at_least(1, "--step-size", optimizer.step_size);
+  require(optimizer.step_gamma > 0 && optimizer.step_gamma <= 1, "--step-gamma",
+          "above 0 and at most 1", optimizer.step_gamma);
+}
+
+void validate_transport(const TransportOptions& transport) {
+  const TransportKind kind = transport.kind;
+  const bool nccl = kind == TransportKind::nccl, mpi = kind == TransportKind::mpi;
+  const bool cuda = transport.device == DeviceKind::cuda;
+  require_together(
+      !nccl || nccl_built(),
+      "--transport nccl: this build has no NCCL; use another transport, or a build whose "
+      "\"heliograph info\" lists nccl");
+  require_together(!nccl || cuda, "--transport nccl needs --device cuda");
+  require_together(
+      !mpi || mpi_built(),
+      "--transport mpi: this build has no MPI transport; use threads or tcp, or a build whose "
+      "\"heliograph info\" lists mpi");
+  require_together(!cuda || cuda_built(),
+                   "--device cuda: this build has no CUDA; use cpu, or a build whose \"heliograph "
+                   "info\" lists cuda");
+  require_together(transport.cuda_aware_mpi != CudaAwareMpi::on || (mpi && cuda),
+                   "--cuda-aware-mpi on needs --transport mpi and --device cuda");
+  require_together(!transport.nccl_register || nccl, "--nccl-register needs --transport nccl");
+  require_together(!transport.nccl_register || nccl_registers(),
+                   "--nccl-register: this build's NCCL is older than 2.19 and registers nothing");
+  require_together(transport.cuda_graphs != CudaGraphs::on || cuda,
+                   "--cuda-graphs on needs --device cuda");
+  if (nccl) load_cuda_kernels_at_once();
+  if (cuda) require_cuda_devices("--device cuda");
+  require_at_least(0, "--threads-per-rank", transport.threads_per_rank);
+  require_at_least(0, "--link-gbps", transport.link_gbps);
+  require_at_least(0, "--link-latency-us", transport.link_latency_us);
+  require_above_0("--timeout", transport.timeout_seconds);
+  require_above_0("--silence-loading", transport.silence_loading);
+  require_above_0("--silence-training", transport.silence_training);
+  require_above_0("--silence-saving", transport.silence_saving);
+  const bool shaped = transport.link_gbps != 0 || transport.link_latency_us != 0;
+  if (shaped && kind != TransportKind::automatic && kind != TransportKind::threads) {
+    throw Error(ErrorCode::usage, fmt::format("--link-gbps and --link-latency-us shape the links "
+                                              "between threads, not those of --transport {}",
+                                              choice_name(kind)));
+  }
+}
+
+void validate_split(const TrainOptions& options) {
+  require_at_least(0, "--split", options.split);
+  if (!options.random_split) {
+    require_together(!options.stratified, "--stratified needs --split random:T/V/E");
+    return;
+  }
+  const std::string text = split_text(options);
+  require(not_negative(options.train_share) && not_negative(options.validation_share) &&
+              not_negative(options.test_share),
+          "--split", "made of shares of at least 0", text);
+  require(options.train_share > 0, "--split", "given a training share above 0", text);
+  require(options.train_share + options.validation_share + options.test_share <= 100 + 1e-9,
+          "--split", "made of shares that sum to at most 100", text);
+}
+
+}  // namespace
+
+void validate(const TrainOptions& options) {
+  validate_model(options.model);
+  validate_exchange(options.exchange);
+  validate_optimizer(options.optimizer);
+  validate_transport(options.transport);
+  validate_split(options);
+  require_at_least(1, "--parts", options.partition.parts);
+  require_together(
+      options.partition.partitioner != Partitioner::file || !options.partition.file.empty(),
+      "--partitioner file:PATH needs a path");
+  require_together(!options.reproducible || options.model.aggregate_storage == RowStorage::fp32,
+                   "--aggregate-storage bf16 rounds, and --reproducible may not: use one of them");
+  require_together(!options.reproducible || options.transport.device == DeviceKind::cpu,
+                   "--reproducible needs --device cpu: devices do not sum in fp64");
+  require_together(!options.tf32 || options.transport.device == DeviceKind::cuda,
+                   "--tf32 needs --device cuda");
+  require_at_least(0, "--checkpoint-every", options.checkpoint.every);
+  require_together(options.checkpoint.every == 0 || !options.checkpoint.folder.empty(),
+                   "--checkpoint-every needs --out: a directory to save to");
+  require_at_least(1, "--epochs", options.epochs);
+  require_at_least(1, "--eval-every", options.eval_every);
+  require_at_least(0, "--patience", options.patience);
+  require(options.eval_chunk_bytes >= 1, "--eval-chunk-mib", "at least 1 MiB",
+          options.eval_chunk_bytes);
+  require_at_least(0, "--memory-limit-mib", options.memory_limit_bytes);
+}
+
+}  // namespace heliograph

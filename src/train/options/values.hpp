@@ -1,0 +1,121 @@
+#pragma once
+
+#include <string>
+
+#include "heliograph/generate.hpp"
+#include "heliograph/io.hpp"
+#include "heliograph/log.hpp"
+#include "heliograph/options.hpp"
+#include "train/options/fields.hpp"
+
+namespace heliograph {
+
+// How the values of options are spelled on the command line, in config files and in run.json.
+
+template <>
+inline constexpr EnumName<ModelKind> enum_names<ModelKind>[] {
+  {"gcn", ModelKind::gcn}, { "sage", ModelKind::sage }
+};
+template <>
+inline constexpr EnumName<NormLayer> enum_names<NormLayer>[] {
+  {"layer", NormLayer::layer}, { "none", NormLayer::none }
+};
+template <>
+inline constexpr EnumName<RowStorage> enum_names<RowStorage>[] {
+  {"fp32", RowStorage::fp32}, { "bf16", RowStorage::bf16 }
+};
+template <>
+inline constexpr EnumName<Schedule> enum_names<Schedule>[] {
+  {"constant", Schedule::constant}, {"cosine", Schedule::cosine}, { "step", Schedule::step }
+};
+template <>
+inline constexpr EnumName<Metric> enum_names<Metric>[] {
+  {"auto", Metric::automatic}, {"accuracy", Metric::accuracy}, {"f1", Metric::f1}, {
+    "auc", Metric::auc
+  }
+};
+template <>
+inline constexpr EnumName<TransportKind> enum_names<TransportKind>[] {
+  {"auto", TransportKind::automatic}, {"threads", TransportKind::threads},
+      {"mpi", TransportKind::mpi}, {"tcp", TransportKind::tcp}, {
+    "nccl", TransportKind::nccl
+  }
+};
+template <>
+inline constexpr EnumName<DeviceKind> enum_names<DeviceKind>[] {
+  {"cpu", DeviceKind::cpu}, { "cuda", DeviceKind::cuda }
+};
+template <>
+inline constexpr EnumName<Normalization> enum_names<Normalization>[] {
+  {"none", Normalization::none}, {"row", Normalization::row}, {
+    "standard", Normalization::standard
+  }
+};
+/// A file of owners is spelled file:PATH.
+template <>
+inline constexpr EnumName<Partitioner> enum_names<Partitioner>[] {
+  {"metis", Partitioner::metis}, {"contiguous", Partitioner::contiguous}, {
+    "random", Partitioner::random
+  }
+};
+template <>
+inline constexpr EnumName<MetisObjective> enum_names<MetisObjective>[] {
+  {"edge_cut", MetisObjective::edge_cut}, { "volume", MetisObjective::volume }
+};
+template <>
+inline constexpr EnumName<NodeOrder> enum_names<NodeOrder>[] {
+  {"auto", NodeOrder::automatic}, {"id", NodeOrder::id}, {"random", NodeOrder::random}, {
+    "cluster", NodeOrder::cluster
+  }
+};
+template <>
+inline constexpr EnumName<CudaGraphs> enum_names<CudaGraphs>[] {
+  {"auto", CudaGraphs::automatic}, {"on", CudaGraphs::on}, { "off", CudaGraphs::off }
+};
+template <>
+inline constexpr EnumName<Pinning> enum_names<Pinning>[] {
+  {"auto", Pinning::automatic}, {"on", Pinning::on}, { "off", Pinning::off }
+};
+template <>
+inline constexpr EnumName<CudaAwareMpi> enum_names<CudaAwareMpi>[] {
+  {"auto", CudaAwareMpi::automatic}, {"on", CudaAwareMpi::on}, { "off", CudaAwareMpi::off }
+};
+template <>
+inline constexpr EnumName<SaveFailure> enum_names<SaveFailure>[] {
+  {"continue", SaveFailure::keep_going}, { "stop", SaveFailure::stop }
+};
+template <>
+inline constexpr EnumName<InputFormat> enum_names<InputFormat>[] {
+  {"auto", InputFormat::automatic}, {"native", InputFormat::native}, {"npz", InputFormat::npz},
+      {"facebook", InputFormat::facebook}, {"edge-list", InputFormat::edge_list}, {
+    "matrix-market", InputFormat::matrix_market
+  }
+};
+template <>
+inline constexpr EnumName<LogLevel> enum_names<LogLevel>[] {
+  {"debug", LogLevel::debug}, {"info", LogLevel::info}, {"warning", LogLevel::warning}, {
+    "error", LogLevel::error
+  }
+};
+template <>
+inline constexpr EnumName<GraphModel> enum_names<GraphModel>[] {
+  {"block", GraphModel::block}, { "rmat", GraphModel::rmat }
+};
+
+// All parsers throw Error(usage) that names the flag and the value.
+
+ModelKind parse_model(const std::string& text);
+
+/// 1, 2, 4, 8, 16 or 32.
+void check_bits(const std::string& name, int bits);
+int parse_bits(const std::string& name, const std::string& text);
+
+/// The value of --partitioner: metis, contiguous, random or file:PATH.
+std::string partitioner_text(const PartitionOptions& options);
+void set_partitioner(PartitionOptions& options, const std::string& text);
+
+/// The value of --split: N, or random:60/20/20.
+std::string split_text(const TrainOptions& options);
+void set_split(TrainOptions& options, const std::string& text);
+
+}  // namespace heliograph

@@ -1,0 +1,206 @@
+#include "train/plan/dataset_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/copy_bytes.hpp"
+#include "graph/partition/node_order.hpp"
+#include "heliograph/error.hpp"
+#include "heliograph/io.hpp"
+#include "train/launch.hpp"
+#include "train/plan/memory_check.hpp"
+#include "train/plan/process_memory.hpp"
+
+namespace heliograph {
+namespace {
+
+Split choose_split(const Dataset& dataset, const TrainOptions& options) {
+  if (options.random_split) {
+    return random_split(dataset, options.train_share, options.validation_share, options.test_share,
+                        options.split_seed, options.stratified);
+  }
+  const auto count = dataset.splits.size();
+  if (count == 0) {
+    throw Error(ErrorCode::usage,
+                fmt::format("'{}' holds no split: ask for one, e.g. --split random:60/20/20",
+                            dataset.name));
+  }
+  if (static_cast<std::size_t>(options.split) >= count) {
+    throw Error(ErrorCode::usage, fmt::format("--split {}: '{}' holds splits 0 to {}",
+                                              options.split, dataset.name, count - 1));
+  }
+  return dataset.splits[static_cast<std::size_t>(options.split)];
+}
+
+/// Data sets from files have been checked; those that a program made may not have been.
+void check_split(const Dataset& dataset, const Split& split) {
+  if (static_cast<std::int64_t>(split.role.size()) != dataset.graph.nodes) {
+    throw Error(ErrorCode::bad_input,
+                fmt::format("'{}': the split has {} roles for {} nodes", dataset.name,
+                            split.role.size(), dataset.graph.nodes));
+  }
+  for (std::size_t v = 0; v < split.role.size(); ++v) {
+    if (split.role[v] != Role::none && !dataset.labels.has_label(static_cast<NodeId>(v))) {
+      throw Error(
+          ErrorCode::bad_input,
+          fmt::format("'{}': node {} has a role in the split but no label", dataset.name, v));
+    }
+  }
+}
+
+/// Nodes whose features set the normalisation; empty for all.
+std::vector<std::uint8_t> fit_nodes(const Split& split, bool inductive) {
+  std::vector<std::uint8_t> fit(inductive ? split.role.size() : 0);
+  for (std::size_t v = 0; v < fit.size(); ++v) fit[v] = split.role[v] == Role::train ? 1 : 0;
+  return fit;
+}
+
+}  // namespace
+
+DatasetPlan::DatasetPlan(const Dataset& dataset, const TrainOptions& options,
+                         const LogCallback& log, bool training)
+    : RunPlan(options), dataset_(dataset), checks_memory_(training) {
+  resolve();
+  check_memory(std::nullopt);
+  PartitionOptions cut = options.partition;
+  const bool balance =
+      cut.balance_split != nullptr || (options.inductive && cut.partitioner == Partitioner::metis);
+  cut.balance_split = balance ? &split_ : nullptr;
+  index(make_partition(dataset.graph, cut, log));
+}
+
+DatasetPlan::DatasetPlan(const Dataset& dataset, Partition partition, const TrainOptions& options)
+    : RunPlan(options), dataset_(dataset), checks_memory_(false) {
+  options_.partition.parts = partition.parts;
+  resolve();
+  index(std::move(partition));
+}
+
+void DatasetPlan::resolve() {
+  validate(options_);
+  split_ = choose_split(dataset_, options_);
+  check_split(dataset_, split_);
+  for (std::size_t v = 0; v < split_.role.size(); ++v) {
+    if (split_.role[v] == Role::train) train_nodes_.push_back(static_cast<NodeId>(v));
+  }
+  facts_.name = dataset_.name;
+  facts_.nodes = dataset_.graph.nodes;
+  facts_.training_nodes = static_cast<std::int64_t>(train_nodes_.size());
+  facts_.task = dataset_.labels.task;
+  facts_.classes = dataset_.labels.classes;
+  facts_.feature_cols = dataset_.features.cols;
+  facts_.sparse_features = dataset_.features.sparse;
+  finish_resolving(validation_nodes());
+  features_ = normalize_features(dataset_.features, options_.normalize,
+                                 fit_nodes(split_, options_.inductive));
+}
+
+void DatasetPlan::index(Partition partition) {
+  partition_ = std::move(partition);
+  facts_.ranks = partition_.parts;
+  facts_.quality = measure_partition(dataset_.graph, partition_);
+  facts_.partition_hash = partition_hash(partition_);
+  // The parts of an induced graph have other halos than those of the whole one.
+  if (!options_.inductive) check_memory(facts_.quality.communication_volume);
+  if (dataset_.graph.directed) transposed_ = transpose(dataset_.graph);
+  const std::vector<NodeId> order = order_nodes(dataset_.graph, options_.node_order);
+  whole_.emplace(dataset_.graph, partition_, nullptr, order);
+  if (options_.inductive) induced_.emplace(dataset_.graph, partition_, &train_nodes_, order);
+}
+
+ValidationNodes DatasetPlan::validation_nodes() const {
+  ValidationNodes found;
+  bool kinds[2] = {false, false};
+  for (std::size_t v = 0; v < split_.role.size(); ++v) {
+    if (split_.role[v] != Role::validation) continue;
+    ++found.count;
+    if (facts_.task == Task::multiclass) kinds[dataset_.labels.class_of[v] == 1 ? 1 : 0] = true;
+  }
+  found.both_classes = kinds[0] && kinds[1];
+  return found;
+}
+
+void DatasetPlan::check_memory(std::optional<std::int64_t> halo_rows) const {
+  if (!checks_memory_) return;
+  const MemoryNeeds needs =
+      least_memory(dataset_, options_, static_cast<std::int64_t>(train_nodes_.size()), halo_rows);
+  const DeviceKind device = options_.transport.device;
+  const std::int64_t limit = options_.memory_limit_bytes;
+  if (limit > 0 || device == DeviceKind::cpu) {
+    require_memory(needs, limit, available_memory_bytes(), device);
+  } else if (!ranks_are_processes(options_.transport)) {  // Others know of devices of their own.
+    require_memory(needs, 0, cuda_available_bytes(options_.partition.parts), device);
+    require_host_memory(
+        least_host_memory(dataset_, options_, static_cast<std::int64_t>(train_nodes_.size()),
+                          halo_rows),
+        available_memory_bytes());
+  }
+}
+
+RankData DatasetPlan::load(int rank, GraphScope scope, MemoryRoom room,
+                           MemoryAccount* account) const {
+  const NodeIndex& index = scope == GraphScope::training && induced_ ? *induced_ : *whole_;
+  RankData data;
+  data.shard = build_shard(index, rank, transposed_ ? &*transposed_ : nullptr);
+  data.labels = labels_of(data.shard.global_ids);
+  data.features = features_of(data.shard.global_ids, room, account);
+  return data;
+}
+
+LocalLabels DatasetPlan::labels_of(const std::vector<std::int64_t>& ids) const {
+  const Labels& all = dataset_.labels;
+  LocalLabels labels;
+  labels.task = all.task;
+  labels.classes = all.classes;
+  labels.role.reserve(ids.size());
+  if (all.task == Task::multiclass) {
+    labels.class_of.reserve(ids.size());
+  } else {
+    labels.indicators.reserve(ids.size() * static_cast<std::size_t>(all.classes));
+  }
+  for (const std::int64_t id : ids) {
+    const auto v = static_cast<std::size_t>(id);
+    labels.role.push_back(split_.role[v]);
+    if (all.task == Task::multiclass) {
+      labels.class_of.push_back(all.class_of[v]);
+    } else {
+      const auto classes = static_cast<std::size_t>(all.classes);
+      const std::uint8_t* row = all.indicators.data() + v * classes;
+      labels.indicators.insert(labels.indicators.end(), row, row + classes);
+    }
+  }
+  return labels;
+}
+
+FeatureMatrix DatasetPlan::features_of(const std::vector<std::int64_t>& ids, MemoryRoom room,
+                                       MemoryAccount* account) const {
+  if (!features_.sparse) {
+    Matrix dense(static_cast<std::int64_t>(ids.size()), features_.cols, room, account);
+    for (std::int64_t r = 0; r < dense.view().rows; ++r) {
+      const auto v = static_cast<std::size_t>(ids[static_cast<std::size_t>(r)]);
+      std::copy_n(features_.dense.data() + v * static_cast<std::size_t>(features_.cols),
+                  features_.cols, dense.view().row(r));
+    }
+    return FeatureMatrix(std::move(dense));
+  }
+  const auto begin_of = [&](std::int64_t id) {
+    return features_.offsets[static_cast<std::size_t>(id)];
+  };
+  std::int64_t entries = 0;
+  for (const std::int64_t id : ids) entries += begin_of(id + 1) - begin_of(id);
+  SparseBuffers rows(static_cast<std::int64_t>(ids.size()), features_.cols, entries, room, account);
+  std::int64_t* offset = rows.offsets.as<std::int64_t>().data();
+  for (const std::int64_t id : ids) {
+    const std::int64_t begin = begin_of(id), count = begin_of(id + 1) - begin;
+    std::copy_n(features_.columns.data() + begin, count,
+                rows.columns.as<std::int32_t>().data() + *offset);
+    std::copy_n(features_.values.data() + begin, count, rows.values.as<float>().data() + *offset);
+    offset[1] = *offset + count;
+    ++offset;
+  }
+  return FeatureMatrix(std::move(rows));
+}
+
+}  // namespace heliograph

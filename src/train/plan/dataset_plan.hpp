@@ -1,0 +1,50 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "graph/shard.hpp"
+#include "heliograph/dataset.hpp"
+#include "heliograph/io.hpp"
+#include "train/plan/run_plan.hpp"
+
+namespace heliograph {
+
+/// The plan of a run on a data set in this process. The data set must outlive it.
+class DatasetPlan final : public RunPlan {
+ public:
+  /// Validates options against the data, splits, normalises, partitions and indexes. Unless it is
+  /// not for `training`, whether that fits into memory is checked before partitioning, and again
+  /// once halos are known. Throws Error(usage, bad_input, resource).
+  DatasetPlan(const Dataset& dataset, const TrainOptions& options, const LogCallback& log,
+              bool training = true);
+  /// The same for a data set that is cut already and not trained on here: memory is not checked.
+  DatasetPlan(const Dataset& dataset, Partition partition, const TrainOptions& options);
+
+  std::string dataset_hash() const override { return heliograph::dataset_hash(dataset_); }
+  std::int64_t stored_bytes(int /*rank*/) const override { return 0; }
+  RankData load(int rank, GraphScope scope, MemoryRoom room, MemoryAccount* account) const override;
+
+  ValidationNodes validation_nodes() const;
+
+ private:
+  void resolve();
+  void index(Partition partition);
+  /// Refuses a run that cannot fit, as far as it is known by now.
+  void check_memory(std::optional<std::int64_t> halo_rows) const;
+  LocalLabels labels_of(const std::vector<std::int64_t>& ids) const;
+  FeatureMatrix features_of(const std::vector<std::int64_t>& ids, MemoryRoom room,
+                            MemoryAccount* account) const;
+
+  const Dataset& dataset_;
+  const bool checks_memory_;
+  Split split_;
+  Features features_;
+  Partition partition_;
+  std::optional<Graph> transposed_;  ///< Directed graphs only.
+  std::vector<NodeId> train_nodes_;  ///< Ascending.
+  std::optional<NodeIndex> whole_;
+  std::optional<NodeIndex> induced_;  ///< Inductive training only.
+};
+
+}  // namespace heliograph

@@ -1,0 +1,218 @@
+#include "train/plan/memory_check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/packed_rows.hpp"
+#include "heliograph/error.hpp"
+#include "layers/model.hpp"
+#include "staleness/exchange_policy.hpp"
+#include "train/optimizer.hpp"
+
+namespace heliograph {
+namespace {
+
+/// No machine has more; sums of a few such counts are still counts.
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 59;
+
+std::int64_t capped_product(std::int64_t bytes, std::int64_t times) {
+  return bytes > kMostBytes / times ? kMostBytes : bytes * times;
+}
+
+/// Structure of `nodes` rows with `entries` entries, with labels and masks: the least a rank's
+/// arrays take, all ranks together.
+std::int64_t structure_bytes(const Dataset& dataset, std::int64_t nodes, std::int64_t entries,
+                             const ModelOptions& model) {
+  const int adjacencies = dataset.graph.directed ? 2 : 1;
+  const std::int64_t labels = dataset.labels.task == Task::multiclass ? 8 : dataset.labels.classes;
+  const std::int64_t scales = 4 * propagation_of(model).scales();
+  return adjacencies * (4 * entries + 2 * 8 * nodes) + (8 + 8 + 2 + labels + scales) * nodes;
+}
+
+/// A rank's input features, as counting buffers.
+class CountedInput {
+ public:
+  CountedInput(const Dataset& dataset, const ModelOptions& options, std::int64_t nodes,
+               MemoryRoom room, MemoryAccount* account) {
+    const Features& f = dataset.features;
+    const bool reads_x = reads_features(options, f.cols, f.sparse);
+    if (f.sparse) {
+      // How many entries some of the nodes have, or the aggregation, is not known: none at least.
+      input_.x.is_sparse = true;
+      input_.x.sparse = {0, f.cols, nullptr, nullptr, nullptr, 0};
+      if (nodes != f.rows || !reads_x) return;
+      const std::int64_t entries = f.offsets[f.offsets.size() - 1];
+      input_.x.sparse = {f.rows, f.cols, nullptr, nullptr, nullptr, entries};
+      // Columns and values by row; rows and positions by column.
+      sparse_ = Buffer(static_cast<std::size_t>(entries) * (4 + 4 + 4 + 8), room, account);
+      return;
+    }
+    const auto matrix = [&] { return Matrix(nodes, f.cols, room, account); };
+    input_.x = FeatureView::of(ConstMatrixView{nullptr, nodes, f.cols, padded_stride(f.cols)});
+    if (reads_x) x_ = matrix();
+    if (!options.precompute) return;
+    aggregated_ = matrix();
+    input_.aggregated = input_.x;
+  }
+
+  const ModelInput& input() const { return input_; }
+
+ private:
+  ModelInput input_;
+  Buffer sparse_;
+  Matrix x_, aggregated_;
+};
+
+/// Send and receive buffers. What is exchanged at one time at most is held at S = 0. `rows` are
+/// those of A; a directed graph's backward exchange has others, none at least.
+std::int64_t halo_bytes(const std::vector<Site>& sites, const TrainOptions& options,
+                        std::int64_t rows, bool directed) {
+  const ExchangePolicy policy(options.exchange, options.epochs);
+  std::int64_t sum = 0, largest = 0;
+  for (const Site& site : sites) {
+    if (directed && site.direction == Direction::backward) continue;
+    const auto bytes = 2 * rows * static_cast<std::int64_t>(policy.most_row_bytes(site));
+    largest = std::max(largest, bytes);
+    sum = std::min(kMostBytes, sum + capped_product(bytes, policy.slots()));
+  }
+  return policy.slots() == 1 ? largest : sum;
+}
+
+std::string gib(std::int64_t bytes) {
+  const double mib = static_cast<double>(bytes) / (1 << 20);
+  return mib < 1024 ? fmt::format("{:.1f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
+}
+
+const char* advice(MemoryRoom largest) {
+  switch (largest) {
+    case MemoryRoom::halo:
+      return "lower --bits or --staleness, or take --partitioner metis";
+    case MemoryRoom::activations:
+    case MemoryRoom::gradients:
+    case MemoryRoom::workspace:
+      return "lower --hidden or --layers";
+    case MemoryRoom::weights:
+      return "lower --hidden, --layers or --parts";
+    case MemoryRoom::graph:
+    case MemoryRoom::features:
+    case MemoryRoom::evaluation:
+      break;
+  }
+  return "the data set asks for a machine with more memory";
+}
+
+/// `there`: a sentence with a place for the bytes that there are; nothing where nobody knows them.
+void require_within(std::optional<std::int64_t> bytes, const MemoryNeeds& needs, const char* what,
+                    const char* there) {
+  const std::int64_t total = needs.total();
+  if (!bytes || total <= *bytes) return;
+  std::vector<std::pair<std::int64_t, MemoryRoom>> rooms;
+  for (std::size_t i = 0; i < needs.rooms.size(); ++i) {
+    // Small change explains nothing.
+    if (needs.rooms[i] > total / 20) {
+      rooms.emplace_back(needs.rooms[i], static_cast<MemoryRoom>(i));
+    }
+  }
+  std::sort(rooms.rbegin(), rooms.rend());
+  std::string parts;
+  for (const auto& [size, room] : rooms) {
+    parts += fmt::format("{}{} for {}", parts.empty() ? "" : ", ", gib(size), room_name(room));
+  }
+  throw Error(
+      ErrorCode::resource,
+      fmt::format("{} needs at least {} ({}) and {}: {}", what, gib(total), parts,
+                  fmt::format(fmt::runtime(there), gib(*bytes)), advice(rooms.front().second)));
+}
+
+}  // namespace
+
+MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
+                         std::int64_t training_nodes, std::optional<std::int64_t> halo_rows) {
+  const std::int64_t nodes = dataset.graph.nodes;
+  const std::int64_t rows = options.inductive ? training_nodes : nodes;
+  MemoryAccount account(nullptr);
+  const auto kernels = make_cpu_kernels(1, options.reproducible, &account);
+  const CountedInput input(dataset, options.model, rows, MemoryRoom::features, &account);
+  std::optional<CountedInput> evaluated;
+  if (options.inductive) {
+    evaluated.emplace(dataset, options.model, nodes, MemoryRoom::evaluation, &account);
+  }
+  const Model model(options.model, input.input(), dataset.labels.classes, options.seed,
+                    {rows, nodes}, *kernels, &account);
+  const Optimizer optimizer(options.optimizer, model.parameters(), &account);
+
+  MemoryNeeds needs;
+  for (std::size_t i = 0; i < needs.rooms.size(); ++i) {
+    needs.rooms[i] = account.live(static_cast<MemoryRoom>(i));
+  }
+  const std::int64_t entries = dataset.graph.entries();
+  needs[MemoryRoom::weights] = capped_product(needs[MemoryRoom::weights], options.partition.parts);
+  needs[MemoryRoom::graph] +=
+      structure_bytes(dataset, rows, options.inductive ? 0 : entries, options.model);
+  if (options.inductive) {
+    needs[MemoryRoom::evaluation] += structure_bytes(dataset, nodes, entries, options.model);
+  }
+  if (halo_rows) {
+    needs[MemoryRoom::graph] += 4 * *halo_rows;
+    needs[MemoryRoom::halo] +=
+        halo_bytes(model.sites(), options, *halo_rows, dataset.graph.directed);
+  }
+  return needs;
+}
+
+MemoryNeeds least_host_memory(const Dataset& dataset, const TrainOptions& options,
+                              std::int64_t training_nodes, std::optional<std::int64_t> halo_rows) {
+  const std::int64_t nodes = dataset.graph.nodes;
+  const std::int64_t entries = dataset.graph.entries();
+  const std::int64_t rows = options.inductive ? training_nodes : nodes;
+  const Features& features = dataset.features;
+  MemoryAccount account(nullptr);
+  const auto kernels = make_cpu_kernels(1, false, &account);
+  const CountedInput input(dataset, options.model, rows, MemoryRoom::features, &account);
+  const Model model(options.model, input.input(), dataset.labels.classes, options.seed,
+                    {rows, nodes}, *kernels, &account);
+
+  MemoryNeeds needs;
+  needs[MemoryRoom::graph] =
+      structure_bytes(dataset, rows, options.inductive ? 0 : entries, options.model) +
+      4 * halo_rows.value_or(0);
+  if (options.inductive) {
+    needs[MemoryRoom::evaluation] = structure_bytes(dataset, nodes, entries, options.model);
+  }
+  // Training nodes come first, the whole graph's when those are placed. How many entries of sparse
+  // features are the training nodes' is not known.
+  const std::int64_t loaded = features.sparse
+                                  ? (4 + 4) * (features.offsets[features.offsets.size() - 1])
+                                  : 4 * nodes * padded_stride(features.cols);
+  const std::int64_t gradients =
+      capped_product(4 * model.parameters().flat_size(), options.partition.parts);
+  const std::int64_t outputs = 4 * nodes * padded_stride(dataset.labels.classes);
+  if (loaded > gradients + outputs) {
+    needs[MemoryRoom::features] = loaded;
+  } else {
+    needs[MemoryRoom::gradients] = gradients;
+    needs[MemoryRoom::evaluation] += outputs;
+  }
+  return needs;
+}
+
+void require_memory(const MemoryNeeds& needs, std::int64_t limit,
+                    std::optional<std::int64_t> available, DeviceKind device) {
+  if (limit > 0) {
+    require_within(limit, needs, "training", "--memory-limit-mib allows {}");
+  } else {
+    require_within(available, needs, "training",
+                   device == DeviceKind::cpu ? "this machine has {} available"
+                                             : "its CUDA devices have {} available");
+  }
+}
+
+void require_host_memory(const MemoryNeeds& needs, std::optional<std::int64_t> available) {
+  require_within(available, needs, "the host of the CUDA devices", "has {} available");
+}
+
+}  // namespace heliograph

@@ -1,0 +1,143 @@
+#include "train/plan/rank_graph.hpp"
+
+#include <algorithm>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "comm/collectives.hpp"
+#include "comm/exchange/sparse_exchange.hpp"
+
+namespace heliograph {
+namespace {
+
+/// Above this share of entries the dense product is faster than the sparse one.
+constexpr double kDenseShare = 0.2;
+
+std::int64_t largest_halo(const Shard& shard, Communicator& comm) {
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(comm.size()), 0);
+  rows[static_cast<std::size_t>(comm.rank())] =
+      std::max(shard.in.plan.halo_rows, shard.out ? shard.out->plan.halo_rows : 0);
+  AllReduce(comm, Channel::evaluation).sum(std::span<std::int64_t>(rows));
+  return *std::max_element(rows.begin(), rows.end());
+}
+
+/// Where features are counted, of a graph that is counted in `room`.
+MemoryRoom features_room(MemoryRoom room) {
+  return room == MemoryRoom::graph ? MemoryRoom::features : room;
+}
+
+template <class T>
+std::int64_t bytes_of(const std::vector<T>& values) {
+  return static_cast<std::int64_t>(values.capacity() * sizeof(T));
+}
+
+std::int64_t bytes_of(const Adjacency& a) {
+  std::int64_t bytes = bytes_of(a.inner.offsets) + bytes_of(a.inner.columns) +
+                       bytes_of(a.halo.offsets) + bytes_of(a.halo.columns);
+  for (const HaloPlan::Peer& peer : a.plan.peers) bytes += bytes_of(peer.sent.entries);
+  return bytes;
+}
+
+std::int64_t bytes_of(const Shard& shard) {
+  return bytes_of(shard.global_ids) + bytes_of(shard.in_degree) + bytes_of(shard.in) +
+         (shard.out ? bytes_of(*shard.out) : 0);
+}
+
+}  // namespace
+
+RankGraph::RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Kernels& kernels,
+                     MemoryRoom room, MemoryAccount* host, MemoryAccount* account)
+    : shard_(std::move(data.shard)),
+      placed_(shard_, kernels.device(), room, account),
+      structure_(room, host),
+      op_(placed_, kernels, propagation_of(plan.options().model), room, account),
+      x_(std::move(data.features)),
+      labels_(std::move(data.labels)) {
+  mark_training_rows();
+  structure_.set(bytes_of(shard_) + bytes_of(labels_.class_of) + bytes_of(labels_.indicators) +
+                 bytes_of(labels_.role) + bytes_of(target_) + bytes_of(mask_));
+  exact_halo_ = std::make_unique<ExactHalo>(comm, placed_, largest_halo(shard_, comm),
+                                            plan.options().eval_chunk_bytes, account);
+  const ModelOptions& model = plan.options().model;
+  const RunFacts& facts = plan.facts();
+  const MemoryRoom features = features_room(room);
+  x_shape_ = FeatureView::shape(facts.feature_cols, facts.sparse_features);
+  if (!facts.sparse_features) x_.place(kernels, features, account);
+  if (model.precompute) {
+    aggregated_ = aggregate_features(comm, kernels, features, host, account);
+    if (!reads_features(model, facts.feature_cols, facts.sparse_features)) {
+      x_ = FeatureMatrix();
+    }
+  }
+  const bool trains = room == MemoryRoom::graph;
+  for (FeatureMatrix* matrix : {&x_, &aggregated_}) {
+    if (!facts.sparse_features) break;
+    if (trains) matrix->index_columns(features, host);  // For weight gradients.
+    matrix->place(kernels, features, account);
+  }
+  if (!trains) return;
+  const auto place = [&](const auto& values) {
+    using T = typename std::remove_cvref_t<decltype(values)>::value_type;
+    return Placed<T>(std::span<const T>(values), kernels.device(), room, account);
+  };
+  placed_target_ = place(target_);
+  placed_indicators_ = place(labels_.indicators);
+  placed_mask_ = place(mask_);
+}
+
+ModelInput RankGraph::input() const {
+  ModelInput input{x_.empty() ? x_shape_ : x_.view(), std::nullopt};
+  if (!aggregated_.empty()) input.aggregated = aggregated_.view();
+  return input;
+}
+
+void RankGraph::mark_training_rows() {
+  mask_.reserve(labels_.role.size());
+  for (const Role role : labels_.role) mask_.push_back(role == Role::train ? 1 : 0);
+  if (labels_.task != Task::multiclass) return;
+  target_ = labels_.class_of;
+  for (std::size_t row = 0; row < target_.size(); ++row) {
+    if (mask_[row] == 0) target_[row] = -1;
+  }
+}
+
+FeatureMatrix RankGraph::aggregate_features(Communicator& comm, Kernels& kernels, MemoryRoom room,
+                                            MemoryAccount* host, MemoryAccount* account) const {
+  const FeatureView x = x_.view();
+  if (x.is_sparse) {
+    const SparseRows inner = op_.scale_columns(x.sparse);
+    const SparseRows halo = exchange_sparse_rows(comm, shard_.in.plan, inner.view());
+    const SparseRows sum = op_.sum_sparse(inner.view(), halo.view());
+    const auto cells = static_cast<double>(sum.rows()) * static_cast<double>(sum.cols);
+    if (static_cast<double>(sum.columns.size()) <= kDenseShare * cells) {
+      return {sum, room, host};
+    }
+    Matrix dense(sum.rows(), sum.cols, room, host);
+    for (std::int64_t r = 0; r < sum.rows(); ++r) {
+      for (auto i = sum.offsets[static_cast<std::size_t>(r)];
+           i < sum.offsets[static_cast<std::size_t>(r) + 1]; ++i) {
+        dense.view().row(r)[sum.columns[static_cast<std::size_t>(i)]] =
+            sum.values[static_cast<std::size_t>(i)];
+      }
+    }
+    return FeatureMatrix(std::move(dense));
+  }
+  Matrix sum(shard_.inner_rows, x.cols(), room, account);
+  BasicMatrix<double> accumulator;
+  if (kernels.reproducible()) {
+    accumulator = BasicMatrix<double>(shard_.inner_rows, x.cols(), MemoryRoom::workspace, account);
+  }
+  PhaseClock times;
+  const PassContext pass{kernels, *exact_halo_, times, {}};
+  Site site;
+  site.name = "features";
+  site.cols = x.cols();
+  op_.open(pass, site, x.dense);
+  exact_halo_->offer(site, {0, x.rows()});
+  op_.sum(pass, site, x.dense, sum.view(), {accumulator.view(), {}}, [] {});
+  kernels.device().finish();  // The features may go next.
+  return FeatureMatrix(std::move(sum));
+}
+
+}  // namespace heliograph

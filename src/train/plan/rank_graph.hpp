@@ -1,0 +1,60 @@
+#pragma once
+
+#include <memory>
+
+#include "comm/exchange/exact_halo.hpp"
+#include "layers/graph_operator.hpp"
+#include "layers/model.hpp"
+#include "train/metrics.hpp"
+#include "train/plan/run_plan.hpp"
+
+namespace heliograph {
+
+/// One rank's part of a graph (the whole one or the induced one): structure, input features,
+/// labels, the precomputed first aggregation, and exact halos for evaluation.
+class RankGraph {
+ public:
+  /// `room`: where memory is counted; `host`, `account`: what the host holds, and what kernels
+  /// read, which may be one. Ranks build together: halo sizes and the precomputed aggregation are
+  /// exchanged on Channel::evaluation.
+  RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Kernels& kernels,
+            MemoryRoom room, MemoryAccount* host, MemoryAccount* account);
+  RankGraph(const RankGraph&) = delete;
+  RankGraph& operator=(const RankGraph&) = delete;
+
+  const Shard& shard() const { return shard_; }
+  const PlacedShard& placed() const { return placed_; }
+  const GraphOperator& op() const { return op_; }
+  const LocalLabels& labels() const { return labels_; }
+  ExactHalo& exact_halo() const { return *exact_halo_; }
+  /// Features that the model does not read are gone once their aggregation is made.
+  ModelInput input() const;
+  // What the loss reads, by row, where kernels read it.
+  /// Class of training rows, -1 for others (multi-class).
+  const std::int32_t* target() const { return placed_target_.data(); }
+  /// LocalLabels::indicators (multi-label).
+  const std::uint8_t* indicators() const { return placed_indicators_.data(); }
+  /// 1 for training rows (multi-label).
+  const std::uint8_t* mask() const { return placed_mask_.data(); }
+
+ private:
+  void mark_training_rows();
+  /// The first aggregation: of sparse features on the host, of dense ones where kernels run.
+  FeatureMatrix aggregate_features(Communicator& comm, Kernels& kernels, MemoryRoom room,
+                                   MemoryAccount* host, MemoryAccount* account) const;
+
+  Shard shard_;
+  PlacedShard placed_;
+  CountedBytes structure_;  ///< Of the shard, labels, targets and masks.
+  GraphOperator op_;
+  FeatureMatrix x_, aggregated_;
+  FeatureView x_shape_;
+  LocalLabels labels_;
+  std::vector<std::int32_t> target_;
+  std::vector<std::uint8_t> mask_;
+  Placed<std::int32_t> placed_target_;
+  Placed<std::uint8_t> placed_indicators_, placed_mask_;
+  std::unique_ptr<ExactHalo> exact_halo_;
+};
+
+}  // namespace heliograph

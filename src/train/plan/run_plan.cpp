@@ -1,0 +1,32 @@
+#include "train/plan/run_plan.hpp"
+
+#include "heliograph/error.hpp"
+#include "train/metrics.hpp"
+
+namespace heliograph {
+
+void RunPlan::finish_resolving(const ValidationNodes& validation) {
+  validate(options_);
+  metric_ = resolve_metric(options_.metric, facts_.task, facts_.classes);
+  const ModelOptions& model = options_.model;
+  if (facts_.sparse_features && !model.precompute && !model.transform_first) {
+    throw Error(ErrorCode::usage,
+                "--no-precompute with --no-transform-first: sparse features are aggregated either "
+                "before the first epoch or after the first product, so one of the two must stay");
+  }
+  // Early stopping waits for a better validation score, so there must be one.
+  if (options_.patience > 0) {
+    if (validation.count == 0) {
+      throw Error(ErrorCode::usage, "--patience needs validation nodes; the split has none");
+    }
+    if (metric_ == Metric::auc && !validation.both_classes) {
+      throw Error(ErrorCode::usage,
+                  "--patience with --metric auc needs validation nodes of both classes");
+    }
+  }
+  if (facts_.training_nodes == 0) {
+    throw Error(ErrorCode::bad_input, "the split has no training node");
+  }
+}
+
+}  // namespace heliograph

@@ -1,0 +1,312 @@
+#include "train/plan/shard_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "graph/io/files.hpp"
+#include "graph/io/native_format.hpp"
+#include "heliograph/error.hpp"
+#include "heliograph/shards.hpp"
+#include "train/metrics.hpp"
+#include "train/options/json.hpp"
+#include "train/plan/shard_format.hpp"
+#include "train/run/summary.hpp"
+
+namespace heliograph {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+/// Reads one rank's file, array by array, in the order of its table.
+class RankFileReader {
+ public:
+  RankFileReader(const fs::path& directory, const json& entry, const ShardHeader& expected)
+      : path_(directory / entry.at("file").get<std::string>()), entry_(entry), file_(path_) {
+    ShardHeader header;
+    file_.read(std::as_writable_bytes(std::span(&header, 1)));
+    if (std::memcmp(header.magic, expected.magic, sizeof(header.magic)) != 0) {
+      refuse_file(path_, "is no shard");
+    }
+    if (header.identity != expected.identity || header.rank != expected.rank ||
+        header.ranks != expected.ranks) {
+      throw Error(
+          ErrorCode::mismatch,
+          fmt::format("{} is rank {} of {} of other shards than {} describes", path_.string(),
+                      header.rank, header.ranks, (directory / kManifestFile).string()));
+    }
+    if (file_.size() != entry.at("bytes").get<std::uint64_t>()) {
+      refuse_file(path_, fmt::format("is damaged: {} bytes instead of {}", file_.size(),
+                                     entry.at("bytes").dump()));
+    }
+  }
+
+  const fs::path& path() const { return path_; }
+
+  template <class T>
+  void read(const std::string& name, std::vector<T>& values) {
+    values.resize(static_cast<std::size_t>(begin(name, dtype_name<T>())));
+    file_.read(std::as_writable_bytes(std::span(values)));
+  }
+  template <class T>
+  void read(const std::string& name, std::span<T> values) {
+    if (begin(name, dtype_name<T>()) != static_cast<std::int64_t>(values.size())) {
+      refuse_file(path_, fmt::format("its array {} has another length than it needs", name));
+    }
+    file_.read(std::as_writable_bytes(values));
+  }
+  /// Values of the array called `name`, which is still to come.
+  std::int64_t count_of(const std::string& name) const {
+    for (const json& array : entry_.at("arrays")) {
+      if (array.at("name").get<std::string>() == name) return checked_count(array);
+    }
+    refuse_file(path_, fmt::format("its array {} is missing", name));
+  }
+  void read(const std::string& name, MatrixView rows) {
+    if (begin(name, dtype_name<float>()) != rows.rows * rows.cols) {
+      refuse_file(path_, fmt::format("its array {} does not have a row for each node", name));
+    }
+    for (std::int64_t r = 0; r < rows.rows; ++r) {
+      file_.read(
+          std::as_writable_bytes(std::span(rows.row(r), static_cast<std::size_t>(rows.cols))));
+    }
+  }
+  /// Passes over arrays until the one called `name`.
+  void skip_to(const std::string& name) {
+    std::vector<std::byte> ignored(std::size_t{1} << 18);
+    while (next_ < entry_.at("arrays").size() &&
+           entry_.at("arrays").at(next_).at("name").get<std::string>() != name) {
+      const json& array = entry_.at("arrays").at(next_++);
+      std::uint64_t left = array.at("count").get<std::uint64_t>() * bytes_of(array);
+      while (left > 0) {
+        const auto piece = std::min<std::uint64_t>(left, ignored.size());
+        file_.read(std::span(ignored).first(piece));
+        left -= piece;
+      }
+    }
+  }
+  /// Everything has to be read by now, or is read past.
+  void check_hash() {
+    skip_to("");
+    if (hex64(file_.hash()) != entry_.at("xxh64").get<std::string>()) {
+      refuse_file(path_, "is damaged: its bytes do not match the checksum in the manifest");
+    }
+  }
+
+ private:
+  static std::uint64_t bytes_of(const json& array) {
+    const auto dtype = array.at("dtype").get<std::string>();
+    return dtype == "int64" ? 8 : dtype == "uint8" ? 1 : 4;
+  }
+
+  std::int64_t begin(const std::string& name, std::string_view dtype) {
+    const json& arrays = entry_.at("arrays");
+    if (next_ >= arrays.size() || arrays.at(next_).at("name").get<std::string>() != name ||
+        arrays.at(next_).at("dtype").get<std::string>() != dtype) {
+      refuse_file(path_,
+                  fmt::format("its array {} is not where the manifest should list it", name));
+    }
+    return checked_count(arrays.at(next_++));
+  }
+
+  std::int64_t checked_count(const json& array) const {
+    const auto count = array.at("count").get<std::uint64_t>();
+    if (count > file_.size()) {
+      refuse_file(path_,
+                  fmt::format("its array {} is too long", array.at("name").get<std::string>()));
+    }
+    return static_cast<std::int64_t>(count);
+  }
+
+  fs::path path_;
+  const json& entry_;
+  FileReader file_;
+  std::size_t next_ = 0;
+};
+
+/// Offsets that ascend from 0 to the number of columns, which lie below `most`.
+template <class Offsets, class Columns>
+void check_rows(const fs::path& file, const char* what, const Offsets& offsets,
+                const Columns& columns, std::int64_t rows, std::int64_t most) {
+  bool fits = static_cast<std::int64_t>(offsets.size()) == rows + 1 && offsets.front() == 0 &&
+              offsets.back() == static_cast<std::int64_t>(columns.size()) &&
+              std::is_sorted(offsets.begin(), offsets.end());
+  for (const std::int32_t c : columns) fits = fits && c >= 0 && c < most;
+  if (!fits) refuse_file(file, fmt::format("its {} contradict themselves", what));
+}
+
+Adjacency read_adjacency(RankFileReader& file, const std::string& prefix, std::int32_t rows,
+                         const ShardHeader& header) {
+  Adjacency a;
+  const auto read = [&](const std::string& name, auto& values) { file.read(name, values); };
+  for_each_adjacency_array(a, prefix, read);
+  FlatPlan plan;
+  read(prefix + "peers", plan.peers);
+  read(prefix + "send_rows", plan.send_rows);
+  a.plan = unflatten(plan, rows, header.rank, header.ranks, file.path());
+  check_rows(file.path(), "entries", a.inner.offsets, a.inner.columns, rows, rows);
+  check_rows(file.path(), "halo entries", a.halo.offsets, a.halo.columns, rows, a.plan.halo_rows);
+  return a;
+}
+
+LocalLabels read_labels(RankFileReader& file, const std::string& prefix, const RunFacts& facts,
+                        std::size_t rows) {
+  LocalLabels labels;
+  labels.task = facts.task;
+  labels.classes = facts.classes;
+  for_each_label_array(labels, prefix,
+                       [&](const std::string& name, auto& values) { file.read(name, values); });
+  const bool multiclass = facts.task == Task::multiclass;
+  bool fits =
+      labels.role.size() == rows &&
+      (multiclass ? labels.class_of.size() == rows
+                  : labels.indicators.size() == rows * static_cast<std::size_t>(facts.classes));
+  for (std::size_t i = 0; fits && i < rows; ++i) {
+    fits = labels.role[i] <= Role::test;
+    if (multiclass) {
+      const bool needed = labels.role[i] != Role::none;
+      fits = fits && labels.class_of[i] >= (needed ? 0 : -1) && labels.class_of[i] < facts.classes;
+    }
+  }
+  for (const std::uint8_t indicator : labels.indicators) fits = fits && indicator <= 1;
+  if (!fits) refuse_file(file.path(), "its labels and roles contradict the manifest");
+  return labels;
+}
+
+FeatureMatrix read_features(RankFileReader& file, const std::string& prefix, const RunFacts& facts,
+                            std::int64_t rows, MemoryRoom room, MemoryAccount* account) {
+  if (!facts.sparse_features) {
+    Matrix dense(rows, facts.feature_cols, room, account);
+    file.read(prefix + "features", dense.view());
+    return FeatureMatrix(std::move(dense));
+  }
+  const std::int64_t entries = file.count_of(prefix + "feature_columns");
+  SparseBuffers sparse(rows, facts.feature_cols, entries, room, account);
+  file.read(prefix + "feature_offsets", sparse.offsets.as<std::int64_t>());
+  file.read(prefix + "feature_columns", sparse.columns.as<std::int32_t>());
+  file.read(prefix + "feature_values", sparse.values.as<float>());
+  check_rows(file.path(), "features", sparse.offsets.as<std::int64_t>(),
+             sparse.columns.as<std::int32_t>(), rows, sparse.cols);
+  return FeatureMatrix(std::move(sparse));
+}
+
+RunFacts interpret_facts(const json& manifest) {
+  RunFacts facts;
+  facts.name = manifest.at("name").get<std::string>();
+  facts.nodes = manifest.at("nodes").get<std::int64_t>();
+  facts.training_nodes = manifest.at("training_nodes").get<std::int64_t>();
+  const json& labels = manifest.at("labels");
+  facts.task =
+      labels.at("task").get<std::string>() == "multilabel" ? Task::multilabel : Task::multiclass;
+  facts.classes = labels.at("classes").get<std::int32_t>();
+  facts.feature_cols = manifest.at("features").at("cols").get<std::int64_t>();
+  facts.sparse_features = manifest.at("features").at("sparse").get<bool>();
+  facts.ranks = static_cast<int>(manifest.at("ranks").size());
+  facts.quality = partition_from_json(manifest.at("partition"));
+  facts.partition_hash = manifest.at("partition_hash").get<std::string>();
+  return facts;
+}
+
+}  // namespace
+
+json read_shard_manifest(const fs::path& directory) {
+  json manifest = read_manifest_file(directory, kShardManifest);
+  const fs::path path = directory / kManifestFile;
+  try {
+    interpret_facts(manifest);
+    if (!manifest.at("directed").is_boolean() || !manifest.at("graph_hash").is_string() ||
+        !manifest.at("identity").is_string()) {
+      refuse_file(path, "cannot be interpreted: a field is of another type");
+    }
+    for (const std::string& option : shard_option_names()) manifest.at("options").at(option);
+  } catch (const json::exception& error) {
+    refuse_file(path, fmt::format("cannot be interpreted: {}", error.what()));
+  }
+  return manifest;
+}
+
+bool is_shards(const fs::path& directory) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(directory / kManifestFile, ignored)) return false;
+  try {
+    const auto file = MappedFile::open(directory / kManifestFile);
+    const json manifest = json::parse(file->bytes(), nullptr, false);
+    return manifest.is_object() && manifest.value("format", json()) == kShardManifest.format;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+json shaping_options_of(const fs::path& directory) {
+  return read_shard_manifest(directory).at("options");
+}
+
+ShardPlan::ShardPlan(fs::path directory, const TrainOptions& options)
+    : RunPlan(options),
+      directory_(std::move(directory)),
+      manifest_(read_shard_manifest(directory_)) {
+  const fs::path path = directory_ / kManifestFile;
+  ValidationNodes validation;
+  try {
+    facts_ = interpret_facts(manifest_);
+    options_from_json(manifest_.at("options"), path.string(), options_);
+    identity_ = std::stoull(manifest_.at("identity").get<std::string>(), nullptr, 16);
+    directed_ = manifest_.at("directed").get<bool>();
+    for (const json& entry : manifest_.at("ranks")) {
+      stored_bytes_.push_back(entry.at("bytes").get<std::int64_t>());
+    }
+    validation.count = manifest_.at("validation_nodes").get<std::int64_t>();
+    validation.both_classes = manifest_.at("validation_has_both_classes").get<bool>();
+  } catch (const std::exception& error) {
+    refuse_file(path, fmt::format("cannot be interpreted: {}", error.what()));
+  }
+  if (facts_.ranks != options_.partition.parts) refuse_file(path, "lists another number of ranks");
+  finish_resolving(validation);
+}
+
+std::string ShardPlan::dataset_hash() const {
+  return manifest_.at("graph_hash").get<std::string>();
+}
+
+std::int64_t ShardPlan::stored_bytes(int rank) const {
+  return stored_bytes_.at(static_cast<std::size_t>(rank));
+}
+
+RankData ShardPlan::load(int rank, GraphScope scope, MemoryRoom room,
+                         MemoryAccount* account) const {
+  ShardHeader header;
+  header.identity = identity_;
+  header.rank = rank;
+  header.ranks = facts_.ranks;
+  const std::string prefix = scope_prefix(options_.inductive ? scope : GraphScope::training);
+  try {
+    RankFileReader file(directory_, manifest_.at("ranks").at(static_cast<std::size_t>(rank)),
+                        header);
+    file.skip_to(prefix + "global_ids");
+    RankData data;
+    Shard& shard = data.shard;
+    shard.rank = rank;
+    shard.ranks = facts_.ranks;
+    file.read(prefix + "global_ids", shard.global_ids);
+    file.read(prefix + "in_degree", shard.in_degree);
+    const auto rows = static_cast<std::int32_t>(shard.global_ids.size());
+    shard.inner_rows = rows;
+    bool fits = shard.in_degree.size() == shard.global_ids.size();
+    for (const std::int64_t id : shard.global_ids) fits = fits && id >= 0 && id < facts_.nodes;
+    if (!fits) refuse_file(file.path(), "its node numbers contradict the manifest");
+    shard.in = read_adjacency(file, prefix + "in_", rows, header);
+    if (directed_) shard.out = read_adjacency(file, prefix + "out_", rows, header);
+    data.labels = read_labels(file, prefix, facts_, shard.global_ids.size());
+    data.features = read_features(file, prefix, facts_, rows, room, account);
+    file.check_hash();
+    return data;
+  } catch (const json::exception& error) {
+    refuse_file(directory_ / kManifestFile, fmt::format("cannot be interpreted: {}", error.what()));
+  }
+}
+
+}  // namespace heliograph

@@ -1,0 +1,173 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <span>
+#include <utility>
+
+#include "graph/io/files.hpp"
+#include "graph/io/native_format.hpp"
+#include "heliograph/error.hpp"
+#include "heliograph/io.hpp"
+#include "heliograph/shards.hpp"
+#include "train/checkpoint/file_layer.hpp"
+#include "train/options/json.hpp"
+#include "train/plan/dataset_plan.hpp"
+#include "train/plan/shard_format.hpp"
+#include "train/run/summary.hpp"
+
+namespace heliograph {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+/// One rank's file, array by array.
+class RankFile {
+ public:
+  RankFile(const fs::path& directory, const ShardHeader& header)
+      : name_(shard_file_name(header.rank)), file_(directory / name_) {
+    file_.write(std::as_bytes(std::span(&header, 1)));
+  }
+
+  template <class T>
+  void write(const std::string& name, std::span<const T> values) {
+    begin(name, dtype_name<T>(), static_cast<std::int64_t>(values.size()));
+    file_.write(std::as_bytes(values));
+  }
+  /// Rows of a matrix, without their padding.
+  void write(const std::string& name, ConstMatrixView rows) {
+    begin(name, dtype_name<float>(), rows.rows * rows.cols);
+    for (std::int64_t r = 0; r < rows.rows; ++r) {
+      file_.write(std::as_bytes(std::span(rows.row(r), static_cast<std::size_t>(rows.cols))));
+    }
+  }
+
+  /// What the manifest says of it.
+  ordered_json close() {
+    file_.close();
+    return {{"file", name_},
+            {"bytes", file_.size()},
+            {"xxh64", hex64(file_.hash())},
+            {"arrays", std::move(arrays_)}};
+  }
+
+ private:
+  void begin(const std::string& name, std::string_view dtype, std::int64_t count) {
+    arrays_.push_back({{"name", name}, {"dtype", dtype}, {"count", count}});
+  }
+
+  std::string name_;
+  FileWriter file_;
+  ordered_json arrays_ = ordered_json::array();
+};
+
+void write_adjacency(RankFile& file, const Adjacency& a, const std::string& prefix) {
+  const auto write = [&](const std::string& name, const auto& values) {
+    file.write(name, std::span(std::as_const(values)));
+  };
+  for_each_adjacency_array(a, prefix, write);
+  const FlatPlan plan = flatten(a.plan);
+  write(prefix + "peers", plan.peers);
+  write(prefix + "send_rows", plan.send_rows);
+}
+
+void write_scope(RankFile& file, const RankData& data, GraphScope scope) {
+  const std::string prefix = scope_prefix(scope);
+  const auto write = [&](const std::string& name, const auto& values) {
+    file.write(name, std::span(std::as_const(values)));
+  };
+  write(prefix + "global_ids", data.shard.global_ids);
+  write(prefix + "in_degree", data.shard.in_degree);
+  write_adjacency(file, data.shard.in, prefix + "in_");
+  if (data.shard.out) write_adjacency(file, *data.shard.out, prefix + "out_");
+  for_each_label_array(data.labels, prefix, write);
+  const FeatureView x = data.features.view();
+  if (!x.is_sparse) {
+    file.write(prefix + "features", x.dense);
+    return;
+  }
+  const auto rows = static_cast<std::size_t>(x.sparse.rows);
+  const auto entries = static_cast<std::size_t>(x.sparse.offsets[rows]);
+  write(prefix + "feature_offsets", std::span(x.sparse.offsets, rows + 1));
+  write(prefix + "feature_columns", std::span(x.sparse.columns, entries));
+  write(prefix + "feature_values", std::span(x.sparse.values, entries));
+}
+
+/// Flags of options that shaped the shards, with their values.
+ordered_json shaping_options(const TrainOptions& options) {
+  const ordered_json all = options_to_json(options);
+  ordered_json some = ordered_json::object();
+  for (const std::string& name : shard_option_names()) some[name] = all.at(name);
+  return some;
+}
+
+}  // namespace
+
+void check_shard_target(const fs::path& directory, bool overwrite) {
+  std::error_code ignored;
+  if (!fs::exists(directory, ignored)) return;
+  if (fs::is_directory(directory, ignored) && fs::is_empty(directory, ignored)) return;
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorCode::usage, fmt::format("{} {}", directory.string(), what));
+  };
+  if (!is_shards(directory)) refuse("exists and holds no shards: it is not replaced");
+  if (!overwrite) refuse("holds shards; choose another directory or add --overwrite");
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    const std::string name = entry.path().filename().string();
+    const bool own = name == kManifestFile || name == kManifestHashFile ||
+                     (name.starts_with("rank-") && name.ends_with(".shard"));
+    if (!own || !entry.is_regular_file()) {
+      refuse(fmt::format("holds {}, which is no part of shards: it is not replaced", name));
+    }
+  }
+}
+
+void write_shards(const Dataset& dataset, const Partition& partition, const TrainOptions& options,
+                  const fs::path& directory, bool overwrite) {
+  check_shard_target(directory, overwrite);
+  NewDirectory shards(directory);
+  disk_files().make_directories(shards.temporary());
+  const DatasetPlan plan(dataset, partition, options);
+  const RunFacts& facts = plan.facts();
+  const ValidationNodes validation = plan.validation_nodes();
+  ordered_json manifest = {
+      {"format", kShardManifest.format},
+      {"version", kShardManifest.version},
+      {"name", facts.name},
+      {"nodes", facts.nodes},
+      {"directed", dataset.graph.directed},
+      {"training_nodes", facts.training_nodes},
+      {"validation_nodes", validation.count},
+      {"validation_has_both_classes", validation.both_classes},
+      {"features", {{"cols", facts.feature_cols}, {"sparse", facts.sparse_features}}},
+      {"labels",
+       {{"task", facts.task == Task::multilabel ? "multilabel" : "multiclass"},
+        {"classes", facts.classes}}},
+      {"options", shaping_options(plan.options())},
+      {"graph_hash", dataset_hash(dataset)},
+      {"partition_hash", facts.partition_hash},
+  };
+  const std::string said = manifest.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  const std::uint64_t identity = xxh64(std::as_bytes(std::span(said)));
+  manifest["identity"] = hex64(identity);
+  manifest["partition"] = partition_to_json(facts.quality);
+  manifest["ranks"] = ordered_json::array();
+  for (int rank = 0; rank < facts.ranks; ++rank) {
+    ShardHeader header;
+    header.identity = identity;
+    header.rank = rank;
+    header.ranks = facts.ranks;
+    RankFile file(shards.temporary(), header);
+    const auto write = [&](GraphScope scope) {
+      write_scope(file, plan.load(rank, scope, MemoryRoom::features, nullptr), scope);
+    };
+    write(GraphScope::training);
+    if (options.inductive) write(GraphScope::whole);
+    manifest["ranks"].push_back(file.close());
+  }
+  write_manifest_file(shards.temporary(), manifest);
+  check_shard_target(directory, overwrite);
+  shards.publish();
+}
+
+}  // namespace heliograph

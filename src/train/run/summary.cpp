@@ -1,0 +1,150 @@
+#include "train/run/summary.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "train/options/values.hpp"
+
+namespace heliograph {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+json optional_json(const std::optional<double>& value) { return value ? json(*value) : json(); }
+
+json seconds_to_json(std::span<const EpochReport> epochs) {
+  using Phase = double EpochSeconds::*;
+  constexpr std::pair<const char*, Phase> phases[]{
+      {"aggregate", &EpochSeconds::aggregate}, {"gemm", &EpochSeconds::gemm},
+      {"encode", &EpochSeconds::encode},       {"exposed_comm", &EpochSeconds::exposed_comm},
+      {"allreduce", &EpochSeconds::allreduce}, {"other", &EpochSeconds::other}};
+  const double count = std::max<double>(1.0, static_cast<double>(epochs.size()));
+  json means;
+  for (const auto& [name, phase] : phases) {
+    double sum = 0;
+    for (const EpochReport& epoch : epochs) sum += epoch.parts.*phase;
+    means[name] = sum / count;
+  }
+  return means;
+}
+
+json memory_to_json(const MemoryReport& memory) {
+  return {{"graph", memory.graph},
+          {"features", memory.features},
+          {"activations", memory.activations},
+          {"gradients", memory.gradients},
+          {"halo", memory.halo},
+          {"weights", memory.weights},
+          {"workspace", memory.workspace},
+          {"evaluation", memory.evaluation},
+          {"total", memory.total()}};
+}
+
+/// Calls visit(name, value) for each figure of a PartitionQuality.
+template <class Quality, class Visit>
+void for_each_figure(Quality& quality, Visit visit) {
+  visit("edge_cut", quality.edge_cut);
+  visit("communication_volume", quality.communication_volume);
+  visit("inner_nodes", quality.inner_nodes);
+  visit("halo_nodes", quality.halo_nodes);
+  visit("inner_edges", quality.inner_edges);
+  visit("halo_edges", quality.halo_edges);
+  visit("node_balance", quality.node_balance);
+  visit("edge_balance", quality.edge_balance);
+}
+
+}  // namespace
+
+int dropped_epochs(std::size_t epochs) { return epochs > 10 ? 5 : 0; }
+
+double quantile(std::span<const double> values, double share) {
+  if (values.empty()) return 0;
+  std::vector<double> sorted(values.begin(), values.end());
+  std::sort(sorted.begin(), sorted.end());
+  const double position = share * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(std::floor(position));
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (position - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
+
+json epoch_to_json(const EpochReport& report) {
+  return {{"epoch", report.epoch},
+          {"loss", report.loss},
+          {"train_metric", optional_json(report.train_metric)},
+          {"val_metric", optional_json(report.val_metric)},
+          {"test_metric", optional_json(report.test_metric)},
+          {"seconds", report.seconds},
+          {"bytes", report.bytes.total()},
+          {"lag", report.lag},
+          {"lr", report.lr}};
+}
+
+json partition_to_json(const PartitionQuality& quality) {
+  json object;
+  for_each_figure(quality, [&](const char* name, const auto& value) { object[name] = value; });
+  return object;
+}
+
+PartitionQuality partition_from_json(const nlohmann::json& object) {
+  PartitionQuality quality;
+  for_each_figure(quality, [&](const char* name, auto& value) { object.at(name).get_to(value); });
+  return quality;
+}
+
+json traffic_to_json(const TrainResult& result) {
+  json links = json::array();
+  for (const LinkTraffic& link : result.halo_traffic) {
+    links.push_back({{"from", link.from},
+                     {"to", link.to},
+                     {"site", result.sites[static_cast<std::size_t>(link.site)].name},
+                     {"bytes", link.bytes},
+                     {"fp32_bytes", link.fp32_bytes}});
+  }
+  return links;
+}
+
+json summarize(const TrainResult& result, const TrainOptions& options) {
+  const int dropped = dropped_epochs(result.epochs.size());
+  const auto timed = std::span(result.epochs).subspan(static_cast<std::size_t>(dropped));
+  std::vector<double> seconds;
+  for (const EpochReport& epoch : timed) seconds.push_back(epoch.seconds);
+  const bool evaluated = result.best_epoch >= 0;
+  const bool same_bits = options.exchange.bits_forward == options.exchange.bits_backward;
+  return {{"metric", choice_name(result.metric)},
+          {"test_metric", evaluated ? json(result.test_metric) : json()},
+          {"val_metric", evaluated ? json(result.val_metric) : json()},
+          {"best_epoch", evaluated ? json(result.best_epoch) : json()},
+          {"epochs", result.epochs.size()},
+          {"stop_reason", result.stop_reason},
+          {"dropped_epochs", dropped},
+          {"epoch_seconds", {{"median", quantile(seconds, 0.5)}, {"p95", quantile(seconds, 0.95)}}},
+          {"seconds", seconds_to_json(timed)},
+          {"setup_seconds", result.setup_seconds},
+          {"bytes_per_epoch",
+           {{"halo_forward", result.bytes_per_epoch.halo_forward},
+            {"halo_backward", result.bytes_per_epoch.halo_backward},
+            {"allreduce", result.bytes_per_epoch.allreduce}}},
+          {"fp32_bytes_per_epoch", result.fp32_bytes_per_epoch},
+          {"halo_traffic", traffic_to_json(result)},
+          {"evaluation_bytes", result.evaluation_bytes},
+          {"peak_rss_bytes", result.peak_rss_bytes},
+          {"setup_peak_rss_bytes", result.setup_peak_rss_bytes},
+          {"shard_bytes", result.shard_bytes},
+          {"loading_bytes", result.loading_bytes},
+          {"memory", memory_to_json(result.memory)},
+          {"ranks", options.partition.parts},
+          {"cuda_graph_ranks", result.cuda_graph_ranks},
+          {"bits", same_bits ? json(options.exchange.bits_forward) : json()},
+          {"bits_forward", options.exchange.bits_forward},
+          {"bits_backward", options.exchange.bits_backward},
+          {"staleness", options.exchange.staleness},
+          {"seed", options.seed},
+          {"parameters", result.parameters},
+          {"partition", partition_to_json(result.partition)},
+          {"partition_hash", result.partition_hash}};
+}
+
+}  // namespace heliograph
