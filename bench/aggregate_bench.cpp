@@ -35,7 +35,7 @@ void packed(benchmark::State& state, int bits) {
 void decode_then_multiply(benchmark::State& state, int bits) {
   const CsrView graph = random_graph().view();
   const PackedRows rows = encoded(bits);
-  const Buffer values(static_cast<std::size_t>(rows.rows * rows.cols) * 4, MemoryRoom::workspace,
+  const Buffer values(static_cast<std::size_t>(rows.rows * rows.cols) * 4, MemoryUse::workspace,
                       nullptr);
   const MatrixView fp32{values.as<float>().data(), rows.rows, rows.cols, rows.cols};
   const PackedRows as_rows{values.data(), rows.rows, rows.cols, 0, {32, true}};
@@ -49,7 +49,7 @@ void decode_then_multiply(benchmark::State& state, int bits) {
 
 void inner(benchmark::State& state, bool scaled) {
   CsrView graph = random_graph().view();
-  const GatherBlocks blocks(graph, sizes().rows, threads(), MemoryRoom::workspace, nullptr);
+  const GatherBlocks blocks(graph, sizes().rows, threads(), MemoryUse::workspace, nullptr);
   graph.blocks = &blocks;
   const std::vector<float> scale(static_cast<std::size_t>(std::max(sizes().rows, sizes().outputs)),
                                  0.5F);
@@ -80,9 +80,9 @@ void inner_cached(benchmark::State& state) {
 /// With the pass that rounds and stores the rows.
 void inner_bf16(benchmark::State& state) {
   CsrView graph = random_graph().view();
-  const GatherBlocks blocks(graph, sizes().rows, threads(), MemoryRoom::workspace, nullptr);
+  const GatherBlocks blocks(graph, sizes().rows, threads(), MemoryUse::workspace, nullptr);
   graph.blocks = &blocks;
-  const BasicMatrix<std::uint16_t> stored(sizes().rows, sizes().width, MemoryRoom::workspace,
+  const BasicMatrix<std::uint16_t> stored(sizes().rows, sizes().width, MemoryUse::workspace,
                                           nullptr);
   const float self = sizes().outputs <= sizes().rows ? 1.0F : 0.0F;
   for (auto _ : state) {
@@ -96,9 +96,9 @@ void inner_bf16(benchmark::State& state) {
 /// a = b + s * c over arrays far larger than the caches; counts 12 bytes an element.
 void stream_triad(benchmark::State& state) {
   constexpr std::int64_t kCount = std::int64_t{1} << 23;
-  const Buffer buffers[3] = {{kCount * 4, MemoryRoom::workspace, nullptr},
-                             {kCount * 4, MemoryRoom::workspace, nullptr},
-                             {kCount * 4, MemoryRoom::workspace, nullptr}};
+  const Buffer buffers[3] = {{kCount * 4, MemoryUse::workspace, nullptr},
+                             {kCount * 4, MemoryUse::workspace, nullptr},
+                             {kCount * 4, MemoryUse::workspace, nullptr}};
   float* a = buffers[0].as<float>().data();
   const float* b = buffers[1].as<float>().data();
   const float* c = buffers[2].as<float>().data();

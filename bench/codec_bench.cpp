@@ -18,7 +18,7 @@ void count_values(benchmark::State& state) {
 
 void encode(benchmark::State& state, int bits) {
   const auto codec = make_cpu_codec({bits, true});
-  const Buffer out(codec->encoded_bytes(sizes().rows, sizes().width), MemoryRoom::workspace,
+  const Buffer out(codec->encoded_bytes(sizes().rows, sizes().width), MemoryUse::workspace,
                    nullptr);
   std::uint64_t stream = 0;
   for (auto _ : state) {

@@ -41,7 +41,7 @@ template <class T>
 class Array {
  public:
   Array(Kernels& kernels, MemoryAccount& account, const std::vector<T>& host)
-      : buffer_(host.size() * sizeof(T), MemoryRoom::workspace, &account), count_(host.size()) {
+      : buffer_(host.size() * sizeof(T), MemoryUse::workspace, &account), count_(host.size()) {
     kernels.device().upload(buffer_.data(), host.data(), count_ * sizeof(T));
   }
   T* data() const { return reinterpret_cast<T*>(buffer_.data()); }
@@ -115,10 +115,10 @@ class Bench {
   }
 
   Matrix empty(std::int64_t rows, std::int64_t cols) {
-    return Matrix(rows, cols, MemoryRoom::workspace, &account_);
+    return Matrix(rows, cols, MemoryUse::workspace, &account_);
   }
   Matrix normal(std::int64_t rows, std::int64_t cols) {
-    const Matrix host(rows, cols, MemoryRoom::workspace, nullptr);
+    const Matrix host(rows, cols, MemoryUse::workspace, nullptr);
     const auto count = static_cast<std::size_t>(host.view().rows * host.view().stride);
     std::normal_distribution<float> draw;
     std::generate_n(host.view().data, count, [&] { return draw(random_); });
@@ -133,8 +133,8 @@ class Bench {
 
   void copies() {
     const std::size_t bytes = static_cast<std::size_t>(sizes_.copy_mib) << 20;
-    const Buffer from(bytes, MemoryRoom::workspace, &account_);
-    const Buffer to(bytes, MemoryRoom::workspace, &account_);
+    const Buffer from(bytes, MemoryUse::workspace, &account_);
+    const Buffer to(bytes, MemoryUse::workspace, &account_);
     const double moved = 2.0 * static_cast<double>(bytes);
     cudaStream_t stream = kernels_.device().queue()->stream();
     measure("copy", {moved, moved, 0}, [&] {
@@ -200,7 +200,7 @@ class Bench {
     for (const int bits : {1, 2, 4, 8, 16, 32}) {
       const auto codec = make_codec({bits, true}, kernels_.device());
       const std::size_t bytes = codec->encoded_bytes(x.rows, x.cols);
-      const Buffer out(bytes, MemoryRoom::workspace, &account_);
+      const Buffer out(bytes, MemoryUse::workspace, &account_);
       const double moved = 4 * values + static_cast<double>(bytes);
       const double keys = 12.0 * static_cast<double>(x.rows);
       std::uint64_t stream = 0;
@@ -274,7 +274,7 @@ class Bench {
             [&] { kernels_.aggregate_inner(csr, x, nullptr, 0, nullptr, out.view(), {}); });
     cusparse(x, out.view());
     // Rows are read once as fp32, written as bf16, and gathered from there.
-    const BasicMatrix<std::uint16_t> stored(x.rows, x.cols, MemoryRoom::workspace, &account_);
+    const BasicMatrix<std::uint16_t> stored(x.rows, x.cols, MemoryUse::workspace, &account_);
     const double written = 1.5 * row * static_cast<double>(x.rows);
     measure("aggregate_inner_bf16",
             {fixed + written + row / 2 * static_cast<double>(x.rows),

@@ -71,7 +71,7 @@ void peak(benchmark::State& state) {
 }
 
 Matrix filled(std::int64_t rows, std::int64_t cols) {
-  Matrix m(rows, cols, MemoryRoom::workspace, nullptr);
+  Matrix m(rows, cols, MemoryUse::workspace, nullptr);
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t c = 0; c < cols; ++c) {
       m.view().row(r)[c] = static_cast<float>((r * 7 + c * 3) % 17) / 16 - 0.5F;

@@ -61,10 +61,10 @@ void inner_in_order(benchmark::State& state, NodeOrder order) {
   }
   static const Csr in_random_order = inner_of(NodeOrder::random);
   const Csr in_order = inner_of(order);
-  const Matrix x(graph().nodes, sizes().width, MemoryRoom::workspace, nullptr);
-  const Matrix out(graph().nodes, sizes().width, MemoryRoom::workspace, nullptr);
+  const Matrix x(graph().nodes, sizes().width, MemoryUse::workspace, nullptr);
+  const Matrix out(graph().nodes, sizes().width, MemoryUse::workspace, nullptr);
   const auto blocks_of = [](const Csr& csr) {
-    return GatherBlocks(csr.view(), graph().nodes, threads(), MemoryRoom::graph, nullptr);
+    return GatherBlocks(csr.view(), graph().nodes, threads(), MemoryUse::graph, nullptr);
   };
   const GatherBlocks blocks = blocks_of(in_order);
   const GatherBlocks random_blocks = blocks_of(in_random_order);

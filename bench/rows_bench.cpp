@@ -38,7 +38,7 @@ class Layer {
 
   std::unique_ptr<Kernels> kernels = make_cpu_kernels(sizes().threads, false);
   NormAct p;
-  Matrix out = Matrix(sizes().rows, sizes().width, MemoryRoom::workspace, nullptr);
+  Matrix out = Matrix(sizes().rows, sizes().width, MemoryUse::workspace, nullptr);
 
  private:
   benchmark::State& state_;

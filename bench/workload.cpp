@@ -8,7 +8,7 @@ namespace heliograph::bench {
 namespace {
 
 Matrix make_matrix(std::int64_t rows) {
-  return Matrix(rows, sizes().width, MemoryRoom::workspace, nullptr);
+  return Matrix(rows, sizes().width, MemoryUse::workspace, nullptr);
 }
 
 }  // namespace
@@ -83,7 +83,7 @@ PackedRows encoded(int bits) {
   if (held != bits) {
     const auto codec = make_cpu_codec(format);
     bytes =
-        Buffer(codec->encoded_bytes(sizes().rows, sizes().width), MemoryRoom::workspace, nullptr);
+        Buffer(codec->encoded_bytes(sizes().rows, sizes().width), MemoryUse::workspace, nullptr);
     codec->encode(random_features(), gathered_rows(), 1, bytes.data(), threads());
     held = bits;
   }

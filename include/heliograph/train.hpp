@@ -35,7 +35,7 @@ struct EpochReport {
   double lr = 0;
 };
 
-/// Peak memory of what ranks hold, by room, bytes, summed over ranks. What they share (data set,
+/// Peak memory of what ranks hold, by use, bytes, summed over ranks. What they share (data set,
 /// split, partition) is not in it.
 struct MemoryReport {
   std::int64_t graph = 0, features = 0, activations = 0, gradients = 0, halo = 0, weights = 0,

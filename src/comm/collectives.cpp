@@ -102,7 +102,7 @@ void AllReduce::scatter(Sum& sum) {
   const std::size_t stride = round_up(bytes);
   const std::size_t scratch_bytes = stride * static_cast<std::size_t>(comm_.size() - 1);
   if (sum.scratch.size() < scratch_bytes) {
-    sum.scratch = Buffer(scratch_bytes, MemoryRoom::workspace, account_);
+    sum.scratch = Buffer(scratch_bytes, MemoryUse::workspace, account_);
   }
   sends_.clear();
   receives_.clear();

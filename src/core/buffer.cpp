@@ -18,21 +18,21 @@ std::size_t taken(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLin
 
 }  // namespace
 
-const char* room_name(MemoryRoom room) noexcept {
-  static constexpr const char* kNames[kMemoryRooms] = {"graph",     "features",  "activations",
-                                                       "gradients", "halo",      "weights",
-                                                       "workspace", "evaluation"};
-  return kNames[static_cast<int>(room)];
+const char* memory_use_name(MemoryUse use) noexcept {
+  static constexpr const char* kNames[kMemoryUses] = {"graph",     "features",  "activations",
+                                                      "gradients", "halo",      "weights",
+                                                      "workspace", "evaluation"};
+  return kNames[static_cast<int>(use)];
 }
 
-void MemoryAccount::add(MemoryRoom room, std::int64_t bytes) noexcept {
-  const std::size_t i = index(room);
+void MemoryAccount::add(MemoryUse use, std::int64_t bytes) noexcept {
+  const std::size_t i = index(use);
   live_[i] += bytes;
   peak_[i] = std::max(peak_[i], live_[i]);
 }
 
-Buffer::Buffer(std::size_t bytes, MemoryRoom room, MemoryAccount* account)
-    : bytes_(bytes), room_(room), account_(account) {
+Buffer::Buffer(std::size_t bytes, MemoryUse use, MemoryAccount* account)
+    : bytes_(bytes), use_(use), account_(account) {
   if (bytes == 0) return;
   if (account_ == nullptr || !account_->counts_only()) {
     const std::size_t whole = taken(bytes);
@@ -40,16 +40,16 @@ Buffer::Buffer(std::size_t bytes, MemoryRoom room, MemoryAccount* account)
                                 : static_cast<std::byte*>(std::aligned_alloc(kLine, whole));
     if (data_ == nullptr) {
       const std::string more = source() != nullptr ? source()->shortage() : std::string();
-      throw_error(ErrorCode::resource, "out of memory: {} bytes for {}{}", bytes, room_name(room),
-                  more.empty() ? "" : "; " + more);
+      throw_error(ErrorCode::resource, "out of memory: {} bytes for {}{}", bytes,
+                  memory_use_name(use), more.empty() ? "" : "; " + more);
     }
     if (source() == nullptr) std::memset(data_, 0, whole);
   }
-  if (account_ != nullptr) account_->add(room_, static_cast<std::int64_t>(bytes_));
+  if (account_ != nullptr) account_->add(use_, static_cast<std::int64_t>(bytes_));
 }
 
 Buffer::~Buffer() {
-  if (account_ != nullptr) account_->add(room_, -static_cast<std::int64_t>(bytes_));
+  if (account_ != nullptr) account_->add(use_, -static_cast<std::int64_t>(bytes_));
   if (source() == nullptr) {
     std::free(data_);
   } else if (data_ != nullptr) {
@@ -60,14 +60,14 @@ Buffer::~Buffer() {
 Buffer::Buffer(Buffer&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)),
       bytes_(std::exchange(other.bytes_, 0)),
-      room_(other.room_),
+      use_(other.use_),
       account_(other.account_) {}
 
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
   if (this != &other) {
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);
-    std::swap(room_, other.room_);
+    std::swap(use_, other.use_);
     std::swap(account_, other.account_);
   }
   return *this;

@@ -10,8 +10,8 @@
 
 namespace heliograph {
 
-/// What a buffer is for; peaks are reported by room.
-enum class MemoryRoom : std::uint8_t {
+/// What a buffer is for; peaks are reported by use.
+enum class MemoryUse : std::uint8_t {
   graph,
   features,
   activations,
@@ -21,12 +21,12 @@ enum class MemoryRoom : std::uint8_t {
   workspace,
   evaluation
 };
-inline constexpr int kMemoryRooms = 8;
+inline constexpr int kMemoryUses = 8;
 
 /// "graph", "features", ...: as the summary calls it.
-const char* room_name(MemoryRoom room) noexcept;
+const char* memory_use_name(MemoryUse use) noexcept;
 
-/// Live and peak bytes by room, and where a rank's buffers come from. One for each rank; buffers
+/// Live and peak bytes by use, and where a rank's buffers come from. One for each rank; buffers
 /// are made and destroyed by that rank's thread.
 class MemoryAccount {
  public:
@@ -39,10 +39,10 @@ class MemoryAccount {
   MemoryAccount& operator=(const MemoryAccount&) = delete;
 
   /// Counts `bytes` more (or fewer, if negative) that live elsewhere.
-  void add(MemoryRoom room, std::int64_t bytes) noexcept;
+  void add(MemoryUse use, std::int64_t bytes) noexcept;
 
-  std::int64_t live(MemoryRoom room) const noexcept { return live_[index(room)]; }
-  std::int64_t peak(MemoryRoom room) const noexcept { return peak_[index(room)]; }
+  std::int64_t live(MemoryUse use) const noexcept { return live_[index(use)]; }
+  std::int64_t peak(MemoryUse use) const noexcept { return peak_[index(use)]; }
   /// Peaks start anew from what lives now.
   void reset_peaks() noexcept { peak_ = live_; }
   /// Whether buffers are counted only.
@@ -50,23 +50,23 @@ class MemoryAccount {
 
  private:
   friend class Buffer;
-  static std::size_t index(MemoryRoom room) { return static_cast<std::size_t>(room); }
+  static std::size_t index(MemoryUse use) { return static_cast<std::size_t>(use); }
 
-  std::array<std::int64_t, kMemoryRooms> live_{};
-  std::array<std::int64_t, kMemoryRooms> peak_{};
+  std::array<std::int64_t, kMemoryUses> live_{};
+  std::array<std::int64_t, kMemoryUses> peak_{};
   MemorySource* source_ = nullptr;
   bool heap_ = true;
 };
 
 /// Owns zeroed, 64-byte aligned memory with 64 readable bytes past its end: the host's, or a
 /// device's where the account's source is one. Move-only.
-/// Throws Error(resource) that names the room and the size.
+/// Throws Error(resource) that names the use and the size.
 class Buffer {
  public:
   Buffer() = default;
   /// `account` may be null: then the memory is the heap's and is not counted. Otherwise it must
   /// outlive the buffer.
-  Buffer(std::size_t bytes, MemoryRoom room, MemoryAccount* account);
+  Buffer(std::size_t bytes, MemoryUse use, MemoryAccount* account);
   ~Buffer();
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&& other) noexcept;
@@ -88,7 +88,7 @@ class Buffer {
 
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
-  MemoryRoom room_ = MemoryRoom::workspace;
+  MemoryUse use_ = MemoryUse::workspace;
   MemoryAccount* account_ = nullptr;
 };
 
@@ -96,19 +96,19 @@ class Buffer {
 class CountedBytes {
  public:
   /// `account` may be null; otherwise it must outlive the object.
-  CountedBytes(MemoryRoom room, MemoryAccount* account) : room_(room), account_(account) {}
+  CountedBytes(MemoryUse use, MemoryAccount* account) : use_(use), account_(account) {}
   ~CountedBytes() { set(0); }
   CountedBytes(const CountedBytes&) = delete;
   CountedBytes& operator=(const CountedBytes&) = delete;
 
   /// Replaces what was counted so far.
   void set(std::int64_t bytes) noexcept {
-    if (account_ != nullptr && bytes != bytes_) account_->add(room_, bytes - bytes_);
+    if (account_ != nullptr && bytes != bytes_) account_->add(use_, bytes - bytes_);
     bytes_ = bytes;
   }
 
  private:
-  MemoryRoom room_;
+  MemoryUse use_;
   MemoryAccount* account_;
   std::int64_t bytes_ = 0;
 };
@@ -118,8 +118,8 @@ template <class T>
 class BasicMatrix {
  public:
   BasicMatrix() = default;
-  BasicMatrix(std::int64_t rows, std::int64_t cols, MemoryRoom room, MemoryAccount* account)
-      : buffer_(static_cast<std::size_t>(rows * padded_stride<T>(cols)) * sizeof(T), room, account),
+  BasicMatrix(std::int64_t rows, std::int64_t cols, MemoryUse use, MemoryAccount* account)
+      : buffer_(static_cast<std::size_t>(rows * padded_stride<T>(cols)) * sizeof(T), use, account),
         view_{reinterpret_cast<T*>(buffer_.data()), rows, cols, padded_stride<T>(cols)} {}
 
   BasicMatrixView<T> view() const noexcept { return view_; }

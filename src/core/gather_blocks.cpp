@@ -42,7 +42,7 @@ bool visits_pay(const CsrView& csr, ThreadPool& threads) {
 }  // namespace
 
 GatherBlocks::GatherBlocks(const CsrView& csr, std::int64_t sources, ThreadPool& threads,
-                           MemoryRoom room, MemoryAccount* account) {
+                           MemoryUse use, MemoryAccount* account) {
   // Counts that outnumber entries would cost more than they save.
   const std::int64_t counts = csr.rows * ((sources + kBlockRows - 1) / kBlockRows);
   if (csr.rows == 0 || sources <= 3 * kBlockRows || counts > csr.offsets[csr.rows]) return;
@@ -52,8 +52,8 @@ GatherBlocks::GatherBlocks(const CsrView& csr, std::int64_t sources, ThreadPool&
   // Several tiles for each thread, since some have more entries than others.
   tile_rows_ = std::clamp<std::int64_t>(rows_ / (8 * threads.threads()), 64, kTileRows);
   const auto entries = static_cast<std::size_t>(csr.offsets[csr.rows]);
-  counts_ = Buffer(static_cast<std::size_t>(counts) * sizeof(std::uint16_t), room, account);
-  columns_ = Buffer(entries * sizeof(std::uint16_t), room, account);
+  counts_ = Buffer(static_cast<std::size_t>(counts) * sizeof(std::uint16_t), use, account);
+  columns_ = Buffer(entries * sizeof(std::uint16_t), use, account);
   threads.run(tiles(), [&](std::int64_t tile) {
     const std::int64_t begin = tile_begin(tile), end = tile_end(tile);
     std::int64_t cursors[kTileRows];

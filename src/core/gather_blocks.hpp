@@ -25,7 +25,7 @@ class GatherBlocks {
   GatherBlocks() = default;
   /// Empty where it would not pay: few entries of a row in a block, few or very many blocks; and
   /// where a row's columns descend. `sources`: rows that entries point to, their number at most.
-  GatherBlocks(const CsrView& csr, std::int64_t sources, ThreadPool& threads, MemoryRoom room,
+  GatherBlocks(const CsrView& csr, std::int64_t sources, ThreadPool& threads, MemoryUse use,
                MemoryAccount* account);
 
   bool empty() const { return tile_rows_ == 0; }

@@ -12,12 +12,12 @@ class HostCopy {
  public:
   HostCopy() = default;
   /// `account`: of the host's memory, may be null.
-  HostCopy(ConstMatrixView matrix, Device& device, MemoryRoom room, MemoryAccount* account)
+  HostCopy(ConstMatrixView matrix, Device& device, MemoryUse use, MemoryAccount* account)
       : view_(matrix) {
     device.finish();
     if (device.on_host() || matrix.rows == 0) return;
     const auto values = static_cast<std::size_t>((matrix.rows - 1) * matrix.stride + matrix.cols);
-    copy_ = Buffer(values * sizeof(float), room, account);
+    copy_ = Buffer(values * sizeof(float), use, account);
     device.download(copy_.data(), matrix.data, copy_.size());
     view_.data = copy_.as<float>().data();
   }

@@ -79,7 +79,7 @@ class Kernels {
                              GradientView g) = 0;
 
   /// Blocks that speed up aggregation with `csr`, for CsrView::blocks; empty where none would.
-  virtual GatherBlocks gather_blocks(const CsrView& csr, std::int64_t sources, MemoryRoom room,
+  virtual GatherBlocks gather_blocks(const CsrView& csr, std::int64_t sources, MemoryUse use,
                                      MemoryAccount* account) = 0;
 
   /// out[i] = row_scale[i] * (self * x'[i] + sum over j in row i of x'[j]),

@@ -14,10 +14,10 @@ class Placed {
  public:
   Placed() = default;
   /// `account`: of the device's memory, where that is not the host's.
-  Placed(std::span<const T> host, Device& device, MemoryRoom room, MemoryAccount* account)
+  Placed(std::span<const T> host, Device& device, MemoryUse use, MemoryAccount* account)
       : data_(host.data()) {
     if (device.on_host() || host.empty()) return;
-    copy_ = Buffer(host.size_bytes(), room, account);
+    copy_ = Buffer(host.size_bytes(), use, account);
     device.upload(copy_.data(), host.data(), host.size_bytes());
     data_ = copy_.as<T>().data();
   }

@@ -4,15 +4,14 @@
 
 namespace heliograph {
 
-PlacedShard::PlacedShard(const Shard& shard, Device& device, MemoryRoom room,
-                         MemoryAccount* account)
+PlacedShard::PlacedShard(const Shard& shard, Device& device, MemoryUse use, MemoryAccount* account)
     : shard_(shard),
       device_(device),
-      global_ids_(std::span<const std::int64_t>(shard.global_ids), device, room, account) {
+      global_ids_(std::span<const std::int64_t>(shard.global_ids), device, use, account) {
   const auto place = [&](const Csr& csr) {
     return Rows{csr.view().rows,
-                {std::span(csr.offsets), device, room, account},
-                {std::span(csr.columns), device, room, account}};
+                {std::span(csr.offsets), device, use, account},
+                {std::span(csr.columns), device, use, account}};
   };
   structures_[0] = {place(shard.in.inner), place(shard.in.halo)};
   if (shard.out) structures_[1] = {place(shard.out->inner), place(shard.out->halo)};

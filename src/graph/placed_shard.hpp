@@ -13,7 +13,7 @@ class PlacedShard {
  public:
   /// The shard and the device must outlive it. `account`: of the device's memory; a shard that
   /// lies on the host is not counted here.
-  PlacedShard(const Shard& shard, Device& device, MemoryRoom room, MemoryAccount* account);
+  PlacedShard(const Shard& shard, Device& device, MemoryUse use, MemoryAccount* account);
 
   const Shard& shard() const { return shard_; }
   Device& device() const { return device_; }

@@ -7,17 +7,17 @@
 namespace heliograph {
 
 SparseBuffers::SparseBuffers(std::int64_t row_count, std::int64_t col_count,
-                             std::int64_t entry_count, MemoryRoom room, MemoryAccount* account)
+                             std::int64_t entry_count, MemoryUse use, MemoryAccount* account)
     : rows(row_count),
       cols(col_count),
       entries(entry_count),
-      offsets((static_cast<std::size_t>(row_count) + 1) * sizeof(std::int64_t), room, account),
-      columns(static_cast<std::size_t>(entry_count) * sizeof(std::int32_t), room, account),
-      values(static_cast<std::size_t>(entry_count) * sizeof(float), room, account) {}
+      offsets((static_cast<std::size_t>(row_count) + 1) * sizeof(std::int64_t), use, account),
+      columns(static_cast<std::size_t>(entry_count) * sizeof(std::int32_t), use, account),
+      values(static_cast<std::size_t>(entry_count) * sizeof(float), use, account) {}
 
-FeatureMatrix::FeatureMatrix(const SparseRows& sparse, MemoryRoom room, MemoryAccount* account)
+FeatureMatrix::FeatureMatrix(const SparseRows& sparse, MemoryUse use, MemoryAccount* account)
     : sparse_(std::in_place, sparse.rows(), sparse.cols,
-              static_cast<std::int64_t>(sparse.columns.size()), room, account) {
+              static_cast<std::int64_t>(sparse.columns.size()), use, account) {
   std::copy(sparse.offsets.begin(), sparse.offsets.end(),
             sparse_->offsets.as<std::int64_t>().begin());
   std::copy(sparse.columns.begin(), sparse.columns.end(),
@@ -25,14 +25,14 @@ FeatureMatrix::FeatureMatrix(const SparseRows& sparse, MemoryRoom room, MemoryAc
   std::copy(sparse.values.begin(), sparse.values.end(), sparse_->values.as<float>().begin());
 }
 
-void FeatureMatrix::index_columns(MemoryRoom room, MemoryAccount* account) {
+void FeatureMatrix::index_columns(MemoryUse use, MemoryAccount* account) {
   if (!sparse_) return;
   const std::span<const std::int64_t> row_offsets = sparse_->offsets.as<std::int64_t>();
   const std::span<const std::int32_t> columns = sparse_->columns.as<std::int32_t>();
   column_offsets_ =
-      Buffer((static_cast<std::size_t>(sparse_->cols) + 1) * sizeof(std::int64_t), room, account);
-  row_of_ = Buffer(columns.size() * sizeof(std::int32_t), room, account);
-  position_ = Buffer(columns.size() * sizeof(std::int64_t), room, account);
+      Buffer((static_cast<std::size_t>(sparse_->cols) + 1) * sizeof(std::int64_t), use, account);
+  row_of_ = Buffer(columns.size() * sizeof(std::int32_t), use, account);
+  position_ = Buffer(columns.size() * sizeof(std::int64_t), use, account);
   const std::span<std::int64_t> offsets = column_offsets_.as<std::int64_t>();
   for (const std::int32_t c : columns) ++offsets[static_cast<std::size_t>(c) + 1];
   for (std::size_t c = 1; c < offsets.size(); ++c) offsets[c] += offsets[c - 1];
@@ -48,18 +48,18 @@ void FeatureMatrix::index_columns(MemoryRoom room, MemoryAccount* account) {
   }
 }
 
-void FeatureMatrix::place(Kernels& kernels, MemoryRoom room, MemoryAccount* account) {
+void FeatureMatrix::place(Kernels& kernels, MemoryUse use, MemoryAccount* account) {
   if (placed_ || kernels.device().on_host()) return;
   placed_ = true;
   const auto move = [&](Buffer& buffer) {
     if (buffer.size() == 0) return;
-    Buffer moved(buffer.size(), room, account);
+    Buffer moved(buffer.size(), use, account);
     kernels.device().upload(moved.data(), buffer.data(), buffer.size());
     buffer = std::move(moved);
   };
   if (dense_) {
     const MatrixView host = dense_->view();
-    Matrix moved(host.rows, host.cols, room, account);
+    Matrix moved(host.rows, host.cols, use, account);
     const auto values = static_cast<std::size_t>(host.rows * host.stride);
     kernels.device().upload(moved.view().data, host.data, values * sizeof(float));
     dense_ = std::move(moved);

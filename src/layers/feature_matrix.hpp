@@ -45,7 +45,7 @@ struct FeatureView {
 struct SparseBuffers {
   /// Zeroed.
   SparseBuffers(std::int64_t row_count, std::int64_t col_count, std::int64_t entry_count,
-                MemoryRoom room, MemoryAccount* account);
+                MemoryUse use, MemoryAccount* account);
 
   std::int64_t rows, cols, entries;
   Buffer offsets;  ///< int64, rows + 1.
@@ -60,15 +60,15 @@ class FeatureMatrix {
   explicit FeatureMatrix(Matrix dense) : dense_(std::move(dense)) {}
   explicit FeatureMatrix(SparseBuffers sparse) : sparse_(std::move(sparse)) {}
   /// A copy.
-  FeatureMatrix(const SparseRows& sparse, MemoryRoom room, MemoryAccount* account);
+  FeatureMatrix(const SparseRows& sparse, MemoryUse use, MemoryAccount* account);
 
   /// Makes the entries of sparse rows known by column as well, which weight gradients need. Nothing
   /// to do for dense ones.
-  void index_columns(MemoryRoom room, MemoryAccount* account);
+  void index_columns(MemoryUse use, MemoryAccount* account);
 
   /// Moves it from the host, where it was made, to where kernels read it; nothing to do where that
   /// is the host. `account`: of the kernels' memory.
-  void place(Kernels& kernels, MemoryRoom room, MemoryAccount* account);
+  void place(Kernels& kernels, MemoryUse use, MemoryAccount* account);
 
   FeatureView view() const;
   /// True if it was made without a matrix; one without rows is not empty.

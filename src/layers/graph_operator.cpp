@@ -14,14 +14,13 @@ const float* scale_or_null(const Buffer& buffer) {
 }  // namespace
 
 GraphOperator::GraphOperator(const PlacedShard& shard, Kernels& kernels,
-                             const Propagation& propagation, MemoryRoom room,
-                             MemoryAccount* account)
+                             const Propagation& propagation, MemoryUse use, MemoryAccount* account)
     : shard_(shard), propagation_(propagation) {
   const auto place = [&](DegreeScale kind) {
     if (kind == DegreeScale::one) return Buffer();
     std::vector<float> scales(static_cast<std::size_t>(rows()));
     for (std::size_t i = 0; i < scales.size(); ++i) scales[i] = scale(kind, i);
-    Buffer buffer(scales.size() * sizeof(float), room, account);
+    Buffer buffer(scales.size() * sizeof(float), use, account);
     kernels.device().upload(buffer.data(), scales.data(), buffer.size());
     return buffer;
   };
@@ -29,9 +28,9 @@ GraphOperator::GraphOperator(const PlacedShard& shard, Kernels& kernels,
   col_scale_ = place(propagation.col);
   const auto prepare = [&](Direction direction, Blocks& blocks) {
     const Shard& s = shard.shard();
-    blocks.inner = kernels.gather_blocks(shard.inner(direction), s.inner_rows, room, account);
+    blocks.inner = kernels.gather_blocks(shard.inner(direction), s.inner_rows, use, account);
     blocks.halo = kernels.gather_blocks(shard.halo(direction),
-                                        s.adjacency(direction).plan.halo_rows, room, account);
+                                        s.adjacency(direction).plan.halo_rows, use, account);
   };
   prepare(Direction::forward, in_);
   if (shard.shard().out) prepare(Direction::backward, out_);

@@ -48,7 +48,7 @@ class GraphOperator {
   /// The shard must outlive the operator; `kernels` are those of every pass, on the shard's device.
   /// `account`: of its memory.
   GraphOperator(const PlacedShard& shard, Kernels& kernels, const Propagation& propagation,
-                MemoryRoom room, MemoryAccount* account);
+                MemoryUse use, MemoryAccount* account);
 
   const PlacedShard& shard() const { return shard_; }
   std::int64_t rows() const { return shard_.shard().inner_rows; }

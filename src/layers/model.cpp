@@ -136,8 +136,7 @@ std::optional<Model::NonFinite> Model::find_non_finite() {
   for (ValueId v = 0; v < static_cast<ValueId>(composition_.values().size()); ++v) {
     const Composition::Value& value = composition_.value(v);
     if (value.producer < 0 || value.drops_from != kNoValue || !value.kept) continue;
-    const HostCopy host(memory_.restore(v).dense, kernels_.device(), MemoryRoom::workspace,
-                        nullptr);
+    const HostCopy host(memory_.restore(v).dense, kernels_.device(), MemoryUse::workspace, nullptr);
     const auto found = find_non_finite(value.layer, host.view());
     if (found) return found;
   }

@@ -145,8 +145,8 @@ ModelMemory::ModelMemory(const Composition& model, const PassRows& rows,
   }
 
   plan_.lay_out();
-  kept_memory_ = Buffer(static_cast<std::size_t>(kept_bytes), MemoryRoom::activations, account);
-  scratch_memory_ = Buffer(static_cast<std::size_t>(plan_.bytes()), MemoryRoom::gradients, account);
+  kept_memory_ = Buffer(static_cast<std::size_t>(kept_bytes), MemoryUse::activations, account);
+  scratch_memory_ = Buffer(static_cast<std::size_t>(plan_.bytes()), MemoryUse::gradients, account);
   if (kept_memory_.size() == 0) return;
   for (const auto& [saved, begin] : kept_at) {
     MatrixView place = saved->place();

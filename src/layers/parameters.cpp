@@ -18,9 +18,8 @@ int Parameters::declare(std::string name, std::int64_t rows, std::int64_t cols,
 void Parameters::allocate(bool fp64_gradients, MemoryAccount* account) {
   fp64_ = fp64_gradients;
   const auto size = static_cast<std::size_t>(size_);
-  values_ = Buffer(size * sizeof(float), MemoryRoom::weights, account);
-  gradients_ =
-      Buffer(size * (fp64_ ? sizeof(double) : sizeof(float)), MemoryRoom::weights, account);
+  values_ = Buffer(size * sizeof(float), MemoryUse::weights, account);
+  gradients_ = Buffer(size * (fp64_ ? sizeof(double) : sizeof(float)), MemoryUse::weights, account);
 }
 
 void Parameters::initialise(std::uint64_t seed, Kernels& kernels) {

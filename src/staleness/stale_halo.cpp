@@ -12,8 +12,8 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
       policy_(policy),
       times_(times),
       account_(account),
-      schedule_bytes_(MemoryRoom::graph, account),
-      shared_slot_(comm, Channel::halo, shard.device(), MemoryRoom::halo, account) {
+      schedule_bytes_(MemoryUse::graph, account),
+      shared_slot_(comm, Channel::halo, shard.device(), MemoryUse::halo, account) {
   std::size_t most_sent = 0, most_received = 0;
   for (const Site& site : sites) {
     // Backward passes usually come to the sites in the order opposite to that of their ids.
@@ -29,7 +29,7 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
     lane.exchange = std::make_unique<HaloExchange>(comm, shard, plan, schedule, site, seed);
     for (int i = 0; policy.slots() > 1 && i < policy.slots(); ++i) {
       HaloSlot& slot =
-          lane.ring.emplace_back(comm, Channel::halo, shard.device(), MemoryRoom::halo, account);
+          lane.ring.emplace_back(comm, Channel::halo, shard.device(), MemoryUse::halo, account);
       slot.send_buffer(sent);
       slot.receive_buffer(received);
     }
@@ -148,7 +148,7 @@ const SendSchedule& StaleHalo::send_schedule(const HaloPlan& plan, bool share_ro
   }
   const Shard& shard = shard_.shard();
   auto schedule = std::make_unique<SendSchedule>(plan, shard.rank, shard.ranks, share_rows);
-  schedule->place(shard_.device(), MemoryRoom::graph, account_);
+  schedule->place(shard_.device(), MemoryUse::graph, account_);
   send_schedules_.push_back({&plan, share_rows, std::move(schedule)});
   std::int64_t bytes = 0;
   for (const PlanSchedule& made : send_schedules_) bytes += made.schedule->bytes();

@@ -54,7 +54,7 @@ EvaluationResult evaluate(const Dataset& dataset, const TrainOptions& options,
     Arena arena(static_cast<std::size_t>(address_space_of_a_rank(comm.size())));
     MemoryAccount account(&arena);
     Trainer trainer(plan,
-                    plan.load(comm.rank(), GraphScope::training, MemoryRoom::features, &account),
+                    plan.load(comm.rank(), GraphScope::training, MemoryUse::features, &account),
                     comm, &account);
     weights.load(trainer.weights());
     trainer.store_weights();

@@ -29,8 +29,8 @@ Optimizer::Optimizer(const OptimizerOptions& options, const Parameters& paramete
                      MemoryAccount* account)
     : options_(options) {
   const std::size_t bytes = static_cast<std::size_t>(parameters.flat_size()) * sizeof(float);
-  m_ = Buffer(bytes, MemoryRoom::weights, account);
-  v_ = Buffer(bytes, MemoryRoom::weights, account);
+  m_ = Buffer(bytes, MemoryUse::weights, account);
+  v_ = Buffer(bytes, MemoryUse::weights, account);
 }
 
 double Optimizer::gradient_norm(std::span<const float> f32, std::span<const double> f64) {

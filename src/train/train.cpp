@@ -32,13 +32,13 @@ std::optional<double> known(double score) {
 }
 
 /// What the ranks hold, or held at most, all together. Collective.
-template <class OfRoom>
-MemoryNeeds sum_over_ranks(Communicator& comm, OfRoom of_room) {
+template <class OfUse>
+MemoryNeeds sum_over_ranks(Communicator& comm, OfUse of_use) {
   MemoryNeeds sum;
-  for (std::size_t i = 0; i < sum.rooms.size(); ++i) {
-    sum.rooms[i] = of_room(static_cast<MemoryRoom>(i));
+  for (std::size_t i = 0; i < sum.bytes.size(); ++i) {
+    sum.bytes[i] = of_use(static_cast<MemoryUse>(i));
   }
-  AllReduce(comm, Channel::evaluation).sum(std::span<std::int64_t>(sum.rooms));
+  AllReduce(comm, Channel::evaluation).sum(std::span<std::int64_t>(sum.bytes));
   return sum;
 }
 
@@ -66,7 +66,7 @@ RankData load_counted(const RunPlan& plan, int rank, bool counts, MemoryAccount&
   const bool alone = ranks_are_processes(plan.options().transport) && stored > 0;
   const bool measures = alone && reset_peak_rss();
   const std::int64_t before = measures ? peak_rss_bytes() : 0;
-  RankData data = plan.load(rank, GraphScope::training, MemoryRoom::features, &account);
+  RankData data = plan.load(rank, GraphScope::training, MemoryUse::features, &account);
   if (alone) figures.stored = stored;
   if (measures) figures.loaded = peak_rss_bytes() - before;
   return data;
@@ -81,17 +81,16 @@ void check_memory(const MemoryNeeds& held, const TrainOptions& options) {
   }
   if (options.transport.device != DeviceKind::cpu) return;  // A device has lent all of it already.
   MemoryNeeds to_come;
-  for (const MemoryRoom room : {MemoryRoom::activations, MemoryRoom::gradients, MemoryRoom::halo}) {
-    to_come[room] = held[room];
+  for (const MemoryUse use : {MemoryUse::activations, MemoryUse::gradients, MemoryUse::halo}) {
+    to_come[use] = held[use];
   }
   require_memory(to_come, 0, available_memory_bytes());
 }
 
 MemoryReport report_memory(const MemoryNeeds& bytes) {
-  return {bytes[MemoryRoom::graph],       bytes[MemoryRoom::features],
-          bytes[MemoryRoom::activations], bytes[MemoryRoom::gradients],
-          bytes[MemoryRoom::halo],        bytes[MemoryRoom::weights],
-          bytes[MemoryRoom::workspace],   bytes[MemoryRoom::evaluation]};
+  return {bytes[MemoryUse::graph],     bytes[MemoryUse::features],  bytes[MemoryUse::activations],
+          bytes[MemoryUse::gradients], bytes[MemoryUse::halo],      bytes[MemoryUse::weights],
+          bytes[MemoryUse::workspace], bytes[MemoryUse::evaluation]};
 }
 
 /// Bytes an epoch, from the reports of all epochs.
@@ -178,7 +177,7 @@ void train_rank(const RunPlan& plan, const CheckpointManifest* resumed, Communic
   RankData data = load_counted(plan, comm.rank(), counts, account, figures);
   Trainer trainer(plan, std::move(data), comm, &account);
   const MemoryNeeds held =
-      sum_over_ranks(comm, [&](MemoryRoom r) { return trainer.memory().live(r); });
+      sum_over_ranks(comm, [&](MemoryUse r) { return trainer.memory().live(r); });
   trainer.memory().reset_peaks();
   if (counts) figures.setup_peak = std::max(figures.setup_peak, peak_rss_bytes());
   const bool reset = !counts || reset_peak_rss();
@@ -249,7 +248,7 @@ void train_rank(const RunPlan& plan, const CheckpointManifest* resumed, Communic
   std::int64_t evaluation_bytes = trainer.evaluation_bytes();
   AllReduce(comm, Channel::evaluation).sum(std::span<std::int64_t>(&evaluation_bytes, 1));
   const MemoryNeeds peak =
-      sum_over_ranks(comm, [&](MemoryRoom r) { return trainer.memory().peak(r); });
+      sum_over_ranks(comm, [&](MemoryUse r) { return trainer.memory().peak(r); });
   if (counts) figures.training_peak = peak_rss_bytes();
   figures.cuda_graphs = trainer.takes_cuda_graphs() ? 1 : 0;
   figures.sum_over_ranks(comm);

@@ -80,14 +80,14 @@ Trainer::Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryA
       weights_(comm, Channel::weights, account),
       statistics_(comm, Channel::evaluation, account),
       rank_statistics_(kStatistics * static_cast<std::size_t>(comm.size())),
-      kept_(MemoryRoom::evaluation, account) {
+      kept_(MemoryUse::evaluation, account) {
   const TrainOptions& options = plan.options();
-  train_ = std::make_unique<RankGraph>(plan, std::move(data), comm, *kernels_, MemoryRoom::graph,
+  train_ = std::make_unique<RankGraph>(plan, std::move(data), comm, *kernels_, MemoryUse::graph,
                                        account, account_);
   if (options.inductive) {
     whole_ = std::make_unique<RankGraph>(
-        plan, plan.load(comm.rank(), GraphScope::whole, MemoryRoom::evaluation, account), comm,
-        *kernels_, MemoryRoom::evaluation, account, account_);
+        plan, plan.load(comm.rank(), GraphScope::whole, MemoryUse::evaluation, account), comm,
+        *kernels_, MemoryUse::evaluation, account, account_);
   }
   const std::int64_t rows = train_->op().rows();
   const std::int64_t most_rows = whole_ ? std::max(rows, whole_->op().rows()) : rows;
@@ -100,7 +100,7 @@ Trainer::Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryA
                                       model_->sites(), options.seed, times_, account_);
   if (!on_host()) {
     const auto values = static_cast<std::size_t>(model_->parameters().flat_size());
-    gradients_ = Buffer(values * sizeof(float), MemoryRoom::gradients, &page_locked_);
+    gradients_ = Buffer(values * sizeof(float), MemoryUse::gradients, &page_locked_);
   }
 }
 
@@ -271,7 +271,7 @@ Scores Trainer::evaluate(int epoch) {
   graph.exact_halo().set_epoch(epoch);
   const PassContext pass{*kernels_, graph.exact_halo(), unused, {epoch}, plan_.options().seed};
   const ConstMatrixView logits = model_->infer(pass, graph.op(), graph.input());
-  logits_copy_ = HostCopy(logits, kernels_->device(), MemoryRoom::evaluation, nullptr);
+  logits_copy_ = HostCopy(logits, kernels_->device(), MemoryUse::evaluation, nullptr);
   logits_ = logits_copy_.view();
   const auto bad = model_->find_non_finite(logits_);
   if (any_rank(bad.has_value())) {

@@ -35,7 +35,7 @@ void with_shards(int ranks, bool directed, Body body) {
 
 /// Row of global node v: v + column / 64, exact in fp32.
 Matrix rows_by_node(const Shard& shard, std::int64_t cols) {
-  Matrix m(shard.inner_rows, cols, MemoryRoom::workspace, nullptr);
+  Matrix m(shard.inner_rows, cols, MemoryUse::workspace, nullptr);
   for (std::int64_t r = 0; r < m.view().rows; ++r) {
     for (std::int64_t c = 0; c < cols; ++c) {
       m.view().row(r)[c] = static_cast<float>(shard.global_ids[static_cast<std::size_t>(r)]) +
@@ -59,13 +59,13 @@ TEST(HaloExchange, CountsTheBytesThatTheTransportTook) {
                                  RowFormat{16, false}, RowFormat{32, false}}) {
     with_shards(3, false, [&](Communicator& comm, const Shard& shard) {
       Device device(1);
-      const PlacedShard placed(shard, device, MemoryRoom::graph, nullptr);
+      const PlacedShard placed(shard, device, MemoryUse::graph, nullptr);
       PhaseClock clock;
       const auto codec = make_cpu_codec(format);
       const Matrix rows = rows_by_node(shard, kCols);
       const SendSchedule schedule(shard.in.plan, comm.rank(), comm.size(), true);
-      HaloSlot slots[] = {{comm, Channel::halo, device, MemoryRoom::halo, nullptr},
-                          {comm, Channel::halo, device, MemoryRoom::halo, nullptr}};
+      HaloSlot slots[] = {{comm, Channel::halo, device, MemoryUse::halo, nullptr},
+                          {comm, Channel::halo, device, MemoryUse::halo, nullptr}};
       HaloExchange exchange(comm, placed, shard.in.plan, schedule,
                             test::site(0, 0, Direction::forward, kCols), 1);
       for (int epoch = 0; epoch < 3; ++epoch) {
@@ -87,13 +87,13 @@ TEST(HaloExchange, CountsTheBytesThatTheTransportTook) {
 TEST(HaloExchange, ExactColumnsTravelBesideTheCodes) {
   with_shards(3, false, [&](Communicator& comm, const Shard& shard) {
     Device device(1);
-    const PlacedShard placed(shard, device, MemoryRoom::graph, nullptr);
+    const PlacedShard placed(shard, device, MemoryUse::graph, nullptr);
     PhaseClock clock;
     const auto codec = make_cpu_codec({2, true, 3});
     const Matrix rows = rows_by_node(shard, kCols);
     const Matrix exact = exact_by_node(shard, 3);
     const SendSchedule schedule(shard.in.plan, comm.rank(), comm.size(), true);
-    HaloSlot slot(comm, Channel::halo, device, MemoryRoom::halo, nullptr);
+    HaloSlot slot(comm, Channel::halo, device, MemoryUse::halo, nullptr);
     Site site = test::site(0, 0, Direction::forward, kCols);
     site.exact_cols = 3;
     HaloExchange exchange(comm, placed, shard.in.plan, schedule, site, 1);
@@ -116,11 +116,11 @@ TEST(HaloExchange, ExactColumnsTravelBesideTheCodes) {
 TEST(HaloExchange, RoundingIsFreshInEveryEpochLayerAndDirectionAndRight) {
   with_shards(2, false, [](Communicator& comm, const Shard& shard) {
     Device device(1);
-    const PlacedShard placed(shard, device, MemoryRoom::graph, nullptr);
+    const PlacedShard placed(shard, device, MemoryUse::graph, nullptr);
     PhaseClock clock;
     const auto codec = make_cpu_codec({1, true});
     const SendSchedule schedule(shard.in.plan, comm.rank(), comm.size(), true);
-    Matrix rows(shard.inner_rows, kCols, MemoryRoom::workspace, nullptr);
+    Matrix rows(shard.inner_rows, kCols, MemoryUse::workspace, nullptr);
     for (std::int64_t r = 0; r < rows.view().rows; ++r) {
       std::fill_n(rows.view().row(r), kCols, 0.25F);
       rows.view().row(r)[0] = 0;
@@ -131,7 +131,7 @@ TEST(HaloExchange, RoundingIsFreshInEveryEpochLayerAndDirectionAndRight) {
     constexpr int kEpochs = 100;
     for (int pass = 0; pass < 4; ++pass) {
       const auto direction = pass % 2 == 0 ? Direction::forward : Direction::backward;
-      HaloSlot slot(comm, Channel::halo, device, MemoryRoom::halo, nullptr);
+      HaloSlot slot(comm, Channel::halo, device, MemoryUse::halo, nullptr);
       HaloExchange exchange(comm, placed, shard.in.plan, schedule,
                             test::site(pass, pass / 2, direction, kCols), 1);
       for (int epoch = 0; epoch < kEpochs; ++epoch) {
@@ -156,7 +156,7 @@ TEST(ExactHalo, ExactColumnsComeWithTheFirstBlock) {
   for (const std::int64_t chunk : {std::int64_t{1}, std::int64_t{1} << 20}) {
     with_shards(3, false, [&](Communicator& comm, const Shard& shard) {
       Device device(1);
-      const PlacedShard placed(shard, device, MemoryRoom::graph, nullptr);
+      const PlacedShard placed(shard, device, MemoryUse::graph, nullptr);
       ExactHalo halo(comm, placed, kNodes, chunk, nullptr);
       const Matrix rows = rows_by_node(shard, kCols);
       const Matrix exact = exact_by_node(shard, 2);
@@ -186,7 +186,7 @@ TEST(ExactHalo, EveryColumnComesOnceInBlocksThatFit) {
     for (const std::int64_t chunk : {std::int64_t{1}, std::int64_t{1} << 20}) {
       with_shards(3, directed, [&](Communicator& comm, const Shard& shard) {
         Device device(1);
-        const PlacedShard placed(shard, device, MemoryRoom::graph, nullptr);
+        const PlacedShard placed(shard, device, MemoryUse::graph, nullptr);
         MemoryAccount account;
         ExactHalo halo(comm, placed, kNodes, chunk, &account);
         const Matrix rows = rows_by_node(shard, kCols);
@@ -207,8 +207,8 @@ TEST(ExactHalo, EveryColumnComesOnceInBlocksThatFit) {
           });
           for (const int times : columns) EXPECT_EQ(times, 1);
         }
-        EXPECT_EQ(account.peak(MemoryRoom::halo), 0);
-        EXPECT_GT(account.peak(MemoryRoom::evaluation), 0);
+        EXPECT_EQ(account.peak(MemoryUse::halo), 0);
+        EXPECT_GT(account.peak(MemoryUse::evaluation), 0);
       });
     }
   }

@@ -43,7 +43,7 @@ Shard shard_of_rank_1() {
 }
 
 Matrix source() {
-  Matrix m(kInner, kScheduleCols, MemoryRoom::workspace, nullptr);
+  Matrix m(kInner, kScheduleCols, MemoryUse::workspace, nullptr);
   for (std::int64_t r = 0; r < kInner; ++r) {
     for (std::int64_t c = 0; c < kScheduleCols; ++c) {
       m.view().row(r)[c] = std::sin(static_cast<float>(r * kScheduleCols + c));
@@ -149,7 +149,7 @@ TEST_P(HaloMessages, AreWhatEachPeersRowsEncodeTo) {
   const Shard shard = shard_of_rank_1();
   const HaloPlan& plan = shard.in.plan;
   Device device(2);
-  const PlacedShard placed(shard, device, MemoryRoom::graph, nullptr);
+  const PlacedShard placed(shard, device, MemoryUse::graph, nullptr);
   const auto codec = make_cpu_codec(GetParam());
   const std::vector<float> scale = {1, 2, 0.5F, 4, 1, 3, 1, 2, 7};
   const Matrix rows = encodable_source(GetParam());
@@ -157,7 +157,7 @@ TEST_P(HaloMessages, AreWhatEachPeersRowsEncodeTo) {
     test::RecordingCommunicator comm(1, 5);
     const SendSchedule schedule(plan, 1, 5, share);
     PhaseClock clock;
-    HaloSlot slot(comm, Channel::halo, device, MemoryRoom::halo, nullptr);
+    HaloSlot slot(comm, Channel::halo, device, MemoryUse::halo, nullptr);
     const Site site = test::site(0, 2, Direction::backward, kScheduleCols);
     HaloExchange exchange(comm, placed, plan, schedule, site, 77);
     test::start(exchange, slot, *codec, 6, {rows.view(), scale.data()}, clock);
@@ -190,14 +190,14 @@ TEST_P(HaloMessages, AreWhatEachPeersRowsEncodeTo) {
 TEST_P(HaloMessages, AreTheSameFromBlocksOfRows) {
   const Shard shard = shard_of_rank_1();
   Device device(2);
-  const PlacedShard placed(shard, device, MemoryRoom::graph, nullptr);
+  const PlacedShard placed(shard, device, MemoryUse::graph, nullptr);
   const auto codec = make_cpu_codec(GetParam());
   const Matrix rows = encodable_source(GetParam());
   const SendSchedule schedule(shard.in.plan, 1, 5, true);
   const auto posts = [&](std::int64_t block) {
     test::RecordingCommunicator comm(1, 5);
     PhaseClock clock;
-    HaloSlot slot(comm, Channel::halo, device, MemoryRoom::halo, nullptr);
+    HaloSlot slot(comm, Channel::halo, device, MemoryUse::halo, nullptr);
     HaloExchange exchange(comm, placed, shard.in.plan, schedule,
                           test::site(0, 1, Direction::forward, kScheduleCols), 3);
     exchange.open(slot, *codec, {2}, {rows.view()}, clock);
@@ -230,7 +230,7 @@ TEST(HaloExchange, AMessageLeavesBeforeTheNextOneIsEncoded) {
   const Shard shard = shard_of_rank_1();
   const HaloPlan& plan = shard.in.plan;
   Device device(2);
-  const PlacedShard placed(shard, device, MemoryRoom::graph, nullptr);
+  const PlacedShard placed(shard, device, MemoryUse::graph, nullptr);
   const auto codec = make_cpu_codec({1, true});
   const Matrix rows = source();
   rows.view().row(8)[5] = std::numeric_limits<float>::quiet_NaN();
@@ -238,7 +238,7 @@ TEST(HaloExchange, AMessageLeavesBeforeTheNextOneIsEncoded) {
   test::RecordingCommunicator comm(1, 5);
   const SendSchedule schedule(plan, 1, 5, true);
   {
-    HaloSlot slot(comm, Channel::halo, device, MemoryRoom::halo, nullptr);
+    HaloSlot slot(comm, Channel::halo, device, MemoryUse::halo, nullptr);
     HaloExchange exchange(comm, placed, plan, schedule,
                           test::site(0, 0, Direction::forward, kScheduleCols), 1);
     try {
@@ -264,13 +264,13 @@ TEST(HaloExchange, ASlotThatAnotherExchangeHasTakenIsRefused) {
   const Shard shard = shard_of_rank_1();
   const HaloPlan& plan = shard.in.plan;
   Device device(2);
-  const PlacedShard placed(shard, device, MemoryRoom::graph, nullptr);
+  const PlacedShard placed(shard, device, MemoryUse::graph, nullptr);
   const auto codec = make_cpu_codec({1, true});
   const Matrix rows = source();
   PhaseClock clock;
   test::RecordingCommunicator comm(1, 5);
   const SendSchedule schedule(plan, 1, 5, true);
-  HaloSlot slot(comm, Channel::halo, device, MemoryRoom::halo, nullptr);
+  HaloSlot slot(comm, Channel::halo, device, MemoryUse::halo, nullptr);
   HaloExchange one(comm, placed, plan, schedule,
                    test::site(0, 0, Direction::forward, kScheduleCols), 1);
   HaloExchange two(comm, placed, plan, schedule,
@@ -286,15 +286,15 @@ TEST(HaloSlot, KeepsTheLargestBuffersAndCountsThem) {
   MemoryAccount account;
   Device device(1);
   test::RecordingCommunicator comm(0, 2);
-  HaloSlot slot(comm, Channel::halo, device, MemoryRoom::halo, &account);
+  HaloSlot slot(comm, Channel::halo, device, MemoryUse::halo, &account);
   slot.send_buffer(100);
   slot.receive_buffer(40);
   const std::byte* kept = slot.send_buffer(60);
-  EXPECT_EQ(account.live(MemoryRoom::halo), 140);
+  EXPECT_EQ(account.live(MemoryUse::halo), 140);
   EXPECT_EQ(slot.send_buffer(100), kept);
   slot.send_buffer(300);
-  EXPECT_EQ(account.live(MemoryRoom::halo), 340);
-  EXPECT_EQ(account.peak(MemoryRoom::halo), 340);  // The old buffer went before the new one came.
+  EXPECT_EQ(account.live(MemoryUse::halo), 340);
+  EXPECT_EQ(account.peak(MemoryUse::halo), 340);  // The old buffer went before the new one came.
 }
 
 }  // namespace

@@ -18,7 +18,7 @@
 namespace heliograph::test {
 
 inline Matrix random_matrix(std::int64_t rows, std::int64_t cols, std::uint32_t seed) {
-  Matrix m(rows, cols, MemoryRoom::workspace, nullptr);
+  Matrix m(rows, cols, MemoryUse::workspace, nullptr);
   std::mt19937 random(seed);
   std::normal_distribution<float> normal;
   for (std::int64_t r = 0; r < rows; ++r) {

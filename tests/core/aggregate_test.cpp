@@ -71,11 +71,11 @@ TEST(AggregateInner, HasTheBitsOfTheReferenceOnEveryTarget) {
         for (const bool scaled : {false, true}) {
           const float* by_column = scaled ? col_scale.data() : nullptr;
           const float* by_row = scaled ? row_scale.data() : nullptr;
-          const Matrix expected(rows, cols, MemoryRoom::workspace, nullptr);
+          const Matrix expected(rows, cols, MemoryUse::workspace, nullptr);
           cpu::aggregate_inner_reference(csr.view(), x.view(), by_column, self, by_row,
                                          expected.view());
           for_each_simd_target([&] {
-            const Matrix out(rows, cols, MemoryRoom::workspace, nullptr);
+            const Matrix out(rows, cols, MemoryUse::workspace, nullptr);
             cpu::aggregate_inner(csr.view(), x.view(), by_column, self, by_row, out.view(), {},
                                  threads);
             expect_same_bits(out, expected, std::to_string(rows) + " x " + std::to_string(cols));
@@ -91,8 +91,8 @@ TEST(AggregateInner, ReadsAndWritesColumnRanges) {
   const Csr csr = random_csr(50, 50, 1);
   for (const std::int64_t cols : {1, 5, 16, 41, 100}) {
     const Matrix x = random_matrix(50, cols + 7, 2);
-    const Matrix out(50, cols + 9, MemoryRoom::workspace, nullptr);
-    const Matrix expected(50, cols + 9, MemoryRoom::workspace, nullptr);
+    const Matrix out(50, cols + 9, MemoryUse::workspace, nullptr);
+    const Matrix expected(50, cols + 9, MemoryUse::workspace, nullptr);
     std::fill_n(out.view().data, 50 * out.view().stride, -7.0F);
     std::fill_n(expected.view().data, 50 * out.view().stride, -7.0F);
     const ConstMatrixView from = ConstMatrixView(x.view()).col_range(5, cols);
@@ -114,7 +114,7 @@ TEST(AggregateInnerBf16, ByHand) {
   const float col_scale[3] = {1, 3, 1};
   const float row_scale[3] = {1, 10, 0.5F};
   float out[6] = {};
-  const BasicMatrix<std::uint16_t> stored(3, 2, MemoryRoom::workspace, nullptr);
+  const BasicMatrix<std::uint16_t> stored(3, 2, MemoryUse::workspace, nullptr);
   cpu::aggregate_inner_bf16(csr.view(), {x, 3, 2, 2}, col_scale, 1, row_scale, {out, 3, 2, 2},
                             stored.view(), threads);
   const float expected[6] = {256 + 3 - 256, 260 + 6 - 260, 30, 60, 0, 0};
@@ -133,12 +133,12 @@ TEST(AggregateInnerBf16, HasTheBitsOfTheReferenceOnEveryTarget) {
         for (const float self : {0.0F, 1.0F, 1.5F}) {
           const float* by_column = self != 0 ? col_scale.data() : nullptr;
           const float* by_row = self != 0 ? row_scale.data() : nullptr;
-          const Matrix expected(rows, cols, MemoryRoom::workspace, nullptr);
+          const Matrix expected(rows, cols, MemoryUse::workspace, nullptr);
           cpu::aggregate_inner_bf16_reference(csr.view(), x.view(), by_column, self, by_row,
                                               expected.view());
           for_each_simd_target([&] {
-            const Matrix out(rows, cols, MemoryRoom::workspace, nullptr);
-            const BasicMatrix<std::uint16_t> stored(rows, cols, MemoryRoom::workspace, nullptr);
+            const Matrix out(rows, cols, MemoryUse::workspace, nullptr);
+            const BasicMatrix<std::uint16_t> stored(rows, cols, MemoryUse::workspace, nullptr);
             std::fill_n(stored.view().data, rows * stored.view().stride, 0x7fc0);  // NaN
             cpu::aggregate_inner_bf16(csr.view(), x.view(), by_column, self, by_row, out.view(),
                                       stored.view(), threads);
@@ -155,9 +155,9 @@ TEST(AggregateInnerBf16, ReadsAndWritesColumnRanges) {
   const Csr csr = random_csr(50, 50, 1);
   for (const std::int64_t cols : {1, 5, 16, 41, 100}) {
     const Matrix x = random_matrix(50, cols + 7, 2);
-    const Matrix out(50, cols + 9, MemoryRoom::workspace, nullptr);
-    const Matrix expected(50, cols + 9, MemoryRoom::workspace, nullptr);
-    const BasicMatrix<std::uint16_t> stored(50, cols, MemoryRoom::workspace, nullptr);
+    const Matrix out(50, cols + 9, MemoryUse::workspace, nullptr);
+    const Matrix expected(50, cols + 9, MemoryUse::workspace, nullptr);
+    const BasicMatrix<std::uint16_t> stored(50, cols, MemoryUse::workspace, nullptr);
     std::fill_n(out.view().data, 50 * out.view().stride, -7.0F);
     std::fill_n(expected.view().data, 50 * out.view().stride, -7.0F);
     const ConstMatrixView from = ConstMatrixView(x.view()).col_range(5, cols);
@@ -187,7 +187,7 @@ TEST(AggregateInnerBf16, ValuesAreTheNearestOnesOnEveryTarget) {
   ThreadPool threads(1);
   for_each_simd_target([&] {
     std::vector<float> out(values.size());
-    const BasicMatrix<std::uint16_t> stored(1, cols, MemoryRoom::workspace, nullptr);
+    const BasicMatrix<std::uint16_t> stored(1, cols, MemoryUse::workspace, nullptr);
     cpu::aggregate_inner_bf16(csr.view(), {values.data(), 1, cols, cols}, nullptr, 1, nullptr,
                               {out.data(), 1, cols, cols}, stored.view(), threads);
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -291,7 +291,7 @@ TEST(AggregateHalo, StaysInItsColumns) {
       Packed packed(20, cols, format);
       packed.rows.col_begin = 3;
       for_each_simd_target([&] {
-        const Matrix out(50, cols + 9, MemoryRoom::workspace, nullptr);
+        const Matrix out(50, cols + 9, MemoryUse::workspace, nullptr);
         std::fill_n(out.view().data, 50 * out.view().stride, -7.0F);
         cpu::aggregate_halo(csr.view(), packed.rows, nullptr, out.view(), {}, threads);
         for (std::int64_t i = 0; i < 50; ++i) {
@@ -317,7 +317,7 @@ TEST(Aggregate, SameBitsWhateverTheThreads) {
     Matrix first;
     for (const int count : {1, 2, 3}) {
       ThreadPool threads(count);
-      Matrix out(3000, 100, MemoryRoom::workspace, nullptr);
+      Matrix out(3000, 100, MemoryUse::workspace, nullptr);
       cpu::aggregate_inner(csr.view(), x.view(), scale.data(), 1, scale.data(), out.view(), {},
                            threads);
       cpu::aggregate_halo(csr.view(), packed.rows, scale.data(), out.view(), {}, threads);
@@ -339,8 +339,8 @@ TEST(Aggregate, Fp64SumsAreExactlyThoseOfPlainLoops) {
     const Packed packed(40, 41, format, 3.0F);
     for (const int count : {1, 3}) {
       ThreadPool threads(count);
-      const Matrix out(200, 41, MemoryRoom::workspace, nullptr);
-      const BasicMatrix<double> acc(200, 41, MemoryRoom::workspace, nullptr);
+      const Matrix out(200, 41, MemoryUse::workspace, nullptr);
+      const BasicMatrix<double> acc(200, 41, MemoryUse::workspace, nullptr);
       std::fill_n(acc.view().data, 200 * acc.view().stride, 1e9);  // overwritten, not added to
       cpu::aggregate_inner(inner.view(), x.view(), scale.data(), 1.25F, scale.data(), out.view(),
                            acc.view(), threads);

@@ -36,7 +36,7 @@ Csr dense_csr(std::int64_t rows, std::int64_t columns, std::int64_t degree) {
 }
 
 GatherBlocks blocks_of(const CsrView& csr, std::int64_t sources, ThreadPool& threads) {
-  return GatherBlocks(csr, sources, threads, MemoryRoom::workspace, nullptr);
+  return GatherBlocks(csr, sources, threads, MemoryUse::workspace, nullptr);
 }
 
 TEST(GatherBlocks, LeaveTheBitsOfInnerRows) {
@@ -56,17 +56,17 @@ TEST(GatherBlocks, LeaveTheBitsOfInnerRows) {
       const bool scaled = self != 0;
       const float* by_column = scaled ? col_scale.data() : nullptr;
       const float* by_row = scaled ? row_scale.data() : nullptr;
-      const Matrix expected(kRows, cols, MemoryRoom::workspace, nullptr);
+      const Matrix expected(kRows, cols, MemoryUse::workspace, nullptr);
       cpu::aggregate_inner_reference(csr.view(), x.view(), by_column, self, by_row,
                                      expected.view());
-      const Matrix expected_bf16(kRows, cols, MemoryRoom::workspace, nullptr);
+      const Matrix expected_bf16(kRows, cols, MemoryUse::workspace, nullptr);
       cpu::aggregate_inner_bf16_reference(csr.view(), x.view(), by_column, self, by_row,
                                           expected_bf16.view());
       for_each_simd_target([&] {
-        const Matrix out(kRows, cols, MemoryRoom::workspace, nullptr);
+        const Matrix out(kRows, cols, MemoryUse::workspace, nullptr);
         cpu::aggregate_inner(view, x.view(), by_column, self, by_row, out.view(), {}, threads);
         expect_same_bits(out, expected, std::to_string(cols));
-        const BasicMatrix<std::uint16_t> stored(kSources, cols, MemoryRoom::workspace, nullptr);
+        const BasicMatrix<std::uint16_t> stored(kSources, cols, MemoryUse::workspace, nullptr);
         cpu::aggregate_inner_bf16(view, x.view(), by_column, self, by_row, out.view(),
                                   stored.view(), threads);
         expect_same_bits(out, expected_bf16, "bf16, " + std::to_string(cols));

@@ -19,7 +19,7 @@ float entry(std::int64_t row, std::int64_t col) {
 }
 
 Matrix filled(std::int64_t rows, std::int64_t cols) {
-  Matrix m(rows, cols, MemoryRoom::workspace, nullptr);
+  Matrix m(rows, cols, MemoryUse::workspace, nullptr);
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t c = 0; c < m.view().stride; ++c) m.view().row(r)[c] = entry(r, c);
   }

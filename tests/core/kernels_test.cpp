@@ -19,7 +19,7 @@ constexpr float kLarge = 67108864.0F;  // 2^26
 
 Matrix matrix_of(std::initializer_list<std::initializer_list<float>> rows) {
   Matrix m(static_cast<std::int64_t>(rows.size()), static_cast<std::int64_t>(rows.begin()->size()),
-           MemoryRoom::workspace, nullptr);
+           MemoryUse::workspace, nullptr);
   std::int64_t r = 0;
   for (const auto& row : rows) std::copy(row.begin(), row.end(), m.view().row(r++));
   return m;
@@ -77,7 +77,7 @@ TEST_F(ReproducibleKernels, SparseProductsSumInFp64) {
 
 TEST_F(ReproducibleKernels, ColumnSumsSumInFp64WithinAndAcrossTiles) {
   for (const std::int64_t rows : {3, 600}) {
-    Matrix d(rows, 2, MemoryRoom::workspace, nullptr);
+    Matrix d(rows, 2, MemoryUse::workspace, nullptr);
     d.view().row(0)[1] = kLarge;
     d.view().row(1)[1] = 1;
     d.view().row(rows - 1)[1] = -kLarge;
@@ -99,7 +99,7 @@ TEST_F(ReproducibleKernels, LayerNormTakesItsStatisticsInFp64) {
   p.shift = zero.data();
   p.mean = mean.data();
   p.rstd = rstd.data();
-  Matrix out(2, 4, MemoryRoom::workspace, nullptr);
+  Matrix out(2, 4, MemoryUse::workspace, nullptr);
   kernels_->norm_act_forward(y.view(), p, {}, out.view());
   EXPECT_EQ(mean[0], 0.25F);
   EXPECT_EQ(mean[1], 2.0F);
@@ -117,7 +117,7 @@ TEST_F(ReproducibleKernels, BiasGradientsOfHiddenLayersSumInFp64) {
   std::vector<double> sum;
   NormActGradients g;
   g.bias = gradient(sum, 1, 1);
-  Matrix residual(4, 1, MemoryRoom::workspace, nullptr);
+  Matrix residual(4, 1, MemoryUse::workspace, nullptr);
   kernels_->norm_act_backward(y.view(), p, d.view(), residual.view(), g);
   EXPECT_EQ(sum[0], 1.0);  // the row that ReLU cut off gives nothing
   EXPECT_EQ(d.view().row(3)[0], 0.0F);
@@ -158,7 +158,7 @@ TEST(Kernels, LayerNormOfAnOverflowingVarianceIsNotANumber) {
   p.shift = one.data();
   p.mean = &mean;
   p.rstd = &rstd;
-  Matrix out(1, 4, MemoryRoom::workspace, nullptr);
+  Matrix out(1, 4, MemoryUse::workspace, nullptr);
   kernels->norm_act_forward(y.view(), p, {}, out.view());
   for (int c = 0; c < 4; ++c) EXPECT_TRUE(std::isnan(out.view().row(0)[c])) << c;
 }
@@ -166,22 +166,22 @@ TEST(Kernels, LayerNormOfAnOverflowingVarianceIsNotANumber) {
 TEST(Kernels, ScratchIsCounted) {
   MemoryAccount account;
   const auto kernels = make_cpu_kernels(1, false, &account);
-  Matrix d(1000, 5, MemoryRoom::workspace, nullptr);
+  Matrix d(1000, 5, MemoryUse::workspace, nullptr);
   std::vector<float> sum(5);
   kernels->column_sums(d.view(), {sum.data(), nullptr, 1, 5});
-  EXPECT_EQ(account.peak(MemoryRoom::workspace), 4 * 5 * 4);
+  EXPECT_EQ(account.peak(MemoryUse::workspace), 4 * 5 * 4);
 }
 
 TEST(CountedBytes, AreThoseOfTheLastSetAndEndWithTheObject) {
   MemoryAccount account;
   {
-    CountedBytes counted(MemoryRoom::graph, &account);
+    CountedBytes counted(MemoryUse::graph, &account);
     counted.set(100);
     counted.set(40);
-    EXPECT_EQ(account.live(MemoryRoom::graph), 40);
+    EXPECT_EQ(account.live(MemoryUse::graph), 40);
   }
-  EXPECT_EQ(account.live(MemoryRoom::graph), 0);
-  EXPECT_EQ(account.peak(MemoryRoom::graph), 100);
+  EXPECT_EQ(account.live(MemoryUse::graph), 0);
+  EXPECT_EQ(account.peak(MemoryUse::graph), 100);
 }
 
 }  // namespace

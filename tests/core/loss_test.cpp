@@ -27,7 +27,7 @@ constexpr std::int64_t kLossRows = 70;
 
 /// Logits from sure to undecided, with equal ones among them.
 Matrix logits_of(std::int64_t cols) {
-  Matrix z(kLossRows, cols, MemoryRoom::workspace, nullptr);
+  Matrix z(kLossRows, cols, MemoryUse::workspace, nullptr);
   std::mt19937 random(static_cast<unsigned>(cols));
   for (std::int64_t r = 0; r < kLossRows; ++r) {
     std::uniform_real_distribution<float> draw(-0.5F * static_cast<float>(r),
@@ -38,7 +38,7 @@ Matrix logits_of(std::int64_t cols) {
 }
 
 Matrix filled(std::int64_t cols) {
-  Matrix d(kLossRows, cols, MemoryRoom::workspace, nullptr);
+  Matrix d(kLossRows, cols, MemoryUse::workspace, nullptr);
   const MatrixView view = d.view();
   std::fill_n(view.data, view.rows * view.stride, 7.0F);
   return d;
@@ -100,14 +100,14 @@ TEST_P(Loss, OfSigmoidIsThatOfFp64) {
 
 // Far beyond what exp holds: the differences count, not the logits.
 TEST(LossOfHugeLogits, StaysFinite) {
-  Matrix z(1, 3, MemoryRoom::workspace, nullptr);
+  Matrix z(1, 3, MemoryUse::workspace, nullptr);
   const float row[] = {1e30F, -1e30F, 0};
   std::copy_n(row, 3, z.view().row(0));
   const std::int32_t target = 0;
   const std::vector<std::uint8_t> indicators{1, 0, 1};
   const std::uint8_t mask = 1;
   for_each_simd_target([&] {
-    Matrix d(1, 3, MemoryRoom::workspace, nullptr);
+    Matrix d(1, 3, MemoryUse::workspace, nullptr);
     EXPECT_EQ(cpu::softmax_cross_entropy_rows(z.view(), &target, 1, d.view(), 0, 1), 0.0);
     for (int c = 0; c < 3; ++c) EXPECT_EQ(d.view().row(0)[c], 0.0F) << c;
     EXPECT_NEAR(
@@ -124,13 +124,13 @@ TEST(LossOfWhatIsNotFinite, IsNotFinite) {
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     for (std::int64_t at = 0; at < kCols; ++at) {
-      Matrix z(1, kCols, MemoryRoom::workspace, nullptr);
+      Matrix z(1, kCols, MemoryUse::workspace, nullptr);
       z.view().row(0)[at] = bad;
       const std::int32_t target = 3;
       const std::vector<std::uint8_t> indicators(kCols, 0);
       const std::uint8_t mask = 1;
       for_each_simd_target([&] {
-        Matrix d(1, kCols, MemoryRoom::workspace, nullptr);
+        Matrix d(1, kCols, MemoryUse::workspace, nullptr);
         EXPECT_FALSE(
             std::isfinite(cpu::softmax_cross_entropy_rows(z.view(), &target, 1, d.view(), 0, 1)))
             << bad << " in column " << at;

@@ -29,7 +29,7 @@ class RowKernels : public ::testing::Test {
     return values;
   }
   Matrix matrix(std::int64_t rows, std::int64_t cols) {
-    Matrix m(rows, cols, MemoryRoom::workspace, nullptr);
+    Matrix m(rows, cols, MemoryUse::workspace, nullptr);
     for (std::int64_t r = 0; r < rows; ++r) {
       for (std::int64_t c = 0; c < cols; ++c) m.view().row(r)[c] = normal_(random_);
     }
@@ -45,7 +45,7 @@ void append(std::vector<float>& all, ConstMatrixView m) {
 }
 
 Matrix copy_of(ConstMatrixView m) {
-  Matrix copy(m.rows, m.cols, MemoryRoom::workspace, nullptr);
+  Matrix copy(m.rows, m.cols, MemoryUse::workspace, nullptr);
   for (std::int64_t r = 0; r < m.rows; ++r) std::copy_n(m.row(r), m.cols, copy.view().row(r));
   return copy;
 }
@@ -151,7 +151,7 @@ TEST_F(RowKernels, NormActForwardOnEveryTarget) {
         if (norm && cols == 1) largest = 40;
         for (const bool fp64 : {false, true}) {
           expect_everywhere(expected, cols / 16 + 24, largest, false, [&] {
-            const Matrix out(kRows, cols, MemoryRoom::workspace, nullptr);
+            const Matrix out(kRows, cols, MemoryUse::workspace, nullptr);
             cpu::norm_act_forward_rows(y.view(), n.p, residual.view(), out.view(), fp64, 0, kRows);
             std::vector<float> all;
             append(all, out.view());
@@ -213,7 +213,7 @@ TEST_F(RowKernels, NormActBackwardOnEveryTarget) {
       for (const bool fp64 : {false, true}) {
         expect_everywhere(expected, cols / 16 + 24, 400, false, [&] {
           const Matrix out = copy_of(upstream.view());
-          const Matrix residual(kRows, cols, MemoryRoom::workspace, nullptr);
+          const Matrix residual(kRows, cols, MemoryUse::workspace, nullptr);
           std::vector<double> partial(static_cast<std::size_t>(4 * cols), -7.0);
           cpu::norm_act_backward_rows(y.view(), n.p, out.view(), residual.view(), partial.data(),
                                       fp64, 0, kRows);

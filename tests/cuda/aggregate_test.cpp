@@ -54,7 +54,7 @@ class AggregateTwin : public TwinTest {
   }
 
   static Matrix copy_of(const Matrix& m) {
-    Matrix copy(m.view().rows, m.view().cols, MemoryRoom::workspace, nullptr);
+    Matrix copy(m.view().rows, m.view().cols, MemoryUse::workspace, nullptr);
     std::copy_n(m.view().data, m.view().rows * m.view().stride, copy.view().data);
     return copy;
   }
@@ -155,7 +155,7 @@ TEST_F(AggregateTwin, InnerBf16HasTheBitsOfThePlainLoops) {
     const auto scale = random_scale(rows, 3);
     const auto device_scale = on_device(scale);
     const Matrix before = normal_matrix(rows, cols);
-    BasicMatrix<std::uint16_t> untouched(rows, cols, MemoryRoom::workspace, nullptr);
+    BasicMatrix<std::uint16_t> untouched(rows, cols, MemoryUse::workspace, nullptr);
     std::fill_n(untouched.view().data, rows * untouched.view().stride, std::uint16_t{0x7fc0});
     for (const float self : {0.0F, 1.0F, 1.5F}) {
       const bool scaled = self != 0;

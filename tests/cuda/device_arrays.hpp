@@ -26,7 +26,7 @@ class DeviceArray {
   DeviceArray(Kernels& kernels, MemoryAccount& account, std::span<const T> host)
       : kernels_(&kernels),
         count_(host.size()),
-        buffer_(host.size_bytes(), MemoryRoom::workspace, &account) {
+        buffer_(host.size_bytes(), MemoryUse::workspace, &account) {
     kernels.device().upload(buffer_.data(), host.data(), host.size_bytes());
   }
 
@@ -51,7 +51,7 @@ class BasicDeviceMatrix {
  public:
   /// Zero.
   BasicDeviceMatrix(Kernels& kernels, MemoryAccount& account, std::int64_t rows, std::int64_t cols)
-      : kernels_(&kernels), matrix_(rows, cols, MemoryRoom::workspace, &account) {}
+      : kernels_(&kernels), matrix_(rows, cols, MemoryUse::workspace, &account) {}
   /// A copy, padding and all.
   BasicDeviceMatrix(Kernels& kernels, MemoryAccount& account, const BasicMatrix<T>& host)
       : BasicDeviceMatrix(kernels, account, host.view().rows, host.view().cols) {
@@ -62,7 +62,7 @@ class BasicDeviceMatrix {
   /// What it holds now, padding and all.
   BasicMatrix<T> values() const {
     const BasicMatrixView<T> from = matrix_.view();
-    BasicMatrix<T> host(from.rows, from.cols, MemoryRoom::workspace, nullptr);
+    BasicMatrix<T> host(from.rows, from.cols, MemoryUse::workspace, nullptr);
     kernels_->device().download(host.view().data, from.data, bytes(from));
     return host;
   }
@@ -104,7 +104,7 @@ class TwinTest : public ::testing::Test {
 
   /// Normal values; the padding is NaN, which no kernel may read into a result.
   Matrix normal_matrix(std::int64_t rows, std::int64_t cols) {
-    Matrix m(rows, cols, MemoryRoom::workspace, nullptr);
+    Matrix m(rows, cols, MemoryUse::workspace, nullptr);
     for (std::int64_t r = 0; r < rows; ++r) {
       float* row = m.view().row(r);
       for (std::int64_t c = 0; c < cols; ++c) row[c] = normal_(random_);

@@ -15,7 +15,7 @@ using DeviceMemory = TwinTest;
 TEST_F(DeviceMemory, ComesAsZero) {
   // Twice, so that the second piece may stand where the first was.
   for (int i = 0; i < 2; ++i) {
-    const Buffer zero(100000, MemoryRoom::workspace, account.get());
+    const Buffer zero(100000, MemoryUse::workspace, account.get());
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(zero.data()) % 64, 0U);
     std::vector<std::uint8_t> host(zero.size(), 7);
     cuda->device().download(host.data(), zero.data(), host.size());
@@ -23,7 +23,7 @@ TEST_F(DeviceMemory, ComesAsZero) {
     cuda->device().upload(zero.data(), std::vector<std::uint8_t>(zero.size(), 9).data(),
                           zero.size());
   }
-  EXPECT_EQ(account->live(MemoryRoom::workspace), 0);
+  EXPECT_EQ(account->live(MemoryUse::workspace), 0);
 }
 
 TEST_F(DeviceMemory, UploadsAndDownloadsKeepOrder) {
@@ -40,7 +40,7 @@ TEST_F(DeviceMemory, UploadsAndDownloadsKeepOrder) {
 
 TEST_F(DeviceMemory, PageLockedMemoryIsTheHosts) {
   MemoryAccount pinned(cuda->device().page_locked());
-  const Buffer host(5000, MemoryRoom::halo, &pinned);
+  const Buffer host(5000, MemoryUse::halo, &pinned);
   for (const std::byte b : host.as<std::byte>()) EXPECT_EQ(b, std::byte{0});
   const DeviceArray<float> there = on_device(std::vector<float>(1250, 3.0F));
   cuda->device().download(host.data(), there.data(), 5000);

@@ -59,7 +59,7 @@ std::vector<Step> run(const Dataset& data, TrainOptions options, DeviceKind devi
   transport.copy = copy;
   run_ranks(plan.facts().ranks, transport, [&](Communicator& comm) {
     Trainer trainer(plan,
-                    plan.load(comm.rank(), GraphScope::training, MemoryRoom::features, nullptr),
+                    plan.load(comm.rank(), GraphScope::training, MemoryUse::features, nullptr),
                     comm, nullptr);
     for (int epoch = 0; epoch < kEpochs; ++epoch) {
       Step step;

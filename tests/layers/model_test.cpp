@@ -47,7 +47,7 @@ TEST(Model, InferenceIsTheForwardPassWithoutDropout) {
   const NodeIndex index(data.graph, partition);
   const Shard shard = build_shard(index, 0, nullptr);
   const auto kernels = make_cpu_kernels(1, false);
-  Matrix x(60, 20, MemoryRoom::features, nullptr);
+  Matrix x(60, 20, MemoryUse::features, nullptr);
   for (std::int64_t r = 0; r < 60; ++r) {
     std::copy_n(data.features.dense.data() + r * 20, 20, x.view().row(r));
   }
@@ -65,8 +65,8 @@ TEST(Model, InferenceIsTheForwardPassWithoutDropout) {
             options.residual = residual;
             options.precompute = false;
             options.transform_first = transform_first;
-            const PlacedShard placed(shard, kernels->device(), MemoryRoom::graph, nullptr);
-            const GraphOperator op(placed, *kernels, propagation_of(options), MemoryRoom::graph,
+            const PlacedShard placed(shard, kernels->device(), MemoryUse::graph, nullptr);
+            const GraphOperator op(placed, *kernels, propagation_of(options), MemoryUse::graph,
                                    nullptr);
             const ModelInput input{FeatureView::of(x.view()), std::nullopt};
             Model model(options, input, 3, 5, {60, 60}, *kernels, nullptr);
@@ -92,11 +92,11 @@ TEST(Bf16Storage, AppliesBothDirectionsToRoundedRows) {
   const Graph transposed = transpose(data.graph);
   const Shard shard = build_shard(index, 0, &transposed);
   const auto kernels = make_cpu_kernels(2, false);
-  Matrix x(100, 21, MemoryRoom::features, nullptr);
+  Matrix x(100, 21, MemoryUse::features, nullptr);
   for (std::int64_t r = 0; r < 100; ++r) {
     std::copy_n(data.features.dense.data() + r * 21, 21, x.view().row(r));
   }
-  const BasicMatrix<std::uint16_t> scratch(100, 21, MemoryRoom::workspace, nullptr);
+  const BasicMatrix<std::uint16_t> scratch(100, 21, MemoryUse::workspace, nullptr);
   test::NoHalo halo;
   PhaseClock clock;
   const PassContext pass{*kernels, halo, clock, {}, 11};
@@ -107,14 +107,14 @@ TEST(Bf16Storage, AppliesBothDirectionsToRoundedRows) {
       const auto n = static_cast<double>(degree);
       scale.push_back(static_cast<float>(gcn ? 1 / std::sqrt(n + 1) : n > 0 ? 1 / n : 0));
     }
-    const PlacedShard placed(shard, kernels->device(), MemoryRoom::graph, nullptr);
+    const PlacedShard placed(shard, kernels->device(), MemoryUse::graph, nullptr);
     ModelOptions options;
     options.kind = kind;
-    const GraphOperator op(placed, *kernels, propagation_of(options), MemoryRoom::graph, nullptr);
+    const GraphOperator op(placed, *kernels, propagation_of(options), MemoryUse::graph, nullptr);
     for (const Direction direction : {Direction::forward, Direction::backward}) {
       const bool forward = direction == Direction::forward;
-      const Matrix out(100, 21, MemoryRoom::workspace, nullptr);
-      const Matrix expected(100, 21, MemoryRoom::workspace, nullptr);
+      const Matrix out(100, 21, MemoryUse::workspace, nullptr);
+      const Matrix expected(100, 21, MemoryUse::workspace, nullptr);
       Site site;
       site.direction = direction;
       op.sum(pass, site, x.view(), out.view(), {{}, scratch.view()}, [] {});
@@ -159,12 +159,12 @@ TEST(Bf16Storage, LeavesInferenceExact) {
   const NodeIndex index(data.graph, partition);
   const Shard shard = build_shard(index, 0, nullptr);
   const auto kernels = make_cpu_kernels(1, false);
-  Matrix x(60, 20, MemoryRoom::features, nullptr);
+  Matrix x(60, 20, MemoryUse::features, nullptr);
   for (std::int64_t r = 0; r < 60; ++r) {
     std::copy_n(data.features.dense.data() + r * 20, 20, x.view().row(r));
   }
   const ModelInput input{FeatureView::of(x.view()), std::nullopt};
-  const PlacedShard placed(shard, kernels->device(), MemoryRoom::graph, nullptr);
+  const PlacedShard placed(shard, kernels->device(), MemoryUse::graph, nullptr);
   test::NoHalo halo;
   PhaseClock clock;
   const PassContext pass{*kernels, halo, clock, {}, 11};
@@ -172,7 +172,7 @@ TEST(Bf16Storage, LeavesInferenceExact) {
   options.kind = ModelKind::gcn;
   options.dropout = 0;
   options.precompute = false;
-  const GraphOperator op(placed, *kernels, propagation_of(options), MemoryRoom::graph, nullptr);
+  const GraphOperator op(placed, *kernels, propagation_of(options), MemoryUse::graph, nullptr);
   Model exact(options, input, 3, 5, {60, 60}, *kernels, nullptr);
   options.aggregate_storage = RowStorage::bf16;
   Model stored(options, input, 3, 5, {60, 60}, *kernels, nullptr);
@@ -252,9 +252,9 @@ TEST(Model, PromisesRowsThatAreNeverNegativeOnlyWhereThatHolds) {
       const NodeIndex index(data.graph, partition);
       const Shard shard = build_shard(index, 0, nullptr);
       const auto kernels = make_cpu_kernels(1, false);
-      const PlacedShard placed(shard, kernels->device(), MemoryRoom::graph, nullptr);
-      const GraphOperator op(placed, *kernels, propagation_of(options), MemoryRoom::graph, nullptr);
-      Matrix x(60, cols, MemoryRoom::features, nullptr);
+      const PlacedShard placed(shard, kernels->device(), MemoryUse::graph, nullptr);
+      const GraphOperator op(placed, *kernels, propagation_of(options), MemoryUse::graph, nullptr);
+      Matrix x(60, cols, MemoryUse::features, nullptr);
       for (std::int64_t r = 0; r < 60; ++r) {
         std::copy_n(data.features.dense.data() + r * cols, cols, x.view().row(r));
       }
@@ -293,7 +293,7 @@ TEST(Parameters, EveryWeightMatrixIsDrawnWithinItsBoundAndOthersAreZero) {
 
 TEST(FeatureMatrix, WithoutRowsIsNotEmpty) {
   EXPECT_TRUE(FeatureMatrix().empty());
-  const FeatureMatrix dense(Matrix(0, 5, MemoryRoom::features, nullptr));
+  const FeatureMatrix dense(Matrix(0, 5, MemoryUse::features, nullptr));
   EXPECT_FALSE(dense.empty());
   EXPECT_EQ(dense.view().cols(), 5);
 }

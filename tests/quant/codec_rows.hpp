@@ -25,8 +25,8 @@ struct CodecCase {
   std::vector<float> scale;  // empty: none
 
   CodecCase(std::int64_t count, std::int64_t cols, std::int64_t exact_cols = 0)
-      : x(count, cols, MemoryRoom::workspace, nullptr),
-        exact(count, exact_cols, MemoryRoom::workspace, nullptr),
+      : x(count, cols, MemoryUse::workspace, nullptr),
+        exact(count, exact_cols, MemoryUse::workspace, nullptr),
         rows(static_cast<std::size_t>(count)),
         ids(static_cast<std::size_t>(count)) {
     std::iota(rows.begin(), rows.end(), 0);
@@ -64,7 +64,7 @@ struct CodecCase {
 };
 
 inline Matrix decoded(const PackedRows& packed) {
-  Matrix out(packed.rows, packed.cols, MemoryRoom::workspace, nullptr);
+  Matrix out(packed.rows, packed.cols, MemoryUse::workspace, nullptr);
   for (std::int64_t r = 0; r < packed.rows; ++r) {
     for (std::int64_t c = 0; c < packed.cols; ++c) {
       out.view().row(r)[c] = decode_value(packed.row(r), packed.format, packed.cols, c);

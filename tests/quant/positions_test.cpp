@@ -20,7 +20,7 @@ TEST(CodecPositions, RowsGoWhereTheyAreSentAndNothingElseIsWritten) {
   ThreadPool threads(2);
   for (const int bits : {1, 2, 4, 8, 16, 32}) {
     for (const std::int64_t cols : {1, 31, 33, 64, 100, 257}) {
-      Matrix x(kRows, cols, MemoryRoom::workspace, nullptr);
+      Matrix x(kRows, cols, MemoryUse::workspace, nullptr);
       for (std::int64_t r = 0; r < kRows; ++r) {
         for (std::int64_t c = 0; c < cols; ++c) {
           x.view().row(r)[c] = static_cast<float>((r * 7 + c * 13) % 29);

@@ -43,7 +43,7 @@ std::vector<Seen> run(int ranks, const ExchangeOptions& options, int epochs,
     const Shard shard = build_shard(index, comm.rank(), nullptr);
     PhaseClock clock;
     Device device(1);
-    const PlacedShard placed(shard, device, MemoryRoom::graph, nullptr);
+    const PlacedShard placed(shard, device, MemoryUse::graph, nullptr);
     std::vector<Site> sites;
     for (int layer = 0; layer < kLayers; ++layer) {
       for (const Direction direction : {Direction::forward, Direction::backward}) {
@@ -51,7 +51,7 @@ std::vector<Seen> run(int ranks, const ExchangeOptions& options, int epochs,
       }
     }
     StaleHalo halo(comm, placed, ExchangePolicy(options, epochs), sites, 1, clock, nullptr);
-    Matrix rows(shard.inner_rows, kCols, MemoryRoom::workspace, nullptr);
+    Matrix rows(shard.inner_rows, kCols, MemoryUse::workspace, nullptr);
     for (int epoch = 0; epoch < epochs; ++epoch) {
       halo.begin_epoch({epoch});
       for (const Direction direction : {Direction::forward, Direction::backward}) {
@@ -147,7 +147,7 @@ std::int64_t halo_bytes(int staleness, const std::vector<std::int64_t>& cols, in
   run_ranks(2, {{}, 20}, [&](Communicator& comm) {
     const Shard shard = build_shard(index, comm.rank(), nullptr);
     Device device(1);
-    const PlacedShard placed(shard, device, MemoryRoom::graph, nullptr);
+    const PlacedShard placed(shard, device, MemoryUse::graph, nullptr);
     PhaseClock clock;
     MemoryAccount account;
     std::vector<Site> sites;
@@ -160,7 +160,7 @@ std::int64_t halo_bytes(int staleness, const std::vector<std::int64_t>& cols, in
     for (int epoch = 0; epoch < epochs; ++epoch) {
       halo.begin_epoch({epoch});
       for (const Site& site : sites) {
-        const Matrix rows(shard.inner_rows, site.cols, MemoryRoom::workspace, nullptr);
+        const Matrix rows(shard.inner_rows, site.cols, MemoryUse::workspace, nullptr);
         halo.open(site, {rows.view()});
         halo.offer(site, {0, rows.view().rows});
         halo.finish(site, [](const PackedRows&) {});
@@ -169,7 +169,7 @@ std::int64_t halo_bytes(int staleness, const std::vector<std::int64_t>& cols, in
     halo.drain();
     if (comm.rank() == 0) {
       rows_both_ways = shard.in.plan.send_rows() + shard.in.plan.halo_rows;
-      peak = account.peak(MemoryRoom::halo);
+      peak = account.peak(MemoryUse::halo);
     }
   });
   EXPECT_GT(rows_both_ways, 0);
@@ -183,13 +183,13 @@ TEST(StaleHalo, WhatAStaleEpochSendsLastWaitsForTheEndOfTheEpoch) {
   const Shard shard = build_shard(NodeIndex(graph, partition), 0, nullptr);
   test::RecordingCommunicator comm(0, 2);
   Device device(1);
-  const PlacedShard placed(shard, device, MemoryRoom::graph, nullptr);
+  const PlacedShard placed(shard, device, MemoryUse::graph, nullptr);
   PhaseClock clock;
   const std::vector<Site> sites{test::site(0, 0, Direction::forward, kCols),
                                 test::site(1, 0, Direction::backward, kCols),
                                 test::site(2, 1, Direction::backward, kCols)};
   StaleHalo halo(comm, placed, ExchangePolicy(exchange(1, 0, 0, 32), 9), sites, 1, clock, nullptr);
-  const Matrix rows(shard.inner_rows, kCols, MemoryRoom::workspace, nullptr);
+  const Matrix rows(shard.inner_rows, kCols, MemoryUse::workspace, nullptr);
   const auto sent = [&] {
     return std::count_if(comm.posts.begin(), comm.posts.end(), [](auto& p) { return p.sending; });
   };

@@ -19,8 +19,8 @@ SingleRank::SingleRank(const Dataset& dataset, ModelOptions options, bool reprod
                                          : std::nullopt),
       shard_(build_shard(index_, 0, transposed_ ? &*transposed_ : nullptr)),
       kernels_(make_cpu_kernels(2, reproducible)),
-      placed_(shard_, kernels_->device(), MemoryRoom::graph, nullptr),
-      op_(placed_, *kernels_, propagation_of(options), MemoryRoom::graph, nullptr) {
+      placed_(shard_, kernels_->device(), MemoryUse::graph, nullptr),
+      op_(placed_, *kernels_, propagation_of(options), MemoryUse::graph, nullptr) {
   const Features& f = dataset.features;
   if (f.sparse) {
     SparseRows rows;
@@ -33,19 +33,19 @@ SingleRank::SingleRank(const Dataset& dataset, ModelOptions options, bool reprod
       SparseRows no_halo;
       no_halo.cols = f.cols;
       aggregated_ = FeatureMatrix(op_.sum_sparse(scaled.view(), no_halo.view()),
-                                  MemoryRoom::features, nullptr);
+                                  MemoryUse::features, nullptr);
     }
-    x_ = FeatureMatrix(rows, MemoryRoom::features, nullptr);
-    x_.index_columns(MemoryRoom::features, nullptr);
-    aggregated_.index_columns(MemoryRoom::features, nullptr);
+    x_ = FeatureMatrix(rows, MemoryUse::features, nullptr);
+    x_.index_columns(MemoryUse::features, nullptr);
+    aggregated_.index_columns(MemoryUse::features, nullptr);
   } else {
-    Matrix x(f.rows, f.cols, MemoryRoom::features, nullptr);
+    Matrix x(f.rows, f.cols, MemoryUse::features, nullptr);
     for (std::int64_t r = 0; r < f.rows; ++r) {
       std::copy_n(f.dense.data() + r * f.cols, f.cols, x.view().row(r));
     }
     if (options.precompute) {
-      Matrix sum(f.rows, f.cols, MemoryRoom::features, nullptr);
-      BasicMatrix<double> accumulator(f.rows, f.cols, MemoryRoom::features, nullptr);
+      Matrix sum(f.rows, f.cols, MemoryUse::features, nullptr);
+      BasicMatrix<double> accumulator(f.rows, f.cols, MemoryUse::features, nullptr);
       op_.sum(pass(), {}, x.view(), sum.view(),
               {reproducible ? accumulator.view() : AccumulatorView{}, {}}, [] {});
       aggregated_ = FeatureMatrix(std::move(sum));

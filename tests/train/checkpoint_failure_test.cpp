@@ -105,7 +105,7 @@ class SaveFailures : public ::testing::Test {
     run_ranks(2, {{}, 20}, [&](Communicator& comm) {
       MemoryAccount account;
       Trainer trainer(plan,
-                      plan.load(comm.rank(), GraphScope::training, MemoryRoom::features, &account),
+                      plan.load(comm.rank(), GraphScope::training, MemoryUse::features, &account),
                       comm, &account);
       const auto identify = [&] { return identify_run(plan); };
       CheckpointSaver healthy(plan.options().checkpoint, comm, trainer, identify, log);

@@ -119,16 +119,16 @@ TEST(AddressSpace, IsSharedWhereTheProcessIsLimited) {
 
 TEST(RequireMemory, NamesWhatIsNeededWhatThereIsAndWhatToChange) {
   MemoryNeeds needs;
-  needs[MemoryRoom::halo] = 6 * kGiB;
-  needs[MemoryRoom::activations] = 5 * kGiB;
-  needs[MemoryRoom::weights] = kGiB / 4;
+  needs[MemoryUse::halo] = 6 * kGiB;
+  needs[MemoryUse::activations] = 5 * kGiB;
+  needs[MemoryUse::weights] = kGiB / 4;
   const std::string sentence =
       test::message_of([&] { require_memory(needs, 0, 11 * kGiB); }, ErrorCode::resource);
   EXPECT_EQ(sentence,
             "training needs at least 11.2 GiB (6.0 GiB for halo, 5.0 GiB for activations) and "
             "this machine has 11.0 GiB available: lower --bits or --staleness, or take "
             "--partitioner metis");
-  needs[MemoryRoom::activations] = 7 * kGiB;
+  needs[MemoryUse::activations] = 7 * kGiB;
   EXPECT_THAT(
       test::message_of([&] { require_memory(needs, kGiB, 99 * kGiB); }, ErrorCode::resource),
       HasSubstr("--memory-limit-mib allows 1.0 GiB: lower --hidden or --layers"));
@@ -166,19 +166,19 @@ TEST(LeastMemory, IsWhatTheRunThenHoldsOfBuffersAndLittleLessOfAllElse) {
             const std::string what = test::name_of(kind) + ", " + std::to_string(bits) +
                                      " bits, S = " + std::to_string(staleness) +
                                      (directed ? ", directed" : "");
-            EXPECT_EQ(least[MemoryRoom::features], r.memory.features) << what;
-            EXPECT_EQ(least[MemoryRoom::gradients], r.memory.gradients) << what;
-            EXPECT_EQ(least[MemoryRoom::weights], r.memory.weights) << what;
+            EXPECT_EQ(least[MemoryUse::features], r.memory.features) << what;
+            EXPECT_EQ(least[MemoryUse::gradients], r.memory.gradients) << what;
+            EXPECT_EQ(least[MemoryUse::weights], r.memory.weights) << what;
             // Two norms a row are rounded to lines on each rank.
-            EXPECT_LE(least[MemoryRoom::activations], r.memory.activations) << what;
-            EXPECT_GE(least[MemoryRoom::activations] + 3 * 6 * 64, r.memory.activations) << what;
+            EXPECT_LE(least[MemoryUse::activations], r.memory.activations) << what;
+            EXPECT_GE(least[MemoryUse::activations] + 3 * 6 * 64, r.memory.activations) << what;
             // Each rank keeps the largest of its messages; the sum over ranks is the largest sum
             // here because all grow with the width. A directed graph has two plans.
             if (!directed) {
-              EXPECT_EQ(least[MemoryRoom::halo], r.memory.halo) << what;
+              EXPECT_EQ(least[MemoryUse::halo], r.memory.halo) << what;
             }
-            EXPECT_LE(least[MemoryRoom::graph], r.memory.graph) << what;
-            EXPECT_GE(least[MemoryRoom::graph], r.memory.graph / 2) << what;
+            EXPECT_LE(least[MemoryUse::graph], r.memory.graph) << what;
+            EXPECT_GE(least[MemoryUse::graph], r.memory.graph / 2) << what;
             EXPECT_LE(least.total(), r.memory.total()) << what;
           }
         }
@@ -198,8 +198,8 @@ TEST(LeastMemory, IsNoMoreThanADirectedGraphHolds) {
     o.exchange.bits_forward = 1;
     const TrainResult r = train(data, o);
     const MemoryNeeds least = least_memory(data, o, 0, r.partition.communication_volume);
-    EXPECT_GT(least[MemoryRoom::halo], 0);
-    EXPECT_LE(least[MemoryRoom::halo], r.memory.halo) << "S = " << staleness;
+    EXPECT_GT(least[MemoryUse::halo], 0);
+    EXPECT_LE(least[MemoryUse::halo], r.memory.halo) << "S = " << staleness;
   }
 }
 
@@ -220,13 +220,13 @@ TEST(LeastMemory, KnowsTheRowsThatAreStoredAsBf16) {
   const Dataset data = test::make_small_dataset(3000, 50, 7, 3);
   TrainOptions o = options_of(ModelKind::sage, 32, 0);
   const MemoryReport fp32 = train(data, o).memory;
-  const std::int64_t least = least_memory(data, o, 0, 0)[MemoryRoom::gradients];
+  const std::int64_t least = least_memory(data, o, 0, 0)[MemoryUse::gradients];
   o.model.aggregate_storage = RowStorage::bf16;
   const MemoryReport bf16 = train(data, o).memory;
   // 70 columns in whole lines of 32, beside what a backward pass holds at the same time.
   const std::int64_t rows = 3000 * 96 * 2;
   EXPECT_EQ(bf16.gradients - fp32.gradients, rows);
-  EXPECT_EQ(least_memory(data, o, 0, 0)[MemoryRoom::gradients] - least, rows);
+  EXPECT_EQ(least_memory(data, o, 0, 0)[MemoryUse::gradients] - least, rows);
   EXPECT_EQ(bf16.total() - fp32.total(), rows);
 }
 
@@ -237,29 +237,29 @@ TEST(LeastHostMemory, IsStructureAndFeaturesOrWhatComesAfterThem) {
   const std::int64_t structure =
       4 * wide.graph.entries() + 16 * 3000 + (8 + 8 + 2 + 8 + 4) * 3000 + 4 * 1000;
   MemoryNeeds needs = least_host_memory(wide, o, 0, 1000);
-  EXPECT_EQ(needs[MemoryRoom::graph], structure);
-  EXPECT_EQ(needs[MemoryRoom::features], 3000 * 64 * 4);
+  EXPECT_EQ(needs[MemoryUse::graph], structure);
+  EXPECT_EQ(needs[MemoryUse::features], 3000 * 64 * 4);
   EXPECT_EQ(needs.total(), structure + 3000 * 64 * 4);
 
   o.model.hidden = 1000;  // Now gradients weigh more than features.
   needs = least_host_memory(wide, o, 0, 1000);
-  EXPECT_EQ(needs[MemoryRoom::features], 0);
-  EXPECT_EQ(needs[MemoryRoom::evaluation], 3000 * 16 * 4);
+  EXPECT_EQ(needs[MemoryUse::features], 0);
+  EXPECT_EQ(needs[MemoryUse::evaluation], 3000 * 16 * 4);
   const std::int64_t weights = train(wide, o).parameters;
-  EXPECT_GE(needs[MemoryRoom::gradients], weights * 4 * 3) << "one copy a rank";
-  EXPECT_LE(needs[MemoryRoom::gradients], weights * 4 * 3 + 3 * 20 * 64) << "in whole lines";
-  EXPECT_EQ(needs[MemoryRoom::halo], 0) << "threads stage nothing";
+  EXPECT_GE(needs[MemoryUse::gradients], weights * 4 * 3) << "one copy a rank";
+  EXPECT_LE(needs[MemoryUse::gradients], weights * 4 * 3 + 3 * 20 * 64) << "in whole lines";
+  EXPECT_EQ(needs[MemoryUse::halo], 0) << "threads stage nothing";
 
   o.inductive = true;
   needs = least_host_memory(wide, o, 500, std::nullopt);
-  EXPECT_EQ(needs[MemoryRoom::graph], 16 * 500 + (8 + 8 + 2 + 8 + 4) * 500);
-  EXPECT_EQ(needs[MemoryRoom::evaluation], structure - 4 * 1000 + 3000 * 16 * 4);
+  EXPECT_EQ(needs[MemoryUse::graph], 16 * 500 + (8 + 8 + 2 + 8 + 4) * 500);
+  EXPECT_EQ(needs[MemoryUse::evaluation], structure - 4 * 1000 + 3000 * 16 * 4);
 }
 
 TEST(RequireHostMemory, NamesTheHost) {
   MemoryNeeds needs;
-  needs[MemoryRoom::graph] = 5 * kGiB;
-  needs[MemoryRoom::features] = 6 * kGiB;
+  needs[MemoryUse::graph] = 5 * kGiB;
+  needs[MemoryUse::features] = 6 * kGiB;
   EXPECT_EQ(test::message_of([&] { require_host_memory(needs, 2 * kGiB); }, ErrorCode::resource),
             "the host of the CUDA devices needs at least 11.0 GiB (6.0 GiB for features, 5.0 GiB "
             "for graph) and has 2.0 GiB available: the data set asks for a machine with more "

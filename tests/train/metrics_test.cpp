@@ -94,7 +94,7 @@ Scores scores_over(const Whole& w, Metric metric, int ranks) {
       if (static_cast<int>(v * 7 % 5) % ranks == comm.rank()) nodes.push_back(v);
     }
     const auto classes = static_cast<std::size_t>(w.labels.classes);
-    Matrix logits(static_cast<std::int64_t>(nodes.size()), w.labels.classes, MemoryRoom::workspace,
+    Matrix logits(static_cast<std::int64_t>(nodes.size()), w.labels.classes, MemoryUse::workspace,
                   nullptr);
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       const std::size_t v = nodes[i];

@@ -47,7 +47,7 @@ std::vector<Step> run(const Dataset& data, const TrainOptions& options,
   const DatasetPlan plan(data, options, {});
   run_ranks(plan.facts().ranks, {}, [&](Communicator& comm) {
     Trainer trainer(plan,
-                    plan.load(comm.rank(), GraphScope::training, MemoryRoom::features, nullptr),
+                    plan.load(comm.rank(), GraphScope::training, MemoryUse::features, nullptr),
                     comm, nullptr);
     const Parameters& parameters = trainer.model().parameters();
     const std::span<float> weights = parameters.flat_values();

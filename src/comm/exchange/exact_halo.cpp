@@ -76,8 +76,8 @@ void ExactHalo::lend(HaloSlot& slot, const Site& site, std::int64_t send_rows,
 void ExactHalo::finish(const Site& site, FunctionRef<void(const PackedRows&)> consume) {
   const HaloPlan& plan = shard_.shard().adjacency(site.direction).plan;
   SendSchedule schedule(plan, comm_.rank(), comm_.size(), false);
-  schedule.place(shard_.device(), MemoryRoom::evaluation, account_);
-  HaloSlot slot(comm_, Channel::evaluation, shard_.device(), MemoryRoom::evaluation, account_);
+  schedule.place(shard_.device(), MemoryUse::evaluation, account_);
+  HaloSlot slot(comm_, Channel::evaluation, shard_.device(), MemoryUse::evaluation, account_);
   lend(slot, site, schedule.rows(), plan.halo_rows);
   PhaseClock times;
   std::unique_ptr<Codec> first_codec;

@@ -2,16 +2,16 @@
 
 namespace heliograph {
 
-HaloSlot::HaloSlot(Communicator& comm, Channel channel, Device& device, MemoryRoom room,
+HaloSlot::HaloSlot(Communicator& comm, Channel channel, Device& device, MemoryUse use,
                    MemoryAccount* account)
     : comm_(comm),
       channel_(channel),
       device_(device),
-      room_(room),
+      use_(use),
       account_(account),
       stages_(!device.on_host() && !comm.moves_device_memory(channel)),
       message_memory_(device.on_host() ? nullptr : comm.message_memory(channel)),
-      message_bytes_(room, uses_message_memory() ? account : nullptr),
+      message_bytes_(use, uses_message_memory() ? account : nullptr),
       page_locked_(device.page_locked()),
       // Taking page-locked memory, or giving it back, may wait for all that a device does, messages
       // of stale halos too: it is for what is there from the beginning.
@@ -33,7 +33,7 @@ HaloSlot::~HaloSlot() {
 void HaloSlot::take(Side& side, std::size_t bytes) {
   if (uses_message_memory() && side.own.size() > 0) device_.finish();
   side.own = Buffer();  // Goes before the larger one is made: they never weigh together.
-  side.own = Buffer(bytes, room_, uses_message_memory() ? &message_memory_ : account_);
+  side.own = Buffer(bytes, use_, uses_message_memory() ? &message_memory_ : account_);
   if (!uses_message_memory()) return;
   message_bytes_.set(static_cast<std::int64_t>(send_.own.size() + receive_.own.size()));
 }
@@ -43,7 +43,7 @@ std::byte* HaloSlot::place(Side& side, std::size_t bytes) {
   if (stages_ && side.staged.size() < bytes) {
     finish_uploads();
     side.staged = Buffer();
-    side.staged = Buffer(bytes, room_, staging_);
+    side.staged = Buffer(bytes, use_, staging_);
   }
   if (bytes > 0 && bytes <= side.borrowed.size()) {
     side.data = side.borrowed.data();

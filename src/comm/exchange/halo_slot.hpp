@@ -18,9 +18,9 @@ namespace heliograph {
 /// Used by the rank's own thread.
 class HaloSlot {
  public:
-  /// References must outlive the slot. `channel`: of all its messages; `room`: where its buffers
+  /// References must outlive the slot. `channel`: of all its messages; `use`: where its buffers
   /// are counted; `account`: of the device's memory.
-  HaloSlot(Communicator& comm, Channel channel, Device& device, MemoryRoom room,
+  HaloSlot(Communicator& comm, Channel channel, Device& device, MemoryUse use,
            MemoryAccount* account);
   /// Aborts the communicator if messages are in flight (an exception is passing): their buffers
   /// must not be freed under a transport that still uses them.
@@ -82,7 +82,7 @@ class HaloSlot {
   Communicator& comm_;
   const Channel channel_;
   Device& device_;
-  MemoryRoom room_;
+  MemoryUse use_;
   MemoryAccount* account_;
   const bool stages_;
   MemoryAccount message_memory_;  ///< Counts only where the transport has none.

@@ -81,14 +81,14 @@ std::int64_t SendSchedule::bytes() const {
   return static_cast<std::int64_t>(bytes);
 }
 
-void SendSchedule::place(Device& device, MemoryRoom room, MemoryAccount* account) {
+void SendSchedule::place(Device& device, MemoryUse use, MemoryAccount* account) {
   if (device.on_host()) return;
   std::vector<std::int32_t> all;
   all.reserve(static_cast<std::size_t>(rows_));
   for (const Message& m : messages_) {
     all.insert(all.end(), m.send_rows->begin(), m.send_rows->end());
   }
-  placed_rows_ = Placed<std::int32_t>(all, device, room, account);
+  placed_rows_ = Placed<std::int32_t>(all, device, use, account);
 }
 
 }  // namespace heliograph

@@ -55,7 +55,7 @@ class SendSchedule {
 
   /// Copies the source rows of all messages, one after the other, to where kernels read them, if
   /// that is not the host's memory. For schedules that share no rows.
-  void place(Device& device, MemoryRoom room, MemoryAccount* account);
+  void place(Device& device, MemoryUse use, MemoryAccount* account);
   /// What `place` copied: `rows()` of them.
   std::span<const std::int32_t> placed_rows() const {
     return {placed_rows_.data(), static_cast<std::size_t>(rows_)};

@@ -50,10 +50,10 @@ class CpuKernels final : public Kernels {
     });
   }
 
-  GatherBlocks gather_blocks(const CsrView& csr, std::int64_t sources, MemoryRoom room,
+  GatherBlocks gather_blocks(const CsrView& csr, std::int64_t sources, MemoryUse use,
                              MemoryAccount* account) override {
     if (reproducible_) return {};
-    return GatherBlocks(csr, sources, threads_, room, account);
+    return GatherBlocks(csr, sources, threads_, use, account);
   }
   void aggregate_inner(const CsrView& csr, ConstMatrixView x, const float* col_scale, float self,
                        const float* row_scale, MatrixView out, AccumulatorView acc) override {
@@ -172,7 +172,7 @@ class CpuKernels final : public Kernels {
     const std::size_t tile_bytes = static_cast<std::size_t>(stride) * sum_bytes();
     if (partials_.size() < static_cast<std::size_t>(tiles) * tile_bytes) {
       partials_ =
-          Buffer(static_cast<std::size_t>(tiles) * tile_bytes, MemoryRoom::workspace, account_);
+          Buffer(static_cast<std::size_t>(tiles) * tile_bytes, MemoryUse::workspace, account_);
     }
     threads_.run(tiles, [&](std::int64_t t) {
       body(partials_.data() + static_cast<std::size_t>(t) * tile_bytes, t * kRowTile,

@@ -85,7 +85,7 @@ void Gemm::gradient_fp64(ConstMatrixView a, ConstMatrixView d, GradientView g) {
 
 float* Gemm::scratch(std::int64_t floats) {
   const std::size_t bytes = static_cast<std::size_t>(floats) * sizeof(float);
-  if (scratch_.size() < bytes) scratch_ = Buffer(bytes, MemoryRoom::workspace, account_);
+  if (scratch_.size() < bytes) scratch_ = Buffer(bytes, MemoryUse::workspace, account_);
   return scratch_.as<float>().data();
 }
 

@@ -55,7 +55,7 @@ class CudaKernels final : public Kernels {
     cuda::spmm_gradient(queue_, x, values, d, f32(g));
   }
 
-  GatherBlocks gather_blocks(const CsrView& /*csr*/, std::int64_t /*sources*/, MemoryRoom /*room*/,
+  GatherBlocks gather_blocks(const CsrView& /*csr*/, std::int64_t /*sources*/, MemoryUse /*room*/,
                              MemoryAccount* /*account*/) override {
     return {};
   }
@@ -124,7 +124,7 @@ class CudaKernels final : public Kernels {
     const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);
     if (scratch_.size() < bytes) {
       scratch_ = Buffer();  // first, so that the two are not there at once
-      scratch_ = Buffer(bytes, MemoryRoom::workspace, &account_);
+      scratch_ = Buffer(bytes, MemoryUse::workspace, &account_);
     }
     return reinterpret_cast<T*>(scratch_.data());
   }

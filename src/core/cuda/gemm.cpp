@@ -70,7 +70,7 @@ struct Gemm::Handle {
 Gemm::Gemm(Queue& queue, bool tf32, MemoryAccount* account)
     : queue_(queue),
       tf32_(tf32),
-      workspace_(kWorkspaceBytes, MemoryRoom::workspace, account),
+      workspace_(kWorkspaceBytes, MemoryUse::workspace, account),
       handle_(std::make_unique<Handle>(queue.device())) {
   const BlasFunctions& f = handle_->functions;
   cublasHandle_t blas = handle_->blas;

@@ -18,7 +18,7 @@ class CudaCodec final : public Codec {
         device_(device),
         queue_(*device.queue()),
         account_(device.memory()),
-        failed_(sizeof(std::int32_t), MemoryRoom::workspace, &account_) {}
+        failed_(sizeof(std::int32_t), MemoryUse::workspace, &account_) {}
 
   RowFormat format() const override { return format_; }
 

@@ -139,13 +139,13 @@ void DatasetPlan::check_memory(std::optional<std::int64_t> halo_rows) const {
   }
 }
 
-RankData DatasetPlan::load(int rank, GraphScope scope, MemoryRoom room,
+RankData DatasetPlan::load(int rank, GraphScope scope, MemoryUse use,
                            MemoryAccount* account) const {
   const NodeIndex& index = scope == GraphScope::training && induced_ ? *induced_ : *whole_;
   RankData data;
   data.shard = build_shard(index, rank, transposed_ ? &*transposed_ : nullptr);
   data.labels = labels_of(data.shard.global_ids);
-  data.features = features_of(data.shard.global_ids, room, account);
+  data.features = features_of(data.shard.global_ids, use, account);
   return data;
 }
 
@@ -174,10 +174,10 @@ LocalLabels DatasetPlan::labels_of(const std::vector<std::int64_t>& ids) const {
   return labels;
 }
 
-FeatureMatrix DatasetPlan::features_of(const std::vector<std::int64_t>& ids, MemoryRoom room,
+FeatureMatrix DatasetPlan::features_of(const std::vector<std::int64_t>& ids, MemoryUse use,
                                        MemoryAccount* account) const {
   if (!features_.sparse) {
-    Matrix dense(static_cast<std::int64_t>(ids.size()), features_.cols, room, account);
+    Matrix dense(static_cast<std::int64_t>(ids.size()), features_.cols, use, account);
     for (std::int64_t r = 0; r < dense.view().rows; ++r) {
       const auto v = static_cast<std::size_t>(ids[static_cast<std::size_t>(r)]);
       std::copy_n(features_.dense.data() + v * static_cast<std::size_t>(features_.cols),
@@ -190,7 +190,7 @@ FeatureMatrix DatasetPlan::features_of(const std::vector<std::int64_t>& ids, Mem
   };
   std::int64_t entries = 0;
   for (const std::int64_t id : ids) entries += begin_of(id + 1) - begin_of(id);
-  SparseBuffers rows(static_cast<std::int64_t>(ids.size()), features_.cols, entries, room, account);
+  SparseBuffers rows(static_cast<std::int64_t>(ids.size()), features_.cols, entries, use, account);
   std::int64_t* offset = rows.offsets.as<std::int64_t>().data();
   for (const std::int64_t id : ids) {
     const std::int64_t begin = begin_of(id), count = begin_of(id + 1) - begin;

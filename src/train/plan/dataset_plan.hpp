@@ -23,7 +23,7 @@ class DatasetPlan final : public RunPlan {
 
   std::string dataset_hash() const override { return heliograph::dataset_hash(dataset_); }
   std::int64_t stored_bytes(int /*rank*/) const override { return 0; }
-  RankData load(int rank, GraphScope scope, MemoryRoom room, MemoryAccount* account) const override;
+  RankData load(int rank, GraphScope scope, MemoryUse use, MemoryAccount* account) const override;
 
   ValidationNodes validation_nodes() const;
 
@@ -33,7 +33,7 @@ class DatasetPlan final : public RunPlan {
   /// Refuses a run that cannot fit, as far as it is known by now.
   void check_memory(std::optional<std::int64_t> halo_rows) const;
   LocalLabels labels_of(const std::vector<std::int64_t>& ids) const;
-  FeatureMatrix features_of(const std::vector<std::int64_t>& ids, MemoryRoom room,
+  FeatureMatrix features_of(const std::vector<std::int64_t>& ids, MemoryUse use,
                             MemoryAccount* account) const;
 
   const Dataset& dataset_;

@@ -37,7 +37,7 @@ std::int64_t structure_bytes(const Dataset& dataset, std::int64_t nodes, std::in
 class CountedInput {
  public:
   CountedInput(const Dataset& dataset, const ModelOptions& options, std::int64_t nodes,
-               MemoryRoom room, MemoryAccount* account) {
+               MemoryUse use, MemoryAccount* account) {
     const Features& f = dataset.features;
     const bool reads_x = reads_features(options, f.cols, f.sparse);
     if (f.sparse) {
@@ -48,10 +48,10 @@ class CountedInput {
       const std::int64_t entries = f.offsets[f.offsets.size() - 1];
       input_.x.sparse = {f.rows, f.cols, nullptr, nullptr, nullptr, entries};
       // Columns and values by row; rows and positions by column.
-      sparse_ = Buffer(static_cast<std::size_t>(entries) * (4 + 4 + 4 + 8), room, account);
+      sparse_ = Buffer(static_cast<std::size_t>(entries) * (4 + 4 + 4 + 8), use, account);
       return;
     }
-    const auto matrix = [&] { return Matrix(nodes, f.cols, room, account); };
+    const auto matrix = [&] { return Matrix(nodes, f.cols, use, account); };
     input_.x = FeatureView::of(ConstMatrixView{nullptr, nodes, f.cols, padded_stride(f.cols)});
     if (reads_x) x_ = matrix();
     if (!options.precompute) return;
@@ -87,19 +87,19 @@ std::string gib(std::int64_t bytes) {
   return mib < 1024 ? fmt::format("{:.1f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
 }
 
-const char* advice(MemoryRoom largest) {
+const char* advice(MemoryUse largest) {
   switch (largest) {
-    case MemoryRoom::halo:
+    case MemoryUse::halo:
       return "lower --bits or --staleness, or take --partitioner metis";
-    case MemoryRoom::activations:
-    case MemoryRoom::gradients:
-    case MemoryRoom::workspace:
+    case MemoryUse::activations:
+    case MemoryUse::gradients:
+    case MemoryUse::workspace:
       return "lower --hidden or --layers";
-    case MemoryRoom::weights:
+    case MemoryUse::weights:
       return "lower --hidden, --layers or --parts";
-    case MemoryRoom::graph:
-    case MemoryRoom::features:
-    case MemoryRoom::evaluation:
+    case MemoryUse::graph:
+    case MemoryUse::features:
+    case MemoryUse::evaluation:
       break;
   }
   return "the data set asks for a machine with more memory";
@@ -110,22 +110,22 @@ void require_within(std::optional<std::int64_t> bytes, const MemoryNeeds& needs,
                     const char* there) {
   const std::int64_t total = needs.total();
   if (!bytes || total <= *bytes) return;
-  std::vector<std::pair<std::int64_t, MemoryRoom>> rooms;
-  for (std::size_t i = 0; i < needs.rooms.size(); ++i) {
+  std::vector<std::pair<std::int64_t, MemoryUse>> uses;
+  for (std::size_t i = 0; i < needs.bytes.size(); ++i) {
     // Small change explains nothing.
-    if (needs.rooms[i] > total / 20) {
-      rooms.emplace_back(needs.rooms[i], static_cast<MemoryRoom>(i));
+    if (needs.bytes[i] > total / 20) {
+      uses.emplace_back(needs.bytes[i], static_cast<MemoryUse>(i));
     }
   }
-  std::sort(rooms.rbegin(), rooms.rend());
+  std::sort(uses.rbegin(), uses.rend());
   std::string parts;
-  for (const auto& [size, room] : rooms) {
-    parts += fmt::format("{}{} for {}", parts.empty() ? "" : ", ", gib(size), room_name(room));
+  for (const auto& [size, use] : uses) {
+    parts += fmt::format("{}{} for {}", parts.empty() ? "" : ", ", gib(size), memory_use_name(use));
   }
   throw Error(
       ErrorCode::resource,
       fmt::format("{} needs at least {} ({}) and {}: {}", what, gib(total), parts,
-                  fmt::format(fmt::runtime(there), gib(*bytes)), advice(rooms.front().second)));
+                  fmt::format(fmt::runtime(there), gib(*bytes)), advice(uses.front().second)));
 }
 
 }  // namespace
@@ -136,29 +136,29 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
   const std::int64_t rows = options.inductive ? training_nodes : nodes;
   MemoryAccount account(nullptr);
   const auto kernels = make_cpu_kernels(1, options.reproducible, &account);
-  const CountedInput input(dataset, options.model, rows, MemoryRoom::features, &account);
+  const CountedInput input(dataset, options.model, rows, MemoryUse::features, &account);
   std::optional<CountedInput> evaluated;
   if (options.inductive) {
-    evaluated.emplace(dataset, options.model, nodes, MemoryRoom::evaluation, &account);
+    evaluated.emplace(dataset, options.model, nodes, MemoryUse::evaluation, &account);
   }
   const Model model(options.model, input.input(), dataset.labels.classes, options.seed,
                     {rows, nodes}, *kernels, &account);
   const Optimizer optimizer(options.optimizer, model.parameters(), &account);
 
   MemoryNeeds needs;
-  for (std::size_t i = 0; i < needs.rooms.size(); ++i) {
-    needs.rooms[i] = account.live(static_cast<MemoryRoom>(i));
+  for (std::size_t i = 0; i < needs.bytes.size(); ++i) {
+    needs.bytes[i] = account.live(static_cast<MemoryUse>(i));
   }
   const std::int64_t entries = dataset.graph.entries();
-  needs[MemoryRoom::weights] = capped_product(needs[MemoryRoom::weights], options.partition.parts);
-  needs[MemoryRoom::graph] +=
+  needs[MemoryUse::weights] = capped_product(needs[MemoryUse::weights], options.partition.parts);
+  needs[MemoryUse::graph] +=
       structure_bytes(dataset, rows, options.inductive ? 0 : entries, options.model);
   if (options.inductive) {
-    needs[MemoryRoom::evaluation] += structure_bytes(dataset, nodes, entries, options.model);
+    needs[MemoryUse::evaluation] += structure_bytes(dataset, nodes, entries, options.model);
   }
   if (halo_rows) {
-    needs[MemoryRoom::graph] += 4 * *halo_rows;
-    needs[MemoryRoom::halo] +=
+    needs[MemoryUse::graph] += 4 * *halo_rows;
+    needs[MemoryUse::halo] +=
         halo_bytes(model.sites(), options, *halo_rows, dataset.graph.directed);
   }
   return needs;
@@ -172,16 +172,16 @@ MemoryNeeds least_host_memory(const Dataset& dataset, const TrainOptions& option
   const Features& features = dataset.features;
   MemoryAccount account(nullptr);
   const auto kernels = make_cpu_kernels(1, false, &account);
-  const CountedInput input(dataset, options.model, rows, MemoryRoom::features, &account);
+  const CountedInput input(dataset, options.model, rows, MemoryUse::features, &account);
   const Model model(options.model, input.input(), dataset.labels.classes, options.seed,
                     {rows, nodes}, *kernels, &account);
 
   MemoryNeeds needs;
-  needs[MemoryRoom::graph] =
+  needs[MemoryUse::graph] =
       structure_bytes(dataset, rows, options.inductive ? 0 : entries, options.model) +
       4 * halo_rows.value_or(0);
   if (options.inductive) {
-    needs[MemoryRoom::evaluation] = structure_bytes(dataset, nodes, entries, options.model);
+    needs[MemoryUse::evaluation] = structure_bytes(dataset, nodes, entries, options.model);
   }
   // Training nodes come first, the whole graph's when those are placed. How many entries of sparse
   // features are the training nodes' is not known.
@@ -192,10 +192,10 @@ MemoryNeeds least_host_memory(const Dataset& dataset, const TrainOptions& option
       capped_product(4 * model.parameters().flat_size(), options.partition.parts);
   const std::int64_t outputs = 4 * nodes * padded_stride(dataset.labels.classes);
   if (loaded > gradients + outputs) {
-    needs[MemoryRoom::features] = loaded;
+    needs[MemoryUse::features] = loaded;
   } else {
-    needs[MemoryRoom::gradients] = gradients;
-    needs[MemoryRoom::evaluation] += outputs;
+    needs[MemoryUse::gradients] = gradients;
+    needs[MemoryUse::evaluation] += outputs;
   }
   return needs;
 }

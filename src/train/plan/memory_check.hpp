@@ -11,13 +11,13 @@
 
 namespace heliograph {
 
-/// Bytes by room, over all ranks of this process.
+/// Bytes by use, over all ranks of this process.
 struct MemoryNeeds {
-  std::array<std::int64_t, kMemoryRooms> rooms{};
+  std::array<std::int64_t, kMemoryUses> bytes{};
 
-  std::int64_t& operator[](MemoryRoom room) { return rooms[static_cast<std::size_t>(room)]; }
-  std::int64_t operator[](MemoryRoom room) const { return rooms[static_cast<std::size_t>(room)]; }
-  std::int64_t total() const { return std::accumulate(rooms.begin(), rooms.end(), std::int64_t{}); }
+  std::int64_t& operator[](MemoryUse use) { return bytes[static_cast<std::size_t>(use)]; }
+  std::int64_t operator[](MemoryUse use) const { return bytes[static_cast<std::size_t>(use)]; }
+  std::int64_t total() const { return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{}); }
 };
 
 /// What training holds at least, data set excluded, by going through the making of a model whose
@@ -34,7 +34,7 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
 MemoryNeeds least_host_memory(const Dataset& dataset, const TrainOptions& options,
                               std::int64_t training_nodes, std::optional<std::int64_t> halo_rows);
 
-/// Refuses a run that cannot fit: throws Error(resource) with what it needs, by room, what there
+/// Refuses a run that cannot fit: throws Error(resource) with what it needs, by use, what there
 /// is, and what to change. `limit`: of TrainOptions, bytes, 0 for none; then `available` counts,
 /// which is nothing where the system does not tell.
 /// `device`: whose memory is meant.

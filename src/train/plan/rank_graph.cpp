@@ -22,9 +22,9 @@ std::int64_t largest_halo(const Shard& shard, Communicator& comm) {
   return *std::max_element(rows.begin(), rows.end());
 }
 
-/// Where features are counted, of a graph that is counted in `room`.
-MemoryRoom features_room(MemoryRoom room) {
-  return room == MemoryRoom::graph ? MemoryRoom::features : room;
+/// Where features are counted, of a graph that is counted in `use`.
+MemoryUse features_use(MemoryUse use) {
+  return use == MemoryUse::graph ? MemoryUse::features : use;
 }
 
 template <class T>
@@ -47,11 +47,11 @@ std::int64_t bytes_of(const Shard& shard) {
 }  // namespace
 
 RankGraph::RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Kernels& kernels,
-                     MemoryRoom room, MemoryAccount* host, MemoryAccount* account)
+                     MemoryUse use, MemoryAccount* host, MemoryAccount* account)
     : shard_(std::move(data.shard)),
-      placed_(shard_, kernels.device(), room, account),
-      structure_(room, host),
-      op_(placed_, kernels, propagation_of(plan.options().model), room, account),
+      placed_(shard_, kernels.device(), use, account),
+      structure_(use, host),
+      op_(placed_, kernels, propagation_of(plan.options().model), use, account),
       x_(std::move(data.features)),
       labels_(std::move(data.labels)) {
   mark_training_rows();
@@ -61,7 +61,7 @@ RankGraph::RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Ker
                                             plan.options().eval_chunk_bytes, account);
   const ModelOptions& model = plan.options().model;
   const RunFacts& facts = plan.facts();
-  const MemoryRoom features = features_room(room);
+  const MemoryUse features = features_use(use);
   x_shape_ = FeatureView::shape(facts.feature_cols, facts.sparse_features);
   if (!facts.sparse_features) x_.place(kernels, features, account);
   if (model.precompute) {
@@ -70,7 +70,7 @@ RankGraph::RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Ker
       x_ = FeatureMatrix();
     }
   }
-  const bool trains = room == MemoryRoom::graph;
+  const bool trains = use == MemoryUse::graph;
   for (FeatureMatrix* matrix : {&x_, &aggregated_}) {
     if (!facts.sparse_features) break;
     if (trains) matrix->index_columns(features, host);  // For weight gradients.
@@ -79,7 +79,7 @@ RankGraph::RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Ker
   if (!trains) return;
   const auto place = [&](const auto& values) {
     using T = typename std::remove_cvref_t<decltype(values)>::value_type;
-    return Placed<T>(std::span<const T>(values), kernels.device(), room, account);
+    return Placed<T>(std::span<const T>(values), kernels.device(), use, account);
   };
   placed_target_ = place(target_);
   placed_indicators_ = place(labels_.indicators);
@@ -102,7 +102,7 @@ void RankGraph::mark_training_rows() {
   }
 }
 
-FeatureMatrix RankGraph::aggregate_features(Communicator& comm, Kernels& kernels, MemoryRoom room,
+FeatureMatrix RankGraph::aggregate_features(Communicator& comm, Kernels& kernels, MemoryUse use,
                                             MemoryAccount* host, MemoryAccount* account) const {
   const FeatureView x = x_.view();
   if (x.is_sparse) {
@@ -111,9 +111,9 @@ FeatureMatrix RankGraph::aggregate_features(Communicator& comm, Kernels& kernels
     const SparseRows sum = op_.sum_sparse(inner.view(), halo.view());
     const auto cells = static_cast<double>(sum.rows()) * static_cast<double>(sum.cols);
     if (static_cast<double>(sum.columns.size()) <= kDenseShare * cells) {
-      return {sum, room, host};
+      return {sum, use, host};
     }
-    Matrix dense(sum.rows(), sum.cols, room, host);
+    Matrix dense(sum.rows(), sum.cols, use, host);
     for (std::int64_t r = 0; r < sum.rows(); ++r) {
       for (auto i = sum.offsets[static_cast<std::size_t>(r)];
            i < sum.offsets[static_cast<std::size_t>(r) + 1]; ++i) {
@@ -123,10 +123,10 @@ FeatureMatrix RankGraph::aggregate_features(Communicator& comm, Kernels& kernels
     }
     return FeatureMatrix(std::move(dense));
   }
-  Matrix sum(shard_.inner_rows, x.cols(), room, account);
+  Matrix sum(shard_.inner_rows, x.cols(), use, account);
   BasicMatrix<double> accumulator;
   if (kernels.reproducible()) {
-    accumulator = BasicMatrix<double>(shard_.inner_rows, x.cols(), MemoryRoom::workspace, account);
+    accumulator = BasicMatrix<double>(shard_.inner_rows, x.cols(), MemoryUse::workspace, account);
   }
   PhaseClock times;
   const PassContext pass{kernels, *exact_halo_, times, {}};

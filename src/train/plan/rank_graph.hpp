@@ -14,11 +14,11 @@ namespace heliograph {
 /// labels, the precomputed first aggregation, and exact halos for evaluation.
 class RankGraph {
  public:
-  /// `room`: where memory is counted; `host`, `account`: what the host holds, and what kernels
+  /// `use`: where memory is counted; `host`, `account`: what the host holds, and what kernels
   /// read, which may be one. Ranks build together: halo sizes and the precomputed aggregation are
   /// exchanged on Channel::evaluation.
-  RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Kernels& kernels,
-            MemoryRoom room, MemoryAccount* host, MemoryAccount* account);
+  RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Kernels& kernels, MemoryUse use,
+            MemoryAccount* host, MemoryAccount* account);
   RankGraph(const RankGraph&) = delete;
   RankGraph& operator=(const RankGraph&) = delete;
 
@@ -40,7 +40,7 @@ class RankGraph {
  private:
   void mark_training_rows();
   /// The first aggregation: of sparse features on the host, of dense ones where kernels run.
-  FeatureMatrix aggregate_features(Communicator& comm, Kernels& kernels, MemoryRoom room,
+  FeatureMatrix aggregate_features(Communicator& comm, Kernels& kernels, MemoryUse use,
                                    MemoryAccount* host, MemoryAccount* account) const;
 
   Shard shard_;

@@ -62,9 +62,9 @@ class RunPlan {
   /// in memory.
   virtual std::int64_t stored_bytes(int rank) const = 0;
 
-  /// What `rank` holds of a graph, its features counted in `room`. Called by the ranks, at the same
+  /// What `rank` holds of a graph, its features counted in `use`. Called by the ranks, at the same
   /// time. Throws Error: resource; from files also bad_input.
-  virtual RankData load(int rank, GraphScope scope, MemoryRoom room,
+  virtual RankData load(int rank, GraphScope scope, MemoryUse use,
                         MemoryAccount* account) const = 0;
 
  protected:

@@ -178,14 +178,14 @@ LocalLabels read_labels(RankFileReader& file, const std::string& prefix, const R
 }
 
 FeatureMatrix read_features(RankFileReader& file, const std::string& prefix, const RunFacts& facts,
-                            std::int64_t rows, MemoryRoom room, MemoryAccount* account) {
+                            std::int64_t rows, MemoryUse use, MemoryAccount* account) {
   if (!facts.sparse_features) {
-    Matrix dense(rows, facts.feature_cols, room, account);
+    Matrix dense(rows, facts.feature_cols, use, account);
     file.read(prefix + "features", dense.view());
     return FeatureMatrix(std::move(dense));
   }
   const std::int64_t entries = file.count_of(prefix + "feature_columns");
-  SparseBuffers sparse(rows, facts.feature_cols, entries, room, account);
+  SparseBuffers sparse(rows, facts.feature_cols, entries, use, account);
   file.read(prefix + "feature_offsets", sparse.offsets.as<std::int64_t>());
   file.read(prefix + "feature_columns", sparse.columns.as<std::int32_t>());
   file.read(prefix + "feature_values", sparse.values.as<float>());
@@ -276,8 +276,7 @@ std::int64_t ShardPlan::stored_bytes(int rank) const {
   return stored_bytes_.at(static_cast<std::size_t>(rank));
 }
 
-RankData ShardPlan::load(int rank, GraphScope scope, MemoryRoom room,
-                         MemoryAccount* account) const {
+RankData ShardPlan::load(int rank, GraphScope scope, MemoryUse use, MemoryAccount* account) const {
   ShardHeader header;
   header.identity = identity_;
   header.rank = rank;
@@ -301,7 +300,7 @@ RankData ShardPlan::load(int rank, GraphScope scope, MemoryRoom room,
     shard.in = read_adjacency(file, prefix + "in_", rows, header);
     if (directed_) shard.out = read_adjacency(file, prefix + "out_", rows, header);
     data.labels = read_labels(file, prefix, facts_, shard.global_ids.size());
-    data.features = read_features(file, prefix, facts_, rows, room, account);
+    data.features = read_features(file, prefix, facts_, rows, use, account);
     file.check_hash();
     return data;
   } catch (const json::exception& error) {

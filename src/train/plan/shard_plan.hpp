@@ -23,7 +23,7 @@ class ShardPlan final : public RunPlan {
   std::int64_t stored_bytes(int rank) const override;
 
   /// Throws Error: bad_input (a damaged file), mismatch (a file of other shards).
-  RankData load(int rank, GraphScope scope, MemoryRoom room, MemoryAccount* account) const override;
+  RankData load(int rank, GraphScope scope, MemoryUse use, MemoryAccount* account) const override;
 
  private:
   std::filesystem::path directory_;

@@ -159,7 +159,7 @@ void write_shards(const Dataset& dataset, const Partition& partition, const Trai
     header.ranks = facts.ranks;
     RankFile file(shards.temporary(), header);
     const auto write = [&](GraphScope scope) {
-      write_scope(file, plan.load(rank, scope, MemoryRoom::features, nullptr), scope);
+      write_scope(file, plan.load(rank, scope, MemoryUse::features, nullptr), scope);
     };
     write(GraphScope::training);
     if (options.inductive) write(GraphScope::whole);

@@ -110,8 +110,8 @@ TEST_F(CudaCaptures, WorkAndMemoryOfOtherStreamsDoNotWait) {
   cuda::CudaDevice same(0, 1);
   MemoryAccount of_device(same.memory()), page_locked(same.page_locked());
   EXPECT_TRUE(goes_on([&] {
-    const Buffer memory(1000, MemoryRoom::workspace, &of_device);
-    const Buffer of_host(1000, MemoryRoom::workspace, &page_locked);
+    const Buffer memory(1000, MemoryUse::workspace, &of_device);
+    const Buffer of_host(1000, MemoryUse::workspace, &page_locked);
     same.upload_page_locked(memory.data(), of_host.data(), 1000);
     same.finish();
   }));

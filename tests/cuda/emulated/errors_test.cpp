@@ -34,7 +34,7 @@ class CudaErrors : public TwinTest {
     unsetenv("HELIOGRAPH_EMULATED_DEVICES");
   }
   /// What refuses a buffer of 5000 bytes.
-  static std::string take(MemoryAccount* account, MemoryRoom room);
+  static std::string take(MemoryAccount* account, MemoryUse use);
 };
 
 template <class Body>
@@ -48,8 +48,8 @@ std::string message_of(ErrorCode code, Body body) {
   return "";
 }
 
-std::string CudaErrors::take(MemoryAccount* account, MemoryRoom room) {
-  return message_of(ErrorCode::resource, [&] { Buffer(5000, room, account); });
+std::string CudaErrors::take(MemoryAccount* account, MemoryUse use) {
+  return message_of(ErrorCode::resource, [&] { Buffer(5000, use, account); });
 }
 
 TEST_F(CudaErrors, WithoutADeviceThereAreNoKernels) {
@@ -93,14 +93,14 @@ TEST_F(CudaErrors, MemoryThatIsNotThereIsNamed) {
   cuda_emulation::set_memory(all);
   const std::string of_device =
       "; CUDA device 0 has 1000 of " + std::to_string(all) + " bytes free";
-  EXPECT_EQ(take(account.get(), MemoryRoom::activations),
+  EXPECT_EQ(take(account.get(), MemoryUse::activations),
             "out of memory: 5000 bytes for activations" + of_device);
   const auto for_messages = make_cuda_message_memory();
   MemoryAccount messages(for_messages.get());
-  EXPECT_EQ(take(&messages, MemoryRoom::halo), "out of memory: 5000 bytes for halo" + of_device);
+  EXPECT_EQ(take(&messages, MemoryUse::halo), "out of memory: 5000 bytes for halo" + of_device);
   MemoryAccount page_locked(cuda->device().page_locked());
   cuda_emulation::fail_call("cudaMallocHost", 1, cudaErrorMemoryAllocation);
-  EXPECT_EQ(take(&page_locked, MemoryRoom::halo),
+  EXPECT_EQ(take(&page_locked, MemoryUse::halo),
             "out of memory: 5000 bytes for halo; the host gives no more page-locked memory");
   EXPECT_NO_THROW(cuda->device().finish());
 }
@@ -111,10 +111,10 @@ TEST_F(CudaErrors, AnAllocationThatFailsForAnotherReasonSaysWhich) {
   const std::size_t before = cuda_emulation::live_bytes();
   const auto fail = [&](const char* call, MemoryAccount& of) {
     cuda_emulation::fail_call(call, 1, cudaErrorLaunchFailure);
-    const std::string message = take(&of, MemoryRoom::halo);
+    const std::string message = take(&of, MemoryUse::halo);
     cuda->device().finish();
     EXPECT_EQ(cuda_emulation::live_bytes(), before) << call;
-    EXPECT_EQ(of.live(MemoryRoom::halo), 0) << call;
+    EXPECT_EQ(of.live(MemoryUse::halo), 0) << call;
     return message;
   };
   // What a buffer takes: whole cache lines, and one more.

@@ -55,7 +55,7 @@ class StagedSlot : public ::testing::TestWithParam<Channel> {
   HostMessages comm_;
   cuda::CudaDevice device_{0, 1};
   MemoryAccount account_{device_.memory()};
-  HaloSlot slot_{comm_, GetParam(), device_, MemoryRoom::halo, &account_};
+  HaloSlot slot_{comm_, GetParam(), device_, MemoryUse::halo, &account_};
 };
 
 TEST_P(StagedSlot, ReceivesAnewOnlyWhenTheLastCopyIsDone) {
@@ -88,7 +88,7 @@ TEST(StagedHalo, IsCopiedOnceByTheHost) {
   HostMessages comm;
   cuda::CudaDevice device(0, 1);
   MemoryAccount account(device.memory());
-  HaloSlot slot(comm, Channel::halo, device, MemoryRoom::halo, &account);
+  HaloSlot slot(comm, Channel::halo, device, MemoryUse::halo, &account);
   // More than the stages of Device::upload hold: through those it would be several copies.
   constexpr std::size_t kLarge = std::size_t{1} << 20;
   const RecvMessage message{1, slot.receive_buffer(kLarge), kLarge};

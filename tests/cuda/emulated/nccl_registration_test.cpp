@@ -165,10 +165,10 @@ TEST_F(NcclRegistration, IsRefusedWhileMessagesAreInFlight) {
       MemorySource* memory = comm.message_memory(Channel::halo);
       ASSERT_NE(memory, nullptr);
       MemoryAccount account(memory);
-      const Buffer in(100, MemoryRoom::halo, &account);
+      const Buffer in(100, MemoryUse::halo, &account);
       const RecvMessage receive{1 - comm.rank(), in.data(), 100};
       (void)comm.post(Channel::halo, {}, {&receive, 1});
-      const Buffer more(100, MemoryRoom::halo, &account);
+      const Buffer more(100, MemoryUse::halo, &account);
     });
   });
   EXPECT_EQ(caught.code, ErrorCode::usage);

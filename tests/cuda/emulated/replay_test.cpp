@@ -29,7 +29,7 @@ class CudaReplay : public TwinTest {
  protected:
   void SetUp() override {
     TwinTest::SetUp();
-    const Matrix ones = Matrix(5, 7, MemoryRoom::workspace, nullptr);
+    const Matrix ones = Matrix(5, 7, MemoryUse::workspace, nullptr);
     std::fill_n(ones.view().data, 5 * ones.view().stride, 1.0F);
     x_ = std::make_unique<DeviceMatrix>(on_device(ones));
     out_ = std::make_unique<DeviceMatrix>(device_matrix(5, 7));
@@ -135,7 +135,7 @@ TEST_F(CudaReplay, ArgumentsThatChangeAreUpdatedAndEarlierLaunchesKeepTheirs) {
 }
 
 TEST_F(CudaReplay, GridsMayChange) {
-  const Matrix ones = Matrix(900, 7, MemoryRoom::workspace, nullptr);
+  const Matrix ones = Matrix(900, 7, MemoryUse::workspace, nullptr);
   std::fill_n(ones.view().data, 900 * ones.view().stride, 1.0F);
   const DeviceMatrix large = on_device(ones), sum = device_matrix(900, 7);
   const std::int64_t made = calls("cudaGraphInstantiate");
