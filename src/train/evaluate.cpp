@@ -8,7 +8,7 @@
 #include "train/checkpoint/safetensors.hpp"
 #include "train/launch.hpp"
 #include "train/plan/dataset_plan.hpp"
-#include "train/plan/process_memory.hpp"
+#include "train/process_memory.hpp"
 #include "train/trainer.hpp"
 
 namespace heliograph {

@@ -8,8 +8,8 @@
 
 #include "comm/batch.hpp"
 #include "comm/mpi/transport.hpp"
-#include "comm/processes/launch_variables.hpp"
 #include "comm/processes/launcher.hpp"
+#include "comm/rendezvous/launch_variables.hpp"
 #include "comm/tcp/transport.hpp"
 
 namespace heliograph {

@@ -19,8 +19,8 @@
 #include "train/options/json.hpp"
 #include "train/plan/dataset_plan.hpp"
 #include "train/plan/memory_check.hpp"
-#include "train/plan/process_memory.hpp"
 #include "train/plan/shard_plan.hpp"
+#include "train/process_memory.hpp"
 #include "train/processes.hpp"
 #include "train/trainer.hpp"
 

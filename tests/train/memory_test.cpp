@@ -16,7 +16,7 @@
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
 #include "train/plan/memory_check.hpp"
-#include "train/plan/process_memory.hpp"
+#include "train/process_memory.hpp"
 
 // What a run needs is known before it starts, and what it holds is what it counts.
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "train/checkpoint/file_layer.hpp"
+#include "train/file_layer.hpp"
 
 namespace heliograph {
 

@@ -7,8 +7,8 @@
 
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/options.hpp"
-#include "train/checkpoint/file_layer.hpp"
 #include "train/checkpoint/state_file.hpp"
+#include "train/file_layer.hpp"
 #include "train/plan/run_plan.hpp"
 
 namespace heliograph {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "train/checkpoint/file_layer.hpp"
 #include "train/checkpoint/state_file.hpp"
+#include "train/file_layer.hpp"
 
 namespace heliograph {
 

@@ -8,9 +8,9 @@
 #include "comm/communicator.hpp"
 #include "heliograph/log.hpp"
 #include "heliograph/options.hpp"
-#include "train/checkpoint/file_layer.hpp"
 #include "train/checkpoint/manifest.hpp"
 #include "train/checkpoint/run_state.hpp"
+#include "train/file_layer.hpp"
 #include "train/trainer.hpp"
 
 namespace heliograph {

@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "graph/io/files.hpp"
-#include "train/checkpoint/file_layer.hpp"
+#include "train/file_layer.hpp"
 
 namespace heliograph {
 

@@ -11,7 +11,7 @@
 #include "heliograph/io.hpp"
 #include "train/launch.hpp"
 #include "train/plan/memory_check.hpp"
-#include "train/plan/process_memory.hpp"
+#include "train/process_memory.hpp"
 
 namespace heliograph {
 namespace {

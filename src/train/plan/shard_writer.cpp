@@ -9,7 +9,7 @@
 #include "heliograph/error.hpp"
 #include "heliograph/io.hpp"
 #include "heliograph/shards.hpp"
-#include "train/checkpoint/file_layer.hpp"
+#include "train/file_layer.hpp"
 #include "train/options/json.hpp"
 #include "train/plan/dataset_plan.hpp"
 #include "train/plan/shard_format.hpp"

@@ -9,7 +9,7 @@
 #include "core/cpu/cpu_info.hpp"
 #include "core/kernels.hpp"
 #include "core/thread.hpp"
-#include "train/plan/process_memory.hpp"
+#include "train/process_memory.hpp"
 
 namespace heliograph {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/checkpoint/file_layer.hpp"
+#include "train/file_layer.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

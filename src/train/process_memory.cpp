@@ -1,4 +1,4 @@
-#include "train/plan/process_memory.hpp"
+#include "train/process_memory.hpp"
 
 #include <fmt/format.h>
 #include <sys/resource.h>
