@@ -21,7 +21,7 @@ done
 
 say "Building everything, optimised"
 cmake -S . -B build/test -G Ninja -DCMAKE_BUILD_TYPE=Release -DHELIOGRAPH_WERROR=ON \
-  -DHELIOGRAPH_FAST_BUILD=ON >/dev/null
+  -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=16 >/dev/null
 cmake --build build/test -j "$jobs"
 say "Testing${failed[*]:+ (failed before, under the sanitizers: ${failed[*]})}"
 ctest --test-dir build/test -j "$jobs" --output-on-failure --no-tests=error || failed+=("the suite")

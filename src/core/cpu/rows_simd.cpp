@@ -1,12 +1,11 @@
-#include "core/cpu/rows.hpp"
-
 #include <cmath>
 #include <cstring>
 
+#include "core/cpu/rows.hpp"
 #include "core/cpu/simd_targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "core/cpu/rows.cpp"
+#define HWY_TARGET_INCLUDE "core/cpu/rows_simd.cpp"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 // after foreach_target
 #include <hwy/cache_control.h>
