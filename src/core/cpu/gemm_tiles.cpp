@@ -1,5 +1,5 @@
 // Compiled once for each instruction set (src/GemmVariants.cmake), with Eigen's namespace renamed.
-// Packing buffers go on the stack, which core/thread.hpp makes large enough.
+// Eigen packs into buffers on the stack, whose size core/thread.hpp sets.
 #define EIGEN_STACK_ALLOCATION_LIMIT (8 << 20)
 #define EIGEN_DONT_PARALLELIZE
 #define EIGEN_NO_DEBUG

@@ -1,7 +1,7 @@
 #pragma once
 
-// Which instruction sets Google Highway compiles; included before every other Highway header.
-// SSSE3 adds nothing over SSE4 here, and is left out to keep the build short.
+// Selects the instruction sets for which Google Highway compiles; include it before any Highway
+// header. SSSE3 is left out to shorten the build: CPUs without SSE4 use SSE2.
 
 #ifndef HWY_DISABLED_TARGETS
 #define HWY_DISABLED_TARGETS HWY_SSSE3
