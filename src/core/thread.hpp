@@ -7,8 +7,8 @@
 
 namespace heliograph {
 
-/// A joining thread with a stack large enough for the matrix product's packing buffers, which
-/// live there so that the steady state allocates nothing. `body` must not throw.
+/// A joining thread whose stack does not depend on the limits of the process. `body` must not
+/// throw.
 class Thread {
  public:
   /// Starts `body`; `name` is cut to 15 characters. Throws Error(resource) if the system refuses.
@@ -21,7 +21,7 @@ class Thread {
 
   void join() noexcept;
 
-  static constexpr std::size_t kStackBytes = std::size_t{32} << 20;
+  static constexpr std::size_t kStackBytes = std::size_t{8} << 20;
 
  private:
   pthread_t handle_{};

@@ -1,6 +1,4 @@
 // Compiled once for each instruction set (src/GemmVariants.cmake), with Eigen's namespace renamed.
-// Eigen packs into buffers on the stack, whose size core/thread.hpp sets.
-#define EIGEN_STACK_ALLOCATION_LIMIT (8 << 20)
 #define EIGEN_DONT_PARALLELIZE
 #define EIGEN_NO_DEBUG
 
