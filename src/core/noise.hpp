@@ -40,17 +40,17 @@ HELIOGRAPH_HOST_DEVICE constexpr std::uint64_t mix64(std::uint64_t x) {
 }
 
 /// Key of the draws that one layer makes in one direction.
-HELIOGRAPH_HOST_DEVICE constexpr std::uint64_t place_key(int layer, Direction direction) {
+HELIOGRAPH_HOST_DEVICE constexpr std::uint64_t site_key(int layer, Direction direction) {
   return (static_cast<std::uint64_t>(direction) << 32) | static_cast<std::uint32_t>(layer);
 }
 
 /// Key of all draws for one seed, purpose, clock and site key; the latter is below 2^40.
 HELIOGRAPH_HOST_DEVICE constexpr std::uint64_t stream_key(std::uint64_t seed, Purpose purpose,
-                                                          Clock clock, std::uint64_t place) {
+                                                          Clock clock, std::uint64_t site) {
   std::uint64_t k = mix64(seed + 0x9e3779b97f4a7c15ULL);
   k = mix64(k ^ (static_cast<std::uint64_t>(clock.epoch) * 0xd1342543de82ef95ULL +
                  static_cast<std::uint64_t>(clock.batch) * 0xaef17502108ef2d9ULL + 1));
-  return mix64(k ^ ((static_cast<std::uint64_t>(purpose) << 40) | place));
+  return mix64(k ^ ((static_cast<std::uint64_t>(purpose) << 40) | site));
 }
 
 /// Key of one node's row in the stream of a stream_key().
