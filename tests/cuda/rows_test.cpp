@@ -41,7 +41,7 @@ class RowTwin : public TwinTest {
 };
 
 std::uint64_t dropout_stream() {
-  return stream_key(3, Purpose::dropout, {5}, place_key(1, Direction::forward));
+  return stream_key(3, Purpose::dropout, {5}, site_key(1, Direction::forward));
 }
 
 /// The same on the device; the arrays must live on.

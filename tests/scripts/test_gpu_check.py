@@ -96,7 +96,7 @@ class Script(unittest.TestCase):
         self.write("tools/nvcc", NVCC.format(probe="echo driver too old >&2; exit 3"))
         done = self.run_script()
         self.assertEqual(done.returncode, 3)
-        self.assertIn("there is no CUDA device here: driver too old", done.stderr)
+        self.assertIn("this machine has no CUDA device: driver too old", done.stderr)
         self.assertFalse(os.path.exists(os.path.join(self.folder, "out", "steps.tsv")))
         done = self.run_script("--build-only")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -111,8 +111,8 @@ class Script(unittest.TestCase):
     def test_a_bundle_that_does_not_fit_is_named_before_the_build(self):
         here = os.uname().machine
         for manifest, said in (
-                (f"machine {here}x\nlibc 2.1\nlibstdc++ 3.4.1", f"is for {here}x, here is {here}"),
-                (f"machine {here}\nlibc 99.1\nlibstdc++ 3.4.1", "needs GNU C library 99.1, here is 2."),
+                (f"machine {here}x\nlibc 2.1\nlibstdc++ 3.4.1", f"is for {here}x, not {here}"),
+                (f"machine {here}\nlibc 99.1\nlibstdc++ 3.4.1", "needs GNU C library 99.1, this machine has 2."),
                 (f"machine {here}\nlibc 2.1\nlibstdc++ 3.4.999", "GLIBCXX_3.4.999, that of c++ has 3.4."),
                 (f"machine {here}\nlibc 2.1\nlibstdc++ 3.4.1", None)):
             os.makedirs(os.path.join(self.folder, "bundle"), exist_ok=True)
