@@ -7,7 +7,7 @@
 
 namespace heliograph::test {
 
-/// A folder of its own that goes with its contents at the end of the test.
+/// An empty folder that is removed with its contents when the object is destroyed.
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {

@@ -9,8 +9,8 @@
 #include "support/distance.hpp"
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
+#include "train/checkpoint/trainer_state.hpp"
 #include "train/plan/dataset_plan.hpp"
-#include "train/trainer.hpp"
 
 // Every single step of ranks on a CUDA device, from the same weights, against those on the CPU.
 
@@ -64,7 +64,8 @@ std::vector<Step> run(const Dataset& data, TrainOptions options, DeviceKind devi
     for (int epoch = 0; epoch < kEpochs; ++epoch) {
       Step step;
       std::size_t at = 0;
-      for (const NamedTensor& tensor : trainer.weights()) {
+      HostWeights weights(trainer);
+      for (const NamedTensor& tensor : weights.tensors()) {
         if (given != nullptr) {
           const std::vector<float>& from = (*given)[static_cast<std::size_t>(epoch)].weights;
           std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(at), tensor.values.size(),
@@ -73,7 +74,7 @@ std::vector<Step> run(const Dataset& data, TrainOptions options, DeviceKind devi
         step.weights.insert(step.weights.end(), tensor.values.begin(), tensor.values.end());
         at += tensor.values.size();
       }
-      trainer.store_weights();
+      weights.store();
       step.loss = trainer.run_epoch(epoch, [] { return RunRequests(); }).report.loss;
       const std::span<const float> gradient = trainer.gradients();
       step.gradient.assign(gradient.begin(), gradient.end());

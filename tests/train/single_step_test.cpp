@@ -14,14 +14,15 @@
 #include "train/plan/dataset_plan.hpp"
 #include "train/trainer.hpp"
 
-// Contract 1 without --reproducible: every single step from the same weights agrees to 1e-5.
+// Contract 1 (docs/architecture.md) without --reproducible: single steps from the same weights
+// agree to 1e-5.
 
 namespace heliograph {
 namespace {
 
 constexpr int kEpochs = 50;
 
-/// Before each step the weights, and what the step made of them.
+/// The weights before a step, and the loss and gradient that it computed.
 struct Step {
   std::vector<float> weights;
   double loss = 0;
@@ -40,7 +41,8 @@ TrainOptions options_for(ModelKind kind, int ranks, bool has_split) {
   return o;
 }
 
-/// Trains for kEpochs; with `given`, every step starts from the weights that it names.
+/// Trains for kEpochs. If there are `given` steps, each step starts from the weights of its own
+/// one.
 std::vector<Step> run(const Dataset& data, const TrainOptions& options,
                       const std::vector<Step>* given) {
   std::vector<Step> steps;

@@ -3,6 +3,7 @@
 #include <sys/utsname.h>
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "comm/mpi/transport.hpp"
 #include "comm/nccl/transport.hpp"
