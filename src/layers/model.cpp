@@ -9,7 +9,7 @@
 namespace heliograph {
 namespace {
 
-/// Products are exact as long as it lives.
+/// Makes the kernels' products exact while it lives.
 class ExactProducts {
  public:
   explicit ExactProducts(Kernels& kernels) : kernels_(kernels) { kernels_.set_exact(true); }
@@ -21,7 +21,7 @@ class ExactProducts {
   Kernels& kernels_;
 };
 
-/// Gradients of fewer values wait for others of their layer to travel with.
+/// Ranges of fewer gradient values are announced together with others of their layer.
 constexpr std::int64_t kFewestAnnounced = 4096;
 
 }  // namespace
@@ -73,7 +73,7 @@ ConstMatrixView Model::forward(const PassContext& context, const GraphOperator& 
 ConstMatrixView Model::infer(const PassContext& context, const GraphOperator& graph,
                              const ModelInput& input) {
   if (graph.rows() > rows_.most)
-    throw Error(ErrorCode::usage, "inference of more rows than memory");
+    throw Error(ErrorCode::usage, "inference over more rows than the model has memory for");
   const ExactProducts exact(kernels_);
   begin(PassPart::inference, graph.rows());
   set_inputs(input);
@@ -127,7 +127,7 @@ std::int64_t Model::widest_bytes() const {
   for (const Composition::Value& v : composition_.values()) {
     if (v.producer >= 0 && v.drops_from == kNoValue) cols = std::max(cols, v.cols);
   }
-  for (const Composition::KeptMatrix& k : composition_.kept()) cols = std::max(cols, k.cols);
+  for (const Composition::SavedMatrix& m : composition_.saved()) cols = std::max(cols, m.cols);
   return rows_.training * padded_stride(cols) * static_cast<std::int64_t>(sizeof(float));
 }
 
@@ -135,8 +135,8 @@ std::optional<Model::NonFinite> Model::find_non_finite() {
   memory_.begin(PassPart::forward, rows_.training);
   for (ValueId v = 0; v < static_cast<ValueId>(composition_.values().size()); ++v) {
     const Composition::Value& value = composition_.value(v);
-    if (value.producer < 0 || value.drops_from != kNoValue || !value.kept) continue;
-    const HostCopy host(memory_.restore(v).dense, kernels_.device(), MemoryUse::workspace, nullptr);
+    if (value.producer < 0 || value.drops_from != kNoValue || !value.saved) continue;
+    const HostCopy host(memory_.saved(v).dense, kernels_.device(), MemoryUse::workspace, nullptr);
     const auto found = find_non_finite(value.layer, host.view());
     if (found) return found;
   }
