@@ -11,7 +11,7 @@ namespace heliograph {
 GraphBuilder::GraphBuilder(std::int64_t nodes, bool directed) : nodes_(nodes), directed_(directed) {
   if (nodes < 0) throw_error(ErrorCode::bad_input, "a graph cannot have {} nodes", nodes);
   if (nodes > std::numeric_limits<NodeId>::max()) {
-    throw_error(ErrorCode::resource, "{} nodes: graphs of 2^31 nodes and more are not held", nodes);
+    throw_error(ErrorCode::resource, "{} nodes: a graph must have fewer than 2^31 nodes", nodes);
   }
   offsets_.assign(static_cast<std::size_t>(nodes) + 1, 0);
 }
@@ -22,7 +22,7 @@ void GraphBuilder::start_filling() {
 }
 
 Graph GraphBuilder::finish(ImportCounts& counts) {
-  // Filling moved each row's offset to its end, where the next row began.
+  // Filling has moved each row's offset to the end of the row.
   const auto n = static_cast<std::size_t>(nodes_);
   std::size_t row_begin = 0;
   std::size_t kept = 0;
@@ -82,8 +82,8 @@ Graph build_graph(std::int64_t nodes, std::vector<Edge>&& edges, bool directed,
   for (std::size_t i = 0; i < held.size(); ++i) {
     const auto [source, target] = held[i];
     if (source < 0 || source >= nodes || target < 0 || target >= nodes) {
-      throw_error(ErrorCode::bad_input, "edge {} ({} -> {}) leaves the {} nodes", i, source, target,
-                  nodes);
+      throw_error(ErrorCode::bad_input, "edge {} ({} -> {}) names a node that is not in [0, {})", i,
+                  source, target, nodes);
     }
     builder.count(source, target);
   }

@@ -129,7 +129,8 @@ TEST_F(TextReaders, MatrixMarketErrorsNameTheLine) {
   const std::string head = "%%MatrixMarket matrix coordinate pattern general\n";
   refused("", "is empty");
   refused("6 6 1\n1 1\n", "does not start with %%MatrixMarket");
-  refused("%%MatrixMarket matrix coordinate complex general\n", "'complex' values are not read");
+  refused("%%MatrixMarket matrix coordinate complex general\n",
+          "'complex' values are not supported");
   refused("%%MatrixMarket matrix coordinate real skew-symmetric\n", "'skew-symmetric' matrices");
   refused("%%MatrixMarket matrix array real general\n6 6\n", "not an array");
   refused(head, "line of sizes is missing");
@@ -202,7 +203,7 @@ TEST_F(FacebookTest, ErrorsNameFileAndPlace) {
   write_text(folder_ / "edges.csv", "id_1,id_2\n0,4\n");
   refused("edges.csv, line 2: node 4 is not in [0, 3]");
   fs::remove(folder_ / "edges.csv");
-  test::expect_error(ErrorCode::bad_input, "nothing in", [&] { load_dataset(folder_); });
+  test::expect_error(ErrorCode::bad_input, "holds no known format", [&] { load_dataset(folder_); });
   write_text(folder_ / "edges.csv", "0,1\n");
   for (const auto& [text, part] :
        {std::pair{R"({"0": [1)", "features.json: is damaged JSON"},
@@ -242,7 +243,7 @@ TEST_F(FacebookTest, FormatCanBeForcedAndUnknownPathsAreExplained) {
   test::expect_error(ErrorCode::bad_input, "does not exist",
                      [&] { load_dataset(folder_ / "absent"); });
   write_text(folder_ / "graph.bin", "x");
-  test::expect_error(ErrorCode::bad_input, "has no form that is known here",
+  test::expect_error(ErrorCode::bad_input, "has an unknown format",
                      [&] { load_dataset(folder_ / "graph.bin"); });
   fs::create_directory(folder_ / "void");
   test::expect_error(ErrorCode::bad_input, "it could be a native directory",

@@ -25,7 +25,7 @@ std::int32_t parse_owner(std::string_view line, const std::filesystem::path& fil
   const std::string_view text = trimmed(line);
   const auto number_read = parse_plain_number<std::int32_t>(text);
   if (!number_read) {
-    throw_error(ErrorCode::bad_input, "partition file {}, line {}: '{}' is no part number",
+    throw_error(ErrorCode::bad_input, "partition file {}, line {}: '{}' is not a part number",
                 file.string(), number, text.substr(0, 40));
   }
   const std::int32_t owner = *number_read;
