@@ -47,12 +47,14 @@ void Model::begin(PassPart part, std::int64_t rows) {
   if (blocks_.empty()) blocks_.push_back({0, 0});
 }
 
-void Model::set_inputs(const ModelInput& input) {
+ConstMatrixView Model::run_forward(PassPart part, std::int64_t rows_of_pass,
+                                   const PassContext& context, const GraphOperator& graph,
+                                   const ModelInput& input) {
+  begin(part, rows_of_pass);
   ValueId v = 0;
   for (const FeatureView& view : input.values()) memory_.set(v++, view);
-}
-
-ConstMatrixView Model::run_forward(const Pass& pass) {
+  const auto ignore = [](int, std::int64_t, std::int64_t) {};
+  const Pass pass(context, graph, memory_, composition_, blocks_, ignore);
   for (const Stretch& s : memory_.stretches()) {
     if (s.first < s.end && composition_.gathers(s.first)) composition_.step(s.first).gather(pass);
     for (const RowRange rows : blocks_) {
@@ -65,9 +67,7 @@ ConstMatrixView Model::run_forward(const Pass& pass) {
 
 ConstMatrixView Model::forward(const PassContext& context, const GraphOperator& graph,
                                const ModelInput& input) {
-  begin(PassPart::forward, rows_.training);
-  set_inputs(input);
-  return run_forward({context, graph, memory_, composition_, blocks_, [](int, auto, auto) {}});
+  return run_forward(PassPart::forward, rows_.training, context, graph, input);
 }
 
 ConstMatrixView Model::infer(const PassContext& context, const GraphOperator& graph,
@@ -75,9 +75,7 @@ ConstMatrixView Model::infer(const PassContext& context, const GraphOperator& gr
   if (graph.rows() > rows_.most)
     throw Error(ErrorCode::usage, "inference over more rows than the model has memory for");
   const ExactProducts exact(kernels_);
-  begin(PassPart::inference, graph.rows());
-  set_inputs(input);
-  return run_forward({context, graph, memory_, composition_, blocks_, [](int, auto, auto) {}});
+  return run_forward(PassPart::inference, graph.rows(), context, graph, input);
 }
 
 MatrixView Model::logit_gradient() {

@@ -63,8 +63,8 @@ class Model {
 
  private:
   void begin(PassPart part, std::int64_t rows);
-  ConstMatrixView run_forward(const Pass& pass);
-  void set_inputs(const ModelInput& input);
+  ConstMatrixView run_forward(PassPart part, std::int64_t rows, const PassContext& context,
+                              const GraphOperator& graph, const ModelInput& input);
   static std::optional<NonFinite> find_non_finite(int layer, ConstMatrixView y);
 
   Composition composition_;
