@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/throw_error.hpp"
+#include "graph/rows.hpp"
 
 namespace heliograph {
 
@@ -42,24 +43,27 @@ Graph GraphBuilder::finish(ImportCounts& counts) {
   neighbours_.resize(kept);
   neighbours_.shrink_to_fit();
 
-  std::vector<bool> connected;
-  if (directed_) {
-    connected.assign(n, false);
-    for (const NodeId u : neighbours_) connected[static_cast<std::size_t>(u)] = true;
-  }
-  counts.isolated = 0;
-  for (std::size_t v = 0; v < n; ++v) {
-    const bool empty = offsets_[v] == offsets_[v + 1];
-    if (empty && !(directed_ && connected[v])) ++counts.isolated;
-  }
   const auto entries = static_cast<std::int64_t>(kept);
   counts.nodes = nodes_;
   counts.edges_listed = listed_;
   counts.self_loops = self_loops_;
   counts.entries = entries;
   counts.duplicates = listed_ - self_loops_ - (directed_ ? entries : entries / 2);
+  Graph graph{nodes_, directed_, std::move(offsets_), std::move(neighbours_)};
+  counts.isolated = count_isolated(graph);
+  return graph;
+}
 
-  return {nodes_, directed_, std::move(offsets_), std::move(neighbours_)};
+std::int64_t count_isolated(const Graph& graph) {
+  std::vector<bool> is_source(graph.directed ? at(graph.nodes) : 0, false);
+  if (graph.directed) {
+    for (const NodeId u : graph.neighbours) is_source[at(u)] = true;
+  }
+  std::int64_t isolated = 0;
+  for (NodeId v = 0; v < graph.nodes; ++v) {
+    if (graph.degree(v) == 0 && !(graph.directed && is_source[at(v)])) ++isolated;
+  }
+  return isolated;
 }
 
 Graph unite(const Graph& a, const Graph& b) {

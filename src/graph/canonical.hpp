@@ -67,6 +67,9 @@ Graph build_graph(std::int64_t nodes, bool directed, ImportCounts& counts, const
   return builder.finish(counts);
 }
 
+/// The number of nodes without in- and out-neighbours.
+std::int64_t count_isolated(const Graph& graph);
+
 /// The undirected graph that has the edges of both `a` and `b`, which must have the same nodes.
 Graph unite(const Graph& a, const Graph& b);
 

@@ -19,11 +19,11 @@ void check_shares(const Shares& shares) {
   const bool valid =
       shares.train > 0 && shares.validation >= 0 && shares.test >= 0 && sum <= 100.0 * (1 + 1e-12);
   if (!valid) {
-    throw_error(
-        ErrorCode::usage,
-        "the shares {}/{}/{} of a random split are invalid: the first must be above 0, none "
-        "may be negative, and they may sum to at most 100",
-        shares.train, shares.validation, shares.test);
+    throw_error(ErrorCode::usage,
+                "the shares {}/{}/{} per cent of a random split are invalid: the first must be "
+                "above 0, none "
+                "may be negative, and they may sum to at most 100",
+                shares.train, shares.validation, shares.test);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "graph/refuse.hpp"
+#include "graph/rows.hpp"
 
 namespace heliograph {
 namespace {
@@ -59,12 +60,9 @@ void validate_graph(const Graph& graph, const std::string& where) {
   }
   check_offsets(where, "offsets", graph.offsets, graph.nodes, graph.neighbours.size());
   check_columns(where, "neighbours", graph.offsets, graph.neighbours, graph.nodes, graph.nodes);
-  for (std::int64_t v = 0; v < graph.nodes; ++v) {
-    const auto row = static_cast<std::size_t>(v);
-    for (std::int64_t i = graph.offsets[row]; i < graph.offsets[row + 1]; ++i) {
-      if (graph.neighbours[static_cast<std::size_t>(i)] == v) {
-        refuse(where, "node {} is its own neighbour", v);
-      }
+  for (NodeId v = 0; v < graph.nodes; ++v) {
+    for (const NodeId u : neighbours_of(graph, v)) {
+      if (u == v) refuse(where, "node {} is its own neighbour", v);
     }
   }
 }
@@ -144,14 +142,11 @@ void validate_symmetry(const Graph& graph, const std::string& where) {
   // Rows ascend, so when v is visited, the next unmatched entry of each neighbour's row must be v.
   std::vector<std::int64_t> next(graph.offsets.begin(), graph.offsets.end());
   for (NodeId v = 0; v < graph.nodes; ++v) {
-    const auto row = static_cast<std::size_t>(v);
-    for (std::int64_t i = graph.offsets[row]; i < graph.offsets[row + 1]; ++i) {
-      const auto u = static_cast<std::size_t>(graph.neighbours[static_cast<std::size_t>(i)]);
-      const std::int64_t at = next[u];
-      if (at >= graph.offsets[u + 1] || graph.neighbours[static_cast<std::size_t>(at)] != v) {
+    for (const NodeId u : neighbours_of(graph, v)) {
+      const std::int64_t i = next[at(u)]++;
+      if (i >= graph.offsets[at(u) + 1] || graph.neighbours[at(i)] != v) {
         refuse(where, "undirected, but only one of nodes {} and {} lists the other", v, u);
       }
-      ++next[u];
     }
   }
 }

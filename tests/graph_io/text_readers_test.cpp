@@ -221,8 +221,8 @@ TEST_F(FacebookTest, ErrorsNameFileAndPlace) {
   for (const auto& [text, part] :
        {std::pair{"", "target.csv: is empty"},
         std::pair{"id,kind\n0,a\n", "there is no column page_type"},
-        std::pair{"id,page_type\n0,a\n0,b\n", "0 comes where 1 should"},
-        std::pair{"id,page_type\n0,a\n2,b\n", "2 comes where 1 should"},
+        std::pair{"id,page_type\n0,a\n0,b\n", "found 0 instead of 1"},
+        std::pair{"id,page_type\n0,a\n2,b\n", "found 2 instead of 1"},
         std::pair{"id,page_type\n0\n", "line 2: 1 fields instead of 2"},
         std::pair{"id,page_type\nx,a\n", "the id 'x' is not an integer"},
         std::pair{"id,page_type\n0,\"a\n", "line 2: a quote is not closed"},
@@ -246,7 +246,7 @@ TEST_F(FacebookTest, FormatCanBeForcedAndUnknownPathsAreExplained) {
   test::expect_error(ErrorCode::bad_input, "has an unknown format",
                      [&] { load_dataset(folder_ / "graph.bin"); });
   fs::create_directory(folder_ / "void");
-  test::expect_error(ErrorCode::bad_input, "it could be a native directory",
+  test::expect_error(ErrorCode::bad_input, "the known ones are a native directory",
                      [&] { load_dataset(folder_ / "void"); });
   write_text(folder_ / "fake.npz", "no archive");
   test::expect_error(ErrorCode::bad_input, "cannot be read as a .npz archive",

@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <vector>
-
 #include "core/throw_error.hpp"
 #include "graph/io/readers.hpp"
 #include "graph/validate.hpp"
@@ -51,11 +49,7 @@ void count_native(const Graph& graph, ImportCounts& counts) {
   counts.nodes = graph.nodes;
   counts.entries = graph.entries();
   counts.edges_listed = graph.directed ? counts.entries : counts.entries / 2;
-  std::vector<bool> connected(static_cast<std::size_t>(graph.nodes), false);
-  for (const NodeId u : graph.neighbours) connected[static_cast<std::size_t>(u)] = true;
-  for (NodeId v = 0; v < graph.nodes; ++v) {
-    if (graph.degree(v) == 0 && !connected[static_cast<std::size_t>(v)]) ++counts.isolated;
-  }
+  counts.isolated = count_isolated(graph);
 }
 
 Dataset read_format(const fs::path& path, InputFormat format, const ImportOptions& options,

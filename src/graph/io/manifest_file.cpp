@@ -29,15 +29,11 @@ nlohmann::json read_manifest_file(const fs::path& directory, const ManifestKind&
   const fs::path hash_path = directory / kManifestHashFile;
   const auto file = MappedFile::open(path);
   const auto hash_file = MappedFile::open(hash_path);
-  const auto text = [](const MappedFile& mapped) {
-    return std::string_view(reinterpret_cast<const char*>(mapped.bytes().data()),
-                            mapped.bytes().size());
-  };
-  if (text(*hash_file) != hex64(xxh64(file->bytes())) + "\n") {
+  if (hash_file->text() != hex64(xxh64(file->bytes())) + "\n") {
     refuse(path, "does not match the checksum in {}: one of the two is damaged",
            hash_path.string());
   }
-  nlohmann::json manifest = nlohmann::json::parse(text(*file), nullptr, false);
+  nlohmann::json manifest = nlohmann::json::parse(file->text(), nullptr, false);
   if (!manifest.is_object() || manifest.value("format", nlohmann::json()) != kind.format) {
     refuse(path, "is not the manifest of {}", kind.of);
   }

@@ -35,9 +35,7 @@ bool is_own_name(std::string_view name) {
 bool is_own_manifest(const fs::path& directory) {
   if (fs::exists(directory / kManifestHashFile)) return true;
   const auto file = MappedFile::open(directory / kManifestFile);
-  const auto bytes = file->bytes();
-  return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size())
-             .find(kNativeManifest.format) != std::string_view::npos;
+  return file->text().find(kNativeManifest.format) != std::string_view::npos;
 }
 
 /// Refuses an existing target, except for an empty or native directory that may be overwritten.

@@ -222,7 +222,7 @@ void visit(const NpyArray& array, Use&& use) {
   const bool held =
       visit_any<std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t, std::int8_t,
                 std::int16_t, std::int32_t, std::int64_t, Half, float, double>(array, use);
-  if (!held) refuse(array.name, "dtype '{}' is not a supported number", array.dtype);
+  if (!held) refuse(array.name, "dtype '{}' is not a number of a supported type", array.dtype);
 }
 
 /// Whether `value` is a whole number that fits into `Out`.

@@ -79,7 +79,7 @@ std::vector<std::string> read_types(const fs::path& file) {
   std::vector<std::string> types(records.size());
   for (std::size_t v = 0; v < records.size(); ++v) {
     if (records[v].first != static_cast<std::int64_t>(v)) {
-      refuse_text(file, "the ids are not 0 to {}, each once: in order, {} is where {} should be",
+      refuse_text(file, "the ids are not 0 to {}, each once: found {} instead of {}",
                   records.size() - 1, records[v].first, v);
     }
     types[v] = std::move(records[v].second);
@@ -125,11 +125,9 @@ std::vector<std::int32_t> words_of(const nlohmann::json& list, const fs::path& f
 
 Features read_words(const fs::path& file, std::int64_t nodes) {
   const auto mapped = MappedFile::open(file);
-  const auto bytes = mapped->bytes();
-  const auto* const text = reinterpret_cast<const char*>(bytes.data());
   nlohmann::json object;
   try {
-    object = nlohmann::json::parse(text, text + bytes.size());
+    object = nlohmann::json::parse(mapped->text());
   } catch (const nlohmann::json::exception& error) {
     refuse_text(file, "is damaged JSON: {}", error.what());
   }

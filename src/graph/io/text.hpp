@@ -29,9 +29,7 @@ inline std::string legible(std::string_view sentence) {
 class LineReader {
  public:
   explicit LineReader(const std::filesystem::path& path)
-      : name_(path.string()), file_(MappedFile::open(path)) {
-    const auto bytes = file_->bytes();
-    rest_ = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+      : name_(path.string()), file_(MappedFile::open(path)), rest_(file_->text()) {
     if (rest_.starts_with("\xef\xbb\xbf")) rest_.remove_prefix(3);
   }
 
@@ -63,7 +61,7 @@ class LineReader {
   std::int64_t number_ = 0;
 };
 
-/// The text without tabs and blanks at its ends.
+/// The text without tabs and blanks at both ends.
 inline std::string_view trim(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t");
   if (first == std::string_view::npos) return {};

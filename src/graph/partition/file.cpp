@@ -42,11 +42,10 @@ std::int32_t parse_owner(std::string_view line, const std::filesystem::path& fil
 Partition read_partition(const std::filesystem::path& file, std::int64_t nodes, int parts) {
   if (parts < 1) throw_error(ErrorCode::usage, "parts = {}: at least 1 is needed", parts);
   const auto mapped = MappedFile::open(file);
-  const std::span<const std::byte> bytes = mapped->bytes();
   Partition partition;
   partition.parts = parts;
   std::vector<bool> used(static_cast<std::size_t>(parts), false);
-  std::string_view rest(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  std::string_view rest = mapped->text();
   while (!rest.empty()) {
     const auto end = std::min(rest.find('\n'), rest.size());
     const auto number = static_cast<std::int64_t>(partition.owner.size()) + 1;
