@@ -1,5 +1,5 @@
-// Trains a GraphSAGE network over two ranks that exchange one bit a value, from another program.
-// Usage: embed [DATA], where DATA is anything that `heliograph train --data` takes.
+// A program that uses the library: trains a GraphSAGE network on two ranks that exchange one bit a
+// value. Usage: embed [DATA], where DATA is anything that `heliograph train --data` takes.
 #include <cstdio>
 #include <exception>
 
@@ -12,7 +12,7 @@ int main(int argc, char** argv) try {
   if (argc > 1) {
     dataset = heliograph::load_dataset(argv[1]);
   } else {
-    heliograph::GenerateOptions graph;  // A block model: classes that features only hint at.
+    heliograph::GenerateOptions graph;  // A block model, in which features only hint at the class.
     graph.nodes = 2000;
     graph.edges = 10000;
     graph.classes = 5;

@@ -9,14 +9,14 @@
 
 namespace heliograph {
 
-/// An immutable array that either owns its elements or borrows them from memory that it keeps
-/// alive (a mapped file). Copies are shallow and share the storage. Safe to read from any thread.
+/// An immutable array. Its elements lie in memory of its own or in other memory that it keeps
+/// alive, such as a mapped file. Copies share the elements. Any thread may read it.
 template <class T>
 class Array {
  public:
   Array() = default;
 
-  /// Takes over `values`.
+  /// Takes ownership of `values`.
   Array(std::vector<T> values)  // NOLINT(google-explicit-constructor)
   {
     auto owned = std::make_shared<const std::vector<T>>(std::move(values));
@@ -24,7 +24,7 @@ class Array {
     storage_ = std::move(owned);
   }
 
-  /// Borrows `view`; `storage` keeps the memory behind it alive.
+  /// Refers to the elements of `view`; `storage` owns their memory.
   Array(std::span<const T> view, std::shared_ptr<const void> storage)
       : storage_(std::move(storage)), view_(view) {}
 

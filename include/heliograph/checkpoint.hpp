@@ -11,48 +11,46 @@
 
 namespace heliograph {
 
-/// A checkpoint is a directory that holds all that a run needs to go on (docs/checkpoints.md).
-/// A folder of checkpoints holds them side by side, named by the epochs that had run.
+// A checkpoint is a directory with everything that a run needs to resume (docs/checkpoints.md). A
+// folder of checkpoints holds several, each named by the number of epochs that had run.
 
-/// What one whole checkpoint says of itself.
+/// The manifest of a checkpoint.
 struct CheckpointInfo {
   std::filesystem::path path;
-  int epochs = 0;  ///< That had run; the next one has this number.
+  int epochs = 0;  ///< How many epochs had run; also the number of the next epoch.
   int ranks = 0;
   std::string dataset_name, dataset_hash, partition_hash;
-  TrainOptions options;  ///< Of the run that saved it; its own CheckpointOptions are left out.
+  TrainOptions options;  ///< The options of the run that saved it, without CheckpointOptions.
 };
 
-/// Reads the manifest of the checkpoint at `path`, and nothing else.
-/// Throws Error: bad_input (missing or damaged: names file and field), mismatch (another format
-/// version).
+/// Reads only the manifest of the checkpoint at `path`. Throws Error: bad_input (missing or
+/// damaged; names the file and the field), mismatch (another format version).
 CheckpointInfo read_checkpoint(const std::filesystem::path& path);
 
 /// Reads and checks every byte of the checkpoint at `path`. Throws as `read_checkpoint` does; the
-/// sentence names the newest whole checkpoint before it in the same folder, if there is one.
+/// message names the newest intact checkpoint before it in the same folder, if there is one.
 CheckpointInfo verify_checkpoint(const std::filesystem::path& path);
 
-/// The newest checkpoint in `folder`, whole or not; empty if there is none.
+/// The newest checkpoint in `folder`, which may be damaged; an empty path if there is none.
 std::filesystem::path newest_checkpoint(const std::filesystem::path& folder);
 
-/// Removes all checkpoints from `folder`, what an interrupted save has left included, and the
-/// folder itself if nothing else lies there. Throws Error(resource) that names what stays.
+/// Removes all checkpoints and the remains of interrupted saves from `folder`, and then `folder` if
+/// it is empty. Throws Error(resource) that names what could not be removed.
 void remove_checkpoints(const std::filesystem::path& folder);
 
 /// Exact scores and predictions of the weights in a checkpoint.
 struct EvaluationResult {
-  Metric metric = Metric::accuracy;  ///< Never `automatic`.
-  /// NaN: no such nodes in the split.
+  Metric metric = Metric::accuracy;  ///< The metric of the scores, never `automatic`.
+  /// Scores on the three sets of the split; NaN for a set without nodes.
   double train_metric = 0, val_metric = 0, test_metric = 0;
-  std::vector<std::int32_t> predictions;  ///< As in TrainResult, likewise `scores`.
+  std::vector<std::int32_t> predictions;  ///< Predictions as in TrainResult.
   std::int32_t prediction_cols = 1;
-  std::vector<float> scores;
+  std::vector<float> scores;  ///< Scores of class 1 as in TrainResult.
 };
 
-/// Scores the weights of `checkpoint` on `dataset`, with any number of ranks: the model is that of
-/// the checkpoint; split, metric, partition and transport are those of `options`.
-/// Throws Error: as `verify_checkpoint`; mismatch (weights that do not fit the data set's features
-/// or classes, or the options' model).
+/// Scores the weights of `checkpoint` on `dataset` with any number of ranks. The checkpoint decides
+/// the model; `options` decide split, metric, partition and transport. Throws Error: as
+/// `verify_checkpoint`; mismatch (weights that do not fit the data set or the model in `options`).
 EvaluationResult evaluate(const Dataset& dataset, const TrainOptions& options,
                           const std::filesystem::path& checkpoint, const LogCallback& log = {});
 

@@ -8,17 +8,17 @@
 
 namespace heliograph {
 
-/// A node's number in the user's own order. Graphs of 2^31 nodes and more are refused by name.
+/// A node's number in the user's own order. A graph has fewer than 2^31 nodes.
 using NodeId = std::int32_t;
 
 /// A graph in compressed sparse rows: row v lists the in-neighbours u of v (edges u -> v).
-/// Rows are sorted ascending and hold neither duplicates nor self-loops; models add self-loops
-/// where they define them. An undirected graph lists each edge in both rows.
+/// Rows are ascending, without duplicates or self-loops; a model that needs self-loops adds them.
+/// An undirected graph lists each edge in both rows.
 struct Graph {
   std::int64_t nodes = 0;
   bool directed = false;
-  Array<std::int64_t> offsets;  ///< nodes + 1 entries.
-  Array<NodeId> neighbours;     ///< offsets[nodes] entries.
+  Array<std::int64_t> offsets;  ///< Where each row begins in `neighbours`; nodes + 1 entries.
+  Array<NodeId> neighbours;     ///< All rows, one after another; offsets[nodes] entries.
 
   std::int64_t entries() const { return offsets.empty() ? 0 : offsets[offsets.size() - 1]; }
   std::int64_t degree(NodeId v) const {
@@ -32,24 +32,24 @@ struct Features {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
   bool sparse = false;
-  Array<float> dense;           ///< rows * cols values; empty if sparse.
-  Array<std::int64_t> offsets;  ///< rows + 1 entries; empty if dense.
-  Array<std::int32_t> columns;  ///< Sorted ascending in each row.
-  Array<float> values;          ///< One for each of `columns`.
+  Array<float> dense;           ///< rows x cols values; empty if sparse.
+  Array<std::int64_t> offsets;  ///< Where each sparse row begins; rows + 1 entries; empty if dense.
+  Array<std::int32_t> columns;  ///< The columns of sparse entries, ascending in each row.
+  Array<float> values;          ///< The values of sparse entries, one for each of `columns`.
 };
 
 enum class Task : std::uint8_t {
-  multiclass,  ///< One class a node. Two classes are a binary target: ROC AUC applies.
-  multilabel,  ///< Any subset of the classes a node.
+  multiclass,  ///< Each node has one class. With two classes, ROC AUC applies.
+  multilabel,  ///< Each node has any subset of the classes.
 };
 
-/// What is to be predicted.
+/// The targets of the prediction.
 struct Labels {
   Task task = Task::multiclass;
   std::int32_t classes = 0;
-  Array<std::int32_t> class_of;    ///< Multi-class: nodes entries, -1 where unlabelled.
-  Array<std::uint8_t> indicators;  ///< Multi-label: nodes x classes, 0 or 1.
-  Array<std::uint8_t> labelled;    ///< Multi-label: nodes entries, 0 or 1.
+  Array<std::int32_t> class_of;    ///< Multi-class: the class of each node, -1 if unlabelled.
+  Array<std::uint8_t> indicators;  ///< Multi-label: nodes x classes, 1 if the node has the class.
+  Array<std::uint8_t> labelled;    ///< Multi-label: 1 for each labelled node, else 0.
 
   bool has_label(NodeId v) const {
     const auto i = static_cast<std::size_t>(v);
@@ -60,19 +60,20 @@ struct Labels {
 /// A node's part in a split.
 enum class Role : std::uint8_t { none = 0, train = 1, validation = 2, test = 3 };
 
-/// One split: a role for each node. Unlabelled nodes have `Role::none`.
+/// A split of the nodes. Unlabelled nodes have `Role::none`.
 struct Split {
-  Array<Role> role;
+  Array<Role> role;  ///< The role of each node.
 };
 
-/// Everything a training run reads. Immutable; shared between ranks that are threads.
+/// The data that a training run reads. Its arrays are immutable, and ranks that are threads share
+/// them.
 struct Dataset {
   std::string name;
   Graph graph;
   Features features;
   Labels labels;
-  std::vector<Split> splits;             ///< May be empty: then a random split is asked for.
-  std::vector<std::string> class_names;  ///< Empty, or one for each class.
+  std::vector<Split> splits;             ///< May be empty; training then needs a random split.
+  std::vector<std::string> class_names;  ///< One name for each class, or empty.
 };
 
 }  // namespace heliograph

@@ -10,58 +10,62 @@
 
 namespace heliograph {
 
+/// The format of an input (docs/formats.md).
 enum class InputFormat : std::uint8_t {
-  automatic,      ///< From what lies at the path.
+  automatic,      ///< Detected from the files at the path.
   native,         ///< A directory written by `save_native`.
-  npz,            ///< NumPy archive as in cora.npz (CSR triples) or tolokers.npz (edge list).
-  facebook,       ///< Directory with edges.csv, features.json, target.csv.
-  edge_list,      ///< edges.csv / edges.tsv with features.npy, labels.npy, masks.
-  matrix_market,  ///< graph.mtx (or any .mtx) with features.npy (or .mtx), labels.npy, masks.
+  npz,            ///< A NumPy archive as cora.npz (CSR matrices) or tolokers.npz (edge list).
+  facebook,       ///< A directory with edges.csv, features.json and target.csv.
+  edge_list,      ///< edges.csv or edges.tsv with features.npy, labels.npy and masks.
+  matrix_market,  ///< graph.mtx or another .mtx with features.npy or .mtx, labels.npy and masks.
 };
 
 struct ImportOptions {
   InputFormat format = InputFormat::automatic;
-  bool keep_direction = false;  ///< Default: every edge is made to count both ways.
-  int index_base = -1;          ///< 0 or 1, required for edge lists without a stated base.
+  bool keep_direction = false;  ///< False: every edge counts in both directions.
+  int index_base = -1;          ///< The number of the first node, 0 or 1; required for edge lists.
   LogCallback log;
 };
 
-/// What canonicalisation did, printed by `import`.
+/// Counts of the steps that make an input canonical; `import` prints them.
 struct ImportCounts {
   std::int64_t nodes = 0;
-  std::int64_t edges_listed = 0;  ///< As in the file.
-  std::int64_t self_loops = 0;    ///< Dropped.
-  std::int64_t duplicates = 0;    ///< Dropped (a reverse listing counts if undirected).
-  std::int64_t entries = 0;       ///< CSR entries that remain.
-  std::int64_t isolated = 0;      ///< Nodes without any neighbour: kept.
-  std::int64_t unlabelled = 0;
-  std::int64_t weights_ignored = 0;  ///< Edge values other than 1 that were dropped.
+  std::int64_t edges_listed = 0;     ///< Edges in the file.
+  std::int64_t self_loops = 0;       ///< Self-loops, which are dropped.
+  std::int64_t duplicates = 0;       ///< Dropped duplicates; if undirected, also reversed edges.
+  std::int64_t entries = 0;          ///< CSR entries of the graph.
+  std::int64_t isolated = 0;         ///< Nodes without neighbours, which are kept.
+  std::int64_t unlabelled = 0;       ///< Nodes without a label.
+  std::int64_t weights_ignored = 0;  ///< Edge weights other than 1, which are ignored.
 };
 
-/// Reads a data set from any supported form; the native one is memory-mapped.
-/// Throws Error(bad_input) that names the file and what is wrong with it.
+/// Reads a data set in any supported format and validates it. A native directory is memory-mapped.
+/// Throws Error: bad_input (names the file and the fault), usage (`index_base` is missing),
+/// resource (2^31 or more nodes).
 Dataset load_dataset(const std::filesystem::path& path, const ImportOptions& options = {},
                      ImportCounts* counts = nullptr);
 
-/// Writes the native directory (docs/formats.md): temporary name first, then renamed.
-/// Throws Error: usage (the directory exists and `overwrite` is false), resource (disk full).
+/// Writes a native directory (docs/formats.md) under a temporary name and renames it. Throws Error:
+/// usage (the directory exists and `overwrite` is false, or it is not a native directory),
+/// bad_input (an invalid data set), resource (disk full).
 void save_native(const Dataset& dataset, const std::filesystem::path& directory,
                  bool overwrite = false);
 
-/// XXH64 over every array of the data set, as 16 hexadecimal digits.
+/// The XXH64 of all arrays of the data set, as 16 hexadecimal digits.
 std::string dataset_hash(const Dataset& dataset);
 
 enum class Normalization : std::uint8_t { none, row, standard };
 
-/// A random split of the labelled nodes by shares (which sum to at most 100), same on every
-/// machine for the same seed. Stratified keeps each class's shares (multi-class only).
+/// Splits the labelled nodes at random by shares in per cent, which may sum to at most 100. The
+/// same seed gives the same split on every machine. `stratified` keeps the shares within each class
+/// (multi-class only). Throws Error(usage) for invalid shares and for a set that would be empty.
 Split random_split(const Dataset& dataset, double train_share, double validation_share,
                    double test_share, std::uint64_t seed, bool stratified);
 
-/// Features after normalisation. `row`: each row divided by its sum of absolute values.
-/// `standard`: each column to zero mean and unit deviation, statistics from the nodes with
-/// `fit_on[node] != 0` (empty: all nodes); dense features only.
-/// Throws Error(usage) for `standard` on sparse features.
+/// Normalises features. `row` divides each row by the sum of its absolute values. `standard` gives
+/// each column mean 0 and standard deviation 1 over the nodes with `fit_on[node] != 0`, or over all
+/// nodes if `fit_on` is empty. Throws Error(usage) for `standard` on sparse features, if `fit_on`
+/// has the wrong size, and if it selects no node.
 Features normalize_features(const Features& features, Normalization normalization,
                             const std::vector<std::uint8_t>& fit_on);
 

@@ -8,7 +8,7 @@ namespace heliograph {
 
 enum class LogLevel : std::uint8_t { debug, info, warning, error };
 
-/// Where library messages go. Called from one thread at a time; empty means silence.
+/// Receives the library's messages, from one thread at a time. An empty callback drops them.
 using LogCallback = std::function<void(LogLevel, std::string_view)>;
 
 }  // namespace heliograph

@@ -10,10 +10,10 @@
 
 namespace heliograph {
 
-/// Which rank owns each node.
+/// The owner of each node.
 struct Partition {
   int parts = 1;
-  std::vector<std::int32_t> owner;  ///< owner[node], in [0, parts).
+  std::vector<std::int32_t> owner;  ///< The part that owns each node, in [0, parts).
 };
 
 enum class Partitioner : std::uint8_t { metis, contiguous, random, file };
@@ -23,44 +23,48 @@ struct PartitionOptions {
   int parts = 1;
   Partitioner partitioner = Partitioner::metis;
   MetisObjective objective = MetisObjective::edge_cut;
-  std::filesystem::path file;  ///< With Partitioner::file: a METIS `.part.K` file.
+  std::filesystem::path file;  ///< For Partitioner::file: a file in METIS's format `.part.K`.
   std::uint64_t seed = 0;
-  /// METIS only: also balance the training nodes (a second constraint). Null: nodes only. With
-  /// fewer than 10 training nodes a part the constraint is dropped, with a warning to the log.
+  /// METIS only: balance the training nodes of this split as well (a second constraint); null: only
+  /// all nodes. With fewer than 10 training nodes a part the constraint is dropped with a warning.
   const Split* balance_split = nullptr;
 };
 
-/// What a partition costs. Exact counts.
+/// Exact counts that measure the cost of a partition.
 struct PartitionQuality {
-  std::int64_t edge_cut = 0;              ///< CSR entries whose ends differ, halved if undirected.
-  std::int64_t communication_volume = 0;  ///< Sum over ranks of halo nodes: rows of one exchange.
-  std::vector<std::int64_t> inner_nodes;  ///< By rank.
-  std::vector<std::int64_t> halo_nodes;   ///< By rank.
-  std::vector<std::int64_t> inner_edges;  ///< CSR entries with both ends on the rank.
-  std::vector<std::int64_t> halo_edges;   ///< CSR entries whose source is a halo node.
-  double node_balance = 1.0;              ///< Largest part over mean part, in nodes.
-  double edge_balance = 1.0;              ///< Likewise, in CSR entries of the owned rows.
+  std::int64_t edge_cut = 0;  ///< CSR entries between two parts, halved if undirected.
+  /// The sum of halo nodes over ranks: the number of rows in one exchange.
+  std::int64_t communication_volume = 0;
+  std::vector<std::int64_t> inner_nodes;  ///< Inner nodes of each rank.
+  std::vector<std::int64_t> halo_nodes;   ///< Halo nodes of each rank.
+  std::vector<std::int64_t> inner_edges;  ///< CSR entries of each rank between two inner nodes.
+  std::vector<std::int64_t> halo_edges;   ///< CSR entries of each rank from a halo node.
+  double node_balance = 1.0;              ///< The nodes of the largest part over the mean.
+  double edge_balance = 1.0;              ///< The CSR entries of the largest part over the mean.
 };
 
-/// Cuts `graph` into `options.parts` parts. Deterministic for the same graph and options.
-/// Every part has at least one node: parts that a partitioner leaves empty are given one, with a
-/// warning to the log. METIS cuts a directed graph as if every edge went both ways.
-/// Throws Error: usage (parts < 1, parts > nodes), bad_input (a partition file that does not
-/// fit), resource (more nodes or edges than METIS's 32-bit indices hold; checked before
-/// anything is allocated), mismatch (`balance_split` is of another graph).
+/// Cuts `graph` into `options.parts` parts, with METIS (Karypis and Kumar, 1998) by default. The
+/// result depends only on the graph and the options. Every part has at least one node: an empty
+/// part gets one, with a warning. METIS cuts a directed graph as if every edge went both ways.
+/// Throws Error: usage (parts < 1, parts > nodes), bad_input (a partition file that does not fit),
+/// resource (more nodes or edges than METIS's 32-bit indices can represent; checked before memory
+/// is allocated), mismatch (`balance_split` belongs to another graph).
 Partition make_partition(const Graph& graph, const PartitionOptions& options,
                          const LogCallback& log = {});
 
-/// Throws Error: mismatch (a partition of another graph), bad_input (an owner out of range).
+/// Counts the cost of a partition. Throws Error: mismatch (a partition of another graph), bad_input
+/// (an owner out of range).
 PartitionQuality measure_partition(const Graph& graph, const Partition& partition);
 
-/// Reads and writes METIS's text format: one owner a line, in node order. Reading throws
-/// Error(bad_input) that names the file, and the line where one is at fault, if the lines are not
-/// `nodes` in number, an owner is not in [0, parts), or a part has no node.
+/// Reads a partition in METIS's text format: one owner a line, in node order. Throws
+/// Error(bad_input) that names the file, and the line if one is at fault, if there are not `nodes`
+/// lines, an owner is not in [0, parts), or a part has no node.
 Partition read_partition(const std::filesystem::path& file, std::int64_t nodes, int parts);
+/// Writes a partition in METIS's text format. Throws Error: usage (the file cannot be created),
+/// resource (disk full).
 void write_partition(const Partition& partition, const std::filesystem::path& file);
 
-/// 16 hexadecimal digits (XXH64) over parts and owners.
+/// The XXH64 of the number of parts and all owners, as 16 hexadecimal digits.
 std::string partition_hash(const Partition& partition);
 
 }  // namespace heliograph

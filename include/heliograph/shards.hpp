@@ -9,27 +9,27 @@
 
 namespace heliograph {
 
-/// Writes a data set in the parts that `partition` says, as `options` ask (split, normalisation,
-/// inductive, node order), into a shard directory: one file a rank with its structure, features,
-/// labels, roles and halo plan, and a manifest (docs/formats.md). One rank's part is in memory at a
-/// time; a data set that is mapped from a native directory and not normalised needs no more beside
-/// it than a few dozen bytes a node, a directed one its transpose. Temporary name first, then
-/// renamed. Throws Error: usage (options; see check_shard_target), mismatch (a partition of another
-/// graph), bad_input, resource (disk full).
+/// Cuts a data set into a shard directory (docs/formats.md) with a manifest and, for each rank, a
+/// file of its structure, features, labels, roles and halo plan. `options` decide split,
+/// normalisation, inductive training and node order. Only one rank's part is in memory at a time;
+/// if the data set is mapped and not normalised, the rest takes a few dozen bytes a node, plus the
+/// transpose of a directed graph. The directory is written under a temporary name and renamed.
+/// Throws Error: usage (options; see check_shard_target), mismatch (a partition of another graph),
+/// bad_input, resource (disk full).
 void write_shards(const Dataset& dataset, const Partition& partition, const TrainOptions& options,
                   const std::filesystem::path& directory, bool overwrite = false);
 
-/// Throws Error(usage) unless shards can be written there: nothing is there, an empty directory or,
-/// with `overwrite`, other shards.
+/// Throws Error(usage) if `directory` exists, unless it is empty or, with `overwrite`, holds other
+/// shards.
 void check_shard_target(const std::filesystem::path& directory, bool overwrite);
 
-/// True if the manifest of shards lies in the directory.
+/// Whether a directory has the manifest of shards.
 bool is_shards(const std::filesystem::path& directory);
 
-/// As `train` on the data set that the shards were cut from: the same bits. Each rank reads its own
-/// file only. What shaped the shards is taken from their manifest, whatever `options` hold.
-/// Throws Error as `train` does; bad_input (a damaged file, by name); mismatch (a rank's file that
-/// belongs to other shards).
+/// Trains on shards, with the same bits as `train` on the data set that they were cut from. Each
+/// rank reads only its own file. The options that shaped the shards come from their manifest, not
+/// from `options`. Throws Error as `train` does; bad_input (names a damaged file); mismatch (a
+/// rank's file belongs to other shards).
 TrainResult train_shards(const std::filesystem::path& directory, const TrainOptions& options,
                          const TrainCallbacks& callbacks = {});
 

@@ -5,7 +5,7 @@
 
 namespace heliograph {
 
-/// Bytes handed to the transport by all ranks together, row parameters and padding included.
+/// The bytes that all ranks together hand to the transport, row parameters and padding included.
 struct TrafficBytes {
   std::int64_t halo_forward = 0;
   std::int64_t halo_backward = 0;
@@ -15,18 +15,18 @@ struct TrafficBytes {
 
 /// One exchange of a model's training step.
 struct ExchangeSite {
-  std::string name;  ///< "layers.1.forward".
+  std::string name;  ///< The name of the site, such as "layers.1.forward".
   int layer = 0;
-  bool backward = false;  ///< Feature gradients travel, not features.
+  bool backward = false;  ///< The exchange sends feature gradients instead of features.
 };
 
-/// Halo bytes of a whole run over one directed link, at one site.
+/// The halo bytes that one rank sends to another at one site in a whole run.
 struct LinkTraffic {
-  std::int32_t from = 0;        ///< Sending rank.
-  std::int32_t to = 0;          ///< Receiving rank.
-  std::int64_t site = 0;        ///< Index into TrainResult::sites.
-  std::int64_t bytes = 0;       ///< As handed to the transport, row parameters included.
-  std::int64_t fp32_bytes = 0;  ///< The same values at 4 bytes each.
+  std::int32_t from = 0;        ///< The sending rank.
+  std::int32_t to = 0;          ///< The receiving rank.
+  std::int64_t site = 0;        ///< The index of the site in TrainResult::sites.
+  std::int64_t bytes = 0;       ///< Bytes handed to the transport, row parameters included.
+  std::int64_t fp32_bytes = 0;  ///< Bytes that the same values would take at 4 bytes each.
 };
 
 }  // namespace heliograph

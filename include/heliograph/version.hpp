@@ -2,7 +2,7 @@
 
 namespace heliograph {
 
-/// "MAJOR.MINOR.PATCH".
+/// The library's version, "MAJOR.MINOR.PATCH".
 const char* version() noexcept;
 
 }  // namespace heliograph

@@ -5,13 +5,14 @@
 #include <limits>
 
 #include "core/throw_error.hpp"
+#include "graph/rows.hpp"
 
 namespace heliograph {
 
 GraphBuilder::GraphBuilder(std::int64_t nodes, bool directed) : nodes_(nodes), directed_(directed) {
   if (nodes < 0) throw_error(ErrorCode::bad_input, "a graph cannot have {} nodes", nodes);
   if (nodes > std::numeric_limits<NodeId>::max()) {
-    throw_error(ErrorCode::resource, "{} nodes: graphs of 2^31 nodes and more are not held", nodes);
+    throw_error(ErrorCode::resource, "{} nodes: a graph must have fewer than 2^31 nodes", nodes);
   }
   offsets_.assign(static_cast<std::size_t>(nodes) + 1, 0);
 }
@@ -22,7 +23,7 @@ void GraphBuilder::start_filling() {
 }
 
 Graph GraphBuilder::finish(ImportCounts& counts) {
-  // Filling moved each row's offset to its end, where the next row began.
+  // Filling has moved each row's offset to the end of the row.
   const auto n = static_cast<std::size_t>(nodes_);
   std::size_t row_begin = 0;
   std::size_t kept = 0;
@@ -42,24 +43,27 @@ Graph GraphBuilder::finish(ImportCounts& counts) {
   neighbours_.resize(kept);
   neighbours_.shrink_to_fit();
 
-  std::vector<bool> connected;
-  if (directed_) {
-    connected.assign(n, false);
-    for (const NodeId u : neighbours_) connected[static_cast<std::size_t>(u)] = true;
-  }
-  counts.isolated = 0;
-  for (std::size_t v = 0; v < n; ++v) {
-    const bool empty = offsets_[v] == offsets_[v + 1];
-    if (empty && !(directed_ && connected[v])) ++counts.isolated;
-  }
   const auto entries = static_cast<std::int64_t>(kept);
   counts.nodes = nodes_;
   counts.edges_listed = listed_;
   counts.self_loops = self_loops_;
   counts.entries = entries;
   counts.duplicates = listed_ - self_loops_ - (directed_ ? entries : entries / 2);
+  Graph graph{nodes_, directed_, std::move(offsets_), std::move(neighbours_)};
+  counts.isolated = count_isolated(graph);
+  return graph;
+}
 
-  return {nodes_, directed_, std::move(offsets_), std::move(neighbours_)};
+std::int64_t count_isolated(const Graph& graph) {
+  std::vector<bool> is_source(graph.directed ? at(graph.nodes) : 0, false);
+  if (graph.directed) {
+    for (const NodeId u : graph.neighbours) is_source[at(u)] = true;
+  }
+  std::int64_t isolated = 0;
+  for (NodeId v = 0; v < graph.nodes; ++v) {
+    if (graph.degree(v) == 0 && !(graph.directed && is_source[at(v)])) ++isolated;
+  }
+  return isolated;
 }
 
 Graph unite(const Graph& a, const Graph& b) {
@@ -82,8 +86,8 @@ Graph build_graph(std::int64_t nodes, std::vector<Edge>&& edges, bool directed,
   for (std::size_t i = 0; i < held.size(); ++i) {
     const auto [source, target] = held[i];
     if (source < 0 || source >= nodes || target < 0 || target >= nodes) {
-      throw_error(ErrorCode::bad_input, "edge {} ({} -> {}) leaves the {} nodes", i, source, target,
-                  nodes);
+      throw_error(ErrorCode::bad_input, "edge {} ({} -> {}) names a node that is not in [0, {})", i,
+                  source, target, nodes);
     }
     builder.count(source, target);
   }

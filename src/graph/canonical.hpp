@@ -9,16 +9,16 @@
 
 namespace heliograph {
 
-/// Source and target: a listed edge u -> v.
+/// The source and target of a listed edge u -> v.
 using Edge = std::pair<NodeId, NodeId>;
 
-/// Builds a canonical graph from edges that are replayed twice, so that nobody has to hold the
-/// list: first every edge goes to `count`, then, after `start_filling`, the same edges (in any
-/// order) go to `add`. Holds 8 bytes a node and 4 bytes a CSR entry. Self-loops and duplicates
-/// are dropped and counted; an undirected graph gets both directions of every edge.
+/// Builds a canonical graph (see Graph) from edges that the caller passes twice, so the list need
+/// not be in memory: every edge goes to `count`; then, after `start_filling`, the same edges go to
+/// `add` in any order. Needs 8 bytes a node and 4 bytes a CSR entry. Self-loops and duplicates are
+/// dropped and counted; an undirected graph gets both directions of every edge.
 class GraphBuilder {
  public:
-  /// Throws Error(resource) for 2^31 nodes and more, Error(bad_input) for a negative number.
+  /// Throws Error(resource) for 2^31 or more nodes and Error(bad_input) for a negative number.
   GraphBuilder(std::int64_t nodes, bool directed);
 
   void count(NodeId source, NodeId target) {
@@ -39,8 +39,8 @@ class GraphBuilder {
     if (!directed_) put(source, target);
   }
 
-  /// Sorts rows, drops duplicates and fills `counts` in: nodes, edges_listed, self_loops,
-  /// duplicates, entries, isolated. Isolated: neither in- nor out-neighbours.
+  /// Sorts rows, drops duplicates and fills in these members of `counts`: nodes, edges_listed,
+  /// self_loops, duplicates, entries and isolated (nodes without in- and out-neighbours).
   Graph finish(ImportCounts& counts);
 
  private:
@@ -56,8 +56,8 @@ class GraphBuilder {
   std::vector<NodeId> neighbours_;
 };
 
-/// What GraphBuilder makes of the edges for which replay(use) calls use(source, target): the same
-/// ones both times that it is called.
+/// Builds a graph with GraphBuilder. Calls `replay(use)` twice, which must call use(source, target)
+/// for the same edges each time.
 template <class Replay>
 Graph build_graph(std::int64_t nodes, bool directed, ImportCounts& counts, const Replay& replay) {
   GraphBuilder builder(nodes, directed);
@@ -67,12 +67,15 @@ Graph build_graph(std::int64_t nodes, bool directed, ImportCounts& counts, const
   return builder.finish(counts);
 }
 
-/// An undirected graph of the edges of two, each row of which lists the neighbours of both.
+/// The number of nodes without in- and out-neighbours.
+std::int64_t count_isolated(const Graph& graph);
+
+/// The undirected graph that has the edges of both `a` and `b`, which must have the same nodes.
 Graph unite(const Graph& a, const Graph& b);
 
-/// The canonical graph of a list of edges, which is freed on the way. `counts` as in
-/// GraphBuilder::finish. Throws Error(bad_input) that names the first edge (counted from 0) whose
-/// end is not in [0, nodes).
+/// The canonical graph of a list of edges, which is freed as soon as possible. Fills in `counts` as
+/// GraphBuilder::finish does. Throws Error(bad_input) that names the first edge (counted from 0)
+/// with a node outside [0, nodes).
 Graph build_graph(std::int64_t nodes, std::vector<Edge>&& edges, bool directed,
                   ImportCounts& counts);
 

@@ -9,7 +9,7 @@
 
 namespace heliograph {
 
-/// Streams of the generator: one for each kind of thing that is drawn.
+/// What the generators draw. Each kind has a random stream of its own.
 enum class Drawn : int {
   label = 1,
   weight = 2,
@@ -26,22 +26,23 @@ constexpr std::uint64_t generator_stream(std::uint64_t seed, Drawn what) {
   return stream_key(seed, Purpose::generator, {}, static_cast<std::uint64_t>(what));
 }
 
-/// As many draws as wanted for one item of a stream: a pure function of (stream, item, position).
+/// The random numbers of one item of a stream. The n-th draw is a pure function of (stream, item,
+/// n).
 class Draws {
  public:
   Draws(std::uint64_t stream, std::uint64_t item) : key_(row_key(stream, item)) {}
 
   std::uint64_t bits() { return mix64(key_ += 0x9e3779b97f4a7c15ULL); }
 
-  /// Uniform in [0, 1), a multiple of 2^-53.
+  /// A uniform number in [0, 1), a multiple of 2^-53.
   double unit() { return static_cast<double>(bits() >> 11) * 0x1p-53; }
 
-  /// Uniform in [0, bound), bound < 2^32; the bias is below bound x 2^-32.
+  /// A uniform integer in [0, bound), with a bias below bound x 2^-32.
   std::uint32_t below(std::uint32_t bound) {
     return static_cast<std::uint32_t>(((bits() >> 32) * bound) >> 32);
   }
 
-  /// Two independent standard normal values (Box and Muller).
+  /// Two independent standard normal numbers (Box and Muller, 1958).
   std::pair<double, double> normals() {
     const double radius = std::sqrt(-2.0 * std::log(1.0 - unit()));
     const double angle = 2.0 * std::numbers::pi * unit();

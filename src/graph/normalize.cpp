@@ -10,7 +10,8 @@
 namespace heliograph {
 namespace {
 
-/// Divides each run of values by its sum of absolute values; a run of zeros stays.
+/// Divides ranges of values by the sum of their absolute values; leaves ranges of zeros as they
+/// are.
 class RowScaler {
  public:
   explicit RowScaler(const Array<float>& values) : values_(values.begin(), values.end()) {}
@@ -70,7 +71,8 @@ Features standardize(const Features& features, const std::vector<std::uint8_t>& 
     }
   });
   if (fitted == 0) {
-    throw Error(ErrorCode::usage, "standard normalisation: no node to take statistics from");
+    throw Error(ErrorCode::usage,
+                "standard normalisation: there is no node to compute statistics on");
   }
   for (double& m : mean) m /= static_cast<double>(fitted);
   for_each_fitted([&](const float* row) {
@@ -81,7 +83,7 @@ Features standardize(const Features& features, const std::vector<std::uint8_t>& 
   });
   for (std::size_t c = 0; c < cols; ++c) {
     deviation[c] = std::sqrt(deviation[c] / static_cast<double>(fitted));
-    // A column that is constant up to rounding is centred only.
+    // A column that is constant up to rounding is centred but not scaled.
     if (deviation[c] <= FLT_EPSILON * largest[c]) deviation[c] = 1;
   }
   std::vector<float> values(features.dense.size());

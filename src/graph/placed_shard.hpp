@@ -8,19 +8,20 @@
 
 namespace heliograph {
 
-/// A shard and what kernels read of it, on the device where they run.
+/// A shard and, on the device that computes, the parts of it that kernels read.
 class PlacedShard {
  public:
-  /// The shard and the device must outlive it. `account`: of the device's memory; a shard that
-  /// lies on the host is not counted here.
+  /// The shard and the device must outlive the object. `account` counts the memory of copies on the
+  /// device; if the device is the host, nothing is copied or counted.
   PlacedShard(const Shard& shard, Device& device, MemoryUse use, MemoryAccount* account);
 
   const Shard& shard() const { return shard_; }
   Device& device() const { return device_; }
-  /// By inner row: the user's node number.
+  /// The user's node number of each inner row.
   const std::int64_t* global_ids() const { return global_ids_.data(); }
-  /// Structure of Shard::adjacency(direction).
+  /// The inner block of Shard::adjacency(direction).
   CsrView inner(Direction direction) const { return structure(direction).inner.view(); }
+  /// The halo block of Shard::adjacency(direction).
   CsrView halo(Direction direction) const { return structure(direction).halo.view(); }
 
  private:
@@ -41,7 +42,7 @@ class PlacedShard {
   const Shard& shard_;
   Device& device_;
   Placed<std::int64_t> global_ids_;
-  std::array<Structure, 2> structures_;  ///< The second of a directed graph only.
+  std::array<Structure, 2> structures_;  ///< A and A^T; the second is empty if they are equal.
 };
 
 }  // namespace heliograph

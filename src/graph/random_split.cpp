@@ -14,20 +14,21 @@ struct Shares {
   double train, validation, test;
 };
 
-void check(const Shares& shares) {
+void check_shares(const Shares& shares) {
   const double sum = shares.train + shares.validation + shares.test;
   const bool valid =
       shares.train > 0 && shares.validation >= 0 && shares.test >= 0 && sum <= 100.0 * (1 + 1e-12);
   if (!valid) {
     throw_error(ErrorCode::usage,
-                "the shares {}/{}/{} of a random split are not per cent: the first is "
-                "above 0, none is negative, and they sum to at most 100",
+                "the shares {}/{}/{} per cent of a random split are invalid: the first must be "
+                "above 0, none "
+                "may be negative, and they may sum to at most 100",
                 shares.train, shares.validation, shares.test);
   }
 }
 
-/// Orders nodes by a random key, then deals them out; the ends of the three runs are rounded from
-/// cumulated shares, so that no set drifts by more than one node.
+/// Sorts nodes by a random key and cuts the list into three sets. The cuts are rounded cumulated
+/// shares, so each set differs from its exact share by at most one node.
 void deal(std::vector<std::pair<std::uint64_t, NodeId>>& keyed, const Shares& shares,
           std::vector<Role>& roles) {
   std::sort(keyed.begin(), keyed.end());
@@ -62,10 +63,10 @@ void check_filled(const std::vector<Role>& roles, const Shares& shares) {
 Split random_split(const Dataset& dataset, double train_share, double validation_share,
                    double test_share, std::uint64_t seed, bool stratified) {
   const Shares shares{train_share, validation_share, test_share};
-  check(shares);
+  check_shares(shares);
   if (stratified && dataset.labels.task == Task::multilabel) {
     throw Error(ErrorCode::usage,
-                "a stratified split needs one class a node; labels are multi-label here");
+                "a stratified split needs one class a node, but this data set is multi-label");
   }
   const std::uint64_t stream = stream_key(seed, Purpose::split, {}, 0);
   const auto groups = static_cast<std::size_t>(stratified ? dataset.labels.classes : 1);

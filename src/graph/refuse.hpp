@@ -7,7 +7,7 @@
 
 namespace heliograph {
 
-/// Throws Error(bad_input): "WHERE: " and a sentence that is made as fmt::format makes it.
+/// Throws Error(bad_input) with the text "WHERE: SENTENCE", where fmt::format makes the sentence.
 template <class... Args>
 [[noreturn]] void refuse(const std::string& where, fmt::format_string<const Args&...> sentence,
                          const Args&... args) {

@@ -5,15 +5,14 @@
 #include <utility>
 
 #include "core/throw_error.hpp"
+#include "graph/rows.hpp"
 
 namespace heliograph {
 namespace {
 
-constexpr std::int32_t unknown = -1;
+constexpr std::int32_t kNotLocal = -1;
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-/// Local row numbers are 32 bits wide.
+/// Returns `count`, or throws Error(resource) if 32-bit local row numbers cannot count that far.
 std::int32_t local_count(std::size_t count, const char* what, int rank) {
   if (count > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
     throw_error(ErrorCode::resource,
@@ -23,42 +22,39 @@ std::int32_t local_count(std::size_t count, const char* what, int rank) {
   return static_cast<std::int32_t>(count);
 }
 
-std::span<const NodeId> row(const Graph& graph, NodeId v) {
-  const std::int64_t begin = graph.offsets[at(v)];
-  return graph.neighbours.span().subspan(at(begin), at(graph.offsets[at(v) + 1] - begin));
-}
-
-/// Entries of each inner row by kind, and the halo nodes that they name.
-struct Counted {
-  Csr inner;                          ///< Offsets only.
-  Csr halo;                           ///< Offsets only.
-  std::vector<std::int32_t> halo_of;  ///< By global node: 0 if in the halo, else unknown.
+/// The two blocks of an adjacency while they are built.
+struct AdjacencyBlocks {
+  Csr inner;
+  Csr halo;
+  std::vector<std::int32_t> halo_of;  ///< The halo row of each node of the graph, or kNotLocal.
 };
 
-Counted count_entries(const NodeIndex& index, int rank, const Graph& rows) {
+/// Counts the entries of each block's rows and marks halo nodes with row 0.
+AdjacencyBlocks count_entries(const NodeIndex& index, int rank, const Graph& rows) {
   const std::span<const NodeId> nodes = index.nodes(rank);
-  Counted counted;
-  counted.inner.offsets.resize(nodes.size() + 1);
-  counted.halo.offsets.resize(nodes.size() + 1);
-  counted.halo_of.assign(at(rows.nodes), unknown);
+  AdjacencyBlocks blocks;
+  blocks.inner.offsets.resize(nodes.size() + 1);
+  blocks.halo.offsets.resize(nodes.size() + 1);
+  blocks.halo_of.assign(at(rows.nodes), kNotLocal);
   std::int64_t inner = 0, halo = 0;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    for (const NodeId u : row(rows, nodes[i])) {
+    for (const NodeId u : neighbours_of(rows, nodes[i])) {
       if (!index.contains(u)) continue;
       if (index.owner(u) == rank) {
         ++inner;
       } else {
         ++halo;
-        counted.halo_of[at(u)] = 0;
+        blocks.halo_of[at(u)] = 0;
       }
     }
-    counted.inner.offsets[i + 1] = inner;
-    counted.halo.offsets[i + 1] = halo;
+    blocks.inner.offsets[i + 1] = inner;
+    blocks.halo.offsets[i + 1] = halo;
   }
-  return counted;
+  return blocks;
 }
 
-/// Numbers the halo by owner, then by the owner's local order; returns the runs of every rank.
+/// Numbers halo nodes by owner, then by the owner's local order. Returns for each rank the first
+/// halo row of the nodes that it owns, and at the end the number of halo rows.
 std::vector<std::int32_t> number_halo(const NodeIndex& index, int rank,
                                       std::vector<std::int32_t>& halo_of) {
   std::vector<std::int32_t> run_begin(at(index.ranks()) + 1, 0);
@@ -66,7 +62,7 @@ std::vector<std::int32_t> number_halo(const NodeIndex& index, int rank,
   for (int owner = 0; owner < index.ranks(); ++owner) {
     if (owner != rank) {
       for (const NodeId u : index.nodes(owner)) {
-        if (halo_of[at(u)] == unknown) continue;
+        if (halo_of[at(u)] == kNotLocal) continue;
         halo_of[at(u)] = static_cast<std::int32_t>(next++);
       }
     }
@@ -75,21 +71,21 @@ std::vector<std::int32_t> number_halo(const NodeIndex& index, int rank,
   return run_begin;
 }
 
-void fill_columns(const NodeIndex& index, int rank, const Graph& rows, Counted& counted) {
+void fill_columns(const NodeIndex& index, int rank, const Graph& rows, AdjacencyBlocks& blocks) {
   const std::span<const NodeId> nodes = index.nodes(rank);
-  auto& inner = counted.inner.columns;
-  auto& halo = counted.halo.columns;
-  inner.resize(at(counted.inner.offsets.back()));
-  halo.resize(at(counted.halo.offsets.back()));
+  auto& inner = blocks.inner.columns;
+  auto& halo = blocks.halo.columns;
+  inner.resize(at(blocks.inner.offsets.back()));
+  halo.resize(at(blocks.halo.offsets.back()));
   std::size_t i = 0, h = 0;
   for (const NodeId v : nodes) {
     const std::size_t inner_begin = i, halo_begin = h;
-    for (const NodeId u : row(rows, v)) {
+    for (const NodeId u : neighbours_of(rows, v)) {
       if (!index.contains(u)) continue;
       if (index.owner(u) == rank) {
         inner[i++] = index.local(u);
       } else {
-        halo[h++] = counted.halo_of[at(u)];
+        halo[h++] = blocks.halo_of[at(u)];
       }
     }
     std::sort(inner.begin() + static_cast<std::ptrdiff_t>(inner_begin),
@@ -99,15 +95,15 @@ void fill_columns(const NodeIndex& index, int rank, const Graph& rows, Counted& 
   }
 }
 
-/// A node travels to each rank that owns one of the rows that it is a column of; those rows are
-/// the node's neighbours in `readers`, the transpose of the rows' graph.
+/// The inner rows that this rank sends to each other rank. A node's row goes to every rank that
+/// owns a neighbour of the node in `readers`, the transpose of the rows' graph.
 std::vector<std::vector<std::int32_t>> rows_to_send(const NodeIndex& index, int rank,
                                                     const Graph& readers) {
   std::vector<std::vector<std::int32_t>> send(at(index.ranks()));
   const std::span<const NodeId> nodes = index.nodes(rank);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const auto local = static_cast<std::int32_t>(i);
-    for (const NodeId reader : row(readers, nodes[i])) {
+    for (const NodeId reader : neighbours_of(readers, nodes[i])) {
       if (!index.contains(reader) || index.owner(reader) == rank) continue;
       auto& list = send[at(index.owner(reader))];
       if (list.empty() || list.back() != local) list.push_back(local);
@@ -118,13 +114,13 @@ std::vector<std::vector<std::int32_t>> rows_to_send(const NodeIndex& index, int 
 
 Adjacency build_adjacency(const NodeIndex& index, int rank, const Graph& rows,
                           const Graph& readers) {
-  Counted counted = count_entries(index, rank, rows);
-  const std::vector<std::int32_t> run_begin = number_halo(index, rank, counted.halo_of);
-  fill_columns(index, rank, rows, counted);
+  AdjacencyBlocks blocks = count_entries(index, rank, rows);
+  const std::vector<std::int32_t> run_begin = number_halo(index, rank, blocks.halo_of);
+  fill_columns(index, rank, rows, blocks);
 
   Adjacency adjacency;
-  adjacency.inner = std::move(counted.inner);
-  adjacency.halo = std::move(counted.halo);
+  adjacency.inner = std::move(blocks.inner);
+  adjacency.halo = std::move(blocks.halo);
   HaloPlan& plan = adjacency.plan;
   plan.inner_rows = local_count(index.nodes(rank).size(), "nodes", rank);
   plan.halo_rows = run_begin.back();
@@ -149,7 +145,7 @@ void check_members(const Graph& graph, const std::vector<NodeId>& members) {
   }
 }
 
-/// Every node of the graph exactly once.
+/// Refuses an order that is not a permutation of the graph's nodes.
 void check_order(const Graph& graph, std::span<const NodeId> order) {
   if (static_cast<std::int64_t>(order.size()) != graph.nodes) {
     throw_error(ErrorCode::usage, "the order of nodes has {} entries but the graph has {} nodes",
@@ -158,8 +154,8 @@ void check_order(const Graph& graph, std::span<const NodeId> order) {
   std::vector<bool> seen(order.size(), false);
   for (const NodeId v : order) {
     if (v < 0 || v >= graph.nodes || seen[at(v)]) {
-      throw_error(ErrorCode::usage, "the order of nodes holds node {} twice, or it is out of range",
-                  v);
+      throw_error(ErrorCode::usage,
+                  "the order of nodes lists node {} twice, or node {} is out of range", v, v);
     }
     seen[at(v)] = true;
   }
@@ -175,7 +171,7 @@ void check_node_numbers(const Graph& graph) {
 
 void check_partition_size(const Graph& graph, const Partition& partition) {
   if (static_cast<std::int64_t>(partition.owner.size()) == graph.nodes) return;
-  throw_error(ErrorCode::mismatch, "the partition is of {} nodes but the graph has {}",
+  throw_error(ErrorCode::mismatch, "the partition has {} nodes but the graph has {}",
               partition.owner.size(), graph.nodes);
 }
 
@@ -200,9 +196,9 @@ NodeIndex::NodeIndex(const Graph& graph, const Partition& partition,
   if (members != nullptr) check_members(graph, *members);
   if (!order.empty()) check_order(graph, order);
 
-  local_of_.assign(at(graph.nodes), unknown);
+  local_of_.assign(at(graph.nodes), kNotLocal);
   nodes_of_.resize(at(partition.parts));
-  const auto place = [&](NodeId v) {
+  const auto add = [&](NodeId v) {
     auto& nodes = nodes_of_[at(checked_owner(partition, v))];
     local_of_[at(v)] = static_cast<std::int32_t>(nodes.size());
     nodes.push_back(v);
@@ -213,12 +209,12 @@ NodeIndex::NodeIndex(const Graph& graph, const Partition& partition,
       for (const NodeId v : *members) wanted[at(v)] = true;
     }
     for (const NodeId v : order) {
-      if (wanted[at(v)]) place(v);
+      if (wanted[at(v)]) add(v);
     }
   } else if (members != nullptr) {
-    for (const NodeId v : *members) place(v);
+    for (const NodeId v : *members) add(v);
   } else {
-    for (NodeId v = 0; v < graph.nodes; ++v) place(v);
+    for (NodeId v = 0; v < graph.nodes; ++v) add(v);
   }
 }
 
@@ -232,7 +228,7 @@ Graph transpose(const Graph& graph) {
   std::vector<NodeId> neighbours(graph.neighbours.size());
   std::vector<std::int64_t> cursor(offsets.begin(), offsets.end() - 1);
   for (NodeId v = 0; v < graph.nodes; ++v) {
-    for (const NodeId u : row(graph, v)) neighbours[at(cursor[at(u)]++)] = v;
+    for (const NodeId u : neighbours_of(graph, v)) neighbours[at(cursor[at(u)]++)] = v;
   }
   return {graph.nodes, graph.directed, std::move(offsets), std::move(neighbours)};
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "graph/refuse.hpp"
+#include "graph/rows.hpp"
 
 namespace heliograph {
 namespace {
@@ -16,7 +17,7 @@ void check_size(const std::string& where, const char* array, std::size_t size,
   }
 }
 
-/// `rows` + 1 offsets that rise from 0 to `entries`.
+/// Refuses anything but `rows` + 1 offsets that do not decrease and run from 0 to `entries`.
 void check_offsets(const std::string& where, const char* array, const Array<std::int64_t>& offsets,
                    std::int64_t rows, std::size_t entries) {
   check_size(where, array, offsets.size(), rows + 1);
@@ -30,7 +31,7 @@ void check_offsets(const std::string& where, const char* array, const Array<std:
   }
 }
 
-/// Columns of each row ascend strictly within [0, cols).
+/// Refuses a row with columns outside [0, cols) or not strictly ascending.
 void check_columns(const std::string& where, const char* array, const Array<std::int64_t>& offsets,
                    const Array<std::int32_t>& columns, std::int64_t rows, std::int64_t cols) {
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -54,17 +55,14 @@ void check_columns(const std::string& where, const char* array, const Array<std:
 
 void validate_graph(const Graph& graph, const std::string& where) {
   if (graph.nodes < 0 || graph.nodes > std::numeric_limits<NodeId>::max()) {
-    throw_error(ErrorCode::resource, "{}: {} nodes: graphs of 2^31 nodes and more are not held",
-                where, graph.nodes);
+    throw_error(ErrorCode::resource, "{}: {} nodes: a graph must have fewer than 2^31 nodes", where,
+                graph.nodes);
   }
   check_offsets(where, "offsets", graph.offsets, graph.nodes, graph.neighbours.size());
   check_columns(where, "neighbours", graph.offsets, graph.neighbours, graph.nodes, graph.nodes);
-  for (std::int64_t v = 0; v < graph.nodes; ++v) {
-    const auto row = static_cast<std::size_t>(v);
-    for (std::int64_t i = graph.offsets[row]; i < graph.offsets[row + 1]; ++i) {
-      if (graph.neighbours[static_cast<std::size_t>(i)] == v) {
-        refuse(where, "node {} is its own neighbour", v);
-      }
+  for (NodeId v = 0; v < graph.nodes; ++v) {
+    for (const NodeId u : neighbours_of(graph, v)) {
+      if (u == v) refuse(where, "node {} is its own neighbour", v);
     }
   }
 }
@@ -72,7 +70,7 @@ void validate_graph(const Graph& graph, const std::string& where) {
 void validate_features(const Features& features, std::int64_t nodes, const std::string& where) {
   if (features.rows != nodes) refuse(where, "{} feature rows for {} nodes", features.rows, nodes);
   if (features.cols < 1 || features.cols > std::numeric_limits<std::int32_t>::max()) {
-    refuse(where, "{} feature columns: 1 to 2^31 - 1 are held", features.cols);
+    refuse(where, "{} feature columns: a data set has 1 to 2^31 - 1", features.cols);
   }
   const std::int64_t cols = features.cols;
   if (!features.sparse) {
@@ -104,7 +102,7 @@ void validate_features(const Features& features, std::int64_t nodes, const std::
 
 void validate_labels(const Labels& labels, std::int64_t nodes, const std::string& where) {
   if (labels.classes < 1 || labels.classes > kMaxClasses) {
-    refuse(where, "{} classes: 1 to {} are held", labels.classes, kMaxClasses);
+    refuse(where, "{} classes: a data set has 1 to {}", labels.classes, kMaxClasses);
   }
   bool any = false;
   if (labels.task == Task::multiclass) {
@@ -141,17 +139,14 @@ void validate_labels(const Labels& labels, std::int64_t nodes, const std::string
 }  // namespace
 
 void validate_symmetry(const Graph& graph, const std::string& where) {
-  // Rows ascend, so the rows that list v, visited in order, are v's own neighbours in order.
+  // Rows ascend, so when v is visited, the next unmatched entry of each neighbour's row must be v.
   std::vector<std::int64_t> next(graph.offsets.begin(), graph.offsets.end());
   for (NodeId v = 0; v < graph.nodes; ++v) {
-    const auto row = static_cast<std::size_t>(v);
-    for (std::int64_t i = graph.offsets[row]; i < graph.offsets[row + 1]; ++i) {
-      const auto u = static_cast<std::size_t>(graph.neighbours[static_cast<std::size_t>(i)]);
-      const std::int64_t at = next[u];
-      if (at >= graph.offsets[u + 1] || graph.neighbours[static_cast<std::size_t>(at)] != v) {
+    for (const NodeId u : neighbours_of(graph, v)) {
+      const std::int64_t i = next[at(u)]++;
+      if (i >= graph.offsets[at(u) + 1] || graph.neighbours[at(i)] != v) {
         refuse(where, "undirected, but only one of nodes {} and {} lists the other", v, u);
       }
-      ++next[u];
     }
   }
 }

@@ -8,7 +8,7 @@ Activation::Activation(Declare& declare, const Options& options) : options_(opti
   if (options.layer_norm) {
     gain_ = declare.parameter("norm_gain", 1, cols, ParameterKind::gain);
     shift_ = declare.parameter("norm_shift", 1, cols, ParameterKind::bias);
-    statistics_ = declare.keeps(2, true);
+    statistics_ = declare.saves(2, true);
   }
   declare.reads(options.y, true);
   if (options.residual != kNoValue) declare.reads(options.residual, false);
@@ -31,7 +31,7 @@ NormAct Activation::norm_act(const Pass& pass, MatrixView statistics, RowRange r
 
 void Activation::forward(const Pass& pass, RowRange rows) {
   const bool adds = options_.residual != kNoValue;
-  const MatrixView statistics = gain_ < 0 ? MatrixView{} : pass.keep(statistics_);
+  const MatrixView statistics = gain_ < 0 ? MatrixView{} : pass.saved(statistics_);
   pass.kernels().norm_act_forward(
       pass.read(options_.y).row_range(rows).dense, norm_act(pass, statistics, rows),
       adds ? pass.read(options_.residual).row_range(rows).dense : ConstMatrixView{},
@@ -46,9 +46,9 @@ void Activation::backward(const Pass& pass) {
     g.gain = pass.parameter_gradient(gain_);
     g.shift = pass.parameter_gradient(shift_);
   }
-  const MatrixView statistics = gain_ < 0 ? MatrixView{} : pass.keep(statistics_);
+  const MatrixView statistics = gain_ < 0 ? MatrixView{} : pass.saved(statistics_);
   pass.kernels().norm_act_backward(
-      pass.restore(options_.y).dense, norm_act(pass, statistics, {0, d.rows}), d,
+      pass.saved(options_.y).dense, norm_act(pass, statistics, {0, d.rows}), d,
       options_.residual == kNoValue ? MatrixView{} : pass.gradient_part(options_.residual), g);
   pass.complete(bias_);
   if (gain_ < 0) return;

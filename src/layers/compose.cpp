@@ -9,20 +9,29 @@
 
 namespace heliograph {
 
+namespace {
+
+/// Noise keys of the dropout masks of the model's two inputs. No activation is dropped in layer 0
+/// or in a backward pass, so no other mask has these keys.
+constexpr std::uint64_t kFeatureMask = place_key(0, Direction::forward);
+constexpr std::uint64_t kAggregatedMask = place_key(0, Direction::backward);
+
+}  // namespace
+
 Propagation propagation_of(const ModelOptions& options) {
   switch (options.kind) {
-    case ModelKind::gcn:  // Kipf and Welling, 2017, eq. 2.
+    case ModelKind::gcn:  // Kipf and Welling, 2017, equation 2.
       return {DegreeScale::inverse_root, DegreeScale::inverse_root, 1.0F};
-    case ModelKind::sage:  // Hamilton, Ying and Leskovec, 2017, algorithm 1, mean.
+    case ModelKind::sage:  // Hamilton et al., 2017, algorithm 1 with the mean aggregator.
       return {DegreeScale::inverse, DegreeScale::one, 0.0F};
   }
   return {};
 }
 
 bool reads_features(const ModelOptions& options, std::int64_t features, bool sparse_features) {
-  const bool runs_past =
+  const bool residual =
       options.residual && options.layers > 1 && features == options.hidden && !sparse_features;
-  return options.kind != ModelKind::gcn || !options.precompute || runs_past;
+  return options.kind != ModelKind::gcn || !options.precompute || residual;
 }
 
 Composition compose(const ModelOptions& options, const ModelInput& input, std::int64_t classes,
@@ -33,12 +42,11 @@ Composition compose(const ModelOptions& options, const ModelInput& input, std::i
   Composition model(fp64_sums, options.aggregate_storage == RowStorage::bf16);
   ValueId x = model.add_input(features);
   ValueId aggregated = model.add_input(features);
-  const auto drop = [&](ValueId& v, Direction mask) {
-    v = model.add<DropFeatures>("input", 0, v, DropoutMask{threshold, site_key(0, mask)});
+  const auto drop = [&](ValueId& v, std::uint64_t key) {
+    v = model.add<DropFeatures>("input", 0, v, DropoutMask{threshold, key});
   };
-  if (threshold > 0 && reads_features(options, features, sparse)) drop(x, Direction::forward);
-  // The aggregation is another input: its mask is its own.
-  if (threshold > 0 && options.precompute) drop(aggregated, Direction::backward);
+  if (threshold > 0 && reads_features(options, features, sparse)) drop(x, kFeatureMask);
+  if (threshold > 0 && options.precompute) drop(aggregated, kAggregatedMask);
 
   for (int l = 0; l < options.layers; ++l) {
     const std::string name = "layers." + std::to_string(l);

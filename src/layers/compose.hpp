@@ -8,30 +8,32 @@
 
 namespace heliograph {
 
-/// What the first layer reads: the features, and their first aggregation where precomputed.
+// Only this header and its .cpp know what a model's name stands for.
+
+/// What the first layer reads: the features, and their first aggregation A x if it is precomputed.
 struct ModelInput {
   FeatureView x;
   std::optional<FeatureView> aggregated;
 
-  /// As a composition's inputs.
+  /// Both inputs, in the order of the composition's inputs; an empty view if A x is not
+  /// precomputed.
   std::array<FeatureView, 2> values() const {
     return {x, aggregated ? *aggregated : FeatureView{}};
   }
 };
 
-// What a model's name stands for is known here alone.
-
-/// How the model's layers sum rows of neighbours.
+/// How the model's layers sum the rows of neighbours: GCN by Kipf and Welling (2017), equation 2,
+/// and GraphSAGE by Hamilton et al. (2017), algorithm 1 with the mean aggregator.
 Propagation propagation_of(const ModelOptions& options);
 
-/// Whether a model with these options reads the features themselves, not only their first
+/// Whether a model with these options reads the features themselves as well as their first
 /// aggregation.
 bool reads_features(const ModelOptions& options, std::int64_t features, bool sparse_features);
 
-/// A stack of graph convolutions. Hidden layers: convolution, bias, LayerNorm, ReLU, residual; the
-/// last: convolution and bias. Dropout acts on every layer's input, so what travels between ranks
-/// is the dropped input; a precomputed first aggregation is dropped after it was made, with a mask
-/// of its own.
+/// A stack of graph convolutions. Each hidden layer is a convolution, bias, LayerNorm, ReLU and
+/// residual; the last layer is a convolution and bias. Dropout acts on every layer's input, so
+/// ranks exchange inputs after dropout. A precomputed first aggregation has a dropout mask of its
+/// own.
 Composition compose(const ModelOptions& options, const ModelInput& input, std::int64_t classes,
                     bool fp64_sums);
 

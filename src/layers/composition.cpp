@@ -17,7 +17,7 @@ ValueId Composition::add_input(std::int64_t cols) {
 
 void Composition::set_logits(ValueId v) {
   logits_ = v;
-  change(v).kept = true;
+  change(v).saved = true;
 }
 
 void Composition::refuse(const std::string& what) const {
@@ -55,7 +55,7 @@ void Declare::reads(ValueId v, bool in_backward) {
   if (!value.readers.empty() && value.readers.back() == step()) {
     model_.refuse("reads a value twice");
   }
-  value.kept = value.kept || in_backward;
+  value.saved = value.saved || in_backward;
   value.readers.push_back(step());
 }
 
@@ -78,7 +78,7 @@ void Declare::gathers() { model_.gathers_.back() = true; }
 
 void Declare::overwrites_gradient(ValueId v) {
   if (value(v).readers.size() > 1) {
-    model_.refuse("overwrites a gradient that other steps have a part in");
+    model_.refuse("overwrites a gradient to which other steps contribute");
   }
   model_.change(v).gradient_in = static_cast<ValueId>(model_.values_.size()) - 1;
 }
@@ -104,7 +104,8 @@ int Declare::site(Direction direction, std::int64_t cols, bool nonnegative,
          cols,
          exact_cols,
          nonnegative};
-  // The first exchange of a layer has the layer's key; those that follow in it count above it.
+  // A layer's first exchange has the layer's key; bits 16 and up number the layer's other
+  // exchanges.
   std::uint64_t earlier = 0;
   for (const Site& other : model_.sites_) {
     if (other.name == name) model_.refuse("declares a second " + name);
@@ -128,9 +129,9 @@ SumScratch Declare::sum_scratch(std::int64_t cols, bool backward) {
   return s;
 }
 
-Kept Declare::keeps(std::int64_t cols, bool by_column) {
-  model_.kept_.push_back({step(), cols, by_column});
-  return {static_cast<int>(model_.kept_.size()) - 1};
+Saved Declare::saves(std::int64_t cols, bool by_column) {
+  model_.saved_.push_back({step(), cols, by_column});
+  return {static_cast<int>(model_.saved_.size()) - 1};
 }
 
 }  // namespace heliograph

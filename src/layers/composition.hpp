@@ -14,32 +14,33 @@
 
 namespace heliograph {
 
-/// When a step uses a scratch matrix.
+/// The parts of a pass in which a step uses a scratch matrix.
 struct Uses {
-  bool forward = false;  ///< Of training.
+  bool forward = false;  ///< The forward pass of training.
   bool backward = false;
   bool inference = false;
 };
 
 /// A model before it has memory: steps in topological order, the values between them, and what
-/// each step declares. Ranks compose alike, so all of it is equal on every rank.
+/// each step declares. Every rank makes the same composition.
 class Composition {
  public:
-  /// `fp64_sums`: sums over neighbours are kept in fp64. `bf16_rows`: in training they read a
-  /// rank's own rows as bf16.
+  /// `fp64_sums`: sums over neighbours accumulate in fp64. `bf16_rows`: in training, sums over
+  /// neighbours read the rank's own rows as bf16.
   Composition(bool fp64_sums, bool bf16_rows) : fp64_sums_(fp64_sums), bf16_rows_(bf16_rows) {}
 
   struct Value {
     std::int64_t cols = 0;
     int layer = 0;
-    int producer = -1;         ///< Step; -1: an input of the model.
-    std::vector<int> readers;  ///< Steps, ascending.
-    bool nonnegative = false;
-    bool kept = false;          ///< Until backward.
-    bool has_gradient = false;  ///< It depends on a parameter.
-    /// The input that it is after dropout, sparse where that is sparse; in inference that itself.
+    int producer = -1;          ///< The step that writes the value; -1 for an input of the model.
+    std::vector<int> readers;   ///< The steps that read the value, ascending.
+    bool nonnegative = false;   ///< No element of the value is below 0.
+    bool saved = false;         ///< Backward needs the value, so forward saves it.
+    bool has_gradient = false;  ///< The value depends on a parameter.
+    /// For a dropped input: the input before dropout. The value is sparse if that input is, and in
+    /// inference it is that input itself.
     ValueId drops_from = kNoValue;
-    /// The value whose gradient is overwritten to become this one's.
+    /// The value whose gradient backward overwrites with the gradient of this one.
     ValueId gradient_in = kNoValue;
   };
   struct ScratchMatrix {
@@ -48,19 +49,19 @@ class Composition {
     std::int64_t value_bytes;
     Uses uses;
   };
-  struct KeptMatrix {
+  struct SavedMatrix {
     int step;
     std::int64_t cols;
-    bool by_column;  ///< `cols` rows of one value a node, not a row of `cols` values for each.
+    bool by_column;  ///< The matrix is cols x nodes instead of nodes x cols.
   };
 
-  /// An input of the model. Inputs come before steps.
+  /// Adds an input of the model. All inputs are added before the first step.
   ValueId add_input(std::int64_t cols);
 
-  /// Makes a step, S(Declare&, args...), whose constructor declares what it reads, writes and
-  /// needs. `name` begins the names of its parameters and sites. Returns the value that it writes.
-  /// Throws Error(usage) for a name that another parameter or site has, a value that is read twice
-  /// or not written once, and a gradient that cannot be overwritten.
+  /// Adds a step S(Declare&, args...), whose constructor declares what it reads, writes and needs.
+  /// The names of its parameters and sites begin with `name`. Returns the value that the step
+  /// writes. Throws Error(usage) if another parameter or site has the same name, if the step reads
+  /// a value twice or does not write exactly one, and for a gradient that cannot be overwritten.
   template <class S, class... Args>
   ValueId add(std::string name, int layer, Args&&... args) {
     begin_step(std::move(name), layer);
@@ -69,12 +70,12 @@ class Composition {
     return end_step();
   }
 
-  /// The model's output: the last value.
+  /// Makes the last value the model's output.
   void set_logits(ValueId v);
 
   int steps() const { return static_cast<int>(steps_.size()); }
   Step& step(int i) const { return *steps_[static_cast<std::size_t>(i)]; }
-  /// Whether a step's forward needs all rows of what it reads.
+  /// Whether the step's forward needs all rows of the values that it reads.
   bool gathers(int step) const { return gathers_[static_cast<std::size_t>(step)]; }
   const std::vector<Value>& values() const { return values_; }
   const Value& value(ValueId v) const { return values_[static_cast<std::size_t>(v)]; }
@@ -83,12 +84,12 @@ class Composition {
   }
   const std::vector<Site>& sites() const { return sites_; }
   const std::vector<ScratchMatrix>& scratch() const { return scratch_; }
-  const std::vector<KeptMatrix>& kept() const { return kept_; }
+  const std::vector<SavedMatrix>& saved() const { return saved_; }
   Parameters& parameters() { return parameters_; }
   const Parameters& parameters() const { return parameters_; }
   ValueId logits() const { return logits_; }
 
-  /// What the constructor of a step is handed, to declare the step.
+  /// A step's constructor gets this object and declares the step with it.
   class Declare {
    public:
     explicit Declare(Composition& model) : model_(model) {}
@@ -99,25 +100,28 @@ class Composition {
 
     /// Forward reads `v`, and so does backward if `in_backward`.
     void reads(ValueId v, bool in_backward);
-    /// The output; once, after what is read.
+    /// Declares the step's output. Called once, after every `reads`.
     ValueId writes(std::int64_t cols, bool nonnegative);
-    /// The same: an input of the model after dropout.
+    /// Declares the step's output like `writes`: an input of the model after dropout.
     ValueId writes_dropped(ValueId input);
-    /// Forward needs all rows of what it reads: `offer` and `gather` are called.
+    /// Forward needs all rows of the values that it reads, so `offer` and `gather` are called.
     void gathers();
-    /// Backward turns the output's gradient into that of `v`, in its place. Nobody else reads `v`,
-    /// and the output was declared before.
+    /// Backward overwrites the output's gradient with the gradient of `v`. No other step may read
+    /// `v`, and `writes` comes first.
     void overwrites_gradient(ValueId v);
 
-    /// Index of a parameter "STEP.NAME".
+    /// Declares the parameter "STEP.NAME" and returns its index.
     int parameter(std::string_view name, std::int64_t rows, std::int64_t cols, ParameterKind kind);
-    /// Id of an exchange "STEP.forward" or "STEP.backward".
+    /// Declares the exchange "STEP.forward" or "STEP.backward" and returns its id.
     int site(Direction direction, std::int64_t cols, bool nonnegative, std::int64_t exact_cols = 0);
-    /// A matrix with a row a node and `cols` columns of `value_bytes` each.
+    /// Declares a nodes x cols matrix with values of `value_bytes` bytes.
     Scratch scratch(std::int64_t cols, Uses uses, std::int64_t value_bytes = sizeof(float));
-    /// For `cols` columns, summed forward, and backward too if `backward`.
+    /// Declares the scratch of sums over neighbours of `cols` columns in forward, and also in
+    /// backward if `backward`.
     SumScratch sum_scratch(std::int64_t cols, bool backward);
-    Kept keeps(std::int64_t cols, bool by_column = false);
+    /// Declares an fp32 matrix that forward saves for backward: nodes x cols, or cols x nodes if
+    /// `by_column`.
+    Saved saves(std::int64_t cols, bool by_column = false);
 
    private:
     Composition& model_;
@@ -136,10 +140,10 @@ class Composition {
   std::vector<Value> values_;
   std::vector<Site> sites_;
   std::vector<ScratchMatrix> scratch_;
-  std::vector<KeptMatrix> kept_;
+  std::vector<SavedMatrix> saved_;
   Parameters parameters_;
   ValueId logits_ = kNoValue;
-  // Of the step that is being made.
+  // Name, layer and counts of the step that `add` is making.
   std::string name_;
   int layer_ = 0;
   int parameters_before_ = 0;

@@ -5,7 +5,7 @@
 namespace heliograph {
 namespace {
 
-/// Rows of a weight's gradient that are computed, and travel, at a time.
+/// How many rows of a weight's gradient are computed and announced at a time.
 constexpr std::int64_t kGradientBlock = 128;
 
 }  // namespace
@@ -33,7 +33,7 @@ Convolve::Convolve(Declare& declare, const Options& options)
   const std::int64_t cols = transforms ? options.out : in_;
   forward_site_ =
       declare.site(Direction::forward, cols, !transforms && declare.value(options.x).nonnegative);
-  // Where nothing is learned below, only a gradient of W behind A needs A^T.
+  // If x has no gradient, backward needs A^T only for the gradient of W in A (x W).
   const bool pulls = input_gradient_ || transforms;
   if (pulls) {
     backward_site_ = declare.site(Direction::backward, cols, false);
@@ -42,7 +42,7 @@ Convolve::Convolve(Declare& declare, const Options& options)
   if (transforms) {
     transformed_ = declare.scratch(cols, {.forward = true, .inference = true});
   } else {
-    sum_ = declare.keeps(cols);
+    sum_ = declare.saves(cols);
   }
   sum_scratch_ = declare.sum_scratch(cols, pulls);
 }
@@ -51,7 +51,7 @@ const float* Convolve::bias(const Pass& pass) const {
   return bias_ < 0 ? nullptr : pass.parameter(bias_).data;
 }
 
-/// The last product adds the bias, if the device does that as it writes.
+/// Whether the last product adds the bias as it writes its result.
 bool Convolve::self_adds_bias(const Pass& pass) const {
   return self_weight_ >= 0 && pass.kernels().adds_bias_in_products();
 }
@@ -82,7 +82,7 @@ void Convolve::offer(const Pass& pass, RowRange rows) {
 
 void Convolve::gather(const Pass& pass) {
   const bool transforms = options_.transform_first;
-  const MatrixView out = transforms ? pass.write(y_) : pass.keep(sum_);
+  const MatrixView out = transforms ? pass.write(y_) : pass.saved(sum_);
   pass.graph.sum(pass.context, pass.site(forward_site_), exchanged(pass), out,
                  pass.scratch(sum_scratch_), [&] {
                    multiply_self(pass, {0, out.rows}, transforms,
@@ -101,7 +101,7 @@ void Convolve::forward(const Pass& pass, RowRange rows) {
   }
   {
     const FeatureView sum =
-        given ? pass.read(options_.aggregated) : FeatureView::of(pass.keep(sum_));
+        given ? pass.read(options_.aggregated) : FeatureView::of(pass.saved(sum_));
     const PhaseTimer timer(pass.times().gemm);
     multiply(k, sum.row_range(rows), pass.parameter(weight_), self && !given,
              self && given ? nullptr : bias(pass), y);
@@ -111,7 +111,7 @@ void Convolve::forward(const Pass& pass, RowRange rows) {
 
 void Convolve::weight_gradient(const Pass& pass, const FeatureView& x, ConstMatrixView d,
                                int weight) const {
-  // The last gradients of a pass have nothing to travel behind but each other.
+  // The last gradients of a pass can overlap only with each other, so they are made in blocks.
   const std::int64_t block = input_gradient_ ? in_ : kGradientBlock;
   for (std::int64_t begin = 0; begin < in_; begin += block) {
     const std::int64_t end = std::min(begin + block, in_);
@@ -144,7 +144,7 @@ void Convolve::backward(const Pass& pass) {
   }
   const MatrixView dx = input_gradient_ ? pass.gradient_part(options_.x) : MatrixView{};
   const auto self_gradient = [&] {
-    if (self_weight_ >= 0) weight_gradient(pass, pass.restore(options_.x), dy, self_weight_);
+    if (self_weight_ >= 0) weight_gradient(pass, pass.saved(options_.x), dy, self_weight_);
   };
   const auto add_self_input_gradient = [&](bool accumulate) {
     if (self_weight_ < 0 || !input_gradient_) return;
@@ -153,8 +153,8 @@ void Convolve::backward(const Pass& pass) {
   };
 
   if (!options_.transform_first) {
-    const FeatureView sum = options_.aggregated != kNoValue ? pass.restore(options_.aggregated)
-                                                            : FeatureView::of(pass.restore(sum_));
+    const FeatureView sum = options_.aggregated != kNoValue ? pass.saved(options_.aggregated)
+                                                            : FeatureView::of(pass.saved(sum_));
     const auto weight_gradients = [&] {
       weight_gradient(pass, sum, dy, weight_);
       self_gradient();
@@ -182,7 +182,7 @@ void Convolve::backward(const Pass& pass) {
         self_gradient();
         add_self_input_gradient(false);
       });
-  weight_gradient(pass, pass.restore(options_.x), d_transformed, weight_);
+  weight_gradient(pass, pass.saved(options_.x), d_transformed, weight_);
   if (!input_gradient_) return;
   const PhaseTimer timer(pass.times().gemm);
   k.gemm(d_transformed, w, true, self_weight_ >= 0, dx);

@@ -6,18 +6,19 @@
 
 namespace heliograph {
 
-/// A graph convolution: y = A x W, or y = x W_self + A x W, plus a bias where one is asked for.
-/// A is the normalised adjacency of the pass's graph operator. Exchanges rows of x, or of x W where
-/// that is asked for, unless A x is given.
+/// A graph convolution: y = A x W (GCN: Kipf and Welling, 2017, equation 2) or y = x W_self + A x W
+/// (GraphSAGE: Hamilton et al., 2017), with an optional bias. A is the normalised adjacency of the
+/// pass's graph operator. Ranks exchange rows of x, or of x W with `transform_first`; if A x is
+/// given, they exchange nothing.
 class Convolve final : public Step {
  public:
   struct Options {
     ValueId x = kNoValue;
-    ValueId aggregated = kNoValue;  ///< A x, where it is given.
-    std::int64_t out = 0;           ///< Columns.
+    ValueId aggregated = kNoValue;  ///< A x, if it is given.
+    std::int64_t out = 0;           ///< Columns of y.
     bool self_weight = false;
     bool bias = false;
-    bool transform_first = false;  ///< A (x W) instead of (A x) W; never where A x is given.
+    bool transform_first = false;  ///< Compute A (x W), not (A x) W; false if A x is given.
   };
   Convolve(Declare& declare, const Options& options);
 
@@ -27,13 +28,13 @@ class Convolve final : public Step {
   void backward(const Pass& pass) override;
 
  private:
-  /// What other ranks are sent in forward: x, or x W.
+  /// The rows that forward sends to other ranks: x, or x W.
   ConstMatrixView exchanged(const Pass& pass) const;
-  /// y = x W_self or y += x W_self, for these rows.
+  /// y = x W_self, or y += x W_self if `accumulate`, for these rows.
   void multiply_self(const Pass& pass, RowRange rows, bool accumulate, const float* bias) const;
   const float* bias(const Pass& pass) const;
   bool self_adds_bias(const Pass& pass) const;
-  /// out = A^T rows; `make` makes a block of them before it is offered.
+  /// out = A^T rows. Calls `make` for each block of rows before offering the block to the halo.
   void pull(const Pass& pass, ConstMatrixView rows, FunctionRef<void(RowRange)> make,
             MatrixView out, FunctionRef<void()> overlap) const;
   void weight_gradient(const Pass& pass, const FeatureView& x, ConstMatrixView d, int weight) const;
@@ -44,7 +45,7 @@ class Convolve final : public Step {
   ValueId y_;
   int weight_, self_weight_ = -1, bias_ = -1;
   int forward_site_ = -1, backward_site_ = -1;
-  Kept sum_;             ///< A x.
+  Saved sum_;            ///< A x.
   Scratch transformed_;  ///< x W.
   Scratch gradient_;     ///< dL/d(A x), or dL/d(x W).
   SumScratch sum_scratch_;

@@ -6,22 +6,22 @@
 
 namespace heliograph {
 
-/// Which elements of a value training drops, by node and column.
+/// The dropout mask of a value: which elements training drops, by node and column.
 struct DropoutMask {
-  std::uint32_t threshold = 0;  ///< Probability times 2^16.
-  std::uint64_t key = 0;        ///< Of the mask, unlike any other's: site_key (core/noise.hpp).
+  std::uint32_t threshold = 0;  ///< The probability of dropping an element, times 2^16.
+  std::uint64_t key = 0;        ///< The mask's noise key, different from every other mask's.
 
-  /// Of these rows; not active in inference.
+  /// The mask's dropout for these rows; inactive in inference.
   Dropout of(const Pass& pass, RowRange rows) const;
 };
 
-/// Dropout of an input of the model, sparse or dense.
+/// Dropout (Srivastava et al., 2014) of a sparse or dense input of the model.
 class DropFeatures final : public Step {
  public:
   DropFeatures(Declare& declare, ValueId input, const DropoutMask& mask);
 
   void forward(const Pass& pass, RowRange rows) override;
-  /// Nobody needs an input's gradient.
+  /// Does nothing: no step needs the gradient of an input.
   void backward(const Pass& /*pass*/) override {}
 
  private:

@@ -11,8 +11,8 @@
 
 namespace heliograph {
 
-/// A layer's input: dense rows, or sparse rows with their transpose, where that was made. Owned by
-/// somebody else.
+/// A view of a layer's input: dense rows, or sparse rows with their transpose if it was made. The
+/// viewed memory must outlive the view.
 struct FeatureView {
   bool is_sparse = false;
   ConstMatrixView dense;
@@ -24,7 +24,7 @@ struct FeatureView {
     v.dense = m;
     return v;
   }
-  /// Of no rows.
+  /// A view without rows that has this many columns.
   static FeatureView shape(std::int64_t cols, bool sparse) {
     FeatureView v;
     v.is_sparse = sparse;
@@ -41,37 +41,36 @@ struct FeatureView {
   std::int64_t cols() const { return is_sparse ? sparse.cols : dense.cols; }
 };
 
-/// Sparse rows as a rank holds them.
+/// The memory of a sparse matrix in CSR form.
 struct SparseBuffers {
-  /// Zeroed.
+  /// Makes zeroed buffers for `entry_count` entries.
   SparseBuffers(std::int64_t row_count, std::int64_t col_count, std::int64_t entry_count,
                 MemoryUse use, MemoryAccount* account);
 
   std::int64_t rows, cols, entries;
-  Buffer offsets;  ///< int64, rows + 1.
-  Buffer columns;  ///< int32.
-  Buffer values;   ///< float.
+  Buffer offsets;  ///< rows + 1 int64 values.
+  Buffer columns;  ///< `entries` int32 values.
+  Buffer values;   ///< `entries` float values.
 };
 
-/// Owns the input features of one rank (or their first aggregation).
+/// Owns the input features of one rank, or their first aggregation.
 class FeatureMatrix {
  public:
   FeatureMatrix() = default;
   explicit FeatureMatrix(Matrix dense) : dense_(std::move(dense)) {}
   explicit FeatureMatrix(SparseBuffers sparse) : sparse_(std::move(sparse)) {}
-  /// A copy.
+  /// Copies `sparse`.
   FeatureMatrix(const SparseRows& sparse, MemoryUse use, MemoryAccount* account);
 
-  /// Makes the entries of sparse rows known by column as well, which weight gradients need. Nothing
-  /// to do for dense ones.
+  /// Builds the transpose of sparse rows, which weight gradients need. Does nothing for dense rows.
   void index_columns(MemoryUse use, MemoryAccount* account);
 
-  /// Moves it from the host, where it was made, to where kernels read it; nothing to do where that
-  /// is the host. `account`: of the kernels' memory.
+  /// Moves the matrix from the host to the device of `kernels`; does nothing if that is the host.
+  /// `account` counts the device's memory.
   void place(Kernels& kernels, MemoryUse use, MemoryAccount* account);
 
   FeatureView view() const;
-  /// True if it was made without a matrix; one without rows is not empty.
+  /// True if the object has no matrix at all; a matrix of no rows is not empty.
   bool empty() const { return !dense_ && !sparse_; }
 
  private:
@@ -81,7 +80,7 @@ class FeatureMatrix {
   bool placed_ = false;
 };
 
-/// y = x W, or y += x W; with `bias` (y.cols values; may be null) that is added to every row of y.
+/// y = x W, or y += x W if `accumulate`. Adds `bias` (y.cols values, or null) to every row of y.
 void multiply(Kernels& kernels, const FeatureView& x, ConstMatrixView w, bool accumulate,
               const float* bias, MatrixView y);
 

@@ -8,26 +8,27 @@
 
 namespace heliograph {
 
-/// A power of a node's degree d, counted over the whole graph, its self weight included.
+/// A power of a node's degree d: its in-degree in the whole graph plus the self weight.
 enum class DegreeScale : std::uint8_t {
-  one,           ///< 1.
-  inverse,       ///< 1 / d; 0 where d is 0.
-  inverse_root,  ///< 1 / sqrt(d); 0 where d is 0.
+  one,           ///< The scale is 1.
+  inverse,       ///< The scale is 1 / d, or 0 if d is 0.
+  inverse_root,  ///< The scale is 1 / sqrt(d), or 0 if d is 0.
 };
 
-/// How rows of neighbours are summed: R (S + self I) C, S the 0/1 structure, R and C diagonal.
+/// How rows of neighbours are summed: R (S + self I) C, where S is the graph's 0/1 adjacency and R
+/// and C are diagonal.
 struct Propagation {
-  DegreeScale row = DegreeScale::one;  ///< R.
-  DegreeScale col = DegreeScale::one;  ///< C.
-  float self = 0;
+  DegreeScale row = DegreeScale::one;  ///< The diagonal of R.
+  DegreeScale col = DegreeScale::one;  ///< The diagonal of C.
+  float self = 0;                      ///< The weight of a node's own row.
 
-  /// Values a node that its scales take.
+  /// How many scale values each node needs in memory: 0, 1 or 2.
   int scales() const {
     return (row != DegreeScale::one ? 1 : 0) + (col != DegreeScale::one ? 1 : 0);
   }
 };
 
-/// What every step of a pass needs. All references outlive the pass.
+/// What every step of a pass needs. The references must outlive the pass.
 struct PassContext {
   Kernels& kernels;
   Halo& halo;
@@ -36,41 +37,42 @@ struct PassContext {
   std::uint64_t seed = 0;
 };
 
-/// Memory beside an aggregation, as large as what is summed; each may be left out.
+/// Scratch of an aggregation, each matrix with as many rows and columns as the sums. Either may be
+/// left out, and only one may be given.
 struct AggregationScratch {
-  AccumulatorView accumulator;  ///< Sums are kept in fp64.
-  Bf16View bf16;                ///< Inner rows are summed as bf16; not with an accumulator.
+  AccumulatorView accumulator;  ///< If given, sums accumulate in it in fp64.
+  Bf16View bf16;  ///< If given, inner rows are rounded to bf16 before they are summed.
 };
 
-/// One rank's rows of the normalised adjacency R (S + self I) C, S the 0/1 structure.
+/// One rank's rows of the normalised adjacency A = R (S + self I) C (see Propagation).
 class GraphOperator {
  public:
-  /// The shard must outlive the operator; `kernels` are those of every pass, on the shard's device.
-  /// `account`: of its memory.
+  /// The shard must outlive the operator. `kernels` are those of every pass and run on the shard's
+  /// device; `account` counts that device's memory.
   GraphOperator(const PlacedShard& shard, Kernels& kernels, const Propagation& propagation,
                 MemoryUse use, MemoryAccount* account);
 
   const PlacedShard& shard() const { return shard_; }
   std::int64_t rows() const { return shard_.shard().inner_rows; }
 
-  // A site's direction says with what: A (forward) or A^T (backward).
-
-  /// Opens the exchange of x, the rows of this rank's inner nodes, that `sum` will sum.
+  /// Opens the exchange of x, the rows of this rank's inner nodes, for a later `sum`.
   void open(const PassContext& pass, const Site& site, ConstMatrixView x) const;
 
-  /// out = A x or A^T x for this rank's rows, once all rows of x were offered to the halo. Halo
-  /// rows travel while the inner block is aggregated and while `overlap` runs, which may add to
-  /// `out` and must not touch x. Where kernels sum in fp64, `overlap` runs last.
+  /// out = A x at a forward site and A^T x at a backward site, for this rank's rows. All rows of x
+  /// must have been offered to the halo. Halo rows travel while the inner block is aggregated and
+  /// while `overlap` runs; `overlap` may add to `out` but must not change x. If kernels sum in
+  /// fp64, `overlap` runs last.
   void sum(const PassContext& pass, const Site& site, ConstMatrixView x, MatrixView out,
            const AggregationScratch& scratch, FunctionRef<void()> overlap) const;
 
-  /// C x for sparse x: what the other ranks need of this rank's rows.
+  /// C x for sparse x: the scaled rows that this rank sends to other ranks.
   SparseRows scale_columns(const SparseView& x) const;
-  /// R (S + self I) applied to scaled sparse rows, inner and halo; sums in fp64, columns ascend.
+  /// R (S + self I) times scaled sparse inner and halo rows. Sums in fp64; each row of the result
+  /// has ascending columns.
   SparseRows sum_sparse(const SparseView& inner, const SparseView& halo) const;
 
  private:
-  /// An adjacency's blocks for aggregation.
+  /// The gather blocks of one adjacency.
   struct Blocks {
     GatherBlocks inner, halo;
   };

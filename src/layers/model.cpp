@@ -9,7 +9,7 @@
 namespace heliograph {
 namespace {
 
-/// Products are exact as long as it lives.
+/// Makes the kernels' products exact while it lives.
 class ExactProducts {
  public:
   explicit ExactProducts(Kernels& kernels) : kernels_(kernels) { kernels_.set_exact(true); }
@@ -21,7 +21,7 @@ class ExactProducts {
   Kernels& kernels_;
 };
 
-/// Gradients of fewer values wait for others of their layer to travel with.
+/// Ranges of fewer gradient values are announced together with others of their layer.
 constexpr std::int64_t kFewestAnnounced = 4096;
 
 }  // namespace
@@ -47,12 +47,14 @@ void Model::begin(PassPart part, std::int64_t rows) {
   if (blocks_.empty()) blocks_.push_back({0, 0});
 }
 
-void Model::set_inputs(const ModelInput& input) {
+ConstMatrixView Model::run_forward(PassPart part, std::int64_t rows_of_pass,
+                                   const PassContext& context, const GraphOperator& graph,
+                                   const ModelInput& input) {
+  begin(part, rows_of_pass);
   ValueId v = 0;
   for (const FeatureView& view : input.values()) memory_.set(v++, view);
-}
-
-ConstMatrixView Model::run_forward(const Pass& pass) {
+  const auto ignore = [](int, std::int64_t, std::int64_t) {};
+  const Pass pass(context, graph, memory_, composition_, blocks_, ignore);
   for (const Stretch& s : memory_.stretches()) {
     if (s.first < s.end && composition_.gathers(s.first)) composition_.step(s.first).gather(pass);
     for (const RowRange rows : blocks_) {
@@ -65,19 +67,15 @@ ConstMatrixView Model::run_forward(const Pass& pass) {
 
 ConstMatrixView Model::forward(const PassContext& context, const GraphOperator& graph,
                                const ModelInput& input) {
-  begin(PassPart::forward, rows_.training);
-  set_inputs(input);
-  return run_forward({context, graph, memory_, composition_, blocks_, [](int, auto, auto) {}});
+  return run_forward(PassPart::forward, rows_.training, context, graph, input);
 }
 
 ConstMatrixView Model::infer(const PassContext& context, const GraphOperator& graph,
                              const ModelInput& input) {
   if (graph.rows() > rows_.most)
-    throw Error(ErrorCode::usage, "inference of more rows than memory");
+    throw Error(ErrorCode::usage, "inference over more rows than the model has memory for");
   const ExactProducts exact(kernels_);
-  begin(PassPart::inference, graph.rows());
-  set_inputs(input);
-  return run_forward({context, graph, memory_, composition_, blocks_, [](int, auto, auto) {}});
+  return run_forward(PassPart::inference, graph.rows(), context, graph, input);
 }
 
 MatrixView Model::logit_gradient() {
@@ -127,7 +125,7 @@ std::int64_t Model::widest_bytes() const {
   for (const Composition::Value& v : composition_.values()) {
     if (v.producer >= 0 && v.drops_from == kNoValue) cols = std::max(cols, v.cols);
   }
-  for (const Composition::KeptMatrix& k : composition_.kept()) cols = std::max(cols, k.cols);
+  for (const Composition::SavedMatrix& m : composition_.saved()) cols = std::max(cols, m.cols);
   return rows_.training * padded_stride(cols) * static_cast<std::int64_t>(sizeof(float));
 }
 
@@ -135,8 +133,8 @@ std::optional<Model::NonFinite> Model::find_non_finite() {
   memory_.begin(PassPart::forward, rows_.training);
   for (ValueId v = 0; v < static_cast<ValueId>(composition_.values().size()); ++v) {
     const Composition::Value& value = composition_.value(v);
-    if (value.producer < 0 || value.drops_from != kNoValue || !value.kept) continue;
-    const HostCopy host(memory_.restore(v).dense, kernels_.device(), MemoryUse::workspace, nullptr);
+    if (value.producer < 0 || value.drops_from != kNoValue || !value.saved) continue;
+    const HostCopy host(memory_.saved(v).dense, kernels_.device(), MemoryUse::workspace, nullptr);
     const auto found = find_non_finite(value.layer, host.view());
     if (found) return found;
   }

@@ -17,26 +17,26 @@ std::vector<Stretch> stretches_of(const Composition& model) {
   return all;
 }
 
-/// A run of times, both ends included.
-struct Span {
+/// The times from the first to the last use of a matrix, both included.
+struct Lifetime {
   int first = 0;
   int last = 0;
 };
 
-/// When each step works, in the order of what a pass does.
-struct Order {
-  std::vector<Span> forward;  ///< From the first row that it is offered to its last row.
+/// The times at which each step of a training pass runs: time t comes before time t + 1.
+struct PassTimes {
+  std::vector<Lifetime> forward;  ///< By step: from the first row offered to the last row made.
   std::vector<int> backward;
   int end = 0;
 
-  Order(const Composition& model, const std::vector<Stretch>& stretches, bool in_blocks) {
+  PassTimes(const Composition& model, const std::vector<Stretch>& stretches, bool in_blocks) {
     forward.resize(static_cast<std::size_t>(model.steps()));
     for (const Stretch& s : stretches) {
       for (int i = s.first; i < s.end; ++i) {
-        Span& span = forward[static_cast<std::size_t>(i)];
-        if (!model.gathers(i)) span.first = end;
-        span.last = end;
-        if (!in_blocks) ++end;  // Blocks are made in turn: then all of a stretch is one time.
+        Lifetime& times = forward[static_cast<std::size_t>(i)];
+        if (!model.gathers(i)) times.first = end;
+        times.last = end;
+        if (!in_blocks) ++end;  // With blocks, the steps of a stretch take turns: all one time.
       }
       if (s.end < model.steps()) forward[static_cast<std::size_t>(s.end)].first = end;
       ++end;
@@ -56,66 +56,64 @@ std::int64_t matrix_bytes(std::int64_t rows, std::int64_t cols, std::int64_t val
 ModelMemory::ModelMemory(const Composition& model, const PassRows& rows,
                          std::span<const FeatureView> inputs, MemoryAccount* account)
     : stretches_(stretches_of(model)), views_(model.values().size()) {
-  const Order times(model, stretches_, rows.blocks > 1);
-  const auto add = [&](Place& place, PassPart part, Span span, std::int64_t value_bytes,
+  const PassTimes times(model, stretches_, rows.blocks > 1);
+  const auto add = [&](Region& region, PassPart part, Lifetime life, std::int64_t value_bytes,
                        bool by_column = false) {
     const bool inference = part == PassPart::inference;
     const std::int64_t count = inference ? rows.most : rows.training;
-    const int shift = inference ? times.end : 0;  // Inference and training never meet.
-    place.pieces[static_cast<std::size_t>(part)] =
-        plan_.add(by_column ? matrix_bytes(place.cols, count, value_bytes)
-                            : matrix_bytes(count, place.cols, value_bytes),
-                  span.first + shift, span.last + shift);
+    const int shift = inference ? times.end : 0;  // Inference and training never overlap.
+    region.pieces[static_cast<std::size_t>(part)] =
+        plan_.add(by_column ? matrix_bytes(region.cols, count, value_bytes)
+                            : matrix_bytes(count, region.cols, value_bytes),
+                  life.first + shift, life.last + shift);
   };
   constexpr auto kFloat = static_cast<std::int64_t>(sizeof(float));
 
-  // What is kept lies side by side: first its size is known, then its place.
-  std::int64_t kept_bytes = 0;
-  std::vector<std::pair<Saved*, std::int64_t>> kept_at;
-  const auto keep = [&](Saved& saved, std::int64_t count, std::int64_t cols) {
-    saved = Saved({nullptr, count, cols, padded_stride(cols)});
-    kept_at.emplace_back(&saved, kept_bytes);
-    kept_bytes += matrix_bytes(count, cols, kFloat);
+  // Saved matrices lie side by side in one buffer, which is made once the sum of sizes is known.
+  std::int64_t saved_bytes = 0;
+  std::vector<std::pair<MatrixView*, std::int64_t>> saved_at;
+  const auto save = [&](MatrixView& saved, std::int64_t count, std::int64_t cols) {
+    saved = {nullptr, count, cols, padded_stride(cols)};
+    saved_at.emplace_back(&saved, saved_bytes);
+    saved_bytes += matrix_bytes(count, cols, kFloat);
   };
 
   values_.resize(model.values().size());
   for (std::size_t v = 0; v < values_.size(); ++v) {
     const Composition::Value& value = model.values()[v];
-    ValuePlace& to = values_[v];
-    to.place.cols = value.cols;
+    ValueMemory& to = values_[v];
+    to.scratch.cols = value.cols;
     if (value.producer < 0) continue;
-    Span life{times.forward[index(value.producer)].last, 0};
+    Lifetime life{times.forward[index(value.producer)].last, 0};
     for (const int reader : value.readers) life.last = times.forward[index(reader)].last;
     if (value.readers.empty()) life.last = times.end - 1;
     if (value.drops_from != kNoValue) {
-      // In inference it is what it drops from.
+      // Inference drops nothing: it reads the input itself.
       const FeatureView& from = inputs[index(value.drops_from)];
       const std::int64_t count = from.is_sparse ? 1 : from.rows();
       const std::int64_t cols = from.is_sparse ? from.sparse.entries : value.cols;
-      if (value.kept) {
-        keep(to.saved, count, cols);
+      if (value.saved) {
+        save(to.saved.emplace(), count, cols);
       } else {
-        to.place.pieces[static_cast<std::size_t>(PassPart::forward)] =
+        to.scratch.pieces[static_cast<std::size_t>(PassPart::forward)] =
             plan_.add(matrix_bytes(count, cols, kFloat), life.first, life.last);
       }
       continue;
     }
-    add(to.place, PassPart::inference, life, kFloat);
-    if (value.kept) {
-      keep(to.saved, rows.training, value.cols);
+    add(to.scratch, PassPart::inference, life, kFloat);
+    if (value.saved) {
+      save(to.saved.emplace(), rows.training, value.cols);
     } else {
-      add(to.place, PassPart::forward, life, kFloat);
+      add(to.scratch, PassPart::forward, life, kFloat);
     }
-    if (!value.has_gradient) continue;
-    // Its last reader has the first part.
+    if (!value.has_gradient || value.gradient_in != kNoValue) continue;
+    // Backward runs the value's last reader first.
     const int begun =
         value.readers.empty() ? times.backward.back() : times.backward[index(value.readers.back())];
-    const Span whole{begun, times.backward[index(value.producer)]};
-    if (value.gradient_in != kNoValue) continue;
-    add(to.place, PassPart::backward, whole, kFloat);
+    add(to.scratch, PassPart::backward, {begun, times.backward[index(value.producer)]}, kFloat);
     for (std::size_t r = 0; r + 1 < value.readers.size(); ++r) {
       const int at = times.backward[index(value.readers[r])];
-      Place part{value.cols};
+      Region part{value.cols};
       add(part, PassPart::backward, {at, at}, kFloat);
       to.parts.emplace_back(value.readers[r], part);
     }
@@ -124,34 +122,31 @@ ModelMemory::ModelMemory(const Composition& model, const PassRows& rows,
     const Composition::Value& value = model.values()[v];
     if (value.gradient_in == kNoValue || !value.has_gradient) continue;
     constexpr auto kBackward = static_cast<std::size_t>(PassPart::backward);
-    const int shared = values_[index(value.gradient_in)].place.pieces[kBackward];
-    values_[v].place.pieces[kBackward] = shared;
+    const int shared = values_[index(value.gradient_in)].scratch.pieces[kBackward];
+    values_[v].scratch.pieces[kBackward] = shared;
     plan_.extend(shared, times.backward[index(value.producer)]);
   }
   for (const Composition::ScratchMatrix& s : model.scratch()) {
-    Place& place = scratch_.emplace_back(Place{s.cols});
+    Region& region = scratch_.emplace_back(Region{s.cols});
     const int at = times.backward[index(s.step)];
-    if (s.uses.forward) add(place, PassPart::forward, times.forward[index(s.step)], s.value_bytes);
-    if (s.uses.backward) add(place, PassPart::backward, {at, at}, s.value_bytes);
-    if (s.uses.inference) {
-      add(place, PassPart::inference, times.forward[index(s.step)], s.value_bytes);
-    }
+    const Lifetime forward = times.forward[index(s.step)];
+    if (s.uses.forward) add(region, PassPart::forward, forward, s.value_bytes);
+    if (s.uses.backward) add(region, PassPart::backward, {at, at}, s.value_bytes);
+    if (s.uses.inference) add(region, PassPart::inference, forward, s.value_bytes);
   }
-  kept_.reserve(model.kept().size());
-  for (const Composition::KeptMatrix& k : model.kept()) {
-    KeptPlace& to = kept_.emplace_back(KeptPlace{Place{k.cols}, {}, k.by_column});
-    add(to.place, PassPart::inference, times.forward[index(k.step)], kFloat, k.by_column);
-    keep(to.saved, k.by_column ? k.cols : rows.training, k.by_column ? rows.training : k.cols);
+  saved_.reserve(model.saved().size());
+  for (const Composition::SavedMatrix& m : model.saved()) {
+    SavedMemory& to = saved_.emplace_back(SavedMemory{Region{m.cols}, {}, m.by_column});
+    add(to.inference, PassPart::inference, times.forward[index(m.step)], kFloat, m.by_column);
+    save(to.training, m.by_column ? m.cols : rows.training, m.by_column ? rows.training : m.cols);
   }
 
   plan_.lay_out();
-  kept_memory_ = Buffer(static_cast<std::size_t>(kept_bytes), MemoryUse::activations, account);
+  saved_memory_ = Buffer(static_cast<std::size_t>(saved_bytes), MemoryUse::activations, account);
   scratch_memory_ = Buffer(static_cast<std::size_t>(plan_.bytes()), MemoryUse::gradients, account);
-  if (kept_memory_.size() == 0) return;
-  for (const auto& [saved, begin] : kept_at) {
-    MatrixView place = saved->place();
-    place.data = reinterpret_cast<float*>(kept_memory_.data() + begin);
-    *saved = Saved(place);
+  if (saved_memory_.size() == 0) return;
+  for (const auto& [saved, begin] : saved_at) {
+    saved->data = reinterpret_cast<float*>(saved_memory_.data() + begin);
   }
 }
 
@@ -161,9 +156,8 @@ void ModelMemory::begin(PassPart part, std::int64_t rows) {
 }
 
 MatrixView ModelMemory::storage(ValueId v) const {
-  const ValuePlace& value = values_[index(v)];
-  const bool kept = part_ == PassPart::forward && value.saved.used();
-  return kept ? value.saved.place() : matrix(value.place);
+  const ValueMemory& value = values_[index(v)];
+  return part_ == PassPart::forward && value.saved ? *value.saved : matrix(value.scratch);
 }
 
 MatrixView ModelMemory::write(ValueId v) {
@@ -184,31 +178,31 @@ MatrixView ModelMemory::write_dropped(ValueId v, const FeatureView& input) {
   return to;
 }
 
-FeatureView ModelMemory::restore(ValueId v) const {
-  const Saved& saved = values_[index(v)].saved;
+FeatureView ModelMemory::saved(ValueId v) const {
+  const std::optional<MatrixView>& matrix = values_[index(v)].saved;
   const FeatureView& view = views_[index(v)];
-  return saved.used() && !view.is_sparse ? FeatureView::of(saved.restore()) : view;
+  return matrix && !view.is_sparse ? FeatureView::of(*matrix) : view;
 }
 
-MatrixView ModelMemory::keep(Kept k) const {
-  const KeptPlace& kept = kept_[index(k.id)];
-  if (part_ != PassPart::inference) return kept.saved.place();
-  MatrixView to = matrix(kept.place);
-  if (kept.by_column) to = {to.data, kept.place.cols, rows_, padded_stride(rows_)};
+MatrixView ModelMemory::saved(Saved s) const {
+  const SavedMemory& memory = saved_[index(s.id)];
+  if (part_ != PassPart::inference) return memory.training;
+  MatrixView to = matrix(memory.inference);
+  if (memory.by_column) to = {to.data, memory.inference.cols, rows_, padded_stride(rows_)};
   return to;
 }
 
 MatrixView ModelMemory::gradient_part(ValueId v, int step) const {
-  for (const auto& [writer, place] : values_[index(v)].parts) {
-    if (writer == step) return matrix(place);
+  for (const auto& [writer, part] : values_[index(v)].parts) {
+    if (writer == step) return matrix(part);
   }
   return gradient(v);
 }
 
 void ModelMemory::add_parts(int step, Kernels& kernels) const {
-  for (const ValuePlace& value : values_) {
-    for (const auto& [writer, place] : value.parts) {
-      if (writer == step) kernels.add(matrix(value.place), matrix(place));
+  for (const ValueMemory& value : values_) {
+    for (const auto& [writer, part] : value.parts) {
+      if (writer == step) kernels.add(matrix(value.scratch), matrix(part));
     }
   }
 }

@@ -16,29 +16,31 @@ namespace heliograph {
 
 class Composition;
 
-/// A value by number: rows of a model's nodes, written by one step and read by later ones.
+/// The number of a value: a matrix of node rows that one step writes and later steps read.
 using ValueId = int;
 inline constexpr ValueId kNoValue = -1;
 
-/// A matrix that a step uses while it works.
+/// A matrix that a step needs only while it runs.
 struct Scratch {
   int id = -1;
 };
-/// What a step's forward keeps for its backward.
-struct Kept {
+/// A matrix that a step's forward saves for its backward.
+struct Saved {
   int id = -1;
 };
-/// What a step's sums over neighbours use, as the run sums.
+/// The scratch of a step's sums over neighbours; which of the two exist depends on the run's
+/// options.
 struct SumScratch {
   Scratch accumulator, bf16_rows;
 };
 
-/// The parts of passes that have memory of their own: training's two, and inference.
+/// The parts of passes that have memory of their own: forward and backward of training, and
+/// inference.
 enum class PassPart : std::uint8_t { forward, backward, inference };
 inline constexpr int kPassParts = 3;
 
-/// Consecutive steps whose rows a forward pass makes together, block after block. The step behind
-/// the last one, if any, gathers, and is offered each block.
+/// Steps [first, end), which a forward pass runs together on one block of rows after the other. The
+/// step `end`, if there is one, gathers and is offered each block.
 struct Stretch {
   int first;
   int end;
@@ -47,38 +49,23 @@ struct Stretch {
 /// How many rows passes have, and in how many blocks forward makes them.
 struct PassRows {
   std::int64_t training = 0;  ///< Inner nodes of the training shard.
-  std::int64_t most = 0;      ///< Of any pass, inference included.
+  std::int64_t most = 0;      ///< The largest number of rows of any pass, inference included.
   std::int64_t blocks = 1;
 };
 
-/// What forward leaves for backward passes through here: fp32 rows, in memory of somebody else.
-class Saved {
- public:
-  Saved() = default;
-  explicit Saved(MatrixView place) : place_(place) {}
-
-  /// Whether there is anything to leave.
-  bool used() const { return place_.has_value(); }
-  /// Where forward writes.
-  MatrixView place() const { return *place_; }
-  /// What backward reads.
-  ConstMatrixView restore() const { return *place_; }
-
- private:
-  std::optional<MatrixView> place_;
-};
-
-/// The memory of a model's passes: what backward needs of forward, and scratch whose pieces share
-/// places where their times allow it. All of it is made at once, before the first pass.
+/// The memory of a model's passes: the matrices that forward saves for backward, and scratch, where
+/// matrices that are never in use at the same time share memory. All of it is allocated at once,
+/// before the first pass.
 class ModelMemory {
  public:
-  /// `inputs`: of training, in the model's order; only their shapes and numbers of entries count.
+  /// `inputs`: the inputs of training, in the model's order; only their shapes and numbers of
+  /// entries are read. `account` counts the memory.
   ModelMemory(const Composition& model, const PassRows& rows, std::span<const FeatureView> inputs,
               MemoryAccount* account);
 
   const std::vector<Stretch>& stretches() const { return stretches_; }
-  /// Where training keeps what backward needs: anybody's between two training steps.
-  std::span<std::byte> idle() const { return kept_memory_.as<std::byte>(); }
+  /// The memory of all saved matrices, free for other use between two training steps.
+  std::span<std::byte> idle() const { return saved_memory_.as<std::byte>(); }
 
   /// Begins a part of a pass over `rows` nodes.
   void begin(PassPart part, std::int64_t rows);
@@ -86,65 +73,66 @@ class ModelMemory {
 
   const FeatureView& read(ValueId v) const { return views_[index(v)]; }
   void set(ValueId v, const FeatureView& view) { views_[index(v)] = view; }
-  /// Where forward writes a value.
+  /// The matrix into which forward writes value `v`.
   MatrixView write(ValueId v);
-  /// The same in training, of one with the structure of `input`: its entries where that is sparse.
+  /// The matrix into which training writes value `v`, which is `input` after dropout. If `input` is
+  /// sparse, the matrix is one row of its entries' values.
   MatrixView write_dropped(ValueId v, const FeatureView& input);
-  /// What backward reads of a kept value, or of an input.
-  FeatureView restore(ValueId v) const;
+  /// Backward's view of a saved value or of an input.
+  FeatureView saved(ValueId v) const;
+  /// The matrix that a step's forward writes and, in training, its backward reads.
+  MatrixView saved(Saved s) const;
 
   template <class T>
   BasicMatrixView<T> scratch(Scratch s) const {
-    const Place& place = scratch_[index(s.id)];
-    return {reinterpret_cast<T*>(at(place)), rows_, place.cols, padded_stride<T>(place.cols)};
+    const Region& region = scratch_[index(s.id)];
+    return {reinterpret_cast<T*>(at(region)), rows_, region.cols, padded_stride<T>(region.cols)};
   }
-  MatrixView keep(Kept k) const;
-  ConstMatrixView restore(Kept k) const { return kept_[index(k.id)].saved.restore(); }
 
-  /// dL/dv; without data where Composition::Value::has_gradient is false.
-  MatrixView gradient(ValueId v) const { return matrix(values_[index(v)].place); }
-  /// Where a step writes its part of a gradient: the first step to come writes the gradient itself,
-  /// others write beside it, and `add_parts` adds.
+  /// dL/dv. Its data is null if Composition::Value::has_gradient is false.
+  MatrixView gradient(ValueId v) const { return matrix(values_[index(v)].scratch); }
+  /// The matrix into which a step writes its part of dL/dv: the gradient itself for the first step
+  /// that backward runs, a matrix of its own for each other step.
   MatrixView gradient_part(ValueId v, int step) const;
+  /// Adds the parts that `step` has written beside gradients to those gradients.
   void add_parts(int step, Kernels& kernels) const;
 
  private:
-  /// By part of a pass: the piece of scratch, or -1. A value's place in backward is its gradient's.
-  struct Place {
+  /// The scratch memory of one matrix: for each part of a pass its piece of the plan, or -1.
+  struct Region {
     std::int64_t cols = 0;
     std::array<int, kPassParts> pieces{-1, -1, -1};
   };
-  struct ValuePlace {
-    Place place;
-    Saved saved;
-    std::vector<std::pair<int, Place>> parts;  ///< By step that writes beside the gradient.
+  struct ValueMemory {
+    Region scratch;  ///< The value in forward and inference, its gradient in backward.
+    std::optional<MatrixView> saved;            ///< The value in forward, if backward needs it.
+    std::vector<std::pair<int, Region>> parts;  ///< Parts of the gradient, by the step that writes.
   };
-  struct KeptPlace {
-    Place place;  ///< In inference.
-    Saved saved;
+  struct SavedMemory {
+    Region inference;
+    MatrixView training;
     bool by_column;
   };
-  /// Of a value that forward writes.
+  /// The matrix into which the current pass writes value `v`.
   MatrixView storage(ValueId v) const;
   static std::size_t index(int id) { return static_cast<std::size_t>(id); }
-  int piece(const Place& place) const { return place.pieces[static_cast<std::size_t>(part_)]; }
-  std::byte* at(const Place& place) const {
-    const int p = piece(place);
-    return p < 0 ? nullptr : scratch_memory_.data() + plan_.offset(p);
+  std::byte* at(const Region& region) const {
+    const int piece = region.pieces[static_cast<std::size_t>(part_)];
+    return piece < 0 ? nullptr : scratch_memory_.data() + plan_.offset(piece);
   }
-  MatrixView matrix(const Place& place) const {
-    return {reinterpret_cast<float*>(at(place)), rows_, place.cols, padded_stride(place.cols)};
+  MatrixView matrix(const Region& region) const {
+    return {reinterpret_cast<float*>(at(region)), rows_, region.cols, padded_stride(region.cols)};
   }
 
   std::vector<Stretch> stretches_;
   ScratchPlan plan_;
-  std::vector<ValuePlace> values_;
-  std::vector<Place> scratch_;
-  std::vector<KeptPlace> kept_;
-  Buffer kept_memory_, scratch_memory_;
+  std::vector<ValueMemory> values_;
+  std::vector<Region> scratch_;
+  std::vector<SavedMemory> saved_;
+  Buffer saved_memory_, scratch_memory_;
   PassPart part_ = PassPart::forward;
   std::int64_t rows_ = 0;
-  std::vector<FeatureView> views_;  ///< By value, of the present pass.
+  std::vector<FeatureView> views_;  ///< The values of the current pass.
 };
 
 }  // namespace heliograph

@@ -10,27 +10,27 @@
 
 namespace heliograph {
 
-/// What a parameter is, which says how it begins.
+/// The kind of a parameter, which decides its initial values.
 enum class ParameterKind : std::uint8_t {
-  weight,  ///< A matrix: random (Glorot and Bengio, 2010, eq. 16), subject to weight decay.
-  bias,    ///< 0.
-  gain,    ///< 1.
+  weight,  ///< A matrix, initially random (Glorot and Bengio, 2010, equation 16); it decays.
+  bias,    ///< A vector, initially 0.
+  gain,    ///< A vector, initially 1.
 };
 
-/// All weights of a model in one flat buffer, and their gradients in another: equal on every rank.
-/// Declare first, then allocate once.
+/// All weights of a model in one flat buffer and their gradients in another, equal on every rank.
+/// Declare all parameters first, then allocate once.
 class Parameters {
  public:
-  /// Returns the parameter's index.
+  /// Declares a rows x cols parameter and returns its index.
   int declare(std::string name, std::int64_t rows, std::int64_t cols, ParameterKind kind);
 
-  /// With an account that only counts there are no values, and nothing to initialise. `account`: of
-  /// the memory of the kernels that read them.
-  /// `fp64_gradients`: gradients stay in double until ranks are summed (`--reproducible`).
+  /// Allocates both buffers. `account` counts the memory of the device that reads them; if it only
+  /// counts, nothing is allocated. `fp64_gradients`: gradients stay in fp64 until they are summed
+  /// over ranks (`--reproducible`).
   void allocate(bool fp64_gradients, MemoryAccount* account);
 
-  /// Gives every parameter the value that it begins with. Depends on the seed and the parameter's
-  /// index only.
+  /// Sets the initial value of every parameter, which depends only on the seed and the parameter's
+  /// index. Does nothing if no memory was allocated.
   void initialise(std::uint64_t seed, Kernels& kernels);
 
   int count() const { return static_cast<int>(slots_.size()); }
@@ -40,16 +40,17 @@ class Parameters {
   MatrixView value(int i) const;
   GradientView gradient(int i) const;
 
-  /// Values in each of the flat buffers, padding included.
+  /// The number of values in each flat buffer, padding included.
   std::int64_t flat_size() const { return size_; }
-  /// Number of weights, padding excluded.
+  /// The number of weights, padding excluded.
   std::int64_t weights() const;
-  /// The whole buffers where kernels read them, padding (zero) included; one of the gradients is
-  /// empty.
+  /// The flat buffers in the kernels' memory, with padding, which is zero. Only one of the two
+  /// spans of gradients holds values; the other is empty.
   std::span<float> flat_values() const { return values_.as<float>(); }
   std::span<float> flat_gradients_f32() const;
   std::span<double> flat_gradients_f64() const;
-  /// Where parameter i begins in them; of `count()`: where the last one ends.
+  /// The position at which parameter i begins in the flat buffers; offset(count()) is the end of
+  /// the last parameter.
   std::int64_t offset(int i) const { return i == count() ? size_ : slot(i).offset; }
 
  private:

@@ -19,18 +19,18 @@ void ScratchPlan::lay_out() {
   for (Piece& piece : pieces_) by_size.push_back(&piece);
   std::stable_sort(by_size.begin(), by_size.end(),
                    [](const Piece* a, const Piece* b) { return a->bytes > b->bytes; });
-  std::vector<const Piece*> placed;  // By offset.
+  std::vector<const Piece*> laid;  // By offset.
   for (Piece* piece : by_size) {
     piece->offset = 0;
-    for (const Piece* other : placed) {
+    for (const Piece* other : laid) {
       if (other->first > piece->last || other->last < piece->first) continue;
       if (piece->offset + piece->bytes <= other->offset) break;
       piece->offset = std::max(piece->offset, other->offset + other->bytes);
     }
     const auto behind =
-        std::upper_bound(placed.begin(), placed.end(), piece,
+        std::upper_bound(laid.begin(), laid.end(), piece,
                          [](const Piece* a, const Piece* b) { return a->offset < b->offset; });
-    placed.insert(behind, piece);
+    laid.insert(behind, piece);
     bytes_ = std::max(bytes_, piece->offset + piece->bytes);
   }
 }

@@ -5,22 +5,22 @@
 
 namespace heliograph {
 
-/// Lays pieces of memory that are needed for a part of a pass only over each other: pieces whose
-/// times meet lie apart, others may share a place. Times are the order of what a pass does.
+/// Lays out pieces of memory so that pieces which are never in use at the same time may overlap.
+/// Times are integers that follow the order of a pass.
 class ScratchPlan {
  public:
-  /// A piece of `bytes` that is in use from time `first` to time `last`, both included. Returns its
-  /// index.
+  /// Adds a piece of `bytes` that is in use from time `first` to time `last`, both included.
+  /// Returns the piece's index.
   int add(std::int64_t bytes, int first, int last);
-  /// In use until then.
+  /// Keeps a piece in use at least until time `last`.
   void extend(int piece, int last);
 
-  /// Gives every piece its place; the largest ones choose first.
+  /// Gives every piece its offset: the largest piece first, each at the lowest free offset.
   void lay_out();
 
-  /// Of a piece, from the beginning of the memory; a multiple of 64.
+  /// The offset of a piece in bytes, a multiple of 64. Call `lay_out` first.
   std::int64_t offset(int piece) const { return pieces_[static_cast<std::size_t>(piece)].offset; }
-  /// Of the whole memory.
+  /// The size in bytes of the memory that holds all pieces. Call `lay_out` first.
   std::int64_t bytes() const { return bytes_; }
 
  private:

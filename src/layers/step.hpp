@@ -13,12 +13,13 @@ namespace heliograph {
 
 class Composition;
 
+/// Called with rows [begin, end) of a parameter's gradient once they are final.
 using GradientRows = FunctionRef<void(int parameter, std::int64_t begin, std::int64_t end)>;
 
-/// What a step sees of the pass that it is a part of: the context, and what it has declared.
+/// A step's view of the pass that runs it: the context, and the memory that the step has declared.
 class Pass {
  public:
-  /// All of it outlives the pass. `complete` takes whole rows of a parameter's gradient.
+  /// All references must outlive the pass.
   Pass(const PassContext& pass_context, const GraphOperator& graph_operator, ModelMemory& memory,
        const Composition& model, std::span<const RowRange> row_blocks, GradientRows complete)
       : context(pass_context),
@@ -30,25 +31,26 @@ class Pass {
 
   const PassContext& context;
   const GraphOperator& graph;
-  /// Of the rows of this pass, ascending; at least one.
+  /// The row blocks of this pass, ascending. There is at least one block.
   const std::span<const RowRange> blocks;
 
   Kernels& kernels() const { return context.kernels; }
   PhaseClock& times() const { return context.times; }
-  /// False: inference, in which nothing is dropped and nothing kept.
+  /// False in inference, which drops and saves nothing.
   bool training() const { return memory_.part() != PassPart::inference; }
 
-  /// Forward: a value, as far as its rows are made.
+  /// Forward's view of value `v`, of which only the rows made so far may be read.
   const FeatureView& read(ValueId v) const { return memory_.read(v); }
-  /// Backward: a value that forward has read and kept.
-  FeatureView restore(ValueId v) const { return memory_.restore(v); }
-  /// Forward: where the output goes.
+  /// Backward's view of value `v`, which forward has read and saved.
+  FeatureView saved(ValueId v) const { return memory_.saved(v); }
+  /// The matrix into which forward writes the output `v`.
   MatrixView write(ValueId v) const { return memory_.write(v); }
-  /// The same of a value that is dropped from an input: one row of entries where that is sparse.
+  /// The matrix into which training writes the output `v`, which is `input` after dropout. If
+  /// `input` is sparse, the matrix is one row of its entries' values.
   MatrixView write_dropped(ValueId v, const FeatureView& input) const {
     return memory_.write_dropped(v, input);
   }
-  /// The output is what lies there.
+  /// Makes `view` the output `v` without copying it.
   void write_view(ValueId v, const FeatureView& view) const { memory_.set(v, view); }
 
   template <class T = float>
@@ -61,19 +63,20 @@ class Pass {
     if (s.bf16_rows.id >= 0) scratch.bf16 = memory_.scratch<std::uint16_t>(s.bf16_rows);
     return scratch;
   }
-  MatrixView keep(Kept k) const { return memory_.keep(k); }
-  ConstMatrixView restore(Kept k) const { return memory_.restore(k); }
+  /// The matrix that the step's forward writes for its backward to read.
+  MatrixView saved(Saved s) const { return memory_.saved(s); }
 
-  /// Backward: dL/d of the output; may be overwritten.
+  /// Backward: dL/dv of the output `v`. The step may overwrite it.
   MatrixView gradient(ValueId v) const { return memory_.gradient(v); }
-  /// Backward: where the step writes its part of dL/d of what it reads, not adds. Without data
-  /// where the value has no gradient (Composition::Value::has_gradient); on a rank without rows,
-  /// data says nothing.
+  /// Backward: the matrix that the step overwrites with its part of dL/dv, where the step reads
+  /// `v`. Its data is null if `v` has no gradient (Composition::Value::has_gradient), and possibly
+  /// on a rank without rows.
   MatrixView gradient_part(ValueId v) const { return memory_.gradient_part(v, step_); }
 
   MatrixView parameter(int i) const;
   GradientView parameter_gradient(int i) const;
-  /// Rows [begin, end) of a parameter's gradient are whole. Once for each row, ascending.
+  /// Announces that rows [begin, end) of a parameter's gradient are final. Each row is announced
+  /// once, in ascending order.
   void complete(int parameter, std::int64_t begin, std::int64_t end) const {
     complete_(parameter, begin, end);
   }
@@ -83,27 +86,27 @@ class Pass {
 
  private:
   friend class Model;
-  int step_ = 0;  ///< That is doing its part.
+  int step_ = 0;  ///< The step whose backward is running.
   ModelMemory& memory_;
   const Composition& model_;
   GradientRows complete_;
 };
 
-/// A part of a model. Its constructor declares all that it needs (layers/composition.hpp); it holds
-/// no data between calls. A forward pass of a step that gathers is: `offer` until all rows of what
-/// it reads were offered, `gather`, then `forward` for each block of rows; others have `forward`
-/// alone. Used by the rank's own thread.
+/// A part of a model. Its constructor declares everything that it needs (layers/composition.hpp); a
+/// step holds no data between calls. A forward pass calls `forward` for each block of rows. For a
+/// step that gathers, it first calls `offer` until all input rows were offered, then `gather` once.
+/// Only the rank's own thread may use a step.
 class Step {
  public:
   virtual ~Step() = default;
 
-  /// These rows of what it reads are made: what other ranks need of them may leave.
+  /// These rows of the step's inputs are ready, so the step may send them to other ranks.
   virtual void offer(const Pass& /*pass*/, RowRange /*rows*/) {}
-  /// All rows were offered: what needs more than a row at a time, such as sums over neighbours.
+  /// All rows were offered, so the step may combine rows, for example sum over neighbours.
   virtual void gather(const Pass& /*pass*/) {}
   /// Makes these rows of the output, in training and in inference.
   virtual void forward(const Pass& pass, RowRange rows) = 0;
-  /// Gradients of all parameters and of what was read, of the output's.
+  /// Makes the gradients of all parameters and inputs from the output's gradient.
   virtual void backward(const Pass& pass) = 0;
 };
 

@@ -4,8 +4,8 @@
 
 namespace heliograph {
 
-// No value is older than the run. A run of one epoch keeps its halos for the longer one that may go
-// on from it.
+// No halo value is older than the run. A run of one epoch still has two slots if S > 0, for a
+// longer run that may resume from it.
 ExchangePolicy::ExchangePolicy(const ExchangeOptions& options, int epochs)
     : options_(options), slots_(1 + std::min(options.staleness, std::max(1, epochs - 1))) {}
 

@@ -10,35 +10,35 @@
 
 namespace heliograph {
 
-/// What an exchange does at one time.
+/// What a site's exchange does in one epoch.
 struct Delivery {
   int lag = 0;       ///< Age, in epochs, of the halo rows that the pass uses.
-  RowFormat format;  ///< Of the rows that are sent.
+  RowFormat format;  ///< The format of the rows that are sent.
 };
 
-/// What the exchanges of a run may do: how late they are, how rows are encoded, which rows travel.
-/// Whoever must know asks here. A pure function of site and clock, so that all ranks and all runs
-/// agree. Immutable.
+/// The policy of a run's exchanges: how late halo rows are, how rows are encoded and which rows
+/// travel. Answers are pure functions of site and clock, so all ranks and all runs agree.
+/// Immutable.
 class ExchangePolicy {
  public:
-  /// Of a run of `epochs` epochs.
+  /// The policy of a run of `epochs` epochs.
   ExchangePolicy(const ExchangeOptions& options, int epochs);
 
   Delivery of(const Site& site, Clock clock) const { return {lag(clock), format(site)}; }
-  /// Which rows a site sends to whom, of what this rank owns.
+  /// Which of this rank's rows a site sends to each peer.
   const HaloPlan& plan(const Site& site, const Shard& shard) const {
     return shard.adjacency(site.direction).plan;
   }
 
   /// The largest lag of any site: min(S, e - last synchronous epoch at or before e).
   int lag(Clock clock) const;
-  /// Whether what is sent is used in the same epoch.
+  /// Whether halo rows are used in the epoch in which they are sent.
   bool synchronous(Clock clock) const;
 
-  /// How many epochs' halo rows a site holds at a time. With 1, they are used before another site's
-  /// are sent, and sites can share their memory.
+  /// For how many epochs a site holds halo rows at a time. If 1, each halo is used before the next
+  /// site sends, so all sites can share memory.
   int slots() const { return slots_; }
-  /// Bytes of a site's encoded row, at most.
+  /// The largest number of bytes that one encoded row of the site takes.
   std::size_t most_row_bytes(const Site& site) const { return format(site).row_bytes(site.cols); }
 
  private:

@@ -16,20 +16,21 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
       shared_slot_(comm, Channel::halo, shard.device(), MemoryUse::halo, account) {
   std::size_t most_sent = 0, most_received = 0;
   for (const Site& site : sites) {
-    // Backward passes usually come to the sites in the order opposite to that of their ids.
+    // Backward passes usually visit the sites in descending order of id.
     if (site.direction == Direction::backward && last_site_ < 0) last_site_ = site.id;
     const HaloPlan& plan = policy.plan(site, shard.shard());
-    // A row that several ranks need is encoded once, but a device encodes all rows in one go.
+    // On the host, a row that several ranks need is encoded once; a device encodes all rows at
+    // once.
     const bool share_rows = policy.of(site, {}).format.bits < 32 && shard.device().on_host();
     const SendSchedule& schedule = send_schedule(plan, share_rows);
     const auto row_bytes = policy.most_row_bytes(site);
     const std::size_t sent = static_cast<std::size_t>(schedule.rows()) * row_bytes;
     const std::size_t received = static_cast<std::size_t>(plan.halo_rows) * row_bytes;
-    Lane& lane = lanes_.emplace_back();
-    lane.exchange = std::make_unique<HaloExchange>(comm, shard, plan, schedule, site, seed);
+    SiteHalo& halo = site_halos_.emplace_back();
+    halo.exchange = std::make_unique<HaloExchange>(comm, shard, plan, schedule, site, seed);
     for (int i = 0; policy.slots() > 1 && i < policy.slots(); ++i) {
       HaloSlot& slot =
-          lane.ring.emplace_back(comm, Channel::halo, shard.device(), MemoryUse::halo, account);
+          halo.ring.emplace_back(comm, Channel::halo, shard.device(), MemoryUse::halo, account);
       slot.send_buffer(sent);
       slot.receive_buffer(received);
     }
@@ -52,23 +53,25 @@ void StaleHalo::begin_epoch(Clock clock) {
 }
 
 void StaleHalo::open(const Site& site, const OfferedRows& rows) {
-  release();  // Messages are matched by their order, so nothing may overtake those held back.
+  release();  // Messages are matched by their order, so none may overtake those held back.
   comm_.set_progress({static_cast<int>(clock_.epoch), site.layer});
   const Delivery delivery = policy_.of(site, clock_);
-  HaloSlot& to = slot(lane(site), clock_.epoch);
+  HaloSlot& to = slot(halo_of(site), clock_.epoch);
   if (delivery.lag > 0 && site.id == last_site_ && !comm_.sends_in_groups()) {
     to.hold_sends();
     held_ = &to;
   }
-  lane(site).exchange->open(to, codec(delivery.format), clock_, rows, times_);
+  halo_of(site).exchange->open(to, codec(delivery.format), clock_, rows, times_);
 }
 
-void StaleHalo::offer(const Site& site, RowRange rows) { lane(site).exchange->offer(rows, times_); }
+void StaleHalo::offer(const Site& site, RowRange rows) {
+  halo_of(site).exchange->offer(rows, times_);
+}
 
 void StaleHalo::finish(const Site& site, FunctionRef<void(const PackedRows&)> consume) {
-  Lane& l = lane(site);
+  SiteHalo& h = halo_of(site);
   const int lag = policy_.of(site, clock_).lag;
-  const PackedRows packed = l.exchange->finish(slot(l, clock_.epoch - lag), times_);
+  const PackedRows packed = h.exchange->finish(slot(h, clock_.epoch - lag), times_);
   if (packed.rows > 0) consume(packed);
 }
 
@@ -84,17 +87,17 @@ void StaleHalo::drain() {
     slot.wait_for_sends();
   };
   wait(shared_slot_);
-  for (Lane& l : lanes_) {
-    for (HaloSlot& slot : l.ring) wait(slot);
+  for (SiteHalo& h : site_halos_) {
+    for (HaloSlot& slot : h.ring) wait(slot);
   }
 }
 
 template <class Visit>
 void StaleHalo::visit_rings(std::int64_t first, std::int64_t last, Visit visit) {
   if (policy_.slots() == 1) return;
-  for (Lane& l : lanes_) {
+  for (SiteHalo& h : site_halos_) {
     for (std::int64_t epoch = first; epoch <= last; ++epoch) {
-      visit(epoch, *l.exchange, slot(l, epoch));
+      visit(epoch, *h.exchange, slot(h, epoch));
     }
   }
 }
@@ -122,17 +125,17 @@ std::vector<StaleHalo::Received<std::byte>> StaleHalo::adopt(std::int64_t first,
 
 std::vector<SentRows> StaleHalo::sent() const {
   std::vector<SentRows> all;
-  for (const Lane& l : lanes_) all.push_back(l.exchange->sent());
+  for (const SiteHalo& h : site_halos_) all.push_back(h.exchange->sent());
   return all;
 }
 
 void StaleHalo::set_sent(std::span<const SentRows> sent) {
-  for (std::size_t i = 0; i < lanes_.size(); ++i) lanes_[i].exchange->set_sent(sent[i]);
+  for (std::size_t i = 0; i < site_halos_.size(); ++i) site_halos_[i].exchange->set_sent(sent[i]);
 }
 
-HaloSlot& StaleHalo::slot(Lane& lane, std::int64_t epoch) {
+HaloSlot& StaleHalo::slot(SiteHalo& halo, std::int64_t epoch) {
   if (policy_.slots() == 1) return shared_slot_;
-  return lane.ring[static_cast<std::size_t>(epoch % policy_.slots())];
+  return halo.ring[static_cast<std::size_t>(epoch % policy_.slots())];
 }
 
 const Codec& StaleHalo::codec(RowFormat format) {
@@ -158,21 +161,21 @@ const SendSchedule& StaleHalo::send_schedule(const HaloPlan& plan, bool share_ro
 
 std::int64_t StaleHalo::bytes_sent(Direction direction) const {
   std::int64_t sum = 0;
-  for (const Lane& l : lanes_) {
-    if (l.exchange->site().direction == direction) sum += l.exchange->bytes_sent();
+  for (const SiteHalo& h : site_halos_) {
+    if (h.exchange->site().direction == direction) sum += h.exchange->bytes_sent();
   }
   return sum;
 }
 
 std::int64_t StaleHalo::fp32_bytes_sent() const {
   std::int64_t sum = 0;
-  for (const Lane& l : lanes_) sum += l.exchange->fp32_bytes_sent();
+  for (const SiteHalo& h : site_halos_) sum += h.exchange->fp32_bytes_sent();
   return sum;
 }
 
 std::vector<LinkTraffic> StaleHalo::traffic() const {
   std::vector<LinkTraffic> all;
-  for (const Lane& l : lanes_) l.exchange->append_traffic(all);
+  for (const SiteHalo& h : site_halos_) h.exchange->append_traffic(all);
   return all;
 }
 

@@ -13,51 +13,52 @@
 
 namespace heliograph {
 
-/// The bounded-staleness adaptor: the halo of a training pass. In each epoch every site posts its
-/// boundary rows; what it gets back are the halo rows of epoch e - lag(e). Messages stay in
-/// flight across epochs, at most S + 1 for each site. With S = 0 a halo is consumed before the next
-/// one is opened, so all of them share one send and one receive buffer.
-/// Used by the rank's own thread.
+/// The bounded-staleness adaptor (Sylvie, arXiv 2303.01277): the halo of a training pass. In epoch
+/// e every site posts its boundary rows and receives the halo rows of epoch e - lag(e). Messages
+/// stay in flight across epochs, at most S + 1 for each site. With S = 0 a halo is consumed before
+/// the next one is opened, so all sites share one send buffer and one receive buffer. Only the
+/// rank's own thread may use it.
 class StaleHalo final : public Halo {
  public:
-  /// Makes the exchanges of `sites`, whose ids are their places, and all buffers. All but `policy`
-  /// and `sites`, which are copied, must outlive the object.
+  /// Makes the exchanges of `sites` and all buffers; site i must have id i. `policy` and `sites`
+  /// are copied; the other arguments must outlive the object.
   StaleHalo(Communicator& comm, const PlacedShard& shard, const ExchangePolicy& policy,
             std::span<const Site> sites, std::uint64_t seed, PhaseClock& times,
             MemoryAccount* account);
 
-  /// Must be called, with epochs in order, before the passes of an epoch. A synchronous epoch
-  /// first waits for whatever is in flight.
+  /// Begins an epoch. Call it before the passes of each epoch, with ascending epochs. In a
+  /// synchronous epoch it first waits for all messages in flight.
   void begin_epoch(Clock clock);
 
-  /// As Halo says; with S = 0, finish must have consumed the last halo before the next open.
+  /// Opens an exchange as Halo::open does. With S = 0, `finish` must have consumed the last halo
+  /// before the next `open`.
   void open(const Site& site, const OfferedRows& rows) override;
   void offer(const Site& site, RowRange rows) override;
   void finish(const Site& site, FunctionRef<void(const PackedRows&)> consume) override;
 
-  /// What a stale epoch sends last is needed an epoch later, but its weight gradients and
-  /// statistics at once, and on a slow link they would queue behind it. So it is held back until
-  /// this is called at the end of the epoch, or another exchange opens, or the next epoch begins.
+  /// Sends the rows that are held back. A stale epoch holds back the rows that it sends last, which
+  /// are needed an epoch later, so that weight gradients and statistics do not queue behind them on
+  /// a slow link. Call it at the end of an epoch; `open` and `begin_epoch` call it too.
   void release();
 
-  /// Waits for everything in flight; called at the end of a run.
+  /// Waits for all messages in flight. Call it at the end of a run.
   void drain();
 
-  /// Packed rows that an epoch has received at one site.
+  /// The packed rows that one site has received in one epoch.
   template <class Byte>
   struct Received {
     const Site& site;
     std::int64_t epoch;
     std::span<Byte> rows;
   };
-  /// What epochs `first` to `last` have received and rings still hold, valid until the next epoch
-  /// begins; nothing with S = 0. Waits for what is in flight.
+  /// The rows of epochs `first` to `last` that the rings still hold, valid until the next epoch
+  /// begins; empty with S = 0. Waits for all messages in flight.
   std::vector<Received<const std::byte>> received(std::int64_t first, std::int64_t last);
-  /// Place for what an earlier run had received in these epochs, in the same order; to be filled
-  /// before the epoch `last` + 1 begins.
+  /// Memory for the rows that an earlier run has received in these epochs, in the order of
+  /// `received`. Fill it before epoch `last` + 1 begins.
   std::vector<Received<std::byte>> adopt(std::int64_t first, std::int64_t last);
 
-  /// What each site has sent so far; set to go on from an earlier run.
+  /// How much each site has sent so far. A resumed run sets the counts of the earlier run.
   std::vector<SentRows> sent() const;
   void set_sent(std::span<const SentRows> sent);
 
@@ -65,24 +66,25 @@ class StaleHalo final : public Halo {
   int lag() const { return policy_.lag(clock_); }
   const ExchangePolicy& policy() const { return policy_; }
 
-  /// Bytes posted so far, and the same rows at 4 bytes a value.
+  /// Bytes that this rank has posted so far in one direction.
   std::int64_t bytes_sent(Direction direction) const;
+  /// Bytes that all posted rows would take at 4 bytes a value.
   std::int64_t fp32_bytes_sent() const;
-  /// What this rank has posted, by site and receiver.
+  /// The traffic that this rank has posted, by site and receiver.
   std::vector<LinkTraffic> traffic() const;
 
  private:
-  struct Lane {
+  struct SiteHalo {
     std::unique_ptr<HaloExchange> exchange;
-    std::deque<HaloSlot> ring;  ///< None where slots are shared.
+    std::deque<HaloSlot> ring;  ///< One slot for each epoch held; empty if sites share a slot.
   };
 
-  /// visit(epoch, exchange, slot) for each epoch of each ring.
+  /// Calls visit(epoch, exchange, slot) for each epoch from `first` to `last` of each ring.
   template <class Visit>
   void visit_rings(std::int64_t first, std::int64_t last, Visit visit);
-  Lane& lane(const Site& site) { return lanes_[static_cast<std::size_t>(site.id)]; }
-  /// The slot into which `epoch` posts.
-  HaloSlot& slot(Lane& lane, std::int64_t epoch);
+  SiteHalo& halo_of(const Site& site) { return site_halos_[static_cast<std::size_t>(site.id)]; }
+  /// The slot that a site uses in `epoch`.
+  HaloSlot& slot(SiteHalo& halo, std::int64_t epoch);
   const Codec& codec(RowFormat format);
   const SendSchedule& send_schedule(const HaloPlan& plan, bool share_rows);
 
@@ -91,7 +93,7 @@ class StaleHalo final : public Halo {
   ExchangePolicy policy_;
   PhaseClock& times_;
   MemoryAccount* account_;
-  std::vector<std::unique_ptr<Codec>> codecs_;  ///< One for each format that was met.
+  std::vector<std::unique_ptr<Codec>> codecs_;  ///< One for each format used so far.
   struct PlanSchedule {
     const HaloPlan* plan;
     bool shares_rows;
@@ -99,11 +101,11 @@ class StaleHalo final : public Halo {
   };
   std::vector<PlanSchedule> send_schedules_;
   CountedBytes schedule_bytes_;
-  HaloSlot shared_slot_;  ///< Of all sites, where policy_.slots() is 1.
-  std::vector<Lane> lanes_;
+  HaloSlot shared_slot_;  ///< The slot of all sites if policy_.slots() is 1.
+  std::vector<SiteHalo> site_halos_;
   Clock clock_;
-  int last_site_ = -1;        ///< The one that sends last in an epoch.
-  HaloSlot* held_ = nullptr;  ///< Holds back what this epoch sends last.
+  int last_site_ = -1;        ///< The site that sends last in an epoch.
+  HaloSlot* held_ = nullptr;  ///< The slot whose sends are held back, if any.
 };
 
 }  // namespace heliograph

@@ -211,7 +211,7 @@ TEST_F(NativeTest, OverwritesOnlyWhenToldAndOnlyGraphs) {
   fs::remove(folder_ / "graph" / "notes.txt");
   fs::create_directory(folder_ / "web");
   write_text(folder_ / "web" / "manifest.json", R"({"name": "an app"})");
-  test::expect_error(ErrorCode::usage, "not of a graph",
+  test::expect_error(ErrorCode::usage, "not the manifest of a graph",
                      [&] { save_native(small_dense(), folder_ / "web", true); });
   fs::create_directory(folder_ / "web" / "features.bin");
   test::expect_error(ErrorCode::usage, "holds features.bin",

@@ -118,7 +118,7 @@ TEST_F(NpzTest, BadArchivesAreRefusedByName) {
   refused("label_high", "label of node 2 is 70000");
   refused("label_none", "no node has a label");
   refused("label_rows", "does not fit 6 nodes");
-  refused("label_part", "labels of node 5 are -1 in part");
+  refused("label_part", "only some labels of node 5 are -1");
   refused("label_two", "label [5, 0] is 2");
   refused("label_axes", "labels are (nodes,) or (nodes, classes)");
   refused("label_float", "entry 2 is 1.5");

@@ -129,7 +129,8 @@ TEST_F(TextReaders, MatrixMarketErrorsNameTheLine) {
   const std::string head = "%%MatrixMarket matrix coordinate pattern general\n";
   refused("", "is empty");
   refused("6 6 1\n1 1\n", "does not start with %%MatrixMarket");
-  refused("%%MatrixMarket matrix coordinate complex general\n", "'complex' values are not read");
+  refused("%%MatrixMarket matrix coordinate complex general\n",
+          "'complex' values are not supported");
   refused("%%MatrixMarket matrix coordinate real skew-symmetric\n", "'skew-symmetric' matrices");
   refused("%%MatrixMarket matrix array real general\n6 6\n", "not an array");
   refused(head, "line of sizes is missing");
@@ -202,7 +203,7 @@ TEST_F(FacebookTest, ErrorsNameFileAndPlace) {
   write_text(folder_ / "edges.csv", "id_1,id_2\n0,4\n");
   refused("edges.csv, line 2: node 4 is not in [0, 3]");
   fs::remove(folder_ / "edges.csv");
-  test::expect_error(ErrorCode::bad_input, "nothing in", [&] { load_dataset(folder_); });
+  test::expect_error(ErrorCode::bad_input, "holds no known format", [&] { load_dataset(folder_); });
   write_text(folder_ / "edges.csv", "0,1\n");
   for (const auto& [text, part] :
        {std::pair{R"({"0": [1)", "features.json: is damaged JSON"},
@@ -220,8 +221,8 @@ TEST_F(FacebookTest, ErrorsNameFileAndPlace) {
   for (const auto& [text, part] :
        {std::pair{"", "target.csv: is empty"},
         std::pair{"id,kind\n0,a\n", "there is no column page_type"},
-        std::pair{"id,page_type\n0,a\n0,b\n", "0 comes where 1 should"},
-        std::pair{"id,page_type\n0,a\n2,b\n", "2 comes where 1 should"},
+        std::pair{"id,page_type\n0,a\n0,b\n", "found 0 instead of 1"},
+        std::pair{"id,page_type\n0,a\n2,b\n", "found 2 instead of 1"},
         std::pair{"id,page_type\n0\n", "line 2: 1 fields instead of 2"},
         std::pair{"id,page_type\nx,a\n", "the id 'x' is not an integer"},
         std::pair{"id,page_type\n0,\"a\n", "line 2: a quote is not closed"},
@@ -242,10 +243,10 @@ TEST_F(FacebookTest, FormatCanBeForcedAndUnknownPathsAreExplained) {
   test::expect_error(ErrorCode::bad_input, "does not exist",
                      [&] { load_dataset(folder_ / "absent"); });
   write_text(folder_ / "graph.bin", "x");
-  test::expect_error(ErrorCode::bad_input, "has no form that is known here",
+  test::expect_error(ErrorCode::bad_input, "has an unknown format",
                      [&] { load_dataset(folder_ / "graph.bin"); });
   fs::create_directory(folder_ / "void");
-  test::expect_error(ErrorCode::bad_input, "it could be a native directory",
+  test::expect_error(ErrorCode::bad_input, "the known ones are a native directory",
                      [&] { load_dataset(folder_ / "void"); });
   write_text(folder_ / "fake.npz", "no archive");
   test::expect_error(ErrorCode::bad_input, "cannot be read as a .npz archive",

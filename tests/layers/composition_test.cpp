@@ -62,7 +62,7 @@ TEST(Composition, GradientsFollowParameters) {
     d.writes(4, false);
   });
   EXPECT_FALSE(model.value(before).has_gradient);
-  EXPECT_TRUE(model.value(before).kept);
+  EXPECT_TRUE(model.value(before).saved);
   EXPECT_TRUE(model.value(learned).has_gradient);
   EXPECT_TRUE(model.value(behind).has_gradient);
   EXPECT_EQ(model.parameters().name(0), "learn.weight");

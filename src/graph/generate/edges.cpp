@@ -6,14 +6,13 @@
 #include <utility>
 
 #include "graph/draws.hpp"
+#include "graph/rows.hpp"
 
 namespace heliograph {
 namespace {
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-/// Expected degrees up to a factor: a Pareto tail, cut where a hub would expect edges to more
-/// than an eighth of all nodes.
+/// Weights proportional to expected degrees. They have a Pareto tail, cut off where a hub would be
+/// expected to have edges to more than an eighth of all nodes.
 std::vector<float> degree_weights(const GenerateOptions& options) {
   const double exponent = options.degree_exponent;
   const double mean = (exponent - 1) / (exponent - 2);
@@ -31,7 +30,7 @@ std::vector<float> degree_weights(const GenerateOptions& options) {
   return weight;
 }
 
-/// Of two ascending lists.
+/// The number of labels that two ascending lists share.
 std::size_t common_labels(std::span<const std::int32_t> a, std::span<const std::int32_t> b) {
   std::size_t common = 0;
   for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
@@ -43,13 +42,14 @@ std::size_t common_labels(std::span<const std::int32_t> a, std::span<const std::
   return common;
 }
 
-constexpr int patience = 64;  ///< Draws of an end before an edge is given up.
+/// How often one end of an edge is drawn before the edge is given up.
+constexpr int kMostAttempts = 64;
 
-/// Draws edges [first, first + count) twice, block by block: in parallel into a buffer, then into
-/// the builder in order.
+/// Builds a graph of edges [first, first + count). Draws them twice, block by block: in parallel
+/// into a buffer, then in order into the builder.
 template <class Model>
-Graph build(const Model& model, std::int64_t nodes, std::int64_t first, std::int64_t count,
-            ThreadPool& pool) {
+Graph draw_edges(const Model& model, std::int64_t nodes, std::int64_t first, std::int64_t count,
+                 ThreadPool& pool) {
   constexpr std::int64_t block = 1 << 20;
   constexpr std::int64_t grain = 1 << 14;
   std::vector<Edge> edges(at(std::min(block, count)));
@@ -72,17 +72,18 @@ Graph build(const Model& model, std::int64_t nodes, std::int64_t first, std::int
 template <class Model>
 Graph draw_until_enough(const Model& model, const GenerateOptions& options, ThreadPool& pool) {
   constexpr int most_rounds = 10;
-  Graph graph = build(model, options.nodes, 0, options.edges, pool);
+  Graph graph = draw_edges(model, options.nodes, 0, options.edges, pool);
   std::int64_t drawn = options.edges;
   std::int64_t held = graph.entries() / 2;
   double yield = drawn == 0 ? 1.0 : static_cast<double>(held) / static_cast<double>(drawn);
   for (int round = 1; round < most_rounds; ++round) {
     const std::int64_t missing = options.edges - held;
     if (missing * 1000 <= options.edges) break;
-    // The next draws meet more duplicates than the ones before; a low yield means saturation.
+    // Each round draws more duplicates than the last; a low yield means that the graph is
+    // saturated.
     const auto count =
         static_cast<std::int64_t>(static_cast<double>(missing) / std::clamp(yield, 0.25, 1.0));
-    graph = unite(graph, build(model, options.nodes, drawn, count, pool));
+    graph = unite(graph, draw_edges(model, options.nodes, drawn, count, pool));
     drawn += count;
     yield = static_cast<double>(graph.entries() / 2 - held) / static_cast<double>(count);
     held = graph.entries() / 2;
@@ -146,7 +147,7 @@ Edge BlockEdges::draw(std::uint64_t index) const {
     NodeId best = u;
     std::size_t most_common = 0;
     int found = 0;
-    for (int attempt = 0; alike.size() > 1 && attempt < patience; ++attempt) {
+    for (int attempt = 0; alike.size() > 1 && attempt < kMostAttempts; ++attempt) {
       const NodeId v = alike.pick(draws.bits());
       if (v == u) continue;
       const std::size_t common = candidates_ == 1 ? 1 : common_labels(own, labels_.of(v));
@@ -158,7 +159,7 @@ Edge BlockEdges::draw(std::uint64_t index) const {
     }
     return {u, best};
   }
-  for (int attempt = 0; attempt < patience; ++attempt) {
+  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
     const NodeId v = all_[0].pick(draws.bits());
     if (v != u && !(other_class_ && labels_.of(v)[0] == own[0])) return {u, v};
   }
@@ -178,8 +179,8 @@ RmatEdges::RmatEdges(const GenerateOptions& options, const LabelLists& labels)
 
 Edge RmatEdges::draw(std::uint64_t index) const {
   Draws draws(stream_, index);
-  const auto places = labels_.node_at_place();
-  for (int attempt = 0; attempt < patience; ++attempt) {
+  const auto nodes = labels_.node_at_position();
+  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
     std::size_t row = 0, column = 0;
     std::uint64_t bits = 0;
     for (int level = 0; level < levels_; ++level) {
@@ -188,11 +189,11 @@ Edge RmatEdges::draw(std::uint64_t index) const {
       row = 2 * row + (part >= ab_ ? 1 : 0);
       column = 2 * column + ((part >= a_ && part < ab_) || part >= abc_ ? 1 : 0);
     }
-    if (row < places.size() && column < places.size() && row != column) {
-      return {places[row], places[column]};
+    if (row < nodes.size() && column < nodes.size() && row != column) {
+      return {nodes[row], nodes[column]};
     }
   }
-  return {places[0], places[0]};
+  return {nodes[0], nodes[0]};
 }
 
 Graph draw_graph(const GenerateOptions& options, const LabelLists& labels, ThreadPool& pool) {

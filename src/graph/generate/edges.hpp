@@ -10,13 +10,14 @@
 
 namespace heliograph {
 
-/// Draws nodes with a probability proportional to their weight, in constant time (Walker, 1977).
+/// Draws nodes with probability proportional to their weight in constant time, by the alias method
+/// (Walker, 1977).
 class WeightedNodes {
  public:
   /// `weight` is indexed by node; all weights are positive.
   WeightedNodes(std::vector<NodeId> nodes, const std::vector<float>& weight);
 
-  /// The node that 64 random bits choose.
+  /// The node that these 64 random bits select.
   NodeId pick(std::uint64_t bits) const {
     const Slot& slot = slots_[static_cast<std::size_t>(((bits >> 32) * slots_.size()) >> 32)];
     return static_cast<float>(bits & 0xffffffU) < slot.threshold ? slot.node : slot.alias;
@@ -25,33 +26,36 @@ class WeightedNodes {
 
  private:
   struct Slot {
-    float threshold;  ///< Of 2^24.
+    float threshold;  ///< The probability of `node` times 2^24.
     NodeId node;
     NodeId alias;
   };
   std::vector<Slot> slots_;
 };
 
-/// The degree-corrected block model. One end is drawn by weight; the other, with probability
-/// `homophily`, by weight among the nodes that share a label of the first, else among all
-/// (multi-class: all of another class).
+/// The degree-corrected stochastic block model (Karrer and Newman, 2011). The first end of an edge
+/// is drawn by weight. With probability `homophily` the second is drawn by weight among the nodes
+/// that share a label with the first, else among all nodes (multi-class: all nodes of other
+/// classes).
 class BlockEdges {
  public:
   BlockEdges(const GenerateOptions& options, const LabelLists& labels);
-  /// Edge number `index`: a pure function. Both ends are equal where no other end was found.
+  /// Edge number `index`, a pure function of the options and the index. If no second end was found,
+  /// both ends are the same node.
   Edge draw(std::uint64_t index) const;
 
  private:
   const LabelLists& labels_;
   double homophily_;
   bool other_class_;
-  int candidates_;  ///< Nodes drawn through a label, of which the one with most in common stays.
+  /// How many nodes with a shared label are drawn; the one with most labels in common is taken.
+  int candidates_;
   std::uint64_t stream_;
-  std::vector<WeightedNodes> members_;  ///< By class.
-  std::vector<WeightedNodes> all_;      ///< One element.
+  std::vector<WeightedNodes> members_;  ///< The nodes of each class.
+  std::vector<WeightedNodes> all_;      ///< One element: all nodes.
 };
 
-/// R-MAT over the places of `labels`.
+/// The recursive matrix model R-MAT (Chakrabarti et al., 2004) over the positions of `labels`.
 class RmatEdges {
  public:
   RmatEdges(const GenerateOptions& options, const LabelLists& labels);
@@ -60,12 +64,12 @@ class RmatEdges {
  private:
   const LabelLists& labels_;
   int levels_;
-  std::uint32_t a_, ab_, abc_;  ///< Running shares of 2^32.
+  std::uint32_t a_, ab_, abc_;  ///< Cumulated quadrant probabilities times 2^32.
   std::uint64_t stream_;
 };
 
-/// The undirected graph of `options.edges` edges, within 0.1 per cent where the model can yield
-/// them: what duplicates take away is drawn again, round after round, until a round brings little.
+/// Draws an undirected graph of `options.edges` edges, within 0.1 per cent if the model can yield
+/// as many. Rounds of further draws replace duplicates until a round adds few edges.
 Graph draw_graph(const GenerateOptions& options, const LabelLists& labels, ThreadPool& pool);
 
 }  // namespace heliograph

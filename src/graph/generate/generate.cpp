@@ -17,26 +17,24 @@
 #include "graph/generate/edges.hpp"
 #include "graph/generate/labels.hpp"
 #include "graph/io/native_writer.hpp"
+#include "graph/rows.hpp"
 #include "graph/validate.hpp"
 
 namespace heliograph {
 namespace {
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-template <class... Args>
-void require(bool holds, fmt::format_string<const Args&...> sentence, const Args&... args) {
-  if (!holds) throw_error(ErrorCode::usage, sentence, args...);
-}
-
-/// Nodes of a set that has this share.
+/// The number of nodes in a set with this share.
 std::int64_t share_of(const GenerateOptions& options, double per_cent) {
   return static_cast<std::int64_t>(
       std::llround(per_cent / 100 * static_cast<double>(options.nodes)));
 }
 
-void check(const GenerateOptions& o) {
+void check_generate_options(const GenerateOptions& o) {
   const auto between = [](double x, double low, double high) { return x >= low && x <= high; };
+  const auto require = []<class... Args>(bool holds, fmt::format_string<const Args&...> sentence,
+                                         const Args&... args) {
+    if (!holds) throw_error(ErrorCode::usage, sentence, args...);
+  };
   require(o.nodes >= 1, "nodes = {}: at least 1 is needed", o.nodes);
   if (o.nodes > std::numeric_limits<NodeId>::max()) {
     throw_error(ErrorCode::resource, "nodes = {} is more than 32-bit node numbers can name",
@@ -50,7 +48,7 @@ void check(const GenerateOptions& o) {
   require(o.classes <= kMaxClasses, "classes = {} is above the {} that a graph may have", o.classes,
           kMaxClasses);
   require(between(o.homophily, 0, 1), "homophily = {:f} is not between 0 and 1", o.homophily);
-  // Twelve deviations and more are never drawn: features stay finite in fp32.
+  // Draws stay below 12 standard deviations, so features are finite in fp32.
   require(between(o.feature_noise, 0, 1e36), "feature_noise = {:f} is not between 0 and 1e36",
           o.feature_noise);
   require(between(o.label_noise, 0, 1), "label_noise = {:f} is not between 0 and 1", o.label_noise);
@@ -62,7 +60,7 @@ void check(const GenerateOptions& o) {
           o.classes);
   require(
       o.rmat_a >= 0 && o.rmat_b >= 0 && o.rmat_c >= 0 && o.rmat_a + o.rmat_b + o.rmat_c <= 1 + 1e-9,
-      "the R-MAT shares a, b and c are not 0 or more with a sum of at most 1");
+      "the R-MAT shares a, b and c must not be negative and must sum to at most 1");
   require(
       o.train_share >= 0 && o.validation_share >= 0 && o.train_share + o.validation_share <= 100,
       "train_share + validation_share is not between 0 and 100 per cent");
@@ -74,7 +72,7 @@ ThreadPool make_pool() {
   return ThreadPool(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
 }
 
-/// Exact counts of each role, in an order that the seed draws.
+/// Gives each role its exact number of nodes, which the seed selects.
 std::vector<Role> draw_roles(const GenerateOptions& options) {
   const std::uint64_t stream = generator_stream(options.seed, Drawn::role);
   std::vector<std::pair<std::uint64_t, NodeId>> order;
@@ -94,9 +92,9 @@ std::vector<Role> draw_roles(const GenerateOptions& options) {
   return role;
 }
 
-/// Features of a node: the sum of its labels' means plus independent normal noise. Class means are
-/// independent normal vectors of expected length 1, so how hard the classes are to tell apart
-/// hardly depends on the number of columns.
+/// The features of a node are the sum of its labels' means plus independent normal noise. Class
+/// means are independent normal vectors of expected squared length 1, so the number of columns
+/// hardly changes how hard the classes are to tell apart.
 class FeatureRows {
  public:
   FeatureRows(const GenerateOptions& options, const LabelLists& labels)
@@ -112,7 +110,7 @@ class FeatureRows {
     }
   }
 
-  /// Fills row `v`: `cols` values.
+  /// Fills `row` with the features of node `v`, one value for each column.
   void fill(NodeId v, std::span<float> row) const {
     Draws draws(stream_, static_cast<std::uint64_t>(v));
     const auto own = labels_.of(v);
@@ -136,7 +134,8 @@ class FeatureRows {
   std::vector<double> means_;  ///< classes x cols.
 };
 
-/// Calls use(begin, rows) for runs of feature rows that fit a buffer; rows are filled in parallel.
+/// Calls use(rows) for runs of consecutive feature rows that fit into a buffer, in node order. Rows
+/// are filled in parallel.
 template <class Use>
 void for_feature_runs(const GenerateOptions& options, const LabelLists& labels, ThreadPool& pool,
                       Use&& use) {
@@ -157,13 +156,13 @@ void for_feature_runs(const GenerateOptions& options, const LabelLists& labels, 
   }
 }
 
-std::vector<std::int32_t> class_of(const LabelLists& labels) {
+std::vector<std::int32_t> stated_classes(const LabelLists& labels) {
   std::vector<std::int32_t> classes(at(labels.nodes()));
   for (NodeId v = 0; v < labels.nodes(); ++v) classes[at(v)] = labels.stated(v)[0];
   return classes;
 }
 
-/// Calls use(span) for runs of indicator rows.
+/// Calls use(rows) for runs of consecutive indicator rows, in node order.
 template <class Use>
 void for_indicator_runs(const LabelLists& labels, std::int32_t classes, Use&& use) {
   constexpr std::int64_t run = 1 << 15;
@@ -180,8 +179,8 @@ void for_indicator_runs(const LabelLists& labels, std::int32_t classes, Use&& us
   }
 }
 
-/// The data set without graph, arrays and splits.
-Dataset describe(const GenerateOptions& options) {
+/// The data set without its graph, arrays and splits.
+Dataset empty_dataset(const GenerateOptions& options) {
   Dataset dataset;
   dataset.name = options.name;
   dataset.features.rows = options.nodes;
@@ -194,10 +193,10 @@ Dataset describe(const GenerateOptions& options) {
 }  // namespace
 
 Dataset generate_dataset(const GenerateOptions& options) {
-  check(options);
+  check_generate_options(options);
   ThreadPool pool = make_pool();
   const LabelLists labels(options);
-  Dataset dataset = describe(options);
+  Dataset dataset = empty_dataset(options);
   dataset.graph = draw_graph(options, labels, pool);
 
   std::vector<float> dense;
@@ -216,7 +215,7 @@ Dataset generate_dataset(const GenerateOptions& options) {
     dataset.labels.indicators = std::move(indicators);
     dataset.labels.labelled = std::vector<std::uint8_t>(at(options.nodes), 1);
   } else {
-    dataset.labels.class_of = class_of(labels);
+    dataset.labels.class_of = stated_classes(labels);
   }
   dataset.splits.push_back({draw_roles(options)});
   return dataset;
@@ -224,21 +223,21 @@ Dataset generate_dataset(const GenerateOptions& options) {
 
 void generate_to(const GenerateOptions& options, const std::filesystem::path& directory,
                  bool overwrite, const LogCallback& log) {
-  check(options);
-  const auto say = [&](const std::string& words) {
-    if (log) log(LogLevel::info, words);
+  check_generate_options(options);
+  const auto report = [&](const std::string& sentence) {
+    if (log) log(LogLevel::info, sentence);
   };
   NativeWriter writer(directory, overwrite);
   ThreadPool pool = make_pool();
   const LabelLists labels(options);
   {
-    say(fmt::format("drawing {} edges over {} nodes", options.edges, options.nodes));
+    report(fmt::format("drawing {} edges over {} nodes", options.edges, options.nodes));
     const Graph graph = draw_graph(options, labels, pool);
-    say(fmt::format("drew {} different edges", graph.entries() / 2));
+    report(fmt::format("drew {} different edges", graph.entries() / 2));
     writer.append(native_array::offsets, graph.offsets.span());
     writer.append(native_array::neighbours, graph.neighbours.span());
   }
-  say("drawing features");
+  report("drawing features");
   for_feature_runs(options, labels, pool, [&](std::span<const float> rows) {
     writer.append(native_array::features, rows);
   });
@@ -249,13 +248,13 @@ void generate_to(const GenerateOptions& options, const std::filesystem::path& di
     const std::vector<std::uint8_t> labelled(at(options.nodes), 1);
     writer.append(native_array::labelled, std::span<const std::uint8_t>(labelled));
   } else {
-    const std::vector<std::int32_t> classes = class_of(labels);
+    const std::vector<std::int32_t> classes = stated_classes(labels);
     writer.append(native_array::class_of, std::span<const std::int32_t>(classes));
   }
   const std::vector<Role> role = draw_roles(options);
   writer.append(native_array::role(0), std::span<const Role>(role));
 
-  Dataset dataset = describe(options);
+  Dataset dataset = empty_dataset(options);
   dataset.graph.nodes = options.nodes;
   dataset.splits.resize(1);
   writer.finish(dataset);

@@ -6,11 +6,10 @@
 #include <utility>
 
 #include "graph/draws.hpp"
+#include "graph/rows.hpp"
 
 namespace heliograph {
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 std::vector<NodeId> shuffled_nodes(std::int64_t nodes, std::uint64_t seed) {
   std::vector<NodeId> order(at(nodes));
@@ -22,12 +21,13 @@ std::vector<NodeId> shuffled_nodes(std::int64_t nodes, std::uint64_t seed) {
   return order;
 }
 
-/// Multi-label: how likely a node has each label besides its first. Popularity falls with the
-/// square root of the label's rank; a node has `mean` other labels on average.
+/// For multi-label data: the probability of each label to be one of a node's labels besides its
+/// first. Popularity falls with the square root of the label's rank; a node has `mean` such labels
+/// on average.
 std::vector<double> other_label_shares(std::int32_t classes, double mean) {
   std::vector<double> share(at(classes));
   for (std::int32_t c = 0; c < classes; ++c) share[at(c)] = 1.0 / std::sqrt(c + 1.0);
-  // A label that is also the first one (one time in `classes`) adds nothing.
+  // One draw in `classes` yields the node's first label again, which adds nothing.
   const double wanted = mean * classes / (classes - 1.0);
   for (int round = 0; round < 100; ++round) {  // each round cuts the shares that reach 1
     const double total = std::accumulate(share.begin(), share.end(), 0.0);
@@ -45,10 +45,10 @@ LabelLists::LabelLists(const GenerateOptions& options)
   const std::uint64_t stream = generator_stream(options.seed, Drawn::label);
   std::vector<std::int32_t> first(at(options.nodes));
   if (options.model == GraphModel::rmat) {
-    node_at_place_ = shuffled_nodes(options.nodes, options.seed);
-    for (std::int64_t place = 0; place < options.nodes; ++place) {
-      first[at(node_at_place_[at(place)])] =
-          static_cast<std::int32_t>(place * options.classes / options.nodes);
+    node_at_position_ = shuffled_nodes(options.nodes, options.seed);
+    for (std::int64_t i = 0; i < options.nodes; ++i) {
+      first[at(node_at_position_[at(i)])] =
+          static_cast<std::int32_t>(i * options.classes / options.nodes);
     }
   } else {
     for (std::int64_t v = 0; v < options.nodes; ++v) {

@@ -12,7 +12,8 @@
 namespace heliograph {
 namespace {
 
-/// Published: nodes, undirected edges, columns, classes and split. Ours: the rest.
+/// The shape of a published data set. Nodes, undirected edges, columns, classes and shares are as
+/// published; homophily and noise are our choice.
 struct Preset {
   const char* name;
   std::int64_t nodes;
@@ -24,8 +25,8 @@ struct Preset {
   double train_share, validation_share;
 };
 
-// Reddit, Yelp and AmazonProducts are published with each edge counted both ways.
-constexpr std::array<Preset, 4> presets{{
+// Published counts of Reddit, Yelp and AmazonProducts are twice these: they count both directions.
+constexpr std::array<Preset, 4> kPresets{{
     {"reddit", 232'965, 57'307'946, 602, 41, false, 0.75, 3, 0.03, 66, 10},
     {"products", 2'449'029, 61'859'140, 100, 47, false, 0.8, 2, 0.1, 8, 2},
     {"yelp", 716'847, 6'977'409, 300, 100, true, 0.8, 0.4, 0.1, 75, 10},
@@ -35,11 +36,11 @@ constexpr std::array<Preset, 4> presets{{
 }  // namespace
 
 GenerateOptions generate_preset(const std::string& name, double scale) {
-  const auto found = std::find_if(presets.begin(), presets.end(),
+  const auto found = std::find_if(kPresets.begin(), kPresets.end(),
                                   [&](const Preset& preset) { return name == preset.name; });
-  if (found == presets.end()) {
+  if (found == kPresets.end()) {
     std::vector<std::string> names;
-    for (const Preset& preset : presets) names.emplace_back(preset.name);
+    for (const Preset& preset : kPresets) names.emplace_back(preset.name);
     throw_error(ErrorCode::usage, "unknown preset '{}': did you mean '{}'?", name,
                 nearest_name(name, names));
   }
@@ -55,7 +56,7 @@ GenerateOptions generate_preset(const std::string& name, double scale) {
   GenerateOptions options;
   options.name = name;
   options.nodes = static_cast<std::int64_t>(nodes);
-  // A small graph cannot be as dense as the large one: at most an eighth of all pairs.
+  // A small graph cannot have the large one's degrees: it has at most an eighth of all pairs.
   const std::int64_t pairs = options.nodes * (options.nodes - 1) / 2;
   options.edges =
       std::min(pairs / 8,

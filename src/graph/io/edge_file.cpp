@@ -6,13 +6,13 @@
 namespace heliograph {
 namespace {
 
-struct Fields {
+struct EdgeFields {
   std::array<std::string_view, 3> field;
-  std::size_t count = 0;  ///< May be larger than 3: then the rest is dropped.
+  std::size_t count = 0;  ///< How many fields the line has; only the first 3 are stored.
 };
 
-Fields split(std::string_view line, bool commas) {
-  Fields fields;
+EdgeFields split_edge(std::string_view line, bool commas) {
+  EdgeFields fields;
   const auto put = [&](std::string_view field) {
     if (fields.count < fields.field.size()) fields.field[fields.count] = field;
     ++fields.count;
@@ -29,7 +29,7 @@ Fields split(std::string_view line, bool commas) {
   }
 }
 
-/// Digits and signs only: an integer that may be too large to hold.
+/// Whether a text has only digits and signs: it may be an integer that does not fit in 64 bits.
 bool looks_integral(std::string_view text) {
   return !text.empty() && text.find_first_not_of("+-0123456789") == std::string_view::npos;
 }
@@ -53,7 +53,7 @@ std::vector<Edge> read_edge_file(const std::filesystem::path& file, int base, st
   for (std::string_view line; lines.next(line);) {
     line = trim(line);
     if (line.empty() || line.front() == '#') continue;
-    const Fields fields = split(line, commas);
+    const EdgeFields fields = split_edge(line, commas);
     const bool header = first && !looks_integral(fields.field[0]);
     first = false;
     if (fields.count < 2 || fields.count > 3) {

@@ -21,8 +21,8 @@ namespace {
 
 constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 
-[[noreturn]] void fail(ErrorCode code, const char* what, const std::filesystem::path& path,
-                       int error) {
+[[noreturn]] void throw_file_error(ErrorCode code, const char* what,
+                                   const std::filesystem::path& path, int error) {
   throw_error(code, "{} {}: {}", what, path.string(), std::generic_category().message(error));
 }
 
@@ -36,7 +36,7 @@ RegularFile open_regular(const std::filesystem::path& path) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status = {};
   if (!file.open() || ::fstat(file.get(), &status) != 0) {
-    fail(ErrorCode::bad_input, "cannot read", path, errno);
+    throw_file_error(ErrorCode::bad_input, "cannot read", path, errno);
   }
   if (!S_ISREG(status.st_mode)) {
     throw_error(ErrorCode::bad_input, "{} is not a regular file", path.string());
@@ -64,7 +64,7 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
   std::span<const std::byte> bytes;
   if (size > 0) {
     void* const address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
-    if (address == MAP_FAILED) fail(ErrorCode::resource, "cannot map", path, errno);
+    if (address == MAP_FAILED) throw_file_error(ErrorCode::resource, "cannot map", path, errno);
     bytes = {static_cast<const std::byte*>(address), size};
   }
   return std::shared_ptr<const MappedFile>(new MappedFile(bytes));
@@ -79,7 +79,7 @@ FileWriter::FileWriter(std::filesystem::path path)
       descriptor_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
   if (!descriptor_.open()) {
     const bool full = errno == ENOSPC || errno == EDQUOT || errno == EMFILE || errno == ENFILE;
-    fail(full ? ErrorCode::resource : ErrorCode::usage, "cannot create", path_, errno);
+    throw_file_error(full ? ErrorCode::resource : ErrorCode::usage, "cannot create", path_, errno);
   }
   buffer_.reserve(kBufferBytes);
 }
@@ -103,7 +103,7 @@ void FileWriter::flush() {
     const ssize_t written =
         ::write(descriptor_.get(), buffer_.data() + done, buffer_.size() - done);
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail(ErrorCode::resource, "cannot write", path_, errno);
+    if (written < 0) throw_file_error(ErrorCode::resource, "cannot write", path_, errno);
     done += static_cast<std::size_t>(written);
   }
   buffer_.clear();
@@ -111,11 +111,12 @@ void FileWriter::flush() {
 
 void FileWriter::close() {
   flush();
-  // A device that cannot sync (EINVAL) has taken the bytes all the same.
+  // EINVAL means that the file is a device that cannot sync; it has taken the bytes.
   if (::fsync(descriptor_.get()) != 0 && errno != EINVAL) {
-    fail(ErrorCode::resource, "cannot write", path_, errno);
+    throw_file_error(ErrorCode::resource, "cannot write", path_, errno);
   }
-  if (::close(descriptor_.release()) != 0) fail(ErrorCode::resource, "cannot write", path_, errno);
+  if (::close(descriptor_.release()) != 0)
+    throw_file_error(ErrorCode::resource, "cannot write", path_, errno);
 }
 
 FileReader::FileReader(std::filesystem::path path) : path_(std::move(path)) {
@@ -126,11 +127,11 @@ FileReader::FileReader(std::filesystem::path path) : path_(std::move(path)) {
 
 void FileReader::read(std::span<std::byte> bytes) {
   while (!bytes.empty()) {
-    // Pieces that a second-level cache still holds when they are hashed.
+    // The pieces are small enough to be in the second-level cache when they are hashed.
     const std::size_t piece = std::min(bytes.size(), kBufferBytes / 4);
     const ssize_t got = ::read(descriptor_.get(), bytes.data(), piece);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail(ErrorCode::bad_input, "cannot read", path_, errno);
+    if (got < 0) throw_file_error(ErrorCode::bad_input, "cannot read", path_, errno);
     if (got == 0) {
       throw_error(ErrorCode::bad_input, "{} is damaged: it ends too early", path_.string());
     }

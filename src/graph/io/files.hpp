@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/descriptor.hpp"
@@ -15,7 +16,7 @@ struct XXH64_state_s;
 
 namespace heliograph {
 
-/// XXH64 (seed 0) of bytes that come one piece after the other.
+/// The XXH64 (seed 0) of bytes that are added piece by piece.
 class RunningHash {
  public:
   RunningHash();
@@ -29,12 +30,12 @@ class RunningHash {
   std::unique_ptr<XXH64_state_s, Free> state_;
 };
 
-/// A whole file, mapped for reading. The mapping ends with the last reference to it; a file that
-/// somebody shortens meanwhile faults, as for every mapped file.
+/// A whole file mapped for reading, until its last reference is gone. As with every mapped file, an
+/// access faults if another process has shortened the file meanwhile.
 class MappedFile {
  public:
-  /// Throws Error(bad_input) that names a file which is missing or cannot be read, or is no
-  /// regular file.
+  /// Maps a file. Throws Error(bad_input) that names the file if it is missing, unreadable or not a
+  /// regular file, and Error(resource) if it cannot be mapped.
   static std::shared_ptr<const MappedFile> open(const std::filesystem::path& path);
 
   ~MappedFile();
@@ -42,49 +43,52 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   std::span<const std::byte> bytes() const { return bytes_; }
+  std::string_view text() const {
+    return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()};
+  }
 
  private:
   explicit MappedFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
   std::span<const std::byte> bytes_;
 };
 
-/// A new file that is written front to back, with its size and its XXH64 kept on the way.
-/// All members throw Error: resource (disk full, quota or file size limit, I/O error) or usage
-/// (the file cannot be created), and name the file.
+/// A new file that is written front to back, while its size and XXH64 are counted. Members throw an
+/// Error that names the file: resource (disk full, quota or file size limit, I/O error) or usage
+/// (the file cannot be created).
 class FileWriter {
  public:
   explicit FileWriter(std::filesystem::path path);
 
   void write(std::span<const std::byte> bytes);
 
-  /// Flushes to the disk and closes. A writer that dies unclosed leaves its file as it is.
+  /// Flushes the file to the disk and closes it. A writer that is destroyed before leaves an
+  /// incomplete file.
   void close();
 
   std::uint64_t size() const { return size_; }
-  /// XXH64 (seed 0) of everything written so far.
+  /// The XXH64 (seed 0) of all bytes written so far.
   std::uint64_t hash() const { return hash_.value(); }
 
  private:
   void flush();
 
   std::filesystem::path path_;
-  RunningHash hash_;  // Before the descriptor: whoever opens reads errno next.
+  RunningHash hash_;  // Precedes the descriptor, since its construction may change open's errno.
   Descriptor descriptor_;
   std::vector<std::byte> buffer_;
   std::uint64_t size_ = 0;
 };
 
-/// A file that is read front to back, with its XXH64 kept on the way: nothing of it stays in
-/// memory. All members throw Error(bad_input) that names a file which is missing, cut short or
-/// unreadable.
+/// A file that is read front to back, while its XXH64 is computed. It keeps nothing in memory.
+/// Members throw Error(bad_input) that names the file if it is missing, truncated or unreadable.
 class FileReader {
  public:
   explicit FileReader(std::filesystem::path path);
 
-  /// Fills `bytes`.
+  /// Fills `bytes` with the next bytes of the file.
   void read(std::span<std::byte> bytes);
   std::uint64_t size() const { return size_; }
-  /// XXH64 (seed 0) of everything read so far.
+  /// The XXH64 (seed 0) of all bytes read so far.
   std::uint64_t hash() const { return hash_.value(); }
 
  private:
@@ -94,20 +98,22 @@ class FileReader {
   RunningHash hash_;
 };
 
-/// A name beside `path` that no other process uses, for writing before renaming.
+/// A path in the same directory that no other process uses, to write to before renaming to `path`.
 std::filesystem::path temporary_sibling(const std::filesystem::path& path);
 
-/// Makes the entries of a directory durable, as far as its file system can.
+/// Flushes the entries of a directory to the disk, if its file system can. Ignores errors.
 void sync_directory(const std::filesystem::path& path) noexcept;
 
-/// Renames and makes the new name durable. Throws Error(resource) that names both.
+/// Renames a file or directory and flushes the new name to the disk. Throws Error(resource) that
+/// names both paths.
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// A directory that is filled under a temporary name, which nobody else uses, before it takes its
-/// place: readers see the old one or the new one. What is not published is removed.
+/// A directory that the caller creates and fills under a temporary name before it is published
+/// under its final name. Readers see either the old directory or the complete new one. The
+/// destructor removes a directory that was not published.
 class NewDirectory {
  public:
-  /// Creates nothing.
+  /// Only chooses the temporary name; creates nothing.
   explicit NewDirectory(std::filesystem::path target);
   ~NewDirectory();
   NewDirectory(const NewDirectory&) = delete;
@@ -115,7 +121,8 @@ class NewDirectory {
 
   const std::filesystem::path& temporary() const { return temporary_; }
 
-  /// Replaces what lies at the target. Throws Error(resource); the old directory is there then.
+  /// Renames the directory to the target, replacing an old one. Throws Error(resource); the old
+  /// directory is then still in place.
   void publish();
 
  private:
@@ -123,15 +130,15 @@ class NewDirectory {
   bool published_ = false;
 };
 
-/// Writes a whole file under a temporary name, then renames it: readers see the old file or the
-/// new one, and a failed write leaves nothing. Throws as FileWriter does.
+/// Writes a file under a temporary name and renames it. Readers see either the old file or the
+/// complete new one, and a failed write leaves nothing behind. Throws as FileWriter does.
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> head,
                            std::span<const std::byte> body = {});
 
-/// XXH64 (seed 0).
+/// The XXH64 (seed 0) of these bytes.
 std::uint64_t xxh64(std::span<const std::byte> bytes);
 
-/// 16 hexadecimal digits.
+/// The value as 16 lower-case hexadecimal digits.
 std::string hex64(std::uint64_t value);
 
 }  // namespace heliograph

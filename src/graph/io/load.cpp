@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <vector>
-
 #include "core/throw_error.hpp"
 #include "graph/io/readers.hpp"
 #include "graph/validate.hpp"
@@ -32,7 +30,7 @@ InputFormat detect(const fs::path& path) {
     if (extension == ".npz") return InputFormat::npz;
     if (extension == ".mtx") return InputFormat::matrix_market;
     if (extension == ".csv" || extension == ".tsv") return InputFormat::edge_list;
-    throw_error(ErrorCode::bad_input, "{} has no form that is known here, which are: {}",
+    throw_error(ErrorCode::bad_input, "{} has an unknown format; the known ones are {}",
                 path.string(), kForms);
   }
   if (is_native(path)) return InputFormat::native;
@@ -42,24 +40,20 @@ InputFormat detect(const fs::path& path) {
   }
   if (edges || fs::exists(path / "edges.tsv")) return InputFormat::edge_list;
   if (holds_matrix_market(path)) return InputFormat::matrix_market;
-  throw_error(ErrorCode::bad_input, "nothing in {} is known here; it could be {}", path.string(),
-              kForms);
+  throw_error(ErrorCode::bad_input, "{} holds no known format; the known ones are {}",
+              path.string(), kForms);
 }
 
-/// What a native directory still knows about its import.
+/// Fills in the counts that follow from a native directory's graph.
 void count_native(const Graph& graph, ImportCounts& counts) {
   counts.nodes = graph.nodes;
   counts.entries = graph.entries();
   counts.edges_listed = graph.directed ? counts.entries : counts.entries / 2;
-  std::vector<bool> connected(static_cast<std::size_t>(graph.nodes), false);
-  for (const NodeId u : graph.neighbours) connected[static_cast<std::size_t>(u)] = true;
-  for (NodeId v = 0; v < graph.nodes; ++v) {
-    if (graph.degree(v) == 0 && !connected[static_cast<std::size_t>(v)]) ++counts.isolated;
-  }
+  counts.isolated = count_isolated(graph);
 }
 
-Dataset read(const fs::path& path, InputFormat format, const ImportOptions& options,
-             ImportCounts& counts) {
+Dataset read_format(const fs::path& path, InputFormat format, const ImportOptions& options,
+                    ImportCounts& counts) {
   switch (format) {
     case InputFormat::npz:
       return read_npz_dataset(path, options, counts);
@@ -74,7 +68,7 @@ Dataset read(const fs::path& path, InputFormat format, const ImportOptions& opti
   }
 }
 
-/// The last part of the path, without extension where it is a file.
+/// The last component of the path; for a file, without its extension.
 std::string name_of(const fs::path& path) {
   const fs::path whole = fs::absolute(path).lexically_normal();
   const fs::path last = whole.has_filename() ? whole : whole.parent_path();
@@ -92,15 +86,15 @@ Dataset load_dataset(const fs::path& path, const ImportOptions& options, ImportC
   try {
     if (!fs::exists(path)) throw_error(ErrorCode::bad_input, "{} does not exist", path.string());
     if (format == InputFormat::automatic) format = detect(path);
-    dataset = read(path, format, options, filled);
-  } catch (const fs::filesystem_error& error) {  // A folder that may not be looked into, ...
+    dataset = read_format(path, format, options, filled);
+  } catch (const fs::filesystem_error& error) {  // For example a directory without permission.
     throw_error(ErrorCode::bad_input, "cannot read {}: {}", error.path1().string(),
                 error.code().message());
   }
   if (dataset.name.empty()) dataset.name = name_of(path);
   validate_dataset(dataset, path.string());
   if (format == InputFormat::native) {
-    // Right checksums say nothing about the values; counting trusts them.
+    // A file with a correct checksum may hold wrong values, on which counting relies.
     if (!dataset.graph.directed) validate_symmetry(dataset.graph, path.string());
     count_native(dataset.graph, filled);
   }

@@ -1,5 +1,6 @@
 #include "graph/io/manifest_file.hpp"
 
+#include <nlohmann/json.hpp>
 #include <span>
 
 #include "graph/io/files.hpp"
@@ -8,14 +9,12 @@
 namespace heliograph {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
-using nlohmann::ordered_json;
 
 void refuse_file(const fs::path& file, const std::string& what) { refuse(file, "{}", what); }
 
-void write_manifest_file(const fs::path& directory, const ordered_json& manifest) {
+void write_manifest_file(const fs::path& directory, const nlohmann::ordered_json& manifest) {
   const std::string text =
-      manifest.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+      manifest.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   const auto write = [&](std::string_view name, const std::string& content) {
     FileWriter file(directory / name);
     file.write(std::as_bytes(std::span(content)));
@@ -25,24 +24,21 @@ void write_manifest_file(const fs::path& directory, const ordered_json& manifest
   write(kManifestHashFile, hex64(xxh64(std::as_bytes(std::span(text)))) + "\n");
 }
 
-json read_manifest_file(const fs::path& directory, const ManifestKind& kind) {
+nlohmann::json read_manifest_file(const fs::path& directory, const ManifestKind& kind) {
   const fs::path path = directory / kManifestFile;
   const fs::path hash_path = directory / kManifestHashFile;
   const auto file = MappedFile::open(path);
   const auto hash_file = MappedFile::open(hash_path);
-  const auto text = [](const MappedFile& mapped) {
-    return std::string_view(reinterpret_cast<const char*>(mapped.bytes().data()),
-                            mapped.bytes().size());
-  };
-  if (text(*hash_file) != hex64(xxh64(file->bytes())) + "\n") {
+  if (hash_file->text() != hex64(xxh64(file->bytes())) + "\n") {
     refuse(path, "does not match the checksum in {}: one of the two is damaged",
            hash_path.string());
   }
-  json manifest = json::parse(text(*file), nullptr, false);
-  if (!manifest.is_object() || manifest.value("format", json()) != kind.format) {
+  nlohmann::json manifest = nlohmann::json::parse(file->text(), nullptr, false);
+  if (!manifest.is_object() || manifest.value("format", nlohmann::json()) != kind.format) {
     refuse(path, "is not the manifest of {}", kind.of);
   }
-  if (const json version = manifest.value("version", json()); version != kind.version) {
+  if (const nlohmann::json version = manifest.value("version", nlohmann::json());
+      version != kind.version) {
     refuse(path, "has format version {}; this build reads version {}", version.dump(),
            kind.version);
   }

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
@@ -13,22 +13,23 @@ namespace heliograph {
 inline constexpr std::string_view kManifestFile = "manifest.json";
 inline constexpr std::string_view kManifestHashFile = "manifest.xxh64";
 
-/// What a manifest has to be.
+/// The kind of manifest that a reader expects.
 struct ManifestKind {
-  std::string_view format;  ///< Its field "format".
-  int version;              ///< Its field "version".
-  std::string_view of;      ///< "a graph", for messages.
+  std::string_view format;  ///< The value of the key "format".
+  int version;              ///< The value of the key "version".
+  std::string_view of;      ///< What the manifest describes, for messages: "a graph".
 };
 
-/// Writes both files, the checksum last. Text that is not UTF-8 (a file name may be anything) is
-/// written with replacements. Throws as FileWriter does.
+/// Writes manifest.json and then its checksum. Bytes that are not UTF-8, as in a file name, are
+/// replaced. Throws as FileWriter does.
 void write_manifest_file(const std::filesystem::path& directory,
                          const nlohmann::ordered_json& manifest);
 
-/// Throws Error(bad_input) that names the file which is missing, damaged or of another kind.
+/// Reads manifest.json and compares its checksum. Throws Error(bad_input) that names the file which
+/// is missing, damaged or of another kind.
 nlohmann::json read_manifest_file(const std::filesystem::path& directory, const ManifestKind& kind);
 
-/// Throws Error(bad_input): "FILE: WHAT".
+/// Throws Error(bad_input) with the text "FILE: WHAT".
 [[noreturn]] void refuse_file(const std::filesystem::path& file, const std::string& what);
 
 }  // namespace heliograph

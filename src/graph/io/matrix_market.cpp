@@ -21,23 +21,23 @@ std::string lower(std::string_view word) {
   return out;
 }
 
-/// Header, size line and entries of one file.
+/// Reads the header, the size line and the entries of one MatrixMarket file.
 class MarketReader {
  public:
   explicit MarketReader(const std::filesystem::path& file) : lines_(file) {
     std::string_view line;
     if (!lines_.next(line)) refuse("is empty");
     if (lower(take_word(line)) != "%%matrixmarket") refuse("does not start with %%MatrixMarket");
-    if (lower(take_word(line)) != "matrix") refuse("is no matrix");
+    if (lower(take_word(line)) != "matrix") refuse("is not a matrix");
     const std::string form = lower(take_word(line));
     const std::string field = lower(take_word(line));
     const std::string symmetry = lower(take_word(line));
     if (form != "coordinate" && form != "array") refuse("unknown form '{}'", form);
     if (field != "pattern" && field != "real" && field != "integer" && field != "double") {
-      refuse("'{}' values are not read; pattern, real and integer are", field);
+      refuse("'{}' values are not supported; pattern, real and integer are", field);
     }
     if (symmetry != "general" && symmetry != "symmetric") {
-      refuse("'{}' matrices are not read; general and symmetric are", symmetry);
+      refuse("'{}' matrices are not supported; general and symmetric are", symmetry);
     }
     dense_ = form == "array";
     pattern_ = field == "pattern";
@@ -52,13 +52,14 @@ class MarketReader {
   std::int64_t cols() const { return cols_; }
   std::int64_t entries() const { return entries_; }
 
-  /// As LineReader::refuse.
+  /// Throws Error(bad_input) that names the file and the line, as LineReader::refuse does.
   template <class... Args>
   [[noreturn]] void refuse(fmt::format_string<const Args&...> sentence, const Args&... args) const {
     lines_.refuse(sentence, args...);
   }
 
-  /// Calls use(row, col, value) for every listed entry of a coordinate file, from 0.
+  /// Calls use(row, col, value) for every listed entry of a coordinate file; rows and columns are
+  /// counted from 0.
   template <class Use>
   void for_each_entry(Use&& use) {
     std::string_view line;
@@ -150,7 +151,8 @@ float narrow(const MarketReader& reader, double value) {
 }
 
 Features read_dense(MarketReader& reader, std::uintmax_t file_bytes) {
-  // Every value takes a digit and a line end: a larger claim is damage, caught before allocating.
+  // Every value takes at least a digit and a line end, so a larger claim is damage; it is refused
+  // before memory is allocated.
   if (static_cast<std::uintmax_t>(reader.entries()) > file_bytes / 2 + 1) {
     reader.refuse("the file is too short for its sizes: it is truncated");
   }
@@ -178,7 +180,7 @@ MarketEdges read_market_edges(const std::filesystem::path& file, ImportCounts& c
     reader.refuse("a graph is a square matrix, not {} x {}", reader.rows(), reader.cols());
   }
   if (reader.rows() > std::numeric_limits<NodeId>::max()) {
-    throw_error(ErrorCode::resource, "{}: {} nodes: graphs of 2^31 nodes and more are not held",
+    throw_error(ErrorCode::resource, "{}: {} nodes: a graph must have fewer than 2^31 nodes",
                 file.string(), reader.rows());
   }
   MarketEdges out;

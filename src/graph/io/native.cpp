@@ -16,12 +16,11 @@ namespace heliograph {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
-/// A whole number; get<> alone would cut off what does not fit.
+/// The whole number under `key`. Refuses one that T cannot hold, which get<T> would truncate.
 template <class T>
-T whole_number(const json& object, const char* key, const fs::path& path) {
-  const json& value = object.at(key);
+T whole_number(const nlohmann::json& object, const char* key, const fs::path& path) {
+  const nlohmann::json& value = object.at(key);
   const bool held = value.is_number_unsigned()
                         ? std::in_range<T>(value.get<std::uint64_t>())
                         : value.is_number_integer() && std::in_range<T>(value.get<std::int64_t>());
@@ -34,8 +33,8 @@ T whole_number(const json& object, const char* key, const fs::path& path) {
   return value.get<T>();
 }
 
-/// The data set of a manifest, without its arrays and splits.
-Dataset interpret(const json& object, const fs::path& path) {
+/// The data set that a manifest describes, without its arrays and splits.
+Dataset dataset_of(const nlohmann::json& object, const fs::path& path) {
   Dataset dataset;
   dataset.name = object.at("name").get<std::string>();
   dataset.graph.nodes = whole_number<std::int64_t>(object, "nodes", path);
@@ -43,7 +42,7 @@ Dataset interpret(const json& object, const fs::path& path) {
   dataset.features.rows = dataset.graph.nodes;
   dataset.features.cols = whole_number<std::int64_t>(object.at("features"), "cols", path);
   dataset.features.sparse = object.at("features").at("sparse").get<bool>();
-  const json& labels = object.at("labels");
+  const nlohmann::json& labels = object.at("labels");
   const auto task = labels.at("task").get<std::string>();
   if (task != "multiclass" && task != "multilabel") refuse(path, "has the unknown task {}", task);
   dataset.labels.task = task == "multilabel" ? Task::multilabel : Task::multiclass;
@@ -52,18 +51,20 @@ Dataset interpret(const json& object, const fs::path& path) {
   return dataset;
 }
 
-/// Maps the arrays that the manifest lists, each checked against its count and checksum.
+/// Maps the arrays that the manifest lists and compares each with its count and checksum.
 class ArrayFiles {
  public:
-  ArrayFiles(fs::path directory, const json& arrays) : directory_(std::move(directory)) {
-    for (const json& entry : arrays) listed_[entry.at("name").get<std::string>()] = entry;
+  ArrayFiles(fs::path directory, const nlohmann::json& arrays) : directory_(std::move(directory)) {
+    for (const nlohmann::json& entry : arrays) {
+      listed_[entry.at("name").get<std::string>()] = entry;
+    }
   }
 
   template <class T>
   Array<T> map(std::string_view name) const {
     const auto it = listed_.find(std::string(name));
     if (it == listed_.end()) refuse(directory_ / kManifestFile, "does not list the array {}", name);
-    const json& entry = it->second;
+    const nlohmann::json& entry = it->second;
     if (entry.at("dtype").get<std::string>() != dtype_name<T>()) {
       refuse(directory_ / kManifestFile, "gives the array {} another dtype than {}", name,
              dtype_name<T>());
@@ -84,7 +85,7 @@ class ArrayFiles {
 
  private:
   fs::path directory_;
-  std::map<std::string, json> listed_;
+  std::map<std::string, nlohmann::json> listed_;
 };
 
 }  // namespace
@@ -94,10 +95,10 @@ bool is_native(const fs::path& directory) {
 }
 
 Dataset load_native(const fs::path& directory) {
-  const json object = read_manifest_file(directory, kNativeManifest);
+  const nlohmann::json object = read_manifest_file(directory, kNativeManifest);
   const fs::path path = directory / kManifestFile;
   try {
-    Dataset dataset = interpret(object, path);
+    Dataset dataset = dataset_of(object, path);
     const auto splits = whole_number<std::int64_t>(object, "splits", path);
     const ArrayFiles files(directory, object.at("arrays"));
     for_each_array(dataset, [&]<class T>(std::string_view name, Array<T>& array, auto&&) {
@@ -107,7 +108,7 @@ Dataset load_native(const fs::path& directory) {
       dataset.splits.push_back({files.map<Role>(native_array::role(s))});
     }
     return dataset;
-  } catch (const json::exception& error) {  // A key that is missing or of another type.
+  } catch (const nlohmann::json::exception& error) {  // A key is missing or has another type.
     refuse(path, "cannot be interpreted: {}", error.what());
   }
 }
@@ -124,7 +125,7 @@ void save_native(const Dataset& dataset, const fs::path& directory, bool overwri
 }
 
 std::string dataset_hash(const Dataset& dataset) {
-  // One line for each array, hashed: independent of how the arrays are stored.
+  // The hash of one line for each array does not depend on how the arrays are stored.
   std::string lines =
       fmt::format("nodes {} directed {} cols {} classes {}\n", dataset.graph.nodes,
                   dataset.graph.directed, dataset.features.cols, dataset.labels.classes);

@@ -10,14 +10,14 @@
 #include "graph/io/manifest_file.hpp"
 #include "heliograph/dataset.hpp"
 
-// The native directory (docs/formats.md): manifest.json, manifest.xxh64 and one raw file for each
-// array. What the writer and the reader share.
+// What the writer and the reader of a native directory share. The directory (docs/formats.md) holds
+// manifest.json, manifest.xxh64 and one raw file for each array.
 
 namespace heliograph {
 
 inline constexpr ManifestKind kNativeManifest{"heliograph-graph", 1, "a graph"};
 
-/// Array names; the file is the name and ".bin". Splits are "role_0", "role_1", ...
+/// Names of arrays. An array lies in the file NAME.bin; splits are named "role_0", "role_1", ...
 namespace native_array {
 inline constexpr std::string_view offsets = "offsets";                  ///< int64, nodes + 1.
 inline constexpr std::string_view neighbours = "neighbours";            ///< int32, entries.
@@ -31,8 +31,9 @@ inline constexpr std::string_view labelled = "labelled";                ///< uin
 inline std::string role(std::int64_t split) { return fmt::format("role_{}", split); }  ///< uint8.
 }  // namespace native_array
 
-/// Calls `use(name, array, count)` for each array of a data set that has its counts, in the order
-/// of the directory's hash. `count()` is how many values those counts ask for; -1: any number.
+/// Calls `use(name, array, count)` for each array that a data set needs, in the order of
+/// `dataset_hash`. `count()` is the number of values that the array must have, or -1 for any
+/// number. The data set's members other than arrays must be set.
 template <class AnyDataset, class Use>
 void for_each_array(AnyDataset& dataset, Use&& use) {
   const std::int64_t& nodes = dataset.graph.nodes;
@@ -61,7 +62,7 @@ void for_each_array(AnyDataset& dataset, Use&& use) {
   }
 }
 
-/// "int64", "int32", "float32" or "uint8".
+/// The name of T as a dtype: "int64", "int32", "float32" or "uint8".
 template <class T>
 constexpr std::string_view dtype_name() {
   if constexpr (std::is_same_v<T, std::int64_t>) {

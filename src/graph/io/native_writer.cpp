@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Could a file of this name be one that the writer makes?
+/// Whether the writer could have made a file of this name.
 bool is_own_name(std::string_view name) {
   if (name == kManifestFile || name == kManifestHashFile) return true;
   if (!name.ends_with(".bin")) return false;
@@ -31,40 +31,38 @@ bool is_own_name(std::string_view name) {
   return std::find(kOwn.begin(), kOwn.end(), name) != kOwn.end();
 }
 
-/// Other programs have a manifest.json too.
+/// Whether the manifest is of a native directory: other programs write a manifest.json as well.
 bool is_own_manifest(const fs::path& directory) {
   if (fs::exists(directory / kManifestHashFile)) return true;
   const auto file = MappedFile::open(directory / kManifestFile);
-  const auto bytes = file->bytes();
-  return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size())
-             .find(kNativeManifest.format) != std::string_view::npos;
+  return file->text().find(kNativeManifest.format) != std::string_view::npos;
 }
 
-/// Refuses to replace what is there, unless that is asked for and harmless.
+/// Refuses an existing target, except for an empty or native directory that may be overwritten.
 void check_target(const fs::path& directory, bool overwrite) {
   std::error_code ignored;
   const fs::file_status status = fs::symlink_status(directory, ignored);
   if (!fs::exists(status)) return;
   if (!overwrite) {
-    throw_error(ErrorCode::usage, "{} exists already; say --overwrite to replace it",
+    throw_error(ErrorCode::usage, "{} exists already; use --overwrite to replace it",
                 directory.string());
   }
   if (!fs::is_directory(status)) {
-    throw_error(ErrorCode::usage, "{} is not a directory: it is not replaced", directory.string());
+    throw_error(ErrorCode::usage, "{} is not replaced: it is not a directory", directory.string());
   }
   if (fs::is_empty(directory)) return;
   for (const auto& entry : fs::directory_iterator(directory)) {
     const std::string name = entry.path().filename().string();
     if (is_own_name(name) && fs::is_regular_file(entry.symlink_status())) continue;
-    throw_error(ErrorCode::usage, "{} holds {}, which is no part of a graph: it is not replaced",
+    throw_error(ErrorCode::usage, "{} is not replaced: it holds {}, which is not part of a graph",
                 directory.string(), name);
   }
   if (!fs::exists(directory / kManifestFile) && !fs::exists(directory / kManifestHashFile)) {
-    throw_error(ErrorCode::usage, "{} holds files but no {}: it is not replaced",
+    throw_error(ErrorCode::usage, "{} is not replaced: it holds files but no {}",
                 directory.string(), kManifestFile);
   }
   if (!is_own_manifest(directory)) {
-    throw_error(ErrorCode::usage, "{} holds a {} that is not of a graph: it is not replaced",
+    throw_error(ErrorCode::usage, "{} is not replaced: its {} is not the manifest of a graph",
                 directory.string(), kManifestFile);
   }
 }
@@ -118,7 +116,7 @@ void NativeWriter::check(const Dataset& dataset) const {
     ++wanted;
   });
   if (arrays_.size() != wanted) {
-    throw_error(ErrorCode::usage, "{}: holds arrays that its manifest does not ask for", where);
+    throw_error(ErrorCode::usage, "{}: holds arrays that do not belong to its data set", where);
   }
 }
 

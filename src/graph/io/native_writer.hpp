@@ -13,30 +13,28 @@
 
 namespace heliograph {
 
-/// Streams a native directory to disk: arrays grow chunk by chunk, in any interleaving, under a
-/// temporary name beside the final one; `finish` puts the directory in its place. Until then, and
-/// if anything fails, nothing lies under the final name (or the old directory still does).
-/// All members throw Error: usage (see the constructor), resource (disk full, I/O error).
+/// Streams a native directory to disk under a temporary name. Arrays grow chunk by chunk in any
+/// order, and `finish` renames the directory to its final name. If anything fails, an old directory
+/// stays as it was, and the destructor removes everything written.
+/// Members throw Error: usage (see the constructor) or resource (disk full, I/O error).
 class NativeWriter {
  public:
-  /// Missing parent directories are created. Throws Error(usage) if `directory` exists and
-  /// `overwrite` is false, or if it is neither empty nor a native directory.
+  /// Creates missing parent directories. Throws Error(usage) if `directory` exists and `overwrite`
+  /// is false, or if `directory` is neither empty nor a native directory.
   NativeWriter(std::filesystem::path directory, bool overwrite);
-
-  /// What was written is removed, unless `finish` returned.
   NativeWriter(const NativeWriter&) = delete;
   NativeWriter& operator=(const NativeWriter&) = delete;
 
-  /// Appends to the array `name` (a name of `native_array`). T: int64, int32, float, uint8, Role.
-  /// An empty chunk makes the array exist.
+  /// Appends values to the array `name` (see `native_array`) and creates it if need be, even for no
+  /// values. T is int64, int32, float, uint8 or Role.
   template <class T>
   void append(std::string_view name, std::span<const T> values) {
     append_bytes(name, dtype_name<T>(), sizeof(T), std::as_bytes(values));
   }
 
-  /// Checks that the arrays are those that `dataset`, of which arrays are not read, asks for, with
-  /// dtypes and counts that fit (else Error(usage)), writes the manifest, flushes to the disk and
-  /// renames.
+  /// Writes the manifest, flushes all files to the disk and renames the directory. Throws
+  /// Error(usage) if the arrays written are not those of `dataset`, with its dtypes and counts.
+  /// Reads no array of `dataset`.
   void finish(const Dataset& dataset);
 
  private:

@@ -20,9 +20,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "files are little endian and mapped");
 
-constexpr std::string_view kMagic = "\x93NUMPY";
-
-/// Reads the Python dictionary of a header: strings, True or False, and a tuple of integers.
+/// Reads a header's Python dictionary, whose values are strings, True or False, and a tuple of
+/// integers.
 class HeaderParser {
  public:
   HeaderParser(std::string_view text, NpyArray& array) : text_(text), array_(array) {}
@@ -38,7 +37,7 @@ class HeaderParser {
       if (key == "descr") {
         skip_blanks();
         if (position_ < text_.size() && text_[position_] == '[') {
-          refuse(array_.name, "structured dtypes are not read");
+          refuse(array_.name, "structured dtypes are not supported");
         }
         array_.dtype = quoted();
         has_dtype = true;
@@ -127,12 +126,12 @@ class HeaderParser {
   std::size_t position_ = 0;
 };
 
-/// Splits "<f4" into byte order, kind and size.
+/// Sets the array's kind and item size from its dtype, such as "<f4".
 void read_dtype(NpyArray& array) {
   const std::string& dtype = array.dtype;
   if (dtype.size() < 2) refuse(array.name, "unknown dtype '{}'", dtype);
   array.kind = dtype[1];
-  if (array.kind == 'O') return;  // Pickled objects: the bytes stay unread.
+  if (array.kind == 'O') return;  // Pickled objects are never read.
   std::int64_t size = 0;
   std::size_t i = 2;
   for (; i < dtype.size() && dtype[i] >= '0' && dtype[i] <= '9' && size < (1 << 28); ++i) {
@@ -150,7 +149,7 @@ float widen(Half half) {
   const std::uint32_t sign = (half.bits & 0x8000U) << 16;
   const std::uint32_t exponent = (half.bits >> 10) & 0x1fU;
   const std::uint32_t mantissa = half.bits & 0x3ffU;
-  if (exponent == 0) {  // Zero or subnormal: mantissa x 2^-24.
+  if (exponent == 0) {  // Zero or a subnormal number, mantissa x 2^-24.
     const float magnitude = std::ldexp(static_cast<float>(mantissa), -24);
     return sign != 0 ? -magnitude : magnitude;
   }
@@ -158,13 +157,13 @@ float widen(Half half) {
   return std::bit_cast<float>(sign | (wide_exponent << 23) | (mantissa << 13));
 }
 
-/// "entry 5" or "entry [2, 1]".
+/// The position of element i for messages: "entry 5" or "entry [2, 1]".
 std::string entry_text(const NpyArray& array, std::int64_t i) {
   if (array.shape.size() != 2) return fmt::format("entry {}", i);
   return fmt::format("entry [{}, {}]", i / array.shape[1], i % array.shape[1]);
 }
 
-/// Calls `use(i, value)` for every element of type T, i in row-major order.
+/// Calls `use(i, value)` for every element of an array of T, in row-major order.
 template <class T, class Use>
 void visit_as(const NpyArray& array, Use&& use) {
   const std::int64_t n = array.elements();
@@ -186,7 +185,7 @@ void visit_as(const NpyArray& array, Use&& use) {
     return;
   }
   if (array.shape.size() > 2)
-    refuse(array.name, "column-major arrays of 3 and more axes are not read");
+    refuse(array.name, "column-major arrays of more than 2 axes are not supported");
   const std::int64_t rows = array.shape[0];
   const std::int64_t cols = array.shape[1];
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -194,14 +193,15 @@ void visit_as(const NpyArray& array, Use&& use) {
   }
 }
 
-/// 'f', 'i' or 'u', as NumPy calls it.
+/// NumPy's kind of the type T: 'f', 'i' or 'u'.
 template <class T>
 constexpr char kind_of() {
   if constexpr (std::is_same_v<T, Half> || std::is_floating_point_v<T>) return 'f';
   return std::is_signed_v<T> ? 'i' : 'u';
 }
 
-/// As `visit_as` for the one of these types that the array holds; false if it holds none of them.
+/// Calls `visit_as` for the one of these types that the array holds, or returns false if it holds
+/// none of them.
 template <class... Types, class Use>
 bool visit_any(const NpyArray& array, Use&& use) {
   const char kind = array.kind == 'b' && array.item_bytes == 1 ? 'u' : array.kind;
@@ -217,19 +217,19 @@ template <class Use>
 void visit(const NpyArray& array, Use&& use) {
   if (array.kind == 'O') refuse(array.name, "holds pickled objects, which are never interpreted");
   if (array.dtype[0] == '>') {
-    refuse(array.name, "dtype '{}' is big endian; only little endian is read", array.dtype);
+    refuse(array.name, "dtype '{}' is big endian; only little endian is supported", array.dtype);
   }
   const bool held =
       visit_any<std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t, std::int8_t,
                 std::int16_t, std::int32_t, std::int64_t, Half, float, double>(array, use);
-  if (!held) refuse(array.name, "dtype '{}' is not a number that is read here", array.dtype);
+  if (!held) refuse(array.name, "dtype '{}' is not a number of a supported type", array.dtype);
 }
 
-/// True if `value` is a whole number that `Out` holds.
+/// Whether `value` is a whole number that fits into `Out`.
 template <class Out, class In>
 bool fits(In value) {
   if constexpr (std::is_floating_point_v<In>) {
-    // The bounds are powers of two: exact in every floating type.
+    // The bounds are powers of two, which every floating type represents exactly.
     const double wide = value;
     const double bound = std::ldexp(1.0, std::numeric_limits<Out>::digits);
     const double lowest = std::is_signed_v<Out> ? -bound : 0.0;
@@ -283,11 +283,11 @@ NpyArray parse_npy(std::span<const std::byte> bytes, std::shared_ptr<const void>
   array.name = std::move(name);
   array.storage = std::move(storage);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (text.substr(0, kMagic.size()) != kMagic) refuse(array.name, "is not a .npy array");
+  if (text.substr(0, kNpyMagic.size()) != kNpyMagic) refuse(array.name, "is not a .npy array");
   if (text.size() < 12) refuse(array.name, "the .npy header is truncated");
   const int version = static_cast<unsigned char>(text[6]);
   if (version < 1 || version > 3) {
-    refuse(array.name, "has .npy version {}; versions 1 to 3 are read", version);
+    refuse(array.name, "has .npy version {}; versions 1 to 3 are supported", version);
   }
   const std::size_t length_bytes = version == 1 ? 2 : 4;
   std::size_t length = 0;
@@ -305,7 +305,7 @@ NpyArray parse_npy(std::span<const std::byte> bytes, std::shared_ptr<const void>
   for (const std::int64_t extent : array.shape) {
     if (__builtin_mul_overflow(size, extent, &size)) refuse(array.name, "the shape overflows");
   }
-  // Values of no bytes would let a few bytes of header claim any number of them.
+  // With values of no bytes, a short header could claim any number of them.
   if (array.item_bytes == 0 && size > 0) {
     refuse(array.name, "dtype '{}' has values of no bytes", array.dtype);
   }

@@ -6,55 +6,60 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "heliograph/array.hpp"
 
 namespace heliograph {
 
-/// An array in NumPy's .npy format (versions 1 to 3, little endian) whose bytes live in a mapped
-/// file or in memory. Nothing in it is interpreted before one of the conversions below.
+/// The first bytes of a .npy file.
+inline constexpr std::string_view kNpyMagic = "\x93NUMPY";
+
+/// An array in NumPy's .npy format (versions 1 to 3, little endian) whose bytes lie in a mapped
+/// file or in memory. Only the conversions below interpret the bytes.
 struct NpyArray {
-  std::string name;   ///< For messages: the file, or archive and member.
-  std::string dtype;  ///< As written, such as "<f4".
+  std::string name;   ///< The file, or the archive and member, for messages.
+  std::string dtype;  ///< The dtype as written in the header, such as "<f4".
   char kind = 0;      ///< b(ool), i(nt), u(int), f(loat), U or S (strings), O(bjects), ...
   std::int64_t item_bytes = 0;
-  bool column_major = false;  ///< Fortran order.
+  bool column_major = false;  ///< The array is in Fortran order.
   std::vector<std::int64_t> shape;
   std::span<const std::byte> data;
-  std::shared_ptr<const void> storage;  ///< Keeps `data` alive.
+  std::shared_ptr<const void> storage;  ///< The owner of `data`.
 
   std::int64_t elements() const;
-  /// "(3, 4)", for messages.
+  /// The shape for messages, such as "(3, 4)".
   std::string shape_text() const;
 };
 
-/// Maps a .npy file. Throws Error(bad_input) that names a file which is missing, truncated,
-/// longer than its header says, or no .npy file.
+/// Maps a .npy file. Throws Error(bad_input) that names the file if it is missing, truncated,
+/// longer than its header says, or not a .npy file.
 NpyArray read_npy(const std::filesystem::path& path);
 
-/// Reads the header at the start of `bytes`, which `storage` keeps alive.
+/// Reads the header at the start of `bytes`; `storage` owns the bytes. Throws as read_npy does.
 NpyArray parse_npy(std::span<const std::byte> bytes, std::shared_ptr<const void> storage,
                    std::string name);
 
-/// Conversions, in row-major order. Bool, int, uint and float of every size are accepted where
-/// each value fits the target; others throw Error(bad_input) that names array and entry, and so
-/// do objects, strings, big-endian and structured dtypes.
+// Conversions return elements in row-major order. Numbers may be bool, int, uint or float of any
+// size. A value that does not fit the target and a dtype of any other kind are an Error(bad_input)
+// that names the array and the entry.
 
-/// Borrows the bytes where they are row-major fp32 already. NaN and Inf pass (who uses the values
-/// judges them); a finite value beyond fp32 does not.
+/// Converts numbers to fp32, without a copy if they are row-major fp32 already. NaN and Inf are
+/// allowed; a finite value that overflows fp32 is not.
 Array<float> to_float32(const NpyArray& array);
-/// Floats must be whole numbers.
+/// Converts numbers to int64. Floats must be whole numbers.
 std::vector<std::int64_t> to_int64(const NpyArray& array);
+/// Converts numbers to int32. Floats must be whole numbers.
 std::vector<std::int32_t> to_int32(const NpyArray& array);
-/// Values 0 and 1 only.
+/// Converts numbers to flags. Each must be 0 or 1.
 std::vector<std::uint8_t> to_flags(const NpyArray& array);
-/// Unicode strings ('<U...') as UTF-8.
+/// Converts unicode strings (dtype '<U...') to UTF-8.
 std::vector<std::string> to_strings(const NpyArray& array);
 
-/// Writes a rows x cols array in row-major order (1-D if cols == 1): under a temporary name first,
-/// then renamed. Throws Error: usage (the size of `values` is not rows * cols, or the file cannot
-/// be created), resource (disk full).
+/// Writes a rows x cols array of `values` in row-major order (one axis if cols == 1), under a
+/// temporary name that is then renamed. Throws Error: usage (`values` does not have rows x cols
+/// elements, or the file cannot be created) or resource (disk full).
 void write_npy(const std::filesystem::path& path, std::span<const std::int32_t> values,
                std::int64_t rows, std::int64_t cols);
 void write_npy(const std::filesystem::path& path, std::span<const float> values, std::int64_t rows,

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <string>
-#include <string_view>
 
 #include "core/throw_error.hpp"
 #include "graph/io/files.hpp"
@@ -9,8 +8,6 @@
 
 namespace heliograph {
 namespace {
-
-constexpr std::string_view kMagic = "\x93NUMPY";
 
 void write_array(const std::filesystem::path& path, const char* dtype,
                  std::span<const std::byte> bytes, std::size_t values, std::int64_t rows,
@@ -25,11 +22,11 @@ void write_array(const std::filesystem::path& path, const char* dtype,
       cols == 1 ? fmt::format("({},)", rows) : fmt::format("({}, {})", rows, cols);
   std::string header =
       fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", dtype, shape);
-  // The data starts at a multiple of 64 bytes, so that it can be mapped; the header ends a line.
+  // The header ends with a line feed, and its padding aligns the data to 64 bytes for mapping.
   constexpr std::size_t kPrefix = 10;
   header.append(63 - (kPrefix + header.size()) % 64, ' ');
   header += '\n';
-  std::string head(kMagic);
+  std::string head(kNpyMagic);
   head += {'\x01', '\x00', static_cast<char>(header.size() & 0xff),
            static_cast<char>(header.size() >> 8)};
   head += header;

@@ -58,8 +58,9 @@ NpyArray NpzArchive::read(const std::string& member) const {
       (status.valid & ZIP_STAT_COMP_SIZE) == 0) {
     refuse(name, "its size is not known");
   }
-  // Deflate shrinks 1032 times at best: a larger claim is damage, caught before allocating.
-  if (status.size / 1100 > status.comp_size + 1) refuse(name, "its size is not believable");
+  // Deflate shrinks data at most 1032 times, so a larger claim is damage; it is refused before
+  // memory is allocated.
+  if (status.size / 1100 > status.comp_size + 1) refuse(name, "its size is implausible");
   const MemberFile opened{zip_fopen_index(handle_->zip, at, 0)};
   if (opened.file == nullptr) refuse(name, "{}", zip_strerror(handle_->zip));
 
@@ -70,7 +71,7 @@ NpyArray NpzArchive::read(const std::string& member) const {
     if (got <= 0) refuse(name, "{}", got < 0 ? zip_file_strerror(opened.file) : "is truncated");
     done += static_cast<std::uint64_t>(got);
   }
-  // The checksum is compared at the end of the member, which one more read reaches.
+  // One more read reaches the end of the member, where libzip compares the checksum.
   std::byte beyond{};
   if (const zip_int64_t got = zip_fread(opened.file, &beyond, 1); got != 0) {
     refuse(name, "{}",

@@ -9,23 +9,23 @@
 
 namespace heliograph {
 
-/// A NumPy archive (.npz): a zip file of .npy members, stored or deflated. Only members that are
-/// asked for are read; what they hold is interpreted by the conversions of npy.hpp alone, so
-/// pickled objects never are.
+/// A NumPy archive (.npz): a zip file of .npy members, stored or deflated. Members are named
+/// without
+/// ".npy". Only requested members are read, and only the conversions of npy.hpp interpret them, so
+/// pickled objects are never loaded.
 class NpzArchive {
  public:
-  /// Throws Error(bad_input) if the file is no zip archive.
+  /// Opens an archive. Throws Error(bad_input) if the file is not a zip archive.
   explicit NpzArchive(const std::filesystem::path& path);
   ~NpzArchive();
 
-  /// Members go by their name without ".npy".
   bool has(const std::string& member) const;
 
-  /// Throws Error(bad_input) that names the archive and a member which is missing, damaged
-  /// (checksum of the archive) or no .npy array.
+  /// Reads a member and compares the archive's checksum. Throws Error(bad_input) that names the
+  /// archive and the member if the member is missing, damaged or not a .npy array.
   NpyArray read(const std::string& member) const;
 
-  /// Empty where there is no such member.
+  /// Reads a member as `read` does; nothing if the archive has no such member.
   std::optional<NpyArray> read_if_present(const std::string& member) const;
 
  private:

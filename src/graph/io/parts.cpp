@@ -12,13 +12,13 @@
 namespace heliograph {
 namespace {
 
-void check_rows(const NpyArray& array, std::int64_t nodes) {
+void check_label_rows(const NpyArray& array, std::int64_t nodes) {
   if (array.shape.empty() || array.shape[0] != nodes) {
     refuse(array.name, "has shape {}, which does not fit {} nodes", array.shape_text(), nodes);
   }
 }
 
-Labels multiclass(const NpyArray& array, std::int64_t nodes) {
+Labels multiclass_labels(const NpyArray& array, std::int64_t nodes) {
   std::vector<std::int64_t> ids = to_int64(array);
   std::int64_t largest = -1;
   for (std::int64_t v = 0; v < nodes; ++v) {
@@ -38,10 +38,10 @@ Labels multiclass(const NpyArray& array, std::int64_t nodes) {
   return labels;
 }
 
-Labels multilabel(const NpyArray& array, std::int64_t nodes) {
+Labels multilabel_labels(const NpyArray& array, std::int64_t nodes) {
   const std::int64_t classes = array.shape[1];
   if (classes > kMaxClasses) {
-    refuse(array.name, "{} classes: at most {} are held", classes, kMaxClasses);
+    refuse(array.name, "{} classes: a data set has at most {}", classes, kMaxClasses);
   }
   const std::vector<std::int32_t> values = to_int32(array);
   std::vector<std::uint8_t> indicators(values.size(), 0);
@@ -58,8 +58,8 @@ Labels multilabel(const NpyArray& array, std::int64_t nodes) {
     }
     if (absent != 0 && absent != classes) {
       refuse(array.name,
-             "the labels of node {} are -1 in part: a row is all -1 "
-             "(unlabelled) or has none",
+             "only some labels of node {} are -1: either all of them must be -1 (unlabelled) "
+             "or none",
              v);
     }
     labelled[static_cast<std::size_t>(v)] = absent == 0 ? 1 : 0;
@@ -72,8 +72,8 @@ Labels multilabel(const NpyArray& array, std::int64_t nodes) {
   return labels;
 }
 
-/// The three arrays with their roles; throws if one is missing.
-std::array<std::pair<const NpyArray*, Role>, 3> complete(const SplitArrays& arrays) {
+/// All three arrays with their roles. Throws Error(bad_input) if one is missing.
+std::array<std::pair<const NpyArray*, Role>, 3> arrays_by_role(const SplitArrays& arrays) {
   const std::array<std::tuple<const std::optional<NpyArray>*, Role, const char*>, 3> all = {
       {{&arrays.train, Role::train, "training"},
        {&arrays.validation, Role::validation, "validation"},
@@ -92,7 +92,7 @@ std::array<std::pair<const NpyArray*, Role>, 3> complete(const SplitArrays& arra
   return out;
 }
 
-/// One split that is being filled.
+/// Fills one split, role by role: `start`, `assign` for each node, `end`. Then call `finish`.
 class RoleWriter {
  public:
   RoleWriter(const Labels& labels, std::int64_t nodes, std::size_t split)
@@ -155,7 +155,7 @@ Features dense_features(const NpyArray& array) {
   if (array.shape.size() != 2) {
     refuse(array.name, "has shape {}; features are nodes x columns", array.shape_text());
   }
-  // Rows without columns take no bytes: any number of nodes could be claimed.
+  // Rows without columns take no bytes, so a short file could claim any number of nodes.
   if (array.shape[1] == 0) refuse(array.name, "has no columns");
   Features features;
   features.rows = array.shape[0];
@@ -208,9 +208,9 @@ Features sparse_features(std::int64_t cols, std::vector<std::int64_t> offsets,
 }
 
 Labels make_labels(const NpyArray& array, std::int64_t nodes) {
-  check_rows(array, nodes);
-  if (is_flat(array)) return multiclass(array, nodes);
-  if (array.shape.size() == 2 && array.shape[1] > 1) return multilabel(array, nodes);
+  check_label_rows(array, nodes);
+  if (is_flat(array)) return multiclass_labels(array, nodes);
+  if (array.shape.size() == 2 && array.shape[1] > 1) return multilabel_labels(array, nodes);
   refuse(array.name, "has shape {}; labels are (nodes,) or (nodes, classes)", array.shape_text());
 }
 
@@ -230,7 +230,7 @@ std::vector<std::string> make_class_names(const NpyArray& array, Labels& labels)
 
 std::vector<Split> splits_from_masks(const SplitArrays& arrays, const Labels& labels,
                                      std::int64_t nodes, const LogCallback& log) {
-  const auto masks = complete(arrays);
+  const auto masks = arrays_by_role(arrays);
   std::array<std::vector<std::uint8_t>, 3> flags;
   std::size_t splits = 0;
   for (std::size_t i = 0; i < masks.size(); ++i) {
@@ -266,7 +266,7 @@ std::vector<Split> splits_from_masks(const SplitArrays& arrays, const Labels& la
 std::vector<Split> split_from_indices(const SplitArrays& arrays, const Labels& labels,
                                       std::int64_t nodes, const LogCallback& log) {
   RoleWriter writer(labels, nodes, 0);
-  for (const auto& [array, role] : complete(arrays)) {
+  for (const auto& [array, role] : arrays_by_role(arrays)) {
     if (!is_flat(*array)) {
       refuse(array->name, "has shape {}; an index file is a list of nodes", array->shape_text());
     }

@@ -9,46 +9,49 @@
 #include "heliograph/dataset.hpp"
 #include "heliograph/log.hpp"
 
-// The parts of a data set that every reader makes from arrays. All throw Error(bad_input) that
-// names the array and the first offender.
+// The parts of a data set that readers make from arrays. Every function throws Error(bad_input)
+// that names the array and its first bad entry.
 
 namespace heliograph {
 
-/// True for one axis; (n, 1) counts as one.
+/// Whether an array has the shape (n,) or (n, 1).
 bool is_flat(const NpyArray& array);
 
-/// Refuses features that do not fit the graph of the same data set.
+/// Refuses features that do not have one row for each node; `where` is named in the message.
 void check_feature_rows(const Features& features, std::int64_t nodes, const std::string& where);
 
-/// Any numeric nodes x cols array.
+/// Makes dense features from a numeric nodes x cols array.
 Features dense_features(const NpyArray& array);
 
-/// CSR parts in any order within a row; duplicate columns are summed. `offsets` has rows + 1
-/// entries that rise from 0 to the number of columns.
+/// Makes sparse features from the parts of a CSR matrix. Columns may be in any order within a row,
+/// and duplicates are summed. `offsets` must have rows + 1 entries that do not decrease and run
+/// from 0 to the number of columns.
 Features sparse_features(std::int64_t cols, std::vector<std::int64_t> offsets,
                          std::vector<std::int32_t> columns, std::vector<float> values,
                          const std::string& where);
 
-/// (nodes,) or (nodes, 1): class ids, -1 unlabelled. (nodes, classes): 0 or 1, a row of -1 is an
-/// unlabelled node.
+/// Makes labels. An array of shape (nodes,) or (nodes, 1) holds class ids, or -1 for unlabelled
+/// nodes. One of shape (nodes, classes) holds 0 or 1, or -1 in the whole row of an unlabelled node.
 Labels make_labels(const NpyArray& array, std::int64_t nodes);
 
-/// Takes names for the classes where `array` holds unicode strings; other dtypes are skipped.
-/// More names than classes seen widen `labels.classes`; fewer are refused.
+/// Makes class names from unicode strings; returns none for other dtypes. More names than
+/// `labels.classes` increase it (multi-class only); fewer are refused.
 std::vector<std::string> make_class_names(const NpyArray& array, Labels& labels);
 
-/// Arrays that say which nodes are for training, validation and testing.
+/// The arrays that give nodes their roles in training, validation and testing.
 struct SplitArrays {
   std::optional<NpyArray> train, validation, test;
   bool any() const { return train || validation || test; }
 };
 
-/// From flags: (nodes,) for one split or (splits, nodes). Unlabelled nodes lose their role, and
-/// the log says how many. All three arrays are required; none may overlap or be empty.
+/// Makes splits from flags of shape (nodes,), for one split, or (splits, nodes). Unlabelled nodes
+/// lose their role, and the log says how many. All three arrays are required; within a split no two
+/// may overlap, and each must have a labelled node.
 std::vector<Split> splits_from_masks(const SplitArrays& arrays, const Labels& labels,
                                      std::int64_t nodes, const LogCallback& log);
 
-/// From lists of node numbers (counted from 0): one split. As above.
+/// Makes one split from lists of node numbers, counted from 0, under the rules of
+/// splits_from_masks.
 std::vector<Split> split_from_indices(const SplitArrays& arrays, const Labels& labels,
                                       std::int64_t nodes, const LogCallback& log);
 

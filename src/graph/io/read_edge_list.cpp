@@ -24,8 +24,8 @@ Dataset read_edge_list(const fs::path& path, const ImportOptions& options, Impor
   const fs::path file = edge_file_of(path);
   if (options.index_base != 0 && options.index_base != 1) {
     throw_error(ErrorCode::usage,
-                "{} does not say whether its nodes are numbered from 0 or from 1: say "
-                "so with --index-base 0|1",
+                "{} does not say whether its nodes are numbered from 0 or from 1: use "
+                "--index-base 0|1",
                 file.string());
   }
   const fs::path directory = file.parent_path();

@@ -23,8 +23,8 @@ template <class... Args>
   refuse(file, "{}", legible(fmt::format(sentence, args...)));
 }
 
-/// Splits one line of comma-separated fields; fields in double quotes may hold commas and doubled
-/// quotes, but no line ends.
+/// Splits a line of comma-separated fields. Fields in double quotes may hold commas and doubled
+/// quotes but no line ends.
 std::vector<std::string> split_record(const fs::path& file, std::int64_t number,
                                       std::string_view line) {
   std::vector<std::string> fields(1);
@@ -52,7 +52,7 @@ std::size_t column_of(const fs::path& file, const std::vector<std::string>& head
   return static_cast<std::size_t>(it - header.begin());
 }
 
-/// page_type by node; empty: unlabelled.
+/// The page_type of each node; an empty string for an unlabelled node.
 std::vector<std::string> read_types(const fs::path& file) {
   LineReader lines(file);
   std::string_view line;
@@ -79,7 +79,7 @@ std::vector<std::string> read_types(const fs::path& file) {
   std::vector<std::string> types(records.size());
   for (std::size_t v = 0; v < records.size(); ++v) {
     if (records[v].first != static_cast<std::int64_t>(v)) {
-      refuse_text(file, "the ids are not 0 to {}, each once: {} comes where {} should",
+      refuse_text(file, "the ids are not 0 to {}, each once: found {} instead of {}",
                   records.size() - 1, records[v].first, v);
     }
     types[v] = std::move(records[v].second);
@@ -105,7 +105,7 @@ void fill_labels(const std::vector<std::string>& types, const fs::path& file, Da
   dataset.labels.class_of = std::move(class_of);
 }
 
-/// Word ids of one node, each once.
+/// The word ids of one node, ascending, each once.
 std::vector<std::int32_t> words_of(const nlohmann::json& list, const fs::path& file,
                                    const std::string& node) {
   if (!list.is_array()) refuse_text(file, "node {} has no list of words", node);
@@ -125,11 +125,9 @@ std::vector<std::int32_t> words_of(const nlohmann::json& list, const fs::path& f
 
 Features read_words(const fs::path& file, std::int64_t nodes) {
   const auto mapped = MappedFile::open(file);
-  const auto bytes = mapped->bytes();
-  const auto* const text = reinterpret_cast<const char*>(bytes.data());
   nlohmann::json object;
   try {
-    object = nlohmann::json::parse(text, text + bytes.size());
+    object = nlohmann::json::parse(mapped->text());
   } catch (const nlohmann::json::exception& error) {
     refuse_text(file, "is damaged JSON: {}", error.what());
   }

@@ -17,7 +17,8 @@ fs::path graph_file_of(const fs::path& path) {
     const fs::path& file = entry.path();
     if (file.extension() != ".mtx" || file.filename() == "features.mtx") continue;
     if (!found.empty()) {
-      throw_error(ErrorCode::bad_input, "{} holds several .mtx files; name the graph's graph.mtx",
+      throw_error(ErrorCode::bad_input,
+                  "{} holds several .mtx files; rename the one with the graph to graph.mtx",
                   path.string());
     }
     found = file;

@@ -9,7 +9,7 @@
 namespace heliograph {
 namespace {
 
-/// The structure of a CSR triple; column ids are range-checked.
+/// The structure of a CSR matrix, with checked offsets and columns.
 struct Triple {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
@@ -100,7 +100,7 @@ Graph graph_from_edges(const NpyArray& array, std::int64_t nodes, bool directed,
   return build_graph(nodes, std::move(edges), directed, counts);
 }
 
-Features read_features(const NpzArchive& archive, const std::string& where) {
+Features read_npz_features(const NpzArchive& archive, const std::string& where) {
   for (const char* member : {"node_features", "attr_matrix"}) {
     if (archive.has(member)) return dense_features(archive.read(member));
   }
@@ -113,7 +113,7 @@ Features read_features(const NpzArchive& archive, const std::string& where) {
                          {values.begin(), values.end()}, where);
 }
 
-/// The first of two names that the archive has.
+/// The member `one` or, if the archive has no such member, `other`.
 std::optional<NpyArray> either(const NpzArchive& archive, const char* one, const char* other) {
   auto found = archive.read_if_present(one);
   return found ? found : archive.read_if_present(other);
@@ -127,7 +127,7 @@ Dataset read_npz_dataset(const std::filesystem::path& file, const ImportOptions&
   const std::string where = file.string();
   const bool directed = options.keep_direction;
   Dataset dataset;
-  dataset.features = read_features(archive, where);
+  dataset.features = read_npz_features(archive, where);
   if (archive.has("adj_indptr")) {
     dataset.graph = graph_from_triple(archive, where, directed, counts);
   } else if (const auto edges = archive.read_if_present("edges")) {

@@ -10,14 +10,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::optional<NpyArray> read_if_present(const fs::path& file) {
+std::optional<NpyArray> read_npy_if_present(const fs::path& file) {
   if (!fs::exists(file)) return std::nullopt;
   return read_npy(file);
 }
 
 SplitArrays split_arrays(const fs::path& directory, const char* word) {
   const auto named = [&](const char* set) {
-    return read_if_present(directory / fmt::format("{}_{}.npy", set, word));
+    return read_npy_if_present(directory / fmt::format("{}_{}.npy", set, word));
   };
   return {named("train"), named("val"), named("test")};
 }
@@ -25,9 +25,9 @@ SplitArrays split_arrays(const fs::path& directory, const char* word) {
 }  // namespace
 
 void check_claimed_nodes(const fs::path& file, std::int64_t nodes) {
-  const auto labels = read_if_present(file.parent_path() / "labels.npy");
+  const auto labels = read_npy_if_present(file.parent_path() / "labels.npy");
   if (!labels) refuse(file.parent_path(), "has no labels: labels.npy is missing");
-  // Rows that take no bytes are no evidence.
+  // Labels that take no bytes do not prove that there are so many nodes.
   const bool fits =
       !labels->shape.empty() && labels->shape[0] == nodes && (nodes == 0 || !labels->data.empty());
   if (!fits) {
@@ -46,10 +46,10 @@ Features read_side_features(const fs::path& directory) {
 
 void read_side_targets(const fs::path& directory, const ImportOptions& options, Dataset& dataset) {
   const std::int64_t nodes = dataset.graph.nodes;
-  const auto labels = read_if_present(directory / "labels.npy");
+  const auto labels = read_npy_if_present(directory / "labels.npy");
   if (!labels) refuse(directory, "has no labels: labels.npy is missing");
   dataset.labels = make_labels(*labels, nodes);
-  if (const auto names = read_if_present(directory / "class_names.npy")) {
+  if (const auto names = read_npy_if_present(directory / "class_names.npy")) {
     dataset.class_names = make_class_names(*names, dataset.labels);
   }
   const SplitArrays masks = split_arrays(directory, "mask");

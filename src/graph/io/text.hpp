@@ -13,8 +13,8 @@
 
 namespace heliograph {
 
-/// A sentence that quotes a file, fit for a terminal: without control characters and, since a
-/// "line" of a binary file may be all of it, of at most 300 bytes.
+/// Makes a message that quotes a file fit for a terminal: replaces control characters and cuts it
+/// after 300 bytes, since a "line" of a binary file may be very long.
 inline std::string legible(std::string_view sentence) {
   constexpr std::size_t kMost = 300;
   std::string out(sentence.substr(0, kMost));
@@ -25,16 +25,15 @@ inline std::string legible(std::string_view sentence) {
   return out;
 }
 
-/// The lines of a mapped text file, without line ends (\n or \r\n) and without a byte order mark.
+/// Reads the lines of a mapped text file without line ends (\n or \r\n) and byte order mark.
 class LineReader {
  public:
   explicit LineReader(const std::filesystem::path& path)
-      : name_(path.string()), file_(MappedFile::open(path)) {
-    const auto bytes = file_->bytes();
-    rest_ = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+      : name_(path.string()), file_(MappedFile::open(path)), rest_(file_->text()) {
     if (rest_.starts_with("\xef\xbb\xbf")) rest_.remove_prefix(3);
   }
 
+  /// Sets `line` to the next line, which is valid as long as the reader; false at the end.
   bool next(std::string_view& line) {
     if (rest_.empty()) return false;
     const std::size_t end = rest_.find('\n');
@@ -45,10 +44,10 @@ class LineReader {
     return true;
   }
 
-  /// Of the line that `next` gave last, from 1.
+  /// The number of the line that `next` has read last, counted from 1.
   std::int64_t number() const { return number_; }
 
-  /// Throws Error(bad_input) that names the file and that line.
+  /// Throws Error(bad_input) that names the file and the line that `next` has read last.
   template <class... Args>
   [[noreturn]] void refuse(fmt::format_string<const Args&...> sentence, const Args&... args) const {
     throw_error(ErrorCode::bad_input, "{}, line {}: {}", name_, number_,
@@ -62,13 +61,15 @@ class LineReader {
   std::int64_t number_ = 0;
 };
 
+/// The text without tabs and blanks at both ends.
 inline std::string_view trim(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t");
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
-/// The next word between blanks; empty at the end.
+/// Removes the first word from `text` and returns it; an empty word at the end. Tabs and blanks
+/// separate words.
 inline std::string_view take_word(std::string_view& text) {
   const std::size_t first = text.find_first_not_of(" \t");
   if (first == std::string_view::npos) return text = {};
@@ -78,8 +79,8 @@ inline std::string_view take_word(std::string_view& text) {
   return word;
 }
 
-/// The whole text as a number, which may have a + in front, or nothing (also where the number does
-/// not fit).
+/// The whole text as a number, which may start with +. Nothing if the text is not a number or the
+/// number does not fit into T.
 template <class T>
 std::optional<T> parse_number(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);

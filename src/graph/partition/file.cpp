@@ -25,7 +25,7 @@ std::int32_t parse_owner(std::string_view line, const std::filesystem::path& fil
   const std::string_view text = trimmed(line);
   const auto number_read = parse_plain_number<std::int32_t>(text);
   if (!number_read) {
-    throw_error(ErrorCode::bad_input, "partition file {}, line {}: '{}' is no part number",
+    throw_error(ErrorCode::bad_input, "partition file {}, line {}: '{}' is not a part number",
                 file.string(), number, text.substr(0, 40));
   }
   const std::int32_t owner = *number_read;
@@ -42,11 +42,10 @@ std::int32_t parse_owner(std::string_view line, const std::filesystem::path& fil
 Partition read_partition(const std::filesystem::path& file, std::int64_t nodes, int parts) {
   if (parts < 1) throw_error(ErrorCode::usage, "parts = {}: at least 1 is needed", parts);
   const auto mapped = MappedFile::open(file);
-  const std::span<const std::byte> bytes = mapped->bytes();
   Partition partition;
   partition.parts = parts;
   std::vector<bool> used(static_cast<std::size_t>(parts), false);
-  std::string_view rest(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  std::string_view rest = mapped->text();
   while (!rest.empty()) {
     const auto end = std::min(rest.find('\n'), rest.size());
     const auto number = static_cast<std::int64_t>(partition.owner.size()) + 1;

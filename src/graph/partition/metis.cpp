@@ -18,9 +18,10 @@
 namespace heliograph {
 namespace {
 
-static_assert(sizeof(idx_t) == sizeof(std::int32_t), "this room is written for 32-bit METIS");
+static_assert(sizeof(idx_t) == sizeof(std::int32_t), "this file needs METIS with 32-bit indices");
 
-/// METIS takes SIGTERM and SIGABRT for its own errors and puts plain handlers back.
+/// Blocks SIGTERM and restores the handlers of SIGTERM and SIGABRT at its end: METIS uses both
+/// signals for errors of its own and leaves default handlers behind.
 class SignalGuard {
  public:
   SignalGuard() {
@@ -45,9 +46,9 @@ class SignalGuard {
   struct sigaction on_abort_ {};
 };
 
-/// METIS prints to standard output when a bisection comes out empty, which takes few nodes a part
-/// (or constraints that cannot be met, which callers keep away). Such graphs take milliseconds, so
-/// closing standard output off meanwhile costs nobody else their output.
+/// Sends standard output to /dev/null while it lives. METIS prints a message if a bisection comes
+/// out empty, which happens with few nodes a part. Such graphs take milliseconds, so other threads
+/// hardly lose output.
 class SilentStdout {
  public:
   explicit SilentStdout(bool wanted) {
@@ -55,23 +56,23 @@ class SilentStdout {
     std::fflush(stdout);
     const Descriptor nowhere(open("/dev/null", O_WRONLY | O_CLOEXEC));
     if (!nowhere.open()) return;
-    kept_ = Descriptor(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
-    if (kept_.open()) dup2(nowhere.get(), STDOUT_FILENO);
+    stdout_ = Descriptor(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
+    if (stdout_.open()) dup2(nowhere.get(), STDOUT_FILENO);
   }
   ~SilentStdout() {
-    if (!kept_.open()) return;
+    if (!stdout_.open()) return;
     std::fflush(stdout);
-    dup2(kept_.get(), STDOUT_FILENO);
+    dup2(stdout_.get(), STDOUT_FILENO);
   }
   SilentStdout(const SilentStdout&) = delete;
   SilentStdout& operator=(const SilentStdout&) = delete;
 
  private:
-  Descriptor kept_;
+  Descriptor stdout_;
 };
 
-/// Weights for two constraints: every node, and every training node. Empty if the second one
-/// would say nothing.
+/// Node weights of two constraints: all nodes, and training nodes. Empty if there is no split to
+/// balance, or if no node or every node is for training.
 std::vector<idx_t> training_weights(const Graph& graph, const Split* split) {
   if (split == nullptr) return {};
   if (static_cast<std::int64_t>(split->role.size()) != graph.nodes) {
@@ -94,7 +95,7 @@ std::vector<idx_t> training_weights(const Graph& graph, const Split* split) {
     throw Error(ErrorCode::resource, "METIS ran out of memory while partitioning the graph");
   }
   throw Error(ErrorCode::bad_input, code == METIS_ERROR_INPUT
-                                        ? "METIS refuses the graph that it was given to partition"
+                                        ? "METIS rejected the graph that it was given to partition"
                                         : "METIS failed while partitioning the graph");
 }
 
@@ -139,7 +140,7 @@ std::vector<std::int32_t> metis_owners(const Graph& graph, const PartitionOption
     const std::lock_guard lock(one_at_a_time);
     const SignalGuard signals;
     const SilentStdout silence(graph.nodes / options.parts < 64);
-    // With C numbering METIS only reads the neighbours, so even a mapped file will do.
+    // With C numbering METIS only reads the neighbours, so they may lie in a read-only mapped file.
     code = METIS_PartGraphKway(&nodes, &constraints, offsets.data(),
                                const_cast<idx_t*>(graph.neighbours.data()),
                                weights.empty() ? nullptr : weights.data(), nullptr, nullptr, &parts,
@@ -149,8 +150,8 @@ std::vector<std::int32_t> metis_owners(const Graph& graph, const PartitionOption
   const bool in_range = std::all_of(owner.begin(), owner.end(),
                                     [&](std::int32_t o) { return o >= 0 && o < options.parts; });
   if (objective < 0 || !in_range) {
-    throw_error(ErrorCode::bad_input,
-                "METIS answered with an owner out of range or an objective of {}", objective);
+    throw_error(ErrorCode::bad_input, "METIS returned an owner out of range or an objective of {}",
+                objective);
   }
   return owner;
 }

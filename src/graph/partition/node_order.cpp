@@ -4,18 +4,22 @@
 #include <numeric>
 
 #include "core/noise.hpp"
+#include "graph/rows.hpp"
 
 namespace heliograph {
 namespace {
 
-constexpr int kRounds = 3;              ///< Later ones move few nodes and cost as much.
-constexpr std::int64_t kSettled = 100;  ///< A round that moves fewer than 1 in so many is the last.
-constexpr double kBlockNodes = 1024;    ///< Gathered rows of a block.
-constexpr double kDense = 8;            ///< Entries of a row in each.
+/// The most rounds of label propagation: later ones move few nodes and take as long.
+constexpr int kRounds = 3;
+/// A round that moves fewer than one node in this many is the last.
+constexpr std::int64_t kSettled = 100;
+/// The number of rows in a gather block.
+constexpr double kBlockNodes = 1024;
+/// A graph is dense if its rows have more than this many entries in each gather block.
+constexpr double kDense = 8;
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-/// Moves each node to the label that most of its neighbours hold.
+/// Label propagation with limited cluster sizes: each round moves every node to the label that most
+/// of its neighbours have.
 class LabelPropagation {
  public:
   LabelPropagation(const Graph& graph, std::int64_t most_nodes)
@@ -27,7 +31,7 @@ class LabelPropagation {
     std::iota(label_.begin(), label_.end(), 0);
   }
 
-  /// Returns the number of nodes that moved.
+  /// Visits every node once and returns the number of nodes that moved.
   std::int64_t round() {
     std::int64_t moved = 0;
     for (std::int64_t v = 0; v < graph_.nodes; ++v) {
@@ -45,12 +49,11 @@ class LabelPropagation {
   std::vector<std::int32_t> take() { return std::move(label_); }
 
  private:
-  /// Ties keep the node's own label, then take the one met first.
+  /// The label that node v moves to. A tie goes to the node's own label, then to the label found
+  /// first.
   std::int32_t choose(std::int64_t v, std::int32_t own) {
-    const auto row = graph_.neighbours.span().subspan(at(graph_.offsets[at(v)]),
-                                                      at(graph_.degree(static_cast<NodeId>(v))));
     voted_.clear();
-    for (const NodeId u : row) {
+    for (const NodeId u : neighbours_of(graph_, static_cast<NodeId>(v))) {
       const std::int32_t label = label_[at(u)];
       if (votes_[at(label)]++ == 0) voted_.push_back(label);
     }
@@ -68,10 +71,10 @@ class LabelPropagation {
 
   const Graph& graph_;
   std::int64_t most_nodes_;
-  std::vector<std::int32_t> label_;  ///< By node.
-  std::vector<std::int32_t> size_;   ///< By label: nodes that hold it.
-  std::vector<std::int32_t> votes_;  ///< By label: scratch, all 0 between nodes.
-  std::vector<std::int32_t> voted_;
+  std::vector<std::int32_t> label_;  ///< The label of each node.
+  std::vector<std::int32_t> size_;   ///< How many nodes have each label.
+  std::vector<std::int32_t> votes_;  ///< Votes for each label; all 0 between nodes.
+  std::vector<std::int32_t> voted_;  ///< The labels with votes.
 };
 
 std::vector<NodeId> random_order(std::int64_t nodes) {
@@ -84,20 +87,20 @@ std::vector<NodeId> random_order(std::int64_t nodes) {
   return order;
 }
 
-/// Clusters by their first node, nodes of a cluster by id: a counting sort.
+/// Orders clusters by their first node and the nodes of a cluster by id (a counting sort).
 std::vector<NodeId> by_cluster(const std::vector<std::int32_t>& label) {
   std::vector<std::int32_t> size(label.size(), 0);
   for (const std::int32_t l : label) ++size[at(l)];
   std::vector<std::int32_t> next(label.size(), -1);
   std::vector<NodeId> order(label.size());
-  std::int32_t placed = 0;
+  std::int32_t begin = 0;
   for (std::size_t v = 0; v < label.size(); ++v) {
-    std::int32_t& place = next[at(label[v])];
-    if (place < 0) {
-      place = placed;
-      placed += size[at(label[v])];
+    std::int32_t& position = next[at(label[v])];
+    if (position < 0) {
+      position = begin;
+      begin += size[at(label[v])];
     }
-    order[at(place++)] = static_cast<NodeId>(v);
+    order[at(position++)] = static_cast<NodeId>(v);
   }
   return order;
 }
@@ -106,7 +109,7 @@ std::vector<NodeId> by_cluster(const std::vector<std::int32_t>& label) {
 
 NodeOrder resolve_order(const Graph& graph, NodeOrder order) {
   if (order != NodeOrder::automatic) return order;
-  // A row of so many entries finds several in each block of a cache's size, whatever the order.
+  // In a dense graph a row has several entries in each gather block, whatever the order.
   const bool dense = static_cast<double>(graph.entries()) * kBlockNodes >
                      kDense * static_cast<double>(graph.nodes) * static_cast<double>(graph.nodes);
   return graph.nodes > kClusterNodes && !dense ? NodeOrder::cluster : NodeOrder::id;

@@ -8,24 +8,26 @@
 
 namespace heliograph {
 
-/// Most nodes of a cluster of `NodeOrder::cluster`: its rows fit a shared cache together, 8 MiB at
-/// 256 columns.
+/// The largest number of nodes in a cluster of `NodeOrder::cluster`. At 256 columns its fp32 rows
+/// take 8 MiB and fit into a shared cache.
 inline constexpr std::int64_t kClusterNodes = 8192;
 
-/// What `NodeOrder::automatic` stands for on this graph; other orders stand for themselves.
-/// Neighbours are gathered from within a cluster's rows anyway where the graph is that small, and
-/// where rows have so many entries that they are gathered in blocks (GatherBlocks).
+/// Resolves `NodeOrder::automatic` for this graph and returns other orders unchanged. The answer is
+/// `id` where clusters gain nothing: in a graph no larger than one cluster, and in a dense graph,
+/// where rows are gathered in blocks (GatherBlocks). Otherwise it is `cluster`.
 NodeOrder resolve_order(const Graph& graph, NodeOrder order);
 
-/// A cluster for each node, in [0, nodes) but not dense: size-capped label propagation (Raghavan,
-/// Albert and Kumara, 2007; a node takes the label that most of its in-neighbours hold, unless
-/// that cluster is full). A few passes over the edges, in id order, so it is the same on every run.
-/// `most_nodes` >= 1. Time: rounds x edges. Memory: 16 bytes a node.
+/// Clusters nodes by label propagation (Raghavan, Albert and Kumara, 2007) with at most
+/// `most_nodes`
+/// >= 1 nodes a cluster: a node takes the label that most of its in-neighbours have, unless that
+/// cluster is full. Returns each node's cluster, a number in [0, nodes); numbers may be unused.
+/// Nodes are visited in id order, so every run gives the same result. Needs time proportional to
+/// the edges and 16 bytes a node.
 std::vector<std::int32_t> cluster_nodes(const Graph& graph, std::int64_t most_nodes);
 
-/// Every node once, in the order in which ranks number theirs; the same on every run. Empty stands
-/// for the order of ids. Ranks that own part of a cluster each keep that part together, so halos
-/// profit too.
+/// All nodes in the order in which ranks number the nodes they own, or an empty list for the order
+/// of ids. The order is the same on every run. A rank's share of a cluster stays together, which
+/// helps halo rows as well.
 std::vector<NodeId> order_nodes(const Graph& graph, NodeOrder order);
 
 }  // namespace heliograph

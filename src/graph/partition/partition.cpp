@@ -8,12 +8,11 @@
 #include "graph/canonical.hpp"
 #include "graph/draws.hpp"
 #include "graph/partition/metis.hpp"
+#include "graph/rows.hpp"
 #include "graph/shard.hpp"
 
 namespace heliograph {
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 void check_parts(const Graph& graph, int parts) {
   if (parts < 1) throw_error(ErrorCode::usage, "parts = {}: at least 1 is needed", parts);
@@ -43,7 +42,7 @@ std::vector<std::int32_t> random_owners(std::int64_t nodes, int parts, std::uint
   return owner;
 }
 
-/// METIS reads out of bounds where a neighbour is out of range.
+/// Refuses neighbours that are out of range: METIS would read out of bounds.
 void check_neighbours(const Graph& graph) {
   if (graph.offsets.size() != at(graph.nodes) + 1) {
     throw_error(ErrorCode::bad_input, "the graph's offsets do not fit its {} nodes", graph.nodes);
@@ -59,8 +58,8 @@ void check_neighbours(const Graph& graph) {
   }
 }
 
-/// With a handful of training nodes a part, METIS cannot meet their balance and gives up that of
-/// all nodes as well.
+/// Whether there are enough training nodes to balance. With a handful a part, METIS cannot balance
+/// them and gives up the balance of all nodes as well.
 bool enough_to_balance(const Split& split, int parts) {
   constexpr std::int64_t least_a_part = 10;
   return std::count(split.role.begin(), split.role.end(), Role::train) >= least_a_part * parts;
@@ -86,8 +85,8 @@ std::vector<std::int32_t> cut_with_metis(const Graph& graph, PartitionOptions op
                         : metis_owners(graph, options);
 }
 
-/// Gives each empty part the node of lowest degree in the largest part (ties: the lowest part,
-/// the lowest node). Returns how many parts were empty.
+/// Gives each empty part the node of lowest degree in the largest part; ties go to the lowest part
+/// and the lowest node. Returns how many parts were empty.
 int repair_empty_parts(const Graph& graph, Partition& partition) {
   std::vector<std::int64_t> size(at(partition.parts), 0);
   for (const std::int32_t owner : partition.owner) ++size[at(owner)];

@@ -2,21 +2,21 @@
 #include <numeric>
 #include <optional>
 
+#include "graph/rows.hpp"
 #include "graph/shard.hpp"
 #include "heliograph/partition.hpp"
 
 namespace heliograph {
 namespace {
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-/// A node is in the halo of every other part that owns one of its readers.
+/// Counts the halo nodes of each part: a node is in the halo of every other part that owns one of
+/// its neighbours in `readers`.
 void count_halos(const Graph& readers, const Partition& partition, PartitionQuality& quality) {
-  std::vector<NodeId> last_in(at(partition.parts), -1);  // node last counted for each part
+  std::vector<NodeId> last_in(at(partition.parts), -1);  // The node last counted for each part.
   for (NodeId v = 0; v < readers.nodes; ++v) {
     last_in[at(partition.owner[at(v)])] = v;
-    for (std::int64_t i = readers.offsets[at(v)]; i < readers.offsets[at(v) + 1]; ++i) {
-      const auto part = at(partition.owner[at(readers.neighbours[at(i)])]);
+    for (const NodeId reader : neighbours_of(readers, v)) {
+      const auto part = at(partition.owner[at(reader)]);
       if (last_in[part] == v) continue;
       last_in[part] = v;
       ++quality.halo_nodes[part];
@@ -46,12 +46,9 @@ PartitionQuality measure_partition(const Graph& graph, const Partition& partitio
     const auto owner = partition.owner[at(v)];
     ++quality.inner_nodes[at(owner)];
     std::int64_t inner = 0;
-    const std::int64_t begin = graph.offsets[at(v)], end = graph.offsets[at(v) + 1];
-    for (std::int64_t i = begin; i < end; ++i) {
-      inner += partition.owner[at(graph.neighbours[at(i)])] == owner ? 1 : 0;
-    }
+    for (const NodeId u : neighbours_of(graph, v)) inner += partition.owner[at(u)] == owner ? 1 : 0;
     quality.inner_edges[at(owner)] += inner;
-    quality.halo_edges[at(owner)] += end - begin - inner;
+    quality.halo_edges[at(owner)] += graph.degree(v) - inner;
   }
   if (graph.directed) {
     count_halos(transpose(graph), partition, quality);
