@@ -21,7 +21,8 @@ std::vector<std::string> set_options_of_shards(
                            "index-base", "keep-direction"}) {
     if (!given(name)) continue;
     throw Error(ErrorCode::usage,
-                fmt::format("--{} does not apply to shards, which {} holds", name, data));
+                fmt::format("--{} does not apply: {} holds shards, which are read and cut already",
+                            name, data));
   }
   const nlohmann::json shaped = shaping_options_of(data);
   const nlohmann::ordered_json asked = options_to_json(request.train);

@@ -14,7 +14,7 @@ struct NotBuilt {
 inline constexpr NotBuilt kNotBuilt[] = {
     {"heliograph plan", "predict the time and memory of a run"},
     {"heliograph report", "draw the results of runs"},
-    {"--model gat", "graph attention network"},
+    {"--model gat", "train a graph attention network"},
 };
 
 /// Throws Error(usage) if `name` is in the list.
