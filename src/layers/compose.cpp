@@ -13,8 +13,8 @@ namespace {
 
 /// Noise keys of the dropout masks of the model's two inputs. No activation is dropped in layer 0
 /// or in a backward pass, so no other mask has these keys.
-constexpr std::uint64_t kFeatureMask = place_key(0, Direction::forward);
-constexpr std::uint64_t kAggregatedMask = place_key(0, Direction::backward);
+constexpr std::uint64_t kFeatureMask = site_key(0, Direction::forward);
+constexpr std::uint64_t kAggregatedMask = site_key(0, Direction::backward);
 
 }  // namespace
 

@@ -30,7 +30,7 @@ ALLOWED = {
 FOLDERS = {
     "graph": ["io", "generate", "partition"],
     "comm": ["exchange", "rendezvous", "watch", "processes", "threads", "tcp", "mpi", "nccl"],
-    "train": ["options", "run", "plan", "checkpoint"],
+    "train": ["options", "metrics", "run", "plan", "checkpoint"],
 }
 STANDARD = re.compile(r"[a-z_0-9]+")  # A header of C++'s standard library has no dot and no slash.
 
