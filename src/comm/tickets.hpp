@@ -11,7 +11,7 @@ namespace heliograph {
 
 /// The batches that one rank has posted and how many of their messages are still under way.
 /// The rank opens and waits; any communication thread completes; any thread interrupts.
-class LinkTickets {
+class Tickets {
  public:
   enum class Woken : std::uint8_t { done, interrupted, timeout };
 
@@ -43,17 +43,11 @@ class LinkTickets {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  LinkRing<int> remaining_{1024};  // Of the batches from oldest_ on, several epochs' when stale.
-  std::uint64_t oldest_ = 1;       // Every batch before it is done.
+  Ring<int> remaining_{1024};  // Of the batches from oldest_ on, several epochs' when stale.
+  std::uint64_t oldest_ = 1;   // Every batch before it is done.
   std::uint64_t awaited_ = 0;
   std::uint64_t interruptions_ = 0;
   double last_completion_ = 0;
 };
-
-/// Seconds on the monotonic clock that links and waits share.
-double link_now();
-
-/// Timed waits take steps of at most so many seconds: the nanoseconds of a far deadline overflow.
-inline constexpr double kLongestSleep = 3600;
 
 }  // namespace heliograph

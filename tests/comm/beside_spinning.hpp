@@ -2,7 +2,7 @@
 
 #include <ctime>
 
-#include "comm/tickets.hpp"
+#include "comm/clock.hpp"
 
 namespace heliograph::test {
 
@@ -16,7 +16,7 @@ inline double taken_beside_spinning(double seconds) {
     return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
   };
   const double all = read(CLOCK_PROCESS_CPUTIME_ID), own = read(CLOCK_THREAD_CPUTIME_ID);
-  for (const double end = link_now() + seconds; link_now() < end;) {
+  for (const double end = monotonic_seconds() + seconds; monotonic_seconds() < end;) {
   }
   const double spun = read(CLOCK_THREAD_CPUTIME_ID) - own;
   return (read(CLOCK_PROCESS_CPUTIME_ID) - all) / spun - 1;

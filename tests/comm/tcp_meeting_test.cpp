@@ -167,13 +167,13 @@ TEST(TcpMeeting, WhoseOthersAreLostWhileTheyMeetCanBeStopped) {
     watches.push_back(std::make_unique<RankWatch>(rank, 2, patient({}).silence));
     addresses.push_back(watches.back()->address());
   }
-  const double began = link_now();
+  const double began = monotonic_seconds();
   const auto stop = [&] {
-    if (link_now() > began + 0.2) throw Error(ErrorCode::interrupted, "stopped");
+    if (monotonic_seconds() > began + 0.2) throw Error(ErrorCode::interrupted, "stopped");
   };
   expect_says(error_of([&] { watches[0]->start(addresses, stop); }), ErrorCode::interrupted,
               {"stopped"});
-  EXPECT_LT(link_now() - began, kPatience / 2);
+  EXPECT_LT(monotonic_seconds() - began, kPatience / 2);
 }
 
 TEST(TcpMeeting, WhereTorchrunListensItselfTheNextFreePortIsTaken) {
@@ -275,7 +275,7 @@ TEST(TcpMeeting, AnotherVersionIsRefusedByName) {
     TcpCall old;
     old.version = TcpCall::kVersion + 1;
     const std::function<void()> none;
-    const TcpWait wait{link_now() + 5, none};
+    const TcpWait wait{monotonic_seconds() + 5, none};
     EXPECT_EQ(send_all(socket, &old, sizeof(old), wait), TcpMoved::all);
     EXPECT_EQ(receive_all(socket, &answer, sizeof(answer), wait), TcpMoved::all);
   });
@@ -287,13 +287,13 @@ TEST(TcpMeeting, AnotherVersionIsRefusedByName) {
 
 TEST(TcpMeeting, ARankThatEndsBeforeAllHaveMetEndsTheOthersSoon) {
   const std::uint16_t port = free_port();
-  const double began = link_now();
+  const double began = monotonic_seconds();
   const auto caught = on_threads(3, [&](int rank) {
     TcpTransportOptions options = patient(tcp_options(rank, 4, port));
     if (rank == 2) {
       // Stopped by its caller, as by a signal.
-      options.check = [until = link_now() + 0.4] {
-        if (link_now() > until) throw std::runtime_error("stopped");
+      options.check = [until = monotonic_seconds() + 0.4] {
+        if (monotonic_seconds() > until) throw std::runtime_error("stopped");
       };
       EXPECT_THROW(meet(options), std::runtime_error);
       return;
@@ -304,7 +304,7 @@ TEST(TcpMeeting, ARankThatEndsBeforeAllHaveMetEndsTheOthersSoon) {
     expect_says(caught[static_cast<std::size_t>(rank)], ErrorCode::peer_lost,
                 {"rank 2 on host ", "has ended before all ranks had met"});
   }
-  EXPECT_LT(link_now() - began, kPatience / 2);
+  EXPECT_LT(monotonic_seconds() - began, kPatience / 2);
 }
 
 TEST(TcpMeeting, RankZeroThatEndsBeforeAllHaveMetEndsTheOthersAtOnce) {
@@ -312,8 +312,8 @@ TEST(TcpMeeting, RankZeroThatEndsBeforeAllHaveMetEndsTheOthersAtOnce) {
   const auto caught = on_threads(2, [&](int rank) {
     TcpTransportOptions options = tcp_options(rank, 3, port);
     if (rank == 0) {
-      options.check = [until = link_now() + 0.4] {
-        if (link_now() > until) throw Error(ErrorCode::interrupted, "stopped by hand");
+      options.check = [until = monotonic_seconds() + 0.4] {
+        if (monotonic_seconds() > until) throw Error(ErrorCode::interrupted, "stopped by hand");
       };
     }
     meet(options);
@@ -325,7 +325,7 @@ TEST(TcpMeeting, RankZeroThatEndsBeforeAllHaveMetEndsTheOthersAtOnce) {
 TEST(TcpMeeting, WhoEndsBeforeAllWatchEachOtherIsNamedByAllAtOnce) {
   for (const int lost : {0, 2}) {
     const std::uint16_t port = free_port();
-    const double began = link_now();
+    const double began = monotonic_seconds();
     const auto caught = on_threads(3, [&](int rank) {
       const TcpTransportOptions options = patient(tcp_options(rank, 3, port));
       if (rank != lost) return meet(options);
@@ -340,7 +340,7 @@ TEST(TcpMeeting, WhoEndsBeforeAllWatchEachOtherIsNamedByAllAtOnce) {
       expect_says(caught[static_cast<std::size_t>(rank)], ErrorCode::peer_lost,
                   {name, "has ended before all ranks had met"});
     }
-    EXPECT_LT(link_now() - began, kPatience / 2);
+    EXPECT_LT(monotonic_seconds() - began, kPatience / 2);
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "comm/arrives_unattended.hpp"
 #include "comm/beside_spinning.hpp"
+#include "comm/clock.hpp"
 #include "comm/compute_until_failed.hpp"
 #include "comm/sleep_for.hpp"
 #include "comm/tcp/transport.hpp"
@@ -168,21 +169,21 @@ TEST(Tcp, SmallMessagesPassLargeOnesThatFlow) {
         if (comm.rank() == 0) large = comm.post(Channel::halo, {&send, 1}, {});
         if (comm.rank() == 1) large = comm.post(Channel::halo, {}, {&receive, 1});
       }
-      const double began = link_now();
+      const double began = monotonic_seconds();
       double slowest = 0;
       for (std::byte flows{1}; flows != std::byte{};) {
-        const double asked = link_now();
+        const double asked = monotonic_seconds();
         std::byte said = flows, heard = flows;
         if (comm.rank() == 0 && comm.done(large)) said = std::byte{};
         const SendMessage word{1 - comm.rank(), &said, 1};
         const RecvMessage answer{1 - comm.rank(), &heard, 1};
         comm.wait(comm.post(Channel::weights, {&word, 1}, {&answer, 1}));
         flows = comm.rank() == 0 ? said : heard;
-        slowest = std::max(slowest, link_now() - asked);
+        slowest = std::max(slowest, monotonic_seconds() - asked);
       }
       if (comm.rank() == 0) {
         longest += slowest;
-        all += link_now() - began;
+        all += monotonic_seconds() - began;
       }
       comm.wait(large);
     }
@@ -347,7 +348,7 @@ TEST(TcpFaults, AbortReturnsOnceNoBufferIsTouched) {
 TEST(TcpFaults, ARankThatVanishesIsNamedByAll) {
   const std::uint16_t port = test::free_port();
   const TcpTransportOptions patient = test::patient(test::tcp_options(0, 3, port));
-  const double began = link_now();
+  const double began = monotonic_seconds();
   const auto caught = test::on_threads(3, [&](int rank) {
     TcpTransportOptions options = patient;
     options.launch.rank = rank;
@@ -362,7 +363,7 @@ TEST(TcpFaults, ARankThatVanishesIsNamedByAll) {
     EXPECT_EQ(caught[rank].code, ErrorCode::peer_lost);
     EXPECT_EQ(caught[rank].text.find("rank 1: lost on host "), 0U) << caught[rank].text;
   }
-  EXPECT_LT(link_now() - began, test::kPatience / 2);
+  EXPECT_LT(monotonic_seconds() - began, test::kPatience / 2);
 }
 
 }  // namespace

@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
+#include "comm/clock.hpp"
 #include "comm/collectives.hpp"
 #include "comm/sleep_for.hpp"
-#include "comm/tickets.hpp"
 #include "support/allocations.hpp"
 
 namespace heliograph::test {
@@ -61,11 +61,11 @@ class TransportEpochs {
 /// long: signs of life go with time, not with rounds.
 inline std::int64_t allocations_of_rounds(Communicator& comm, TransportEpochs& epochs, int rounds) {
   barrier(comm, Channel::evaluation);
-  const double began = link_now();
+  const double began = monotonic_seconds();
   const std::int64_t before = allocations();
   epochs.run(rounds);
   const std::int64_t between = allocations();
-  sleep_for(link_now() - began);
+  sleep_for(monotonic_seconds() - began);
   return (between - before) - (allocations() - between);
 }
 

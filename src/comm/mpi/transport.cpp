@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "comm/clock.hpp"
 #include "comm/processes/communicator.hpp"
 #include "core/copy_bytes.hpp"
 #include "core/throw_error.hpp"
@@ -84,13 +85,13 @@ void complete(int status, MPI_Request& request, const RankWatch* watch, double s
   require(status, what, watch);
   const FineTimer timer;
   Backoff backoff;
-  const double deadline = link_now() + seconds;
+  const double deadline = monotonic_seconds() + seconds;
   for (int done = 0; done == 0;) {
     status = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
     if (status == MPI_SUCCESS && done != 0) return;
     if (watch != nullptr) watch->throw_if_failed();
     require(status, what, watch);
-    if (link_now() > deadline) {
+    if (monotonic_seconds() > deadline) {
       throw_error(ErrorCode::peer_lost, "--transport mpi: not all ranks came in time to {}", what);
     }
     sched_yield();
@@ -131,7 +132,7 @@ class Requests {
 
   bool empty() const { return requests_.empty(); }
 
-  void start(const MessageLanes::Piece& piece) {
+  void start(const MessageQueues::Piece& piece) {
     const MPI_Comm channel = channels_[static_cast<std::size_t>(piece.end.channel)];
     const int count = static_cast<int>(piece.bytes);
     MPI_Request request = MPI_REQUEST_NULL;
@@ -176,7 +177,7 @@ class Requests {
 
  private:
   /// False if the sizes of sender and receiver disagree.
-  bool take(ProcessCommunicator& comm, const MessageLanes::Piece& piece, const MPI_Status& status,
+  bool take(ProcessCommunicator& comm, const MessageQueues::Piece& piece, const MPI_Status& status,
             int error) const {
     int error_class = MPI_SUCCESS;
     if (error != MPI_SUCCESS) MPI_Error_class(error, &error_class);
@@ -199,7 +200,7 @@ class Requests {
   const std::array<MPI_Comm, kChannels>& channels_;
   const int largest_tag_;
   std::vector<MPI_Request> requests_;
-  std::vector<MessageLanes::Piece> pieces_;
+  std::vector<MessageQueues::Piece> pieces_;
   std::vector<int> done_;
   std::vector<MPI_Status> statuses_;
 };

@@ -85,8 +85,8 @@ struct NcclLink::Marks {
   }
 
   std::vector<cudaEvent_t> all;
-  LinkRing<cudaEvent_t> spare;
-  LinkRing<cudaEvent_t> waiting;  // Of the groups that count.
+  Ring<cudaEvent_t> spare;
+  Ring<cudaEvent_t> waiting;  // Of the groups that count.
 };
 
 void NcclLink::Shared::abort_and_drain() {

@@ -53,7 +53,7 @@ class MessageGroups {
   std::vector<RecvMessage> receives_;
   std::uint64_t gathering_ = 1;
   Group leaving_;
-  LinkRing<Group> under_way_;
+  Ring<Group> under_way_;
 };
 
 }  // namespace heliograph

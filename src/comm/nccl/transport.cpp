@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "comm/batch.hpp"
+#include "comm/clock.hpp"
 #include "comm/collectives.hpp"
 #include "comm/nccl/link.hpp"
 #include "comm/nccl/message_groups.hpp"
 #include "comm/threads/transport.hpp"
-#include "comm/tickets.hpp"
 #include "core/copy_bytes.hpp"
 #include "core/kernels.hpp"
 #include "core/throw_error.hpp"
@@ -148,7 +148,7 @@ class NcclCommunicator final : public Communicator {
     await([this] { return !launching_; });
     call([this] {
       link_->launch(groups_.sends(), groups_.receives());
-      if (groups_.under_way() == 0) progress_at_ = link_now();
+      if (groups_.under_way() == 0) progress_at_ = monotonic_seconds();
       groups_.leave();
       launching_ = true;
       advance();
@@ -204,11 +204,11 @@ class NcclCommunicator final : public Communicator {
 
   void await_ready(const char* otherwise) { await_ready(otherwise, options_.timeout_seconds); }
   void await_ready(const char* otherwise, double seconds) {
-    const double deadline = link_now() + seconds;
+    const double deadline = monotonic_seconds() + seconds;
     Rest rest;
     while (!link_->ready()) {
       host_.throw_if_failed();
-      if (link_now() > deadline) {
+      if (monotonic_seconds() > deadline) {
         throw_error(ErrorCode::peer_lost, "--transport nccl: {} within {}", otherwise,
                     describe_seconds(seconds));
       }
@@ -258,11 +258,11 @@ class NcclCommunicator final : public Communicator {
     if (launching_ && ready) {
       link_->mark();
       launching_ = false;
-      progress_at_ = link_now();
+      progress_at_ = monotonic_seconds();
     }
     while (link_->take_done()) {
       groups_.pop_oldest();
-      progress_at_ = link_now();
+      progress_at_ = monotonic_seconds();
     }
   }
 
@@ -287,10 +287,10 @@ class NcclCommunicator final : public Communicator {
   /// Looks until `holds()`.
   template <class Condition>
   void await(Condition holds) {
-    const double began = link_now();
+    const double began = monotonic_seconds();
     Rest rest;
     for (look(); !holds(); look()) {
-      if (link_now() > std::max(began, progress_at_) + options_.timeout_seconds) {
+      if (monotonic_seconds() > std::max(began, progress_at_) + options_.timeout_seconds) {
         fail(groups_.describe_stall(options_.timeout_seconds));
       }
       rest();

@@ -8,7 +8,7 @@
 
 #include "comm/batch.hpp"
 #include "comm/communicator.hpp"
-#include "comm/processes/lanes.hpp"
+#include "comm/processes/message_queues.hpp"
 #include "comm/tickets.hpp"
 #include "comm/watch/rank_watch.hpp"
 #include "core/function_ref.hpp"
@@ -57,10 +57,10 @@ class ProcessCommunicator final : public Communicator {
   /// False when there is no turn any more: the run has failed, or the body has ended.
   bool begin_turn();
   void end_turn();
-  std::optional<MessageLanes::Piece> start();
-  void finish(const MessageLanes::Piece& piece);
+  std::optional<MessageQueues::Piece> start();
+  void finish(const MessageQueues::Piece& piece);
   /// `received` bytes, or a message of `received` bytes, came for a piece of another size.
-  void refuse(const MessageLanes::Piece& piece, std::size_t received);
+  void refuse(const MessageQueues::Piece& piece, std::size_t received);
   /// Sleeps for so many seconds, less if something is posted or over meanwhile.
   void rest(double seconds);
   /// For a thread that sleeps in a call of its own instead: from here to `wake_up`, `alarm` is
@@ -79,7 +79,7 @@ class ProcessCommunicator final : public Communicator {
   const int ranks_;
   const double timeout_;
   RankWatch& watch_;
-  LinkTickets tickets_;
+  Tickets tickets_;
   MemorySource* halo_memory_ = nullptr;
   std::array<std::int64_t, kChannels> bytes_sent_{};
   std::atomic<bool> waiting_{false};
@@ -87,7 +87,7 @@ class ProcessCommunicator final : public Communicator {
   std::mutex mutex_;
   std::condition_variable posted_;
   std::condition_variable turn_over_;
-  MessageLanes lanes_;
+  MessageQueues queues_;
   bool in_turn_ = false;
   bool news_ = false;  ///< Something was posted since the last turn began.
   bool ended_ = false;

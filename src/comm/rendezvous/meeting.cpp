@@ -6,8 +6,8 @@
 #include <cmath>
 #include <utility>
 
+#include "comm/clock.hpp"
 #include "comm/rendezvous/mesh.hpp"
-#include "comm/tickets.hpp"
 #include "core/throw_error.hpp"
 
 namespace heliograph {
@@ -57,10 +57,10 @@ class ProcessMeeting {
   /// not met within `seconds`), resource (no descriptor is left); what `check` throws, which is
   /// called now and then.
   std::vector<Socket> meet(double seconds, const std::function<void()>& check) {
-    const double deadline = link_now() + seconds;
+    const double deadline = monotonic_seconds() + seconds;
     std::vector<pollfd> entries;
     while (!complete()) {
-      double now = link_now();
+      double now = monotonic_seconds();
       if (now >= deadline) {
         for (std::size_t peer = 0; peer < all_.size(); ++peer) {
           if (static_cast<int>(peer) != rank_ && !sockets_[peer].open()) {
@@ -83,7 +83,7 @@ class ProcessMeeting {
       for (std::size_t i = 0; i < links_.size(); ++i) {
         if (entries[i + 1].revents != 0) serve(links_[i]);
       }
-      now = link_now();
+      now = monotonic_seconds();
       if (entries[0].revents != 0) accept_all(now);
       drop_what_is_over(now);
     }

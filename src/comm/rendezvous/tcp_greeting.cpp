@@ -9,7 +9,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "comm/tickets.hpp"
+#include "comm/clock.hpp"
 #include "core/throw_error.hpp"
 
 namespace heliograph {
@@ -27,13 +27,13 @@ TcpAnswer TcpAnswer::of(Word word, const std::string& text) {
 }
 
 TcpWait TcpWait::at_most(double seconds) const {
-  return {std::min(deadline, link_now() + seconds), check};
+  return {std::min(deadline, monotonic_seconds() + seconds), check};
 }
 
 bool TcpWait::until(const Socket& socket, short events) const {
   while (true) {
     if (check) check();
-    const double left = deadline - link_now();
+    const double left = deadline - monotonic_seconds();
     if (left <= 0) return false;
     pollfd entry{socket.get(), events, 0};
     const double slice = std::min(left, kCheckSeconds);

@@ -57,7 +57,7 @@ struct TcpAnswer {
 
 /// A wait for others that is bounded.
 struct TcpWait {
-  double deadline = 0;  ///< As link_now() has it.
+  double deadline = 0;  ///< As monotonic_seconds() has it.
   /// Called now and then meanwhile; may throw, may be empty.
   const std::function<void()>& check;
 

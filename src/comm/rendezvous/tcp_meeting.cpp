@@ -14,8 +14,8 @@
 #include <thread>
 
 #include "comm/batch.hpp"
+#include "comm/clock.hpp"
 #include "comm/rendezvous/tcp_reception.hpp"
-#include "comm/tickets.hpp"
 #include "core/throw_error.hpp"
 
 namespace heliograph {
@@ -43,7 +43,10 @@ class Caller {
  public:
   Caller(const LaunchVariables& launch, const TcpIntroduction& mine, double seconds,
          const std::function<void()>& check)
-      : launch_(launch), mine_(mine), seconds_(seconds), wait_{link_now() + seconds, check} {}
+      : launch_(launch),
+        mine_(mine),
+        seconds_(seconds),
+        wait_{monotonic_seconds() + seconds, check} {}
 
   TcpMeeting call_until_answered() {
     double rest = kFirstRest;
@@ -54,7 +57,7 @@ class Caller {
         }
       }
       if (wait_.check) wait_.check();
-      if (link_now() + rest >= wait_.deadline) {
+      if (monotonic_seconds() + rest >= wait_.deadline) {
         throw_error(ErrorCode::peer_lost,
                     "--transport tcp: rank {} did not meet rank 0 at {} within {}: {}",
                     launch_.rank, where(), describe_seconds(seconds_), last_);
@@ -123,7 +126,7 @@ class Caller {
                   answer.text.data());
     }
     // From here on rank 0 watches the time, and says for whom it has waited.
-    const TcpWait held{link_now() + seconds_ + kAnswerSeconds, wait_.check};
+    const TcpWait held{monotonic_seconds() + seconds_ + kAnswerSeconds, wait_.check};
     const TcpMoved moved = receive_all(socket, &answer, sizeof(answer), held);
     if (moved == TcpMoved::late) {
       throw_error(ErrorCode::peer_lost, "{} did not meet all ranks within {}", there,
@@ -171,7 +174,7 @@ void TcpMeeting::check() const {
       if (rank != 0) continue;  // Only rank 0 has anything to say.
       TcpAnswer answer;
       const std::function<void()> none;
-      const TcpWait wait{link_now() + kWordSeconds, none};
+      const TcpWait wait{monotonic_seconds() + kWordSeconds, none};
       if (receive_all(sockets_[0], &answer, sizeof(answer), wait) == TcpMoved::all) {
         answer.text.back() = 0;
         throw Error(ErrorCode::peer_lost, answer.text.data());

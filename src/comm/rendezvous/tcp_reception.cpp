@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "comm/batch.hpp"
-#include "comm/tickets.hpp"
+#include "comm/clock.hpp"
 #include "core/throw_error.hpp"
 
 namespace heliograph {
@@ -30,14 +30,14 @@ constexpr double kListenSeconds = 2;
 Socket listen_for_ranks(const LaunchVariables& launch) {
   const std::vector<std::uint16_t> ports = launch.ports();
   int error = EADDRINUSE;
-  for (const double began = link_now(); error == EADDRINUSE;) {
+  for (const double began = monotonic_seconds(); error == EADDRINUSE;) {
     for (const std::uint16_t port : ports) {
       Socket listener = listen_on(port);
       if (listener.open()) return listener;
       error = errno;
       if (error != EADDRINUSE) break;
     }
-    if (link_now() > began + kListenSeconds) break;
+    if (monotonic_seconds() > began + kListenSeconds) break;
     std::this_thread::sleep_for(std::chrono::duration<double>(kTurnSeconds));
   }
   std::string where = fmt::format("port {} (MASTER_PORT)", launch.port);
@@ -65,7 +65,7 @@ TcpReception::TcpReception(const LaunchVariables& launch, const TcpIntroduction&
 
 TcpMeeting TcpReception::receive(double seconds, const std::function<void()>& check) {
   seconds_ = seconds;
-  const TcpWait wait{link_now() + seconds, check};
+  const TcpWait wait{monotonic_seconds() + seconds, check};
   try {
     while (missing_ > 0) wait_for_callers(wait);
     tell_all(wait);
@@ -83,7 +83,7 @@ TcpMeeting TcpReception::receive(double seconds, const std::function<void()>& ch
 
 void TcpReception::wait_for_callers(const TcpWait& wait) {
   if (wait.check) wait.check();
-  double now = link_now();
+  double now = monotonic_seconds();
   if (now >= wait.deadline) end_late();
   std::vector<pollfd> entries{{listener_.get(), POLLIN, 0}};
   for (const Caller& caller : callers_) entries.push_back({caller.socket.get(), POLLIN, 0});
@@ -95,7 +95,7 @@ void TcpReception::wait_for_callers(const TcpWait& wait) {
   for (std::size_t i = 0; i < callers_.size(); ++i) {
     if (entries[i + 1].revents != 0) hear(callers_[i]);
   }
-  now = link_now();
+  now = monotonic_seconds();
   look_for_lost(now);
   std::erase_if(callers_, [&](const Caller& caller) {
     return caller.over || (!caller.waits && now - caller.began > kStrangerSeconds);
@@ -173,7 +173,7 @@ void TcpReception::refuse(Caller& caller, TcpAnswer::Word word, const std::strin
 /// Of a waiting rank, whose connection has ended.
 void TcpReception::lose(const Caller& caller) {
   Seat& seat = seats_[static_cast<std::size_t>(caller.call.rank)];
-  seat = {false, link_now()};
+  seat = {false, monotonic_seconds()};
   ++missing_;
 }
 

@@ -29,12 +29,12 @@ class TcpLinks {
   void move(ProcessCommunicator& comm);
 
  private:
-  using Piece = MessageLanes::Piece;
+  using Piece = MessageQueues::Piece;
   using SizeBytes = std::array<std::byte, sizeof(std::uint64_t)>;
 
   /// What goes one way on one connection.
   struct Flow {
-    LinkRing<Piece> pieces;
+    Ring<Piece> pieces;
     std::size_t done = 0;   ///< Bytes of pieces[0].
     std::size_t left = 0;   ///< Bytes of the message after them; 0: at a message's begin.
     SizeBytes size{};       ///< Of the message.

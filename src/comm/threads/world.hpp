@@ -26,8 +26,8 @@ class ThreadWorld {
   int ranks() const { return ranks_; }
   double timeout_seconds() const { return timeout_seconds_; }
   bool moves_device_memory() const { return moves_device_memory_; }
-  LinkTickets& tickets(int rank) { return tickets_[static_cast<std::size_t>(rank)]; }
-  LinkOutbox& outbox(int rank) { return outboxes_[static_cast<std::size_t>(rank)]; }
+  Tickets& tickets(int rank) { return tickets_[static_cast<std::size_t>(rank)]; }
+  Outbox& outbox(int rank) { return outboxes_[static_cast<std::size_t>(rank)]; }
 
   /// Starts the communication threads. Throws Error(resource) when the system has none left.
   void start();
@@ -63,8 +63,8 @@ class ThreadWorld {
   const double timeout_seconds_;
   const bool moves_device_memory_;
   void (*const on_thread_)(int rank);
-  std::deque<LinkTickets> tickets_;
-  std::deque<LinkOutbox> outboxes_;
+  std::deque<Tickets> tickets_;
+  std::deque<Outbox> outboxes_;
   std::deque<std::atomic<bool>> ended_;
   std::atomic<bool> any_ended_{false};
   std::vector<std::thread> communication_threads_;

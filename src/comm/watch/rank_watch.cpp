@@ -16,6 +16,7 @@
 #include <system_error>
 #include <utility>
 
+#include "comm/clock.hpp"
 #include "core/throw_error.hpp"
 
 namespace heliograph {
@@ -73,7 +74,7 @@ RankWatch::~RankWatch() {
 
 void RankWatch::start(std::span<const ProcessAddress> all, const std::function<void()>& check) {
   std::vector<Socket> sockets = mesh_.connect(rank_, all, limits_.loading, check);
-  const double now = link_now();
+  const double now = monotonic_seconds();
   for (std::size_t r = 0; r < peers_.size(); ++r) {
     peers_[r].socket = std::move(sockets[r]);
     peers_[r].host = all[r].host_name();
@@ -106,7 +107,7 @@ void RankWatch::set_phase(RunPhase phase) {
   tell(own_frame(WatchFrame::Kind::alive));
 }
 
-void RankWatch::observe(const Communicator* comm, LinkTickets* tickets) {
+void RankWatch::observe(const Communicator* comm, Tickets* tickets) {
   const std::lock_guard lock(mutex_);
   observed_ = comm;
   tickets_ = tickets;
@@ -141,7 +142,7 @@ void RankWatch::watch() {
   std::vector<int> ranks;
   entries.reserve(peers_.size() + 1);
   ranks.reserve(peers_.size());
-  double last_turn = link_now();
+  double last_turn = monotonic_seconds();
   double next_beat = last_turn;
   while (true) {
     entries.clear();
@@ -156,7 +157,7 @@ void RankWatch::watch() {
         ranks.push_back(static_cast<int>(r));
       }
     }
-    const double left = std::max(0.0, next_beat - link_now());
+    const double left = std::max(0.0, next_beat - monotonic_seconds());
     poll(entries.data(), entries.size(), static_cast<int>(std::ceil(left * 1e3)));
 
     const std::lock_guard lock(mutex_);
@@ -167,7 +168,7 @@ void RankWatch::watch() {
       Peer& peer = peers_[static_cast<std::size_t>(ranks[i])];
       if (entries[i + 1].revents != 0 && peer.socket.open()) read(ranks[i], peer);
     }
-    const double now = link_now();
+    const double now = monotonic_seconds();
     // A watch that slept itself (a stopped process, a stalled machine) has heard nobody meanwhile.
     if (now - last_turn > 4 * beat_seconds_) {
       for (Peer& peer : peers_) peer.heard_at = std::max(peer.heard_at, now - beat_seconds_);
@@ -195,7 +196,7 @@ void RankWatch::read(int rank, Peer& peer) {
       changed_.notify_all();
       return;
     }
-    peer.heard_at = link_now();
+    peer.heard_at = monotonic_seconds();
     try {
       peer.reader.append(buffer.data(), static_cast<std::size_t>(count));
       while (const auto frame = peer.reader.next()) handle(rank, peer, *frame);
@@ -388,12 +389,12 @@ void RankWatch::leave_together(double seconds) {
   std::unique_lock lock(mutex_);
   if (!failure_) return;
   const int lost = failure_->rank;
-  const double deadline = link_now() + seconds;
+  const double deadline = monotonic_seconds() + seconds;
   // Nobody ends while another still waits for the first word of a third.
   for (const auto word : {WatchFrame::Kind::ready, WatchFrame::Kind::leaving}) {
     tell(own_frame(word));
     const auto here = [&] {
-      const double now = link_now();
+      const double now = monotonic_seconds();
       for (std::size_t r = 0; r < peers_.size(); ++r) {
         const Peer& peer = peers_[r];
         const bool survivor = static_cast<int>(r) != rank_ && static_cast<int>(r) != lost;
@@ -402,8 +403,8 @@ void RankWatch::leave_together(double seconds) {
       }
       return true;
     };
-    while (!here() && link_now() < deadline) {
-      const double slice = std::min(beat_seconds_, deadline - link_now());
+    while (!here() && monotonic_seconds() < deadline) {
+      const double slice = std::min(beat_seconds_, deadline - monotonic_seconds());
       changed_.wait_for(lock, std::chrono::duration<double>(std::max(0.0, slice)));
     }
     if (word == WatchFrame::Kind::ready) hold_up_the_end();

@@ -46,7 +46,7 @@ class RankWatch {
 
   void set_phase(RunPhase phase);
   /// Whose progress is told from now on, and whose waits a failure ends; null for none.
-  void observe(const Communicator* comm, LinkTickets* tickets);
+  void observe(const Communicator* comm, Tickets* tickets);
 
   /// Records that this rank failed, and tells the others; the first failure counts.
   void fail(Progress progress, ErrorCode code, const std::string& reason) noexcept;
@@ -137,7 +137,7 @@ class RankWatch {
   mutable std::condition_variable changed_;
   std::vector<Peer> peers_;
   const Communicator* observed_ = nullptr;
-  LinkTickets* tickets_ = nullptr;
+  Tickets* tickets_ = nullptr;
   RunPhase phase_ = RunPhase::loading;
   std::optional<Failure> failure_;
   bool said_bye_ = false;
