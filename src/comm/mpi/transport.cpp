@@ -11,10 +11,12 @@
 #include <cstdlib>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "comm/clock.hpp"
 #include "comm/processes/communicator.hpp"
+#include "comm/rendezvous/rendezvous.hpp"
 #include "core/copy_bytes.hpp"
 #include "core/throw_error.hpp"
 
@@ -243,7 +245,7 @@ void move_messages(ProcessCommunicator& comm, Requests& requests, MPI_Comm contr
 struct MpiGroup::State {
   MpiTransportOptions options;
   int largest_tag = 32767;
-  Introduction introduction{};
+  Introduction introduction;
   std::vector<Introduction> introductions;
   MPI_Comm control = MPI_COMM_NULL;
   std::array<MPI_Comm, kChannels> channels{};
@@ -293,14 +295,16 @@ void MpiGroup::join() {
            "make a communicator");
   MPI_Comm_set_errhandler(s.control, MPI_ERRORS_RETURN);
 
-  s.introduction = introduce(watch_->address());
+  Rendezvous rendezvous(rank, ranks);
+  s.introduction = rendezvous.introduction();
   const Introduction& mine = s.introduction;
   s.introductions.resize(static_cast<std::size_t>(ranks));
   complete(MPI_Iallgather(&mine, sizeof(mine), MPI_BYTE, s.introductions.data(), sizeof(mine),
                           MPI_BYTE, s.control, &request),
            request, nullptr, seconds, "introduce the ranks");
   place_ = find_place(rank, s.introductions);
-  watch_->start(addresses_of(s.introductions));
+  watch_->start(std::move(rendezvous.connect(s.introductions, 1, s.options.silence.loading)[0]),
+                s.introductions);
   if (s.options.on_watch) s.options.on_watch(watch_);
 
   for (MPI_Comm& channel : s.channels) {

@@ -26,7 +26,7 @@ constexpr std::size_t kBytesAtOnce = std::size_t{1} << 20;
 
 }  // namespace
 
-TcpLinks::TcpLinks(int ranks, std::array<std::vector<Socket>, kChannels> sockets)
+TcpLinks::TcpLinks(int ranks, std::vector<std::vector<Socket>> sockets)
     : links_(static_cast<std::size_t>(ranks) * kChannels),
       alarm_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!alarm_.open()) refuse_connections("open an event");

@@ -21,7 +21,7 @@ namespace heliograph {
 class TcpLinks {
  public:
   /// `sockets`: by channel and rank, non-blocking; the own rank's closed. Throws Error(resource).
-  TcpLinks(int ranks, std::array<std::vector<Socket>, kChannels> sockets);
+  TcpLinks(int ranks, std::vector<std::vector<Socket>> sockets);
   TcpLinks(const TcpLinks&) = delete;
   TcpLinks& operator=(const TcpLinks&) = delete;
 

@@ -72,13 +72,14 @@ RankWatch::~RankWatch() {
   if (thread_.joinable()) thread_.join();
 }
 
-void RankWatch::start(std::span<const ProcessAddress> all, const std::function<void()>& check) {
-  std::vector<Socket> sockets = mesh_.connect(rank_, all, limits_.loading, check);
+void RankWatch::start(std::vector<Socket> sockets, std::span<const Introduction> all) {
   const double now = monotonic_seconds();
   for (std::size_t r = 0; r < peers_.size(); ++r) {
     peers_[r].socket = std::move(sockets[r]);
     peers_[r].host = all[r].host_name();
-    if (static_cast<int>(r) != rank_ && all[r].machine == address().machine) ++ranks_on_host_;
+    if (static_cast<int>(r) != rank_ && all[r].shares_host(all[static_cast<std::size_t>(rank_)])) {
+      ++ranks_on_host_;
+    }
     peers_[r].heard_at = now;
   }
   if (peers_.size() == 1) return;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
-#include "comm/rendezvous/mesh.hpp"
+#include "comm/rendezvous/introduction.hpp"
 #include "comm/tickets.hpp"
 #include "comm/watch/frame.hpp"
 
@@ -32,17 +32,15 @@ struct SilenceLimits {
 /// Thread-safe.
 class RankWatch {
  public:
-  /// Opens the port on which higher ranks call. Throws Error(usage, resource).
+  /// Throws Error(usage) for limits out of range.
   RankWatch(int rank, int ranks, const SilenceLimits& limits);
   ~RankWatch();
   RankWatch(const RankWatch&) = delete;
   RankWatch& operator=(const RankWatch&) = delete;
 
-  /// For the other ranks, who need those of all.
-  const ProcessAddress& address() const { return mesh_.address(); }
-  /// Connects with all others and starts to watch. `check` is called now and then meanwhile.
-  /// Throws Error(peer_lost, resource); what `check` throws.
-  void start(std::span<const ProcessAddress> all, const std::function<void()>& check = {});
+  /// Starts to watch the others over `sockets`, one to each of `all`; both are by rank.
+  /// Throws Error(resource).
+  void start(std::vector<Socket> sockets, std::span<const Introduction> all);
 
   void set_phase(RunPhase phase);
   /// Whose progress is told from now on, and whose waits a failure ends; null for none.
@@ -129,7 +127,6 @@ class RankWatch {
   const SilenceLimits limits_;
   double beat_seconds_;
   int ranks_on_host_ = 1;
-  ProcessMesh mesh_;
   std::thread thread_;
   Descriptor alarm_;
 
