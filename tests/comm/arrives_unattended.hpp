@@ -6,8 +6,8 @@
 
 namespace heliograph::test {
 
-/// Whether all that was posted arrives while the rank asks now and then, which moves nothing. As
-/// long as a busy machine may take, since it is not speed that is asked about.
+/// Whether all that was posted arrives while the rank only calls `done` now and then, which moves
+/// nothing. The deadline is what a busy machine may need, as speed is not tested.
 inline bool arrives_unattended(Communicator& comm, Ticket ticket) {
   const double deadline = monotonic_seconds() + 20;
   while (!comm.done(ticket) && monotonic_seconds() < deadline) sleep_for(0.005);

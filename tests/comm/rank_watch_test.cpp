@@ -40,10 +40,10 @@ class Watches {
 
   RankWatch& operator[](int rank) { return *watches_[static_cast<std::size_t>(rank)]; }
   int size() const { return static_cast<int>(watches_.size()); }
-  /// As if the process had ended.
+  /// Closes a watch as if its process had ended.
   void end(int rank) { watches_[static_cast<std::size_t>(rank)].reset(); }
 
-  /// On a thread a rank.
+  /// Calls action(watch, rank) for all ranks, each on a thread of its own.
   void each(const std::function<void(RankWatch&, int)>& action) {
     std::vector<std::thread> threads;
     for (int rank = 0; rank < size(); ++rank) {
@@ -200,7 +200,7 @@ TEST(RankWatch, NobodyWaitsForALateSurvivorForEver) {
   watches.end(2);
   EXPECT_TRUE(watches[0].wait_for_failure(5));
   const double began = monotonic_seconds();
-  watches[0].leave_together(0.3);  // Rank 1 never says its word.
+  watches[0].leave_together(0.3);  // Rank 1 never says that it leaves.
   EXPECT_GE(monotonic_seconds() - began, 0.29);
   EXPECT_LT(monotonic_seconds() - began, SilenceLimits{}.loading / 2);
 }

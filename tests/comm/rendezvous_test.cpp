@@ -38,7 +38,7 @@ void expect_says(const Caught& caught, ErrorCode code, const std::vector<std::st
   }
 }
 
-/// Makes the group that `options` asks for and leaves it.
+/// Makes the group that `options` describes and leaves it.
 void meet(const TcpTransportOptions& options) {
   TcpGroup group(options);
   group.run([](Communicator& comm) { barrier(comm, Channel::halo); });
@@ -50,7 +50,7 @@ TcpTransportOptions within(double seconds, TcpTransportOptions options) {
   return options;
 }
 
-/// A connection to `port` of this host, once somebody listens there.
+/// Connects to `port` of this host as soon as somebody listens there.
 Socket call_here(std::uint16_t port) {
   for (int attempt = 0; attempt < 200; ++attempt) {
     Socket socket = call(InternetAddress::loopback(), port);
@@ -92,7 +92,7 @@ TEST(Rendezvous, HostsOfOtherAddressesMeetByThose) {
 /// Ranks of this process that know each other's introductions.
 class KnownRanks {
  public:
-  /// `addresses` empty: of one host; else each is as if on a host of its own that has these.
+  /// With `addresses`, each rank is as if on a host of its own that has these addresses.
   explicit KnownRanks(int ranks, const std::vector<InternetAddress>& addresses = {}) {
     for (int rank = 0; rank < ranks; ++rank) {
       all.push_back(rendezvous.emplace_back(rank, ranks).introduction());
@@ -125,7 +125,7 @@ TEST(Rendezvous, ProcessesOfDifferentHostsAreCalledAtIpv6AddressesToo) {
 TEST(Rendezvous, ASlowRankAndADeadAddressHoldUpNobodyElse) {
   constexpr int kRanks = 4;
   constexpr int kLinks = 2;
-  // RFC 5737: an address that nobody has.
+  // RFC 5737: nobody has the first of these addresses.
   KnownRanks ranks(kRanks,
                    {InternetAddress::of_ipv4(inet_addr("192.0.2.1")), InternetAddress::loopback()});
   std::vector<std::vector<std::vector<Socket>>> sockets(kRanks);
@@ -187,7 +187,7 @@ TEST(Rendezvous, WhoDoesNotFindRankZeroSaysWhereItLooked) {
   TcpTransportOptions nowhere = within(0.4, tcp_options(1, 2, port));
   nowhere.launch.address = "no such host.invalid";
   expect_says(error_of([&] { meet(nowhere); }), ErrorCode::peer_lost,
-              {"no such host.invalid", "MASTER_ADDR is no address"});
+              {"no such host.invalid", "MASTER_ADDR cannot be resolved"});
 }
 
 TEST(Rendezvous, APortThatIsTakenIsNamed) {
@@ -210,14 +210,14 @@ TEST(Rendezvous, APortThatIsTakenForAMomentIsWaitedFor) {
 }
 
 TEST(Rendezvous, APortThatACallWasMadeFromCanBeListenedAt) {
-  // A call that found nobody may have been from the port of rank 0 itself.
+  // A rank that calls before rank 0 is there may call from the very port of rank 0.
   const Socket listener = listen_on(0);
   Socket calls = call(InternetAddress::loopback(), port_of(listener));
   pollfd entry{listener.get(), POLLIN, 0};
   ASSERT_EQ(poll(&entry, 1, 1000), 1);
   Socket called = accept_call(listener);
   const std::uint16_t port = port_of(calls);
-  calls.close();  // It lingers, as who closes first does.
+  calls.close();  // The port lingers on the side that closes first.
   called.close();
   EXPECT_TRUE(listen_on(port).open());
 }
@@ -234,7 +234,7 @@ TEST(Rendezvous, ARankWhoseOthersAreLostCanBeStopped) {
 }
 
 TEST(Rendezvous, WhereTorchrunListensItselfTheNextFreePortIsTaken) {
-  // MASTER_PORT and the one behind it are others': one is silent, as a stranger may be.
+  // MASTER_PORT and the port behind it are taken. Whoever listens at the second never answers.
   for (int attempt = 0; attempt < 20; ++attempt) {
     const Socket store = listen_on(0);
     const std::uint16_t port = port_of(store);
@@ -279,7 +279,7 @@ TEST(Rendezvous, AStrangerIsNamedWhereARankIsMissing) {
     sleep_for(0.4);
   });
   expect_says(caught[0], ErrorCode::peer_lost,
-              {"rank 1 has not called", "refused was a stranger from 127.0.0.1"});
+              {"rank 1 has not called", "a stranger from 127.0.0.1 was refused"});
 }
 
 TEST(Rendezvous, ARankOfAnotherRunIsRefused) {
@@ -299,8 +299,9 @@ TEST(Rendezvous, ARankOfAnotherRunIsRefused) {
     if (rank == 1) options.launch.run = "another";
     meet(options);
   });
-  expect_says(waits[0], ErrorCode::peer_lost, {"refused was rank 1", "as it is of another run"});
-  expect_says(waits[1], ErrorCode::peer_lost, {"another run is met there"});
+  expect_says(waits[0], ErrorCode::peer_lost,
+              {"rank 1 from ", " was refused: it is of another run"});
+  expect_says(waits[1], ErrorCode::peer_lost, {"another run meets there"});
 }
 
 TEST(Rendezvous, OtherNumbersOfRanksAreRefusedByName) {
@@ -309,7 +310,8 @@ TEST(Rendezvous, OtherNumbersOfRanksAreRefusedByName) {
       2, [&](int rank) { meet(within(1.5, tcp_options(rank, rank == 0 ? 2 : 3, port))); });
   expect_says(caught[1], ErrorCode::usage,
               {"refuses rank 1", "its WORLD_SIZE is 3 and that of rank 0 2"});
-  expect_says(caught[0], ErrorCode::peer_lost, {"refused was rank 1", "WORLD_SIZE is 3"});
+  expect_says(caught[0], ErrorCode::peer_lost,
+              {"rank 1 from ", " was refused: its WORLD_SIZE is 3"});
 }
 
 TEST(Rendezvous, ARankThatComesTwiceEndsTheRunForAll) {
@@ -341,7 +343,8 @@ TEST(Rendezvous, AnotherVersionIsRefusedByName) {
                                      std::to_string(Greeting::kVersion) +
                                      ": start the same build on all hosts");
   });
-  expect_says(caught[0], ErrorCode::peer_lost, {"refused was rank 1", "speaks version " + other});
+  expect_says(caught[0], ErrorCode::peer_lost,
+              {"rank 1 from 127.0.0.1 was refused", "speaks version " + other});
 }
 
 TEST(Rendezvous, ARankThatEndsBeforeAllHaveMetEndsTheOthersSoon) {

@@ -27,7 +27,7 @@ using test::expect_none;
 using test::run_tcp_groups;
 using test::sleep_for;
 
-/// One message from rank 0 to rank 1, of `bytes` at both ends.
+/// Sends one message, the size of `buffer`, from rank 0 to rank 1.
 void send_to_1(Communicator& comm, Channel channel, std::vector<std::byte>& buffer) {
   const SendMessage send{1, buffer.data(), buffer.size()};
   const RecvMessage receive{0, buffer.data(), buffer.size()};
@@ -157,7 +157,7 @@ TEST(Tcp, WhatNobodyAsksForYetHoldsUpNoOtherChannel) {
 }
 
 TEST(Tcp, SmallMessagesPassLargeOnesThatFlow) {
-  // Connections that always have something to move take turns with those that had nothing before.
+  // A connection that always has something to move must not starve one that had nothing before.
   double longest = 0, all = 0;
   expect_none(run_tcp_groups(2, [&](Communicator& comm) {
     std::vector<std::byte> buffer(32 << 20);
@@ -230,7 +230,8 @@ TEST(Tcp, WhoWaitsForTheOthersEndsSaysWhereItWas) {
       << caught[0].text;
 }
 
-/// All ranks threw, and what `text` says; `culprit` with its own code.
+/// Expects that all ranks threw an Error with `text` in it: `culprit` with `code`, others with
+/// peer_lost.
 void expect_failure(const std::vector<Caught>& caught, int culprit, ErrorCode code,
                     const std::string& text) {
   for (std::size_t rank = 0; rank < caught.size(); ++rank) {
@@ -318,7 +319,7 @@ TEST(TcpFaults, EndingWithMessagesInFlightIsAnError) {
 }
 
 TEST(TcpFaults, AbortReturnsOnceNoBufferIsTouched) {
-  // The sanitizers tell if a byte moves after the buffers are gone.
+  // A sanitizer reports it if a byte moves after the buffers are gone.
   for (int repeat = 0; repeat < 10; ++repeat) {
     const auto caught = run_tcp_groups(3, [&](Communicator& comm) {
       std::vector<std::vector<std::byte>> out(3), in(3);

@@ -12,7 +12,7 @@
 
 namespace heliograph::test {
 
-/// A training epoch's worth of traffic: halos two rounds in flight, and an all-reduce beside them.
+/// The messages of training epochs: two rounds of halos in flight and an all-reduce beside them.
 class TransportEpochs {
  public:
   explicit TransportEpochs(Communicator& comm) : comm_(comm), all_reduce_(comm, Channel::weights) {
@@ -57,8 +57,8 @@ class TransportEpochs {
   std::vector<float> weights_ = std::vector<float>(20'000, 1.0F);
 };
 
-/// Allocations of this process in `rounds` rounds, less those while all ranks do nothing for as
-/// long: signs of life go with time, not with rounds.
+/// The allocations of this process in `rounds` rounds, less those of an equally long time in which
+/// all ranks do nothing: the number of signs of life depends on time, not on rounds.
 inline std::int64_t allocations_of_rounds(Communicator& comm, TransportEpochs& epochs, int rounds) {
   barrier(comm, Channel::evaluation);
   const double began = monotonic_seconds();

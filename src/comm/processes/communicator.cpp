@@ -147,7 +147,7 @@ void ProcessCommunicator::rest(double seconds) {
                    [this] { return news_ || ended_; });
 }
 
-/// Something was posted or is over.
+/// Wakes the communication thread: something was posted, or the body has ended.
 void ProcessCommunicator::notify(std::unique_lock<std::mutex> lock) {
   news_ = true;
   if (alarm_ != nullptr) (*std::exchange(alarm_, nullptr))();

@@ -70,7 +70,7 @@ class MessageQueues {
 /// range, in units of 64 bytes from there on. So a receiver sees the size that was sent even where
 /// its own buffer is shorter.
 int tag_of_size(std::size_t bytes, int largest);
-/// The size that a tag tells: exact, or rounded down to 64 bytes (and then modulo the range).
+/// The size that a tag stands for: exact, or rounded down to 64 bytes (and then modulo the range).
 std::size_t size_of_tag(int tag, int largest);
 
 }  // namespace heliograph

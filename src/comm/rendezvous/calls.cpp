@@ -28,7 +28,7 @@ constexpr double kAnswerSeconds = 5;
 /// For a caller to say who it is; strangers do not.
 constexpr double kStrangerSeconds = 2;
 
-constexpr const char* kNoRank = "what listens there is no rank of this program";
+constexpr const char* kNoRank = "what listens there is not a rank of this program";
 
 /// Others are to use only this address, unless it is that of loopback.
 void be_called_at(Introduction& introduction, const InternetAddress& address) {
@@ -149,7 +149,7 @@ std::vector<std::pair<InternetAddress, std::uint16_t>> Rendezvous::endpoints_of(
   // Each time anew: a name may not be known yet.
   const int status = getaddrinfo(launch_.address.c_str(), nullptr, &hints, &list);
   if (status != 0) {
-    last_ = fmt::format("MASTER_ADDR is no address: {}", gai_strerror(status));
+    last_ = fmt::format("MASTER_ADDR cannot be resolved: {}", gai_strerror(status));
     return {};
   }
   for (const addrinfo* i = list; i != nullptr; i = i->ai_next) {
@@ -196,7 +196,8 @@ void Rendezvous::hear_call(Attempt& attempt) {
   const Greeting& call = attempt.connection.greeting();
   attempt.state = Attempt::State::over;
   if (call.magic != Greeting::kMagic) {
-    refused_ = "a stranger from " + remote_address(attempt.connection.socket()).text();
+    refused_ = fmt::format("a stranger from {} was refused",
+                           remote_address(attempt.connection.socket()).text());
   } else if (call.version != Greeting::kVersion) {
     refuse(attempt, Kind::refused,
            fmt::format("it speaks version {} and rank {} version {}: start the same build on all "
@@ -224,7 +225,7 @@ void Rendezvous::hear_answer(Attempt& attempt) {
   if (answer.magic != Greeting::kMagic) return give_up(attempt, kNoRank);
   if (introducing_) port_of_rank_0_ = attempt.port;
   if (answer.kind == Kind::refused && introducing_) end_refused(connection.text());
-  if (answer.kind == Kind::elsewhere) return give_up(attempt, "another run is met there");
+  if (answer.kind == Kind::elsewhere) return give_up(attempt, "another run meets there");
   if (answer.kind != Kind::answer || answer.from != attempt.peer) return give_up(attempt, kNoRank);
   if (seat_of(attempt.peer, attempt.link).taken) return;
   Introduction mine = mine_;
@@ -234,7 +235,7 @@ void Rendezvous::hear_answer(Attempt& attempt) {
 }
 
 void Rendezvous::refuse(Attempt& attempt, Greeting::Kind kind, const std::string& why) {
-  refused_ = fmt::format("rank {} from {}, as {}", attempt.connection.greeting().from,
+  refused_ = fmt::format("rank {} from {} was refused: {}", attempt.connection.greeting().from,
                          remote_address(attempt.connection.socket()).text(), why);
   say(attempt.connection, kind, attempt.connection.greeting().from, 0, payload_of(why));
 }

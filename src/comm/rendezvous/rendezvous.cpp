@@ -70,8 +70,7 @@ Rendezvous::Rendezvous(const LaunchVariables& launch)
       listener_(rank_ == 0 && launch.port != 0 ? listen_for_ranks(launch) : listen_anywhere()),
       mine_(introduce_process(port_of(listener_))) {}
 
-Rendezvous::Rendezvous(int rank, int ranks)
-    : Rendezvous(without_address(rank, ranks)) {}
+Rendezvous::Rendezvous(int rank, int ranks) : Rendezvous(without_address(rank, ranks)) {}
 
 std::vector<Introduction> Rendezvous::introduce(double seconds, const Check& check) {
   if (ranks_ == 1) return {mine_};
@@ -106,8 +105,8 @@ std::vector<std::vector<Socket>> Rendezvous::connect(std::span<const Introductio
              [&] {
                end_without(
                    first_missing(),
-                   "cannot be reached by TCP: ranks need ports of the system's choice between the "
-                   "hosts of a run");
+                   "cannot be reached by TCP: between the hosts of a run the ports that the system "
+                   "chooses must be open");
              });
   listener_.close();
   if (!members_.empty()) confirm(seconds, check);
@@ -187,7 +186,7 @@ void Rendezvous::end_uncalled(double seconds) {
       fmt::format("--transport tcp: rank {}{} not called rank 0 at {} within {}", first_missing(),
                   missing_ > 1 ? fmt::format(" and {} more have", missing_ - 1) : " has",
                   describe_endpoint(launch_.address, mine_.port), describe_seconds(seconds));
-  if (!refused_.empty()) text += "; refused was " + refused_;
+  if (!refused_.empty()) text += "; " + refused_;
   throw Error(ErrorCode::peer_lost, text);
 }
 

@@ -39,7 +39,7 @@ void TcpGroup::run(const std::function<void(Communicator&)>& body) {
     body(comm);
     last = comm.progress();
   });
-  // Until all bodies have ended: one of them may still fail.
+  // Returns when all bodies have ended, as one of them may still fail.
   run_bodies([&](Communicator& comm) {
     comm.set_progress(last);
     barrier(comm, Channel::evaluation);

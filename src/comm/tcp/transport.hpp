@@ -18,7 +18,7 @@ struct TcpTransportOptions : ProcessGroupOptions {
 };
 
 /// The group of processes that find each other by variables of their environment, as torchrun sets
-/// them, and move their messages over TCP connections of their own.
+/// them, and send their messages over TCP.
 /// Collective functions are called by one thread at a time.
 class TcpGroup final : public ProcessGroup {
  public:

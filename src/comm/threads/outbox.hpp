@@ -17,10 +17,10 @@
 
 namespace heliograph {
 
-/// The outgoing links of one rank. A send meets the receive that was posted for it (rendezvous)
-/// and the rank's communication thread, inside serve, copies the bytes straight from the one
-/// buffer to the other and completes both tickets when the link's shape says so.
-/// Thread-safe; locks of Tickets are taken inside its own.
+/// The outgoing links of one rank. A send is matched with the receive that was posted for it. The
+/// rank's communication thread, inside serve, copies the bytes straight from one buffer to the
+/// other and completes both tickets when the shape of the link says so. Thread-safe; it takes the
+/// locks of Tickets while it holds its own.
 class Outbox {
  public:
   /// One end of a message; the pointer of the other end is null.
@@ -69,7 +69,7 @@ class Outbox {
     double departs_at;
   };
 
-  // Transfers pass through in order; the counters say how many of the oldest have come how far.
+  // Transfers are done in order; the counters say how many of the oldest have got how far.
   struct Queue {
     Ring<Post> unmatched;  // All sends or all receives.
     Ring<Transfer> matched;

@@ -35,8 +35,8 @@ class ThreadWorld {
   /// Records why `rank` failed and ends every wait; the first failure wins. Returns once no copy
   /// runs.
   void fail(int rank, Progress progress, ErrorCode code, const std::string& reason) noexcept;
-  /// The same for an exception that left the body of `rank`. It also replaces the failure that
-  /// this rank recorded on its way out (an abort by a destructor) and that it was the cause of.
+  /// The same for an exception that left the body of `rank`. It also replaces a failure that this
+  /// rank recorded because of the exception (an abort by a destructor).
   void fail_by_exception(int rank, Progress progress, ErrorCode code,
                          const std::string& what) noexcept;
   bool failed() const noexcept { return failed_; }
@@ -48,7 +48,7 @@ class ThreadWorld {
   /// The failure with its own code. Call after all ranks have ended.
   void rethrow_cause() const;
 
-  /// The body of `rank` has returned: whoever waits for it now waits in vain.
+  /// Notes that the body of `rank` has returned, so that nobody waits for its messages in vain.
   void set_ended(int rank);
   bool any_ended() const noexcept { return any_ended_; }
   bool ended(int rank) const noexcept { return ended_[static_cast<std::size_t>(rank)]; }

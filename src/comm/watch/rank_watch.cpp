@@ -24,7 +24,7 @@ namespace {
 
 /// At most so many seconds pass between two signs of life, and at least eight fit into a limit.
 constexpr double kLongestBeat = 0.25;
-/// For what the others tell of a failure, and for the rank that caused it to end first.
+/// In settle: for what the others tell of a failure, and for the end of the rank that caused it.
 constexpr double kSettleSeconds = 0.15;
 constexpr double kCulpritSeconds = 0.8;
 /// Inotify descriptors of all survivors of a host (a user has 128 by default), and of one.
@@ -123,8 +123,8 @@ WatchFrame RankWatch::own_frame(WatchFrame::Kind kind) const {
   return frame;
 }
 
-/// To every rank that still listens. A frame that finds no room is dropped: the connection is then
-/// as good as lost, and silence will tell.
+/// Sends a frame to every rank that still listens. If it does not fit into the socket it is
+/// dropped: the connection is then as good as lost, and the other rank will notice the silence.
 void RankWatch::tell(const WatchFrame& frame) noexcept {
   try {
     const std::vector<std::byte> bytes = encode_frame(frame);
@@ -134,7 +134,7 @@ void RankWatch::tell(const WatchFrame& frame) noexcept {
           send(peer.socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     }
   } catch (...) {
-    // No memory for a frame: the end of this process will speak for it.
+    // There is no memory for a frame; the others will notice the end of this process.
   }
 }
 
@@ -254,7 +254,7 @@ void RankWatch::lose(int rank, Peer& peer, const std::string& how) noexcept {
   try {
     describe_loss(rank, peer, how);
   } catch (...) {
-    spread_failure();  // Without memory for a sentence.
+    spread_failure();  // There is no memory for the text.
   }
 }
 
@@ -287,7 +287,7 @@ void RankWatch::record(Failure failure, bool replace) noexcept {
   spread_failure();
 }
 
-/// To whoever waits in this process.
+/// Ends all waits of this process.
 void RankWatch::spread_failure() noexcept {
   failed_ = true;
   if (tickets_ != nullptr) tickets_->interrupt();
@@ -304,7 +304,7 @@ void RankWatch::announce(Progress progress, ErrorCode code, const std::string& w
     frame.text = what;
     tell(frame);
   } catch (...) {
-    spread_failure();  // Without memory for a sentence: message_locked() has one.
+    spread_failure();  // There is no memory for the text; message_locked() has another.
   }
 }
 
