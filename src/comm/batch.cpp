@@ -12,7 +12,7 @@ namespace heliograph {
 namespace {
 
 template <class Message>
-void check(const Communicator& comm, std::span<const Message> messages, const char* what) {
+void check_messages(const Communicator& comm, std::span<const Message> messages, const char* what) {
   for (std::size_t i = 0; i < messages.size(); ++i) {
     const Message& message = messages[i];
     const char* wrong = nullptr;
@@ -34,8 +34,8 @@ void check(const Communicator& comm, std::span<const Message> messages, const ch
 
 void check_batch(const Communicator& comm, std::span<const SendMessage> sends,
                  std::span<const RecvMessage> receives) {
-  check(comm, sends, "send");
-  check(comm, receives, "receive");
+  check_messages(comm, sends, "send");
+  check_messages(comm, receives, "receive");
 }
 
 int count_messages(std::span<const SendMessage> sends, std::span<const RecvMessage> receives) {

@@ -7,13 +7,13 @@
 
 namespace heliograph {
 
-/// What every transport asks of a batch, and the words in which all of them report a failure.
+// The checks of a batch and the texts of failures that all transports share.
 
 /// Throws Error(usage) for a batch that breaks the rules of Communicator::post.
 void check_batch(const Communicator& comm, std::span<const SendMessage> sends,
                  std::span<const RecvMessage> receives);
 
-/// Messages of a batch that are not empty.
+/// The number of messages of a batch that are not empty.
 int count_messages(std::span<const SendMessage> sends, std::span<const RecvMessage> receives);
 
 /// The end of a message at which a rank waits.
@@ -37,7 +37,7 @@ std::string describe_mismatch(int from, int to, Channel channel, std::size_t sen
 
 inline constexpr const char* kEndedInFlight = "the rank has ended with messages in flight";
 
-/// An exception as what a rank reports of it.
+/// What a rank reports of an exception.
 struct RankFailure {
   ErrorCode code;
   std::string text;

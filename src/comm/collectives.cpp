@@ -8,9 +8,11 @@
 namespace heliograph {
 namespace {
 
-constexpr std::size_t kLine = 64;  // Bytes; scratch of each rank starts on its own line.
+constexpr std::size_t kScratchLine = 64;  // Bytes; scratch of each rank starts on its own line.
 
-std::size_t round_up(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
+std::size_t round_up_to_line(std::size_t bytes) {
+  return (bytes + kScratchLine - 1) / kScratchLine * kScratchLine;
+}
 
 /// mine[i] = sum over ranks of their values, from rank 0 on; `others` holds the blocks of all
 /// other ranks, `stride` bytes apart and in order.
@@ -71,7 +73,8 @@ void AllReduce::finish() {
   begun_ = scattered_ = gathered_ = 0;
 }
 
-/// Posts what is next in the order, if it can be posted now. `last`: nothing more will begin.
+/// Posts the next messages of the order, if they can be posted now. `last`: no more sums will
+/// begin.
 bool AllReduce::advance(bool last) {
   if (scattered_ < begun_ && scattered_ <= gathered_ + 1) {
     scatter(sums_[scattered_]);
@@ -99,7 +102,7 @@ std::span<std::byte> AllReduce::block(const Sum& sum, int rank) const {
 
 void AllReduce::scatter(Sum& sum) {
   const std::size_t bytes = block(sum, comm_.rank()).size();
-  const std::size_t stride = round_up(bytes);
+  const std::size_t stride = round_up_to_line(bytes);
   const std::size_t scratch_bytes = stride * static_cast<std::size_t>(comm_.size() - 1);
   if (sum.scratch.size() < scratch_bytes) {
     sum.scratch = Buffer(scratch_bytes, MemoryUse::workspace, account_);
@@ -120,7 +123,7 @@ void AllReduce::scatter(Sum& sum) {
 void AllReduce::gather(Sum& sum) {
   comm_.wait(sum.ticket);  // Is done, or throws.
   const auto mine = block(sum, comm_.rank());
-  sum.add(mine.data(), sum.scratch.data(), mine.size(), round_up(mine.size()), comm_.rank(),
+  sum.add(mine.data(), sum.scratch.data(), mine.size(), round_up_to_line(mine.size()), comm_.rank(),
           comm_.size());
   sends_.clear();
   receives_.clear();

@@ -10,32 +10,33 @@
 
 namespace heliograph {
 
-/// Collectives over point-to-point messages: the same bits, run after run, at the same K.
-/// Every rank calls in the same order with the same sizes.
+// Collectives over point-to-point messages. Every rank calls them in the same order with the same
+// sizes. The same number of ranks gives the same bits, run after run.
 
 /// Sums over ranks, element by element, in rank order: reduce-scatter, then all-gather.
 /// Each rank sends 2 (K - 1) / K of the bytes. Scratch space is kept by the object for each of the
 /// sums between two finishes, sized on first use, so that the same sums again allocate nothing.
 ///
-/// Several sums can be under way while the rank computes. The messages of all have one order, which
-/// does not depend on when they arrive: scatter 0, scatter 1, gather 0, scatter 2, gather 1, ...
+/// Several sums can be under way while the rank computes. Their messages are posted in one order
+/// that does not depend on when they arrive: scatter 0, scatter 1, gather 0, scatter 2, gather 1,
+/// ...
 class AllReduce {
  public:
   /// `account` (may be null) counts the scratch space and must outlive the object.
   AllReduce(Communicator& comm, Channel channel, MemoryAccount* account = nullptr)
       : comm_(comm), channel_(channel), account_(account) {}
-  /// Ends the run if sums are under way: an exception passes by.
+  /// Aborts the run if sums are under way, as when an exception passes.
   ~AllReduce();
   AllReduce(const AllReduce&) = delete;
   AllReduce& operator=(const AllReduce&) = delete;
 
-  /// Starts to sum `values`, which nobody touches until `finish` returns. Never waits: also moves
-  /// on earlier sums whose messages have come. Throws what Communicator::post throws.
+  /// Starts to sum `values`, which must not be touched until `finish` returns. Never waits. Also
+  /// goes on with earlier sums whose messages have come. Throws what Communicator::post throws.
   void begin(std::span<float> values) { start(values); }
   void begin(std::span<double> values) { start(values); }
   void begin(std::span<std::int64_t> values) { start(values); }
 
-  /// Waits until all that began is summed. Throws what Communicator::wait throws.
+  /// Waits until all sums that began are done. Throws what Communicator::wait throws.
   void finish();
 
   template <class T>

@@ -31,7 +31,8 @@ struct RecvMessage {
   std::size_t bytes;
 };
 
-/// One posted batch; valid until waited for. The default one is of an empty batch, and done.
+/// Names a posted batch until it has been waited for. A default ticket names an empty batch, which
+/// is done.
 struct Ticket {
   std::uint64_t id = 0;
 };
@@ -64,12 +65,13 @@ class Communicator {
   virtual Ticket post(Channel channel, std::span<const SendMessage> sends,
                       std::span<const RecvMessage> receives) = 0;
 
-  /// No more messages of this exchange follow: what a transport has gathered goes off. Never waits
-  /// for messages to be done. Throws what post throws. `wait` and `done` flush too.
+  /// Tells the transport that no more messages of this exchange follow, so that it sends what it
+  /// has gathered. Never waits for messages to be done. Throws what `post` throws. `wait` and
+  /// `done` flush too.
   virtual void flush() {}
 
-  /// Whether what is posted between two flushes leaves together, and holds up what is flushed after
-  /// it until all of it is done. Sends and receives of one exchange must then be flushed together
+  /// Whether the messages posted between two flushes travel as one group, and the next group starts
+  /// only when all of it is done. Sends and receives of one exchange must then be flushed together
   /// on every rank, and buffers must be in no other use from the flush on.
   virtual bool sends_in_groups() const { return false; }
 
@@ -85,9 +87,9 @@ class Communicator {
   /// Whether messages of `channel` may lie in memory of the ranks' devices.
   virtual bool moves_device_memory(Channel) const { return false; }
 
-  /// Where all buffers on a device come from that hold messages of `channel`; null: from anywhere.
-  /// The rank's thread takes and gives them back while none of its messages is in flight, or after
-  /// abort, and when the kernels that use them are done.
+  /// The source of all device memory that holds messages of `channel`; null: any memory will do.
+  /// The rank's thread takes and gives back such memory while none of its messages is in flight, or
+  /// after abort, and when the kernels that use it are done.
   virtual MemorySource* message_memory(Channel) { return nullptr; }
 
   /// Throws Error(peer_lost), as `wait` would, if the run is known to have failed.
@@ -96,7 +98,7 @@ class Communicator {
   /// Ends every wait of every rank with Error(peer_lost) that carries this rank, its progress and
   /// `reason`. Idempotent, callable from any thread. When it returns the transport touches no
   /// buffer of this rank any more: whoever owns buffers with messages in flight and must free them
-  /// (an exception passes by) calls it first.
+  /// (as when an exception passes) calls it first.
   virtual void abort(const std::string& reason) noexcept = 0;
 
   /// Bytes handed to the transport so far by this rank on `channel`.

@@ -7,10 +7,10 @@ namespace heliograph {
 
 /// A first-in first-out queue that allocates only when it holds more than it ever did.
 template <class T>
-class LinkRing {
+class Ring {
  public:
   /// `capacity`: a power of two.
-  explicit LinkRing(std::size_t capacity = 32) : items_(capacity) {}
+  explicit Ring(std::size_t capacity = 32) : items_(capacity) {}
 
   bool empty() const noexcept { return count_ == 0; }
   std::size_t size() const noexcept { return count_; }

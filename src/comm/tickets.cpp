@@ -3,19 +3,17 @@
 #include <algorithm>
 #include <chrono>
 
+#include "comm/clock.hpp"
+
 namespace heliograph {
 
-double link_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-Ticket LinkTickets::open(int messages) {
+Ticket Tickets::open(int messages) {
   const std::lock_guard lock(mutex_);
   remaining_.push(messages);
   return {oldest_ + remaining_.size() - 1};
 }
 
-void LinkTickets::complete(std::uint64_t ticket) {
+void Tickets::complete(std::uint64_t ticket) {
   bool notify = false;
   {
     const std::lock_guard lock(mutex_);
@@ -24,43 +22,43 @@ void LinkTickets::complete(std::uint64_t ticket) {
       remaining_.pop();
       ++oldest_;
     }
-    last_completion_ = link_now();
+    last_completion_ = monotonic_seconds();
     notify = awaited_ != 0 && is_done(awaited_);
   }
   if (notify) changed_.notify_one();
 }
 
-void LinkTickets::moved() {
+void Tickets::moved() {
   const std::lock_guard lock(mutex_);
-  last_completion_ = link_now();
+  last_completion_ = monotonic_seconds();
 }
 
-bool LinkTickets::is_done(std::uint64_t ticket) const {
+bool Tickets::is_done(std::uint64_t ticket) const {
   return ticket < oldest_ || remaining_[ticket - oldest_] == 0;
 }
 
-bool LinkTickets::done(Ticket ticket) const {
+bool Tickets::done(Ticket ticket) const {
   const std::lock_guard lock(mutex_);
   return is_done(ticket.id);
 }
 
-bool LinkTickets::all_done() const {
+bool Tickets::all_done() const {
   const std::lock_guard lock(mutex_);
   return remaining_.empty();
 }
 
-bool LinkTickets::issued(Ticket ticket) const {
+bool Tickets::issued(Ticket ticket) const {
   const std::lock_guard lock(mutex_);
   return ticket.id < oldest_ + remaining_.size();
 }
 
-std::uint64_t LinkTickets::interruptions() const {
+std::uint64_t Tickets::interruptions() const {
   const std::lock_guard lock(mutex_);
   return interruptions_;
 }
 
-LinkTickets::Woken LinkTickets::wait(Ticket ticket, std::uint64_t seen, double timeout) {
-  const double began = link_now();
+Tickets::Woken Tickets::wait(Ticket ticket, std::uint64_t seen, double timeout) {
+  const double began = monotonic_seconds();
   std::unique_lock lock(mutex_);
   awaited_ = ticket.id;
   Woken woken = Woken::done;
@@ -70,7 +68,7 @@ LinkTickets::Woken LinkTickets::wait(Ticket ticket, std::uint64_t seen, double t
       break;
     }
     const double deadline = std::max(began, last_completion_) + timeout;
-    const double left = deadline - link_now();
+    const double left = deadline - monotonic_seconds();
     if (left <= 0) {
       woken = Woken::timeout;
       break;
@@ -81,7 +79,7 @@ LinkTickets::Woken LinkTickets::wait(Ticket ticket, std::uint64_t seen, double t
   return woken;
 }
 
-void LinkTickets::interrupt() {
+void Tickets::interrupt() {
   {
     const std::lock_guard lock(mutex_);
     ++interruptions_;

@@ -9,19 +9,20 @@
 
 namespace heliograph {
 
-/// The batches that one rank has posted and how many of their messages are still under way.
-/// The rank opens and waits; any communication thread completes; any thread interrupts.
-class LinkTickets {
+/// The batches that one rank has posted, each with the number of its messages still under way.
+/// The rank's thread calls open and wait; communication threads call complete and moved; any thread
+/// may call interrupt.
+class Tickets {
  public:
   enum class Woken : std::uint8_t { done, interrupted, timeout };
 
-  /// A batch of `messages` > 0.
+  /// Opens a batch of `messages` messages, at least one.
   Ticket open(int messages);
 
-  /// One message of the batch is done.
+  /// Counts one message of the batch as done.
   void complete(std::uint64_t ticket);
 
-  /// A part of a message has come or gone: no deadline passes while parts do.
+  /// Notes that a part of a message has moved, which puts off the deadline of `wait`.
   void moved();
 
   bool done(Ticket ticket) const;
@@ -43,17 +44,11 @@ class LinkTickets {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  LinkRing<int> remaining_{1024};  // Of the batches from oldest_ on, several epochs' when stale.
-  std::uint64_t oldest_ = 1;       // Every batch before it is done.
+  Ring<int> remaining_{1024};  // Messages left of each batch from oldest_ on.
+  std::uint64_t oldest_ = 1;   // Every batch before it is done.
   std::uint64_t awaited_ = 0;
   std::uint64_t interruptions_ = 0;
   double last_completion_ = 0;
 };
-
-/// Seconds on the monotonic clock that links and waits share.
-double link_now();
-
-/// Timed waits take steps of at most so many seconds: the nanoseconds of a far deadline overflow.
-inline constexpr double kLongestSleep = 3600;
 
 }  // namespace heliograph

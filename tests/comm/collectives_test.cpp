@@ -70,8 +70,8 @@ TEST_P(Collectives, AllReduceSumsDoublesAndIntegersAndNothing) {
   });
 }
 
-// Ranks begin at different times and their messages take different ones, so that each finds others
-// of them done when it moves on: the order of the messages must not follow from that.
+// Ranks begin at different times and their messages take different times, so each rank finds other
+// messages done when it goes on. The order in which it posts must not depend on that.
 TEST_P(Collectives, SumsUnderWayTogetherAreThoseOfOneAfterTheOther) {
   const int ranks = GetParam();
   const std::vector<std::size_t> counts = {1, 5000, 3, 0, 40001, 257, 9000};
@@ -108,7 +108,7 @@ TEST_P(Collectives, SumsUnderWayTogetherAreThoseOfOneAfterTheOther) {
 }
 
 TEST(AllReduce, MessagesHaveOneOrderWhateverIsDone) {
-  /// Says of a ticket that it is done only when told to.
+  /// `done` says that a ticket is done only when the test wants it to.
   class Slow final : public Communicator {
    public:
     explicit Slow(bool ready) : ready_(ready) {}
@@ -193,7 +193,7 @@ TEST_P(Collectives, GatherConcatenatesInRankOrder) {
   const int ranks = GetParam();
   std::string expected;
   for (int r = 0; r < ranks; ++r) {
-    // Rank 1 holds nothing.
+    // Rank 1 has nothing to contribute.
     if (r != 1)
       expected += std::string(static_cast<std::size_t>(r) * 7 + 1, static_cast<char>('a' + r));
   }

@@ -5,7 +5,7 @@
 
 namespace heliograph::test {
 
-/// A rank that is busy with something else, and waits for nobody, until a failure ends it.
+/// Keeps a rank busy without waiting for anybody until a failure ends it.
 [[noreturn]] inline void compute_until_failed(Communicator& comm) {
   while (true) {
     comm.throw_if_failed();

@@ -36,8 +36,8 @@ void receive_from(Communicator& comm, int peer, Channel channel = Channel::halo)
   comm.wait(comm.post(channel, {}, {&receive, 1}));
 }
 
-/// Runs three ranks of which rank 2 does `action` while the others wait for it, and checks that
-/// they are released with Error(peer_lost) and what was said.
+/// Runs three ranks, of which rank 2 does `action` while the others wait for it, and checks that
+/// the waits of the others end with Error(peer_lost) and the expected text.
 template <class Action>
 Caught rank_2_does(Action action) {
   std::atomic<int> released = 0;
@@ -126,7 +126,7 @@ TEST(Faults, TheCauseOfAnAbortKeepsItsCode) {
   EXPECT_EQ(caught.text, "rank 2: Inf in the loss");
 }
 
-/// What an owner of buffers does when an exception passes by.
+/// An owner of buffers, which aborts when an exception passes.
 struct AbortOnExit {
   ~AbortOnExit() { comm.abort("left with messages in flight"); }
   Communicator& comm;
@@ -157,7 +157,7 @@ TEST(Faults, ADeadlineNamesWhoWaitedForWhomAndWhere) {
       comm.set_progress({4, 2});
       if (comm.rank() == 1) receive_from(comm, 0, Channel::weights);
       if (comm.rank() != 0) return;
-      // Rank 0 computes on, and asks for nothing by wait.
+      // Rank 0 goes on computing and never calls wait.
       std::byte buffer{};
       const RecvMessage receive{2, &buffer, 1};
       const Ticket ticket = comm.post(Channel::halo, {}, {&receive, 1});
@@ -257,7 +257,7 @@ TEST(Faults, SizesThatDisagreeNameRanksChannelAndSizes) {
 }
 
 TEST(Faults, AbortReturnsOnceNoBufferIsTouched) {
-  // The sanitizers tell if a byte moves after the buffers are gone.
+  // A sanitizer reports it if a byte moves after the buffers are gone.
   for (int repeat = 0; repeat < 20; ++repeat) {
     const Caught caught = error_of([&] {
       run_ranks(4, {}, [&](Communicator& comm) {

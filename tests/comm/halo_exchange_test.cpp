@@ -33,7 +33,7 @@ void with_shards(int ranks, bool directed, Body body) {
   });
 }
 
-/// Row of global node v: v + column / 64, exact in fp32.
+/// The row of global node v has the values v + column / 64, which are exact in fp32.
 Matrix rows_by_node(const Shard& shard, std::int64_t cols) {
   Matrix m(shard.inner_rows, cols, MemoryUse::workspace, nullptr);
   for (std::int64_t r = 0; r < m.view().rows; ++r) {
@@ -45,7 +45,7 @@ Matrix rows_by_node(const Shard& shard, std::int64_t cols) {
   return m;
 }
 
-/// Of global node v: -v - column / 64.
+/// The row of global node v has the values -v - column / 64.
 Matrix exact_by_node(const Shard& shard, std::int64_t cols) {
   Matrix m = rows_by_node(shard, cols);
   for (std::int64_t r = 0; r < m.view().rows; ++r) {
@@ -112,7 +112,7 @@ TEST(HaloExchange, ExactColumnsTravelBesideTheCodes) {
   });
 }
 
-// One bit of 0.25 between 0 and 1: the same noise every time would give the same bits every time.
+// One bit of 0.25 between 0 and 1. If the noise were the same every time, so would be the bits.
 TEST(HaloExchange, RoundingIsFreshInEveryEpochLayerAndDirectionAndRight) {
   with_shards(2, false, [](Communicator& comm, const Shard& shard) {
     Device device(1);

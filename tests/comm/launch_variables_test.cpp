@@ -26,7 +26,7 @@ constexpr std::array kNames{"RANK",
                             "TORCHELASTIC_RESTART_COUNT"};
 using Variables = std::map<std::string, std::string>;
 
-/// What the variables say, and nothing but them.
+/// The launch variables of an environment that has these variables and no others.
 std::optional<LaunchVariables> said(const Variables& variables) {
   for (const char* name : kNames) ::unsetenv(name);
   for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);

@@ -7,7 +7,7 @@
 namespace heliograph {
 namespace {
 
-// More nanoseconds than 64 bits hold.
+// These seconds are more nanoseconds than 64 bits hold.
 TEST(LongTimeout, WaitsAsleep) {
   ThreadTransportOptions options;
   options.timeout_seconds = 1e12;

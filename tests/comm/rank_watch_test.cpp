@@ -1,22 +1,21 @@
 #include "comm/watch/rank_watch.hpp"
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
 #include <array>
-#include <cstring>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include "comm/clock.hpp"
 #include "comm/processes/communicator.hpp"
 #include "comm/processes/launcher.hpp"
+#include "comm/rendezvous/rendezvous.hpp"
 #include "comm/sleep_for.hpp"
-#include "comm/tickets.hpp"
 #include "comm/transport_error.hpp"
 
 namespace heliograph {
@@ -31,17 +30,20 @@ class Watches {
   explicit Watches(int ranks, const SilenceLimits& limits = {}) {
     for (int rank = 0; rank < ranks; ++rank) {
       watches_.push_back(std::make_unique<RankWatch>(rank, ranks, limits));
-      addresses_.push_back(watches_.back()->address());
+      all_.push_back(rendezvous_.emplace_back(rank, ranks).introduction());
     }
-    each([&](RankWatch& watch, int) { watch.start(addresses_); });
+    each([&](RankWatch& watch, int rank) {
+      auto& rendezvous = rendezvous_[static_cast<std::size_t>(rank)];
+      watch.start(std::move(rendezvous.connect(all_, 1, limits.loading)[0]), all_);
+    });
   }
 
   RankWatch& operator[](int rank) { return *watches_[static_cast<std::size_t>(rank)]; }
   int size() const { return static_cast<int>(watches_.size()); }
-  /// As if the process had ended.
+  /// Closes a watch as if its process had ended.
   void end(int rank) { watches_[static_cast<std::size_t>(rank)].reset(); }
 
-  /// On a thread a rank.
+  /// Calls action(watch, rank) for all ranks, each on a thread of its own.
   void each(const std::function<void(RankWatch&, int)>& action) {
     std::vector<std::thread> threads;
     for (int rank = 0; rank < size(); ++rank) {
@@ -53,7 +55,8 @@ class Watches {
 
  private:
   std::vector<std::unique_ptr<RankWatch>> watches_;
-  std::vector<ProcessAddress> addresses_;
+  std::deque<Rendezvous> rendezvous_;
+  std::vector<Introduction> all_;
 };
 
 TEST(RankWatch, AProcessThatEndsIsNoticedAtOnce) {
@@ -122,20 +125,21 @@ TEST(RankWatch, AnEchoDoesNotHideTheCause) {
 }
 
 TEST(RankWatch, SilenceIsNoticedByThePhaseOfWhoIsSilent) {
-  // A rank that says nothing: its socket is answered by the test and never written to again.
+  // The other rank has a connection and never says anything on it.
   SilenceLimits limits;
   limits.loading = 0.3;
   limits.training = 60;
   RankWatch watch(0, 2, limits);
-  ProcessMesh silent;
-  std::vector<ProcessAddress> addresses{watch.address(), silent.address()};
-  std::vector<Socket> sockets;
-  std::thread other([&] { sockets = silent.connect(1, addresses, 5); });
-  const double began = link_now();
-  watch.start(addresses);
-  other.join();
+  const std::vector<Introduction> all(2, introduce_process(0));
+  std::array<int, 2> pair{};
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
+  const Socket silent(pair[1]);
+  std::vector<Socket> sockets(2);
+  sockets[1] = Socket(pair[0]);
+  const double began = monotonic_seconds();
+  watch.start(std::move(sockets), all);
   EXPECT_TRUE(watch.wait_for_failure(limits.training / 2));
-  EXPECT_GE(link_now() - began, limits.loading);
+  EXPECT_GE(monotonic_seconds() - began, limits.loading);
   EXPECT_NE(watch.failure_text().find("while loading: no sign of life for 0."), std::string::npos)
       << watch.failure_text();
 }
@@ -144,72 +148,6 @@ TEST(RankWatch, SignsOfLifePreventALoss) {
   Watches watches(3, {1, 1, 1});
   EXPECT_FALSE(watches[0].wait_for_failure(3));
   EXPECT_FALSE(watches[2].failed());
-}
-
-TEST(RankWatch, AStrangerIsNoRank) {
-  RankWatch watch(0, 2, {});
-  ProcessMesh right;
-  ProcessMesh wrong;
-  std::vector<ProcessAddress> addresses{watch.address(), right.address()};
-  std::vector<ProcessAddress> forged = addresses;
-  forged[0].token += 1;
-  std::vector<Socket> sockets;
-  std::thread callers([&] {
-    EXPECT_EQ(error_of([&] { wrong.connect(1, forged, 0.2); }).code, ErrorCode::peer_lost);
-    sockets = right.connect(1, addresses, 5);
-  });
-  watch.start(addresses);
-  callers.join();
-  EXPECT_TRUE(sockets[0].open());
-  EXPECT_FALSE(watch.failed());
-}
-
-TEST(ProcessMesh, ASlowRankAndADeadAddressHoldUpNobodyElse) {
-  constexpr int kRanks = 4;
-  std::vector<ProcessMesh> meshes(kRanks);
-  std::vector<ProcessAddress> addresses;
-  for (const ProcessMesh& mesh : meshes) {
-    ProcessAddress address = mesh.address();
-    address.network = addresses.size();  // As if on hosts of their own.
-    // RFC 5737: an address that nobody has.
-    address.addresses = {InternetAddress::of_ipv4(inet_addr("192.0.2.1")),
-                         InternetAddress::loopback()};
-    addresses.push_back(address);
-  }
-  std::vector<std::vector<Socket>> sockets(kRanks);
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < kRanks; ++rank) {
-    threads.emplace_back([&, rank] {
-      // The others have called it long before.
-      if (rank == 1) sleep_for(2.5);
-      const auto r = static_cast<std::size_t>(rank);
-      sockets[r] = meshes[r].connect(rank, addresses, 8);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  // Both ends of each pair hold the same connection, and nothing is on it but what they say.
-  for (std::size_t a = 0; a < kRanks; ++a) {
-    for (std::size_t b = 0; b < kRanks; ++b) {
-      if (a == b) continue;
-      const char said = static_cast<char>(10 * a + b);
-      ASSERT_EQ(send(sockets[a][b].get(), &said, 1, MSG_NOSIGNAL), 1);
-      char heard = 0;
-      pollfd entry{sockets[b][a].get(), POLLIN, 0};
-      ASSERT_EQ(poll(&entry, 1, 2000), 1) << a << " to " << b;
-      ASSERT_EQ(recv(sockets[b][a].get(), &heard, 1, 0), 1);
-      EXPECT_EQ(heard, said);
-    }
-  }
-}
-
-TEST(RankWatch, ARankThatNeverCallsIsNamed) {
-  SilenceLimits limits;
-  limits.loading = 0.2;
-  RankWatch watch(0, 2, limits);
-  const std::vector<ProcessAddress> addresses{watch.address(), watch.address()};
-  const auto caught = error_of([&] { watch.start(addresses); });
-  EXPECT_EQ(caught.code, ErrorCode::peer_lost);
-  EXPECT_EQ(caught.text.find("rank 1 on host "), 0U) << caught.text;
 }
 
 TEST(RankWatch, AfterAGoodbyeAnEndIsNoLoss) {
@@ -244,12 +182,12 @@ TEST(RankWatch, SurvivorsOfALossLeaveTogether) {
     EXPECT_TRUE(watch.lost());
   });
   constexpr double kDeadline = 20;
-  const double began = link_now();
+  const double began = monotonic_seconds();
   std::array<double, 4> left{};
   watches.each([&](RankWatch& watch, int rank) {
     if (rank == 1) sleep_for(0.4);
     watch.leave_together(kDeadline);
-    left[static_cast<std::size_t>(rank)] = link_now() - began;
+    left[static_cast<std::size_t>(rank)] = monotonic_seconds() - began;
   });
   for (const std::size_t rank : {0U, 1U, 3U}) {
     EXPECT_GE(left[rank], 0.39) << rank;
@@ -261,10 +199,10 @@ TEST(RankWatch, NobodyWaitsForALateSurvivorForEver) {
   Watches watches(3);
   watches.end(2);
   EXPECT_TRUE(watches[0].wait_for_failure(5));
-  const double began = link_now();
-  watches[0].leave_together(0.3);  // Rank 1 never says its word.
-  EXPECT_GE(link_now() - began, 0.29);
-  EXPECT_LT(link_now() - began, SilenceLimits{}.loading / 2);
+  const double began = monotonic_seconds();
+  watches[0].leave_together(0.3);  // Rank 1 never says that it leaves.
+  EXPECT_GE(monotonic_seconds() - began, 0.29);
+  EXPECT_LT(monotonic_seconds() - began, SilenceLimits{}.loading / 2);
 }
 
 TEST(RankWatch, RefusesLimitsOutOfRange) {

@@ -122,7 +122,7 @@ TEST(SendSchedule, RefusesRowsThatAreSums) {
   EXPECT_THROW(SendSchedule(plan, 1, 5, true), Error);
 }
 
-/// Never negative where the format has no minimum.
+/// Values that are never negative where the format has no minimum.
 Matrix encodable_source(RowFormat format) {
   Matrix rows = source();
   if (format.has_minimum) return rows;
@@ -225,7 +225,7 @@ TEST_P(HaloMessages, AreTheSameFromBlocksOfRows) {
   for (const std::int64_t block : {1, 2, 4}) EXPECT_EQ(posts(block), whole) << block;
 }
 
-// Row 8 is the last peer's alone: what the others get has left by the time it is refused.
+// Row 8 is for the last peer only: the messages of the others are sent before it is refused.
 TEST(HaloExchange, AMessageLeavesBeforeTheNextOneIsEncoded) {
   const Shard shard = shard_of_rank_1();
   const HaloPlan& plan = shard.in.plan;
@@ -294,7 +294,8 @@ TEST(HaloSlot, KeepsTheLargestBuffersAndCountsThem) {
   EXPECT_EQ(slot.send_buffer(100), kept);
   slot.send_buffer(300);
   EXPECT_EQ(account.live(MemoryUse::halo), 340);
-  EXPECT_EQ(account.peak(MemoryUse::halo), 340);  // The old buffer went before the new one came.
+  EXPECT_EQ(account.peak(MemoryUse::halo),
+            340);  // The old buffer is freed before the new one is made.
 }
 
 }  // namespace

@@ -13,21 +13,21 @@
 
 namespace heliograph::test {
 
-/// A port that nobody listens on. It lies below those that the system gives to connections, and
-/// each process counts from a place of its own, so that nobody takes it before it is used.
+/// A port at which nobody listens. It lies below the ports that the system gives to connections,
+/// and each process begins its search elsewhere, so nobody is likely to take it before it is used.
 inline std::uint16_t free_port() {
   static std::atomic<unsigned> next{static_cast<unsigned>(getpid()) * 61};
   for (int tries = 0; tries < 1000; ++tries) {
     try {
       return port_of(listen_on(static_cast<std::uint16_t>(12000 + next++ % 20000)));
     } catch (const Error&) {
-      // Somebody else's: the next one.
+      // It is taken: try the next one.
     }
   }
   throw Error(ErrorCode::resource, "a thousand ports are taken");
 }
 
-/// As torchrun would say it to rank `rank` of `ranks` on one host.
+/// The options of rank `rank` of `ranks` on one host, as torchrun would set them.
 inline TcpTransportOptions tcp_options(int rank, int ranks, std::uint16_t port) {
   TcpTransportOptions options;
   options.timeout_seconds = 20;
@@ -38,17 +38,17 @@ inline TcpTransportOptions tcp_options(int rank, int ranks, std::uint16_t port) 
   return options;
 }
 
-/// The longest wait of who is patient. What is noticed does not take the half of it.
+/// The deadlines of `patient`, in seconds. What a rank notices by itself takes less than half.
 inline constexpr double kPatience = 60;
 
-/// The same, but who waits for what does not come, or for who is silent, waits for long.
+/// The same options, but with long deadlines.
 inline TcpTransportOptions patient(TcpTransportOptions options) {
   options.timeout_seconds = kPatience;
   options.silence = {kPatience, kPatience, kPatience};
   return options;
 }
 
-/// Calls action(rank) on a thread a rank, and returns what each threw.
+/// Calls action(rank) for all ranks, each on a thread of its own, and returns what each threw.
 inline std::vector<Caught> on_threads(int ranks, const std::function<void(int)>& action) {
   std::vector<Caught> caught(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
@@ -65,13 +65,13 @@ inline std::vector<Caught> on_threads(int ranks, const std::function<void(int)>&
   return caught;
 }
 
-/// The groups of all ranks of a run, in this process: makes them, runs body(comm) on each, leaves.
-/// Returns what each rank threw; nothing: an empty text.
+/// Makes the groups of all ranks of a run in this process, runs body(comm) on each and leaves them.
+/// Returns what each rank threw; the text is empty where it threw nothing.
 inline std::vector<Caught> run_tcp_groups(
     int ranks, const std::function<void(Communicator&)>& body,
     const std::function<void(TcpTransportOptions&)>& change = {}) {
   const std::uint16_t port = free_port();
-  // Those that fail live on until all have heard why, as processes do.
+  // Groups that fail live until all ranks have heard why, as processes do.
   std::vector<std::unique_ptr<TcpGroup>> groups(static_cast<std::size_t>(ranks));
   return on_threads(ranks, [&](int rank) {
     TcpTransportOptions options = tcp_options(rank, ranks, port);

@@ -8,6 +8,7 @@
 
 #include "comm/arrives_unattended.hpp"
 #include "comm/beside_spinning.hpp"
+#include "comm/clock.hpp"
 #include "comm/compute_until_failed.hpp"
 #include "comm/sleep_for.hpp"
 #include "comm/tcp/transport.hpp"
@@ -26,7 +27,7 @@ using test::expect_none;
 using test::run_tcp_groups;
 using test::sleep_for;
 
-/// One message from rank 0 to rank 1, of `bytes` at both ends.
+/// Sends one message, the size of `buffer`, from rank 0 to rank 1.
 void send_to_1(Communicator& comm, Channel channel, std::vector<std::byte>& buffer) {
   const SendMessage send{1, buffer.data(), buffer.size()};
   const RecvMessage receive{0, buffer.data(), buffer.size()};
@@ -156,7 +157,7 @@ TEST(Tcp, WhatNobodyAsksForYetHoldsUpNoOtherChannel) {
 }
 
 TEST(Tcp, SmallMessagesPassLargeOnesThatFlow) {
-  // Connections that always have something to move take turns with those that had nothing before.
+  // A connection that always has something to move must not starve one that had nothing before.
   double longest = 0, all = 0;
   expect_none(run_tcp_groups(2, [&](Communicator& comm) {
     std::vector<std::byte> buffer(32 << 20);
@@ -168,21 +169,21 @@ TEST(Tcp, SmallMessagesPassLargeOnesThatFlow) {
         if (comm.rank() == 0) large = comm.post(Channel::halo, {&send, 1}, {});
         if (comm.rank() == 1) large = comm.post(Channel::halo, {}, {&receive, 1});
       }
-      const double began = link_now();
+      const double began = monotonic_seconds();
       double slowest = 0;
       for (std::byte flows{1}; flows != std::byte{};) {
-        const double asked = link_now();
+        const double asked = monotonic_seconds();
         std::byte said = flows, heard = flows;
         if (comm.rank() == 0 && comm.done(large)) said = std::byte{};
         const SendMessage word{1 - comm.rank(), &said, 1};
         const RecvMessage answer{1 - comm.rank(), &heard, 1};
         comm.wait(comm.post(Channel::weights, {&word, 1}, {&answer, 1}));
         flows = comm.rank() == 0 ? said : heard;
-        slowest = std::max(slowest, link_now() - asked);
+        slowest = std::max(slowest, monotonic_seconds() - asked);
       }
       if (comm.rank() == 0) {
         longest += slowest;
-        all += link_now() - began;
+        all += monotonic_seconds() - began;
       }
       comm.wait(large);
     }
@@ -229,7 +230,8 @@ TEST(Tcp, WhoWaitsForTheOthersEndsSaysWhereItWas) {
       << caught[0].text;
 }
 
-/// All ranks threw, and what `text` says; `culprit` with its own code.
+/// Expects that all ranks threw an Error with `text` in it: `culprit` with `code`, others with
+/// peer_lost.
 void expect_failure(const std::vector<Caught>& caught, int culprit, ErrorCode code,
                     const std::string& text) {
   for (std::size_t rank = 0; rank < caught.size(); ++rank) {
@@ -317,7 +319,7 @@ TEST(TcpFaults, EndingWithMessagesInFlightIsAnError) {
 }
 
 TEST(TcpFaults, AbortReturnsOnceNoBufferIsTouched) {
-  // The sanitizers tell if a byte moves after the buffers are gone.
+  // A sanitizer reports it if a byte moves after the buffers are gone.
   for (int repeat = 0; repeat < 10; ++repeat) {
     const auto caught = run_tcp_groups(3, [&](Communicator& comm) {
       std::vector<std::vector<std::byte>> out(3), in(3);
@@ -347,7 +349,7 @@ TEST(TcpFaults, AbortReturnsOnceNoBufferIsTouched) {
 TEST(TcpFaults, ARankThatVanishesIsNamedByAll) {
   const std::uint16_t port = test::free_port();
   const TcpTransportOptions patient = test::patient(test::tcp_options(0, 3, port));
-  const double began = link_now();
+  const double began = monotonic_seconds();
   const auto caught = test::on_threads(3, [&](int rank) {
     TcpTransportOptions options = patient;
     options.launch.rank = rank;
@@ -362,7 +364,7 @@ TEST(TcpFaults, ARankThatVanishesIsNamedByAll) {
     EXPECT_EQ(caught[rank].code, ErrorCode::peer_lost);
     EXPECT_EQ(caught[rank].text.find("rank 1: lost on host "), 0U) << caught[rank].text;
   }
-  EXPECT_LT(link_now() - began, test::kPatience / 2);
+  EXPECT_LT(monotonic_seconds() - began, test::kPatience / 2);
 }
 
 }  // namespace

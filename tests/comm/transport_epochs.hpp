@@ -5,14 +5,14 @@
 #include <span>
 #include <vector>
 
+#include "comm/clock.hpp"
 #include "comm/collectives.hpp"
 #include "comm/sleep_for.hpp"
-#include "comm/tickets.hpp"
 #include "support/allocations.hpp"
 
 namespace heliograph::test {
 
-/// A training epoch's worth of traffic: halos two rounds in flight, and an all-reduce beside them.
+/// The messages of training epochs: two rounds of halos in flight and an all-reduce beside them.
 class TransportEpochs {
  public:
   explicit TransportEpochs(Communicator& comm) : comm_(comm), all_reduce_(comm, Channel::weights) {
@@ -57,15 +57,15 @@ class TransportEpochs {
   std::vector<float> weights_ = std::vector<float>(20'000, 1.0F);
 };
 
-/// Allocations of this process in `rounds` rounds, less those while all ranks do nothing for as
-/// long: signs of life go with time, not with rounds.
+/// The allocations of this process in `rounds` rounds, less those of an equally long time in which
+/// all ranks do nothing: the number of signs of life depends on time, not on rounds.
 inline std::int64_t allocations_of_rounds(Communicator& comm, TransportEpochs& epochs, int rounds) {
   barrier(comm, Channel::evaluation);
-  const double began = link_now();
+  const double began = monotonic_seconds();
   const std::int64_t before = allocations();
   epochs.run(rounds);
   const std::int64_t between = allocations();
-  sleep_for(link_now() - began);
+  sleep_for(monotonic_seconds() - began);
   return (between - before) - (allocations() - between);
 }
 

@@ -18,7 +18,7 @@ inline std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// Both ends compute what a message holds from who sends it, where and when.
+// Both ends compute the contents of a message from its sender, receiver, channel and round.
 inline std::uint64_t key_of(int from, int to, Channel channel, int round) {
   return mix(mix(mix(static_cast<std::uint64_t>(from) * 64 + static_cast<std::uint64_t>(to)) +
                  static_cast<std::uint64_t>(channel)) +
@@ -32,7 +32,7 @@ inline std::size_t size_of(std::uint64_t key) {
     case 1:
       return 1;
     case 2:
-      return 200'000 + key % 200'000;  // More than is copied on post, more than one piece.
+      return 200'000 + key % 200'000;  // Too large to be copied on post or as one piece.
     default:
       return key % 20'000;
   }

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "comm/arrives_unattended.hpp"
+#include "comm/clock.hpp"
 #include "comm/compute_until_failed.hpp"
 #include "comm/mpi/transport.hpp"
 #include "comm/processes/launcher.hpp"
@@ -227,7 +228,8 @@ void expect_failure(const MpiTransportOptions& options,
   const std::filesystem::path folder = std::getenv("HELIOGRAPH_TEST_MET");
   std::ofstream(folder / std::to_string(launched->rank));
   const auto here = [&] { return std::distance(std::filesystem::directory_iterator(folder), {}); };
-  for (const double end = link_now() + 30; here() < *launched->processes && link_now() < end;) {
+  for (const double end = monotonic_seconds() + 30;
+       here() < *launched->processes && monotonic_seconds() < end;) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 
-# Of what starts this test: it must not speak to the processes of the test.
+# Variables of a launcher that has started this test; its processes must not see them.
 OTHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
           "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT",
           "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "PMIX_RANK")
@@ -20,7 +20,8 @@ PORTS = itertools.count(os.getpid() * 61)
 
 
 def free_port():
-    """Below the ports that the system gives to connections, from a place of this process's own."""
+    """A free port below those that the system gives to connections; each process begins its search
+    elsewhere."""
     for place in itertools.islice(PORTS, 1000):
         with socket.socket() as probe:
             with contextlib.suppress(OSError):
@@ -88,13 +89,13 @@ class Run:
         return False
 
     def signal(self, rank, number):
-        """When it was sent."""
+        """Sends a signal and returns when."""
         self.processes[rank].send_signal(number)
         return time.monotonic()
 
     def ends(self, seconds=120, but=()):
-        """(exit code, when) of each rank; of those in `but` None. Others are killed if they are
-        late, and their code is None."""
+        """The exit code of each rank and when it ended. Both are None for ranks in `but` and for
+        those that were late; all that still run are killed."""
         deadline = time.monotonic() + seconds
         found = [None] * self.ranks
         left = [rank for rank in range(self.ranks) if rank not in but]

@@ -42,7 +42,7 @@ def make_graph(options, folder, nodes=400):
 
 
 def lines(run):
-    """metrics.jsonl without times: losses, scores, bytes and lags, as they are written."""
+    """The lines of metrics.jsonl without times: losses, scores, bytes and lags, as written."""
     with open(os.path.join(run, "metrics.jsonl")) as file:
         return [re.sub(r'"seconds": ?[^,}]+', "", line) for line in file]
 
@@ -106,7 +106,7 @@ def resume(options):
 
 
 def command(options):
-    """What the command says and writes, by the variables that it finds."""
+    """What the command says and writes depends on the variables that it finds."""
     with tempfile.TemporaryDirectory() as folder:
         data = make_graph(options, folder)
         words = [options.heliograph, "train", "--data", data, "--epochs", "3", "--hidden", "8"]
@@ -167,7 +167,7 @@ def command(options):
         require(done.returncode == 2 and "has no RANK" in done.stderr, done.stderr)
 
         done = alone([*words, "--quiet", "--parts", "2"], RANK=0, WORLD_SIZE=1)
-        require(done.returncode == 0, done.stderr)  # One process: threads as ever.
+        require(done.returncode == 0, done.stderr)  # One process trains with threads.
         done = alone([*words, "--quiet", "--transport", "tcp"], RANK=0, WORLD_SIZE=1)
         require(done.returncode == 0, done.stderr)
 
@@ -186,7 +186,7 @@ def start(options, count, data, *more):
 
 
 def require_named(run, lost, sent, how, what):
-    """Every survivor ended with 5 before its patience did, and named the lost rank, and how."""
+    """Requires that every survivor ended with 5, in time, and named the lost rank and how."""
     for rank, (code, when) in enumerate(run.ends(PATIENCE, but=(lost,))):
         if rank == lost:
             continue
@@ -232,7 +232,7 @@ def wait_for_epochs(path, count, seconds=30):
 
 
 def wait_until_blocked(process, number, seconds=30):
-    """Returns when the process takes the signal by itself instead of being killed by it."""
+    """Returns once the process handles the signal itself instead of being killed by it."""
     end = time.monotonic() + seconds
     while True:
         with open(f"/proc/{process.pid}/status") as file:
@@ -244,7 +244,7 @@ def wait_until_blocked(process, number, seconds=30):
 
 
 def signals(options):
-    """A request to stop saves; one before the ranks have met ends the process at once."""
+    """A request to stop saves the run; before the ranks have met it ends the process at once."""
     with tempfile.TemporaryDirectory() as folder:
         data = make_graph(options, folder)
         words = ("--bits", "1", "--staleness", "1", "--out")
@@ -278,7 +278,7 @@ def signals(options):
                     env=environment(**variables_of(rank, 2, free_port())))
                 wait_until_blocked(process, number)
                 process.send_signal(number)
-                _, err = process.communicate(timeout=30)  # It waits for the others for longer.
+                _, err = process.communicate(timeout=30)  # Shorter than its wait for the others.
                 require(process.returncode == 128 + number and "before all ranks had met" in err,
                         f"{number.name} alone: {process.returncode}, {err}")
 

@@ -9,7 +9,7 @@ namespace heliograph {
 
 namespace {
 
-constexpr std::size_t kLine = 64;
+constexpr std::size_t kHaloLine = 64;
 constexpr std::int64_t kLeastBlock = 16;  // one cache line of a row
 /// Narrower blocks would read the graph too often to be worth the memory.
 constexpr std::int64_t kLeastScratchBlock = 64;
@@ -42,7 +42,7 @@ std::int64_t ExactHalo::scratch_columns(std::span<std::byte> scratch) const {
     rows = std::max(rows, plan.send_rows() + plan.halo_rows);
   }
   const auto bytes =
-      static_cast<std::int64_t>(scratch.size()) - 4 * static_cast<std::int64_t>(kLine);
+      static_cast<std::int64_t>(scratch.size()) - 4 * static_cast<std::int64_t>(kHaloLine);
   return rows == 0 ? kAnyColumns : std::max<std::int64_t>(0, bytes) / (rows * 4);
 }
 
@@ -63,7 +63,7 @@ void ExactHalo::lend(HaloSlot& slot, const Site& site, std::int64_t send_rows,
   // Each block needs a line that may be read past its end.
   const auto cut = [&](std::int64_t rows) {
     const std::size_t bytes = codec_->encoded_bytes(rows, cols);
-    const std::size_t whole = (bytes + 2 * kLine - 1) / kLine * kLine;
+    const std::size_t whole = (bytes + 2 * kHaloLine - 1) / kHaloLine * kHaloLine;
     if (whole > left.size()) return std::span<std::byte>();
     const std::span<std::byte> block = left.first(bytes);
     left = left.subspan(whole);

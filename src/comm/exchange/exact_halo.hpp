@@ -34,7 +34,7 @@ class ExactHalo final : public Halo {
   /// `finish`. Collective: all ranks cut the columns alike.
   void set_scratch(std::span<std::byte> scratch);
 
-  /// What the messages of an epoch are named by, should one fail.
+  /// The epoch that errors name.
   void set_epoch(std::int64_t epoch) { epoch_ = epoch; }
 
  private:

@@ -35,15 +35,16 @@ class HaloSlot {
     receive_.borrowed = receive;
   }
 
-  /// Waits for what was received and returns a receive buffer of at least `bytes`; what the old
-  /// one held is lost.
+  /// Waits for the receives in flight and returns a receive buffer of at least `bytes`. What the
+  /// old one held is lost.
   std::byte* receive_buffer(std::size_t bytes);
-  /// The same for what was sent.
+  /// Waits for the sends in flight and returns a send buffer of at least `bytes`. What the old one
+  /// held is lost.
   std::byte* send_buffer(std::size_t bytes);
 
-  /// Of places in the receive buffer.
+  /// Posts receives into places of the receive buffer.
   void post_receives(std::span<const RecvMessage> receives);
-  /// Of a place in the send buffer, which kernels have written.
+  /// Posts the send of a place of the send buffer, which kernels have written.
   void post_send(SendMessage send);
 
   /// From now on messages to send stay here; `release_sends` posts them, in their order.

@@ -46,17 +46,17 @@ class SendSchedule {
   /// The plan must outlive the schedule. Without `share_rows` every message is encoded in full.
   SendSchedule(const HaloPlan& plan, int rank, int ranks, bool share_rows);
 
-  /// Those that hold rows, in the order in which they leave.
+  /// The messages that hold rows, in the order in which they are sent.
   const std::vector<Message>& messages() const { return messages_; }
   /// Rows of all messages.
   std::int64_t rows() const { return rows_; }
-  /// Memory of its lists.
+  /// The bytes of memory that its lists take.
   std::int64_t bytes() const;
 
   /// Copies the source rows of all messages, one after the other, to where kernels read them, if
   /// that is not the host's memory. For schedules that share no rows.
   void place(Device& device, MemoryUse use, MemoryAccount* account);
-  /// What `place` copied: `rows()` of them.
+  /// The source rows that `place` has copied, `rows()` of them.
   std::span<const std::int32_t> placed_rows() const {
     return {placed_rows_.data(), static_cast<std::size_t>(rows_)};
   }

@@ -1,4 +1,4 @@
-// What the MPI library says of CUDA. On its own, so that tests can have another answer.
+// What the MPI library says of CUDA, in a file of its own, so that a test can replace it.
 
 #include <mpi.h>
 #if defined(OPEN_MPI)

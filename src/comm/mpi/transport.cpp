@@ -11,27 +11,31 @@
 #include <cstdlib>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "comm/clock.hpp"
 #include "comm/processes/communicator.hpp"
+#include "comm/rendezvous/rendezvous.hpp"
 #include "core/copy_bytes.hpp"
 #include "core/throw_error.hpp"
 
 namespace heliograph {
 namespace {
 
-// Between two looks at the messages, seconds. A rank that waits for them is worth more looks than
-// one that computes; with nothing under way MPI still has to drive what it keeps of small messages.
-constexpr double kFirstRest = 10e-6;
-constexpr double kLongestRestAwaited = 100e-6;
-constexpr double kLongestRest = 500e-6;
-constexpr double kLongestRestIdle = 5e-3;
+// Seconds between two polls of MPI. They are shorter while the rank waits for its messages than
+// while it computes. With nothing under way MPI may still have to send small messages from its own
+// buffers.
+constexpr double kFirstMpiRest = 10e-6;
+constexpr double kLongestMpiRestAwaited = 100e-6;
+constexpr double kLongestMpiRest = 500e-6;
+constexpr double kLongestMpiRestIdle = 5e-3;
 constexpr int kTurnsBeforeRest = 4;
 
 bool initialised_here = false;
 bool any_rank_lost = false;
 
-void require(int status, const char* what) {
+void require_mpi(int status, const char* what) {
   if (status == MPI_SUCCESS) return;
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int length = 0;
@@ -39,7 +43,7 @@ void require(int status, const char* what) {
   throw TransportFailure(ErrorCode::resource, fmt::format("MPI cannot {}: {}", what, text.data()));
 }
 
-/// Timed waits of this thread end within a microsecond of their time, while it lives.
+/// While it lives, timed waits of this thread end within a microsecond of their time.
 class FineTimer {
  public:
   FineTimer() : before_(prctl(PR_GET_TIMERSLACK)) { prctl(PR_SET_TIMERSLACK, 1000UL); }
@@ -51,14 +55,14 @@ class FineTimer {
   int before_;
 };
 
-/// How long to sleep before the next look: ever longer while nothing happens.
+/// How long to sleep before the next poll: ever longer while nothing happens.
 class Backoff {
  public:
   void reset() { turns_ = 0; }
   /// Seconds; 0: none.
   double next(double longest) {
     if (++turns_ <= kTurnsBeforeRest) return 0;
-    rest_ = turns_ == kTurnsBeforeRest + 1 ? kFirstRest : rest_ * 1.5;
+    rest_ = turns_ == kTurnsBeforeRest + 1 ? kFirstMpiRest : rest_ * 1.5;
     rest_ = std::min(rest_, longest);
     return rest_;
   }
@@ -68,33 +72,33 @@ class Backoff {
   double rest_ = 0;
 };
 
-/// As `require`, where the watch, if there is one, may name the rank whose loss MPI has seen.
-void require(int status, const char* what, const RankWatch* watch) {
+/// The same, but if a rank was lost, the watch names it. `watch` may be null.
+void require_mpi(int status, const char* what, const RankWatch* watch) {
   if (status != MPI_SUCCESS && watch != nullptr) {
     (void)watch->wait_for_failure(kLossSeconds);
     watch->throw_if_failed();
   }
-  require(status, what);
+  require_mpi(status, what);
 }
 
-/// Waits for what a call that returned `status` has begun, without keeping a core busy. `watch` may
-/// be null: there is none yet. Throws Error(peer_lost) once a rank is lost, or after `seconds`.
-void complete(int status, MPI_Request& request, const RankWatch* watch, double seconds,
-              const char* what) {
-  require(status, what, watch);
+/// Waits for `request`, which a call that returned `status` has begun, without keeping a core busy.
+/// `watch` may be null. Throws Error(peer_lost) once a rank is lost, or after `seconds`.
+void complete_request(int status, MPI_Request& request, const RankWatch* watch, double seconds,
+                      const char* what) {
+  require_mpi(status, what, watch);
   const FineTimer timer;
   Backoff backoff;
-  const double deadline = link_now() + seconds;
+  const double deadline = monotonic_seconds() + seconds;
   for (int done = 0; done == 0;) {
     status = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
     if (status == MPI_SUCCESS && done != 0) return;
     if (watch != nullptr) watch->throw_if_failed();
-    require(status, what, watch);
-    if (link_now() > deadline) {
+    require_mpi(status, what, watch);
+    if (monotonic_seconds() > deadline) {
       throw_error(ErrorCode::peer_lost, "--transport mpi: not all ranks came in time to {}", what);
     }
     sched_yield();
-    std::this_thread::sleep_for(std::chrono::duration<double>(backoff.next(kLongestRest * 2)));
+    std::this_thread::sleep_for(std::chrono::duration<double>(backoff.next(kLongestMpiRest * 2)));
   }
 }
 
@@ -110,7 +114,7 @@ void take_up_mpi() {
     // Where MPI waits by itself, as in its start, it lets others have the core.
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     int provided = 0;
-    require(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "start");
+    require_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "start");
     initialised_here = true;
     std::atexit([] { finalize_mpi(); });
   }
@@ -123,7 +127,7 @@ void take_up_mpi() {
   }
 }
 
-/// The pieces under way and what they are.
+/// The pieces under way and their requests.
 class Requests {
  public:
   Requests(const std::array<MPI_Comm, kChannels>& channels, int largest_tag)
@@ -131,16 +135,16 @@ class Requests {
 
   bool empty() const { return requests_.empty(); }
 
-  void start(const MessageLanes::Piece& piece) {
+  void start(const MessageQueues::Piece& piece) {
     const MPI_Comm channel = channels_[static_cast<std::size_t>(piece.end.channel)];
     const int count = static_cast<int>(piece.bytes);
     MPI_Request request = MPI_REQUEST_NULL;
     if (piece.end.sending) {
-      require(MPI_Isend(piece.data, count, MPI_BYTE, piece.end.peer,
-                        tag_of_size(piece.message_bytes, largest_tag_), channel, &request),
-              "send");
+      require_mpi(MPI_Isend(piece.data, count, MPI_BYTE, piece.end.peer,
+                            tag_of_size(piece.message_bytes, largest_tag_), channel, &request),
+                  "send");
     } else {
-      require(
+      require_mpi(
           MPI_Irecv(piece.data, count, MPI_BYTE, piece.end.peer, MPI_ANY_TAG, channel, &request),
           "receive");
     }
@@ -150,12 +154,12 @@ class Requests {
     statuses_.resize(requests_.size());
   }
 
-  /// Finishes what has come and gone. True if anything has.
+  /// Finishes the pieces that are done. True if any is.
   bool advance(ProcessCommunicator& comm) {
     int count = 0;
     const int status = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
                                     done_.data(), statuses_.data());
-    if (status != MPI_SUCCESS && status != MPI_ERR_IN_STATUS) require(status, "move messages");
+    if (status != MPI_SUCCESS && status != MPI_ERR_IN_STATUS) require_mpi(status, "move messages");
     if (count == MPI_UNDEFINED || count == 0) return false;
     const auto finished = static_cast<std::size_t>(count);
     for (std::size_t i = 0; i < finished; ++i) {
@@ -176,11 +180,11 @@ class Requests {
 
  private:
   /// False if the sizes of sender and receiver disagree.
-  bool take(ProcessCommunicator& comm, const MessageLanes::Piece& piece, const MPI_Status& status,
+  bool take(ProcessCommunicator& comm, const MessageQueues::Piece& piece, const MPI_Status& status,
             int error) const {
     int error_class = MPI_SUCCESS;
     if (error != MPI_SUCCESS) MPI_Error_class(error, &error_class);
-    if (piece.end.sending || error_class != MPI_ERR_TRUNCATE) require(error, "move a message");
+    if (piece.end.sending || error_class != MPI_ERR_TRUNCATE) require_mpi(error, "move a message");
     if (!piece.end.sending) {
       int received = 0;
       MPI_Get_count(&status, MPI_BYTE, &received);
@@ -199,7 +203,7 @@ class Requests {
   const std::array<MPI_Comm, kChannels>& channels_;
   const int largest_tag_;
   std::vector<MPI_Request> requests_;
-  std::vector<MessageLanes::Piece> pieces_;
+  std::vector<MessageQueues::Piece> pieces_;
   std::vector<int> done_;
   std::vector<MPI_Status> statuses_;
 };
@@ -226,8 +230,8 @@ void move_messages(ProcessCommunicator& comm, Requests& requests, MPI_Comm contr
     }
     comm.end_turn();
     if (moved) backoff.reset();
-    double longest = comm.waited_for() ? kLongestRestAwaited : kLongestRest;
-    if (requests.empty()) longest = kLongestRestIdle;
+    double longest = comm.waited_for() ? kLongestMpiRestAwaited : kLongestMpiRest;
+    if (requests.empty()) longest = kLongestMpiRestIdle;
     const double seconds = backoff.next(longest);
     if (seconds == 0) {
       sched_yield();
@@ -242,7 +246,7 @@ void move_messages(ProcessCommunicator& comm, Requests& requests, MPI_Comm contr
 struct MpiGroup::State {
   MpiTransportOptions options;
   int largest_tag = 32767;
-  Introduction introduction{};
+  Introduction introduction;
   std::vector<Introduction> introductions;
   MPI_Comm control = MPI_COMM_NULL;
   std::array<MPI_Comm, kChannels> channels{};
@@ -288,23 +292,25 @@ void MpiGroup::join() {
 
   MPI_Request request = MPI_REQUEST_NULL;
   const double seconds = s.options.timeout_seconds;
-  complete(MPI_Comm_idup(MPI_COMM_WORLD, &s.control, &request), request, nullptr, seconds,
-           "make a communicator");
+  complete_request(MPI_Comm_idup(MPI_COMM_WORLD, &s.control, &request), request, nullptr, seconds,
+                   "make a communicator");
   MPI_Comm_set_errhandler(s.control, MPI_ERRORS_RETURN);
 
-  s.introduction = introduce(watch_->address());
+  Rendezvous rendezvous(rank, ranks);
+  s.introduction = rendezvous.introduction();
   const Introduction& mine = s.introduction;
   s.introductions.resize(static_cast<std::size_t>(ranks));
-  complete(MPI_Iallgather(&mine, sizeof(mine), MPI_BYTE, s.introductions.data(), sizeof(mine),
-                          MPI_BYTE, s.control, &request),
-           request, nullptr, seconds, "introduce the ranks");
+  complete_request(MPI_Iallgather(&mine, sizeof(mine), MPI_BYTE, s.introductions.data(),
+                                  sizeof(mine), MPI_BYTE, s.control, &request),
+                   request, nullptr, seconds, "introduce the ranks");
   place_ = find_place(rank, s.introductions);
-  watch_->start(addresses_of(s.introductions));
+  watch_->start(std::move(rendezvous.connect(s.introductions, 1, s.options.silence.loading)[0]),
+                s.introductions);
   if (s.options.on_watch) s.options.on_watch(watch_);
 
   for (MPI_Comm& channel : s.channels) {
-    complete(MPI_Comm_idup(s.control, &channel, &request), request, watch_.get(), seconds,
-             "make a communicator");
+    complete_request(MPI_Comm_idup(s.control, &channel, &request), request, watch_.get(), seconds,
+                     "make a communicator");
     MPI_Comm_set_errhandler(channel, MPI_ERRORS_RETURN);
   }
   void* largest = nullptr;
@@ -340,8 +346,8 @@ void MpiGroup::run(const std::function<void(Communicator&)>& body) {
   run_process_rank(comm, *watch_, body, [&] { move_messages(comm, requests, s.control); });
   // What this rank has sent may still need its help to arrive.
   MPI_Request request = MPI_REQUEST_NULL;
-  complete(MPI_Ibarrier(s.control, &request), request, watch_.get(), s.options.timeout_seconds,
-           "end the run");
+  complete_request(MPI_Ibarrier(s.control, &request), request, watch_.get(),
+                   s.options.timeout_seconds, "end the run");
 }
 
 void MpiGroup::leave() {

@@ -16,8 +16,8 @@ struct MpiTransportOptions : ProcessGroupOptions {
 /// Whether this build can run ranks as MPI processes.
 bool mpi_built() noexcept;
 
-/// Whether the MPI library that is there says that it reaches memory of CUDA devices. Some know
-/// only once MPI has been initialised, and say no before.
+/// Whether the MPI library says that it can reach the memory of CUDA devices. Some libraries say no
+/// until MPI has been initialised.
 bool mpi_is_cuda_aware() noexcept;
 
 /// The group of the processes that mpirun or srun started together.
@@ -40,7 +40,7 @@ class MpiGroup final : public ProcessGroup {
   void leave() override;
 
  private:
-  /// Meets the other ranks. What MPI may still write to lies in state_.
+  /// Joins the other ranks. All that MPI may still write to lies in state_.
   void join();
 
   struct State;

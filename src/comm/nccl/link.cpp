@@ -29,14 +29,14 @@ constexpr auto kPoll = std::chrono::microseconds(100);
 
 std::atomic<bool> abort_hangs{false};
 
-void require(cudaError_t status, const char* what) {
+void require_cuda(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
   throw_error(ErrorCode::resource, "--transport nccl: CUDA cannot {}: {}", what,
               cudaGetErrorString(status));
 }
 
 /// `comm` may be null.
-void require(ncclResult_t result, ncclComm_t comm, const char* what) {
+void require_nccl(ncclResult_t result, ncclComm_t comm, const char* what) {
   if (result == ncclSuccess || result == ncclInProgress) return;
   std::string text = std::string("NCCL cannot ") + what + ": " + ncclGetErrorString(result);
   const char* last = ncclGetLastError(comm);
@@ -77,7 +77,7 @@ struct NcclLink::Marks {
   cudaEvent_t next() {
     if (spare.empty()) {
       cudaEvent_t event = nullptr;
-      require(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "make an event");
+      require_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "make an event");
       all.push_back(event);
       spare.push(event);
     }
@@ -85,8 +85,8 @@ struct NcclLink::Marks {
   }
 
   std::vector<cudaEvent_t> all;
-  LinkRing<cudaEvent_t> spare;
-  LinkRing<cudaEvent_t> waiting;  // Of the groups that count.
+  Ring<cudaEvent_t> spare;
+  Ring<cudaEvent_t> waiting;  // Of the groups that count.
 };
 
 void NcclLink::Shared::abort_and_drain() {
@@ -107,14 +107,14 @@ void NcclLink::Shared::abort_and_drain() {
 
 std::string NcclLink::address(int device) {
   std::array<char, 32> text{};
-  require(cudaDeviceGetPCIBusId(text.data(), static_cast<int>(text.size()), device),
-          "tell a device's address");
+  require_cuda(cudaDeviceGetPCIBusId(text.data(), static_cast<int>(text.size()), device),
+               "tell a device's address");
   return text.data();
 }
 
 NcclLink::Id NcclLink::make_id() {
   ncclUniqueId id;
-  require(ncclGetUniqueId(&id), nullptr, "make an id for the run");
+  require_nccl(ncclGetUniqueId(&id), nullptr, "make an id for the run");
   Id bytes;
   std::memcpy(bytes.data(), &id, bytes.size());
   return bytes;
@@ -123,12 +123,13 @@ NcclLink::Id NcclLink::make_id() {
 NcclLink::NcclLink(int device)
     : shared_(std::make_shared<Shared>(device)), marks_(std::make_unique<Marks>()) {
   cuda::refuse_abandoned_devices();
-  require(cudaSetDevice(device), "select a device");
+  require_cuda(cudaSetDevice(device), "select a device");
   // Messages go before kernels that wait for a place on the device.
   int lowest = 0, highest = 0;
-  require(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "tell the priorities of streams");
-  require(cudaStreamCreateWithPriority(&shared_->stream, cudaStreamNonBlocking, highest),
-          "make a stream");
+  require_cuda(cudaDeviceGetStreamPriorityRange(&lowest, &highest),
+               "tell the priorities of streams");
+  require_cuda(cudaStreamCreateWithPriority(&shared_->stream, cudaStreamNonBlocking, highest),
+               "make a stream");
 }
 
 NcclLink::~NcclLink() = default;
@@ -140,23 +141,23 @@ void NcclLink::connect(const Id& id, int rank, int ranks) {
   config.blocking = 0;
   const std::lock_guard lock(shared_->calls);
   (void)shared_->comm_for_call();
-  require(ncclCommInitRankConfig(&shared_->comm, ranks, unique, rank, &config), shared_->comm,
-          "connect the ranks");
+  require_nccl(ncclCommInitRankConfig(&shared_->comm, ranks, unique, rank, &config), shared_->comm,
+               "connect the ranks");
 }
 
 bool NcclLink::ready() {
   const std::lock_guard lock(shared_->calls);
   const ncclComm_t comm = shared_->comm_for_call();
   ncclResult_t state = ncclSuccess;
-  require(ncclCommGetAsyncError(comm, &state), comm, "tell how it stands");
-  require(state, comm, "go on");
+  require_nccl(ncclCommGetAsyncError(comm, &state), comm, "tell how it stands");
+  require_nccl(state, comm, "go on");
   return state == ncclSuccess;
 }
 
 void NcclLink::launch(std::span<const SendMessage> sends, std::span<const RecvMessage> receives) {
   const std::lock_guard lock(shared_->calls);
   const ncclComm_t comm = shared_->comm_for_call();
-  require(ncclGroupStart(), comm, "begin a group of messages");
+  require_nccl(ncclGroupStart(), comm, "begin a group of messages");
   ncclResult_t result = ncclSuccess;
   const auto take = [&](ncclResult_t of_call) {
     if (result == ncclSuccess && of_call != ncclInProgress) result = of_call;
@@ -168,14 +169,14 @@ void NcclLink::launch(std::span<const SendMessage> sends, std::span<const RecvMe
     take(ncclSend(m.data, m.bytes, ncclUint8, m.peer, comm, shared_->stream));
   }
   take(ncclGroupEnd());  // Whatever came before: the thread must not stay inside of a group.
-  require(result, comm, "start a group of messages");
+  require_nccl(result, comm, "start a group of messages");
 }
 
 void NcclLink::mark() {
   const std::lock_guard lock(shared_->calls);
   (void)shared_->comm_for_call();
   cudaEvent_t event = marks_->next();
-  require(cudaEventRecord(event, shared_->stream), "mark the end of a group of messages");
+  require_cuda(cudaEventRecord(event, shared_->stream), "mark the end of a group of messages");
   marks_->spare.pop();
   marks_->waiting.push(event);
 }
@@ -185,7 +186,7 @@ bool NcclLink::take_done() {
   cudaEvent_t event = marks_->waiting[0];
   const cudaError_t status = cudaEventQuery(event);
   if (status == cudaErrorNotReady) return false;
-  require(status, "move messages");
+  require_cuda(status, "move messages");
   marks_->waiting.pop();
   marks_->spare.push(event);
   return true;
@@ -201,13 +202,14 @@ std::byte* NcclLink::take_registered(std::size_t bytes) {
   const std::string size = std::to_string(bytes) + " bytes";
   const auto held = cuda::hold_off_captures(shared_->device);
   void* begin = nullptr;
-  require(ncclMemAlloc(&begin, bytes), comm, ("allocate " + size + " for halo messages").c_str());
+  require_nccl(ncclMemAlloc(&begin, bytes), comm,
+               ("allocate " + size + " for halo messages").c_str());
   try {
-    require(cudaMemsetAsync(begin, 0, bytes, shared_->stream), "clear memory");
-    require(cudaStreamSynchronize(shared_->stream), "clear memory");
+    require_cuda(cudaMemsetAsync(begin, 0, bytes, shared_->stream), "clear memory");
+    require_cuda(cudaStreamSynchronize(shared_->stream), "clear memory");
     void* handle = nullptr;
-    require(ncclCommRegister(comm, begin, bytes, &handle), comm,
-            ("register " + size + " for halo messages").c_str());
+    require_nccl(ncclCommRegister(comm, begin, bytes, &handle), comm,
+                 ("register " + size + " for halo messages").c_str());
     shared_->registered.emplace(static_cast<std::byte*>(begin), handle);
   } catch (...) {
     ncclMemFree(begin);
@@ -245,17 +247,17 @@ void NcclLink::give_back_registered(std::byte*, double) noexcept {}
 void NcclLink::leave() {
   const std::lock_guard lock(shared_->calls);
   const ncclComm_t comm = shared_->comm_for_call();
-  require(ncclCommFinalize(comm), comm, "take leave of the ranks");
+  require_nccl(ncclCommFinalize(comm), comm, "leave the other ranks");
 }
 
 void NcclLink::close() {
   const std::lock_guard lock(shared_->calls);
   ncclComm_t comm = shared_->comm_for_call();
   shared_->comm = nullptr;
-  if (comm != nullptr) require(ncclCommDestroy(comm), nullptr, "end");
+  if (comm != nullptr) require_nccl(ncclCommDestroy(comm), nullptr, "end");
   cudaStream_t stream = shared_->stream;
   shared_->stream = nullptr;
-  require(cudaStreamDestroy(stream), "end a stream");
+  require_cuda(cudaStreamDestroy(stream), "end a stream");
 }
 
 void NcclLink::give_up(double seconds) noexcept {

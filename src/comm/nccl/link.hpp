@@ -10,9 +10,9 @@
 
 namespace heliograph {
 
-/// What one rank has with NCCL: its communicator, and a stream of one device on which groups of
-/// messages happen, one after the other. No call but give_up waits, and all throw Error(resource)
-/// where NCCL or CUDA refuse, Error(peer_lost) once given up. Used by one thread, give_up by any.
+/// The NCCL communicator of one rank, and the stream of its device on which groups of messages run
+/// one after the other. Only give_up waits. All calls throw Error(resource) where NCCL or CUDA
+/// refuses, and Error(peer_lost) once given up. Used by one thread, give_up by any.
 class NcclLink {
  public:
   static constexpr std::size_t kIdBytes = 128;
@@ -20,41 +20,42 @@ class NcclLink {
 
   /// The address of a device on its machine's bus.
   static std::string address(int device);
-  /// For one rank to call and tell the others.
+  /// Makes the id of a run: one rank calls this and tells the others.
   static Id make_id();
 
   /// Selects `device` for the calling thread.
   explicit NcclLink(int device);
-  /// After close or give_up.
+  /// Call close or give_up before.
   ~NcclLink();
   NcclLink(const NcclLink&) = delete;
   NcclLink& operator=(const NcclLink&) = delete;
 
   /// Begins to connect with the ranks that call it with the same id.
   void connect(const Id& id, int rank, int ranks);
-  /// Whether what was asked last (to connect, launch or leave) has been taken up by NCCL; nothing
-  /// else may be asked before. Throws also what failed since, here or on the way to a peer.
+  /// Whether NCCL has accepted the last request (connect, launch or leave); until then no other may
+  /// be made. Also throws for what has failed since, here or on the way to a peer.
   bool ready();
 
   /// Begins to put one group of messages on the stream.
   void launch(std::span<const SendMessage> sends, std::span<const RecvMessage> receives);
-  /// The group that was launched last, and is ready, counts from now on.
+  /// Marks the end of the group that was launched last, which must be ready.
   void mark();
-  /// Whether the oldest group that counts is done; if it is, it counts no more.
+  /// Whether the oldest marked group is done; if so, its mark is removed.
   bool take_done();
 
   /// Whether NCCL can register memory: from 2.19 on.
   static bool registers() noexcept;
-  /// Zeroed memory of the device that NCCL knows from now on, so that it may move messages from and
-  /// into it without a copy between. This and giving it back may wait for all that the device does.
+  /// Allocates zeroed memory of the device and registers it with NCCL, which then moves messages
+  /// from and into it without a copy in between. This and giving it back may wait for all that the
+  /// device does.
   std::byte* take_registered(std::size_t bytes);
-  /// Kernels that use it are done. Of what was given up it waits for the end, or for `seconds`, and
-  /// leaves the memory where it is if there is none.
+  /// Frees such memory; the kernels that use it must be done. After give_up it waits for NCCL to
+  /// end, but at most for `seconds`, and leaves the memory where it is if NCCL does not.
   void give_back_registered(std::byte* begin, double seconds) noexcept;
 
-  /// Begins to take leave of the others.
+  /// Begins to leave the other ranks.
   void leave();
-  /// Once left, or never connected: frees what there is.
+  /// Frees the communicator and the stream, once this rank has left or if it never connected.
   void close();
 
   /// Ends what is in flight, and returns once no buffer is touched any more. NCCL's abort may never

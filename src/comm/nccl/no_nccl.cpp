@@ -3,7 +3,7 @@
 namespace heliograph {
 namespace {
 
-[[noreturn]] void refuse() {
+[[noreturn]] void refuse_nccl() {
   throw Error(
       ErrorCode::usage,
       "--transport nccl: this build has no NCCL transport; run the ranks as threads of one process "
@@ -17,11 +17,11 @@ bool nccl_registers() noexcept { return false; }
 
 std::unique_ptr<Communicator> make_nccl_communicator(Communicator&, int,
                                                      const NcclTransportOptions&) {
-  refuse();
+  refuse_nccl();
 }
 
 void run_nccl_ranks(int, const NcclTransportOptions&, const std::function<void(Communicator&)>&) {
-  refuse();
+  refuse_nccl();
 }
 
 bool nccl_abort_hangs() noexcept { return false; }

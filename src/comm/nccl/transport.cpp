@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "comm/batch.hpp"
+#include "comm/clock.hpp"
 #include "comm/collectives.hpp"
+#include "comm/message_groups.hpp"
 #include "comm/nccl/link.hpp"
-#include "comm/nccl/message_groups.hpp"
 #include "comm/threads/transport.hpp"
-#include "comm/tickets.hpp"
 #include "core/copy_bytes.hpp"
 #include "core/kernels.hpp"
 #include "core/throw_error.hpp"
@@ -24,23 +24,23 @@ namespace {
 
 constexpr const char* kFlag = "--transport nccl";
 constexpr int kPollsBeforeRest = 200;
-constexpr double kFirstRest = 5e-6;
-constexpr double kLongestRest = 200e-6;
-/// For the ranks to take leave of each other; nothing is lost without.
+constexpr double kFirstNcclRest = 5e-6;
+constexpr double kLongestNcclRest = 200e-6;
+/// Longest wait for the ranks to leave each other. Nothing is lost if they do not.
 constexpr double kFarewellSeconds = 10;
 
-/// Between two looks at what goes on elsewhere: at first none, then ever longer sleeps.
+/// Seconds between two looks at what other ranks do: at first none, then ever longer.
 class Rest {
  public:
   void operator()() {
     if (++polls_ <= kPollsBeforeRest) return;
     std::this_thread::sleep_for(std::chrono::duration<double>(seconds_));
-    seconds_ = std::min(seconds_ * 1.5, kLongestRest);
+    seconds_ = std::min(seconds_ * 1.5, kLongestNcclRest);
   }
 
  private:
   int polls_ = 0;
-  double seconds_ = kFirstRest;
+  double seconds_ = kFirstNcclRest;
 };
 
 /// Where a rank computes: equal for ranks that share a device.
@@ -59,7 +59,7 @@ Place place_of(int device) {
   return place;
 }
 
-/// NCCL's own refusal does not say who.
+/// Names the two ranks, as NCCL's own refusal does not.
 void refuse_shared_devices(Communicator& host, int device) {
   const Place mine = place_of(device);
   const std::vector<std::byte> bytes =
@@ -77,7 +77,7 @@ void refuse_shared_devices(Communicator& host, int device) {
   }
 }
 
-/// Rank 0's id, on all ranks.
+/// The id that rank 0 makes, on all ranks.
 NcclLink::Id share_id(Communicator& host) {
   NcclLink::Id id{};
   std::vector<SendMessage> sends;
@@ -111,7 +111,7 @@ class NcclCommunicator final : public Communicator {
   }
 
   ~NcclCommunicator() override {
-    host_.set_progress(progress());  // For what the host says of an exception that passes.
+    host_.set_progress(progress());  // The host names it if an exception passes.
     if (link_ && !link_->given_up()) end();
   }
   NcclCommunicator(const NcclCommunicator&) = delete;
@@ -148,7 +148,7 @@ class NcclCommunicator final : public Communicator {
     await([this] { return !launching_; });
     call([this] {
       link_->launch(groups_.sends(), groups_.receives());
-      if (groups_.under_way() == 0) progress_at_ = link_now();
+      if (groups_.under_way() == 0) progress_at_ = monotonic_seconds();
       groups_.leave();
       launching_ = true;
       advance();
@@ -168,7 +168,7 @@ class NcclCommunicator final : public Communicator {
     try {
       look();
     } catch (const Error&) {
-      return true;  // As wait will say.
+      return true;  // `wait` will throw the failure.
     }
     return groups_.done(group);
   }
@@ -204,11 +204,11 @@ class NcclCommunicator final : public Communicator {
 
   void await_ready(const char* otherwise) { await_ready(otherwise, options_.timeout_seconds); }
   void await_ready(const char* otherwise, double seconds) {
-    const double deadline = link_now() + seconds;
+    const double deadline = monotonic_seconds() + seconds;
     Rest rest;
     while (!link_->ready()) {
       host_.throw_if_failed();
-      if (link_now() > deadline) {
+      if (monotonic_seconds() > deadline) {
         throw_error(ErrorCode::peer_lost, "--transport nccl: {} within {}", otherwise,
                     describe_seconds(seconds));
       }
@@ -241,7 +241,7 @@ class NcclCommunicator final : public Communicator {
   }
 
   void give_back_registered(std::byte* begin) noexcept {
-    if (in_flight()) abort(kEndedInFlight);  // Waiting for the device would be for ever.
+    if (in_flight()) abort(kEndedInFlight);  // Else the wait for the device would never end.
     link_->give_back_registered(begin, options_.abort_seconds);
     try {
       if (!link_->given_up()) await_ready("NCCL did not let go of a buffer");
@@ -252,21 +252,21 @@ class NcclCommunicator final : public Communicator {
 
   bool in_flight() const { return groups_.gathers() || groups_.under_way() > 0; }
 
-  /// What NCCL has done since: no waits. Throws what the link throws.
+  /// Takes note of what NCCL has done, without waiting. Throws what the link throws.
   void advance() {
     const bool ready = link_->ready();
     if (launching_ && ready) {
       link_->mark();
       launching_ = false;
-      progress_at_ = link_now();
+      progress_at_ = monotonic_seconds();
     }
     while (link_->take_done()) {
       groups_.pop_oldest();
-      progress_at_ = link_now();
+      progress_at_ = monotonic_seconds();
     }
   }
 
-  /// Runs `action` on the link; where that fails, the run does.
+  /// Runs `action` on the link and fails the run if that throws.
   template <class Action>
   void call(Action action) {
     try {
@@ -284,13 +284,13 @@ class NcclCommunicator final : public Communicator {
     call([this] { advance(); });
   }
 
-  /// Looks until `holds()`.
+  /// Polls until `holds()`.
   template <class Condition>
   void await(Condition holds) {
-    const double began = link_now();
+    const double began = monotonic_seconds();
     Rest rest;
     for (look(); !holds(); look()) {
-      if (link_now() > std::max(began, progress_at_) + options_.timeout_seconds) {
+      if (monotonic_seconds() > std::max(began, progress_at_) + options_.timeout_seconds) {
         fail(groups_.describe_stall(options_.timeout_seconds));
       }
       rest();
@@ -299,7 +299,7 @@ class NcclCommunicator final : public Communicator {
 
   [[noreturn]] void fail(const std::string& reason) {
     abort(reason);
-    host_.throw_if_failed();  // In the words that all ranks hear.
+    host_.throw_if_failed();  // With the text that all ranks get.
     throw Error(ErrorCode::peer_lost, reason);
   }
 
@@ -314,7 +314,7 @@ class NcclCommunicator final : public Communicator {
       if (in_flight()) return abort(kEndedInFlight);
       if (passing) return give_up();
       link_->leave();
-      await_ready("the ranks did not take leave",
+      await_ready("the ranks did not leave each other",
                   std::min(kFarewellSeconds, options_.timeout_seconds));
       link_->close();
     } catch (...) {

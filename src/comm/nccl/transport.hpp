@@ -8,8 +8,8 @@
 namespace heliograph {
 
 struct NcclTransportOptions {
-  /// Longest wait for the ranks to connect, and for a group of messages to be done after the one
-  /// before it: what moves inside of a group is not seen.
+  /// Longest wait for the ranks to connect, and from the end of one group of messages to the end of
+  /// the next: what moves inside a group cannot be seen.
   double timeout_seconds = 120;
   /// Longest wait for NCCL to give up its messages after a failure.
   double abort_seconds = 2;
@@ -25,7 +25,7 @@ bool nccl_registers() noexcept;
 
 /// The communicator of a rank that computes on CUDA device `device % devices of this process`:
 /// messages of the halo channel go from device to device by NCCL, on a stream of their own, as one
-/// group for each flush; what else a Communicator does is left to `host`, which outlives it.
+/// group for each flush. `host`, which must outlive it, does everything else.
 /// Collective: connects the ranks of `host` by messages on its evaluation channel.
 /// - Halo messages lie on the device. From the flush on no other stream writes them, and those that
 ///   are received are not read either.

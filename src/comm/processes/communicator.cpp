@@ -12,7 +12,7 @@ namespace heliograph {
 
 ProcessCommunicator::ProcessCommunicator(int rank, int ranks, double timeout,
                                          std::size_t piece_bytes, RankWatch& watch)
-    : rank_(rank), ranks_(ranks), timeout_(timeout), watch_(watch), lanes_(ranks, piece_bytes) {
+    : rank_(rank), ranks_(ranks), timeout_(timeout), watch_(watch), queues_(ranks, piece_bytes) {
   watch_.observe(this, &tickets_);
 }
 
@@ -30,13 +30,13 @@ Ticket ProcessCommunicator::post(Channel channel, std::span<const SendMessage> s
     std::unique_lock lock(mutex_);
     for (const RecvMessage& receive : receives) {
       if (receive.bytes == 0) continue;
-      lanes_.push({receive.peer, channel, false}, receive.data, receive.bytes, ticket.id);
+      queues_.push({receive.peer, channel, false}, receive.data, receive.bytes, ticket.id);
     }
     for (const SendMessage& send : sends) {
       if (send.bytes == 0) continue;
       bytes_sent_[static_cast<std::size_t>(channel)] += static_cast<std::int64_t>(send.bytes);
-      lanes_.push({send.peer, channel, true}, const_cast<std::byte*>(send.data), send.bytes,
-                  ticket.id);
+      queues_.push({send.peer, channel, true}, const_cast<std::byte*>(send.data), send.bytes,
+                   ticket.id);
     }
     notify(std::move(lock));
   }
@@ -58,13 +58,13 @@ void ProcessCommunicator::wait(Ticket ticket) {
       throw_if_failed();
     }
     const auto woken = tickets_.wait(ticket, seen, timeout_);
-    if (woken == LinkTickets::Woken::interrupted) continue;
+    if (woken == Tickets::Woken::interrupted) continue;
     waiting_ = false;
-    if (woken == LinkTickets::Woken::done) return;
+    if (woken == Tickets::Woken::done) return;
     std::optional<MessageEnd> end;
     {
       const std::lock_guard lock(mutex_);
-      end = lanes_.unfinished(ticket.id);
+      end = queues_.unfinished(ticket.id);
     }
     if (!end) return;  // The last piece came in between.
     fail(describe_stall(timeout_, *end));
@@ -117,16 +117,16 @@ void ProcessCommunicator::end_turn() {
   turn_over_.notify_all();
 }
 
-std::optional<MessageLanes::Piece> ProcessCommunicator::start() {
+std::optional<MessageQueues::Piece> ProcessCommunicator::start() {
   const std::lock_guard lock(mutex_);
-  return lanes_.start();
+  return queues_.start();
 }
 
-void ProcessCommunicator::finish(const MessageLanes::Piece& piece) {
+void ProcessCommunicator::finish(const MessageQueues::Piece& piece) {
   std::optional<std::uint64_t> ticket;
   {
     const std::lock_guard lock(mutex_);
-    ticket = lanes_.finish(piece);
+    ticket = queues_.finish(piece);
   }
   if (ticket) {
     tickets_.complete(*ticket);
@@ -135,7 +135,7 @@ void ProcessCommunicator::finish(const MessageLanes::Piece& piece) {
   }
 }
 
-void ProcessCommunicator::refuse(const MessageLanes::Piece& piece, std::size_t received) {
+void ProcessCommunicator::refuse(const MessageQueues::Piece& piece, std::size_t received) {
   watch_.fail(
       progress(), ErrorCode::peer_lost,
       describe_mismatch(piece.end.peer, rank_, piece.end.channel, received, piece.message_bytes));
@@ -147,7 +147,7 @@ void ProcessCommunicator::rest(double seconds) {
                    [this] { return news_ || ended_; });
 }
 
-/// Something was posted or is over.
+/// Wakes the communication thread: something was posted, or the body has ended.
 void ProcessCommunicator::notify(std::unique_lock<std::mutex> lock) {
   news_ = true;
   if (alarm_ != nullptr) (*std::exchange(alarm_, nullptr))();

@@ -8,22 +8,23 @@
 
 #include "comm/batch.hpp"
 #include "comm/communicator.hpp"
-#include "comm/processes/lanes.hpp"
+#include "comm/processes/message_queues.hpp"
 #include "comm/tickets.hpp"
 #include "comm/watch/rank_watch.hpp"
 #include "core/function_ref.hpp"
 
 namespace heliograph {
 
-/// The communicator of a rank that is a process: keeps the books of what was posted, and leaves
-/// the moving of bytes to a communication thread, which takes turns:
+/// The communicator of a rank that is a process. It keeps track of what was posted; a communication
+/// thread moves the bytes, in turns:
 ///
 ///   while (comm.begin_turn()) { start and finish pieces; comm.end_turn(); comm.rest(...); }
 ///
-/// Only inside a turn may that thread touch buffers, so a failure ends with the turn.
+/// That thread touches buffers only inside a turn, so after a failure it touches none once its turn
+/// has ended.
 class ProcessCommunicator final : public Communicator {
  public:
-  /// `watch` must outlive it. `timeout`: seconds, the longest wait without a piece coming or going.
+  /// `watch` must outlive it. `timeout`: the longest wait, in seconds, in which no piece moves.
   ProcessCommunicator(int rank, int ranks, double timeout, std::size_t piece_bytes,
                       RankWatch& watch);
   ~ProcessCommunicator() override;
@@ -54,20 +55,21 @@ class ProcessCommunicator final : public Communicator {
 
   // For the communication thread.
 
-  /// False when there is no turn any more: the run has failed, or the body has ended.
+  /// False: there are no more turns, as the run has failed or the body has ended.
   bool begin_turn();
   void end_turn();
-  std::optional<MessageLanes::Piece> start();
-  void finish(const MessageLanes::Piece& piece);
-  /// `received` bytes, or a message of `received` bytes, came for a piece of another size.
-  void refuse(const MessageLanes::Piece& piece, std::size_t received);
-  /// Sleeps for so many seconds, less if something is posted or over meanwhile.
+  std::optional<MessageQueues::Piece> start();
+  void finish(const MessageQueues::Piece& piece);
+  /// Fails the run: a message of `received` bytes came for `piece`, whose message has another size.
+  void refuse(const MessageQueues::Piece& piece, std::size_t received);
+  /// Sleeps for `seconds`, or until something is posted or the body ends.
   void rest(double seconds);
-  /// For a thread that sleeps in a call of its own instead: from here to `wake_up`, `alarm` is
-  /// called, on any thread, once something is posted or over. False: something is already.
+  /// For a communication thread that sleeps in a call of its own: until `wake_up`, `alarm` is
+  /// called once, by any thread, when something is posted or the body ends. False: that has
+  /// happened already.
   bool fall_asleep(const std::function<void()>& alarm);
   void wake_up();
-  /// Whether the rank waits for its messages, with nothing to compute.
+  /// Whether the rank is inside `wait`.
   bool waited_for() const { return waiting_; }
 
  private:
@@ -79,7 +81,7 @@ class ProcessCommunicator final : public Communicator {
   const int ranks_;
   const double timeout_;
   RankWatch& watch_;
-  LinkTickets tickets_;
+  Tickets tickets_;
   MemorySource* halo_memory_ = nullptr;
   std::array<std::int64_t, kChannels> bytes_sent_{};
   std::atomic<bool> waiting_{false};
@@ -87,23 +89,23 @@ class ProcessCommunicator final : public Communicator {
   std::mutex mutex_;
   std::condition_variable posted_;
   std::condition_variable turn_over_;
-  MessageLanes lanes_;
+  MessageQueues queues_;
   bool in_turn_ = false;
-  bool news_ = false;  ///< Something was posted since the last turn began.
+  bool news_ = false;  ///< Something was posted after the last turn began.
   bool ended_ = false;
   const std::function<void()>* alarm_ = nullptr;  ///< Where the communication thread sleeps.
 };
 
-/// The transport itself has failed: often since a rank is lost, which the watch then names.
+/// A failure of the transport itself, often because a rank is lost, which the watch then names.
 struct TransportFailure : Error {
   using Error::Error;
 };
 
-/// A transport may see a loss before the watch does, which then names it, in so many seconds.
+/// The seconds within which the watch names a loss that a transport has noticed first.
 inline constexpr double kLossSeconds = 1;
 
-/// Runs body(comm) on a thread of its own and `move`, the communication thread's turns, on this
-/// one. Throws the failure of `watch`, which that of either becomes.
+/// Runs body(comm) on a new thread and `move`, which takes the communication thread's turns, on
+/// this one. A failure of either becomes that of `watch`, which is thrown.
 void run_process_rank(ProcessCommunicator& comm, RankWatch& watch,
                       const std::function<void(Communicator&)>& body, FunctionRef<void()> move);
 

@@ -13,12 +13,12 @@
 namespace heliograph {
 
 struct ProcessGroupOptions {
-  double timeout_seconds = 120;  ///< Longest wait without a piece moving for the waiting rank.
+  double timeout_seconds = 120;  ///< Longest wait in which no message of the waiting rank moves.
   SilenceLimits silence;         ///< After which a rank counts as lost.
-  std::size_t piece_bytes = std::size_t{4}
-                            << 20;  ///< Messages travel in pieces of at most so many.
-  /// Called by the group's constructor, which may still block, once others are watched. Who keeps
-  /// the watch keeps this process among the living for the others.
+  /// Messages travel in pieces of at most so many bytes.
+  std::size_t piece_bytes = std::size_t{4} << 20;
+  /// Called by the group's constructor once the others are watched. As long as somebody holds the
+  /// watch, the others take this process for alive.
   std::function<void(std::shared_ptr<RankWatch>)> on_watch;
 };
 
@@ -33,7 +33,7 @@ class ProcessGroup {
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
 
-  /// The one that this process's runs are of, or null: the first of those that exist.
+  /// The group of which this process's runs are: the first that exists, or null.
   static ProcessGroup* current() noexcept { return current_; }
 
   int rank() const noexcept { return place_.rank; }
@@ -63,7 +63,7 @@ class ProcessGroup {
 
  protected:
   ProcessGroup() = default;
-  /// From now on it is the current one, if there is none.
+  /// Makes this the current group if there is none.
   void become_current() noexcept {
     ProcessGroup* none = nullptr;
     current_.compare_exchange_strong(none, this);

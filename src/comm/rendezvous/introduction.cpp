@@ -1,21 +1,46 @@
 #include "comm/rendezvous/introduction.hpp"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <random>
+#include <vector>
 
 namespace heliograph {
 namespace {
 
-bool shares_host(const Introduction& a, const Introduction& b) {
-  return a.address.machine == b.address.machine;
+std::uint64_t machine_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string text;
+  if (std::getline(file, text)) return std::hash<std::string>{}(text);
+  char name[256] = {};
+  gethostname(name, sizeof(name) - 1);
+  return std::hash<std::string>{}(name);
 }
 
-/// Cores of `mine`, each counted as the share that this rank has of it.
+std::uint64_t network_id() {
+  struct stat status {};
+  if (stat("/proc/self/ns/net", &status) != 0) return 0;
+  return (static_cast<std::uint64_t>(status.st_dev) << 32) ^
+         static_cast<std::uint64_t>(status.st_ino);
+}
+
+std::uint64_t random_token() {
+  std::random_device device;
+  return (static_cast<std::uint64_t>(device()) << 32) | device();
+}
+
+/// The sum of a rank's shares of its cores: a core that n ranks may use is 1/n of a core to each.
 int share_of_cores(const Introduction& mine, std::span<const Introduction> all) {
   double share = 0;
   for (int core = 0; core < CPU_SETSIZE; ++core) {
     if (!CPU_ISSET(core, &mine.cores)) continue;
     const auto users = std::count_if(all.begin(), all.end(), [&](const Introduction& other) {
-      return shares_host(mine, other) && CPU_ISSET(core, &other.cores);
+      return mine.shares_host(other) && CPU_ISSET(core, &other.cores);
     });
     share += 1.0 / static_cast<double>(users);
   }
@@ -24,16 +49,26 @@ int share_of_cores(const Introduction& mine, std::span<const Introduction> all) 
 
 }  // namespace
 
-Introduction introduce(const ProcessAddress& address) {
-  Introduction mine{};
-  mine.address = address;
+std::string Introduction::host_name() const {
+  return {host.data(), strnlen(host.data(), host.size())};
+}
+
+Introduction introduce_process(std::uint16_t port) {
+  Introduction mine;
+  gethostname(mine.host.data(), mine.host.size() - 1);
+  mine.machine = machine_id();
+  mine.network = network_id();
+  mine.token = random_token();
+  const std::vector<InternetAddress> own = own_addresses();
+  std::copy_n(own.begin(), std::min(own.size(), mine.addresses.size()), mine.addresses.begin());
+  mine.port = port;
   sched_getaffinity(0, sizeof(mine.cores), &mine.cores);
   return mine;
 }
 
 GroupPlace find_place(int rank, std::span<const Introduction> all) {
   const Introduction& mine = all[static_cast<std::size_t>(rank)];
-  const auto shares = [&](const Introduction& other) { return shares_host(mine, other); };
+  const auto shares = [&](const Introduction& other) { return mine.shares_host(other); };
   GroupPlace place;
   place.rank = rank;
   place.ranks = static_cast<int>(all.size());
@@ -41,12 +76,6 @@ GroupPlace find_place(int rank, std::span<const Introduction> all) {
   place.rank_on_host = static_cast<int>(std::count_if(all.begin(), all.begin() + rank, shares));
   place.cores = share_of_cores(mine, all);
   return place;
-}
-
-std::vector<ProcessAddress> addresses_of(std::span<const Introduction> all) {
-  std::vector<ProcessAddress> addresses;
-  for (const Introduction& one : all) addresses.push_back(one.address);
-  return addresses;
 }
 
 }  // namespace heliograph

@@ -2,23 +2,38 @@
 
 #include <sched.h>
 
+#include <array>
+#include <cstdint>
 #include <span>
+#include <string>
 #include <type_traits>
-#include <vector>
 
-#include "comm/rendezvous/mesh.hpp"
+#include "comm/rendezvous/socket.hpp"
 
 namespace heliograph {
 
-/// What processes tell each other before they are a group.
+/// What one process of a run tells the others of itself, as plain bytes.
 struct Introduction {
-  ProcessAddress address;  ///< Where its rank watch listens.
-  cpu_set_t cores;         ///< That it may run on.
+  static constexpr std::size_t kHostBytes = 64;
+  static constexpr std::size_t kAddresses = 8;
+
+  std::array<char, kHostBytes> host{};  ///< Name of its host, ended by 0.
+  std::uint64_t machine = 0;            ///< Equal on processes of one kernel.
+  std::uint64_t network = 0;            ///< Equal where 127.0.0.1 is the same.
+  std::uint64_t token = 0;              ///< Random; the token of rank 0 is the run's.
+  /// Processes of other hosts connect to it at one of these, and try all that are known.
+  std::array<InternetAddress, kAddresses> addresses{};
+  std::uint16_t port = 0;  ///< Where it listens, in host order.
+  std::uint16_t unused[3] = {};
+  cpu_set_t cores{};  ///< That it may run on.
+
+  std::string host_name() const;
+  bool shares_host(const Introduction& other) const { return machine == other.machine; }
 };
 static_assert(std::is_trivially_copyable_v<Introduction>);
 
-/// Of this process.
-Introduction introduce(const ProcessAddress& address);
+/// Introduces this process, which listens at `port`.
+Introduction introduce_process(std::uint16_t port);
 
 /// Where a rank is among all.
 struct GroupPlace {
@@ -29,10 +44,7 @@ struct GroupPlace {
   int cores = 1;
 };
 
-/// The place of `rank` among those who have introduced themselves, by rank.
+/// The place of `rank` among the processes that have introduced themselves; `all` is by rank.
 GroupPlace find_place(int rank, std::span<const Introduction> all);
-
-/// The addresses of all, by rank.
-std::vector<ProcessAddress> addresses_of(std::span<const Introduction> all);
 
 }  // namespace heliograph

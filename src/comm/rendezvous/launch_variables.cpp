@@ -20,7 +20,7 @@ std::optional<std::string> text_of(const char* name) {
   return text;
 }
 
-/// From `least` up to below `end`.
+/// The number in a variable, from `least` up to below `end`; nothing where the variable is not set.
 std::optional<int> number_of(const char* name, int least, int end) {
   const std::optional<std::string> text = text_of(name);
   if (!text) return std::nullopt;

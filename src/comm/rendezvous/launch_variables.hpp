@@ -7,7 +7,7 @@
 
 namespace heliograph {
 
-/// What torchrun, or whoever starts processes in its manner, says in their environment.
+/// What torchrun, or another launcher like it, sets in the environment of the processes it starts.
 struct LaunchVariables {
   int rank = 0;                   ///< RANK.
   int ranks = 1;                  ///< WORLD_SIZE.
@@ -20,12 +20,12 @@ struct LaunchVariables {
   bool port_is_taken = false;
   std::string run;  ///< TORCHELASTIC_RUN_ID, and TORCHELASTIC_RESTART_COUNT.
 
-  /// Where rank 0 listens, at the first that is free: `port`, or, where that is taken, one of the
-  /// kPortsAfter behind it (before it, at the end of the range).
+  /// The ports of which rank 0 listens at the first that is free: `port`, or, where torchrun
+  /// listens there, the kPortsAfter behind it (before it at the end of the range).
   std::vector<std::uint16_t> ports() const;
   static constexpr int kPortsAfter = 8;
 
-  /// Equal on the processes of a run, as far as the variables tell.
+  /// Equal on all processes of a run; of other runs different, as far as the variables tell.
   std::uint64_t run_id() const;
 };
 

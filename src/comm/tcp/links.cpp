@@ -15,7 +15,7 @@
 namespace heliograph {
 namespace {
 
-/// A connection moves at most so much before the next has its turn, and a turn stays short.
+/// A connection moves at most so many bytes before it is the turn of the next, so turns stay short.
 constexpr std::size_t kBytesAtOnce = std::size_t{1} << 20;
 
 [[noreturn]] void connection_ended(int peer, Channel channel, const char* why) {
@@ -26,7 +26,7 @@ constexpr std::size_t kBytesAtOnce = std::size_t{1} << 20;
 
 }  // namespace
 
-TcpLinks::TcpLinks(int ranks, std::array<std::vector<Socket>, kChannels> sockets)
+TcpLinks::TcpLinks(int ranks, std::vector<std::vector<Socket>> sockets)
     : links_(static_cast<std::size_t>(ranks) * kChannels),
       alarm_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!alarm_.open()) refuse_connections("open an event");
@@ -70,7 +70,7 @@ void TcpLinks::take(const Piece& piece) {
   flow.pieces.push(piece);
 }
 
-/// True if anything has moved.
+/// Moves what can be moved now. True if anything has moved.
 bool TcpLinks::advance(ProcessCommunicator& comm) {
   bool moved = false;
   for (Link& link : links_) {
@@ -139,7 +139,7 @@ std::size_t TcpLinks::move_bytes(const Link& link, bool sending, Flow& flow, std
   return 0;
 }
 
-/// Whoever has bytes to move and could not.
+/// Lists for poll() the connections that have pieces but could not move them.
 void TcpLinks::list_waiting() {
   entries_.assign(1, {alarm_.get(), POLLIN, 0});
   polled_.clear();
@@ -165,7 +165,7 @@ void TcpLinks::note_ready() {
   }
 }
 
-/// While some connections move without a rest, the others get their turns too.
+/// Polls without waiting: while some connections move all the time, others may become ready.
 void TcpLinks::look() {
   list_waiting();
   if (!polled_.empty() && poll(entries_.data(), entries_.size(), 0) > 0) note_ready();

@@ -14,32 +14,34 @@
 
 namespace heliograph {
 
-/// One rank's connections to all others and what is under way on them: one connection for each
-/// channel, so that what a peer has not asked for yet on one holds up no other.
+/// One rank's connections to all others, one for each channel, and the pieces under way on them.
+/// Messages that a peer does not receive yet hold up their own channel only.
 /// On a connection, a message is its size (8 bytes) and its bytes, in posting order.
 /// Used by the communication thread. Allocates nothing once its queues have grown.
 class TcpLinks {
  public:
-  /// `sockets`: by channel and rank, non-blocking; the own rank's closed. Throws Error(resource).
-  TcpLinks(int ranks, std::array<std::vector<Socket>, kChannels> sockets);
+  /// `sockets` is by channel and rank. They do not block; those of this rank itself are closed.
+  /// Throws Error(resource).
+  TcpLinks(int ranks, std::vector<std::vector<Socket>> sockets);
   TcpLinks(const TcpLinks&) = delete;
   TcpLinks& operator=(const TcpLinks&) = delete;
 
-  /// Takes turns until there is none any more. Throws TransportFailure: a connection has ended.
+  /// Moves messages in turns until `comm` begins no more. Throws TransportFailure: a connection has
+  /// ended.
   void move(ProcessCommunicator& comm);
 
  private:
-  using Piece = MessageLanes::Piece;
+  using Piece = MessageQueues::Piece;
   using SizeBytes = std::array<std::byte, sizeof(std::uint64_t)>;
 
-  /// What goes one way on one connection.
+  /// One direction of one connection.
   struct Flow {
-    LinkRing<Piece> pieces;
+    Ring<Piece> pieces;
     std::size_t done = 0;   ///< Bytes of pieces[0].
-    std::size_t left = 0;   ///< Bytes of the message after them; 0: at a message's begin.
+    std::size_t left = 0;   ///< Bytes of the message that have not moved; 0: a message begins.
     SizeBytes size{};       ///< Of the message.
     std::size_t sized = 0;  ///< Bytes of `size` that have moved.
-    bool may_move = true;   ///< The connection has not said since that it cannot.
+    bool may_move = true;   ///< False after a call that moved nothing, until poll() says otherwise.
   };
   struct Link {
     Socket socket;
@@ -51,7 +53,7 @@ class TcpLinks {
   void take(const Piece& piece);
   bool advance(ProcessCommunicator& comm);
   bool move_some(Link& link, bool sending, ProcessCommunicator& comm);
-  /// Bytes that a call moved; 0: none can be moved now.
+  /// Returns the bytes that one call has moved; 0: none can be moved now.
   std::size_t move_bytes(const Link& link, bool sending, Flow& flow, std::size_t bytes);
   void list_waiting();
   void note_ready();

@@ -1,13 +1,11 @@
 #include "comm/tcp/transport.hpp"
 
-#include <array>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "comm/collectives.hpp"
 #include "comm/processes/communicator.hpp"
-#include "comm/rendezvous/tcp_meeting.hpp"
+#include "comm/rendezvous/rendezvous.hpp"
 #include "comm/tcp/links.hpp"
 
 namespace heliograph {
@@ -20,44 +18,19 @@ TcpGroup::TcpGroup(const TcpTransportOptions& options) : options_(options) {
   const LaunchVariables& launch = options_.launch;
   watch_ = std::make_shared<RankWatch>(launch.rank, launch.ranks, options.silence);
 
-  std::array<ProcessMesh, kChannels> meshes;
-  TcpIntroduction mine{introduce(watch_->address()), {}};
-  for (std::size_t c = 0; c < meshes.size(); ++c) mine.channels[c] = meshes[c].address();
-  const TcpMeeting meeting = introduce_by_tcp(launch, mine, options.timeout_seconds, options.check);
-  try {
-    connect(meeting, meshes);
-  } catch (...) {
-    meeting.tell_the_end(current_failure().text);
-    throw;
-  }
-  become_current();
-}
-
-void TcpGroup::connect(const TcpMeeting& meeting, std::array<ProcessMesh, kChannels>& meshes) {
-  const LaunchVariables& launch = options_.launch;
-  const std::vector<TcpIntroduction>& all = meeting.all();
-  std::vector<Introduction> introductions;
-  for (const TcpIntroduction& one : all) introductions.push_back(one.introduction);
-  place_ = find_place(launch.rank, introductions);
+  Rendezvous rendezvous(launch);
+  const std::vector<Introduction> all =
+      rendezvous.introduce(options.timeout_seconds, options.check);
+  place_ = find_place(launch.rank, all);
   if (launch.local_rank) place_.rank_on_host = *launch.local_rank;
-  const auto check_meeting = [&] {
-    if (options_.check) options_.check();
-    meeting.check();
-  };
-  watch_->start(addresses_of(introductions), check_meeting);
-  if (options_.on_watch) options_.on_watch(watch_);
-
-  const auto check = [&] {
-    watch_->throw_if_failed();
-    if (options_.check) options_.check();
-  };
-  std::array<std::vector<Socket>, kChannels> sockets;
-  for (std::size_t c = 0; c < meshes.size(); ++c) {
-    std::vector<ProcessAddress> addresses;
-    for (const TcpIntroduction& one : all) addresses.push_back(one.channels[c]);
-    sockets[c] = meshes[c].connect(launch.rank, addresses, options_.timeout_seconds, check);
-  }
+  // The watch's connections come first, then those of the channels.
+  std::vector<std::vector<Socket>> sockets =
+      rendezvous.connect(all, 1 + kChannels, options.silence.loading, options.check);
+  watch_->start(std::move(sockets[0]), all);
+  sockets.erase(sockets.begin());
   links_.emplace(launch.ranks, std::move(sockets));
+  if (options.on_watch) options.on_watch(watch_);
+  become_current();
 }
 
 void TcpGroup::run(const std::function<void(Communicator&)>& body) {
@@ -66,7 +39,7 @@ void TcpGroup::run(const std::function<void(Communicator&)>& body) {
     body(comm);
     last = comm.progress();
   });
-  // Until all bodies have ended: one of them may still fail.
+  // Returns when all bodies have ended, as one of them may still fail.
   run_bodies([&](Communicator& comm) {
     comm.set_progress(last);
     barrier(comm, Channel::evaluation);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <functional>
 #include <optional>
 
@@ -9,9 +8,6 @@
 #include "comm/tcp/links.hpp"
 
 namespace heliograph {
-
-class ProcessMesh;
-class TcpMeeting;
 
 struct TcpTransportOptions : ProcessGroupOptions {
   TcpTransportOptions() { piece_bytes = std::size_t{256} << 10; }
@@ -22,7 +18,7 @@ struct TcpTransportOptions : ProcessGroupOptions {
 };
 
 /// The group of processes that find each other by variables of their environment, as torchrun sets
-/// them, and move their messages over TCP connections of their own.
+/// them, and send their messages over TCP.
 /// Collective functions are called by one thread at a time.
 class TcpGroup final : public ProcessGroup {
  public:
@@ -35,7 +31,6 @@ class TcpGroup final : public ProcessGroup {
   void leave() override;
 
  private:
-  void connect(const TcpMeeting& meeting, std::array<ProcessMesh, kChannels>& meshes);
   void run_bodies(const std::function<void(Communicator&)>& body);
 
   const TcpTransportOptions options_;

@@ -16,8 +16,8 @@ constexpr std::size_t kDevicePiece = 8 * 1024 * 1024;  // Each costs a launch an
 
 }  // namespace
 
-LinkOutbox::LinkOutbox(int rank, int ranks, LinkShape shape, CopyBytes copy,
-                       std::deque<LinkTickets>& tickets, const std::atomic<bool>& failed)
+Outbox::Outbox(int rank, int ranks, LinkShape shape, CopyBytes copy, std::deque<Tickets>& tickets,
+               const std::atomic<bool>& failed)
     : rank_(rank),
       copy_(copy),
       piece_(copy == copy_on_host ? kPiece : kDevicePiece),
@@ -28,23 +28,22 @@ LinkOutbox::LinkOutbox(int rank, int ranks, LinkShape shape, CopyBytes copy,
       failed_(failed),
       links_(static_cast<std::size_t>(ranks), Link(bytes_per_second_)) {}
 
-std::optional<LinkOutbox::SizeMismatch> LinkOutbox::post(int peer, Channel channel,
-                                                         const Post& mine) {
+std::optional<Outbox::SizeMismatch> Outbox::post(int peer, Channel channel, const Post& mine) {
   {
     const std::lock_guard lock(mutex_);
     if (failed_) return std::nullopt;
-    Lane& lane = lane_of(peer, channel);
-    if (lane.unmatched.empty() || lane.unmatched[0].is_send() == mine.is_send()) {
-      lane.unmatched.push(mine);
+    Queue& queue = queue_of(peer, channel);
+    if (queue.unmatched.empty() || queue.unmatched[0].is_send() == mine.is_send()) {
+      queue.unmatched.push(mine);
       return std::nullopt;
     }
-    const Post theirs = lane.unmatched[0];
-    lane.unmatched.pop();
+    const Post theirs = queue.unmatched[0];
+    queue.unmatched.pop();
     const Post& send = mine.is_send() ? mine : theirs;
     const Post& receive = mine.is_send() ? theirs : mine;
     if (send.bytes != receive.bytes) return SizeMismatch{send.bytes, receive.bytes};
 
-    if (instant_ && send.bytes <= kCopyOnPost && lane.matched.empty()) {
+    if (instant_ && send.bytes <= kCopyOnPost && queue.matched.empty()) {
       copy_(receive.target, send.source, send.bytes);
       tickets_[static_cast<std::size_t>(rank_)].complete(send.ticket);
       tickets_[static_cast<std::size_t>(peer)].complete(receive.ticket);
@@ -57,51 +56,52 @@ std::optional<LinkOutbox::SizeMismatch> LinkOutbox::post(int peer, Channel chann
   return std::nullopt;
 }
 
-void LinkOutbox::schedule(int peer, Channel channel, Transfer transfer) {
+void Outbox::schedule(int peer, Channel channel, Transfer transfer) {
   Link& link = links_[static_cast<std::size_t>(peer)];
-  Lane& lane = lane_of(peer, channel);
+  Queue& queue = queue_of(peer, channel);
   transfer.departs_at = now();
   if (bytes_per_second_ == 0) {
-    lane.matched.push(transfer);
-    ++lane.departed;
+    queue.matched.push(transfer);
+    ++queue.departed;
     return;
   }
   settle(link, transfer.departs_at);
-  lane.matched.push(transfer);
+  queue.matched.push(transfer);
   const int index = static_cast<int>(channel);
   if (!link.clock.busy(index)) link.clock.start(index, static_cast<double>(transfer.bytes));
 }
 
 /// Gives a departure time to all that has left the link by `now`.
-void LinkOutbox::settle(Link& link, double now) {
+void Outbox::settle(Link& link, double now) {
   while (const auto departure = link.clock.advance(now)) {
-    Lane& lane = link.lanes[static_cast<std::size_t>(departure->channel)];
-    lane.matched[lane.departed].departs_at = departure->time;
-    ++lane.departed;
-    if (lane.departed < lane.matched.size()) {
-      link.clock.start(departure->channel, static_cast<double>(lane.matched[lane.departed].bytes));
+    Queue& queue = link.queues[static_cast<std::size_t>(departure->channel)];
+    queue.matched[queue.departed].departs_at = departure->time;
+    ++queue.departed;
+    if (queue.departed < queue.matched.size()) {
+      link.clock.start(departure->channel,
+                       static_cast<double>(queue.matched[queue.departed].bytes));
     }
   }
 }
 
 /// Completes what is due, and returns when something will be due next.
-double LinkOutbox::deliver(double now) {
+double Outbox::deliver(double now) {
   double next = LinkClock::kNever;
   for (std::size_t peer = 0; peer < links_.size(); ++peer) {
     Link& link = links_[peer];
     if (bytes_per_second_ != 0) settle(link, now);
-    for (Lane& lane : link.lanes) {
-      for (; lane.sent < std::min(lane.copied, lane.departed); ++lane.sent) {
-        tickets_[static_cast<std::size_t>(rank_)].complete(lane.matched[lane.sent].send_ticket);
+    for (Queue& queue : link.queues) {
+      for (; queue.sent < std::min(queue.copied, queue.departed); ++queue.sent) {
+        tickets_[static_cast<std::size_t>(rank_)].complete(queue.matched[queue.sent].send_ticket);
       }
-      while (lane.sent > 0 && lane.matched[0].departs_at + latency_ <= now) {
-        tickets_[peer].complete(lane.matched[0].receive_ticket);
-        lane.matched.pop();
-        --lane.departed;
-        --lane.copied;
-        --lane.sent;
+      while (queue.sent > 0 && queue.matched[0].departs_at + latency_ <= now) {
+        tickets_[peer].complete(queue.matched[0].receive_ticket);
+        queue.matched.pop();
+        --queue.departed;
+        --queue.copied;
+        --queue.sent;
       }
-      if (lane.sent > 0) next = std::min(next, lane.matched[0].departs_at + latency_);
+      if (queue.sent > 0) next = std::min(next, queue.matched[0].departs_at + latency_);
     }
     next = std::min(next, link.clock.next_departure());
   }
@@ -109,15 +109,15 @@ double LinkOutbox::deliver(double now) {
 }
 
 /// Copies a piece of the next message in turn, the lock released meanwhile. False: none is left.
-bool LinkOutbox::copy_one_piece(std::unique_lock<std::mutex>& lock) {
-  const std::size_t lanes = links_.size() * kChannels;
-  for (std::size_t i = 0; i < lanes; ++i) {
-    const std::size_t index = (next_lane_ + i) % lanes;
-    Lane& lane = links_[index / kChannels].lanes[index % kChannels];
-    if (lane.copied == lane.matched.size()) continue;
+bool Outbox::copy_one_piece(std::unique_lock<std::mutex>& lock) {
+  const std::size_t queues = links_.size() * kChannels;
+  for (std::size_t i = 0; i < queues; ++i) {
+    const std::size_t index = (next_queue_ + i) % queues;
+    Queue& queue = links_[index / kChannels].queues[index % kChannels];
+    if (queue.copied == queue.matched.size()) continue;
 
-    next_lane_ = (index + 1) % lanes;
-    const Transfer transfer = lane.matched[lane.copied];
+    next_queue_ = (index + 1) % queues;
+    const Transfer transfer = queue.matched[queue.copied];
     const std::size_t piece = std::min(piece_, transfer.bytes - transfer.bytes_copied);
     copying_ = true;
     lock.unlock();
@@ -133,15 +133,15 @@ bool LinkOutbox::copy_one_piece(std::unique_lock<std::mutex>& lock) {
     idle_.notify_all();
     if (failure) std::rethrow_exception(failure);
 
-    Transfer& copied = lane.matched[lane.copied];  // The ring may have grown meanwhile.
+    Transfer& copied = queue.matched[queue.copied];  // The ring may have grown meanwhile.
     copied.bytes_copied += piece;
-    if (copied.bytes_copied == copied.bytes) ++lane.copied;
+    if (copied.bytes_copied == copied.bytes) ++queue.copied;
     return true;
   }
   return false;
 }
 
-void LinkOutbox::serve() {
+void Outbox::serve() {
   std::unique_lock lock(mutex_);
   while (!stopped_) {
     if (failed_) {
@@ -153,7 +153,7 @@ void LinkOutbox::serve() {
     if (next == LinkClock::kNever) {
       work_.wait(lock);
     } else {
-      const double left = next - link_now();
+      const double left = next - monotonic_seconds();
       if (left > 0) {
         work_.wait_for(lock, std::chrono::duration<double>(std::min(left, kLongestSleep)));
       }
@@ -161,7 +161,7 @@ void LinkOutbox::serve() {
   }
 }
 
-void LinkOutbox::stop() {
+void Outbox::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopped_ = true;
@@ -169,22 +169,21 @@ void LinkOutbox::stop() {
   work_.notify_all();
 }
 
-void LinkOutbox::quiesce() {
+void Outbox::quiesce() {
   std::unique_lock lock(mutex_);
   idle_.wait(lock, [this] { return !copying_; });
 }
 
-LinkOutbox::State LinkOutbox::state(int peer, Channel channel, bool sending,
-                                    std::uint64_t ticket) const {
+Outbox::State Outbox::state(int peer, Channel channel, bool sending, std::uint64_t ticket) const {
   const std::lock_guard lock(mutex_);
-  const Lane& lane =
-      links_[static_cast<std::size_t>(peer)].lanes[static_cast<std::size_t>(channel)];
-  for (std::size_t i = 0; i < lane.unmatched.size(); ++i) {
-    const Post& post = lane.unmatched[i];
+  const Queue& queue =
+      links_[static_cast<std::size_t>(peer)].queues[static_cast<std::size_t>(channel)];
+  for (std::size_t i = 0; i < queue.unmatched.size(); ++i) {
+    const Post& post = queue.unmatched[i];
     if (post.is_send() == sending && post.ticket == ticket) return State::unmatched;
   }
-  for (std::size_t i = sending ? lane.sent : 0; i < lane.matched.size(); ++i) {
-    const Transfer& transfer = lane.matched[i];
+  for (std::size_t i = sending ? queue.sent : 0; i < queue.matched.size(); ++i) {
+    const Transfer& transfer = queue.matched[i];
     if ((sending ? transfer.send_ticket : transfer.receive_ticket) == ticket) return State::moving;
   }
   return State::not_here;

@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "comm/clock.hpp"
 #include "comm/ring.hpp"
 #include "comm/threads/link_clock.hpp"
 #include "comm/threads/transport.hpp"
@@ -16,11 +17,11 @@
 
 namespace heliograph {
 
-/// The outgoing links of one rank. A send meets the receive that was posted for it (rendezvous)
-/// and the rank's communication thread, inside serve, copies the bytes straight from the one
-/// buffer to the other and completes both tickets when the link's shape says so.
-/// Thread-safe; locks of LinkTickets are taken inside its own.
-class LinkOutbox {
+/// The outgoing links of one rank. A send is matched with the receive that was posted for it. The
+/// rank's communication thread, inside serve, copies the bytes straight from one buffer to the
+/// other and completes both tickets when the shape of the link says so. Thread-safe; it takes the
+/// locks of Tickets while it holds its own.
+class Outbox {
  public:
   /// One end of a message; the pointer of the other end is null.
   struct Post {
@@ -40,8 +41,8 @@ class LinkOutbox {
   enum class State : std::uint8_t { not_here, unmatched, moving };
 
   /// `tickets[r]` are those of rank r; no byte moves once `failed` is set. Both outlive this.
-  LinkOutbox(int rank, int ranks, LinkShape shape, CopyBytes copy, std::deque<LinkTickets>& tickets,
-             const std::atomic<bool>& failed);
+  Outbox(int rank, int ranks, LinkShape shape, CopyBytes copy, std::deque<Tickets>& tickets,
+         const std::atomic<bool>& failed);
 
   /// Posts one end of a message from this rank to `peer`. Sizes that disagree are reported, and
   /// neither end completes.
@@ -68,10 +69,10 @@ class LinkOutbox {
     double departs_at;
   };
 
-  // Transfers pass through in order; the counters say how many of the oldest have come how far.
-  struct Lane {
-    LinkRing<Post> unmatched;  // All sends or all receives.
-    LinkRing<Transfer> matched;
+  // Transfers are done in order; the counters say how many of the oldest have got how far.
+  struct Queue {
+    Ring<Post> unmatched;  // All sends or all receives.
+    Ring<Transfer> matched;
     std::size_t departed = 0;  // Have a departure time.
     std::size_t copied = 0;
     std::size_t sent = 0;  // Have completed for the sender: departed and copied.
@@ -80,13 +81,13 @@ class LinkOutbox {
   struct Link {
     explicit Link(double bytes_per_second) : clock(bytes_per_second) {}
     LinkClock clock;
-    std::array<Lane, kChannels> lanes;
+    std::array<Queue, kChannels> queues;
   };
 
-  Lane& lane_of(int peer, Channel channel) {
-    return links_[static_cast<std::size_t>(peer)].lanes[static_cast<std::size_t>(channel)];
+  Queue& queue_of(int peer, Channel channel) {
+    return links_[static_cast<std::size_t>(peer)].queues[static_cast<std::size_t>(channel)];
   }
-  double now() const { return instant_ ? 0 : link_now(); }
+  double now() const { return instant_ ? 0 : monotonic_seconds(); }
   void schedule(int peer, Channel channel, Transfer transfer);
   void settle(Link& link, double now);
   double deliver(double now);
@@ -98,14 +99,14 @@ class LinkOutbox {
   const double bytes_per_second_;  // 0: as fast as memory.
   const double latency_;           // Seconds.
   const bool instant_;             // Neither a rate nor a latency: no clock is read.
-  std::deque<LinkTickets>& tickets_;
+  std::deque<Tickets>& tickets_;
   const std::atomic<bool>& failed_;
 
   mutable std::mutex mutex_;
   std::condition_variable work_;
   std::condition_variable idle_;
   std::vector<Link> links_;
-  std::size_t next_lane_ = 0;  // Where the round robin of copies goes on.
+  std::size_t next_queue_ = 0;  // Where the round robin of copies goes on.
   bool copying_ = false;
   bool stopped_ = false;
 };

@@ -43,18 +43,18 @@ class ThreadCommunicator final : public Communicator {
   }
 
   void wait(Ticket ticket) override {
-    LinkTickets& mine = world_.tickets(rank_);
+    Tickets& mine = world_.tickets(rank_);
     check_issued(ticket);
     while (true) {
       const std::uint64_t seen = mine.interruptions();
       world_.throw_if_failed();
       if (world_.any_ended()) fail_if_orphaned(ticket);
       switch (mine.wait(ticket, seen, world_.timeout_seconds())) {
-        case LinkTickets::Woken::done:
+        case Tickets::Woken::done:
           return;
-        case LinkTickets::Woken::interrupted:
+        case Tickets::Woken::interrupted:
           break;
-        case LinkTickets::Woken::timeout:
+        case Tickets::Woken::timeout:
           fail_if_stalled(ticket);
       }
     }
@@ -83,7 +83,7 @@ class ThreadCommunicator final : public Communicator {
   }
 
   /// Posts this rank's end of a message from `from` to `to`.
-  void post_end(int from, int to, Channel channel, const LinkOutbox::Post& mine) {
+  void post_end(int from, int to, Channel channel, const Outbox::Post& mine) {
     const auto mismatch = world_.outbox(from).post(to, channel, mine);
     if (mismatch) fail(describe_mismatch(from, to, channel, mismatch->sent, mismatch->expected));
   }
@@ -102,10 +102,9 @@ class ThreadCommunicator final : public Communicator {
       for (int c = 0; c < kChannels; ++c) {
         const auto channel = static_cast<Channel>(c);
         for (const bool sending : {false, true}) {
-          const LinkOutbox& outbox = world_.outbox(sending ? rank_ : peer);
+          const Outbox& outbox = world_.outbox(sending ? rank_ : peer);
           const auto state = outbox.state(sending ? peer : rank_, channel, sending, ticket.id);
-          if (state != LinkOutbox::State::not_here)
-            visit(state, MessageEnd{peer, channel, sending});
+          if (state != Outbox::State::not_here) visit(state, MessageEnd{peer, channel, sending});
         }
       }
     }
@@ -118,8 +117,8 @@ class ThreadCommunicator final : public Communicator {
       ended[static_cast<std::size_t>(peer)] = world_.ended(peer);
     }
     std::string orphan;
-    for_each_unfinished(ticket, [&](LinkOutbox::State state, const MessageEnd& end) {
-      if (state == LinkOutbox::State::unmatched && ended[static_cast<std::size_t>(end.peer)]) {
+    for_each_unfinished(ticket, [&](Outbox::State state, const MessageEnd& end) {
+      if (state == Outbox::State::unmatched && ended[static_cast<std::size_t>(end.peer)]) {
         orphan = describe_end(end);
       }
     });
@@ -129,9 +128,9 @@ class ThreadCommunicator final : public Communicator {
   void fail_if_stalled(Ticket ticket) {
     bool moving = false;
     std::optional<MessageEnd> stalled;
-    for_each_unfinished(ticket, [&](LinkOutbox::State state, const MessageEnd& end) {
-      if (state == LinkOutbox::State::moving) moving = true;
-      if (state == LinkOutbox::State::unmatched && !stalled) stalled = end;
+    for_each_unfinished(ticket, [&](Outbox::State state, const MessageEnd& end) {
+      if (state == Outbox::State::moving) moving = true;
+      if (state == Outbox::State::unmatched && !stalled) stalled = end;
     });
     if (moving || !stalled) return;
     fail(describe_stall(world_.timeout_seconds(), *stalled));

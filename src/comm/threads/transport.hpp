@@ -15,10 +15,10 @@ struct LinkShape {
 
 struct ThreadTransportOptions {
   LinkShape link;
-  double timeout_seconds = 120;  ///< Longest wait without a byte moving for the waiting rank.
-  /// Moves messages. With another one than the host's, they may lie on devices.
+  double timeout_seconds = 120;  ///< Longest wait in which no byte of the waiting rank moves.
+  /// Copies messages. If it is not the host's, messages may lie on devices.
   CopyBytes copy = copy_on_host;
-  /// Called first by the communication thread of each rank; may be null.
+  /// Called by the communication thread of each rank when it starts; may be null.
   void (*on_thread)(int rank) = nullptr;
 };
 

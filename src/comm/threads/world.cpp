@@ -30,7 +30,7 @@ ThreadWorld::ThreadWorld(int ranks, const ThreadTransportOptions& options)
 }
 
 ThreadWorld::~ThreadWorld() {
-  for (LinkOutbox& outbox : outboxes_) outbox.stop();
+  for (Outbox& outbox : outboxes_) outbox.stop();
   for (std::thread& thread : communication_threads_) thread.join();
 }
 
@@ -58,7 +58,7 @@ void ThreadWorld::start() {
 }
 
 void ThreadWorld::quiesce() {
-  for (LinkOutbox& outbox : outboxes_) outbox.quiesce();
+  for (Outbox& outbox : outboxes_) outbox.quiesce();
 }
 
 void ThreadWorld::record(int rank, Progress progress, ErrorCode code,
@@ -74,7 +74,7 @@ void ThreadWorld::record(int rank, Progress progress, ErrorCode code,
 }
 
 void ThreadWorld::end_all_waits() noexcept {
-  for (LinkTickets& tickets : tickets_) tickets.interrupt();
+  for (Tickets& tickets : tickets_) tickets.interrupt();
   quiesce();
 }
 
@@ -117,7 +117,7 @@ void ThreadWorld::rethrow_cause() const {
 void ThreadWorld::set_ended(int rank) {
   ended_[static_cast<std::size_t>(rank)] = true;
   any_ended_ = true;
-  for (LinkTickets& tickets : tickets_) tickets.interrupt();
+  for (Tickets& tickets : tickets_) tickets.interrupt();
 }
 
 }  // namespace heliograph

@@ -26,8 +26,8 @@ class ThreadWorld {
   int ranks() const { return ranks_; }
   double timeout_seconds() const { return timeout_seconds_; }
   bool moves_device_memory() const { return moves_device_memory_; }
-  LinkTickets& tickets(int rank) { return tickets_[static_cast<std::size_t>(rank)]; }
-  LinkOutbox& outbox(int rank) { return outboxes_[static_cast<std::size_t>(rank)]; }
+  Tickets& tickets(int rank) { return tickets_[static_cast<std::size_t>(rank)]; }
+  Outbox& outbox(int rank) { return outboxes_[static_cast<std::size_t>(rank)]; }
 
   /// Starts the communication threads. Throws Error(resource) when the system has none left.
   void start();
@@ -35,8 +35,8 @@ class ThreadWorld {
   /// Records why `rank` failed and ends every wait; the first failure wins. Returns once no copy
   /// runs.
   void fail(int rank, Progress progress, ErrorCode code, const std::string& reason) noexcept;
-  /// The same for an exception that left the body of `rank`. It also replaces the failure that
-  /// this rank recorded on its way out (an abort by a destructor) and that it was the cause of.
+  /// The same for an exception that left the body of `rank`. It also replaces a failure that this
+  /// rank recorded because of the exception (an abort by a destructor).
   void fail_by_exception(int rank, Progress progress, ErrorCode code,
                          const std::string& what) noexcept;
   bool failed() const noexcept { return failed_; }
@@ -48,7 +48,7 @@ class ThreadWorld {
   /// The failure with its own code. Call after all ranks have ended.
   void rethrow_cause() const;
 
-  /// The body of `rank` has returned: whoever waits for it now waits in vain.
+  /// Notes that the body of `rank` has returned, so that nobody waits for its messages in vain.
   void set_ended(int rank);
   bool any_ended() const noexcept { return any_ended_; }
   bool ended(int rank) const noexcept { return ended_[static_cast<std::size_t>(rank)]; }
@@ -63,8 +63,8 @@ class ThreadWorld {
   const double timeout_seconds_;
   const bool moves_device_memory_;
   void (*const on_thread_)(int rank);
-  std::deque<LinkTickets> tickets_;
-  std::deque<LinkOutbox> outboxes_;
+  std::deque<Tickets> tickets_;
+  std::deque<Outbox> outboxes_;
   std::deque<std::atomic<bool>> ended_;
   std::atomic<bool> any_ended_{false};
   std::vector<std::thread> communication_threads_;

@@ -6,7 +6,7 @@
 namespace heliograph {
 namespace {
 
-struct Header {
+struct FrameHeader {
   std::uint32_t magic;
   std::uint8_t kind;
   std::uint8_t phase;
@@ -16,8 +16,8 @@ struct Header {
   std::int32_t layer;
   std::int32_t code;
 };
-static_assert(sizeof(Header) == 24);
-constexpr std::uint32_t kMagic = 0x31574c48;  // "HLW1"
+static_assert(sizeof(FrameHeader) == 24);
+constexpr std::uint32_t kFrameMagic = 0x31574c48;  // "HLW1"
 
 }  // namespace
 
@@ -28,14 +28,14 @@ std::string_view phase_name(RunPhase phase) noexcept {
 
 std::vector<std::byte> encode_frame(const WatchFrame& frame) {
   const std::size_t text_bytes = std::min(frame.text.size(), kWatchTextBytes);
-  const Header header{kMagic,
-                      static_cast<std::uint8_t>(frame.kind),
-                      static_cast<std::uint8_t>(frame.phase),
-                      static_cast<std::uint16_t>(text_bytes),
-                      frame.rank,
-                      frame.progress.epoch,
-                      frame.progress.layer,
-                      static_cast<std::int32_t>(frame.code)};
+  const FrameHeader header{kFrameMagic,
+                           static_cast<std::uint8_t>(frame.kind),
+                           static_cast<std::uint8_t>(frame.phase),
+                           static_cast<std::uint16_t>(text_bytes),
+                           frame.rank,
+                           frame.progress.epoch,
+                           frame.progress.layer,
+                           static_cast<std::int32_t>(frame.code)};
   std::vector<std::byte> bytes(sizeof(header) + text_bytes);
   std::memcpy(bytes.data(), &header, sizeof(header));
   if (text_bytes > 0) std::memcpy(bytes.data() + sizeof(header), frame.text.data(), text_bytes);
@@ -43,13 +43,13 @@ std::vector<std::byte> encode_frame(const WatchFrame& frame) {
 }
 
 std::optional<WatchFrame> WatchFrameReader::next() {
-  Header header{};
+  FrameHeader header{};
   if (bytes_.size() < sizeof(header)) return std::nullopt;
   std::memcpy(&header, bytes_.data(), sizeof(header));
-  if (header.magic != kMagic ||
+  if (header.magic != kFrameMagic ||
       header.kind > static_cast<std::uint8_t>(WatchFrame::Kind::leaving) ||
       header.phase >= kRunPhases || header.text_bytes > kWatchTextBytes) {
-    throw Error(ErrorCode::peer_lost, "what came over the watch's connection is no frame of it");
+    throw Error(ErrorCode::peer_lost, "the watch received bytes that are not a frame");
   }
   const std::size_t whole = sizeof(header) + header.text_bytes;
   if (bytes_.size() < whole) return std::nullopt;

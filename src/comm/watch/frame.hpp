@@ -11,27 +11,27 @@
 
 namespace heliograph {
 
-/// What a run is doing: how long a silence is borne depends on it.
+/// What a run is doing, on which it depends how long a rank may be silent.
 enum class RunPhase : std::uint8_t { loading, training, saving };
 inline constexpr int kRunPhases = 3;
 
 /// "loading", "training" or "saving".
 std::string_view phase_name(RunPhase phase) noexcept;
 
-/// What the processes of a run tell each other beside the run's own messages.
+/// What the watches of a run tell each other.
 struct WatchFrame {
   enum class Kind : std::uint8_t {
     alive,    ///< Sent every now and then: where the sender is.
     failed,   ///< The sender has failed: progress, code and reason are its own.
-    lost,     ///< The sender has lost `rank`: progress, phase and reason are that rank's.
-    heard,    ///< The sender ends because of what another rank told.
-    bye,      ///< The sender needs nobody any more.
+    lost,     ///< The sender has noticed the loss of `rank`, whose progress and phase these are.
+    heard,    ///< The sender ends because of a failure that another rank has told.
+    bye,      ///< The sender needs no other rank any more.
     ready,    ///< After a loss: the sender has reported it.
-    leaving,  ///< The same, and it knows that all survivors have.
+    leaving,  ///< After a loss: the sender knows that all survivors have reported it.
   };
   Kind kind = Kind::alive;
   RunPhase phase = RunPhase::loading;
-  int rank = -1;  ///< Whom it is about.
+  int rank = -1;  ///< The rank that the frame is about.
   Progress progress;
   ErrorCode code = ErrorCode::peer_lost;
   std::string text;
@@ -40,16 +40,16 @@ struct WatchFrame {
 /// Longer texts are cut.
 inline constexpr std::size_t kWatchTextBytes = 2048;
 
-/// The frame as it travels between machines of one kind.
+/// The frame as bytes, in the byte order of this machine.
 std::vector<std::byte> encode_frame(const WatchFrame& frame);
 
-/// Puts frames together from bytes as they come.
+/// Puts frames together from bytes as they arrive.
 class WatchFrameReader {
  public:
   void append(const std::byte* data, std::size_t bytes) {
     bytes_.insert(bytes_.end(), data, data + bytes);
   }
-  /// The next whole frame. Throws Error(peer_lost): no frame of ours.
+  /// The next whole frame. Throws Error(peer_lost) where the bytes are no frame.
   std::optional<WatchFrame> next();
 
  private:

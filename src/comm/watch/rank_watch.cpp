@@ -16,6 +16,7 @@
 #include <system_error>
 #include <utility>
 
+#include "comm/clock.hpp"
 #include "core/throw_error.hpp"
 
 namespace heliograph {
@@ -23,7 +24,7 @@ namespace {
 
 /// At most so many seconds pass between two signs of life, and at least eight fit into a limit.
 constexpr double kLongestBeat = 0.25;
-/// For what the others tell of a failure, and for the rank that caused it to end first.
+/// In settle: for what the others tell of a failure, and for the end of the rank that caused it.
 constexpr double kSettleSeconds = 0.15;
 constexpr double kCulpritSeconds = 0.8;
 /// Inotify descriptors of all survivors of a host (a user has 128 by default), and of one.
@@ -71,13 +72,14 @@ RankWatch::~RankWatch() {
   if (thread_.joinable()) thread_.join();
 }
 
-void RankWatch::start(std::span<const ProcessAddress> all, const std::function<void()>& check) {
-  std::vector<Socket> sockets = mesh_.connect(rank_, all, limits_.loading, check);
-  const double now = link_now();
+void RankWatch::start(std::vector<Socket> sockets, std::span<const Introduction> all) {
+  const double now = monotonic_seconds();
   for (std::size_t r = 0; r < peers_.size(); ++r) {
     peers_[r].socket = std::move(sockets[r]);
     peers_[r].host = all[r].host_name();
-    if (static_cast<int>(r) != rank_ && all[r].machine == address().machine) ++ranks_on_host_;
+    if (static_cast<int>(r) != rank_ && all[r].shares_host(all[static_cast<std::size_t>(rank_)])) {
+      ++ranks_on_host_;
+    }
     peers_[r].heard_at = now;
   }
   if (peers_.size() == 1) return;
@@ -106,7 +108,7 @@ void RankWatch::set_phase(RunPhase phase) {
   tell(own_frame(WatchFrame::Kind::alive));
 }
 
-void RankWatch::observe(const Communicator* comm, LinkTickets* tickets) {
+void RankWatch::observe(const Communicator* comm, Tickets* tickets) {
   const std::lock_guard lock(mutex_);
   observed_ = comm;
   tickets_ = tickets;
@@ -121,8 +123,8 @@ WatchFrame RankWatch::own_frame(WatchFrame::Kind kind) const {
   return frame;
 }
 
-/// To every rank that still listens. A frame that finds no room is dropped: the connection is then
-/// as good as lost, and silence will tell.
+/// Sends a frame to every rank that still listens. If it does not fit into the socket it is
+/// dropped: the connection is then as good as lost, and the other rank will notice the silence.
 void RankWatch::tell(const WatchFrame& frame) noexcept {
   try {
     const std::vector<std::byte> bytes = encode_frame(frame);
@@ -132,7 +134,7 @@ void RankWatch::tell(const WatchFrame& frame) noexcept {
           send(peer.socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     }
   } catch (...) {
-    // No memory for a frame: the end of this process will speak for it.
+    // There is no memory for a frame; the others will notice the end of this process.
   }
 }
 
@@ -141,7 +143,7 @@ void RankWatch::watch() {
   std::vector<int> ranks;
   entries.reserve(peers_.size() + 1);
   ranks.reserve(peers_.size());
-  double last_turn = link_now();
+  double last_turn = monotonic_seconds();
   double next_beat = last_turn;
   while (true) {
     entries.clear();
@@ -156,7 +158,7 @@ void RankWatch::watch() {
         ranks.push_back(static_cast<int>(r));
       }
     }
-    const double left = std::max(0.0, next_beat - link_now());
+    const double left = std::max(0.0, next_beat - monotonic_seconds());
     poll(entries.data(), entries.size(), static_cast<int>(std::ceil(left * 1e3)));
 
     const std::lock_guard lock(mutex_);
@@ -167,7 +169,7 @@ void RankWatch::watch() {
       Peer& peer = peers_[static_cast<std::size_t>(ranks[i])];
       if (entries[i + 1].revents != 0 && peer.socket.open()) read(ranks[i], peer);
     }
-    const double now = link_now();
+    const double now = monotonic_seconds();
     // A watch that slept itself (a stopped process, a stalled machine) has heard nobody meanwhile.
     if (now - last_turn > 4 * beat_seconds_) {
       for (Peer& peer : peers_) peer.heard_at = std::max(peer.heard_at, now - beat_seconds_);
@@ -195,7 +197,7 @@ void RankWatch::read(int rank, Peer& peer) {
       changed_.notify_all();
       return;
     }
-    peer.heard_at = link_now();
+    peer.heard_at = monotonic_seconds();
     try {
       peer.reader.append(buffer.data(), static_cast<std::size_t>(count));
       while (const auto frame = peer.reader.next()) handle(rank, peer, *frame);
@@ -252,7 +254,7 @@ void RankWatch::lose(int rank, Peer& peer, const std::string& how) noexcept {
   try {
     describe_loss(rank, peer, how);
   } catch (...) {
-    spread_failure();  // Without memory for a sentence.
+    spread_failure();  // There is no memory for the text.
   }
 }
 
@@ -285,7 +287,7 @@ void RankWatch::record(Failure failure, bool replace) noexcept {
   spread_failure();
 }
 
-/// To whoever waits in this process.
+/// Ends all waits of this process.
 void RankWatch::spread_failure() noexcept {
   failed_ = true;
   if (tickets_ != nullptr) tickets_->interrupt();
@@ -302,7 +304,7 @@ void RankWatch::announce(Progress progress, ErrorCode code, const std::string& w
     frame.text = what;
     tell(frame);
   } catch (...) {
-    spread_failure();  // Without memory for a sentence: message_locked() has one.
+    spread_failure();  // There is no memory for the text; message_locked() has another.
   }
 }
 
@@ -388,12 +390,12 @@ void RankWatch::leave_together(double seconds) {
   std::unique_lock lock(mutex_);
   if (!failure_) return;
   const int lost = failure_->rank;
-  const double deadline = link_now() + seconds;
+  const double deadline = monotonic_seconds() + seconds;
   // Nobody ends while another still waits for the first word of a third.
   for (const auto word : {WatchFrame::Kind::ready, WatchFrame::Kind::leaving}) {
     tell(own_frame(word));
     const auto here = [&] {
-      const double now = link_now();
+      const double now = monotonic_seconds();
       for (std::size_t r = 0; r < peers_.size(); ++r) {
         const Peer& peer = peers_[r];
         const bool survivor = static_cast<int>(r) != rank_ && static_cast<int>(r) != lost;
@@ -402,8 +404,8 @@ void RankWatch::leave_together(double seconds) {
       }
       return true;
     };
-    while (!here() && link_now() < deadline) {
-      const double slice = std::min(beat_seconds_, deadline - link_now());
+    while (!here() && monotonic_seconds() < deadline) {
+      const double slice = std::min(beat_seconds_, deadline - monotonic_seconds());
       changed_.wait_for(lock, std::chrono::duration<double>(std::max(0.0, slice)));
     }
     if (word == WatchFrame::Kind::ready) hold_up_the_end();

@@ -11,42 +11,40 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
-#include "comm/rendezvous/mesh.hpp"
+#include "comm/rendezvous/introduction.hpp"
 #include "comm/tickets.hpp"
 #include "comm/watch/frame.hpp"
 
 namespace heliograph {
 
-/// How long, in seconds, a rank may give no sign of life before it counts as lost, by what it was
-/// doing when it was last heard.
+/// The seconds without a sign of life after which a rank counts as lost, by what it was doing when
+/// it last gave one.
 struct SilenceLimits {
   double loading = 9, training = 9, saving = 9;
 
   double of(RunPhase phase) const;
 };
 
-/// Knows, in every process of a run, which others live, and the one failure that ends them all.
-/// A thread of its own tells the others where this rank is several times a second. A process that
-/// ends without a goodbye closes its sockets, so that the others know within milliseconds; one that
-/// is stopped or cut off falls silent.
-/// Thread-safe.
+/// Knows which other processes of the run are alive, and the one failure that ends all of them. A
+/// thread of its own tells the others several times a second where this rank is. When a process
+/// ends without a goodbye its sockets are closed, which the others notice within milliseconds; one
+/// that is stopped or cut off falls silent. Thread-safe.
 class RankWatch {
  public:
-  /// Opens the port on which higher ranks call. Throws Error(usage, resource).
+  /// Throws Error(usage) for limits out of range.
   RankWatch(int rank, int ranks, const SilenceLimits& limits);
   ~RankWatch();
   RankWatch(const RankWatch&) = delete;
   RankWatch& operator=(const RankWatch&) = delete;
 
-  /// For the other ranks, who need those of all.
-  const ProcessAddress& address() const { return mesh_.address(); }
-  /// Connects with all others and starts to watch. `check` is called now and then meanwhile.
-  /// Throws Error(peer_lost, resource); what `check` throws.
-  void start(std::span<const ProcessAddress> all, const std::function<void()>& check = {});
+  /// Starts to watch the others over `sockets`, one to each of `all`; both are by rank.
+  /// Throws Error(resource).
+  void start(std::vector<Socket> sockets, std::span<const Introduction> all);
 
   void set_phase(RunPhase phase);
-  /// Whose progress is told from now on, and whose waits a failure ends; null for none.
-  void observe(const Communicator* comm, LinkTickets* tickets);
+  /// From now on the others are told the progress of `comm`, and a failure ends the waits on
+  /// `tickets`. Both may be null.
+  void observe(const Communicator* comm, Tickets* tickets);
 
   /// Records that this rank failed, and tells the others; the first failure counts.
   void fail(Progress progress, ErrorCode code, const std::string& reason) noexcept;
@@ -55,32 +53,32 @@ class RankWatch {
   void fail_by_exception(Progress progress, ErrorCode code, const std::string& what) noexcept;
 
   bool failed() const noexcept { return failed_; }
-  /// The failure as Error(peer_lost), as long as its cause may be elsewhere; returns if there is
+  /// Throws the failure as Error(peer_lost), as its cause may be elsewhere; returns if there is
   /// none.
   void throw_if_failed() const;
-  /// The code by which this rank ends after the failure: its own, or peer_lost.
+  /// The code with which this rank ends: that of its own failure, else peer_lost.
   ErrorCode failure_code() const;
   /// The rank, where it was, and what happened.
   std::string failure_text() const;
-  /// Both as an Error; returns if there is no failure.
+  /// Throws an Error of failure_code and failure_text; returns if there is no failure.
   void rethrow() const;
   /// True as soon as a failure is known, false after `seconds` without one.
   bool wait_for_failure(double seconds) const;
 
-  /// Says that this rank needs nobody any more, and waits until all say so.
+  /// Tells the others that this rank needs them no more, and waits until all have said so.
   /// Throws Error(peer_lost) if a rank is lost meanwhile.
   void say_goodbye();
 
   /// After a failure, before the process ends: waits shortly for what others tell of it, and
-  /// returns whether this rank has something to report that no other reports. Ranks whose cause is
-  /// another's exception leave the word to that one, and let it end first.
+  /// returns whether this rank has something to report that no other rank reports. If the cause was
+  /// an exception on another rank, that rank reports it, and this one lets it end first.
   bool settle();
   /// Whether the failure is the loss of a rank, so that every survivor reports it.
   bool lost() const;
   /// After a loss, once this process has reported it: returns at the same moment on all survivors,
-  /// or after `seconds`; the process must end then. Whoever ends earlier wakes the launcher: mpirun
-  /// kills what is left as soon as two more processes have ended, though they may not have
-  /// reported.
+  /// or after `seconds`; the process must then end. If some ended earlier, the launcher would
+  /// notice: mpirun kills what is left as soon as two more processes have ended, though the others
+  /// may not have reported yet.
   void leave_together(double seconds);
   /// Before this process ends otherwise than with 0, at the moment at which the others end: time
   /// for all to set their exit codes before the launcher sees an end that makes it kill. The kernel
@@ -98,7 +96,7 @@ class RankWatch {
     RunPhase phase = RunPhase::loading;
     Progress progress;
     bool said_bye = false;
-    bool has_ended = false;           ///< Its failure was told, here or there.
+    bool has_ended = false;           ///< Its failure or its end is known.
     std::optional<std::string> said;  ///< The failure that it reports itself.
     /// How far it is in leaving together: alive (not at all), ready or leaving.
     WatchFrame::Kind leaves = WatchFrame::Kind::alive;
@@ -107,7 +105,7 @@ class RankWatch {
     int rank;
     ErrorCode code;
     std::string message;
-    bool lost;  ///< Nobody but survivors can tell.
+    bool lost;  ///< The rank is lost, so that only survivors can report it.
   };
 
   void watch();
@@ -129,7 +127,6 @@ class RankWatch {
   const SilenceLimits limits_;
   double beat_seconds_;
   int ranks_on_host_ = 1;
-  ProcessMesh mesh_;
   std::thread thread_;
   Descriptor alarm_;
 
@@ -137,7 +134,7 @@ class RankWatch {
   mutable std::condition_variable changed_;
   std::vector<Peer> peers_;
   const Communicator* observed_ = nullptr;
-  LinkTickets* tickets_ = nullptr;
+  Tickets* tickets_ = nullptr;
   RunPhase phase_ = RunPhase::loading;
   std::optional<Failure> failure_;
   bool said_bye_ = false;

@@ -1,16 +1,19 @@
-// How the processes of a run find each other by TCP, and whom they refuse.
-#include "comm/rendezvous/tcp_meeting.hpp"
+// How the processes of a run find each other and connect by TCP, and whom they refuse.
+#include "comm/rendezvous/rendezvous.hpp"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <atomic>
-#include <cstring>
+#include <deque>
 #include <stdexcept>
 #include <thread>
 #include <vector>
 
+#include "comm/clock.hpp"
 #include "comm/collectives.hpp"
 #include "comm/sleep_for.hpp"
 #include "comm/tcp_groups.hpp"
@@ -35,7 +38,7 @@ void expect_says(const Caught& caught, ErrorCode code, const std::vector<std::st
   }
 }
 
-/// Makes the group that `options` asks for and leaves it.
+/// Makes the group that `options` describes and leaves it.
 void meet(const TcpTransportOptions& options) {
   TcpGroup group(options);
   group.run([](Communicator& comm) { barrier(comm, Channel::halo); });
@@ -47,7 +50,7 @@ TcpTransportOptions within(double seconds, TcpTransportOptions options) {
   return options;
 }
 
-/// A connection to `port` of this host, once somebody listens there.
+/// Connects to `port` of this host as soon as somebody listens there.
 Socket call_here(std::uint16_t port) {
   for (int attempt = 0; attempt < 200; ++attempt) {
     Socket socket = call(InternetAddress::loopback(), port);
@@ -59,7 +62,7 @@ Socket call_here(std::uint16_t port) {
   return Socket();
 }
 
-TEST(TcpMeeting, RanksMeetByEveryKindOfAddressWhoeverComesFirst) {
+TEST(Rendezvous, RanksMeetByEveryKindOfAddressWhoeverComesFirst) {
   for (const char* address : {"localhost", "127.0.0.1", "::1"}) {
     for (const int late : {0, 1}) {
       const std::uint16_t port = free_port();
@@ -73,7 +76,7 @@ TEST(TcpMeeting, RanksMeetByEveryKindOfAddressWhoeverComesFirst) {
   }
 }
 
-TEST(TcpMeeting, HostsOfOtherAddressesMeetByThose) {
+TEST(Rendezvous, HostsOfOtherAddressesMeetByThose) {
   const std::vector<InternetAddress> own = own_addresses();
   if (own.empty()) GTEST_SKIP() << "this host has no address but its own loopback";
   for (const InternetAddress& address : own) {
@@ -86,26 +89,85 @@ TEST(TcpMeeting, HostsOfOtherAddressesMeetByThose) {
   }
 }
 
-TEST(TcpMeeting, ProcessesOfDifferentHostsAreCalledAtIpv6AddressesToo) {
-  std::vector<ProcessMesh> meshes(3);
-  std::vector<ProcessAddress> addresses;
+/// Ranks of this process that know each other's introductions.
+class KnownRanks {
+ public:
+  /// With `addresses`, each rank is as if on a host of its own that has these addresses.
+  explicit KnownRanks(int ranks, const std::vector<InternetAddress>& addresses = {}) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      all.push_back(rendezvous.emplace_back(rank, ranks).introduction());
+      if (addresses.empty()) continue;
+      all.back().network = static_cast<std::uint64_t>(rank);
+      all.back().addresses = {};
+      std::copy(addresses.begin(), addresses.end(), all.back().addresses.begin());
+    }
+  }
+  std::vector<std::vector<Socket>> connect(int rank, int links, double seconds) {
+    return rendezvous[static_cast<std::size_t>(rank)].connect(all, links, seconds);
+  }
+
+  std::deque<Rendezvous> rendezvous;
+  std::vector<Introduction> all;
+};
+
+TEST(Rendezvous, ProcessesOfDifferentHostsAreCalledAtIpv6AddressesToo) {
   InternetAddress ipv6;
   ipv6.bytes[15] = 1;  // ::1
-  for (const ProcessMesh& mesh : meshes) {
-    ProcessAddress address = mesh.address();
-    address.network = addresses.size();  // As if on hosts of their own.
-    address.addresses = {ipv6};
-    addresses.push_back(address);
-  }
-  const auto caught = on_threads(3, [&](int rank) {
-    const auto r = static_cast<std::size_t>(rank);
-    const std::vector<Socket> sockets = meshes[r].connect(rank, addresses, 5);
-    for (std::size_t peer = 0; peer < 3; ++peer) EXPECT_EQ(sockets[peer].open(), peer != r);
-  });
-  expect_none(caught);
+  KnownRanks ranks(3, {ipv6});
+  expect_none(on_threads(3, [&](int rank) {
+    const std::vector<Socket> sockets = std::move(ranks.connect(rank, 1, 5)[0]);
+    for (int peer = 0; peer < 3; ++peer) {
+      EXPECT_EQ(sockets[static_cast<std::size_t>(peer)].open(), peer != rank);
+    }
+  }));
 }
 
-TEST(TcpMeeting, ARankThatDoesNotComeIsNamedByAll) {
+TEST(Rendezvous, ASlowRankAndADeadAddressHoldUpNobodyElse) {
+  constexpr int kRanks = 4;
+  constexpr int kLinks = 2;
+  // RFC 5737: nobody has the first of these addresses.
+  KnownRanks ranks(kRanks,
+                   {InternetAddress::of_ipv4(inet_addr("192.0.2.1")), InternetAddress::loopback()});
+  std::vector<std::vector<std::vector<Socket>>> sockets(kRanks);
+  expect_none(on_threads(kRanks, [&](int rank) {
+    if (rank == 1) sleep_for(2.5);  // The others have called it long before.
+    sockets[static_cast<std::size_t>(rank)] = ranks.connect(rank, kLinks, 8);
+  }));
+  // Both ends of each link hold the same connection, and nothing is on it but what they say.
+  for (std::size_t i = 0; i < kRanks * kRanks * kLinks; ++i) {
+    const std::size_t a = i / kLinks / kRanks, b = i / kLinks % kRanks, link = i % kLinks;
+    if (a == b) continue;
+    const char said = static_cast<char>(i);
+    ASSERT_EQ(send(sockets[a][link][b].get(), &said, 1, MSG_NOSIGNAL), 1);
+    char heard = 0;
+    pollfd entry{sockets[b][link][a].get(), POLLIN, 0};
+    ASSERT_EQ(poll(&entry, 1, 2000), 1) << a << " to " << b;
+    ASSERT_EQ(recv(sockets[b][link][a].get(), &heard, 1, 0), 1);
+    EXPECT_EQ(heard, said);
+  }
+}
+
+TEST(Rendezvous, ACallerThatDoesNotKnowTheRunIsNoRank) {
+  KnownRanks ranks(2);
+  Rendezvous wrong(1, 2);
+  std::vector<Introduction> forged = ranks.all;
+  forged[0].token += 1;
+  expect_none(on_threads(2, [&](int rank) {
+    if (rank == 1) {
+      EXPECT_EQ(error_of([&] { wrong.connect(forged, 1, 0.2); }).code, ErrorCode::peer_lost);
+    }
+    EXPECT_TRUE(ranks.connect(rank, 1, 5)[0][static_cast<std::size_t>(1 - rank)].open());
+  }));
+}
+
+TEST(Rendezvous, ARankThatNeverCallsIsNamed) {
+  KnownRanks ranks(2);
+  const auto caught = error_of([&] { ranks.connect(0, 1, 0.2); });
+  EXPECT_EQ(caught.code, ErrorCode::peer_lost);
+  EXPECT_EQ(caught.text.find("rank 1 on host "), 0U) << caught.text;
+}
+
+TEST(Rendezvous, ARankThatDoesNotComeIsNamedByAll) {
   const std::uint16_t port = free_port();
   const auto caught =
       on_threads(2, [&](int rank) { meet(within(0.5, tcp_options(rank, 4, port))); });
@@ -116,7 +178,7 @@ TEST(TcpMeeting, ARankThatDoesNotComeIsNamedByAll) {
   }
 }
 
-TEST(TcpMeeting, WhoDoesNotFindRankZeroSaysWhereItLooked) {
+TEST(Rendezvous, WhoDoesNotFindRankZeroSaysWhereItLooked) {
   const std::uint16_t port = free_port();
   const std::string where = "localhost:" + std::to_string(port);
   expect_says(error_of([&] { meet(within(0.4, tcp_options(1, 2, port))); }), ErrorCode::peer_lost,
@@ -125,10 +187,10 @@ TEST(TcpMeeting, WhoDoesNotFindRankZeroSaysWhereItLooked) {
   TcpTransportOptions nowhere = within(0.4, tcp_options(1, 2, port));
   nowhere.launch.address = "no such host.invalid";
   expect_says(error_of([&] { meet(nowhere); }), ErrorCode::peer_lost,
-              {"no such host.invalid", "MASTER_ADDR is no address"});
+              {"no such host.invalid", "MASTER_ADDR cannot be resolved"});
 }
 
-TEST(TcpMeeting, APortThatIsTakenIsNamed) {
+TEST(Rendezvous, APortThatIsTakenIsNamed) {
   const Socket taken = listen_on(0);
   const auto caught = error_of([&] { meet(tcp_options(0, 2, port_of(taken))); });
   expect_says(
@@ -136,7 +198,7 @@ TEST(TcpMeeting, APortThatIsTakenIsNamed) {
       {"rank 0 cannot listen at port " + std::to_string(port_of(taken)), "MASTER_PORT", "in use"});
 }
 
-TEST(TcpMeeting, APortThatIsTakenForAMomentIsWaitedFor) {
+TEST(Rendezvous, APortThatIsTakenForAMomentIsWaitedFor) {
   Socket taken = listen_on(0);
   const std::uint16_t port = port_of(taken);
   std::thread later([&] {
@@ -147,37 +209,32 @@ TEST(TcpMeeting, APortThatIsTakenForAMomentIsWaitedFor) {
   later.join();
 }
 
-TEST(TcpMeeting, APortThatACallWasMadeFromCanBeListenedAt) {
-  // A call that found nobody may have been from the port of rank 0 itself.
+TEST(Rendezvous, APortThatACallWasMadeFromCanBeListenedAt) {
+  // A rank that calls before rank 0 is there may call from the very port of rank 0.
   const Socket listener = listen_on(0);
   Socket calls = call(InternetAddress::loopback(), port_of(listener));
   pollfd entry{listener.get(), POLLIN, 0};
   ASSERT_EQ(poll(&entry, 1, 1000), 1);
   Socket called = accept_call(listener);
   const std::uint16_t port = port_of(calls);
-  calls.close();  // It lingers, as who closes first does.
+  calls.close();  // The port lingers on the side that closes first.
   called.close();
   EXPECT_TRUE(listen_on(port).open());
 }
 
-TEST(TcpMeeting, WhoseOthersAreLostWhileTheyMeetCanBeStopped) {
-  std::vector<std::unique_ptr<RankWatch>> watches;
-  std::vector<ProcessAddress> addresses;
-  for (int rank = 0; rank < 2; ++rank) {
-    watches.push_back(std::make_unique<RankWatch>(rank, 2, patient({}).silence));
-    addresses.push_back(watches.back()->address());
-  }
-  const double began = link_now();
+TEST(Rendezvous, ARankWhoseOthersAreLostCanBeStopped) {
+  KnownRanks ranks(2);
+  const double began = monotonic_seconds();
   const auto stop = [&] {
-    if (link_now() > began + 0.2) throw Error(ErrorCode::interrupted, "stopped");
+    if (monotonic_seconds() > began + 0.2) throw Error(ErrorCode::interrupted, "stopped");
   };
-  expect_says(error_of([&] { watches[0]->start(addresses, stop); }), ErrorCode::interrupted,
-              {"stopped"});
-  EXPECT_LT(link_now() - began, kPatience / 2);
+  expect_says(error_of([&] { ranks.rendezvous[0].connect(ranks.all, 1, kPatience, stop); }),
+              ErrorCode::interrupted, {"stopped"});
+  EXPECT_LT(monotonic_seconds() - began, kPatience / 2);
 }
 
-TEST(TcpMeeting, WhereTorchrunListensItselfTheNextFreePortIsTaken) {
-  // MASTER_PORT and the one behind it are others': one is silent, as a stranger may be.
+TEST(Rendezvous, WhereTorchrunListensItselfTheNextFreePortIsTaken) {
+  // MASTER_PORT and the port behind it are taken. Whoever listens at the second never answers.
   for (int attempt = 0; attempt < 20; ++attempt) {
     const Socket store = listen_on(0);
     const std::uint16_t port = port_of(store);
@@ -193,7 +250,7 @@ TEST(TcpMeeting, WhereTorchrunListensItselfTheNextFreePortIsTaken) {
   ADD_FAILURE() << "no two ports in a row are free";
 }
 
-TEST(TcpMeeting, StrangersHoldUpNobody) {
+TEST(Rendezvous, StrangersHoldUpNobody) {
   const std::uint16_t port = free_port();
   std::vector<Socket> strangers;
   std::atomic<bool> called = false;
@@ -212,7 +269,7 @@ TEST(TcpMeeting, StrangersHoldUpNobody) {
   EXPECT_TRUE(called);
 }
 
-TEST(TcpMeeting, AStrangerIsNamedWhereARankIsMissing) {
+TEST(Rendezvous, AStrangerIsNamedWhereARankIsMissing) {
   const std::uint16_t port = free_port();
   const auto caught = on_threads(2, [&](int rank) {
     if (rank == 0) return meet(within(0.8, tcp_options(0, 2, port)));
@@ -222,10 +279,10 @@ TEST(TcpMeeting, AStrangerIsNamedWhereARankIsMissing) {
     sleep_for(0.4);
   });
   expect_says(caught[0], ErrorCode::peer_lost,
-              {"rank 1 has not called", "refused was a stranger from 127.0.0.1"});
+              {"rank 1 has not called", "a stranger from 127.0.0.1 was refused"});
 }
 
-TEST(TcpMeeting, ARankOfAnotherRunIsRefused) {
+TEST(Rendezvous, ARankOfAnotherRunIsRefused) {
   const std::uint16_t port = free_port();
   const auto caught = on_threads(3, [&](int rank) {
     if (rank < 2) return meet(tcp_options(rank, 2, port));
@@ -242,20 +299,22 @@ TEST(TcpMeeting, ARankOfAnotherRunIsRefused) {
     if (rank == 1) options.launch.run = "another";
     meet(options);
   });
-  expect_says(waits[0], ErrorCode::peer_lost, {"refused was rank 1", "as it is of another run"});
-  expect_says(waits[1], ErrorCode::peer_lost, {"another run is met there"});
+  expect_says(waits[0], ErrorCode::peer_lost,
+              {"rank 1 from ", " was refused: it is of another run"});
+  expect_says(waits[1], ErrorCode::peer_lost, {"another run meets there"});
 }
 
-TEST(TcpMeeting, OtherNumbersOfRanksAreRefusedByName) {
+TEST(Rendezvous, OtherNumbersOfRanksAreRefusedByName) {
   const std::uint16_t port = free_port();
   const auto caught = on_threads(
       2, [&](int rank) { meet(within(1.5, tcp_options(rank, rank == 0 ? 2 : 3, port))); });
   expect_says(caught[1], ErrorCode::usage,
               {"refuses rank 1", "its WORLD_SIZE is 3 and that of rank 0 2"});
-  expect_says(caught[0], ErrorCode::peer_lost, {"refused was rank 1", "WORLD_SIZE is 3"});
+  expect_says(caught[0], ErrorCode::peer_lost,
+              {"rank 1 from ", " was refused: its WORLD_SIZE is 3"});
 }
 
-TEST(TcpMeeting, ARankThatComesTwiceEndsTheRunForAll) {
+TEST(Rendezvous, ARankThatComesTwiceEndsTheRunForAll) {
   const std::uint16_t port = free_port();
   const auto caught = on_threads(3, [&](int thread) {
     if (thread == 2) sleep_for(0.3);
@@ -266,34 +325,37 @@ TEST(TcpMeeting, ARankThatComesTwiceEndsTheRunForAll) {
   expect_says(caught[2], ErrorCode::usage, {"refuses rank 1", "RANK 1 is given to two processes"});
 }
 
-TEST(TcpMeeting, AnotherVersionIsRefusedByName) {
+TEST(Rendezvous, AnotherVersionIsRefusedByName) {
   const std::uint16_t port = free_port();
-  TcpAnswer answer;
+  const std::string other = std::to_string(Greeting::kVersion + 1);
   const auto caught = on_threads(2, [&](int rank) {
     if (rank == 0) return meet(within(1, tcp_options(0, 2, port)));
-    const Socket socket = call_here(port);
-    TcpCall old;
-    old.version = TcpCall::kVersion + 1;
-    const std::function<void()> none;
-    const TcpWait wait{link_now() + 5, none};
-    EXPECT_EQ(send_all(socket, &old, sizeof(old), wait), TcpMoved::all);
-    EXPECT_EQ(receive_all(socket, &answer, sizeof(answer), wait), TcpMoved::all);
+    Connection connection(call_here(port));
+    Greeting call;
+    call.version = Greeting::kVersion + 1;
+    call.from = 1;
+    ASSERT_TRUE(connection.say(call));
+    pollfd entry = connection.entry();
+    ASSERT_EQ(poll(&entry, 1, 5000), 1);
+    ASSERT_TRUE(connection.hear(1000));
+    EXPECT_EQ(connection.greeting().kind, Greeting::Kind::refused);
+    EXPECT_EQ(connection.text(), "it speaks version " + other + " and rank 0 version " +
+                                     std::to_string(Greeting::kVersion) +
+                                     ": start the same build on all hosts");
   });
-  EXPECT_EQ(answer.word, TcpAnswer::Word::refused);
-  EXPECT_STREQ(answer.text.data(),
-               "it speaks version 2 and rank 0 version 1: start the same build on all hosts");
-  expect_says(caught[0], ErrorCode::peer_lost, {"refused was rank 0", "speaks version 2"});
+  expect_says(caught[0], ErrorCode::peer_lost,
+              {"rank 1 from 127.0.0.1 was refused", "speaks version " + other});
 }
 
-TEST(TcpMeeting, ARankThatEndsBeforeAllHaveMetEndsTheOthersSoon) {
+TEST(Rendezvous, ARankThatEndsBeforeAllHaveMetEndsTheOthersSoon) {
   const std::uint16_t port = free_port();
-  const double began = link_now();
+  const double began = monotonic_seconds();
   const auto caught = on_threads(3, [&](int rank) {
     TcpTransportOptions options = patient(tcp_options(rank, 4, port));
     if (rank == 2) {
       // Stopped by its caller, as by a signal.
-      options.check = [until = link_now() + 0.4] {
-        if (link_now() > until) throw std::runtime_error("stopped");
+      options.check = [until = monotonic_seconds() + 0.4] {
+        if (monotonic_seconds() > until) throw std::runtime_error("stopped");
       };
       EXPECT_THROW(meet(options), std::runtime_error);
       return;
@@ -304,16 +366,16 @@ TEST(TcpMeeting, ARankThatEndsBeforeAllHaveMetEndsTheOthersSoon) {
     expect_says(caught[static_cast<std::size_t>(rank)], ErrorCode::peer_lost,
                 {"rank 2 on host ", "has ended before all ranks had met"});
   }
-  EXPECT_LT(link_now() - began, kPatience / 2);
+  EXPECT_LT(monotonic_seconds() - began, kPatience / 2);
 }
 
-TEST(TcpMeeting, RankZeroThatEndsBeforeAllHaveMetEndsTheOthersAtOnce) {
+TEST(Rendezvous, RankZeroThatEndsBeforeAllHaveMetEndsTheOthersAtOnce) {
   const std::uint16_t port = free_port();
   const auto caught = on_threads(2, [&](int rank) {
     TcpTransportOptions options = tcp_options(rank, 3, port);
     if (rank == 0) {
-      options.check = [until = link_now() + 0.4] {
-        if (link_now() > until) throw Error(ErrorCode::interrupted, "stopped by hand");
+      options.check = [until = monotonic_seconds() + 0.4] {
+        if (monotonic_seconds() > until) throw Error(ErrorCode::interrupted, "stopped by hand");
       };
     }
     meet(options);
@@ -322,17 +384,14 @@ TEST(TcpMeeting, RankZeroThatEndsBeforeAllHaveMetEndsTheOthersAtOnce) {
   expect_says(caught[1], ErrorCode::peer_lost, {"rank 0: stopped by hand"});
 }
 
-TEST(TcpMeeting, WhoEndsBeforeAllWatchEachOtherIsNamedByAllAtOnce) {
+TEST(Rendezvous, WhoEndsBeforeAllWatchEachOtherIsNamedByAllAtOnce) {
   for (const int lost : {0, 2}) {
     const std::uint16_t port = free_port();
-    const double began = link_now();
+    const double began = monotonic_seconds();
     const auto caught = on_threads(3, [&](int rank) {
       const TcpTransportOptions options = patient(tcp_options(rank, 3, port));
       if (rank != lost) return meet(options);
-      // It tells where it listens, and is there no more.
-      RankWatch watch(rank, 3, options.silence);
-      TcpIntroduction mine{introduce(watch.address()), {}};
-      introduce_by_tcp(options.launch, mine, 20, {});
+      Rendezvous(options.launch).introduce(20, {});  // Then it is gone.
     });
     const std::string name = "rank " + std::to_string(lost) + " on host ";
     for (int rank = 0; rank < 3; ++rank) {
@@ -340,7 +399,7 @@ TEST(TcpMeeting, WhoEndsBeforeAllWatchEachOtherIsNamedByAllAtOnce) {
       expect_says(caught[static_cast<std::size_t>(rank)], ErrorCode::peer_lost,
                   {name, "has ended before all ranks had met"});
     }
-    EXPECT_LT(link_now() - began, kPatience / 2);
+    EXPECT_LT(monotonic_seconds() - began, kPatience / 2);
   }
 }
 

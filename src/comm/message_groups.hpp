@@ -11,14 +11,14 @@
 
 namespace heliograph {
 
-/// One rank's messages of one channel in groups that leave, and are done, one after the other: one
-/// gathers, those before it are under way. Groups are numbered from 1.
+/// The messages of one rank on one channel, in groups that are sent one after the other. Messages
+/// are added to the youngest group; the older ones are under way. Groups are numbered from 1.
 /// Allocates nothing once it has held its most. Not thread-safe.
 class MessageGroups {
  public:
   explicit MessageGroups(Channel channel) : channel_(channel) {}
 
-  /// Adds a batch, without its empty messages, to the group that gathers, and returns that group's
+  /// Adds a batch, without its empty messages, to the youngest group and returns that group's
   /// number; 0 if nothing is left of the batch.
   std::uint64_t add(std::span<const SendMessage> sends, std::span<const RecvMessage> receives);
 
@@ -26,21 +26,21 @@ class MessageGroups {
   std::span<const RecvMessage> receives() const { return receives_; }
   bool gathers() const { return !sends_.empty() || !receives_.empty(); }
 
-  /// The group that gathers goes off, and the next one begins to gather.
+  /// Counts the youngest group as under way and begins the next one.
   void leave();
-  /// The oldest group under way is done.
+  /// Removes the oldest group under way, which is done.
   void pop_oldest() { under_way_.pop(); }
 
   std::size_t under_way() const { return under_way_.size(); }
-  /// Whether a group that add has named is done.
+  /// Whether the group of this number, which `add` has returned, is done.
   bool done(std::uint64_t group) const { return group < gathering_ - under_way_.size(); }
-  /// Whether add has given this number.
+  /// Whether `add` has returned this number.
   bool known(std::uint64_t group) const { return group < gathering_ + (gathers() ? 1 : 0); }
 
-  /// That the oldest group under way has been waited for in vain, and whom it waits for.
+  /// "waited 3 s without progress for ...": the same as describe_oldest after that.
   std::string describe_stall(double seconds) const;
-  /// "bytes from rank 1 on the halo channel": whom the oldest group under way waits for, by one of
-  /// its messages, and how many others left with it.
+  /// "bytes from rank 1 on the halo channel, or for ...": one message of the oldest group under
+  /// way, and how many others are in that group.
   std::string describe_oldest() const;
 
  private:
@@ -53,7 +53,7 @@ class MessageGroups {
   std::vector<RecvMessage> receives_;
   std::uint64_t gathering_ = 1;
   Group leaving_;
-  LinkRing<Group> under_way_;
+  Ring<Group> under_way_;
 };
 
 }  // namespace heliograph

@@ -10,35 +10,35 @@
 
 namespace heliograph {
 
-/// Cuts one rank's messages into pieces that a transport can take (MPI counts in 31 bits), in
-/// posting order for each peer, channel and direction: a lane. Only so many pieces of a lane are
-/// under way at a time, so a channel with large messages does not hold up the others.
+/// The messages of one rank, cut into pieces that a transport can take (MPI counts in 31 bits).
+/// Each peer, channel and direction has a queue of messages in posting order. Only a few pieces of
+/// a queue are under way at a time, so a channel with large messages does not hold up the others.
 /// Allocates nothing once its queues have grown. Not thread-safe.
-class MessageLanes {
+class MessageQueues {
  public:
   struct Piece {
     MessageEnd end{};
     std::byte* data = nullptr;  ///< Only read when sending.
     std::size_t bytes = 0;
     std::size_t message_bytes = 0;
-    std::uint64_t message = 0;  ///< Number in its lane.
+    std::uint64_t message = 0;  ///< Number in its queue.
   };
 
-  MessageLanes(int ranks, std::size_t piece_bytes);
+  MessageQueues(int ranks, std::size_t piece_bytes);
 
   void push(const MessageEnd& end, std::byte* data, std::size_t bytes, std::uint64_t ticket);
 
-  /// The next piece that may start, if there is one; counts it as started.
+  /// The next piece that may start, which then counts as started; nothing if none may.
   std::optional<Piece> start();
 
-  /// A piece that was started has come or gone. Returns its message's ticket if that is whole now.
+  /// Counts a started piece as moved. Returns the ticket of its message if that is complete.
   std::optional<std::uint64_t> finish(const Piece& piece);
 
-  /// The first message of the batch that is not whole yet.
+  /// An incomplete message of the batch `ticket`; nothing if all are complete.
   std::optional<MessageEnd> unfinished(std::uint64_t ticket) const;
 
-  static constexpr int kPiecesUnderWay = 16;  ///< Of a lane; of large ones fewer.
-  static constexpr int kLargePiecesUnderWay = 4;
+  static constexpr int kPiecesUnderWay = 16;      ///< At most, of one queue.
+  static constexpr int kLargePiecesUnderWay = 4;  ///< The same for pieces of full size.
 
  private:
   struct Message {
@@ -48,8 +48,8 @@ class MessageLanes {
     std::size_t finished;  ///< Bytes.
     std::uint64_t ticket;
   };
-  struct Lane {
-    LinkRing<Message> messages;
+  struct Queue {
+    Ring<Message> messages;
     std::uint64_t first = 0;  ///< Number of messages[0].
     std::size_t next = 0;     ///< Index of the first that is not all started.
     int pieces_under_way = 0;
@@ -57,11 +57,11 @@ class MessageLanes {
   };
 
   std::size_t index_of(const MessageEnd& end) const;
-  MessageEnd end_of(std::size_t lane) const;
-  bool may_start(const Lane& lane) const;
+  MessageEnd end_of(std::size_t queue) const;
+  bool may_start(const Queue& queue) const;
 
   const std::size_t piece_bytes_;
-  std::vector<Lane> lanes_;
+  std::vector<Queue> queues_;
   std::size_t turn_ = 0;     ///< Where the round robin goes on.
   std::size_t waiting_ = 0;  ///< Messages that are not all started.
 };
@@ -70,7 +70,7 @@ class MessageLanes {
 /// range, in units of 64 bytes from there on. So a receiver sees the size that was sent even where
 /// its own buffer is shorter.
 int tag_of_size(std::size_t bytes, int largest);
-/// The size that a tag tells: exact, or rounded down to 64 bytes (and then modulo the range).
+/// The size that a tag stands for: exact, or rounded down to 64 bytes (and then modulo the range).
 std::size_t size_of_tag(int tag, int largest);
 
 }  // namespace heliograph

@@ -1,4 +1,4 @@
-#include "comm/nccl/message_groups.hpp"
+#include "comm/message_groups.hpp"
 
 #include <fmt/format.h>
 

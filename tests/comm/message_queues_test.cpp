@@ -1,3 +1,5 @@
+#include "comm/processes/message_queues.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,8 +10,6 @@
 #include <random>
 #include <vector>
 
-#include "comm/processes/lanes.hpp"
-
 namespace heliograph {
 namespace {
 
@@ -17,12 +17,12 @@ constexpr MessageEnd kToOne{1, Channel::halo, true};
 constexpr MessageEnd kFromOne{1, Channel::halo, false};
 constexpr MessageEnd kWeightsToTwo{2, Channel::weights, true};
 
-TEST(MessageLanes, CutsAMessageIntoPiecesInOrder) {
+TEST(MessageQueues, CutsAMessageIntoPiecesInOrder) {
   std::array<std::byte, 10> data{};
-  MessageLanes lanes(3, 4);
-  lanes.push(kToOne, data.data(), data.size(), 7);
-  std::vector<MessageLanes::Piece> pieces;
-  while (const auto piece = lanes.start()) pieces.push_back(*piece);
+  MessageQueues queues(3, 4);
+  queues.push(kToOne, data.data(), data.size(), 7);
+  std::vector<MessageQueues::Piece> pieces;
+  while (const auto piece = queues.start()) pieces.push_back(*piece);
   ASSERT_EQ(pieces.size(), 3U);
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     EXPECT_EQ(pieces[i].data, data.data() + 4 * i);
@@ -32,70 +32,70 @@ TEST(MessageLanes, CutsAMessageIntoPiecesInOrder) {
     EXPECT_TRUE(pieces[i].end.sending);
   }
   // In whatever order they come, the last one completes the ticket.
-  EXPECT_FALSE(lanes.finish(pieces[2]));
-  EXPECT_FALSE(lanes.finish(pieces[0]));
-  ASSERT_TRUE(lanes.unfinished(7));
-  EXPECT_EQ(lanes.unfinished(7)->peer, 1);
-  EXPECT_EQ(lanes.finish(pieces[1]), 7U);
-  EXPECT_FALSE(lanes.unfinished(7));
+  EXPECT_FALSE(queues.finish(pieces[2]));
+  EXPECT_FALSE(queues.finish(pieces[0]));
+  ASSERT_TRUE(queues.unfinished(7));
+  EXPECT_EQ(queues.unfinished(7)->peer, 1);
+  EXPECT_EQ(queues.finish(pieces[1]), 7U);
+  EXPECT_FALSE(queues.unfinished(7));
 }
 
-TEST(MessageLanes, ALaneThatIsFullHoldsUpNoOther) {
+TEST(MessageQueues, ALaneThatIsFullHoldsUpNoOther) {
   std::vector<std::byte> data(100);
-  MessageLanes lanes(3, 10);
-  lanes.push(kToOne, data.data(), 100, 1);
+  MessageQueues queues(3, 10);
+  queues.push(kToOne, data.data(), 100, 1);
   int large = 0;
-  while (lanes.start()) ++large;
-  EXPECT_EQ(large, MessageLanes::kLargePiecesUnderWay);
-  lanes.push(kWeightsToTwo, data.data(), 5, 2);
-  lanes.push(kFromOne, data.data(), 5, 3);
+  while (queues.start()) ++large;
+  EXPECT_EQ(large, MessageQueues::kLargePiecesUnderWay);
+  queues.push(kWeightsToTwo, data.data(), 5, 2);
+  queues.push(kFromOne, data.data(), 5, 3);
   std::vector<MessageEnd> started;
-  while (const auto piece = lanes.start()) started.push_back(piece->end);
+  while (const auto piece = queues.start()) started.push_back(piece->end);
   ASSERT_EQ(started.size(), 2U);
   EXPECT_NE(started[0].peer, started[1].peer);
 }
 
-TEST(MessageLanes, OnlySoManySmallMessagesAreUnderWay) {
+TEST(MessageQueues, OnlySoManySmallMessagesAreUnderWay) {
   std::byte data{};
-  MessageLanes lanes(2, 1000);
-  for (std::uint64_t ticket = 1; ticket <= 40; ++ticket) lanes.push(kToOne, &data, 1, ticket);
-  std::deque<MessageLanes::Piece> under_way;
-  while (const auto piece = lanes.start()) under_way.push_back(*piece);
-  EXPECT_EQ(under_way.size(), static_cast<std::size_t>(MessageLanes::kPiecesUnderWay));
+  MessageQueues queues(2, 1000);
+  for (std::uint64_t ticket = 1; ticket <= 40; ++ticket) queues.push(kToOne, &data, 1, ticket);
+  std::deque<MessageQueues::Piece> under_way;
+  while (const auto piece = queues.start()) under_way.push_back(*piece);
+  EXPECT_EQ(under_way.size(), static_cast<std::size_t>(MessageQueues::kPiecesUnderWay));
   std::uint64_t expected = 1;
   while (!under_way.empty()) {
-    EXPECT_EQ(lanes.finish(under_way.front()), expected++);
+    EXPECT_EQ(queues.finish(under_way.front()), expected++);
     under_way.pop_front();
-    while (const auto piece = lanes.start()) under_way.push_back(*piece);
+    while (const auto piece = queues.start()) under_way.push_back(*piece);
   }
   EXPECT_EQ(expected, 41U);
 }
 
-TEST(MessageLanes, EveryByteGoesOnceInAnyOrderOfEnds) {
+TEST(MessageQueues, EveryByteGoesOnceInAnyOrderOfEnds) {
   std::mt19937 random(5);
-  MessageLanes lanes(4, 64);
+  MessageQueues queues(4, 64);
   std::vector<std::byte> data(1000);
   std::vector<int> seen(1000);
-  std::vector<MessageLanes::Piece> under_way;
+  std::vector<MessageQueues::Piece> under_way;
   std::size_t posted = 0;
   std::size_t completed = 0;
   while (completed < 300) {
     if (posted < 300 && random() % 2 == 0) {
       const MessageEnd end{static_cast<int>(random() % 4), static_cast<Channel>(random() % 3),
                            random() % 2 == 0};
-      lanes.push(end, data.data(), 1 + random() % 999, ++posted);
+      queues.push(end, data.data(), 1 + random() % 999, ++posted);
     }
-    while (const auto piece = lanes.start()) {
+    while (const auto piece = queues.start()) {
       ASSERT_LE(piece->bytes, 64U);
       under_way.push_back(*piece);
     }
     if (under_way.empty()) continue;
     const std::size_t at = random() % under_way.size();
-    if (lanes.finish(under_way[at])) ++completed;
+    if (queues.finish(under_way[at])) ++completed;
     under_way.erase(under_way.begin() + static_cast<std::ptrdiff_t>(at));
   }
   EXPECT_TRUE(under_way.empty());
-  for (std::uint64_t ticket = 1; ticket <= 300; ++ticket) EXPECT_FALSE(lanes.unfinished(ticket));
+  for (std::uint64_t ticket = 1; ticket <= 300; ++ticket) EXPECT_FALSE(queues.unfinished(ticket));
 }
 
 TEST(SizeTags, TellTheSize) {

@@ -1,0 +1,72 @@
+#include "comm/rendezvous/handshake.hpp"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace heliograph {
+
+std::span<const std::byte> payload_of(const std::string& text) {
+  return std::as_bytes(std::span(text)).first(std::min(text.size(), kMostTextBytes));
+}
+
+bool Connection::say(Greeting greeting, std::span<const std::byte> payload) {
+  greeting.bytes = static_cast<std::uint32_t>(payload.size());
+  const auto header = std::as_bytes(std::span(&greeting, 1));
+  unsent_.insert(unsent_.end(), header.begin(), header.end());
+  unsent_.insert(unsent_.end(), payload.begin(), payload.end());
+  return flush();
+}
+
+bool Connection::flush() {
+  std::size_t sent = 0;
+  bool broken = false;
+  while (sent < unsent_.size() && !broken) {
+    const ssize_t count = send(socket_.get(), unsent_.data() + sent, unsent_.size() - sent,
+                               MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) break;
+    broken = count <= 0;
+    if (!broken) sent += static_cast<std::size_t>(count);
+  }
+  if (broken) sent = unsent_.size();  // Nothing more can be sent.
+  unsent_.erase(unsent_.begin(), unsent_.begin() + static_cast<std::ptrdiff_t>(sent));
+  return !broken;
+}
+
+bool Connection::hear(std::size_t most_bytes) {
+  while (!ended_) {
+    const bool in_payload = heard_ >= sizeof(Greeting);
+    std::byte* const part = in_payload ? payload_.data() : reinterpret_cast<std::byte*>(&greeting_);
+    const std::size_t bytes = in_payload ? payload_.size() : sizeof(Greeting);
+    const std::size_t done = heard_ - (in_payload ? sizeof(Greeting) : 0);
+    if (in_payload && done == bytes) {
+      heard_ = 0;
+      return true;
+    }
+    const ssize_t count = recv(socket_.get(), part + done, bytes - done, MSG_DONTWAIT);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+    if (count <= 0) {
+      ended_ = true;
+      return false;
+    }
+    heard_ += static_cast<std::size_t>(count);
+    if (heard_ == sizeof(Greeting)) {
+      const bool ours = greeting_.magic == Greeting::kMagic;
+      payload_.resize(ours && greeting_.bytes <= most_bytes ? greeting_.bytes : 0);
+      ended_ = ours && greeting_.bytes > most_bytes;
+    }
+  }
+  return false;
+}
+
+std::string Connection::text() const {
+  return {reinterpret_cast<const char*>(payload_.data()), payload_.size()};
+}
+
+pollfd Connection::entry() const {
+  const int events = POLLIN | (unsent_.empty() ? 0 : POLLOUT);
+  return {socket_.get(), static_cast<short>(events), 0};
+}
+
+}  // namespace heliograph

@@ -1,0 +1,213 @@
+#include "comm/rendezvous/rendezvous.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "comm/batch.hpp"
+#include "comm/clock.hpp"
+#include "core/throw_error.hpp"
+
+namespace heliograph {
+namespace {
+
+/// For a port to become free: a rank that calls before rank 0 is there may hold it for a moment.
+constexpr double kListenSeconds = 2;
+constexpr double kListenRest = 0.05;
+/// Rank 0 says for whom all have waited; the others wait for that a little longer.
+constexpr double kVerdictSeconds = 2;
+
+constexpr const char* kEndedEarly = "has ended before all ranks had met";
+
+Socket listen_anywhere() {
+  Socket listener = listen_on(0);
+  if (!listener.open()) refuse_connections("listen");
+  return listener;
+}
+
+/// At the first of the ports that is free.
+Socket listen_for_ranks(const LaunchVariables& launch) {
+  const std::vector<std::uint16_t> ports = launch.ports();
+  int error = EADDRINUSE;
+  for (const double began = monotonic_seconds(); error == EADDRINUSE;) {
+    for (const std::uint16_t port : ports) {
+      Socket listener = listen_on(port);
+      if (listener.open()) return listener;
+      error = errno;
+      if (error != EADDRINUSE) break;
+    }
+    if (monotonic_seconds() > began + kListenSeconds) break;
+    std::this_thread::sleep_for(std::chrono::duration<double>(kListenRest));
+  }
+  std::string where = fmt::format("port {} (MASTER_PORT)", launch.port);
+  if (launch.port_is_taken) {
+    const auto [first, last] = std::minmax(ports.front(), ports.back());
+    where = fmt::format("any of the ports {} to {} beside MASTER_PORT, which torchrun uses itself",
+                        first, last);
+  }
+  throw_error(ErrorCode::resource, "--transport tcp: rank 0 cannot listen at {}: {}", where,
+              std::strerror(error));
+}
+
+LaunchVariables without_address(int rank, int ranks) {
+  LaunchVariables launch;
+  launch.rank = rank;
+  launch.ranks = ranks;
+  return launch;
+}
+
+}  // namespace
+
+Rendezvous::Rendezvous(const LaunchVariables& launch)
+    : launch_(launch),
+      rank_(launch.rank),
+      ranks_(launch.ranks),
+      listener_(rank_ == 0 && launch.port != 0 ? listen_for_ranks(launch) : listen_anywhere()),
+      mine_(introduce_process(port_of(listener_))) {}
+
+Rendezvous::Rendezvous(int rank, int ranks) : Rendezvous(without_address(rank, ranks)) {}
+
+std::vector<Introduction> Rendezvous::introduce(double seconds, const Check& check) {
+  if (ranks_ == 1) return {mine_};
+  introducing_ = true;
+  run_ = launch_.run_id();
+  all_.assign(static_cast<std::size_t>(ranks_), {});
+  members_.resize(all_.size());
+  expect(1);
+  turn_until([&] { return missing_ == 0; }, seconds, check, [&] { end_uncalled(seconds); });
+  if (rank_ == 0) {
+    all_[0] = mine_;
+    for (int r = 1; r < ranks_; ++r) {
+      say(member(r).connection, Greeting::Kind::table, r, 0, std::as_bytes(std::span(all_)));
+    }
+  } else {
+    turn_until([&] { return all_[0].port != 0; }, seconds + kVerdictSeconds, check,
+               [&] {
+                 throw_error(ErrorCode::peer_lost, "{} did not meet all ranks within {}", rank_0(),
+                             describe_seconds(seconds));
+               });
+  }
+  return all_;
+}
+
+std::vector<std::vector<Socket>> Rendezvous::connect(std::span<const Introduction> all, int links,
+                                                     double seconds, const Check& check) {
+  introducing_ = false;
+  all_.assign(all.begin(), all.end());
+  run_ = all_[0].token;
+  expect(links);
+  turn_until([&] { return missing_ == 0; }, seconds, check,
+             [&] {
+               end_without(
+                   first_missing(),
+                   "cannot be reached by TCP: between the hosts of a run the ports that the system "
+                   "chooses must be open");
+             });
+  listener_.close();
+  if (!members_.empty()) confirm(seconds, check);
+  std::vector<std::vector<Socket>> sockets(static_cast<std::size_t>(links));
+  for (std::size_t i = 0; i < seats_.size(); ++i) {
+    sockets[i % sockets.size()].push_back(std::move(seats_[i].socket));
+  }
+  return sockets;
+}
+
+/// Every rank tells rank 0 that it has its connections, and rank 0 all others when all have. Until
+/// then no rank may close the connection that tells the others of its end.
+void Rendezvous::confirm(double seconds, const Check& check) {
+  if (rank_ != 0) {
+    say(member(0).connection, Greeting::Kind::connected, 0, 0);
+    turn_until([&] { return member(0).connected; }, seconds + kVerdictSeconds, check,
+               [&] { end_without(0, "has not told in time that all ranks are connected"); });
+    return;
+  }
+  int late = 1;
+  const auto all_connected = [&] {
+    while (late < ranks_ && member(late).connected) ++late;
+    return late == ranks_;
+  };
+  turn_until(all_connected, seconds, check,
+             [&] { end_without(late, "has not told in time that it is connected with all"); });
+  for (int r = 1; r < ranks_; ++r) say(member(r).connection, Greeting::Kind::connected, r, 0);
+}
+
+void Rendezvous::hear_member(int rank) {
+  using Kind = Greeting::Kind;
+  Connection& connection = member(rank).connection;
+  connection.flush();
+  // After its last word rank 0 closes the connection.
+  const auto is_over = [&] { return rank == 0 && member(rank).connected; };
+  while (!is_over() && connection.hear(most_bytes())) {
+    const Kind kind = connection.greeting().kind;
+    if (kind == Kind::connected) member(rank).connected = true;
+    if (rank != 0) continue;
+    if (kind == Kind::refused) end_refused(connection.text());
+    if (kind == Kind::ended) throw Error(ErrorCode::peer_lost, connection.text());
+    if (kind == Kind::table) read_table(connection);
+  }
+  if (!connection.ended() || is_over()) return;
+  if (introduction_of(rank).port != 0) end_without(rank, kEndedEarly);
+  throw_error(ErrorCode::peer_lost, "{} {}", rank_0(), kEndedEarly);
+}
+
+/// Rank 0 tells the others of the exception that is being handled.
+void Rendezvous::tell_the_end() noexcept {
+  if (rank_ != 0) return;
+  try {
+    const std::string text = "rank 0: " + current_failure().text;
+    for (Member& member : members_) {
+      if (!member.connection.socket().open()) continue;
+      say(member.connection, Greeting::Kind::ended, -1, 0, payload_of(text));
+    }
+  } catch (...) {
+    // There is no memory for a text: the closed connections will tell.
+  }
+}
+
+std::string Rendezvous::rank_0() const {
+  return "--transport tcp: rank 0 at " + describe_endpoint(launch_.address, port_of_rank_0_);
+}
+
+void Rendezvous::end_uncalled(double seconds) {
+  if (rank_ != 0) {
+    const std::vector<std::uint16_t> ports = launch_.ports();
+    std::string where = describe_endpoint(launch_.address, ports.front());
+    if (ports.size() > 1) where += fmt::format(" to {}", ports.back());
+    throw_error(ErrorCode::peer_lost,
+                "--transport tcp: rank {} did not meet rank 0 at {} within {}: {}", rank_, where,
+                describe_seconds(seconds), last_);
+  }
+  std::string text =
+      fmt::format("--transport tcp: rank {}{} not called rank 0 at {} within {}", first_missing(),
+                  missing_ > 1 ? fmt::format(" and {} more have", missing_ - 1) : " has",
+                  describe_endpoint(launch_.address, mine_.port), describe_seconds(seconds));
+  if (!refused_.empty()) text += "; " + refused_;
+  throw Error(ErrorCode::peer_lost, text);
+}
+
+void Rendezvous::end_refused(const std::string& why) const {
+  throw_error(ErrorCode::usage, "{} refuses rank {}: {}", rank_0(), rank_, why);
+}
+
+void Rendezvous::end_without(int rank, const char* what) {
+  throw_error(ErrorCode::peer_lost, "rank {} on host {} {}", rank,
+              introduction_of(rank).host_name(), what);
+}
+
+int Rendezvous::first_missing() const {
+  std::size_t i = 0;
+  while (!wants(peer_of(i)) || seats_[i].taken) ++i;
+  return peer_of(i);
+}
+
+std::string describe_endpoint(const std::string& host, std::uint16_t port) {
+  const bool number = host.find(':') != std::string::npos;
+  return fmt::format("{}:{}", number ? "[" + host + "]" : host, port);
+}
+
+}  // namespace heliograph
