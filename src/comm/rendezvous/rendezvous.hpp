@@ -17,9 +17,9 @@
 
 namespace heliograph {
 
-/// Connects the processes of a run with each other by TCP. Of two ranks the higher one calls. All
-/// calls are made at the same time: a slow host, an address that swallows packets or a stranger at
-/// the port holds up nobody else for long.
+/// Connects the processes of a run with each other by TCP. Of two ranks the higher one calls the
+/// lower one. All connections are made at the same time, so a slow host, an address that swallows
+/// packets or a stranger at the port does not hold up the others for long.
 /// Used by one thread.
 class Rendezvous {
  public:
@@ -58,18 +58,18 @@ class Rendezvous {
   struct Seat {
     Socket socket;
     bool taken = false;
-    int calls = 0;          ///< Of this process, under way.
-    double called_at = -1;  ///< When it called last; below 0: it has not.
-    double rest = 0;        ///< Seconds from that until the next call.
+    int calls = 0;          ///< Attempts of this process that are under way.
+    double called_at = -1;  ///< When this process called last; below 0: it has not called.
+    double rest = 0;        ///< Seconds from called_at until the next call.
   };
   /// A connection that may become that of a seat.
   struct Attempt {
     enum class State : std::uint8_t { connecting, called, accepted, answered, over };
     Connection connection;
     State state = State::accepted;
-    int peer = -1;  ///< Once it is known: a lower rank is called, a higher one has called.
+    int peer = -1;  ///< Below 0: not known. A lower rank is called, a higher one has called.
     int link = 0;
-    std::uint16_t port = 0;  ///< That was called.
+    std::uint16_t port = 0;  ///< The port that was called.
     double began = 0;
   };
   /// A connection over which a rank has introduced itself: rank 0 has one with each other rank, and
