@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
@@ -16,8 +15,8 @@
 #include "cli/files.hpp"
 #include "cli/process.hpp"
 #include "cli/sample.hpp"
-#include "cli/temporary_directory.hpp"
 #include "heliograph/error.hpp"
+#include "support/files.hpp"
 
 // Checkpoints, --resume and eval as the command gives them.
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "heliograph/error.hpp"
+#include "support/expect_error.hpp"
 #include "train/options/json.hpp"
 #include "train/options/values.hpp"
 
@@ -19,14 +20,7 @@ using nlohmann::json;
 
 /// The sentence of the Error(usage) that `body` throws; fails the test otherwise.
 std::string refusal(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::usage) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was refused";
-  return {};
+  return test::expect_error(ErrorCode::usage, "", body);
 }
 
 const OptionField<TrainOptions>& field(const std::string& name) {

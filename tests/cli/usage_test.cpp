@@ -7,9 +7,9 @@
 #include "cli/files.hpp"
 #include "cli/process.hpp"
 #include "cli/sample.hpp"
-#include "cli/temporary_directory.hpp"
 #include "comm/nccl/transport.hpp"
 #include "core/kernels.hpp"
+#include "support/files.hpp"
 
 namespace heliograph {
 namespace {

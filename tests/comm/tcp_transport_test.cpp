@@ -15,13 +15,13 @@
 #include "comm/transport_epochs.hpp"
 #include "comm/transport_rounds.hpp"
 #include "support/allocations.hpp"
+#include "support/expect_error.hpp"
 #include "support/faulty_communicator.hpp"
 
 namespace heliograph {
 namespace {
 
 using test::Caught;
-using test::error_of;
 using test::expect_none;
 using test::run_tcp_groups;
 using test::sleep_for;
@@ -77,7 +77,7 @@ TEST(Tcp, EmptyMessagesAreLeftOut) {
     EXPECT_TRUE(comm.done(comm.post(Channel::halo, {&nothing, 1}, {})));
     EXPECT_TRUE(comm.done(Ticket{}));
     EXPECT_EQ(comm.bytes_sent(Channel::halo), 0);
-    EXPECT_EQ(error_of([&] { comm.wait(Ticket{1}); }).code, ErrorCode::usage);
+    test::expect_error(ErrorCode::usage, "", [&] { comm.wait(Ticket{1}); });
     barrier(comm, Channel::halo);
   }));
 }

@@ -9,6 +9,7 @@
 
 #include "core/buffer.hpp"
 #include "heliograph/error.hpp"
+#include "support/expect_error.hpp"
 
 namespace heliograph {
 namespace {
@@ -93,13 +94,10 @@ TEST(Arena, BuffersOfOneScopeLeaveNoHoleWhateverTheirOrder) {
 TEST(Arena, WhatDoesNotFitIsRefusedByRoomAndSize) {
   Arena arena(kSize);
   MemoryAccount account(&arena);
-  try {
-    const Buffer buffer(kSize, MemoryUse::gradients, &account);  // The spare line is too much.
-    FAIL() << "not refused";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::resource);
-    EXPECT_STREQ(error.what(), "out of memory: 67108864 bytes for gradients");
-  }
+  // The spare line is too much.
+  const auto take = [&] { const Buffer buffer(kSize, MemoryUse::gradients, &account); };
+  EXPECT_EQ(test::expect_error(ErrorCode::resource, "", take),
+            "out of memory: 67108864 bytes for gradients");
   EXPECT_EQ(account.live(MemoryUse::gradients), 0);
   EXPECT_EQ(Buffer(kSize - 64, MemoryUse::gradients, &account).size(), kSize - 64);
 }

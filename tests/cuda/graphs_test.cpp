@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "cli/temporary_directory.hpp"
 #include "core/kernels.hpp"
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/train.hpp"
+#include "support/files.hpp"
 #include "support/runs.hpp"
 
 // Runs whose epochs are asked for by CUDA graphs, against the same without: the same bits.

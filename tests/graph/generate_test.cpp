@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -16,6 +15,7 @@
 #include "heliograph/error.hpp"
 #include "heliograph/io.hpp"
 #include "support/expect_error.hpp"
+#include "support/files.hpp"
 #include "support/graphs.hpp"
 
 namespace heliograph {
@@ -217,8 +217,8 @@ TEST(Generate, TinyAndSaturatedGraphs) {
 }
 
 TEST(Generate, StreamsTheSameDataSetToDisk) {
-  const auto folder =
-      std::filesystem::temp_directory_path() / ("heliograph-generate-" + std::to_string(getpid()));
+  const test::TemporaryDirectory directory;
+  const std::filesystem::path folder = directory / "generated";
   for (const bool multilabel : {false, true}) {
     GenerateOptions options = small(GraphModel::block, multilabel);
     options.label_noise = 0.1;
@@ -232,7 +232,6 @@ TEST(Generate, StreamsTheSameDataSetToDisk) {
     test::expect_error(ErrorCode::usage, folder.string(),
                        [&] { generate_to(options, folder, false); });
   }
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Generate, RefusesOptionsOutOfRangeByName) {

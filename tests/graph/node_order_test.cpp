@@ -11,6 +11,7 @@
 #include "core/noise.hpp"
 #include "graph/shard.hpp"
 #include "heliograph/error.hpp"
+#include "support/expect_error.hpp"
 #include "support/graphs.hpp"
 
 namespace heliograph {
@@ -146,13 +147,8 @@ TEST(NodeIndex, RefusesAnOrderThatDoesNotFit) {
   const Partition partition{1, {0, 0, 0}};
   for (const std::vector<NodeId>& order :
        {std::vector<NodeId>{0, 1}, {0, 1, 1}, {0, 1, 3}, {0, -1, 2}}) {
-    try {
-      const NodeIndex index(graph, partition, nullptr, order);
-      ADD_FAILURE() << "an order of " << order.size() << " nodes was taken";
-    } catch (const Error& e) {
-      EXPECT_EQ(e.code(), ErrorCode::usage);
-      EXPECT_NE(std::string(e.what()).find("order"), std::string::npos) << e.what();
-    }
+    test::expect_error(ErrorCode::usage, "order",
+                       [&] { const NodeIndex index(graph, partition, nullptr, order); });
   }
 }
 

@@ -152,12 +152,13 @@ TEST_F(NpzTest, DamageIsAnErrorOrHarmless) {
       std::string damaged = whole;
       damaged[i] = static_cast<char>(damaged[i] ^ 0x10);
       write_text(path, damaged);
-      try {
-        EXPECT_EQ(dataset_hash(load_dataset(path)), hash) << name << " byte " << i;
-      } catch (const Error& error) {
-        EXPECT_NE(std::string(error.what()).find(path.string()), std::string::npos);
-        ++caught;
-      }
+      const std::string said = test::caught_from([&] {
+                                 EXPECT_EQ(dataset_hash(load_dataset(path)), hash)
+                                     << name << " byte " << i;
+                               }).text;
+      if (said.empty()) continue;
+      EXPECT_NE(said.find(path.string()), std::string::npos);
+      ++caught;
     }
     EXPECT_GT(caught, whole.size() / 13 / 2) << name;
     for (std::size_t length = 0; length < whole.size(); length += 61) {

@@ -23,10 +23,10 @@
 #include "comm/mpi/transport.hpp"
 #include "comm/processes/launcher.hpp"
 #include "comm/transport_epochs.hpp"
-#include "comm/transport_error.hpp"
 #include "comm/transport_rounds.hpp"
 #include "heliograph/train.hpp"
 #include "support/allocations.hpp"
+#include "support/expect_error.hpp"
 #include "support/faulty_communicator.hpp"
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
@@ -122,7 +122,7 @@ TEST(Mpi, RefusesBatchesAndTicketsThatBreakTheRules) {
     EXPECT_EQ(refused({{peer, nullptr, 1}}).code, ErrorCode::usage);
     const auto twice = refused({{peer, &buffer, 1}, {peer, &buffer, 1}});
     EXPECT_NE(twice.text.find("is there twice in one batch"), std::string::npos) << twice.text;
-    EXPECT_EQ(error_of([&] { comm.wait(Ticket{1}); }).code, ErrorCode::usage);
+    test::expect_error(ErrorCode::usage, "", [&] { comm.wait(Ticket{1}); });
   });
 }
 
@@ -202,9 +202,8 @@ TEST(Mpi, OtherNumbersOfPartsAreRefused) {
   TrainOptions options = test::small_options(ranks + 1, 2);
   MpiGroup group({});
   options.transport.kind = TransportKind::mpi;
-  const auto caught = error_of([&] { train(dataset, options); });
-  EXPECT_EQ(caught.code, ErrorCode::usage);
-  EXPECT_NE(caught.text.find("each process is one rank"), std::string::npos) << caught.text;
+  test::expect_error(ErrorCode::usage, "each process is one rank",
+                     [&] { train(dataset, options); });
   group.leave();
 }
 

@@ -14,6 +14,7 @@
 #include "emulation.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/train.hpp"
+#include "support/expect_error.hpp"
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
 
@@ -37,19 +38,8 @@ class CudaErrors : public TwinTest {
   static std::string take(MemoryAccount* account, MemoryUse use);
 };
 
-template <class Body>
-std::string message_of(ErrorCode code, Body body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code);
-    return error.what();
-  }
-  return "";
-}
-
 std::string CudaErrors::take(MemoryAccount* account, MemoryUse use) {
-  return message_of(ErrorCode::resource, [&] { Buffer(5000, use, account); });
+  return test::expect_error(ErrorCode::resource, "", [&] { Buffer(5000, use, account); });
 }
 
 TEST_F(CudaErrors, WithoutADeviceThereAreNoKernels) {
@@ -57,7 +47,7 @@ TEST_F(CudaErrors, WithoutADeviceThereAreNoKernels) {
   setenv("HELIOGRAPH_EMULATED_DEVICES", "0", 1);
   EXPECT_EQ(cuda_devices(), 0);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
-  EXPECT_EQ(message_of(ErrorCode::usage, [] { make_cuda_kernels(0, 1); }),
+  EXPECT_EQ(test::expect_error(ErrorCode::usage, "", [] { make_cuda_kernels(0, 1); }),
             "--device cuda: there is no CUDA device that can be used: cudaErrorNoDevice");
 }
 
@@ -66,7 +56,7 @@ TEST_F(CudaErrors, WhyThereIsNoDeviceIsSaidByAllWhoNeedOne) {
   o.transport.device = DeviceKind::cuda;
   const auto message = [](const auto& body) {
     cuda_emulation::fail_call("cudaGetDeviceCount", 1, cudaErrorInsufficientDriver);
-    return message_of(ErrorCode::usage, body);
+    return test::expect_error(ErrorCode::usage, "", body);
   };
   const std::string why = "there is no CUDA device that can be used: cudaErrorInsufficientDriver";
   EXPECT_EQ(message([] { make_cuda_kernels(0, 1); }), "--device cuda: " + why);
@@ -140,7 +130,7 @@ TEST_F(CudaErrors, WhatTheHostLacksIsRefusedBeforeAnythingIsTaken) {
   o.transport.device = DeviceKind::cuda;
   o.model.layers = 3;
   o.model.hidden = 1 << 20;
-  EXPECT_THAT(message_of(ErrorCode::resource, [&] { train(data, o); }),
+  EXPECT_THAT(test::expect_error(ErrorCode::resource, "", [&] { train(data, o); }),
               AllOf(StartsWith("the host of the CUDA devices needs at least "),
                     HasSubstr(" for gradients) and has "), HasSubstr("lower --hidden")));
 }
@@ -150,18 +140,20 @@ TEST_F(CudaErrors, EveryFailureSaysWhatWasTried) {
   const DeviceMatrix device_a = on_device(a), out = device_matrix(3, 3);
   const auto fail = [&](const char* call) { cuda_emulation::fail_call(call, 1, cudaErrorUnknown); };
   fail("cudaLaunchKernel");
-  EXPECT_EQ(message_of(ErrorCode::resource, [&] { cuda->add(out.view(), device_a.view()); }),
-            "CUDA device: addition: cudaErrorUnknown");
+  EXPECT_EQ(
+      test::expect_error(ErrorCode::resource, "", [&] { cuda->add(out.view(), device_a.view()); }),
+      "CUDA device: addition: cudaErrorUnknown");
   fail("cudaStreamSynchronize");
-  EXPECT_EQ(message_of(ErrorCode::resource, [&] { cuda->device().finish(); }),
+  EXPECT_EQ(test::expect_error(ErrorCode::resource, "", [&] { cuda->device().finish(); }),
             "CUDA device: waiting for it: cudaErrorUnknown");
   fail("cublasSgemm");
-  EXPECT_EQ(
-      message_of(ErrorCode::resource,
-                 [&] { cuda->gemm(device_a.view(), device_a.view(), false, false, out.view()); }),
-      "CUDA device: matrix product: execution failed");
+  EXPECT_EQ(test::expect_error(
+                ErrorCode::resource, "",
+                [&] { cuda->gemm(device_a.view(), device_a.view(), false, false, out.view()); }),
+            "CUDA device: matrix product: execution failed");
   fail("cudaMemcpyAsync");
-  EXPECT_THAT(message_of(ErrorCode::resource, [&] { out.values(); }), HasSubstr("copying from it"));
+  EXPECT_THAT(test::expect_error(ErrorCode::resource, "", [&] { out.values(); }),
+              HasSubstr("copying from it"));
   EXPECT_NO_THROW(cuda->device().finish());
 }
 
@@ -173,7 +165,7 @@ TEST_F(CudaErrors, NoConstructorLeavesAnythingBehindWhenItFails) {
         "cublasSetWorkspace", "cublasSetMathMode"}) {
     SCOPED_TRACE(call);
     cuda_emulation::fail_call(call, 1, cudaErrorUnknown);
-    EXPECT_NE(message_of(ErrorCode::resource, [] { make_cuda_kernels(0, 1); }), "");
+    EXPECT_NE(test::expect_error(ErrorCode::resource, "", [] { make_cuda_kernels(0, 1); }), "");
     EXPECT_EQ(cuda_emulation::live_bytes(), before);
   }
 }

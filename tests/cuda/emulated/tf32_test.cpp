@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "cli/temporary_directory.hpp"
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/train.hpp"
+#include "support/files.hpp"
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
 

@@ -15,6 +15,7 @@
 #include "core/cuda/runtime.hpp"
 #include "heliograph/error.hpp"
 #include "probe_kernels.hpp"
+#include "support/expect_error.hpp"
 
 // The emulated device does what a device does, and notices what a device would not.
 
@@ -42,12 +43,7 @@ class Emulation : public ::testing::Test {
   /// What the wait behind `ask` throws.
   std::string complaint(const std::function<void(cuda::Queue&)>& ask) {
     ask(queue);
-    try {
-      queue.finish();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return test::caught_from([&] { queue.finish(); }).text;
   }
 
   cuda::Queue queue{0};
@@ -373,13 +369,8 @@ TEST_F(Emulation, KernelsGetNoPointersToTheHost) {
   int stack[1] = {};
   static int global[1] = {};
   for (int* host : {heap.data(), stack, global}) {
-    std::string said;
-    try {
-      poke(queue, host, 0);
-    } catch (const Error& error) {
-      said = error.what();
-    }
-    EXPECT_THAT(said, HasSubstr("poke: argument 1 holds an address of the host's memory"));
+    EXPECT_THAT(test::caught_from([&] { poke(queue, host, 0); }).text,
+                HasSubstr("poke: argument 1 holds an address of the host's memory"));
     EXPECT_EQ(host[0], 0);
     repair();
   }
