@@ -7,8 +7,7 @@
 #include <iterator>
 #include <system_error>
 
-#include "misaligned_access.hpp"
-#include "touched_memory.hpp"
+#include "faults.hpp"
 
 namespace heliograph::cuda_emulation {
 namespace {
@@ -49,8 +48,7 @@ void forbid(std::byte* pages, std::size_t bytes) {
 }  // namespace
 
 void* DeviceMemory::take(std::size_t bytes, int device, Kind kind) {
-  watch_touches();
-  watch_alignment();
+  watch_faults();
   if (bytes == 0 || bytes > limit_ || live_bytes(device) > limit_ - bytes) return nullptr;
   const std::size_t page_bytes = rounded(bytes, kPage);
   std::byte* begin = map(page_bytes + kPage);

@@ -210,14 +210,15 @@ TEST_F(CudaErrors, TheOrderOfThreadsDoesNotMatter) {
   const DeviceArray<float> sums = on_device(std::vector<float>(40));
   double losses[2];
   std::vector<float> columns[2];
+  using cuda_emulation::GridOrder;
   for (const int backwards : {0, 1}) {
-    cuda_emulation::run_backwards(backwards == 1);
+    set_order(backwards == 1 ? GridOrder::backwards : GridOrder::forwards);
     losses[backwards] =
         cuda->softmax_cross_entropy(device_logits.view(), target.data(), 1, d.view());
     cuda->column_sums(d.view(), {sums.data(), nullptr, 1, 40});
     columns[backwards] = sums.values();
   }
-  cuda_emulation::run_alternately();
+  set_order(GridOrder::alternating);
   EXPECT_EQ(losses[0], losses[1]);
   EXPECT_EQ(columns[0], columns[1]);
 }
