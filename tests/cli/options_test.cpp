@@ -49,7 +49,7 @@ TEST(TrainOptionFields, NamesAreUniqueAndExplained) {
   }
 }
 
-TEST(TrainOptionFields, HoldEveryFlagOfTheDesign) {
+TEST(TrainOptionFields, HoldEveryFlag) {
   for (const char* name : {"split",
                            "split-seed",
                            "metric",

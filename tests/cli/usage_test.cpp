@@ -18,7 +18,6 @@ using test::run_command;
 using test::TemporaryDirectory;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using ::testing::StartsWith;
 using Words = std::vector<std::string>;
 
 /// The command ends with `code` and one line of complaint that holds `part`.

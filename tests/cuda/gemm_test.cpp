@@ -26,7 +26,7 @@ constexpr Sizes kSizes[] = {{0, 3, 4},     {1, 1, 1},      {31, 33, 47},
 
 /// Two sums of `terms` products of normal values, each rounded on its way: the sums grow to
 /// sqrt(terms), hardly a product exceeds 20.
-double bound(std::int64_t terms) { return 2e-6 * (20 + static_cast<double>(terms)); }
+double product_bound(std::int64_t terms) { return 2e-6 * (20 + static_cast<double>(terms)); }
 
 bool equal(ConstMatrixView a, ConstMatrixView b) {
   for (std::int64_t r = 0; r < a.rows; ++r) {
@@ -66,7 +66,7 @@ TEST_F(GemmTwin, ProductsAreTheCpuOnes) {
                            device_c = on_device(c);
         cuda->gemm(device_a.view(), device_b.view(), transpose, accumulate, device_c.view());
         cpu->gemm(a.view(), b.view(), transpose, accumulate, c.view());
-        expect_near(device_c.values().view(), c.view(), bound(s.in));
+        expect_near(device_c.values().view(), c.view(), product_bound(s.in));
       }
     }
   }
@@ -82,7 +82,7 @@ TEST_F(GemmTwin, GradientsAreTheCpuOnes) {
     const DeviceArray<float> g = on_device(expected);
     cuda->gemm_gradient(device_a.view(), device_d.view(), {g.data(), nullptr, s.in, s.out});
     cpu->gemm_gradient(a.view(), d.view(), {expected.data(), nullptr, s.in, s.out});
-    expect_near(g.values(), expected, bound(s.rows));
+    expect_near(g.values(), expected, product_bound(s.rows));
   }
 }
 
@@ -122,7 +122,8 @@ TEST_F(Tf32Gemm, ErrorsAreThoseOfRoundedFactorsAndRepeatThemselves) {
           sum += term;
           sizes += std::abs(term);
         }
-        ASSERT_NEAR(rounded.view().row(r)[c], sum, kTerm * sizes + bound(s.in)) << r << ", " << c;
+        ASSERT_NEAR(rounded.view().row(r)[c], sum, kTerm * sizes + product_bound(s.in))
+            << r << ", " << c;
       }
     }
     EXPECT_TRUE(equal(product(*tf32, device_a, device_b).view(), rounded.view()));
@@ -196,7 +197,7 @@ TEST_F(GemmTwin, ProductsWithBiasAreTheCpuOnes) {
         cuda->gemm_bias(device_a.view(), factor, accumulate, device_bias.data(), device_c.view());
         cpu->gemm_bias(a.view(), b.view(), accumulate, bias.data(), c.view());
         const Matrix result = device_c.values();
-        expect_near(result.view(), c.view(), bound(s.in));
+        expect_near(result.view(), c.view(), product_bound(s.in));
         // Nothing of the padding is written.
         for (std::int64_t r = 0; r < s.rows; ++r) {
           for (std::int64_t i = s.out; i < c.view().stride; ++i) {
@@ -253,7 +254,7 @@ TEST_F(GemmTwin, ColumnsBesideAViewAreLeftAlone) {
   cuda->gemm(device_a.view(), device_b.view(), false, false, device_c.view().col_range(11, 5));
   cpu->gemm(a.view(), b.view(), false, false, c.view().col_range(11, 5));
   const Matrix result = device_c.values();
-  expect_near(result.view().col_range(11, 5), c.view().col_range(11, 5), bound(17));
+  expect_near(result.view().col_range(11, 5), c.view().col_range(11, 5), product_bound(17));
   expect_near(result.view().col_range(0, 11), c.view().col_range(0, 11), 0);
   expect_near(result.view().col_range(16, 24), c.view().col_range(16, 24), 0);
 }

@@ -18,10 +18,10 @@
 namespace heliograph {
 namespace {
 
-constexpr int kEpochs = 5;
+constexpr int kRunEpochs = 5;
 
 TrainOptions on_device(int ranks) {
-  TrainOptions o = test::small_options(ranks, kEpochs);
+  TrainOptions o = test::small_options(ranks, kRunEpochs);
   o.transport.device = DeviceKind::cuda;
   o.transport.kind = TransportKind::threads;
   o.exchange.bits_forward = o.exchange.bits_backward = 1;
@@ -40,7 +40,7 @@ class CudaRun : public ::testing::Test {
 
 TEST_F(CudaRun, SaysTwiceTheSame) {
   const TrainResult one = train(data, on_device(3)), two = train(data, on_device(3));
-  ASSERT_EQ(one.epochs.size(), static_cast<std::size_t>(kEpochs));
+  ASSERT_EQ(one.epochs.size(), static_cast<std::size_t>(kRunEpochs));
   for (std::size_t e = 0; e < one.epochs.size(); ++e) {
     EXPECT_EQ(one.epochs[e].loss, two.epochs[e].loss) << e;
     EXPECT_TRUE(std::isfinite(one.epochs[e].loss));
@@ -72,7 +72,7 @@ TEST_F(CudaRun, GoesOnWithTheBitsOfARunThatWasNeverStopped) {
   part.checkpoint.folder = folder / "part";
   part.epochs = 3;
   train(data, part);
-  part.epochs = kEpochs;
+  part.epochs = kRunEpochs;
   part.checkpoint.resume = newest_checkpoint(folder / "part");
   const TrainResult rest = train(data, part);
   ASSERT_EQ(rest.epochs.size(), whole.epochs.size());

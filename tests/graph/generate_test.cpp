@@ -1,6 +1,5 @@
 #include "heliograph/generate.hpp"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -14,7 +14,6 @@ namespace heliograph {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 class PartitionFile : public test::FolderTest {
  protected:

@@ -1,6 +1,5 @@
 #include "quant/codec.hpp"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "heliograph/error.hpp"

@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "cli/files.hpp"
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/train.hpp"
 #include "support/expect_error.hpp"

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "cli/files.hpp"
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/train.hpp"
 #include "support/files.hpp"

@@ -8,7 +8,7 @@
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
 
-// Contract 1 of the design: at 32 bits and lag 0, K ranks compute what one rank computes.
+// At 32 bits and lag 0, K ranks compute what one rank computes.
 
 namespace heliograph {
 namespace {

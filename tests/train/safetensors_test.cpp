@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "cli/files.hpp"
 #include "heliograph/error.hpp"
 #include "support/expect_error.hpp"
 #include "support/files.hpp"

@@ -9,7 +9,7 @@
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
 
-// Contract 7 of the design: after the first epochs, the training step allocates nothing.
+// After the first epochs, the training step allocates nothing.
 
 namespace heliograph {
 namespace {
