@@ -21,6 +21,8 @@ endif()
 set_source_files_properties(${kernel_sources} PROPERTIES LANGUAGE CXX COMPILE_DEFINITIONS __CUDACC__
   COMPILE_OPTIONS "-include;cuda_runtime.h;-Wno-unknown-pragmas;${trap_options}")
 
+# It chooses another longjmp before any header, so no other source may come before it.
+set_source_files_properties(${emulation}/fibers.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 # Objects, so that they stand before the real ones, which are in a library: none of those is linked.
 add_library(heliograph_cuda_emulated OBJECT ${emulator_sources} ${device_sources})
 target_include_directories(heliograph_cuda_emulated PUBLIC ${emulation}/include

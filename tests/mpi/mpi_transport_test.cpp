@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "comm/arrives_unattended.hpp"
-#include "comm/compute_until_failed.hpp"
 #include "comm/mpi/transport.hpp"
+#include "comm/process_faults.hpp"
 #include "comm/processes/launcher.hpp"
 #include "comm/transport_epochs.hpp"
 #include "comm/transport_rounds.hpp"
@@ -207,9 +207,9 @@ TEST(Mpi, OtherNumbersOfPartsAreRefused) {
   group.leave();
 }
 
-/// Runs `body`, which must fail by what `text` says, with `code` on the rank `culprit`, where it
-/// arises. Says so: test_mpi.py counts these lines. Returns when all ranks have: mpirun kills the
-/// others once one has ended without MPI_Finalize.
+/// Fails the test unless `body` throws an Error with this text, whose code is `code` on the rank
+/// `culprit`. Prints "as expected", which test_mpi.py counts. Returns when all ranks have done so,
+/// because mpirun kills the others once one has ended without MPI_Finalize.
 void expect_failure(const MpiTransportOptions& options,
                     const std::function<void(Communicator&)>& body, int culprit, ErrorCode code,
                     const std::string& text) {
@@ -259,61 +259,23 @@ TEST(FaultLargeSizes, ThatDisagreeNameTheSizesToo) {
       -1, {}, "rank 0 sends 300000 bytes on the halo channel, rank 1 expects 500000");
 }
 
-TEST(FaultException, KeepsItsCodeWhereItAroseAndNamesItsRankEverywhere) {
-  expect_failure(
-      {},
-      [](Communicator& comm) {
-        comm.set_progress({3, 1});
-        if (comm.rank() == 1) throw Error(ErrorCode::numeric, "NaN in the gradient");
-        barrier(comm, Channel::halo);
-      },
-      1, ErrorCode::numeric, "rank 1, epoch 3, layer 1: NaN in the gradient");
+void expect_fault(const test::ProcessFault& fault) {
+  expect_failure({}, fault.body, fault.culprit, fault.code, fault.text);
 }
 
-TEST(FaultAbort, EndsTheWaitsOfAllRanks) {
-  expect_failure(
-      {},
-      [](Communicator& comm) {
-        if (comm.rank() == 0) {
-          std::thread other([&] {
-            std::this_thread::sleep_for(std::chrono::milliseconds(50));
-            comm.abort("told from outside");
-          });
-          other.join();
-        }
-        barrier(comm, Channel::halo);
-      },
-      -1, {}, "rank 0: told from outside");
+TEST(FaultException, KeepsItsCodeWhereItAroseAndNamesItsRankEverywhere) {
+  expect_fault(test::kException);
 }
+
+TEST(FaultAbort, EndsTheWaitsOfAllRanks) { expect_fault(test::kAbort); }
 
 TEST(FaultDeadline, NamesWhoWaitedForWhomAndWhere) {
   MpiTransportOptions options;
   options.timeout_seconds = 2;
-  expect_failure(
-      options,
-      [](Communicator& comm) {
-        comm.set_progress({4, 2});
-        std::byte buffer{};
-        const RecvMessage receive{0, &buffer, 1};
-        if (comm.rank() == 1) comm.wait(comm.post(Channel::weights, {}, {&receive, 1}));
-        test::compute_until_failed(comm);
-      },
-      -1, {},
-      "rank 1, epoch 4, layer 2: waited 2 s without progress for bytes from rank 0 on the "
-      "weights channel");
+  expect_failure(options, test::wait_in_vain, -1, {}, test::waited_in_vain("2"));
 }
 
-TEST(FaultInFlight, EndingWithMessagesInFlightIsAnError) {
-  std::byte buffer{};
-  expect_failure(
-      {},
-      [&](Communicator& comm) {
-        const RecvMessage receive{1, &buffer, 1};
-        if (comm.rank() == 0) comm.post(Channel::halo, {}, {&receive, 1});
-        if (comm.rank() != 0) barrier(comm, Channel::weights);
-      },
-      0, ErrorCode::usage, "rank 0: the rank has ended with messages in flight");
-}
+TEST(FaultInFlight, EndingWithMessagesInFlightIsAnError) { expect_fault(test::kInFlight); }
 
 }  // namespace
 }  // namespace heliograph
