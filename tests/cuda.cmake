@@ -10,20 +10,20 @@ list(FILTER device_sources EXCLUDE REGEX "/(no_[a-z]+|load_cublas|message_groups
 file(GLOB emulation_tests CONFIGURE_DEPENDS ${emulation}/tests/*.cpp ${emulation}/tests/*.cu)
 set(kernel_sources ${device_sources} ${emulation_tests})
 list(FILTER kernel_sources INCLUDE REGEX "\\.cu$")
-# A device traps at a misaligned access, which x86 does not; a sanitizer build has its own check.
+# A device traps at a misaligned access, but x86 does not. Sanitizer builds have a check of their own.
 set(trap_options "")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$" AND NOT HELIOGRAPH_SANITIZE)
   set(trap_options "-fsanitize=alignment;-fsanitize-undefined-trap-on-error")
   set_source_files_properties(${emulation}/tests/emulation_test.cpp PROPERTIES
     COMPILE_DEFINITIONS HELIOGRAPH_KERNELS_TRAP)
 endif()
-# nvcc includes the runtime's header by itself.
+# nvcc includes the runtime's header without being told.
 set_source_files_properties(${kernel_sources} PROPERTIES LANGUAGE CXX COMPILE_DEFINITIONS __CUDACC__
   COMPILE_OPTIONS "-include;cuda_runtime.h;-Wno-unknown-pragmas;${trap_options}")
 
-# It chooses another longjmp before any header, so no other source may come before it.
+# It undefines _FORTIFY_SOURCE before any header, so no other source may precede it.
 set_source_files_properties(${emulation}/fibers.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-# Objects, so that they stand before the real ones, which are in a library: none of those is linked.
+# Objects take precedence over the real sources, which are in a library.
 add_library(heliograph_cuda_emulated OBJECT ${emulator_sources} ${device_sources})
 target_include_directories(heliograph_cuda_emulated PUBLIC ${emulation}/include
   PRIVATE ${emulation} ${device_root})
@@ -31,7 +31,7 @@ target_link_libraries(heliograph_cuda_emulated PRIVATE heliograph_library heliog
 
 file(GLOB twin_tests CONFIGURE_DEPENDS cuda/*.cpp)
 file(GLOB emulated_tests CONFIGURE_DEPENDS cuda/emulated/*.cpp)
-# Those that include none of CUDA's headers are the same for both.
+# Tests that include no header of CUDA are compiled once for both.
 set(cuda_tests ${twin_tests})
 list(FILTER cuda_tests INCLUDE REGEX "/gemm_test\\.cpp$")
 list(REMOVE_ITEM twin_tests ${cuda_tests})
@@ -48,7 +48,7 @@ if(HELIOGRAPH_HAS_CUDA)
   target_link_libraries(test_cuda_device PRIVATE
     heliograph_twin_tests heliograph_test_support CUDA::cudart_static)
   discover_tests(test_cuda_device cuda TEST_PREFIX "device.")
-  # Where both are built, no kernel of the real ones may have come along.
+  # No real kernel may be linked into the emulated tests.
   add_test(NAME cuda.only_emulated
     COMMAND sh -c "! ${CMAKE_NM} $<TARGET_FILE:test_cuda> | grep __cudaRegisterFatBinary")
   set_tests_properties(cuda.only_emulated PROPERTIES LABELS cuda TIMEOUT 60)

@@ -28,8 +28,8 @@ import scaling
 from environments import why_unusable
 from processes import ProcessFailed, run_measured
 
-# fp32 rows under fp64 sums (--reproducible) against fp64 throughout. Adam's first steps make a whole
-# step of a gradient near 0, whatever its sign, so later losses differ by more than rounding.
+# The bounds of fp32 rows with fp64 sums (--reproducible) against fp64 throughout. Adam's first steps
+# are whole steps even where a gradient is near 0, so later losses differ by more than rounding.
 FP32_LOSS = 1e-6
 FP32_STEPS = 5e-5
 
@@ -79,7 +79,7 @@ class NativeGraph(OnAGraph):
 
 
 class SameNumbers(OnAGraph):
-    """The weights drawn again, the model and its steps are the engine's: the losses say so."""
+    """The weights, model and steps of the NumPy model have the losses of the engine."""
 
     def engine_losses(self, model, norm, layers, seed):
         run_measured([COMMAND, "train", "--data", self.graph, "--model", model, "--norm", norm,

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of what bench/torch_epoch.py leaves where variants fail, with a stand-in for PyTorch."""
+"""Tests the results that bench/torch_epoch.py writes where variants fail, with a stand-in for PyTorch."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ import unittest
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from harness import ROOT, FolderTest, run
 
-# Asked for its version, as each variant begins, it keeps a copy of the results, and fails.
+# Each variant begins by asking for the version. The stand-in then copies the results and fails.
 TORCH = """
 import os, shutil
 class cuda:

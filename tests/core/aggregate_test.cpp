@@ -26,7 +26,7 @@ using test::random_scale;
 const std::vector<std::int64_t> kAggregateWidths = {
     1, 2, 3, 4, 5, 7, 8, 13, 15, 16, 17, 31, 32, 33, 41, 47, 100, 127, 128, 129, 255, 256, 602};
 
-/// Rows of skewed degree: some empty, one far above the others.
+/// Rows of skewed degree: some are empty, and one is far longer than the others.
 Csr random_csr(std::int64_t rows, std::int64_t columns, std::uint32_t seed) {
   std::mt19937 random(seed);
   Csr csr{{0}, {}};
@@ -147,7 +147,7 @@ INSTANTIATE_TEST_SUITE_P(Storage, AggregateInnerRows,
                          });
 
 TEST(AggregateInnerBf16, ValuesAreTheNearestOnesOnEveryTarget) {
-  // Around every kind of rounding, at both signs; rows are their own only neighbour.
+  // Values around every kind of rounding, of both signs. Each row is its own only neighbour.
   std::vector<float> values;
   for (const std::uint32_t upper :
        {0x0000U, 0x0001U, 0x007fU, 0x0080U, 0x3f80U, 0x3f81U, 0x7f7eU, 0x7f7fU, 0x7f80U, 0x7fffU}) {
@@ -173,7 +173,7 @@ TEST(AggregateInnerBf16, ValuesAreTheNearestOnesOnEveryTarget) {
       } else if (std::isinf(out[i])) {
         EXPECT_GE(std::abs(x), 0x1.ffp127F);  // halfway from the largest bf16 to 2^128
       } else {
-        // Either neighbour is no nearer.
+        // Neither neighbour is nearer.
         const std::uint16_t half = stored.view().data[i];
         const double error = std::abs(static_cast<double>(x) - out[i]);
         for (const int step : {-1, 1}) {

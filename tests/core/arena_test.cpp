@@ -29,7 +29,7 @@ TEST(Arena, BuffersLieSideBySideOnLinesOfTheirOwn) {
   const Buffer a(100, MemoryUse::halo, &account);
   const Buffer b(5000, MemoryUse::weights, &account);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(a.data()) % 64, 0U);
-  // 100 bytes are two lines, and one more may be read past the end.
+  // 100 bytes take two cache lines, and one more because readers may go past the end.
   EXPECT_EQ(b.data() - a.data(), 3 * 64);
   EXPECT_EQ(account.live(MemoryUse::halo), 100);
   EXPECT_EQ(account.live(MemoryUse::weights), 5000);
@@ -64,7 +64,7 @@ TEST(Arena, AHoleLeavesItsNeighboursAlone) {
   fill(after);
   const std::uint8_t* held = hole->as<std::uint8_t>().data();
   hole.reset();
-  // Still mapped, and given back to the system.
+  // The pages stay mapped, but the system has their memory back.
   EXPECT_EQ(held[0], 0);
   EXPECT_EQ(held[2 << 20], 0);
   EXPECT_EQ(before.as<std::uint8_t>()[99], 0xA5);
@@ -94,7 +94,7 @@ TEST(Arena, BuffersOfOneScopeLeaveNoHoleWhateverTheirOrder) {
 TEST(Arena, WhatDoesNotFitIsRefusedByRoomAndSize) {
   Arena arena(kSize);
   MemoryAccount account(&arena);
-  // The spare line is too much.
+  // The spare cache line no longer fits.
   const auto take = [&] { const Buffer buffer(kSize, MemoryUse::gradients, &account); };
   EXPECT_EQ(test::expect_error(ErrorCode::resource, "", take),
             "out of memory: 67108864 bytes for gradients");

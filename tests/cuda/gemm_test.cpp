@@ -86,14 +86,14 @@ TEST_F(GemmTwin, GradientsAreTheCpuOnes) {
   }
 }
 
-/// Kernels that may round the factors of products to TF32.
+/// A test of kernels that may round the factors of products to TF32.
 class Tf32Gemm : public TwinTest {
  protected:
   void SetUp() override {
     TwinTest::SetUp();
     if (cuda != nullptr) tf32 = make_cuda_kernels(0, 1, {.tf32 = true});
   }
-  /// a b by these kernels.
+  /// The product of a and b by these kernels.
   Matrix product(Kernels& kernels, const DeviceMatrix& a, const DeviceMatrix& b) {
     const DeviceMatrix c = device_matrix(a.view().rows, b.view().cols);
     cuda->device().finish();  // of the operands; the kernels have streams of their own
@@ -198,7 +198,7 @@ TEST_F(GemmTwin, ProductsWithBiasAreTheCpuOnes) {
         cpu->gemm_bias(a.view(), b.view(), accumulate, bias.data(), c.view());
         const Matrix result = device_c.values();
         expect_near(result.view(), c.view(), product_bound(s.in));
-        // Nothing of the padding is written.
+        // The padding is not written.
         for (std::int64_t r = 0; r < s.rows; ++r) {
           for (std::int64_t i = s.out; i < c.view().stride; ++i) {
             EXPECT_TRUE(std::isnan(result.view().row(r)[i]));
@@ -210,7 +210,8 @@ TEST_F(GemmTwin, ProductsWithBiasAreTheCpuOnes) {
 }
 
 TEST_F(GemmTwin, BiasesAreAddedAsProductsWrite) {
-  // Where that fails, gemm_bias is right by a pass of its own, so that no other test would say it.
+  // Where cublasLt has no algorithm, gemm_bias adds the bias in a pass of its own, so that no other
+  // test would notice.
   for (const bool tf32 : {false, true}) {
     cuda::Gemm gemm(*cuda->device().queue(), tf32, account.get());
     for (const Sizes s : {Sizes{257, 130, 41}, Sizes{500, 64, 64}}) {

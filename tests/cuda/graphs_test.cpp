@@ -11,7 +11,7 @@
 #include "support/files.hpp"
 #include "support/runs.hpp"
 
-// Runs whose epochs are asked for by CUDA graphs, against the same without: the same bits.
+// Runs with CUDA graphs have the bits of runs without them.
 
 namespace heliograph {
 namespace {
@@ -70,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(
         GraphCase{"Gcn"}, GraphCase{"Sage", ModelKind::sage},
         GraphCase{"SparseFeatures", ModelKind::gcn, true},
         GraphCase{"SparseSage", ModelKind::sage, true},
-        // Swaps its scratch an odd number of times.
+        // The model swaps its scratch an odd number of times.
         GraphCase{"TwoLayers", ModelKind::sage, false, [](TrainOptions& o) { o.model.layers = 2; }},
         GraphCase{"OneBit", ModelKind::sage, false,
                   [](TrainOptions& o) { o.exchange.bits_forward = o.exchange.bits_backward = 1; }},

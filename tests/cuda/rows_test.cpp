@@ -7,20 +7,20 @@
 #include "core/noise.hpp"
 #include "cuda/device_arrays.hpp"
 
-// Row-wise kernels beside their CPU twins. Both work in fp32 in different orders and with different
-// roundings of products.
+// Compares row-wise kernels with their CPU twins. Both work in fp32, in different orders and with
+// different roundings of products.
 
 namespace heliograph {
 namespace {
 
-/// Rows and columns: the usual sizes, and rows too wide for registers.
+/// Rows and columns. The sizes include rows that are too wide for registers.
 struct RowShape {
   std::int64_t rows, cols;
 };
 constexpr RowShape kRowShapes[] = {{0, 5},    {1, 1},    {31, 33},  {33, 31},
                                    {257, 64}, {40, 257}, {9, 1000}, {20000, 3}};
 
-/// The arguments of NormAct, on both sides.
+/// The arguments of NormAct on the host.
 struct NormArguments {
   std::vector<float> bias, gain, shift, mean, rstd;
   std::vector<std::int64_t> ids;
@@ -114,7 +114,7 @@ TEST_F(RowTwin, NormActForward) {
 TEST_F(RowTwin, NormActBackward) {
   for_norms([&](RowShape s, bool norm, std::uint32_t threshold, bool with_residual) {
     NormArguments a = arguments(s);
-    a.mean.assign(a.mean.size(), 0.25F);  // as the forward pass leaves them, or not
+    a.mean.assign(a.mean.size(), 0.25F);  // any values will do
     a.rstd.assign(a.rstd.size(), 0.75F);
     const OnDevice d = place(a);
     const Matrix y = normal_matrix(s.rows, s.cols);

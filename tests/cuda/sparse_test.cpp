@@ -10,7 +10,7 @@
 namespace heliograph {
 namespace {
 
-/// Rows and columns of x, and columns of what it is multiplied with.
+/// Rows and columns of the sparse x, and columns of the dense factor.
 struct SparseShape {
   std::int64_t rows, cols, width;
 };
@@ -18,8 +18,7 @@ constexpr SparseShape kSparseShapes[] = {{0, 3, 4},      {1, 1, 1},     {31, 33,
                                          {33, 31, 33},   {257, 90, 7},  {40, 257, 64},
                                          {65, 120, 257}, {4000, 12, 40}};
 
-/// Sparse rows of which some are empty, and one is full, as are columns 2 and 3 but for the empty
-/// rows.
+/// Sparse rows. Some are empty and one is full. Columns 2 and 3 are full but for the empty rows.
 SparseRows sparse_rows(SparseShape s, std::mt19937& random) {
   std::normal_distribution<float> normal;
   SparseRows x;

@@ -9,7 +9,7 @@
 #include "support/runs.hpp"
 #include "support/steps.hpp"
 
-// Every single step of ranks on a CUDA device, from the same weights, against those on the CPU.
+// Every single step of ranks on a CUDA device is that of ranks on the CPU from the same weights.
 
 namespace heliograph {
 namespace {

@@ -22,8 +22,8 @@ std::size_t rounded(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-/// `bytes` that can be read and written; null if there are none. Large ones begin on a huge page
-/// and ask for such pages: what is there is changed page by page before and after all work.
+/// Maps `bytes` that can be read and written; null if there are none. Large pieces use huge pages,
+/// because pages are opened and closed around all work.
 std::byte* map(std::size_t bytes) {
   const std::size_t slack = bytes >= kHugePage ? kHugePage : 0;
   void* pages = mmap(nullptr, bytes + slack, PROT_READ | PROT_WRITE,

@@ -116,7 +116,7 @@ def look_for_losses():
 
 
 def end_survivor(lost):
-    # Who ends first is not the one that was lost: the others name whom it named.
+    # A survivor that ends first looks lost too, so the others name the rank that it has named.
     told = os.path.join(shared, "lost")
     if os.path.exists(told):
         with open(told, encoding="utf-8") as file:

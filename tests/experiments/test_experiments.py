@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of the experiment scripts, with a stand-in for the command where one is called."""
+"""Tests of the experiment scripts. A stand-in takes the place of the command."""
 
 import csv
 import importlib.util

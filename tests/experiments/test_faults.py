@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests of the fault campaign: it must find what is wrong. With stand-ins for mpirun and the command;
-with --heliograph PATH also some trials of the real one, where mpirun is there."""
+"""Tests of the fault campaign, which must find what is wrong, with stand-ins for mpirun and the command.
+--heliograph PATH adds some trials of the real command where mpirun is installed."""
 
 import contextlib
 import io
@@ -31,7 +31,7 @@ SMALL = Cell(3, 1, 0, 4, 40)
 
 
 class HalfWay:
-    """Draws the middle of a run, and rank 1."""
+    """A stand-in for random numbers: draws the middle of a run, and rank 1."""
 
     @staticmethod
     def uniform(low, high):
@@ -59,7 +59,7 @@ class WithMpirun(FolderTest):
 
 
 class Trials(WithMpirun):
-    """Whole trials, with a command that keeps its promises or breaks one."""
+    """Whole trials of a command that keeps its promises or breaks one."""
 
     def setUp(self):
         super().setUp()
@@ -67,7 +67,7 @@ class Trials(WithMpirun):
         self.addCleanup(processes.end_all)
 
     def trial(self, kind, fault="", number=0, cell=SMALL):
-        """One trial of the campaign with ranks of a cell, undisturbed runs without faults."""
+        """One trial of a campaign on a cell. Its undisturbed run has no faults."""
         made = type("Small", (kind,), {"cells": (cell,) * 12, "short": 0.5})(
             runs.Runs(os.path.join(HERE, "fake_training.py"), self.path("data")), self.folder)
         made.run_undisturbed(cell)
@@ -240,7 +240,7 @@ class Saves(FolderTest):
 
 
 class WrittenCampaign:
-    """A campaign of three trials, whose results the test has written."""
+    """A campaign of three trials, whose results the test sets."""
     name, kinds, usual = "term", ("exit", "resume", "orphans"), 3
 
     def __init__(self, wrong):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of the headline experiment, with a network of arithmetic in place of runs."""
+"""Tests of the headline experiment. A simulated network takes the place of runs."""
 
 import argparse
 import contextlib

@@ -19,8 +19,8 @@ namespace {
 
 using test::Edge;
 
-/// Groups of equal size, joined in rings with chords, and a few edges between groups. Node v is
-/// in group v % groups, so ids tell nothing.
+/// Groups of equal size, each a ring with chords, and a few edges between groups. Node v is in
+/// group v % groups, so neighbouring ids say nothing about groups.
 Graph grouped_graph(int groups, int size) {
   std::vector<Edge> edges;
   const NodeId nodes = groups * size;
@@ -32,7 +32,7 @@ Graph grouped_graph(int groups, int size) {
   return test::graph_from_edges(nodes, edges);
 }
 
-/// Share of edges whose ends lie at most `window` places apart.
+/// The share of edges whose ends lie at most `window` places apart.
 double near_share(const Graph& graph, const std::vector<NodeId>& order, std::int64_t window) {
   std::vector<std::int64_t> place(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) {

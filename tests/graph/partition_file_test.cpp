@@ -70,7 +70,7 @@ TEST_F(PartitionFile, ServesAsAPartitioner) {
 }
 
 TEST(PartitionHash, IsXxh64OverPartsAndOwners) {
-  // Worked from the published algorithm for the little-endian words 2, 0, 1.
+  // Computed by the published algorithm over the little-endian words 2, 0, 1.
   EXPECT_EQ(partition_hash({2, {0, 1}}), "bd0a026873f70be0");
   EXPECT_NE(partition_hash({2, {0, 1}}), partition_hash({3, {0, 1}}));
   EXPECT_NE(partition_hash({2, {0, 1}}), partition_hash({2, {1, 0}}));

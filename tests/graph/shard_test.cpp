@@ -27,7 +27,7 @@ std::vector<Shard> build_all(const NodeIndex& index) {
   return shards;
 }
 
-/// Global ids of a rank's halo rows, from what its peers say they send.
+/// The global ids of a rank's halo rows, as its peers' plans say what they send.
 std::vector<NodeId> halo_ids(const std::vector<Shard>& shards, std::size_t rank,
                              Direction direction) {
   const HaloPlan& plan = shards[rank].adjacency(direction).plan;
@@ -149,7 +149,7 @@ TEST(Shard, PathOfFourOverTwoRanksByHand) {
 }
 
 TEST(Shard, DirectedStarHasAPlanForEachDirection) {
-  // 0 -> 1, 2, 3: the centre is sent forward and read by nobody; backward, the leaves are sent.
+  // 0 -> 1, 2, 3. Forward, the centre's row is sent; backward, those of the leaves.
   const Graph graph = test::star_graph(4, true);
   const Partition partition{2, {0, 0, 1, 1}};
   const NodeIndex index(graph, partition);

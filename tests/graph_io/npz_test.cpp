@@ -139,8 +139,8 @@ TEST_F(NpzTest, BadArchivesAreRefusedByName) {
   refused("mask_unlabelled", "test_masks: split 0: is empty");
 }
 
-/// A change that no reader may notice falls on bytes that hold no data: names in the directory
-/// of members that are not read, times, attributes.
+/// A changed byte is found, or it is one that holds no data: times, attributes, and the names of
+/// members that are not read.
 TEST_F(NpzTest, DamageIsAnErrorOrHarmless) {
   WRITE_FIXTURE_OR_SKIP("npz");
   for (const char* name : {"cora.npz", "cora_deflated.npz"}) {

@@ -191,7 +191,7 @@ TEST(Bf16Storage, LeavesInferenceExact) {
   EXPECT_FALSE(differs(stored.infer(pass, op, input)));
 }
 
-/// Remembers which passes promised rows that are never negative, and whether that was true.
+/// Checks that rows which a site declares as non-negative are so, and notes whether any site did.
 class PromiseHalo final : public Halo {
  public:
   void open(const Site& site, const OfferedRows& rows) override {
@@ -213,7 +213,7 @@ class PromiseHalo final : public Halo {
   ConstMatrixView rows_;
 };
 
-// A later schedule makes blocks of rows in turn: the bits do not depend on how many there are.
+// The bits do not depend on the number of blocks in which rows are made.
 TEST(Model, BlocksOfRowsChangeNoBit) {
   for (const ModelKind kind : {ModelKind::gcn, ModelKind::sage}) {
     for (const bool transform_first : {false, true}) {
@@ -240,7 +240,7 @@ TEST(Model, BlocksOfRowsChangeNoBit) {
   }
 }
 
-// Behind a residual of features that may be negative, rows may be negative in every layer.
+// After a residual of features that may be negative, rows may be negative in every layer.
 TEST(Model, PromisesRowsThatAreNeverNegativeOnlyWhereThatHolds) {
   for (const bool residual : {false, true}) {
     for (const std::int64_t cols : {12, 20}) {

@@ -1,5 +1,5 @@
-// Started by mpirun: every process runs every test. Tests named Fault* end MPI for their process,
-// so each has an mpirun of its own (test_mpi.py).
+// Every process that mpirun starts runs every test. Tests named Fault* end MPI for their process,
+// so test_mpi.py starts mpirun for each of them.
 #include <gtest/gtest.h>
 #include <mpi.h>
 #include <sys/resource.h>
@@ -33,7 +33,7 @@
 
 namespace {
 
-/// How often this process has asked MPI for news, and how often the thread that asks fell asleep.
+/// How often this process has probed MPI for messages, and how often the probing thread slept.
 std::atomic<std::int64_t> looks{0}, sleeps{0};
 
 void note_look() {
@@ -45,7 +45,7 @@ void note_look() {
 
 }  // namespace
 
-// MPI lets programs stand before its functions and go on under other names.
+// These definitions replace MPI's functions, which go on under names that begin with P.
 extern "C" {
 int MPI_Iprobe(int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status) {
   note_look();
@@ -61,7 +61,7 @@ int MPI_Testsome(int count, MPI_Request requests[], int* done, int indices[],
 namespace heliograph {
 namespace {
 
-/// The group of a single run: made, run, left.
+/// Makes a group, runs `body` in it and leaves it.
 void run_mpi_rank(const MpiTransportOptions& options,
                   const std::function<void(Communicator&)>& body) {
   MpiGroup group(options);
@@ -77,7 +77,7 @@ MpiTransportOptions with_pieces(std::size_t bytes) {
   return options;
 }
 
-/// Whole messages, messages in a few pieces, and more pieces than may be under way.
+/// Messages in one piece, in a few pieces, and in more pieces than may travel at once.
 class MpiMessages : public ::testing::TestWithParam<std::size_t> {};
 INSTANTIATE_TEST_SUITE_P(PieceBytes, MpiMessages, ::testing::Values(4 << 20, 50'000, 1000),
                          testing::PrintToStringParamName());
@@ -166,7 +166,7 @@ TEST(Mpi, TheSteadyStateAllocatesNothing) {
   run_mpi_rank({}, [](Communicator& comm) {
     test::TransportEpochs epochs(comm);
     epochs.run(20);
-    // MPI itself keeps a little now and then.
+    // MPI itself allocates now and then.
     EXPECT_LT(test::allocations_of_rounds(comm, epochs, 100), 50);
     barrier(comm, Channel::evaluation);
   });
@@ -185,7 +185,7 @@ TEST(Mpi, TheLibraryTrainsAsWithThreadsTwiceInOneProcess) {
     results[0] = train(dataset, options);
     options.transport.kind = TransportKind::threads;
     results[1] = train(dataset, options);
-    if (results[0].epochs.empty()) continue;  // Rank 0 alone has the results.
+    if (results[0].epochs.empty()) continue;  // Only rank 0 has the results.
     ASSERT_EQ(results[0].epochs.size(), results[1].epochs.size());
     for (std::size_t e = 0; e < results[0].epochs.size(); ++e) {
       EXPECT_EQ(results[0].epochs[e].loss, results[1].epochs[e].loss);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests of experiments/emulated_cluster.sh. Those that build a cluster are skipped by name without
-root, network namespaces or Open MPI."""
+"""Tests of experiments/emulated_cluster.sh. Those that build a cluster are skipped without root,
+network namespaces or Open MPI."""
 
 import os
 import re
@@ -21,7 +21,7 @@ NAME = f"hgtest{os.getpid()}"  # No other run of these tests has it.
 
 
 def why_not():
-    """What keeps a cluster from being built here, or None."""
+    """Why no cluster can be built here, or None."""
     if os.geteuid() != 0:
         return "needs root"
     for tool in ("ip", "tc", "unshare"):
@@ -44,7 +44,7 @@ def cluster(*arguments, **options):
 
 
 def left_behind(name=NAME):
-    """Namespaces, processes' folder and links that a cluster of this name has left."""
+    """The namespaces, links and state folder that a cluster of this name has left."""
     namespaces, links = run("ip", "netns", "list"), run("ip", "link")
     namespaces.check_returncode()
     links.check_returncode()
@@ -132,7 +132,7 @@ class Running(FolderTest):
         self.assertEqual(left_behind(), [])
 
     def start(self, *arguments):
-        """A cluster whose ranks wait for ever once each has written its process number."""
+        """A cluster whose ranks write down their process ids and then sleep."""
         body = f"echo $$ >{self.folder}/$OMPI_COMM_WORLD_RANK; exec sleep 1000"
         process = subprocess.Popen(["bash", SCRIPT, "--name", NAME, "--hosts", "2", *arguments,
                                     "--", "sh", "-c", body],
@@ -200,7 +200,7 @@ class Running(FolderTest):
         self.assertEqual(left_behind(), [])
 
     def test_a_cut_link_falls_silent(self):
-        # Rank 1 counts aloud into a socket of rank 0, which says when it hears nothing for 2 s.
+        # Rank 1 sends bytes to rank 0, which prints when it has received nothing for 2 s.
         program = f"""
 import os, socket, time
 if os.environ["OMPI_COMM_WORLD_RANK"] == "0":

@@ -34,7 +34,7 @@ class InstallDependencies(FolderTest):
         self.write("installed", "")
 
     def install(self, *groups, uid=0):
-        """(finished process, calls of apt-get)."""
+        """(the ended process, the calls of apt-get)"""
         done = run("bash", SCRIPT, *groups, cwd=self.folder,
                    env={"PATH": self.folder, "FAKE_UID": str(uid)})
         return done, self.read("calls").splitlines()

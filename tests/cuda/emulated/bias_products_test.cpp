@@ -10,15 +10,15 @@
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
 
-// Products that add a bias as they write: how many calls they take, and what becomes of them where
-// cublasLt has no algorithm. On the emulated device only.
+// Products that add a bias as they write: their number of calls, and what happens where cublasLt
+// has no algorithm. These tests need the emulated device.
 
 namespace heliograph {
 namespace {
 
 using cuda_emulation::calls;
 
-/// ProductCalls so far of each kind.
+/// The number of calls of each kind so far.
 struct ProductCalls {
   std::int64_t plain = calls("cublasSgemm");
   std::int64_t with_bias = calls("cublasLtMatmul");
@@ -37,8 +37,8 @@ class BiasProducts : public TwinTest {
  protected:
   void TearDown() override { cuda_emulation::repair(); }
 
-  /// What the calls of a product with bias of this shape were. The bias begins so many values into
-  /// its memory.
+  /// The calls of a product with bias of this shape. The bias begins `begin` values into its
+  /// memory.
   ProductCalls multiply(std::int64_t rows, std::int64_t in, std::int64_t out,
                         bool accumulate = false, std::int64_t begin = 0) {
     const Matrix a = normal_matrix(rows, in), b = normal_matrix(in, out),
@@ -151,7 +151,7 @@ TEST_F(BiasProducts, AnEpochSavesOnePassARank) {
     const ProductCalls before;
     const TrainResult fused = train(data, o);
     const ProductCalls between;
-    // More than ever will be asked; those that are left over are forgotten.
+    // More failures than there will be calls; the rest is forgotten.
     for (int n = 1; n <= 20; ++n) {
       cuda_emulation::fail_call("cublasLtMatmulAlgoGetHeuristic", n, cudaErrorNotSupported);
     }

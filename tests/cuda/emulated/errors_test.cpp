@@ -18,7 +18,8 @@
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
 
-// What a device refuses, and what a missing wait would leave behind; on the emulated device only.
+// Errors of a device, and places where a wait may be forgotten. These tests need the emulated
+// device.
 
 namespace heliograph {
 namespace {
@@ -34,7 +35,7 @@ class CudaErrors : public TwinTest {
     cuda_emulation::set_memory(std::size_t{4} << 30);
     unsetenv("HELIOGRAPH_EMULATED_DEVICES");
   }
-  /// What refuses a buffer of 5000 bytes.
+  /// The message that refuses a buffer of 5000 bytes.
   static std::string take(MemoryAccount* account, MemoryUse use);
 };
 
@@ -107,7 +108,7 @@ TEST_F(CudaErrors, AnAllocationThatFailsForAnotherReasonSaysWhich) {
     EXPECT_EQ(of.live(MemoryUse::halo), 0) << call;
     return message;
   };
-  // What a buffer takes: whole cache lines, and one more.
+  // A buffer takes whole cache lines and one more.
   EXPECT_EQ(fail("cudaMallocAsync", *account),
             "CUDA device: allocating 5120 bytes of memory: cudaErrorLaunchFailure");
   EXPECT_EQ(fail("cudaMalloc", messages),
@@ -124,7 +125,7 @@ TEST_F(CudaErrors, AnAllocationThatFailsForAnotherReasonSaysWhich) {
 }
 
 TEST_F(CudaErrors, WhatTheHostLacksIsRefusedBeforeAnythingIsTaken) {
-  cuda_emulation::set_memory(std::size_t{1} << 60);  // So the devices have enough.
+  cuda_emulation::set_memory(std::size_t{1} << 60);  // The devices have enough memory.
   const Dataset data = test::make_small_dataset(80, 12, 4, 5);
   TrainOptions o = test::small_options(2, 1);
   o.transport.device = DeviceKind::cuda;

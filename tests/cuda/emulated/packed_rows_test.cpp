@@ -7,7 +7,7 @@
 #include "emulation.hpp"
 #include "quant/codec_rows.hpp"
 
-// What only the emulated device can tell of the codec and of aggregation.
+// Tests of the codec and of aggregation that need the emulated device.
 
 namespace heliograph {
 namespace {

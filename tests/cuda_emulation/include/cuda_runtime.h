@@ -1,7 +1,7 @@
 #pragma once
 
-// The part of the CUDA runtime that the device sources use, emulated on the CPU: what a device
-// would do is done later, on the thread that waits for it (see tests/cuda_emulation/emulation.hpp).
+// The part of the CUDA runtime that the device sources use, emulated on the CPU. The thread that
+// waits for a device does its work (see tests/cuda_emulation/emulation.hpp).
 
 #include <array>
 #include <cmath>
@@ -28,7 +28,7 @@ struct dim3 {
   constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
 };
 
-/// Of the device thread that runs; all launches are of one dimension.
+/// The indices of the device thread that runs. All launches have one dimension.
 extern constinit thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 #define HELIOGRAPH_EMULATED_VECTOR(name, type, bytes2, bytes4)     \

@@ -17,7 +17,7 @@
 #include "probe_kernels.hpp"
 #include "support/expect_error.hpp"
 
-// The emulated device does what a device does, and notices what a device would not.
+// The emulated device behaves like a device and finds errors that a device would not.
 
 namespace heliograph::cuda_emulation {
 namespace {
