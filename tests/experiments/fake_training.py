@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Stands in for the command in tests of the fault campaign: ranks that watch each other through /proc,
-epochs that are sleeps, checkpoints that hold nothing but their number. FAKE names faults:
+"""Stands in for the command in tests of the fault campaign. Its ranks watch each other through /proc, its
+epochs are sleeps, and its checkpoints hold only their number. FAKE names faults:
 
   lingers   a survivor ends half a second after the limit
   silent    a survivor does not say who was lost
