@@ -41,7 +41,7 @@ if os.fork() != 0:
 os.setpgid(0, 0)
 words = os.path.join(folder, f"err.{rank}")
 child = os.posix_spawnp(
-    command[0], command, os.environ, setpgroup=group, setsigdef=[signal.SIGTERM],
+    command[0], command, os.environ, setpgroup=group, setsigdef=[signal.SIGTERM, signal.SIGINT],
     file_actions=[(os.POSIX_SPAWN_OPEN, 2, words, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)])
 nothing = os.open(os.devnull, os.O_RDWR)
 for stream in range(3):  # mpirun waits until nobody holds its ends of these.
