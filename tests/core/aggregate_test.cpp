@@ -11,6 +11,7 @@
 
 #include "core/aggregate_inputs.hpp"
 #include "core/buffer.hpp"
+#include "heliograph/options.hpp"
 #include "quant/codec.hpp"
 #include "support/aggregate_reference.hpp"
 #include "support/simd_targets.hpp"

@@ -2,6 +2,7 @@
 #include <sys/resource.h>
 
 #include <csignal>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,5 @@
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "graph_io/reader_checks.hpp"
 #include "support/expect_error.hpp"
