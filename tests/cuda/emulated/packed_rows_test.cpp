@@ -18,20 +18,14 @@ constexpr std::int64_t kCols = 300;
 class PackedRowsEmulated : public TwinTest {
  protected:
   ~PackedRowsEmulated() override { set_order(cuda_emulation::GridOrder::alternating); }
-
-  static CodecCase filled() {
-    CodecCase made(kRows, kCols);
-    fill(made.x, row_kinds()[1], 3);
-    return made;
-  }
-
-  const CodecCase c = filled();
-  const DeviceMatrix x = on_device(c.x);
-  const DeviceArray<std::int32_t> rows = on_device(c.rows);
-  const DeviceArray<std::int64_t> ids = on_device(c.ids);
 };
 
 TEST_F(PackedRowsEmulated, NothingDependsOnTheOrderOfBlocksAndLanes) {
+  CodecCase c(kRows, kCols);
+  fill(c.x, row_kinds()[1], 3);
+  const auto x = on_device(c.x);
+  const auto rows = on_device(c.rows);
+  const auto ids = on_device(c.ids);
   // The last row is one that a whole block sums.
   const auto offsets = on_device(std::vector<std::int64_t>{0, 33, 33, 50, 50 + 20 * 33});
   std::vector<std::int32_t> entries;
@@ -65,6 +59,11 @@ TEST_F(PackedRowsEmulated, NothingDependsOnTheOrderOfBlocksAndLanes) {
 }
 
 TEST_F(PackedRowsEmulated, AMessageIsWholeWhenEncodeReturnsAndNothingIsAllocatedForIt) {
+  CodecCase c(kRows, kCols);
+  fill(c.x, row_kinds()[1], 3);
+  const auto x = on_device(c.x);
+  const auto rows = on_device(c.rows);
+  const auto ids = on_device(c.ids);
   const auto codec = make_cuda_codec({2, true}, cuda->device());
   const auto out = on_device(std::vector<std::byte>(codec->encoded_bytes(kRows, kCols) + 64));
   const DeviceMatrix sum = device_matrix(kRows, kCols);
