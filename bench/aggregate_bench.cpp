@@ -1,6 +1,6 @@
-// Aggregation: from packed rows, against decoding them first; inner rows, against stream_triad.
-// Bytes per second count what an edge stands for in fp32 (edges x width x 4): the effective row
-// traffic, which compares formats with each other.
+// Aggregation: packed rows, compared with decoding them first, and inner rows, compared with
+// stream_triad. Bytes per second count edges x width x 4, the row traffic in fp32, so that formats
+// can be compared with each other.
 
 #include <benchmark/benchmark.h>
 
@@ -31,7 +31,7 @@ void packed(benchmark::State& state, int bits) {
   count_rows(state);
 }
 
-/// What engines do that cannot aggregate packed rows: decode to fp32, then multiply.
+/// Decodes to fp32, then multiplies, as engines do that cannot aggregate packed rows.
 void decode_then_multiply(benchmark::State& state, int bits) {
   const CsrView graph = random_graph().view();
   const PackedRows rows = encoded(bits);
@@ -62,7 +62,7 @@ void inner(benchmark::State& state, bool scaled) {
   count_rows(state);
 }
 
-/// As many entries, all in the first 1,024 rows: what the second-level cache delivers.
+/// Gathers as many entries, all from the first 1,024 rows: the rate of the second-level cache.
 void inner_cached(benchmark::State& state) {
   constexpr std::int64_t kRows = GatherBlocks::kBlockRows;
   Csr csr = random_graph();
@@ -77,7 +77,7 @@ void inner_cached(benchmark::State& state) {
   count_rows(state);
 }
 
-/// With the pass that rounds and stores the rows.
+/// Inner aggregation in bf16, including the pass that rounds and stores the rows.
 void inner_bf16(benchmark::State& state) {
   CsrView graph = random_graph().view();
   const GatherBlocks blocks(graph, sizes().rows, threads(), MemoryUse::workspace, nullptr);

@@ -1,4 +1,5 @@
-// Encoding gathered rows, against only reading them; decoding. Bytes per second count fp32.
+// Encoding gathered rows, compared with only reading them, and decoding. Bytes per second count
+// the rows in fp32.
 
 #include <benchmark/benchmark.h>
 
@@ -28,7 +29,7 @@ void encode(benchmark::State& state, int bits) {
   count_values(state);
 }
 
-/// The floor of encoding: the same rows in the same order, summed and thrown away.
+/// Lower bound of encoding: reads the same rows in the same order and discards their sums.
 void read_only(benchmark::State& state) {
   const ConstMatrixView x = random_features();
   const auto rows = gathered_rows().rows;
@@ -58,7 +59,7 @@ void decode(benchmark::State& state, int bits) {
   decode_rows(rows, output(), threads());
   for (std::int64_t c = 0; c < rows.cols; ++c) {
     if (output().row(1)[c] != decode_value(rows.row(1), rows.format, rows.cols, c)) {
-      state.SkipWithError("a value is not what was encoded");
+      state.SkipWithError("a decoded value differs from decode_value()");
     }
   }
   for (auto _ : state) {

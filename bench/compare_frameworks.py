@@ -4,14 +4,14 @@ prints seconds an epoch and peak memory side by side.
 
 All start from the same weights, take the same steps (no dropout, Adam, full batch) and use the same
 number of threads; the losses of every epoch must agree, or the exit code is 1. Every training runs
-in a process of its own; the contestants take turns, so that other load on the machine meets all of
+in a process of its own; the contestants take turns, so that other load on the machine affects all of
 them. A time is the median over the epochs of all rounds after the warm-up: forward, loss, backward
-and step, no evaluation; beside it stands the fastest epoch, which a busy machine bends least. Where a
-framework offers several ways, short trials choose the fastest.
+and step, without evaluation. The table also has the fastest epoch, which depends least on other
+load. If a framework has several variants, short trials choose the fastest.
 
-Debian's PyTorch is asked of /usr/bin/python3 (packages python3-torch, python3-numpy and an optimised
-BLAS, libopenblas0-openmp); PyTorch, PyG and DGL of the package index live in virtual environments
-under --venv, which --install makes (about 11 GB). What is not there is named in the table.
+Debian's PyTorch runs in /usr/bin/python3 (packages python3-torch, python3-numpy and an optimised
+BLAS, libopenblas0-openmp); PyTorch, PyG and DGL of the package index are in virtual environments
+under --venv, which --install makes (about 11 GB). The table names what is not installed.
 
 Usage: compare_frameworks.py --preset reddit --scale 0.1 [--venv DIR [--install]] [--model gcn|sage]
 """
@@ -58,7 +58,7 @@ def make_contestants(options):
         wanted = ["heliograph"] + [f for f in options.frameworks.split(",") if f != "heliograph"]
         unknown = [f for f in wanted if f not in everyone]
         if unknown:
-            sys.exit(f"--frameworks knows {', '.join(everyone)}; not {unknown[0]}")
+            sys.exit(f"--frameworks: {unknown[0]} is not one of {', '.join(everyone)}")
         everyone = {key: everyone[key] for key in wanted}
     return list(everyone.values())
 
@@ -72,7 +72,7 @@ def check_usable(contestants, threads):
 
 
 def install(folder, contestants):
-    """Makes the environments that are asked for; one that fails leaves its contestants unusable."""
+    """Makes the environments of the contestants; one that fails leaves its contestants unusable."""
     for name in environments.PACKAGES:
         if any(getattr(one, "python", "") == environments.interpreter(folder, name)
                for one in contestants):
@@ -83,7 +83,7 @@ def install(folder, contestants):
 
 
 def run_once(one, job, folder, what):
-    """One training, and a line about it."""
+    """Runs one training and prints a line about it."""
     try:
         result = one.run(job, folder)
     except ProcessFailed as error:
@@ -122,7 +122,7 @@ def choose_variants(contestants, job, folder):
 
 
 def measure(contestants, job, rounds, folder):
-    """{name: [result of each round]}; each round begins with another contestant."""
+    """Returns {name: [result of each round]}; each round begins with another contestant."""
     results = {one.name: [] for one in contestants}
     for turn in range(rounds):
         order = contestants[turn % len(contestants):] + contestants[:turn % len(contestants)]
@@ -137,12 +137,12 @@ def measure(contestants, job, rounds, folder):
 
 
 def largest_difference(losses, reference):
-    """Largest relative difference over the epochs."""
+    """Largest relative difference of two lists of losses."""
     return max(abs(a - b) / abs(b) for a, b in zip(losses, reference))
 
 
 def compare(contestants, results, warmup):
-    """A dict for each contestant; the first is the one that others are held against."""
+    """Returns a dict for each contestant; the losses of the first are the reference."""
     rows = []
     for one in contestants:
         row = {"name": one.name, "variant": one.variant, "unusable": one.unusable,
@@ -164,7 +164,7 @@ def compare(contestants, results, warmup):
 
 
 def describe(row):
-    """What took part, in one line: versions, variant, and what the trials showed."""
+    """One line on a contestant: versions, variant and times of the trials."""
     words = [f"{name} {value}" for name, value in row.get("versions", {}).items() if value]
     if row["variant"]:
         words.append(row["variant"])
@@ -195,7 +195,7 @@ def make_table(rows):
 
 
 def count_entries(data):
-    """Neighbours in all rows of a native graph together."""
+    """Number of neighbours in all rows of a native graph."""
     arrays = read_json(os.path.join(data, "manifest.json"))["arrays"]
     return next(a["count"] for a in arrays if a["name"] == "neighbours")
 
@@ -222,24 +222,24 @@ def parse():
     model.add_argument("--hidden", type=int, default=128)
     model.add_argument("--norm", choices=["layer", "none"], default="layer")
     model.add_argument("--precompute", choices=["on", "off", "both"], default="both",
-                       help="the first aggregation once before the first epoch, in all frameworks, "
-                            "or in every epoch (default: both, a table each)")
+                       help="compute the first aggregation once before the first epoch, in all "
+                            "frameworks, or in every epoch (default: both, with a table each)")
     model.add_argument("--lr", type=float, default=0.01)
     model.add_argument("--weight-decay", type=float, default=5e-4)
     model.add_argument("--seed", type=int, default=1)
     how = parser.add_argument_group("measuring")
     how.add_argument("--epochs", type=int, default=14)
-    how.add_argument("--warmup", type=int, default=3, help="epochs of each run that do not count")
+    how.add_argument("--warmup", type=int, default=3, help="first epochs of each run that are not timed")
     how.add_argument("--rounds", type=int, default=2)
     how.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     how.add_argument("--tolerance", type=float, default=1e-3,
                      help="largest relative difference of a loss from Heliograph's (default: 1e-3)")
-    how.add_argument("--frameworks", help="of heliograph, debian, debian-bag, pytorch, pytorch-bag, "
-                                          "pyg, dgl (default: all)")
+    how.add_argument("--frameworks", help="some of heliograph, debian, debian-bag, pytorch, "
+                                          "pytorch-bag, pyg, dgl (default: all)")
     how.add_argument("--debian-python", default="/usr/bin/python3")
-    how.add_argument("--venv", metavar="DIR", help="where virtual environments are, or go")
-    how.add_argument("--install", action="store_true", help="make them under --venv first")
-    how.add_argument("--out", metavar="FILE", help="write all that was measured as JSON")
+    how.add_argument("--venv", metavar="DIR", help="folder of the virtual environments")
+    how.add_argument("--install", action="store_true", help="make the virtual environments first")
+    how.add_argument("--out", metavar="FILE", help="write all results as JSON")
     add_command_option(parser)
     options = parser.parse_args()
     if options.install and not options.venv:

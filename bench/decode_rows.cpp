@@ -1,4 +1,4 @@
-// Compiled once for each Highway target.
+// Decodes packed rows; compiled once for each Highway target.
 
 #include "decode_rows.hpp"
 

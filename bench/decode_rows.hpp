@@ -6,8 +6,8 @@
 
 namespace heliograph {
 
-/// out = the values of packed rows (packed.rows x packed.cols), by vectors: what an engine does
-/// that cannot aggregate packed rows. The engine itself never decodes.
+/// Decodes packed rows to fp32 in SIMD code, as engines do that cannot aggregate packed rows; this
+/// engine never decodes. out: packed.rows x packed.cols.
 void decode_rows(const PackedRows& packed, MatrixView out, ThreadPool& threads);
 
 }  // namespace heliograph

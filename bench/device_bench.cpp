@@ -1,12 +1,11 @@
 // heliograph_device_bench [--rows=N] [--outputs=N] [--degree=N] [--width=N] [--copy-mib=N]
-// [--gemm=N]
-// [--seconds=X] [--json=FILE]
+// [--gemm=N] [--seconds=X] [--json=FILE]
 //
-// Kernels on CUDA device 0, each with the bytes that it must move, as a share of what a copy on
-// that device moves in the same time; matrix products as a share of a large fp32 one's rate, and
-// with factors rounded to TF32; cuSPARSE's product beside the inner aggregation, where it can be
-// loaded. The file holds each kernel as soon as it is measured. Exit codes: 0; 1 not all was
-// measured; 2 usage; 3 no CUDA device.
+// Times kernels on CUDA device 0. The bytes that a kernel must move are a share of what a copy
+// moves in the same time; matrix products, also with TF32, are a share of a large fp32 product's
+// rate. cuSPARSE's product is timed beside the inner aggregation if it can be loaded. FILE is
+// written again after each kernel. Exit codes: 0; 1 not all was measured; 2 usage; 3 no CUDA
+// device.
 
 #include <cuda_runtime.h>
 
@@ -34,9 +33,10 @@
 namespace heliograph::bench {
 namespace {
 
-/// Of the logits: a graph of 41 classes (Reddit), whose rows are not a multiple of 4 wide.
+/// Columns of the logits: Reddit's 41 classes, which are not a multiple of 4.
 constexpr std::int64_t kClasses = 41;
 
+/// A copy of a host array in device memory.
 template <class T>
 class Array {
  public:
@@ -54,8 +54,8 @@ class Array {
 
 class Bench {
  public:
-  /// `tf32`: kernels of the same device that round the factors of products.
-  /// `keep` is called with all results after each.
+  /// `tf32` are kernels of the same device with TF32 products. `keep` is called after each kernel,
+  /// with all results so far.
   Bench(const Sizes& sizes, Kernels& kernels, Kernels& tf32,
         std::function<void(const std::vector<Result>&)> keep)
       : sizes_(sizes),
@@ -64,7 +64,7 @@ class Bench {
         keep_(std::move(keep)),
         account_(kernels.device().memory()) {}
 
-  /// False where a part failed, by name on standard error; the others are measured all the same.
+  /// Measures everything. Returns false if a part failed, which standard error names.
   bool run() {
     bool whole = true;
     const auto part = [&](const char* name, const auto& measure_it) {
@@ -90,13 +90,13 @@ class Bench {
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// Median over rounds of calls; a round ends when all of its calls are done.
+  /// Adds the median time of `call` over rounds; a round ends when all of its calls are done.
   void measure(const std::string& name, Work work, const std::function<void()>& call) {
     measure_on(kernels_, name, work, call);
   }
   void measure_on(Kernels& kernels, const std::string& name, Work work,
                   const std::function<void()>& call) {
-    kernels_.device().finish();  // what `call` reads
+    kernels_.device().finish();  // waits for the inputs of `call`
     const auto round = [&](int calls) {
       const auto begin = Clock::now();
       for (int i = 0; i < calls; ++i) call();
@@ -161,7 +161,7 @@ class Bench {
     both(tf32_, "/tf32");
   }
 
-  /// A last layer's product, and the bias behind it: a pass of its own, and as the product writes.
+  /// A last layer's product with its bias, added in a separate pass and by the product itself.
   void product_with_bias(std::int64_t m, std::int64_t k, std::int64_t n) {
     const Matrix a = normal(m, k), c = empty(m, n);
     const Array<float> weights = array(std::vector<float>(static_cast<std::size_t>(k * n), 0.1F));
@@ -273,7 +273,7 @@ class Bench {
             {fixed + row * static_cast<double>(x.rows), fixed + row * edges(), 0},
             [&] { kernels_.aggregate_inner(csr, x, nullptr, 0, nullptr, out.view(), {}); });
     cusparse(x, out.view());
-    // Rows are read once as fp32, written as bf16, and gathered from there.
+    // Rows are read once as fp32, written as bf16 and gathered as bf16.
     const BasicMatrix<std::uint16_t> stored(x.rows, x.cols, MemoryUse::workspace, &account_);
     const double written = 1.5 * row * static_cast<double>(x.rows);
     measure("aggregate_inner_bf16",
@@ -284,7 +284,7 @@ class Bench {
             });
   }
 
-  /// The same aggregation by cuSPARSE, which wants a value an edge. `out` holds ours.
+  /// The inner aggregation by cuSPARSE, with a value an edge. `out` holds the result to compare.
   void cusparse(ConstMatrixView x, MatrixView out) {
     const std::int64_t edge_count = sizes_.outputs * sizes_.degree;
     if (edge_count > std::numeric_limits<std::int32_t>::max()) return;
@@ -369,7 +369,7 @@ class Bench {
     measure("column_sums", moves(1), [&] { kernels_.column_sums(x, sum_of(0)); });
   }
 
-  /// Logits are read, and their gradients written; the call waits for the sum of the losses.
+  /// Losses read logits and write their gradients; the call waits for the sum of the losses.
   void losses() {
     const Matrix logits = normal(sizes_.rows, kClasses), d = empty(sizes_.rows, kClasses);
     std::vector<std::int32_t> targets(static_cast<std::size_t>(sizes_.rows));
@@ -382,7 +382,7 @@ class Bench {
             [&] { kernels_.softmax_cross_entropy(logits.view(), target.data(), 1e-5F, d.view()); });
   }
 
-  /// Weight, gradient and two moments are read, all but the gradient written.
+  /// Adam reads weight, gradient and two moments, and writes all but the gradient.
   void adam() {
     const std::int64_t count = sizes_.rows * sizes_.width;
     const auto values = [&](float value) {

@@ -1,5 +1,5 @@
-// Matrix products of a training step, each beside the rate of a loop of multiply-adds that
-// touches no memory. GF/s count 2 operations a multiply-add.
+// Matrix products of a training step, to compare with `peak`, a loop of multiply-adds that touches
+// no memory. GF/s count 2 operations a multiply-add.
 
 #include <benchmark/benchmark.h>
 
@@ -21,12 +21,12 @@ HWY_BEFORE_NAMESPACE();
 namespace heliograph::bench::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Returns the operations done by 12 independent chains of `steps` multiply-adds.
+/// Runs 12 independent chains of `steps` multiply-adds and returns the number of operations.
 double MultiplyAdds(std::int64_t steps, float* sink) {
   const hn::CappedTag<float, 16> d;
   const auto x = hn::Set(d, 0.999F);
   const auto y = hn::Set(d, 0.001F);
-  // Chains that start alike would be computed once.
+  // The chains start at different values; the compiler would merge equal ones.
   const auto from = [&](float value) HWY_ATTR { return hn::Set(d, value + *sink); };
   auto a = from(1), b = from(2), c = from(3), e = from(4), f = from(5), g = from(6);
   auto h = from(7), i = from(8), j = from(9), k = from(10), l = from(11), m = from(12);
@@ -85,7 +85,7 @@ double operations(std::int64_t in, std::int64_t out) {
          static_cast<double>(out);
 }
 
-/// rows x in times in x out, or, transposed, rows x out times (in x out)^T.
+/// (rows x in) times (in x out) or, transposed, (rows x out) times (in x out)^T.
 void product(benchmark::State& state, std::int64_t in, std::int64_t out, bool transposed) {
   const Matrix x = filled(sizes().rows, transposed ? out : in);
   const Matrix w = filled(in, out);

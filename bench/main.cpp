@@ -1,6 +1,7 @@
 // heliograph_bench [--rows=N] [--outputs=N] [--degree=N] [--width=N] [--threads=N] [--graph=PATH]
-// [--simd=NAME] [Google Benchmark's own flags]. --simd limits the kernels to one instruction set,
-// as in AVX2.
+// [--simd=NAME] [flags of Google Benchmark]
+//
+// Micro-benchmarks of the CPU's kernels. --simd selects an instruction set, such as AVX2.
 
 #include <benchmark/benchmark.h>
 #include <hwy/targets.h>

@@ -1,5 +1,5 @@
-// Row-wise kernels of a training step. Bytes per second count what each must move, once: compare
-// with stream_triad.
+// Row-wise kernels of a training step. Bytes per second count each byte that a kernel must move
+// once; compare with stream_triad.
 
 #include <benchmark/benchmark.h>
 
@@ -15,11 +15,11 @@
 namespace heliograph::bench {
 namespace {
 
-/// Kernels, and the parameters and statistics of a normalised layer with half of it dropped.
+/// Kernels, and the parameters and statistics of a normalised layer with dropout 0.5.
 class Layer {
  public:
   explicit Layer(benchmark::State& state) : state_(state) {
-    random_features();  // Made here, not while the first benchmark is timed.
+    random_features();  // built before the first benchmark is timed
     p.bias = row_.data();
     p.gain = row_.data() + sizes().width;
     p.shift = row_.data() + 2 * sizes().width;
@@ -31,7 +31,7 @@ class Layer {
     std::iota(ids_.begin(), ids_.end(), 0);
   }
 
-  /// Every element of the layer moves this many bytes in an iteration.
+  /// Counts `bytes` moved for each element of the layer in an iteration.
   void count(std::int64_t bytes) {
     state_.SetBytesProcessed(state_.iterations() * sizes().rows * sizes().width * bytes);
   }
@@ -89,7 +89,7 @@ void adam(benchmark::State& state) {
   layer.count(4 * 4 + 3 * 4);
 }
 
-/// `classes` logits a row, every row in training.
+/// Softmax loss of `classes` logits a row, with every row in training.
 void softmax(benchmark::State& state, std::int64_t classes, bool reproducible) {
   const auto kernels = make_cpu_kernels(sizes().threads, reproducible);
   const ConstMatrixView logits = random_features().col_range(0, classes);

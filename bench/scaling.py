@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What grows with the graph: seconds and peak memory of generating, partitioning and training, for
-products-shaped graphs of about 1 to 100 million undirected edges.
+"""Measures how cost grows with the graph: seconds and peak memory of generating, partitioning and
+training, for products-shaped graphs of about 1 to 100 million undirected edges.
 
-For each size: `generate`, `partition` (METIS, --parts), and an fp32 and a 1-bit training of a GCN
-over that partition; each command is a process of its own whose peak memory is the kernel's count. A
-size is written to --out as soon as it is measured and not measured again with the same settings, so
-a table can be made in several sittings. Ends in a Markdown table and the exponent of each cost: the
-slope of a straight line through log(cost) over log(edges), 1 where cost grows linearly.
+For each size it runs `generate`, `partition` (METIS, --parts), and an fp32 and a 1-bit training of
+a GCN over that partition. Each command is a process of its own, whose peak memory the kernel counts.
+A size is written to --out as soon as it is measured and is not measured again with the same
+settings, so a table can be made in several sittings. Prints a Markdown table with the exponent of each cost:
+the slope of a straight line through log(cost) over log(edges), which is 1 for linear growth.
 
 Usage: scaling.py --out scaling.json [--sizes 1,3,10,30,100] [--folder DIR]
 """
@@ -27,8 +27,8 @@ from json_file import read_json, write_json
 from print_table import format_table
 from processes import ProcessFailed, run_measured
 
-PRODUCTS_EDGES = 61_859_140  # Of the preset at scale 1.
-COSTS = {  # Cost: heading.
+PRODUCTS_EDGES = 61_859_140  # edges of the preset at scale 1
+COSTS = {  # heading of each cost
     "generate_seconds": "generate", "generate_bytes": "peak",
     "partition_seconds": "partition", "partition_bytes": "peak",
     "epoch_32_seconds": "epoch, fp32", "train_32_bytes": "peak",
@@ -37,14 +37,14 @@ COSTS = {  # Cost: heading.
 
 
 def timed(line):
-    """(seconds, peak bytes) of a command."""
+    """Runs a command and returns (seconds, peak bytes)."""
     begin = time.perf_counter()
     peak = run_measured(line)
     return time.perf_counter() - begin, peak
 
 
 def measure(command, millions, options, folder):
-    """A dict of sizes and costs."""
+    """Returns a dict of the graph's sizes and its costs."""
     graph, parts = os.path.join(folder, "graph"), os.path.join(folder, "parts.txt")
     run, found = os.path.join(folder, "run"), {}
     found["generate_seconds"], found["generate_bytes"] = timed(
@@ -69,7 +69,7 @@ def measure(command, millions, options, folder):
 
 
 def exponent(edges, costs):
-    """Slope of the least-squares line through log(cost) over log(edges); None of fewer than two."""
+    """Slope of the least-squares line of log(cost) over log(edges); None for a single size."""
     if len(edges) < 2:
         return None
     x, y = [math.log(e) for e in edges], [math.log(c) for c in costs]
@@ -79,7 +79,7 @@ def exponent(edges, costs):
 
 
 def make_table(sizes):
-    """Markdown of measured sizes, least first."""
+    """Markdown table of the measured sizes, smallest first."""
     sizes = sorted(sizes, key=lambda size: size["edges"])
 
     def cell(cost, value):
@@ -95,23 +95,23 @@ def make_table(sizes):
 def parse():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", required=True, metavar="FILE", help="JSON of what was measured")
+    parser.add_argument("--out", required=True, metavar="FILE", help="JSON file of the measured sizes")
     parser.add_argument("--sizes", default="1,3,10,30,100",
                         help="millions of undirected edges (default: 1,3,10,30,100)")
-    parser.add_argument("--folder", help="where graphs are made, and removed (default: a temporary "
-                                         "one; 100 million edges take 3 GB)")
+    parser.add_argument("--folder", help="folder in which graphs are made and removed (default: "
+                                         "temporary; 100 million edges take 3 GB)")
     parser.add_argument("--parts", type=int, default=4)
     parser.add_argument("--partitioner", default="metis")
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--hidden", type=int, default=64)
     parser.add_argument("--epochs", type=int, default=12)
-    parser.add_argument("--warmup", type=int, default=2, help="epochs that do not count")
+    parser.add_argument("--warmup", type=int, default=2, help="first epochs that are not timed")
     add_command_option(parser)
     options = parser.parse_args()
     try:
         options.sizes = [float(text) for text in options.sizes.split(",")]
     except ValueError:
-        parser.error(f"--sizes {options.sizes}: not numbers between commas")
+        parser.error(f"--sizes {options.sizes}: not numbers separated by commas")
     if min(options.sizes) <= 0 or not 0 <= options.warmup < options.epochs:
         parser.error("sizes must be above 0, and --warmup at least 0 and below --epochs")
     return options

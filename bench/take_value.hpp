@@ -5,7 +5,7 @@
 
 namespace heliograph::bench {
 
-/// True where `argument` is `--name=VALUE`; leaves VALUE in `value`.
+/// Whether `argument` is `--name=VALUE`; if so, sets `value` to VALUE.
 inline bool take_value(std::string_view argument, std::string_view name, std::string& value) {
   const std::string prefix = "--" + std::string(name) + "=";
   if (!argument.starts_with(prefix)) return false;

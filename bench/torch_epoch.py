@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Trains the model of compare_frameworks.py in PyTorch, and in PyG where it is installed, on one
-native graph on a CUDA device, and writes losses, seconds an epoch and the peak of device memory as
-JSON. Variants of a framework are tried in turn; one that fails is written with its reason, and each
-as soon as it is begun. An epoch ends when the device has done it: its loss is read.
+"""Trains the model of compare_frameworks.py in PyTorch, and in PyG if it is installed, on one
+native graph on a CUDA device, and writes losses, seconds an epoch and peak device memory as JSON.
+Tries the variants of a framework in turn; the file lists each from its start, and the reason if it
+fails. An epoch includes the wait for the device, since its loss is read.
 
 Usage: torch_epoch.py --data GRAPH --json FILE [--model gcn|sage] [--layers N] [--hidden N]
                       [--epochs N] [--device cuda|cpu]
@@ -20,7 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "frameworks"), os.path.join(os.path.dirname(HERE), "experiments")]
 from json_file import write_json
 
-WARMUP = 3  # As many as scripts/gpu_check/epochs.py leaves out.
+WARMUP = 3  # first epochs that are not timed, as in scripts/gpu_check/epochs.py
 SEED = 1
 
 
@@ -41,7 +41,7 @@ def sparse_layers(torch, graph, features, weights, job):
 
 
 def pyg_layers(torch, graph, features, weights, job):
-    """PyG's layers over a sparse CSR matrix, or over an edge_index, which writes a row an edge."""
+    """PyG's layers over a sparse CSR matrix or an edge_index; the latter writes a row an edge."""
     from torch_aggregation import make_csr
     from torch_model import Dense
     from with_pyg import Convolution, make_edges, make_layer
@@ -63,7 +63,7 @@ FRAMEWORKS = {
 
 @functools.cache
 def read_graph(folder):
-    """Once for all variants: the large graphs take a while."""
+    """Reads a graph once for all variants, since a large one takes long."""
     from native_graph import read_native
     return read_native(folder)
 
@@ -100,7 +100,7 @@ def main():
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     options = parser.parse_args()
     if options.epochs <= WARMUP:
-        parser.error(f"--epochs must be more than the {WARMUP} that are not counted")
+        parser.error(f"--epochs must be more than {WARMUP}, the epochs that are not timed")
     try:
         import torch
     except ImportError as error:
@@ -109,7 +109,7 @@ def main():
         print("no CUDA device that PyTorch can use", file=sys.stderr)
         return 3
 
-    torch.set_float32_matmul_precision("highest")  # Some containers ask for TF32.
+    torch.set_float32_matmul_precision("highest")  # some containers set TF32
     job = {name: getattr(options, name) for name in ("data", "model", "layers", "hidden", "epochs",
                                                      "device")}
     job |= {"lr": 0.01, "weight_decay": 0.0, "precompute": True}
@@ -125,11 +125,11 @@ def main():
                 result["version"] = importlib.import_module(module).__version__
                 result |= train_once(torch, make_layers, {**job, "variant": variant})
                 del result["error"]
-            except Exception as error:  # Whatever it is, other variants are tried.
+            except Exception as error:  # any failure: the other variants are still tried
                 result["error"] = f"{type(error).__name__}: {error}".split("\n", maxsplit=1)[0]
             write_json(options.json, results)
             if options.device == "cuda":
-                gc.collect()  # Modules refer to each other in circles.
+                gc.collect()  # modules hold reference cycles
                 torch.cuda.empty_cache()
             print(f"{framework} {variant}: {result.get('median', result.get('error'))}",
                   file=sys.stderr)

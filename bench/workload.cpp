@@ -32,7 +32,7 @@ const Csr& random_graph() {
     csr.columns.resize(static_cast<std::size_t>(sizes().outputs * sizes().degree));
     for (std::int32_t& c : csr.columns) c = column(random);
     for (auto row = csr.columns.begin(); row != csr.columns.end(); row += sizes().degree) {
-      std::sort(row, row + sizes().degree);  // as in a shard
+      std::sort(row, row + sizes().degree);  // entries of a shard ascend
     }
     for (std::int64_t i = 0; i <= sizes().outputs; ++i) csr.offsets.push_back(i * sizes().degree);
     return csr;
@@ -56,7 +56,7 @@ ConstMatrixView random_features() {
 MatrixView output() {
   static const Matrix out = [] {
     Matrix m = make_matrix(std::max(sizes().rows, sizes().outputs));
-    std::fill_n(m.view().data, m.view().rows * m.view().stride, 0.0F);  // maps its pages
+    std::fill_n(m.view().data, m.view().rows * m.view().stride, 0.0F);  // maps the pages
     return m;
   }();
   return out.view();

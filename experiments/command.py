@@ -1,5 +1,5 @@
-"""Calling the `heliograph` command from experiments, and reading what it leaves. They share nothing
-else with the engine: what an experiment does, a user can do by hand."""
+"""Calls the `heliograph` command and reads its output. Experiments share nothing else with the
+engine, so a user can do by hand what an experiment does."""
 
 import json
 import os
@@ -13,11 +13,11 @@ BUILDS = ("build/release", "build/test", "build/quickstart")
 
 
 class CommandFailed(Exception):
-    """The command ended with another exit code than 0. The text holds command and last words."""
+    """The command failed or took too long. The text holds the command and the end of its output."""
 
 
 def find_command(given=None):
-    """Path of the command: the one given, or the first that a usual build left. Exits if none."""
+    """Path of the command: `given`, or the first that a usual build made. Exits if none exists."""
     if given:
         found = shutil.which(given)
         if not found:
@@ -37,7 +37,7 @@ def add_command_option(parser):
 
 
 def make_flags(settings):
-    """{"bits": 1, "reproducible": True} -> ["--bits", "1", "--reproducible"]; False is left out."""
+    """{"bits": 1, "reproducible": True} -> ["--bits", "1", "--reproducible"]; omits False."""
     flags = []
     for name, value in settings.items():
         if value is True:
@@ -48,7 +48,7 @@ def make_flags(settings):
 
 
 def run(command, *arguments, limit=None):
-    """Runs the command to its end, `limit` seconds at most. Throws CommandFailed."""
+    """Runs the command to its end, for at most `limit` seconds. Raises CommandFailed."""
     line = [command, *arguments]
     try:
         done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=limit)
@@ -60,6 +60,6 @@ def run(command, *arguments, limit=None):
 
 
 def read_metrics(run_directory):
-    """The lines of metrics.jsonl, one dict an epoch."""
+    """Returns the lines of metrics.jsonl, a dict for each epoch."""
     with open(os.path.join(run_directory, "metrics.jsonl"), encoding="utf-8") as file:
         return [json.loads(line) for line in file]

@@ -1,31 +1,31 @@
 #!/usr/bin/env bash
 # Runs a command under Open MPI over emulated hosts: network namespaces of this machine, joined by a
-# bridge in a namespace of its own, each host's link limited to a rate by a token bucket in both
-# directions (Ethernet headers count). Needs root, iproute2, and openmpi-bin for COMMAND. Hosts share
-# this machine's processors, memory and files; only their network is apart.
+# bridge in another namespace. A token bucket limits the rate of each host's link in both directions
+# (Ethernet headers count). Needs root, iproute2, and openmpi-bin for COMMAND. Hosts share this
+# machine's processors, memory and files; only their networks are separate.
 #
 # Usage: emulated_cluster.sh --hosts N [--mbit R] [options] -- COMMAND [ARGUMENT ...]
 #        emulated_cluster.sh --hosts N [--mbit R] [options] --check
 #        emulated_cluster.sh --clean
-#   --hosts N           so many hosts, 2 to 100
-#   --mbit R            10^6 bits a second to and from each host; without it as fast as the kernel
-#   --latency-us L      one-way latency between two hosts; refused where the kernel has no netem
+#   --hosts N           number of hosts, 2 to 100
+#   --mbit R            10^6 bits a second to and from each host (default: no limit)
+#   --latency-us L      one-way latency between two hosts; refused if the kernel has no netem
 #   --ranks-per-host M  ranks on each host (default 1); ranks M i to M i + M - 1 are on host i + 1
-#   --name NAME         of the cluster (default: the first free of hg0, hg1, ...); its hosts are called
-#                       NAME-h1, NAME-h2, ...; a name that is taken is refused
-#   --cut-host I        cuts the link of host I, silently, in both directions ...
-#   --cut-after S       ... S seconds after COMMAND was started
+#   --name NAME         name of the cluster (default: the first free of hg0, hg1, ...); its hosts are
+#                       NAME-h1, NAME-h2, ...; a name in use is refused
+#   --cut-host I        silently cuts the link of host I in both directions ...
+#   --cut-after S       ... S seconds after the start of COMMAND
 #   --limit S           ends COMMAND after S seconds, with exit code 124
-#   --check             measures rate and round trip between two hosts and prints them beside what was
-#                       asked; exit code 1 if the rate is more than 10 % off
-#   --clean             removes what clusters have left whose script was killed
-# COMMAND is what mpirun starts, once a rank; the exit code is mpirun's. SIGTERM, SIGINT, SIGUSR1 and
-# SIGUSR2 are passed to mpirun. Environment reaches every rank. Nothing is left behind.
+#   --check             measures rate and round trip between two hosts and prints them beside the
+#                       settings; the exit code is 1 if the rate is more than 10 % off
+#   --clean             removes the clusters of scripts that were killed
+# mpirun starts COMMAND once for each rank; the exit code is mpirun's. SIGTERM, SIGINT, SIGUSR1 and
+# SIGUSR2 are passed to mpirun. Every rank gets the environment. The cluster is removed at the end.
 set -euo pipefail
 
 readonly SELF=${BASH_SOURCE[0]##*/}
-readonly STATE=/run/heliograph-cluster  # One folder a cluster: its name is claimed by making it.
-readonly SUBNET=10.77.0                 # Inside the namespaces only, so every cluster has it.
+readonly STATE=/run/heliograph-cluster  # A cluster claims its name by making a folder here.
+readonly SUBNET=10.77.0                 # The same in every cluster: only its namespaces see it.
 readonly MTU=9000                      # Jumbo frames: with 1500 bytes the hosts' network stacks, which
                                         # share this machine, took ten times the processor time.
 
@@ -64,7 +64,7 @@ while [ $# -gt 0 ]; do
         --limit) want_number "$1" "$2"; limit=$2 ;;
       esac
       shift ;;
-    *) usage "$1 is no option (COMMAND stands after --)" ;;
+    *) usage "$1 is not an option (COMMAND follows --)" ;;
   esac
   shift
 done
@@ -83,7 +83,7 @@ if [ "$mode" = run ]; then
   command -v mpirun >/dev/null || fail "mpirun is missing: apt-get install openmpi-bin"
 fi
 
-# --- Taking down: works from the name alone, so that it serves --clean as well ---
+# --- Taking down, given only the name, so that --clean can do it too ---
 
 namespaces_of() {  # cluster
   local found
@@ -94,10 +94,10 @@ namespaces_of() {  # cluster
 
 take_down() {  # cluster
   local space pids
-  for _ in {1..50}; do  # Until none is left: a process may start another while it is looked for.
+  for _ in {1..50}; do  # Repeats, since a process may start another during the search.
     pids=$(for space in $(namespaces_of "$1"); do ip netns pids "$space"; done)
     [ -n "$pids" ] || break
-    # shellcheck disable=SC2086  # A list of numbers.
+    # shellcheck disable=SC2086  # a list of numbers
     kill -KILL $pids 2>/dev/null || true
     sleep 0.1
   done
@@ -107,7 +107,7 @@ take_down() {  # cluster
   rm -rf "${STATE:?}/${1:?}"
 }
 
-process_start() {  # pid -> its start in clock ticks, which tells it from a later process of that pid
+process_start() {  # pid -> start time in clock ticks, which differs for a later process of that pid
   sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d' ' -f20
 }
 
@@ -136,8 +136,8 @@ trap leave EXIT
 trap 'exit 143' TERM
 trap 'exit 130' INT HUP
 
-# The folder is made whole before it gets its name, and a rename onto a folder that is not empty
-# fails: a name has one owner at any time, and its owner is known.
+# The folder is complete before it gets its name, and renaming onto a folder that is not empty
+# fails. So a name has at most one owner, and its folder says who that is.
 claim() {
   local new candidate
   local -a candidates=("$name")
@@ -154,10 +154,10 @@ claim() {
   done
   rm -rf "$new"
   [ -z "$name" ] || fail "--name $name: a cluster or a namespace of that name exists"
-  fail "no name is free: $SELF --clean removes what was left"
+  fail "no name is free: $SELF --clean removes clusters of scripts that were killed"
 }
 
-# A bucket of 1 ms holds the rate where a timer is late, and is small beside a message.
+# A bucket of 1 ms keeps the rate when a timer is late and is small compared with a message.
 limit_rate() {  # namespace, device, its parent
   [ -n "$mbit" ] || return 0
   local space=$1 device=$2 burst
@@ -174,7 +174,7 @@ add_host() {  # number
   ip -n "$host" address add "$SUBNET.$1/24" dev eth0
   ip -n "$switch" link set "port$1" master bridge up
   ip -n "$host" link set eth0 up
-  # Not the machine's own choice, and the only one that every kernel lets a namespace make.
+  # Not the machine's default: Reno is the only one that every kernel allows in a namespace.
   ip netns exec "$host" sh -c 'echo reno >/proc/sys/net/ipv4/tcp_congestion_control'
   if [ -n "$latency" ]; then
     tc -n "$host" qdisc add dev eth0 root handle 1: netem delay "${latency}us" limit 100000
@@ -199,7 +199,7 @@ set_up() {
   ip -n "$switch" link set bridge up
   echo "127.0.0.1 localhost" >"$STATE/$claimed/hosts"
   for ((i = 1; i <= hosts; ++i)); do add_host $i; done
-  # What enters a host: its network, its name, and a list of hosts that nobody else sees. mpirun
+  # A script that enters a host's network, sets its name and mounts a private list of hosts. mpirun
   # calls it with a host and the command line of its daemon there. Every step replaces the process.
   cat >"$STATE/$claimed/enter" <<END
 host=\$1
@@ -211,25 +211,25 @@ END
 
 # --- Running ---
 
-beside() {  # Script of sh; in the switch's namespace, so that it is found and ended with the rest.
+beside() {  # Runs an sh script in the switch's namespace, so that take_down ends it with the rest.
   ip netns exec "$switch" sh -c "$1" &
-  disown  # Its end is nothing to tell.
+  disown  # so that the shell does not report its end
 }
 
 run_command() {
-  # shellcheck disable=SC2054  # The comma is part of a value.
+  # shellcheck disable=SC2054  # the commas are parts of values
   local -a mpirun=(
     mpirun --allow-run-as-root --hostfile "$STATE/$claimed/hostfile" -np $((hosts * per_host))
     --map-by slot --bind-to none
     --mca plm_rsh_agent "bash $STATE/$claimed/enter" --mca plm_rsh_no_tree_spawn 1
     --mca oob_tcp_if_include "$SUBNET.0/24" --mca btl_tcp_if_include "$SUBNET.0/24"
     --mca pml ob1 --mca btl tcp,self --mca mpi_yield_when_idle 1
-    # Not "put": a whole message in a socket's queue holds up the other direction's clearances to
-    # send, so both directions of a slow link took turns.
+    # Without "put", by which a whole message in a socket's queue delays the clearances to send of
+    # the other direction, so that both directions of a slow link take turns.
     --mca btl_tcp_flags send,inplace,need-ack,need-csum --mca btl_tcp_max_send_size 32768
-    # Nor a clearance at all for messages of usual size, whose receives are posted early.
+    # Messages of usual size, whose receives are posted early, need no clearance.
     --mca btl_tcp_eager_limit 2097152 --mca btl_tcp_rndv_eager_limit 2097152)
-  # Short queues on slow links, so that what is small or urgent does not wait in them.
+  # Short queues on slow links, so that small messages do not wait long in them.
   if [ -n "$mbit" ] && awk "BEGIN { exit !($mbit <= 1000) }"; then
     mpirun+=(--mca btl_tcp_sndbuf 131072 --mca btl_tcp_rcvbuf 1048576)
   fi
@@ -237,14 +237,14 @@ run_command() {
   local code=0 child signal
   bash "$STATE/$claimed/enter" "$claimed-h1" "exec $(printf '%q ' "${mpirun[@]}")" &
   child=$!
-  # shellcheck disable=SC2064  # The signal and the child are meant as they are now.
+  # shellcheck disable=SC2064  # the signal and the child are expanded here
   for signal in TERM INT USR1 USR2; do trap "kill -$signal $child 2>/dev/null || true" $signal; done
-  # Off the bridge: frames vanish, and neither side is told.
+  # Off the bridge, frames vanish without an error on either side.
   [ -z "$cut_host" ] || beside "sleep $cut_after && ip link set port$cut_host nomaster &&
     echo \"$SELF: cut $claimed-h$cut_host at \$(date +%s.%N)\" >&2"
   [ -z "$limit" ] || beside "sleep $limit && : >'$STATE/$claimed/over' && kill $child &&
     sleep 5 && kill -KILL $child"
-  while :; do  # A signal ends `wait` before the child has ended.
+  while :; do  # since a signal ends `wait` before the child has ended
     code=0
     wait "$child" || code=$?
     kill -0 "$child" 2>/dev/null || break

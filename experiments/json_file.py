@@ -1,4 +1,4 @@
-"""Files of JSON: read whole, and written whole or not at all."""
+"""Reads and writes JSON files; a file is replaced as a whole or not at all."""
 
 import json
 import os
@@ -10,7 +10,7 @@ def read_json(path):
 
 
 def write_json(path, value):
-    """Whoever reads the file meanwhile, or after the writer was killed, finds all of it or the last."""
+    """Writes `value` so that a reader always finds a complete file, the old one or the new one."""
     with open(path + ".partial", "w", encoding="utf-8") as file:
         json.dump(value, file, indent=1)
     os.replace(path + ".partial", path)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Measures what a link of an emulated cluster carries, beside what was asked.
+"""Measures rate and round trip of a link of an emulated cluster.
 
 Usage: link_rate.py FROM TO ADDRESS [--mbit R] [--latency-us L]
-FROM and TO are network namespaces, ADDRESS is TO's. Sends over one TCP connection each way, one way
-after the other, and bounces single bytes. Needs root. Exit code 1 if a rate is more than 10 % off R.
-Standard library only.
+FROM and TO are network namespaces, and ADDRESS is that of TO. Sends over one TCP connection in each
+direction, one after the other, and bounces single bytes. Needs root. The exit code is 1 if a rate
+is more than 10 % off R. Standard library only.
 """
 
 import argparse
@@ -19,7 +19,7 @@ PORT = 5201
 BOUNCES = 50
 SECONDS = 1.5
 SETTLE = 0.3  # seconds at the start of a transfer that are not counted
-# Of each full jumbo frame: what the link counts, and what TCP with timestamps carries in it.
+# Bytes of a full jumbo frame that the link counts, and TCP payload in it (with timestamps).
 FRAME, PAYLOAD = 9014, 8948
 TOLERANCE = 0.1
 
@@ -33,7 +33,7 @@ def receive_rate(connection):
         if last - first < SETTLE:
             continue
         if start is None:
-            start = last  # What came by now is not counted: it marks the beginning.
+            start = last  # counting begins here; the bytes received so far do not count
         else:
             counted += len(data)
     if start is None or last == start:
@@ -77,7 +77,7 @@ def measure(address):
             connection.recv(1)
             bounces.append(1e6 * (time.monotonic() - begin))
         send(connection)
-        connection.recv(1)  # Until the server has all and closes.
+        connection.recv(1)  # waits until the server has everything and closes
     with socket.create_connection((address, PORT), timeout=20) as connection:
         line = b""
         while not line.endswith(b"\n"):

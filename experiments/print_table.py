@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Prints --summary files of the command as one table, each row against the first.
+"""Prints --summary files of the command as one table, with each row compared to the first.
 
 Usage: print_table.py NAME=SUMMARY.json [NAME=SUMMARY.json ...] [--columns COLUMN,...]
-Standard library only; on a terminal and in a file alike.
+Standard library only.
 """
 
 import argparse
@@ -20,7 +20,7 @@ def human_bytes(count):
 
 
 def halo_bytes(summary):
-    """Bytes an epoch of node rows that cross between ranks, both directions."""
+    """Bytes of node rows that ranks exchange in an epoch, forward and backward."""
     traffic = summary["bytes_per_epoch"]
     return traffic["halo_forward"] + traffic["halo_backward"]
 
@@ -29,7 +29,7 @@ def ratio(first, this):
     return f"{first / this:.1f}x" if this > 0 else "-"
 
 
-# Column key: (heading, cell of (summary, first row's summary)).
+# The heading of each column, and a function of a row's and the first row's summary.
 COLUMNS = {
     "score": ("test score", lambda s, _: "-" if s["test_metric"] is None
               else f"{s['test_metric']:.4f}"),
@@ -47,7 +47,7 @@ DEFAULT_COLUMNS = "score,epoch,faster,bytes,smaller"
 
 
 def format_table(header, rows):
-    """Markdown, padded so that it reads as well in a terminal; first column left, others right."""
+    """Markdown table, padded for a terminal; the first column is left-aligned, the others right."""
     widths = [max(len(row[i]) for row in [header] + rows) for i in range(len(header))]
 
     def line(cells):
@@ -61,7 +61,7 @@ def format_table(header, rows):
 
 
 def make_table(named_summaries, columns):
-    """Table of [(name, summary), ...]; ratios are against the first."""
+    """Table of [(name, summary), ...]; ratios are to the first."""
     first = named_summaries[0][1]
     header = ["run"] + [COLUMNS[c][0] for c in columns]
     return format_table(header, [[name] + [COLUMNS[c][1](summary, first) for c in columns]
@@ -73,7 +73,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", metavar="NAME=SUMMARY.json")
     parser.add_argument("--columns", default=DEFAULT_COLUMNS,
-                        help=f"of {', '.join(COLUMNS)} (default: {DEFAULT_COLUMNS})")
+                        help=f"some of {', '.join(COLUMNS)} (default: {DEFAULT_COLUMNS})")
     options = parser.parse_args()
     columns = options.columns.split(",")
     unknown = [c for c in columns if c not in COLUMNS]

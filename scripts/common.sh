@@ -1,4 +1,4 @@
-# Sourced by the scripts beside it: starts in the repository's root, whatever the caller's folder.
+# Sourced by the scripts of this folder. Changes to the root of the repository and reports errors.
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 set -E
@@ -6,7 +6,7 @@ trap 'echo "$0: stopped at line $LINENO: exit code $?" >&2' ERR
 
 say() { printf '\n== %s\n' "$*"; }
 
-# Prints the first Python that has NumPy: a python3 from elsewhere may lack Debian's python3-numpy.
+# Prints the first Python with NumPy; a python3 from elsewhere may lack Debian's python3-numpy.
 find_python() {
   local python
   for python in python3 /usr/bin/python3; do
@@ -15,6 +15,6 @@ find_python() {
       return
     fi
   done
-  echo "No Python here can import numpy; install python3-numpy" >&2
+  echo "no Python on this machine can import numpy: install python3-numpy" >&2
   return 1
 }

@@ -1,27 +1,28 @@
 #!/usr/bin/env bash
-# Builds Heliograph on a machine with a CUDA GPU, and checks and measures it there: the twin tests of
-# the kernels (under compute-sanitizer too, where that is), training with 1, 2 and 4 ranks on one
-# GPU against the CPU, micro-benchmarks, whole epochs, PyTorch and PyG on the same graphs. Needs the
-# CUDA Toolkit, CMake 3.25, a C++20 compiler and Python; no package registry: what else the build
-# takes comes from a bundle that scripts/make_gpu_bundle.sh has made, or from the system.
+# Builds Heliograph on a machine with a CUDA GPU, then checks and measures it: the twin tests of the
+# kernels (also under compute-sanitizer, if installed), training with 1, 2 and 4 ranks on one GPU
+# against the CPU, micro-benchmarks, whole epochs, and PyTorch and PyG on the same graphs. Needs the
+# CUDA Toolkit, CMake 3.25, a C++20 compiler and Python, but no package registry: the other packages
+# come from a bundle made by scripts/make_gpu_bundle.sh, or from the system.
 #
 # Usage: scripts/gpu_check.sh [--bundle FILE.tar.xz|DIR] [--out DIR] [--build DIR] [--build-only]
 #                             [--steps LIST] [--minutes N] [--scale X]
 #                             [--partitioner metis|contiguous] [--jobs N]
-#   --bundle       default: build/gpu_bundle.tar.xz if it is there, else the system's packages
-#   --out          where results go (default build/gpu_check): OUT/table.md, written again after
+#   --bundle       default: build/gpu_bundle.tar.xz if it exists, else the system's packages
+#   --out          folder for results (default build/gpu_check): OUT/table.md, written again after
 #                  each step, and OUT/STEP.log
-#   --build        default build/gpu; what is there already is not built again
-#   --build-only   ends after the build: no GPU is needed
-#   --steps        comma-separated, of: tests, oracle, nccl, bench, epochs, torch, memcheck,
-#                  racecheck (default: all). Results of other steps that lie in OUT stay there.
-#   --minutes      no step goes on for longer, counted from the start; the table names what is cut off
-#   --jobs         of the build (default: one a core, as far as there are 2 GiB for each)
-#   --scale        of the graphs of epochs and torch (default 1: published size)
-# A step that fails, or is cut off by a signal, takes nothing from the others, and leaves what it has
-# measured; the table names it.
-# Exit codes: 0 all passed; 1 a step failed; 2 usage, or a tool or the bundle does not fit; 3 there is
-# no CUDA device; 128 + N ended by signal N.
+#   --build        build folder (default build/gpu), in which finished parts are not built again
+#   --build-only   ends after the build, which needs no GPU
+#   --steps        comma-separated list of tests, oracle, nccl, bench, epochs, torch, memcheck,
+#                  racecheck (default: all). OUT keeps earlier results of other steps.
+#   --minutes      time limit from the start, after which steps are cut off; the table names them
+#   --partitioner  partitioner of the graphs of epochs (default metis)
+#   --jobs         parallel jobs of the build (default: one a core, with 2 GiB for each)
+#   --scale        size of the graphs of epochs and torch (default 1: published size)
+# A step that fails or is cut off does not affect the others and keeps its measurements so far; the
+# table names it.
+# Exit codes: 0 all passed; 1 a step failed; 2 usage, or an unsuitable tool or bundle; 3 no CUDA
+# device; 128 + N ended by signal N.
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 
@@ -37,7 +38,7 @@ while [ $# -gt 0 ]; do
     --bundle|--out|--build|--steps|--minutes|--scale|--partitioner|--jobs)
       [ $# -ge 2 ] || fail "$1 needs a value" ;;
     -h|--help) sed -n '2,/^set /s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
-    *) fail "$1 is no option; see --help" ;;
+    *) fail "$1 is not an option; see --help" ;;
   esac
   case $1 in
     --bundle) bundle=$(realpath -m "$2") ;;
@@ -59,13 +60,13 @@ for name in ${steps//,/ }; do
 done
 number='^[0-9]*\.?[0-9]+$'
 [[ $minutes =~ $number ]] || fail "--minutes $minutes: not a number"
-[[ $scale =~ $number ]] || fail "--scale $scale: not a number"  # It is in folders' names.
+[[ $scale =~ $number ]] || fail "--scale $scale: not a number"  # names of folders contain it
 case $partitioner in metis|contiguous) ;; *) fail "--partitioner is metis or contiguous" ;; esac
 cd "$root" || exit 2
 mkdir -p "$out" "$build" || exit 2
 say() { printf '\n== %s\n' "$*"; }
 
-# Of a container, say: other arithmetic, or each launch waited for.
+# A container may set these, which change the arithmetic or wait for each launch.
 unset NVIDIA_TF32_OVERRIDE TORCH_ALLOW_TF32_CUBLAS_OVERRIDE CUDA_LAUNCH_BLOCKING
 
 # Tools.
@@ -75,13 +76,13 @@ version=$(cmake --version | sed -n '1s/[^0-9]*//p')
   fail "CMake is $version; 3.25 or newer is needed"
 python=$(command -v python3) || fail "there is no python3"
 PATH=${CUDA_HOME:+$CUDA_HOME/bin:}$PATH:/usr/local/cuda/bin
-export CUDACXX=${CUDACXX:-nvcc}  # The build takes the one that is tried here.
+export CUDACXX=${CUDACXX:-nvcc}  # so that the build uses the compiler that is tried here
 CUDACXX=$(command -v "$CUDACXX") || fail "there is no nvcc: set CUDA_HOME"
 
 compiler=${CXX:-c++}
 command -v "$compiler" >/dev/null || fail "there is no C++ compiler $compiler"
 
-# Whether compilers, driver and device go together, before minutes are spent on the build.
+# Checks that compilers, driver and device work together before it spends minutes on the build.
 "$CUDACXX" -std=c++20 -arch=native -ccbin "${CUDAHOSTCXX:-$compiler}" -o "$build/probe" "$here/gpu_check/probe.cu" \
   >"$out/probe.log" 2>&1 ||
   { tail -n 5 "$out/probe.log" >&2; fail "nvcc cannot compile C++20 and cuBLAS's header"; }
@@ -89,11 +90,11 @@ architectures=() count=0 gpus=
 if gpus=$("$build/probe" 2>"$out/probe.log"); then
   count=${gpus%%$'\n'*}
   gpus=${gpus#*$'\n'}
-  # Faster than building for all; what was built for all before is not built again.
+  # Building for this GPU only is faster, unless an earlier build was for all.
   grep -qs '^CMAKE_CUDA_ARCHITECTURES:[A-Z]*=80' "$build/CMakeCache.txt" ||
     architectures=(-DCMAKE_CUDA_ARCHITECTURES=native)
 elif [ "$build_only" = no ]; then
-  echo "gpu_check.sh: there is no CUDA device here: $(tail -n 1 "$out/probe.log")" >&2
+  echo "gpu_check.sh: this machine has no CUDA device: $(tail -n 1 "$out/probe.log")" >&2
   exit 3
 fi
 
@@ -108,30 +109,30 @@ if [ -n "$bundle" ]; then
     tar -C "$build" -xJf "$bundle" || fail "$bundle cannot be unpacked"
     bundle=$build/gpu_bundle
   fi
-  [ -e "$bundle/MANIFEST" ] || fail "$bundle holds no MANIFEST"
+  [ -e "$bundle/MANIFEST" ] || fail "$bundle has no MANIFEST"
   demand() { awk -v name="$1" '$1 == name { print $2 }' "$bundle/MANIFEST"; }
   at_least() { [ -n "$2" ] && [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]; }
   here_machine=$(uname -m)
   [ "$(demand machine)" = "$here_machine" ] ||
-    fail "the bundle is for $(demand machine), here is $here_machine: make it on such a machine"
+    fail "the bundle is for $(demand machine), not $here_machine: make it on such a machine"
   here_libc=$(getconf GNU_LIBC_VERSION 2>/dev/null | awk '{ print $2 }')
   at_least "$(demand libc)" "$here_libc" ||
-    fail "the bundle needs GNU C library $(demand libc), here is ${here_libc:-another}: make it on an" \
-      "older system"
+    fail "the bundle needs GNU C library $(demand libc), this machine has ${here_libc:-another}:" \
+      "make it on an older system"
   here_libstdcxx=$(grep -aoE 'GLIBCXX_[0-9]+(\.[0-9]+)+' \
     "$("$compiler" -print-file-name=libstdc++.so.6)" 2>/dev/null | sed 's/.*_//' | sort -Vu | tail -n 1)
   at_least "$(demand libstdc++)" "$here_libstdcxx" ||
     fail "the bundle needs libstdc++ with GLIBCXX_$(demand libstdc++), that of $compiler has" \
-      "${here_libstdcxx:-none}: take a newer compiler (CXX), or make it on an older system"
+      "${here_libstdcxx:-none}: use a newer compiler (CXX), or make the bundle on an older system"
   cache=(-C "$bundle/cache.cmake")
 fi
 
-# What is measured, and on what.
+# The version that is measured, and the machine.
 hash_sources() {
   find CMakeLists.txt cmake include src bench scripts tests -type f ! -name '*.pyc' -print0 | sort -z |
     xargs -0 cat | sha256sum | cut -c 1-12
 }
-commit=  # Not that of a repository into which this was unpacked.
+commit=  # of this repository only, not of one into which the sources were unpacked
 [ "$(git rev-parse --show-toplevel 2>/dev/null)" != "$root" ] || commit=$(git rev-parse --short HEAD)
 if [ -n "$commit" ]; then
   git diff --quiet HEAD 2>/dev/null || commit="$commit with changes"
@@ -147,7 +148,7 @@ fi
   echo "$count CUDA devices"
   nvidia-smi 2>/dev/null | grep -oE 'Driver Version: [0-9.]+' | head -n 1
   others=$(nvidia-smi --query-compute-apps=pid --format=csv,noheader 2>/dev/null | grep -c .)
-  [ "$others" = 0 ] || echo "$others other processes used the GPUs at the start: times are not its own"
+  [ "$others" = 0 ] || echo "$others other processes used the GPUs at the start and affect the times"
   "$CUDACXX" --version | grep release
   "$compiler" --version | head -n 1
   echo "$(nproc) CPU cores: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
@@ -156,7 +157,7 @@ fi
 
 failed=no
 write_table() { "$python" -B "$here/gpu_check/table.py" "$out" >/dev/null; }
-note() {  # Replaces what an earlier run has said of the step.
+note() {  # STEP RESULT SECONDS: replaces the step's earlier result
   touch "$out/steps.tsv"
   grep -v "^$1	" "$out/steps.tsv" >"$out/steps.new"
   printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$commit" >>"$out/steps.new"
@@ -192,7 +193,7 @@ step() {  # step NAME SECONDS RESULT_FILE COMMAND...
     return 1
   fi
   [ "$limit" -le $((end - SECONDS)) ] || limit=$((end - SECONDS))
-  [ -z "$file" ] || rm -f "$out/$file"  # Of an earlier run: it would pass for this one's.
+  [ -z "$file" ] || rm -f "$out/$file"  # so that an earlier run's file is not taken for this one's
   begun=$SECONDS running=$name
   note "$name" "begun at $(date -u +%H:%M:%S) UTC, not ended" 0
   timeout --kill-after=10 "$limit" "$@" >"$out/$name.log" 2>&1 </dev/null &
@@ -219,7 +220,7 @@ wanted() { [[ ,$steps, == *,$1,* ]]; }
 # The build.
 if [ -z "$jobs" ]; then
   kib=$(awk '$1 == "MemAvailable:" { print $2 }' /proc/meminfo)
-  most=$(cat /sys/fs/cgroup/memory.max 2>/dev/null)  # Of a container
+  most=$(cat /sys/fs/cgroup/memory.max 2>/dev/null)  # limit of a container
   [[ ! $most =~ ^[0-9]+$ ]] || [ $((most / 1024)) -ge "$kib" ] || kib=$((most / 1024))
   jobs=$((kib / 2097152 + 1))
   [ "$jobs" -lt "$(nproc)" ] || jobs=$(nproc)
@@ -243,7 +244,7 @@ mkdir -p "$work"
 making=("$python" -B "$here/gpu_check/epochs.py" --heliograph "$command" --work "$work/epochs"
         --scale "$scale" --partitioner "$partitioner")
 
-# Graphs are made and cut on the CPU while the first steps run on the GPU.
+# Graphs are made and partitioned on the CPU while the first steps run on the GPU.
 if wanted epochs && [ "$SECONDS" -lt "$end" ]; then
   preparing_since=$SECONDS
   note graphs "begun at $(date -u +%H:%M:%S) UTC, not ended" 0
@@ -280,7 +281,7 @@ if wanted nccl; then
       --transport nccl --ranks $ranks --work "$work/nccl" --json "$out/nccl.json"
   fi
 fi
-await_graphs  # Times are measured from here on.
+await_graphs  # the steps below measure times
 if wanted bench; then
   step bench 600 bench.json "$build/bench/heliograph_device_bench" --json="$out/bench.json"
 fi
@@ -301,7 +302,7 @@ if wanted torch; then
     fi
   done
 fi
-# Last: they take longest.
+# These steps come last because they take longest.
 for tool in memcheck racecheck; do
   wanted $tool || continue
   if command -v compute-sanitizer >/dev/null; then

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs the Debian 12 packages that Heliograph needs, and only those that are missing; with
-# nothing missing it touches neither the network nor the system. Needs root, or sudo.
+# Installs the missing ones of the Debian 12 packages that Heliograph needs. If none is missing, it
+# touches neither the network nor the system. Needs root or sudo.
 # Usage: scripts/install_dependencies.sh [build] [quickstart] [test] [experiments] [arm]
-# Default: all but arm, the cross compiler and emulator of scripts/test_arm.sh.
+# Default: all except arm, which is the cross compiler and emulator of scripts/test_arm.sh.
 set -euo pipefail
 
 build=(cmake g++ ninja-build libcli11-dev libeigen3-dev libfmt-dev libhwy-dev libmetis-dev
@@ -30,7 +30,7 @@ for group in "$@"; do
 done
 
 command -v dpkg-query >/dev/null && command -v apt-get >/dev/null ||
-  fail "this is no Debian system; install the counterparts of: ${wanted[*]}"
+  fail "this is not a Debian system; install the equivalents of: ${wanted[*]}"
 
 missing=()
 while read -r package; do
@@ -38,8 +38,8 @@ while read -r package; do
     missing+=("$package")
 done < <(printf '%s\n' "${wanted[@]}" | sort -u)
 
-# The quickstart's graph is made from the package lists themselves. (Counted, not `grep -q`: a
-# reader that stops early would make apt-cache fail the pipe.)
+# The quickstart's graph is made from the package lists. (grep counts here, since `grep -q` stops
+# early, and apt-cache would fail the pipe.)
 lists_missing=no
 if [ "$lists_wanted" = yes ] && [ "$(apt-cache dumpavail 2>/dev/null | grep -c '^Package:')" = 0 ]
 then
@@ -50,7 +50,7 @@ fi
 as_root=()
 if [ "$(id -u)" != 0 ]; then
   command -v sudo >/dev/null ||
-    fail "run this as root, there is no sudo here: apt-get update && apt-get install ${missing[*]}"
+    fail "there is no sudo; run this as root: apt-get update && apt-get install ${missing[*]}"
   as_root=(sudo)
 fi
 apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y "$@"; }
@@ -70,7 +70,7 @@ update() {
 [ "$lists_missing" = no ] || update
 if [ ${#missing[@]} -gt 0 ]; then
   echo "Installing ${missing[*]}"
-  # Lists that are absent or out of date name files that cannot be had: fetch them, try once more.
+  # Absent or outdated lists make it fail: fetch new ones and try once more.
   if ! install; then
     [ "$updated" = no ] && update && install ||
       { tail -n 15 "$log" >&2; fail "apt-get could not install ${missing[*]}"; }

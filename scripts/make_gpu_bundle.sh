@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Packs what Heliograph's build takes from Debian packages, so that a machine with CUDA, CMake and a
-# C++ compiler but without a package registry can build it: see scripts/gpu_check.sh.
-# The machine needs the same processor family, and a C library and a libstdc++ no older than MANIFEST
-# names: gpu_check.sh looks.
+# Packs the Debian packages of Heliograph's build, so that a machine with CUDA, CMake and a C++
+# compiler but without a package registry can build it (scripts/gpu_check.sh). The machine needs the
+# same processor family, and a C library and libstdc++ at least as new as MANIFEST names, which
+# gpu_check.sh checks.
 # Usage: scripts/make_gpu_bundle.sh [FILE.tar.xz]   (default: build/gpu_bundle.tar.xz)
 set -euo pipefail
 target=$(realpath -m "${1:-$(dirname "${BASH_SOURCE[0]}")/../build/gpu_bundle.tar.xz}")
@@ -27,7 +27,7 @@ trap 'rm -rf "$folder"' EXIT
 root=$folder/gpu_bundle
 mkdir -p "$root"
 
-# Headers, libraries and CMake's files keep their places below usr/: they name each other by them.
+# Headers, libraries and CMake's files refer to each other by their paths below usr/.
 say "Copying ${#packages[@]} packages"
 dpkg -L "${packages[@]}" | grep -E '^/usr/(include|share/(cmake|eigen3|nlohmann_json)|lib/[^/]+)/' |
   grep -vE '/(pkgconfig|doc)/' | sort -u | while read -r path; do
@@ -37,8 +37,8 @@ dpkg -L "${packages[@]}" | grep -E '^/usr/(include|share/(cmake|eigen3|nlohmann_
   fi
 done
 
-# Debian has no static METIS, libzip or Highway: their shared libraries come along, with all that
-# they need but the system's own.
+# Debian has no static METIS, libzip or Highway, so the bundle has their shared libraries, with all
+# dependencies except the system's own.
 libraries=$root/usr/lib/bundled
 mkdir -p "$libraries"
 find "$root/usr/lib" -name 'lib*.so' | while read -r link; do
@@ -52,7 +52,7 @@ done
 find "$root/usr/lib" -name 'lib*.so' -type l | while read -r link; do
   name=$(objdump -p "${link#"$root"}" | awk '$1 == "SONAME" { print $2 }')
   ln -sfr "$libraries/$name" "$link"
-  # CMake's files of a package check for the library by its full version.
+  # A package's CMake files look for the library under its full version.
   ln -sfr "$libraries/$name" "$(dirname "$link")/$(basename "$(readlink -f "${link#"$root"}")")"
 done
 
@@ -75,17 +75,17 @@ for package in Eigen3 nlohmann_json CLI11 fmt GTest; do
   echo "set(${package}_DIR \${bundle_usr}/$folder_of CACHE PATH \"\")" >>"$root/cache.cmake"
 done
 cat >>"$root/cache.cmake" <<'EOF'
-# What the bundled libraries need is beside them.
+# The dependencies of the bundled libraries are beside them.
 set(CMAKE_EXE_LINKER_FLAGS
     "-Wl,--disable-new-dtags,-rpath,${bundle_usr}/lib/bundled,-rpath-link,${bundle_usr}/lib/bundled"
     CACHE STRING "")
 EOF
 
-# Static libraries ask for versions of symbols too, which show in what is linked from them.
+# A program linked from the static libraries shows the versions of symbols that they need.
 find "$root/usr/lib" -name 'lib*.a' ! -name '*_main.a' -print0 |
   xargs -0 sh -c 'echo "int main() {}" | c++ -x c++ - -x none -o "$0" -Wl,--whole-archive "$@" \
     -Wl,--no-whole-archive -pthread' "$folder/static"
-newest() {  # The newest version of a symbol family that a bundled library asks for.
+newest() {  # SYMBOL_FAMILY: prints the newest version of it that a bundled library needs
   { objdump -T "$libraries"/* "$folder/static"; } 2>/dev/null | grep -oE "\b$1_[0-9.]+" | sort -Vu | tail -n 1
 }
 {
@@ -102,6 +102,6 @@ bytes=$(stat -c %s "$target")
 cat "$root/MANIFEST"
 echo "$target: $bytes bytes"
 if [ "$bytes" -gt "$most_bytes" ]; then
-  echo "make_gpu_bundle.sh: that is more than $most_bytes" >&2
+  echo "make_gpu_bundle.sh: the bundle has more than $most_bytes bytes" >&2
   exit 1
 fi

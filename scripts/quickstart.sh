@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# From a fresh Debian 12 machine to a first result: installs what is missing, builds the command,
-# makes a real graph (Debian's packages and what they depend on), trains on it over 4 ranks with
-# fp32 and with 1-bit exchange, and prints the two side by side. Under 6 minutes on two cores. Safe
-# to run again; everything it writes lies in build/quickstart and runs/quickstart.
+# From a fresh Debian 12 machine to a first result: installs missing packages, builds the command,
+# makes a real graph (Debian's packages and their dependencies), trains on it over 4 ranks with fp32
+# and with 1-bit exchange, and prints both side by side. Takes under 6 minutes on two cores. Safe to
+# repeat; writes only to build/quickstart and runs/quickstart.
 # Environment: EPOCHS (default 40), RANKS (default 4).
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -13,17 +13,17 @@ build=build/quickstart
 runs=runs/quickstart
 slow_gbps=0.1
 
-say "Installing what is missing"
+say "Installing missing packages"
 bash scripts/install_dependencies.sh build quickstart
 python=$(find_python)
 
-say "Building the command"  # It trains on the CPU; without nvcc it is there sooner.
+say "Building the command"  # for the CPU only, which builds faster
 cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF \
-  -DHELIOGRAPH_BENCHMARKS=OFF -DHELIOGRAPH_FAST_BUILD=ON -DHELIOGRAPH_CUDA=OFF >/dev/null
+  -DHELIOGRAPH_BENCHMARKS=OFF -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=16 -DHELIOGRAPH_CUDA=OFF >/dev/null
 cmake --build $build --target heliograph_command
 heliograph=$build/heliograph
 
-say "Making the graph: Debian packages, to be sorted into Debian's sections"
+say "Making the graph: Debian packages, to be classified into Debian's sections"
 mkdir -p $runs
 $python experiments/datasets/debian_packages.py --target section --out $runs/debian_section.npz
 $heliograph import --data $runs/debian_section.npz --out $runs/debian_section --overwrite
@@ -38,7 +38,7 @@ train() {  # name, epochs, further flags
 }
 train fp32 "$epochs" --bits 32
 train 1-bit "$epochs" --bits 1
-# A slow network matters for times only, which a few epochs show.
+# A slow network changes only times, which a few epochs show.
 train fp32-slow 15 --bits 32 --link-gbps $slow_gbps
 train 1-bit-slow 15 --bits 1 --link-gbps $slow_gbps
 
@@ -46,15 +46,15 @@ say "The same model, data, split and seed over $ranks ranks, $epochs epochs"
 $python experiments/print_table.py "fp32 exchange=$runs/fp32.json" "1-bit exchange=$runs/1-bit.json"
 cat <<END
 
-test score: share of the test packages that were put into the right one of 58 sections, at the
-epoch that was best on the validation packages. exchanged an epoch: rows of nodes, all ranks.
+test score: share of the test packages that got the right one of 58 sections, at the epoch that was
+best on the validation packages. exchanged an epoch: bytes of node rows, over all ranks.
 END
 
-say "The same where every link between two ranks is held to $slow_gbps Gbit/s"
+say "The same with every link between two ranks limited to $slow_gbps Gbit/s"
 $python experiments/print_table.py --columns epoch,waiting,faster \
   "fp32 exchange=$runs/fp32-slow.json" "1-bit exchange=$runs/1-bit-slow.json"
 cat <<END
 
-waiting: part of an epoch in which a rank has nothing to compute, because bytes are on their way.
-Runs, predictions and metrics lie in $runs.
+waiting: part of an epoch in which a rank has nothing to compute because it waits for bytes.
+Runs, predictions and metrics are in $runs.
 END

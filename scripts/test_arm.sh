@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Cross-builds for 64-bit Arm and runs the tests of the kernels, codecs, layers and training under
-# QEMU's user mode: NEON, and SVE with vectors of several lengths. Installs the compiler and QEMU
-# where they are missing; libraries for Arm are unpacked into build/arm64-root, the system's own
-# packages stay as they are. Not part of scripts/test.sh: emulated tests are slow.
-# Environment: JOBS (default: the cores at hand), SVE_BITS (default: "128 256 512").
+# QEMU's user mode, with NEON and with SVE vectors of several lengths. Installs a missing compiler
+# or QEMU, and unpacks libraries for Arm into build/arm64-root without touching the system's own
+# packages. Not part of scripts/test.sh, since emulated tests are slow.
+# Environment: JOBS (default: the number of cores), SVE_BITS (default: "128 256 512").
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -12,7 +12,7 @@ root=build/arm64-root
 libraries=(libcli11-dev libeigen3-dev libfmt-dev libgmock-dev libgtest-dev libhwy-dev libmetis-dev
            libxxhash-dev libzip-dev nlohmann-json3-dev)
 
-# Fetches the libraries and what they need, as apt would install them on an empty Arm machine.
+# Fetches the libraries and their dependencies, as apt would install them on an empty Arm machine.
 unpack_libraries() {
   local apt package
   apt=$(mktemp -d)
@@ -37,7 +37,7 @@ unpack_libraries() {
   echo "${libraries[@]}" >$root/libraries
 }
 
-say "Installing what is missing"
+say "Installing missing packages"
 bash scripts/install_dependencies.sh arm
 if [ "$(cat $root/libraries 2>/dev/null)" != "${libraries[*]}" ]; then
   say "Fetching libraries for Arm"

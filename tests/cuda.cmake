@@ -7,27 +7,40 @@ file(GLOB device_sources CONFIGURE_DEPENDS
   ${device_root}/core/cuda/*.cu ${device_root}/core/cuda/*.cpp
   ${device_root}/quant/cuda/*.cu ${device_root}/quant/cuda/*.cpp ${device_root}/comm/nccl/*.cpp)
 list(FILTER device_sources EXCLUDE REGEX "/(no_[a-z]+|load_cublas|message_groups)\\.cpp$")
-file(GLOB emulation_tests CONFIGURE_DEPENDS ${emulation}/tests/*.cpp ${emulation}/tests/*.cu)
-set(kernel_sources ${device_sources} ${emulation_tests})
-list(FILTER kernel_sources INCLUDE REGEX "\\.cu$")
+file(GLOB emulation_tests CONFIGURE_DEPENDS ${emulation}/tests/*.cpp)
+file(GLOB probe_kernels CONFIGURE_DEPENDS ${emulation}/tests/*.cu)
+set(kernels ${device_sources})
+list(FILTER kernels INCLUDE REGEX "\\.cu$")
+list(REMOVE_ITEM device_sources ${kernels})
 # A device traps at a misaligned access, but x86 does not. Sanitizer builds have a check of their own.
-set(trap_options "")
+set(kernel_options -include cuda_runtime.h -Wno-unknown-pragmas)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$" AND NOT HELIOGRAPH_SANITIZE)
-  set(trap_options "-fsanitize=alignment;-fsanitize-undefined-trap-on-error")
+  list(APPEND kernel_options -fsanitize=alignment -fsanitize-undefined-trap-on-error)
   set_source_files_properties(${emulation}/tests/emulation_test.cpp PROPERTIES
     COMPILE_DEFINITIONS HELIOGRAPH_KERNELS_TRAP)
 endif()
-# nvcc includes the runtime's header without being told.
-set_source_files_properties(${kernel_sources} PROPERTIES LANGUAGE CXX COMPILE_DEFINITIONS __CUDACC__
-  COMPILE_OPTIONS "-include;cuda_runtime.h;-Wno-unknown-pragmas;${trap_options}")
+
+# Compiles kernels as C++. nvcc includes the runtime's header without being told.
+function(add_emulated_kernels target)
+  set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CXX)
+  add_library(${target} OBJECT ${ARGN})
+  target_compile_definitions(${target} PRIVATE __CUDACC__)
+  target_compile_options(${target} PRIVATE ${kernel_options})
+  target_include_directories(${target} BEFORE PRIVATE ${emulation}/include ${emulation}
+    ${device_root} ${PROJECT_SOURCE_DIR}/bench)
+  target_link_libraries(${target} PRIVATE heliograph_library heliograph_flags)
+endfunction()
 
 # It undefines _FORTIFY_SOURCE before any header, so no other source may precede it.
 set_source_files_properties(${emulation}/fibers.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 # Objects take precedence over the real sources, which are in a library.
+add_emulated_kernels(heliograph_kernels_emulated ${kernels})
+add_emulated_kernels(heliograph_probe_kernels ${probe_kernels})
 add_library(heliograph_cuda_emulated OBJECT ${emulator_sources} ${device_sources})
 target_include_directories(heliograph_cuda_emulated PUBLIC ${emulation}/include
   PRIVATE ${emulation} ${device_root})
 target_link_libraries(heliograph_cuda_emulated PRIVATE heliograph_library heliograph_flags)
+target_sources(heliograph_cuda_emulated INTERFACE $<TARGET_OBJECTS:heliograph_kernels_emulated>)
 
 file(GLOB twin_tests CONFIGURE_DEPENDS cuda/*.cpp)
 file(GLOB emulated_tests CONFIGURE_DEPENDS cuda/emulated/*.cpp)
@@ -40,7 +53,7 @@ target_link_libraries(heliograph_twin_tests PRIVATE heliograph_test_support)
 add_executable(test_cuda ${cuda_tests} ${emulated_tests} ${emulation_tests})
 target_include_directories(test_cuda BEFORE PRIVATE ${emulation}/include ${emulation})
 target_link_libraries(test_cuda PRIVATE
-  heliograph_twin_tests heliograph_cuda_emulated heliograph_test_support)
+  heliograph_twin_tests heliograph_probe_kernels heliograph_cuda_emulated heliograph_test_support)
 discover_tests(test_cuda cuda)
 
 if(HELIOGRAPH_HAS_CUDA)

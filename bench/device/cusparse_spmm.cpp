@@ -87,7 +87,7 @@ CusparseSpmm::CusparseSpmm(const Arguments& arguments, cudaStream_t stream)
     : state_(std::make_unique<State>()) {
   State& s = *state_;
   const Arguments& in = arguments;
-  // It takes what it reads by pointers that are not const.
+  // cuSPARSE takes its inputs by pointers that are not const.
   const auto pointer = [](const auto* p) { return const_cast<void*>(static_cast<const void*>(p)); };
   s.check(s.f.create(&s.handle));
   s.check(s.f.set_stream(s.handle, stream));

@@ -7,13 +7,12 @@
 
 namespace heliograph::bench {
 
-/// out = A x by cuSPARSE, its deterministic algorithm for rows (CUSPARSE_SPMM_CSR_ALG2), A not
-/// transposed: what an aggregation without scales would be there. cuSPARSE is loaded when one is
-/// made.
+/// out = A x by cuSPARSE's deterministic algorithm CUSPARSE_SPMM_CSR_ALG2: its counterpart of an
+/// aggregation without scales. The constructor loads cuSPARSE.
 class CusparseSpmm {
  public:
-  /// A in compressed rows, with a value an edge; x and out row-major, strides in values. All lies
-  /// on the device and must outlive the object.
+  /// A (outputs x rows, `edges` entries) in compressed rows with a value an edge; x and out are
+  /// row-major, `width` columns. All arrays lie on the device and must outlive the object.
   struct Arguments {
     std::int64_t outputs, rows, edges, width;
     const std::int32_t* offsets;
@@ -24,7 +23,7 @@ class CusparseSpmm {
     float* out;
     std::int64_t out_stride;
   };
-  /// Throws Error(resource) where there is no cuSPARSE, or it fails.
+  /// Throws Error(resource) if cuSPARSE cannot be loaded or fails.
   CusparseSpmm(const Arguments& arguments, cudaStream_t stream);
   ~CusparseSpmm();
   CusparseSpmm(const CusparseSpmm&) = delete;

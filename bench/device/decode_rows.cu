@@ -7,7 +7,7 @@
 namespace heliograph::cuda {
 namespace {
 
-/// A warp a row, a lane a column at a time. Bound by the 4 bytes a value that it writes.
+/// Each warp decodes a row, one column a lane. Bound by the 4 bytes a value that it writes.
 template <int kBits>
 __global__ void decode_kernel(PackedRows packed, MatrixView out) {
   const std::int64_t r = global_warp();

@@ -35,7 +35,7 @@ Options parse(int argc, char** argv) {
     } else if (take_value(argv[i], "json", value)) {
       options.json = value;
     } else {
-      throw std::invalid_argument(std::string(argv[i]) + " is no option of this program");
+      throw std::invalid_argument(std::string(argv[i]) + " is not an option of this program");
     }
   }
   const bool all_positive =

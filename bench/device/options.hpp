@@ -8,10 +8,10 @@ namespace heliograph::bench {
 
 struct Options {
   Sizes sizes;
-  std::string json;  ///< A file, or none.
+  std::string json;  ///< Path of the file for results; empty for none.
 };
 
-/// Throws std::invalid_argument.
+/// Reads the command line. Throws std::invalid_argument.
 Options parse(int argc, char** argv);
 
 }  // namespace heliograph::bench

@@ -15,7 +15,7 @@ double quantity_a_second(const std::vector<Result>& results, std::string_view na
   return found == results.end() ? 0 : found->work.*quantity / found->seconds;
 }
 
-/// Those that others are held against; 0 where they were not measured.
+// The rates to which kernels are compared; 0 if not measured.
 double copy_rate(const std::vector<Result>& results) {
   return quantity_a_second(results, "copy", &Work::once);
 }

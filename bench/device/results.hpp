@@ -8,19 +8,18 @@ namespace heliograph::bench {
 
 struct Sizes {
   std::int64_t rows = 200000;     ///< Neighbour or halo rows.
-  std::int64_t outputs = 100000;  ///< Rows that are aggregated into.
+  std::int64_t outputs = 100000;  ///< Rows of sums.
   std::int64_t degree = 50;
   std::int64_t width = 256;
-  std::int64_t copy_mib = 512;  ///< Of the copy that others are held against.
-  std::int64_t gemm = 8192;     ///< Side of the product that others are held against.
-  double seconds = 0.3;         ///< Of measuring, at least, for each kernel.
+  std::int64_t copy_mib = 512;  ///< Size of the copy to which kernels are compared.
+  std::int64_t gemm = 8192;     ///< Side of the matrices of the product for comparison.
+  double seconds = 0.3;         ///< Least time of measuring for each kernel.
 };
 
-/// What one call moves and computes. `once`: everything that it reads or writes, counted once;
-/// `gathered`: rows that it reads again for each edge counted each time.
+/// The bytes and operations of one call.
 struct Work {
-  double once = 0;
-  double gathered = 0;
+  double once = 0;      ///< Bytes read or written, each counted once.
+  double gathered = 0;  ///< Bytes, with rows counted again for each edge that reads them.
   double flops = 0;
 };
 
@@ -30,10 +29,10 @@ struct Result {
   Work work;
 };
 
-/// A table on standard output.
+/// Prints a table on standard output.
 void print(const std::vector<Result>& results);
 
-/// The file is replaced as a whole. Throws std::runtime_error.
+/// Writes the results as JSON, replacing the file as a whole. Throws std::runtime_error.
 void write_json(const std::vector<Result>& results, const Sizes& sizes, const std::string& path);
 
 }  // namespace heliograph::bench

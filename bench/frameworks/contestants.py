@@ -1,7 +1,7 @@
-"""Who takes part: each contestant trains once in a process of its own and returns one result.
+"""The contestants. Each run trains once in a process of its own and returns one result.
 
-A result holds losses and seconds (an epoch each), `bytes` (peak of the process), `training_bytes`
-(peak while training), `loaded_bytes` (the program before it read any data), versions.
+A result holds losses and seconds of each epoch, `bytes` (peak of the process), `training_bytes`
+(peak while training), `loaded_bytes` (the program before it reads any data) and versions.
 """
 
 import os
@@ -14,15 +14,15 @@ from json_file import read_json, write_json
 from processes import run_measured
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-NEVER = 1_000_000_000  # Epochs between evaluations.
+NEVER = 1_000_000_000  # epochs between evaluations
 
 
 @dataclass
 class Contestant:
     name: str
-    trial_variants: list = field(default_factory=list)  # The fastest one is measured.
+    trial_variants: list = field(default_factory=list)  # the fastest of them is measured
     variant: str = ""
-    unusable: str = ""  # Why it does not take part, where it does not.
+    unusable: str = ""  # the reason why it cannot be measured, if any
     notes: list = field(default_factory=list)
 
     def run(self, job, folder):
@@ -53,7 +53,7 @@ class Heliograph(Contestant):
 @dataclass
 class PythonFramework(Contestant):
     python: str = ""
-    framework: str = ""  # The module with_<framework>.py.
+    framework: str = ""  # names the module with_<framework>.py
 
     def run(self, job, folder):
         asked, answered = os.path.join(folder, "job.json"), os.path.join(folder, "result.json")
@@ -64,8 +64,7 @@ class PythonFramework(Contestant):
 
 
 def gathered_bytes(job, entries):
-    """Roughly what PyG holds at once where it writes a row for each edge: rows, weighted rows, and
-    their gradient."""
+    """Approximate memory of PyG with a row for each edge: rows, weighted rows and gradient."""
     return 3 * 4 * entries * job["hidden"]
 
 

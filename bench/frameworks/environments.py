@@ -1,22 +1,22 @@
-"""Where the frameworks live: Debian's Python, and virtual environments that are made when asked."""
+"""The Python environments of the frameworks: Debian's Python and virtual environments."""
 
 import os
 import subprocess
 import sys
 import venv
 
-# Environment: what is installed into it, in one pip call each.
+# The packages of each environment, a list for each call of pip.
 PACKAGES = {
     "pytorch": [["torch", "numpy", "torch_geometric"]],
     # DGL's last release on the index is built for PyTorch up to 2.2.1 and NumPy 1.
     "dgl": [["torch==2.2.1", "torchdata==0.7.1", "numpy<2", "pandas", "pydantic", "pyyaml",
              "dgl==2.1.0"]],
 }
-SETTINGS = {"DGLBACKEND": "pytorch"}  # Else DGL writes a file into the home directory.
+SETTINGS = {"DGLBACKEND": "pytorch"}  # keeps DGL from writing a file into the home directory
 
 
 class InstallFailed(Exception):
-    """An environment could not be made; the text ends in pip's last words."""
+    """An environment could not be made; the text is the end of pip's output."""
 
 
 def interpreter(folder, name):
@@ -37,14 +37,14 @@ def install(folder, name, log=sys.stderr):
 
 
 def child_environment(threads):
-    """Variables of a worker: the same number of threads for every library that has a say."""
+    """Environment variables of a worker, with the same number of threads for every library."""
     counts = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"),
                            str(threads))
     return {**os.environ, **SETTINGS, **counts}
 
 
 def why_unusable(python, modules, threads=1):
-    """None where `python` imports the modules, else one sentence."""
+    """None if `python` can import the modules, else the reason."""
     if not (python and os.access(python, os.X_OK)):
         return "not installed"
     done = subprocess.run([python, "-c", "\n".join(f"import {name}" for name in modules)],

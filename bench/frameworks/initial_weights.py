@@ -1,5 +1,5 @@
-"""The weights that Heliograph starts from, drawn again with NumPy, so that every framework can start
-from the same: Glorot's uniform bound with the engine's counter-based draws (src/core/noise.hpp,
+"""Heliograph's initial weights in NumPy, so that every framework starts from the same ones: uniform
+values (Glorot & Bengio 2010, eq. 16) from the engine's counter-based draws (src/core/noise.hpp,
 src/layers/parameters.cpp)."""
 
 import numpy as np
@@ -10,7 +10,7 @@ PURPOSE_INITIALISATION = 3
 
 
 def mix64(x):
-    """Of uint64 arrays."""
+    """mix64 of src/core/noise.hpp for arrays of uint64."""
     x = x ^ (x >> np.uint64(30))
     x = x * np.uint64(0xbf58476d1ce4e5b9)
     x = x ^ (x >> np.uint64(27))
@@ -19,7 +19,7 @@ def mix64(x):
 
 
 def mix64_of(x):
-    """Of one Python integer."""
+    """mix64 of one Python integer."""
     return int(mix64(np.array([x & MASK], np.uint64))[0])
 
 
@@ -30,7 +30,7 @@ def stream_key(seed, purpose, epoch, layer, direction):
 
 
 def noise_words(keys, columns):
-    """uint32, keys x columns: word `column` of each row key."""
+    """noise_word of src/core/noise.hpp: uint32, keys x columns."""
     keys = keys[:, None]
     low = (keys & np.uint64(0xffffffff)).astype(np.uint32)
     high = (keys >> np.uint64(32)).astype(np.uint32)
@@ -43,7 +43,7 @@ def noise_words(keys, columns):
 
 
 def draw_weights(seed, parameter, rows, cols):
-    """float32, rows x cols: the parameter that the engine declares at place `parameter`."""
+    """Initial values of the engine's parameter number `parameter`: float32, rows x cols."""
     stream = np.uint64(stream_key(seed, PURPOSE_INITIALISATION, 0, parameter, 0))
     nodes = np.arange(rows, dtype=np.uint64) + np.uint64(GOLDEN)
     words = noise_words(mix64(stream ^ mix64(nodes)), cols)
@@ -52,19 +52,19 @@ def draw_weights(seed, parameter, rows, cols):
 
 
 def layer_widths(layers, features, hidden, classes):
-    """[(in, out)], a pair for each layer."""
+    """Returns [(in, out)] with a pair for each layer."""
     widths = [features] + [hidden] * (layers - 1) + [classes]
     return list(zip(widths[:-1], widths[1:]))
 
 
 def initial_weights(seed, model, norm, widths):
-    """A dict for each layer: `weight` of the (aggregated) input, in x out, and for SAGE
+    """Returns a dict for each layer: `weight` of the aggregated input, in x out, and for SAGE
     `self_weight` of the node's own row. Biases start at 0, gains of LayerNorm at 1."""
     layers, parameter = [], 0
-    for place, (rows, cols) in enumerate(widths):
+    for number, (rows, cols) in enumerate(widths):
         names = ["weight"] if model == "gcn" else ["weight", "self_weight"]
         layers.append({name: draw_weights(seed, parameter + i, rows, cols)
                        for i, name in enumerate(names)})
-        last = place == len(widths) - 1
-        parameter += len(names) + (3 if norm == "layer" and not last else 1)  # Bias, gain, shift.
+        last = number == len(widths) - 1
+        parameter += len(names) + (3 if norm == "layer" and not last else 1)  # bias, gain, shift
     return layers

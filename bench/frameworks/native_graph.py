@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-TRAINING = 1  # The role of a training node.
+TRAINING = 1  # the role of a training node
 
 
 class Unsupported(Exception):
@@ -19,7 +19,7 @@ class NativeGraph:
     neighbours: np.ndarray  # int32; row v is neighbours[offsets[v]:offsets[v + 1]], ascending
     features: np.ndarray    # float32, nodes x columns
     class_of: np.ndarray    # int32, nodes; -1 is unlabelled
-    training: np.ndarray    # bool, nodes; of the first split
+    training: np.ndarray    # bool, nodes; training nodes of the first split
     classes: int
 
     @property
@@ -32,12 +32,12 @@ class NativeGraph:
 
 
 def read_native(folder):
-    """The graph of `folder`. Raises Unsupported unless it is undirected, with dense features and
-    one class a node."""
+    """Reads the graph of `folder`. Raises Unsupported unless it is undirected, with dense features
+    and one class a node."""
     with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as file:
         manifest = json.load(file)
     if (manifest["format"], manifest["version"]) != ("heliograph-graph", 1):
-        raise Unsupported(f"{folder} is no native graph directory of version 1")
+        raise Unsupported(f"{folder} is not a native graph directory of version 1")
     if manifest["directed"] or manifest["features"]["sparse"] or (
             manifest["labels"]["task"] != "multiclass"):
         raise Unsupported(f"{folder}: only undirected graphs with dense features and one class a "

@@ -1,5 +1,5 @@
-"""The model of the comparison in NumPy and fp64, written for reading: what the other frameworks must
-agree with. Slow; for tests and small graphs."""
+"""The model of the comparison in NumPy and fp64: a readable, slow reference for tests on small
+graphs, with which the other frameworks must agree."""
 
 import numpy as np
 
@@ -8,7 +8,8 @@ BETA1, BETA2, EPSILON_ADAM = 0.9, 0.999, 1e-8
 
 
 def make_aggregation(graph, model):
-    """(A x, A^T x) as functions of x, nodes x columns. GCN: D^-1/2 (A + I) D^-1/2; SAGE: D^-1 A."""
+    """Returns functions that compute A x and A^T x for x of nodes x columns. With adjacency S, A is
+    D^-1/2 (S + I) D^-1/2 for GCN (Kipf & Welling 2017), D^-1 S for SAGE (Hamilton et al. 2017)."""
     degrees = graph.degrees.astype(np.float64)
     target = np.repeat(np.arange(graph.nodes), graph.degrees)
 
@@ -29,7 +30,7 @@ def make_aggregation(graph, model):
 
 
 def normalise_rows(y):
-    """LayerNorm without gain and shift: (rows, 1 / deviation)."""
+    """LayerNorm without gain and shift. Returns the rows and 1 / their standard deviation."""
     centred = y - y.mean(axis=1, keepdims=True)
     inverse = 1 / np.sqrt((centred ** 2).mean(axis=1, keepdims=True) + EPSILON_NORM)
     return centred * inverse, inverse
@@ -41,18 +42,18 @@ class NumpyModel:
         self.graph = graph
         self.aggregate, self.aggregate_back = make_aggregation(graph, model)
         self.layers = []
-        for place, layer in enumerate(weights):
+        for number, layer in enumerate(weights):
             parameters = {name: value.astype(np.float64) for name, value in layer.items()}
             width = layer["weight"].shape[1]
             parameters["bias"] = np.zeros(width)
-            if norm == "layer" and place < len(weights) - 1:
+            if norm == "layer" and number < len(weights) - 1:
                 parameters["gain"], parameters["shift"] = np.ones(width), np.zeros(width)
             self.layers.append(parameters)
 
     def loss_and_gradients(self):
         """Mean cross-entropy over the training nodes, and a dict of gradients for each layer."""
         x, kept = self.graph.features.astype(np.float64), []
-        for place, p in enumerate(self.layers):
+        for number, p in enumerate(self.layers):
             aggregated = self.aggregate(x)
             y = aggregated @ p["weight"] + p["bias"]
             if self.model == "sage":
@@ -60,7 +61,7 @@ class NumpyModel:
             normal, inverse = normalise_rows(y) if "gain" in p else (y, None)
             z = normal * p["gain"] + p["shift"] if "gain" in p else normal
             kept.append((x, aggregated, normal, inverse, z))
-            x = np.maximum(z, 0) if place < len(self.layers) - 1 else z
+            x = np.maximum(z, 0) if number < len(self.layers) - 1 else z
 
         rows = np.flatnonzero(self.graph.training)
         wanted = self.graph.class_of[rows]
@@ -72,10 +73,10 @@ class NumpyModel:
         d[rows] = shares / len(rows)
 
         gradients = [{} for _ in self.layers]
-        for place in reversed(range(len(self.layers))):
-            p, g = self.layers[place], gradients[place]
-            x, aggregated, normal, inverse, z = kept[place]
-            if place < len(self.layers) - 1:
+        for number in reversed(range(len(self.layers))):
+            p, g = self.layers[number], gradients[number]
+            x, aggregated, normal, inverse, z = kept[number]
+            if number < len(self.layers) - 1:
                 d = d * (z > 0)
             if "gain" in p:
                 g["gain"], g["shift"] = (d * normal).sum(axis=0), d.sum(axis=0)
@@ -93,7 +94,7 @@ class NumpyModel:
 
 
 def train(network, epochs, lr, weight_decay):
-    """Adam with L2 on weight matrices; returns the loss before each step."""
+    """Adam (Kingma & Ba 2015, algorithm 1) with L2 on weights; returns the loss before each step."""
     moments = [{name: (np.zeros_like(v), np.zeros_like(v)) for name, v in layer.items()}
                for layer in network.layers]
     losses = []

@@ -1,4 +1,4 @@
-"""Runs one program to its end and says how much memory it took at most."""
+"""Runs a program to its end and measures its peak memory."""
 
 import os
 import subprocess
@@ -6,11 +6,11 @@ import tempfile
 
 
 class ProcessFailed(Exception):
-    """The program ended with another exit code than 0; the text holds its last words."""
+    """The program failed; the text is its exit code and the last line of its output."""
 
 
 def run_measured(line, environment=None):
-    """Peak resident bytes of the process. Raises ProcessFailed."""
+    """Runs the command `line` and returns its peak resident bytes. Raises ProcessFailed."""
     with tempfile.TemporaryFile() as words:
         child = subprocess.Popen(line, env=environment, stdin=subprocess.DEVNULL, stdout=words,
                                  stderr=words)
@@ -20,7 +20,7 @@ def run_measured(line, environment=None):
             child.kill()
             child.wait()
             raise
-        child.returncode = os.waitstatus_to_exitcode(status)  # Reaped here, not by Popen.
+        child.returncode = os.waitstatus_to_exitcode(status)  # reaped by wait4, not by Popen
         if child.returncode != 0:
             words.seek(0)
             last = words.read().decode("utf-8", "replace").strip().split("\n")[-1:]

@@ -1,13 +1,12 @@
-"""Aggregation over the graph with PyTorch's own operations, each with A and A^T at hand, so that the
-backward pass multiplies as fast as the forward pass. Plain functions of matrices; `Aggregate` makes
-one differentiable."""
+"""Aggregation over the graph with PyTorch's own operations. Each has both A and A^T, so that the
+backward pass multiplies as fast as the forward pass; `Aggregate` makes a pair differentiable."""
 
 import numpy as np
 import torch
 
 
 class Aggregate(torch.autograd.Function):
-    """out = A x; gradient = A^T d."""
+    """Differentiable A x, with gradient A^T d, from functions that compute the two."""
 
     @staticmethod
     def forward(ctx, x, forward, backward):
@@ -20,7 +19,7 @@ class Aggregate(torch.autograd.Function):
 
 
 def scales(graph, model):
-    """(row scale, column scale or None) of R (S + I) C, float32 arrays of nodes."""
+    """Returns the float32 arrays R and C, or None for C, of A = R (S + I) C or R S C."""
     degrees = graph.degrees.astype(np.float64)
     if model == "gcn":
         both = (1 / np.sqrt(degrees + 1)).astype(np.float32)
@@ -30,10 +29,10 @@ def scales(graph, model):
 
 
 def structure(graph, model):
-    """(offsets, columns) of S + I for GCN, of S for SAGE."""
+    """Returns (offsets, columns) of S + I for GCN, of S for SAGE."""
     if model != "gcn":
         return graph.offsets, graph.neighbours
-    # Each row's own column goes where it keeps the row ascending.
+    # Each row's own column is inserted so that the row stays ascending.
     rows = np.repeat(np.arange(graph.nodes, dtype=np.int32), graph.degrees)
     below = np.bincount(rows[graph.neighbours < rows], minlength=graph.nodes)
     columns = np.insert(graph.neighbours, graph.offsets[:-1] + below,
@@ -49,10 +48,10 @@ def normalised_values(offsets, columns, row_scale, column_scale):
 
 
 def make_csr(graph, model, index, transposed=False):
-    """A, or A^T, as a torch.sparse_csr tensor with fp32 values and `index` (a torch dtype)."""
+    """Returns A, or A^T, as a torch.sparse_csr tensor with fp32 values and index dtype `index`."""
     offsets, columns = structure(graph, model)
     row_scale, column_scale = scales(graph, model)
-    if transposed:  # The structure is its own transpose.
+    if transposed:  # the structure is symmetric
         row_scale, column_scale = column_scale, row_scale
     if row_scale is None:
         row_scale = np.ones(graph.nodes, np.float32)
@@ -63,8 +62,8 @@ def make_csr(graph, model, index, transposed=False):
 
 
 def csr_products(graph, model, index, reduced):
-    """(A x, A^T x) by torch.sparse.mm; `reduced` takes its form with reduce="sum", whose kernel is
-    PyTorch's own where the other is MKL's."""
+    """Functions of A x and A^T x by torch.sparse.mm; `reduced` selects its form with reduce="sum",
+    whose kernel is PyTorch's own instead of MKL's."""
     a = make_csr(graph, model, index)
     transposed = a if model == "gcn" else make_csr(graph, model, index, transposed=True)
 
@@ -77,7 +76,7 @@ def csr_products(graph, model, index, reduced):
 
 
 def bag_products(graph, model):
-    """(A x, A^T x) by embedding_bag: sums of rows without values, between two scalings."""
+    """Functions of A x and A^T x by embedding_bag, which sums rows between two scalings."""
     offsets, columns = structure(graph, model)
     offsets = torch.from_numpy(offsets).to(torch.int32)
     columns = torch.from_numpy(columns)
@@ -96,7 +95,7 @@ def bag_products(graph, model):
 
 
 def make_products(graph, model, variant):
-    """(A x, A^T x) for one of the variants of worker.py."""
+    """Functions of A x and A^T x for one of the variants of worker.py."""
     if variant == "bag":
         return bag_products(graph, model)
     index = torch.int32 if variant.endswith("int32") else torch.int64

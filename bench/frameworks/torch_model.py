@@ -1,5 +1,5 @@
-"""The model and the training loop that PyTorch, PyG and DGL share: a stack of convolutions with
-LayerNorm and ReLU between. What a framework brings is its convolution."""
+"""The model and the training loop that PyTorch, PyG and DGL share: a stack of each framework's own
+convolutions, with LayerNorm and ReLU between them."""
 
 import time
 
@@ -9,7 +9,7 @@ from torch.nn import functional
 
 
 class Dense(nn.Module):
-    """The first layer where A x was computed before: x W, and for SAGE the node's own row."""
+    """A first layer with A x computed beforehand: (A x) W and, for SAGE, the node's own row."""
 
     def __init__(self, weights, aggregated):
         super().__init__()
@@ -40,12 +40,12 @@ class Network(nn.Module):
 
 
 def train(network, graph, features, job):
-    """(losses before each step, seconds of each step)."""
+    """Trains and returns the losses before each step and the seconds of each step."""
     decayed = [p for p in network.parameters() if p.dim() == 2]
     others = [p for p in network.parameters() if p.dim() != 2]
     optimizer = torch.optim.Adam([{"params": decayed, "weight_decay": job["weight_decay"]},
                                   {"params": others}], lr=job["lr"], betas=(0.9, 0.999), eps=1e-8)
-    # Nodes that do not train are ignored by the loss: no rows are gathered.
+    # The loss ignores class -100, so no rows of training nodes need to be gathered.
     target = torch.from_numpy(graph.class_of).long()
     target[~torch.from_numpy(graph.training)] = -100
     target = target.to(features.device)

@@ -1,4 +1,4 @@
-"""DGL: GraphConv and SAGEConv over a DGLGraph with both sparse formats made beforehand."""
+"""DGL's GraphConv and SAGEConv over a DGLGraph that has both sparse formats."""
 
 import dgl
 import torch
@@ -35,11 +35,11 @@ def make_layer(weights, model):
 
 
 def aggregate_once(graph, model, x):
-    """A x by DGL's own sums."""
+    """Returns A x, computed by DGL's own sums."""
     degrees = graph.in_degrees().float().clamp(min=1)[:, None]
     scale = degrees.rsqrt() if model == "gcn" else 1 / degrees
     y = torch.empty_like(x)
-    # DGL 2.1 was seen to crash on sums of 512 columns and more, so a block of columns at a time.
+    # In blocks of columns, as DGL 2.1 has crashed on sums of 512 columns and more.
     for begin in range(0, x.shape[1], COLUMNS):
         block = x[:, begin:begin + COLUMNS].contiguous()
         if model == "gcn":

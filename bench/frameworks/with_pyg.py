@@ -1,10 +1,9 @@
-"""PyTorch Geometric: GCNConv and SAGEConv over a sparse CSR adjacency (its way to fused sums on a
-CPU), normalised once.
+"""PyTorch Geometric's GCNConv and SAGEConv over an adjacency that is normalised once.
 
-Variant `csr` hands the layers a torch.sparse_csr tensor. Variant `reduce` sums as PyG does for a
-SparseTensor on a CPU, by torch.sparse.mm with reduce="sum", but without the package torch-sparse,
-which the index has as source only: there PyG calls the same operation. Variant `gather` is PyG's
-usual one, an edge_index: it writes a row for each edge, so it is only tried where those fit.
+Variant `csr` gives the layers a torch.sparse_csr tensor, for which PyG has fused sums on a CPU.
+Variant `reduce` sums by torch.sparse.mm with reduce="sum", the operation that PyG calls for a
+SparseTensor; the package torch-sparse itself is on the index as source only. Variant `gather` is
+PyG's usual edge_index, which writes a row for each edge and is tried only if the rows fit.
 """
 
 import torch
@@ -18,7 +17,7 @@ from torch_model import Dense
 
 
 class Convolution(nn.Module):
-    """A layer and what it is called with: a matrix, or an edge_index (and, for GCN, weights)."""
+    """A layer with its adjacency: a matrix, or an edge_index with, for GCN, edge weights."""
 
     def __init__(self, layer, adjacency):
         super().__init__()
@@ -47,11 +46,11 @@ class ReducedSAGE(SAGEConv):
 
 def make_layer(weights, kind, model):
     rows, cols = weights["weight"].shape
-    if model == "gcn":  # The adjacency is normalised already.
+    if model == "gcn":  # the adjacency is already normalised
         layer = (ReducedGCN if kind == "reduce" else GCNConv)(rows, cols, normalize=False)
         copy_weights(layer.lin, weights["weight"])
         return layer
-    # So is that of SAGE, but for an edge_index, which holds no values.
+    # SAGE's adjacency is normalised too, except for an edge_index, which has no values.
     layer = (ReducedSAGE if kind == "reduce" else SAGEConv)(
         rows, cols, aggr="mean" if kind == "gather" else "sum")
     copy_weights(layer.lin_l, weights["weight"])
@@ -60,7 +59,7 @@ def make_layer(weights, kind, model):
 
 
 def make_edges(matrix, model):
-    """(edge_index[, edge_weight]) of a CSR matrix whose rows are targets."""
+    """Returns (edge_index[, edge_weight]) of a CSR matrix whose rows are targets."""
     rows = torch.repeat_interleave(torch.arange(matrix.shape[0]), matrix.crow_indices().diff())
     edges = torch.stack([matrix.col_indices(), rows])
     return (edges, matrix.values()) if model == "gcn" else (edges,)

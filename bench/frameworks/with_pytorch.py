@@ -1,5 +1,5 @@
-"""Plain PyTorch: A as a sparse matrix, or as bags of rows; multiplied by W first where that is
-narrower."""
+"""Plain PyTorch, with A as a sparse matrix or as bags of rows; x W is computed first if it is
+narrower than x."""
 
 import torch
 from torch import nn

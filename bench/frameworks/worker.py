@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""One training in one framework, in a process of its own: worker.py JOB.json RESULT.json.
+"""Trains once in one framework. Usage: worker.py JOB.json RESULT.json
 
-The job: framework (pytorch, pyg, dgl), variant, data, model, layers, hidden, norm, precompute, seed,
-lr, weight_decay, epochs, threads. The result: losses, seconds (both an epoch), bytes (of the
-process once its modules are loaded, and the peak of training alone), versions.
+The job holds framework (pytorch, pyg, dgl), variant, data, model, layers, hidden, norm, precompute,
+seed, lr, weight_decay, epochs and threads. The result holds losses and seconds of each epoch,
+loaded_bytes (the process with its modules loaded), training_bytes (peak of training) and versions.
 """
 
 import importlib
@@ -12,7 +12,7 @@ import sys
 
 
 def memory(field):
-    """A field of /proc/self/status, in bytes."""
+    """Returns a field of /proc/self/status in bytes."""
     with open("/proc/self/status", encoding="ascii") as file:
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith(field + ":"))
 
@@ -23,7 +23,7 @@ def reset_peak():
 
 
 def blas_library():
-    """The system's BLAS that this process has mapped, or None: wheels bring one of their own."""
+    """Names of the system's BLAS libraries in this process, or None, as wheels bundle their own."""
     with open("/proc/self/maps", encoding="utf-8") as file:
         mapped = {line.split()[-1] for line in file if "blas" in line and "python" not in line}
     names = sorted(path.split("/")[-1] for path in mapped)
@@ -45,7 +45,7 @@ def run(job):
     weights = initial_weights(job["seed"], job["model"], job["norm"], widths)
     layers = framework.convolutions(graph, features, weights, job)
     network = Network(layers, widths, job["norm"])
-    graph.offsets = graph.neighbours = None  # What the framework needs of them, it holds.
+    graph.offsets = graph.neighbours = None  # the framework has its own copies
     reset_peak()
     losses, seconds = train(network, graph, features, job)
     return {"losses": losses, "seconds": seconds, "loaded_bytes": loaded,

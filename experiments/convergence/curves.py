@@ -1,5 +1,5 @@
-"""Draws score against epochs, seconds and bytes: a line for the mean of a setting's runs, a band for
-one standard deviation."""
+"""Plots score against epochs, seconds and bytes: a line for the mean of a setting's runs and a band
+for one standard deviation."""
 
 import matplotlib
 
@@ -10,13 +10,13 @@ from matplotlib.ticker import EngFormatter
 
 from command import read_metrics
 
-# Okabe and Ito's palette, which people with any colour vision can tell apart.
+# The palette of Okabe and Ito, which is distinguishable with any colour vision.
 COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 
 def read_curves(runs):
-    """Epochs, seconds, bytes (means over runs, summed up to each evaluated epoch) and scores [runs,
-    evaluations] of one setting, cut to the length of the shortest run."""
+    """Returns epochs, seconds, bytes (means over runs, cumulative at each evaluated epoch) and
+    scores [runs, evaluations] of one setting, cut to the length of the shortest run."""
     lines = [read_metrics(r.directory) for r in runs]
     length = min(map(len, lines))
     evaluated = [i for i in range(length)
@@ -55,7 +55,7 @@ def draw_curves(path, settings, runs, title, score):
             axis.fill_between(x, mean - deviation, mean + deviation, color=style["color"],
                               alpha=0.15, linewidth=0)
     axes[0].set(xlabel="epochs", ylabel=f"test {score}")
-    # The first epochs of every run are poor; they would squeeze what is to be compared.
+    # The low scores of the first epochs would compress the range of interest.
     span = max(max(high) - min(low), 1e-3)
     axes[0].set_ylim(min(low) - span, max(high) + 0.1 * span)
     axes[1].set(xlabel="training time (s)")

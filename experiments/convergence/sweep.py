@@ -12,8 +12,8 @@ and partition. Writes to DIR:
   curves.png   score against epochs, seconds and bytes
   runs/        the run directories and summaries
 
-It can be stopped and started again: a run whose summary is there, made with the same flags, is not
-run again. Times are only worth comparing with --jobs 1 on an idle machine.
+It can be stopped and started again: a run that has a summary and the same flags is not repeated.
+Times are only comparable with --jobs 1 on an idle machine.
 Needs NumPy, SciPy and Matplotlib.
 """
 
@@ -44,7 +44,7 @@ def read_config(path):
 
 
 def list_settings(config, options):
-    """{name: flags}, in order: bits x staleness, then the named extra ones."""
+    """Returns {name: flags}: first bits x staleness, then the named settings."""
     settings = {}
     for staleness in options.staleness or config["staleness"]:
         for bits in options.bits or config["bits"]:
@@ -61,14 +61,14 @@ def list_settings(config, options):
 
 
 def split_flags(config, seed):
-    """The seed's split: another random one, or the next of those in the file."""
+    """Flags of the seed's split: a random one, or the next of those in the file."""
     if config.get("splits_in_file"):
         return ["--split", str(seed % config["splits_in_file"])]
     return ["--split", "random:60/20/20", "--split-seed", str(seed)]
 
 
 class Run:
-    """One training run: its flags, and where its results lie."""
+    """One training run: its flags and the paths of its results."""
 
     def __init__(self, options, config, name, flags, seed):
         self.setting, self.seed = name, seed
@@ -79,7 +79,7 @@ class Run:
                       *split_flags(config, seed), *flags, "--seed", str(seed), *options.flags]
 
     def finished(self):
-        """Whether a summary made with the same flags is there."""
+        """Whether a summary exists that was made with the same flags."""
         try:
             return read_json(self.directory + ".flags.json") == self.flags and bool(self.summary())
         except (OSError, ValueError):
@@ -89,7 +89,7 @@ class Run:
         return read_json(self.summary_file)
 
     def train(self, command):
-        """Throws CommandFailed. What a stopped run leaves does not count as finished."""
+        """Trains the run; one that is stopped does not count as finished. Raises CommandFailed."""
         for leftover in (self.summary_file, self.directory + ".flags.json"):
             if os.path.exists(leftover):
                 os.remove(leftover)
@@ -99,7 +99,7 @@ class Run:
 
 
 def train_all(runs, command, jobs):
-    """Trains the unfinished runs, `jobs` at a time. Returns one sentence for each that failed."""
+    """Trains the unfinished runs, `jobs` at a time. Returns a message for each that failed."""
     pending = [r for r in runs if not r.finished()]
     print(f"{len(runs) - len(pending)} of {len(runs)} runs are there already", flush=True)
     failures = []
@@ -117,7 +117,7 @@ def train_all(runs, command, jobs):
                     print(f"{label}: FAILED", flush=True)
         except KeyboardInterrupt:
             pool.shutdown(cancel_futures=True)
-            sys.exit("stopped; the same call goes on from here")
+            sys.exit("stopped; repeat the command to continue")
     return failures
 
 
@@ -129,13 +129,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("config", metavar="CONFIG.json")
-    parser.add_argument("--data", required=True, help="what `train --data` is given")
+    parser.add_argument("--data", required=True, help="data set, as for `train --data`")
     parser.add_argument("--out", required=True, help="folder for results")
     parser.add_argument("--bits", type=integers, help="comma-separated")
     parser.add_argument("--staleness", type=integers, help="comma-separated")
     parser.add_argument("--seeds", type=int, help="seeds 1 to N")
     parser.add_argument("--setting", action="append", default=[], metavar="NAME=FLAGS",
-                        help="one more setting, e.g. '1-bit, S = 1, warm-up=--bits 1 --staleness 1 "
+                        help="another setting, e.g. '1-bit, S = 1, warm-up=--bits 1 --staleness 1 "
                              "--warmup-epochs 20'")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time (default: 1)")
     add_command_option(parser)

@@ -1,4 +1,4 @@
-"""From finished runs to runs.csv and a Markdown table."""
+"""Makes runs.csv and a Markdown table from finished runs."""
 
 import csv
 import math
@@ -8,7 +8,7 @@ from print_table import format_table, halo_bytes, human_bytes
 
 
 def t_interval(differences):
-    """Half width of the 95 % interval of a mean (Student's t); None for fewer than two values."""
+    """Half width of the 95 % confidence interval of a mean (Student's t); None for one value."""
     from scipy import stats
     count = len(differences)
     if count < 2:
@@ -35,8 +35,8 @@ def write_csv(path, runs):
 
 
 def make_table(settings, runs, score):
-    """One row a setting; differences are to the first one, over the seeds that both have, in
-    points (hundredths of the score)."""
+    """Table with a row for each setting. Differences are to the first setting over the seeds of
+    both, in points (hundredths of the score)."""
     summaries = {name: {r.seed: r.summary() for r in runs if r.setting == name}
                  for name in settings}
     reference = summaries[settings[0]]

@@ -2,18 +2,18 @@
 """Builds the graph of Debian packages from this machine's own package lists.
 
 Nodes      packages, sorted by name.
-Edges      package -> what it names in Depends, Pre-Depends, Recommends, Suggests and Enhances.
-           Every alternative of "a | b" counts. A name that no package bears is a virtual one: it
-           stands for the packages that provide it, the first --providers of them by name.
-Features   the words of the one-line description, hashed into --columns columns (CRC-32), rows of
-           unit length. Neither Section nor Tag takes part.
-Labels     --target section: one class a package, archive area ("contrib/") left out.
-           --target tag: one column for each tag that at least --min-tag-count packages bear;
+Edges      package -> packages in its Depends, Pre-Depends, Recommends, Suggests and Enhances.
+           Every alternative of "a | b" counts. A virtual package stands for the packages that
+           provide it, the first --providers of them by name.
+Features   the words of the one-line description, hashed into --columns columns (CRC-32), with rows
+           of unit length. Section and Tag are not used.
+Labels     --target section: one class a package, without the archive area ("contrib/").
+           --target tag: one column for each tag that at least --min-tag-count packages have;
            packages without tags have a row of -1.
-Splits     --splits random ones of the labelled packages, 60/20/20, from --split-seed.
+Splits     --splits random splits of the labelled packages, 60/20/20, from --split-seed.
 
 The file is the .npz form of CSR triples that `heliograph import` reads (docs/formats.md). The same
-lists and options give the same bytes. Needs NumPy; reads what `apt-cache dumpavail` prints, or a
+lists and options give the same bytes. Needs NumPy. Reads the output of `apt-cache dumpavail`, or a
 file with the same contents.
 """
 
@@ -38,7 +38,7 @@ BRACES = re.compile(r"([\w:-]*)\{([^}]*)\}")
 
 
 def read_lists(path):
-    """The text of the package lists; exits with a sentence where there is none."""
+    """Returns the text of the package lists; exits with a message if there are none."""
     if path:
         with open(path, encoding="utf-8", errors="replace") as file:
             text = file.read()
@@ -57,13 +57,13 @@ def read_lists(path):
 
 
 def parse(text):
-    """{package: {field: value}} of the fields in use; the first version of each name."""
+    """Returns {package: {field: value}} with the fields in use and the first version of a name."""
     packages = {}
     for stanza in text.split("\n\n"):
         fields, field = {}, None
         for line in stanza.split("\n"):
             if line[:1] in (" ", "\t"):
-                # A description's continuation lines are its long form, which not all lists hold.
+                # Continuation lines of a description are its long form, which some lists lack.
                 if field in fields and field != "Description":
                     fields[field] += " " + line.strip()
             else:
@@ -76,7 +76,7 @@ def parse(text):
 
 
 def names_in(relation):
-    """Package names of "a (>= 1) | b:any, c [amd64]", in order, versions and qualifiers off."""
+    """Yields the names in "a (>= 1) | b:any, c [amd64]" without versions and qualifiers."""
     for alternative in re.split(r"[,|]", relation):
         name = re.split(r"[\s(\[:<]", alternative.strip(), maxsplit=1)[0]
         if name:
@@ -105,7 +105,7 @@ def find_edges(packages, order, providers):
 
 
 def hash_words(packages, order, columns):
-    """CSR (values float32, columns int32, offsets int64) of the descriptions' words."""
+    """Returns CSR (values float32, columns int32, offsets int64) of the descriptions' words."""
     values, indices, offsets = [], [], [0]
     for name in order:
         words = set(WORD.findall(packages[name].get("Description", "").lower()))
@@ -120,14 +120,14 @@ def hash_words(packages, order, columns):
 
 
 def tags_of(fields):
-    """The set of a package's tags; "a::{b,c}" is short for "a::b, a::c"."""
+    """Returns the set of a package's tags; "a::{b,c}" is short for "a::b, a::c"."""
     text = BRACES.sub(lambda m: ", ".join(m[1] + part.strip() for part in m[2].split(",")),
                       fields.get("Tag", ""))
     return {tag.strip() for tag in text.split(",") if tag.strip()}
 
 
 def section_labels(packages, order):
-    """(labels int64 [nodes] with -1 where there is no section, class names)."""
+    """Returns (labels int64 [nodes], -1 for no section; class names)."""
     sections = [packages[name].get("Section", "").rsplit("/", 1)[-1] for name in order]
     names = sorted(set(sections) - {""})
     number = {name: i for i, name in enumerate(names)}
@@ -135,13 +135,12 @@ def section_labels(packages, order):
 
 
 def tag_labels(packages, order, min_count):
-    """(indicators int8 [nodes, tags] with rows of -1 where there are no tags, tag names)."""
+    """Returns (indicators int8 [nodes, tags], rows of -1 for no tags; tag names)."""
     tags = [tags_of(packages[name]) for name in order]
     counts = collections.Counter(tag for of_package in tags for tag in of_package)
     names = sorted(tag for tag, count in counts.items() if count >= min_count)
     if not names:
-        sys.exit(f"debian_packages.py: no tag is borne by {min_count} packages: lower "
-                 "--min-tag-count")
+        sys.exit(f"debian_packages.py: no tag has {min_count} packages: lower --min-tag-count")
     number = {name: i for i, name in enumerate(names)}
     labels = np.full((len(order), len(names)), -1, dtype=np.int8)
     for node, of_package in enumerate(tags):
@@ -171,11 +170,11 @@ def main():
     parser.add_argument("--dump", help="a file with package lists, instead of apt-cache dumpavail")
     parser.add_argument("--columns", type=int, default=512, help="feature columns (default: 512)")
     parser.add_argument("--providers", type=int, default=8,
-                        help="providers followed of a virtual package; 0: all (default: 8)")
+                        help="most providers of a virtual package; 0 means all (default: 8)")
     parser.add_argument("--min-tag-count", type=int, default=100,
-                        help="packages that a kept tag has at least (default: 100)")
+                        help="fewest packages of a tag that counts (default: 100)")
     parser.add_argument("--splits", type=int, default=5, help="random splits (default: 5)")
-    parser.add_argument("--split-seed", type=int, default=0, help="their seed (default: 0)")
+    parser.add_argument("--split-seed", type=int, default=0, help="seed of the splits (default: 0)")
     options = parser.parse_args()
     for flag, value, least in (("--columns", options.columns, 1), ("--splits", options.splits, 1),
                                ("--providers", options.providers, 0),

@@ -1,15 +1,15 @@
-"""Trains and times epochs: what the scripts beside this file share."""
+"""Trains and times epochs, for the other scripts of this folder."""
 
 import os
 
 from command import make_flags, read_metrics, run
 from json_file import read_json
 
-WARM_UP = 5  # epochs of a run that are left out
+WARM_UP = 5  # first epochs of a run, which are not timed
 
 
 def train(command, epochs, settings, scratch, *flags):
-    """(seconds of `epochs` epochs, summary) of one run, which evaluates at its end only."""
+    """Trains once, evaluating at the end. Returns (seconds of `epochs` epochs, summary)."""
     out, summary = os.path.join(scratch, "run"), os.path.join(scratch, "summary.json")
     run(command, "train", *make_flags({
         **settings, "epochs": epochs + WARM_UP, "eval-every": 1000, "seed": 1, "out": out,

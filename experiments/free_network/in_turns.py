@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Is one build of the command as fast as another, and does it take as much memory?
+"""Compares the speed and memory of two builds of the command.
 
-Trains on the graphs of docs/performance.md, one rank and four, fp32 and 1 bit, with both commands
-in turn, and prints the median epoch and peak memory of each. "Each turn" is the least and the
-largest after : before of a turn's medians: what the machine's noise leaves open; "fastest" is
-after : before of the least epochs. Standard library only.
+Trains on the graphs of docs/performance.md, with one rank and four, fp32 and 1 bit, with both
+commands in turn, and prints the median epoch and peak memory of each. "Each turn" is the smallest
+and largest ratio after : before of a turn's medians, which shows the noise of the machine;
+"fastest" is the ratio of the fastest epochs. Standard library only.
 
 Usage: free_network/in_turns.py --before PATH --after PATH [--turns 3] [--epochs 25] [--only NAME]
 """
@@ -31,7 +31,7 @@ MODEL = {"model": "gcn", "layers": 3, "hidden": 128}
 
 
 def row(name, seconds, peaks):
-    """A line of the table, of each side's [[seconds of epochs] of each turn] and peaks."""
+    """A line of the table from [seconds of epochs] of each turn and the peaks, of both sides."""
     before, after = (sum(side, []) for side in seconds)
     turns = [statistics.median(b) / statistics.median(a) for a, b in zip(*seconds)]
     median_before, median_after = statistics.median(before), statistics.median(after)
@@ -45,11 +45,12 @@ def row(name, seconds, peaks):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--before", required=True, metavar="PATH", help="a command")
-    parser.add_argument("--after", required=True, metavar="PATH", help="the one to hold against it")
+    parser.add_argument("--before", required=True, metavar="PATH", help="the reference command")
+    parser.add_argument("--after", required=True, metavar="PATH", help="the command to compare")
     parser.add_argument("--turns", type=int, default=3, help="runs of each command and setting")
-    parser.add_argument("--epochs", type=int, default=25, help="counted epochs of a run")
-    parser.add_argument("--only", default="", metavar="NAME", help="settings with NAME in theirs")
+    parser.add_argument("--epochs", type=int, default=25, help="timed epochs of a run")
+    parser.add_argument("--only", default="", metavar="NAME",
+                        help="only settings whose names contain NAME")
     options = parser.parse_args()
     commands = find_command(options.before), find_command(options.after)
 

@@ -1,11 +1,11 @@
-"""What the kernels' rates say a 1-bit epoch should take, given an fp32 one."""
+"""Predicts the time of a 1-bit epoch from that of an fp32 epoch and the rates of the kernels."""
 
 from typing import NamedTuple
 
 
 class Part(NamedTuple):
-    """The mean part of a run: its rows, halo rows, and halo edges a row (rounded; `scale` times the
-    edges of such a graph are the part's)."""
+    """The mean part of a run: its rows, halo rows and halo edges a row. The latter are rounded: the
+    part has `scale` times the edges of a graph with this degree."""
     inner_rows: int
     halo_rows: int
     degree: int
@@ -22,7 +22,7 @@ def mean_part(summary):
 
 
 def exchanged_widths(summary):
-    """Columns of every exchange of an epoch, one entry for each site."""
+    """Returns the columns of every exchange of an epoch, an entry for each site."""
     rows = sum(summary["partition"]["halo_nodes"]) * summary["epochs"]
     totals = {}
     for link in summary["halo_traffic"]:
@@ -31,7 +31,7 @@ def exchanged_widths(summary):
 
 
 def kernel_seconds(benchmarks, part):
-    """{"halo_aggregate/packed/1": seconds, ...} of one rank, from Google Benchmark's entries."""
+    """Returns {"halo_aggregate/packed/1": seconds, ...} from Google Benchmark's entries."""
     seconds = {}
     for entry in benchmarks:
         name = entry["name"].removesuffix("/real_time")
@@ -41,8 +41,8 @@ def kernel_seconds(benchmarks, part):
 
 
 def predicted_epoch(fp32_epoch, widths, kernels, ranks, cores):
-    """Seconds of the 1-bit epoch: the fp32 one without what its kernels take longer. `kernels`
-    holds kernel_seconds() by width; ranks share the cores, which are never idle."""
+    """Seconds of a 1-bit epoch: the fp32 epoch less the difference of its kernels' times. `kernels`
+    is {width: kernel_seconds()}. Assumes that the ranks share cores that are never idle."""
     saved = 0.0
     for width in widths:
         for kernel in ("halo_aggregate/packed", "encode"):

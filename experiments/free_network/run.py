@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Is a 1-bit epoch faster than an fp32 one where the network costs nothing?
+"""Measures whether a 1-bit epoch is faster than an fp32 one when the network costs nothing.
 
 Trains with fp32 and with 1 bit in turn, on links as fast as memory, and prints the ratio of the
-epochs' medians beside what the share of halo edges and the kernels' rates predict: aggregation and
-encoding are measured by heliograph_bench at the sizes of a rank's part, and
-    predicted 1-bit epoch = fp32 epoch - (time of these kernels in fp32 - the same at 1 bit).
-The prediction takes the ranks' threads to keep all cores busy. Standard library only.
+median epochs beside a prediction. heliograph_bench measures aggregation and encoding at the sizes
+of a rank's part, and
+    predicted 1-bit epoch = fp32 epoch - (time of these kernels in fp32 - their time at 1 bit).
+The prediction assumes that the ranks' threads keep all cores busy. Standard library only.
 
 Usage: free_network/run.py --data DIR --partitioner random [--epochs 25] [--rounds 2]
        [-- FLAGS OF heliograph train ...]
@@ -27,7 +27,7 @@ from print_table import format_table
 
 
 def bench(options, part, width):
-    """Google Benchmark's entries for one rank's kernels at `width` columns."""
+    """Returns Google Benchmark's entries for one rank's kernels at `width` columns."""
     done = subprocess.run(
         [options.bench, f"--rows={part.halo_rows}", f"--outputs={part.inner_rows}",
          f"--degree={part.degree}", f"--width={width}",
@@ -46,10 +46,10 @@ def main():
     parser.add_argument("--model", default="gcn")
     parser.add_argument("--layers", type=int, default=3)
     parser.add_argument("--hidden", type=int, default=128)
-    parser.add_argument("--epochs", type=int, default=25, help="counted epochs of a run")
+    parser.add_argument("--epochs", type=int, default=25, help="timed epochs of a run")
     parser.add_argument("--rounds", type=int, default=2, help="runs of each setting")
     parser.add_argument("--bench", help="heliograph_bench (default: beside the command)")
-    parser.add_argument("flags", nargs="*", help="after --, for every run")
+    parser.add_argument("flags", nargs="*", help="flags of every run, after --")
     add_command_option(parser)
     options = parser.parse_args()
     options.command = find_command(options.heliograph)

@@ -1,15 +1,15 @@
-"""What a link rate allows: arithmetic over --summary files. Standard library only.
+"""Computes the bounds that a link rate sets, from --summary files. Standard library only.
 
-A cluster has one link a host; its rate counts Ethernet frames, in each direction.
+A cluster has one link a host, whose rate counts Ethernet frames in each direction.
 """
 
-# Of each full jumbo frame: what the link counts, and what TCP with timestamps carries in it.
+# Bytes of a full jumbo frame that the link counts, and TCP payload in it (with timestamps).
 FRAME_BYTES, PAYLOAD_BYTES = 9014, 8948
 
 
 def epoch_seconds(summary):
-    """Seconds from one epoch's end to the next. Bytes in flight travel between epochs too, where
-    the command's own timer does not run."""
+    """Seconds from one epoch's end to the next, since bytes also travel between epochs, when the
+    command's own timer does not run."""
     wall = summary.get("wall_seconds")
     return summary["epoch_seconds"]["median"] if wall is None else wall
 
@@ -30,7 +30,7 @@ def counted_bytes(summary):
 
 
 def busiest_link_bytes(summary):
-    """Bytes an epoch of the host with the most, sent or received; one rank a host. Weight
+    """Bytes in an epoch of the host that sends or receives most, with one rank a host. Weight
     gradients are spread evenly over ranks."""
     ranks = summary["ranks"]
     sent, received = [0.0] * ranks, [0.0] * ranks
@@ -41,23 +41,23 @@ def busiest_link_bytes(summary):
 
 
 def transfer_seconds(summary, mbit, framed=True):
-    """The least time in which the busiest link carries an epoch's bytes; framed: with headers."""
+    """Least time in which the busiest link carries an epoch's bytes, with headers if `framed`."""
     overhead = FRAME_BYTES / PAYLOAD_BYTES if framed else 1.0
     return 8e-6 * busiest_link_bytes(summary) * overhead / mbit
 
 
 def first_rate(summary, compute, ratio, framed=True):
-    """Mbit/s at which carrying the epoch's bytes takes `ratio` times `compute` seconds."""
+    """Mbit/s at which the transfer of an epoch's bytes takes `ratio` times `compute` seconds."""
     return transfer_seconds(summary, 1.0, framed) / (ratio * compute)
 
 
 def next_rate(mbit, epoch, compute, ratio):
-    """Mbit/s at which an epoch that took `epoch` seconds over links of `mbit` waits as wanted:
-    waiting is in inverse proportion to the rate."""
+    """Mbit/s at which waiting takes `ratio` times `compute` seconds, for an epoch of `epoch`
+    seconds over links of `mbit`. Waiting is inversely proportional to the rate."""
     return mbit * (epoch - compute) / (ratio * compute)
 
 
 def speed_limit(ratio, byte_ratio):
-    """How many times faster than a synchronous epoch with waiting : computing = `ratio` an epoch
-    can be that moves `byte_ratio` of its bytes, hides all it can, and computes as long."""
+    """Largest speed-up over a synchronous epoch with waiting : computing = `ratio`, for an epoch
+    that computes as long, moves `byte_ratio` of the bytes and overlaps them with computing."""
     return (1 + ratio) / max(1.0, ratio * byte_ratio)

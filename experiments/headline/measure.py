@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What one bit and staleness are worth where the network is as slow as in the published measurement:
-chooses the link rate at which a vanilla fp32 epoch waits RATIO times as long as it computes, trains
-with every setting over such links, then over faster and slower ones, and writes table.md, curve.md,
+"""Measures the speed-up by 1 bit and staleness on a network as slow as in the published
+measurement. Chooses the link rate at which a vanilla fp32 epoch waits RATIO times as long as it
+computes, trains with every setting at that and other rates, and writes table.md, curve.md,
 curve.png and results.json. Called by run.sh, which makes graph and partition.
 """
 
@@ -21,8 +21,8 @@ from runner import Runner
 PUBLISHED_RATIO = 41.0  # 5.931 s of waiting to 0.145 s of computing
 RATIO_TOLERANCE = 0.03
 PROBES = 4
-STEADY_EPOCHS = 11  # The command leaves out the first 5 of so many.
-# Aggregate first in every layer, first aggregation computed once: what published systems run.
+STEADY_EPOCHS = 11  # of which the command does not count the first 5
+# As in published systems: every layer aggregates first, and the first aggregation is precomputed.
 VANILLA = {"bits": 32, "staleness": 0, "no-transform-first": True}
 SETTINGS = {
     "vanilla fp32, S = 0": VANILLA,
@@ -63,14 +63,14 @@ class Headline:
         return result
 
     def epochs_for(self, settings):
-        """fp32 waits long and evenly; at 1 bit epochs are short. Stale epochs are steady once the
-        messages in flight are as many as they will be."""
+        """Number of epochs: few for fp32, whose epochs are long and even, more at 1 bit. Stale
+        epochs are steady once the number of messages in flight no longer grows."""
         if settings["bits"] < 32:
             return self.options.epochs
         return max(self.options.slow_epochs, STEADY_EPOCHS if settings["staleness"] else 0)
 
     def choose_rate(self):
-        """(seconds of computing, Mbit/s at which vanilla waits RATIO times as long)."""
+        """Returns (seconds of computing, Mbit/s at which vanilla waits RATIO times as long)."""
         free = self.train("vanilla fp32, S = 0", VANILLA, None, self.options.epochs)
         compute, ratio = limits.computing(free), self.options.ratio
         mbit = limits.first_rate(free, compute, ratio, self.runner.framed)
@@ -86,8 +86,8 @@ class Headline:
                            "times as long")
 
     def scores(self):
-        """Test score of each setting. It depends neither on links nor on transport (the age of
-        values is exact), so these runs are threads' with fast links, and longer."""
+        """Test score of each setting, from longer runs on threads with fast links: the age of
+        values is exact, so scores depend neither on links nor on transport."""
         threads = self.runner.on_threads()
         return {name: threads.train(f"score-{slug(name)}", None, self.options.score_epochs,
                                     {**settings, "eval-every": 5})["test_metric"]
@@ -136,7 +136,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True)
-    parser.add_argument("--partition", required=True, help="one owner a line")
+    parser.add_argument("--partition", required=True, help="file with an owner on each line")
     parser.add_argument("--out", required=True)
     parser.add_argument("--transport", choices=("mpi", "threads"), default="mpi")
     parser.add_argument("--hosts", type=int, default=4)

@@ -1,4 +1,4 @@
-"""Tables and the curve of the headline experiment, from what measure.py found."""
+"""Makes the tables and the curve of the headline experiment from the results of measure.py."""
 
 import os
 import sys
@@ -20,14 +20,14 @@ def milliseconds(seconds):
 
 
 def measured_ratio(results):
-    """r: what vanilla's epoch takes beyond computing, in units of computing."""
+    """r: the time of vanilla's epoch without computing, as a multiple of computing."""
     compute = results["compute_seconds"]
     first = next(iter(results["table"].values()))
     return (limits.epoch_seconds(first) - compute) / compute
 
 
 def speed_ups(results):
-    """{run: (faster than the first by, its limit)}."""
+    """Returns {run: (speed-up over the first run, limit of the speed-up)}."""
     runs = results["table"]
     first = next(iter(runs.values()))
     ratio = measured_ratio(results)
@@ -61,7 +61,7 @@ def headline_table(results):
 
 
 def curve_table(results):
-    """Speed-up over vanilla at the same link rate, from slow links to links without limit."""
+    """Table of speed-ups over vanilla at the same link rate, from slow links to unlimited ones."""
     names = list(results["curve"][0]["runs"])
     rows = []
     for point in results["curve"]:

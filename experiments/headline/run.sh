@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# The headline: how much faster 1-bit exchange is, synchronous and one epoch stale, than vanilla fp32
-# where the network is as slow as in the published measurement (waiting : computing = 41 : 1).
-# A products-shaped graph, a GCN of 3 layers of 128, 4 hosts; docs/headline.md says how to read it.
+# Measures how much faster 1-bit exchange is, synchronous and one epoch stale, than vanilla fp32 on
+# a network as slow as in the published measurement (waiting : computing = 41 : 1), with a GCN of 3
+# layers of 128 on a products-shaped graph and 4 hosts. docs/headline.md explains the results.
 # Usage: experiments/headline/run.sh OUT [--transport mpi|threads] [--quick] [--scale S]
 #        [flags of measure.py ...]
 #   --transport mpi      MPI over 4 emulated hosts (experiments/emulated_cluster.sh); needs root
 #   --transport threads  threads of one process with links shaped by the command; needs no root
 #   --quick              a small graph and few epochs: under 3 minutes, for a first look
-#   --scale S            of the graph, 1 is ogbn-products' size (default 0.04; 0.01 with --quick)
-# Environment: HELIOGRAPH (the command), PYTHON (with Matplotlib; default: the first that has it).
+#   --scale S            size of the graph; 1 is ogbn-products (default 0.04; 0.01 with --quick)
+# Environment: HELIOGRAPH (the command), PYTHON (default: the first with Matplotlib).
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 usage() { sed -n '2,/^set /s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }

@@ -1,4 +1,4 @@
-"""Trains over links of a given rate, over MPI on emulated hosts or over threads, and reads back."""
+"""Trains over links of a given rate, by MPI on emulated hosts or on threads."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ POLL_SECONDS = 0.005
 
 
 class LineClock(threading.Thread):
-    """Notes when each line of a growing file is first seen."""
+    """Records when each line of a growing file is first seen."""
 
     def __init__(self, path):
         super().__init__(daemon=True)
@@ -40,7 +40,7 @@ class LineClock(threading.Thread):
 
 
 class Runner:
-    """Runs one setting after the other with the same data, partition and model."""
+    """Trains settings with the same data, partition and model."""
 
     def __init__(self, command, transport, hosts, out, flags):
         self.command, self.transport, self.hosts = command, transport, hosts
@@ -57,7 +57,7 @@ class Runner:
     def command_line(self, mbit, flags):
         train = [self.command, "train", *make_flags(flags)]
         if self.transport == "threads":
-            # A host's link is shared by its peers; threads have a link for each peer.
+            # Peers share a host's link, but threads have a link for each peer.
             if mbit is not None:
                 train += ["--link-gbps", f"{1e-3 * mbit / (self.hosts - 1):.6g}"]
             return train
@@ -66,9 +66,9 @@ class Runner:
                 "mpi"]
 
     def train(self, name, mbit, epochs, settings):
-        """The summary of one run over links of `mbit` (None: not limited), with the wall time
-        between epochs' ends, evaluation of the last one left out, as "wall_seconds". Throws
-        CommandFailed."""
+        """Trains over links of `mbit` (None is unlimited). Returns the summary, with the mean time
+        between the ends of epochs, without the last epoch and its evaluation, as "wall_seconds".
+        Raises CommandFailed."""
         folder, summary = os.path.join(self.out, "runs", name), os.path.join(
             self.out, "runs", f"{name}.json")
         shutil.rmtree(folder, ignore_errors=True)

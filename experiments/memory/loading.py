@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Shows what a rank's process takes while it loads its shard, against the shard's size.
+"""Compares the memory that a rank's process takes while it loads its shard with the shard's size.
 
-Cuts graphs into shards, trains one epoch on each under mpirun, every rank a process, and compares
-`loading_bytes` (resident memory taken at most between the first and the last byte read) with
-`shard_bytes` (the files). Prints a table; exits 1 where loading takes more than --at-most of the
+Cuts graphs into shards, trains one epoch on each under mpirun with a process for each rank, and
+compares `loading_bytes` (most resident memory taken between the first and the last byte read) with
+`shard_bytes` (the files). Prints a table; exits 1 if loading takes more than --at-most of the
 files. Standard library only; needs mpirun.
 
 Usage: memory/loading.py --out runs/loading [--data DIR ...] [--ranks 4] [--scale 0.1]
@@ -28,17 +28,18 @@ def main():
     parser.add_argument("--out", required=True, help="folder for graphs, shards and summaries")
     parser.add_argument("--data", nargs="+",
                         help="data sets (default: a products-shaped graph is generated)")
-    parser.add_argument("--split", default="0", help="of the data sets (default: their first)")
+    parser.add_argument("--split", default="0", help="split of the data sets (default: the first)")
     parser.add_argument("--ranks", type=int, default=4)
-    parser.add_argument("--scale", type=float, default=0.1, help="of the products-shaped graph")
-    parser.add_argument("--at-most", type=float, default=1.2, help="share of the shards' size")
+    parser.add_argument("--scale", type=float, default=0.1, help="scale of the generated graph")
+    parser.add_argument("--at-most", type=float, default=1.2,
+                        help="largest memory allowed, as a multiple of the shards' size")
     add_command_option(parser)
     options = parser.parse_args()
     command = find_command(options.heliograph)
     mpirun = shutil.which("mpirun")
     if not mpirun:
         sys.exit("mpirun is not installed: apt-get install openmpi-bin")
-    if os.geteuid() == 0:  # As in containers; Open MPI wants to be told twice.
+    if os.geteuid() == 0:  # as in containers; Open MPI needs both variables
         os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     os.makedirs(options.out, exist_ok=True)
     graphs = options.data or [os.path.join(options.out, f"products-{options.scale}")]

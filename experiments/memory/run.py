@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Shows that 1 bit saves the memory that fp32 halos take: nothing decodes them behind the scenes.
+"""Shows that 1 bit saves the memory of fp32 halos, so that nothing decodes them unnoticed.
 
-Trains at 32 and at 1 bit, in random and METIS parts, fresh and one epoch stale, with evaluation in
-between, and compares the peak resident memory of training. The halos that an fp32 run must hold
-follow from the bytes it counted: fresh, those of the largest site, since all share
-its buffers; S epochs stale, S + 1 times those of a whole epoch. Prints a table, in which the saved
-bytes are also set against one epoch's halos; exits 1 where 1 bit saves less than --at-least of the
-fp32 halos held. Standard library only.
+Trains at 32 bits and at 1 bit, in random and METIS parts, synchronous and one epoch stale, with
+evaluation in between, and compares the peak resident memory of training. The halos that an fp32 run
+must hold follow from its counted bytes: for S = 0 those of the largest site, since all sites share
+its buffers; otherwise S + 1 times those of a whole epoch. Prints a table, which also compares the
+saved bytes with one epoch's halos; exits 1 if 1 bit saves less than --at-least of the fp32 halos.
+Standard library only.
 
 Usage: memory/run.py --out runs/memory [--data DIR | --scale 0.05]
 """
@@ -25,7 +25,7 @@ HEADER = ["parts", "S", "fp32 halos held", "of an epoch", "peak, fp32", "peak, 1
 
 
 def fp32_halos(summary):
-    """(bytes of the largest site, of all of them) of one epoch over all links."""
+    """Returns fp32 bytes (of the largest site, of all sites) in one epoch over all links."""
     passes = {}
     for link in summary["halo_traffic"]:
         key = link["site"]
@@ -42,7 +42,7 @@ def held_halos(summary):
 
 
 def compare(fp32, one_bit):
-    """(halos held, an epoch's halos, bytes saved by 1 bit), for two summaries of equal staleness."""
+    """Returns (halos held, halos of an epoch, bytes saved by 1 bit) for equal staleness."""
     saved = fp32["peak_rss_bytes"] - one_bit["peak_rss_bytes"]
     return held_halos(fp32), fp32_halos(fp32)[1], saved
 
@@ -52,11 +52,12 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", required=True, help="folder for graph and summaries")
     parser.add_argument("--data", help="a data set (default: a products-shaped graph is generated)")
-    parser.add_argument("--scale", type=float, default=0.05, help="of the generated graph")
+    parser.add_argument("--scale", type=float, default=0.05, help="scale of the generated graph")
     parser.add_argument("--parts", type=int, default=4)
     parser.add_argument("--hidden", type=int, default=128)
     parser.add_argument("--epochs", type=int, default=6)
-    parser.add_argument("--at-least", type=float, default=0.8, help="share that must be saved")
+    parser.add_argument("--at-least", type=float, default=0.8,
+                        help="share of the fp32 halos that must be saved")
     add_command_option(parser)
     options = parser.parse_args()
     command = find_command(options.heliograph)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Makes a random graph whose nodes have a few of many words, as a NumPy archive for
-`heliograph import`: what reading sparse features takes is measured on it (memory/loading.py).
+"""Makes a random graph with sparse features as a NumPy archive for `heliograph import`.
+memory/loading.py measures on it the cost of reading such features.
 
 Edges join pairs of nodes drawn uniformly; each node has `--words` distinct words, drawn uniformly,
 each with the value 1; labels are drawn uniformly. Needs NumPy.
@@ -15,8 +15,8 @@ import numpy as np
 
 
 def distinct_words(random, nodes, words, of):
-    """nodes x words word ids, ascending and distinct in each row: one of each of `words` equal
-    shares of the vocabulary."""
+    """Returns nodes x words word ids, ascending and distinct in each row: one of each of `words`
+    equal parts of the vocabulary."""
     starts = np.arange(words) * of // words
     ends = (np.arange(words) + 1) * of // words
     return (starts + random.integers(0, ends - starts, size=(nodes, words))).astype(np.int32)
@@ -28,8 +28,8 @@ def main():
     parser.add_argument("--out", required=True, help="the archive to write")
     parser.add_argument("--nodes", type=int, default=200_000)
     parser.add_argument("--edges", type=int, default=1_000_000)
-    parser.add_argument("--words", type=int, default=50, help="of each node")
-    parser.add_argument("--of", type=int, default=4000, help="words there are: feature columns")
+    parser.add_argument("--words", type=int, default=50, help="words of each node")
+    parser.add_argument("--of", type=int, default=4000, help="words of the vocabulary (columns)")
     parser.add_argument("--classes", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()

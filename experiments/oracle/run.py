@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Shows that K ranks compute what one rank computes.
 
-Trains with --reproducible at 32 bits and no staleness over 1, 2, 4 and 7 ranks; compares, for every
-epoch, the loss with one rank's (relative difference at most 1e-6) and, at the end, the predictions
-(equal). Prints a table; exits 1 if anything differs. Needs NumPy. With --transport mpi ranks are
-processes under mpirun, whose own settings are those of its environment (OMPI_MCA_...).
+Trains with --reproducible at 32 bits and no staleness over 1, 2, 4 and 7 ranks. The loss of every
+epoch must differ from one rank's by at most 1e-6 (relative), and the predictions at the end must be
+equal. Prints a table; exits 1 if anything differs. Needs NumPy. With --transport mpi, ranks are
+processes under mpirun, which the environment configures (OMPI_MCA_...).
 
 Usage: oracle/run.py --data cora.npz --data tolokers.npz [--epochs 50] [--transport mpi]
 """
@@ -25,7 +25,7 @@ RANKS = (1, 2, 4, 7)
 
 
 def train(command, transport, data, model, ranks, epochs, out):
-    """(losses [epochs], predictions) of one run."""
+    """Trains once and returns (losses [epochs], predictions)."""
     launcher = ["mpirun", "--oversubscribe", "-n", str(ranks)] if transport == "mpi" else []
     run(*launcher, command, "train", *make_flags({
         "data": data, "model": model, "parts": ranks, "epochs": epochs, "eval-every": 10,
@@ -39,7 +39,7 @@ def train(command, transport, data, model, ranks, epochs, out):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", action="append", required=True, help="may be given again")
+    parser.add_argument("--data", action="append", required=True, help="a data set; repeatable")
     parser.add_argument("--epochs", type=int, default=50)
     parser.add_argument("--transport", choices=("threads", "mpi"), default="threads")
     add_command_option(parser)

@@ -2,10 +2,10 @@
 """Shows that two builds of the command compute the same bits.
 
 Makes small graphs, trains, resumes and evaluates with each setting of settings.py by both commands,
-and compares what they wrote: each line of metrics.jsonl and the summary as printed, predictions,
-scores, weights of checkpoints, evaluations; not times and memory. Both train on BEFORE's graphs.
-Where AFTER goes on from a checkpoint of BEFORE, it may also refuse it by its format version. Prints
-a line a setting; exits 1 if any differs. Needs NumPy.
+and compares what they write, except times and memory: each line of metrics.jsonl, the summary,
+predictions, scores, weights of checkpoints and evaluations. Both train on BEFORE's graphs. If AFTER
+resumes a checkpoint of BEFORE, it may also refuse its format version. Prints a line for each
+setting; exits 1 if any differs. Needs NumPy.
 
 Usage: oracle/same_bits.py --before PATH --after PATH --out DIR [--only NAME] [--cora cora.npz]
 """
@@ -23,13 +23,13 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from command import ROOT, CommandFailed, find_command, run
 from settings import GRAPHS, SETTINGS, TRAIN
 
-LIMIT = 300  # seconds of one call
+LIMIT = 300  # seconds that one call may take
 NUMBERS = ("metrics.jsonl", "summary.json", "eval.json")
-BYTES = (".npy", "weights.safetensors", "manifest.xxh64")  # The last covers all of a graph.
+BYTES = (".npy", "weights.safetensors", "manifest.xxh64")  # the last covers all of a graph
 TIMES = {"seconds", "epoch_seconds", "setup_seconds"}
 MEMORY = {"peak_rss_bytes", "setup_peak_rss_bytes", "loading_bytes", "memory"}
-NAMES = {"checkpoint", "layer", "direction", "site"}  # A path, and what a build calls an exchange.
-OTHER = {"evaluation_bytes"}  # Counts what ranks tell each other of themselves, too.
+NAMES = {"checkpoint", "layer", "direction", "site"}  # a path, and a build's names for exchanges
+OTHER = {"evaluation_bytes"}  # also counts messages that describe the ranks
 NOT_COMPARED = TIMES | MEMORY | NAMES | OTHER
 
 
@@ -38,7 +38,7 @@ def call(command, words, values):
 
 
 def train(first, command, setting, graphs, folder):
-    """Files of a setting in `folder`: trained by `first`, what follows done by `command`."""
+    """Writes a setting's files to `folder`: `first` trains, and `command` makes the later call."""
     graph, flags, then = (*setting, None)[:3]
     values = {"graph": graphs[graph], "epochs": 4 if then else 8,
               "run": os.path.join(folder, "run"), "eval": os.path.join(folder, "eval"),
@@ -49,7 +49,7 @@ def train(first, command, setting, graphs, folder):
 
 
 def leaves(where, value):
-    """(where, value) of each value that is compared in a JSON object or list."""
+    """Yields (where, value) for each value to compare in a JSON object or list."""
     inner = value.items() if isinstance(value, dict) else enumerate(value)
     for key, item in inner:
         if key in NOT_COMPARED:
@@ -61,7 +61,7 @@ def leaves(where, value):
 
 
 def read(folder):
-    """{where: value} of all that is compared in `folder`, epochs first."""
+    """Returns {where: value} of everything to compare in `folder`, epochs first."""
     values = {}
     paths = glob.glob(os.path.join(folder, "**"), recursive=True)
     for path in sorted(paths, key=lambda path: (not path.endswith("metrics.jsonl"), path)):
@@ -80,7 +80,7 @@ def read(folder):
 
 
 def difference(before, after):
-    """The first one in words, or None."""
+    """Describes the first difference; None if there is none."""
     for where in [*before, *(where for where in after if where not in before)]:
         pair = before.get(where, "nothing"), after.get(where, "nothing")
         if pair[0] != pair[1]:
@@ -94,7 +94,8 @@ def folder_of(name, options):
 
 
 def compare(name, options, write):
-    """Lets both commands write(command, folder), and prints what differs. Returns if any does."""
+    """Calls write(command, folder) for both commands, prints the first difference and returns
+    whether there is one."""
     sides = []
     for side in ("before", "after"):
         folder = os.path.join(folder_of(name, options), side)
@@ -113,7 +114,7 @@ def compare(name, options, write):
 
 
 def make_graphs(names, options):
-    """({name: path} of BEFORE's graphs, number of those that differ)."""
+    """Makes the graphs. Returns ({name: path} of BEFORE's graphs, number of graphs that differ)."""
     sources = {"sparse": os.path.join(options.out, "sparse.npz"), "cora": options.cora}
     differ = 0
     run(sys.executable, os.path.join(ROOT, "experiments", "memory", "sparse_graph.py"), "--out",
@@ -130,12 +131,13 @@ def make_graphs(names, options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--before", required=True, metavar="PATH", help="a command")
-    parser.add_argument("--after", required=True, metavar="PATH", help="the one to hold against it")
-    parser.add_argument("--out", required=True, help="folder to make; keeps what both wrote")
-    parser.add_argument("--only", default="", metavar="NAME", help="settings with NAME in theirs")
+    parser.add_argument("--before", required=True, metavar="PATH", help="the reference command")
+    parser.add_argument("--after", required=True, metavar="PATH", help="the command to compare")
+    parser.add_argument("--out", required=True, help="new folder for the files of both")
+    parser.add_argument("--only", default="", metavar="NAME",
+                        help="only settings whose names contain NAME")
     parser.add_argument("--cora", default=os.path.join(ROOT, "..", "shared", "data", "cora.npz"),
-                        help="(default: shared/data/cora.npz beside the checkout, if it is there)")
+                        help="(default: shared/data/cora.npz beside the checkout, if it exists)")
     options = parser.parse_args()
     options.before, options.after = find_command(options.before), find_command(options.after)
     chosen = {name: setting for name, setting in SETTINGS.items() if options.only in name
@@ -148,7 +150,7 @@ def main():
 
     begin = time.monotonic()
     used = {graph for graph, *_ in chosen.values()}
-    used |= {"dense"} if "shards" in used else set()  # Of which they are cut.
+    used |= {"dense"} if "shards" in used else set()  # shards are cut from it
     graphs, differ = make_graphs([name for name in GRAPHS if name in used], options)
     for name, setting in chosen.items():
         differ += compare(name, options, lambda command, folder: train(

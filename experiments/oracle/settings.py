@@ -1,7 +1,7 @@
 """Graphs and settings on which oracle/same_bits.py compares two commands, as flags of the command.
-Most cross several features."""
+Most settings combine several features."""
 
-# Graph: the call that makes it, but for --out. One may be made of another above it.
+# The call that makes each graph, without --out. It may use a graph above it.
 GRAPHS = {
     "dense": "generate --preset reddit --scale 0.01 --seed 1",  # 602 columns, 41 classes
     "narrow": "generate --nodes 3000 --edges 15000 --features 12 --classes 2 --seed 2",  # auc
@@ -18,7 +18,7 @@ RESUME = "train --resume {run} --summary {summary} --epochs 8"
 EVAL = "eval --checkpoint {run} --data {graph} --out {eval}"
 RANDOM = "--split random:60/20/20"
 
-# Setting: graph, flags of TRAIN, and what follows that training, if anything. In those that begin
+# For each setting the graph, flags of TRAIN and, optionally, a later call. In settings that begin
 # with BEFORE, the command BEFORE trains for both sides.
 SETTINGS = {
     "gcn, 1 rank": ("dense", "--model gcn --layers 2"),

@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Chooses the link speed at which an fp32 synchronous epoch waits RATIO times as long as it computes.
+"""Chooses the link speed at which a synchronous fp32 epoch waits RATIO times its computing.
 
 Usage: choose_link.py SUMMARY.json RATIO [GBPS]
-SUMMARY is that of a synchronous fp32 run, over links of GBPS each or, without it, unshaped ones.
-Prints two numbers: waiting : computing as measured, and the Gbit/s to try next. Standard library
+SUMMARY is that of a synchronous fp32 run over links of GBPS each or, without GBPS, of no limit.
+Prints two numbers: the measured waiting : computing, and the Gbit/s to try next. Standard library
 only.
 """
 
 import json
 import sys
 
-MARGIN = 1.03  # Aim a little slower, so that the measured ratio lands above the wanted one.
+MARGIN = 1.03  # aims at a slightly slower link, so that the measured ratio is above the wanted one
 
 
 def parts(summary):
-    """(seconds an epoch waits for node rows, seconds it computes); all-reduce is neither."""
+    """Returns (seconds an epoch waits for node rows, seconds it computes), without all-reduce."""
     waiting = summary["seconds"]["exposed_comm"]
     return waiting, sum(summary["seconds"].values()) - waiting - summary["seconds"]["allreduce"]
 
@@ -29,7 +29,7 @@ def next_gbps(summary, ratio, gbps=None):
     """Gbit/s of each directed link at which the run would wait `ratio` times its computing."""
     waiting, computing = parts(summary)
     wanted = ratio * computing * MARGIN
-    if gbps:  # Waiting is in inverse proportion to the speed.
+    if gbps:  # waiting is inversely proportional to the speed
         return gbps * waiting / wanted
     traffic = summary["bytes_per_epoch"]
     links = summary["ranks"] * (summary["ranks"] - 1)

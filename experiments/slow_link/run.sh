@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What one bit and staleness are worth on a slow network: shapes the links so that a synchronous fp32
-# epoch waits for node rows at least 10 times as long as it computes, then trains with fp32 and 1 bit,
-# fresh and one epoch stale, and prints a table, with fp32 over links of memory speed in its last row.
-# Made for graphs whose exchange outweighs the gradients.
+# Measures the effect of 1 bit and staleness on a slow network: shapes the links so that a
+# synchronous fp32 epoch waits for node rows at least 10 times as long as it computes, trains with
+# fp32 and 1 bit, synchronous and one epoch stale, and prints a table whose last row is fp32 over
+# unshaped links. Meant for graphs whose halo rows outweigh the weight gradients.
 # Usage: experiments/slow_link/run.sh DATA OUT [flags of heliograph train ...]
 # Environment: HELIOGRAPH (the command), RATIO (default 10), RANKS (4), EPOCHS (40).
 set -Eeuo pipefail
@@ -35,7 +35,7 @@ for attempt in 1 2 3 4 5; do
   train probe 12 --bits 32 --link-gbps "$link" "$@"
   read -r measured gbps < <(python3 "$here/choose_link.py" "$out/probe.json" "$ratio" "$link")
   echo "Links of $link Gbit/s: waiting : computing = $measured"
-  # The first guess takes all links for equally busy: go on while the network is slower than asked for.
+  # The first guess assumes equally busy links, so probes go on until the ratio is within 10 %.
   if awk "BEGIN { exit !($measured >= $ratio && $measured < 1.1 * $ratio) }"; then break; fi
   if [ "$attempt" = 5 ] && awk "BEGIN { exit !($measured < $ratio) }"; then
     echo "no link speed was found at which an epoch waits $ratio : 1" >&2

@@ -17,40 +17,40 @@ enum class TransportKind : std::uint8_t {
   threads,
   mpi,
   nccl,
-  tcp,        ///< Processes that torchrun, or its variables, bring together.
-  automatic,  ///< threads; in the command mpi or tcp, where it was started as one of several.
+  tcp,        ///< Processes that torchrun starts, or that have its environment variables.
+  automatic,  ///< threads; for the command mpi or tcp, if it was started as one of several.
 };
 enum class DeviceKind : std::uint8_t { cpu, cuda };
 
-/// How training keeps the rows of a rank's own nodes while it sums them into their neighbours.
-/// Sums are fp32 in both; rows of other ranks keep the bits of ExchangeOptions.
+/// Number format in which training stores the rows of a rank's own nodes while it sums neighbours.
+/// Sums are fp32 with either; rows of other ranks have the bits of ExchangeOptions.
 enum class RowStorage : std::uint8_t {
   fp32,
-  bf16,  ///< Rounded to nearest: half the bytes are read. Evaluation stays exact.
+  bf16,  ///< Rounded to nearest, so that half the bytes are read. Evaluation stays exact.
 };
 
-/// How ranks number their nodes: for speed only, results differ by rounding alone.
+/// How ranks number their nodes. This changes speed; results differ by rounding only.
 enum class NodeOrder : std::uint8_t {
-  automatic,  ///< cluster; id where the graph is no larger than a cluster, or dense.
-  id,         ///< As the user numbers them.
-  random,     ///< An order that has nothing to do with the graph, to compare with.
-  cluster,    ///< Nodes that share neighbours side by side, in groups that fit a cache.
+  automatic,  ///< cluster; id if the graph is no larger than a cluster, or dense.
+  id,         ///< The order of the user's numbers.
+  random,     ///< A random order, to compare with.
+  cluster,    ///< Nodes that share neighbours are side by side, in groups that fit a cache.
 };
 
-/// The network: what is learned.
+/// The model.
 struct ModelOptions {
   ModelKind kind = ModelKind::sage;
   int layers = 3;
   int hidden = 128;
   float dropout = 0.5F;  ///< Probability of zeroing, on every layer's input; resolution 2^-16.
   NormLayer norm = NormLayer::layer;
-  bool residual = false;        ///< Adds a hidden layer's input to its output where widths agree.
-  bool precompute = true;       ///< First aggregation once, before the first epoch.
-  bool transform_first = true;  ///< Multiply by W before aggregating where that is narrower.
-  RowStorage aggregate_storage = RowStorage::fp32;  ///< Not bf16 with `reproducible`.
+  bool residual = false;        ///< Adds hidden layers' inputs to outputs of the same width.
+  bool precompute = true;       ///< Aggregates the input features once, before the first epoch.
+  bool transform_first = true;  ///< Multiplies by W before aggregating if that gives fewer columns.
+  RowStorage aggregate_storage = RowStorage::fp32;  ///< `reproducible` refuses bf16.
 };
 
-/// What travels between ranks, and how late it may be.
+/// How ranks exchange rows: in how many bits, and how old they may be.
 struct ExchangeOptions {
   int bits_forward = 32;  ///< 1, 2, 4, 8, 16 (bf16) or 32.
   int bits_backward = 32;
@@ -59,7 +59,8 @@ struct ExchangeOptions {
   int warmup_epochs = 0;  ///< The first epochs that are synchronous.
 };
 
-struct OptimizerOptions {  // Adam: Kingma and Ba, 2015, algorithm 1.
+/// Adam (Kingma and Ba, 2015, algorithm 1) and its learning rate.
+struct OptimizerOptions {
   float lr = 0.01F;
   float weight_decay = 0.0F;  ///< L2, added to the gradient of weight matrices (not biases).
   float clip_norm = 0.0F;     ///< 0: no clipping of the global gradient norm.
@@ -68,59 +69,60 @@ struct OptimizerOptions {  // Adam: Kingma and Ba, 2015, algorithm 1.
   float step_gamma = 0.5F;  ///< Schedule::step: factor of a drop.
 };
 
-/// Whether a rank's threads keep to CPUs of their own: its share of those that the process may use,
-/// or one that other ranks have too. Ranks of the threads transport; mpirun binds its processes.
+/// Whether the threads of a rank are pinned to its share of the process's CPUs, which is one CPU
+/// that ranks share if there are more ranks than CPUs. For TransportKind::threads only.
 enum class Pinning : std::uint8_t {
-  automatic,  ///< Where there are more ranks than CPUs.
+  automatic,  ///< If there are more ranks than CPUs.
   on,
   off,
 };
 
-/// Whether ranks on CUDA devices ask for the kernels of an epoch by CUDA graphs: a few launches
-/// instead of dozens. The numbers are the same.
+/// Whether ranks on CUDA devices launch the kernels of an epoch as a few CUDA graphs instead of one
+/// by one. Results are the same.
 enum class CudaGraphs : std::uint8_t {
-  automatic,  ///< Where a rank's matrices are so small that launching takes as long as computing.
+  automatic,  ///< If a rank's matrices are so small that launching takes as long as computing.
   on,
   off,
 };
 
-/// Whether MPI is handed memory of CUDA devices.
+/// Whether MPI reads and writes memory of CUDA devices.
 enum class CudaAwareMpi : std::uint8_t {
-  automatic,  ///< Where its library says that it is CUDA-aware.
-  on,         ///< Refuses to run where it does not.
-  off,        ///< Messages are staged on the host.
+  automatic,  ///< If the MPI library says that it is CUDA-aware.
+  on,         ///< Refuses to run if the library does not say so.
+  off,        ///< Messages are copied through memory of the host.
 };
 
 struct TransportOptions {
   TransportKind kind = TransportKind::automatic;
   DeviceKind device = DeviceKind::cpu;
-  CudaGraphs cuda_graphs = CudaGraphs::automatic;  ///< Not on without CUDA devices.
-  int threads_per_rank = 0;  ///< 0: the cores this process may use over the ranks, at least 1.
+  CudaGraphs cuda_graphs = CudaGraphs::automatic;  ///< `on` needs CUDA devices.
+  int threads_per_rank = 0;  ///< 0 divides the cores of this process among its ranks, 1 at least.
   Pinning pin = Pinning::automatic;
-  double link_gbps = 0.0;  ///< Each directed link; 0: unshaped. Threads transport only.
+  /// Limits of each link in each direction, for TransportKind::threads only. 0: no limit.
+  double link_gbps = 0.0;
   double link_latency_us = 0.0;
   CudaAwareMpi cuda_aware_mpi = CudaAwareMpi::automatic;
-  bool nccl_register = false;      ///< NCCL: halo buffers are registered with it (docs/gpu.md).
+  bool nccl_register = false;      ///< Registers halo buffers with NCCL (docs/gpu.md).
   double timeout_seconds = 120.0;  ///< Longest wait for a peer that makes no progress.
-  /// Ranks that are processes: seconds without a sign of life after which a rank counts as lost, by
-  /// what it was doing.
+  /// Seconds without a sign of life after which a rank that is a process counts as lost, while it
+  /// loads, trains and writes results.
   double silence_loading = 9.0, silence_training = 9.0, silence_saving = 9.0;
 };
 
-/// What a run does when a checkpoint cannot be written.
+/// What a run does if a checkpoint cannot be written.
 enum class SaveFailure : std::uint8_t {
-  keep_going,  ///< Warns and goes on; the checkpoints before it stay as they are.
+  keep_going,  ///< Warns and continues; earlier checkpoints remain.
   stop,        ///< Ends with Error(resource).
 };
 
-/// Where and when a run saves itself, and what it goes on from (docs/checkpoints.md).
+/// Where and when a run saves checkpoints, and which one it resumes (docs/checkpoints.md).
 struct CheckpointOptions {
-  /// Folder of this run's checkpoints, which one process at a time uses; the last two are kept.
-  /// Empty: nothing is saved.
+  /// Folder of this run's checkpoints, of which the last two are kept. One run at a time may use
+  /// it. Empty: nothing is saved.
   std::filesystem::path folder;
-  int every = 0;  ///< Epochs between checkpoints; 0: only when asked or stopped by the callbacks.
+  int every = 0;  ///< Epochs between checkpoints; 0: only when the callbacks ask to save or stop.
   SaveFailure on_failure = SaveFailure::keep_going;
-  std::filesystem::path resume;  ///< The checkpoint to go on from; empty: from the beginning.
+  std::filesystem::path resume;  ///< The checkpoint to resume; empty: start a new run.
 };
 
 struct TrainOptions {
@@ -134,27 +136,29 @@ struct TrainOptions {
 
   int epochs = 200;
   int eval_every = 1;
-  int patience = 0;  ///< Early stop after so many evaluations without a better one; 0: never.
+  int patience = 0;  ///< Stop after this many evaluations without a better score; 0: never.
   std::uint64_t seed = 1;
   Metric metric = Metric::automatic;
   Normalization normalize = Normalization::none;
   bool inductive = false;     ///< Train on the graph induced by the training nodes.
-  bool reproducible = false;  ///< fp64 accumulation everywhere (docs/architecture.md).
-  bool tf32 = false;  ///< Training's matrix products round their factors to TF32; on CUDA only.
+  bool reproducible = false;  ///< Sums in fp64 everywhere (docs/architecture.md).
+  bool tf32 = false;  ///< Rounds factors of training's matrix products to TF32; CUDA devices only.
 
-  int split = 0;              ///< Index into Dataset::splits ...
-  bool random_split = false;  ///< ... or a random split:
+  int split = 0;              ///< Index into Dataset::splits, unless `random_split` is set.
+  bool random_split = false;  ///< Draw a split with the shares and the seed below.
   double train_share = 60, validation_share = 20, test_share = 20;  ///< Per cent.
   std::uint64_t split_seed = 0;
-  bool stratified = false;
+  bool stratified = false;  ///< Keep the shares within each class.
 
-  std::int64_t eval_chunk_bytes = std::int64_t{64}
-                                  << 20;  ///< Bound on a rank's fp32 halo while evaluating.
-  std::int64_t memory_limit_bytes = 0;    ///< Most that training may need; 0: what is available.
+  /// Most bytes of a rank's fp32 halo rows while evaluating.
+  std::int64_t eval_chunk_bytes = std::int64_t{64} << 20;
+  /// Most bytes that training may need; 0: as many as are available.
+  std::int64_t memory_limit_bytes = 0;
 };
 
-/// Checks every value and combination that can be checked without data.
-/// Throws Error(usage) with one sentence that names the option as the command spells it.
+/// Checks every value and combination that can be checked without data. Starts CUDA if ranks
+/// compute on its devices, to check that there is one. Throws Error(usage) with one sentence that
+/// names the option as the command spells it.
 void validate(const TrainOptions& options);
 
 }  // namespace heliograph

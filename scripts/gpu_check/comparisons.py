@@ -1,9 +1,9 @@
-"""Differences between the numbers of two runs. What is missing, empty or not finite is a ValueError,
-and no difference: a comparison with NaN is false either way."""
+"""Differences between the numbers of two runs. Missing, empty or non-finite numbers raise
+ValueError, since comparisons with NaN are always false."""
 
 import math
 
-LEAST = 1e-12  # A reference that is 0 is compared as this.
+LEAST = 1e-12  # least reference of a relative difference
 
 
 def check_numbers(values, count, what):
@@ -11,11 +11,11 @@ def check_numbers(values, count, what):
         raise ValueError(f"{what}: {len(values)} values, not {count or 'some'}")
     for value in values:
         if not isinstance(value, (int, float)) or not math.isfinite(value):
-            raise ValueError(f"{what}: {value} is no finite number")
+            raise ValueError(f"{what}: {value} is not a finite number")
 
 
 def loss_difference(ours, theirs, count):
-    """The largest relative difference of `count` losses."""
+    """Largest relative difference of two lists of `count` losses."""
     check_numbers(theirs, count, "losses of the reference")
     check_numbers(ours, count, "losses")
     return max(abs(a - b) / max(abs(b), LEAST) for a, b in zip(ours, theirs, strict=True))
@@ -26,7 +26,7 @@ def distance(a, b):
 
 
 def gradient_difference(ours, theirs):
-    """The largest difference of a parameter's gradient, relative to that gradient's norm."""
+    """Largest distance of a parameter's two gradients, relative to the norm of the reference."""
     if not theirs or set(ours) != set(theirs):
         raise ValueError(f"parameters {sorted(ours)}, not those of the reference: {sorted(theirs)}")
     for name, values in theirs.items():
@@ -39,6 +39,6 @@ def gradient_difference(ours, theirs):
 
 
 def within(differences, bounds):
-    """Each bound has a difference, and each difference is at most its bound."""
+    """Whether each bound has a difference, and each difference is at most its bound."""
     return (bool(bounds) and set(differences) == set(bounds)
             and all(0 <= differences[name] <= bounds[name] for name in bounds))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Times whole epochs on a device: a small graph with CUDA graphs and without, Reddit- and
-products-shaped graphs in fp32 and 1 bit, 1, 2 and 4 ranks, and one rank with --tf32. A time is the
-median over the epochs after the first ones, evaluation left out. The file holds each row as soon as
-it is begun. Graphs and partitions that lie in --work are used again: their names say what they are.
+"""Times whole epochs on a device: a small graph with and without CUDA graphs, Reddit- and
+products-shaped graphs in fp32 and 1 bit with 1, 2 and 4 ranks, and one rank with --tf32. A time is
+the median over the epochs after the first ones, without evaluation. The file lists each row from
+its start. Graphs and partitions in --work, whose names tell their sizes, are used again.
 
 Usage: epochs.py --heliograph PATH --work DIR --json FILE [--graphs A,B] [--scale X]
                  [--ranks 1,2,4] [--epochs N] [--partitioner metis|contiguous] [--prepare]
@@ -16,17 +16,17 @@ import sys
 
 from comparisons import check_numbers
 from runs import CUT_OFF, FAILURES, reason, run, train
-# Where `runs` has made modules of experiments/ known.
+# From experiments/, which `runs` has added to the path.
 from json_file import read_json, write_json
 
-WARMUP = 3  # CUDA graphs are made up to the third epoch.
-NEVER = 1_000_000_000  # Epochs between evaluations.
+WARMUP = 3  # CUDA graphs are made up to the third epoch
+NEVER = 1_000_000_000  # epochs between evaluations
 MODEL = {"model": "sage", "layers": 3, "hidden": 128, "dropout": 0, "seed": 1, "lr": 0.01,
          "weight_decay": 0}
-SMALL = "small"  # Its epochs are as long as their launches: many are timed.
+SMALL = "small"  # launches dominate its epochs, of which many are timed
 SMALL_TIMES = 20
 SHAPES = {SMALL: ["--nodes", "3000", "--edges", "40000", "--features", "48", "--classes", "8"]}
-LIMIT = 900  # Seconds of a run.
+LIMIT = 900  # seconds that a run may take
 
 
 class Epochs:
@@ -41,7 +41,7 @@ class Epochs:
         run(self.options.heliograph, *arguments, limit=LIMIT)
 
     def attempt(self, row, action):
-        """Adds the row, whatever becomes of it."""
+        """Adds the row and runs `action`, which returns more of it. Returns False if it fails."""
         self.rows.append(row)
         row["error"] = CUT_OFF
         write_json(self.options.json, self.rows)
@@ -56,7 +56,7 @@ class Epochs:
         return "error" not in row
 
     def generate(self, graph):
-        """The name of the graph's folder, which says the graph's size; None where it failed."""
+        """Makes a graph and returns the name of its folder; None if it fails."""
         if graph in SHAPES:
             shape = SHAPES[graph]
             name = "-".join([graph, shape[1], shape[3]])
@@ -70,7 +70,7 @@ class Epochs:
         return None
 
     def partition(self, graph, data, parts):
-        """The file of owners; None where it failed."""
+        """Partitions a graph and returns the file of owners; None if it fails."""
         owners = self.path(f"{data}.{self.options.partitioner}-{parts}.owners")
 
         def cut():
@@ -103,7 +103,7 @@ class Epochs:
             owners = self.partition(graph, data, parts) if parts > 1 else ""
             if owners is None or self.options.prepare:
                 continue
-            # Bits, and what else differs.
+            # Bits, and further options.
             settings = [(32, {"tf32": False}), (1, {"tf32": False})][:parts]
             if parts == 1:
                 settings.append((32, {"tf32": True}))
@@ -125,10 +125,10 @@ def main():
     parser.add_argument("--ranks", default="1,2,4")
     parser.add_argument("--epochs", type=int, default=13)
     parser.add_argument("--partitioner", default="metis", choices=["metis", "contiguous"])
-    parser.add_argument("--prepare", action="store_true", help="make graphs and partitions only")
+    parser.add_argument("--prepare", action="store_true", help="only make graphs and partitions")
     options = parser.parse_args()
     if options.epochs <= WARMUP:
-        parser.error(f"--epochs must be more than the {WARMUP} that are not counted")
+        parser.error(f"--epochs must be more than {WARMUP}, the epochs that are not timed")
     os.makedirs(options.work, exist_ok=True)
     epochs = Epochs(options)
     for graph in options.graphs.split(","):

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Holds training on a device against the CPU: single steps from the same weights (loss and gradient
-of each parameter), with --tf32 too, and the losses of 20 epochs, with 1, 2 and 4 ranks on one
-device. The file holds a row for each comparison, from the start on, and what came of it as soon as
-that is known.
+"""Compares training on a device with the CPU: single steps from the same weights (loss and gradient
+of each parameter), also with --tf32, and the losses of 20 epochs, with 1, 2 and 4 ranks on one
+device. The file has a row for each comparison from the start; results are filled in.
 
 Usage: oracle.py --heliograph PATH --work DIR --json FILE [--transport threads|nccl]
                  [--ranks 1,2,4] [--quick]
-Exit codes: 0 all within bounds, 1 something is not, or a run failed.
+Exit codes: 0 all within bounds; 1 a difference is not, or a run failed.
 """
 
 import argparse
@@ -16,18 +15,18 @@ import sys
 
 from comparisons import gradient_difference, loss_difference, within
 from runs import CUT_OFF, FAILURES, first_gradients, reason, run, train
-# Where `runs` has made modules of experiments/ known.
+# From experiments/, which `runs` has added to the path.
 from json_file import write_json
 
-# Relative. At 32 bits a step differs by the order of fp32 sums only. With fewer bits, such a
-# difference now and then moves a value to the code beside it, a whole step of its row away.
+# Bounds of relative differences. At 32 bits a step differs only by the order of fp32 sums. With
+# fewer bits, such a difference sometimes moves a value to the next code, one step of its row away.
 STEP_LOSS = {32: 1e-5, 1: 1e-3}
 STEP_GRADIENT = {32: 1e-4, 1: 2e-2}
 EPOCH_LOSS = {32: 5e-3, 1: 5e-2}
-# A factor of each product is off by a share of 2^-10 at most, layer after layer, either way.
+# TF32 changes a factor of each product by a relative 2^-10 at most, in every layer.
 TF32_STEP = {"loss": 2e-3, "gradient": 2e-2}
 EPOCHS = 20
-LIMIT = 120  # Seconds of a run, which takes few: one that hangs leaves time for others.
+LIMIT = 120  # seconds that a run may take, so that one that hangs leaves time for others
 
 GRAPHS = {
     "classes": ["--nodes", 3000, "--edges", 40000, "--features", 48, "--classes", 8],
@@ -61,7 +60,7 @@ class Oracle:
         return losses
 
     def plan(self, kind, case, measure, bounds):
-        """A row of the report; `measure` returns a difference for each name in `bounds`."""
+        """Adds a row to the report; `measure` returns a difference for each name in `bounds`."""
         self.rows.append({"kind": kind, **case, "bounds": bounds, "passed": False,
                           "error": "not run"})
         self.measures.append(measure)
@@ -93,7 +92,7 @@ class Oracle:
         self.plan("epochs", case, measure, {"loss": EPOCH_LOSS[case["bits"]]})
 
     def plan_across_ranks(self, case):
-        """A device with several ranks against one rank of the CPU."""
+        """Compares a step of several ranks on the device with a step of one rank on the CPU."""
         def measure():
             losses = self.train("cuda", 1, case)
             return {"loss": loss_difference(losses, self.train("cpu", 1, {**case, "parts": 1}), 1)}
@@ -101,7 +100,7 @@ class Oracle:
         self.plan("ranks", case, measure, {"loss": STEP_LOSS[32]})
 
     def measure(self):
-        """Fills in the rows. True if all are within their bounds."""
+        """Fills in the rows. Returns whether all are within their bounds."""
         for row, measure in zip(self.rows, self.measures, strict=True):
             row["error"] = CUT_OFF
             write_json(self.options.json, self.rows)

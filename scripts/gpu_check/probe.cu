@@ -1,6 +1,6 @@
-// Shows in seconds, before the build, that nvcc, its host compiler, the driver and a device go
-// together: prints the number of devices, and a line about each. Exit codes: 0; 3 no device that
-// runs its kernel.
+// Checks in seconds, before the build, that nvcc, its host compiler, the driver and a device work
+// together. Prints the number of devices and a line about each. Exit codes: 0; 3 if no device runs
+// its kernel.
 #include <cublasLt.h>
 
 #include <concepts>

@@ -1,4 +1,4 @@
-"""Runs of the `heliograph` command, and what they leave: losses, times, gradients of a step."""
+"""Runs the `heliograph` command and reads its results: losses, times, gradients of a step."""
 
 import array
 import os
@@ -9,14 +9,14 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "experiments"))
 from command import CommandFailed, make_flags, read_metrics, run
 
-BETA1 = 0.9  # Adam's, so that its first moment after one step is 0.1 of that step's gradient.
-# What a run, or reading what it left, can end in.
+BETA1 = 0.9  # of Adam: the first moment after one step is 1 - BETA1 times the gradient
+# The exceptions that a run, or reading its results, can raise.
 FAILURES = (CommandFailed, OSError, LookupError, TypeError, ValueError, struct.error)
-CUT_OFF = "cut off"  # Of what is being measured, until it is done.
+CUT_OFF = "cut off"  # the error of a measurement until it is complete
 
 
 def reason(error):
-    """One line: of a command its exit code and its last words."""
+    """Describes an error in one line; for a command, its exit code and the end of its output."""
     first, *words = str(error).split("\n")
     if isinstance(error, CommandFailed):
         return ": ".join([first.split(": ")[0], *words[-1:]])
@@ -24,7 +24,7 @@ def reason(error):
 
 
 def train(command, folder, limit, **options):
-    """(losses, seconds) of each epoch, from a run of `limit` seconds at most."""
+    """Trains for at most `limit` seconds and returns (losses, seconds) of the epochs."""
     flags = make_flags({name.replace("_", "-"): value for name, value in options.items()})
     run(command, "train", "--quiet", "--overwrite", "--out", folder, *flags, limit=limit)
     epochs = read_metrics(folder)
@@ -32,11 +32,11 @@ def train(command, folder, limit, **options):
 
 
 def read_sections(path):
-    """{name: payload} of a state file (docs/checkpoints.md)."""
+    """Returns {name: payload} of the sections of a state file (docs/checkpoints.md)."""
     with open(path, "rb") as file:
         data = file.read()
     if data[:8] != b"HGSTATE1":
-        raise ValueError(f"{path} is no state file")
+        raise ValueError(f"{path} is not a state file")
     sections, at = {}, 8
 
     def padded(count):
@@ -54,7 +54,7 @@ def read_sections(path):
 
 
 def first_gradients(folder):
-    """{parameter: gradient of the first step} of a run of one epoch that saved a checkpoint."""
+    """Returns {parameter: gradient} of the first step of a run that saved a checkpoint after it."""
     sections = read_sections(os.path.join(folder, "checkpoints", "epoch-000001", "run.state"))
     prefix = "first_moment."
     return {name[len(prefix):]: [m / (1 - BETA1) for m in array.array("f", payload)]

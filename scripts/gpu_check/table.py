@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Makes one Markdown table of what scripts/gpu_check.sh left in a folder: table.py FOLDER. What is
-not there, failed, was cut off or cannot be read is named as that."""
+"""Makes a Markdown report of the results of scripts/gpu_check.sh, and names those that are missing,
+failed, cut off or unreadable. Usage: table.py FOLDER"""
 
 import math
 import os
@@ -9,7 +9,7 @@ import sys
 
 from runs import FAILURES
 
-# Where `runs` has made modules of experiments/ known.
+# From experiments/, which `runs` has added to the path.
 from json_file import read_json
 
 PACKED = "aggregate_halo/1"
@@ -19,7 +19,7 @@ CUSPARSE = "aggregate_inner/cusparse"
 
 
 def read(folder, name):
-    """The JSON of a file, or None where there is none."""
+    """Reads a JSON file; None if it does not exist."""
     path = os.path.join(folder, name)
     return read_json(path) if os.path.exists(path) else None
 
@@ -54,7 +54,7 @@ def steps(folder):
 
 
 def twin_tests(folder, step):
-    """Of a log of GoogleTest, which says each test as it ends: what was cut off has begun only."""
+    """Summarises a log of GoogleTest. A test that was cut off has a start but no end in it."""
     ends, last = {}, ""
     for line in read_lines(folder, f"{step}.log"):
         said = re.match(r"\[ +(RUN|OK|FAILED|SKIPPED) +\] (\S+?)(,|$| \(\d+ ms\))", line)
@@ -103,7 +103,7 @@ def micro(folder):
     said = read(folder, "bench.json")
     if said is None:
         return "Micro-benchmarks: no result."
-    copy, gemm = said["copy_bytes_per_second"], said["gemm_flops"]  # 0: not measured.
+    copy, gemm = said["copy_bytes_per_second"], said["gemm_flops"]  # 0 if not measured
     rows, seconds = [], {}
     for kernel in said["kernels"]:
         time = seconds[kernel["name"]] = kernel["seconds"]
@@ -127,13 +127,13 @@ def micro(folder):
 
 
 def same_losses(ours, theirs):
-    """Of the first steps, which rounding cannot part: the same training."""
+    """Whether the first losses, which rounding hardly affects, agree."""
     return len(ours) >= 3 and all(math.isclose(a, b, rel_tol=1e-3)
                                   for a, b in zip(ours[:3], theirs[:3], strict=True))
 
 
 def torch_rows(folder, graph, data, ours):
-    """Of PyTorch and PyG on this graph; `ours` is Heliograph's single rank, or None."""
+    """Rows of PyTorch and PyG on this graph; `ours` is Heliograph's row of one rank, or None."""
     said = read(folder, f"torch_{graph}.json")
     if said is None:
         return [[data, "PyTorch", "", "no result", "", ""]]
@@ -194,13 +194,13 @@ def epochs(folder):
                     note = f"{exact['median'] / row['median']:.2f} x as fast as fp32"
                 rows.append([data, what, row["ranks"], milliseconds(row["median"]),
                              f"{row['memory']['total'] / 1e9:.2f}", note])
-        if not any("cuda_graphs" in row for row in runs):  # Of the graphs that PyTorch is timed on.
+        if not any("cuda_graphs" in row for row in runs):  # PyTorch is timed on the other graphs
             rows += torch_rows(folder, runs[0]["graph"], data, trained.get((1, 32)))
     return table(["graph", "what", "ranks", "ms an epoch", "GB", ""], rows)
 
 
 def section(name, make, *arguments):
-    """One that cannot be made takes nothing from the others."""
+    """Makes a section, or a message if it cannot be made."""
     try:
         return make(*arguments)
     except (*FAILURES, AttributeError, ZeroDivisionError) as error:

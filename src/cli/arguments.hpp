@@ -1,22 +1,28 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "train/options/fields.hpp"
 
+namespace CLI {
+class App;
+}
+
 namespace heliograph::cli {
 
-/// Text for --help: the default of a field, empty where it says nothing.
-template <class Target>
-std::string default_text(const OptionField<Target>& field, const Target& defaults) {
-  if (!field.get || field.kind == FieldKind::toggle) return {};
-  const nlohmann::json value = field.get(defaults);
-  if (value.is_null()) return {};
-  return value.is_string() ? value.template get<std::string>() : value.dump();
-}
+/// Declares a flag on `app`, in the group of --help that is called `group`; the last one given
+/// counts. `placeholder`: what --help shows for its value, empty for a switch. `value`: its
+/// default, null if --help shows none.
+void declare_flag(CLI::App& app, const std::string& name, const std::string& group,
+                  const std::string& placeholder, const std::string& help,
+                  const nlohmann::json& value);
+
+/// The text that was given for a flag of `app`, which is "true" for a switch; nothing if the flag
+/// was not given.
+std::optional<std::string> given_text(const CLI::App& app, const std::string& name);
 
 /// Ties a table of options to a command line.
 template <class Target>
@@ -24,31 +30,26 @@ class Arguments {
  public:
   explicit Arguments(std::vector<OptionField<Target>> fields) : fields_(std::move(fields)) {}
 
-  /// Declares every field on `app`, with the values of a new target shown in --help. Must outlive
-  /// the calls of the members below.
+  /// Declares every field on `app`, which must outlive the calls of the members below. --help shows
+  /// the values of a new target as defaults.
   void declare(CLI::App& app) {
     app_ = &app;
     for (const auto& field : fields_) {
-      CLI::Option* option = nullptr;
-      if (field.kind == FieldKind::toggle) {
-        option = app.add_flag("--" + field.name, field.help);
-      } else {
-        option = app.add_option("--" + field.name, field.help);
-        option->type_name(field.placeholder)->default_str(default_text(field, Target{}));
-      }
-      option->take_last()->group(field.group);
+      const bool has_default = field.get && field.kind != FieldKind::toggle;
+      declare_flag(app, field.name, field.group, field.placeholder, field.help,
+                   has_default ? field.get(Target{}) : nlohmann::json());
     }
   }
 
   const std::vector<OptionField<Target>>& fields() const { return fields_; }
 
-  bool given(const std::string& name) const { return app_->count("--" + name) > 0; }
+  /// As `given_text`.
+  std::optional<std::string> text(const std::string& name) const { return given_text(*app_, name); }
 
   /// Stores every flag that was given, in table order. Throws Error(usage).
   void apply(Target& target) const {
     for (const auto& field : fields_) {
-      const CLI::Option* option = app_->get_option("--" + field.name);
-      if (option->count() > 0) field.set(target, option->results().back());
+      if (const auto given = text(field.name)) field.set(target, *given);
     }
   }
 

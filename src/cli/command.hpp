@@ -1,6 +1,5 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <memory>
 #include <string>
@@ -15,17 +14,16 @@ namespace heliograph::cli {
 struct Command {
   std::string name;
   std::string description;  ///< One sentence for the list of commands.
-  std::string usage = {};   ///< What follows "heliograph NAME", with its space.
-  std::string footer = {};
-  /// Adds the command's options to `app`, which outlives the command's use.
+  std::string usage = {};  ///< What follows "heliograph NAME" in the line of usage, space included.
+  std::string footer = {};  ///< The end of its --help.
+  /// Declares the command's flags on `app`, which must outlive the calls of `run`.
   std::function<void(CLI::App& app)> declare = {};
-  /// Runs with the parsed options; `words` are the arguments as given. Returns the exit code.
-  /// Errors leave it as exceptions; main turns them into exit codes.
+  /// Runs with the flags that `app` has parsed; `words` are the arguments as given. Returns the
+  /// exit code. main turns exceptions into exit codes.
   std::function<int(const std::vector<std::string>& words)> run = {};
-  bool built = true;  ///< False for a command that later work brings: it is not listed.
 };
 
-/// `command`, whose options are `fields`, and which calls `run` with those that were given.
+/// Completes `command` by flags from `fields` and by `run`, which is called with those given.
 template <class Request>
 Command with_fields(Command command, std::vector<OptionField<Request>> fields,
                     int (*run)(const Arguments<Request>&)) {

@@ -12,20 +12,22 @@ namespace heliograph::cli {
 std::vector<OptionField<DataOptions>> input_fields() {
   FieldTable<DataOptions> fields;
   fields.group("Data");
-  fields.add("data", "PATH",
-             "The data set: a native graph directory, or anything that import reads. Required.",
-             HELIOGRAPH_MEMBER(data));
-  fields.add("format", "What lies at --data.", HELIOGRAPH_MEMBER(format));
+  fields.add(
+      "data", "PATH",
+      "The data set: a native graph directory, or a file or directory that import reads. Required.",
+      HELIOGRAPH_MEMBER(data));
+  fields.add("format", "Format of --data. auto recognises it.", HELIOGRAPH_MEMBER(format));
   fields.add(
       "index-base", FieldKind::integer, "0|1",
-      "Number of the first node in an edge list that does not state it.",
+      "Number of the first node in edge lists that do not say it themselves.",
       [](DataOptions& options, const std::string& text) {
         options.index_base = static_cast<int>(parse_integer("index-base", text, 0, 1));
       },
       [](const DataOptions& options) {
         return options.index_base < 0 ? nlohmann::json() : nlohmann::json(options.index_base);
       });
-  fields.add("keep-direction", "Keep edges one-way; without it each edge counts both ways.",
+  fields.add("keep-direction",
+             "Keep edges directed. By default each edge counts in both directions.",
              HELIOGRAPH_MEMBER(keep_direction));
   return fields.take();
 }
@@ -34,7 +36,7 @@ std::vector<OptionField<DataOptions>> message_fields() {
   FieldTable<DataOptions> fields;
   fields.group("Messages");
   fields.add("quiet", "Print nothing but errors.", HELIOGRAPH_MEMBER(quiet));
-  fields.add("log-level", "The least of what is printed.", HELIOGRAPH_MEMBER(log_level));
+  fields.add("log-level", "Least severe messages to print.", HELIOGRAPH_MEMBER(log_level));
   return fields.take();
 }
 
@@ -47,18 +49,6 @@ Dataset load(const DataOptions& options, Progress& progress, ImportCounts* count
   reading.keep_direction = options.keep_direction;
   reading.log = progress.callback();
   return load_dataset(options.data, reading, counts);
-}
-
-Split resolve_split(const Dataset& dataset, const TrainOptions& options) {
-  if (options.random_split) {
-    return random_split(dataset, options.train_share, options.validation_share, options.test_share,
-                        options.split_seed, options.stratified);
-  }
-  if (static_cast<std::size_t>(options.split) >= dataset.splits.size()) {
-    throw Error(ErrorCode::usage, fmt::format("--split {} does not exist: the data set has {}",
-                                              options.split, dataset.splits.size()));
-  }
-  return dataset.splits[static_cast<std::size_t>(options.split)];
 }
 
 std::string describe(const Dataset& dataset) {

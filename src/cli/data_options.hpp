@@ -10,7 +10,7 @@
 
 namespace heliograph::cli {
 
-/// Where a command reads its data set, and what it says meanwhile.
+/// Where a command reads its data set, and which messages it prints.
 struct DataOptions {
   std::string data;
   InputFormat format = InputFormat::automatic;
@@ -30,11 +30,7 @@ class Progress;
 /// Loads the data set, with messages to `progress`. Throws Error: usage without --data.
 Dataset load(const DataOptions& options, Progress& progress, ImportCounts* counts = nullptr);
 
-/// The split that `options` name, as the engine resolves it: for balancing training nodes.
-/// Throws Error(usage) if the data set has no such split.
-Split resolve_split(const Dataset& dataset, const TrainOptions& options);
-
-/// "cora: 2,708 nodes, 10,556 CSR entries, 1,433 sparse features, 7 classes".
+/// "cora: 2,708 nodes, 5,278 edges, 1,433 sparse features, 7 classes".
 std::string describe(const Dataset& dataset);
 
 /// Throws Error(usage) if `text` is empty: `--flag is required: what it is`.

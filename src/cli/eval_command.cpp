@@ -14,6 +14,7 @@
 #include "heliograph/shards.hpp"
 #include "train/options/json.hpp"
 #include "train/options/values.hpp"
+#include "train/plan/dataset_plan.hpp"
 #include "train/processes.hpp"
 #include "train/run/output_file.hpp"
 
@@ -21,16 +22,14 @@ namespace heliograph::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using json = nlohmann::ordered_json;
+constexpr const char* kResultsFile = "eval.json";
 
-constexpr const char* results_name = "eval.json";
-
-/// What of a run's options a scoring has too; the rest is the checkpoint's.
+/// Flags of train that apply to scoring; the other options are the checkpoint's.
 std::vector<OptionField<TrainRequest>> eval_fields() {
   FieldTable<TrainRequest> fields;
   fields.group("Data");
   fields.add("checkpoint", "DIR",
-             "The checkpoint, or a run directory, whose newest one is taken. Required.",
+             "The checkpoint to score, or a run directory, whose newest one is scored. Required.",
              HELIOGRAPH_MEMBER(resume));
   fields.add_part(input_fields(), HELIOGRAPH_MEMBER(input));
   fields.add_part(
@@ -38,16 +37,18 @@ std::vector<OptionField<TrainRequest>> eval_fields() {
       {"split", "split-seed", "stratified", "reproducible", "metric", "eval-chunk-mib", "parts",
        "partitioner", "objective", "partition-seed", "node-order", "threads-per-rank"});
   fields.group("Results");
-  fields.add("out", "DIR", "Write predictions.npy (with auc also scores.npy) and eval.json there.",
-             HELIOGRAPH_MEMBER(out));
-  fields.add("overwrite", "Replace the results that --out holds.", HELIOGRAPH_MEMBER(overwrite));
+  fields.add(
+      "out", "DIR",
+      "Write eval.json, predictions.npy and, with --metric auc, scores.npy to this directory.",
+      HELIOGRAPH_MEMBER(out));
+  fields.add("overwrite", "Replace results in --out.", HELIOGRAPH_MEMBER(overwrite));
   fields.add_part(message_fields(), HELIOGRAPH_MEMBER(input));
   return fields.take();
 }
 
-void check_out(const TrainRequest& request) {
+void require_no_results(const TrainRequest& request) {
   if (request.out.empty() || request.overwrite) return;
-  for (const char* name : {kPredictionsFile, kScoresFile, results_name}) {
+  for (const char* name : {kPredictionsFile, kScoresFile, kResultsFile}) {
     std::error_code ignored;
     if (!fs::exists(fs::path(request.out) / name, ignored)) continue;
     throw Error(ErrorCode::usage,
@@ -57,8 +58,8 @@ void check_out(const TrainRequest& request) {
   }
 }
 
-void write(const TrainRequest& request, const fs::path& checkpoint, const Dataset& dataset,
-           const EvaluationResult& result) {
+void write_scores(const TrainRequest& request, const fs::path& checkpoint, const Dataset& dataset,
+                  const EvaluationResult& result) {
   const std::string metric = choice_name(result.metric);
   const int epochs = read_checkpoint(checkpoint).epochs;
   if (!request.out.empty()) {
@@ -69,16 +70,16 @@ void write(const TrainRequest& request, const fs::path& checkpoint, const Datase
                   fmt::format("cannot create the directory {}: {}", request.out, error.message()));
     }
     write_predictions(request.out, result.predictions, result.prediction_cols, result.scores);
-    // JSON has null for NaN: a share of the split without nodes.
-    const json object{{"checkpoint", checkpoint.string()},
-                      {"epochs", epochs},
-                      {"dataset", dataset.name},
-                      {"ranks", request.train.partition.parts},
-                      {"metric", metric},
-                      {"train_metric", result.train_metric},
-                      {"val_metric", result.val_metric},
-                      {"test_metric", result.test_metric}};
-    write_text_file(fs::path(request.out) / results_name, object.dump(2) + "\n");
+    // JSON writes NaN, the score of a set without nodes, as null.
+    const nlohmann::ordered_json object{{"checkpoint", checkpoint.string()},
+                                        {"epochs", epochs},
+                                        {"dataset", dataset.name},
+                                        {"ranks", request.train.partition.parts},
+                                        {"metric", metric},
+                                        {"train_metric", result.train_metric},
+                                        {"val_metric", result.val_metric},
+                                        {"test_metric", result.test_metric}};
+    write_text_file(fs::path(request.out) / kResultsFile, object.dump(2) + "\n");
   }
   if (request.input.quiet) return;
   std::vector<std::pair<std::string, std::string>> rows{
@@ -91,7 +92,7 @@ void write(const TrainRequest& request, const fs::path& checkpoint, const Datase
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
-int run(const Arguments<TrainRequest>& arguments) {
+int run_eval(const Arguments<TrainRequest>& arguments) {
   TrainRequest request;
   arguments.apply(request);
   require_text(request.resume, "checkpoint", "a checkpoint or a run directory");
@@ -102,7 +103,7 @@ int run(const Arguments<TrainRequest>& arguments) {
   request.train.transport.kind = TransportKind::threads;
   arguments.apply(request);
   validate(request.train);
-  const Processes alone(request.train.transport);  // Refuses to run several times at once.
+  const Processes alone(request.train.transport);  // Throws if mpirun or torchrun started several.
   require_text(request.input.data, "data", "the path of a data set");
   if (is_shards(request.input.data)) {
     throw Error(ErrorCode::usage,
@@ -110,20 +111,20 @@ int run(const Arguments<TrainRequest>& arguments) {
                             "from",
                             request.input.data));
   }
-  check_out(request);
+  require_no_results(request);
 
   Progress progress(0, request.input.quiet, request.input.log_level);
   const Dataset dataset = load(request.input, progress);
   Split split;
   if (request.balance_train) {
-    split = resolve_split(dataset, request.train);
+    split = choose_split(dataset, request.train);
     request.train.partition.balance_split = &split;
   }
   progress.phase(fmt::format("scoring {}", point.checkpoint.string()));
   const EvaluationResult result =
       evaluate(dataset, request.train, point.checkpoint, progress.callback());
   progress.finish();
-  write(request, point.checkpoint, dataset, result);
+  write_scores(request, point.checkpoint, dataset, result);
   return 0;
 }
 
@@ -138,7 +139,7 @@ Command eval_command() {
        "  heliograph eval --checkpoint runs/one-bit/checkpoints/epoch-000100 --data graph/ \\\n"
        "                  --parts 1 --out runs/one-bit-eval\n"
        "The model is the checkpoint's; options that are not given are those of its run."},
-      eval_fields(), run);
+      eval_fields(), run_eval);
 }
 
 }  // namespace heliograph::cli

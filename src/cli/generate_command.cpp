@@ -22,47 +22,57 @@ struct GenerateRequest {
   bool overwrite = false;
 };
 
-using Fields = FieldTable<GenerateRequest>;
+using GenerateFields = FieldTable<GenerateRequest>;
 
-void add_shape(Fields& fields) {
+void add_shape(GenerateFields& fields) {
   fields.group("Shape");
   fields.add("preset", "reddit|products|yelp|amazon",
-             "Nodes, edges, features and classes of a published graph; other flags change them.",
+             "Start from nodes, edges, features and classes of a published graph. Other flags "
+             "override them.",
              HELIOGRAPH_MEMBER(preset));
-  fields.add("scale", "X", "With --preset: factor of nodes and edges.", HELIOGRAPH_MEMBER(scale));
-  fields.add("model", "Degree-corrected block model, or R-MAT.", HELIOGRAPH_MEMBER(graph.model));
+  fields.add("scale", "X", "With --preset: factor for the numbers of nodes and edges.",
+             HELIOGRAPH_MEMBER(scale));
+  fields.add("model",
+             "How edges are drawn: by a degree-corrected block model (block) or R-MAT (rmat).",
+             HELIOGRAPH_MEMBER(graph.model));
   fields.add("nodes", "N", "Number of nodes.", HELIOGRAPH_MEMBER(graph.nodes));
   fields.add("edges", "N", "Undirected edges to draw; duplicates are dropped afterwards.",
              HELIOGRAPH_MEMBER(graph.edges));
   fields.add("features", "N", "Feature columns.", HELIOGRAPH_MEMBER(graph.feature_cols));
   fields.add("classes", "N", "Number of classes.", HELIOGRAPH_MEMBER(graph.classes));
-  fields.add("multilabel", "Any number of classes a node instead of one.",
+  fields.add("multilabel", "Give each node any number of classes instead of one.",
              HELIOGRAPH_MEMBER(graph.multilabel));
-  fields.add("labels-per-node", "X", "With --multilabel: mean number of labels.",
+  fields.add("labels-per-node", "X", "With --multilabel: mean number of labels per node.",
              HELIOGRAPH_MEMBER(graph.labels_per_node));
 }
 
-void add_difficulty(Fields& fields) {
+void add_difficulty(GenerateFields& fields) {
   fields.group("Structure and difficulty");
   fields.add("homophily", "P", "Share of edges drawn within a class, 0 to 1.",
              HELIOGRAPH_MEMBER(graph.homophily));
-  fields.add("feature-noise", "X", "Standard deviation of features around their class's mean.",
+  fields.add("feature-noise", "X", "Standard deviation of features around the mean of their class.",
              HELIOGRAPH_MEMBER(graph.feature_noise));
-  fields.add("label-noise", "P", "Share of nodes that are given another node's labels, 0 to 1.",
+  fields.add("label-noise", "P", "Share of nodes that get the labels of another node, 0 to 1.",
              HELIOGRAPH_MEMBER(graph.label_noise));
-  fields.add("degree-exponent", "X", "Tail of the degree distribution; larger is more even.",
+  fields.add("degree-exponent", "X",
+             "Exponent of the power law of degrees. A larger one gives more even degrees.",
              HELIOGRAPH_MEMBER(graph.degree_exponent));
-  fields.add("rmat-a", "P", "R-MAT: top-left quadrant.", HELIOGRAPH_MEMBER(graph.rmat_a));
-  fields.add("rmat-b", "P", "R-MAT: top-right quadrant.", HELIOGRAPH_MEMBER(graph.rmat_b));
-  fields.add("rmat-c", "P", "R-MAT: bottom-left quadrant.", HELIOGRAPH_MEMBER(graph.rmat_c));
-  fields.add("train-share", "X", "Training nodes, per cent.", HELIOGRAPH_MEMBER(graph.train_share));
-  fields.add("validation-share", "X", "Validation nodes, per cent; the rest is for testing.",
+  fields.add("rmat-a", "P", "With --model rmat: probability of the top-left quadrant.",
+             HELIOGRAPH_MEMBER(graph.rmat_a));
+  fields.add("rmat-b", "P", "With --model rmat: probability of the top-right quadrant.",
+             HELIOGRAPH_MEMBER(graph.rmat_b));
+  fields.add("rmat-c", "P", "With --model rmat: probability of the bottom-left quadrant.",
+             HELIOGRAPH_MEMBER(graph.rmat_c));
+  fields.add("train-share", "X", "Share of training nodes, per cent.",
+             HELIOGRAPH_MEMBER(graph.train_share));
+  fields.add("validation-share", "X",
+             "Share of validation nodes, per cent. The other nodes are test nodes.",
              HELIOGRAPH_MEMBER(graph.validation_share));
-  fields.add("seed", "N", "Seed of everything drawn.", HELIOGRAPH_MEMBER(graph.seed));
+  fields.add("seed", "N", "Random seed of the whole data set.", HELIOGRAPH_MEMBER(graph.seed));
 }
 
 std::vector<OptionField<GenerateRequest>> generate_fields() {
-  Fields fields;
+  GenerateFields fields;
   add_shape(fields);
   add_difficulty(fields);
   fields.group("Results");
@@ -73,11 +83,11 @@ std::vector<OptionField<GenerateRequest>> generate_fields() {
   return fields.take();
 }
 
-int run(const Arguments<GenerateRequest>& arguments) {
+int run_generate(const Arguments<GenerateRequest>& arguments) {
   GenerateRequest request;
   arguments.apply(request);
   if (!request.preset.empty()) {
-    // The preset comes first, whatever the order of the flags: they change it.
+    // Flags override the preset, whatever their order.
     request.graph = generate_preset(request.preset, request.scale);
     arguments.apply(request);
   } else if (request.scale != 1.0) {
@@ -109,7 +119,7 @@ Command generate_command() {
        "Examples:\n"
        "  heliograph generate --preset reddit --scale 0.1 --out graphs/small-reddit\n"
        "  heliograph generate --nodes 100000 --edges 1000000 --homophily 0.8 --out graphs/mine"},
-      generate_fields(), run);
+      generate_fields(), run_generate);
 }
 
 }  // namespace heliograph::cli

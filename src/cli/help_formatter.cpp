@@ -10,18 +10,18 @@
 namespace heliograph::cli {
 namespace {
 
-constexpr std::size_t page_width = 98;
-constexpr std::size_t text_column = 28;
+constexpr std::size_t kPageWidth = 98;
+constexpr std::size_t kTextColumn = 28;
 
-std::string entry(const std::string& left, const std::string& right) {
+std::string help_entry(const std::string& left, const std::string& right) {
   std::string text = "  " + left;
-  if (text.size() + 1 > text_column) {
-    text += '\n' + std::string(text_column, ' ');
+  if (text.size() + 1 > kTextColumn) {
+    text += '\n' + std::string(kTextColumn, ' ');
   } else {
-    text.resize(text_column, ' ');
+    text.resize(kTextColumn, ' ');
   }
-  const std::string separator = '\n' + std::string(text_column, ' ');
-  return text + fmt::format("{}\n", fmt::join(wrapped(right, page_width - text_column), separator));
+  const std::string separator = '\n' + std::string(kTextColumn, ' ');
+  return text + fmt::format("{}\n", fmt::join(wrapped(right, kPageWidth - kTextColumn), separator));
 }
 
 class HelpFormatter : public CLI::Formatter {
@@ -46,11 +46,11 @@ class HelpFormatter : public CLI::Formatter {
     }
     std::string right = option->get_description();
     if (!option->get_default_str().empty()) right += " [" + option->get_default_str() + "]";
-    return entry(left, right);
+    return help_entry(left, right);
   }
 
   std::string make_subcommand(const CLI::App* app) const override {
-    return entry(app->get_name(), app->get_description());
+    return help_entry(app->get_name(), app->get_description());
   }
 
  private:

@@ -6,7 +6,8 @@
 
 namespace heliograph::cli {
 
-/// --help of a page's width: grouped flags, wrapped explanations, defaults in brackets.
+/// Formats --help: flags in groups, help texts wrapped to the width of a page, defaults in
+/// brackets. `usage`: the line of usage.
 std::shared_ptr<CLI::Formatter> help_formatter(std::string usage);
 
 }  // namespace heliograph::cli

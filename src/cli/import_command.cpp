@@ -47,7 +47,7 @@ std::string counts_table(const ImportCounts& counts, bool directed) {
   });
 }
 
-int run(const Arguments<ImportRequest>& arguments) {
+int run_import(const Arguments<ImportRequest>& arguments) {
   ImportRequest request;
   arguments.apply(request);
   require_text(request.input.data, "data", "the path of a data set");
@@ -72,13 +72,13 @@ int run(const Arguments<ImportRequest>& arguments) {
 Command import_command() {
   return with_fields<ImportRequest>(
       {"import",
-       "Turn a data set into a native graph directory: checked, checksummed, memory-mapped.",
+       "Convert a data set to a native graph directory, which is checked and loads quickly.",
        " --data PATH --out DIR [options]",
        "Examples:\n"
        "  heliograph import --data cora.npz --out graphs/cora\n"
        "  heliograph import --data my_graph/ --format edge-list --index-base 0 --out "
        "graphs/mine"},
-      import_fields(), run);
+      import_fields(), run_import);
 }
 
 }  // namespace heliograph::cli

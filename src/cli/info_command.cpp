@@ -8,7 +8,7 @@
 namespace heliograph::cli {
 namespace {
 
-int run() {
+int print_info() {
   const Machine machine = describe_machine();
   const std::string text = two_columns({
       {"version", version()},
@@ -33,7 +33,7 @@ Command info_command() {
   return {.name = "info",
           .description = "Print version, build, machine, SIMD targets, devices and transports.",
           .declare = [](CLI::App&) {},
-          .run = [](const auto&) { return run(); }};
+          .run = [](const auto&) { return print_info(); }};
 }
 
 }  // namespace heliograph::cli

@@ -11,7 +11,7 @@
 namespace heliograph::cli {
 namespace {
 
-/// mpirun kills what is left of a run one second after it has noticed a loss.
+/// Must leave time to report: mpirun kills the rest of a run one second after it notices a loss.
 constexpr std::chrono::duration<double> kGrace{0.4};
 constexpr double kLookSeconds = 0.05;
 
@@ -52,9 +52,10 @@ void LossGuard::report_and_leave() {
   try {
     const bool reports = processes_.reports();
     const bool lost = processes_.lost();
-    code = static_cast<int>(processes_.failure_code());  // Of what is said, whatever follows.
+    code =
+        static_cast<int>(processes_.failure_code());  // The code of the failure that is reported.
     if (reports) {
-      // Not through stdio, whose locks other threads may hold.
+      // Other threads may hold the locks of stdio.
       const std::string line =
           fmt::format("{}heliograph: error: {}\n", ::isatty(STDERR_FILENO) != 0 ? "\n" : "",
                       processes_.failure_text());

@@ -8,20 +8,20 @@
 
 namespace heliograph::cli {
 
-/// Ends this process when another rank was lost and its own threads do not notice: they may load,
-/// compute or write for long before they wait for that rank. After a short grace it reports what
-/// was lost, if that is this process's to report, and exits at once with the failure's code.
+/// Ends this process after another rank was lost, even if this process's own threads load, compute
+/// or write for long before they wait for that rank. After a short grace period it reports the
+/// loss, if this process is the one to report it, and exits at once with the failure's code.
 class LossGuard {
  public:
-  /// `processes` must outlive it, and may join afterwards: MPI can block meanwhile.
+  /// `processes` must outlive the guard and may join later, so that the guard also covers joining.
   explicit LossGuard(Processes& processes);
   ~LossGuard();
   LossGuard(const LossGuard&) = delete;
   LossGuard& operator=(const LossGuard&) = delete;
 
-  /// From here on the process ends by itself; does not return if the guard ends it already.
+  /// The process ends by itself from here on. Does not return if the guard is ending it.
   void dismiss();
-  /// Reports the loss and ends the process with the other survivors.
+  /// Reports the loss and ends the process together with the other survivors.
   [[noreturn]] void report_and_leave();
 
  private:

@@ -16,37 +16,18 @@
 #include "heliograph/error.hpp"
 #include "heliograph/train.hpp"
 #include "heliograph/version.hpp"
-#include "train/options/fields.hpp"
+#include "train/options/not_built.hpp"
 
 namespace heliograph::cli {
 namespace {
 
-constexpr int unexpected_failure = 1;
+constexpr int kUnexpectedFailure = 1;
 
 using Commands = std::vector<Command>;
 
-/// Refused with a sentence.
-Command later_command(const std::string& name, const std::string& purpose) {
-  return {.name = name,
-          .description = fmt::format("Not built yet: {}.", purpose),
-          .usage = " (not built yet)",
-          .declare = [](CLI::App&) {},
-          .run = [name, purpose](const auto&) -> int {
-            throw Error(ErrorCode::usage,
-                        fmt::format("\"heliograph {}\" ({}) is not built yet", name, purpose));
-          },
-          .built = false};
-}
-
 Commands all_commands() {
-  return {train_command(),
-          eval_command(),
-          import_command(),
-          generate_command(),
-          partition_command(),
-          info_command(),
-          later_command("plan", "predict the time and memory of a run"),
-          later_command("report", "draw the results of runs")};
+  return {train_command(),    eval_command(),      import_command(),
+          generate_command(), partition_command(), info_command()};
 }
 
 void declare(CLI::App& app, const Commands& commands) {
@@ -54,26 +35,26 @@ void declare(CLI::App& app, const Commands& commands) {
   app.set_help_flag("--help,-h", "Print this help.");
   app.set_version_flag("--version", version(), "Print the version.");
   app.allow_extras();
-  std::string later;
   for (const Command& command : commands) {
     CLI::App* sub = app.add_subcommand(command.name, command.description);
     sub->formatter(help_formatter(fmt::format("heliograph {}{}", command.name, command.usage)));
     sub->set_help_flag("--help,-h", "Print this help.");
     sub->footer(command.footer);
     sub->allow_extras();
-    sub->group(command.built ? "Commands" : "");
+    sub->group("Commands");
     command.declare(*sub);
-    if (!command.built) later += (later.empty() ? "" : ", ") + command.name;
   }
-  app.footer(
-      fmt::format("\"heliograph COMMAND --help\" explains a command. Not built yet: {}.", later));
+  std::string footer = "\"heliograph COMMAND --help\" explains a command.\n\nNot built yet:";
+  for (const NotBuilt& entry : kNotBuilt) {
+    footer += fmt::format("\n  {:<24}  {}", entry.name, entry.purpose);
+  }
+  app.footer(footer);
 }
 
 [[noreturn]] void refuse_command(const std::string& word, const Commands& commands) {
+  refuse_not_built("heliograph " + word);
   std::vector<std::string> names;
-  for (const Command& command : commands) {
-    if (command.built) names.push_back(command.name);
-  }
+  for (const Command& command : commands) names.push_back(command.name);
   throw Error(ErrorCode::usage, fmt::format("unknown command \"{}\"; did you mean \"{}\"?", word,
                                             nearest_spelling(word, names)));
 }
@@ -94,8 +75,8 @@ void declare(CLI::App& app, const Commands& commands) {
                                             flag, nearest_spelling(flag, flags), command));
 }
 
-/// CLI11's own complaints, in the words of the rest.
-std::string rephrase(const CLI::ParseError& error) {
+/// The message of a command line that CLI11 cannot parse.
+std::string parse_message(const CLI::ParseError& error) {
   const std::string text = error.what();
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
     return fmt::format("{} needs a value", text.substr(0, text.find(':')));
@@ -106,23 +87,21 @@ std::string rephrase(const CLI::ParseError& error) {
 int dispatch(const std::vector<std::string>& words) {
   const Commands commands = all_commands();
   CLI::App app(
-      "heliograph: full-graph training of graph neural networks over K ranks,\n"
-      "which signal each other with as little as one bit a value.");
+      "heliograph trains graph neural networks on whole graphs, split over K ranks\n"
+      "that exchange as little as one bit per value.");
   declare(app, commands);
   try {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::Success& success) {
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
-    throw Error(ErrorCode::usage, rephrase(error));
+    throw Error(ErrorCode::usage, parse_message(error));
   }
   for (const Command& command : commands) {
     const CLI::App* sub = app.get_subcommand(command.name);
     if (!sub->parsed()) continue;
     if (app.remaining_size() > 0) refuse_word(app.remaining().front(), *sub, command.name);
-    if (command.built && sub->remaining_size() > 0) {
-      refuse_word(sub->remaining().front(), *sub, command.name);
-    }
+    if (sub->remaining_size() > 0) refuse_word(sub->remaining().front(), *sub, command.name);
     return command.run(words);
   }
   if (app.remaining_size() > 0) refuse_command(app.remaining().front(), commands);
@@ -140,7 +119,7 @@ int guarded(const std::vector<std::string>& words) {
   const int out_of_resources = static_cast<int>(ErrorCode::resource);
   try {
     const int code = dispatch(words);
-    // What was printed may still sit in a buffer that a full disk refuses.
+    // Output may still be in a buffer that a full disk does not take.
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
       return complain("standard output cannot be written", out_of_resources);
     }
@@ -154,7 +133,7 @@ int guarded(const std::vector<std::string>& words) {
   } catch (const std::system_error& error) {
     return complain(error.what(), out_of_resources);
   } catch (const std::exception& error) {
-    return complain(fmt::format("unexpected: {}", error.what()).c_str(), unexpected_failure);
+    return complain(fmt::format("unexpected: {}", error.what()).c_str(), kUnexpectedFailure);
   }
 }
 
@@ -164,7 +143,7 @@ int guarded(const std::vector<std::string>& words) {
 int main(int argc, char** argv) {
   const int code = heliograph::cli::guarded(std::vector<std::string>(argv + 1, argv + argc));
   if (heliograph::devices_hang()) {
-    // What runs at an ordinary end may wait for messages that will never be done.
+    // Destructors and exit handlers may wait forever for messages of the device.
     std::fflush(nullptr);
     std::_Exit(code);
   }

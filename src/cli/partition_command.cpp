@@ -11,13 +11,14 @@
 #include "heliograph/options.hpp"
 #include "heliograph/shards.hpp"
 #include "train/options/json.hpp"
+#include "train/plan/dataset_plan.hpp"
 
 namespace heliograph::cli {
 namespace {
 
 struct PartitionRequest {
   DataOptions input;
-  TrainOptions train;  ///< Of which partition_fields() are used.
+  TrainOptions train;  ///< Only the options of partition_fields() are used.
   bool balance_train = false;
   std::string out;     ///< A shard directory.
   std::string owners;  ///< A file of owners.
@@ -31,18 +32,22 @@ std::vector<OptionField<PartitionRequest>> partition_fields() {
                   {"parts", "partitioner", "objective", "node-order", "split", "split-seed",
                    "stratified", "normalize", "inductive"});
   fields.group("Ranks and partition");
-  fields.add("seed", "N", "Seed of the partitioner.", HELIOGRAPH_MEMBER(train.partition.seed));
-  fields.add("balance-train",
-             "METIS also gives every part its share of the training nodes of --split.",
-             HELIOGRAPH_MEMBER(balance_train));
+  fields.add("seed", "N", "Random seed of the partitioner.",
+             HELIOGRAPH_MEMBER(train.partition.seed));
+  fields.add(
+      "balance-train",
+      "With --partitioner metis: give every part an equal share of the training nodes of --split.",
+      HELIOGRAPH_MEMBER(balance_train));
   fields.group("Results");
   fields.add("out", "DIR",
-             "Write shards: each rank of a training on DIR reads only its own. They are "
-             "of one split, normalisation and node order.",
+             "Write shards: a data set in parts, of which each rank of a later training reads only "
+             "its own. --split, --normalize, --inductive and --node-order are fixed in them.",
              HELIOGRAPH_MEMBER(out));
-  fields.add("owners", "FILE",
-             "Write one owner a line, in node order; train reads it as --partitioner file:FILE.",
-             HELIOGRAPH_MEMBER(owners));
+  fields.add(
+      "owners", "FILE",
+      "Write the rank of each node, one per line, in node order; train reads it as --partitioner "
+      "file:FILE.",
+      HELIOGRAPH_MEMBER(owners));
   fields.add("overwrite", "Replace --out and --owners if they exist.",
              HELIOGRAPH_MEMBER(overwrite));
   fields.add_part(message_fields(), HELIOGRAPH_MEMBER(input));
@@ -90,7 +95,7 @@ void check_owners(const PartitionRequest& request) {
   }
 }
 
-int run(const Arguments<PartitionRequest>& arguments) {
+int run_partition(const Arguments<PartitionRequest>& arguments) {
   PartitionRequest request;
   arguments.apply(request);
   validate(request.train);
@@ -100,11 +105,11 @@ int run(const Arguments<PartitionRequest>& arguments) {
   Progress progress(0, request.input.quiet, request.input.log_level);
   const Dataset dataset = load(request.input, progress);
   Split split;
-  // Shards of an inductive run are cut as that run would cut.
+  // An inductive run without shards balances training nodes as well.
   const bool inductive = !request.out.empty() && request.train.inductive &&
                          request.train.partition.partitioner == Partitioner::metis;
   if (request.balance_train || inductive) {
-    split = resolve_split(dataset, request.train);
+    split = choose_split(dataset, request.train);
     request.train.partition.balance_split = &split;
   }
   progress.phase(fmt::format("cutting into {} parts", request.train.partition.parts));
@@ -136,7 +141,7 @@ Command partition_command() {
        "  heliograph partition --data graphs/cora --parts 4 --out cora-4\n"
        "  heliograph partition --data graphs/cora --parts 4 --owners cora.part.4\n"
        "  heliograph partition --data graphs/cora --parts 4 --partitioner file:cora.part.4"},
-      partition_fields(), run);
+      partition_fields(), run_partition);
 }
 
 }  // namespace heliograph::cli

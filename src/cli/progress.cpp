@@ -15,9 +15,9 @@
 namespace heliograph::cli {
 namespace {
 
-constexpr auto redraw_every = std::chrono::milliseconds(100);
-constexpr auto plain_every = std::chrono::seconds(5);
-constexpr std::size_t widest_bar = 30, narrowest_bar = 8;
+constexpr auto kRedrawEvery = std::chrono::milliseconds(100);
+constexpr auto kPlainEvery = std::chrono::seconds(5);
+constexpr std::size_t kWidestBar = 30, kNarrowestBar = 8;
 
 bool stderr_is_terminal() {
   const char* term = std::getenv("TERM");
@@ -42,7 +42,7 @@ std::size_t terminal_columns() {
   return 80;
 }
 
-/// One write a line, so that lines of several threads do not mix.
+/// Prints with one write, so that lines of several threads do not mix.
 void to_stderr(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stderr);
   std::fflush(stderr);
@@ -86,7 +86,7 @@ void Progress::epoch(const EpochReport& report) {
   const auto now = Clock::now();
   epoch_seconds_ = last_ ? 0.8 * epoch_seconds_ + 0.2 * report.seconds : report.seconds;
   if (report.val_metric) val_ = report.val_metric;
-  // The first epoch starts the clock: what came before it was setup.
+  // The clock starts with the first epoch, after setup.
   if (!last_)
     start_ = now - std::chrono::duration_cast<Clock::duration>(
                        std::chrono::duration<double>(report.seconds));
@@ -96,8 +96,8 @@ void Progress::epoch(const EpochReport& report) {
   eta_ = elapsed / done * (epochs_ - done);
   pending_ = true;
   if (quiet_) return;
-  if (terminal_ && now - shown_ >= redraw_every) draw_live();
-  if (!terminal_ && now - shown_ >= plain_every) print_plain();
+  if (terminal_ && now - shown_ >= kRedrawEvery) draw_live();
+  if (!terminal_ && now - shown_ >= kPlainEvery) print_plain();
 }
 
 void Progress::finish() {
@@ -138,11 +138,11 @@ void Progress::draw_live() {
   text += fmt::format("  {}/epoch  {}/epoch", human_seconds(epoch_seconds_),
                       human_bytes(static_cast<double>(last_->bytes.total())));
   if (eta_ > 0) text += "  ETA " + human_clock(eta_);
-  // One column stays free, so that no terminal wraps the line.
+  // One column stays free because some terminals wrap a full line.
   const std::size_t room = terminal_columns() - 1;
   std::string line;
-  if (room > text.size() + 1 + narrowest_bar) {
-    line = bar(done / epochs_, std::min(widest_bar, room - text.size() - 1), utf8_) + " " + text;
+  if (room > text.size() + 1 + kNarrowestBar) {
+    line = bar(done / epochs_, std::min(kWidestBar, room - text.size() - 1), utf8_) + " " + text;
   } else {
     line = text.substr(0, room);
   }

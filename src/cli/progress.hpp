@@ -11,29 +11,29 @@
 
 namespace heliograph::cli {
 
-/// What a user sees on stderr while a command runs: log lines and the state of the epochs.
-/// On a terminal one live line, redrawn at most ten times a second; elsewhere a line every few
-/// seconds and one for the last epoch. Safe to use from several threads.
+/// Prints to stderr while a command runs: log lines and the state of training. On a terminal that
+/// is one live line, redrawn at most ten times a second; elsewhere a line every few seconds and one
+/// for the last epoch. Safe to use from several threads.
 class Progress {
  public:
-  /// `epochs` 0: log lines only. `quiet` lets errors alone through; main prints those.
+  /// `epochs`: of the run; 0 if there are none. `quiet`: prints nothing. main prints errors.
   Progress(int epochs, bool quiet, LogLevel level);
 
   void log(LogLevel level, std::string_view message);
-  /// Calls `log`; must not outlive this.
+  /// A callback that calls `log`; must not outlive the object.
   LogCallback callback() {
     return [this](LogLevel level, std::string_view message) { log(level, message); };
   }
 
-  /// Shows what is being done before the first epoch.
+  /// Shows, on a terminal, what is being done before the first epoch.
   void phase(const std::string& text);
 
   void epoch(const EpochReport& report);
 
-  /// Shows the last epoch and leaves the line.
+  /// Shows the last epoch and ends the live line.
   void finish();
 
-  /// As `finish`, from a process that ends by force: gives up where another thread draws.
+  /// As `finish`, for a process that is about to end: does nothing if another thread is printing.
   void abandon();
 
  private:
@@ -50,11 +50,11 @@ class Progress {
   LogLevel level_;
   bool terminal_;
   bool utf8_;
-  bool live_ = false;     ///< A live line stands on the terminal.
+  bool live_ = false;     ///< The live line is on the terminal.
   bool pending_ = false;  ///< The last epoch has not been shown.
   std::optional<EpochReport> last_;
   std::optional<double> val_;
-  double epoch_seconds_ = 0;  ///< Smoothed.
+  double epoch_seconds_ = 0;  ///< Moving average.
   double eta_ = 0;
   Clock::time_point start_ = Clock::now();
   Clock::time_point shown_ = start_;

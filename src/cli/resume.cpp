@@ -14,13 +14,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path run_file(const fs::path& run) { return run / "run.json"; }
+fs::path run_json(const fs::path& run) { return run / "run.json"; }
 
-CheckpointInfo read_offering(const fs::path& checkpoint) {
+CheckpointInfo read_or_name_older(const fs::path& checkpoint) {
   try {
     return read_checkpoint(checkpoint);
   } catch (const Error&) {
-    verify_checkpoint(checkpoint);  // Says the same, and which checkpoint before it is whole.
+    verify_checkpoint(checkpoint);  // Throws the same, and names an older checkpoint that is whole.
     throw;
   }
 }
@@ -36,7 +36,7 @@ ResumePoint find_resume_point(const std::string& flag, const std::string& path) 
                 fmt::format("--{} {}: there is no such directory", flag, path));
   }
   const fs::path folder = RunDirectory::checkpoints(whole);
-  if (fs::exists(run_file(whole), ignored) || fs::is_directory(folder, ignored)) {
+  if (fs::exists(run_json(whole), ignored) || fs::is_directory(folder, ignored)) {
     const fs::path newest = newest_checkpoint(folder);
     if (newest.empty()) {
       throw Error(ErrorCode::bad_input,
@@ -45,14 +45,14 @@ ResumePoint find_resume_point(const std::string& flag, const std::string& path) 
     return {newest, whole};
   }
   const fs::path run = fs::absolute(whole).parent_path().parent_path();
-  return {whole, fs::exists(run_file(run), ignored) ? run : fs::path()};
+  return {whole, fs::exists(run_json(run), ignored) ? run : fs::path()};
 }
 
 void apply_resumed(const ResumePoint& point, TrainRequest& request) {
-  const CheckpointInfo info = read_offering(point.checkpoint);
+  const CheckpointInfo info = read_or_name_older(point.checkpoint);
   std::error_code ignored;
-  if (fs::exists(run_file(point.run), ignored)) {
-    const std::string path = run_file(point.run).string();
+  if (fs::exists(run_json(point.run), ignored)) {
+    const std::string path = run_json(point.run).string();
     const auto fields = run_fields();
     apply_json(std::span<const OptionField<TrainRequest>>(fields), read_config(path), path,
                request);
@@ -60,7 +60,7 @@ void apply_resumed(const ResumePoint& point, TrainRequest& request) {
   request.train = info.options;
 }
 
-bool goes_on_in_place(const TrainRequest& request) {
+bool resumes_in_run_directory(const TrainRequest& request) {
   if (request.resume.empty() || request.out.empty()) return false;
   const ResumePoint point = find_resume_point("resume", request.resume);
   std::error_code ignored;

@@ -7,21 +7,21 @@
 
 namespace heliograph::cli {
 
-/// What --resume or --checkpoint names.
+/// The checkpoint that --resume or --checkpoint names.
 struct ResumePoint {
   std::filesystem::path checkpoint;
-  std::filesystem::path run;  ///< The run directory that it lies in; empty if it lies in none.
+  std::filesystem::path run;  ///< The run directory that holds it; empty if none does.
 };
 
-/// `path`: a run directory, whose newest checkpoint is meant, or a checkpoint.
-/// Throws Error(bad_input) that names `flag` if there is none.
+/// `path`: a checkpoint, or a run directory, whose newest checkpoint is used.
+/// Throws Error(bad_input) that names `flag` if there is no checkpoint.
 ResumePoint find_resume_point(const std::string& flag, const std::string& path);
 
-/// Takes the options of the checkpoint's run, and where its data are if the run directory says so.
-/// Throws Error: as `verify_checkpoint` for one that is damaged.
+/// Sets the options of the checkpoint's run and, from its run directory, the path of its data.
+/// Throws as `verify_checkpoint` if the checkpoint is damaged.
 void apply_resumed(const ResumePoint& point, TrainRequest& request);
 
-/// Whether the run of `request` goes on in the directory of the run that it resumes.
-bool goes_on_in_place(const TrainRequest& request);
+/// Whether `request` resumes a run in that run's own directory.
+bool resumes_in_run_directory(const TrainRequest& request);
 
 }  // namespace heliograph::cli

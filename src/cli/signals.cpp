@@ -11,9 +11,8 @@
 namespace heliograph::cli {
 namespace {
 
-/// SIGUSR1 also wakes the watching thread when the watch ends. A signal that the caller had ignored
-/// stays so: a shell does that to SIGINT for what a script runs in the background, and sigwait()
-/// would take it all the same.
+/// SIGUSR1, which also wakes the watching thread when the watch ends, and SIGINT and SIGTERM unless
+/// they are ignored. Shells have background commands ignore SIGINT; sigwait() would take it anyway.
 sigset_t watched_signals() {
   sigset_t set;
   sigemptyset(&set);
@@ -61,7 +60,8 @@ SignalWatch::~SignalWatch() {
   thread_.join();
 }
 
-/// SIGINT or SIGTERM; 0 when the watch has ended or the time is over. Serves SIGUSR1 meanwhile.
+/// Waits for SIGINT or SIGTERM and returns it, or 0 when the watch ends or `seconds` have passed.
+/// Meanwhile each SIGUSR1 calls `save`.
 int SignalWatch::next_signal(std::optional<double> seconds) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
@@ -79,7 +79,7 @@ int SignalWatch::next_signal(std::optional<double> seconds) {
     }
     if (done_) return 0;
     const bool stops = signal == SIGINT || signal == SIGTERM;
-    if (stops && (!actions_.counts || actions_.counts())) return signal;
+    if (stops && (!actions_.is_request || actions_.is_request())) return signal;
     if (signal == SIGUSR1) actions_.save();
   }
 }
@@ -89,7 +89,7 @@ void SignalWatch::wait() {
   if (done_) return;
   received_ = signal;
   actions_.stop();
-  // A second signal, the end of the grace, or the end of the watch: whichever is first.
+  // Returns at a second signal, the end of the grace period or the end of the watch.
   next_signal(actions_.grace_seconds());
   if (done_) return;
   actions_.force(signal);

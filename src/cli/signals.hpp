@@ -7,23 +7,23 @@
 
 namespace heliograph::cli {
 
-/// What a watch calls, on its own thread.
+/// What a SignalWatch calls, on the watch's own thread.
 struct SignalActions {
-  std::function<void()> stop;      ///< Asks the run to end by itself.
-  std::function<void(int)> force;  ///< The process ends right after, with 128 + this signal.
-  std::function<void()> save;      ///< Asks the run to save itself and to go on.
-  /// Seconds from the first signal to the forced end; none: only a second signal forces.
+  std::function<void()> stop;      ///< Asks the run to stop.
+  std::function<void(int)> force;  ///< Prepares for the forced end after this signal.
+  std::function<void()> save;      ///< Asks the run to save a checkpoint and to continue.
+  /// Seconds from the first signal to the forced end; nothing: only a second signal forces it.
   std::function<std::optional<double>()> grace_seconds;
-  /// Where given: false if a SIGINT or SIGTERM that has come is no request to stop.
-  std::function<bool()> counts = {};
+  /// Whether a SIGINT or SIGTERM is a request to stop; may be left out if all are.
+  std::function<bool()> is_request = {};
 };
 
 /// Waits for SIGINT, SIGTERM and SIGUSR1 on a thread of its own, while it lives.
 ///
-/// SIGUSR1 calls `save`. The first of the others calls `stop`. If the watch is still alive after
-/// the grace, or a second one of them arrives, `force` is called and the process ends at once with
-/// 128 + the first signal: 130 or 143.
-/// Make it before other threads start: they inherit the blocked signals.
+/// SIGUSR1 calls `save`. The first SIGINT or SIGTERM calls `stop`. If a second one arrives, or if
+/// the watch still lives after the grace period, `force` is called and the process ends at once
+/// with exit code 128 + the first signal, which is 130 or 143. Make it before other threads start,
+/// so that they inherit the blocked signals.
 class SignalWatch {
  public:
   explicit SignalWatch(SignalActions actions);
@@ -31,14 +31,14 @@ class SignalWatch {
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
 
-  /// Blocks the signals in this thread and those that it starts, for threads that must be started
-  /// before the watch. They wait for it.
+  /// Blocks the signals in this thread and in threads that it starts later, where threads must
+  /// start before the watch. A blocked signal waits for the watch.
   static void block();
 
-  /// SIGINT or SIGTERM that has come and waits for a watch, or 0.
+  /// A blocked SIGINT or SIGTERM that waits for a watch, or 0.
   static int waiting();
 
-  /// The first signal that came, or 0.
+  /// The first SIGINT or SIGTERM that was received, or 0.
   int received() const { return received_.load(); }
 
  private:

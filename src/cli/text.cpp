@@ -10,7 +10,7 @@ namespace heliograph::cli {
 std::string human_bytes(double bytes) {
   const char* const units[] = {"B", "kB", "MB", "GB", "TB"};
   std::size_t unit = 0;
-  // 999.5 would be shown as 1000, or as 1e+03.
+  // 999.5 would be rounded to 1000.
   while (bytes >= 999.5 && unit + 1 < std::size(units)) {
     bytes /= 1000;
     ++unit;

@@ -29,17 +29,17 @@
 namespace heliograph::cli {
 namespace {
 
-/// From the first signal to the forced end; with what follows it stays below one second.
-constexpr double grace_seconds = 0.7;
-constexpr double abandon_seconds = 0.1;
-/// For the watch to see that another process has ended.
-constexpr double loss_seconds = 0.1;
+/// From the first signal to the forced end, which then comes within a second.
+constexpr double kGraceSeconds = 0.7;
+constexpr double kAbandonSeconds = 0.1;
+/// Time in which the watch notices that another process has ended.
+constexpr double kLossSeconds = 0.1;
 
-/// No user asks for so many parts: what stands for --parts before it is given.
-constexpr int parts_not_given = std::numeric_limits<int>::min();
+/// The value of --parts until it is given.
+constexpr int kPartsNotGiven = std::numeric_limits<int>::min();
 
-/// A summary that cannot be written is better known before the run than after it.
-void check_summary_folder(const std::string& path) {
+/// Throws Error(usage) if the summary could not be written at the end of the run.
+void require_writable_summary(const std::string& path) {
   if (path.empty()) return;
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();
   std::error_code ignored;
@@ -66,20 +66,20 @@ nlohmann::ordered_json result_json(const TrainResult& result, const TrainOptions
   return {{"result", summarize(result, options)}, {"partition_hash", result.partition_hash}};
 }
 
-/// One run, from the resolved request to its files.
-class Run {
+/// One run of the command, from its request to its files.
+class TrainingRun {
  public:
-  /// `notes`: warnings that were found before it.
-  Run(TrainRequest request, std::vector<std::string> words, std::vector<std::string> notes,
-      Processes& processes)
+  /// `words`: the arguments as given. `notes`: warnings to print first.
+  TrainingRun(TrainRequest request, std::vector<std::string> words, std::vector<std::string> notes,
+              Processes& processes)
       : request_(std::move(request)),
         words_(std::move(words)),
         notes_(std::move(notes)),
         processes_(processes),
-        progress_(request_.train.epochs, !speaks(), request_.input.log_level) {}
+        progress_(request_.train.epochs, !prints(), request_.input.log_level) {}
 
   int execute() {
-    std::signal(SIGXFSZ, SIG_IGN);  // A file that grows beyond a limit is an error of its write.
+    std::signal(SIGXFSZ, SIG_IGN);  // Writing beyond a file size limit then fails with an error.
     SignalWatch watch({[this] { stop_ = true; }, [this](int signal) { end_by_force(signal); },
                        [this] { save_ = true; }, [this] { return grace(); },
                        [this] { return is_request(); }});
@@ -89,12 +89,12 @@ class Run {
   }
 
  private:
-  /// A launcher that has lost a process stops the others: that is no request to stop.
+  /// Whether a signal is a request to stop. A launcher also sends one after it has lost a process.
   bool is_request() const {
-    return !processes_.joined() || !processes_.wait_for_failure(loss_seconds);
+    return !processes_.joined() || !processes_.wait_for_failure(kLossSeconds);
   }
 
-  bool speaks() const { return !request_.input.quiet && processes_.is_root(); }
+  bool prints() const { return !request_.input.quiet && processes_.is_root(); }
 
   int train_and_write(SignalWatch& watch) {
     const TrainData data(request_, progress_);
@@ -122,23 +122,25 @@ class Run {
     if (processes_.joined() && request_.train.transport.device == DeviceKind::cuda) {
       manifest["cuda_aware_mpi"] = processes_.moves_device_memory();
     }
-    if (goes_on_in_place(request_)) {
+    if (resumes_in_run_directory(request_)) {
       directory_.emplace(request_.out, RunDirectory::Resumed{}, std::move(manifest));
     } else {
       directory_.emplace(request_.out, request_.overwrite, std::move(manifest));
     }
   }
 
-  /// A run that can save itself is given the time to end its epoch, once it has anything to save.
+  /// Seconds between a signal and the forced end; nothing, which means no limit, for a run that can
+  /// save a checkpoint at the end of its epoch.
   std::optional<double> grace() const {
-    if (request_.out.empty()) return grace_seconds;
-    // Only rank 0 knows of epochs; a process that loses it ends anyway.
+    if (request_.out.empty()) return kGraceSeconds;
+    // Only rank 0 counts epochs. The other processes end when it does.
     if (has_epochs_ || !processes_.is_root()) return std::nullopt;
-    return grace_seconds;
+    return kGraceSeconds;
   }
 
   TrainResult train_reporting(const TrainData& data) {
-    // An exception must not cross the engine's threads: it is kept, and the run is stopped.
+    // An exception in a callback must not cross the engine's threads: it is kept and thrown again
+    // when the run has stopped.
     std::exception_ptr failure;
     TrainCallbacks callbacks;
     callbacks.stop = &stop_;
@@ -192,7 +194,7 @@ class Run {
       write_text_file(request_.summary, summarize(result, request_.train).dump(2) + "\n");
       files += (files.empty() ? "" : ", ") + request_.summary;
     }
-    if (!speaks()) return;
+    if (!prints()) return;
     const std::string block = result_block(request_, result, files);
     std::fwrite(block.data(), 1, block.size(), stdout);
     std::fflush(stdout);
@@ -207,15 +209,15 @@ class Run {
     }
   }
 
-  /// On the signal thread, while others may still compute: the process ends right after.
+  /// Runs on the signal thread, while other threads may compute. The process ends right after it.
   void end_by_force(int signal) {
     progress_.abandon();
     processes_.fail(fmt::format("stopped by {} before the epoch ended", signal_name(signal)));
     if (const std::unique_lock lock(directory_mutex_, std::try_to_lock); lock.owns_lock()) {
-      if (directory_) directory_->abandon({{"signal", signal_name(signal)}}, abandon_seconds);
+      if (directory_) directory_->abandon({{"signal", signal_name(signal)}}, kAbandonSeconds);
     }
-    if (!speaks()) return;
-    // Not through stdio, whose locks other threads may hold.
+    if (!prints()) return;
+    // Other threads may hold the locks of stdio.
     const std::string line =
         fmt::format("heliograph: stopped by {} before the epoch ended\n", signal_name(signal));
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
@@ -229,17 +231,13 @@ class Run {
   StopFlag stop_{false};
   SaveFlag save_{false};
   std::atomic<bool> has_epochs_{false};
-  std::mutex directory_mutex_;  ///< Guards the making of `directory_`.
+  std::mutex directory_mutex_;  ///< Held while `directory_` is made.
   std::optional<RunDirectory> directory_;
 };
 
-/// The flags of the command.
-struct Given {
-  Arguments<TrainRequest> flags{request_fields()};
-  CLI::Option* config = nullptr;
-};
+using TrainArguments = Arguments<TrainRequest>;
 
-/// While this process waits for others, and no watch waits for signals yet.
+/// Throws Error if a signal asks to stop. For the time before a SignalWatch exists.
 void stop_if_asked() {
   const int signal = SignalWatch::waiting();
   if (signal == 0) return;
@@ -247,76 +245,76 @@ void stop_if_asked() {
               fmt::format("stopped by {} before all ranks had met", signal_name(signal)));
 }
 
-/// What cannot be written is better known before the run than after it.
-void check_outputs(const TrainRequest& request) {
-  check_summary_folder(request.summary);
-  if (!request.out.empty() && !goes_on_in_place(request)) {
+/// Throws Error(usage) if results could not be written at the end of the run.
+void require_writable_outputs(const TrainRequest& request) {
+  require_writable_summary(request.summary);
+  if (!request.out.empty() && !resumes_in_run_directory(request)) {
     RunDirectory::check(request.out, request.overwrite);
   }
 }
 
-/// The config file, then the flags.
-void apply_given(const Given& given, TrainRequest& request) {
-  if (given.config->count() > 0) {
-    const std::string path = given.config->results().back();
+/// Stores the options of the config file, then the flags.
+void apply_given(const TrainArguments& arguments, TrainRequest& request) {
+  if (const auto path = arguments.text("config")) {
     try {
-      apply_json(std::span<const OptionField<TrainRequest>>(given.flags.fields()),
-                 read_config(path), "--config " + path, request);
+      apply_json(std::span<const OptionField<TrainRequest>>(arguments.fields()), read_config(*path),
+                 "--config " + *path, request);
     } catch (const Error& error) {
       const std::string sentence = error.what();
       if (sentence.starts_with("--config")) throw;
-      throw Error(error.code(), fmt::format("--config {}: {}", path, sentence));
+      throw Error(error.code(), fmt::format("--config {}: {}", *path, sentence));
     }
   }
-  given.flags.apply(request);
+  arguments.apply(request);
 }
 
-/// Says where the run goes on, and where its checkpoints lie.
-void place(const ResumePoint& resumed, TrainRequest& request) {
+/// Sets the checkpoint to resume, the run directory, and the folder of new checkpoints.
+void set_folders(const ResumePoint& resumed, TrainRequest& request) {
   CheckpointOptions& checkpoint = request.train.checkpoint;
   checkpoint.resume = resumed.checkpoint;
   if (request.out.empty()) request.out = resumed.run.string();
   if (!request.out.empty()) checkpoint.folder = RunDirectory::checkpoints(request.out);
-  if (request.overwrite && goes_on_in_place(request)) {
-    throw Error(ErrorCode::usage,
-                fmt::format("--overwrite would remove the run that --resume {} goes on from",
-                            request.resume));
+  if (request.overwrite && resumes_in_run_directory(request)) {
+    throw Error(
+        ErrorCode::usage,
+        fmt::format("--overwrite would remove the run that --resume {} continues", request.resume));
   }
 }
 
-int run(const Given& given, const std::vector<std::string>& words) {
+int run_train(const TrainArguments& arguments, const std::vector<std::string>& words) {
   TrainRequest request;
-  request.train.partition.parts = parts_not_given;
-  apply_given(given, request);
+  request.train.partition.parts = kPartsNotGiven;
+  apply_given(arguments, request);
   ResumePoint resumed;
   if (!request.resume.empty()) {
-    // What was given comes over the options of the run that goes on.
+    // What the user gives overrides the options of the resumed run.
     resumed = find_resume_point("resume", request.resume);
     request = TrainRequest();
     apply_resumed(resumed, request);
-    apply_given(given, request);
+    apply_given(arguments, request);
   }
-  place(resumed, request);
-  bool parts_given = request.train.partition.parts != parts_not_given;
+  set_folders(resumed, request);
+  bool parts_given = request.train.partition.parts != kPartsNotGiven;
   if (!parts_given) request.train.partition.parts = 1;
   require_text(request.input.data, "data", "the path of a data set or of shards");
   const bool shards = is_shards(request.input.data);
-  const std::vector<std::string> replaced = take_from_shards(request, [&](const std::string& name) {
-    return given.flags.given(name) || (name == "parts" && parts_given);
-  });
+  const std::vector<std::string> replaced =
+      set_options_of_shards(request, [&](const std::string& name) {
+        return arguments.text(name) || (name == "parts" && parts_given);
+      });
   parts_given = parts_given || shards;
   validate(request.train);
-  SignalWatch::block();  // Joining others starts threads.
+  SignalWatch::block();  // Before `join`, which starts threads.
   Processes processes(request.train.transport);
-  // MPI writes to sockets of processes that may have gone.
+  // MPI may write to sockets of processes that have ended.
   if (processes.joins_others()) std::signal(SIGPIPE, SIG_IGN);
   LossGuard guard(processes);
   try {
     processes.join(stop_if_asked);
     if (!parts_given) request.train.partition.parts = processes.count();
     if (processes.joined()) require_parts(request.train.partition.parts, processes.count());
-    if (processes.is_root()) check_outputs(request);
-    const int code = Run(std::move(request), words, replaced, processes).execute();
+    if (processes.is_root()) require_writable_outputs(request);
+    const int code = TrainingRun(std::move(request), words, replaced, processes).execute();
     if (code != 0) processes.hold_up_the_end();
     end_mpi();
     return code;
@@ -337,7 +335,7 @@ int run(const Given& given, const std::vector<std::string>& words) {
 }  // namespace
 
 Command train_command() {
-  const auto given = std::make_shared<Given>();
+  const auto arguments = std::make_shared<TrainArguments>(request_fields());
   return {"train",
           "Train a graph neural network on a whole graph, split over K ranks.",
           " --data PATH [options]",
@@ -346,21 +344,19 @@ Command train_command() {
           "  heliograph train --data graph/ --parts 4 --bits 1 --out runs/one-bit\n"
           "  heliograph train --config runs/one-bit/run.json --bits 32 --out runs/fp32\n"
           "  heliograph train --resume runs/one-bit --epochs 400\n"
-          "Flags override --config. Ctrl-C stops at the end of an epoch and keeps what was "
-          "written;\nwith --out it saves a checkpoint, as SIGTERM does, and SIGUSR1 without "
-          "stopping.\n"
+          "Ctrl-C and SIGTERM stop the run at the end of its epoch; with --out it saves a "
+          "checkpoint first.\nSIGUSR1 saves a checkpoint, and the run continues.\n"
           "Exit codes: 0 done; 2 usage; 3 bad input; 4 out of memory or disk; 5 a rank was lost;\n"
           "6 NaN or Inf while training; 7 files that do not belong together; 130 SIGINT; 143 "
           "SIGTERM.",
-          [given](CLI::App& app) {
-            given->flags.declare(app);
-            given->config =
-                app.add_option("--config",
-                               "Options as a JSON object keyed by flag names, or an earlier run's "
-                               "run.json.");
-            given->config->type_name("FILE.json")->take_last()->group("Data");
+          [arguments](CLI::App& app) {
+            arguments->declare(app);
+            declare_flag(app, "config", "Data", "FILE.json",
+                         "Read options from a JSON object keyed by flag names, or from an earlier "
+                         "run's run.json. Flags override them.",
+                         nullptr);
           },
-          [given](const std::vector<std::string>& words) { return run(*given, words); }};
+          [arguments](const auto& words) { return run_train(*arguments, words); }};
 }
 
 }  // namespace heliograph::cli

@@ -7,12 +7,13 @@
 #include "heliograph/io.hpp"
 #include "heliograph/shards.hpp"
 #include "train/options/json.hpp"
+#include "train/plan/dataset_plan.hpp"
 #include "train/plan/shard_plan.hpp"
 
 namespace heliograph::cli {
 
-std::vector<std::string> take_from_shards(TrainRequest& request,
-                                          const std::function<bool(const std::string&)>& given) {
+std::vector<std::string> set_options_of_shards(
+    TrainRequest& request, const std::function<bool(const std::string&)>& given) {
   const std::string& data = request.input.data;
   std::vector<std::string> replaced;
   if (!is_shards(data)) return replaced;
@@ -20,7 +21,7 @@ std::vector<std::string> take_from_shards(TrainRequest& request,
                            "index-base", "keep-direction"}) {
     if (!given(name)) continue;
     throw Error(ErrorCode::usage,
-                fmt::format("--{}: {} holds shards, which are read and cut already", name, data));
+                fmt::format("--{} does not apply to shards, which {} holds", name, data));
   }
   const nlohmann::json shaped = shaping_options_of(data);
   const nlohmann::ordered_json asked = options_to_json(request.train);
@@ -29,13 +30,13 @@ std::vector<std::string> take_from_shards(TrainRequest& request,
     if (nlohmann::json(asked.at(name)) == value) continue;
     if (!given(name)) {
       if (asked.at(name) != defaults.at(name)) {
-        replaced.push_back(fmt::format("{} is {}, as the shards were cut, instead of {}", name,
+        replaced.push_back(fmt::format("--{} {}, which is fixed in the shards, replaces {}", name,
                                        value.dump(), asked.at(name).dump()));
       }
       continue;
     }
-    throw Error(ErrorCode::mismatch, fmt::format("--{} {}: the shards in {} were cut with {}", name,
-                                                 asked.at(name).dump(), data, value.dump()));
+    throw Error(ErrorCode::mismatch, fmt::format("--{} {}: the shards in {} were made with {}",
+                                                 name, asked.at(name).dump(), data, value.dump()));
   }
   options_from_json(shaped, data, request.train);
   return replaced;
@@ -49,7 +50,7 @@ TrainData::TrainData(TrainRequest& request, Progress& progress) {
   }
   dataset_ = load(request.input, progress);
   if (!request.balance_train) return;
-  split_ = resolve_split(dataset_, request.train);
+  split_ = choose_split(dataset_, request.train);
   request.train.partition.balance_split = &split_;
 }
 

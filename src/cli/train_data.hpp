@@ -11,29 +11,29 @@
 
 namespace heliograph::cli {
 
-/// Where `--data` names shards: takes from them what shaped them, the number of ranks included, and
-/// returns a sentence for each value of a config file that this replaces. `given` says whether a
-/// flag was. Does nothing where it names a data set.
-/// Throws Error: mismatch (a flag contradicts the shards), usage (a flag makes no sense for
-/// shards), bad_input (a damaged manifest).
-std::vector<std::string> take_from_shards(TrainRequest& request,
-                                          const std::function<bool(const std::string&)>& given);
+/// If --data names shards, sets the options that are fixed in them, such as the number of ranks,
+/// and returns a sentence for each value of a config file that this replaces. `given`: whether a
+/// flag was given. Does nothing if --data names a data set. Throws Error: mismatch (a flag
+/// contradicts the shards), usage (a flag makes no sense for shards), bad_input (a damaged
+/// manifest).
+std::vector<std::string> set_options_of_shards(
+    TrainRequest& request, const std::function<bool(const std::string&)>& given);
 
-/// What `--data` names: a data set in this process, or shards that each rank reads for itself.
-/// Must outlive the training on it.
+/// What --data names: a data set that this process loads, or shards, of which each rank reads its
+/// own. Must outlive the training.
 class TrainData {
  public:
-  /// Loads a data set; its split balances the partition where the request asks for it, so
-  /// request.train is good for as long as the object lives.
+  /// Loads a data set. With --balance-train, `request` then refers to a split that this object
+  /// holds.
   TrainData(TrainRequest& request, Progress& progress);
 
   std::string description() const;
-  /// What run.json says of it.
+  /// The member "dataset" of run.json.
   nlohmann::ordered_json manifest() const;
   TrainResult train(const TrainOptions& options, const TrainCallbacks& callbacks) const;
 
  private:
-  std::filesystem::path shards_;  ///< Empty: a data set.
+  std::filesystem::path shards_;  ///< Empty if --data names a data set.
   nlohmann::json shard_manifest_;
   Dataset dataset_;
   Split split_;

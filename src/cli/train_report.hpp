@@ -8,14 +8,15 @@
 
 namespace heliograph::cli {
 
-/// One line: model, ranks, bits, staleness, epochs.
+/// One line of model, epochs, ranks, bits and staleness.
 std::string describe_run(const TrainRequest& request);
 
-/// What a user reads after the run; `files` names what was written.
+/// The lines that are printed after a run. `files`: the names of what it wrote, may be empty.
 std::string result_block(const TrainRequest& request, const TrainResult& result,
                          const std::string& files);
 
-/// The first members of run.json: options, versions, machine, data set.
+/// The members of run.json that are known before the run: options, version, machine, data set.
+/// `words`: the arguments of the command.
 nlohmann::ordered_json run_manifest(const TrainRequest& request, nlohmann::ordered_json dataset,
                                     const std::vector<std::string>& words);
 

@@ -14,7 +14,8 @@ std::vector<OptionField<TrainRequest>> run_fields() {
   fields.add_part(input_fields(), HELIOGRAPH_MEMBER(input));
   fields.add_part(train_option_fields(), HELIOGRAPH_MEMBER(train));
   fields.group("Ranks and partition");
-  fields.add("balance-train", "METIS also gives every rank its share of the training nodes.",
+  fields.add("balance-train",
+             "With --partitioner metis: give every rank an equal share of the training nodes.",
              HELIOGRAPH_MEMBER(balance_train));
   return fields.take();
 }
@@ -22,17 +23,20 @@ std::vector<OptionField<TrainRequest>> run_fields() {
 std::vector<OptionField<TrainRequest>> request_fields() {
   FieldTable<TrainRequest> fields(run_fields());
   fields.group("Checkpoints");
-  fields.add("resume", "DIR",
-             "Go on from a checkpoint: the newest of a run directory, or this one. Takes the "
-             "options of its run, and goes on in its run directory unless --out names another.",
-             HELIOGRAPH_MEMBER(resume));
+  fields.add(
+      "resume", "DIR",
+      "Continue a run from a checkpoint: DIR is one, or a run directory, whose newest one is "
+      "used. Options and --out are those of that run unless they are given here.",
+      HELIOGRAPH_MEMBER(resume));
   fields.group("Results");
   fields.add(
       "out", "DIR",
-      "Run directory: run.json, metrics.jsonl (a line an epoch), predictions.npy, checkpoints.",
+      "Run directory to write: run.json, metrics.jsonl (one line per epoch), predictions.npy and "
+      "checkpoints.",
       HELIOGRAPH_MEMBER(out));
-  fields.add("overwrite", "Replace the run that --out holds.", HELIOGRAPH_MEMBER(overwrite));
-  fields.add("summary", "FILE.json", "Write scores, times, bytes and memory as one JSON file.",
+  fields.add("overwrite", "Replace an earlier run in --out.", HELIOGRAPH_MEMBER(overwrite));
+  fields.add("summary", "FILE.json",
+             "Write scores, times, bytes and memory of the run to a JSON file.",
              HELIOGRAPH_MEMBER(summary));
   fields.add_part(message_fields(), HELIOGRAPH_MEMBER(input));
   return fields.take();

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -10,7 +10,7 @@
 
 namespace heliograph::cli {
 
-/// Everything that `heliograph train` can be told, but for --config itself.
+/// All options of `heliograph train` but --config.
 struct TrainRequest {
   DataOptions input;
   TrainOptions train;
@@ -21,17 +21,17 @@ struct TrainRequest {
   bool overwrite = false;
 };
 
-/// What decides a run's result: data and training. run.json saves these.
+/// Options that decide the results of a run; run.json saves them.
 std::vector<OptionField<TrainRequest>> run_fields();
 
-/// `run_fields`, then where results and messages go.
+/// `run_fields`, and options of checkpoints, results and messages.
 std::vector<OptionField<TrainRequest>> request_fields();
 
-/// Reads a config file: an object keyed by flag names, or the run.json of an earlier run, whose
-/// options are taken. Throws Error(usage) that names the file.
+/// Reads a config file, a JSON object keyed by flag names, or the options in an earlier run's
+/// run.json. Throws Error(usage) that names the file.
 nlohmann::json read_config(const std::string& path);
 
-/// Advice on combinations that are allowed and often disappoint.
+/// Advice on combinations of options that are allowed but rarely useful.
 std::vector<std::string> warnings(const TrainRequest& request);
 
 }  // namespace heliograph::cli

@@ -13,14 +13,9 @@
 namespace heliograph {
 namespace {
 
-constexpr std::size_t kLine = 64;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kLeast = 8 * kHugePage;
-constexpr std::size_t kPieces = 1024;  // of most runs; a run with more makes room at its start
-
-std::size_t round_up(std::size_t bytes, std::size_t unit) {
-  return (bytes + unit - 1) / unit * unit;
-}
+constexpr std::size_t kPieces = 1024;  // more than most runs need, so the vector rarely grows
 
 std::size_t page_bytes() {
   static const auto bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
@@ -31,7 +26,7 @@ std::size_t page_bytes() {
 
 Arena::Arena(std::size_t bytes) {
   pieces_.reserve(kPieces);
-  // Unreadable, so that it counts against no overcommit limit until it is made writable.
+  // Unreadable memory counts against no overcommit limit until it is made writable.
   for (std::size_t size = round_up(std::max(bytes, kLeast), kHugePage); size >= kLeast;
        size = round_up(size / 2, kHugePage)) {
     void* memory = mmap(nullptr, size + kHugePage, PROT_NONE,
@@ -42,7 +37,7 @@ Arena::Arena(std::size_t bytes) {
       const auto address = reinterpret_cast<std::uintptr_t>(reserved_);
       begin_ = reserved_ + (round_up(address, kHugePage) - address);
       size_ = size;
-      madvise(begin_, size_, MADV_HUGEPAGE);  // A hint: without it the same, slower.
+      madvise(begin_, size_, MADV_HUGEPAGE);  // only a hint: failure costs speed, nothing else
       return;
     }
     if (size == kLeast) break;
@@ -56,7 +51,7 @@ Arena::Arena(std::size_t bytes) {
 Arena::~Arena() { munmap(reserved_, reserved_bytes_); }
 
 std::byte* Arena::take(std::size_t bytes) noexcept {
-  const std::size_t whole = round_up(std::max<std::size_t>(1, bytes), kLine);
+  const std::size_t whole = round_up(std::max<std::size_t>(1, bytes), kLineBytes);
   if (whole < bytes || whole > size_ - used_) return nullptr;
   const std::size_t end = used_ + whole;
   if (end > writable_) {
@@ -78,8 +73,8 @@ std::byte* Arena::take(std::size_t bytes) noexcept {
 
 void Arena::give_back(std::byte* begin, std::size_t bytes) noexcept {
   const auto first = static_cast<std::size_t>(begin - begin_);
-  const std::size_t last = first + round_up(bytes, kLine);
-  // Whole pages go back to the system and read as zero afterwards; their neighbours live on.
+  const std::size_t last = first + round_up(bytes, kLineBytes);
+  // Whole pages go back to the system and read as zero afterwards; partial ones are zeroed here.
   const std::size_t page = page_bytes();
   const std::size_t pages_begin = std::min(round_up(first, page), last);
   const std::size_t pages_end = std::max(last / page * page, pages_begin);
@@ -89,7 +84,7 @@ void Arena::give_back(std::byte* begin, std::size_t bytes) noexcept {
     std::memset(begin_ + pages_begin, 0, pages_end - pages_begin);
   }
   std::memset(begin_ + pages_end, 0, last - pages_end);
-  // Mostly what was taken last, or close to it.
+  // Searched from the end: mostly the last piece, or one close to it, is given back.
   std::size_t piece = pieces_.size() - 1;
   while (begin_of(piece) != first) --piece;
   pieces_[piece].taken = false;

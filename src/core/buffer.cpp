@@ -11,10 +11,8 @@
 namespace heliograph {
 namespace {
 
-constexpr std::size_t kLine = 64;
-
-/// What a buffer of `bytes` takes: whole lines, and one more that may be read past the end.
-std::size_t taken(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine + kLine; }
+/// Bytes to allocate for a buffer of `bytes`: whole lines, and one more that may be read.
+std::size_t taken(std::size_t bytes) { return round_up(bytes, kLineBytes) + kLineBytes; }
 
 }  // namespace
 
@@ -37,7 +35,7 @@ Buffer::Buffer(std::size_t bytes, MemoryUse use, MemoryAccount* account)
   if (account_ == nullptr || !account_->counts_only()) {
     const std::size_t whole = taken(bytes);
     data_ = source() != nullptr ? source()->take(whole)
-                                : static_cast<std::byte*>(std::aligned_alloc(kLine, whole));
+                                : static_cast<std::byte*>(std::aligned_alloc(kLineBytes, whole));
     if (data_ == nullptr) {
       const std::string more = source() != nullptr ? source()->shortage() : std::string();
       throw_error(ErrorCode::resource, "out of memory: {} bytes for {}{}", bytes,

@@ -10,7 +10,7 @@
 
 namespace heliograph {
 
-/// What a buffer is for; peaks are reported by use.
+/// The purpose of a buffer; the summary reports peak memory by use.
 enum class MemoryUse : std::uint8_t {
   graph,
   features,
@@ -23,29 +23,29 @@ enum class MemoryUse : std::uint8_t {
 };
 inline constexpr int kMemoryUses = 8;
 
-/// "graph", "features", ...: as the summary calls it.
+/// Name of a use in the summary: "graph", "features", ...
 const char* memory_use_name(MemoryUse use) noexcept;
 
-/// Live and peak bytes by use, and where a rank's buffers come from. One for each rank; buffers
-/// are made and destroyed by that rank's thread.
+/// One rank's live and peak bytes by use, and the source of its buffers. Used only by that rank's
+/// thread, which also makes and destroys the buffers.
 class MemoryAccount {
  public:
-  /// Buffers come from the heap.
+  /// An account whose buffers come from the heap.
   MemoryAccount() = default;
-  /// Buffers come from `source`, which must outlive them; null: nothing is allocated and every
-  /// buffer is empty, so that what a run would take can be counted before it starts.
+  /// An account whose buffers come from `source`, which must outlive them. With null, buffers are
+  /// counted but stay empty, so that a run's memory can be computed before it starts.
   explicit MemoryAccount(MemorySource* source) : source_(source), heap_(false) {}
   MemoryAccount(const MemoryAccount&) = delete;
   MemoryAccount& operator=(const MemoryAccount&) = delete;
 
-  /// Counts `bytes` more (or fewer, if negative) that live elsewhere.
+  /// Adds `bytes`, which may be negative, of memory that no Buffer owns.
   void add(MemoryUse use, std::int64_t bytes) noexcept;
 
   std::int64_t live(MemoryUse use) const noexcept { return live_[index(use)]; }
   std::int64_t peak(MemoryUse use) const noexcept { return peak_[index(use)]; }
-  /// Peaks start anew from what lives now.
+  /// Sets the peaks to the live bytes.
   void reset_peaks() noexcept { peak_ = live_; }
-  /// Whether buffers are counted only.
+  /// Whether buffers are only counted and never allocated.
   bool counts_only() const noexcept { return !heap_ && source_ == nullptr; }
 
  private:
@@ -58,14 +58,13 @@ class MemoryAccount {
   bool heap_ = true;
 };
 
-/// Owns zeroed, 64-byte aligned memory with 64 readable bytes past its end: the host's, or a
-/// device's where the account's source is one. Move-only.
-/// Throws Error(resource) that names the use and the size.
+/// Owns zeroed, 64-byte aligned memory with 64 readable bytes past its end, on the host or, if the
+/// account's source is a device, there. Move-only.
 class Buffer {
  public:
   Buffer() = default;
-  /// `account` may be null: then the memory is the heap's and is not counted. Otherwise it must
-  /// outlive the buffer.
+  /// `account` must outlive the buffer; null takes heap memory that is not counted. Throws
+  /// Error(resource) that names the use and the size.
   Buffer(std::size_t bytes, MemoryUse use, MemoryAccount* account);
   ~Buffer();
   Buffer(Buffer&& other) noexcept;
@@ -74,7 +73,7 @@ class Buffer {
   Buffer& operator=(const Buffer&) = delete;
 
   std::byte* data() const noexcept { return data_; }
-  /// 0 if the account counts only.
+  /// Size in bytes; 0 if the account only counts.
   std::size_t size() const noexcept { return data_ == nullptr ? 0 : bytes_; }
   template <class T>
   std::span<T> as() const noexcept {
@@ -92,7 +91,7 @@ class Buffer {
   MemoryAccount* account_ = nullptr;
 };
 
-/// Counts memory that lives in containers of its own for as long as it exists.
+/// Counts the memory of containers, such as vectors, as long as it exists.
 class CountedBytes {
  public:
   /// `account` may be null; otherwise it must outlive the object.
@@ -101,7 +100,7 @@ class CountedBytes {
   CountedBytes(const CountedBytes&) = delete;
   CountedBytes& operator=(const CountedBytes&) = delete;
 
-  /// Replaces what was counted so far.
+  /// Replaces the number of bytes that this object counts.
   void set(std::int64_t bytes) noexcept {
     if (account_ != nullptr && bytes != bytes_) account_->add(use_, bytes - bytes_);
     bytes_ = bytes;
@@ -113,7 +112,7 @@ class CountedBytes {
   std::int64_t bytes_ = 0;
 };
 
-/// Owns a padded row-major matrix, zeroed.
+/// Owns a zeroed row-major matrix whose rows begin on 64-byte lines.
 template <class T>
 class BasicMatrix {
  public:

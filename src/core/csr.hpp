@@ -7,15 +7,16 @@ namespace heliograph {
 
 class GatherBlocks;
 
-/// A 0/1 sparse matrix in compressed rows that somebody else owns; no values are stored.
+/// A 0/1 sparse matrix in compressed sparse rows, without values. Does not own its arrays.
 struct CsrView {
   std::int64_t rows = 0;
   const std::int64_t* offsets = nullptr;  ///< rows + 1 entries.
   const std::int32_t* columns = nullptr;  ///< offsets[rows] entries.
-  /// The same entries in blocks, for aggregation on a CPU; null: as they stand.
+  /// The same entries ordered for aggregation on a CPU; null if the plain order serves.
   const GatherBlocks* blocks = nullptr;
 };
 
+/// Owns the arrays of a CsrView.
 struct Csr {
   std::vector<std::int64_t> offsets;
   std::vector<std::int32_t> columns;
@@ -26,7 +27,7 @@ struct Csr {
   std::int64_t entries() const { return offsets.empty() ? 0 : offsets.back(); }
 };
 
-/// Sparse feature rows: rows x cols with a value for each entry.
+/// A rows x cols sparse matrix of features with a value for each entry. Does not own its arrays.
 struct SparseView {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
@@ -35,13 +36,13 @@ struct SparseView {
   const float* values = nullptr;
   std::int64_t entries = 0;
 
-  /// Offsets stay those of the whole array, and so do `entries`.
+  /// Rows [begin, begin + count). `entries` and the offsets still count from the whole matrix.
   SparseView row_range(std::int64_t begin, std::int64_t count) const {
     return {count, cols, offsets + begin, columns, values, entries};
   }
 };
 
-/// Sparse rows as they are built: rows x cols.
+/// Owns the arrays of a SparseView; readers and generators append rows to it.
 struct SparseRows {
   std::int64_t cols = 0;
   std::vector<std::int64_t> offsets{0};
@@ -55,8 +56,8 @@ struct SparseRows {
   }
 };
 
-/// The same entries by column: entry i of column c is row `row_of[i]`, value
-/// `values[position[i]]` of the row-wise array. Rows ascend within a column.
+/// The columns of a sparse matrix: the entries i in [offsets[c], offsets[c + 1]) of column c lie in
+/// row `row_of[i]` and have value `values[position[i]]` of the SparseView. Rows ascend in a column.
 struct SparseColumnsView {
   std::int64_t cols = 0;
   const std::int64_t* offsets = nullptr;  ///< cols + 1 entries.

@@ -6,7 +6,7 @@
 
 namespace heliograph {
 
-/// A file descriptor that is closed with its owner.
+/// Owns a file descriptor and closes it when destroyed; -1 means none.
 class Descriptor {
  public:
   explicit Descriptor(int descriptor = -1) : descriptor_(descriptor) {}
@@ -22,7 +22,7 @@ class Descriptor {
   void close() noexcept {
     if (open()) ::close(release());
   }
-  /// Left to the caller, who closes it.
+  /// Hands the descriptor to the caller, who must close it.
   int release() noexcept { return std::exchange(descriptor_, -1); }
 
  private:

@@ -9,7 +9,7 @@ namespace heliograph {
 template <class Signature>
 class FunctionRef;
 
-/// A callable passed by reference: never allocates, must not outlive what it refers to.
+/// A non-owning reference to a callable. Never allocates; the callable must outlive it.
 template <class R, class... Args>
 class FunctionRef<R(Args...)> {
  public:

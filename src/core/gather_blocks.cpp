@@ -7,13 +7,13 @@
 namespace heliograph {
 namespace {
 
-/// Entries of a row in a block that make up for taking up and leaving its sums.
+/// Fewest entries of a row in a block that pay for loading and storing the row's sums.
 constexpr std::int64_t kEntriesAVisit = 4;
 
 std::int64_t block_of(std::int32_t column) { return column / GatherBlocks::kBlockRows; }
 
-/// Whether rows have enough entries in each block that they have any in, in ascending order, and
-/// no more than a count can say.
+/// Whether rows have enough entries in each block they visit, with ascending columns, and no more
+/// than a 16-bit count can hold.
 bool visits_pay(const CsrView& csr, ThreadPool& threads) {
   std::atomic<bool> fits{true};
   std::atomic<std::int64_t> visits{0};
@@ -43,7 +43,7 @@ bool visits_pay(const CsrView& csr, ThreadPool& threads) {
 
 GatherBlocks::GatherBlocks(const CsrView& csr, std::int64_t sources, ThreadPool& threads,
                            MemoryUse use, MemoryAccount* account) {
-  // Counts that outnumber entries would cost more than they save.
+  // More counts than entries would cost more than they save.
   const std::int64_t counts = csr.rows * ((sources + kBlockRows - 1) / kBlockRows);
   if (csr.rows == 0 || sources <= 3 * kBlockRows || counts > csr.offsets[csr.rows]) return;
   if (!visits_pay(csr, threads)) return;

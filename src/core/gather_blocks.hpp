@@ -9,27 +9,27 @@
 
 namespace heliograph {
 
-/// The entries of a sparse matrix in the order in which aggregation gathers fastest where rows have
-/// many of them: by tiles of output rows and, in each tile, by blocks of gathered rows, so that a
-/// block is fetched into a second-level cache once for all rows of a tile. Columns are kept as 16
-/// bits from their block's first. A row's entries stay in their order, and so do its sums.
-/// At most 4 bytes an entry, beside the matrix. Immutable; read by any number of threads.
+/// The entries of a sparse matrix with many entries a row, ordered for cache reuse in aggregation:
+/// by tiles of output rows and, within a tile, by blocks of gathered rows, so that a block enters
+/// the second-level cache once for all rows of the tile. Columns are 16-bit offsets into their
+/// block. A row's entries keep their order, so its sums keep their bits. Takes at most 4 bytes an
+/// entry. Immutable; any number of threads may read it.
 class GatherBlocks {
  public:
-  /// 128 columns of these rows and of the sums of a tile fill three quarters of 1 MiB.
+  /// Gathered rows of a block and output rows of a tile: 128 fp32 columns of both are 768 KiB.
   static constexpr std::int64_t kBlockRows = 1024;
   static constexpr std::int64_t kTileRows = 512;
-  /// A narrower matrix fits a second-level cache, or nearly, as it is.
+  /// Fewest columns for which blocks pay: a narrower matrix nearly fits a second-level cache.
   static constexpr std::int64_t kFewestColumns = 33;
 
   GatherBlocks() = default;
-  /// Empty where it would not pay: few entries of a row in a block, few or very many blocks; and
-  /// where a row's columns descend. `sources`: rows that entries point to, their number at most.
+  /// Orders the entries of `csr`, whose columns are below `sources`. Empty if blocks would not pay
+  /// (few entries of a row in a block, few or very many blocks) or a row's columns descend.
   GatherBlocks(const CsrView& csr, std::int64_t sources, ThreadPool& threads, MemoryUse use,
                MemoryAccount* account);
 
   bool empty() const { return tile_rows_ == 0; }
-  /// Whether aggregating `cols` columns should follow them.
+  /// Whether aggregation of `cols` columns should use these blocks.
   bool serve(std::int64_t cols) const { return !empty() && cols >= kFewestColumns; }
 
   std::int64_t rows() const { return rows_; }
@@ -39,11 +39,11 @@ class GatherBlocks {
   std::int64_t tile_end(std::int64_t tile) const {
     return std::min(rows_, (tile + 1) * tile_rows_);
   }
-  /// Of a tile: entries of each row in the first block, in the second, ...
+  /// Entry counts of a tile: for block after block, the entries of each row of the tile in it.
   const std::uint16_t* counts(std::int64_t tile) const {
     return counts_.as<std::uint16_t>().data() + tile_begin(tile) * blocks();
   }
-  /// The columns of these entries, one after the other; some may be read behind the last.
+  /// Columns of a tile's entries in the order of `counts`; readable a little past the last one.
   const std::uint16_t* columns(std::int64_t tile, const CsrView& csr) const {
     return columns_.as<std::uint16_t>().data() + csr.offsets[tile_begin(tile)];
   }

@@ -7,31 +7,31 @@
 
 namespace heliograph {
 
-/// Rows of a rank's inner nodes, of which those of boundary nodes travel. Owned by somebody else.
+/// Rows of a rank's inner nodes; those of boundary nodes are sent. Does not own its arrays.
 struct OfferedRows {
-  ConstMatrixView values;        ///< Inner nodes x site.cols, encoded.
-  const float* scale = nullptr;  ///< By inner node, applied before encoding; null counts as 1.
-  ConstMatrixView exact = {};    ///< Inner nodes x site.exact_cols, verbatim; empty for none.
+  ConstMatrixView values;        ///< Inner nodes x site.cols; sent encoded.
+  const float* scale = nullptr;  ///< One factor a row, applied before encoding; null counts as 1.
+  ConstMatrixView exact = {};    ///< Inner nodes x site.exact_cols, sent as fp32; empty for none.
 };
 
-/// All that a step knows of other ranks: rows of boundary nodes leave, rows of halo nodes come.
-/// Used by one thread, the rank's own. For each site: open, offer until every row was offered,
-/// finish, in the same order on every rank.
+/// A step's interface to other ranks: sends rows of boundary nodes and receives rows of halo nodes.
+/// Used by the rank's own thread. For each site call `open`, `offer` until every row was offered,
+/// then `finish`, in the same order on every rank.
 class Halo {
  public:
   virtual ~Halo() = default;
 
-  /// Begins the exchange of `site`: the boundary nodes' rows are going to be sent.
+  /// Begins the exchange of `site`, which will send the boundary nodes' rows of `rows`.
   virtual void open(const Site& site, const OfferedRows& rows) = 0;
 
-  /// These rows are computed, and may leave. Ranges ascend and together cover every row once, one
-  /// empty range where there are none. Rows that were offered stay as they are until `finish`.
+  /// Announces that these rows are computed and may be sent; they must not change until `finish`.
+  /// Ranges ascend and cover every row once; a matrix without rows is one empty range.
   /// Throws Error: numeric (NaN or Inf, with site, node and epoch), peer_lost.
   virtual void offer(const Site& site, RowRange rows) = 0;
 
-  /// Waits for the halo rows that this pass uses and hands them to `consume`, one block of
-  /// columns after the other; the blocks cover every column once. The packed rows are valid
-  /// during the call only. With no halo on this rank, `consume` may not be called at all.
+  /// Waits for the halo rows of this pass and hands them to `consume` in blocks of columns that
+  /// cover every column once. The packed rows are valid only during that call. On a rank without
+  /// halo nodes `consume` may never be called.
   virtual void finish(const Site& site, FunctionRef<void(const PackedRows&)> consume) = 0;
 };
 

@@ -6,12 +6,12 @@
 
 namespace heliograph {
 
-/// A matrix of a device where the host can read it: the matrix itself where the device is the host,
-/// else a copy. Waits for the device.
+/// A device's matrix as the host reads it: the matrix itself if the device is the host, else a
+/// copy. Making one waits for the device.
 class HostCopy {
  public:
   HostCopy() = default;
-  /// `account`: of the host's memory, may be null.
+  /// `account` counts the copy in host memory and may be null.
   HostCopy(ConstMatrixView matrix, Device& device, MemoryUse use, MemoryAccount* account)
       : view_(matrix) {
     device.finish();

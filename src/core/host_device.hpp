@@ -1,6 +1,6 @@
 #pragma once
 
-// Marks a function that host and device compilers both read.
+// HELIOGRAPH_HOST_DEVICE marks a function that is compiled for the host and for CUDA devices.
 
 #if defined(__CUDACC__)
 #include <cuda_runtime.h>

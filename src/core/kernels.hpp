@@ -12,103 +12,101 @@
 
 namespace heliograph {
 
-/// Counter-based dropout of one matrix: element (row, col) is kept by the key of the row's node.
+/// Dropout of one matrix, in which the noise of the row's node and the column decides (noise.hpp).
 struct Dropout {
   std::uint32_t threshold = 0;  ///< Dropped if noise16 < threshold: probability threshold / 2^16.
   std::uint64_t stream = 0;     ///< stream_key() with Purpose::dropout.
-  const std::int64_t* global_ids = nullptr;  ///< By row.
+  const std::int64_t* global_ids = nullptr;  ///< Global node id of each row.
 
   bool active() const { return threshold != 0; }
   float scale() const { return 65536.0F / static_cast<float>(65536 - threshold); }
 };
 
-/// Parameters and saved statistics of bias, LayerNorm (Ba, Kiros and Hinton, 2016), ReLU,
-/// residual and dropout, which are one pass over the rows.
+/// Parameters and saved statistics of the fused pass of bias, LayerNorm (Ba, Kiros & Hinton 2016,
+/// eq. 3), ReLU, residual and dropout over a rows x cols matrix.
 struct NormAct {
-  const float* bias = nullptr;   ///< cols.
-  const float* gain = nullptr;   ///< cols; null: no LayerNorm.
-  const float* shift = nullptr;  ///< cols.
-  float* mean = nullptr;         ///< rows; written forward, read backward.
-  float* rstd = nullptr;         ///< rows.
+  const float* bias = nullptr;   ///< cols values.
+  const float* gain = nullptr;   ///< cols values; null turns LayerNorm off.
+  const float* shift = nullptr;  ///< cols values.
+  float* mean = nullptr;         ///< rows values; forward writes them, backward reads them.
+  float* rstd = nullptr;         ///< rows values, 1 / sqrt(variance + 1e-5); as `mean`.
   Dropout dropout;
 };
 
-/// Column sums that a NormAct backward produces, each `cols` long.
+/// Gradients of a NormAct's parameters, each `cols` long.
 struct NormActGradients {
-  GradientView bias, gain, shift;  ///< gain and shift unset without LayerNorm.
+  GradientView bias, gain, shift;  ///< gain and shift are unset without LayerNorm.
 };
 
-/// Adam's state for one parameter (Kingma and Ba, 2015, algorithm 1).
+/// Scalars of step t of Adam (Kingma & Ba 2015, algorithm 1).
 struct AdamStep {
   float lr, beta1, beta2, epsilon;
-  float bias_correction1, bias_correction2;  ///< 1 - beta^t.
-  float weight_decay;
-  float gradient_scale;  ///< Clipping.
+  float bias_correction1, bias_correction2;  ///< 1 - beta1^t and 1 - beta2^t.
+  float weight_decay;                        ///< L2 penalty, added to the gradient.
+  float gradient_scale;                      ///< Factor of the gradient, from norm clipping.
 };
 
-/// Every kernel of the engine, declared once; each device defines all of them. Calls are made by
-/// one thread, in order, and are done as Device says. What they read and write (scales, ids and
-/// parameters too) lies in memory of their device. `reproducible` kernels sum in fp64 and need an
-/// accumulator where one is passed.
+/// Every kernel of the engine; each device defines all of them. One thread makes all calls; they
+/// are done in order, as Device describes. All that they read or write, including scales, ids and
+/// parameters, lies in memory of their device. `reproducible` kernels sum in fp64 and need every
+/// accumulator argument.
 class Kernels {
  public:
   virtual ~Kernels() = default;
 
-  /// Lives as long as the kernels.
+  /// The kernels' device, which lives as long as they do.
   virtual Device& device() = 0;
+  /// Whether sums are fp64 and so independent of the number of ranks (`--reproducible`).
   virtual bool reproducible() const = 0;
 
-  /// While true, products are fp32 whatever the kernels were made with.
+  /// While true, products are exact fp32 even if the kernels were made with TF32.
   virtual void set_exact(bool /*exact*/) {}
 
-  /// c = a b or c += a b.
+  /// c = a b, or c += a b to accumulate; with `transpose_b`, b is given as its transpose.
   virtual void gemm(ConstMatrixView a, ConstMatrixView b, bool transpose_b, bool accumulate,
                     MatrixView c) = 0;
-  /// Whether gemm_bias is one pass over c: then a bias is better added with a product than behind
-  /// what is summed into c after it.
+  /// Whether gemm_bias is one pass over c, so that a bias is best added with the product.
   virtual bool adds_bias_in_products() const { return false; }
-  /// c = a b + bias or c += a b + bias, with bias (c.cols values) added to every row, last.
+  /// c = a b + bias, or c += a b + bias to accumulate; `bias`, c.cols values, is added last.
   virtual void gemm_bias(ConstMatrixView a, ConstMatrixView b, bool accumulate, const float* bias,
                          MatrixView c) = 0;
-  /// g = a^T d.
+  /// g = a^T d: a.cols x d.cols.
   virtual void gemm_gradient(ConstMatrixView a, ConstMatrixView d, GradientView g) = 0;
-  /// c = x b or c += x b with sparse x.
+  /// c = x b, or c += x b to accumulate, with sparse x.
   virtual void spmm(const SparseView& x, ConstMatrixView b, bool accumulate, MatrixView c) = 0;
-  /// g = x^T d, columns in parallel; `values` are those of the row-wise array.
+  /// g = x^T d: x.cols x d.cols. `values` are those of the SparseView that x is made from.
   virtual void spmm_gradient(const SparseColumnsView& x, const float* values, ConstMatrixView d,
                              GradientView g) = 0;
 
-  /// Blocks that speed up aggregation with `csr`, for CsrView::blocks; empty where none would.
+  /// Blocks that speed up aggregation with `csr`, for CsrView::blocks; empty if none would.
   virtual GatherBlocks gather_blocks(const CsrView& csr, std::int64_t sources, MemoryUse use,
                                      MemoryAccount* account) = 0;
 
-  /// out[i] = row_scale[i] * (self * x'[i] + sum over j in row i of x'[j]),
-  /// where x'[j] = col_scale[j] * x[j], rounded to fp32 (null scales count as 1).
-  /// The sum begins with self * x'[i], rounded, or 0 where self is 0.
-  /// With an accumulator: acc[i] takes the unscaled fp64 sum and out[i] = float(row_scale[i] *
-  /// acc[i]). out: csr.rows x cols. Any width; out must not overlap x. Scales and columns are
-  /// trusted.
+  /// out[i] = row_scale[i] * (self * x'[i] + sum over j in row i of x'[j]), where
+  /// x'[j] = col_scale[j] * x[j] rounded to fp32; null scales count as 1. The sum begins with
+  /// self * x'[i] rounded, or with 0 if self is 0. With an accumulator, acc[i] becomes the unscaled
+  /// fp64 sum and out[i] = float(row_scale[i] * acc[i]). out: csr.rows x x.cols, must not overlap
+  /// x. Scales and column indices are not checked.
   virtual void aggregate_inner(const CsrView& csr, ConstMatrixView x, const float* col_scale,
                                float self, const float* row_scale, MatrixView out,
                                AccumulatorView acc) = 0;
-  /// The same, without an accumulator, on x' rounded to the nearest bf16 (ties to even): `stored`
-  /// takes these rows, so that half the bytes are gathered; sums are fp32. stored: x.rows x x.cols,
-  /// rows padded_stride<std::uint16_t>() apart, overwritten.
+  /// aggregate_inner with x' rounded to the nearest bf16 (ties to even), which halves the bytes
+  /// that are gathered; sums are fp32. `stored` takes x': x.rows x x.cols, with row stride
+  /// padded_stride<std::uint16_t>().
   virtual void aggregate_inner_bf16(const CsrView& csr, ConstMatrixView x, const float* col_scale,
                                     float self, const float* row_scale, MatrixView out,
                                     Bf16View stored) = 0;
-  /// out[i] += row_scale[i] * (sum over j in row i of decode(packed.row(j))), straight from packed
-  /// rows, into columns [packed.col_begin, packed.col_begin + packed.cols) of out.
-  /// With an accumulator: acc[i] += the fp64 sum, out[i] = float(row_scale[i] * acc[i]).
-  /// Rows without entries are left alone.
+  /// out[i] += row_scale[i] * (sum over j in row i of decode(packed.row(j))) in columns
+  /// [packed.col_begin, packed.col_begin + packed.cols) of out; no fp32 copy of the rows is made.
+  /// With an accumulator, acc[i] += the fp64 sum and out[i] = float(row_scale[i] * acc[i]).
+  /// Rows without entries are not changed.
   virtual void aggregate_halo(const CsrView& csr, const PackedRows& packed, const float* row_scale,
                               MatrixView out, AccumulatorView acc) = 0;
 
-  /// out = dropout(relu(norm(y + bias)) + residual); residual.data may be null. out is not y.
+  /// out = dropout(relu(norm(y + bias)) + residual); residual.data may be null. out must not be y.
   virtual void norm_act_forward(ConstMatrixView y, const NormAct& p, ConstMatrixView residual,
                                 MatrixView out) = 0;
-  /// d: on entry dL/d out, on return dL/dy. residual_gradient (data may be null) takes what flows
-  /// into the residual.
+  /// Turns d from dL/dout into dL/dy. residual_gradient becomes dL/dresidual; its data may be null.
   virtual void norm_act_backward(ConstMatrixView y, const NormAct& p, MatrixView d,
                                  MatrixView residual_gradient, const NormActGradients& g) = 0;
   /// y += bias.
@@ -119,35 +117,37 @@ class Kernels {
   virtual void add(MatrixView a, ConstMatrixView b) = 0;
   /// out = dropout(x).
   virtual void dropout(ConstMatrixView x, const Dropout& dropout, MatrixView out) = 0;
-  /// out[i] = dropout of the sparse entry i, keyed by its node and column.
+  /// out[i] = dropout of the value of sparse entry i, keyed by its node and column.
   virtual void dropout_values(const SparseView& x, const Dropout& dropout, float* out) = 0;
 
-  /// Cross-entropy of softmax over rows with weight: d = (softmax - onehot) * scale, or 0 where
-  /// target[row] < 0. Returns the sum of losses (unscaled).
+  /// Cross-entropy of the softmax of each row against class target[row]; rows with target < 0 do
+  /// not count. d = (softmax - onehot) * scale, or 0. Returns the sum of the unscaled losses.
   virtual double softmax_cross_entropy(ConstMatrixView logits, const std::int32_t* target,
                                        float scale, MatrixView d) = 0;
-  /// Binary cross-entropy over every class of rows with mask != 0; likewise.
+  /// Binary cross-entropy of the sigmoid over all classes of rows with mask != 0; other rows do not
+  /// count. indicators: rows x cols of 0 or 1. d = (sigmoid - indicator) * scale, or 0. Returns the
+  /// sum of the unscaled losses.
   virtual double binary_cross_entropy(ConstMatrixView logits, const std::uint8_t* indicators,
                                       const std::uint8_t* mask, float scale, MatrixView d) = 0;
 
-  /// One step on `count` values; the gradient is f32 or f64.
+  /// One step of Adam on gradient.rows * gradient.cols values with moments m and v.
   virtual void adam(float* value, const GradientView& gradient, float* m, float* v,
                     const AdamStep& step) = 0;
 };
 
-/// `account` (may be null) counts their scratch and must outlive them.
+/// The CPU's kernels, with a pool of `threads`. `account` counts their scratch and must outlive
+/// them; it may be null.
 std::unique_ptr<Kernels> make_cpu_kernels(int threads, bool reproducible,
                                           MemoryAccount* account = nullptr);
 
-/// How CUDA kernels compute.
+/// Options of the CUDA kernels.
 struct CudaOptions {
-  /// Dense products may round their factors to TF32 (10 bits behind the leading one); sums stay
-  /// fp32.
+  /// Whether dense products round their factors to TF32 (10 mantissa bits); sums stay fp32.
   bool tf32 = false;
 };
 
-/// On device `device % cuda_devices()`. Not reproducible ones. `threads`: of the device.
-/// Throws Error(usage) where the build has no CUDA or the machine no device.
+/// Kernels on CUDA device `device % cuda_devices()`, with a pool of `threads` CPU threads. They are
+/// not reproducible. Throws Error(usage) if the build has no CUDA or the machine no device.
 std::unique_ptr<Kernels> make_cuda_kernels(int device, int threads,
                                            const CudaOptions& options = {});
 

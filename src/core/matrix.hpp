@@ -4,7 +4,7 @@
 
 namespace heliograph {
 
-/// Row-major matrix of T that somebody else owns. `stride` counts elements between row starts.
+/// Row-major matrix of T that it does not own. `stride` counts elements between row starts.
 template <class T>
 struct BasicMatrixView {
   T* data = nullptr;
@@ -27,20 +27,20 @@ struct BasicMatrixView {
 
 using MatrixView = BasicMatrixView<float>;
 using ConstMatrixView = BasicMatrixView<const float>;
-/// bf16 values, the upper halves of fp32 ones.
+/// Matrix of bf16 values, each the upper half of an fp32.
 using Bf16View = BasicMatrixView<std::uint16_t>;
 /// fp64 accumulator of `--reproducible`; data == nullptr means fp32 accumulation.
 using AccumulatorView = BasicMatrixView<double>;
 
-/// Where a weight gradient is summed: exactly one of the two is set. Row-major, no padding.
+/// A weight gradient, row-major without padding. Exactly one of the two pointers is set.
 struct GradientView {
   float* f32 = nullptr;
-  double* f64 = nullptr;  ///< `--reproducible`: kept in fp64 until ranks are summed.
+  double* f64 = nullptr;  ///< With `--reproducible`: fp64 until the sum over ranks.
   std::int64_t rows = 0;
   std::int64_t cols = 0;
 };
 
-/// Elements between row starts so that every row begins on a 64-byte line.
+/// Row stride in elements that lets every row of `cols` begin on a 64-byte line.
 template <class T = float>
 constexpr std::int64_t padded_stride(std::int64_t cols) {
   constexpr std::int64_t line = 64 / sizeof(T);

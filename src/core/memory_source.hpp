@@ -5,17 +5,25 @@
 
 namespace heliograph {
 
-/// Where buffers come from: a rank's arena on the host, or the memory of its device.
+/// Size of a cache line in bytes, to which all buffers are aligned.
+inline constexpr std::size_t kLineBytes = 64;
+
+/// The least multiple of `unit` that is at least `bytes`.
+constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+/// Allocates the memory of buffers: a rank's arena on the host, or the memory of its device.
 class MemorySource {
  public:
   virtual ~MemorySource() = default;
 
-  /// Zeroed, 64-byte aligned. Null if there is no more; throws Error where something else failed.
+  /// Returns zeroed, 64-byte aligned memory; null if there is none left. Throws Error otherwise.
   virtual std::byte* take(std::size_t bytes) = 0;
-  /// What there is to say of `take` when it has just given null: whose memory it is, how much is
-  /// free. May be empty.
+  /// Explains a `take` that has just returned null: whose memory it is and how much is free. May
+  /// be empty.
   virtual std::string shortage() const { return {}; }
-  /// Takes back what `take(bytes)` gave.
+  /// Releases memory that `take(bytes)` returned.
   virtual void give_back(std::byte* begin, std::size_t bytes) noexcept = 0;
 };
 

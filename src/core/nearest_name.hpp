@@ -6,11 +6,11 @@
 
 namespace heliograph {
 
-/// Steps between two names: insert, delete or replace a character, or swap two neighbours
-/// (optimal string alignment). Case counts as no difference, nor does '_' against '-'.
+/// Optimal string alignment distance: insertions, deletions, replacements and swaps of neighbours
+/// that turn `a` into `b`. Ignores case, and '_' equals '-'.
 int edit_distance(std::string_view a, std::string_view b);
 
-/// The candidate with the fewest steps to `name`, the first among equals; empty without candidates.
+/// The first of the candidates with the least edit_distance to `name`; empty without candidates.
 std::string nearest_name(std::string_view name, std::span<const std::string> candidates);
 
 }  // namespace heliograph

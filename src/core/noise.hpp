@@ -4,13 +4,13 @@
 
 #include "core/host_device.hpp"
 
-// Counter-based randomness. Every draw is a pure function of (seed, purpose, clock, place in the
-// model, global node id, column), so results do not depend on ranks, threads or timing.
-// This header is read by host and device compilers; the arithmetic here is the definition.
+// Counter-based randomness. Every draw is a pure function of (seed, purpose, clock, site key,
+// global node id, column), so results do not depend on ranks, threads or timing. Host and device
+// compilers read this header; its arithmetic is the definition.
 
 namespace heliograph {
 
-/// Separates streams that share a seed.
+/// The purpose of a draw, which separates streams that share a seed.
 enum class Purpose : std::uint32_t {
   rounding = 1,
   dropout = 2,
@@ -19,16 +19,17 @@ enum class Purpose : std::uint32_t {
   split = 5
 };
 
-/// Where a run stands: the time of exchanges, of their noise and of dropout.
+/// The time in a run that keys exchanges, rounding noise and dropout.
 struct Clock {
   std::int64_t epoch = 0;
   std::int64_t batch = 0;  ///< 0 in full-graph training.
 };
 
-/// Owners send to halos (features, pull gradients): forward of the layer, or its backward.
+/// The pass to which an exchange belongs: forward sends features, backward sends gradients.
 enum class Direction : std::uint8_t { forward = 0, backward = 1 };
 
-/// Bijective 64-bit mixer (Stafford's variant 13 of the MurmurHash3 finaliser).
+/// Bijective 64-bit mixer: the finaliser of SplitMix64 (Steele, Lea & Flood 2014) with Stafford's
+/// constants (variant 13).
 HELIOGRAPH_HOST_DEVICE constexpr std::uint64_t mix64(std::uint64_t x) {
   x ^= x >> 30;
   x *= 0xbf58476d1ce4e5b9ULL;
@@ -38,27 +39,28 @@ HELIOGRAPH_HOST_DEVICE constexpr std::uint64_t mix64(std::uint64_t x) {
   return x;
 }
 
-/// Where in a model a draw is made: in the pass of a layer in one direction.
-HELIOGRAPH_HOST_DEVICE constexpr std::uint64_t place_key(int layer, Direction direction) {
+/// Key of the draws that one layer makes in one direction.
+HELIOGRAPH_HOST_DEVICE constexpr std::uint64_t site_key(int layer, Direction direction) {
   return (static_cast<std::uint64_t>(direction) << 32) | static_cast<std::uint32_t>(layer);
 }
 
-/// Key of one pass over rows: everything but the node and the column. `place`: below 2^40.
+/// Key of all draws for one seed, purpose, clock and site key; the latter is below 2^40.
 HELIOGRAPH_HOST_DEVICE constexpr std::uint64_t stream_key(std::uint64_t seed, Purpose purpose,
-                                                          Clock clock, std::uint64_t place) {
+                                                          Clock clock, std::uint64_t site) {
   std::uint64_t k = mix64(seed + 0x9e3779b97f4a7c15ULL);
   k = mix64(k ^ (static_cast<std::uint64_t>(clock.epoch) * 0xd1342543de82ef95ULL +
                  static_cast<std::uint64_t>(clock.batch) * 0xaef17502108ef2d9ULL + 1));
-  return mix64(k ^ ((static_cast<std::uint64_t>(purpose) << 40) | place));
+  return mix64(k ^ ((static_cast<std::uint64_t>(purpose) << 40) | site));
 }
 
-/// Key of one row of that pass.
+/// Key of one node's row in the stream of a stream_key().
 HELIOGRAPH_HOST_DEVICE constexpr std::uint64_t row_key(std::uint64_t stream,
                                                        std::uint64_t global_node) {
   return mix64(stream ^ mix64(global_node + 0x9e3779b97f4a7c15ULL));
 }
 
-/// 32 random bits: word `index` of a row. Two multiplications, so that SIMD lanes can afford it.
+/// 32 random bits: word `index` for the row_key() `key`. A keyed variant of lowbias32 (Wellons
+/// 2018), whose two multiplications are cheap in SIMD lanes.
 HELIOGRAPH_HOST_DEVICE constexpr std::uint32_t noise_word(std::uint64_t key, std::uint32_t index) {
   std::uint32_t x = index * 0x9e3779b9U + static_cast<std::uint32_t>(key);
   x ^= x >> 16;
@@ -69,8 +71,8 @@ HELIOGRAPH_HOST_DEVICE constexpr std::uint32_t noise_word(std::uint64_t key, std
   return x;
 }
 
-/// 16 random bits of column `col`. Columns come in groups of 32: word i of a group gives its low
-/// half to column i and its high half to column i + 16 of the group.
+/// 16 random bits for column `col` of the row with row_key() `key`. In each group of 32 columns,
+/// the low half of word i serves column i and its high half column i + 16.
 HELIOGRAPH_HOST_DEVICE constexpr std::uint32_t noise16(std::uint64_t key, std::uint32_t col) {
   const std::uint32_t word = noise_word(key, (col >> 5) * 16 + (col & 15));
   return (col & 16) != 0 ? word >> 16 : word & 0xffffU;

@@ -7,50 +7,51 @@
 
 #include "core/host_device.hpp"
 
-// The layout of encoded rows, as they travel and as they are aggregated (docs/wire_format.md).
-// Host and device compilers read this header.
+// The layout of encoded rows in messages and in aggregation (docs/wire_format.md). Host and device
+// compilers read this header.
 
 namespace heliograph {
 
-/// How a row is encoded. Bits 1, 2, 4, 8: unsigned codes between a row minimum and minimum +
-/// (2^bits - 1) * step. 16: bf16. 32: fp32, verbatim.
+/// How a row is encoded. With 1, 2, 4 or 8 bits, each value is an unsigned code q that stands for
+/// minimum + q * step, with parameters of its row; with 16 bits it is bf16, with 32 fp32.
 struct RowFormat {
   int bits = 32;
-  /// Codes only: false leaves the minimum out; it is 0 (rows that are never negative).
+  /// For codes: whether the minimum is stored. Without it, it is 0: no value is negative.
   bool has_minimum = true;
-  /// fp32 columns that lie behind a row's values, verbatim; decoding and sums leave them out.
+  /// fp32 columns that follow the encoded ones; decoding and sums ignore them.
   int exact_cols = 0;
 
+  /// Whether values are codes with a step, rather than bf16 or fp32.
   HELIOGRAPH_HOST_DEVICE constexpr bool is_codes() const { return bits <= 8; }
-  /// Bytes of the row's parameters, which come first: minimum (bf16), then step.
+  /// Bytes of the parameters at the start of a row: the minimum in bf16, if any, then the step.
   HELIOGRAPH_HOST_DEVICE constexpr std::size_t parameter_bytes() const {
     return is_codes() ? (has_minimum ? 4 : 2) : 0;
   }
-  /// Where the exact columns begin in a row of `cols` encoded ones; not aligned.
+  /// Offset in bytes, not aligned, of the exact columns in a row of `cols` encoded columns.
   HELIOGRAPH_HOST_DEVICE constexpr std::size_t exact_begin(std::int64_t cols) const {
     return parameter_bytes() +
            (static_cast<std::size_t>(cols) * static_cast<std::size_t>(bits) + 7) / 8;
   }
-  /// Bytes of one encoded row. Rows follow each other without padding.
+  /// Bytes of a row of `cols` encoded columns. Rows follow each other without padding.
   HELIOGRAPH_HOST_DEVICE constexpr std::size_t row_bytes(std::int64_t cols) const {
     return exact_begin(cols) + 4 * static_cast<std::size_t>(exact_cols);
   }
   bool operator==(const RowFormat&) const = default;
 };
 
-/// Encoded rows of one block of columns; row r starts at data + r * format.row_bytes(cols).
-/// Does not own its memory, which has at least 64 readable bytes past the last row.
+/// Encoded rows of a block of columns; row r starts at data + r * format.row_bytes(cols). Does not
+/// own its memory, which must be readable for 64 bytes past the last row.
 struct PackedRows {
   const std::byte* data = nullptr;
   std::int64_t rows = 0;
   std::int64_t cols = 0;
-  std::int64_t col_begin = 0;  ///< First column, in the matrix that is aggregated into.
+  std::int64_t col_begin = 0;  ///< First column of the block in the matrix that takes the sums.
   RowFormat format;
 
   HELIOGRAPH_HOST_DEVICE const std::byte* row(std::int64_t r) const {
     return data + static_cast<std::size_t>(r) * format.row_bytes(cols);
   }
-  /// Exact column c of row r.
+  /// Value of exact column c of row r.
   HELIOGRAPH_HOST_DEVICE float exact(std::int64_t r, std::int64_t c) const {
     float value = 0;
     std::memcpy(&value, row(r) + format.exact_begin(cols) + 4 * c, 4);
@@ -58,19 +59,19 @@ struct PackedRows {
   }
 };
 
-/// bf16: the upper half of an fp32.
+/// Value of a bf16, which is the upper half of an fp32.
 HELIOGRAPH_HOST_DEVICE inline float bf16_to_float(std::uint16_t b) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(b) << 16);
 }
 
-/// The bf16 nearest to x, ties to even; infinity from halfway above the largest on, NaN stays NaN.
+/// The bf16 nearest to x, ties to even. Overflow gives infinity; NaN stays NaN.
 HELIOGRAPH_HOST_DEVICE inline std::uint16_t nearest_bf16(float x) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
   if (x != x) return static_cast<std::uint16_t>((bits >> 16) | 0x40U);
   return static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
 }
 
-/// Step: an fp32 without its sign (it is never negative) and with 8 mantissa bits.
+/// Value of a stored step: a nonnegative fp32 without its sign bit, with 8 mantissa bits.
 HELIOGRAPH_HOST_DEVICE inline float step_to_float(std::uint16_t s) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(s) << 15);
 }
@@ -81,6 +82,7 @@ struct RowParameters {
   float step;
 };
 
+/// Reads the parameters at the start of `row`.
 HELIOGRAPH_HOST_DEVICE inline RowParameters read_parameters(const std::byte* row,
                                                             RowFormat format) {
   std::uint16_t half[2] = {0, 0};
@@ -92,9 +94,9 @@ HELIOGRAPH_HOST_DEVICE inline RowParameters read_parameters(const std::byte* row
   return {0.0F, step_to_float(half[0])};
 }
 
-/// Vectors of 16 columns in a block of codes: the most that let a lane of 32 bits hold one code
-/// of each (16 at most), halved until `columns_left` fill them; 0 where they fill not even lanes of
-/// 8 bits, and at 8 bits, where a code is a byte.
+/// Vectors of 16 columns in the next block of codes of a row with `columns_left`. At most 16, and
+/// as many as have codes that fit a lane of 32 bits; halved until the columns fill the block. 0 if
+/// they do not fill lanes of 8 bits, and for 8-bit codes.
 HELIOGRAPH_HOST_DEVICE constexpr int code_block_vectors(int bits, std::int64_t columns_left) {
   if (bits >= 8) return 0;
   int vectors = bits == 1 ? 16 : 32 / bits;
@@ -102,10 +104,10 @@ HELIOGRAPH_HOST_DEVICE constexpr int code_block_vectors(int bits, std::int64_t c
   return vectors * bits >= 8 ? vectors : 0;
 }
 
-/// First bit of the code of column c in a row of `cols` columns, counted from the first byte
-/// behind the parameters, least significant bit first. Codes come in blocks of 16 V columns: 16
-/// lanes of V codes, lane l with those of columns l, 16 + l, 32 + l, ... of the block. Columns
-/// that fill no block follow in order.
+/// Position of the code of column c in a row of `cols` columns, in bits from the first byte after
+/// the parameters, least significant bit first. A block of 16 V columns is 16 lanes of V codes;
+/// lane l holds columns l, 16 + l, 32 + l, ... of the block. Columns that fill no block follow in
+/// order.
 HELIOGRAPH_HOST_DEVICE constexpr std::int64_t code_bit(int bits, std::int64_t cols,
                                                        std::int64_t c) {
   const std::int64_t most = 16 * code_block_vectors(bits, 256);
@@ -122,7 +124,7 @@ HELIOGRAPH_HOST_DEVICE constexpr std::int64_t code_bit(int bits, std::int64_t co
   }
 }
 
-/// Code of column c of a row of `cols` columns; `codes` points behind the parameters.
+/// Code of column c in a row of `cols` columns; `codes` points to the byte after the parameters.
 HELIOGRAPH_HOST_DEVICE inline std::uint32_t read_code(const std::byte* codes, int bits,
                                                       std::int64_t cols, std::int64_t c) {
   const auto bit = static_cast<std::size_t>(code_bit(bits, cols, c));
@@ -130,7 +132,7 @@ HELIOGRAPH_HOST_DEVICE inline std::uint32_t read_code(const std::byte* codes, in
   return (byte >> (bit % 8)) & ((1U << bits) - 1U);
 }
 
-/// Value of column c of an encoded row of `cols` columns.
+/// Decoded value of column c of an encoded row of `cols` columns.
 HELIOGRAPH_HOST_DEVICE inline float decode_value(const std::byte* row, RowFormat format,
                                                  std::int64_t cols, std::int64_t c) {
   if (format.bits == 32) {

@@ -7,7 +7,7 @@
 
 namespace heliograph {
 
-/// The whole text, as std::from_chars reads it, or nothing (also where the number does not fit).
+/// The number that std::from_chars reads; nullopt if text is left over or it does not fit T.
 template <class T>
 std::optional<T> parse_plain_number(std::string_view text) {
   T value{};

@@ -4,12 +4,12 @@
 
 namespace heliograph {
 
-/// Where a rank's wall time goes, seconds since the last reset.
+/// A rank's wall time in each phase, in seconds since the last reset.
 struct PhaseClock {
   double aggregate = 0, gemm = 0, encode = 0, exposed_comm = 0, allreduce = 0;
 };
 
-/// Adds the time of a scope to one phase.
+/// Adds the wall time of its own lifetime to one phase of a PhaseClock.
 class PhaseTimer {
  public:
   explicit PhaseTimer(double& phase) : phase_(phase), begin_(Clock::now()) {}

@@ -7,13 +7,13 @@
 
 namespace heliograph {
 
-/// An array of the host where kernels of a device can read it: the array itself where that is the
-/// host, which must then outlive this, else a copy in memory of the device.
+/// A host array as kernels of a device read it: a copy in device memory or, if the device is the
+/// host, the array itself, which must outlive this object.
 template <class T>
 class Placed {
  public:
   Placed() = default;
-  /// `account`: of the device's memory, where that is not the host's.
+  /// `account` allocates and counts the copy in device memory.
   Placed(std::span<const T> host, Device& device, MemoryUse use, MemoryAccount* account)
       : data_(host.data()) {
     if (device.on_host() || host.empty()) return;

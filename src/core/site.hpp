@@ -14,17 +14,17 @@ struct RowRange {
   std::int64_t rows() const { return end - begin; }
 };
 
-/// One exchange of a model: rows of boundary nodes that travel at one point of a pass. Declared
-/// once, by the step that exchanges them; the same on every rank.
+/// One exchange of a model, which sends rows of boundary nodes at one point of a pass. The step
+/// that makes the exchange declares it; it is the same on every rank.
 struct Site {
-  int id = 0;                                ///< Its place among the model's sites.
-  int layer = 0;                             ///< For messages that say where a run stands.
-  Direction direction = Direction::forward;  ///< Of the adjacency that sums the rows.
-  std::string name;                          ///< "layers.1.forward"; unlike any other site's.
-  std::uint64_t key = 0;                     ///< Of its noise, and unlike any other site's.
-  std::int64_t cols = 0;                     ///< Columns that are encoded.
-  std::int64_t exact_cols = 0;               ///< fp32 columns that travel beside them.
-  bool nonnegative = false;                  ///< No encoded value is below 0.
+  int id = 0;                                ///< Index among the model's sites.
+  int layer = 0;                             ///< Layer that errors and progress name.
+  Direction direction = Direction::forward;  ///< Selects A (forward) or its transpose for the sums.
+  std::string name;                          ///< Unique name, such as "layers.1.forward".
+  std::uint64_t key = 0;                     ///< Unique key of the rounding noise.
+  std::int64_t cols = 0;                     ///< Number of encoded columns.
+  std::int64_t exact_cols = 0;               ///< Number of fp32 columns sent with them.
+  bool nonnegative = false;                  ///< Whether no encoded value is negative.
 };
 
 }  // namespace heliograph

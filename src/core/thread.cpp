@@ -49,7 +49,7 @@ int usable_cores() noexcept {
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
-  // More CPUs than the set has room for.
+  // The machine has more CPUs than cpu_set_t can hold.
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 

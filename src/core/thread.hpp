@@ -7,11 +7,11 @@
 
 namespace heliograph {
 
-/// A joining thread with a stack large enough for the matrix product's packing buffers, which
-/// live there so that the steady state allocates nothing. `body` must not throw.
+/// A joining thread whose stack does not depend on the limits of the process. `body` must not
+/// throw.
 class Thread {
  public:
-  /// Throws Error(resource) if the system refuses. `name` is cut to 15 characters.
+  /// Starts `body`; `name` is cut to 15 characters. Throws Error(resource) if the system refuses.
   Thread(std::string name, std::function<void()> body);
   ~Thread();
   Thread(Thread&& other) noexcept;
@@ -21,20 +21,19 @@ class Thread {
 
   void join() noexcept;
 
-  static constexpr std::size_t kStackBytes = std::size_t{32} << 20;
+  static constexpr std::size_t kStackBytes = std::size_t{8} << 20;
 
  private:
   pthread_t handle_{};
   bool running_ = false;
 };
 
-/// CPUs that the calling thread may run on: fewer than the machine has under taskset or in a
-/// container with a CPU set.
+/// Number of CPUs that the calling thread may run on, which taskset and CPU sets reduce.
 int usable_cores() noexcept;
 
-/// From now on the calling thread, and threads that it starts, run on share number `share` of
-/// `shares` of its CPUs: neighbouring ones, or one that other shares have too where there are more
-/// shares than CPUs. False, and nothing is changed, if the system does not allow it.
+/// Binds the calling thread, and threads that it starts, to share `share` of `shares` of its CPUs:
+/// a run of neighbouring CPUs or, with more shares than CPUs, a single CPU that several shares use.
+/// Returns false and changes nothing if the system does not allow it.
 bool keep_to_share(int share, int shares) noexcept;
 
 }  // namespace heliograph

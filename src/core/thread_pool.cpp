@@ -26,7 +26,7 @@ struct ThreadPool::State {
   std::exception_ptr failure;
   std::vector<Thread> workers;
 
-  // Here, not in the pool's destructor, which does not run if starting a worker throws.
+  // Joins here, not in ~ThreadPool, which does not run if starting a worker throws.
   ~State() {
     {
       const std::lock_guard lock(mutex);

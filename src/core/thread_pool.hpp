@@ -8,7 +8,7 @@
 namespace heliograph {
 
 /// The CPU threads of one rank. The calling thread works too, so `threads == 1` starts none.
-/// Tasks are taken in order but run concurrently; results must not depend on who runs what.
+/// Tasks start in order but run concurrently; results must not depend on which thread runs them.
 class ThreadPool {
  public:
   /// Throws Error(resource) if the system has no more threads.
@@ -19,11 +19,11 @@ class ThreadPool {
 
   int threads() const noexcept;
 
-  /// Runs task(i) for i in [0, tasks), returns when all are done. Allocates nothing. The first
-  /// exception is rethrown here once every task has ended. Not reentrant.
+  /// Runs task(i) for i in [0, tasks) and returns when all are done. Allocates nothing. Rethrows
+  /// the first exception once every task has ended. Not reentrant.
   void run(std::int64_t tasks, FunctionRef<void(std::int64_t)> task);
 
-  /// Runs body(begin, end) over [0, count) in pieces of `grain`: pieces do not depend on threads.
+  /// Runs body(begin, end) over [0, count) in pieces of `grain`, whatever the number of threads.
   void for_ranges(std::int64_t count, std::int64_t grain,
                   FunctionRef<void(std::int64_t, std::int64_t)> body);
 

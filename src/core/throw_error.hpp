@@ -6,7 +6,7 @@
 
 namespace heliograph {
 
-/// Throws an Error whose sentence is made as fmt::format makes it.
+/// Throws an Error with a sentence that fmt::format makes from `sentence` and `args`.
 template <class... Args>
 [[noreturn]] void throw_error(ErrorCode code, fmt::format_string<const Args&...> sentence,
                               const Args&... args) {

@@ -34,7 +34,7 @@ Composition compose(const ModelOptions& options, const ModelInput& input, std::i
   ValueId x = model.add_input(features);
   ValueId aggregated = model.add_input(features);
   const auto drop = [&](ValueId& v, Direction mask) {
-    v = model.add<DropFeatures>("input", 0, v, DropoutMask{threshold, place_key(0, mask)});
+    v = model.add<DropFeatures>("input", 0, v, DropoutMask{threshold, site_key(0, mask)});
   };
   if (threshold > 0 && reads_features(options, features, sparse)) drop(x, Direction::forward);
   // The aggregation is another input: its mask is its own.
@@ -65,7 +65,7 @@ Composition compose(const ModelOptions& options, const ModelInput& input, std::i
         Activation::Options{y,
                             residual ? x : kNoValue,
                             options.norm == NormLayer::layer,
-                            {threshold, place_key(l + 1, Direction::forward)}});
+                            {threshold, site_key(l + 1, Direction::forward)}});
   }
   return model;
 }

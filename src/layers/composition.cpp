@@ -110,7 +110,7 @@ int Declare::site(Direction direction, std::int64_t cols, bool nonnegative,
     if (other.name == name) model_.refuse("declares a second " + name);
     if (other.layer == s.layer && other.direction == direction) ++earlier;
   }
-  s.key = place_key(s.layer, direction) + (earlier << 16);
+  s.key = site_key(s.layer, direction) + (earlier << 16);
   model_.sites_.push_back(std::move(s));
   return model_.sites_.back().id;
 }

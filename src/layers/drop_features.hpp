@@ -9,7 +9,7 @@ namespace heliograph {
 /// Which elements of a value training drops, by node and column.
 struct DropoutMask {
   std::uint32_t threshold = 0;  ///< Probability times 2^16.
-  std::uint64_t key = 0;        ///< Of the mask, unlike any other's: place_key (core/noise.hpp).
+  std::uint64_t key = 0;        ///< Of the mask, unlike any other's: site_key (core/noise.hpp).
 
   /// Of these rows; not active in inference.
   Dropout of(const Pass& pass, RowRange rows) const;

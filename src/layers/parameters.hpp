@@ -35,7 +35,8 @@ class Parameters {
 
   int count() const { return static_cast<int>(slots_.size()); }
   const std::string& name(int i) const { return slot(i).name; }
-  bool decays(int i) const { return slot(i).kind == ParameterKind::weight; }
+  ParameterKind kind(int i) const { return slot(i).kind; }
+  bool decays(int i) const { return kind(i) == ParameterKind::weight; }
   MatrixView value(int i) const;
   GradientView gradient(int i) const;
 

@@ -12,7 +12,7 @@ namespace {
 
 using EncodeRows = std::int64_t (*)(const EncodeJob&, std::int64_t, std::int64_t);
 
-/// Rows in one task: enough values that taking a task costs nothing beside it.
+/// Rows of one task, enough that the cost of starting a task is negligible.
 std::int64_t rows_per_task(std::int64_t cols) {
   return std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, cols));
 }
@@ -50,8 +50,7 @@ class RowwiseCodec final : public Codec {
 RowFormat checked(RowFormat format) {
   const int bits = format.bits;
   if (bits > 0 && bits <= 32 && (bits & (bits - 1)) == 0) return format;
-  throw Error(ErrorCode::usage,
-              "bits must be 1, 2, 4, 8, 16 or 32, not " + std::to_string(bits) + ".");
+  throw Error(ErrorCode::usage, "bits must be 1, 2, 4, 8, 16 or 32, not " + std::to_string(bits));
 }
 
 }  // namespace

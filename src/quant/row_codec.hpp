@@ -5,12 +5,11 @@
 
 #include "quant/codec.hpp"
 
-// Encoding of a run of rows: the part of a CPU codec that has a scalar and a SIMD
-// definition.
+// Encoding of a range of rows: the part of a CPU codec with a scalar and a SIMD definition.
 
 namespace heliograph {
 
-/// Everything that Codec::encode was given.
+/// The arguments of Codec::encode. Indices are positions in the message.
 struct EncodeJob {
   ConstMatrixView x;
   RowSelection selection;
@@ -33,16 +32,17 @@ struct EncodeJob {
   }
 };
 
-/// Encode message rows [begin, end); return the first that cannot be encoded, or `end`. Nothing
-/// outside the encoded rows is written; a row that cannot be encoded may be written in part.
+/// Encodes message rows [begin, end) by scalar code. Returns the first row that cannot be encoded,
+/// or `end`; that row may be written in part. Writes nothing outside the encoded rows.
 std::int64_t encode_rows_reference(const EncodeJob& job, std::int64_t begin, std::int64_t end);
+/// encode_rows_reference in SIMD code, with the same bytes.
 std::int64_t encode_rows_simd(const EncodeJob& job, std::int64_t begin, std::int64_t end);
 
-/// Copies the exact columns of message rows [begin, end); returns the first row that holds NaN or
-/// Inf there, or `end`.
+/// Copies the exact columns of message rows [begin, end). Returns the first row with NaN or Inf in
+/// them, or `end`.
 std::int64_t copy_exact_columns(const EncodeJob& job, std::int64_t begin, std::int64_t end);
 
-/// Why a message row cannot be encoded.
+/// The column and value that keep message row `index` from being encoded.
 UnencodableRow describe_unencodable(const EncodeJob& job, std::int64_t index);
 
 }  // namespace heliograph

@@ -15,7 +15,7 @@ void put_code(std::byte* codes, int bits, std::int64_t cols, std::int64_t c, std
 struct Range {
   float lo;
   float hi;
-  std::int64_t bad_column;  // first NaN or Inf; -1: none
+  std::int64_t bad_column;  // first NaN or Inf; -1 for none
 };
 
 Range range_of(const float* x, float scale, std::int64_t cols) {

@@ -1,6 +1,6 @@
-// Encoding works on groups of 32 columns, the groups of noise16(), of which a block of codes is a
-// whole number. What is left of a row goes through a padded copy. Compiled once for each Highway
-// target; the bytes are those of row_codec_reference.cpp on each of them.
+// Encodes groups of 32 columns, the groups of noise16(); a block of codes is a whole number of
+// groups. The columns after the last group go through a padded copy. Compiled once for each Highway
+// target, with the bytes of row_codec_reference.cpp on each.
 
 #include "core/cpu/simd_targets.hpp"
 #include "quant/row_codec.hpp"
@@ -25,7 +25,7 @@ using WordTag = hn::RebindToUnsigned<FloatTag>;
 using WordVector = hn::Vec<WordTag>;
 constexpr std::int64_t kGroup = 32;
 
-/// noise_word(key, first + lane).
+/// noise_word(key, first + lane) in each lane.
 HWY_INLINE WordVector NoiseWords(WordTag d, std::uint64_t key, std::uint32_t first) {
   constexpr std::uint32_t kGolden = 0x9e3779b9U;
   const auto lane = hn::Mul(hn::Iota(d, 0), hn::Set(d, kGolden));  // constant
@@ -38,8 +38,8 @@ HWY_INLINE WordVector NoiseWords(WordTag d, std::uint64_t key, std::uint32_t fir
   return hn::Xor(x, hn::ShiftRight<16>(x));
 }
 
-/// Runs body(first column in the group, noise) over the vectors of a group of 32 columns: the low
-/// halves of 16 noise words belong to its first 16 columns, the high halves to the others.
+/// Runs body(first column in the group, noise) for each vector of a group of 32 columns. The low
+/// halves of 16 noise words serve its first 16 columns, the high halves the others.
 template <class Body>
 HWY_INLINE void ForGroup(FloatTag d, std::uint64_t key, std::int64_t group, const Body& body) {
   const WordTag du;
@@ -51,7 +51,7 @@ HWY_INLINE void ForGroup(FloatTag d, std::uint64_t key, std::int64_t group, cons
   }
 }
 
-/// The bits of a mask, lane 0 lowest.
+/// The mask as an integer, with lane 0 in the lowest bit.
 HWY_INLINE std::uint32_t MaskBits(FloatTag d, hn::Mask<FloatTag> mask) {
 #if HWY_TARGET == HWY_SCALAR
   (void)d;
@@ -63,13 +63,13 @@ HWY_INLINE std::uint32_t MaskBits(FloatTag d, hn::Mask<FloatTag> mask) {
 #endif
 }
 
-/// Are the fractions `t` above (noise + 0.5) * 2^-16? Both sides are exact.
+/// rounds_up(t, noise) in each lane: t > (noise + 0.5) * 2^-16, of which both sides are exact.
 HWY_INLINE hn::Mask<FloatTag> RoundsUp(FloatTag d, FloatVector t, WordVector noise) {
   const auto whole = hn::ConvertTo(d, hn::BitCast(hn::RebindToSigned<FloatTag>(), noise));
   return hn::Gt(t, hn::MulAdd(whole, hn::Set(d, 0x1p-16F), hn::Set(d, 0x1p-17F)));
 }
 
-/// Packs 32 codes of one byte each into 32 * kBits bits.
+/// Packs 32 codes, one in each byte, into 32 * kBits bits.
 template <int kBits>
 HWY_INLINE void PackBytes(const std::uint8_t* bytes, std::byte* out) {
   for (int i = 0; i < 4; ++i) {
@@ -88,10 +88,10 @@ HWY_INLINE void PackBytes(const std::uint8_t* bytes, std::byte* out) {
   }
 }
 
-/// One-bit codes of a vector of values.
+/// One-bit codes of a vector of values, as a mask.
 HWY_INLINE hn::Mask<FloatTag> OneBit(FloatTag d, FloatVector value, const CodeParameters& p,
                                      WordVector noise) {
-  // t < 1 or the code is 1 anyway: the whole part needs no step of its own.
+  // The whole part of t need not be split off: from t = 1 on the code is 1 anyway.
   const auto above = hn::Sub(value, hn::Set(d, p.minimum));
   return RoundsUp(d, hn::Mul(above, hn::Set(d, p.inverse_step)), noise);
 }
@@ -133,7 +133,7 @@ HWY_INLINE void StoreLaneWords(WordVector words, std::byte* block, std::size_t l
 #endif
 }
 
-/// Codes of one block: 16 * kVectors columns at x, the first of them the row's column 32 * group.
+/// Encodes one block: the 16 * kVectors columns at x, the row's columns from 32 * group on.
 template <int kBits, int kVectors>
 HWY_INLINE void EncodeBlock(const float* x, float scale, const CodeParameters& p, std::uint64_t key,
                             std::int64_t group, std::byte* out) {
@@ -165,7 +165,7 @@ HWY_INLINE void EncodeBlock(const float* x, float scale, const CodeParameters& p
   }
 }
 
-/// Codes of one group, in column order: 32 columns at x, times `scale`, into 4 * kBits bytes.
+/// Encodes one group in column order: 32 columns at x, times `scale`, as 4 * kBits bytes.
 template <int kBits>
 HWY_INLINE void EncodeGroup(const float* x, float scale, const CodeParameters& p, std::uint64_t key,
                             std::int64_t group, std::byte* out) {
@@ -192,7 +192,7 @@ HWY_INLINE void EncodeGroup(const float* x, float scale, const CodeParameters& p
   }
 }
 
-/// A row as whole groups in place, and a scaled and padded copy of the rest.
+/// A row, whose whole groups are read in place, and a scaled and padded copy of its other columns.
 struct GroupedRow {
   const float* x;
   float scale;
@@ -209,7 +209,7 @@ struct GroupedRow {
   void pad(float value) { std::fill(rest + (cols - whole), rest + kGroup, value); }
 };
 
-/// Minimum and maximum of a row; false where a value is NaN or Inf.
+/// Finds the minimum and maximum of a row. Returns false if a value is NaN or Inf.
 HWY_INLINE bool FindRange(const GroupedRow& row, float& lo, float& hi) {
   const FloatTag d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -263,7 +263,7 @@ bool EncodeCodes(GroupedRow& row, std::uint64_t key, RowFormat format, std::byte
   return true;
 }
 
-/// bf16 or fp32: one pass, which also looks for NaN and Inf.
+/// Encodes a row as bf16 or fp32 in one pass. Returns false if a value is NaN or Inf.
 template <int kBits>
 bool EncodePlain(GroupedRow& row, std::uint64_t key, std::byte* out) {
   const FloatTag d;
@@ -311,7 +311,7 @@ bool EncodePlain(GroupedRow& row, std::uint64_t key, std::byte* out) {
 
 template <int kBits>
 std::int64_t EncodeRange(const EncodeJob& job, std::int64_t begin, std::int64_t end) {
-  constexpr std::int64_t kAhead = 4;  // rows; hides the latency of gathered reads
+  constexpr std::int64_t kAhead = 4;  // rows between the prefetch of a row and its use
   for (std::int64_t i = begin; i < end; ++i) {
     if (i + kAhead < end) {
       const float* next = job.x.row(job.source_row(i + kAhead));

@@ -8,21 +8,21 @@
 #include "core/host_device.hpp"
 #include "core/packed_rows.hpp"
 
-// The arithmetic of one value and of one row's parameters: the definition that every codec
-// (scalar, SIMD, device) must match bit for bit. docs/wire_format.md says why. Host and device
-// compilers read this header; neither may fuse a product and a sum in it.
+// The arithmetic of one value and of one row's parameters, which every codec (scalar, SIMD, device)
+// must match bit for bit; docs/wire_format.md gives the reasons. Host and device compilers read
+// this header, and neither may contract a product and a sum in it.
 
 namespace heliograph {
 
 /// Largest code of a format with codes.
 HELIOGRAPH_HOST_DEVICE constexpr std::uint32_t max_code(int bits) { return (1U << bits) - 1U; }
 
-/// Neither NaN nor Inf.
+/// Whether x is neither NaN nor Inf.
 HELIOGRAPH_HOST_DEVICE inline bool is_finite(float x) {
   return (std::bit_cast<std::uint32_t>(x) & 0x7f800000U) != 0x7f800000U;
 }
 
-/// Parameters of a row of codes: the two halves that travel, and what they stand for.
+/// Parameters of a row of codes: the two 16-bit halves that are sent, and their values.
 struct CodeParameters {
   std::uint16_t minimum_bits = 0;
   std::uint16_t step_bits = 0;
@@ -31,8 +31,8 @@ struct CodeParameters {
   float inverse_step = 0;  ///< fp32 1 / step; 0 for a constant row.
 };
 
-/// The largest bf16 that is not above x (finite); minus infinity below the range of bf16.
-/// Either zero gives +0.
+/// The largest bf16 that is not above a finite x; minus infinity below the range of bf16. Both
+/// zeros give +0.
 HELIOGRAPH_HOST_DEVICE inline std::uint16_t bf16_below(float x) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
   if ((bits << 1) == 0) return 0;
@@ -40,8 +40,8 @@ HELIOGRAPH_HOST_DEVICE inline std::uint16_t bf16_below(float x) {
   return static_cast<std::uint16_t>((bits + (negative ? 0xffffU : 0U)) >> 16);
 }
 
-/// The smallest step that is not below x >= 0 and is 0 or at least 2^-126; 0xff00 (infinity) or
-/// more where there is none.
+/// The smallest step, in its 16-bit form, that is not below x >= 0 and is 0 or at least 2^-126;
+/// 0xff00 (infinity) or more if there is none.
 HELIOGRAPH_HOST_DEVICE inline std::uint32_t step_above(double x) {
   if (x <= 0) return 0;  // also -0
   const auto nearest = static_cast<float>(x);
@@ -51,8 +51,8 @@ HELIOGRAPH_HOST_DEVICE inline std::uint32_t step_above(double x) {
   return step != 0 && step < 0x100U ? 0x100U : step;
 }
 
-/// Chooses what travels for a row of finite values between lo and hi. False: the row cannot be
-/// encoded, since a decoded value could overflow or a promised minimum of 0 does not hold.
+/// Chooses the parameters of a row of finite values between lo and hi. Returns false if the row
+/// cannot be encoded: a decoded value could overflow, or lo < 0 in a format without minimum.
 HELIOGRAPH_HOST_DEVICE inline bool choose_parameters(float lo, float hi, RowFormat format,
                                                      CodeParameters& out) {
   if (!format.has_minimum && lo < 0) return false;
@@ -72,15 +72,15 @@ HELIOGRAPH_HOST_DEVICE inline bool choose_parameters(float lo, float hi, RowForm
   return true;
 }
 
-/// Does the noise, of 16 bits, round a value up that lies `fraction` of a step above a
-/// representable one? From 1 on it always does.
+/// Whether stochastic rounding with 16 bits of noise rounds a value up that lies `fraction` of a
+/// step above a representable one: fraction > (noise + 0.5) / 2^16. From 1 on it always does.
 HELIOGRAPH_HOST_DEVICE inline bool rounds_up(float fraction, std::uint32_t noise) {
-  // (noise + 0.5) / 2^16: the noise as the low digits of 128, exact, and cheaper than a conversion.
+  // The noise in the low mantissa bits of 128, less 128: exact, and cheaper than a conversion.
   return fraction > std::bit_cast<float>(0x43000000U | noise) - 0x1.fffffep6F;
 }
 
-/// Code of the finite value x >= minimum. Values within step * 2^-17 of a representable one never
-/// move; 8 bits divide, since a product with the reciprocal would not stay that close.
+/// Stochastically rounded code of a finite x >= minimum. Values within step * 2^-17 of a
+/// representable one never move; 8 bits divide, as a product with 1 / step is not accurate enough.
 HELIOGRAPH_HOST_DEVICE inline std::uint32_t stochastic_code(float x, const CodeParameters& p,
                                                             int bits, std::uint32_t noise) {
   const float above = x - p.minimum;  // 0 where the step is
@@ -96,7 +96,7 @@ HELIOGRAPH_HOST_DEVICE inline std::uint32_t stochastic_code(float x, const CodeP
   return std::min(whole + (up ? 1U : 0U), max_code(bits));
 }
 
-/// bf16 of the finite value x: one of its two neighbours, the largest finite one at most.
+/// A finite x rounded stochastically to one of its two neighbours in bf16, never to infinity.
 HELIOGRAPH_HOST_DEVICE inline std::uint16_t stochastic_bf16(float x, std::uint32_t noise) {
   const std::uint32_t half = (std::bit_cast<std::uint32_t>(x) + noise) >> 16;
   return static_cast<std::uint16_t>((half & 0x8000U) | std::min(half & 0x7fffU, 0x7f7fU));

@@ -5,33 +5,33 @@
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/error.hpp"
 #include "train/checkpoint/manifest.hpp"
-#include "train/checkpoint/safetensors.hpp"
+#include "train/checkpoint/trainer_state.hpp"
 #include "train/launch.hpp"
 #include "train/plan/dataset_plan.hpp"
-#include "train/plan/process_memory.hpp"
-#include "train/trainer.hpp"
+#include "train/process_memory.hpp"
 
 namespace heliograph {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// Only the weights are needed, so only they are read.
+/// Reads nothing of the checkpoint but its manifest and weights.
 Safetensors open_weights(const fs::path& path) {
   try {
     return {path / kWeightsFile, read_checkpoint_manifest(path).file(kWeightsFile, path)};
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::bad_input) verify_checkpoint(path);  // Offers the one before.
+    if (error.code() == ErrorCode::bad_input)
+      verify_checkpoint(path);  // Names an older checkpoint that is whole.
     throw;
   }
 }
 
-/// What `options` say, but for what the weights were made for.
+/// `options`, with `trained` in place of those that the weights depend on.
 TrainOptions options_of(const TrainOptions& options, const TrainOptions& trained) {
   TrainOptions o = options;
   o.model = trained.model;
   o.normalize = trained.normalize;
-  o.inductive = trained.inductive;  // Features are standardised as they were.
+  o.inductive = trained.inductive;  // Decides which nodes standardise the features.
   o.exchange = ExchangeOptions();
   o.checkpoint = CheckpointOptions();
   o.epochs = 1;
@@ -43,9 +43,9 @@ TrainOptions options_of(const TrainOptions& options, const TrainOptions& trained
 
 EvaluationResult evaluate(const Dataset& dataset, const TrainOptions& options,
                           const fs::path& checkpoint, const LogCallback& log) {
-  const Safetensors weights = open_weights(checkpoint);
+  const Safetensors stored = open_weights(checkpoint);
   const CheckpointInfo info = read_checkpoint(checkpoint);
-  // Nothing is trained, so what training would need is not asked for.
+  // The last argument: nothing is trained, so the memory of training is not checked.
   const DatasetPlan plan(dataset, options_of(options, info.options), log, false);
   EvaluationResult result;
   result.metric = plan.metric();
@@ -56,19 +56,21 @@ EvaluationResult evaluate(const Dataset& dataset, const TrainOptions& options,
     Trainer trainer(plan,
                     plan.load(comm.rank(), GraphScope::training, MemoryUse::features, &account),
                     comm, &account);
-    weights.load(trainer.weights());
-    trainer.store_weights();
-    const Scores scores = trainer.evaluate(info.epochs - 1);
-    trainer.keep_predictions();
-    TrainResult gathered;
-    trainer.collect_predictions(gathered);
+    HostWeights weights(trainer);
+    stored.load(weights.tensors());
+    weights.store();
+    const auto [scores, logits] = trainer.evaluate(info.epochs - 1);
+    const RankGraph& graph = trainer.evaluated();
+    BestPredictions best(&account);
+    best.keep(logits, graph.labels(), plan.metric());
+    Predictions predictions = best.gather(graph.shard().global_ids, plan.facts().nodes, comm);
     if (comm.rank() != 0) return;
     result.train_metric = scores.train;
     result.val_metric = scores.validation;
     result.test_metric = scores.test;
-    result.predictions = std::move(gathered.predictions);
-    result.prediction_cols = gathered.prediction_cols;
-    result.scores = std::move(gathered.scores);
+    result.predictions = std::move(predictions.values);
+    result.prediction_cols = static_cast<std::int32_t>(graph.labels().prediction_cols());
+    result.scores = std::move(predictions.scores);
   });
   return result;
 }

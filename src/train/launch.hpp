@@ -8,23 +8,25 @@
 
 namespace heliograph {
 
-/// Whether the ranks of a run that is started now would be processes: asked for, or left open by a
-/// process that is in a group of several.
+/// Whether the ranks of a run would be processes: because `transport` says so, or because it leaves
+/// the choice and this process has joined others.
 bool ranks_are_processes(const TransportOptions& transport);
 
-/// The options of ranks that are threads.
+/// The options of the transport between ranks that are threads.
 ThreadTransportOptions thread_options(const TransportOptions& transport);
 
-/// The CUDA device of a rank, counted from 0 over the ranks of its host; devices are fewer or more.
+/// The number of a rank among the ranks of its host, from 0: the CUDA device that it uses, modulo
+/// the number of devices.
 int device_of_rank(const TransportOptions& transport, const Communicator& comm);
 
-/// Compute threads of each rank that `transport` asks for, its share of the cores where it does
-/// not. 0: the trainer divides the cores of this process among its ranks.
+/// The compute threads of each rank: as many as `transport` says or, for ranks that are processes,
+/// as many as the rank's share of cores. 0: the trainer divides this process's cores among its
+/// ranks.
 int threads_per_rank(const TransportOptions& transport);
 
-/// Runs body(comm) on each of `ranks` ranks, as threads or, on this process's one rank, as a
-/// process among others.
-/// Throws Error: usage (`ranks` are not as many as there are processes), and what bodies throw.
+/// Runs body(comm) for each of `ranks` ranks on threads of this process or, if ranks are processes,
+/// for this process's own rank. Returns when these ranks have ended.
+/// Throws Error: usage (there are not `ranks` processes), and what `body` throws.
 void launch_ranks(int ranks, const TransportOptions& transport,
                   const std::function<void(Communicator&)>& body);
 

@@ -10,23 +10,23 @@
 
 namespace heliograph {
 
-/// Learning rate of an epoch (the first is 0).
+/// The learning rate of an epoch; the first epoch is 0.
 double learning_rate(const OptimizerOptions& options, int epoch, int epochs);
 
-/// Adam with L2 decay of weight matrices and clipping by the global gradient norm. Every rank
-/// holds the same gradients, hence takes the same step.
+/// Adam with L2 decay of weight matrices and clipping by the global gradient norm. All ranks hold
+/// the same gradients and so take the same step.
 class Optimizer {
  public:
   Optimizer(const OptimizerOptions& options, const Parameters& parameters, MemoryAccount* account);
 
-  /// Euclidean norm of all gradients, of which one is empty; NaN or Inf if any is.
+  /// Euclidean norm of all gradients; one of the two spans is empty. NaN or Inf if a gradient is.
   static double gradient_norm(std::span<const float> f32, std::span<const double> f64);
 
-  /// Updates the parameters in place with the gradients, whose norm is `norm`.
+  /// Updates the parameters with their gradients. `norm`: what `gradient_norm` returned for these.
   void step(const Parameters& parameters, double lr, double norm, Kernels& kernels);
 
-  /// The running means of gradients and of their squares, laid out as the flat parameters and in
-  /// the same memory; and how many steps they have seen. A run that goes on sets them.
+  /// Running means of gradients and of their squares, laid out as the flat parameters and where
+  /// kernels read them, and the number of steps taken. A resumed run sets all three.
   std::span<float> first_moments() const { return m_.as<float>(); }
   std::span<float> second_moments() const { return v_.as<float>(); }
   std::int64_t steps() const { return steps_; }

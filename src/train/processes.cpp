@@ -1,25 +1,24 @@
 #include "train/processes.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <thread>
 
 #include "comm/batch.hpp"
 #include "comm/mpi/transport.hpp"
-#include "comm/processes/launch_variables.hpp"
 #include "comm/processes/launcher.hpp"
+#include "comm/rendezvous/launch_variables.hpp"
 #include "comm/tcp/transport.hpp"
+#include "core/throw_error.hpp"
 
 namespace heliograph {
 namespace {
 
-/// For survivors that still compute: LossGuard ends their work after 0.4 s.
+/// Time for other survivors to end; LossGuard ends those that still compute after 0.4 s.
 constexpr double kLeaveSeconds = 0.7;
 
-/// As many processes as torchrun's variables speak of; 1 where they make no sense.
-int said_processes() {
+/// The number of processes in torchrun's variables; 1 if these are missing or are not numbers.
+int processes_of_torchrun() {
   try {
     const auto variables = launch_variables();
     return variables ? variables->ranks : 1;
@@ -28,15 +27,15 @@ int said_processes() {
   }
 }
 
-/// By which transport this process joins others: mpi or tcp; threads: it is alone.
-TransportKind choose(const TransportOptions& transport) {
+/// The transport by which this process joins others, mpi or tcp; threads if it is alone.
+TransportKind choose_transport(const TransportOptions& transport) {
   if (transport.kind == TransportKind::mpi) return TransportKind::mpi;
   const auto launched = launched_by_mpi();
   const bool by_mpi = launched && mpi_built() && transport.kind != TransportKind::tcp;
   if (by_mpi && transport.kind != TransportKind::threads) return TransportKind::mpi;
   int started = launched ? launched->processes.value_or(1) : 1;
   if (transport.kind == TransportKind::threads) {
-    started = std::max(started, said_processes());
+    started = std::max(started, processes_of_torchrun());
   } else {
     const auto variables = launch_variables();
     const int least = transport.kind == TransportKind::tcp ? 1 : 2;
@@ -50,23 +49,22 @@ TransportKind choose(const TransportOptions& transport) {
   if (started > 1) {
     const char* advice = "this build has no MPI transport, so start them by torchrun, or one";
     if (transport.kind == TransportKind::threads) advice = "leave --transport out, or start one";
-    throw Error(ErrorCode::usage,
-                fmt::format("{} processes were started, and each would train the whole graph by "
-                            "threads: {}",
-                            started, advice));
+    throw_error(ErrorCode::usage,
+                "{} processes were started, and each would train the whole graph by "
+                "threads: {}",
+                started, advice);
   }
   return TransportKind::threads;
 }
 
-/// MPI that was not started as several is alone, whatever torchrun has started.
-void require_launched(int ranks) {
-  const int said = said_processes();
-  if (ranks > 1 || said == 1) return;
-  throw Error(
-      ErrorCode::usage,
-      fmt::format("--transport mpi: MPI knows of this process only, but WORLD_SIZE is {}, and "
-                  "each would train the whole graph: take --transport tcp",
-                  said));
+/// Throws Error(usage) if torchrun started several processes, but MPI knows of one.
+void require_launched_by_mpi(int ranks) {
+  const int started = processes_of_torchrun();
+  if (ranks > 1 || started == 1) return;
+  throw_error(ErrorCode::usage,
+              "--transport mpi: MPI knows of this process only, but WORLD_SIZE is {}, and "
+              "each would train the whole graph: take --transport tcp",
+              started);
 }
 
 void set_options(const TransportOptions& transport, ProcessGroupOptions& options) {
@@ -89,14 +87,14 @@ TransportKind kind_of_processes() {
 
 void require_parts(int parts, int processes) {
   if (parts == processes) return;
-  throw Error(ErrorCode::usage,
-              fmt::format("--parts {} with {} process{}: each process is one rank, so leave "
-                          "--parts out or start {}",
-                          parts, processes, processes == 1 ? "" : "es", parts));
+  throw_error(ErrorCode::usage,
+              "--parts {} with {} process{}: each process is one rank, so leave "
+              "--parts out or start {}",
+              parts, processes, processes == 1 ? "" : "es", parts);
 }
 
 Processes::Processes(const TransportOptions& transport)
-    : transport_(transport), joins_by_(choose(transport)) {}
+    : transport_(transport), joins_by_(choose_transport(transport)) {}
 
 Processes::~Processes() = default;
 
@@ -109,13 +107,13 @@ void Processes::join(const std::function<void()>& check) {
   if (joins_by_ == TransportKind::mpi) {
     MpiTransportOptions options;
     set_options(transport_, options);
-    // NCCL's messages and MPI's could wait for each other on a device.
+    // With NCCL, its messages and MPI's could wait for each other on a device.
     const bool moves =
         transport_.device == DeviceKind::cuda && transport_.kind != TransportKind::nccl;
     if (moves) options.cuda_aware = transport_.cuda_aware_mpi;
     options.on_watch = keep_watch;
     group_ = std::make_unique<MpiGroup>(options);
-    require_launched(group_->ranks());
+    require_launched_by_mpi(group_->ranks());
   } else {
     TcpTransportOptions options;
     set_options(transport_, options);

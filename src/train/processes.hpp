@@ -16,82 +16,85 @@ class RankWatch;
 
 /// Rank of this process among those that it has joined; 0 if it is alone.
 int rank_of_process();
-/// By which transport it has joined them: mpi or tcp; threads if it is alone.
+/// The transport by which this process has joined others, mpi or tcp; threads if it is alone.
 TransportKind kind_of_processes();
 
-/// Throws Error(usage) unless `parts` are as many as `processes`.
+/// Throws Error(usage) unless `parts` equals `processes`.
 void require_parts(int parts, int processes);
 
-/// This process among those of a run: it joins those that mpirun, srun or torchrun started with it
-/// where `transport` asks for that by name or leaves the choice; else it is alone.
+/// This process among the processes of a run. It joins those that mpirun, srun or torchrun started
+/// with it if `transport` says so or leaves the choice; otherwise it is alone.
 class Processes {
  public:
-  /// Throws Error(usage): no MPI in this build, variables of torchrun that are missing or no
-  /// numbers, or several processes that would each train the whole by threads.
+  /// Throws Error(usage): this build has no MPI; torchrun's variables are missing or are not
+  /// numbers; or several processes were started and each would train the whole graph by threads.
   explicit Processes(const TransportOptions& transport);
   ~Processes();
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
-  /// Collective; once. Nothing where this process is alone. `check` is called now and then while
-  /// it waits, where it joins by TCP, and may throw. Throws Error: usage (torchrun has started
-  /// several, and MPI one), peer_lost, resource; what `check` throws.
+  /// Joins the other processes, if there are any. Collective; called once. While it waits for
+  /// others over TCP it repeatedly calls `check`, which may throw. Throws Error: usage (torchrun
+  /// started several processes, but MPI one), peer_lost, resource; and what `check` throws.
   void join(const std::function<void()>& check = {});
   /// Whether `join` has others to join.
   bool joins_others() const { return joins_by_ != TransportKind::threads; }
 
   bool joined() const { return group_ != nullptr; }
-  /// Whether halo messages of this rank are handed over in memory of its device.
+  /// Whether the transport reads and writes halo messages in memory of this rank's device.
   bool moves_device_memory() const;
   int rank() const;
   int count() const;
-  /// The one that prints, and writes files.
+  /// Whether this process prints and writes files.
   bool is_root() const { return rank() == 0; }
 
-  // What is known of the others is known, to every thread, from the middle of `join` on.
+  // The functions from here to `hold_up_the_end` may be called by every thread, also while another
+  // thread is in `join`.
 
-  /// True as soon as it is known that a rank was lost or has failed, false after `seconds`.
+  /// Waits for at most `seconds`. Returns true as soon as a rank is known to be lost or to have
+  /// failed.
   bool wait_for_failure(double seconds) const;
 
-  /// The exception that is being handled, or `reason`, ends this process: tells the others.
+  /// Tells the other processes that this one ends because of the exception that is being handled,
+  /// or because of `reason`.
   void fail() noexcept;
   void fail(const std::string& reason) noexcept;
 
-  /// After a failure is known, before this process ends: whether it is the one to report it.
-  /// Waits for a fraction of a second for what the others say.
+  /// Whether this process is the one to report a failure. Called when a failure is known and before
+  /// this process ends. Waits for a fraction of a second for messages of the others.
   bool reports();
-  /// The code by which this process ends after it, and what is known of it.
+  /// The exit code of this process after that failure, and the message that describes it.
   ErrorCode failure_code() const;
   std::string failure_text() const;
   /// Whether the failure is the loss of a rank.
   bool lost() const;
-  /// After a loss that this process has reported, before it ends (RankWatch::leave_together).
+  /// Called before this process ends, after it has reported a loss (RankWatch::leave_together).
   void leave_together();
-  /// Before this process ends otherwise than with 0 (RankWatch::hold_up_the_end).
+  /// Called before this process ends with another exit code than 0 (RankWatch::hold_up_the_end).
   void hold_up_the_end() const;
 
-  /// Collective, at the end of a run that went well: waits until all have come.
+  /// Waits until all processes have called it, at the end of a run without failure. Collective.
   void leave();
 
  private:
   std::shared_ptr<RankWatch> watch() const;
-  /// What the watch answers to `question`, one of its members, or `alone` where there is none.
+  /// The result of `question`, a member function of the watch, or `alone` if there is no watch.
   template <class Question, class Answer>
   Answer ask(Question question, Answer alone) const;
 
   const TransportOptions transport_;
-  const TransportKind joins_by_;  ///< mpi, tcp, or threads: it is alone.
+  const TransportKind joins_by_;  ///< mpi or tcp; threads if this process is alone.
   mutable std::mutex mutex_;
   std::shared_ptr<RankWatch> watch_;
   std::unique_ptr<ProcessGroup> group_;
 };
 
-/// Runs `work` as a member of the processes that `transport` asks for by name, unless this process
-/// is one of them already; an exception of `work` ends the others too.
+/// Runs `work`. If `transport` is mpi or tcp and this process has not joined others, joins them for
+/// as long as `work` runs; an exception of `work` then ends the others too.
 void join_processes(const TransportOptions& transport, FunctionRef<void()> work);
 
-/// Where MPI was initialised here: finalises it now and not when the process exits. After a failure
-/// it does nothing, as MPI would wait for those who are lost.
+/// Finalises MPI, if it was initialised here, before the process exits. After a failure it does
+/// nothing, because MPI would wait for lost ranks.
 void end_mpi() noexcept;
 
 }  // namespace heliograph

@@ -1,26 +1,27 @@
 #include "heliograph/train.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "core/arena.hpp"
+#include "core/throw_error.hpp"
 #include "graph/io/files.hpp"
 #include "heliograph/checkpoint.hpp"
-#include "heliograph/error.hpp"
 #include "heliograph/shards.hpp"
 #include "train/checkpoint/saver.hpp"
+#include "train/gather_values.hpp"
 #include "train/launch.hpp"
 #include "train/options/json.hpp"
 #include "train/plan/dataset_plan.hpp"
-#include "train/plan/memory_check.hpp"
-#include "train/plan/process_memory.hpp"
+#include "train/plan/rank_memory.hpp"
 #include "train/plan/shard_plan.hpp"
+#include "train/process_memory.hpp"
 #include "train/processes.hpp"
 #include "train/trainer.hpp"
 
@@ -31,248 +32,188 @@ std::optional<double> known(double score) {
   return std::isnan(score) ? std::nullopt : std::optional<double>(score);
 }
 
-/// What the ranks hold, or held at most, all together. Collective.
-template <class OfUse>
-MemoryNeeds sum_over_ranks(Communicator& comm, OfUse of_use) {
-  MemoryNeeds sum;
-  for (std::size_t i = 0; i < sum.bytes.size(); ++i) {
-    sum.bytes[i] = of_use(static_cast<MemoryUse>(i));
-  }
-  AllReduce(comm, Channel::evaluation).sum(std::span<std::int64_t>(sum.bytes));
-  return sum;
+/// Throws Error(mismatch) that names the first rank whose options, data or checkpoint differ from
+/// rank 0's. Processes read these for themselves, and messages of ranks that differ may still fit
+/// each other. Collective.
+void require_agreement(const RunPlan& plan, const CheckpointManifest* resumed, Communicator& comm) {
+  nlohmann::ordered_json compared = options_to_json(plan.options());
+  for (const char* own : {"transport", "threads-per-rank", "pin"}) compared.erase(own);
+  const RunFacts& facts = plan.facts();
+  compared["facts"] = {facts.name,         facts.nodes, facts.training_nodes, facts.classes,
+                       facts.feature_cols, facts.ranks, facts.partition_hash};
+  compared["epochs_done"] = resumed == nullptr ? 0 : resumed->epochs;
+  const std::string text = compared.dump();
+  std::vector<std::int64_t> hashes(static_cast<std::size_t>(comm.size()), 0);
+  hashes[static_cast<std::size_t>(comm.rank())] =
+      static_cast<std::int64_t>(xxh64(std::as_bytes(std::span(text))) >> 1U);
+  AllReduce(comm, Channel::evaluation).sum(std::span<std::int64_t>(hashes));
+  const auto other = std::ranges::find_if(hashes, [&](auto hash) { return hash != hashes[0]; });
+  if (other == hashes.end()) return;
+  throw_error(ErrorCode::mismatch,
+              "rank {} runs with other options, another data set "
+              "or another checkpoint than rank 0",
+              other - hashes.begin());
 }
 
-/// What one rank adds to the report; after `sum_over_ranks` that of all. Bytes are of its process.
-struct RankFigures {
-  std::int64_t stored = 0;  ///< In the shards that it reads.
-  std::int64_t loaded = 0;  ///< Taken at most while it reads them.
-  std::int64_t setup_peak = 0;
-  std::int64_t training_peak = 0;
-  std::int64_t cuda_graphs = 0;  ///< 1 where it takes them.
-
-  void sum_over_ranks(Communicator& comm) {
-    std::array<std::int64_t, 5> all{stored, loaded, setup_peak, training_peak, cuda_graphs};
-    AllReduce(comm, Channel::evaluation).sum(std::span<std::int64_t>(all));
-    stored = all[0], loaded = all[1], setup_peak = all[2], training_peak = all[3];
-    cuda_graphs = all[4];
-  }
-};
-
-/// Loads what the rank holds. Of a process of its own it says what reading its shard has taken.
-RankData load_counted(const RunPlan& plan, int rank, bool counts, MemoryAccount& account,
-                      RankFigures& figures) {
-  if (counts) figures.setup_peak = peak_rss_bytes();
-  const std::int64_t stored = plan.stored_bytes(rank);
-  const bool alone = ranks_are_processes(plan.options().transport) && stored > 0;
-  const bool measures = alone && reset_peak_rss();
-  const std::int64_t before = measures ? peak_rss_bytes() : 0;
-  RankData data = plan.load(rank, GraphScope::training, MemoryUse::features, &account);
-  if (alone) figures.stored = stored;
-  if (measures) figures.loaded = peak_rss_bytes() - before;
-  return data;
-}
-
-/// The exact sum, now that every buffer is there. Memory is taken when it is first written, so
-/// what training alone writes is still to come.
-void check_memory(const MemoryNeeds& held, const TrainOptions& options) {
-  if (options.memory_limit_bytes > 0) {
-    require_memory(held, options.memory_limit_bytes, std::nullopt);
-    return;
-  }
-  if (options.transport.device != DeviceKind::cpu) return;  // A device has lent all of it already.
-  MemoryNeeds to_come;
-  for (const MemoryUse use : {MemoryUse::activations, MemoryUse::gradients, MemoryUse::halo}) {
-    to_come[use] = held[use];
-  }
-  require_memory(to_come, 0, available_memory_bytes());
-}
-
-MemoryReport report_memory(const MemoryNeeds& bytes) {
-  return {bytes[MemoryUse::graph],     bytes[MemoryUse::features],  bytes[MemoryUse::activations],
-          bytes[MemoryUse::gradients], bytes[MemoryUse::halo],      bytes[MemoryUse::weights],
-          bytes[MemoryUse::workspace], bytes[MemoryUse::evaluation]};
-}
-
-/// Bytes an epoch, from the reports of all epochs.
+/// Sets the means over epochs.
 void average_bytes(TrainResult& result) {
   const auto epochs = static_cast<std::int64_t>(result.epochs.size());
   if (epochs == 0) return;
-  TrafficBytes bytes;
-  std::int64_t fp32_bytes = 0;
+  TrafficBytes& mean = result.bytes_per_epoch;
   for (const EpochReport& report : result.epochs) {
-    bytes.halo_forward += report.bytes.halo_forward;
-    bytes.halo_backward += report.bytes.halo_backward;
-    bytes.allreduce += report.bytes.allreduce;
-    fp32_bytes += report.fp32_bytes;
+    mean.halo_forward += report.bytes.halo_forward;
+    mean.halo_backward += report.bytes.halo_backward;
+    mean.allreduce += report.bytes.allreduce;
+    result.fp32_bytes_per_epoch += report.fp32_bytes;
   }
-  result.bytes_per_epoch = {bytes.halo_forward / epochs, bytes.halo_backward / epochs,
-                            bytes.allreduce / epochs};
-  result.fp32_bytes_per_epoch = fp32_bytes / epochs;
-}
-
-/// What the callbacks of this process ask for at the end of an epoch.
-RunRequests take_requests(const TrainCallbacks& callbacks) {
-  return {callbacks.stop != nullptr && callbacks.stop->load(),
-          callbacks.save != nullptr && callbacks.save->exchange(false)};
-}
-
-/// The state to begin with, from the checkpoint that `manifest` is of, or null.
-RunState begin_state(const CheckpointManifest* manifest, const TrainOptions& options,
-                     Trainer& trainer, Communicator& comm) {
-  if (manifest == nullptr) return {0, BestEpoch(options.patience), -1, {}};
-  return restore_run(*manifest, options.checkpoint.resume, options.patience, trainer, comm);
-}
-
-/// Scores the weights as the last epoch has left them, and keeps the best.
-void evaluate_epoch(Trainer& trainer, RunState& state, EpochReport& report) {
-  const int epoch = state.epochs - 1;
-  const Scores scores = trainer.evaluate(epoch);
-  if (state.best.improves(scores)) {
-    trainer.keep_predictions();
-    state.best_epoch = epoch;
-  }
-  report.train_metric = known(scores.train);
-  report.val_metric = known(scores.validation);
-  report.test_metric = known(scores.test);
-}
-
-/// Processes read options, data and checkpoints for themselves: messages of ranks that read
-/// different ones may fit each other all the same. Collective.
-/// Throws Error(mismatch) that names the first rank that differs from rank 0.
-void require_agreement(const RunPlan& plan, const CheckpointManifest* resumed, Communicator& comm) {
-  nlohmann::ordered_json said = options_to_json(plan.options());
-  for (const char* own : {"transport", "threads-per-rank", "pin"}) said.erase(own);
-  const RunFacts& facts = plan.facts();
-  said["facts"] = {facts.name,         facts.nodes, facts.training_nodes, facts.classes,
-                   facts.feature_cols, facts.ranks, facts.partition_hash};
-  said["epochs_done"] = resumed == nullptr ? 0 : resumed->epochs;
-  const std::string text = said.dump();
-  std::vector<std::int64_t> seen(static_cast<std::size_t>(comm.size()), 0);
-  const auto mine = static_cast<std::size_t>(comm.rank());
-  seen[mine] = static_cast<std::int64_t>(xxh64(std::as_bytes(std::span(text))) >> 1U);
-  AllReduce(comm, Channel::evaluation).sum(std::span<std::int64_t>(seen));
-  for (std::size_t rank = 1; rank < seen.size(); ++rank) {
-    if (seen[rank] == seen[0]) continue;
-    throw Error(
-        ErrorCode::mismatch,
-        fmt::format(
-            "rank {} runs with other options, another data set or another checkpoint than rank 0",
-            rank));
+  for (std::int64_t* bytes :
+       {&mean.halo_forward, &mean.halo_backward, &mean.allreduce, &result.fp32_bytes_per_epoch}) {
+    *bytes /= epochs;
   }
 }
 
-/// The body of one rank. Only rank 0 writes to `result` and calls back. `resumed`: the manifest of
-/// the checkpoint that the run goes on from, or null.
+/// The run of one rank once its data are loaded.
+class RankRun {
+ public:
+  RankRun(const RunPlan& plan, RankData data, Communicator& comm, const TrainCallbacks& callbacks,
+          MemoryAccount& account)
+      : plan_(plan),
+        options_(plan.options()),
+        comm_(comm),
+        callbacks_(callbacks),
+        trainer_(plan, std::move(data), comm, &account),
+        checkpoints_(
+            options_.checkpoint, comm, trainer_, [this] { return identify_run(plan_); },
+            callbacks.log),
+        state_(options_.patience, comm, &account) {}
+
+  MemoryAccount& memory() { return trainer_.memory(); }
+
+  void resume(const CheckpointManifest& manifest) {
+    restore_run(manifest, options_.checkpoint.resume, comm_, trainer_, state_);
+    // The last epoch may have been saved before it was evaluated; see run_epochs.
+    if (state_.epochs == options_.epochs && !evaluation_due()) evaluate(state_.reports.back());
+    if (is_root() && callbacks_.on_resume) callbacks_.on_resume(state_.reports);
+  }
+
+  /// Runs epochs until the last one has run, a rank asks to stop, or patience has run out. Returns
+  /// which of these ended the run, as TrainResult::stop_reason.
+  std::string run_epochs() {
+    if (is_root()) {
+      state_.reports.reserve(static_cast<std::size_t>(std::min(options_.epochs, 1 << 16)));
+    }
+    while (state_.epochs < options_.epochs && !state_.best.exhausted()) {
+      EpochEnd end = trainer_.run_epoch(state_.epochs, [this] { return take_requests(); });
+      EpochReport& report = end.report;
+      ++state_.epochs;
+      const bool last = state_.epochs == options_.epochs;
+      // A stopped run that can be resumed must not lack the scores of its last epoch.
+      const bool evaluates = !end.asked.stop || checkpoints_.enabled();
+      if (evaluates && evaluation_due()) evaluate(report);
+      const bool ends = end.asked.stop || last || state_.best.exhausted();
+      const bool saves = checkpoints_.due(state_.epochs, end.asked.stop || end.asked.save, ends);
+      // An evaluation that is due only because the run ends is no part of the checkpoint: a run
+      // that resumes it with more epochs does without.
+      const bool saves_first = evaluates && last && !evaluation_due();
+      if (is_root()) state_.reports.push_back(report);
+      if (saves_first) {
+        if (saves) checkpoints_.save(state_, end.asked.stop);
+        evaluate(report);
+        if (is_root()) state_.reports.back() = report;
+      }
+      if (is_root() && callbacks_.on_epoch) callbacks_.on_epoch(report);
+      if (saves && !saves_first) checkpoints_.save(state_, end.asked.stop);
+      if (end.asked.stop) return "interrupted";
+    }
+    return state_.best.exhausted() ? "early_stopping" : "completed";
+  }
+
+  /// Gathers what the ranks hold into rank 0's `result`. Collective.
+  void collect(TrainResult& result) {
+    trainer_.finish();
+    const RankGraph& graph = trainer_.evaluated();
+    Predictions predictions =
+        state_.predictions.gather(graph.shard().global_ids, plan_.facts().nodes, comm_);
+    const std::vector<LinkTraffic> sent = trainer_.halo().traffic();
+    std::vector<LinkTraffic> traffic = gather_values(comm_, std::span(sent));
+    std::array<std::int64_t, 2> sums{state_.evaluation_bytes.count(),
+                                     trainer_.takes_cuda_graphs() ? 1 : 0};
+    AllReduce(comm_, Channel::evaluation).sum(std::span<std::int64_t>(sums));
+    if (!is_root()) return;
+    result.epochs = std::move(state_.reports);
+    average_bytes(result);
+    result.best_epoch = state_.best.epoch();
+    result.val_metric = state_.best.scores().validation;
+    result.test_metric = state_.best.scores().test;
+    result.predictions = std::move(predictions.values);
+    result.prediction_cols = static_cast<std::int32_t>(graph.labels().prediction_cols());
+    result.scores = std::move(predictions.scores);
+    for (const Site& site : trainer_.model().sites()) {
+      result.sites.push_back({site.name, site.layer, site.direction == Direction::backward});
+    }
+    result.halo_traffic = std::move(traffic);
+    result.evaluation_bytes = sums[0];
+    result.cuda_graph_ranks = static_cast<int>(sums[1]);
+    result.parameters = trainer_.model().parameters().weights();
+  }
+
+ private:
+  bool is_root() const { return comm_.rank() == 0; }
+  bool evaluation_due() const { return state_.epochs % options_.eval_every == 0; }
+
+  RunRequests take_requests() const {
+    return {callbacks_.stop != nullptr && callbacks_.stop->load(),
+            callbacks_.save != nullptr && callbacks_.save->exchange(false)};
+  }
+
+  /// Scores the weights after the last epoch, whose report this is, and keeps the best predictions.
+  void evaluate(EpochReport& report) {
+    const auto [scores, logits] = trainer_.evaluate(state_.epochs - 1);
+    if (state_.best.improves(state_.epochs - 1, scores)) {
+      state_.predictions.keep(logits, trainer_.evaluated().labels(), plan_.metric());
+    }
+    report.train_metric = known(scores.train);
+    report.val_metric = known(scores.validation);
+    report.test_metric = known(scores.test);
+  }
+
+  const RunPlan& plan_;
+  const TrainOptions& options_;
+  Communicator& comm_;
+  const TrainCallbacks& callbacks_;
+  Trainer trainer_;
+  CheckpointSaver checkpoints_;
+  RunState state_;
+};
+
+/// Trains one rank from loading to results; only rank 0 writes to `result`. `resumed`: the manifest
+/// of the checkpoint to resume, or null.
 void train_rank(const RunPlan& plan, const CheckpointManifest* resumed, Communicator& comm,
-                const TrainCallbacks& callbacks, TrainResult& result,
-                std::chrono::steady_clock::time_point begin) {
-  const TrainOptions& options = plan.options();
-  const bool root = comm.rank() == 0;
+                const TrainCallbacks& callbacks, std::chrono::steady_clock::time_point begin,
+                TrainResult& result) {
   require_agreement(plan, resumed, comm);
   Arena arena(static_cast<std::size_t>(address_space_of_a_rank(comm.size())));
   MemoryAccount account(&arena);
-  // Each process counts its own memory, once.
-  const bool counts = root || ranks_are_processes(options.transport);
-  RankFigures figures;
-  RankData data = load_counted(plan, comm.rank(), counts, account, figures);
-  Trainer trainer(plan, std::move(data), comm, &account);
-  const MemoryNeeds held =
-      sum_over_ranks(comm, [&](MemoryUse r) { return trainer.memory().live(r); });
-  trainer.memory().reset_peaks();
-  if (counts) figures.setup_peak = std::max(figures.setup_peak, peak_rss_bytes());
-  const bool reset = !counts || reset_peak_rss();
-  if (root) {
-    check_memory(held, options);
-    result.setup_seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    if (!reset && callbacks.log) {
-      callbacks.log(LogLevel::warning,
-                    "the system does not let a process reset its peak memory: what is given for "
-                    "training includes loading and partitioning");
-    }
-    result.parameters = trainer.model().parameters().weights();
-  }
-
-  if (root) result.epochs.reserve(static_cast<std::size_t>(std::min(options.epochs, 1 << 16)));
-  CheckpointSaver checkpoints(
-      options.checkpoint, comm, trainer, [&] { return identify_run(plan); }, callbacks.log);
-  RunState state = begin_state(resumed, options, trainer, comm);
-  BestEpoch& best = state.best;
-  const auto evaluates_next = [&] { return state.epochs % options.eval_every == 0; };
-  if (resumed != nullptr) {
-    // A run has scores of its last epoch, but its checkpoint has none that a longer run lacks.
-    if (state.epochs == options.epochs && !evaluates_next()) {
-      evaluate_epoch(trainer, state, state.reports.back());
-    }
-    if (root) {
-      result.epochs.insert(result.epochs.end(), state.reports.begin(), state.reports.end());
-      if (callbacks.on_resume) callbacks.on_resume(state.reports);
-    }
-  }
-  std::string stop_reason = best.exhausted() ? "early_stopping" : "completed";
-  while (state.epochs < options.epochs && !best.exhausted()) {
-    EpochEnd end = trainer.run_epoch(state.epochs, [&] { return take_requests(callbacks); });
-    EpochReport& report = end.report;
-    const RunRequests asked = end.asked;
-    ++state.epochs;
-    const bool last = state.epochs == options.epochs;
-    // A run that goes on later must not lack the scores of the epoch at which it was stopped.
-    const bool evaluates = !asked.stop || checkpoints.enabled();
-    if (evaluates && evaluates_next()) evaluate_epoch(trainer, state, report);
-    const bool ends = asked.stop || last || best.exhausted();
-    const bool saves = checkpoints.due(state.epochs, asked.stop || asked.save, ends);
-    if (root) result.epochs.push_back(report);
-    const auto save = [&] {  // Only rank 0 has the reports.
-      checkpoints.save(
-          state,
-          root ? std::span<const EpochReport>(result.epochs) : std::span<const EpochReport>(),
-          asked.stop);
-    };
-    if (evaluates && last && !evaluates_next()) {
-      if (saves) save();
-      evaluate_epoch(trainer, state, report);
-      if (root) result.epochs.back() = report;
-      if (root && callbacks.on_epoch) callbacks.on_epoch(report);
-    } else {
-      if (root && callbacks.on_epoch) callbacks.on_epoch(report);
-      if (saves) save();
-    }
-    if (asked.stop || best.exhausted()) {
-      stop_reason = asked.stop ? "interrupted" : "early_stopping";
-      break;
-    }
-  }
-  trainer.finish();
-  trainer.collect_predictions(result);
-  trainer.collect_traffic(result);
-  std::int64_t evaluation_bytes = trainer.evaluation_bytes();
-  AllReduce(comm, Channel::evaluation).sum(std::span<std::int64_t>(&evaluation_bytes, 1));
-  const MemoryNeeds peak =
-      sum_over_ranks(comm, [&](MemoryUse r) { return trainer.memory().peak(r); });
-  if (counts) figures.training_peak = peak_rss_bytes();
-  figures.cuda_graphs = trainer.takes_cuda_graphs() ? 1 : 0;
-  figures.sum_over_ranks(comm);
-  if (!root) return;
-  result.memory = report_memory(peak);
+  RankMemory memory(plan, comm);
+  RankRun run(plan, memory.load(account), comm, callbacks, account);
+  memory.end_setup(run.memory(), callbacks.log);
+  const std::chrono::duration<double> setup = std::chrono::steady_clock::now() - begin;
+  if (resumed != nullptr) run.resume(*resumed);
+  const std::string stop_reason = run.run_epochs();
+  run.collect(result);
+  memory.report(run.memory(), result);
+  if (comm.rank() != 0) return;
+  result.setup_seconds = setup.count();
   result.stop_reason = stop_reason;
-  result.best_epoch = state.best_epoch;
-  result.val_metric = best.scores().validation;
-  result.test_metric = best.scores().test;
-  result.evaluation_bytes = evaluation_bytes;
-  result.shard_bytes = figures.stored;
-  result.loading_bytes = figures.loaded;
-  result.setup_peak_rss_bytes = figures.setup_peak;
-  result.peak_rss_bytes = figures.training_peak;
-  result.cuda_graph_ranks = static_cast<int>(figures.cuda_graphs);
-  average_bytes(result);
 }
 
-/// Refuses a checkpoint that is damaged or of another run before any work is done.
+/// Reads the manifest of the checkpoint to resume, if there is one. Throws Error: bad_input (the
+/// checkpoint is damaged), mismatch (it belongs to another run).
 std::optional<CheckpointManifest> open_checkpoint(const std::string& dataset_hash,
                                                   const TrainOptions& options) {
   const std::filesystem::path& path = options.checkpoint.resume;
   if (path.empty()) return std::nullopt;
-  // One process reads all of it; each rank checks what it reads once more.
+  // One process checks every file; later each rank checks the files that it reads.
   if (rank_of_process() == 0) verify_checkpoint(path);
   CheckpointManifest manifest = read_checkpoint_manifest(path);
   require_same_options(manifest, options, path);
@@ -280,8 +221,8 @@ std::optional<CheckpointManifest> open_checkpoint(const std::string& dataset_has
   return manifest;
 }
 
-/// Makes a plan from options that say what `automatic` ones stand for, and opens the checkpoint
-/// that the run goes on from, before anything that takes long.
+/// Makes the plan of a run, and first opens the checkpoint to resume, so that one that does not fit
+/// is refused before work that takes long. `resolved`: options whose transport is not `automatic`.
 using MakePlan = FunctionRef<std::unique_ptr<const RunPlan>(
     const TrainOptions& resolved, std::optional<CheckpointManifest>& resumed)>;
 
@@ -304,7 +245,7 @@ TrainResult run(const TrainOptions& options, const TrainCallbacks& callbacks, Ma
     if (resumed) require_same_data(*resumed, {}, result.partition_hash, options.checkpoint.resume);
     const CheckpointManifest* manifest = resumed ? &*resumed : nullptr;
     launch_ranks(plan->facts().ranks, options.transport, [&](Communicator& comm) {
-      train_rank(*plan, manifest, comm, callbacks, result, begin);
+      train_rank(*plan, manifest, comm, callbacks, begin, result);
     });
   });
   return result;

@@ -13,11 +13,8 @@ add_test(NAME bench.torch_epoch
 set_tests_properties(bench.torch_epoch PROPERTIES LABELS bench TIMEOUT 60)
 
 # A test of the benchmark of device kernels, on the emulated device.
-set_source_files_properties(${PROJECT_SOURCE_DIR}/bench/device/decode_rows.cu PROPERTIES
-  LANGUAGE CXX COMPILE_DEFINITIONS __CUDACC__
-  COMPILE_OPTIONS "-include;cuda_runtime.h;-Wno-unknown-pragmas")
+add_emulated_kernels(heliograph_bench_kernels ${PROJECT_SOURCE_DIR}/bench/device/decode_rows.cu)
 add_executable(device_bench_emulated ${PROJECT_SOURCE_DIR}/bench/device_bench.cpp
-                                     ${PROJECT_SOURCE_DIR}/bench/device/decode_rows.cu
                                      ${PROJECT_SOURCE_DIR}/bench/device/options.cpp
                                      ${PROJECT_SOURCE_DIR}/bench/device/results.cpp
                                      ${PROJECT_SOURCE_DIR}/bench/device/no_cusparse.cpp)
@@ -25,7 +22,7 @@ target_include_directories(device_bench_emulated BEFORE
   PRIVATE ${CMAKE_CURRENT_LIST_DIR}/../cuda_emulation/include ${PROJECT_SOURCE_DIR}/src
           ${PROJECT_SOURCE_DIR}/bench)
 target_link_libraries(device_bench_emulated
-  PRIVATE heliograph_cuda_emulated heliograph_library heliograph_flags)
+  PRIVATE heliograph_bench_kernels heliograph_cuda_emulated heliograph_library heliograph_flags)
 add_test(NAME bench.device_emulated
   COMMAND ${python_with_numpy} -B ${CMAKE_CURRENT_LIST_DIR}/test_device_bench.py
           $<TARGET_FILE:device_bench_emulated>)

@@ -19,7 +19,7 @@
 #include "heliograph/error.hpp"
 #include "support/files.hpp"
 
-// Checkpoints, --resume and eval as the command gives them.
+// Checkpoints, --resume and eval of the command.
 
 namespace heliograph {
 namespace {
@@ -79,7 +79,7 @@ TEST_F(Checkpoint, ARunGoesOnWhereItsCheckpointIs) {
   ASSERT_EQ(run_command(arguments("whole", 12)).code, 0);
   ASSERT_EQ(run_command(arguments("cut", 7, {"--checkpoint-every", "4"})).code, 0);
   ASSERT_TRUE(fs::exists(saved("cut", 4)));
-  // Options come from the run; the directory too.
+  // Options and run directory are those of the run.
   auto outcome = run_command({"train", "--resume", path("cut"), "--epochs", "12"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   expect_same_run("whole", "cut");
@@ -87,12 +87,12 @@ TEST_F(Checkpoint, ARunGoesOnWhereItsCheckpointIs) {
   EXPECT_FALSE(fs::exists(saved("cut", 4)));
   ASSERT_TRUE(fs::exists(saved("cut", 8)));
 
-  // From an older checkpoint: the lines behind it go, and come again.
+  // Resuming from an older checkpoint removes later lines and writes them again.
   outcome = run_command({"train", "--resume", saved("cut", 8).string()});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   expect_same_run("whole", "cut");
 
-  // In a directory of its own.
+  // With --out, the resumed run has another directory.
   outcome = run_command({"train", "--resume", saved("cut", 8).string(), "--out", path("apart")});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   expect_same_run("whole", "apart");
@@ -148,7 +148,7 @@ TEST_F(Checkpoint, UserSignalSavesAndTheRunGoesOn) {
 }
 
 TEST_F(Checkpoint, ASecondSignalEndsAtOnce) {
-  // An epoch takes more than three seconds, longer than a run that cannot save itself is given.
+  // An epoch takes three seconds, longer than the grace period of a run that cannot be saved.
   const auto outcome =
       run_command(arguments("run", 1000, {"--link-latency-us", "700000"}), [&](int child) {
         EXPECT_TRUE(test::wait_until(
@@ -160,7 +160,7 @@ TEST_F(Checkpoint, ASecondSignalEndsAtOnce) {
         ::kill(child, SIGTERM);
       });
   EXPECT_EQ(outcome.code, 143) << outcome.err;
-  // The end of the epoch would have saved one.
+  // A checkpoint would have been saved at the end of the epoch.
   EXPECT_TRUE(newest_checkpoint(folder_ / "run" / "checkpoints").empty());
 }
 
@@ -188,7 +188,7 @@ TEST_F(Checkpoint, RefusalsNameWhatIsWrong) {
   refused({"eval", "--checkpoint", path("run")}, 3, saved("run", 2).c_str());
   EXPECT_EQ(read_text(folder_ / "run" / "metrics.jsonl"), before);
 
-  // The one that is offered is taken, and the damaged one is replaced.
+  // The run resumes from the checkpoint that the message names, and replaces the damaged one.
   const auto outcome = run_command({"train", "--resume", saved("run", 2).string()});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NO_THROW(verify_checkpoint(saved("run", 4)));
@@ -217,7 +217,7 @@ TEST_F(Checkpoint, EvalScoresAtAnyNumberOfRanks) {
   }
   EXPECT_EQ(run_command({"eval", "--checkpoint", path("run"), "--out", path("eval-1")}).code, 2);
   EXPECT_EQ(run_command({"eval"}).code, 2);
-  // Weights of another width belong to another data set.
+  // Weights of another width do not fit the data set.
   Dataset wide = test::ring(60);
   wide.features.cols = 1;
   wide.features.dense = std::vector<float>(60, 1.0F);
@@ -227,7 +227,7 @@ TEST_F(Checkpoint, EvalScoresAtAnyNumberOfRanks) {
   EXPECT_THAT(other.err, HasSubstr("tensor layers.0."));
 }
 
-/// Words of a run whose weights outgrow what its disk has.
+/// Arguments of a run whose checkpoints are too large for its disk.
 std::vector<std::string> large(std::vector<std::string> words) {
   words.insert(words.end(), {"--hidden", "96", "--layers", "3"});
   return words;
@@ -250,7 +250,7 @@ TEST_F(Checkpoint, AFileSizeLimitSparesTheRunOrEndsItByOption) {
   EXPECT_EQ(read_json(folder_ / "off" / "run.json").at("status"), "failed");
 }
 
-/// A disk of its own that goes with the object.
+/// A small disk that exists as long as the object.
 class SmallDisk {
  public:
   SmallDisk(fs::path path, const char* size) : path_(std::move(path)) {

@@ -14,7 +14,7 @@ inline nlohmann::json read_json(const std::filesystem::path& path) {
   return nlohmann::json::parse(read_text(path));
 }
 
-/// Every line of a .jsonl file; throws if one is no JSON or the last is torn.
+/// The lines of a .jsonl file. Throws if one is not JSON or the last is incomplete.
 inline std::vector<nlohmann::json> read_lines(const std::filesystem::path& path) {
   const std::string text = read_text(path);
   if (!text.empty() && text.back() != '\n') throw std::runtime_error("the last line is torn");

@@ -10,6 +10,7 @@
 
 #include "heliograph/error.hpp"
 #include "support/expect_error.hpp"
+#include "train/options/fields.hpp"
 #include "train/options/json.hpp"
 #include "train/options/values.hpp"
 
@@ -18,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-/// The sentence of the Error(usage) that `body` throws; fails the test otherwise.
+/// The message of the Error(usage) that `body` throws. Fails the test if it throws none.
 std::string refusal(const std::function<void()>& body) {
   return test::expect_error(ErrorCode::usage, "", body);
 }
@@ -46,56 +47,6 @@ TEST(TrainOptionFields, NamesAreUniqueAndExplained) {
     EXPECT_FALSE(entry.group.empty()) << entry.name;
     EXPECT_EQ(entry.placeholder.empty(), entry.kind == FieldKind::toggle) << entry.name;
     EXPECT_EQ(entry.name.find_first_of("_ "), std::string::npos) << entry.name;
-  }
-}
-
-TEST(TrainOptionFields, HoldEveryFlag) {
-  for (const char* name : {"split",
-                           "split-seed",
-                           "metric",
-                           "normalize",
-                           "inductive",
-                           "model",
-                           "layers",
-                           "hidden",
-                           "dropout",
-                           "lr",
-                           "weight-decay",
-                           "epochs",
-                           "eval-every",
-                           "seed",
-                           "parts",
-                           "partitioner",
-                           "bits",
-                           "bits-forward",
-                           "bits-backward",
-                           "staleness",
-                           "sync-every",
-                           "warmup-epochs",
-                           "no-precompute",
-                           "no-transform-first",
-                           "reproducible",
-                           "tf32",
-                           "transport",
-                           "device",
-                           "cuda-graphs",
-                           "threads-per-rank",
-                           "link-gbps",
-                           "link-latency-us",
-                           "norm",
-                           "residual",
-                           "clip-norm",
-                           "schedule",
-                           "step-size",
-                           "step-gamma",
-                           "patience",
-                           "stratified",
-                           "objective",
-                           "timeout",
-                           "node-order",
-                           "aggregate-storage",
-                           "pin"}) {
-    EXPECT_NO_THROW(field(name)) << name;
   }
 }
 

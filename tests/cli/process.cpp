@@ -82,7 +82,7 @@ Outcome run_on_terminal(const std::vector<std::string>& arguments, int columns) 
   if (child < 0) throw std::runtime_error("fork failed");
   Outcome outcome;
   std::array<char, 4096> buffer{};
-  // The read fails once the child has closed its side.
+  // `read` fails after the child has closed its end.
   for (ssize_t got = 0; (got = ::read(master, buffer.data(), buffer.size())) > 0;) {
     outcome.err.append(buffer.data(), static_cast<std::size_t>(got));
   }

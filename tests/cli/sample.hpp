@@ -10,7 +10,7 @@
 
 namespace heliograph::test {
 
-/// A ring of `nodes` nodes in two classes that the features tell apart, with one split.
+/// A ring of `nodes` nodes with one split. Features show to which of two classes a node belongs.
 inline Dataset ring(NodeId nodes) {
   Dataset dataset;
   dataset.name = "ring";
@@ -48,7 +48,7 @@ inline std::string save_ring(const std::filesystem::path& path, NodeId nodes) {
   return path.string();
 }
 
-/// A small, quick training run on `data`, with `more` arguments after it.
+/// Arguments of a small, quick training run on `data`, followed by `more`.
 inline std::vector<std::string> train_arguments(const std::string& data, int epochs,
                                                 const std::vector<std::string>& more = {}) {
   std::vector<std::string> words{"train",

@@ -2,12 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <vector>
 
 namespace heliograph {
 namespace {
 
-/// `count` epochs of 1, 2, 3 ... seconds, all of it aggregation.
+/// Reports of `count` epochs that take 1, 2, 3, ... seconds of aggregation.
 TrainResult result_of(int count) {
   TrainResult result;
   for (int e = 0; e < count; ++e) {

@@ -136,7 +136,7 @@ TEST_F(Train, StopsOnASignalAndKeepsWhatWasWritten) {
   const std::pair<int, int> cases[] = {{SIGINT, 130}, {SIGTERM, 143}};
   for (const auto& [signal, code] : cases) {
     const fs::path run = folder_ / ("run" + std::to_string(signal));
-    // An epoch takes half a second, so that those after the signal can be counted.
+    // An epoch takes half a second, so that the epochs after the signal can be counted.
     std::size_t before = 0;
     const auto outcome = run_command(
         train_arguments(data_, 1000, {"--out", run.string(), "--link-latency-us", "25000"}),
@@ -161,7 +161,7 @@ TEST_F(Train, StopsOnASignalAndKeepsWhatWasWritten) {
 }
 
 TEST_F(Train, LeavesAnIgnoredInterruptIgnored) {
-  auto* const handler = std::signal(SIGINT, SIG_IGN);  // the command inherits it
+  auto* const handler = std::signal(SIGINT, SIG_IGN);  // The command inherits this.
   const fs::path run = folder_ / "run";
   const auto outcome =
       run_command(train_arguments(data_, 2000, {"--out", run.string()}), [&](int child) {
@@ -175,8 +175,7 @@ TEST_F(Train, LeavesAnIgnoredInterruptIgnored) {
 }
 
 TEST_F(Train, EndsByForceInAnEpochThatDoesNotEnd) {
-  // A message takes five seconds, so that the first epoch runs for longer than it may after a
-  // signal.
+  // A message takes five seconds, so that the first epoch is longer than the grace period.
   const auto outcome = run_command(
       train_arguments(data_, 5, {"--out", path("run"), "--link-latency-us", "1e6"}),
       [&](int child) {
@@ -217,7 +216,7 @@ TEST_F(Train, FitsANarrowTerminal) {
   const auto outcome =
       test::run_on_terminal(train_arguments(data_, 3, {"--log-level", "error"}), 30);
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  // Text between returns, newlines and "clear to the end of the line".
+  // Splits the text at returns, newlines and the code that clears the rest of a line.
   std::string text = outcome.err;
   for (std::size_t at = 0; (at = text.find("\x1b[K")) != std::string::npos;) {
     text.replace(at, 3, 1, '\n');
@@ -245,7 +244,8 @@ TEST_F(Train, BalancesTrainingNodesOnDemand) {
   EXPECT_EQ(refused.code, 2) << refused.err;
 }
 
-// Nothing moves for longer than the limit: the wait ends by name instead of going on.
+// A wait in which no message moves for longer than --timeout ends with an error that names the
+// rank.
 TEST_F(Train, ALostPeerIsExitFive) {
   const auto outcome = run_command(train_arguments(
       data_, 3, {"--link-latency-us", "300000", "--timeout", "0.05", "--out", path("run")}));

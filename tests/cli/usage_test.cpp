@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using Words = std::vector<std::string>;
 
-/// The command ends with `code` and one line of complaint that holds `part`.
+/// Expects the command to end with `code` and one line of error that contains `part`.
 void expect_refusal(const Words& words, int code, const std::string& part) {
   const auto outcome = run_command(words);
   std::string joined;
@@ -167,7 +167,7 @@ TEST(OutOfResources, AFullDiskIsNamed) {
   expect_refusal(
       test::train_arguments(data, 2, {"--summary", "/dev/full", "--quiet", "--out", out}), 4,
       "/dev/full");
-  // The run itself is kept: only the summary was lost.
+  // Only the summary could not be written; the run is kept.
   EXPECT_TRUE(std::filesystem::exists(folder / "run" / "predictions.npy"));
 }
 

@@ -15,7 +15,7 @@ using Draw = std::function<std::uint32_t(std::uint32_t)>;
 
 std::uint64_t key_of(std::uint64_t seed, std::int64_t epoch, int layer, Direction direction,
                      std::uint64_t node) {
-  return row_key(stream_key(seed, Purpose::rounding, {epoch}, place_key(layer, direction)), node);
+  return row_key(stream_key(seed, Purpose::rounding, {epoch}, site_key(layer, direction)), node);
 }
 
 /// One sequence of draws along each part of a draw's key.
@@ -107,14 +107,13 @@ TEST(Noise, NeighboursAreIndependent) {
 
 TEST(Noise, StreamsAreIndependent) {
   // The keys differ in one of epoch, layer, direction, purpose, seed and node.
-  const std::uint64_t base =
-      stream_key(1, Purpose::rounding, {3}, place_key(1, Direction::forward));
+  const std::uint64_t base = stream_key(1, Purpose::rounding, {3}, site_key(1, Direction::forward));
   const std::vector<std::pair<std::string, std::uint64_t>> others = {
-      {"epoch", stream_key(1, Purpose::rounding, {4}, place_key(1, Direction::forward))},
-      {"layer", stream_key(1, Purpose::rounding, {3}, place_key(2, Direction::forward))},
-      {"direction", stream_key(1, Purpose::rounding, {3}, place_key(1, Direction::backward))},
-      {"purpose", stream_key(1, Purpose::dropout, {3}, place_key(1, Direction::forward))},
-      {"seed", stream_key(2, Purpose::rounding, {3}, place_key(1, Direction::forward))},
+      {"epoch", stream_key(1, Purpose::rounding, {4}, site_key(1, Direction::forward))},
+      {"layer", stream_key(1, Purpose::rounding, {3}, site_key(2, Direction::forward))},
+      {"direction", stream_key(1, Purpose::rounding, {3}, site_key(1, Direction::backward))},
+      {"purpose", stream_key(1, Purpose::dropout, {3}, site_key(1, Direction::forward))},
+      {"seed", stream_key(2, Purpose::rounding, {3}, site_key(1, Direction::forward))},
   };
   for (const auto& [name, other] : others) {
     std::vector<double> pairs(1024);

@@ -78,7 +78,7 @@ struct DropoutCase {
 
   explicit DropoutCase(std::uint32_t threshold) {
     for (std::int64_t r = 0; r < kRows; ++r) ids.push_back(1000 + 7 * r);
-    dropout = {threshold, stream_key(3, Purpose::dropout, {5}, place_key(1, Direction::forward)),
+    dropout = {threshold, stream_key(3, Purpose::dropout, {5}, site_key(1, Direction::forward)),
                ids.data()};
   }
   double factor(std::int64_t row, std::int64_t col) const {

@@ -18,7 +18,7 @@ namespace heliograph {
 namespace {
 
 constexpr std::uint64_t kStream =
-    stream_key(1, Purpose::rounding, {5}, place_key(2, Direction::backward));
+    stream_key(1, Purpose::rounding, {5}, site_key(2, Direction::backward));
 constexpr std::byte kUntouched{0xa5};
 
 class CodecTwin : public TwinTest {

@@ -27,7 +27,7 @@ struct NormArguments {
 };
 
 std::uint64_t dropout_stream() {
-  return stream_key(3, Purpose::dropout, {5}, place_key(1, Direction::forward));
+  return stream_key(3, Purpose::dropout, {5}, site_key(1, Direction::forward));
 }
 
 /// The same on the device, for as long as this object lives.

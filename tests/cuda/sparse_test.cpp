@@ -129,7 +129,7 @@ TEST_F(SparseTwin, DroppedValuesAreTheSame) {
     device_x.columns = columns.data();
     device_x.values = values.data();
     const std::uint64_t stream =
-        stream_key(1, Purpose::dropout, {2}, place_key(0, Direction::forward));
+        stream_key(1, Purpose::dropout, {2}, site_key(0, Direction::forward));
     std::vector<float> out(x.values.size(), 9.0F);
     const DeviceArray<float> device_out = on_device(out);
     cuda->dropout_values(device_x, {20000, stream, device_ids.data()}, device_out.data());

@@ -26,6 +26,12 @@ ALLOWED = {
     "train": {"public", "core", "graph", "quant", "comm", "staleness", "layers", "train"},
     "cli": {"public", "train", "cli"},
 }
+# The folders of a room, lowest first: a file in one may include those before it.
+FOLDERS = {
+    "graph": ["io", "generate", "partition"],
+    "comm": ["exchange", "rendezvous", "watch", "processes", "threads", "tcp", "mpi", "nccl"],
+    "train": ["options", "run", "plan", "checkpoint"],
+}
 STANDARD = re.compile(r"[a-z_0-9]+")  # A header of C++'s standard library has no dot and no slash.
 
 # Package: (pattern of its headers, folders that may include it, most files that may).
@@ -45,8 +51,15 @@ COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 MACHINE_PATH = re.compile(r"(?<![A-Za-z0-9_.])/(home|root|work|farm|Users)/")
 
 
+def folder_rank(name):
+    """The place of "comm/tcp/links.hpp" among the folders of its room; None outside of them."""
+    room, *folders, _ = name.split("/")
+    order = FOLDERS.get(room, [])
+    return order.index(folders[0]) if folders and folders[0] in order else None
+
+
 def include_direction(root, **_):
-    """Rooms include only the rooms below them; public headers only each other and the standard."""
+    """Rooms and folders include only those below; public headers only each other and the standard."""
     wrong = []
     for path in code_files(root, "include", "src"):
         room = room_of(path)
@@ -61,6 +74,10 @@ def include_direction(root, **_):
                     wrong.append(f'{path}:{line}: "{name}" is not named by its room')
                 elif target not in ALLOWED[room]:
                     wrong.append(f"{path}:{line}: {room} may not include {target} ({name})")
+                elif target == room and room in FOLDERS:
+                    own, theirs = folder_rank(path[len("src/"):]), folder_rank(name)
+                    if own is not None and theirs is not None and theirs > own:
+                        wrong.append(f"{path}:{line}: its folder may not include {name}")
             elif room == "public" and not STANDARD.fullmatch(name):
                 wrong.append(f"{path}:{line}: a public header includes <{name}>, which is not of "
                              "the standard library")
@@ -180,6 +197,7 @@ PLANTS = {
         ("src/train/up.cpp", '#include "cli/options.hpp"\n', "train may not include cli"),
         ("src/cli/down.cpp", "#include <core/csr.hpp>\n", "cli may not include core"),
         ("src/graph/bare.cpp", '#include "shard.hpp"\n', "not named by its room"),
+        ("src/comm/watch/up.cpp", '#include "comm/tcp/links.hpp"\n', "its folder may not include"),
         ("src/attic/x.cpp", "int x;\n", "no known room"),
         ("include/heliograph/c.hpp", '#include "core/csr.hpp"\n', "public may not include core"),
         ("include/heliograph/d.hpp", "#include <nlohmann/json.hpp>\n", "standard library"),

@@ -33,8 +33,8 @@ TEST(Composition, SitesHaveTheKeysOfTheirLayerAndCountFromThere) {
   const ValueId z = model.add<Declared>("layers.0.again", 0, exchange(y));
   model.add<Declared>("layers.1", 1, exchange(z));
   ASSERT_EQ(model.sites().size(), 6U);
-  EXPECT_EQ(model.sites()[0].key, place_key(0, Direction::forward));
-  EXPECT_EQ(model.sites()[5].key, place_key(1, Direction::backward));
+  EXPECT_EQ(model.sites()[0].key, site_key(0, Direction::forward));
+  EXPECT_EQ(model.sites()[5].key, site_key(1, Direction::backward));
   EXPECT_EQ(model.sites()[2].name, "layers.0.again.forward");
   for (std::size_t i = 0; i < 6; ++i) {
     EXPECT_EQ(model.sites()[i].id, static_cast<int>(i));

@@ -10,7 +10,7 @@ namespace heliograph {
 namespace {
 
 constexpr std::uint64_t kStream =
-    stream_key(1, Purpose::rounding, {5}, place_key(2, Direction::forward));
+    stream_key(1, Purpose::rounding, {5}, site_key(2, Direction::forward));
 
 TEST(Codec, RefusesOtherBits) {
   for (const int bits : {0, 3, 5, 24, 64, -1}) {

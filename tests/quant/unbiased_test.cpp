@@ -70,7 +70,7 @@ TEST(Unbiased, OverManyKeys) {
       if (format.bits == 16 && std::string(name) == "relu") continue;  // zeros have no unit
       SCOPED_TRACE(name_of(format) + ", " + name);
       const Bias bias =
-          measure(format, *kind, stream_key(3, Purpose::rounding, {0}, place_key(0, {})), 32000);
+          measure(format, *kind, stream_key(3, Purpose::rounding, {0}, site_key(0, {})), 32000);
       // Five deviations, and a test that would see a bias of 2^-8 of a step at that bound.
       EXPECT_LT(std::abs(bias.mean_in_steps), 5 * bias.sigma_in_steps + 0x1p-14);
       EXPECT_LT(10 * bias.sigma_in_steps + 0x1p-14, 0x1p-8);
@@ -92,7 +92,7 @@ TEST(Unbiased, OverEpochsOfOneNode) {
   std::vector<double> sum(kCols);
   for (int epoch = 0; epoch < kEpochs; ++epoch) {
     const auto bytes = c.encode(
-        *codec, stream_key(1, Purpose::rounding, {epoch}, place_key(1, Direction::backward)),
+        *codec, stream_key(1, Purpose::rounding, {epoch}, site_key(1, Direction::backward)),
         threads);
     for (std::int64_t i = 0; i < kCols; ++i) {
       sum[static_cast<std::size_t>(i)] += decode_value(bytes.data(), {1, true}, kCols, i);

@@ -87,7 +87,7 @@ class Script(FolderTest):
         self.tool("tools/nvcc", NVCC.format(probe="echo driver too old >&2; exit 3"))
         done = self.run_script()
         self.assertEqual(done.returncode, 3)
-        self.assertIn("there is no CUDA device here: driver too old", done.stderr)
+        self.assertIn("this machine has no CUDA device: driver too old", done.stderr)
         self.assertFalse(os.path.exists(self.path("out", "steps.tsv")))
         self.passes(self.run_script("--build-only"))
         self.assertEqual(self.said(), {"configure": "passed", "build": "passed"})
@@ -101,8 +101,8 @@ class Script(FolderTest):
     def test_a_bundle_that_does_not_fit_is_named_before_the_build(self):
         here = os.uname().machine
         for manifest, said in (
-                (f"machine {here}x\nlibc 2.1\nlibstdc++ 3.4.1", f"is for {here}x, here is {here}"),
-                (f"machine {here}\nlibc 99.1\nlibstdc++ 3.4.1", "needs GNU C library 99.1, here is 2."),
+                (f"machine {here}x\nlibc 2.1\nlibstdc++ 3.4.1", f"is for {here}x, not {here}"),
+                (f"machine {here}\nlibc 99.1\nlibstdc++ 3.4.1", "needs GNU C library 99.1, this machine has 2."),
                 (f"machine {here}\nlibc 2.1\nlibstdc++ 3.4.999", "GLIBCXX_3.4.999, that of c++ has 3.4."),
                 (f"machine {here}\nlibc 2.1\nlibstdc++ 3.4.1", None)):
             self.write("bundle/MANIFEST", manifest + "\n")

@@ -89,9 +89,9 @@ class Parts(FolderTest):
         self.assertGreater(steps[0]["differences"]["gradient"], steps[0]["bounds"]["gradient"])
 
     def test_losses_that_are_no_numbers_or_too_few_are_found(self):
-        for losses, said in (("losses[-1] = float('nan')", "nan is no finite number"),
-                             ("losses[-1] = float('inf')", "inf is no finite number"),
-                             ("losses[-1] = None", "None is no finite number"),
+        for losses, said in (("losses[-1] = float('nan')", "nan is not a finite number"),
+                             ("losses[-1] = float('inf')", "inf is not a finite number"),
+                             ("losses[-1] = None", "None is not a finite number"),
                              ("losses.pop()", "values, not "),
                              ("losses.clear()", "0 values, not ")):
             with self.subTest(losses=losses):

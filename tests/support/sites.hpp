@@ -16,7 +16,7 @@ inline Site site(int id, int layer, Direction direction, std::int64_t cols,
   s.direction = direction;
   s.name = "layers." + std::to_string(layer) +
            (direction == Direction::forward ? ".forward" : ".backward");
-  s.key = place_key(layer, direction);
+  s.key = site_key(layer, direction);
   s.cols = cols;
   s.nonnegative = nonnegative;
   return s;

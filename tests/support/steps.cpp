@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "support/distance.hpp"
+#include "train/checkpoint/trainer_state.hpp"
 #include "train/plan/dataset_plan.hpp"
 #include "train/trainer.hpp"
 
@@ -22,7 +23,8 @@ std::vector<Step> run_steps(const Dataset& data, const TrainOptions& options,
     for (int epoch = 0; epoch < options.epochs; ++epoch) {
       Step step;
       std::size_t at = 0;
-      for (const NamedTensor& tensor : trainer.weights()) {
+      HostWeights weights(trainer);
+      for (const NamedTensor& tensor : weights.tensors()) {
         if (given != nullptr) {
           const std::vector<float>& from = (*given)[static_cast<std::size_t>(epoch)].weights;
           std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(at), tensor.values.size(),
@@ -31,7 +33,7 @@ std::vector<Step> run_steps(const Dataset& data, const TrainOptions& options,
         step.weights.insert(step.weights.end(), tensor.values.begin(), tensor.values.end());
         at += tensor.values.size();
       }
-      trainer.store_weights();
+      weights.store();
       step.loss = trainer.run_epoch(epoch, [] { return RunRequests(); }).report.loss;
       const std::span<const float> gradient = trainer.gradients();
       step.gradient.assign(gradient.begin(), gradient.end());

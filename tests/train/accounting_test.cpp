@@ -35,9 +35,9 @@ TEST(Accounting, HaloBytesAreRowsTimesTheirEncodedSize) {
     const TrainResult r = train(data, o);
     const std::int64_t rows = r.partition.communication_volume;
     for (const EpochReport& e : r.epochs) {
-      // Inputs of layers 1 and 2 follow a ReLU: 2 bytes of step, then 40 codes of 2 bits.
+      // Inputs of layers 1 and 2 follow a ReLU. A row is 2 bytes of step and 40 codes of 2 bits.
       EXPECT_EQ(e.bytes.halo_forward, 2 * rows * (2 + 10));
-      // Gradients have a minimum as well, then 40 codes of 1 bit.
+      // A row of gradients is a step, a minimum and 40 codes of 1 bit.
       EXPECT_EQ(e.bytes.halo_backward, 2 * rows * (4 + 5));
       EXPECT_EQ(e.fp32_bytes, 4 * rows * 40 * 4);
     }
@@ -51,7 +51,7 @@ TEST(Accounting, AllReduceBytesAreThoseOfAReduceScatterAndAGather) {
     o.reproducible = reproducible;
     const TrainResult r = train(data, o);
     const std::int64_t value = reproducible ? 8 : 4;
-    // Every value travels 2 (K - 1) times over all ranks; parameters are padded to 16 values.
+    // All ranks together send each value 2 (K - 1) times. Parameters are padded to 16 values.
     const std::int64_t least = 2 * 3 * (r.parameters * value + 8);
     EXPECT_GE(r.bytes_per_epoch.allreduce, least);
     EXPECT_LE(r.bytes_per_epoch.allreduce, least + 2 * 3 * 16 * 16 * value);
@@ -63,7 +63,7 @@ TEST(Accounting, GraphMemoryHoldsTheStructure) {
   TrainOptions o = options_of(2);
   const TrainResult r = train(data, o);
   const std::int64_t edges = data.graph.entries();
-  // Every edge is a column in one block, every row has an offset in both, an id and a degree.
+  // Each edge is a column in one block. Each row has an offset in both blocks, an id and a degree.
   EXPECT_GE(r.memory.graph, 4 * edges + 4 * 8 * 3000);
   EXPECT_LE(r.memory.graph, 8 * edges + 20 * 8 * 3000);
 }
@@ -75,9 +75,9 @@ TEST(Accounting, HaloMemoryIsThatOfTrainingAndGrowsWithStaleness) {
   for (const int staleness : {0, 1}) {
     o.exchange.staleness = staleness;
     const TrainResult r = train(data, o);
-    // Sent and received once each: what evaluation moves in fp32 is counted apart. Synchronous
-    // layers and directions share the buffers of the widest one.
-    std::map<std::int64_t, std::int64_t> passes;  // By site, of an epoch, over all links.
+    // One send and one receive buffer. Evaluation's are counted apart, and all synchronous
+    // exchanges share those of the widest one.
+    std::map<std::int64_t, std::int64_t> passes;  // Bytes of an epoch over all links, by site.
     for (const LinkTraffic& link : r.halo_traffic) {
       passes[link.site] += link.bytes / o.epochs;
     }

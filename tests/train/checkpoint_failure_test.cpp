@@ -17,14 +17,14 @@
 #include "train/checkpoint/saver.hpp"
 #include "train/plan/dataset_plan.hpp"
 
-// Whatever fails in a save, and wherever the process dies in it: a whole checkpoint is there.
+// A whole checkpoint exists, whatever fails in a save and wherever the process dies in it.
 
 namespace heliograph {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// The disk, whose n-th operation fails; as if the process had died there, so do all after it.
+/// A disk whose n-th operation fails and, if the process is to die there, every later one too.
 class FaultyFiles final : public FileLayer {
  public:
   FaultyFiles(int fails_on, bool dies) : fails_on_(fails_on), dies_(dies) {}
@@ -111,12 +111,12 @@ class SaveFailures : public ::testing::Test {
       const auto identify = [&] { return identify_run(plan); };
       CheckpointSaver healthy(plan.options().checkpoint, comm, trainer, identify, log);
       CheckpointSaver faulty(plan.options().checkpoint, comm, trainer, identify, log, files);
-      RunState state{0, BestEpoch(0), -1, {}};
-      std::vector<EpochReport> reports;
+      RunState state(0, comm, &account);
       const auto epoch = [&](CheckpointSaver& saver) {
-        reports.push_back(trainer.run_epoch(state.epochs, [] { return RunRequests(); }).report);
+        state.reports.push_back(
+            trainer.run_epoch(state.epochs, [] { return RunRequests(); }).report);
         ++state.epochs;
-        const bool saved = saver.save(state, reports, false);
+        const bool saved = saver.save(state, false);
         trainer.finish();
         return saved;
       };
@@ -125,7 +125,7 @@ class SaveFailures : public ::testing::Test {
       if (comm.rank() == 0) {
         outcome.saved = saved;
         EXPECT_NO_THROW(verify_checkpoint(newest_checkpoint(folder)));
-        // What a process that died leaves is refused nowhere and offered nowhere.
+        // What a process that died has left is not listed as a checkpoint.
         for (const auto& [epochs, path] : list_checkpoints(folder)) {
           EXPECT_NO_THROW(verify_checkpoint(path));
         }
@@ -156,14 +156,14 @@ TEST_F(SaveFailures, AnyFailedOperationLeavesAWholeCheckpointAndTheRunGoesOn) {
       EXPECT_TRUE(outcome.saved_later);
       EXPECT_NE(outcome.warning.find("injected"), std::string::npos);
       failures += outcome.saved ? 0 : 1;
-      // The save that follows clears away what the failed one has left.
+      // The next save removes what the failed one has left.
       EXPECT_TRUE(list_remains(here).empty());
       EXPECT_EQ(newest_checkpoint(here).filename(), "epoch-000003");
       EXPECT_NO_THROW(verify_checkpoint(newest_checkpoint(here)));
       EXPECT_LE(list_checkpoints(here).size(), 2U);
     }
   }
-  // Only the removal of older checkpoints may fail without failing the save.
+  // A save succeeds if only the removal of older checkpoints fails.
   EXPECT_GE(failures, 2 * (operations - 3));
 }
 

@@ -9,7 +9,7 @@
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
 
-// A checkpoint that is damaged, or of another run, is refused by name.
+// A checkpoint that is damaged or belongs to another run is refused by name.
 
 namespace heliograph {
 namespace {
@@ -19,7 +19,7 @@ using test::read_text;
 using test::TemporaryDirectory;
 using test::write_text;
 
-/// A run with two checkpoints, small enough that every byte can be tried.
+/// A run with two checkpoints that are small enough to damage each byte in turn.
 class Refusal : public ::testing::Test {
  protected:
   Refusal() {
@@ -34,7 +34,7 @@ class Refusal : public ::testing::Test {
   fs::path newest() const { return options_.checkpoint.folder / "epoch-000004"; }
   fs::path older() const { return options_.checkpoint.folder / "epoch-000002"; }
 
-  /// What is said of the newest checkpoint when `file` holds `bytes` instead of its own.
+  /// The error message for the newest checkpoint when its `file` holds `bytes` instead.
   std::string refusal(const std::string& file, const std::string& bytes) const {
     const std::string whole = read_text(newest() / file);
     write_text(newest() / file, bytes);

@@ -12,7 +12,7 @@
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
 
-// A run that goes on from a checkpoint has the bits of one that was never stopped.
+// A run that is resumed from a checkpoint has the bits of one that was never stopped.
 
 namespace heliograph {
 namespace {
@@ -42,8 +42,7 @@ Dataset data_of(const Setting& s) {
   return test::make_small_dataset(120, 10, 4, 5, s.multilabel, s.sparse, s.directed);
 }
 
-/// Every file of the checkpoint but its manifest, which carries the time of day; run.state holds
-/// epochs' times and is compared by what it decides.
+/// The files of a checkpoint by name, without manifest.json and run.state, which hold times.
 std::map<std::string, std::string> state_of(const fs::path& checkpoint) {
   std::map<std::string, std::string> files;
   for (const auto& entry : fs::directory_iterator(checkpoint)) {
@@ -89,11 +88,11 @@ TEST_P(Resume, HasTheBitsOfARunThatWasNeverStopped) {
   TrainOptions o = options_of(GetParam());
   const TemporaryDirectory folder;
   o.checkpoint.folder = folder / "whole";
-  o.checkpoint.every = 1000;  // at the end
+  o.checkpoint.every = 1000;  // Saves at the end only.
   const TrainResult whole = train(data, o);
   const auto last = state_of(newest_checkpoint(folder / "whole"));
 
-  // Stopped after every number of epochs, and gone on until it is stopped again.
+  // The run is stopped after every number of epochs, then resumed until it is stopped again.
   for (const int first : {1, 2, 3, 5, 8}) {
     const fs::path stopped = folder / ("stopped-" + std::to_string(first));
     TrainOptions part = o;
@@ -106,7 +105,7 @@ TEST_P(Resume, HasTheBitsOfARunThatWasNeverStopped) {
       callbacks.stop = &stop;
       std::size_t before = 0;
       callbacks.on_resume = [&](std::span<const EpochReport> reports) { before = reports.size(); };
-      // Set in the epoch before, the flag is seen at the end of the next.
+      // A flag that is set after an epoch is seen at the end of the next one.
       if (target <= 1) stop = true;
       callbacks.on_epoch = [&](const EpochReport& report) {
         if (report.epoch + 2 >= target) stop = true;
@@ -117,7 +116,7 @@ TEST_P(Resume, HasTheBitsOfARunThatWasNeverStopped) {
       part.checkpoint.resume = newest_checkpoint(stopped);
       ASSERT_FALSE(part.checkpoint.resume.empty());
     }
-    // The last leg was asked to stop at its last epoch, or not at all.
+    // The last part of the run was asked to stop at its last epoch, or not at all.
     if (result.stop_reason == "interrupted") result = train(data, part);
     SCOPED_TRACE("legs of " + std::to_string(first));
     expect_same_bits(whole, result);
@@ -125,8 +124,7 @@ TEST_P(Resume, HasTheBitsOfARunThatWasNeverStopped) {
     part.checkpoint.resume = newest_checkpoint(stopped);
   }
 
-  // One leg with periodic checkpoints: what the last one holds are the same bytes. A run of one
-  // epoch has no use for late halos itself.
+  // The checkpoint at the end of a shorter run holds the same bytes as one of the longer run.
   for (const int epochs : {5, 1}) {
     const std::filesystem::path folder_of = folder / ("first " + std::to_string(epochs));
     TrainOptions half = o;
@@ -163,7 +161,7 @@ const std::vector<Setting> settings{
        o.exchange.warmup_epochs = 3;
        o.exchange.bits_forward = 8;
      }},
-    // The ring is shorter than S: the run has fewer epochs; a longer one uses what it held.
+    // The run has fewer epochs than S, so its ring is shorter than that of the run that resumes it.
     {"gcn_longer_lag_than_run",
      [](TrainOptions& o) {
        o.model.kind = ModelKind::gcn;
@@ -222,7 +220,7 @@ TEST(ResumeEnds, PatienceCountsOn) {
   ASSERT_EQ(whole.stop_reason, "early_stopping");
   const int last = static_cast<int>(whole.epochs.size());
   ASSERT_GT(last, 4);
-  // In the middle of a count, and after the run had stopped.
+  // Resumes while patience counts, and after it has run out.
   for (const int epochs : {last - 3, last}) {
     const TemporaryDirectory folder;
     TrainOptions part = o;
@@ -253,7 +251,7 @@ TEST(ResumeEnds, AucScoresAreKept) {
 TEST(ResumeEnds, AFinishedRunGivesItsResultAgain) {
   const Dataset data = test::make_small_dataset(120, 10, 4, 5);
   TrainOptions o = test::small_options(2, 5);
-  o.eval_every = 2;  // the last epoch is evaluated because it is the last
+  o.eval_every = 2;  // The last epoch is evaluated only because it is the last.
   const TemporaryDirectory folder;
   o.checkpoint.folder = folder / "c";
   o.checkpoint.every = 2;
@@ -283,7 +281,7 @@ TEST(Saving, KeepsTheLastTwoAndSavesOnDemand) {
   callbacks.save = &save;
   std::vector<std::string> seen;
   callbacks.on_epoch = [&](const EpochReport& report) {
-    if (report.epoch == 6) save = true;  // saved after epoch 7
+    if (report.epoch == 6) save = true;  // The checkpoint is saved after epoch 7.
     std::string names;
     for (const auto& entry : fs::directory_iterator(folder.path() / "deep/c")) {
       names += entry.path().filename().string() + " ";

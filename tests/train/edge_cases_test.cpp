@@ -13,9 +13,9 @@
 #include "support/expect_error.hpp"
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
-#include "train/metrics.hpp"
+#include "train/metrics/scores.hpp"
 
-// Runs that are small, degenerate or about to fail.
+// Runs that are small, degenerate or that fail.
 
 namespace heliograph {
 namespace {
@@ -94,7 +94,7 @@ TEST(EdgeCases, EvaluationComesAtTheLastEpochAtTheLatest) {
   EXPECT_TRUE(r.epochs[3].val_metric);
 }
 
-// The step after the only loss overflows the weights: no loss ever sees what is evaluated.
+// The only step overflows the weights after the loss, so that only evaluation can notice it.
 TEST(EdgeCases, NonFiniteLogitsAreNeverScored) {
   for (const int ranks : {1, 3}) {
     for (const bool binary : {false, true}) {
@@ -144,7 +144,7 @@ TEST(EdgeCases, RanksWithoutTrainingNodesTakePartInInductiveTraining) {
   }
 }
 
-// No value can be older than the run: the ring is no longer than the epochs are many.
+// No value is older than the run, so the ring needs no more slots than there are epochs.
 TEST(EdgeCases, StalenessBeyondTheRunIsThatOfTheRun) {
   const Dataset data = test::make_small_dataset(200, 8, 3, 8);
   TrainOptions o = four_epochs(3);
@@ -192,7 +192,7 @@ TEST(EdgeCases, ScoresOfABinaryTargetRankItAsReported) {
     if (data.splits[0].role[v] != Role::test) continue;
     scored.emplace_back(r.scores[v], data.labels.class_of[v] == 1);
   }
-  EXPECT_NEAR(roc_auc(scored), r.test_metric, 1e-3);  // probabilities near 1 may tie
+  EXPECT_NEAR(roc_auc(scored), r.test_metric, 1e-3);  // Probabilities near 1 may be equal.
   EXPECT_GT(r.test_metric, 0.6);
 }
 

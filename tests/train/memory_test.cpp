@@ -17,9 +17,9 @@
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
 #include "train/plan/memory_check.hpp"
-#include "train/plan/process_memory.hpp"
+#include "train/process_memory.hpp"
 
-// What a run needs is known before it starts, and what it holds is what it counts.
+// The memory that a run needs is known before it starts, and equals what it then holds.
 
 namespace heliograph {
 namespace {
@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 
-/// A tree of files such as the system's, in a folder of the test's own.
+/// Files such as those of /proc and /sys/fs/cgroup, in a temporary folder.
 class SystemFiles : public test::FolderTest {
  protected:
   void SetUp() override {
@@ -66,7 +66,7 @@ TEST_F(SystemFiles, TheTightestGroupAboveCounts) {
 }
 
 TEST_F(SystemFiles, FilesThatWereReadTwiceYieldAsWell) {
-  // As those of a data set that is mapped: pages in use by no one else, but on the active list.
+  // Pages of a mapped data set are on the active list although only this process uses them.
   write("proc/self/cgroup", "0::/a\n");
   write("groups/a/memory.max", "900000\n");
   write("groups/a/memory.current", "800000\n");
@@ -75,7 +75,7 @@ TEST_F(SystemFiles, FilesThatWereReadTwiceYieldAsWell) {
 }
 
 TEST_F(SystemFiles, TheFirstVersionsGroupsCountToo) {
-  // Inside a container the path is that of the host, and the limit lies at the top.
+  // In a container the path is that of the host, and the limit is in the top folder.
   write("proc/self/cgroup", "3:cpu:/x\n4:memory:/host/path\n0::/\n");
   write("groups/memory/memory.limit_in_bytes", "1000000\n");
   write("groups/memory/memory.usage_in_bytes", "400000\n");
@@ -161,11 +161,12 @@ TEST(LeastMemory, IsWhatTheRunThenHoldsOfBuffersAndLittleLessOfAllElse) {
             EXPECT_EQ(least[MemoryUse::features], r.memory.features) << what;
             EXPECT_EQ(least[MemoryUse::gradients], r.memory.gradients) << what;
             EXPECT_EQ(least[MemoryUse::weights], r.memory.weights) << what;
-            // Two norms a row are rounded to lines on each rank.
+            // Each rank rounds its two norms per row up to whole lines.
             EXPECT_LE(least[MemoryUse::activations], r.memory.activations) << what;
             EXPECT_GE(least[MemoryUse::activations] + 3 * 6 * 64, r.memory.activations) << what;
-            // Each rank keeps the largest of its messages; the sum over ranks is the largest sum
-            // here because all grow with the width. A directed graph has two plans.
+            // Each rank has buffers for its largest message. Their sum over ranks is that of the
+            // widest exchange, because messages grow with the width. A directed graph has two
+            // plans.
             if (!directed) {
               EXPECT_EQ(least[MemoryUse::halo], r.memory.halo) << what;
             }
@@ -180,7 +181,7 @@ TEST(LeastMemory, IsWhatTheRunThenHoldsOfBuffersAndLittleLessOfAllElse) {
 }
 
 TEST(LeastMemory, IsNoMoreThanADirectedGraphHolds) {
-  // Everybody points to a few: many rows go forward, and few gradients, of 32 times as many bits.
+  // All nodes point to a few: many rows travel forward at 1 bit, few gradients back at 32 bits.
   Dataset data = test::make_small_dataset(3000, 8, 3, 3, false, false, true);
   std::vector<test::Edge> edges;
   for (NodeId v = 10; v < 3000; ++v) edges.emplace_back(v, v % 10);
@@ -215,7 +216,7 @@ TEST(LeastMemory, KnowsTheRowsThatAreStoredAsBf16) {
   const std::int64_t least = least_memory(data, o, 0, 0)[MemoryUse::gradients];
   o.model.aggregate_storage = RowStorage::bf16;
   const MemoryReport bf16 = train(data, o).memory;
-  // 70 columns in whole lines of 32, beside what a backward pass holds at the same time.
+  // 70 columns, padded to whole lines of 32, and the other scratch of the backward pass.
   const std::int64_t rows = 3000 * 96 * 2;
   EXPECT_EQ(bf16.gradients - fp32.gradients, rows);
   EXPECT_EQ(least_memory(data, o, 0, 0)[MemoryUse::gradients] - least, rows);
@@ -233,7 +234,7 @@ TEST(LeastHostMemory, IsStructureAndFeaturesOrWhatComesAfterThem) {
   EXPECT_EQ(needs[MemoryUse::features], 3000 * 64 * 4);
   EXPECT_EQ(needs.total(), structure + 3000 * 64 * 4);
 
-  o.model.hidden = 1000;  // Now gradients weigh more than features.
+  o.model.hidden = 1000;  // Gradients then need more memory than features.
   needs = least_host_memory(wide, o, 0, 1000);
   EXPECT_EQ(needs[MemoryUse::features], 0);
   EXPECT_EQ(needs[MemoryUse::evaluation], 3000 * 16 * 4);
@@ -279,7 +280,7 @@ TEST(MemoryCheck, HoldsARunToTheByteThatItCounts) {
   o.eval_every = 100;
   o.epochs = 2;
   const TrainResult r = train(data, o);
-  // What the kernels and evaluation add after the check is not in it.
+  // Kernels and evaluation allocate more after the check.
   const std::int64_t checked = r.memory.total() - r.memory.workspace - r.memory.evaluation;
   const auto sentence = [&](std::int64_t limit) {
     o.memory_limit_bytes = limit;
@@ -288,7 +289,7 @@ TEST(MemoryCheck, HoldsARunToTheByteThatItCounts) {
   o.memory_limit_bytes = r.memory.total();
   EXPECT_NO_THROW(train(data, o));
   EXPECT_THAT(sentence(checked - 1), HasSubstr("--memory-limit-mib allows"));
-  // What is known before ranks start is refused before.
+  // A run that is known not to fit is refused before ranks start.
   const MemoryNeeds least = least_memory(data, o, 0, r.partition.communication_volume);
   EXPECT_THAT(sentence(least.total() - 1), Not(HasSubstr("rank")));
 }
@@ -298,15 +299,15 @@ TEST(Memory, RoomsAddUpToTheGrowthOfTheProcess) {
   const Dataset data = test::make_small_dataset(60000, 64, 8, 3);
   TrainOptions o = options_of(ModelKind::sage, 8, 0);
   o.model.hidden = 128;
-  train(test::make_small_dataset(300, 8, 3, 3), o);  // Code and threads' stacks.
+  train(test::make_small_dataset(300, 8, 3, 3), o);  // Loads code and threads' stacks.
   malloc_trim(0);
   ASSERT_TRUE(reset_peak_rss());
   const std::int64_t before = peak_rss_bytes();
   const TrainResult r = train(data, o);
   const std::int64_t grown = r.peak_rss_bytes - before;
   EXPECT_GT(r.memory.total(), 200 << 20);
-  // Every rank's arena ends in a started huge page; what ranks share (partition, index, roles:
-  // about 20 bytes a node), setup's freed heap and reports add a little.
+  // Each rank's arena ends within a huge page. What ranks share (partition, index and roles, about
+  // 20 bytes per node), freed memory of setup, and reports add a little.
   const std::int64_t slack = 3 * (2 << 20) + 60000 * 20 + (24 << 20);
   EXPECT_GE(grown, r.memory.total() - (4 << 20));
   EXPECT_LE(grown, r.memory.total() + slack);
@@ -317,7 +318,7 @@ TEST(Memory, EvaluationTakesWhatTrainingLeavesIdle) {
   TrainOptions o = options_of(ModelKind::gcn, 32, 1);
   o.eval_every = 1;
   const TrainResult r = train(data, o);
-  // A class for each node is kept of the best epoch; halos use the activations' memory.
+  // Evaluation holds the best epoch's class of each node. Its halos use the memory of activations.
   EXPECT_EQ(r.memory.evaluation, 4 * 3000);
   EXPECT_GT(r.evaluation_bytes, 0);
 }

@@ -1,5 +1,3 @@
-#include "train/metrics.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,6 +8,7 @@
 #include "comm/threads/transport.hpp"
 #include "core/buffer.hpp"
 #include "heliograph/error.hpp"
+#include "train/metrics/scores.hpp"
 
 namespace heliograph {
 namespace {
@@ -81,7 +80,8 @@ Whole make_whole(Task task, std::int32_t classes, int nodes) {
   return w;
 }
 
-/// Scores of `w` dealt out over `ranks` ranks, as seen by the last one.
+/// The scores of `w` as the last of `ranks` ranks sees them when its nodes are dealt out to the
+/// ranks.
 Scores scores_over(const Whole& w, Metric metric, int ranks) {
   Scores result{};
   std::mutex mutex;

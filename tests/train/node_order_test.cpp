@@ -50,7 +50,7 @@ TEST_P(NodeOrders, ReproducibleRunsPredictTheSame) {
   }
 }
 
-// Rounding noise is keyed by the user's node number: the same codes travel in any order.
+// Rounding noise depends on the user's node numbers, so the same codes travel in any order.
 TEST_P(NodeOrders, OneBitStepsAgree) {
   const Dataset dataset = data();
   TrainOptions o = options(3, 2, NodeOrder::id);

@@ -8,7 +8,8 @@
 namespace heliograph {
 namespace {
 
-/// One weight matrix (decays) and one bias (does not), with gradients that the test sets.
+/// One weight matrix, which decays, and one bias, which does not, with gradients that the test
+/// sets.
 class OptimizerTest : public ::testing::TestWithParam<bool> {
  protected:
   OptimizerTest() : kernels_(make_cpu_kernels(1, GetParam())) {
@@ -88,13 +89,14 @@ TEST_P(OptimizerTest, ClippingScalesAllGradientsByTheirCommonNorm) {
       Optimizer::gradient_norm(parameters_.flat_gradients_f32(), parameters_.flat_gradients_f64());
   EXPECT_NEAR(norm, std::sqrt(squares), 1e-6);
 
-  // The first step of Adam is lr times the sign whatever the scale; the second one tells.
+  // The first step of Adam is lr times the sign, whatever the scale. The second one depends on it.
   OptimizerOptions options;
   options.clip_norm = 0.5F;
   Optimizer optimizer(options, parameters_, nullptr);
   optimizer.step(parameters_, 0.01, norm, *kernels_);
   set_gradient(2);
-  optimizer.step(parameters_, 0.01, 0.25, *kernels_);  // below the bound: not scaled
+  optimizer.step(parameters_, 0.01, 0.25,
+                 *kernels_);  // The norm is below the bound, so nothing is scaled.
   const MatrixView w = parameters_.value(weight_);
   for (std::int64_t j = 0; j < 15; ++j) {
     const double g1 = gradient(1, j) * 0.5 / norm;

@@ -8,7 +8,7 @@
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
 
-// At 32 bits and lag 0, K ranks compute what one rank computes.
+// Contract 1 (docs/architecture.md): at 32 bits and lag 0, K ranks compute what one rank computes.
 
 namespace heliograph {
 namespace {
@@ -84,7 +84,7 @@ TEST_P(Oracle, FiftyReproducibleEpochsAgreeForAnyNumberOfRanksAndThreads) {
   }
 }
 
-// The loss of epoch 1 has gone through one forward, backward and step from the same weights.
+// The loss of epoch 1 follows one forward pass, backward pass and step from the same weights.
 TEST_P(Oracle, OneStepAgreesWithoutReproducible) {
   const Dataset data = data_of(GetParam());
   const TrainResult expected = train(data, options_of(GetParam(), 1, 2));

@@ -32,7 +32,7 @@ class SafetensorsFile : public ::testing::Test {
   FileRecord record_;
 };
 
-// The rules of the format, read from the bytes and not by the reader.
+// Checks the rules of the format on the bytes, without the reader.
 TEST_F(SafetensorsFile, KeepsTheRulesOfTheFormat) {
   const std::string bytes = test::read_text(path_);
   ASSERT_EQ(bytes.size(), record_.bytes);

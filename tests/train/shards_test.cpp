@@ -43,7 +43,7 @@ TrainOptions shard_options(const ShardCase& c) {
 
 void write(const Dataset& dataset, const TrainOptions& options, const fs::path& directory,
            bool overwrite = false) {
-  // As training balances the training nodes of an inductive run.
+  // Inductive training balances training nodes as well.
   PartitionOptions cut = options.partition;
   const Split split = random_split(dataset, 60, 20, 20, options.split_seed, false);
   if (options.inductive) cut.balance_split = &split;
@@ -60,7 +60,7 @@ TEST_P(Shards, TrainToTheSameBits) {
   write(dataset, options, shards);
   ASSERT_TRUE(is_shards(shards));
 
-  // What shaped the shards comes from their manifest.
+  // Options that are fixed in the shards come from their manifest.
   TrainOptions others = options;
   others.partition.parts = 1;
   others.random_split = false;

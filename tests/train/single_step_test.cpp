@@ -9,8 +9,8 @@
 #include "support/runs.hpp"
 #include "support/steps.hpp"
 
-// Without --reproducible, every single step from the same weights agrees to 1e-5 on any number of
-// ranks (docs/architecture.md, "The same numbers on any number of ranks").
+// Contract 1 (docs/architecture.md) without --reproducible: single steps from the same weights
+// agree to 1e-5.
 
 namespace heliograph {
 namespace {

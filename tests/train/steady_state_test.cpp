@@ -9,7 +9,7 @@
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
 
-// After the first epochs, the training step allocates nothing.
+// Contract 7 (docs/architecture.md): after the first epochs, the training step allocates nothing.
 
 namespace heliograph {
 namespace {
@@ -40,7 +40,8 @@ TEST_P(SteadyState, NothingIsAllocatedAfterTheFirstEpochs) {
       TrainCallbacks callbacks;
       callbacks.on_epoch = [&](const EpochReport&) { counts.push_back(test::allocations()); };
       train(data, o, callbacks);
-      // Slots of a ring are first used in epochs 0 to S; reports of epoch 11 follow an evaluation.
+      // Slots of a ring are first used in epochs 0 to S. The report of epoch 11 follows an
+      // evaluation.
       EXPECT_EQ(counts[10], counts[4]) << (sparse ? "sparse" : "dense") << ", S = " << staleness;
       EXPECT_GT(counts[0], 0);
     }

@@ -73,7 +73,7 @@ TEST(Train, EveryLinkAndSiteIsCountedByItself) {
     const bool backward = r.sites[static_cast<std::size_t>(link.site)].backward;
     (backward ? sum.halo_backward : sum.halo_forward) += link.bytes;
     fp32 += link.fp32_bytes;
-    // Rows of 40 columns in each of 4 epochs; features after ReLU carry a step only.
+    // Rows have 40 columns, in each of 4 epochs. Features after a ReLU have a step but no minimum.
     const std::int64_t rows = link.fp32_bytes / (4 * 40 * 4);
     EXPECT_EQ(link.bytes, 4 * rows * (backward ? 4 + 40 : 2 + 10));
   }
@@ -106,7 +106,7 @@ TEST(Train, EvaluationDoesNotDependOnTheChunkSize) {
   const Dataset data = test::make_small_dataset(200, 40, 4, 8);
   TrainOptions o = small_options(3);
   const TrainResult whole = train(data, o);
-  o.eval_chunk_bytes = 1;  // the least: 16 columns at a time
+  o.eval_chunk_bytes = 1;  // The least bound gives 16 columns at a time.
   const TrainResult chunked = train(data, o);
   EXPECT_EQ(whole.predictions, chunked.predictions);
   EXPECT_EQ(whole.val_metric, chunked.val_metric);

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/processes/launch_variables.hpp"
+#include "comm/rendezvous/launch_variables.hpp"
 #include "comm/rendezvous/tcp_greeting.hpp"
 
 namespace heliograph {

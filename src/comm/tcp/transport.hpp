@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "comm/processes/group.hpp"
-#include "comm/processes/launch_variables.hpp"
+#include "comm/rendezvous/launch_variables.hpp"
 #include "comm/tcp/links.hpp"
 
 namespace heliograph {

@@ -7,7 +7,7 @@
 
 namespace heliograph::cpu {
 
-// Those of Kernels (core/kernels.hpp), in the same bits whatever the number of threads.
+// Aggregation of Kernels (core/kernels.hpp) on a CPU, with the same bits for any number of threads.
 
 void aggregate_inner(const CsrView& csr, ConstMatrixView x, const float* col_scale, float self,
                      const float* row_scale, MatrixView out, AccumulatorView acc,

@@ -5,7 +5,7 @@
 namespace heliograph::cpu {
 namespace {
 
-/// acc[c] += decode(row)[c], exactly: codes, steps and minima are products and sums of doubles.
+/// acc[c] += decode(row)[c], decoded in fp64, for one packed row of `cols` columns.
 void add_row(const std::byte* row, RowFormat format, std::int64_t cols, double* acc) {
   if (!format.is_codes()) {
     for (std::int64_t c = 0; c < cols; ++c) {

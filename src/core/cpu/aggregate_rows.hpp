@@ -2,8 +2,8 @@
 
 #include "core/cpu/aggregate.hpp"
 
-// Aggregation of output rows [begin, end), or, along csr.blocks, of those of a tile: of more
-// columns than kFewestColumns, and of halo rows in fp32 only. Both leave the same bits.
+// Single-threaded aggregation of output rows [begin, end) or of one tile of csr.blocks, with the
+// same bits. Tiles need at least GatherBlocks::kFewestColumns columns, and halo rows in fp32.
 
 namespace heliograph::cpu {
 
@@ -17,16 +17,16 @@ void aggregate_halo_rows(const CsrView& csr, const PackedRows& packed, const flo
 void aggregate_halo_tile(const CsrView& csr, const PackedRows& packed, const float* row_scale,
                          MatrixView out, std::int64_t tile);
 
-/// stored[r] = the nearest bf16 of col_scale[r] * x[r] (null: 1), for rows [begin, end) of x.
+/// stored[r] = col_scale[r] * x[r] in the nearest bf16, for r in [begin, end); a null scale is 1.
 void store_bf16_rows(ConstMatrixView x, const float* col_scale, Bf16View stored, std::int64_t begin,
                      std::int64_t end);
-/// aggregate_inner_rows on rows that were stored so.
+/// aggregate_inner_rows on the rows that store_bf16_rows wrote.
 void aggregate_bf16_rows(const CsrView& csr, Bf16View stored, float self, const float* row_scale,
                          MatrixView out, std::int64_t begin, std::int64_t end);
 void aggregate_bf16_tile(const CsrView& csr, Bf16View stored, float self, const float* row_scale,
                          MatrixView out, std::int64_t tile);
 
-/// Inner and halo rows with fp64 sums; plain loops, since exactness and not speed is their purpose.
+/// Aggregation with fp64 sums, in plain loops: it serves reproducibility, not speed.
 void aggregate_inner_rows_fp64(const CsrView& csr, ConstMatrixView x, const float* col_scale,
                                float self, const float* row_scale, MatrixView out,
                                AccumulatorView acc, std::int64_t begin, std::int64_t end);

@@ -1,4 +1,4 @@
-// Aggregation for each kind of neighbour rows. Compiled once for each Highway target.
+// Aggregation of inner, halo and bf16 rows, compiled once for each Highway target.
 
 #include "core/cpu/aggregate_rows.hpp"
 #include "core/cpu/aggregate_tiles.hpp"
@@ -29,8 +29,8 @@ using heliograph::HWY_NAMESPACE::ForCodeBlocks;
 // Entries between the prefetch of a row of codes and its use.
 constexpr std::int64_t kCodesAhead = 40;
 
-/// Sums `kVectors` vectors of one block of codes: those of lanes [lane, lane + N) from vector
-/// kFirst of the block on.
+/// Adds kVectors vectors of a block of codes, from vector kFirst on, to output row i: lanes [lane,
+/// lane + N) of the block at first column `column` and first byte `byte`.
 template <int kBits, int kLaneBits, int kFirst, int kVectors>
 HWY_INLINE void SumLanes(const HaloRows<kBits>& rows, std::int64_t i, const Entries& entries,
                          std::int64_t column, std::int64_t byte, std::int64_t lane) {
@@ -49,7 +49,7 @@ HWY_INLINE void SumLanes(const HaloRows<kBits>& rows, std::int64_t i, const Entr
       const auto* line = reinterpret_cast<const char*>(rows.RowBegin(entries.columns[later]));
       hwy::Prefetch(line);
       hwy::Prefetch(line + begin + 2 * kLaneBits - 1);
-      // Places behind the last entry repeat it with a step of 0.
+      // Past the last entry, the group is filled with an entry of step 0.
       const bool real = e + r < entries.end;
       const std::int64_t j = entries.columns[real ? e + r : e];
       codes[r] = rows.RowBegin(j) + begin;
@@ -70,7 +70,7 @@ HWY_INLINE void SumLanes(const HaloRows<kBits>& rows, std::int64_t i, const Entr
   HELIOGRAPH_EACH_ACCUMULATOR(HELIOGRAPH_STORE_CODES)
 }
 
-/// Rows of 1, 2 or 4 bits: whole blocks of codes, then the columns behind them.
+/// Sums halo rows of 1, 2 or 4 bits: whole blocks of codes, then the columns after them.
 template <int kBits>
 void SumCodeRows(const HaloRows<kBits>& rows, const CsrView& csr, std::int64_t begin,
                  std::int64_t end) {

@@ -9,7 +9,7 @@
 namespace heliograph::cpu {
 
 /// Cuts the rows of `csr` into tiles of about equal work (entries + rows) and runs body(begin,
-/// end) on each. Tiles depend on the structure and `cols` only, never on the threads.
+/// end) on each. Tiles depend only on the structure and `cols`, not on the number of threads.
 template <class Body>
 void for_tiles(const CsrView& csr, std::int64_t cols, ThreadPool& threads, const Body& body) {
   if (csr.rows <= 0) return;

@@ -1,5 +1,5 @@
-// Rows stored as bf16 for the inner aggregation: written, and read back as neighbour rows. Compiled
-// once for each Highway target.
+// Writes rows as bf16 for the inner aggregation and reads them as neighbour rows. Compiled once for
+// each Highway target.
 
 // clang-format off
 #if defined(HELIOGRAPH_BF16_ROWS_INL) == defined(HWY_TARGET_TOGGLE)
@@ -23,7 +23,7 @@ HWY_BEFORE_NAMESPACE();
 namespace heliograph::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// nearest_bf16 of every lane.
+/// nearest_bf16() of every lane.
 HWY_INLINE hn::Vec<hn::Rebind<std::uint16_t, heliograph::HWY_NAMESPACE::FloatTag>> NearestBf16(
     heliograph::HWY_NAMESPACE::FloatTag d, heliograph::HWY_NAMESPACE::FloatVector value) {
   using Tag = heliograph::HWY_NAMESPACE::FloatTag;
@@ -62,7 +62,7 @@ inline void StoreBf16Rows(ConstMatrixView x, const float* col_scale, Bf16View st
   }
 }
 
-/// Neighbour rows in bf16, scaled already. Vectors may reach into the rows' padding.
+/// Neighbour rows in bf16, already scaled. Vectors may read the rows' padding.
 struct Bf16Rows {
   using Tag = heliograph::HWY_NAMESPACE::FloatTag;
   using V = heliograph::HWY_NAMESPACE::FloatVector;

@@ -1,4 +1,4 @@
-// The codes of a few packed rows at once, as terms of a sum. Compiled once for each Highway target.
+// Decodes a few packed rows at once, as terms of a sum. Compiled once for each Highway target.
 
 // clang-format off
 #if defined(HELIOGRAPH_CODE_GROUP_INL) == defined(HWY_TARGET_TOGGLE)
@@ -18,15 +18,15 @@
 HWY_BEFORE_NAMESPACE();
 namespace heliograph::HWY_NAMESPACE {
 
-/// Lanes [lane, lane + N) of one block of codes of kRows rows. Term<k>() is the sum over the rows
-/// of step x code, for vector k of the block.
+/// Lanes [lane, lane + N) of one block of codes in kRows packed rows. Term<k>() is the sum over the
+/// rows of step x code for vector k of the block.
 template <int kBits, int kLaneBits>
 class CodeGroup;
 
 #if HWY_TARGET <= HWY_AVX3
 
-/// A register holds the sums for all 16 values of four bits: one code of 4 bits, the codes of two
-/// rows at 2 bits, of four rows at 1 bit. So a permutation and an addition serve kRows rows.
+/// A register is a table of sums for all 16 values of four bits: one code of 4 bits, or the codes
+/// of two rows at 2 bits or of four at 1 bit. One permutation and one addition serve kRows rows.
 template <int kBits, int kLaneBits>
 class CodeGroup {
  public:
@@ -38,7 +38,7 @@ class CodeGroup {
       words_[r] = LaneWords<kLaneBits>(codes[r], lane).raw;
       table_ = Add(table_, r, steps[r]);
     }
-    // Brings the codes that stand at the same place in their rows together.
+    // Interleaves the rows, so that four neighbouring bits are the codes of one column.
     if constexpr (kBits == 1) {
       Exchange<1>(0x55555555, words_[0], words_[1]);
       Exchange<1>(0x55555555, words_[2], words_[3]);
@@ -52,11 +52,11 @@ class CodeGroup {
   template <int kVector>
   HWY_INLINE FloatVector Term(FloatTag) const {
     const __m512i index = _mm512_srli_epi32(words_[kVector % kRows], kVector / kRows * 4);
-    return FloatVector{_mm512_permutexvar_ps(index, table_)};  // looks at four bits only
+    return FloatVector{_mm512_permutexvar_ps(index, table_)};  // uses the low four bits
   }
 
  private:
-  /// table[i] += step * (code of row r in index i).
+  /// table[i] += step * (code of row r in index i), for all 16 indices.
   static HWY_INLINE __m512 Add(__m512 table, int r, float step) {
     if constexpr (kBits == 1) {
       constexpr __mmask16 kSet[4] = {0xaaaa, 0xcccc, 0xf0f0, 0xff00};
@@ -71,8 +71,7 @@ class CodeGroup {
       return _mm512_fmadd_ps(value.raw, _mm512_set1_ps(step), table);
     }
   }
-  /// a keeps its bits in `mask` and takes those of b, shifted left; b takes the others of a,
-  /// shifted right, and keeps its own.
+  /// Swaps the bits of a outside `mask` with the bits of b inside it, kShift positions apart.
   template <int kShift>
   static HWY_INLINE void Exchange(int mask, __m512i& a, __m512i& b) {
     const __m512i select = _mm512_set1_epi32(mask);
@@ -91,7 +90,8 @@ class CodeGroup {
 
 #if HWY_TARGET <= HWY_AVX2
 
-/// The same with two bits: a code of 2 bits, or the codes of two rows at 1 bit.
+/// A register is a table of sums for all values of two bits: a code of 2 bits, or the codes of two
+/// rows at 1 bit. Codes of 4 bits are converted and multiplied.
 template <int kBits, int kLaneBits>
 class CodeGroup {
  public:
@@ -123,7 +123,7 @@ class CodeGroup {
       return hn::Mul(LaneCodes<kBits>(d, word, kVector), FloatVector{table_});
     } else {
       const __m256i index = _mm256_srli_epi32(words_[kVector % kRows], kVector / kRows * 2);
-      return FloatVector{_mm256_permutevar_ps(table_, index)};  // looks at two bits only
+      return FloatVector{_mm256_permutevar_ps(table_, index)};  // uses the low two bits
     }
   }
 
@@ -134,7 +134,7 @@ class CodeGroup {
 
 #else
 
-/// One row at a time. Holds no vector: its size may be unknown to the compiler.
+/// Decodes one row at a time. Members are scalars, as vectors may have no size at compile time.
 template <int kBits, int kLaneBits>
 class CodeGroup {
  public:

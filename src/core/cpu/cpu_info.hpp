@@ -4,7 +4,7 @@
 
 namespace heliograph {
 
-/// What this process runs on: the SIMD target of the kernels and of the fp64 matrix product, e.g.
+/// The SIMD targets that this process chose for the kernels and for fp64 matrix products, such as
 /// "kernels AVX3, fp64 products avx512".
 std::string simd_description();
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kRowTile = 256;
 
-/// The CPU definitions: tiles of rows over the rank's threads, partial sums added in tile order.
+/// Kernels on a CPU: threads work on tiles of rows, and partial sums are added in tile order.
 class CpuKernels final : public Kernels {
  public:
   CpuKernels(int threads, bool reproducible, MemoryAccount* account)
@@ -163,8 +163,8 @@ class CpuKernels final : public Kernels {
  private:
   std::size_t sum_bytes() const { return reproducible_ ? sizeof(double) : sizeof(float); }
 
-  /// body(partial, begin, end) fills `width` sums of each tile, and may use `scratch` more; they
-  /// end up added at the start of partials_.
+  /// Runs body(partial, begin, end) on each tile of rows and adds the tiles' sums, in tile order,
+  /// at the start of partials_. `partial` has room for `width` sums and `scratch` further values.
   template <class Body>
   void tiled_sums(std::int64_t rows, std::int64_t width, std::int64_t scratch, Body body) {
     const std::int64_t tiles = std::max<std::int64_t>(1, (rows + kRowTile - 1) / kRowTile);

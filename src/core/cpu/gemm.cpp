@@ -14,9 +14,9 @@
 namespace heliograph::cpu {
 namespace {
 
-constexpr std::int64_t kRowTile = 480;
+constexpr std::int64_t kProductRows = 480;  // rows of a tile
 
-/// Chosen as Highway chooses its kernels: by the best instruction set, which has the lowest bit.
+/// The tiles for the best instruction set of this CPU, which is the lowest bit of Highway's mask.
 const GemmTiles& tiles() {
   [[maybe_unused]] const std::int64_t best = hwy::SupportedTargets() & -hwy::SupportedTargets();
 #if defined(HELIOGRAPH_GEMM_HAS_AVX512)
@@ -35,7 +35,7 @@ const char* gemm_variant() { return tiles().name; }
 void Gemm::multiply(ConstMatrixView a, ConstMatrixView b, bool transpose_b, bool accumulate,
                     MatrixView c, bool fp64) {
   if (fp64) {
-    threads_.for_ranges(c.rows, kRowTile, [&](std::int64_t begin, std::int64_t end) {
+    threads_.for_ranges(c.rows, kProductRows, [&](std::int64_t begin, std::int64_t end) {
       tiles().product(a.row_range(begin, end - begin), b, transpose_b, accumulate,
                       c.row_range(begin, end - begin));
     });
@@ -44,7 +44,7 @@ void Gemm::multiply(ConstMatrixView a, ConstMatrixView b, bool transpose_b, bool
   const std::int64_t depth = transpose_b ? b.cols : b.rows;
   const PackedPanels panels =
       pack_panels(b, transpose_b, scratch(packed_panels_size(depth, c.cols)));
-  threads_.for_ranges(c.rows, kRowTile, [&](std::int64_t begin, std::int64_t end) {
+  threads_.for_ranges(c.rows, kProductRows, [&](std::int64_t begin, std::int64_t end) {
     multiply_panels(a.row_range(begin, end - begin), panels, accumulate,
                     c.row_range(begin, end - begin));
   });
@@ -55,7 +55,7 @@ void Gemm::gradient(ConstMatrixView a, ConstMatrixView d, GradientView g) {
     gradient_fp64(a, d, g);
     return;
   }
-  // Slices of the summed rows, so that each is read once; their sums are added in order.
+  // Each row is read once, in a slice of the summed rows; the slices' sums are added in order.
   const std::int64_t slices = std::max<std::int64_t>(
       {1, std::min<std::int64_t>(8, a.rows / 1024), std::min<std::int64_t>(32, a.rows / 16384)});
   const std::int64_t size = g.rows * g.cols;
@@ -76,7 +76,7 @@ void Gemm::gradient(ConstMatrixView a, ConstMatrixView d, GradientView g) {
 }
 
 void Gemm::gradient_fp64(ConstMatrixView a, ConstMatrixView d, GradientView g) {
-  // Tiles of the result's rows: every element is summed by one thread, in row order.
+  // A tile is some rows of g, so one thread sums each element, in row order.
   const std::int64_t grain = std::max<std::int64_t>(16, (g.rows + 3) / 4);
   threads_.for_ranges(g.rows, grain, [&](std::int64_t begin, std::int64_t end) {
     tiles().gradient(a.col_range(begin, end - begin), d, g.f64 + begin * g.cols, g.cols);

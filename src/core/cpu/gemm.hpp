@@ -6,19 +6,19 @@
 
 namespace heliograph::cpu {
 
-/// Matrix products of one rank. Tiles of rows are fixed, so threads do not change the bits. The
-/// scratch space grows with the largest product and is kept.
+/// Dense matrix products on the CPU threads of one rank. The number of threads does not change
+/// their bits. Scratch grows to the size that the largest product needs and is kept.
 class Gemm {
  public:
   /// `account` (may be null) counts the scratch; it and `threads` must outlive the object.
   Gemm(ThreadPool& threads, MemoryAccount* account) : threads_(threads), account_(account) {}
 
-  /// c = a b, or c += a b; with `transpose_b`, b is given as its transpose. fp64 sums every
-  /// product in double and rounds once.
+  /// c = a b, or c += a b to accumulate; with `transpose_b`, b is given as its transpose. With
+  /// `fp64`, sums are fp64 and rounded once.
   void multiply(ConstMatrixView a, ConstMatrixView b, bool transpose_b, bool accumulate,
                 MatrixView c, bool fp64);
 
-  /// g = a^T d (a: n x g.rows, d: n x g.cols): fp64 if g.f64 is set.
+  /// g = a^T d with a: n x g.rows and d: n x g.cols; sums are fp64 if g.f64 is set.
   void gradient(ConstMatrixView a, ConstMatrixView d, GradientView g);
 
  private:
@@ -30,7 +30,7 @@ class Gemm {
   Buffer scratch_;
 };
 
-/// Name of the instruction set that was chosen at run time for fp64 products.
+/// Name of the instruction set that this process uses for fp64 products.
 const char* gemm_variant();
 
 }  // namespace heliograph::cpu

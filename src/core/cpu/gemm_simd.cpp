@@ -1,5 +1,5 @@
-// Tiles of kRows x kVectors accumulators stay in registers over a block of the summed dimension;
-// each step loads one row of a panel and broadcasts kRows single values.
+// A tile of kRows x kVectors accumulators stays in registers over a block of the summed dimension;
+// each step loads one row of a panel and broadcasts kRows values of the other matrix.
 
 #include "core/cpu/gemm_simd.hpp"
 
@@ -21,27 +21,27 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Tag = hn::CappedTag<float, 16>;
 using V = hn::Vec<Tag>;
 
-// With 32 registers 24 hold sums, with 16 registers 12 do.
+// Accumulators take 24 of 32 registers, or 12 of 16.
 #if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64
 constexpr int kMostVectors = 4;
 #else
 constexpr int kMostVectors = 2;
 #endif
 constexpr int kMostRows = 6;
-constexpr std::int64_t kDepth = 256;     // of a block of the summed dimension: panels stay in L2
-constexpr std::int64_t kRowBlock = 96;   // rows of a that one panel meets while it is in L1
-constexpr std::int64_t kPackRows = 128;  // rows of d that are packed at a time, to stay in L1
+constexpr std::int64_t kDepth = 256;     // block of the summed dimension; its panels fit L2
+constexpr std::int64_t kRowBlock = 96;   // rows of a multiplied by a panel while it is in L1
+constexpr std::int64_t kPackRows = 128;  // rows of d packed at a time, which fit L1
 
 std::int64_t Lanes() { return static_cast<std::int64_t>(hn::Lanes(Tag())); }
 
-/// One operand of a tile: element (i, k) lies at data[i * row_step + k * step].
+/// The broadcast operand of a tile: element (i, k) is data[i * row_step + k * step].
 struct Strided {
   const float* data;
   std::int64_t row_step;
   std::int64_t step;
 };
 
-/// Rows that are fetched into the cache a few at a time, while others are computed.
+/// Prefetches the rows of a matrix, `step` rows with each call.
 class Ahead {
  public:
   Ahead() = default;
@@ -60,10 +60,10 @@ class Ahead {
   std::int64_t next_ = 0;
 };
 
-// Vectors without a size known to the compiler cannot be array elements: they have names.
+// Vectors of a size unknown to the compiler cannot be array elements, so they are named variables.
 #define HELIOGRAPH_EACH_ROW(F) F(0) F(1) F(2) F(3) F(4) F(5)
 
-/// Writes, or adds, the first `n` lanes; touches nothing behind them.
+/// Stores the first `n` lanes of `sum` to `to`, or adds them; touches nothing past them.
 HWY_INLINE void StoreSum(V sum, bool accumulate, std::int64_t lanes, float* to, std::int64_t n) {
   const Tag d;
   if (n >= lanes) {
@@ -81,8 +81,8 @@ HWY_INLINE void StoreSum(V sum, bool accumulate, std::int64_t lanes, float* to, 
 #endif
 }
 
-/// c[kRows x cols] = or += sum over k < depth of a(i, k) * panel(k, .). Panel rows are kVectors
-/// vectors; the last vector of c may be partial.
+/// c = a panel, or c += a panel, for kRows x cols elements of c, summed over k < depth. Rows of the
+/// panel are kVectors vectors; the last vector of c may be partial.
 template <int kRows, int kVectors>
 void Tile(const Strided a, const float* HWY_RESTRICT panel, std::int64_t depth, bool accumulate,
           float* c, std::int64_t ldc, std::int64_t cols) {
@@ -130,7 +130,7 @@ void Tile(const Strided a, const float* HWY_RESTRICT panel, std::int64_t depth, 
 #undef HELIOGRAPH_STORE
 }
 
-/// The same for any number of rows.
+/// Multiplies any number of rows of a by a panel, in tiles, and prefetches `ahead` and `also`.
 template <int kVectors>
 void Rows(Strided a, std::int64_t rows, const float* panel, std::int64_t depth, bool accumulate,
           float* c, std::int64_t ldc, std::int64_t cols, Ahead& ahead, Ahead& also) {
@@ -166,7 +166,7 @@ void Panel(const Strided& a, std::int64_t rows, const float* panel, std::int64_t
   }
 }
 
-/// body(first column, columns, padded columns) for each panel of a matrix with `cols` columns.
+/// Runs body(first column, columns, padded columns) for each panel of a matrix of `cols` columns.
 template <class Body>
 void EachPanel(std::int64_t cols, const Body& body) {
   const std::int64_t lanes = Lanes();

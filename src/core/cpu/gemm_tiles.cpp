@@ -1,6 +1,4 @@
 // Compiled once for each instruction set (src/GemmVariants.cmake), with Eigen's namespace renamed.
-// Packing buffers go on the stack, which core/thread.hpp makes large enough.
-#define EIGEN_STACK_ALLOCATION_LIMIT (8 << 20)
 #define EIGEN_DONT_PARALLELIZE
 #define EIGEN_NO_DEBUG
 

@@ -4,13 +4,13 @@
 
 namespace heliograph::cpu {
 
-/// One tile of a matrix product that sums in fp64, single-threaded; defined once for each
-/// instruction set. Products in fp32: core/cpu/gemm_simd.hpp.
+/// Single-threaded matrix products with fp64 sums, compiled for one instruction set.
 struct GemmTiles {
-  const char* name;
+  const char* name;  ///< "baseline", "avx2" or "avx512".
+  /// c = a b, or c += a b to accumulate; with `transpose_b`, b is given as its transpose.
   void (*product)(ConstMatrixView a, ConstMatrixView b, bool transpose_b, bool accumulate,
                   MatrixView c);
-  /// g[0 .. a.cols) x d.cols = a^T d, `ldg` elements between rows of g.
+  /// g = a^T d: a.cols x d.cols, with row stride `ldg`.
   void (*gradient)(ConstMatrixView a, ConstMatrixView d, double* g, std::int64_t ldg);
 };
 

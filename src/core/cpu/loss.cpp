@@ -44,7 +44,7 @@ double binary_cross_entropy_rows_fp64(ConstMatrixView logits, const std::uint8_t
     const float* z = logits.row(r);
     const std::uint8_t* y = indicators + r * classes;
     for (std::int64_t c = 0; c < classes; ++c) {
-      // softplus(z) - y z, with the exponential of a negative number only.
+      // softplus(z) - y z; the exponent is never positive, so it cannot overflow.
       const double v = z[c];
       const double e = std::exp(-std::abs(v));
       loss += std::max(v, 0.0) - v * y[c] + std::log1p(e);

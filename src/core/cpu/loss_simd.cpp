@@ -21,7 +21,7 @@ using D = hn::CappedTag<float, kLine>;
 using V = hn::Vec<D>;
 constexpr D kF;
 
-/// body(first column, mask of the columns that are there) for each vector of a row.
+/// Runs body(first column, mask of valid columns) for each vector of a row of `cols` columns.
 template <class Body>
 void EachVector(std::int64_t cols, const Body& body) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(kF));
@@ -44,7 +44,7 @@ double SoftmaxCrossEntropy(ConstMatrixView logits, const std::int32_t* target, f
     }
     const float* z = logits.row(r);
     V highest = none;
-    V poison = hn::Zero(kF);  // Exp and Max hide NaN: what is not finite must reach the loss.
+    V poison = hn::Zero(kF);  // NaN after NaN or Inf, which Exp and Max would hide from the loss
     EachVector(logits.cols, [&](std::int64_t c, auto mask) {
       const V v = hn::Load(kF, z + c);
       highest = hn::Max(highest, hn::IfThenElse(mask, v, none));
@@ -91,7 +91,7 @@ double BinaryCrossEntropy(ConstMatrixView logits, const std::uint8_t* indicators
       for (std::int64_t i = 0; i < n; ++i) wanted[i] = y[c + i];
       const V label = hn::Load(kF, wanted);
       const V v = hn::IfThenElseZero(there, hn::Load(kF, z + c));
-      // softplus(z) - y z, with the exponential of a negative number only.
+      // softplus(z) - y z; the exponent is never positive, so it cannot overflow.
       const V e = hn::Exp(kF, hn::Neg(hn::Abs(v)));
       const V positive = hn::Max(v, hn::Zero(kF));
       const V term = hn::Add(hn::NegMulAdd(v, label, positive), hn::Log1p(kF, e));

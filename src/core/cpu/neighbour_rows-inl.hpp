@@ -1,5 +1,5 @@
-// Rows that aggregation sums: those of this rank in fp32, and those of others as they travelled.
-// Compiled once for each Highway target.
+// The rows that aggregation sums: inner rows in fp32 and packed halo rows. Compiled once for each
+// Highway target.
 
 // clang-format off
 #if defined(HELIOGRAPH_NEIGHBOUR_ROWS_INL) == defined(HWY_TARGET_TOGGLE)
@@ -29,7 +29,7 @@ using heliograph::HWY_NAMESPACE::FloatVector;
 using heliograph::HWY_NAMESPACE::PlainValues;
 using heliograph::HWY_NAMESPACE::SelectByBits;
 
-/// Neighbour rows in fp32. D may be a short vector, for matrices narrower than a full one.
+/// Inner rows in fp32. D may be the tag of a short vector, for narrow matrices.
 template <class D, bool kScaled>
 struct InnerRows {
   using Tag = D;
@@ -64,12 +64,12 @@ struct InnerRows {
   }
 };
 
-/// Neighbour rows as they travelled.
+/// Packed halo rows with kBits bits a value.
 template <int kBits>
 struct HaloRows {
   using Tag = FloatTag;
   using V = FloatVector;
-  static constexpr bool kOverlap = false;  // codes cannot be read from any column on
+  static constexpr bool kOverlap = false;  // vectors of codes begin only at certain columns
 
   PackedRows packed;
   std::size_t row_bytes;

@@ -1,4 +1,4 @@
-// Reads packed values into vectors. Compiled once for each Highway target.
+// Reads packed values as vectors of floats. Compiled once for each Highway target.
 
 // clang-format off
 #if defined(HELIOGRAPH_PACKED_LANES_INL) == defined(HWY_TARGET_TOGGLE)
@@ -20,7 +20,7 @@ HWY_BEFORE_NAMESPACE();
 namespace heliograph::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Vectors of at most 16 floats: a group of the noise, and one word of two-bit codes.
+/// Vectors of at most 16 floats, the number of lanes of a block of codes.
 using FloatTag = hn::CappedTag<float, 16>;
 using FloatVector = hn::Vec<FloatTag>;
 
@@ -30,8 +30,8 @@ HWY_INLINE std::uint32_t LoadWord(const std::byte* p) {
   return word;
 }
 
-/// `value` where the one-bit codes of columns [column, column + N) are set, else 0.
-/// Codes in column order, read in whole words of 32 columns unless a vector has mask registers.
+/// `value` where the one-bit codes of columns [column, column + N) are set, else 0. The codes are
+/// in column order. Targets without mask registers read whole words of 32 columns.
 HWY_INLINE FloatVector SelectByBits(FloatTag d, const std::byte* codes, std::size_t column,
                                     FloatVector value) {
 #if HWY_TARGET <= HWY_AVX3
@@ -71,7 +71,7 @@ HWY_INLINE FloatVector CodesAsFloat(FloatTag d, const std::byte* codes, std::siz
   }
 }
 
-/// Lanes [lane, lane + N) of a block of codes with lanes of kLaneBits bits, as 32-bit words.
+/// Lanes [lane, lane + N) of a block of codes, each of kLaneBits bits, extended to 32-bit words.
 template <int kLaneBits>
 HWY_INLINE hn::Vec<hn::RebindToUnsigned<FloatTag>> LaneWords(const std::byte* block,
                                                              std::size_t lane) {
@@ -94,7 +94,7 @@ HWY_INLINE hn::Vec<hn::RebindToUnsigned<FloatTag>> LaneWords(const std::byte* bl
 #endif
 }
 
-/// Code `vector` of every lane, as float.
+/// Code number `vector` of every lane, as float.
 template <int kBits>
 HWY_INLINE FloatVector LaneCodes(FloatTag d, hn::Vec<hn::RebindToUnsigned<FloatTag>> words,
                                  int vector) {
@@ -105,8 +105,8 @@ HWY_INLINE FloatVector LaneCodes(FloatTag d, hn::Vec<hn::RebindToUnsigned<FloatT
   return hn::ConvertTo(d, hn::BitCast(di, code));
 }
 
-/// Runs body(vectors, first column, first byte) over the blocks of codes of a row of `cols`
-/// columns, `vectors` as an integral_constant; returns the first column that is in no block.
+/// Runs body(vectors, first column, first byte) for each block of codes in a row of `cols` columns;
+/// `vectors` is an integral_constant. Returns the first column that is in no block.
 template <int kBits, class Body>
 HWY_INLINE std::int64_t ForCodeBlocks(std::int64_t cols, const Body& body) {
   std::int64_t first = 0;
@@ -124,7 +124,7 @@ HWY_INLINE std::int64_t ForCodeBlocks(std::int64_t cols, const Body& body) {
   return first;
 }
 
-/// Values of columns [column, column + N) of a bf16 or fp32 row of any alignment.
+/// Columns [column, column + N) of a bf16 or fp32 row, which need not be aligned.
 template <int kBits>
 HWY_INLINE FloatVector PlainValues(FloatTag d, const std::byte* row, std::size_t column) {
 #if HWY_TARGET == HWY_SCALAR

@@ -2,21 +2,21 @@
 
 #include "core/kernels.hpp"
 
-// Row-wise kernels of one rank: each function works on rows [begin, end), single-threaded, and is
-// compiled for every SIMD target (rows.cpp). Templates on the type that sums are kept in.
+// Row-wise kernels of Kernels (core/kernels.hpp) over [begin, end): single-threaded, and compiled
+// for every Highway target. `fp64` selects the type of the sums.
 
 namespace heliograph::cpu {
 
 void norm_act_forward_rows(ConstMatrixView y, const NormAct& p, ConstMatrixView residual,
                            MatrixView out, bool fp64, std::int64_t begin, std::int64_t end);
 
-/// `partial`: 3 * cols sums (bias, gain, shift) of these rows, overwritten; float or double. Room
-/// for 4 * cols is needed.
+/// Writes the gradients of bias, gain and shift over these rows to the first 3 * cols values of
+/// `partial`, double if `fp64`, else float. `partial` must have room for 4 * cols values.
 void norm_act_backward_rows(ConstMatrixView y, const NormAct& p, MatrixView d,
                             MatrixView residual_gradient, void* partial, bool fp64,
                             std::int64_t begin, std::int64_t end);
 
-/// `partial`: cols sums, overwritten; float or double.
+/// Writes the sums of these rows' columns to `partial`: cols values, double if `fp64`, else float.
 void column_sums_rows(ConstMatrixView d, void* partial, bool fp64, std::int64_t begin,
                       std::int64_t end);
 

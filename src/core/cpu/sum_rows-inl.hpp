@@ -1,5 +1,5 @@
-// Sums of neighbour rows in registers: all entries of an output row after each other, so that it is
-// written once, or block by block along GatherBlocks. Compiled once for each Highway target.
+// Sums neighbour rows in registers, either all entries of an output row in turn, so that it is
+// written once, or block by block of GatherBlocks. Compiled once for each Highway target.
 
 // clang-format off
 #if defined(HELIOGRAPH_SUM_ROWS_INL) == defined(HWY_TARGET_TOGGLE)
@@ -25,19 +25,18 @@ HWY_BEFORE_NAMESPACE();
 namespace heliograph::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Accumulators of one block; the rest of the registers hold constants and the row at hand.
+// Accumulators of one block; the other registers hold constants and the current row.
 #if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64
 constexpr int kBlock = 16;
 #else
 constexpr int kBlock = 8;
 #endif
 
-// Bytes between the prefetch of a row of values and its use: at most half a first-level cache of
-// 32 KiB, and enough of them in flight to cover the latency of memory.
+// Bytes between the prefetch of a row of values and its use: half a first-level cache of 32 KiB,
+// which covers the latency of memory.
 constexpr std::int64_t kBytesAhead = 16384;
 
-/// Entries of one output row, and where the tile's entries end (prefetch goes on into the rows
-/// that follow).
+/// Entries [begin, end) of one output row. Prefetches run ahead into later rows, up to tile_end.
 struct Entries {
   const std::int32_t* columns;
   std::int64_t begin;
@@ -45,7 +44,7 @@ struct Entries {
   std::int64_t tile_end;
 };
 
-/// Distance of the last of kVectors vectors from `column`.
+/// Columns from `column` to the last of kVectors vectors, which may overlap the one before it.
 template <int kVectors, class Rows>
 HWY_INLINE std::int64_t LastVector(const Rows& rows, std::int64_t column) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(typename Rows::Tag()));
@@ -53,7 +52,7 @@ HWY_INLINE std::int64_t LastVector(const Rows& rows, std::int64_t column) {
   return Rows::kOverlap ? std::min(whole, rows.cols() - lanes - column) : whole;
 }
 
-/// Sums kVectors vectors of columns, from `column` on, of output row i.
+/// Computes kVectors vectors of columns of output row i, from `column` on.
 template <int kVectors, class Rows>
 HWY_INLINE void SumBlock(const Rows& rows, std::int64_t i, const Entries& entries,
                          std::int64_t column) {
@@ -67,7 +66,7 @@ HWY_INLINE void SumBlock(const Rows& rows, std::int64_t i, const Entries& entrie
 #define HELIOGRAPH_WEIGH(k) \
   if constexpr ((k) < kVectors) sum##k = hn::Mul(hn::Set(d, rows.self), sum##k);
   float* target = rows.Out(i, column);
-  if (!Rows::kOverlap) {  // what is added to is read only after the last entry
+  if (!Rows::kOverlap) {  // the output, which is read only after the last entry
     for (int k = 0; k < kVectors; ++k) hwy::Prefetch(target + HELIOGRAPH_AT(k));
   }
   float minimum = 0;
@@ -101,7 +100,7 @@ HWY_INLINE void SumBlock(const Rows& rows, std::int64_t i, const Entries& entrie
   HELIOGRAPH_EACH_ACCUMULATOR(HELIOGRAPH_STORE)
 }
 
-/// Sums the columns of output row i from `column` on.
+/// Computes the columns of output row i from `column` on, in blocks of up to kMost vectors.
 template <int kMost, class Rows>
 HWY_INLINE void SumRow(const Rows& rows, std::int64_t i, const Entries& entries,
                        std::int64_t column) {
@@ -144,8 +143,8 @@ void SumRows(const Rows& rows, const CsrView& csr, std::int64_t begin, std::int6
   }
 }
 
-/// Sums kVectors vectors of columns, from `column` on, of the output rows of one tile. The same
-/// bits as SumBlock row by row.
+/// Computes kVectors vectors of columns, from `column` on, of the output rows of one tile of
+/// csr.blocks, with the bits of SumBlock.
 template <int kVectors, class Rows>
 void SumTile(const Rows& rows, const CsrView& csr, std::int64_t tile, std::int64_t column) {
   const typename Rows::Tag d;
@@ -153,10 +152,10 @@ void SumTile(const Rows& rows, const CsrView& csr, std::int64_t tile, std::int64
   const GatherBlocks& blocks = *csr.blocks;
   const std::int64_t last = LastVector<kVectors>(rows, column);
   const std::int64_t bytes = rows.PrefetchBytes(kVectors * lanes);
-  // From the second-level cache to the first, where a row is long enough to be waited for.
+  // Prefetches from the second-level cache pay only for long rows.
   constexpr std::int64_t kEntriesAhead = 8;
   const bool ahead = bytes >= 256;
-  // Vectors of 64 bytes or, where they are shorter, fewer columns at a time.
+  // Sums of the tile's rows between blocks; has room for vectors of up to 64 bytes.
   HWY_ALIGN float waiting[GatherBlocks::kTileRows * kVectors * 16];
   const std::uint16_t* count = blocks.counts(tile);
   const std::uint16_t* entry = blocks.columns(tile, csr);
@@ -196,7 +195,7 @@ void SumTile(const Rows& rows, const CsrView& csr, std::int64_t tile, std::int64
   if constexpr ((k) < kVectors) hn::Store(sum##k, d, sums + (k)*lanes);
         HELIOGRAPH_EACH_ACCUMULATOR(HELIOGRAPH_LEAVE)
       } else if (!rows.skips_empty_rows() || csr.offsets[i] < csr.offsets[i + 1]) {
-        constexpr float minimum = 0;  // only of codes, which are never gathered so
+        constexpr float minimum = 0;  // only codes have minima, and they are not gathered in blocks
         float* target = rows.Out(i, column);
         const float scale = rows.row_scale == nullptr ? 1.0F : rows.row_scale[i];
         const std::int64_t left = rows.cols() - column;
@@ -206,7 +205,7 @@ void SumTile(const Rows& rows, const CsrView& csr, std::int64_t tile, std::int64
   }
 }
 
-/// All columns of the output rows of one tile; at least two vectors.
+/// Computes all columns, at least two vectors, of the output rows of one tile.
 template <class Rows>
 void SumTileColumns(const Rows& rows, const CsrView& csr, std::int64_t tile) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(typename Rows::Tag()));

@@ -7,8 +7,8 @@
 namespace heliograph::cuda {
 namespace {
 
-/// stored[r] = the nearest bf16 of col_scale[r] * x[r]; 2^log_lanes lanes a row, four columns a
-/// lane. Bound by the 6 bytes a value that it reads and writes.
+/// stored[r] = col_scale[r] * x[r] rounded to the nearest bf16, with 2^log_lanes lanes a row and
+/// four columns a lane. Bound by the 6 bytes a value that it reads and writes.
 __global__ void store_bf16_kernel(ConstMatrixView x, const float* col_scale, Bf16View stored,
                                   int log_lanes, bool wide) {
   const std::int64_t thread = global_thread();

@@ -5,8 +5,8 @@
 #include "core/matrix.hpp"
 #include "core/packed_rows.hpp"
 
-// The device's definitions of what core/cpu/aggregate.hpp says, fp32 sums in entry order within a
-// row. Everything lies on the device but the views themselves.
+// The aggregation kernels of Kernels (core/kernels.hpp) on a CUDA device. Sums are fp32, in entry
+// order within a row. The views are host objects that point to device memory.
 
 namespace heliograph::cuda {
 

@@ -1,8 +1,8 @@
-// Sums of packed rows, decoded in registers. A warp takes 256 columns of an output row; each of its
-// lanes reads one word of a block of codes an entry and finds there the codes of all of its
-// columns. An entry costs 36 bytes at 1 bit and 256 columns, from the second-level cache where the
-// packed rows fit it, and 16 instructions (29 at 2 bits, 36 at 4, 30 at 8): up to 4 bits these are
-// the bound, from 8 bits on the bytes.
+// Sums of packed rows, decoded in registers. A warp computes 256 columns of an output row; for each
+// entry, a lane reads one word, which holds the codes of all its columns. With 1 bit and 256
+// columns an entry costs 36 bytes, from the second-level cache if the packed rows fit it, and 16
+// instructions (29 with 2 bits, 36 with 4, 30 with 8). Instructions are the bound up to 4 bits,
+// bytes from 8 bits on.
 
 #include <limits>
 
@@ -14,10 +14,10 @@
 namespace heliograph::cuda {
 namespace {
 
-constexpr int kWarps = 8;  // of a block
-/// Rows whose loads are under way at the same time, to cover their latency.
+constexpr int kWarps = 8;  // warps of a block
+/// Number of rows that are loaded at the same time, to cover the latency of memory.
 constexpr int kAhead = 8;
-/// Rows of more entries are summed by the whole block: by one warp they could outlast all others.
+/// A row with more entries is summed by a whole block, since one warp could take longest of all.
 constexpr std::int64_t kLongRow = 512;
 
 struct HaloJob {
@@ -27,21 +27,21 @@ struct HaloJob {
   std::int32_t parameter_bytes = 0;
   std::int64_t cols = 0;
   const float* row_scale = nullptr;
-  float* out = nullptr;  ///< At the first of the packed columns.
+  float* out = nullptr;  ///< The first packed column of output row 0.
   std::int64_t out_stride = 0;
-  std::int64_t first = 0;   ///< Column of the first chunk.
-  std::int64_t chunks = 0;  ///< Of each row.
-  bool wide_out = false;    ///< Output rows lie on 16 bytes.
+  std::int64_t first = 0;   ///< First column of the first chunk.
+  std::int64_t chunks = 0;  ///< Chunks of each row.
+  bool wide_out = false;    ///< Whether output rows are aligned to 16 bytes.
 };
 
-/// What a warp needs of one entry. Offset: of its packed row from the first one, bytes.
+/// One entry as a warp sums it: the offset in bytes of its packed row, and the row's step.
 template <class Offset>
 struct alignas(2 * sizeof(Offset)) Entry {
   Offset offset;
   float step;
 };
 
-/// What the warps of a block share.
+/// Shared memory of a block.
 template <class Offset>
 struct Shared {
   Entry<Offset> entries[kWarps][kWarp];
@@ -49,13 +49,13 @@ struct Shared {
   float minimum[kWarps];
 };
 
-/// Entries of one output row, and one chunk of its columns. Rows come first, then the next chunk:
-/// fewer bytes of each row compete for the cache.
+/// One chunk of columns of an output row, and the row's entries [begin, end). Warps take all rows
+/// of a chunk before the next chunk, so that fewer bytes of each row compete for the cache.
 struct RowChunk {
   std::int64_t row;
-  std::int64_t first;  ///< Column.
+  std::int64_t first;  ///< First column of the chunk.
   std::int64_t begin = 0;
-  std::int64_t end = 0;  ///< As `begin`, where there is no such row.
+  std::int64_t end = 0;  ///< Equals `begin` if there is no such row.
 
   __device__ RowChunk(const HaloJob& job, std::int64_t warp) : row(warp), first(job.first) {
     std::int64_t chunk = 0;
@@ -70,8 +70,8 @@ struct RowChunk {
   }
 };
 
-/// Sums of one chunk of columns in the registers of a warp. kUnit: what words may be aligned to, 4
-/// (2 at 1 bit) or 1; with 1, rows may also lie further apart than 32 bits can say.
+/// Sums of one chunk of columns in the registers of a warp. kUnit is the alignment of words in
+/// bytes: 4 (2 with 1 bit) or 1; with 1, offsets of rows may also exceed 32 bits.
 template <int kBits, bool kLast, int kUnit>
 class ChunkSum {
  public:
@@ -88,11 +88,11 @@ class ChunkSum {
     });
   }
 
-  /// The entries [begin, end). `entries`: of this warp.
+  /// Adds the entries [begin, end); `entries` is the warp's shared memory.
   __device__ void add(const HaloJob& job, std::int64_t begin, std::int64_t end,
                       Entry<Offset>* entries) {
     for (std::int64_t e = begin; e < end; e += kWarp) {
-      // Each lane reads the parameters of one of the next 32 entries. Places behind the last entry
+      // Each lane reads the parameters of one of the next 32 entries; lanes past the last entry
       // repeat it with a step of 0.
       const int count = end - e < kWarp ? static_cast<int>(end - e) : kWarp;
       __syncwarp();
@@ -102,7 +102,7 @@ class ChunkSum {
     }
   }
 
-  /// Shares the sums with the block.
+  /// Stores the warp's sums in shared memory.
   __device__ void put(Shared<Offset>& shared, int warp) {
     each_code([&](auto /*part*/, int /*i*/, int code, float& sum) {
       shared.sums[warp][code][lane()] = sum;
@@ -110,7 +110,7 @@ class ChunkSum {
     minimum_ = warp_sum(minimum_);
     if (lane() == 0) shared.minimum[warp] = minimum_;
   }
-  /// Sums what all warps have put there, in their order.
+  /// Replaces the sums by the total of those that all warps stored, in their order.
   __device__ void take(const Shared<Offset>& shared) {
     each_code([&](auto /*part*/, int /*i*/, int code, float& sum) {
       sum = 0;
@@ -184,7 +184,7 @@ class ChunkSum {
       });
     }
   }
-  /// Two entries at a time, or one where they are large.
+  /// Loads kAhead entries, two at a time, or one at a time if they are large.
   __device__ static void load_pairs(const Entry<Offset>* from, Entry<Offset>* to) {
 #pragma unroll
     for (int u = 0; u < kAhead; u += kTogether) {
@@ -207,10 +207,10 @@ class ChunkSum {
   int bit_[kParts];
   bool active_[kParts];
   float sum_[kParts][kLaneCodes] = {};
-  float minimum_ = 0;  ///< Of this lane's entries.
+  float minimum_ = 0;  ///< Sum of the minima of this lane's entries.
 };
 
-/// A warp a row and chunk; then the block's long rows, each by all of its warps.
+/// Each warp sums one chunk of a row; then all warps of a block sum each of its long rows.
 template <int kBits, bool kLast, int kUnit>
 __global__ void halo_kernel(HaloJob job) {
   using Sum = ChunkSum<kBits, kLast, kUnit>;
@@ -223,7 +223,7 @@ __global__ void halo_kernel(HaloJob job) {
     sum.add(job, mine.begin, mine.end, shared.entries[warp]);
     sum.write(job, mine.row);
   }
-  // Every warp looks at the rows of all, so that they agree.
+  // Every warp looks at the rows of all warps, so that all agree on the long ones.
   const RowChunk theirs(job, global_warp() - warp + lane() % kWarps);
   const unsigned is_long = __ballot_sync(kWholeWarp, theirs.end - theirs.begin > kLongRow);
   for (int w = 0; w < kWarps; ++w) {
@@ -259,7 +259,7 @@ void start(Queue& queue, HaloJob job) {
   launch(queue, "aggregate packed rows", halo_kernel<kBits, true, kUnit>, grid(), job);
 }
 
-/// kUnit: the widest words of a block, 4 bytes, or 2 at 1 bit. `rows`: packed ones.
+/// Starts the kernel for the alignment of the packed rows, of which there are `rows`.
 template <int kBits>
 void start_by_layout(Queue& queue, const HaloJob& job, std::int64_t rows) {
   constexpr int kUnit = kBits == 1 ? 2 : 4;

@@ -7,8 +7,8 @@
 namespace heliograph::cuda {
 namespace {
 
-/// What a pointer is a multiple of, in bytes: no more is told apart, so that where memory happens
-/// to lie decides nothing.
+/// Alignment of a pointer in bytes: 64, 16 or 4. Coarse, so that the choice of an algorithm does
+/// not depend on where memory happens to be allocated.
 std::uint32_t alignment(const void* pointer) {
   const auto address = reinterpret_cast<std::uintptr_t>(pointer);
   for (const std::uint32_t bytes : {64U, 16U}) {
@@ -17,7 +17,7 @@ std::uint32_t alignment(const void* pointer) {
   return sizeof(float);
 }
 
-/// One of cublasLt's descriptions, which it makes and ends.
+/// Owns a descriptor of cublasLt, which its create function writes to `made()`.
 template <class Handle>
 class Described {
  public:
@@ -38,16 +38,16 @@ class Described {
   Handle handle_ = nullptr;
 };
 
-/// Kernels of cublasLt may read so much of a bias at once, and no preference tells it otherwise.
+/// Bytes of a bias that kernels of cublasLt may load at once; no preference limits them.
 constexpr std::uint32_t kBiasAlignment = 16;
 
 constexpr const char* kSetUp = "setting up a matrix product";
 
 }  // namespace
 
-/// All that the choice of an algorithm may depend on.
+/// Everything on which the choice of an algorithm may depend.
 struct BiasProducts::Shape {
-  std::int64_t rows, inner, cols;  ///< Of c, of the sums, and of c.
+  std::int64_t rows, inner, cols;  ///< c is rows x cols; each sum has `inner` terms.
   std::int64_t stride_a, stride_b, stride_c;
   std::uint32_t alignment_a, alignment_b, alignment_c, alignment_bias;
   bool accumulate, tf32;
@@ -55,7 +55,7 @@ struct BiasProducts::Shape {
   bool operator==(const Shape&) const = default;
 };
 
-/// How products of a shape are computed.
+/// The algorithm and descriptors for products of one shape.
 struct BiasProducts::Plan {
   explicit Plan(const BlasFunctions& f, const Shape& s)
       : shape(s),
@@ -82,14 +82,14 @@ struct BiasProducts::Product {
 BiasProducts::BiasProducts(Queue& queue, cublasHandle_t blas, void* workspace,
                            std::size_t workspace_bytes)
     : queue_(queue),
-      lt_(reinterpret_cast<cublasLtHandle_t>(blas)),  // each of cuBLAS's is one of cublasLt's
+      lt_(reinterpret_cast<cublasLtHandle_t>(blas)),  // a handle of cuBLAS is one of cublasLt, too
       workspace_(workspace),
       workspace_bytes_(workspace_bytes) {}
 
 BiasProducts::~BiasProducts() = default;
 
-// As in gemm.cpp, cublasLt is asked for the transposed product: it has columns where views have
-// rows, so that the bias, one value a column here, is one value a row there, as it wants it.
+// cublasLt is column-major, so it computes the transposed product, as in gemm.cpp. The bias, one
+// value a column here, is then one value a row, as the epilogue expects.
 
 const BiasProducts::Plan& BiasProducts::plan(const Shape& shape, const float* bias) {
   for (const auto& plan : plans_) {
@@ -125,7 +125,7 @@ const BiasProducts::Plan& BiasProducts::plan(const Shape& shape, const float* bi
     set(f.lt_preference_set, preference.get(), attribute, value);
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(workspace_bytes_));
-  // One block adds up each sum, so that its order is fixed.
+  // Without split sums each sum is added up by one block, in a fixed order.
   prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, shape.alignment_b);

@@ -11,21 +11,21 @@
 
 namespace heliograph::cuda {
 
-/// Matrix products that add a bias to each row as they write it (an epilogue of cublasLt), so that
-/// no pass over the result follows. How a product is computed is decided when the first one of its
-/// shape comes, and kept: the same products give the same bits.
+/// Matrix products that add a bias to each row as they write it, by an epilogue of cublasLt. The
+/// algorithm is chosen at the first product of a shape and kept, so that equal products give equal
+/// bits.
 class BiasProducts {
  public:
-  /// `blas` and the workspace (device memory, 256-byte aligned) must outlive the object, and what
-  /// else uses the workspace must be on the queue's stream.
+  /// `blas` and the workspace (device memory, 256-byte aligned) must outlive the object. All other
+  /// uses of the workspace must be on the queue's stream.
   BiasProducts(Queue& queue, cublasHandle_t blas, void* workspace, std::size_t workspace_bytes);
   ~BiasProducts();
   BiasProducts(const BiasProducts&) = delete;
   BiasProducts& operator=(const BiasProducts&) = delete;
 
-  /// c = a b + bias, or c += a b + bias, with bias (c.cols values) added to every row. False, with
-  /// nothing done, where cublasLt has no algorithm for the shape, or the bias does not begin at a
-  /// multiple of 16 bytes. Throws Error(resource).
+  /// c = a b + bias, or c += a b + bias to accumulate, with `bias`, c.cols values, added to every
+  /// row. Returns false and does nothing if cublasLt has no algorithm for the shape or `bias` is
+  /// not aligned to 16 bytes. Throws Error(resource).
   bool multiply(ConstMatrixView a, ConstMatrixView b, bool accumulate, const float* bias, bool tf32,
                 MatrixView c);
 
@@ -34,7 +34,7 @@ class BiasProducts {
   struct Plan;
   struct Product;
   const Plan& plan(const Shape& shape, const float* bias);
-  /// LibraryWork::Ask of the products of `products`.
+  /// LibraryWork::Ask for a Product of the BiasProducts object `products`.
   static void ask_now(void* products, const void* product, cudaStream_t stream);
 
   Queue& queue_;

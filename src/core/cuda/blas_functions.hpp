@@ -5,7 +5,7 @@
 
 namespace heliograph::cuda {
 
-/// The functions of cuBLAS, and of cublasLt (lt_), that are used.
+/// Pointers to functions of cuBLAS and of cublasLt (lt_).
 struct BlasFunctions {
   decltype(&cublasGetStatusString) status_string;
   decltype(&cublasCreate) create;
@@ -27,12 +27,11 @@ struct BlasFunctions {
   decltype(&cublasLtMatmul) lt_matmul;
 };
 
-/// Loads cuBLAS when it is first called, for the rest of the process: merely being linked to it
-/// would cost every run on CPUs its memory (over 100 MB). Throws Error(resource) where there is
-/// none.
+/// The functions of cuBLAS, which the first call loads for the rest of the process: linking to it
+/// would cost every run on CPUs over 100 MB. Throws Error(resource) if it cannot be loaded.
 const BlasFunctions& blas_functions();
 
-/// Throws Error(resource): "CUDA device: WHAT: why".
+/// Throws Error(resource) "CUDA device: WHAT: why" unless `status` is success.
 void check(cublasStatus_t status, const char* what);
 
 }  // namespace heliograph::cuda

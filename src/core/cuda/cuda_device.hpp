@@ -6,7 +6,7 @@
 
 namespace heliograph::cuda {
 
-/// A CUDA device as one rank uses it: a queue, and memory in its order.
+/// One rank's view of a CUDA device: its own queue, and a memory pool in the order of that queue.
 class CudaDevice final : public Device {
  public:
   /// Selects device `index` for the calling thread. Throws Error(resource).

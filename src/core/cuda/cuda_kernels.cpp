@@ -12,12 +12,12 @@
 namespace heliograph {
 namespace {
 
-/// The gradient's memory. These kernels sum in fp32.
+/// The fp32 gradient. Throws Error(usage) for an fp64 one, which these kernels do not compute.
 float* f32(const GradientView& g) {
   if (g.f64 == nullptr) return g.f32;
   throw Error(ErrorCode::usage, "--device cuda: its kernels keep no gradients in fp64");
 }
-void refuse(const AccumulatorView& acc) {
+void refuse_fp64(const AccumulatorView& acc) {
   if (acc.data == nullptr) return;
   throw Error(ErrorCode::usage, "--device cuda: its kernels do not accumulate in fp64");
 }
@@ -55,13 +55,13 @@ class CudaKernels final : public Kernels {
     cuda::spmm_gradient(queue_, x, values, d, f32(g));
   }
 
-  GatherBlocks gather_blocks(const CsrView& /*csr*/, std::int64_t /*sources*/, MemoryUse /*room*/,
+  GatherBlocks gather_blocks(const CsrView& /*csr*/, std::int64_t /*sources*/, MemoryUse /*use*/,
                              MemoryAccount* /*account*/) override {
     return {};
   }
   void aggregate_inner(const CsrView& csr, ConstMatrixView x, const float* col_scale, float self,
                        const float* row_scale, MatrixView out, AccumulatorView acc) override {
-    refuse(acc);
+    refuse_fp64(acc);
     cuda::aggregate_inner(queue_, csr, x, col_scale, self, row_scale, out);
   }
   void aggregate_inner_bf16(const CsrView& csr, ConstMatrixView x, const float* col_scale,
@@ -71,7 +71,7 @@ class CudaKernels final : public Kernels {
   }
   void aggregate_halo(const CsrView& csr, const PackedRows& packed, const float* row_scale,
                       MatrixView out, AccumulatorView acc) override {
-    refuse(acc);
+    refuse_fp64(acc);
     cuda::aggregate_halo(queue_, csr, packed, row_scale, out);
   }
 
@@ -118,12 +118,12 @@ class CudaKernels final : public Kernels {
   }
 
  private:
-  /// Room for `count` values until the next kernel that wants some; grows, and is kept.
+  /// Device memory for `count` values, valid until the next call. Grows and is kept.
   template <class T>
   T* scratch(std::int64_t count) {
     const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);
     if (scratch_.size() < bytes) {
-      scratch_ = Buffer();  // first, so that the two are not there at once
+      scratch_ = Buffer();  // released first, so that both never exist at once
       scratch_ = Buffer(bytes, MemoryUse::workspace, &account_);
     }
     return reinterpret_cast<T*>(scratch_.data());

@@ -22,20 +22,20 @@ Devices find_devices() noexcept {
   devices.status = cudaGetDeviceCount(&devices.count);
   if (devices.status == cudaSuccess && devices.count == 0) devices.status = cudaErrorNoDevice;
   if (devices.status == cudaSuccess) return devices;
-  cudaGetLastError();  // else it would be taken for that of a later call
+  cudaGetLastError();  // clears the error, which a later call would report otherwise
   return {0, devices.status};
 }
 
 constexpr const char* kCopy = "copy a message";
 
-/// The device whose memory it is; -1: the host's.
+/// The device whose memory `pointer` points to; -1 for host memory.
 int device_of(const void* pointer) {
   cudaPointerAttributes attributes{};
   cuda::check(cudaPointerGetAttributes(&attributes, pointer), kCopy);
   return attributes.type == cudaMemoryTypeDevice ? attributes.device : -1;
 }
 
-/// Whether the selected device does, as its pools are open to others then.
+/// Whether the selected device can access memory of `device`; -1, the host, it always can.
 bool reaches(int device) {
   int selected = 0, can = 0;
   cuda::check(cudaGetDevice(&selected), kCopy);
@@ -60,7 +60,7 @@ void copy_by_cuda(std::byte* to, const std::byte* from, std::size_t bytes) {
   const int target = device_of(to), source = device_of(from);
   // A stream of the calling thread's own: it waits for no rank's kernels.
   if (target >= 0 && source >= 0 && !(reaches(target) && reaches(source))) {
-    // Only this takes memory of a pool that is not open to the device that copies.
+    // Only this call accepts memory of a pool that the copying device cannot access.
     cuda::check(cudaMemcpyPeerAsync(to, target, from, source, bytes, cudaStreamPerThread), kCopy);
   } else {
     cuda::check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cudaStreamPerThread), kCopy);

@@ -1,6 +1,6 @@
-// A row is read once an entry, so each kernel is bound by entries x cols x 4 (or 2) bytes, from
-// memory or, as far as rows are shared, from the second-level cache. Beside them it reads 4 bytes
-// an entry (8 with a scale) and writes the output once.
+// Each entry reads a row, so the kernels are bound by entries x cols x 4 (or 2) bytes from memory
+// or, for rows that several entries share, from the second-level cache. In addition they read 4
+// bytes an entry (8 with a scale) and write the output once.
 
 #include <bit>
 
@@ -11,10 +11,10 @@
 namespace heliograph::cuda {
 namespace {
 
-constexpr int kThreads = 256;  // of a block
-/// Rows whose loads are under way at the same time, to cover their latency.
+constexpr int kThreads = 256;  // threads of a block
+/// Number of rows that are loaded at the same time, to cover the latency of memory.
 constexpr int kAhead = 8;
-/// Rows of more entries are summed by the whole block: by few lanes they could outlast all others.
+/// A row with more entries is summed by a whole block, since few lanes could take longest of all.
 constexpr std::int64_t kLongRow = 512;
 constexpr int kLongAhead = 16;
 
@@ -25,7 +25,7 @@ struct Bf16Values {
   static constexpr int kBytes = 2;
 };
 
-/// kColumns neighbouring values of a row at an address that is a multiple of kUnit.
+/// kColumns neighbouring values of a row, aligned to kUnit bytes.
 template <class Values, int kColumns, int kUnit>
 struct Piece {
   static constexpr int kBytes = Values::kBytes * kColumns;
@@ -47,17 +47,17 @@ struct Piece {
   }
 };
 
-/// An output row, its entries, and the first of the columns that somebody sums. All rows come
-/// first, then the next columns: fewer bytes of each row compete for the cache at a time.
-struct RowPlace {
+/// Columns of an output row, from `column` on, and the row's entries [begin, end). All rows come
+/// before the next columns, so that fewer bytes of each row compete for the cache.
+struct RowSlice {
   std::int64_t row;
   std::int64_t column = 0;
   std::int64_t begin = 0;
   std::int64_t end = 0;
   bool there = false;
 
-  /// Of group `group` of lanes, which sums `width` columns.
-  __device__ RowPlace(const GatherJob& job, std::int64_t group, std::int64_t width) : row(group) {
+  /// The slice that group number `group` of lanes sums; it is `width` columns wide.
+  __device__ RowSlice(const GatherJob& job, std::int64_t group, std::int64_t width) : row(group) {
     while (row >= job.csr.rows) {
       row -= job.csr.rows;
       column += width;
@@ -69,7 +69,7 @@ struct RowPlace {
   }
 };
 
-/// What row i itself and row j count.
+/// The factor of row j.
 __device__ float scale_of(const GatherJob& job, std::int64_t j) {
   return job.col_scale == nullptr ? 1.0F : job.col_scale[j];
 }
@@ -77,24 +77,24 @@ __device__ void store(const GatherJob& job, float* out, float value) {
   *out = job.add ? *out + value : value;
 }
 
-/// kColumns columns of a row, by one lane.
+/// One lane sums kColumns columns of a row.
 template <class Values, int kColumns, int kUnit>
-__device__ void gather(const GatherJob& job, const RowPlace& place, bool wide_out) {
-  const std::byte* rows = job.rows + place.column * Values::kBytes;
+__device__ void gather(const GatherJob& job, const RowSlice& slice, bool wide_out) {
+  const std::byte* rows = job.rows + slice.column * Values::kBytes;
   const auto pitch = static_cast<std::uint32_t>(job.pitch);
   float sum[kColumns] = {};
   if (job.self != 0) {
     Piece<Values, kColumns, kUnit> own;
-    own.load(row_at(rows, static_cast<std::int32_t>(place.row), pitch));
-    const float scale = scale_of(job, place.row);
+    own.load(row_at(rows, static_cast<std::int32_t>(slice.row), pitch));
+    const float scale = scale_of(job, slice.row);
     for (int i = 0; i < kColumns; ++i) sum[i] = job.self * (scale * own.value(i));
   }
-  for (std::int64_t e = place.begin; e < place.end; e += kAhead) {
+  for (std::int64_t e = slice.begin; e < slice.end; e += kAhead) {
     Piece<Values, kColumns, kUnit> pieces[kAhead];
     float scales[kAhead] = {};
 #pragma unroll
     for (int k = 0; k < kAhead; ++k) {
-      if (e + k < place.end) {
+      if (e + k < slice.end) {
         const std::int32_t j = job.csr.columns[e + k];
         pieces[k].load(row_at(rows, j, pitch));
         scales[k] = scale_of(job, j);
@@ -102,15 +102,15 @@ __device__ void gather(const GatherJob& job, const RowPlace& place, bool wide_ou
     }
 #pragma unroll
     for (int k = 0; k < kAhead; ++k) {
-      if (e + k < place.end) {
+      if (e + k < slice.end) {
         for (int i = 0; i < kColumns; ++i) sum[i] += scales[k] * pieces[k].value(i);
       }
     }
   }
 
-  const float scale = job.row_scale == nullptr ? 1.0F : job.row_scale[place.row];
-  float* out = job.out + place.row * job.out_stride + place.column;
-  if (kColumns % 4 == 0 && wide_out && place.column + kColumns <= job.cols) {
+  const float scale = job.row_scale == nullptr ? 1.0F : job.row_scale[slice.row];
+  float* out = job.out + slice.row * job.out_stride + slice.column;
+  if (kColumns % 4 == 0 && wide_out && slice.column + kColumns <= job.cols) {
     for (int i = 0; i < kColumns; i += 4) {
       auto* to = reinterpret_cast<Wide<float, 4>*>(out + i);
       Wide<float, 4> result = {};
@@ -124,27 +124,27 @@ __device__ void gather(const GatherJob& job, const RowPlace& place, bool wide_ou
     return;
   }
   for (int i = 0; i < kColumns; ++i) {
-    if (place.column + i < job.cols) store(job, out + i, scale * sum[i]);
+    if (slice.column + i < job.cols) store(job, out + i, scale * sum[i]);
   }
 }
 
-/// One column of a long row by each lane: 16 rows are under way, and the numbers of the next 32.
+/// Each lane sums one column of a long row. 16 rows and the numbers of the next 32 are in flight.
 template <class Values, int kUnit>
-__device__ void gather_long(const GatherJob& job, const RowPlace& place) {
+__device__ void gather_long(const GatherJob& job, const RowSlice& slice) {
   constexpr int kValueUnit = kUnit < Values::kBytes ? 1 : Values::kBytes;
   using Value = Piece<Values, 1, kValueUnit>;
-  const bool mine = place.column < job.cols;
-  const std::byte* rows = job.rows + (mine ? place.column : 0) * Values::kBytes;
+  const bool mine = slice.column < job.cols;
+  const std::byte* rows = job.rows + (mine ? slice.column : 0) * Values::kBytes;
   const auto pitch = static_cast<std::uint32_t>(job.pitch);
   float sum = 0;
   if (job.self != 0) {
     Value own;
-    own.load(row_at(rows, static_cast<std::int32_t>(place.row), pitch));
-    sum = job.self * (scale_of(job, place.row) * own.value(0));
+    own.load(row_at(rows, static_cast<std::int32_t>(slice.row), pitch));
+    sum = job.self * (scale_of(job, slice.row) * own.value(0));
   }
-  const auto number = [&](std::int64_t e) { return e < place.end ? job.csr.columns[e] : 0; };
-  std::int32_t next = number(place.begin + lane());
-  for (std::int64_t e = place.begin; e < place.end; e += kWarp) {
+  const auto number = [&](std::int64_t e) { return e < slice.end ? job.csr.columns[e] : 0; };
+  std::int32_t next = number(slice.begin + lane());
+  for (std::int64_t e = slice.begin; e < slice.end; e += kWarp) {
     const std::int32_t j = next;
     const float scale = scale_of(job, j);
     next = number(e + kWarp + lane());
@@ -157,15 +157,15 @@ __device__ void gather_long(const GatherJob& job, const RowPlace& place) {
 #pragma unroll
       for (int k = 0; k < kLongAhead; ++k) {
         const float scale_k = __shfl_sync(kWholeWarp, scale, half + k);
-        if (e + half + k < place.end) sum += scale_k * values[k].value(0);
+        if (e + half + k < slice.end) sum += scale_k * values[k].value(0);
       }
     }
   }
-  const float scale = job.row_scale == nullptr ? 1.0F : job.row_scale[place.row];
-  if (mine) store(job, job.out + place.row * job.out_stride + place.column, scale * sum);
+  const float scale = job.row_scale == nullptr ? 1.0F : job.row_scale[slice.row];
+  if (mine) store(job, job.out + slice.row * job.out_stride + slice.column, scale * sum);
 }
 
-/// kLanes lanes an output row; then the block's long rows, a lane a column.
+/// kLanes lanes sum an output row; then a block sums each of its long rows, one lane a column.
 template <class Values, int kColumns, int kUnit, int kLanes>
 __global__ void __launch_bounds__(kThreads, 4) gather_kernel(GatherJob job, bool wide_out) {
   constexpr std::int64_t kWidth = kLanes * kColumns;
@@ -173,20 +173,20 @@ __global__ void __launch_bounds__(kThreads, 4) gather_kernel(GatherJob job, bool
   static_assert(kGroups <= kWarp && kWidth <= kThreads);
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kGroups;
   const auto thread = static_cast<int>(threadIdx.x);
-  RowPlace mine(job, first + thread / kLanes, kWidth);
+  RowSlice mine(job, first + thread / kLanes, kWidth);
   mine.column += thread % kLanes * kColumns;
   if (mine.there && mine.column < job.cols && mine.end - mine.begin <= kLongRow) {
     gather<Values, kColumns, kUnit>(job, mine, wide_out);
   }
-  // Every warp looks at the rows of all.
-  const RowPlace theirs(job, first + lane() % kGroups, kWidth);
+  // Every warp looks at the rows of the whole block, so that all agree on the long ones.
+  const RowSlice theirs(job, first + lane() % kGroups, kWidth);
   unsigned is_long = __ballot_sync(kWholeWarp, theirs.end - theirs.begin > kLongRow);
   for (int group = 0; group < kGroups; ++group) {
     if ((is_long & (1U << group)) == 0) continue;
-    RowPlace place(job, first + group, kWidth);
+    RowSlice slice(job, first + group, kWidth);
     if (thread / kWarp * kWarp >= kWidth) break;
-    place.column += thread;
-    gather_long<Values, kUnit>(job, place);
+    slice.column += thread;
+    gather_long<Values, kUnit>(job, slice);
   }
 }
 
@@ -199,7 +199,7 @@ void start(Queue& queue, const GatherJob& job) {
          cover(job.csr.rows * chunks * kLanes, kThreads), job, wide_out);
 }
 
-/// Rows on 16 bytes: as many lanes as a row has pieces of 16 bytes.
+/// For rows aligned to 16 bytes: about as many lanes as a row has pieces of 16 bytes.
 template <class Values>
 void start_wide(Queue& queue, const GatherJob& job) {
   constexpr int kColumns = 16 / Values::kBytes;

@@ -14,7 +14,7 @@
 namespace heliograph::cuda {
 namespace {
 
-/// What cuBLAS recommends for sm_90; less suffices elsewhere.
+/// Workspace that cuBLAS recommends for sm_90; other devices need less.
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 
 constexpr const char* kProduct = "matrix product";
@@ -28,7 +28,7 @@ int size(std::int64_t n) {
   return static_cast<int>(n);
 }
 
-/// Of a matrix without columns, too, cuBLAS wants a stride.
+/// Stride for cuBLAS, which must be at least 1 even for a matrix without columns.
 template <class T>
 int stride(BasicMatrixView<T> m) {
   return std::max(1, size(m.stride));
@@ -49,7 +49,7 @@ struct Gemm::Handle {
   }
   ~Handle() {
     if (devices_abandoned()) return;
-    const auto held = hold_off_captures(device);  // cuBLAS waits for the device when a handle ends.
+    const auto held = hold_off_captures(device);  // destroying a handle waits for the device
     functions.destroy(blas);
   }
   Handle(const Handle&) = delete;
@@ -64,7 +64,7 @@ struct Gemm::Handle {
   const int device;
   const BlasFunctions& functions = blas_functions();
   cublasHandle_t blas = nullptr;
-  cublasMath_t math = CUBLAS_DEFAULT_MATH;  ///< As it was set last.
+  cublasMath_t math = CUBLAS_DEFAULT_MATH;  ///< The mode that was set last.
 };
 
 Gemm::Gemm(Queue& queue, bool tf32, MemoryAccount* account)
@@ -75,7 +75,7 @@ Gemm::Gemm(Queue& queue, bool tf32, MemoryAccount* account)
   const BlasFunctions& f = handle_->functions;
   cublasHandle_t blas = handle_->blas;
   check(f.set_stream(blas, queue.stream()), "setting up cuBLAS");
-  // cuBLAS's own scratch is not the same for every call; with it, bits could differ.
+  // cuBLAS's own workspace may vary between calls, and the bits of a product with it.
   check(f.set_workspace(blas, workspace_.data(), workspace_.size()), "setting up cuBLAS");
   check(f.set_atomics_mode(blas, CUBLAS_ATOMICS_NOT_ALLOWED), "setting up cuBLAS");
   handle_->set_math(CUBLAS_PEDANTIC_MATH);
@@ -84,7 +84,7 @@ Gemm::Gemm(Queue& queue, bool tf32, MemoryAccount* account)
 
 Gemm::~Gemm() = default;
 
-/// What cuBLAS is asked for: c = op(a) op(b), or c += op(a) op(b), column-major.
+/// Arguments of a cuBLAS product: c = op(a) op(b), or c += op(a) op(b), column-major.
 struct Gemm::Product {
   int transpose_a, transpose_b;
   int m, n, k;
@@ -93,7 +93,7 @@ struct Gemm::Product {
   const float* b;
   float* c;
   int accumulate;
-  int math;  ///< cublasMath_t, as it was wanted when it was asked for.
+  int math;  ///< The cublasMath_t to compute it with.
 };
 
 void Gemm::ask(const char* name, Product product) {
@@ -115,8 +115,7 @@ void Gemm::ask_now(void* gemm, const void* product, cudaStream_t /*stream*/) {
         p.transpose_b != 0 ? kGradient : kProduct);
 }
 
-// cuBLAS has columns where views have rows: it is asked for the transposed product, of which the
-// factors change places.
+// cuBLAS is column-major, so it computes the transposed product, with the factors swapped.
 
 void Gemm::multiply(ConstMatrixView a, ConstMatrixView b, bool transpose_b, bool accumulate,
                     MatrixView c) {

@@ -12,7 +12,7 @@ constexpr const char* kMaking = "making a graph of kernels";
 
 }  // namespace
 
-// Whatever fails here has failed before, or nobody can be told any more.
+// Errors are ignored: an earlier call has reported them, or no caller is left to tell.
 void Graph::Destroy::operator()(cudaGraph_t graph) const noexcept {
   if (!devices_abandoned()) cudaGraphDestroy(graph);
 }
@@ -62,7 +62,7 @@ cudaGraphNode_t Graph::add(Sequence& work, std::size_t i, cudaStream_t stream,
   return node;
 }
 
-/// What the library asks the stream for, instead of asking for it.
+// Captures the work that library item `i` would put on the stream.
 Graph::OwnedGraph Graph::capture(Sequence& work, std::size_t i, cudaStream_t stream) const {
   const auto held = hold_for_capture(device_);
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), kMaking);
@@ -71,7 +71,7 @@ Graph::OwnedGraph Graph::capture(Sequence& work, std::size_t i, cudaStream_t str
     work.start(i, stream);
   } catch (...) {
     if (cudaStreamEndCapture(stream, &graph) == cudaSuccess) Destroy()(graph);
-    cudaGetLastError();  // else the next check would see it
+    cudaGetLastError();  // clears the error, which the next check would report otherwise
     throw;
   }
   check(cudaStreamEndCapture(stream, &graph), work.name(i));

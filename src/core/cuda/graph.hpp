@@ -11,17 +11,17 @@
 
 namespace heliograph::cuda {
 
-/// A sequence as a CUDA graph: one call asks for all of it. Each item follows the one before.
+/// A Sequence as a CUDA graph, which one call launches. Each item follows the one before.
 class Graph {
  public:
-  /// Takes memory of the device, which CUDA counts to no pool. All kernels of `work` must have run
-  /// before: what loads with a first launch (the library's kernels too) may not while a call of a
-  /// library is captured on `stream`, which is one of `device`. Throws Error(resource).
+  /// Builds the graph of `work`, capturing library calls on `stream`, a stream of `device`. All
+  /// kernels of `work`, including the libraries', must have run before, since none can be loaded
+  /// during a capture. CUDA takes device memory for the graph from no pool. Throws Error(resource).
   Graph(Sequence& work, cudaStream_t stream, int device);
 
-  /// Makes kernel `i` that of `work`, for launches from now on. Throws Error(resource).
+  /// Replaces kernel `i` by that of `work` in later launches. Throws Error(resource).
   void set_kernel(std::size_t i, Sequence& work);
-  /// `first`: what it begins with. Throws Error(resource) that names it.
+  /// Launches the graph on `stream`. Throws Error(resource) that names `first`, its first item.
   void launch(cudaStream_t stream, const char* first);
 
  private:
@@ -38,7 +38,7 @@ class Graph {
                       const cudaGraphNode_t* before);
 
   int device_;
-  OwnedGraph graph_;  ///< Nodes are known by it.
+  OwnedGraph graph_;  ///< Owns the handles in `nodes_`.
   std::vector<cudaGraphNode_t> nodes_;
   OwnedExec exec_;
 };

@@ -5,8 +5,8 @@
 #include "core/cuda/runtime.hpp"
 #include "core/kernels.hpp"
 
-// What core/kernels.hpp says, but for aggregation and dense products. Everything that the arguments
-// point to lies on the device.
+// The kernels of Kernels (core/kernels.hpp) on a CUDA device, except aggregation and dense
+// products. All pointers are to device memory.
 
 namespace heliograph::cuda {
 
@@ -15,7 +15,7 @@ namespace heliograph::cuda {
 void norm_act_forward(Queue& queue, ConstMatrixView y, const NormAct& p, ConstMatrixView residual,
                       MatrixView out);
 
-/// The most floats that norm_act_backward wants as `partials`.
+/// Number of floats that suffices for `partials` of norm_act_backward.
 std::int64_t norm_act_partials(std::int64_t rows, std::int64_t cols, const NormAct& p);
 void norm_act_backward(Queue& queue, ConstMatrixView y, const NormAct& p, MatrixView d,
                        MatrixView residual_gradient, const NormActGradients& g, float* partials);
@@ -24,13 +24,12 @@ void add_bias(Queue& queue, MatrixView y, const float* bias);
 void add(Queue& queue, MatrixView a, ConstMatrixView b);
 void dropout(Queue& queue, ConstMatrixView x, const Dropout& dropout, MatrixView out);
 
-// Losses of rows and their gradients (loss.cu). A row's loss is summed in fp64; NaN in a row, or
-// Inf, makes its loss NaN or Inf.
+// Losses of rows and their gradients (loss.cu), which write the sum of losses to *sum. Losses are
+// summed in fp64; a row with NaN or Inf has a loss of NaN or Inf.
 
-/// The most doubles that the losses of `rows` rows want as `partials`.
+/// Number of doubles that suffices for `partials` of the losses of `rows` rows.
 std::int64_t loss_partials(std::int64_t rows);
 
-/// Both leave the sum of losses in *sum.
 void softmax_cross_entropy(Queue& queue, ConstMatrixView logits, const std::int32_t* target,
                            float scale, MatrixView d, double* partials, double* sum);
 void binary_cross_entropy(Queue& queue, ConstMatrixView logits, const std::uint8_t* indicators,
@@ -40,12 +39,12 @@ void binary_cross_entropy(Queue& queue, ConstMatrixView logits, const std::uint8
 // Products with sparse features, fp32 sums in entry order (sparse.cu).
 
 void spmm(Queue& queue, const SparseView& x, ConstMatrixView b, bool accumulate, MatrixView c);
-/// g: x.cols x d.cols, rows follow each other without padding.
+/// g = x^T d: x.cols x d.cols, without padding between rows.
 void spmm_gradient(Queue& queue, const SparseColumnsView& x, const float* values, ConstMatrixView d,
                    float* g);
 void dropout_values(Queue& queue, const SparseView& x, const Dropout& dropout, float* out);
 
-/// One step on `count` values (adam.cu).
+/// One step of Adam on `count` values (adam.cu).
 void adam(Queue& queue, float* value, const float* gradient, float* m, float* v,
           const AdamStep& step, std::int64_t count);
 

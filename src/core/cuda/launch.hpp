@@ -18,21 +18,21 @@ inline constexpr unsigned kWholeWarp = 0xffffffffU;
 constexpr Grid cover(std::int64_t count, int threads = 256) {
   return {(count + threads - 1) / threads, threads, 0};
 }
-/// One with at least `count` warps.
+/// A grid of blocks of `threads` with at least `count` warps in all.
 constexpr Grid cover_by_warps(std::int64_t count, int threads = 256) {
   return cover(count * kWarp, threads);
 }
 
-/// KernelWork::Start of kernels with these parameters.
+/// KernelWork::Start for kernels with these parameter types.
 template <class... Parameters>
 cudaError_t start_kernel(void* function, Grid grid, void** arguments, cudaStream_t stream) {
-  // Its template argument is named: nvcc 12.4 deduces none from this pointer.
+  // The template argument is explicit because nvcc 12.4 cannot deduce it from this pointer.
   return cudaLaunchKernel<void(Parameters...)>(
       reinterpret_cast<void (*)(Parameters...)>(function), dim3(static_cast<unsigned>(grid.blocks)),
       dim3(static_cast<unsigned>(grid.threads)), arguments, grid.shared_bytes, stream);
 }
 
-/// Makes bytes that hold no value 0, so that equal values are equal bytes.
+/// Zeroes the padding of `value`, so that equal values have equal bytes.
 template <class T>
 void clear_padding([[maybe_unused]] T& value) {
 #if __has_builtin(__builtin_clear_padding)
@@ -40,8 +40,8 @@ void clear_padding([[maybe_unused]] T& value) {
 #endif
 }
 
-/// Asks `queue` for kernel(arguments...); a grid without blocks asks for nothing. `name` is for the
-/// message where the device refuses.
+/// Asks `queue` for kernel(arguments...); does nothing for a grid without blocks. `name` is for the
+/// error message.
 template <class... Parameters, class... Arguments>
 void launch(Queue& queue, const char* name, void (*kernel)(Parameters...), Grid grid,
             const Arguments&... arguments) {
@@ -60,21 +60,21 @@ void launch(Queue& queue, const char* name, void (*kernel)(Parameters...), Grid 
 
 #if defined(__CUDACC__)
 
-/// The block's shared memory, as large as the launch says.
+/// The block's dynamic shared memory, of grid.shared_bytes bytes.
 template <class T>
 __device__ T* shared_memory() {
   extern __shared__ __align__(16) unsigned char heliograph_shared[];
   return reinterpret_cast<T*>(heliograph_shared);
 }
 
-/// Number of this thread, warp and lane, counted over the whole grid (lane: within its warp).
+// Number of this thread and warp in the whole grid, and of this lane in its warp.
 __device__ inline std::int64_t global_thread() {
   return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
 __device__ inline std::int64_t global_warp() { return global_thread() / kWarp; }
 __device__ inline int lane() { return static_cast<int>(threadIdx.x) % kWarp; }
 
-/// A value that is combined over the lanes of a warp, in a fixed order, for all lanes.
+/// The combination, in a fixed order, of the values of all lanes of the warp; all lanes get it.
 template <class T, class Combine>
 __device__ T warp_combine(T value, const Combine& combine) {
   for (int step = kWarp / 2; step > 0; step /= 2) {

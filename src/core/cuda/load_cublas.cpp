@@ -8,8 +8,8 @@
 namespace heliograph::cuda {
 namespace {
 
-/// The library of the version whose header was compiled in: wherever the loader looks, else where
-/// it was at build time.
+/// Opens cuBLAS of the major version that this build used: on the loader's path, else where it was
+/// at build time.
 void* open_library() {
   const std::string name = "libcublas.so." + std::to_string(CUBLAS_VER_MAJOR);
   if (void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
@@ -37,7 +37,7 @@ BlasFunctions load() {
   find(library, "cublasSetMathMode", f.set_math_mode);
   find(library, "cublasSetAtomicsMode", f.set_atomics_mode);
   find(library, "cublasSgemm_v2", f.sgemm);
-  // cuBLAS needs cublasLt, and what a library needs is searched with it.
+  // dlsym also searches cublasLt, since cuBLAS depends on it.
   find(library, "cublasLtMatmulDescCreate", f.lt_operation_create);
   find(library, "cublasLtMatmulDescDestroy", f.lt_operation_destroy);
   find(library, "cublasLtMatmulDescSetAttribute", f.lt_operation_set);

@@ -7,7 +7,7 @@
 namespace heliograph::cuda {
 namespace {
 
-// Lanes look at the columns lane, lane + 32, ... and meet none but their own in `out`.
+// A lane works on the columns lane, lane + 32, ... and touches only these in `out`.
 
 struct Softmax {
   const std::int32_t* targets;
@@ -17,7 +17,7 @@ struct Softmax {
                          float* out) const {
     const std::int32_t target = targets[r];
     float top = -HUGE_VALF;
-    float poison = 0;  // The maximum hides NaN: what is not finite must reach the loss.
+    float poison = 0;  // NaN after NaN or Inf, which the maximum would hide from the loss
     for (std::int64_t c = lane(); c < classes; c += kWarp) {
       top = z[c] > top ? z[c] : top;
       poison += z[c] * 0.0F;
@@ -46,7 +46,7 @@ struct Binary {
   const std::uint8_t* mask;
 
   __device__ bool counts(std::int64_t r) const { return mask[r] != 0; }
-  /// softplus(z) - y z, with the exponential of a negative number only.
+  /// softplus(z) - y z; the exponent is never positive, so it cannot overflow.
   __device__ double loss(const float* z, std::int64_t classes, std::int64_t r, float scale,
                          float* out) const {
     const std::uint8_t* y = indicators + r * classes;
@@ -63,7 +63,7 @@ struct Binary {
   }
 };
 
-/// Warp w has the rows w, w + parts, ... and the sum of their losses.
+/// Warp w computes the rows w, w + parts, ... and the sum of their losses.
 template <class Rows>
 __global__ void loss_kernel(ConstMatrixView logits, Rows rows, float scale, MatrixView d,
                             std::int64_t parts, double* partials) {

@@ -10,7 +10,7 @@
 namespace heliograph::cuda {
 namespace {
 
-/// Lets the other devices that can read and write the pool's memory do so, for copies between
+/// Gives every other device that can reach it access to the pool's memory, for copies between
 /// ranks.
 void share(cudaMemPool_t pool, int device) {
   int devices = 0;
@@ -29,10 +29,10 @@ void share(cudaMemPool_t pool, int device) {
   }
 }
 
-/// Whether there was memory. Throws Error(resource) where something else failed.
+/// Whether an allocation succeeded; false if memory ran out. Throws Error(resource) otherwise.
 bool was_there(cudaError_t status, std::size_t bytes, const char* memory) {
   if (status == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // else the next check would see it
+    cudaGetLastError();  // clears the error, which the next check would report otherwise
     return false;
   }
   if (status != cudaSuccess) {
@@ -41,8 +41,8 @@ bool was_there(cudaError_t status, std::size_t bytes, const char* memory) {
   return true;
 }
 
-/// New memory as zeros. Waited for: copies of messages into it run on other streams. Where that
-/// fails it is freed.
+/// Zeroes new memory and waits, since copies of messages into it run on other streams. Frees it on
+/// failure.
 template <class Free>
 std::byte* cleared(void* begin, std::size_t bytes, cudaStream_t stream, Free free) {
   cudaError_t status = cudaMemsetAsync(begin, 0, bytes, stream);
@@ -52,7 +52,7 @@ std::byte* cleared(void* begin, std::size_t bytes, cudaStream_t stream, Free fre
   return static_cast<std::byte*>(begin);
 }
 
-/// Of the calling thread's device, which is the one of the memory that it asks for.
+/// Describes the free memory of the calling thread's device.
 std::string free_memory() {
   int device = 0;
   std::size_t free = 0, total = 0;
@@ -61,7 +61,7 @@ std::string free_memory() {
   if (status == cudaSuccess) {
     return fmt::format("CUDA device {} has {} of {} bytes free", device, free, total);
   }
-  cudaGetLastError();  // Not what is reported.
+  cudaGetLastError();  // clears the error, which the next check would report otherwise
   return fmt::format("the CUDA device does not tell what it has free: {}",
                      cudaGetErrorString(status));
 }
@@ -74,7 +74,7 @@ MemoryPool::MemoryPool(Queue& queue) : queue_(queue) {
         "asking for its memory pools");
   if (supported == 0) throw Error(ErrorCode::resource, "CUDA device: it has no memory pools");
   check(cudaDeviceGetDefaultMemPool(&pool_, queue.device()), "asking for its memory pool");
-  // Otherwise each wait would give all free memory back to the system.
+  // By default each wait would return all free memory to the system.
   std::uint64_t kept = UINT64_MAX;
   check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &kept),
         "setting up its memory pool");
@@ -83,7 +83,7 @@ MemoryPool::MemoryPool(Queue& queue) : queue_(queue) {
 
 MemoryPool::~MemoryPool() {
   if (devices_abandoned()) return;
-  // Whatever fails here has failed before.
+  // Errors are ignored: an earlier call has reported them.
   cudaStreamSynchronize(queue_.stream());
   cudaMemPoolTrimTo(pool_, 0);
 }
@@ -126,7 +126,7 @@ std::string PageLockedMemory::shortage() const {
 }
 
 void PageLockedMemory::give_back(std::byte* begin, std::size_t /*bytes*/) noexcept {
-  if (!devices_abandoned()) cudaFreeHost(begin);  // Waits for all that the device does.
+  if (!devices_abandoned()) cudaFreeHost(begin);  // waits for all work of the device
 }
 
 }  // namespace heliograph::cuda

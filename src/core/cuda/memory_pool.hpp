@@ -8,13 +8,13 @@
 
 namespace heliograph::cuda {
 
-/// Device memory in the order of one queue: what is given back may be taken again by what the queue
-/// does later. Kept for this process as long as there is a pool of the device. 256-byte aligned.
+/// Device memory, 256-byte aligned, that is allocated and freed in the order of one queue. Freed
+/// memory stays with the process while a pool of the device exists.
 class MemoryPool final : public MemorySource {
  public:
-  /// `queue` must outlive it. Throws Error(resource) where the device has no memory pools.
+  /// `queue` must outlive the pool. Throws Error(resource) if the device has no memory pools.
   explicit MemoryPool(Queue& queue);
-  /// Waits for the queue, and gives what was given back to it to the system.
+  /// Waits for the queue and returns freed memory to the system.
   ~MemoryPool() override;
   MemoryPool(const MemoryPool&) = delete;
   MemoryPool& operator=(const MemoryPool&) = delete;
@@ -25,11 +25,10 @@ class MemoryPool final : public MemorySource {
 
  private:
   Queue& queue_;
-  cudaMemPool_t pool_ = nullptr;  ///< The device's default one.
+  cudaMemPool_t pool_ = nullptr;  ///< The device's default pool.
 };
 
-/// Memory of the calling thread's device that is no pool's, so that other processes can be given
-/// it.
+/// Memory of the calling thread's device outside any pool, so that other processes can map it.
 class MessageMemory final : public MemorySource {
  public:
   std::byte* take(std::size_t bytes) override;
@@ -37,8 +36,7 @@ class MessageMemory final : public MemorySource {
   void give_back(std::byte* begin, std::size_t bytes) noexcept override;
 };
 
-/// Page-locked host memory: the device copies to it and from it at full rate. (Queue::upload copies
-/// through stages of its own all the same; Queue::upload_page_locked does not.)
+/// Page-locked host memory, which Queue::upload_page_locked and downloads copy at full rate.
 class PageLockedMemory final : public MemorySource {
  public:
   std::byte* take(std::size_t bytes) override;

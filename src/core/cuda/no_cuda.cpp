@@ -1,4 +1,3 @@
-
 #include "core/copy_bytes.hpp"
 #include "core/kernels.hpp"
 #include "core/throw_error.hpp"

@@ -13,11 +13,11 @@ void Replay::flush() {
   ++next_;
   std::swap(segment.work, asked_);
   try {
-    refuse_abandoned_devices();  // To ask may be to wait.
+    refuse_abandoned_devices();  // the calls below may wait
     ask(segment, asked_);
   } catch (...) {
     asked_.clear();
-    segment.work.clear();  // A graph that was changed in part may not run.
+    segment.work.clear();  // so that a partly changed graph never runs
     throw;
   }
   asked_.clear();
@@ -27,10 +27,10 @@ void Replay::ask(Segment& segment, const Sequence& before) {
   Sequence& work = segment.work;
   const bool known = work.resembles(before);
   if (!known && segment.graph) {
-    check(cudaStreamSynchronize(stream_), "waiting for it");  // The graph may still run.
+    check(cudaStreamSynchronize(stream_), "waiting for it");  // the graph may still run
     segment.graph.reset();
   }
-  // A graph of one kernel is a launch, too.
+  // A graph of one kernel would save no launch.
   if (!known || work.size() == 1) {
     for (std::size_t i = 0; i < work.size(); ++i) work.start(i, stream_);
     return;
@@ -38,7 +38,7 @@ void Replay::ask(Segment& segment, const Sequence& before) {
   if (!segment.graph) {
     segment.graph = std::make_unique<Graph>(work, stream_, device_);
   } else {
-    // Launches that were asked for before keep what they were told.
+    // Earlier launches keep their arguments.
     for (std::size_t i = 0; i < work.size(); ++i) {
       if (!work.equals(before, i)) segment.graph->set_kernel(i, work);
     }

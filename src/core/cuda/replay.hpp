@@ -11,30 +11,30 @@
 
 namespace heliograph::cuda {
 
-/// Asks one stream for work that comes again in every epoch. What is asked for between two uses of
-/// the stream is a segment; one that comes as it came the last time, as a graph of its own, costs
-/// one launch, whatever its kernels are told.
+/// Gives one stream work that is repeated in every epoch. The work between two uses of the stream
+/// is a segment. A segment that resembles that of the last epoch is launched as one CUDA graph,
+/// whatever the arguments of its kernels.
 class Replay {
  public:
-  /// `stream` is one of `device`.
+  /// `stream` is a stream of `device`.
   Replay(cudaStream_t stream, int device) : stream_(stream), device_(device) {}
 
-  /// The next segment is the first one.
+  /// Begins an epoch: the next segment is the first one.
   void begin() { next_ = 0; }
 
-  /// Asks for it at the next flush.
+  /// Adds work to the current segment.
   template <class... Work>
   void add(const Work&... work) {
     asked_.add(work...);
   }
   bool empty() const { return asked_.empty(); }
-  /// Ends the segment: the stream is asked for what was added, in order. Throws Error(resource),
-  /// after which nothing is left to ask for.
+  /// Ends the segment and gives its work to the stream, in order. Throws Error(resource), after
+  /// which the segment is empty.
   void flush();
 
  private:
   struct Segment {
-    Sequence work;  ///< As it was asked for the last time.
+    Sequence work;  ///< The work of the last epoch.
     std::unique_ptr<Graph> graph;
   };
   void ask(Segment& segment, const Sequence& before);

@@ -8,14 +8,14 @@
 namespace heliograph::cuda {
 namespace {
 
-// A row among the lanes of one warp: lane l has columns l, l + 32, ...
+// One warp works on a row: lane l has the columns l, l + 32, ...
 
-/// Columns of a lane that stay in registers: rows of up to 256 columns are read once.
+/// Columns that a lane keeps in registers, so that rows of up to 256 columns are read once.
 constexpr int kHeldColumns = 8;
 constexpr std::int64_t kHeldRow = kHeldColumns * kWarp;
 
-/// body(i, column) for each column of this lane. With kHeld the row has up to kHeldRow columns and
-/// i is known to the compiler, so that element i of an array is a register; else i is 0.
+/// Runs body(i, column) for each column of this lane. With kHeld the row has up to kHeldRow columns
+/// and i is a constant, so that element i of an array is a register; otherwise i is 0.
 template <bool kHeld, class Body>
 __device__ void each_column(std::int64_t cols, const Body& body) {
   if constexpr (kHeld) {
@@ -29,7 +29,7 @@ __device__ void each_column(std::int64_t cols, const Body& body) {
   }
 }
 
-/// NormAct as kernels take it.
+/// NormAct as an argument of CUDA kernels.
 struct Parameters {
   const float* bias;
   const float* gain;
@@ -43,7 +43,7 @@ Parameters parameters(const NormAct& p) {
   return {p.bias, p.gain, p.shift, p.mean, p.rstd, keep_mask(p.dropout)};
 }
 
-/// Forward and backward must agree on the sign.
+/// The input of ReLU. Forward and backward share it, since they must agree on its sign.
 __device__ float scaled(float normalised, float gain, float shift) {
   return fmaf(normalised, gain, shift);
 }
@@ -72,7 +72,7 @@ __global__ void norm_act_forward_kernel(ConstMatrixView y, Parameters p, ConstMa
       squares += distance * distance;
     });
     const float variance = warp_sum(squares) / count;
-    // An overflowing variance would scale the row to 0: let it end in NaN, which is found.
+    // An overflowing variance would scale the row to 0 unnoticed; NaN is reported.
     rstd = std::isfinite(variance) ? 1.0F / std::sqrt(variance + 1e-5F) : variance - variance;
     if (lane() == 0) {
       p.mean[r] = mean;
@@ -91,7 +91,7 @@ __global__ void norm_act_forward_kernel(ConstMatrixView y, Parameters p, ConstMa
   });
 }
 
-/// Warp w has the rows w, w + parts, ... and their partial sums.
+/// Warp w computes the rows w, w + parts, ... and their partial sums.
 template <bool kHeld, bool kNorm>
 __global__ void __launch_bounds__(kSumThreads, kSumBlocks)
     norm_act_backward_kernel(ConstMatrixView y, Parameters p, MatrixView d, MatrixView residual,
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(kSumThreads, kSumBlocks)
   constexpr int kSums = kNorm ? 3 : 1;
   float* stored = partials + part * kSums * y.cols;
   float sums[kSums][kHeldColumns] = {};
-  // Wider rows add in memory; each lane has columns of its own there.
+  // Sums of wider rows are kept in memory, where each lane touches only its own columns.
   if constexpr (!kHeld) {
     each_column<kHeld>(kSums * y.cols, [&](int, std::int64_t c) { stored[c] = 0; });
     __syncwarp();

@@ -27,7 +27,7 @@ void refuse_abandoned_devices() {
 
 void check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
-  cudaGetLastError();  // else the next check would see it again
+  cudaGetLastError();  // clears the error, which the next check would report again otherwise
   throw_error(ErrorCode::resource, "CUDA device: {}: {}", what, cudaGetErrorString(status));
 }
 
@@ -43,7 +43,7 @@ Queue::~Queue() { release(); }
 
 void Queue::release() noexcept {
   if (devices_abandoned()) return;
-  // Whatever fails here has failed before, or nobody can be told any more.
+  // Errors are ignored: an earlier call has reported them, or no caller is left to tell.
   cudaStreamSynchronize(bare_stream_);
   replay_.reset();
   for (Stage& stage : stages_) {
@@ -100,14 +100,14 @@ void Queue::ask(const LibraryWork& work) {
 
 void Queue::finish() {
   refuse_abandoned_devices();
-  // Waits for the rest, too, where not all is on it: who fails frees what it uses.
+  // Waits even if some work could not be put on the stream, as the caller then frees its memory.
   const cudaError_t status = cudaStreamSynchronize(stream());
   throw_failure();
   check(status, "waiting for it");
 }
 
-// Through memory of our own: what CUDA has read of the caller's when an asynchronous copy returns
-// depends on how that memory was allocated.
+// Copies through stages of its own, since whether an asynchronous copy has read the caller's memory
+// when it returns depends on how that was allocated.
 void Queue::upload(void* to, const void* host, std::size_t bytes) {
   const cudaStream_t stream = complete_stream();
   auto* target = static_cast<std::byte*>(to);

@@ -11,21 +11,22 @@
 
 namespace heliograph::cuda {
 
-/// Every CUDA call goes through here. Throws Error(resource): "CUDA device: WHAT: why".
+/// Throws Error(resource) "CUDA device: WHAT: why" unless `status` is success.
 void check(cudaError_t status, const char* what);
 
-/// From now on nothing waits for a device any more, and what it holds is left to the process's end:
-/// messages in flight will never be done. (False takes that back: for tests.)
+/// Ends all waits for devices: messages in flight will never complete, so device memory is left to
+/// the end of the process. False undoes this, for tests.
 void abandon_devices(bool now = true) noexcept;
+/// Whether abandon_devices() is in effect.
 bool devices_abandoned() noexcept;
-/// Throws Error(resource) if they were: by who would begin something new, or wait.
+/// Throws Error(resource) if devices are abandoned; called before any new work or wait.
 void refuse_abandoned_devices();
 
 class Replay;
 
-/// The compute stream of one rank: everything that its kernels do happens on it, in the order of
-/// the calls, while the thread that asked goes on. Used by the rank's own thread. Every call but
-/// `stream` throws Error(resource), also for what an earlier one could not ask for.
+/// The compute stream of one rank: all work of its kernels runs on it, in the order of the calls
+/// and asynchronously. Used by the rank's own thread. Every call but `stream` throws
+/// Error(resource), also for the failure of an earlier call.
 class Queue {
  public:
   /// Selects `device` for the calling thread. Throws Error(resource).
@@ -35,24 +36,24 @@ class Queue {
   Queue& operator=(const Queue&) = delete;
 
   int device() const { return device_; }
-  /// With all that was asked so far on it; where that failed, the next call that may throw says so.
+  /// The CUDA stream, once all work asked for is on it. If that fails, the next other call throws.
   cudaStream_t stream() noexcept;
   int processors() const { return processors_; }  ///< Multiprocessors of the device.
 
-  /// From here to the end, kernels, products and clearing are asked for as in the last such
-  /// stretch, where what comes in between (copies, waits, other work on the stream) is the same:
-  /// then CUDA graphs take their place. What is asked for may reach the device as late as what
-  /// follows in between. Stretches that differ cost time, no more.
+  /// Begins a stretch whose work resembles that of the last stretch: runs of kernels, products and
+  /// clearing that come again become CUDA graphs. They reach the stream no later than the next
+  /// copy, wait or other use of it. A stretch that differs only costs time.
   void begin_repeated();
+  /// Ends the stretch that `begin_repeated` began.
   void end_repeated() noexcept;
 
   /// Asks for work, in order.
   void ask(const KernelWork& work);
   void ask(const LibraryWork& work);
-  /// Waits until all that was asked so far is done. Throws Error(resource) where any of it failed,
-  /// then too when nothing of it runs any more, unless devices were abandoned.
+  /// Waits until all work asked for is done. Throws Error(resource) if any of it failed, once none
+  /// of it runs any more, or if devices are abandoned.
   void finish();
-  /// As of Device.
+  /// Copies as those of Device do.
   void upload(void* to, const void* host, std::size_t bytes);
   void upload_page_locked(void* to, const void* host, std::size_t bytes);
   void download(void* host, const void* from, std::size_t bytes);
@@ -60,22 +61,22 @@ class Queue {
   void clear(void* at, std::size_t bytes);
 
  private:
-  /// Page-locked memory through which uploads go, and the end of the last copy out of it.
+  /// Page-locked memory that uploads pass through, and an event after the last copy out of it.
   struct Stage {
     std::byte* memory = nullptr;
     cudaEvent_t read = nullptr;
   };
   void release() noexcept;
-  /// `stream`. Throws Error(resource) where not all is on it.
+  /// `stream()`, but throws Error(resource) if some work could not be put on it.
   cudaStream_t complete_stream();
   void throw_failure();
 
   int device_;
   int processors_ = 0;
-  cudaStream_t bare_stream_ = nullptr;  ///< What is to be repeated may not be on it yet.
-  std::unique_ptr<Replay> replay_;      ///< Null before anything repeats.
+  cudaStream_t bare_stream_ = nullptr;  ///< The stream; work of a repeated stretch may be missing.
+  std::unique_ptr<Replay> replay_;      ///< Null before the first repeated stretch.
   bool repeats_ = false;
-  std::exception_ptr failure_;  ///< What `stream` could not say.
+  std::exception_ptr failure_;  ///< The failure that `stream` could not throw.
   std::array<Stage, 2> stages_;
   std::size_t next_stage_ = 0;
 };

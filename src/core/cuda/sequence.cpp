@@ -8,7 +8,7 @@
 namespace heliograph::cuda {
 namespace {
 
-constexpr std::size_t kAlignment = 16;  // Of every type that kernels take.
+constexpr std::size_t kAlignment = 16;  // suits every argument of a kernel
 
 std::size_t aligned(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -24,7 +24,7 @@ void Sequence::clear() noexcept {
 
 std::size_t Sequence::keep(const void* value, std::size_t bytes) {
   const std::size_t at = values_.size();
-  values_.resize(at + aligned(bytes));  // Zeroed, so that what lies between compares equal.
+  values_.resize(at + aligned(bytes));  // zeroed, so that gaps compare equal
   std::memcpy(values_.data() + at, value, bytes);
   return at;
 }
@@ -87,7 +87,7 @@ void** Sequence::arguments(const Item& item) {
   for (std::size_t i = item.first_argument; i < item.last_argument; ++i) {
     pointers_.push_back(values_.data() + arguments_[i]);
   }
-  pointers_.push_back(nullptr);  // A kernel may have none.
+  pointers_.push_back(nullptr);  // so that data() is not null for a kernel without arguments
   return pointers_.data();
 }
 

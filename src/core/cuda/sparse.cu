@@ -5,13 +5,13 @@
 namespace heliograph::cuda {
 namespace {
 
-/// A warp sums kColumns * 32 columns of one row.
+/// Number of chunks of a row, of which a warp sums one: kColumns * 32 columns.
 template <int kColumns>
 constexpr std::int64_t chunks(std::int64_t cols) {
   return (cols + kColumns * kWarp - 1) / (kColumns * kWarp);
 }
 
-/// The sum over entries [begin, end) of value(i) * row(i)[c], for the columns first + lane + 32 k.
+/// sums[k] += the sum over entries i in [begin, end) of value(i) * row(i)[first + lane + 32 k].
 template <int kColumns, class Value, class Row>
 __device__ void sparse_sum(std::int64_t begin, std::int64_t end, std::int64_t first,
                            std::int64_t cols, const Value& value, const Row& row,
@@ -46,19 +46,19 @@ __global__ void spmm_kernel(SparseView x, ConstMatrixView b, bool accumulate, Ma
   }
 }
 
-constexpr int kWarps = 8;  // of a block
-/// Features of more entries are summed by the whole block: by one warp they could outlast all
-/// others.
+constexpr int kWarps = 8;  // warps of a block
+/// A feature with more entries is summed by a whole block, since one warp could take longest of
+/// all.
 constexpr std::int64_t kLongFeature = 512;
-/// Rows whose loads are under way at the same time, to cover their latency.
+/// Number of rows that are loaded at the same time, to cover the latency of memory.
 constexpr int kAhead = 16;
 
-/// One feature's gradient, of one column a lane.
+/// One feature's entries [begin, end), and the column of its gradient that this lane sums.
 struct FeatureChunk {
   std::int64_t feature;
   std::int64_t column;
   std::int64_t begin = 0;
-  std::int64_t end = 0;  ///< As `begin`, where there is no such feature.
+  std::int64_t end = 0;  ///< Equals `begin` if there is no such feature.
 
   __device__ FeatureChunk(const SparseColumnsView& x, std::int64_t cols, std::int64_t warp)
       : feature(warp / chunks<1>(cols)), column(warp % chunks<1>(cols) * kWarp + lane()) {
@@ -68,7 +68,7 @@ struct FeatureChunk {
   }
 };
 
-/// The sum over entries [begin, end) of the lane's column. Lanes look up 32 entries at a time.
+/// The sum of the lane's column over entries [begin, end), which the warp looks up 32 at a time.
 __device__ float feature_sum(const SparseColumnsView& x, const float* values, ConstMatrixView d,
                              std::int64_t begin, std::int64_t end, std::int64_t column) {
   const float* at = d.data + (column < d.cols ? column : 0);
@@ -92,8 +92,8 @@ __device__ float feature_sum(const SparseColumnsView& x, const float* values, Co
   return sum;
 }
 
-/// A warp a feature and 32 columns; then the block's long ones, each by all of its warps, whose
-/// sums are added in their order.
+/// Each warp sums 32 columns of a feature; then all warps of a block sum each of its long features,
+/// and their sums are added in the order of the warps.
 __global__ void spmm_gradient_kernel(SparseColumnsView x, const float* values, ConstMatrixView d,
                                      float* g) {
   float* sums = shared_memory<float>();

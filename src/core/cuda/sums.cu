@@ -4,7 +4,7 @@
 namespace heliograph::cuda {
 namespace {
 
-/// One warp for each part and 32 columns.
+/// Each warp sums 32 columns of one part.
 __global__ void column_sums_kernel(ConstMatrixView d, std::int64_t parts, float* partials) {
   const std::int64_t part = global_warp() % parts;
   const std::int64_t column = global_warp() / parts * kWarp + lane();
@@ -20,7 +20,7 @@ struct Segments {
 
 constexpr int kSlices = 32;
 
-/// A block for 32 columns; each of its warps adds a run of parts.
+/// Each block adds the partial sums of 32 columns; each of its warps adds a run of parts.
 __global__ void add_partials_kernel(const float* partials, std::int64_t parts, std::int64_t cols,
                                     std::int64_t width, Segments segments) {
   float* slices = shared_memory<float>();

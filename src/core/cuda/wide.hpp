@@ -6,12 +6,11 @@
 
 #include "core/cuda/launch.hpp"
 
-// Loads and stores of device code that are as wide as alignment allows.
+// Loads and stores in device code, as wide as the alignment allows.
 
 namespace heliograph::cuda {
 
-/// The largest power of two up to `most` that divides both: what rows that begin at `begin` and lie
-/// `pitch` bytes apart are aligned to.
+/// Alignment in bytes, `most` at most, of rows that begin at `begin` and lie `pitch` bytes apart.
 inline int alignment_of(const void* begin, std::int64_t pitch, int most) {
   const auto bits = reinterpret_cast<std::uintptr_t>(begin) | static_cast<std::uintptr_t>(pitch);
   int alignment = most;
@@ -21,7 +20,7 @@ inline int alignment_of(const void* begin, std::int64_t pitch, int most) {
 
 #if defined(__CUDACC__)
 
-/// kCount values that are loaded and stored as one.
+/// kCount values that are loaded and stored in one access.
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount) Wide {
   T at[kCount];
@@ -32,7 +31,7 @@ __device__ inline Wide<T, kCount> load_wide(const void* from) {
   return *static_cast<const Wide<T, kCount>*>(from);
 }
 
-/// `begin` + j * pitch in one multiply-add; neither j nor the pitch is negative.
+/// Address of row j, begin + j * pitch, in one multiply-add; j must not be negative.
 __device__ inline const std::byte* row_at(const std::byte* begin, std::int32_t j,
                                           std::uint32_t pitch) {
   return begin + static_cast<std::uint64_t>(static_cast<std::uint32_t>(j)) * pitch;
@@ -43,8 +42,8 @@ __device__ inline T load_as(const void* from) {
   return *static_cast<const T*>(from);
 }
 
-/// kBytes (1, 2 or 4) at an address that is a multiple of kUnit, as a number. May read up to 7
-/// bytes past the first, and the bytes before it in its own word.
+/// kBytes bytes (1, 2 or 4), aligned to kUnit, as a number. May read all of the two aligned words
+/// from the one of `from` on.
 template <int kBytes, int kUnit>
 __device__ inline std::uint32_t load_bytes(const std::byte* from) {
   if constexpr (kBytes == 1) {
@@ -57,7 +56,7 @@ __device__ inline std::uint32_t load_bytes(const std::byte* from) {
   } else if constexpr (kUnit >= 4) {
     return load_as<std::uint32_t>(from);
   } else {
-    // Two aligned words and one shift over both.
+    // Loads two aligned words and shifts them together.
     const auto past = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(from) % 4);
     const std::byte* word = from - past;
     const std::uint64_t both = load_as<std::uint32_t>(word) |
@@ -66,8 +65,8 @@ __device__ inline std::uint32_t load_bytes(const std::byte* from) {
   }
 }
 
-/// Byte n of the result is the one that digit n of `selector` names, among those of x (0 to 3) and
-/// of y (4 to 7). One instruction on a device, where the function below stands for it in tests.
+/// Byte n of the result is byte s of x (s = 0 to 3) or byte s - 4 of y, where s is hexadecimal
+/// digit n of `selector`. One instruction on a device; the loop serves tests on a CPU.
 __device__ inline std::uint32_t permute_bytes(std::uint32_t x, std::uint32_t y,
                                               std::uint32_t selector) {
 #if defined(__CUDA_ARCH__)
@@ -83,7 +82,7 @@ __device__ inline std::uint32_t permute_bytes(std::uint32_t x, std::uint32_t y,
 #endif
 }
 
-/// The lowest kBytes (1, 2 or 4) of `value` to any address, in the widest stores that it allows.
+/// Stores the low kBytes bytes (1, 2 or 4) of `value`, as wide as the alignment of `to` allows.
 template <int kBytes>
 __device__ inline void store_bytes(std::byte* to, std::uint32_t value) {
   const auto past = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(to));

@@ -8,7 +8,7 @@
 
 namespace heliograph::cuda {
 
-/// Blocks and threads of one launch, in one dimension.
+/// The one-dimensional grid of one launch.
 struct Grid {
   std::int64_t blocks = 0;
   int threads = 0;
@@ -16,30 +16,29 @@ struct Grid {
   bool operator==(const Grid&) const = default;
 };
 
-/// A kernel as it is asked for; all of it may go when the call returns that takes it.
+/// A kernel with its arguments. Whoever takes one copies what it needs before it returns.
 struct KernelWork {
-  /// cudaLaunchKernel for a function of its type.
+  /// A function that calls cudaLaunchKernel for kernels of one type.
   using Start = cudaError_t (*)(void* function, Grid grid, void** arguments, cudaStream_t stream);
 
-  const char* name = nullptr;  ///< For the message where the device refuses.
+  const char* name = nullptr;  ///< For error messages.
   void* function = nullptr;
   Start start = nullptr;
   Grid grid;
-  std::span<void*> arguments;          ///< Pointers to values of `sizes` bytes.
-  std::span<const std::size_t> sizes;  ///< As many as arguments.
+  std::span<void*> arguments;          ///< Pointers to the arguments.
+  std::span<const std::size_t> sizes;  ///< Size of each argument in bytes.
 };
 
-/// What a library is asked for, which asks the device for kernels of its own.
+/// A call of a library, such as cuBLAS, that launches kernels of its own.
 struct LibraryWork {
-  /// Asks for it, on `stream`, the queue's, which is no time to use the queue. Throws
+  /// A function that makes `call` on `stream`, the queue's. It must not use the queue. Throws
   /// Error(resource).
   using Ask = void (*)(void* library, const void* call, cudaStream_t stream);
 
   const char* name = nullptr;
   void* library = nullptr;
   Ask ask = nullptr;
-  /// All that it is to do, in values without padding: of two that are equal the library makes the
-  /// same.
+  /// Arguments of the call, without padding: equal bytes mean equal work.
   std::span<const std::byte> call;
 };
 

@@ -13,7 +13,7 @@
 
 #include "core/thread_pool.hpp"
 #include "core/throw_error.hpp"
-#include "graph/generate/draws.hpp"
+#include "graph/draws.hpp"
 #include "graph/generate/edges.hpp"
 #include "graph/generate/labels.hpp"
 #include "graph/io/native_writer.hpp"

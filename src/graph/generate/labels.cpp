@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "graph/generate/draws.hpp"
+#include "graph/draws.hpp"
 
 namespace heliograph {
 namespace {

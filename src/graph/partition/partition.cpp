@@ -6,7 +6,7 @@
 
 #include "core/throw_error.hpp"
 #include "graph/canonical.hpp"
-#include "graph/generate/draws.hpp"
+#include "graph/draws.hpp"
 #include "graph/partition/metis.hpp"
 #include "graph/shard.hpp"
 

@@ -10,7 +10,7 @@
 namespace heliograph {
 namespace {
 
-/// Used by the thread of its device, on whose queue it works.
+/// Codec for rows on a CUDA device. Works on the device's queue and is used by its thread.
 class CudaCodec final : public Codec {
  public:
   CudaCodec(RowFormat format, Device& device)
@@ -40,14 +40,14 @@ class CudaCodec final : public Codec {
     cuda::encode_rows(queue_, task);
     cuda::encode_exact(queue_, task);
     std::int32_t least = 0;
-    device_.download(&least, failed, sizeof(least));  // waits for the rows, too
+    device_.download(&least, failed, sizeof(least));  // also waits for the encoded rows
     if (least == 0) return {};
     queue_.clear(failed, sizeof(least));
     return describe(x, selection, least + cuda::kNoRow);
   }
 
  private:
-  /// Why row `index` of the selection cannot be encoded, found on the host.
+  /// Copies row `index` of the selection to the host and finds why it cannot be encoded.
   UnencodableRow describe(ConstMatrixView x, const RowSelection& selection,
                           std::int32_t index) const {
     std::int32_t row = 0;
@@ -82,7 +82,7 @@ class CudaCodec final : public Codec {
 }  // namespace
 
 std::unique_ptr<Codec> make_cuda_codec(RowFormat format, Device& device) {
-  if (device.queue() == nullptr) throw Error(ErrorCode::usage, "the device is none of CUDA's");
+  if (device.queue() == nullptr) throw Error(ErrorCode::usage, "the device is not a CUDA device");
   return std::make_unique<CudaCodec>(format, device);
 }
 

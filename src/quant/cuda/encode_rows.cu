@@ -1,8 +1,7 @@
-// A warp, or half of one up to 4 bits, takes a row: it gathers and scales the row, finds its range,
+// A warp, or half a warp with up to 4 bits, encodes a row: gathers and scales it, finds its range,
 // rounds and packs. Rows of up to 256 columns stay in registers; wider ones are read a second time,
-// from cache. Encoding is bound by the 4 bytes a value that it reads and the row_bytes that it
-// writes, if instructions do not bound it; the arithmetic is that of row_math.hpp and must not be
-// contracted (--fmad=false).
+// from cache. Encoding is bound by instructions or by the bytes: 4 a value to read and row_bytes to
+// write. The arithmetic is that of row_math.hpp and must not be contracted (--fmad=false).
 
 #include <bit>
 #include <cmath>
@@ -17,14 +16,12 @@
 namespace heliograph::cuda {
 namespace {
 
-/// Columns that are held at a time, and lanes of a block of codes (packed_rows.hpp).
-constexpr int kChunk = 256;
-constexpr int kBlockLanes = 16;
-/// Rows of a warp that encodes blocks, and threads of its block.
-constexpr int kRows = 8;
-constexpr int kThreads = 256;
+constexpr int kChunk = 256;      // columns held in registers at a time
+constexpr int kBlockLanes = 16;  // lanes of a block of codes (packed_rows.hpp)
+constexpr int kRows = 8;         // rows of a warp that encodes blocks
+constexpr int kThreads = 256;    // threads of a thread block
 
-/// One row of a task.
+/// One row to encode.
 struct SourceRow {
   const float* x;
   float scale;
@@ -33,7 +30,7 @@ struct SourceRow {
   std::byte* out;
 };
 
-/// What a lane finds out of a row before a warp encodes it.
+/// The properties of a row that one lane looks up before a warp encodes it.
 struct RowSetup {
   std::uint32_t source;
   std::uint32_t position;
@@ -47,7 +44,7 @@ struct RowSetup {
         scale(task.row_scale == nullptr ? 1.0F : task.row_scale[source]),
         key(row_key(task.stream, static_cast<std::uint64_t>(task.global_ids[source]))) {}
 
-  /// That of lane `of`.
+  /// The RowSetup of lane `of`.
   __device__ RowSetup from(int of) const {
     RowSetup other = *this;
     other.source = __shfl_sync(kWholeWarp, source, of);
@@ -71,7 +68,7 @@ __device__ void report(const EncodeTask& task, std::int64_t index) {
   atomicMin(task.failed, static_cast<std::int32_t>(index) - kNoRow);
 }
 
-/// The range of the values of one lane among kLanes that hold a row.
+/// The range of one lane's values, where kLanes lanes hold a row.
 template <int kLanes>
 struct LaneRange {
   float lo = std::numeric_limits<float>::infinity();
@@ -83,13 +80,13 @@ struct LaneRange {
     hi = fmaxf(hi, value);
     finite = fmaf(value, 0.0F, finite);
   }
-  /// For the row's lanes: is it free of NaN and Inf?
+  /// Whether the row is free of NaN and Inf; all its lanes get the answer.
   __device__ bool all_finite() const {
     const unsigned bad = __ballot_sync(kWholeWarp, finite != 0.0F ? 1 : 0);
     constexpr unsigned kRow = kWholeWarp >> (kWarp - kLanes);
     return (bad >> (lane() / kLanes * kLanes) & kRow) == 0;
   }
-  /// For the row's lanes: whether it can be encoded, and how.
+  /// Chooses the row's parameters, for all its lanes. Returns false if it cannot be encoded.
   __device__ bool choose(RowFormat format, int cols, CodeParameters& parameters) const {
     float least = lo;
     float most = hi;
@@ -110,9 +107,9 @@ __device__ void store_parameters(const CodeParameters& p, RowFormat format, std:
   }
 }
 
-/// Codes of 1, 2 or 4 bits: a lane holds the columns of one lane of each block. kColumns: of a
-/// chunk, 256, or 128 where rows have no more. kWhole: every chunk has all of its columns. Both
-/// halves of a warp make the same shuffles, whatever their rows hold.
+/// Codes of 1, 2 or 4 bits of a chunk; each thread holds the columns of one lane of each block.
+/// kColumns is the width of a chunk, 256, or 128 if rows are no wider. kWhole means that every
+/// chunk is full. Both halves of a warp make the same shuffles, whatever their rows hold.
 template <int kBits, int kColumns, bool kWhole>
 struct BlockRows {
   static constexpr int kVectors = kColumns / kBlockLanes;
@@ -120,7 +117,7 @@ struct BlockRows {
   static constexpr int kWords = kVectors / kVectorsOfWord;
   int me = lane() % kBlockLanes;
   float values[kVectors] = {};
-  std::uint32_t codes[kWords] = {};  ///< Vector v at bit v * kBits, from the first word on.
+  std::uint32_t codes[kWords] = {};  ///< The code of vector v is at bit v * kBits.
 
   __device__ bool there(const SourceRow& row, int first, int v) const {
     return kWhole || first + me + v * kBlockLanes < row.cols;
@@ -157,17 +154,17 @@ struct BlockRows {
     }
   }
 
-  /// A block of the chunk's columns [begin, begin + kBlock), which begin where a block can.
+  /// Stores the block of the chunk's columns [begin, begin + kBlock).
   template <int kBlock>
   __device__ void store_block(int begin, std::byte* chunk, bool writes) const {
     constexpr int kWordBytes = kBlock / kBlockLanes * kBits / 8;
     const int vector = begin / kBlockLanes;
-    // Not by number: codes shall stay in registers.
+    // An index that is not a constant would move `codes` out of registers.
     const std::uint32_t whole = vector < kVectorsOfWord ? codes[0] : codes[kWords - 1];
     const std::uint32_t word = whole >> (vector % kVectorsOfWord * kBits);
     if (writes) store_bytes<kWordBytes>(chunk + begin / 8 * kBits + kWordBytes * me, word);
   }
-  /// All columns. `chunk`: their first byte.
+  /// Stores a full chunk, whose first byte is `chunk`.
   __device__ void store_chunk(std::byte* chunk, bool writes) const {
     if constexpr (kColumns == 256 && kBits < 4) {
       store_block<256>(0, chunk, writes);
@@ -175,7 +172,7 @@ struct BlockRows {
       for (int begin = 0; begin < kColumns; begin += 128) store_block<128>(begin, chunk, writes);
     }
   }
-  /// The fewer columns that end a row: blocks, then columns in order.
+  /// Stores the fewer columns at the end of a row: blocks, then columns in order.
   __device__ void store_last(int columns, std::byte* chunk, bool writes) const {
     int begin = 0;
     if constexpr (kColumns > 128) {
@@ -214,13 +211,13 @@ struct BlockRows {
   }
 };
 
-/// One row by each half of a warp. Where there is no row, a half does another one over and writes
-/// nothing.
+/// Each half of a warp encodes one row. A half without a row (`there` is false) repeats another row
+/// and writes nothing.
 template <int kBits, int kColumns, bool kWhole>
 __device__ void encode_blocks(const EncodeTask& task, const SourceRow& row, std::int64_t index,
                               bool there) {
   const RowFormat format{kBits, task.format.has_minimum};
-  const int end = kColumns == kChunk ? row.cols : 1;  // of the places where chunks begin
+  const int end = kColumns == kChunk ? row.cols : 1;  // limit of the first columns of chunks
   BlockRows<kBits, kColumns, kWhole> chunk;
   LaneRange<kBlockLanes> range;
   for (int first = 0; first < end; first += kColumns) {
@@ -245,7 +242,7 @@ __device__ void encode_blocks(const EncodeTask& task, const SourceRow& row, std:
   }
 }
 
-/// A warp takes kRows rows, of which its lanes first find out all that does not need the values.
+/// Each warp encodes kRows rows; its lanes first look up the properties of all of them.
 template <int kBits, int kColumns, bool kWhole>
 __global__ void __launch_bounds__(kThreads, 4) encode_blocks_kernel(EncodeTask task) {
   const std::int64_t begin = global_warp() * kRows;
@@ -258,8 +255,8 @@ __global__ void __launch_bounds__(kThreads, 4) encode_blocks_kernel(EncodeTask t
   }
 }
 
-/// Formats whose values stand in column order, in whole bytes: 8, 16 and 32 bits. A lane holds four
-/// neighbouring columns of each 128.
+/// Values of a chunk in formats of 8, 16 and 32 bits, which are whole bytes in column order. A lane
+/// holds four neighbouring columns of each 128.
 template <int kBits>
 struct OrderedRows {
   static constexpr int kQuads = kChunk / (4 * kWarp);
@@ -290,7 +287,7 @@ struct OrderedRows {
       }
     }
   }
-  /// What travels of a value of column c.
+  /// The encoded form of a value of column c.
   __device__ static std::uint32_t encoded(const SourceRow& row, int c, float value,
                                           const CodeParameters& p) {
     if constexpr (kBits == 32) return std::bit_cast<std::uint32_t>(value);
@@ -299,7 +296,7 @@ struct OrderedRows {
   }
   __device__ void store(const SourceRow& row, int first, const CodeParameters& p,
                         std::byte* out) const {
-    constexpr int kWords = kBits / 8;  // of four values
+    constexpr int kWords = kBits / 8;  // words of four encoded values
 #pragma unroll
     for (int q = 0; q < kQuads; ++q) {
       const int c = column(first, q);

@@ -7,7 +7,7 @@
 namespace heliograph::cuda {
 namespace {
 
-/// A thread a value. Bound by the 8 bytes a value that it reads and writes.
+/// Each thread copies one value. Bound by the 8 bytes a value that it reads and writes.
 __global__ void encode_exact_kernel(EncodeTask task) {
   const std::int64_t thread = global_thread();
   const std::int64_t index = thread / task.exact.cols;

@@ -4,7 +4,7 @@
 namespace heliograph {
 
 std::unique_ptr<Codec> make_cuda_codec(RowFormat, Device&) {
-  throw Error(ErrorCode::usage, "--device cuda: this build has no CUDA.");
+  throw Error(ErrorCode::usage, "--device cuda: this build has no CUDA");
 }
 
 }  // namespace heliograph

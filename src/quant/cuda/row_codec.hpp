@@ -8,15 +8,15 @@
 #include "core/matrix.hpp"
 #include "core/packed_rows.hpp"
 
-// Encoding and decoding of rows that lie on a device: the bytes of row_codec_reference.cpp.
+// Encoding of rows on a CUDA device, with the bytes of row_codec_reference.cpp.
 
 namespace heliograph::cuda {
 
-/// What Codec::encode was given; everything lies on the device.
+/// The arguments of Codec::encode, with all pointers to device memory.
 struct EncodeTask {
   ConstMatrixView x;
   const std::int32_t* rows = nullptr;
-  std::int64_t count = 0;  ///< Rows to encode, less than kNoRow.
+  std::int64_t count = 0;  ///< Number of rows to encode, less than kNoRow.
   const float* row_scale = nullptr;
   const std::int64_t* global_ids = nullptr;
   const std::int32_t* positions = nullptr;
@@ -24,13 +24,14 @@ struct EncodeTask {
   ConstMatrixView exact;
   std::byte* out = nullptr;
   RowFormat format;
-  /// 0 before; then the least i - kNoRow over the indices i of the rows that cannot be encoded.
+  /// 0, or i - kNoRow for the first message row i that cannot be encoded. The caller sets it to 0.
   std::int32_t* failed = nullptr;
 };
 inline constexpr std::int32_t kNoRow = std::numeric_limits<std::int32_t>::max();
 
+/// Encodes the rows of `task`, without their exact columns.
 void encode_rows(Queue& queue, const EncodeTask& task);
-/// The exact columns of the same rows.
+/// Copies the exact columns of the rows of `task`.
 void encode_exact(Queue& queue, const EncodeTask& task);
 
 }  // namespace heliograph::cuda

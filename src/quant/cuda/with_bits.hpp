@@ -4,7 +4,7 @@
 
 namespace heliograph::cuda {
 
-/// Calls body(integral_constant of bits).
+/// Calls body with `bits`, one of 1, 2, 4, 8, 16 and 32, as an integral_constant.
 template <class Body>
 void with_bits(int bits, const Body& body) {
   switch (bits) {

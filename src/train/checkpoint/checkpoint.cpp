@@ -1,7 +1,6 @@
 #include "heliograph/checkpoint.hpp"
 
-#include <fmt/format.h>
-
+#include "core/throw_error.hpp"
 #include "heliograph/error.hpp"
 #include "train/checkpoint/folder.hpp"
 #include "train/checkpoint/manifest.hpp"
@@ -13,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-CheckpointInfo describe(const CheckpointManifest& manifest, const fs::path& path) {
+CheckpointInfo to_info(const CheckpointManifest& manifest, const fs::path& path) {
   CheckpointInfo info;
   info.path = path;
   info.epochs = manifest.epochs;
@@ -24,9 +23,8 @@ CheckpointInfo describe(const CheckpointManifest& manifest, const fs::path& path
   try {
     options_from_json(manifest.run.options, (path / kCheckpointManifest).string(), info.options);
   } catch (const Error& error) {
-    throw Error(ErrorCode::mismatch,
-                fmt::format("{}: field options is not of this build: {}",
-                            (path / kCheckpointManifest).string(), error.what()));
+    throw_error(ErrorCode::mismatch, "{}: field options is not of this build: {}",
+                (path / kCheckpointManifest).string(), error.what());
   }
   return info;
 }
@@ -39,10 +37,11 @@ CheckpointInfo verify(const fs::path& path) {
     const std::string name = rank_file(rank);
     const StateFile file(path / name, manifest.file(name, path));
   }
-  return describe(manifest, path);
+  return to_info(manifest, path);
 }
 
-/// The newest whole checkpoint beside `damaged` and older than it; empty if there is none.
+/// The newest whole checkpoint in the same folder that is older than `damaged`; empty if there is
+/// none.
 fs::path whole_one_before(const fs::path& damaged) {
   const fs::path whole_path = damaged.has_filename() ? damaged : damaged.parent_path();
   const auto all = list_checkpoints(whole_path.parent_path());
@@ -52,7 +51,7 @@ fs::path whole_one_before(const fs::path& damaged) {
       verify(candidate->second);
       return candidate->second;
     } catch (const Error&) {
-      // Damaged as well: the next older one may be whole.
+      // This one is damaged too. Try the next older one.
     }
   }
   return {};
@@ -61,7 +60,7 @@ fs::path whole_one_before(const fs::path& damaged) {
 }  // namespace
 
 CheckpointInfo read_checkpoint(const fs::path& path) {
-  return describe(read_checkpoint_manifest(path), path);
+  return to_info(read_checkpoint_manifest(path), path);
 }
 
 CheckpointInfo verify_checkpoint(const fs::path& path) {
@@ -71,8 +70,8 @@ CheckpointInfo verify_checkpoint(const fs::path& path) {
     if (error.code() != ErrorCode::bad_input) throw;
     const fs::path before = whole_one_before(path);
     if (before.empty()) throw;
-    throw Error(ErrorCode::bad_input, fmt::format("{}; the checkpoint before it is whole: {}",
-                                                  error.what(), before.string()));
+    throw_error(ErrorCode::bad_input, "{}; the checkpoint before it is whole: {}", error.what(),
+                before.string());
   }
 }
 

@@ -89,7 +89,7 @@ void publish_checkpoint(const fs::path& folder, int epochs, FileLayer& files) {
       try {
         files.rename(replaced, target);
       } catch (const std::exception&) {
-        // The first failure is the one to tell; the checkpoint before this one is still there.
+        // The first failure is reported. An older checkpoint still exists.
       }
     }
     throw;

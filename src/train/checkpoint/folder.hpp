@@ -5,28 +5,28 @@
 #include <utility>
 #include <vector>
 
-#include "train/checkpoint/file_layer.hpp"
+#include "train/file_layer.hpp"
 
 namespace heliograph {
 
-// How checkpoints lie in their folder (docs/checkpoints.md).
+// Names and paths in a folder of checkpoints (docs/checkpoints.md).
 
-/// "epoch-000123": of a checkpoint after so many epochs.
+/// "epoch-000123", the name of the checkpoint after 123 epochs.
 std::string checkpoint_name(int epochs);
-/// ".epoch-000123.partial": while it is written.
+/// ".epoch-000123.partial", its name while it is written.
 std::string partial_name(int epochs);
-/// Of one that is about to go.
+/// ".epoch-000123.replaced", its name while it is removed.
 std::string replaced_name(int epochs);
 
-/// Checkpoints of a folder, oldest first, whole or not: epochs that had run, and path.
+/// The checkpoints in a folder, whole or damaged, as epochs that had run and path; oldest first.
 std::vector<std::pair<int, std::filesystem::path>> list_checkpoints(
     const std::filesystem::path& folder);
 
-/// What interrupted saves have left in a folder.
+/// The partial and replaced checkpoints that interrupted saves left in a folder.
 std::vector<std::filesystem::path> list_remains(const std::filesystem::path& folder);
 
-/// Puts the checkpoint that was written under `partial_name` in its place, where nothing or
-/// another one lies, and makes that durable. Throws Error(resource).
+/// Renames the checkpoint that was written under `partial_name` to `checkpoint_name`, replacing an
+/// earlier one, and makes that durable. Throws Error(resource).
 void publish_checkpoint(const std::filesystem::path& folder, int epochs, FileLayer& files);
 
 }  // namespace heliograph

@@ -7,8 +7,9 @@
 #include <string_view>
 #include <utility>
 
-#include "heliograph/error.hpp"
+#include "graph/refuse.hpp"
 #include "heliograph/version.hpp"
+#include "train/options/fields.hpp"
 #include "train/options/json.hpp"
 #include "train/run/output_file.hpp"
 
@@ -16,21 +17,21 @@ namespace heliograph {
 namespace {
 
 namespace fs = std::filesystem;
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 constexpr const char* kFormat = "heliograph-checkpoint";
 constexpr int kVersion = 2;
 
-// The manifest ends in its own checksum, over all bytes before this.
+// The manifest ends in a checksum of all its bytes before kTailBegin.
 constexpr std::string_view kTailBegin = ",\n  \"xxh64\": \"";
 constexpr std::string_view kTailEnd = "\"\n}\n";
 constexpr std::size_t kHexDigits = 16;
 
-/// Options that decide speed or where the run ends, but no number before that. The cut is compared
-/// by its hash.
+/// Options that may differ from the checkpoint's: they change speed or the end of a run, but no
+/// number before that. Partitions are compared by their hash.
 constexpr std::string_view kFree[] = {"epochs",    "patience",       "partitioner",
                                       "objective", "partition-seed", "memory-limit-mib"};
-/// Groups of which that is true of all options but --device.
+/// Groups of options that may differ, all but --device.
 constexpr std::string_view kFreeGroups[] = {"Transport", "Checkpoints"};
 
 bool is_free(const std::string& option) {
@@ -41,12 +42,11 @@ bool is_free(const std::string& option) {
   return field != fields.end() && std::ranges::count(kFreeGroups, field->group) > 0;
 }
 
-[[noreturn]] void refuse(const fs::path& file, const std::string& what) {
-  throw Error(ErrorCode::bad_input, fmt::format("{}: {}", file.string(), what));
-}
-
-[[noreturn]] void refuse_other(const fs::path& path, const std::string& what) {
-  throw Error(ErrorCode::mismatch, fmt::format("--resume {}: {}", path.string(), what));
+template <class... Args>
+[[noreturn]] void refuse_resume(const fs::path& path, fmt::format_string<const Args&...> sentence,
+                                const Args&... args) {
+  throw_error(ErrorCode::mismatch, "--resume {}: {}", path.string(),
+              fmt::format(sentence, args...));
 }
 
 std::uint64_t parse_hex64(const std::string& text) {
@@ -54,12 +54,12 @@ std::uint64_t parse_hex64(const std::string& text) {
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value, 16);
   if (error != std::errc{} || stop != end || text.size() != kHexDigits) {
-    throw std::out_of_range("\"" + text + "\" is no checksum");
+    throw std::out_of_range("\"" + text + "\" is not a checksum");
   }
   return value;
 }
 
-CheckpointManifest interpret(const json& object) {
+CheckpointManifest to_manifest(const ordered_json& object) {
   CheckpointManifest manifest;
   manifest.epochs = object.at("epochs").get<int>();
   manifest.run.ranks = object.at("ranks").get<int>();
@@ -88,17 +88,17 @@ const FileRecord& CheckpointManifest::file(const std::string& name,
                                            const fs::path& directory) const {
   const auto found = files.find(name);
   if (found == files.end()) {
-    refuse(directory / kCheckpointManifest, fmt::format("field files does not list {}", name));
+    refuse(directory / kCheckpointManifest, "field files does not list {}", name);
   }
   return found->second;
 }
 
 void write_checkpoint_manifest(const CheckpointManifest& manifest, FileSink& sink) {
-  json files = json::object();
+  ordered_json files = ordered_json::object();
   for (const auto& [name, record] : manifest.files) {
     files[name] = {{"bytes", record.bytes}, {"xxh64", hex64(record.xxh64)}};
   }
-  const json object{
+  const ordered_json object{
       {"format", kFormat},
       {"format_version", kVersion},
       {"version", version()},
@@ -109,7 +109,7 @@ void write_checkpoint_manifest(const CheckpointManifest& manifest, FileSink& sin
       {"partition_hash", manifest.run.partition_hash},
       {"options", manifest.run.options},
       {"files", std::move(files)}};
-  std::string text = object.dump(2, ' ', false, json::error_handler_t::replace);
+  std::string text = object.dump(2, ' ', false, ordered_json::error_handler_t::replace);
   text.resize(text.size() - 2);  // the last newline and brace
   const std::uint64_t checksum = xxh64(std::as_bytes(std::span<const char>(text)));
   text += kTailBegin;
@@ -123,7 +123,7 @@ CheckpointManifest read_checkpoint_manifest(const fs::path& directory) {
   const fs::path path = directory / kCheckpointManifest;
   std::error_code ignored;
   if (!fs::exists(path, ignored)) {
-    refuse(directory, fmt::format("is no checkpoint: it holds no {}", kCheckpointManifest));
+    refuse(directory, "is no checkpoint: it holds no {}", kCheckpointManifest);
   }
   const auto file = MappedFile::open(path);
   const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()),
@@ -138,60 +138,60 @@ CheckpointManifest read_checkpoint_manifest(const fs::path& directory) {
   if (stored != hex64(xxh64(file->bytes().first(body)))) {
     refuse(path, "does not match its field xxh64: the file is damaged");
   }
-  const json object = json::parse(text, nullptr, false);
-  if (!object.is_object() || object.value("format", json()) != kFormat) {
+  const ordered_json object = ordered_json::parse(text, nullptr, false);
+  if (!object.is_object() || object.value("format", ordered_json()) != kFormat) {
     refuse(path, "field format does not say that this is the manifest of a checkpoint");
   }
-  if (const json version = object.value("format_version", json()); version != kVersion) {
-    throw Error(ErrorCode::mismatch,
-                fmt::format("{}: has format version {}; this build reads version {}", path.string(),
-                            version.dump(), kVersion));
+  if (const ordered_json version = object.value("format_version", ordered_json());
+      version != kVersion) {
+    throw_error(ErrorCode::mismatch, "{}: has format version {}; this build reads version {}",
+                path.string(), version.dump(), kVersion);
   }
   try {
-    return interpret(object);
+    return to_manifest(object);
   } catch (const std::exception& error) {
-    refuse(path, fmt::format("cannot be interpreted: {}", error.what()));
+    refuse(path, "cannot be interpreted: {}", error.what());
   }
 }
 
 void require_same_options(const CheckpointManifest& manifest, const TrainOptions& options,
                           const fs::path& path) {
-  const json now = options_to_json(options);
-  const json& then = manifest.run.options;
+  const ordered_json now = options_to_json(options);
+  const ordered_json& then = manifest.run.options;
   for (const auto& [name, value] : now.items()) {
-    if (is_free(name) || then.value(name, json()) == value) continue;
-    refuse_other(path, fmt::format("--{} is {}, but the checkpoint was made with {}", name,
-                                   value.dump(), then.value(name, json()).dump()));
+    if (is_free(name) || then.value(name, ordered_json()) == value) continue;
+    refuse_resume(path, "--{} is {}, but the checkpoint was made with {}", name, value.dump(),
+                  then.value(name, ordered_json()).dump());
   }
   for (const auto& [name, value] : then.items()) {
     if (is_free(name) || now.contains(name)) continue;
-    refuse_other(path, fmt::format("the checkpoint was made with --{} {}, which this run has not",
-                                   name, value.dump()));
+    refuse_resume(path, "the checkpoint was made with --{} {}, which this run does not use", name,
+                  value.dump());
   }
-  const json epochs = then.value("epochs", json());
+  const ordered_json epochs = then.value("epochs", ordered_json());
   if (options.optimizer.schedule == Schedule::cosine && epochs != options.epochs) {
-    refuse_other(path, fmt::format("--epochs is {}, but --schedule cosine has lowered the learning "
-                                   "rate towards the {} epochs of the checkpoint's run",
-                                   options.epochs, epochs.dump()));
+    refuse_resume(path,
+                  "--epochs is {}, but --schedule cosine has lowered the learning "
+                  "rate towards the {} epochs of the checkpoint's run",
+                  options.epochs, epochs.dump());
   }
   if (options.epochs < manifest.epochs) {
-    refuse_other(path, fmt::format("--epochs is {}, but {} epochs have run", options.epochs,
-                                   manifest.epochs));
+    refuse_resume(path, "--epochs is {}, but {} epochs have run", options.epochs, manifest.epochs);
   }
 }
 
 void require_same_data(const CheckpointManifest& manifest, const std::string& dataset_hash,
                        const std::string& partition_hash, const fs::path& path) {
   if (!dataset_hash.empty() && dataset_hash != manifest.run.dataset_hash) {
-    refuse_other(path,
-                 fmt::format("the data set's hash is {}, but the checkpoint is of {} ({})",
-                             dataset_hash, manifest.run.dataset_name, manifest.run.dataset_hash));
+    refuse_resume(path, "the data set's hash is {}, but the checkpoint is of {} ({})", dataset_hash,
+                  manifest.run.dataset_name, manifest.run.dataset_hash);
   }
   if (!partition_hash.empty() && partition_hash != manifest.run.partition_hash) {
-    refuse_other(path, fmt::format("the partition's hash is {}, but the checkpoint was made with "
-                                   "{}: --partitioner, --objective, --partition-seed and "
-                                   "--balance-train must cut the graph as they did",
-                                   partition_hash, manifest.run.partition_hash));
+    refuse_resume(path,
+                  "the partition's hash is {}, but the checkpoint was made with "
+                  "{}: --partitioner, --objective, --partition-seed and "
+                  "--balance-train must cut the graph as they did",
+                  partition_hash, manifest.run.partition_hash);
   }
 }
 

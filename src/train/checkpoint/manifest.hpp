@@ -7,19 +7,19 @@
 
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/options.hpp"
-#include "train/checkpoint/file_layer.hpp"
 #include "train/checkpoint/state_file.hpp"
+#include "train/file_layer.hpp"
 #include "train/plan/run_plan.hpp"
 
 namespace heliograph {
 
-// Names of a checkpoint's files (docs/checkpoints.md).
+// The names of the files of a checkpoint (docs/checkpoints.md).
 inline constexpr const char* kCheckpointManifest = "manifest.json";
 inline constexpr const char* kWeightsFile = "weights.safetensors";
 inline constexpr const char* kRunFile = "run.state";
 std::string rank_file(int rank);
 
-/// What must be the same for a run to go on: data, cut and options, as the manifest spells them.
+/// What a run must have in common with a checkpoint to resume it: data, partition and options.
 struct RunIdentity {
   std::string dataset_name, dataset_hash, partition_hash;
   nlohmann::ordered_json options;  ///< As `options_to_json` gives them.
@@ -28,29 +28,31 @@ struct RunIdentity {
 
 RunIdentity identify_run(const RunPlan& plan);
 
-/// The last file of a checkpoint: what it is of, and size and checksum of every other file.
+/// The contents of manifest.json, the last file of a checkpoint that is written: the run that it
+/// belongs to, and size and checksum of every other file.
 struct CheckpointManifest {
   RunIdentity run;
-  int epochs = 0;  ///< That had run.
+  int epochs = 0;  ///< How many had run.
   std::map<std::string, FileRecord> files;
 
-  /// Throws Error(bad_input): the manifest in `directory` does not list the file.
+  /// The record of a file. Throws Error(bad_input) if the manifest, which lies in `directory`, does
+  /// not list the file.
   const FileRecord& file(const std::string& name, const std::filesystem::path& directory) const;
 };
 
 /// Writes the manifest with a checksum of itself. Throws what the sink throws.
 void write_checkpoint_manifest(const CheckpointManifest& manifest, FileSink& sink);
 
-/// Throws Error: bad_input (missing, or any byte damaged: names the file), mismatch (another
-/// format version).
+/// Reads the manifest in `directory`. Throws Error: bad_input (missing, or a byte is damaged: names
+/// the file), mismatch (another format version).
 CheckpointManifest read_checkpoint_manifest(const std::filesystem::path& directory);
 
-/// Refuses options that would make the run another one than that of the checkpoint at `path`;
-/// what only decides speed, messages or where the run ends may differ.
-/// Throws Error(mismatch) that names the option and both values.
+/// Throws Error(mismatch) that names an option and both its values, if the option differs from that
+/// of the checkpoint at `path` and changes more than speed, messages or the end of the run.
 void require_same_options(const CheckpointManifest& manifest, const TrainOptions& options,
                           const std::filesystem::path& path);
-/// The same for the data set and the cut. Empty hashes are not compared.
+/// Throws Error(mismatch) if the hash of the data set or of the partition differs. An empty hash is
+/// not compared.
 void require_same_data(const CheckpointManifest& manifest, const std::string& dataset_hash,
                        const std::string& partition_hash, const std::filesystem::path& path);
 

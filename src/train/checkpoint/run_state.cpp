@@ -10,7 +10,7 @@ namespace {
 /// One epoch in the section "reports"; every value has 8 bytes, so there is no padding.
 struct StoredReport {
   std::int64_t epoch;
-  double loss, train_metric, val_metric, test_metric;  // NaN: not evaluated, or no such nodes.
+  double loss, train_metric, val_metric, test_metric;  // NaN: no evaluation, or no such nodes.
   double seconds;
   EpochSeconds parts;
   TrafficBytes bytes;
@@ -19,6 +19,7 @@ struct StoredReport {
 };
 static_assert(sizeof(StoredReport) == 18 * 8);
 
+/// The section "best".
 struct StoredBest {
   double train, validation, test;
   std::int64_t epoch, waited;
@@ -33,7 +34,7 @@ std::optional<double> or_none(double value) {
   return std::isnan(value) ? std::nullopt : std::optional<double>(value);
 }
 
-StoredReport stored(const EpochReport& r) {
+StoredReport to_stored(const EpochReport& r) {
   return {r.epoch,
           r.loss,
           or_nan(r.train_metric),
@@ -47,7 +48,7 @@ StoredReport stored(const EpochReport& r) {
           r.lr};
 }
 
-EpochReport report_of(const StoredReport& s) {
+EpochReport from_stored(const StoredReport& s) {
   return {static_cast<int>(s.epoch),
           s.loss,
           or_none(s.train_metric),
@@ -63,36 +64,31 @@ EpochReport report_of(const StoredReport& s) {
 
 }  // namespace
 
-void write_run_state(const RunState& state, std::span<const EpochReport> reports,
-                     StateWriter& file) {
+void write_run_state(const RunState& state, StateWriter& file) {
   const Scores& scores = state.best.scores();
-  const StoredBest best{scores.train, scores.validation, scores.test, state.best_epoch,
+  const StoredBest best{scores.train, scores.validation, scores.test, state.best.epoch(),
                         state.best.waited()};
   file.section("best", std::span<const StoredBest>(&best, 1));
   std::vector<StoredReport> all;
-  all.reserve(reports.size());
-  for (const EpochReport& r : reports) all.push_back(stored(r));
+  all.reserve(state.reports.size());
+  for (const EpochReport& r : state.reports) all.push_back(to_stored(r));
   file.section("reports", std::span<const StoredReport>(all));
 }
 
-RunState read_run_state(const StateFile& file, int patience) {
+void read_run_state(const StateFile& file, RunState& state) {
   StoredBest best{};
   file.read("best", std::span<StoredBest>(&best, 1));
+  state.best.restore(static_cast<int>(best.epoch), {best.train, best.validation, best.test},
+                     static_cast<int>(best.waited));
   std::vector<StoredReport> all(file.count<StoredReport>("reports"));
   file.read("reports", std::span<StoredReport>(all));
-  RunState state{
-      static_cast<int>(all.size()),
-      BestEpoch(patience, {best.train, best.validation, best.test}, static_cast<int>(best.waited)),
-      static_cast<int>(best.epoch),
-      {}};
-  state.reports.reserve(all.size());
+  state.epochs = static_cast<int>(all.size());
   for (const StoredReport& s : all) {
     if (s.epoch != static_cast<std::int64_t>(state.reports.size())) {
       file.refuse("reports", "does not hold one report for each epoch, in order");
     }
-    state.reports.push_back(report_of(s));
+    state.reports.push_back(from_stored(s));
   }
-  return state;
 }
 
 }  // namespace heliograph

@@ -1,27 +1,48 @@
 #pragma once
 
-#include <span>
 #include <vector>
 
+#include "comm/communicator.hpp"
 #include "heliograph/train.hpp"
-#include "train/best_epoch.hpp"
 #include "train/checkpoint/state_file.hpp"
+#include "train/metrics/best_epoch.hpp"
+#include "train/metrics/predictions.hpp"
 
 namespace heliograph {
 
-/// Where a run stands between two epochs, beside what its trainer holds: equal on every rank, but
-/// for `reports` and `best_epoch`, which rank 0 keeps.
-struct RunState {
-  int epochs = 0;  ///< That have run.
-  BestEpoch best;
-  int best_epoch = -1;
-  std::vector<EpochReport> reports;  ///< One for each epoch that has run.
+/// Counts the bytes that a rank sends on Channel::evaluation, for precomputation, evaluation and
+/// statistics but not for saving, over a run and the earlier runs that it continues.
+class EvaluationBytes {
+ public:
+  /// `comm` must outlive the object.
+  explicit EvaluationBytes(const Communicator& comm) : comm_(comm) {}
+
+  std::int64_t count() const { return comm_.bytes_sent(Channel::evaluation) + correction_; }
+  /// Continues at `bytes`, whatever has been sent.
+  void set(std::int64_t bytes) { correction_ = bytes - comm_.bytes_sent(Channel::evaluation); }
+
+ private:
+  const Communicator& comm_;
+  std::int64_t correction_ = 0;
 };
 
-/// As sections of run.state.
-void write_run_state(const RunState& state, std::span<const EpochReport> reports,
-                     StateWriter& file);
-/// Throws Error(bad_input) that names file and section.
-RunState read_run_state(const StateFile& file, int patience);
+/// The state of one rank's run between two epochs, without its trainer's.
+struct RunState {
+  /// Before the first epoch. `comm` and `account`, which may be null and counts the predictions,
+  /// must outlive the state.
+  RunState(int patience, const Communicator& comm, MemoryAccount* account)
+      : best(patience), predictions(account), evaluation_bytes(comm) {}
+
+  int epochs = 0;  ///< How many have run; the next one has this number.
+  BestEpoch best;  ///< Equal on every rank.
+  BestPredictions predictions;
+  EvaluationBytes evaluation_bytes;
+  std::vector<EpochReport> reports;  ///< Rank 0: one for each epoch that has run.
+};
+
+/// Writes epochs, best epoch and reports as sections of run.state.
+void write_run_state(const RunState& state, StateWriter& file);
+/// Reads what `write_run_state` wrote. Throws Error(bad_input) that names file and section.
+void read_run_state(const StateFile& file, RunState& state);
 
 }  // namespace heliograph

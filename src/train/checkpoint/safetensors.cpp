@@ -8,20 +8,20 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "heliograph/error.hpp"
+#include "core/throw_error.hpp"
 
 namespace heliograph {
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
-constexpr std::size_t kAlign = 8;
+constexpr std::size_t kTensorAlign = 8;
 constexpr const char* kMetadata = "__metadata__";
 constexpr const char* kProducer = "heliograph";
 
 std::string checksum_key(const std::string& name) { return "xxh64." + name; }
 
-/// Unsigned, because a damaged shape may overflow.
+/// The number of elements; unsigned, because that of a damaged shape may overflow.
 std::uint64_t elements(const std::vector<std::uint64_t>& shape) {
   std::uint64_t count = 1;
   for (const std::uint64_t extent : shape) count *= extent;
@@ -31,9 +31,9 @@ std::uint64_t elements(const std::vector<std::uint64_t>& shape) {
 }  // namespace
 
 FileRecord write_safetensors(std::unique_ptr<FileSink> sink, std::span<const NamedTensor> tensors) {
-  json metadata{{"producer", kProducer}};
-  json header;
-  header[kMetadata] = json::object();
+  ordered_json metadata{{"producer", kProducer}};
+  ordered_json header;
+  header[kMetadata] = ordered_json::object();
   std::uint64_t end = 0;
   for (const NamedTensor& t : tensors) {
     const std::uint64_t begin = end;
@@ -43,7 +43,7 @@ FileRecord write_safetensors(std::unique_ptr<FileSink> sink, std::span<const Nam
   }
   header[kMetadata] = std::move(metadata);
   std::string text = header.dump();
-  text.append((kAlign - text.size() % kAlign) % kAlign, ' ');
+  text.append((kTensorAlign - text.size() % kTensorAlign) % kTensorAlign, ' ');
   const std::uint64_t header_bytes = text.size();
   sink->write(std::as_bytes(std::span(&header_bytes, 1)));
   sink->write(std::as_bytes(std::span<const char>(text)));
@@ -56,7 +56,7 @@ Safetensors::Safetensors(std::filesystem::path path, const FileRecord& record)
     : path_(std::move(path)), file_(MappedFile::open(path_)) {
   const std::span<const std::byte> all = file_->bytes();
   const auto check = [this](bool holds, const std::string& what) {
-    if (!holds) throw Error(ErrorCode::bad_input, fmt::format("{}: {}", path_.string(), what));
+    if (!holds) throw_error(ErrorCode::bad_input, "{}: {}", path_.string(), what);
   };
   std::uint64_t header_bytes = 0;
   check(all.size() >= sizeof(header_bytes), "is cut off within the header's length");
@@ -65,7 +65,7 @@ Safetensors::Safetensors(std::filesystem::path path, const FileRecord& record)
   check(header_bytes <= rest.size(), "is cut off within the header, or its length is damaged");
   const std::string_view text(reinterpret_cast<const char*>(rest.data()), header_bytes);
   const auto data = rest.subspan(header_bytes);
-  const json header = json::parse(text, nullptr, false);
+  const ordered_json header = ordered_json::parse(text, nullptr, false);
   check(!text.empty() && text.front() == '{' && header.is_object() && header.contains(kMetadata),
         "the header is damaged: it is not the JSON of a safetensors file");
   try {
@@ -88,7 +88,7 @@ Safetensors::Safetensors(std::filesystem::path path, const FileRecord& record)
       tensors_.push_back({name, shape, bytes});
     }
     check(end == data.size(), fmt::format("has {} bytes behind its tensors", data.size() - end));
-  } catch (const json::exception& error) {
+  } catch (const ordered_json::exception& error) {
     check(false, fmt::format("the header is damaged: {}", error.what()));
   }
   check(all.size() == record.bytes,
@@ -100,7 +100,7 @@ Safetensors::Safetensors(std::filesystem::path path, const FileRecord& record)
 
 void Safetensors::load(std::span<const NamedTensor> into) const {
   const auto refuse = [this](const std::string& what) {
-    throw Error(ErrorCode::mismatch, fmt::format("{}: {}", path_.string(), what));
+    throw_error(ErrorCode::mismatch, "{}: {}", path_.string(), what);
   };
   for (const Stored& stored : tensors_) {
     const auto target = std::ranges::find(into, stored.name, &NamedTensor::name);

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "train/checkpoint/file_layer.hpp"
 #include "train/checkpoint/state_file.hpp"
+#include "train/file_layer.hpp"
 
 namespace heliograph {
 
@@ -19,20 +19,21 @@ struct NamedTensor {
   std::span<float> values;
 };
 
-/// Writes tensors in the safetensors format: the header's length as a little-endian 64-bit number,
-/// a JSON header padded to 8 bytes, the tensors in order without gaps. Their XXH64 stand in the
-/// header's metadata. Throws what the sink throws.
+/// Writes tensors in the safetensors format: the length of the header as a little-endian 64-bit
+/// number, a JSON header padded to 8 bytes, and the tensors in order without gaps. The header's
+/// metadata hold the XXH64 of each tensor. Throws what the sink throws.
 FileRecord write_safetensors(std::unique_ptr<FileSink> sink, std::span<const NamedTensor> tensors);
 
-/// A safetensors file with fp32 tensors, as `write_safetensors` leaves it.
+/// A file that `write_safetensors` wrote. The file is mapped while the object lives.
 class Safetensors {
  public:
   /// Checks every byte against `record`. Throws Error(bad_input) that names the file and the
   /// first tensor at fault.
   Safetensors(std::filesystem::path path, const FileRecord& record);
 
-  /// Copies every tensor of the file; the two sets of names and shapes must be the same.
-  /// Throws Error(mismatch) that names the tensor, and changes nothing.
+  /// Copies every tensor of the file to the tensor of the same name in `into`.
+  /// Throws Error(mismatch) that names a tensor, before anything is copied, unless the file and
+  /// `into` have the same names and shapes.
   void load(std::span<const NamedTensor> into) const;
 
  private:

@@ -10,17 +10,15 @@
 #include <utility>
 #include <vector>
 
-#include "comm/collectives.hpp"
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/error.hpp"
 #include "train/checkpoint/folder.hpp"
+#include "train/checkpoint/trainer_state.hpp"
+#include "train/gather_values.hpp"
 
 namespace heliograph {
-namespace {
 
 namespace fs = std::filesystem;
-
-}  // namespace
 
 CheckpointSaver::CheckpointSaver(const CheckpointOptions& options, Communicator& comm,
                                  Trainer& trainer, std::function<RunIdentity()> identify,
@@ -42,10 +40,9 @@ fs::path CheckpointSaver::partial(int epochs) const {
   return options_.folder / partial_name(epochs);
 }
 
-bool CheckpointSaver::save(const RunState& state, std::span<const EpochReport> reports,
-                           bool must_save) {
+bool CheckpointSaver::save(RunState& state, bool must_save) {
   const bool root = comm_.rank() == 0;
-  const std::int64_t evaluation_bytes = trainer_.evaluation_bytes();
+  const std::int64_t evaluation_bytes = state.evaluation_bytes.count();
   CheckpointManifest manifest;
   manifest.epochs = state.epochs;
   FileRecord mine;
@@ -60,18 +57,15 @@ bool CheckpointSaver::save(const RunState& state, std::span<const EpochReport> r
     files_.make_directories(partial(state.epochs));
   });
   if (failure.empty()) {
-    failure = attempt([&] { write_files(state, reports, evaluation_bytes, manifest, mine); });
+    failure = attempt([&] { write_files(state, evaluation_bytes, manifest, mine); });
   }
   if (failure.empty()) {
-    const std::vector<std::byte> all =
-        gather_to_root(comm_, Channel::evaluation, std::as_bytes(std::span(&mine, 1)));
-    std::vector<FileRecord> ranks(all.size() / sizeof(FileRecord));
-    if (!all.empty()) std::memcpy(ranks.data(), all.data(), all.size());
+    const auto ranks = gather_values(comm_, std::span<const FileRecord>(&mine, 1));
     failure = attempt([&] {
       if (root) complete(manifest, ranks);
     });
   }
-  trainer_.set_evaluation_bytes(evaluation_bytes);
+  state.evaluation_bytes.set(evaluation_bytes);
   if (failure.empty()) {
     if (root) remove_others(state.epochs);
     previous_ = options_.folder / checkpoint_name(state.epochs);
@@ -81,7 +75,7 @@ bool CheckpointSaver::save(const RunState& state, std::span<const EpochReport> r
     try {
       files_.remove(partial(state.epochs));
     } catch (const std::exception&) {
-      // The sentence says already what is wrong with the disk; the next save removes it.
+      // `failure` is reported. The next save removes what is left.
     }
   }
   const std::string sentence =
@@ -89,24 +83,23 @@ bool CheckpointSaver::save(const RunState& state, std::span<const EpochReport> r
   if (must_save || options_.on_failure == SaveFailure::stop) {
     throw Error(ErrorCode::resource, sentence);
   }
-  if (root && log_) log_(LogLevel::warning, sentence + "; training goes on");
+  if (root && log_) log_(LogLevel::warning, sentence + "; training continues");
   return false;
 }
 
-void CheckpointSaver::write_files(const RunState& state, std::span<const EpochReport> reports,
-                                  std::int64_t evaluation_bytes, CheckpointManifest& manifest,
-                                  FileRecord& mine) {
+void CheckpointSaver::write_files(const RunState& state, std::int64_t evaluation_bytes,
+                                  CheckpointManifest& manifest, FileRecord& mine) {
   const fs::path to = partial(state.epochs);
   if (comm_.rank() == 0) {
     manifest.files[kWeightsFile] =
-        write_safetensors(files_.create(to / kWeightsFile), trainer_.weights());
+        write_safetensors(files_.create(to / kWeightsFile), HostWeights(trainer_).tensors());
     StateWriter run(files_.create(to / kRunFile));
-    write_run_state(state, reports, run);
-    trainer_.write_optimizer(run);
+    write_run_state(state, run);
+    write_optimizer(trainer_, run);
     manifest.files[kRunFile] = run.close();
   }
   StateWriter rank(files_.create(to / rank_file(comm_.rank())));
-  trainer_.write_rank(rank, state.epochs, evaluation_bytes);
+  write_rank(trainer_, state, evaluation_bytes, comm_, rank);
   mine = rank.close();
 }
 
@@ -127,7 +120,7 @@ void CheckpointSaver::remove_others(int epochs) {
   try {
     for (const auto& [others, path] : list_checkpoints(options_.folder)) {
       if (others == epochs || fs::weakly_canonical(path, ignored) == kept) continue;
-      // Under a name that nobody resumes from first: removing takes many steps.
+      // Renamed first, so that no run resumes from a checkpoint that is partly removed.
       const fs::path gone = options_.folder / replaced_name(others);
       files_.remove(gone);
       files_.rename(path, gone);
@@ -135,7 +128,8 @@ void CheckpointSaver::remove_others(int epochs) {
     }
     for (const fs::path& path : list_remains(options_.folder)) files_.remove(path);
   } catch (const std::exception& error) {
-    if (log_) log_(LogLevel::warning, fmt::format("an old checkpoint stays: {}", error.what()));
+    if (log_)
+      log_(LogLevel::warning, fmt::format("an old checkpoint was not removed: {}", error.what()));
   }
 }
 
@@ -144,7 +138,7 @@ std::string CheckpointSaver::attempt(const std::function<void()>& action) {
   try {
     action();
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::peer_lost) throw;  // There is nobody to agree with.
+    if (error.code() == ErrorCode::peer_lost) throw;  // The sum below would wait for that rank.
     mine = error.what();
   } catch (const std::exception& error) {
     mine = error.what();
@@ -155,7 +149,7 @@ std::string CheckpointSaver::attempt(const std::function<void()>& action) {
   agree.sum(std::span<std::int64_t>(failed));
   const auto first = std::find_if(failed.begin(), failed.end(), [](auto f) { return f != 0; });
   if (first == failed.end()) return {};
-  // Whoever failed first by rank is heard; the others add zeros to its text.
+  // The first of the ranks that failed sends its message; the others add zeros.
   std::array<std::int64_t, 64> text{};
   if (first - failed.begin() == comm_.rank()) {
     std::memcpy(text.data(), mine.data(), std::min(mine.size(), sizeof(text) - 1));
@@ -164,21 +158,20 @@ std::string CheckpointSaver::attempt(const std::function<void()>& action) {
   return reinterpret_cast<const char*>(text.data());
 }
 
-RunState restore_run(const CheckpointManifest& manifest, const fs::path& path, int patience,
-                     Trainer& trainer, Communicator& comm) {
-  const Safetensors weights(path / kWeightsFile, manifest.file(kWeightsFile, path));
-  weights.load(trainer.weights());
-  trainer.store_weights();
+void restore_run(const CheckpointManifest& manifest, const fs::path& path, const Communicator& comm,
+                 Trainer& trainer, RunState& state) {
+  HostWeights weights(trainer);
+  Safetensors(path / kWeightsFile, manifest.file(kWeightsFile, path)).load(weights.tensors());
+  weights.store();
   const StateFile run(path / kRunFile, manifest.file(kRunFile, path));
-  trainer.read_optimizer(run);
-  RunState state = read_run_state(run, patience);
+  read_optimizer(run, trainer);
+  read_run_state(run, state);
   if (state.epochs != manifest.epochs) {
     run.refuse("reports",
                fmt::format("holds {} epochs; the manifest says {}", state.epochs, manifest.epochs));
   }
   const std::string mine = rank_file(comm.rank());
-  trainer.read_rank(StateFile(path / mine, manifest.file(mine, path)), manifest.epochs);
-  return state;
+  read_rank(StateFile(path / mine, manifest.file(mine, path)), comm, trainer, state);
 }
 
 }  // namespace heliograph

@@ -13,21 +13,23 @@
 #include <utility>
 #include <vector>
 
-#include "heliograph/error.hpp"
+#include "core/throw_error.hpp"
 
 namespace heliograph {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "state files are little-endian");
 
-constexpr std::array<char, 8> kMagic{'H', 'G', 'S', 'T', 'A', 'T', 'E', '1'};
-constexpr std::size_t kAlign = 8;
+constexpr std::array<char, 8> kStateMagic{'H', 'G', 'S', 'T', 'A', 'T', 'E', '1'};
+constexpr std::size_t kSectionAlign = 8;
 constexpr std::size_t kLongestName = 256;
 constexpr const char* kEnd = "end";
 
-std::size_t padding_of(std::size_t bytes) { return (kAlign - bytes % kAlign) % kAlign; }
+std::size_t padding_of(std::size_t bytes) {
+  return (kSectionAlign - bytes % kSectionAlign) % kSectionAlign;
+}
 
-/// Sizes of name and payload, then the name, padded with zeros.
+/// The header of a section: sizes of name and payload, then the name, padded with zeros.
 std::vector<std::byte> header_of(const std::string& name, std::size_t payload_bytes) {
   const std::array<std::uint64_t, 2> sizes{name.size(), payload_bytes};
   std::vector<std::byte> header(sizeof(sizes) + name.size() + padding_of(name.size()));
@@ -41,8 +43,8 @@ std::uint64_t section_checksum(std::span<const std::byte> header,
   return XXH64(payload.data(), payload.size(), xxh64(header));
 }
 
-/// Calls use(part) for one part of mapped `bytes` after the other. Its pages are given back once
-/// they were read, so that a large file is never resident as a whole.
+/// Calls use(part) for consecutive parts of mapped `bytes`. Releases the pages of each part after
+/// its use, so that a large file is never resident as a whole.
 template <class Use>
 void read_mapped(std::span<const std::byte> bytes, Use use) {
   constexpr std::size_t kPart = std::size_t{1} << 20;
@@ -57,7 +59,7 @@ void read_mapped(std::span<const std::byte> bytes, Use use) {
   }
 }
 
-/// XXH64 over parts.
+/// XXH64 of bytes that are added part by part.
 class StreamingHash {
  public:
   explicit StreamingHash(std::uint64_t seed) : state_(XXH64_createState()) {
@@ -79,11 +81,11 @@ class StreamingHash {
 }  // namespace
 
 StateWriter::StateWriter(std::unique_ptr<FileSink> sink) : sink_(std::move(sink)) {
-  sink_->write(std::as_bytes(std::span(kMagic)));
+  sink_->write(std::as_bytes(std::span(kStateMagic)));
 }
 
 void StateWriter::section(const std::string& name, std::span<const std::byte> payload) {
-  constexpr std::array<std::byte, kAlign> zeros{};
+  constexpr std::array<std::byte, kSectionAlign> zeros{};
   const std::vector<std::byte> header = header_of(name, payload.size());
   sink_->write(header);
   sink_->write(payload);
@@ -103,15 +105,15 @@ StateFile::StateFile(std::filesystem::path path, const FileRecord& record)
   const std::span<const std::byte> all = file_->bytes();
   std::span<const std::byte> rest = all;
   const auto check = [this](bool holds, const std::string& what) {
-    if (!holds) throw Error(ErrorCode::bad_input, fmt::format("{}: {}", path_.string(), what));
+    if (!holds) throw_error(ErrorCode::bad_input, "{}: {}", path_.string(), what);
   };
   const auto is_zero = [](std::byte b) { return b == std::byte{}; };
-  check(rest.size() >= kMagic.size(), "is cut off within its first field, magic");
-  check(std::memcmp(rest.data(), kMagic.data(), kMagic.size()) == 0,
+  check(rest.size() >= kStateMagic.size(), "is cut off within its first field, magic");
+  check(std::memcmp(rest.data(), kStateMagic.data(), kStateMagic.size()) == 0,
         "field magic is damaged: this is no state file of a version that this build reads");
   StreamingHash whole(0);
-  whole.add(rest.first(kMagic.size()));
-  rest = rest.subspan(kMagic.size());
+  whole.add(rest.first(kStateMagic.size()));
+  rest = rest.subspan(kStateMagic.size());
   std::string name = "magic";
   while (name != kEnd) {
     const std::string after = fmt::format("the header of the section after {}", name);
@@ -130,7 +132,7 @@ StateFile::StateFile(std::filesystem::path path, const FileRecord& record)
           fmt::format("{} is damaged", after));
     rest = rest.subspan(header_bytes);
     constexpr std::size_t checksum_bytes = sizeof(std::uint64_t);
-    // First against what is there: a damaged size must not overflow.
+    // Compares with the remaining bytes first, because adding to a damaged size may overflow.
     const bool fits = sizes[1] <= rest.size() && sizes[1] + padding_of(sizes[1]) <= rest.size() &&
                       rest.size() - sizes[1] - padding_of(sizes[1]) >= checksum_bytes;
     check(fits, fmt::format("is cut off within field {}, or its size is damaged", name));
@@ -185,7 +187,7 @@ std::size_t StateFile::count_items(const std::string& name, std::size_t item_byt
 }
 
 void StateFile::refuse(const std::string& name, const std::string& what) const {
-  throw Error(ErrorCode::bad_input, fmt::format("{}: field {} {}", path_.string(), name, what));
+  throw_error(ErrorCode::bad_input, "{}: field {} {}", path_.string(), name, what);
 }
 
 }  // namespace heliograph

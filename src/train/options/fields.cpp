@@ -1,14 +1,9 @@
 #include "train/options/fields.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <set>
 
 #include "core/nearest_name.hpp"
-#include "heliograph/error.hpp"
+#include "core/throw_error.hpp"
 
 namespace heliograph {
 namespace {
@@ -18,65 +13,11 @@ std::string with_hyphens(std::string key) {
   return key;
 }
 
-template <class Value>
-bool parse_all(const std::string& text, Value& value) {
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  return error == std::errc{} && stop == end;
-}
-
-[[noreturn]] void refuse(const std::string& name, const std::string& what,
-                         const std::string& text) {
-  throw Error(ErrorCode::usage, fmt::format("--{} must be {}, not \"{}\"", name, what, text));
-}
-
 }  // namespace
-
-std::int64_t parse_integer(const std::string& name, const std::string& text, std::int64_t lowest,
-                           std::int64_t highest) {
-  std::int64_t value = 0;
-  if (!parse_all(text, value)) refuse(name, "a whole number", text);
-  if (value < lowest || value > highest) {
-    refuse(name, fmt::format("a whole number from {} to {}", lowest, highest), text);
-  }
-  return value;
-}
-
-std::uint64_t parse_seed(const std::string& name, const std::string& text) {
-  std::uint64_t value = 0;
-  if (!parse_all(text, value)) refuse(name, "a whole number from 0 to 2^64 - 1", text);
-  return value;
-}
-
-double parse_number(const std::string& name, const std::string& text) {
-  double value = 0;
-  if (!parse_all(text, value) || !std::isfinite(value)) refuse(name, "a finite number", text);
-  return value;
-}
-
-bool parse_toggle(const std::string& name, const std::string& text) {
-  if (text == "true") return true;
-  if (text == "false") return false;
-  refuse(name, "true or false", text);
-}
-
-void refuse_choice(const std::string& name, const std::string& text,
-                   const std::vector<std::string>& choices) {
-  throw Error(ErrorCode::usage,
-              fmt::format("--{} must be {} or {}, not \"{}\"; the nearest is {}", name,
-                          fmt::join(choices.begin(), choices.end() - 1, ", "), choices.back(), text,
-                          nearest_name(text, choices)));
-}
-
-std::string nearest_spelling(const std::string& name, const std::vector<std::string>& candidates) {
-  return nearest_name(name, candidates);
-}
-
-double shortest_decimal(float value) { return std::stod(fmt::format("{}", value)); }
 
 std::string option_text(const std::string& name, FieldKind kind, const nlohmann::json& value) {
   const auto require = [&](bool fits, const char* what) {
-    if (!fits) refuse(name, what, value.dump());
+    if (!fits) refuse_value(name, what, value.dump());
   };
   if (kind == FieldKind::toggle) require(value.is_boolean(), "true or false");
   if (kind == FieldKind::integer) require(value.is_number_integer(), "a whole number");
@@ -88,18 +29,17 @@ std::string option_text(const std::string& name, FieldKind kind, const nlohmann:
 void refuse_unknown_keys(const nlohmann::json& object, const std::vector<std::string>& known,
                          const std::string& origin) {
   if (!object.is_object()) {
-    throw Error(ErrorCode::usage, fmt::format("{} does not hold a JSON object", origin));
+    throw_error(ErrorCode::usage, "{} does not hold a JSON object", origin);
   }
   std::set<std::string> seen;
   for (const auto& item : object.items()) {
     const std::string name = with_hyphens(item.key());
     if (std::ranges::find(known, name) == known.end()) {
-      throw Error(ErrorCode::usage,
-                  fmt::format("{} has an unknown key \"{}\"; did you mean \"{}\"?", origin,
-                              item.key(), nearest_name(name, known)));
+      throw_error(ErrorCode::usage, "{} has an unknown key \"{}\"; did you mean \"{}\"?", origin,
+                  item.key(), nearest_name(name, known));
     }
     if (!seen.insert(name).second) {
-      throw Error(ErrorCode::usage, fmt::format("{} gives \"{}\" twice", origin, name));
+      throw_error(ErrorCode::usage, "{} gives \"{}\" twice", origin, name);
     }
   }
 }

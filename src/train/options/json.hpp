@@ -1,19 +1,22 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 
 #include "heliograph/options.hpp"
-#include "train/options/fields.hpp"
 
 namespace heliograph {
 
-/// Every training option that the command, a config file and run.json share.
-/// `TrainOptions::partition.balance_split` is a pointer and has no field: the command resolves it.
+template <class Target>
+struct OptionField;
+
+/// Every training option that the command, config files and run.json share. OptionField is in
+/// fields.hpp. TrainOptions::partition.balance_split is a pointer and has no field: the command
+/// sets it.
 std::span<const OptionField<TrainOptions>> train_option_fields();
 
-/// The resolved options, keyed by flag names: what a config file may hold.
+/// The options keyed by flag names, as a config file may hold them.
 nlohmann::ordered_json options_to_json(const TrainOptions& options);
 
 /// Stores every key of `object` in `options`. Throws Error(usage), see `apply_json`.

@@ -9,6 +9,7 @@
 #include "comm/nccl/transport.hpp"
 #include "core/copy_bytes.hpp"
 #include "core/kernels.hpp"
+#include "core/throw_error.hpp"
 #include "heliograph/error.hpp"
 #include "train/options/values.hpp"
 
@@ -16,35 +17,36 @@ namespace heliograph {
 namespace {
 
 template <class Value>
-void require(bool fits, const char* flag, const std::string& rule, Value value) {
-  if (!fits) throw Error(ErrorCode::usage, fmt::format("{} must be {}, not {}", flag, rule, value));
+void require_value(bool fits, const char* flag, const std::string& rule, Value value) {
+  if (!fits) throw_error(ErrorCode::usage, "{} must be {}, not {}", flag, rule, value);
 }
 
 void require_together(bool fits, const char* sentence) {
   if (!fits) throw Error(ErrorCode::usage, sentence);
 }
 
-// Written so that NaN fails.
+// False for NaN.
 bool not_negative(double x) { return x >= 0 && std::isfinite(x); }
 
 template <class Value>
 void require_at_least(int least, const char* flag, Value value) {
-  require(value >= static_cast<Value>(least) && std::isfinite(static_cast<double>(value)), flag,
-          fmt::format("at least {}", least), value);
+  require_value(value >= static_cast<Value>(least) && std::isfinite(static_cast<double>(value)),
+                flag, fmt::format("at least {}", least), value);
 }
 
 template <class Value>
 void require_above_0(const char* flag, Value value) {
-  require(value > 0 && std::isfinite(value), flag, "above 0", value);
+  require_value(value > 0 && std::isfinite(value), flag, "above 0", value);
 }
 
 void validate_model(const ModelOptions& model) {
-  // The bounds above keep every product of sizes within 64 bits.
-  require(model.layers >= 1 && model.layers <= 1024, "--layers", "from 1 to 1024", model.layers);
-  require(model.hidden >= 1 && model.hidden <= 1 << 20, "--hidden", "from 1 to 1048576",
-          model.hidden);
-  require(model.dropout >= 0 && model.dropout < 1, "--dropout", "at least 0 and below 1",
-          model.dropout);
+  // The upper bounds keep products of layers, widths and numbers of nodes within 64 bits.
+  require_value(model.layers >= 1 && model.layers <= 1024, "--layers", "from 1 to 1024",
+                model.layers);
+  require_value(model.hidden >= 1 && model.hidden <= 1 << 20, "--hidden", "from 1 to 1048576",
+                model.hidden);
+  require_value(model.dropout >= 0 && model.dropout < 1, "--dropout", "at least 0 and below 1",
+                model.dropout);
 }
 
 void validate_exchange(const ExchangeOptions& exchange) {
@@ -60,8 +62,8 @@ void validate_optimizer(const OptimizerOptions& optimizer) {
   require_at_least(0, "--weight-decay", optimizer.weight_decay);
   require_at_least(0, "--clip-norm", optimizer.clip_norm);
   require_at_least(1, "--step-size", optimizer.step_size);
-  require(optimizer.step_gamma > 0 && optimizer.step_gamma <= 1, "--step-gamma",
-          "above 0 and at most 1", optimizer.step_gamma);
+  require_value(optimizer.step_gamma > 0 && optimizer.step_gamma <= 1, "--step-gamma",
+                "above 0 and at most 1", optimizer.step_gamma);
 }
 
 void validate_transport(const TransportOptions& transport) {
@@ -87,8 +89,6 @@ void validate_transport(const TransportOptions& transport) {
                    "--nccl-register: this build's NCCL is older than 2.19 and registers nothing");
   require_together(transport.cuda_graphs != CudaGraphs::on || cuda,
                    "--cuda-graphs on needs --device cuda");
-  if (nccl) load_cuda_kernels_at_once();
-  if (cuda) require_cuda_devices("--device cuda");
   require_at_least(0, "--threads-per-rank", transport.threads_per_rank);
   require_at_least(0, "--link-gbps", transport.link_gbps);
   require_at_least(0, "--link-latency-us", transport.link_latency_us);
@@ -98,10 +98,18 @@ void validate_transport(const TransportOptions& transport) {
   require_above_0("--silence-saving", transport.silence_saving);
   const bool shaped = transport.link_gbps != 0 || transport.link_latency_us != 0;
   if (shaped && kind != TransportKind::automatic && kind != TransportKind::threads) {
-    throw Error(ErrorCode::usage, fmt::format("--link-gbps and --link-latency-us shape the links "
-                                              "between threads, not those of --transport {}",
-                                              choice_name(kind)));
+    throw_error(ErrorCode::usage,
+                "--link-gbps and --link-latency-us shape the links "
+                "between threads, not those of --transport {}",
+                choice_name(kind));
   }
+}
+
+/// Starts CUDA if ranks compute on its devices, and throws Error(usage) unless there is one. NCCL
+/// needs all kernels loaded at this start.
+void start_cuda(const TransportOptions& transport) {
+  if (transport.kind == TransportKind::nccl) load_cuda_kernels_at_once();
+  if (transport.device == DeviceKind::cuda) require_cuda_devices("--device cuda");
 }
 
 void validate_split(const TrainOptions& options) {
@@ -111,12 +119,12 @@ void validate_split(const TrainOptions& options) {
     return;
   }
   const std::string text = split_text(options);
-  require(not_negative(options.train_share) && not_negative(options.validation_share) &&
-              not_negative(options.test_share),
-          "--split", "made of shares of at least 0", text);
-  require(options.train_share > 0, "--split", "given a training share above 0", text);
-  require(options.train_share + options.validation_share + options.test_share <= 100 + 1e-9,
-          "--split", "made of shares that sum to at most 100", text);
+  require_value(not_negative(options.train_share) && not_negative(options.validation_share) &&
+                    not_negative(options.test_share),
+                "--split", "made of shares of at least 0", text);
+  require_value(options.train_share > 0, "--split", "given a training share above 0", text);
+  require_value(options.train_share + options.validation_share + options.test_share <= 100 + 1e-9,
+                "--split", "made of shares that sum to at most 100", text);
 }
 
 }  // namespace
@@ -126,13 +134,15 @@ void validate(const TrainOptions& options) {
   validate_exchange(options.exchange);
   validate_optimizer(options.optimizer);
   validate_transport(options.transport);
+  start_cuda(options.transport);
   validate_split(options);
   require_at_least(1, "--parts", options.partition.parts);
   require_together(
       options.partition.partitioner != Partitioner::file || !options.partition.file.empty(),
       "--partitioner file:PATH needs a path");
   require_together(!options.reproducible || options.model.aggregate_storage == RowStorage::fp32,
-                   "--aggregate-storage bf16 rounds, and --reproducible may not: use one of them");
+                   "--aggregate-storage bf16 cannot be combined with --reproducible, which rounds "
+                   "no rows");
   require_together(!options.reproducible || options.transport.device == DeviceKind::cpu,
                    "--reproducible needs --device cpu: devices do not sum in fp64");
   require_together(!options.tf32 || options.transport.device == DeviceKind::cuda,
@@ -143,8 +153,8 @@ void validate(const TrainOptions& options) {
   require_at_least(1, "--epochs", options.epochs);
   require_at_least(1, "--eval-every", options.eval_every);
   require_at_least(0, "--patience", options.patience);
-  require(options.eval_chunk_bytes >= 1, "--eval-chunk-mib", "at least 1 MiB",
-          options.eval_chunk_bytes);
+  require_value(options.eval_chunk_bytes >= 1, "--eval-chunk-mib", "at least 1 MiB",
+                options.eval_chunk_bytes);
   require_at_least(0, "--memory-limit-mib", options.memory_limit_bytes);
 }
 

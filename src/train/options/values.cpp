@@ -4,20 +4,27 @@
 
 #include <string_view>
 
+#include "core/throw_error.hpp"
 #include "heliograph/error.hpp"
+#include "train/options/not_built.hpp"
 
 namespace heliograph {
 namespace {
 
-constexpr std::string_view file_prefix = "file:";
-constexpr std::string_view random_prefix = "random:";
+constexpr std::string_view kFilePrefix = "file:";
+constexpr std::string_view kRandomPrefix = "random:";
 
 }  // namespace
 
-ModelKind parse_model(const std::string& text) {
-  if (text == "gat") {
-    throw Error(ErrorCode::usage, "--model gat is not built yet; use gcn or sage");
+void refuse_not_built(const std::string& name) {
+  for (const NotBuilt& entry : kNotBuilt) {
+    if (name != entry.name) continue;
+    throw_error(ErrorCode::usage, "{} ({}) is not built yet", name, entry.purpose);
   }
+}
+
+ModelKind parse_model(const std::string& text) {
+  refuse_not_built("--model " + text);
   return parse_choice<ModelKind>("model", text);
 }
 
@@ -25,8 +32,7 @@ void check_bits(const std::string& name, int bits) {
   for (const int width : {1, 2, 4, 8, 16, 32}) {
     if (bits == width) return;
   }
-  throw Error(ErrorCode::usage,
-              fmt::format("--{} must be 1, 2, 4, 8, 16 or 32, not {}", name, bits));
+  throw_error(ErrorCode::usage, "--{} must be 1, 2, 4, 8, 16 or 32, not {}", name, bits);
 }
 
 int parse_bits(const std::string& name, const std::string& text) {
@@ -37,14 +43,14 @@ int parse_bits(const std::string& name, const std::string& text) {
 
 std::string partitioner_text(const PartitionOptions& options) {
   if (options.partitioner == Partitioner::file) {
-    return std::string(file_prefix) + options.file.string();
+    return std::string(kFilePrefix) + options.file.string();
   }
   return choice_name(options.partitioner);
 }
 
 void set_partitioner(PartitionOptions& options, const std::string& text) {
-  if (text.starts_with(file_prefix)) {
-    options.file = text.substr(file_prefix.size());
+  if (text.starts_with(kFilePrefix)) {
+    options.file = text.substr(kFilePrefix.size());
     if (options.file.empty()) {
       throw Error(ErrorCode::usage, "--partitioner file: needs a path after the colon");
     }
@@ -63,19 +69,16 @@ std::string split_text(const TrainOptions& options) {
 
 void set_split(TrainOptions& options, const std::string& text) {
   const auto refuse = [&text] {
-    throw Error(ErrorCode::usage,
-                fmt::format("--split must be a number from 0 or shares in per cent as in "
-                            "random:60/20/20, not \"{}\"",
-                            text));
+    refuse_value("split", "a number from 0 or shares in per cent as in random:60/20/20", text);
   };
-  if (!text.starts_with(random_prefix)) {
+  if (!text.starts_with(kRandomPrefix)) {
     if (text.empty() || text.find_first_not_of("-0123456789") != std::string::npos) refuse();
     options.split = parse_integer<int>("split", text);
     options.random_split = false;
     return;
   }
   std::vector<double> shares;
-  std::size_t begin = random_prefix.size();
+  std::size_t begin = kRandomPrefix.size();
   while (true) {
     const std::size_t slash = text.find('/', begin);
     shares.push_back(parse_number("split", text.substr(begin, slash - begin)));

@@ -6,11 +6,11 @@
 #include "heliograph/io.hpp"
 #include "heliograph/log.hpp"
 #include "heliograph/options.hpp"
-#include "train/options/fields.hpp"
+#include "train/options/parse.hpp"
 
 namespace heliograph {
 
-// How the values of options are spelled on the command line, in config files and in run.json.
+// How values of options are spelled on the command line, in config files and in run.json.
 
 template <>
 inline constexpr EnumName<ModelKind> enum_names<ModelKind>[] {
@@ -51,7 +51,7 @@ inline constexpr EnumName<Normalization> enum_names<Normalization>[] {
     "standard", Normalization::standard
   }
 };
-/// A file of owners is spelled file:PATH.
+/// Partitioner::file is not here: it is spelled file:PATH.
 template <>
 inline constexpr EnumName<Partitioner> enum_names<Partitioner>[] {
   {"metis", Partitioner::metis}, {"contiguous", Partitioner::contiguous}, {
@@ -102,19 +102,19 @@ inline constexpr EnumName<GraphModel> enum_names<GraphModel>[] {
   {"block", GraphModel::block}, { "rmat", GraphModel::rmat }
 };
 
-// All parsers throw Error(usage) that names the flag and the value.
+// These parsers throw Error(usage) that names the flag and the value.
 
 ModelKind parse_model(const std::string& text);
 
-/// 1, 2, 4, 8, 16 or 32.
+/// Throws Error(usage) unless `bits` is 1, 2, 4, 8, 16 or 32.
 void check_bits(const std::string& name, int bits);
 int parse_bits(const std::string& name, const std::string& text);
 
-/// The value of --partitioner: metis, contiguous, random or file:PATH.
+/// The value of --partitioner as text: metis, contiguous, random or file:PATH.
 std::string partitioner_text(const PartitionOptions& options);
 void set_partitioner(PartitionOptions& options, const std::string& text);
 
-/// The value of --split: N, or random:60/20/20.
+/// The value of --split as text: N, or shares such as random:60/20/20.
 std::string split_text(const TrainOptions& options);
 void set_split(TrainOptions& options, const std::string& text);
 

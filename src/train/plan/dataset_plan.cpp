@@ -1,20 +1,17 @@
 #include "train/plan/dataset_plan.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "core/copy_bytes.hpp"
+#include "core/throw_error.hpp"
 #include "graph/partition/node_order.hpp"
-#include "heliograph/error.hpp"
 #include "heliograph/io.hpp"
 #include "train/launch.hpp"
 #include "train/plan/memory_check.hpp"
-#include "train/plan/process_memory.hpp"
+#include "train/process_memory.hpp"
 
 namespace heliograph {
-namespace {
 
 Split choose_split(const Dataset& dataset, const TrainOptions& options) {
   if (options.random_split) {
@@ -23,34 +20,34 @@ Split choose_split(const Dataset& dataset, const TrainOptions& options) {
   }
   const auto count = dataset.splits.size();
   if (count == 0) {
-    throw Error(ErrorCode::usage,
-                fmt::format("'{}' holds no split: ask for one, e.g. --split random:60/20/20",
-                            dataset.name));
+    throw_error(ErrorCode::usage, "'{}' holds no split: ask for one, e.g. --split random:60/20/20",
+                dataset.name);
   }
   if (static_cast<std::size_t>(options.split) >= count) {
-    throw Error(ErrorCode::usage, fmt::format("--split {}: '{}' holds splits 0 to {}",
-                                              options.split, dataset.name, count - 1));
+    throw_error(ErrorCode::usage, "--split {}: '{}' holds splits 0 to {}", options.split,
+                dataset.name, count - 1);
   }
   return dataset.splits[static_cast<std::size_t>(options.split)];
 }
 
-/// Data sets from files have been checked; those that a program made may not have been.
+namespace {
+
+/// Throws Error(bad_input) for a wrong split in a data set that a program made; readers check
+/// files.
 void check_split(const Dataset& dataset, const Split& split) {
   if (static_cast<std::int64_t>(split.role.size()) != dataset.graph.nodes) {
-    throw Error(ErrorCode::bad_input,
-                fmt::format("'{}': the split has {} roles for {} nodes", dataset.name,
-                            split.role.size(), dataset.graph.nodes));
+    throw_error(ErrorCode::bad_input, "'{}': the split has {} roles for {} nodes", dataset.name,
+                split.role.size(), dataset.graph.nodes);
   }
   for (std::size_t v = 0; v < split.role.size(); ++v) {
     if (split.role[v] != Role::none && !dataset.labels.has_label(static_cast<NodeId>(v))) {
-      throw Error(
-          ErrorCode::bad_input,
-          fmt::format("'{}': node {} has a role in the split but no label", dataset.name, v));
+      throw_error(ErrorCode::bad_input, "'{}': node {} has a role in the split but no label",
+                  dataset.name, v);
     }
   }
 }
 
-/// Nodes whose features set the normalisation; empty for all.
+/// Flags of the nodes whose features give the statistics of normalisation; empty for all nodes.
 std::vector<std::uint8_t> fit_nodes(const Split& split, bool inductive) {
   std::vector<std::uint8_t> fit(inductive ? split.role.size() : 0);
   for (std::size_t v = 0; v < fit.size(); ++v) fit[v] = split.role[v] == Role::train ? 1 : 0;
@@ -92,7 +89,7 @@ void DatasetPlan::resolve() {
   facts_.classes = dataset_.labels.classes;
   facts_.feature_cols = dataset_.features.cols;
   facts_.sparse_features = dataset_.features.sparse;
-  finish_resolving(validation_nodes());
+  resolve_metric_and_check(validation_nodes());
   features_ = normalize_features(dataset_.features, options_.normalize,
                                  fit_nodes(split_, options_.inductive));
 }
@@ -102,7 +99,7 @@ void DatasetPlan::index(Partition partition) {
   facts_.ranks = partition_.parts;
   facts_.quality = measure_partition(dataset_.graph, partition_);
   facts_.partition_hash = partition_hash(partition_);
-  // The parts of an induced graph have other halos than those of the whole one.
+  // The halos of an induced graph are others and not known here.
   if (!options_.inductive) check_memory(facts_.quality.communication_volume);
   if (dataset_.graph.directed) transposed_ = transpose(dataset_.graph);
   const std::vector<NodeId> order = order_nodes(dataset_.graph, options_.node_order);
@@ -130,7 +127,7 @@ void DatasetPlan::check_memory(std::optional<std::int64_t> halo_rows) const {
   const std::int64_t limit = options_.memory_limit_bytes;
   if (limit > 0 || device == DeviceKind::cpu) {
     require_memory(needs, limit, available_memory_bytes(), device);
-  } else if (!ranks_are_processes(options_.transport)) {  // Others know of devices of their own.
+  } else if (!ranks_are_processes(options_.transport)) {  // Other processes have other devices.
     require_memory(needs, 0, cuda_available_bytes(options_.partition.parts), device);
     require_host_memory(
         least_host_memory(dataset_, options_, static_cast<std::int64_t>(train_nodes_.size()),

@@ -10,15 +10,18 @@
 
 namespace heliograph {
 
-/// The plan of a run on a data set in this process. The data set must outlive it.
+/// The split that the options name. Throws Error(usage) if the data set does not have it.
+Split choose_split(const Dataset& dataset, const TrainOptions& options);
+
+/// The plan of a run on a data set in memory, which must outlive the plan.
 class DatasetPlan final : public RunPlan {
  public:
-  /// Validates options against the data, splits, normalises, partitions and indexes. Unless it is
-  /// not for `training`, whether that fits into memory is checked before partitioning, and again
-  /// once halos are known. Throws Error(usage, bad_input, resource).
+  /// Checks options against the data, splits, normalises, partitions and indexes. If the plan is
+  /// for `training`, also checks whether it fits into memory, before partitioning and again when
+  /// halos are known. Throws Error(usage, bad_input, resource).
   DatasetPlan(const Dataset& dataset, const TrainOptions& options, const LogCallback& log,
               bool training = true);
-  /// The same for a data set that is cut already and not trained on here: memory is not checked.
+  /// The same for a given partition, without the checks of memory.
   DatasetPlan(const Dataset& dataset, Partition partition, const TrainOptions& options);
 
   std::string dataset_hash() const override { return heliograph::dataset_hash(dataset_); }
@@ -30,7 +33,8 @@ class DatasetPlan final : public RunPlan {
  private:
   void resolve();
   void index(Partition partition);
-  /// Refuses a run that cannot fit, as far as it is known by now.
+  /// Throws Error(resource) if the run cannot fit into memory. `halo_rows`: nothing if not yet
+  /// known.
   void check_memory(std::optional<std::int64_t> halo_rows) const;
   LocalLabels labels_of(const std::vector<std::int64_t>& ids) const;
   FeatureMatrix features_of(const std::vector<std::int64_t>& ids, MemoryUse use,

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/packed_rows.hpp"
-#include "heliograph/error.hpp"
+#include "core/throw_error.hpp"
 #include "layers/model.hpp"
 #include "staleness/exchange_policy.hpp"
 #include "train/optimizer.hpp"
@@ -16,15 +16,15 @@
 namespace heliograph {
 namespace {
 
-/// No machine has more; sums of a few such counts are still counts.
+/// More than any machine has, and small enough that sums of a few such counts do not overflow.
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 59;
 
 std::int64_t capped_product(std::int64_t bytes, std::int64_t times) {
   return bytes > kMostBytes / times ? kMostBytes : bytes * times;
 }
 
-/// Structure of `nodes` rows with `entries` entries, with labels and masks: the least a rank's
-/// arrays take, all ranks together.
+/// The least bytes of structure, labels and masks of all ranks together, for `nodes` rows with
+/// `entries` entries.
 std::int64_t structure_bytes(const Dataset& dataset, std::int64_t nodes, std::int64_t entries,
                              const ModelOptions& model) {
   const int adjacencies = dataset.graph.directed ? 2 : 1;
@@ -33,7 +33,7 @@ std::int64_t structure_bytes(const Dataset& dataset, std::int64_t nodes, std::in
   return adjacencies * (4 * entries + 2 * 8 * nodes) + (8 + 8 + 2 + labels + scales) * nodes;
 }
 
-/// A rank's input features, as counting buffers.
+/// The input features of a model as buffers that are counted but not allocated.
 class CountedInput {
  public:
   CountedInput(const Dataset& dataset, const ModelOptions& options, std::int64_t nodes,
@@ -41,7 +41,8 @@ class CountedInput {
     const Features& f = dataset.features;
     const bool reads_x = reads_features(options, f.cols, f.sparse);
     if (f.sparse) {
-      // How many entries some of the nodes have, or the aggregation, is not known: none at least.
+      // The entries of the aggregation, and of a part of the nodes, are unknown. They count as
+      // none.
       input_.x.is_sparse = true;
       input_.x.sparse = {0, f.cols, nullptr, nullptr, nullptr, 0};
       if (nodes != f.rows || !reads_x) return;
@@ -67,8 +68,8 @@ class CountedInput {
   Matrix x_, aggregated_;
 };
 
-/// Send and receive buffers. What is exchanged at one time at most is held at S = 0. `rows` are
-/// those of A; a directed graph's backward exchange has others, none at least.
+/// Bytes of send and receive buffers, which all exchanges share at S = 0. `rows`: of a forward
+/// exchange. A directed graph's backward exchanges have another number, which counts as none.
 std::int64_t halo_bytes(const std::vector<Site>& sites, const TrainOptions& options,
                         std::int64_t rows, bool directed) {
   const ExchangePolicy policy(options.exchange, options.epochs);
@@ -105,14 +106,15 @@ const char* advice(MemoryUse largest) {
   return "the data set asks for a machine with more memory";
 }
 
-/// `there`: a sentence with a place for the bytes that there are; nothing where nobody knows them.
+/// Throws Error(resource) if `what` needs more than `bytes`, which is nothing if unknown. `there`:
+/// the format of the part of the message that names `bytes`.
 void require_within(std::optional<std::int64_t> bytes, const MemoryNeeds& needs, const char* what,
                     const char* there) {
   const std::int64_t total = needs.total();
   if (!bytes || total <= *bytes) return;
   std::vector<std::pair<std::int64_t, MemoryUse>> uses;
   for (std::size_t i = 0; i < needs.bytes.size(); ++i) {
-    // Small change explains nothing.
+    // Uses below 5 % are left out of the message.
     if (needs.bytes[i] > total / 20) {
       uses.emplace_back(needs.bytes[i], static_cast<MemoryUse>(i));
     }
@@ -122,10 +124,8 @@ void require_within(std::optional<std::int64_t> bytes, const MemoryNeeds& needs,
   for (const auto& [size, use] : uses) {
     parts += fmt::format("{}{} for {}", parts.empty() ? "" : ", ", gib(size), memory_use_name(use));
   }
-  throw Error(
-      ErrorCode::resource,
-      fmt::format("{} needs at least {} ({}) and {}: {}", what, gib(total), parts,
-                  fmt::format(fmt::runtime(there), gib(*bytes)), advice(uses.front().second)));
+  throw_error(ErrorCode::resource, "{} needs at least {} ({}) and {}: {}", what, gib(total), parts,
+              fmt::format(fmt::runtime(there), gib(*bytes)), advice(uses.front().second));
 }
 
 }  // namespace
@@ -183,8 +183,8 @@ MemoryNeeds least_host_memory(const Dataset& dataset, const TrainOptions& option
   if (options.inductive) {
     needs[MemoryUse::evaluation] = structure_bytes(dataset, nodes, entries, options.model);
   }
-  // Training nodes come first, the whole graph's when those are placed. How many entries of sparse
-  // features are the training nodes' is not known.
+  // The whole graph's features are loaded after those of the training nodes are on the device. The
+  // number of entries of the training nodes' sparse features is unknown.
   const std::int64_t loaded = features.sparse
                                   ? (4 + 4) * (features.offsets[features.offsets.size() - 1])
                                   : 4 * nodes * padded_stride(features.cols);

@@ -11,7 +11,7 @@
 
 namespace heliograph {
 
-/// Bytes by use, over all ranks of this process.
+/// Bytes by use, summed over ranks.
 struct MemoryNeeds {
   std::array<std::int64_t, kMemoryUses> bytes{};
 
@@ -20,28 +20,28 @@ struct MemoryNeeds {
   std::int64_t total() const { return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{}); }
 };
 
-/// What training holds at least, data set excluded, by going through the making of a model whose
-/// buffers are only counted. Allocates next to nothing.
-/// `halo_rows`: rows that ranks send in one forward exchange, all together; unknown before
-/// partitioning, and halos are then left out, as are a directed graph's backward ones.
+/// The least memory that training holds, without the data set. Makes a model whose buffers are
+/// counted but not allocated. `halo_rows`: the number of rows that all ranks together send in one
+/// forward exchange; nothing before partitioning, when it is unknown. Unknown halos are left out,
+/// and so are those of a directed graph's backward exchanges.
 MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
                          std::int64_t training_nodes, std::optional<std::int64_t> halo_rows);
 
-/// What the host holds at least at one time, data set excluded, of a run whose ranks are threads
-/// and compute on devices: structure all along; the input features until they are placed, or, where
-/// that is more, gradients that are summed over ranks and, between two epochs, the outputs to be
-/// scored.
+/// The least memory that the host must hold at one time, without the data set, if ranks are threads
+/// that compute on devices. It holds the structure throughout, and at different times the input
+/// features, until they are on the device, and the gradients with the outputs to score. The larger
+/// of these counts.
 MemoryNeeds least_host_memory(const Dataset& dataset, const TrainOptions& options,
                               std::int64_t training_nodes, std::optional<std::int64_t> halo_rows);
 
-/// Refuses a run that cannot fit: throws Error(resource) with what it needs, by use, what there
-/// is, and what to change. `limit`: of TrainOptions, bytes, 0 for none; then `available` counts,
-/// which is nothing where the system does not tell.
-/// `device`: whose memory is meant.
+/// Throws Error(resource) if a run needs more memory than there is. The message names what it needs
+/// by use, what there is, and what to change. `limit`: the bytes that the options allow; 0:
+/// compares with `available`, which is nothing if unknown. `device`: the kind of memory, for the
+/// message.
 void require_memory(const MemoryNeeds& needs, std::int64_t limit,
                     std::optional<std::int64_t> available, DeviceKind device = DeviceKind::cpu);
 
-/// The same of what the host of devices must hold, without a limit.
+/// The same for the memory of the host of devices, which has no limit.
 void require_host_memory(const MemoryNeeds& needs, std::optional<std::int64_t> available);
 
 }  // namespace heliograph

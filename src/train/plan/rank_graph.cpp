@@ -11,7 +11,7 @@
 namespace heliograph {
 namespace {
 
-/// Above this share of entries the dense product is faster than the sparse one.
+/// Above this share of entries that are not 0, a dense product is faster than a sparse one.
 constexpr double kDenseShare = 0.2;
 
 std::int64_t largest_halo(const Shard& shard, Communicator& comm) {
@@ -22,7 +22,7 @@ std::int64_t largest_halo(const Shard& shard, Communicator& comm) {
   return *std::max_element(rows.begin(), rows.end());
 }
 
-/// Where features are counted, of a graph that is counted in `use`.
+/// The use that features are counted as, of a graph whose structure is counted as `use`.
 MemoryUse features_use(MemoryUse use) {
   return use == MemoryUse::graph ? MemoryUse::features : use;
 }
@@ -136,7 +136,7 @@ FeatureMatrix RankGraph::aggregate_features(Communicator& comm, Kernels& kernels
   op_.open(pass, site, x.dense);
   exact_halo_->offer(site, {0, x.rows()});
   op_.sum(pass, site, x.dense, sum.view(), {accumulator.view(), {}}, [] {});
-  kernels.device().finish();  // The features may go next.
+  kernels.device().finish();  // The caller may free the features.
   return FeatureMatrix(std::move(sum));
 }
 

@@ -5,18 +5,18 @@
 #include "comm/exchange/exact_halo.hpp"
 #include "layers/graph_operator.hpp"
 #include "layers/model.hpp"
-#include "train/metrics.hpp"
+#include "train/metrics/scores.hpp"
 #include "train/plan/run_plan.hpp"
 
 namespace heliograph {
 
-/// One rank's part of a graph (the whole one or the induced one): structure, input features,
-/// labels, the precomputed first aggregation, and exact halos for evaluation.
+/// One rank's part of a graph, the whole or the induced one: structure, input features, labels, the
+/// precomputed first aggregation, and exact halos for evaluation.
 class RankGraph {
  public:
-  /// `use`: where memory is counted; `host`, `account`: what the host holds, and what kernels
-  /// read, which may be one. Ranks build together: halo sizes and the precomputed aggregation are
-  /// exchanged on Channel::evaluation.
+  /// `use`: the use that memory is counted as. `host` counts memory of the host, `account` memory
+  /// that kernels read; they may be the same. Collective: halo sizes and features are exchanged on
+  /// Channel::evaluation.
   RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Kernels& kernels, MemoryUse use,
             MemoryAccount* host, MemoryAccount* account);
   RankGraph(const RankGraph&) = delete;
@@ -27,9 +27,9 @@ class RankGraph {
   const GraphOperator& op() const { return op_; }
   const LocalLabels& labels() const { return labels_; }
   ExactHalo& exact_halo() const { return *exact_halo_; }
-  /// Features that the model does not read are gone once their aggregation is made.
+  /// The input of the model. Features that only the precomputed aggregation needed have been freed.
   ModelInput input() const;
-  // What the loss reads, by row, where kernels read it.
+  // The loss reads these arrays, which kernels can access.
   /// Class of training rows, -1 for others (multi-class).
   const std::int32_t* target() const { return placed_target_.data(); }
   /// LocalLabels::indicators (multi-label).
@@ -39,13 +39,13 @@ class RankGraph {
 
  private:
   void mark_training_rows();
-  /// The first aggregation: of sparse features on the host, of dense ones where kernels run.
+  /// The first aggregation. Sparse features are summed on the host, dense ones by the kernels.
   FeatureMatrix aggregate_features(Communicator& comm, Kernels& kernels, MemoryUse use,
                                    MemoryAccount* host, MemoryAccount* account) const;
 
   Shard shard_;
   PlacedShard placed_;
-  CountedBytes structure_;  ///< Of the shard, labels, targets and masks.
+  CountedBytes structure_;  ///< Counts the shard, labels, targets and masks.
   GraphOperator op_;
   FeatureMatrix x_, aggregated_;
   FeatureView x_shape_;

@@ -1,11 +1,11 @@
 #include "train/plan/run_plan.hpp"
 
 #include "heliograph/error.hpp"
-#include "train/metrics.hpp"
+#include "train/metrics/scores.hpp"
 
 namespace heliograph {
 
-void RunPlan::finish_resolving(const ValidationNodes& validation) {
+void RunPlan::resolve_metric_and_check(const ValidationNodes& validation) {
   validate(options_);
   metric_ = resolve_metric(options_.metric, facts_.task, facts_.classes);
   const ModelOptions& model = options_.model;
@@ -14,7 +14,7 @@ void RunPlan::finish_resolving(const ValidationNodes& validation) {
                 "--no-precompute with --no-transform-first: sparse features are aggregated either "
                 "before the first epoch or after the first product, so one of the two must stay");
   }
-  // Early stopping waits for a better validation score, so there must be one.
+  // Early stopping needs validation scores.
   if (options_.patience > 0) {
     if (validation.count == 0) {
       throw Error(ErrorCode::usage, "--patience needs validation nodes; the split has none");

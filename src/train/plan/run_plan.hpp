@@ -9,19 +9,18 @@
 #include "heliograph/options.hpp"
 #include "heliograph/partition.hpp"
 #include "layers/feature_matrix.hpp"
-#include "train/metrics.hpp"
+#include "train/metrics/scores.hpp"
 
 namespace heliograph {
 
-/// Which nodes a rank's graph has: those that are trained on (all, unless training is inductive),
-/// or all.
+/// The nodes of a graph: those that training uses, which are all unless it is inductive, or all.
 enum class GraphScope : std::uint8_t { training, whole };
 
-/// What every rank of a run knows of its graph, wherever the nodes are.
+/// Facts about the whole graph of a run, which every rank knows.
 struct RunFacts {
   std::string name;
   std::int64_t nodes = 0;
-  std::int64_t training_nodes = 0;  ///< Those whose loss is trained on.
+  std::int64_t training_nodes = 0;  ///< Nodes that contribute to the loss.
   Task task = Task::multiclass;
   std::int32_t classes = 0;
   std::int64_t feature_cols = 0;
@@ -31,20 +30,20 @@ struct RunFacts {
   std::string partition_hash;
 };
 
-/// What one rank holds of a graph (the whole one or the induced one) before training.
+/// One rank's part of a graph, the whole or the induced one, as it is loaded.
 struct RankData {
   Shard shard;
   LocalLabels labels;
   FeatureMatrix features;  ///< Inner rows x feature columns.
 };
 
-/// What early stopping must know of a split.
+/// What early stopping needs to know about a split.
 struct ValidationNodes {
   std::int64_t count = 0;
-  bool both_classes = false;  ///< Of a binary target.
+  bool both_classes = false;  ///< For two classes: whether there are nodes of each.
 };
 
-/// What all ranks of a run share: resolved once, before ranks start, and read-only after.
+/// What all ranks of a run share. It is complete before ranks start, and read-only afterwards.
 class RunPlan {
  public:
   virtual ~RunPlan() = default;
@@ -55,24 +54,23 @@ class RunPlan {
   const RunFacts& facts() const { return facts_; }
   Metric metric() const { return metric_; }  ///< Never `automatic`.
 
-  /// `dataset_hash` of the whole data set; may read all of it.
+  /// The `dataset_hash` of the whole data set. May read all of it.
   virtual std::string dataset_hash() const = 0;
 
-  /// Size of the file that `rank` reads, bytes; 0 where ranks take their part of a data set that is
-  /// in memory.
+  /// Size in bytes of the file that `rank` reads; 0 if the data set is in memory.
   virtual std::int64_t stored_bytes(int rank) const = 0;
 
-  /// What `rank` holds of a graph, its features counted in `use`. Called by the ranks, at the same
-  /// time. Throws Error: resource; from files also bad_input.
+  /// Loads one rank's part of a graph; `account` counts its features as `use`. Ranks call it at the
+  /// same time. Throws Error: resource; from files also bad_input.
   virtual RankData load(int rank, GraphScope scope, MemoryUse use,
                         MemoryAccount* account) const = 0;
 
  protected:
   explicit RunPlan(const TrainOptions& options) : options_(options) {}
 
-  /// Once options_ and facts_ stand: resolves the metric and refuses combinations that the data
-  /// forbid. Throws Error(usage).
-  void finish_resolving(const ValidationNodes& validation);
+  /// Called when options_ and facts_ are set: sets the metric. Throws Error: usage (options that do
+  /// not suit the data), bad_input (no training node).
+  void resolve_metric_and_check(const ValidationNodes& validation);
 
   TrainOptions options_;
   RunFacts facts_;

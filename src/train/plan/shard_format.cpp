@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "heliograph/error.hpp"
+#include "core/throw_error.hpp"
 
 namespace heliograph {
 
@@ -28,8 +28,7 @@ HaloPlan unflatten(const FlatPlan& flat, std::int32_t inner_rows, int rank, int 
                    const std::filesystem::path& file) {
   const auto require = [&](bool holds) {
     if (holds) return;
-    throw Error(ErrorCode::bad_input,
-                fmt::format("{}: its halo plan contradicts itself", file.string()));
+    throw_error(ErrorCode::bad_input, "{}: its halo plan contradicts itself", file.string());
   };
   HaloPlan plan;
   plan.inner_rows = inner_rows;

@@ -9,39 +9,39 @@
 #include "heliograph/dataset.hpp"
 #include "train/plan/run_plan.hpp"
 
-// The shard directory (docs/formats.md): manifest.json, manifest.xxh64 and one file for each rank.
-// What the writer and the reader share.
+// What the writer and the reader of shard directories share. A shard directory holds manifest.json,
+// manifest.xxh64 and one file for each rank (docs/formats.md).
 
 namespace heliograph {
 
 inline constexpr ManifestKind kShardManifest{"heliograph-shards", 1, "shards"};
 
-/// The first bytes of a rank's file: they say which shards it belongs to.
+/// The first bytes of a rank's file, which say to which shards it belongs.
 struct ShardHeader {
   char magic[8] = {'H', 'E', 'L', 'I', 'O', 'S', 'H', 'D'};
-  std::uint64_t identity = 0;  ///< Of graph, partition and the options that shaped the shards.
+  std::uint64_t identity = 0;  ///< Hash of graph, partition and the options fixed in the shards.
   std::int32_t rank = 0;
   std::int32_t ranks = 0;
 };
 static_assert(sizeof(ShardHeader) == 24);
 
-/// "rank-0002.shard".
+/// The file name of a rank, such as "rank-0002.shard".
 std::string shard_file_name(int rank);
 
-/// Options that decide what is in a shard, by flag name; training takes them from the manifest.
+/// The options that are fixed in shards, by flag name. Training takes them from the manifest.
 const std::vector<std::string>& shard_option_names();
 
-/// A plan in two arrays.
+/// A HaloPlan as two arrays.
 struct FlatPlan {
   std::vector<std::int32_t> peers;  ///< For each peer: rank, halo begin, halo end, rows to send.
-  std::vector<std::int32_t> send_rows;  ///< One peer's after another's.
+  std::vector<std::int32_t> send_rows;  ///< The rows to send to the first peer, then the next, ...
 };
 FlatPlan flatten(const HaloPlan& plan);
-/// Throws Error(bad_input) that names `file` where the arrays make no plan.
+/// Throws Error(bad_input) that names `file` if the arrays are not those of a plan.
 HaloPlan unflatten(const FlatPlan& flat, std::int32_t inner_rows, int rank, int ranks,
                    const std::filesystem::path& file);
 
-/// Calls visit(name, vector) for each array of an adjacency but those of its plan.
+/// Calls visit(name, vector) for each array of an adjacency, without those of its plan.
 template <class Matrix, class Visit>
 void for_each_adjacency_array(Matrix& a, const std::string& prefix, Visit&& visit) {
   visit(prefix + "inner_offsets", a.inner.offsets);
@@ -61,7 +61,7 @@ void for_each_label_array(Labels& labels, const std::string& prefix, Visit&& vis
   visit(prefix + "role", labels.role);
 }
 
-/// Prefix of a scope's array names.
+/// The prefix of array names of a scope.
 inline std::string scope_prefix(GraphScope scope) {
   return scope == GraphScope::training ? "" : "whole_";
 }

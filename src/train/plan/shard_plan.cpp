@@ -7,11 +7,12 @@
 #include <span>
 #include <utility>
 
+#include "core/throw_error.hpp"
 #include "graph/io/files.hpp"
 #include "graph/io/native_format.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/shards.hpp"
-#include "train/metrics.hpp"
+#include "train/metrics/scores.hpp"
 #include "train/options/json.hpp"
 #include "train/plan/shard_format.hpp"
 #include "train/run/summary.hpp"
@@ -22,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// Reads one rank's file, array by array, in the order of its table.
+/// Reads one rank's file, array by array, in the order of the manifest.
 class RankFileReader {
  public:
   RankFileReader(const fs::path& directory, const json& entry, const ShardHeader& expected)
@@ -30,14 +31,12 @@ class RankFileReader {
     ShardHeader header;
     file_.read(std::as_writable_bytes(std::span(&header, 1)));
     if (std::memcmp(header.magic, expected.magic, sizeof(header.magic)) != 0) {
-      refuse_file(path_, "is no shard");
+      refuse_file(path_, "is not a shard");
     }
     if (header.identity != expected.identity || header.rank != expected.rank ||
         header.ranks != expected.ranks) {
-      throw Error(
-          ErrorCode::mismatch,
-          fmt::format("{} is rank {} of {} of other shards than {} describes", path_.string(),
-                      header.rank, header.ranks, (directory / kManifestFile).string()));
+      throw_error(ErrorCode::mismatch, "{} is rank {} of {} of other shards than {} describes",
+                  path_.string(), header.rank, header.ranks, (directory / kManifestFile).string());
     }
     if (file_.size() != entry.at("bytes").get<std::uint64_t>()) {
       refuse_file(path_, fmt::format("is damaged: {} bytes instead of {}", file_.size(),
@@ -59,7 +58,7 @@ class RankFileReader {
     }
     file_.read(std::as_writable_bytes(values));
   }
-  /// Values of the array called `name`, which is still to come.
+  /// The number of values of the array called `name`.
   std::int64_t count_of(const std::string& name) const {
     for (const json& array : entry_.at("arrays")) {
       if (array.at("name").get<std::string>() == name) return checked_count(array);
@@ -75,7 +74,7 @@ class RankFileReader {
           std::as_writable_bytes(std::span(rows.row(r), static_cast<std::size_t>(rows.cols))));
     }
   }
-  /// Passes over arrays until the one called `name`.
+  /// Skips arrays up to the one called `name`, or all of them if there is none.
   void skip_to(const std::string& name) {
     std::vector<std::byte> ignored(std::size_t{1} << 18);
     while (next_ < entry_.at("arrays").size() &&
@@ -89,7 +88,7 @@ class RankFileReader {
       }
     }
   }
-  /// Everything has to be read by now, or is read past.
+  /// Skips what was not read and compares the file with its checksum.
   void check_hash() {
     skip_to("");
     if (hex64(file_.hash()) != entry_.at("xxh64").get<std::string>()) {
@@ -128,10 +127,11 @@ class RankFileReader {
   std::size_t next_ = 0;
 };
 
-/// Offsets that ascend from 0 to the number of columns, which lie below `most`.
+/// Throws Error(bad_input) unless the offsets ascend from 0 to the number of columns, and all
+/// columns are below `most`.
 template <class Offsets, class Columns>
-void check_rows(const fs::path& file, const char* what, const Offsets& offsets,
-                const Columns& columns, std::int64_t rows, std::int64_t most) {
+void check_shard_rows(const fs::path& file, const char* what, const Offsets& offsets,
+                      const Columns& columns, std::int64_t rows, std::int64_t most) {
   bool fits = static_cast<std::int64_t>(offsets.size()) == rows + 1 && offsets.front() == 0 &&
               offsets.back() == static_cast<std::int64_t>(columns.size()) &&
               std::is_sorted(offsets.begin(), offsets.end());
@@ -148,8 +148,9 @@ Adjacency read_adjacency(RankFileReader& file, const std::string& prefix, std::i
   read(prefix + "peers", plan.peers);
   read(prefix + "send_rows", plan.send_rows);
   a.plan = unflatten(plan, rows, header.rank, header.ranks, file.path());
-  check_rows(file.path(), "entries", a.inner.offsets, a.inner.columns, rows, rows);
-  check_rows(file.path(), "halo entries", a.halo.offsets, a.halo.columns, rows, a.plan.halo_rows);
+  check_shard_rows(file.path(), "entries", a.inner.offsets, a.inner.columns, rows, rows);
+  check_shard_rows(file.path(), "halo entries", a.halo.offsets, a.halo.columns, rows,
+                   a.plan.halo_rows);
   return a;
 }
 
@@ -177,8 +178,9 @@ LocalLabels read_labels(RankFileReader& file, const std::string& prefix, const R
   return labels;
 }
 
-FeatureMatrix read_features(RankFileReader& file, const std::string& prefix, const RunFacts& facts,
-                            std::int64_t rows, MemoryUse use, MemoryAccount* account) {
+FeatureMatrix read_shard_features(RankFileReader& file, const std::string& prefix,
+                                  const RunFacts& facts, std::int64_t rows, MemoryUse use,
+                                  MemoryAccount* account) {
   if (!facts.sparse_features) {
     Matrix dense(rows, facts.feature_cols, use, account);
     file.read(prefix + "features", dense.view());
@@ -189,8 +191,8 @@ FeatureMatrix read_features(RankFileReader& file, const std::string& prefix, con
   file.read(prefix + "feature_offsets", sparse.offsets.as<std::int64_t>());
   file.read(prefix + "feature_columns", sparse.columns.as<std::int32_t>());
   file.read(prefix + "feature_values", sparse.values.as<float>());
-  check_rows(file.path(), "features", sparse.offsets.as<std::int64_t>(),
-             sparse.columns.as<std::int32_t>(), rows, sparse.cols);
+  check_shard_rows(file.path(), "features", sparse.offsets.as<std::int64_t>(),
+                   sparse.columns.as<std::int32_t>(), rows, sparse.cols);
   return FeatureMatrix(std::move(sparse));
 }
 
@@ -265,7 +267,7 @@ ShardPlan::ShardPlan(fs::path directory, const TrainOptions& options)
     refuse_file(path, fmt::format("cannot be interpreted: {}", error.what()));
   }
   if (facts_.ranks != options_.partition.parts) refuse_file(path, "lists another number of ranks");
-  finish_resolving(validation);
+  resolve_metric_and_check(validation);
 }
 
 std::string ShardPlan::dataset_hash() const {
@@ -300,7 +302,7 @@ RankData ShardPlan::load(int rank, GraphScope scope, MemoryUse use, MemoryAccoun
     shard.in = read_adjacency(file, prefix + "in_", rows, header);
     if (directed_) shard.out = read_adjacency(file, prefix + "out_", rows, header);
     data.labels = read_labels(file, prefix, facts_, shard.global_ids.size());
-    data.features = read_features(file, prefix, facts_, rows, use, account);
+    data.features = read_shard_features(file, prefix, facts_, rows, use, account);
     file.check_hash();
     return data;
   } catch (const json::exception& error) {

@@ -9,15 +9,15 @@
 
 namespace heliograph {
 
-/// The plan of a run on a shard directory: of its files only the manifest is read here, and by
-/// each rank its own.
+/// The plan of a run on a shard directory. Every process reads the manifest, and each rank its own
+/// file.
 class ShardPlan final : public RunPlan {
  public:
-  /// What shaped the shards replaces what `options` say of it.
+  /// Options that are fixed in the shards replace those in `options`.
   /// Throws Error: bad_input (a manifest that is missing, damaged or of another version), usage.
   ShardPlan(std::filesystem::path directory, const TrainOptions& options);
 
-  /// Of the data set that the shards were cut from.
+  /// The hash of the data set that the shards were made from.
   std::string dataset_hash() const override;
 
   std::int64_t stored_bytes(int rank) const override;
@@ -33,10 +33,10 @@ class ShardPlan final : public RunPlan {
   std::vector<std::int64_t> stored_bytes_;  ///< By rank.
 };
 
-/// The manifest of a shard directory, once its bytes match their checksum. Throws Error(bad_input).
+/// Reads and verifies the manifest of a shard directory. Throws Error(bad_input).
 nlohmann::json read_shard_manifest(const std::filesystem::path& directory);
 
-/// The options that shaped the shards in a directory, by flag name. Throws Error(bad_input).
+/// The options that are fixed in a directory's shards, by flag name. Throws Error(bad_input).
 nlohmann::json shaping_options_of(const std::filesystem::path& directory);
 
 }  // namespace heliograph

@@ -4,12 +4,12 @@
 #include <span>
 #include <utility>
 
+#include "core/throw_error.hpp"
 #include "graph/io/files.hpp"
 #include "graph/io/native_format.hpp"
-#include "heliograph/error.hpp"
 #include "heliograph/io.hpp"
 #include "heliograph/shards.hpp"
-#include "train/checkpoint/file_layer.hpp"
+#include "train/file_layer.hpp"
 #include "train/options/json.hpp"
 #include "train/plan/dataset_plan.hpp"
 #include "train/plan/shard_format.hpp"
@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-/// One rank's file, array by array.
+/// Writes one rank's file, array by array.
 class RankFile {
  public:
   RankFile(const fs::path& directory, const ShardHeader& header)
@@ -42,7 +42,7 @@ class RankFile {
     }
   }
 
-  /// What the manifest says of it.
+  /// Closes the file and returns its entry of the manifest.
   ordered_json close() {
     file_.close();
     return {{"file", name_},
@@ -93,7 +93,7 @@ void write_scope(RankFile& file, const RankData& data, GraphScope scope) {
   write(prefix + "feature_values", std::span(x.sparse.values, entries));
 }
 
-/// Flags of options that shaped the shards, with their values.
+/// The options that are fixed in the shards, by flag name.
 ordered_json shaping_options(const TrainOptions& options) {
   const ordered_json all = options_to_json(options);
   ordered_json some = ordered_json::object();
@@ -108,7 +108,7 @@ void check_shard_target(const fs::path& directory, bool overwrite) {
   if (!fs::exists(directory, ignored)) return;
   if (fs::is_directory(directory, ignored) && fs::is_empty(directory, ignored)) return;
   const auto refuse = [&](const std::string& what) {
-    throw Error(ErrorCode::usage, fmt::format("{} {}", directory.string(), what));
+    throw_error(ErrorCode::usage, "{} {}", directory.string(), what);
   };
   if (!is_shards(directory)) refuse("exists and holds no shards: it is not replaced");
   if (!overwrite) refuse("holds shards; choose another directory or add --overwrite");
@@ -117,7 +117,7 @@ void check_shard_target(const fs::path& directory, bool overwrite) {
     const bool own = name == kManifestFile || name == kManifestHashFile ||
                      (name.starts_with("rank-") && name.ends_with(".shard"));
     if (!own || !entry.is_regular_file()) {
-      refuse(fmt::format("holds {}, which is no part of shards: it is not replaced", name));
+      refuse(fmt::format("holds {}, which is not part of shards: it is not replaced", name));
     }
   }
 }

@@ -3,13 +3,14 @@
 #include <sys/utsname.h>
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "comm/mpi/transport.hpp"
 #include "comm/nccl/transport.hpp"
 #include "core/cpu/cpu_info.hpp"
 #include "core/kernels.hpp"
 #include "core/thread.hpp"
-#include "train/plan/process_memory.hpp"
+#include "train/process_memory.hpp"
 
 namespace heliograph {
 namespace {

@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/throw_error.hpp"
 #include "graph/io/files.hpp"
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/error.hpp"
@@ -22,11 +23,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* manifest_name = "run.json";
-constexpr const char* metrics_name = "metrics.jsonl";
-constexpr const char* checkpoints_name = "checkpoints";
+constexpr const char* kRunJson = "run.json";
+constexpr const char* kMetricsFile = "metrics.jsonl";
+constexpr const char* kCheckpointsFolder = "checkpoints";
 
-[[noreturn]] void fail(const char* what, const fs::path& path, int error) {
+[[noreturn]] void fail_run(const char* what, const fs::path& path, int error) {
   const bool exhausted = error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO ||
                          error == EMFILE || error == ENFILE || error == ENOMEM;
   throw Error(
@@ -37,19 +38,19 @@ constexpr const char* checkpoints_name = "checkpoints";
 void remove_file(const fs::path& path) {
   std::error_code error;
   fs::remove(path, error);
-  if (error) fail("cannot remove", path, error.value());
+  if (error) fail_run("cannot remove", path, error.value());
 }
 
-/// metrics.jsonl, created where needed and locked against other processes.
+/// Opens metrics.jsonl, creates it if necessary, and locks it against other processes.
 int open_metrics(const fs::path& path) {
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (descriptor < 0) fail("cannot create", path, errno);
+  if (descriptor < 0) fail_run("cannot create", path, errno);
   if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return descriptor;
-  // Other errors mean a file system without locks, which is used without.
+  // Other errors mean that the file system has no locks. The file is then used without.
   if (errno != EWOULDBLOCK) return descriptor;
   ::close(descriptor);
-  throw Error(ErrorCode::usage, fmt::format("--out {}: another process is writing a run there",
-                                            path.parent_path().string()));
+  throw_error(ErrorCode::usage, "--out {}: another process is writing a run there",
+              path.parent_path().string());
 }
 
 void write_line(int descriptor, std::string line, const fs::path& path) {
@@ -60,13 +61,13 @@ void write_line(int descriptor, std::string line, const fs::path& path) {
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
       const int error = errno;
-      // A torn line would make the file unreadable for what reads line by line.
+      // Removes an incomplete line, which readers could not parse.
       const off_t end = ::lseek(descriptor, 0, SEEK_END);
       if (done > 0 && end >= static_cast<off_t>(done) &&
           ::ftruncate(descriptor, end - static_cast<off_t>(done)) != 0) {
-        fail("cannot write nor take back", path, error);
+        fail_run("cannot write nor take back", path, error);
       }
-      fail("cannot write", path, error);
+      fail_run("cannot write", path, error);
     }
     done += static_cast<std::size_t>(written);
   }
@@ -79,15 +80,16 @@ void RunDirectory::check(const fs::path& path, bool overwrite) {
   const auto status = fs::status(path, error);
   if (!fs::exists(status)) return;
   if (!fs::is_directory(status)) {
-    throw Error(ErrorCode::usage, fmt::format("--out {} is not a directory", path.string()));
+    throw_error(ErrorCode::usage, "--out {} is not a directory", path.string());
   }
   if (overwrite) return;
   for (const char* name :
-       {manifest_name, metrics_name, kPredictionsFile, kScoresFile, checkpoints_name}) {
+       {kRunJson, kMetricsFile, kPredictionsFile, kScoresFile, kCheckpointsFolder}) {
     if (fs::exists(path / name, error)) {
-      throw Error(ErrorCode::usage, fmt::format("--out {} already holds a run ({}); choose another "
-                                                "directory or add --overwrite",
-                                                path.string(), name));
+      throw_error(ErrorCode::usage,
+                  "--out {} already holds a run ({}); choose another "
+                  "directory or add --overwrite",
+                  path.string(), name);
     }
   }
 }
@@ -97,11 +99,11 @@ RunDirectory::RunDirectory(fs::path path, bool overwrite, nlohmann::ordered_json
   check(path_, overwrite);
   std::error_code error;
   fs::create_directories(path_, error);
-  if (error) fail("cannot create the directory", path_, error.value());
-  metrics_ = open_metrics(path_ / metrics_name);
+  if (error) fail_run("cannot create the directory", path_, error.value());
+  metrics_ = open_metrics(path_ / kMetricsFile);
   try {
-    if (::ftruncate(metrics_, 0) != 0) fail("cannot empty", path_ / metrics_name, errno);
-    remove_file(path_ / manifest_name);
+    if (::ftruncate(metrics_, 0) != 0) fail_run("cannot empty", path_ / kMetricsFile, errno);
+    remove_file(path_ / kRunJson);
     remove_checkpoints(checkpoints(path_));
     begin();
   } catch (...) {
@@ -113,9 +115,9 @@ RunDirectory::RunDirectory(fs::path path, bool overwrite, nlohmann::ordered_json
 RunDirectory::RunDirectory(fs::path path, Resumed, nlohmann::ordered_json manifest)
     : path_(std::move(path)),
       manifest_(std::move(manifest)),
-      metrics_(open_metrics(path_ / metrics_name)) {}
+      metrics_(open_metrics(path_ / kMetricsFile)) {}
 
-/// Removes results that are no longer of this run, and says that it is running.
+/// Removes earlier results and writes to run.json that the run is running.
 void RunDirectory::begin() {
   for (const char* name : {kPredictionsFile, kScoresFile}) remove_file(path_ / name);
   manifest_["format"] = "heliograph-run";
@@ -130,8 +132,8 @@ void RunDirectory::resume(std::span<const EpochReport> reports) {
   const std::lock_guard lock(mutex_);
   std::string text;
   for (const EpochReport& report : reports) text += epoch_to_json(report).dump() + '\n';
-  // What agrees stays as it is, so that the file is readable at every moment.
-  const fs::path path = path_ / metrics_name;
+  // Lines that agree are not rewritten, so that readers find them at every moment.
+  const fs::path path = path_ / kMetricsFile;
   std::string old;
   {
     const auto file = MappedFile::open(path);
@@ -141,7 +143,8 @@ void RunDirectory::resume(std::span<const EpochReport> reports) {
   const auto common = std::mismatch(old.begin(), old.end(), text.begin()).second - text.begin();
   std::size_t kept = static_cast<std::size_t>(common);
   while (kept > 0 && text[kept - 1] != '\n') --kept;
-  if (::ftruncate(metrics_, static_cast<off_t>(kept)) != 0) fail("cannot cut back", path, errno);
+  if (::ftruncate(metrics_, static_cast<off_t>(kept)) != 0)
+    fail_run("cannot cut back", path, errno);
   if (kept < text.size()) {
     text.pop_back();  // write_line adds it
     write_line(metrics_, text.substr(kept), path);
@@ -155,13 +158,13 @@ RunDirectory::~RunDirectory() { ::close(metrics_); }
 
 void RunDirectory::write_manifest() {
   write_text_file(
-      path_ / manifest_name,
+      path_ / kRunJson,
       manifest_.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
 }
 
 void RunDirectory::append(const EpochReport& report) {
   const std::lock_guard lock(mutex_);
-  write_line(metrics_, epoch_to_json(report).dump(), path_ / metrics_name);
+  write_line(metrics_, epoch_to_json(report).dump(), path_ / kMetricsFile);
   ++epochs_;
 }
 
@@ -201,7 +204,7 @@ void RunDirectory::abandon(const nlohmann::ordered_json& members,
     if (lock.owns_lock()) finish_locked("interrupted", members);
     remove_partial_files();
   } catch (...) {
-    // The process ends anyway: metrics.jsonl is whole and run.json still says "running".
+    // The process ends anyway. metrics.jsonl is whole, and run.json says "running".
   }
 }
 

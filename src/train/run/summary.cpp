@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -11,18 +12,20 @@
 namespace heliograph {
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
-json optional_json(const std::optional<double>& value) { return value ? json(*value) : json(); }
+ordered_json optional_json(const std::optional<double>& value) {
+  return value ? ordered_json(*value) : ordered_json();
+}
 
-json seconds_to_json(std::span<const EpochReport> epochs) {
+ordered_json seconds_to_json(std::span<const EpochReport> epochs) {
   using Phase = double EpochSeconds::*;
   constexpr std::pair<const char*, Phase> phases[]{
       {"aggregate", &EpochSeconds::aggregate}, {"gemm", &EpochSeconds::gemm},
       {"encode", &EpochSeconds::encode},       {"exposed_comm", &EpochSeconds::exposed_comm},
       {"allreduce", &EpochSeconds::allreduce}, {"other", &EpochSeconds::other}};
   const double count = std::max<double>(1.0, static_cast<double>(epochs.size()));
-  json means;
+  ordered_json means;
   for (const auto& [name, phase] : phases) {
     double sum = 0;
     for (const EpochReport& epoch : epochs) sum += epoch.parts.*phase;
@@ -31,7 +34,7 @@ json seconds_to_json(std::span<const EpochReport> epochs) {
   return means;
 }
 
-json memory_to_json(const MemoryReport& memory) {
+ordered_json memory_to_json(const MemoryReport& memory) {
   return {{"graph", memory.graph},
           {"features", memory.features},
           {"activations", memory.activations},
@@ -70,7 +73,7 @@ double quantile(std::span<const double> values, double share) {
   return sorted[below] + (position - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
 
-json epoch_to_json(const EpochReport& report) {
+ordered_json epoch_to_json(const EpochReport& report) {
   return {{"epoch", report.epoch},
           {"loss", report.loss},
           {"train_metric", optional_json(report.train_metric)},
@@ -82,8 +85,8 @@ json epoch_to_json(const EpochReport& report) {
           {"lr", report.lr}};
 }
 
-json partition_to_json(const PartitionQuality& quality) {
-  json object;
+ordered_json partition_to_json(const PartitionQuality& quality) {
+  ordered_json object;
   for_each_figure(quality, [&](const char* name, const auto& value) { object[name] = value; });
   return object;
 }
@@ -94,8 +97,8 @@ PartitionQuality partition_from_json(const nlohmann::json& object) {
   return quality;
 }
 
-json traffic_to_json(const TrainResult& result) {
-  json links = json::array();
+ordered_json traffic_to_json(const TrainResult& result) {
+  ordered_json links = ordered_json::array();
   for (const LinkTraffic& link : result.halo_traffic) {
     links.push_back({{"from", link.from},
                      {"to", link.to},
@@ -106,7 +109,7 @@ json traffic_to_json(const TrainResult& result) {
   return links;
 }
 
-json summarize(const TrainResult& result, const TrainOptions& options) {
+ordered_json summarize(const TrainResult& result, const TrainOptions& options) {
   const int dropped = dropped_epochs(result.epochs.size());
   const auto timed = std::span(result.epochs).subspan(static_cast<std::size_t>(dropped));
   std::vector<double> seconds;
@@ -114,9 +117,9 @@ json summarize(const TrainResult& result, const TrainOptions& options) {
   const bool evaluated = result.best_epoch >= 0;
   const bool same_bits = options.exchange.bits_forward == options.exchange.bits_backward;
   return {{"metric", choice_name(result.metric)},
-          {"test_metric", evaluated ? json(result.test_metric) : json()},
-          {"val_metric", evaluated ? json(result.val_metric) : json()},
-          {"best_epoch", evaluated ? json(result.best_epoch) : json()},
+          {"test_metric", evaluated ? ordered_json(result.test_metric) : ordered_json()},
+          {"val_metric", evaluated ? ordered_json(result.val_metric) : ordered_json()},
+          {"best_epoch", evaluated ? ordered_json(result.best_epoch) : ordered_json()},
           {"epochs", result.epochs.size()},
           {"stop_reason", result.stop_reason},
           {"dropped_epochs", dropped},
@@ -137,7 +140,7 @@ json summarize(const TrainResult& result, const TrainOptions& options) {
           {"memory", memory_to_json(result.memory)},
           {"ranks", options.partition.parts},
           {"cuda_graph_ranks", result.cuda_graph_ranks},
-          {"bits", same_bits ? json(options.exchange.bits_forward) : json()},
+          {"bits", same_bits ? ordered_json(options.exchange.bits_forward) : ordered_json()},
           {"bits_forward", options.exchange.bits_forward},
           {"bits_backward", options.exchange.bits_backward},
           {"staleness", options.exchange.staleness},

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 
 #include "heliograph/options.hpp"
@@ -8,11 +8,11 @@
 
 namespace heliograph {
 
-/// Leading epochs that timings leave out: 5 of more than 10, else none.
+/// The number of first epochs that timings leave out: 5 of more than 10 epochs, otherwise 0.
 int dropped_epochs(std::size_t epochs);
 
-/// The value below which `share` (0 to 1) of `values` lie, interpolated linearly between
-/// neighbours in order; 0 for none. The median is 0.5.
+/// The value below which `share` (0 to 1) of `values` lie, by linear interpolation between sorted
+/// values; 0 if there are no values. A share of 0.5 gives the median.
 double quantile(std::span<const double> values, double share);
 
 /// One line of metrics.jsonl, without the newline.
@@ -22,7 +22,7 @@ nlohmann::ordered_json partition_to_json(const PartitionQuality& quality);
 /// Throws nlohmann::json::exception.
 PartitionQuality partition_from_json(const nlohmann::json& object);
 
-/// What --summary and the `result` of run.json hold (docs/run_directory.md).
+/// The contents of --summary and of `result` in run.json (docs/run_directory.md).
 nlohmann::ordered_json summarize(const TrainResult& result, const TrainOptions& options);
 
 }  // namespace heliograph

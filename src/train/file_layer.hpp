@@ -20,19 +20,19 @@ class FileSink {
   virtual std::uint64_t hash() const = 0;
 };
 
-/// Every change that a save makes to the disk, one operation at a time: what a test replaces to
-/// let any of them fail. Members throw Error(resource, usage) that names the path.
+/// The operations by which saving changes the disk. Tests replace it to make any of them fail.
+/// Members throw Error(resource, usage) that names the path.
 class FileLayer {
  public:
   virtual ~FileLayer() = default;
 
-  /// Creates the directory and its parents; one that exists is fine.
+  /// Creates the directory and its parents, as far as they do not exist.
   virtual void make_directories(const std::filesystem::path& path) = 0;
   virtual std::unique_ptr<FileSink> create(const std::filesystem::path& path) = 0;
   virtual void rename(const std::filesystem::path& from, const std::filesystem::path& to) = 0;
   /// Makes the entries of a directory durable.
   virtual void sync_directory(const std::filesystem::path& path) = 0;
-  /// Removes a file or a directory with all that it holds; a path that does not exist is fine.
+  /// Removes a file, or a directory with its contents, if it exists.
   virtual void remove(const std::filesystem::path& path) = 0;
 };
 

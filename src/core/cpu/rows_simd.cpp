@@ -1,12 +1,11 @@
-#include "core/cpu/rows.hpp"
-
 #include <cmath>
 #include <cstring>
 
+#include "core/cpu/rows.hpp"
 #include "core/cpu/simd_targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "core/cpu/rows.cpp"
+#define HWY_TARGET_INCLUDE "core/cpu/rows_simd.cpp"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 // after foreach_target
 #include <hwy/cache_control.h>
@@ -14,8 +13,8 @@
 
 #include "core/noise.hpp"
 
-// Plain loops that the compiler vectorises for each target. Sums run over kLanes partial sums, so
-// that they vectorise without reassociation and have the same bits on every target.
+// Plain loops that the compiler vectorises for each target. A sum over a row is kept in kLanes
+// partial sums, so that it vectorises without reassociation and has the same bits on every target.
 
 HWY_BEFORE_NAMESPACE();
 namespace heliograph::cpu {
@@ -47,8 +46,8 @@ void keep_factors(std::uint64_t key, std::int64_t group, std::uint32_t threshold
   }
 }
 
-/// to[c] = from[c] * keep factor of column c. Inlined, so that the compiler sees where both are one
-/// row: else it must take them for overlapping, and works value by value.
+/// to[c] = from[c] * keep factor of column c. Inlined, so that the compiler sees that `from` and
+/// `to` are the same row or disjoint; otherwise it would not vectorise the loop.
 HWY_INLINE void drop_row(const Dropout& dropout, std::int64_t row, const float* from, float* to,
                          std::int64_t cols) {
   const std::uint64_t key =
@@ -87,7 +86,7 @@ void norm_act_forward(ConstMatrixView y, const NormAct& p, ConstMatrixView resid
                                 }) /
                     static_cast<T>(n);
       const auto m = static_cast<float>(mean);
-      // An overflowing variance would scale the row to 0: let it end in NaN, which is found.
+      // An overflowing variance would scale the row to 0 unnoticed; NaN is reported.
       const T inverse = T(1) / std::sqrt(var + T(1e-5));
       const auto s = static_cast<float>(std::isfinite(var) ? inverse : var - var);
       p.mean[r] = m;
@@ -113,8 +112,8 @@ void NormActForward(ConstMatrixView y, const NormAct& p, ConstMatrixView residua
   }
 }
 
-// Row loops stand in functions of their own: only parameters carry `restrict` far enough for the
-// compiler to vectorise loops over this many arrays.
+// The row loops are separate functions because only `restrict` on parameters lets the compiler
+// vectorise loops over this many arrays.
 
 template <class T>
 HWY_NOINLINE void relu_backward_row(std::int64_t n, const float* HWY_RESTRICT in,
@@ -172,7 +171,7 @@ HWY_NOINLINE void norm_backward_row(std::int64_t n, const float* HWY_RESTRICT in
   }
 }
 
-/// `sums` is followed by room for one row of floats.
+/// `sums` has room for 4 * y.cols values; the last y.cols are scratch.
 template <class T>
 void norm_act_backward(ConstMatrixView y, const NormAct& p, MatrixView d, MatrixView residual,
                        T* sums, std::int64_t begin, std::int64_t end) {
@@ -242,15 +241,15 @@ void AddRows(MatrixView a, ConstMatrixView b, std::int64_t begin, std::int64_t e
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// out = (or, accumulating, +=) the sum over entries i in [begin, end) of value(i) * row(i), each
-/// row `cols` long. Blocks of columns stay in registers over all entries.
+/// out = sum over entries i in [begin, end) of value(i) * row(i), or out += to accumulate; rows
+/// have `cols` columns. Blocks of columns stay in registers over all entries.
 template <class Value, class Row>
 void sparse_sum(std::int64_t begin, std::int64_t end, std::int64_t cols, Value value, Row row,
                 bool accumulate, float* HWY_RESTRICT out) {
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  constexpr std::int64_t kAhead = 4;  // entries whose rows are fetched early
+  constexpr std::int64_t kAhead = 4;  // entries between the prefetch of a row and its use
   const auto put = [&](V s, float* to) HWY_ATTR {
     hn::StoreU(accumulate ? hn::Add(s, hn::LoadU(d, to)) : s, d, to);
   };
@@ -273,7 +272,7 @@ void sparse_sum(std::int64_t begin, std::int64_t end, std::int64_t cols, Value v
       s6 = hn::MulAdd(v, hn::LoadU(d, r + 6 * lanes), s6);
       s7 = hn::MulAdd(v, hn::LoadU(d, r + 7 * lanes), s7);
     }
-    // One by one: vectors whose size the compiler does not know cannot be array elements.
+    // Written out because vectors of a size unknown to the compiler cannot be array elements.
     put(s0, out + c);
     put(s1, out + c + lanes);
     put(s2, out + c + 2 * lanes);
@@ -297,7 +296,7 @@ void sparse_sum(std::int64_t begin, std::int64_t end, std::int64_t cols, Value v
   }
 }
 
-/// The same in fp64, for `--reproducible`; T is what `out` holds.
+/// sparse_sum with fp64 sums, for `--reproducible`; T is the type of `out`.
 template <class T, class Value, class Row>
 void sparse_sum_fp64(std::int64_t begin, std::int64_t end, std::int64_t cols, Value value, Row row,
                      bool accumulate, T* HWY_RESTRICT out) {

@@ -15,30 +15,36 @@ struct Scores {
   double train, validation, test;
 };
 
-/// What a rank predicts for its nodes.
+/// The labels of a rank's nodes, and which nodes are trained and scored on.
 struct LocalLabels {
   Task task = Task::multiclass;
   std::int32_t classes = 0;
   std::vector<std::int32_t> class_of;    ///< Multi-class, by inner row.
   std::vector<std::uint8_t> indicators;  ///< Multi-label, inner rows x classes.
   std::vector<Role> role;                ///< By inner row.
+
+  /// Values that a prediction has for each node: its class, or a 0 or 1 for each class.
+  std::size_t prediction_cols() const {
+    return task == Task::multiclass ? 1 : static_cast<std::size_t>(classes);
+  }
 };
 
-/// Exact scores over all ranks, equal on each: counts are summed as integers, and the ROC AUC is
-/// ranked over all nodes at once (ties count half).
-/// accuracy: correct over all. f1: micro-averaged; for one class a node it equals accuracy.
-/// auc: of the difference of the two logits.
+/// Exact scores over the nodes of all ranks, equal on every rank. Counts are summed as integers,
+/// and the ROC AUC ranks all nodes at once (ties count half). Collective. accuracy: the share of
+/// nodes whose class is predicted. f1: micro-averaged; with one class a node it equals accuracy.
+/// auc: ranks nodes by the difference of the two logits.
 Scores distributed_scores(Metric metric, const LocalLabels& labels, ConstMatrixView logits,
                           Communicator& comm);
 
-/// The metric that is used for a task; resolves `automatic`. Throws Error(usage) if they do not
-/// go together.
+/// The metric to score a task with: `metric`, or what `automatic` stands for. Throws Error(usage)
+/// if the metric does not suit the task.
 Metric resolve_metric(Metric metric, Task task, std::int32_t classes);
 
-/// Area under the ROC curve (Mann-Whitney); `positive` is 0 or 1. NaN without both kinds.
+/// Area under the ROC curve (Mann-Whitney); `positive` is 0 or 1. NaN unless there are nodes of
+/// both kinds.
 double roc_auc(std::vector<std::pair<float, std::uint8_t>> scored);
 
-/// argmax of a row; the first among equals.
+/// The class with the largest logit; the first among equals.
 std::int32_t predicted_class(const float* logits, std::int64_t classes);
 
 }  // namespace heliograph

@@ -1,4 +1,4 @@
-#include "train/checkpoint/file_layer.hpp"
+#include "train/file_layer.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -7,17 +7,17 @@
 #include <cerrno>
 #include <system_error>
 
+#include "core/throw_error.hpp"
 #include "graph/io/files.hpp"
-#include "heliograph/error.hpp"
 
 namespace heliograph {
 namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void fail(const char* what, const fs::path& path, int error) {
-  throw Error(ErrorCode::resource, fmt::format("{} {}: {}", what, path.string(),
-                                               std::generic_category().message(error)));
+[[noreturn]] void fail_change(const char* what, const fs::path& path, int error) {
+  throw_error(ErrorCode::resource, "{} {}: {}", what, path.string(),
+              std::generic_category().message(error));
 }
 
 class DiskSink final : public FileSink {
@@ -37,7 +37,7 @@ class DiskFiles final : public FileLayer {
   void make_directories(const fs::path& path) override {
     std::error_code error;
     fs::create_directories(path, error);
-    if (error) fail("cannot create the directory", path, error.value());
+    if (error) fail_change("cannot create the directory", path, error.value());
   }
 
   std::unique_ptr<FileSink> create(const fs::path& path) override {
@@ -47,22 +47,22 @@ class DiskFiles final : public FileLayer {
   void rename(const fs::path& from, const fs::path& to) override {
     if (::rename(from.c_str(), to.c_str()) == 0) return;
     const int error = errno;
-    fail("cannot rename", from.string() + " to " + to.string(), error);
+    fail_change("cannot rename", from.string() + " to " + to.string(), error);
   }
 
   void sync_directory(const fs::path& path) override {
     const int directory = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (directory < 0) fail("cannot open the directory", path, errno);
-    // A file system that cannot sync a directory (EINVAL) keeps its entries in order itself.
+    if (directory < 0) fail_change("cannot open the directory", path, errno);
+    // EINVAL: the file system cannot sync directories, and keeps their entries durable itself.
     const int error = ::fsync(directory) == 0 || errno == EINVAL ? 0 : errno;
     ::close(directory);
-    if (error != 0) fail("cannot flush the directory", path, error);
+    if (error != 0) fail_change("cannot flush the directory", path, error);
   }
 
   void remove(const fs::path& path) override {
     std::error_code error;
     fs::remove_all(path, error);
-    if (error) fail("cannot remove", path, error.value());
+    if (error) fail_change("cannot remove", path, error.value());
   }
 };
 

@@ -1,4 +1,4 @@
-#include "comm/processes/launch_variables.hpp"
+#include "comm/rendezvous/launch_variables.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "train/plan/process_memory.hpp"
+#include "train/process_memory.hpp"
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -15,28 +15,28 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The number at the beginning of `text`; nothing for "max" and the like.
-std::optional<std::int64_t> number_in(std::string_view text) {
+/// The number at the beginning of `text`; nothing if there is none, as in "max".
+std::optional<std::int64_t> leading_number(std::string_view text) {
   text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc{} ? std::optional(value) : std::nullopt;
 }
 
-/// The number that follows `key` at the beginning of a line; an empty key is in every line.
+/// The number after `key` in the first line that begins with it. An empty key begins every line.
 std::optional<std::int64_t> number_after(const fs::path& path, std::string_view key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
-    if (line.starts_with(key)) return number_in(std::string_view(line).substr(key.size()));
+    if (line.starts_with(key)) return leading_number(std::string_view(line).substr(key.size()));
   }
   return std::nullopt;
 }
 
-/// How one version of control groups calls its files.
+/// The file names of one version of control groups.
 struct GroupFiles {
   const char* limit;
   const char* usage;
-  const char* reclaimable[2];  ///< Keys in memory.stat: cached files, which yield to other use.
+  const char* reclaimable[2];  ///< Keys of cached files, which the system can drop, in memory.stat.
 };
 constexpr GroupFiles kVersion1{"memory.limit_in_bytes",
                                "memory.usage_in_bytes",
@@ -54,7 +54,7 @@ std::optional<std::int64_t> left_in(const fs::path& group, const GroupFiles& fil
   return std::max<std::int64_t>(0, *limit - std::max<std::int64_t>(0, *usage - cached));
 }
 
-/// The least that `base` / `path` and the groups above it leave.
+/// Lowers `least` to the least that the group `base` / `path` and the groups above it leave.
 void tighten(const fs::path& base, std::string path, const GroupFiles& files,
              std::optional<std::int64_t>& least) {
   while (true) {

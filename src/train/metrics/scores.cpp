@@ -1,19 +1,18 @@
-#include "train/metrics.hpp"
-
-#include <fmt/format.h>
+#include "train/metrics/scores.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <limits>
 
 #include "comm/collectives.hpp"
+#include "core/throw_error.hpp"
 #include "heliograph/error.hpp"
+#include "train/gather_values.hpp"
 
 namespace heliograph {
 namespace {
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNoScore = std::numeric_limits<double>::quiet_NaN();
 constexpr int kSets = 3;
 
 /// 0, 1, 2 for training, validation, test; -1 for none.
@@ -35,12 +34,9 @@ Scores auc_scores(const LocalLabels& labels, ConstMatrixView logits, Communicato
     mine.push_back({z[1] - z[0], static_cast<std::uint8_t>(labels.class_of[i] == 1),
                     static_cast<std::int8_t>(set)});
   }
-  const std::vector<std::byte> all =
-      gather_to_root(comm, Channel::evaluation, std::as_bytes(std::span<const ScoredNode>(mine)));
+  const auto nodes = gather_values(comm, std::span<const ScoredNode>(mine));
   std::array<double, kSets> auc{};
   if (comm.rank() == 0) {
-    std::vector<ScoredNode> nodes(all.size() / sizeof(ScoredNode));
-    if (!all.empty()) std::memcpy(nodes.data(), all.data(), all.size());
     for (int set = 0; set < kSets; ++set) {
       std::vector<std::pair<float, std::uint8_t>> scored;
       for (const ScoredNode& node : nodes) {
@@ -63,7 +59,7 @@ double roc_auc(std::vector<std::pair<float, std::uint8_t>> scored) {
   std::sort(scored.begin(), scored.end());
   std::int64_t positives = 0;
   std::int64_t negatives = 0;
-  std::int64_t twice_wins = 0;  // an equal pair counts one, a pair in order counts two
+  std::int64_t twice_wins = 0;  // A tied pair counts 1, a pair in the right order 2.
   for (std::size_t i = 0; i < scored.size();) {
     std::int64_t tied_positive = 0;
     std::int64_t tied_negative = 0;
@@ -75,7 +71,7 @@ double roc_auc(std::vector<std::pair<float, std::uint8_t>> scored) {
     positives += tied_positive;
     negatives += tied_negative;
   }
-  if (positives == 0 || negatives == 0) return kNone;
+  if (positives == 0 || negatives == 0) return kNoScore;
   return static_cast<double>(twice_wins) /
          (2.0 * static_cast<double>(positives) * static_cast<double>(negatives));
 }
@@ -83,7 +79,7 @@ double roc_auc(std::vector<std::pair<float, std::uint8_t>> scored) {
 Scores distributed_scores(Metric metric, const LocalLabels& labels, ConstMatrixView logits,
                           Communicator& comm) {
   if (metric == Metric::auc) return auc_scores(labels, logits, comm);
-  // By set: true positives, predicted positives + actual positives.
+  // For each set: true positives, then the sum of predicted and actual positives.
   std::array<std::int64_t, 2 * kSets> counts{};
   for (std::int64_t r = 0; r < logits.rows; ++r) {
     const auto i = static_cast<std::size_t>(r);
@@ -107,7 +103,7 @@ Scores distributed_scores(Metric metric, const LocalLabels& labels, ConstMatrixV
   AllReduce(comm, Channel::evaluation).sum(std::span<std::int64_t>(counts));
   const auto score = [&](std::size_t set) {
     const std::int64_t marks = counts[2 * set + 1];
-    return marks == 0 ? kNone
+    return marks == 0 ? kNoScore
                       : 2.0 * static_cast<double>(counts[2 * set]) / static_cast<double>(marks);
   };
   return {score(0), score(1), score(2)};
@@ -120,9 +116,8 @@ Metric resolve_metric(Metric metric, Task task, std::int32_t classes) {
     return classes == 2 ? Metric::auc : Metric::accuracy;
   }
   if (metric == Metric::auc && (multilabel || classes != 2)) {
-    throw Error(ErrorCode::usage,
-                fmt::format("--metric auc needs a binary target; this one has {} {}", classes,
-                            multilabel ? "labels" : "classes"));
+    throw_error(ErrorCode::usage, "--metric auc needs a binary target; this one has {} {}", classes,
+                multilabel ? "labels" : "classes");
   }
   if (metric == Metric::accuracy && multilabel) {
     throw Error(ErrorCode::usage,

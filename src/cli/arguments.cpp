@@ -1,0 +1,28 @@
+#include "cli/arguments.hpp"
+
+#include <CLI/CLI.hpp>
+
+namespace heliograph::cli {
+
+void declare_flag(CLI::App& app, const std::string& name, const std::string& group,
+                  const std::string& placeholder, const std::string& help,
+                  const nlohmann::json& value) {
+  CLI::Option* option = nullptr;
+  if (placeholder.empty()) {
+    option = app.add_flag("--" + name, help);
+  } else {
+    option = app.add_option("--" + name, help)->type_name(placeholder);
+    if (!value.is_null()) {
+      option->default_str(value.is_string() ? value.get<std::string>() : value.dump());
+    }
+  }
+  option->take_last()->group(group);
+}
+
+std::optional<std::string> given_text(const CLI::App& app, const std::string& name) {
+  const CLI::Option* option = app.get_option("--" + name);
+  if (option->count() == 0) return std::nullopt;
+  return option->results().back();
+}
+
+}  // namespace heliograph::cli

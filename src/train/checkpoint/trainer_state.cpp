@@ -1,0 +1,133 @@
+#include "train/checkpoint/trainer_state.hpp"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+namespace heliograph {
+namespace {
+
+/// The section "rank".
+struct RankHeader {
+  std::int64_t rank, ranks, epochs, evaluation_bytes;
+};
+static_assert(sizeof(RankHeader) == 4 * 8);
+
+/// The values of parameter `i` in a buffer that is laid out as the flat parameters.
+template <class T>
+std::span<T> values_of(const Parameters& parameters, int i, std::span<T> flat) {
+  const MatrixView w = parameters.value(i);
+  return flat.subspan(static_cast<std::size_t>(parameters.offset(i)),
+                      static_cast<std::size_t>(w.rows * w.cols));
+}
+
+/// Calls use(section, values) for each parameter's running mean of gradients, then for that of
+/// their squares. Puts back what `use` writes if `stores`.
+template <class Use>
+void for_each_moment(Trainer& trainer, bool stores, Use use) {
+  const Parameters& parameters = trainer.model().parameters();
+  const Optimizer& optimizer = trainer.optimizer();
+  for (const auto& [kind, moments] : {std::pair{"first_moment", optimizer.first_moments()},
+                                      std::pair{"second_moment", optimizer.second_moments()}}) {
+    HostValues<float> host(moments, trainer.device());
+    for (int i = 0; i < parameters.count(); ++i) {
+      use(fmt::format("{}.{}", kind, parameters.name(i)), values_of(parameters, i, host.view()));
+    }
+    if (stores) host.store();
+  }
+}
+
+std::string halo_section(const Site& site, std::int64_t epoch) {
+  return fmt::format("halo.{}.{}", site.name, epoch);
+}
+
+/// The first epoch whose halo rows are used after `epochs` epochs.
+std::int64_t first_epoch_used(Trainer& trainer, int epochs) {
+  return epochs - trainer.halo().policy().lag({epochs});
+}
+
+}  // namespace
+
+HostWeights::HostWeights(Trainer& trainer)
+    : values_(trainer.model().parameters().flat_values(), trainer.device()) {
+  const Parameters& parameters = trainer.model().parameters();
+  for (int i = 0; i < parameters.count(); ++i) {
+    const MatrixView w = parameters.value(i);
+    std::vector<std::uint64_t> shape{static_cast<std::uint64_t>(w.cols)};
+    if (parameters.kind(i) == ParameterKind::weight) {  // Biases and gains are vectors.
+      shape.insert(shape.begin(), static_cast<std::uint64_t>(w.rows));
+    }
+    tensors_.push_back(
+        {parameters.name(i), std::move(shape), values_of(parameters, i, values_.view())});
+  }
+}
+
+void write_optimizer(Trainer& trainer, StateWriter& file) {
+  const std::int64_t steps = trainer.optimizer().steps();
+  file.section("steps", std::span<const std::int64_t>(&steps, 1));
+  for_each_moment(trainer, false, [&](const std::string& name, std::span<const float> values) {
+    file.section(name, values);
+  });
+}
+
+void read_optimizer(const StateFile& file, Trainer& trainer) {
+  std::int64_t steps = 0;
+  file.read("steps", std::span<std::int64_t>(&steps, 1));
+  for_each_moment(trainer, true, [&](const std::string& name, std::span<float> values) {
+    file.read(name, values);
+  });
+  trainer.optimizer().set_steps(steps);
+}
+
+void write_rank(Trainer& trainer, const RunState& state, std::int64_t evaluation_bytes,
+                const Communicator& comm, StateWriter& file) {
+  const RankHeader header{comm.rank(), comm.size(), state.epochs, evaluation_bytes};
+  file.section("rank", std::span<const RankHeader>(&header, 1));
+  const Predictions& kept = state.predictions.kept();
+  file.section("predictions", std::span<const std::int32_t>(kept.values));
+  file.section("scores", std::span<const float>(kept.scores));
+  StaleHalo& halo = trainer.halo();
+  file.section("sent", std::span<const SentRows>(halo.sent()));
+  const std::int64_t first = first_epoch_used(trainer, state.epochs);
+  for (const auto& held : halo.received(first, state.epochs - 1)) {
+    const HostValues<const std::byte> rows(held.rows, trainer.device());
+    file.section(halo_section(held.site, held.epoch), rows.view());
+  }
+}
+
+void read_rank(const StateFile& file, const Communicator& comm, Trainer& trainer, RunState& state) {
+  RankHeader header{};
+  file.read("rank", std::span<RankHeader>(&header, 1));
+  if (header.rank != comm.rank() || header.ranks != comm.size() || header.epochs != state.epochs) {
+    file.refuse("rank", fmt::format("is of rank {} of {} after {} epochs, not of rank {} of {} "
+                                    "after {}",
+                                    header.rank, header.ranks, header.epochs, comm.rank(),
+                                    comm.size(), state.epochs));
+  }
+  const LocalLabels& labels = trainer.evaluated().labels();
+  const std::size_t rows = labels.role.size();
+  // Before the first evaluation there are no predictions.
+  const auto read = [&](const char* name, auto& values, std::size_t count) {
+    using T = typename std::remove_reference_t<decltype(values)>::value_type;
+    values.resize(file.count<T>(name) == 0 ? 0 : count);
+    file.read(name, std::span<T>(values));
+  };
+  Predictions kept;
+  read("predictions", kept.values, rows * labels.prediction_cols());
+  read("scores", kept.scores, rows);
+  state.predictions.restore(std::move(kept));
+  std::vector<SentRows> sent(trainer.model().sites().size());
+  file.read("sent", std::span<SentRows>(sent));
+  StaleHalo& halo = trainer.halo();
+  halo.set_sent(sent);
+  const std::int64_t first = first_epoch_used(trainer, state.epochs);
+  for (const auto& held : halo.adopt(first, state.epochs - 1)) {
+    HostValues<std::byte> halo_rows(held.rows, trainer.device());
+    file.read(halo_section(held.site, held.epoch), halo_rows.view());
+    halo_rows.store();
+  }
+  state.evaluation_bytes.set(header.evaluation_bytes);
+}
+
+}  // namespace heliograph

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "comm/collectives.hpp"
+#include "core/phase_clock.hpp"
+#include "heliograph/train.hpp"
+
+namespace heliograph {
+
+/// What the process of a rank asks of its run at the end of an epoch.
+struct RunRequests {
+  bool stop = false;
+  bool save = false;
+};
+
+struct EpochEnd {
+  EpochReport report;
+  RunRequests asked;  ///< What at least one rank asks for.
+};
+
+/// What one rank measured in an epoch, as numbers that can be summed over ranks. Bytes are those
+/// that the rank sent.
+struct RankEpoch {
+  double seconds = 0;
+  PhaseClock phases;
+  double halo_forward = 0, halo_backward = 0, allreduce_bytes = 0, fp32_bytes = 0;
+  double stops = 0, saves = 0;  ///< 1 if this rank asks for it.
+};
+
+/// Combines what the ranks measured. Used by the rank's own thread.
+class EpochStatistics {
+ public:
+  /// `account` counts the memory of the sum. The references must outlive the object.
+  EpochStatistics(Communicator& comm, MemoryAccount* account);
+
+  /// Returns, on every rank, a report of times and bytes, and what was asked for. Collective, on
+  /// Channel::evaluation. Allocates in the first call only.
+  EpochEnd combine(const RankEpoch& mine);
+
+ private:
+  Communicator& comm_;
+  AllReduce sum_;
+  std::vector<RankEpoch> ranks_;
+};
+
+}  // namespace heliograph

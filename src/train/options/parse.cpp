@@ -1,0 +1,69 @@
+#include "train/options/parse.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+
+#include "core/nearest_name.hpp"
+#include "core/throw_error.hpp"
+
+namespace heliograph {
+namespace {
+
+template <class Value>
+bool parses_whole(const std::string& text, Value& value) {
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc{} && stop == end;
+}
+
+}  // namespace
+
+std::int64_t parse_integer(const std::string& name, const std::string& text, std::int64_t lowest,
+                           std::int64_t highest) {
+  std::int64_t value = 0;
+  if (!parses_whole(text, value)) refuse_value(name, "a whole number", text);
+  if (value < lowest || value > highest) {
+    refuse_value(name, fmt::format("a whole number from {} to {}", lowest, highest), text);
+  }
+  return value;
+}
+
+std::uint64_t parse_seed(const std::string& name, const std::string& text) {
+  std::uint64_t value = 0;
+  if (!parses_whole(text, value)) refuse_value(name, "a whole number from 0 to 2^64 - 1", text);
+  return value;
+}
+
+double parse_number(const std::string& name, const std::string& text) {
+  double value = 0;
+  if (!parses_whole(text, value) || !std::isfinite(value))
+    refuse_value(name, "a finite number", text);
+  return value;
+}
+
+bool parse_toggle(const std::string& name, const std::string& text) {
+  if (text == "true") return true;
+  if (text == "false") return false;
+  refuse_value(name, "true or false", text);
+}
+
+void refuse_value(const std::string& name, const std::string& what, const std::string& text) {
+  throw_error(ErrorCode::usage, "--{} must be {}, not \"{}\"", name, what, text);
+}
+
+void refuse_choice(const std::string& name, const std::string& text,
+                   const std::vector<std::string>& choices) {
+  const std::string list = fmt::format("{}", fmt::join(choices.begin(), choices.end() - 1, ", "));
+  throw_error(ErrorCode::usage, "--{} must be {} or {}, not \"{}\"; the nearest is {}", name, list,
+              choices.back(), text, nearest_name(text, choices));
+}
+
+std::string nearest_spelling(const std::string& name, const std::vector<std::string>& candidates) {
+  return nearest_name(name, candidates);
+}
+
+double shortest_decimal(float value) { return std::stod(fmt::format("{}", value)); }
+
+}  // namespace heliograph
