@@ -12,7 +12,7 @@ file(GLOB probe_kernels CONFIGURE_DEPENDS ${emulation}/tests/*.cu)
 set(kernels ${device_sources})
 list(FILTER kernels INCLUDE REGEX "\\.cu$")
 list(REMOVE_ITEM device_sources ${kernels})
-# A device traps at a misaligned access, which x86 does not; a sanitizer build has its own check.
+# A device traps at a misaligned access, but x86 does not. Sanitizer builds have a check of their own.
 set(kernel_options -include cuda_runtime.h -Wno-unknown-pragmas)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$" AND NOT HELIOGRAPH_SANITIZE)
   list(APPEND kernel_options -fsanitize=alignment -fsanitize-undefined-trap-on-error)
@@ -20,7 +20,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$" AND NOT HELIOGRAPH_SANITIZE
     COMPILE_DEFINITIONS HELIOGRAPH_KERNELS_TRAP)
 endif()
 
-# Kernels as C++. nvcc includes the runtime's header by itself.
+# Compiles kernels as C++. nvcc includes the runtime's header without being told.
 function(add_emulated_kernels target)
   set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CXX)
   add_library(${target} OBJECT ${ARGN})
@@ -31,7 +31,9 @@ function(add_emulated_kernels target)
   target_link_libraries(${target} PRIVATE heliograph_library heliograph_flags)
 endfunction()
 
-# Objects, so that they stand before the real ones, which are in a library: none of those is linked.
+# It undefines _FORTIFY_SOURCE before any header, so no other source may precede it.
+set_source_files_properties(${emulation}/fibers.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+# Objects take precedence over the real sources, which are in a library.
 add_emulated_kernels(heliograph_kernels_emulated ${kernels})
 add_emulated_kernels(heliograph_probe_kernels ${probe_kernels})
 add_library(heliograph_cuda_emulated OBJECT ${emulator_sources} ${device_sources})
@@ -42,7 +44,7 @@ target_sources(heliograph_cuda_emulated INTERFACE $<TARGET_OBJECTS:heliograph_ke
 
 file(GLOB twin_tests CONFIGURE_DEPENDS cuda/*.cpp)
 file(GLOB emulated_tests CONFIGURE_DEPENDS cuda/emulated/*.cpp)
-# Those that include none of CUDA's headers are the same for both.
+# Tests that include no header of CUDA are compiled once for both.
 set(cuda_tests ${twin_tests})
 list(FILTER cuda_tests INCLUDE REGEX "/gemm_test\\.cpp$")
 list(REMOVE_ITEM twin_tests ${cuda_tests})
@@ -59,7 +61,7 @@ if(HELIOGRAPH_HAS_CUDA)
   target_link_libraries(test_cuda_device PRIVATE
     heliograph_twin_tests heliograph_test_support CUDA::cudart_static)
   discover_tests(test_cuda_device cuda TEST_PREFIX "device.")
-  # Where both are built, no kernel of the real ones may have come along.
+  # No real kernel may be linked into the emulated tests.
   add_test(NAME cuda.only_emulated
     COMMAND sh -c "! ${CMAKE_NM} $<TARGET_FILE:test_cuda> | grep __cudaRegisterFatBinary")
   set_tests_properties(cuda.only_emulated PROPERTIES LABELS cuda TIMEOUT 60)

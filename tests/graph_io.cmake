@@ -1,5 +1,4 @@
-# The Python that writes the fixtures: any that has NumPy and SciPy; without one the tests that
-# need it are skipped by name.
+# A Python with NumPy and SciPy writes the fixtures. Tests that need them are skipped without one.
 foreach(candidate python3 /usr/bin/python3)
   find_program(found_python ${candidate} NO_CACHE)
   if(found_python)

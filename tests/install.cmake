@@ -14,7 +14,7 @@ run(${CMAKE_COMMAND} -S ${EXAMPLE} -B ${SCRATCH}/build -G Ninja -DCMAKE_BUILD_TY
     -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_PREFIX_PATH=${SCRATCH}/prefix)
 run(${CMAKE_COMMAND} --build ${SCRATCH}/build)
 
-# The package that was found is the one just installed, not another of this machine.
+# The package that was found must be the one that was just installed.
 file(STRINGS ${SCRATCH}/build/CMakeCache.txt found REGEX "^heliograph_DIR:")
 if(NOT found MATCHES "${SCRATCH}/prefix")
   message(FATAL_ERROR "the example was built against another installation: ${found}")

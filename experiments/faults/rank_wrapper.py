@@ -4,7 +4,7 @@ Three processes, so that nothing is lost where mpirun kills: this one is mpirun'
 its process group and hears every signal that mpirun sends to it, and what waits for the command and
 writes is in a group of its own.
 
-Usage: rank_wrapper.py FOLDER COMMAND [ARGUMENT ...], as mpirun starts it
+Usage: rank_wrapper.py FOLDER COMMAND [ARGUMENT ...], started by mpirun or with torchrun's variables
 """
 
 import os
@@ -30,7 +30,7 @@ def end_like(code):
 
 
 folder, command = sys.argv[1], sys.argv[2:]
-rank = os.environ["OMPI_COMM_WORLD_RANK"]
+rank = os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["RANK"]
 group, (heard, told) = os.getpgrp(), os.pipe()
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if os.fork() != 0:
@@ -41,7 +41,7 @@ if os.fork() != 0:
 os.setpgid(0, 0)
 words = os.path.join(folder, f"err.{rank}")
 child = os.posix_spawnp(
-    command[0], command, os.environ, setpgroup=group, setsigdef=[signal.SIGTERM],
+    command[0], command, os.environ, setpgroup=group, setsigdef=[signal.SIGTERM, signal.SIGINT],
     file_actions=[(os.POSIX_SPAWN_OPEN, 2, words, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)])
 nothing = os.open(os.devnull, os.O_RDWR)
 for stream in range(3):  # mpirun waits until nobody holds its ends of these.

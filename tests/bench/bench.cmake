@@ -1,4 +1,4 @@
-# The scripts under bench/, with the built command. Skipped by name where there is no NumPy.
+# Tests of the scripts under bench/ with the built command, skipped where there is no NumPy.
 include(FindPythonWith)
 find_python_with(python_with_numpy numpy)
 if(NOT python_with_numpy)
@@ -12,7 +12,7 @@ add_test(NAME bench.torch_epoch
   COMMAND ${python_with_numpy} -B ${CMAKE_CURRENT_LIST_DIR}/test_torch_epoch.py)
 set_tests_properties(bench.torch_epoch PROPERTIES LABELS bench TIMEOUT 60)
 
-# The benchmark of device kernels, on the emulated device.
+# A test of the benchmark of device kernels, on the emulated device.
 add_emulated_kernels(heliograph_bench_kernels ${PROJECT_SOURCE_DIR}/bench/device/decode_rows.cu)
 add_executable(device_bench_emulated ${PROJECT_SOURCE_DIR}/bench/device_bench.cpp
                                      ${PROJECT_SOURCE_DIR}/bench/device/options.cpp

@@ -4,9 +4,7 @@
 import json
 import os
 import shutil
-import subprocess
 import sys
-import tempfile
 import unittest
 
 try:
@@ -15,7 +13,9 @@ except ImportError:
     print("skipped: NumPy is not installed")
     sys.exit(77)
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from harness import ROOT, FolderTest, run
+
 BENCH = os.path.join(ROOT, "bench")
 sys.path[:0] = [BENCH, os.path.join(BENCH, "frameworks"), os.path.join(ROOT, "experiments")]
 COMMAND = sys.argv.pop()
@@ -28,8 +28,8 @@ import scaling
 from environments import why_unusable
 from processes import ProcessFailed, run_measured
 
-# fp32 rows under fp64 sums (--reproducible) against fp64 throughout. Adam's first steps make a whole
-# step of a gradient near 0, whatever its sign, so later losses differ by more than rounding.
+# The bounds of fp32 rows with fp64 sums (--reproducible) against fp64 throughout. Adam's first steps
+# are whole steps even where a gradient is near 0, so later losses differ by more than rounding.
 FP32_LOSS = 1e-6
 FP32_STEPS = 5e-5
 
@@ -42,24 +42,16 @@ def python_with_torch():
 TORCH = python_with_torch()
 
 
-class OnAGraph(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.graph = os.path.join(cls.folder.name, "graph")
-        cls.generate(cls.graph)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
+class OnAGraph(FolderTest):
+    def setUp(self):
+        super().setUp()
+        self.graph = self.path("graph")
+        self.generate(self.graph)
 
     @staticmethod
     def generate(out, *flags):
         run_measured([COMMAND, "generate", "--nodes", "300", "--edges", "900", "--features", "13",
                       "--classes", "5", "--out", out, "--quiet", *flags])
-
-    def path(self, name):
-        return os.path.join(self.folder.name, name)
 
 
 class NativeGraph(OnAGraph):
@@ -87,16 +79,15 @@ class NativeGraph(OnAGraph):
 
 
 class SameNumbers(OnAGraph):
-    """The weights drawn again, the model and its steps are the engine's: the losses say so."""
+    """The weights, model and steps of the NumPy model have the losses of the engine."""
 
     def engine_losses(self, model, norm, layers, seed):
-        out = self.path("run")
         run_measured([COMMAND, "train", "--data", self.graph, "--model", model, "--norm", norm,
                       "--layers", str(layers), "--hidden", "7", "--dropout", "0", "--epochs", "5",
                       "--lr", "0.02", "--weight-decay", "0.01", "--seed", str(seed),
-                      "--reproducible", "--out", out, "--overwrite", "--quiet"])
-        with open(os.path.join(out, "metrics.jsonl"), encoding="utf-8") as file:
-            return np.array([json.loads(line)["loss"] for line in file])
+                      "--reproducible", "--out", self.path("run"), "--overwrite", "--quiet"])
+        return np.array([json.loads(line)["loss"]
+                         for line in self.read("run", "metrics.jsonl").splitlines()])
 
     def numpy_losses(self, model, norm, layers, seed):
         graph = native_graph.read_native(self.graph)
@@ -122,23 +113,16 @@ class SameNumbers(OnAGraph):
 
 class CompareFrameworks(OnAGraph):
     def compare(self, *flags):
-        self.out = self.path("compared.json")
-        return subprocess.run(
-            [sys.executable, "-B", os.path.join(BENCH, "compare_frameworks.py"), "--heliograph",
-             COMMAND, "--data", self.graph, "--epochs", "4", "--warmup", "1", "--rounds", "2",
-             "--threads", "1", "--hidden", "8", "--layers", "2", "--out", self.out, *flags],
-            capture_output=True, text=True, check=False)
-
-    def tables(self):
-        with open(self.out, encoding="utf-8") as file:
-            return json.load(file)
+        return run(sys.executable, "-B", os.path.join(BENCH, "compare_frameworks.py"),
+                   "--heliograph", COMMAND, "--data", self.graph, "--epochs", "4", "--warmup", "1",
+                   "--rounds", "2", "--threads", "1", "--hidden", "8", "--layers", "2", "--out",
+                   self.path("compared.json"), *flags)
 
     def test_what_is_absent_is_named(self):
-        done = self.compare("--frameworks", "dgl,pyg", "--venv", self.path("nowhere"))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.passes(self.compare("--frameworks", "dgl,pyg", "--venv", self.path("nowhere")))
         self.assertRegex(done.stdout, r"\| DGL +\| +absent")
         self.assertIn("- PyG: not installed", done.stdout)
-        on, off = self.tables()
+        on, off = self.read_json("compared.json")
         self.assertEqual((on["job"]["precompute"], off["job"]["precompute"]), (True, False))
         self.assertEqual(len(on["rows"][0]["round_seconds"]), 2)
         np.testing.assert_allclose(on["rows"][0]["losses"], off["rows"][0]["losses"], rtol=1e-4)
@@ -152,10 +136,9 @@ class CompareFrameworks(OnAGraph):
     def test_pytorch_takes_the_same_steps(self):
         for model in ("gcn", "sage"):
             with self.subTest(model=model):
-                done = self.compare("--frameworks", "debian-bag", "--debian-python", TORCH, "--model",
-                                    model)
-                self.assertEqual(done.returncode, 0, done.stderr)
-                for table in self.tables():
+                self.passes(self.compare("--frameworks", "debian-bag", "--debian-python", TORCH,
+                                         "--model", model))
+                for table in self.read_json("compared.json"):
                     row = table["rows"][1]
                     self.assertLess(row["difference"], 1e-4)
                     self.assertGreater(row["seconds"], 0)
@@ -182,31 +165,25 @@ class CompareFrameworks(OnAGraph):
         self.assertLess(peak, 300_000_000)
 
 
-class Scaling(unittest.TestCase):
+class Scaling(FolderTest):
     def scale(self, *flags):
-        return subprocess.run(
-            [sys.executable, "-B", os.path.join(BENCH, "scaling.py"), "--heliograph", COMMAND,
-             "--out", self.out, "--epochs", "3", "--warmup", "1", "--hidden", "8", *flags],
-            capture_output=True, text=True, check=False)
+        return run(sys.executable, "-B", os.path.join(BENCH, "scaling.py"), "--heliograph", COMMAND,
+                   "--out", self.path("scaling.json"), "--epochs", "3", "--warmup", "1", "--hidden",
+                   "8", *flags)
 
     def test_sizes_are_measured_once(self):
-        with tempfile.TemporaryDirectory() as folder:
-            self.out = os.path.join(folder, "scaling.json")
-            first = self.scale("--sizes", "0.01")
-            self.assertEqual(first.returncode, 0, first.stderr)
-            second = self.scale("--sizes", "0.03,0.01")
-            self.assertEqual(second.stderr, "0.03 million edges\n")
-            self.assertEqual(second.stdout.split("\n")[2], first.stdout.split("\n")[2])
-            self.assertEqual(self.scale("--sizes", "0.01", "--parts", "2").stderr,
-                             "0.01 million edges\n")
-            self.assertEqual(os.listdir(folder), ["scaling.json"])
+        first = self.passes(self.scale("--sizes", "0.01"))
+        second = self.scale("--sizes", "0.03,0.01")
+        self.assertEqual(second.stderr, "0.03 million edges\n")
+        self.assertEqual(second.stdout.split("\n")[2], first.stdout.split("\n")[2])
+        self.assertEqual(self.scale("--sizes", "0.01", "--parts", "2").stderr,
+                         "0.01 million edges\n")
+        self.assertEqual(os.listdir(self.folder), ["scaling.json"])
 
     def test_a_command_that_fails_is_named(self):
-        with tempfile.TemporaryDirectory() as folder:
-            self.out = os.path.join(folder, "scaling.json")
-            done = self.scale("--sizes", "0.01", "--partitioner", "nonsense")
-            self.assertEqual(done.returncode, 1)
-            self.assertIn("nonsense", done.stderr)
+        done = self.scale("--sizes", "0.01", "--partitioner", "nonsense")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("nonsense", done.stderr)
 
     def test_the_exponent_is_the_slope_of_the_logarithms(self):
         self.assertAlmostEqual(scaling.exponent([1, 10, 100], [3, 300, 30000]), 2)

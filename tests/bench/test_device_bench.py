@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Tests of heliograph_device_bench, built for the emulated device: test_device_bench.py PATH_OF_IT."""
 
-import json
 import os
 import subprocess
 import sys
-import tempfile
-import time
 import unittest
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from harness import FolderTest, run, wait_until
 
 PROGRAM = os.path.abspath(sys.argv.pop())
 SMALL = ["--rows=64", "--outputs=33", "--degree=5", "--width=40", "--gemm=32", "--seconds=0.001"]
@@ -16,24 +16,17 @@ PARTS = ("copy", "gemm/large", "gemm/layer/tf32", "gemm_bias", "encode/1", "aggr
          "adam")
 
 
-class DeviceBench(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.file = os.path.join(folder.name, "bench.json")
-
+class DeviceBench(FolderTest):
     def line(self, *flags):
-        return [PROGRAM, *SMALL, f"--json={self.file}", *flags]
+        return [PROGRAM, *SMALL, f"--json={self.path('bench.json')}", *flags]
 
-    def read(self):
-        with open(self.file, encoding="utf-8") as file:
-            said = json.load(file)
+    def results(self):
+        said = self.read_json("bench.json")
         return said, {kernel["name"]: kernel["seconds"] for kernel in said["kernels"]}
 
     def test_all_kernels_are_measured(self):
-        done = subprocess.run(self.line("--copy-mib=1"), capture_output=True, text=True, check=False)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        said, seconds = self.read()
+        done = self.passes(run(*self.line("--copy-mib=1")))
+        said, seconds = self.results()
         self.assertGreater(said["copy_bytes_per_second"], 0)
         self.assertGreater(said["gemm_flops"], 0)
         for name in PARTS:
@@ -41,11 +34,10 @@ class DeviceBench(unittest.TestCase):
             self.assertIn(name + " ", done.stdout)
 
     def test_a_part_that_fails_is_named_and_takes_nothing_from_the_others(self):
-        done = subprocess.run(self.line("--copy-mib=1000000000"), capture_output=True, text=True,
-                              check=False)  # More than a process can address.
+        done = run(*self.line("--copy-mib=1000000000"))  # More than a process can address.
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr, "copies: ")
-        said, seconds = self.read()
+        said, seconds = self.results()
         self.assertEqual(said["copy_bytes_per_second"], 0)
         self.assertGreater(said["gemm_flops"], 0)
         self.assertEqual(set(PARTS) - set(seconds), {"copy"})
@@ -55,18 +47,17 @@ class DeviceBench(unittest.TestCase):
                                  stdout=subprocess.DEVNULL)
         self.addCleanup(bench.wait)
         self.addCleanup(bench.kill)
-        while not os.path.exists(self.file):
-            self.assertIsNone(bench.poll())
-            time.sleep(0.001)
+        wait_until(lambda: os.path.exists(self.path("bench.json")) or bench.poll() is not None,
+                   "the file is there")
         bench.kill()
         bench.wait()
-        _, seconds = self.read()
+        _, seconds = self.results()
         self.assertIn("copy", seconds)
         self.assertNotIn("adam", seconds)
 
     def test_what_is_no_option_or_no_size_is_refused(self):
         for flag in ("--nonsense", "--rows=0", "--seconds=nan"):
-            done = subprocess.run(self.line(flag), capture_output=True, text=True, check=False)
+            done = run(*self.line(flag))
             self.assertEqual(done.returncode, 2)
             self.assertEqual(done.stderr.count("\n"), 1)
 

@@ -1,17 +1,14 @@
 #!/usr/bin/env python3
-"""Tests of what bench/torch_epoch.py leaves where variants fail, with a stand-in for PyTorch."""
+"""Tests the results that bench/torch_epoch.py writes where variants fail, with a stand-in for PyTorch."""
 
-import json
 import os
-import subprocess
 import sys
-import tempfile
 import unittest
 
-SCRIPT = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))),
-                      "bench", "torch_epoch.py")
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from harness import ROOT, FolderTest, run
 
-# Asked for its version, as each variant begins, it keeps a copy of the results, and fails.
+# Each variant begins by asking for the version. The stand-in then copies the results and fails.
 TORCH = """
 import os, shutil
 class cuda:
@@ -29,27 +26,21 @@ def __getattr__(name):
 """
 
 
-class TorchEpoch(unittest.TestCase):
+class TorchEpoch(FolderTest):
     def test_each_variant_is_in_the_file_as_it_begins_and_with_what_ended_it(self):
-        with tempfile.TemporaryDirectory() as folder:
-            with open(os.path.join(folder, "torch.py"), "w", encoding="utf-8") as file:
-                file.write(TORCH)
-            results = os.path.join(folder, "results.json")
-            done = subprocess.run(
-                [sys.executable, "-B", SCRIPT, "--data", os.path.join(folder, "reddit-1"), "--json",
-                 results], capture_output=True, text=True, check=False,
-                env={**os.environ, "PYTHONPATH": folder, "RESULTS": results})
-            self.assertEqual(done.returncode, 1, done.stderr)
-            said = []
-            for name in (results + "1", results + "2", results):
-                with open(name, encoding="utf-8") as file:
-                    said.append([row["error"] for row in json.load(file)])
-            why = "ZeroDivisionError: of this variant"
-            self.assertEqual(said[:2], [["cut off"], [why, "cut off"]])
-            self.assertEqual(said[2][:2], [why, why])
-            self.assertEqual(len(said[2]), 4)
-            with open(results, encoding="utf-8") as file:
-                self.assertEqual({row["data"] for row in json.load(file)}, {"reddit-1"})
+        self.write("torch.py", TORCH)
+        results = self.path("results.json")
+        done = run(sys.executable, "-B", os.path.join(ROOT, "bench", "torch_epoch.py"), "--data",
+                   self.path("reddit-1"), "--json", results,
+                   env={**os.environ, "PYTHONPATH": self.folder, "RESULTS": results})
+        self.assertEqual(done.returncode, 1, done.stderr)
+        first, second, last = ([row["error"] for row in self.read_json("results.json" + copy)]
+                               for copy in ("1", "2", ""))
+        why = "ZeroDivisionError: of this variant"
+        self.assertEqual((first, second), (["cut off"], [why, "cut off"]))
+        self.assertEqual(last[:2], [why, why])
+        self.assertEqual(len(last), 4)
+        self.assertEqual({row["data"] for row in self.read_json("results.json")}, {"reddit-1"})
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@
 #include "cli/files.hpp"
 #include "cli/process.hpp"
 #include "cli/sample.hpp"
-#include "cli/temporary_directory.hpp"
 #include "heliograph/error.hpp"
+#include "support/files.hpp"
 
 // Checkpoints, --resume and eval of the command.
 

@@ -6,9 +6,9 @@
 #include "cli/files.hpp"
 #include "cli/process.hpp"
 #include "cli/sample.hpp"
-#include "cli/temporary_directory.hpp"
 #include "heliograph/io.hpp"
 #include "heliograph/partition.hpp"
+#include "support/files.hpp"
 
 namespace heliograph {
 namespace {

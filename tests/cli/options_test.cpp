@@ -9,6 +9,7 @@
 #include <string>
 
 #include "heliograph/error.hpp"
+#include "support/expect_error.hpp"
 #include "train/options/fields.hpp"
 #include "train/options/json.hpp"
 #include "train/options/values.hpp"
@@ -20,14 +21,7 @@ using nlohmann::json;
 
 /// The message of the Error(usage) that `body` throws. Fails the test if it throws none.
 std::string refusal(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::usage) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was refused";
-  return {};
+  return test::expect_error(ErrorCode::usage, "", body);
 }
 
 const OptionField<TrainOptions>& field(const std::string& name) {

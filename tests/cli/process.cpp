@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "cli/files.hpp"
-#include "cli/temporary_directory.hpp"
+#include "support/files.hpp"
 
 namespace heliograph::test {
 namespace {

@@ -5,10 +5,10 @@
 #include <functional>
 
 #include "cli/files.hpp"
-#include "cli/temporary_directory.hpp"
 #include "graph/io/npy.hpp"
 #include "heliograph/error.hpp"
 #include "support/expect_error.hpp"
+#include "support/files.hpp"
 #include "train/run/output_file.hpp"
 
 namespace heliograph {

@@ -9,8 +9,8 @@
 #include "cli/files.hpp"
 #include "cli/process.hpp"
 #include "cli/sample.hpp"
-#include "cli/temporary_directory.hpp"
 #include "graph/io/npy.hpp"
+#include "support/files.hpp"
 
 namespace heliograph {
 namespace {

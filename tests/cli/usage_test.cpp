@@ -7,9 +7,9 @@
 #include "cli/files.hpp"
 #include "cli/process.hpp"
 #include "cli/sample.hpp"
-#include "cli/temporary_directory.hpp"
 #include "comm/nccl/transport.hpp"
 #include "core/kernels.hpp"
+#include "support/files.hpp"
 
 namespace heliograph {
 namespace {
@@ -18,7 +18,6 @@ using test::run_command;
 using test::TemporaryDirectory;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using ::testing::StartsWith;
 using Words = std::vector<std::string>;
 
 /// Expects the command to end with `code` and one line of error that contains `part`.

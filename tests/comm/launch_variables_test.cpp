@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/transport_error.hpp"
+#include "support/expect_error.hpp"
 
 namespace heliograph {
 namespace {
@@ -70,10 +70,7 @@ TEST(LaunchVariables, ThatAreMissingAreNamed) {
   for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
     Variables some = whole();
     some.erase(name);
-    const auto caught = error_of([&] { said(some); });
-    EXPECT_EQ(caught.code, ErrorCode::usage);
-    EXPECT_NE(caught.text.find("but not " + std::string(name) + ":"), std::string::npos)
-        << caught.text;
+    test::expect_error(ErrorCode::usage, "but not " + std::string(name) + ":", [&] { said(some); });
   }
   const auto caught = error_of([] { said({{"RANK", "0"}}); });
   EXPECT_NE(caught.text.find("says RANK but not WORLD_SIZE, MASTER_ADDR, MASTER_PORT"),
@@ -87,9 +84,8 @@ TEST(LaunchVariables, ThatMakeNoSenseAreNamed) {
       {"WORLD_SIZE", "0"},      {"WORLD_SIZE", "4x"}, {"MASTER_PORT", "0"},
       {"MASTER_PORT", "65536"}, {"LOCAL_RANK", "-1"}, {"LOCAL_WORLD_SIZE", "0"}};
   for (const auto& [name, value] : wrong) {
-    const auto caught = error_of([&, n = name, v = value] { said(with(n, v)); });
-    EXPECT_EQ(caught.code, ErrorCode::usage);
-    EXPECT_NE(caught.text.find(name + "=" + value), std::string::npos) << caught.text;
+    test::expect_error(ErrorCode::usage, name + "=" + value,
+                       [&, n = name, v = value] { said(with(n, v)); });
   }
   Variables all = with("LOCAL_RANK", "2");
   all["LOCAL_WORLD_SIZE"] = "2";

@@ -16,7 +16,8 @@
 #include "comm/processes/launcher.hpp"
 #include "comm/rendezvous/rendezvous.hpp"
 #include "comm/sleep_for.hpp"
-#include "comm/transport_error.hpp"
+#include "comm/tickets.hpp"
+#include "support/expect_error.hpp"
 
 namespace heliograph {
 namespace {
@@ -71,7 +72,7 @@ TEST(RankWatch, AProcessThatEndsIsNoticedAtOnce) {
     EXPECT_EQ(text.find("rank 2: lost on host "), 0U) << text;
     EXPECT_NE(text.find("while loading: its process has ended without a word"), std::string::npos)
         << text;
-    EXPECT_EQ(error_of([&] { watch.throw_if_failed(); }).code, ErrorCode::peer_lost);
+    test::expect_error(ErrorCode::peer_lost, "", [&] { watch.throw_if_failed(); });
   });
 }
 
@@ -206,8 +207,8 @@ TEST(RankWatch, NobodyWaitsForALateSurvivorForEver) {
 }
 
 TEST(RankWatch, RefusesLimitsOutOfRange) {
-  EXPECT_EQ(error_of([] { RankWatch(0, 2, {0, 1, 1}); }).code, ErrorCode::usage);
-  EXPECT_EQ(error_of([] { RankWatch(0, 2, {1, -1, 1}); }).code, ErrorCode::usage);
+  test::expect_error(ErrorCode::usage, "", [] { RankWatch(0, 2, {0, 1, 1}); });
+  test::expect_error(ErrorCode::usage, "", [] { RankWatch(0, 2, {1, -1, 1}); });
 }
 
 TEST(WatchFrame, IsReadFromPiecesOfAnySize) {
@@ -250,7 +251,7 @@ TEST(WatchFrame, LongTextsAreCutAndNoiseIsRefused) {
   const std::vector<std::byte> noise(64, std::byte{0x41});
   WatchFrameReader other;
   other.append(noise.data(), noise.size());
-  EXPECT_EQ(error_of([&] { other.next(); }).code, ErrorCode::peer_lost);
+  test::expect_error(ErrorCode::peer_lost, "", [&] { other.next(); });
 }
 
 /// Environment variables that last as long as a test.

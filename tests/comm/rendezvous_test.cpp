@@ -17,6 +17,7 @@
 #include "comm/collectives.hpp"
 #include "comm/sleep_for.hpp"
 #include "comm/tcp_groups.hpp"
+#include "support/expect_error.hpp"
 
 namespace heliograph {
 namespace {
@@ -30,13 +31,6 @@ using test::on_threads;
 using test::patient;
 using test::sleep_for;
 using test::tcp_options;
-
-void expect_says(const Caught& caught, ErrorCode code, const std::vector<std::string>& words) {
-  EXPECT_EQ(caught.code, code) << caught.text;
-  for (const std::string& word : words) {
-    EXPECT_NE(caught.text.find(word), std::string::npos) << caught.text;
-  }
-}
 
 /// Makes the group that `options` describes and leaves it.
 void meet(const TcpTransportOptions& options) {
@@ -172,30 +166,35 @@ TEST(Rendezvous, ARankThatDoesNotComeIsNamedByAll) {
   const auto caught =
       on_threads(2, [&](int rank) { meet(within(0.5, tcp_options(rank, 4, port))); });
   for (const Caught& one : caught) {
-    expect_says(one, ErrorCode::peer_lost,
-                {"rank 2 and 1 more have not called rank 0 at localhost:" + std::to_string(port),
-                 "within 0.5 s"});
+    test::expect_error(
+        ErrorCode::peer_lost,
+        {"rank 2 and 1 more have not called rank 0 at localhost:" + std::to_string(port),
+         "within 0.5 s"},
+        one);
   }
 }
 
 TEST(Rendezvous, WhoDoesNotFindRankZeroSaysWhereItLooked) {
   const std::uint16_t port = free_port();
   const std::string where = "localhost:" + std::to_string(port);
-  expect_says(error_of([&] { meet(within(0.4, tcp_options(1, 2, port))); }), ErrorCode::peer_lost,
-              {"rank 1 did not meet rank 0 at " + where + " within 0.4 s", "refused"});
+  test::expect_error(ErrorCode::peer_lost,
+                     {"rank 1 did not meet rank 0 at " + where + " within 0.4 s", "refused"},
+                     [&] { meet(within(0.4, tcp_options(1, 2, port))); });
 
   TcpTransportOptions nowhere = within(0.4, tcp_options(1, 2, port));
   nowhere.launch.address = "no such host.invalid";
-  expect_says(error_of([&] { meet(nowhere); }), ErrorCode::peer_lost,
-              {"no such host.invalid", "MASTER_ADDR cannot be resolved"});
+  test::expect_error(ErrorCode::peer_lost,
+                     {"no such host.invalid", "MASTER_ADDR cannot be resolved"},
+                     error_of([&] { meet(nowhere); }));
 }
 
 TEST(Rendezvous, APortThatIsTakenIsNamed) {
   const Socket taken = listen_on(0);
   const auto caught = error_of([&] { meet(tcp_options(0, 2, port_of(taken))); });
-  expect_says(
-      caught, ErrorCode::resource,
-      {"rank 0 cannot listen at port " + std::to_string(port_of(taken)), "MASTER_PORT", "in use"});
+  test::expect_error(
+      ErrorCode::resource,
+      {"rank 0 cannot listen at port " + std::to_string(port_of(taken)), "MASTER_PORT", "in use"},
+      caught);
 }
 
 TEST(Rendezvous, APortThatIsTakenForAMomentIsWaitedFor) {
@@ -228,8 +227,8 @@ TEST(Rendezvous, ARankWhoseOthersAreLostCanBeStopped) {
   const auto stop = [&] {
     if (monotonic_seconds() > began + 0.2) throw Error(ErrorCode::interrupted, "stopped");
   };
-  expect_says(error_of([&] { ranks.rendezvous[0].connect(ranks.all, 1, kPatience, stop); }),
-              ErrorCode::interrupted, {"stopped"});
+  test::expect_error(ErrorCode::interrupted, {"stopped"},
+                     error_of([&] { ranks.rendezvous[0].connect(ranks.all, 1, kPatience, stop); }));
   EXPECT_LT(monotonic_seconds() - began, kPatience / 2);
 }
 
@@ -278,8 +277,8 @@ TEST(Rendezvous, AStrangerIsNamedWhereARankIsMissing) {
     send(stranger.get(), words.data(), words.size(), MSG_NOSIGNAL);
     sleep_for(0.4);
   });
-  expect_says(caught[0], ErrorCode::peer_lost,
-              {"rank 1 has not called", "a stranger from 127.0.0.1 was refused"});
+  test::expect_error(ErrorCode::peer_lost,
+                     {"rank 1 has not called", "a stranger from 127.0.0.1 was refused"}, caught[0]);
 }
 
 TEST(Rendezvous, ARankOfAnotherRunIsRefused) {
@@ -292,26 +291,26 @@ TEST(Rendezvous, ARankOfAnotherRunIsRefused) {
     meet(other);
   });
   EXPECT_EQ(caught[0].text + caught[1].text, "");
-  expect_says(caught[2], ErrorCode::peer_lost, {"did not meet rank 0"});
+  test::expect_error(ErrorCode::peer_lost, "did not meet rank 0", caught[2]);
 
   const auto waits = on_threads(2, [&](int rank) {
     TcpTransportOptions options = within(0.6, tcp_options(rank, 2, port));
     if (rank == 1) options.launch.run = "another";
     meet(options);
   });
-  expect_says(waits[0], ErrorCode::peer_lost,
-              {"rank 1 from ", " was refused: it is of another run"});
-  expect_says(waits[1], ErrorCode::peer_lost, {"another run meets there"});
+  test::expect_error(ErrorCode::peer_lost, {"rank 1 from ", " was refused: it is of another run"},
+                     waits[0]);
+  test::expect_error(ErrorCode::peer_lost, {"another run meets there"}, waits[1]);
 }
 
 TEST(Rendezvous, OtherNumbersOfRanksAreRefusedByName) {
   const std::uint16_t port = free_port();
   const auto caught = on_threads(
       2, [&](int rank) { meet(within(1.5, tcp_options(rank, rank == 0 ? 2 : 3, port))); });
-  expect_says(caught[1], ErrorCode::usage,
-              {"refuses rank 1", "its WORLD_SIZE is 3 and that of rank 0 2"});
-  expect_says(caught[0], ErrorCode::peer_lost,
-              {"rank 1 from ", " was refused: its WORLD_SIZE is 3"});
+  test::expect_error(ErrorCode::usage,
+                     {"refuses rank 1", "its WORLD_SIZE is 3 and that of rank 0 2"}, caught[1]);
+  test::expect_error(ErrorCode::peer_lost, {"rank 1 from ", " was refused: its WORLD_SIZE is 3"},
+                     caught[0]);
 }
 
 TEST(Rendezvous, ARankThatComesTwiceEndsTheRunForAll) {
@@ -320,9 +319,10 @@ TEST(Rendezvous, ARankThatComesTwiceEndsTheRunForAll) {
     if (thread == 2) sleep_for(0.3);
     meet(tcp_options(thread == 0 ? 0 : 1, 3, port));
   });
-  expect_says(caught[0], ErrorCode::usage, {"RANK 1 is given to two processes"});
-  expect_says(caught[1], ErrorCode::peer_lost, {"RANK 1 is given to two processes"});
-  expect_says(caught[2], ErrorCode::usage, {"refuses rank 1", "RANK 1 is given to two processes"});
+  test::expect_error(ErrorCode::usage, "RANK 1 is given to two processes", caught[0]);
+  test::expect_error(ErrorCode::peer_lost, "RANK 1 is given to two processes", caught[1]);
+  test::expect_error(ErrorCode::usage, {"refuses rank 1", "RANK 1 is given to two processes"},
+                     caught[2]);
 }
 
 TEST(Rendezvous, AnotherVersionIsRefusedByName) {
@@ -343,8 +343,8 @@ TEST(Rendezvous, AnotherVersionIsRefusedByName) {
                                      std::to_string(Greeting::kVersion) +
                                      ": start the same build on all hosts");
   });
-  expect_says(caught[0], ErrorCode::peer_lost,
-              {"rank 1 from 127.0.0.1 was refused", "speaks version " + other});
+  test::expect_error(ErrorCode::peer_lost,
+                     {"rank 1 from 127.0.0.1 was refused", "speaks version " + other}, caught[0]);
 }
 
 TEST(Rendezvous, ARankThatEndsBeforeAllHaveMetEndsTheOthersSoon) {
@@ -363,8 +363,9 @@ TEST(Rendezvous, ARankThatEndsBeforeAllHaveMetEndsTheOthersSoon) {
     meet(options);
   });
   for (const int rank : {0, 1}) {
-    expect_says(caught[static_cast<std::size_t>(rank)], ErrorCode::peer_lost,
-                {"rank 2 on host ", "has ended before all ranks had met"});
+    test::expect_error(ErrorCode::peer_lost,
+                       {"rank 2 on host ", "has ended before all ranks had met"},
+                       caught[static_cast<std::size_t>(rank)]);
   }
   EXPECT_LT(monotonic_seconds() - began, kPatience / 2);
 }
@@ -380,8 +381,8 @@ TEST(Rendezvous, RankZeroThatEndsBeforeAllHaveMetEndsTheOthersAtOnce) {
     }
     meet(options);
   });
-  expect_says(caught[0], ErrorCode::interrupted, {"stopped by hand"});
-  expect_says(caught[1], ErrorCode::peer_lost, {"rank 0: stopped by hand"});
+  test::expect_error(ErrorCode::interrupted, "stopped by hand", caught[0]);
+  test::expect_error(ErrorCode::peer_lost, "rank 0: stopped by hand", caught[1]);
 }
 
 TEST(Rendezvous, WhoEndsBeforeAllWatchEachOtherIsNamedByAllAtOnce) {
@@ -396,8 +397,8 @@ TEST(Rendezvous, WhoEndsBeforeAllWatchEachOtherIsNamedByAllAtOnce) {
     const std::string name = "rank " + std::to_string(lost) + " on host ";
     for (int rank = 0; rank < 3; ++rank) {
       if (rank == lost) continue;
-      expect_says(caught[static_cast<std::size_t>(rank)], ErrorCode::peer_lost,
-                  {name, "has ended before all ranks had met"});
+      test::expect_error(ErrorCode::peer_lost, {name, "has ended before all ranks had met"},
+                         caught[static_cast<std::size_t>(rank)]);
     }
     EXPECT_LT(monotonic_seconds() - began, kPatience / 2);
   }

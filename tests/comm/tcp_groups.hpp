@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "comm/tcp/transport.hpp"
-#include "comm/transport_error.hpp"
+#include "support/expect_error.hpp"
 
 namespace heliograph::test {
 
@@ -53,13 +53,8 @@ inline std::vector<Caught> on_threads(int ranks, const std::function<void(int)>&
   std::vector<Caught> caught(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        action(rank);
-      } catch (const Error& error) {
-        caught[static_cast<std::size_t>(rank)] = {error.code(), error.what()};
-      }
-    });
+    threads.emplace_back(
+        [&, rank] { caught[static_cast<std::size_t>(rank)] = caught_from([&] { action(rank); }); });
   }
   for (std::thread& thread : threads) thread.join();
   return caught;

@@ -9,20 +9,20 @@
 #include "comm/arrives_unattended.hpp"
 #include "comm/beside_spinning.hpp"
 #include "comm/clock.hpp"
-#include "comm/compute_until_failed.hpp"
+#include "comm/process_faults.hpp"
 #include "comm/sleep_for.hpp"
 #include "comm/tcp/transport.hpp"
 #include "comm/tcp_groups.hpp"
 #include "comm/transport_epochs.hpp"
 #include "comm/transport_rounds.hpp"
 #include "support/allocations.hpp"
+#include "support/expect_error.hpp"
 #include "support/faulty_communicator.hpp"
 
 namespace heliograph {
 namespace {
 
 using test::Caught;
-using test::error_of;
 using test::expect_none;
 using test::run_tcp_groups;
 using test::sleep_for;
@@ -78,7 +78,7 @@ TEST(Tcp, EmptyMessagesAreLeftOut) {
     EXPECT_TRUE(comm.done(comm.post(Channel::halo, {&nothing, 1}, {})));
     EXPECT_TRUE(comm.done(Ticket{}));
     EXPECT_EQ(comm.bytes_sent(Channel::halo), 0);
-    EXPECT_EQ(error_of([&] { comm.wait(Ticket{1}); }).code, ErrorCode::usage);
+    test::expect_error(ErrorCode::usage, "", [&] { comm.wait(Ticket{1}); });
     barrier(comm, Channel::halo);
   }));
 }
@@ -259,13 +259,12 @@ TEST(TcpFaults, SizesThatDisagreeNameRanksChannelAndSizes) {
   }
 }
 
+void expect_fault(int ranks, const test::ProcessFault& fault) {
+  expect_failure(run_tcp_groups(ranks, fault.body), fault.culprit, fault.code, fault.text);
+}
+
 TEST(TcpFaults, AnExceptionKeepsItsCodeWhereItAroseAndNamesItsRankEverywhere) {
-  const auto caught = run_tcp_groups(3, [](Communicator& comm) {
-    comm.set_progress({3, 1});
-    if (comm.rank() == 1) throw Error(ErrorCode::numeric, "NaN in the gradient");
-    barrier(comm, Channel::halo);
-  });
-  expect_failure(caught, 1, ErrorCode::numeric, "rank 1, epoch 3, layer 1: NaN in the gradient");
+  expect_fault(3, test::kException);
 }
 
 TEST(TcpFaults, AnExceptionAfterTheOthersHaveEndedReachesThemToo) {
@@ -278,45 +277,15 @@ TEST(TcpFaults, AnExceptionAfterTheOthersHaveEndedReachesThemToo) {
   expect_failure(caught, 2, ErrorCode::bad_input, "rank 2: too late");
 }
 
-TEST(TcpFaults, AbortEndsTheWaitsOfAllRanks) {
-  const auto caught = run_tcp_groups(3, [](Communicator& comm) {
-    if (comm.rank() == 0) {
-      std::thread other([&] {
-        sleep_for(0.05);
-        comm.abort("told from outside");
-      });
-      other.join();
-    }
-    barrier(comm, Channel::halo);
-  });
-  expect_failure(caught, -1, {}, "rank 0: told from outside");
-}
+TEST(TcpFaults, AbortEndsTheWaitsOfAllRanks) { expect_fault(3, test::kAbort); }
 
 TEST(TcpFaults, ADeadlineNamesWhoWaitedForWhomAndWhere) {
   const auto caught = run_tcp_groups(
-      2,
-      [](Communicator& comm) {
-        comm.set_progress({4, 2});
-        std::byte buffer{};
-        const RecvMessage receive{0, &buffer, 1};
-        if (comm.rank() == 1) comm.wait(comm.post(Channel::weights, {}, {&receive, 1}));
-        test::compute_until_failed(comm);
-      },
-      [](TcpTransportOptions& options) { options.timeout_seconds = 0.5; });
-  expect_failure(caught, -1, {},
-                 "rank 1, epoch 4, layer 2: waited 0.5 s without progress for bytes from rank 0 on "
-                 "the weights channel");
+      2, test::wait_in_vain, [](TcpTransportOptions& options) { options.timeout_seconds = 0.5; });
+  expect_failure(caught, -1, {}, test::waited_in_vain("0.5"));
 }
 
-TEST(TcpFaults, EndingWithMessagesInFlightIsAnError) {
-  std::byte buffer{};
-  const auto caught = run_tcp_groups(2, [&](Communicator& comm) {
-    const RecvMessage receive{1, &buffer, 1};
-    if (comm.rank() == 0) comm.post(Channel::halo, {}, {&receive, 1});
-    if (comm.rank() != 0) barrier(comm, Channel::weights);
-  });
-  expect_failure(caught, 0, ErrorCode::usage, "rank 0: the rank has ended with messages in flight");
-}
+TEST(TcpFaults, EndingWithMessagesInFlightIsAnError) { expect_fault(2, test::kInFlight); }
 
 TEST(TcpFaults, AbortReturnsOnceNoBufferIsTouched) {
   // A sanitizer reports it if a byte moves after the buffers are gone.

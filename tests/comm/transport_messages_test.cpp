@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "comm/threads/transport.hpp"
-#include "comm/transport_error.hpp"
 #include "comm/transport_rounds.hpp"
+#include "support/expect_error.hpp"
 #include "support/faulty_communicator.hpp"
 
 namespace heliograph {
@@ -99,10 +99,10 @@ TEST(Transport, RefusesBatchesThatBreakTheRules) {
 
 TEST(Transport, RefusesOptionsOutOfRange) {
   const auto nothing = [](Communicator&) {};
-  EXPECT_EQ(error_of([&] { run_ranks(0, {}, nothing); }).code, ErrorCode::usage);
-  EXPECT_EQ(error_of([&] { run_ranks(2, {{-1, 0}, 1}, nothing); }).code, ErrorCode::usage);
-  EXPECT_EQ(error_of([&] { run_ranks(2, {{0, -1}, 1}, nothing); }).code, ErrorCode::usage);
-  EXPECT_EQ(error_of([&] { run_ranks(2, {{}, 0}, nothing); }).code, ErrorCode::usage);
+  test::expect_error(ErrorCode::usage, "", [&] { run_ranks(0, {}, nothing); });
+  test::expect_error(ErrorCode::usage, "", [&] { run_ranks(2, {{-1, 0}, 1}, nothing); });
+  test::expect_error(ErrorCode::usage, "", [&] { run_ranks(2, {{0, -1}, 1}, nothing); });
+  test::expect_error(ErrorCode::usage, "", [&] { run_ranks(2, {{}, 0}, nothing); });
 }
 
 TEST(Transport, RanksHaveLargeStacks) {

@@ -13,7 +13,7 @@
 #include "core/packed_rows.hpp"
 #include "quant/codec.hpp"
 
-// What tests of aggregation gather from, and how they compare.
+// Inputs of the aggregation tests, and their comparison.
 
 namespace heliograph::test {
 
@@ -34,7 +34,7 @@ inline std::vector<float> random_scale(std::int64_t count, std::uint32_t seed) {
   return scale;
 }
 
-/// Bitwise, padding included: nothing outside the columns may change.
+/// Fails the test unless all bits are the same, including the padding, which must not change.
 inline void expect_same_bits(const Matrix& a, const Matrix& b, const std::string& what) {
   ASSERT_EQ(a.view().stride, b.view().stride);
   const auto bytes = static_cast<std::size_t>(a.view().rows * a.view().stride) * 4;
@@ -42,7 +42,7 @@ inline void expect_same_bits(const Matrix& a, const Matrix& b, const std::string
   ASSERT_EQ(0, std::memcmp(a.view().data, b.view().data, bytes)) << what;
 }
 
-/// Encoded rows of a random matrix, with the readable bytes behind them that PackedRows promises.
+/// The encoded rows of a random matrix, followed by the readable bytes that PackedRows requires.
 struct Packed {
   std::vector<std::byte> bytes;
   PackedRows rows;

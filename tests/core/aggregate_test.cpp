@@ -11,6 +11,7 @@
 
 #include "core/aggregate_inputs.hpp"
 #include "core/buffer.hpp"
+#include "heliograph/options.hpp"
 #include "quant/codec.hpp"
 #include "support/aggregate_reference.hpp"
 #include "support/simd_targets.hpp"
@@ -26,7 +27,7 @@ using test::random_scale;
 const std::vector<std::int64_t> kAggregateWidths = {
     1, 2, 3, 4, 5, 7, 8, 13, 15, 16, 17, 31, 32, 33, 41, 47, 100, 127, 128, 129, 255, 256, 602};
 
-/// Rows of skewed degree: some empty, one far above the others.
+/// Rows of skewed degree: some are empty, and one is far longer than the others.
 Csr random_csr(std::int64_t rows, std::int64_t columns, std::uint32_t seed) {
   std::mt19937 random(seed);
   Csr csr{{0}, {}};
@@ -58,54 +59,6 @@ TEST(AggregateInner, ByHand) {
   for (int i = 0; i < 6; ++i) EXPECT_EQ(out[i], expected[i]) << i;
 }
 
-TEST(AggregateInner, HasTheBitsOfTheReferenceOnEveryTarget) {
-  // Sums run in entry order in every lane, so that not even rounding differs.
-  ThreadPool threads(2);
-  for (const std::int64_t cols : kAggregateWidths) {
-    for (const std::int64_t rows : {0, 1, 31, 33, 257}) {
-      const Csr csr = random_csr(rows, rows, 1);
-      const Matrix x = random_matrix(rows, cols, 2);
-      const auto col_scale = random_scale(rows, 3);
-      const auto row_scale = random_scale(rows, 4);
-      for (const float self : {0.0F, 1.0F, 1.5F}) {
-        for (const bool scaled : {false, true}) {
-          const float* by_column = scaled ? col_scale.data() : nullptr;
-          const float* by_row = scaled ? row_scale.data() : nullptr;
-          const Matrix expected(rows, cols, MemoryUse::workspace, nullptr);
-          cpu::aggregate_inner_reference(csr.view(), x.view(), by_column, self, by_row,
-                                         expected.view());
-          for_each_simd_target([&] {
-            const Matrix out(rows, cols, MemoryUse::workspace, nullptr);
-            cpu::aggregate_inner(csr.view(), x.view(), by_column, self, by_row, out.view(), {},
-                                 threads);
-            expect_same_bits(out, expected, std::to_string(rows) + " x " + std::to_string(cols));
-          });
-        }
-      }
-    }
-  }
-}
-
-TEST(AggregateInner, ReadsAndWritesColumnRanges) {
-  ThreadPool threads(1);
-  const Csr csr = random_csr(50, 50, 1);
-  for (const std::int64_t cols : {1, 5, 16, 41, 100}) {
-    const Matrix x = random_matrix(50, cols + 7, 2);
-    const Matrix out(50, cols + 9, MemoryUse::workspace, nullptr);
-    const Matrix expected(50, cols + 9, MemoryUse::workspace, nullptr);
-    std::fill_n(out.view().data, 50 * out.view().stride, -7.0F);
-    std::fill_n(expected.view().data, 50 * out.view().stride, -7.0F);
-    const ConstMatrixView from = ConstMatrixView(x.view()).col_range(5, cols);
-    cpu::aggregate_inner_reference(csr.view(), from, nullptr, 1, nullptr,
-                                   expected.view().col_range(3, cols));
-    for_each_simd_target([&] {
-      cpu::aggregate_inner(csr.view(), from, nullptr, 1, nullptr, out.view().col_range(3, cols), {},
-                           threads);
-      expect_same_bits(out, expected, std::to_string(cols));
-    });
-  }
-}
-
 TEST(AggregateInnerBf16, ByHand) {
   ThreadPool threads(1);
   const Csr csr{{0, 2, 2, 3}, {1, 2, 0}};
@@ -121,58 +74,81 @@ TEST(AggregateInnerBf16, ByHand) {
   for (int i = 0; i < 6; ++i) EXPECT_EQ(out[i], expected[i]) << i;
 }
 
-TEST(AggregateInnerBf16, HasTheBitsOfTheReferenceOnEveryTarget) {
+/// The sums of inner rows, read as fp32 or as bf16, and the plain loops that they are compared
+/// with.
+class AggregateInnerRows : public ::testing::TestWithParam<RowStorage> {
+ protected:
+  static void expected(const Csr& csr, ConstMatrixView x, const float* by_column, float self,
+                       const float* by_row, MatrixView out) {
+    (GetParam() == RowStorage::bf16
+         ? cpu::aggregate_inner_bf16_reference
+         : cpu::aggregate_inner_reference)(csr.view(), x, by_column, self, by_row, out);
+  }
+  static void aggregate(const Csr& csr, ConstMatrixView x, const float* by_column, float self,
+                        const float* by_row, MatrixView out, ThreadPool& threads) {
+    if (GetParam() != RowStorage::bf16) {
+      return cpu::aggregate_inner(csr.view(), x, by_column, self, by_row, out, {}, threads);
+    }
+    const BasicMatrix<std::uint16_t> stored(x.rows, x.cols, MemoryUse::workspace, nullptr);
+    std::fill_n(stored.view().data, x.rows * stored.view().stride, 0x7fc0);  // NaN
+    cpu::aggregate_inner_bf16(csr.view(), x, by_column, self, by_row, out, stored.view(), threads);
+  }
+};
+
+TEST_P(AggregateInnerRows, HasTheBitsOfTheReferenceOnEveryTarget) {
+  // Sums run in entry order in every lane, so that not even rounding differs.
   for (const int count : {1, 3}) {
     ThreadPool threads(count);
     for (const std::int64_t cols : kAggregateWidths) {
-      for (const std::int64_t rows : {0, 1, 33, 257}) {
+      for (const std::int64_t rows : {0, 1, 31, 33, 257}) {
         const Csr csr = random_csr(rows, rows, 1);
         const Matrix x = random_matrix(rows, cols, 2);
         const auto col_scale = random_scale(rows, 3);
         const auto row_scale = random_scale(rows, 4);
         for (const float self : {0.0F, 1.0F, 1.5F}) {
-          const float* by_column = self != 0 ? col_scale.data() : nullptr;
-          const float* by_row = self != 0 ? row_scale.data() : nullptr;
-          const Matrix expected(rows, cols, MemoryUse::workspace, nullptr);
-          cpu::aggregate_inner_bf16_reference(csr.view(), x.view(), by_column, self, by_row,
-                                              expected.view());
-          for_each_simd_target([&] {
-            const Matrix out(rows, cols, MemoryUse::workspace, nullptr);
-            const BasicMatrix<std::uint16_t> stored(rows, cols, MemoryUse::workspace, nullptr);
-            std::fill_n(stored.view().data, rows * stored.view().stride, 0x7fc0);  // NaN
-            cpu::aggregate_inner_bf16(csr.view(), x.view(), by_column, self, by_row, out.view(),
-                                      stored.view(), threads);
-            expect_same_bits(out, expected, std::to_string(rows) + " x " + std::to_string(cols));
-          });
+          for (const bool scaled : {false, true}) {
+            const float* by_column = scaled ? col_scale.data() : nullptr;
+            const float* by_row = scaled ? row_scale.data() : nullptr;
+            const Matrix wanted(rows, cols, MemoryUse::workspace, nullptr);
+            expected(csr, x.view(), by_column, self, by_row, wanted.view());
+            for_each_simd_target([&] {
+              const Matrix out(rows, cols, MemoryUse::workspace, nullptr);
+              aggregate(csr, x.view(), by_column, self, by_row, out.view(), threads);
+              expect_same_bits(out, wanted, std::to_string(rows) + " x " + std::to_string(cols));
+            });
+          }
         }
       }
     }
   }
 }
 
-TEST(AggregateInnerBf16, ReadsAndWritesColumnRanges) {
+TEST_P(AggregateInnerRows, ReadsAndWritesColumnRanges) {
   ThreadPool threads(1);
   const Csr csr = random_csr(50, 50, 1);
   for (const std::int64_t cols : {1, 5, 16, 41, 100}) {
     const Matrix x = random_matrix(50, cols + 7, 2);
     const Matrix out(50, cols + 9, MemoryUse::workspace, nullptr);
-    const Matrix expected(50, cols + 9, MemoryUse::workspace, nullptr);
-    const BasicMatrix<std::uint16_t> stored(50, cols, MemoryUse::workspace, nullptr);
+    const Matrix wanted(50, cols + 9, MemoryUse::workspace, nullptr);
     std::fill_n(out.view().data, 50 * out.view().stride, -7.0F);
-    std::fill_n(expected.view().data, 50 * out.view().stride, -7.0F);
+    std::fill_n(wanted.view().data, 50 * out.view().stride, -7.0F);
     const ConstMatrixView from = ConstMatrixView(x.view()).col_range(5, cols);
-    cpu::aggregate_inner_bf16_reference(csr.view(), from, nullptr, 1, nullptr,
-                                        expected.view().col_range(3, cols));
+    expected(csr, from, nullptr, 1, nullptr, wanted.view().col_range(3, cols));
     for_each_simd_target([&] {
-      cpu::aggregate_inner_bf16(csr.view(), from, nullptr, 1, nullptr,
-                                out.view().col_range(3, cols), stored.view(), threads);
-      expect_same_bits(out, expected, std::to_string(cols));
+      aggregate(csr, from, nullptr, 1, nullptr, out.view().col_range(3, cols), threads);
+      expect_same_bits(out, wanted, std::to_string(cols));
     });
   }
 }
 
+INSTANTIATE_TEST_SUITE_P(Storage, AggregateInnerRows,
+                         ::testing::Values(RowStorage::fp32, RowStorage::bf16),
+                         [](const auto& tested) {
+                           return tested.param == RowStorage::bf16 ? "Bf16" : "Fp32";
+                         });
+
 TEST(AggregateInnerBf16, ValuesAreTheNearestOnesOnEveryTarget) {
-  // Around every kind of rounding, at both signs; rows are their own only neighbour.
+  // Values around every kind of rounding, of both signs. Each row is its own only neighbour.
   std::vector<float> values;
   for (const std::uint32_t upper :
        {0x0000U, 0x0001U, 0x007fU, 0x0080U, 0x3f80U, 0x3f81U, 0x7f7eU, 0x7f7fU, 0x7f80U, 0x7fffU}) {
@@ -198,7 +174,7 @@ TEST(AggregateInnerBf16, ValuesAreTheNearestOnesOnEveryTarget) {
       } else if (std::isinf(out[i])) {
         EXPECT_GE(std::abs(x), 0x1.ffp127F);  // halfway from the largest bf16 to 2^128
       } else {
-        // Either neighbour is no nearer.
+        // Neither neighbour is nearer.
         const std::uint16_t half = stored.view().data[i];
         const double error = std::abs(static_cast<double>(x) - out[i]);
         for (const int step : {-1, 1}) {

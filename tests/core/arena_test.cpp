@@ -9,6 +9,7 @@
 
 #include "core/buffer.hpp"
 #include "heliograph/error.hpp"
+#include "support/expect_error.hpp"
 
 namespace heliograph {
 namespace {
@@ -28,7 +29,7 @@ TEST(Arena, BuffersLieSideBySideOnLinesOfTheirOwn) {
   const Buffer a(100, MemoryUse::halo, &account);
   const Buffer b(5000, MemoryUse::weights, &account);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(a.data()) % 64, 0U);
-  // 100 bytes are two lines, and one more may be read past the end.
+  // 100 bytes take two cache lines, and one more because readers may go past the end.
   EXPECT_EQ(b.data() - a.data(), 3 * 64);
   EXPECT_EQ(account.live(MemoryUse::halo), 100);
   EXPECT_EQ(account.live(MemoryUse::weights), 5000);
@@ -63,7 +64,7 @@ TEST(Arena, AHoleLeavesItsNeighboursAlone) {
   fill(after);
   const std::uint8_t* held = hole->as<std::uint8_t>().data();
   hole.reset();
-  // Still mapped, and given back to the system.
+  // The pages stay mapped, but the system has their memory back.
   EXPECT_EQ(held[0], 0);
   EXPECT_EQ(held[2 << 20], 0);
   EXPECT_EQ(before.as<std::uint8_t>()[99], 0xA5);
@@ -93,13 +94,10 @@ TEST(Arena, BuffersOfOneScopeLeaveNoHoleWhateverTheirOrder) {
 TEST(Arena, WhatDoesNotFitIsRefusedByRoomAndSize) {
   Arena arena(kSize);
   MemoryAccount account(&arena);
-  try {
-    const Buffer buffer(kSize, MemoryUse::gradients, &account);  // The spare line is too much.
-    FAIL() << "not refused";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::resource);
-    EXPECT_STREQ(error.what(), "out of memory: 67108864 bytes for gradients");
-  }
+  // The spare cache line no longer fits.
+  const auto take = [&] { const Buffer buffer(kSize, MemoryUse::gradients, &account); };
+  EXPECT_EQ(test::expect_error(ErrorCode::resource, "", take),
+            "out of memory: 67108864 bytes for gradients");
   EXPECT_EQ(account.live(MemoryUse::gradients), 0);
   EXPECT_EQ(Buffer(kSize - 64, MemoryUse::gradients, &account).size(), kSize - 64);
 }

@@ -20,7 +20,7 @@ using test::Packed;
 using test::random_matrix;
 using test::random_scale;
 
-/// Rows of `degree` random entries, but for a few that are empty or have one; sorted as in a shard.
+/// Rows of `degree` random entries, sorted as in a shard. A few rows have no entry or one.
 Csr dense_csr(std::int64_t rows, std::int64_t columns, std::int64_t degree) {
   std::mt19937 random(9);
   Csr csr{{0}, {}};
@@ -97,7 +97,7 @@ TEST(GatherBlocks, LeaveTheBitsOfHaloRows) {
   }
 }
 
-/// Every entry once, in its row's order.
+/// The blocks hold every entry once, in the order of its row.
 TEST(GatherBlocks, HoldAllEntriesOfATile) {
   ThreadPool threads(3);
   const Csr csr = dense_csr(700, 5000, 60);
@@ -140,7 +140,7 @@ TEST(GatherBlocks, AreEmptyWhereTheyCannotServe) {
   EXPECT_FALSE(blocks_of(dense_csr(700, 7000, 120).view(), 7000, threads).serve(32));
   const Csr empty{std::vector<std::int64_t>(701, 0), {}};
   EXPECT_TRUE(blocks_of(empty.view(), 7000, threads).empty()) << "no entries";
-  // All entries of a row in one block of very many.
+  // All entries of a row lie in one of very many blocks.
   Csr local{{0}, {}};
   for (std::int32_t i = 0; i < 2000; ++i) {
     for (std::int32_t c = 0; c < 30; ++c) local.columns.push_back(100 * i + c);

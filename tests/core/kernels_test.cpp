@@ -66,7 +66,7 @@ TEST_F(ReproducibleKernels, SparseProductsSumInFp64) {
   kernels_->spmm(x, ones.view(), true, c.view());
   EXPECT_EQ(c.view().data[0], 2.0F);
 
-  // The transpose of a column that holds the three values.
+  // One row, the transpose of a column that holds the three values.
   const std::vector<std::int32_t> rows{0, 1, 2};
   const std::vector<std::int64_t> position{0, 1, 2};
   const SparseColumnsView by_column{1, offsets.data(), rows.data(), position.data()};
@@ -119,13 +119,14 @@ TEST_F(ReproducibleKernels, BiasGradientsOfHiddenLayersSumInFp64) {
   g.bias = gradient(sum, 1, 1);
   Matrix residual(4, 1, MemoryUse::workspace, nullptr);
   kernels_->norm_act_backward(y.view(), p, d.view(), residual.view(), g);
-  EXPECT_EQ(sum[0], 1.0);  // the row that ReLU cut off gives nothing
+  EXPECT_EQ(sum[0], 1.0);  // The row that ReLU set to 0 adds nothing,
   EXPECT_EQ(d.view().row(3)[0], 0.0F);
-  EXPECT_EQ(residual.view().row(3)[0], 50.0F);  // but its residual passes
+  EXPECT_EQ(residual.view().row(3)[0], 50.0F);  // but its residual passes.
 }
 
 TEST_F(ReproducibleKernels, LossesSumInFp64AndSkipOtherRows) {
-  // Sure of the right class: nothing. Sure of the wrong one: the difference of the logits.
+  // The loss is 0 where the model is sure of the right class, and the difference of the logits
+  // where it is sure of the wrong one.
   const Matrix z = matrix_of({{kLarge, 0}, {0, 0}, {9, 9}});
   const std::vector<std::int32_t> target{1, 0, -1};
   Matrix d = matrix_of({{7, 7}, {7, 7}, {7, 7}});
@@ -146,7 +147,7 @@ TEST_F(ReproducibleKernels, LossesSumInFp64AndSkipOtherRows) {
   EXPECT_EQ(d.view().row(2)[1], 0.0F);
 }
 
-// A variance beyond fp32 must not pass for a row without spread.
+// A row whose variance overflows fp32 must not be taken for a row without spread.
 TEST(Kernels, LayerNormOfAnOverflowingVarianceIsNotANumber) {
   const auto kernels = make_cpu_kernels(1, false);
   const Matrix y = matrix_of({{1e25F, -1e25F, 0, 0}});

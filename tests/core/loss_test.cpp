@@ -12,20 +12,20 @@
 
 #include "core/buffer.hpp"
 
-// The fp32 losses beside their fp64 twins, on every instruction set.
+// Compares the fp32 losses with their fp64 twins on every instruction set.
 
 namespace heliograph {
 namespace {
 
-// A probability: the exponential and the division round to about 1e-7 of it each, and so does the
-// difference of two logits, which are below 40 here.
+// The bound of a probability: its exponential, its division and the difference of two logits, which
+// are below 40 here, each round to about 1e-7 of it.
 constexpr float kProbabilityTolerance = 5e-6F;
-// The same of a row's loss, for each class that is summed.
+// The bound of a row's loss, for each class that is summed.
 constexpr double kLossTolerance = 5e-6;
 
 constexpr std::int64_t kLossRows = 70;
 
-/// Logits from sure to undecided, with equal ones among them.
+/// Logits from sure to undecided, some of them equal.
 Matrix logits_of(std::int64_t cols) {
   Matrix z(kLossRows, cols, MemoryUse::workspace, nullptr);
   std::mt19937 random(static_cast<unsigned>(cols));
@@ -98,7 +98,7 @@ TEST_P(Loss, OfSigmoidIsThatOfFp64) {
   });
 }
 
-// Far beyond what exp holds: the differences count, not the logits.
+// The logits overflow exp, but their differences do not.
 TEST(LossOfHugeLogits, StaysFinite) {
   Matrix z(1, 3, MemoryUse::workspace, nullptr);
   const float row[] = {1e30F, -1e30F, 0};
@@ -118,7 +118,7 @@ TEST(LossOfHugeLogits, StaysFinite) {
   });
 }
 
-// SIMD maxima and exponentials may turn NaN into an ordinary number: the loss must not.
+// SIMD maxima and exponentials may turn NaN into an ordinary number, but the loss must be NaN.
 TEST(LossOfWhatIsNotFinite, IsNotFinite) {
   constexpr std::int64_t kCols = 37;
   for (const float bad :

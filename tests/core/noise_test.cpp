@@ -18,7 +18,7 @@ std::uint64_t key_of(std::uint64_t seed, std::int64_t epoch, int layer, Directio
   return row_key(stream_key(seed, Purpose::rounding, {epoch}, site_key(layer, direction)), node);
 }
 
-/// Sequences of draws along everything that a draw is keyed by.
+/// One sequence of draws along each part of a draw's key.
 std::vector<std::pair<std::string, Draw>> sequences() {
   const auto forward = Direction::forward;
   return {
@@ -85,7 +85,7 @@ TEST(Noise, ValuesAreUniform) {
 }
 
 TEST(Noise, NeighboursAreIndependent) {
-  // Pairs at distances that matter: next, the other half of a word, the next group, the next row.
+  // Pairs of draws: neighbours, halves of a word, and the same place in the next group or row.
   for (const auto& [name, draw] : sequences()) {
     std::vector<std::uint32_t> values(kDraws + 256);
     for (std::uint32_t i = 0; i < values.size(); ++i) values[i] = draw(i);
@@ -106,7 +106,7 @@ TEST(Noise, NeighboursAreIndependent) {
 }
 
 TEST(Noise, StreamsAreIndependent) {
-  // The same node and column under another epoch, layer, direction, purpose, seed or node.
+  // The keys differ in one of epoch, layer, direction, purpose, seed and node.
   const std::uint64_t base = stream_key(1, Purpose::rounding, {3}, site_key(1, Direction::forward));
   const std::vector<std::pair<std::string, std::uint64_t>> others = {
       {"epoch", stream_key(1, Purpose::rounding, {4}, site_key(1, Direction::forward))},
@@ -127,7 +127,7 @@ TEST(Noise, StreamsAreIndependent) {
 }
 
 TEST(Noise, SumsOverRowsHaveTheVarianceOfIndependentDraws) {
-  // An aggregation adds many rows: correlation between them would show here first.
+  // Correlation between rows would show in an aggregation, which adds many of them.
   constexpr int kDegree = 64;
   constexpr int kSums = 1 << 13;
   double squares = 0;

@@ -13,7 +13,7 @@
 #include "core/noise.hpp"
 #include "support/simd_targets.hpp"
 
-// Row kernels against plain loops in fp64, on every instruction set.
+// Compares row kernels with plain loops in fp64 on every instruction set.
 
 namespace heliograph {
 namespace {
@@ -90,7 +90,7 @@ struct DropoutCase {
   }
 };
 
-/// Bias, norm (or none), ReLU, residual and dropout of random rows.
+/// The arguments of bias, normalisation (or none), ReLU, residual and dropout for random rows.
 struct NormCase {
   NormCase(const Matrix& y, const std::vector<float>& b, const std::vector<float>& g,
            const std::vector<float>& s, const DropoutCase& drop, bool norm)
@@ -185,7 +185,7 @@ TEST_F(RowKernels, NormActBackwardOnEveryTarget) {
         for (std::int64_t c = 0; c < cols; ++c) {
           const double up = upstream.view().row(r)[c] * drop.factor(r, c);
           passed.push_back(up);
-          // In fp32, as the kernel does: whether ReLU lets a value pass must not hang on rounding.
+          // In fp32 as in the kernel, so that both agree on which values pass the ReLU.
           const float biased = y.view().row(r)[c] + bias[static_cast<std::size_t>(c)];
           const auto at = static_cast<std::size_t>(c);
           if (!norm) {
@@ -281,13 +281,13 @@ TEST_F(RowKernels, SumsAndDropoutOnEveryTarget) {
 }
 
 TEST_F(RowKernels, SparseProductsOnEveryTarget) {
-  // Five rows over eleven columns: none, one, all, and some entries in a row.
+  // Five rows over eleven columns, with none, one, some and all of them filled.
   const std::vector<std::int64_t> offsets{0, 0, 1, 12, 15, 22};
   const std::vector<std::int32_t> columns{4,  0, 1, 2, 3, 4, 5, 6, 7, 8, 9,
                                           10, 2, 3, 9, 0, 1, 5, 6, 7, 8, 10};
   const auto values = draws(22);
   const SparseView x{5, 11, offsets.data(), columns.data(), values.data(), offsets[5]};
-  // The same entries seen as the transpose's columns: output row f sums entries of x's row f.
+  // The same entries as columns of the transpose: output row f sums the entries of x's row f.
   std::vector<std::int64_t> position(22);
   for (std::size_t i = 0; i < 22; ++i) position[i] = static_cast<std::int64_t>(i);
   const SparseColumnsView by_column{5, offsets.data(), columns.data(), position.data()};

@@ -58,7 +58,7 @@ TEST(ThreadPool, AnExceptionOfATaskComesOutOfRunAndThePoolGoesOn) {
   EXPECT_EQ(runs, 20);
 }
 
-/// Leaves room in the address space for a few more stacks only.
+/// Limits the address space to a few more stacks.
 void leave_room_for_few_threads() {
   long pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
@@ -72,7 +72,7 @@ TEST(ThreadPoolDeathTest, ASystemOutOfThreadsIsAnErrorNotAWait) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {
-        alarm(20);  // ends the wait of a pool that hangs
+        alarm(20);  // Ends the test if the pool hangs.
         leave_room_for_few_threads();
         try {
           const ThreadPool pool(64);

@@ -26,7 +26,7 @@ const std::vector<RowFormat> kFormats = {
 
 class AggregateTwin : public TwinTest {
  protected:
-  /// Rows of skewed degree: some empty, one of `hub` entries.
+  /// Rows of skewed degree: some are empty, and one has `hub` entries.
   Csr random_csr(std::int64_t rows, std::int64_t columns, std::int64_t hub = 300) {
     Csr csr{{0}, {}};
     for (std::int64_t i = 0; i < rows; ++i) {
@@ -59,8 +59,8 @@ class AggregateTwin : public TwinTest {
     return copy;
   }
 
-  /// aggregate_halo on the device against the plain loops, on a copy of `before`, with the packed
-  /// rows `shift` bytes behind an aligned place.
+  /// Compares aggregate_halo on the device with the plain loops, both on a copy of `before`. The
+  /// packed rows begin `shift` bytes behind an aligned address.
   void check_halo(const Csr& csr, const Packed& packed, const std::vector<float>* row_scale,
                   std::int64_t col_begin, const Matrix& before, std::size_t shift) {
     PackedRows rows = packed.rows;
@@ -181,7 +181,7 @@ TEST_F(AggregateTwin, InnerBf16HasTheBitsOfThePlainLoops) {
 }
 
 TEST_F(AggregateTwin, InnerReadsAndWritesColumnRanges) {
-  // 4 and 8 columns keep rows on 16 bytes, the others do not.
+  // Rows of 4 and 8 columns are aligned to 16 bytes, the others are not.
   const Csr csr = random_csr(50, 50);
   const DeviceCsr device_csr = on_device_csr(csr);
   for (const std::int64_t cols : {1, 5, 16, 41, 100, 130}) {
@@ -257,7 +257,7 @@ TEST_F(AggregateTwin, HaloWritesItsBlockOfColumnsOnly) {
   }
 }
 
-// A message of more than 4 GiB, of which only the rows that are named are there.
+// A message of more than 4 GiB, in which only the rows that are used take memory.
 TEST_F(AggregateTwin, HaloRowsMayLieFurtherApartThan32BitsCanSay) {
   const Csr csr = random_csr(20, 30, 600);
   const DeviceCsr device_csr = on_device_csr(csr);
@@ -288,7 +288,7 @@ TEST_F(AggregateTwin, HaloRowsMayLieFurtherApartThan32BitsCanSay) {
   }
 }
 
-// Rows of more than 512 entries are summed by a whole block, which may hold several.
+// A row of more than 512 entries is summed by a whole block, which may sum several such rows.
 class HubTwin : public AggregateTwin {
  protected:
   Csr hubs() {

@@ -23,7 +23,7 @@ constexpr std::byte kUntouched{0xa5};
 
 class CodecTwin : public TwinTest {
  protected:
-  /// A message of the device, with `shift` bytes before and 64 behind the encoded rows.
+  /// A message on the device, with `shift` bytes before the encoded rows and 64 behind them.
   struct Message {
     UnencodableRow failed;
     std::vector<std::byte> bytes;
@@ -51,7 +51,7 @@ class CodecTwin : public TwinTest {
     return message;
   }
 
-  /// The same bytes as the definition, and no other byte written.
+  /// Checks that the bytes are those of the definition and that no other byte was written.
   void check(const Codec& codec, const CodecCase& c, std::size_t shift = 0) {
     const auto reference = make_reference_codec(codec.format());
     UnencodableRow failed;
@@ -201,7 +201,7 @@ TEST_F(CodecTwin, NamesTheFirstRowThatCannotBeEncoded) {
       CodecCase c(257, cols);
       fill(c.x, row_kinds()[1], 3);
       std::reverse(c.rows.begin(), c.rows.end());
-      check(*codec, c);  // all can be encoded
+      check(*codec, c);  // All rows can be encoded.
       c.x.view().row(20)[cols - 1] = std::nanf("");
       check(*codec, c);
       c.x.view().row(100)[cols / 2] = -kInf;
@@ -216,7 +216,7 @@ TEST_F(CodecTwin, NamesTheFirstRowThatCannotBeEncoded) {
       check(*codec, c);
       c.scale.clear();
       fill(c.x, row_kinds()[1], 4);
-      check(*codec, c);  // a failure leaves nothing behind
+      check(*codec, c);  // An earlier failure has no effect.
       if (HasFatalFailure()) return;
     }
   }

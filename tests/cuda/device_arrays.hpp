@@ -14,7 +14,7 @@
 #include "core/buffer.hpp"
 #include "core/kernels.hpp"
 
-// Arrays on the device that begin as copies of host ones, and the fixture of twin tests.
+// Arrays on the device that begin as copies of arrays on the host, and the fixture of twin tests.
 
 namespace heliograph {
 
@@ -22,7 +22,7 @@ namespace heliograph {
 template <class T>
 class DeviceArray {
  public:
-  /// `account`: of the kernels' memory; both must outlive it.
+  /// Takes memory of the kernels' device from `account`. Both must outlive the array.
   DeviceArray(Kernels& kernels, MemoryAccount& account, std::span<const T> host)
       : kernels_(&kernels),
         count_(host.size()),
@@ -32,7 +32,7 @@ class DeviceArray {
 
   T* data() const { return reinterpret_cast<T*>(buffer_.data()); }
   std::size_t size() const { return count_; }
-  /// What it holds now.
+  /// The present values.
   std::vector<T> values() const {
     std::vector<T> host(count_);
     kernels_->device().download(host.data(), data(), count_ * sizeof(T));
@@ -49,17 +49,17 @@ class DeviceArray {
 template <class T = float>
 class BasicDeviceMatrix {
  public:
-  /// Zero.
+  /// A matrix of zeros.
   BasicDeviceMatrix(Kernels& kernels, MemoryAccount& account, std::int64_t rows, std::int64_t cols)
       : kernels_(&kernels), matrix_(rows, cols, MemoryUse::workspace, &account) {}
-  /// A copy, padding and all.
+  /// A copy of `host`, including the padding.
   BasicDeviceMatrix(Kernels& kernels, MemoryAccount& account, const BasicMatrix<T>& host)
       : BasicDeviceMatrix(kernels, account, host.view().rows, host.view().cols) {
     kernels.device().upload(matrix_.view().data, host.view().data, bytes(host.view()));
   }
 
   BasicMatrixView<T> view() const { return matrix_.view(); }
-  /// What it holds now, padding and all.
+  /// The present values, including the padding.
   BasicMatrix<T> values() const {
     const BasicMatrixView<T> from = matrix_.view();
     BasicMatrix<T> host(from.rows, from.cols, MemoryUse::workspace, nullptr);
@@ -77,10 +77,10 @@ class BasicDeviceMatrix {
 };
 using DeviceMatrix = BasicDeviceMatrix<float>;
 
-/// The sizes that every kernel is tested at.
+/// The sizes at which every kernel is tested.
 inline constexpr std::int64_t kTwinSizes[] = {0, 1, 31, 33, 257};
 
-/// Kernels of a device, `cuda`, beside their twins, `cpu`. Skips where no device is.
+/// Has the kernels of a device, `cuda`, and of the CPU, `cpu`. Skips where there is no device.
 class TwinTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -102,7 +102,7 @@ class TwinTest : public ::testing::Test {
     return DeviceMatrix(*cuda, *account, rows, cols);
   }
 
-  /// Normal values; the padding is NaN, which no kernel may read into a result.
+  /// Normal values. The padding is NaN, which must not reach any result.
   Matrix normal_matrix(std::int64_t rows, std::int64_t cols) {
     Matrix m(rows, cols, MemoryUse::workspace, nullptr);
     for (std::int64_t r = 0; r < rows; ++r) {
@@ -125,7 +125,7 @@ class TwinTest : public ::testing::Test {
   std::unique_ptr<MemoryAccount> account;  ///< Of the device's memory.
 };
 
-/// Each value of `actual` is within `bound` of its twin.
+/// Fails the test unless each value of `actual` is within `bound` of its twin.
 inline void expect_near(ConstMatrixView actual, ConstMatrixView expected, double bound) {
   ASSERT_EQ(actual.rows, expected.rows);
   ASSERT_EQ(actual.cols, expected.cols);

@@ -26,7 +26,7 @@ constexpr Sizes kSizes[] = {{0, 3, 4},     {1, 1, 1},      {31, 33, 47},
 
 /// Two sums of `terms` products of normal values, each rounded on its way: the sums grow to
 /// sqrt(terms), hardly a product exceeds 20.
-double bound(std::int64_t terms) { return 2e-6 * (20 + static_cast<double>(terms)); }
+double product_bound(std::int64_t terms) { return 2e-6 * (20 + static_cast<double>(terms)); }
 
 bool equal(ConstMatrixView a, ConstMatrixView b) {
   for (std::int64_t r = 0; r < a.rows; ++r) {
@@ -66,7 +66,7 @@ TEST_F(GemmTwin, ProductsAreTheCpuOnes) {
                            device_c = on_device(c);
         cuda->gemm(device_a.view(), device_b.view(), transpose, accumulate, device_c.view());
         cpu->gemm(a.view(), b.view(), transpose, accumulate, c.view());
-        expect_near(device_c.values().view(), c.view(), bound(s.in));
+        expect_near(device_c.values().view(), c.view(), product_bound(s.in));
       }
     }
   }
@@ -82,18 +82,18 @@ TEST_F(GemmTwin, GradientsAreTheCpuOnes) {
     const DeviceArray<float> g = on_device(expected);
     cuda->gemm_gradient(device_a.view(), device_d.view(), {g.data(), nullptr, s.in, s.out});
     cpu->gemm_gradient(a.view(), d.view(), {expected.data(), nullptr, s.in, s.out});
-    expect_near(g.values(), expected, bound(s.rows));
+    expect_near(g.values(), expected, product_bound(s.rows));
   }
 }
 
-/// Kernels that may round the factors of products to TF32.
+/// A test of kernels that may round the factors of products to TF32.
 class Tf32Gemm : public TwinTest {
  protected:
   void SetUp() override {
     TwinTest::SetUp();
     if (cuda != nullptr) tf32 = make_cuda_kernels(0, 1, {.tf32 = true});
   }
-  /// a b by these kernels.
+  /// The product of a and b by these kernels.
   Matrix product(Kernels& kernels, const DeviceMatrix& a, const DeviceMatrix& b) {
     const DeviceMatrix c = device_matrix(a.view().rows, b.view().cols);
     cuda->device().finish();  // of the operands; the kernels have streams of their own
@@ -122,7 +122,8 @@ TEST_F(Tf32Gemm, ErrorsAreThoseOfRoundedFactorsAndRepeatThemselves) {
           sum += term;
           sizes += std::abs(term);
         }
-        ASSERT_NEAR(rounded.view().row(r)[c], sum, kTerm * sizes + bound(s.in)) << r << ", " << c;
+        ASSERT_NEAR(rounded.view().row(r)[c], sum, kTerm * sizes + product_bound(s.in))
+            << r << ", " << c;
       }
     }
     EXPECT_TRUE(equal(product(*tf32, device_a, device_b).view(), rounded.view()));
@@ -196,8 +197,8 @@ TEST_F(GemmTwin, ProductsWithBiasAreTheCpuOnes) {
         cuda->gemm_bias(device_a.view(), factor, accumulate, device_bias.data(), device_c.view());
         cpu->gemm_bias(a.view(), b.view(), accumulate, bias.data(), c.view());
         const Matrix result = device_c.values();
-        expect_near(result.view(), c.view(), bound(s.in));
-        // Nothing of the padding is written.
+        expect_near(result.view(), c.view(), product_bound(s.in));
+        // The padding is not written.
         for (std::int64_t r = 0; r < s.rows; ++r) {
           for (std::int64_t i = s.out; i < c.view().stride; ++i) {
             EXPECT_TRUE(std::isnan(result.view().row(r)[i]));
@@ -209,7 +210,8 @@ TEST_F(GemmTwin, ProductsWithBiasAreTheCpuOnes) {
 }
 
 TEST_F(GemmTwin, BiasesAreAddedAsProductsWrite) {
-  // Where that fails, gemm_bias is right by a pass of its own, so that no other test would say it.
+  // Where cublasLt has no algorithm, gemm_bias adds the bias in a pass of its own, so that no other
+  // test would notice.
   for (const bool tf32 : {false, true}) {
     cuda::Gemm gemm(*cuda->device().queue(), tf32, account.get());
     for (const Sizes s : {Sizes{257, 130, 41}, Sizes{500, 64, 64}}) {
@@ -253,7 +255,7 @@ TEST_F(GemmTwin, ColumnsBesideAViewAreLeftAlone) {
   cuda->gemm(device_a.view(), device_b.view(), false, false, device_c.view().col_range(11, 5));
   cpu->gemm(a.view(), b.view(), false, false, c.view().col_range(11, 5));
   const Matrix result = device_c.values();
-  expect_near(result.view().col_range(11, 5), c.view().col_range(11, 5), bound(17));
+  expect_near(result.view().col_range(11, 5), c.view().col_range(11, 5), product_bound(17));
   expect_near(result.view().col_range(0, 11), c.view().col_range(0, 11), 0);
   expect_near(result.view().col_range(16, 24), c.view().col_range(16, 24), 0);
 }

@@ -9,14 +9,15 @@
 namespace heliograph {
 namespace {
 
-struct Shape {
+struct LossShape {
   std::int64_t rows, classes;
 };
-constexpr Shape kShapes[] = {{0, 3}, {1, 1}, {31, 33}, {33, 31}, {257, 47}, {9, 257}, {20000, 5}};
+constexpr LossShape kLossShapes[] = {{0, 3},    {1, 1},   {31, 33},  {33, 31},
+                                     {257, 47}, {9, 257}, {20000, 5}};
 
 /// A row's loss is a sum of up to 257 fp32 terms below 10, whose roundings mostly cancel; rows are
 /// summed in fp64. Exponentials differ in their last bits.
-double loss_bound(Shape s) { return 2e-5 * static_cast<double>(s.rows) + 1e-5; }
+double loss_bound(LossShape s) { return 2e-5 * static_cast<double>(s.rows) + 1e-5; }
 /// Of gradients, which are at most 1 before scaling.
 constexpr double kBound = 2e-6;
 constexpr float kScale = 0.5F;
@@ -24,7 +25,7 @@ constexpr float kScale = 0.5F;
 class LossTwin : public TwinTest {};
 
 TEST_F(LossTwin, Softmax) {
-  for (const Shape s : kShapes) {
+  for (const LossShape s : kLossShapes) {
     SCOPED_TRACE(::testing::Message() << s.rows << " x " << s.classes);
     const Matrix logits = normal_matrix(s.rows, s.classes);
     const Matrix d = normal_matrix(s.rows, s.classes);
@@ -46,7 +47,7 @@ TEST_F(LossTwin, Softmax) {
 }
 
 TEST_F(LossTwin, Binary) {
-  for (const Shape s : kShapes) {
+  for (const LossShape s : kLossShapes) {
     SCOPED_TRACE(::testing::Message() << s.rows << " x " << s.classes);
     const Matrix logits = normal_matrix(s.rows, s.classes);
     const Matrix d = normal_matrix(s.rows, s.classes);

@@ -8,7 +8,7 @@
 
 namespace heliograph {
 
-/// Around whole blocks of codes, warps and chunks of 256 columns.
+/// Widths around whole blocks of codes, warps and chunks of 256 columns.
 inline constexpr std::int64_t kWidths[] = {1,  2,  7,   8,   15,  16,  17,  31,  33, 47,
                                            64, 96, 100, 128, 130, 256, 257, 300, 602};
 

@@ -7,44 +7,30 @@
 #include "core/noise.hpp"
 #include "cuda/device_arrays.hpp"
 
-// Row-wise kernels beside their CPU twins. Both work in fp32 in different orders and with different
-// roundings of products.
+// Compares row-wise kernels with their CPU twins. Both work in fp32, in different orders and with
+// different roundings of products.
 
 namespace heliograph {
 namespace {
 
-/// Rows and columns: the usual sizes, and rows too wide for registers.
-struct Shape {
+/// Rows and columns. The sizes include rows that are too wide for registers.
+struct RowShape {
   std::int64_t rows, cols;
 };
-constexpr Shape kShapes[] = {{0, 5},    {1, 1},    {31, 33},  {33, 31},
-                             {257, 64}, {40, 257}, {9, 1000}, {20000, 3}};
+constexpr RowShape kRowShapes[] = {{0, 5},    {1, 1},    {31, 33},  {33, 31},
+                                   {257, 64}, {40, 257}, {9, 1000}, {20000, 3}};
 
-/// The arguments of NormAct, on both sides.
+/// The arguments of NormAct on the host.
 struct NormArguments {
   std::vector<float> bias, gain, shift, mean, rstd;
   std::vector<std::int64_t> ids;
-};
-
-class RowTwin : public TwinTest {
- protected:
-  NormArguments arguments(Shape s) {
-    NormArguments a;
-    a.bias = normal_values(s.cols);
-    a.gain = normal_values(s.cols);
-    a.shift = normal_values(s.cols);
-    a.mean.resize(static_cast<std::size_t>(s.rows), -7.0F);
-    a.rstd.resize(static_cast<std::size_t>(s.rows), 0.5F);
-    for (std::int64_t r = 0; r < s.rows; ++r) a.ids.push_back(1000 + 7 * r);
-    return a;
-  }
 };
 
 std::uint64_t dropout_stream() {
   return stream_key(3, Purpose::dropout, {5}, site_key(1, Direction::forward));
 }
 
-/// The same on the device; the arrays must live on.
+/// The same on the device, for as long as this object lives.
 struct OnDevice {
   DeviceArray<float> bias, gain, shift, mean, rstd;
   DeviceArray<std::int64_t> ids;
@@ -59,6 +45,37 @@ struct OnDevice {
   }
 };
 
+class RowTwin : public TwinTest {
+ protected:
+  NormArguments arguments(RowShape s) {
+    NormArguments a;
+    a.bias = normal_values(s.cols);
+    a.gain = normal_values(s.cols);
+    a.shift = normal_values(s.cols);
+    a.mean.resize(static_cast<std::size_t>(s.rows), -7.0F);
+    a.rstd.resize(static_cast<std::size_t>(s.rows), 0.5F);
+    for (std::int64_t r = 0; r < s.rows; ++r) a.ids.push_back(1000 + 7 * r);
+    return a;
+  }
+  OnDevice place(const NormArguments& a) {
+    return {on_device(a.bias), on_device(a.gain), on_device(a.shift),
+            on_device(a.mean), on_device(a.rstd), on_device(a.ids)};
+  }
+  /// Calls body(shape, norm, dropout threshold, with residual) for all of them.
+  template <class Body>
+  static void for_norms(const Body& body) {
+    for (const RowShape s : kRowShapes) {
+      for (int i = 0; i < 8; ++i) {
+        const bool norm = (i & 4) != 0, residual = (i & 1) != 0;
+        const std::uint32_t threshold = (i & 2) != 0 ? 20000 : 0;
+        SCOPED_TRACE(::testing::Message()
+                     << s.rows << " x " << s.cols << " norm " << norm << " dropout " << threshold);
+        body(s, norm, threshold, residual);
+      }
+    }
+  }
+};
+
 NormAct on_host(NormArguments& a, bool norm, std::uint32_t threshold) {
   return {a.bias.data(),
           norm ? a.gain.data() : nullptr,
@@ -70,80 +87,59 @@ NormAct on_host(NormArguments& a, bool norm, std::uint32_t threshold) {
 
 /// A row's sums are of `cols` terms; what follows multiplies by rstd, below 20 for rows of more
 /// than one column, and by values below 5.
-double bound(std::int64_t cols) { return 1e-5 * (1 + std::sqrt(static_cast<double>(cols))); }
+double row_bound(std::int64_t cols) { return 1e-5 * (1 + std::sqrt(static_cast<double>(cols))); }
 
 TEST_F(RowTwin, NormActForward) {
-  for (const Shape s : kShapes) {
-    for (const bool norm : {false, true}) {
-      for (const std::uint32_t threshold : {0U, 20000U}) {
-        for (const bool with_residual : {false, true}) {
-          SCOPED_TRACE(::testing::Message() << s.rows << " x " << s.cols << " norm " << norm
-                                            << " dropout " << threshold);
-          NormArguments a = arguments(s);
-          const OnDevice d{on_device(a.bias), on_device(a.gain), on_device(a.shift),
-                           on_device(a.mean), on_device(a.rstd), on_device(a.ids)};
-          const Matrix y = normal_matrix(s.rows, s.cols);
-          const Matrix residual = normal_matrix(s.rows, s.cols);
-          const Matrix out = normal_matrix(s.rows, s.cols);
-          const DeviceMatrix device_y = on_device(y), device_residual = on_device(residual);
-          const DeviceMatrix device_out = on_device(out);
-          const ConstMatrixView none;
-          cuda->norm_act_forward(device_y.view(), d.norm_act(norm, threshold),
-                                 with_residual ? ConstMatrixView(device_residual.view()) : none,
-                                 device_out.view());
-          cpu->norm_act_forward(y.view(), on_host(a, norm, threshold),
-                                with_residual ? ConstMatrixView(residual.view()) : none,
-                                out.view());
-          expect_near(device_out.values().view(), out.view(), bound(s.cols));
-          expect_near(d.mean.values(), a.mean, bound(s.cols));
-          // One column has no spread: rstd is 1 / sqrt(1e-5).
-          expect_near(d.rstd.values(), a.rstd, bound(s.cols) + (s.cols == 1 ? 1e-3 : 0));
-        }
-      }
-    }
-  }
+  for_norms([&](RowShape s, bool norm, std::uint32_t threshold, bool with_residual) {
+    NormArguments a = arguments(s);
+    const OnDevice d = place(a);
+    const Matrix y = normal_matrix(s.rows, s.cols);
+    const Matrix residual = normal_matrix(s.rows, s.cols);
+    const Matrix out = normal_matrix(s.rows, s.cols);
+    const DeviceMatrix device_y = on_device(y), device_residual = on_device(residual);
+    const DeviceMatrix device_out = on_device(out);
+    const ConstMatrixView none;
+    cuda->norm_act_forward(device_y.view(), d.norm_act(norm, threshold),
+                           with_residual ? ConstMatrixView(device_residual.view()) : none,
+                           device_out.view());
+    cpu->norm_act_forward(y.view(), on_host(a, norm, threshold),
+                          with_residual ? ConstMatrixView(residual.view()) : none, out.view());
+    expect_near(device_out.values().view(), out.view(), row_bound(s.cols));
+    expect_near(d.mean.values(), a.mean, row_bound(s.cols));
+    // One column has no spread: rstd is 1 / sqrt(1e-5).
+    expect_near(d.rstd.values(), a.rstd, row_bound(s.cols) + (s.cols == 1 ? 1e-3 : 0));
+  });
 }
 
 TEST_F(RowTwin, NormActBackward) {
-  for (const Shape s : kShapes) {
-    for (const bool norm : {false, true}) {
-      for (const std::uint32_t threshold : {0U, 20000U}) {
-        for (const bool with_residual : {false, true}) {
-          SCOPED_TRACE(::testing::Message() << s.rows << " x " << s.cols << " norm " << norm
-                                            << " dropout " << threshold);
-          NormArguments a = arguments(s);
-          a.mean.assign(a.mean.size(), 0.25F);  // as the forward pass leaves them, or not
-          a.rstd.assign(a.rstd.size(), 0.75F);
-          const OnDevice d{on_device(a.bias), on_device(a.gain), on_device(a.shift),
-                           on_device(a.mean), on_device(a.rstd), on_device(a.ids)};
-          const Matrix y = normal_matrix(s.rows, s.cols);
-          const Matrix g = normal_matrix(s.rows, s.cols);
-          const Matrix passed = normal_matrix(s.rows, s.cols);
-          const DeviceMatrix device_y = on_device(y), device_g = on_device(g);
-          const DeviceMatrix device_passed = on_device(passed);
-          std::vector<float> sums(static_cast<std::size_t>(3 * s.cols), 3.0F);
-          const DeviceArray<float> device_sums = on_device(sums);
-          const auto gradients = [&](float* at) {
-            const auto part = [&](std::int64_t i) {
-              return GradientView{at + i * s.cols, nullptr, 1, s.cols};
-            };
-            return norm ? NormActGradients{part(0), part(1), part(2)}
-                        : NormActGradients{part(0), {}, {}};
-          };
-          cuda->norm_act_backward(device_y.view(), d.norm_act(norm, threshold), device_g.view(),
-                                  with_residual ? device_passed.view() : MatrixView{},
-                                  gradients(device_sums.data()));
-          cpu->norm_act_backward(y.view(), on_host(a, norm, threshold), g.view(),
-                                 with_residual ? passed.view() : MatrixView{},
-                                 gradients(sums.data()));
-          expect_near(device_g.values().view(), g.view(), bound(s.cols));
-          expect_near(device_passed.values().view(), passed.view(), 0);
-          // Sums over rows, of values below 10.
-          expect_near(device_sums.values(), sums, 10 * bound(s.rows));
-        }
-      }
-    }
-  }
+  for_norms([&](RowShape s, bool norm, std::uint32_t threshold, bool with_residual) {
+    NormArguments a = arguments(s);
+    a.mean.assign(a.mean.size(), 0.25F);  // any values will do
+    a.rstd.assign(a.rstd.size(), 0.75F);
+    const OnDevice d = place(a);
+    const Matrix y = normal_matrix(s.rows, s.cols);
+    const Matrix g = normal_matrix(s.rows, s.cols);
+    const Matrix passed = normal_matrix(s.rows, s.cols);
+    const DeviceMatrix device_y = on_device(y), device_g = on_device(g);
+    const DeviceMatrix device_passed = on_device(passed);
+    std::vector<float> sums(static_cast<std::size_t>(3 * s.cols), 3.0F);
+    const DeviceArray<float> device_sums = on_device(sums);
+    const auto gradients = [&](float* at) {
+      const auto part = [&](std::int64_t i) {
+        return GradientView{at + i * s.cols, nullptr, 1, s.cols};
+      };
+      return norm ? NormActGradients{part(0), part(1), part(2)} : NormActGradients{part(0), {}, {}};
+    };
+    cuda->norm_act_backward(device_y.view(), d.norm_act(norm, threshold), device_g.view(),
+                            with_residual ? device_passed.view() : MatrixView{},
+                            gradients(device_sums.data()));
+    cpu->norm_act_backward(y.view(), on_host(a, norm, threshold), g.view(),
+                           with_residual ? passed.view() : MatrixView{}, gradients(sums.data()));
+    expect_near(device_g.values().view(), g.view(), row_bound(s.cols));
+    expect_near(device_passed.values().view(), passed.view(), 0);
+    // Sums over rows, of values below 10.
+    expect_near(device_sums.values(), sums, 10 * row_bound(s.rows));
+  });
 }
 
 TEST_F(RowTwin, OverflowAndNanReachTheResult) {
@@ -151,8 +147,7 @@ TEST_F(RowTwin, OverflowAndNanReachTheResult) {
   y.view().row(0)[7] = std::numeric_limits<float>::quiet_NaN();
   for (std::int64_t c = 0; c < 40; ++c) y.view().row(1)[c] = (c % 2 == 0 ? 1e25F : -1e25F);
   NormArguments a = arguments({3, 40});
-  const OnDevice d{on_device(a.bias), on_device(a.gain), on_device(a.shift),
-                   on_device(a.mean), on_device(a.rstd), on_device(a.ids)};
+  const OnDevice d = place(a);
   const DeviceMatrix device_y = on_device(y), out = device_matrix(3, 40);
   cuda->norm_act_forward(device_y.view(), d.norm_act(true, 0), {}, out.view());
   const Matrix result = out.values();
@@ -164,7 +159,7 @@ TEST_F(RowTwin, OverflowAndNanReachTheResult) {
 }
 
 TEST_F(RowTwin, ElementwiseKernelsHaveTheBitsOfTheCpu) {
-  for (const Shape s : kShapes) {
+  for (const RowShape s : kRowShapes) {
     SCOPED_TRACE(::testing::Message() << s.rows << " x " << s.cols);
     NormArguments a = arguments(s);
     const DeviceArray<float> bias = on_device(a.bias);
@@ -188,7 +183,7 @@ TEST_F(RowTwin, ElementwiseKernelsHaveTheBitsOfTheCpu) {
 }
 
 TEST_F(RowTwin, ColumnSums) {
-  for (const Shape s : kShapes) {
+  for (const RowShape s : kRowShapes) {
     SCOPED_TRACE(::testing::Message() << s.rows << " x " << s.cols);
     const Matrix d = normal_matrix(s.rows, s.cols);
     const DeviceMatrix device_d = on_device(d);
@@ -196,7 +191,7 @@ TEST_F(RowTwin, ColumnSums) {
     const DeviceArray<float> device_sums = on_device(sums);
     cuda->column_sums(device_d.view(), {device_sums.data(), nullptr, 1, s.cols});
     cpu->column_sums(d.view(), {sums.data(), nullptr, 1, s.cols});
-    expect_near(device_sums.values(), sums, bound(s.rows));
+    expect_near(device_sums.values(), sums, row_bound(s.rows));
     const std::vector<float> first = device_sums.values();
     cuda->column_sums(device_d.view(), {device_sums.data(), nullptr, 1, s.cols});
     const std::vector<float> second = device_sums.values();

@@ -10,16 +10,16 @@
 namespace heliograph {
 namespace {
 
-/// Rows and columns of x, and columns of what it is multiplied with.
-struct Shape {
+/// Rows and columns of the sparse x, and columns of the dense factor.
+struct SparseShape {
   std::int64_t rows, cols, width;
 };
-constexpr Shape kShapes[] = {{0, 3, 4},    {1, 1, 1},     {31, 33, 31},   {33, 31, 33},
-                             {257, 90, 7}, {40, 257, 64}, {65, 120, 257}, {4000, 12, 40}};
+constexpr SparseShape kSparseShapes[] = {{0, 3, 4},      {1, 1, 1},     {31, 33, 31},
+                                         {33, 31, 33},   {257, 90, 7},  {40, 257, 64},
+                                         {65, 120, 257}, {4000, 12, 40}};
 
-/// Sparse rows of which some are empty, and one is full, as are columns 2 and 3 but for the empty
-/// rows.
-SparseRows sparse_rows(Shape s, std::mt19937& random) {
+/// Sparse rows. Some are empty and one is full. Columns 2 and 3 are full but for the empty rows.
+SparseRows sparse_rows(SparseShape s, std::mt19937& random) {
   std::normal_distribution<float> normal;
   SparseRows x;
   x.cols = s.cols;
@@ -70,7 +70,7 @@ class SparseTwin : public TwinTest {
 };
 
 TEST_F(SparseTwin, Products) {
-  for (const Shape s : kShapes) {
+  for (const SparseShape s : kSparseShapes) {
     for (const bool accumulate : {false, true}) {
       SCOPED_TRACE(::testing::Message() << s.rows << " x " << s.cols << " x " << s.width
                                         << " accumulate " << accumulate);
@@ -93,7 +93,7 @@ TEST_F(SparseTwin, Products) {
 }
 
 TEST_F(SparseTwin, Gradients) {
-  for (const Shape s : kShapes) {
+  for (const SparseShape s : kSparseShapes) {
     SCOPED_TRACE(::testing::Message() << s.rows << " x " << s.cols << " x " << s.width);
     const SparseRows x = sparse_rows(s, random_);
     const ByColumn by_column(x);
@@ -115,7 +115,7 @@ TEST_F(SparseTwin, Gradients) {
 }
 
 TEST_F(SparseTwin, DroppedValuesAreTheSame) {
-  for (const Shape s : kShapes) {
+  for (const SparseShape s : kSparseShapes) {
     SCOPED_TRACE(::testing::Message() << s.rows << " x " << s.cols);
     const SparseRows x = sparse_rows(s, random_);
     std::vector<std::int64_t> ids;

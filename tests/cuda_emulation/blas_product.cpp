@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "streams.hpp"
+#include "runtime.hpp"
 
 namespace heliograph::cuda_emulation {
 namespace {
@@ -29,8 +29,6 @@ bool lies_there(const float* matrix, std::int64_t rows, std::int64_t cols, std::
   if (rows == 0 || cols == 0) return true;
   return on_device(matrix, static_cast<std::size_t>((cols - 1) * stride + rows) * sizeof(float));
 }
-
-}  // namespace
 
 bool lies_there(const Product& p) {
   return lies_there(p.a, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k, p.lda) &&
@@ -59,7 +57,21 @@ void multiply(const Product& p) {
   }
 }
 
-cublasStatus_t blas_status(cudaError_t error) {
+}  // namespace
+
+cudaError_t enqueue_product(const Product& product, cudaStream_t handle) {
+  if (!lies_there(product)) return cudaErrorInvalidValue;
+  const SharedStream stream = find_stream(handle);
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  enqueue(*stream, Access::own_device, [product]() -> std::string {
+    multiply(product);
+    return {};
+  });
+  return cudaSuccess;
+}
+
+cublasStatus_t blas_call(const char* function, const std::function<cudaError_t()>& body) {
+  const cudaError_t error = api_call(function, body);
   if (error == cudaSuccess) return CUBLAS_STATUS_SUCCESS;
   if (error == cudaErrorInvalidValue) return CUBLAS_STATUS_INVALID_VALUE;
   if (error == cudaErrorMemoryAllocation) return CUBLAS_STATUS_ALLOC_FAILED;

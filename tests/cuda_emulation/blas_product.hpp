@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 // What the emulated cuBLAS and cublasLt share.
 
@@ -26,13 +27,13 @@ struct Product {
   bool from_the_end = false;    ///< The order of each sum.
 };
 
-/// Whether the matrices fit their strides and lie on a device.
-bool lies_there(const Product& p);
-void multiply(const Product& p);
+/// Puts a product on a stream. Fails unless its matrices fit their strides and lie on a device.
+cudaError_t enqueue_product(const Product& product, cudaStream_t stream);
 
 /// Whether `handle` is in use, as cuBLAS's or cublasLt's.
 bool is_blas_handle(const void* handle);
 
-cublasStatus_t blas_status(cudaError_t error);
+/// An api_call whose error is cuBLAS's.
+cublasStatus_t blas_call(const char* function, const std::function<cudaError_t()>& body);
 
 }  // namespace heliograph::cuda_emulation

@@ -36,9 +36,8 @@ struct DeviceThread {
 using State = DeviceThread::State;
 
 const char* name_of(Meeting meeting) {
-  static constexpr std::array kNames = {
-      "nothing",          "__syncthreads",  "__syncwarp",    "__shfl_sync", "__shfl_xor_sync",
-      "__shfl_down_sync", "__shfl_up_sync", "__ballot_sync", "__any_sync",  "__all_sync"};
+  static constexpr std::array kNames = {"nothing",     "__syncthreads",   "__syncwarp",
+                                        "__shfl_sync", "__shfl_xor_sync", "__ballot_sync"};
   return kNames[static_cast<std::size_t>(meeting)];
 }
 
@@ -87,12 +86,7 @@ class Block {
                           int width) {
     DeviceThread& self = threads_[current_];
     const unsigned first = current_ / kWarp * kWarp;
-    self.meeting = what;
-    self.mask = mask;
-    self.value = value;
-    self.argument = argument;
-    self.width = width;
-    self.state = State::waiting;
+    self = {State::waiting, std::move(self.fiber), what, mask, value, argument, width};
     if ((mask >> (current_ % kWarp) & 1U) == 0) {
       failure_ = "thread " + std::to_string(current_) + " calls " + name_of(what) + "(" +
                  hex(mask) + "), whose mask leaves it out";
@@ -116,12 +110,9 @@ class Block {
     threadIdx = dim3(t);
     ended_ = true;
     if (thread.state == State::fresh) {
-      if (free_.empty()) {
-        thread.fiber = std::make_unique<Fiber>();
-      } else {
-        thread.fiber = std::move(free_.back());
-        free_.pop_back();
-      }
+      if (free_.empty()) free_.push_back(std::make_unique<Fiber>());
+      thread.fiber = std::move(free_.back());
+      free_.pop_back();
       thread.state = State::ready;
       thread.fiber->start(body);
     } else {
@@ -174,22 +165,12 @@ class Block {
       if ((mask >> lane & 1U) == 0) continue;
       DeviceThread& thread = threads_[first + lane];
       thread.state = State::ready;
-      switch (what) {
-        case Meeting::ballot:
-          thread.result = votes;
-          break;
-        case Meeting::any:
-          thread.result = votes != 0 ? 1 : 0;
-          break;
-        case Meeting::all:
-          thread.result = votes == mask ? 1 : 0;
-          break;
-        default: {
-          // What a lane outside the mask holds is not defined.
-          const unsigned source = source_of(what, lane, thread.argument, thread.width);
-          thread.result = (mask >> source & 1U) != 0 ? threads_[first + source].value : ~0ULL;
-        }
-      }
+      // What a lane outside the mask holds is not defined.
+      const unsigned source = source_of(what, lane, thread.argument, thread.width);
+      const bool defined = (mask >> source & 1U) != 0;
+      thread.result = what == Meeting::ballot ? votes
+                      : defined               ? threads_[first + source].value
+                                              : ~0ULL;
     }
   }
 
@@ -200,8 +181,6 @@ class Block {
     unsigned source = lane;
     if (what == Meeting::shuffle) source = begin + distance % segment;
     if (what == Meeting::shuffle_xor) source = lane ^ distance;
-    if (what == Meeting::shuffle_down) source = lane + distance;
-    if (what == Meeting::shuffle_up) source = lane - distance;  // wraps around below 0
     return source < begin || source >= begin + segment ? lane : source;
   }
 

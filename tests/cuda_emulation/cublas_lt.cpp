@@ -4,11 +4,9 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
-#include <memory>
-#include <string>
 
 #include "blas_product.hpp"
-#include "streams.hpp"
+#include "runtime.hpp"
 
 // What the real one leaves to be found out on a device is an error here: an algorithm for another
 // shape or alignment, a workspace that is too small, a bias that was not given or is not aligned.
@@ -35,10 +33,10 @@ struct cublasLtMatmulPreferenceOpaque_t {
 };
 
 namespace {
-namespace emulation = heliograph::cuda_emulation;
+using namespace heliograph::cuda_emulation;
 
 constexpr std::uint64_t kWorkspace = 4096;
-/// Which some of its kernels rely on, and no preference is for: the address is misaligned else.
+/// Some of its kernels rely on this, and no preference states it.
 constexpr std::uint32_t kBiasAlignment = 16;
 
 /// What an algorithm is good for; it lies in cublasLtMatmulAlgo_t::data.
@@ -75,11 +73,11 @@ std::uint32_t alignment_of(const void* pointer) {
 /// Makes one of these descriptions, counted as a call.
 template <class T>
 cublasStatus_t create(const char* function, T** made, const T& value, bool valid) {
-  return emulation::blas_status(emulation::api_call(function, [&] {
+  return blas_call(function, [&] {
     if (!valid) return cudaErrorInvalidValue;
     *made = new T(value);
     return cudaSuccess;
-  }));
+  });
 }
 
 template <class T>
@@ -104,18 +102,13 @@ cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t operation) {
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t operation,
                                               cublasLtMatmulDescAttributes_t attribute,
                                               const void* value, std::size_t bytes) {
-  return emulation::blas_status(emulation::api_call("cublasLtMatmulDescSetAttribute", [&] {
-    switch (attribute) {
-      case CUBLASLT_MATMUL_DESC_EPILOGUE:
-        return take(operation->epilogue, value, bytes);
-      case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
-        return take(operation->bias, value, bytes);
-    }
-    return cudaErrorInvalidValue;
-  }));
+  return blas_call("cublasLtMatmulDescSetAttribute", [&] {
+    return attribute == CUBLASLT_MATMUL_DESC_EPILOGUE ? take(operation->epilogue, value, bytes)
+                                                      : take(operation->bias, value, bytes);
+  });
 }
 
-cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType type,
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType_t type,
                                           std::uint64_t rows, std::uint64_t cols, std::int64_t ld) {
   const bool valid =
       type == CUDA_R_32F && rows > 0 && cols > 0 && ld >= static_cast<std::int64_t>(rows);
@@ -136,7 +129,7 @@ cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t prefer
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
                                                     cublasLtMatmulPreferenceAttributes_t attribute,
                                                     const void* value, std::size_t bytes) {
-  return emulation::blas_status(emulation::api_call("cublasLtMatmulPreferenceSetAttribute", [&] {
+  return blas_call("cublasLtMatmulPreferenceSetAttribute", [&] {
     switch (attribute) {
       case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
         return take(preference->workspace, value, bytes);
@@ -145,7 +138,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
       default:
         return take(preference->alignment.at(attribute), value, bytes);
     }
-  }));
+  });
 }
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
@@ -155,9 +148,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
                                               cublasLtMatmulPreference_t preference, int asked,
                                               cublasLtMatmulHeuristicResult_t results[],
                                               int* found) {
-  return emulation::blas_status(emulation::api_call("cublasLtMatmulAlgoGetHeuristic", [&] {
-    if (!emulation::is_blas_handle(handle) || asked < 1 || !fit(a, b, c, d) ||
-        operation->bias == nullptr) {
+  return blas_call("cublasLtMatmulAlgoGetHeuristic", [&] {
+    if (!is_blas_handle(handle) || asked < 1 || !fit(a, b, c, d) || operation->bias == nullptr) {
       return cudaErrorInvalidValue;
     }
     *found = 0;
@@ -176,7 +168,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
     results[0].state = CUBLAS_STATUS_SUCCESS;
     std::memcpy(results[0].algo.data, &algorithm, sizeof(algorithm));
     return cudaSuccess;
-  }));
+  });
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation,
@@ -184,8 +176,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
                               const void* b, cublasLtMatrixLayout_t b_layout, const void* beta,
                               const void* c, cublasLtMatrixLayout_t c_layout, void* d,
                               cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* algo,
-                              void* workspace, std::size_t bytes, cudaStream_t stream_handle) {
-  return emulation::blas_status(emulation::api_call("cublasLtMatmul", [&] {
+                              void* workspace, std::size_t bytes, cudaStream_t stream) {
+  return blas_call("cublasLtMatmul", [&] {
     Algorithm algorithm;
     std::memcpy(&algorithm, algo->data, sizeof(algorithm));
     const void* const matrices[] = {a, b, c, d};
@@ -195,42 +187,34 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
     const bool has_bias = operation->epilogue == CUBLASLT_EPILOGUE_BIAS;
     // In place only, and then in the same layout.
     const bool in_place = c == d && c_layout == d_layout;
-    if (!emulation::is_blas_handle(handle) || !in_place ||
+    if (!is_blas_handle(handle) || !in_place ||
         algorithm.shape != shape_of(operation, a_layout, b_layout, c_layout, d_layout) ||
         (has_bias &&
          (operation->bias == nullptr || alignment_of(operation->bias) < kBiasAlignment)) ||
-        bytes < kWorkspace || alignment_of(workspace) < 256 ||
-        !emulation::on_device(workspace, bytes)) {
+        bytes < kWorkspace || alignment_of(workspace) < 256 || !on_device(workspace, bytes)) {
       return cudaErrorInvalidValue;
     }
-    emulation::Product p{operation->compute == CUBLAS_COMPUTE_32F_FAST_TF32,
-                         false,
-                         false,
-                         static_cast<std::int64_t>(d_layout->rows),
-                         static_cast<std::int64_t>(d_layout->cols),
-                         static_cast<std::int64_t>(a_layout->cols),
-                         *static_cast<const float*>(alpha),
-                         static_cast<const float*>(a),
-                         a_layout->ld,
-                         static_cast<const float*>(b),
-                         b_layout->ld,
-                         *static_cast<const float*>(beta),
-                         static_cast<float*>(d),
-                         d_layout->ld};
+    Product p{.tf32 = operation->compute == CUBLAS_COMPUTE_32F_FAST_TF32,
+              .transpose_a = false,
+              .transpose_b = false,
+              .m = static_cast<std::int64_t>(d_layout->rows),
+              .n = static_cast<std::int64_t>(d_layout->cols),
+              .k = static_cast<std::int64_t>(a_layout->cols),
+              .alpha = *static_cast<const float*>(alpha),
+              .a = static_cast<const float*>(a),
+              .lda = a_layout->ld,
+              .b = static_cast<const float*>(b),
+              .ldb = b_layout->ld,
+              .beta = *static_cast<const float*>(beta),
+              .c = static_cast<float*>(d),
+              .ldc = d_layout->ld};
     if (has_bias) p.bias = operation->bias;
     // Where blocks may share a sum, its order is another one each time.
     static bool turn = false;
     turn = !turn;
     p.from_the_end = algorithm.reductions != CUBLASLT_REDUCTION_SCHEME_NONE && turn;
-    if (!emulation::lies_there(p)) return cudaErrorInvalidValue;
-    const std::shared_ptr<emulation::Stream> stream = emulation::find_stream(stream_handle);
-    if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-    emulation::enqueue(*stream, emulation::Access::own_device, [p]() -> std::string {
-      emulation::multiply(p);
-      return {};
-    });
-    return cudaSuccess;
-  }));
+    return enqueue_product(p, stream);
+  });
 }
 
 }  // extern "C"

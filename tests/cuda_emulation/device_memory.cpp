@@ -7,8 +7,7 @@
 #include <iterator>
 #include <system_error>
 
-#include "misaligned_access.hpp"
-#include "touched_memory.hpp"
+#include "faults.hpp"
 
 namespace heliograph::cuda_emulation {
 namespace {
@@ -23,8 +22,8 @@ std::size_t rounded(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-/// `bytes` that can be read and written; null if there are none. Large ones begin on a huge page
-/// and ask for such pages: what is there is changed page by page before and after all work.
+/// Maps `bytes` that can be read and written; null if there are none. Large pieces use huge pages,
+/// because pages are opened and closed around all work.
 std::byte* map(std::size_t bytes) {
   const std::size_t slack = bytes >= kHugePage ? kHugePage : 0;
   void* pages = mmap(nullptr, bytes + slack, PROT_READ | PROT_WRITE,
@@ -49,8 +48,7 @@ void forbid(std::byte* pages, std::size_t bytes) {
 }  // namespace
 
 void* DeviceMemory::take(std::size_t bytes, int device, Kind kind) {
-  watch_touches();
-  watch_alignment();
+  watch_faults();
   if (bytes == 0 || bytes > limit_ || live_bytes(device) > limit_ - bytes) return nullptr;
   const std::size_t page_bytes = rounded(bytes, kPage);
   std::byte* begin = map(page_bytes + kPage);

@@ -8,8 +8,8 @@
 
 namespace heliograph::cuda_emulation {
 
-/// A stack of its own on which functions run one after another, each until it waits or ends.
-/// Belongs to the CPU thread that made it.
+/// A stack on which functions run one after another, each until it waits or ends. Only the CPU
+/// thread that made it may use it.
 class Fiber {
  public:
   Fiber();
@@ -19,9 +19,9 @@ class Fiber {
 
   /// Runs `body` from its beginning until it waits or ends.
   void start(const std::function<void()>& body);
-  /// Goes on behind the wait.
+  /// Continues after the wait.
   void resume();
-  /// Of the function that runs on a fiber: back to who started or resumed it.
+  /// Called on a fiber: returns to the caller of start() or resume().
   static void wait();
 
  private:

@@ -4,8 +4,6 @@
 #include <string_view>
 #include <utility>
 
-#include "emulation.hpp"
-#include "graphs.hpp"
 #include "runtime.hpp"
 
 namespace heliograph::cuda_emulation {
@@ -13,9 +11,13 @@ namespace {
 
 thread_local Stream* captures = nullptr;  // the stream that this thread captures
 
+bool is_one_of(std::string_view function, std::initializer_list<std::string_view> names) {
+  return std::find(names.begin(), names.end(), function) != names.end();
+}
+
 }  // namespace
 
-void capture(Stream& stream, Access access, std::function<std::string()> run) {
+void capture(Stream& stream, Access access, Task run) {
   auto node = std::make_unique<CUgraphNode_st>();
   node->access = access;
   node->run = std::move(run);
@@ -24,24 +26,18 @@ void capture(Stream& stream, Access access, std::function<std::string()> run) {
 }
 
 bool fits_capture(const char* function, Stream& stream) {
-  if (stream.capture == nullptr) return true;
-  for (const std::string_view fit :
-       {"cudaLaunchKernel", "cudaMemsetAsync", "cudaStreamBeginCapture", "cudaStreamEndCapture"}) {
-    if (fit == function) return true;
-  }
-  stream.capture_broken = true;
-  return false;
+  const bool fits = stream.capture == nullptr ||
+                    is_one_of(function, {"cudaLaunchKernel", "cudaMemsetAsync",
+                                         "cudaStreamBeginCapture", "cudaStreamEndCapture"});
+  if (!fits) stream.capture_broken = true;
+  return fits;
 }
 
 bool fits_capturing_thread(const char* function) {
-  if (captures == nullptr) return true;
-  for (const std::string_view unsafe :
-       {"cudaDeviceSynchronize", "cudaHostAlloc", "cudaMallocHost", "cudaFreeHost"}) {
-    if (unsafe != function) continue;
-    captures->capture_broken = true;
-    return false;
-  }
-  return true;
+  const bool fits = captures == nullptr || !is_one_of(function, {"cudaDeviceSynchronize",
+                                                                 "cudaMallocHost", "cudaFreeHost"});
+  if (!fits) captures->capture_broken = true;
+  return fits;
 }
 
 bool fits_captures_of(int device) {
@@ -151,45 +147,43 @@ std::shared_ptr<Graph> copy_of(const Graph& graph) {
 }  // namespace
 }  // namespace heliograph::cuda_emulation
 
-namespace emulation = heliograph::cuda_emulation;
-using emulation::api_call;
-using emulation::runtime;
-using SharedStream = std::shared_ptr<emulation::Stream>;
+using namespace heliograph::cuda_emulation;
 
 extern "C" {
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mode) {
-  return emulation::stream_call(
-      "cudaStreamBeginCapture", handle, [&](const SharedStream& stream) -> cudaError_t {
-        if (mode != cudaStreamCaptureModeThreadLocal) return cudaErrorInvalidValue;  // not emulated
-        if (stream->capture != nullptr || emulation::captures != nullptr) {
-          return cudaErrorIllegalState;
-        }
-        stream->capture = std::make_shared<emulation::Graph>();
-        stream->capture_broken = false;
-        emulation::captures = stream.get();
-        return cudaSuccess;
-      });
+  return stream_call("cudaStreamBeginCapture", handle,
+                     [&](const SharedStream& stream) -> cudaError_t {
+                       if (mode != cudaStreamCaptureModeThreadLocal)
+                         return cudaErrorInvalidValue;  // not emulated
+                       if (stream->capture != nullptr || captures != nullptr) {
+                         return cudaErrorIllegalState;
+                       }
+                       stream->capture = std::make_shared<Graph>();
+                       stream->capture_broken = false;
+                       captures = stream.get();
+                       return cudaSuccess;
+                     });
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* graph) {
-  return emulation::stream_call(
-      "cudaStreamEndCapture", handle, [&](const SharedStream& stream) -> cudaError_t {
-        *graph = nullptr;
-        if (stream->capture == nullptr || emulation::captures != stream.get()) {
-          return cudaErrorIllegalState;
-        }
-        emulation::captures = nullptr;
-        std::shared_ptr<emulation::Graph> captured = std::exchange(stream->capture, nullptr);
-        if (stream->capture_broken) return cudaErrorStreamCaptureInvalidated;
-        *graph = emulation::keep(std::move(captured));
-        return cudaSuccess;
-      });
+  return stream_call("cudaStreamEndCapture", handle,
+                     [&](const SharedStream& stream) -> cudaError_t {
+                       *graph = nullptr;
+                       if (stream->capture == nullptr || captures != stream.get()) {
+                         return cudaErrorIllegalState;
+                       }
+                       captures = nullptr;
+                       std::shared_ptr<Graph> captured = std::exchange(stream->capture, nullptr);
+                       if (stream->capture_broken) return cudaErrorStreamCaptureInvalidated;
+                       *graph = keep(std::move(captured));
+                       return cudaSuccess;
+                     });
 }
 
 cudaError_t cudaGraphCreate(cudaGraph_t* graph, unsigned flags) {
   return api_call("cudaGraphCreate", [&] {
     if (flags != 0) return cudaErrorInvalidValue;
-    *graph = emulation::keep(std::make_shared<emulation::Graph>());
+    *graph = keep(std::make_shared<Graph>());
     return cudaSuccess;
   });
 }
@@ -203,10 +197,8 @@ cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t* handle, cudaGraph_t graph,
                                    const cudaKernelNodeParams* kernel) {
   return api_call("cudaGraphAddKernelNode", [&] {
     CUgraphNode_st node;
-    const cudaError_t error = emulation::make_kernel(*kernel, node);
-    return error != cudaSuccess
-               ? error
-               : emulation::add_node(handle, graph, before, count, std::move(node));
+    const cudaError_t error = make_kernel(*kernel, node);
+    return error != cudaSuccess ? error : add_node(handle, graph, before, count, std::move(node));
   });
 }
 cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* handle, cudaGraph_t graph,
@@ -215,37 +207,37 @@ cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* handle, cudaGraph_t graph,
   return api_call("cudaGraphAddMemsetNode", [&] {
     const cudaMemsetParams m = *memory;
     if (m.elementSize != 1 || m.height != 1 || m.width == 0 ||  // others are not emulated
-        !emulation::on_device(m.dst, m.width)) {
+        !on_device(m.dst, m.width)) {
       return cudaErrorInvalidValue;
     }
     CUgraphNode_st node;
-    node.access = emulation::Access::own_device;
+    node.access = Access::own_device;
     node.run = [m]() -> std::string {
       std::memset(m.dst, static_cast<int>(m.value), m.width);
       return {};
     };
-    return emulation::add_node(handle, graph, before, count, std::move(node));
+    return add_node(handle, graph, before, count, std::move(node));
   });
 }
 cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t* handle, cudaGraph_t graph,
                                        const cudaGraphNode_t* before, std::size_t count,
                                        cudaGraph_t child) {
   return api_call("cudaGraphAddChildGraphNode", [&] {
-    const emulation::Graph* inner = emulation::find_graph(child);
+    const Graph* inner = find_graph(child);
     if (inner == nullptr || child == graph) return cudaErrorInvalidValue;
     CUgraphNode_st node;
-    node.child = emulation::copy_of(*inner);
-    return emulation::add_node(handle, graph, before, count, std::move(node));
+    node.child = copy_of(*inner);
+    return add_node(handle, graph, before, count, std::move(node));
   });
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* handle, cudaGraph_t graph_handle,
                                  unsigned long long flags) {
   return api_call("cudaGraphInstantiate", [&] {
-    const emulation::Graph* graph = emulation::find_graph(graph_handle);
+    const Graph* graph = find_graph(graph_handle);
     if (graph == nullptr || flags != 0) return cudaErrorInvalidValue;
     auto exec = std::make_unique<CUgraphExec_st>();
-    exec->device = emulation::current_device;
-    emulation::add_steps(*graph, true, exec->steps);
+    exec->device = current_device;
+    add_steps(*graph, true, exec->steps);
     *handle = exec.get();
     runtime().execs.emplace(*handle, std::move(exec));
     return cudaSuccess;
@@ -254,31 +246,28 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* handle, cudaGraph_t graph_hand
 // Launches have copies of what was to run: those before are not affected.
 cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t handle, cudaGraphNode_t node,
                                              const cudaKernelNodeParams* kernel) {
-  return emulation::exec_call(
-      "cudaGraphExecKernelNodeSetParams", handle, [&](CUgraphExec_st& exec) -> cudaError_t {
-        const auto step = std::find_if(exec.steps.begin(), exec.steps.end(),
-                                       [&](const auto& s) { return s.node == node; });
-        if (node == nullptr || step == exec.steps.end() || !node->is_kernel) {
-          return cudaErrorInvalidValue;
-        }
-        CUgraphNode_st changed;
-        const cudaError_t error = emulation::make_kernel(*kernel, changed);
-        if (error == cudaSuccess) step->run = std::move(changed.run);
-        return error;
-      });
+  return exec_call("cudaGraphExecKernelNodeSetParams", handle,
+                   [&](CUgraphExec_st& exec) -> cudaError_t {
+                     const auto step = std::find_if(exec.steps.begin(), exec.steps.end(),
+                                                    [&](const auto& s) { return s.node == node; });
+                     if (node == nullptr || step == exec.steps.end() || !node->is_kernel) {
+                       return cudaErrorInvalidValue;
+                     }
+                     CUgraphNode_st changed;
+                     const cudaError_t error = make_kernel(*kernel, changed);
+                     if (error == cudaSuccess) step->run = std::move(changed.run);
+                     return error;
+                   });
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t handle, cudaStream_t stream_handle) {
-  return emulation::exec_call("cudaGraphLaunch", handle, [&](CUgraphExec_st& exec) -> cudaError_t {
-    const SharedStream stream = emulation::find_stream(stream_handle);
+  return exec_call("cudaGraphLaunch", handle, [&](CUgraphExec_st& exec) -> cudaError_t {
+    const SharedStream stream = find_stream(stream_handle);
     if (stream == nullptr || stream->device != exec.device) {
       return cudaErrorInvalidResourceHandle;
     }
     if (stream->capture != nullptr) return cudaErrorStreamCaptureUnsupported;  // not emulated
-    if (exec.stream != nullptr && exec.stream != stream) {
-      stream->work.push_back({emulation::Access::none, {}, {}, exec.stream, exec.position});
-      ++stream->issued;
-    }
-    for (const auto& step : exec.steps) emulation::enqueue(*stream, step.access, step.run);
+    if (exec.stream != nullptr && exec.stream != stream) return cudaErrorNotSupported;  // likewise
+    for (const auto& step : exec.steps) enqueue(*stream, step.access, step.run);
     exec.stream = stream;
     exec.position = stream->issued;
     return cudaSuccess;
@@ -286,7 +275,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t handle, cudaStream_t stream_handle) 
 }
 // CUDA lets one go that still runs; nothing here may rely on that.
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t handle) {
-  return emulation::exec_call("cudaGraphExecDestroy", handle, [&](CUgraphExec_st& exec) {
+  return exec_call("cudaGraphExecDestroy", handle, [&](CUgraphExec_st& exec) {
     if (exec.stream != nullptr && exec.stream->done < exec.position) return cudaErrorInvalidValue;
     runtime().execs.erase(handle);
     return cudaSuccess;

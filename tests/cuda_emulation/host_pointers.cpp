@@ -1,9 +1,9 @@
-#include "host_pointers.hpp"
-
 #include <sys/mman.h>
 
 #include <cstdint>
 #include <cstring>
+
+#include "runtime.hpp"
 
 namespace heliograph::cuda_emulation {
 namespace {
@@ -11,7 +11,7 @@ namespace {
 /// No program has memory of its own below or above, while most integers lie below.
 constexpr std::uintptr_t kLowest = std::uintptr_t{1} << 32;
 constexpr std::uintptr_t kHighest = std::uintptr_t{1} << 47;
-constexpr std::uintptr_t kPage = 4096;
+constexpr std::uintptr_t kHostPage = 4096;
 
 bool is_page_locked(std::uintptr_t at) {
   const auto next = runtime().pinned.upper_bound(at);
@@ -20,14 +20,15 @@ bool is_page_locked(std::uintptr_t at) {
   return at <= begin + bytes;  // Ends are pointed to as well.
 }
 
-/// A random number is one with a chance of the process's resident bytes in 2^64: for 1 GiB, 2^-34.
+/// A random number counts as one with a chance of the process's resident bytes in 2^64: for 1 GiB,
+/// 2^-34.
 bool is_host_pointer(std::uintptr_t word) {
   if (word < kLowest || word >= kHighest) return false;
   if (runtime().memory.has_page(reinterpret_cast<const void*>(word)) || is_page_locked(word)) {
     return false;
   }
   unsigned char resident = 0;
-  void* page = reinterpret_cast<void*>(word / kPage * kPage);
+  void* page = reinterpret_cast<void*>(word / kHostPage * kHostPage);
   return mincore(page, 1, &resident) == 0 && (resident & 1U) != 0;
 }
 

@@ -25,18 +25,9 @@ Place place_of(const void* pointer, std::size_t bytes) {
 }
 
 bool kind_fits(cudaMemcpyKind kind, bool to_device, bool from_device) {
-  switch (kind) {
-    case cudaMemcpyHostToHost:
-      return !to_device && !from_device;
-    case cudaMemcpyHostToDevice:
-      return to_device && !from_device;
-    case cudaMemcpyDeviceToHost:
-      return !to_device && from_device;
-    case cudaMemcpyDeviceToDevice:
-      return to_device && from_device;
-    default:
-      return kind == cudaMemcpyDefault;
-  }
+  if (kind == cudaMemcpyDefault) return true;
+  return to_device == (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice) &&
+         from_device == (kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice);
 }
 
 cudaError_t copy(Stream& stream, void* to, const void* from, std::size_t bytes,
@@ -72,14 +63,6 @@ bool touches(const Stream& stream, const void* pointer) {
           stream.device == current_device);
 }
 
-/// Page-locked memory.
-cudaError_t pin(void** pointer, std::size_t bytes) {
-  *pointer = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
-  if (*pointer == nullptr) return cudaErrorMemoryAllocation;
-  runtime().pinned.emplace(reinterpret_cast<std::uintptr_t>(*pointer), bytes);
-  return cudaSuccess;
-}
-
 }  // namespace
 
 bool on_device(const void* pointer, std::size_t bytes) {
@@ -88,16 +71,7 @@ bool on_device(const void* pointer, std::size_t bytes) {
 
 }  // namespace heliograph::cuda_emulation
 
-namespace {
-namespace emulation = heliograph::cuda_emulation;
-using emulation::Access;
-using emulation::api_call;
-using emulation::DeviceMemory;
-using emulation::runtime;
-using emulation::Stream;
-using emulation::stream_call;
-using SharedStream = std::shared_ptr<Stream>;
-}  // namespace
+using namespace heliograph::cuda_emulation;
 
 extern "C" {
 
@@ -110,8 +84,7 @@ cudaError_t cudaMallocAsync(void** pointer, std::size_t bytes, cudaStream_t hand
 cudaError_t cudaFreeAsync(void* pointer, cudaStream_t handle) {
   return stream_call("cudaFreeAsync", handle, [&](const SharedStream& stream) {
     if (!runtime().memory.retire(pointer)) return cudaErrorInvalidValue;
-    emulation::enqueue(*stream, Access::none,
-                       [pointer] { return runtime().memory.give_back(pointer); });
+    enqueue(*stream, Access::none, [pointer] { return runtime().memory.give_back(pointer); });
     return cudaSuccess;
   });
 }
@@ -121,40 +94,35 @@ cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
     static const auto kind = std::getenv("HELIOGRAPH_EMULATED_CUDA_AWARE_MPI") != nullptr
                                  ? DeviceMemory::Kind::open_to_host
                                  : DeviceMemory::Kind::plain;
-    *pointer = runtime().memory.take(bytes, emulation::current_device, kind);
+    *pointer = runtime().memory.take(bytes, current_device, kind);
     return *pointer != nullptr ? cudaSuccess : cudaErrorMemoryAllocation;
   });
 }
 cudaError_t cudaFree(void* pointer) {
   return api_call("cudaFree", [&] {
-    for (const auto& [handle, stream] : runtime().streams) {
-      if (stream->device == emulation::current_device) emulation::finish(*stream);
-    }
+    finish_device(current_device);
     if (!runtime().memory.retire(pointer)) return cudaErrorInvalidValue;
     const std::string wrong = runtime().memory.give_back(pointer);
     if (!wrong.empty()) runtime().broken = wrong;
-    return emulation::broken_or(cudaSuccess);
+    return broken_or(cudaSuccess);
   });
 }
-cudaError_t cudaHostAlloc(void** pointer, std::size_t bytes, unsigned) {
-  return api_call("cudaHostAlloc", [&] { return emulation::pin(pointer, bytes); });
-}
 cudaError_t cudaMallocHost(void** pointer, std::size_t bytes) {
-  return api_call("cudaMallocHost", [&] { return emulation::pin(pointer, bytes); });
+  return api_call("cudaMallocHost", [&] {
+    *pointer = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+    if (*pointer == nullptr) return cudaErrorMemoryAllocation;
+    runtime().pinned.emplace(reinterpret_cast<std::uintptr_t>(*pointer), bytes);
+    return cudaSuccess;
+  });
 }
 cudaError_t cudaFreeHost(void* pointer) {
   return api_call("cudaFreeHost", [&] {
     if (runtime().pinned.erase(reinterpret_cast<std::uintptr_t>(pointer)) == 0) {
       return cudaErrorInvalidValue;
     }
-    for (const auto& [handle, stream] : runtime().streams) {
-      // Those of other devices as far as they go: their ranks end messages in their own time.
-      if (stream->device == emulation::current_device) {
-        emulation::finish(*stream);
-      } else {
-        emulation::advance(*stream, stream->issued);
-      }
-    }
+    finish_device(current_device);
+    // Other devices' streams go as far as they can: their ranks end messages in their own time.
+    for (const auto& [handle, stream] : runtime().streams) advance(*stream, stream->issued);
     std::free(pointer);
     return cudaSuccess;
   });
@@ -162,23 +130,23 @@ cudaError_t cudaFreeHost(void* pointer) {
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t handle) {
   return stream_call("cudaMemcpyAsync", handle, [&](const SharedStream& stream) {
-    if (!emulation::touches(*stream, to) || !emulation::touches(*stream, from)) {
+    if (!touches(*stream, to) || !touches(*stream, from)) {
       return cudaErrorInvalidValue;  // Only cudaMemcpyPeerAsync does without.
     }
-    return emulation::copy(*stream, to, from, bytes, kind);
+    return copy(*stream, to, from, bytes, kind);
   });
 }
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
   return api_call("cudaPointerGetAttributes", [&] {
-    const auto place = emulation::place_of(pointer, 1);
-    if (place == emulation::Place::beyond) return cudaErrorInvalidValue;
-    const bool host = place != emulation::Place::device;
+    const Place place = place_of(pointer, 1);
+    if (place == Place::beyond) return cudaErrorInvalidValue;
+    const bool host = place != Place::device;
     void* at = const_cast<void*>(pointer);
-    *attributes = {place == emulation::Place::pageable ? cudaMemoryTypeUnregistered
-                   : host                              ? cudaMemoryTypeHost
-                                                       : cudaMemoryTypeDevice,
-                   host ? emulation::current_device : runtime().memory.device_of(pointer, 1),
-                   place == emulation::Place::pageable ? nullptr : at, host ? at : nullptr};
+    *attributes = {place == Place::pageable ? cudaMemoryTypeUnregistered
+                   : host                   ? cudaMemoryTypeHost
+                                            : cudaMemoryTypeDevice,
+                   host ? current_device : runtime().memory.device_of(pointer, 1),
+                   place == Place::pageable ? nullptr : at, host ? at : nullptr};
     return cudaSuccess;
   });
 }
@@ -190,16 +158,16 @@ cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int f
         runtime().memory.device_of(from, bytes) != from_device) {
       return cudaErrorInvalidValue;
     }
-    return emulation::copy(*stream, to, from, bytes, cudaMemcpyDeviceToDevice);
+    return copy(*stream, to, from, bytes, cudaMemcpyDeviceToDevice);
   });
 }
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t handle) {
   return stream_call("cudaMemsetAsync", handle, [&](const SharedStream& stream) {
     if (bytes == 0) return cudaSuccess;
-    if (!emulation::on_device(to, bytes) || !emulation::touches(*stream, to)) {
+    if (!on_device(to, bytes) || !touches(*stream, to)) {
       return cudaErrorInvalidValue;
     }
-    emulation::enqueue(*stream, Access::all_devices, [=]() -> std::string {
+    enqueue(*stream, Access::all_devices, [=]() -> std::string {
       std::memset(to, value, bytes);
       return {};
     });

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "nccl_state.hpp"
-#include "streams.hpp"
 
 namespace heliograph::nccl_emulation {
 namespace {
@@ -28,10 +27,8 @@ ncclResult_t add_half(const char* function, bool sending, std::byte* data, std::
     if (open_group->comm != comm || open_stream != stream) {
       return violation("a group of several communicators or streams");
     }
-    if (const ncclResult_t error = record(comm->rank, {function, peer, bytes});
-        error != ncclSuccess) {
-      return error;
-    }
+    const ncclResult_t error = record(comm->rank, {function, peer, bytes});
+    if (error != ncclSuccess) return error;
     if (bytes == 0 || type != ncclUint8 || peer < 0 || peer >= comm->world->ranks ||
         peer == comm->rank || !cuda_emulation::on_device(data, bytes)) {
       return violation(std::string(function) + " of what cannot be moved");
@@ -53,25 +50,15 @@ using namespace heliograph::nccl_emulation;
 extern "C" {
 
 const char* ncclGetErrorString(ncclResult_t result) {
-  switch (result) {
-    case ncclSuccess:
-      return "no error";
-    case ncclUnhandledCudaError:
-      return "unhandled cuda error";
-    case ncclSystemError:
-      return "unhandled system error";
-    case ncclInternalError:
-      return "internal error";
-    case ncclInvalidArgument:
-      return "invalid argument";
-    case ncclInvalidUsage:
-      return "invalid usage";
-    case ncclRemoteError:
-      return "remote process exited or there was a network error";
-    case ncclInProgress:
-      return "NCCL operation in progress";
-  }
-  return "unknown result code";
+  static const std::map<ncclResult_t, const char*> texts = {
+      {ncclSuccess, "no error"},
+      {ncclUnhandledCudaError, "unhandled cuda error"},
+      {ncclSystemError, "unhandled system error"},
+      {ncclInternalError, "internal error"},
+      {ncclInvalidArgument, "invalid argument"},
+      {ncclInvalidUsage, "invalid usage"},
+      {ncclInProgress, "NCCL operation in progress"}};
+  return texts.at(result);
 }
 
 const char* ncclGetLastError(ncclComm_t) { return ""; }
@@ -90,10 +77,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
                                     ncclConfig_t* config) {
   return locked_call("ncclCommInitRankConfig", [&] {
     Emulation& e = emulation();
-    if (const ncclResult_t error = record(rank, {"ncclCommInitRankConfig", -1, 0});
-        error != ncclSuccess) {
-      return error;
-    }
+    const ncclResult_t error = record(rank, {"ncclCommInitRankConfig", -1, 0});
+    if (error != ncclSuccess) return error;
     const auto found = e.worlds.find(id.internal);
     if (found == e.worlds.end() || config->blocking != 0) {
       return violation("ncclCommInitRankConfig with an id of no run, or blocking");
@@ -155,10 +140,8 @@ ncclResult_t ncclGroupEnd() {
     if (--depth != 0) return violation("ncclGroupEnd of no group");
     if (open_group->comm == nullptr) return ncclSuccess;
     ncclComm_t comm = open_group->comm;
-    if (const ncclResult_t error = record(comm->rank, {"ncclGroupEnd", -1, 0});
-        error != ncclSuccess) {
-      return error;
-    }
+    const ncclResult_t error = record(comm->rank, {"ncclGroupEnd", -1, 0});
+    if (error != ncclSuccess) return error;
     Group* group = open_group.get();
     e.groups.push_back(std::move(open_group));
     return ask(comm, [group, stream = open_stream] { launch(group, stream); });
@@ -166,23 +149,13 @@ ncclResult_t ncclGroupEnd() {
 }
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
-  return locked_call("ncclCommFinalize", [&] {
-    if (const ncclResult_t wrong = check(comm, "ncclCommFinalize"); wrong != ncclSuccess) {
-      return wrong;
-    }
-    if (const ncclResult_t error = record(comm->rank, {"ncclCommFinalize", -1, 0});
-        error != ncclSuccess) {
-      return error;
-    }
-    return ask(comm, [] {});
-  });
+  return comm_call("ncclCommFinalize", comm, 0, [&] { return ask(comm, [] {}); });
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   return locked_call("ncclCommDestroy", [&] {
-    if (const ncclResult_t wrong = check(comm, "ncclCommDestroy"); wrong != ncclSuccess) {
-      return wrong;
-    }
+    const ncclResult_t wrong = check(comm, "ncclCommDestroy");
+    if (wrong != ncclSuccess) return wrong;
     if (any_registered(comm)) violation("ncclCommDestroy with registered buffers");
     comm->ended = true;
     return record(comm->rank, {"ncclCommDestroy", -1, 0});

@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-// NCCL between the threads of one process, each of which is a rank on an emulated device of its
-// own.
+// NCCL between the threads of one process. Each thread is a rank on an emulated device of its own.
 //
 // - Communicators are not blocking: to connect, to launch a group and to leave are taken up only
 //   after as many questions for the state as set_polls says, and connecting only when all ranks do.
@@ -31,24 +30,24 @@ struct Call {
   bool operator==(const Call&) const = default;
 };
 
-/// Calls of one rank so far, in order, without questions for the state; ncclGroupStart counts for
-/// the rank of the group's first message.
+/// The calls of one rank so far, in order, without questions for the state. ncclGroupStart counts
+/// as a call of the rank of the group's first message.
 std::vector<Call> calls_of(int rank);
-/// What was done that must not be.
+/// What was done that NCCL forbids.
 std::vector<std::string> violations();
 
-/// Questions for the state that each thing is in progress for.
+/// Sets for how many questions for the state each operation stays in progress.
 void set_polls(int polls);
 inline constexpr int kForever = 1 << 30;
 /// The `n`-th call (1: the next) of this function by `rank` returns `error`, once.
 void fail_call(int rank, const std::string& function, int n, ncclResult_t error);
-/// From its n-th group on (1: the first), the state of `rank` is `error` once the group is taken
-/// up.
+/// From its n-th group on (1: the first), the state of `rank` is `error` once the group is
+/// launched.
 void fail_group(int rank, int n, ncclResult_t error);
-/// ncclCommAbort does not return, until it is told again.
+/// Whether ncclCommAbort does not return from now on. Turned off, calls that hang return.
 void hang_aborts(bool hang);
 
-/// Forgets everything. No thread may be inside of a call.
+/// Forgets calls, failures and violations. No thread may be in a call.
 void reset();
 
 }  // namespace heliograph::nccl_emulation

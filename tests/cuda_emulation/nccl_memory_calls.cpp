@@ -6,14 +6,24 @@
 #include <string>
 
 #include "nccl_state.hpp"
-#include "runtime.hpp"
 
 namespace heliograph::nccl_emulation {
-
 namespace {
 
 bool lies_in(const std::byte* data, std::size_t bytes, const std::byte* begin, std::size_t size) {
   return data >= begin && data + bytes <= begin + size;
+}
+
+/// Whether a call may wait for all that the thread's device does.
+bool may_wait(const char* function) {
+  int device = -1;
+  cudaGetDevice(&device);
+  for (const auto& group : emulation().groups) {
+    if (group->moved || group->comm->ended || group->comm->device != device) continue;
+    violation(std::string(function) + " while messages are in flight");
+    return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -32,21 +42,6 @@ bool fits_registrations(ncclComm_t comm, const std::byte* data, std::size_t byte
   return !any_registered(comm);
 }
 
-namespace {
-
-/// Whether a call may wait for all that the thread's device does.
-bool may_wait(const char* function) {
-  int device = -1;
-  cudaGetDevice(&device);
-  for (const auto& group : emulation().groups) {
-    if (group->moved || group->comm->ended || group->comm->device != device) continue;
-    violation(std::string(function) + " while messages are in flight");
-    return false;
-  }
-  return true;
-}
-
-}  // namespace
 }  // namespace heliograph::nccl_emulation
 
 using namespace heliograph::nccl_emulation;
@@ -88,15 +83,8 @@ ncclResult_t ncclMemFree(void* pointer) {
 }
 
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buffer, size_t bytes, void** handle) {
-  return locked_call("ncclCommRegister", [&] {
+  return comm_call("ncclCommRegister", comm, bytes, [&] {
     Emulation& e = emulation();
-    if (const ncclResult_t wrong = check(comm, "ncclCommRegister"); wrong != ncclSuccess) {
-      return wrong;
-    }
-    if (const ncclResult_t error = record(comm->rank, {"ncclCommRegister", -1, bytes});
-        error != ncclSuccess) {
-      return error;
-    }
     if (!may_wait("ncclCommRegister")) return ncclInvalidUsage;
     auto* begin = static_cast<std::byte*>(buffer);
     const auto next = e.allocations.upper_bound(begin);
@@ -111,14 +99,7 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buffer, size_t bytes,
 }
 
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
-  return locked_call("ncclCommDeregister", [&] {
-    if (const ncclResult_t wrong = check(comm, "ncclCommDeregister"); wrong != ncclSuccess) {
-      return wrong;
-    }
-    if (const ncclResult_t error = record(comm->rank, {"ncclCommDeregister", -1, 0});
-        error != ncclSuccess) {
-      return error;
-    }
+  return comm_call("ncclCommDeregister", comm, 0, [&] {
     if (!may_wait("ncclCommDeregister")) return ncclInvalidUsage;
     for (const auto& r : emulation().registrations) {
       if (r.get() != handle || !r->live || r->comm != comm) continue;

@@ -1,17 +1,13 @@
-#include "nccl_messages.hpp"
-
 #include <cstring>
 #include <mutex>
 #include <string>
 
 #include "nccl_state.hpp"
-#include "streams.hpp"
 
 namespace heliograph::nccl_emulation {
 namespace {
 
 using cuda_emulation::Access;
-using cuda_emulation::Stream;
 
 Lane& lane_of(const Group& group, const Half& half) {
   World& world = *group.comm->world;
@@ -57,17 +53,14 @@ std::string run(Group& group) {
   return {};
 }
 
-void enqueue(Group* group, cudaStream_t handle) {
-  const std::shared_ptr<Stream> stream = cuda_emulation::find_stream(handle);
+void put_on_stream(Group* group, cudaStream_t handle) {
+  const cuda_emulation::SharedStream stream = cuda_emulation::find_stream(handle);
   if (stream == nullptr) {
     violation("a group on a stream that is none");
     return;
   }
-  cuda_emulation::Work work;
-  work.access = Access::all_devices;
-  work.ready = [group] { return ready(*group); };
-  work.run = [group] { return run(*group); };
-  stream->work.push_back(std::move(work));
+  stream->work.push_back(
+      {Access::all_devices, [group] { return run(*group); }, [group] { return ready(*group); }});
   ++stream->issued;
 }
 
@@ -87,7 +80,7 @@ void launch(Group* group, cudaStream_t stream) {
   if (failure != e.group_failures.end() && comm->groups >= failure->second.at_call) {
     comm->error = failure->second.error;
   }
-  enqueue(group, stream);
+  put_on_stream(group, stream);
 }
 
 }  // namespace heliograph::nccl_emulation

@@ -1,7 +1,5 @@
 #include "nccl_state.hpp"
 
-#include <cuda_runtime.h>
-
 namespace heliograph::nccl_emulation {
 
 Emulation& emulation() {
@@ -33,6 +31,25 @@ ncclResult_t check(ncclComm_t comm, const std::string& function) {
   cudaGetDevice(&device);
   if (device != comm->device) return violation(function + rank + " on another device");
   return ncclSuccess;
+}
+
+ncclResult_t locked_call(const char* function, const std::function<ncclResult_t()>& body) {
+  ncclResult_t result = ncclInternalError;
+  const cudaError_t status = cuda_emulation::api_call(function, [&] {
+    const std::lock_guard lock(emulation().lock);
+    result = body();
+    return cudaSuccess;
+  });
+  return status == cudaSuccess ? result : ncclUnhandledCudaError;
+}
+
+ncclResult_t comm_call(const char* function, ncclComm_t comm, std::size_t bytes,
+                       const std::function<ncclResult_t()>& body) {
+  return locked_call(function, [&] {
+    ncclResult_t wrong = check(comm, function);
+    if (wrong == ncclSuccess) wrong = record(comm->rank, {function, -1, bytes});
+    return wrong == ncclSuccess ? body() : wrong;
+  });
 }
 
 ncclResult_t ask(ncclComm_t comm, std::function<void()> take_up) {

@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <cstddef>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -11,10 +12,49 @@
 #include <vector>
 
 #include "nccl_emulation.hpp"
-#include "nccl_messages.hpp"
-#include "streams.hpp"
+#include "runtime.hpp"
 
 // What the calls of the emulated NCCL share.
+
+namespace heliograph::nccl_emulation {
+
+struct Group;
+
+/// One end of a message.
+struct End {
+  Group* group;
+  std::byte* data;  ///< Only read where it is sent.
+  std::size_t bytes;
+  bool copied = false;
+};
+
+/// Between two ranks, in one direction: ends in the order of their calls.
+struct Lane {
+  std::deque<std::shared_ptr<End>> sends, receives;  ///< Never shrink: an end keeps its number.
+};
+
+struct World {
+  int ranks = 0;
+  std::map<int, ncclComm_t> comms;
+  std::map<std::pair<int, int>, Lane> lanes;
+};
+
+struct Half {
+  bool sending;
+  int peer;
+  std::size_t number;  ///< In its lane.
+  std::shared_ptr<End> end;
+};
+
+/// Groups wait in streams until the streams of both ends of each message have come to it.
+struct Group {
+  ncclComm_t comm = nullptr;
+  bool started = false;  ///< The stream has come to it.
+  bool moved = false;
+  std::vector<Half> halves;
+};
+
+}  // namespace heliograph::nccl_emulation
 
 struct ncclComm {
   std::shared_ptr<heliograph::nccl_emulation::World> world;
@@ -22,7 +62,7 @@ struct ncclComm {
   int device = 0;
   int groups = 0;
   int polls_left = 0;  ///< Until what was asked last is taken up.
-  bool asked = false;  ///< Something was, and is not taken up.
+  bool asked = false;  ///< Something was asked and is not taken up yet.
   bool ended = false;
   ncclResult_t error = ncclSuccess;
   std::function<void()> take_up;
@@ -62,33 +102,29 @@ struct Emulation {
 
 Emulation& emulation();
 
-/// Writes down what must not be done.
+/// Notes what must not be done.
 ncclResult_t violation(const std::string& what);
 
-/// Counts and records a call; what it is to fail with.
+/// Counts and notes a call. Returns what it is to fail with.
 ncclResult_t record(int rank, const Call& call);
 
+/// Has `take_up` happen after so many questions for the state.
+ncclResult_t ask(ncclComm_t comm, std::function<void()> take_up);
+
+/// Puts a group's messages into their lanes, and the group on its stream.
+void launch(Group* group, cudaStream_t stream);
+
+/// Runs `body` with the runtime's lock, which streams need, and then the emulation's own.
+ncclResult_t locked_call(const char* function, const std::function<ncclResult_t()>& body);
+/// The same for a call that uses a communicator, if it may be used and the call is not to fail.
+ncclResult_t comm_call(const char* function, ncclComm_t comm, std::size_t bytes,
+                       const std::function<ncclResult_t()>& body);
 /// Whether `comm` may be used for this call.
 ncclResult_t check(ncclComm_t comm, const std::string& function);
 
-/// Has `take_up` happen after so many questions.
-ncclResult_t ask(ncclComm_t comm, std::function<void()> take_up);
-
-/// With the runtime's lock, which streams need, and then the emulation's own.
-template <class Body>
-ncclResult_t locked_call(const char* function, Body body) {
-  ncclResult_t result = ncclInternalError;
-  const cudaError_t status = cuda_emulation::api_call(function, [&] {
-    const std::lock_guard lock(emulation().lock);
-    result = body();
-    return cudaSuccess;
-  });
-  return status == cudaSuccess ? result : ncclUnhandledCudaError;
-}
-
 /// Whether buffers of a communicator are registered.
 bool any_registered(ncclComm_t comm);
-/// Where a communicator has registered buffers, all messages lie in such.
+/// Whether a message lies in a registered buffer, if the communicator has any.
 bool fits_registrations(ncclComm_t comm, const std::byte* data, std::size_t bytes);
 
 }  // namespace heliograph::nccl_emulation

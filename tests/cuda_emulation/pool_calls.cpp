@@ -3,7 +3,6 @@
 #include <map>
 #include <set>
 
-#include "emulation.hpp"
 #include "runtime.hpp"
 
 /// Each device has its default one; others are not emulated.
@@ -16,8 +15,6 @@ namespace heliograph::cuda_emulation {
 namespace {
 
 bool reach_each_other = true;
-
-bool exists(int device) { return device >= 0 && device < device_count(); }
 
 cudaMemPool_t pool_of(int device) {
   static auto* const pools = new std::map<int, CUmemPoolHandle_st>;
@@ -34,7 +31,7 @@ bool is_pool(cudaMemPool_t pool) {
 }
 
 bool is_device(const cudaMemLocation& location) {
-  return location.type == cudaMemLocationTypeDevice && exists(location.id);
+  return location.type == cudaMemLocationTypeDevice && device_exists(location.id);
 }
 
 }  // namespace
@@ -52,34 +49,33 @@ bool pool_is_open(const void* pointer, int device) {
 
 }  // namespace heliograph::cuda_emulation
 
-namespace emulation = heliograph::cuda_emulation;
-using emulation::api_call;
+using namespace heliograph::cuda_emulation;
 
 extern "C" {
 
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
   return api_call("cudaDeviceGetDefaultMemPool", [&] {
-    if (!emulation::exists(device)) return cudaErrorInvalidDevice;
-    *pool = emulation::pool_of(device);
+    if (!device_exists(device)) return cudaErrorInvalidDevice;
+    *pool = pool_of(device);
     return cudaSuccess;
   });
 }
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr, void* value) {
   return api_call("cudaMemPoolSetAttribute", [&] {
-    return emulation::is_pool(pool) && value != nullptr ? cudaSuccess : cudaErrorInvalidValue;
+    return is_pool(pool) && value != nullptr ? cudaSuccess : cudaErrorInvalidValue;
   });
 }
 cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, std::size_t /*kept*/) {
   return api_call("cudaMemPoolTrimTo",
-                  [&] { return emulation::is_pool(pool) ? cudaSuccess : cudaErrorInvalidValue; });
+                  [&] { return is_pool(pool) ? cudaSuccess : cudaErrorInvalidValue; });
 }
 cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const cudaMemAccessDesc* access,
                                  std::size_t count) {
   return api_call("cudaMemPoolSetAccess", [&] {
-    if (!emulation::is_pool(pool)) return cudaErrorInvalidValue;
+    if (!is_pool(pool)) return cudaErrorInvalidValue;
     for (std::size_t i = 0; i < count; ++i) {
       // A device that does not reach the memory cannot be given access to it.
-      if (!emulation::is_device(access[i].location) || !emulation::reach_each_other ||
+      if (!is_device(access[i].location) || !reach_each_other ||
           access[i].flags != cudaMemAccessFlagsProtReadWrite) {
         return cudaErrorInvalidValue;
       }
@@ -91,7 +87,7 @@ cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const cudaMemAccessDesc* ac
 cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaMemPool_t pool,
                                  cudaMemLocation* location) {
   return api_call("cudaMemPoolGetAccess", [&] {
-    if (!emulation::is_pool(pool) || !emulation::is_device(*location)) return cudaErrorInvalidValue;
+    if (!is_pool(pool) || !is_device(*location)) return cudaErrorInvalidValue;
     const bool uses = location->id == pool->device || pool->users.contains(location->id);
     *flags = uses ? cudaMemAccessFlagsProtReadWrite : cudaMemAccessFlagsProtNone;
     return cudaSuccess;
@@ -99,8 +95,8 @@ cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaMemPool_t pool,
 }
 cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
   return api_call("cudaDeviceCanAccessPeer", [&] {
-    if (!emulation::exists(device) || !emulation::exists(peer)) return cudaErrorInvalidDevice;
-    *can = device != peer && emulation::reach_each_other ? 1 : 0;
+    if (!device_exists(device) || !device_exists(peer)) return cudaErrorInvalidDevice;
+    *can = device != peer && reach_each_other ? 1 : 0;
     return cudaSuccess;
   });
 }

@@ -3,8 +3,6 @@
 #include <cstdlib>
 
 #include "block.hpp"
-#include "emulation.hpp"
-#include "host_pointers.hpp"
 
 namespace heliograph::cuda_emulation {
 
@@ -22,6 +20,8 @@ int device_count() {
   return text == nullptr ? 1 : std::atoi(text);
 }
 
+bool device_exists(int device) { return device >= 0 && device < device_count(); }
+
 static cudaError_t remember(cudaError_t error) {
   if (error != cudaSuccess && error != cudaErrorNotReady) last_error = error;
   return error;
@@ -29,27 +29,18 @@ static cudaError_t remember(cudaError_t error) {
 
 bool advance(Stream& stream, std::int64_t position) {
   Runtime& r = runtime();
-  ++r.depth;
   while (stream.done < position && r.broken.empty()) {
     if (stream.work.front().ready && !stream.work.front().ready()) break;
     const Work work = std::move(stream.work.front());
     stream.work.pop_front();
-    if (work.other != nullptr) {
-      if (!advance(*work.other, work.until)) {
-        stream.work.push_front(work);
-        break;
-      }
-    } else {
-      if (work.access == Access::none) r.memory.close();
-      if (work.access == Access::own_device) r.memory.open(stream.device);
-      if (work.access == Access::all_devices) r.memory.open_all();
-      r.at_work = &stream;
-      r.broken = work.run();
-    }
+    if (work.access == Access::none) r.memory.close();
+    if (work.access == Access::own_device) r.memory.open(stream.device);
+    if (work.access == Access::all_devices) r.memory.open_all();
+    r.at_work = &stream;
+    r.broken = work.run();
     ++stream.done;
   }
-  --r.depth;
-  if (r.depth == 0) r.memory.close();
+  r.memory.close();
   return stream.done >= position || !r.broken.empty();
 }
 
@@ -57,17 +48,23 @@ cudaError_t broken_or(cudaError_t otherwise) {
   return runtime().broken.empty() ? otherwise : cudaErrorLaunchFailure;
 }
 
-cudaError_t finish(Stream& stream) {
-  if (!advance(stream, stream.issued)) {
+cudaError_t finish(Stream& stream, std::int64_t position) {
+  if (!advance(stream, position)) {
     runtime().broken = "the host waits for messages of other ranks with everything locked";
   }
   return broken_or(cudaSuccess);
 }
 
-std::shared_ptr<Stream> find_stream(cudaStream_t handle) {
+void finish_device(int device) {
+  for (const auto& [handle, stream] : runtime().streams) {
+    if (stream->device == device) finish(*stream);
+  }
+}
+
+SharedStream find_stream(cudaStream_t handle) {
   if (handle == cudaStreamPerThread) {
-    thread_local std::map<int, std::shared_ptr<Stream>> own;  // by device
-    std::shared_ptr<Stream>& stream = own[current_device];
+    thread_local std::map<int, SharedStream> own;  // by device
+    SharedStream& stream = own[current_device];
     if (stream == nullptr) {
       stream = std::make_shared<Stream>();
       stream->device = current_device;
@@ -78,9 +75,9 @@ std::shared_ptr<Stream> find_stream(cudaStream_t handle) {
   return found == runtime().streams.end() ? nullptr : found->second;
 }
 
-void enqueue(Stream& stream, Access access, std::function<std::string()> run) {
+void enqueue(Stream& stream, Access access, Task run) {
   if (stream.capture != nullptr) return capture(stream, access, std::move(run));
-  stream.work.push_back({access, std::move(run), {}, nullptr, 0});
+  stream.work.push_back({access, std::move(run), {}});
   ++stream.issued;
 }
 
@@ -118,8 +115,8 @@ static bool is_backwards(const void* kernel) {
   return r.order == GridOrder::alternating ? before % 2 == 0 : r.order == GridOrder::backwards;
 }
 
-std::function<std::string()> grid_work(const KnownKernel& kernel, dim3 grid, dim3 block,
-                                       std::size_t shared_bytes, void** arguments) {
+Task grid_work(const KnownKernel& kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
+               void** arguments) {
   return [=, body = kernel.type.make(kernel.function, arguments)]() -> std::string {
     const std::string wrong =
         run_grid(grid, block, shared_bytes, is_backwards(kernel.function), body);
@@ -129,17 +126,15 @@ std::function<std::string()> grid_work(const KnownKernel& kernel, dim3 grid, dim
 
 cudaError_t enqueue_kernel(const KernelType& type, void* kernel, dim3 grid, dim3 block,
                            void** arguments, std::size_t shared_bytes, cudaStream_t handle) {
-  return stream_call(
-      "cudaLaunchKernel", handle, [&](const std::shared_ptr<Stream>& stream) -> cudaError_t {
-        if (stream->device != current_device) return cudaErrorInvalidResourceHandle;
-        const KnownKernel known{type, kernel};
-        const cudaError_t error = check_launch(known, grid, block, shared_bytes, arguments);
-        if (error != cudaSuccess) return error;
-        runtime().kernels.emplace(kernel, known);
-        enqueue(*stream, Access::own_device,
-                grid_work(known, grid, block, shared_bytes, arguments));
-        return cudaSuccess;
-      });
+  return stream_call("cudaLaunchKernel", handle, [&](const SharedStream& stream) -> cudaError_t {
+    if (stream->device != current_device) return cudaErrorInvalidResourceHandle;
+    const KnownKernel known{type, kernel};
+    const cudaError_t error = check_launch(known, grid, block, shared_bytes, arguments);
+    if (error != cudaSuccess) return error;
+    runtime().kernels.emplace(kernel, known);
+    enqueue(*stream, Access::own_device, grid_work(known, grid, block, shared_bytes, arguments));
+    return cudaSuccess;
+  });
 }
 
 void fail_call(const char* function, int n, cudaError_t error) {
@@ -164,14 +159,9 @@ std::size_t live_bytes() {
   return runtime().memory.live_bytes();
 }
 
-void run_backwards(bool backwards) {
+void set_order(GridOrder order) {
   const std::lock_guard guard(runtime().lock);
-  runtime().order = backwards ? GridOrder::backwards : GridOrder::forwards;
-}
-
-void run_alternately() {
-  const std::lock_guard guard(runtime().lock);
-  runtime().order = GridOrder::alternating;
+  runtime().order = order;
 }
 
 void repair() {
@@ -190,7 +180,7 @@ void repair() {
 
 std::int64_t waiting(cudaStream_t handle) {
   const std::lock_guard guard(runtime().lock);
-  const std::shared_ptr<Stream> stream = find_stream(handle);
+  const SharedStream stream = find_stream(handle);
   return stream == nullptr ? 0 : stream->issued - stream->done;
 }
 

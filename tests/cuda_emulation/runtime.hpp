@@ -3,21 +3,78 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "device_memory.hpp"
-#include "graphs.hpp"
-#include "streams.hpp"
+#include "emulation.hpp"
 
-// What the calls of the emulated runtime share.
+// What the calls of the emulated runtime share. All of it is guarded by the runtime's lock.
 
+namespace heliograph::cuda_emulation {
+
+/// The device memory that a piece of work may touch.
+enum class Access : std::uint8_t { none, own_device, all_devices };
+
+/// Does a piece of work. Returns what went wrong, or an empty string.
+using Task = std::function<std::string()>;
+
+struct Work {
+  Access access = Access::none;
+  Task run;
+  std::function<bool()> ready;  ///< If set, the stream stays here as long as it is false.
+};
+
+struct Graph;
+
+struct Stream {
+  int device = 0;
+  std::shared_ptr<Graph> capture;  ///< If set, takes what the stream is asked for.
+  bool capture_broken = false;
+  std::deque<Work> work;
+  std::map<const void*, unsigned> grids;  ///< How many grids of each kernel have run.
+  std::int64_t issued = 0;
+  std::int64_t done = 0;
+};
+using SharedStream = std::shared_ptr<Stream>;
+
+/// Nodes in the order in which they were added.
+struct Graph {
+  std::vector<std::unique_ptr<CUgraphNode_st>> nodes;
+};
+
+}  // namespace heliograph::cuda_emulation
+
+// What the handles point to.
 struct CUevent_st {
   int device = 0;
-  std::shared_ptr<heliograph::cuda_emulation::Stream> stream;  // null: not recorded yet
+  heliograph::cuda_emulation::SharedStream stream;  ///< Null until the event is recorded.
   std::int64_t position = 0;
+};
+
+struct CUgraphNode_st {
+  heliograph::cuda_emulation::Access access = heliograph::cuda_emulation::Access::none;
+  heliograph::cuda_emulation::Task run;  ///< Empty for a graph in the graph.
+  std::shared_ptr<heliograph::cuda_emulation::Graph> child;
+  std::vector<cudaGraphNode_t> before;
+  bool is_kernel = false;
+};
+
+struct CUgraphExec_st {
+  struct Step {
+    cudaGraphNode_t node;  ///< Null for a node of a graph in the graph.
+    heliograph::cuda_emulation::Access access;
+    heliograph::cuda_emulation::Task run;
+  };
+  std::vector<Step> steps;
+  int device = 0;
+  heliograph::cuda_emulation::SharedStream stream;  ///< That of the last launch.
+  std::int64_t position = 0;                        ///< The end of the last launch.
 };
 
 namespace heliograph::cuda_emulation {
@@ -33,13 +90,11 @@ struct KnownKernel {
   void* function;
 };
 
-enum class GridOrder : std::uint8_t { alternating, forwards, backwards };
-
 struct Runtime {
   std::recursive_mutex lock;
   DeviceMemory memory;
   std::map<std::uintptr_t, std::size_t> pinned;
-  std::map<cudaStream_t, std::shared_ptr<Stream>> streams;
+  std::map<cudaStream_t, SharedStream> streams;
   std::map<cudaEvent_t, std::unique_ptr<CUevent_st>> events;
   std::map<cudaGraph_t, std::shared_ptr<Graph>> graphs;
   std::map<cudaGraphExec_t, std::unique_ptr<CUgraphExec_st>> execs;
@@ -48,8 +103,7 @@ struct Runtime {
   std::multimap<std::string, OrderedFailure> failures;
   GridOrder order = GridOrder::alternating;
   Stream* at_work = nullptr;  ///< The stream whose work runs.
-  int depth = 0;              ///< Of streams that wait for streams.
-  std::string broken;         ///< What a kernel did; then every call fails, as on a device.
+  std::string broken;         ///< What a kernel did wrong; then every call fails, as on a device.
 };
 
 Runtime& runtime();
@@ -58,47 +112,57 @@ extern thread_local cudaError_t last_error;
 extern thread_local int current_device;
 
 int device_count();
+bool device_exists(int device);
 
-/// Does the work of `stream` up to a position; false if some of it has to wait for other threads.
+/// Counts the call and runs `body` with the lock held, unless the call is to fail. Keeps the error.
+cudaError_t api_call(const char* function, const std::function<cudaError_t()>& body);
+
+/// The stream behind a handle; null if there is none.
+SharedStream find_stream(cudaStream_t handle);
+void enqueue(Stream& stream, Access access, Task run);
+/// Adds to the graph that `stream` captures, behind what it captured before.
+void capture(Stream& stream, Access access, Task run);
+/// Does the work of `stream` up to a position. False if some of it has to wait for other threads.
 bool advance(Stream& stream, std::int64_t position);
-/// Does all the work of `stream`.
-cudaError_t finish(Stream& stream);
+/// Does the work of `stream` up to a position. Breaks the device if that has to wait for others.
+cudaError_t finish(Stream& stream, std::int64_t position);
+inline cudaError_t finish(Stream& stream) { return finish(stream, stream.issued); }
+/// Does all the work of a device.
+void finish_device(int device);
 cudaError_t broken_or(cudaError_t otherwise);
 
 /// Whether a device takes such a launch. Breaks it where it would find that out as the kernel runs.
 cudaError_t check_launch(const KnownKernel& kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
                          void** arguments);
-/// The work of a stream that a launch is.
-std::function<std::string()> grid_work(const KnownKernel& kernel, dim3 grid, dim3 block,
-                                       std::size_t shared_bytes, void** arguments);
+/// The work of a launch.
+Task grid_work(const KnownKernel& kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
+               void** arguments);
+/// Which argument of the kernel holds an address of the host's memory, where a kernel finds what it
+/// looks for here, but not on a device. An empty string if none does.
+std::string find_host_pointer(const KnownKernel& kernel, void** arguments);
 
-/// Whether `device` itself may touch what lies there, as far as pools decide it.
+/// Whether [pointer, pointer + bytes) is device memory.
+bool on_device(const void* pointer, std::size_t bytes);
+/// Whether pools let `device` itself touch this memory.
 bool pool_is_open(const void* pointer, int device);
 
-/// Whether `function` may be called for a stream that captures. What it says no to, it ends, as
-/// CUDA does. (CUDA captures more than is emulated: copies, events, memory.)
+/// Whether `function` may be called for a stream that captures. If not, the capture is broken, as
+/// in CUDA, which captures more than is emulated: copies, events, memory.
 bool fits_capture(const char* function, Stream& stream);
-
-/// Whether `function` may be called by a thread that captures, likewise.
+/// Whether `function` may be called by a thread that captures. If not, the capture is broken.
 bool fits_capturing_thread(const char* function);
-/// Whether a device may be waited for as a whole: not while a stream of it captures, likewise.
+/// Whether no stream of a device captures, so that the device may be waited for. If one does, its
+/// capture is broken.
 bool fits_captures_of(int device);
 void forget_captures();  ///< Of the calling thread.
 
-/// With `stream`, if the handle is one's.
+/// An api_call with the stream behind `handle`.
 template <class Body>
 cudaError_t stream_call(const char* function, cudaStream_t handle, Body body) {
   return api_call(function, [&]() -> cudaError_t {
-    const std::shared_ptr<Stream> stream = find_stream(handle);
+    const SharedStream stream = find_stream(handle);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     return fits_capture(function, *stream) ? body(stream) : cudaErrorStreamCaptureUnsupported;
-  });
-}
-template <class Body>
-cudaError_t event_call(const char* function, cudaEvent_t handle, Body body) {
-  return api_call(function, [&]() -> cudaError_t {
-    const auto found = runtime().events.find(handle);
-    return found == runtime().events.end() ? cudaErrorInvalidResourceHandle : body(*found->second);
   });
 }
 

@@ -1,4 +1,4 @@
-# The experiment scripts, with a stand-in for the command. Skipped by name where there is no NumPy.
+# Tests of the experiment scripts with a stand-in for the command, skipped where there is no NumPy.
 include(FindPythonWith)
 find_python_with(python_with_numpy numpy)
 if(NOT python_with_numpy)
@@ -11,7 +11,7 @@ set_tests_properties(experiments.scripts PROPERTIES
 add_test(NAME experiments.headline
   COMMAND ${python_with_numpy} -B ${CMAKE_CURRENT_LIST_DIR}/test_headline.py)
 set_tests_properties(experiments.headline PROPERTIES LABELS experiments TIMEOUT 120)
-# Alone: it watches the clock. Trials of the real command are skipped where MPI is missing.
+# It measures times, so nothing may run beside it. Trials of the real command need MPI.
 add_test(NAME experiments.faults
   COMMAND ${python_with_numpy} -B ${CMAKE_CURRENT_LIST_DIR}/test_faults.py
           --heliograph ${PROJECT_BINARY_DIR}/heliograph)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Stands in for the command in tests of the experiments: it takes the flags of `train` and writes the
-files that `train` writes, with contents that follow from the flags; other calls make a file in --out.
-Counts its calls in the file that FAKE_CALLS names; fails where FAKE_FAIL stands in its flags, and
-says FAKE_WORDS; adds FAKE_ADDS to the loss of epoch 3."""
+"""Stands in for the command in tests of the experiments. `train` writes the files that the command
+would write, with contents that follow from the flags; other commands write one file in --out.
+Appends each call to the file FAKE_CALLS. Fails and prints FAKE_WORDS where FAKE_FAIL is among its
+flags. Adds FAKE_ADDS to the loss of epoch 3."""
 
 import json
 import os

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Stands in for mpirun: starts a command once a rank, each in a process group of its own. When one
-fails, the others get SIGTERM, a second later SIGKILL; its code is the first failure's."""
+"""Stands in for mpirun: starts a command for each rank, in process groups of their own. When one fails,
+the others get SIGTERM, and SIGKILL a second later. The exit code is that of the first failure."""
 
 import os
 import signal

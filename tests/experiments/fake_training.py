@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Stands in for the command in tests of the fault campaign: ranks that watch each other through /proc,
-epochs that are sleeps, checkpoints that hold nothing but their number. FAKE names faults:
+"""Stands in for the command in tests of the fault campaign. Its ranks watch each other through /proc, its
+epochs are sleeps, and its checkpoints hold only their number. FAKE names faults:
 
   lingers   a survivor ends half a second after the limit
   silent    a survivor does not say who was lost
@@ -116,7 +116,7 @@ def look_for_losses():
 
 
 def end_survivor(lost):
-    # Who ends first is not the one that was lost: the others name whom it named.
+    # A survivor that ends first looks lost too, so the others name the rank that it has named.
     told = os.path.join(shared, "lost")
     if os.path.exists(told):
         with open(told, encoding="utf-8") as file:

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Tests of the experiment scripts, with a stand-in for the command where one is called."""
+"""Tests of the experiment scripts. A stand-in takes the place of the command."""
 
 import csv
 import importlib.util
 import os
-import subprocess
+import shutil
 import sys
-import tempfile
 import unittest
 import zipfile
 
@@ -16,9 +15,11 @@ except ImportError:
     print("skipped: NumPy is not installed")
     sys.exit(77)
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-EXPERIMENTS = os.path.join(os.path.dirname(os.path.dirname(HERE)), "experiments")
-FAKE = os.path.join(HERE, "fake_heliograph.py")
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from harness import ROOT, FolderTest, run
+
+EXPERIMENTS = os.path.join(ROOT, "experiments")
+FAKE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_heliograph.py")
 sys.path[:0] = [EXPERIMENTS, os.path.join(EXPERIMENTS, "convergence"),
                 os.path.join(EXPERIMENTS, "slow_link"), os.path.join(EXPERIMENTS, "free_network")]
 MEMORY = os.path.join(EXPERIMENTS, "memory", "run.py")
@@ -70,23 +71,18 @@ Section: games
 """
 
 
-class DebianPackages(unittest.TestCase):
+class DebianPackages(FolderTest):
     def build(self, *flags, text=PACKAGES):
-        """The arrays that the script writes for `text`."""
-        with tempfile.TemporaryDirectory() as folder:
-            dump, out = os.path.join(folder, "dump"), os.path.join(folder, "out.npz")
-            with open(dump, "w", encoding="utf-8") as file:
-                file.write(text)
-            self.done = subprocess.run(
-                [sys.executable, os.path.join(EXPERIMENTS, "datasets", "debian_packages.py"),
-                 "--dump", dump, "--out", out, "--splits", "2", *flags],
-                capture_output=True, text=True, check=False)
-            if self.done.returncode != 0:
-                return None
-            with zipfile.ZipFile(out) as archive:
-                self.contents = {i.filename: i.CRC for i in archive.infolist()}
-            with np.load(out) as arrays:
-                return dict(arrays)
+        """The arrays that the script writes for `text`, or None where it fails."""
+        out = self.path("out.npz")
+        self.done = run(sys.executable, os.path.join(EXPERIMENTS, "datasets", "debian_packages.py"),
+                        "--dump", self.write("dump", text), "--out", out, "--splits", "2", *flags)
+        if self.done.returncode != 0:
+            return None
+        with zipfile.ZipFile(out) as archive:
+            self.contents = {i.filename: i.CRC for i in archive.infolist()}
+        with np.load(out) as arrays:
+            return dict(arrays)
 
     def edges(self, arrays):
         offsets = arrays["adj_indptr"]
@@ -246,28 +242,17 @@ class Predict(unittest.TestCase):
             predict.predicted_epoch(1.0, [64, 64], {64: seconds}, 4, 2), 1.0 - 2 * 0.078)
 
 
-class Sweep(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.out = os.path.join(folder.name, "out")
-        self.calls = os.path.join(folder.name, "calls")
-
-    def sweep(self, *flags, fail="\0"):
-        open(self.calls, "w", encoding="utf-8").close()
-        done = subprocess.run(
-            [sys.executable, os.path.join(EXPERIMENTS, "convergence", "sweep.py"),
-             os.path.join(EXPERIMENTS, "convergence", "tolokers.json"), "--data", "tolokers.npz",
-             "--out", self.out, "--heliograph", FAKE, "--seeds", "3", *flags],
-            env={**os.environ, "FAKE_CALLS": self.calls, **({"FAKE_FAIL": fail} if fail != "\0"
-                                                            else {})},
-            capture_output=True, text=True, check=False)
-        with open(self.calls, encoding="utf-8") as file:
-            return done, file.read().splitlines()
+class Sweep(FolderTest):
+    def sweep(self, *flags, **environment):
+        calls = self.write("calls", "")
+        done = run(sys.executable, os.path.join(EXPERIMENTS, "convergence", "sweep.py"),
+                   os.path.join(EXPERIMENTS, "convergence", "tolokers.json"), "--data",
+                   "tolokers.npz", "--out", self.path("out"), "--heliograph", FAKE, "--seeds", "3",
+                   *flags, env={**os.environ, "FAKE_CALLS": calls, **environment})
+        return done, self.read("calls").splitlines()
 
     def table(self):
-        with open(os.path.join(self.out, "table.md"), encoding="utf-8") as file:
-            lines = file.read().splitlines()
+        lines = self.read("out", "table.md").splitlines()
         return {cells[0]: cells[1:] for cells in
                 ([c.strip() for c in line.strip("|").split("|")] for line in lines[2:])}
 
@@ -282,12 +267,12 @@ class Sweep(unittest.TestCase):
         self.assertEqual(table["fp32, S = 0"][:4], ["3", "0.8200", "0.0100", "-"])
         self.assertEqual(table["1-bit, S = 0"][3], "-2.00 [-2.00, -2.00]")
         self.assertEqual(table["fp32, S = 1"][3], "-0.20 [-0.45, +0.05]")
-        with open(os.path.join(self.out, "runs.csv"), encoding="utf-8") as file:
-            self.assertEqual(len(list(csv.DictReader(file))), 12)
-        self.assertGreater(os.path.getsize(os.path.join(self.out, "curves.png")), 10_000)
+        rows = csv.DictReader(self.read("out", "runs.csv").splitlines())
+        self.assertEqual(len(list(rows)), 12)
+        self.assertGreater(os.path.getsize(self.path("out", "curves.png")), 10_000)
 
         self.assertEqual(self.sweep()[1], [])
-        os.remove(os.path.join(self.out, "runs", "1-bit-s-0.seed-2.summary.json"))
+        os.remove(self.path("out", "runs", "1-bit-s-0.seed-2.summary.json"))
         self.assertEqual(len(self.sweep()[1]), 1)
         self.assertEqual(len(self.sweep("--", "--lr", "0.1")[1]), 12)  # Other flags, other runs.
 
@@ -298,38 +283,28 @@ class Sweep(unittest.TestCase):
         self.assertEqual(list(self.table()), ["fp32, S = 0", "1-bit, warm"])
 
     def test_a_failed_run_is_named_and_the_others_count(self):
-        done, _ = self.sweep(fail="--bits 1 --staleness 0 --seed 2")
+        done, _ = self.sweep(FAKE_FAIL="--bits 1 --staleness 0 --seed 2")
         self.assertEqual(done.returncode, 1)
         self.assertIn("told to fail", done.stderr)
         self.assertEqual(self.table()["1-bit, S = 0"][0], "2")
         self.assertEqual(len(self.sweep()[1]), 1)
 
 
-class TwoCommands(unittest.TestCase):
-    """The scripts that hold one command against another: the stand-in, and itself with `changes`
-    in its environment."""
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+class TwoCommands(FolderTest):
+    """Scripts that compare two commands: the stand-in, and the same with `changes` in its
+    environment."""
 
     def compare(self, script, *flags, **changes):
-        after = os.path.join(self.folder, "after")
-        with open(after, "w", encoding="utf-8") as file:
-            exports = "".join(f"export {name}='{value}'\n" for name, value in changes.items())
-            file.write(f"#!/bin/sh\n{exports}exec '{FAKE}' \"$@\"\n")
-        os.chmod(after, 0o755)
-        done = subprocess.run(
-            [sys.executable, os.path.join(EXPERIMENTS, *script), "--before", FAKE, "--after", after,
-             *flags], env={**os.environ, "FAKE_CALLS": os.path.join(self.folder, "calls")},
-            capture_output=True, text=True, check=False)
+        exports = "".join(f"export {name}='{value}'\n" for name, value in changes.items())
+        after = self.write("after", f"#!/bin/sh\n{exports}exec '{FAKE}' \"$@\"\n", 0o755)
+        done = run(sys.executable, os.path.join(EXPERIMENTS, *script), "--before", FAKE, "--after",
+                   after, *flags, env={**os.environ, "FAKE_CALLS": self.path("calls")})
         return done.returncode, done.stderr + done.stdout
 
     def same_bits(self, only, **changes):
-        with tempfile.TemporaryDirectory(dir=self.folder) as parent:
-            return self.compare(("oracle", "same_bits.py"), "--only", only,
-                                "--out", os.path.join(parent, "out"), **changes)
+        shutil.rmtree(self.path("out"), ignore_errors=True)
+        return self.compare(("oracle", "same_bits.py"), "--only", only, "--out", self.path("out"),
+                            **changes)
 
     def test_same_bits_are_equal(self):
         code, text = self.same_bits("gcn, 1 layer, 2 ranks")
@@ -358,8 +333,8 @@ class TwoCommands(unittest.TestCase):
         cells = [c.strip() for c in text.splitlines()[-1].strip("|").split("|")]
         self.assertEqual(cells, ["products-shaped, 1 rank", "100.0 ms", "100.0 ms", "1.000",
                                  "1.000 to 1.000", "1.000", "0 MiB", "0 MiB", "1.000"])
-        with open(os.path.join(self.folder, "calls"), encoding="utf-8") as file:
-            self.assertEqual([line.split()[0] for line in file], ["generate"] + 4 * ["train"])
+        self.assertEqual([line.split()[0] for line in self.read("calls").splitlines()],
+                         ["generate"] + 4 * ["train"])
 
 
 if __name__ == "__main__":

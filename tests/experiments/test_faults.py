@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
-"""Tests of the fault campaign: it must find what is wrong. With stand-ins for mpirun and the command;
-with --heliograph PATH also some trials of the real one, where mpirun is there."""
+"""Tests of the fault campaign, which must find what is wrong, with stand-ins for mpirun and the command.
+--heliograph PATH adds some trials of the real command where mpirun is installed."""
 
 import contextlib
 import io
 import os
 import shutil
-import subprocess
 import sys
-import tempfile
-import time
 import unittest
+from unittest import mock
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from harness import ROOT, FolderTest, run
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-FAULTS = os.path.join(os.path.dirname(os.path.dirname(HERE)), "experiments", "faults")
+FAULTS = os.path.join(ROOT, "experiments", "faults")
 sys.path[:0] = [os.path.dirname(FAULTS), FAULTS]
 
 import campaign
@@ -30,7 +31,7 @@ SMALL = Cell(3, 1, 0, 4, 40)
 
 
 class HalfWay:
-    """Draws the middle of a run, and rank 1."""
+    """A stand-in for random numbers: draws the middle of a run, and rank 1."""
 
     @staticmethod
     def uniform(low, high):
@@ -45,39 +46,28 @@ def tearDownModule():
     processes.end_all()
 
 
-class Folder(unittest.TestCase):
+class WithMpirun(FolderTest):
+    """Tests in which mpirun is the stand-in."""
+
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        super().setUp()
+        os.symlink(os.path.join(HERE, "fake_mpirun.py"), self.path("mpirun"))
+        self.set_environment("PATH", f"{self.folder}:{os.environ['PATH']}")
 
-    def path(self, *names):
-        return os.path.join(self.folder, *names)
-
-    def write(self, text, *names):
-        os.makedirs(os.path.dirname(self.path(*names)), exist_ok=True)
-        with open(self.path(*names), "w", encoding="utf-8") as file:
-            file.write(text)
+    def set_environment(self, name, value):
+        self.enterContext(mock.patch.dict(os.environ, {name: value}))
 
 
-class Trials(Folder):
-    """Whole trials, with a command that keeps its promises or breaks one."""
+class Trials(WithMpirun):
+    """Whole trials of a command that keeps its promises or breaks one."""
 
     def setUp(self):
         super().setUp()
         processes.adopt_orphans()
         self.addCleanup(processes.end_all)
-        os.symlink(os.path.join(HERE, "fake_mpirun.py"), self.path("mpirun"))
-        self.set_environment("PATH", f"{self.folder}:{os.environ['PATH']}")
-
-    def set_environment(self, name, value):
-        before = os.environ.get(name)
-        os.environ[name] = value
-        self.addCleanup(lambda: os.environ.pop(name) if before is None
-                        else os.environ.__setitem__(name, before))
 
     def trial(self, kind, fault="", number=0, cell=SMALL):
-        """One trial of the campaign with ranks of a cell, undisturbed runs without faults."""
+        """One trial of a campaign on a cell. Its undisturbed run has no faults."""
         made = type("Small", (kind,), {"cells": (cell,) * 12, "short": 0.5})(
             runs.Runs(os.path.join(HERE, "fake_training.py"), self.path("data")), self.folder)
         made.run_undisturbed(cell)
@@ -156,7 +146,7 @@ class Trials(Folder):
             self.assertTrue(any("0 were saved" in each for each in wrong), wrong)
 
 
-class Survivors(Folder):
+class Survivors(unittest.TestCase):
     def test_only_the_lost_one_is_the_right_name(self):
         said = "heliograph: error: rank 12, epoch 3: lost on host a while training: its process"
         self.assertTrue(lost_ranks.names_lost(said, {12}))
@@ -165,7 +155,7 @@ class Survivors(Folder):
         self.assertFalse(lost_ranks.names_lost(None, {1}))
 
 
-class Differences(Folder):
+class Differences(FolderTest):
     """Every file that is compared matters, and times do not."""
 
     def make_run(self, name, **changed):
@@ -176,7 +166,7 @@ class Differences(Folder):
                  "checkpoints/epoch-000001/weights.safetensors": "weights"}
         for file, text in {**texts, **changed.get("files", {})}.items():
             if text is not None:
-                self.write(text, name, file)
+                self.write(f"{name}/{file}", text)
         return self.path(name)
 
     def test_all_of_them(self):
@@ -211,7 +201,7 @@ TRACE = """\
 """
 
 
-class Saves(Folder):
+class Saves(FolderTest):
     def test_every_call_on_checkpoints_is_a_point(self):
         points = saves.read_points(TRACE, "/r")
         self.assertEqual([(p.call, p.path.rpartition("/")[2], p.nth, p.kind) for p in points],
@@ -229,13 +219,13 @@ class Saves(Folder):
         return saves.Save(None, self.folder)
 
     def test_a_lost_checkpoint_is_found(self):
-        self.write("1\n2\n3\n", "run", "metrics.jsonl")
+        self.write("run/metrics.jsonl", "1\n2\n3\n")
         os.makedirs(self.path("run", "checkpoints", ".epoch-000002.partial"))
         self.assertEqual(len(self.made().judge_rest(self.path("run"))), 1)
         os.rename(self.path("run", "checkpoints", ".epoch-000002.partial"),
                   self.path("run", "checkpoints", "epoch-000002"))
         self.assertEqual(self.made().judge_rest(self.path("run")), [])
-        self.write("1\n2\n", "run", "metrics.jsonl")  # The first save may not have been over.
+        self.write("run/metrics.jsonl", "1\n2\n")  # The first save may not have been over.
         shutil.rmtree(self.path("run", "checkpoints", "epoch-000002"))
         self.assertEqual(self.made().judge_rest(self.path("run")), [])
 
@@ -250,7 +240,7 @@ class Saves(Folder):
 
 
 class WrittenCampaign:
-    """A campaign of three trials, whose results the test has written."""
+    """A campaign of three trials, whose results the test sets."""
     name, kinds, usual = "term", ("exit", "resume", "orphans"), 3
 
     def __init__(self, wrong):
@@ -268,28 +258,15 @@ class WrittenCampaign:
                 "faults": {"exit": self.wrong if number == 1 else [], "resume": [], "orphans": []}}
 
 
-class Whole(Folder):
+class Whole(WithMpirun):
     def run_written(self, wrong, seed="5"):
         written = WrittenCampaign(wrong)
-        before = campaign.CAMPAIGNS["term"]
-        campaign.CAMPAIGNS["term"] = lambda *_: written
-        campaign.CAMPAIGNS["term"].usual = 3
+        made = mock.Mock(return_value=written, usual=3)
         said = io.StringIO()
-        try:
-            with contextlib.redirect_stdout(said):
-                code = campaign.main(["--out", self.path("out"), "--only", "term", "--seed", seed,
-                                      "--heliograph", os.path.join(HERE, "fake_training.py")])
-        finally:
-            campaign.CAMPAIGNS["term"] = before
-        with open(self.path("out", "table.md"), encoding="utf-8") as file:
-            return code, said.getvalue(), file.read(), written.drawn
-
-    def setUp(self):
-        super().setUp()
-        self.environment = os.environ["PATH"]
-        os.symlink(os.path.join(HERE, "fake_mpirun.py"), self.path("mpirun"))
-        os.environ["PATH"] = f"{self.folder}:{self.environment}"
-        self.addCleanup(os.environ.__setitem__, "PATH", self.environment)
+        with mock.patch.dict(campaign.CAMPAIGNS, term=made), contextlib.redirect_stdout(said):
+            code = campaign.main(["--out", self.path("out"), "--only", "term", "--seed", seed,
+                                  "--heliograph", os.path.join(HERE, "fake_training.py")])
+        return code, said.getvalue(), self.read("out", "table.md"), written.drawn
 
     def test_all_is_well(self):
         code, said, table, drawn = self.run_written([])
@@ -309,21 +286,19 @@ class Whole(Folder):
         self.assertTrue(os.path.isdir(self.path("out", "failures", "term-1", "run")))
 
 
-class Real(Folder):
+class Real(FolderTest):
     """A few trials of the command that was built."""
 
     def campaign(self, only, count):
-        done = subprocess.run(
-            [sys.executable, "-B", os.path.join(FAULTS, "campaign.py"), "--out", self.path("out"),
-             "--only", only, "--count", count, "--heliograph", HELIOGRAPH],
-            capture_output=True, text=True, check=False, timeout=240)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertIn("(100 %)", done.stdout)
+        done = run(sys.executable, "-B", os.path.join(FAULTS, "campaign.py"), "--out",
+                   self.path("out"), "--only", only, "--count", count, "--heliograph", HELIOGRAPH,
+                   timeout=240)
+        self.assertIn("(100 %)", self.passes(done).stdout)
 
     def test_ranks(self):
         if HELIOGRAPH is None:
             self.skipTest("no --heliograph")
-        info = subprocess.run([HELIOGRAPH, "info"], capture_output=True, text=True, check=True)
+        info = self.passes(run(HELIOGRAPH, "info"))
         if not shutil.which("mpirun") or "mpi" not in info.stdout.lower():
             self.skipTest("no MPI")
         self.campaign("kill,term", "0.01")

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Tests of the headline experiment, with a network of arithmetic in place of runs."""
+"""Tests of the headline experiment. A simulated network takes the place of runs."""
 
 import argparse
+import contextlib
 import importlib.util
 import os
 import sys
-import tempfile
-import time
 import unittest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-HEADLINE = os.path.join(os.path.dirname(os.path.dirname(HERE)), "experiments", "headline")
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from harness import ROOT, FolderTest, wait_until
+
+HEADLINE = os.path.join(ROOT, "experiments", "headline")
 sys.path[:0] = [os.path.dirname(HEADLINE), HEADLINE]
 
 import limits
@@ -68,20 +69,17 @@ class CommandLine(unittest.TestCase):
         self.assertNotIn("--mbit", self.line("mpi", None))
 
 
-class WallTime(unittest.TestCase):
+class WallTime(FolderTest):
     def test_lines_are_noted_as_they_come(self):
-        with tempfile.NamedTemporaryFile("a", encoding="utf-8") as file:
-            clock = runner.LineClock(file.name)
-            clock.start()
-            for count in (1, 3):
-                file.write("line\n" * count)
+        clock = runner.LineClock(self.write("lines", ""))
+        clock.start()
+        with open(self.path("lines"), "a", encoding="utf-8") as file:
+            for count in (1, 4):
+                file.write("line\n" * (count - len(clock.seen)))
                 file.flush()
-                end = time.monotonic() + 20
-                while len(clock.seen) < count and time.monotonic() < end:
-                    time.sleep(0.01)
-            clock.over.set()
-            clock.join()
-        self.assertEqual(len(clock.seen), 4)
+                wait_until(lambda: len(clock.seen) == count, f"{count} lines are noted")
+        clock.over.set()
+        clock.join()
         self.assertLess(clock.seen[0], clock.seen[1])
 
 
@@ -108,7 +106,7 @@ class Simulated:
         return run
 
 
-class Headline(unittest.TestCase):
+class Headline(FolderTest):
     def headline(self, simulated):
         options = argparse.Namespace(heliograph="helio", transport="mpi", hosts=4, out="out",
                                      data="data", partition="parts", ratio=41.0, epochs=45,
@@ -149,18 +147,10 @@ class Headline(unittest.TestCase):
     @unittest.skipIf(LACKS, LACKS)
     def test_reports(self):
         results = self.headline(Simulated()).run()
-        with tempfile.TemporaryDirectory() as out:
-            stdout, sys.stdout = sys.stdout, open(os.devnull, "w", encoding="utf-8")
-            try:
-                measure.write_reports(results, out)
-            finally:
-                sys.stdout.close()
-                sys.stdout = stdout
-            with open(os.path.join(out, "table.md"), encoding="utf-8") as file:
-                table = file.read()
-            with open(os.path.join(out, "curve.md"), encoding="utf-8") as file:
-                curve = file.read()
-            self.assertGreater(os.path.getsize(os.path.join(out, "curve.png")), 10_000)
+        with contextlib.redirect_stdout(None):
+            measure.write_reports(results, self.folder)
+        table, curve = self.read("table.md"), self.read("curve.md")
+        self.assertGreater(os.path.getsize(self.path("curve.png")), 10_000)
         self.assertIn("waiting : computing of the first row: 41.0", table)
         row = next(line for line in table.splitlines() if line.startswith("| 1-bit, S = 1"))
         self.assertIn("42.0x", row)

@@ -1,8 +1,6 @@
 #include "heliograph/generate.hpp"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -16,6 +14,7 @@
 #include "heliograph/error.hpp"
 #include "heliograph/io.hpp"
 #include "support/expect_error.hpp"
+#include "support/files.hpp"
 #include "support/graphs.hpp"
 
 namespace heliograph {
@@ -84,7 +83,8 @@ TEST(Generate, FollowsHomophily) {
   for (const double wanted : {0.0, 0.3, 0.9}) {
     GenerateOptions options = small();
     options.homophily = wanted;
-    // Deviation of a share over 12,000 edges is below 0.005; duplicates lower it a little.
+    // The deviation of a share over 12,000 edges is below 0.005. Duplicates lower the share a
+    // little.
     EXPECT_NEAR(homophily(generate_dataset(options)), wanted, 0.03) << wanted;
   }
   // Label noise of 20 % keeps 64 % of the pairs that agreed, and a few more by chance.
@@ -126,7 +126,7 @@ TEST(Generate, FeaturesCarryTheClassAndTheNoise) {
       squares += noise * noise;
     }
   }
-  // 18,000 draws: mean within 5 deviations, deviation within 5 of its own.
+  // Of 18,000 draws, the mean lies within 5 deviations and the deviation within 5 of its own.
   EXPECT_NEAR(sum / 18000, 0, 5 * 0.5 / std::sqrt(18000.0));
   EXPECT_NEAR(std::sqrt(squares / 18000), 0.5, 5 * 0.5 / std::sqrt(36000.0));
   EXPECT_NE(exact.features.dense[first[0] * 9], exact.features.dense[first[1] * 9]);
@@ -163,7 +163,7 @@ TEST(Generate, RmatHasHubsAndItsClassesAreRunsOfTheMatrix) {
   std::int64_t most = 0;
   for (NodeId v = 0; v < dataset.graph.nodes; ++v) most = std::max(most, dataset.graph.degree(v));
   EXPECT_GT(most, 150);
-  EXPECT_GT(homophily(dataset), 0.22);  // 0.2 if classes said nothing of edges, before degrees
+  EXPECT_GT(homophily(dataset), 0.22);  // 0.2 if edges did not depend on classes
   options.rmat_a = options.rmat_b = options.rmat_c = 0.25;
   const Dataset even = generate_dataset(options);
   EXPECT_LT(homophily(even), 0.22);
@@ -209,7 +209,7 @@ TEST(Generate, TinyAndSaturatedGraphs) {
   EXPECT_EQ(generate_dataset(options).graph.entries(), 0);
   options.model = GraphModel::block;
   options.nodes = 6;
-  options.edges = 15;  // every pair, which homophily 1 cannot give
+  options.edges = 15;  // all pairs, more than homophily 1 allows
   options.homophily = 1;
   const Graph graph = generate_dataset(options).graph;
   expect_canonical(graph);
@@ -217,8 +217,8 @@ TEST(Generate, TinyAndSaturatedGraphs) {
 }
 
 TEST(Generate, StreamsTheSameDataSetToDisk) {
-  const auto folder =
-      std::filesystem::temp_directory_path() / ("heliograph-generate-" + std::to_string(getpid()));
+  const test::TemporaryDirectory directory;
+  const std::filesystem::path folder = directory / "generated";
   for (const bool multilabel : {false, true}) {
     GenerateOptions options = small(GraphModel::block, multilabel);
     options.label_noise = 0.1;
@@ -232,7 +232,6 @@ TEST(Generate, StreamsTheSameDataSetToDisk) {
     test::expect_error(ErrorCode::usage, folder.string(),
                        [&] { generate_to(options, folder, false); });
   }
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Generate, RefusesOptionsOutOfRangeByName) {
@@ -254,7 +253,7 @@ TEST(Generate, RefusesOptionsOutOfRangeByName) {
   refused("labels_per_node", [](auto& o) { o.multilabel = true, o.labels_per_node = 6; });
   refused("R-MAT", [](auto& o) { o.rmat_a = 0.9; });
   refused("train_share", [](auto& o) { o.train_share = 90; });
-  // Below, the graph could be written but not be read again.
+  // With fewer, the graph could be written but not read again.
   refused("for training", [](auto& o) { o.train_share = 0; });
   refused("for training", [](auto& o) { o.nodes = 1, o.edges = 0, o.train_share = 40; });
   refused("classes", [](auto& o) { o.classes = 65537; });

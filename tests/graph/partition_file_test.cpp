@@ -3,49 +3,29 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "heliograph/error.hpp"
 #include "heliograph/partition.hpp"
+#include "support/expect_error.hpp"
+#include "support/files.hpp"
 #include "support/graphs.hpp"
 
 namespace heliograph {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
-class PartitionFile : public ::testing::Test {
+class PartitionFile : public test::FolderTest {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() /
-              ("heliograph-partition-" + std::to_string(getpid()) + "-" +
-               ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    std::filesystem::create_directories(folder_);
-    file_ = folder_ / "graph.part.3";
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  void write(const std::string& text) const { std::ofstream(file_, std::ios::binary) << text; }
-  std::string read() const {
-    std::ostringstream text;
-    text << std::ifstream(file_, std::ios::binary).rdbuf();
-    return text.str();
-  }
+  void write(const std::string& text) const { test::write_text(file_, text); }
+  std::string read() const { return test::read_text(file_); }
   void expect_refused(const std::string& text, const std::string& words) const {
     write(text);
-    try {
-      read_partition(file_, 4, 3);
-      ADD_FAILURE() << "nothing was thrown; expected: " << words;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::bad_input);
-      EXPECT_THAT(error.what(), HasSubstr(words));
-      EXPECT_THAT(error.what(), HasSubstr(file_.string()));
-    }
+    test::expect_error(ErrorCode::bad_input, {words, file_.string()},
+                       [&] { read_partition(file_, 4, 3); });
   }
 
-  std::filesystem::path folder_, file_;
+  const std::filesystem::path file_ = folder_ / "graph.part.3";
 };
 
 TEST_F(PartitionFile, IsOneOwnerALine) {
@@ -77,13 +57,7 @@ TEST_F(PartitionFile, ThatDoesNotFitIsRefused) {
 }
 
 TEST_F(PartitionFile, ThatIsMissingIsNamed) {
-  try {
-    read_partition(file_, 4, 3);
-    ADD_FAILURE() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::bad_input);
-    EXPECT_THAT(error.what(), HasSubstr("graph.part.3"));
-  }
+  test::expect_error(ErrorCode::bad_input, "graph.part.3", [&] { read_partition(file_, 4, 3); });
 }
 
 TEST_F(PartitionFile, ServesAsAPartitioner) {
@@ -96,7 +70,7 @@ TEST_F(PartitionFile, ServesAsAPartitioner) {
 }
 
 TEST(PartitionHash, IsXxh64OverPartsAndOwners) {
-  // Worked from the published algorithm for the little-endian words 2, 0, 1.
+  // Computed by the published algorithm over the little-endian words 2, 0, 1.
   EXPECT_EQ(partition_hash({2, {0, 1}}), "bd0a026873f70be0");
   EXPECT_NE(partition_hash({2, {0, 1}}), partition_hash({3, {0, 1}}));
   EXPECT_NE(partition_hash({2, {0, 1}}), partition_hash({2, {1, 0}}));

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "heliograph/error.hpp"
+#include "support/expect_error.hpp"
 #include "support/graphs.hpp"
 
 namespace heliograph {
@@ -26,7 +27,7 @@ std::vector<Shard> build_all(const NodeIndex& index) {
   return shards;
 }
 
-/// Global ids of a rank's halo rows, from what its peers say they send.
+/// The global ids of a rank's halo rows, as its peers' plans say what they send.
 std::vector<NodeId> halo_ids(const std::vector<Shard>& shards, std::size_t rank,
                              Direction direction) {
   const HaloPlan& plan = shards[rank].adjacency(direction).plan;
@@ -148,7 +149,7 @@ TEST(Shard, PathOfFourOverTwoRanksByHand) {
 }
 
 TEST(Shard, DirectedStarHasAPlanForEachDirection) {
-  // 0 -> 1, 2, 3: the centre is sent forward and read by nobody; backward, the leaves are sent.
+  // 0 -> 1, 2, 3. Forward, the centre's row is sent; backward, those of the leaves.
   const Graph graph = test::star_graph(4, true);
   const Partition partition{2, {0, 0, 1, 1}};
   const NodeIndex index(graph, partition);
@@ -281,36 +282,26 @@ TEST(Transpose, OfNoNodes) {
   EXPECT_EQ(turned.entries(), 0);
 }
 
-ErrorCode code_of(const auto& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.code();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return ErrorCode::interrupted;
-}
-
 TEST(NodeIndex, RefusesWhatDoesNotFit) {
   const Graph graph = test::path_graph(3);
   const Partition short_one{2, {0, 1}};
-  EXPECT_EQ(code_of([&] { NodeIndex index(graph, short_one); }), ErrorCode::mismatch);
+  test::expect_error(ErrorCode::mismatch, "", [&] { NodeIndex index(graph, short_one); });
   const Partition out_of_range{2, {0, 2, 1}};
-  EXPECT_EQ(code_of([&] { NodeIndex index(graph, out_of_range); }), ErrorCode::bad_input);
+  test::expect_error(ErrorCode::bad_input, "", [&] { NodeIndex index(graph, out_of_range); });
   const Partition fine{2, {0, 1, 1}};
   const std::vector<NodeId> unordered{2, 1};
-  EXPECT_EQ(code_of([&] { NodeIndex index(graph, fine, &unordered); }), ErrorCode::usage);
+  test::expect_error(ErrorCode::usage, "", [&] { NodeIndex index(graph, fine, &unordered); });
   const Graph huge{std::int64_t{1} << 31, false, {}, {}};
-  EXPECT_EQ(code_of([&] { NodeIndex index(huge, fine); }), ErrorCode::resource);
-  EXPECT_EQ(code_of([&] { transpose(huge); }), ErrorCode::resource);
+  test::expect_error(ErrorCode::resource, "", [&] { NodeIndex index(huge, fine); });
+  test::expect_error(ErrorCode::resource, "", [&] { transpose(huge); });
 }
 
 TEST(BuildShard, RefusesAMissingTransposeAndAnUnknownRank) {
   const Graph graph = test::path_graph(3, true);
   const Partition partition{2, {0, 1, 1}};
   const NodeIndex index(graph, partition);
-  EXPECT_EQ(code_of([&] { build_shard(index, 0, nullptr); }), ErrorCode::usage);
-  EXPECT_EQ(code_of([&] { build_shard(index, 2, nullptr); }), ErrorCode::usage);
+  test::expect_error(ErrorCode::usage, "", [&] { build_shard(index, 0, nullptr); });
+  test::expect_error(ErrorCode::usage, "", [&] { build_shard(index, 2, nullptr); });
 }
 
 TEST(SmallDataset, IsWhatItsCommentSays) {

@@ -28,7 +28,7 @@ TEST(Canonical, UndirectedByHand) {
   EXPECT_EQ(counts.self_loops, 1);
   EXPECT_EQ(counts.duplicates, 3);
   EXPECT_EQ(counts.entries, 6);
-  EXPECT_EQ(counts.isolated, 2);  // 2, whose only edge was a self-loop, and 5.
+  EXPECT_EQ(counts.isolated, 2);  // Node 2, whose only edge was a self-loop, and node 5.
 }
 
 TEST(Canonical, DirectedRowsListInNeighbours) {

@@ -2,6 +2,7 @@
 #include <sys/resource.h>
 
 #include <csignal>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -43,7 +44,7 @@ void expect_equal(const Dataset& a, const Dataset& b) {
   }
 }
 
-/// Rewrites a manifest by hand, with a checksum that fits.
+/// Changes a manifest and its checksum to match.
 void rewrite_manifest(const fs::path& directory, const std::string& text) {
   write_text(directory / "manifest.json", text);
   write_text(directory / "manifest.xxh64", hex64(xxh64(std::as_bytes(std::span(text)))) + "\n");
@@ -203,7 +204,7 @@ TEST_F(NativeTest, OverwritesOnlyWhenToldAndOnlyGraphs) {
   EXPECT_EQ(read_text(folder_ / "mine" / "thesis.txt"), "words");
   test::expect_error(ErrorCode::usage, "not a directory",
                      [&] { save_native(small_dense(), folder_ / "mine" / "thesis.txt", true); });
-  // Files of others, in a graph's folder or under a name that other programs use as well.
+  // Files that are not of a graph, in its folder or under a name that other programs use too.
   write_text(folder_ / "graph" / "notes.txt", "words");
   test::expect_error(ErrorCode::usage, "holds notes.txt",
                      [&] { save_native(small_dense(), folder_ / "graph", true); });
@@ -217,7 +218,7 @@ TEST_F(NativeTest, OverwritesOnlyWhenToldAndOnlyGraphs) {
   test::expect_error(ErrorCode::usage, "holds features.bin",
                      [&] { save_native(small_dense(), folder_ / "web", true); });
   EXPECT_TRUE(fs::exists(folder_ / "web" / "manifest.json"));
-  // A damaged graph is still one.
+  // A damaged graph still counts as a graph.
   fs::remove(folder_ / "graph" / "manifest.json");
   save_native(small_dense(), folder_ / "graph", true);
   expect_equal(load_dataset(folder_ / "graph"), small_dense());

@@ -108,7 +108,7 @@ TEST_F(NpyTest, AHeaderAloneCannotClaimValues) {
                      [&] { read_npy(folder_ / "claim.npy"); });
   write("<U0", "(0,)");
   EXPECT_TRUE(to_strings(read_npy(folder_ / "claim.npy")).empty());
-  // Rows of no columns are no bytes either.
+  // Rows without columns take no bytes either.
   write("<f4", "(2147483647, 0)");
   fs::rename(folder_ / "claim.npy", folder_ / "features.npy");
   write_text(folder_ / "edges.csv", "0,1\n");

@@ -139,8 +139,8 @@ TEST_F(NpzTest, BadArchivesAreRefusedByName) {
   refused("mask_unlabelled", "test_masks: split 0: is empty");
 }
 
-/// A change that no reader may notice falls on bytes that hold no data: names in the directory
-/// of members that are not read, times, attributes.
+/// A changed byte is found, or it is one that holds no data: times, attributes, and the names of
+/// members that are not read.
 TEST_F(NpzTest, DamageIsAnErrorOrHarmless) {
   WRITE_FIXTURE_OR_SKIP("npz");
   for (const char* name : {"cora.npz", "cora_deflated.npz"}) {
@@ -152,12 +152,13 @@ TEST_F(NpzTest, DamageIsAnErrorOrHarmless) {
       std::string damaged = whole;
       damaged[i] = static_cast<char>(damaged[i] ^ 0x10);
       write_text(path, damaged);
-      try {
-        EXPECT_EQ(dataset_hash(load_dataset(path)), hash) << name << " byte " << i;
-      } catch (const Error& error) {
-        EXPECT_NE(std::string(error.what()).find(path.string()), std::string::npos);
-        ++caught;
-      }
+      const std::string said = test::caught_from([&] {
+                                 EXPECT_EQ(dataset_hash(load_dataset(path)), hash)
+                                     << name << " byte " << i;
+                               }).text;
+      if (said.empty()) continue;
+      EXPECT_NE(said.find(path.string()), std::string::npos);
+      ++caught;
     }
     EXPECT_GT(caught, whole.size() / 13 / 2) << name;
     for (std::size_t length = 0; length < whole.size(); length += 61) {

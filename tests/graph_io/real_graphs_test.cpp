@@ -3,7 +3,7 @@
 
 #include "graph_io/reader_checks.hpp"
 
-// Counts that NumPy and SciPy computed from the same files.
+// The expected counts were computed from the same files by NumPy and SciPy.
 
 namespace heliograph {
 namespace {
@@ -64,7 +64,7 @@ TEST_F(RealGraphs, Tolokers) {
     EXPECT_EQ(count_role(split, Role::test), 2940);
   }
   const Array<float>& values = dataset.features.dense;
-  // Summed in double: the last digits depend on the order only.
+  // Only the last digits of a sum in double depend on its order.
   EXPECT_NEAR(std::accumulate(values.begin(), values.end(), 0.0), 44970.000052578136, 1e-6);
 }
 

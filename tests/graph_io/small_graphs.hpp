@@ -25,7 +25,7 @@ inline Dataset small_dense() {
   return dataset;
 }
 
-/// Directed, sparse features, multi-label, one split.
+/// Three nodes of a directed graph; sparse features, several labels a node, one split.
 inline Dataset small_sparse() {
   Dataset dataset;
   dataset.name = "small-sparse";

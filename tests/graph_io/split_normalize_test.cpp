@@ -10,7 +10,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::FloatEq;
 
-/// `nodes` nodes; node v has class v % classes, every 10th has none.
+/// Labels of `nodes` nodes. Node v has class v % classes, but every 10th has none.
 Dataset labelled_nodes(int nodes, int classes) {
   Dataset dataset;
   dataset.graph.nodes = nodes;
@@ -58,7 +58,7 @@ TEST(RandomSplit, SeedDecidesAndStratifiedKeepsClassShares) {
 }
 
 TEST(RandomSplit, IsTheSameOnEveryMachine) {
-  // Pinned: the split of a seed is part of what a published result means.
+  // Published results rely on the split that a seed gives.
   std::string roles;
   for (const Role role : random_split(labelled_nodes(20, 2), 50, 25, 25, 42, false).role) {
     roles += static_cast<char>('0' + static_cast<int>(role));
@@ -95,7 +95,7 @@ TEST(Normalize, StandardFitsOnTheNodesThatAreNamed) {
   Features features;
   features.rows = 4;
   features.cols = 3;
-  // The last column is constant; 0.1 has no exact binary form, so its deviation is noise.
+  // The last column is constant. 0.1 is not exact in binary, so its deviation is rounding alone.
   features.dense = std::vector<float>{1, 0, 0.1F, 3, 2, 0.1F, 5, 10, 0.1F, 100, 0, 0.1F};
   const Features out = normalize_features(features, Normalization::standard, {1, 1, 0, 0});
   EXPECT_THAT(list(out.dense), ElementsAre(-1, -1, 0, 1, 1, 0, 3, 9, 0, 98, -1, 0));

@@ -121,7 +121,7 @@ def quiet_library(root, **_):
 
 
 def machine_paths(root, **_):
-    """No file names a folder of somebody's machine."""
+    """No file names a folder of a particular machine."""
     wrong = []
     for path in project_files(root):
         for number, line in enumerate((read(root, path) or "").split("\n"), 1):
@@ -152,7 +152,7 @@ def clang_format(root, **_):
 
 
 def public_headers(root, compiler="c++", **_):
-    """Each public header compiles alone, twice over, with only the public folder to look in."""
+    """Each public header compiles alone and when it is included twice, with only the public folder."""
     wrong = []
     for path in code_files(root, "include"):
         name = path.split("/", 1)[1]

@@ -1,4 +1,4 @@
-# Two CTest tests for each house rule: that it holds, and that it would be seen to be broken.
+# Two tests for each house rule: the rule holds, and its check finds violations.
 find_package(Python3 COMPONENTS Interpreter REQUIRED)
 foreach(check include_direction one_room_packages quiet_library machine_paths clang_format
               public_headers)

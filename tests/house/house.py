@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that the project keeps its own rules (checks.py), or that a check can fail.
+"""Checks that the project keeps its own rules (checks.py), or that a check finds violations.
 
 Usage: house.py CHECK --root DIR [--compiler CXX]     exits 0 held, 1 broken, 77 skipped
        house.py CHECK --self-test                     plants each violation and expects it named
@@ -35,7 +35,7 @@ def report(name, violations):
 
 
 def self_test(name, options):
-    """A clean tree passes; each plant alone makes the check fail and name it."""
+    """Checks that a clean tree passes and that each planted violation alone is named."""
     failures = []
     with tempfile.TemporaryDirectory() as root:
         for path, contents in CLEAN.items():

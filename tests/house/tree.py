@@ -1,4 +1,4 @@
-"""The files of the project and what they include: what every house check starts from."""
+"""The files of the project and what they include, for the house checks."""
 
 import os
 import re

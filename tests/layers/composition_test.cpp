@@ -7,7 +7,7 @@
 namespace heliograph {
 namespace {
 
-/// Declares what it is told to, and computes nothing.
+/// A step that declares what the test says and computes nothing.
 class Declared final : public Step {
  public:
   template <class Body>
@@ -81,7 +81,7 @@ TEST(Composition, RefusesWhatWouldGoWrongSilently) {
     });
     EXPECT_THROW(model.add<Declared>("one", 0, [&](Declare& d) { body(d, x, y); }), Error);
   };
-  refuses([](Declare& d, ValueId x, ValueId) {  // Whose gradient the first step has a part in.
+  refuses([](Declare& d, ValueId x, ValueId) {  // The first step has a part in its gradient.
     d.reads(x, false);
     d.writes(8, false);
     d.overwrites_gradient(x);

@@ -115,7 +115,7 @@ TEST_P(Gradient, MatchesFiniteDifferences) {
   }
 }
 
-// What is announced as whole has its final value, and everything is announced once.
+// Each gradient is announced once, and has its final value then.
 TEST_P(Gradient, IsAnnouncedOnceItIsWhole) {
   const Case& c = GetParam();
   const Dataset data = test::make_small_dataset(60, 300, 5, 7, c.multilabel, c.sparse, c.directed);

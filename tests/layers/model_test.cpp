@@ -41,16 +41,30 @@ TEST(Dropout, OfZeroDoesNotDependOnTheEpoch) {
   EXPECT_EQ(rank.loss(), third);
 }
 
-TEST(Model, InferenceIsTheForwardPassWithoutDropout) {
-  const Dataset data = test::make_small_dataset(60, 20, 3, 7);
-  const Partition partition{1, std::vector<std::int32_t>(60, 0)};
-  const NodeIndex index(data.graph, partition);
-  const Shard shard = build_shard(index, 0, nullptr);
-  const auto kernels = make_cpu_kernels(1, false);
-  Matrix x(60, 20, MemoryUse::features, nullptr);
-  for (std::int64_t r = 0; r < 60; ++r) {
-    std::copy_n(data.features.dense.data() + r * 20, 20, x.view().row(r));
+/// A data set with dense features on one rank.
+struct OneRank {
+  OneRank(Dataset whole, int threads)
+      : data(std::move(whole)), kernels(make_cpu_kernels(threads, false)) {
+    for (std::int64_t r = 0; r < data.features.rows; ++r) {
+      std::copy_n(data.features.dense.data() + r * data.features.cols, data.features.cols,
+                  x.view().row(r));
+    }
   }
+
+  const Dataset data;
+  const Partition partition{1, std::vector<std::int32_t>(data.graph.nodes, 0)};
+  const NodeIndex index{data.graph, partition};
+  const Graph transposed = transpose(data.graph);
+  const Shard shard = build_shard(index, 0, data.graph.directed ? &transposed : nullptr);
+  const std::unique_ptr<Kernels> kernels;
+  const Matrix x{data.features.rows, data.features.cols, MemoryUse::features, nullptr};
+};
+
+TEST(Model, InferenceIsTheForwardPassWithoutDropout) {
+  const OneRank rank(test::make_small_dataset(60, 20, 3, 7), 1);
+  const auto& shard = rank.shard;
+  const auto& kernels = rank.kernels;
+  const auto& x = rank.x;
   for (const ModelKind kind : {ModelKind::gcn, ModelKind::sage}) {
     for (const bool residual : {false, true}) {
       for (const bool transform_first : {false, true}) {
@@ -86,16 +100,10 @@ TEST(Model, InferenceIsTheForwardPassWithoutDropout) {
 }
 
 TEST(Bf16Storage, AppliesBothDirectionsToRoundedRows) {
-  const Dataset data = test::make_small_dataset(100, 21, 3, 7, false, false, true);
-  const Partition partition{1, std::vector<std::int32_t>(100, 0)};
-  const NodeIndex index(data.graph, partition);
-  const Graph transposed = transpose(data.graph);
-  const Shard shard = build_shard(index, 0, &transposed);
-  const auto kernels = make_cpu_kernels(2, false);
-  Matrix x(100, 21, MemoryUse::features, nullptr);
-  for (std::int64_t r = 0; r < 100; ++r) {
-    std::copy_n(data.features.dense.data() + r * 21, 21, x.view().row(r));
-  }
+  const OneRank rank(test::make_small_dataset(100, 21, 3, 7, false, false, true), 2);
+  const auto& shard = rank.shard;
+  const auto& kernels = rank.kernels;
+  const auto& x = rank.x;
   const BasicMatrix<std::uint16_t> scratch(100, 21, MemoryUse::workspace, nullptr);
   test::NoHalo halo;
   PhaseClock clock;
@@ -154,15 +162,10 @@ TEST(Bf16Storage, LeavesTheGradientsOfAModelNearby) {
 }
 
 TEST(Bf16Storage, LeavesInferenceExact) {
-  const Dataset data = test::make_small_dataset(60, 20, 3, 7);
-  const Partition partition{1, std::vector<std::int32_t>(60, 0)};
-  const NodeIndex index(data.graph, partition);
-  const Shard shard = build_shard(index, 0, nullptr);
-  const auto kernels = make_cpu_kernels(1, false);
-  Matrix x(60, 20, MemoryUse::features, nullptr);
-  for (std::int64_t r = 0; r < 60; ++r) {
-    std::copy_n(data.features.dense.data() + r * 20, 20, x.view().row(r));
-  }
+  const OneRank rank(test::make_small_dataset(60, 20, 3, 7), 1);
+  const auto& shard = rank.shard;
+  const auto& kernels = rank.kernels;
+  const auto& x = rank.x;
   const ModelInput input{FeatureView::of(x.view()), std::nullopt};
   const PlacedShard placed(shard, kernels->device(), MemoryUse::graph, nullptr);
   test::NoHalo halo;
@@ -188,7 +191,7 @@ TEST(Bf16Storage, LeavesInferenceExact) {
   EXPECT_FALSE(differs(stored.infer(pass, op, input)));
 }
 
-/// Remembers which passes promised rows that are never negative, and whether that was true.
+/// Checks that rows which a site declares as non-negative are so, and notes whether any site did.
 class PromiseHalo final : public Halo {
  public:
   void open(const Site& site, const OfferedRows& rows) override {
@@ -210,7 +213,7 @@ class PromiseHalo final : public Halo {
   ConstMatrixView rows_;
 };
 
-// A later schedule makes blocks of rows in turn: the bits do not depend on how many there are.
+// The bits do not depend on the number of blocks in which rows are made.
 TEST(Model, BlocksOfRowsChangeNoBit) {
   for (const ModelKind kind : {ModelKind::gcn, ModelKind::sage}) {
     for (const bool transform_first : {false, true}) {
@@ -237,7 +240,7 @@ TEST(Model, BlocksOfRowsChangeNoBit) {
   }
 }
 
-// Behind a residual of features that may be negative, rows may be negative in every layer.
+// After a residual of features that may be negative, rows may be negative in every layer.
 TEST(Model, PromisesRowsThatAreNeverNegativeOnlyWhereThatHolds) {
   for (const bool residual : {false, true}) {
     for (const std::int64_t cols : {12, 20}) {

@@ -17,7 +17,7 @@ struct Piece {
 TEST(ScratchPlan, PiecesOfOtherTimesShareAPlace) {
   ScratchPlan plan;
   const int a = plan.add(640, 0, 1);
-  const int b = plan.add(320, 1, 2);  // Meets both.
+  const int b = plan.add(320, 1, 2);  // Its lifetime meets both.
   const int c = plan.add(600, 2, 3);
   plan.lay_out();
   EXPECT_EQ(plan.offset(a), 0);

@@ -1,5 +1,5 @@
-// With HELIOGRAPH_TEST_MPI_INIT the program itself initialises and finalises MPI, as a program may
-// that embeds the library.
+// With HELIOGRAPH_TEST_MPI_INIT the program initialises and finalises MPI, as a program that embeds
+// the library may.
 #include <gtest/gtest.h>
 #include <mpi.h>
 
@@ -10,7 +10,7 @@ namespace {
 class CallersMpi : public ::testing::Environment {
  public:
   void SetUp() override {
-    ASSERT_EQ(MPI_Init(nullptr, nullptr), MPI_SUCCESS);  // One thread: the least that MPI gives.
+    ASSERT_EQ(MPI_Init(nullptr, nullptr), MPI_SUCCESS);  // The lowest level of thread support.
   }
   void TearDown() override {
     int finalised = 0;

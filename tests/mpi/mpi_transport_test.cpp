@@ -1,5 +1,5 @@
-// Started by mpirun: every process runs every test. Tests named Fault* end MPI for their process,
-// so each has an mpirun of its own (test_mpi.py).
+// Every process that mpirun starts runs every test. Tests named Fault* end MPI for their process,
+// so test_mpi.py starts mpirun for each of them.
 #include <gtest/gtest.h>
 #include <mpi.h>
 #include <sys/resource.h>
@@ -20,21 +20,21 @@
 
 #include "comm/arrives_unattended.hpp"
 #include "comm/clock.hpp"
-#include "comm/compute_until_failed.hpp"
 #include "comm/mpi/transport.hpp"
+#include "comm/process_faults.hpp"
 #include "comm/processes/launcher.hpp"
 #include "comm/transport_epochs.hpp"
-#include "comm/transport_error.hpp"
 #include "comm/transport_rounds.hpp"
 #include "heliograph/train.hpp"
 #include "support/allocations.hpp"
+#include "support/expect_error.hpp"
 #include "support/faulty_communicator.hpp"
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
 
 namespace {
 
-/// How often this process has asked MPI for news, and how often the thread that asks fell asleep.
+/// How often this process has probed MPI for messages, and how often the probing thread slept.
 std::atomic<std::int64_t> looks{0}, sleeps{0};
 
 void note_look() {
@@ -46,7 +46,7 @@ void note_look() {
 
 }  // namespace
 
-// MPI lets programs stand before its functions and go on under other names.
+// These definitions replace MPI's functions, which go on under names that begin with P.
 extern "C" {
 int MPI_Iprobe(int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status) {
   note_look();
@@ -62,7 +62,7 @@ int MPI_Testsome(int count, MPI_Request requests[], int* done, int indices[],
 namespace heliograph {
 namespace {
 
-/// The group of a single run: made, run, left.
+/// Makes a group, runs `body` in it and leaves it.
 void run_mpi_rank(const MpiTransportOptions& options,
                   const std::function<void(Communicator&)>& body) {
   MpiGroup group(options);
@@ -78,7 +78,7 @@ MpiTransportOptions with_pieces(std::size_t bytes) {
   return options;
 }
 
-/// Whole messages, messages in a few pieces, and more pieces than may be under way.
+/// Messages in one piece, in a few pieces, and in more pieces than may travel at once.
 class MpiMessages : public ::testing::TestWithParam<std::size_t> {};
 INSTANTIATE_TEST_SUITE_P(PieceBytes, MpiMessages, ::testing::Values(4 << 20, 50'000, 1000),
                          testing::PrintToStringParamName());
@@ -123,7 +123,7 @@ TEST(Mpi, RefusesBatchesAndTicketsThatBreakTheRules) {
     EXPECT_EQ(refused({{peer, nullptr, 1}}).code, ErrorCode::usage);
     const auto twice = refused({{peer, &buffer, 1}, {peer, &buffer, 1}});
     EXPECT_NE(twice.text.find("is there twice in one batch"), std::string::npos) << twice.text;
-    EXPECT_EQ(error_of([&] { comm.wait(Ticket{1}); }).code, ErrorCode::usage);
+    test::expect_error(ErrorCode::usage, "", [&] { comm.wait(Ticket{1}); });
   });
 }
 
@@ -167,7 +167,7 @@ TEST(Mpi, TheSteadyStateAllocatesNothing) {
   run_mpi_rank({}, [](Communicator& comm) {
     test::TransportEpochs epochs(comm);
     epochs.run(20);
-    // MPI itself keeps a little now and then.
+    // MPI itself allocates now and then.
     EXPECT_LT(test::allocations_of_rounds(comm, epochs, 100), 50);
     barrier(comm, Channel::evaluation);
   });
@@ -186,7 +186,7 @@ TEST(Mpi, TheLibraryTrainsAsWithThreadsTwiceInOneProcess) {
     results[0] = train(dataset, options);
     options.transport.kind = TransportKind::threads;
     results[1] = train(dataset, options);
-    if (results[0].epochs.empty()) continue;  // Rank 0 alone has the results.
+    if (results[0].epochs.empty()) continue;  // Only rank 0 has the results.
     ASSERT_EQ(results[0].epochs.size(), results[1].epochs.size());
     for (std::size_t e = 0; e < results[0].epochs.size(); ++e) {
       EXPECT_EQ(results[0].epochs[e].loss, results[1].epochs[e].loss);
@@ -203,15 +203,14 @@ TEST(Mpi, OtherNumbersOfPartsAreRefused) {
   TrainOptions options = test::small_options(ranks + 1, 2);
   MpiGroup group({});
   options.transport.kind = TransportKind::mpi;
-  const auto caught = error_of([&] { train(dataset, options); });
-  EXPECT_EQ(caught.code, ErrorCode::usage);
-  EXPECT_NE(caught.text.find("each process is one rank"), std::string::npos) << caught.text;
+  test::expect_error(ErrorCode::usage, "each process is one rank",
+                     [&] { train(dataset, options); });
   group.leave();
 }
 
-/// Runs `body`, which must fail by what `text` says, with `code` on the rank `culprit`, where it
-/// arises. Says so: test_mpi.py counts these lines. Returns when all ranks have: mpirun kills the
-/// others once one has ended without MPI_Finalize.
+/// Fails the test unless `body` throws an Error with this text, whose code is `code` on the rank
+/// `culprit`. Prints "as expected", which test_mpi.py counts. Returns when all ranks have done so,
+/// because mpirun kills the others once one has ended without MPI_Finalize.
 void expect_failure(const MpiTransportOptions& options,
                     const std::function<void(Communicator&)>& body, int culprit, ErrorCode code,
                     const std::string& text) {
@@ -262,61 +261,23 @@ TEST(FaultLargeSizes, ThatDisagreeNameTheSizesToo) {
       -1, {}, "rank 0 sends 300000 bytes on the halo channel, rank 1 expects 500000");
 }
 
-TEST(FaultException, KeepsItsCodeWhereItAroseAndNamesItsRankEverywhere) {
-  expect_failure(
-      {},
-      [](Communicator& comm) {
-        comm.set_progress({3, 1});
-        if (comm.rank() == 1) throw Error(ErrorCode::numeric, "NaN in the gradient");
-        barrier(comm, Channel::halo);
-      },
-      1, ErrorCode::numeric, "rank 1, epoch 3, layer 1: NaN in the gradient");
+void expect_fault(const test::ProcessFault& fault) {
+  expect_failure({}, fault.body, fault.culprit, fault.code, fault.text);
 }
 
-TEST(FaultAbort, EndsTheWaitsOfAllRanks) {
-  expect_failure(
-      {},
-      [](Communicator& comm) {
-        if (comm.rank() == 0) {
-          std::thread other([&] {
-            std::this_thread::sleep_for(std::chrono::milliseconds(50));
-            comm.abort("told from outside");
-          });
-          other.join();
-        }
-        barrier(comm, Channel::halo);
-      },
-      -1, {}, "rank 0: told from outside");
+TEST(FaultException, KeepsItsCodeWhereItAroseAndNamesItsRankEverywhere) {
+  expect_fault(test::kException);
 }
+
+TEST(FaultAbort, EndsTheWaitsOfAllRanks) { expect_fault(test::kAbort); }
 
 TEST(FaultDeadline, NamesWhoWaitedForWhomAndWhere) {
   MpiTransportOptions options;
   options.timeout_seconds = 2;
-  expect_failure(
-      options,
-      [](Communicator& comm) {
-        comm.set_progress({4, 2});
-        std::byte buffer{};
-        const RecvMessage receive{0, &buffer, 1};
-        if (comm.rank() == 1) comm.wait(comm.post(Channel::weights, {}, {&receive, 1}));
-        test::compute_until_failed(comm);
-      },
-      -1, {},
-      "rank 1, epoch 4, layer 2: waited 2 s without progress for bytes from rank 0 on the "
-      "weights channel");
+  expect_failure(options, test::wait_in_vain, -1, {}, test::waited_in_vain("2"));
 }
 
-TEST(FaultInFlight, EndingWithMessagesInFlightIsAnError) {
-  std::byte buffer{};
-  expect_failure(
-      {},
-      [&](Communicator& comm) {
-        const RecvMessage receive{1, &buffer, 1};
-        if (comm.rank() == 0) comm.post(Channel::halo, {}, {&receive, 1});
-        if (comm.rank() != 0) barrier(comm, Channel::weights);
-      },
-      0, ErrorCode::usage, "rank 0: the rank has ended with messages in flight");
-}
+TEST(FaultInFlight, EndingWithMessagesInFlightIsAnError) { expect_fault(test::kInFlight); }
 
 }  // namespace
 }  // namespace heliograph

@@ -22,7 +22,7 @@ struct CodecCase {
   Matrix exact;
   std::vector<std::int32_t> rows;
   std::vector<std::int64_t> ids;
-  std::vector<float> scale;  // empty: none
+  std::vector<float> scale;  ///< Empty if rows are not scaled.
 
   CodecCase(std::int64_t count, std::int64_t cols, std::int64_t exact_cols = 0)
       : x(count, cols, MemoryUse::workspace, nullptr),
@@ -42,7 +42,7 @@ struct CodecCase {
     return {rows, scale.empty() ? nullptr : scale.data(), ids.data(), nullptr, exact.view()};
   }
 
-  /// The bytes of the message; checks that the bytes behind it are left alone.
+  /// The bytes of the message. Fails the test if the bytes behind it were written.
   std::vector<std::byte> encode(const Codec& codec, std::uint64_t stream, ThreadPool& threads,
                                 UnencodableRow* failed = nullptr) const {
     const std::size_t bytes =
@@ -73,7 +73,7 @@ inline Matrix decoded(const PackedRows& packed) {
   return out;
 }
 
-/// A kind of row that training can meet, or that a user can feed.
+/// A kind of row that occurs in training or in a user's features.
 struct RowKind {
   const char* name;
   std::function<float(std::mt19937&, std::int64_t)> value;

@@ -1,10 +1,10 @@
 #include "quant/codec.hpp"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "heliograph/error.hpp"
 #include "quant/codec_rows.hpp"
+#include "support/expect_error.hpp"
 
 namespace heliograph {
 namespace {
@@ -21,12 +21,7 @@ TEST(Codec, RefusesOtherBits) {
 
 TEST(Codec, CudaIsRefusedWhereItIsNotBuilt) {
   Device device(1);
-  try {
-    make_cuda_codec({1, true}, device);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::usage);
-  }
+  test::expect_error(ErrorCode::usage, "", [&] { make_cuda_codec({1, true}, device); });
 }
 
 TEST(Codec, OneBitByHand) {

@@ -5,7 +5,7 @@
 namespace heliograph {
 namespace {
 
-/// Errors of one row encoded under many keys, against what stochastic rounding predicts.
+/// The errors of one row that is encoded under many keys.
 struct Bias {
   double mean_in_steps;   // over all columns and keys
   double sigma_in_steps;  // standard deviation of that mean
@@ -80,7 +80,7 @@ TEST(Unbiased, OverManyKeys) {
 }
 
 TEST(Unbiased, OverEpochsOfOneNode) {
-  // The draws that one node sees in training: the same id and columns, epoch after epoch.
+  // One node's draws in training have the same id and columns in every epoch.
   ThreadPool threads(1);
   constexpr std::int64_t kCols = 64;
   constexpr int kEpochs = 20000;

@@ -1,9 +1,9 @@
-# The scripts, on a machine of stand-ins.
+# Tests of the scripts on a machine of stand-ins.
 find_package(Python3 COMPONENTS Interpreter REQUIRED)
 add_test(NAME scripts.install_dependencies
   COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_LIST_DIR}/test_install_dependencies.py)
 set_tests_properties(scripts.install_dependencies PROPERTIES LABELS scripts TIMEOUT 60)
-# Alone: it bounds rates. A machine without root or namespaces skips most of it, by name.
+# It measures rates, so nothing may run beside it. Without root or namespaces most of it is skipped.
 add_test(NAME scripts.emulated_cluster
   COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_LIST_DIR}/test_emulated_cluster.py)
 set_tests_properties(scripts.emulated_cluster PROPERTIES

@@ -1,8 +1,7 @@
-"""A stand-in for the `heliograph` command on a machine without a GPU: where it is asked to train on a
-device, it trains on the CPU instead, right or wrong as a test says."""
+"""A stand-in for the `heliograph` command on a machine without a GPU. Where it is asked to train on a
+device, it trains on the CPU instead, rightly or wrongly as a test asks."""
 
 import os
-import stat
 import sys
 
 COMMAND = os.path.abspath(sys.argv.pop())  # The real one.
@@ -35,10 +34,7 @@ with open(path, "w") as file:
 """
 
 
-def write_stand_in(path, wrong=None, losses="", before=""):
-    """`before` is done by each run on the device."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(STAND_IN.format(python=sys.executable, command=COMMAND, wrong=wrong or {},
-                                   losses=losses, before=before or "pass"))
-    os.chmod(path, stat.S_IRWXU)
+def stand_in(wrong=None, losses="", before=""):
+    """The text of the stand-in. Each run on the "device" first does `before`."""
+    return STAND_IN.format(python=sys.executable, command=COMMAND, wrong=wrong or {}, losses=losses,
+                           before=before or "pass")

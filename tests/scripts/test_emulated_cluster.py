@@ -1,32 +1,35 @@
 #!/usr/bin/env python3
-"""Tests of experiments/emulated_cluster.sh. Those that build a cluster are skipped by name without
-root, network namespaces or Open MPI."""
+"""Tests of experiments/emulated_cluster.sh. Those that build a cluster are skipped without root,
+network namespaces or Open MPI."""
 
 import os
 import re
 import shutil
 import signal
 import subprocess
-import tempfile
-import time
+import sys
 import unittest
 
-SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "experiments",
-                      "emulated_cluster.sh")
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from harness import ROOT, FolderTest, read, run, wait_until
+
+sys.path.append(os.path.join(ROOT, "experiments", "faults"))
+from processes import state_of
+
+SCRIPT = os.path.join(ROOT, "experiments", "emulated_cluster.sh")
 NAME = f"hgtest{os.getpid()}"  # No other run of these tests has it.
 
 
 def why_not():
-    """What keeps a cluster from being built here, or None."""
+    """Why no cluster can be built here, or None."""
     if os.geteuid() != 0:
         return "needs root"
     for tool in ("ip", "tc", "unshare"):
         if not shutil.which(tool):
             return f"{tool} is not installed"
-    probe = ["unshare", "--net", "sh", "-c",
-             "ip link add name br9 type bridge && ip link add name v8 type veth peer name v9 && "
-             "tc qdisc add dev v8 root tbf rate 1mbit burst 6000 latency 1ms"]
-    done = subprocess.run(probe, capture_output=True, text=True, check=False)
+    done = run("unshare", "--net", "sh", "-c",
+               "ip link add name br9 type bridge && ip link add name v8 type veth peer name v9 && "
+               "tc qdisc add dev v8 root tbf rate 1mbit burst 6000 latency 1ms")
     if done.returncode != 0:
         return f"no namespaces, bridges or token buckets here: {done.stderr.strip()}"
     return None
@@ -37,29 +40,20 @@ LACKS_MPI = LACKS or (None if shutil.which("mpirun") else "mpirun is not install
 
 
 def cluster(*arguments, **options):
-    return subprocess.run(["bash", SCRIPT, *arguments], capture_output=True, text=True,
-                          timeout=60, check=False, **options)
+    return run("bash", SCRIPT, *arguments, timeout=60, **options)
 
 
 def left_behind(name=NAME):
-    """Namespaces, processes' folder and links that a cluster of this name has left."""
-    namespaces = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True,
-                                check=True).stdout
-    links = subprocess.run(["ip", "link"], capture_output=True, text=True, check=True).stdout
+    """The namespaces, links and state folder that a cluster of this name has left."""
+    namespaces, links = run("ip", "netns", "list"), run("ip", "link")
+    namespaces.check_returncode()
+    links.check_returncode()
     state = os.path.join("/run/heliograph-cluster", name)
-    return (re.findall(rf"^{name}-\S+", namespaces, re.MULTILINE)
-            + re.findall(r"\bport\d+", links) + [state] * os.path.exists(state))
+    return (re.findall(rf"^{name}-\S+", namespaces.stdout, re.MULTILINE)
+            + re.findall(r"\bport\d+", links.stdout) + [state] * os.path.exists(state))
 
 
-def wait_for(path, seconds=30):
-    end = time.monotonic() + seconds
-    while not os.path.exists(path):
-        if time.monotonic() > end:
-            raise AssertionError(f"{path} did not appear within {seconds} s")
-        time.sleep(0.05)
-
-
-class Arguments(unittest.TestCase):
+class Arguments(FolderTest):
     def test_wrong_ones_are_refused(self):
         for words, names in ((["--", "true"], "--hosts"),
                              (["--hosts", "1", "--", "true"], "--hosts 1"),
@@ -81,20 +75,15 @@ class Arguments(unittest.TestCase):
     def test_help_names_every_option(self):
         done = cluster("--help")
         self.assertEqual(done.returncode, 0)
-        with open(SCRIPT, encoding="utf-8") as file:
-            parsed = set(re.findall(r"^ +(--[a-z-]+)\)", file.read(), re.MULTILINE))
+        parsed = set(re.findall(r"^ +(--[a-z-]+)\)", read(SCRIPT), re.MULTILINE))
         self.assertGreater(len(parsed), 5)
         for option in parsed - {"--"}:
             self.assertIn(option, done.stdout)
 
     def test_without_root_it_says_so(self):
-        with tempfile.TemporaryDirectory() as folder:
-            stand_in = os.path.join(folder, "id")
-            with open(stand_in, "w", encoding="utf-8") as file:
-                file.write("#!/bin/sh\necho 1000\n")
-            os.chmod(stand_in, 0o755)
-            done = cluster("--hosts", "2", "--", "true",
-                           env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"})
+        self.write("id", "#!/bin/sh\necho 1000\n", 0o755)
+        done = cluster("--hosts", "2", "--", "true",
+                       env={**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}"})
         self.assertEqual(done.returncode, 1)
         self.assertIn("needs root", done.stderr)
 
@@ -137,39 +126,27 @@ class Network(unittest.TestCase):
 
 
 @unittest.skipIf(LACKS_MPI, LACKS_MPI)
-class Running(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
+class Running(FolderTest):
     def tearDown(self):
         cluster("--clean")
         self.assertEqual(left_behind(), [])
 
     def start(self, *arguments):
-        """A cluster whose ranks wait for ever once each has written its process number."""
+        """A cluster whose ranks write down their process ids and then sleep."""
         body = f"echo $$ >{self.folder}/$OMPI_COMM_WORLD_RANK; exec sleep 1000"
         process = subprocess.Popen(["bash", SCRIPT, "--name", NAME, "--hosts", "2", *arguments,
                                     "--", "sh", "-c", body],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(process.kill)
-        for rank in "01":
-            wait_for(os.path.join(self.folder, rank))
+        wait_until(lambda: all(map(os.path.exists, map(self.path, "01"))), "both ranks run")
         return process
 
     def ranks_alive(self):
         alive = []
         for rank in "01":
-            with open(os.path.join(self.folder, rank), encoding="utf-8") as file:
-                pid = int(file.read())
-            try:
-                with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-                    state = file.read().rpartition(")")[2].split()[0]
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            if state != "Z":  # Dead, and its parent has not looked yet.
-                alive.append(pid)
+            state = state_of(int(self.read(rank)))
+            if state and state[0] != "Z":  # Dead, and its parent has not looked yet.
+                alive.append(rank)
         return alive
 
     def test_ranks_run_on_hosts_of_their_own(self):
@@ -223,7 +200,7 @@ class Running(unittest.TestCase):
         self.assertEqual(left_behind(), [])
 
     def test_a_cut_link_falls_silent(self):
-        # Rank 1 counts aloud into a socket of rank 0, which says when it hears nothing for 2 s.
+        # Rank 1 sends bytes to rank 0, which prints when it has received nothing for 2 s.
         program = f"""
 import os, socket, time
 if os.environ["OMPI_COMM_WORLD_RANK"] == "0":

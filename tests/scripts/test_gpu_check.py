@@ -4,15 +4,14 @@ PATH_OF_THE_COMMAND."""
 
 import os
 import signal
-import stat
 import subprocess
-import tempfile
-import time
+import sys
 import unittest
 
-from stand_in import write_stand_in
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from harness import ROOT, FolderTest, run, wait_until
+from stand_in import stand_in
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SCRIPT = os.path.join(ROOT, "scripts", "gpu_check.sh")
 
 NVCC = """[ "$1" != --version ] || {{ echo release 13; exit; }}
@@ -22,51 +21,43 @@ chmod +x "$2"
 """
 
 
-class Script(unittest.TestCase):
-    """On a machine of stand-ins, where a build is made by putting others into its folder."""
+class Script(FolderTest):
+    """Runs the script on a machine of stand-ins, where a build puts other stand-ins into its folder."""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-        self.write("tools/cmake", '[ "$1" != --version ] || echo cmake version 3.30.1')
-        self.write("tools/nvcc", NVCC.format(probe="echo 1; echo A GPU"))
+        super().setUp()
+        self.tool("tools/cmake", '[ "$1" != --version ] || echo cmake version 3.30.1')
+        self.tool("tools/nvcc", NVCC.format(probe="echo 1; echo A GPU"))
 
-    def write(self, name, body):
-        path = os.path.join(self.folder, name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(f"#!/bin/bash\n{body}\n")
-        os.chmod(path, stat.S_IRWXU)
+    def tool(self, name, body):
+        self.write(name, f"#!/bin/bash\n{body}\n", 0o700)
+
+    def line(self, *arguments):
+        return [SCRIPT, "--out", self.path("out"), "--build", self.path("build"), *arguments]
 
     def run_script(self, *arguments, **variables):
-        return subprocess.run([SCRIPT, "--out", os.path.join(self.folder, "out"), "--build",
-                               os.path.join(self.folder, "build"), *arguments],
-                              capture_output=True, text=True, check=False,
-                              env={**self.environment(), **variables})
+        return run(*self.line(*arguments), env={**self.environment(), **variables})
 
     def environment(self):
-        """Of which no variable names a real tool."""
-        path = os.path.join(self.folder, "tools") + os.pathsep + os.environ["PATH"]
+        """An environment in which no variable names a real tool."""
+        path = self.path("tools") + os.pathsep + os.environ["PATH"]
         real = {name: value for name, value in os.environ.items()
                 if name not in ("CUDACXX", "CUDAHOSTCXX", "CUDA_HOME", "CXX")}
         return {**real, "PATH": path}
 
     def build(self, bench, tests):
-        write_stand_in(os.path.join(self.folder, "build", "heliograph"))
-        self.write("build/bench/heliograph_device_bench", bench)
-        self.write("build/tests/test_cuda_device", tests)
+        self.write("build/heliograph", stand_in(), 0o700)
+        self.tool("build/bench/heliograph_device_bench", bench)
+        self.tool("build/tests/test_cuda_device", tests)
 
     def said(self):
         """{step: result}"""
-        with open(os.path.join(self.folder, "out", "steps.tsv"), encoding="utf-8") as file:
-            lines = [line.split("\t") for line in file.read().strip().split("\n")]
+        lines = [line.split("\t") for line in self.read("out", "steps.tsv").splitlines()]
         self.assertEqual({len(line) for line in lines}, {4})
         return {line[0]: line[1] for line in lines}
 
     def table(self):
-        with open(os.path.join(self.folder, "out", "table.md"), encoding="utf-8") as file:
-            return file.read()
+        return self.read("out", "table.md")
 
     def test_unknown_options_and_steps_are_refused(self):
         for arguments in (["--nonsense"], ["--steps", "tests,nonsense"], ["--scale"],
@@ -76,16 +67,16 @@ class Script(unittest.TestCase):
             self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
 
     def test_a_missing_bundle_and_an_old_cmake_are_named(self):
-        done = self.run_script("--bundle", os.path.join(self.folder, "none.tar.xz"))
+        done = self.run_script("--bundle", self.path("none.tar.xz"))
         self.assertEqual(done.returncode, 2)
         self.assertIn("none.tar.xz does not exist", done.stderr)
-        self.write("tools/cmake", "echo cmake version 3.22.1")
+        self.tool("tools/cmake", "echo cmake version 3.22.1")
         done = self.run_script()
         self.assertEqual(done.returncode, 2)
         self.assertIn("CMake is 3.22.1; 3.25 or newer is needed", done.stderr)
 
     def test_a_build_that_fails_shows_its_end(self):
-        self.write("tools/cmake", '[ "$1" != --version ] && { echo broken; exit 1; }\n'
+        self.tool("tools/cmake", '[ "$1" != --version ] && { echo broken; exit 1; }\n'
                                   "echo cmake version 3.30.1")
         done = self.run_script()
         self.assertEqual(done.returncode, 1)
@@ -93,17 +84,16 @@ class Script(unittest.TestCase):
         self.assertEqual(self.said()["configure"], "failed: exit code 1")
 
     def test_without_a_device_it_says_so_before_the_build(self):
-        self.write("tools/nvcc", NVCC.format(probe="echo driver too old >&2; exit 3"))
+        self.tool("tools/nvcc", NVCC.format(probe="echo driver too old >&2; exit 3"))
         done = self.run_script()
         self.assertEqual(done.returncode, 3)
         self.assertIn("this machine has no CUDA device: driver too old", done.stderr)
-        self.assertFalse(os.path.exists(os.path.join(self.folder, "out", "steps.tsv")))
-        done = self.run_script("--build-only")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertFalse(os.path.exists(self.path("out", "steps.tsv")))
+        self.passes(self.run_script("--build-only"))
         self.assertEqual(self.said(), {"configure": "passed", "build": "passed"})
 
     def test_a_compiler_that_does_not_fit_is_named_before_the_build(self):
-        self.write("tools/nvcc", "echo unsupported GNU version; exit 1")
+        self.tool("tools/nvcc", "echo unsupported GNU version; exit 1")
         done = self.run_script("--build-only")
         self.assertEqual(done.returncode, 2)
         self.assertIn("unsupported GNU version\ngpu_check.sh: nvcc cannot compile C++20", done.stderr)
@@ -115,20 +105,14 @@ class Script(unittest.TestCase):
                 (f"machine {here}\nlibc 99.1\nlibstdc++ 3.4.1", "needs GNU C library 99.1, this machine has 2."),
                 (f"machine {here}\nlibc 2.1\nlibstdc++ 3.4.999", "GLIBCXX_3.4.999, that of c++ has 3.4."),
                 (f"machine {here}\nlibc 2.1\nlibstdc++ 3.4.1", None)):
-            os.makedirs(os.path.join(self.folder, "bundle"), exist_ok=True)
-            with open(os.path.join(self.folder, "bundle", "MANIFEST"), "w", encoding="utf-8") as file:
-                file.write(manifest + "\n")
-            done = self.run_script("--build-only", "--bundle", os.path.join(self.folder, "bundle"))
+            self.write("bundle/MANIFEST", manifest + "\n")
+            done = self.run_script("--build-only", "--bundle", self.path("bundle"))
             self.assertEqual(done.returncode, 2 if said else 0, done.stderr)
             self.assertIn(said or "", done.stderr)
 
     def test_steps_that_fail_are_named_and_the_others_run(self):
         self.build("exit 0", "echo a twin differs; exit 1")
-        with open(os.path.join(self.folder, "out.old"), "w", encoding="utf-8") as file:
-            file.write("[]")
-        os.makedirs(os.path.join(self.folder, "out"))
-        os.rename(os.path.join(self.folder, "out.old"),
-                  os.path.join(self.folder, "out", "bench.json"))
+        self.write("out/bench.json", "[]")
         done = self.run_script("--steps", "tests,nccl,bench,epochs,torch", "--scale", "0.002",
                                "--partitioner", "contiguous")
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
@@ -140,7 +124,7 @@ class Script(unittest.TestCase):
         self.assertEqual(said["epochs"], "passed")
         self.assertEqual(said["graphs"], "passed")
         self.assertIn("torch_products", said)  # Whatever PyTorch finds here.
-        self.assertFalse(os.path.exists(os.path.join(self.folder, "out", "bench.json")))
+        self.assertFalse(os.path.exists(self.path("out", "bench.json")))
         text = self.table()
         self.assertIn("| tests | failed: exit code 1 |", text)
         self.assertIn("- A GPU\n- 1 CUDA devices", text)
@@ -160,7 +144,7 @@ class Script(unittest.TestCase):
     def test_results_of_another_gpu_are_not_mixed_in(self):
         self.build("exit 0", "echo '[       OK ] A.One (0 ms)'")
         self.assertEqual(self.run_script("--steps", "tests").returncode, 0)
-        self.write("tools/nvcc", NVCC.format(probe="echo 1; echo Another GPU"))
+        self.tool("tools/nvcc", NVCC.format(probe="echo 1; echo Another GPU"))
         done = self.run_script("--steps", "tests")
         self.assertEqual(done.returncode, 2)
         self.assertIn("holds results of A GPU: give another folder by --out", done.stderr)
@@ -177,20 +161,18 @@ class Script(unittest.TestCase):
         self.assertEqual(self.said()["configure"], "not run: the 0.001 minutes are over")
 
     def test_what_is_left_of_the_minutes_is_a_limit(self):
-        self.write("tools/timeout", f'echo "$2" >>{self.folder}/limits; shift 2; exec "$@"')
+        self.tool("tools/timeout", f'echo "$2" >>{self.folder}/limits; shift 2; exec "$@"')
         self.build("exit 0", "echo '[       OK ] A.One (0 ms)'")
         for minutes, least, most in (("5", 1, 300), ("9", 301, 540), ("100", 600, 600)):
             self.assertEqual(self.run_script("--steps", "tests", "--minutes", minutes).returncode, 0)
-            with open(os.path.join(self.folder, "limits"), encoding="utf-8") as file:
-                limit = int(file.read().split()[-1])
+            limit = int(self.read("limits").split()[-1])
             self.assertTrue(least <= limit <= most, limit)
 
     def test_the_table_is_there_before_the_next_step_ends(self):
-        table = os.path.join(self.folder, "out", "table.md")
+        table = self.path("out", "table.md")
         self.build(f"cp {table} {self.folder}/meanwhile", "echo '[       OK ] A.One (0 ms)'")
         self.assertEqual(self.run_script("--steps", "tests,bench").returncode, 0)
-        with open(os.path.join(self.folder, "meanwhile"), encoding="utf-8") as file:
-            text = file.read()
+        text = self.read("meanwhile")
         self.assertIn("| tests | passed |", text)
         self.assertIn("tests: 1 passed, 0 failed", text)
         self.assertRegex(text, r"\| bench \| begun at [0-9:]+ UTC, not ended \|")
@@ -198,18 +180,14 @@ class Script(unittest.TestCase):
     def test_a_signal_ends_the_step_and_leaves_the_table(self):
         self.build(f"trap 'touch {self.folder}/asked; exit 1' TERM; touch {self.folder}/there\n"
                    "while true; do sleep 0.01; done", "echo '[       OK ] A.One (0 ms)'")
-        script = subprocess.Popen(
-            [SCRIPT, "--out", os.path.join(self.folder, "out"), "--build",
-             os.path.join(self.folder, "build"), "--steps", "tests,bench,torch"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-            env=self.environment())
-        while not os.path.exists(os.path.join(self.folder, "there")):
-            self.assertIsNone(script.poll())
-            time.sleep(0.01)
+        script = subprocess.Popen(self.line("--steps", "tests,bench,torch"),
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                  env=self.environment())
+        wait_until(lambda: os.path.exists(self.path("there")), "the benchmark has begun")
         script.terminate()
         self.assertIn("cut off by SIGTERM in bench", script.communicate()[1])
         self.assertEqual(script.returncode, 128 + signal.SIGTERM)
-        self.assertTrue(os.path.exists(os.path.join(self.folder, "asked")))
+        self.assertTrue(os.path.exists(self.path("asked")))
         self.assertIn("| bench | cut off by SIGTERM |", self.table())
         self.assertIn("| tests | passed |", self.table())
         self.assertNotIn("torch_reddit", self.said())

@@ -7,13 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
-import time
 import unittest
 
-from stand_in import write_stand_in
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from harness import ROOT, FolderTest, run, wait_until
+from stand_in import stand_in
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PARTS = os.path.join(ROOT, "scripts", "gpu_check")
 sys.path.insert(0, PARTS)
 import comparisons
@@ -43,42 +42,36 @@ class Comparisons(unittest.TestCase):
         self.assertFalse(comparisons.within({}, {}))
 
 
-class Parts(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+class Parts(FolderTest):
+    def line(self, name, *arguments):
+        return [sys.executable, "-B", os.path.join(PARTS, name), *arguments]
 
-    def path(self, *names):
-        return os.path.join(self.folder, *names)
-
-    def stand_in(self, wrong, losses=""):
-        write_stand_in(self.path("heliograph"), wrong, losses)
-        return self.path("heliograph")
-
-    def part(self, name, *arguments):
-        return subprocess.run([sys.executable, "-B", os.path.join(PARTS, name), *arguments],
-                              capture_output=True, text=True, check=False)
+    def with_stand_in(self, name, *arguments, **how):
+        """The line of a part whose command is the stand-in of that kind."""
+        return self.line(name + ".py", "--heliograph",
+                         self.write("heliograph", stand_in(**how), 0o700), "--work",
+                         self.path("work"), "--json", self.path(name + ".json"), *arguments)
 
     def oracle(self, wrong, losses="", ranks="1,2"):
-        done = self.part("oracle.py", "--heliograph", self.stand_in(wrong, losses), "--quick",
-                         "--ranks", ranks, "--work", self.path("work"), "--json",
-                         self.path("oracle.json"))
-        with open(self.path("oracle.json"), encoding="utf-8") as file:
-            return done, json.load(file)
+        done = run(*self.with_stand_in("oracle", "--quick", "--ranks", ranks, wrong=wrong,
+                                       losses=losses))
+        return done, self.read_json("oracle.json")
 
-    def write(self, name, value):
-        with open(self.path(name), "w", encoding="utf-8") as file:
-            json.dump(value, file)
+    def epochs(self, graphs, *arguments):
+        done = run(*self.with_stand_in("epochs", "--graphs", graphs, "--ranks", "1,2", "--epochs",
+                                       "4", *arguments))
+        return done, self.read_json("epochs.json")
+
+    def write_json(self, name, value):
+        self.write(name, json.dumps(value))
 
     def table(self):
-        self.assertEqual(self.part("table.py", self.folder).returncode, 0)
-        with open(self.path("table.md"), encoding="utf-8") as file:
-            return file.read()
+        self.passes(run(*self.line("table.py", self.folder)))
+        return self.read("table.md")
 
     def test_a_device_that_agrees_passes(self):
         done, rows = self.oracle({})
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.passes(done)
         self.assertEqual({row["kind"] for row in rows}, {"step", "tf32 step", "epochs", "ranks"})
         self.assertIn("| step | 32 | 2 | 2 | 2 |", self.table())
         self.assertIn("| tf32 step | 32 | 1 | 1 | 1 |", self.table())
@@ -117,33 +110,22 @@ class Parts(unittest.TestCase):
 
     def test_what_is_cut_off_keeps_what_was_measured(self):
         # The third run on the device never ends.
-        write_stand_in(self.path("heliograph"), before="""
+        part = subprocess.Popen(self.with_stand_in("oracle", "--quick", "--ranks", "1", before="""
     open(sys.argv[0] + ".runs", "a").write("x")
     while os.path.getsize(sys.argv[0] + ".runs") == 3: time.sleep(0.1)
-""")
-        part = subprocess.Popen(
-            ["setsid", sys.executable, "-B", os.path.join(PARTS, "oracle.py"), "--heliograph",
-             self.path("heliograph"), "--quick", "--ranks", "1", "--work", self.path("work"),
-             "--json", self.path("oracle.json")], stdout=subprocess.DEVNULL)
-        while not (os.path.exists(self.path("heliograph.runs"))
-                   and os.path.getsize(self.path("heliograph.runs")) == 3):
-            self.assertIsNone(part.poll())
-            time.sleep(0.01)
+"""), stdout=subprocess.DEVNULL, start_new_session=True)
+        wait_until(lambda: os.path.exists(self.path("heliograph.runs"))
+                   and os.path.getsize(self.path("heliograph.runs")) == 3, "the third run begins")
         os.killpg(part.pid, signal.SIGKILL)
         part.wait()
-        with open(self.path("oracle.json"), encoding="utf-8") as file:
-            rows = json.load(file)
+        rows = self.read_json("oracle.json")
         self.assertEqual([(row["passed"], row.get("error")) for row in rows],
                          [(True, None), (True, None), (False, "cut off")])
         self.assertIn("| tf32 step | 32 | 1 | 0 | 0 | none measured | cut off |", self.table())
 
     def test_epochs_are_timed_and_a_failure_keeps_the_rest(self):
-        done = self.part("epochs.py", "--heliograph", self.stand_in({}), "--work",
-                         self.path("work"), "--json", self.path("epochs.json"), "--graphs",
-                         "nonsense,reddit", "--scale", "0.002", "--ranks", "1,2", "--epochs", "4")
+        done, rows = self.epochs("nonsense,reddit", "--scale", "0.002")
         self.assertEqual(done.returncode, 1)
-        with open(self.path("epochs.json"), encoding="utf-8") as file:
-            rows = json.load(file)
         self.assertIn("error", rows[0])
         trained = [(row["ranks"], row["bits"], row["tf32"]) for row in rows if row["what"] == "train"]
         self.assertEqual(trained, [(1, 32, False), (1, 32, True), (2, 32, False), (2, 1, False)])
@@ -155,13 +137,8 @@ class Parts(unittest.TestCase):
     def test_a_graph_of_another_scale_is_another_one(self):
         sizes = []
         for scale in ("0.002", "0.003", "0.002"):
-            done = self.part("epochs.py", "--heliograph", self.stand_in({}), "--work",
-                             self.path("work"), "--json", self.path("epochs.json"), "--graphs",
-                             "reddit", "--scale", scale, "--ranks", "1,2", "--epochs", "4",
-                             "--partitioner", "contiguous")
-            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-            with open(self.path("epochs.json"), encoding="utf-8") as file:
-                rows = json.load(file)
+            done, rows = self.epochs("reddit", "--scale", scale, "--partitioner", "contiguous")
+            self.passes(done)
             self.assertEqual({row["data"] for row in rows}, {f"reddit-{scale}"})
             sizes.append(next(row for row in rows if row["what"] == "train")["losses"])
         self.assertEqual([row["what"] for row in rows], ["train"] * 4)  # Nothing is made again.
@@ -173,38 +150,35 @@ class Parts(unittest.TestCase):
                 "tf32": False, "median": 0.5, "losses": [3, 2, 1], "memory": {"total": 1e9}}
         other = {**ours, "ranks": 2, "median": 0.25}
         graphs = {"data": "small-1-1", "graph": "small"}
-        self.write("epochs.json", [ours, other, {**ours, **graphs, "cuda_graphs": "off"},
+        self.write_json("epochs.json", [ours, other, {**ours, **graphs, "cuda_graphs": "off"},
                                    {**ours, **graphs, "cuda_graphs": "on"}])
         text = self.table()
         self.assertNotIn("other losses", text)
         self.assertIn("1.00 x as fast as without CUDA graphs", text)
-        self.write("epochs.json", [ours, {**other, "losses": [3, 2, float("nan")]},
+        self.write_json("epochs.json", [ours, {**other, "losses": [3, 2, float("nan")]},
                                    {**ours, **graphs, "cuda_graphs": "off"},
                                    {**ours, **graphs, "cuda_graphs": "on", "losses": [3, 2, 1.01]}])
         text = self.table()
         self.assertIn("other losses: [3, 2, nan], one rank's are [3, 2, 1]", text)
         self.assertIn("other losses than without CUDA graphs", text)
         theirs = {"framework": "pytorch", "variant": "csr-int32", "median": 1.0}
-        self.write("epochs.json", [ours])
+        self.write_json("epochs.json", [ours])
         for data, losses, said in (("reddit-1", [3, 2, 1], "2.00 x Heliograph's one rank"),
                                    ("reddit-2", [3, 2, 1], "another graph than reddit-1"),
                                    ("reddit-1", [3, 2, 1.1], "other losses"),
                                    ("reddit-1", [3, 2], "other losses"),
                                    ("reddit-1", [3, float("nan"), 1], "other losses")):
-            self.write("torch_reddit.json", [{**theirs, "data": data, "losses": losses}])
+            self.write_json("torch_reddit.json", [{**theirs, "data": data, "losses": losses}])
             self.assertIn(said, self.table())
 
     def test_a_small_graph_is_timed_with_cuda_graphs_and_without(self):
-        done = self.part("epochs.py", "--heliograph", self.stand_in({}), "--work",
-                         self.path("work"), "--json", self.path("epochs.json"), "--graphs",
-                         "small", "--ranks", "1,2", "--epochs", "4")
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        with open(self.path("epochs.json"), encoding="utf-8") as file:
-            rows = [row for row in json.load(file) if row["what"] == "train"]
+        done, rows = self.epochs("small")
+        self.passes(done)
+        rows = [row for row in rows if row["what"] == "train"]
         self.assertEqual([(row["ranks"], row["bits"], row["cuda_graphs"]) for row in rows],
                          [(1, 32, "off"), (1, 32, "on"), (2, 32, "off"), (2, 32, "on")])
         rows[1]["median"], rows[0]["median"] = 0.001, 0.0025
-        self.write("epochs.json", rows)
+        self.write_json("epochs.json", rows)
         text = self.table()
         self.assertIn("| small-3000-40000 | Heliograph, 32 bits, CUDA graphs | 1 | 1 |", text)
         self.assertIn("2.50 x as fast as without CUDA graphs", text)
@@ -226,21 +200,20 @@ class Parts(unittest.TestCase):
         names = ("name", "seconds", "bytes_once", "bytes_gathered", "flops")
         said = {"rows": 1, "outputs": 1, "degree": 1, "width": 1, "copy_bytes_per_second": 2e12,
                 "gemm_flops": 5e13, "kernels": [dict(zip(names, row)) for row in kernels]}
-        self.write("bench.json", said)
+        self.write_json("bench.json", said)
         text = self.table()
         self.assertIn("| encode/1 | 2000.0 | 1600 | 80 % |", text)
         self.assertIn("| aggregate_halo/1 | 1000.0 | 1000 | 50 % | 80 % |", text)
         self.assertIn("7.0 times as fast as decoding", text)
         self.assertIn("takes 0.75 times as long as cuSPARSE's product", text)
-        self.write("bench.json", {**said, "copy_bytes_per_second": 0, "gemm_flops": 0})
+        self.write_json("bench.json", {**said, "copy_bytes_per_second": 0, "gemm_flops": 0})
         self.assertIn("| encode/1 | 2000.0 | 1600 | ? |", self.table())
 
     def test_a_result_that_cannot_be_read_takes_nothing_from_the_others(self):
-        self.write("bench.json", {"kernels": []})
-        self.write("oracle.json", [{"kind": "step"}])
-        with open(self.path("tests.log"), "w", encoding="utf-8") as file:
-            file.write("[ RUN      ] A.One\n[       OK ] A.One (3 ms)\n[ RUN      ] A.Two\n"
-                       "[  FAILED  ] A.Two (0 ms)\n[ RUN      ] A.Three\n")
+        self.write_json("bench.json", {"kernels": []})
+        self.write_json("oracle.json", [{"kind": "step"}])
+        self.write("tests.log", "[ RUN      ] A.One\n[       OK ] A.One (3 ms)\n"
+                   "[ RUN      ] A.Two\n[  FAILED  ] A.Two (0 ms)\n[ RUN      ] A.Three\n")
         text = self.table()
         self.assertIn("bench.json cannot be read: KeyError", text)
         self.assertIn("oracle.json cannot be read: KeyError", text)

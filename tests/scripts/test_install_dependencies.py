@@ -3,12 +3,13 @@
 
 import os
 import shutil
-import subprocess
-import tempfile
+import sys
 import unittest
 
-SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts",
-                      "install_dependencies.sh")
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from harness import ROOT, FolderTest, run
+
+SCRIPT = os.path.join(ROOT, "scripts", "install_dependencies.sh")
 TOOLS = ("bash", "env", "grep", "head", "mktemp", "rm", "sort", "tail")
 STAND_INS = {
     # Packages are installed if "installed" names them; apt-get fails while "failures" has lines.
@@ -20,33 +21,23 @@ STAND_INS = {
 }
 
 
-class InstallDependencies(unittest.TestCase):
+class InstallDependencies(FolderTest):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        super().setUp()
         for name, body in STAND_INS.items():
             self.write(name, f"#!{shutil.which('bash')}\n{body}\n", 0o755)
         for tool in TOOLS + ("cat",):
-            os.symlink(shutil.which(tool), os.path.join(self.folder, tool))
+            os.symlink(shutil.which(tool), self.path(tool))
         self.write("failures", "")
         self.write("calls", "")
         self.write("lists", "Package: hello\n")
         self.write("installed", "")
 
-    def write(self, name, text, mode=0o644):
-        path = os.path.join(self.folder, name)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(path, mode)
-
     def install(self, *groups, uid=0):
-        """(finished process, calls of apt-get)."""
-        done = subprocess.run(["bash", SCRIPT, *groups], cwd=self.folder, text=True,
-                              env={"PATH": self.folder, "FAKE_UID": str(uid)},
-                              capture_output=True, check=False)
-        with open(os.path.join(self.folder, "calls"), encoding="utf-8") as file:
-            return done, file.read().splitlines()
+        """(the ended process, the calls of apt-get)"""
+        done = run("bash", SCRIPT, *groups, cwd=self.folder,
+                   env={"PATH": self.folder, "FAKE_UID": str(uid)})
+        return done, self.read("calls").splitlines()
 
     def test_only_what_is_missing_is_installed(self):
         self.write("installed", "python3\n")

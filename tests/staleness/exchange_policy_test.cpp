@@ -38,7 +38,7 @@ TEST(ExchangePolicy, WarmupIsSynchronous) {
   for (int e = 5; e < 9; ++e) EXPECT_EQ(s.lag({e}), 1) << e;
 }
 
-// lag(e) = min(S, e - last synchronous epoch), for every combination.
+// Checks lag(e) = min(S, e - last synchronous epoch) for every combination.
 TEST(ExchangePolicy, FollowsItsDefinition) {
   for (int bound = 0; bound <= 5; ++bound) {
     for (int every = 0; every <= 7; ++every) {
@@ -56,7 +56,7 @@ TEST(ExchangePolicy, FollowsItsDefinition) {
   }
 }
 
-// No halo is older than the run, but a run of one epoch may be gone on from.
+// No halo is older than the run, but a run of one epoch may be resumed.
 TEST(ExchangePolicy, HoldsNoMoreEpochsThanTheRunHas) {
   EXPECT_EQ(ExchangePolicy(options(0, 0, 0), 100).slots(), 1);
   EXPECT_EQ(ExchangePolicy(options(3, 0, 0), 100).slots(), 4);

@@ -15,7 +15,7 @@
 #include "support/recording_communicator.hpp"
 #include "support/sites.hpp"
 
-// The epoch's number is what travels: what arrives tells its age.
+// Rows that travel hold the number of their epoch, so that what arrives shows its age.
 
 namespace heliograph {
 namespace {
@@ -30,7 +30,7 @@ struct Seen {
 };
 
 /// Runs `epochs` epochs over `ranks` ranks and returns what every pass of every rank saw.
-/// `upwards`: backward comes to the lowest layer first.
+/// With `upwards`, the backward pass visits the lowest layer first.
 std::vector<Seen> run(int ranks, const ExchangeOptions& options, int epochs,
                       const test::Faults& faults = {}, bool upwards = false) {
   const Graph graph = test::random_graph(60, 0.1, 4);
@@ -68,7 +68,7 @@ std::vector<Seen> run(int ranks, const ExchangeOptions& options, int epochs,
           const Site& site =
               sites[2 * static_cast<std::size_t>(layer) + static_cast<std::size_t>(direction)];
           halo.open(site, {rows.view()});
-          const std::int64_t block = 1 + comm.rank() * 5;  // Each rank cuts its rows as it likes.
+          const std::int64_t block = 1 + comm.rank() * 5;  // Each rank has blocks of another size.
           for (std::int64_t at = 0; at == 0 || at < rows.view().rows; at += block) {
             halo.offer(site, {at, std::min(rows.view().rows, at + block)});
           }
@@ -138,7 +138,7 @@ TEST(StaleHalo, AgesDoNotDependOnTheOrderOfSites) {
   expect_exact_ages(run(3, options, 6, {}, true), options);
 }
 
-/// Bytes of buffers of one rank after an epoch whose layers are `cols` wide.
+/// The buffers of one rank after an epoch whose layers are `cols` wide.
 std::int64_t halo_bytes(int staleness, const std::vector<std::int64_t>& cols, int epochs) {
   const Graph graph = test::random_graph(60, 0.1, 4);
   const Partition partition = test::round_robin_partition(60, 2);
@@ -194,12 +194,13 @@ TEST(StaleHalo, WhatAStaleEpochSendsLastWaitsForTheEndOfTheEpoch) {
     return std::count_if(comm.posts.begin(), comm.posts.end(), [](auto& p) { return p.sending; });
   };
   const auto pass = [&](std::size_t exchange) {
-    const Site& site = sites[exchange == 0 ? 0 : 3 - exchange];  // Backward: from the last site on.
+    const Site& site =
+        sites[exchange == 0 ? 0 : 3 - exchange];  // The backward pass begins at the last site.
     halo.open(site, {rows.view()});
     halo.offer(site, {0, rows.view().rows});
     halo.finish(site, [](const PackedRows&) {});
   };
-  halo.begin_epoch({0});  // Synchronous: its own halos are waited for.
+  halo.begin_epoch({0});  // A synchronous epoch waits for its own halos.
   for (std::size_t e = 0; e < 3; ++e) {
     pass(e);
     EXPECT_EQ(sent(), static_cast<std::int64_t>(e) + 1);

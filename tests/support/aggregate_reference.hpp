@@ -4,10 +4,10 @@
 #include "core/matrix.hpp"
 #include "core/packed_rows.hpp"
 
-// The plain loops that define Kernels' aggregations: fp32 sums in entry order.
+// The plain loops that define the aggregations of Kernels: fp32 sums in entry order.
 
 namespace heliograph::cpu {
-/// `stored`: fp32 -> fp32, what is read of a scaled value.
+/// `stored` maps a scaled fp32 value to the fp32 value that is read back from storage.
 template <class Stored>
 inline void aggregate_inner_as(const CsrView& csr, ConstMatrixView x, const float* col_scale,
                                float self, const float* row_scale, MatrixView out,

@@ -4,10 +4,10 @@
 
 namespace heliograph::test {
 
-/// False in sanitizer builds, which own the allocator: tests that count skip there by name.
+/// False in sanitizer builds, which replace the allocator. Tests that count allocations skip there.
 bool allocations_are_counted();
 
-/// Heap allocations of any kind so far, by all threads of this test program.
+/// The number of heap allocations so far, by all threads of this test program.
 std::int64_t allocations();
 
 }  // namespace heliograph::test

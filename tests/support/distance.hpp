@@ -6,7 +6,7 @@
 
 namespace heliograph::test {
 
-/// Euclidean norm of a - b over that of b, both of the same size.
+/// The Euclidean norm of a - b divided by that of b. Both have the same size.
 inline double relative_distance(std::span<const float> a, std::span<const float> b) {
   double difference = 0;
   double norm = 0;

@@ -9,7 +9,7 @@
 
 namespace heliograph::test {
 
-/// What goes wrong. The default is nothing.
+/// What goes wrong; nothing by default.
 struct Faults {
   std::uint64_t seed = 1;  ///< Each rank mixes its own number into it.
   double delay_us = 0;     ///< Every call first sleeps for up to this, uniformly.
@@ -19,7 +19,7 @@ struct Faults {
   ErrorCode code = ErrorCode::peer_lost;
 };
 
-/// A communicator that behaves within its contract, but badly, on top of another one.
+/// Delays, reorders or fails the calls of another communicator, as a Communicator may.
 class FaultyCommunicator final : public Communicator {
  public:
   FaultyCommunicator(Communicator& inner, const Faults& faults);
@@ -39,7 +39,7 @@ class FaultyCommunicator final : public Communicator {
   void abort(const std::string& reason) noexcept override;
   std::int64_t bytes_sent(Channel channel) const override;
 
-  /// post and wait calls so far.
+  /// The number of calls of post and wait so far.
   int calls() const { return calls_; }
 
  private:

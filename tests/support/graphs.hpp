@@ -9,29 +9,30 @@
 
 namespace heliograph::test {
 
-/// (u, v) stands for u -> v: u appears in row v.
+/// (u, v) stands for the edge u -> v: u appears in row v.
 using Edge = std::pair<NodeId, NodeId>;
 
-/// Drops self-loops and duplicates; an undirected graph gets each edge in both rows.
+/// A graph of these edges without self-loops and duplicates. If undirected, each edge is in two
+/// rows.
 Graph graph_from_edges(std::int64_t nodes, const std::vector<Edge>& edges, bool directed = false);
 
-/// 0 - 1 - 2 - ... ; directed: 0 -> 1 -> 2 -> ...
+/// The path 0 - 1 - 2 - ..., or 0 -> 1 -> 2 -> ... if directed.
 Graph path_graph(std::int64_t nodes, bool directed = false);
 
-/// Node 0 is joined to every other node; directed: 0 -> v.
+/// Node 0 is joined to every other node v; if directed, by 0 -> v.
 Graph star_graph(std::int64_t nodes, bool directed = false);
 
-/// Each (ordered, if directed) pair is an edge with `probability`; the same for the same seed.
+/// Each pair of nodes (ordered if directed) is an edge with `probability`. A seed has one graph.
 Graph random_graph(std::int64_t nodes, double probability, std::uint64_t seed,
                    bool directed = false);
 
-/// Every edge (u, v) of the graph, in row order; both directions of an undirected edge.
+/// Every edge (u, v) of the graph in row order. An undirected edge is listed in both directions.
 std::vector<Edge> edges_of(const Graph& graph);
 
-/// Nodes 0, 1, 2, ... go to parts 0, 1, ..., parts - 1, 0, ...
+/// Node v belongs to part v % parts.
 Partition round_robin_partition(std::int64_t nodes, int parts);
 
-/// Any owner for any node, the same for the same seed; parts may be empty.
+/// Nodes belong to random parts, some of which may be empty. A seed has one partition.
 Partition scattered_partition(std::int64_t nodes, int parts, std::uint64_t seed);
 
 /// A small learnable data set: about four edges a node, 70 % of them within a class, features of

@@ -7,14 +7,12 @@
 
 namespace {
 
-/// Says which instruction sets the tests run on; not while tests are only listed.
+/// Prints which instruction sets the tests run on, unless tests are only listed.
 class NamedTargets : public ::testing::Environment {
  public:
   void SetUp() override {
     std::cout << "SIMD targets:";
-    for (const std::int64_t target : heliograph::simd_targets()) {
-      std::cout << ' ' << hwy::TargetName(target);
-    }
+    for (const std::string& name : heliograph::simd_targets()) std::cout << ' ' << name;
     std::cout << std::endl;
   }
 };

@@ -9,7 +9,7 @@
 
 namespace heliograph::test {
 
-/// The halo of a run with one rank: nobody to send to.
+/// The halo of a run with one rank, which has no peers.
 class NoHalo final : public Halo {
  public:
   void open(const Site&, const OfferedRows&) override {}
@@ -17,15 +17,15 @@ class NoHalo final : public Halo {
   void finish(const Site&, FunctionRef<void(const PackedRows&)>) override {}
 };
 
-/// Everything a pass over a whole data set on one rank needs.
+/// Everything that a pass over a whole data set on one rank needs.
 class SingleRank {
  public:
   explicit SingleRank(const Dataset& dataset, ModelOptions options, bool reproducible = true,
                       int blocks = 1);
 
-  double loss();                ///< Forward and loss of epoch `epoch`.
-  double loss_and_gradients();  ///< The same, and backward.
-  /// complete: see Model::backward.
+  double loss();                ///< The forward pass and the loss of epoch `epoch`.
+  double loss_and_gradients();  ///< The same and the backward pass.
+  /// `complete` is that of Model::backward.
   double loss_and_gradients(FunctionRef<void(std::int64_t, std::int64_t)> complete);
   Model& model() { return *model_; }
 

@@ -8,14 +8,14 @@
 
 namespace heliograph::test {
 
-/// One rank without a world around it: keeps what is posted, delivers nothing, waits for nothing.
+/// The communicator of a rank that is alone. Keeps what is posted, delivers nothing, never waits.
 class RecordingCommunicator final : public Communicator {
  public:
   struct Post {
     bool sending;
     int peer;
     std::size_t size;
-    std::vector<std::byte> bytes;  ///< Of a send, as they were when it was posted.
+    std::vector<std::byte> bytes;  ///< Of a send: its bytes when it was posted.
   };
 
   RecordingCommunicator(int rank, int ranks) : rank_(rank), ranks_(ranks) {}

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "support/expect_error.hpp"
+
 namespace heliograph::test {
 
 TrainOptions small_options(int ranks, int epochs) {
@@ -16,16 +18,5 @@ TrainOptions small_options(int ranks, int epochs) {
 }
 
 std::string name_of(ModelKind kind) { return kind == ModelKind::gcn ? "gcn" : "sage"; }
-
-std::string message_of(const std::function<void()>& action, ErrorCode code) {
-  try {
-    action();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), code) << e.what();
-    return e.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {};
-}
 
 }  // namespace heliograph::test

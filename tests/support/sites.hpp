@@ -7,7 +7,7 @@
 
 namespace heliograph::test {
 
-/// A site as the first exchange of a layer declares it.
+/// The site that the first exchange of a layer declares.
 inline Site site(int id, int layer, Direction direction, std::int64_t cols,
                  bool nonnegative = false) {
   Site s;
@@ -22,7 +22,7 @@ inline Site site(int id, int layer, Direction direction, std::int64_t cols,
   return s;
 }
 
-/// Offers all rows at once.
+/// Opens an exchange and offers all rows at once.
 inline void start(HaloExchange& exchange, HaloSlot& slot, const Codec& codec, std::int64_t epoch,
                   const OfferedRows& rows, PhaseClock& times) {
   exchange.open(slot, codec, {epoch}, rows, times);

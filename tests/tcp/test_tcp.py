@@ -6,6 +6,8 @@ Usage: test_tcp.py CASE --heliograph build/heliograph
 """
 
 import argparse
+import contextlib
+import itertools
 import os
 import random
 import re
@@ -13,278 +15,208 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "support")]
-from patience import PATIENCE, silences
-from processes import Run, environment, free_port, variables_of
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from harness import read, run, wait_until
+from rank_tests import (ENDED, check_oracle, check_resume, endless, epochs_of, make_graph,
+                        new_folder, require, require_named, result_of, run_case, silences, wait_for)
+import processes
+from jobs import Job
 
-ENDED = "ended without a word"
-
-
-class Failed(Exception):
-    pass
-
-
-def require(holds, sentence):
-    if not holds:
-        raise Failed(sentence)
-
-
-def make_graph(options, folder, nodes=400):
-    path = os.path.join(folder, "graph")
-    subprocess.run([options.heliograph, "generate", "--nodes", str(nodes), "--edges",
-                    str(nodes * 6), "--features", "24", "--classes", "5", "--seed", "3", "--quiet",
-                    "--out", path], check=True)
-    return path
+# Variables of a launcher that may have started this test; the ranks of the test must not see them.
+LAUNCHER = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
+            "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT",
+            "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "PMIX_RANK")
+PORTS = itertools.count(os.getpid() * 61)
+# Starts the last rank first; each prints into a file of its own.
+EACH_RANK = ('for rank in $(seq $((WORLD_SIZE - 1)) -1 0); do '
+             'RANK=$rank LOCAL_RANK=$rank "$@" >"$0.$rank" & done; wait')
 
 
-def lines(run):
-    """The lines of metrics.jsonl without times: losses, scores, bytes and lags, as written."""
-    with open(os.path.join(run, "metrics.jsonl")) as file:
-        return [re.sub(r'"seconds": ?[^,}]+', "", line) for line in file]
+def free_port():
+    """A port that is free, below those that the system gives to connections."""
+    for place in itertools.islice(PORTS, 1000):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", 12000 + place % 20000))
+            return probe.getsockname()[1]
+    raise OSError("a thousand ports are taken")
 
 
-def predictions(run):
-    with open(os.path.join(run, "predictions.npy"), "rb") as file:
-        return file.read()
+def variables_of(ranks, rank=0, **more):
+    return {"RANK": rank, "WORLD_SIZE": ranks, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": ranks,
+            "MASTER_ADDR": "localhost", "MASTER_PORT": free_port(), **more}
 
 
-def alone(words, **variables):
-    return subprocess.run(words, env=environment(**variables), stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=120)
+def start(options, ranks, words, **variables):
+    """A job of processes that have torchrun's variables."""
+    settings = [f"{name}={value}" for name, value in variables_of(ranks, **variables).items()]
+    folder = new_folder(options)
+    return Job(["env", *settings, "sh", "-c", EACH_RANK, os.path.join(folder, "out")], ranks, words,
+               folder)
 
 
-def require_all(run, expected, what):
-    codes = run.codes()
-    words = "\n".join(run.err(rank) for rank in range(run.ranks))
-    require(codes == expected, f"{what}: {codes}, not {expected}: {words}")
+def environment(**variables):
+    return {**os.environ, **{name: str(value) for name, value in variables.items()}}
+
+
+def alone(*words, **variables):
+    return run(*words, env=environment(**variables), timeout=120)
+
+
+def codes_of(job):
+    wait_for(job)
+    return [job.end(rank)[0] for rank in range(job.ranks)]
+
+
+def require_codes(job, expected, what):
+    codes = codes_of(job)
+    require(codes == expected, f"{what}: {codes}, not {expected}: {job.words()}")
+    return job
 
 
 def oracle(options):
-    """Losses, scores, bytes and predictions of K processes are those of K threads, to the bit."""
-    with tempfile.TemporaryDirectory() as folder:
-        data = make_graph(options, folder)
-        for model, bits, staleness in (("gcn", 32, 0), ("gcn", 1, 1), ("sage", 1, 0),
-                                       ("sage", 32, 1), ("sage", 1, 2)):
-            for count in (2, 4):
-                words = [options.heliograph, "train", "--data", data, "--model", model,
-                         "--hidden", "16", "--epochs", "8", "--bits", str(bits), "--staleness",
-                         str(staleness), "--threads-per-rank", "1", "--overwrite", "--quiet",
-                         "--out"]
-                runs = [os.path.join(folder, name) for name in ("tcp", "threads")]
-                name = f"{model}, {bits} bits, S = {staleness}, K = {count}"
-                require_all(Run(count, [*words, runs[0]]), [0] * count, name)
-                done = alone([*words, runs[1], "--parts", str(count)])
-                require(done.returncode == 0, done.stderr)
-                found, expected = lines(runs[0]), lines(runs[1])
-                require(len(expected) == 8, f"{name}: {len(expected)} epochs")
-                require(found == expected, f"{name}: {found} by TCP, {expected} by threads")
-                require(predictions(runs[0]) == predictions(runs[1]),
-                        f"{name}: predictions differ")
+    check_oracle(options, lambda count, words: require_codes(
+        start(options, count, words), [0] * count, words),
+        (("gcn", 32, 0), ("gcn", 1, 1), ("sage", 1, 0), ("sage", 32, 1), ("sage", 1, 2)), (2, 4))
 
 
 def resume(options):
-    """A run that goes on from a checkpoint has the bits of one that did not stop."""
-    with tempfile.TemporaryDirectory() as folder:
-        data = make_graph(options, folder)
-        for staleness in (0, 1):
-            words = [options.heliograph, "train", "--data", data, "--hidden", "16", "--bits", "1",
-                     "--staleness", str(staleness), "--threads-per-rank", "1", "--quiet",
-                     "--overwrite"]
-            whole, cut = (os.path.join(folder, name) for name in ("whole", "cut"))
-            for out, epochs in ((whole, "9"), (cut, "5")):
-                require_all(Run(3, [*words, "--epochs", epochs, "--out", out,
-                                    "--checkpoint-every", "5"]), [0, 0, 0], "saving")
-            require_all(Run(3, [options.heliograph, "train", "--resume", cut, "--epochs", "9",
-                                "--quiet"]), [0, 0, 0], "going on")
-            require(len(lines(whole)) == 9, f"{len(lines(whole))} epochs")
-            require(lines(cut) == lines(whole),
-                    f"S = {staleness}: {lines(cut)} resumed, {lines(whole)} whole")
+    check_resume(options, lambda count, words: require_codes(
+        start(options, count, words), [0] * count, words), (0, 1))
 
 
 def command(options):
-    """What the command says and writes depends on the variables that it finds."""
-    with tempfile.TemporaryDirectory() as folder:
-        data = make_graph(options, folder)
-        words = [options.heliograph, "train", "--data", data, "--epochs", "3", "--hidden", "8"]
-        out = os.path.join(folder, "run")
+    """What the command says and writes, by the variables that it finds."""
+    words = [options.heliograph, "train", "--data", make_graph(options), "--epochs", "3",
+             "--hidden", "8"]
+    out = os.path.join(options.folder, "run")
 
-        run = Run(3, [*words, "--out", out])
-        require_all(run, [0, 0, 0], "three processes")
-        require("3 ranks" in run.err(0), run.err(0))  # --parts is the number of processes.
-        require("test accuracy" in run.out(0), run.out(0))
-        require(run.out(1) + run.out(2) + run.err(1) + run.err(2) == "", "others speak too")
-        require(len(lines(out)) == 3, "metrics.jsonl")
+    job = require_codes(start(options, 3, [*words, "--out", out]), [0, 0, 0], "three processes")
+    require("3 ranks" in job.read("err.0"), job.words())  # --parts is the number of processes.
+    require("test accuracy" in job.read("out.0"), job.read("out.0"))
+    require("".join(map(job.read, ("out.1", "out.2", "err.1", "err.2"))) == "", "others speak too")
+    result_of(out, 3)
 
-        require_all(Run(2, [*words, "--transport", "tcp", "--quiet"]), [0, 0], "--transport tcp")
+    require_codes(start(options, 2, [*words, "--transport", "tcp", "--quiet"]), [0, 0],
+                  "--transport tcp")
 
-        # torchrun listens at MASTER_PORT itself.
-        with socket.create_server(("", 0)) as store:
-            require_all(Run(2, [*words, "--quiet"], MASTER_PORT=store.getsockname()[1],
+    # torchrun listens at MASTER_PORT itself.
+    with socket.create_server(("", 0)) as store:
+        port = store.getsockname()[1]
+        require_codes(start(options, 2, [*words, "--quiet"], MASTER_PORT=port,
                             TORCHELASTIC_USE_AGENT_STORE="True"), [0, 0], "agent's store")
-            run = Run(2, [*words, "--quiet", "--timeout", "3"],
-                      MASTER_PORT=store.getsockname()[1])
-            require_all(run, [4, 5], "a port that is taken")
-            require("cannot listen at port" in run.err(0), run.err(0))
+        job = require_codes(start(options, 2, [*words, "--quiet", "--timeout", "3"],
+                                  MASTER_PORT=port), [4, 5], "a port that is taken")
+        require("cannot listen at port" in job.read("err.0"), job.words())
 
-        run = Run(2, [*words, "--parts", "5"])
-        codes = run.codes()
-        require(set(codes) <= {2, 5} and 2 in codes, str(codes))
-        require("--parts 5 with 2 processes" in run.err(0) + run.err(1), run.err(0) + run.err(1))
+    # Either rank may be the first to fail, and then the other may hear of that before it fails too.
+    for more, code, said in ((["--parts", "5"], 2, "--parts 5 with 2 processes"),
+                             (["--data", os.path.join(options.folder, "none")], 3, "error"),
+                             (["--lr", "1e30", "--epochs", "30"], 6, "error")):
+        job = start(options, 2, [*words, *more])
+        codes = codes_of(job)
+        require(code in codes and set(codes) <= {code, 5}, f"{more}: {codes}: {job.words()}")
+        require(said in job.words(), job.words())
+        require(code != 3 or job.words().count("heliograph: error") == 1, job.words())
 
-        run = Run(2, [*words, "--transport", "threads"])
-        require_all(run, [2, 2], "threads")
-        require("2 processes were started, and each would train" in run.err(0), run.err(0))
+    job = require_codes(start(options, 2, [*words, "--transport", "threads"]), [2, 2], "threads")
+    require("2 processes were started, and each would train" in job.read("err.0"), job.words())
+    require_codes(start(options, 2, [*words, "--transport", "mpi"]), [2, 2],
+                  "MPI, which nothing has started")
+    require_codes(start(options, 2, [*words, "--link-gbps", "1", "--transport", "tcp"]), [2, 2],
+                  "a shaped link")
 
-        run = Run(2, [*words, "--transport", "mpi"])  # Nothing has started MPI.
-        require_all(run, [2, 2], "MPI of one process each")
+    for missing in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        some = variables_of(2)
+        del some[missing]
+        done = alone(*words, **some)
+        require(done.returncode == 2 and f"but not {missing}" in done.stderr,
+                f"{missing}: {done.returncode}, {done.stderr}")
+    done = alone(*words, **variables_of(2, 2))
+    require(done.returncode == 2 and "RANK=2" in done.stderr, done.stderr)
+    done = alone(*words, "--transport", "tcp")
+    require(done.returncode == 2 and "has no RANK" in done.stderr, done.stderr)
 
-        run = Run(2, [*words, "--link-gbps", "1", "--transport", "tcp"])
-        require_all(run, [2, 2], "a shaped link")
-
-        run = Run(2, [*words, "--data", os.path.join(folder, "none")])
-        codes = run.codes()
-        # Either may be the first to find out, and then the other may hear of it before it looks.
-        require(3 in codes and set(codes) <= {3, 5}, f"{codes}: {run.err(0)} {run.err(1)}")
-        require((run.err(0) + run.err(1)).count("heliograph: error") == 1, run.err(0) + run.err(1))
-
-        run = Run(2, [*words, "--lr", "1e30", "--epochs", "30"])
-        codes = run.codes()
-        require(6 in codes and set(codes) <= {5, 6}, f"{codes}: {run.err(0)} {run.err(1)}")
-
-        for missing in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
-            some = variables_of(0, 2, free_port())
-            del some[missing]
-            done = alone(words, **some)
-            require(done.returncode == 2 and f"but not {missing}" in done.stderr,
-                    f"{missing}: {done.returncode}, {done.stderr}")
-        done = alone(words, **variables_of(2, 2, free_port()))
-        require(done.returncode == 2 and "RANK=2" in done.stderr, done.stderr)
-        done = alone([*words, "--transport", "tcp"])
-        require(done.returncode == 2 and "has no RANK" in done.stderr, done.stderr)
-
-        done = alone([*words, "--quiet", "--parts", "2"], RANK=0, WORLD_SIZE=1)
-        require(done.returncode == 0, done.stderr)  # One process trains with threads.
-        done = alone([*words, "--quiet", "--transport", "tcp"], RANK=0, WORLD_SIZE=1)
+    # One process: its ranks are threads, unless it is told otherwise.
+    for more in (["--parts", "2"], ["--transport", "tcp"]):
+        done = alone(*words, "--quiet", *more, RANK=0, WORLD_SIZE=1)
         require(done.returncode == 0, done.stderr)
 
-        done = alone([*words, "--timeout", "0.5"], **variables_of(0, 3, free_port()))
-        require(done.returncode == 5 and "rank 1 and 1 more have not called" in done.stderr,
-                f"{done.returncode}: {done.stderr}")
+    done = alone(*words, "--timeout", "0.5", **variables_of(3))
+    require(done.returncode == 5 and "rank 1 and 1 more have not called" in done.stderr,
+            f"{done.returncode}: {done.stderr}")
 
-        done = alone([options.heliograph, "info"])
-        require("tcp built" in done.stdout, done.stdout)
-
-
-def start(options, count, data, *more):
-    return Run(count, [options.heliograph, "train", "--data", data, "--epochs", "1000000",
-                       "--hidden", "16", "--eval-every", "1000000", "--threads-per-rank", "1",
-                       "--quiet", *more])
-
-
-def require_named(run, lost, sent, how, what):
-    """Requires that every survivor ended with 5, in time, and named the lost rank and how."""
-    for rank, (code, when) in enumerate(run.ends(PATIENCE, but=(lost,))):
-        if rank == lost:
-            continue
-        text = run.err(rank)
-        require(code == 5, f"{what}: rank {rank} ended with {code}: {text}")
-        require(when - sent < PATIENCE / 2, f"{what}: rank {rank} took {when - sent:.2f} s")
-        require(f"error: rank {lost}" in text and "lost on host" in text and re.search(how, text),
-                f"{what}: rank {rank} said {text!r}")
+    done = alone(options.heliograph, "info")
+    require("tcp built" in done.stdout, done.stdout)
 
 
 def lost_rank(options):
     random.seed(7)
-    with tempfile.TemporaryDirectory() as folder:
-        data = make_graph(options, folder, 3000)
-        for repeat in range(9):
-            count = 2 + repeat % 3
-            lost = repeat % count
-            delay = random.uniform(0, 1.5)
-            run = start(options, count, data, *silences())
-            run.wait_until_met()
-            time.sleep(delay)
-            killed = run.signal(lost, signal.SIGKILL)
-            require_named(run, lost, killed, ENDED,
-                          f"SIGKILL of {lost} of {count} after {delay:.2f} s")
+    data = make_graph(options, 3000)
+    for repeat in range(9):
+        count = 2 + repeat % 3
+        lost = repeat % count
+        delay = random.uniform(0, 1.5)
+        job = start(options, count, endless(options, data, *silences()))
+        job.wait_until_met()
+        time.sleep(delay)
+        killed = job.signal(lost, signal.SIGKILL)
+        require_named(job, lost, killed, ENDED, f"SIGKILL of {lost} of {count} after {delay:.2f} s")
 
-        run = start(options, 3, data, *silences(training=2))
-        run.wait_until_met()
-        time.sleep(1)
-        stopped = run.signal(1, signal.SIGSTOP)
-        require_named(run, 1, stopped, "no sign of life for [2-9]", "SIGSTOP")
+    job = start(options, 3, endless(options, data, *silences(training=2)))
+    job.wait_until_met()
+    time.sleep(1)
+    stopped = job.signal(1, signal.SIGSTOP)
+    require_named(job, 1, stopped, "no sign of life for [2-9]", "SIGSTOP")
 
 
-def wait_for_epochs(path, count, seconds=30):
-    end = time.monotonic() + seconds
-    while True:
-        try:
-            if len(lines(path)) >= count:
-                return
-        except FileNotFoundError:
-            pass
-        require(time.monotonic() < end, f"{path} has not {count} epochs")
-        time.sleep(0.01)
+def has_epochs(out, count):
+    return (os.path.exists(os.path.join(out, "metrics.jsonl"))
+            and len(epochs_of(out)) >= count)
 
 
-def wait_until_blocked(process, number, seconds=30):
-    """Returns once the process handles the signal itself instead of being killed by it."""
-    end = time.monotonic() + seconds
-    while True:
-        with open(f"/proc/{process.pid}/status") as file:
-            blocked = int(re.search(r"SigBlk:\s*(\w+)", file.read())[1], 16)
-        if blocked >> (number - 1) & 1:
-            return
-        require(time.monotonic() < end, f"{number.name} is not taken")
-        time.sleep(0.01)
+def handles(process, number):
+    """Whether the process takes the signal itself instead of being killed by it."""
+    blocked = int(re.search(r"SigBlk:\s*(\w+)", read(f"/proc/{process.pid}/status"))[1], 16)
+    return blocked >> (number - 1) & 1
 
 
 def signals(options):
-    """A request to stop saves the run; before the ranks have met it ends the process at once."""
-    with tempfile.TemporaryDirectory() as folder:
-        data = make_graph(options, folder)
-        words = ("--bits", "1", "--staleness", "1", "--out")
-        for told, expected in (([0], [143, 0, 0]), ([0, 1, 2], [143, 143, 143])):
-            out = os.path.join(folder, f"run-{len(told)}")
-            run = start(options, 3, data, *words, out)
-            wait_for_epochs(out, 5)
-            for rank in told:
-                run.signal(rank, signal.SIGTERM)
-            require_all(run, expected, f"SIGTERM to {told}")
-            with open(os.path.join(out, "run.json"), encoding="utf-8") as file:
-                require('"status": "interrupted"' in file.read(), "run.json")
-            done = len(lines(out))
-            going_on = Run(3, [options.heliograph, "train", "--resume", out, "--epochs",
-                               str(done + 2), "--quiet"])
-            require_all(going_on, [0, 0, 0], "going on")
-            require(len(lines(out)) == done + 2, f"{len(lines(out))} epochs, not {done + 2}")
+    """A request to stop saves; one before the ranks have met ends the process at once."""
+    data = make_graph(options)
+    # A terminal sends SIGINT to every process.
+    for number, told, expected in ((signal.SIGTERM, [0], [143, 0, 0]),
+                                   (signal.SIGTERM, [0, 1, 2], [143, 143, 143]),
+                                   (signal.SIGINT, [0, 1], [130, 130])):
+        out = new_folder(options)
+        ranks = len(expected)
+        job = start(options, ranks, endless(options, data, "--bits", "1", "--staleness", "1",
+                                            "--out", out))
+        wait_until(lambda: has_epochs(out, 5), f"{out} has 5 epochs")
+        for rank in told:
+            job.signal(rank, number)
+        require_codes(job, expected, f"{number.name} to {told}")
+        require('"status": "interrupted"' in read(out, "run.json"), "run.json")
+        done = len(epochs_of(out))
+        require_codes(start(options, ranks, [options.heliograph, "train", "--resume", out,
+                                             "--epochs", str(done + 2), "--quiet"]),
+                      [0] * ranks, "going on")
+        result_of(out, done + 2)
 
-        out = os.path.join(folder, "run")
-        run = start(options, 2, data, *words, out)
-        wait_for_epochs(out, 5)
-        for rank in range(2):
-            run.signal(rank, signal.SIGINT)  # As a terminal sends it.
-        require_all(run, [130, 130], "SIGINT")
-
-        for rank in (0, 1):
-            for number in (signal.SIGTERM, signal.SIGINT):
-                process = subprocess.Popen(
-                    [options.heliograph, "train", "--data", data], stdin=subprocess.DEVNULL,
-                    stderr=subprocess.PIPE, text=True,
-                    env=environment(**variables_of(rank, 2, free_port())))
-                wait_until_blocked(process, number)
-                process.send_signal(number)
-                _, err = process.communicate(timeout=30)  # Shorter than its wait for the others.
-                require(process.returncode == 128 + number and "before all ranks had met" in err,
-                        f"{number.name} alone: {process.returncode}, {err}")
+    for rank in (0, 1):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            process = subprocess.Popen(
+                [options.heliograph, "train", "--data", data], stdin=subprocess.DEVNULL,
+                stderr=subprocess.PIPE, text=True, env=environment(**variables_of(2, rank)))
+            wait_until(lambda: handles(process, number), f"{number.name} is taken")
+            process.send_signal(number)
+            _, err = process.communicate(timeout=30)  # It waits for the others for longer.
+            require(process.returncode == 128 + number and "before all ranks had met" in err,
+                    f"{number.name} alone: {process.returncode}, {err}")
 
 
-CASES = {"oracle": oracle, "command": command, "lost_rank": lost_rank, "resume": resume,
-         "signals": signals}
+CASES = {case.__name__: case for case in (oracle, command, lost_rank, resume, signals)}
 
 
 def main():
@@ -292,14 +224,10 @@ def main():
     parser.add_argument("case", choices=sorted(CASES))
     parser.add_argument("--heliograph", required=True)
     options = parser.parse_args()
-    try:
-        CASES[options.case](options)
-    except Failed as failure:
-        print(failure)
-        return 1
-    print(f"{options.case}: holds")
-    return 0
+    for name in LAUNCHER:
+        os.environ.pop(name, None)
+    run_case(CASES, options)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

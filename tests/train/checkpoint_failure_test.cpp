@@ -6,10 +6,11 @@
 #include <string>
 #include <utility>
 
-#include "cli/temporary_directory.hpp"
 #include "comm/threads/transport.hpp"
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/error.hpp"
+#include "support/expect_error.hpp"
+#include "support/files.hpp"
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
 #include "train/checkpoint/folder.hpp"
@@ -170,10 +171,9 @@ TEST_F(SaveFailures, StopEndsEveryRankWithTheSentence) {
   const test::TemporaryDirectory folder;
   for (const int n : {1, 5, 20, 40}) {
     FaultyFiles files(n, false);
-    const std::string said = test::message_of(
-        [&] { run(files, folder / std::to_string(n), SaveFailure::stop); }, ErrorCode::resource);
-    EXPECT_NE(said.find("the checkpoint after 2 epochs was not saved"), std::string::npos) << said;
-    EXPECT_NE(said.find("injected"), std::string::npos) << said;
+    test::expect_error(ErrorCode::resource,
+                       {"the checkpoint after 2 epochs was not saved", "injected"},
+                       [&] { run(files, folder / std::to_string(n), SaveFailure::stop); });
     EXPECT_EQ(newest_checkpoint(folder / std::to_string(n)).filename(), "epoch-000001");
     EXPECT_NO_THROW(verify_checkpoint(newest_checkpoint(folder / std::to_string(n))));
   }

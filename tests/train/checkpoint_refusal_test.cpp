@@ -2,10 +2,10 @@
 
 #include <string>
 
-#include "cli/files.hpp"
-#include "cli/temporary_directory.hpp"
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/train.hpp"
+#include "support/expect_error.hpp"
+#include "support/files.hpp"
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
 
@@ -15,7 +15,6 @@ namespace heliograph {
 namespace {
 
 namespace fs = std::filesystem;
-using test::message_of;
 using test::read_text;
 using test::TemporaryDirectory;
 using test::write_text;
@@ -39,7 +38,8 @@ class Refusal : public ::testing::Test {
   std::string refusal(const std::string& file, const std::string& bytes) const {
     const std::string whole = read_text(newest() / file);
     write_text(newest() / file, bytes);
-    const std::string said = message_of([&] { verify_checkpoint(newest()); }, ErrorCode::bad_input);
+    const std::string said =
+        test::expect_error(ErrorCode::bad_input, "", [&] { verify_checkpoint(newest()); });
     write_text(newest() / file, whole);
     return said;
   }
@@ -108,12 +108,10 @@ TEST_F(Refusal, AMissingOrExchangedFileIsRefused) {
   for (const std::string file : kFiles) {
     const fs::path path = newest() / file;
     fs::rename(path, folder_ / "away");
-    const std::string said = message_of([&] { verify_checkpoint(newest()); }, ErrorCode::bad_input);
-    EXPECT_NE(said.find(file), std::string::npos) << said;
+    test::expect_error(ErrorCode::bad_input, file, [&] { verify_checkpoint(newest()); });
     fs::copy_file(older() / file, path);
     if (file != std::string("manifest.json")) {
-      EXPECT_NE(message_of([&] { verify_checkpoint(newest()); }, ErrorCode::bad_input).find(file),
-                std::string::npos);
+      test::expect_error(ErrorCode::bad_input, file, [&] { verify_checkpoint(newest()); });
     }
     fs::remove(path);
     fs::rename(folder_ / "away", path);
@@ -127,8 +125,7 @@ TEST_F(Refusal, ADamagedCheckpointEndsTheRunBeforeItBegins) {
   write_text(newest() / "run.state", bytes);
   options_.checkpoint.resume = newest();
   options_.epochs = 6;
-  const std::string said = message_of([&] { train(data_, options_); }, ErrorCode::bad_input);
-  EXPECT_NE(said.find(older().string()), std::string::npos) << said;
+  test::expect_error(ErrorCode::bad_input, older().string(), [&] { train(data_, options_); });
   options_.checkpoint.resume = older();
   EXPECT_EQ(train(data_, options_).epochs.size(), 6U);
 }
@@ -138,8 +135,7 @@ TEST_F(Refusal, OptionsThatChangeNumbersMustAgree) {
   const auto refused = [&](auto change, const char* flag) {
     TrainOptions o = options_;
     change(o);
-    const std::string said = message_of([&] { train(data_, o); }, ErrorCode::mismatch);
-    EXPECT_NE(said.find(flag), std::string::npos) << said;
+    test::expect_error(ErrorCode::mismatch, flag, [&] { train(data_, o); });
   };
   refused([](auto& o) { o.exchange.bits_forward = 2; }, "--bits-forward is 2");
   refused([](auto& o) { o.seed = 9; }, "--seed");
@@ -153,8 +149,7 @@ TEST_F(Refusal, OptionsThatChangeNumbersMustAgree) {
   refused([](auto& o) { o.epochs = 1; }, "--epochs is 1");
   refused([](auto& o) { o.partition.partitioner = Partitioner::random; }, "partition's hash");
   const Dataset other = test::make_small_dataset(20, 2, 2, 6);
-  EXPECT_NE(message_of([&] { train(other, options_); }, ErrorCode::mismatch).find("data set"),
-            std::string::npos);
+  test::expect_error(ErrorCode::mismatch, "data set", [&] { train(other, options_); });
 }
 
 TEST_F(Refusal, OptionsThatDecideSpeedOrTheEndMayDiffer) {
@@ -181,8 +176,7 @@ TEST_F(Refusal, ACosineScheduleKeepsItsEpochs) {
   o.checkpoint.resume = o.checkpoint.folder / "epoch-000002";
   EXPECT_EQ(train(data_, o).epochs.back().loss, whole.epochs.back().loss);
   o.epochs = 8;
-  EXPECT_NE(message_of([&] { train(data_, o); }, ErrorCode::mismatch).find("--schedule cosine"),
-            std::string::npos);
+  test::expect_error(ErrorCode::mismatch, "--schedule cosine", [&] { train(data_, o); });
 }
 
 }  // namespace

@@ -6,10 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/files.hpp"
-#include "cli/temporary_directory.hpp"
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/train.hpp"
+#include "support/files.hpp"
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
 

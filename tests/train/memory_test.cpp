@@ -6,13 +6,14 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <numeric>
 #include <string>
 
 #include "heliograph/train.hpp"
 #include "support/allocations.hpp"
+#include "support/expect_error.hpp"
+#include "support/files.hpp"
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
 #include "train/plan/memory_check.hpp"
@@ -30,26 +31,17 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 
 /// Files such as those of /proc and /sys/fs/cgroup, in a temporary folder.
-class SystemFiles : public ::testing::Test {
+class SystemFiles : public test::FolderTest {
  protected:
   void SetUp() override {
-    root_ = fs::temp_directory_path() /
-            ("heliograph-memory-" + std::to_string(getpid()) + "-" +
-             ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::remove_all(root_);
     write("proc/meminfo", "MemTotal: 9000000 kB\nMemAvailable:    4096 kB\n");
   }
-  void TearDown() override { fs::remove_all(root_); }
-
   void write(const std::string& path, const std::string& text) const {
-    fs::create_directories((root_ / path).parent_path());
-    std::ofstream(root_ / path) << text;
+    test::write_text(folder_ / path, text);
   }
   std::optional<std::int64_t> available() const {
-    return available_memory_bytes(root_ / "proc", root_ / "groups");
+    return available_memory_bytes(folder_ / "proc", folder_ / "groups");
   }
-
-  fs::path root_;
 };
 
 TEST_F(SystemFiles, WithoutLimitsTheMachineCounts) {
@@ -92,7 +84,7 @@ TEST_F(SystemFiles, TheFirstVersionsGroupsCountToo) {
 }
 
 TEST_F(SystemFiles, ASystemThatDoesNotTellLimitsNothing) {
-  fs::remove_all(root_);
+  fs::remove_all(folder_);
   EXPECT_EQ(available(), std::nullopt);
 }
 
@@ -123,14 +115,14 @@ TEST(RequireMemory, NamesWhatIsNeededWhatThereIsAndWhatToChange) {
   needs[MemoryUse::activations] = 5 * kGiB;
   needs[MemoryUse::weights] = kGiB / 4;
   const std::string sentence =
-      test::message_of([&] { require_memory(needs, 0, 11 * kGiB); }, ErrorCode::resource);
+      test::expect_error(ErrorCode::resource, "", [&] { require_memory(needs, 0, 11 * kGiB); });
   EXPECT_EQ(sentence,
             "training needs at least 11.2 GiB (6.0 GiB for halo, 5.0 GiB for activations) and "
             "this machine has 11.0 GiB available: lower --bits or --staleness, or take "
             "--partitioner metis");
   needs[MemoryUse::activations] = 7 * kGiB;
   EXPECT_THAT(
-      test::message_of([&] { require_memory(needs, kGiB, 99 * kGiB); }, ErrorCode::resource),
+      test::expect_error(ErrorCode::resource, "", [&] { require_memory(needs, kGiB, 99 * kGiB); }),
       HasSubstr("--memory-limit-mib allows 1.0 GiB: lower --hidden or --layers"));
   EXPECT_NO_THROW(require_memory(needs, 0, needs.total()));
   EXPECT_NO_THROW(require_memory(needs, needs.total(), 0));
@@ -261,10 +253,11 @@ TEST(RequireHostMemory, NamesTheHost) {
   MemoryNeeds needs;
   needs[MemoryUse::graph] = 5 * kGiB;
   needs[MemoryUse::features] = 6 * kGiB;
-  EXPECT_EQ(test::message_of([&] { require_host_memory(needs, 2 * kGiB); }, ErrorCode::resource),
-            "the host of the CUDA devices needs at least 11.0 GiB (6.0 GiB for features, 5.0 GiB "
-            "for graph) and has 2.0 GiB available: the data set asks for a machine with more "
-            "memory");
+  EXPECT_EQ(
+      test::expect_error(ErrorCode::resource, "", [&] { require_host_memory(needs, 2 * kGiB); }),
+      "the host of the CUDA devices needs at least 11.0 GiB (6.0 GiB for features, 5.0 GiB "
+      "for graph) and has 2.0 GiB available: the data set asks for a machine with more "
+      "memory");
   EXPECT_NO_THROW(require_host_memory(needs, needs.total()));
   EXPECT_NO_THROW(require_host_memory(needs, std::nullopt));
 }
@@ -274,12 +267,11 @@ TEST(MemoryCheck, ComesBeforeThePartition) {
   TrainOptions o = options_of(ModelKind::gcn, 32, 0);
   o.partition.partitioner = Partitioner::file;
   o.partition.file = "no such file";
-  EXPECT_THAT(test::message_of([&] { train(data, o); }, ErrorCode::bad_input),
+  EXPECT_THAT(test::expect_error(ErrorCode::bad_input, "", [&] { train(data, o); }),
               HasSubstr("no such file"));
   o.model.hidden = 1 << 20;  // A weight matrix of 4 TiB.
-  const std::string sentence = test::message_of([&] { train(data, o); }, ErrorCode::resource);
-  EXPECT_THAT(sentence, HasSubstr("for weights"));
-  EXPECT_THAT(sentence, HasSubstr("lower --hidden, --layers or --parts"));
+  test::expect_error(ErrorCode::resource, {"for weights", "lower --hidden, --layers or --parts"},
+                     [&] { train(data, o); });
 }
 
 TEST(MemoryCheck, HoldsARunToTheByteThatItCounts) {
@@ -292,7 +284,7 @@ TEST(MemoryCheck, HoldsARunToTheByteThatItCounts) {
   const std::int64_t checked = r.memory.total() - r.memory.workspace - r.memory.evaluation;
   const auto sentence = [&](std::int64_t limit) {
     o.memory_limit_bytes = limit;
-    return test::message_of([&] { train(data, o); }, ErrorCode::resource);
+    return test::expect_error(ErrorCode::resource, "", [&] { train(data, o); });
   };
   o.memory_limit_bytes = r.memory.total();
   EXPECT_NO_THROW(train(data, o));

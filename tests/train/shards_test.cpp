@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
-#include "cli/temporary_directory.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/io.hpp"
+#include "support/expect_error.hpp"
+#include "support/files.hpp"
 #include "support/graphs.hpp"
 #include "train/plan/shard_plan.hpp"
 
@@ -87,23 +87,9 @@ INSTANTIATE_TEST_SUITE_P(Graphs, Shards,
                                            ShardCase{"multilabel", false, false, false, true}),
                          [](const auto& test) { return std::string(test.param.name); });
 
-ErrorCode code_of(const fs::path& shards) {
-  try {
-    train_shards(shards, shard_options({"any"}));
-  } catch (const Error& error) {
-    return error.code();
-  }
-  ADD_FAILURE() << "trained";
-  return ErrorCode::usage;
-}
-
-std::string read_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-void write_file(const fs::path& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
+void expect_refused(ErrorCode code, const fs::path& shards, const std::string& what) {
+  SCOPED_TRACE(what);
+  test::expect_error(code, "", [&] { train_shards(shards, shard_options({"any"})); });
 }
 
 TEST(ShardFiles, DamageIsRefusedByFile) {
@@ -111,18 +97,18 @@ TEST(ShardFiles, DamageIsRefusedByFile) {
   const fs::path shards = directory.path() / "shards";
   write(dataset_of({"any"}), shard_options({"any"}), shards);
   for (const char* name : {"rank-0000.shard", "rank-0002.shard", "manifest.json"}) {
-    const std::string whole = read_file(shards / name);
+    const std::string whole = test::read_text(shards / name);
     for (std::size_t at = 0; at < whole.size(); at += 1 + whole.size() / 60) {
       std::string changed = whole;
       changed[at] = static_cast<char>(changed[at] ^ 0x10);
-      write_file(shards / name, changed);
-      const ErrorCode code = code_of(shards);
+      test::write_text(shards / name, changed);
       const bool in_header = name[0] == 'r' && at >= 8 && at < 24;
-      EXPECT_EQ(code, in_header ? ErrorCode::mismatch : ErrorCode::bad_input) << name << " " << at;
-      write_file(shards / name, whole.substr(0, at));
-      EXPECT_EQ(code_of(shards), ErrorCode::bad_input) << name << " cut to " << at;
+      expect_refused(in_header ? ErrorCode::mismatch : ErrorCode::bad_input, shards,
+                     name + (" " + std::to_string(at)));
+      test::write_text(shards / name, whole.substr(0, at));
+      expect_refused(ErrorCode::bad_input, shards, name + (" cut to " + std::to_string(at)));
     }
-    write_file(shards / name, whole);
+    test::write_text(shards / name, whole);
   }
   EXPECT_NO_THROW(train_shards(shards, shard_options({"any"})));
 }
@@ -137,9 +123,9 @@ TEST(ShardFiles, OfOtherShardsAreRefusedAsSuch) {
   write(dataset_of({"any"}), options, other);
   const auto replace = fs::copy_options::overwrite_existing;
   fs::copy_file(other / "rank-0001.shard", one / "rank-0001.shard", replace);
-  EXPECT_EQ(code_of(one), ErrorCode::mismatch) << "another split";
+  expect_refused(ErrorCode::mismatch, one, "another split");
   fs::copy_file(other / "rank-0001.shard", other / "rank-0002.shard", replace);
-  EXPECT_EQ(code_of(other), ErrorCode::mismatch) << "another rank";
+  expect_refused(ErrorCode::mismatch, other, "another rank");
 }
 
 TEST(ShardFiles, ReplaceOnlyShardsAndOnlyIfAsked) {
@@ -150,13 +136,13 @@ TEST(ShardFiles, ReplaceOnlyShardsAndOnlyIfAsked) {
   EXPECT_THROW(write(dataset, shard_options({"any"}), shards), Error);
   EXPECT_NO_THROW(write(dataset, shard_options({"any"}), shards, true));
   fs::create_directory(directory.path() / "mine");
-  write_file(directory.path() / "mine" / "letter", "keep me");
+  test::write_text(directory.path() / "mine" / "letter", "keep me");
   EXPECT_THROW(write(dataset, shard_options({"any"}), directory.path() / "mine", true), Error);
-  EXPECT_EQ(read_file(directory.path() / "mine" / "letter"), "keep me");
+  EXPECT_EQ(test::read_text(directory.path() / "mine" / "letter"), "keep me");
   fs::create_directory(shards / "run");
-  write_file(shards / "run" / "metrics.jsonl", "mine too");
+  test::write_text(shards / "run" / "metrics.jsonl", "mine too");
   EXPECT_THROW(write(dataset, shard_options({"any"}), shards, true), Error);
-  EXPECT_EQ(read_file(shards / "run" / "metrics.jsonl"), "mine too");
+  EXPECT_EQ(test::read_text(shards / "run" / "metrics.jsonl"), "mine too");
 }
 
 }  // namespace

@@ -6,19 +6,20 @@
 #include "cuda/device_arrays.hpp"
 #include "emulation.hpp"
 #include "heliograph/train.hpp"
+#include "support/expect_error.hpp"
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
 
-// Products that add a bias as they write: how many calls they take, and what becomes of them where
-// cublasLt has no algorithm. On the emulated device only.
+// Products that add a bias as they write: their number of calls, and what happens where cublasLt
+// has no algorithm. These tests need the emulated device.
 
 namespace heliograph {
 namespace {
 
 using cuda_emulation::calls;
 
-/// Calls so far of each kind.
-struct Calls {
+/// The number of calls of each kind so far.
+struct ProductCalls {
   std::int64_t plain = calls("cublasSgemm");
   std::int64_t with_bias = calls("cublasLtMatmul");
   std::int64_t chosen = calls("cublasLtMatmulAlgoGetHeuristic");
@@ -26,7 +27,7 @@ struct Calls {
                            calls("cublasLtMatmulPreferenceCreate");
   std::int64_t launched = calls("cudaLaunchKernel");
 
-  friend Calls operator-(const Calls& a, const Calls& b) {
+  friend ProductCalls operator-(const ProductCalls& a, const ProductCalls& b) {
     return {a.plain - b.plain, a.with_bias - b.with_bias, a.chosen - b.chosen,
             a.described - b.described, a.launched - b.launched};
   }
@@ -36,19 +37,19 @@ class BiasProducts : public TwinTest {
  protected:
   void TearDown() override { cuda_emulation::repair(); }
 
-  /// What the calls of a product with bias of this shape were. The bias begins so many values into
-  /// its memory.
-  Calls multiply(std::int64_t rows, std::int64_t in, std::int64_t out, bool accumulate = false,
-                 std::int64_t begin = 0) {
+  /// The calls of a product with bias of this shape. The bias begins `begin` values into its
+  /// memory.
+  ProductCalls multiply(std::int64_t rows, std::int64_t in, std::int64_t out,
+                        bool accumulate = false, std::int64_t begin = 0) {
     const Matrix a = normal_matrix(rows, in), b = normal_matrix(in, out),
                  c = normal_matrix(rows, out);
     const std::vector<float> bias = normal_values(begin + out);
     const DeviceMatrix device_a = on_device(a), device_b = on_device(b), device_c = on_device(c);
     const DeviceArray<float> device_bias = on_device(bias);
-    const Calls before;
+    const ProductCalls before;
     cuda->gemm_bias(device_a.view(), device_b.view(), accumulate, device_bias.data() + begin,
                     device_c.view());
-    const Calls after;
+    const ProductCalls after;
     cpu->gemm_bias(a.view(), b.view(), accumulate, bias.data() + begin, c.view());
     expect_near(device_c.values().view(), c.view(), 1e-4);
     return after - before;
@@ -56,13 +57,13 @@ class BiasProducts : public TwinTest {
 };
 
 TEST_F(BiasProducts, TakeOneCallAndNoPass) {
-  const Calls first = multiply(33, 17, 5);
+  const ProductCalls first = multiply(33, 17, 5);
   EXPECT_EQ(first.with_bias, 1);
   EXPECT_EQ(first.chosen, 1);
   EXPECT_GT(first.described, 0);
   EXPECT_EQ(first.plain, 0);
   EXPECT_EQ(first.launched, 0);
-  const Calls second = multiply(33, 17, 5);
+  const ProductCalls second = multiply(33, 17, 5);
   EXPECT_EQ(second.with_bias, 1);
   EXPECT_EQ(second.chosen, 0);
   EXPECT_EQ(second.described, 0);
@@ -80,7 +81,7 @@ TEST_F(BiasProducts, EachShapeIsDecidedOnce) {
 TEST_F(BiasProducts, WithoutAnAlgorithmTheBiasTakesAPassOfItsOwn) {
   cuda_emulation::fail_call("cublasLtMatmulAlgoGetHeuristic", 1, cudaErrorNotSupported);
   for (const bool first : {true, false}) {
-    const Calls made = multiply(33, 17, 5, true);
+    const ProductCalls made = multiply(33, 17, 5, true);
     EXPECT_EQ(made.with_bias, 0);
     EXPECT_EQ(made.plain, 1);
     EXPECT_EQ(made.launched, 1);
@@ -92,7 +93,7 @@ TEST_F(BiasProducts, WithoutAnAlgorithmTheBiasTakesAPassOfItsOwn) {
 TEST_F(BiasProducts, ABiasThatIsNotAlignedTakesAPassOfItsOwn) {
   for (const std::int64_t begin : {1, 2, 3, 5}) {
     SCOPED_TRACE(begin);
-    const Calls made = multiply(33, 17, 5, begin % 2 == 0, begin);
+    const ProductCalls made = multiply(33, 17, 5, begin % 2 == 0, begin);
     EXPECT_EQ(made.with_bias, 0);
     EXPECT_EQ(made.chosen, 0);
     EXPECT_EQ(made.plain, 1);
@@ -102,7 +103,7 @@ TEST_F(BiasProducts, ABiasThatIsNotAlignedTakesAPassOfItsOwn) {
 }
 
 TEST_F(BiasProducts, ASumOfNothingIsTheBias) {
-  const Calls made = multiply(33, 0, 5);
+  const ProductCalls made = multiply(33, 0, 5);
   EXPECT_EQ(made.with_bias, 0);
   EXPECT_EQ(made.plain, 1);
 }
@@ -110,7 +111,7 @@ TEST_F(BiasProducts, ASumOfNothingIsTheBias) {
 TEST_F(BiasProducts, FailuresAreNamed) {
   const auto message = [&](const char* call) {
     cuda_emulation::fail_call(call, 1, cudaErrorUnknown);
-    return test::message_of([&] { multiply(7, 7, 7); }, ErrorCode::resource);
+    return test::expect_error(ErrorCode::resource, "", [&] { multiply(7, 7, 7); });
   };
   EXPECT_EQ(message("cublasLtMatmulDescCreate"),
             "CUDA device: setting up a matrix product: execution failed");
@@ -147,16 +148,16 @@ TEST_F(BiasProducts, AnEpochSavesOnePassARank) {
     o.transport.kind = TransportKind::threads;
     o.transport.cuda_graphs = CudaGraphs::off;  // Each launch counts.
     o.eval_every = 100;
-    const Calls before;
+    const ProductCalls before;
     const TrainResult fused = train(data, o);
-    const Calls between;
-    // More than ever will be asked; those that are left over are forgotten.
+    const ProductCalls between;
+    // More failures than there will be calls; the rest is forgotten.
     for (int n = 1; n <= 20; ++n) {
       cuda_emulation::fail_call("cublasLtMatmulAlgoGetHeuristic", n, cudaErrorNotSupported);
     }
     const TrainResult apart = train(data, o);
     cuda_emulation::repair();
-    const Calls with = between - before, without = Calls() - between;
+    const ProductCalls with = between - before, without = ProductCalls() - between;
     // Two ranks, three epochs, and the evaluation behind the last one.
     const std::int64_t saved = s.saves ? 2 * (3 + 1) : 0;
     EXPECT_EQ(with.with_bias, saved);

@@ -15,7 +15,7 @@
 #include "cuda/device_arrays.hpp"
 #include "emulation.hpp"
 
-// What other threads do while one captures a stream, on emulated devices.
+// What other threads may do while one captures a stream. These tests need emulated devices.
 
 namespace heliograph {
 namespace {
@@ -37,7 +37,7 @@ class Library {
     kernels.device().finish();
   }
 
-  /// Whether the other thread had to wait; rethrows what it has thrown.
+  /// Whether the other thread had to wait. Rethrows what that thread has thrown.
   bool held_up() {
     other_.get();
     return held_up_;
@@ -78,7 +78,7 @@ class CudaCaptures : public TwinTest {
   bool waits(const std::function<void()>& other) {
     return held_up(other, std::chrono::milliseconds(200));
   }
-  /// Whether it does not: then it ends, however long a busy machine takes.
+  /// Whether `other` ends meanwhile, however long a busy machine takes.
   bool goes_on(const std::function<void()>& other) {
     return !held_up(other, std::chrono::seconds(30));
   }

@@ -8,7 +8,7 @@
 
 namespace heliograph::test {
 
-/// Bytes on the calling thread's device.
+/// Bytes in the memory of the calling thread's device.
 class DeviceBytes {
  public:
   explicit DeviceBytes(std::size_t bytes) : bytes_(bytes) {

@@ -14,10 +14,12 @@
 #include "emulation.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/train.hpp"
+#include "support/expect_error.hpp"
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
 
-// What a device refuses, and what a missing wait would leave behind; on the emulated device only.
+// Errors of a device, and places where a wait may be forgotten. These tests need the emulated
+// device.
 
 namespace heliograph {
 namespace {
@@ -33,23 +35,12 @@ class CudaErrors : public TwinTest {
     cuda_emulation::set_memory(std::size_t{4} << 30);
     unsetenv("HELIOGRAPH_EMULATED_DEVICES");
   }
-  /// What refuses a buffer of 5000 bytes.
+  /// The message that refuses a buffer of 5000 bytes.
   static std::string take(MemoryAccount* account, MemoryUse use);
 };
 
-template <class Body>
-std::string message_of(ErrorCode code, Body body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code);
-    return error.what();
-  }
-  return "";
-}
-
 std::string CudaErrors::take(MemoryAccount* account, MemoryUse use) {
-  return message_of(ErrorCode::resource, [&] { Buffer(5000, use, account); });
+  return test::expect_error(ErrorCode::resource, "", [&] { Buffer(5000, use, account); });
 }
 
 TEST_F(CudaErrors, WithoutADeviceThereAreNoKernels) {
@@ -57,7 +48,7 @@ TEST_F(CudaErrors, WithoutADeviceThereAreNoKernels) {
   setenv("HELIOGRAPH_EMULATED_DEVICES", "0", 1);
   EXPECT_EQ(cuda_devices(), 0);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
-  EXPECT_EQ(message_of(ErrorCode::usage, [] { make_cuda_kernels(0, 1); }),
+  EXPECT_EQ(test::expect_error(ErrorCode::usage, "", [] { make_cuda_kernels(0, 1); }),
             "--device cuda: there is no CUDA device that can be used: cudaErrorNoDevice");
 }
 
@@ -66,7 +57,7 @@ TEST_F(CudaErrors, WhyThereIsNoDeviceIsSaidByAllWhoNeedOne) {
   o.transport.device = DeviceKind::cuda;
   const auto message = [](const auto& body) {
     cuda_emulation::fail_call("cudaGetDeviceCount", 1, cudaErrorInsufficientDriver);
-    return message_of(ErrorCode::usage, body);
+    return test::expect_error(ErrorCode::usage, "", body);
   };
   const std::string why = "there is no CUDA device that can be used: cudaErrorInsufficientDriver";
   EXPECT_EQ(message([] { make_cuda_kernels(0, 1); }), "--device cuda: " + why);
@@ -117,7 +108,7 @@ TEST_F(CudaErrors, AnAllocationThatFailsForAnotherReasonSaysWhich) {
     EXPECT_EQ(of.live(MemoryUse::halo), 0) << call;
     return message;
   };
-  // What a buffer takes: whole cache lines, and one more.
+  // A buffer takes whole cache lines and one more.
   EXPECT_EQ(fail("cudaMallocAsync", *account),
             "CUDA device: allocating 5120 bytes of memory: cudaErrorLaunchFailure");
   EXPECT_EQ(fail("cudaMalloc", messages),
@@ -134,13 +125,13 @@ TEST_F(CudaErrors, AnAllocationThatFailsForAnotherReasonSaysWhich) {
 }
 
 TEST_F(CudaErrors, WhatTheHostLacksIsRefusedBeforeAnythingIsTaken) {
-  cuda_emulation::set_memory(std::size_t{1} << 60);  // So the devices have enough.
+  cuda_emulation::set_memory(std::size_t{1} << 60);  // The devices have enough memory.
   const Dataset data = test::make_small_dataset(80, 12, 4, 5);
   TrainOptions o = test::small_options(2, 1);
   o.transport.device = DeviceKind::cuda;
   o.model.layers = 3;
   o.model.hidden = 1 << 20;
-  EXPECT_THAT(message_of(ErrorCode::resource, [&] { train(data, o); }),
+  EXPECT_THAT(test::expect_error(ErrorCode::resource, "", [&] { train(data, o); }),
               AllOf(StartsWith("the host of the CUDA devices needs at least "),
                     HasSubstr(" for gradients) and has "), HasSubstr("lower --hidden")));
 }
@@ -150,18 +141,20 @@ TEST_F(CudaErrors, EveryFailureSaysWhatWasTried) {
   const DeviceMatrix device_a = on_device(a), out = device_matrix(3, 3);
   const auto fail = [&](const char* call) { cuda_emulation::fail_call(call, 1, cudaErrorUnknown); };
   fail("cudaLaunchKernel");
-  EXPECT_EQ(message_of(ErrorCode::resource, [&] { cuda->add(out.view(), device_a.view()); }),
-            "CUDA device: addition: cudaErrorUnknown");
+  EXPECT_EQ(
+      test::expect_error(ErrorCode::resource, "", [&] { cuda->add(out.view(), device_a.view()); }),
+      "CUDA device: addition: cudaErrorUnknown");
   fail("cudaStreamSynchronize");
-  EXPECT_EQ(message_of(ErrorCode::resource, [&] { cuda->device().finish(); }),
+  EXPECT_EQ(test::expect_error(ErrorCode::resource, "", [&] { cuda->device().finish(); }),
             "CUDA device: waiting for it: cudaErrorUnknown");
   fail("cublasSgemm");
-  EXPECT_EQ(
-      message_of(ErrorCode::resource,
-                 [&] { cuda->gemm(device_a.view(), device_a.view(), false, false, out.view()); }),
-      "CUDA device: matrix product: execution failed");
+  EXPECT_EQ(test::expect_error(
+                ErrorCode::resource, "",
+                [&] { cuda->gemm(device_a.view(), device_a.view(), false, false, out.view()); }),
+            "CUDA device: matrix product: execution failed");
   fail("cudaMemcpyAsync");
-  EXPECT_THAT(message_of(ErrorCode::resource, [&] { out.values(); }), HasSubstr("copying from it"));
+  EXPECT_THAT(test::expect_error(ErrorCode::resource, "", [&] { out.values(); }),
+              HasSubstr("copying from it"));
   EXPECT_NO_THROW(cuda->device().finish());
 }
 
@@ -173,7 +166,7 @@ TEST_F(CudaErrors, NoConstructorLeavesAnythingBehindWhenItFails) {
         "cublasSetWorkspace", "cublasSetMathMode"}) {
     SCOPED_TRACE(call);
     cuda_emulation::fail_call(call, 1, cudaErrorUnknown);
-    EXPECT_NE(message_of(ErrorCode::resource, [] { make_cuda_kernels(0, 1); }), "");
+    EXPECT_NE(test::expect_error(ErrorCode::resource, "", [] { make_cuda_kernels(0, 1); }), "");
     EXPECT_EQ(cuda_emulation::live_bytes(), before);
   }
 }
@@ -218,14 +211,15 @@ TEST_F(CudaErrors, TheOrderOfThreadsDoesNotMatter) {
   const DeviceArray<float> sums = on_device(std::vector<float>(40));
   double losses[2];
   std::vector<float> columns[2];
+  using cuda_emulation::GridOrder;
   for (const int backwards : {0, 1}) {
-    cuda_emulation::run_backwards(backwards == 1);
+    set_order(backwards == 1 ? GridOrder::backwards : GridOrder::forwards);
     losses[backwards] =
         cuda->softmax_cross_entropy(device_logits.view(), target.data(), 1, d.view());
     cuda->column_sums(d.view(), {sums.data(), nullptr, 1, 40});
     columns[backwards] = sums.values();
   }
-  cuda_emulation::run_alternately();
+  set_order(GridOrder::alternating);
   EXPECT_EQ(losses[0], losses[1]);
   EXPECT_EQ(columns[0], columns[1]);
 }

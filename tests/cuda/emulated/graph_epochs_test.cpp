@@ -15,8 +15,8 @@
 namespace heliograph {
 namespace {
 
-/// Calls of one epoch, of all ranks.
-struct Calls {
+/// EpochCalls of one epoch, of all ranks.
+struct EpochCalls {
   std::int64_t kernels = 0;   ///< Launches of one kernel.
   std::int64_t products = 0;  ///< Of cuBLAS.
   std::int64_t graphs = 0;    ///< Launches of one graph.
@@ -24,7 +24,7 @@ struct Calls {
   std::int64_t changed = 0;   ///< Kernels in graphs.
   std::int64_t allocations = 0;
 
-  static Calls now() {
+  static EpochCalls now() {
     using cuda_emulation::calls;
     return {calls("cudaLaunchKernel"),
             calls("cublasSgemm") + calls("cublasLtMatmul"),
@@ -33,7 +33,7 @@ struct Calls {
             calls("cudaGraphExecKernelNodeSetParams"),
             calls("cudaMallocAsync") + calls("cudaMallocHost")};
   }
-  Calls operator-(const Calls& o) const {
+  EpochCalls operator-(const EpochCalls& o) const {
     return {kernels - o.kernels, products - o.products, graphs - o.graphs,
             made - o.made,       changed - o.changed,   allocations - o.allocations};
   }
@@ -42,12 +42,12 @@ struct Calls {
 class CudaGraphEpochs : public test::NcclTest {
  protected:
   /// Of each epoch but the first and the last one, with the evaluations behind them.
-  std::vector<Calls> epochs(const TrainOptions& o) {
-    std::vector<Calls> seen;
+  std::vector<EpochCalls> epochs(const TrainOptions& o) {
+    std::vector<EpochCalls> seen;
     TrainCallbacks callbacks;
-    callbacks.on_epoch = [&](const EpochReport&) { seen.push_back(Calls::now()); };
+    callbacks.on_epoch = [&](const EpochReport&) { seen.push_back(EpochCalls::now()); };
     train(data, o, callbacks);
-    std::vector<Calls> each;
+    std::vector<EpochCalls> each;
     for (std::size_t e = 1; e < seen.size(); ++e) each.push_back(seen[e] - seen[e - 1]);
     each.pop_back();  // An evaluation that others lack.
     return each;
@@ -71,11 +71,11 @@ class CudaGraphEpochs : public test::NcclTest {
 TEST_F(CudaGraphEpochs, AThreeLayerGcnTakesFewLaunches) {
   TrainOptions o = options(1, 8);
   o.transport.cuda_graphs = CudaGraphs::off;
-  const Calls without = epochs(o).back();
+  const EpochCalls without = epochs(o).back();
   EXPECT_EQ(without.kernels + without.products, 34);
   EXPECT_EQ(without.graphs, 0);
   o.transport.cuda_graphs = CudaGraphs::on;
-  const Calls with = epochs(o).back();
+  const EpochCalls with = epochs(o).back();
   EXPECT_EQ(with.graphs, 3) << "until the loss, the gradients and the end";
   EXPECT_EQ(with.kernels, 0);
   EXPECT_EQ(with.products, 0);
@@ -83,18 +83,18 @@ TEST_F(CudaGraphEpochs, AThreeLayerGcnTakesFewLaunches) {
 }
 
 /// Other ranks may be in the next epoch when rank 0 tells of one: sums over epochs are counted.
-Calls sum(const std::vector<Calls>& each, std::size_t from) {
-  Calls all;
-  for (std::size_t e = from; e < each.size(); ++e) all = all - (Calls() - each[e]);
+EpochCalls sum(const std::vector<EpochCalls>& each, std::size_t from) {
+  EpochCalls all;
+  for (std::size_t e = from; e < each.size(); ++e) all = all - (EpochCalls() - each[e]);
   return all;
 }
 
 TEST_F(CudaGraphEpochs, RanksAskForGraphsBetweenTheirWaits) {
   TrainOptions o = options(2, 24);
   o.exchange.bits_forward = o.exchange.bits_backward = 1;
-  const Calls with = sum(epochs(o), 2);
+  const EpochCalls with = sum(epochs(o), 2);
   o.transport.cuda_graphs = CudaGraphs::off;
-  const Calls without = sum(epochs(o), 2);
+  const EpochCalls without = sum(epochs(o), 2);
   EXPECT_EQ(with.products, 0);
   EXPECT_LT(with.kernels + with.graphs, (without.kernels + without.products) / 2);
 }
@@ -109,7 +109,7 @@ TEST_F(CudaGraphEpochs, NothingIsMadeOrAllocatedFromTheFourthEpochOn) {
         o.transport.kind = kind;
         o.exchange.bits_forward = o.exchange.bits_backward = 1;
         o.exchange.staleness = staleness;
-        const std::vector<Calls> each = epochs(o);
+        const std::vector<EpochCalls> each = epochs(o);
         EXPECT_GT(sum(each, 0).made, 0);
         for (std::size_t e = 2; e < each.size(); ++e) {
           SCOPED_TRACE(::testing::Message()
@@ -132,7 +132,7 @@ TEST_F(CudaGraphEpochs, SynchronousEpochsAndEvaluationInBetweenChangeNoGraph) {
   o.exchange.staleness = 2;
   o.exchange.sync_every = 4;
   o.eval_every = 2;
-  const std::vector<Calls> each = epochs(o);
+  const std::vector<EpochCalls> each = epochs(o);
   for (std::size_t e = 2; e < each.size(); ++e) EXPECT_EQ(each[e].made, 0) << e + 1;
 }
 

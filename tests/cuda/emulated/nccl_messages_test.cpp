@@ -10,9 +10,9 @@
 #include "comm/collectives.hpp"
 #include "comm/tcp_groups.hpp"
 #include "comm/threads/transport.hpp"
-#include "comm/transport_error.hpp"
 #include "cuda/emulated/device_bytes.hpp"
 #include "cuda/emulated/nccl_run.hpp"
+#include "support/expect_error.hpp"
 
 namespace heliograph::test {
 namespace {
@@ -212,12 +212,11 @@ TEST_F(NcclMessages, MessagesToOneselfAndUnknownTicketsAreRefused) {
   run_nccl_ranks(2, {}, [](Communicator& comm) {
     std::byte byte{};
     const SendMessage send{comm.rank(), &byte, 1};
-    const Caught self = error_of([&] { comm.post(Channel::halo, {&send, 1}, {}); });
-    EXPECT_EQ(self.code, ErrorCode::usage);
-    EXPECT_THAT(self.text, HasSubstr("is the rank itself"));
-    const Caught ticket = error_of([&] { comm.wait({(std::uint64_t{1} << 63) | 1}); });
-    EXPECT_EQ(ticket.code, ErrorCode::usage);
-    EXPECT_THAT(ticket.text, HasSubstr("was never given"));
+    test::expect_error(ErrorCode::usage, "is the rank itself", [&] {
+      comm.post(Channel::halo, {&send, 1}, {});
+    });
+    test::expect_error(ErrorCode::usage, "was never given",
+                       [&] { comm.wait({(std::uint64_t{1} << 63) | 1}); });
   });
 }
 
@@ -234,22 +233,19 @@ TEST_F(NcclMessages, MoreRanksThanDevicesAreRefused) {
 }
 
 TEST_F(NcclMessages, RanksOnOneDeviceAreRefusedByName) {
-  const Caught caught = error_of([] {
+  test::expect_error(ErrorCode::usage, "ranks 1 and 2 are on one device, 0000:02:00.0", [] {
     run_ranks(3, {}, [](Communicator& host) {
       make_nccl_communicator(host, host.rank() == 2 ? 5 : host.rank(), {});  // 5 % 4 == 1
     });
   });
-  EXPECT_EQ(caught.code, ErrorCode::usage);
-  EXPECT_THAT(caught.text, HasSubstr("ranks 1 and 2 are on one device, 0000:02:00.0"));
   EXPECT_THAT(functions_of(0), Not(HasSubstr("ncclCommInit")));
 }
 
 TEST_F(NcclMessages, WithoutADeviceNothingBegins) {
   setenv("HELIOGRAPH_EMULATED_DEVICES", "0", 1);
-  const Caught caught = error_of(
-      [] { run_ranks(1, {}, [](Communicator& host) { make_nccl_communicator(host, 0, {}); }); });
-  EXPECT_EQ(caught.code, ErrorCode::usage);
-  EXPECT_THAT(caught.text, HasSubstr("there is no CUDA device"));
+  test::expect_error(ErrorCode::usage, "there is no CUDA device", [] {
+    run_ranks(1, {}, [](Communicator& host) { make_nccl_communicator(host, 0, {}); });
+  });
 }
 
 }  // namespace

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "comm/threads/transport.hpp"
-#include "comm/transport_error.hpp"
 #include "core/kernels.hpp"
 #include "cuda/emulated/nccl_run.hpp"
 #include "heliograph/train.hpp"
+#include "support/expect_error.hpp"
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
 
@@ -150,16 +150,14 @@ TEST_F(NcclRegistration, DoesNotWaitForAnAbortThatHangs) {
     TrainOptions o = options(2, 0);
     o.transport.kind = kind;
     o.transport.nccl_register = false;
-    const Caught again = error_of([&] { train(data_, o); });
-    EXPECT_EQ(again.code, ErrorCode::resource);
-    EXPECT_THAT(again.text, HasSubstr("this process must end"));
+    test::expect_error(ErrorCode::resource, "this process must end", [&] { train(data_, o); });
   }
 }
 
 TEST_F(NcclRegistration, IsRefusedWhileMessagesAreInFlight) {
   NcclTransportOptions o;
   o.registers_buffers = true;
-  const Caught caught = error_of([&] {
+  test::expect_error(ErrorCode::usage, "asked for while halo messages are in flight", [&] {
     run_nccl_ranks(2, o, [&](Communicator& comm) {
       EXPECT_EQ(comm.message_memory(Channel::weights), nullptr);
       MemorySource* memory = comm.message_memory(Channel::halo);
@@ -171,8 +169,6 @@ TEST_F(NcclRegistration, IsRefusedWhileMessagesAreInFlight) {
       const Buffer more(100, MemoryUse::halo, &account);
     });
   });
-  EXPECT_EQ(caught.code, ErrorCode::usage);
-  EXPECT_THAT(caught.text, HasSubstr("asked for while halo messages are in flight"));
   expect_no_memory_left();
 }
 

@@ -7,7 +7,7 @@
 #include "emulation.hpp"
 #include "quant/codec_rows.hpp"
 
-// What only the emulated device can tell of the codec and of aggregation.
+// Tests of the codec and of aggregation that need the emulated device.
 
 namespace heliograph {
 namespace {
@@ -17,7 +17,7 @@ constexpr std::int64_t kCols = 300;
 
 class PackedRowsEmulated : public TwinTest {
  protected:
-  ~PackedRowsEmulated() override { cuda_emulation::run_alternately(); }
+  ~PackedRowsEmulated() override { set_order(cuda_emulation::GridOrder::alternating); }
 };
 
 TEST_F(PackedRowsEmulated, NothingDependsOnTheOrderOfBlocksAndLanes) {
@@ -38,7 +38,8 @@ TEST_F(PackedRowsEmulated, NothingDependsOnTheOrderOfBlocksAndLanes) {
     std::vector<std::byte> bytes[2];
     Matrix sums[2];
     for (const bool backwards : {false, true}) {
-      cuda_emulation::run_backwards(backwards);
+      using cuda_emulation::GridOrder;
+      set_order(backwards ? GridOrder::backwards : GridOrder::forwards);
       const auto out = on_device(std::vector<std::byte>(codec->encoded_bytes(kRows, kCols) + 64));
       ASSERT_EQ(codec
                     ->encode(x.view(), {{rows.data(), rows.size()}, nullptr, ids.data()}, 5,

@@ -14,6 +14,7 @@
 #include "cuda/device_arrays.hpp"
 #include "emulation.hpp"
 #include "heliograph/error.hpp"
+#include "support/expect_error.hpp"
 #include "tests/probe_kernels.hpp"
 
 // Work that comes again and again on one queue, on the emulated device.
@@ -52,13 +53,9 @@ class CudaReplay : public TwinTest {
     cuda->device().end_repeated();
   }
   std::string message(const std::function<void()>& action) {
-    try {
-      action();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::resource);
-      return error.what();
-    }
-    return "";
+    const test::Caught caught = test::caught_from(action);
+    EXPECT_TRUE(caught.text.empty() || caught.code == ErrorCode::resource) << caught.text;
+    return caught.text;
   }
   ConstMatrixView x() const { return x_->view(); }
   MatrixView out() const { return out_->view(); }

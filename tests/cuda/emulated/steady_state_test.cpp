@@ -24,7 +24,7 @@ std::int64_t allocations() {
 
 class CudaSteadyState : public test::NcclTest {};
 
-// Contract 7, and that a whole device is never waited for.
+// The training step allocates nothing after the first epochs, and never waits for a whole device.
 TEST_F(CudaSteadyState, EpochsAllocateNothingAndWaitForStreamsOnly) {
   const Dataset data = test::make_small_dataset(80, 12, 4, 5);
   for (const TransportKind kind : {TransportKind::threads, TransportKind::nccl}) {

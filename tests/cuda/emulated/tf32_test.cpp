@@ -1,13 +1,13 @@
 #include <gtest/gtest.h>
 
-#include "cli/temporary_directory.hpp"
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/train.hpp"
+#include "support/files.hpp"
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
 
-// That --tf32 arrives at every product of training, and at none of evaluation. On the emulated
-// device only: a real one may multiply matrices as small as these without tensor cores.
+// --tf32 applies to every product of training and to none of evaluation. These tests need the
+// emulated device, because a real one may multiply such small matrices without tensor cores.
 
 namespace heliograph {
 namespace {
@@ -37,7 +37,7 @@ TEST(Tf32Runs, EvaluationDoesNot) {
   const Dataset data = test::make_small_dataset(80, 12, 2, 5);
   const test::TemporaryDirectory folder;
   TrainOptions o = on_device(true);
-  o.metric = Metric::auc;  // which keeps the scores
+  o.metric = Metric::auc;  // This metric keeps the scores.
   o.checkpoint.folder = folder / "run";
   o.checkpoint.every = 4;
   train(data, o);

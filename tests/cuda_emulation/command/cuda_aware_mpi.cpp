@@ -1,4 +1,4 @@
-// Stands in for what the MPI library says of CUDA, in the command on the emulated device.
+// Replaces the MPI library's answer about CUDA in the command on the emulated device.
 
 #include <cstdlib>
 

@@ -1,4 +1,4 @@
-// Writes down what a command has called on the emulated device.
+// Writes how often a command has called each function of the emulated device.
 
 #include <unistd.h>
 

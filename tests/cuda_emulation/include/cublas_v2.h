@@ -8,7 +8,6 @@
 
 enum cublasStatus_t {
   CUBLAS_STATUS_SUCCESS = 0,
-  CUBLAS_STATUS_NOT_INITIALIZED = 1,
   CUBLAS_STATUS_ALLOC_FAILED = 3,
   CUBLAS_STATUS_INVALID_VALUE = 7,
   CUBLAS_STATUS_EXECUTION_FAILED = 13,
@@ -20,7 +19,7 @@ enum cublasMath_t {
   CUBLAS_PEDANTIC_MATH = 2,
   CUBLAS_TF32_TENSOR_OP_MATH = 3
 };
-enum cublasAtomicsMode_t { CUBLAS_ATOMICS_NOT_ALLOWED = 0, CUBLAS_ATOMICS_ALLOWED = 1 };
+enum cublasAtomicsMode_t { CUBLAS_ATOMICS_NOT_ALLOWED = 0 };
 using cublasHandle_t = struct cublasContext*;
 
 #define cublasCreate cublasCreate_v2

@@ -1,7 +1,7 @@
 #pragma once
 
-// The part of the CUDA runtime that the device sources use, emulated on the CPU: what a device
-// would do is done later, on the thread that waits for it (see tests/cuda_emulation/emulation.hpp).
+// The part of the CUDA runtime that the device sources use, emulated on the CPU. The thread that
+// waits for a device does its work (see tests/cuda_emulation/emulation.hpp).
 
 #include <array>
 #include <cmath>
@@ -17,9 +17,7 @@
 #define __host__
 #define __device__
 #define __global__
-#define __constant__ const
 #define __shared__ __thread  // only as `extern`: what a launch asks for
-#define __forceinline__ inline
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __launch_bounds__(...)
 
@@ -30,7 +28,7 @@ struct dim3 {
   constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
 };
 
-/// Of the device thread that runs; all launches are of one dimension.
+/// The indices of the device thread that runs. All launches have one dimension.
 extern constinit thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 #define HELIOGRAPH_EMULATED_VECTOR(name, type, bytes2, bytes4)     \
@@ -51,24 +49,28 @@ HELIOGRAPH_EMULATED_VECTOR(uchar, unsigned char, 2, 4)
 
 // Host: errors, devices, streams, events, memory.
 
+#define HELIOGRAPH_EMULATED_ERRORS(ERROR)       \
+  ERROR(cudaSuccess, 0)                         \
+  ERROR(cudaErrorInvalidValue, 1)               \
+  ERROR(cudaErrorMemoryAllocation, 2)           \
+  ERROR(cudaErrorInvalidConfiguration, 9)       \
+  ERROR(cudaErrorInvalidMemcpyDirection, 21)    \
+  ERROR(cudaErrorInsufficientDriver, 35)        \
+  ERROR(cudaErrorInvalidDeviceFunction, 98)     \
+  ERROR(cudaErrorNoDevice, 100)                 \
+  ERROR(cudaErrorInvalidDevice, 101)            \
+  ERROR(cudaErrorInvalidResourceHandle, 400)    \
+  ERROR(cudaErrorIllegalState, 401)             \
+  ERROR(cudaErrorNotReady, 600)                 \
+  ERROR(cudaErrorLaunchFailure, 719)            \
+  ERROR(cudaErrorNotSupported, 801)             \
+  ERROR(cudaErrorStreamCaptureUnsupported, 900) \
+  ERROR(cudaErrorStreamCaptureInvalidated, 901) \
+  ERROR(cudaErrorUnknown, 999)
 enum cudaError_t : int {
-  cudaSuccess = 0,
-  cudaErrorInvalidValue = 1,
-  cudaErrorMemoryAllocation = 2,
-  cudaErrorInvalidConfiguration = 9,
-  cudaErrorInvalidMemcpyDirection = 21,
-  cudaErrorInsufficientDriver = 35,
-  cudaErrorInvalidDeviceFunction = 98,
-  cudaErrorNoDevice = 100,
-  cudaErrorInvalidDevice = 101,
-  cudaErrorInvalidResourceHandle = 400,
-  cudaErrorIllegalState = 401,
-  cudaErrorNotReady = 600,
-  cudaErrorLaunchFailure = 719,
-  cudaErrorNotSupported = 801,
-  cudaErrorStreamCaptureUnsupported = 900,
-  cudaErrorStreamCaptureInvalidated = 901,
-  cudaErrorUnknown = 999
+#define HELIOGRAPH_EMULATED_ERROR(name, value) name = value,
+  HELIOGRAPH_EMULATED_ERRORS(HELIOGRAPH_EMULATED_ERROR)
+#undef HELIOGRAPH_EMULATED_ERROR
 };
 enum cudaMemcpyKind {
   cudaMemcpyHostToHost = 0,
@@ -85,7 +87,7 @@ enum cudaDeviceAttr {
   cudaDevAttrMemoryPoolsSupported = 115
 };
 enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold = 4 };
-enum cudaMemLocationType { cudaMemLocationTypeInvalid = 0, cudaMemLocationTypeDevice = 1 };
+enum cudaMemLocationType { cudaMemLocationTypeDevice = 1 };
 enum cudaMemAccessFlags { cudaMemAccessFlagsProtNone = 0, cudaMemAccessFlagsProtReadWrite = 3 };
 enum cudaMemoryType {
   cudaMemoryTypeUnregistered = 0,
@@ -113,14 +115,9 @@ using cudaMemPool_t = struct CUmemPoolHandle_st*;
 using cudaGraph_t = struct CUgraph_st*;
 using cudaGraphNode_t = struct CUgraphNode_st*;
 using cudaGraphExec_t = struct CUgraphExec_st*;
-using cudaHostFn_t = void (*)(void*);
 #define cudaStreamPerThread (reinterpret_cast<cudaStream_t>(0x2))
 
-enum cudaStreamCaptureMode {
-  cudaStreamCaptureModeGlobal = 0,
-  cudaStreamCaptureModeThreadLocal = 1,
-  cudaStreamCaptureModeRelaxed = 2
-};
+enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal = 1 };
 struct cudaKernelNodeParams {
   void* func;
   dim3 gridDim;
@@ -138,15 +135,12 @@ struct cudaMemsetParams {
   std::size_t height;
 };
 
-constexpr unsigned cudaStreamDefault = 0, cudaStreamNonBlocking = 1;
-constexpr unsigned cudaEventDefault = 0, cudaEventBlockingSync = 1, cudaEventDisableTiming = 2;
-constexpr unsigned cudaHostAllocDefault = 0, cudaHostAllocPortable = 1;
+constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2;
 
 extern "C" {
 const char* cudaGetErrorString(cudaError_t error);
 const char* cudaGetErrorName(cudaError_t error);
 cudaError_t cudaGetLastError();
-cudaError_t cudaPeekAtLastError();
 
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaGetDevice(int* device);
@@ -170,8 +164,6 @@ cudaError_t cudaDeviceGetPCIBusId(char* text, int bytes, int device);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaStreamQuery(cudaStream_t stream);
-cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0);
-cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* argument);
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
@@ -181,7 +173,6 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event);
 
 cudaError_t cudaMallocAsync(void** pointer, std::size_t bytes, cudaStream_t stream);
 cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream);
-cudaError_t cudaHostAlloc(void** pointer, std::size_t bytes, unsigned flags);
 cudaError_t cudaMalloc(void** pointer, std::size_t bytes);
 cudaError_t cudaFree(void* pointer);
 cudaError_t cudaMallocHost(void** pointer, std::size_t bytes);
@@ -234,7 +225,7 @@ struct KernelType {
   std::span<const std::size_t> sizes;  ///< Of the arguments.
 };
 
-/// From now on `kernel` is known: graphs say nothing of its type.
+/// Launches a kernel. Graphs may hold it from now on, which do not say its type.
 cudaError_t enqueue_kernel(const KernelType& type, void* kernel, dim3 grid, dim3 block,
                            void** arguments, std::size_t shared_bytes, cudaStream_t stream);
 
@@ -256,21 +247,10 @@ constexpr KernelType type_of(const char* name, void (*)(Parameters...)) {
 }
 
 /// What lanes of a warp wait for together.
-enum class Meeting : std::uint8_t {
-  none,
-  block,
-  warp,
-  shuffle,
-  shuffle_xor,
-  shuffle_down,
-  shuffle_up,
-  ballot,
-  any,
-  all
-};
+enum class Meeting : std::uint8_t { none, block, warp, shuffle, shuffle_xor, ballot };
 
 void meet_block();
-/// Waits for the lanes of `mask`; returns what `value` of another lane, or the vote, is.
+/// Waits for the lanes of `mask`. Returns the `value` of another lane, or the vote.
 std::uint64_t meet_warp(Meeting what, unsigned mask, std::uint64_t value, int argument, int width);
 
 template <class T>
@@ -293,7 +273,7 @@ cudaError_t cudaLaunchKernel(Kernel* kernel, dim3 grid, dim3 block, void** argum
       reinterpret_cast<void*>(kernel), grid, block, arguments, shared_bytes, stream);
 }
 
-// Device: barriers, warp calls, atomics of integers, bits.
+// Device: barriers, warp calls, atomics of integers.
 
 inline void __syncthreads() { heliograph::cuda_emulation::meet_block(); }
 inline void __syncwarp(unsigned mask = 0xffffffffU) {
@@ -309,65 +289,21 @@ T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32) {
   using namespace heliograph::cuda_emulation;
   return shuffle(Meeting::shuffle_xor, mask, value, lanes, width);
 }
-template <class T>
-T __shfl_down_sync(unsigned mask, T value, unsigned lanes, int width = 32) {
-  using namespace heliograph::cuda_emulation;
-  return shuffle(Meeting::shuffle_down, mask, value, static_cast<int>(lanes), width);
-}
-template <class T>
-T __shfl_up_sync(unsigned mask, T value, unsigned lanes, int width = 32) {
-  using namespace heliograph::cuda_emulation;
-  return shuffle(Meeting::shuffle_up, mask, value, static_cast<int>(lanes), width);
-}
 inline unsigned __ballot_sync(unsigned mask, int predicate) {
   using namespace heliograph::cuda_emulation;
   return static_cast<unsigned>(meet_warp(Meeting::ballot, mask, predicate != 0 ? 1 : 0, 0, 32));
 }
-inline int __any_sync(unsigned mask, int predicate) {
-  using namespace heliograph::cuda_emulation;
-  return static_cast<int>(meet_warp(Meeting::any, mask, predicate != 0 ? 1 : 0, 0, 32));
-}
-inline int __all_sync(unsigned mask, int predicate) {
-  using namespace heliograph::cuda_emulation;
-  return static_cast<int>(meet_warp(Meeting::all, mask, predicate != 0 ? 1 : 0, 0, 32));
-}
-
 // Blocks run one after another on one CPU thread, so plain reads and writes are atomic.
-template <class T>
-requires std::is_integral_v<T> T atomicAdd(T* at, std::type_identity_t<T> value) {
-  const T old = *at;
-  *at = static_cast<T>(old + value);
-  return old;
-}
-template <class T>
-requires std::is_integral_v<T> T atomicMin(T* at, std::type_identity_t<T> value) {
-  const T old = *at;
-  if (value < old) *at = value;
-  return old;
-}
-template <class T>
-requires std::is_integral_v<T> T atomicMax(T* at, std::type_identity_t<T> value) {
-  const T old = *at;
-  if (value > old) *at = value;
-  return old;
-}
-
-inline int __popc(unsigned x) { return __builtin_popcount(x); }
-inline int __ffs(int x) { return __builtin_ffs(x); }
-inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz(static_cast<unsigned>(x)); }
-inline unsigned __float_as_uint(float x) {
-  unsigned bits = 0;
-  std::memcpy(&bits, &x, sizeof(x));
-  return bits;
-}
-inline float __uint_as_float(unsigned bits) {
-  float x = 0;
-  std::memcpy(&x, &bits, sizeof(x));
-  return x;
-}
-template <class T>
-T __ldg(const T* from) {
-  return *from;
-}
+#define HELIOGRAPH_EMULATED_ATOMIC(name, changed)                               \
+  template <class T>                                                            \
+  requires std::is_integral_v<T> T name(T* at, std::type_identity_t<T> value) { \
+    const T old = *at;                                                          \
+    *at = static_cast<T>(changed);                                              \
+    return old;                                                                 \
+  }
+HELIOGRAPH_EMULATED_ATOMIC(atomicAdd, old + value)
+HELIOGRAPH_EMULATED_ATOMIC(atomicMin, value < old ? value : old)
+HELIOGRAPH_EMULATED_ATOMIC(atomicMax, value > old ? value : old)
+#undef HELIOGRAPH_EMULATED_ATOMIC
 
 // NOLINTEND

@@ -24,10 +24,9 @@ typedef enum {
   ncclInternalError = 3,
   ncclInvalidArgument = 4,
   ncclInvalidUsage = 5,
-  ncclRemoteError = 6,
   ncclInProgress = 7
 } ncclResult_t;
-typedef enum { ncclInt8 = 0, ncclUint8 = 1 } ncclDataType_t;
+typedef enum { ncclUint8 = 1 } ncclDataType_t;
 
 typedef struct ncclComm* ncclComm_t;
 

@@ -9,7 +9,7 @@
 #include "emulation.hpp"
 #include "probe_kernels.hpp"
 
-// Emulated graphs do what CUDA's do, and refuse what those would not.
+// Emulated graphs behave like CUDA's and refuse misuse that CUDA would not.
 
 namespace heliograph::cuda_emulation {
 namespace {

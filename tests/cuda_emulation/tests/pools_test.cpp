@@ -5,7 +5,7 @@
 
 #include "emulation.hpp"
 
-// Whose memory emulated devices may touch.
+// Which memory emulated devices may touch.
 
 namespace heliograph::cuda_emulation {
 namespace {

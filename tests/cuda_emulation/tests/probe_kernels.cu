@@ -14,27 +14,22 @@ __global__ void number_kernel(int* out) {
 
 __global__ void shuffle_kernel(int* out) {
   const int lane = cuda::lane();
-  int* mine = out + 12 * lane;
+  int* mine = out + kLaneResults * lane;
   mine[0] = __shfl_sync(kWholeWarp, lane * 10, 5);
   mine[1] = __shfl_xor_sync(kWholeWarp, lane * 10, 16);
-  mine[2] = __shfl_down_sync(kWholeWarp, lane * 10, 3);
-  mine[3] = __shfl_up_sync(kWholeWarp, lane * 10, 3);
-  mine[4] = __shfl_sync(kWholeWarp, lane * 10, 1, 8);
-  mine[5] = __shfl_down_sync(kWholeWarp, lane * 10, 3, 8);
-  mine[6] = static_cast<int>(__ballot_sync(kWholeWarp, lane % 3 == 0));
-  mine[7] = __any_sync(kWholeWarp, lane == 31);
-  mine[8] = __all_sync(kWholeWarp, lane < 31);
+  mine[2] = __shfl_sync(kWholeWarp, lane * 10, 1, 8);
+  mine[3] = static_cast<int>(__ballot_sync(kWholeWarp, lane % 3 == 0));
   // The halves of the warp go ways of their own.
   if (lane < 16) {
-    mine[9] = __shfl_sync(0x0000ffffU, lane, 7);
+    mine[4] = __shfl_sync(0x0000ffffU, lane, 7);
   } else {
-    mine[9] = __shfl_sync(0xffff0000U, lane, 20);
+    mine[4] = __shfl_sync(0xffff0000U, lane, 20);
   }
   __syncwarp();
-  mine[10] = cuda::warp_sum(lane);
-  mine[11] = static_cast<int>(cuda::warp_max(static_cast<double>(lane)) +
-                              cuda::warp_combine(static_cast<float>(lane + 4),
-                                                 [](float a, float b) { return b < a ? b : a; }));
+  mine[5] = cuda::warp_sum(lane);
+  mine[6] = static_cast<int>(cuda::warp_max(static_cast<double>(lane)) +
+                             cuda::warp_combine(static_cast<float>(lane + 4),
+                                                [](float a, float b) { return b < a ? b : a; }));
 }
 
 __global__ void sum_kernel(int* out) {

@@ -2,13 +2,14 @@
 
 #include "core/cuda/runtime.hpp"
 
-// Kernels whose results say how the emulated device works. Everything lies on the device.
+// Kernels whose results show how the emulated device works. All pointers are to its memory.
 
 namespace heliograph::cuda_emulation {
 
 /// out[i] = number of thread i, counted over the grid.
 void number_threads(cuda::Queue& queue, int* out, int blocks, int threads);
-/// Twelve results of shuffles and votes for each of 32 lanes: out[12 * lane + ...].
+/// Results of shuffles and votes for each of 32 lanes: out[kLaneResults * lane + ...].
+inline constexpr int kLaneResults = 7;
 void shuffle_lanes(cuda::Queue& queue, int* out);
 /// Sums of 0 .. threads - 1 through shared memory, one for each block.
 void sum_in_blocks(cuda::Queue& queue, int* out, int blocks, int threads);
@@ -17,14 +18,14 @@ void count_atomically(cuda::Queue& queue, int* counters);
 /// Whether the block's shared memory and *fresh hold NaN before anybody has written to them.
 void look_at_fresh_memory(cuda::Queue& queue, const float* fresh, int* out);
 
-/// What a device would hang at, or nobody could say what it does.
+/// Kernels at which a device would hang, or whose results are undefined.
 void meet_half_of_a_warp(cuda::Queue& queue);
 void meet_at_two_places(cuda::Queue& queue);
 void leave_before_a_shuffle(cuda::Queue& queue);
 void shuffle_outside_the_mask(cuda::Queue& queue);
 void write_behind_shared_memory(cuda::Queue& queue);
 
-/// The first of these where *whole is 0.
+/// Like meet_half_of_a_warp where *whole is 0; else the whole warp meets.
 void meet_if(cuda::Queue& queue, const int* whole);
 
 /// Some of the threads end before the others meet, as kernels may do.

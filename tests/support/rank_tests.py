@@ -1,0 +1,140 @@
+"""What the tests of ranks as processes share, whether mpirun or torchrun's variables start the ranks.
+Standard library only."""
+
+import contextlib
+import os
+import re
+import sys
+import tempfile
+import time
+
+from harness import ROOT, read, run
+
+sys.path.insert(0, os.path.join(ROOT, "experiments", "faults"))
+import processes
+from jobs import Job
+from lost_ranks import judge_survivors
+
+# Seconds of silence after which a rank counts as lost, unless a test shortens them. A loss that is
+# noticed by other means must end the survivors within half of them.
+PATIENCE = 60
+ENDED = "ended without a word"  # What a survivor says of a rank that was killed.
+
+
+def silences(**shorter):
+    """The flags that set each phase's limit of silence to PATIENCE, or to the seconds given here."""
+    limits = {"loading": PATIENCE, "training": PATIENCE, "saving": PATIENCE, **shorter}
+    return [word for phase, seconds in limits.items()
+            for word in (f"--silence-{phase}", str(seconds))]
+
+
+def require(holds, sentence):
+    if not holds:
+        raise AssertionError(sentence)
+
+
+def make_graph(options, nodes=400):
+    path = os.path.join(options.folder, "graph")
+    done = run(options.heliograph, "generate", "--nodes", str(nodes), "--edges", str(nodes * 6),
+               "--features", "24", "--classes", "5", "--seed", "3", "--quiet", "--out", path)
+    require(done.returncode == 0, done.stderr)
+    return path
+
+
+def epochs_of(out):
+    """The lines of metrics.jsonl without times: losses, scores, bytes and lags as they are written."""
+    return [re.sub(r'"seconds": ?[^,}]+', "", line)
+            for line in read(out, "metrics.jsonl").splitlines()]
+
+
+def result_of(out, epochs):
+    """(epochs, predictions) of a run directory, to the bit."""
+    lines = epochs_of(out)
+    require(len(lines) == epochs, f"{out}: {len(lines)} epochs, not {epochs}")
+    with open(os.path.join(out, "predictions.npy"), "rb") as file:
+        return lines, file.read()
+
+
+def check_oracle(options, train, cells, counts, *more):
+    """The results of `count` processes, which `train(count, words)` runs, are those of as many threads,
+    to the bit. A cell is (model, bits, staleness)."""
+    data = make_graph(options)
+    for model, bits, staleness in cells:
+        for count in counts:
+            words = [options.heliograph, "train", "--data", data, "--model", model, "--hidden", "16",
+                     "--epochs", "8", "--bits", str(bits), "--staleness", str(staleness),
+                     "--threads-per-rank", "1", "--overwrite", "--quiet", *more, "--out"]
+            outs = [os.path.join(options.folder, name) for name in ("processes", "threads")]
+            train(count, [*words, outs[0]])
+            done = run(*words, outs[1], "--parts", str(count), "--transport", "threads")
+            require(done.returncode == 0, done.stderr)
+            found, expected = (result_of(out, 8) for out in outs)
+            require(found == expected, f"{model}, {bits} bits, S = {staleness}, K = {count}: "
+                    f"{found[0]} by processes, {expected[0]} by threads")
+
+
+def check_resume(options, train, stalenesses):
+    """A run of processes that goes on from a checkpoint has the bits of one that did not stop."""
+    data = make_graph(options)
+    for staleness in stalenesses:
+        words = [options.heliograph, "train", "--data", data, "--hidden", "16", "--bits", "1",
+                 "--staleness", str(staleness), "--threads-per-rank", "1", "--quiet", "--overwrite",
+                 "--checkpoint-every", "5"]
+        whole, cut = (os.path.join(options.folder, name) for name in ("whole", "cut"))
+        train(3, [*words, "--epochs", "9", "--out", whole])
+        train(3, [*words, "--epochs", "5", "--out", cut])
+        train(3, [options.heliograph, "train", "--resume", cut, "--epochs", "9", "--quiet"])
+        require(result_of(cut, 9) == result_of(whole, 9), f"S = {staleness}: the results differ")
+
+
+def endless(options, data, *more):
+    """A training that ends only if something ends it."""
+    return [options.heliograph, "train", "--data", data, "--epochs", "1000000", "--hidden", "16",
+            "--eval-every", "1000000", "--threads-per-rank", "1", "--quiet", *more]
+
+
+def new_folder(options):
+    """A path in the test's folder at which nothing exists yet."""
+    return os.path.join(tempfile.mkdtemp(dir=options.folder), "job")
+
+
+def where_threads_wait():
+    """One line for each thread of the test's descendants: its name and the kernel function it is in."""
+    lines = []
+    for pid in processes.living():
+        with contextlib.suppress(OSError):
+            for task in os.listdir(f"/proc/{pid}/task"):
+                name, where = (read(f"/proc/{pid}/task/{task}", file).strip()
+                               for file in ("comm", "wchan"))
+                lines.append(f"process {pid}: {name} in {where}")
+    return "\n".join(lines)
+
+
+def wait_for(job, seconds=120):
+    """The launcher's exit code, once it is known how each rank ended."""
+    end = time.monotonic() + seconds
+    code = job.wait(seconds)
+    require(code is not None, f"the job did not end:\n{job.words()}\n{where_threads_wait()}")
+    job.wait_for_ends(range(job.ranks), end)
+    return code
+
+
+def require_named(job, lost, since, how, what):
+    """Each survivor ended with 5 soon after the loss, and said who was lost, where, and `how`."""
+    others = [rank for rank in range(job.ranks) if rank != lost]
+    job.wait_for_ends(others, time.monotonic() + PATIENCE)
+    _, wrong = judge_survivors(job, dict.fromkeys(others, {lost}), since, PATIENCE / 2)
+    wrong += [f"rank {rank} did not say: {how}" for rank in others
+              if not re.search(how, job.read(f"err.{rank}") or "")]
+    require(not wrong, f"{what}: {wrong}\n{job.words()}")
+
+
+def run_case(cases, options):
+    """Runs the case that the options name, in an empty folder; whatever it started is ended."""
+    processes.adopt_orphans()
+    with tempfile.TemporaryDirectory() as options.folder:
+        try:
+            cases[options.case](options)
+        finally:
+            processes.end_all()
+    print(f"{options.case}: holds")
