@@ -14,11 +14,11 @@
 namespace heliograph::cuda {
 namespace {
 
-constexpr int kWarps = 8;  // warps of a block
+constexpr int kPackedWarps = 8;  // warps of a block
 /// Number of rows that are loaded at the same time, to cover the latency of memory.
-constexpr int kAhead = 8;
+constexpr int kPackedAhead = 8;
 /// A row with more entries is summed by a whole block, since one warp could take longest of all.
-constexpr std::int64_t kLongRow = 512;
+constexpr std::int64_t kLongPacked = 512;
 
 struct HaloJob {
   CsrView csr;
@@ -44,9 +44,9 @@ struct alignas(2 * sizeof(Offset)) Entry {
 /// Shared memory of a block.
 template <class Offset>
 struct Shared {
-  Entry<Offset> entries[kWarps][kWarp];
-  float sums[kWarps][kLaneCodes][kWarp];
-  float minimum[kWarps];
+  Entry<Offset> entries[kPackedWarps][kWarp];
+  float sums[kPackedWarps][kLaneCodes][kWarp];
+  float minimum[kPackedWarps];
 };
 
 /// One chunk of columns of an output row, and the row's entries [begin, end). Warps take all rows
@@ -98,7 +98,7 @@ class ChunkSum {
       __syncwarp();
       entries[lane()] = entry(job, e + (lane() < count ? lane() : count - 1), lane() < count);
       __syncwarp();
-      for (int k = 0; k < count; k += kAhead) add(entries + k);
+      for (int k = 0; k < count; k += kPackedAhead) add(entries + k);
     }
   }
 
@@ -114,10 +114,10 @@ class ChunkSum {
   __device__ void take(const Shared<Offset>& shared) {
     each_code([&](auto /*part*/, int /*i*/, int code, float& sum) {
       sum = 0;
-      for (int w = 0; w < kWarps; ++w) sum += shared.sums[w][code][lane()];
+      for (int w = 0; w < kPackedWarps; ++w) sum += shared.sums[w][code][lane()];
     });
     minimum_ = 0;
-    for (int w = 0; w < kWarps; ++w) minimum_ += lane() == 0 ? shared.minimum[w] : 0.0F;
+    for (int w = 0; w < kPackedWarps; ++w) minimum_ += lane() == 0 ? shared.minimum[w] : 0.0F;
   }
 
   __device__ void write(const HaloJob& job, std::int64_t row) {
@@ -163,11 +163,11 @@ class ChunkSum {
     return result;
   }
   __device__ void add(const Entry<Offset>* entries) {
-    std::uint32_t words[kAhead][kParts];
-    Entry<Offset> these[kAhead];
+    std::uint32_t words[kPackedAhead][kParts];
+    Entry<Offset> these[kPackedAhead];
     load_pairs(entries, these);
 #pragma unroll
-    for (int u = 0; u < kAhead; ++u) {
+    for (int u = 0; u < kPackedAhead; ++u) {
       each<kParts>([&](auto part) {
         using PartOf = typename Parts::template PartOf<part()>;
         words[u][part()] = 0;
@@ -177,17 +177,17 @@ class ChunkSum {
       });
     }
 #pragma unroll
-    for (int u = 0; u < kAhead; ++u) {
+    for (int u = 0; u < kPackedAhead; ++u) {
       each<kParts>([&](auto part) {
         add_codes<typename Parts::template PartOf<part()>, kBits>(words[u][part()], bit_[part()],
                                                                   these[u].step, sum_[part()]);
       });
     }
   }
-  /// Loads kAhead entries, two at a time, or one at a time if they are large.
+  /// Loads kPackedAhead entries, two at a time, or one at a time if they are large.
   __device__ static void load_pairs(const Entry<Offset>* from, Entry<Offset>* to) {
 #pragma unroll
-    for (int u = 0; u < kAhead; u += kTogether) {
+    for (int u = 0; u < kPackedAhead; u += kTogether) {
       const auto some = load_wide<Entry<Offset>, kTogether>(from + u);
       for (int i = 0; i < kTogether; ++i) to[u + i] = some.at[i];
     }
@@ -218,18 +218,18 @@ __global__ void halo_kernel(HaloJob job) {
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const RowChunk mine(job, global_warp());
   const std::int64_t count = mine.end - mine.begin;
-  if (count > 0 && count <= kLongRow) {
+  if (count > 0 && count <= kLongPacked) {
     Sum sum(job, mine.first);
     sum.add(job, mine.begin, mine.end, shared.entries[warp]);
     sum.write(job, mine.row);
   }
   // Every warp looks at the rows of all warps, so that all agree on the long ones.
-  const RowChunk theirs(job, global_warp() - warp + lane() % kWarps);
-  const unsigned is_long = __ballot_sync(kWholeWarp, theirs.end - theirs.begin > kLongRow);
-  for (int w = 0; w < kWarps; ++w) {
+  const RowChunk theirs(job, global_warp() - warp + lane() % kPackedWarps);
+  const unsigned is_long = __ballot_sync(kWholeWarp, theirs.end - theirs.begin > kLongPacked);
+  for (int w = 0; w < kPackedWarps; ++w) {
     if ((is_long & (1U << w)) == 0) continue;
     const RowChunk row(job, global_warp() - warp + w);
-    const std::int64_t share = (row.end - row.begin + kWarps - 1) / kWarps;
+    const std::int64_t share = (row.end - row.begin + kPackedWarps - 1) / kPackedWarps;
     const std::int64_t begin = row.begin + share * warp;
     Sum sum(job, row.first);
     sum.add(job, begin, begin + share < row.end ? begin + share : row.end, shared.entries[warp]);
@@ -246,7 +246,7 @@ __global__ void halo_kernel(HaloJob job) {
 template <int kBits, int kUnit>
 void start(Queue& queue, HaloJob job) {
   const auto grid = [&] {
-    Grid all = cover_by_warps(job.csr.rows * job.chunks, kWarps * kWarp);
+    Grid all = cover_by_warps(job.csr.rows * job.chunks, kPackedWarps * kWarp);
     all.shared_bytes = sizeof(Shared<typename ChunkSum<kBits, false, kUnit>::Offset>);
     return all;
   };

@@ -17,27 +17,6 @@ std::uint32_t alignment(const void* pointer) {
   return sizeof(float);
 }
 
-/// Owns a descriptor of cublasLt, which its create function writes to `made()`.
-template <class Handle>
-class Described {
- public:
-  using End = cublasStatus_t (*)(Handle);
-
-  explicit Described(End end) : end_(end) {}
-  ~Described() {
-    if (handle_ != nullptr) end_(handle_);
-  }
-  Described(const Described&) = delete;
-  Described& operator=(const Described&) = delete;
-
-  Handle* made() { return &handle_; }
-  Handle get() const { return handle_; }
-
- private:
-  End end_;
-  Handle handle_ = nullptr;
-};
-
 /// Bytes of a bias that kernels of cublasLt may load at once; no preference limits them.
 constexpr std::uint32_t kBiasAlignment = 16;
 
@@ -57,6 +36,27 @@ struct BiasProducts::Shape {
 
 /// The algorithm and descriptors for products of one shape.
 struct BiasProducts::Plan {
+  /// Owns a descriptor of cublasLt, which its create function writes to `made()`.
+  template <class Handle>
+  class Described {
+   public:
+    using End = cublasStatus_t (*)(Handle);
+
+    explicit Described(End end) : end_(end) {}
+    ~Described() {
+      if (handle_ != nullptr) end_(handle_);
+    }
+    Described(const Described&) = delete;
+    Described& operator=(const Described&) = delete;
+
+    Handle* made() { return &handle_; }
+    Handle get() const { return handle_; }
+
+   private:
+    End end_;
+    Handle handle_ = nullptr;
+  };
+
   explicit Plan(const BlasFunctions& f, const Shape& s)
       : shape(s),
         operation(f.lt_operation_destroy),
@@ -109,7 +109,7 @@ const BiasProducts::Plan& BiasProducts::plan(const Shape& shape, const float* bi
   set(f.lt_operation_set, operation, CUBLASLT_MATMUL_DESC_EPILOGUE,
       static_cast<std::uint32_t>(CUBLASLT_EPILOGUE_BIAS));
   set(f.lt_operation_set, operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
-  const auto describe = [&](Described<cublasLtMatrixLayout_t>& layout, std::int64_t rows,
+  const auto describe = [&](Plan::Described<cublasLtMatrixLayout_t>& layout, std::int64_t rows,
                             std::int64_t cols, std::int64_t stride) {
     check(f.lt_layout_create(layout.made(), CUDA_R_32F, static_cast<std::uint64_t>(cols),
                              static_cast<std::uint64_t>(rows), stride),
@@ -119,7 +119,7 @@ const BiasProducts::Plan& BiasProducts::plan(const Shape& shape, const float* bi
   describe(plan.b, shape.inner, shape.cols, shape.stride_b);
   describe(plan.c, shape.rows, shape.cols, shape.stride_c);
 
-  Described<cublasLtMatmulPreference_t> preference(f.lt_preference_destroy);
+  Plan::Described<cublasLtMatmulPreference_t> preference(f.lt_preference_destroy);
   check(f.lt_preference_create(preference.made()), kSetUp);
   const auto prefer = [&](auto attribute, const auto& value) {
     set(f.lt_preference_set, preference.get(), attribute, value);

@@ -11,11 +11,11 @@
 namespace heliograph::cuda {
 namespace {
 
-constexpr int kThreads = 256;  // threads of a block
+constexpr int kGatherThreads = 256;  // threads of a block
 /// Number of rows that are loaded at the same time, to cover the latency of memory.
-constexpr int kAhead = 8;
+constexpr int kGatherAhead = 8;
 /// A row with more entries is summed by a whole block, since few lanes could take longest of all.
-constexpr std::int64_t kLongRow = 512;
+constexpr std::int64_t kLongGather = 512;
 constexpr int kLongAhead = 16;
 
 struct Fp32Values {
@@ -89,11 +89,11 @@ __device__ void gather(const GatherJob& job, const RowSlice& slice, bool wide_ou
     const float scale = scale_of(job, slice.row);
     for (int i = 0; i < kColumns; ++i) sum[i] = job.self * (scale * own.value(i));
   }
-  for (std::int64_t e = slice.begin; e < slice.end; e += kAhead) {
-    Piece<Values, kColumns, kUnit> pieces[kAhead];
-    float scales[kAhead] = {};
+  for (std::int64_t e = slice.begin; e < slice.end; e += kGatherAhead) {
+    Piece<Values, kColumns, kUnit> pieces[kGatherAhead];
+    float scales[kGatherAhead] = {};
 #pragma unroll
-    for (int k = 0; k < kAhead; ++k) {
+    for (int k = 0; k < kGatherAhead; ++k) {
       if (e + k < slice.end) {
         const std::int32_t j = job.csr.columns[e + k];
         pieces[k].load(row_at(rows, j, pitch));
@@ -101,7 +101,7 @@ __device__ void gather(const GatherJob& job, const RowSlice& slice, bool wide_ou
       }
     }
 #pragma unroll
-    for (int k = 0; k < kAhead; ++k) {
+    for (int k = 0; k < kGatherAhead; ++k) {
       if (e + k < slice.end) {
         for (int i = 0; i < kColumns; ++i) sum[i] += scales[k] * pieces[k].value(i);
       }
@@ -167,20 +167,20 @@ __device__ void gather_long(const GatherJob& job, const RowSlice& slice) {
 
 /// kLanes lanes sum an output row; then a block sums each of its long rows, one lane a column.
 template <class Values, int kColumns, int kUnit, int kLanes>
-__global__ void __launch_bounds__(kThreads, 4) gather_kernel(GatherJob job, bool wide_out) {
+__global__ void __launch_bounds__(kGatherThreads, 4) gather_kernel(GatherJob job, bool wide_out) {
   constexpr std::int64_t kWidth = kLanes * kColumns;
-  constexpr int kGroups = kThreads / kLanes;
-  static_assert(kGroups <= kWarp && kWidth <= kThreads);
+  constexpr int kGroups = kGatherThreads / kLanes;
+  static_assert(kGroups <= kWarp && kWidth <= kGatherThreads);
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kGroups;
   const auto thread = static_cast<int>(threadIdx.x);
   RowSlice mine(job, first + thread / kLanes, kWidth);
   mine.column += thread % kLanes * kColumns;
-  if (mine.there && mine.column < job.cols && mine.end - mine.begin <= kLongRow) {
+  if (mine.there && mine.column < job.cols && mine.end - mine.begin <= kLongGather) {
     gather<Values, kColumns, kUnit>(job, mine, wide_out);
   }
   // Every warp looks at the rows of the whole block, so that all agree on the long ones.
   const RowSlice theirs(job, first + lane() % kGroups, kWidth);
-  unsigned is_long = __ballot_sync(kWholeWarp, theirs.end - theirs.begin > kLongRow);
+  unsigned is_long = __ballot_sync(kWholeWarp, theirs.end - theirs.begin > kLongGather);
   for (int group = 0; group < kGroups; ++group) {
     if ((is_long & (1U << group)) == 0) continue;
     RowSlice slice(job, first + group, kWidth);
@@ -196,7 +196,7 @@ void start(Queue& queue, const GatherJob& job) {
   const std::int64_t chunks = (job.cols + kWidth - 1) / kWidth;
   const bool wide_out = alignment_of(job.out, job.out_stride * 4, 16) == 16;
   launch(queue, "aggregate rows", gather_kernel<Values, kColumns, kUnit, kLanes>,
-         cover(job.csr.rows * chunks * kLanes, kThreads), job, wide_out);
+         cover(job.csr.rows * chunks * kLanes, kGatherThreads), job, wide_out);
 }
 
 /// For rows aligned to 16 bytes: about as many lanes as a row has pieces of 16 bytes.

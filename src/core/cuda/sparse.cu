@@ -46,12 +46,12 @@ __global__ void spmm_kernel(SparseView x, ConstMatrixView b, bool accumulate, Ma
   }
 }
 
-constexpr int kWarps = 8;  // warps of a block
+constexpr int kFeatureWarps = 8;  // warps of a block
 /// A feature with more entries is summed by a whole block, since one warp could take longest of
 /// all.
 constexpr std::int64_t kLongFeature = 512;
 /// Number of rows that are loaded at the same time, to cover the latency of memory.
-constexpr int kAhead = 16;
+constexpr int kFeatureAhead = 16;
 
 /// One feature's entries [begin, end), and the column of its gradient that this lane sums.
 struct FeatureChunk {
@@ -78,12 +78,13 @@ __device__ float feature_sum(const SparseColumnsView& x, const float* values, Co
     const std::int64_t mine = i + (lane() < count ? lane() : count - 1);
     const float factor = values[x.position[mine]];
     const std::int32_t row = x.row_of[mine];
-    for (int k = 0; k < count; k += kAhead) {
-      float some[kAhead];
+    for (int k = 0; k < count; k += kFeatureAhead) {
+      float some[kFeatureAhead];
 #pragma unroll
-      for (int u = 0; u < kAhead; ++u) some[u] = at[__shfl_sync(kWholeWarp, row, k + u) * d.stride];
+      for (int u = 0; u < kFeatureAhead; ++u)
+        some[u] = at[__shfl_sync(kWholeWarp, row, k + u) * d.stride];
 #pragma unroll
-      for (int u = 0; u < kAhead; ++u) {
+      for (int u = 0; u < kFeatureAhead; ++u) {
         const float f = __shfl_sync(kWholeWarp, factor, k + u);
         if (k + u < count) sum = fmaf(f, some[u], sum);
       }
@@ -106,10 +107,10 @@ __global__ void spmm_gradient_kernel(SparseColumnsView x, const float* values, C
   if (mine.feature < x.cols && mine.end - mine.begin <= kLongFeature) {
     store(mine, feature_sum(x, values, d, mine.begin, mine.end, mine.column));
   }
-  for (int w = 0; w < kWarps; ++w) {
+  for (int w = 0; w < kFeatureWarps; ++w) {
     const FeatureChunk f(x, d.cols, first + w);
     if (f.end - f.begin <= kLongFeature) continue;
-    const std::int64_t share = (f.end - f.begin + kWarps - 1) / kWarps;
+    const std::int64_t share = (f.end - f.begin + kFeatureWarps - 1) / kFeatureWarps;
     const std::int64_t begin = f.begin + share * warp;
     const std::int64_t end = begin + share < f.end ? begin + share : f.end;
     float sum = feature_sum(x, values, d, begin, end, f.column);
@@ -117,7 +118,7 @@ __global__ void spmm_gradient_kernel(SparseColumnsView x, const float* values, C
     __syncthreads();
     if (warp == w) {
       sum = 0;
-      for (int other = 0; other < kWarps; ++other) sum += sums[other * kWarp + lane()];
+      for (int other = 0; other < kFeatureWarps; ++other) sum += sums[other * kWarp + lane()];
       store(f, sum);
     }
     __syncthreads();
@@ -148,8 +149,8 @@ void spmm(Queue& queue, const SparseView& x, ConstMatrixView b, bool accumulate,
 
 void spmm_gradient(Queue& queue, const SparseColumnsView& x, const float* values, ConstMatrixView d,
                    float* g) {
-  Grid grid = cover_by_warps(x.cols * chunks<1>(d.cols), kWarps * kWarp);
-  grid.shared_bytes = kWarps * kWarp * sizeof(float);
+  Grid grid = cover_by_warps(x.cols * chunks<1>(d.cols), kFeatureWarps * kWarp);
+  grid.shared_bytes = kFeatureWarps * kWarp * sizeof(float);
   launch(queue, "gradient of a sparse product", spmm_gradient_kernel, grid, x, values, d, g);
 }
 

@@ -16,10 +16,10 @@
 namespace heliograph::cuda {
 namespace {
 
-constexpr int kChunk = 256;      // columns held in registers at a time
-constexpr int kBlockLanes = 16;  // lanes of a block of codes (packed_rows.hpp)
-constexpr int kRows = 8;         // rows of a warp that encodes blocks
-constexpr int kThreads = 256;    // threads of a thread block
+constexpr int kEncodeChunk = 256;    // columns held in registers at a time
+constexpr int kBlockLanes = 16;      // lanes of a block of codes (packed_rows.hpp)
+constexpr int kRows = 8;             // rows of a warp that encodes blocks
+constexpr int kEncodeThreads = 256;  // threads of a thread block
 
 /// One row to encode.
 struct SourceRow {
@@ -217,7 +217,7 @@ template <int kBits, int kColumns, bool kWhole>
 __device__ void encode_blocks(const EncodeTask& task, const SourceRow& row, std::int64_t index,
                               bool there) {
   const RowFormat format{kBits, task.format.has_minimum};
-  const int end = kColumns == kChunk ? row.cols : 1;  // limit of the first columns of chunks
+  const int end = kColumns == kEncodeChunk ? row.cols : 1;  // limit of the first columns of chunks
   BlockRows<kBits, kColumns, kWhole> chunk;
   LaneRange<kBlockLanes> range;
   for (int first = 0; first < end; first += kColumns) {
@@ -244,7 +244,7 @@ __device__ void encode_blocks(const EncodeTask& task, const SourceRow& row, std:
 
 /// Each warp encodes kRows rows; its lanes first look up the properties of all of them.
 template <int kBits, int kColumns, bool kWhole>
-__global__ void __launch_bounds__(kThreads, 4) encode_blocks_kernel(EncodeTask task) {
+__global__ void __launch_bounds__(kEncodeThreads, 4) encode_blocks_kernel(EncodeTask task) {
   const std::int64_t begin = global_warp() * kRows;
   if (begin >= task.count) return;
   const auto last = [&](std::int64_t index) { return index < task.count ? index : task.count - 1; };
@@ -259,7 +259,7 @@ __global__ void __launch_bounds__(kThreads, 4) encode_blocks_kernel(EncodeTask t
 /// holds four neighbouring columns of each 128.
 template <int kBits>
 struct OrderedRows {
-  static constexpr int kQuads = kChunk / (4 * kWarp);
+  static constexpr int kQuads = kEncodeChunk / (4 * kWarp);
   float values[kQuads][4] = {};
 
   __device__ static int column(int first, int quad) {
@@ -331,14 +331,14 @@ __global__ void encode_ordered_kernel(EncodeTask task, bool wide) {
   LaneRange<kWarp> range;
   CodeParameters parameters;
   if constexpr (kBits > 8) {
-    for (int first = 0; first < row.cols; first += kChunk) {
+    for (int first = 0; first < row.cols; first += kEncodeChunk) {
       chunk.load(row, first, wide);
       chunk.take_range(row, first, range);
       chunk.store(row, first, parameters, row.out);
     }
     if (!range.all_finite() && lane() == 0) report(task, index);
   } else {
-    for (int first = 0; first < row.cols; first += kChunk) {
+    for (int first = 0; first < row.cols; first += kEncodeChunk) {
       chunk.load(row, first, wide);
       chunk.take_range(row, first, range);
     }
@@ -347,8 +347,8 @@ __global__ void encode_ordered_kernel(EncodeTask task, bool wide) {
     if (lane() == 0 && !encodable) report(task, index);
     if (!encodable) return;
     std::byte* codes = row.out + format.parameter_bytes();
-    for (int first = 0; first < row.cols; first += kChunk) {
-      if (row.cols > kChunk) chunk.load(row, first, wide);
+    for (int first = 0; first < row.cols; first += kEncodeChunk) {
+      if (row.cols > kEncodeChunk) chunk.load(row, first, wide);
       chunk.store(row, first, parameters, codes);
     }
   }
@@ -362,13 +362,13 @@ void encode_rows(Queue& queue, const EncodeTask& task) {
     if constexpr (bits() < 8) {
       const auto start = [&](auto kernel) {
         launch(queue, "encode rows", kernel,
-               cover_by_warps((task.count + kRows - 1) / kRows, kThreads), task);
+               cover_by_warps((task.count + kRows - 1) / kRows, kEncodeThreads), task);
       };
       const std::int64_t cols = task.x.cols;
       if (cols == 128) return start(encode_blocks_kernel<bits(), 128, true>);
       if (cols < 128) return start(encode_blocks_kernel<bits(), 128, false>);
-      if (cols % kChunk == 0) return start(encode_blocks_kernel<bits(), kChunk, true>);
-      start(encode_blocks_kernel<bits(), kChunk, false>);
+      if (cols % kEncodeChunk == 0) return start(encode_blocks_kernel<bits(), kEncodeChunk, true>);
+      start(encode_blocks_kernel<bits(), kEncodeChunk, false>);
     } else {
       launch(queue, "encode rows", encode_ordered_kernel<bits()>, cover_by_warps(task.count), task,
              wide);
