@@ -1,4 +1,4 @@
-# CUDA wherever nvcc is, and NCCL with it; sanitizer and cross builds do without. Sets
+# Finds CUDA wherever nvcc is, and NCCL with it, but not for sanitizer and cross builds. Sets
 # HELIOGRAPH_HAS_CUDA and HELIOGRAPH_HAS_NCCL.
 set(HELIOGRAPH_HAS_CUDA OFF)
 

@@ -3,8 +3,8 @@
 add_library(heliograph_flags INTERFACE)
 set(cxx_flags -Wall -Wextra -Wpedantic -Wshadow -Wno-psabi -ffp-contract=off
               -fno-math-errno)  # Nobody reads errno after a square root.
-# Not -Wpedantic: what nvcc hands to the host compiler is full of line directives. 554: a view of
-# const values has a conversion to itself.
+# -Wpedantic would warn of the line directives that nvcc passes to the host compiler. Warning 554 is of
+# a conversion of a view of const values to itself.
 set(cuda_flags --fmad=false --expt-relaxed-constexpr --diag-suppress=554
                -Xcompiler=-Wall,-Wextra,-Wshadow,-Wno-psabi,-ffp-contract=off)
 if(HELIOGRAPH_WERROR)
@@ -16,7 +16,7 @@ if(HELIOGRAPH_SANITIZE)
   list(APPEND cxx_flags -fsanitize=${HELIOGRAPH_SANITIZE} -fno-omit-frame-pointer -O1 -g1)
   target_link_options(heliograph_flags INTERFACE -fsanitize=${HELIOGRAPH_SANITIZE})
   if(HELIOGRAPH_SANITIZE MATCHES address)
-    # Checks are calls: written out they would double the time of a build.
+    # ASan's checks are function calls, because inline checks would double the build's time.
     list(APPEND cxx_flags --param=asan-instrumentation-with-call-threshold=0)
   endif()
   if(HELIOGRAPH_SANITIZE MATCHES undefined)

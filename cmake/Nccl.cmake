@@ -1,6 +1,7 @@
-# NCCL beside CUDA, where it is new enough. Sets HELIOGRAPH_HAS_NCCL.
+# Finds NCCL for a build with CUDA, if it is new enough. Sets HELIOGRAPH_HAS_NCCL.
 set(HELIOGRAPH_HAS_NCCL OFF)
-set(nccl_least 2.14)  # Of non-blocking initialisation, without which a lost rank would be waited for.
+# The first NCCL with non-blocking initialisation, without which ranks wait for a lost one.
+set(nccl_least 2.14)
 set(nccl_lacks "needs CUDA, nccl.h and libnccl; set NCCL_INCLUDE_DIR and NCCL_LIBRARY")
 
 if(HELIOGRAPH_NCCL AND HELIOGRAPH_HAS_CUDA)

@@ -14,7 +14,7 @@ foreach(package metis:metis.h hwy:hwy/highway.h zip:zip.h xxhash:xxhash.h)
   if(NOT ${name}_LIBRARY OR NOT ${name}_INCLUDE_DIR)
     message(FATAL_ERROR "${name} was not found: run scripts/install_dependencies.sh")
   endif()
-  # Linked by their names, which the compiler itself finds only in the system's folders.
+  # These are linked by name, and the compiler searches only the system's folders by itself.
   get_filename_component(folder ${${name}_LIBRARY} DIRECTORY)
   if(NOT folder IN_LIST CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES)
     link_directories(${folder})
@@ -24,7 +24,7 @@ foreach(package metis:metis.h hwy:hwy/highway.h zip:zip.h xxhash:xxhash.h)
   endif()
 endforeach()
 
-# Sanitizer builds do without: they would watch over MPI's own memory and threads.
+# Sanitizer builds leave MPI out, because they would check MPI's own memory and threads.
 set(HELIOGRAPH_HAS_MPI OFF)
 if(HELIOGRAPH_MPI STREQUAL AUTO)
   if(NOT CMAKE_CROSSCOMPILING AND NOT HELIOGRAPH_SANITIZE)

@@ -10,7 +10,7 @@ build=(cmake g++ ninja-build libcli11-dev libeigen3-dev libfmt-dev libhwy-dev li
 quickstart=(python3 python3-numpy)
 experiments=(python3 python3-numpy python3-scipy python3-matplotlib)
 arm=(cmake g++-aarch64-linux-gnu ninja-build qemu-user)
-test=(clang-format libbenchmark-dev libgmock-dev libgtest-dev librapidcheck-dev
+test=(clang-format libbenchmark-dev libgmock-dev libgtest-dev
       "${experiments[@]}")
 
 fail() { echo "install_dependencies.sh: $*" >&2; exit 1; }

@@ -4,6 +4,6 @@ if(NOT HELIOGRAPH_SANITIZE)
     COMMAND ${CMAKE_COMMAND}
       -D BUILD=${PROJECT_BINARY_DIR} -D EXAMPLE=${PROJECT_SOURCE_DIR}/examples/embed
       -D SCRATCH=${PROJECT_BINARY_DIR}/install_test -D CXX=${CMAKE_CXX_COMPILER}
-      -D LIBDIR=${CMAKE_INSTALL_LIBDIR} -P ${CMAKE_CURRENT_LIST_DIR}/install.cmake)
+      -P ${CMAKE_CURRENT_LIST_DIR}/install.cmake)
   set_tests_properties(install.embed PROPERTIES LABELS install TIMEOUT 300)
 endif()

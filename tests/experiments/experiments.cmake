@@ -1,5 +1,5 @@
 # Tests of the experiment scripts with a stand-in for the command, skipped where there is no NumPy.
-include(FindPythonWith)
+include(PythonWith)
 find_python_with(python_with_numpy numpy)
 if(NOT python_with_numpy)
   find_program(python_with_numpy python3 REQUIRED)

@@ -25,7 +25,7 @@ foreach(case ranks_2 ranks_3 ranks_4 callers_mpi faults oracle lost_rank
     COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_LIST_DIR}/test_mpi.py ${case}
             --program ${mpi_test_program} --heliograph ${PROJECT_BINARY_DIR}/heliograph
             --emulated ${emulated_command})
-  # They take every core and watch the clock.
+  # These tests use every core and have deadlines, so each runs alone.
   set_tests_properties(mpi.${case} PROPERTIES
     LABELS mpi TIMEOUT 600 SKIP_RETURN_CODE 77 RUN_SERIAL ON)
 endforeach()

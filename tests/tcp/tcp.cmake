@@ -4,6 +4,6 @@ foreach(case oracle command resume signals lost_rank)
   add_test(NAME tcp.${case}
     COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_LIST_DIR}/test_tcp.py ${case}
             --heliograph ${PROJECT_BINARY_DIR}/heliograph)
-  # They take every core and watch the clock.
+  # These tests use every core and have deadlines, so each runs alone.
   set_tests_properties(tcp.${case} PROPERTIES LABELS tcp TIMEOUT 300 RUN_SERIAL ON)
 endforeach()

@@ -46,15 +46,15 @@ RegularFile open_regular(const std::filesystem::path& path) {
 
 }  // namespace
 
-RunningHash::RunningHash() : state_(XXH64_createState()) {
+RunningHash::RunningHash(std::uint64_t seed) : state_(XXH64_createState()) {
   if (state_ == nullptr) throw std::bad_alloc();
-  XXH64_reset(state_.get(), 0);
+  XXH64_reset(state_.get(), seed);
 }
 
 void RunningHash::Free::operator()(XXH64_state_t* state) const noexcept { XXH64_freeState(state); }
 
 void RunningHash::add(std::span<const std::byte> bytes) {
-  XXH64_update(state_.get(), bytes.data(), bytes.size());
+  if (!bytes.empty()) XXH64_update(state_.get(), bytes.data(), bytes.size());
 }
 
 std::uint64_t RunningHash::value() const { return XXH64_digest(state_.get()); }

@@ -16,10 +16,10 @@ struct XXH64_state_s;
 
 namespace heliograph {
 
-/// The XXH64 (seed 0) of bytes that are added piece by piece.
+/// The XXH64 of bytes that are added piece by piece.
 class RunningHash {
  public:
-  RunningHash();
+  explicit RunningHash(std::uint64_t seed = 0);
   void add(std::span<const std::byte> bytes);
   std::uint64_t value() const;
 

@@ -9,7 +9,6 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <new>
 #include <utility>
 #include <vector>
 
@@ -59,25 +58,6 @@ void read_mapped(std::span<const std::byte> bytes, Use use) {
   }
 }
 
-/// XXH64 of bytes that are added part by part.
-class StreamingHash {
- public:
-  explicit StreamingHash(std::uint64_t seed) : state_(XXH64_createState()) {
-    if (state_ == nullptr) throw std::bad_alloc();
-    XXH64_reset(state_.get(), seed);
-  }
-  void add(std::span<const std::byte> bytes) {
-    if (!bytes.empty()) XXH64_update(state_.get(), bytes.data(), bytes.size());
-  }
-  std::uint64_t value() const { return XXH64_digest(state_.get()); }
-
- private:
-  struct Free {
-    void operator()(XXH64_state_t* state) const { XXH64_freeState(state); }
-  };
-  std::unique_ptr<XXH64_state_t, Free> state_;
-};
-
 }  // namespace
 
 StateWriter::StateWriter(std::unique_ptr<FileSink> sink) : sink_(std::move(sink)) {
@@ -111,7 +91,7 @@ StateFile::StateFile(std::filesystem::path path, const FileRecord& record)
   check(rest.size() >= kStateMagic.size(), "is cut off within its first field, magic");
   check(std::memcmp(rest.data(), kStateMagic.data(), kStateMagic.size()) == 0,
         "field magic is damaged: this is no state file of a version that this build reads");
-  StreamingHash whole(0);
+  RunningHash whole(0);
   whole.add(rest.first(kStateMagic.size()));
   rest = rest.subspan(kStateMagic.size());
   std::string name = "magic";
@@ -142,7 +122,7 @@ StateFile::StateFile(std::filesystem::path path, const FileRecord& record)
           fmt::format("field {} is damaged: its padding is not zero", name));
     std::uint64_t checksum = 0;
     std::memcpy(&checksum, rest.data() + payload.size() + padding.size(), checksum_bytes);
-    StreamingHash section(xxh64(header));
+    RunningHash section(xxh64(header));
     whole.add(header);
     read_mapped(payload, [&](std::span<const std::byte> part) {
       section.add(part);
