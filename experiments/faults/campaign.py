@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Loses ranks, cuts links, kills and hinders saves, and counts what a user was promised and got
-(docs/reliability.md). Every trial stands in OUT/trials.json, the shares in OUT/table.md; the whole
-output of a trial in which anything was wrong is kept in OUT/failures. Exit code 0 only if nothing
-was. Standard library only.
+"""Kills ranks, cuts links and makes saves fail, and counts how often the promises of
+docs/reliability.md were kept. Writes every trial to OUT/trials.json, the shares to OUT/table.md,
+and the whole output of each failed trial to OUT/failures. The exit code is 0 only if no trial
+failed. Standard library only.
 
   kill  SIGKILL of a random rank at a random moment, 2, 4 and 8 ranks: survivors name it and end with
         5 within 2 s; the run goes on to the same bits

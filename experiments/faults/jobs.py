@@ -1,5 +1,5 @@
-"""Ranks as processes: started by mpirun, on this host or over an emulated cluster, each watched by a
-wrapper that tells how and when it ended. Standard library only."""
+"""Starts ranks as processes by mpirun, on this host or over an emulated cluster. A wrapper around
+each rank records how and when it ended. Standard library only."""
 
 import os
 import signal
@@ -30,7 +30,7 @@ def over_cluster(name, hosts, seconds):
 
 
 def start(line, out):
-    """A process that hears no Ctrl-C of this one's terminal; what it says goes to the file `out`."""
+    """Starts a process that Ctrl-C does not reach. Its output goes to the file `out`."""
     with open(out, "wb") as file:
         return subprocess.Popen(line, env={**os.environ, **ENVIRONMENT}, cwd="/",
                                 stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
@@ -49,8 +49,8 @@ def has_thread(pid, name):
 
 
 class Job:
-    """A command, once a rank. `folder` takes what is known of it: `out` of the launcher, and for each
-    rank R `pid.R`, `err.R`, `end.R`."""
+    """A command that runs once for each rank. `folder` holds its records: `out` is the launcher's
+    output, and each rank R has `pid.R`, `err.R` (its messages) and `end.R` (how it ended)."""
 
     def __init__(self, launch, ranks, words, folder):
         os.makedirs(folder)

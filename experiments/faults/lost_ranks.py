@@ -9,7 +9,7 @@ import time
 
 import processes
 from jobs import CLUSTER, Job, JobFailed, over_cluster, over_mpirun
-from runs import Cell, begins_anew_wrongly, checkpoints, resumes_wrongly, status
+from runs import Cell, checkpoints, restart_errors, resume_errors, status
 
 NOTICED = 2.0  # Seconds in which every survivor must have ended once a loss can be noticed.
 HOSTS = 4
@@ -90,9 +90,9 @@ class LostRank:
         if os.path.exists(run):
             shutil.copytree(run, os.path.join(os.path.dirname(run), "as-it-was-left"))
         if not checkpoints(run):
-            return None, begins_anew_wrongly(self.runs, cell, run, self.reference(cell))
+            return None, restart_errors(self.runs, cell, run, self.reference(cell))
         by = "mpirun" if turn % 2 else "threads"
-        return by, resumes_wrongly(self.runs, cell, run, by, self.reference(cell))
+        return by, resume_errors(self.runs, cell, run, by, self.reference(cell))
 
     def about(self, cell, lost, moment):
         return {"cell": cell._asdict(), "rank": lost, "moment": round(moment, 4)}

@@ -116,8 +116,8 @@ def read_bytes(*path):
 
 
 def traces(run):
-    """What makes a finished run what it is: {name: bytes}. Raises OSError, KeyError or ValueError
-    where something is missing or is not what it should be."""
+    """Returns the results of a finished run, without times, as {name: bytes}. Raises OSError,
+    KeyError or ValueError if a result is missing or malformed."""
     result = read_json(os.path.join(run, "run.json"))["result"]
     saved = checkpoints(run)
     if not saved:
@@ -134,7 +134,7 @@ def traces(run):
 
 
 def differences(run, reference):
-    """What of a run is not, bit for bit, what it is in another: sentences."""
+    """Returns a sentence for each result of a run that is not bit for bit that of `reference`."""
     expected = traces(reference)
     try:
         found = traces(run)
@@ -143,9 +143,8 @@ def differences(run, reference):
     return [f"{name} differs" for name in expected if found[name] != expected[name]]
 
 
-def resumes_wrongly(runs, cell, point, by, reference, out=None):
-    """Goes on from a run or a checkpoint (into `out`, if given); what is wrong with that:
-    sentences."""
+def resume_errors(runs, cell, point, by, reference, out=None):
+    """Resumes a run or a checkpoint (into `out`, if given). Returns a sentence for each error."""
     done = runs.resume(cell, point, by, ["--out", out] if out else [])
     name = os.path.basename(point)
     if done.code != 0:
@@ -154,9 +153,9 @@ def resumes_wrongly(runs, cell, point, by, reference, out=None):
             for sentence in differences(out or point, reference)]
 
 
-def begins_anew_wrongly(runs, cell, run, reference):
-    """Of a run that had saved nothing: --resume must say so, and a new start over what is left must
-    be right. What is wrong: sentences."""
+def restart_errors(runs, cell, run, reference):
+    """Checks a run that had saved nothing: --resume must say so, and a new run with --overwrite
+    must succeed. Returns a sentence for each error."""
     wrong = []
     refused = runs.resume(cell, run, "threads")
     if refused.code != 3 or not re.search("no checkpoint|no such directory", refused.said):

@@ -7,8 +7,8 @@ import shutil
 from typing import NamedTuple
 
 import processes
-from runs import (Cell, begins_anew_wrongly, checkpoints, differences, epochs_written,
-                  resumes_wrongly, run_words)
+from runs import (Cell, checkpoints, differences, epochs_written, restart_errors, resume_errors,
+                  run_words)
 
 # What changes or closes files. Calls that only look leave nothing to be found wrong.
 CALLS = ("mkdir", "mkdirat", "openat", "creat", "write", "pwrite64", "writev", "ftruncate", "fsync",
@@ -70,8 +70,8 @@ def shown(point, run):
 
 
 class Save:
-    """A run of threads that saves three times, so that the third save removes the first: it is killed
-    at every call, and every call that can fail does."""
+    """Trials on a run of threads that saves three times, so that the third save removes the first
+    checkpoint. One trial kills the run at each system call; others make each call fail that can."""
     name = "save"
     kinds = ("left", "resume", "orphans")
     cell = Cell(2, 1, 1, 2, 6)
@@ -177,9 +177,9 @@ class Save:
         """Every checkpoint that is left must go on to the same bits: the newest one in its place."""
         saved = list(checkpoints(run).values())
         if not saved:
-            return begins_anew_wrongly(self.runs, self.cell, run, self.whole)
+            return restart_errors(self.runs, self.cell, run, self.whole)
         wrong = []
         for path in saved[:-1]:
             apart = os.path.join(folder, os.path.basename(path))
-            wrong += resumes_wrongly(self.runs, self.cell, path, "threads", self.whole, apart)
-        return wrong + resumes_wrongly(self.runs, self.cell, run, "threads", self.whole)
+            wrong += resume_errors(self.runs, self.cell, path, "threads", self.whole, apart)
+        return wrong + resume_errors(self.runs, self.cell, run, "threads", self.whole)

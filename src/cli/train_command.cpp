@@ -315,7 +315,7 @@ int run_train(const TrainArguments& arguments, const std::vector<std::string>& w
     if (processes.joined()) require_parts(request.train.partition.parts, processes.count());
     if (processes.is_root()) require_writable_outputs(request);
     const int code = TrainingRun(std::move(request), words, replaced, processes).execute();
-    if (code != 0) processes.hold_up_the_end();
+    if (code != 0) processes.delay_exit();
     end_mpi();
     return code;
   } catch (...) {

@@ -167,8 +167,8 @@ void Processes::leave_together() {
   if (const auto w = watch()) w->leave_together(kLeaveSeconds);
 }
 
-void Processes::hold_up_the_end() const {
-  if (const auto w = watch()) w->hold_up_the_end();
+void Processes::delay_exit() const {
+  if (const auto w = watch()) w->delay_exit();
 }
 
 void Processes::leave() {

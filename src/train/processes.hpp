@@ -48,7 +48,7 @@ class Processes {
   /// Whether this process prints and writes files.
   bool is_root() const { return rank() == 0; }
 
-  // The functions from here to `hold_up_the_end` may be called by every thread, also while another
+  // The functions from here to `delay_exit` may be called by every thread, also while another
   // thread is in `join`.
 
   /// Waits for at most `seconds`. Returns true as soon as a rank is known to be lost or to have
@@ -70,8 +70,8 @@ class Processes {
   bool lost() const;
   /// Called before this process ends, after it has reported a loss (RankWatch::leave_together).
   void leave_together();
-  /// Called before this process ends with another exit code than 0 (RankWatch::hold_up_the_end).
-  void hold_up_the_end() const;
+  /// Called before this process ends with another exit code than 0 (RankWatch::delay_exit).
+  void delay_exit() const;
 
   /// Waits until all processes have called it, at the end of a run without failure. Collective.
   void leave();

@@ -9,36 +9,38 @@
 
 namespace heliograph::cuda_emulation {
 
-/// Memory of the emulated devices: each piece on pages of its own, which are there for work of its
-/// device only, from its first touch on, with nothing behind them. Guarded by the runtime's lock.
+/// Memory of the emulated devices. Each allocation has its own pages, followed by a guard page.
+/// They become accessible when work of the allocation's device first touches them, and only for
+/// such work. Guarded by the runtime's lock.
 class DeviceMemory {
  public:
-  /// Of a device's pool; of none; or of none and always there, for everybody.
+  /// From a device's pool; from no pool; or from no pool and always accessible, also to the host.
   enum class Kind : std::uint8_t { pooled, plain, open_to_host };
-  /// Null if the device has no more. Holds 0xff.
+  /// Allocates memory filled with 0xff. Null if the device has not enough left.
   void* take(std::size_t bytes, int device, Kind kind);
-  /// Work that is asked for later may no longer use it; false if it is not (or no more) in use.
+  /// Forbids work that is enqueued from now on to use the piece. False if it is not in use.
   bool retire(void* pointer);
-  /// Ends a retired piece. Returns what was found to be wrong with it, or an empty string.
+  /// Frees a retired piece. Returns what is wrong with the piece, or an empty string.
   std::string give_back(void* pointer);
 
-  /// The piece that [pointer, pointer + bytes) lies in: its device; kNone where `pointer` lies in
-  /// none, kBeyond where the range leaves it.
+  /// The device of the piece that contains [pointer, pointer + bytes); kNone if `pointer` is in no
+  /// piece, kBeyond if the range ends outside of the piece.
   int device_of(const void* pointer, std::size_t bytes) const;
   static constexpr int kNone = -1;
   static constexpr int kBeyond = -2;
-  /// The device whose pool the piece is from; kNone: it is from none.
+  /// The device from whose pool the piece was allocated; kNone if it is from no pool.
   int pool_of(const void* pointer) const;
 
-  /// Whether `address` lies on the pages of a piece, or on the one behind them.
+  /// Whether `address` lies on the pages of a piece or on its guard page.
   bool has_page(const void* address) const;
 
   /// Which pieces the calling thread may touch from now on: those of one device, of all, or none.
   void open(int device);
   void open_all() { open(kAll); }
   void close() { open(kNone); }
-  /// Makes the piece on whose pages `address` lies be there; false if it may not be, or was. Safe
-  /// in a signal's handler where the interrupted thread holds the lock and is not in here.
+  /// Makes the piece that has `address` on its pages accessible; false if that is not allowed, or
+  /// if it was already. Safe in a signal handler if the interrupted thread holds the lock but is
+  /// not in a function of this class.
   bool open_touched(const void* address);
 
   void set_limit(std::size_t bytes) { limit_ = bytes; }
@@ -50,7 +52,7 @@ class DeviceMemory {
   static constexpr int kAll = -3;
   struct Piece {
     std::byte* pages;
-    std::size_t page_bytes;  ///< Without the one behind that is never there.
+    std::size_t page_bytes;  ///< Without the guard page.
     std::size_t bytes;
     int device;
     bool retired;
@@ -60,18 +62,18 @@ class DeviceMemory {
   };
   using Pieces = std::map<std::uintptr_t, Piece>;
   bool may_open(const Piece& piece) const { return open_ == kAll || open_ == piece.device; }
-  /// Ends what is open and may no longer be, and `ended`.
+  /// Closes `ended` and every open piece that may no longer be open.
   void close_others(const Piece* ended);
   Pieces::const_iterator find(const void* pointer) const;
   /// The piece on whose pages, or `behind` bytes behind them, `address` lies.
   Pieces::const_iterator find_page(const void* address, std::size_t behind) const;
 
   Pieces pieces_;
-  /// Addresses of the last pieces that ended, which nothing else is to have yet: a kernel that
-  /// still touches them would find it.
+  /// Addresses of the pieces freed last. They are not reused yet, so that a kernel that still uses
+  /// one of them faults.
   std::deque<std::pair<std::byte*, std::size_t>> ended_;
   int open_ = kNone;
-  Piece* opened_ = nullptr;  ///< The last one that was; a list, as a handler may not allocate.
+  Piece* opened_ = nullptr;  ///< Opened last; a linked list, as signal handlers must not allocate.
   std::size_t limit_ = std::size_t{4} << 30;
 };
 

@@ -17,21 +17,19 @@
 //   but cudaMemcpyPeerAsync needs none.
 // - A kernel's misaligned access ends the process, which says so, where kernels are compiled for
 //   x86-64 without sanitizers.
-// - A kernel whose arguments hold an address of the host's memory that is not page-locked breaks
-// the
-//   device as it is launched.
+// - Launching a kernel breaks the device if an argument of the kernel holds the address of host
+//   memory that is not page-locked.
 // - The threads of a block are fibers of one CPU thread. They take turns at barriers, shuffles and
-//   votes only. Threads that wait for some that never come are an error that names both.
+//   votes only. If threads wait for others that never arrive, an error names both.
 // - Every other grid of a kernel on a stream runs backwards, from the last block and lane on, so a
 //   barrier that is missing shows in one of the two orders.
-// - Shared memory holds NaN when a block begins. A write behind what the launch asked for is an
-// error.
-// - A graph's launch is the launch of its nodes. Where its edges leave the order open, the node
-// that
-//   was added last comes first. An executable graph cannot be destroyed before it has run, and runs
-//   on one stream. A graph's kernels must have been launched before. Streams capture kernels,
-//   products and cudaMemsetAsync. A wait for the device of a stream that captures breaks the
-//   capture; cublasCreate and cublasDestroy are such waits.
+// - Shared memory holds NaN when a block begins. A write past the size that the launch requested is
+//   an error.
+// - Launching a graph launches its nodes. If its edges leave the order open, the node that was
+//   added last runs first. An executable graph cannot be destroyed before it has run, and runs on
+//   one stream only. The kernels of a graph must have been launched before. Streams capture
+//   kernels, products and cudaMemsetAsync. Waiting for a device while one of its streams captures
+//   breaks the capture; cublasCreate and cublasDestroy wait for the device.
 // - One lock serialises everything, so calls may come from any thread.
 //
 // Variables of the environment:

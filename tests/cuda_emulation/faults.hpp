@@ -4,13 +4,13 @@ namespace heliograph::cuda_emulation {
 
 class DeviceMemory;
 
-/// From now on the process dies, and says why, where memory is touched that is not there and that
-/// the answering memory does not open, or where a kernel's access is misaligned (kernels are
-/// compiled to trap there, as a device does).
+/// Installs signal handlers. On an access to inaccessible memory that the memory of
+/// answer_touches() does not open, and on a misaligned access by a kernel, the process prints the
+/// reason and dies. (Kernels are compiled so that misaligned accesses trap, as on a device.)
 void watch_faults();
 
-/// Makes `memory` answer for the calling thread, which holds the runtime's lock and works for a
-/// device from now on. Null: nobody answers.
+/// Sets the memory that opens pieces when the calling thread touches them. The thread holds the
+/// runtime's lock and does work of a device. Null opens nothing.
 void answer_touches(DeviceMemory* memory);
 
 }  // namespace heliograph::cuda_emulation

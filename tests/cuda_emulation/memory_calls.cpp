@@ -55,8 +55,8 @@ cudaError_t copy(Stream& stream, void* to, const void* from, std::size_t bytes,
   return target == Place::pageable ? finish(stream) : cudaSuccess;
 }
 
-/// Whether work of `stream`, which the calling thread asks for, may touch it: what is a pool's is
-/// for devices that have access, and for threads that have the stream's device selected.
+/// Whether work that the calling thread enqueues on `stream` may access `pointer`. Memory of a pool
+/// needs a device with access to the pool, and a thread that has selected the stream's device.
 bool touches(const Stream& stream, const void* pointer) {
   return pool_is_open(pointer, stream.device) &&
          (runtime().memory.pool_of(pointer) == DeviceMemory::kNone ||
@@ -90,7 +90,8 @@ cudaError_t cudaFreeAsync(void* pointer, cudaStream_t handle) {
 }
 cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
   return api_call("cudaMalloc", [&] {
-    // As the CUDA-aware MPI that is stood in for sees it, which is one for the host's memory.
+    // The MPI of the tests knows host memory only, so a CUDA-aware one is emulated by letting the
+    // host access this memory.
     static const auto kind = std::getenv("HELIOGRAPH_EMULATED_CUDA_AWARE_MPI") != nullptr
                                  ? DeviceMemory::Kind::open_to_host
                                  : DeviceMemory::Kind::plain;
@@ -121,7 +122,7 @@ cudaError_t cudaFreeHost(void* pointer) {
       return cudaErrorInvalidValue;
     }
     finish_device(current_device);
-    // Other devices' streams go as far as they can: their ranks end messages in their own time.
+    // Streams of other devices advance as far as possible without waiting for other ranks.
     for (const auto& [handle, stream] : runtime().streams) advance(*stream, stream->issued);
     std::free(pointer);
     return cudaSuccess;

@@ -8,18 +8,19 @@
 
 // NCCL between the threads of one process. Each thread is a rank on an emulated device of its own.
 //
-// - Communicators are not blocking: to connect, to launch a group and to leave are taken up only
-//   after as many questions for the state as set_polls says, and connecting only when all ranks do.
-//   A group is on its stream, and an event behind it, only from then on.
-// - A group is done when all of its messages are; a message is when the streams of both ends have
-//   come to its group. So a group holds up what follows it on its stream, as NCCL's does.
+// - Communicators are non-blocking: connecting, launching a group and finalizing take effect only
+//   after the state was polled as often as set_polls() says, and connecting only when all ranks
+//   connect. Until then a group is not on its stream, and an event recorded after it does not cover
+//   it.
+// - A message is done when the streams of both its ends have reached its group, and a group when
+//   all its messages are done. So a group delays later work on its stream, as in NCCL.
 // - Messages of two ranks meet in the order of their calls. Ends of different sizes never meet.
-// - What the real one leaves undefined is a violation: a call with a communicator that has ended or
-//   still takes up another one, that is of another device, or a group left open.
-// - To allocate, free, register and deregister memory may wait for all that the device does: with
-//   messages in flight on it that is a violation. So is to register what ncclMemAlloc did not give,
-//   to free what is registered or to leave it so at the end, to deregister twice, and a message
-//   that is not registered beside some that are.
+// - What NCCL leaves undefined is a violation: to call a communicator that has ended, that is busy
+//   with an earlier call or that belongs to another device, and to leave a group open.
+// - Allocating, freeing, registering and deregistering memory may wait for all work of the device,
+//   so each is a violation while messages are in flight on it. Other violations are to register
+//   memory that is not from ncclMemAlloc, to free registered memory, to leave memory registered at
+//   the end, to deregister it twice, and to mix registered and other buffers.
 
 namespace heliograph::nccl_emulation {
 
@@ -30,13 +31,13 @@ struct Call {
   bool operator==(const Call&) const = default;
 };
 
-/// The calls of one rank so far, in order, without questions for the state. ncclGroupStart counts
+/// The calls of one rank so far, in order, without polls of the state. ncclGroupStart counts
 /// as a call of the rank of the group's first message.
 std::vector<Call> calls_of(int rank);
 /// What was done that NCCL forbids.
 std::vector<std::string> violations();
 
-/// Sets for how many questions for the state each operation stays in progress.
+/// Sets for how many polls of the state each operation stays in progress.
 void set_polls(int polls);
 inline constexpr int kForever = 1 << 30;
 /// The `n`-th call (1: the next) of this function by `rank` returns `error`, once.

@@ -29,39 +29,39 @@ struct SentRows {
 /// Used by the rank's own thread.
 class HaloExchange {
  public:
-  /// References must outlive the exchange. `schedule` is of `plan`, and placed and without shared
-  /// rows where kernels do not run on the host. `seed`: of the rounding noise.
+  /// References must outlive the exchange. `schedule` belongs to `plan`; if kernels do not run on
+  /// the host, it is placed and shares no rows. `seed` is that of the rounding noise.
   HaloExchange(Communicator& comm, const PlacedShard& shard, const HaloPlan& plan,
                const SendSchedule& schedule, Site site, std::uint64_t seed);
 
   const Site& site() const { return site_; }
 
-  /// Posts what it will receive, once what the slot held before is done. `codec` and `rows` must
-  /// outlive the last offer.
+  /// Waits for the earlier messages of the slot, then posts the receives. `codec` and `rows` must
+  /// stay valid until the last offer.
   /// Throws Error: peer_lost.
   void open(HaloSlot& slot, const Codec& codec, Clock clock, const OfferedRows& rows,
             PhaseClock& times);
 
-  /// Encodes these rows' part of one message after the other, and posts each that is complete. A
-  /// device encodes all rows in one go when the last were offered, once the kernels that were asked
-  /// for before are done. Ranges as Halo::offer says.
+  /// Encodes these rows into the messages that need them, one message after the other, and posts
+  /// each complete message. A device encodes all rows at once, when the last ones are offered and
+  /// earlier kernels are done. Ranges are those of Halo::offer.
   /// Throws Error: numeric (names layer, node and epoch), peer_lost.
   void offer(RowRange rows, PhaseClock& times);
 
-  /// Waits for the rows that this exchange was opened for in `slot`, valid until anything is opened
-  /// there again; what was sent may still be under way. Throws Error: usage (another exchange has
-  /// taken the slot since), peer_lost.
+  /// Waits for the rows that this exchange receives in `slot`. They are valid until an exchange is
+  /// next opened there. Sends may still be in flight. Throws Error: usage (another exchange has
+  /// been opened in the slot since), peer_lost.
   PackedRows finish(HaloSlot& slot, PhaseClock& times);
 
-  /// The rows that were received in `slot`, whose receives have been waited for, as they came.
+  /// The bytes of the rows received in `slot`, as sent. Call after waiting for the receives.
   std::span<const std::byte> received(const HaloSlot& slot) const {
     return {slot.received(), receive_bytes(slot.format)};
   }
-  /// Place in `slot` for rows as `received` gave them: once filled, `finish` takes them for its
-  /// own.
+  /// Space in `slot` for bytes that `received` returned earlier. When the caller has filled it,
+  /// `finish` treats them as received rows.
   std::span<std::byte> adopt(HaloSlot& slot, RowFormat format) const;
 
-  /// Set to go on from what an earlier run has sent.
+  /// What has been sent so far. A resumed run sets it to the count of the earlier run.
   SentRows sent() const { return sent_; }
   void set_sent(SentRows sent) { sent_ = sent; }
 

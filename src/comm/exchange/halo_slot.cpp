@@ -13,8 +13,8 @@ HaloSlot::HaloSlot(Communicator& comm, Channel channel, Device& device, MemoryUs
       message_memory_(device.on_host() ? nullptr : comm.message_memory(channel)),
       message_bytes_(use, uses_message_memory() ? account : nullptr),
       page_locked_(device.page_locked()),
-      // Taking page-locked memory, or giving it back, may wait for all that a device does, messages
-      // of stale halos too: it is for what is there from the beginning.
+      // Allocating or freeing page-locked memory may wait for all work of a device, even for
+      // messages of stale halos, so only slots that exist from the beginning use it.
       staging_(channel == Channel::halo ? &page_locked_ : nullptr) {
   send_tickets_.reserve(static_cast<std::size_t>(comm.size()));
   held_.reserve(static_cast<std::size_t>(comm.size()));
@@ -24,15 +24,15 @@ HaloSlot::~HaloSlot() {
   if (receiving_ || !send_tickets_.empty()) comm_.abort("the run ended with halos in flight");
   if (!uploading_ && !uses_message_memory()) return;
   try {
-    device_.finish();  // Memory that is not in the device's order goes.
+    device_.finish();  // The memory freed below does not wait for the device by itself.
   } catch (...) {
-    // It has failed, and does nothing any more.
+    // The device has failed and no longer uses the memory.
   }
 }
 
 void HaloSlot::take(Side& side, std::size_t bytes) {
   if (uses_message_memory() && side.own.size() > 0) device_.finish();
-  side.own = Buffer();  // Goes before the larger one is made: they never weigh together.
+  side.own = Buffer();  // Freed first, so that the old and the new buffer never exist together.
   side.own = Buffer(bytes, use_, uses_message_memory() ? &message_memory_ : account_);
   if (!uses_message_memory()) return;
   message_bytes_.set(static_cast<std::int64_t>(send_.own.size() + receive_.own.size()));

@@ -12,14 +12,15 @@
 namespace heliograph {
 
 /// A send and a receive buffer on a device, and the messages that are in flight from and into them.
-/// Exchanges may share a slot where one's rows are consumed before the next one starts. Buffers
-/// grow to the largest exchange and are then kept. Where the transport cannot reach them, messages
-/// lie in copies on the host; where it has memory of its own for messages, they lie there.
+/// Exchanges may share a slot if the rows of each are consumed before the next one starts. Buffers
+/// grow to the size of the largest exchange and are then kept. If the transport cannot access
+/// device memory, messages are staged on the host; if it provides memory for messages, buffers lie
+/// there.
 /// Used by the rank's own thread.
 class HaloSlot {
  public:
-  /// References must outlive the slot. `channel`: of all its messages; `use`: where its buffers
-  /// are counted; `account`: of the device's memory.
+  /// References must outlive the slot. All messages travel on `channel`; `account` counts the
+  /// buffers, as `use`, in device memory.
   HaloSlot(Communicator& comm, Channel channel, Device& device, MemoryUse use,
            MemoryAccount* account);
   /// Aborts the communicator if messages are in flight (an exception is passing): their buffers
@@ -42,12 +43,12 @@ class HaloSlot {
   /// held is lost.
   std::byte* send_buffer(std::size_t bytes);
 
-  /// Posts receives into places of the receive buffer.
+  /// Posts receives into parts of the receive buffer.
   void post_receives(std::span<const RecvMessage> receives);
-  /// Posts the send of a place of the send buffer, which kernels have written.
+  /// Posts the send of a part of the send buffer, which kernels have written.
   void post_send(SendMessage send);
 
-  /// From now on messages to send stay here; `release_sends` posts them, in their order.
+  /// Holds back all later sends until `release_sends` posts them, in order.
   void hold_sends() { holds_ = true; }
   void release_sends();
 
@@ -57,9 +58,9 @@ class HaloSlot {
   /// What has been received so far; valid after wait_for_receives.
   const std::byte* received() const { return receive_.data; }
 
-  /// Who may read what was received: set by the exchange that is opened in this slot.
+  /// The exchange that may read the received rows. An exchange sets it when it opens in this slot.
   const void* user = nullptr;
-  /// Of what was received, set likewise.
+  /// The format of the received rows, set by the same exchange.
   RowFormat format;
 
  private:
@@ -72,7 +73,7 @@ class HaloSlot {
   };
   std::byte* place(Side& side, std::size_t bytes);
   void take(Side& side, std::size_t bytes);
-  /// What was received may be written anew.
+  /// Waits until the received rows may be overwritten.
   void finish_uploads();
   bool uses_message_memory() const { return !message_memory_.counts_only(); }
   /// The place in the host's copy of a place in the buffer.

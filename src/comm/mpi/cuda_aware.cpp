@@ -10,7 +10,7 @@
 namespace heliograph {
 
 bool mpi_is_cuda_aware() noexcept {
-#if defined(OMPI_HAVE_MPI_EXT_CUDA)  // Open MPI, asked when it runs: it may have been exchanged.
+#if defined(OMPI_HAVE_MPI_EXT_CUDA)  // Open MPI, asked at run time, as its library may change.
   return MPIX_Query_cuda_support() == 1;
 #elif defined(MPIX_GPU_SUPPORT_CUDA)  // MPICH 4 and what is made from it
   int supported = 0;

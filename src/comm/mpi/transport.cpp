@@ -95,7 +95,8 @@ void complete_request(int status, MPI_Request& request, const RankWatch* watch, 
     if (watch != nullptr) watch->throw_if_failed();
     require_mpi(status, what, watch);
     if (monotonic_seconds() > deadline) {
-      throw_error(ErrorCode::peer_lost, "--transport mpi: not all ranks came in time to {}", what);
+      throw_error(ErrorCode::peer_lost, "--transport mpi: timed out waiting for all ranks to {}",
+                  what);
     }
     sched_yield();
     std::this_thread::sleep_for(std::chrono::duration<double>(backoff.next(kLongestMpiRest * 2)));
@@ -302,7 +303,7 @@ void MpiGroup::join() {
   s.introductions.resize(static_cast<std::size_t>(ranks));
   complete_request(MPI_Iallgather(&mine, sizeof(mine), MPI_BYTE, s.introductions.data(),
                                   sizeof(mine), MPI_BYTE, s.control, &request),
-                   request, nullptr, seconds, "introduce the ranks");
+                   request, nullptr, seconds, "exchange introductions");
   place_ = find_place(rank, s.introductions);
   watch_->start(std::move(rendezvous.connect(s.introductions, 1, s.options.silence.loading)[0]),
                 s.introductions);

@@ -8,8 +8,8 @@
 namespace heliograph {
 
 struct MpiTransportOptions : ProcessGroupOptions {
-  /// Whether halo messages of a rank that computes on a CUDA device are handed to MPI where they
-  /// lie. Ranks may differ: what travels is the same.
+  /// Whether MPI accesses halo messages in the memory of CUDA devices instead of in copies on the
+  /// host. Ranks may differ in this, since the same bytes are sent.
   CudaAwareMpi cuda_aware = CudaAwareMpi::off;
 };
 
@@ -20,13 +20,12 @@ bool mpi_built() noexcept;
 /// until MPI has been initialised.
 bool mpi_is_cuda_aware() noexcept;
 
-/// The group of the processes that mpirun or srun started together.
-/// One at a time in a process. Initialises MPI if nobody has; MPI that was initialised here is
-/// finalised by finalize_mpi, or when the process exits.
-/// All MPI calls are made by the thread that calls these functions, so MPI_THREAD_FUNNELED is
-/// enough, and a program that has called MPI_Init calls them on its main thread. After a failure
-/// MPI is not called any more. Where MPI is handed memory of devices, that thread works on the
-/// rank's device from then on.
+/// The group of the processes that mpirun or srun started together. A process has at most one.
+/// Initialises MPI unless the program has done so; then finalize_mpi, or the exit of the process,
+/// finalises it.
+/// The thread that calls these functions makes all MPI calls, so MPI_THREAD_FUNNELED is enough, and
+/// a program that has called MPI_Init must call them on its main thread. After a failure no MPI
+/// function is called. If MPI accesses device memory, that thread selects the rank's device.
 class MpiGroup final : public ProcessGroup {
  public:
   /// Throws Error: usage (MPI is not built, has been finalised, wants another thread, or is not
@@ -40,7 +39,7 @@ class MpiGroup final : public ProcessGroup {
   void leave() override;
 
  private:
-  /// Joins the other ranks. All that MPI may still write to lies in state_.
+  /// Joins the other ranks. state_ holds everything that MPI may still write to.
   void join();
 
   struct State;

@@ -108,7 +108,7 @@ void NcclLink::Shared::abort_and_drain() {
 std::string NcclLink::address(int device) {
   std::array<char, 32> text{};
   require_cuda(cudaDeviceGetPCIBusId(text.data(), static_cast<int>(text.size()), device),
-               "tell a device's address");
+               "read the PCI address of a device");
   return text.data();
 }
 
@@ -127,7 +127,7 @@ NcclLink::NcclLink(int device)
   // Messages go before kernels that wait for a place on the device.
   int lowest = 0, highest = 0;
   require_cuda(cudaDeviceGetStreamPriorityRange(&lowest, &highest),
-               "tell the priorities of streams");
+               "read the priorities of streams");
   require_cuda(cudaStreamCreateWithPriority(&shared_->stream, cudaStreamNonBlocking, highest),
                "make a stream");
 }
@@ -149,8 +149,8 @@ bool NcclLink::ready() {
   const std::lock_guard lock(shared_->calls);
   const ncclComm_t comm = shared_->comm_for_call();
   ncclResult_t state = ncclSuccess;
-  require_nccl(ncclCommGetAsyncError(comm, &state), comm, "tell how it stands");
-  require_nccl(state, comm, "go on");
+  require_nccl(ncclCommGetAsyncError(comm, &state), comm, "report its state");
+  require_nccl(state, comm, "continue");
   return state == ncclSuccess;
 }
 
@@ -279,7 +279,7 @@ void NcclLink::give_up(double seconds) noexcept {
                                                     [&] { return shared->abort_returned; });
     if (!shared->left_behind) return;
   } catch (...) {
-    // There is no thread to be had: all stays as it is.
+    // No thread could be started, so nothing is aborted.
   }
   abort_hangs = true;
   cuda::abandon_devices();

@@ -58,8 +58,8 @@ class NcclLink {
   /// Frees the communicator and the stream, once this rank has left or if it never connected.
   void close();
 
-  /// Ends what is in flight, and returns once no buffer is touched any more. NCCL's abort may never
-  /// return: after `seconds` it is left behind, with all that it holds. Idempotent.
+  /// Aborts the messages in flight, and returns once no buffer is accessed. NCCL's abort may never
+  /// return: after `seconds` it is abandoned with all that it holds. Idempotent.
   void give_up(double seconds) noexcept;
   bool given_up() const noexcept;
 

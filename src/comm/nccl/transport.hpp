@@ -8,30 +8,30 @@
 namespace heliograph {
 
 struct NcclTransportOptions {
-  /// Longest wait for the ranks to connect, and from the end of one group of messages to the end of
-  /// the next: what moves inside a group cannot be seen.
+  /// Longest wait for the ranks to connect, and between the ends of two groups of messages.
+  /// Progress within a group cannot be observed.
   double timeout_seconds = 120;
   /// Longest wait for NCCL to give up its messages after a failure.
   double abort_seconds = 2;
-  /// Halo messages lie in memory that NCCL knows of (Communicator::message_memory).
+  /// Whether halo messages lie in memory registered with NCCL (Communicator::message_memory).
   bool registers_buffers = false;
 };
 
 /// Whether this build can connect CUDA devices by NCCL.
 bool nccl_built() noexcept;
 
-/// Whether it can register buffers.
+/// Whether this build's NCCL can register buffers.
 bool nccl_registers() noexcept;
 
 /// The communicator of a rank that computes on CUDA device `device % devices of this process`:
 /// messages of the halo channel go from device to device by NCCL, on a stream of their own, as one
 /// group for each flush. `host`, which must outlive it, does everything else.
 /// Collective: connects the ranks of `host` by messages on its evaluation channel.
-/// - Halo messages lie on the device. From the flush on no other stream writes them, and those that
-///   are received are not read either.
-/// - NCCL does not tell sizes: where those of sender and receiver disagree, both stall.
-/// - If NCCL does not give its messages up within `abort_seconds` of a failure, it is left behind
-///   with them (see nccl_abort_hangs), and everybody gets the Error all the same.
+/// - Halo messages lie on the device. After the flush no other stream may write them, or read those
+///   that are being received.
+/// - NCCL does not check sizes: if those of sender and receiver differ, both stall.
+/// - If NCCL does not abort its messages within `abort_seconds` of a failure, the abort is left
+///   running (see nccl_abort_hangs), and every rank gets the Error all the same.
 /// Throws Error: usage (NCCL is not built; no device, or two ranks on one, which NCCL refuses),
 /// resource, peer_lost.
 std::unique_ptr<Communicator> make_nccl_communicator(Communicator& host, int device,
@@ -43,8 +43,8 @@ std::unique_ptr<Communicator> make_nccl_communicator(Communicator& host, int dev
 void run_nccl_ranks(int ranks, const NcclTransportOptions& options,
                     const std::function<void(Communicator&)>& body);
 
-/// Whether NCCL has been left behind in a call that does not return. The process then best ends by
-/// _Exit: what runs at an ordinary exit may wait for that call.
+/// Whether a call of NCCL was abandoned because it does not return. The process should then end by
+/// _Exit, since destructors and exit handlers may wait for that call.
 bool nccl_abort_hangs() noexcept;
 
 }  // namespace heliograph

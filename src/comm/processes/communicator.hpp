@@ -64,9 +64,9 @@ class ProcessCommunicator final : public Communicator {
   void refuse(const MessageQueues::Piece& piece, std::size_t received);
   /// Sleeps for `seconds`, or until something is posted or the body ends.
   void rest(double seconds);
-  /// For a communication thread that sleeps in a call of its own: until `wake_up`, `alarm` is
-  /// called once, by any thread, when something is posted or the body ends. False: that has
-  /// happened already.
+  /// For a communication thread that blocks in a call such as poll(). When something is posted or
+  /// the body ends, some thread calls `alarm`, once, unless `wake_up` comes first. Returns false if
+  /// that has happened already.
   bool fall_asleep(const std::function<void()>& alarm);
   void wake_up();
   /// Whether the rank is inside `wait`.
@@ -96,16 +96,16 @@ class ProcessCommunicator final : public Communicator {
   const std::function<void()>* alarm_ = nullptr;  ///< Where the communication thread sleeps.
 };
 
-/// A failure of the transport itself, often because a rank is lost, which the watch then names.
+/// A failure of the transport. Its cause is often a lost rank, which the watch then names.
 struct TransportFailure : Error {
   using Error::Error;
 };
 
-/// The seconds within which the watch names a loss that a transport has noticed first.
+/// How long a transport that fails waits for the watch to name a lost rank, in seconds.
 inline constexpr double kLossSeconds = 1;
 
-/// Runs body(comm) on a new thread and `move`, which takes the communication thread's turns, on
-/// this one. A failure of either becomes that of `watch`, which is thrown.
+/// Runs body(comm) on a new thread and `move`, the communication thread's loop, on this one.
+/// Records a failure of either in `watch`, and throws it.
 void run_process_rank(ProcessCommunicator& comm, RankWatch& watch,
                       const std::function<void(Communicator&)>& body, FunctionRef<void()> move);
 

@@ -15,15 +15,15 @@ namespace heliograph {
 struct ProcessGroupOptions {
   double timeout_seconds = 120;  ///< Longest wait in which no message of the waiting rank moves.
   SilenceLimits silence;         ///< After which a rank counts as lost.
-  /// Messages travel in pieces of at most so many bytes.
+  /// The largest size of the pieces in which messages are sent.
   std::size_t piece_bytes = std::size_t{4} << 20;
-  /// Called by the group's constructor once the others are watched. As long as somebody holds the
-  /// watch, the others take this process for alive.
+  /// Called by the group's constructor when the watch has started. While anyone holds the watch,
+  /// the other ranks see this process as alive.
   std::function<void(std::shared_ptr<RankWatch>)> on_watch;
 };
 
-/// This process among those of a run, each of which is one rank. Making one is collective, and from
-/// then on others' ends are noticed; destroying one is not.
+/// The processes of a run, each of which is one rank, as this process sees them. Construction is
+/// collective and starts the detection of lost ranks. Destruction is not collective.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() {
@@ -33,14 +33,14 @@ class ProcessGroup {
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
 
-  /// The group of which this process's runs are: the first that exists, or null.
+  /// The group in which this process runs: the first one made, until it is destroyed; else null.
   static ProcessGroup* current() noexcept { return current_; }
 
   int rank() const noexcept { return place_.rank; }
   int ranks() const noexcept { return place_.ranks; }
   int ranks_on_host() const noexcept { return place_.ranks_on_host; }
-  /// The number of the device that is this rank's: how many ranks of this host have a lower number,
-  /// unless what started the processes says it.
+  /// The number of this rank's device: as the launcher sets it, or else the number of lower ranks
+  /// on this host.
   int rank_on_host() const noexcept { return place_.rank_on_host; }
   /// This rank's share of the cores of its host, at least 1: cores that several ranks may use are
   /// divided among them.
@@ -54,11 +54,11 @@ class ProcessGroup {
   /// Collective: runs body(comm) on a thread of its own, moves its messages meanwhile, and returns
   /// when the bodies of all ranks have. If one fails, all throw: the one that caused it its own
   /// Error with the rank and its progress put in front, the others Error(peer_lost) with the same
-  /// text. After a failure the group moves nothing any more.
+  /// text. After a failure the group moves no more messages.
   virtual void run(const std::function<void(Communicator&)>& body) = 0;
 
-  /// Collective, at the end: waits until all ranks need nobody any more.
-  /// Throws Error(peer_lost) if one is lost meanwhile.
+  /// Waits until no rank needs another one. Collective, at the end of a run.
+  /// Throws Error(peer_lost) if a rank is lost before that.
   virtual void leave() = 0;
 
  protected:

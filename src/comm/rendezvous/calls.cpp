@@ -15,17 +15,17 @@
 namespace heliograph {
 namespace {
 
-/// Between two checks.
+/// Seconds between two calls of `check`.
 constexpr double kTurnSeconds = 0.05;
-/// Between two calls of a rank that was not reached: first, and at most.
+/// Seconds before a rank that was not reached is called again, at first and at most.
 constexpr double kFirstRedial = 0.05;
 constexpr double kLongestRedial = 0.25;
-/// Ranks that are called at the same time, as descriptors are few. Who has not answered after
-/// kCallSeconds holds up no other, and after kAnswerSeconds the call is given up.
+/// Most ranks that are called at the same time, as descriptors are limited. A call that was not
+/// answered within kCallSeconds no longer counts, and it is given up after kAnswerSeconds.
 constexpr int kCallsAtOnce = 64;
 constexpr double kCallSeconds = 1;
 constexpr double kAnswerSeconds = 5;
-/// For a caller to say who it is; strangers do not.
+/// How long a caller may take to say which rank it is.
 constexpr double kStrangerSeconds = 2;
 
 constexpr const char* kNoRank = "what listens there is not a rank of this program";
@@ -146,7 +146,7 @@ std::vector<std::pair<InternetAddress, std::uint16_t>> Rendezvous::endpoints_of(
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;
-  // Each time anew: a name may not be known yet.
+  // Resolved at every call, since the name may become known later.
   const int status = getaddrinfo(launch_.address.c_str(), nullptr, &hints, &list);
   if (status != 0) {
     last_ = fmt::format("MASTER_ADDR cannot be resolved: {}", gai_strerror(status));

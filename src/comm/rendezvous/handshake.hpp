@@ -14,10 +14,10 @@
 
 namespace heliograph {
 
-/// What processes say to each other while they connect, as plain bytes. The higher rank of a pair
-/// calls, the lower one answers, and the higher one chooses one of the connections that were
-/// answered. `bytes` of payload follow. The layout is the same in every version, so that another
-/// version can be refused by name; what payloads hold is the version's.
+/// The header of a message between processes that connect, sent as plain bytes and followed by
+/// `bytes` of payload. Of two ranks the higher one calls, the lower one answers, and the higher one
+/// chooses one of the answered connections. The layout of the header is the same in every version,
+/// so that an error can name another version; the layout of payloads may change.
 struct Greeting {
   enum class Kind : std::uint32_t {
     call = 1,
@@ -26,8 +26,8 @@ struct Greeting {
     table,      ///< Rank 0 to all. Payload: the Introductions of all ranks.
     connected,  ///< To rank 0: this rank has all its connections; from rank 0: every rank has.
     elsewhere,  ///< The caller is of another run.
-    refused,    ///< The caller is refused for good. Payload: a text that says why.
-    ended,      ///< Rank 0 gives up. Payload: a text that says why.
+    refused,    ///< The caller is refused and must not retry. Payload: the reason.
+    ended,      ///< Rank 0 gives up. Payload: the reason.
   };
   static constexpr std::array<char, 8> kMagic{'H', 'L', 'G', 'R', 'A', 'P', 'H', '\n'};
   static constexpr std::uint32_t kVersion = 2;
@@ -45,12 +45,11 @@ struct Greeting {
 };
 static_assert(std::is_trivially_copyable_v<Greeting> && sizeof(Greeting) == 48);
 
-/// A text as a payload, cut so that every reader takes it.
+/// A text as a payload, cut to kMostTextBytes.
 std::span<const std::byte> payload_of(const std::string& text);
 inline constexpr std::size_t kMostTextBytes = 1000;
 
-/// A socket on which greetings come and go without waiting. What follows the last greeting that was
-/// heard is left in the socket.
+/// A non-blocking socket that sends and receives greetings. Never reads past the last greeting.
 class Connection {
  public:
   explicit Connection(Socket socket = Socket()) : socket_(std::move(socket)) {}
@@ -64,7 +63,7 @@ class Connection {
   bool flush();
   /// True as soon as a whole greeting is there. A payload above `most_bytes` ends the connection.
   bool hear(std::size_t most_bytes);
-  /// Of the last greeting that was heard. What has another magic has no payload.
+  /// The last greeting that was received. One with another `magic` has no payload.
   const Greeting& greeting() const { return greeting_; }
   std::span<const std::byte> payload() const { return payload_; }
   std::string text() const;

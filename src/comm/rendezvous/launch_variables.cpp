@@ -31,7 +31,7 @@ std::optional<int> number_of(const char* name, int least, int end) {
               *text, least, open ? "on" : fmt::format("to {}", end - 1));
 }
 
-/// Throws if a variable is missing that processes which are started together have.
+/// Throws unless all variables are set that ranks need to find each other.
 void require_all() {
   std::string set, missing;
   for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
@@ -40,8 +40,8 @@ void require_all() {
   }
   if (missing.empty()) return;
   throw_error(ErrorCode::usage,
-              "the environment says {} but not {}: processes that are started together need all of "
-              "them, and --transport threads disregards them",
+              "the environment has {} but not {}: set all of them to start ranks as processes, or "
+              "use --transport threads, which ignores them",
               set, missing);
 }
 

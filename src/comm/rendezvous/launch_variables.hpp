@@ -12,25 +12,26 @@ struct LaunchVariables {
   int rank = 0;                   ///< RANK.
   int ranks = 1;                  ///< WORLD_SIZE.
   std::optional<int> local_rank;  ///< LOCAL_RANK.
-  /// Where rank 0 is met: MASTER_ADDR, a name or a number, and MASTER_PORT. Empty for a run of one
-  /// process, which meets nobody.
+  /// Where rank 0 listens: MASTER_ADDR, a host name or an IP address, and MASTER_PORT. Empty for a
+  /// run of one process.
   std::string address;
   std::uint16_t port = 0;
   /// TORCHELASTIC_USE_AGENT_STORE: torchrun itself listens at `port`.
   bool port_is_taken = false;
   std::string run;  ///< TORCHELASTIC_RUN_ID, and TORCHELASTIC_RESTART_COUNT.
 
-  /// The ports of which rank 0 listens at the first that is free: `port`, or, where torchrun
-  /// listens there, the kPortsAfter behind it (before it at the end of the range).
+  /// Ports for rank 0, which listens at the first free one: `port`, or, if torchrun listens there,
+  /// the next kPortsAfter ports (the ones before it at the end of the range).
   std::vector<std::uint16_t> ports() const;
   static constexpr int kPortsAfter = 8;
 
-  /// Equal on all processes of a run; of other runs different, as far as the variables tell.
+  /// A number that all processes of a run share. Other runs have another one if their variables
+  /// differ.
   std::uint64_t run_id() const;
 };
 
-/// Nothing where neither RANK nor WORLD_SIZE is set.
-/// Throws Error(usage) that names what is missing, no number or out of range.
+/// Reads the environment. Returns nothing if neither RANK nor WORLD_SIZE is set. Throws
+/// Error(usage) that names a variable that is missing, not a number or out of range.
 std::optional<LaunchVariables> launch_variables();
 
 }  // namespace heliograph

@@ -16,10 +16,11 @@
 namespace heliograph {
 namespace {
 
-/// For a port to become free: a rank that calls before rank 0 is there may hold it for a moment.
+/// How long to wait for a port to become free. A rank that calls before rank 0 listens may hold the
+/// port for a moment.
 constexpr double kListenSeconds = 2;
 constexpr double kListenRest = 0.05;
-/// Rank 0 says for whom all have waited; the others wait for that a little longer.
+/// How much longer than rank 0 the other ranks wait, so that rank 0 can tell them who was missing.
 constexpr double kVerdictSeconds = 2;
 
 constexpr const char* kEndedEarly = "has ended before all ranks had met";
@@ -105,8 +106,8 @@ std::vector<std::vector<Socket>> Rendezvous::connect(std::span<const Introductio
              [&] {
                end_without(
                    first_missing(),
-                   "cannot be reached by TCP: between the hosts of a run the ports that the system "
-                   "chooses must be open");
+                   "cannot be reached by TCP: firewalls between the hosts of a run must allow "
+                   "connections to ports that the system chooses");
              });
   listener_.close();
   if (!members_.empty()) confirm(seconds, check);
@@ -123,7 +124,7 @@ void Rendezvous::confirm(double seconds, const Check& check) {
   if (rank_ != 0) {
     say(member(0).connection, Greeting::Kind::connected, 0, 0);
     turn_until([&] { return member(0).connected; }, seconds + kVerdictSeconds, check,
-               [&] { end_without(0, "has not told in time that all ranks are connected"); });
+               [&] { end_without(0, "did not confirm in time that all ranks are connected"); });
     return;
   }
   int late = 1;
@@ -132,7 +133,7 @@ void Rendezvous::confirm(double seconds, const Check& check) {
     return late == ranks_;
   };
   turn_until(all_connected, seconds, check,
-             [&] { end_without(late, "has not told in time that it is connected with all"); });
+             [&] { end_without(late, "did not confirm in time that it is connected to all"); });
   for (int r = 1; r < ranks_; ++r) say(member(r).connection, Greeting::Kind::connected, r, 0);
 }
 
@@ -165,7 +166,7 @@ void Rendezvous::tell_the_end() noexcept {
       say(member.connection, Greeting::Kind::ended, -1, 0, payload_of(text));
     }
   } catch (...) {
-    // There is no memory for a text: the closed connections will tell.
+    // There is no memory for a message. The others will notice the closed connections.
   }
 }
 

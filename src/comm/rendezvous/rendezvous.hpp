@@ -33,21 +33,21 @@ class Rendezvous {
   /// port that the system chooses. Throws Error(resource).
   Rendezvous(int rank, int ranks);
 
-  /// That of this process.
+  /// The introduction of this process.
   const Introduction& introduction() const { return mine_; }
 
-  /// Collective: returns the introductions of all ranks, by rank. Ranks call rank 0, again and
-  /// again until it is there, and rank 0 tells them of each other when all have called. A rank that
-  /// reaches rank 0 over a network is called by the others at its address on that network. From
-  /// here until `connect` returns, all ranks notice the end of one.
+  /// Returns the introductions of all ranks, by rank. Collective. Ranks call rank 0 repeatedly
+  /// until it listens; when all have called, rank 0 sends each of them all introductions. The other
+  /// ranks call a rank at the address from which it reached rank 0. From here until `connect`
+  /// returns, all ranks notice if a process ends.
   /// Throws Error: usage (rank 0 refuses this rank, or two processes are one rank), peer_lost
   /// (names the first rank that did not call within `seconds`, or that has ended), resource; what
   /// `check` throws, which rank 0 tells the others.
   std::vector<Introduction> introduce(double seconds, const Check& check);
 
-  /// Collective, once: returns `links` connections with each other rank, by link and by rank. They
-  /// do not block, and those with this rank itself are closed. After `introduce`, it returns when
-  /// all ranks have theirs.
+  /// Returns `links` non-blocking connections to each other rank, by link and by rank; those of
+  /// this rank to itself are closed. Collective; called once. After `introduce`, it returns when
+  /// all ranks have their connections.
   /// Throws Error: peer_lost (names the first rank that was not reached within `seconds`, or that
   /// has ended), resource; what `check` throws, as above.
   std::vector<std::vector<Socket>> connect(std::span<const Introduction> all, int links,

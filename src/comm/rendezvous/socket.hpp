@@ -35,7 +35,7 @@ struct InternetAddress {
   bool operator==(const InternetAddress&) const = default;
 };
 
-/// Of this host's interfaces, without loopback and link-local ones: IPv4 first.
+/// The addresses of this host's interfaces, IPv4 first, without loopback and link-local ones.
 std::vector<InternetAddress> own_addresses();
 
 /// A non-blocking socket that listens at every address of this host, IPv6 and IPv4; port 0: one
@@ -49,11 +49,11 @@ Socket call(const InternetAddress& address, std::uint16_t port);
 /// errno of a call that has become writable; 0: it has connected.
 int call_error(const Socket& socket);
 
-/// The next one that calls, as `call` leaves its socket; closed if there is none now.
+/// The socket of the next caller, with the same settings as that of `call`; closed if nobody calls.
 /// Throws Error(resource) where no socket can be had.
 Socket accept_call(const Socket& listener);
 
-/// Of a connection; none where it has ended.
+/// The addresses of a connection's two ends; unknown if it has ended.
 InternetAddress local_address(const Socket& socket);
 InternetAddress remote_address(const Socket& socket);
 

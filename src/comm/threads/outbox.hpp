@@ -55,7 +55,7 @@ class Outbox {
   void serve();
   void stop();
 
-  /// Returns when no copy is running. After `failed` was set none starts any more.
+  /// Returns when no copy is running. Once `failed` is set, none starts.
   void quiesce();
 
  private:
@@ -69,13 +69,13 @@ class Outbox {
     double departs_at;
   };
 
-  // Transfers are done in order; the counters say how many of the oldest have got how far.
+  // Transfers are done in order. Each counter is a number of transfers, from the oldest on.
   struct Queue {
     Ring<Post> unmatched;  // All sends or all receives.
     Ring<Transfer> matched;
-    std::size_t departed = 0;  // Have a departure time.
+    std::size_t departed = 0;  // Those that have a departure time.
     std::size_t copied = 0;
-    std::size_t sent = 0;  // Have completed for the sender: departed and copied.
+    std::size_t sent = 0;  // Those that are done for the sender: departed and copied.
   };
 
   struct Link {

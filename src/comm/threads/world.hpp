@@ -48,7 +48,7 @@ class ThreadWorld {
   /// The failure with its own code. Call after all ranks have ended.
   void rethrow_cause() const;
 
-  /// Notes that the body of `rank` has returned, so that nobody waits for its messages in vain.
+  /// Notes that the body of `rank` has returned, so that waiting for its messages is an error.
   void set_ended(int rank);
   bool any_ended() const noexcept { return any_ended_; }
   bool ended(int rank) const noexcept { return ended_[static_cast<std::size_t>(rank)]; }

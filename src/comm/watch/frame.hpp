@@ -11,7 +11,7 @@
 
 namespace heliograph {
 
-/// What a run is doing, on which it depends how long a rank may be silent.
+/// What a rank is doing. The silence after which it counts as lost depends on this.
 enum class RunPhase : std::uint8_t { loading, training, saving };
 inline constexpr int kRunPhases = 3;
 
@@ -24,8 +24,8 @@ struct WatchFrame {
     alive,    ///< Sent every now and then: where the sender is.
     failed,   ///< The sender has failed: progress, code and reason are its own.
     lost,     ///< The sender has noticed the loss of `rank`, whose progress and phase these are.
-    heard,    ///< The sender ends because of a failure that another rank has told.
-    bye,      ///< The sender needs no other rank any more.
+    heard,    ///< The sender ends because of a failure that another rank has reported.
+    bye,      ///< The sender no longer needs any other rank.
     ready,    ///< After a loss: the sender has reported it.
     leaving,  ///< After a loss: the sender knows that all survivors have reported it.
   };

@@ -22,12 +22,14 @@
 namespace heliograph {
 namespace {
 
-/// At most so many seconds pass between two signs of life, and at least eight fit into a limit.
+/// Longest time in seconds between two signs of life. It is shortened until eight fit into a limit.
 constexpr double kLongestBeat = 0.25;
-/// In settle: for what the others tell of a failure, and for the end of the rank that caused it.
+/// How long settle() waits for other ranks' reports, and for the rank that caused the failure to
+/// end.
 constexpr double kSettleSeconds = 0.15;
 constexpr double kCulpritSeconds = 0.8;
-/// Inotify descriptors of all survivors of a host (a user has 128 by default), and of one.
+/// Most inotify descriptors that all survivors of a host open (a user may open 128 by default), and
+/// that one of them opens.
 constexpr int kHoldingDescriptors = 104;
 constexpr int kMostHoldingDescriptors = 12;
 
@@ -170,7 +172,7 @@ void RankWatch::watch() {
       if (entries[i + 1].revents != 0 && peer.socket.open()) read(ranks[i], peer);
     }
     const double now = monotonic_seconds();
-    // A watch that slept itself (a stopped process, a stalled machine) has heard nobody meanwhile.
+    // If this thread slept (a stopped process, a stalled machine), it could not hear the others.
     if (now - last_turn > 4 * beat_seconds_) {
       for (Peer& peer : peers_) peer.heard_at = std::max(peer.heard_at, now - beat_seconds_);
     }
@@ -378,7 +380,7 @@ bool RankWatch::lost() const {
   return failure_ && failure_->lost;
 }
 
-void RankWatch::hold_up_the_end() const {
+void RankWatch::delay_exit() const {
   const int descriptors = std::min(kHoldingDescriptors / ranks_on_host_, kMostHoldingDescriptors);
   for (int i = 0; i < descriptors; ++i) {
     const int descriptor = inotify_init1(IN_CLOEXEC);
@@ -391,7 +393,7 @@ void RankWatch::leave_together(double seconds) {
   if (!failure_) return;
   const int lost = failure_->rank;
   const double deadline = monotonic_seconds() + seconds;
-  // Nobody ends while another still waits for the first word of a third.
+  // Two rounds, so that no rank ends while another one still waits for a third rank's report.
   for (const auto word : {WatchFrame::Kind::ready, WatchFrame::Kind::leaving}) {
     tell(own_frame(word));
     const auto here = [&] {
@@ -408,7 +410,7 @@ void RankWatch::leave_together(double seconds) {
       const double slice = std::min(beat_seconds_, deadline - monotonic_seconds());
       changed_.wait_for(lock, std::chrono::duration<double>(std::max(0.0, slice)));
     }
-    if (word == WatchFrame::Kind::ready) hold_up_the_end();
+    if (word == WatchFrame::Kind::ready) delay_exit();
   }
 }
 

@@ -65,27 +65,27 @@ class RankWatch {
   /// True as soon as a failure is known, false after `seconds` without one.
   bool wait_for_failure(double seconds) const;
 
-  /// Tells the others that this rank needs them no more, and waits until all have said so.
-  /// Throws Error(peer_lost) if a rank is lost meanwhile.
+  /// Tells the other ranks that this rank no longer needs them, and waits until all ranks have said
+  /// the same. Throws Error(peer_lost) if a rank is lost before that.
   void say_goodbye();
 
-  /// After a failure, before the process ends: waits shortly for what others tell of it, and
-  /// returns whether this rank has something to report that no other rank reports. If the cause was
-  /// an exception on another rank, that rank reports it, and this one lets it end first.
+  /// Returns whether this rank must report the failure because no other rank will. Call it after a
+  /// failure, before the process ends. Waits for up to a second for messages of the other ranks. If
+  /// the cause was an exception on another rank, that rank reports it and ends first.
   bool settle();
   /// Whether the failure is the loss of a rank, so that every survivor reports it.
   bool lost() const;
-  /// After a loss, once this process has reported it: returns at the same moment on all survivors,
-  /// or after `seconds`; the process must then end. If some ended earlier, the launcher would
-  /// notice: mpirun kills what is left as soon as two more processes have ended, though the others
-  /// may not have reported yet.
+  /// Waits until all survivors have reported a loss, but at most for `seconds`. Call it after this
+  /// process has reported the loss; the process must then end. Without it the first survivors would
+  /// end too early: mpirun kills the remaining processes once two more have ended, even if they
+  /// have not reported the loss yet.
   void leave_together(double seconds);
-  /// Before this process ends otherwise than with 0, at the moment at which the others end: time
-  /// for all to set their exit codes before the launcher sees an end that makes it kill. The kernel
-  /// closes a process's descriptors after its code is set and before anybody sees its end, and
-  /// waits some milliseconds for every second of those that this opens. They are closed by nothing
-  /// else. Where a user may have few of them, a launcher that kills is likelier to be first.
-  void hold_up_the_end() const;
+  /// Delays the end of this process, so that all survivors set their exit codes before the launcher
+  /// sees the first of them end and kills the rest. Call it right before an exit with a code other
+  /// than 0. It opens inotify descriptors that only the kernel closes: after it has set the exit
+  /// code, before the launcher sees the end, and in some milliseconds for every two of them. If the
+  /// user may open only a few, the delay is shorter and the launcher may kill first.
+  void delay_exit() const;
 
  private:
   struct Peer {

@@ -81,12 +81,12 @@ std::optional<std::int64_t> cuda_available_bytes(int ranks) {
   const int devices = std::min(cuda_devices(), ranks);
   if (devices == 0) return std::nullopt;
   int selected = 0;
-  cuda::check(cudaGetDevice(&selected), "telling the selected device");
+  cuda::check(cudaGetDevice(&selected), "reading the selected device");
   std::int64_t sum = 0;
   for (int device = 0; device < devices; ++device) {
     std::size_t free = 0, total = 0;
     cuda::check(cudaSetDevice(device), "selecting a device");
-    cuda::check(cudaMemGetInfo(&free, &total), "telling its free memory");
+    cuda::check(cudaMemGetInfo(&free, &total), "reading its free memory");
     sum += static_cast<std::int64_t>(free);
   }
   cuda::check(cudaSetDevice(selected), "selecting the device");

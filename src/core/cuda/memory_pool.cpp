@@ -71,9 +71,9 @@ std::string free_memory() {
 MemoryPool::MemoryPool(Queue& queue) : queue_(queue) {
   int supported = 0;
   check(cudaDeviceGetAttribute(&supported, cudaDevAttrMemoryPoolsSupported, queue.device()),
-        "asking for its memory pools");
+        "reading whether it has memory pools");
   if (supported == 0) throw Error(ErrorCode::resource, "CUDA device: it has no memory pools");
-  check(cudaDeviceGetDefaultMemPool(&pool_, queue.device()), "asking for its memory pool");
+  check(cudaDeviceGetDefaultMemPool(&pool_, queue.device()), "getting its memory pool");
   // By default each wait would return all free memory to the system.
   std::uint64_t kept = UINT64_MAX;
   check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &kept),

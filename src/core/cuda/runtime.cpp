@@ -22,7 +22,7 @@ void refuse_abandoned_devices() {
   if (!abandoned) return;
   throw Error(
       ErrorCode::resource,
-      "CUDA device: a run that failed has left its messages behind in it; this process must end");
+      "CUDA device: messages of a failed run are still in flight on it; this process must end");
 }
 
 void check(cudaError_t status, const char* what) {
@@ -35,7 +35,7 @@ Queue::Queue(int device) : device_(device) {
   refuse_abandoned_devices();
   check(cudaSetDevice(device), "selecting the device");
   check(cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, device),
-        "asking for its multiprocessors");
+        "reading the number of its multiprocessors");
   check(cudaStreamCreateWithFlags(&bare_stream_, cudaStreamNonBlocking), "making a stream");
 }
 

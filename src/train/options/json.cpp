@@ -253,8 +253,8 @@ void add_transport(TrainFields& fields) {
              HELIOGRAPH_MEMBER(transport.threads_per_rank));
   fields.add(
       "pin",
-      "Pin ranks that are threads to CPUs of their own. auto does so if there are more ranks "
-      "than CPUs.",
+      "With --transport threads: pin the threads of each rank to the rank's share of the CPUs. "
+      "auto does so if there are more ranks than CPUs.",
       HELIOGRAPH_MEMBER(transport.pin));
   fields.add(
       "link-gbps", "X",

@@ -18,8 +18,9 @@ class RankMemory {
   /// Loads this rank's part of the training graph, which `account` counts.
   RankData load(MemoryAccount& account);
 
-  /// Called when the buffers of training exist, which `memory` counts: peaks start anew.
-  /// Collective. Throws Error(resource), on rank 0, if training does not fit into memory.
+  /// Resets the peaks of memory use. Called when the buffers of training, which `memory` counts,
+  /// are allocated. Collective. Throws Error(resource), on rank 0, if training does not fit into
+  /// memory.
   void end_setup(MemoryAccount& memory, const LogCallback& log);
 
   /// Adds the memory that the ranks held at most to rank 0's `result`. Collective.
