@@ -6,7 +6,7 @@ file(GLOB emulator_sources CONFIGURE_DEPENDS ${emulation}/*.cpp)
 file(GLOB device_sources CONFIGURE_DEPENDS
   ${device_root}/core/cuda/*.cu ${device_root}/core/cuda/*.cpp
   ${device_root}/quant/cuda/*.cu ${device_root}/quant/cuda/*.cpp ${device_root}/comm/nccl/*.cpp)
-list(FILTER device_sources EXCLUDE REGEX "/(no_[a-z]+|load_cublas|message_groups)\\.cpp$")
+list(FILTER device_sources EXCLUDE REGEX "/(no_[a-z]+|load_cublas)\\.cpp$")
 file(GLOB emulation_tests CONFIGURE_DEPENDS ${emulation}/tests/*.cpp)
 file(GLOB probe_kernels CONFIGURE_DEPENDS ${emulation}/tests/*.cu)
 set(kernels ${device_sources})

@@ -4,13 +4,17 @@ docs/reliability.md were kept. Writes every trial to OUT/trials.json, the shares
 and the whole output of each failed trial to OUT/failures. The exit code is 0 only if no trial
 failed. Standard library only.
 
-  kill  SIGKILL of a random rank at a random moment, 2, 4 and 8 ranks: survivors name it and end with
-        5 within 2 s; the run goes on to the same bits
-  stop  SIGSTOP of a random rank: survivors name it and end within the limit of silence + 2 s
-  cut   a cut link between 4 emulated hosts: likewise on both sides; needs root
-  save  SIGKILL at every system call of three saves; ENOSPC and EIO in every one that can fail;
-        needs strace
-  term  SIGTERM at a random moment: the run saves itself, ends with 143, and goes on to the same bits
+  kill  SIGKILL of a random rank at a random moment, with 2, 4 and 8 ranks. The survivors must name
+        the rank and end with 5 within 2 s, and the resumed run must have the same results, bit for
+        bit.
+  stop  SIGSTOP of a random rank. The survivors must name it and end with 5 within the limit of
+        silence + 2 s.
+  cut   A cut link between 4 emulated hosts. The ranks on each side must name a rank of the other
+        side and end like those of stop. Needs root.
+  save  SIGKILL at every system call of three saves, and ENOSPC and EIO in every call that can fail.
+        Needs strace.
+  term  SIGTERM at a random moment. The run must save a checkpoint and end with 143, and the resumed
+        run must have the same results, bit for bit.
 
 Usage: experiments/faults/campaign.py --out runs/faults [--quick] [--only kill,stop]
 """
@@ -38,11 +42,12 @@ from terminations import Term
 
 CAMPAIGNS = {campaign.name: campaign for campaign in (Kill, Stop, Cut, Save, Term)}
 QUICK = {"kill": 6, "stop": 2, "cut": 2, "save": 0.08, "term": 6}
-DRAWS = 50  # A moment that is this often behind the end of its run shows that lengths are wrong.
+# If this many moments in a row come after the end of their runs, the measured lengths are wrong.
+DRAWS = 50
 
 
 def what_lacks(names):
-    """Why these campaigns cannot run here, or None."""
+    """The reason why these campaigns cannot run here, or None."""
     for name, tool in (("kill", "mpirun"), ("stop", "mpirun"), ("term", "mpirun"),
                        ("cut", "mpirun"), ("cut", "ip"), ("save", "strace")):
         if name in names and not shutil.which(tool):
@@ -53,7 +58,7 @@ def what_lacks(names):
 
 
 class Recorder:
-    """Trials as they come, in OUT/trials.json beside those of other campaigns."""
+    """Collects trials, and writes them to OUT/trials.json beside those of other campaigns."""
 
     def __init__(self, out):
         self.out, self.path = out, os.path.join(out, "trials.json")
@@ -73,7 +78,7 @@ def wrong_in(trial):
 
 
 def keep(trial, name, folder, out):
-    """Puts all that a trial has left where it stays, and says what was wrong."""
+    """Moves the output of a failed trial to OUT/failures, and prints what was wrong."""
     kept = os.path.join(out, "failures", f"{name}-{trial['number']}")
     shutil.rmtree(kept, ignore_errors=True)
     os.makedirs(os.path.dirname(kept), exist_ok=True)
@@ -89,7 +94,7 @@ def keep(trial, name, folder, out):
 
 
 def run_campaign(campaign, wanted, options, recorder):
-    """True if nothing was wrong."""
+    """Runs the trials of a campaign. Returns whether all of them passed."""
     name, begin = campaign.name, time.monotonic()
     about = {"seed": options.seed, "version": options.version, "seconds": 0.0, "drawn_again": 0,
              "started": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
@@ -160,7 +165,7 @@ def main(arguments=None):
         sys.exit(f"{lacks}; --only leaves it out")
     options.out = os.path.realpath(options.out)
     os.makedirs(options.out, exist_ok=True)
-    # A build that is made anew meanwhile must not change the campaign.
+    # The command is copied, so that a rebuild does not change a campaign that is running.
     command = os.path.join(options.out, "heliograph")
     shutil.copy2(find_command(options.heliograph), command)
     options.version = run_words([command, "--version"]).said.strip()

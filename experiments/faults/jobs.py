@@ -12,13 +12,13 @@ import processes
 HERE = os.path.dirname(os.path.abspath(__file__))
 WRAPPER = [sys.executable, "-I", "-S", os.path.join(HERE, "rank_wrapper.py")]
 CLUSTER = os.path.join(os.path.dirname(HERE), "emulated_cluster.sh")
-# Open MPI refuses root, as which containers run.
+# Containers run as root, which Open MPI refuses without these.
 ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 START_SECONDS = 60
 
 
 class JobFailed(Exception):
-    """A job did not get as far as a trial needs it."""
+    """A job failed before the point at which a trial can begin."""
 
 
 def over_mpirun(ranks, *more):
@@ -80,7 +80,7 @@ class Job:
         return time.monotonic()
 
     def signal(self, rank, number):
-        """When it was sent, or None if there is no such process any more."""
+        """Sends a signal to a rank. Returns the time, or None if the process has ended."""
         pid, now = int(self.read(f"pid.{rank}")), time.monotonic()
         try:
             os.kill(pid, number)
@@ -89,8 +89,8 @@ class Job:
         return now
 
     def end(self, rank):
-        """(exit code or -signal, when), or (None, None): still running, or ended by force together
-        with its wrapper."""
+        """Returns the exit code (or -signal) of a rank and the time of its end. (None, None) if it
+        still runs, or was killed together with its wrapper."""
         text = self.read(f"end.{rank}")
         if not text:
             return None, None
@@ -98,29 +98,30 @@ class Job:
         return int(code), float(when)
 
     def wait(self, seconds):
-        """The launcher's exit code, or None if it has not ended by then."""
+        """Waits for the launcher. Returns its exit code, or None if it takes longer."""
         try:
             return self.process.wait(max(0, seconds))
         except subprocess.TimeoutExpired:
             return None
 
     def wait_for_ends(self, ranks, until):
-        """Returns when it is known of all these how they ended (mpirun does not wait for them), when
-        no process is left that could tell, or at the time `until`."""
+        """Waits until each of these ranks has a record of its end (mpirun does not wait for them),
+        until no process is left that could write one, or until the time `until`."""
         while time.monotonic() < until and any(self.end(rank)[0] is None for rank in ranks):
             if self.process.poll() is not None and not processes.living():
                 return
             time.sleep(0.005)
 
     def ask_to_end(self):
-        """Twice: Open MPI that cannot reach a host waits for it until it is asked again."""
+        """Sends SIGTERM to the launcher, twice if needed: Open MPI waits for hosts that it cannot
+        reach until it gets the second one."""
         for _ in range(2):
             if self.process.poll() is None:
                 self.process.send_signal(signal.SIGTERM)
                 self.wait(1)
 
     def words(self):
-        """What launcher and ranks have said."""
+        """Returns the messages of the launcher and the ranks."""
         parts = [("launcher", self.read("out"))]
         parts += [(f"rank {rank}", self.read(f"err.{rank}")) for rank in range(self.ranks)]
         return "\n".join(f"[{name}] {text.strip()}" for name, text in parts if text)

@@ -11,19 +11,19 @@ import processes
 from jobs import CLUSTER, Job, JobFailed, over_cluster, over_mpirun
 from runs import Cell, checkpoints, restart_errors, resume_errors, status
 
-NOTICED = 2.0  # Seconds in which every survivor must have ended once a loss can be noticed.
+NOTICED = 2.0  # Seconds within which survivors must end, from when they can notice a loss.
 HOSTS = 4
 
 
 def names_lost(words, lost):
-    """Whether a rank has said that `lost` (a set of ranks) has one that was lost."""
+    """Whether the messages of a rank name one of the ranks in the set `lost` as lost."""
     found = re.search(r"error: rank (\d+)\b.*lost on host", words or "")
     return bool(found) and int(found[1]) in lost
 
 
 def judge_survivors(job, lost, since, limit):
-    """({rank: seconds until it ended}, what is wrong: sentences). `lost`: for each survivor the ranks
-    of which it must name one."""
+    """Returns {rank: seconds until it ended}, and a sentence for each error. `lost` maps each
+    survivor to a set of ranks, one of which it must name."""
     seconds, wrong = {}, []
     for rank, named in lost.items():
         code, when = job.end(rank)
@@ -41,19 +41,20 @@ def judge_survivors(job, lost, since, limit):
 
 
 class LostRank:
-    """What the three campaigns share. Each trial: a job is started, its ranks meet, a moment of the
-    length of an undisturbed run is awaited, and a rank is lost."""
+    """The base of the campaigns that lose ranks. A trial starts a job, waits until its ranks have
+    met, waits for a random time up to the length of an undisturbed run, and makes the job lose a
+    rank."""
     cells = ()
 
     def __init__(self, runs, out):
         self.runs, self.out = runs, out
-        self.lengths = {}  # Of undisturbed runs, by cell, seconds.
+        self.lengths = {}  # Seconds that an undisturbed run takes, by cell.
 
     def count(self, wanted):
         return wanted
 
     def launch(self, cell, more=()):
-        """What starts the ranks of a cell."""
+        """Returns the words of the command that starts the ranks of a cell."""
         tcp = ["--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", "lo"]
         return over_mpirun(cell.ranks, *(tcp if cell.tcp else []))
 
@@ -61,7 +62,8 @@ class LostRank:
         return os.path.join(self.out, "undisturbed", cell.key)
 
     def run_undisturbed(self, cell):
-        """Unless it has been done. Throws JobFailed."""
+        """Runs a cell without a fault, and measures the time, if that is not done yet. Throws
+        JobFailed."""
         if cell not in self.lengths:
             run, folder = self.reference(cell), os.path.join(self.out, "undisturbed", "jobs",
                                                               cell.key)
@@ -74,7 +76,8 @@ class LostRank:
             self.lengths[cell] = max(job.end(rank)[1] for rank in range(cell.ranks)) - met
 
     def begin(self, cell, draw, folder, more=()):
-        """(job, moment) once the moment has come; (job, None) if the run was over before."""
+        """Starts a job and waits for a random moment. Returns (job, moment), or (job, None) if the
+        run ended before."""
         self.run_undisturbed(cell)
         run = os.path.join(folder, "run")
         job = Job(self.launch(cell), cell.ranks, self.runs.train(cell, run, more),
@@ -85,8 +88,9 @@ class LostRank:
         return job, None if status(run) == "completed" else moment
 
     def go_on(self, cell, run, turn):
-        """(how the run went on: by mpirun and threads in turns, None if it had saved nothing and
-        began anew; what was wrong). What was left is copied first."""
+        """Copies the run's directory and then resumes the run, by mpirun and by threads in turns,
+        or starts it anew if it had saved nothing. Returns how it was resumed (None if it was started
+        anew), and a sentence for each error."""
         if os.path.exists(run):
             shutil.copytree(run, os.path.join(os.path.dirname(run), "as-it-was-left"))
         if not checkpoints(run):
@@ -99,7 +103,7 @@ class LostRank:
 
 
 class Kill(LostRank):
-    """SIGKILL; every other run goes on by threads, the others by mpirun."""
+    """SIGKILL of a rank. Runs are resumed by threads and by mpirun in turns."""
     name = "kill"
     kinds = ("exit", "resume", "orphans")
     cells = tuple(Cell(ranks, bits, staleness, every, epochs, tcp)
@@ -109,7 +113,7 @@ class Kill(LostRank):
     usual = 300
 
     def trial(self, number, draw, folder):
-        # Neighbouring trials differ in ranks, so that a part of the campaign has all of them.
+        # Consecutive trials differ in their numbers of ranks, so that a short campaign has all.
         cell = self.cells[number % 3 * 4 + number // 3 % 4]
         run = os.path.join(folder, "run")
         job, moment = self.begin(cell, draw, folder)
@@ -124,7 +128,7 @@ class Kill(LostRank):
             job.ask_to_end()
         job.wait_for_ends(range(cell.ranks), killed + NOTICED + 1)
         if job.end(lost)[0] not in (-signal.SIGKILL, None):
-            return None  # It had ended in that moment.
+            return None  # The rank had already ended at that moment.
         others = [rank for rank in range(cell.ranks) if rank != lost]
         seconds, wrong = judge_survivors(job, {rank: {lost} for rank in others}, killed, NOTICED)
         orphans = processes.left_over()
@@ -138,7 +142,8 @@ class Kill(LostRank):
 
 
 class Silent(LostRank):
-    """A rank that falls silent: the limit is --silence-*; a few trials have the default one."""
+    """The base of campaigns in which a rank falls silent. --silence-* sets the limit of silence,
+    but a few trials use the default."""
     short = 2.0
     default = 9.0
     cells = ()
@@ -155,7 +160,7 @@ class Silent(LostRank):
 
 
 class Stop(Silent):
-    """SIGSTOP of a rank, which mpirun must not leave behind."""
+    """SIGSTOP of a rank. mpirun must not leave the stopped process behind."""
     name = "stop"
     kinds = ("exit", "orphans")
     cells = tuple(cell for cell in Kill.cells if cell.bits == 1)
@@ -241,6 +246,6 @@ class Cut(Silent):
 
     @staticmethod
     def clean():
-        """What is left of clusters whose script was killed."""
+        """Removes what is left of clusters whose script was killed."""
         subprocess.run(["bash", CLUSTER, "--clean"], check=False,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -1,5 +1,5 @@
-"""Every process that this one has started, down to the last grandchild, whatever became of those in
-between. Standard library only."""
+"""Finds and ends all descendants of this process, even if their parents have ended. Standard
+library only."""
 
 import ctypes
 import os
@@ -7,7 +7,7 @@ import signal
 import time
 
 PR_SET_CHILD_SUBREAPER = 36
-VANISH_SECONDS = 0.5  # For the system to clear away what has just been killed.
+VANISH_SECONDS = 0.5  # The time that the system may take to remove killed processes.
 
 
 def adopt_orphans():
@@ -18,7 +18,8 @@ def adopt_orphans():
 
 
 def state_of(pid):
-    """(state, parent) as /proc has them, or None: there is no such process."""
+    """Returns the state and the parent of a process as /proc has them, or None if there is no such
+    process."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             fields = file.read().rpartition(")")[2].split()
@@ -28,7 +29,7 @@ def state_of(pid):
 
 
 def reap():
-    """Clears away dead orphans. Only while no subprocess of this one is waited for."""
+    """Reaps dead orphans. Call it only while nothing waits for a subprocess of this process."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0] != 0:
             pass
@@ -37,7 +38,7 @@ def reap():
 
 
 def living():
-    """{pid: state} of all descendants that have not ended; a stopped one has the state T."""
+    """Returns {pid: state} of all descendants that have not ended. T means stopped."""
     states = {int(name): state_of(name) for name in os.listdir("/proc") if name.isdigit()}
     children = {}
     for pid, known in states.items():
@@ -53,7 +54,7 @@ def living():
 
 
 def left_over():
-    """What still lives shortly after a job has ended: sentences."""
+    """Returns a sentence for each descendant that still lives shortly after a job has ended."""
     end = time.monotonic() + VANISH_SECONDS
     while True:
         reap()

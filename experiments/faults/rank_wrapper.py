@@ -1,8 +1,8 @@
-"""Runs one process of a job and writes down its number, its words, and how and when it ended.
+"""Runs one process of a job and records its number, its messages, and how and when it ended.
 
-Three processes, so that nothing is lost where mpirun kills: this one is mpirun's, the command is in
-its process group and hears every signal that mpirun sends to it, and what waits for the command and
-writes is in a group of its own.
+There are three processes, so that no record is lost if mpirun kills: mpirun starts this one; the
+command runs in its process group and gets every signal that mpirun sends to the group; and the one
+that waits for the command and writes the records has a group of its own.
 
 Usage: rank_wrapper.py FOLDER COMMAND [ARGUMENT ...], started by mpirun or with torchrun's variables
 """
@@ -14,14 +14,14 @@ import time
 
 
 def write(name, text):
-    """Readers see the whole file or none."""
+    """Writes a file and then renames it, so that readers see the whole file or none."""
     with open(name + ".new", "w", encoding="utf-8") as file:
         file.write(text)
     os.rename(name + ".new", name)
 
 
 def end_like(code):
-    """mpirun must see what it would see of the command itself."""
+    """Ends this process as the command ended, so that mpirun sees the same as without a wrapper."""
     if code < 0:
         if -code != signal.SIGKILL:
             signal.signal(-code, signal.SIG_DFL)
@@ -44,7 +44,7 @@ child = os.posix_spawnp(
     command[0], command, os.environ, setpgroup=group, setsigdef=[signal.SIGTERM, signal.SIGINT],
     file_actions=[(os.POSIX_SPAWN_OPEN, 2, words, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)])
 nothing = os.open(os.devnull, os.O_RDWR)
-for stream in range(3):  # mpirun waits until nobody holds its ends of these.
+for stream in range(3):  # mpirun waits until no process holds the streams that it has opened.
     os.dup2(nothing, stream)
 write(os.path.join(folder, f"pid.{rank}"), str(child))
 code, now = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), time.monotonic()
@@ -52,5 +52,5 @@ signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 try:
     os.write(told, str(code).encode())
 except BrokenPipeError:
-    pass  # mpirun has killed it.
+    pass  # mpirun has killed the process that reads this.
 write(os.path.join(folder, f"end.{rank}"), f"{code} {now}")

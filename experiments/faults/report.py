@@ -5,7 +5,8 @@ import statistics
 
 
 def held(trials, kind):
-    """"299 of 300 (99.6 %)": in how many nothing of this kind was wrong; never rounded up."""
+    """Returns how many trials had no fault of this kind, such as "299 of 300 (99.6 %)". The share
+    is rounded down."""
     if not trials:
         return "-"
     good = sum(not trial["faults"][kind] for trial in trials)
@@ -13,7 +14,7 @@ def held(trials, kind):
 
 
 def last_seconds(trials):
-    """[median, worst] of the seconds after which the last rank had ended, as text."""
+    """Returns as text the [median, maximum] of the seconds until the last rank had ended."""
     times = [max(trial["seconds"].values()) for trial in trials if trial["seconds"]]
     if not times:
         return ["-", "-"]
@@ -21,7 +22,7 @@ def last_seconds(trials):
 
 
 def grouped(trials, key, total="all"):
-    """[(name, trials)] by `key`, and all of them at the end."""
+    """Groups trials by `key`. Returns [(name, trials)]; the last of several groups holds all."""
     groups = collections.defaultdict(list)
     for trial in trials:
         groups[key(trial)].append(trial)
@@ -35,7 +36,7 @@ def table(header, rows):
 
 
 def codes(trials, key):
-    """"137 (290), 5 (10)"."""
+    """Returns how many trials have each value of `key`, such as "137 (290), 5 (10)"."""
     counted = collections.Counter(str(trial[key]) for trial in trials)
     return ", ".join(f"{code} ({count})" for code, count in counted.most_common())
 
@@ -112,7 +113,7 @@ TABLES = {
 
 
 def make_report(campaigns):
-    """Markdown. `campaigns`: {name: what campaign.py writes of it}."""
+    """Returns the report as Markdown. `campaigns` is the content of trials.json."""
     parts = []
     for name, (title, make) in TABLES.items():
         about = campaigns.get(name)

@@ -1,5 +1,5 @@
-"""Training runs of the fault campaign: their flags, what they leave, and whether two of them are the
-same to the bit. Standard library only."""
+"""Training runs of the fault campaign: their flags, the files that they write, and whether two of
+them have the same results, bit for bit. Standard library only."""
 
 import glob
 import json
@@ -14,10 +14,10 @@ from command import make_flags
 from json_file import read_json
 from jobs import ENVIRONMENT, over_mpirun
 
-# Of run.json's result: what may differ from run to run.
+# The fields of run.json's result that may differ from run to run.
 TIMES = ("epoch_seconds", "seconds", "setup_seconds", "peak_rss_bytes", "setup_peak_rss_bytes",
          "memory")
-SECONDS = 60  # More than any run here takes.
+SECONDS = 60  # The longest that a command may take.
 
 
 class Cell(NamedTuple):
@@ -27,7 +27,7 @@ class Cell(NamedTuple):
     staleness: int
     every: int  # epochs between checkpoints
     epochs: int
-    tcp: bool = False  # Messages by TCP, where one host would share memory.
+    tcp: bool = False  # Whether messages go by TCP, although ranks of one host could share memory.
 
     def __str__(self):
         return (f"{self.ranks} ranks, {self.bits} bits, S = {self.staleness}, saved every "
@@ -40,7 +40,7 @@ class Cell(NamedTuple):
 
 class Outcome(NamedTuple):
     """How a command ended."""
-    code: int  # exit code, -signal, or None: it had to be killed
+    code: int  # The exit code, -signal, or None if the command had to be killed.
     said: str
 
 
@@ -57,7 +57,7 @@ def run_words(line, seconds=SECONDS):
 
 
 class Runs:
-    """The command with one data set."""
+    """Makes the command lines for one heliograph command and one data set."""
 
     def __init__(self, command, data):
         self.command, self.data = command, data
@@ -70,7 +70,7 @@ class Runs:
             sys.exit(f"{self.command} generate: exit code {done.code}\n{done.said}")
 
     def train(self, cell, out, more=()):
-        """Words of a run by mpirun's processes."""
+        """Returns the words of a training command whose ranks are mpirun's processes."""
         return [self.command, "train", *make_flags({
             "data": self.data, "hidden": 32, "layers": 3, "epochs": cell.epochs, "eval-every": 7,
             "bits": cell.bits, "staleness": cell.staleness, "checkpoint-every": cell.every,
@@ -80,7 +80,7 @@ class Runs:
         return self.train(cell, out, ["--transport", "threads", "--parts", str(cell.ranks), *more])
 
     def resume(self, cell, point, by, more=()):
-        """Goes on from a run or a checkpoint, by "threads" or by "mpirun"."""
+        """Resumes a run or a checkpoint, by "threads" or by "mpirun"."""
         words = [self.command, "train", "--resume", point, "--quiet", *more]
         if by == "threads":
             return run_words([*words, "--transport", "threads"])
@@ -88,7 +88,7 @@ class Runs:
 
 
 def status(run):
-    """Of run.json, or None while there is none."""
+    """Returns the status in run.json, or None while that file does not exist."""
     try:
         return read_json(os.path.join(run, "run.json"))["status"]
     except FileNotFoundError:
@@ -96,13 +96,13 @@ def status(run):
 
 
 def checkpoints(run):
-    """Paths of the complete ones by their epochs, the newest last."""
+    """Returns {epoch: path} of the complete checkpoints of a run, the newest last."""
     found = glob.glob(os.path.join(run, "checkpoints", "epoch-*"))
     return {int(path.rpartition("-")[2]): path for path in sorted(found)}
 
 
 def epochs_written(run):
-    """Lines of metrics.jsonl."""
+    """Returns the number of lines of metrics.jsonl."""
     try:
         with open(os.path.join(run, "metrics.jsonl"), "rb") as file:
             return file.read().count(b"\n")
@@ -134,7 +134,7 @@ def traces(run):
 
 
 def differences(run, reference):
-    """Returns a sentence for each result of a run that is not bit for bit that of `reference`."""
+    """Returns a sentence for each result of a run that is not, bit for bit, that of `reference`."""
     expected = traces(reference)
     try:
         found = traces(run)

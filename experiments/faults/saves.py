@@ -1,5 +1,5 @@
-"""Trials that end or hinder a run at one system call of a save, by strace's injection. Standard
-library only."""
+"""Trials in which strace kills a run at one system call of a save, or makes that call fail.
+Standard library only."""
 
 import os
 import re
@@ -10,7 +10,7 @@ import processes
 from runs import (Cell, checkpoints, differences, epochs_written, restart_errors, resume_errors,
                   run_words)
 
-# What changes or closes files. Calls that only look leave nothing to be found wrong.
+# Calls that change or close files. Faults in calls that only read could not damage a save.
 CALLS = ("mkdir", "mkdirat", "openat", "creat", "write", "pwrite64", "writev", "ftruncate", "fsync",
          "fdatasync", "rename", "renameat", "renameat2", "unlink", "unlinkat", "rmdir", "close")
 LINE = re.compile(r"^(\d+) +(\w+)\((.*)$")
@@ -18,7 +18,7 @@ RESULT = re.compile(r"\) += .*$")
 
 
 class Point(NamedTuple):
-    """One system call of a run: the `nth` one of a thread that touches `path`."""
+    """One system call of a run: the `nth` call of this name with which a thread touches `path`."""
     call: str
     path: str
     nth: int
@@ -26,8 +26,8 @@ class Point(NamedTuple):
 
 
 def read_points(trace, run):
-    """Every call of a trace (strace -f -y) that touches the checkpoints of a run, once for each of
-    its (call, path, nth)."""
+    """Returns a Point for every call of a trace (strace -f -y) that touches the checkpoints of a
+    run, without duplicates."""
     folder = os.path.join(run, "checkpoints")
     counts, points = {}, {}
     for line in trace.splitlines():
@@ -37,7 +37,7 @@ def read_points(trace, run):
         thread, call, arguments = match[1], match[2], RESULT.sub("", match[3])
         touched = [p for p in re.findall(r'[<"](/[^>"]*)[>"]', arguments)
                    if p == run or p == folder or p.startswith(folder + "/")]
-        # strace looks for a path among the first names of renames only.
+        # For renames, strace compares a path with the first name only.
         for path in touched[:1] if call.startswith("rename") else dict.fromkeys(touched):
             counts[thread, call, path] = counts.get((thread, call, path), 0) + 1
         if touched:
@@ -56,8 +56,9 @@ def kind_of(call, touched, arguments):
 
 
 def can_fail(point):
-    """Whether a failure of this call must be noticed. A save does not depend on the removal of old
-    checkpoints, nor on directories that were opened to be read; the run's own is made before."""
+    """Whether the run must notice a failure of this call. A save does not depend on the removal of
+    old checkpoints, nor on directories that it only reads. The run's own directory is made before
+    any save."""
     if point.path == ".":
         return False
     return (point.call in ("mkdir", "mkdirat", "write", "pwrite64", "writev", "fsync", "fdatasync")
@@ -70,8 +71,9 @@ def shown(point, run):
 
 
 class Save:
-    """Trials on a run of threads that saves three times, so that the third save removes the first
-    checkpoint. One trial kills the run at each system call; others make each call fail that can."""
+    """Trials on a run of threads that saves three times; the third save removes the first
+    checkpoint. For each system call, one trial kills the run there, and others make the call fail
+    if it can."""
     name = "save"
     kinds = ("left", "resume", "orphans")
     cell = Cell(2, 1, 1, 2, 6)
@@ -82,16 +84,16 @@ class Save:
 
     def words(self, run, *more):
         words = self.runs.train_threads(self.cell, run, more)
-        return [word for word in words if word != "--quiet"]  # A failed save is a warning.
+        return [word for word in words if word != "--quiet"]  # A failed save prints a warning.
 
     def strace(self, run, more, log, *options):
-        # The file names of a trace are those of the run that is injected: all have one length.
         return run_words(["strace", "-f", "-y", "-s", "0", "-o", log, "-e",
                           "trace=" + ",".join("?" + call for call in CALLS), *options,
                           *self.words(run, *more)])
 
     def prepare(self):
-        """Runs undisturbed, and once more to list its calls. Exits if strace cannot."""
+        """Runs once undisturbed, and once under strace to list the calls. Raises RuntimeError if
+        one of these runs fails."""
         shutil.rmtree(self.whole, ignore_errors=True)
         done = run_words(self.words(self.whole))
         if done.code != 0:
@@ -112,7 +114,7 @@ class Save:
                       for error in ("ENOSPC", "EIO") for option in ("continue", "stop")]
 
     def count(self, wanted):
-        """`wanted` is a share of all trials, which are known from then on."""
+        """Prepares the trials. Returns how many the share `wanted` of them is."""
         self.prepare()
         self.stride = 1 / wanted
         return max(1, round(len(self.plan) * wanted))
@@ -141,7 +143,7 @@ class Save:
                            "orphans": orphans}}
 
     def inject(self, point, path, what, option, run, folder):
-        """(outcome, whether the call was reached)."""
+        """Runs with a fault at one call. Returns the outcome, and whether the call was reached."""
         how = "signal=KILL" if what == "KILL" else f"error={what}"
         log = os.path.join(folder, "strace")
         more = ["--on-save-failure", option] if option else []
@@ -152,8 +154,9 @@ class Save:
         return done, ("killed by SIGKILL" if what == "KILL" else "(INJECTED)") in text
 
     def judge_failure(self, point, option, done, run):
-        """What is wrong with how the run took the failure of a call."""
-        spared = point.kind == "remove"  # An old checkpoint stays, and the new one is whole.
+        """Returns a sentence for each error in how the run handled the failure of a call."""
+        # If only the removal of an old checkpoint fails, the new one is complete.
+        spared = point.kind == "remove"
         code = 4 if option == "stop" and not spared else 0
         wrong = []
         if done.code != code:
@@ -166,7 +169,7 @@ class Save:
         return wrong
 
     def judge_rest(self, run):
-        """The checkpoint before the one that was being made must be there."""
+        """Returns an error if the checkpoint before the one that was being made is missing."""
         every = self.cell.every
         # An epoch's line is written before its checkpoint is begun.
         before = (epochs_written(run) - 1) // every * every
@@ -174,7 +177,8 @@ class Save:
         return [f"the newest checkpoint is of epoch {newest}, not {before}"] * (newest < before)
 
     def judge_resume(self, run, folder):
-        """Every checkpoint that is left must go on to the same bits: the newest one in its place."""
+        """Resumes every checkpoint that is left, the newest one in its own run. Returns a sentence
+        for each error."""
         saved = list(checkpoints(run).values())
         if not saved:
             return restart_errors(self.runs, self.cell, run, self.whole)

@@ -1,4 +1,4 @@
-"""Trials that ask a run to stop: SIGTERM at random moments. Standard library only."""
+"""Trials that ask a run to stop, by SIGTERM at random moments. Standard library only."""
 
 import os
 import shutil
@@ -10,11 +10,11 @@ from jobs import JobFailed, start
 from lost_ranks import LostRank
 from runs import Cell, checkpoints, epochs_written, status
 
-AT_THE_END_ONLY = 1000  # Epochs between checkpoints: so a signal alone makes it save before.
+AT_THE_END_ONLY = 1000  # Epochs between checkpoints: more than a run has, so only SIGTERM saves.
 
 
 class Term(LostRank):
-    """SIGTERM, to a run of threads and to the process of rank 0 by turns."""
+    """SIGTERM, in turns to a run of threads and to the process of rank 0 of a run by mpirun."""
     name = "term"
     kinds = ("exit", "resume", "orphans")
     cells = tuple(Cell(4, bits, staleness, every, 130) for bits, staleness, every in
@@ -23,7 +23,7 @@ class Term(LostRank):
 
     def __init__(self, runs, out):
         super().__init__(runs, out)
-        self.thread_lengths = {}  # As `lengths`, of runs of threads.
+        self.thread_lengths = {}  # The same as `lengths` for runs of threads.
 
     def run_undisturbed(self, cell):
         super().run_undisturbed(cell)
@@ -37,7 +37,7 @@ class Term(LostRank):
             self.thread_lengths[cell] = time.monotonic() - begun
 
     def start_threads(self, cell, folder):
-        """(process, when its run directory was there)."""
+        """Starts a run. Returns its process, and the time at which its run directory existed."""
         run = os.path.join(folder, "run")
         process = start(self.runs.train_threads(cell, run), os.path.join(folder, "out"))
         while status(run) is None:
@@ -47,7 +47,8 @@ class Term(LostRank):
         return process, time.monotonic()
 
     def stop_threads(self, cell, draw, folder):
-        """(moment, seconds until it ended, exit code, what is wrong), or None: it was over."""
+        """Stops a run of threads. Returns the moment, the seconds until the run ended, its exit
+        code and a sentence for each error; None if it had ended before."""
         self.run_undisturbed(cell)
         process, begun = self.start_threads(cell, folder)
         moment = draw.uniform(0, self.thread_lengths[cell])
@@ -60,7 +61,7 @@ class Term(LostRank):
         return moment, time.monotonic() - asked, code, []
 
     def stop_processes(self, cell, draw, folder):
-        """Likewise."""
+        """Stops a run by mpirun. Returns the same as stop_threads."""
         job, moment = self.begin(cell, draw, folder)
         asked = None if moment is None else job.signal(0, signal.SIGTERM)
         launcher = job.wait(60)

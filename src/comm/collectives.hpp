@@ -10,28 +10,28 @@
 
 namespace heliograph {
 
-// Collectives over point-to-point messages. Every rank calls them in the same order with the same
-// sizes. The same number of ranks gives the same bits, run after run.
+// Collectives made of point-to-point messages. Every rank calls them in the same order with the
+// same sizes. With the same number of ranks, results are the same bits in every run.
 
-/// Sums over ranks, element by element, in rank order: reduce-scatter, then all-gather.
-/// Each rank sends 2 (K - 1) / K of the bytes. Scratch space is kept by the object for each of the
-/// sums between two finishes, sized on first use, so that the same sums again allocate nothing.
+/// Sums values over K ranks, element by element, in rank order, by a reduce-scatter and an
+/// all-gather. Each rank sends 2 (K - 1) / K of the bytes. The object keeps the scratch space of
+/// each sum between two calls of `finish`, so that repeating the same sums allocates nothing.
 ///
-/// Several sums can be under way while the rank computes. Their messages are posted in one order
-/// that does not depend on when they arrive: scatter 0, scatter 1, gather 0, scatter 2, gather 1,
-/// ...
+/// Several sums can be under way while the rank computes. The order in which their messages are
+/// posted does not depend on when messages arrive: scatter 0, scatter 1, gather 0, scatter 2,
+/// gather 1, ...
 class AllReduce {
  public:
   /// `account` (may be null) counts the scratch space and must outlive the object.
   AllReduce(Communicator& comm, Channel channel, MemoryAccount* account = nullptr)
       : comm_(comm), channel_(channel), account_(account) {}
-  /// Aborts the run if sums are under way, as when an exception passes.
+  /// Aborts the run if sums are under way, for example when an exception passes.
   ~AllReduce();
   AllReduce(const AllReduce&) = delete;
   AllReduce& operator=(const AllReduce&) = delete;
 
-  /// Starts to sum `values`, which must not be touched until `finish` returns. Never waits. Also
-  /// goes on with earlier sums whose messages have come. Throws what Communicator::post throws.
+  /// Starts to sum `values`, which must not be touched until `finish` returns. Does not wait, but
+  /// continues earlier sums whose messages have arrived. Throws what Communicator::post throws.
   void begin(std::span<float> values) { start(values); }
   void begin(std::span<double> values) { start(values); }
   void begin(std::span<std::int64_t> values) { start(values); }
@@ -54,8 +54,8 @@ class AllReduce {
     std::size_t count = 0;
     std::size_t element_bytes = 0;
     SumBlocks add = nullptr;
-    Ticket ticket;   ///< Of the scatter, later of the gather.
-    Buffer scratch;  ///< What the others hold of this rank's block.
+    Ticket ticket;   ///< The ticket of the scatter, later that of the gather.
+    Buffer scratch;  ///< The other ranks' values of this rank's block.
   };
 
   template <class T>
@@ -68,7 +68,7 @@ class AllReduce {
   Communicator& comm_;
   Channel channel_;
   MemoryAccount* account_;
-  std::vector<Sum> sums_;  ///< Never shrinks: keeps its scratch.
+  std::vector<Sum> sums_;  ///< Never shrinks, so that scratch space is kept.
   std::size_t begun_ = 0, scattered_ = 0, gathered_ = 0;
   std::vector<SendMessage> sends_;
   std::vector<RecvMessage> receives_;
@@ -77,7 +77,7 @@ class AllReduce {
 /// Returns when every rank has called it.
 void barrier(Communicator& comm, Channel channel);
 
-/// Rank 0 receives the concatenation, in rank order, of what the ranks hold; others get nothing.
+/// Returns the concatenation of all ranks' bytes, in rank order, on rank 0, and nothing on others.
 std::vector<std::byte> gather_to_root(Communicator& comm, Channel channel,
                                       std::span<const std::byte> mine);
 

@@ -57,26 +57,26 @@ std::uint64_t Tickets::interruptions() const {
   return interruptions_;
 }
 
-Tickets::Woken Tickets::wait(Ticket ticket, std::uint64_t seen, double timeout) {
+Tickets::WaitResult Tickets::wait(Ticket ticket, std::uint64_t seen, double timeout) {
   const double began = monotonic_seconds();
   std::unique_lock lock(mutex_);
   awaited_ = ticket.id;
-  Woken woken = Woken::done;
+  WaitResult result = WaitResult::done;
   while (!is_done(ticket.id)) {
     if (interruptions_ != seen) {
-      woken = Woken::interrupted;
+      result = WaitResult::interrupted;
       break;
     }
     const double deadline = std::max(began, last_completion_) + timeout;
     const double left = deadline - monotonic_seconds();
     if (left <= 0) {
-      woken = Woken::timeout;
+      result = WaitResult::timeout;
       break;
     }
     changed_.wait_for(lock, std::chrono::duration<double>(std::min(left, kLongestSleep)));
   }
   awaited_ = 0;
-  return woken;
+  return result;
 }
 
 void Tickets::interrupt() {

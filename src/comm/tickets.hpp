@@ -14,7 +14,7 @@ namespace heliograph {
 /// may call interrupt.
 class Tickets {
  public:
-  enum class Woken : std::uint8_t { done, interrupted, timeout };
+  enum class WaitResult : std::uint8_t { done, interrupted, timeout };
 
   /// Opens a batch of `messages` messages, at least one.
   Ticket open(int messages);
@@ -34,7 +34,7 @@ class Tickets {
 
   /// Blocks until the batch is done, until interruptions() is no longer `seen`, or until no
   /// message of this rank has been completed or moved on for `timeout` seconds of waiting.
-  Woken wait(Ticket ticket, std::uint64_t seen, double timeout);
+  WaitResult wait(Ticket ticket, std::uint64_t seen, double timeout);
 
   /// Ends a wait without its batch being done.
   void interrupt();
@@ -44,7 +44,7 @@ class Tickets {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  Ring<int> remaining_{1024};  // Messages left of each batch from oldest_ on.
+  Ring<int> remaining_{1024};  // Messages left in each batch from oldest_ on.
   std::uint64_t oldest_ = 1;   // Every batch before it is done.
   std::uint64_t awaited_ = 0;
   std::uint64_t interruptions_ = 0;

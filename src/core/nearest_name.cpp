@@ -1,6 +1,7 @@
 #include "core/nearest_name.hpp"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace heliograph {

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <type_traits>
 
 namespace heliograph {
 namespace {
 
+static_assert(sizeof(RankEpoch) == 12 * sizeof(double) && std::is_trivially_copyable_v<RankEpoch>);
 constexpr std::size_t kFigures = sizeof(RankEpoch) / sizeof(double);
 using Figures = std::array<double, kFigures>;
 
@@ -14,8 +16,8 @@ using Figures = std::array<double, kFigures>;
 
 EpochStatistics::EpochStatistics(Communicator& comm, MemoryAccount* account)
     : comm_(comm),
-      sum_(comm, Channel::evaluation, account),
-      ranks_(static_cast<std::size_t>(comm.size())) {}
+      ranks_(static_cast<std::size_t>(comm.size())),
+      sum_(comm, Channel::evaluation, account) {}
 
 EpochEnd EpochStatistics::combine(const RankEpoch& mine) {
   // Each rank fills its own element and adds zeros to those of the others.

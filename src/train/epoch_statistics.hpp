@@ -41,8 +41,8 @@ class EpochStatistics {
 
  private:
   Communicator& comm_;
+  std::vector<RankEpoch> ranks_;  ///< Outlives the sum, whose messages read and write it.
   AllReduce sum_;
-  std::vector<RankEpoch> ranks_;
 };
 
 }  // namespace heliograph

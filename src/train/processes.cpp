@@ -156,7 +156,7 @@ void Processes::fail(const std::string& reason) noexcept {
   if (const auto w = watch()) w->fail({}, ErrorCode::interrupted, reason);
 }
 
-bool Processes::reports() { return ask(&RankWatch::settle, true); }
+bool Processes::reports() { return ask(&RankWatch::must_report, true); }
 ErrorCode Processes::failure_code() const {
   return ask(&RankWatch::failure_code, ErrorCode::peer_lost);
 }

@@ -4,12 +4,16 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "core/arena.hpp"
+#include "core/function_ref.hpp"
 #include "core/throw_error.hpp"
 #include "graph/io/files.hpp"
 #include "heliograph/checkpoint.hpp"

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include <array>
+#include <cstdlib>
 #include <map>
 #include <string>
 #include <vector>

@@ -12,11 +12,11 @@
 
 namespace heliograph::test {
 
-/// What each rank does, and what every rank is told. The culprit's Error has a code of its own, and
-/// the other ranks' is peer_lost; -1: there is no culprit.
+/// What each rank does, and a part of every rank's Error. The Error of rank `cause` has the code
+/// `code`, and those of the other ranks have peer_lost; -1 if no rank causes the failure.
 struct ProcessFault {
   void (*body)(Communicator&);
-  int culprit;
+  int cause;
   ErrorCode code;
   const char* text;
 };

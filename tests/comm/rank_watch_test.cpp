@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -67,7 +69,7 @@ TEST(RankWatch, AProcessThatEndsIsNoticedAtOnce) {
   watches.each([&](RankWatch& watch, int rank) {
     EXPECT_TRUE(watch.wait_for_failure(kSilence / 2));
     EXPECT_EQ(watch.failure_code(), ErrorCode::peer_lost);
-    EXPECT_TRUE(watch.settle()) << rank;  // Every survivor reports.
+    EXPECT_TRUE(watch.must_report()) << rank;  // Every survivor reports.
     const std::string text = watch.failure_text();
     EXPECT_EQ(text.find("rank 2: lost on host "), 0U) << text;
     EXPECT_NE(text.find("while loading: its process has ended without a word"), std::string::npos)
@@ -100,7 +102,8 @@ TEST(RankWatch, AFailureReachesAllWithItsReasonAndStaysItsOwners) {
     EXPECT_EQ(watches[rank].failure_text(), "rank 1, epoch 3, layer 0: NaN in the loss");
     EXPECT_EQ(watches[rank].failure_code(), rank == 1 ? ErrorCode::numeric : ErrorCode::peer_lost);
   }
-  watches.each([&](RankWatch& watch, int rank) { EXPECT_EQ(watch.settle(), rank == 1) << rank; });
+  watches.each(
+      [&](RankWatch& watch, int rank) { EXPECT_EQ(watch.must_report(), rank == 1) << rank; });
 }
 
 TEST(RankWatch, OfRanksThatMeetTheSameFailureTheLowestReports) {
@@ -109,7 +112,7 @@ TEST(RankWatch, OfRanksThatMeetTheSameFailureTheLowestReports) {
     watch.fail_by_exception({0, -1}, ErrorCode::numeric, "the loss is NaN");
   });
   watches.each([](RankWatch& watch, int rank) {
-    EXPECT_EQ(watch.settle(), rank == 0) << rank;
+    EXPECT_EQ(watch.must_report(), rank == 0) << rank;
     EXPECT_EQ(watch.failure_code(), ErrorCode::numeric);
   });
 }

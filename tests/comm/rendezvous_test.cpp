@@ -294,7 +294,8 @@ TEST(Rendezvous, ARankOfAnotherRunIsRefused) {
   test::expect_error(ErrorCode::peer_lost, "did not meet rank 0", caught[2]);
 
   const auto waits = on_threads(2, [&](int rank) {
-    TcpTransportOptions options = within(0.6, tcp_options(rank, 2, port));
+    // Rank 0 listens until rank 1 has given up.
+    TcpTransportOptions options = within(rank == 0 ? 2 : 0.5, tcp_options(rank, 2, port));
     if (rank == 1) options.launch.run = "another";
     meet(options);
   });
@@ -327,24 +328,47 @@ TEST(Rendezvous, ARankThatComesTwiceEndsTheRunForAll) {
 
 TEST(Rendezvous, AnotherVersionIsRefusedByName) {
   const std::uint16_t port = free_port();
-  const std::string other = std::to_string(Greeting::kVersion + 1);
+  const std::string other = std::to_string(HandshakeHeader::kVersion + 1);
   const auto caught = on_threads(2, [&](int rank) {
     if (rank == 0) return meet(within(1, tcp_options(0, 2, port)));
     Connection connection(call_here(port));
-    Greeting call;
-    call.version = Greeting::kVersion + 1;
+    HandshakeHeader call;
+    call.version = HandshakeHeader::kVersion + 1;
     call.from = 1;
-    ASSERT_TRUE(connection.say(call));
+    ASSERT_TRUE(connection.send(call));
     pollfd entry = connection.entry();
     ASSERT_EQ(poll(&entry, 1, 5000), 1);
-    ASSERT_TRUE(connection.hear(1000));
-    EXPECT_EQ(connection.greeting().kind, Greeting::Kind::refused);
+    ASSERT_TRUE(connection.receive(1000));
+    EXPECT_EQ(connection.header().kind, HandshakeHeader::Kind::refused);
     EXPECT_EQ(connection.text(), "it speaks version " + other + " and rank 0 version " +
-                                     std::to_string(Greeting::kVersion) +
+                                     std::to_string(HandshakeHeader::kVersion) +
                                      ": start the same build on all hosts");
   });
   test::expect_error(ErrorCode::peer_lost,
                      {"rank 1 from 127.0.0.1 was refused", "speaks version " + other}, caught[0]);
+}
+
+TEST(Rendezvous, ACallerThatCallsTwiceOnOneConnectionIsDropped) {
+  const std::uint16_t port = free_port();
+  on_threads(2, [&](int rank) {
+    const TcpTransportOptions options = within(1, tcp_options(rank, 2, port));
+    if (rank == 0) return meet(options);
+    Connection connection(call_here(port));
+    HandshakeHeader call;
+    call.run = options.launch.run_id();
+    call.ranks = 2;
+    call.from = 1;
+    const auto receive = [&] {
+      pollfd entry = connection.entry();
+      return poll(&entry, 1, 5000) == 1 && connection.receive(1000);
+    };
+    ASSERT_TRUE(connection.send(call));
+    ASSERT_TRUE(receive());
+    EXPECT_EQ(connection.header().kind, HandshakeHeader::Kind::answer);
+    ASSERT_TRUE(connection.send(call));
+    EXPECT_FALSE(receive());
+    EXPECT_TRUE(connection.ended());
+  });
 }
 
 TEST(Rendezvous, ARankThatEndsBeforeAllHaveMetEndsTheOthersSoon) {

@@ -230,12 +230,12 @@ TEST(Tcp, WhoWaitsForTheOthersEndsSaysWhereItWas) {
       << caught[0].text;
 }
 
-/// Expects that all ranks threw an Error with `text` in it: `culprit` with `code`, others with
+/// Expects that all ranks threw an Error with `text` in it: rank `cause` with `code`, others with
 /// peer_lost.
-void expect_failure(const std::vector<Caught>& caught, int culprit, ErrorCode code,
+void expect_failure(const std::vector<Caught>& caught, int cause, ErrorCode code,
                     const std::string& text) {
   for (std::size_t rank = 0; rank < caught.size(); ++rank) {
-    EXPECT_EQ(caught[rank].code, static_cast<int>(rank) == culprit ? code : ErrorCode::peer_lost)
+    EXPECT_EQ(caught[rank].code, static_cast<int>(rank) == cause ? code : ErrorCode::peer_lost)
         << rank;
     EXPECT_NE(caught[rank].text.find(text), std::string::npos) << rank << ": " << caught[rank].text;
   }
@@ -260,7 +260,7 @@ TEST(TcpFaults, SizesThatDisagreeNameRanksChannelAndSizes) {
 }
 
 void expect_fault(int ranks, const test::ProcessFault& fault) {
-  expect_failure(run_tcp_groups(ranks, fault.body), fault.culprit, fault.code, fault.text);
+  expect_failure(run_tcp_groups(ranks, fault.body), fault.cause, fault.code, fault.text);
 }
 
 TEST(TcpFaults, AnExceptionKeepsItsCodeWhereItAroseAndNamesItsRankEverywhere) {

@@ -108,6 +108,11 @@ TEST(Transport, RefusesOptionsOutOfRange) {
 }
 
 TEST(Transport, RanksHaveTheStackOfAThread) {
+  pthread_attr_t usual, small;
+  ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
+  pthread_attr_init(&small);
+  pthread_attr_setstacksize(&small, std::size_t{1} << 20);
+  ASSERT_EQ(pthread_setattr_default_np(&small), 0);
   for (const int ranks : {1, 2}) {
     run_ranks(ranks, {}, [](Communicator&) {
       pthread_attr_t attributes;
@@ -118,6 +123,7 @@ TEST(Transport, RanksHaveTheStackOfAThread) {
       EXPECT_GE(bytes, Thread::kStackBytes);
     });
   }
+  pthread_setattr_default_np(&usual);
 }
 
 }  // namespace

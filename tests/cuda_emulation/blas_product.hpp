@@ -6,11 +6,12 @@
 #include <cstdint>
 #include <functional>
 
-// What the emulated cuBLAS and cublasLt share.
+// Declarations that the emulated cuBLAS and the emulated cublasLt share.
 
 namespace heliograph::cuda_emulation {
 
-/// What is multiplied, column-major: c = alpha op(a) op(b) + beta c + bias, op(a) m x k.
+/// A product of column-major matrices: c = alpha op(a) op(b) + beta c + bias, where op(a) is m x k
+/// and op(b) is k x n.
 struct Product {
   bool tf32;
   bool transpose_a, transpose_b;
@@ -23,17 +24,17 @@ struct Product {
   float beta;
   float* c;
   std::int64_t ldc;
-  const float* bias = nullptr;  ///< m values, one a row; null: none.
-  bool from_the_end = false;    ///< The order of each sum.
+  const float* bias = nullptr;  ///< m values, one for each row; null if there is no bias.
+  bool from_the_end = false;    ///< Whether each sum begins with its last term.
 };
 
-/// Puts a product on a stream. Fails unless its matrices fit their strides and lie on a device.
+/// Enqueues a product on a stream. Fails unless the matrices fit their strides and lie on a device.
 cudaError_t enqueue_product(const Product& product, cudaStream_t stream);
 
-/// Whether `handle` is in use, as cuBLAS's or cublasLt's.
+/// Whether `handle` is a handle of cuBLAS or cublasLt that is in use.
 bool is_blas_handle(const void* handle);
 
-/// An api_call whose error is cuBLAS's.
+/// Does the same as api_call, and returns the error as one of cuBLAS.
 cublasStatus_t blas_call(const char* function, const std::function<cudaError_t()>& body);
 
 }  // namespace heliograph::cuda_emulation

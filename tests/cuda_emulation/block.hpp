@@ -8,7 +8,7 @@
 
 namespace heliograph::cuda_emulation {
 
-/// Most bytes of shared memory that a launch may request without an opt-in, as on a device.
+/// The most bytes of shared memory that a launch may request without an opt-in, as on a device.
 inline constexpr std::size_t kMostShared = 48 * 1024;
 
 /// Runs all blocks of a kernel. Returns what went wrong, or an empty string.

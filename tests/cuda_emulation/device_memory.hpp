@@ -14,7 +14,8 @@ namespace heliograph::cuda_emulation {
 /// such work. Guarded by the runtime's lock.
 class DeviceMemory {
  public:
-  /// From a device's pool; from no pool; or from no pool and always accessible, also to the host.
+  /// The origin of memory: a device's pool; no pool; or no pool, with access for all work and for
+  /// the host at any time.
   enum class Kind : std::uint8_t { pooled, plain, open_to_host };
   /// Allocates memory filled with 0xff. Null if the device has not enough left.
   void* take(std::size_t bytes, int device, Kind kind);
@@ -58,14 +59,14 @@ class DeviceMemory {
     bool retired;
     Kind kind;
     bool open = false;
-    Piece* opened_before = nullptr;  ///< Of those that are open.
+    Piece* opened_before = nullptr;  ///< The open piece that was opened before this one.
   };
   using Pieces = std::map<std::uintptr_t, Piece>;
   bool may_open(const Piece& piece) const { return open_ == kAll || open_ == piece.device; }
   /// Closes `ended` and every open piece that may no longer be open.
   void close_others(const Piece* ended);
   Pieces::const_iterator find(const void* pointer) const;
-  /// The piece on whose pages, or `behind` bytes behind them, `address` lies.
+  /// The piece on whose pages `address` lies, or at most `behind` bytes behind them.
   Pieces::const_iterator find_page(const void* address, std::size_t behind) const;
 
   Pieces pieces_;
@@ -73,7 +74,8 @@ class DeviceMemory {
   /// one of them faults.
   std::deque<std::pair<std::byte*, std::size_t>> ended_;
   int open_ = kNone;
-  Piece* opened_ = nullptr;  ///< Opened last; a linked list, as signal handlers must not allocate.
+  /// The piece opened last. The pieces form a linked list, as signal handlers must not allocate.
+  Piece* opened_ = nullptr;
   std::size_t limit_ = std::size_t{4} << 30;
 };
 

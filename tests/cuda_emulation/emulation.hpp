@@ -7,22 +7,22 @@
 
 // A CUDA device that is emulated on the CPU, so that tests run device sources without one.
 //
-// - Kernels, copies, fills and frees wait in their stream, with their arguments by value, until
-//   somebody waits for that stream or for an event behind them. So a wait that the code under test
-//   forgets shows. A copy touches page-locked memory only then; ordinary host memory has been read
-//   or written when the call returns, as with CUDA.
-// - Only the work of a stream of the same device can touch device memory. The host finds no memory
-//   there: the process dies and says so. New memory holds NaN, and a kernel finds no memory behind
-//   it. Other devices' copies reach a device's pool only with access to it (cudaMemPoolSetAccess),
-//   but cudaMemcpyPeerAsync needs none.
-// - A kernel's misaligned access ends the process, which says so, where kernels are compiled for
-//   x86-64 without sanitizers.
+// - Kernels, copies, fills and frees wait in their stream, with their arguments by value, until the
+//   program waits for that stream or for an event behind them. So a test notices if the code under
+//   test forgets a wait. A copy touches page-locked memory only when it runs; ordinary host memory
+//   has been read or written when the call returns, as with CUDA.
+// - Only the work of a stream of the same device can touch device memory. If the host touches it,
+//   the process prints an error and dies. New memory holds NaN, and accesses behind it fault.
+//   Copies of other devices need access to a device's pool (cudaMemPoolSetAccess), except for
+//   cudaMemcpyPeerAsync.
+// - If kernels are compiled for x86-64 without sanitizers, a kernel's misaligned access prints an
+//   error and ends the process.
 // - Launching a kernel breaks the device if an argument of the kernel holds the address of host
 //   memory that is not page-locked.
 // - The threads of a block are fibers of one CPU thread. They take turns at barriers, shuffles and
 //   votes only. If threads wait for others that never arrive, an error names both.
-// - Every other grid of a kernel on a stream runs backwards, from the last block and lane on, so a
-//   barrier that is missing shows in one of the two orders.
+// - Every other grid of a kernel on a stream runs backwards, from the last block and lane on. So a
+//   missing barrier leads to wrong results in one of the two orders.
 // - Shared memory holds NaN when a block begins. A write past the size that the launch requested is
 //   an error.
 // - Launching a graph launches its nodes. If its edges leave the order open, the node that was
@@ -41,17 +41,17 @@
 
 namespace heliograph::cuda_emulation {
 
-/// The `n`-th call (1: the next) of the CUDA function of this name fails with `error`, once.
+/// Makes the `n`-th call from now on of the CUDA function of this name fail with `error`, once.
 void fail_call(const char* function, int n, cudaError_t error);
 /// How often the CUDA function of this name was called.
 std::int64_t calls(const char* function);
 
-/// Sets the bytes that one device has, 4 GiB at first.
+/// Sets the bytes of memory that one device has. At first it has 4 GiB.
 void set_memory(std::size_t bytes);
 /// The bytes in use on all devices.
 std::size_t live_bytes();
 
-/// Whether devices can use each other's memory from now on, as they can at first. Takes back all
+/// Sets whether devices can use each other's memory from now on. At first they can. Revokes all
 /// access to pools.
 void let_devices_reach_each_other(bool reach);
 
@@ -64,10 +64,10 @@ enum class GridOrder : std::uint8_t { alternating, forwards, backwards };
 void set_order(GridOrder order);
 
 /// Forgets a kernel's failure (after which every call fails, as on a device), failures that were
-/// ordered, captures, and all work that waits.
+/// requested for later calls, captures, and all work that waits.
 void repair();
 
-/// How many pieces of work wait in `stream`, or in all streams.
+/// The number of pieces of work that wait in `stream`, or in all streams.
 std::int64_t waiting(cudaStream_t stream);
 std::int64_t waiting();
 

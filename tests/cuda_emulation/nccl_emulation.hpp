@@ -14,9 +14,11 @@
 //   it.
 // - A message is done when the streams of both its ends have reached its group, and a group when
 //   all its messages are done. So a group delays later work on its stream, as in NCCL.
-// - Messages of two ranks meet in the order of their calls. Ends of different sizes never meet.
-// - What NCCL leaves undefined is a violation: to call a communicator that has ended, that is busy
-//   with an earlier call or that belongs to another device, and to leave a group open.
+// - Between two ranks, sends and receives are matched in the order of their calls. If their sizes
+//   differ, the message is never done.
+// - Behaviour that NCCL leaves undefined is recorded as a violation: to call a communicator that
+//   has ended, that is busy with an earlier call or that belongs to another device, and to leave a
+//   group open.
 // - Allocating, freeing, registering and deregistering memory may wait for all work of the device,
 //   so each is a violation while messages are in flight on it. Other violations are to register
 //   memory that is not from ncclMemAlloc, to free registered memory, to leave memory registered at
@@ -34,18 +36,17 @@ struct Call {
 /// The calls of one rank so far, in order, without polls of the state. ncclGroupStart counts
 /// as a call of the rank of the group's first message.
 std::vector<Call> calls_of(int rank);
-/// What was done that NCCL forbids.
+/// The violations so far: calls that NCCL forbids.
 std::vector<std::string> violations();
 
 /// Sets for how many polls of the state each operation stays in progress.
 void set_polls(int polls);
 inline constexpr int kForever = 1 << 30;
-/// The `n`-th call (1: the next) of this function by `rank` returns `error`, once.
+/// Makes the `n`-th call from now on of this function by `rank` return `error`, once.
 void fail_call(int rank, const std::string& function, int n, ncclResult_t error);
-/// From its n-th group on (1: the first), the state of `rank` is `error` once the group is
-/// launched.
+/// Makes the state of `rank` become `error` when its `n`-th group (1 is the first) is launched.
 void fail_group(int rank, int n, ncclResult_t error);
-/// Whether ncclCommAbort does not return from now on. Turned off, calls that hang return.
+/// Sets whether ncclCommAbort hangs from now on. When it is turned off, hanging calls return.
 void hang_aborts(bool hang);
 
 /// Forgets calls, failures and violations. No thread may be in a call.

@@ -14,7 +14,7 @@
 #include "nccl_emulation.hpp"
 #include "runtime.hpp"
 
-// What the calls of the emulated NCCL share.
+// Declarations that the calls of the emulated NCCL share.
 
 namespace heliograph::nccl_emulation {
 
@@ -23,14 +23,15 @@ struct Group;
 /// One end of a message.
 struct End {
   Group* group;
-  std::byte* data;  ///< Only read where it is sent.
+  std::byte* data;  ///< Only read if this end sends.
   std::size_t bytes;
   bool copied = false;
 };
 
-/// Between two ranks, in one direction: ends in the order of their calls.
+/// The message ends between two ranks in one direction, in the order of their calls.
 struct Lane {
-  std::deque<std::shared_ptr<End>> sends, receives;  ///< Never shrink: an end keeps its number.
+  /// Never shrink, so that an end keeps its number.
+  std::deque<std::shared_ptr<End>> sends, receives;
 };
 
 struct World {
@@ -42,14 +43,15 @@ struct World {
 struct Half {
   bool sending;
   int peer;
-  std::size_t number;  ///< In its lane.
+  std::size_t number;  ///< The number of the end in its lane.
   std::shared_ptr<End> end;
 };
 
-/// Groups wait in streams until the streams of both ends of each message have come to it.
+/// A group of messages. It waits in its stream until the stream of the other end of each message
+/// has reached its group too.
 struct Group {
   ncclComm_t comm = nullptr;
-  bool started = false;  ///< The stream has come to it.
+  bool started = false;  ///< Whether the stream has reached the group.
   bool moved = false;
   std::vector<Half> halves;
 };
@@ -61,8 +63,8 @@ struct ncclComm {
   int rank = 0;
   int device = 0;
   int groups = 0;
-  int polls_left = 0;  ///< Until what was asked last is taken up.
-  bool asked = false;  ///< Something was asked and is not taken up yet.
+  int polls_left = 0;  ///< Polls of the state until the last request takes effect.
+  bool asked = false;  ///< Whether a request has not taken effect yet.
   bool ended = false;
   ncclResult_t error = ncclSuccess;
   std::function<void()> take_up;
@@ -83,7 +85,7 @@ struct Registration {
 };
 
 struct Emulation {
-  std::mutex lock;  // Inside of the runtime's.
+  std::mutex lock;  // Taken after the runtime's lock.
   std::condition_variable changed;
   std::map<std::string, std::shared_ptr<World>> worlds;
   std::vector<std::unique_ptr<ncclComm>> comms;
@@ -102,24 +104,24 @@ struct Emulation {
 
 Emulation& emulation();
 
-/// Notes what must not be done.
+/// Records a violation, with this text.
 ncclResult_t violation(const std::string& what);
 
-/// Counts and notes a call. Returns what it is to fail with.
+/// Counts and records a call. Returns the error with which it must fail, or ncclSuccess.
 ncclResult_t record(int rank, const Call& call);
 
-/// Has `take_up` happen after so many questions for the state.
+/// Records a request: `take_up` is called after as many polls of the state as set_polls() says.
 ncclResult_t ask(ncclComm_t comm, std::function<void()> take_up);
 
-/// Puts a group's messages into their lanes, and the group on its stream.
+/// Puts the messages of a group into their lanes, and enqueues the group on its stream.
 void launch(Group* group, cudaStream_t stream);
 
-/// Runs `body` with the runtime's lock, which streams need, and then the emulation's own.
+/// Runs `body` with the runtime's lock held, which streams need, and the lock of this emulation.
 ncclResult_t locked_call(const char* function, const std::function<ncclResult_t()>& body);
-/// The same for a call that uses a communicator, if it may be used and the call is not to fail.
+/// Does the same for a call that uses a communicator, if it may be used and the call need not fail.
 ncclResult_t comm_call(const char* function, ncclComm_t comm, std::size_t bytes,
                        const std::function<ncclResult_t()>& body);
-/// Whether `comm` may be used for this call.
+/// Returns ncclSuccess if `comm` may be used for this call.
 ncclResult_t check(ncclComm_t comm, const std::string& function);
 
 /// Whether buffers of a communicator are registered.

@@ -14,7 +14,7 @@
 #include "device_memory.hpp"
 #include "emulation.hpp"
 
-// What the calls of the emulated runtime share. All of it is guarded by the runtime's lock.
+// Declarations that the calls of the emulated runtime share. The runtime's lock guards all of them.
 
 namespace heliograph::cuda_emulation {
 
@@ -27,14 +27,14 @@ using Task = std::function<std::string()>;
 struct Work {
   Access access = Access::none;
   Task run;
-  std::function<bool()> ready;  ///< If set, the stream stays here as long as it is false.
+  std::function<bool()> ready;  ///< If set, the stream waits here until it returns true.
 };
 
 struct Graph;
 
 struct Stream {
   int device = 0;
-  std::shared_ptr<Graph> capture;  ///< If set, takes what the stream is asked for.
+  std::shared_ptr<Graph> capture;  ///< If set, work of the stream is added to it instead.
   bool capture_broken = false;
   std::deque<Work> work;
   std::map<const void*, unsigned> grids;  ///< How many grids of each kernel have run.
@@ -50,7 +50,7 @@ struct Graph {
 
 }  // namespace heliograph::cuda_emulation
 
-// What the handles point to.
+// The objects to which the handles point.
 struct CUevent_st {
   int device = 0;
   heliograph::cuda_emulation::SharedStream stream;  ///< Null until the event is recorded.
@@ -59,7 +59,7 @@ struct CUevent_st {
 
 struct CUgraphNode_st {
   heliograph::cuda_emulation::Access access = heliograph::cuda_emulation::Access::none;
-  heliograph::cuda_emulation::Task run;  ///< Empty for a graph in the graph.
+  heliograph::cuda_emulation::Task run;  ///< Empty if the node is a graph.
   std::shared_ptr<heliograph::cuda_emulation::Graph> child;
   std::vector<cudaGraphNode_t> before;
   bool is_kernel = false;
@@ -67,14 +67,14 @@ struct CUgraphNode_st {
 
 struct CUgraphExec_st {
   struct Step {
-    cudaGraphNode_t node;  ///< Null for a node of a graph in the graph.
+    cudaGraphNode_t node;  ///< Null for a node of a nested graph.
     heliograph::cuda_emulation::Access access;
     heliograph::cuda_emulation::Task run;
   };
   std::vector<Step> steps;
   int device = 0;
-  heliograph::cuda_emulation::SharedStream stream;  ///< That of the last launch.
-  std::int64_t position = 0;                        ///< The end of the last launch.
+  heliograph::cuda_emulation::SharedStream stream;  ///< The stream of the last launch.
+  std::int64_t position = 0;  ///< The position in `stream` after the last launch.
 };
 
 namespace heliograph::cuda_emulation {
@@ -103,7 +103,7 @@ struct Runtime {
   std::multimap<std::string, OrderedFailure> failures;
   GridOrder order = GridOrder::alternating;
   Stream* at_work = nullptr;  ///< The stream whose work runs.
-  std::string broken;         ///< What a kernel did wrong; then every call fails, as on a device.
+  std::string broken;         ///< A kernel's error, if any. Every call then fails, as on a device.
 };
 
 Runtime& runtime();
@@ -114,31 +114,34 @@ extern thread_local int current_device;
 int device_count();
 bool device_exists(int device);
 
-/// Counts the call and runs `body` with the lock held, unless the call is to fail. Keeps the error.
+/// Counts the call and, unless the call must fail, runs `body` with the lock held. Stores the error
+/// in last_error.
 cudaError_t api_call(const char* function, const std::function<cudaError_t()>& body);
 
 /// The stream behind a handle; null if there is none.
 SharedStream find_stream(cudaStream_t handle);
 void enqueue(Stream& stream, Access access, Task run);
-/// Adds to the graph that `stream` captures, behind what it captured before.
+/// Adds work to the graph that `stream` captures, behind the work that it captured before.
 void capture(Stream& stream, Access access, Task run);
 /// Does the work of `stream` up to a position. False if some of it has to wait for other threads.
 bool advance(Stream& stream, std::int64_t position);
-/// Does the work of `stream` up to a position. Breaks the device if that has to wait for others.
+/// Does the work of `stream` up to a position. Breaks the device if some of it has to wait for
+/// other threads.
 cudaError_t finish(Stream& stream, std::int64_t position);
 inline cudaError_t finish(Stream& stream) { return finish(stream, stream.issued); }
 /// Does all the work of a device.
 void finish_device(int device);
 cudaError_t broken_or(cudaError_t otherwise);
 
-/// Whether a device takes such a launch. Breaks it where it would find that out as the kernel runs.
+/// Whether a device accepts such a launch. If a real device would fail only while the kernel runs,
+/// breaks the device.
 cudaError_t check_launch(const KnownKernel& kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
                          void** arguments);
-/// The work of a launch.
+/// Makes the work of a launch.
 Task grid_work(const KnownKernel& kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
                void** arguments);
-/// Which argument of the kernel holds an address of the host's memory, where a kernel finds what it
-/// looks for here, but not on a device. An empty string if none does.
+/// Describes the argument of the kernel that holds an address of ordinary host memory, which would
+/// work in the emulation but not on a device. Returns an empty string if there is none.
 std::string find_host_pointer(const KnownKernel& kernel, void** arguments);
 
 /// Whether [pointer, pointer + bytes) is device memory.
@@ -154,9 +157,10 @@ bool fits_capturing_thread(const char* function);
 /// Whether no stream of a device captures, so that the device may be waited for. If one does, its
 /// capture is broken.
 bool fits_captures_of(int device);
-void forget_captures();  ///< Of the calling thread.
+/// Forgets the captures of the calling thread.
+void forget_captures();
 
-/// An api_call with the stream behind `handle`.
+/// Does the same as api_call, with the stream behind `handle`.
 template <class Body>
 cudaError_t stream_call(const char* function, cudaStream_t handle, Body body) {
   return api_call(function, [&]() -> cudaError_t {

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 #include "graph_io/reader_checks.hpp"
 #include "support/expect_error.hpp"

@@ -209,10 +209,10 @@ TEST(Mpi, OtherNumbersOfPartsAreRefused) {
 }
 
 /// Fails the test unless `body` throws an Error with this text, whose code is `code` on the rank
-/// `culprit`. Prints "as expected", which test_mpi.py counts. Returns when all ranks have done so,
+/// `cause`. Prints "as expected", which test_mpi.py counts. Returns when all ranks have done so,
 /// because mpirun kills the others once one has ended without MPI_Finalize.
 void expect_failure(const MpiTransportOptions& options,
-                    const std::function<void(Communicator&)>& body, int culprit, ErrorCode code,
+                    const std::function<void(Communicator&)>& body, int cause, ErrorCode code,
                     const std::string& text) {
   std::optional<MpiGroup> group;  // Lives on until all have heard why.
   const auto caught = error_of([&] {
@@ -220,7 +220,7 @@ void expect_failure(const MpiTransportOptions& options,
     group->run(body);
   });
   const auto launched = launched_by_mpi();
-  EXPECT_EQ(caught.code, launched->rank == culprit ? code : ErrorCode::peer_lost);
+  EXPECT_EQ(caught.code, launched->rank == cause ? code : ErrorCode::peer_lost);
   EXPECT_NE(caught.text.find(text), std::string::npos) << caught.text;
   if (!::testing::Test::HasFailure()) std::printf("as expected\n");
   std::fflush(stdout);
@@ -262,7 +262,7 @@ TEST(FaultLargeSizes, ThatDisagreeNameTheSizesToo) {
 }
 
 void expect_fault(const test::ProcessFault& fault) {
-  expect_failure({}, fault.body, fault.culprit, fault.code, fault.text);
+  expect_failure({}, fault.body, fault.cause, fault.code, fault.text);
 }
 
 TEST(FaultException, KeepsItsCodeWhereItAroseAndNamesItsRankEverywhere) {

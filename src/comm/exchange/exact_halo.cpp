@@ -10,8 +10,9 @@ namespace heliograph {
 namespace {
 
 constexpr std::size_t kHaloLine = 64;
-constexpr std::int64_t kLeastBlock = 16;  // one cache line of a row
-/// Narrower blocks would read the graph too often to be worth the memory.
+constexpr std::int64_t kLeastBlock = 16;  // Columns in one cache line of a row.
+/// The fewest columns of a block in lent memory. With narrower blocks the graph would be read so
+/// often that the time is not worth the memory.
 constexpr std::int64_t kLeastScratchBlock = 64;
 constexpr std::int64_t kAnyColumns = std::int64_t{1} << 32;
 
@@ -60,7 +61,7 @@ void ExactHalo::lend(HaloSlot& slot, const Site& site, std::int64_t send_rows,
                      std::int64_t halo_rows) const {
   const std::int64_t cols = std::min(block_cols_, site.cols + site.exact_cols);
   std::span<std::byte> left = scratch_;
-  // Each block needs a line that may be read past its end.
+  // A cache line behind each block must be readable.
   const auto cut = [&](std::int64_t rows) {
     const std::size_t bytes = codec_->encoded_bytes(rows, cols);
     const std::size_t whole = (bytes + 2 * kHaloLine - 1) / kHaloLine * kHaloLine;
@@ -84,7 +85,7 @@ void ExactHalo::finish(const Site& site, FunctionRef<void(const PackedRows&)> co
   if (site.exact_cols > 0) {
     first_codec = make_codec({32, false, static_cast<int>(site.exact_cols)}, shard_.device());
   }
-  // Exact columns take whole lines of the first block.
+  // The exact columns take up whole cache lines of the first block.
   const std::int64_t taken = (site.exact_cols + kLeastBlock - 1) / kLeastBlock * kLeastBlock;
   std::int64_t most = std::max(kLeastBlock, block_cols_ - taken);
   Site block = site;
@@ -104,7 +105,7 @@ void ExactHalo::finish(const Site& site, FunctionRef<void(const PackedRows&)> co
     most = block_cols_;
   }
   slot.wait_for_sends();
-  shard_.device().finish();  // The slot's memory goes.
+  shard_.device().finish();  // The slot's memory is freed next.
 }
 
 }  // namespace heliograph

@@ -14,27 +14,27 @@
 
 namespace heliograph {
 
-/// Exact halo rows for evaluation and precomputation: fp32, synchronous, streamed in blocks of
-/// columns so that a rank never holds more than about `chunk_bytes` of them. Exact columns come
-/// with the first block.
+/// Exact halo rows for evaluation and precomputation, in fp32. They are exchanged in blocks of
+/// columns, one after the other, so that a rank never holds more than about `chunk_bytes` of them.
+/// The first block also holds the exact columns.
 class ExactHalo final : public Halo {
  public:
-  /// References must outlive the object. `largest_halo_rows` is the maximum over ranks: all must
-  /// cut the columns alike.
+  /// References must outlive the object. `largest_halo_rows` is the maximum over all ranks, because
+  /// all must divide the columns into the same blocks.
   ExactHalo(Communicator& comm, const PlacedShard& shard, std::int64_t largest_halo_rows,
             std::int64_t chunk_bytes, MemoryAccount* account);
 
   void open(const Site& site, const OfferedRows& rows) override;
-  /// Nothing leaves before `finish`, which cuts the columns.
+  /// Does nothing: `finish` sends all rows, since it divides them into blocks of columns.
   void offer(const Site& /*site*/, RowRange /*rows*/) override {}
   void finish(const Site& site, FunctionRef<void(const PackedRows&)> consume) override;
 
-  /// Memory that nobody needs while halos come, 64-byte aligned: if every rank has enough for
-  /// blocks that are not too narrow, blocks lie there; else they are allocated for as long as a
-  /// `finish`. Collective: all ranks cut the columns alike.
+  /// Lends memory, 64-byte aligned, that nothing else uses during `finish`. If every rank lends
+  /// enough for blocks that are not too narrow, blocks lie there; else each `finish` allocates
+  /// them. Collective, so that all ranks divide the columns into the same blocks.
   void set_scratch(std::span<std::byte> scratch);
 
-  /// The epoch that errors name.
+  /// Sets the epoch that errors name.
   void set_epoch(std::int64_t epoch) { epoch_ = epoch; }
 
  private:

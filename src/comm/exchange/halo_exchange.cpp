@@ -10,7 +10,7 @@
 namespace heliograph {
 namespace {
 
-/// Runs of rows in one task: enough that taking a task costs nothing beside it.
+/// The number of runs of rows in one task: so many that the cost of starting a task is negligible.
 constexpr std::int64_t kRunsPerTask = 1024;
 
 }  // namespace
@@ -49,13 +49,15 @@ void HaloExchange::open(HaloSlot& slot, const Codec& codec, Clock clock, const O
   sent_.row_bytes += static_cast<std::int64_t>(codec.format().row_bytes(site_.cols));
   slot.user = this;
   slot.format = codec.format();
-  if (comm_.size() == 1) return;  // A device need not be waited for, either.
+  if (comm_.size() == 1) return;  // There is nothing to wait for, not even for the device.
   {
     const PhaseTimer timer(times.exposed_comm);
     slot.wait_for_receives();
   }
-  shard_.device().finish();       // Kernels may still read what the slot received before.
-  if (comm_.sends_in_groups()) {  // A wait flushes, and would send off the receives alone.
+  shard_.device().finish();  // Kernels may still read what the slot received before.
+  // Every wait flushes. So the sends must be waited for before the receives are posted, or the
+  // receives would travel as a group without this exchange's sends.
+  if (comm_.sends_in_groups()) {
     const PhaseTimer timer(times.exposed_comm);
     slot.wait_for_sends();
   }
@@ -80,7 +82,7 @@ void HaloExchange::encode(const RowSelection& rows, std::byte* out, PhaseClock& 
   if (bad.row >= 0) refuse(bad);
 }
 
-/// Those rows of a message that no earlier one holds.
+/// Encodes those rows of a message that no earlier message holds.
 void HaloExchange::encode(const SendSchedule::Message& message, RowRange rows,
                           PhaseClock& times) const {
   const std::vector<std::int32_t>& all = message.fresh_rows();
@@ -96,7 +98,7 @@ void HaloExchange::encode(const SendSchedule::Message& message, RowRange rows,
   encode(selection, row_at(message, message.encodes_all ? begin : 0), times);
 }
 
-/// The others: messages before it are complete as far as it needs them.
+/// Copies the other rows from earlier messages, in which they are already encoded.
 void HaloExchange::copy_shared(const SendSchedule::Message& message) const {
   const std::size_t row_bytes = slot_->format.row_bytes(site_.cols);
   for (const SendSchedule::Copies& copies : message.copies) {
@@ -125,7 +127,7 @@ void HaloExchange::offer(RowRange rows, PhaseClock& times) {
   for (const SendSchedule::Message& message : schedule_.messages()) {
     if (!at_once) {
       encode(message, rows, times);
-      // Rows ascend: the last one completes the message.
+      // Rows are offered in ascending order, so the message is complete after its last row.
       const std::int32_t final_row = message.send_rows->back();
       if (final_row < rows.begin || final_row >= rows.end) continue;
       const PhaseTimer timer(times.encode);
@@ -144,7 +146,7 @@ PackedRows HaloExchange::finish(HaloSlot& slot, PhaseClock& times) {
                 site_.name + ": another exchange was opened in the slot of its halo");
   }
   if (comm_.size() == 1) return {slot.received(), 0, site_.cols, 0, slot.format};
-  shard_.device().finish();  // What a device computes meanwhile is not waiting.
+  shard_.device().finish();  // The time until the device is done is not exposed communication.
   {
     const PhaseTimer timer(times.exposed_comm);
     slot.wait_for_receives();

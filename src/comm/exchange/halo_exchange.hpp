@@ -16,21 +16,21 @@
 
 namespace heliograph {
 
-/// What a site has sent so far, to each of its peers: bytes of one row, summed over exchanges, and
-/// how many there were.
+/// What a site has sent so far: the number of its exchanges, and the bytes that one row took,
+/// summed over these exchanges.
 struct SentRows {
   std::int64_t exchanges = 0;
   std::int64_t row_bytes = 0;
 };
 
-/// Moves the halo rows of one site: one message a peer, which leaves as soon as its rows are
-/// encoded. A row that several peers need is encoded once. Holds no buffers: they belong to the
-/// slots that it is opened in.
-/// Used by the rank's own thread.
+/// Exchanges the halo rows of one site. Each peer gets one message, which is sent as soon as its
+/// rows are encoded. A row that several peers need is encoded once. The object holds no buffers;
+/// they belong to the slots in which it is opened.
+/// Only the rank's own thread uses it.
 class HaloExchange {
  public:
   /// References must outlive the exchange. `schedule` belongs to `plan`; if kernels do not run on
-  /// the host, it is placed and shares no rows. `seed` is that of the rounding noise.
+  /// the host, it is placed and shares no rows. `seed` is the seed of the rounding noise.
   HaloExchange(Communicator& comm, const PlacedShard& shard, const HaloPlan& plan,
                const SendSchedule& schedule, Site site, std::uint64_t seed);
 
@@ -67,11 +67,11 @@ class HaloExchange {
 
   /// Bytes that have been posted so far.
   std::int64_t bytes_sent() const { return schedule_.rows() * sent_.row_bytes; }
-  /// The same rows at 4 bytes a value, no parameters.
+  /// The bytes that the same rows would have taken in fp32: 4 a value.
   std::int64_t fp32_bytes_sent() const {
     return schedule_.rows() * sent_.exchanges * fp32_row_bytes();
   }
-  /// Both, by receiving rank, appended to `traffic`.
+  /// Appends both numbers to `traffic`, for each receiving rank.
   void append_traffic(std::vector<LinkTraffic>& traffic) const;
 
  private:
@@ -94,7 +94,7 @@ class HaloExchange {
   std::uint64_t seed_;
   std::vector<RecvMessage> receives_;
   SentRows sent_;
-  // Of the exchange that is open.
+  // The state of the exchange that is open.
   HaloSlot* slot_ = nullptr;
   const Codec* codec_ = nullptr;
   OfferedRows rows_;

@@ -24,7 +24,7 @@ HaloSlot::~HaloSlot() {
   if (receiving_ || !send_tickets_.empty()) comm_.abort("the run ended with halos in flight");
   if (!uploading_ && !uses_message_memory()) return;
   try {
-    device_.finish();  // The memory freed below does not wait for the device by itself.
+    device_.finish();  // Freeing the memory below does not wait for the device by itself.
   } catch (...) {
     // The device has failed and no longer uses the memory.
   }
@@ -32,7 +32,7 @@ HaloSlot::~HaloSlot() {
 
 void HaloSlot::take(Side& side, std::size_t bytes) {
   if (uses_message_memory() && side.own.size() > 0) device_.finish();
-  side.own = Buffer();  // Freed first, so that the old and the new buffer never exist together.
+  side.own = Buffer();  // The old buffer is freed first, so that both never exist together.
   side.own = Buffer(bytes, use_, uses_message_memory() ? &message_memory_ : account_);
   if (!uses_message_memory()) return;
   message_bytes_.set(static_cast<std::int64_t>(send_.own.size() + receive_.own.size()));

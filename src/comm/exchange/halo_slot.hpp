@@ -16,7 +16,7 @@ namespace heliograph {
 /// grow to the size of the largest exchange and are then kept. If the transport cannot access
 /// device memory, messages are staged on the host; if it provides memory for messages, buffers lie
 /// there.
-/// Used by the rank's own thread.
+/// Only the rank's own thread uses it.
 class HaloSlot {
  public:
   /// References must outlive the slot. All messages travel on `channel`; `account` counts the
@@ -29,18 +29,19 @@ class HaloSlot {
   HaloSlot(const HaloSlot&) = delete;
   HaloSlot& operator=(const HaloSlot&) = delete;
 
-  /// Memory to use where it is large enough, before any of its own: 64-byte aligned, with 64
-  /// readable bytes past its end, and nobody else's until the slot has waited for its messages.
+  /// Lends the slot memory, which it uses instead of memory of its own wherever that is large
+  /// enough. The memory must be 64-byte aligned, with 64 readable bytes past its end, and nothing
+  /// else may use it until the slot has waited for its messages.
   void borrow(std::span<std::byte> send, std::span<std::byte> receive) {
     send_.borrowed = send;
     receive_.borrowed = receive;
   }
 
-  /// Waits for the receives in flight and returns a receive buffer of at least `bytes`. What the
-  /// old one held is lost.
+  /// Waits for the receives in flight and returns a receive buffer of at least `bytes`. The
+  /// contents of the old one are lost.
   std::byte* receive_buffer(std::size_t bytes);
-  /// Waits for the sends in flight and returns a send buffer of at least `bytes`. What the old one
-  /// held is lost.
+  /// Waits for the sends in flight and returns a send buffer of at least `bytes`. The contents of
+  /// the old one are lost.
   std::byte* send_buffer(std::size_t bytes);
 
   /// Posts receives into parts of the receive buffer.
@@ -55,7 +56,7 @@ class HaloSlot {
   void wait_for_receives();
   void wait_for_sends();
 
-  /// What has been received so far; valid after wait_for_receives.
+  /// The start of the receive buffer. Its contents are valid after wait_for_receives.
   const std::byte* received() const { return receive_.data; }
 
   /// The exchange that may read the received rows. An exchange sets it when it opens in this slot.
@@ -69,14 +70,14 @@ class HaloSlot {
     std::span<std::byte> borrowed;
     std::byte* data = nullptr;
     std::size_t bytes = 0;
-    Buffer staged;  ///< The copy on the host.
+    Buffer staged;  ///< The copy of the buffer on the host.
   };
   std::byte* place(Side& side, std::size_t bytes);
   void take(Side& side, std::size_t bytes);
   /// Waits until the received rows may be overwritten.
   void finish_uploads();
   bool uses_message_memory() const { return !message_memory_.counts_only(); }
-  /// The place in the host's copy of a place in the buffer.
+  /// The place in the copy on the host that corresponds to the place `at` in the buffer.
   static std::byte* staged(const Side& side, const std::byte* at) {
     return side.staged.data() + (at - side.data);
   }
@@ -87,18 +88,18 @@ class HaloSlot {
   MemoryUse use_;
   MemoryAccount* account_;
   const bool stages_;
-  MemoryAccount message_memory_;  ///< Counts only where the transport has none.
-  CountedBytes message_bytes_;    ///< Of that memory, in the account of the device's memory.
+  MemoryAccount message_memory_;  ///< Only counts bytes if the transport provides no memory.
+  CountedBytes message_bytes_;    ///< The bytes of that memory, counted in account_.
   MemoryAccount page_locked_;
-  MemoryAccount* staging_;  ///< Null: the heap.
+  MemoryAccount* staging_;  ///< The source of staged memory; the heap if null.
   Side send_, receive_;
   std::vector<RecvMessage> staged_receives_;
   Ticket receive_ticket_;
   bool receiving_ = false;
-  bool uploading_ = false;  ///< The device may still copy out of what was staged.
+  bool uploading_ = false;  ///< Whether the device may still read staged rows.
   bool holds_ = false;
   std::vector<SendMessage> held_;
-  std::vector<Ticket> send_tickets_;  ///< Of the messages that have not been waited for.
+  std::vector<Ticket> send_tickets_;  ///< The tickets of sends not waited for yet.
 };
 
 }  // namespace heliograph

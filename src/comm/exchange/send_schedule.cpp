@@ -28,7 +28,7 @@ SendSchedule::SendSchedule(const HaloPlan& plan, int rank, int ranks, bool share
 }
 
 void SendSchedule::share(const HaloPlan& plan) {
-  // By inner row: the first message that holds it, and where.
+  // For each inner row, the first message that holds it and its position there.
   struct Place {
     std::int32_t message = -1;
     std::int32_t position = 0;

@@ -10,13 +10,14 @@
 
 namespace heliograph {
 
-/// In which order a rank makes the messages of a halo plan, and which of their rows it need not
-/// encode because an earlier message holds the same bytes: rounding noise is keyed by node, not
-/// by receiver. Ranks begin with their next neighbour by number, so they do not all address the
-/// same one first.
+/// The order in which a rank makes the messages of a halo plan, and the rows of each message that
+/// it can copy from an earlier one instead of encoding them again. The bytes are the same, since
+/// rounding noise depends on the node and not on the receiver. Each rank begins with the next
+/// higher rank, so that the ranks do not all send to the same one first.
 class SendSchedule {
  public:
-  /// Rows of this message from `to` on are those of the earlier message from `from` on.
+  /// A run of `rows` rows, from row `to` of this message on, that are the same as the rows of the
+  /// earlier message from row `from` on.
   struct Run {
     std::int32_t from;
     std::int32_t to;
@@ -28,35 +29,35 @@ class SendSchedule {
   };
   struct Message {
     int peer = 0;
-    const std::vector<std::int32_t>* send_rows = nullptr;  ///< The plan's.
-    std::int64_t first_row = 0;  ///< Of the message, in the send buffer; messages follow in order.
+    const std::vector<std::int32_t>* send_rows = nullptr;  ///< The list in the plan.
+    std::int64_t first_row = 0;  ///< Where the message begins in the send buffer, in rows.
     bool encodes_all = true;
-    /// Unless it encodes all: the source rows to encode and their places in the message, and what
-    /// is copied into the other places.
+    /// If not all rows are encoded: the source rows to encode, their places in the message, and the
+    /// runs to copy into the other places.
     std::vector<std::int32_t> new_rows, new_positions;
     std::vector<Copies> copies;
 
     std::int64_t rows() const { return static_cast<std::int64_t>(send_rows->size()); }
-    /// The source rows to encode, ascending.
+    /// The source rows to encode, in ascending order.
     const std::vector<std::int32_t>& fresh_rows() const {
       return encodes_all ? *send_rows : new_rows;
     }
   };
 
-  /// The plan must outlive the schedule. Without `share_rows` every message is encoded in full.
+  /// The plan must outlive the schedule. Without `share_rows`, every message encodes all its rows.
   SendSchedule(const HaloPlan& plan, int rank, int ranks, bool share_rows);
 
   /// The messages that hold rows, in the order in which they are sent.
   const std::vector<Message>& messages() const { return messages_; }
-  /// Rows of all messages.
+  /// The number of rows of all messages together.
   std::int64_t rows() const { return rows_; }
-  /// The bytes of memory that its lists take.
+  /// The bytes of memory that the lists of the schedule take.
   std::int64_t bytes() const;
 
-  /// Copies the source rows of all messages, one after the other, to where kernels read them, if
-  /// that is not the host's memory. For schedules that share no rows.
+  /// Copies the source rows of all messages, one after the other, to the device, if kernels do not
+  /// read the host's memory. Only for schedules that share no rows.
   void place(Device& device, MemoryUse use, MemoryAccount* account);
-  /// The source rows that `place` has copied, `rows()` of them.
+  /// The `rows()` source rows that `place` has copied.
   std::span<const std::int32_t> placed_rows() const {
     return {placed_rows_.data(), static_cast<std::size_t>(rows_)};
   }

@@ -6,7 +6,7 @@
 namespace heliograph {
 namespace {
 
-/// Posts one message of T from and to every peer, as far as they are not empty, and waits.
+/// Exchanges one message of T with every peer, except empty ones, and waits for them.
 template <class T>
 void exchange(Communicator& comm, const std::vector<int>& peers,
               const std::vector<std::vector<T>>& out, std::vector<std::vector<T>>& in) {

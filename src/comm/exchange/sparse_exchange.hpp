@@ -6,8 +6,8 @@
 
 namespace heliograph {
 
-/// The halo's sparse rows, in halo order: for precomputation over sparse features. Exact.
-/// `inner`: the rank's own rows.
+/// Returns the exact sparse rows of the halo, in halo order, for precomputation over sparse
+/// features. `inner` holds the rank's own rows. Collective.
 SparseRows exchange_sparse_rows(Communicator& comm, const HaloPlan& plan, const SparseView& inner);
 
 }  // namespace heliograph

@@ -21,8 +21,8 @@ bool mpi_built() noexcept;
 bool mpi_is_cuda_aware() noexcept;
 
 /// The group of the processes that mpirun or srun started together. A process has at most one.
-/// Initialises MPI unless the program has done so; then finalize_mpi, or the exit of the process,
-/// finalises it.
+/// The constructor initialises MPI unless the program has done so. MPI that was initialised here is
+/// finalised by finalize_mpi or by the exit of the process.
 /// The thread that calls these functions makes all MPI calls, so MPI_THREAD_FUNNELED is enough, and
 /// a program that has called MPI_Init must call them on its main thread. After a failure no MPI
 /// function is called. If MPI accesses device memory, that thread selects the rank's device.
@@ -39,7 +39,7 @@ class MpiGroup final : public ProcessGroup {
   void leave() override;
 
  private:
-  /// Joins the other ranks. state_ holds everything that MPI may still write to.
+  /// Joins the other ranks. Everything that MPI may still write to lies in state_.
   void join();
 
   struct State;

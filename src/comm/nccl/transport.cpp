@@ -26,8 +26,8 @@ constexpr const char* kFlag = "--transport nccl";
 constexpr int kPollsBeforeRest = 200;
 constexpr double kFirstNcclRest = 5e-6;
 constexpr double kLongestNcclRest = 200e-6;
-/// Longest wait for the ranks to leave each other. Nothing is lost if they do not.
-constexpr double kFarewellSeconds = 10;
+/// The longest wait for the ranks to leave each other, in seconds. Nothing is lost if they do not.
+constexpr double kGoodbyeSeconds = 10;
 
 /// Seconds between two looks at what other ranks do: at first none, then ever longer.
 class Rest {
@@ -315,7 +315,7 @@ class NcclCommunicator final : public Communicator {
       if (passing) return give_up();
       link_->leave();
       await_ready("the ranks did not leave each other",
-                  std::min(kFarewellSeconds, options_.timeout_seconds));
+                  std::min(kGoodbyeSeconds, options_.timeout_seconds));
       link_->close();
     } catch (...) {
       give_up();

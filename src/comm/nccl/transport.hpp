@@ -8,10 +8,10 @@
 namespace heliograph {
 
 struct NcclTransportOptions {
-  /// Longest wait for the ranks to connect, and between the ends of two groups of messages.
-  /// Progress within a group cannot be observed.
+  /// The longest wait for the ranks to connect, and the longest time between the ends of two groups
+  /// of messages, since progress within a group cannot be observed.
   double timeout_seconds = 120;
-  /// Longest wait for NCCL to give up its messages after a failure.
+  /// The longest wait for NCCL to abort its messages after a failure.
   double abort_seconds = 2;
   /// Whether halo messages lie in memory registered with NCCL (Communicator::message_memory).
   bool registers_buffers = false;

@@ -57,16 +57,16 @@ void ProcessCommunicator::wait(Ticket ticket) {
       waiting_ = false;
       throw_if_failed();
     }
-    const auto woken = tickets_.wait(ticket, seen, timeout_);
-    if (woken == Tickets::Woken::interrupted) continue;
+    const auto result = tickets_.wait(ticket, seen, timeout_);
+    if (result == Tickets::WaitResult::interrupted) continue;
     waiting_ = false;
-    if (woken == Tickets::Woken::done) return;
+    if (result == Tickets::WaitResult::done) return;
     std::optional<MessageEnd> end;
     {
       const std::lock_guard lock(mutex_);
       end = queues_.unfinished(ticket.id);
     }
-    if (!end) return;  // The last piece came in between.
+    if (!end) return;  // The last piece has come since the timeout.
     fail(describe_stall(timeout_, *end));
   }
 }
@@ -147,7 +147,7 @@ void ProcessCommunicator::rest(double seconds) {
                    [this] { return news_ || ended_; });
 }
 
-/// Wakes the communication thread: something was posted, or the body has ended.
+/// Wakes the communication thread after something was posted or the body has ended.
 void ProcessCommunicator::notify(std::unique_lock<std::mutex> lock) {
   news_ = true;
   if (alarm_ != nullptr) (*std::exchange(alarm_, nullptr))();

@@ -24,7 +24,8 @@ namespace heliograph {
 /// has ended.
 class ProcessCommunicator final : public Communicator {
  public:
-  /// `watch` must outlive it. `timeout`: the longest wait, in seconds, in which no piece moves.
+  /// `watch` must outlive the communicator. `timeout` is the longest wait, in seconds, in which no
+  /// piece moves.
   ProcessCommunicator(int rank, int ranks, double timeout, std::size_t piece_bytes,
                       RankWatch& watch);
   ~ProcessCommunicator() override;
@@ -45,22 +46,24 @@ class ProcessCommunicator final : public Communicator {
     return channel == Channel::halo ? halo_memory_ : nullptr;
   }
 
-  /// Before `run`: the transport reaches halo messages in memory of the rank's device that comes
-  /// from `memory`, which must outlive the run; null: it does not.
+  /// Sets the source of device memory in which the transport accesses halo messages; null if it
+  /// accesses none. Call it before `run`. `memory` must outlive the run.
   void set_halo_memory(MemorySource* memory) { halo_memory_ = memory; }
 
-  /// Runs `body` as the rank; afterwards the communication thread's turns end. Never throws: what
-  /// the body threw is the watch's failure.
+  /// Runs `body` as the rank. Afterwards the communication thread's turns end. Never throws: an
+  /// exception of the body is recorded as a failure in the watch.
   void run(const std::function<void(Communicator&)>& body) noexcept;
 
-  // For the communication thread.
+  // The functions below are for the communication thread.
 
-  /// False: there are no more turns, as the run has failed or the body has ended.
+  /// Begins a turn. Returns false if there are no more turns, because the run has failed or the
+  /// body has ended.
   bool begin_turn();
   void end_turn();
   std::optional<MessageQueues::Piece> start();
   void finish(const MessageQueues::Piece& piece);
-  /// Fails the run: a message of `received` bytes came for `piece`, whose message has another size.
+  /// Fails the run because a message of `received` bytes has come for `piece`, whose message has
+  /// another size.
   void refuse(const MessageQueues::Piece& piece, std::size_t received);
   /// Sleeps for `seconds`, or until something is posted or the body ends.
   void rest(double seconds);
@@ -91,9 +94,9 @@ class ProcessCommunicator final : public Communicator {
   std::condition_variable turn_over_;
   MessageQueues queues_;
   bool in_turn_ = false;
-  bool news_ = false;  ///< Something was posted after the last turn began.
+  bool news_ = false;  ///< Whether something was posted after the last turn began.
   bool ended_ = false;
-  const std::function<void()>* alarm_ = nullptr;  ///< Where the communication thread sleeps.
+  const std::function<void()>* alarm_ = nullptr;  ///< Null unless that thread sleeps.
 };
 
 /// A failure of the transport. Its cause is often a lost rank, which the watch then names.

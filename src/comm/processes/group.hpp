@@ -13,8 +13,8 @@
 namespace heliograph {
 
 struct ProcessGroupOptions {
-  double timeout_seconds = 120;  ///< Longest wait in which no message of the waiting rank moves.
-  SilenceLimits silence;         ///< After which a rank counts as lost.
+  double timeout_seconds = 120;  ///< Longest wait while no message of the waiting rank moves.
+  SilenceLimits silence;         ///< The silence after which a rank counts as lost.
   /// The largest size of the pieces in which messages are sent.
   std::size_t piece_bytes = std::size_t{4} << 20;
   /// Called by the group's constructor when the watch has started. While anyone holds the watch,
@@ -33,7 +33,8 @@ class ProcessGroup {
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
 
-  /// The group in which this process runs: the first one made, until it is destroyed; else null.
+  /// The group in which this process runs: the first one that was made, until it is destroyed. Null
+  /// if there is none.
   static ProcessGroup* current() noexcept { return current_; }
 
   int rank() const noexcept { return place_.rank; }
@@ -51,10 +52,11 @@ class ProcessGroup {
   /// Whether halo messages of this rank lie in its device's memory.
   virtual bool moves_device_memory() const noexcept { return false; }
 
-  /// Collective: runs body(comm) on a thread of its own, moves its messages meanwhile, and returns
-  /// when the bodies of all ranks have. If one fails, all throw: the one that caused it its own
-  /// Error with the rank and its progress put in front, the others Error(peer_lost) with the same
-  /// text. After a failure the group moves no more messages.
+  /// Runs body(comm) on a thread of its own, moves its messages meanwhile, and returns when the
+  /// bodies of all ranks have returned. Collective. If one rank fails, all ranks throw: the one
+  /// that caused the failure throws its own Error with the rank and its progress put in front, and
+  /// the others throw Error(peer_lost) with the same text. After a failure the group moves no more
+  /// messages.
   virtual void run(const std::function<void(Communicator&)>& body) = 0;
 
   /// Waits until no rank needs another one. Collective, at the end of a run.

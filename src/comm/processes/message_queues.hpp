@@ -18,10 +18,10 @@ class MessageQueues {
  public:
   struct Piece {
     MessageEnd end{};
-    std::byte* data = nullptr;  ///< Only read when sending.
+    std::byte* data = nullptr;  ///< The piece's place in the message; only read when sending.
     std::size_t bytes = 0;
     std::size_t message_bytes = 0;
-    std::uint64_t message = 0;  ///< Number in its queue.
+    std::uint64_t message = 0;  ///< The number of the message in its queue.
   };
 
   MessageQueues(int ranks, std::size_t piece_bytes);
@@ -37,21 +37,21 @@ class MessageQueues {
   /// An incomplete message of the batch `ticket`; nothing if all are complete.
   std::optional<MessageEnd> unfinished(std::uint64_t ticket) const;
 
-  static constexpr int kPiecesUnderWay = 16;      ///< At most, of one queue.
-  static constexpr int kLargePiecesUnderWay = 4;  ///< The same for pieces of full size.
+  static constexpr int kPiecesUnderWay = 16;      ///< The most pieces of one queue.
+  static constexpr int kLargePiecesUnderWay = 4;  ///< The most full-sized pieces of one queue.
 
  private:
   struct Message {
     std::byte* data;
     std::size_t bytes;
-    std::size_t started;   ///< Bytes.
-    std::size_t finished;  ///< Bytes.
+    std::size_t started;   ///< Bytes of the pieces that have started.
+    std::size_t finished;  ///< Bytes of the pieces that have finished.
     std::uint64_t ticket;
   };
   struct Queue {
     Ring<Message> messages;
-    std::uint64_t first = 0;  ///< Number of messages[0].
-    std::size_t next = 0;     ///< Index of the first that is not all started.
+    std::uint64_t first = 0;  ///< The number of messages[0].
+    std::size_t next = 0;     ///< Index of the first message with pieces to start.
     int pieces_under_way = 0;
     std::size_t bytes_under_way = 0;
   };
@@ -62,15 +62,15 @@ class MessageQueues {
 
   const std::size_t piece_bytes_;
   std::vector<Queue> queues_;
-  std::size_t turn_ = 0;     ///< Where the round robin goes on.
-  std::size_t waiting_ = 0;  ///< Messages that are not all started.
+  std::size_t turn_ = 0;     ///< The queue at which the round robin continues.
+  std::size_t waiting_ = 0;  ///< The number of messages with pieces to start.
 };
 
-/// The size of a message as an MPI tag of at most `largest`: exact where it fits into half of the
-/// range, in units of 64 bytes from there on. So a receiver sees the size that was sent even where
-/// its own buffer is shorter.
+/// The size of a message as an MPI tag of at most `largest`: in bytes if it fits into half of the
+/// range, else in units of 64 bytes. So a receiver sees the size that was sent even if its own
+/// buffer is shorter.
 int tag_of_size(std::size_t bytes, int largest);
-/// The size that a tag stands for: exact, or rounded down to 64 bytes (and then modulo the range).
+/// The size that a tag stands for: exact, or rounded down to 64 bytes, modulo the range.
 std::size_t size_of_tag(int tag, int largest);
 
 }  // namespace heliograph

@@ -11,10 +11,10 @@ std::span<const std::byte> payload_of(const std::string& text) {
   return std::as_bytes(std::span(text)).first(std::min(text.size(), kMostTextBytes));
 }
 
-bool Connection::say(Greeting greeting, std::span<const std::byte> payload) {
-  greeting.bytes = static_cast<std::uint32_t>(payload.size());
-  const auto header = std::as_bytes(std::span(&greeting, 1));
-  unsent_.insert(unsent_.end(), header.begin(), header.end());
+bool Connection::send(HandshakeHeader header, std::span<const std::byte> payload) {
+  header.bytes = static_cast<std::uint32_t>(payload.size());
+  const auto header_bytes = std::as_bytes(std::span(&header, 1));
+  unsent_.insert(unsent_.end(), header_bytes.begin(), header_bytes.end());
   unsent_.insert(unsent_.end(), payload.begin(), payload.end());
   return flush();
 }
@@ -23,8 +23,8 @@ bool Connection::flush() {
   std::size_t sent = 0;
   bool broken = false;
   while (sent < unsent_.size() && !broken) {
-    const ssize_t count = send(socket_.get(), unsent_.data() + sent, unsent_.size() - sent,
-                               MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t count = ::send(socket_.get(), unsent_.data() + sent, unsent_.size() - sent,
+                                 MSG_NOSIGNAL | MSG_DONTWAIT);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) break;
     broken = count <= 0;
     if (!broken) sent += static_cast<std::size_t>(count);
@@ -34,14 +34,14 @@ bool Connection::flush() {
   return !broken;
 }
 
-bool Connection::hear(std::size_t most_bytes) {
+bool Connection::receive(std::size_t most_bytes) {
   while (!ended_) {
-    const bool in_payload = heard_ >= sizeof(Greeting);
-    std::byte* const part = in_payload ? payload_.data() : reinterpret_cast<std::byte*>(&greeting_);
-    const std::size_t bytes = in_payload ? payload_.size() : sizeof(Greeting);
-    const std::size_t done = heard_ - (in_payload ? sizeof(Greeting) : 0);
+    const bool in_payload = received_ >= sizeof(HandshakeHeader);
+    std::byte* const part = in_payload ? payload_.data() : reinterpret_cast<std::byte*>(&header_);
+    const std::size_t bytes = in_payload ? payload_.size() : sizeof(HandshakeHeader);
+    const std::size_t done = received_ - (in_payload ? sizeof(HandshakeHeader) : 0);
     if (in_payload && done == bytes) {
-      heard_ = 0;
+      received_ = 0;
       return true;
     }
     const ssize_t count = recv(socket_.get(), part + done, bytes - done, MSG_DONTWAIT);
@@ -50,11 +50,11 @@ bool Connection::hear(std::size_t most_bytes) {
       ended_ = true;
       return false;
     }
-    heard_ += static_cast<std::size_t>(count);
-    if (heard_ == sizeof(Greeting)) {
-      const bool ours = greeting_.magic == Greeting::kMagic;
-      payload_.resize(ours && greeting_.bytes <= most_bytes ? greeting_.bytes : 0);
-      ended_ = ours && greeting_.bytes > most_bytes;
+    received_ += static_cast<std::size_t>(count);
+    if (received_ == sizeof(HandshakeHeader)) {
+      const bool ours = header_.magic == HandshakeHeader::kMagic;
+      payload_.resize(ours && header_.bytes <= most_bytes ? header_.bytes : 0);
+      ended_ = ours && header_.bytes > most_bytes;
     }
   }
   return false;

@@ -14,18 +14,19 @@
 
 namespace heliograph {
 
-/// The header of a message between processes that connect, sent as plain bytes and followed by
-/// `bytes` of payload. Of two ranks the higher one calls, the lower one answers, and the higher one
-/// chooses one of the answered connections. The layout of the header is the same in every version,
-/// so that an error can name another version; the layout of payloads may change.
-struct Greeting {
+/// The header of every message that processes exchange while they connect, sent as plain bytes and
+/// followed by `bytes` bytes of payload. Of two ranks, the higher one opens connections (`call`),
+/// the lower one accepts them (`answer`), and the higher one keeps one of them (`choose`). The
+/// layout is the same in every protocol version, so that a process of another version can be
+/// refused with a message that names its version; the contents of payloads depend on the version.
+struct HandshakeHeader {
   enum class Kind : std::uint32_t {
     call = 1,
     answer,
     choose,     ///< Payload, when ranks introduce themselves to rank 0: an Introduction.
     table,      ///< Rank 0 to all. Payload: the Introductions of all ranks.
     connected,  ///< To rank 0: this rank has all its connections; from rank 0: every rank has.
-    elsewhere,  ///< The caller is of another run.
+    wrong_run,  ///< The caller belongs to another run.
     refused,    ///< The caller is refused and must not retry. Payload: the reason.
     ended,      ///< Rank 0 gives up. Payload: the reason.
   };
@@ -39,17 +40,18 @@ struct Greeting {
   std::int32_t ranks = 0;
   std::uint64_t run = 0;
   std::int32_t to = -1;
-  std::int32_t link = 0;  ///< Which of the connections between the two ranks.
+  std::int32_t link = 0;  ///< The number of the connection among those between the two ranks.
   std::uint32_t bytes = 0;
   std::uint32_t unused = 0;
 };
-static_assert(std::is_trivially_copyable_v<Greeting> && sizeof(Greeting) == 48);
+static_assert(std::is_trivially_copyable_v<HandshakeHeader> && sizeof(HandshakeHeader) == 48);
 
-/// A text as a payload, cut to kMostTextBytes.
+/// The bytes of a text, for a payload: the first kMostTextBytes of them if it has more.
 std::span<const std::byte> payload_of(const std::string& text);
 inline constexpr std::size_t kMostTextBytes = 1000;
 
-/// A non-blocking socket that sends and receives greetings. Never reads past the last greeting.
+/// A non-blocking socket that sends and receives messages: headers with their payloads. It reads no
+/// byte past the message that it receives, so the socket can carry other data afterwards.
 class Connection {
  public:
   explicit Connection(Socket socket = Socket()) : socket_(std::move(socket)) {}
@@ -57,28 +59,30 @@ class Connection {
   const Socket& socket() const { return socket_; }
   Socket release() { return std::move(socket_); }
 
-  /// Sends what fits into the socket; `flush` sends the rest. Sets greeting.bytes.
-  /// False, as of flush: the connection is broken.
-  bool say(Greeting greeting, std::span<const std::byte> payload = {});
+  /// Sends as much as the socket accepts now and keeps the rest for `flush`. Sets header.bytes.
+  /// Both functions return false if the connection is broken.
+  bool send(HandshakeHeader header, std::span<const std::byte> payload = {});
   bool flush();
-  /// True as soon as a whole greeting is there. A payload above `most_bytes` ends the connection.
-  bool hear(std::size_t most_bytes);
-  /// The last greeting that was received. One with another `magic` has no payload.
-  const Greeting& greeting() const { return greeting_; }
+  /// Returns true once a whole message has been received. A payload larger than `most_bytes` ends
+  /// the connection.
+  bool receive(std::size_t most_bytes);
+  /// The header of the last message that was received. If its `magic` is not kMagic, the message
+  /// has no payload.
+  const HandshakeHeader& header() const { return header_; }
   std::span<const std::byte> payload() const { return payload_; }
   std::string text() const;
 
-  /// `hear` has found that the connection is closed or broken.
+  /// Whether `receive` has found that the connection is closed or broken.
   bool ended() const { return ended_; }
-  /// What poll() is to wait for.
+  /// The events of the socket for which poll() should wait.
   pollfd entry() const;
 
  private:
   Socket socket_;
   std::vector<std::byte> unsent_;
-  Greeting greeting_;
+  HandshakeHeader header_;
   std::vector<std::byte> payload_;
-  std::size_t heard_ = 0;  ///< Bytes of greeting_ and payload_.
+  std::size_t received_ = 0;  ///< Bytes of the current message so far, with its header.
   bool ended_ = false;
 };
 

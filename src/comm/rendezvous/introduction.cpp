@@ -34,7 +34,7 @@ std::uint64_t random_token() {
   return (static_cast<std::uint64_t>(device()) << 32) | device();
 }
 
-/// The sum of a rank's shares of its cores: a core that n ranks may use is 1/n of a core to each.
+/// The number of cores for a rank: the sum of its shares, 1/n of a core that n ranks may use.
 int share_of_cores(const Introduction& mine, std::span<const Introduction> all) {
   double share = 0;
   for (int core = 0; core < CPU_SETSIZE; ++core) {

@@ -12,20 +12,20 @@
 
 namespace heliograph {
 
-/// What one process of a run tells the others of itself, as plain bytes.
+/// What one process of a run tells the others about itself, as plain bytes.
 struct Introduction {
   static constexpr std::size_t kHostBytes = 64;
   static constexpr std::size_t kAddresses = 8;
 
-  std::array<char, kHostBytes> host{};  ///< Name of its host, ended by 0.
-  std::uint64_t machine = 0;            ///< Equal on processes of one kernel.
-  std::uint64_t network = 0;            ///< Equal where 127.0.0.1 is the same.
-  std::uint64_t token = 0;              ///< Random; the token of rank 0 is the run's.
-  /// Processes of other hosts connect to it at one of these, and try all that are known.
+  std::array<char, kHostBytes> host{};  ///< The name of the process's host, ended by 0.
+  std::uint64_t machine = 0;            ///< The same for all processes of one kernel.
+  std::uint64_t network = 0;            ///< The same for processes that share 127.0.0.1.
+  std::uint64_t token = 0;              ///< A random number. That of rank 0 identifies the run.
+  /// The addresses of the process. Processes on other hosts try all that are known.
   std::array<InternetAddress, kAddresses> addresses{};
-  std::uint16_t port = 0;  ///< Where it listens, in host order.
+  std::uint16_t port = 0;  ///< The port at which the process listens, in host byte order.
   std::uint16_t unused[3] = {};
-  cpu_set_t cores{};  ///< That it may run on.
+  cpu_set_t cores{};  ///< The cores that the process may run on.
 
   std::string host_name() const;
   bool shares_host(const Introduction& other) const { return machine == other.machine; }
@@ -35,7 +35,7 @@ static_assert(std::is_trivially_copyable_v<Introduction>);
 /// Introduces this process, which listens at `port`.
 Introduction introduce_process(std::uint16_t port);
 
-/// Where a rank is among all.
+/// The place of a rank in its run and on its host, and how many cores it may use.
 struct GroupPlace {
   int rank = 0;
   int ranks = 1;

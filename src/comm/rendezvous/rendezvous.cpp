@@ -21,7 +21,7 @@ namespace {
 constexpr double kListenSeconds = 2;
 constexpr double kListenRest = 0.05;
 /// How much longer than rank 0 the other ranks wait, so that rank 0 can tell them who was missing.
-constexpr double kVerdictSeconds = 2;
+constexpr double kReportSeconds = 2;
 
 constexpr const char* kEndedEarly = "has ended before all ranks had met";
 
@@ -31,7 +31,7 @@ Socket listen_anywhere() {
   return listener;
 }
 
-/// At the first of the ports that is free.
+/// Listens at the first of the launch's ports that is free.
 Socket listen_for_ranks(const LaunchVariables& launch) {
   const std::vector<std::uint16_t> ports = launch.ports();
   int error = EADDRINUSE;
@@ -84,10 +84,11 @@ std::vector<Introduction> Rendezvous::introduce(double seconds, const Check& che
   if (rank_ == 0) {
     all_[0] = mine_;
     for (int r = 1; r < ranks_; ++r) {
-      say(member(r).connection, Greeting::Kind::table, r, 0, std::as_bytes(std::span(all_)));
+      send(member(r).connection, HandshakeHeader::Kind::table, r, 0,
+           std::as_bytes(std::span(all_)));
     }
   } else {
-    turn_until([&] { return all_[0].port != 0; }, seconds + kVerdictSeconds, check,
+    turn_until([&] { return all_[0].port != 0; }, seconds + kReportSeconds, check,
                [&] {
                  throw_error(ErrorCode::peer_lost, "{} did not meet all ranks within {}", rank_0(),
                              describe_seconds(seconds));
@@ -112,18 +113,19 @@ std::vector<std::vector<Socket>> Rendezvous::connect(std::span<const Introductio
   listener_.close();
   if (!members_.empty()) confirm(seconds, check);
   std::vector<std::vector<Socket>> sockets(static_cast<std::size_t>(links));
-  for (std::size_t i = 0; i < seats_.size(); ++i) {
-    sockets[i % sockets.size()].push_back(std::move(seats_[i].socket));
+  for (std::size_t i = 0; i < peer_links_.size(); ++i) {
+    sockets[i % sockets.size()].push_back(std::move(peer_links_[i].socket));
   }
   return sockets;
 }
 
-/// Every rank tells rank 0 that it has its connections, and rank 0 all others when all have. Until
-/// then no rank may close the connection that tells the others of its end.
+/// Every rank reports to rank 0 that it has its connections. When all have reported, rank 0 tells
+/// all of them. Until then neither side may close a connection between rank 0 and another rank,
+/// since the other side would take that for the end of the process.
 void Rendezvous::confirm(double seconds, const Check& check) {
   if (rank_ != 0) {
-    say(member(0).connection, Greeting::Kind::connected, 0, 0);
-    turn_until([&] { return member(0).connected; }, seconds + kVerdictSeconds, check,
+    send(member(0).connection, HandshakeHeader::Kind::connected, 0, 0);
+    turn_until([&] { return member(0).connected; }, seconds + kReportSeconds, check,
                [&] { end_without(0, "did not confirm in time that all ranks are connected"); });
     return;
   }
@@ -134,36 +136,37 @@ void Rendezvous::confirm(double seconds, const Check& check) {
   };
   turn_until(all_connected, seconds, check,
              [&] { end_without(late, "did not confirm in time that it is connected to all"); });
-  for (int r = 1; r < ranks_; ++r) say(member(r).connection, Greeting::Kind::connected, r, 0);
+  for (int r = 1; r < ranks_; ++r) {
+    send(member(r).connection, HandshakeHeader::Kind::connected, r, 0);
+  }
 }
 
-void Rendezvous::hear_member(int rank) {
-  using Kind = Greeting::Kind;
+void Rendezvous::receive_from(int rank) {
+  using Kind = HandshakeHeader::Kind;
   Connection& connection = member(rank).connection;
   connection.flush();
-  // After its last word rank 0 closes the connection.
+  // Rank 0 closes the connection after it has sent `connected`.
   const auto is_over = [&] { return rank == 0 && member(rank).connected; };
-  while (!is_over() && connection.hear(most_bytes())) {
-    const Kind kind = connection.greeting().kind;
+  if (!is_over() && connection.receive(most_bytes())) {
+    const Kind kind = connection.header().kind;
     if (kind == Kind::connected) member(rank).connected = true;
-    if (rank != 0) continue;
-    if (kind == Kind::refused) end_refused(connection.text());
-    if (kind == Kind::ended) throw Error(ErrorCode::peer_lost, connection.text());
-    if (kind == Kind::table) read_table(connection);
+    if (rank == 0 && kind == Kind::refused) end_refused(connection.text());
+    if (rank == 0 && kind == Kind::ended) throw Error(ErrorCode::peer_lost, connection.text());
+    if (rank == 0 && kind == Kind::table) read_table(connection);
   }
   if (!connection.ended() || is_over()) return;
   if (introduction_of(rank).port != 0) end_without(rank, kEndedEarly);
   throw_error(ErrorCode::peer_lost, "{} {}", rank_0(), kEndedEarly);
 }
 
-/// Rank 0 tells the others of the exception that is being handled.
-void Rendezvous::tell_the_end() noexcept {
+/// If this is rank 0, tells the other ranks of the exception that is being handled.
+void Rendezvous::report_failure() noexcept {
   if (rank_ != 0) return;
   try {
     const std::string text = "rank 0: " + current_failure().text;
     for (Member& member : members_) {
       if (!member.connection.socket().open()) continue;
-      say(member.connection, Greeting::Kind::ended, -1, 0, payload_of(text));
+      send(member.connection, HandshakeHeader::Kind::ended, -1, 0, payload_of(text));
     }
   } catch (...) {
     // There is no memory for a message. The others will notice the closed connections.
@@ -202,7 +205,7 @@ void Rendezvous::end_without(int rank, const char* what) {
 
 int Rendezvous::first_missing() const {
   std::size_t i = 0;
-  while (!wants(peer_of(i)) || seats_[i].taken) ++i;
+  while (!wants(peer_of(i)) || peer_links_[i].connected) ++i;
   return peer_of(i);
 }
 

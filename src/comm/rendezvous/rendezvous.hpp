@@ -17,13 +17,14 @@
 
 namespace heliograph {
 
-/// Connects the processes of a run with each other by TCP. Of two ranks the higher one calls the
-/// lower one. All connections are made at the same time, so a slow host, an address that swallows
-/// packets or a stranger at the port does not hold up the others for long.
-/// Used by one thread.
+/// Connects the processes of a run with each other by TCP. Of two ranks, the higher one calls the
+/// lower one. All connections are made at the same time, so the others are not held up for long by
+/// a slow host, an address that does not respond, or a foreign program at a port.
+/// An object is used by one thread.
 class Rendezvous {
  public:
-  /// Called several times a second while others are waited for. May throw; may be empty.
+  /// A function that is called several times a second while this process waits for others. It may
+  /// throw, and it may be empty.
   using Check = std::function<void()>;
 
   /// For processes that call `introduce`. Rank 0 listens at the first of launch.ports() that is
@@ -36,80 +37,81 @@ class Rendezvous {
   /// The introduction of this process.
   const Introduction& introduction() const { return mine_; }
 
-  /// Returns the introductions of all ranks, by rank. Collective. Ranks call rank 0 repeatedly
-  /// until it listens; when all have called, rank 0 sends each of them all introductions. The other
-  /// ranks call a rank at the address from which it reached rank 0. From here until `connect`
-  /// returns, all ranks notice if a process ends.
-  /// Throws Error: usage (rank 0 refuses this rank, or two processes are one rank), peer_lost
-  /// (names the first rank that did not call within `seconds`, or that has ended), resource; what
-  /// `check` throws, which rank 0 tells the others.
+  /// Returns the introductions of all ranks, by rank. Collective. Every rank connects to rank 0,
+  /// retrying until rank 0 listens; when all have connected, rank 0 sends the whole list to each.
+  /// If a rank reached rank 0 over a network, the others connect to its address on that network.
+  /// Until `connect` returns, all ranks notice the end of any of them.
+  /// Throws Error: usage (rank 0 refuses this rank, or two processes have the same rank), peer_lost
+  /// (names the first rank that did not connect within `seconds`, or that has ended), resource;
+  /// what `check` throws, which rank 0 reports to the others.
   std::vector<Introduction> introduce(double seconds, const Check& check);
 
-  /// Returns `links` non-blocking connections to each other rank, by link and by rank; those of
-  /// this rank to itself are closed. Collective; called once. After `introduce`, it returns when
-  /// all ranks have their connections.
+  /// Returns `links` non-blocking connections to each other rank, by link and by rank; the sockets
+  /// at this rank's own place are closed. Collective; call it once. After `introduce`, it returns
+  /// when all ranks have their connections.
   /// Throws Error: peer_lost (names the first rank that was not reached within `seconds`, or that
-  /// has ended), resource; what `check` throws, as above.
+  /// has ended), resource; what `check` throws, as `introduce` does.
   std::vector<std::vector<Socket>> connect(std::span<const Introduction> all, int links,
                                            double seconds, const Check& check = {});
 
  private:
-  /// A connection that this process is to have.
-  struct Seat {
+  /// One of the connections that this process needs.
+  struct PeerLink {
     Socket socket;
-    bool taken = false;
-    int calls = 0;          ///< Attempts of this process that are under way.
-    double called_at = -1;  ///< When this process called last; below 0: it has not called.
+    bool connected = false;
+    int calls = 0;          ///< Attempts of this process that have not ended.
+    double called_at = -1;  ///< When this process called last; negative if it has not called.
     double rest = 0;        ///< Seconds from called_at until the next call.
   };
-  /// A connection that may become that of a seat.
+  /// A connection under negotiation, which may become that of a PeerLink.
   struct Attempt {
     enum class State : std::uint8_t { connecting, called, accepted, answered, over };
     Connection connection;
     State state = State::accepted;
-    int peer = -1;  ///< Below 0: not known. A lower rank is called, a higher one has called.
+    /// Negative if not known. This process calls lower ranks; higher ranks call it.
+    int peer = -1;
     int link = 0;
     std::uint16_t port = 0;  ///< The port that was called.
     double began = 0;
   };
-  /// A connection over which a rank has introduced itself: rank 0 has one with each other rank, and
-  /// they have one with rank 0.
+  /// A connection over which a rank has introduced itself. Rank 0 has one with each other rank, and
+  /// each of them has one with rank 0.
   struct Member {
     Connection connection;
-    bool connected = false;  ///< Greeting::Kind::connected was heard.
+    bool connected = false;  ///< Whether HandshakeHeader::Kind::connected has been received.
   };
 
   void expect(int links);
   void turn_until(FunctionRef<bool()> done, double seconds, const Check& check,
-                  FunctionRef<void()> end_late);
+                  FunctionRef<void()> throw_missing);
   void turn(double seconds);
   void call_more(double now);
   void call(int peer, int link, double now);
   void accept_all(double now);
   void serve(Attempt& attempt);
-  void hear_call(Attempt& attempt);
-  void hear_answer(Attempt& attempt);
-  void refuse(Attempt& attempt, Greeting::Kind kind, const std::string& why);
-  void take_seat(Attempt& attempt);
+  void handle_call(Attempt& attempt);
+  void handle_answer(Attempt& attempt);
+  void refuse(Attempt& attempt, HandshakeHeader::Kind kind, const std::string& why);
+  void take_connection(Attempt& attempt);
   void give_up(Attempt& attempt, const std::string& why);
-  void drop_what_is_over(double now);
-  void hear_member(int rank);
+  void remove_ended(double now);
+  void receive_from(int rank);
   void read_table(const Connection& connection);
   void confirm(double seconds, const Check& check);
-  void tell_the_end() noexcept;
+  void report_failure() noexcept;
 
   bool wants(int peer) const { return introducing_ ? (peer == 0) != (rank_ == 0) : peer != rank_; }
   bool calls(const Attempt& attempt) const { return attempt.peer >= 0 && attempt.peer < rank_; }
-  int peer_of(std::size_t seat) const { return static_cast<int>(seat) / links_; }
-  Seat& seat_of(int peer, int link) {
-    return seats_[static_cast<std::size_t>(peer * links_ + link)];
+  int peer_of(std::size_t index) const { return static_cast<int>(index) / links_; }
+  PeerLink& peer_link_of(int peer, int link) {
+    return peer_links_[static_cast<std::size_t>(peer * links_ + link)];
   }
   Member& member(int rank) { return members_[static_cast<std::size_t>(rank)]; }
   Introduction& introduction_of(int rank) { return all_[static_cast<std::size_t>(rank)]; }
   int first_missing() const;
   std::size_t most_bytes() const;
-  bool say(Connection& connection, Greeting::Kind kind, int to, int link,
-           std::span<const std::byte> payload = {}) const;
+  bool send(Connection& connection, HandshakeHeader::Kind kind, int to, int link,
+            std::span<const std::byte> payload = {}) const;
   std::vector<std::pair<InternetAddress, std::uint16_t>> endpoints_of(int peer);
   std::string rank_0() const;
   [[noreturn]] void end_uncalled(double seconds);
@@ -122,21 +124,21 @@ class Rendezvous {
   Socket listener_;
   Introduction mine_;
   bool introducing_ = false;
-  std::uint64_t run_ = 0;          ///< Which callers of this run know.
-  std::vector<Introduction> all_;  ///< By rank; port 0: not known yet.
+  std::uint64_t run_ = 0;          ///< The number of the run, which its callers know.
+  std::vector<Introduction> all_;  ///< By rank; the port of an unknown one is 0.
   std::uint16_t port_of_rank_0_ = 0;
   int links_ = 0;
-  std::vector<Seat> seats_;  ///< By rank and link.
-  int missing_ = 0;          ///< Seats that are wanted and not taken.
-  std::size_t next_ = 0;     ///< The seat from which the next calls are made.
+  std::vector<PeerLink> peer_links_;  ///< By rank and link.
+  int missing_ = 0;                   ///< The number of needed links that are not connected.
+  std::size_t next_ = 0;              ///< Index in peer_links_ from which the next calls are made.
   std::vector<Attempt> attempts_;
   std::vector<Member> members_;  ///< By rank; empty before `introduce`.
   std::vector<pollfd> entries_;
-  std::string last_ = "nobody has answered";  ///< Why the last call came to nothing.
-  std::string refused_;                       ///< Who was refused last, and why.
+  std::string last_ = "nobody has answered";  ///< Why the last call failed.
+  std::string refused_;                       ///< The caller that was refused last, and why.
 };
 
-/// "node1:29500", "[fd00::2]:29500".
+/// A host and a port as text, such as "node1:29500" or "[fd00::2]:29500".
 std::string describe_endpoint(const std::string& host, std::uint16_t port);
 
 }  // namespace heliograph

@@ -18,7 +18,7 @@
 namespace heliograph {
 namespace {
 
-constexpr std::size_t kIpv4At = 12;  ///< In a mapped address: ten bytes 0, two bytes 255.
+constexpr std::size_t kIpv4At = 12;  ///< Where the IPv4 bytes begin in a mapped address.
 
 void set_up(const Socket& socket) {
   fcntl(socket.get(), F_SETFL, fcntl(socket.get(), F_GETFL) | O_NONBLOCK);
@@ -26,7 +26,7 @@ void set_up(const Socket& socket) {
   setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
-/// A socket's address of either family, and its length.
+/// An IPv4 or IPv6 socket address, and its length.
 struct SocketAddress {
   SocketAddress() = default;
   SocketAddress(const InternetAddress& address, std::uint16_t port) {
@@ -50,7 +50,7 @@ struct SocketAddress {
   InternetAddress address() { return InternetAddress::of(*get()); }
 
   std::uint16_t port() const {
-    // Both families have it in the same place.
+    // The port lies at the same offset in both families.
     sockaddr_in in{};
     std::memcpy(&in, &storage, sizeof(in));
     return ntohs(in.sin_port);
@@ -67,14 +67,14 @@ struct SocketAddress {
   }
 };
 
-/// errno goes on saying why.
+/// Closes the socket and keeps errno.
 void give_up(Socket& socket) {
   const int error = errno;
   socket.close();
   errno = error;
 }
 
-/// What getsockname or getpeername says of a socket; nothing where that fails.
+/// The result of getsockname or getpeername for a socket; nothing if the call fails.
 std::optional<SocketAddress> ask(int (*name)(int, sockaddr*, socklen_t*), const Socket& socket) {
   SocketAddress at;
   if (name(socket.get(), at.get(), &at.length) != 0) return std::nullopt;
@@ -85,7 +85,7 @@ Socket listen_at(int family, const InternetAddress& any, std::uint16_t port) {
   Socket socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.open()) return socket;
   const int on = 1, off = 0;
-  // A run may begin on the port of one that has just ended.
+  // A run may start on the port of a run that has just ended.
   setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (family == AF_INET6) {
     setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
@@ -113,7 +113,7 @@ InternetAddress InternetAddress::of_ipv4(std::uint32_t address) {
 
 InternetAddress InternetAddress::of(const sockaddr& address) {
   InternetAddress found;
-  sa_family_t family{};  // By memcpy, as what it lies in may be of another type.
+  sa_family_t family{};  // Read by memcpy, since the object at `address` may have another type.
   std::memcpy(&family, &address.sa_family, sizeof(family));
   if (family == AF_INET) {
     sockaddr_in in{};
@@ -190,7 +190,8 @@ Socket call(const InternetAddress& address, std::uint16_t port) {
     refuse_connections("open a socket");
   }
   set_up(socket);
-  // The port that it calls from may be one that a rank is to listen at, and a call lingers there.
+  // A rank may have to listen at the port from which this call goes out, and closed connections
+  // linger there.
   const int on = 1;
   setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (connect(socket.get(), to.get(), to.length) != 0 && errno != EINPROGRESS) give_up(socket);
@@ -211,7 +212,7 @@ Socket accept_call(const Socket& listener) {
   } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
     refuse_connections("accept another rank");
   }
-  return socket;  // Else no more for now, or one that has gone already.
+  return socket;  // Any other error means that no caller waits, or that it has gone already.
 }
 
 InternetAddress local_address(const Socket& socket) {

@@ -65,14 +65,14 @@ void Outbox::schedule(int peer, Channel channel, Transfer transfer) {
     ++queue.departed;
     return;
   }
-  settle(link, transfer.departs_at);
+  set_departures(link, transfer.departs_at);
   queue.matched.push(transfer);
   const int index = static_cast<int>(channel);
   if (!link.clock.busy(index)) link.clock.start(index, static_cast<double>(transfer.bytes));
 }
 
 /// Gives a departure time to all that has left the link by `now`.
-void Outbox::settle(Link& link, double now) {
+void Outbox::set_departures(Link& link, double now) {
   while (const auto departure = link.clock.advance(now)) {
     Queue& queue = link.queues[static_cast<std::size_t>(departure->channel)];
     queue.matched[queue.departed].departs_at = departure->time;
@@ -89,7 +89,7 @@ double Outbox::deliver(double now) {
   double next = LinkClock::kNever;
   for (std::size_t peer = 0; peer < links_.size(); ++peer) {
     Link& link = links_[peer];
-    if (bytes_per_second_ != 0) settle(link, now);
+    if (bytes_per_second_ != 0) set_departures(link, now);
     for (Queue& queue : link.queues) {
       for (; queue.sent < std::min(queue.copied, queue.departed); ++queue.sent) {
         tickets_[static_cast<std::size_t>(rank_)].complete(queue.matched[queue.sent].send_ticket);

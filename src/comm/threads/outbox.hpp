@@ -89,7 +89,7 @@ class Outbox {
   }
   double now() const { return instant_ ? 0 : monotonic_seconds(); }
   void schedule(int peer, Channel channel, Transfer transfer);
-  void settle(Link& link, double now);
+  void set_departures(Link& link, double now);
   double deliver(double now);
   bool copy_one_piece(std::unique_lock<std::mutex>& lock);
 

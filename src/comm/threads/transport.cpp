@@ -50,11 +50,11 @@ class ThreadCommunicator final : public Communicator {
       world_.throw_if_failed();
       if (world_.any_ended()) fail_if_orphaned(ticket);
       switch (mine.wait(ticket, seen, world_.timeout_seconds())) {
-        case Tickets::Woken::done:
+        case Tickets::WaitResult::done:
           return;
-        case Tickets::Woken::interrupted:
+        case Tickets::WaitResult::interrupted:
           break;
-        case Tickets::Woken::timeout:
+        case Tickets::WaitResult::timeout:
           fail_if_stalled(ticket);
       }
     }

@@ -24,10 +24,10 @@ namespace {
 
 /// Longest time in seconds between two signs of life. It is shortened until eight fit into a limit.
 constexpr double kLongestBeat = 0.25;
-/// How long settle() waits for other ranks' reports, and for the rank that caused the failure to
-/// end.
-constexpr double kSettleSeconds = 0.15;
-constexpr double kCulpritSeconds = 0.8;
+/// How long must_report() waits for other ranks' reports, and for the rank that caused the failure
+/// to end.
+constexpr double kReportSeconds = 0.15;
+constexpr double kCauseSeconds = 0.8;
 /// Most inotify descriptors that all survivors of a host open (a user may open 128 by default), and
 /// that one of them opens.
 constexpr int kHoldingDescriptors = 104;
@@ -414,20 +414,20 @@ void RankWatch::leave_together(double seconds) {
   }
 }
 
-bool RankWatch::settle() {
+bool RankWatch::must_report() {
   std::unique_lock lock(mutex_);
   if (!failure_) return true;
   if (failure_->lost) return true;
   if (failure_->rank != rank_) {
     tell(own_frame(WatchFrame::Kind::heard));
-    const Peer& culprit = peers_[static_cast<std::size_t>(failure_->rank)];
-    changed_.wait_for(lock, span_of(kCulpritSeconds), [&] { return !culprit.socket.open(); });
+    const Peer& cause = peers_[static_cast<std::size_t>(failure_->rank)];
+    changed_.wait_for(lock, span_of(kCauseSeconds), [&] { return !cause.socket.open(); });
     return false;
   }
-  // Ranks that compute the same meet the same failure: the lowest reports it.
+  // Ranks that compute the same meet the same failure, and only the lowest of them reports it.
   const auto first = peers_.begin();
   const auto own = first + rank_;
-  changed_.wait_for(lock, span_of(kSettleSeconds), [&] {
+  changed_.wait_for(lock, span_of(kReportSeconds), [&] {
     return std::all_of(first, own, [](const Peer& p) { return p.has_ended || !p.socket.open(); });
   });
   return std::none_of(first, own, [&](const Peer& p) {

@@ -72,7 +72,7 @@ class RankWatch {
   /// Returns whether this rank must report the failure because no other rank will. Call it after a
   /// failure, before the process ends. Waits for up to a second for messages of the other ranks. If
   /// the cause was an exception on another rank, that rank reports it and ends first.
-  bool settle();
+  bool must_report();
   /// Whether the failure is the loss of a rank, so that every survivor reports it.
   bool lost() const;
   /// Waits until all survivors have reported a loss, but at most for `seconds`. Call it after this

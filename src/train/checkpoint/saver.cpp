@@ -143,10 +143,9 @@ std::string CheckpointSaver::attempt(const std::function<void()>& action) {
   } catch (const std::exception& error) {
     mine = error.what();
   }
-  AllReduce agree(comm_, Channel::evaluation);
   std::vector<std::int64_t> failed(static_cast<std::size_t>(comm_.size()), 0);
   failed[static_cast<std::size_t>(comm_.rank())] = mine.empty() ? 0 : 1;
-  agree.sum(std::span<std::int64_t>(failed));
+  AllReduce(comm_, Channel::evaluation).sum(std::span<std::int64_t>(failed));
   const auto first = std::find_if(failed.begin(), failed.end(), [](auto f) { return f != 0; });
   if (first == failed.end()) return {};
   // The first of the ranks that failed sends its message; the others add zeros.
@@ -154,7 +153,7 @@ std::string CheckpointSaver::attempt(const std::function<void()>& action) {
   if (first - failed.begin() == comm_.rank()) {
     std::memcpy(text.data(), mine.data(), std::min(mine.size(), sizeof(text) - 1));
   }
-  agree.sum(std::span<std::int64_t>(text));
+  AllReduce(comm_, Channel::evaluation).sum(std::span<std::int64_t>(text));
   return reinterpret_cast<const char*>(text.data());
 }
 

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <mutex>
 #include <optional>
+#include <thread>
 
 #include "comm/threads/transport.hpp"
 #include "cuda/emulated/device_bytes.hpp"
