@@ -358,6 +358,7 @@ TEST(Rendezvous, ACallerThatCallsTwiceOnOneConnectionIsDropped) {
     call.run = options.launch.run_id();
     call.ranks = 2;
     call.from = 1;
+    call.to = 0;
     const auto receive = [&] {
       pollfd entry = connection.entry();
       return poll(&entry, 1, 5000) == 1 && connection.receive(1000);
