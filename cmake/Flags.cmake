@@ -13,7 +13,8 @@ if(HELIOGRAPH_WERROR)
 endif()
 if(HELIOGRAPH_SANITIZE)
   # More than -O1 and line numbers would take minutes a file.
-  list(APPEND cxx_flags -fsanitize=${HELIOGRAPH_SANITIZE} -fno-omit-frame-pointer -O1 -g1)
+  set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1 -DNDEBUG")
+  list(APPEND cxx_flags -fsanitize=${HELIOGRAPH_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(heliograph_flags INTERFACE -fsanitize=${HELIOGRAPH_SANITIZE})
   if(HELIOGRAPH_SANITIZE MATCHES address)
     # ASan's checks are function calls, because inline checks would double the build's time.

@@ -26,7 +26,7 @@ namespace {
 constexpr double kLongestBeat = 0.25;
 /// How long must_report() waits for other ranks' reports, and for the rank that caused the failure
 /// to end.
-constexpr double kReportSeconds = 0.15;
+constexpr double kLossReportSeconds = 0.15;
 constexpr double kCauseSeconds = 0.8;
 /// Most inotify descriptors that all survivors of a host open (a user may open 128 by default), and
 /// that one of them opens.
@@ -427,7 +427,7 @@ bool RankWatch::must_report() {
   // Ranks that compute the same meet the same failure, and only the lowest of them reports it.
   const auto first = peers_.begin();
   const auto own = first + rank_;
-  changed_.wait_for(lock, span_of(kReportSeconds), [&] {
+  changed_.wait_for(lock, span_of(kLossReportSeconds), [&] {
     return std::all_of(first, own, [](const Peer& p) { return p.has_ended || !p.socket.open(); });
   });
   return std::none_of(first, own, [&](const Peer& p) {
