@@ -9,16 +9,16 @@ namespace {
 
 using cuda_emulation::Access;
 
-Lane& lane_of(const Group& group, const Half& half) {
+MessageQueue& queue_of(const Group& group, const Half& half) {
   World& world = *group.comm->world;
   const int me = group.comm->rank;
-  return half.sending ? world.lanes[{me, half.peer}] : world.lanes[{half.peer, me}];
+  return half.sending ? world.queues[{me, half.peer}] : world.queues[{half.peer, me}];
 }
 
 /// The other end, if its stream has come to it.
 std::shared_ptr<End> started_partner(const Group& group, const Half& half) {
-  const Lane& lane = lane_of(group, half);
-  const auto& others = half.sending ? lane.receives : lane.sends;
+  const MessageQueue& queue = queue_of(group, half);
+  const auto& others = half.sending ? queue.receives : queue.sends;
   if (half.number >= others.size()) return nullptr;
   const std::shared_ptr<End>& other = others[half.number];
   const bool meets =
@@ -70,8 +70,8 @@ void launch(Group* group, cudaStream_t stream) {
   Emulation& e = emulation();
   ncclComm_t comm = group->comm;
   for (Half& half : group->halves) {
-    Lane& lane = lane_of(*group, half);
-    auto& ends = half.sending ? lane.sends : lane.receives;
+    MessageQueue& queue = queue_of(*group, half);
+    auto& ends = half.sending ? queue.sends : queue.receives;
     half.number = ends.size();
     ends.push_back(half.end);
   }

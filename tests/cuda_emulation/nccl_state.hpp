@@ -29,7 +29,7 @@ struct End {
 };
 
 /// The message ends between two ranks in one direction, in the order of their calls.
-struct Lane {
+struct MessageQueue {
   /// Never shrink, so that an end keeps its number.
   std::deque<std::shared_ptr<End>> sends, receives;
 };
@@ -37,13 +37,13 @@ struct Lane {
 struct World {
   int ranks = 0;
   std::map<int, ncclComm_t> comms;
-  std::map<std::pair<int, int>, Lane> lanes;
+  std::map<std::pair<int, int>, MessageQueue> queues;
 };
 
 struct Half {
   bool sending;
   int peer;
-  std::size_t number;  ///< The number of the end in its lane.
+  std::size_t number;  ///< The number of the end in its queue.
   std::shared_ptr<End> end;
 };
 
@@ -113,7 +113,7 @@ ncclResult_t record(int rank, const Call& call);
 /// Records a request: `take_up` is called after as many polls of the state as set_polls() says.
 ncclResult_t ask(ncclComm_t comm, std::function<void()> take_up);
 
-/// Puts the messages of a group into their lanes, and enqueues the group on its stream.
+/// Puts the messages of a group into their queues, and enqueues the group on its stream.
 void launch(Group* group, cudaStream_t stream);
 
 /// Runs `body` with the runtime's lock held, which streams need, and the lock of this emulation.
