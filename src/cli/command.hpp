@@ -23,7 +23,8 @@ struct Command {
   std::function<int(const std::vector<std::string>& words)> run = {};
 };
 
-/// Completes `command` by flags from `fields` and by `run`, which is called with those given.
+/// Returns `command` with a flag for each of `fields`, and with `run` as its action. `run` gets the
+/// flags that the user gave.
 template <class Request>
 Command with_fields(Command command, std::vector<OptionField<Request>> fields,
                     int (*run)(const Arguments<Request>&)) {

@@ -31,8 +31,8 @@ class SignalWatch {
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
 
-  /// Blocks the signals in this thread and in threads that it starts later, where threads must
-  /// start before the watch. A blocked signal waits for the watch.
+  /// Blocks the signals in this thread and in threads that it starts later. Call it before any
+  /// thread that must start before the watch. A signal that is blocked is kept for the watch.
   static void block();
 
   /// A blocked SIGINT or SIGTERM that waits for a watch, or 0.

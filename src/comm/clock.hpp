@@ -9,8 +9,8 @@ inline double monotonic_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// A timed wait sleeps for at most so many seconds at a time: nanoseconds of a far deadline
-/// overflow.
+/// The longest time, in seconds, for which a timed wait sleeps at once. A wait with a later
+/// deadline sleeps repeatedly, because the deadline in nanoseconds could overflow 64 bits.
 inline constexpr double kLongestSleep = 3600;
 
 }  // namespace heliograph

@@ -43,12 +43,13 @@ TransportKind choose_transport(const TransportOptions& transport) {
     if (transport.kind == TransportKind::tcp) {
       throw Error(ErrorCode::usage,
                   "--transport tcp: the environment has no RANK, WORLD_SIZE, MASTER_ADDR and "
-                  "MASTER_PORT; torchrun sets them, and --transport threads does without");
+                  "MASTER_PORT; start the ranks with torchrun, or use --transport threads");
     }
   }
   if (started > 1) {
-    const char* advice = "this build has no MPI transport, so start them by torchrun, or one";
-    if (transport.kind == TransportKind::threads) advice = "leave --transport out, or start one";
+    const char* advice = "this build has no MPI transport; use torchrun, or start one process";
+    if (transport.kind == TransportKind::threads)
+      advice = "leave --transport out, or start only one process";
     throw_error(ErrorCode::usage,
                 "{} processes were started, and each would train the whole graph by "
                 "threads: {}",
@@ -61,10 +62,11 @@ TransportKind choose_transport(const TransportOptions& transport) {
 void require_launched_by_mpi(int ranks) {
   const int started = processes_of_torchrun();
   if (ranks > 1 || started == 1) return;
-  throw_error(ErrorCode::usage,
-              "--transport mpi: MPI knows of this process only, but WORLD_SIZE is {}, and "
-              "each would train the whole graph: take --transport tcp",
-              started);
+  throw_error(
+      ErrorCode::usage,
+      "--transport mpi: MPI knows of this process only, but WORLD_SIZE is {}, so each process "
+      "would train the whole graph: use --transport tcp",
+      started);
 }
 
 void set_options(const TransportOptions& transport, ProcessGroupOptions& options) {

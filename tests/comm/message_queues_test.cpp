@@ -40,7 +40,7 @@ TEST(MessageQueues, CutsAMessageIntoPiecesInOrder) {
   EXPECT_FALSE(queues.unfinished(7));
 }
 
-TEST(MessageQueues, ALaneThatIsFullHoldsUpNoOther) {
+TEST(MessageQueues, AFullQueueHoldsUpNoOther) {
   std::vector<std::byte> data(100);
   MessageQueues queues(3, 10);
   queues.push(kToOne, data.data(), 100, 1);

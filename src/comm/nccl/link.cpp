@@ -57,7 +57,7 @@ struct NcclLink::Shared {
   void abort_and_drain();
 
   const int device;
-  std::mutex calls;  // Held during calls with what follows.
+  std::mutex calls;  // Held during NCCL calls that use the members below.
   ncclComm_t comm = nullptr;
   cudaStream_t stream = nullptr;
   std::map<std::byte*, void*> registered;  // NCCL's handle of each piece of memory.

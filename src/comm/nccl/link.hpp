@@ -10,9 +10,10 @@
 
 namespace heliograph {
 
-/// The NCCL communicator of one rank, and the stream of its device on which groups of messages run
-/// one after the other. Only give_up waits. All calls throw Error(resource) where NCCL or CUDA
-/// refuses, and Error(peer_lost) once given up. Used by one thread, give_up by any.
+/// The NCCL communicator of one rank, and a stream of the rank's device on which groups of messages
+/// run one after the other. Calls throw Error(resource) if NCCL or CUDA reports an error, and
+/// Error(peer_lost) after give_up. One thread makes all calls, except that any thread may call
+/// give_up.
 class NcclLink {
  public:
   static constexpr std::size_t kIdBytes = 128;
@@ -67,7 +68,8 @@ class NcclLink {
   struct Shared;
   struct Marks;
 
-  const std::shared_ptr<Shared> shared_;  // With the thread that aborts, which may outlive this.
+  // Also held by the aborting thread, which may live longer.
+  const std::shared_ptr<Shared> shared_;
   const std::unique_ptr<Marks> marks_;
 };
 

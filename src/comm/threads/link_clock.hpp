@@ -8,10 +8,10 @@
 
 namespace heliograph {
 
-/// When bytes leave one directed link of a fixed rate that its busy channels share equally, each
-/// moving one message at a time. Pure arithmetic on the times it is given, so a late caller loses
-/// no rate: what should have left in the meantime is reported with the time at which it left.
-/// Times are seconds on one monotonic clock; sizes are bytes.
+/// Computes when messages leave one directed link. The link has a fixed rate, which its busy
+/// channels share equally; each channel sends one message at a time. The object reads no clock but
+/// computes from the times that it is given. So a late caller loses no rate: it is told the exact
+/// time at which each overdue message left. Times are seconds on one monotonic clock, sizes bytes.
 class LinkClock {
  public:
   static constexpr double kNever = std::numeric_limits<double>::infinity();

@@ -17,10 +17,11 @@
 
 namespace heliograph {
 
-/// The outgoing links of one rank. A send is matched with the receive that was posted for it. The
-/// rank's communication thread, inside serve, copies the bytes straight from one buffer to the
-/// other and completes both tickets when the shape of the link says so. Thread-safe; it takes the
-/// locks of Tickets while it holds its own.
+/// The outgoing links of one rank. Matches each send with the receive that was posted for it. The
+/// rank's communication thread, inside `serve`, copies the bytes straight from the sender's buffer
+/// to the receiver's. Without a rate and a latency, `post` itself may copy a small message. The
+/// sender's ticket completes when the message is copied and has left the link, the receiver's
+/// after the latency as well. Thread-safe. Takes the locks of Tickets while it holds its own.
 class Outbox {
  public:
   /// One end of a message; the pointer of the other end is null.
@@ -69,13 +70,14 @@ class Outbox {
     double departs_at;
   };
 
-  // Transfers are done in order. Each counter is a number of transfers, from the oldest on.
+  // Transfers are done in order, so each counter below is the number of the oldest transfers that
+  // have reached a certain state.
   struct Queue {
     Ring<Post> unmatched;  // All sends or all receives.
     Ring<Transfer> matched;
-    std::size_t departed = 0;  // Those that have a departure time.
+    std::size_t departed = 0;  // Transfers whose departure time is known.
     std::size_t copied = 0;
-    std::size_t sent = 0;  // Those that are done for the sender: departed and copied.
+    std::size_t sent = 0;  // Transfers that have departed and are copied, so the sender is done.
   };
 
   struct Link {

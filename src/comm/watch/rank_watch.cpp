@@ -22,14 +22,15 @@
 namespace heliograph {
 namespace {
 
-/// Longest time in seconds between two signs of life. It is shortened until eight fit into a limit.
+/// The longest time between two signs of life that a rank sends, in seconds. If an eighth of the
+/// shortest silence limit is less, that is used instead.
 constexpr double kLongestBeat = 0.25;
 /// How long must_report() waits for other ranks' reports, and for the rank that caused the failure
 /// to end.
 constexpr double kLossReportSeconds = 0.15;
 constexpr double kCauseSeconds = 0.8;
-/// Most inotify descriptors that all survivors of a host open (a user may open 128 by default), and
-/// that one of them opens.
+/// The most inotify descriptors that delay_exit() opens: in all survivors on one host together, and
+/// in one survivor. By default the system allows a user 128 inotify instances.
 constexpr int kHoldingDescriptors = 104;
 constexpr int kMostHoldingDescriptors = 12;
 

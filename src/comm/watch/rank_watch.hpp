@@ -48,8 +48,9 @@ class RankWatch {
 
   /// Records that this rank failed, and tells the others; the first failure counts.
   void fail(Progress progress, ErrorCode code, const std::string& reason) noexcept;
-  /// The same for an exception that ends this rank's work. It replaces what was recorded unless it
-  /// only repeats it: a rank that fails by itself says why.
+  /// Records that an exception ended this rank's work, and tells the others. This replaces an
+  /// earlier failure, since the rank's own error is more precise, unless the exception only repeats
+  /// the message of that failure.
   void fail_by_exception(Progress progress, ErrorCode code, const std::string& what) noexcept;
 
   bool failed() const noexcept { return failed_; }

@@ -7,7 +7,8 @@
 
 namespace heliograph::cuda {
 
-/// The lock of `device`, which captures share and waits for the whole device exclude.
+/// The lock of `device`. Captures hold it shared, so several can run at once. Calls that may wait
+/// for the whole device hold it exclusively, so none of them runs during a capture.
 inline std::shared_mutex& capture_lock(int device) {
   // Far more locks than devices; devices may share one.
   static std::array<std::shared_mutex, 64> locks;
