@@ -74,7 +74,7 @@ TEST(LaunchVariables, ThatAreMissingAreNamed) {
     test::expect_error(ErrorCode::usage, "but not " + std::string(name) + ":", [&] { said(some); });
   }
   const auto caught = error_of([] { said({{"RANK", "0"}}); });
-  EXPECT_NE(caught.text.find("says RANK but not WORLD_SIZE, MASTER_ADDR, MASTER_PORT"),
+  EXPECT_NE(caught.text.find("has RANK but not WORLD_SIZE, MASTER_ADDR, MASTER_PORT"),
             std::string::npos)
       << caught.text;
 }
