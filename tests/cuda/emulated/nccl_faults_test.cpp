@@ -90,11 +90,12 @@ TEST_F(NcclFaults, AnErrorOfNcclEndsAllRanksByName) {
     });
   });
   EXPECT_EQ(caught.code, ErrorCode::peer_lost);
-  EXPECT_THAT(caught.text, AllOf(HasSubstr("rank 1, epoch 2, layer 1: NCCL cannot go on: unhandled "
-                                           "system error"),
-                                 HasSubstr("bytes from rank 0 on the halo channel")));
+  EXPECT_THAT(caught.text,
+              AllOf(HasSubstr("rank 1, epoch 2, layer 1: NCCL cannot continue: unhandled "
+                              "system error"),
+                    HasSubstr("bytes from rank 0 on the halo channel")));
   for (int rank = 0; rank < 3; ++rank) {
-    EXPECT_THAT(ends.of(rank), HasSubstr("rank 1, epoch 2, layer 1: NCCL cannot go on"));
+    EXPECT_THAT(ends.of(rank), HasSubstr("rank 1, epoch 2, layer 1: NCCL cannot continue"));
     EXPECT_THAT(functions_of(rank), HasSubstr("ncclCommAbort"));
     EXPECT_THAT(functions_of(rank), Not(HasSubstr("ncclCommDestroy")));
   }

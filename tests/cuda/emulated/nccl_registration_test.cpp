@@ -124,7 +124,7 @@ TEST_F(NcclRegistration, EndsWithMessagesInFlightByName) {
   nccl_emulation::fail_group(1, 14, ncclSystemError);
   const Caught caught = error_of([&] { train(data_, options(3, 2)); });
   EXPECT_THAT(caught.text,
-              AllOf(HasSubstr("rank 1, epoch 3, layer 2: "), HasSubstr("NCCL cannot go on")));
+              AllOf(HasSubstr("rank 1, epoch 3, layer 2: "), HasSubstr("NCCL cannot continue")));
   for (int rank = 0; rank < 3; ++rank) {
     EXPECT_EQ(calls_of(rank, "ncclCommAbort"), 1) << rank;
     EXPECT_EQ(calls_of(rank, "ncclCommDeregister"), 0) << rank;
