@@ -66,6 +66,9 @@ def include_direction(root, **_):
         if room not in ALLOWED:
             wrong.append(f"{path}: lies in no known room")
             continue
+        folders = path.split("/")[2:-1]
+        if room in FOLDERS and folders and folders[0] not in FOLDERS[room]:
+            wrong.append(f"{path}: its folder has no place in the order of {room}'s folders")
         for line, name, quoted in includes(root, path):
             first = name.split("/", 1)[0]
             if quoted or first == "heliograph" or first in ALLOWED:
@@ -198,6 +201,7 @@ PLANTS = {
         ("src/cli/down.cpp", "#include <core/csr.hpp>\n", "cli may not include core"),
         ("src/graph/bare.cpp", '#include "shard.hpp"\n', "not named by its room"),
         ("src/comm/watch/up.cpp", '#include "comm/tcp/links.hpp"\n', "its folder may not include"),
+        ("src/comm/attic/x.cpp", "int x;\n", "its folder has no place in the order"),
         ("src/attic/x.cpp", "int x;\n", "no known room"),
         ("include/heliograph/c.hpp", '#include "core/csr.hpp"\n', "public may not include core"),
         ("include/heliograph/d.hpp", "#include <nlohmann/json.hpp>\n", "standard library"),
