@@ -2,6 +2,6 @@
 
 // Chooses the instruction sets for which Google Highway compiles; every file includes this before
 // any Highway header. x86 processors without AVX2 run the portable code: kernels for SSSE3 and
-// SSE4 would take a quarter of the build's time for machines that are rarely trained on.
+// SSE4 would lengthen every build for machines that are rarely trained on.
 
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4)
