@@ -8,11 +8,8 @@
 namespace heliograph {
 namespace {
 
-constexpr std::size_t kScratchLine = 64;  // Bytes; scratch of each rank starts on its own line.
-
-std::size_t round_up_to_line(std::size_t bytes) {
-  return (bytes + kScratchLine - 1) / kScratchLine * kScratchLine;
-}
+/// The bytes from one rank's block in the scratch to the next one's, which begins a cache line.
+std::size_t stride_of(std::size_t block_bytes) { return round_up(block_bytes, kLineBytes); }
 
 /// mine[i] = sum over ranks of their values, from rank 0 on; `others` holds the blocks of all
 /// other ranks, `stride` bytes apart and in order.
@@ -102,7 +99,7 @@ std::span<std::byte> AllReduce::block(const Sum& sum, int rank) const {
 
 void AllReduce::scatter(Sum& sum) {
   const std::size_t bytes = block(sum, comm_.rank()).size();
-  const std::size_t stride = round_up_to_line(bytes);
+  const std::size_t stride = stride_of(bytes);
   const std::size_t scratch_bytes = stride * static_cast<std::size_t>(comm_.size() - 1);
   if (sum.scratch.size() < scratch_bytes) {
     sum.scratch = Buffer(scratch_bytes, MemoryUse::workspace, account_);
@@ -123,7 +120,7 @@ void AllReduce::scatter(Sum& sum) {
 void AllReduce::gather(Sum& sum) {
   comm_.wait(sum.ticket);  // Is done, or throws.
   const auto mine = block(sum, comm_.rank());
-  sum.add(mine.data(), sum.scratch.data(), mine.size(), round_up_to_line(mine.size()), comm_.rank(),
+  sum.add(mine.data(), sum.scratch.data(), mine.size(), stride_of(mine.size()), comm_.rank(),
           comm_.size());
   sends_.clear();
   receives_.clear();

@@ -8,9 +8,10 @@ namespace heliograph {
 /// Size of a cache line in bytes, to which all buffers are aligned.
 inline constexpr std::size_t kLineBytes = 64;
 
-/// The least multiple of `unit` that is at least `bytes`.
-constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) {
-  return (bytes + unit - 1) / unit * unit;
+/// The least multiple of `unit` that is at least `value`, which is not negative.
+template <class T>
+constexpr T round_up(T value, T unit) {
+  return (value + unit - 1) / unit * unit;
 }
 
 /// Allocates the memory of buffers: a rank's arena on the host, or the memory of its device.

@@ -47,8 +47,7 @@ struct PassTimes {
 };
 
 std::int64_t matrix_bytes(std::int64_t rows, std::int64_t cols, std::int64_t value_bytes) {
-  const std::int64_t line = 64 / value_bytes;
-  return rows * ((cols + line - 1) / line * line) * value_bytes;
+  return rows * round_up(cols * value_bytes, static_cast<std::int64_t>(kLineBytes));
 }
 
 }  // namespace

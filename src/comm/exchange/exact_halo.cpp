@@ -86,7 +86,7 @@ void ExactHalo::finish(const Site& site, FunctionRef<void(const PackedRows&)> co
     first_codec = make_codec({32, false, static_cast<int>(site.exact_cols)}, shard_.device());
   }
   // The exact columns take up whole cache lines of the first block.
-  const std::int64_t taken = (site.exact_cols + kLeastBlock - 1) / kLeastBlock * kLeastBlock;
+  const std::int64_t taken = round_up(site.exact_cols, kLeastBlock);
   std::int64_t most = std::max(kLeastBlock, block_cols_ - taken);
   Site block = site;
   OfferedRows offered = rows_;

@@ -4,15 +4,12 @@
 #include <cstring>
 
 #include "core/cuda/runtime.hpp"
+#include "core/memory_source.hpp"
 
 namespace heliograph::cuda {
 namespace {
 
 constexpr std::size_t kAlignment = 16;  // suits every argument of a kernel
-
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
 
 }  // namespace
 
@@ -24,7 +21,7 @@ void Sequence::clear() noexcept {
 
 std::size_t Sequence::keep(const void* value, std::size_t bytes) {
   const std::size_t at = values_.size();
-  values_.resize(at + aligned(bytes));  // zeroed, so that gaps compare equal
+  values_.resize(at + round_up(bytes, kAlignment));  // zeroed, so that gaps compare equal
   std::memcpy(values_.data() + at, value, bytes);
   return at;
 }
