@@ -12,7 +12,16 @@ namespace heliograph {
 enum class ModelKind : std::uint8_t { gcn, sage };
 enum class NormLayer : std::uint8_t { none, layer };
 enum class Schedule : std::uint8_t { constant, cosine, step };
-enum class Metric : std::uint8_t { automatic, accuracy, f1, auc };
+enum class Metric : std::uint8_t {
+  automatic,  ///< f1 for multi-label, auc for two classes, otherwise accuracy.
+  accuracy,   ///< The share of nodes whose class is predicted; multi-class only.
+  f1,         ///< F1, micro-averaged over all nodes and classes.
+  auc,        ///< Area under the ROC curve; two classes only.
+  /// The mean of the classes' F1, as scikit-learn's f1_score(average="macro", zero_division=0):
+  /// over the classes that a node of the set has or is predicted to have; multi-label: over all
+  /// classes, with 0 for a class that no node has or is predicted to have.
+  macro_f1,
+};
 enum class TransportKind : std::uint8_t {
   threads,
   mpi,
@@ -135,8 +144,8 @@ struct TrainOptions {
   CheckpointOptions checkpoint;
 
   int epochs = 200;
-  int eval_every = 1;
-  int patience = 0;  ///< Stop after this many evaluations without a better score; 0: never.
+  int eval_every = 1;  ///< Epochs between evaluations; 0: none, not even of the last epoch.
+  int patience = 0;    ///< Stop after this many evaluations without a better score; 0: never.
   std::uint64_t seed = 1;
   Metric metric = Metric::automatic;
   Normalization normalize = Normalization::none;

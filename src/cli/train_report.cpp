@@ -59,7 +59,9 @@ std::string result_block(const TrainRequest& request, const TrainResult& result,
                       fmt::format("{} (of 0 to {}), by validation{}", result.best_epoch, count - 1,
                                   result.stop_reason == "early_stopping" ? ", stopped early" : ""));
   } else {
-    rows.emplace_back("scores", "none: the run ended before an evaluation");
+    rows.emplace_back("scores", request.train.eval_every == 0
+                                    ? "none: --eval-every 0 makes no evaluation"
+                                    : "none: the run ended before an evaluation");
   }
   const nlohmann::ordered_json summary = summarize(result, request.train);
   rows.emplace_back("epoch time",

@@ -96,7 +96,7 @@ class RankRun {
   void resume(const CheckpointManifest& manifest) {
     restore_run(manifest, options_.checkpoint.resume, comm_, trainer_, state_);
     // The last epoch may have been saved before it was evaluated; see run_epochs.
-    if (state_.epochs == options_.epochs && !evaluation_due()) evaluate(state_.reports.back());
+    if (state_.epochs == options_.epochs && due_only_at_end()) evaluate(state_.reports.back());
     if (is_root() && callbacks_.on_resume) callbacks_.on_resume(state_.reports);
   }
 
@@ -118,7 +118,7 @@ class RankRun {
       const bool saves = checkpoints_.due(state_.epochs, end.asked.stop || end.asked.save, ends);
       // An evaluation that is due only because the run ends is no part of the checkpoint: a run
       // that resumes it with more epochs does without.
-      const bool saves_first = evaluates && last && !evaluation_due();
+      const bool saves_first = evaluates && last && due_only_at_end();
       if (is_root()) state_.reports.push_back(report);
       if (saves_first) {
         if (saves) checkpoints_.save(state_, end.asked.stop);
@@ -163,7 +163,11 @@ class RankRun {
 
  private:
   bool is_root() const { return comm_.rank() == 0; }
-  bool evaluation_due() const { return state_.epochs % options_.eval_every == 0; }
+  bool evaluation_due() const {
+    return options_.eval_every > 0 && state_.epochs % options_.eval_every == 0;
+  }
+  /// Whether an evaluation is due if the epoch was the last, and otherwise is not.
+  bool due_only_at_end() const { return options_.eval_every > 0 && !evaluation_due(); }
 
   RunRequests take_requests() const {
     return {callbacks_.stop != nullptr && callbacks_.stop->load(),

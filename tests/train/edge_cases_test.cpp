@@ -94,6 +94,19 @@ TEST(EdgeCases, EvaluationComesAtTheLastEpochAtTheLatest) {
   EXPECT_TRUE(r.epochs[3].val_metric);
 }
 
+TEST(EdgeCases, ARunThatNeverEvaluatesHasNoScores) {
+  const Dataset data = test::make_small_dataset(200, 8, 3, 8);
+  TrainOptions o = four_epochs(2);
+  o.eval_every = 0;
+  const TrainResult r = train(data, o);
+  EXPECT_EQ(r.epochs.size(), 4U);
+  EXPECT_EQ(r.best_epoch, -1);
+  EXPECT_FALSE(r.epochs[3].val_metric);
+  EXPECT_TRUE(r.predictions.empty());
+  o.patience = 2;
+  test::expect_error(ErrorCode::usage, "--eval-every 0", [&] { train(data, o); });
+}
+
 // The only step overflows the weights after the loss, so that only evaluation can notice it.
 TEST(EdgeCases, NonFiniteLogitsAreNeverScored) {
   for (const int ranks : {1, 3}) {

@@ -152,6 +152,46 @@ TEST(DistributedScores, MicroF1CountsEveryLabel) {
   for (const int ranks : {1, 4}) EXPECT_NEAR(scores_over(w, Metric::f1, ranks).test, f1, 1e-12);
 }
 
+/// Nodes whose set is validation, with these true and predicted classes.
+Whole make_predicted(const std::vector<std::int32_t>& truth,
+                     const std::vector<std::int32_t>& predicted, std::int32_t classes) {
+  Whole w;
+  w.labels.classes = classes;
+  w.labels.class_of = truth;
+  w.labels.role.assign(truth.size(), Role::validation);
+  for (const std::int32_t c : predicted) {
+    w.logits.emplace_back(static_cast<std::size_t>(classes), 0.0F);
+    w.logits.back()[static_cast<std::size_t>(c)] = 1;
+  }
+  return w;
+}
+
+TEST(DistributedScores, MacroF1IsTheMeanOverTheClassesThatOccur) {
+  // scikit-learn's f1_score(truth, predicted, average="macro") of these: class 0 has F1 2/3, class
+  // 1 1/2, class 2, which is never predicted, 0; class 3, which is only predicted, 0; class 4 does
+  // not occur and does not count.
+  const Whole w = make_predicted({0, 0, 0, 1, 1, 2}, {0, 0, 1, 1, 3, 0}, 5);
+  const double expected = (2.0 * 2 / 6 + 2.0 * 1 / 4 + 0 + 0) / 4;
+  for (const int ranks : {1, 3}) {
+    const Scores scores = scores_over(w, Metric::macro_f1, ranks);
+    EXPECT_DOUBLE_EQ(scores.validation, expected);
+    EXPECT_TRUE(std::isnan(scores.test));
+  }
+}
+
+TEST(DistributedScores, MacroF1OfLabelsIsTheMeanOverAllOfThem) {
+  Whole w;
+  w.labels.task = Task::multilabel;
+  w.labels.classes = 3;
+  w.labels.role.assign(2, Role::test);
+  w.labels.indicators = {1, 0, 0, 1, 1, 0};
+  w.logits = {{1, 1, -1}, {-1, 1, -1}};
+  // Label 0: one hit, one miss. Label 1: one hit, one false alarm. Label 2 does not occur: 0.
+  for (const int ranks : {1, 2}) {
+    EXPECT_DOUBLE_EQ(scores_over(w, Metric::macro_f1, ranks).test, (2.0 / 3 + 2.0 / 3 + 0) / 3);
+  }
+}
+
 TEST(DistributedScores, AucIsRankedOverAllRanksAtOnce) {
   const Whole w = make_whole(Task::multiclass, 2, 300);
   const Scores one = scores_over(w, Metric::auc, 1);

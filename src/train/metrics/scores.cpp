@@ -79,32 +79,45 @@ double roc_auc(std::vector<std::pair<float, std::uint8_t>> scored) {
 Scores distributed_scores(Metric metric, const LocalLabels& labels, ConstMatrixView logits,
                           Communicator& comm) {
   if (metric == Metric::auc) return auc_scores(labels, logits, comm);
-  // For each set: true positives, then the sum of predicted and actual positives.
-  std::array<std::int64_t, 2 * kSets> counts{};
+  // For each set and class, or for all classes together: true positives, then the sum of predicted
+  // and actual positives.
+  const bool macro = metric == Metric::macro_f1;
+  const auto groups = static_cast<std::size_t>(macro ? labels.classes : 1);
+  std::vector<std::int64_t> counts(2 * groups * kSets, 0);
   for (std::int64_t r = 0; r < logits.rows; ++r) {
     const auto i = static_cast<std::size_t>(r);
     const int set = set_of(labels.role[i]);
     if (set < 0) continue;
-    std::int64_t& hits = counts[2 * static_cast<std::size_t>(set)];
-    std::int64_t& marks = counts[2 * static_cast<std::size_t>(set) + 1];
+    std::int64_t* of_set = counts.data() + 2 * groups * static_cast<std::size_t>(set);
+    const auto count = [&](std::int32_t c, int predicted, int actual) {
+      std::int64_t* of_class = of_set + (macro ? 2 * c : 0);
+      of_class[0] += predicted & actual;
+      of_class[1] += predicted + actual;
+    };
     const float* z = logits.row(r);
     if (labels.task == Task::multiclass) {
-      hits += predicted_class(z, labels.classes) == labels.class_of[i] ? 1 : 0;
-      marks += 2;
+      const std::int32_t predicted = predicted_class(z, labels.classes);
+      const std::int32_t actual = labels.class_of[i];
+      count(predicted, 1, predicted == actual);
+      if (predicted != actual) count(actual, 0, 1);
       continue;
     }
     const std::uint8_t* y = labels.indicators.data() + i * static_cast<std::size_t>(labels.classes);
-    for (std::int32_t c = 0; c < labels.classes; ++c) {
-      const int predicted = z[c] > 0 ? 1 : 0;
-      hits += predicted & y[c];
-      marks += predicted + y[c];
-    }
+    for (std::int32_t c = 0; c < labels.classes; ++c) count(c, z[c] > 0 ? 1 : 0, y[c]);
   }
   AllReduce(comm, Channel::evaluation).sum(std::span<std::int64_t>(counts));
   const auto score = [&](std::size_t set) {
-    const std::int64_t marks = counts[2 * set + 1];
-    return marks == 0 ? kNoScore
-                      : 2.0 * static_cast<double>(counts[2 * set]) / static_cast<double>(marks);
+    double sum = 0;
+    std::size_t occur = 0;
+    for (std::size_t c = 0; c < groups; ++c) {
+      const std::int64_t* count = counts.data() + 2 * (groups * set + c);
+      if (count[1] == 0) continue;
+      sum += 2.0 * static_cast<double>(count[0]) / static_cast<double>(count[1]);
+      ++occur;
+    }
+    if (occur == 0) return kNoScore;
+    const bool all = macro && labels.task == Task::multilabel;
+    return sum / static_cast<double>(all ? groups : occur);
   };
   return {score(0), score(1), score(2)};
 }
@@ -121,7 +134,7 @@ Metric resolve_metric(Metric metric, Task task, std::int32_t classes) {
   }
   if (metric == Metric::accuracy && multilabel) {
     throw Error(ErrorCode::usage,
-                "--metric accuracy needs one class a node; use f1 for multi-label");
+                "--metric accuracy needs one class a node; use f1 or macro-f1 for multi-label");
   }
   return metric;
 }

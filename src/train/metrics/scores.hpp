@@ -32,7 +32,7 @@ struct LocalLabels {
 /// Exact scores over the nodes of all ranks, equal on every rank. Counts are summed as integers,
 /// and the ROC AUC ranks all nodes at once (ties count half). Collective. accuracy: the share of
 /// nodes whose class is predicted. f1: micro-averaged; with one class a node it equals accuracy.
-/// auc: ranks nodes by the difference of the two logits.
+/// macro_f1: as Metric says. auc: ranks nodes by the difference of the two logits.
 Scores distributed_scores(Metric metric, const LocalLabels& labels, ConstMatrixView logits,
                           Communicator& comm);
 

@@ -121,12 +121,14 @@ void add_evaluation(TrainFields& fields) {
   fields.group("Evaluation");
   fields.add(
       "metric",
-      "Score of the predictions: accuracy, micro-averaged F1 (f1), or area under the ROC curve "
-      "for two classes (auc). auto is f1 for multi-label, auc for two classes, and accuracy "
-      "otherwise.",
+      "Score of the predictions: accuracy, F1 averaged over nodes and classes together (f1) or "
+      "over classes (macro-f1), or area under the ROC curve for two classes (auc). auto is f1 for "
+      "multi-label, auc for two classes, and accuracy otherwise.",
       HELIOGRAPH_MEMBER(metric));
   fields.add("eval-every", "N",
-             "Epochs between evaluations, which are exact and cover the whole graph.",
+             "Epochs between evaluations, which are exact and cover the whole graph; 0 never "
+             "evaluates, so the run has no scores and no predictions, and its weights are the "
+             "last epoch's.",
              HELIOGRAPH_MEMBER(eval_every));
   add_mebibytes(fields, "eval-chunk-mib",
                 "Most memory for a rank's fp32 halo rows while evaluating, MiB.", 1,

@@ -151,8 +151,10 @@ void validate(const TrainOptions& options) {
   require_together(options.checkpoint.every == 0 || !options.checkpoint.folder.empty(),
                    "--checkpoint-every needs --out: a directory to save to");
   require_at_least(1, "--epochs", options.epochs);
-  require_at_least(1, "--eval-every", options.eval_every);
+  require_at_least(0, "--eval-every", options.eval_every);
   require_at_least(0, "--patience", options.patience);
+  require_together(options.patience == 0 || options.eval_every > 0,
+                   "--patience needs evaluations, and --eval-every 0 makes none");
   require_value(options.eval_chunk_bytes >= 1, "--eval-chunk-mib", "at least 1 MiB",
                 options.eval_chunk_bytes);
   require_at_least(0, "--memory-limit-mib", options.memory_limit_bytes);

@@ -30,8 +30,9 @@ inline constexpr EnumName<Schedule> enum_names<Schedule>[] {
 };
 template <>
 inline constexpr EnumName<Metric> enum_names<Metric>[] {
-  {"auto", Metric::automatic}, {"accuracy", Metric::accuracy}, {"f1", Metric::f1}, {
-    "auc", Metric::auc
+  {"auto", Metric::automatic}, {"accuracy", Metric::accuracy}, {"f1", Metric::f1},
+      {"auc", Metric::auc}, {
+    "macro-f1", Metric::macro_f1
   }
 };
 template <>
