@@ -5,5 +5,6 @@ if(NOT HELIOGRAPH_SANITIZE)
       -D BUILD=${PROJECT_BINARY_DIR} -D EXAMPLE=${PROJECT_SOURCE_DIR}/examples/embed
       -D SCRATCH=${PROJECT_BINARY_DIR}/install_test -D CXX=${CMAKE_CXX_COMPILER}
       -P ${CMAKE_CURRENT_LIST_DIR}/install.cmake)
-  set_tests_properties(install.embed PROPERTIES LABELS install TIMEOUT 300)
+  set_tests_properties(install.embed PROPERTIES LABELS install TIMEOUT 300
+    FIXTURES_SETUP installed)
 endif()

@@ -118,7 +118,7 @@ Command generate_command() {
        " --out DIR [options]",
        "Examples:\n"
        "  heliograph generate --preset reddit --scale 0.1 --out graphs/small-reddit\n"
-       "  heliograph generate --nodes 100000 --edges 1000000 --homophily 0.8 --out graphs/mine"},
+       "  heliograph generate --nodes 100000 --edges 1000000 --homophily 0.8 --out graphs/blocks"},
       generate_fields(), run_generate);
 }
 

@@ -138,7 +138,7 @@ Command partition_command() {
       {"partition", "Cut a graph into K parts, print what the cut costs, and write it.",
        " --data PATH --parts K [--out DIR] [--owners FILE] [options]",
        "Examples:\n"
-       "  heliograph partition --data graphs/cora --parts 4 --out cora-4\n"
+       "  heliograph partition --data graphs/cora --parts 4 --split random:60/20/20 --out cora-4\n"
        "  heliograph partition --data graphs/cora --parts 4 --owners cora.part.4\n"
        "  heliograph partition --data graphs/cora --parts 4 --partitioner file:cora.part.4"},
       partition_fields(), run_partition);

@@ -340,8 +340,9 @@ Command train_command() {
           "Train a graph neural network on a whole graph, split over K ranks.",
           " --data PATH [options]",
           "Examples:\n"
-          "  heliograph train --data cora.npz --model gcn --epochs 200\n"
-          "  heliograph train --data graph/ --parts 4 --bits 1 --out runs/one-bit\n"
+          "  heliograph train --data cora.npz --split random:60/20/20 --model gcn\n"
+          "  heliograph train --data graph/ --parts 4 --bits 1 --out runs/one-bit "
+          "--checkpoint-every 100\n"
           "  heliograph train --config runs/one-bit/run.json --bits 32 --out runs/fp32\n"
           "  heliograph train --resume runs/one-bit --epochs 400\n"
           "Ctrl-C and SIGTERM stop the run at the end of its epoch; with --out it saves a "
