@@ -27,7 +27,7 @@ int main(int argc, char** argv) try {
   options.exchange.bits_forward = 1;
   options.exchange.bits_backward = 1;
   options.epochs = 50;
-  options.random_split = dataset.splits.empty();
+  if (dataset.splits.empty()) options.split = heliograph::RandomSplit{60, 20, 20};
 
   heliograph::TrainCallbacks callbacks;
   callbacks.on_epoch = [](const heliograph::EpochReport& epoch) {

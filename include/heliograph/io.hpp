@@ -56,12 +56,6 @@ std::string dataset_hash(const Dataset& dataset);
 
 enum class Normalization : std::uint8_t { none, row, standard };
 
-/// Splits the labelled nodes at random by shares in per cent, which may sum to at most 100. The
-/// same seed gives the same split on every machine. `stratified` keeps the shares within each class
-/// (multi-class only). Throws Error(usage) for invalid shares and for a set that would be empty.
-Split random_split(const Dataset& dataset, double train_share, double validation_share,
-                   double test_share, std::uint64_t seed, bool stratified);
-
 /// Normalises features. `row` divides each row by the sum of its absolute values. `standard` gives
 /// each column mean 0 and standard deviation 1 over the nodes with `fit_on[node] != 0`, or over all
 /// nodes if `fit_on` is empty. Throws Error(usage) for `standard` on sparse features, if `fit_on`

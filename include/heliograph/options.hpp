@@ -6,6 +6,7 @@
 
 #include "heliograph/io.hpp"
 #include "heliograph/partition.hpp"
+#include "heliograph/split.hpp"
 
 namespace heliograph {
 
@@ -153,11 +154,7 @@ struct TrainOptions {
   bool reproducible = false;  ///< Sums in fp64 everywhere (docs/architecture.md).
   bool tf32 = false;  ///< Rounds factors of training's matrix products to TF32; CUDA devices only.
 
-  int split = 0;              ///< Index into Dataset::splits, unless `random_split` is set.
-  bool random_split = false;  ///< Draw a split with the shares and the seed below.
-  double train_share = 60, validation_share = 20, test_share = 20;  ///< Per cent.
-  std::uint64_t split_seed = 0;
-  bool stratified = false;  ///< Keep the shares within each class.
+  SplitChoice split;  ///< The nodes to train, validate and test on; the first given split if unset.
 
   /// Most bytes of a rank's fp32 halo rows while evaluating.
   std::int64_t eval_chunk_bytes = std::int64_t{64} << 20;

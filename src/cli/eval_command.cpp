@@ -14,7 +14,6 @@
 #include "heliograph/shards.hpp"
 #include "train/options/json.hpp"
 #include "train/options/values.hpp"
-#include "train/plan/dataset_plan.hpp"
 #include "train/processes.hpp"
 #include "train/run/output_file.hpp"
 
@@ -117,7 +116,7 @@ int run_eval(const Arguments<TrainRequest>& arguments) {
   const Dataset dataset = load(request.input, progress);
   Split split;
   if (request.balance_train) {
-    split = choose_split(dataset, request.train);
+    split = make_split(dataset, request.train.split);
     request.train.partition.balance_split = &split;
   }
   progress.phase(fmt::format("scoring {}", point.checkpoint.string()));

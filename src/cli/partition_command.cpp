@@ -11,7 +11,6 @@
 #include "heliograph/options.hpp"
 #include "heliograph/shards.hpp"
 #include "train/options/json.hpp"
-#include "train/plan/dataset_plan.hpp"
 
 namespace heliograph::cli {
 namespace {
@@ -109,7 +108,7 @@ int run_partition(const Arguments<PartitionRequest>& arguments) {
   const bool inductive = !request.out.empty() && request.train.inductive &&
                          request.train.partition.partitioner == Partitioner::metis;
   if (request.balance_train || inductive) {
-    split = choose_split(dataset, request.train);
+    split = make_split(dataset, request.train.split);
     request.train.partition.balance_split = &split;
   }
   progress.phase(fmt::format("cutting into {} parts", request.train.partition.parts));

@@ -7,7 +7,6 @@
 #include "heliograph/io.hpp"
 #include "heliograph/shards.hpp"
 #include "train/options/json.hpp"
-#include "train/plan/dataset_plan.hpp"
 #include "train/plan/shard_plan.hpp"
 
 namespace heliograph::cli {
@@ -28,16 +27,17 @@ std::vector<std::string> set_options_of_shards(
   const nlohmann::ordered_json asked = options_to_json(request.train);
   const nlohmann::ordered_json defaults = options_to_json(TrainOptions());
   for (const auto& [name, value] : shaped.items()) {
-    if (nlohmann::json(asked.at(name)) == value) continue;
+    const nlohmann::json wish = asked.value(name, nlohmann::json());
+    if (wish == value) continue;
     if (!given(name)) {
-      if (asked.at(name) != defaults.at(name)) {
+      if (wish != defaults.value(name, nlohmann::json())) {
         replaced.push_back(fmt::format("--{} {}, which is fixed in the shards, replaces {}", name,
-                                       value.dump(), asked.at(name).dump()));
+                                       value.dump(), wish.dump()));
       }
       continue;
     }
     throw Error(ErrorCode::mismatch, fmt::format("--{} {}: the shards in {} were made with {}",
-                                                 name, asked.at(name).dump(), data, value.dump()));
+                                                 name, wish.dump(), data, value.dump()));
   }
   options_from_json(shaped, data, request.train);
   return replaced;
@@ -51,7 +51,7 @@ TrainData::TrainData(TrainRequest& request, Progress& progress) {
   }
   dataset_ = load(request.input, progress);
   if (!request.balance_train) return;
-  split_ = choose_split(dataset_, request.train);
+  split_ = make_split(dataset_, request.train.split);
   request.train.partition.balance_split = &split_;
 }
 

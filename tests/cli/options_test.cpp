@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 
+#include "graph/split.hpp"
 #include "heliograph/error.hpp"
 #include "support/expect_error.hpp"
 #include "train/options/fields.hpp"
@@ -73,7 +74,9 @@ TEST(OptionsJson, EveryOptionSurvivesTheWayThroughJson) {
 
   // Each value differs from the default, and no field is missing from the list above.
   const json defaults = options_to_json(TrainOptions{});
-  EXPECT_EQ(defaults.size(), changed.size());
+  for (const auto& entry : train_option_fields()) {
+    EXPECT_EQ(changed.contains(entry.name), entry.get != nullptr) << entry.name;
+  }
   for (const auto& item : defaults.items()) {
     EXPECT_NE(item.value(), changed.value(item.key(), json())) << item.key();
   }
@@ -84,7 +87,7 @@ TEST(OptionsJson, EveryOptionSurvivesTheWayThroughJson) {
   EXPECT_EQ(options.eval_chunk_bytes, 8 << 20);
   EXPECT_EQ(options.memory_limit_bytes, 9 << 20);
   EXPECT_EQ(options.partition.file, "a b/c.part.6");
-  EXPECT_DOUBLE_EQ(options.test_share, 12.5);
+  EXPECT_DOUBLE_EQ(std::get<RandomSplit>(options.split).test, 12.5);
 }
 
 TEST(OptionsJson, FloatsAreWrittenAsTheShortestDecimal) {
@@ -127,11 +130,15 @@ TEST(OptionsJson, WrongTypesAndDoubleKeysAreRefused) {
 }
 
 TEST(OptionText, SplitAndPartitionerAreReadBack) {
-  EXPECT_EQ(with("split", "3").split, 3);
-  EXPECT_FALSE(with("split", "3").random_split);
-  const TrainOptions random = with("split", "random:50/30/20");
-  EXPECT_TRUE(random.random_split);
-  EXPECT_EQ(split_text(random), "random:50/30/20");
+  EXPECT_EQ(std::get<GivenSplit>(with("split", "3").split).index, 3);
+  for (const char* text : {"3", "random:50/30/20", "random:0.5/0.3/0.2", "per-class:20/500/1000"}) {
+    EXPECT_EQ(split_text(with("split", text).split), text);
+  }
+  // A config file gives the seed, a flag another kind of split.
+  TrainOptions options;
+  options_from_json(json{{"split", "random:60/20/20"}, {"split-seed", 5}}, "here", options);
+  field("split").set(options, "per-class:1/2/3");
+  EXPECT_EQ(std::get<PerClassSplit>(options.split).seed, 5U);
   EXPECT_EQ(with("partitioner", "random").partition.partitioner, Partitioner::random);
   EXPECT_EQ(with("partitioner", "file:x.part.4").partition.file, "x.part.4");
 }
@@ -153,6 +160,11 @@ TEST(OptionText, BadTextIsRefusedByFlag) {
       {"split", "random:60/20"},
       {"split", "random:a/b/c"},
       {"split", "first"},
+      {"split", "per-class:1/2"},
+      {"split", "per-class:1.5/2/3"},
+      {"split", "share:1/2/3"},
+      {"split-seed", "3"},
+      {"stratified", "true"},
       {"split", ""},
       {"partitioner", "file:"},
       {"partitioner", "metiss"},
@@ -223,11 +235,35 @@ TEST(Validate, RefusesEachValueByName) {
       {"--eval-every", [](auto& o) { o.eval_every = 0, o.patience = 1; }},
       {"--patience", [](auto& o) { o.patience = -1; }},
       {"--eval-chunk-mib", [](auto& o) { o.eval_chunk_bytes = 0; }},
-      {"--split", [](auto& o) { o.split = -1; }},
-      {"--stratified", [](auto& o) { o.stratified = true; }},
-      {"--split", [](auto& o) { o.random_split = true, o.train_share = 90; }},
-      {"--split", [](auto& o) { o.random_split = true, o.train_share = 0; }},
-      {"--split", [](auto& o) { o.random_split = true, o.test_share = -1; }},
+      {"--split", [](auto& o) { o.split = GivenSplit{-1}; }},
+      {"--split",
+       [](auto& o) {
+         o.split = RandomSplit{90, 20, 20};
+       }},
+      {"--split",
+       [](auto& o) {
+         o.split = RandomSplit{0, 20, 20};
+       }},
+      {"--split",
+       [](auto& o) {
+         o.split = RandomSplit{60, 20, -1};
+       }},
+      {"--split random:0.6/0.2/0.1",
+       [](auto& o) {
+         o.split = RandomSplit{0.6, 0.2, 0.1};
+       }},
+      {"fractions that sum to 1",
+       [](auto& o) {
+         o.split = RandomSplit{0.6, 0.3, 0.3};
+       }},
+      {"--split per-class:0/2/3",
+       [](auto& o) {
+         o.split = PerClassSplit{0, 2, 3};
+       }},
+      {"--split per-class:1/2/-3",
+       [](auto& o) {
+         o.split = PerClassSplit{1, 2, -3};
+       }},
   };
   for (const auto& [flag, change] : cases) {
     TrainOptions options;

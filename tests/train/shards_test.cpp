@@ -32,7 +32,7 @@ TrainOptions shard_options(const ShardCase& c) {
   o.model.layers = 2;
   o.model.hidden = 16;
   o.epochs = 4;
-  o.random_split = true;
+  o.split = RandomSplit();
   o.inductive = c.inductive;
   o.normalize = c.sparse ? Normalization::row : Normalization::standard;
   o.partition.parts = 3;
@@ -45,7 +45,7 @@ void write(const Dataset& dataset, const TrainOptions& options, const fs::path& 
            bool overwrite = false) {
   // Inductive training balances training nodes as well.
   PartitionOptions cut = options.partition;
-  const Split split = random_split(dataset, 60, 20, 20, options.split_seed, false);
+  const Split split = make_split(dataset, options.split);
   if (options.inductive) cut.balance_split = &split;
   write_shards(dataset, make_partition(dataset.graph, cut), options, directory, overwrite);
 }
@@ -63,7 +63,7 @@ TEST_P(Shards, TrainToTheSameBits) {
   // Options that are fixed in the shards come from their manifest.
   TrainOptions others = options;
   others.partition.parts = 1;
-  others.random_split = false;
+  others.split = GivenSplit();
   others.inductive = false;
   others.normalize = Normalization::none;
   const TrainResult expected = train(dataset, options);
@@ -119,7 +119,7 @@ TEST(ShardFiles, OfOtherShardsAreRefusedAsSuch) {
   const fs::path other = directory.path() / "other";
   TrainOptions options = shard_options({"any"});
   write(dataset_of({"any"}), options, one);
-  options.split_seed = 8;
+  options.split = RandomSplit{.seed = 8};
   write(dataset_of({"any"}), options, other);
   const auto replace = fs::copy_options::overwrite_existing;
   fs::copy_file(other / "rank-0001.shard", one / "rank-0001.shard", replace);

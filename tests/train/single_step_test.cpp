@@ -24,7 +24,7 @@ TrainOptions options_for(ModelKind kind, int ranks, bool has_split) {
   o.model.hidden = 32;
   o.model.dropout = 0.3F;
   o.epochs = kEpochs;
-  o.random_split = !has_split;
+  if (!has_split) o.split = RandomSplit();
   o.partition.parts = ranks;
   return o;
 }

@@ -189,7 +189,7 @@ TEST(Train, ADivergingRunEndsWithANumericError) {
 TEST(Train, SchedulesAndSplitsThatDoNotFitAreRefused) {
   const Dataset data = test::make_small_dataset(200, 16, 4, 8);
   TrainOptions o = small_options();
-  o.split = 3;
+  o.split = GivenSplit{3};
   test::expect_error(ErrorCode::usage, "--split 3", [&] { train(data, o); });
   o = small_options();
   o.partition.parts = 201;

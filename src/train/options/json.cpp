@@ -8,6 +8,8 @@
 
 #include "comm/nccl/transport.hpp"
 #include "core/kernels.hpp"
+#include "graph/split.hpp"
+#include "heliograph/error.hpp"
 #include "train/options/fields.hpp"
 #include "train/options/values.hpp"
 
@@ -138,18 +140,41 @@ void add_evaluation(TrainFields& fields) {
 void add_data(TrainFields& fields) {
   fields.group("Data");
   fields.add(
-      "split", FieldKind::text, "N|random:T/V/E",
-      "The nodes to train, validate and test on: split N of the data set, counted from 0, or a "
-      "random split with these shares of the labelled nodes in per cent, such as "
-      "random:60/20/20.",
-      set_split, [](const TrainOptions& options) {
-        return options.random_split ? nlohmann::json(split_text(options))
-                                    : nlohmann::json(options.split);
+      "split", FieldKind::text, "N|random:T/V/E|per-class:N/V/T",
+      "The nodes to train, validate and test on: split N of the data set, counted from 0; random "
+      "shares of the labelled nodes in per cent, such as random:60/20/20; or numbers of nodes: per "
+      "class to train on, and in all to validate and test on, such as per-class:20/500/1000.",
+      [](TrainOptions& options, const std::string& text) { set_split(options.split, text); },
+      [](const TrainOptions& options) {
+        const auto* given = std::get_if<GivenSplit>(&options.split);
+        return given != nullptr ? nlohmann::json(given->index)
+                                : nlohmann::json(split_text(options.split));
       });
-  fields.add("split-seed", "N", "With --split random: random seed of the split.",
-             HELIOGRAPH_MEMBER(split_seed));
-  fields.add("stratified", "With --split random: keep the shares within each class.",
-             HELIOGRAPH_MEMBER(stratified));
+  fields.add(
+      "split-seed", FieldKind::integer, "N",
+      "With --split random or per-class: random seed of the split.",
+      [](TrainOptions& options, const std::string& text) {
+        set_split_seed(options.split, parse_seed("split-seed", text));
+      },
+      [](const TrainOptions& options) {
+        const std::uint64_t* seed = split_seed(options.split);
+        return seed != nullptr ? nlohmann::json(*seed) : nlohmann::json();
+      });
+  fields.add(
+      "stratified", FieldKind::toggle, "",
+      "With --split random: keep the shares within each class.",
+      [](TrainOptions& options, const std::string& text) {
+        const bool stratified = parse_toggle("stratified", text);
+        if (auto* random = std::get_if<RandomSplit>(&options.split)) {
+          random->stratified = stratified;
+        } else if (stratified) {
+          throw Error(ErrorCode::usage, "--stratified needs --split random:T/V/E");
+        }
+      },
+      [](const TrainOptions& options) {
+        const auto* random = std::get_if<RandomSplit>(&options.split);
+        return random != nullptr ? nlohmann::json(random->stratified) : nlohmann::json();
+      });
   fields.add(
       "normalize",
       "Change to the features: none; row divides each row by the sum of its absolute values; "

@@ -10,6 +10,7 @@
 #include "core/copy_bytes.hpp"
 #include "core/kernels.hpp"
 #include "core/throw_error.hpp"
+#include "graph/split.hpp"
 #include "heliograph/error.hpp"
 #include "train/options/values.hpp"
 
@@ -24,9 +25,6 @@ void require_value(bool fits, const char* flag, const std::string& rule, Value v
 void require_together(bool fits, const char* sentence) {
   if (!fits) throw Error(ErrorCode::usage, sentence);
 }
-
-// False for NaN.
-bool not_negative(double x) { return x >= 0 && std::isfinite(x); }
 
 template <class Value>
 void require_at_least(int least, const char* flag, Value value) {
@@ -112,21 +110,6 @@ void start_cuda(const TransportOptions& transport) {
   if (transport.device == DeviceKind::cuda) require_cuda_devices("--device cuda");
 }
 
-void validate_split(const TrainOptions& options) {
-  require_at_least(0, "--split", options.split);
-  if (!options.random_split) {
-    require_together(!options.stratified, "--stratified needs --split random:T/V/E");
-    return;
-  }
-  const std::string text = split_text(options);
-  require_value(not_negative(options.train_share) && not_negative(options.validation_share) &&
-                    not_negative(options.test_share),
-                "--split", "made of shares of at least 0", text);
-  require_value(options.train_share > 0, "--split", "given a training share above 0", text);
-  require_value(options.train_share + options.validation_share + options.test_share <= 100 + 1e-9,
-                "--split", "made of shares that sum to at most 100", text);
-}
-
 }  // namespace
 
 void validate(const TrainOptions& options) {
@@ -135,7 +118,7 @@ void validate(const TrainOptions& options) {
   validate_optimizer(options.optimizer);
   validate_transport(options.transport);
   start_cuda(options.transport);
-  validate_split(options);
+  check_split_choice(options.split);
   require_at_least(1, "--parts", options.partition.parts);
   require_together(
       options.partition.partitioner != Partitioner::file || !options.partition.file.empty(),

@@ -12,7 +12,6 @@ namespace heliograph {
 namespace {
 
 constexpr std::string_view kFilePrefix = "file:";
-constexpr std::string_view kRandomPrefix = "random:";
 
 }  // namespace
 
@@ -61,35 +60,61 @@ void set_partitioner(PartitionOptions& options, const std::string& text) {
   options.file.clear();
 }
 
-std::string split_text(const TrainOptions& options) {
-  if (!options.random_split) return std::to_string(options.split);
-  return fmt::format("random:{}/{}/{}", options.train_share, options.validation_share,
-                     options.test_share);
-}
-
-void set_split(TrainOptions& options, const std::string& text) {
+void set_split(SplitChoice& split, const std::string& text) {
   const auto refuse = [&text] {
-    refuse_value("split", "a number from 0 or shares in per cent as in random:60/20/20", text);
+    refuse_value("split",
+                 "a number from 0, shares as in random:60/20/20, or numbers as in "
+                 "per-class:20/500/1000",
+                 text);
   };
-  if (!text.starts_with(kRandomPrefix)) {
+  const std::size_t colon = text.find(':');
+  const std::string kind = text.substr(0, colon);
+  if (colon == std::string::npos) {
     if (text.empty() || text.find_first_not_of("-0123456789") != std::string::npos) refuse();
-    options.split = parse_integer<int>("split", text);
-    options.random_split = false;
+    split = GivenSplit{parse_integer<int>("split", text)};
     return;
   }
-  std::vector<double> shares;
-  std::size_t begin = kRandomPrefix.size();
-  while (true) {
-    const std::size_t slash = text.find('/', begin);
-    shares.push_back(parse_number("split", text.substr(begin, slash - begin)));
-    if (slash == std::string::npos) break;
-    begin = slash + 1;
+  std::vector<std::string> parts{""};
+  for (const char c : text.substr(colon + 1)) {
+    if (c == '/') {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
   }
-  if (shares.size() != 3) refuse();
-  options.random_split = true;
-  options.train_share = shares[0];
-  options.validation_share = shares[1];
-  options.test_share = shares[2];
+  if (parts.size() != 3) refuse();
+  const std::uint64_t* earlier = split_seed(split);
+  const std::uint64_t seed = earlier != nullptr ? *earlier : 0;
+  if (kind == "random") {
+    const auto* random = std::get_if<RandomSplit>(&split);
+    const auto share = [&](std::size_t i) { return parse_number("split", parts[i]); };
+    split =
+        RandomSplit{share(0), share(1), share(2), seed, random != nullptr && random->stratified};
+  } else if (kind == "per-class") {
+    const auto number = [&](std::size_t i) {
+      return parse_integer<std::int64_t>("split", parts[i]);
+    };
+    split = PerClassSplit{number(0), number(1), number(2), seed};
+  } else {
+    refuse();
+  }
+}
+
+const std::uint64_t* split_seed(const SplitChoice& split) {
+  if (const auto* random = std::get_if<RandomSplit>(&split)) return &random->seed;
+  if (const auto* each = std::get_if<PerClassSplit>(&split)) return &each->seed;
+  return nullptr;
+}
+
+void set_split_seed(SplitChoice& split, std::uint64_t seed) {
+  if (auto* random = std::get_if<RandomSplit>(&split)) {
+    random->seed = seed;
+  } else if (auto* each = std::get_if<PerClassSplit>(&split)) {
+    each->seed = seed;
+  } else if (seed != 0) {
+    throw Error(ErrorCode::usage,
+                "--split-seed needs --split random:T/V/E or --split per-class:N/V/T");
+  }
 }
 
 }  // namespace heliograph

@@ -115,8 +115,11 @@ int parse_bits(const std::string& name, const std::string& text);
 std::string partitioner_text(const PartitionOptions& options);
 void set_partitioner(PartitionOptions& options, const std::string& text);
 
-/// The value of --split as text: N, or shares such as random:60/20/20.
-std::string split_text(const TrainOptions& options);
-void set_split(TrainOptions& options, const std::string& text);
+/// Parses the value of --split. A seed that `split` has is kept.
+void set_split(SplitChoice& split, const std::string& text);
+/// The seed of a split that is drawn at random; null if `split` is not.
+const std::uint64_t* split_seed(const SplitChoice& split);
+/// Throws Error(usage) if `split` is not drawn at random and `seed` is not the default.
+void set_split_seed(SplitChoice& split, std::uint64_t seed);
 
 }  // namespace heliograph

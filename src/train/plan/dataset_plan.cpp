@@ -13,23 +13,6 @@
 
 namespace heliograph {
 
-Split choose_split(const Dataset& dataset, const TrainOptions& options) {
-  if (options.random_split) {
-    return random_split(dataset, options.train_share, options.validation_share, options.test_share,
-                        options.split_seed, options.stratified);
-  }
-  const auto count = dataset.splits.size();
-  if (count == 0) {
-    throw_error(ErrorCode::usage, "'{}' holds no split: ask for one, e.g. --split random:60/20/20",
-                dataset.name);
-  }
-  if (static_cast<std::size_t>(options.split) >= count) {
-    throw_error(ErrorCode::usage, "--split {}: '{}' holds splits 0 to {}", options.split,
-                dataset.name, count - 1);
-  }
-  return dataset.splits[static_cast<std::size_t>(options.split)];
-}
-
 namespace {
 
 /// Throws Error(bad_input) for a wrong split in a data set that a program made; readers check
@@ -77,7 +60,7 @@ DatasetPlan::DatasetPlan(const Dataset& dataset, Partition partition, const Trai
 
 void DatasetPlan::resolve() {
   validate(options_);
-  split_ = choose_split(dataset_, options_);
+  split_ = make_split(dataset_, options_.split);
   check_split(dataset_, split_);
   for (std::size_t v = 0; v < split_.role.size(); ++v) {
     if (split_.role[v] == Role::train) train_nodes_.push_back(static_cast<NodeId>(v));

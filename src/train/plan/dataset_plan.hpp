@@ -10,9 +10,6 @@
 
 namespace heliograph {
 
-/// The split that the options name. Throws Error(usage) if the data set does not have it.
-Split choose_split(const Dataset& dataset, const TrainOptions& options);
-
 /// The plan of a run on a data set in memory, which must outlive the plan.
 class DatasetPlan final : public RunPlan {
  public:

@@ -97,7 +97,9 @@ void write_scope(RankFile& file, const RankData& data, GraphScope scope) {
 ordered_json shaping_options(const TrainOptions& options) {
   const ordered_json all = options_to_json(options);
   ordered_json some = ordered_json::object();
-  for (const std::string& name : shard_option_names()) some[name] = all.at(name);
+  for (const std::string& name : shard_option_names()) {
+    if (all.contains(name)) some[name] = all.at(name);
+  }
   return some;
 }
 

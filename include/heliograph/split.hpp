@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <variant>
+
+#include "heliograph/dataset.hpp"
+
+namespace heliograph {
+
+/// A split that the data set holds.
+struct GivenSplit {
+  int index = 0;  ///< Into Dataset::splits.
+};
+
+/// The labelled nodes, drawn at random by shares: in per cent, which may sum to at most 100, or as
+/// fractions, which must sum to 1. Shares are per cent if one of them is at least 1.
+struct RandomSplit {
+  double train = 60, validation = 20, test = 20;
+  std::uint64_t seed = 0;
+  bool stratified = false;  ///< Keep the shares within each class; multi-class only.
+};
+
+/// Numbers of labelled nodes, drawn at random as for the Planetoid data sets: `train` of each
+/// class, then `validation` and `test` of all others. Multi-class only.
+struct PerClassSplit {
+  std::int64_t train = 20, validation = 500, test = 1000;
+  std::uint64_t seed = 0;
+};
+
+using SplitChoice = std::variant<GivenSplit, RandomSplit, PerClassSplit>;
+
+/// The split of `dataset` that `choice` names. The same seed gives the same split on every machine.
+/// Throws Error(usage): shares or numbers that are not valid, a set that would be empty, or a split
+/// that this data set does not have or cannot fill.
+Split make_split(const Dataset& dataset, const SplitChoice& choice);
+
+}  // namespace heliograph
