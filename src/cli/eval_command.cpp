@@ -97,10 +97,11 @@ int run_eval(const Arguments<TrainRequest>& arguments) {
   require_text(request.resume, "checkpoint", "a checkpoint or a run directory");
   const ResumePoint point = find_resume_point("checkpoint", request.resume);
   request = TrainRequest();
-  apply_resumed(point, request);
-  request.train.checkpoint = CheckpointOptions();
-  request.train.transport.kind = TransportKind::threads;
-  arguments.apply(request);
+  apply_resumed(point, request, [&] {
+    request.train.checkpoint = CheckpointOptions();
+    request.train.transport.kind = TransportKind::threads;
+    arguments.apply(request);
+  });
   validate(request.train);
   const Processes alone(request.train.transport);  // Throws if mpirun or torchrun started several.
   require_text(request.input.data, "data", "the path of a data set");

@@ -4,6 +4,7 @@
 
 #include <span>
 #include <system_error>
+#include <utility>
 
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/error.hpp"
@@ -23,6 +24,14 @@ CheckpointInfo read_or_name_older(const fs::path& checkpoint) {
     verify_checkpoint(checkpoint);  // Throws the same, and names an older checkpoint that is whole.
     throw;
   }
+}
+
+/// `path` as a run that was started in the directory `began` means it, if there is something, or
+/// else as it is.
+fs::path path_of_run(const fs::path& path, const fs::path& began) {
+  std::error_code ignored;
+  const bool moved = !fs::equivalent(began, ".", ignored);
+  return moved && !path.empty() && fs::exists(began / path, ignored) ? began / path : path;
 }
 
 }  // namespace
@@ -48,16 +57,35 @@ ResumePoint find_resume_point(const std::string& flag, const std::string& path) 
   return {whole, fs::exists(run_json(run), ignored) ? run : fs::path()};
 }
 
-void apply_resumed(const ResumePoint& point, TrainRequest& request) {
+void apply_resumed(const ResumePoint& point, TrainRequest& request,
+                   const std::function<void()>& apply_given) {
   const CheckpointInfo info = read_or_name_older(point.checkpoint);
+  fs::path began;
   std::error_code ignored;
   if (fs::exists(run_json(point.run), ignored)) {
     const std::string path = run_json(point.run).string();
     const auto fields = run_fields();
     apply_json(std::span<const OptionField<TrainRequest>>(fields), read_config(path), path,
                request);
+    began = read_json(path).value("working_directory", "");
   }
   request.train = info.options;
+  TransportOptions& transport = request.train.transport;
+  transport.kind = TransportKind::automatic;
+  transport.cuda_aware_mpi = CudaAwareMpi::automatic;
+  transport.nccl_register = false;
+  fs::path& owners = request.train.partition.file;
+  owners = path_of_run(owners, began);
+  const std::string data = std::exchange(request.input.data, {});
+  apply_given();
+  if (!request.input.data.empty() || data.empty()) return;
+  request.input.data = path_of_run(data, began).string();
+  if (fs::exists(request.input.data, ignored)) return;
+  throw Error(
+      ErrorCode::bad_input,
+      fmt::format("the data of the run is neither {} (where the run was started) nor {} (here); "
+                  "--data PATH says where it is",
+                  (began / data).string(), fs::absolute(data, ignored).string()));
 }
 
 bool resumes_in_run_directory(const TrainRequest& request) {

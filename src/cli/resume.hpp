@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include "cli/train_request.hpp"
@@ -17,9 +18,13 @@ struct ResumePoint {
 /// Throws Error(bad_input) that names `flag` if there is no checkpoint.
 ResumePoint find_resume_point(const std::string& flag, const std::string& path);
 
-/// Sets the options of the checkpoint's run and, from its run directory, the path of its data.
-/// Throws as `verify_checkpoint` if the checkpoint is damaged.
-void apply_resumed(const ResumePoint& point, TrainRequest& request);
+/// Sets the options of the checkpoint's run, except how its ranks were started, and, from its run
+/// directory, the path of its data. `apply_given` then stores what the user gives in their place.
+/// Relative paths are those of the directory in which the run was started or, if nothing is there,
+/// of the current one. Throws as `verify_checkpoint` if the checkpoint is damaged, and
+/// Error(bad_input) that names both paths if the data is at neither.
+void apply_resumed(const ResumePoint& point, TrainRequest& request,
+                   const std::function<void()>& apply_given);
 
 /// Whether `request` resumes a run in that run's own directory.
 bool resumes_in_run_directory(const TrainRequest& request);

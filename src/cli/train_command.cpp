@@ -281,6 +281,21 @@ void set_folders(const ResumePoint& resumed, TrainRequest& request) {
   }
 }
 
+/// Throws Error(usage) unless there are as many processes as ranks.
+void require_processes(const TrainArguments& arguments, const TrainRequest& request,
+                       int processes) {
+  const int parts = request.train.partition.parts;
+  if (parts != processes && !request.resume.empty() && !arguments.text("parts")) {
+    throw Error(
+        ErrorCode::usage,
+        fmt::format("--resume {}: the checkpoint is of {} rank{}, but the launcher started {} "
+                    "process{}, each of which is one rank: start {}, or leave the launcher out",
+                    request.resume, parts, parts == 1 ? "" : "s", processes,
+                    processes == 1 ? "" : "es", parts));
+  }
+  require_parts(parts, processes);
+}
+
 int run_train(const TrainArguments& arguments, const std::vector<std::string>& words) {
   TrainRequest request;
   request.train.partition.parts = kPartsNotGiven;
@@ -290,8 +305,7 @@ int run_train(const TrainArguments& arguments, const std::vector<std::string>& w
     // What the user gives overrides the options of the resumed run.
     resumed = find_resume_point("resume", request.resume);
     request = TrainRequest();
-    apply_resumed(resumed, request);
-    apply_given(arguments, request);
+    apply_resumed(resumed, request, [&] { apply_given(arguments, request); });
   }
   set_folders(resumed, request);
   bool parts_given = request.train.partition.parts != kPartsNotGiven;
@@ -312,7 +326,7 @@ int run_train(const TrainArguments& arguments, const std::vector<std::string>& w
   try {
     processes.join(stop_if_asked);
     if (!parts_given) request.train.partition.parts = processes.count();
-    if (processes.joined()) require_parts(request.train.partition.parts, processes.count());
+    if (processes.joined()) require_processes(arguments, request, processes.count());
     if (processes.is_root()) require_writable_outputs(request);
     const int code = TrainingRun(std::move(request), words, replaced, processes).execute();
     if (code != 0) processes.delay_exit();

@@ -6,8 +6,10 @@
 
 #include "cli/text.hpp"
 #include "heliograph/version.hpp"
+#include "train/launch.hpp"
 #include "train/options/json.hpp"
 #include "train/options/values.hpp"
+#include "train/processes.hpp"
 #include "train/run/machine.hpp"
 #include "train/run/summary.hpp"
 
@@ -84,11 +86,17 @@ nlohmann::ordered_json run_manifest(const TrainRequest& request, nlohmann::order
                                     const std::vector<std::string>& words) {
   const auto fields = run_fields();
   const std::span<const OptionField<TrainRequest>> view(fields);
+  const TransportOptions& transport = request.train.transport;
+  const TransportKind kind =
+      transport.kind == TransportKind::nccl ? TransportKind::nccl : kind_of_processes();
   std::error_code ignored;
   return {{"version", version()},
           {"command", words},
           {"working_directory", std::filesystem::current_path(ignored).string()},
           {"options", fields_to_json(view, request)},
+          {"resolved",
+           {{"transport", choice_name(kind)},
+            {"threads-per-rank", threads_per_rank(transport, request.train.partition.parts)}}},
           {"seed", request.train.seed},
           {"dataset", std::move(dataset)},
           {"machine", machine_to_json(describe_machine())},

@@ -42,15 +42,18 @@ std::vector<OptionField<TrainRequest>> request_fields() {
   return fields.take();
 }
 
-nlohmann::json read_config(const std::string& path) {
+nlohmann::json read_json(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw Error(ErrorCode::usage, fmt::format("--config {} cannot be read", path));
-  nlohmann::json config;
   try {
-    config = nlohmann::json::parse(file);
+    return nlohmann::json::parse(file);
   } catch (const nlohmann::json::exception& error) {
     throw Error(ErrorCode::usage, fmt::format("--config {} is not JSON: {}", path, error.what()));
   }
+}
+
+nlohmann::json read_config(const std::string& path) {
+  const nlohmann::json config = read_json(path);
   if (config.is_object() && config.value("format", nlohmann::json()) == "heliograph-run") {
     if (!config.contains("options")) {
       throw Error(ErrorCode::usage, fmt::format("--config {} is a run.json without options", path));

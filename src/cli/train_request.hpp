@@ -27,6 +27,9 @@ std::vector<OptionField<TrainRequest>> run_fields();
 /// `run_fields`, and options of checkpoints, results and messages.
 std::vector<OptionField<TrainRequest>> request_fields();
 
+/// Reads a file of JSON. Throws Error(usage) that names the file.
+nlohmann::json read_json(const std::string& path);
+
 /// Reads a config file, a JSON object keyed by flag names, or the options in an earlier run's
 /// run.json. Throws Error(usage) that names the file.
 nlohmann::json read_config(const std::string& path);

@@ -1,7 +1,10 @@
 #include "train/launch.hpp"
 
+#include <algorithm>
+
 #include "comm/nccl/transport.hpp"
 #include "comm/processes/group.hpp"
+#include "core/thread.hpp"
 #include "heliograph/train.hpp"
 #include "train/processes.hpp"
 
@@ -30,12 +33,11 @@ int device_of_rank(const TransportOptions& transport, const Communicator& comm) 
 
 bool devices_hang() noexcept { return nccl_abort_hangs(); }
 
-int threads_per_rank(const TransportOptions& transport) {
+int threads_per_rank(const TransportOptions& transport, int ranks) {
+  if (transport.threads_per_rank > 0) return transport.threads_per_rank;
   const ProcessGroup* group = ProcessGroup::current();
-  if (transport.threads_per_rank > 0 || group == nullptr || !ranks_are_processes(transport)) {
-    return transport.threads_per_rank;
-  }
-  return group->cores();
+  if (group != nullptr && ranks_are_processes(transport)) return group->cores();
+  return std::max(1, usable_cores() / ranks);
 }
 
 void launch_ranks(int ranks, const TransportOptions& transport,

@@ -19,10 +19,9 @@ ThreadTransportOptions thread_options(const TransportOptions& transport);
 /// the number of devices.
 int device_of_rank(const TransportOptions& transport, const Communicator& comm);
 
-/// The compute threads of each rank: as many as `transport` says or, for ranks that are processes,
-/// as many as the rank's share of cores. 0: the trainer divides this process's cores among its
-/// ranks.
-int threads_per_rank(const TransportOptions& transport);
+/// The compute threads of each of `ranks` ranks: as many as `transport` says, or a rank's share of
+/// the cores, at least 1.
+int threads_per_rank(const TransportOptions& transport, int ranks);
 
 /// Runs body(comm) for each of `ranks` ranks on threads of this process or, if ranks are processes,
 /// for this process's own rank. Returns when these ranks have ended.

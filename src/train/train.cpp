@@ -230,23 +230,22 @@ std::optional<CheckpointManifest> open_checkpoint(const std::string& dataset_has
 }
 
 /// Makes the plan of a run, and first opens the checkpoint to resume, so that one that does not fit
-/// is refused before work that takes long. `resolved`: options whose transport is not `automatic`.
-using MakePlan = FunctionRef<std::unique_ptr<const RunPlan>(
-    const TrainOptions& resolved, std::optional<CheckpointManifest>& resumed)>;
+/// is refused before work that takes long.
+using MakePlan =
+    FunctionRef<std::unique_ptr<const RunPlan>(std::optional<CheckpointManifest>& resumed)>;
 
 TrainResult run(const TrainOptions& options, const TrainCallbacks& callbacks, MakePlan make_plan) {
   const auto begin = std::chrono::steady_clock::now();
   validate(options);
   TrainResult result;
   join_processes(options.transport, [&] {
-    TrainOptions resolved = options;
-    if (options.transport.kind != TransportKind::nccl) {
-      resolved.transport.kind =
-          ranks_are_processes(options.transport) ? kind_of_processes() : TransportKind::threads;
+    if (options.transport.kind == TransportKind::automatic) {
+      TrainOptions joined = options;
+      joined.transport.kind = kind_of_processes();
+      validate(joined);
     }
-    resolved.transport.threads_per_rank = threads_per_rank(options.transport);
     std::optional<CheckpointManifest> resumed;
-    const std::unique_ptr<const RunPlan> plan = make_plan(resolved, resumed);
+    const std::unique_ptr<const RunPlan> plan = make_plan(resumed);
     result.metric = plan->metric();
     result.partition = plan->facts().quality;
     result.partition_hash = plan->facts().partition_hash;
@@ -263,23 +262,21 @@ TrainResult run(const TrainOptions& options, const TrainCallbacks& callbacks, Ma
 
 TrainResult train(const Dataset& dataset, const TrainOptions& options,
                   const TrainCallbacks& callbacks) {
-  return run(options, callbacks,
-             [&](const TrainOptions& resolved, std::optional<CheckpointManifest>& resumed) {
-               if (!options.checkpoint.resume.empty()) {
-                 resumed = open_checkpoint(dataset_hash(dataset), resolved);
-               }
-               return std::make_unique<const DatasetPlan>(dataset, resolved, callbacks.log);
-             });
+  return run(options, callbacks, [&](std::optional<CheckpointManifest>& resumed) {
+    if (!options.checkpoint.resume.empty()) {
+      resumed = open_checkpoint(dataset_hash(dataset), options);
+    }
+    return std::make_unique<const DatasetPlan>(dataset, options, callbacks.log);
+  });
 }
 
 TrainResult train_shards(const std::filesystem::path& directory, const TrainOptions& options,
                          const TrainCallbacks& callbacks) {
-  return run(options, callbacks,
-             [&](const TrainOptions& resolved, std::optional<CheckpointManifest>& resumed) {
-               auto plan = std::make_unique<const ShardPlan>(directory, resolved);
-               resumed = open_checkpoint(plan->dataset_hash(), plan->options());
-               return plan;
-             });
+  return run(options, callbacks, [&](std::optional<CheckpointManifest>& resumed) {
+    auto plan = std::make_unique<const ShardPlan>(directory, options);
+    resumed = open_checkpoint(plan->dataset_hash(), plan->options());
+    return plan;
+  });
 }
 
 }  // namespace heliograph

@@ -18,18 +18,15 @@ namespace {
 
 using WallClock = std::chrono::steady_clock;
 
-int threads_of_a_rank(const TransportOptions& transport, int ranks) {
-  if (transport.threads_per_rank > 0) return transport.threads_per_rank;
-  return std::max(1, usable_cores() / ranks);
-}
-
 /// Pins the calling thread first where the options say so: the kernels' threads inherit its CPUs.
 std::unique_ptr<Kernels> make_kernels(const TrainOptions& options, const Communicator& comm,
                                       MemoryAccount* account) {
   const TransportOptions& transport = options.transport;
-  const int threads = threads_of_a_rank(transport, comm.size());
+  const int threads = threads_per_rank(transport, comm.size());
   const bool crowded = comm.size() > usable_cores();
-  if (transport.kind == TransportKind::threads && transport.pin != Pinning::off &&
+  const bool shares_process =
+      transport.kind != TransportKind::nccl && !ranks_are_processes(transport);
+  if (shares_process && transport.pin != Pinning::off &&
       (transport.pin == Pinning::on || crowded)) {
     keep_to_share(comm.rank(), comm.size());
   }

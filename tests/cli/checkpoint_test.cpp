@@ -99,6 +99,40 @@ TEST_F(Checkpoint, ARunGoesOnWhereItsCheckpointIs) {
   EXPECT_EQ(read_lines(folder_ / "apart" / "metrics.jsonl").size(), 12U);
 }
 
+TEST_F(Checkpoint, ARunGoesOnFromAnotherFolder) {
+  const fs::path before = fs::current_path();
+  fs::current_path(folder_.path());
+  test::write_text(folder_ / "owners", [] {
+    std::string text;
+    for (int v = 0; v < 200; ++v) text += v < 100 ? "0\n" : "1\n";
+    return text;
+  }());
+  data_ = "ring";
+  ASSERT_EQ(
+      run_command(arguments("run", 4, {"--checkpoint-every", "2", "--partitioner", "file:owners"}))
+          .code,
+      0);
+  fs::create_directory(folder_ / "elsewhere");
+  fs::current_path(folder_ / "elsewhere");
+  auto outcome = run_command({"train", "--resume", path("run"), "--epochs", "6"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  outcome = run_command({"train", "--resume", "../run", "--epochs", "8"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(run_command({"eval", "--checkpoint", path("run")}).code, 0);
+
+  fs::rename(folder_ / "ring", folder_ / "moved");
+  outcome = run_command({"train", "--resume", path("run"), "--epochs", "9"});
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_THAT(outcome.err, HasSubstr("neither " + path("ring")));
+  outcome = run_command({"train", "--resume", path("run"), "--data", "../moved", "--epochs", "9"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  fs::rename(folder_ / "moved", folder_ / "far");
+  outcome = run_command({"train", "--resume", path("run"), "--epochs", "10"});
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_THAT(outcome.err, HasSubstr(path("elsewhere/../moved")));
+  fs::current_path(before);
+}
+
 TEST_F(Checkpoint, LostOrTornLinesOfMetricsAreWrittenAgain) {
   ASSERT_EQ(run_command(arguments("whole", 9)).code, 0);
   ASSERT_EQ(run_command(arguments("cut", 6, {"--checkpoint-every", "3"})).code, 0);

@@ -19,7 +19,7 @@ import time
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from harness import read, run, wait_until
-from rank_tests import (ENDED, check_oracle, check_resume, endless, make_graph, new_folder,
+from rank_tests import (ENDED, check_launchers, check_oracle, check_resume, endless, make_graph, new_folder,
                         require, require_named, result_of, run_case, silences, wait_for)
 import processes
 from jobs import ENVIRONMENT, Job, over_mpirun
@@ -66,6 +66,14 @@ def oracle(options):
 
 def resume(options):
     check_resume(options, train, (0, 2))
+
+
+def launchers(options):
+    def refuse(count, words):
+        done = mpirun(count, words)
+        require(done.returncode == 2, f"{done.returncode}: {done.stderr}")
+        return done.stderr
+    check_launchers(options, train, refuse)
 
 
 def command(options):
@@ -256,7 +264,7 @@ def cuda_lost_rank(options):
 
 
 CASES = {**{case.__name__: case for case in (
-    callers_mpi, command, cuda, cuda_aware, cuda_lost_rank, faults, lost_at_the_end, lost_rank,
+    callers_mpi, command, cuda, cuda_aware, cuda_lost_rank, faults, launchers, lost_at_the_end, lost_rank,
     oracle, resume)},
          **{f"ranks_{k}": (lambda options, k=k: ranks(options, k)) for k in (2, 3, 4)}}
 

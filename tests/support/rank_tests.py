@@ -2,6 +2,7 @@
 Standard library only."""
 
 import contextlib
+import json
 import os
 import re
 import sys
@@ -85,6 +86,34 @@ def check_resume(options, train, stalenesses):
         train(3, [*words, "--epochs", "5", "--out", cut])
         train(3, [options.heliograph, "train", "--resume", cut, "--epochs", "9", "--quiet"])
         require(result_of(cut, 9) == result_of(whole, 9), f"S = {staleness}: the results differ")
+
+
+def check_launchers(options, train, refuse):
+    """A run goes on, or is repeated from its run.json, however its ranks are started: as processes,
+    which `train(count, words)` runs, or as threads. `refuse(count, words)` returns what processes say
+    that end with 2."""
+    def alone(count, words):
+        done = run(*words, *(["--parts", str(count)] if "--data" in words else []))
+        require(done.returncode == 0, f"{words}: {done.stderr}")
+
+    words = [options.heliograph, "train", "--data", make_graph(options), "--hidden", "16", "--bits",
+             "1", "--staleness", "1", "--quiet", "--checkpoint-every", "5"]
+    whole = os.path.join(options.folder, "whole")
+    alone(2, [*words, "--epochs", "9", "--out", whole])
+    for begins, goes_on in ((train, alone), (alone, train)):
+        out, again = new_folder(options), new_folder(options)
+        begins(2, [*words, "--epochs", "5", "--out", out])
+        goes_on(2, [options.heliograph, "train", "--resume", out, "--epochs", "9", "--quiet"])
+        require(result_of(out, 9) == result_of(whole, 9), "other results by another launcher")
+        begins(2, [options.heliograph, "train", "--config", os.path.join(out, "run.json"), "--quiet",
+                   "--out", again])
+        require(result_of(again, 9) == result_of(whole, 9), "other results from run.json")
+        asked = json.loads(read(out, "run.json"))
+        require(asked["options"]["transport"] == "auto" and asked["options"]["threads-per-rank"] == 0,
+                asked["options"])
+    require(asked["resolved"]["transport"] in ("mpi", "tcp"), asked["resolved"])
+    said = refuse(3, [options.heliograph, "train", "--resume", out])
+    require("the checkpoint is of 2 ranks, but the launcher started 3 processes" in said, said)
 
 
 def endless(options, data, *more):

@@ -19,7 +19,7 @@ import time
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from harness import read, run, wait_until
-from rank_tests import (ENDED, check_oracle, check_resume, endless, epochs_of, make_graph,
+from rank_tests import (ENDED, check_launchers, check_oracle, check_resume, endless, epochs_of, make_graph,
                         new_folder, require, require_named, result_of, run_case, silences, wait_for)
 import processes
 from jobs import Job
@@ -84,6 +84,12 @@ def oracle(options):
 def resume(options):
     check_resume(options, lambda count, words: require_codes(
         start(options, count, words), [0] * count, words), (0, 1))
+
+
+def launchers(options):
+    check_launchers(options, lambda count, words: require_codes(
+        start(options, count, words), [0] * count, words), lambda count, words: require_codes(
+        start(options, count, words), [2] * count, words).words())
 
 
 def command(options):
@@ -216,7 +222,7 @@ def signals(options):
                     f"{number.name} alone: {process.returncode}, {err}")
 
 
-CASES = {case.__name__: case for case in (oracle, command, lost_rank, resume, signals)}
+CASES = {case.__name__: case for case in (oracle, command, launchers, lost_rank, resume, signals)}
 
 
 def main():
