@@ -341,8 +341,11 @@ int run_train(const TrainArguments& arguments, const std::vector<std::string>& w
     }
     const bool reports = processes.reports();
     guard.dismiss();
-    if (reports) throw;
-    return static_cast<int>(processes.failure_code());
+    const ErrorCode code = processes.failure_code();
+    if (!reports) return static_cast<int>(code);
+    // Wrong words are wrong on every rank; other failures are one rank's, which its message names.
+    if (processes.joined() && code != ErrorCode::usage) throw Error(code, processes.failure_text());
+    throw;
   }
 }
 

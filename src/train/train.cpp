@@ -18,10 +18,10 @@
 #include "graph/io/files.hpp"
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/shards.hpp"
+#include "train/agreement.hpp"
 #include "train/checkpoint/saver.hpp"
 #include "train/gather_values.hpp"
 #include "train/launch.hpp"
-#include "train/options/json.hpp"
 #include "train/plan/dataset_plan.hpp"
 #include "train/plan/rank_memory.hpp"
 #include "train/plan/shard_plan.hpp"
@@ -34,29 +34,6 @@ namespace {
 
 std::optional<double> known(double score) {
   return std::isnan(score) ? std::nullopt : std::optional<double>(score);
-}
-
-/// Throws Error(mismatch) that names the first rank whose options, data or checkpoint differ from
-/// rank 0's. Processes read these for themselves, and messages of ranks that differ may still fit
-/// each other. Collective.
-void require_agreement(const RunPlan& plan, const CheckpointManifest* resumed, Communicator& comm) {
-  nlohmann::ordered_json compared = options_to_json(plan.options());
-  for (const char* own : {"transport", "threads-per-rank", "pin"}) compared.erase(own);
-  const RunFacts& facts = plan.facts();
-  compared["facts"] = {facts.name,         facts.nodes, facts.training_nodes, facts.classes,
-                       facts.feature_cols, facts.ranks, facts.partition_hash};
-  compared["epochs_done"] = resumed == nullptr ? 0 : resumed->epochs;
-  const std::string text = compared.dump();
-  std::vector<std::int64_t> hashes(static_cast<std::size_t>(comm.size()), 0);
-  hashes[static_cast<std::size_t>(comm.rank())] =
-      static_cast<std::int64_t>(xxh64(std::as_bytes(std::span(text))) >> 1U);
-  AllReduce(comm, Channel::evaluation).sum(std::span<std::int64_t>(hashes));
-  const auto other = std::ranges::find_if(hashes, [&](auto hash) { return hash != hashes[0]; });
-  if (other == hashes.end()) return;
-  throw_error(ErrorCode::mismatch,
-              "rank {} runs with other options, another data set "
-              "or another checkpoint than rank 0",
-              other - hashes.begin());
 }
 
 /// Sets the means over epochs.
@@ -221,9 +198,9 @@ std::optional<CheckpointManifest> open_checkpoint(const std::string& dataset_has
                                                   const TrainOptions& options) {
   const std::filesystem::path& path = options.checkpoint.resume;
   if (path.empty()) return std::nullopt;
-  // One process checks every file; later each rank checks the files that it reads.
-  if (rank_of_process() == 0) verify_checkpoint(path);
-  CheckpointManifest manifest = read_checkpoint_manifest(path);
+  std::optional<int> only;
+  if (ranks_are_processes(options.transport)) only = rank_of_process();
+  CheckpointManifest manifest = verify_checkpoint_files(path, only);
   require_same_options(manifest, options, path);
   require_same_data(manifest, dataset_hash, {}, path);
   return manifest;

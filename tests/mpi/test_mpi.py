@@ -19,8 +19,9 @@ import time
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from harness import read, run, wait_until
-from rank_tests import (ENDED, check_launchers, check_oracle, check_resume, endless, make_graph, new_folder,
-                        require, require_named, result_of, run_case, silences, wait_for)
+from rank_tests import (ENDED, check_agreement, check_launchers, check_oracle, check_resume, endless,
+                        make_graph, new_folder, require, require_named, result_of, run_case,
+                        silences, wait_for)
 import processes
 from jobs import ENVIRONMENT, Job, over_mpirun
 
@@ -74,6 +75,13 @@ def launchers(options):
         require(done.returncode == 2, f"{done.returncode}: {done.stderr}")
         return done.stderr
     check_launchers(options, train, refuse)
+
+
+def agreement(options):
+    def differing(words, more):
+        done = mpirun(1, [*words, ":", "-n", "1", *words, *more])
+        return done.stderr
+    check_agreement(options, differing)
 
 
 def command(options):
@@ -264,7 +272,7 @@ def cuda_lost_rank(options):
 
 
 CASES = {**{case.__name__: case for case in (
-    callers_mpi, command, cuda, cuda_aware, cuda_lost_rank, faults, launchers, lost_at_the_end, lost_rank,
+    agreement, callers_mpi, command, cuda, cuda_aware, cuda_lost_rank, faults, launchers, lost_at_the_end, lost_rank,
     oracle, resume)},
          **{f"ranks_{k}": (lambda options, k=k: ranks(options, k)) for k in (2, 3, 4)}}
 

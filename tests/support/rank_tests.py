@@ -88,6 +88,20 @@ def check_resume(options, train, stalenesses):
         require(result_of(cut, 9) == result_of(whole, 9), f"S = {staleness}: the results differ")
 
 
+def check_damage(options, train, refuse):
+    """Each process checks the files of a checkpoint that it reads, and names itself if one is damaged.
+    `refuse(words)` returns what three processes say that do not end with 0."""
+    out = new_folder(options)
+    train(3, [options.heliograph, "train", "--data", make_graph(options), "--hidden", "16",
+              "--epochs", "4", "--checkpoint-every", "2", "--quiet", "--out", out])
+    path = os.path.join(out, "checkpoints", "epoch-000004", "rank-00002.state")
+    with open(path, "r+b") as file:
+        file.truncate(os.path.getsize(path) - 1)
+    said = refuse([options.heliograph, "train", "--resume", out, "--epochs", "6"])
+    require(re.search(r"error: rank 2: \S+rank-00002.state: .*before it is whole: \S+000002", said),
+            said)
+
+
 def check_launchers(options, train, refuse):
     """A run goes on, or is repeated from its run.json, however its ranks are started: as processes,
     which `train(count, words)` runs, or as threads. `refuse(count, words)` returns what processes say
@@ -114,6 +128,23 @@ def check_launchers(options, train, refuse):
     require(asked["resolved"]["transport"] in ("mpi", "tcp"), asked["resolved"])
     said = refuse(3, [options.heliograph, "train", "--resume", out])
     require("the checkpoint is of 2 ranks, but the launcher started 3 processes" in said, said)
+
+
+def check_agreement(options, differing):
+    """Ranks that differ end with 7 and say in what. `differing(words, more)` returns what two processes
+    say that run these words, the second one with `more`."""
+    words = [options.heliograph, "train", "--data", make_graph(options), "--epochs", "1000000",
+             "--hidden", "8", "--quiet", "--overwrite"]
+    out = new_folder(options)
+    for first, more, what in ((["--out", out], ["--out", ""], "whether --out is given"),
+                              ([], ["--out", out], "whether --out is given"),
+                              (["--out", out], ["--on-save-failure", "stop"], "--on-save-failure"),
+                              ([], ["--bits-forward", "2"], "--bits-forward")):
+        said = differing([*words, *first], more)
+        require(said.count(f"rank 1 differs from rank 0 in {what}:") == 1, f"{more}: {said}")
+        require(not os.path.exists(os.path.join(out, "checkpoints")), "a checkpoint")
+    said = differing([*words, "--epochs", "1", "--out", out], ["--out", out + "/../job"])
+    require("differs" not in said, said)
 
 
 def endless(options, data, *more):

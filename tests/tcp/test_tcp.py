@@ -19,8 +19,9 @@ import time
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from harness import read, run, wait_until
-from rank_tests import (ENDED, check_launchers, check_oracle, check_resume, endless, epochs_of, make_graph,
-                        new_folder, require, require_named, result_of, run_case, silences, wait_for)
+from rank_tests import (ENDED, check_damage, check_launchers, check_oracle, check_resume, endless,
+                        epochs_of, make_graph, new_folder, require, require_named, result_of,
+                        run_case, silences, wait_for)
 import processes
 from jobs import Job
 
@@ -84,6 +85,16 @@ def oracle(options):
 def resume(options):
     check_resume(options, lambda count, words: require_codes(
         start(options, count, words), [0] * count, words), (0, 1))
+
+
+def damage(options):
+    def refuse(words):
+        job = start(options, 3, words)
+        codes = codes_of(job)
+        require(codes == [5, 5, 3], f"{codes}: {job.words()}")
+        return job.words()
+    check_damage(options, lambda count, words: require_codes(
+        start(options, count, words), [0] * count, words), refuse)
 
 
 def launchers(options):
@@ -222,7 +233,8 @@ def signals(options):
                     f"{number.name} alone: {process.returncode}, {err}")
 
 
-CASES = {case.__name__: case for case in (oracle, command, launchers, lost_rank, resume, signals)}
+CASES = {case.__name__: case for case in (
+    oracle, command, damage, launchers, lost_rank, resume, signals)}
 
 
 def main():

@@ -1,5 +1,7 @@
 #include "heliograph/checkpoint.hpp"
 
+#include <optional>
+
 #include "core/throw_error.hpp"
 #include "heliograph/error.hpp"
 #include "train/checkpoint/folder.hpp"
@@ -29,15 +31,17 @@ CheckpointInfo to_info(const CheckpointManifest& manifest, const fs::path& path)
   return info;
 }
 
-CheckpointInfo verify(const fs::path& path) {
-  const CheckpointManifest manifest = read_checkpoint_manifest(path);
+/// As `verify_checkpoint_files`, but errors name no older checkpoint.
+CheckpointManifest verify(const fs::path& path, std::optional<int> only) {
+  CheckpointManifest manifest = read_checkpoint_manifest(path);
   const Safetensors weights(path / kWeightsFile, manifest.file(kWeightsFile, path));
   const StateFile run(path / kRunFile, manifest.file(kRunFile, path));
   for (int rank = 0; rank < manifest.run.ranks; ++rank) {
+    if (only && rank != *only) continue;
     const std::string name = rank_file(rank);
     const StateFile file(path / name, manifest.file(name, path));
   }
-  return to_info(manifest, path);
+  return manifest;
 }
 
 /// The newest whole checkpoint in the same folder that is older than `damaged`; empty if there is
@@ -48,7 +52,7 @@ fs::path whole_one_before(const fs::path& damaged) {
   for (auto candidate = all.rbegin(); candidate != all.rend(); ++candidate) {
     if (candidate->second.filename() >= whole_path.filename()) continue;
     try {
-      verify(candidate->second);
+      verify(candidate->second, std::nullopt);
       return candidate->second;
     } catch (const Error&) {
       // This one is damaged too. Try the next older one.
@@ -63,9 +67,9 @@ CheckpointInfo read_checkpoint(const fs::path& path) {
   return to_info(read_checkpoint_manifest(path), path);
 }
 
-CheckpointInfo verify_checkpoint(const fs::path& path) {
+CheckpointManifest verify_checkpoint_files(const fs::path& path, std::optional<int> only) {
   try {
-    return verify(path);
+    return verify(path, only);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::bad_input) throw;
     const fs::path before = whole_one_before(path);
@@ -73,6 +77,10 @@ CheckpointInfo verify_checkpoint(const fs::path& path) {
     throw_error(ErrorCode::bad_input, "{}; the checkpoint before it is whole: {}", error.what(),
                 before.string());
   }
+}
+
+CheckpointInfo verify_checkpoint(const fs::path& path) {
+  return to_info(verify_checkpoint_files(path, std::nullopt), path);
 }
 
 }  // namespace heliograph

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "heliograph/checkpoint.hpp"
@@ -46,6 +47,11 @@ void write_checkpoint_manifest(const CheckpointManifest& manifest, FileSink& sin
 /// Reads the manifest in `directory`. Throws Error: bad_input (missing, or a byte is damaged: names
 /// the file), mismatch (another format version).
 CheckpointManifest read_checkpoint_manifest(const std::filesystem::path& directory);
+
+/// Reads and checks every byte of the files that rank `only` reads, or those of all ranks. Throws
+/// as `verify_checkpoint` does.
+CheckpointManifest verify_checkpoint_files(const std::filesystem::path& directory,
+                                           std::optional<int> only);
 
 /// Throws Error(mismatch) that names an option and both its values, if the option differs from that
 /// of the checkpoint at `path` and changes more than speed, messages or the end of the run.
