@@ -76,4 +76,13 @@ struct Dataset {
   std::vector<std::string> class_names;  ///< One name for each class, or empty.
 };
 
+/// Checks in linear time that a data set is what its types promise. Graph: offsets that fit, rows
+/// that ascend strictly, neighbours in range, no self-loop, both directions of undirected edges.
+/// Features: one row a node, finite values, columns of sparse rows in range and ascending. Labels:
+/// classes in range, indicators 0 or 1, at least one labelled node; one name a class, or none.
+/// Splits: a role for every node, none for unlabelled nodes, at least one training node. Throws
+/// Error: bad_input (names the data set, the array, the first fault and its node), resource (2^31
+/// or more nodes). `train`, `evaluate`, `write_shards` and `save_native` call it.
+void validate(const Dataset& dataset);
+
 }  // namespace heliograph

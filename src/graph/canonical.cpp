@@ -9,6 +9,34 @@
 
 namespace heliograph {
 
+namespace {
+
+template <class Id>
+Graph graph_of_ends(std::int64_t nodes, std::span<const Id> sources, std::span<const Id> targets,
+                    bool directed, ImportCounts* counts) {
+  if (sources.size() != targets.size()) {
+    throw_error(ErrorCode::bad_input, "the edges have {} sources and {} targets", sources.size(),
+                targets.size());
+  }
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    check_edge(static_cast<std::int64_t>(i), sources[i], targets[i], nodes);
+  }
+  ImportCounts own;
+  return build_graph(nodes, directed, counts != nullptr ? *counts : own, [&](auto&& use) {
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      use(static_cast<NodeId>(sources[i]), static_cast<NodeId>(targets[i]));
+    }
+  });
+}
+
+}  // namespace
+
+void check_edge(std::int64_t i, std::int64_t source, std::int64_t target, std::int64_t nodes) {
+  if (source >= 0 && source < nodes && target >= 0 && target < nodes) return;
+  throw_error(ErrorCode::bad_input, "edge {} ({} -> {}) names a node that is not in [0, {})", i,
+              source, target, nodes);
+}
+
 GraphBuilder::GraphBuilder(std::int64_t nodes, bool directed) : nodes_(nodes), directed_(directed) {
   if (nodes < 0) throw_error(ErrorCode::bad_input, "a graph cannot have {} nodes", nodes);
   if (nodes > std::numeric_limits<NodeId>::max()) {
@@ -85,16 +113,23 @@ Graph build_graph(std::int64_t nodes, std::vector<Edge>&& edges, bool directed,
   GraphBuilder builder(nodes, directed);
   for (std::size_t i = 0; i < held.size(); ++i) {
     const auto [source, target] = held[i];
-    if (source < 0 || source >= nodes || target < 0 || target >= nodes) {
-      throw_error(ErrorCode::bad_input, "edge {} ({} -> {}) names a node that is not in [0, {})", i,
-                  source, target, nodes);
-    }
+    check_edge(static_cast<std::int64_t>(i), source, target, nodes);
     builder.count(source, target);
   }
   builder.start_filling();
   for (const auto& [source, target] : held) builder.add(source, target);
   held = {};
   return builder.finish(counts);
+}
+
+Graph make_graph(std::int64_t nodes, std::span<const NodeId> sources,
+                 std::span<const NodeId> targets, bool directed, ImportCounts* counts) {
+  return graph_of_ends(nodes, sources, targets, directed, counts);
+}
+
+Graph make_graph(std::int64_t nodes, std::span<const std::int64_t> sources,
+                 std::span<const std::int64_t> targets, bool directed, ImportCounts* counts) {
+  return graph_of_ends(nodes, sources, targets, directed, counts);
 }
 
 }  // namespace heliograph

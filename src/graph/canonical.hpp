@@ -12,6 +12,9 @@ namespace heliograph {
 /// The source and target of a listed edge u -> v.
 using Edge = std::pair<NodeId, NodeId>;
 
+/// Throws Error(bad_input) that names edge `i`, counted from 0, unless its nodes are in [0, nodes).
+void check_edge(std::int64_t i, std::int64_t source, std::int64_t target, std::int64_t nodes);
+
 /// Builds a canonical graph (see Graph) from edges that the caller passes twice, so the list need
 /// not be in memory: every edge goes to `count`; then, after `start_filling`, the same edges go to
 /// `add` in any order. Needs 8 bytes a node and 4 bytes a CSR entry. Self-loops and duplicates are

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -17,6 +18,12 @@ template <class... Args>
 [[noreturn]] void refuse(const std::filesystem::path& where,
                          fmt::format_string<const Args&...> sentence, const Args&... args) {
   refuse(where.string(), sentence, args...);
+}
+
+/// "2 too few" or "1 too many".
+inline std::string difference(std::int64_t have, std::int64_t wanted) {
+  return have < wanted ? fmt::format("{} too few", wanted - have)
+                       : fmt::format("{} too many", have - wanted);
 }
 
 }  // namespace heliograph

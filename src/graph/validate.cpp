@@ -1,9 +1,11 @@
 #include "graph/validate.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
 
+#include "core/noise.hpp"
 #include "graph/refuse.hpp"
 #include "graph/rows.hpp"
 
@@ -13,7 +15,8 @@ namespace {
 void check_size(const std::string& where, const char* array, std::size_t size,
                 std::int64_t wanted) {
   if (static_cast<std::int64_t>(size) != wanted) {
-    refuse(where, "{} holds {} values, not {}", array, size, wanted);
+    refuse(where, "{} holds {} values, not {}: {}", array, size, wanted,
+           difference(static_cast<std::int64_t>(size), wanted));
   }
 }
 
@@ -31,9 +34,11 @@ void check_offsets(const std::string& where, const char* array, const Array<std:
   }
 }
 
-/// Refuses a row with columns outside [0, cols) or not strictly ascending.
+/// Refuses a row with columns outside [0, cols) or not strictly ascending, and neighbours that are
+/// the node of their row.
 void check_columns(const std::string& where, const char* array, const Array<std::int64_t>& offsets,
-                   const Array<std::int32_t>& columns, std::int64_t rows, std::int64_t cols) {
+                   const Array<std::int32_t>& columns, std::int64_t rows, std::int64_t cols,
+                   bool are_neighbours = false) {
   for (std::int64_t r = 0; r < rows; ++r) {
     std::int64_t last = -1;
     const auto row = static_cast<std::size_t>(r);
@@ -42,7 +47,10 @@ void check_columns(const std::string& where, const char* array, const Array<std:
       if (c < 0 || c >= cols) {
         refuse(where, "{} of row {} holds {}, which is not in [0, {})", array, r, c, cols);
       }
-      if (c <= last) refuse(where, "{} of row {} does not ascend", array, r);
+      if (c <= last) {
+        refuse(where, "{} of row {} does not ascend: {} follows {}", array, r, c, last);
+      }
+      if (are_neighbours && c == r) refuse(where, "node {} is its own neighbour", r);
       last = c;
     }
   }
@@ -59,16 +67,15 @@ void validate_graph(const Graph& graph, const std::string& where) {
                 graph.nodes);
   }
   check_offsets(where, "offsets", graph.offsets, graph.nodes, graph.neighbours.size());
-  check_columns(where, "neighbours", graph.offsets, graph.neighbours, graph.nodes, graph.nodes);
-  for (NodeId v = 0; v < graph.nodes; ++v) {
-    for (const NodeId u : neighbours_of(graph, v)) {
-      if (u == v) refuse(where, "node {} is its own neighbour", v);
-    }
-  }
+  check_columns(where, "neighbours", graph.offsets, graph.neighbours, graph.nodes, graph.nodes,
+                true);
 }
 
 void validate_features(const Features& features, std::int64_t nodes, const std::string& where) {
-  if (features.rows != nodes) refuse(where, "{} feature rows for {} nodes", features.rows, nodes);
+  if (features.rows != nodes) {
+    refuse(where, "{} feature rows for {} nodes: {}", features.rows, nodes,
+           difference(features.rows, nodes));
+  }
   if (features.cols < 1 || features.cols > std::numeric_limits<std::int32_t>::max()) {
     refuse(where, "{} feature columns: a data set has 1 to 2^31 - 1", features.cols);
   }
@@ -139,6 +146,18 @@ void validate_labels(const Labels& labels, std::int64_t nodes, const std::string
 }  // namespace
 
 void validate_symmetry(const Graph& graph, const std::string& where) {
+  // Without duplicates, the entries above the diagonal mirror those below it if and, but for one
+  // chance in 2^64, only if the hashes of their edges have the same sum. Unlike the exact check
+  // below, which finds the nodes to name, this reads the graph in order.
+  std::uint64_t balance = 0;
+  for (NodeId v = 0; v < graph.nodes; ++v) {
+    for (const NodeId u : neighbours_of(graph, v)) {
+      const std::uint64_t edge = mix64(static_cast<std::uint64_t>(std::min(u, v)) << 32U |
+                                       static_cast<std::uint64_t>(std::max(u, v)));
+      balance += u < v ? edge : 0 - edge;
+    }
+  }
+  if (balance == 0) return;
   // Rows ascend, so when v is visited, the next unmatched entry of each neighbour's row must be v.
   std::vector<std::int64_t> next(graph.offsets.begin(), graph.offsets.end());
   for (NodeId v = 0; v < graph.nodes; ++v) {
@@ -149,6 +168,12 @@ void validate_symmetry(const Graph& graph, const std::string& where) {
       }
     }
   }
+}
+
+void validate(const Dataset& dataset) {
+  const std::string where = fmt::format("the data set '{}'", dataset.name);
+  validate_dataset(dataset, where);
+  if (!dataset.graph.directed) validate_symmetry(dataset.graph, where);
 }
 
 void validate_dataset(const Dataset& dataset, const std::string& where) {
@@ -164,7 +189,7 @@ void validate_dataset(const Dataset& dataset, const std::string& where) {
   }
   for (std::size_t s = 0; s < dataset.splits.size(); ++s) {
     const Array<Role>& role = dataset.splits[s].role;
-    check_size(where, "a split", role.size(), nodes);
+    check_size(where, fmt::format("split {}", s).c_str(), role.size(), nodes);
     bool trains = false;
     for (std::int64_t v = 0; v < nodes; ++v) {
       const Role r = role[static_cast<std::size_t>(v)];

@@ -9,7 +9,6 @@
 #include "graph/io/native_writer.hpp"
 #include "graph/io/readers.hpp"
 #include "graph/refuse.hpp"
-#include "graph/validate.hpp"
 #include "heliograph/io.hpp"
 
 namespace heliograph {
@@ -114,9 +113,7 @@ Dataset load_native(const fs::path& directory) {
 }
 
 void save_native(const Dataset& dataset, const fs::path& directory, bool overwrite) {
-  const std::string where = "the data set " + dataset.name;
-  validate_dataset(dataset, where);
-  if (!dataset.graph.directed) validate_symmetry(dataset.graph, where);
+  validate(dataset);
   NativeWriter writer(directory, overwrite);
   for_each_array(dataset, [&](std::string_view name, const auto& array, auto&&) {
     writer.append(name, array.span());

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "core/copy_bytes.hpp"
-#include "core/throw_error.hpp"
 #include "graph/partition/node_order.hpp"
 #include "heliograph/io.hpp"
 #include "train/launch.hpp"
@@ -14,21 +13,6 @@
 namespace heliograph {
 
 namespace {
-
-/// Throws Error(bad_input) for a wrong split in a data set that a program made; readers check
-/// files.
-void check_split(const Dataset& dataset, const Split& split) {
-  if (static_cast<std::int64_t>(split.role.size()) != dataset.graph.nodes) {
-    throw_error(ErrorCode::bad_input, "'{}': the split has {} roles for {} nodes", dataset.name,
-                split.role.size(), dataset.graph.nodes);
-  }
-  for (std::size_t v = 0; v < split.role.size(); ++v) {
-    if (split.role[v] != Role::none && !dataset.labels.has_label(static_cast<NodeId>(v))) {
-      throw_error(ErrorCode::bad_input, "'{}': node {} has a role in the split but no label",
-                  dataset.name, v);
-    }
-  }
-}
 
 /// Flags of the nodes whose features give the statistics of normalisation; empty for all nodes.
 std::vector<std::uint8_t> fit_nodes(const Split& split, bool inductive) {
@@ -60,8 +44,8 @@ DatasetPlan::DatasetPlan(const Dataset& dataset, Partition partition, const Trai
 
 void DatasetPlan::resolve() {
   validate(options_);
+  validate(dataset_);
   split_ = make_split(dataset_, options_.split);
-  check_split(dataset_, split_);
   for (std::size_t v = 0; v < split_.role.size(); ++v) {
     if (split_.role[v] == Role::train) train_nodes_.push_back(static_cast<NodeId>(v));
   }
