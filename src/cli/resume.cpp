@@ -44,6 +44,7 @@ ResumePoint find_resume_point(const std::string& flag, const std::string& path) 
     throw Error(ErrorCode::bad_input,
                 fmt::format("--{} {}: there is no such directory", flag, path));
   }
+  RunDirectory::complete_replacement(whole);
   const fs::path folder = RunDirectory::checkpoints(whole);
   if (fs::exists(run_json(whole), ignored) || fs::is_directory(folder, ignored)) {
     const fs::path newest = newest_checkpoint(folder);

@@ -153,6 +153,9 @@ class TrainingRun {
         throw;
       }
     };
+    callbacks.before_saving = [&] {
+      if (directory_) directory_->take_over();
+    };
     callbacks.log = progress_.callback();
     callbacks.on_epoch = [&](const EpochReport& report) {
       if (failure) return;

@@ -34,7 +34,8 @@ std::vector<OptionField<TrainRequest>> request_fields() {
       "Run directory to write: run.json, metrics.jsonl (one line per epoch), predictions.npy and "
       "checkpoints.",
       HELIOGRAPH_MEMBER(out));
-  fields.add("overwrite", "Replace an earlier run in --out.", HELIOGRAPH_MEMBER(overwrite));
+  fields.add("overwrite", "Replace an earlier run in --out, once the new one has trained an epoch.",
+             HELIOGRAPH_MEMBER(overwrite));
   fields.add("summary", "FILE.json",
              "Write scores, times, bytes and memory of the run to a JSON file.",
              HELIOGRAPH_MEMBER(summary));

@@ -64,7 +64,11 @@ class RankRun {
         callbacks_(callbacks),
         trainer_(plan, std::move(data), comm, &account),
         checkpoints_(
-            options_.checkpoint, comm, trainer_, [this] { return identify_run(plan_); },
+            options_.checkpoint, comm, trainer_,
+            [this] {
+              if (callbacks_.before_saving) callbacks_.before_saving();
+              return identify_run(plan_);
+            },
             callbacks.log),
         state_(options_.patience, comm, &account) {}
 

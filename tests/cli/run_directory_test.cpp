@@ -80,20 +80,79 @@ TEST(RunDirectory, IsRefusedWhereARunLies) {
   EXPECT_EQ(read_json(folder / "run" / "run.json").at("seed"), 1);
 }
 
-TEST(RunDirectory, OverwriteReplacesTheRunAndNothingElse) {
-  const TemporaryDirectory folder;
-  const fs::path out = folder / "run";
-  {
-    RunDirectory run(out, false, {});
-    run.append(epoch(0));
-    test::write_text(out / "predictions.npy", "old");
-    test::write_text(out / "notes.txt", "mine");
-  }
-  const RunDirectory run(out, true, {{"seed", 2}});
-  EXPECT_EQ(read_text(out / "metrics.jsonl"), "");
+/// A directory with a run of one epoch, its predictions and somebody's notes.
+fs::path make_run(const fs::path& out) {
+  RunDirectory run(out, false, {{"seed", 1}});
+  run.append(epoch(0));
+  run.finish("completed", {{"result", 7}});
+  test::write_text(out / "predictions.npy", "old");
+  test::write_text(out / "notes.txt", "mine");
+  fs::create_directories(RunDirectory::checkpoints(out) / "epoch-000001");
+  return out;
+}
+
+void expect_old_run(const fs::path& out) {
+  EXPECT_EQ(read_lines(out / "metrics.jsonl").size(), 1U);
+  EXPECT_EQ(read_text(out / "predictions.npy"), "old");
+  EXPECT_TRUE(fs::exists(RunDirectory::checkpoints(out) / "epoch-000001"));
+  EXPECT_EQ(read_json(out / "run.json").at("seed"), 1);
+}
+
+/// Expects the run with seed 2, which has written `lines` lines, and nothing of the earlier one.
+void expect_new_run(const fs::path& out, std::size_t lines) {
+  EXPECT_EQ(read_lines(out / "metrics.jsonl").size(), lines);
   EXPECT_FALSE(fs::exists(out / "predictions.npy"));
+  EXPECT_FALSE(fs::exists(RunDirectory::checkpoints(out)));
+  EXPECT_FALSE(fs::exists(out / ".run.json.next"));
   EXPECT_EQ(read_text(out / "notes.txt"), "mine");
   EXPECT_EQ(read_json(out / "run.json").at("seed"), 2);
+}
+
+TEST(RunDirectory, TheFirstEpochReplacesTheRunAndNothingElse) {
+  const TemporaryDirectory folder;
+  const fs::path out = make_run(folder / "run");
+  for (const char* status : {"failed", "interrupted"}) {
+    RunDirectory run(out, true, {{"seed", 2}});
+    expect_old_run(out);
+    run.finish(status, {{"error", "x"}});
+    run.abandon({{"signal", "SIGTERM"}}, 0.1);
+  }
+  expect_old_run(out);
+  RunDirectory run(out, true, {{"seed", 2}});
+  run.append(epoch(0));
+  run.append(epoch(1));
+  expect_new_run(out, 2);
+}
+
+TEST(RunDirectory, AReplacementThatDiedIsCompleted) {
+  const TemporaryDirectory folder;
+  const fs::path out = make_run(folder / "run");
+  const fs::path next = out / ".run.json.next";
+  {
+    test::write_text(next, R"({"seed": 2})");
+    const RunDirectory writing(folder / "other", false, {});
+    RunDirectory::complete_replacement(out);
+    expect_new_run(out, 0);
+  }
+  // The process died when it had removed part of the earlier run.
+  test::write_text(out / "predictions.npy", "old");
+  test::write_text(next, R"({"seed": 2})");
+  const RunDirectory run(out, true, {{"seed", 3}});
+  expect_new_run(out, 0);
+}
+
+TEST(RunDirectory, AStartThatFailedIsReplacedWithoutAsking) {
+  const TemporaryDirectory folder;
+  const fs::path out = folder / "run";
+  const nlohmann::ordered_json manifest{{"seed", 2}, {"result", nullptr}};
+  for (const char* status : {"failed", "interrupted", "running"}) {
+    RunDirectory run(out, false, manifest);
+    run.finish(status, {{"error", "x"}});
+  }
+  RunDirectory run(out, false, manifest);
+  EXPECT_EQ(read_json(out / "run.json").at("status"), "running");
+  run.append(epoch(0));
+  test::expect_error(ErrorCode::usage, "metrics.jsonl", [&] { RunDirectory::check(out, false); });
 }
 
 TEST(RunDirectory, AnEmptyOrForeignDirectoryIsWelcome) {

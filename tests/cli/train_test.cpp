@@ -2,8 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
+#include <map>
 #include <string>
+#include <thread>
+#include <tuple>
 #include <vector>
 
 #include "cli/files.hpp"
@@ -115,13 +119,65 @@ TEST_F(Train, RefusesADirectoryThatHoldsARun) {
   EXPECT_EQ(run_command(replacing).code, 0);
 }
 
+/// The files below `folder` and what they hold.
+std::map<std::string, std::string> contents(const fs::path& folder) {
+  std::map<std::string, std::string> found;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) found[entry.path().string()] = read_text(entry.path());
+  }
+  return found;
+}
+
 TEST_F(Train, FailsBeforeItTouchesAnOldRun) {
-  ASSERT_EQ(run_command(train_arguments(data_, 2, {"--out", path("run"), "--quiet"})).code, 0);
-  const std::string before = read_text(folder_ / "run" / "metrics.jsonl");
-  const auto failed =
-      run_command({"train", "--data", path("missing"), "--out", path("run"), "--overwrite"});
-  EXPECT_EQ(failed.code, 3);
-  EXPECT_EQ(read_text(folder_ / "run" / "metrics.jsonl"), before);
+  const auto words = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--out", path("run"), "--quiet", "--checkpoint-every", "1"});
+    return train_arguments(data_, 2, more);
+  };
+  ASSERT_EQ(run_command(words({})).code, 0);
+  const auto before = contents(folder_ / "run");
+  const std::tuple<const char*, std::string, int> cases[] = {{"--data", path("missing"), 3},
+                                                             {"--parts", "500", 2},
+                                                             {"--split", "7", 2},
+                                                             {"--memory-limit-mib", "1", 4}};
+  for (const auto& [flag, value, code] : cases) {
+    const auto failed = run_command(words({"--hidden", "3000", "--overwrite", flag, value}));
+    EXPECT_EQ(failed.code, code) << failed.err;
+    EXPECT_EQ(contents(folder_ / "run"), before) << flag;
+  }
+  for (const int signal : {SIGKILL, SIGTERM}) {
+    // A message takes a second, so that the first epoch is under way.
+    const auto ended =
+        run_command(words({"--overwrite", "--link-latency-us", "1e6"}), [&, s = signal](int child) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(500));
+          ::kill(child, s);
+        });
+    EXPECT_EQ(ended.code, 128 + signal) << ended.err;
+    EXPECT_EQ(contents(folder_ / "run"), before);
+  }
+}
+
+TEST_F(Train, ReplacesAStartThatFailed) {
+  const auto words = [&](const std::string& split) {
+    return train_arguments(data_, 1, {"--out", path("run"), "--quiet", "--split", split});
+  };
+  EXPECT_EQ(run_command(words("7")).code, 2);
+  EXPECT_EQ(read_json(folder_ / "run" / "run.json").at("status"), "failed");
+  EXPECT_EQ(run_command(words("0")).code, 0);
+  EXPECT_EQ(run_command(words("0")).code, 2);
+}
+
+// The checkpoint of an only epoch that is evaluated because it is the last is saved before its
+// evaluation, and so before its line is written.
+TEST_F(Train, KeepsTheCheckpointOfItsOnlyEpochWhereItReplacesARun) {
+  for (int i = 0; i < 2; ++i) {
+    const auto outcome =
+        run_command(train_arguments(data_, 1,
+                                    {"--out", path("run"), "--overwrite", "--eval-every", "2",
+                                     "--checkpoint-every", "1", "--seed", std::to_string(i)}));
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_TRUE(fs::exists(folder_ / "run" / "checkpoints" / "epoch-000001" / "manifest.json"));
+    EXPECT_EQ(read_lines(folder_ / "run" / "metrics.jsonl").size(), 1U);
+  }
 }
 
 TEST_F(Train, RefusesWhatDoesNotFitIntoMemory) {

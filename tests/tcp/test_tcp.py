@@ -87,6 +87,36 @@ def resume(options):
         start(options, count, words), [0] * count, words), (0, 1))
 
 
+def contents(folder):
+    """{path: bytes} of the files in a folder."""
+    found = {}
+    for where, _, names in os.walk(folder):
+        for name in names:
+            with open(os.path.join(where, name), "rb") as file:
+                found[os.path.join(where, name)] = file.read()
+    return found
+
+
+def overwrite(options):
+    """A run that fails before its first epoch leaves the run that it would replace."""
+    out = new_folder(options)
+    words = [options.heliograph, "train", "--data", make_graph(options), "--hidden", "2000", "--epochs",
+             "1", "--checkpoint-every", "1", "--quiet", "--out", out]
+    require_codes(start(options, 2, words), [0, 0], "the first run")
+    before = contents(out)
+    for more in (["--split", "7"], ["--memory-limit-mib", "1"], ["--parts", "3"]):
+        codes = codes_of(start(options, 2, [*words, "--overwrite", *more]))
+        require(0 not in codes, str(codes))
+        require(contents(out) == before, f"{more}: files of the earlier run have changed")
+    for lost in (0, 1):
+        job = start(options, 2, [*words, "--overwrite", *silences()])
+        job.wait_until_met()
+        job.signal(lost, signal.SIGKILL)
+        wait_for(job)
+        begun = len(epochs_of(out)) == 1 and read(out, "run.json").encode() not in before.values()
+        require(contents(out) == before or begun, f"{lost} killed: neither the old run nor the new one")
+
+
 def damage(options):
     def refuse(words):
         job = start(options, 3, words)
@@ -234,7 +264,7 @@ def signals(options):
 
 
 CASES = {case.__name__: case for case in (
-    oracle, command, damage, launchers, lost_rank, resume, signals)}
+    oracle, command, damage, launchers, lost_rank, overwrite, resume, signals)}
 
 
 def main():

@@ -8,9 +8,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <fstream>
+#include <iterator>
 #include <system_error>
 #include <utility>
+#include <vector>
 
+#include "core/descriptor.hpp"
 #include "core/throw_error.hpp"
 #include "graph/io/files.hpp"
 #include "heliograph/checkpoint.hpp"
@@ -26,6 +30,11 @@ namespace fs = std::filesystem;
 constexpr const char* kRunJson = "run.json";
 constexpr const char* kMetricsFile = "metrics.jsonl";
 constexpr const char* kCheckpointsFolder = "checkpoints";
+/// run.json of a run that replaces the others' files in its directory. As soon as it exists, the
+/// directory is that run's.
+constexpr const char* kNextRunJson = ".run.json.next";
+/// What the end of a run leaves.
+constexpr const char* kResultFiles[] = {kPredictionsFile, kScoresFile};
 
 [[noreturn]] void fail_run(const char* what, const fs::path& path, int error) {
   const bool exhausted = error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO ||
@@ -73,6 +82,36 @@ void write_line(int descriptor, std::string line, const fs::path& path) {
   }
 }
 
+/// Removes what an earlier run left, before the run of kNextRunJson. May be repeated.
+void replace_run(const fs::path& path, int metrics) {
+  if (::ftruncate(metrics, 0) != 0) fail_run("cannot empty", path / kMetricsFile, errno);
+  for (const char* name : kResultFiles) remove_file(path / name);
+  remove_checkpoints(RunDirectory::checkpoints(path));
+  rename_path(path / kNextRunJson, path / kRunJson);
+}
+
+/// Whether `path` is the run.json of a run that has no result.
+bool lacks_result(const fs::path& path) {
+  std::ifstream file(path);
+  const auto object = nlohmann::json::parse(file, nullptr, false);
+  return object.is_object() && object.value("result", nlohmann::json(0)).is_null();
+}
+
+/// A file that shows that `path` holds a run; null if none does. A run that failed before its first
+/// epoch leaves run.json and no line of metrics.
+const char* sign_of_run(const fs::path& path) {
+  std::error_code error;
+  std::vector<const char*> names(std::begin(kResultFiles), std::end(kResultFiles));
+  names.push_back(kCheckpointsFolder);
+  for (const char* name : names) {
+    if (fs::exists(path / name, error)) return name;
+  }
+  const auto bytes = fs::file_size(path / kMetricsFile, error);
+  if (!error && bytes > 0) return kMetricsFile;
+  const bool kept = fs::exists(path / kRunJson, error) && !lacks_result(path / kRunJson);
+  return kept ? kRunJson : nullptr;
+}
+
 }  // namespace
 
 void RunDirectory::check(const fs::path& path, bool overwrite) {
@@ -82,16 +121,18 @@ void RunDirectory::check(const fs::path& path, bool overwrite) {
   if (!fs::is_directory(status)) {
     throw_error(ErrorCode::usage, "--out {} is not a directory", path.string());
   }
-  if (overwrite) return;
-  for (const char* name :
-       {kRunJson, kMetricsFile, kPredictionsFile, kScoresFile, kCheckpointsFolder}) {
-    if (fs::exists(path / name, error)) {
-      throw_error(ErrorCode::usage,
-                  "--out {} already holds a run ({}); choose another "
-                  "directory or add --overwrite",
-                  path.string(), name);
-    }
-  }
+  const char* sign = overwrite ? nullptr : sign_of_run(path);
+  if (sign == nullptr) return;
+  throw_error(ErrorCode::usage,
+              "--out {} already holds a run ({}); choose another directory or add --overwrite",
+              path.string(), sign);
+}
+
+void RunDirectory::complete_replacement(const fs::path& path) {
+  std::error_code error;
+  if (!fs::exists(path / kNextRunJson, error)) return;
+  const Descriptor metrics(open_metrics(path / kMetricsFile));
+  replace_run(path, metrics.get());
 }
 
 RunDirectory::RunDirectory(fs::path path, bool overwrite, nlohmann::ordered_json manifest)
@@ -100,12 +141,11 @@ RunDirectory::RunDirectory(fs::path path, bool overwrite, nlohmann::ordered_json
   std::error_code error;
   fs::create_directories(path_, error);
   if (error) fail_run("cannot create the directory", path_, error.value());
+  complete_replacement(path_);
   metrics_ = open_metrics(path_ / kMetricsFile);
+  replaces_ = true;
   try {
-    if (::ftruncate(metrics_, 0) != 0) fail_run("cannot empty", path_ / kMetricsFile, errno);
-    remove_file(path_ / kRunJson);
-    remove_checkpoints(checkpoints(path_));
-    begin();
+    if (sign_of_run(path_) == nullptr) take_over();
   } catch (...) {
     ::close(metrics_);
     throw;
@@ -117,19 +157,31 @@ RunDirectory::RunDirectory(fs::path path, Resumed, nlohmann::ordered_json manife
       manifest_(std::move(manifest)),
       metrics_(open_metrics(path_ / kMetricsFile)) {}
 
-/// Removes earlier results and writes to run.json that the run is running.
-void RunDirectory::begin() {
-  for (const char* name : {kPredictionsFile, kScoresFile}) remove_file(path_ / name);
+/// Writes to the file `name` that the run is running.
+void RunDirectory::begin(const char* name) {
   manifest_["format"] = "heliograph-run";
   manifest_["format_version"] = 1;
   manifest_["status"] = "running";
   manifest_["started"] = utc_now();
-  write_manifest();
+  write_manifest(name);
+}
+
+void RunDirectory::take_over() {
+  const std::lock_guard lock(mutex_);
+  take_over_locked();
+}
+
+void RunDirectory::take_over_locked() {
+  if (!replaces_) return;
+  begin(kNextRunJson);
+  replace_run(path_, metrics_);
+  replaces_ = false;
   begun_ = true;
 }
 
 void RunDirectory::resume(std::span<const EpochReport> reports) {
   const std::lock_guard lock(mutex_);
+  take_over_locked();
   std::string text;
   for (const EpochReport& report : reports) text += epoch_to_json(report).dump() + '\n';
   // Lines that agree are not rewritten, so that readers find them at every moment.
@@ -151,19 +203,22 @@ void RunDirectory::resume(std::span<const EpochReport> reports) {
   }
   epochs_ = static_cast<int>(reports.size());
   manifest_["resumed_after_epochs"] = epochs_;
-  begin();
+  for (const char* name : kResultFiles) remove_file(path_ / name);
+  begin(kRunJson);
+  begun_ = true;
 }
 
 RunDirectory::~RunDirectory() { ::close(metrics_); }
 
-void RunDirectory::write_manifest() {
+void RunDirectory::write_manifest(const char* name) {
   write_text_file(
-      path_ / kRunJson,
+      path_ / name,
       manifest_.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
 }
 
 void RunDirectory::append(const EpochReport& report) {
   const std::lock_guard lock(mutex_);
+  take_over_locked();
   write_line(metrics_, epoch_to_json(report).dump(), path_ / kMetricsFile);
   ++epochs_;
 }
@@ -184,7 +239,7 @@ void RunDirectory::finish_locked(const std::string& status, const nlohmann::orde
   manifest_["finished"] = utc_now();
   manifest_["epochs_written"] = epochs_;
   manifest_.update(members);
-  write_manifest();
+  write_manifest(kRunJson);
   finished_ = true;
 }
 

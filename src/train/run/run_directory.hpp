@@ -17,13 +17,17 @@ namespace heliograph {
 /// threads. One process at a time may hold a run directory.
 class RunDirectory {
  public:
-  /// Throws Error(usage) if `path` holds a run and `overwrite` is false, if it is no directory,
-  /// or if another process is writing a run there. Changes nothing.
+  /// Throws Error(usage) if `path` holds a run and `overwrite` is false, or if it is no directory.
+  /// What is left of a run that failed before its first epoch does not count. Changes nothing.
   static void check(const std::filesystem::path& path, bool overwrite);
+  /// Completes the replacement of an earlier run, if the process that began it died. Throws
+  /// Error(usage) if another process is writing a run there.
+  static void complete_replacement(const std::filesystem::path& path);
 
-  /// Creates the directory where needed, removes the files of an earlier run (and no others) if
-  /// `overwrite`, and writes run.json: `manifest`, with status "running" and the time.
-  /// Throws Error as `check` does, or Error(resource) if the disk is full.
+  /// Creates the directory where needed. If it holds no run, calls `take_over`; otherwise leaves
+  /// that run as it is until `append`, `resume` or `take_over` is called.
+  /// Throws Error as `check` and `take_over` do, or Error(usage) if another process is writing a
+  /// run there.
   RunDirectory(std::filesystem::path path, bool overwrite, nlohmann::ordered_json manifest);
   /// Opens the directory of a run that is resumed, which must exist. Changes nothing before
   /// `resume`. Throws Error(usage) if another process is writing a run there, or if it is not
@@ -33,6 +37,12 @@ class RunDirectory {
   ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
+
+  /// Removes the files of an earlier run (and no others) and writes run.json: the manifest, with
+  /// status "running" and the time. If the process dies meanwhile, the directory holds the earlier
+  /// run or, once `complete_replacement` is called, this one. Later calls do nothing.
+  /// Throws Error(resource) if the disk is full.
+  void take_over();
 
   /// Continues after the epochs of `reports`: cuts metrics.jsonl back to their lines and adds those
   /// that are missing, removes earlier predictions, and writes run.json as for a new run, with
@@ -60,17 +70,19 @@ class RunDirectory {
   }
 
  private:
-  void begin();
-  void write_manifest();
+  void begin(const char* name);
+  void take_over_locked();
+  void write_manifest(const char* name);
   void remove_partial_files();
   void finish_locked(const std::string& status, const nlohmann::ordered_json& members);
 
   std::timed_mutex mutex_;
   std::filesystem::path path_;
   nlohmann::ordered_json manifest_;
-  int metrics_ = -1;    ///< Descriptor of metrics.jsonl, locked while the run lives.
-  int epochs_ = 0;      ///< Lines written.
-  bool begun_ = false;  ///< Whether run.json is this run's.
+  int metrics_ = -1;       ///< Descriptor of metrics.jsonl, locked while the run lives.
+  int epochs_ = 0;         ///< Lines written.
+  bool replaces_ = false;  ///< Whether the directory may hold another run, which this one replaces.
+  bool begun_ = false;     ///< Whether run.json is this run's.
   bool finished_ = false;
 };
 
