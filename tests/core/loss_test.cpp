@@ -118,11 +118,13 @@ TEST(LossOfHugeLogits, StaysFinite) {
   });
 }
 
-// SIMD maxima and exponentials may turn NaN into an ordinary number, but the loss must be NaN.
+// SIMD maxima and exponentials may turn NaN into an ordinary number, and -Inf is a probability of
+// 0, but the loss must be NaN.
 TEST(LossOfWhatIsNotFinite, IsNotFinite) {
   constexpr std::int64_t kCols = 37;
   for (const float bad :
-       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+        -std::numeric_limits<float>::infinity()}) {
     for (std::int64_t at = 0; at < kCols; ++at) {
       Matrix z(1, kCols, MemoryUse::workspace, nullptr);
       z.view().row(0)[at] = bad;
@@ -138,6 +140,13 @@ TEST(LossOfWhatIsNotFinite, IsNotFinite) {
             cpu::binary_cross_entropy_rows(z.view(), indicators.data(), &mask, 1, d.view(), 0, 1)))
             << bad << " in column " << at;
       });
+      Matrix d(1, kCols, MemoryUse::workspace, nullptr);
+      EXPECT_FALSE(
+          std::isfinite(cpu::softmax_cross_entropy_rows_fp64(z.view(), &target, 1, d.view(), 0, 1)))
+          << bad << " in column " << at << ", fp64";
+      EXPECT_FALSE(std::isfinite(cpu::binary_cross_entropy_rows_fp64(z.view(), indicators.data(),
+                                                                     &mask, 1, d.view(), 0, 1)))
+          << bad << " in column " << at << ", fp64";
     }
   }
 }

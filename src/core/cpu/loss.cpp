@@ -19,7 +19,10 @@ double softmax_cross_entropy_rows_fp64(ConstMatrixView logits, const std::int32_
     const float* z = logits.row(r);
     const double top = *std::max_element(z, z + classes);
     double sum = 0;
-    for (std::int64_t c = 0; c < classes; ++c) sum += std::exp(static_cast<double>(z[c]) - top);
+    for (std::int64_t c = 0; c < classes; ++c) {
+      const double v = z[c];
+      sum += std::exp(v - top) + v * 0.0;  // The product is NaN for -Inf, which exp would hide.
+    }
     const double log_sum = top + std::log(sum);
     loss += log_sum - static_cast<double>(z[target[r]]);
     for (std::int64_t c = 0; c < classes; ++c) {
