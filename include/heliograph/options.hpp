@@ -106,7 +106,8 @@ struct TransportOptions {
   TransportKind kind = TransportKind::automatic;
   DeviceKind device = DeviceKind::cpu;
   CudaGraphs cuda_graphs = CudaGraphs::automatic;  ///< `on` needs CUDA devices.
-  int threads_per_rank = 0;  ///< 0 divides the cores of this process among its ranks, 1 at least.
+  /// 0 divides the cores of this process, or its CPU quota, among its ranks; 1 at least.
+  int threads_per_rank = 0;
   Pinning pin = Pinning::automatic;
   /// Limits of each link in each direction, for TransportKind::threads only. 0: no limit.
   double link_gbps = 0.0;

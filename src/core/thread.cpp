@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/control_groups.hpp"
 #include "core/throw_error.hpp"
 
 namespace heliograph {
@@ -45,13 +46,15 @@ void Thread::join() noexcept {
   if (std::exchange(running_, false)) pthread_join(handle_, nullptr);
 }
 
-int usable_cores() noexcept {
+int allowed_cpus() noexcept {
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
   // The machine has more CPUs than cpu_set_t can hold.
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
+
+int usable_cores() { return std::min(allowed_cpus(), quota_of_cpus().value_or(allowed_cpus())); }
 
 bool keep_to_share(int share, int shares) noexcept {
   cpu_set_t all;

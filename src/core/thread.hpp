@@ -29,7 +29,11 @@ class Thread {
 };
 
 /// Number of CPUs that the calling thread may run on, which taskset and CPU sets reduce.
-int usable_cores() noexcept;
+int allowed_cpus() noexcept;
+
+/// Number of threads that can compute at the same time: allowed_cpus(), or the CPU quota of the
+/// process's control groups, as containers set it, if that is less. At least 1.
+int usable_cores();
 
 /// Binds the calling thread, and threads that it starts, to share `share` of `shares` of its CPUs:
 /// a run of neighbouring CPUs or, with more shares than CPUs, a single CPU that several shares use.

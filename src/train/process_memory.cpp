@@ -1,6 +1,5 @@
 #include "train/process_memory.hpp"
 
-#include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -9,6 +8,8 @@
 #include <fstream>
 #include <string>
 #include <string_view>
+
+#include "core/control_groups.hpp"
 
 namespace heliograph {
 namespace {
@@ -54,17 +55,6 @@ std::optional<std::int64_t> left_in(const fs::path& group, const GroupFiles& fil
   return std::max<std::int64_t>(0, *limit - std::max<std::int64_t>(0, *usage - cached));
 }
 
-/// Lowers `least` to the least that the group `base` / `path` and the groups above it leave.
-void tighten(const fs::path& base, std::string path, const GroupFiles& files,
-             std::optional<std::int64_t>& least) {
-  while (true) {
-    const auto left = left_in(path.empty() ? base : base / path.substr(1), files);
-    if (left && (!least || *left < *least)) least = left;
-    if (path.empty()) return;
-    path.erase(std::min(path.rfind('/'), path.size()));
-  }
-}
-
 }  // namespace
 
 std::int64_t peak_rss_bytes() {
@@ -89,22 +79,12 @@ std::int64_t address_space_of_a_rank(int ranks) {
   return static_cast<std::int64_t>(std::min<rlim_t>(share, static_cast<rlim_t>(physical)));
 }
 
-std::optional<std::int64_t> available_memory_bytes(const fs::path& proc, const fs::path& groups) {
-  std::optional<std::int64_t> least = number_after(proc / "meminfo", "MemAvailable:");
+std::optional<std::int64_t> available_memory_bytes(const fs::path& root) {
+  std::optional<std::int64_t> least = number_after(root / "proc/meminfo", "MemAvailable:");
   if (least) *least *= 1024;
-  // A line is "number:controllers:path"; version 2 has number 0 and no controllers.
-  std::ifstream file(proc / "self" / "cgroup");
-  for (std::string line; std::getline(file, line);) {
-    const std::size_t first = line.find(':');
-    const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = fmt::format(",{},", line.substr(first + 1, second - first - 1));
-    std::string path = line.substr(second + 1);
-    if (path == "/" || !path.starts_with('/')) path.clear();
-    if (controllers == ",,") tighten(groups, path, kVersion2, least);
-    if (controllers.find(",memory,") != std::string::npos) {
-      tighten(groups / "memory", path, kVersion1, least);
-    }
+  for (const ControlGroup& group : control_groups("memory", root)) {
+    const auto left = left_in(group.folder, group.version == 1 ? kVersion1 : kVersion2);
+    if (left && (!least || *left < *least)) least = left;
   }
   return least;
 }

@@ -21,9 +21,7 @@ std::int64_t address_space_of_a_rank(int ranks);
 
 /// Bytes that can be allocated without swapping: those that the machine has available, or those
 /// that the process's control groups (v1 or v2) leave, whichever is less. Nothing if the system
-/// does not say. Tests replace the folders that it reads.
-std::optional<std::int64_t> available_memory_bytes(
-    const std::filesystem::path& proc = "/proc",
-    const std::filesystem::path& groups = "/sys/fs/cgroup");
+/// does not say. Tests replace the folder in which /proc and the groups lie.
+std::optional<std::int64_t> available_memory_bytes(const std::filesystem::path& root = "/");
 
 }  // namespace heliograph

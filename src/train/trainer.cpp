@@ -23,7 +23,7 @@ std::unique_ptr<Kernels> make_kernels(const TrainOptions& options, const Communi
                                       MemoryAccount* account) {
   const TransportOptions& transport = options.transport;
   const int threads = threads_per_rank(transport, comm.size());
-  const bool crowded = comm.size() > usable_cores();
+  const bool crowded = comm.size() > allowed_cpus();
   const bool shares_process =
       transport.kind != TransportKind::nccl && !ranks_are_processes(transport);
   if (shares_process && transport.pin != Pinning::off &&

@@ -86,13 +86,13 @@ TEST(ThreadPoolDeathTest, ASystemOutOfThreadsIsAnErrorNotAWait) {
 }
 
 TEST(Thread, SharesTogetherAreAllCpusAndKeepToThemselves) {
-  const int cores = usable_cores();
+  const int cores = allowed_cpus();
   for (const int shares : {1, cores, 3 * cores}) {
     std::vector<int> taken(CPU_SETSIZE, 0);
     for (int share = 0; share < shares; ++share) {
       Thread("share", [&] {
         ASSERT_TRUE(keep_to_share(share, shares));
-        EXPECT_EQ(usable_cores(), std::max(1, cores / shares));
+        EXPECT_EQ(allowed_cpus(), std::max(1, cores / shares));
         cpu_set_t set;
         CPU_ZERO(&set);
         ASSERT_EQ(sched_getaffinity(0, sizeof(set), &set), 0);
@@ -104,10 +104,10 @@ TEST(Thread, SharesTogetherAreAllCpusAndKeepToThemselves) {
     EXPECT_EQ(std::count_if(taken.begin(), taken.end(), [](int n) { return n > 0; }), cores);
     EXPECT_EQ(*std::max_element(taken.begin(), taken.end()), std::max(1, shares / cores));
   }
-  EXPECT_EQ(usable_cores(), cores) << "the caller's own CPUs are as they were";
+  EXPECT_EQ(allowed_cpus(), cores) << "the caller's own CPUs are as they were";
 }
 
-TEST(Thread, UsableCoresAreThoseOfTheAffinityMask) {
+TEST(Thread, AllowedCpusAreThoseOfTheAffinityMask) {
   int seen = 0;
   Thread alone("one core", [&seen] {
     cpu_set_t mine;
@@ -118,7 +118,7 @@ TEST(Thread, UsableCoresAreThoseOfTheAffinityMask) {
     CPU_ZERO(&mine);
     CPU_SET(first, &mine);
     sched_setaffinity(0, sizeof(mine), &mine);
-    seen = usable_cores();
+    seen = allowed_cpus();
   });
   alone.join();
   EXPECT_EQ(seen, 1);

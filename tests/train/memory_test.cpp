@@ -35,13 +35,14 @@ class SystemFiles : public test::FolderTest {
  protected:
   void SetUp() override {
     write("proc/meminfo", "MemTotal: 9000000 kB\nMemAvailable:    4096 kB\n");
+    write("proc/self/mountinfo",
+          "25 30 0:23 / /groups rw - cgroup2 cgroup2 rw\n"
+          "26 30 0:24 / /groups/memory rw - cgroup cgroup rw,memory\n");
   }
   void write(const std::string& path, const std::string& text) const {
     test::write_text(folder_ / path, text);
   }
-  std::optional<std::int64_t> available() const {
-    return available_memory_bytes(folder_ / "proc", folder_ / "groups");
-  }
+  std::optional<std::int64_t> available() const { return available_memory_bytes(folder_); }
 };
 
 TEST_F(SystemFiles, WithoutLimitsTheMachineCounts) {

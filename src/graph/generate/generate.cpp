@@ -7,10 +7,10 @@
 #include <limits>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "core/thread.hpp"
 #include "core/thread_pool.hpp"
 #include "core/throw_error.hpp"
 #include "graph/draws.hpp"
@@ -68,9 +68,7 @@ void check_generate_options(const GenerateOptions& o) {
           "train_share = {:f} leaves none of the {} nodes for training", o.train_share, o.nodes);
 }
 
-ThreadPool make_pool() {
-  return ThreadPool(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
-}
+ThreadPool make_pool() { return ThreadPool(usable_cores()); }
 
 /// Gives each role its exact number of nodes, which the seed selects.
 std::vector<Role> draw_roles(const GenerateOptions& options) {

@@ -276,7 +276,8 @@ void add_transport(TrainFields& fields) {
       "computing.",
       HELIOGRAPH_MEMBER(transport.cuda_graphs));
   fields.add("threads-per-rank", "N",
-             "Compute threads of each rank; 0 divides the cores among the ranks.",
+             "Compute threads of each rank; 0 divides the cores, or the CPU quota of a container, "
+             "among the ranks.",
              HELIOGRAPH_MEMBER(transport.threads_per_rank));
   fields.add(
       "pin",
