@@ -87,6 +87,11 @@ TransportKind kind_of_processes() {
   return group == nullptr ? TransportKind::threads : group->kind();
 }
 
+std::string warning_of_processes() {
+  const ProcessGroup* group = ProcessGroup::current();
+  return group == nullptr ? std::string() : group->warning();
+}
+
 void require_parts(int parts, int processes) {
   if (parts == processes) return;
   throw_error(ErrorCode::usage,

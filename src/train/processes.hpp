@@ -18,6 +18,8 @@ class RankWatch;
 int rank_of_process();
 /// The transport by which this process has joined others, mpi or tcp; threads if it is alone.
 TransportKind kind_of_processes();
+/// What a user should know about how this process has met the others; empty if there is nothing.
+std::string warning_of_processes();
 
 /// Throws Error(usage) unless `parts` equals `processes`.
 void require_parts(int parts, int processes);

@@ -220,6 +220,8 @@ TrainResult run(const TrainOptions& options, const TrainCallbacks& callbacks, Ma
   validate(options);
   TrainResult result;
   join_processes(options.transport, [&] {
+    const std::string warning = warning_of_processes();
+    if (callbacks.log && !warning.empty()) callbacks.log(LogLevel::warning, warning);
     if (options.transport.kind == TransportKind::automatic) {
       TrainOptions joined = options;
       joined.transport.kind = kind_of_processes();

@@ -24,7 +24,8 @@ constexpr std::array kNames{"RANK",
                             "MASTER_PORT",
                             "TORCHELASTIC_USE_AGENT_STORE",
                             "TORCHELASTIC_RUN_ID",
-                            "TORCHELASTIC_RESTART_COUNT"};
+                            "TORCHELASTIC_RESTART_COUNT",
+                            "HELIOGRAPH_RUN_KEY"};
 using Variables = std::map<std::string, std::string>;
 
 /// The launch variables of an environment that has these variables and no others.
@@ -59,6 +60,18 @@ TEST(LaunchVariables, SayWhoAndWhere) {
   EXPECT_EQ(found->local_rank, 1);
   EXPECT_EQ(found->address, "node1");
   EXPECT_EQ(found->ports(), std::vector<std::uint16_t>{29500});
+}
+
+TEST(LaunchVariables, MeanThisHostIfAllRanksAreOnIt) {
+  EXPECT_EQ(said(with("LOCAL_WORLD_SIZE", "4"))->address, "localhost");
+  EXPECT_EQ(said(with("LOCAL_WORLD_SIZE", "2"))->address, "node1");
+}
+
+TEST(LaunchVariables, HoldTheKeyOfTheRun) {
+  const auto with_key = said(with("HELIOGRAPH_RUN_KEY", "secret"));
+  EXPECT_EQ(with_key->key.prove({}), RunKey("secret").prove({}));
+  EXPECT_TRUE(said(with("HELIOGRAPH_RUN_KEY", ""))->key.empty());
+  EXPECT_TRUE(said(whole())->key.empty());
 }
 
 TEST(LaunchVariables, OfASingleProcessNeedNoAddress) {

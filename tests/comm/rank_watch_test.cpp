@@ -30,10 +30,11 @@ using test::sleep_for;
 /// The watches of several ranks, all in this process.
 class Watches {
  public:
-  explicit Watches(int ranks, const SilenceLimits& limits = {}) {
+  explicit Watches(int ranks, const SilenceLimits& limits = {})
+      : all_(static_cast<std::size_t>(ranks), introduce_process()) {
     for (int rank = 0; rank < ranks; ++rank) {
       watches_.push_back(std::make_unique<RankWatch>(rank, ranks, limits));
-      all_.push_back(rendezvous_.emplace_back(rank, ranks).introduction());
+      all_[static_cast<std::size_t>(rank)].port = rendezvous_.emplace_back(rank, all_).port();
     }
     each([&](RankWatch& watch, int rank) {
       auto& rendezvous = rendezvous_[static_cast<std::size_t>(rank)];
@@ -134,7 +135,7 @@ TEST(RankWatch, SilenceIsNoticedByThePhaseOfWhoIsSilent) {
   limits.loading = 0.3;
   limits.training = 60;
   RankWatch watch(0, 2, limits);
-  const std::vector<Introduction> all(2, introduce_process(0));
+  const std::vector<Introduction> all(2, introduce_process());
   std::array<int, 2> pair{};
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
   const Socket silent(pair[1]);

@@ -22,39 +22,18 @@
 namespace heliograph {
 namespace {
 
+using test::call_here;
 using test::Caught;
 using test::error_of;
 using test::expect_none;
 using test::free_port;
 using test::kPatience;
+using test::meet;
 using test::on_threads;
 using test::patient;
 using test::sleep_for;
 using test::tcp_options;
-
-/// Makes the group that `options` describes and leaves it.
-void meet(const TcpTransportOptions& options) {
-  TcpGroup group(options);
-  group.run([](Communicator& comm) { barrier(comm, Channel::halo); });
-  group.leave();
-}
-
-TcpTransportOptions within(double seconds, TcpTransportOptions options) {
-  options.timeout_seconds = seconds;
-  return options;
-}
-
-/// Connects to `port` of this host as soon as somebody listens there.
-Socket call_here(std::uint16_t port) {
-  for (int attempt = 0; attempt < 200; ++attempt) {
-    Socket socket = call(InternetAddress::loopback(), port);
-    pollfd entry{socket.get(), POLLOUT, 0};
-    if (socket.open() && poll(&entry, 1, 1000) == 1 && call_error(socket) == 0) return socket;
-    sleep_for(0.01);
-  }
-  ADD_FAILURE() << "nobody listens at port " << port;
-  return Socket();
-}
+using test::within;
 
 TEST(Rendezvous, RanksMeetByEveryKindOfAddressWhoeverComesFirst) {
   for (const char* address : {"localhost", "127.0.0.1", "::1"}) {
@@ -89,11 +68,13 @@ class KnownRanks {
   /// With `addresses`, each rank is as if on a host of its own that has these addresses.
   explicit KnownRanks(int ranks, const std::vector<InternetAddress>& addresses = {}) {
     for (int rank = 0; rank < ranks; ++rank) {
-      all.push_back(rendezvous.emplace_back(rank, ranks).introduction());
+      all.push_back(introduce_process());
       if (addresses.empty()) continue;
       all.back().network = static_cast<std::uint64_t>(rank);
-      all.back().addresses = {};
-      std::copy(addresses.begin(), addresses.end(), all.back().addresses.begin());
+      all.back().listen_at(addresses);
+    }
+    for (int rank = 0; rank < ranks; ++rank) {
+      all[static_cast<std::size_t>(rank)].port = rendezvous.emplace_back(rank, all).port();
     }
   }
   std::vector<std::vector<Socket>> connect(int rank, int links, double seconds) {
@@ -143,9 +124,9 @@ TEST(Rendezvous, ASlowRankAndADeadAddressHoldUpNobodyElse) {
 
 TEST(Rendezvous, ACallerThatDoesNotKnowTheRunIsNoRank) {
   KnownRanks ranks(2);
-  Rendezvous wrong(1, 2);
+  Rendezvous wrong(1, ranks.all);
   std::vector<Introduction> forged = ranks.all;
-  forged[0].token += 1;
+  forged[0].token[0] ^= std::byte{1};
   expect_none(on_threads(2, [&](int rank) {
     if (rank == 1) {
       EXPECT_EQ(error_of([&] { wrong.connect(forged, 1, 0.2); }).code, ErrorCode::peer_lost);
@@ -359,14 +340,15 @@ TEST(Rendezvous, ACallerThatCallsTwiceOnOneConnectionIsDropped) {
     call.ranks = 2;
     call.from = 1;
     call.to = 0;
+    const ProofBytes number = random_bytes();
     const auto receive = [&] {
       pollfd entry = connection.entry();
       return poll(&entry, 1, 5000) == 1 && connection.receive(1000);
     };
-    ASSERT_TRUE(connection.send(call));
+    ASSERT_TRUE(connection.send(call, number));
     ASSERT_TRUE(receive());
-    EXPECT_EQ(connection.header().kind, HandshakeHeader::Kind::answer);
-    ASSERT_TRUE(connection.send(call));
+    EXPECT_EQ(connection.header().kind, HandshakeHeader::Kind::challenge);
+    ASSERT_TRUE(connection.send(call, number));
     EXPECT_FALSE(receive());
     EXPECT_TRUE(connection.ended());
   });
@@ -427,6 +409,20 @@ TEST(Rendezvous, WhoEndsBeforeAllWatchEachOtherIsNamedByAllAtOnce) {
     }
     EXPECT_LT(monotonic_seconds() - began, kPatience / 2);
   }
+}
+
+TEST(Introduction, RanksShareCoresAndQuotas) {
+  Introduction one = introduce_process();
+  CPU_ZERO(&one.cores);
+  for (int core = 0; core < 8; ++core) CPU_SET(core, &one.cores);
+  one.quota = 0;
+  std::vector<Introduction> all(2, one);
+  EXPECT_EQ(share_of_cores(0, all), 4);
+  for (Introduction& each : all) each.quota = 3;
+  EXPECT_EQ(share_of_cores(0, all), 1) << "both are in one container";
+  all[1].network += 1;
+  EXPECT_EQ(share_of_cores(0, all), 3) << "each is in a container of its own";
+  EXPECT_EQ(find_place(1, all).cores, 3);
 }
 
 TEST(InternetAddress, IsWrittenAsUsual) {

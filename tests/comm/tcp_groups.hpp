@@ -1,13 +1,17 @@
 #pragma once
 
+#include <gtest/gtest.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include "comm/collectives.hpp"
 #include "comm/tcp/transport.hpp"
 #include "support/expect_error.hpp"
 
@@ -46,6 +50,30 @@ inline TcpTransportOptions patient(TcpTransportOptions options) {
   options.timeout_seconds = kPatience;
   options.silence = {kPatience, kPatience, kPatience};
   return options;
+}
+
+/// Makes the group that `options` describes and leaves it.
+inline void meet(const TcpTransportOptions& options) {
+  TcpGroup group(options);
+  group.run([](Communicator& comm) { barrier(comm, Channel::halo); });
+  group.leave();
+}
+
+inline TcpTransportOptions within(double seconds, TcpTransportOptions options) {
+  options.timeout_seconds = seconds;
+  return options;
+}
+
+/// Connects to `port` of this host as soon as somebody listens there.
+inline Socket call_here(std::uint16_t port) {
+  for (int attempt = 0; attempt < 200; ++attempt) {
+    Socket socket = call(InternetAddress::loopback(), port);
+    pollfd entry{socket.get(), POLLOUT, 0};
+    if (socket.open() && poll(&entry, 1, 1000) == 1 && call_error(socket) == 0) return socket;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  ADD_FAILURE() << "nobody listens at port " << port;
+  return Socket();
 }
 
 /// Calls action(rank) for all ranks, each on a thread of its own, and returns what each threw.

@@ -38,6 +38,7 @@ STANDARD = re.compile(r"[a-z_0-9]+")  # A header of C++'s standard library has n
 PACKAGES = {
     "METIS": (r"metis\.h", ("src/graph/",), 1),
     "MPI": (r"mpi\.h", ("src/comm/",), 2),  # Tests replace the smaller.
+    "libsodium": (r"sodium\.h", ("src/comm/",), 1),
     "NCCL": (r"nccl\.h", ("src/comm/",), 1),
     "Eigen": (r"(unsupported/)?Eigen/.*", ("src/core/cpu/",), None),
     "cuBLAS and cuSPARSE": (r"(cublas|cusparse).*", ("src/core/cuda/",), None),
@@ -92,7 +93,7 @@ def include_direction(root, **_):
 
 
 def one_room_packages(root, **_):
-    """Each package is included in its one room, METIS and NCCL in one .cpp each, MPI in two."""
+    """Each package is included in its one room; METIS, NCCL and libsodium in one .cpp, MPI in two."""
     wrong = []
     for package, (pattern, folders, most) in PACKAGES.items():
         users = []

@@ -6,6 +6,7 @@ Usage: test_tcp.py CASE --heliograph build/heliograph
 """
 
 import argparse
+import collections
 import contextlib
 import itertools
 import os
@@ -15,6 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -28,7 +30,7 @@ from jobs import Job
 # Variables of a launcher that may have started this test; the ranks of the test must not see them.
 LAUNCHER = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
             "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT",
-            "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "PMIX_RANK")
+            "HELIOGRAPH_RUN_KEY", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "PMIX_RANK")
 PORTS = itertools.count(os.getpid() * 61)
 # Starts the last rank first; each prints into a file of its own.
 EACH_RANK = ('for rank in $(seq $((WORLD_SIZE - 1)) -1 0); do '
@@ -263,8 +265,64 @@ def signals(options):
                     f"{number.name} alone: {process.returncode}, {err}")
 
 
+class Strangers(threading.Thread):
+    """Connects to a port of this host again and again until `stop`. Keeps the last 100 connections:
+    some are silent, some send what no rank sends."""
+
+    def __init__(self, port):
+        super().__init__(daemon=True)
+        self.port, self.count, self.ended = port, 0, threading.Event()
+        self.start()
+
+    def run(self):
+        held = collections.deque(maxlen=100)
+        while not self.ended.is_set():
+            with contextlib.suppress(OSError):
+                held.append(socket.create_connection(("127.0.0.1", self.port), 1))
+                self.count += 1
+                if self.count % 2:
+                    held[-1].send(b"HLGRAPH\n" + os.urandom(self.count % 200))
+
+    def stop(self):
+        self.ended.set()
+        self.join()
+
+
+def run_key(options):
+    """Ranks meet while strangers call, and only those that have the key."""
+    key = "a key that nothing may show"
+    out, port = os.path.join(options.folder, "run"), free_port()
+    words = [options.heliograph, "train", "--data", make_graph(options), "--epochs", "3",
+             "--hidden", "8"]
+    strangers = Strangers(port)
+    job = require_codes(start(options, 3, [*words, "--out", out], MASTER_PORT=port,
+                              HELIOGRAPH_RUN_KEY=key), [0, 0, 0], "among strangers")
+    strangers.stop()
+    require(strangers.count > 0, "nobody has called")
+    result_of(out, 3)
+    written = [os.path.join(folder, name) for place in (out, job.folder)
+               for folder, _, names in os.walk(place) for name in names]
+    shown = [path for path in written if key.encode() in open(path, "rb").read()]
+    require(len(written) > 5 and not shown, f"the key is in {shown}")
+
+    for other in ({}, {"HELIOGRAPH_RUN_KEY": "another key"}):
+        port = free_port()
+        ranks = [subprocess.Popen(
+            [*words, "--timeout", "2"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, text=True,
+            env=environment(**variables_of(2, rank, MASTER_PORT=port,
+                                           **({"HELIOGRAPH_RUN_KEY": key} if rank == 0 else other))))
+            for rank in (0, 1)]
+        said = [rank.communicate(timeout=60)[1] for rank in ranks]
+        require([rank.returncode for rank in ranks] == [5, 2], f"{other}: {said}")
+        require(f"rank 0 at localhost:{port} refuses rank 1: its HELIOGRAPH_RUN_KEY" in said[1],
+                said[1])
+        require("rank 1 has not called" in said[0] and "HELIOGRAPH_RUN_KEY" in said[0], said[0])
+        require(key not in "".join(said), "an error shows the key")
+
+
 CASES = {case.__name__: case for case in (
-    oracle, command, damage, launchers, lost_rank, overwrite, resume, signals)}
+    oracle, command, damage, launchers, lost_rank, overwrite, resume, run_key, signals)}
 
 
 def main():

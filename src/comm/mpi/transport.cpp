@@ -249,6 +249,8 @@ struct MpiGroup::State {
   int largest_tag = 32767;
   Introduction introduction;
   std::vector<Introduction> introductions;
+  std::uint16_t port = 0;
+  std::vector<std::uint16_t> ports;
   MPI_Comm control = MPI_COMM_NULL;
   std::array<MPI_Comm, kChannels> channels{};
   bool moves_device_memory = false;
@@ -297,13 +299,19 @@ void MpiGroup::join() {
                    "make a communicator");
   MPI_Comm_set_errhandler(s.control, MPI_ERRORS_RETURN);
 
-  Rendezvous rendezvous(rank, ranks);
-  s.introduction = rendezvous.introduction();
+  s.introduction = introduce_process();
   const Introduction& mine = s.introduction;
   s.introductions.resize(static_cast<std::size_t>(ranks));
   complete_request(MPI_Iallgather(&mine, sizeof(mine), MPI_BYTE, s.introductions.data(),
                                   sizeof(mine), MPI_BYTE, s.control, &request),
                    request, nullptr, seconds, "exchange introductions");
+  Rendezvous rendezvous(rank, s.introductions);
+  s.port = rendezvous.port();
+  s.ports.resize(s.introductions.size());
+  complete_request(MPI_Iallgather(&s.port, 1, MPI_UINT16_T, s.ports.data(), 1, MPI_UINT16_T,
+                                  s.control, &request),
+                   request, nullptr, seconds, "exchange ports");
+  for (std::size_t r = 0; r < s.ports.size(); ++r) s.introductions[r].port = s.ports[r];
   place_ = find_place(rank, s.introductions);
   watch_->start(std::move(rendezvous.connect(s.introductions, 1, s.options.silence.loading)[0]),
                 s.introductions);

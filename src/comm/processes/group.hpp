@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "comm/communicator.hpp"
 #include "comm/rendezvous/introduction.hpp"
@@ -49,6 +50,8 @@ class ProcessGroup {
 
   virtual TransportKind kind() const noexcept = 0;
   RankWatch& watch() noexcept { return *watch_; }
+  /// What a user should know about how the processes have met; empty if there is nothing.
+  const std::string& warning() const noexcept { return warning_; }
   /// Whether halo messages of this rank lie in its device's memory.
   virtual bool moves_device_memory() const noexcept { return false; }
 
@@ -72,6 +75,7 @@ class ProcessGroup {
   }
 
   GroupPlace place_;
+  std::string warning_;
   std::shared_ptr<RankWatch> watch_;  ///< Made by the group's constructor.
 
  private:

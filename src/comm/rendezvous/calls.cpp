@@ -1,6 +1,5 @@
 // How the ranks of a Rendezvous call and answer each other until every PeerLink is connected.
 #include <fmt/format.h>
-#include <netdb.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -26,17 +25,12 @@ constexpr double kLongestRedial = 0.25;
 constexpr int kCallsAtOnce = 64;
 constexpr double kCallSeconds = 1;
 constexpr double kAnswerSeconds = 5;
-/// How long a caller may take to send its rank, in seconds.
+/// How long a caller may take to prove that it knows the key, in seconds.
 constexpr double kStrangerSeconds = 2;
-/// Most callers that have not said which rank they are; the oldest give way to new ones.
-constexpr int kMostStrangers = 256;
+/// Largest payload that is taken from somebody who has not proved anything, except for texts.
+constexpr std::size_t kMostStrangeBytes = 64;
 
 constexpr const char* kNoRank = "what listens there is not a rank of this program";
-
-/// Makes `address` the only one of an introduction, unless it is a loopback address.
-void be_called_at(Introduction& introduction, const InternetAddress& address) {
-  if (address.known() && !address.is_loopback()) introduction.addresses = {address};
-}
 
 }  // namespace
 
@@ -69,8 +63,14 @@ void Rendezvous::turn_until(FunctionRef<bool()> done, double seconds, const Chec
 
 void Rendezvous::turn(double seconds) {
   // While ranks introduce themselves, only rank 0 accepts calls. Calls of other ranks wait.
-  const bool listens = !introducing_ || rank_ == 0;
-  entries_.assign(1, {listens ? listener_.get() : -1, POLLIN, 0});
+  const double rest = accepts_at_ - monotonic_seconds();
+  const bool accepts = (!introducing_ || rank_ == 0) && rest <= 0;
+  if (rest > 0) seconds = std::min(seconds, rest);
+  entries_.clear();
+  const std::size_t listeners = listeners_.size();  // A message may make this rank listen.
+  for (const Socket& listener : listeners_) {
+    entries_.push_back({accepts ? listener.get() : -1, POLLIN, 0});
+  }
   for (const Attempt& attempt : attempts_) {
     entries_.push_back(attempt.connection.entry());
     if (attempt.state == Attempt::State::connecting) entries_.back().events = POLLOUT;
@@ -80,7 +80,7 @@ void Rendezvous::turn(double seconds) {
     if (errno != EINTR) refuse_connections("wait for the other ranks");
     return;
   }
-  const pollfd* entry = &entries_[1];
+  const pollfd* entry = entries_.data() + listeners;
   for (Attempt& attempt : attempts_) {
     if (entry++->revents != 0) serve(attempt);
   }
@@ -88,7 +88,10 @@ void Rendezvous::turn(double seconds) {
     if (entry++->revents != 0) receive_from(rank);
   }
   const double now = monotonic_seconds();
-  if (entries_[0].revents != 0) accept_all(now);
+  const auto calls = std::span(entries_).first(listeners);
+  if (std::any_of(calls.begin(), calls.end(), [](const pollfd& e) { return e.revents != 0; })) {
+    accept_some(now);
+  }
   remove_ended(now);
 }
 
@@ -122,6 +125,7 @@ void Rendezvous::call(int peer, int link, double now) {
     attempt.link = link;
     attempt.port = port;
     attempt.began = now;
+    attempt.handshake.caller = random_bytes();
     if (!attempt.connection.socket().open()) {
       give_up(attempt, std::strerror(errno));
       continue;
@@ -139,37 +143,19 @@ std::vector<std::pair<InternetAddress, std::uint16_t>> Rendezvous::endpoints_of(
   if (!introducing_) {
     const Introduction& there = introduction_of(peer);
     const Introduction& here = introduction_of(rank_);
-    if (there.shares_host(here) && there.network == here.network) {
+    if (there.everywhere != 0 && there.shares_loopback(here)) {
       return {{InternetAddress::loopback(), there.port}};
     }
     for (const InternetAddress& address : there.addresses) add(address, there.port);
     return found;
   }
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* list = nullptr;
   // The name is resolved at every call, since it may become known later.
-  const int status = getaddrinfo(launch_.address.c_str(), nullptr, &hints, &list);
-  if (status != 0) {
-    last_ = fmt::format("MASTER_ADDR cannot be resolved: {}", gai_strerror(status));
-    return {};
+  std::string why_none;
+  for (const InternetAddress& address : addresses_of(launch_.address, why_none)) {
+    for (const std::uint16_t port : launch_.ports()) add(address, port);
   }
-  for (const addrinfo* i = list; i != nullptr; i = i->ai_next) {
-    for (const std::uint16_t port : launch_.ports()) add(InternetAddress::of(*i->ai_addr), port);
-  }
-  freeaddrinfo(list);
+  if (found.empty()) last_ = "MASTER_ADDR cannot be resolved: " + why_none;
   return found;
-}
-
-void Rendezvous::accept_all(double now) {
-  for (int accepted = 0; accepted < kCallsAtOnce; ++accepted) {
-    Attempt attempt;
-    attempt.connection = Connection(accept_call(listener_));
-    if (!attempt.connection.socket().open()) return;
-    attempt.began = now;
-    attempts_.push_back(std::move(attempt));
-  }
 }
 
 void Rendezvous::serve(Attempt& attempt) {
@@ -179,75 +165,73 @@ void Rendezvous::serve(Attempt& attempt) {
     const int error = call_error(connection.socket());
     if (error != 0) return give_up(attempt, std::strerror(error));
     attempt.state = called;
-    send(connection, HandshakeHeader::Kind::call, attempt.peer, attempt.link);
+    send(connection, HandshakeHeader::Kind::call, attempt.peer, attempt.link,
+         attempt.handshake.caller);
     return;
   }
   connection.flush();
+  const std::size_t most = attempt.state == answered ? most_bytes()
+                           : calls(attempt)          ? kMostTextBytes
+                                                     : kMostStrangeBytes;
   // One message a turn, so that a caller that sends without end holds up nobody.
-  if (attempt.state != over && connection.receive(most_bytes())) {
-    if (attempt.state == accepted) {
-      handle_call(attempt);
-    } else if (attempt.state == called) {
-      handle_answer(attempt);
-    } else if (connection.header().kind == HandshakeHeader::Kind::choose) {
-      take_connection(attempt);
-    } else {
-      attempt.state = over;
-    }
-  }
+  if (attempt.state != over && connection.receive(most)) receive_message(attempt);
   if (connection.ended()) give_up(attempt, kNoRank);
 }
 
-void Rendezvous::handle_call(Attempt& attempt) {
-  using Kind = HandshakeHeader::Kind;
-  const HandshakeHeader& call = attempt.connection.header();
-  attempt.state = Attempt::State::over;
-  if (call.magic != HandshakeHeader::kMagic) {
-    refused_ = fmt::format("a stranger from {} was refused",
-                           remote_address(attempt.connection.socket()).text());
-  } else if (call.version != HandshakeHeader::kVersion) {
-    refuse(attempt, Kind::refused,
-           fmt::format("it speaks version {} and rank {} version {}: start the same build on all "
-                       "hosts",
-                       call.version, rank_, HandshakeHeader::kVersion));
-  } else if (call.run != run_) {
-    refuse(attempt, Kind::wrong_run, "it is of another run");
-  } else if (call.ranks != ranks_) {
-    refuse(attempt, Kind::refused,
-           fmt::format("its WORLD_SIZE is {} and that of rank {} {}", call.ranks, rank_, ranks_));
-  } else if (call.from <= rank_ || call.from >= ranks_) {
-    refuse(attempt, Kind::refused, "there is no such rank");
-  } else if (call.kind == Kind::call && call.to == rank_ && call.link >= 0 && call.link < links_) {
-    attempt.peer = call.from;
-    attempt.link = call.link;
-    attempt.state = Attempt::State::answered;
-    send(attempt.connection, Kind::answer, attempt.peer, attempt.link);
+void Rendezvous::receive_message(Attempt& attempt) {
+  using enum Attempt::State;
+  switch (attempt.state) {
+    case accepted:
+      return handle_call(attempt);
+    case challenged:
+      return handle_proof(attempt);
+    case called:
+    case proved:
+      return handle_answer(attempt);
+    default:
+      if (attempt.connection.header().kind == HandshakeHeader::Kind::choose) {
+        return take_connection(attempt);
+      }
+      attempt.state = over;
   }
 }
 
+/// A rank that was called has sent its challenge, then its own proof, or refuses the call.
 void Rendezvous::handle_answer(Attempt& attempt) {
   using Kind = HandshakeHeader::Kind;
+  using enum Handshake::Side;
   Connection& connection = attempt.connection;
+  Handshake& handshake = attempt.handshake;
   const HandshakeHeader& answer = connection.header();
+  const bool has_proved = attempt.state == Attempt::State::proved;
   if (answer.magic != HandshakeHeader::kMagic) return give_up(attempt, kNoRank);
   if (answer.kind == Kind::wrong_run) return give_up(attempt, "another run meets there");
-  const bool refused = answer.kind == Kind::refused && introducing_;
-  const bool fits = answer.kind == Kind::answer && answer.run == run_ && answer.to == rank_ &&
-                    answer.from == attempt.peer && answer.link == attempt.link;
-  if (!refused && !fits) return give_up(attempt, kNoRank);
-  if (introducing_) port_of_rank_0_ = attempt.port;
-  if (refused) end_refused(connection.text());
+  if (answer.kind == Kind::refused) {
+    if (introducing_) port_of_rank_0_ = attempt.port;
+    if (introducing_) end_refused(connection.text());
+    return give_up(attempt, connection.text());
+  }
+  if (answer.kind != (has_proved ? Kind::answer : Kind::challenge))
+    return give_up(attempt, kNoRank);
+  if (!has_proved) {
+    if (!connection.copy_payload(handshake.listener)) return give_up(attempt, kNoRank);
+    handshake.call = header(Kind::call, attempt.peer, attempt.link);
+    handshake.call.bytes = sizeof(handshake.caller);
+    attempt.state = Attempt::State::proved;
+    send(connection, Kind::proof, attempt.peer, attempt.link, handshake.proof_of(caller, key_));
+    return;
+  }
+  if (!handshake.proves(connection.payload(), listener, key_)) {
+    return give_up(attempt, "what listens there does not know the run's key");
+  }
   if (peer_link_of(attempt.peer, attempt.link).connected) return;
-  Introduction mine = mine_;
-  be_called_at(mine, local_address(connection.socket()));
-  const auto payload = std::as_bytes(std::span(&mine, introducing_ ? 1 : 0));
+  if (introducing_) {
+    port_of_rank_0_ = attempt.port;
+    const InternetAddress here = local_address(connection.socket());
+    listen_near(here.is_loopback() && !launch_.names_this_host() ? InternetAddress{} : here);
+  }
+  const auto payload = std::as_bytes(std::span(&mine_, introducing_ ? 1 : 0));
   if (send(connection, Kind::choose, attempt.peer, attempt.link, payload)) take_connection(attempt);
-}
-
-void Rendezvous::refuse(Attempt& attempt, HandshakeHeader::Kind kind, const std::string& why) {
-  refused_ = fmt::format("rank {} from {} was refused: {}", attempt.connection.header().from,
-                         remote_address(attempt.connection.socket()).text(), why);
-  send(attempt.connection, kind, attempt.connection.header().from, 0, payload_of(why));
 }
 
 void Rendezvous::take_connection(Attempt& attempt) {
@@ -288,15 +272,9 @@ void Rendezvous::remove_ended(double now) {
     if (calls(attempt) && age > kAnswerSeconds) {
       const bool connecting = attempt.state == Attempt::State::connecting;
       give_up(attempt, connecting ? std::strerror(ETIMEDOUT) : kNoRank);
-    } else if (attempt.state == Attempt::State::answered && age > 2 * kAnswerSeconds) {
-      attempt.state = Attempt::State::over;  // The caller has given it up before.
-    }
-  }
-  int strangers = 0;
-  for (auto attempt = attempts_.rbegin(); attempt != attempts_.rend(); ++attempt) {
-    if (attempt->state != Attempt::State::accepted) continue;
-    if (++strangers > kMostStrangers || now - attempt->began > kStrangerSeconds) {
-      attempt->state = Attempt::State::over;
+    } else if ((attempt.is_strange() && age > kStrangerSeconds) ||
+               (attempt.state == Attempt::State::answered && age > 2 * kAnswerSeconds)) {
+      attempt.state = Attempt::State::over;  // A rank has given it up before.
     }
   }
   std::erase_if(attempts_, [&](const Attempt& attempt) {
@@ -311,26 +289,28 @@ void Rendezvous::remove_ended(double now) {
 void Rendezvous::read_table(const Connection& connection) {
   if (connection.payload().size() != all_.size() * sizeof(Introduction)) return;
   std::memcpy(all_.data(), connection.payload().data(), connection.payload().size());
-  be_called_at(all_[0], remote_address(connection.socket()));
+  const InternetAddress there = remote_address(connection.socket());
+  if (there.known()) all_[0].listen_at(std::span(&there, 1));
 }
 
 std::size_t Rendezvous::most_bytes() const {
   return std::max(kMostTextBytes, static_cast<std::size_t>(ranks_) * sizeof(Introduction));
 }
 
-bool Rendezvous::send(Connection& connection, HandshakeHeader::Kind kind, int to, int link,
-                      std::span<const std::byte> payload) const {
+HandshakeHeader Rendezvous::header(HandshakeHeader::Kind kind, int to, int link) const {
   HandshakeHeader header;
   header.kind = kind;
   header.from = rank_;
   header.ranks = ranks_;
-  // The run's number is secret to callers that are refused.
-  const bool refuses =
-      kind == HandshakeHeader::Kind::refused || kind == HandshakeHeader::Kind::wrong_run;
-  header.run = refuses ? 0 : run_;
+  header.run = launch_.run_id();
   header.to = to;
   header.link = link;
-  return connection.send(header, payload);
+  return header;
+}
+
+bool Rendezvous::send(Connection& connection, HandshakeHeader::Kind kind, int to, int link,
+                      std::span<const std::byte> payload) const {
+  return connection.send(header(kind, to, link), payload);
 }
 
 }  // namespace heliograph

@@ -4,8 +4,29 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <type_traits>
 
 namespace heliograph {
+namespace {
+
+/// The side is part of the text, so that nobody can send a proof back to where it came from.
+struct ProvenText {
+  Handshake::Side side;
+  Handshake handshake;
+};
+static_assert(std::has_unique_object_representations_v<ProvenText>);
+
+}  // namespace
+
+ProofBytes Handshake::proof_of(Side side, const RunKey& key) const {
+  const ProvenText text{side, *this};
+  return key.prove(std::as_bytes(std::span(&text, 1)));
+}
+
+bool Handshake::proves(std::span<const std::byte> proof, Side side, const RunKey& key) const {
+  const ProvenText text{side, *this};
+  return key.accepts(proof, std::as_bytes(std::span(&text, 1)));
+}
 
 std::span<const std::byte> payload_of(const std::string& text) {
   return std::as_bytes(std::span(text)).first(std::min(text.size(), kMostTextBytes));
@@ -62,6 +83,12 @@ bool Connection::receive(std::size_t most_bytes) {
 
 std::string Connection::text() const {
   return {reinterpret_cast<const char*>(payload_.data()), payload_.size()};
+}
+
+bool Connection::copy_payload(ProofBytes& bytes) const {
+  if (payload_.size() != bytes.size()) return false;
+  std::copy(payload_.begin(), payload_.end(), bytes.begin());
+  return true;
 }
 
 pollfd Connection::entry() const {

@@ -10,28 +10,32 @@
 #include <type_traits>
 #include <vector>
 
+#include "comm/rendezvous/run_key.hpp"
 #include "comm/rendezvous/socket.hpp"
 
 namespace heliograph {
 
 /// The header of every message that processes exchange while they connect, sent as plain bytes and
-/// followed by `bytes` bytes of payload. Of two ranks, the higher one opens connections (`call`),
-/// the lower one accepts them (`answer`), and the higher one keeps one of them (`choose`). The
-/// layout is the same in every protocol version, so that a process of another version can be
-/// refused with a message that names its version; the contents of payloads depend on the version.
+/// followed by `bytes` bytes of payload. Of two ranks, the higher one opens connections. On each,
+/// both prove that they know the run's key (`call`, `challenge`, `proof`, `answer`), and the higher
+/// one keeps one of the connections (`choose`). The layout is the same in every protocol version,
+/// so that a process of another version can be refused with a message that names its version; the
+/// contents of payloads depend on the version.
 struct HandshakeHeader {
   enum class Kind : std::uint32_t {
-    call = 1,
-    answer,
+    call = 1,   ///< Payload: a random number of the caller.
+    answer,     ///< Payload: the listener's proof.
     choose,     ///< Payload, when ranks introduce themselves to rank 0: an Introduction.
     table,      ///< Rank 0 to all. Payload: the Introductions of all ranks.
     connected,  ///< To rank 0: this rank has all its connections; from rank 0: every rank has.
     wrong_run,  ///< The caller belongs to another run.
     refused,    ///< The caller is refused and must not retry. Payload: the reason.
     ended,      ///< Rank 0 gives up. Payload: the reason.
+    challenge,  ///< Payload: a random number of the listener.
+    proof,      ///< Payload: the caller's proof.
   };
   static constexpr std::array<char, 8> kMagic{'H', 'L', 'G', 'R', 'A', 'P', 'H', '\n'};
-  static constexpr std::uint32_t kVersion = 2;
+  static constexpr std::uint32_t kVersion = 3;
 
   std::array<char, 8> magic = kMagic;
   std::uint32_t version = kVersion;
@@ -45,6 +49,20 @@ struct HandshakeHeader {
   std::uint32_t unused = 0;
 };
 static_assert(std::is_trivially_copyable_v<HandshakeHeader> && sizeof(HandshakeHeader) == 48);
+
+/// What the two ends of one connection prove that they know the key for. As every connection has
+/// new random numbers, a proof is worth nothing on another one.
+struct Handshake {
+  enum class Side : std::uint64_t { caller = 1, listener = 2 };
+
+  HandshakeHeader call;  ///< As it was sent: who calls whom, for which link of which run.
+  ProofBytes caller{};   ///< The random numbers of both ends.
+  ProofBytes listener{};
+
+  ProofBytes proof_of(Side side, const RunKey& key) const;
+  /// Whether `proof` is that of `side`.
+  bool proves(std::span<const std::byte> proof, Side side, const RunKey& key) const;
+};
 
 /// The bytes of a text, for a payload: the first kMostTextBytes of them if it has more.
 std::span<const std::byte> payload_of(const std::string& text);
@@ -71,6 +89,8 @@ class Connection {
   const HandshakeHeader& header() const { return header_; }
   std::span<const std::byte> payload() const { return payload_; }
   std::string text() const;
+  /// Copies the payload. Returns false if it has another size than `bytes`.
+  bool copy_payload(ProofBytes& bytes) const;
 
   /// Whether `receive` has found that the connection is closed or broken.
   bool ended() const { return ended_; }

@@ -7,8 +7,9 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
-#include <random>
 #include <vector>
+
+#include "core/control_groups.hpp"
 
 namespace heliograph {
 namespace {
@@ -29,13 +30,10 @@ std::uint64_t network_id() {
          static_cast<std::uint64_t>(status.st_ino);
 }
 
-std::uint64_t random_token() {
-  std::random_device device;
-  return (static_cast<std::uint64_t>(device()) << 32) | device();
-}
+}  // namespace
 
-/// The number of cores for a rank: the sum of its shares, 1/n of a core that n ranks may use.
-int share_of_cores(const Introduction& mine, std::span<const Introduction> all) {
+int share_of_cores(int rank, std::span<const Introduction> all) {
+  const Introduction& mine = all[static_cast<std::size_t>(rank)];
   double share = 0;
   for (int core = 0; core < CPU_SETSIZE; ++core) {
     if (!CPU_ISSET(core, &mine.cores)) continue;
@@ -44,25 +42,35 @@ int share_of_cores(const Introduction& mine, std::span<const Introduction> all) 
     });
     share += 1.0 / static_cast<double>(users);
   }
+  if (mine.quota > 0) {
+    const auto users = std::count_if(all.begin(), all.end(), [&](const Introduction& other) {
+      return mine.shares_loopback(other);
+    });
+    share = std::min(share, mine.quota / static_cast<double>(users));
+  }
   return std::max(1, static_cast<int>(share + 1e-9));
 }
-
-}  // namespace
 
 std::string Introduction::host_name() const {
   return {host.data(), strnlen(host.data(), host.size())};
 }
 
-Introduction introduce_process(std::uint16_t port) {
+void Introduction::listen_at(std::span<const InternetAddress> places) {
+  addresses = {};
+  std::copy_n(places.begin(), std::min(places.size(), addresses.size()), addresses.begin());
+  everywhere = 0;
+}
+
+Introduction introduce_process() {
   Introduction mine;
   gethostname(mine.host.data(), mine.host.size() - 1);
   mine.machine = machine_id();
   mine.network = network_id();
-  mine.token = random_token();
+  mine.token = random_bytes();
   const std::vector<InternetAddress> own = own_addresses();
   std::copy_n(own.begin(), std::min(own.size(), mine.addresses.size()), mine.addresses.begin());
-  mine.port = port;
   sched_getaffinity(0, sizeof(mine.cores), &mine.cores);
+  mine.quota = static_cast<std::uint16_t>(std::min(quota_of_cpus().value_or(0), 0xffff));
   return mine;
 }
 
@@ -74,7 +82,7 @@ GroupPlace find_place(int rank, std::span<const Introduction> all) {
   place.ranks = static_cast<int>(all.size());
   place.ranks_on_host = static_cast<int>(std::count_if(all.begin(), all.end(), shares));
   place.rank_on_host = static_cast<int>(std::count_if(all.begin(), all.begin() + rank, shares));
-  place.cores = share_of_cores(mine, all);
+  place.cores = share_of_cores(rank, all);
   return place;
 }
 

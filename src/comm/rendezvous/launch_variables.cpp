@@ -75,14 +75,15 @@ std::optional<LaunchVariables> launch_variables() {
   found.ranks = number_of("WORLD_SIZE", 1, kMost).value_or(0);
   if (found.ranks != 1) require_all();
   found.rank = number_of("RANK", 0, found.ranks).value_or(0);
-  found.local_rank =
-      number_of("LOCAL_RANK", 0, number_of("LOCAL_WORLD_SIZE", 1, kMost).value_or(kMost));
+  const int on_host = number_of("LOCAL_WORLD_SIZE", 1, kMost).value_or(kMost);
+  found.local_rank = number_of("LOCAL_RANK", 0, on_host);
   if (found.ranks == 1) return found;
-  found.address = *text_of("MASTER_ADDR");
+  found.address = on_host == found.ranks ? "localhost" : *text_of("MASTER_ADDR");
   found.port = static_cast<std::uint16_t>(*number_of("MASTER_PORT", 1, kPorts));
   found.port_is_taken = text_of("TORCHELASTIC_USE_AGENT_STORE") == "True";
   found.run = fmt::format("{}/{}", text_of("TORCHELASTIC_RUN_ID").value_or(""),
                           text_of("TORCHELASTIC_RESTART_COUNT").value_or(""));
+  found.key = RunKey(text_of("HELIOGRAPH_RUN_KEY").value_or(""));
   return found;
 }
 

@@ -1,6 +1,7 @@
 #include "comm/rendezvous/rendezvous.hpp"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -25,20 +26,58 @@ constexpr double kReportSeconds = 2;
 
 constexpr const char* kEndedEarly = "has ended before all ranks had met";
 
-Socket listen_anywhere() {
-  Socket listener = listen_on(0);
-  if (!listener.open()) refuse_connections("listen");
-  return listener;
+/// The share of the descriptors that this process may open which callers may hold that have not
+/// proved that they belong to the run, and the most of them.
+constexpr rlim_t kShareOfStrangers = 8;
+constexpr rlim_t kMostStrangers = 64;
+
+std::size_t most_strangers() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return kMostStrangers;
+  return std::clamp<rlim_t>(limit.rlim_cur / kShareOfStrangers, 1, kMostStrangers);
+}
+
+/// Listens at `addresses`, or everywhere if there are none. Returns nothing if a place is not
+/// available, and leaves the reason in errno.
+std::vector<Socket> listen_at(std::span<const InternetAddress> addresses, std::uint16_t port) {
+  std::vector<Socket> listeners;
+  do {
+    const std::size_t next = listeners.size();
+    listeners.push_back(listen_on(port, addresses.empty() ? InternetAddress{} : addresses[next]));
+    if (!listeners.back().open()) return {};
+    if (port == 0) port = port_of(listeners.back());
+  } while (listeners.size() < addresses.size());
+  return listeners;
+}
+
+/// The addresses at which rank 0 listens. Empty, which means everywhere, where MASTER_ADDR is not
+/// an address of this host, such as behind NAT, or is one that other hosts do not know: Debian
+/// resolves a host's own name to 127.0.1.1.
+std::vector<InternetAddress> addresses_of_rank_0(const LaunchVariables& launch) {
+  std::vector<InternetAddress> found;
+  std::string ignored;
+  for (const InternetAddress& address : addresses_of(launch.address, ignored)) {
+    if (address.is_loopback() && !launch.names_this_host()) return {};
+    if (found.size() < Introduction::kAddresses && listen_on(0, address).open()) {
+      found.push_back(address);
+    }
+  }
+  return found;
 }
 
 /// Listens at the first of the launch's ports that is free.
-Socket listen_for_ranks(const LaunchVariables& launch) {
+std::vector<Socket> listen_for_ranks(const LaunchVariables& launch, Introduction& mine) {
   const std::vector<std::uint16_t> ports = launch.ports();
+  const std::vector<InternetAddress> addresses = addresses_of_rank_0(launch);
   int error = EADDRINUSE;
   for (const double began = monotonic_seconds(); error == EADDRINUSE;) {
     for (const std::uint16_t port : ports) {
-      Socket listener = listen_on(port);
-      if (listener.open()) return listener;
+      std::vector<Socket> listeners = listen_at(addresses, port);
+      if (!listeners.empty()) {
+        mine.port = port;
+        if (!addresses.empty()) mine.listen_at(addresses);
+        return listeners;
+      }
       error = errno;
       if (error != EADDRINUSE) break;
     }
@@ -55,10 +94,10 @@ Socket listen_for_ranks(const LaunchVariables& launch) {
               std::strerror(error));
 }
 
-LaunchVariables without_address(int rank, int ranks) {
+LaunchVariables without_address(int rank, std::size_t ranks) {
   LaunchVariables launch;
   launch.rank = rank;
-  launch.ranks = ranks;
+  launch.ranks = static_cast<int>(ranks);
   return launch;
 }
 
@@ -68,15 +107,44 @@ Rendezvous::Rendezvous(const LaunchVariables& launch)
     : launch_(launch),
       rank_(launch.rank),
       ranks_(launch.ranks),
-      listener_(rank_ == 0 && launch.port != 0 ? listen_for_ranks(launch) : listen_anywhere()),
-      mine_(introduce_process(port_of(listener_))) {}
+      key_(launch.key),
+      most_strangers_(most_strangers()),
+      mine_(introduce_process()) {
+  if (rank_ == 0 && launch.port != 0) listeners_ = listen_for_ranks(launch, mine_);
+}
 
-Rendezvous::Rendezvous(int rank, int ranks) : Rendezvous(without_address(rank, ranks)) {}
+Rendezvous::Rendezvous(int rank, std::span<const Introduction> all)
+    : Rendezvous(without_address(rank, all.size())) {
+  const bool alone = std::all_of(all.begin(), all.end(), [&](const Introduction& other) {
+    return other.shares_loopback(mine_);
+  });
+  listen_near(alone ? InternetAddress::loopback() : InternetAddress{});
+}
+
+/// Listens at an address of this host, or everywhere if it is not known.
+void Rendezvous::listen_near(const InternetAddress& address) {
+  listeners_ = listen_at(std::span(&address, address.known() ? 1 : 0), 0);
+  if (listeners_.empty()) refuse_connections("listen");
+  mine_.port = port_of(listeners_[0]);
+  if (address.known()) mine_.listen_at(std::span(&address, 1));
+}
+
+std::string Rendezvous::warning() const {
+  if (rank_ != 0 || listeners_.empty()) return {};
+  const bool inside = mine_.everywhere == 0 && mine_.addresses[0].is_loopback();
+  if (inside || !key_.empty()) return {};
+  return fmt::format(
+      "HELIOGRAPH_RUN_KEY is not set: while the ranks meet, whoever reaches port {} of this host{} "
+      "can take the place of a rank, read rows and change results; give all ranks the same random "
+      "text",
+      mine_.port,
+      mine_.everywhere != 0 ? " at any of its addresses, as MASTER_ADDR does not name one of them,"
+                            : "");
+}
 
 std::vector<Introduction> Rendezvous::introduce(double seconds, const Check& check) {
   if (ranks_ == 1) return {mine_};
   introducing_ = true;
-  run_ = launch_.run_id();
   all_.assign(static_cast<std::size_t>(ranks_), {});
   members_.resize(all_.size());
   expect(1);
@@ -101,7 +169,7 @@ std::vector<std::vector<Socket>> Rendezvous::connect(std::span<const Introductio
                                                      double seconds, const Check& check) {
   introducing_ = false;
   all_.assign(all.begin(), all.end());
-  run_ = all_[0].token;
+  key_ = launch_.key.with(all_[0].token);
   expect(links);
   turn_until([&] { return missing_ == 0; }, seconds, check,
              [&] {
@@ -110,7 +178,7 @@ std::vector<std::vector<Socket>> Rendezvous::connect(std::span<const Introductio
                    "cannot be reached by TCP: firewalls between the hosts of a run must allow "
                    "connections to ports that the system chooses");
              });
-  listener_.close();
+  listeners_.clear();
   if (!members_.empty()) confirm(seconds, check);
   std::vector<std::vector<Socket>> sockets(static_cast<std::size_t>(links));
   for (std::size_t i = 0; i < peer_links_.size(); ++i) {
@@ -191,6 +259,7 @@ void Rendezvous::end_uncalled(double seconds) {
                   missing_ > 1 ? fmt::format(" and {} more have", missing_ - 1) : " has",
                   describe_endpoint(launch_.address, mine_.port), describe_seconds(seconds));
   if (!refused_.empty()) text += "; " + refused_;
+  if (short_of_sockets_) text += "; calls were not accepted for want of descriptors (ulimit -n)";
   throw Error(ErrorCode::peer_lost, text);
 }
 

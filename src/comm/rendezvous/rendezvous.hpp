@@ -20,6 +20,10 @@ namespace heliograph {
 /// Connects the processes of a run with each other by TCP. Of two ranks, the higher one calls the
 /// lower one. All connections are made at the same time, so the others are not held up for long by
 /// a slow host, an address that does not respond, or a foreign program at a port.
+///
+/// A connection counts for nothing until both of its ends have proved that they know the run's key.
+/// Callers that have not proved it hold a descriptor and a few hundred bytes each, for 2 seconds at
+/// most. Their number is limited; when more call, those that have sent nothing are dropped first.
 /// An object is used by one thread.
 class Rendezvous {
  public:
@@ -28,14 +32,19 @@ class Rendezvous {
   using Check = std::function<void()>;
 
   /// For processes that call `introduce`. Rank 0 listens at the first of launch.ports() that is
-  /// free, other ranks at a port that the system chooses. Throws Error(resource).
+  /// free, at the addresses of its host that launch.address stands for. Other ranks listen at the
+  /// address from which they have reached rank 0, and at a port that the system chooses. A rank
+  /// listens at all addresses where it does not know by which one the other hosts know it.
+  /// Throws Error(resource).
   explicit Rendezvous(const LaunchVariables& launch);
-  /// For processes that learn each other's introductions by other means, such as MPI. Listens at a
-  /// port that the system chooses. Throws Error(resource).
-  Rendezvous(int rank, int ranks);
+  /// For processes that have learned each other's introductions by other means, such as MPI.
+  /// Listens at port(), which the system chooses: at 127.0.0.1 if that reaches all, else at all
+  /// addresses. Throws Error(resource).
+  Rendezvous(int rank, std::span<const Introduction> all);
 
-  /// The introduction of this process.
-  const Introduction& introduction() const { return mine_; }
+  std::uint16_t port() const { return mine_.port; }
+  /// What a user should know about where this process listens; empty if there is nothing.
+  std::string warning() const;
 
   /// Returns the introductions of all ranks, by rank. Collective. Every rank connects to rank 0,
   /// retrying until rank 0 listens; when all have connected, rank 0 sends the whole list to each.
@@ -65,14 +74,27 @@ class Rendezvous {
   };
   /// A connection under negotiation, which may become that of a PeerLink.
   struct Attempt {
-    enum class State : std::uint8_t { connecting, called, accepted, answered, over };
+    /// A caller is connecting, called, proved. A listener has accepted, challenged, answered.
+    enum class State : std::uint8_t {
+      connecting,
+      called,
+      proved,
+      accepted,
+      challenged,
+      answered,
+      over
+    };
     Connection connection;
     State state = State::accepted;
+    Handshake handshake;
     /// Negative if not known. This process calls lower ranks; higher ranks call it.
     int peer = -1;
     int link = 0;
     std::uint16_t port = 0;  ///< The port that was called.
     double began = 0;
+
+    /// Whether the other end has called and proved nothing yet.
+    bool is_strange() const { return state == State::accepted || state == State::challenged; }
   };
   /// A connection over which a rank has introduced itself. Rank 0 has one with each other rank, and
   /// each of them has one with rank 0.
@@ -87,9 +109,12 @@ class Rendezvous {
   void turn(double seconds);
   void call_more(double now);
   void call(int peer, int link, double now);
-  void accept_all(double now);
+  void accept_some(double now);
+  bool drop_stranger(double now);
   void serve(Attempt& attempt);
+  void receive_message(Attempt& attempt);
   void handle_call(Attempt& attempt);
+  void handle_proof(Attempt& attempt);
   void handle_answer(Attempt& attempt);
   void refuse(Attempt& attempt, HandshakeHeader::Kind kind, const std::string& why);
   void take_connection(Attempt& attempt);
@@ -100,6 +125,7 @@ class Rendezvous {
   void confirm(double seconds, const Check& check);
   void report_failure() noexcept;
 
+  void listen_near(const InternetAddress& address);
   bool wants(int peer) const { return introducing_ ? (peer == 0) != (rank_ == 0) : peer != rank_; }
   bool calls(const Attempt& attempt) const { return attempt.peer >= 0 && attempt.peer < rank_; }
   int peer_of(std::size_t index) const { return static_cast<int>(index) / links_; }
@@ -110,6 +136,7 @@ class Rendezvous {
   Introduction& introduction_of(int rank) { return all_[static_cast<std::size_t>(rank)]; }
   int first_missing() const;
   std::size_t most_bytes() const;
+  HandshakeHeader header(HandshakeHeader::Kind kind, int to, int link) const;
   bool send(Connection& connection, HandshakeHeader::Kind kind, int to, int link,
             std::span<const std::byte> payload = {}) const;
   std::vector<std::pair<InternetAddress, std::uint16_t>> endpoints_of(int peer);
@@ -121,10 +148,12 @@ class Rendezvous {
   const LaunchVariables launch_;
   const int rank_;
   const int ranks_;
-  Socket listener_;
+  RunKey key_;
+  std::vector<Socket> listeners_;  ///< All at one port.
+  double accepts_at_ = 0;          ///< No call is accepted before.
+  const std::size_t most_strangers_;
   Introduction mine_;
   bool introducing_ = false;
-  std::uint64_t run_ = 0;          ///< The number of the run, which its callers know.
   std::vector<Introduction> all_;  ///< By rank; the port of an unknown one is 0.
   std::uint16_t port_of_rank_0_ = 0;
   int links_ = 0;
@@ -136,6 +165,7 @@ class Rendezvous {
   std::vector<pollfd> entries_;
   std::string last_ = "nobody has answered";  ///< Why the last call failed.
   std::string refused_;                       ///< The caller that was refused last, and why.
+  bool short_of_sockets_ = false;             ///< Whether a call could not be accepted.
 };
 
 /// A host and a port as text, such as "node1:29500" or "[fd00::2]:29500".

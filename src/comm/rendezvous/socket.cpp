@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -81,7 +82,7 @@ std::optional<SocketAddress> ask(int (*name)(int, sockaddr*, socklen_t*), const 
   return at;
 }
 
-Socket listen_at(int family, const InternetAddress& any, std::uint16_t port) {
+Socket listen_at(int family, const InternetAddress& address, std::uint16_t port) {
   Socket socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.open()) return socket;
   const int on = 1, off = 0;
@@ -90,7 +91,7 @@ Socket listen_at(int family, const InternetAddress& any, std::uint16_t port) {
   if (family == AF_INET6) {
     setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
   }
-  SocketAddress at(any, port);
+  SocketAddress at(address, port);
   if (bind(socket.get(), at.get(), at.length) != 0 || listen(socket.get(), SOMAXCONN) != 0) {
     give_up(socket);
   }
@@ -170,7 +171,28 @@ std::vector<InternetAddress> own_addresses() {
   return found;
 }
 
-Socket listen_on(std::uint16_t port) {
+std::vector<InternetAddress> addresses_of(const std::string& host, std::string& why_none) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* list = nullptr;
+  const int status = getaddrinfo(host.c_str(), nullptr, &hints, &list);
+  if (status != 0) {
+    why_none = gai_strerror(status);
+    return {};
+  }
+  std::vector<InternetAddress> found;
+  for (const addrinfo* i = list; i != nullptr; i = i->ai_next) {
+    const InternetAddress address = InternetAddress::of(*i->ai_addr);
+    const bool again = std::find(found.begin(), found.end(), address) != found.end();
+    if (address.known() && !again) found.push_back(address);
+  }
+  freeaddrinfo(list);
+  return found;
+}
+
+Socket listen_on(std::uint16_t port, const InternetAddress& address) {
+  if (address.known()) return listen_at(address.is_ipv4() ? AF_INET : AF_INET6, address, port);
   Socket both = listen_at(AF_INET6, {}, port);
   if (both.open() || (errno != EAFNOSUPPORT && errno != EADDRNOTAVAIL)) return both;
   return listen_at(AF_INET, InternetAddress::of_ipv4(htonl(INADDR_ANY)), port);
@@ -185,10 +207,7 @@ std::uint16_t port_of(const Socket& listener) {
 Socket call(const InternetAddress& address, std::uint16_t port) {
   SocketAddress to(address, port);
   Socket socket(::socket(to.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!socket.open()) {
-    if (errno == EAFNOSUPPORT) return socket;
-    refuse_connections("open a socket");
-  }
+  if (!socket.open()) return socket;
   set_up(socket);
   // A rank may have to listen at the port from which this call goes out, and closed connections
   // linger there.
@@ -207,12 +226,12 @@ int call_error(const Socket& socket) {
 
 Socket accept_call(const Socket& listener) {
   Socket socket(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (socket.open()) {
-    set_up(socket);
-  } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-    refuse_connections("accept another rank");
-  }
-  return socket;  // Any other error means that no caller waits, or that it has gone already.
+  if (socket.open()) set_up(socket);
+  return socket;
+}
+
+bool lacks_sockets(int error) {
+  return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }
 
 InternetAddress local_address(const Socket& socket) {
