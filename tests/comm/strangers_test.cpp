@@ -197,7 +197,7 @@ TEST(Strangers, RanksWithoutTheKeyAreToldSoAndNamed) {
   for (const char* key : {"", "another secret"}) {
     const std::uint16_t port = free_port();
     const auto caught = on_threads(
-        3, [&](int rank) { meet(within(1.5, keyed(rank, 3, port, rank == 2 ? key : kSecret))); });
+        3, [&](int rank) { meet(within(1, keyed(rank, 3, port, rank == 2 ? key : kSecret))); });
     test::expect_error(ErrorCode::usage,
                        {"rank 0 at localhost:" + std::to_string(port) + " refuses rank 2",
                         "its HELIOGRAPH_RUN_KEY is not that of rank 0"},

@@ -305,20 +305,17 @@ def run_key(options):
     shown = [path for path in written if key.encode() in open(path, "rb").read()]
     require(len(written) > 5 and not shown, f"the key is in {shown}")
 
-    for other in ({}, {"HELIOGRAPH_RUN_KEY": "another key"}):
-        port = free_port()
-        ranks = [subprocess.Popen(
-            [*words, "--timeout", "2"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE, text=True,
-            env=environment(**variables_of(2, rank, MASTER_PORT=port,
-                                           **({"HELIOGRAPH_RUN_KEY": key} if rank == 0 else other))))
-            for rank in (0, 1)]
-        said = [rank.communicate(timeout=60)[1] for rank in ranks]
-        require([rank.returncode for rank in ranks] == [5, 2], f"{other}: {said}")
-        require(f"rank 0 at localhost:{port} refuses rank 1: its HELIOGRAPH_RUN_KEY" in said[1],
-                said[1])
-        require("rank 1 has not called" in said[0] and "HELIOGRAPH_RUN_KEY" in said[0], said[0])
-        require(key not in "".join(said), "an error shows the key")
+    port = free_port()
+    ranks = [subprocess.Popen(
+        [*words, "--timeout", "2"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE, text=True,
+        env=environment(**variables_of(2, rank, MASTER_PORT=port, HELIOGRAPH_RUN_KEY=own)))
+        for rank, own in enumerate((key, "another key"))]
+    said = [rank.communicate(timeout=60)[1] for rank in ranks]
+    require([rank.returncode for rank in ranks] == [5, 2], said)
+    require(f"rank 0 at localhost:{port} refuses rank 1: its HELIOGRAPH_RUN_KEY" in said[1], said[1])
+    require("rank 1 has not called" in said[0] and "HELIOGRAPH_RUN_KEY" in said[0], said[0])
+    require(not re.search(f"{key}|another key", "".join(said)), "an error shows a key")
 
 
 CASES = {case.__name__: case for case in (
