@@ -24,7 +24,7 @@ enum class InputFormat : std::uint8_t {
 struct ImportOptions {
   InputFormat format = InputFormat::automatic;
   bool keep_direction = false;  ///< False: every edge counts in both directions.
-  int index_base = -1;          ///< The number of the first node, 0 or 1; required for edge lists.
+  int index_base = -1;          ///< Number of the first node, 0 or 1; edge lists need it, .npz: 0.
   LogCallback log;
 };
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
@@ -107,10 +108,10 @@ int run_partition(const Arguments<PartitionRequest>& arguments) {
   // An inductive run without shards balances training nodes as well.
   const bool inductive = !request.out.empty() && request.train.inductive &&
                          request.train.partition.partitioner == Partitioner::metis;
-  if (request.balance_train || inductive) {
+  if (request.balance_train || !request.out.empty()) {
     split = make_split(dataset, request.train.split);
-    request.train.partition.balance_split = &split;
   }
+  if (request.balance_train || inductive) request.train.partition.balance_split = &split;
   progress.phase(fmt::format("cutting into {} parts", request.train.partition.parts));
   const Partition partition =
       make_partition(dataset.graph, request.train.partition, progress.callback());
@@ -125,7 +126,13 @@ int run_partition(const Arguments<PartitionRequest>& arguments) {
   std::string text = describe(dataset) + "\n" + quality_table(quality) +
                      totals_table(quality, dataset.graph, partition_hash(partition));
   if (!request.owners.empty()) text += two_columns({{"owners", request.owners}});
-  if (!request.out.empty()) text += two_columns({{"shards", request.out}});
+  if (!request.out.empty()) {
+    const auto count = [&](Role role) { return with_commas(std::ranges::count(split.role, role)); };
+    text += two_columns(
+        {{"split", fmt::format("{} nodes to train on, {} to validate, {} to test",
+                               count(Role::train), count(Role::validation), count(Role::test))},
+         {"shards", request.out}});
+  }
   std::fwrite(text.data(), 1, text.size(), stdout);
   return 0;
 }

@@ -69,6 +69,8 @@ Progress::Progress(int epochs, bool quiet, LogLevel level)
 void Progress::log(LogLevel level, std::string_view message) {
   const std::lock_guard lock(mutex_);
   if (quiet_ || level < level_) return;
+  // Loading and training may warn of the same data.
+  if (level == LogLevel::warning && !warned_.emplace(message).second) return;
   clear_live();
   const std::string kind = level == LogLevel::info ? "" : choice_name(level) + ": ";
   to_stderr(fmt::format("heliograph: {}{}\n", kind, message));

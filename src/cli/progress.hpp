@@ -3,6 +3,7 @@
 #include <chrono>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -54,6 +55,7 @@ class Progress {
   bool pending_ = false;  ///< The last epoch has not been shown.
   std::optional<EpochReport> last_;
   std::optional<double> val_;
+  std::set<std::string, std::less<>> warned_;
   double epoch_seconds_ = 0;  ///< Moving average.
   double eta_ = 0;
   Clock::time_point start_ = Clock::now();

@@ -16,6 +16,7 @@
 #include "core/function_ref.hpp"
 #include "core/throw_error.hpp"
 #include "graph/io/files.hpp"
+#include "graph/split.hpp"
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/shards.hpp"
 #include "train/agreement.hpp"
@@ -229,6 +230,13 @@ TrainResult run(const TrainOptions& options, const TrainCallbacks& callbacks, Ma
     }
     std::optional<CheckpointManifest> resumed;
     const std::unique_ptr<const RunPlan> plan = make_plan(resumed);
+    if (callbacks.log) {
+      const RunFacts& facts = plan->facts();
+      callbacks.log(LogLevel::info,
+                    fmt::format("split {}: {} nodes to train on, {} to validate, {} to test",
+                                split_text(plan->options().split), facts.training_nodes,
+                                facts.validation_nodes, facts.test_nodes));
+    }
     result.metric = plan->metric();
     result.partition = plan->facts().quality;
     result.partition_hash = plan->facts().partition_hash;

@@ -107,6 +107,24 @@ def npz(folder):
     np.savez(folder / "unsorted.npz", **shuffled)
 
 
+def npz_names(folder):
+    """Archives with the names of PyTorch Geometric and DGL, and faulty ones."""
+    masks = {f"{name}_mask": mask.T for name, mask in MASKS.items()}
+    lists = {"train_idx": [0, 1], "valid_idx": [[2]], "test_idx": [3, 4, 5]}
+    pyg = {"edge_index": EDGES.T, "x": FEATURES, "y": LABELS[:, None]}
+    np.savez(folder / "pyg.npz", edge_attr=np.ones((6, 2)), **pyg, **masks)
+    np.savez(folder / "dgl.npz", edges=EDGES, feat=FEATURES, label=LABELS, **lists)
+    np.savez(folder / "from_one.npz", **{**pyg, "edge_index": np.vstack([EDGES, [5, 5]]).T + 1})
+    np.savez(folder / "two_edges.npz", **{**pyg, "edge_index": np.array([[0, 0], [1, 4]])})
+    np.savez(folder / "both.npz", **pyg, **masks, **lists)
+    np.savez(folder / "other_names.npz", nodes=FEATURES, target=LABELS, edge_index=EDGES.T)
+    np.savez(folder / "no_y.npz", x=FEATURES, target=LABELS, edge_index=EDGES.T)
+    np.savez(folder / "nan.npz", **{**pyg, "y": np.array([0, 1, np.nan, 1, 0, 1])})
+    np.savez(folder / "short.npz", **{**pyg, "y": LABELS[:4]})
+    np.savez(folder / "lists_from_one.npz", **pyg, train_idx=[1, 2], val_idx=[3], test_idx=[5, 6])
+    np.savez(folder / "lists_beyond.npz", **pyg, train_idx=[1, 2], val_idx=[3], test_idx=[5, 7])
+
+
 def npz_bad(folder):
     def cora(name, **changes):
         np.savez(folder / f"{name}.npz", **cora_members(**changes))
@@ -145,7 +163,7 @@ def npz_bad(folder):
     tolokers("feature_axes", node_features=FEATURES.ravel())
     tolokers("feature_strings", node_features=np.array([["a"] * 3] * 6))
     tolokers("edge_range", edges=np.array([[0, 1], [2, 6]]))
-    tolokers("edge_shape", edges=EDGES.T)
+    tolokers("edge_shape", edges=np.zeros((3, 3), "i8"))
     tolokers("overlap", val_masks=MASKS["train"])
     tolokers("empty", val_masks=np.zeros((2, 6), bool))
     tolokers("mask_shape", val_masks=MASKS["val"][:, :5])

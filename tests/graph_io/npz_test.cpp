@@ -95,6 +95,50 @@ TEST_F(NpzTest, UnsortedAndDoubledColumnsAreSortedAndSummed) {
   EXPECT_THAT(list(features.values), ElementsAre(1, 2, 6));
 }
 
+TEST_F(NpzTest, NamesOfOtherFrameworks) {
+  WRITE_FIXTURE_OR_SKIP("npz_names");
+  ImportOptions options;
+  std::string lines;
+  options.log = [&](LogLevel, std::string_view text) { lines.append(text).append("\n"); };
+  for (const char* name : {"pyg.npz", "dgl.npz"}) {
+    SCOPED_TRACE(name);
+    const Dataset dataset = load_dataset(folder_ / name, options);
+    expect_graph(dataset.graph);
+    expect_features(dataset.features, false);
+    expect_labels(dataset.labels);
+    expect_first_split(dataset.splits.at(0));
+  }
+  EXPECT_NE(lines.find("pyg.npz: left unread: edge_attr\n"), std::string::npos) << lines;
+  EXPECT_EQ(lines.find("dgl.npz: left unread"), std::string::npos) << lines;
+  expect_second_split(load_dataset(folder_ / "pyg.npz").splits.at(1));
+
+  options.index_base = 1;
+  expect_graph(load_dataset(folder_ / "from_one.npz", options).graph);
+  // Of two edges, the name says which axis is which: 0 -> 1 and 0 -> 4.
+  EXPECT_THAT(list(load_dataset(folder_ / "two_edges.npz").graph.neighbours),
+              ElementsAre(1, 4, 0, 0));
+}
+
+TEST_F(NpzTest, ErrorsSayWhatWasFoundAndWhatToDo) {
+  WRITE_FIXTURE_OR_SKIP("npz_names");
+  const auto refused = [&](const char* name, const char* part) {
+    SCOPED_TRACE(name);
+    test::expect_error(ErrorCode::bad_input, part, [&] { load_dataset(folder_ / name); });
+  };
+  refused("other_names.npz",
+          "has no features, which may be named node_features, attr_matrix, features, x, feat or "
+          "attr_indptr; found: edge_index; left unread: nodes and target");
+  refused("no_y.npz", "found: edge_index and x; left unread: target");
+  refused("both.npz", "keep one of the two");
+  refused("from_one.npz",
+          "entry [0, 6] is node 6, which is not in [0, 5]; all would fit if nodes were numbered "
+          "from 1");
+  refused("nan.npz", "entry 2 is nan, which is not a 64-bit integer; -1 is unlabelled");
+  refused("short.npz", "has shape (4,), which does not fit 6 nodes: 2 too few");
+  refused("lists_from_one.npz", "all would fit from 1, but nodes of a split are counted from 0");
+  refused("lists_beyond.npz", "entry 1 is node 7, which is not in [0, 6)");
+}
+
 TEST_F(NpzTest, BadArchivesAreRefusedByName) {
   WRITE_FIXTURE_OR_SKIP("npz_bad");
   const auto refused = [&](const std::string& name, const char* part) {
@@ -128,11 +172,11 @@ TEST_F(NpzTest, BadArchivesAreRefusedByName) {
   refused("inf", "feature of node 4, column 2 is inf");
   refused("feature_axes", "features are nodes x columns");
   refused("feature_strings", "'<U1' is not a number");
-  refused("edge_range", "entry [1, 1] is node 6, which is not in [0, 6)");
+  refused("edge_range", "entry [1, 1] is node 6, which is not in [0, 5]");
   refused("edge_shape", "edges are (edges, 2)");
   refused("overlap", "split 0: node 0 is in another set");
   refused("empty", "val_masks: split 0: is empty");
-  refused("mask_shape", "a mask is (6,) or (splits, 6)");
+  refused("mask_shape", "a mask is (6,), (splits, 6) or (6, splits)");
   refused("mask_splits", "holds 1 splits, but the training mask holds 2");
   refused("mask_value", "neither 0 nor 1");
   refused("mask_missing", "nothing says which nodes are validation nodes");

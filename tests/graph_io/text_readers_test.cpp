@@ -53,6 +53,7 @@ TEST_F(TextReaders, EdgeListErrorsNameTheLine) {
   refused("0,1\n0,-1\n", "line 2: node -1 is not in [0, 5]");
   refused("1,2\n0,2\n", "line 2: node 0 is not in [1, 6]", 1);
   refused("1,7\n", "line 1: node 7 is not in [1, 6]", 1);
+  refused("1,2\n5,6\n", "line 2: node 6 is not in [0, 5]; if nodes are numbered from 1, use");
   refused("0,99999999999999999999\n", "line 1: node 99999999999999999999 is not in");
   refused("a,b\nc,d\n", "line 2: 'c' is not an integer");
   refused("0,1\n\n#\n1.5,2\n", "line 4: '1.5' is not an integer");
@@ -95,9 +96,30 @@ TEST_F(TextReaders, ArraysBesideTheGraphAreRequiredAndMustFit) {
   fs::copy(directory / "labels.npy", directory / "train_index.npy");
   refused("train_index.npy: entry 5 is node -1, which is not in [0, 6)");
   fs::remove(directory / "labels.npy");
-  refused("labels.npy is missing");
+  refused(
+      "has no labels, which may be named labels, node_labels, label or y; found: features, "
+      "test_index, train_index and val_index; left unread: nothing");
   fs::remove(directory / "features.npy");
-  refused("features.npy (or features.mtx) is missing");
+  refused("feat or features.mtx; found");
+}
+
+TEST_F(TextReaders, ArraysBesideTheGraphMayHaveOtherNames) {
+  WRITE_FIXTURE_OR_SKIP("edge_lists");
+  const fs::path directory = folder_ / "tsv1";
+  fs::rename(directory / "features.npy", directory / "x.npy");
+  fs::rename(directory / "labels.npy", directory / "y.npy");
+  fs::rename(directory / "train_index.npy", directory / "train_idx.npy");
+  fs::rename(directory / "val_index.npy", directory / "valid_idx.npy");
+  fs::rename(directory / "test_index.npy", directory / "test_idx.npy");
+  fs::copy(directory / "y.npy", directory / "year.npy");
+  ImportOptions options = base(1);
+  std::string lines;
+  options.log = [&](LogLevel, std::string_view text) { lines.append(text).append("\n"); };
+  const Dataset dataset = load_dataset(directory, options);
+  expect_features(dataset.features, false);
+  expect_labels(dataset.labels);
+  expect_first_split(dataset.splits.at(0));
+  EXPECT_NE(lines.find("left unread: year\n"), std::string::npos) << lines;
 }
 
 TEST_F(TextReaders, MatrixMarketAsScipyWritesIt) {

@@ -135,6 +135,27 @@ TEST_P(MalformedData, IsRefusedByName) {
 INSTANTIATE_TEST_SUITE_P(Faults, MalformedData, ::testing::ValuesIn(faults()),
                          [](const auto& test) { return std::string(test.param.name); });
 
+TEST(Train, LogsTheSplitAndDoubtsAboutLabels) {
+  Dataset data = test::make_small_dataset(40, 12, 3, 1);
+  std::vector<std::int32_t> class_of = values_of(data.labels.class_of);
+  for (std::int32_t& c : class_of) c = c < 0 ? c : c + 1;
+  data.labels.class_of = class_of;
+  data.labels.classes = 4;
+  TrainOptions options;
+  options.epochs = 1;
+  options.split = PerClassSplit{2, 5, 7};
+  TrainCallbacks callbacks;
+  std::string lines;
+  callbacks.log = [&](LogLevel, std::string_view text) { lines.append(text).append("\n"); };
+  test::expect_error(ErrorCode::usage, "class 0 of", [&] { train(data, options, callbacks); });
+  options.split = RandomSplit{50, 25, 25};
+  train(data, options, callbacks);
+  EXPECT_NE(lines.find("no node has class 0"), std::string::npos) << lines;
+  EXPECT_NE(lines.find("split random:50/25/25: 19 nodes to train on, 10 to validate, 9 to test"),
+            std::string::npos)
+      << lines;
+}
+
 TEST(MakeGraph, DoesWhatImportDoes) {
   const std::vector<std::int64_t> sources{0, 1, 2, 2, 0, 3}, targets{1, 0, 1, 2, 1, 1};
   ImportCounts counts;

@@ -167,10 +167,10 @@ TEST(Train, StopFlagEndsTheRunAtAnEpoch) {
   EXPECT_EQ(r.epochs.size(), 8U);
 }
 
-TEST(Train, NonFiniteFeaturesAreNamed) {
+TEST(Train, ValuesThatOverflowAreNamed) {
   Dataset data = test::make_small_dataset(200, 16, 4, 8);
   std::vector<float> broken(data.features.dense.begin(), data.features.dense.end());
-  broken[17 * 16 + 3] = std::numeric_limits<float>::infinity();
+  std::fill_n(broken.begin() + 17 * 16, 16, std::numeric_limits<float>::max());
   data.features.dense = Array<float>(broken);
   for (const int ranks : {1, 3}) {
     test::expect_error(ErrorCode::numeric, {"node", "layer", "epoch"},

@@ -39,9 +39,16 @@ bool looks_integral(std::string_view text) {
 std::vector<Edge> read_edge_file(const std::filesystem::path& file, int base, std::int64_t nodes,
                                  ImportCounts& counts) {
   LineReader lines(file);
+  bool saw_zero = false;
   const auto node = [&](std::string_view text) {
     const auto value = parse_number<std::int64_t>(text);
     if (!value && !looks_integral(text)) lines.refuse("'{}' is not an integer", text);
+    saw_zero = saw_zero || (value && *value == 0);
+    if (value && *value == nodes && base == 0 && !saw_zero) {
+      throw_error(ErrorCode::bad_input,
+                  "{}: node {} is not in [0, {}]; if nodes are numbered from 1, use --index-base 1",
+                  lines.where(), text, nodes - 1);
+    }
     if (!value || *value < base || *value - base >= nodes) {
       lines.refuse("node {} is not in [{}, {}]", text, base, nodes - 1 + base);
     }

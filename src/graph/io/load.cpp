@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "core/throw_error.hpp"
+#include "graph/doubts.hpp"
 #include "graph/io/readers.hpp"
 #include "graph/validate.hpp"
 #include "heliograph/io.hpp"
@@ -101,6 +102,7 @@ Dataset load_dataset(const fs::path& path, const ImportOptions& options, ImportC
   for (NodeId v = 0; v < dataset.graph.nodes; ++v) {
     if (!dataset.labels.has_label(v)) ++filled.unlabelled;
   }
+  warn_of_doubts(dataset, options.log);
   if (options.log) {
     options.log(LogLevel::info,
                 fmt::format("{}: {} nodes, {} edges listed, {} self-loops and {} duplicates "

@@ -239,12 +239,19 @@ bool fits(In value) {
   }
 }
 
+template <class Value>
+bool is_nan(Value value) {
+  if constexpr (std::is_floating_point_v<Value>) return std::isnan(value);
+  return false;
+}
+
 template <class Out>
-std::vector<Out> to_integers(const NpyArray& array, const char* wanted) {
+std::vector<Out> to_integers(const NpyArray& array, const char* wanted, const char* advice) {
   std::vector<Out> out(static_cast<std::size_t>(array.elements()));
   visit(array, [&](std::int64_t i, auto value) {
     if (!fits<Out>(value)) {
-      refuse(array.name, "{} is {}, which is not {}", entry_text(array, i), value, wanted);
+      refuse(array.name, "{} is {}, which is not {}{}", entry_text(array, i), value, wanted,
+             is_nan(value) ? advice : "");
     }
     out[static_cast<std::size_t>(i)] = static_cast<Out>(value);
   });
@@ -343,12 +350,12 @@ Array<float> to_float32(const NpyArray& array) {
   return out;
 }
 
-std::vector<std::int64_t> to_int64(const NpyArray& array) {
-  return to_integers<std::int64_t>(array, "a 64-bit integer");
+std::vector<std::int64_t> to_int64(const NpyArray& array, const char* advice) {
+  return to_integers<std::int64_t>(array, "a 64-bit integer", advice);
 }
 
-std::vector<std::int32_t> to_int32(const NpyArray& array) {
-  return to_integers<std::int32_t>(array, "a 32-bit integer");
+std::vector<std::int32_t> to_int32(const NpyArray& array, const char* advice) {
+  return to_integers<std::int32_t>(array, "a 32-bit integer", advice);
 }
 
 std::vector<std::uint8_t> to_flags(const NpyArray& array) {

@@ -28,8 +28,8 @@ struct NpzArchive::Handle {
 };
 
 NpzArchive::NpzArchive(const std::filesystem::path& path)
-    : path_(path.string()), handle_(std::make_unique<Handle>()) {
-  if (!std::filesystem::is_regular_file(path)) refuse(path_, "is not a regular file");
+    : ArraySource(path.string()), handle_(std::make_unique<Handle>()) {
+  if (!std::filesystem::is_regular_file(path)) refuse(where(), "is not a regular file");
   int code = 0;
   zip_t* const zip = zip_open(path.c_str(), ZIP_RDONLY, &code);
   if (zip == nullptr) {
@@ -37,21 +37,23 @@ NpzArchive::NpzArchive(const std::filesystem::path& path)
     zip_error_init_with_code(&error, code);
     const std::string what = zip_error_strerror(&error);
     zip_error_fini(&error);
-    refuse(path_, "cannot be read as a .npz archive: {}", what);
+    refuse(where(), "cannot be read as a .npz archive: {}", what);
   }
   handle_->zip = zip;
+  for (zip_int64_t i = 0; i < zip_get_num_entries(zip, 0); ++i) {
+    const char* name = zip_get_name(zip, static_cast<zip_uint64_t>(i), 0);
+    const std::filesystem::path file(name != nullptr ? name : "");
+    if (file.extension() == ".npy")
+      names_.insert(file.string().substr(0, file.string().size() - 4));
+  }
 }
 
 NpzArchive::~NpzArchive() = default;
 
-bool NpzArchive::has(const std::string& member) const {
-  return zip_name_locate(handle_->zip, (member + ".npy").c_str(), 0) >= 0;
-}
-
-NpyArray NpzArchive::read(const std::string& member) const {
-  const std::string name = fmt::format("{}: member {}", path_, member);
+NpyArray NpzArchive::load(const std::string& member) const {
+  const std::string name = fmt::format("{}: member {}", where(), member);
   const zip_int64_t index = zip_name_locate(handle_->zip, (member + ".npy").c_str(), 0);
-  if (index < 0) refuse(path_, "has no member {}", member);
+  if (index < 0) refuse(where(), "has no member {}", member);
   zip_stat_t status;
   const auto at = static_cast<zip_uint64_t>(index);
   if (zip_stat_index(handle_->zip, at, 0, &status) != 0 || (status.valid & ZIP_STAT_SIZE) == 0 ||
@@ -79,11 +81,6 @@ NpyArray NpzArchive::read(const std::string& member) const {
   }
   const std::span<const std::byte> view(*bytes);
   return parse_npy(view, std::move(bytes), name);
-}
-
-std::optional<NpyArray> NpzArchive::read_if_present(const std::string& member) const {
-  if (!has(member)) return std::nullopt;
-  return read(member);
 }
 
 }  // namespace heliograph

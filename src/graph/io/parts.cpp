@@ -13,14 +13,17 @@
 namespace heliograph {
 namespace {
 
+constexpr const char* kUnlabelled = "; -1 is unlabelled";
+
 void check_label_rows(const NpyArray& array, std::int64_t nodes) {
   if (array.shape.empty() || array.shape[0] != nodes) {
-    refuse(array.name, "has shape {}, which does not fit {} nodes", array.shape_text(), nodes);
+    refuse(array.name, "has shape {}, which does not fit {} nodes{}", array.shape_text(), nodes,
+           array.shape.empty() ? "" : ": " + difference(array.shape[0], nodes));
   }
 }
 
 Labels multiclass_labels(const NpyArray& array, std::int64_t nodes) {
-  std::vector<std::int64_t> ids = to_int64(array);
+  std::vector<std::int64_t> ids = to_int64(array, kUnlabelled);
   std::int64_t largest = -1;
   for (std::int64_t v = 0; v < nodes; ++v) {
     const std::int64_t id = ids[static_cast<std::size_t>(v)];
@@ -44,7 +47,7 @@ Labels multilabel_labels(const NpyArray& array, std::int64_t nodes) {
   if (classes > kMaxClasses) {
     refuse(array.name, "{} classes: a data set has at most {}", classes, kMaxClasses);
   }
-  const std::vector<std::int32_t> values = to_int32(array);
+  const std::vector<std::int32_t> values = to_int32(array, kUnlabelled);
   std::vector<std::uint8_t> indicators(values.size(), 0);
   std::vector<std::uint8_t> labelled(static_cast<std::size_t>(nodes), 0);
   for (std::int64_t v = 0; v < nodes; ++v) {
@@ -71,6 +74,14 @@ Labels multilabel_labels(const NpyArray& array, std::int64_t nodes) {
   labels.indicators = std::move(indicators);
   labels.labelled = std::move(labelled);
   return labels;
+}
+
+/// Turns nodes x splits flags into splits x nodes.
+std::vector<std::uint8_t> transposed(const std::vector<std::uint8_t>& flags, std::size_t splits) {
+  std::vector<std::uint8_t> out(flags.size());
+  const std::size_t nodes = flags.size() / splits;
+  for (std::size_t i = 0; i < flags.size(); ++i) out[i % splits * nodes + i / splits] = flags[i];
+  return out;
 }
 
 /// All three arrays with their roles. Throws Error(bad_input) if one is missing.
@@ -144,12 +155,18 @@ class RoleWriter {
 
 }  // namespace
 
+bool fits_from_one(std::span<const std::int64_t> nodes, std::int64_t count) {
+  return std::ranges::all_of(nodes, [&](std::int64_t v) { return v >= 1 && v <= count; });
+}
+
 bool is_flat(const NpyArray& array) {
   return array.shape.size() == 1 || (array.shape.size() == 2 && array.shape[1] == 1);
 }
 
 void check_feature_rows(const Features& features, std::int64_t nodes, const std::string& where) {
-  if (features.rows != nodes) refuse(where, "{} feature rows for {} nodes", features.rows, nodes);
+  if (features.rows == nodes) return;
+  refuse(where, "{} feature rows for {} nodes: {}", features.rows, nodes,
+         difference(features.rows, nodes));
 }
 
 Features dense_features(const NpyArray& array) {
@@ -237,16 +254,19 @@ std::vector<Split> splits_from_masks(const SplitArrays& arrays, const Labels& la
   for (std::size_t i = 0; i < masks.size(); ++i) {
     const NpyArray& array = *masks[i].first;
     const std::size_t axes = array.shape.size();
-    if (axes < 1 || axes > 2 || array.shape.back() != nodes || array.shape.front() == 0) {
-      refuse(array.name, "has shape {}; a mask is ({},) or (splits, {})", array.shape_text(), nodes,
-             nodes);
+    const bool by_split = axes >= 1 && axes <= 2 && array.shape.back() == nodes;
+    const bool by_node = axes == 2 && array.shape[0] == nodes;
+    if ((!by_split && !by_node) || array.elements() == 0) {
+      refuse(array.name, "has shape {}; a mask is ({},), (splits, {}) or ({}, splits)",
+             array.shape_text(), nodes, nodes, nodes);
     }
-    const auto count = axes == 1 ? std::size_t{1} : static_cast<std::size_t>(array.shape[0]);
+    const auto count = static_cast<std::size_t>(array.elements() / nodes);
     if (i > 0 && count != splits) {
       refuse(array.name, "holds {} splits, but the training mask holds {}", count, splits);
     }
     splits = count;
     flags[i] = to_flags(array);
+    if (!by_split) flags[i] = transposed(flags[i], count);
   }
   std::vector<Split> out;
   for (std::size_t s = 0; s < splits; ++s) {
@@ -269,13 +289,16 @@ std::vector<Split> split_from_indices(const SplitArrays& arrays, const Labels& l
   RoleWriter writer(labels, nodes, 0);
   for (const auto& [array, role] : arrays_by_role(arrays)) {
     if (!is_flat(*array)) {
-      refuse(array->name, "has shape {}; an index file is a list of nodes", array->shape_text());
+      refuse(array->name, "has shape {}, which is not a list of nodes", array->shape_text());
     }
     const std::vector<std::int64_t> members = to_int64(*array);
     writer.start(*array, role);
     for (std::size_t i = 0; i < members.size(); ++i) {
       if (members[i] < 0 || members[i] >= nodes) {
-        refuse(array->name, "entry {} is node {}, which is not in [0, {})", i, members[i], nodes);
+        refuse(array->name, "entry {} is node {}, which is not in [0, {}){}", i, members[i], nodes,
+               fits_from_one(members, nodes)
+                   ? "; all would fit from 1, but nodes of a split are counted from 0"
+                   : "");
       }
       writer.assign(members[i]);
     }

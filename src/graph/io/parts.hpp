@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,9 @@
 // that names the array and its first bad entry.
 
 namespace heliograph {
+
+/// Whether all of these nodes are in [1, count].
+bool fits_from_one(std::span<const std::int64_t> nodes, std::int64_t count);
 
 /// Whether an array has the shape (n,) or (n, 1).
 bool is_flat(const NpyArray& array);
@@ -44,7 +48,8 @@ struct SplitArrays {
   bool any() const { return train || validation || test; }
 };
 
-/// Makes splits from flags of shape (nodes,), for one split, or (splits, nodes). Unlabelled nodes
+/// Makes splits from flags of shape (nodes,), for one split, (splits, nodes) or (nodes, splits);
+/// (splits, nodes) if both fit. Unlabelled nodes
 /// lose their role, and the log says how many. All three arrays are required; within a split no two
 /// may overlap, and each must have a labelled node.
 std::vector<Split> splits_from_masks(const SplitArrays& arrays, const Labels& labels,

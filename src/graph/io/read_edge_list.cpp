@@ -29,12 +29,13 @@ Dataset read_edge_list(const fs::path& path, const ImportOptions& options, Impor
                 file.string());
   }
   const fs::path directory = file.parent_path();
+  const FolderArrays arrays(directory);
   Dataset dataset;
-  dataset.features = read_side_features(directory);
+  dataset.features = read_side_features(directory, arrays);
   const std::int64_t nodes = dataset.features.rows;
   dataset.graph = build_graph(nodes, read_edge_file(file, options.index_base, nodes, counts),
                               options.keep_direction, counts);
-  read_side_targets(directory, options, dataset);
+  read_targets(arrays, options, dataset);
   return dataset;
 }
 

@@ -33,15 +33,16 @@ Dataset read_matrix_market(const fs::path& path, const ImportOptions& options,
                            ImportCounts& counts) {
   const fs::path file = graph_file_of(path);
   const fs::path directory = file.parent_path();
+  const FolderArrays arrays(directory);
   MarketEdges market = read_market_edges(file, counts);
   check_claimed_nodes(file, market.nodes);
   Dataset dataset;
   // A symmetric matrix has no direction to keep.
   const bool directed = options.keep_direction && !market.symmetric;
   dataset.graph = build_graph(market.nodes, std::move(market.edges), directed, counts);
-  dataset.features = read_side_features(directory);
+  dataset.features = read_side_features(directory, arrays);
   check_feature_rows(dataset.features, market.nodes, file.string());
-  read_side_targets(directory, options, dataset);
+  read_targets(arrays, options, dataset);
   return dataset;
 }
 

@@ -60,11 +60,10 @@ Array<float> read_values(const NpzArchive& archive, const std::string& member, s
   return values;
 }
 
-Graph graph_from_triple(const NpzArchive& archive, const std::string& where, bool directed,
-                        ImportCounts& counts) {
+Graph graph_from_triple(const NpzArchive& archive, bool directed, ImportCounts& counts) {
   const Triple triple = read_triple(archive, "adj");
   if (triple.rows != triple.cols) {
-    refuse(where, "the adjacency is {} x {}, not square", triple.rows, triple.cols);
+    refuse(archive.where(), "the adjacency is {} x {}, not square", triple.rows, triple.cols);
   }
   if (archive.has("adj_data")) {
     for (const float value : read_values(archive, "adj_data", triple.columns.size())) {
@@ -81,42 +80,46 @@ Graph graph_from_triple(const NpzArchive& archive, const std::string& where, boo
   return build_graph(triple.rows, directed, counts, for_each_edge);
 }
 
-Graph graph_from_edges(const NpyArray& array, std::int64_t nodes, bool directed,
-                       ImportCounts& counts) {
-  if (array.shape.size() != 2 || array.shape[1] != 2) {
-    refuse(array.name, "has shape {}; edges are (edges, 2), one edge a row", array.shape_text());
+/// The nodes of edge i: (edges, 2) has one edge a row, (2, edges) sources above targets. Of an
+/// array of shape (2, 2), the name decides: edge_index is the latter.
+Graph graph_from_edges(const NpyArray& array, bool is_index, std::int64_t nodes,
+                       const ImportOptions& options, ImportCounts& counts) {
+  const bool pairs = array.shape.size() == 2 && array.shape[1] == 2;
+  const bool lists = array.shape.size() == 2 && array.shape[0] == 2;
+  if (!pairs && !lists) {
+    refuse(array.name, "has shape {}; edges are (edges, 2) or (2, edges)", array.shape_text());
   }
-  std::vector<Edge> edges(static_cast<std::size_t>(array.shape[0]));
-  {
-    const std::vector<std::int64_t> ends = to_int64(array);
-    for (std::size_t i = 0; i < ends.size(); ++i) {
-      if (ends[i] < 0 || ends[i] >= nodes) {
-        refuse(array.name, "entry [{}, {}] is node {}, which is not in [0, {})", i / 2, i % 2,
-               ends[i], nodes);
+  const bool by_edge = pairs && !(lists && is_index);
+  const std::int64_t base = options.index_base == 1 ? 1 : 0;
+  const std::vector<std::int64_t> ends = to_int64(array);
+  std::vector<Edge> edges(ends.size() / 2);
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    const std::int64_t node = ends[i] - base;
+    if (node < 0 || node >= nodes) {
+      const std::size_t cols = by_edge ? 2 : edges.size();
+      const std::string entry =
+          fmt::format("{}: entry [{}, {}] is node {}, which is not in [{}, {}]", array.name,
+                      i / cols, i % cols, ends[i], base, nodes - 1 + base);
+      if (base == 0 && fits_from_one(ends, nodes)) {
+        throw_error(ErrorCode::bad_input,
+                    "{}; all would fit if nodes were numbered from 1: use --index-base 1", entry);
       }
-      (i % 2 == 0 ? edges[i / 2].first : edges[i / 2].second) = static_cast<NodeId>(ends[i]);
+      throw_error(ErrorCode::bad_input, "{}", entry);
     }
+    const bool is_source = by_edge ? i % 2 == 0 : i < edges.size();
+    Edge& edge = edges[by_edge ? i / 2 : i % edges.size()];
+    (is_source ? edge.first : edge.second) = static_cast<NodeId>(node);
   }
-  return build_graph(nodes, std::move(edges), directed, counts);
+  return build_graph(nodes, std::move(edges), options.keep_direction, counts);
 }
 
-Features read_npz_features(const NpzArchive& archive, const std::string& where) {
-  for (const char* member : {"node_features", "attr_matrix"}) {
-    if (archive.has(member)) return dense_features(archive.read(member));
-  }
-  if (!archive.has("attr_indptr")) {
-    refuse(where, "has no features: neither node_features, attr_matrix nor attr_indptr");
-  }
+Features read_npz_features(const NpzArchive& archive) {
+  if (const auto dense = archive.find(kFeatureNames)) return dense_features(*dense);
+  if (!archive.has("attr_indptr")) archive.refuse_missing("features", kFeatureNames, "attr_indptr");
   Triple triple = read_triple(archive, "attr");
   const Array<float> values = read_values(archive, "attr_data", triple.columns.size());
   return sparse_features(triple.cols, std::move(triple.offsets), std::move(triple.columns),
-                         {values.begin(), values.end()}, where);
-}
-
-/// The member `one` or, if the archive has no such member, `other`.
-std::optional<NpyArray> either(const NpzArchive& archive, const char* one, const char* other) {
-  auto found = archive.read_if_present(one);
-  return found ? found : archive.read_if_present(other);
+                         {values.begin(), values.end()}, archive.where());
 }
 
 }  // namespace
@@ -124,31 +127,18 @@ std::optional<NpyArray> either(const NpzArchive& archive, const char* one, const
 Dataset read_npz_dataset(const std::filesystem::path& file, const ImportOptions& options,
                          ImportCounts& counts) {
   const NpzArchive archive(file);
-  const std::string where = file.string();
-  const bool directed = options.keep_direction;
   Dataset dataset;
-  dataset.features = read_npz_features(archive, where);
+  dataset.features = read_npz_features(archive);
   if (archive.has("adj_indptr")) {
-    dataset.graph = graph_from_triple(archive, where, directed, counts);
-  } else if (const auto edges = archive.read_if_present("edges")) {
-    dataset.graph = graph_from_edges(*edges, dataset.features.rows, directed, counts);
+    dataset.graph = graph_from_triple(archive, options.keep_direction, counts);
   } else {
-    refuse(where, "has no graph: neither adj_indptr (CSR triple) nor edges");
+    const auto edges = archive.find(kEdgeNames);
+    if (!edges) archive.refuse_missing("graph", kEdgeNames, "adj_indptr");
+    dataset.graph =
+        graph_from_edges(*edges, !archive.has("edges"), dataset.features.rows, options, counts);
   }
-  const std::int64_t nodes = dataset.graph.nodes;
-  check_feature_rows(dataset.features, nodes, where);
-  const auto labels = either(archive, "labels", "node_labels");
-  if (!labels) refuse(where, "has no labels: neither labels nor node_labels");
-  dataset.labels = make_labels(*labels, nodes);
-  if (const auto names = archive.read_if_present("class_names")) {
-    dataset.class_names = make_class_names(*names, dataset.labels);
-  }
-  const SplitArrays masks = {either(archive, "train_masks", "train_mask"),
-                             either(archive, "val_masks", "val_mask"),
-                             either(archive, "test_masks", "test_mask")};
-  if (masks.any()) {
-    dataset.splits = splits_from_masks(masks, dataset.labels, nodes, options.log);
-  }
+  check_feature_rows(dataset.features, dataset.graph.nodes, archive.where());
+  read_targets(archive, options, dataset);
   return dataset;
 }
 

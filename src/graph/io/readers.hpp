@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "graph/canonical.hpp"
+#include "graph/io/array_source.hpp"
 #include "heliograph/dataset.hpp"
 #include "heliograph/io.hpp"
 
@@ -63,18 +64,16 @@ MarketEdges read_market_edges(const std::filesystem::path& file, ImportCounts& c
 /// and dense for array. Throws as read_market_edges does.
 Features read_market_features(const std::filesystem::path& file);
 
-/// Throws Error(bad_input) unless labels.npy beside `file` has labels for `nodes` nodes. A
-/// MatrixMarket header may claim any number, so call this before allocating memory for it.
+/// Throws Error(bad_input) unless there are labels beside `file` for `nodes` nodes. A MatrixMarket
+/// header may claim any number, so call this before allocating memory for it.
 void check_claimed_nodes(const std::filesystem::path& file, std::int64_t nodes);
 
-/// Reads the features of a directory from features.npy or features.mtx. Throws Error(bad_input) if
-/// the directory has neither or both.
-Features read_side_features(const std::filesystem::path& directory);
+/// Reads the features of a directory from one of `arrays` or from features.mtx. Throws
+/// Error(bad_input) if the directory has neither or both.
+Features read_side_features(const std::filesystem::path& directory, const ArraySource& arrays);
 
-/// Reads labels from labels.npy and, if they exist, splits from train_mask.npy, val_mask.npy and
-/// test_mask.npy or from train_index.npy, val_index.npy and test_index.npy. `dataset` must have its
-/// graph.
-void read_side_targets(const std::filesystem::path& directory, const ImportOptions& options,
-                       Dataset& dataset);
+/// Reads labels and, if they exist, class names and splits, and logs which arrays were not read.
+/// `dataset` must have its graph.
+void read_targets(const ArraySource& arrays, const ImportOptions& options, Dataset& dataset);
 
 }  // namespace heliograph

@@ -50,9 +50,11 @@ class LineReader {
   /// Throws Error(bad_input) that names the file and the line that `next` has read last.
   template <class... Args>
   [[noreturn]] void refuse(fmt::format_string<const Args&...> sentence, const Args&... args) const {
-    throw_error(ErrorCode::bad_input, "{}, line {}: {}", name_, number_,
-                legible(fmt::format(sentence, args...)));
+    throw_error(ErrorCode::bad_input, "{}: {}", where(), legible(fmt::format(sentence, args...)));
   }
+
+  /// The file and the line, for messages.
+  std::string where() const { return fmt::format("{}, line {}", name_, number_); }
 
  private:
   std::string name_;

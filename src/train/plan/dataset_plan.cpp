@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/copy_bytes.hpp"
+#include "graph/doubts.hpp"
 #include "graph/partition/node_order.hpp"
 #include "heliograph/io.hpp"
 #include "train/launch.hpp"
@@ -27,6 +28,7 @@ DatasetPlan::DatasetPlan(const Dataset& dataset, const TrainOptions& options,
                          const LogCallback& log, bool training)
     : RunPlan(options), dataset_(dataset), checks_memory_(training) {
   resolve();
+  if (training) warn_of_doubts(dataset, log);
   check_memory(std::nullopt);
   PartitionOptions cut = options.partition;
   const bool balance =
@@ -46,17 +48,14 @@ void DatasetPlan::resolve() {
   validate(options_);
   validate(dataset_);
   split_ = make_split(dataset_, options_.split);
-  for (std::size_t v = 0; v < split_.role.size(); ++v) {
-    if (split_.role[v] == Role::train) train_nodes_.push_back(static_cast<NodeId>(v));
-  }
   facts_.name = dataset_.name;
   facts_.nodes = dataset_.graph.nodes;
-  facts_.training_nodes = static_cast<std::int64_t>(train_nodes_.size());
   facts_.task = dataset_.labels.task;
+  count_roles();
   facts_.classes = dataset_.labels.classes;
   facts_.feature_cols = dataset_.features.cols;
   facts_.sparse_features = dataset_.features.sparse;
-  resolve_metric_and_check(validation_nodes());
+  resolve_metric_and_check();
   features_ = normalize_features(dataset_.features, options_.normalize,
                                  fit_nodes(split_, options_.inductive));
 }
@@ -74,16 +73,18 @@ void DatasetPlan::index(Partition partition) {
   if (options_.inductive) induced_.emplace(dataset_.graph, partition_, &train_nodes_, order);
 }
 
-ValidationNodes DatasetPlan::validation_nodes() const {
-  ValidationNodes found;
+void DatasetPlan::count_roles() {
   bool kinds[2] = {false, false};
   for (std::size_t v = 0; v < split_.role.size(); ++v) {
-    if (split_.role[v] != Role::validation) continue;
-    ++found.count;
+    const Role role = split_.role[v];
+    if (role == Role::train) train_nodes_.push_back(static_cast<NodeId>(v));
+    if (role == Role::test) ++facts_.test_nodes;
+    if (role != Role::validation) continue;
+    ++facts_.validation_nodes;
     if (facts_.task == Task::multiclass) kinds[dataset_.labels.class_of[v] == 1 ? 1 : 0] = true;
   }
-  found.both_classes = kinds[0] && kinds[1];
-  return found;
+  facts_.training_nodes = static_cast<std::int64_t>(train_nodes_.size());
+  facts_.validates_both_classes = kinds[0] && kinds[1];
 }
 
 void DatasetPlan::check_memory(std::optional<std::int64_t> halo_rows) const {

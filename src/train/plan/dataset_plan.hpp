@@ -25,10 +25,9 @@ class DatasetPlan final : public RunPlan {
   std::int64_t stored_bytes(int /*rank*/) const override { return 0; }
   RankData load(int rank, GraphScope scope, MemoryUse use, MemoryAccount* account) const override;
 
-  ValidationNodes validation_nodes() const;
-
  private:
   void resolve();
+  void count_roles();
   void index(Partition partition);
   /// Throws Error(resource) if the run cannot fit into memory. `halo_rows`: nothing if not yet
   /// known.

@@ -5,7 +5,7 @@
 
 namespace heliograph {
 
-void RunPlan::resolve_metric_and_check(const ValidationNodes& validation) {
+void RunPlan::resolve_metric_and_check() {
   validate(options_);
   metric_ = resolve_metric(options_.metric, facts_.task, facts_.classes);
   const ModelOptions& model = options_.model;
@@ -16,10 +16,10 @@ void RunPlan::resolve_metric_and_check(const ValidationNodes& validation) {
   }
   // Early stopping needs validation scores.
   if (options_.patience > 0) {
-    if (validation.count == 0) {
+    if (facts_.validation_nodes == 0) {
       throw Error(ErrorCode::usage, "--patience needs validation nodes; the split has none");
     }
-    if (metric_ == Metric::auc && !validation.both_classes) {
+    if (metric_ == Metric::auc && !facts_.validates_both_classes) {
       throw Error(ErrorCode::usage,
                   "--patience with --metric auc needs validation nodes of both classes");
     }

@@ -21,10 +21,12 @@ struct RunFacts {
   std::string name;
   std::int64_t nodes = 0;
   std::int64_t training_nodes = 0;  ///< Nodes that contribute to the loss.
+  std::int64_t validation_nodes = 0, test_nodes = 0;
   Task task = Task::multiclass;
   std::int32_t classes = 0;
   std::int64_t feature_cols = 0;
   bool sparse_features = false;
+  bool validates_both_classes = false;  ///< For two classes: there are validation nodes of each.
   int ranks = 1;
   PartitionQuality quality;
   std::string partition_hash;
@@ -35,12 +37,6 @@ struct RankData {
   Shard shard;
   LocalLabels labels;
   FeatureMatrix features;  ///< Inner rows x feature columns.
-};
-
-/// What early stopping needs to know about a split.
-struct ValidationNodes {
-  std::int64_t count = 0;
-  bool both_classes = false;  ///< For two classes: whether there are nodes of each.
 };
 
 /// What all ranks of a run share. It is complete before ranks start, and read-only afterwards.
@@ -70,7 +66,7 @@ class RunPlan {
 
   /// Called when options_ and facts_ are set: sets the metric. Throws Error: usage (options that do
   /// not suit the data), bad_input (no training node).
-  void resolve_metric_and_check(const ValidationNodes& validation);
+  void resolve_metric_and_check();
 
   TrainOptions options_;
   RunFacts facts_;

@@ -201,6 +201,9 @@ RunFacts interpret_facts(const json& manifest) {
   facts.name = manifest.at("name").get<std::string>();
   facts.nodes = manifest.at("nodes").get<std::int64_t>();
   facts.training_nodes = manifest.at("training_nodes").get<std::int64_t>();
+  facts.validation_nodes = manifest.at("validation_nodes").get<std::int64_t>();
+  facts.test_nodes = manifest.at("test_nodes").get<std::int64_t>();
+  facts.validates_both_classes = manifest.at("validation_has_both_classes").get<bool>();
   const json& labels = manifest.at("labels");
   facts.task =
       labels.at("task").get<std::string>() == "multilabel" ? Task::multilabel : Task::multiclass;
@@ -252,7 +255,6 @@ ShardPlan::ShardPlan(fs::path directory, const TrainOptions& options)
       directory_(std::move(directory)),
       manifest_(read_shard_manifest(directory_)) {
   const fs::path path = directory_ / kManifestFile;
-  ValidationNodes validation;
   try {
     facts_ = interpret_facts(manifest_);
     options_from_json(manifest_.at("options"), path.string(), options_);
@@ -261,13 +263,11 @@ ShardPlan::ShardPlan(fs::path directory, const TrainOptions& options)
     for (const json& entry : manifest_.at("ranks")) {
       stored_bytes_.push_back(entry.at("bytes").get<std::int64_t>());
     }
-    validation.count = manifest_.at("validation_nodes").get<std::int64_t>();
-    validation.both_classes = manifest_.at("validation_has_both_classes").get<bool>();
   } catch (const std::exception& error) {
     refuse_file(path, fmt::format("cannot be interpreted: {}", error.what()));
   }
   if (facts_.ranks != options_.partition.parts) refuse_file(path, "lists another number of ranks");
-  resolve_metric_and_check(validation);
+  resolve_metric_and_check();
 }
 
 std::string ShardPlan::dataset_hash() const {

@@ -131,7 +131,6 @@ void write_shards(const Dataset& dataset, const Partition& partition, const Trai
   disk_files().make_directories(shards.temporary());
   const DatasetPlan plan(dataset, partition, options);
   const RunFacts& facts = plan.facts();
-  const ValidationNodes validation = plan.validation_nodes();
   ordered_json manifest = {
       {"format", kShardManifest.format},
       {"version", kShardManifest.version},
@@ -139,8 +138,9 @@ void write_shards(const Dataset& dataset, const Partition& partition, const Trai
       {"nodes", facts.nodes},
       {"directed", dataset.graph.directed},
       {"training_nodes", facts.training_nodes},
-      {"validation_nodes", validation.count},
-      {"validation_has_both_classes", validation.both_classes},
+      {"validation_nodes", facts.validation_nodes},
+      {"validation_has_both_classes", facts.validates_both_classes},
+      {"test_nodes", facts.test_nodes},
       {"features", {{"cols", facts.feature_cols}, {"sparse", facts.sparse_features}}},
       {"labels",
        {{"task", facts.task == Task::multilabel ? "multilabel" : "multiclass"},

@@ -1,0 +1,70 @@
+#include "graph/io/array_source.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <vector>
+
+#include "graph/io/text.hpp"
+#include "graph/refuse.hpp"
+
+namespace heliograph {
+namespace {
+
+bool is_known(const std::string& name) {
+  const std::array<ArrayNames, 11> all{
+      kFeatureNames,    kEdgeNames, kLabelNames,   kClassNames,        kTrainMasks, kMatrixNames,
+      kValidationMasks, kTestMasks, kTrainIndices, kValidationIndices, kTestIndices};
+  return std::ranges::any_of(
+      all, [&](ArrayNames names) { return std::ranges::find(names, name) != names.end(); });
+}
+
+/// "a, b and c", or "nothing".
+std::string list_text(const std::vector<std::string>& names, const char* last = " and ") {
+  if (names.empty()) return "nothing";
+  if (names.size() == 1) return legible(names[0]);
+  return legible(
+      fmt::format("{}{}{}", fmt::join(names.begin(), names.end() - 1, ", "), last, names.back()));
+}
+
+}  // namespace
+
+std::optional<NpyArray> ArraySource::find(ArrayNames names) const {
+  const auto found = std::ranges::find_if(names, [&](const char* name) { return has(name); });
+  if (found == names.end()) return std::nullopt;
+  return read(*found);
+}
+
+NpyArray ArraySource::require(const char* what, ArrayNames names) const {
+  if (auto found = find(names)) return *found;
+  refuse_missing(what, names, "");
+}
+
+void ArraySource::refuse_missing(const char* what, ArrayNames names, const char* other) const {
+  std::vector<std::string> wanted(names.begin(), names.end());
+  if (*other != '\0') wanted.emplace_back(other);
+  std::vector<std::string> known, unknown;
+  for (const std::string& name : names_) (is_known(name) ? known : unknown).push_back(name);
+  refuse(where_, "has no {}, which may be named {}; found: {}; left unread: {}", what,
+         list_text(wanted, " or "), list_text(known), list_text(unknown));
+}
+
+void ArraySource::log_unread(const LogCallback& log) const {
+  std::vector<std::string> unread;
+  std::ranges::set_difference(names_, read_, std::back_inserter(unread));
+  if (unread.empty() || !log) return;
+  log(LogLevel::info, fmt::format("{}: left unread: {}", where_, list_text(unread)));
+}
+
+FolderArrays::FolderArrays(const std::filesystem::path& folder)
+    : ArraySource(folder.empty() ? "." : folder.string()) {
+  for (const auto& entry : std::filesystem::directory_iterator(where())) {
+    if (entry.path().extension() == ".npy") names_.insert(entry.path().stem().string());
+  }
+}
+
+NpyArray FolderArrays::load(const std::string& name) const {
+  return read_npy(std::filesystem::path(where()) / (name + ".npy"));
+}
+
+}  // namespace heliograph

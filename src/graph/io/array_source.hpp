@@ -1,0 +1,78 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+
+#include "graph/io/npy.hpp"
+#include "heliograph/log.hpp"
+
+namespace heliograph {
+
+/// Names that an array may have, in the order in which they are looked for.
+using ArrayNames = std::span<const char* const>;
+
+// The names of the arrays of a data set: our own, then those of PyTorch Geometric and DGL.
+inline constexpr const char* kFeatureNames[] = {"node_features", "attr_matrix", "features", "x",
+                                                "feat"};
+inline constexpr const char* kEdgeNames[] = {"edges", "edge_index"};
+inline constexpr const char* kLabelNames[] = {"labels", "node_labels", "label", "y"};
+inline constexpr const char* kClassNames[] = {"class_names"};
+inline constexpr const char* kTrainMasks[] = {"train_masks", "train_mask"};
+inline constexpr const char* kValidationMasks[] = {"val_masks", "val_mask", "valid_mask"};
+inline constexpr const char* kTestMasks[] = {"test_masks", "test_mask"};
+inline constexpr const char* kTrainIndices[] = {"train_index", "train_idx"};
+inline constexpr const char* kValidationIndices[] = {"val_index", "val_idx", "valid_idx"};
+inline constexpr const char* kTestIndices[] = {"test_index", "test_idx"};
+/// Parts of CSR matrices, in archives only.
+inline constexpr const char* kMatrixNames[] = {"adj_data",    "adj_indices", "adj_indptr",
+                                               "adj_shape",   "attr_data",   "attr_indices",
+                                               "attr_indptr", "attr_shape"};
+
+/// The named arrays at one place: the members of an archive or the .npy files of a folder. Notes
+/// which are read. Members throw Error(bad_input) that names the place and the array.
+class ArraySource {
+ public:
+  virtual ~ArraySource() = default;
+
+  const std::string& where() const { return where_; }
+  bool has(const std::string& name) const { return names_.contains(name); }
+
+  /// Reads the array of this name.
+  NpyArray read(const std::string& name) const {
+    read_.insert(name);
+    return load(name);
+  }
+  /// Reads the first array that has one of the names; nothing if there is none.
+  std::optional<NpyArray> find(ArrayNames names) const;
+  /// The same, but throws Error if there is none; `what` are, for example, the labels.
+  NpyArray require(const char* what, ArrayNames names) const;
+  /// Throws Error that says which arrays were found, and which of them have unknown names. `other`:
+  /// what may stand in place of an array with one of `names`.
+  [[noreturn]] void refuse_missing(const char* what, ArrayNames names, const char* other) const;
+  /// Logs the names of the arrays that were not read, if there are any.
+  void log_unread(const LogCallback& log) const;
+
+ protected:
+  explicit ArraySource(std::string where) : where_(std::move(where)) {}
+  virtual NpyArray load(const std::string& name) const = 0;
+
+  std::set<std::string> names_;  ///< To be filled by the constructor of a derived class.
+
+ private:
+  std::string where_;
+  mutable std::set<std::string> read_;
+};
+
+/// The .npy files of a folder, named without ".npy".
+class FolderArrays final : public ArraySource {
+ public:
+  explicit FolderArrays(const std::filesystem::path& folder);
+
+ private:
+  NpyArray load(const std::string& name) const override;
+};
+
+}  // namespace heliograph
