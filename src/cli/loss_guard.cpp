@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <string>
+#include <utility>
 
 #include "heliograph/error.hpp"
 
@@ -17,7 +17,8 @@ constexpr double kLookSeconds = 0.05;
 
 }  // namespace
 
-LossGuard::LossGuard(Processes& processes) : processes_(processes) {
+LossGuard::LossGuard(Processes& processes, std::function<std::string()> advice)
+    : processes_(processes), advice_(std::move(advice)) {
   if (processes.joins_others()) thread_ = std::thread([this] { watch(); });
 }
 
@@ -35,10 +36,21 @@ void LossGuard::dismiss() {
   changed_.notify_all();
 }
 
+void LossGuard::limit(const std::string& activity, double seconds) {
+  const std::lock_guard lock(mutex_);
+  activity_ = activity;
+  seconds_ = seconds;
+  begin_ = std::chrono::steady_clock::now();
+}
+
 void LossGuard::watch() {
   while (!processes_.wait_for_failure(kLookSeconds)) {
     const std::lock_guard lock(mutex_);
     if (dismissed_) return;
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin_;
+    if (seconds_ == 0 || taken.count() <= seconds_) continue;
+    processes_.fail(ErrorCode::resource,
+                    fmt::format("{} takes longer than --timeout, {} s", activity_, seconds_));
   }
   std::unique_lock lock(mutex_);
   if (changed_.wait_for(lock, kGrace, [this] { return dismissed_; })) return;
@@ -55,10 +67,11 @@ void LossGuard::report_and_leave() {
     code =
         static_cast<int>(processes_.failure_code());  // The code of the failure that is reported.
     if (reports) {
+      const std::string advice = lost && processes_.lowest_survivor() ? advice_() : "";
       // Other threads may hold the locks of stdio.
       const std::string line =
-          fmt::format("{}heliograph: error: {}\n", ::isatty(STDERR_FILENO) != 0 ? "\n" : "",
-                      processes_.failure_text());
+          fmt::format("{}heliograph: error: {}{}{}\n", ::isatty(STDERR_FILENO) != 0 ? "\n" : "",
+                      processes_.failure_text(), advice.empty() ? "" : "; ", advice);
       [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
     }
     if (lost) processes_.leave_together();

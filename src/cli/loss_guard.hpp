@@ -1,7 +1,10 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
+#include <string>
 #include <thread>
 
 #include "train/processes.hpp"
@@ -14,11 +17,16 @@ namespace heliograph::cli {
 class LossGuard {
  public:
   /// `processes` must outlive the guard and may join later, so that the guard also covers joining.
-  explicit LossGuard(Processes& processes);
+  /// `advice`: says how to go on after a loss; the lowest survivor adds it to its report.
+  LossGuard(Processes& processes, std::function<std::string()> advice);
   ~LossGuard();
   LossGuard(const LossGuard&) = delete;
   LossGuard& operator=(const LossGuard&) = delete;
 
+  /// From now on, until the next call, this process fails with Error(resource) if `activity` takes
+  /// longer than `seconds`, for which the other processes wait; 0 sets no limit. Does nothing if
+  /// there are none.
+  void limit(const std::string& activity, double seconds);
   /// The process ends by itself from here on. Does not return if the guard is ending it.
   void dismiss();
   /// Reports the loss and ends the process together with the other survivors.
@@ -28,7 +36,11 @@ class LossGuard {
   void watch();
 
   Processes& processes_;
+  const std::function<std::string()> advice_;
   std::mutex mutex_;
+  std::string activity_;
+  double seconds_ = 0;
+  std::chrono::steady_clock::time_point begin_;
   std::condition_variable changed_;
   bool dismissed_ = false;
   bool acting_ = false;

@@ -2,12 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+#include <future>
 #include <span>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/error.hpp"
+#include "train/checkpoint/folder.hpp"
 #include "train/run/run_directory.hpp"
 
 namespace heliograph::cli {
@@ -87,6 +91,33 @@ void apply_resumed(const ResumePoint& point, TrainRequest& request,
       fmt::format("the data of the run is neither {} (where the run was started) nor {} (here); "
                   "--data PATH says where it is",
                   (began / data).string(), fs::absolute(data, ignored).string()));
+}
+
+std::function<std::string()> advice_for(const TrainRequest& request, bool launched) {
+  using Time = fs::file_time_type;
+  if (request.out.empty()) return [] { return "nothing is saved: that needs --out"; };
+  // Until the first epoch, an earlier run's checkpoints are still there.
+  const Time since = request.overwrite ? Time::clock::now() : Time::min();
+  const auto advice = [out = request.out, launched, since] {
+    const auto saved = list_checkpoints(RunDirectory::checkpoints(out));
+    std::error_code ignored;
+    if (saved.empty() || fs::last_write_time(saved.back().second, ignored) < since) {
+      return std::string("no checkpoint is saved: that needs --checkpoint-every");
+    }
+    return fmt::format(
+        "the newest checkpoint is that after {} epochs: continue with \"heliograph train --resume "
+        "{}\"{}",
+        saved.back().first, out, launched ? ", by the same launcher or without one" : "");
+  };
+  return [advice] {
+    std::promise<std::string> promise;
+    std::future<std::string> found = promise.get_future();
+    std::thread([advice, promise = std::move(promise)]() mutable {
+      promise.set_value(advice());
+    }).detach();
+    const auto patience = std::chrono::milliseconds(200);
+    return found.wait_for(patience) == std::future_status::ready ? found.get() : std::string();
+  };
 }
 
 bool resumes_in_run_directory(const TrainRequest& request) {

@@ -26,6 +26,12 @@ ResumePoint find_resume_point(const std::string& flag, const std::string& path);
 void apply_resumed(const ResumePoint& point, TrainRequest& request,
                    const std::function<void()>& apply_given);
 
+/// A function that says how to go on with this run if it ends early: its newest checkpoint and the
+/// command that resumes it, or what would have saved one. `launched`: whether a launcher started
+/// the ranks. A call takes a fraction of a second at most, even if the file system hangs, and then
+/// returns nothing.
+std::function<std::string()> advice_for(const TrainRequest& request, bool launched);
+
 /// Whether `request` resumes a run in that run's own directory.
 bool resumes_in_run_directory(const TrainRequest& request);
 

@@ -88,9 +88,9 @@ void SignalWatch::wait() {
   const int signal = next_signal(std::nullopt);
   if (done_) return;
   received_ = signal;
-  actions_.stop();
+  actions_.stop(signal);
   // Returns at a second signal, the end of the grace period or the end of the watch.
-  next_signal(actions_.grace_seconds());
+  next_signal(actions_.grace_seconds(signal));
   if (done_) return;
   actions_.force(signal);
   _exit(128 + signal);

@@ -9,11 +9,11 @@ namespace heliograph::cli {
 
 /// What a SignalWatch calls, on the watch's own thread.
 struct SignalActions {
-  std::function<void()> stop;      ///< Asks the run to stop.
+  std::function<void(int)> stop;   ///< Asks the run to stop, after this signal.
   std::function<void(int)> force;  ///< Prepares for the forced end after this signal.
   std::function<void()> save;      ///< Asks the run to save a checkpoint and to continue.
-  /// Seconds from the first signal to the forced end; nothing: only a second signal forces it.
-  std::function<std::optional<double>()> grace_seconds;
+  /// Seconds from this first signal to the forced end; nothing: only a second signal forces it.
+  std::function<std::optional<double>(int)> grace_seconds;
   /// Whether a SIGINT or SIGTERM is a request to stop; may be left out if all are.
   std::function<bool()> is_request = {};
 };

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <mutex>
 #include <optional>
@@ -71,17 +72,20 @@ class TrainingRun {
  public:
   /// `words`: the arguments as given. `notes`: warnings to print first.
   TrainingRun(TrainRequest request, std::vector<std::string> words, std::vector<std::string> notes,
-              Processes& processes)
-      : request_(std::move(request)),
+              Processes& processes, LossGuard& guard)
+      : advice_(advice_for(request, processes.joins_others())),
+        request_(std::move(request)),
         words_(std::move(words)),
         notes_(std::move(notes)),
         processes_(processes),
+        guard_(guard),
         progress_(request_.train.epochs, !prints(), request_.input.log_level) {}
 
   int execute() {
     std::signal(SIGXFSZ, SIG_IGN);  // Writing beyond a file size limit then fails with an error.
-    SignalWatch watch({[this] { stop_ = true; }, [this](int signal) { end_by_force(signal); },
-                       [this] { save_ = true; }, [this] { return grace(); },
+    SignalWatch watch({[this](int signal) { stop(signal); },
+                       [this](int signal) { end_by_force(signal); }, [this] { save_ = true; },
+                       [this](int signal) { return grace(signal); },
                        [this] { return is_request(); }});
     const int code = train_and_write(watch);
     processes_.leave();
@@ -111,7 +115,8 @@ class TrainingRun {
       throw;
     }
     if (watch.received() == 0) return 0;
-    progress_.log(LogLevel::info, fmt::format("stopped by {}", signal_name(watch.received())));
+    progress_.log(LogLevel::info,
+                  fmt::format("stopped by {}; {}", signal_name(watch.received()), advice_()));
     return 128 + watch.received();
   }
 
@@ -129,10 +134,21 @@ class TrainingRun {
     }
   }
 
+  /// Runs on the signal thread.
+  void stop(int signal) {
+    stop_ = true;
+    if (signal != SIGINT || !has_epochs_) return;
+    progress_.log(LogLevel::info,
+                  fmt::format("stopping at the end of this epoch; {}. Ctrl-C again stops now",
+                              request_.out.empty()
+                                  ? "without --out nothing is saved, and the result is only printed"
+                                  : "then a checkpoint is saved"));
+  }
+
   /// Seconds between a signal and the forced end; nothing, which means no limit, for a run that can
-  /// save a checkpoint at the end of its epoch.
-  std::optional<double> grace() const {
-    if (request_.out.empty()) return kGraceSeconds;
+  /// save a checkpoint at the end of its epoch, and for one whose user has been told what is lost.
+  std::optional<double> grace(int signal) const {
+    if (request_.out.empty() && (signal != SIGINT || request_.input.quiet)) return kGraceSeconds;
     // Only rank 0 counts epochs. The other processes end when it does.
     if (has_epochs_ || !processes_.is_root()) return std::nullopt;
     return kGraceSeconds;
@@ -186,21 +202,31 @@ class TrainingRun {
   void write_results(const TrainResult& result, int signal) {
     if (!processes_.is_root()) return;
     std::string files;
+    // The other processes wait for this one.
+    const auto begin = [&](const std::string& what) {
+      guard_.limit("writing " + what, request_.train.transport.timeout_seconds);
+    };
     if (directory_) {
+      begin("predictions to --out " + request_.out);
       directory_->write_predictions(result);
       nlohmann::ordered_json members = result_json(result, request_.train);
       if (signal != 0) members["signal"] = signal_name(signal);
+      begin("run.json to --out " + request_.out);
       directory_->finish(result.stop_reason, members);
       files = directory_->path().string();
     }
     if (!request_.summary.empty()) {
+      begin("--summary " + request_.summary);
       write_text_file(request_.summary, summarize(result, request_.train).dump(2) + "\n");
       files += (files.empty() ? "" : ", ") + request_.summary;
     }
-    if (!prints()) return;
-    const std::string block = result_block(request_, result, files);
-    std::fwrite(block.data(), 1, block.size(), stdout);
-    std::fflush(stdout);
+    begin("standard output");
+    if (prints()) {
+      const std::string block = result_block(request_, result, files);
+      std::fwrite(block.data(), 1, block.size(), stdout);
+      std::fflush(stdout);
+    }
+    guard_.limit("", 0);
   }
 
   void record_failure(const std::exception& error) {
@@ -215,21 +241,24 @@ class TrainingRun {
   /// Runs on the signal thread, while other threads may compute. The process ends right after it.
   void end_by_force(int signal) {
     progress_.abandon();
-    processes_.fail(fmt::format("stopped by {} before the epoch ended", signal_name(signal)));
+    const std::string reason =
+        fmt::format("stopped by {} before the epoch ended", signal_name(signal));
+    processes_.fail(ErrorCode::interrupted, reason);
     if (const std::unique_lock lock(directory_mutex_, std::try_to_lock); lock.owns_lock()) {
       if (directory_) directory_->abandon({{"signal", signal_name(signal)}}, kAbandonSeconds);
     }
     if (!prints()) return;
     // Other threads may hold the locks of stdio.
-    const std::string line =
-        fmt::format("heliograph: stopped by {} before the epoch ended\n", signal_name(signal));
+    const std::string line = fmt::format("heliograph: {}; {}\n", reason, advice_());
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
   }
 
+  const std::function<std::string()> advice_;
   TrainRequest request_;
   std::vector<std::string> words_;
   std::vector<std::string> notes_;
   Processes& processes_;
+  LossGuard& guard_;
   Progress progress_;
   StopFlag stop_{false};
   SaveFlag save_{false};
@@ -325,13 +354,13 @@ int run_train(const TrainArguments& arguments, const std::vector<std::string>& w
   Processes processes(request.train.transport);
   // MPI may write to sockets of processes that have ended.
   if (processes.joins_others()) std::signal(SIGPIPE, SIG_IGN);
-  LossGuard guard(processes);
+  LossGuard guard(processes, advice_for(request, processes.joins_others()));
   try {
     processes.join(stop_if_asked);
     if (!parts_given) request.train.partition.parts = processes.count();
     if (processes.joined()) require_processes(arguments, request, processes.count());
     if (processes.is_root()) require_writable_outputs(request);
-    const int code = TrainingRun(std::move(request), words, replaced, processes).execute();
+    const int code = TrainingRun(std::move(request), words, replaced, processes, guard).execute();
     if (code != 0) processes.delay_exit();
     end_mpi();
     return code;
@@ -366,7 +395,8 @@ Command train_command() {
           "  heliograph train --config runs/one-bit/run.json --bits 32 --out runs/fp32\n"
           "  heliograph train --resume runs/one-bit --epochs 400\n"
           "Ctrl-C and SIGTERM stop the run at the end of its epoch; with --out it saves a "
-          "checkpoint first.\nSIGUSR1 saves a checkpoint, and the run continues.\n"
+          "checkpoint first,\nwithout it nothing. SIGUSR1 saves a checkpoint, and the run "
+          "continues.\n"
           "Exit codes: 0 done; 2 usage; 3 bad input; 4 out of memory or disk; 5 a rank was lost;\n"
           "6 NaN or Inf while training; 7 files that do not belong together; 130 SIGINT; 143 "
           "SIGTERM.",

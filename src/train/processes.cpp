@@ -159,8 +159,8 @@ void Processes::fail() noexcept {
   w->fail_by_exception({}, failure.code, failure.text);
 }
 
-void Processes::fail(const std::string& reason) noexcept {
-  if (const auto w = watch()) w->fail({}, ErrorCode::interrupted, reason);
+void Processes::fail(ErrorCode code, const std::string& reason) noexcept {
+  if (const auto w = watch()) w->fail({}, code, reason);
 }
 
 bool Processes::reports() { return ask(&RankWatch::must_report, true); }
@@ -169,6 +169,7 @@ ErrorCode Processes::failure_code() const {
 }
 std::string Processes::failure_text() const { return ask(&RankWatch::failure_text, std::string()); }
 bool Processes::lost() const { return ask(&RankWatch::lost, false); }
+bool Processes::lowest_survivor() const { return ask(&RankWatch::lowest_survivor, true); }
 
 void Processes::leave_together() {
   if (const auto w = watch()) w->leave_together(kLeaveSeconds);

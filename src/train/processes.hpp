@@ -60,7 +60,7 @@ class Processes {
   /// Tells the other processes that this one ends because of the exception that is being handled,
   /// or because of `reason`.
   void fail() noexcept;
-  void fail(const std::string& reason) noexcept;
+  void fail(ErrorCode code, const std::string& reason) noexcept;
 
   /// Whether this process is the one to report a failure. Called when a failure is known and before
   /// this process ends. Waits for a fraction of a second for messages of the others.
@@ -70,6 +70,8 @@ class Processes {
   std::string failure_text() const;
   /// Whether the failure is the loss of a rank.
   bool lost() const;
+  /// Whether this process is the lowest rank but the one that failed.
+  bool lowest_survivor() const;
   /// Called before this process ends, after it has reported a loss (RankWatch::leave_together).
   void leave_together();
   /// Called before this process ends with another exit code than 0 (RankWatch::delay_exit).

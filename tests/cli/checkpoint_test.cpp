@@ -154,6 +154,9 @@ TEST_F(Checkpoint, SignalsSaveAndTheRunIsTheSame) {
     ASSERT_EQ(stopped.code, 128 + signal) << stopped.err;
     const auto epochs = static_cast<int>(read_lines(folder_ / run / "metrics.jsonl").size());
     ASSERT_TRUE(fs::exists(saved(run, epochs)));
+    EXPECT_THAT(stopped.err, HasSubstr("after " + std::to_string(epochs) +
+                                       " epochs: continue with \"heliograph train --resume " +
+                                       path(run) + "\"\n"));
     EXPECT_EQ(read_json(folder_ / run / "run.json").at("status"), "interrupted");
     const std::string end = std::to_string(epochs + 5);
     const auto resumed = run_command({"train", "--resume", path(run), "--epochs", end});
@@ -347,6 +350,39 @@ TEST_F(Checkpoint, FailuresOfTheSystemSpareTheCheckpointBefore) {
       }
     }
   }
+}
+
+// Wherever a process dies that replaces a run, the old one or the new one is there.
+TEST_F(Checkpoint, AKilledReplacementLeavesOneRun) {
+  if (std::system("strace -o /dev/null true >/dev/null 2>&1") != 0) {
+    GTEST_SKIP() << "strace is not installed, or may not trace here";
+  }
+  const std::vector<std::string> old = arguments("old", 2, {"--checkpoint-every", "1"});
+  ASSERT_EQ(run_command(old).code, 0);
+  int old_ones = 0, new_ones = 0;
+  for (const char* point : {"ftruncate:signal=KILL:when=1", "rename:signal=KILL:when=1",
+                            "rename:signal=KILL:when=2", "unlink:signal=KILL:when=1",
+                            "unlinkat:signal=KILL:when=1", "unlinkat:signal=KILL:when=4"}) {
+    const fs::path run = folder_ / "run";
+    fs::remove_all(run);
+    fs::copy(folder_ / "old", run, fs::copy_options::recursive);
+    const auto words = arguments("run", 1, {"--overwrite", "--seed", "7"});
+    ASSERT_EQ(run_injected(point, words), 128 + SIGKILL) << point;
+    const auto resumed = run_command({"train", "--resume", run.string()});
+    if (read_json(run / "run.json").at("seed") == 7) {
+      ++new_ones;
+      EXPECT_EQ(resumed.code, 3) << point;
+      EXPECT_THAT(resumed.err, HasSubstr("the run has no checkpoint")) << point;
+      EXPECT_LE(read_lines(run / "metrics.jsonl").size(), 1U) << point;
+      EXPECT_FALSE(fs::exists(run / "predictions.npy")) << point;
+    } else {
+      ++old_ones;
+      EXPECT_EQ(resumed.code, 0) << point << resumed.err;
+      expect_same_run("old", "run");
+    }
+  }
+  EXPECT_GT(old_ones, 0);
+  EXPECT_GT(new_ones, 0);
 }
 
 }  // namespace

@@ -241,7 +241,8 @@ TEST_F(Train, EndsByForceInAnEpochThatDoesNotEnd) {
   EXPECT_EQ(outcome.code, 143) << outcome.err;
   EXPECT_TRUE(read_lines(folder_ / "run" / "metrics.jsonl").empty());
   EXPECT_EQ(read_json(folder_ / "run" / "run.json").at("status"), "interrupted");
-  EXPECT_THAT(outcome.err, HasSubstr("SIGTERM"));
+  EXPECT_THAT(outcome.err,
+              HasSubstr("stopped by SIGTERM before the epoch ended; no checkpoint is saved"));
 }
 
 TEST_F(Train, PrintsFewWholeLinesWithoutATerminal) {

@@ -72,7 +72,7 @@ TEST(RankWatch, AProcessThatEndsIsNoticedAtOnce) {
     EXPECT_EQ(watch.failure_code(), ErrorCode::peer_lost);
     EXPECT_TRUE(watch.must_report()) << rank;  // Every survivor reports.
     const std::string text = watch.failure_text();
-    EXPECT_EQ(text.find("rank 2: lost on host "), 0U) << text;
+    EXPECT_EQ(text.find("rank 2 was lost on host "), 0U) << text;
     EXPECT_NE(text.find("while loading: its process has ended without a word"), std::string::npos)
         << text;
     test::expect_error(ErrorCode::peer_lost, "", [&] { watch.throw_if_failed(); });
@@ -90,8 +90,9 @@ TEST(RankWatch, TellsWhereTheLostRankAndTheSurvivorWere) {
   watches.end(1);
   ASSERT_TRUE(watches[0].wait_for_failure(5));
   const std::string text = watches[0].failure_text();
-  EXPECT_EQ(text.find("rank 1, epoch 7, layer 2: lost on host "), 0U) << text;
-  EXPECT_NE(text.find("while training"), std::string::npos) << text;
+  EXPECT_EQ(text.find("rank 1 was lost on host "), 0U) << text;
+  EXPECT_NE(text.find(" while training, last heard of in epoch 7, layer 2: "), std::string::npos)
+      << text;
   EXPECT_NE(text.find("(noticed by rank 0, epoch 7, layer 1)"), std::string::npos) << text;
 }
 
@@ -176,7 +177,7 @@ TEST(RankWatch, AGoodbyeEndsWithTheLossOfARank) {
   caught[1] = error_of([&] { watches[1].say_goodbye(); });
   first.join();
   later.join();
-  for (const auto& one : caught) EXPECT_EQ(one.text.find("rank 2: lost"), 0U) << one.text;
+  for (const auto& one : caught) EXPECT_EQ(one.text.find("rank 2 was lost"), 0U) << one.text;
 }
 
 TEST(RankWatch, SurvivorsOfALossLeaveTogether) {

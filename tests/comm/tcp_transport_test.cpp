@@ -331,7 +331,7 @@ TEST(TcpFaults, ARankThatVanishesIsNamedByAll) {
   });
   for (const std::size_t rank : {0U, 2U}) {
     EXPECT_EQ(caught[rank].code, ErrorCode::peer_lost);
-    EXPECT_EQ(caught[rank].text.find("rank 1: lost on host "), 0U) << caught[rank].text;
+    EXPECT_EQ(caught[rank].text.find("rank 1 was lost on host "), 0U) << caught[rank].text;
   }
   EXPECT_LT(monotonic_seconds() - began, test::kPatience / 2);
 }

@@ -130,7 +130,7 @@ def end_survivor(lost):
     if "lingers" in FAULTS:
         time.sleep(silence + 2.5 if "silence-training" in flags else 2.5)
     if "silent" not in FAULTS:
-        print(f"heliograph: error: rank {lost}, epoch 3, layer 1: lost on host fake while training",
+        print(f"heliograph: error: rank {lost} was lost on host fake while training",
               file=sys.stderr)
     sys.exit(1 if "code" in FAULTS else 5)
 

@@ -148,7 +148,7 @@ class Trials(WithMpirun):
 
 class Survivors(unittest.TestCase):
     def test_only_the_lost_one_is_the_right_name(self):
-        said = "heliograph: error: rank 12, epoch 3: lost on host a while training: its process"
+        said = "heliograph: error: rank 12 was lost on host a while training: its process"
         self.assertTrue(lost_ranks.names_lost(said, {12}))
         self.assertFalse(lost_ranks.names_lost(said, {1}))
         self.assertFalse(lost_ranks.names_lost("rank 1: out of memory", {1}))

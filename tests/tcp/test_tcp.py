@@ -130,9 +130,13 @@ def damage(options):
 
 
 def launchers(options):
+    def refuse(count, words):
+        job = start(options, count, words)
+        codes = codes_of(job)
+        require(2 in codes and set(codes) <= {2, 5}, f"{codes}: {job.words()}")
+        return job.words()
     check_launchers(options, lambda count, words: require_codes(
-        start(options, count, words), [0] * count, words), lambda count, words: require_codes(
-        start(options, count, words), [2] * count, words).words())
+        start(options, count, words), [0] * count, words), refuse)
 
 
 def command(options):
@@ -220,6 +224,34 @@ def lost_rank(options):
     require_named(job, 1, stopped, "no sign of life for [2-9]", "SIGSTOP")
 
 
+def advice(options):
+    """After a loss the lowest survivor says how to go on."""
+    data = make_graph(options)
+    for lost, speaks in ((0, 1), (2, 0)):
+        for more, said in ((["--checkpoint-every", "2"], "the newest checkpoint is that after "
+                            r"\d+ epochs: continue with \"heliograph train --resume \S+\", by the"),
+                           (["--checkpoint-every", "1000000"], "no checkpoint is saved")):
+            out = new_folder(options)
+            job = start(options, 3, endless(options, data, *silences(), *more, "--out", out))
+            wait_until(lambda: has_epochs(out, 5), f"{out} has 5 epochs")
+            job.signal(lost, signal.SIGKILL)
+            wait_for(job)
+            for rank in {0, 1, 2} - {lost}:
+                words = job.read(f"err.{rank}")
+                require(bool(re.search(said, words)) == (rank == speaks), f"{rank}: {words}")
+
+
+def stuck_results(options):
+    """Rank 0 writes its results into a pipe that nobody reads: that ends all ranks."""
+    pipe = new_folder(options)
+    os.mkfifo(pipe)
+    words = [options.heliograph, "train", "--data", make_graph(options), "--epochs", "2", "--hidden",
+             "8", "--quiet", "--timeout", "1.5", "--summary", pipe]
+    job = require_codes(start(options, 2, words), [4, 5], "a pipe that nobody reads")
+    require(f"rank 0: writing --summary {pipe} takes longer than --timeout, 1.5 s"
+            in job.read("err.0"), job.words())
+
+
 def has_epochs(out, count):
     return (os.path.exists(os.path.join(out, "metrics.jsonl"))
             and len(epochs_of(out)) >= count)
@@ -252,6 +284,19 @@ def signals(options):
                                              "--epochs", str(done + 2), "--quiet"]),
                       [0] * ranks, "going on")
         result_of(out, done + 2)
+
+    # Without --out. An epoch takes seconds, so that SIGTERM would end the process by force in it.
+    process = subprocess.Popen(
+        [options.heliograph, "train", "--data", data, "--parts", "2", "--layers", "2", "--eval-every",
+         "99", "--link-latency-us", "400000"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True)
+    for line in process.stderr:
+        if "/200: loss" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    require(process.returncode == 130 and "epoch time" in out, f"{process.returncode}: {out}")
+    require("; without --out nothing is saved, and the result is only printed" in err, err)
 
     for rank in (0, 1):
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -319,7 +364,8 @@ def run_key(options):
 
 
 CASES = {case.__name__: case for case in (
-    oracle, command, damage, launchers, lost_rank, overwrite, resume, run_key, signals)}
+    advice, command, damage, launchers, lost_rank, oracle, overwrite, resume, run_key, signals,
+    stuck_results)}
 
 
 def main():

@@ -50,6 +50,13 @@ void check_limit(double seconds, RunPhase phase) {
               phase_name(phase), seconds);
 }
 
+/// Where a rank was when it last said so, which may be a quarter of a second before its loss.
+std::string last_heard(Progress progress) {
+  if (progress.epoch < 0) return {};
+  const std::string layer = progress.layer < 0 ? "" : fmt::format(", layer {}", progress.layer);
+  return fmt::format(", last heard of in epoch {}{}", progress.epoch, layer);
+}
+
 }  // namespace
 
 double SilenceLimits::of(RunPhase phase) const {
@@ -232,9 +239,7 @@ void RankWatch::handle(int rank, Peer& peer, const WatchFrame& frame) {
       }
       // Passed on, so that nobody takes the end of this rank for the loss.
       if (!failed_ && frame.rank != rank_) tell(frame);
-      record({frame.rank, ErrorCode::peer_lost,
-              describe_rank(frame.rank, frame.progress) + ": " + text, true},
-             false);
+      record_loss(frame.rank, text);
       return;
     }
     case WatchFrame::Kind::ready:
@@ -267,12 +272,15 @@ void RankWatch::describe_loss(int rank, const Peer& peer, const std::string& how
   frame.rank = rank;
   frame.phase = peer.phase;
   frame.progress = peer.progress;
-  frame.text = fmt::format("lost on host {} while {}: {} (noticed by {})", peer.host,
-                           phase_name(peer.phase), how, describe_rank(rank_, own.progress));
-  record(
-      {rank, ErrorCode::peer_lost, describe_rank(rank, frame.progress) + ": " + frame.text, true},
-      false);
+  frame.text = fmt::format("lost on host {} while {}{}: {} (noticed by {})", peer.host,
+                           phase_name(peer.phase), last_heard(peer.progress), how,
+                           describe_rank(rank_, own.progress));
+  record_loss(rank, frame.text);
   tell(frame);
+}
+
+void RankWatch::record_loss(int rank, const std::string& text) {
+  record({rank, ErrorCode::peer_lost, fmt::format("rank {} was {}", rank, text), true}, false);
 }
 
 void RankWatch::look_for_silence(double now) {
@@ -379,6 +387,11 @@ void RankWatch::say_goodbye() {
 bool RankWatch::lost() const {
   const std::lock_guard lock(mutex_);
   return failure_ && failure_->lost;
+}
+
+bool RankWatch::lowest_survivor() const {
+  const std::lock_guard lock(mutex_);
+  return rank_ == (failure_ && failure_->rank == 0 ? 1 : 0);
 }
 
 void RankWatch::delay_exit() const {

@@ -76,6 +76,8 @@ class RankWatch {
   bool must_report();
   /// Whether the failure is the loss of a rank, so that every survivor reports it.
   bool lost() const;
+  /// Whether this rank is the lowest but the one that failed.
+  bool lowest_survivor() const;
   /// Waits until all survivors have reported a loss, but at most for `seconds`. Call it after this
   /// process has reported the loss; the process must then end. Without it the first survivors would
   /// end too early: mpirun kills the remaining processes once two more have ended, even if they
@@ -114,6 +116,7 @@ class RankWatch {
   void handle(int rank, Peer& peer, const WatchFrame& frame);
   void lose(int rank, Peer& peer, const std::string& how) noexcept;
   void describe_loss(int rank, const Peer& peer, const std::string& how);
+  void record_loss(int rank, const std::string& text);
   void look_for_silence(double now);
   void tell(const WatchFrame& frame) noexcept;
   void record(Failure failure, bool replace) noexcept;

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <iterator>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -130,9 +131,16 @@ void RunDirectory::check(const fs::path& path, bool overwrite) {
 
 void RunDirectory::complete_replacement(const fs::path& path) {
   std::error_code error;
-  if (!fs::exists(path / kNextRunJson, error)) return;
-  const Descriptor metrics(open_metrics(path / kMetricsFile));
-  replace_run(path, metrics.get());
+  // Processes of one run may all come here, and the first one does the work.
+  for (int tries = 1; fs::exists(path / kNextRunJson, error); ++tries) {
+    try {
+      const Descriptor metrics(open_metrics(path / kMetricsFile));
+      if (fs::exists(path / kNextRunJson, error)) replace_run(path, metrics.get());
+    } catch (const Error& failure) {
+      if (failure.code() != ErrorCode::usage || tries == 20) throw;
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+  }
 }
 
 RunDirectory::RunDirectory(fs::path path, bool overwrite, nlohmann::ordered_json manifest)
