@@ -258,7 +258,7 @@ def cuda_aware(options):
 
     # Where only one end of a message is staged, what travels is the same.
     words = [*device_words(options, data, 2), "--transport", "mpi"]
-    train(1, [*AWARE, *words, "--out", out, ":", "-n", "1", *words])
+    train(1, [*AWARE, *words, "--out", out, ":", "-n", "1", *words, "--out", out])
     require(is_cuda_aware(out) is True, "run.json: cuda_aware_mpi of rank 0")
     require(result_of(out, 6) == threads_on_devices(options, words, 2), "mixed: other results")
 
