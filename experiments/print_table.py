@@ -11,12 +11,13 @@ import sys
 
 
 def human_bytes(count):
-    """1234567 -> "1.23 MB" (powers of 1000)."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}" if count < 100 else f"{count:.0f} {unit}"
+    """1234567 -> "1.23 MB": three digits, in powers of 1000."""
+    units = ["B", "kB", "MB", "GB", "TB"]
+    while count >= 999.5 and len(units) > 1:
         count /= 1000
-    return f"{count:.3g} TB"
+        units.pop(0)
+    decimals = 0 if units[0] == "B" or count >= 99.95 else 1 if count >= 9.995 else 2
+    return f"{count:.{decimals}f} {units[0]}"
 
 
 def halo_bytes(summary):
@@ -25,8 +26,24 @@ def halo_bytes(summary):
     return traffic["halo_forward"] + traffic["halo_backward"]
 
 
+def gradient_bytes(summary):
+    """Bytes of weight gradients, which ranks sum in fp32, in an epoch."""
+    return summary["bytes_per_epoch"]["allreduce"]
+
+
+def total_bytes(summary):
+    return halo_bytes(summary) + gradient_bytes(summary)
+
+
 def ratio(first, this):
     return f"{first / this:.1f}x" if this > 0 else "-"
+
+
+def compared(count, summary, first):
+    """"2.84 MB (26.7x less)": the bytes that `count` finds in a summary, against the first's."""
+    this, other = count(summary), count(first)
+    less = f" ({ratio(other, this)} less)" if this < other else ""
+    return human_bytes(this) + less
 
 
 # The heading of each column, and a function of a row's and the first row's summary.
@@ -38,12 +55,12 @@ COLUMNS = {
     "faster": ("faster by", lambda s, f: ratio(f["epoch_seconds"]["median"],
                                                s["epoch_seconds"]["median"])),
     "waiting": ("waiting", lambda s, _: f"{1e3 * s['seconds']['exposed_comm']:.1f} ms"),
-    "bytes": ("exchanged an epoch", lambda s, _: human_bytes(halo_bytes(s))),
-    "smaller": ("smaller by", lambda s, f: ratio(halo_bytes(f), halo_bytes(s))),
     "reduce": ("all-reduce", lambda s, _: f"{1e3 * s['seconds']['allreduce']:.1f} ms"),
-    "gradients": ("all-reduce", lambda s, _: human_bytes(s["bytes_per_epoch"]["allreduce"])),
+    "rows": ("node rows", lambda s, f: compared(halo_bytes, s, f)),
+    "gradients": ("gradients", lambda s, _: human_bytes(gradient_bytes(s))),
+    "total": ("bytes an epoch", lambda s, f: compared(total_bytes, s, f)),
 }
-DEFAULT_COLUMNS = "score,epoch,faster,bytes,smaller"
+DEFAULT_COLUMNS = "score,epoch,faster,rows,gradients,total"
 
 
 def format_table(header, rows):

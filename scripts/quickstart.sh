@@ -47,7 +47,8 @@ $python experiments/print_table.py "fp32 exchange=$runs/fp32.json" "1-bit exchan
 cat <<END
 
 test score: share of the test packages that got the right one of 58 sections, at the epoch that was
-best on the validation packages. exchanged an epoch: bytes of node rows, over all ranks.
+best on the validation packages. Bytes are those that all ranks send in an epoch: rows of nodes at the
+boundaries, which have the bits of the exchange, and weight gradients, which are fp32 in both.
 END
 
 say "The same with every link between two ranks limited to $slow_gbps Gbit/s"

@@ -53,10 +53,10 @@ def list_settings(config, options):
     for name, flags in config.get("settings", {}).items():
         settings[name] = shlex.split(flags)
     for setting in options.setting:
-        name, equals, flags = setting.partition("=")
+        name, equals, flags = setting.partition("=--")  # A name may hold "S = 1".
         if not equals:
-            sys.exit(f"sweep.py: --setting {setting} is not NAME=FLAGS")
-        settings[name] = shlex.split(flags)
+            sys.exit(f"sweep.py: --setting {setting} is not NAME=FLAGS, with flags that begin with --")
+        settings[name] = shlex.split("--" + flags)
     return settings
 
 

@@ -4,14 +4,19 @@ import csv
 import math
 import statistics
 
-from print_table import format_table, halo_bytes, human_bytes
+from print_table import format_table, gradient_bytes, halo_bytes, human_bytes, total_bytes
+
+ROUNDING = 1e-9  # Points by which equal differences differ in floating point, at most.
+NO_INTERVAL = ("[-]: no interval, since there is one difference or all are equal, which does not show "
+               "how much they vary.")
 
 
 def t_interval(differences):
-    """Half width of the 95 % confidence interval of a mean (Student's t); None for one value."""
+    """Half width of the 95 % confidence interval of a mean (Student's t). None for one value, and
+    for equal ones: scores are counts of nodes, so their spread is smaller than they resolve, not 0."""
     from scipy import stats
     count = len(differences)
-    if count < 2:
+    if count < 2 or statistics.stdev(differences) < ROUNDING:
         return None
     return stats.t.ppf(0.975, count - 1) * statistics.stdev(differences) / math.sqrt(count)
 
@@ -30,7 +35,7 @@ def write_csv(path, runs):
                              s["best_epoch"], s["epochs"],
                              s["epoch_seconds"]["median"], s["epoch_seconds"]["p95"],
                              s["seconds"]["exposed_comm"], halo_bytes(s),
-                             s["bytes_per_epoch"]["allreduce"], s["fp32_bytes_per_epoch"],
+                             gradient_bytes(s), s["fp32_bytes_per_epoch"],
                              s["peak_rss_bytes"]])
 
 
@@ -52,13 +57,15 @@ def make_table(settings, runs, score):
         if name != settings[0] and differences:
             half = t_interval(differences)
             mean = statistics.mean(differences)
-            difference = f"{mean:+.2f}" if half is None else \
+            difference = f"{mean:+.2f} [-]" if half is None else \
                 f"{mean:+.2f} [{mean - half:+.2f}, {mean + half:+.2f}]"
         deviation = f"{statistics.stdev(scores):.4f}" if len(scores) > 1 else "-"
         epoch = statistics.median(s["epoch_seconds"]["median"] for s in by_seed.values())
         rows.append([name, str(len(scores)), f"{statistics.mean(scores):.4f}", deviation,
                      difference, f"{1e3 * epoch:.1f} ms",
-                     human_bytes(statistics.mean(map(halo_bytes, by_seed.values())))])
-    return format_table(["setting", "seeds", f"mean {score}", "deviation",
-                         f"points against {settings[0]} [95 %]", "epoch",
-                         "exchanged an epoch"], rows)
+                     *(human_bytes(statistics.mean(map(count, by_seed.values())))
+                       for count in (halo_bytes, gradient_bytes, total_bytes))])
+    table = format_table(["setting", "seeds", f"mean {score}", "deviation",
+                          f"points against {settings[0]} [95 %]", "epoch", "node rows",
+                          "gradients", "bytes an epoch"], rows)
+    return f"{table}\n\n{NO_INTERVAL}" if "[-]" in table else table

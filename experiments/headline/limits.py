@@ -24,11 +24,6 @@ def computing(summary):
     return summary["epoch_seconds"]["median"] - exposed(summary)
 
 
-def counted_bytes(summary):
-    """Bytes that all ranks hand to the transport in an epoch, weight gradients included."""
-    return sum(summary["bytes_per_epoch"].values())
-
-
 def busiest_link_bytes(summary):
     """Bytes in an epoch of the host that sends or receives most, with one rank a host. Weight
     gradients are spread evenly over ranks."""

@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import limits
 from command import CommandFailed, add_command_option, find_command
 from json_file import write_json
-from print_table import human_bytes
+from print_table import human_bytes, total_bytes
 from report import LIMIT_NOTE, curve_table, draw_curve, headline_table
 from runner import Runner
 
@@ -122,7 +122,7 @@ def write_reports(results, out):
     text = "\n".join([
         f"{results['hosts']} hosts, {results['transport']}, links of {results['mbit']:.4g} Mbit/s; "
         f"computing {1e3 * results['compute_seconds']:.1f} ms; vanilla exchanges "
-        f"{human_bytes(limits.counted_bytes(first))} an epoch", "",
+        f"{human_bytes(total_bytes(first))} an epoch", "",
         headline_table(results), "", LIMIT_NOTE])
     curve = curve_table(results)
     for name, content in (("table.md", text), ("curve.md", curve)):

@@ -5,7 +5,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import limits
-from print_table import format_table, human_bytes
+from print_table import format_table, gradient_bytes, halo_bytes, human_bytes, total_bytes
 
 LIMIT_NOTE = (
     "waiting: exposed for node rows + for weight gradients, of the mean rank. wall: mean time from "
@@ -32,8 +32,8 @@ def speed_ups(results):
     first = next(iter(runs.values()))
     ratio = measured_ratio(results)
     return {name: (limits.epoch_seconds(first) / limits.epoch_seconds(run),
-                   limits.speed_limit(ratio, limits.counted_bytes(run)
-                                      / limits.counted_bytes(first)))
+                   limits.speed_limit(ratio, total_bytes(run)
+                                      / total_bytes(first)))
             for name, run in runs.items()}
 
 
@@ -43,19 +43,19 @@ def headline_table(results):
     for name, run in results["table"].items():
         faster, limit = gains[name]
         limited = "not limited" not in name
-        seconds, traffic = run["seconds"], run["bytes_per_epoch"]
+        seconds = run["seconds"]
         link = limits.transfer_seconds(run, results["mbit"], results["framed"])
         rows.append([
             name, milliseconds(run["epoch_seconds"]["median"]),
             milliseconds(run["epoch_seconds"]["p95"]), milliseconds(run["wall_seconds"]),
             f"{1e3 * seconds['exposed_comm']:.1f} + {1e3 * seconds['allreduce']:.1f} ms",
             milliseconds(link) if limited else "-",
-            human_bytes(traffic["halo_forward"] + traffic["halo_backward"]),
-            human_bytes(traffic["allreduce"]), f"{faster:.1f}x",
+            human_bytes(halo_bytes(run)), human_bytes(gradient_bytes(run)),
+            human_bytes(total_bytes(run)), f"{faster:.1f}x",
             f"{limit:.1f}x" if limited else "-", f"{faster / limit:.0%}" if limited else "-",
             f"{results['scores'][name]:.4f}"])
     heading = ["run", "epoch", "p95", "wall", "waiting", "link", "node rows", "gradients",
-               "faster by", "limit", "of it", "test score"]
+               "bytes an epoch", "faster by", "limit", "of it", "test score"]
     return (f"waiting : computing of the first row: {measured_ratio(results):.1f}\n\n"
             + format_table(heading, rows))
 

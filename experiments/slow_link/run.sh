@@ -53,7 +53,7 @@ read -r measured _ < <(python3 "$here/choose_link.py" "$out/fp32-S0.json" "$rati
 {
   echo "$ranks ranks, each directed link $link Gbit/s; fp32, S = 0: waiting : computing = $measured"
   echo
-  python3 "$here/../print_table.py" --columns epoch,p95,waiting,reduce,faster,bytes,smaller,score \
+  python3 "$here/../print_table.py" --columns epoch,p95,waiting,reduce,faster,rows,gradients,total,score \
     "fp32, S = 0=$out/fp32-S0.json" "fp32, S = 1=$out/fp32-S1.json" \
     "1-bit, S = 0=$out/1bit-S0.json" "1-bit, S = 1=$out/1bit-S1.json" \
     "fp32, S = 0, links of memory speed=$out/free.json"

@@ -23,13 +23,11 @@ std::string bits_text(const ExchangeOptions& exchange) {
   return fmt::format("{} bits forward, {} backward", exchange.bits_forward, exchange.bits_backward);
 }
 
-std::string halo_text(const TrainResult& result) {
-  const auto bytes = static_cast<double>(result.bytes_per_epoch.halo_forward +
-                                         result.bytes_per_epoch.halo_backward);
+/// `exact`: what the bytes would be with node rows in fp32.
+std::string bytes_text(std::int64_t bytes, std::int64_t exact) {
   if (bytes <= 0) return "nothing";
-  const auto exact = static_cast<double>(result.fp32_bytes_per_epoch);
-  return fmt::format("{} an epoch, {:.1f}x less than fp32 values ({})", human_bytes(bytes),
-                     exact / bytes, human_bytes(exact));
+  return fmt::format("{} an epoch, {:.1f}x less than with rows in fp32 ({})", human_bytes(bytes),
+                     static_cast<double>(exact) / static_cast<double>(bytes), human_bytes(exact));
 }
 
 }  // namespace
@@ -70,10 +68,11 @@ std::string result_block(const TrainRequest& request, const TrainResult& result,
                     fmt::format("{} median, {} p95",
                                 human_seconds(summary["epoch_seconds"]["median"].get<double>()),
                                 human_seconds(summary["epoch_seconds"]["p95"].get<double>())));
-  rows.emplace_back("node rows sent", halo_text(result));
-  rows.emplace_back("gradients sent",
-                    human_bytes(static_cast<double>(result.bytes_per_epoch.allreduce)) +
-                        " an epoch (weights, fp32)");
+  const TrafficBytes& sent = result.bytes_per_epoch;
+  const std::int64_t exact = result.fp32_bytes_per_epoch;
+  rows.emplace_back("node rows sent", bytes_text(sent.halo_forward + sent.halo_backward, exact));
+  rows.emplace_back("gradients sent", human_bytes(sent.allreduce) + " an epoch (weights, fp32)");
+  rows.emplace_back("together", bytes_text(sent.total(), exact + sent.allreduce));
   rows.emplace_back(
       "peak memory",
       fmt::format("{} training, {} setup", human_bytes(static_cast<double>(result.peak_rss_bytes)),

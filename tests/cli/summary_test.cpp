@@ -56,6 +56,7 @@ TEST(Summary, HoldsEveryFieldOfTheContract) {
   options.exchange.staleness = 2;
   TrainResult result = result_of(3);
   result.cuda_graph_ranks = 2;
+  result.bytes_per_epoch = {1, 2, 4};
   const auto summary = summarize(result, options);
   for (const char* name : {"test_metric",
                            "val_metric",
@@ -87,6 +88,7 @@ TEST(Summary, HoldsEveryFieldOfTheContract) {
   }
   EXPECT_EQ(summary.at("metric"), "f1");
   EXPECT_EQ(summary.at("ranks"), 3);
+  EXPECT_EQ(summary.at("bytes_per_epoch").at("total"), 7);
   EXPECT_EQ(summary.at("cuda_graph_ranks"), 2);
   EXPECT_TRUE(summary.at("bits").is_null());
   EXPECT_EQ(summary.at("bits_forward"), 1);

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,6 +39,27 @@ class Train : public ::testing::Test {
   TemporaryDirectory folder_;
   std::string data_ = test::save_ring(folder_ / "ring", nodes);
 };
+
+TEST_F(Train, ReportsRowsGradientsAndBothTogether) {
+  const auto outcome =
+      run_command(train_arguments(data_, 2, {"--bits", "1", "--summary", path("s.json")}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto summary = read_json(folder_ / "s.json");
+  const auto& bytes = summary.at("bytes_per_epoch");
+  const std::int64_t rows =
+      bytes.at("halo_forward").get<std::int64_t>() + bytes.at("halo_backward").get<std::int64_t>();
+  const auto gradients = bytes.at("allreduce").get<std::int64_t>();
+  const auto exact = summary.at("fp32_bytes_per_epoch").get<double>();
+  const auto times = [](double before, std::int64_t after) {
+    return fmt::format("{:.1f}x less than with rows in fp32", before / static_cast<double>(after));
+  };
+  EXPECT_GT(gradients, 0);
+  EXPECT_THAT(outcome.out, HasSubstr(fmt::format("node rows sent  {} B an epoch, {}", rows,
+                                                 times(exact, rows))));
+  EXPECT_THAT(outcome.out, HasSubstr("gradients sent  "));
+  EXPECT_THAT(outcome.out,
+              HasSubstr(times(exact + static_cast<double>(gradients), rows + gradients)));
+}
 
 TEST_F(Train, LeavesAWholeRun) {
   const auto outcome =

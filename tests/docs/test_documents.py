@@ -241,6 +241,7 @@ def main():
     parser.add_argument("--cxx", default="c++")
     options = parser.parse_args()
     options.heliograph = os.path.abspath(options.heliograph)
+    options.prefix = options.prefix and os.path.abspath(options.prefix)
     first, *rest = options.what
     if first == "self":
         SelfTest.options = options

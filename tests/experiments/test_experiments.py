@@ -143,7 +143,8 @@ class DebianPackages(FolderTest):
 
 class Tables(unittest.TestCase):
     def test_bytes_are_readable(self):
-        cases = {0: "0 B", 999: "999 B", 1000: "1 kB", 123_456: "123 kB", 98_765_432: "98.8 MB"}
+        cases = {0: "0 B", 999: "999 B", 1000: "1.00 kB", 76_000_000: "76.0 MB", 123_456: "123 kB",
+                 98_765_432: "98.8 MB"}
         for count, text in cases.items():
             self.assertEqual(print_table.human_bytes(count), text)
 
@@ -151,18 +152,23 @@ class Tables(unittest.TestCase):
         def summary(score, median, halo):
             return {"test_metric": score, "epoch_seconds": {"median": median, "p95": median},
                     "bytes_per_epoch": {"halo_forward": halo, "halo_backward": 0,
-                                        "allreduce": 1}}
+                                        "allreduce": 900}}
         table = print_table.make_table([("fp32", summary(0.5, 0.4, 3000)),
                                         ("1-bit", summary(0.25, 0.1, 100))],
                                        print_table.DEFAULT_COLUMNS.split(","))
         cells = [c.strip() for c in table.split("\n")[-1].strip("|").split("|")]
-        self.assertEqual(cells, ["1-bit", "0.2500", "100.0 ms", "4.0x", "100 B", "30.0x"])
+        self.assertEqual(cells, ["1-bit", "0.2500", "100.0 ms", "4.0x", "100 B (30.0x less)", "900 B",
+                                 "1.00 kB (3.9x less)"])
 
     @unittest.skipIf(SWEEP_LACKS, SWEEP_LACKS)
     def test_interval_is_students(self):
         # 1, 2, 3: deviation 1, t(0.975, 2 degrees) = 4.302653.
         self.assertAlmostEqual(tables.t_interval([1, 2, 3]), 4.302653 / 3 ** 0.5, places=5)
         self.assertIsNone(tables.t_interval([1]))
+
+    @unittest.skipIf(SWEEP_LACKS, SWEEP_LACKS)
+    def test_equal_differences_have_no_interval(self):
+        self.assertIsNone(tables.t_interval([0.1 + 0.2, 0.3, 0.3]))
 
     def test_flags(self):
         self.assertEqual(command.make_flags({"bits": 1, "reproducible": True, "quiet": False}),
@@ -254,7 +260,8 @@ class Sweep(FolderTest):
     def table(self):
         lines = self.read("out", "table.md").splitlines()
         return {cells[0]: cells[1:] for cells in
-                ([c.strip() for c in line.strip("|").split("|")] for line in lines[2:])}
+                ([c.strip() for c in line.strip("|").split("|")] for line in lines[2:]
+                 if line.startswith("|"))}
 
     def test_compares_by_pairs_and_goes_on_where_it_stopped(self):
         done, calls = self.sweep()
@@ -263,9 +270,10 @@ class Sweep(FolderTest):
         table = self.table()
         self.assertEqual(list(table), ["fp32, S = 0", "1-bit, S = 0", "fp32, S = 1",
                                        "1-bit, S = 1"])
-        # Seeds score 0.81, 0.82, 0.83; one bit takes 2 points from each, so the interval is empty.
+        # Seeds score 0.81, 0.82, 0.83; one bit takes 2 points from each: no spread to see.
         self.assertEqual(table["fp32, S = 0"][:4], ["3", "0.8200", "0.0100", "-"])
-        self.assertEqual(table["1-bit, S = 0"][3], "-2.00 [-2.00, -2.00]")
+        self.assertEqual(table["1-bit, S = 0"][3], "-2.00 [-]")
+        self.assertIn("all are equal", self.read("out", "table.md"))
         self.assertEqual(table["fp32, S = 1"][3], "-0.20 [-0.45, +0.05]")
         rows = csv.DictReader(self.read("out", "runs.csv").splitlines())
         self.assertEqual(len(list(rows)), 12)
@@ -278,9 +286,9 @@ class Sweep(FolderTest):
 
     def test_extra_settings_are_compared_too(self):
         done, calls = self.sweep("--bits", "32", "--staleness", "0", "--setting",
-                                 "1-bit, warm=--bits 1 --staleness 1 --warmup-epochs 9")
+                                 "1-bit, S = 1, warm-up=--bits 1 --staleness 1 --warmup-epochs 9")
         self.assertEqual((done.returncode, len(calls)), (0, 6), done.stderr)
-        self.assertEqual(list(self.table()), ["fp32, S = 0", "1-bit, warm"])
+        self.assertEqual(list(self.table()), ["fp32, S = 0", "1-bit, S = 1, warm-up"])
 
     def test_a_failed_run_is_named_and_the_others_count(self):
         done, _ = self.sweep(FAKE_FAIL="--bits 1 --staleness 0 --seed 2")

@@ -16,6 +16,7 @@ sys.path[:0] = [os.path.dirname(HEADLINE), HEADLINE]
 
 import limits
 import measure
+import print_table
 import report
 import runner
 
@@ -38,7 +39,7 @@ class Limits(unittest.TestCase):
         self.assertAlmostEqual(limits.speed_limit(41, 1 / 20.5), 21)
         run = summary(5.0, 4.0, 1000, reduced=24)
         self.assertEqual(limits.computing(run), 1.0)
-        self.assertEqual(limits.counted_bytes(run), 1024)
+        self.assertEqual(print_table.total_bytes(run), 1024)
 
     def test_the_busiest_link_is_of_the_host_with_the_most_either_way(self):
         links = [{"from": 0, "to": 1, "bytes": 500}, {"from": 2, "to": 1, "bytes": 300},
