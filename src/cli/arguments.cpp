@@ -9,7 +9,10 @@ void declare_flag(CLI::App& app, const std::string& name, const std::string& gro
                   const nlohmann::json& value) {
   CLI::Option* option = nullptr;
   if (placeholder.empty()) {
-    option = app.add_flag("--" + name, help);
+    // --help shows the first name, which is the one that changes the default.
+    const std::string on = "--" + name, off = "!--no-" + name;
+    const bool default_on = value.is_boolean() && value.get<bool>();
+    option = app.add_flag(default_on ? off + "," + on : on + "," + off, help);
   } else {
     option = app.add_option("--" + name, help)->type_name(placeholder);
     if (!value.is_null()) {

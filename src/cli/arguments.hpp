@@ -14,14 +14,14 @@ class App;
 namespace heliograph::cli {
 
 /// Declares a flag on `app`, in the group of --help that is called `group`; the last one given
-/// counts. `placeholder`: what --help shows for its value, empty for a switch. `value`: its
-/// default, null if --help shows none.
+/// counts. `placeholder`: what --help shows for its value, empty for a switch, which --no-`name`
+/// turns off. `value`: its default, null if --help shows none.
 void declare_flag(CLI::App& app, const std::string& name, const std::string& group,
                   const std::string& placeholder, const std::string& help,
                   const nlohmann::json& value);
 
-/// The text that was given for a flag of `app`, which is "true" for a switch; nothing if the flag
-/// was not given.
+/// The text that was given for a flag of `app`, which is "true" or "false" for a switch; nothing if
+/// the flag was not given.
 std::optional<std::string> given_text(const CLI::App& app, const std::string& name);
 
 /// Ties a table of options to a command line.
@@ -35,9 +35,8 @@ class Arguments {
   void declare(CLI::App& app) {
     app_ = &app;
     for (const auto& field : fields_) {
-      const bool has_default = field.get && field.kind != FieldKind::toggle;
       declare_flag(app, field.name, field.group, field.placeholder, field.help,
-                   has_default ? field.get(Target{}) : nlohmann::json());
+                   field.get ? field.get(Target{}) : nlohmann::json());
     }
   }
 

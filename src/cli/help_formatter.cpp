@@ -40,7 +40,9 @@ class HelpFormatter : public CLI::Formatter {
   }
 
   std::string make_option(const CLI::Option* option, bool) const override {
-    std::string left = option->get_name(false, true);
+    const bool negatable = option->get_expected_max() == 0 && option->get_lnames().size() > 1;
+    std::string left =
+        negatable ? "--" + option->get_lnames().front() : option->get_name(false, true);
     if (option->get_type_size() != 0 && !option->get_type_name().empty()) {
       left += " " + option->get_type_name();
     }

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "cli/command.hpp"
+#include "cli/foreign_flags.hpp"
 #include "cli/help_formatter.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/train.hpp"
@@ -55,8 +57,11 @@ void declare(CLI::App& app, const Commands& commands) {
   refuse_not_built("heliograph " + word);
   std::vector<std::string> names;
   for (const Command& command : commands) names.push_back(command.name);
-  throw Error(ErrorCode::usage, fmt::format("unknown command \"{}\"; did you mean \"{}\"?", word,
-                                            nearest_spelling(word, names)));
+  const std::string near = nearest_spelling(word, names);
+  throw Error(ErrorCode::usage,
+              fmt::format("unknown command \"{}\"; {}", word,
+                          near.empty() ? fmt::format("there are {}", fmt::join(names, ", "))
+                                       : fmt::format("did you mean \"{}\"?", near)));
 }
 
 [[noreturn]] void refuse_word(const std::string& word, const CLI::App& app,
@@ -67,12 +72,20 @@ void declare(CLI::App& app, const Commands& commands) {
                             "\"heliograph {} --data PATH\"",
                             word, command));
   }
-  std::vector<std::string> flags;
-  for (const CLI::Option* option : app.get_options()) flags.push_back(option->get_name());
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    names.insert(names.end(), option->get_lnames().begin(), option->get_lnames().end());
+  }
   const std::string flag = word.substr(0, word.find('='));
-  throw Error(ErrorCode::usage, fmt::format("unknown flag {}; did you mean {}? (heliograph {} "
-                                            "--help lists all)",
-                                            flag, nearest_spelling(flag, flags), command));
+  const std::string name = flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
+  std::string hint;
+  if (const char* answer = foreign_flag_answer(name)) {
+    hint = fmt::format(": {}", answer);
+  } else if (const std::string near = nearest_spelling(name, names); !near.empty()) {
+    hint = fmt::format("; did you mean --{}?", near);
+  }
+  throw Error(ErrorCode::usage, fmt::format("unknown flag {}{} (heliograph {} --help lists all)",
+                                            flag, hint, command));
 }
 
 /// The message of a command line that CLI11 cannot parse.

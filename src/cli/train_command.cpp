@@ -394,6 +394,7 @@ Command train_command() {
           "--checkpoint-every 100\n"
           "  heliograph train --config runs/one-bit/run.json --bits 32 --out runs/fp32\n"
           "  heliograph train --resume runs/one-bit --epochs 400\n"
+          "--no-X undoes a switch X that a config or a resumed run has set.\n"
           "Ctrl-C and SIGTERM stop the run at the end of its epoch; with --out it saves a "
           "checkpoint first,\nwithout it nothing. SIGUSR1 saves a checkpoint, and the run "
           "continues.\n"

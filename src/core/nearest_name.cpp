@@ -36,13 +36,12 @@ int edit_distance(std::string_view a, std::string_view b) {
 
 std::string nearest_name(std::string_view name, std::span<const std::string> candidates) {
   std::string best;
-  int fewest = -1;
+  int most = std::max(1, static_cast<int>(name.size()) / 3);
   for (const std::string& candidate : candidates) {
     const int steps = edit_distance(name, candidate);
-    if (fewest < 0 || steps < fewest) {
-      fewest = steps;
-      best = candidate;
-    }
+    if (steps > most) continue;
+    most = steps - 1;
+    best = candidate;
   }
   return best;
 }

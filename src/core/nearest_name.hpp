@@ -10,7 +10,8 @@ namespace heliograph {
 /// that turn `a` into `b`. Ignores case, and '_' equals '-'.
 int edit_distance(std::string_view a, std::string_view b);
 
-/// The first of the candidates with the least edit_distance to `name`; empty without candidates.
+/// The first of the candidates with the least edit_distance to `name`; empty if even that is more
+/// than a third of the name, so that it is another word rather than a slip.
 std::string nearest_name(std::string_view name, std::span<const std::string> candidates);
 
 }  // namespace heliograph

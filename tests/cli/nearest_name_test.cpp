@@ -34,5 +34,13 @@ TEST(NearestName, TakesTheFirstAmongEqualsAndNothingFromNothing) {
   EXPECT_EQ(nearest_name("x", std::vector<std::string>{}), "");
 }
 
+TEST(NearestName, IsNoOtherWord) {
+  const std::vector<std::string> names{"lr", "help", "epochs"};
+  EXPECT_EQ(nearest_name("wd", names), "");
+  EXPECT_EQ(nearest_name("use-pp", names), "");
+  EXPECT_EQ(nearest_name("l", names), "lr");
+  EXPECT_EQ(nearest_name("eppochss", names), "epochs");
+}
+
 }  // namespace
 }  // namespace heliograph

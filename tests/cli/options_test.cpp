@@ -56,7 +56,7 @@ TEST(OptionsJson, EveryOptionSurvivesTheWayThroughJson) {
   const json changed = json::parse(R"({
     "split": "random:50/25/12.5", "split-seed": 7, "stratified": true, "normalize": "row",
     "inductive": true, "model": "gcn", "layers": 5, "hidden": 33, "dropout": 0.25, "norm": "none",
-    "residual": true, "no-precompute": true, "no-transform-first": true,
+    "residual": true, "precompute": false, "transform-first": false,
     "aggregate-storage": "bf16", "epochs": 17, "lr": 0.003,
     "weight-decay": 0.0005, "clip-norm": 1.5, "schedule": "step", "step-size": 9,
     "step-gamma": 0.1, "patience": 4, "seed": 18446744073709551615, "reproducible": true,

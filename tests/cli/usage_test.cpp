@@ -1,15 +1,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "cli/files.hpp"
+#include "cli/foreign_flags.hpp"
 #include "cli/process.hpp"
 #include "cli/sample.hpp"
 #include "comm/nccl/transport.hpp"
 #include "core/kernels.hpp"
 #include "support/files.hpp"
+#include "train/options/fields.hpp"
+#include "train/options/json.hpp"
 
 namespace heliograph {
 namespace {
@@ -74,6 +79,77 @@ TEST(Usage, UnknownNamesComeWithTheNearest) {
   expect_refusal({"generate", "--preset", "redit", "--out", "x"}, 2, "reddit");
   expect_refusal({"--data", "x", "train"}, 2, "unknown flag --data");
   expect_refusal({"train", "cora.npz"}, 2, "--data");
+}
+
+TEST(Usage, WordsThatAreFarFromEveryNameGetNoSuggestion) {
+  for (const char* flag : {"--frobnicate", "--xy"}) {
+    const auto outcome = run_command({"train", flag});
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_THAT(outcome.err, HasSubstr(std::string("unknown flag ") + flag));
+    EXPECT_THAT(outcome.err, Not(HasSubstr("did you mean")));
+  }
+  expect_refusal({"frobnicate"}, 2, "there are train, eval,");
+  expect_refusal({"generate", "--preset", "imagenet", "--out", "x"}, 2, "there are reddit,");
+}
+
+TEST(Usage, FlagsOfOtherSystemsAreAnsweredWithOurs) {
+  expect_refusal({"train", "--wd", "0.1"}, 2, "unknown flag --wd: use --weight-decay (");
+  expect_refusal({"train", "--use_pp"}, 2, "--precompute does this");
+  expect_refusal({"train", "--enable-pipeline"}, 2, "use --staleness 1");
+  expect_refusal({"train", "--n-partitions=4"}, 2, "use --parts");
+  expect_refusal({"train", "--sampling-rate", "0.1"}, 2, "sampling of boundary nodes is not built");
+  expect_refusal({"train", "--feat-corr"}, 2, "smoothing of stale values is not built");
+  expect_refusal({"train", "--no-eval"}, 2, "use --eval-every 0");
+  expect_refusal({"train", "--dataset", "reddit"}, 2, "use --data");
+}
+
+TEST(ForeignFlags, AreNoneOfOursAndAreAnsweredWithFlagsThatExist) {
+  const auto flags_in = [](const std::string& text) {
+    const std::regex flag("--([a-z][a-z-]+)");
+    std::set<std::string> names;
+    for (std::sregex_iterator found(text.begin(), text.end(), flag), end; found != end; ++found) {
+      names.insert((*found)[1]);
+    }
+    return names;
+  };
+  std::set<std::string> ours = flags_in(run_command({"train", "--help"}).out);
+  for (const auto& field : train_option_fields()) ours.insert(field.name);
+  for (const cli::ForeignFlag& foreign : cli::kForeignFlags) {
+    EXPECT_FALSE(ours.contains(foreign.name)) << foreign.name;
+    for (const std::string& name : flags_in(foreign.answer)) {
+      EXPECT_TRUE(name == "hostfile" || ours.contains(name)) << foreign.answer;
+    }
+  }
+}
+
+TEST(Switches, ShowTheNameThatChangesTheDefault) {
+  const auto help = run_command({"train", "--help"}).out;
+  EXPECT_THAT(help, HasSubstr("  --residual  "));
+  EXPECT_THAT(help, HasSubstr("  --no-precompute  "));
+  EXPECT_THAT(help, Not(HasSubstr("--no-residual")));
+  EXPECT_THAT(help, Not(HasSubstr("{false}")));
+}
+
+TEST(Switches, HaveAnOpposite) {
+  const TemporaryDirectory folder;
+  const std::string data = test::save_ring(folder / "ring", 40);
+  const std::string config = (folder / "c.json").string();
+  test::write_text(config, R"({"residual": true, "no-precompute": true})");
+  const auto options_of = [&](const Words& more) {
+    Words words = test::train_arguments(
+        data, 1, {"--config", config, "--out", folder / "run", "--overwrite"});
+    words.insert(words.end(), more.begin(), more.end());
+    EXPECT_EQ(run_command(words).code, 0);
+    return test::read_json(folder / "run" / "run.json").at("options");
+  };
+  const auto from_config = options_of({});
+  EXPECT_EQ(from_config.at("residual"), true);
+  EXPECT_EQ(from_config.at("precompute"), false);
+  const auto undone = options_of({"--no-residual", "--precompute", "--no-transform-first"});
+  EXPECT_EQ(undone.at("residual"), false);
+  EXPECT_EQ(undone.at("precompute"), true);
+  EXPECT_EQ(undone.at("transform-first"), false);
+  EXPECT_EQ(options_of({"--no-stratified", "--stratified"}).at("stratified"), true);  // The last.
 }
 
 TEST(Usage, MissingAndMeaninglessValuesAreNamed) {

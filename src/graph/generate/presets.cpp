@@ -41,8 +41,12 @@ GenerateOptions generate_preset(const std::string& name, double scale) {
   if (found == kPresets.end()) {
     std::vector<std::string> names;
     for (const Preset& preset : kPresets) names.emplace_back(preset.name);
-    throw_error(ErrorCode::usage, "unknown preset '{}': did you mean '{}'?", name,
-                nearest_name(name, names));
+    const std::string near = nearest_name(name, names);
+    if (near.empty()) {
+      throw_error(ErrorCode::usage, "unknown preset '{}': there are {}", name,
+                  fmt::format("{}", fmt::join(names, ", ")));
+    }
+    throw_error(ErrorCode::usage, "unknown preset '{}': did you mean '{}'?", name, near);
   }
   if (!(scale > 0) || !std::isfinite(scale)) {
     throw_error(ErrorCode::usage, "scale = {:f} is not above 0", scale);

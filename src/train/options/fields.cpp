@@ -35,8 +35,9 @@ void refuse_unknown_keys(const nlohmann::json& object, const std::vector<std::st
   for (const auto& item : object.items()) {
     const std::string name = with_hyphens(item.key());
     if (std::ranges::find(known, name) == known.end()) {
-      throw_error(ErrorCode::usage, "{} has an unknown key \"{}\"; did you mean \"{}\"?", origin,
-                  item.key(), nearest_name(name, known));
+      const std::string near = nearest_name(name, known);
+      throw_error(ErrorCode::usage, "{} has an unknown key \"{}\"{}", origin, item.key(),
+                  near.empty() ? "" : fmt::format("; did you mean \"{}\"?", near));
     }
     if (!seen.insert(name).second) {
       throw_error(ErrorCode::usage, "{} gives \"{}\" twice", origin, name);

@@ -177,17 +177,26 @@ void refuse_unknown_keys(const nlohmann::json& object, const std::vector<std::st
 const nlohmann::json* find_option(const nlohmann::json& object, const std::string& name);
 
 /// Stores the values of `object` in table order, in which a shorthand comes before the fields that
-/// it stands for. `origin`: the source that errors name, such as a file. Throws Error(usage): an
-/// unknown key, a type or a value that does not fit.
+/// it stands for. A switch X has a second key, no-X, as on the command line. `origin`: the source
+/// that errors name, such as a file. Throws Error(usage): an unknown key, a type or a value that
+/// does not fit.
 template <class Target>
 void apply_json(std::span<const OptionField<Target>> fields, const nlohmann::json& object,
                 const std::string& origin, Target& target) {
   std::vector<std::string> known;
-  for (const auto& field : fields) known.push_back(field.name);
+  for (const auto& field : fields) {
+    known.push_back(field.name);
+    if (field.kind == FieldKind::toggle) known.push_back("no-" + field.name);
+  }
   refuse_unknown_keys(object, known, origin);
   for (const auto& field : fields) {
     if (const nlohmann::json* value = find_option(object, field.name)) {
       field.set(target, option_text(field.name, field.kind, *value));
+    }
+    if (field.kind != FieldKind::toggle) continue;
+    if (const nlohmann::json* off = find_option(object, "no-" + field.name)) {
+      field.set(target,
+                option_text("no-" + field.name, field.kind, *off) == "true" ? "false" : "true");
     }
   }
 }

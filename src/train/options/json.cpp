@@ -20,17 +20,6 @@ constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
 
 using TrainFields = FieldTable<TrainOptions>;
 
-/// Adds a switch that turns a member off: --no-x stores false.
-template <class Access>
-void add_off_switch(TrainFields& fields, const std::string& name, std::string help, Access access) {
-  fields.add(
-      name, FieldKind::toggle, "", std::move(help),
-      [name, access](TrainOptions& options, const std::string& text) {
-        access(options) = !parse_toggle(name, text);
-      },
-      [access](const TrainOptions& options) { return nlohmann::json(!access(options)); });
-}
-
 /// Adds a flag in mebibytes for a member in bytes.
 void add_mebibytes(TrainFields& fields, const std::string& name, std::string help,
                    std::int64_t lowest, std::int64_t TrainOptions::*bytes) {
@@ -64,15 +53,15 @@ void add_model(TrainFields& fields) {
   fields.add("residual",
              "Add each hidden layer's input to its output if both have as many columns.",
              HELIOGRAPH_MEMBER(model.residual));
-  add_off_switch(fields, "no-precompute",
-                 "Aggregate the input features in every epoch, after dropout. By default they are "
-                 "aggregated once, before the first epoch, and dropout follows.",
-                 HELIOGRAPH_MEMBER(model.precompute));
-  add_off_switch(
-      fields, "no-transform-first",
-      "Always aggregate before the product with the weights. By default the product comes "
-      "first in layers whose output has fewer columns than their input.",
-      HELIOGRAPH_MEMBER(model.transform_first));
+  // --help shows a switch that is on by default as --no-NAME.
+  fields.add("precompute",
+             "Aggregate the input features in every epoch, after dropout. By default they are "
+             "aggregated once, before the first epoch, and dropout follows.",
+             HELIOGRAPH_MEMBER(model.precompute));
+  fields.add("transform-first",
+             "Always aggregate before the product with the weights. By default the product comes "
+             "first in layers whose output has fewer columns than their input.",
+             HELIOGRAPH_MEMBER(model.transform_first));
   fields.add(
       "aggregate-storage",
       "Number format of the rows that training sums over a rank's own nodes. bf16 halves the "

@@ -56,8 +56,9 @@ void refuse_value(const std::string& name, const std::string& what, const std::s
 void refuse_choice(const std::string& name, const std::string& text,
                    const std::vector<std::string>& choices) {
   const std::string list = fmt::format("{}", fmt::join(choices.begin(), choices.end() - 1, ", "));
-  throw_error(ErrorCode::usage, "--{} must be {} or {}, not \"{}\"; the nearest is {}", name, list,
-              choices.back(), text, nearest_name(text, choices));
+  const std::string near = nearest_name(text, choices);
+  throw_error(ErrorCode::usage, "--{} must be {} or {}, not \"{}\"{}", name, list, choices.back(),
+              text, near.empty() ? "" : "; the nearest is " + near);
 }
 
 std::string nearest_spelling(const std::string& name, const std::vector<std::string>& candidates) {

@@ -35,11 +35,11 @@ bool parse_toggle(const std::string& name, const std::string& text);
 [[noreturn]] void refuse_value(const std::string& name, const std::string& what,
                                const std::string& text);
 
-/// Throws Error(usage): `--name must be a, b or c, not "text"; the nearest is a`.
+/// Throws Error(usage): `--name must be a, b or c, not "text"`, with the nearest if one is near.
 [[noreturn]] void refuse_choice(const std::string& name, const std::string& text,
                                 const std::vector<std::string>& choices);
 
-/// The candidate that is spelled most like `name`; empty without candidates.
+/// The candidate that is spelled most like `name`; empty if none is near.
 std::string nearest_spelling(const std::string& name, const std::vector<std::string>& candidates);
 
 /// A float as the shortest decimal that reads back as the same float.

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <algorithm>
+#include <string>
+
+namespace heliograph::cli {
+
+/// A flag of PipeGCN, BNS-GCN, Sylvie or DGL's examples.
+struct ForeignFlag {
+  const char* name;    ///< Without dashes in front.
+  const char* answer;  ///< What to give instead, or why there is nothing to give.
+};
+
+inline constexpr ForeignFlag kForeignFlags[] = {
+    {"base-bit", "use --bits"},
+    {"bit", "use --bits"},
+    {"datatype", "use --bits 32 for fp32"},
+    {"quant", "use --bits"},
+    {"enable-pipeline", "use --staleness 1"},
+    {"fixed-synchro", "use --sync-every"},
+    {"feat-corr", "smoothing of stale values is not built"},
+    {"grad-corr", "smoothing of stale values is not built"},
+    {"corr-momentum", "smoothing of stale values is not built"},
+    {"sampling-rate",
+     "sampling of boundary nodes is not built: all are exchanged, in as few as --bits 1"},
+    {"use-pp", "--precompute does this, unless --no-precompute is given"},
+    {"n-partitions", "use --parts"},
+    {"num-parts", "use --parts"},
+    {"num-partitions", "use --parts"},
+    {"parts-per-node", "the launcher decides it: mpirun or torchrun"},
+    {"partition-method", "use --partitioner"},
+    {"part-method", "use --partitioner"},
+    {"partition-obj", "use --objective"},
+    {"skip-partition",
+     "use --partitioner file:PATH, or train on shards that heliograph partition --out has written"},
+    {"n-hidden", "use --hidden"},
+    {"num-hidden", "use --hidden"},
+    {"n-layers", "use --layers"},
+    {"num-layers", "use --layers"},
+    {"n-linear", "all layers aggregate: linear layers at the end are not built"},
+    {"heads", "attention is not built"},
+    {"num-heads", "attention is not built"},
+    {"n-epochs", "use --epochs"},
+    {"num-epochs", "use --epochs"},
+    {"learning-rate", "use --lr"},
+    {"wd", "use --weight-decay"},
+    {"no-eval", "use --eval-every 0"},
+    {"eval", "scores are made in every epoch, or as --eval-every says"},
+    {"log-every",
+     "--out keeps every epoch in metrics.jsonl; --eval-every says how often scores are made"},
+    {"fix-seed", "every run has a seed: use --seed"},
+    {"dataset", "use --data with a path"},
+    {"graph-name", "use --data with a path"},
+    {"part-config", "use --data with the folder of shards"},
+    {"n-feat", "the data set says it"},
+    {"n-class", "the data set says it"},
+    {"n-train", "the data set says it"},
+    {"backend", "use --transport, or none: the launcher decides it"},
+    {"port", "the launcher says it: MASTER_PORT"},
+    {"master-addr", "the launcher says it: MASTER_ADDR"},
+    {"node-rank", "the launcher says it: RANK"},
+    {"ip-config", "mpirun --hostfile or torchrun say it"},
+    {"gpu", "use --device cuda"},
+    {"batch-size", "every epoch is one step on the whole graph"},
+    {"fan-out", "every neighbour counts: no neighbours are sampled"},
+};
+
+/// The answer to a flag, null if the table has none. Hyphens and underscores are equal in `name`.
+inline const char* foreign_flag_answer(std::string name) {
+  std::replace(name.begin(), name.end(), '_', '-');
+  for (const ForeignFlag& flag : kForeignFlags) {
+    if (name == flag.name) return flag.answer;
+  }
+  return nullptr;
+}
+
+}  // namespace heliograph::cli
