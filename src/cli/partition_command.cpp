@@ -12,6 +12,8 @@
 #include "heliograph/options.hpp"
 #include "heliograph/shards.hpp"
 #include "train/options/json.hpp"
+#include "train/options/values.hpp"
+#include "train/plan/exchange_cost.hpp"
 
 namespace heliograph::cli {
 namespace {
@@ -31,6 +33,10 @@ std::vector<OptionField<PartitionRequest>> partition_fields() {
   fields.add_part(train_option_fields(), HELIOGRAPH_MEMBER(train),
                   {"parts", "partitioner", "objective", "node-order", "split", "split-seed",
                    "stratified", "normalize", "inductive"});
+  // What decides the bytes and the memory that are printed.
+  fields.add_part(train_option_fields(), HELIOGRAPH_MEMBER(train),
+                  {"model", "layers", "hidden", "norm", "residual", "precompute", "transform-first",
+                   "aggregate-storage", "reproducible", "staleness", "link-gbps"});
   fields.group("Ranks and partition");
   fields.add("seed", "N", "Random seed of the partitioner.",
              HELIOGRAPH_MEMBER(train.partition.seed));
@@ -81,6 +87,36 @@ std::string totals_table(const PartitionQuality& quality, const Graph& graph,
   });
 }
 
+/// What an epoch sends at each number of bits, how long its busiest link takes for that, and what a
+/// rank holds; nothing for one part.
+std::string cost_table(const Dataset& dataset, const Partition& partition,
+                       const PartitionRequest& request, const Split* split) {
+  if (partition.parts == 1) return "";
+  const ModelOptions& model = request.train.model;
+  const double gbps = request.train.transport.link_gbps;
+  std::vector<std::vector<std::string>> rows{
+      {"bits", "node rows", "gradients", "bytes an epoch", "busiest link"}};
+  if (gbps > 0) rows[0].push_back("waiting");
+  rows[0].emplace_back("memory a rank");
+  for (const ExchangeCost& cost : exchange_costs(dataset, partition, request.train, split)) {
+    std::vector<std::string> row{
+        std::to_string(cost.bits), human_bytes(cost.row_bytes), human_bytes(cost.gradient_bytes),
+        human_bytes(cost.row_bytes + cost.gradient_bytes), human_bytes(cost.link_bytes)};
+    if (gbps > 0) row.push_back(human_seconds(8e-9 * static_cast<double>(cost.link_bytes) / gbps));
+    row.push_back(human_bytes(cost.memory.total() / partition.parts));
+    rows.push_back(std::move(row));
+  }
+  std::string text =
+      fmt::format("\nAn epoch of {}, {} layers of {}, staleness {}:\n", choice_name(model.kind),
+                  model.layers, model.hidden, request.train.exchange.staleness) +
+      columns(rows) + "  gradients: of weights, always summed in fp32\n";
+  if (gbps > 0) {
+    text += fmt::format(
+        "  waiting: for the busiest link's bytes at {} Gbit/s, if nothing hides it\n", gbps);
+  }
+  return text + "  memory: the least that training holds, mean over ranks\n";
+}
+
 void check_owners(const PartitionRequest& request) {
   const std::string& path = request.owners;
   std::error_code ignored;
@@ -108,7 +144,7 @@ int run_partition(const Arguments<PartitionRequest>& arguments) {
   // An inductive run without shards balances training nodes as well.
   const bool inductive = !request.out.empty() && request.train.inductive &&
                          request.train.partition.partitioner == Partitioner::metis;
-  if (request.balance_train || !request.out.empty()) {
+  if (request.balance_train || request.train.inductive || !request.out.empty()) {
     split = make_split(dataset, request.train.split);
   }
   if (request.balance_train || inductive) request.train.partition.balance_split = &split;
@@ -125,6 +161,7 @@ int run_partition(const Arguments<PartitionRequest>& arguments) {
   const PartitionQuality quality = measure_partition(dataset.graph, partition);
   std::string text = describe(dataset) + "\n" + quality_table(quality) +
                      totals_table(quality, dataset.graph, partition_hash(partition));
+  text += cost_table(dataset, partition, request, request.train.inductive ? &split : nullptr);
   if (!request.owners.empty()) text += two_columns({{"owners", request.owners}});
   if (!request.out.empty()) {
     const auto count = [&](Role role) { return with_commas(std::ranges::count(split.role, role)); };

@@ -16,6 +16,7 @@ namespace {
 using test::run_command;
 using test::TemporaryDirectory;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(PartitionCommand, WritesWhatTrainReads) {
   const TemporaryDirectory folder;
@@ -42,6 +43,23 @@ TEST(PartitionCommand, WritesWhatTrainReads) {
   ASSERT_EQ(trained.code, 0) << trained.err;
   EXPECT_EQ(test::read_json(folder / "run" / "run.json").at("partition_hash"),
             partition_hash(partition));
+}
+
+TEST(PartitionCommand, PrintsBytesWaitingAndMemoryByBits) {
+  const TemporaryDirectory folder;
+  const std::string data = test::save_ring(folder / "ring", 60);
+  std::vector<std::string> words{"partition", "--data", data, "--parts", "3", "--hidden", "8"};
+  const auto plain = run_command(words);
+  ASSERT_EQ(plain.code, 0) << plain.err;
+  for (const char* part : {"\n  32 ", "\n  16 ", "\n  8 ", "\n  4 ", "\n  2 ", "\n  1 ",
+                           "bytes an epoch", "memory a rank"}) {
+    EXPECT_THAT(plain.out, HasSubstr(part));
+  }
+  EXPECT_THAT(plain.out, Not(HasSubstr("waiting")));
+  words.insert(words.end(), {"--link-gbps", "0.001"});
+  EXPECT_THAT(run_command(words).out, HasSubstr("waiting"));
+  EXPECT_THAT(run_command({"partition", "--data", data, "--parts", "1"}).out,
+              Not(HasSubstr("bytes an epoch")));
 }
 
 TEST(PartitionCommand, WritesShardsThatTrain) {

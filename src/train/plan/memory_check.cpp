@@ -130,6 +130,18 @@ void require_within(std::optional<std::int64_t> bytes, const MemoryNeeds& needs,
 
 }  // namespace
 
+CountedModel count_model(const Dataset& dataset, const TrainOptions& options,
+                         std::int64_t training_nodes) {
+  const std::int64_t nodes = dataset.graph.nodes;
+  const std::int64_t rows = options.inductive ? training_nodes : nodes;
+  MemoryAccount account(nullptr);
+  const auto kernels = make_cpu_kernels(1, options.reproducible, &account);
+  const CountedInput input(dataset, options.model, rows, MemoryUse::features, &account);
+  const Model model(options.model, input.input(), dataset.labels.classes, options.seed,
+                    {rows, nodes}, *kernels, &account);
+  return {model.sites(), model.parameters().flat_size()};
+}
+
 MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
                          std::int64_t training_nodes, std::optional<std::int64_t> halo_rows) {
   const std::int64_t nodes = dataset.graph.nodes;

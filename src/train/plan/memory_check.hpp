@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <numeric>
 #include <optional>
+#include <vector>
 
 #include "core/buffer.hpp"
+#include "core/site.hpp"
 #include "heliograph/dataset.hpp"
 #include "heliograph/options.hpp"
 
@@ -19,6 +21,16 @@ struct MemoryNeeds {
   std::int64_t operator[](MemoryUse use) const { return bytes[static_cast<std::size_t>(use)]; }
   std::int64_t total() const { return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{}); }
 };
+
+/// The exchanges of a model, and the number of values of its flat gradients.
+struct CountedModel {
+  std::vector<Site> sites;
+  std::int64_t gradients = 0;
+};
+
+/// Makes a model whose buffers are counted but not allocated. `training_nodes`: as below.
+CountedModel count_model(const Dataset& dataset, const TrainOptions& options,
+                         std::int64_t training_nodes);
 
 /// The least memory that training holds, without the data set. Makes a model whose buffers are
 /// counted but not allocated. `halo_rows`: the number of rows that all ranks together send in one

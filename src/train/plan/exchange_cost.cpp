@@ -1,0 +1,126 @@
+#include "train/plan/exchange_cost.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "staleness/exchange_policy.hpp"
+
+namespace heliograph {
+namespace {
+
+/// The number of rows from each rank to each other rank: [from * ranks + to].
+using LinkRows = std::vector<std::int64_t>;
+
+class RowCounter {
+ public:
+  RowCounter(const Graph& graph, const Partition& partition, const Split* split)
+      : graph_(graph), partition_(partition), split_(split) {}
+
+  /// A rank gets the row of every in-neighbour of its nodes that another rank owns.
+  LinkRows forward() const {
+    const auto nodes = static_cast<std::size_t>(graph_.nodes);
+    std::vector<NodeId> by_rank(nodes);
+    std::iota(by_rank.begin(), by_rank.end(), NodeId{0});
+    std::stable_sort(by_rank.begin(), by_rank.end(),
+                     [&](NodeId a, NodeId b) { return owner(a) < owner(b); });
+    std::vector<std::int32_t> last_receiver(nodes, -1);
+    LinkRows rows = none();
+    for (const NodeId v : by_rank) {
+      for_each_cut_entry(v, [&](NodeId u) {
+        std::int32_t& last = last_receiver[static_cast<std::size_t>(u)];
+        if (last != owner(v)) ++rows[link(owner(u), owner(v))];
+        last = owner(v);
+      });
+    }
+    return rows;
+  }
+
+  /// A rank gets the gradient's row of every out-neighbour of its nodes that another rank owns.
+  LinkRows backward() const {
+    std::vector<NodeId> last_row(static_cast<std::size_t>(partition_.parts), -1);
+    LinkRows rows = none();
+    for (NodeId v = 0; v < graph_.nodes; ++v) {
+      for_each_cut_entry(v, [&](NodeId u) {
+        NodeId& last = last_row[static_cast<std::size_t>(owner(u))];
+        if (last != v) ++rows[link(owner(v), owner(u))];
+        last = v;
+      });
+    }
+    return rows;
+  }
+
+ private:
+  std::int32_t owner(NodeId v) const { return partition_.owner[static_cast<std::size_t>(v)]; }
+  bool trains(NodeId v) const {
+    return split_ == nullptr || split_->role[static_cast<std::size_t>(v)] == Role::train;
+  }
+  std::size_t link(std::int32_t from, std::int32_t to) const {
+    return static_cast<std::size_t>(from) * static_cast<std::size_t>(partition_.parts) +
+           static_cast<std::size_t>(to);
+  }
+  LinkRows none() const {
+    const auto parts = static_cast<std::size_t>(partition_.parts);
+    return LinkRows(parts * parts, 0);
+  }
+
+  /// Calls visit(u) for each in-neighbour u of v that another rank owns.
+  template <class Visit>
+  void for_each_cut_entry(NodeId v, Visit visit) const {
+    if (!trains(v)) return;
+    const auto row = static_cast<std::size_t>(v);
+    for (std::int64_t e = graph_.offsets[row]; e < graph_.offsets[row + 1]; ++e) {
+      const NodeId u = graph_.neighbours[static_cast<std::size_t>(e)];
+      if (owner(u) != owner(v) && trains(u)) visit(u);
+    }
+  }
+
+  const Graph& graph_;
+  const Partition& partition_;
+  const Split* split_;
+};
+
+std::int64_t sum_of(const LinkRows& rows) {
+  return std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
+}
+
+}  // namespace
+
+std::vector<ExchangeCost> exchange_costs(const Dataset& dataset, const Partition& partition,
+                                         const TrainOptions& options, const Split* split) {
+  const RowCounter counter(dataset.graph, partition, split);
+  const LinkRows forward = counter.forward();
+  const LinkRows backward = dataset.graph.directed ? counter.backward() : forward;
+  const std::int64_t training_nodes =
+      split == nullptr ? 0 : std::count(split->role.begin(), split->role.end(), Role::train);
+  const CountedModel model = count_model(dataset, options, training_nodes);
+
+  // Every rank sends its share of each block of gradients twice, and the loss, a double, with them.
+  const std::int64_t ranks = partition.parts;
+  const std::int64_t summed = model.gradients * (options.reproducible ? 8 : 4) + 8;
+  std::vector<ExchangeCost> costs;
+  for (const int bits : {32, 16, 8, 4, 2, 1}) {
+    TrainOptions at = options;
+    at.partition.parts = partition.parts;
+    at.exchange.bits_forward = at.exchange.bits_backward = bits;
+    const ExchangePolicy policy(at.exchange, at.epochs);
+    std::int64_t forward_bytes = 0, backward_bytes = 0;  // Of a row at all sites.
+    for (const Site& site : model.sites) {
+      (site.direction == Direction::forward ? forward_bytes : backward_bytes) +=
+          static_cast<std::int64_t>(policy.most_row_bytes(site));
+    }
+    ExchangeCost cost;
+    cost.bits = bits;
+    cost.row_bytes = sum_of(forward) * forward_bytes + sum_of(backward) * backward_bytes;
+    cost.gradient_bytes = 2 * (ranks - 1) * summed;
+    for (std::size_t i = 0; i < forward.size(); ++i) {
+      cost.link_bytes =
+          std::max(cost.link_bytes, forward[i] * forward_bytes + backward[i] * backward_bytes);
+    }
+    if (ranks > 1) cost.link_bytes += 2 * summed / ranks;
+    cost.memory = least_memory(dataset, at, training_nodes, sum_of(forward));
+    costs.push_back(cost);
+  }
+  return costs;
+}
+
+}  // namespace heliograph

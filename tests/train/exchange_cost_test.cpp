@@ -1,0 +1,81 @@
+#include "train/plan/exchange_cost.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "heliograph/train.hpp"
+#include "support/graphs.hpp"
+#include "support/runs.hpp"
+
+namespace heliograph {
+namespace {
+
+/// Expects the cost at every number of bits to be what a run counts.
+void expect_what_train_counts(const Dataset& data, TrainOptions o) {
+  const Partition partition = make_partition(data.graph, o.partition);
+  const Split split = make_split(data, o.split);
+  const auto costs = exchange_costs(data, partition, o, o.inductive ? &split : nullptr);
+  ASSERT_EQ(costs.size(), 6U);
+  for (const ExchangeCost& cost : costs) {
+    o.exchange.bits_forward = o.exchange.bits_backward = cost.bits;
+    const TrainResult r = train(data, o);
+    EXPECT_EQ(cost.row_bytes, r.bytes_per_epoch.halo_forward + r.bytes_per_epoch.halo_backward)
+        << cost.bits;
+    EXPECT_EQ(cost.gradient_bytes, r.bytes_per_epoch.allreduce);
+    std::map<std::pair<int, int>, std::int64_t> links;
+    for (const LinkTraffic& link : r.halo_traffic) links[{link.from, link.to}] += link.bytes;
+    std::int64_t busiest = 0;
+    for (const auto& [ends, bytes] : links) busiest = std::max(busiest, bytes / o.epochs);
+    const std::int64_t ranks = o.partition.parts;
+    EXPECT_EQ(cost.link_bytes, busiest + cost.gradient_bytes / (ranks * (ranks - 1)));
+    EXPECT_LE(cost.memory.total(), r.memory.total());
+    EXPECT_GE(2 * cost.memory.total(), r.memory.total());
+  }
+}
+
+TEST(ExchangeCost, IsWhatTrainCounts) {
+  const Dataset dense = test::make_small_dataset(300, 24, 3, 3);
+  for (const ModelKind kind : {ModelKind::gcn, ModelKind::sage}) {
+    TrainOptions o = test::small_options(3, 2);
+    o.model.kind = kind;
+    o.model.layers = 3;
+    expect_what_train_counts(dense, o);
+    o.model.precompute = false;
+    o.model.transform_first = false;
+    expect_what_train_counts(dense, o);
+  }
+}
+
+TEST(ExchangeCost, IsWhatTrainCountsWithStalenessAndSumsInFp64) {
+  TrainOptions o = test::small_options(4, 3);
+  o.exchange.staleness = 2;
+  o.reproducible = true;
+  expect_what_train_counts(test::make_small_dataset(300, 24, 3, 3), o);
+}
+
+TEST(ExchangeCost, IsWhatTrainCountsOnDirectedAndSparseData) {
+  TrainOptions o = test::small_options(3, 2);
+  o.model.layers = 3;
+  expect_what_train_counts(test::make_small_dataset(300, 24, 3, 3, false, true, true), o);
+}
+
+TEST(ExchangeCost, IsWhatTrainCountsInInductiveTraining) {
+  TrainOptions o = test::small_options(3, 2);
+  o.inductive = true;
+  expect_what_train_counts(test::make_small_dataset(300, 24, 3, 3), o);
+}
+
+TEST(ExchangeCost, OfOneRankIsNothing) {
+  const Dataset data = test::make_small_dataset(100, 8, 3, 3);
+  const TrainOptions o = test::small_options(1, 1);
+  for (const ExchangeCost& cost :
+       exchange_costs(data, make_partition(data.graph, o.partition), o, nullptr)) {
+    EXPECT_EQ(cost.row_bytes + cost.gradient_bytes + cost.link_bytes, 0);
+  }
+}
+
+}  // namespace
+}  // namespace heliograph
