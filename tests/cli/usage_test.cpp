@@ -149,7 +149,7 @@ TEST(Switches, HaveAnOpposite) {
   EXPECT_EQ(undone.at("residual"), false);
   EXPECT_EQ(undone.at("precompute"), true);
   EXPECT_EQ(undone.at("transform-first"), false);
-  EXPECT_EQ(options_of({"--no-stratified", "--stratified"}).at("stratified"), true);  // The last.
+  EXPECT_EQ(options_of({"--inductive", "--no-inductive"}).at("inductive"), false);  // The last.
 }
 
 TEST(Usage, MissingAndMeaninglessValuesAreNamed) {

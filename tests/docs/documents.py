@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 LANGUAGES = ("sh", "python", "cpp")
 # What begins a line of a shell block. A block that begins so must say that it is one.
-PROGRAMS = re.compile(r"\s*(?:[A-Z_]+=\S+ +)*(?:heliograph|mpirun|torchrun|srun|ctest|cmake|python3|"
+PROGRAMS = re.compile(r"\s*(?:[A-Z_]+=\S+ +)*(?:heliograph|export|mpirun|torchrun|srun|ctest|cmake|python3|"
                       r"(?:scripts|experiments|bench|build)/\S+) ")
 
 

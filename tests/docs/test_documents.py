@@ -100,9 +100,9 @@ def select(steps, not_run, has_mpi):
     return selected
 
 
-def whole_program(snippet):
-    """A C++ snippet as a program: with every public header and, unless it has one, a main."""
-    headers = sorted(glob.glob(os.path.join(ROOT, "include", "heliograph", "*.hpp")))
+def whole_program(snippet, prefix):
+    """A C++ snippet as a program: with every header that is installed and, unless it has one, a main."""
+    headers = sorted(glob.glob(os.path.join(prefix, "include", "heliograph", "*.hpp")))
     lines = [f"#include <heliograph/{os.path.basename(header)}>" for header in headers]
     if re.search(r"\bint main\(", snippet) is None:
         snippet = "int main() {\n" + snippet + "}\n"
@@ -115,7 +115,7 @@ def build_snippets(snippets, options, folder):
              "find_package(heliograph REQUIRED)"]
     for i, snippet in enumerate(snippets):
         with open(os.path.join(folder, f"snippet_{i}.cpp"), "w", encoding="utf-8") as file:
-            file.write(whole_program(snippet))
+            file.write(whole_program(snippet, options.prefix))
         lines += [f"add_executable(snippet_{i} snippet_{i}.cpp)",
                   f"target_link_libraries(snippet_{i} PRIVATE heliograph::heliograph)"]
     with open(os.path.join(folder, "CMakeLists.txt"), "w", encoding="utf-8") as file:
