@@ -3,9 +3,7 @@
 #include <cstdio>
 #include <exception>
 
-#include "heliograph/generate.hpp"
-#include "heliograph/io.hpp"
-#include "heliograph/train.hpp"
+#include "heliograph/heliograph.hpp"
 
 int main(int argc, char** argv) try {
   heliograph::Dataset dataset;
@@ -24,8 +22,8 @@ int main(int argc, char** argv) try {
   options.partition.parts = 2;
   options.model.layers = 3;
   options.model.hidden = 64;
-  options.exchange.bits_forward = 1;
-  options.exchange.bits_backward = 1;
+  options.exchange.bits_forward = heliograph::Bits::one;
+  options.exchange.bits_backward = heliograph::Bits::one;
   options.epochs = 50;
   if (dataset.splits.empty()) options.split = heliograph::RandomSplit{60, 20, 20};
 
@@ -35,6 +33,7 @@ int main(int argc, char** argv) try {
       std::printf("epoch %3d  loss %.4f  validation %.4f\n", epoch.epoch, epoch.loss,
                   *epoch.val_metric);
     }
+    return heliograph::EpochAction::proceed;
   };
   const heliograph::TrainResult result = heliograph::train(dataset, options, callbacks);
 

@@ -60,13 +60,18 @@ struct ModelOptions {
   RowStorage aggregate_storage = RowStorage::fp32;  ///< `reproducible` refuses bf16.
 };
 
+/// Bits per value of exchanged rows. Its number is the value of the enumerator.
+enum class Bits : int { one = 1, two = 2, four = 4, eight = 8, bf16 = 16, fp32 = 32 };
+
+constexpr int bit_count(Bits bits) { return static_cast<int>(bits); }
+
 /// How ranks exchange rows: in how many bits, and how old they may be.
 struct ExchangeOptions {
-  int bits_forward = 32;  ///< 1, 2, 4, 8, 16 (bf16) or 32.
-  int bits_backward = 32;
-  int staleness = 0;      ///< S: the largest age, in epochs, of halo values.
-  int sync_every = 0;     ///< N > 0: every epoch e with e % N == 0 is synchronous.
-  int warmup_epochs = 0;  ///< The first epochs that are synchronous.
+  Bits bits_forward = Bits::fp32;   ///< Of features.
+  Bits bits_backward = Bits::fp32;  ///< Of feature gradients.
+  int staleness = 0;                ///< S: the largest age, in epochs, of halo values.
+  int sync_every = 0;               ///< N > 0: every epoch e with e % N == 0 is synchronous.
+  int warmup_epochs = 0;            ///< The first epochs that are synchronous.
 };
 
 /// Adam (Kingma and Ba, 2015, algorithm 1) and its learning rate.

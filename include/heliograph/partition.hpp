@@ -25,9 +25,9 @@ struct PartitionOptions {
   MetisObjective objective = MetisObjective::edge_cut;
   std::filesystem::path file;  ///< For Partitioner::file: a file in METIS's format `.part.K`.
   std::uint64_t seed = 0;
-  /// METIS only: balance the training nodes of this split as well (a second constraint); null: only
-  /// all nodes. With fewer than 10 training nodes a part the constraint is dropped with a warning.
-  const Split* balance_split = nullptr;
+  /// METIS only: balance the training nodes as well as all nodes (a second constraint). With fewer
+  /// than 10 training nodes a part the constraint is dropped with a warning.
+  bool balance_train = false;
 };
 
 /// Exact counts that measure the cost of a partition.
@@ -44,13 +44,14 @@ struct PartitionQuality {
 };
 
 /// Cuts `graph` into `options.parts` parts, with METIS (Karypis and Kumar, 1998) by default. The
-/// result depends only on the graph and the options. Every part has at least one node: an empty
-/// part gets one, with a warning. METIS cuts a directed graph as if every edge went both ways.
-/// Throws Error: usage (parts < 1, parts > nodes), bad_input (a partition file that does not fit),
-/// resource (more nodes or edges than METIS's 32-bit indices can represent; checked before memory
-/// is allocated), mismatch (`balance_split` belongs to another graph).
+/// result depends only on the graph, the options and `split`, which `balance_train` needs and which
+/// is not read without it. Every part has at least one node: an empty part gets one, with a
+/// warning. METIS cuts a directed graph as if every edge went both ways. Throws Error: usage (parts
+/// < 1, parts > nodes, `balance_train` without a split), bad_input (a partition file that does not
+/// fit), resource (more nodes or edges than METIS's 32-bit indices can represent; checked before
+/// memory is allocated), mismatch (`split` belongs to another graph).
 Partition make_partition(const Graph& graph, const PartitionOptions& options,
-                         const LogCallback& log = {});
+                         const LogCallback& log = {}, const Split* split = nullptr);
 
 /// Counts the cost of a partition. Throws Error: mismatch (a partition of another graph), bad_input
 /// (an owner out of range).

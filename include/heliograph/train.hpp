@@ -62,8 +62,10 @@ struct TrainResult {
   std::int64_t fp32_bytes_per_epoch = 0;  ///< The same halo rows at 4 bytes per value.
   std::vector<ExchangeSite> sites;        ///< The exchanges of the model.
   std::vector<LinkTraffic> halo_traffic;  ///< Of the whole run, by sender, site and receiver.
-  std::int64_t evaluation_bytes = 0;  ///< Precomputation, evaluations and statistics, all ranks.
-  int cuda_graph_ranks = 0;           ///< Number of ranks that use CUDA graphs.
+  /// Precomputation, evaluations and statistics, all ranks; not counted are 8 bytes an epoch of
+  /// each message that tells whether to stop, and what saving takes.
+  std::int64_t evaluation_bytes = 0;
+  int cuda_graph_ranks = 0;  ///< Number of ranks that use CUDA graphs.
   MemoryReport memory;
   /// Largest resident memory of the process, or of all processes together, while training.
   std::int64_t peak_rss_bytes = 0;
@@ -83,9 +85,15 @@ using StopFlag = std::atomic<bool>;
 /// the flag when it sees it.
 using SaveFlag = std::atomic<bool>;
 
+/// What a run does after an epoch.
+enum class EpochAction : std::uint8_t {
+  proceed,
+  stop,  ///< The epoch was the last one. With a checkpoint folder, the run saves a checkpoint.
+};
+
 struct TrainCallbacks {
   /// Called after each epoch, on rank 0's thread.
-  std::function<void(const EpochReport&)> on_epoch;
+  std::function<EpochAction(const EpochReport&)> on_epoch;
   /// Called on rank 0's thread once a checkpoint has been read, with the epochs that had run.
   std::function<void(std::span<const EpochReport>)> on_resume;
   /// Called on rank 0's thread before the first checkpoint of this call is written. If it throws,
@@ -101,8 +109,8 @@ struct TrainCallbacks {
 /// when the run has ended. Several threads may call it on different data sets. With
 /// TransportKind::mpi or tcp each process is one rank and calls it for one run at a time, with mpi
 /// on its main thread; rank 0 returns the result, the other ranks an empty one (docs/processes.md).
-/// Throws Error. An exception in a callback ends the run too; unless it is an Error, it is thrown
-/// as Error(peer_lost) with its text.
+/// Throws Error. An exception that a callback throws ends the run and is thrown as it is; ranks in
+/// other processes throw Error(peer_lost) with its text.
 TrainResult train(const Dataset& dataset, const TrainOptions& options,
                   const TrainCallbacks& callbacks = {});
 

@@ -115,11 +115,6 @@ int run_eval(const Arguments<TrainRequest>& arguments) {
 
   Progress progress(0, request.input.quiet, request.input.log_level);
   const Dataset dataset = load(request.input, progress);
-  Split split;
-  if (request.balance_train) {
-    split = make_split(dataset, request.train.split);
-    request.train.partition.balance_split = &split;
-  }
   progress.phase(fmt::format("scoring {}", point.checkpoint.string()));
   const EvaluationResult result =
       evaluate(dataset, request.train, point.checkpoint, progress.callback());

@@ -19,6 +19,7 @@
 #include "heliograph/train.hpp"
 #include "heliograph/version.hpp"
 #include "train/options/not_built.hpp"
+#include "train/options/parse.hpp"
 
 namespace heliograph::cli {
 namespace {
@@ -154,6 +155,7 @@ int guarded(const std::vector<std::string>& words) {
 }  // namespace heliograph::cli
 
 int main(int argc, char** argv) {
+  heliograph::name_options_as_flags();
   const int code = heliograph::cli::guarded(std::vector<std::string>(argv + 1, argv + argc));
   if (heliograph::devices_hang()) {
     // Destructors and exit handlers may wait forever for messages of the device.

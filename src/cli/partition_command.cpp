@@ -21,7 +21,6 @@ namespace {
 struct PartitionRequest {
   DataOptions input;
   TrainOptions train;  ///< Only the options of partition_fields() are used.
-  bool balance_train = false;
   std::string out;     ///< A shard directory.
   std::string owners;  ///< A file of owners.
   bool overwrite = false;
@@ -31,8 +30,8 @@ std::vector<OptionField<PartitionRequest>> partition_fields() {
   FieldTable<PartitionRequest> fields;
   fields.add_part(input_fields(), HELIOGRAPH_MEMBER(input));
   fields.add_part(train_option_fields(), HELIOGRAPH_MEMBER(train),
-                  {"parts", "partitioner", "objective", "node-order", "split", "split-seed",
-                   "stratified", "normalize", "inductive"});
+                  {"parts", "partitioner", "objective", "balance-train", "node-order", "split",
+                   "split-seed", "stratified", "normalize", "inductive"});
   // What decides the bytes and the memory that are printed.
   fields.add_part(train_option_fields(), HELIOGRAPH_MEMBER(train),
                   {"model", "layers", "hidden", "norm", "residual", "precompute", "transform-first",
@@ -40,10 +39,6 @@ std::vector<OptionField<PartitionRequest>> partition_fields() {
   fields.group("Ranks and partition");
   fields.add("seed", "N", "Random seed of the partitioner.",
              HELIOGRAPH_MEMBER(train.partition.seed));
-  fields.add(
-      "balance-train",
-      "With --partitioner metis: give every part an equal share of the training nodes of --split.",
-      HELIOGRAPH_MEMBER(balance_train));
   fields.group("Results");
   fields.add("out", "DIR",
              "Write shards: a data set in parts, of which each rank of a later training reads only "
@@ -142,15 +137,13 @@ int run_partition(const Arguments<PartitionRequest>& arguments) {
   const Dataset dataset = load(request.input, progress);
   Split split;
   // An inductive run without shards balances training nodes as well.
-  const bool inductive = !request.out.empty() && request.train.inductive &&
-                         request.train.partition.partitioner == Partitioner::metis;
-  if (request.balance_train || request.train.inductive || !request.out.empty()) {
+  PartitionOptions& cut = request.train.partition;
+  if (!request.out.empty() && request.train.inductive) cut.balance_train = true;
+  if (cut.balance_train || request.train.inductive || !request.out.empty()) {
     split = make_split(dataset, request.train.split);
   }
-  if (request.balance_train || inductive) request.train.partition.balance_split = &split;
   progress.phase(fmt::format("cutting into {} parts", request.train.partition.parts));
-  const Partition partition =
-      make_partition(dataset.graph, request.train.partition, progress.callback());
+  const Partition partition = make_partition(dataset.graph, cut, progress.callback(), &split);
   if (!request.owners.empty()) write_partition(partition, request.owners);
   if (!request.out.empty()) {
     progress.phase("writing shards");

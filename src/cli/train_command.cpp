@@ -155,34 +155,28 @@ class TrainingRun {
   }
 
   TrainResult train_reporting(const TrainData& data) {
-    // An exception in a callback must not cross the engine's threads: it is kept and thrown again
-    // when the run has stopped.
+    // A run whose results cannot be written still saves a checkpoint.
     std::exception_ptr failure;
     TrainCallbacks callbacks;
     callbacks.stop = &stop_;
     callbacks.save = &save_;
     callbacks.on_resume = [&](std::span<const EpochReport> reports) {
-      try {
-        if (directory_) directory_->resume(reports);
-      } catch (...) {
-        failure = std::current_exception();
-        throw;
-      }
+      if (directory_) directory_->resume(reports);
     };
     callbacks.before_saving = [&] {
       if (directory_) directory_->take_over();
     };
     callbacks.log = progress_.callback();
     callbacks.on_epoch = [&](const EpochReport& report) {
-      if (failure) return;
       has_epochs_ = true;
       try {
         if (directory_) directory_->append(report);
         progress_.epoch(report);
       } catch (...) {
         failure = std::current_exception();
-        stop_ = true;
+        return EpochAction::stop;
       }
+      return EpochAction::proceed;
     };
     progress_.phase(fmt::format("setting up {} rank{}", request_.train.partition.parts,
                                 request_.train.partition.parts == 1 ? "" : "s"));

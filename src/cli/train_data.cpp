@@ -43,16 +43,13 @@ std::vector<std::string> set_options_of_shards(
   return replaced;
 }
 
-TrainData::TrainData(TrainRequest& request, Progress& progress) {
+TrainData::TrainData(const TrainRequest& request, Progress& progress) {
   if (is_shards(request.input.data)) {
     shards_ = request.input.data;
     shard_manifest_ = read_shard_manifest(shards_);
     return;
   }
   dataset_ = load(request.input, progress);
-  if (!request.balance_train) return;
-  split_ = make_split(dataset_, request.train.split);
-  request.train.partition.balance_split = &split_;
 }
 
 std::string TrainData::description() const {

@@ -23,9 +23,8 @@ std::vector<std::string> set_options_of_shards(
 /// own. Must outlive the training.
 class TrainData {
  public:
-  /// Loads a data set. With --balance-train, `request` then refers to a split that this object
-  /// holds.
-  TrainData(TrainRequest& request, Progress& progress);
+  /// Loads a data set.
+  TrainData(const TrainRequest& request, Progress& progress);
 
   std::string description() const;
   /// The member "dataset" of run.json.
@@ -36,7 +35,6 @@ class TrainData {
   std::filesystem::path shards_;  ///< Empty if --data names a data set.
   nlohmann::json shard_manifest_;
   Dataset dataset_;
-  Split split_;
 };
 
 }  // namespace heliograph::cli

@@ -17,10 +17,10 @@ namespace heliograph::cli {
 namespace {
 
 std::string bits_text(const ExchangeOptions& exchange) {
-  if (exchange.bits_forward == exchange.bits_backward) {
-    return fmt::format("{} bit{}", exchange.bits_forward, exchange.bits_forward == 1 ? "" : "s");
-  }
-  return fmt::format("{} bits forward, {} backward", exchange.bits_forward, exchange.bits_backward);
+  const int forward = bit_count(exchange.bits_forward);
+  const int backward = bit_count(exchange.bits_backward);
+  if (forward == backward) return fmt::format("{} bit{}", forward, forward == 1 ? "" : "s");
+  return fmt::format("{} bits forward, {} backward", forward, backward);
 }
 
 /// `exact`: what the bytes would be with node rows in fp32.

@@ -13,10 +13,6 @@ std::vector<OptionField<TrainRequest>> run_fields() {
   FieldTable<TrainRequest> fields;
   fields.add_part(input_fields(), HELIOGRAPH_MEMBER(input));
   fields.add_part(train_option_fields(), HELIOGRAPH_MEMBER(train));
-  fields.group("Ranks and partition");
-  fields.add("balance-train",
-             "With --partitioner metis: give every rank an equal share of the training nodes.",
-             HELIOGRAPH_MEMBER(balance_train));
   return fields.take();
 }
 
@@ -68,7 +64,7 @@ std::vector<std::string> warnings(const TrainRequest& request) {
   const ExchangeOptions& exchange = request.train.exchange;
   const int layers = request.train.model.layers;
   const int parts = request.train.partition.parts;
-  const int bits = std::min(exchange.bits_forward, exchange.bits_backward);
+  const int bits = bit_count(std::min(exchange.bits_forward, exchange.bits_backward));
   std::vector<std::string> lines;
   if (parts > 1 && exchange.staleness > 0 && layers >= 4) {
     lines.push_back(fmt::format(

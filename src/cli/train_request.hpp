@@ -14,7 +14,6 @@ namespace heliograph::cli {
 struct TrainRequest {
   DataOptions input;
   TrainOptions train;
-  bool balance_train = false;
   std::string out;
   std::string summary;
   std::string resume;

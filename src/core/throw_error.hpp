@@ -2,15 +2,28 @@
 
 #include <fmt/format.h>
 
+#include <string>
+#include <string_view>
+
 #include "heliograph/error.hpp"
 
 namespace heliograph {
 
-/// Throws an Error with a sentence that fmt::format makes from `sentence` and `args`.
+/// A sentence of the sources, which write options as flags ("--parts"), as this process writes it:
+/// the library names options as config files do ("parts"), the command keeps the flags.
+std::string spell_options(std::string_view sentence);
+
+/// Makes `spell_options` of this process keep the flags. Call it before other threads start.
+void spell_options_as_flags() noexcept;
+
+/// Throws an Error with a sentence that fmt::format makes from `sentence`, whose options are
+/// spelled by `spell_options`, and from `args`, which stay as they are.
 template <class... Args>
 [[noreturn]] void throw_error(ErrorCode code, fmt::format_string<const Args&...> sentence,
                               const Args&... args) {
-  throw Error(code, fmt::format(sentence, args...));
+  const fmt::string_view text = sentence;
+  throw Error(code, fmt::vformat(spell_options({text.data(), text.size()}),
+                                 fmt::make_format_args(args...)));
 }
 
 }  // namespace heliograph

@@ -103,7 +103,7 @@ Features normalize_features(const Features& features, Normalization normalizatio
   if (normalization == Normalization::none) return features;
   if (normalization == Normalization::row) return normalize_rows(features);
   if (features.sparse) {
-    throw Error(
+    throw_error(
         ErrorCode::usage,
         "standard normalisation would make sparse features dense: use --normalize none|row");
   }

@@ -10,8 +10,8 @@ ExchangePolicy::ExchangePolicy(const ExchangeOptions& options, int epochs)
     : options_(options), slots_(1 + std::min(options.staleness, std::max(1, epochs - 1))) {}
 
 RowFormat ExchangePolicy::format(const Site& site) const {
-  const int bits =
-      site.direction == Direction::forward ? options_.bits_forward : options_.bits_backward;
+  const int bits = bit_count(site.direction == Direction::forward ? options_.bits_forward
+                                                                  : options_.bits_backward);
   return {bits, bits <= 8 && !site.nonnegative, static_cast<int>(site.exact_cols)};
 }
 

@@ -41,7 +41,7 @@ TransportKind choose_transport(const TransportOptions& transport) {
     const int least = transport.kind == TransportKind::tcp ? 1 : 2;
     if (variables && variables->ranks >= least) return TransportKind::tcp;
     if (transport.kind == TransportKind::tcp) {
-      throw Error(ErrorCode::usage,
+      throw_error(ErrorCode::usage,
                   "--transport tcp: the environment has no RANK, WORLD_SIZE, MASTER_ADDR and "
                   "MASTER_PORT; start the ranks with torchrun, or use --transport threads");
     }
@@ -53,7 +53,7 @@ TransportKind choose_transport(const TransportOptions& transport) {
     throw_error(ErrorCode::usage,
                 "{} processes were started, and each would train the whole graph by "
                 "threads: {}",
-                started, advice);
+                started, spell_options(advice));
   }
   return TransportKind::threads;
 }

@@ -22,6 +22,7 @@
 #include "train/agreement.hpp"
 #include "train/checkpoint/saver.hpp"
 #include "train/gather_values.hpp"
+#include "train/guarded_callbacks.hpp"
 #include "train/launch.hpp"
 #include "train/plan/dataset_plan.hpp"
 #include "train/plan/rank_memory.hpp"
@@ -71,7 +72,8 @@ class RankRun {
               return identify_run(plan_);
             },
             callbacks.log),
-        state_(options_.patience, comm, &account) {}
+        state_(options_.patience, comm, &account),
+        stop_sum_(comm, Channel::evaluation, &account) {}
 
   MemoryAccount& memory() { return trainer_.memory(); }
 
@@ -96,20 +98,22 @@ class RankRun {
       // A stopped run that can be resumed must not lack the scores of its last epoch.
       const bool evaluates = !end.asked.stop || checkpoints_.enabled();
       if (evaluates && evaluation_due()) evaluate(report);
-      const bool ends = end.asked.stop || last || state_.best.exhausted();
-      const bool saves = checkpoints_.due(state_.epochs, end.asked.stop || end.asked.save, ends);
+      const auto saves = [&](bool stops) {
+        const bool ends = stops || last || state_.best.exhausted();
+        return checkpoints_.due(state_.epochs, stops || end.asked.save, ends);
+      };
       // An evaluation that is due only because the run ends is no part of the checkpoint: a run
       // that resumes it with more epochs does without.
       const bool saves_first = evaluates && last && due_only_at_end();
       if (is_root()) state_.reports.push_back(report);
       if (saves_first) {
-        if (saves) checkpoints_.save(state_, end.asked.stop);
+        if (saves(end.asked.stop)) checkpoints_.save(state_, end.asked.stop);
         evaluate(report);
         if (is_root()) state_.reports.back() = report;
       }
-      if (is_root() && callbacks_.on_epoch) callbacks_.on_epoch(report);
-      if (saves && !saves_first) checkpoints_.save(state_, end.asked.stop);
-      if (end.asked.stop) return "interrupted";
+      const bool stops = report_epoch(report) || end.asked.stop;
+      if (!saves_first && saves(stops)) checkpoints_.save(state_, stops);
+      if (stops) return "interrupted";
     }
     return state_.best.exhausted() ? "early_stopping" : "completed";
   }
@@ -151,9 +155,21 @@ class RankRun {
   /// Whether an evaluation is due if the epoch was the last, and otherwise is not.
   bool due_only_at_end() const { return options_.eval_every > 0 && !evaluation_due(); }
 
+  bool stop_asked() const { return callbacks_.stop != nullptr && callbacks_.stop->load(); }
   RunRequests take_requests() const {
-    return {callbacks_.stop != nullptr && callbacks_.stop->load(),
-            callbacks_.save != nullptr && callbacks_.save->exchange(false)};
+    return {stop_asked(), callbacks_.save != nullptr && callbacks_.save->exchange(false)};
+  }
+
+  /// Calls `on_epoch` on rank 0. Returns, on every rank, whether it or a stop flag ends the run.
+  /// Collective.
+  bool report_epoch(const EpochReport& report) {
+    bool stops = false;
+    if (is_root() && callbacks_.on_epoch) stops = callbacks_.on_epoch(report) == EpochAction::stop;
+    stopping_ranks_ = stops || stop_asked() ? 1 : 0;
+    const std::int64_t evaluation_bytes = state_.evaluation_bytes.count();
+    stop_sum_.sum(std::span(&stopping_ranks_, 1));
+    state_.evaluation_bytes.set(evaluation_bytes);
+    return stopping_ranks_ > 0;
   }
 
   /// Scores the weights after the last epoch, whose report this is, and keeps the best predictions.
@@ -174,6 +190,8 @@ class RankRun {
   Trainer trainer_;
   CheckpointSaver checkpoints_;
   RunState state_;
+  std::int64_t stopping_ranks_ = 0;  ///< Outlives the sum, whose messages read and write it.
+  AllReduce stop_sum_;
 };
 
 /// Trains one rank from loading to results; only rank 0 writes to `result`. `resumed`: the manifest
@@ -220,7 +238,8 @@ TrainResult run(const TrainOptions& options, const TrainCallbacks& callbacks, Ma
   const auto begin = std::chrono::steady_clock::now();
   validate(options);
   TrainResult result;
-  join_processes(options.transport, [&] {
+  GuardedCallbacks guarded(callbacks);
+  const auto train_ranks = [&] {
     const std::string warning = warning_of_processes();
     if (callbacks.log && !warning.empty()) callbacks.log(LogLevel::warning, warning);
     if (options.transport.kind == TransportKind::automatic) {
@@ -243,9 +262,15 @@ TrainResult run(const TrainOptions& options, const TrainCallbacks& callbacks, Ma
     if (resumed) require_same_data(*resumed, {}, result.partition_hash, options.checkpoint.resume);
     const CheckpointManifest* manifest = resumed ? &*resumed : nullptr;
     launch_ranks(plan->facts().ranks, options.transport, [&](Communicator& comm) {
-      train_rank(*plan, manifest, comm, callbacks, begin, result);
+      train_rank(*plan, manifest, comm, guarded.get(), begin, result);
     });
-  });
+  };
+  try {
+    join_processes(options.transport, train_ranks);
+  } catch (...) {
+    guarded.rethrow_first();
+    throw;
+  }
   return result;
 }
 

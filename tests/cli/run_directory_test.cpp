@@ -73,7 +73,7 @@ TEST(RunDirectory, AbandonMarksTheRunAndRemovesPartialFiles) {
 TEST(RunDirectory, IsRefusedWhereARunLies) {
   const TemporaryDirectory folder;
   { const RunDirectory run(folder / "run", false, {{"seed", 1}}); }
-  test::expect_error(ErrorCode::usage, "--overwrite",
+  test::expect_error(ErrorCode::usage, "overwrite",
                      [&] { RunDirectory::check(folder / "run", false); });
   test::expect_error(ErrorCode::usage, "run.json",
                      [&] { const RunDirectory run(folder / "run", false, {}); });

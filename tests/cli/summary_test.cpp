@@ -51,8 +51,8 @@ TEST(Summary, DropsFiveEpochsOfMoreThanTen) {
 TEST(Summary, HoldsEveryFieldOfTheContract) {
   TrainOptions options;
   options.partition.parts = 3;
-  options.exchange.bits_forward = 1;
-  options.exchange.bits_backward = 8;
+  options.exchange.bits_forward = Bits::one;
+  options.exchange.bits_backward = Bits::eight;
   options.exchange.staleness = 2;
   TrainResult result = result_of(3);
   result.cuda_graph_ranks = 2;

@@ -306,11 +306,11 @@ TEST(Faults, InjectedFaultsFailOnTheCallThatWasAskedFor) {
 TEST(Faults, TransportsThatAreNotBuiltSaySo) {
   const auto body = [](Communicator&) {};
   if (!mpi_built()) {
-    test::expect_error(ErrorCode::usage, {"--transport mpi", "--transport threads"},
+    test::expect_error(ErrorCode::usage, {"transport mpi", "transport threads"},
                        [&] { MpiGroup({}).run(body); });
   }
   if (!nccl_built()) {
-    test::expect_error(ErrorCode::usage, {"--transport nccl", "--transport threads"},
+    test::expect_error(ErrorCode::usage, {"transport nccl", "transport threads"},
                        [&] { run_nccl_ranks(2, {}, body); });
   }
 }

@@ -41,7 +41,7 @@ TEST_F(AdamTwin, Fp64GradientsAreRefusedByName) {
   double on_host[4] = {};
   const auto step = [&] { cuda->adam(x.data(), {nullptr, on_host, 1, 4}, x.data(), x.data(), {}); };
   EXPECT_EQ(test::expect_error(ErrorCode::usage, "", step),
-            "--device cuda: its kernels keep no gradients in fp64");
+            "device cuda: its kernels keep no gradients in fp64");
 }
 
 }  // namespace

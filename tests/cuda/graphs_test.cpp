@@ -66,37 +66,39 @@ TEST_P(CudaGraphsRun, IsTheRunWithout) {
 
 INSTANTIATE_TEST_SUITE_P(
     Settings, CudaGraphsRun,
-    ::testing::Values(
-        GraphCase{"Gcn"}, GraphCase{"Sage", ModelKind::sage},
-        GraphCase{"SparseFeatures", ModelKind::gcn, true},
-        GraphCase{"SparseSage", ModelKind::sage, true},
-        // The model swaps its scratch an odd number of times.
-        GraphCase{"TwoLayers", ModelKind::sage, false, [](TrainOptions& o) { o.model.layers = 2; }},
-        GraphCase{"OneBit", ModelKind::sage, false,
-                  [](TrainOptions& o) { o.exchange.bits_forward = o.exchange.bits_backward = 1; }},
-        GraphCase{"OneBitStale", ModelKind::gcn, false,
-                  [](TrainOptions& o) {
-                    o.exchange.bits_forward = o.exchange.bits_backward = 1;
-                    o.exchange.staleness = 2;
-                  }},
-        GraphCase{"ExactStale", ModelKind::sage, false,
-                  [](TrainOptions& o) { o.exchange.staleness = 2; }},
-        GraphCase{"SyncEvery", ModelKind::gcn, false,
-                  [](TrainOptions& o) {
-                    o.exchange.bits_forward = 4;
-                    o.exchange.staleness = 1;
-                    o.exchange.sync_every = 3;
-                    o.eval_every = 1;
-                  }},
-        GraphCase{"WithoutPrecompute", ModelKind::gcn, false,
-                  [](TrainOptions& o) { o.model.precompute = false; }},
-        GraphCase{"ResidualWithoutNorm", ModelKind::gcn, false,
-                  [](TrainOptions& o) {
-                    o.model.residual = true;
-                    o.model.norm = NormLayer::none;
-                  }},
-        GraphCase{"Inductive", ModelKind::sage, false,
-                  [](TrainOptions& o) { o.inductive = true; }}),
+    ::testing::Values(GraphCase{"Gcn"}, GraphCase{"Sage", ModelKind::sage},
+                      GraphCase{"SparseFeatures", ModelKind::gcn, true},
+                      GraphCase{"SparseSage", ModelKind::sage, true},
+                      // The model swaps its scratch an odd number of times.
+                      GraphCase{"TwoLayers", ModelKind::sage, false,
+                                [](TrainOptions& o) { o.model.layers = 2; }},
+                      GraphCase{"OneBit", ModelKind::sage, false,
+                                [](TrainOptions& o) {
+                                  o.exchange.bits_forward = o.exchange.bits_backward = Bits::one;
+                                }},
+                      GraphCase{"OneBitStale", ModelKind::gcn, false,
+                                [](TrainOptions& o) {
+                                  o.exchange.bits_forward = o.exchange.bits_backward = Bits::one;
+                                  o.exchange.staleness = 2;
+                                }},
+                      GraphCase{"ExactStale", ModelKind::sage, false,
+                                [](TrainOptions& o) { o.exchange.staleness = 2; }},
+                      GraphCase{"SyncEvery", ModelKind::gcn, false,
+                                [](TrainOptions& o) {
+                                  o.exchange.bits_forward = Bits::four;
+                                  o.exchange.staleness = 1;
+                                  o.exchange.sync_every = 3;
+                                  o.eval_every = 1;
+                                }},
+                      GraphCase{"WithoutPrecompute", ModelKind::gcn, false,
+                                [](TrainOptions& o) { o.model.precompute = false; }},
+                      GraphCase{"ResidualWithoutNorm", ModelKind::gcn, false,
+                                [](TrainOptions& o) {
+                                  o.model.residual = true;
+                                  o.model.norm = NormLayer::none;
+                                }},
+                      GraphCase{"Inductive", ModelKind::sage, false,
+                                [](TrainOptions& o) { o.inductive = true; }}),
     [](const auto& p) { return p.param.name; });
 
 TEST(CudaGraphs, ARunGoesOnFromACheckpoint) {
@@ -105,7 +107,7 @@ TEST(CudaGraphs, ARunGoesOnFromACheckpoint) {
   const test::TemporaryDirectory folder;
   TrainOptions o = graph_options({"", ModelKind::gcn, false,
                                   [](TrainOptions& changed) {
-                                    changed.exchange.bits_forward = 1;
+                                    changed.exchange.bits_forward = Bits::one;
                                     changed.exchange.staleness = 2;
                                   }},
                                  2);

@@ -24,7 +24,7 @@ TrainOptions on_device(int ranks) {
   TrainOptions o = test::small_options(ranks, kRunEpochs);
   o.transport.device = DeviceKind::cuda;
   o.transport.kind = TransportKind::threads;
-  o.exchange.bits_forward = o.exchange.bits_backward = 1;
+  o.exchange.bits_forward = o.exchange.bits_backward = Bits::one;
   o.exchange.staleness = 1;
   o.eval_every = 2;
   return o;
@@ -97,7 +97,7 @@ TEST_F(CudaRun, NamesTheNodeThatBreaksIt) {
 TEST_F(CudaRun, RefusesFp64Sums) {
   TrainOptions o = on_device(2);
   o.reproducible = true;
-  test::expect_error(ErrorCode::usage, "--reproducible", [&] { train(data, o); });
+  test::expect_error(ErrorCode::usage, "reproducible", [&] { train(data, o); });
 }
 
 }  // namespace

@@ -58,40 +58,42 @@ TEST_P(CudaTraining, EveryStepIsTheCpus) {
 
 INSTANTIATE_TEST_SUITE_P(
     Settings, CudaTraining,
-    ::testing::Values(
-        Case{"Gcn"}, Case{"Sage", ModelKind::sage}, Case{"MultiLabel", ModelKind::gcn, true},
-        Case{"SparseFeatures", ModelKind::gcn, false, true},
-        Case{"SparseSage", ModelKind::sage, false, true},
-        Case{"Directed", ModelKind::gcn, false, false, true},
-        Case{"WithoutPrecompute", ModelKind::sage, false, false, false,
-             [](TrainOptions& o) { o.model.precompute = false; }},
-        Case{"AggregateFirst", ModelKind::gcn, false, false, false,
-             [](TrainOptions& o) {
-               o.model.transform_first = false;
-               o.model.precompute = false;
-             }},
-        Case{"AggregateFirstSage", ModelKind::sage, false, false, false,
-             [](TrainOptions& o) { o.model.transform_first = false; }},
-        Case{"OneLayerSage", ModelKind::sage, false, false, false,
-             [](TrainOptions& o) { o.model.layers = 1; }},
-        Case{"ResidualWithoutNorm", ModelKind::gcn, false, false, false,
-             [](TrainOptions& o) {
-               o.model.residual = true;
-               o.model.norm = NormLayer::none;
-             }},
-        Case{"OneBit", ModelKind::gcn, false, false, false,
-             [](TrainOptions& o) { o.exchange.bits_forward = o.exchange.bits_backward = 1; }},
-        Case{"FourBitsStale", ModelKind::sage, false, false, false,
-             [](TrainOptions& o) {
-               o.exchange.bits_forward = 4;
-               o.exchange.bits_backward = 16;
-               o.exchange.staleness = 2;
-             }},
-        Case{"Bf16Rows", ModelKind::gcn, false, false, false,
-             [](TrainOptions& o) { o.model.aggregate_storage = RowStorage::bf16; },
-             1e-4},  // A sum that differs in its last bit may round to the next bf16.
-        Case{"Inductive", ModelKind::sage, false, false, false,
-             [](TrainOptions& o) { o.inductive = true; }}),
+    ::testing::Values(Case{"Gcn"}, Case{"Sage", ModelKind::sage},
+                      Case{"MultiLabel", ModelKind::gcn, true},
+                      Case{"SparseFeatures", ModelKind::gcn, false, true},
+                      Case{"SparseSage", ModelKind::sage, false, true},
+                      Case{"Directed", ModelKind::gcn, false, false, true},
+                      Case{"WithoutPrecompute", ModelKind::sage, false, false, false,
+                           [](TrainOptions& o) { o.model.precompute = false; }},
+                      Case{"AggregateFirst", ModelKind::gcn, false, false, false,
+                           [](TrainOptions& o) {
+                             o.model.transform_first = false;
+                             o.model.precompute = false;
+                           }},
+                      Case{"AggregateFirstSage", ModelKind::sage, false, false, false,
+                           [](TrainOptions& o) { o.model.transform_first = false; }},
+                      Case{"OneLayerSage", ModelKind::sage, false, false, false,
+                           [](TrainOptions& o) { o.model.layers = 1; }},
+                      Case{"ResidualWithoutNorm", ModelKind::gcn, false, false, false,
+                           [](TrainOptions& o) {
+                             o.model.residual = true;
+                             o.model.norm = NormLayer::none;
+                           }},
+                      Case{"OneBit", ModelKind::gcn, false, false, false,
+                           [](TrainOptions& o) {
+                             o.exchange.bits_forward = o.exchange.bits_backward = Bits::one;
+                           }},
+                      Case{"FourBitsStale", ModelKind::sage, false, false, false,
+                           [](TrainOptions& o) {
+                             o.exchange.bits_forward = Bits::four;
+                             o.exchange.bits_backward = Bits::bf16;
+                             o.exchange.staleness = 2;
+                           }},
+                      Case{"Bf16Rows", ModelKind::gcn, false, false, false,
+                           [](TrainOptions& o) { o.model.aggregate_storage = RowStorage::bf16; },
+                           1e-4},  // A sum that differs in its last bit may round to the next bf16.
+                      Case{"Inductive", ModelKind::sage, false, false, false,
+                           [](TrainOptions& o) { o.inductive = true; }}),
     [](const auto& p) { return p.param.name; });
 
 }  // namespace

@@ -97,8 +97,7 @@ TEST(MetisPartition, PrintsNothing) {
   ::testing::internal::CaptureStdout();
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     PartitionOptions options = asked(2 + static_cast<int>(seed % 9), Partitioner::metis, seed);
-    options.balance_split = &split;
-    metis_owners(test::make_small_dataset(120, 1, 3, seed).graph, options);
+    metis_owners(test::make_small_dataset(120, 1, 3, seed).graph, options, &split);
   }
   EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
 }
@@ -117,9 +116,9 @@ TEST(MetisPartition, SaysWhatItRepairsAndWhatItCannotBalance) {
   std::vector<Role> role(300, Role::test);
   std::fill_n(role.begin(), 29, Role::train);
   const Split split{role};
-  options.balance_split = &split;
+  options.balance_train = true;
   const Graph graph = test::path_graph(300);
-  const Partition partition = make_partition(graph, options, log);
+  const Partition partition = make_partition(graph, options, log, &split);
   EXPECT_THAT(warnings, ElementsAre(HasSubstr("too few training nodes")));
   EXPECT_LT(measure_partition(graph, partition).node_balance, 1.05);
 }
@@ -153,18 +152,17 @@ TEST(MetisPartition, BalancesTheTrainingNodesWhenAsked) {
   };
   PartitionOptions options = asked(3);
   EXPECT_GT(most_training(make_partition(graph, options)), 200);
-  options.balance_split = &split;
-  const Partition balanced = make_partition(graph, options);
+  options.balance_train = true;
+  const Partition balanced = make_partition(graph, options, {}, &split);
   expect_sound(graph, balanced, 3);
   EXPECT_LT(most_training(balanced), 130);
 
   const Split none{std::vector<Role>(900, Role::none)};
-  options.balance_split = &none;
-  expect_sound(graph, make_partition(graph, options), 3);
+  expect_sound(graph, make_partition(graph, options, {}, &none), 3);
   const Split short_one{std::vector<Role>(5, Role::train)};
-  options.balance_split = &short_one;
   test::expect_error(ErrorCode::mismatch, "split to balance",
-                     [&] { make_partition(graph, options); });
+                     [&] { make_partition(graph, options, {}, &short_one); });
+  test::expect_error(ErrorCode::usage, "needs a split", [&] { make_partition(graph, options); });
 }
 
 TEST(MetisPartition, ReadsAGraphThatCannotBeWritten) {

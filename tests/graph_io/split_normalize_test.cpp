@@ -88,7 +88,7 @@ TEST(RandomSplit, RefusesWhatCannotBe) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (const auto& [a, b, c] : {std::tuple{60.0, 30.0, 20.0}, std::tuple{0.0, 50.0, 50.0},
                                 std::tuple{60.0, -1.0, 20.0}, std::tuple{nan, 1.0, 1.0}}) {
-    test::expect_error(ErrorCode::usage, "--split random", [&, a = a, b = b, c = c] {
+    test::expect_error(ErrorCode::usage, "split random", [&, a = a, b = b, c = c] {
       make_split(dataset, RandomSplit{a, b, c, 1});
     });
   }

@@ -62,9 +62,8 @@ TEST_F(TextReaders, EdgeListErrorsNameTheLine) {
   refused("0,1,x\n", "the weight 'x' is not a number");
   refused("0,1\n0,", "line 2: '' is not an integer");
   write_text(directory / "edges.csv", "0,1\n");
-  test::expect_error(ErrorCode::usage, "--index-base 0|1", [&] { load_dataset(directory); });
-  test::expect_error(ErrorCode::usage, "--index-base 0|1",
-                     [&] { load_dataset(directory, base(2)); });
+  test::expect_error(ErrorCode::usage, "index-base 0|1", [&] { load_dataset(directory); });
+  test::expect_error(ErrorCode::usage, "index-base 0|1", [&] { load_dataset(directory, base(2)); });
   write_text(directory / "edges.tsv", "0 1\n");
   test::expect_error(ErrorCode::bad_input, "keep one of them",
                      [&] { load_dataset(directory, base(0)); });

@@ -66,8 +66,8 @@ TEST(ExchangePolicy, HoldsNoMoreEpochsThanTheRunHas) {
 
 TEST(ExchangePolicy, FormatsFollowDirectionAndSign) {
   ExchangeOptions o;
-  o.bits_forward = 1;
-  o.bits_backward = 4;
+  o.bits_forward = Bits::one;
+  o.bits_backward = Bits::four;
   const ExchangePolicy policy(o, 10);
   Site site;
   site.cols = 24;

@@ -97,7 +97,7 @@ ExchangeOptions exchange(int staleness, int sync_every, int warmup, int bits) {
   o.staleness = staleness;
   o.sync_every = sync_every;
   o.warmup_epochs = warmup;
-  o.bits_forward = o.bits_backward = bits;
+  o.bits_forward = o.bits_backward = Bits{bits};
   return o;
 }
 

@@ -28,8 +28,8 @@ TrainOptions options_of(int ranks) {
 TEST(Accounting, HaloBytesAreRowsTimesTheirEncodedSize) {
   const Dataset data = test::make_small_dataset(300, 8, 3, 3);
   TrainOptions o = options_of(3);
-  o.exchange.bits_forward = 2;
-  o.exchange.bits_backward = 1;
+  o.exchange.bits_forward = Bits::two;
+  o.exchange.bits_backward = Bits::one;
   for (const int staleness : {0, 2}) {
     o.exchange.staleness = staleness;
     const TrainResult r = train(data, o);
@@ -71,7 +71,7 @@ TEST(Accounting, GraphMemoryHoldsTheStructure) {
 TEST(Accounting, HaloMemoryIsThatOfTrainingAndGrowsWithStaleness) {
   const Dataset data = test::make_small_dataset(3000, 8, 3, 3);
   TrainOptions o = options_of(2);
-  o.exchange.bits_forward = o.exchange.bits_backward = 1;
+  o.exchange.bits_forward = o.exchange.bits_backward = Bits::one;
   for (const int staleness : {0, 1}) {
     o.exchange.staleness = staleness;
     const TrainResult r = train(data, o);

@@ -25,7 +25,7 @@ class Refusal : public ::testing::Test {
   Refusal() {
     options_.model.hidden = 3;
     options_.exchange.staleness = 1;
-    options_.exchange.bits_forward = 1;
+    options_.exchange.bits_forward = Bits::one;
     options_.checkpoint.folder = folder_ / "c";
     options_.checkpoint.every = 2;
     train(data_, options_);
@@ -137,16 +137,16 @@ TEST_F(Refusal, OptionsThatChangeNumbersMustAgree) {
     change(o);
     test::expect_error(ErrorCode::mismatch, flag, [&] { train(data_, o); });
   };
-  refused([](auto& o) { o.exchange.bits_forward = 2; }, "--bits-forward is 2");
-  refused([](auto& o) { o.seed = 9; }, "--seed");
-  refused([](auto& o) { o.model.hidden = 4; }, "--hidden");
-  refused([](auto& o) { o.exchange.staleness = 0; }, "--staleness");
-  refused([](auto& o) { o.reproducible = true; }, "--reproducible");
-  refused([](auto& o) { o.eval_every = 3; }, "--eval-every");
-  refused([](auto& o) { o.partition.parts = 3; }, "--parts");
-  refused([](auto& o) { o.node_order = NodeOrder::random; }, "--node-order");
-  refused([](auto& o) { o.optimizer.lr = 0.5F; }, "--lr");
-  refused([](auto& o) { o.epochs = 1; }, "--epochs is 1");
+  refused([](auto& o) { o.exchange.bits_forward = Bits::two; }, "bits-forward is 2");
+  refused([](auto& o) { o.seed = 9; }, "seed");
+  refused([](auto& o) { o.model.hidden = 4; }, "hidden");
+  refused([](auto& o) { o.exchange.staleness = 0; }, "staleness");
+  refused([](auto& o) { o.reproducible = true; }, "reproducible");
+  refused([](auto& o) { o.eval_every = 3; }, "eval-every");
+  refused([](auto& o) { o.partition.parts = 3; }, "parts");
+  refused([](auto& o) { o.node_order = NodeOrder::random; }, "node-order");
+  refused([](auto& o) { o.optimizer.lr = 0.5F; }, "lr");
+  refused([](auto& o) { o.epochs = 1; }, "epochs is 1");
   refused([](auto& o) { o.partition.partitioner = Partitioner::random; }, "partition's hash");
   const Dataset other = test::make_small_dataset(20, 2, 2, 6);
   test::expect_error(ErrorCode::mismatch, "data set", [&] { train(other, options_); });
@@ -176,7 +176,7 @@ TEST_F(Refusal, ACosineScheduleKeepsItsEpochs) {
   o.checkpoint.resume = o.checkpoint.folder / "epoch-000002";
   EXPECT_EQ(train(data_, o).epochs.back().loss, whole.epochs.back().loss);
   o.epochs = 8;
-  test::expect_error(ErrorCode::mismatch, "--schedule cosine", [&] { train(data_, o); });
+  test::expect_error(ErrorCode::mismatch, "schedule cosine", [&] { train(data_, o); });
 }
 
 }  // namespace

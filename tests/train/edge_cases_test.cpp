@@ -61,11 +61,11 @@ TEST(EdgeCases, PatienceWithoutAValidationScoreIsRefused) {
   set_roles(data, [&](std::size_t v, Role r) {
     return r == Role::validation && class_of[v] == 1 ? Role::none : r;
   });
-  test::expect_error(ErrorCode::usage, "--patience", [&] { train(data, o); });
+  test::expect_error(ErrorCode::usage, "patience", [&] { train(data, o); });
   o.metric = Metric::accuracy;
   EXPECT_EQ(train(data, o).metric, Metric::accuracy);
   set_roles(data, [](std::size_t, Role r) { return r == Role::validation ? Role::none : r; });
-  test::expect_error(ErrorCode::usage, "--patience", [&] { train(data, o); });
+  test::expect_error(ErrorCode::usage, "patience", [&] { train(data, o); });
 }
 
 TEST(EdgeCases, AStopBeforeTheFirstEvaluationLeavesScoresUnknown) {
@@ -104,7 +104,7 @@ TEST(EdgeCases, ARunThatNeverEvaluatesHasNoScores) {
   EXPECT_FALSE(r.epochs[3].val_metric);
   EXPECT_TRUE(r.predictions.empty());
   o.patience = 2;
-  test::expect_error(ErrorCode::usage, "--eval-every 0", [&] { train(data, o); });
+  test::expect_error(ErrorCode::usage, "eval-every 0", [&] { train(data, o); });
 }
 
 // The only step overflows the weights after the loss, so that only evaluation can notice it.
@@ -130,7 +130,7 @@ TEST(EdgeCases, ANumericFailureWithHalosInFlightKeepsItsCode) {
   o.eval_every = 100;
   o.exchange.staleness = 2;
   for (const int bits : {1, 32}) {
-    o.exchange.bits_forward = o.exchange.bits_backward = bits;
+    o.exchange.bits_forward = o.exchange.bits_backward = Bits{bits};
     test::expect_error(ErrorCode::numeric, "epoch", [&] { train(data, o); });
   }
 }
@@ -176,7 +176,7 @@ TEST(EdgeCases, RunsInSeveralThreadsAtOnceDoNotDisturbEachOther) {
   const Dataset data = test::make_small_dataset(200, 8, 3, 8);
   TrainOptions o = four_epochs(2);
   o.exchange.staleness = 1;
-  o.exchange.bits_forward = o.exchange.bits_backward = 1;
+  o.exchange.bits_forward = o.exchange.bits_backward = Bits::one;
   const TrainResult alone = train(data, o);
   std::vector<TrainResult> results(3);
   std::vector<std::thread> threads;

@@ -119,12 +119,12 @@ TEST(RequireMemory, NamesWhatIsNeededWhatThereIsAndWhatToChange) {
       test::expect_error(ErrorCode::resource, "", [&] { require_memory(needs, 0, 11 * kGiB); });
   EXPECT_EQ(sentence,
             "training needs at least 11.2 GiB (6.0 GiB for halo, 5.0 GiB for activations) and "
-            "this machine has 11.0 GiB available: lower --bits or --staleness, or take "
-            "--partitioner metis");
+            "this machine has 11.0 GiB available: lower bits or staleness, or take "
+            "partitioner metis");
   needs[MemoryUse::activations] = 7 * kGiB;
   EXPECT_THAT(
       test::expect_error(ErrorCode::resource, "", [&] { require_memory(needs, kGiB, 99 * kGiB); }),
-      HasSubstr("--memory-limit-mib allows 1.0 GiB: lower --hidden or --layers"));
+      HasSubstr("memory-limit-mib allows 1.0 GiB: lower hidden or layers"));
   EXPECT_NO_THROW(require_memory(needs, 0, needs.total()));
   EXPECT_NO_THROW(require_memory(needs, needs.total(), 0));
   EXPECT_NO_THROW(require_memory(needs, 0, std::nullopt));
@@ -135,7 +135,7 @@ TrainOptions options_of(ModelKind kind, int bits, int staleness) {
   o.model.kind = kind;
   o.model.layers = 4;
   o.model.hidden = 70;
-  o.exchange.bits_forward = o.exchange.bits_backward = bits;
+  o.exchange.bits_forward = o.exchange.bits_backward = Bits{bits};
   o.exchange.staleness = staleness;
   o.partition.parts = 3;
   o.partition.partitioner = Partitioner::random;
@@ -189,7 +189,7 @@ TEST(LeastMemory, IsNoMoreThanADirectedGraphHolds) {
   data.graph = test::graph_from_edges(3000, edges, true);
   for (const int staleness : {0, 1}) {
     TrainOptions o = options_of(ModelKind::sage, 32, staleness);
-    o.exchange.bits_forward = 1;
+    o.exchange.bits_forward = Bits::one;
     const TrainResult r = train(data, o);
     const MemoryNeeds least = least_memory(data, o, 0, r.partition.communication_volume);
     EXPECT_GT(least[MemoryUse::halo], 0);
@@ -271,7 +271,7 @@ TEST(MemoryCheck, ComesBeforeThePartition) {
   EXPECT_THAT(test::expect_error(ErrorCode::bad_input, "", [&] { train(data, o); }),
               HasSubstr("no such file"));
   o.model.hidden = 1 << 20;  // A weight matrix of 4 TiB.
-  test::expect_error(ErrorCode::resource, {"for weights", "lower --hidden, --layers or --parts"},
+  test::expect_error(ErrorCode::resource, {"for weights", "lower hidden, layers or parts"},
                      [&] { train(data, o); });
 }
 
@@ -289,7 +289,7 @@ TEST(MemoryCheck, HoldsARunToTheByteThatItCounts) {
   };
   o.memory_limit_bytes = r.memory.total();
   EXPECT_NO_THROW(train(data, o));
-  EXPECT_THAT(sentence(checked - 1), HasSubstr("--memory-limit-mib allows"));
+  EXPECT_THAT(sentence(checked - 1), HasSubstr("memory-limit-mib allows"));
   // A run that is known not to fit is refused before ranks start.
   const MemoryNeeds least = least_memory(data, o, 0, r.partition.communication_volume);
   EXPECT_THAT(sentence(least.total() - 1), Not(HasSubstr("rank")));

@@ -54,7 +54,7 @@ TEST_P(NodeOrders, ReproducibleRunsPredictTheSame) {
 TEST_P(NodeOrders, OneBitStepsAgree) {
   const Dataset dataset = data();
   TrainOptions o = options(3, 2, NodeOrder::id);
-  o.exchange.bits_forward = o.exchange.bits_backward = 1;
+  o.exchange.bits_forward = o.exchange.bits_backward = Bits::one;
   o.reproducible = true;
   const TrainResult expected = train(dataset, o);
   for (const NodeOrder order : {NodeOrder::random, NodeOrder::cluster}) {

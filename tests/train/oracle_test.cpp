@@ -101,7 +101,7 @@ TEST_P(Oracle, TheSameRunHasTheSameBits) {
   const Dataset data = data_of(GetParam());
   for (const int bits : {1, 32}) {
     TrainOptions o = options_of(GetParam(), 4, 8);
-    o.exchange.bits_forward = o.exchange.bits_backward = bits;
+    o.exchange.bits_forward = o.exchange.bits_backward = Bits{bits};
     o.exchange.staleness = bits == 1 ? 1 : 0;
     const TrainResult first = train(data, o);
     o.transport.threads_per_rank = 2;

@@ -36,7 +36,7 @@ TrainOptions shard_options(const ShardCase& c) {
   o.inductive = c.inductive;
   o.normalize = c.sparse ? Normalization::row : Normalization::standard;
   o.partition.parts = 3;
-  o.exchange.bits_forward = o.exchange.bits_backward = 2;
+  o.exchange.bits_forward = o.exchange.bits_backward = Bits::two;
   o.exchange.staleness = 1;
   return o;
 }
@@ -46,8 +46,9 @@ void write(const Dataset& dataset, const TrainOptions& options, const fs::path& 
   // Inductive training balances training nodes as well.
   PartitionOptions cut = options.partition;
   const Split split = make_split(dataset, options.split);
-  if (options.inductive) cut.balance_split = &split;
-  write_shards(dataset, make_partition(dataset.graph, cut), options, directory, overwrite);
+  cut.balance_train = options.inductive;
+  write_shards(dataset, make_partition(dataset.graph, cut, {}, &split), options, directory,
+               overwrite);
 }
 
 class Shards : public ::testing::TestWithParam<ShardCase> {};

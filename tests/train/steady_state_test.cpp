@@ -27,8 +27,8 @@ TEST_P(SteadyState, NothingIsAllocatedAfterTheFirstEpochs) {
       o.model.hidden = 130;
       o.model.residual = true;
       o.model.aggregate_storage = staleness == 0 ? RowStorage::fp32 : RowStorage::bf16;
-      o.exchange.bits_forward = 1;
-      o.exchange.bits_backward = 4;
+      o.exchange.bits_forward = Bits::one;
+      o.exchange.bits_backward = Bits::four;
       o.exchange.staleness = staleness;
       o.partition.parts = 3;
       o.partition.partitioner = Partitioner::random;
@@ -38,7 +38,10 @@ TEST_P(SteadyState, NothingIsAllocatedAfterTheFirstEpochs) {
       std::vector<std::int64_t> counts;
       counts.reserve(32);
       TrainCallbacks callbacks;
-      callbacks.on_epoch = [&](const EpochReport&) { counts.push_back(test::allocations()); };
+      callbacks.on_epoch = [&](const EpochReport&) {
+        counts.push_back(test::allocations());
+        return EpochAction::proceed;
+      };
       train(data, o, callbacks);
       // Slots of a ring are first used in epochs 0 to S. The report of epoch 11 follows an
       // evaluation.
@@ -64,7 +67,7 @@ TEST_P(SteadyEpochs, NoThreadAllocatesFromEpochSPlusTwoOn) {
   o.model.kind = kind;
   o.model.hidden = 40;
   o.model.dropout = 0.4F;
-  o.exchange.bits_forward = o.exchange.bits_backward = setting.bits;
+  o.exchange.bits_forward = o.exchange.bits_backward = Bits{setting.bits};
   o.exchange.staleness = setting.staleness;
   o.partition.parts = setting.ranks;
   o.partition.partitioner = Partitioner::random;
@@ -74,7 +77,10 @@ TEST_P(SteadyEpochs, NoThreadAllocatesFromEpochSPlusTwoOn) {
   std::vector<std::int64_t> counts;
   counts.reserve(32);
   TrainCallbacks callbacks;
-  callbacks.on_epoch = [&](const EpochReport&) { counts.push_back(test::allocations()); };
+  callbacks.on_epoch = [&](const EpochReport&) {
+    counts.push_back(test::allocations());
+    return EpochAction::proceed;
+  };
   train(data, o, callbacks);
   // The report of epoch S + 1 comes before the first steady epoch; that of the last epoch after
   // an evaluation.

@@ -2,14 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
 
+#include "heliograph/checkpoint.hpp"
 #include "heliograph/error.hpp"
 #include "support/expect_error.hpp"
+#include "support/files.hpp"
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
 
@@ -23,7 +26,7 @@ TEST(Train, LearnsASeparableGraph) {
   for (const int bits : {1, 2, 4, 8, 16, 32}) {
     TrainOptions o = small_options(4);
     o.epochs = 60;
-    o.exchange.bits_forward = o.exchange.bits_backward = bits;
+    o.exchange.bits_forward = o.exchange.bits_backward = Bits{bits};
     const TrainResult r = train(data, o);
     EXPECT_LT(r.epochs.back().loss, 0.5 * r.epochs.front().loss) << bits << " bits";
     EXPECT_GT(r.test_metric, 0.6) << bits << " bits";
@@ -38,9 +41,9 @@ TEST(Train, OneBitAWideRowWeighsTwentyEightTimesLess) {
   o.model.hidden = 256;
   o.model.transform_first = false;
   o.epochs = 1;
-  o.exchange.bits_forward = o.exchange.bits_backward = 1;
+  o.exchange.bits_forward = o.exchange.bits_backward = Bits::one;
   const TrainResult one = train(data, o);
-  o.exchange.bits_forward = o.exchange.bits_backward = 32;
+  o.exchange.bits_forward = o.exchange.bits_backward = Bits::fp32;
   const TrainResult full = train(data, o);
   const auto halo = [](const TrainResult& r) {
     return r.bytes_per_epoch.halo_forward + r.bytes_per_epoch.halo_backward;
@@ -61,8 +64,8 @@ TEST(Train, EveryLinkAndSiteIsCountedByItself) {
   o.model.hidden = 40;
   o.model.transform_first = false;
   o.epochs = 4;
-  o.exchange.bits_forward = 2;
-  o.exchange.bits_backward = 8;
+  o.exchange.bits_forward = Bits::two;
+  o.exchange.bits_backward = Bits::eight;
   const TrainResult r = train(data, o);
   // Layers 1 and 2, both directions, six directed links.
   EXPECT_EQ(r.halo_traffic.size(), 2U * 2 * 6);
@@ -161,10 +164,51 @@ TEST(Train, StopFlagEndsTheRunAtAnEpoch) {
   StopFlag stop = false;
   TrainCallbacks callbacks;
   callbacks.stop = &stop;
-  callbacks.on_epoch = [&](const EpochReport& e) { stop = e.epoch == 6; };
+  callbacks.on_epoch = [&](const EpochReport& e) {
+    stop = e.epoch == 6;
+    return EpochAction::proceed;
+  };
   const TrainResult r = train(data, o, callbacks);
   EXPECT_EQ(r.stop_reason, "interrupted");
-  EXPECT_EQ(r.epochs.size(), 8U);
+  EXPECT_EQ(r.epochs.size(), 7U);
+}
+
+TEST(Train, CallbackEndsTheRunAfterItsEpoch) {
+  const Dataset data = test::make_small_dataset(200, 16, 4, 8);
+  const test::TemporaryDirectory folder;
+  for (const int ranks : {1, 3}) {
+    TrainOptions o = small_options(ranks);
+    o.epochs = 100000;
+    o.checkpoint.folder = folder / std::to_string(ranks);
+    TrainCallbacks callbacks;
+    callbacks.on_epoch = [](const EpochReport& report) {
+      return report.epoch == 4 ? EpochAction::stop : EpochAction::proceed;
+    };
+    const TrainResult r = train(data, o, callbacks);
+    EXPECT_EQ(r.stop_reason, "interrupted");
+    EXPECT_EQ(r.epochs.size(), 5U);
+    EXPECT_EQ(newest_checkpoint(o.checkpoint.folder).filename(), "epoch-000005");
+  }
+}
+
+TEST(Train, ThrowsTheExceptionOfACallbackItself) {
+  struct OwnError {
+    int number;
+  };
+  const Dataset data = test::make_small_dataset(200, 16, 4, 8);
+  for (const int ranks : {1, 3}) {
+    TrainCallbacks callbacks;
+    callbacks.on_epoch = [](const EpochReport& report) {
+      if (report.epoch == 2) throw OwnError{17};
+      return EpochAction::proceed;
+    };
+    try {
+      train(data, small_options(ranks), callbacks);
+      FAIL() << "nothing was thrown";
+    } catch (const OwnError& error) {
+      EXPECT_EQ(error.number, 17);
+    }
+  }
 }
 
 TEST(Train, ValuesThatOverflowAreNamed) {
@@ -190,12 +234,12 @@ TEST(Train, SchedulesAndSplitsThatDoNotFitAreRefused) {
   const Dataset data = test::make_small_dataset(200, 16, 4, 8);
   TrainOptions o = small_options();
   o.split = GivenSplit{3};
-  test::expect_error(ErrorCode::usage, "--split 3", [&] { train(data, o); });
+  test::expect_error(ErrorCode::usage, "split 3", [&] { train(data, o); });
   o = small_options();
   o.partition.parts = 201;
   test::expect_error(ErrorCode::usage, "", [&] { train(data, o); });
   o = small_options();
-  o.exchange.bits_forward = 3;
+  o.exchange.bits_forward = Bits{3};
   test::expect_error(ErrorCode::usage, "", [&] { train(data, o); });
 }
 

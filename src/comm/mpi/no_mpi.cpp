@@ -1,4 +1,5 @@
 #include "comm/mpi/transport.hpp"
+#include "core/throw_error.hpp"
 
 namespace heliograph {
 
@@ -7,7 +8,7 @@ struct MpiGroup::State {};
 namespace {
 
 [[noreturn]] void refuse_mpi() {
-  throw Error(ErrorCode::usage,
+  throw_error(ErrorCode::usage,
               "--transport mpi: this build has no MPI transport; run the ranks as threads of one "
               "process with --transport threads, or use a build whose `heliograph info` lists mpi");
 }

@@ -109,7 +109,7 @@ void take_up_mpi() {
   MPI_Initialized(&initialised);
   MPI_Finalized(&finalised);
   if (finalised != 0) {
-    throw Error(ErrorCode::usage, "--transport mpi: MPI has been finalised in this process");
+    throw_error(ErrorCode::usage, "--transport mpi: MPI has been finalised in this process");
   }
   if (initialised == 0) {
     // Where MPI waits by itself, as in its start, it lets others have the core.
@@ -123,7 +123,7 @@ void take_up_mpi() {
   MPI_Query_thread(&level);
   MPI_Is_thread_main(&is_main);
   if (level < MPI_THREAD_SERIALIZED && is_main == 0) {
-    throw Error(ErrorCode::usage,
+    throw_error(ErrorCode::usage,
                 "--transport mpi: MPI was initialised for one thread, and this is another");
   }
 }
@@ -260,15 +260,15 @@ bool mpi_built() noexcept { return true; }
 
 MpiGroup::MpiGroup(const MpiTransportOptions& options) : state_(std::make_unique<State>()) {
   if (current() != nullptr) {
-    throw Error(ErrorCode::usage, "--transport mpi: this process is in a run already");
+    throw_error(ErrorCode::usage, "--transport mpi: this process is in a run already");
   }
   if (any_rank_lost) {
-    throw Error(ErrorCode::peer_lost,
+    throw_error(ErrorCode::peer_lost,
                 "--transport mpi: an earlier run of this process has lost a rank");
   }
   if (!(options.timeout_seconds > 0) || options.piece_bytes == 0 ||
       options.piece_bytes > (std::size_t{1} << 30)) {
-    throw Error(ErrorCode::usage,
+    throw_error(ErrorCode::usage,
                 "--transport mpi: the timeout must be above 0 and pieces from 1 byte to 1 GiB");
   }
   take_up_mpi();
@@ -329,7 +329,7 @@ void MpiGroup::join() {
 
   s.moves_device_memory = s.options.cuda_aware != CudaAwareMpi::off && mpi_is_cuda_aware();
   if (s.options.cuda_aware == CudaAwareMpi::on && !s.moves_device_memory) {
-    throw Error(ErrorCode::usage,
+    throw_error(ErrorCode::usage,
                 "--cuda-aware-mpi on: this MPI library does not say that it is CUDA-aware; leave "
                 "the option out, and messages are staged on the host");
   }

@@ -1,10 +1,11 @@
 #include "comm/nccl/transport.hpp"
+#include "core/throw_error.hpp"
 
 namespace heliograph {
 namespace {
 
 [[noreturn]] void refuse_nccl() {
-  throw Error(
+  throw_error(
       ErrorCode::usage,
       "--transport nccl: this build has no NCCL transport; run the ranks as threads of one process "
       "with --transport threads, or use a build whose `heliograph info` lists nccl");

@@ -232,7 +232,7 @@ class NcclCommunicator final : public Communicator {
   std::byte* take_registered(std::size_t bytes) {
     throw_if_failed();
     if (in_flight()) {
-      throw Error(ErrorCode::usage,
+      throw_error(ErrorCode::usage,
                   "--nccl-register: a buffer was asked for while halo messages are in flight");
     }
     std::byte* begin = link_->take_registered(bytes);

@@ -242,7 +242,8 @@ void Rendezvous::report_failure() noexcept {
 }
 
 std::string Rendezvous::rank_0() const {
-  return "--transport tcp: rank 0 at " + describe_endpoint(launch_.address, port_of_rank_0_);
+  return spell_options("--transport tcp: rank 0 at ") +
+         describe_endpoint(launch_.address, port_of_rank_0_);
 }
 
 void Rendezvous::end_uncalled(double seconds) {
@@ -254,10 +255,10 @@ void Rendezvous::end_uncalled(double seconds) {
                 "--transport tcp: rank {} did not meet rank 0 at {} within {}: {}", rank_, where,
                 describe_seconds(seconds), last_);
   }
-  std::string text =
-      fmt::format("--transport tcp: rank {}{} not called rank 0 at {} within {}", first_missing(),
-                  missing_ > 1 ? fmt::format(" and {} more have", missing_ - 1) : " has",
-                  describe_endpoint(launch_.address, mine_.port), describe_seconds(seconds));
+  std::string text = fmt::format(
+      "{}: rank {}{} not called rank 0 at {} within {}", spell_options("--transport tcp"),
+      first_missing(), missing_ > 1 ? fmt::format(" and {} more have", missing_ - 1) : " has",
+      describe_endpoint(launch_.address, mine_.port), describe_seconds(seconds));
   if (!refused_.empty()) text += "; " + refused_;
   if (short_of_sockets_) text += "; calls were not accepted for want of descriptors (ulimit -n)";
   throw Error(ErrorCode::peer_lost, text);

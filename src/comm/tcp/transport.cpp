@@ -7,12 +7,13 @@
 #include "comm/processes/communicator.hpp"
 #include "comm/rendezvous/rendezvous.hpp"
 #include "comm/tcp/links.hpp"
+#include "core/throw_error.hpp"
 
 namespace heliograph {
 
 TcpGroup::TcpGroup(const TcpTransportOptions& options) : options_(options) {
   if (!(options.timeout_seconds > 0) || options.piece_bytes == 0) {
-    throw Error(ErrorCode::usage,
+    throw_error(ErrorCode::usage,
                 "--transport tcp: the timeout must be above 0 and pieces at least 1 byte");
   }
   const LaunchVariables& launch = options_.launch;

@@ -7,6 +7,7 @@
 #include "core/cuda/kernel_calls.hpp"
 #include "core/cuda/sums.hpp"
 #include "core/kernels.hpp"
+#include "core/throw_error.hpp"
 #include "heliograph/error.hpp"
 
 namespace heliograph {
@@ -15,11 +16,11 @@ namespace {
 /// The fp32 gradient. Throws Error(usage) for an fp64 one, which these kernels do not compute.
 float* f32(const GradientView& g) {
   if (g.f64 == nullptr) return g.f32;
-  throw Error(ErrorCode::usage, "--device cuda: its kernels keep no gradients in fp64");
+  throw_error(ErrorCode::usage, "--device cuda: its kernels keep no gradients in fp64");
 }
 void refuse_fp64(const AccumulatorView& acc) {
   if (acc.data == nullptr) return;
-  throw Error(ErrorCode::usage, "--device cuda: its kernels do not accumulate in fp64");
+  throw_error(ErrorCode::usage, "--device cuda: its kernels do not accumulate in fp64");
 }
 
 class CudaKernels final : public Kernels {

@@ -51,8 +51,8 @@ int cuda_devices() noexcept { return find_devices().count; }
 int require_cuda_devices(const char* flag) {
   const Devices devices = find_devices();
   if (devices.count > 0) return devices.count;
-  throw_error(ErrorCode::usage, "{}: there is no CUDA device that can be used: {}", flag,
-              cudaGetErrorString(devices.status));
+  throw_error(ErrorCode::usage, "{}: there is no CUDA device that can be used: {}",
+              spell_options(flag), cudaGetErrorString(devices.status));
 }
 
 void copy_by_cuda(std::byte* to, const std::byte* from, std::size_t bytes) {

@@ -117,9 +117,10 @@ void check_metis_size(std::int64_t nodes, std::int64_t entries, bool directed) {
   }
 }
 
-std::vector<std::int32_t> metis_owners(const Graph& graph, const PartitionOptions& options) {
+std::vector<std::int32_t> metis_owners(const Graph& graph, const PartitionOptions& options,
+                                       const Split* balanced) {
   check_metis_size(graph.nodes, graph.entries(), false);
-  std::vector<idx_t> weights = training_weights(graph, options.balance_split);
+  std::vector<idx_t> weights = training_weights(graph, balanced);
   std::vector<idx_t> offsets(graph.offsets.begin(), graph.offsets.end());
   std::vector<std::int32_t> owner(static_cast<std::size_t>(graph.nodes), -1);
   idx_t nodes = static_cast<idx_t>(graph.nodes);

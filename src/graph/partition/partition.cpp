@@ -65,15 +65,14 @@ bool enough_to_balance(const Split& split, int parts) {
   return std::count(split.role.begin(), split.role.end(), Role::train) >= least_a_part * parts;
 }
 
-std::vector<std::int32_t> cut_with_metis(const Graph& graph, PartitionOptions options,
-                                         const LogCallback& log) {
+std::vector<std::int32_t> cut_with_metis(const Graph& graph, const PartitionOptions& options,
+                                         const LogCallback& log, const Split* balanced) {
   check_metis_size(graph.nodes, graph.entries(), graph.directed);
   check_neighbours(graph);
   if (options.parts == 1) return std::vector<std::int32_t>(at(graph.nodes), 0);
-  if (options.balance_split != nullptr &&
-      static_cast<std::int64_t>(options.balance_split->role.size()) == graph.nodes &&
-      !enough_to_balance(*options.balance_split, options.parts)) {
-    options.balance_split = nullptr;
+  if (balanced != nullptr && static_cast<std::int64_t>(balanced->role.size()) == graph.nodes &&
+      !enough_to_balance(*balanced, options.parts)) {
+    balanced = nullptr;
     if (log) {
       log(LogLevel::warning,
           fmt::format(
@@ -81,8 +80,8 @@ std::vector<std::int32_t> cut_with_metis(const Graph& graph, PartitionOptions op
               options.parts));
     }
   }
-  return graph.directed ? metis_owners(unite(graph, transpose(graph)), options)
-                        : metis_owners(graph, options);
+  return graph.directed ? metis_owners(unite(graph, transpose(graph)), options, balanced)
+                        : metis_owners(graph, options, balanced);
 }
 
 /// Gives each empty part the node of lowest degree in the largest part; ties go to the lowest part
@@ -110,13 +109,17 @@ int repair_empty_parts(const Graph& graph, Partition& partition) {
 }  // namespace
 
 Partition make_partition(const Graph& graph, const PartitionOptions& options,
-                         const LogCallback& log) {
+                         const LogCallback& log, const Split* split) {
   check_parts(graph, options.parts);
+  if (options.balance_train && split == nullptr) {
+    throw_error(ErrorCode::usage, "--balance-train needs a split of the nodes");
+  }
   Partition partition;
   partition.parts = options.parts;
   switch (options.partitioner) {
     case Partitioner::metis:
-      partition.owner = cut_with_metis(graph, options, log);
+      partition.owner =
+          cut_with_metis(graph, options, log, options.balance_train ? split : nullptr);
       break;
     case Partitioner::contiguous:
       partition.owner = contiguous_owners(graph.nodes, options.parts);

@@ -133,7 +133,7 @@ Metric resolve_metric(Metric metric, Task task, std::int32_t classes) {
                 multilabel ? "labels" : "classes");
   }
   if (metric == Metric::accuracy && multilabel) {
-    throw Error(ErrorCode::usage,
+    throw_error(ErrorCode::usage,
                 "--metric accuracy needs one class a node; use f1 or macro-f1 for multi-label");
   }
   return metric;

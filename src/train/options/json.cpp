@@ -8,6 +8,7 @@
 
 #include "comm/nccl/transport.hpp"
 #include "core/kernels.hpp"
+#include "core/throw_error.hpp"
 #include "graph/split.hpp"
 #include "heliograph/error.hpp"
 #include "train/options/fields.hpp"
@@ -157,7 +158,7 @@ void add_data(TrainFields& fields) {
         if (auto* random = std::get_if<RandomSplit>(&options.split)) {
           random->stratified = stratified;
         } else if (stratified) {
-          throw Error(ErrorCode::usage, "--stratified needs --split random:T/V/E");
+          throw_error(ErrorCode::usage, "--stratified needs --split random:T/V/E");
         }
       },
       [](const TrainOptions& options) {
@@ -195,6 +196,9 @@ void add_ranks(TrainFields& fields) {
       HELIOGRAPH_MEMBER(partition.objective));
   fields.add("partition-seed", "N", "Random seed of the partitioner.",
              HELIOGRAPH_MEMBER(partition.seed));
+  fields.add("balance-train",
+             "With --partitioner metis: give every part an equal share of the training nodes.",
+             HELIOGRAPH_MEMBER(partition.balance_train));
   fields.add(
       "node-order",
       "How ranks number their nodes, for speed: as the data set does (id), in random order, or "
@@ -221,6 +225,18 @@ void add_checkpoints(TrainFields& fields) {
       HELIOGRAPH_MEMBER(checkpoint.on_failure));
 }
 
+void add_bits(TrainFields& fields, const std::string& name, std::string help,
+              Bits ExchangeOptions::*bits) {
+  fields.add(
+      name, FieldKind::integer, "N", std::move(help),
+      [name, bits](TrainOptions& options, const std::string& text) {
+        options.exchange.*bits = parse_bits(name, text);
+      },
+      [bits](const TrainOptions& options) {
+        return nlohmann::json(bit_count(options.exchange.*bits));
+      });
+}
+
 void add_exchange(TrainFields& fields) {
   fields.group("Exchange");
   fields.add(
@@ -231,12 +247,12 @@ void add_exchange(TrainFields& fields) {
         options.exchange.bits_forward = options.exchange.bits_backward = parse_bits("bits", text);
       },
       {});
-  fields.add("bits-forward", "N",
-             "Bits per value of features, in the forward pass; overrides --bits.",
-             HELIOGRAPH_MEMBER(exchange.bits_forward));
-  fields.add("bits-backward", "N",
-             "Bits per value of gradients, in the backward pass; overrides --bits.",
-             HELIOGRAPH_MEMBER(exchange.bits_backward));
+  add_bits(fields, "bits-forward",
+           "Bits per value of features, in the forward pass; overrides --bits.",
+           &ExchangeOptions::bits_forward);
+  add_bits(fields, "bits-backward",
+           "Bits per value of gradients, in the backward pass; overrides --bits.",
+           &ExchangeOptions::bits_backward);
   fields.add(
       "staleness", "S",
       "Let an epoch use rows of other ranks that are up to S epochs old, so that their messages "

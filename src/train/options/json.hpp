@@ -12,8 +12,7 @@ template <class Target>
 struct OptionField;
 
 /// Every training option that the command, config files and run.json share. OptionField is in
-/// fields.hpp. TrainOptions::partition.balance_split is a pointer and has no field: the command
-/// sets it.
+/// fields.hpp.
 std::span<const OptionField<TrainOptions>> train_option_fields();
 
 /// The options keyed by flag names, as a config file may hold them.

@@ -18,49 +18,49 @@ namespace heliograph {
 namespace {
 
 template <class Value>
-void require_value(bool fits, const char* flag, const std::string& rule, Value value) {
-  if (!fits) throw_error(ErrorCode::usage, "{} must be {}, not {}", flag, rule, value);
+void require_value(bool fits, const char* name, const std::string& rule, Value value) {
+  if (!fits) throw_error(ErrorCode::usage, "--{} must be {}, not {}", name, rule, value);
 }
 
 void require_together(bool fits, const char* sentence) {
-  if (!fits) throw Error(ErrorCode::usage, sentence);
+  if (!fits) throw Error(ErrorCode::usage, spell_options(sentence));
 }
 
 template <class Value>
-void require_at_least(int least, const char* flag, Value value) {
+void require_at_least(int least, const char* name, Value value) {
   require_value(value >= static_cast<Value>(least) && std::isfinite(static_cast<double>(value)),
-                flag, fmt::format("at least {}", least), value);
+                name, fmt::format("at least {}", least), value);
 }
 
 template <class Value>
-void require_above_0(const char* flag, Value value) {
-  require_value(value > 0 && std::isfinite(value), flag, "above 0", value);
+void require_above_0(const char* name, Value value) {
+  require_value(value > 0 && std::isfinite(value), name, "above 0", value);
 }
 
 void validate_model(const ModelOptions& model) {
   // The upper bounds keep products of layers, widths and numbers of nodes within 64 bits.
-  require_value(model.layers >= 1 && model.layers <= 1024, "--layers", "from 1 to 1024",
+  require_value(model.layers >= 1 && model.layers <= 1024, "layers", "from 1 to 1024",
                 model.layers);
-  require_value(model.hidden >= 1 && model.hidden <= 1 << 20, "--hidden", "from 1 to 1048576",
+  require_value(model.hidden >= 1 && model.hidden <= 1 << 20, "hidden", "from 1 to 1048576",
                 model.hidden);
-  require_value(model.dropout >= 0 && model.dropout < 1, "--dropout", "at least 0 and below 1",
+  require_value(model.dropout >= 0 && model.dropout < 1, "dropout", "at least 0 and below 1",
                 model.dropout);
 }
 
 void validate_exchange(const ExchangeOptions& exchange) {
-  check_bits("bits-forward", exchange.bits_forward);
-  check_bits("bits-backward", exchange.bits_backward);
-  require_at_least(0, "--staleness", exchange.staleness);
-  require_at_least(0, "--sync-every", exchange.sync_every);
-  require_at_least(0, "--warmup-epochs", exchange.warmup_epochs);
+  check_bits("bits-forward", bit_count(exchange.bits_forward));
+  check_bits("bits-backward", bit_count(exchange.bits_backward));
+  require_at_least(0, "staleness", exchange.staleness);
+  require_at_least(0, "sync-every", exchange.sync_every);
+  require_at_least(0, "warmup-epochs", exchange.warmup_epochs);
 }
 
 void validate_optimizer(const OptimizerOptions& optimizer) {
-  require_above_0("--lr", optimizer.lr);
-  require_at_least(0, "--weight-decay", optimizer.weight_decay);
-  require_at_least(0, "--clip-norm", optimizer.clip_norm);
-  require_at_least(1, "--step-size", optimizer.step_size);
-  require_value(optimizer.step_gamma > 0 && optimizer.step_gamma <= 1, "--step-gamma",
+  require_above_0("lr", optimizer.lr);
+  require_at_least(0, "weight-decay", optimizer.weight_decay);
+  require_at_least(0, "clip-norm", optimizer.clip_norm);
+  require_at_least(1, "step-size", optimizer.step_size);
+  require_value(optimizer.step_gamma > 0 && optimizer.step_gamma <= 1, "step-gamma",
                 "above 0 and at most 1", optimizer.step_gamma);
 }
 
@@ -87,13 +87,13 @@ void validate_transport(const TransportOptions& transport) {
                    "--nccl-register: this build's NCCL is older than 2.19 and registers nothing");
   require_together(transport.cuda_graphs != CudaGraphs::on || cuda,
                    "--cuda-graphs on needs --device cuda");
-  require_at_least(0, "--threads-per-rank", transport.threads_per_rank);
-  require_at_least(0, "--link-gbps", transport.link_gbps);
-  require_at_least(0, "--link-latency-us", transport.link_latency_us);
-  require_above_0("--timeout", transport.timeout_seconds);
-  require_above_0("--silence-loading", transport.silence_loading);
-  require_above_0("--silence-training", transport.silence_training);
-  require_above_0("--silence-saving", transport.silence_saving);
+  require_at_least(0, "threads-per-rank", transport.threads_per_rank);
+  require_at_least(0, "link-gbps", transport.link_gbps);
+  require_at_least(0, "link-latency-us", transport.link_latency_us);
+  require_above_0("timeout", transport.timeout_seconds);
+  require_above_0("silence-loading", transport.silence_loading);
+  require_above_0("silence-training", transport.silence_training);
+  require_above_0("silence-saving", transport.silence_saving);
   const bool shaped = transport.link_gbps != 0 || transport.link_latency_us != 0;
   if (shaped && kind != TransportKind::automatic && kind != TransportKind::threads) {
     throw_error(ErrorCode::usage,
@@ -119,7 +119,7 @@ void validate(const TrainOptions& options) {
   validate_transport(options.transport);
   start_cuda(options.transport);
   check_split_choice(options.split);
-  require_at_least(1, "--parts", options.partition.parts);
+  require_at_least(1, "parts", options.partition.parts);
   require_together(
       options.partition.partitioner != Partitioner::file || !options.partition.file.empty(),
       "--partitioner file:PATH needs a path");
@@ -130,17 +130,17 @@ void validate(const TrainOptions& options) {
                    "--reproducible needs --device cpu: devices do not sum in fp64");
   require_together(!options.tf32 || options.transport.device == DeviceKind::cuda,
                    "--tf32 needs --device cuda");
-  require_at_least(0, "--checkpoint-every", options.checkpoint.every);
+  require_at_least(0, "checkpoint-every", options.checkpoint.every);
   require_together(options.checkpoint.every == 0 || !options.checkpoint.folder.empty(),
                    "--checkpoint-every needs --out: a directory to save to");
-  require_at_least(1, "--epochs", options.epochs);
-  require_at_least(0, "--eval-every", options.eval_every);
-  require_at_least(0, "--patience", options.patience);
+  require_at_least(1, "epochs", options.epochs);
+  require_at_least(0, "eval-every", options.eval_every);
+  require_at_least(0, "patience", options.patience);
   require_together(options.patience == 0 || options.eval_every > 0,
                    "--patience needs evaluations, and --eval-every 0 makes none");
-  require_value(options.eval_chunk_bytes >= 1, "--eval-chunk-mib", "at least 1 MiB",
+  require_value(options.eval_chunk_bytes >= 1, "eval-chunk-mib", "at least 1 MiB",
                 options.eval_chunk_bytes);
-  require_at_least(0, "--memory-limit-mib", options.memory_limit_bytes);
+  require_at_least(0, "memory-limit-mib", options.memory_limit_bytes);
 }
 
 }  // namespace heliograph

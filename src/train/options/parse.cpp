@@ -20,6 +20,8 @@ bool parses_whole(const std::string& text, Value& value) {
 
 }  // namespace
 
+void name_options_as_flags() noexcept { spell_options_as_flags(); }
+
 std::int64_t parse_integer(const std::string& name, const std::string& text, std::int64_t lowest,
                            std::int64_t highest) {
   std::int64_t value = 0;

@@ -17,6 +17,10 @@ using EnumName = std::pair<std::string_view, Enum>;
 template <class Enum>
 extern const EnumName<Enum> enum_names[];
 
+/// Makes error messages of this process write options as flags, "--parts"; by default they write
+/// "parts". Call it before other threads start.
+void name_options_as_flags() noexcept;
+
 // Parsers of an option's text. They throw Error(usage) that names the flag; `name` is the flag
 // without its dashes.
 std::int64_t parse_integer(const std::string& name, const std::string& text, std::int64_t lowest,

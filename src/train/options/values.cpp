@@ -18,7 +18,7 @@ constexpr std::string_view kFilePrefix = "file:";
 void refuse_not_built(const std::string& name) {
   for (const NotBuilt& entry : kNotBuilt) {
     if (name != entry.name) continue;
-    throw_error(ErrorCode::usage, "{} ({}) is not built yet", name, entry.purpose);
+    throw_error(ErrorCode::usage, "{} ({}) is not built yet", spell_options(name), entry.purpose);
   }
 }
 
@@ -34,10 +34,10 @@ void check_bits(const std::string& name, int bits) {
   throw_error(ErrorCode::usage, "--{} must be 1, 2, 4, 8, 16 or 32, not {}", name, bits);
 }
 
-int parse_bits(const std::string& name, const std::string& text) {
+Bits parse_bits(const std::string& name, const std::string& text) {
   const auto bits = parse_integer<int>(name, text);
   check_bits(name, bits);
-  return bits;
+  return Bits{bits};
 }
 
 std::string partitioner_text(const PartitionOptions& options) {
@@ -51,7 +51,7 @@ void set_partitioner(PartitionOptions& options, const std::string& text) {
   if (text.starts_with(kFilePrefix)) {
     options.file = text.substr(kFilePrefix.size());
     if (options.file.empty()) {
-      throw Error(ErrorCode::usage, "--partitioner file: needs a path after the colon");
+      throw_error(ErrorCode::usage, "--partitioner file: needs a path after the colon");
     }
     options.partitioner = Partitioner::file;
     return;
@@ -112,7 +112,7 @@ void set_split_seed(SplitChoice& split, std::uint64_t seed) {
   } else if (auto* each = std::get_if<PerClassSplit>(&split)) {
     each->seed = seed;
   } else if (seed != 0) {
-    throw Error(ErrorCode::usage,
+    throw_error(ErrorCode::usage,
                 "--split-seed needs --split random:T/V/E or --split per-class:N/V/T");
   }
 }

@@ -109,7 +109,7 @@ ModelKind parse_model(const std::string& text);
 
 /// Throws Error(usage) unless `bits` is 1, 2, 4, 8, 16 or 32.
 void check_bits(const std::string& name, int bits);
-int parse_bits(const std::string& name, const std::string& text);
+Bits parse_bits(const std::string& name, const std::string& text);
 
 /// The value of --partitioner as text: metis, contiguous, random or file:PATH.
 std::string partitioner_text(const PartitionOptions& options);

@@ -31,10 +31,8 @@ DatasetPlan::DatasetPlan(const Dataset& dataset, const TrainOptions& options,
   if (training) warn_of_doubts(dataset, log);
   check_memory(std::nullopt);
   PartitionOptions cut = options.partition;
-  const bool balance =
-      cut.balance_split != nullptr || (options.inductive && cut.partitioner == Partitioner::metis);
-  cut.balance_split = balance ? &split_ : nullptr;
-  index(make_partition(dataset.graph, cut, log));
+  if (options.inductive) cut.balance_train = true;
+  index(make_partition(dataset.graph, cut, log, &split_));
 }
 
 DatasetPlan::DatasetPlan(const Dataset& dataset, Partition partition, const TrainOptions& options)

@@ -101,7 +101,7 @@ std::vector<ExchangeCost> exchange_costs(const Dataset& dataset, const Partition
   for (const int bits : {32, 16, 8, 4, 2, 1}) {
     TrainOptions at = options;
     at.partition.parts = partition.parts;
-    at.exchange.bits_forward = at.exchange.bits_backward = bits;
+    at.exchange.bits_forward = at.exchange.bits_backward = Bits{bits};
     const ExchangePolicy policy(at.exchange, at.epochs);
     std::int64_t forward_bytes = 0, backward_bytes = 0;  // Of a row at all sites.
     for (const Site& site : model.sites) {

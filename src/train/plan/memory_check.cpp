@@ -125,7 +125,8 @@ void require_within(std::optional<std::int64_t> bytes, const MemoryNeeds& needs,
     parts += fmt::format("{}{} for {}", parts.empty() ? "" : ", ", gib(size), memory_use_name(use));
   }
   throw_error(ErrorCode::resource, "{} needs at least {} ({}) and {}: {}", what, gib(total), parts,
-              fmt::format(fmt::runtime(there), gib(*bytes)), advice(uses.front().second));
+              fmt::format(fmt::runtime(spell_options(there)), gib(*bytes)),
+              spell_options(advice(uses.front().second)));
 }
 
 }  // namespace

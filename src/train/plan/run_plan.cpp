@@ -1,5 +1,6 @@
 #include "train/plan/run_plan.hpp"
 
+#include "core/throw_error.hpp"
 #include "heliograph/error.hpp"
 #include "train/metrics/scores.hpp"
 
@@ -10,17 +11,17 @@ void RunPlan::resolve_metric_and_check() {
   metric_ = resolve_metric(options_.metric, facts_.task, facts_.classes);
   const ModelOptions& model = options_.model;
   if (facts_.sparse_features && !model.precompute && !model.transform_first) {
-    throw Error(ErrorCode::usage,
+    throw_error(ErrorCode::usage,
                 "--no-precompute with --no-transform-first: sparse features are aggregated either "
                 "before the first epoch or after the first product, so one of the two must stay");
   }
   // Early stopping needs validation scores.
   if (options_.patience > 0) {
     if (facts_.validation_nodes == 0) {
-      throw Error(ErrorCode::usage, "--patience needs validation nodes; the split has none");
+      throw_error(ErrorCode::usage, "--patience needs validation nodes; the split has none");
     }
     if (metric_ == Metric::auc && !facts_.validates_both_classes) {
-      throw Error(ErrorCode::usage,
+      throw_error(ErrorCode::usage,
                   "--patience with --metric auc needs validation nodes of both classes");
     }
   }

@@ -115,6 +115,7 @@ ordered_json summarize(const TrainResult& result, const TrainOptions& options) {
   std::vector<double> seconds;
   for (const EpochReport& epoch : timed) seconds.push_back(epoch.seconds);
   const bool evaluated = result.best_epoch >= 0;
+  const int bits = bit_count(options.exchange.bits_forward);
   const bool same_bits = options.exchange.bits_forward == options.exchange.bits_backward;
   return {{"metric", choice_name(result.metric)},
           {"test_metric", evaluated ? ordered_json(result.test_metric) : ordered_json()},
@@ -141,9 +142,9 @@ ordered_json summarize(const TrainResult& result, const TrainOptions& options) {
           {"memory", memory_to_json(result.memory)},
           {"ranks", options.partition.parts},
           {"cuda_graph_ranks", result.cuda_graph_ranks},
-          {"bits", same_bits ? ordered_json(options.exchange.bits_forward) : ordered_json()},
-          {"bits_forward", options.exchange.bits_forward},
-          {"bits_backward", options.exchange.bits_backward},
+          {"bits", same_bits ? ordered_json(bits) : ordered_json()},
+          {"bits_forward", bits},
+          {"bits_backward", bit_count(options.exchange.bits_backward)},
           {"staleness", options.exchange.staleness},
           {"seed", options.seed},
           {"parameters", result.parameters},

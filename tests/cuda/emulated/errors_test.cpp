@@ -49,7 +49,7 @@ TEST_F(CudaErrors, WithoutADeviceThereAreNoKernels) {
   EXPECT_EQ(cuda_devices(), 0);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
   EXPECT_EQ(test::expect_error(ErrorCode::usage, "", [] { make_cuda_kernels(0, 1); }),
-            "--device cuda: there is no CUDA device that can be used: cudaErrorNoDevice");
+            "device cuda: there is no CUDA device that can be used: cudaErrorNoDevice");
 }
 
 TEST_F(CudaErrors, WhyThereIsNoDeviceIsSaidByAllWhoNeedOne) {
@@ -60,10 +60,9 @@ TEST_F(CudaErrors, WhyThereIsNoDeviceIsSaidByAllWhoNeedOne) {
     return test::expect_error(ErrorCode::usage, "", body);
   };
   const std::string why = "there is no CUDA device that can be used: cudaErrorInsufficientDriver";
-  EXPECT_EQ(message([] { make_cuda_kernels(0, 1); }), "--device cuda: " + why);
-  EXPECT_EQ(message([&] { validate(o); }), "--device cuda: " + why);
-  EXPECT_EQ(message([] { run_nccl_ranks(2, {}, [](Communicator&) {}); }),
-            "--transport nccl: " + why);
+  EXPECT_EQ(message([] { make_cuda_kernels(0, 1); }), "device cuda: " + why);
+  EXPECT_EQ(message([&] { validate(o); }), "device cuda: " + why);
+  EXPECT_EQ(message([] { run_nccl_ranks(2, {}, [](Communicator&) {}); }), "transport nccl: " + why);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
@@ -133,7 +132,7 @@ TEST_F(CudaErrors, WhatTheHostLacksIsRefusedBeforeAnythingIsTaken) {
   o.model.hidden = 1 << 20;
   EXPECT_THAT(test::expect_error(ErrorCode::resource, "", [&] { train(data, o); }),
               AllOf(StartsWith("the host of the CUDA devices needs at least "),
-                    HasSubstr(" for gradients) and has "), HasSubstr("lower --hidden")));
+                    HasSubstr(" for gradients) and has "), HasSubstr("lower hidden")));
 }
 
 TEST_F(CudaErrors, EveryFailureSaysWhatWasTried) {

@@ -45,7 +45,10 @@ class CudaGraphEpochs : public test::NcclTest {
   std::vector<EpochCalls> epochs(const TrainOptions& o) {
     std::vector<EpochCalls> seen;
     TrainCallbacks callbacks;
-    callbacks.on_epoch = [&](const EpochReport&) { seen.push_back(EpochCalls::now()); };
+    callbacks.on_epoch = [&](const EpochReport&) {
+      seen.push_back(EpochCalls::now());
+      return EpochAction::proceed;
+    };
     train(data, o, callbacks);
     std::vector<EpochCalls> each;
     for (std::size_t e = 1; e < seen.size(); ++e) each.push_back(seen[e] - seen[e - 1]);
@@ -91,7 +94,7 @@ EpochCalls sum(const std::vector<EpochCalls>& each, std::size_t from) {
 
 TEST_F(CudaGraphEpochs, RanksAskForGraphsBetweenTheirWaits) {
   TrainOptions o = options(2, 24);
-  o.exchange.bits_forward = o.exchange.bits_backward = 1;
+  o.exchange.bits_forward = o.exchange.bits_backward = Bits::one;
   const EpochCalls with = sum(epochs(o), 2);
   o.transport.cuda_graphs = CudaGraphs::off;
   const EpochCalls without = sum(epochs(o), 2);
@@ -107,7 +110,7 @@ TEST_F(CudaGraphEpochs, NothingIsMadeOrAllocatedFromTheFourthEpochOn) {
         TrainOptions o = options(3, 8);
         o.model.layers = layers;
         o.transport.kind = kind;
-        o.exchange.bits_forward = o.exchange.bits_backward = 1;
+        o.exchange.bits_forward = o.exchange.bits_backward = Bits::one;
         o.exchange.staleness = staleness;
         const std::vector<EpochCalls> each = epochs(o);
         EXPECT_GT(sum(each, 0).made, 0);
@@ -128,7 +131,7 @@ TEST_F(CudaGraphEpochs, NothingIsMadeOrAllocatedFromTheFourthEpochOn) {
 
 TEST_F(CudaGraphEpochs, SynchronousEpochsAndEvaluationInBetweenChangeNoGraph) {
   TrainOptions o = options(2, 12);
-  o.exchange.bits_forward = o.exchange.bits_backward = 4;
+  o.exchange.bits_forward = o.exchange.bits_backward = Bits::four;
   o.exchange.staleness = 2;
   o.exchange.sync_every = 4;
   o.eval_every = 2;

@@ -152,8 +152,7 @@ TEST_F(NcclFaults, SizesThatDisagreeStall) {
 TEST_F(NcclFaults, ConnectingHasADeadline) {
   nccl_emulation::set_polls(nccl_emulation::kForever);
   const double began = now();
-  test::expect_error(ErrorCode::peer_lost,
-                     "--transport nccl: the ranks did not connect within 0.3 s",
+  test::expect_error(ErrorCode::peer_lost, "transport nccl: the ranks did not connect within 0.3 s",
                      [&] { run_nccl_ranks(2, limits(0.3), [](Communicator&) { FAIL(); }); });
   EXPECT_LT(now() - began, kNcclPatience / 2);
 }

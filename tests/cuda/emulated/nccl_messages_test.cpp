@@ -226,10 +226,9 @@ TEST_F(NcclMessages, MoreRanksThanDevicesAreRefused) {
       error_of([&] { run_nccl_ranks(5, {}, [&](Communicator&) { ran = true; }); });
   EXPECT_FALSE(ran);
   EXPECT_EQ(caught.code, ErrorCode::usage);
-  EXPECT_EQ(
-      caught.text,
-      "--transport nccl: 5 ranks need as many CUDA devices, and this process has 4; ranks can "
-      "share one by --transport threads");
+  EXPECT_EQ(caught.text,
+            "transport nccl: 5 ranks need as many CUDA devices, and this process has 4; ranks can "
+            "share one by transport threads");
 }
 
 TEST_F(NcclMessages, RanksOnOneDeviceAreRefusedByName) {

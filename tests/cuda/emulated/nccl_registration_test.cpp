@@ -35,8 +35,8 @@ TrainOptions options(int ranks, int staleness) {
   o.transport.device = DeviceKind::cuda;
   o.transport.kind = TransportKind::nccl;
   o.transport.nccl_register = true;
-  o.exchange.bits_forward = 2;
-  o.exchange.bits_backward = 4;
+  o.exchange.bits_forward = Bits::two;
+  o.exchange.bits_backward = Bits::four;
   o.exchange.staleness = staleness;
   return o;
 }
@@ -95,6 +95,7 @@ TEST_F(NcclRegistration, HappensBeforeTheFirstEpoch) {
   TrainCallbacks callbacks;
   callbacks.on_epoch = [&](const EpochReport&) {
     seen.push_back(cuda_emulation::calls("ncclMemAlloc"));
+    return EpochAction::proceed;
   };
   const std::int64_t before = cuda_emulation::calls("ncclMemAlloc");
   train(data_, options(3, 2), callbacks);
@@ -177,7 +178,7 @@ TEST_F(NcclRegistration, NeedsNccl) {
   o.transport.kind = TransportKind::threads;
   const Caught caught = error_of([&] { train(data_, o); });
   EXPECT_EQ(caught.code, ErrorCode::usage);
-  EXPECT_EQ(caught.text, "--nccl-register needs --transport nccl");
+  EXPECT_EQ(caught.text, "nccl-register needs transport nccl");
 }
 
 /// What the emulation says of memory that is treated as it must not be.

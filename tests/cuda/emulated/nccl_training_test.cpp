@@ -24,8 +24,8 @@ TEST_F(NcclTraining, HasTheBitsOfThreads) {
       o.model.layers = 3;
       o.model.hidden = 12;
       o.transport.device = DeviceKind::cuda;
-      o.exchange.bits_forward = 2;
-      o.exchange.bits_backward = 4;
+      o.exchange.bits_forward = Bits::two;
+      o.exchange.bits_backward = Bits::four;
       o.exchange.staleness = staleness;
       o.transport.kind = TransportKind::threads;
       const TrainResult threads = train(data, o);

@@ -34,12 +34,15 @@ TEST_F(CudaSteadyState, EpochsAllocateNothingAndWaitForStreamsOnly) {
       o.model.transform_first = staleness == 0;
       o.transport.kind = kind;
       o.transport.device = DeviceKind::cuda;
-      o.exchange.bits_forward = o.exchange.bits_backward = 1;
+      o.exchange.bits_forward = o.exchange.bits_backward = Bits::one;
       o.exchange.staleness = staleness;
       o.eval_every = 100;
       std::vector<std::int64_t> seen;
       TrainCallbacks callbacks;
-      callbacks.on_epoch = [&](const EpochReport&) { seen.push_back(allocations()); };
+      callbacks.on_epoch = [&](const EpochReport&) {
+        seen.push_back(allocations());
+        return EpochAction::proceed;
+      };
       const std::int64_t before = allocations();
       train(data, o, callbacks);
       ASSERT_EQ(seen.size(), 8U);
