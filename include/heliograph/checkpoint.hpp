@@ -1,12 +1,8 @@
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <string>
-#include <vector>
 
-#include "heliograph/dataset.hpp"
-#include "heliograph/log.hpp"
 #include "heliograph/options.hpp"
 
 namespace heliograph {
@@ -37,21 +33,5 @@ std::filesystem::path newest_checkpoint(const std::filesystem::path& folder);
 /// Removes all checkpoints and the remains of interrupted saves from `folder`, and then `folder` if
 /// it is empty. Throws Error(resource) that names what could not be removed.
 void remove_checkpoints(const std::filesystem::path& folder);
-
-/// Exact scores and predictions of the weights in a checkpoint.
-struct EvaluationResult {
-  Metric metric = Metric::accuracy;  ///< The metric of the scores, never `automatic`.
-  /// Scores on the three sets of the split; NaN for a set without nodes.
-  double train_metric = 0, val_metric = 0, test_metric = 0;
-  std::vector<std::int32_t> predictions;  ///< Predictions as in TrainResult.
-  std::int32_t prediction_cols = 1;
-  std::vector<float> scores;  ///< Scores of class 1 as in TrainResult.
-};
-
-/// Scores the weights of `checkpoint` on `dataset` with any number of ranks. The checkpoint decides
-/// the model; `options` decide split, metric, partition and transport. Throws Error: as
-/// `verify_checkpoint`; mismatch (weights that do not fit the data set or the model in `options`).
-EvaluationResult evaluate(const Dataset& dataset, const TrainOptions& options,
-                          const std::filesystem::path& checkpoint, const LogCallback& log = {});
 
 }  // namespace heliograph

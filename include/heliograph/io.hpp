@@ -68,11 +68,26 @@ std::string dataset_hash(const Dataset& dataset);
 
 enum class Normalization : std::uint8_t { none, row, standard };
 
-/// Normalises features. `row` divides each row by the sum of its absolute values. `standard` gives
-/// each column mean 0 and standard deviation 1 over the nodes with `fit_on[node] != 0`, or over all
-/// nodes if `fit_on` is empty. Throws Error(usage) for `standard` on sparse features, if `fit_on`
-/// has the wrong size, and if it selects no node.
+/// Mean and standard deviation of each feature column, which `standard` normalisation applies.
+struct FeatureStatistics {
+  std::vector<float> mean;
+  /// 1 for a column that is constant up to rounding, which is centred but not scaled.
+  std::vector<float> deviation;
+
+  bool empty() const { return mean.empty(); }
+  bool operator==(const FeatureStatistics&) const = default;
+};
+
+/// The statistics of the nodes with `fit_on[node] != 0`, or of all nodes if `fit_on` is empty.
+/// Throws Error(usage) for sparse features, if `fit_on` has the wrong size, and if it selects no
+/// node.
+FeatureStatistics fit_features(const Features& features, const std::vector<std::uint8_t>& fit_on);
+
+/// Normalises features. `row` divides each row by the sum of its absolute values. `standard`
+/// subtracts `statistics.mean` and divides by `statistics.deviation`; with the statistics of the
+/// same features, each column then has mean 0 and standard deviation 1. Throws Error: usage
+/// (`standard` on sparse features), mismatch (statistics of another number of columns).
 Features normalize_features(const Features& features, Normalization normalization,
-                            const std::vector<std::uint8_t>& fit_on);
+                            const FeatureStatistics& statistics = {});
 
 }  // namespace heliograph

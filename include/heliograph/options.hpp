@@ -150,6 +150,13 @@ struct TrainOptions {
   NodeOrder node_order = NodeOrder::automatic;
   CheckpointOptions checkpoint;
 
+  /// Weights to begin with, instead of random ones: what Model::load reads. The optimizer starts
+  /// anew. With Normalization::standard, statistics that the file holds are used, so that the
+  /// weights see features as they were when they were trained; otherwise those of this data set.
+  std::filesystem::path init_from;
+  bool keep_logits = false;      ///< Return the logits at the best epoch.
+  bool keep_embeddings = false;  ///< Return the embeddings at the best epoch (Outputs).
+
   int epochs = 200;
   int eval_every = 1;  ///< Epochs between evaluations; 0: none, not even of the last epoch.
   int patience = 0;    ///< Stop after this many evaluations without a better score; 0: never.

@@ -10,6 +10,7 @@
 
 #include "heliograph/dataset.hpp"
 #include "heliograph/log.hpp"
+#include "heliograph/model.hpp"
 #include "heliograph/options.hpp"
 #include "heliograph/traffic.hpp"
 
@@ -47,17 +48,15 @@ struct MemoryReport {
   }
 };
 
-struct TrainResult {
+/// The result of a run. Its outputs are those at `best_epoch`; there are none without evaluation.
+struct TrainResult : Outputs {
   std::vector<EpochReport> epochs;
   Metric metric = Metric::accuracy;  ///< Never `automatic`.
   std::string stop_reason;           ///< "completed", "early_stopping" or "interrupted".
   int best_epoch = -1;  ///< By validation score; the first among equals. -1: none was evaluated.
   double val_metric = 0, test_metric = 0;  ///< At best_epoch; NaN: no such nodes, or no evaluation.
-  /// Predictions at best_epoch in the user's node order, nodes x prediction_cols row-major:
-  /// class ids (multi-class, 1 column) or 0/1 indicators (multi-label, one column per class).
-  std::vector<std::int32_t> predictions;
-  std::int32_t prediction_cols = 1;
-  std::vector<float> scores;              ///< Metric::auc only: the score of class 1 for each node.
+  /// The weights at best_epoch; those of the last epoch if none was evaluated.
+  std::optional<Model> model;
   TrafficBytes bytes_per_epoch;           ///< Mean over epochs.
   std::int64_t fp32_bytes_per_epoch = 0;  ///< The same halo rows at 4 bytes per value.
   std::vector<ExchangeSite> sites;        ///< The exchanges of the model.

@@ -23,8 +23,8 @@ void declare_flag(CLI::App& app, const std::string& name, const std::string& gro
 }
 
 std::optional<std::string> given_text(const CLI::App& app, const std::string& name) {
-  const CLI::Option* option = app.get_option("--" + name);
-  if (option->count() == 0) return std::nullopt;
+  const CLI::Option* option = app.get_option_no_throw("--" + name);
+  if (option == nullptr || option->count() == 0) return std::nullopt;
   return option->results().back();
 }
 

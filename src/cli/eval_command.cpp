@@ -2,19 +2,24 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 
 #include "cli/command.hpp"
+#include "cli/process_run.hpp"
 #include "cli/progress.hpp"
 #include "cli/resume.hpp"
+#include "cli/signals.hpp"
 #include "cli/text.hpp"
+#include "cli/train_data.hpp"
 #include "cli/train_request.hpp"
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/error.hpp"
+#include "heliograph/model.hpp"
 #include "heliograph/shards.hpp"
+#include "train/checkpoint/manifest.hpp"
 #include "train/options/json.hpp"
 #include "train/options/values.hpp"
-#include "train/processes.hpp"
 #include "train/run/output_file.hpp"
 
 namespace heliograph::cli {
@@ -23,117 +28,200 @@ namespace {
 namespace fs = std::filesystem;
 constexpr const char* kResultsFile = "eval.json";
 
-/// Flags of train that apply to scoring; the other options are the checkpoint's.
-std::vector<OptionField<TrainRequest>> eval_fields() {
-  FieldTable<TrainRequest> fields;
+/// The options of eval: those of train that apply to scoring, and files for single outputs.
+struct EvalRequest {
+  TrainRequest run;
+  std::string weights;  ///< --checkpoint.
+  std::string logits, embeddings;
+};
+
+std::vector<OptionField<EvalRequest>> eval_fields() {
+  FieldTable<EvalRequest> fields;
   fields.group("Data");
-  fields.add("checkpoint", "DIR",
-             "The checkpoint to score, or a run directory, whose newest one is scored. Required.",
-             HELIOGRAPH_MEMBER(resume));
-  fields.add_part(input_fields(), HELIOGRAPH_MEMBER(input));
-  fields.add_part(
-      train_option_fields(), HELIOGRAPH_MEMBER(train),
-      {"split", "split-seed", "stratified", "reproducible", "metric", "eval-chunk-mib", "parts",
-       "partitioner", "objective", "partition-seed", "node-order", "threads-per-rank"});
+  fields.add("checkpoint", "PATH",
+             "The weights to score: a run directory, for those of its best epoch "
+             "(best.safetensors); a checkpoint, for those of its last epoch; or a .safetensors "
+             "file. Required.",
+             HELIOGRAPH_MEMBER(weights));
+  fields.add_part(input_fields(), HELIOGRAPH_MEMBER(run.input));
+  fields.add_part(train_option_fields(), HELIOGRAPH_MEMBER(run.train),
+                  {"split", "split-seed", "stratified", "reproducible", "metric", "eval-chunk-mib",
+                   "parts", "partitioner", "objective", "partition-seed", "node-order", "transport",
+                   "timeout", "threads-per-rank"});
   fields.group("Results");
   fields.add(
       "out", "DIR",
       "Write eval.json, predictions.npy and, with --metric auc, scores.npy to this directory.",
-      HELIOGRAPH_MEMBER(out));
-  fields.add("overwrite", "Replace results in --out.", HELIOGRAPH_MEMBER(overwrite));
-  fields.add_part(message_fields(), HELIOGRAPH_MEMBER(input));
+      HELIOGRAPH_MEMBER(run.out));
+  fields.add("save-logits", "FILE.npy", "Write the logits of every node, nodes x classes, fp32.",
+             HELIOGRAPH_MEMBER(logits));
+  fields.add("save-embeddings", "FILE.npy",
+             "Write what the last layer reads, the output of the last hidden layer, for every "
+             "node: nodes x --hidden, fp32.",
+             HELIOGRAPH_MEMBER(embeddings));
+  fields.add("overwrite", "Replace results in --out and the files of --save-*.",
+             HELIOGRAPH_MEMBER(run.overwrite));
+  fields.add_part(message_fields(), HELIOGRAPH_MEMBER(run.input));
   return fields.take();
 }
 
-void require_no_results(const TrainRequest& request) {
-  if (request.out.empty() || request.overwrite) return;
-  for (const char* name : {kPredictionsFile, kScoresFile, kResultsFile}) {
+/// The run directory that `weights` is, or lies in; empty if there is none.
+fs::path run_of(const std::string& weights) {
+  fs::path path = fs::absolute(weights).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  for (int up = 0; up < 3; ++up, path = path.parent_path()) {
     std::error_code ignored;
-    if (!fs::exists(fs::path(request.out) / name, ignored)) continue;
-    throw Error(ErrorCode::usage,
-                fmt::format("--out {} holds {} already; choose another directory or add "
-                            "--overwrite",
-                            request.out, name));
+    if (fs::exists(path / "run.json", ignored)) return path;
   }
+  return {};
 }
 
-void write_scores(const TrainRequest& request, const fs::path& checkpoint, const Dataset& dataset,
-                  const EvaluationResult& result) {
-  const std::string metric = choice_name(result.metric);
-  const int epochs = read_checkpoint(checkpoint).epochs;
-  if (!request.out.empty()) {
-    std::error_code error;
-    fs::create_directories(request.out, error);
-    if (error) {
-      throw Error(ErrorCode::usage,
-                  fmt::format("cannot create the directory {}: {}", request.out, error.message()));
+void require_no_results(const EvalRequest& request) {
+  if (request.run.overwrite) return;
+  const auto refuse_existing = [](const char* flag, const std::string& folder,
+                                  const fs::path& file) {
+    std::error_code ignored;
+    if (!fs::exists(fs::path(folder) / file, ignored)) return;
+    throw Error(ErrorCode::usage, fmt::format("--{}: {} exists; choose another name or add "
+                                              "--overwrite",
+                                              flag, (fs::path(folder) / file).string()));
+  };
+  if (!request.run.out.empty()) {
+    for (const char* name : {kPredictionsFile, kScoresFile, kResultsFile}) {
+      refuse_existing("out", request.run.out, name);
     }
-    write_predictions(request.out, result.predictions, result.prediction_cols, result.scores);
-    // JSON writes NaN, the score of a set without nodes, as null.
-    const nlohmann::ordered_json object{{"checkpoint", checkpoint.string()},
-                                        {"epochs", epochs},
-                                        {"dataset", dataset.name},
-                                        {"ranks", request.train.partition.parts},
-                                        {"metric", metric},
-                                        {"train_metric", result.train_metric},
-                                        {"val_metric", result.val_metric},
-                                        {"test_metric", result.test_metric}};
-    write_text_file(fs::path(request.out) / kResultsFile, object.dump(2) + "\n");
   }
-  if (request.input.quiet) return;
+  if (!request.logits.empty()) refuse_existing("save-logits", "", request.logits);
+  if (!request.embeddings.empty()) refuse_existing("save-embeddings", "", request.embeddings);
+}
+
+void write_files(const EvalRequest& request, const Model& model, const std::string& dataset,
+                 EvaluationResult& result) {
+  if (!request.logits.empty()) write_rows(request.logits, result.logits, result);
+  if (!request.embeddings.empty()) write_rows(request.embeddings, result.embeddings, result);
+  const std::string& out = request.run.out;
+  if (out.empty()) return;
+  std::error_code error;
+  fs::create_directories(out, error);
+  if (error) {
+    throw Error(ErrorCode::usage,
+                fmt::format("cannot create the directory {}: {}", out, error.message()));
+  }
+  // Logits and embeddings have files of their own.
+  result.logits.clear();
+  result.embeddings.clear();
+  write_outputs(out, result);
+  // JSON writes NaN, the score of a set without nodes, as null.
+  const nlohmann::ordered_json object{{"checkpoint", request.weights},
+                                      {"epochs", model.epoch + 1},
+                                      {"dataset", dataset},
+                                      {"ranks", result.ranks},
+                                      {"metric", choice_name(result.metric)},
+                                      {"train_metric", result.train_metric},
+                                      {"val_metric", result.val_metric},
+                                      {"test_metric", result.test_metric}};
+  write_text_file(fs::path(out) / kResultsFile, object.dump(2) + "\n");
+}
+
+void print_scores(const EvalRequest& request, const Model& model, const EvaluationResult& result) {
+  const std::string metric = choice_name(result.metric);
   std::vector<std::pair<std::string, std::string>> rows{
       {"test " + metric, score_text(result.test_metric)},
       {"validation " + metric, score_text(result.val_metric)},
       {"training " + metric, score_text(result.train_metric)},
-      {"weights", fmt::format("after {} epochs, {}", epochs, checkpoint.string())}};
-  if (!request.out.empty()) rows.emplace_back("files", request.out);
+      {"weights", fmt::format("of epoch {}, {}", model.epoch, request.weights)}};
+  std::string files;
+  for (const std::string& file : {request.run.out, request.logits, request.embeddings}) {
+    if (!file.empty()) files += (files.empty() ? "" : ", ") + file;
+  }
+  if (!files.empty()) rows.emplace_back("files", files);
   const std::string text = two_columns(rows);
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
-int run_eval(const Arguments<TrainRequest>& arguments) {
-  TrainRequest request;
+int score(EvalRequest& request, const Model& model, Processes& processes, LossGuard& guard) {
+  TrainRequest& run = request.run;
+  const bool prints = processes.is_root() && !run.input.quiet;
+  const SignalWatch watch({[](int) {},
+                           [&](int signal) {
+                             processes.fail(ErrorCode::interrupted,
+                                            fmt::format("stopped by {}", signal_name(signal)));
+                           },
+                           [] {}, [](int) { return 0.0; }});
+  if (processes.is_root()) require_no_results(request);
+  Progress progress(0, !prints, run.input.log_level);
+  const TrainData data(run, progress);
+  progress.phase(fmt::format("scoring {}", request.weights));
+  EvaluationResult result = data.evaluate(run.train, model, progress.callback());
+  progress.finish();
+  if (processes.is_root()) {
+    // The other processes wait for this one.
+    guard.limit("writing results", run.train.transport.timeout_seconds);
+    write_files(request, model, data.manifest().at("name").get<std::string>(), result);
+  }
+  if (prints) print_scores(request, model, result);
+  guard.limit("", 0);
+  processes.leave();
+  return 0;
+}
+
+int run_eval(const Arguments<EvalRequest>& arguments) {
+  EvalRequest request;
   arguments.apply(request);
-  require_text(request.resume, "checkpoint", "a checkpoint or a run directory");
-  const ResumePoint point = find_resume_point("checkpoint", request.resume);
-  request = TrainRequest();
-  apply_resumed(point, request, [&] {
-    request.train.checkpoint = CheckpointOptions();
-    request.train.transport.kind = TransportKind::threads;
+  require_text(request.weights, "checkpoint", "a run directory, a checkpoint or a file of weights");
+  const Model model = Model::load(request.weights);
+  const std::string weights = request.weights;
+  request = EvalRequest();
+  std::optional<TrainOptions> checkpoint;
+  std::error_code ignored;
+  if (fs::exists(fs::path(weights) / kCheckpointManifest, ignored)) {
+    checkpoint = read_checkpoint(weights).options;
+  }
+  apply_run(run_of(weights), checkpoint, request.run, [&] {
+    // How fast the run's links were, and where it saved, is no concern of this process.
+    TransportOptions transport;
+    transport.device = request.run.train.transport.device;
+    transport.threads_per_rank = request.run.train.transport.threads_per_rank;
+    request.run.train.transport = transport;
+    request.run.train.checkpoint = CheckpointOptions();
+    request.run.train.init_from.clear();
+    request.run.train.reproducible = model.reproducible;
+    request.run.train.metric = model.metric;
     arguments.apply(request);
   });
-  validate(request.train);
-  const Processes alone(request.train.transport);  // Throws if mpirun or torchrun started several.
-  require_text(request.input.data, "data", "the path of a data set");
-  if (is_shards(request.input.data)) {
-    throw Error(ErrorCode::usage,
-                fmt::format("--data {} holds shards; eval needs the data set that they were cut "
-                            "from",
-                            request.input.data));
-  }
-  require_no_results(request);
-
-  Progress progress(0, request.input.quiet, request.input.log_level);
-  const Dataset dataset = load(request.input, progress);
-  progress.phase(fmt::format("scoring {}", point.checkpoint.string()));
-  const EvaluationResult result =
-      evaluate(dataset, request.train, point.checkpoint, progress.callback());
-  progress.finish();
-  write_scores(request, point.checkpoint, dataset, result);
-  return 0;
+  TrainOptions& options = request.run.train;
+  options.model = model.options;
+  options.normalize = model.normalize;
+  options.keep_logits = !request.logits.empty();
+  options.keep_embeddings = !request.embeddings.empty();
+  options.eval_every = 1;
+  options.patience = 0;
+  require_text(request.run.input.data, "data", "the path of a data set or of shards");
+  const auto given = [&](const std::string& name) { return arguments.text(name).has_value(); };
+  const bool shards = is_shards(request.run.input.data);
+  set_options_of_shards(request.run, given);
+  validate(options);
+  const auto no_advice = [](bool) { return [] { return std::string(); }; };
+  return run_as_process(options.transport, no_advice, [&](Processes& processes, LossGuard& guard) {
+    if (processes.joined() && !given("parts") && !shards) {
+      options.partition.parts = processes.count();
+    }
+    if (processes.joined()) require_parts(options.partition.parts, processes.count());
+    return score(request, model, processes, guard);
+  });
 }
 
 }  // namespace
 
 Command eval_command() {
-  return with_fields<TrainRequest>(
-      {"eval", "Score the weights of a checkpoint exactly, on any number of ranks.",
-       " --checkpoint DIR --data PATH [options]",
+  return with_fields<EvalRequest>(
+      {"eval", "Score the weights of a run exactly, on any number of ranks.",
+       " --checkpoint PATH --data PATH [options]",
        "Examples:\n"
        "  heliograph eval --checkpoint runs/one-bit --data graph/\n"
-       "  heliograph eval --checkpoint runs/one-bit/checkpoints/epoch-000300 --data graph/ \\\n"
+       "  heliograph eval --checkpoint runs/one-bit/checkpoints/epoch-000100 --data graph/ \\\n"
        "                  --parts 1 --out runs/one-bit-eval\n"
-       "The model is the checkpoint's; options that are not given are those of its run."},
+       "The model is that of the weights; options that are not given are those of their run."},
       eval_fields(), run_eval);
 }
 

@@ -64,17 +64,21 @@ ResumePoint find_resume_point(const std::string& flag, const std::string& path) 
 
 void apply_resumed(const ResumePoint& point, TrainRequest& request,
                    const std::function<void()>& apply_given) {
-  const CheckpointInfo info = read_or_name_older(point.checkpoint);
+  apply_run(point.run, read_or_name_older(point.checkpoint).options, request, apply_given);
+}
+
+void apply_run(const fs::path& run, const std::optional<TrainOptions>& options,
+               TrainRequest& request, const std::function<void()>& apply_given) {
   fs::path began;
   std::error_code ignored;
-  if (fs::exists(run_json(point.run), ignored)) {
-    const std::string path = run_json(point.run).string();
+  if (fs::exists(run_json(run), ignored)) {
+    const std::string path = run_json(run).string();
     const auto fields = run_fields();
     apply_json(std::span<const OptionField<TrainRequest>>(fields), read_config(path), path,
                request);
     began = read_json(path).value("working_directory", "");
   }
-  request.train = info.options;
+  if (options) request.train = *options;
   TransportOptions& transport = request.train.transport;
   transport.kind = TransportKind::automatic;
   transport.cuda_aware_mpi = CudaAwareMpi::automatic;

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "cli/train_request.hpp"
@@ -25,6 +26,11 @@ ResumePoint find_resume_point(const std::string& flag, const std::string& path);
 /// Error(bad_input) that names both paths if the data is at neither.
 void apply_resumed(const ResumePoint& point, TrainRequest& request,
                    const std::function<void()>& apply_given);
+
+/// The same for the run in the directory `run`, which may be empty. `options`: those of its
+/// checkpoint, or nothing to take what run.json says.
+void apply_run(const std::filesystem::path& run, const std::optional<TrainOptions>& options,
+               TrainRequest& request, const std::function<void()>& apply_given);
 
 /// A function that says how to go on with this run if it ends early: its newest checkpoint and the
 /// command that resumes it, or what would have saved one. `launched`: whether a launcher started

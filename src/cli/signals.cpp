@@ -34,6 +34,8 @@ timespec as_timespec(double seconds) {
 
 }  // namespace
 
+const char* signal_name(int signal) { return signal == SIGINT ? "SIGINT" : "SIGTERM"; }
+
 SignalWatch::SignalWatch(SignalActions actions) : actions_(std::move(actions)) {
   block();
   thread_ = std::thread([this] { wait(); });

@@ -7,6 +7,9 @@
 
 namespace heliograph::cli {
 
+/// "SIGINT" or "SIGTERM".
+const char* signal_name(int signal);
+
 /// What a SignalWatch calls, on the watch's own thread.
 struct SignalActions {
   std::function<void(int)> stop;   ///< Asks the run to stop, after this signal.

@@ -12,7 +12,7 @@
 #include <optional>
 
 #include "cli/command.hpp"
-#include "cli/loss_guard.hpp"
+#include "cli/process_run.hpp"
 #include "cli/progress.hpp"
 #include "cli/resume.hpp"
 #include "cli/signals.hpp"
@@ -52,8 +52,6 @@ void require_writable_summary(const std::string& path) {
     throw Error(ErrorCode::usage, fmt::format("--summary {} is a directory", path));
   }
 }
-
-const char* signal_name(int signal) { return signal == SIGINT ? "SIGINT" : "SIGTERM"; }
 
 nlohmann::ordered_json error_json(const std::exception& error) {
   const auto* known = dynamic_cast<const Error*>(&error);
@@ -201,8 +199,8 @@ class TrainingRun {
       guard_.limit("writing " + what, request_.train.transport.timeout_seconds);
     };
     if (directory_) {
-      begin("predictions to --out " + request_.out);
-      directory_->write_predictions(result);
+      begin("weights and predictions to --out " + request_.out);
+      directory_->write_outputs(result);
       nlohmann::ordered_json members = result_json(result, request_.train);
       if (signal != 0) members["signal"] = signal_name(signal);
       begin("run.json to --out " + request_.out);
@@ -262,14 +260,6 @@ class TrainingRun {
 };
 
 using TrainArguments = Arguments<TrainRequest>;
-
-/// Throws Error if a signal asks to stop. For the time before a SignalWatch exists.
-void stop_if_asked() {
-  const int signal = SignalWatch::waiting();
-  if (signal == 0) return;
-  throw Error(static_cast<ErrorCode>(128 + signal),
-              fmt::format("stopped by {} before all ranks had met", signal_name(signal)));
-}
 
 /// Throws Error(usage) if results could not be written at the end of the run.
 void require_writable_outputs(const TrainRequest& request) {
@@ -337,6 +327,10 @@ int run_train(const TrainArguments& arguments, const std::vector<std::string>& w
   bool parts_given = request.train.partition.parts != kPartsNotGiven;
   if (!parts_given) request.train.partition.parts = 1;
   require_text(request.input.data, "data", "the path of a data set or of shards");
+  if (request.out.empty() && (request.train.keep_logits || request.train.keep_embeddings)) {
+    throw Error(ErrorCode::usage,
+                "--save-logits and --save-embeddings need --out: a directory to write to");
+  }
   const bool shards = is_shards(request.input.data);
   const std::vector<std::string> replaced =
       set_options_of_shards(request, [&](const std::string& name) {
@@ -344,35 +338,14 @@ int run_train(const TrainArguments& arguments, const std::vector<std::string>& w
       });
   parts_given = parts_given || shards;
   validate(request.train);
-  SignalWatch::block();  // Before `join`, which starts threads.
-  Processes processes(request.train.transport);
-  // MPI may write to sockets of processes that have ended.
-  if (processes.joins_others()) std::signal(SIGPIPE, SIG_IGN);
-  LossGuard guard(processes, advice_for(request, processes.joins_others()));
-  try {
-    processes.join(stop_if_asked);
-    if (!parts_given) request.train.partition.parts = processes.count();
-    if (processes.joined()) require_processes(arguments, request, processes.count());
-    if (processes.is_root()) require_writable_outputs(request);
-    const int code = TrainingRun(std::move(request), words, replaced, processes, guard).execute();
-    if (code != 0) processes.delay_exit();
-    end_mpi();
-    return code;
-  } catch (...) {
-    processes.fail();
-    if (processes.lost()) {
-      std::fflush(stdout);
-      guard.dismiss();
-      guard.report_and_leave();
-    }
-    const bool reports = processes.reports();
-    guard.dismiss();
-    const ErrorCode code = processes.failure_code();
-    if (!reports) return static_cast<int>(code);
-    // Wrong words are wrong on every rank; other failures are one rank's, which its message names.
-    if (processes.joined() && code != ErrorCode::usage) throw Error(code, processes.failure_text());
-    throw;
-  }
+  const auto advise = [&](bool launched) { return advice_for(request, launched); };
+  return run_as_process(
+      request.train.transport, advise, [&](Processes& processes, LossGuard& guard) {
+        if (!parts_given) request.train.partition.parts = processes.count();
+        if (processes.joined()) require_processes(arguments, request, processes.count());
+        if (processes.is_root()) require_writable_outputs(request);
+        return TrainingRun(std::move(request), words, replaced, processes, guard).execute();
+      });
 }
 
 }  // namespace

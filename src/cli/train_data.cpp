@@ -88,4 +88,10 @@ TrainResult TrainData::train(const TrainOptions& options, const TrainCallbacks& 
                          : train_shards(shards_, options, callbacks);
 }
 
+EvaluationResult TrainData::evaluate(const TrainOptions& options, const Model& model,
+                                     const LogCallback& log) const {
+  return shards_.empty() ? heliograph::evaluate(dataset_, options, model, log)
+                         : evaluate_shards(shards_, options, model);
+}
+
 }  // namespace heliograph::cli

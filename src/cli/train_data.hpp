@@ -20,7 +20,7 @@ std::vector<std::string> set_options_of_shards(
     TrainRequest& request, const std::function<bool(const std::string&)>& given);
 
 /// What --data names: a data set that this process loads, or shards, of which each rank reads its
-/// own. Must outlive the training.
+/// own. Must outlive training and evaluation.
 class TrainData {
  public:
   /// Loads a data set.
@@ -30,6 +30,8 @@ class TrainData {
   /// The member "dataset" of run.json.
   nlohmann::ordered_json manifest() const;
   TrainResult train(const TrainOptions& options, const TrainCallbacks& callbacks) const;
+  EvaluationResult evaluate(const TrainOptions& options, const Model& model,
+                            const LogCallback& log) const;
 
  private:
   std::filesystem::path shards_;  ///< Empty if --data names a data set.

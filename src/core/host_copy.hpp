@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "core/buffer.hpp"
 #include "core/device.hpp"
 #include "core/matrix.hpp"
@@ -28,5 +30,15 @@ class HostCopy {
   Buffer copy_;
   ConstMatrixView view_;
 };
+
+/// The values of a matrix of the host, row by row without padding.
+inline std::vector<float> values_of(ConstMatrixView matrix) {
+  std::vector<float> values;
+  values.reserve(static_cast<std::size_t>(matrix.rows * matrix.cols));
+  for (std::int64_t r = 0; r < matrix.rows; ++r) {
+    values.insert(values.end(), matrix.row(r), matrix.row(r) + matrix.cols);
+  }
+  return values;
+}
 
 }  // namespace heliograph

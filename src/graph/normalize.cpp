@@ -47,7 +47,36 @@ Features normalize_rows(const Features& features) {
   return out;
 }
 
-Features standardize(const Features& features, const std::vector<std::uint8_t>& fit_on) {
+void require_dense(const Features& features) {
+  if (!features.sparse) return;
+  throw_error(ErrorCode::usage,
+              "standard normalisation would make sparse features dense: use --normalize none|row");
+}
+
+Features standardize(const Features& features, const FeatureStatistics& statistics) {
+  require_dense(features);
+  const auto cols = static_cast<std::size_t>(features.cols);
+  if (statistics.mean.size() != cols || statistics.deviation.size() != cols) {
+    throw_error(
+        ErrorCode::mismatch,
+        "standard normalisation: the statistics are of {} columns, and the features have {}",
+        statistics.mean.size(), cols);
+  }
+  std::vector<float> values(features.dense.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::size_t c = i % cols;
+    const double centred = static_cast<double>(features.dense[i]) - statistics.mean[c];
+    values[i] = static_cast<float>(centred / statistics.deviation[c]);
+  }
+  Features out = features;
+  out.dense = std::move(values);
+  return out;
+}
+
+}  // namespace
+
+FeatureStatistics fit_features(const Features& features, const std::vector<std::uint8_t>& fit_on) {
+  require_dense(features);
   const auto rows = static_cast<std::size_t>(features.rows);
   const auto cols = static_cast<std::size_t>(features.cols);
   if (!fit_on.empty() && fit_on.size() != rows) {
@@ -84,30 +113,16 @@ Features standardize(const Features& features, const std::vector<std::uint8_t>& 
   for (std::size_t c = 0; c < cols; ++c) {
     deviation[c] = std::sqrt(deviation[c] / static_cast<double>(fitted));
     // A column that is constant up to rounding is centred but not scaled.
-    if (deviation[c] <= FLT_EPSILON * largest[c]) deviation[c] = 1;
+    if (deviation[c] <= FLT_EPSILON * largest[c] || deviation[c] < FLT_MIN) deviation[c] = 1;
   }
-  std::vector<float> values(features.dense.size());
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::size_t c = i % cols;
-    values[i] = static_cast<float>((features.dense[i] - mean[c]) / deviation[c]);
-  }
-  Features out = features;
-  out.dense = std::move(values);
-  return out;
+  return {{mean.begin(), mean.end()}, {deviation.begin(), deviation.end()}};
 }
 
-}  // namespace
-
 Features normalize_features(const Features& features, Normalization normalization,
-                            const std::vector<std::uint8_t>& fit_on) {
+                            const FeatureStatistics& statistics) {
   if (normalization == Normalization::none) return features;
   if (normalization == Normalization::row) return normalize_rows(features);
-  if (features.sparse) {
-    throw_error(
-        ErrorCode::usage,
-        "standard normalisation would make sparse features dense: use --normalize none|row");
-  }
-  return standardize(features, fit_on);
+  return standardize(features, statistics);
 }
 
 }  // namespace heliograph

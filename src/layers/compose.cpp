@@ -65,6 +65,7 @@ Composition compose(const ModelOptions& options, const ModelInput& input, std::i
     const ValueId y = model.add<Convolve>(name, l, c);
     if (last) {
       model.set_logits(y);
+      if (l > 0) model.set_embeddings(x);
       break;
     }
     const bool residual = options.residual && in == c.out && !(l == 0 && sparse);

@@ -72,6 +72,8 @@ class Composition {
 
   /// Makes the last value the model's output.
   void set_logits(ValueId v);
+  /// Makes `v`, which a step has written, the model's embeddings.
+  void set_embeddings(ValueId v) { embeddings_ = v; }
 
   int steps() const { return static_cast<int>(steps_.size()); }
   Step& step(int i) const { return *steps_[static_cast<std::size_t>(i)]; }
@@ -88,6 +90,7 @@ class Composition {
   Parameters& parameters() { return parameters_; }
   const Parameters& parameters() const { return parameters_; }
   ValueId logits() const { return logits_; }
+  ValueId embeddings() const { return embeddings_; }  ///< kNoValue: the model has none.
 
   /// A step's constructor gets this object and declares the step with it.
   class Declare {
@@ -143,6 +146,7 @@ class Composition {
   std::vector<SavedMatrix> saved_;
   Parameters parameters_;
   ValueId logits_ = kNoValue;
+  ValueId embeddings_ = kNoValue;
   // Name, layer and counts of the step that `add` is making.
   std::string name_;
   int layer_ = 0;

@@ -85,7 +85,7 @@ class Pass {
   const Site& site(int id) const;
 
  private:
-  friend class Model;
+  friend class Network;
   int step_ = 0;  ///< The step whose backward is running.
   ModelMemory& memory_;
   const Composition& model_;

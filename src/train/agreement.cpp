@@ -10,6 +10,7 @@
 #include "comm/collectives.hpp"
 #include "core/throw_error.hpp"
 #include "graph/io/files.hpp"
+#include "train/checkpoint/model_file.hpp"
 #include "train/options/fields.hpp"
 #include "train/options/json.hpp"
 
@@ -17,12 +18,13 @@ namespace heliograph {
 namespace {
 
 /// Options in which ranks may differ.
-constexpr std::string_view kOwn[] = {"transport", "threads-per-rank", "pin"};
+constexpr std::string_view kOwn[] = {"transport", "threads-per-rank", "pin", "init-from"};
 
 /// What ranks must have in common, as an error names it and as text.
 using Shared = std::vector<std::pair<std::string, std::string>>;
 
-Shared shared_by_ranks(const RunPlan& plan, const CheckpointManifest* resumed) {
+Shared shared_by_ranks(const RunPlan& plan, const Model* weights,
+                       const CheckpointManifest* resumed) {
   TrainOptions options = plan.options();
   if (options.partition.partitioner == Partitioner::file) options.partition.file = "PATH";
   const RunFacts& facts = plan.facts();
@@ -35,6 +37,7 @@ Shared shared_by_ranks(const RunPlan& plan, const CheckpointManifest* resumed) {
   }
   shared.emplace_back("the split", std::to_string(facts.training_nodes));
   shared.emplace_back("the partition", fmt::format("{} {}", facts.ranks, facts.partition_hash));
+  shared.emplace_back("the weights", std::to_string(weights == nullptr ? 0 : hash_of(*weights)));
   shared.emplace_back("the checkpoint", std::to_string(resumed == nullptr ? 0 : resumed->epochs));
   return shared;
 }
@@ -52,8 +55,9 @@ std::vector<std::int64_t> gather_hashes(const std::vector<std::string>& texts, C
 
 }  // namespace
 
-void require_agreement(const RunPlan& plan, const CheckpointManifest* resumed, Communicator& comm) {
-  const Shared shared = shared_by_ranks(plan, resumed);
+void require_agreement(const RunPlan& plan, const Model* weights, const CheckpointManifest* resumed,
+                       Communicator& comm) {
+  const Shared shared = shared_by_ranks(plan, weights, resumed);
   std::vector<std::string> texts;
   std::string all;
   for (const auto& [name, text] : shared) {

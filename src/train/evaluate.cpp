@@ -1,78 +1,124 @@
+#include <memory>
 #include <utility>
+#include <vector>
 
-#include "comm/threads/transport.hpp"
 #include "core/arena.hpp"
-#include "heliograph/checkpoint.hpp"
-#include "heliograph/error.hpp"
-#include "train/checkpoint/manifest.hpp"
+#include "core/throw_error.hpp"
+#include "heliograph/model.hpp"
+#include "train/agreement.hpp"
+#include "train/checkpoint/model_file.hpp"
 #include "train/checkpoint/trainer_state.hpp"
 #include "train/launch.hpp"
+#include "train/options/values.hpp"
 #include "train/plan/dataset_plan.hpp"
+#include "train/plan/shard_plan.hpp"
 #include "train/process_memory.hpp"
+#include "train/processes.hpp"
 
 namespace heliograph {
 namespace {
 
-namespace fs = std::filesystem;
+constexpr const char* kOrigin = "the weights to score";
 
-/// Reads nothing of the checkpoint but its manifest and weights.
-Safetensors open_weights(const fs::path& path) {
-  try {
-    return {path / kWeightsFile, read_checkpoint_manifest(path).file(kWeightsFile, path)};
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::bad_input)
-      verify_checkpoint(path);  // Names an older checkpoint that is whole.
-    throw;
-  }
-}
-
-/// `options`, with `trained` in place of those that the weights depend on.
-TrainOptions options_of(const TrainOptions& options, const TrainOptions& trained) {
+/// `options`, with those of the model in place of others, and without training.
+TrainOptions options_of(const TrainOptions& options, const Model& model) {
   TrainOptions o = options;
-  o.model = trained.model;
-  o.normalize = trained.normalize;
-  o.inductive = trained.inductive;  // Decides which nodes standardise the features.
+  o.model = model.options;
+  o.normalize = model.normalize;
   o.exchange = ExchangeOptions();
   o.checkpoint = CheckpointOptions();
-  o.epochs = 1;
+  o.init_from.clear();
+  o.epochs = o.eval_every = 1;
   o.patience = 0;
   return o;
 }
 
-}  // namespace
+void score_rank(const RunPlan& plan, const Model& model, Communicator& comm,
+                EvaluationResult& result) {
+  require_agreement(plan, &model, nullptr, comm);
+  Arena arena(static_cast<std::size_t>(address_space_of_a_rank(comm.size())));
+  MemoryAccount account(&arena);
+  Trainer trainer(plan, plan.load(comm.rank(), GraphScope::training, MemoryUse::features, &account),
+                  comm, &account);
+  set_weights(model, kOrigin, trainer);
+  const auto [scores, mine] = trainer.evaluate(model.epoch, plan.options().keep_embeddings);
+  const RankGraph& graph = trainer.evaluated();
+  Outputs outputs = gather_outputs(mine, graph.labels(), plan.metric(), plan.options().keep_logits,
+                                   graph.shard().global_ids, plan.facts().nodes, comm);
+  if (comm.rank() != 0) return;
+  static_cast<Outputs&>(result) = std::move(outputs);
+  result.train_metric = scores.train;
+  result.val_metric = scores.validation;
+  result.test_metric = scores.test;
+}
 
-EvaluationResult evaluate(const Dataset& dataset, const TrainOptions& options,
-                          const fs::path& checkpoint, const LogCallback& log) {
-  const Safetensors stored = open_weights(checkpoint);
-  const CheckpointInfo info = read_checkpoint(checkpoint);
-  // The last argument: nothing is trained, so the memory of training is not checked.
-  const DatasetPlan plan(dataset, options_of(options, info.options), log, false);
+using MakeScoredPlan =
+    FunctionRef<std::unique_ptr<const RunPlan>(const TrainOptions&, PlanPurpose)>;
+
+EvaluationResult score(const Model& model, const TrainOptions& options, MakeScoredPlan make_plan) {
   EvaluationResult result;
-  result.metric = plan.metric();
-  const TransportOptions& transport = plan.options().transport;
-  run_ranks(plan.facts().ranks, thread_options(transport), [&](Communicator& comm) {
-    Arena arena(static_cast<std::size_t>(address_space_of_a_rank(comm.size())));
-    MemoryAccount account(&arena);
-    Trainer trainer(plan,
-                    plan.load(comm.rank(), GraphScope::training, MemoryUse::features, &account),
-                    comm, &account);
-    HostWeights weights(trainer);
-    stored.load(weights.tensors());
-    weights.store();
-    const auto [scores, logits] = trainer.evaluate(info.epochs - 1);
-    const RankGraph& graph = trainer.evaluated();
-    BestPredictions best(&account);
-    best.keep(logits, graph.labels(), plan.metric());
-    Predictions predictions = best.gather(graph.shard().global_ids, plan.facts().nodes, comm);
-    if (comm.rank() != 0) return;
-    result.train_metric = scores.train;
-    result.val_metric = scores.validation;
-    result.test_metric = scores.test;
-    result.predictions = std::move(predictions.values);
-    result.prediction_cols = static_cast<std::int32_t>(graph.labels().prediction_cols());
-    result.scores = std::move(predictions.scores);
+  join_processes(options.transport, [&] {
+    const auto plan = make_plan(options_of(options, model), {false, model.statistics});
+    result.metric = plan->metric();
+    result.ranks = plan->facts().ranks;
+    launch_ranks(result.ranks, options.transport,
+                 [&](Communicator& comm) { score_rank(*plan, model, comm, result); });
   });
   return result;
+}
+
+}  // namespace
+
+EvaluationResult evaluate(const Dataset& dataset, const TrainOptions& options, const Model& model,
+                          const LogCallback& log) {
+  require_fit(model, kOrigin, dataset.features.cols, dataset.labels.task, dataset.labels.classes);
+  return score(model, options, [&](const TrainOptions& of_model, PlanPurpose purpose) {
+    return std::make_unique<const DatasetPlan>(dataset, of_model, log, std::move(purpose));
+  });
+}
+
+EvaluationResult evaluate_shards(const std::filesystem::path& directory,
+                                 const TrainOptions& options, const Model& model) {
+  return score(model, options, [&](const TrainOptions& of_model, PlanPurpose purpose) {
+    auto plan = std::make_unique<const ShardPlan>(directory, of_model, std::move(purpose));
+    const RunFacts& facts = plan->facts();
+    require_fit(model, kOrigin, facts.feature_cols, facts.task, facts.classes);
+    if (plan->options().normalize != model.normalize) {
+      throw_error(ErrorCode::mismatch,
+                  "the shards in {} were made with --normalize {}, but the weights were trained "
+                  "with {}",
+                  directory.string(), choice_name(plan->options().normalize),
+                  choice_name(model.normalize));
+    }
+    return plan;
+  });
+}
+
+Outputs Model::predict(const Dataset& dataset, const PredictOptions& request) const {
+  // Labels and a split that only fill their places: scores are not returned.
+  const auto nodes = static_cast<std::size_t>(dataset.graph.nodes);
+  Dataset filled = dataset;
+  filled.labels = {task, classes, {}, {}, {}};
+  if (task == Task::multiclass) {
+    filled.labels.class_of = std::vector<std::int32_t>(nodes, 0);
+  } else {
+    const auto values = nodes * static_cast<std::size_t>(classes);
+    filled.labels.indicators = std::vector<std::uint8_t>(values, 0);
+    filled.labels.labelled = std::vector<std::uint8_t>(nodes, 1);
+  }
+  filled.class_names.clear();
+  filled.splits = {{std::vector<Role>(nodes, Role::train)}};
+  TrainOptions o;
+  o.split = GivenSplit();
+  o.metric = metric;
+  o.reproducible = reproducible;
+  o.partition.parts = request.ranks;
+  o.transport.kind = TransportKind::threads;
+  o.transport.threads_per_rank = request.threads_per_rank;
+  o.transport.device = request.device;
+  o.keep_logits = request.logits;
+  o.keep_embeddings = request.embeddings;
+  return evaluate(filled, o, *this, request.log);
 }
 
 }  // namespace heliograph

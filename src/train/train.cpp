@@ -1,5 +1,7 @@
 #include "heliograph/train.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -14,13 +16,13 @@
 
 #include "core/arena.hpp"
 #include "core/function_ref.hpp"
-#include "core/throw_error.hpp"
-#include "graph/io/files.hpp"
 #include "graph/split.hpp"
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/shards.hpp"
 #include "train/agreement.hpp"
+#include "train/checkpoint/model_file.hpp"
 #include "train/checkpoint/saver.hpp"
+#include "train/checkpoint/trainer_state.hpp"
 #include "train/gather_values.hpp"
 #include "train/guarded_callbacks.hpp"
 #include "train/launch.hpp"
@@ -29,6 +31,7 @@
 #include "train/plan/shard_plan.hpp"
 #include "train/process_memory.hpp"
 #include "train/processes.hpp"
+#include "train/run/output_file.hpp"
 #include "train/trainer.hpp"
 
 namespace heliograph {
@@ -37,6 +40,12 @@ namespace {
 std::optional<double> known(double score) {
   return std::isnan(score) ? std::nullopt : std::optional<double>(score);
 }
+
+/// What a run begins with, if not with random weights.
+struct Beginning {
+  std::optional<CheckpointManifest> resumed;
+  std::optional<Model> weights;  ///< Of the checkpoint to resume, or those of TrainOptions.
+};
 
 /// Sets the means over epochs.
 void average_bytes(TrainResult& result) {
@@ -65,20 +74,20 @@ class RankRun {
         comm_(comm),
         callbacks_(callbacks),
         trainer_(plan, std::move(data), comm, &account),
-        checkpoints_(
-            options_.checkpoint, comm, trainer_,
-            [this] {
-              if (callbacks_.before_saving) callbacks_.before_saving();
-              return identify_run(plan_);
-            },
-            callbacks.log),
-        state_(options_.patience, comm, &account),
+        checkpoints_(plan, comm, trainer_, callbacks.before_saving, callbacks.log),
+        state_(options_.patience, comm),
+        best_bytes_(MemoryUse::evaluation, &account),
         stop_sum_(comm, Channel::evaluation, &account) {}
 
   MemoryAccount& memory() { return trainer_.memory(); }
 
+  void begin_with(const Model& weights) {
+    set_weights(weights, options_.init_from.string(), trainer_);
+  }
+
   void resume(const CheckpointManifest& manifest) {
     restore_run(manifest, options_.checkpoint.resume, comm_, trainer_, state_);
+    count_best_model();
     // The last epoch may have been saved before it was evaluated; see run_epochs.
     if (state_.epochs == options_.epochs && due_only_at_end()) evaluate(state_.reports.back());
     if (is_root() && callbacks_.on_resume) callbacks_.on_resume(state_.reports);
@@ -121,13 +130,11 @@ class RankRun {
   /// Gathers what the ranks hold into rank 0's `result`. Collective.
   void collect(TrainResult& result) {
     trainer_.finish();
-    const RankGraph& graph = trainer_.evaluated();
-    Predictions predictions =
-        state_.predictions.gather(graph.shard().global_ids, plan_.facts().nodes, comm_);
+    const std::int64_t evaluation_bytes = state_.evaluation_bytes.count();
+    Outputs outputs = outputs_at_best_epoch();
     const std::vector<LinkTraffic> sent = trainer_.halo().traffic();
     std::vector<LinkTraffic> traffic = gather_values(comm_, std::span(sent));
-    std::array<std::int64_t, 2> sums{state_.evaluation_bytes.count(),
-                                     trainer_.takes_cuda_graphs() ? 1 : 0};
+    std::array<std::int64_t, 2> sums{evaluation_bytes, trainer_.takes_cuda_graphs() ? 1 : 0};
     AllReduce(comm_, Channel::evaluation).sum(std::span<std::int64_t>(sums));
     if (!is_root()) return;
     result.epochs = std::move(state_.reports);
@@ -135,9 +142,8 @@ class RankRun {
     result.best_epoch = state_.best.epoch();
     result.val_metric = state_.best.scores().validation;
     result.test_metric = state_.best.scores().test;
-    result.predictions = std::move(predictions.values);
-    result.prediction_cols = static_cast<std::int32_t>(graph.labels().prediction_cols());
-    result.scores = std::move(predictions.scores);
+    static_cast<Outputs&>(result) = std::move(outputs);
+    result.model = std::move(state_.best_model);
     for (const Site& site : trainer_.model().sites()) {
       result.sites.push_back({site.name, site.layer, site.direction == Direction::backward});
     }
@@ -172,15 +178,45 @@ class RankRun {
     return stopping_ranks_ > 0;
   }
 
-  /// Scores the weights after the last epoch, whose report this is, and keeps the best predictions.
+  /// Scores the weights after the last epoch, whose report this is, and keeps the best ones.
   void evaluate(EpochReport& report) {
-    const auto [scores, logits] = trainer_.evaluate(state_.epochs - 1);
-    if (state_.best.improves(state_.epochs - 1, scores)) {
-      state_.predictions.keep(logits, trainer_.evaluated().labels(), plan_.metric());
+    const Scores scores = trainer_.evaluate(report.epoch).scores;
+    if (state_.best.improves(report.epoch, scores)) {
+      Model& best = state_.best_model;
+      if (best.tensors.empty()) best = make_model(plan_, trainer_, report.epoch);
+      copy_weights(trainer_, best);
+      best.epoch = report.epoch;
+      best.train_metric = scores.train;
+      best.val_metric = scores.validation;
+      best.test_metric = scores.test;
+      count_best_model();
     }
     report.train_metric = known(scores.train);
     report.val_metric = known(scores.validation);
     report.test_metric = known(scores.test);
+  }
+
+  void count_best_model() {
+    std::int64_t values = 0;
+    for (const Tensor& t : state_.best_model.tensors) {
+      values += static_cast<std::int64_t>(t.values.size());
+    }
+    best_bytes_.set(values * static_cast<std::int64_t>(sizeof(float)));
+  }
+
+  /// What the best weights give, on rank 0; nothing if none were evaluated. The best model is then
+  /// that of the last epoch. Collective.
+  Outputs outputs_at_best_epoch() {
+    if (state_.best.epoch() < 0) {
+      state_.best_model = make_model(plan_, trainer_, state_.epochs - 1);
+      return {};
+    }
+    set_weights(state_.best_model, kBestFile, trainer_);
+    const LocalOutputs mine =
+        trainer_.evaluate(state_.best.epoch(), options_.keep_embeddings).outputs;
+    const RankGraph& graph = trainer_.evaluated();
+    return gather_outputs(mine, graph.labels(), plan_.metric(), options_.keep_logits,
+                          graph.shard().global_ids, plan_.facts().nodes, comm_);
   }
 
   const RunPlan& plan_;
@@ -190,23 +226,28 @@ class RankRun {
   Trainer trainer_;
   CheckpointSaver checkpoints_;
   RunState state_;
+  CountedBytes best_bytes_;          ///< Of state_.best_model.
   std::int64_t stopping_ranks_ = 0;  ///< Outlives the sum, whose messages read and write it.
   AllReduce stop_sum_;
 };
 
-/// Trains one rank from loading to results; only rank 0 writes to `result`. `resumed`: the manifest
-/// of the checkpoint to resume, or null.
-void train_rank(const RunPlan& plan, const CheckpointManifest* resumed, Communicator& comm,
+/// Trains one rank from loading to results; only rank 0 writes to `result`.
+void train_rank(const RunPlan& plan, const Beginning& beginning, Communicator& comm,
                 const TrainCallbacks& callbacks, std::chrono::steady_clock::time_point begin,
                 TrainResult& result) {
-  require_agreement(plan, resumed, comm);
+  const auto pointer = [](const auto& optional) { return optional ? &*optional : nullptr; };
+  require_agreement(plan, pointer(beginning.weights), pointer(beginning.resumed), comm);
   Arena arena(static_cast<std::size_t>(address_space_of_a_rank(comm.size())));
   MemoryAccount account(&arena);
   RankMemory memory(plan, comm);
   RankRun run(plan, memory.load(account), comm, callbacks, account);
   memory.end_setup(run.memory(), callbacks.log);
   const std::chrono::duration<double> setup = std::chrono::steady_clock::now() - begin;
-  if (resumed != nullptr) run.resume(*resumed);
+  if (beginning.resumed) {
+    run.resume(*beginning.resumed);
+  } else if (beginning.weights) {
+    run.begin_with(*beginning.weights);
+  }
   const std::string stop_reason = run.run_epochs();
   run.collect(result);
   memory.report(run.memory(), result);
@@ -215,24 +256,38 @@ void train_rank(const RunPlan& plan, const CheckpointManifest* resumed, Communic
   result.stop_reason = stop_reason;
 }
 
-/// Reads the manifest of the checkpoint to resume, if there is one. Throws Error: bad_input (the
-/// checkpoint is damaged), mismatch (it belongs to another run).
-std::optional<CheckpointManifest> open_checkpoint(const std::string& dataset_hash,
-                                                  const TrainOptions& options) {
+/// Reads the weights to begin with and, to resume, the manifest of the checkpoint. Throws Error:
+/// bad_input (a file is damaged), mismatch (the checkpoint belongs to another run).
+Beginning read_beginning(const std::string& dataset_hash, const TrainOptions& options) {
+  Beginning beginning;
   const std::filesystem::path& path = options.checkpoint.resume;
-  if (path.empty()) return std::nullopt;
+  if (path.empty()) {
+    if (!options.init_from.empty()) beginning.weights = Model::load(options.init_from);
+    return beginning;
+  }
   std::optional<int> only;
   if (ranks_are_processes(options.transport)) only = rank_of_process();
-  CheckpointManifest manifest = verify_checkpoint_files(path, only);
-  require_same_options(manifest, options, path);
-  require_same_data(manifest, dataset_hash, {}, path);
-  return manifest;
+  beginning.resumed = verify_checkpoint_files(path, only);
+  require_same_options(*beginning.resumed, options, path);
+  require_same_data(*beginning.resumed, dataset_hash, {}, path);
+  beginning.weights = Model::load(path);
+  return beginning;
 }
 
-/// Makes the plan of a run, and first opens the checkpoint to resume, so that one that does not fit
-/// is refused before work that takes long.
-using MakePlan =
-    FunctionRef<std::unique_ptr<const RunPlan>(std::optional<CheckpointManifest>& resumed)>;
+/// Weights that a run begins with see the features as they were normalised when they were trained.
+/// Throws Error(mismatch) if they do not fit the data set.
+PlanPurpose purpose_of(const Beginning& beginning, const TrainOptions& options,
+                       std::int64_t feature_cols, Task task, std::int32_t classes) {
+  if (!beginning.weights) return {};
+  if (!beginning.resumed) {
+    require_fit(*beginning.weights, options.init_from.string(), feature_cols, task, classes);
+  }
+  return {true, beginning.weights->statistics};
+}
+
+/// Makes the plan of a run, and first reads what it begins with, so that a checkpoint that does not
+/// fit is refused before work that takes long.
+using MakePlan = FunctionRef<std::unique_ptr<const RunPlan>(Beginning& beginning)>;
 
 TrainResult run(const TrainOptions& options, const TrainCallbacks& callbacks, MakePlan make_plan) {
   const auto begin = std::chrono::steady_clock::now();
@@ -247,8 +302,8 @@ TrainResult run(const TrainOptions& options, const TrainCallbacks& callbacks, Ma
       joined.transport.kind = kind_of_processes();
       validate(joined);
     }
-    std::optional<CheckpointManifest> resumed;
-    const std::unique_ptr<const RunPlan> plan = make_plan(resumed);
+    Beginning beginning;
+    const std::unique_ptr<const RunPlan> plan = make_plan(beginning);
     if (callbacks.log) {
       const RunFacts& facts = plan->facts();
       callbacks.log(LogLevel::info,
@@ -259,10 +314,11 @@ TrainResult run(const TrainOptions& options, const TrainCallbacks& callbacks, Ma
     result.metric = plan->metric();
     result.partition = plan->facts().quality;
     result.partition_hash = plan->facts().partition_hash;
-    if (resumed) require_same_data(*resumed, {}, result.partition_hash, options.checkpoint.resume);
-    const CheckpointManifest* manifest = resumed ? &*resumed : nullptr;
+    if (beginning.resumed) {
+      require_same_data(*beginning.resumed, {}, result.partition_hash, options.checkpoint.resume);
+    }
     launch_ranks(plan->facts().ranks, options.transport, [&](Communicator& comm) {
-      train_rank(*plan, manifest, comm, guarded.get(), begin, result);
+      train_rank(*plan, beginning, comm, guarded.get(), begin, result);
     });
   };
   try {
@@ -278,20 +334,26 @@ TrainResult run(const TrainOptions& options, const TrainCallbacks& callbacks, Ma
 
 TrainResult train(const Dataset& dataset, const TrainOptions& options,
                   const TrainCallbacks& callbacks) {
-  return run(options, callbacks, [&](std::optional<CheckpointManifest>& resumed) {
-    if (!options.checkpoint.resume.empty()) {
-      resumed = open_checkpoint(dataset_hash(dataset), options);
-    }
-    return std::make_unique<const DatasetPlan>(dataset, options, callbacks.log);
+  return run(options, callbacks, [&](Beginning& beginning) {
+    const bool resumes = !options.checkpoint.resume.empty();
+    beginning = read_beginning(resumes ? dataset_hash(dataset) : std::string(), options);
+    return std::make_unique<const DatasetPlan>(
+        dataset, options, callbacks.log,
+        purpose_of(beginning, options, dataset.features.cols, dataset.labels.task,
+                   dataset.labels.classes));
   });
 }
 
 TrainResult train_shards(const std::filesystem::path& directory, const TrainOptions& options,
                          const TrainCallbacks& callbacks) {
-  return run(options, callbacks, [&](std::optional<CheckpointManifest>& resumed) {
-    auto plan = std::make_unique<const ShardPlan>(directory, options);
-    resumed = open_checkpoint(plan->dataset_hash(), plan->options());
-    return plan;
+  return run(options, callbacks, [&](Beginning& beginning) {
+    // The options that are fixed in the shards are part of what is compared.
+    const ShardPlan shards(directory, options);
+    beginning = read_beginning(shards.dataset_hash(), shards.options());
+    const RunFacts& facts = shards.facts();
+    return std::make_unique<const ShardPlan>(
+        directory, options,
+        purpose_of(beginning, options, facts.feature_cols, facts.task, facts.classes));
   });
 }
 

@@ -60,7 +60,7 @@ class RepeatedWork {
 /// Throws Error(numeric) that names the first layer at fault on any rank, and its lowest node.
 /// Collective. `mine`: what this rank found in rows of `shard`.
 [[noreturn]] void refuse_non_finite(Communicator& comm, int epoch, const char* what,
-                                    std::optional<Model::NonFinite> mine, const Shard& shard) {
+                                    std::optional<Network::NonFinite> mine, const Shard& shard) {
   constexpr auto kNowhere = std::numeric_limits<double>::max();
   std::vector<double> found(2 * static_cast<std::size_t>(comm.size()), 0.0);
   const auto at = 2 * static_cast<std::size_t>(comm.rank());
@@ -101,8 +101,8 @@ Trainer::Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryA
   }
   const std::int64_t rows = train_->op().rows();
   const std::int64_t most_rows = whole_ ? std::max(rows, whole_->op().rows()) : rows;
-  model_ = std::make_unique<Model>(options.model, train_->input(), plan.facts().classes,
-                                   options.seed, PassRows{rows, most_rows}, *kernels_, account_);
+  model_ = std::make_unique<Network>(options.model, train_->input(), plan.facts().classes,
+                                     options.seed, PassRows{rows, most_rows}, *kernels_, account_);
   evaluated().exact_halo().set_scratch(model_->idle_memory());
   optimizer_ = std::make_unique<Optimizer>(options.optimizer, model_->parameters(), account_);
   halo_ = std::make_unique<StaleHalo>(comm, train_->placed(),
@@ -225,21 +225,26 @@ RankEpoch Trainer::sent() const {
   return sent;
 }
 
-Evaluation Trainer::evaluate(int epoch) {
+Evaluation Trainer::evaluate(int epoch, bool embeds) {
   RankGraph& graph = evaluated();
   PhaseClock unused;
   graph.exact_halo().set_epoch(epoch);
   const PassContext pass{*kernels_, graph.exact_halo(), unused, {epoch}, plan_.options().seed};
-  const ConstMatrixView outputs = model_->infer(pass, graph.op(), graph.input());
-  logits_ = HostCopy(outputs, kernels_->device(), MemoryUse::evaluation, nullptr);
-  const ConstMatrixView logits = logits_.view();
-  const auto bad = model_->find_non_finite(logits);
+  Evaluation evaluation;
+  LocalOutputs& outputs = evaluation.outputs;
+  if (embeds) outputs.embedding_cols = model_->embedding_cols();
+  logits_ = HostCopy(
+      model_->infer(pass, graph.op(), graph.input(), embeds ? &outputs.embeddings : nullptr),
+      kernels_->device(), MemoryUse::evaluation, nullptr);
+  outputs.logits = logits_.view();
+  const auto bad = model_->find_non_finite(outputs.logits);
   std::int64_t ranks_at_fault = bad ? 1 : 0;
   AllReduce(comm_, Channel::evaluation).sum(std::span<std::int64_t>(&ranks_at_fault, 1));
   if (ranks_at_fault > 0) {
     refuse_non_finite(comm_, epoch, "an evaluated output", bad, graph.shard());
   }
-  return {distributed_scores(plan_.metric(), graph.labels(), logits, comm_), logits};
+  evaluation.scores = distributed_scores(plan_.metric(), graph.labels(), outputs.logits, comm_);
+  return evaluation;
 }
 
 }  // namespace heliograph

@@ -8,9 +8,10 @@
 #include "comm/communicator.hpp"
 #include "core/function_ref.hpp"
 #include "core/host_copy.hpp"
-#include "layers/model.hpp"
+#include "layers/network.hpp"
 #include "staleness/stale_halo.hpp"
 #include "train/epoch_statistics.hpp"
+#include "train/metrics/predictions.hpp"
 #include "train/optimizer.hpp"
 #include "train/plan/rank_graph.hpp"
 #include "train/plan/run_plan.hpp"
@@ -20,8 +21,8 @@ namespace heliograph {
 /// Exact scores of a model, and the outputs that they rest on.
 struct Evaluation {
   Scores scores;  ///< Equal on every rank.
-  ConstMatrixView
-      logits;  ///< Of this rank's nodes, on the host; valid until the trainer's next call.
+  /// Of this rank's nodes, on the host; the logits are valid until the trainer's next call.
+  LocalOutputs outputs;
 };
 
 /// Trains and evaluates the model of one rank. Every rank makes the same calls, each on the rank's
@@ -38,14 +39,14 @@ class Trainer {
   /// peer_lost.
   EpochEnd run_epoch(int epoch, FunctionRef<RunRequests()> asks);
 
-  /// Scores the present weights on the whole graph.
+  /// Scores the present weights on the whole graph; `embeds`: and returns embeddings.
   /// Throws Error: numeric (an output is NaN or Inf), peer_lost.
-  Evaluation evaluate(int epoch);
+  Evaluation evaluate(int epoch, bool embeds = false);
 
   /// Waits for halos in flight.
   void finish() { halo_->drain(); }
 
-  Model& model() { return *model_; }
+  Network& model() { return *model_; }
   Optimizer& optimizer() { return *optimizer_; }
   StaleHalo& halo() { return *halo_; }
   Device& device() { return kernels_->device(); }
@@ -82,7 +83,7 @@ class Trainer {
   Buffer gradients_;
   std::unique_ptr<RankGraph> train_;
   std::unique_ptr<RankGraph> whole_;  ///< Inductive training only.
-  std::unique_ptr<Model> model_;
+  std::unique_ptr<Network> model_;
   std::unique_ptr<Optimizer> optimizer_;
   PhaseClock times_;
   PhaseClock asking_;  ///< Time to ask a device for work. It is not reported.

@@ -177,12 +177,12 @@ TEST(RunDirectory, WritesPredictionsInOneOrTwoDimensions) {
   const TemporaryDirectory folder;
   RunDirectory run(folder / "run", false, {});
   TrainResult result;
-  run.write_predictions(result);
+  run.write_outputs(result);
   EXPECT_FALSE(fs::exists(folder / "run" / "predictions.npy"));
 
   result.predictions = {4, 5, 6};
   result.scores = {0.5F, 0.25F, 1.0F};
-  run.write_predictions(result);
+  run.write_outputs(result);
   EXPECT_EQ(to_int32(read_npy(folder / "run" / "predictions.npy")),
             (std::vector<std::int32_t>{4, 5, 6}));
   EXPECT_EQ(read_npy(folder / "run" / "predictions.npy").shape, (std::vector<std::int64_t>{3}));
@@ -190,7 +190,7 @@ TEST(RunDirectory, WritesPredictionsInOneOrTwoDimensions) {
 
   result.predictions = {0, 1, 1, 0, 1, 1};
   result.prediction_cols = 2;
-  run.write_predictions(result);
+  run.write_outputs(result);
   EXPECT_EQ(read_npy(folder / "run" / "predictions.npy").shape, (std::vector<std::int64_t>{3, 2}));
 }
 

@@ -81,7 +81,8 @@ TEST_F(CudaRun, GoesOnWithTheBitsOfARunThatWasNeverStopped) {
   }
   EXPECT_EQ(rest.predictions, whole.predictions);
   // And its weights score on a device as they did.
-  const EvaluationResult scores = evaluate(data, o, newest_checkpoint(folder / "whole"));
+  const EvaluationResult scores =
+      evaluate(data, o, Model::load(newest_checkpoint(folder / "whole")));
   ASSERT_TRUE(whole.epochs.back().test_metric.has_value());
   EXPECT_EQ(scores.test_metric, *whole.epochs.back().test_metric);
 }

@@ -1,5 +1,5 @@
 # Runs the commands and snippets of the documents and of --help as printed. Snippets in C++ are built
-# with the copy that install.embed installs.
+# with the copy that install.examples installs.
 if(HELIOGRAPH_SANITIZE)
   return()
 endif()

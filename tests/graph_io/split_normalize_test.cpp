@@ -144,12 +144,12 @@ TEST(PerClassSplit, RefusesWhatTheLabelsCannotFill) {
 }
 
 TEST(Normalize, RowsByTheSumOfAbsoluteValues) {
-  const Features dense = normalize_features(small_dense().features, Normalization::row, {});
+  const Features dense = normalize_features(small_dense().features, Normalization::row);
   EXPECT_THAT(
       list(dense.dense),
       ElementsAre(FloatEq(1 / 3.F), FloatEq(2 / 3.F), FloatEq(3 / 7.F), FloatEq(-4 / 7.F), 0, 0,
                   FloatEq(0.5F / 6.5F), FloatEq(6 / 6.5F), FloatEq(7 / 15.F), FloatEq(8 / 15.F)));
-  const Features sparse = normalize_features(small_sparse().features, Normalization::row, {});
+  const Features sparse = normalize_features(small_sparse().features, Normalization::row);
   EXPECT_THAT(list(sparse.values), ElementsAre(FloatEq(1 / 3.F), FloatEq(-2 / 3.F), 1));
   EXPECT_THAT(list(sparse.columns), ElementsAre(0, 3, 1));
 }
@@ -160,9 +160,11 @@ TEST(Normalize, StandardFitsOnTheNodesThatAreNamed) {
   features.cols = 3;
   // The last column is constant. 0.1 is not exact in binary, so its deviation is rounding alone.
   features.dense = std::vector<float>{1, 0, 0.1F, 3, 2, 0.1F, 5, 10, 0.1F, 100, 0, 0.1F};
-  const Features out = normalize_features(features, Normalization::standard, {1, 1, 0, 0});
+  const Features out =
+      normalize_features(features, Normalization::standard, fit_features(features, {1, 1, 0, 0}));
   EXPECT_THAT(list(out.dense), ElementsAre(-1, -1, 0, 1, 1, 0, 3, 9, 0, 98, -1, 0));
-  const Features all = normalize_features(features, Normalization::standard, {});
+  const Features all =
+      normalize_features(features, Normalization::standard, fit_features(features, {}));
   double sum = 0;
   double squares = 0;
   for (std::size_t r = 0; r < 4; ++r) {
@@ -174,16 +176,20 @@ TEST(Normalize, StandardFitsOnTheNodesThatAreNamed) {
 }
 
 TEST(Normalize, RefusesWhatCannotBe) {
-  test::expect_error(ErrorCode::usage, "sparse", [&] {
-    normalize_features(small_sparse().features, Normalization::standard, {});
+  test::expect_error(ErrorCode::usage, "sparse",
+                     [&] { normalize_features(small_sparse().features, Normalization::standard); });
+  test::expect_error(ErrorCode::usage, "sparse",
+                     [&] { fit_features(small_sparse().features, {}); });
+  test::expect_error(ErrorCode::mismatch, "are of 3 columns", [&] {
+    normalize_features(small_dense().features, Normalization::standard, {{0, 0, 0}, {1, 1, 1}});
   });
   test::expect_error(ErrorCode::usage, "2 flags for 5 nodes", [&] {
-    normalize_features(small_dense().features, Normalization::standard, {1, 1});
+    fit_features(small_dense().features, {1, 1});
   });
   test::expect_error(ErrorCode::usage, "no node", [&] {
-    normalize_features(small_dense().features, Normalization::standard, {0, 0, 0, 0, 0});
+    fit_features(small_dense().features, {0, 0, 0, 0, 0});
   });
-  EXPECT_EQ(list(normalize_features(small_dense().features, Normalization::none, {}).dense),
+  EXPECT_EQ(list(normalize_features(small_dense().features, Normalization::none).dense),
             list(small_dense().features.dense));
 }
 

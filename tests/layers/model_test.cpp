@@ -1,5 +1,3 @@
-#include "layers/model.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 #include <span>
 
 #include "core/cpu/aggregate.hpp"
+#include "layers/network.hpp"
 #include "support/aggregate_reference.hpp"
 #include "support/distance.hpp"
 #include "support/graphs.hpp"
@@ -83,7 +82,7 @@ TEST(Model, InferenceIsTheForwardPassWithoutDropout) {
             const GraphOperator op(placed, *kernels, propagation_of(options), MemoryUse::graph,
                                    nullptr);
             const ModelInput input{FeatureView::of(x.view()), std::nullopt};
-            Model model(options, input, 3, 5, {60, 60}, *kernels, nullptr);
+            Network model(options, input, 3, 5, {60, 60}, *kernels, nullptr);
             test::NoHalo halo;
             PhaseClock clock;
             const PassContext pass{*kernels, halo, clock, {}, 11};
@@ -176,9 +175,9 @@ TEST(Bf16Storage, LeavesInferenceExact) {
   options.dropout = 0;
   options.precompute = false;
   const GraphOperator op(placed, *kernels, propagation_of(options), MemoryUse::graph, nullptr);
-  Model exact(options, input, 3, 5, {60, 60}, *kernels, nullptr);
+  Network exact(options, input, 3, 5, {60, 60}, *kernels, nullptr);
   options.aggregate_storage = RowStorage::bf16;
-  Model stored(options, input, 3, 5, {60, 60}, *kernels, nullptr);
+  Network stored(options, input, 3, 5, {60, 60}, *kernels, nullptr);
   const ConstMatrixView expected = exact.infer(pass, op, input);
   const auto differs = [&](ConstMatrixView logits) {
     bool any = false;
@@ -262,7 +261,7 @@ TEST(Model, PromisesRowsThatAreNeverNegativeOnlyWhereThatHolds) {
         std::copy_n(data.features.dense.data() + r * cols, cols, x.view().row(r));
       }
       const ModelInput input{FeatureView::of(x.view()), std::nullopt};
-      Model model(options, input, 3, 5, {60, 60}, *kernels, nullptr);
+      Network model(options, input, 3, 5, {60, 60}, *kernels, nullptr);
       PromiseHalo halo;
       PhaseClock clock;
       const PassContext pass{*kernels, halo, clock, {}, 11};

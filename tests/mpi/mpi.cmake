@@ -19,7 +19,7 @@ else()
   set(emulated_command none)
 endif()
 find_package(Python3 COMPONENTS Interpreter REQUIRED)
-foreach(case ranks_2 ranks_3 ranks_4 callers_mpi faults oracle lost_rank
+foreach(case ranks_2 ranks_3 ranks_4 callers_mpi faults oracle evaluation lost_rank
         lost_at_the_end launchers agreement resume command cuda cuda_aware cuda_lost_rank)
   add_test(NAME mpi.${case}
     COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_LIST_DIR}/test_mpi.py ${case}

@@ -19,9 +19,9 @@ import time
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from harness import read, run, wait_until
-from rank_tests import (ENDED, check_agreement, check_launchers, check_oracle, check_resume, endless,
-                        make_graph, new_folder, require, require_named, result_of, run_case,
-                        silences, wait_for)
+from rank_tests import (ENDED, check_agreement, check_evaluation, check_launchers, check_oracle,
+                        check_resume, endless, make_graph, new_folder, require, require_named,
+                        result_of, run_case, silences, wait_for)
 import processes
 from jobs import ENVIRONMENT, Job, over_mpirun
 
@@ -67,6 +67,10 @@ def oracle(options):
 
 def resume(options):
     check_resume(options, train, (0, 2))
+
+
+def evaluation(options):
+    check_evaluation(options, train)
 
 
 def launchers(options):
@@ -276,8 +280,8 @@ def cuda_lost_rank(options):
 
 
 CASES = {**{case.__name__: case for case in (
-    agreement, callers_mpi, command, cuda, cuda_aware, cuda_lost_rank, faults, launchers, lost_at_the_end, lost_rank,
-    oracle, resume)},
+    agreement, callers_mpi, command, cuda, cuda_aware, cuda_lost_rank, evaluation, faults,
+    launchers, lost_at_the_end, lost_rank, oracle, resume)},
          **{f"ranks_{k}": (lambda options, k=k: ranks(options, k)) for k in (2, 3, 4)}}
 
 

@@ -52,8 +52,8 @@ SingleRank::SingleRank(const Dataset& dataset, ModelOptions options, bool reprod
     }
     x_ = FeatureMatrix(std::move(x));
   }
-  model_ = std::make_unique<Model>(options, input(), dataset.labels.classes, 5,
-                                   PassRows{f.rows, f.rows, blocks}, *kernels_, nullptr);
+  model_ = std::make_unique<Network>(options, input(), dataset.labels.classes, 5,
+                                     PassRows{f.rows, f.rows, blocks}, *kernels_, nullptr);
   for (std::size_t v = 0; v < static_cast<std::size_t>(f.rows); ++v) {
     const bool train = dataset.splits[0].role[v] == Role::train;
     mask_.push_back(train ? 1 : 0);

@@ -5,7 +5,7 @@
 #include "graph/shard.hpp"
 #include "heliograph/dataset.hpp"
 #include "layers/graph_operator.hpp"
-#include "layers/model.hpp"
+#include "layers/network.hpp"
 
 namespace heliograph::test {
 
@@ -25,9 +25,9 @@ class SingleRank {
 
   double loss();                ///< The forward pass and the loss of epoch `epoch`.
   double loss_and_gradients();  ///< The same and the backward pass.
-  /// `complete` is that of Model::backward.
+  /// `complete` is that of Network::backward.
   double loss_and_gradients(FunctionRef<void(std::int64_t, std::int64_t)> complete);
-  Model& model() { return *model_; }
+  Network& model() { return *model_; }
 
   std::int64_t epoch = 3;
 
@@ -44,7 +44,7 @@ class SingleRank {
   PlacedShard placed_;
   GraphOperator op_;
   FeatureMatrix x_, aggregated_;
-  std::unique_ptr<Model> model_;
+  std::unique_ptr<Network> model_;
   NoHalo halo_;
   PhaseClock times_;
   std::vector<std::int32_t> target_;

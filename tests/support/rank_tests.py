@@ -52,8 +52,7 @@ def result_of(out, epochs):
     """(epochs, predictions) of a run directory, to the bit."""
     lines = epochs_of(out)
     require(len(lines) == epochs, f"{out}: {len(lines)} epochs, not {epochs}")
-    with open(os.path.join(out, "predictions.npy"), "rb") as file:
-        return lines, file.read()
+    return lines, result_bytes(out)
 
 
 def check_oracle(options, train, cells, counts, *more):
@@ -86,6 +85,34 @@ def check_resume(options, train, stalenesses):
         train(3, [*words, "--epochs", "5", "--out", cut])
         train(3, [options.heliograph, "train", "--resume", cut, "--epochs", "9", "--quiet"])
         require(result_of(cut, 9) == result_of(whole, 9), f"S = {staleness}: the results differ")
+
+
+def check_evaluation(options, start):
+    """Processes, which `start(count, words)` runs, score a run's weights as the run reported, on the
+    data set and on shards."""
+    data = make_graph(options)
+    out, shards = (os.path.join(options.folder, name) for name in ("run", "shards"))
+    start(2, [options.heliograph, "train", "--data", data, "--hidden", "16", "--epochs", "8",
+              "--normalize", "standard", "--threads-per-rank", "1", "--quiet", "--out", out])
+    done = run(options.heliograph, "partition", "--data", data, "--parts", "2", "--normalize",
+               "standard", "--quiet", "--out", shards)
+    require(done.returncode == 0, done.stderr)
+    reported = json.loads(read(out, "run.json"))["result"]
+    for count, scored in ((2, data), (3, data), (2, shards)):
+        scores = new_folder(options)
+        start(count, [options.heliograph, "eval", "--checkpoint", out, "--data", scored, "--quiet",
+                      "--out", scores])
+        found = json.loads(read(scores, "eval.json"))
+        require(found["ranks"] == count, str(found))
+        if count == 2:
+            require(all(found[key] == reported[key] for key in ("val_metric", "test_metric")),
+                    f"{found}, not {reported}")
+            require(result_bytes(scores) == result_bytes(out), f"{scored}: other predictions")
+
+
+def result_bytes(folder):
+    with open(os.path.join(folder, "predictions.npy"), "rb") as file:
+        return file.read()
 
 
 def check_damage(options, train, refuse):

@@ -1,6 +1,6 @@
 # Ranks as processes that find each other by torchrun's variables, which the tests set themselves.
 find_package(Python3 COMPONENTS Interpreter REQUIRED)
-foreach(case oracle command overwrite damage advice stuck_results launchers resume run_key signals
+foreach(case oracle evaluation command overwrite damage advice stuck_results launchers resume run_key signals
         lost_rank)
   add_test(NAME tcp.${case}
     COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_LIST_DIR}/test_tcp.py ${case}

@@ -21,9 +21,9 @@ import time
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from harness import read, run, wait_until
-from rank_tests import (ENDED, check_damage, check_launchers, check_oracle, check_resume, endless,
-                        epochs_of, make_graph, new_folder, require, require_named, result_of,
-                        run_case, silences, wait_for)
+from rank_tests import (ENDED, check_damage, check_evaluation, check_launchers, check_oracle,
+                        check_resume, endless, epochs_of, make_graph, new_folder, require,
+                        require_named, result_of, run_case, silences, wait_for)
 import processes
 from jobs import Job
 
@@ -87,6 +87,11 @@ def oracle(options):
 def resume(options):
     check_resume(options, lambda count, words: require_codes(
         start(options, count, words), [0] * count, words), (0, 1))
+
+
+def evaluation(options):
+    check_evaluation(options, lambda count, words: require_codes(
+        start(options, count, words), [0] * count, words))
 
 
 def contents(folder):
@@ -364,8 +369,8 @@ def run_key(options):
 
 
 CASES = {case.__name__: case for case in (
-    advice, command, damage, launchers, lost_rank, oracle, overwrite, resume, run_key, signals,
-    stuck_results)}
+    advice, command, damage, evaluation, launchers, lost_rank, oracle, overwrite, resume, run_key,
+    signals, stuck_results)}
 
 
 def main():

@@ -108,10 +108,9 @@ class SaveFailures : public ::testing::Test {
       Trainer trainer(plan,
                       plan.load(comm.rank(), GraphScope::training, MemoryUse::features, &account),
                       comm, &account);
-      const auto identify = [&] { return identify_run(plan); };
-      CheckpointSaver healthy(plan.options().checkpoint, comm, trainer, identify, log);
-      CheckpointSaver faulty(plan.options().checkpoint, comm, trainer, identify, log, files);
-      RunState state(0, comm, &account);
+      CheckpointSaver healthy(plan, comm, trainer, {}, log);
+      CheckpointSaver faulty(plan, comm, trainer, {}, log, files);
+      RunState state(0, comm);
       const auto epoch = [&](CheckpointSaver& saver) {
         state.reports.push_back(
             trainer.run_epoch(state.epochs, [] { return RunRequests(); }).report);

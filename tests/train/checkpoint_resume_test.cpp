@@ -72,6 +72,9 @@ void expect_same_bits(const TrainResult& a, const TrainResult& b) {
   EXPECT_EQ(a.test_metric, b.test_metric);
   EXPECT_EQ(a.predictions, b.predictions);
   EXPECT_EQ(a.scores, b.scores);
+  ASSERT_TRUE(a.model && b.model);
+  EXPECT_EQ(a.model->epoch, b.model->epoch);
+  EXPECT_EQ(a.model->tensors, b.model->tensors);
   EXPECT_EQ(a.bytes_per_epoch.total(), b.bytes_per_epoch.total());
   EXPECT_EQ(a.evaluation_bytes, b.evaluation_bytes);
   ASSERT_EQ(a.halo_traffic.size(), b.halo_traffic.size());

@@ -6,8 +6,9 @@
 #include "heliograph/error.hpp"
 #include "train/checkpoint/folder.hpp"
 #include "train/checkpoint/manifest.hpp"
-#include "train/checkpoint/safetensors.hpp"
+#include "train/checkpoint/model_file.hpp"
 #include "train/options/json.hpp"
+#include "train/run/output_file.hpp"
 
 namespace heliograph {
 namespace {
@@ -34,7 +35,10 @@ CheckpointInfo to_info(const CheckpointManifest& manifest, const fs::path& path)
 /// As `verify_checkpoint_files`, but errors name no older checkpoint.
 CheckpointManifest verify(const fs::path& path, std::optional<int> only) {
   CheckpointManifest manifest = read_checkpoint_manifest(path);
-  const Safetensors weights(path / kWeightsFile, manifest.file(kWeightsFile, path));
+  read_model(path / kWeightsFile, &manifest.file(kWeightsFile, path));
+  if (manifest.files.contains(kBestFile)) {
+    read_model(path / kBestFile, &manifest.file(kBestFile, path));
+  }
   const StateFile run(path / kRunFile, manifest.file(kRunFile, path));
   for (int rank = 0; rank < manifest.run.ranks; ++rank) {
     if (only && rank != *only) continue;

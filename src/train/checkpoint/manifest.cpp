@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 constexpr const char* kFormat = "heliograph-checkpoint";
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 
 // The manifest ends in a checksum of all its bytes before kTailBegin.
 constexpr std::string_view kTailBegin = ",\n  \"xxh64\": \"";
@@ -29,8 +29,9 @@ constexpr std::size_t kHexDigits = 16;
 
 /// Options that may differ from the checkpoint's: they change speed or the end of a run, but no
 /// number before that. Partitions are compared by their hash.
-constexpr std::string_view kFree[] = {"epochs",    "patience",       "partitioner",
-                                      "objective", "partition-seed", "memory-limit-mib"};
+constexpr std::string_view kFree[] = {"epochs",      "patience",       "partitioner",
+                                      "objective",   "partition-seed", "memory-limit-mib",
+                                      "save-logits", "save-embeddings"};
 /// Groups of options that may differ, all but --device.
 constexpr std::string_view kFreeGroups[] = {"Transport", "Checkpoints"};
 

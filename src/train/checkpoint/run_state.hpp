@@ -3,10 +3,10 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
+#include "heliograph/model.hpp"
 #include "heliograph/train.hpp"
 #include "train/checkpoint/state_file.hpp"
 #include "train/metrics/best_epoch.hpp"
-#include "train/metrics/predictions.hpp"
 
 namespace heliograph {
 
@@ -28,14 +28,12 @@ class EvaluationBytes {
 
 /// The state of one rank's run between two epochs, without its trainer's.
 struct RunState {
-  /// Before the first epoch. `comm` and `account`, which may be null and counts the predictions,
-  /// must outlive the state.
-  RunState(int patience, const Communicator& comm, MemoryAccount* account)
-      : best(patience), predictions(account), evaluation_bytes(comm) {}
+  /// Before the first epoch. `comm` must outlive the state.
+  RunState(int patience, const Communicator& comm) : best(patience), evaluation_bytes(comm) {}
 
-  int epochs = 0;  ///< How many have run; the next one has this number.
-  BestEpoch best;  ///< Equal on every rank.
-  BestPredictions predictions;
+  int epochs = 0;    ///< How many have run; the next one has this number.
+  BestEpoch best;    ///< Equal on every rank.
+  Model best_model;  ///< Of the best epoch, equal on every rank; no tensors before there is one.
   EvaluationBytes evaluation_bytes;
   std::vector<EpochReport> reports;  ///< Rank 0: one for each epoch that has run.
 };

@@ -1,7 +1,6 @@
 #include "train/checkpoint/safetensors.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
@@ -17,7 +16,8 @@ using nlohmann::ordered_json;
 
 constexpr std::size_t kTensorAlign = 8;
 constexpr const char* kMetadata = "__metadata__";
-constexpr const char* kProducer = "heliograph";
+constexpr const char* kText = "model";
+constexpr const char* kHeaderChecksum = "xxh64";
 
 std::string checksum_key(const std::string& name) { return "xxh64." + name; }
 
@@ -28,35 +28,44 @@ std::uint64_t elements(const std::vector<std::uint64_t>& shape) {
   return count;
 }
 
+/// The checksum of a header without kHeaderChecksum.
+std::string checksum_of(const ordered_json& header) {
+  const std::string text = header.dump();
+  return hex64(xxh64(std::as_bytes(std::span<const char>(text))));
+}
+
 }  // namespace
 
-FileRecord write_safetensors(std::unique_ptr<FileSink> sink, std::span<const NamedTensor> tensors) {
-  ordered_json metadata{{"producer", kProducer}};
+FileRecord write_safetensors(std::unique_ptr<FileSink> sink, const SafetensorsContents& contents) {
+  ordered_json metadata{{"producer", "heliograph"}, {kText, contents.text}};
   ordered_json header;
   header[kMetadata] = ordered_json::object();
   std::uint64_t end = 0;
-  for (const NamedTensor& t : tensors) {
+  for (const Tensor& t : contents.tensors) {
+    const auto bytes = std::as_bytes(std::span(t.values));
     const std::uint64_t begin = end;
-    end += t.values.size_bytes();
+    end += bytes.size();
     header[t.name] = {{"dtype", "F32"}, {"shape", t.shape}, {"data_offsets", {begin, end}}};
-    metadata[checksum_key(t.name)] = hex64(xxh64(std::as_bytes(t.values)));
+    metadata[checksum_key(t.name)] = hex64(xxh64(bytes));
   }
   header[kMetadata] = std::move(metadata);
+  const std::string checksum = checksum_of(header);
+  header[kMetadata][kHeaderChecksum] = checksum;
   std::string text = header.dump();
   text.append((kTensorAlign - text.size() % kTensorAlign) % kTensorAlign, ' ');
   const std::uint64_t header_bytes = text.size();
   sink->write(std::as_bytes(std::span(&header_bytes, 1)));
   sink->write(std::as_bytes(std::span<const char>(text)));
-  for (const NamedTensor& t : tensors) sink->write(std::as_bytes(t.values));
+  for (const Tensor& t : contents.tensors) sink->write(std::as_bytes(std::span(t.values)));
   sink->close();
   return {sink->size(), sink->hash()};
 }
 
-Safetensors::Safetensors(std::filesystem::path path, const FileRecord& record)
-    : path_(std::move(path)), file_(MappedFile::open(path_)) {
-  const std::span<const std::byte> all = file_->bytes();
-  const auto check = [this](bool holds, const std::string& what) {
-    if (!holds) throw_error(ErrorCode::bad_input, "{}: {}", path_.string(), what);
+SafetensorsContents read_safetensors(const std::filesystem::path& path, const FileRecord* record) {
+  const auto file = MappedFile::open(path);
+  const std::span<const std::byte> all = file->bytes();
+  const auto check = [&](bool holds, const std::string& what) {
+    if (!holds) throw_error(ErrorCode::bad_input, "{}: {}", path.string(), what);
   };
   std::uint64_t header_bytes = 0;
   check(all.size() >= sizeof(header_bytes), "is cut off within the header's length");
@@ -65,11 +74,15 @@ Safetensors::Safetensors(std::filesystem::path path, const FileRecord& record)
   check(header_bytes <= rest.size(), "is cut off within the header, or its length is damaged");
   const std::string_view text(reinterpret_cast<const char*>(rest.data()), header_bytes);
   const auto data = rest.subspan(header_bytes);
-  const ordered_json header = ordered_json::parse(text, nullptr, false);
+  ordered_json header = ordered_json::parse(text, nullptr, false);
   check(!text.empty() && text.front() == '{' && header.is_object() && header.contains(kMetadata),
-        "the header is damaged: it is not the JSON of a safetensors file");
+        "the header is damaged: it is not the JSON of a safetensors file with metadata");
+  check(header.at(kMetadata).is_object() && header.at(kMetadata).contains(kText),
+        "holds no model of Heliograph: the header's metadata lack it");
+  SafetensorsContents contents;
   try {
     std::uint64_t end = 0;
+    ordered_json& metadata = header.at(kMetadata);
     for (const auto& [name, entry] : header.items()) {
       if (name == kMetadata) continue;
       const auto begin_at = entry.at("data_offsets").at(0).get<std::uint64_t>();
@@ -83,43 +96,27 @@ Safetensors::Safetensors(std::filesystem::path path, const FileRecord& record)
       check(end_at <= data.size(), fmt::format("is cut off within {}", field));
       end = end_at;
       const auto bytes = data.subspan(begin_at, end_at - begin_at);
-      check(header.at(kMetadata).at(checksum_key(name)) == hex64(xxh64(bytes)),
+      check(metadata.at(checksum_key(name)) == hex64(xxh64(bytes)),
             fmt::format("{} is damaged: it does not match its checksum in the header", field));
-      tensors_.push_back({name, shape, bytes});
+      Tensor& tensor = contents.tensors.emplace_back(Tensor{name, shape, {}});
+      tensor.values.resize(bytes.size() / sizeof(float));
+      std::ranges::copy(bytes, std::as_writable_bytes(std::span(tensor.values)).begin());
     }
     check(end == data.size(), fmt::format("has {} bytes behind its tensors", data.size() - end));
+    contents.text = metadata.at(kText).get<std::string>();
+    const auto checksum = metadata.at(kHeaderChecksum).get<std::string>();
+    metadata.erase(kHeaderChecksum);
+    check(checksum == checksum_of(header), "the header is damaged: it does not match its checksum");
   } catch (const ordered_json::exception& error) {
     check(false, fmt::format("the header is damaged: {}", error.what()));
   }
-  check(all.size() == record.bytes,
-        fmt::format("is {} bytes long; the manifest says {}", all.size(), record.bytes));
-  check(xxh64(all) == record.xxh64,
+  if (record == nullptr) return contents;
+  check(all.size() == record->bytes,
+        fmt::format("is {} bytes long; the manifest says {}", all.size(), record->bytes));
+  check(xxh64(all) == record->xxh64,
         "the header does not match the file's checksum in the manifest: it is damaged, or belongs "
         "to another checkpoint");
-}
-
-void Safetensors::load(std::span<const NamedTensor> into) const {
-  const auto refuse = [this](const std::string& what) {
-    throw_error(ErrorCode::mismatch, "{}: {}", path_.string(), what);
-  };
-  for (const Stored& stored : tensors_) {
-    const auto target = std::ranges::find(into, stored.name, &NamedTensor::name);
-    if (target == into.end()) refuse(fmt::format("the model has no tensor {}", stored.name));
-    if (target->shape != stored.shape) {
-      refuse(fmt::format("tensor {} is {}; this model and data set need {}", stored.name,
-                         fmt::join(stored.shape, " x "), fmt::join(target->shape, " x ")));
-    }
-  }
-  const auto find = [this](const NamedTensor& t) {
-    return std::ranges::find(tensors_, t.name, &Stored::name);
-  };
-  for (const NamedTensor& t : into) {
-    if (find(t) == tensors_.end()) refuse(fmt::format("tensor {} is missing", t.name));
-  }
-  for (const NamedTensor& t : into) {
-    const std::span<const std::byte> stored = find(t)->bytes;
-    std::memcpy(t.values.data(), stored.data(), stored.size());
-  }
+  return contents;
 }
 
 }  // namespace heliograph

@@ -13,23 +13,26 @@
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/error.hpp"
 #include "train/checkpoint/folder.hpp"
+#include "train/checkpoint/model_file.hpp"
 #include "train/checkpoint/trainer_state.hpp"
 #include "train/gather_values.hpp"
+#include "train/run/output_file.hpp"
 
 namespace heliograph {
 
 namespace fs = std::filesystem;
 
-CheckpointSaver::CheckpointSaver(const CheckpointOptions& options, Communicator& comm,
-                                 Trainer& trainer, std::function<RunIdentity()> identify,
-                                 LogCallback log, FileLayer& files)
-    : options_(options),
+CheckpointSaver::CheckpointSaver(const RunPlan& plan, Communicator& comm, Trainer& trainer,
+                                 std::function<void()> before_saving, LogCallback log,
+                                 FileLayer& files)
+    : plan_(plan),
+      options_(plan.options().checkpoint),
       comm_(comm),
       trainer_(trainer),
-      identify_(std::move(identify)),
+      before_saving_(std::move(before_saving)),
       log_(std::move(log)),
       files_(files),
-      previous_(options.resume) {}
+      previous_(options_.resume) {}
 
 bool CheckpointSaver::due(int epochs, bool asked, bool last) const {
   if (!enabled()) return false;
@@ -48,7 +51,10 @@ bool CheckpointSaver::save(RunState& state, bool must_save) {
   FileRecord mine;
   std::string failure = attempt([&] {
     if (!root) return;
-    if (!identity_) identity_ = identify_();
+    if (!identity_) {
+      if (before_saving_) before_saving_();
+      identity_ = identify_run(plan_);
+    }
     manifest.run = *identity_;
     files_.make_directories(options_.folder);
     const fs::path parent = options_.folder.parent_path();
@@ -91,8 +97,11 @@ void CheckpointSaver::write_files(const RunState& state, std::int64_t evaluation
                                   CheckpointManifest& manifest, FileRecord& mine) {
   const fs::path to = partial(state.epochs);
   if (comm_.rank() == 0) {
-    manifest.files[kWeightsFile] =
-        write_safetensors(files_.create(to / kWeightsFile), HostWeights(trainer_).tensors());
+    manifest.files[kWeightsFile] = write_model(files_.create(to / kWeightsFile),
+                                               make_model(plan_, trainer_, state.epochs - 1));
+    if (state.best.epoch() >= 0) {
+      manifest.files[kBestFile] = write_model(files_.create(to / kBestFile), state.best_model);
+    }
     StateWriter run(files_.create(to / kRunFile));
     write_run_state(state, run);
     write_optimizer(trainer_, run);
@@ -159,15 +168,17 @@ std::string CheckpointSaver::attempt(const std::function<void()>& action) {
 
 void restore_run(const CheckpointManifest& manifest, const fs::path& path, const Communicator& comm,
                  Trainer& trainer, RunState& state) {
-  HostWeights weights(trainer);
-  Safetensors(path / kWeightsFile, manifest.file(kWeightsFile, path)).load(weights.tensors());
-  weights.store();
+  const fs::path weights = path / kWeightsFile;
+  set_weights(read_model(weights, &manifest.file(kWeightsFile, path)), weights.string(), trainer);
   const StateFile run(path / kRunFile, manifest.file(kRunFile, path));
   read_optimizer(run, trainer);
   read_run_state(run, state);
   if (state.epochs != manifest.epochs) {
     run.refuse("reports",
                fmt::format("holds {} epochs; the manifest says {}", state.epochs, manifest.epochs));
+  }
+  if (state.best.epoch() >= 0) {
+    state.best_model = read_model(path / kBestFile, &manifest.file(kBestFile, path));
   }
   const std::string mine = rank_file(comm.rank());
   read_rank(StateFile(path / mine, manifest.file(mine, path)), comm, trainer, state);

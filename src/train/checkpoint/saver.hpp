@@ -18,9 +18,10 @@ namespace heliograph {
 /// its own file into a folder that all ranks see; rank 0 also writes the files that ranks share.
 class CheckpointSaver {
  public:
-  /// `identify`: called on rank 0, once, before the first save. References must outlive the saver.
-  CheckpointSaver(const CheckpointOptions& options, Communicator& comm, Trainer& trainer,
-                  std::function<RunIdentity()> identify, LogCallback log,
+  /// `before_saving` (may be empty): called on rank 0, once, before the first save. References must
+  /// outlive the saver.
+  CheckpointSaver(const RunPlan& plan, Communicator& comm, Trainer& trainer,
+                  std::function<void()> before_saving, LogCallback log,
                   FileLayer& files = disk_files());
 
   bool enabled() const { return !options_.folder.empty(); }
@@ -44,10 +45,11 @@ class CheckpointSaver {
   std::string attempt(const std::function<void()>& action);
   std::filesystem::path partial(int epochs) const;
 
+  const RunPlan& plan_;
   const CheckpointOptions& options_;
   Communicator& comm_;
   Trainer& trainer_;
-  std::function<RunIdentity()> identify_;
+  std::function<void()> before_saving_;
   LogCallback log_;
   FileLayer& files_;
   std::optional<RunIdentity> identity_;

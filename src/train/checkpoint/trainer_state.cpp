@@ -1,9 +1,13 @@
 #include "train/checkpoint/trainer_state.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
+
+#include "core/throw_error.hpp"
 
 namespace heliograph {
 namespace {
@@ -63,6 +67,63 @@ HostWeights::HostWeights(Trainer& trainer)
   }
 }
 
+Model make_model(const RunPlan& plan, Trainer& trainer, int epoch) {
+  const TrainOptions& options = plan.options();
+  const RunFacts& facts = plan.facts();
+  Model model;
+  model.options = options.model;
+  model.reproducible = options.reproducible;
+  model.normalize = options.normalize;
+  model.statistics = facts.statistics;
+  model.feature_cols = facts.feature_cols;
+  model.task = facts.task;
+  model.classes = facts.classes;
+  model.class_names = facts.class_names;
+  model.metric = plan.metric();
+  model.epoch = epoch;
+  const HostWeights weights(trainer);
+  for (const NamedTensor& from : weights.tensors()) {
+    model.tensors.push_back({from.name, from.shape, {from.values.begin(), from.values.end()}});
+  }
+  return model;
+}
+
+void copy_weights(Trainer& trainer, Model& model) {
+  const HostWeights weights(trainer);
+  for (std::size_t i = 0; i < model.tensors.size(); ++i) {
+    std::ranges::copy(weights.tensors()[i].values, model.tensors[i].values.begin());
+  }
+}
+
+void set_weights(const Model& model, const std::string& origin, Trainer& trainer) {
+  const auto refuse = [&](const std::string& what) {
+    throw_error(ErrorCode::mismatch, "{}: {}", origin, what);
+  };
+  HostWeights weights(trainer);
+  const auto find = [](const auto& tensors, const std::string& name) {
+    return std::ranges::find_if(tensors, [&](const auto& t) { return t.name == name; });
+  };
+  for (const Tensor& stored : model.tensors) {
+    const auto target = find(weights.tensors(), stored.name);
+    if (target == weights.tensors().end()) {
+      refuse(fmt::format("the model has no tensor {}", stored.name));
+    }
+    if (target->shape != stored.shape) {
+      refuse(fmt::format("tensor {} is {}; this model and data set need {}", stored.name,
+                         fmt::join(stored.shape, " x "), fmt::join(target->shape, " x ")));
+    }
+  }
+  for (const NamedTensor& t : weights.tensors()) {
+    if (find(model.tensors, t.name) == model.tensors.end()) {
+      refuse(fmt::format("tensor {} is missing", t.name));
+    }
+  }
+  for (const NamedTensor& t : weights.tensors()) {
+    std::ranges::copy(find(model.tensors, t.name)->values, t.values.begin());
+  }
+  weights.store();
+}
+
 void write_optimizer(Trainer& trainer, StateWriter& file) {
   const std::int64_t steps = trainer.optimizer().steps();
   file.section("steps", std::span<const std::int64_t>(&steps, 1));
@@ -84,9 +145,6 @@ void write_rank(Trainer& trainer, const RunState& state, std::int64_t evaluation
                 const Communicator& comm, StateWriter& file) {
   const RankHeader header{comm.rank(), comm.size(), state.epochs, evaluation_bytes};
   file.section("rank", std::span<const RankHeader>(&header, 1));
-  const Predictions& kept = state.predictions.kept();
-  file.section("predictions", std::span<const std::int32_t>(kept.values));
-  file.section("scores", std::span<const float>(kept.scores));
   StaleHalo& halo = trainer.halo();
   file.section("sent", std::span<const SentRows>(halo.sent()));
   const std::int64_t first = first_epoch_used(trainer, state.epochs);
@@ -105,18 +163,6 @@ void read_rank(const StateFile& file, const Communicator& comm, Trainer& trainer
                                     header.rank, header.ranks, header.epochs, comm.rank(),
                                     comm.size(), state.epochs));
   }
-  const LocalLabels& labels = trainer.evaluated().labels();
-  const std::size_t rows = labels.role.size();
-  // Before the first evaluation there are no predictions.
-  const auto read = [&](const char* name, auto& values, std::size_t count) {
-    using T = typename std::remove_reference_t<decltype(values)>::value_type;
-    values.resize(file.count<T>(name) == 0 ? 0 : count);
-    file.read(name, std::span<T>(values));
-  };
-  Predictions kept;
-  read("predictions", kept.values, rows * labels.prediction_cols());
-  read("scores", kept.scores, rows);
-  state.predictions.restore(std::move(kept));
   std::vector<SentRows> sent(trainer.model().sites().size());
   file.read("sent", std::span<SentRows>(sent));
   StaleHalo& halo = trainer.halo();

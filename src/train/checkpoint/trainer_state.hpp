@@ -1,12 +1,14 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <vector>
 
 #include "core/device.hpp"
+#include "heliograph/model.hpp"
 #include "train/checkpoint/run_state.hpp"
-#include "train/checkpoint/safetensors.hpp"
 #include "train/trainer.hpp"
 
 namespace heliograph {
@@ -39,6 +41,13 @@ class HostValues {
   std::span<T> view_;
 };
 
+/// A tensor whose values lie elsewhere.
+struct NamedTensor {
+  std::string name;
+  std::vector<std::uint64_t> shape;
+  std::span<float> values;
+};
+
 /// The weights of a trainer by name, where the host can read and write them; equal on every rank.
 /// The trainer must outlive the object.
 class HostWeights {
@@ -53,6 +62,14 @@ class HostWeights {
   std::vector<NamedTensor> tensors_;
 };
 
+/// The trainer's weights after `epoch`, as a model without scores.
+Model make_model(const RunPlan& plan, Trainer& trainer, int epoch);
+/// Copies the trainer's weights to a model that make_model has made, and allocates nothing.
+void copy_weights(Trainer& trainer, Model& model);
+/// Gives the trainer the weights of `model`. Throws Error(mismatch) that names `origin` and a
+/// tensor, before anything is copied, unless names and shapes are those of the trainer's.
+void set_weights(const Model& model, const std::string& origin, Trainer& trainer);
+
 // What a checkpoint holds of a trainer, beside its weights. Only a new trainer may be read into.
 // Reading throws Error(bad_input) that names file and section.
 
@@ -60,8 +77,8 @@ class HostWeights {
 void write_optimizer(Trainer& trainer, StateWriter& file);
 void read_optimizer(const StateFile& file, Trainer& trainer);
 
-/// What `comm`'s rank alone holds after state.epochs epochs: predictions, counts of what it sent,
-/// and the halo rows that later epochs use. Writing waits for messages in flight.
+/// What `comm`'s rank alone holds after state.epochs epochs: counts of what it sent, and the halo
+/// rows that later epochs use. Writing waits for messages in flight.
 /// `evaluation_bytes`: the count to store, without what saving has sent.
 void write_rank(Trainer& trainer, const RunState& state, std::int64_t evaluation_bytes,
                 const Communicator& comm, StateWriter& file);

@@ -96,6 +96,17 @@ void add_training(TrainFields& fields) {
       "patience", "N",
       "Stop after N evaluations in a row without a better validation score; 0 never stops early.",
       HELIOGRAPH_MEMBER(patience));
+  fields.add(
+      "init-from", FieldKind::text, "PATH",
+      "Begin with the weights of an earlier run instead of random ones: of its run directory (the "
+      "best epoch's), of a checkpoint or of a .safetensors file. The optimizer starts anew. With "
+      "--normalize standard, features are normalised by the statistics in that file, if it holds "
+      "any, so that the weights see what they were trained on.",
+      [](TrainOptions& options, const std::string& text) { options.init_from = text; },
+      [](const TrainOptions& options) {
+        return options.init_from.empty() ? nlohmann::json()
+                                         : nlohmann::json(options.init_from.string());
+      });
   fields.add("seed", "N", "Random seed of initial weights, dropout and rounding.",
              HELIOGRAPH_MEMBER(seed));
   fields.add(
@@ -122,6 +133,13 @@ void add_evaluation(TrainFields& fields) {
              "evaluates, so the run has no scores and no predictions, and its weights are the "
              "last epoch's.",
              HELIOGRAPH_MEMBER(eval_every));
+  fields.add("save-logits",
+             "Write the logits of every node at the best epoch to logits.npy in --out.",
+             HELIOGRAPH_MEMBER(keep_logits));
+  fields.add("save-embeddings",
+             "Write what the last layer reads, the output of the last hidden layer, for every node "
+             "at the best epoch to embeddings.npy in --out.",
+             HELIOGRAPH_MEMBER(keep_embeddings));
   add_mebibytes(fields, "eval-chunk-mib",
                 "Most memory for a rank's fp32 halo rows while evaluating, MiB.", 1,
                 &TrainOptions::eval_chunk_bytes);

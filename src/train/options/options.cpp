@@ -138,6 +138,13 @@ void validate(const TrainOptions& options) {
   require_at_least(0, "patience", options.patience);
   require_together(options.patience == 0 || options.eval_every > 0,
                    "--patience needs evaluations, and --eval-every 0 makes none");
+  const bool keeps = options.keep_logits || options.keep_embeddings;
+  require_together(!keeps || options.eval_every > 0,
+                   "--save-logits and --save-embeddings need an evaluation, and --eval-every 0 "
+                   "makes none");
+  require_together(!options.keep_embeddings || options.model.layers > 1,
+                   "--save-embeddings needs at least 2 layers: embeddings are what the last of "
+                   "them reads");
   require_value(options.eval_chunk_bytes >= 1, "eval-chunk-mib", "at least 1 MiB",
                 options.eval_chunk_bytes);
   require_at_least(0, "memory-limit-mib", options.memory_limit_bytes);

@@ -25,18 +25,19 @@ std::vector<std::uint8_t> fit_nodes(const Split& split, bool inductive) {
 }  // namespace
 
 DatasetPlan::DatasetPlan(const Dataset& dataset, const TrainOptions& options,
-                         const LogCallback& log, bool training)
-    : RunPlan(options), dataset_(dataset), checks_memory_(training) {
+                         const LogCallback& log, PlanPurpose purpose)
+    : RunPlan(options, std::move(purpose)), dataset_(dataset), checks_memory_(purpose_.training) {
   resolve();
-  if (training) warn_of_doubts(dataset, log);
+  if (purpose_.training) warn_of_doubts(dataset, log);
   check_memory(std::nullopt);
   PartitionOptions cut = options.partition;
   if (options.inductive) cut.balance_train = true;
   index(make_partition(dataset.graph, cut, log, &split_));
 }
 
-DatasetPlan::DatasetPlan(const Dataset& dataset, Partition partition, const TrainOptions& options)
-    : RunPlan(options), dataset_(dataset), checks_memory_(false) {
+DatasetPlan::DatasetPlan(const Dataset& dataset, Partition partition, const TrainOptions& options,
+                         PlanPurpose purpose)
+    : RunPlan(options, std::move(purpose)), dataset_(dataset), checks_memory_(false) {
   options_.partition.parts = partition.parts;
   resolve();
   index(std::move(partition));
@@ -53,9 +54,14 @@ void DatasetPlan::resolve() {
   facts_.classes = dataset_.labels.classes;
   facts_.feature_cols = dataset_.features.cols;
   facts_.sparse_features = dataset_.features.sparse;
+  facts_.class_names = dataset_.class_names;
   resolve_metric_and_check();
-  features_ = normalize_features(dataset_.features, options_.normalize,
-                                 fit_nodes(split_, options_.inductive));
+  if (options_.normalize == Normalization::standard) {
+    facts_.statistics = purpose_.statistics.empty()
+                            ? fit_features(dataset_.features, fit_nodes(split_, options_.inductive))
+                            : purpose_.statistics;
+  }
+  features_ = normalize_features(dataset_.features, options_.normalize, facts_.statistics);
 }
 
 void DatasetPlan::index(Partition partition) {

@@ -13,13 +13,14 @@ namespace heliograph {
 /// The plan of a run on a data set in memory, which must outlive the plan.
 class DatasetPlan final : public RunPlan {
  public:
-  /// Checks options against the data, splits, normalises, partitions and indexes. If the plan is
-  /// for `training`, also checks whether it fits into memory, before partitioning and again when
-  /// halos are known. Throws Error(usage, bad_input, resource).
+  /// Checks options against the data, splits, normalises, partitions and indexes. A plan to train
+  /// is also checked for whether it fits into memory, before partitioning and again when halos are
+  /// known. Throws Error(usage, bad_input, mismatch, resource).
   DatasetPlan(const Dataset& dataset, const TrainOptions& options, const LogCallback& log,
-              bool training = true);
+              PlanPurpose purpose = {});
   /// The same for a given partition, without the checks of memory.
-  DatasetPlan(const Dataset& dataset, Partition partition, const TrainOptions& options);
+  DatasetPlan(const Dataset& dataset, Partition partition, const TrainOptions& options,
+              PlanPurpose purpose = {});
 
   std::string dataset_hash() const override { return heliograph::dataset_hash(dataset_); }
   std::int64_t stored_bytes(int /*rank*/) const override { return 0; }

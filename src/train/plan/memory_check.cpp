@@ -9,7 +9,7 @@
 
 #include "core/packed_rows.hpp"
 #include "core/throw_error.hpp"
-#include "layers/model.hpp"
+#include "layers/network.hpp"
 #include "staleness/exchange_policy.hpp"
 #include "train/optimizer.hpp"
 
@@ -138,8 +138,8 @@ CountedModel count_model(const Dataset& dataset, const TrainOptions& options,
   MemoryAccount account(nullptr);
   const auto kernels = make_cpu_kernels(1, options.reproducible, &account);
   const CountedInput input(dataset, options.model, rows, MemoryUse::features, &account);
-  const Model model(options.model, input.input(), dataset.labels.classes, options.seed,
-                    {rows, nodes}, *kernels, &account);
+  const Network model(options.model, input.input(), dataset.labels.classes, options.seed,
+                      {rows, nodes}, *kernels, &account);
   return {model.sites(), model.parameters().flat_size()};
 }
 
@@ -154,8 +154,8 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
   if (options.inductive) {
     evaluated.emplace(dataset, options.model, nodes, MemoryUse::evaluation, &account);
   }
-  const Model model(options.model, input.input(), dataset.labels.classes, options.seed,
-                    {rows, nodes}, *kernels, &account);
+  const Network model(options.model, input.input(), dataset.labels.classes, options.seed,
+                      {rows, nodes}, *kernels, &account);
   const Optimizer optimizer(options.optimizer, model.parameters(), &account);
 
   MemoryNeeds needs;
@@ -186,8 +186,8 @@ MemoryNeeds least_host_memory(const Dataset& dataset, const TrainOptions& option
   MemoryAccount account(nullptr);
   const auto kernels = make_cpu_kernels(1, false, &account);
   const CountedInput input(dataset, options.model, rows, MemoryUse::features, &account);
-  const Model model(options.model, input.input(), dataset.labels.classes, options.seed,
-                    {rows, nodes}, *kernels, &account);
+  const Network model(options.model, input.input(), dataset.labels.classes, options.seed,
+                      {rows, nodes}, *kernels, &account);
 
   MemoryNeeds needs;
   needs[MemoryUse::graph] =

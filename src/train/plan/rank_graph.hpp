@@ -4,7 +4,7 @@
 
 #include "comm/exchange/exact_halo.hpp"
 #include "layers/graph_operator.hpp"
-#include "layers/model.hpp"
+#include "layers/network.hpp"
 #include "train/metrics/scores.hpp"
 #include "train/plan/run_plan.hpp"
 

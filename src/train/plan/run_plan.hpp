@@ -2,10 +2,13 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/buffer.hpp"
 #include "graph/shard.hpp"
 #include "heliograph/dataset.hpp"
+#include "heliograph/io.hpp"
 #include "heliograph/options.hpp"
 #include "heliograph/partition.hpp"
 #include "layers/feature_matrix.hpp"
@@ -26,7 +29,9 @@ struct RunFacts {
   std::int32_t classes = 0;
   std::int64_t feature_cols = 0;
   bool sparse_features = false;
-  bool validates_both_classes = false;  ///< For two classes: there are validation nodes of each.
+  bool validates_both_classes = false;   ///< For two classes: there are validation nodes of each.
+  FeatureStatistics statistics;          ///< Of Normalization::standard; else empty.
+  std::vector<std::string> class_names;  ///< One for each class, or empty.
   int ranks = 1;
   PartitionQuality quality;
   std::string partition_hash;
@@ -37,6 +42,13 @@ struct RankData {
   Shard shard;
   LocalLabels labels;
   FeatureMatrix features;  ///< Inner rows x feature columns.
+};
+
+/// What a plan is made for.
+struct PlanPurpose {
+  bool training = true;  ///< False: weights are only scored, in less memory than training needs.
+  /// The statistics for Normalization::standard; empty: those of the data set.
+  FeatureStatistics statistics = {};
 };
 
 /// What all ranks of a run share. It is complete before ranks start, and read-only afterwards.
@@ -62,13 +74,15 @@ class RunPlan {
                         MemoryAccount* account) const = 0;
 
  protected:
-  explicit RunPlan(const TrainOptions& options) : options_(options) {}
+  RunPlan(const TrainOptions& options, PlanPurpose purpose)
+      : options_(options), purpose_(std::move(purpose)) {}
 
   /// Called when options_ and facts_ are set: sets the metric. Throws Error: usage (options that do
   /// not suit the data), bad_input (no training node).
   void resolve_metric_and_check();
 
   TrainOptions options_;
+  PlanPurpose purpose_;
   RunFacts facts_;
   Metric metric_ = Metric::automatic;
 };

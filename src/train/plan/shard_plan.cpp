@@ -208,6 +208,10 @@ RunFacts interpret_facts(const json& manifest) {
   facts.task =
       labels.at("task").get<std::string>() == "multilabel" ? Task::multilabel : Task::multiclass;
   facts.classes = labels.at("classes").get<std::int32_t>();
+  facts.class_names = labels.at("class_names").get<std::vector<std::string>>();
+  const json& statistics = manifest.at("statistics");
+  facts.statistics = {statistics.at("mean").get<std::vector<float>>(),
+                      statistics.at("deviation").get<std::vector<float>>()};
   facts.feature_cols = manifest.at("features").at("cols").get<std::int64_t>();
   facts.sparse_features = manifest.at("features").at("sparse").get<bool>();
   facts.ranks = static_cast<int>(manifest.at("ranks").size());
@@ -250,8 +254,8 @@ json shaping_options_of(const fs::path& directory) {
   return read_shard_manifest(directory).at("options");
 }
 
-ShardPlan::ShardPlan(fs::path directory, const TrainOptions& options)
-    : RunPlan(options),
+ShardPlan::ShardPlan(fs::path directory, const TrainOptions& options, PlanPurpose purpose)
+    : RunPlan(options, std::move(purpose)),
       directory_(std::move(directory)),
       manifest_(read_shard_manifest(directory_)) {
   const fs::path path = directory_ / kManifestFile;
@@ -267,6 +271,13 @@ ShardPlan::ShardPlan(fs::path directory, const TrainOptions& options)
     refuse_file(path, fmt::format("cannot be interpreted: {}", error.what()));
   }
   if (facts_.ranks != options_.partition.parts) refuse_file(path, "lists another number of ranks");
+  if (options_.normalize == Normalization::standard && !purpose_.statistics.empty() &&
+      purpose_.statistics != facts_.statistics) {
+    throw_error(ErrorCode::mismatch,
+                "{}: the features in these shards are normalised with other statistics than those "
+                "that the weights were trained with: cut the data set again with --init-from",
+                path.string());
+  }
   resolve_metric_and_check();
 }
 

@@ -14,8 +14,9 @@ namespace heliograph {
 class ShardPlan final : public RunPlan {
  public:
   /// Options that are fixed in the shards replace those in `options`.
-  /// Throws Error: bad_input (a manifest that is missing, damaged or of another version), usage.
-  ShardPlan(std::filesystem::path directory, const TrainOptions& options);
+  /// Throws Error: bad_input (a manifest that is missing, damaged or of another version), usage,
+  /// mismatch (features that were normalised with other statistics than the purpose's).
+  ShardPlan(std::filesystem::path directory, const TrainOptions& options, PlanPurpose purpose = {});
 
   /// The hash of the data set that the shards were made from.
   std::string dataset_hash() const override;

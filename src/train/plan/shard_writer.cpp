@@ -8,6 +8,7 @@
 #include "graph/io/files.hpp"
 #include "graph/io/native_format.hpp"
 #include "heliograph/io.hpp"
+#include "heliograph/model.hpp"
 #include "heliograph/shards.hpp"
 #include "train/file_layer.hpp"
 #include "train/options/json.hpp"
@@ -129,7 +130,9 @@ void write_shards(const Dataset& dataset, const Partition& partition, const Trai
   check_shard_target(directory, overwrite);
   NewDirectory shards(directory);
   disk_files().make_directories(shards.temporary());
-  const DatasetPlan plan(dataset, partition, options);
+  PlanPurpose purpose;
+  if (!options.init_from.empty()) purpose.statistics = Model::load(options.init_from).statistics;
+  const DatasetPlan plan(dataset, partition, options, std::move(purpose));
   const RunFacts& facts = plan.facts();
   ordered_json manifest = {
       {"format", kShardManifest.format},
@@ -144,7 +147,9 @@ void write_shards(const Dataset& dataset, const Partition& partition, const Trai
       {"features", {{"cols", facts.feature_cols}, {"sparse", facts.sparse_features}}},
       {"labels",
        {{"task", facts.task == Task::multilabel ? "multilabel" : "multiclass"},
-        {"classes", facts.classes}}},
+        {"classes", facts.classes},
+        {"class_names", facts.class_names}}},
+      {"statistics", {{"mean", facts.statistics.mean}, {"deviation", facts.statistics.deviation}}},
       {"options", shaping_options(plan.options())},
       {"graph_hash", dataset_hash(dataset)},
       {"partition_hash", facts.partition_hash},

@@ -35,15 +35,24 @@ void write_text_file(const std::filesystem::path& path, std::string_view text) {
   write_file_atomically(target, bytes);
 }
 
-void write_predictions(const std::filesystem::path& directory,
-                       std::span<const std::int32_t> predictions, std::int32_t cols,
-                       std::span<const float> scores) {
+void write_rows(const std::filesystem::path& path, std::span<const float> values,
+                const Outputs& outputs) {
+  const auto rows = static_cast<std::int64_t>(outputs.predictions.size()) / outputs.prediction_cols;
+  write_npy(path, values, rows, static_cast<std::int64_t>(values.size()) / rows);
+}
+
+void write_outputs(const std::filesystem::path& directory, const Outputs& outputs) {
+  const std::vector<std::int32_t>& predictions = outputs.predictions;
   if (predictions.empty()) return;
   write_npy(directory / kPredictionsFile, predictions,
-            static_cast<std::int64_t>(predictions.size()) / cols, cols);
-  if (!scores.empty()) {
-    write_npy(directory / kScoresFile, scores, static_cast<std::int64_t>(scores.size()), 1);
-  }
+            static_cast<std::int64_t>(predictions.size()) / outputs.prediction_cols,
+            outputs.prediction_cols);
+  const auto write = [&](const char* name, const std::vector<float>& values) {
+    if (!values.empty()) write_rows(directory / name, values, outputs);
+  };
+  write(kScoresFile, outputs.scores);
+  write(kLogitsFile, outputs.logits);
+  write(kEmbeddingsFile, outputs.embeddings);
 }
 
 }  // namespace heliograph

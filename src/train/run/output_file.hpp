@@ -1,10 +1,11 @@
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
+
+#include "heliograph/model.hpp"
 
 namespace heliograph {
 
@@ -18,11 +19,16 @@ void write_text_file(const std::filesystem::path& path, std::string_view text);
 
 inline constexpr const char* kPredictionsFile = "predictions.npy";
 inline constexpr const char* kScoresFile = "scores.npy";
+inline constexpr const char* kLogitsFile = "logits.npy";
+inline constexpr const char* kEmbeddingsFile = "embeddings.npy";
+inline constexpr const char* kBestFile = "best.safetensors";  ///< Weights of the best epoch.
 
-/// Writes predictions.npy, int32, rows x cols (1-D if cols is 1), and scores.npy, fp32
-/// (docs/run_directory.md). Does not write a file without values. Throws as `write_npy`.
-void write_predictions(const std::filesystem::path& directory,
-                       std::span<const std::int32_t> predictions, std::int32_t cols,
-                       std::span<const float> scores);
+/// Writes those of predictions.npy, int32, scores.npy, logits.npy and embeddings.npy, fp32, that
+/// `outputs` has values for (docs/run_directory.md). Throws as `write_npy`.
+void write_outputs(const std::filesystem::path& directory, const Outputs& outputs);
+
+/// Writes values with one row for each of `outputs`' predictions. Throws as `write_npy`.
+void write_rows(const std::filesystem::path& path, std::span<const float> values,
+                const Outputs& outputs);
 
 }  // namespace heliograph

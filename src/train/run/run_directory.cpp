@@ -35,7 +35,8 @@ constexpr const char* kCheckpointsFolder = "checkpoints";
 /// directory is that run's.
 constexpr const char* kNextRunJson = ".run.json.next";
 /// What the end of a run leaves.
-constexpr const char* kResultFiles[] = {kPredictionsFile, kScoresFile};
+constexpr const char* kResultFiles[] = {kBestFile, kPredictionsFile, kScoresFile, kLogitsFile,
+                                        kEmbeddingsFile};
 
 [[noreturn]] void fail_run(const char* what, const fs::path& path, int error) {
   const bool exhausted = error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO ||
@@ -231,9 +232,10 @@ void RunDirectory::append(const EpochReport& report) {
   ++epochs_;
 }
 
-void RunDirectory::write_predictions(const TrainResult& result) {
+void RunDirectory::write_outputs(const TrainResult& result) {
   const std::lock_guard lock(mutex_);
-  heliograph::write_predictions(path_, result.predictions, result.prediction_cols, result.scores);
+  if (result.model) result.model->save(path_ / kBestFile);
+  heliograph::write_outputs(path_, result);
 }
 
 void RunDirectory::finish(const std::string& status, const nlohmann::ordered_json& members) {

@@ -11,7 +11,7 @@
 
 namespace heliograph {
 
-/// The directory of a run: run.json, metrics.jsonl, predictions.npy and scores.npy
+/// The directory of a run: run.json, metrics.jsonl, best.safetensors, predictions.npy and others
 /// (docs/run_directory.md). Readers find whole files at every moment: files are written under
 /// another name and renamed, and metrics.jsonl grows by whole lines. Safe to use from several
 /// threads. One process at a time may hold a run directory.
@@ -52,8 +52,9 @@ class RunDirectory {
   /// Appends one line to metrics.jsonl. Throws Error(resource) if the disk is full.
   void append(const EpochReport& report);
 
-  /// Writes predictions.npy (and scores.npy), if the run was ever evaluated.
-  void write_predictions(const TrainResult& result);
+  /// Writes best.safetensors and, if the run was ever evaluated, predictions.npy and what else
+  /// `result` holds for each node.
+  void write_outputs(const TrainResult& result);
 
   /// Writes run.json for the last time, with `members` (the result or an error) added. `status`:
   /// "completed", "early_stopping", "interrupted" or "failed". Later calls do nothing.

@@ -41,10 +41,10 @@ TEST(Tf32Runs, EvaluationDoesNot) {
   o.checkpoint.folder = folder / "run";
   o.checkpoint.every = 4;
   train(data, o);
-  const auto checkpoint = newest_checkpoint(folder / "run");
-  const EvaluationResult rounding = evaluate(data, o, checkpoint);
+  const Model model = Model::load(newest_checkpoint(folder / "run"));
+  const EvaluationResult rounding = evaluate(data, o, model);
   o.tf32 = false;
-  const EvaluationResult exact = evaluate(data, o, checkpoint);
+  const EvaluationResult exact = evaluate(data, o, model);
   ASSERT_FALSE(exact.scores.empty());
   EXPECT_EQ(rounding.scores, exact.scores);
 }

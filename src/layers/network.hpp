@@ -15,11 +15,11 @@ namespace heliograph {
 
 /// A composition with memory: runs the steps and holds the activations of one training pass.
 /// Weights live in `parameters()`. Only the rank's own thread may use it.
-class Model {
+class Network {
  public:
   /// `input`: the input of training; only its shape and number of entries are read.
-  Model(const ModelOptions& options, const ModelInput& input, std::int64_t classes,
-        std::uint64_t seed, const PassRows& rows, Kernels& kernels, MemoryAccount* account);
+  Network(const ModelOptions& options, const ModelInput& input, std::int64_t classes,
+          std::uint64_t seed, const PassRows& rows, Kernels& kernels, MemoryAccount* account);
 
   /// The exchanges of a training pass, by id.
   const std::vector<Site>& sites() const { return composition_.sites(); }
@@ -42,9 +42,14 @@ class Model {
                 FunctionRef<void(std::int64_t begin, std::int64_t end)> complete);
 
   /// Runs the model without dropout on any operator; returns the logits (rows x classes), valid
-  /// until the next pass. Throws Error(usage) if the operator has more rows than PassRows::most.
+  /// until the next pass. If `embeddings` is not null, the last layer's input is copied there: rows
+  /// x embedding_cols() values on the host. Throws Error(usage) if the operator has more rows than
+  /// PassRows::most.
   ConstMatrixView infer(const PassContext& context, const GraphOperator& graph,
-                        const ModelInput& input);
+                        const ModelInput& input, std::vector<float>* embeddings = nullptr);
+
+  /// The columns of the last layer's input; 0 for a model of one layer, whose input are features.
+  std::int64_t embedding_cols() const;
 
   /// The memory of a training pass's activations, free for other use between two training steps.
   std::span<std::byte> idle_memory() const { return memory_.idle(); }
@@ -64,7 +69,8 @@ class Model {
  private:
   void begin(PassPart part, std::int64_t rows);
   ConstMatrixView run_forward(PassPart part, std::int64_t rows, const PassContext& context,
-                              const GraphOperator& graph, const ModelInput& input);
+                              const GraphOperator& graph, const ModelInput& input,
+                              std::vector<float>* embeddings);
   static std::optional<NonFinite> find_non_finite(int layer, ConstMatrixView y);
 
   Composition composition_;

@@ -1,4 +1,4 @@
-#include "layers/model.hpp"
+#include "layers/network.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -26,8 +26,8 @@ constexpr std::int64_t kFewestAnnounced = 4096;
 
 }  // namespace
 
-Model::Model(const ModelOptions& options, const ModelInput& input, std::int64_t classes,
-             std::uint64_t seed, const PassRows& rows, Kernels& kernels, MemoryAccount* account)
+Network::Network(const ModelOptions& options, const ModelInput& input, std::int64_t classes,
+                 std::uint64_t seed, const PassRows& rows, Kernels& kernels, MemoryAccount* account)
     : composition_(compose(options, input, classes, kernels.reproducible())),
       rows_(rows),
       kernels_(kernels),
@@ -38,7 +38,7 @@ Model::Model(const ModelOptions& options, const ModelInput& input, std::int64_t 
   small_.reserve(static_cast<std::size_t>(parameters().count()));
 }
 
-void Model::begin(PassPart part, std::int64_t rows) {
+void Network::begin(PassPart part, std::int64_t rows) {
   memory_.begin(part, rows);
   blocks_.clear();
   const std::int64_t size = std::max<std::int64_t>(1, (rows + rows_.blocks - 1) / rows_.blocks);
@@ -47,9 +47,9 @@ void Model::begin(PassPart part, std::int64_t rows) {
   if (blocks_.empty()) blocks_.push_back({0, 0});
 }
 
-ConstMatrixView Model::run_forward(PassPart part, std::int64_t rows_of_pass,
-                                   const PassContext& context, const GraphOperator& graph,
-                                   const ModelInput& input) {
+ConstMatrixView Network::run_forward(PassPart part, std::int64_t rows_of_pass,
+                                     const PassContext& context, const GraphOperator& graph,
+                                     const ModelInput& input, std::vector<float>* embeddings) {
   begin(part, rows_of_pass);
   ValueId v = 0;
   for (const FeatureView& view : input.values()) memory_.set(v++, view);
@@ -61,30 +61,43 @@ ConstMatrixView Model::run_forward(PassPart part, std::int64_t rows_of_pass,
       for (int i = s.first; i < s.end; ++i) composition_.step(i).forward(pass, rows);
       if (s.end < composition_.steps()) composition_.step(s.end).offer(pass, rows);
     }
+    // The last layer still needs its input here; later, other matrices may take its memory.
+    const ValueId kept = composition_.embeddings();
+    if (embeddings == nullptr || kept == kNoValue) continue;
+    const int producer = composition_.value(kept).producer;
+    if (producer < s.first || producer >= s.end) continue;
+    const HostCopy host(memory_.read(kept).dense, kernels_.device(), MemoryUse::evaluation,
+                        nullptr);
+    *embeddings = values_of(host.view());
   }
   return pass.read(composition_.logits()).dense;
 }
 
-ConstMatrixView Model::forward(const PassContext& context, const GraphOperator& graph,
-                               const ModelInput& input) {
-  return run_forward(PassPart::forward, rows_.training, context, graph, input);
+ConstMatrixView Network::forward(const PassContext& context, const GraphOperator& graph,
+                                 const ModelInput& input) {
+  return run_forward(PassPart::forward, rows_.training, context, graph, input, nullptr);
 }
 
-ConstMatrixView Model::infer(const PassContext& context, const GraphOperator& graph,
-                             const ModelInput& input) {
+ConstMatrixView Network::infer(const PassContext& context, const GraphOperator& graph,
+                               const ModelInput& input, std::vector<float>* embeddings) {
   if (graph.rows() > rows_.most)
     throw Error(ErrorCode::usage, "inference over more rows than the model has memory for");
   const ExactProducts exact(kernels_);
-  return run_forward(PassPart::inference, graph.rows(), context, graph, input);
+  return run_forward(PassPart::inference, graph.rows(), context, graph, input, embeddings);
 }
 
-MatrixView Model::logit_gradient() {
+std::int64_t Network::embedding_cols() const {
+  const ValueId kept = composition_.embeddings();
+  return kept == kNoValue ? 0 : composition_.value(kept).cols;
+}
+
+MatrixView Network::logit_gradient() {
   memory_.begin(PassPart::backward, rows_.training);
   return memory_.gradient(composition_.logits());
 }
 
-void Model::backward(const PassContext& context, const GraphOperator& graph,
-                     FunctionRef<void(std::int64_t begin, std::int64_t end)> complete) {
+void Network::backward(const PassContext& context, const GraphOperator& graph,
+                       FunctionRef<void(std::int64_t begin, std::int64_t end)> complete) {
   begin(PassPart::backward, rows_.training);
   const auto announce = [&](int parameter, std::int64_t first_row, std::int64_t end_row) {
     const GradientView g = parameters().gradient(parameter);
@@ -120,7 +133,7 @@ void Model::backward(const PassContext& context, const GraphOperator& graph,
   flush();
 }
 
-std::int64_t Model::widest_bytes() const {
+std::int64_t Network::widest_bytes() const {
   std::int64_t cols = 0;
   for (const Composition::Value& v : composition_.values()) {
     if (v.producer >= 0 && v.drops_from == kNoValue) cols = std::max(cols, v.cols);
@@ -129,7 +142,7 @@ std::int64_t Model::widest_bytes() const {
   return rows_.training * padded_stride(cols) * static_cast<std::int64_t>(sizeof(float));
 }
 
-std::optional<Model::NonFinite> Model::find_non_finite() {
+std::optional<Network::NonFinite> Network::find_non_finite() {
   memory_.begin(PassPart::forward, rows_.training);
   for (ValueId v = 0; v < static_cast<ValueId>(composition_.values().size()); ++v) {
     const Composition::Value& value = composition_.value(v);
@@ -141,11 +154,11 @@ std::optional<Model::NonFinite> Model::find_non_finite() {
   return std::nullopt;
 }
 
-std::optional<Model::NonFinite> Model::find_non_finite(ConstMatrixView y) const {
+std::optional<Network::NonFinite> Network::find_non_finite(ConstMatrixView y) const {
   return find_non_finite(composition_.value(composition_.logits()).layer, y);
 }
 
-std::optional<Model::NonFinite> Model::find_non_finite(int layer, ConstMatrixView y) {
+std::optional<Network::NonFinite> Network::find_non_finite(int layer, ConstMatrixView y) {
   for (std::int64_t r = 0; r < y.rows; ++r) {
     const float* row = y.row(r);
     if (!std::all_of(row, row + y.cols, [](float v) { return std::isfinite(v); })) {

@@ -1,0 +1,55 @@
+#include "cli/process_run.hpp"
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdio>
+
+#include "cli/signals.hpp"
+#include "heliograph/error.hpp"
+
+namespace heliograph::cli {
+namespace {
+
+/// Throws Error if a signal asks to stop. For the time before a SignalWatch exists.
+void stop_if_asked() {
+  const int signal = SignalWatch::waiting();
+  if (signal == 0) return;
+  throw Error(static_cast<ErrorCode>(128 + signal),
+              fmt::format("stopped by {} before all ranks had met", signal_name(signal)));
+}
+
+}  // namespace
+
+int run_as_process(const TransportOptions& transport,
+                   const std::function<std::function<std::string()>(bool launched)>& advise,
+                   const std::function<int(Processes&, LossGuard&)>& work) {
+  SignalWatch::block();  // Before `join`, which starts threads.
+  Processes processes(transport);
+  // MPI may write to sockets of processes that have ended.
+  if (processes.joins_others()) std::signal(SIGPIPE, SIG_IGN);
+  LossGuard guard(processes, advise(processes.joins_others()));
+  try {
+    processes.join(stop_if_asked);
+    const int code = work(processes, guard);
+    if (code != 0) processes.delay_exit();
+    end_mpi();
+    return code;
+  } catch (...) {
+    processes.fail();
+    if (processes.lost()) {
+      std::fflush(stdout);
+      guard.dismiss();
+      guard.report_and_leave();
+    }
+    const bool reports = processes.reports();
+    guard.dismiss();
+    const ErrorCode code = processes.failure_code();
+    if (!reports) return static_cast<int>(code);
+    // Wrong words are wrong on every rank; other failures are one rank's, which its message names.
+    if (processes.joined() && code != ErrorCode::usage) throw Error(code, processes.failure_text());
+    throw;
+  }
+}
+
+}  // namespace heliograph::cli

@@ -1,0 +1,180 @@
+#include "train/checkpoint/model_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include "core/throw_error.hpp"
+#include "graph/io/files.hpp"
+#include "heliograph/checkpoint.hpp"
+#include "train/checkpoint/manifest.hpp"
+#include "train/checkpoint/safetensors.hpp"
+#include "train/options/fields.hpp"
+#include "train/options/json.hpp"
+#include "train/options/values.hpp"
+#include "train/run/output_file.hpp"
+
+namespace heliograph {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+constexpr const char* kMean = "features.mean";
+constexpr const char* kDeviation = "features.deviation";
+constexpr const char* kMultilabel = "multilabel";
+
+/// The options that a model holds, by flag name.
+ordered_json model_options(const Model& model) {
+  TrainOptions options;
+  options.model = model.options;
+  options.normalize = model.normalize;
+  options.reproducible = model.reproducible;
+  ordered_json object = ordered_json::object();
+  for (const auto& field : train_option_fields()) {
+    const bool held =
+        field.group == "Model" || field.name == "normalize" || field.name == "reproducible";
+    if (held && field.get) object[field.name] = field.get(options);
+  }
+  return object;
+}
+
+/// Everything of a model but its tensors. JSON has no NaN, which becomes null.
+std::string describe_model(const Model& model) {
+  const bool multilabel = model.task == Task::multilabel;
+  const ordered_json object{{"epoch", model.epoch},
+                            {"metric", choice_name(model.metric)},
+                            {"train_metric", model.train_metric},
+                            {"val_metric", model.val_metric},
+                            {"test_metric", model.test_metric},
+                            {"task", multilabel ? kMultilabel : "multiclass"},
+                            {"classes", model.classes},
+                            {"class_names", model.class_names},
+                            {"feature_cols", model.feature_cols},
+                            {"options", model_options(model)}};
+  return object.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+double score_of(const ordered_json& value) {
+  return value.is_null() ? std::nan("") : value.get<double>();
+}
+
+Model interpret_model(const ordered_json& object, const std::string& origin) {
+  Model model;
+  TrainOptions options;
+  options_from_json(object.at("options"), origin, options);
+  model.options = options.model;
+  model.normalize = options.normalize;
+  model.reproducible = options.reproducible;
+  model.epoch = object.at("epoch").get<int>();
+  model.metric = parse_choice<Metric>("metric", object.at("metric").get<std::string>());
+  model.train_metric = score_of(object.at("train_metric"));
+  model.val_metric = score_of(object.at("val_metric"));
+  model.test_metric = score_of(object.at("test_metric"));
+  if (object.at("task") == kMultilabel) model.task = Task::multilabel;
+  model.classes = object.at("classes").get<std::int32_t>();
+  model.class_names = object.at("class_names").get<std::vector<std::string>>();
+  model.feature_cols = object.at("feature_cols").get<std::int64_t>();
+  return model;
+}
+
+/// Moves the values of the tensor called `name`, if there is one, out of `tensors`.
+std::vector<float> take(std::vector<Tensor>& tensors, const std::string& name) {
+  const auto found = std::ranges::find(tensors, name, &Tensor::name);
+  if (found == tensors.end()) return {};
+  std::vector<float> values = std::move(found->values);
+  tensors.erase(found);
+  return values;
+}
+
+const char* name_of(Task task) {
+  return task == Task::multilabel ? "several labels a node" : "one class a node";
+}
+
+}  // namespace
+
+FileRecord write_model(std::unique_ptr<FileSink> sink, const Model& model) {
+  SafetensorsContents contents{model.tensors, describe_model(model)};
+  if (!model.statistics.empty()) {
+    const std::uint64_t cols = model.statistics.mean.size();
+    contents.tensors.push_back({kMean, {cols}, model.statistics.mean});
+    contents.tensors.push_back({kDeviation, {cols}, model.statistics.deviation});
+  }
+  return write_safetensors(std::move(sink), contents);
+}
+
+Model read_model(const fs::path& file, const FileRecord* record) {
+  SafetensorsContents contents = read_safetensors(file, record);
+  try {
+    Model model = interpret_model(ordered_json::parse(contents.text), file.string());
+    model.statistics.mean = take(contents.tensors, kMean);
+    model.statistics.deviation = take(contents.tensors, kDeviation);
+    model.tensors = std::move(contents.tensors);
+    return model;
+  } catch (const std::exception& error) {
+    throw_error(ErrorCode::bad_input, "{}: its metadata are not of this build: {}", file.string(),
+                error.what());
+  }
+}
+
+void require_fit(const Model& model, const std::string& origin, std::int64_t feature_cols,
+                 Task task, std::int32_t classes) {
+  if (model.feature_cols != feature_cols) {
+    throw_error(ErrorCode::mismatch, "{}: the model reads {} feature columns; the data set has {}",
+                origin, model.feature_cols, feature_cols);
+  }
+  if (model.task != task) {
+    throw_error(ErrorCode::mismatch, "{}: the model predicts {}; the data set has {}", origin,
+                name_of(model.task), name_of(task));
+  }
+  if (model.classes != classes) {
+    throw_error(ErrorCode::mismatch, "{}: the model predicts {} classes; the data set has {}",
+                origin, model.classes, classes);
+  }
+}
+
+std::uint64_t hash_of(const Model& model) {
+  RunningHash hash;
+  for (const Tensor& tensor : model.tensors) hash.add(std::as_bytes(std::span(tensor.values)));
+  hash.add(std::as_bytes(std::span(model.statistics.mean)));
+  hash.add(std::as_bytes(std::span(model.statistics.deviation)));
+  return hash.value();
+}
+
+Model Model::load(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) return read_model(path, nullptr);
+  if (fs::exists(path / kCheckpointManifest, ignored)) {
+    try {
+      const CheckpointManifest manifest = read_checkpoint_manifest(path);
+      return read_model(path / kWeightsFile, &manifest.file(kWeightsFile, path));
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::bad_input) verify_checkpoint(path);  // Names a whole one.
+      throw;
+    }
+  }
+  if (fs::exists(path / kBestFile, ignored)) return read_model(path / kBestFile, nullptr);
+  throw_error(ErrorCode::bad_input,
+              "{} holds no {}: it is no run directory, or its run has not ended; name one of its "
+              "checkpoints, if there are any",
+              path.string(), kBestFile);
+}
+
+void Model::save(const fs::path& path) const {
+  const fs::path temporary = temporary_sibling(path);
+  try {
+    write_model(disk_files().create(temporary), *this);
+    disk_files().rename(temporary, path);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove(temporary, ignored);
+    throw;
+  }
+}
+
+}  // namespace heliograph

@@ -1,0 +1,285 @@
+#include "heliograph/model.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "heliograph/checkpoint.hpp"
+#include "heliograph/shards.hpp"
+#include "heliograph/train.hpp"
+#include "support/expect_error.hpp"
+#include "support/files.hpp"
+#include "support/graphs.hpp"
+#include "support/runs.hpp"
+
+// The weights of a run: in its result, in files, scored, fine-tuned, and used on new nodes.
+
+namespace heliograph {
+namespace {
+
+namespace fs = std::filesystem;
+using test::TemporaryDirectory;
+
+/// Features far from mean 0, whose statistics depend on the nodes that they are taken of.
+Dataset shifted_data() {
+  Dataset data = test::make_small_dataset(160, 6, 3, 5);
+  std::vector<float> features(data.features.dense.begin(), data.features.dense.end());
+  for (std::size_t i = 0; i < features.size(); ++i) {
+    features[i] = 40 + static_cast<float>(i % 6) * (features[i] + static_cast<float>(i / 600));
+  }
+  data.features.dense = std::move(features);
+  return data;
+}
+
+TrainOptions standard_options() {
+  TrainOptions o = test::small_options(3, 12);
+  o.split = RandomSplit{50, 25, 25, 1};
+  o.normalize = Normalization::standard;
+  o.inductive = true;  // The statistics are those of the training nodes.
+  o.optimizer.lr = 0.05F;
+  o.metric = Metric::macro_f1;
+  return o;
+}
+
+void expect_scores_of(const TrainResult& run, const EvaluationResult& scored) {
+  EXPECT_EQ(scored.metric, run.metric);
+  EXPECT_EQ(scored.val_metric, run.val_metric);
+  EXPECT_EQ(scored.test_metric, run.test_metric);
+  EXPECT_EQ(scored.predictions, run.predictions);
+}
+
+TEST(ModelOfARun, ScoresAsTheRunReported) {
+  const Dataset data = shifted_data();
+  const TemporaryDirectory folder;
+  for (const bool reproducible : {false, true}) {
+    TrainOptions o = standard_options();
+    o.reproducible = reproducible;
+    const TrainResult r = train(data, o);
+    ASSERT_LT(r.best_epoch, 11) << "the last epoch's weights must not be the best";
+    ASSERT_TRUE(r.model);
+    EXPECT_EQ(r.model->epoch, r.best_epoch);
+    EXPECT_EQ(r.model->test_metric, r.test_metric);
+    r.model->save(folder / "m.safetensors");
+    const Model model = Model::load(folder / "m.safetensors");
+    EXPECT_EQ(model.tensors, r.model->tensors);
+    EXPECT_EQ(model.statistics, r.model->statistics);
+    expect_scores_of(r, evaluate(data, o, model));
+    if (!reproducible) continue;
+    for (const int ranks : {1, 5}) {
+      o.partition.parts = ranks;
+      expect_scores_of(r, evaluate(data, o, model));
+    }
+  }
+}
+
+TEST(ModelOfARun, KeepsTheStatisticsOfItsFeaturesOnAnotherSplit) {
+  const Dataset data = shifted_data();
+  TrainOptions o = standard_options();
+  const TrainResult r = train(data, o);
+  o.split = RandomSplit{20, 40, 40, 9};
+  const EvaluationResult other = evaluate(data, o, *r.model);
+  EXPECT_EQ(other.predictions, r.predictions);
+  EXPECT_NE(other.test_metric, r.test_metric);
+}
+
+TEST(ModelOfARun, HasTheLastWeightsIfNoneWereEvaluated) {
+  const Dataset data = shifted_data();
+  const TemporaryDirectory folder;
+  TrainOptions o = standard_options();
+  o.eval_every = 0;
+  o.checkpoint.folder = folder.path();
+  o.checkpoint.every = 12;
+  const TrainResult r = train(data, o);
+  ASSERT_TRUE(r.model);
+  EXPECT_EQ(r.model->epoch, 11);
+  EXPECT_TRUE(std::isnan(r.model->val_metric));
+  EXPECT_EQ(r.model->tensors, Model::load(newest_checkpoint(folder.path())).tensors);
+}
+
+TEST(ModelOfARun, IsThatOfAnEpochInACheckpoint) {
+  const Dataset data = shifted_data();
+  const TemporaryDirectory folder;
+  TrainOptions o = standard_options();
+  o.checkpoint.folder = folder.path();
+  o.checkpoint.every = 7;
+  const TrainResult r = train(data, o);
+  const Model seventh = Model::load(folder / "epoch-000007");
+  EXPECT_EQ(seventh.epoch, 6);
+  EXPECT_EQ(evaluate(data, o, seventh).test_metric, *r.epochs[6].test_metric);
+  test::expect_error(ErrorCode::bad_input, "best.safetensors", [&] { Model::load(folder.path()); });
+}
+
+TEST(ModelOfARun, ComesFromShardsToo) {
+  const Dataset data = shifted_data();
+  const TemporaryDirectory folder;
+  const TrainOptions o = standard_options();
+  PartitionOptions cut = o.partition;
+  write_shards(data, make_partition(data.graph, cut), o, folder / "shards");
+  const TrainResult whole = train(data, o);
+  const TrainResult r = train_shards(folder / "shards", o);
+  ASSERT_TRUE(r.model);
+  EXPECT_EQ(r.model->tensors, whole.model->tensors);
+  EXPECT_EQ(r.model->statistics, whole.model->statistics);
+  EXPECT_FALSE(r.model->statistics.empty());
+  expect_scores_of(whole, evaluate_shards(folder / "shards", o, *r.model));
+
+  // Shards whose features were normalised otherwise are refused.
+  TrainOptions other = o;
+  other.normalize = Normalization::row;
+  write_shards(data, make_partition(data.graph, cut), other, folder / "rows");
+  test::expect_error(ErrorCode::mismatch, "normalize",
+                     [&] { evaluate_shards(folder / "rows", o, *r.model); });
+  other = o;
+  other.split = RandomSplit{20, 40, 40, 9};
+  write_shards(data, make_partition(data.graph, cut), other, folder / "other");
+  test::expect_error(ErrorCode::mismatch, "statistics",
+                     [&] { evaluate_shards(folder / "other", o, *r.model); });
+  r.model->save(folder / "m.safetensors");
+  other.init_from = folder / "m.safetensors";
+  write_shards(data, make_partition(data.graph, cut), other, folder / "other", true);
+  EXPECT_EQ(evaluate_shards(folder / "other", o, *r.model).predictions, whole.predictions);
+}
+
+TEST(ModelOfARun, RefusesDataThatDoNotFit) {
+  const TrainOptions o = standard_options();
+  const TrainResult r = train(shifted_data(), o);
+  test::expect_error(ErrorCode::mismatch, {"6 feature columns", "7"},
+                     [&] { evaluate(test::make_small_dataset(160, 7, 3, 5), o, *r.model); });
+  test::expect_error(ErrorCode::mismatch, {"3 classes", "4"},
+                     [&] { evaluate(test::make_small_dataset(160, 6, 4, 5), o, *r.model); });
+}
+
+TEST(FineTuning, BeginsWithTheWeightsOfAnEarlierRun) {
+  const Dataset data = shifted_data();
+  const TemporaryDirectory folder;
+  TrainOptions o = standard_options();
+  const TrainResult first = train(data, o);
+  first.model->save(folder / "first.safetensors");
+  // Other ranks, bits, learning rate and split; the statistics are those of the weights.
+  TrainOptions next = o;
+  next.init_from = folder / "first.safetensors";
+  next.partition.parts = 2;
+  next.exchange.bits_forward = next.exchange.bits_backward = Bits::four;
+  next.optimizer.lr = 1e-9F;
+  next.split = RandomSplit{20, 40, 40, 9};
+  next.epochs = 1;
+  const TrainResult second = train(data, next);
+  EXPECT_EQ(second.model->statistics, first.model->statistics);
+  ASSERT_EQ(second.model->tensors.size(), first.model->tensors.size());
+  for (std::size_t t = 0; t < first.model->tensors.size(); ++t) {
+    const Tensor &a = first.model->tensors[t], &b = second.model->tensors[t];
+    for (std::size_t i = 0; i < a.values.size(); ++i) EXPECT_NEAR(a.values[i], b.values[i], 1e-6);
+  }
+  // A resumed run keeps the statistics, whatever has become of the file.
+  next.epochs = 4;
+  next.checkpoint.folder = folder / "saved";
+  next.checkpoint.every = 2;
+  const TrainResult whole = train(data, next);
+  fs::remove(next.init_from);
+  next.checkpoint.resume = folder / "saved" / "epoch-000002";
+  const TrainResult resumed = train(data, next);
+  EXPECT_EQ(resumed.model->tensors, whole.model->tensors);
+  EXPECT_EQ(resumed.model->statistics, first.model->statistics);
+}
+
+TEST(FineTuning, RefusesOtherModelsByName) {
+  const Dataset data = shifted_data();
+  const TemporaryDirectory folder;
+  TrainOptions o = standard_options();
+  train(data, o).model->save(folder / "m.safetensors");
+  o.init_from = folder / "m.safetensors";
+  o.model.hidden = 9;
+  test::expect_error(ErrorCode::mismatch, {"m.safetensors", "layers.0", "6 x 16", "6 x 9"},
+                     [&] { train(data, o); });
+  o.model.hidden = 16;
+  o.model.kind = ModelKind::gcn;
+  test::expect_error(ErrorCode::mismatch, "no tensor layers.0", [&] { train(data, o); });
+  o.init_from = folder / "nowhere";
+  test::expect_error(ErrorCode::bad_input, "nowhere", [&] { train(data, o); });
+}
+
+/// `data` as it is before anyone has labelled it.
+Dataset unlabelled(Dataset data) {
+  data.labels = Labels();
+  data.splits.clear();
+  return data;
+}
+
+TEST(Predict, NeedsNoLabelsAndNoFolder) {
+  for (const bool multilabel : {false, true}) {
+    const Dataset data = test::make_small_dataset(160, 6, 3, 5, multilabel);
+    TrainOptions o = test::small_options(2, 6);
+    o.keep_logits = o.keep_embeddings = true;
+    const TrainResult r = train(data, o);
+    PredictOptions two;
+    two.ranks = 2;
+    two.logits = two.embeddings = true;
+    const Outputs out = r.model->predict(unlabelled(data), two);
+    EXPECT_EQ(out.predictions, r.predictions);
+    ASSERT_EQ(out.logits.size(), 160U * 3);
+    ASSERT_EQ(out.embedding_cols, 16);
+    ASSERT_EQ(out.embeddings.size(), 160U * 16);
+    for (std::size_t i = 0; i < out.logits.size(); ++i) {
+      EXPECT_NEAR(out.logits[i], r.logits[i], 1e-5);
+    }
+    for (std::size_t v = 0; v < 160; ++v) {
+      const float* z = out.logits.data() + 3 * v;
+      if (multilabel) {
+        for (std::size_t c = 0; c < 3; ++c) EXPECT_EQ(out.predictions[3 * v + c], z[c] > 0);
+      } else {
+        EXPECT_EQ(out.predictions[v], std::max_element(z, z + 3) - z);
+      }
+    }
+    const Outputs plain = r.model->predict(unlabelled(data));
+    EXPECT_EQ(plain.predictions.size(), out.predictions.size());
+    EXPECT_TRUE(plain.logits.empty());
+    EXPECT_TRUE(plain.embeddings.empty());
+  }
+}
+
+// In a graph without edges, each of GCN's sums is over the node itself.
+TEST(Predict, EmbeddingsTimesTheLastLayerAreTheLogits) {
+  Dataset data = test::make_small_dataset(60, 6, 3, 5);
+  data.graph.offsets = std::vector<std::int64_t>(61, 0);
+  data.graph.neighbours = std::vector<NodeId>();
+  for (const bool precompute : {false, true}) {
+    TrainOptions o = test::small_options(2, 3);
+    o.model.kind = ModelKind::gcn;
+    o.model.layers = 3;
+    o.model.precompute = precompute;
+    o.keep_logits = o.keep_embeddings = true;
+    const TrainResult r = train(data, o);
+    const auto tensor = [&](const std::string& name) {
+      return std::ranges::find(r.model->tensors, name, &Tensor::name)->values;
+    };
+    const auto weight = tensor("layers.2.weight"), bias = tensor("layers.2.bias");
+    ASSERT_EQ(r.embedding_cols, 16);
+    for (std::size_t v = 0; v < 60; ++v) {
+      for (std::size_t c = 0; c < 3; ++c) {
+        double z = bias[c];
+        for (std::size_t h = 0; h < 16; ++h) {
+          z += static_cast<double>(r.embeddings[v * 16 + h]) * weight[h * 3 + c];
+        }
+        EXPECT_NEAR(r.logits[v * 3 + c], z, 1e-5);
+      }
+    }
+  }
+}
+
+TEST(Predict, RefusesWhatItCannotDo) {
+  const Dataset data = test::make_small_dataset(40, 6, 3, 5);
+  TrainOptions o = test::small_options(1, 2);
+  o.model.layers = 1;
+  const TrainResult r = train(data, o);
+  PredictOptions wish;
+  wish.embeddings = true;
+  test::expect_error(ErrorCode::usage, "2 layers", [&] { r.model->predict(data, wish); });
+  test::expect_error(ErrorCode::mismatch, "feature columns",
+                     [&] { r.model->predict(test::make_small_dataset(40, 5, 3, 5)); });
+}
+
+}  // namespace
+}  // namespace heliograph
