@@ -219,7 +219,7 @@ Command eval_command() {
        " --checkpoint PATH --data PATH [options]",
        "Examples:\n"
        "  heliograph eval --checkpoint runs/one-bit --data graph/\n"
-       "  heliograph eval --checkpoint runs/one-bit/checkpoints/epoch-000100 --data graph/ \\\n"
+       "  heliograph eval --checkpoint runs/one-bit/checkpoints/epoch-000300 --data graph/ \\\n"
        "                  --parts 1 --out runs/one-bit-eval\n"
        "The model is that of the weights; options that are not given are those of their run."},
       eval_fields(), run_eval);
