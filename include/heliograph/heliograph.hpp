@@ -10,7 +10,6 @@
 #include "heliograph/io.hpp"
 #include "heliograph/log.hpp"
 #include "heliograph/model.hpp"
-#include "heliograph/model.hpp"
 #include "heliograph/options.hpp"
 #include "heliograph/partition.hpp"
 #include "heliograph/shards.hpp"
