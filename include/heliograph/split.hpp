@@ -12,8 +12,8 @@ struct GivenSplit {
   int index = 0;  ///< Into Dataset::splits.
 };
 
-/// The labelled nodes, drawn at random by shares: in per cent, which may sum to at most 100, or as
-/// fractions, which must sum to 1. Shares are per cent if one of them is at least 1.
+/// The labelled nodes, drawn at random by shares. Shares that sum to 1 are fractions; others are
+/// per cent, and then one of them must be at least 1 and their sum at most 100.
 struct RandomSplit {
   double train = 60, validation = 20, test = 20;
   std::uint64_t seed = 0;

@@ -96,7 +96,7 @@ struct TrainCallbacks {
   /// Called on rank 0's thread once a checkpoint has been read, with the epochs that had run.
   std::function<void(std::span<const EpochReport>)> on_resume;
   /// Called on rank 0's thread before the first checkpoint of this call is written. If it throws,
-  /// the checkpoint is not saved.
+  /// the checkpoint is not saved, and the run ends or goes on as after any failed save.
   std::function<void()> before_saving;
   LogCallback log;
   const StopFlag* stop = nullptr;  ///< With a checkpoint folder, a stopped run saves a checkpoint.

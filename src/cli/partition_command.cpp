@@ -111,7 +111,9 @@ std::string cost_table(const Dataset& dataset, const Partition& partition,
   std::string text =
       fmt::format("\nAn epoch of {}, {} layers of {}, staleness {}:\n", choice_name(model.kind),
                   model.layers, model.hidden, request.train.exchange.staleness) +
-      columns(rows) + "  gradients: of weights, always summed in fp32\n";
+      columns(rows) +
+      fmt::format("  gradients: of weights, summed in {} at any bits\n",
+                  request.train.reproducible ? "fp64" : "fp32");
   if (gbps > 0) {
     text += fmt::format(
         "  waiting: for the busiest link's bytes at {} Gbit/s, if nothing hides it\n", gbps);

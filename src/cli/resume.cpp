@@ -12,6 +12,7 @@
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/error.hpp"
 #include "train/checkpoint/folder.hpp"
+#include "train/run/output_file.hpp"
 #include "train/run/run_directory.hpp"
 
 namespace heliograph::cli {
@@ -38,6 +39,14 @@ fs::path path_of_run(const fs::path& path, const fs::path& began) {
   return moved && !path.empty() && fs::exists(began / path, ignored) ? began / path : path;
 }
 
+/// `text` as a shell reads it as one word.
+std::string shell_word(const std::string& text) {
+  if (text.find_first_of(" \t\n'\"\\$`&;|<>()*?[]{}#~!") == std::string::npos) return text;
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
+}
+
 }  // namespace
 
 ResumePoint find_resume_point(const std::string& flag, const std::string& path) {
@@ -53,8 +62,11 @@ ResumePoint find_resume_point(const std::string& flag, const std::string& path) 
   if (fs::exists(run_json(whole), ignored) || fs::is_directory(folder, ignored)) {
     const fs::path newest = newest_checkpoint(folder);
     if (newest.empty()) {
-      throw Error(ErrorCode::bad_input,
-                  fmt::format("--{} {}: the run has no checkpoint", flag, path));
+      std::string why = "the run has no checkpoint";
+      if (fs::exists(whole / kBestFile, ignored)) {
+        why += "; its best weights can begin a new run: --init-from " + shell_word(path);
+      }
+      throw Error(ErrorCode::bad_input, fmt::format("--{} {}: {}", flag, path, why));
     }
     return {newest, whole};
   }
@@ -106,19 +118,24 @@ std::function<std::string()> advice_for(const TrainRequest& request, bool launch
     const auto saved = list_checkpoints(RunDirectory::checkpoints(out));
     std::error_code ignored;
     if (saved.empty() || fs::last_write_time(saved.back().second, ignored) < since) {
-      return std::string("no checkpoint is saved: that needs --checkpoint-every");
+      return std::string("no checkpoint was saved; --checkpoint-every N saves one every N epochs");
     }
     return fmt::format(
         "the newest checkpoint is that after {} epochs: continue with \"heliograph train --resume "
         "{}\"{}",
-        saved.back().first, out, launched ? ", by the same launcher or without one" : "");
+        saved.back().first, shell_word(out),
+        launched ? ", by the same launcher or without one" : "");
   };
   return [advice] {
     std::promise<std::string> promise;
     std::future<std::string> found = promise.get_future();
-    std::thread([advice, promise = std::move(promise)]() mutable {
-      promise.set_value(advice());
-    }).detach();
+    try {
+      std::thread([advice, promise = std::move(promise)]() mutable {
+        promise.set_value(advice());
+      }).detach();
+    } catch (const std::system_error&) {  // No thread is left. The error itself matters more.
+      return std::string();
+    }
     const auto patience = std::chrono::milliseconds(200);
     return found.wait_for(patience) == std::future_status::ready ? found.get() : std::string();
   };

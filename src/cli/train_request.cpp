@@ -25,11 +25,10 @@ std::vector<OptionField<TrainRequest>> request_fields() {
       "used. Options and --out are those of that run unless they are given here.",
       HELIOGRAPH_MEMBER(resume));
   fields.group("Results");
-  fields.add(
-      "out", "DIR",
-      "Run directory to write: run.json, metrics.jsonl (one line per epoch), predictions.npy and "
-      "checkpoints.",
-      HELIOGRAPH_MEMBER(out));
+  fields.add("out", "DIR",
+             "Run directory to write: run.json, metrics.jsonl (one line per epoch), "
+             "best.safetensors, predictions.npy and checkpoints.",
+             HELIOGRAPH_MEMBER(out));
   fields.add("overwrite", "Replace an earlier run in --out, once the new one has trained an epoch.",
              HELIOGRAPH_MEMBER(overwrite));
   fields.add("summary", "FILE.json",

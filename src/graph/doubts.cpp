@@ -38,8 +38,8 @@ void warn_of_classes(const Dataset& dataset, const LogCallback& log) {
       (labels.classes >= kManyClasses && labelled < 2 * std::int64_t{labels.classes})) {
     log(LogLevel::warning,
         fmt::format("'{}': {} classes for {} labelled nodes, and {} classes have no node; the "
-                    "largest id, {}, is that of node {}: if ids are wrong, correct them, or set "
-                    "them to -1 (unlabelled)",
+                    "largest id, {}, is that of node {}: if an id is wrong, correct it or set "
+                    "it to -1 (unlabelled)",
                     dataset.name, labels.classes, labelled, empty, labels.class_of[of_largest],
                     of_largest));
   }

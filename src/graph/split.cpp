@@ -120,7 +120,8 @@ Split make(const Dataset& dataset, const RandomSplit& given) {
 
 Split make(const Dataset& dataset, const PerClassSplit& split) {
   require_classes(dataset, "--split per-class");
-  // The rest is drawn by keys of its own: those that a class has left are its largest.
+  // The rest is drawn by keys of its own: the nodes that are left of a class are those
+  // with its largest keys.
   const std::uint64_t first = stream_key(split.seed, Purpose::split, {}, 0);
   const std::uint64_t second = stream_key(split.seed, Purpose::split, {}, 1);
   std::vector<KeyedNodes> classes(at(dataset.labels.classes));

@@ -18,7 +18,8 @@ namespace heliograph {
 namespace {
 
 /// Options in which ranks may differ.
-constexpr std::string_view kOwn[] = {"transport", "threads-per-rank", "pin", "init-from"};
+constexpr std::string_view kOwn[] = {"transport", "threads-per-rank", "pin", "init-from",
+                                     "memory-limit-mib"};
 
 /// What ranks must have in common, as an error names it and as text.
 using Shared = std::vector<std::pair<std::string, std::string>>;
@@ -28,12 +29,13 @@ Shared shared_by_ranks(const RunPlan& plan, const Model* weights,
   TrainOptions options = plan.options();
   if (options.partition.partitioner == Partitioner::file) options.partition.file = "PATH";
   const RunFacts& facts = plan.facts();
-  Shared shared{{"the data set", fmt::format("{} {} {} {}", facts.name, facts.nodes, facts.classes,
-                                             facts.feature_cols)},
-                {"whether --out is given", options.checkpoint.folder.empty() ? "no" : "yes"}};
+  Shared shared{
+      {"the data set",
+       fmt::format("{} {} {} {}", facts.name, facts.nodes, facts.classes, facts.feature_cols)},
+      {spell_options("whether --out is given"), options.checkpoint.folder.empty() ? "no" : "yes"}};
   for (const auto& field : train_option_fields()) {
     if (!field.get || std::ranges::count(kOwn, field.name) > 0) continue;
-    shared.emplace_back("--" + field.name, field.get(options).dump());
+    shared.emplace_back(spell_options("--" + field.name), field.get(options).dump());
   }
   shared.emplace_back("the split", std::to_string(facts.training_nodes));
   shared.emplace_back("the partition", fmt::format("{} {}", facts.ranks, facts.partition_hash));

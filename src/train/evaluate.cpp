@@ -4,6 +4,7 @@
 
 #include "core/arena.hpp"
 #include "core/throw_error.hpp"
+#include "graph/validate.hpp"
 #include "heliograph/model.hpp"
 #include "train/agreement.hpp"
 #include "train/checkpoint/model_file.hpp"
@@ -95,8 +96,14 @@ EvaluationResult evaluate_shards(const std::filesystem::path& directory,
 }
 
 Outputs Model::predict(const Dataset& dataset, const PredictOptions& request) const {
-  // Labels and a split that only fill their places: scores are not returned.
-  const auto nodes = static_cast<std::size_t>(dataset.graph.nodes);
+  if (classes < 1 || classes > kMaxClasses) {
+    throw_error(ErrorCode::bad_input, "{}: {} classes: a model has 1 to {}", kOrigin, classes,
+                kMaxClasses);
+  }
+  // Labels and a split that only fill their places: scores are not returned. They are as long as
+  // the graph's arrays, because its number of nodes is only checked later.
+  const Array<std::int64_t>& offsets = dataset.graph.offsets;
+  const std::size_t nodes = offsets.empty() ? 0 : offsets.size() - 1;
   Dataset filled = dataset;
   filled.labels = {task, classes, {}, {}, {}};
   if (task == Task::multiclass) {

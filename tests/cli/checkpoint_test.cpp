@@ -299,6 +299,15 @@ TEST_F(Checkpoint, EvalOfARunGivesWhatItReported) {
   EXPECT_THAT(nowhere.err, HasSubstr("--out"));
 }
 
+TEST_F(Checkpoint, AResumeWithoutACheckpointOffersTheBestWeights) {
+  ASSERT_EQ(run_command(arguments("a run", 2)).code, 0);
+  const auto refused = run_command({"train", "--resume", path("a run")});
+  EXPECT_EQ(refused.code, 3);
+  EXPECT_THAT(refused.err, HasSubstr("the run has no checkpoint; its best weights can begin a new "
+                                     "run: --init-from '" +
+                                     path("a run") + "'\n"));
+}
+
 /// Arguments of a run whose checkpoints are too large for its disk.
 std::vector<std::string> large(std::vector<std::string> words) {
   words.insert(words.end(), {"--hidden", "96", "--layers", "3"});

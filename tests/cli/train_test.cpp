@@ -264,7 +264,7 @@ TEST_F(Train, EndsByForceInAnEpochThatDoesNotEnd) {
   EXPECT_TRUE(read_lines(folder_ / "run" / "metrics.jsonl").empty());
   EXPECT_EQ(read_json(folder_ / "run" / "run.json").at("status"), "interrupted");
   EXPECT_THAT(outcome.err,
-              HasSubstr("stopped by SIGTERM before the epoch ended; no checkpoint is saved"));
+              HasSubstr("stopped by SIGTERM before the epoch ended; no checkpoint was saved"));
 }
 
 TEST_F(Train, PrintsFewWholeLinesWithoutATerminal) {

@@ -94,7 +94,7 @@ TEST(Usage, WordsThatAreFarFromEveryNameGetNoSuggestion) {
 
 TEST(Usage, FlagsOfOtherSystemsAreAnsweredWithOurs) {
   expect_refusal({"train", "--wd", "0.1"}, 2, "unknown flag --wd: use --weight-decay (");
-  expect_refusal({"train", "--use_pp"}, 2, "--precompute does this");
+  expect_refusal({"train", "--use_pp"}, 2, "--no-precompute turns it off");
   expect_refusal({"train", "--enable-pipeline"}, 2, "use --staleness 1");
   expect_refusal({"train", "--n-partitions=4"}, 2, "use --parts");
   expect_refusal({"train", "--sampling-rate", "0.1"}, 2, "sampling of boundary nodes is not built");

@@ -170,7 +170,8 @@ def check_agreement(options, differing):
         said = differing([*words, *first], more)
         require(said.count(f"rank 1 differs from rank 0 in {what}:") == 1, f"{more}: {said}")
         require(not os.path.exists(os.path.join(out, "checkpoints")), "a checkpoint")
-    said = differing([*words, "--epochs", "1", "--out", out], ["--out", out + "/../job"])
+    said = differing([*words, "--epochs", "1", "--out", out],
+                     ["--out", out + "/../job", "--memory-limit-mib", "4000"])
     require("differs" not in said, said)
 
 

@@ -235,7 +235,7 @@ def advice(options):
     for lost, speaks in ((0, 1), (2, 0)):
         for more, said in ((["--checkpoint-every", "2"], "the newest checkpoint is that after "
                             r"\d+ epochs: continue with \"heliograph train --resume \S+\", by the"),
-                           (["--checkpoint-every", "1000000"], "no checkpoint is saved")):
+                           (["--checkpoint-every", "1000000"], "no checkpoint was saved")):
             out = new_folder(options)
             job = start(options, 3, endless(options, data, *silences(), *more, "--out", out))
             wait_until(lambda: has_epochs(out, 5), f"{out} has 5 epochs")

@@ -137,7 +137,7 @@ TEST_F(Refusal, OptionsThatChangeNumbersMustAgree) {
     change(o);
     test::expect_error(ErrorCode::mismatch, flag, [&] { train(data_, o); });
   };
-  refused([](auto& o) { o.exchange.bits_forward = Bits::two; }, "bits-forward is 2");
+  refused([](auto& o) { o.exchange.bits_forward = Bits::two; }, ": bits-forward is 2");
   refused([](auto& o) { o.seed = 9; }, "seed");
   refused([](auto& o) { o.model.hidden = 4; }, "hidden");
   refused([](auto& o) { o.exchange.staleness = 0; }, "staleness");
@@ -146,6 +146,8 @@ TEST_F(Refusal, OptionsThatChangeNumbersMustAgree) {
   refused([](auto& o) { o.partition.parts = 3; }, "parts");
   refused([](auto& o) { o.node_order = NodeOrder::random; }, "node-order");
   refused([](auto& o) { o.optimizer.lr = 0.5F; }, "lr");
+  refused([](auto& o) { o.init_from = "S"; },
+          "init-from is \"S\", but the checkpoint was made without it");
   refused([](auto& o) { o.epochs = 1; }, "epochs is 1");
   refused([](auto& o) { o.partition.partitioner = Partitioner::random; }, "partition's hash");
   const Dataset other = test::make_small_dataset(20, 2, 2, 6);
@@ -166,6 +168,18 @@ TEST_F(Refusal, OptionsThatDecideSpeedOrTheEndMayDiffer) {
   for (std::size_t e = 0; e < same.epochs.size(); ++e) {
     EXPECT_EQ(longer.epochs[e].loss, same.epochs[e].loss);
   }
+}
+
+TEST_F(Refusal, TheWeightsThatARunBeganWithNeedNotBeNamedAgain) {
+  TrainOptions o = options_;
+  o.init_from = older();
+  o.checkpoint.folder = folder_ / "tuned";
+  const TrainResult whole = train(data_, o);
+  o.checkpoint.resume = o.checkpoint.folder / "epoch-000002";
+  o.init_from.clear();
+  EXPECT_EQ(train(data_, o).epochs.back().loss, whole.epochs.back().loss);
+  o.init_from = newest();
+  test::expect_error(ErrorCode::mismatch, "init-from is", [&] { train(data_, o); });
 }
 
 TEST_F(Refusal, ACosineScheduleKeepsItsEpochs) {

@@ -279,6 +279,13 @@ TEST(Predict, RefusesWhatItCannotDo) {
   test::expect_error(ErrorCode::usage, "2 layers", [&] { r.model->predict(data, wish); });
   test::expect_error(ErrorCode::mismatch, "feature columns",
                      [&] { r.model->predict(test::make_small_dataset(40, 5, 3, 5)); });
+  Dataset negative = data;
+  negative.graph.nodes = -1;
+  test::expect_error(ErrorCode::resource, "-1 nodes", [&] { r.model->predict(negative); });
+  Model huge = *r.model;
+  huge.task = Task::multilabel;
+  huge.classes = 1 << 30;
+  test::expect_error(ErrorCode::bad_input, "1073741824 classes", [&] { huge.predict(data); });
 }
 
 }  // namespace

@@ -20,6 +20,9 @@ constexpr double kAcceptRest = 0.05;
 }  // namespace
 
 void Rendezvous::accept_some(double now) {
+  if (listeners_.empty()) return;
+  // Each turn begins at the next listener, so that a flood on one leaves calls to the others.
+  std::rotate(listeners_.begin(), listeners_.begin() + 1, listeners_.end());
   int left = kAcceptedAtOnce;
   for (const Socket& listener : listeners_) {
     while (left > 0) {

@@ -46,8 +46,10 @@ bool is_free(const std::string& option) {
 template <class... Args>
 [[noreturn]] void refuse_resume(const fs::path& path, fmt::format_string<const Args&...> sentence,
                                 const Args&... args) {
-  throw_error(ErrorCode::mismatch, "--resume {}: {}", path.string(),
-              fmt::format(sentence, args...));
+  const fmt::string_view text = sentence;
+  throw_error(
+      ErrorCode::mismatch, "--resume {}: {}", path.string(),
+      fmt::vformat(spell_options({text.data(), text.size()}), fmt::make_format_args(args...)));
 }
 
 std::uint64_t parse_hex64(const std::string& text) {
@@ -161,11 +163,13 @@ void require_same_options(const CheckpointManifest& manifest, const TrainOptions
   const ordered_json& then = manifest.run.options;
   for (const auto& [name, value] : now.items()) {
     if (is_free(name) || then.value(name, ordered_json()) == value) continue;
-    refuse_resume(path, "--{} is {}, but the checkpoint was made with {}", name, value.dump(),
-                  then.value(name, ordered_json()).dump());
+    const std::string made =
+        then.contains(name) ? "with " + then.at(name).dump() : std::string("without it");
+    refuse_resume(path, "--{} is {}, but the checkpoint was made {}", name, value.dump(), made);
   }
   for (const auto& [name, value] : then.items()) {
-    if (is_free(name) || now.contains(name)) continue;
+    // The weights that the run began with are not read again, so they need not be named.
+    if (is_free(name) || name == "init-from" || now.contains(name)) continue;
     refuse_resume(path, "the checkpoint was made with --{} {}, which this run does not use", name,
                   value.dump());
   }

@@ -150,7 +150,8 @@ void add_data(TrainFields& fields) {
   fields.add(
       "split", FieldKind::text, "N|random:T/V/E|per-class:N/V/T",
       "The nodes to train, validate and test on: split N of the data set, counted from 0; random "
-      "shares of the labelled nodes in per cent, such as random:60/20/20; or numbers of nodes: per "
+      "shares of the labelled nodes, in per cent (random:60/20/20) or as fractions that sum to 1 "
+      "(random:0.6/0.2/0.2); or numbers of nodes: per "
       "class to train on, and in all to validate and test on, such as per-class:20/500/1000.",
       [](TrainOptions& options, const std::string& text) { set_split(options.split, text); },
       [](const TrainOptions& options) {
