@@ -25,7 +25,7 @@ from settings import GRAPHS, SETTINGS, TRAIN
 
 LIMIT = 300  # seconds that one call may take
 NUMBERS = ("metrics.jsonl", "summary.json", "eval.json")
-BYTES = (".npy", "weights.safetensors", "manifest.xxh64")  # the last covers all of a graph
+BYTES = (".npy", "manifest.xxh64")  # the latter covers all of a graph
 TIMES = {"seconds", "epoch_seconds", "setup_seconds"}
 MEMORY = {"peak_rss_bytes", "setup_peak_rss_bytes", "loading_bytes", "memory"}
 NAMES = {"checkpoint", "layer", "direction", "site"}  # a path, and a build's names for exchanges
@@ -60,6 +60,16 @@ def leaves(where, value):
             yield f"{where} {key}", item
 
 
+def tensors(path):
+    """Yields (name, bytes) of each tensor of a safetensors file, whose metadata may differ."""
+    with open(path, "rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        data = file.read()
+    for name, entry in header.items():
+        if name != "__metadata__":
+            yield name, data[slice(*entry["data_offsets"])]
+
+
 def read(folder):
     """Returns {where: value} of everything to compare in `folder`, epochs first."""
     values = {}
@@ -73,6 +83,8 @@ def read(folder):
             for number, part in enumerate(parts):
                 where = f"{name}, epoch {number}," if len(parts) > 1 else f"{name},"
                 values |= leaves(where, json.loads(part, parse_float=str, parse_int=str))
+        elif name.endswith("weights.safetensors"):
+            values |= {f"{name}, {tensor}": data for tensor, data in tensors(path)}
         elif name.endswith(BYTES):
             with open(path, "rb") as file:
                 values[name] = file.read()

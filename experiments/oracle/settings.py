@@ -15,7 +15,7 @@ GRAPHS = {
 TRAIN = ("train --data {graph} --out {run} --summary {summary} --lr 0.01 --seed 1 "
          "--epochs {epochs} --checkpoint-every {epochs}")
 RESUME = "train --resume {run} --summary {summary} --epochs 8"
-EVAL = "eval --checkpoint {run} --data {graph} --out {eval}"
+EVAL = "eval --checkpoint {run}/checkpoints/epoch-000004 --data {graph} --out {eval}"
 RANDOM = "--split random:60/20/20"
 
 # For each setting the graph, flags of TRAIN and, optionally, a later call. In settings that begin

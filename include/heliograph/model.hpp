@@ -87,6 +87,7 @@ struct Model {
 
 /// Exact scores of a model, and its outputs.
 struct EvaluationResult : Outputs {
+  std::string split;                 ///< The split that was scored, and its sizes.
   Metric metric = Metric::accuracy;  ///< The metric of the scores, never `automatic`.
   int ranks = 1;
   /// Scores on the three sets of the split; NaN for a set without nodes.

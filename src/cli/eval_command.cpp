@@ -13,6 +13,7 @@
 #include "cli/text.hpp"
 #include "cli/train_data.hpp"
 #include "cli/train_request.hpp"
+#include "graph/split.hpp"
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/model.hpp"
@@ -31,7 +32,8 @@ constexpr const char* kResultsFile = "eval.json";
 /// The options of eval: those of train that apply to scoring, and files for single outputs.
 struct EvalRequest {
   TrainRequest run;
-  std::string weights;  ///< --checkpoint.
+  std::string weights;     ///< --checkpoint.
+  std::string trained_on;  ///< The split of the weights' run and its seed; empty if not known.
   std::string logits, embeddings;
 };
 
@@ -63,6 +65,12 @@ std::vector<OptionField<EvalRequest>> eval_fields() {
              HELIOGRAPH_MEMBER(run.overwrite));
   fields.add_part(message_fields(), HELIOGRAPH_MEMBER(run.input));
   return fields.take();
+}
+
+/// "random:60/20/20, seed 3": what decides the split of a data set.
+std::string seeded_split(const TrainOptions& options) {
+  const std::uint64_t* seed = split_seed(options.split);
+  return split_text(options.split) + (seed == nullptr ? "" : fmt::format(", seed {}", *seed));
 }
 
 /// The run directory that `weights` is, or lies in; empty if there is none.
@@ -115,6 +123,7 @@ void write_files(const EvalRequest& request, const Model& model, const std::stri
   const nlohmann::ordered_json object{{"checkpoint", request.weights},
                                       {"epochs", model.epoch + 1},
                                       {"dataset", dataset},
+                                      {"split", result.split},
                                       {"ranks", result.ranks},
                                       {"metric", choice_name(result.metric)},
                                       {"train_metric", result.train_metric},
@@ -129,7 +138,12 @@ void print_scores(const EvalRequest& request, const Model& model, const Evaluati
       {"test " + metric, score_text(result.test_metric)},
       {"validation " + metric, score_text(result.val_metric)},
       {"training " + metric, score_text(result.train_metric)},
+      {"split", result.split},
       {"weights", fmt::format("of epoch {}, {}", model.epoch, request.weights)}};
+  if (!request.trained_on.empty() && request.trained_on != seeded_split(request.run.train)) {
+    rows.emplace_back("warning", "the weights were trained on split " + request.trained_on +
+                                     ": their training nodes may be among those scored here");
+  }
   std::string files;
   for (const std::string& file : {request.run.out, request.logits, request.embeddings}) {
     if (!file.empty()) files += (files.empty() ? "" : ", ") + file;
@@ -187,6 +201,7 @@ int run_eval(const Arguments<EvalRequest>& arguments) {
     request.run.train.init_from.clear();
     request.run.train.reproducible = model.reproducible;
     request.run.train.metric = model.metric;
+    if (!run_of(weights).empty()) request.trained_on = seeded_split(request.run.train);
     arguments.apply(request);
   });
   TrainOptions& options = request.run.train;

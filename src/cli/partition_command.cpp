@@ -94,6 +94,10 @@ std::string totals_table(const PartitionQuality& quality, const Graph& graph,
 std::string cost_table(const Dataset& dataset, const Partition& partition,
                        const PartitionRequest& request, const Split* split) {
   if (partition.parts == 1) return "";
+  constexpr int most_parts = 2048;  // The count of each link's rows takes parts^2 numbers.
+  if (partition.parts > most_parts) {
+    return fmt::format("  bytes of an epoch are printed for at most {} parts\n", most_parts);
+  }
   const ModelOptions& model = request.train.model;
   const double gbps = request.train.transport.link_gbps;
   std::vector<std::vector<std::string>> rows{

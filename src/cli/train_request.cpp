@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 
 #include "heliograph/error.hpp"
@@ -48,7 +49,10 @@ nlohmann::json read_json(const std::string& path) {
   }
 }
 
-nlohmann::json read_config(const std::string& path) {
+nlohmann::json read_config(const std::string& given) {
+  std::error_code ignored;
+  const bool directory = std::filesystem::is_directory(given, ignored);
+  const std::string path = directory ? (std::filesystem::path(given) / "run.json").string() : given;
   const nlohmann::json config = read_json(path);
   if (config.is_object() && config.value("format", nlohmann::json()) == "heliograph-run") {
     if (!config.contains("options")) {

@@ -30,8 +30,8 @@ std::vector<OptionField<TrainRequest>> request_fields();
 nlohmann::json read_json(const std::string& path);
 
 /// Reads a config file, a JSON object keyed by flag names, or the options in an earlier run's
-/// run.json. Throws Error(usage) that names the file.
-nlohmann::json read_config(const std::string& path);
+/// run.json, which a run directory also names. Throws Error(usage) that names the file.
+nlohmann::json read_config(const std::string& given);
 
 /// Advice on combinations of options that are allowed but rarely useful.
 std::vector<std::string> warnings(const TrainRequest& request);

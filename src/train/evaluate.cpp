@@ -62,6 +62,7 @@ EvaluationResult score(const Model& model, const TrainOptions& options, MakeScor
     const auto plan = make_plan(options_of(options, model), {false, model.statistics});
     result.metric = plan->metric();
     result.ranks = plan->facts().ranks;
+    result.split = plan->describe_split();
     launch_ranks(result.ranks, options.transport,
                  [&](Communicator& comm) { score_rank(*plan, model, comm, result); });
   });

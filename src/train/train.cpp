@@ -16,6 +16,7 @@
 
 #include "core/arena.hpp"
 #include "core/function_ref.hpp"
+#include "core/throw_error.hpp"
 #include "graph/split.hpp"
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/shards.hpp"
@@ -26,6 +27,7 @@
 #include "train/gather_values.hpp"
 #include "train/guarded_callbacks.hpp"
 #include "train/launch.hpp"
+#include "train/options/values.hpp"
 #include "train/plan/dataset_plan.hpp"
 #include "train/plan/rank_memory.hpp"
 #include "train/plan/shard_plan.hpp"
@@ -115,13 +117,15 @@ class RankRun {
       // that resumes it with more epochs does without.
       const bool saves_first = evaluates && last && due_only_at_end();
       if (is_root()) state_.reports.push_back(report);
+      bool saved = false;
       if (saves_first) {
-        if (saves(end.asked.stop)) checkpoints_.save(state_, end.asked.stop);
+        saved = saves(end.asked.stop);
+        if (saved) checkpoints_.save(state_, end.asked.stop);
         evaluate(report);
         if (is_root()) state_.reports.back() = report;
       }
       const bool stops = report_epoch(report) || end.asked.stop;
-      if (!saves_first && saves(stops)) checkpoints_.save(state_, stops);
+      if (!saved && saves(stops)) checkpoints_.save(state_, stops);
       if (stops) return "interrupted";
     }
     return state_.best.exhausted() ? "early_stopping" : "completed";
@@ -280,7 +284,15 @@ PlanPurpose purpose_of(const Beginning& beginning, const TrainOptions& options,
                        std::int64_t feature_cols, Task task, std::int32_t classes) {
   if (!beginning.weights) return {};
   if (!beginning.resumed) {
-    require_fit(*beginning.weights, options.init_from.string(), feature_cols, task, classes);
+    const Model& weights = *beginning.weights;
+    require_fit(weights, options.init_from.string(), feature_cols, task, classes);
+    if (weights.normalize != options.normalize) {
+      throw_error(ErrorCode::mismatch,
+                  "--init-from {}: its weights were trained with --normalize {}, and this run has "
+                  "--normalize {}",
+                  options.init_from.string(), choice_name(weights.normalize),
+                  choice_name(options.normalize));
+    }
   }
   return {true, beginning.weights->statistics};
 }
@@ -304,13 +316,7 @@ TrainResult run(const TrainOptions& options, const TrainCallbacks& callbacks, Ma
     }
     Beginning beginning;
     const std::unique_ptr<const RunPlan> plan = make_plan(beginning);
-    if (callbacks.log) {
-      const RunFacts& facts = plan->facts();
-      callbacks.log(LogLevel::info,
-                    fmt::format("split {}: {} nodes to train on, {} to validate, {} to test",
-                                split_text(plan->options().split), facts.training_nodes,
-                                facts.validation_nodes, facts.test_nodes));
-    }
+    if (callbacks.log) callbacks.log(LogLevel::info, "split " + plan->describe_split());
     result.metric = plan->metric();
     result.partition = plan->facts().quality;
     result.partition_hash = plan->facts().partition_hash;
@@ -353,7 +359,7 @@ TrainResult train_shards(const std::filesystem::path& directory, const TrainOpti
     const RunFacts& facts = shards.facts();
     return std::make_unique<const ShardPlan>(
         directory, options,
-        purpose_of(beginning, options, facts.feature_cols, facts.task, facts.classes));
+        purpose_of(beginning, shards.options(), facts.feature_cols, facts.task, facts.classes));
   });
 }
 

@@ -74,6 +74,16 @@ std::vector<Fault> faults() {
          d.graph = test::path_graph(40);
          d.graph.neighbours = with(d.graph.neighbours, 0, 2);
        }},
+      {"asymmetric_in_a_later_row", "only one of nodes 0 and 2 lists",
+       [](Dataset& d) {
+         d.graph.nodes = 3;
+         d.graph.offsets = Array<std::int64_t>({0, 0, 1, 3});
+         d.graph.neighbours = Array<NodeId>({2, 0, 1});
+         d.features.rows = 3;
+         d.features.dense = std::vector<float>(static_cast<std::size_t>(3 * d.features.cols));
+         d.labels.class_of = Array<std::int32_t>({0, 1, 0});
+         d.splits.clear();
+       }},
       {"falling_offsets", "offsets falls at row 1",
        [](Dataset& d) { d.graph.offsets = with(d.graph.offsets, 2, std::int64_t{0}); }},
       {"large_offsets", "offsets",

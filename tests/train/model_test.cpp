@@ -197,6 +197,11 @@ TEST(FineTuning, RefusesOtherModelsByName) {
   o.model.hidden = 16;
   o.model.kind = ModelKind::gcn;
   test::expect_error(ErrorCode::mismatch, "no tensor layers.0", [&] { train(data, o); });
+  TrainOptions raw = standard_options();
+  raw.init_from = o.init_from;
+  raw.normalize = Normalization::none;
+  test::expect_error(ErrorCode::mismatch, {"normalize standard", "normalize none"},
+                     [&] { train(data, raw); });
   o.init_from = folder / "nowhere";
   test::expect_error(ErrorCode::bad_input, "nowhere", [&] { train(data, o); });
 }

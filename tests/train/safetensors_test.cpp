@@ -80,6 +80,24 @@ TEST_F(SafetensorsFile, FindsEveryDamagedByteByItself) {
   }
 }
 
+// The checksums do not help against a file that somebody has made.
+TEST_F(SafetensorsFile, RefusesHeadersThatAreMadeToHarm) {
+  const auto refuse = [&](const std::string& header, const std::string& why) {
+    const std::uint64_t bytes = header.size();
+    std::string file(sizeof(bytes), '\0');
+    std::memcpy(file.data(), &bytes, sizeof(bytes));
+    test::write_text(path_, file + header);
+    test::expect_error(ErrorCode::bad_input, {path_.string(), why},
+                       [&] { read_safetensors(path_, nullptr); });
+  };
+  const std::string deep(400'000, '['), close(400'000, ']');
+  refuse(R"({"__metadata__":{"model":"{}","deep":)" + deep + close + "}}", "damaged");
+  // 2^33 x 2^33 x 4 elements are 0 elements in 64 bits.
+  refuse(R"({"a":{"dtype":"F32","shape":[8589934592,8589934592,4],"data_offsets":[0,0]},)"
+         R"("__metadata__":{"model":"{}"}})",
+         "tensor a is damaged");
+}
+
 TEST_F(SafetensorsFile, PythonReadsIt) {
   if (std::system("python3 -c 'import safetensors.numpy' 2>/dev/null") != 0) {
     GTEST_SKIP() << "Python's safetensors is not installed";

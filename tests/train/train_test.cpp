@@ -191,6 +191,21 @@ TEST(Train, CallbackEndsTheRunAfterItsEpoch) {
   }
 }
 
+TEST(Train, CallbackThatStopsAtTheLastEpochLeavesACheckpoint) {
+  const Dataset data = test::make_small_dataset(200, 16, 4, 8);
+  const test::TemporaryDirectory folder;
+  TrainOptions o = small_options(2);
+  o.epochs = 5;
+  o.eval_every = 3;  // The last epoch is evaluated only because the run ends.
+  o.checkpoint.folder = folder / "c";
+  TrainCallbacks callbacks;
+  callbacks.on_epoch = [](const EpochReport& report) {
+    return report.epoch == 4 ? EpochAction::stop : EpochAction::proceed;
+  };
+  train(data, o, callbacks);
+  EXPECT_EQ(newest_checkpoint(o.checkpoint.folder).filename(), "epoch-000005");
+}
+
 TEST(Train, ThrowsTheExceptionOfACallbackItself) {
   struct OwnError {
     int number;

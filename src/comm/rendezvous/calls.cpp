@@ -207,9 +207,14 @@ void Rendezvous::handle_answer(Attempt& attempt) {
   if (answer.magic != HandshakeHeader::kMagic) return give_up(attempt, kNoRank);
   if (answer.kind == Kind::wrong_run) return give_up(attempt, "another run meets there");
   if (answer.kind == Kind::refused) {
-    if (introducing_) port_of_rank_0_ = attempt.port;
-    if (introducing_) end_refused(connection.text());
-    return give_up(attempt, connection.text());
+    const std::string why = connection.text();
+    if (introducing_) {
+      port_of_rank_0_ = attempt.port;
+      // Whoever refuses has proved nothing, and strangers may listen at other ports of the list.
+      if (launch_.ports().size() == 1) end_refused(why);
+      refusal_ = why;
+    }
+    return give_up(attempt, why);
   }
   if (answer.kind != (has_proved ? Kind::answer : Kind::challenge))
     return give_up(attempt, kNoRank);

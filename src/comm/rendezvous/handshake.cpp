@@ -82,7 +82,11 @@ bool Connection::receive(std::size_t most_bytes) {
 }
 
 std::string Connection::text() const {
-  return {reinterpret_cast<const char*>(payload_.data()), payload_.size()};
+  std::string text(reinterpret_cast<const char*>(payload_.data()), payload_.size());
+  // The sender may be a stranger, and the text may be printed on a terminal.
+  std::ranges::replace_if(
+      text, [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
+  return text;
 }
 
 bool Connection::copy_payload(ProofBytes& bytes) const {

@@ -248,6 +248,7 @@ std::string Rendezvous::rank_0() const {
 
 void Rendezvous::end_uncalled(double seconds) {
   if (rank_ != 0) {
+    if (!refusal_.empty()) end_refused(refusal_);
     const std::vector<std::uint16_t> ports = launch_.ports();
     std::string where = describe_endpoint(launch_.address, ports.front());
     if (ports.size() > 1) where += fmt::format(" to {}", ports.back());

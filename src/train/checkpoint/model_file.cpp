@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <stdexcept>
 #include <system_error>
 #include <utility>
 
@@ -27,6 +28,7 @@ using nlohmann::ordered_json;
 
 constexpr const char* kMean = "features.mean";
 constexpr const char* kDeviation = "features.deviation";
+constexpr const char* kMulticlass = "multiclass";
 constexpr const char* kMultilabel = "multilabel";
 
 /// The options that a model holds, by flag name.
@@ -52,7 +54,7 @@ std::string describe_model(const Model& model) {
                             {"train_metric", model.train_metric},
                             {"val_metric", model.val_metric},
                             {"test_metric", model.test_metric},
-                            {"task", multilabel ? kMultilabel : "multiclass"},
+                            {"task", multilabel ? kMultilabel : kMulticlass},
                             {"classes", model.classes},
                             {"class_names", model.class_names},
                             {"feature_cols", model.feature_cols},
@@ -76,7 +78,9 @@ Model interpret_model(const ordered_json& object, const std::string& origin) {
   model.train_metric = score_of(object.at("train_metric"));
   model.val_metric = score_of(object.at("val_metric"));
   model.test_metric = score_of(object.at("test_metric"));
-  if (object.at("task") == kMultilabel) model.task = Task::multilabel;
+  const auto task = object.at("task").get<std::string>();
+  if (task != kMultilabel && task != kMulticlass) throw std::out_of_range("no such task: " + task);
+  model.task = task == kMultilabel ? Task::multilabel : Task::multiclass;
   model.classes = object.at("classes").get<std::int32_t>();
   model.class_names = object.at("class_names").get<std::vector<std::string>>();
   model.feature_cols = object.at("feature_cols").get<std::int64_t>();
@@ -114,6 +118,12 @@ Model read_model(const fs::path& file, const FileRecord* record) {
     Model model = interpret_model(ordered_json::parse(contents.text), file.string());
     model.statistics.mean = take(contents.tensors, kMean);
     model.statistics.deviation = take(contents.tensors, kDeviation);
+    const bool standard = model.normalize == Normalization::standard;
+    const auto cols = static_cast<std::size_t>(standard ? model.feature_cols : 0);
+    if (model.feature_cols < 1 || model.statistics.mean.size() != cols ||
+        model.statistics.deviation.size() != cols) {
+      throw std::out_of_range("the statistics of features do not fit their normalisation");
+    }
     model.tensors = std::move(contents.tensors);
     return model;
   } catch (const std::exception& error) {

@@ -15,17 +15,30 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr std::size_t kTensorAlign = 8;
+constexpr std::uint64_t kMostHeaderBytes = 100'000'000;  // As other readers of the format.
 constexpr const char* kMetadata = "__metadata__";
 constexpr const char* kText = "model";
 constexpr const char* kHeaderChecksum = "xxh64";
 
 std::string checksum_key(const std::string& name) { return "xxh64." + name; }
 
-/// The number of elements; unsigned, because that of a damaged shape may overflow.
-std::uint64_t elements(const std::vector<std::uint64_t>& shape) {
-  std::uint64_t count = 1;
-  for (const std::uint64_t extent : shape) count *= extent;
-  return count;
+/// Whether a tensor of `shape` has `count` elements; a damaged shape may have more than 2^64.
+bool has_elements(const std::vector<std::uint64_t>& shape, std::uint64_t count) {
+  std::uint64_t product = 1;
+  for (const std::uint64_t extent : shape) {
+    if (__builtin_mul_overflow(product, extent, &product)) return false;
+  }
+  return product == count;
+}
+
+/// Parses JSON without what is nested deeper than a header is, which could overflow the stack.
+/// Returns a discarded value if `text` is no JSON.
+ordered_json parse_flat(std::string_view text) {
+  constexpr int most_levels = 8;
+  return ordered_json::parse(
+      text,
+      [](int depth, ordered_json::parse_event_t, ordered_json&) { return depth <= most_levels; },
+      false);
 }
 
 /// The checksum of a header without kHeaderChecksum.
@@ -72,9 +85,10 @@ SafetensorsContents read_safetensors(const std::filesystem::path& path, const Fi
   std::memcpy(&header_bytes, all.data(), sizeof(header_bytes));
   const auto rest = all.subspan(sizeof(header_bytes));
   check(header_bytes <= rest.size(), "is cut off within the header, or its length is damaged");
+  check(header_bytes <= kMostHeaderBytes, "the header is longer than 100 MB");
   const std::string_view text(reinterpret_cast<const char*>(rest.data()), header_bytes);
   const auto data = rest.subspan(header_bytes);
-  ordered_json header = ordered_json::parse(text, nullptr, false);
+  ordered_json header = parse_flat(text);
   check(!text.empty() && text.front() == '{' && header.is_object() && header.contains(kMetadata),
         "the header is damaged: it is not the JSON of a safetensors file with metadata");
   check(header.at(kMetadata).is_object() && header.at(kMetadata).contains(kText),
@@ -91,7 +105,7 @@ SafetensorsContents read_safetensors(const std::filesystem::path& path, const Fi
       const std::string field = fmt::format("tensor {}", name);
       check(entry.at("dtype") == "F32" && begin_at == end && end_at >= begin_at &&
                 (end_at - begin_at) % sizeof(float) == 0 &&
-                elements(shape) == (end_at - begin_at) / sizeof(float),
+                has_elements(shape, (end_at - begin_at) / sizeof(float)),
             fmt::format("the header's entry of {} is damaged", field));
       check(end_at <= data.size(), fmt::format("is cut off within {}", field));
       end = end_at;

@@ -178,7 +178,9 @@ void restore_run(const CheckpointManifest& manifest, const fs::path& path, const
                fmt::format("holds {} epochs; the manifest says {}", state.epochs, manifest.epochs));
   }
   if (state.best.epoch() >= 0) {
-    state.best_model = read_model(path / kBestFile, &manifest.file(kBestFile, path));
+    const fs::path best = path / kBestFile;
+    state.best_model = read_model(best, &manifest.file(kBestFile, path));
+    require_tensors(state.best_model, best.string(), trainer);
   }
   const std::string mine = rank_file(comm.rank());
   read_rank(StateFile(path / mine, manifest.file(mine, path)), comm, trainer, state);

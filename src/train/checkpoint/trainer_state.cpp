@@ -90,16 +90,17 @@ Model make_model(const RunPlan& plan, Trainer& trainer, int epoch) {
 
 void copy_weights(Trainer& trainer, Model& model) {
   const HostWeights weights(trainer);
-  for (std::size_t i = 0; i < model.tensors.size(); ++i) {
-    std::ranges::copy(weights.tensors()[i].values, model.tensors[i].values.begin());
+  for (const NamedTensor& from : weights.tensors()) {
+    const auto to = std::ranges::find(model.tensors, from.name, &Tensor::name);
+    std::ranges::copy(from.values, to->values.begin());
   }
 }
 
-void set_weights(const Model& model, const std::string& origin, Trainer& trainer) {
+void require_tensors(const Model& model, const std::string& origin, Trainer& trainer) {
   const auto refuse = [&](const std::string& what) {
     throw_error(ErrorCode::mismatch, "{}: {}", origin, what);
   };
-  HostWeights weights(trainer);
+  const HostWeights weights(trainer);
   const auto find = [](const auto& tensors, const std::string& name) {
     return std::ranges::find_if(tensors, [&](const auto& t) { return t.name == name; });
   };
@@ -118,8 +119,14 @@ void set_weights(const Model& model, const std::string& origin, Trainer& trainer
       refuse(fmt::format("tensor {} is missing", t.name));
     }
   }
-  for (const NamedTensor& t : weights.tensors()) {
-    std::ranges::copy(find(model.tensors, t.name)->values, t.values.begin());
+}
+
+void set_weights(const Model& model, const std::string& origin, Trainer& trainer) {
+  require_tensors(model, origin, trainer);
+  HostWeights weights(trainer);
+  for (const NamedTensor& to : weights.tensors()) {
+    const auto from = std::ranges::find(model.tensors, to.name, &Tensor::name);
+    std::ranges::copy(from->values, to.values.begin());
   }
   weights.store();
 }

@@ -64,10 +64,13 @@ class HostWeights {
 
 /// The trainer's weights after `epoch`, as a model without scores.
 Model make_model(const RunPlan& plan, Trainer& trainer, int epoch);
-/// Copies the trainer's weights to a model that make_model has made, and allocates nothing.
+/// Copies the trainer's weights to a model with the same tensors, without allocating tensors anew.
 void copy_weights(Trainer& trainer, Model& model);
-/// Gives the trainer the weights of `model`. Throws Error(mismatch) that names `origin` and a
-/// tensor, before anything is copied, unless names and shapes are those of the trainer's.
+/// Throws Error(mismatch) that names `origin` and a tensor unless names and shapes of the tensors
+/// are those of the trainer's.
+void require_tensors(const Model& model, const std::string& origin, Trainer& trainer);
+/// Gives the trainer the weights of `model`. Throws as `require_tensors`, before anything is
+/// copied.
 void set_weights(const Model& model, const std::string& origin, Trainer& trainer);
 
 // What a checkpoint holds of a trainer, beside its weights. Only a new trainer may be read into.

@@ -1,8 +1,11 @@
 #include "train/plan/run_plan.hpp"
 
+#include <fmt/format.h>
+
 #include "core/throw_error.hpp"
 #include "heliograph/error.hpp"
 #include "train/metrics/scores.hpp"
+#include "graph/split.hpp"
 
 namespace heliograph {
 
@@ -28,6 +31,12 @@ void RunPlan::resolve_metric_and_check() {
   if (facts_.training_nodes == 0) {
     throw Error(ErrorCode::bad_input, "the split has no training node");
   }
+}
+
+std::string RunPlan::describe_split() const {
+  return fmt::format("{}: {} nodes to train on, {} to validate, {} to test",
+                     split_text(options_.split), facts_.training_nodes, facts_.validation_nodes,
+                     facts_.test_nodes);
 }
 
 }  // namespace heliograph

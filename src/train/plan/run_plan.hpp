@@ -62,6 +62,9 @@ class RunPlan {
   const RunFacts& facts() const { return facts_; }
   Metric metric() const { return metric_; }  ///< Never `automatic`.
 
+  /// The split and its sizes: "random:60/20/20: 6 nodes to train on, 2 to validate, 2 to test".
+  std::string describe_split() const;
+
   /// The `dataset_hash` of the whole data set. May read all of it.
   virtual std::string dataset_hash() const = 0;
 
