@@ -13,7 +13,6 @@
 #include "cli/text.hpp"
 #include "cli/train_data.hpp"
 #include "cli/train_request.hpp"
-#include "graph/split.hpp"
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/model.hpp"
@@ -69,8 +68,11 @@ std::vector<OptionField<EvalRequest>> eval_fields() {
 
 /// "random:60/20/20, seed 3": what decides the split of a data set.
 std::string seeded_split(const TrainOptions& options) {
-  const std::uint64_t* seed = split_seed(options.split);
-  return split_text(options.split) + (seed == nullptr ? "" : fmt::format(", seed {}", *seed));
+  const nlohmann::ordered_json values = options_to_json(options);
+  const nlohmann::ordered_json& split = values.at("split");
+  std::string text = split.is_string() ? split.get<std::string>() : split.dump();
+  if (values.contains("split-seed")) text += ", seed " + values.at("split-seed").dump();
+  return text;
 }
 
 /// The run directory that `weights` is, or lies in; empty if there is none.

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "core/throw_error.hpp"
+#include "graph/split.hpp"
 #include "heliograph/error.hpp"
 #include "train/metrics/scores.hpp"
-#include "graph/split.hpp"
 
 namespace heliograph {
 

@@ -158,8 +158,8 @@ TEST_F(BiasProducts, AnEpochSavesOnePassARank) {
     const TrainResult apart = train(data, o);
     cuda_emulation::repair();
     const ProductCalls with = between - before, without = ProductCalls() - between;
-    // Two ranks, three epochs, and the evaluation behind the last one.
-    const std::int64_t saved = s.saves ? 2 * (3 + 1) : 0;
+    // Two ranks, three epochs, the evaluation after the last one, and that of the best weights.
+    const std::int64_t saved = s.saves ? 2 * (3 + 2) : 0;
     EXPECT_EQ(with.with_bias, saved);
     EXPECT_EQ(without.with_bias, 0);
     EXPECT_EQ(without.plain - with.plain, saved);
