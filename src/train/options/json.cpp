@@ -99,9 +99,9 @@ void add_training(TrainFields& fields) {
   fields.add(
       "init-from", FieldKind::text, "PATH",
       "Begin with the weights of an earlier run instead of random ones: of its run directory (the "
-      "best epoch's), of a checkpoint or of a .safetensors file. The optimizer starts anew. With "
-      "--normalize standard, features are normalised by the statistics in that file, if it holds "
-      "any, so that the weights see what they were trained on.",
+      "best epoch's), of a checkpoint or of a .safetensors file. The optimizer starts anew. "
+      "--normalize must be that of the earlier run; with standard, features are normalised by the "
+      "statistics of that run, so that the weights see what they were trained on.",
       [](TrainOptions& options, const std::string& text) { options.init_from = text; },
       [](const TrainOptions& options) {
         return options.init_from.empty() ? nlohmann::json()
