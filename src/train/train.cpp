@@ -90,7 +90,7 @@ class RankRun {
   void resume(const CheckpointManifest& manifest) {
     restore_run(manifest, options_.checkpoint.resume, comm_, trainer_, state_);
     count_best_model();
-    // The last epoch may have been saved before it was evaluated; see run_epochs.
+    // The checkpoint of the last epoch may lack an evaluation; see run_epochs.
     if (state_.epochs == options_.epochs && due_only_at_end()) evaluate(state_.reports.back());
     if (is_root() && callbacks_.on_resume) callbacks_.on_resume(state_.reports);
   }
@@ -109,23 +109,24 @@ class RankRun {
       // A stopped run that can be resumed must not lack the scores of its last epoch.
       const bool evaluates = !end.asked.stop || checkpoints_.enabled();
       if (evaluates && evaluation_due()) evaluate(report);
-      const auto saves = [&](bool stops) {
-        const bool ends = stops || last || state_.best.exhausted();
-        return checkpoints_.due(state_.epochs, stops || end.asked.save, ends);
-      };
+      if (is_root()) state_.reports.push_back(report);
       // An evaluation that is due only because the run ends is no part of the checkpoint: a run
       // that resumes it with more epochs does without.
-      const bool saves_first = evaluates && last && due_only_at_end();
-      if (is_root()) state_.reports.push_back(report);
-      bool saved = false;
-      if (saves_first) {
-        saved = saves(end.asked.stop);
-        if (saved) checkpoints_.save(state_, end.asked.stop);
+      std::optional<RunState> unscored;
+      const std::int64_t unscored_bytes = state_.evaluation_bytes.count();
+      if (evaluates && last && due_only_at_end()) {
+        if (checkpoints_.enabled()) unscored.emplace(state_);
         evaluate(report);
         if (is_root()) state_.reports.back() = report;
       }
       const bool stops = report_epoch(report) || end.asked.stop;
-      if (!saved && saves(stops)) checkpoints_.save(state_, stops);
+      const bool ends = stops || last || state_.best.exhausted();
+      if (checkpoints_.due(state_.epochs, stops || end.asked.save, ends)) {
+        const std::int64_t evaluation_bytes = state_.evaluation_bytes.count();
+        if (unscored) unscored->evaluation_bytes.set(unscored_bytes);
+        checkpoints_.save(unscored ? *unscored : state_, stops);
+        state_.evaluation_bytes.set(evaluation_bytes);
+      }
       if (stops) return "interrupted";
     }
     return state_.best.exhausted() ? "early_stopping" : "completed";

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -126,16 +127,25 @@ TEST_P(Resume, HasTheBitsOfARunThatWasNeverStopped) {
     part.checkpoint.resume = newest_checkpoint(stopped);
   }
 
-  // The checkpoint at the end of a shorter run holds the same bytes as one of the longer run.
-  for (const int epochs : {5, 1}) {
-    const std::filesystem::path folder_of = folder / ("first " + std::to_string(epochs));
+  // The checkpoint at the end of a shorter run, or of one that is stopped in its last epoch, holds
+  // the same bytes as one of the longer run.
+  for (const auto& [epochs, stops] : {std::pair{5, false}, {5, true}, {1, false}}) {
+    const fs::path folder_of = folder / fmt::format("first {} {}", epochs, stops);
     TrainOptions half = o;
     half.epochs = epochs;
     half.checkpoint.folder = folder_of;
-    train(data, half);
+    TrainCallbacks callbacks;
+    if (stops) {
+      half.checkpoint.every = 0;
+      callbacks.on_epoch = [last = epochs - 1](const EpochReport& report) {
+        return report.epoch == last ? EpochAction::stop : EpochAction::proceed;
+      };
+    }
+    train(data, half, callbacks);
+    half.checkpoint.every = o.checkpoint.every;
     half.epochs = o.epochs;
     half.checkpoint.resume = newest_checkpoint(folder_of);
-    SCOPED_TRACE("first " + std::to_string(epochs));
+    SCOPED_TRACE(folder_of.filename());
     expect_same_bits(whole, train(data, half));
     EXPECT_EQ(state_of(newest_checkpoint(folder_of)), last);
   }
