@@ -106,9 +106,15 @@ void require_no_results(const EvalRequest& request) {
 }
 
 void write_files(const EvalRequest& request, const Model& model, const std::string& dataset,
-                 EvaluationResult& result) {
-  if (!request.logits.empty()) write_rows(request.logits, result.logits, result);
-  if (!request.embeddings.empty()) write_rows(request.embeddings, result.embeddings, result);
+                 EvaluationResult& result, const BeforeFile& before_file) {
+  if (!request.logits.empty()) {
+    before_file(request.logits);
+    write_rows(request.logits, result.logits, result);
+  }
+  if (!request.embeddings.empty()) {
+    before_file(request.embeddings);
+    write_rows(request.embeddings, result.embeddings, result);
+  }
   const std::string& out = request.run.out;
   if (out.empty()) return;
   std::error_code error;
@@ -120,7 +126,7 @@ void write_files(const EvalRequest& request, const Model& model, const std::stri
   // Logits and embeddings have files of their own.
   result.logits.clear();
   result.embeddings.clear();
-  write_outputs(out, result);
+  write_outputs(out, result, before_file);
   // JSON writes NaN, the score of a set without nodes, as null.
   const nlohmann::ordered_json object{{"checkpoint", request.weights},
                                       {"epochs", model.epoch + 1},
@@ -131,6 +137,7 @@ void write_files(const EvalRequest& request, const Model& model, const std::stri
                                       {"train_metric", result.train_metric},
                                       {"val_metric", result.val_metric},
                                       {"test_metric", result.test_metric}};
+  before_file((fs::path(out) / kResultsFile).string());
   write_text_file(fs::path(out) / kResultsFile, object.dump(2) + "\n");
 }
 
@@ -172,8 +179,11 @@ int score(EvalRequest& request, const Model& model, Processes& processes, LossGu
   progress.finish();
   if (processes.is_root()) {
     // The other processes wait for this one.
-    guard.limit("writing results", run.train.transport.timeout_seconds);
-    write_files(request, model, data.manifest().at("name").get<std::string>(), result);
+    const auto begin = [&](const std::string& what) {
+      guard.limit("writing " + what, run.train.transport.timeout_seconds);
+    };
+    write_files(request, model, data.manifest().at("name").get<std::string>(), result, begin);
+    begin("standard output");
   }
   if (prints) print_scores(request, model, result);
   guard.limit("", 0);

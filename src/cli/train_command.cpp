@@ -199,8 +199,7 @@ class TrainingRun {
       guard_.limit("writing " + what, request_.train.transport.timeout_seconds);
     };
     if (directory_) {
-      begin("weights and predictions to --out " + request_.out);
-      directory_->write_outputs(result);
+      directory_->write_outputs(result, begin);
       nlohmann::ordered_json members = result_json(result, request_.train);
       if (signal != 0) members["signal"] = signal_name(signal);
       begin("run.json to --out " + request_.out);

@@ -41,14 +41,20 @@ void write_rows(const std::filesystem::path& path, std::span<const float> values
   write_npy(path, values, rows, static_cast<std::int64_t>(values.size()) / rows);
 }
 
-void write_outputs(const std::filesystem::path& directory, const Outputs& outputs) {
+void write_outputs(const std::filesystem::path& directory, const Outputs& outputs,
+                   const BeforeFile& before_file) {
   const std::vector<std::int32_t>& predictions = outputs.predictions;
   if (predictions.empty()) return;
-  write_npy(directory / kPredictionsFile, predictions,
+  const auto begin = [&](const char* name) {
+    const std::filesystem::path path = directory / name;
+    if (before_file) before_file(path.string());
+    return path;
+  };
+  write_npy(begin(kPredictionsFile), predictions,
             static_cast<std::int64_t>(predictions.size()) / outputs.prediction_cols,
             outputs.prediction_cols);
   const auto write = [&](const char* name, const std::vector<float>& values) {
-    if (!values.empty()) write_rows(directory / name, values, outputs);
+    if (!values.empty()) write_rows(begin(name), values, outputs);
   };
   write(kScoresFile, outputs.scores);
   write(kLogitsFile, outputs.logits);

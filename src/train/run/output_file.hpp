@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,9 +24,13 @@ inline constexpr const char* kLogitsFile = "logits.npy";
 inline constexpr const char* kEmbeddingsFile = "embeddings.npy";
 inline constexpr const char* kBestFile = "best.safetensors";  ///< Weights of the best epoch.
 
+/// Called with the path of a file before it is written.
+using BeforeFile = std::function<void(const std::string& path)>;
+
 /// Writes those of predictions.npy, int32, scores.npy, logits.npy and embeddings.npy, fp32, that
 /// `outputs` has values for (docs/run_directory.md). Throws as `write_npy`.
-void write_outputs(const std::filesystem::path& directory, const Outputs& outputs);
+void write_outputs(const std::filesystem::path& directory, const Outputs& outputs,
+                   const BeforeFile& before_file = {});
 
 /// Writes values with one row for each of `outputs`' predictions. Throws as `write_npy`.
 void write_rows(const std::filesystem::path& path, std::span<const float> values,

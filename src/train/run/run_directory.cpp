@@ -232,10 +232,13 @@ void RunDirectory::append(const EpochReport& report) {
   ++epochs_;
 }
 
-void RunDirectory::write_outputs(const TrainResult& result) {
+void RunDirectory::write_outputs(const TrainResult& result, const BeforeFile& before_file) {
   const std::lock_guard lock(mutex_);
-  if (result.model) result.model->save(path_ / kBestFile);
-  heliograph::write_outputs(path_, result);
+  if (result.model) {
+    if (before_file) before_file((path_ / kBestFile).string());
+    result.model->save(path_ / kBestFile);
+  }
+  heliograph::write_outputs(path_, result, before_file);
 }
 
 void RunDirectory::finish(const std::string& status, const nlohmann::ordered_json& members) {

@@ -8,6 +8,7 @@
 
 #include "heliograph/dataset.hpp"
 #include "heliograph/train.hpp"
+#include "train/run/output_file.hpp"
 
 namespace heliograph {
 
@@ -54,7 +55,7 @@ class RunDirectory {
 
   /// Writes best.safetensors and, if the run was ever evaluated, predictions.npy and what else
   /// `result` holds for each node.
-  void write_outputs(const TrainResult& result);
+  void write_outputs(const TrainResult& result, const BeforeFile& before_file = {});
 
   /// Writes run.json for the last time, with `members` (the result or an error) added. `status`:
   /// "completed", "early_stopping", "interrupted" or "failed". Later calls do nothing.
