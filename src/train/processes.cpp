@@ -17,14 +17,10 @@ namespace {
 /// Time for other survivors to end; LossGuard ends those that still compute after 0.4 s.
 constexpr double kLeaveSeconds = 0.7;
 
-/// The number of processes in torchrun's variables; 1 if these are missing or are not numbers.
+/// The number of processes in torchrun's variables; 1 if they are not set.
 int processes_of_torchrun() {
-  try {
-    const auto variables = launch_variables();
-    return variables ? variables->ranks : 1;
-  } catch (const Error&) {
-    return 1;
-  }
+  const auto variables = launch_variables();
+  return variables ? variables->ranks : 1;
 }
 
 /// The transport by which this process joins others, mpi or tcp; threads if it is alone.
@@ -60,8 +56,9 @@ TransportKind choose_transport(const TransportOptions& transport) {
 
 /// Throws Error(usage) if torchrun started several processes, but MPI knows of one.
 void require_launched_by_mpi(int ranks) {
+  if (ranks > 1) return;
   const int started = processes_of_torchrun();
-  if (ranks > 1 || started == 1) return;
+  if (started == 1) return;
   throw_error(
       ErrorCode::usage,
       "--transport mpi: MPI knows of this process only, but WORLD_SIZE is {}, so each process "

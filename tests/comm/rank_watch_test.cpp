@@ -102,7 +102,9 @@ TEST(RankWatch, AFailureReachesAllWithItsReasonAndStaysItsOwners) {
   watches.each([](RankWatch& watch, int) { EXPECT_TRUE(watch.wait_for_failure(5)); });
   for (int rank = 0; rank < 3; ++rank) {
     EXPECT_EQ(watches[rank].failure_text(), "rank 1, epoch 3, layer 0: NaN in the loss");
-    EXPECT_EQ(watches[rank].failure_code(), rank == 1 ? ErrorCode::numeric : ErrorCode::peer_lost);
+    EXPECT_EQ(watches[rank].failure_code(), ErrorCode::numeric);
+    test::expect_error(rank == 1 ? ErrorCode::numeric : ErrorCode::peer_lost, "NaN in the loss",
+                       [&] { watches[rank].rethrow(); });
   }
   watches.each(
       [&](RankWatch& watch, int rank) { EXPECT_EQ(watch.must_report(), rank == 1) << rank; });
@@ -257,6 +259,11 @@ TEST(WatchFrame, LongTextsAreCutAndNoiseIsRefused) {
   WatchFrameReader other;
   other.append(noise.data(), noise.size());
   test::expect_error(ErrorCode::peer_lost, "", [&] { other.next(); });
+  frame.code = ErrorCode{0};  // Would end a process as if it had succeeded.
+  WatchFrameReader third;
+  const auto success = encode_frame(frame);
+  third.append(success.data(), success.size());
+  test::expect_error(ErrorCode::peer_lost, "", [&] { third.next(); });
 }
 
 /// Environment variables that last as long as a test.

@@ -12,9 +12,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "comm/clock.hpp"
@@ -235,6 +237,55 @@ TEST(Strangers, WhoListensInPlaceOfRankZeroWithoutTheKeyIsNotBelieved) {
     EXPECT_FALSE(receive()) << "rank 1 introduced itself";
   });
   test::expect_error(ErrorCode::peer_lost, "did not meet rank 0", caught[1]);
+}
+
+/// The same, where torchrun listens at `port` itself and rank 0 at one of the ports after it.
+TcpTransportOptions beside_torchrun(TcpTransportOptions options) {
+  options.launch.port_is_taken = true;
+  return options;
+}
+
+TEST(Strangers, ARankThatRankZeroRefusesAtOneOfSeveralPortsEndsLongBeforeItsDeadline) {
+  const std::uint16_t port = free_port();
+  std::atomic<bool> refused{false};
+  const auto caught = on_threads(2, [&](int rank) {
+    TcpTransportOptions options = beside_torchrun(keyed(rank, 2, port, rank == 1 ? "" : kSecret));
+    options.check = [&] {
+      if (rank == 0 && refused) throw Error(ErrorCode::interrupted, "rank 1 has ended");
+    };
+    if (rank == 0) return meet(options);
+    const Caught end = test::error_of([&] { meet(patient(options)); });
+    refused = true;
+    test::expect_error(ErrorCode::usage, "refuses rank 1: its HELIOGRAPH_RUN_KEY", end);
+  });
+  test::expect_error(ErrorCode::interrupted, "rank 1 has ended", caught[0]);
+}
+
+TEST(Strangers, WhoRefusesAtOneOfSeveralPortsDoesNotKeepARankFromRankZero) {
+  const std::uint16_t port = free_port();
+  const Socket listener = listen_on(static_cast<std::uint16_t>(port + 1));
+  ASSERT_TRUE(listener.open());
+  std::atomic<int> refusals{0};
+  std::atomic<bool> met{false};
+  std::thread stranger([&] {
+    while (!met) {
+      pollfd entry{listener.get(), POLLIN, 0};
+      if (poll(&entry, 1, 50) != 1) continue;
+      Connection connection(accept_call(listener));
+      pollfd waits = connection.entry();
+      if (poll(&waits, 1, 1000) != 1 || !connection.receive(kMostTextBytes)) continue;
+      HandshakeHeader header = connection.header();
+      header.kind = Kind::refused;
+      if (connection.send(header, payload_of("go away"))) ++refusals;
+    }
+  });
+  expect_none(on_threads(2, [&](int rank) {
+    if (rank == 0) sleep_for(1);
+    meet(beside_torchrun(patient(keyed(rank, 2, port))));
+  }));
+  met = true;
+  stranger.join();
+  EXPECT_GT(refusals, 1);
 }
 
 /// Lowers the number of descriptors that this process may open, while it lives.

@@ -25,6 +25,8 @@ constexpr double kLongestRedial = 0.25;
 constexpr int kCallsAtOnce = 64;
 constexpr double kCallSeconds = 1;
 constexpr double kAnswerSeconds = 5;
+/// How long a rank that one of several ports refuses looks for rank 0 at the others, in seconds.
+constexpr double kRefusedSeconds = 3;
 /// How long a caller may take to prove that it knows the key, in seconds.
 constexpr double kStrangerSeconds = 2;
 /// Largest payload that is taken from somebody who has not proved anything, except for texts.
@@ -211,8 +213,10 @@ void Rendezvous::handle_answer(Attempt& attempt) {
     if (introducing_) {
       port_of_rank_0_ = attempt.port;
       // Whoever refuses has proved nothing, and strangers may listen at other ports of the list.
-      if (launch_.ports().size() == 1) end_refused(why);
+      const double now = monotonic_seconds();
+      if (refusal_.empty()) refused_at_ = now;
       refusal_ = why;
+      if (launch_.ports().size() == 1 || now > refused_at_ + kRefusedSeconds) end_refused(why);
     }
     return give_up(attempt, why);
   }

@@ -41,7 +41,7 @@ void require_all() {
   if (missing.empty()) return;
   throw_error(ErrorCode::usage,
               "the environment has {} but not {}: set all of them to start ranks as processes, or "
-              "use --transport threads, which ignores them",
+              "unset them to train in one process",
               set, missing);
 }
 

@@ -164,7 +164,8 @@ class Rendezvous {
   std::vector<Member> members_;  ///< By rank; empty before `introduce`.
   std::vector<pollfd> entries_;
   std::string last_ = "nobody has answered";  ///< Why the last call failed.
-  std::string refusal_;                       ///< Why one of several ports refused this rank.
+  std::string refusal_;                       ///< Why a port of rank 0's list refused this rank.
+  double refused_at_ = 0;                     ///< When one did so first.
   std::string refused_;                       ///< The caller that was refused last, and why.
   bool short_of_sockets_ = false;             ///< Whether a call could not be accepted.
 };

@@ -18,6 +18,7 @@ struct FrameHeader {
 };
 static_assert(sizeof(FrameHeader) == 24);
 constexpr std::uint32_t kFrameMagic = 0x31574c48;  // "HLW1"
+constexpr int kMostCode = 255;                     // Codes are exit codes of failures.
 
 }  // namespace
 
@@ -48,7 +49,8 @@ std::optional<WatchFrame> WatchFrameReader::next() {
   std::memcpy(&header, bytes_.data(), sizeof(header));
   if (header.magic != kFrameMagic ||
       header.kind > static_cast<std::uint8_t>(WatchFrame::Kind::leaving) ||
-      header.phase >= kRunPhases || header.text_bytes > kWatchTextBytes) {
+      header.phase >= kRunPhases || header.text_bytes > kWatchTextBytes || header.code < 1 ||
+      header.code > kMostCode) {
     throw Error(ErrorCode::peer_lost, "the watch received bytes that are not a frame");
   }
   const std::size_t whole = sizeof(header) + header.text_bytes;

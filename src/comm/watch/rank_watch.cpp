@@ -343,14 +343,9 @@ void RankWatch::throw_if_failed() const {
   throw Error(ErrorCode::peer_lost, message_locked());
 }
 
-ErrorCode RankWatch::code_locked() const {
-  const bool own = failure_ && failure_->rank == rank_ && !failure_->lost;
-  return own ? failure_->code : ErrorCode::peer_lost;
-}
-
 ErrorCode RankWatch::failure_code() const {
   const std::lock_guard lock(mutex_);
-  return code_locked();
+  return failure_ ? failure_->code : ErrorCode::peer_lost;
 }
 
 std::string RankWatch::failure_text() const {
@@ -361,7 +356,8 @@ std::string RankWatch::failure_text() const {
 void RankWatch::rethrow() const {
   if (!failed_) return;
   const std::lock_guard lock(mutex_);
-  throw Error(code_locked(), message_locked());
+  const bool own = failure_ && failure_->rank == rank_;
+  throw Error(own ? failure_->code : ErrorCode::peer_lost, message_locked());
 }
 
 bool RankWatch::wait_for_failure(double seconds) const {

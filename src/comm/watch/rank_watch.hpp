@@ -57,11 +57,12 @@ class RankWatch {
   /// Throws the failure as Error(peer_lost), as its cause may be elsewhere; returns if there is
   /// none.
   void throw_if_failed() const;
-  /// The code with which this rank ends: that of its own failure, else peer_lost.
+  /// The code with which the process ends: that of the failure, whichever rank it is of, so that a
+  /// launcher finds the same code whichever process it sees end first.
   ErrorCode failure_code() const;
   /// The rank, where it was, and what happened.
   std::string failure_text() const;
-  /// Throws an Error of failure_code and failure_text; returns if there is no failure.
+  /// Throws the failure, as Error(peer_lost) if it is another rank's; returns if there is none.
   void rethrow() const;
   /// True as soon as a failure is known, false after `seconds` without one.
   bool wait_for_failure(double seconds) const;
@@ -123,7 +124,6 @@ class RankWatch {
   void announce(Progress progress, ErrorCode code, const std::string& what) noexcept;
   void spread_failure() noexcept;
   WatchFrame own_frame(WatchFrame::Kind kind) const;
-  ErrorCode code_locked() const;
   std::string message_locked() const;
   void wake() noexcept;
 
