@@ -14,6 +14,7 @@
 #include "train/options/json.hpp"
 #include "train/options/values.hpp"
 #include "train/plan/exchange_cost.hpp"
+#include "train/plan/run_plan.hpp"
 
 namespace heliograph::cli {
 namespace {
@@ -30,15 +31,12 @@ std::vector<OptionField<PartitionRequest>> partition_fields() {
   FieldTable<PartitionRequest> fields;
   fields.add_part(input_fields(), HELIOGRAPH_MEMBER(input));
   fields.add_part(train_option_fields(), HELIOGRAPH_MEMBER(train),
-                  {"parts", "partitioner", "objective", "balance-train", "node-order", "split",
-                   "split-seed", "stratified", "normalize", "inductive"});
+                  {"parts", "partitioner", "objective", "partition-seed", "balance-train",
+                   "node-order", "split", "split-seed", "stratified", "normalize", "inductive"});
   // What decides the bytes and the memory that are printed.
   fields.add_part(train_option_fields(), HELIOGRAPH_MEMBER(train),
                   {"model", "layers", "hidden", "norm", "residual", "precompute", "transform-first",
                    "aggregate-storage", "reproducible", "staleness", "link-gbps"});
-  fields.group("Ranks and partition");
-  fields.add("seed", "N", "Random seed of the partitioner.",
-             HELIOGRAPH_MEMBER(train.partition.seed));
   fields.group("Results");
   fields.add("out", "DIR",
              "Write shards: a data set in parts, of which each rank of a later training reads only "
@@ -90,10 +88,9 @@ std::string totals_table(const PartitionQuality& quality, const Graph& graph,
 }
 
 /// What an epoch sends at each number of bits, how long its busiest link takes for that, and what a
-/// rank holds; nothing for one part.
+/// rank holds; for one part only the latter.
 std::string cost_table(const Dataset& dataset, const Partition& partition,
                        const PartitionRequest& request, const Split* split) {
-  if (partition.parts == 1) return "";
   constexpr int most_parts = 2048;  // The count of each link's rows takes parts^2 numbers.
   if (partition.parts > most_parts) {
     return fmt::format("  bytes of an epoch are printed for at most {} parts\n", most_parts);
@@ -104,10 +101,16 @@ std::string cost_table(const Dataset& dataset, const Partition& partition,
       {"bits", "node rows", "gradients", "bytes an epoch", "busiest link"}};
   if (gbps > 0) rows[0].push_back("waiting");
   rows[0].emplace_back("memory a rank");
-  for (const ExchangeCost& cost : exchange_costs(dataset, partition, request.train, split)) {
-    std::vector<std::string> row{
-        std::to_string(cost.bits), human_bytes(cost.row_bytes), human_bytes(cost.gradient_bytes),
-        human_bytes(cost.row_bytes + cost.gradient_bytes), human_bytes(cost.link_bytes)};
+  const auto costs = exchange_costs(dataset, partition, request.train, split);
+  if (partition.parts == 1) {
+    return two_columns({{"memory", human_bytes(costs[0].memory.total()) +
+                                       ", the least that training holds; nothing is sent"}});
+  }
+  for (const ExchangeCost& cost : costs) {
+    std::vector<std::string> row{std::to_string(bit_count(cost.bits)), human_bytes(cost.row_bytes),
+                                 human_bytes(cost.gradient_bytes),
+                                 human_bytes(cost.row_bytes + cost.gradient_bytes),
+                                 human_bytes(cost.link_bytes)};
     if (gbps > 0) row.push_back(human_seconds(8e-9 * static_cast<double>(cost.link_bytes) / gbps));
     row.push_back(human_bytes(cost.memory.total() / partition.parts));
     rows.push_back(std::move(row));
@@ -170,11 +173,10 @@ int run_partition(const Arguments<PartitionRequest>& arguments) {
   text += cost_table(dataset, partition, request, request.train.inductive ? &split : nullptr);
   if (!request.owners.empty()) text += two_columns({{"owners", request.owners}});
   if (!request.out.empty()) {
-    const auto count = [&](Role role) { return with_commas(std::ranges::count(split.role, role)); };
-    text += two_columns(
-        {{"split", fmt::format("{} nodes to train on, {} to validate, {} to test",
-                               count(Role::train), count(Role::validation), count(Role::test))},
-         {"shards", request.out}});
+    const auto count = [&](Role role) { return std::ranges::count(split.role, role); };
+    text += two_columns({{"split", describe_split(request.train.split, count(Role::train),
+                                                  count(Role::validation), count(Role::test))},
+                         {"shards", request.out}});
   }
   std::fwrite(text.data(), 1, text.size(), stdout);
   return 0;

@@ -111,7 +111,7 @@ void apply_run(const fs::path& run, const std::optional<TrainOptions>& options,
 
 std::function<std::string()> advice_for(const TrainRequest& request, bool launched) {
   using Time = fs::file_time_type;
-  if (request.out.empty()) return [] { return "nothing is saved: that needs --out"; };
+  if (request.out.empty()) return [] { return "nothing is saved, as --out was not given"; };
   // Until the first epoch, an earlier run's checkpoints are still there.
   const Time since = request.overwrite ? Time::clock::now() : Time::min();
   const auto advice = [out = request.out, launched, since] {
@@ -124,7 +124,7 @@ std::function<std::string()> advice_for(const TrainRequest& request, bool launch
         "the newest checkpoint is that after {} epochs: continue with \"heliograph train --resume "
         "{}\"{}",
         saved.back().first, shell_word(out),
-        launched ? ", by the same launcher or without one" : "");
+        launched ? ", by any launcher with as many processes, or in one process" : "");
   };
   return [advice] {
     std::promise<std::string> promise;

@@ -90,6 +90,11 @@ class RankRun {
   void resume(const CheckpointManifest& manifest) {
     restore_run(manifest, options_.checkpoint.resume, comm_, trainer_, state_);
     count_best_model();
+    if (is_root() && callbacks_.log && state_.epochs == options_.epochs) {
+      callbacks_.log(LogLevel::warning,
+                     fmt::format("the run has had its {} epochs{}", state_.epochs,
+                                 spell_options("; a larger --epochs goes on")));
+    }
     // The checkpoint of the last epoch may lack an evaluation; see run_epochs.
     if (state_.epochs == options_.epochs && due_only_at_end()) evaluate(state_.reports.back());
     if (is_root() && callbacks_.on_resume) callbacks_.on_resume(state_.reports);
@@ -355,12 +360,13 @@ TrainResult train_shards(const std::filesystem::path& directory, const TrainOpti
                          const TrainCallbacks& callbacks) {
   return run(options, callbacks, [&](Beginning& beginning) {
     // The options that are fixed in the shards are part of what is compared.
-    const ShardPlan shards(directory, options);
-    beginning = read_beginning(shards.dataset_hash(), shards.options());
-    const RunFacts& facts = shards.facts();
-    return std::make_unique<const ShardPlan>(
-        directory, options,
-        purpose_of(beginning, shards.options(), facts.feature_cols, facts.task, facts.classes));
+    auto shards = std::make_unique<const ShardPlan>(directory, options);
+    beginning = read_beginning(shards->dataset_hash(), shards->options());
+    const RunFacts& facts = shards->facts();
+    shards->require_statistics(
+        purpose_of(beginning, shards->options(), facts.feature_cols, facts.task, facts.classes)
+            .statistics);
+    return shards;
   });
 }
 

@@ -59,7 +59,7 @@ class RepeatedWork {
 
 /// Throws Error(numeric) that names the first layer at fault on any rank, and its lowest node.
 /// Collective. `mine`: what this rank found in rows of `shard`.
-[[noreturn]] void refuse_non_finite(Communicator& comm, int epoch, const char* what,
+[[noreturn]] void refuse_non_finite(Communicator& comm, const char* what,
                                     std::optional<Network::NonFinite> mine, const Shard& shard) {
   constexpr auto kNowhere = std::numeric_limits<double>::max();
   std::vector<double> found(2 * static_cast<std::size_t>(comm.size()), 0.0);
@@ -77,7 +77,9 @@ class RepeatedWork {
           ? "every activation is finite, so it overflowed in the backward pass"
           : fmt::format("first in layer {} at node {}", static_cast<int>(first.first),
                         static_cast<std::int64_t>(first.second));
-  throw_error(ErrorCode::numeric, "epoch {}: {} is NaN or Inf; {}", epoch, what, where);
+  throw_error(ErrorCode::numeric,
+              "{} is NaN or Inf; {}: lower --lr, give --clip-norm, or use more --bits", what,
+              where);
 }
 
 }  // namespace
@@ -148,7 +150,7 @@ EpochEnd Trainer::run_epoch(int epoch, FunctionRef<RunRequests()> asks) {
   sum_gradients();
   const auto require_finite = [&](double value, const char* what) {
     if (std::isfinite(value)) return;
-    refuse_non_finite(comm_, epoch, what, model_->find_non_finite(), train_->shard());
+    refuse_non_finite(comm_, what, model_->find_non_finite(), train_->shard());
   };
   require_finite(loss_, "the loss");
   const double norm = Optimizer::gradient_norm(gradients(), parameters.flat_gradients_f64());
@@ -241,7 +243,7 @@ Evaluation Trainer::evaluate(int epoch, bool embeds) {
   std::int64_t ranks_at_fault = bad ? 1 : 0;
   AllReduce(comm_, Channel::evaluation).sum(std::span<std::int64_t>(&ranks_at_fault, 1));
   if (ranks_at_fault > 0) {
-    refuse_non_finite(comm_, epoch, "an evaluated output", bad, graph.shard());
+    refuse_non_finite(comm_, "an evaluated output", bad, graph.shard());
   }
   evaluation.scores = distributed_scores(plan_.metric(), graph.labels(), outputs.logits, comm_);
   return evaluation;

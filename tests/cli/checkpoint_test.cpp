@@ -89,6 +89,8 @@ TEST_F(Checkpoint, ARunGoesOnWhereItsCheckpointIs) {
   ASSERT_TRUE(fs::exists(saved("cut", 8)));
 
   // Resuming from an older checkpoint removes later lines and writes them again.
+  outcome = run_command({"train", "--resume", path("cut")});
+  EXPECT_THAT(outcome.err, HasSubstr("the run has had its 12 epochs; a larger --epochs goes on"));
   outcome = run_command({"train", "--resume", saved("cut", 8).string()});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   expect_same_run("whole", "cut");

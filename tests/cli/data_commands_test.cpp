@@ -58,8 +58,27 @@ TEST(PartitionCommand, PrintsBytesWaitingAndMemoryByBits) {
   EXPECT_THAT(plain.out, Not(HasSubstr("waiting")));
   words.insert(words.end(), {"--link-gbps", "0.001"});
   EXPECT_THAT(run_command(words).out, HasSubstr("waiting"));
-  EXPECT_THAT(run_command({"partition", "--data", data, "--parts", "1"}).out,
-              Not(HasSubstr("bytes an epoch")));
+  const auto one = run_command({"partition", "--data", data, "--parts", "1"});
+  EXPECT_THAT(one.out, Not(HasSubstr("bytes an epoch")));
+  EXPECT_THAT(one.out, HasSubstr("the least that training holds"));
+}
+
+TEST(PartitionCommand, TakesTheNamesOfTrainAndSaysWhatDoesNotFit) {
+  const TemporaryDirectory folder;
+  const std::string data = test::save_ring(folder / "ring", 60);
+  const std::string owners = (folder / "ring.part.20").string();
+  const auto small = run_command({"partition", "--data", data, "--parts", "20", "--partition-seed",
+                                  "3", "--partitioner", "contiguous", "--owners", owners});
+  EXPECT_EQ(small.code, 0) << small.err;
+  EXPECT_THAT(small.err, HasSubstr("20 of 20 parts have fewer than 4 nodes"));
+  EXPECT_THAT(run_command({"partition", "--data", data, "--parts", "5"}).err,
+              Not(HasSubstr("fewer than")));
+  const auto alone = run_command({"partition", "--data", data, "--partitioner", "file:" + owners});
+  EXPECT_EQ(alone.code, 3);
+  EXPECT_THAT(alone.err, HasSubstr("out of range of 1 part: --parts must be the number of parts"));
+  const auto shards = run_command({"partition", "--data", data, "--parts", "2", "--split",
+                                   "random:50/25/25", "--out", (folder / "shards").string()});
+  EXPECT_THAT(shards.out, HasSubstr("random:50/25/25: 30 nodes to train on, 15 to validate"));
 }
 
 TEST(PartitionCommand, WritesShardsThatTrain) {

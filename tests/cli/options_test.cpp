@@ -185,7 +185,12 @@ TEST(OptionText, BadTextIsRefusedByFlag) {
 TEST(OptionText, ChoicesNameTheNearest) {
   EXPECT_NE(refusal([] { with("metric", "accuracyy"); }).find("nearest is accuracy"),
             std::string::npos);
-  EXPECT_NE(refusal([] { with("model", "gat"); }).find("not built yet"), std::string::npos);
+  EXPECT_NE(refusal([] { with("model", "graphsage"); }).find("nearest is sage"), std::string::npos);
+  EXPECT_NE(refusal([] { with("norm", "rms"); }).find("layer or none, not"), std::string::npos);
+  EXPECT_NE(refusal([] { with("model", "gat"); }).find("is not built yet; there is gcn or sage"),
+            std::string::npos);
+  EXPECT_NE(refusal([] { with("norm", "batch"); }).find("is not built yet; there is layer or none"),
+            std::string::npos);
 }
 
 TEST(Validate, RefusesEachValueByName) {

@@ -1,10 +1,15 @@
 #include "train/run/run_directory.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 
+#include <chrono>
 #include <functional>
+#include <thread>
 
 #include "cli/files.hpp"
+#include "core/descriptor.hpp"
 #include "graph/io/npy.hpp"
 #include "heliograph/error.hpp"
 #include "support/expect_error.hpp"
@@ -78,6 +83,24 @@ TEST(RunDirectory, IsRefusedWhereARunLies) {
   test::expect_error(ErrorCode::usage, "run.json",
                      [&] { const RunDirectory run(folder / "run", false, {}); });
   EXPECT_EQ(read_json(folder / "run" / "run.json").at("seed"), 1);
+}
+
+TEST(RunDirectory, ARunThatEndsWhileAnotherBeginsIsNotReplaced) {
+  const TemporaryDirectory folder;
+  // The second run waits for whoever replaces a run here.
+  const fs::path next = folder / ".run.json.next";
+  test::write_text(next, "{}");
+  Descriptor first(::open((folder / "metrics.jsonl").c_str(), O_CREAT | O_WRONLY, 0666));
+  ASSERT_EQ(::flock(first.get(), LOCK_EX), 0);
+  std::thread second([&] {
+    test::expect_error(ErrorCode::usage, "already holds a run (best.safetensors)",
+                       [&] { const RunDirectory run(folder.path(), false, {}); });
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(150));
+  test::write_text(folder / "best.safetensors", "the first run's");
+  fs::remove(next);
+  first.close();
+  second.join();
 }
 
 /// A directory with a run of one epoch, its predictions and somebody's notes.

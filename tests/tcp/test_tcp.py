@@ -235,7 +235,8 @@ def advice(options):
     data = make_graph(options)
     for lost, speaks in ((0, 1), (2, 0)):
         for more, said in ((["--checkpoint-every", "2"], "the newest checkpoint is that after "
-                            r"\d+ epochs: continue with \"heliograph train --resume \S+\", by the"),
+                            r"\d+ epochs: continue with \"heliograph train --resume \S+\", by any launcher "
+                            "with as many processes, or in one process"),
                            (["--checkpoint-every", "1000000"], "no checkpoint was saved")):
             out = new_folder(options)
             job = start(options, 3, endless(options, data, *silences(), *more, "--out", out))

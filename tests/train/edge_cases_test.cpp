@@ -116,7 +116,9 @@ TEST(EdgeCases, NonFiniteLogitsAreNeverScored) {
       o.model.norm = NormLayer::none;
       o.optimizer.lr = 1e30F;
       o.epochs = 1;
-      test::expect_error(ErrorCode::numeric, {"node", "epoch 0"}, [&] { train(data, o); });
+      const std::string text = test::expect_error(
+          ErrorCode::numeric, {"node", "epoch 0", "lower lr"}, [&] { train(data, o); });
+      EXPECT_EQ(text.find("epoch"), text.rfind("epoch")) << text;
     }
   }
 }

@@ -20,10 +20,10 @@ void expect_what_train_counts(const Dataset& data, TrainOptions o) {
   const auto costs = exchange_costs(data, partition, o, o.inductive ? &split : nullptr);
   ASSERT_EQ(costs.size(), 6U);
   for (const ExchangeCost& cost : costs) {
-    o.exchange.bits_forward = o.exchange.bits_backward = Bits{cost.bits};
+    o.exchange.bits_forward = o.exchange.bits_backward = cost.bits;
     const TrainResult r = train(data, o);
     EXPECT_EQ(cost.row_bytes, r.bytes_per_epoch.halo_forward + r.bytes_per_epoch.halo_backward)
-        << cost.bits;
+        << bit_count(cost.bits);
     EXPECT_EQ(cost.gradient_bytes, r.bytes_per_epoch.allreduce);
     std::map<std::pair<int, int>, std::int64_t> links;
     for (const LinkTraffic& link : r.halo_traffic) links[{link.from, link.to}] += link.bytes;

@@ -31,8 +31,9 @@ std::int32_t parse_owner(std::string_view line, const std::filesystem::path& fil
   const std::int32_t owner = *number_read;
   if (owner < 0 || owner >= parts) {
     throw_error(ErrorCode::bad_input,
-                "partition file {}, line {}: part {} is out of range of {} parts", file.string(),
-                number, owner, parts);
+                "partition file {}, line {}: part {} is out of range of {} part{}: --parts must be "
+                "the number of parts in the file",
+                file.string(), number, owner, parts, parts == 1 ? "" : "s");
   }
   return owner;
 }

@@ -14,6 +14,19 @@
 namespace heliograph {
 namespace {
 
+/// A part of fewer nodes has hardly an edge of its own.
+constexpr std::int64_t kFewNodes = 4;
+
+void warn_of_small_parts(const Partition& partition, const LogCallback& log) {
+  std::vector<std::int64_t> nodes(at(partition.parts));
+  for (const std::int32_t owner : partition.owner) ++nodes[at(owner)];
+  const auto small = std::ranges::count_if(nodes, [](auto count) { return count < kFewNodes; });
+  if (partition.parts == 1 || small == 0) return;
+  log(LogLevel::warning,
+      fmt::format("{} of {} parts have fewer than {} nodes{}", small, partition.parts, kFewNodes,
+                  spell_options(", so nearly every row is sent: take a smaller --parts")));
+}
+
 void check_parts(const Graph& graph, int parts) {
   if (parts < 1) throw_error(ErrorCode::usage, "parts = {}: at least 1 is needed", parts);
   if (parts > graph.nodes) {
@@ -128,7 +141,8 @@ Partition make_partition(const Graph& graph, const PartitionOptions& options,
       partition.owner = random_owners(graph.nodes, options.parts, options.seed);
       break;
     case Partitioner::file:
-      return read_partition(options.file, graph.nodes, options.parts);
+      partition = read_partition(options.file, graph.nodes, options.parts);
+      break;
   }
   const int repaired = repair_empty_parts(graph, partition);
   if (repaired > 0 && log) {
@@ -136,6 +150,7 @@ Partition make_partition(const Graph& graph, const PartitionOptions& options,
                                        "one node of the largest part",
                                        repaired, options.parts));
   }
+  if (log) warn_of_small_parts(partition, log);
   return partition;
 }
 

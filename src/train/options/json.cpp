@@ -35,14 +35,10 @@ void add_mebibytes(TrainFields& fields, const std::string& name, std::string hel
 
 void add_model(TrainFields& fields) {
   fields.group("Model");
-  fields
-      .add("model",
-           "Model to train: a graph convolutional network (gcn), or GraphSAGE that averages the "
-           "neighbours (sage).",
-           HELIOGRAPH_MEMBER(model.kind))
-      .set = [](TrainOptions& options, const std::string& text) {
-    options.model.kind = parse_model(text);
-  };
+  fields.add("model",
+             "Model to train: a graph convolutional network (gcn), or GraphSAGE that averages the "
+             "neighbours (sage).",
+             HELIOGRAPH_MEMBER(model.kind));
   fields.add("layers", "N", "Number of layers.", HELIOGRAPH_MEMBER(model.layers));
   fields.add("hidden", "N", "Columns of each hidden layer's output.",
              HELIOGRAPH_MEMBER(model.hidden));

@@ -15,9 +15,10 @@ inline constexpr NotBuilt kNotBuilt[] = {
     {"heliograph plan", "predict the time and memory of a run"},
     {"heliograph report", "draw the results of runs"},
     {"--model gat", "train a graph attention network"},
+    {"--norm batch", "normalise each column over all nodes"},
 };
 
-/// Throws Error(usage) if `name` is in the list.
-void refuse_not_built(const std::string& name);
+/// Throws Error(usage) if `name` is in the list. `instead`: the end of the sentence.
+void refuse_not_built(const std::string& name, const std::string& instead = "");
 
 }  // namespace heliograph

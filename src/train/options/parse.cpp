@@ -7,6 +7,7 @@
 
 #include "core/nearest_name.hpp"
 #include "core/throw_error.hpp"
+#include "train/options/not_built.hpp"
 
 namespace heliograph {
 namespace {
@@ -58,7 +59,12 @@ void refuse_value(const std::string& name, const std::string& what, const std::s
 void refuse_choice(const std::string& name, const std::string& text,
                    const std::vector<std::string>& choices) {
   const std::string list = fmt::format("{}", fmt::join(choices.begin(), choices.end() - 1, ", "));
-  const std::string near = nearest_name(text, choices);
+  refuse_not_built(fmt::format("--{} {}", name, text),
+                   fmt::format("; there is {} or {}", list, choices.back()));
+  std::string near = nearest_name(text, choices);
+  for (const std::string& choice : choices) {  // sage in graphsage
+    if (near.empty() && text.find(choice) != std::string::npos) near = choice;
+  }
   throw_error(ErrorCode::usage, "--{} must be {} or {}, not \"{}\"{}", name, list, choices.back(),
               text, near.empty() ? "" : "; the nearest is " + near);
 }

@@ -15,16 +15,12 @@ constexpr std::string_view kFilePrefix = "file:";
 
 }  // namespace
 
-void refuse_not_built(const std::string& name) {
+void refuse_not_built(const std::string& name, const std::string& instead) {
   for (const NotBuilt& entry : kNotBuilt) {
     if (name != entry.name) continue;
-    throw_error(ErrorCode::usage, "{} ({}) is not built yet", spell_options(name), entry.purpose);
+    throw_error(ErrorCode::usage, "{} ({}) is not built yet{}", spell_options(name), entry.purpose,
+                instead);
   }
-}
-
-ModelKind parse_model(const std::string& text) {
-  refuse_not_built("--model " + text);
-  return parse_choice<ModelKind>("model", text);
 }
 
 void check_bits(const std::string& name, int bits) {

@@ -105,8 +105,6 @@ inline constexpr EnumName<GraphModel> enum_names<GraphModel>[] {
 
 // These parsers throw Error(usage) that names the flag and the value.
 
-ModelKind parse_model(const std::string& text);
-
 /// Throws Error(usage) unless `bits` is 1, 2, 4, 8, 16 or 32.
 void check_bits(const std::string& name, int bits);
 Bits parse_bits(const std::string& name, const std::string& text);

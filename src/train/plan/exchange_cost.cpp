@@ -98,10 +98,10 @@ std::vector<ExchangeCost> exchange_costs(const Dataset& dataset, const Partition
   const std::int64_t ranks = partition.parts;
   const std::int64_t summed = model.gradients * (options.reproducible ? 8 : 4) + 8;
   std::vector<ExchangeCost> costs;
-  for (const int bits : {32, 16, 8, 4, 2, 1}) {
+  for (const Bits bits : {Bits::fp32, Bits::bf16, Bits::eight, Bits::four, Bits::two, Bits::one}) {
     TrainOptions at = options;
     at.partition.parts = partition.parts;
-    at.exchange.bits_forward = at.exchange.bits_backward = Bits{bits};
+    at.exchange.bits_forward = at.exchange.bits_backward = bits;
     const ExchangePolicy policy(at.exchange, at.epochs);
     std::int64_t forward_bytes = 0, backward_bytes = 0;  // Of a row at all sites.
     for (const Site& site : model.sites) {

@@ -12,7 +12,7 @@ namespace heliograph {
 
 /// What an epoch of training on a partition sends, and what its ranks hold.
 struct ExchangeCost {
-  int bits = 32;
+  Bits bits = Bits::fp32;
   std::int64_t row_bytes = 0;       ///< Node rows, forward and backward, all ranks together.
   std::int64_t gradient_bytes = 0;  ///< Weight gradients, all ranks together.
   std::int64_t link_bytes = 0;      ///< Both, on the link from one rank to another that has most.

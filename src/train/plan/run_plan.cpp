@@ -33,10 +33,15 @@ void RunPlan::resolve_metric_and_check() {
   }
 }
 
+std::string describe_split(const SplitChoice& choice, std::int64_t training,
+                           std::int64_t validation, std::int64_t test) {
+  return fmt::format("{}: {} nodes to train on, {} to validate, {} to test", split_text(choice),
+                     training, validation, test);
+}
+
 std::string RunPlan::describe_split() const {
-  return fmt::format("{}: {} nodes to train on, {} to validate, {} to test",
-                     split_text(options_.split), facts_.training_nodes, facts_.validation_nodes,
-                     facts_.test_nodes);
+  return heliograph::describe_split(options_.split, facts_.training_nodes, facts_.validation_nodes,
+                                    facts_.test_nodes);
 }
 
 }  // namespace heliograph

@@ -51,6 +51,10 @@ struct PlanPurpose {
   FeatureStatistics statistics = {};
 };
 
+/// A split and its sizes: "random:60/20/20: 6 nodes to train on, 2 to validate, 2 to test".
+std::string describe_split(const SplitChoice& choice, std::int64_t training,
+                           std::int64_t validation, std::int64_t test);
+
 /// What all ranks of a run share. It is complete before ranks start, and read-only afterwards.
 class RunPlan {
  public:
@@ -62,7 +66,6 @@ class RunPlan {
   const RunFacts& facts() const { return facts_; }
   Metric metric() const { return metric_; }  ///< Never `automatic`.
 
-  /// The split and its sizes: "random:60/20/20: 6 nodes to train on, 2 to validate, 2 to test".
   std::string describe_split() const;
 
   /// The `dataset_hash` of the whole data set. May read all of it.

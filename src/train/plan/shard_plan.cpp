@@ -271,14 +271,19 @@ ShardPlan::ShardPlan(fs::path directory, const TrainOptions& options, PlanPurpos
     refuse_file(path, fmt::format("cannot be interpreted: {}", error.what()));
   }
   if (facts_.ranks != options_.partition.parts) refuse_file(path, "lists another number of ranks");
-  if (options_.normalize == Normalization::standard && !purpose_.statistics.empty() &&
-      purpose_.statistics != facts_.statistics) {
-    throw_error(ErrorCode::mismatch,
-                "{}: the features in these shards are normalised with other statistics than those "
-                "that the weights were trained with: cut the data set again with --init-from",
-                path.string());
-  }
+  require_statistics(purpose_.statistics);
   resolve_metric_and_check();
+}
+
+void ShardPlan::require_statistics(const FeatureStatistics& statistics) const {
+  if (options_.normalize != Normalization::standard || statistics.empty() ||
+      statistics == facts_.statistics) {
+    return;
+  }
+  throw_error(ErrorCode::mismatch,
+              "{}: the features in these shards are normalised with other statistics than those "
+              "that the weights were trained with: cut the data set again with --init-from",
+              (directory_ / kManifestFile).string());
 }
 
 std::string ShardPlan::dataset_hash() const {

@@ -18,6 +18,9 @@ class ShardPlan final : public RunPlan {
   /// mismatch (features that were normalised with other statistics than the purpose's).
   ShardPlan(std::filesystem::path directory, const TrainOptions& options, PlanPurpose purpose = {});
 
+  /// Throws Error(mismatch) if features were normalised with others than these; empty: any.
+  void require_statistics(const FeatureStatistics& statistics) const;
+
   /// The hash of the data set that the shards were made from.
   std::string dataset_hash() const override;
 

@@ -146,7 +146,6 @@ void RunDirectory::complete_replacement(const fs::path& path) {
 
 RunDirectory::RunDirectory(fs::path path, bool overwrite, nlohmann::ordered_json manifest)
     : path_(std::move(path)), manifest_(std::move(manifest)) {
-  check(path_, overwrite);
   std::error_code error;
   fs::create_directories(path_, error);
   if (error) fail_run("cannot create the directory", path_, error.value());
@@ -154,6 +153,7 @@ RunDirectory::RunDirectory(fs::path path, bool overwrite, nlohmann::ordered_json
   metrics_ = open_metrics(path_ / kMetricsFile);
   replaces_ = true;
   try {
+    check(path_, overwrite);  // Under the lock, as another run may just have ended here.
     if (sign_of_run(path_) == nullptr) take_over();
   } catch (...) {
     ::close(metrics_);
