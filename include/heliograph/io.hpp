@@ -25,6 +25,10 @@ struct ImportOptions {
   InputFormat format = InputFormat::automatic;
   bool keep_direction = false;  ///< False: every edge counts in both directions.
   int index_base = -1;          ///< Number of the first node, 0 or 1; edge lists need it, .npz: 0.
+  bool requires_labels = true;  ///< False: an input without labels has unlabelled nodes only.
+  /// False: if the masks or lists of a split are wrong, that is a warning, and the data set gets no
+  /// split. Then another split must be drawn.
+  bool requires_splits = true;
   LogCallback log;
 };
 

@@ -27,6 +27,7 @@ void warn_of_classes(const Dataset& dataset, const LogCallback& log) {
     ++members[at(c)];
     if (labels.class_of[of_largest] < c) of_largest = v;
   }
+  if (labelled == 0) return;
   const std::int64_t empty = std::ranges::count(members, 0);
   if (members[0] == 0) {
     log(LogLevel::warning,
@@ -63,6 +64,11 @@ void warn_of_one_hot_rows(const Dataset& dataset, const LogCallback& log) {
 
 void warn_of_doubts(const Dataset& dataset, const LogCallback& log) {
   if (!log) return;
+  if (dataset.graph.entries() == 0) {
+    log(LogLevel::warning,
+        fmt::format("'{}': the graph has no edges, so nodes learn only from their own features",
+                    dataset.name));
+  }
   if (dataset.labels.task == Task::multiclass) {
     warn_of_classes(dataset, log);
   } else {

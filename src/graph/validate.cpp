@@ -107,11 +107,11 @@ void validate_features(const Features& features, std::int64_t nodes, const std::
   }
 }
 
-void validate_labels(const Labels& labels, std::int64_t nodes, const std::string& where) {
+void validate_labels(const Labels& labels, std::int64_t nodes, const std::string& where,
+                     bool needs_labels) {
   if (labels.classes < 1 || labels.classes > kMaxClasses) {
     refuse(where, "{} classes: a data set has 1 to {}", labels.classes, kMaxClasses);
   }
-  bool any = false;
   if (labels.task == Task::multiclass) {
     check_size(where, "class_of", labels.class_of.size(), nodes);
     for (std::int64_t v = 0; v < nodes; ++v) {
@@ -122,7 +122,6 @@ void validate_labels(const Labels& labels, std::int64_t nodes, const std::string
                "unlabelled",
                v, c, labels.classes);
       }
-      any = any || c >= 0;
     }
   } else {
     check_size(where, "labelled", labels.labelled.size(), nodes);
@@ -137,13 +136,18 @@ void validate_labels(const Labels& labels, std::int64_t nodes, const std::string
     for (std::int64_t v = 0; v < nodes; ++v) {
       const std::uint8_t flag = labels.labelled[static_cast<std::size_t>(v)];
       if (flag > 1) refuse(where, "labelled of node {} is {}", v, flag);
-      any = any || flag != 0;
     }
   }
-  if (!any) refuse(where, "no node has a label");
+  if (needs_labels && !any_labelled(labels)) refuse(where, "no node has a label");
 }
 
 }  // namespace
+
+bool any_labelled(const Labels& labels) {
+  return labels.task == Task::multiclass
+             ? std::ranges::any_of(labels.class_of, [](std::int32_t c) { return c >= 0; })
+             : std::ranges::any_of(labels.labelled, [](std::uint8_t flag) { return flag != 0; });
+}
 
 void validate_symmetry(const Graph& graph, const std::string& where) {
   // Without duplicates, the entries above the diagonal mirror those below it if and, but for one
@@ -178,12 +182,12 @@ void validate(const Dataset& dataset) {
   if (!dataset.graph.directed) validate_symmetry(dataset.graph, where);
 }
 
-void validate_dataset(const Dataset& dataset, const std::string& where) {
+void validate_dataset(const Dataset& dataset, const std::string& where, bool needs_labels) {
   const std::int64_t nodes = dataset.graph.nodes;
   if (nodes == 0) refuse(where, "the graph has no nodes");
   validate_graph(dataset.graph, where);
   validate_features(dataset.features, nodes, where);
-  validate_labels(dataset.labels, nodes, where);
+  validate_labels(dataset.labels, nodes, where, needs_labels);
   if (!dataset.class_names.empty() &&
       dataset.class_names.size() != static_cast<std::size_t>(dataset.labels.classes)) {
     refuse(where, "{} class names for {} classes", dataset.class_names.size(),

@@ -15,7 +15,11 @@ inline constexpr std::int64_t kMaxClasses = 65536;
 /// nodes.
 void validate_symmetry(const Graph& graph, const std::string& where);
 
+/// Whether a node has a label, whatever the sizes of the arrays.
+bool any_labelled(const Labels& labels);
+
 /// Checks everything else that `validate` does, and names `where` (a file or folder) in its place.
-void validate_dataset(const Dataset& dataset, const std::string& where);
+/// `needs_labels`: whether a node must have a label.
+void validate_dataset(const Dataset& dataset, const std::string& where, bool needs_labels = true);
 
 }  // namespace heliograph

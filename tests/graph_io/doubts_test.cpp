@@ -12,6 +12,7 @@ std::string doubts(Labels labels) {
   Dataset dataset;
   dataset.name = "mine";
   dataset.labels = std::move(labels);
+  dataset.graph.offsets = std::vector<std::int64_t>{0, 1, 2};
   std::string lines;
   warn_of_doubts(dataset, [&](LogLevel level, std::string_view text) {
     EXPECT_EQ(level, LogLevel::warning);
@@ -65,6 +66,17 @@ TEST(Doubts, AClassForEachNode) {
   std::vector<std::int32_t> class_of;
   for (int v = 0; v < 50; ++v) class_of.push_back(v);
   expect_doubt(doubts_of_classes(class_of, 50), "50 classes for 50 labelled nodes");
+}
+
+TEST(Doubts, NoEdges) {
+  Dataset dataset;
+  dataset.name = "lone";
+  dataset.labels.classes = 1;
+  dataset.labels.class_of = std::vector<std::int32_t>{0, 0};
+  std::string lines;
+  const auto log = [&](LogLevel, std::string_view text) { lines += text; };
+  warn_of_doubts(dataset, log);
+  expect_doubt(lines, "'lone': the graph has no edges");
 }
 
 TEST(Doubts, OneHotRows) {

@@ -121,6 +121,17 @@ def npz_names(folder):
     np.savez(folder / "no_y.npz", x=FEATURES, target=LABELS, edge_index=EDGES.T)
     np.savez(folder / "nan.npz", **{**pyg, "y": np.array([0, 1, np.nan, 1, 0, 1])})
     np.savez(folder / "short.npz", **{**pyg, "y": LABELS[:4]})
+    source, target = EDGES.T
+    np.savez(folder / "ends.npz", src=source, dst=target, feature=FEATURES, label=LABELS, **lists)
+    np.savez(folder / "ends_short.npz", src=source, dst=target[1:], feat=FEATURES, label=LABELS)
+    np.savez(folder / "transposed.npz", **{**pyg, "x": FEATURES.T})
+    np.savez(folder / "few_rows.npz", **{**pyg, "x": FEATURES[:4]})
+    np.savez(folder / "adjacency.npz", **cora_members(
+        adj_shape=np.array([9, 9]), adj_indptr=np.array([0, 1, 2, 3, 4] + [5] * 5)))
+    np.savez(folder / "one_test_mask.npz", **pyg, **{**masks, "test_mask": np.eye(6, dtype=bool)[4]})
+    np.savez(folder / "bad_mask.npz", **pyg, **{**masks, "val_mask": np.zeros((6, 2), bool)})
+    np.savez(folder / "one_mask.npz", **pyg, train_mask=masks["train_mask"])
+    np.savez(folder / "unlabelled.npz", edge_index=EDGES.T, x=FEATURES, **masks)
     np.savez(folder / "lists_from_one.npz", **pyg, train_idx=[1, 2], val_idx=[3], test_idx=[5, 6])
     np.savez(folder / "lists_beyond.npz", **pyg, train_idx=[1, 2], val_idx=[3], test_idx=[5, 7])
 
@@ -167,7 +178,7 @@ def npz_bad(folder):
     tolokers("overlap", val_masks=MASKS["train"])
     tolokers("empty", val_masks=np.zeros((2, 6), bool))
     tolokers("mask_shape", val_masks=MASKS["val"][:, :5])
-    tolokers("mask_splits", val_masks=MASKS["val"][0])
+    tolokers("mask_splits", val_masks=MASKS["val"][[0, 1, 1]])
     tolokers("mask_value", val_masks=MASKS["val"] * 2)
     tolokers("mask_missing", val_masks=None)
     only = np.zeros((2, 6), bool)

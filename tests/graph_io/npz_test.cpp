@@ -100,7 +100,7 @@ TEST_F(NpzTest, NamesOfOtherFrameworks) {
   ImportOptions options;
   std::string lines;
   options.log = [&](LogLevel, std::string_view text) { lines.append(text).append("\n"); };
-  for (const char* name : {"pyg.npz", "dgl.npz"}) {
+  for (const char* name : {"pyg.npz", "dgl.npz", "ends.npz"}) {
     SCOPED_TRACE(name);
     const Dataset dataset = load_dataset(folder_ / name, options);
     expect_graph(dataset.graph);
@@ -111,6 +111,13 @@ TEST_F(NpzTest, NamesOfOtherFrameworks) {
   EXPECT_NE(lines.find("pyg.npz: left unread: edge_attr\n"), std::string::npos) << lines;
   EXPECT_EQ(lines.find("dgl.npz: left unread"), std::string::npos) << lines;
   expect_second_split(load_dataset(folder_ / "pyg.npz").splits.at(1));
+
+  // PyTorch Geometric's WikiCS has many splits but one test set.
+  const auto several = load_dataset(folder_ / "one_test_mask.npz").splits;
+  ASSERT_EQ(several.size(), 2u);
+  using enum Role;
+  EXPECT_THAT(list(several[0].role), ElementsAre(train, train, validation, none, test, none));
+  EXPECT_THAT(list(several[1].role), ElementsAre(validation, none, train, train, test, none));
 
   options.index_base = 1;
   expect_graph(load_dataset(folder_ / "from_one.npz", options).graph);
@@ -125,18 +132,51 @@ TEST_F(NpzTest, ErrorsSayWhatWasFoundAndWhatToDo) {
     SCOPED_TRACE(name);
     test::expect_error(ErrorCode::bad_input, part, [&] { load_dataset(folder_ / name); });
   };
-  refused("other_names.npz",
-          "has no features, which may be named node_features, attr_matrix, features, x, feat or "
-          "attr_indptr; found: edge_index; left unread: nodes and target");
+  refused(
+      "other_names.npz",
+      "has no features, which may be named node_features, attr_matrix, features, feature, x, feat "
+      "or attr_indptr; found: edge_index; left unread: nodes and target");
   refused("no_y.npz", "found: edge_index and x; left unread: target");
   refused("both.npz", "keep one of the two");
   refused("from_one.npz",
           "entry [0, 6] is node 6, which is not in [0, 5]; all would fit if nodes were numbered "
           "from 1");
   refused("nan.npz", "entry 2 is nan, which is not a 64-bit integer; -1 is unlabelled");
-  refused("short.npz", "has shape (4,), which does not fit 6 nodes: 2 too few");
+  refused("short.npz", "member y: has 4 rows, but x has 6: 2 too few");
+  refused("few_rows.npz", "member x: has 4 rows, but y has 6: 2 too few");
+  refused("transposed.npz", "member x: has 3 rows, but y has 6: 3 too few; is it transposed?");
+  refused("adjacency.npz", "member adj_shape: has 9 rows, but labels has 6: 3 too many");
+  refused("ends_short.npz", "src holds 6 nodes and dst 5");
   refused("lists_from_one.npz", "all would fit from 1, but nodes of a split are counted from 0");
   refused("lists_beyond.npz", "entry 1 is node 7, which is not in [0, 6)");
+}
+
+TEST_F(NpzTest, WrongSplitsAndMissingLabelsAreErrorsOnlyIfTheyAreNeeded) {
+  WRITE_FIXTURE_OR_SKIP("npz_names");
+  for (const auto& [name, fault] :
+       {std::pair{"bad_mask.npz", "member val_mask: split 0: is empty"},
+        std::pair{"one_mask.npz", "member train_mask: is given, but"}}) {
+    ImportOptions options;
+    test::expect_error(ErrorCode::bad_input, fault, [&] { load_dataset(folder_ / name, options); });
+    std::string warnings;
+    options.log = [&](LogLevel level, std::string_view text) {
+      if (level == LogLevel::warning) warnings += text;
+    };
+    options.requires_splits = false;
+    const Dataset dataset = load_dataset(folder_ / name, options);
+    expect_labels(dataset.labels);
+    EXPECT_TRUE(dataset.splits.empty());
+    EXPECT_NE(warnings.find(fault), std::string::npos) << warnings;
+    EXPECT_NE(warnings.find("own splits are unused"), std::string::npos) << warnings;
+  }
+  ImportOptions options;
+  test::expect_error(ErrorCode::bad_input, "has no labels",
+                     [&] { load_dataset(folder_ / "unlabelled.npz", options); });
+  options.requires_labels = false;
+  const Dataset dataset = load_dataset(folder_ / "unlabelled.npz", options);
+  expect_graph(dataset.graph);
+  EXPECT_THAT(list(dataset.labels.class_of), ElementsAre(-1, -1, -1, -1, -1, -1));
+  EXPECT_TRUE(dataset.splits.empty());
 }
 
 TEST_F(NpzTest, BadArchivesAreRefusedByName) {
@@ -154,14 +194,14 @@ TEST_F(NpzTest, BadArchivesAreRefusedByName) {
   refused("no_shape", "has no member adj_shape");
   refused("not_square", "6 x 7, not square");
   refused("column", "entry 2 is 6, which is not in [0, 6)");
-  refused("rows", "5 feature rows for 6 nodes");
+  refused("rows", "member attr_matrix: has 5 rows, but adj_shape has 6: 1 too few");
   refused("falls", "falls at row 1");
   refused("ends", "ends at 4, but there are 5 indices");
   refused("short_data", "4 values for 5 indices");
   refused("label_low", "label of node 2 is -2");
   refused("label_high", "label of node 2 is 70000");
   refused("label_none", "no node has a label");
-  refused("label_rows", "does not fit 6 nodes");
+  refused("label_rows", "member labels: has 5 rows, but adj_shape has 6: 1 too few");
   refused("label_part", "only some labels of node 5 are -1");
   refused("label_two", "label [5, 0] is 2");
   refused("label_axes", "labels are (nodes,) or (nodes, classes)");
@@ -177,7 +217,7 @@ TEST_F(NpzTest, BadArchivesAreRefusedByName) {
   refused("overlap", "split 0: node 0 is in another set");
   refused("empty", "val_masks: split 0: is empty");
   refused("mask_shape", "a mask is (6,), (splits, 6) or (6, splits)");
-  refused("mask_splits", "holds 1 splits, but the training mask holds 2");
+  refused("mask_splits", "train_masks: holds 2 splits, but ");
   refused("mask_value", "neither 0 nor 1");
   refused("mask_missing", "nothing says which nodes are validation nodes");
   refused("mask_unlabelled", "test_masks: split 0: is empty");

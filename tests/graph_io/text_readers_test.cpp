@@ -1,6 +1,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "graph/io/npy.hpp"
 #include "graph_io/reader_checks.hpp"
 #include "support/expect_error.hpp"
 
@@ -61,6 +62,8 @@ TEST_F(TextReaders, EdgeListErrorsNameTheLine) {
   refused("0,1,1,1\n", "line 1: 4 fields");
   refused("0,1,x\n", "the weight 'x' is not a number");
   refused("0,1\n0,", "line 2: '' is not an integer");
+  write_npy(directory / "features.npy", std::vector<float>(18), 3, 6);
+  refused("0,1\n", "features.npy: has 3 rows, but labels.npy has 6: 3 too few; is it transposed?");
   write_text(directory / "edges.csv", "0,1\n");
   test::expect_error(ErrorCode::usage, "index-base 0|1", [&] { load_dataset(directory); });
   test::expect_error(ErrorCode::usage, "index-base 0|1", [&] { load_dataset(directory, base(2)); });

@@ -12,9 +12,9 @@ namespace heliograph {
 namespace {
 
 bool is_known(const std::string& name) {
-  const std::array<ArrayNames, 11> all{
-      kFeatureNames,    kEdgeNames, kLabelNames,   kClassNames,        kTrainMasks, kMatrixNames,
-      kValidationMasks, kTestMasks, kTrainIndices, kValidationIndices, kTestIndices};
+  const std::array<ArrayNames, 12> all{
+      kFeatureNames,    kEdgeNames, kLabelNames,   kClassNames,        kTrainMasks,  kMatrixNames,
+      kValidationMasks, kTestMasks, kTrainIndices, kValidationIndices, kTestIndices, kEndNames};
   return std::ranges::any_of(
       all, [&](ArrayNames names) { return std::ranges::find(names, name) != names.end(); });
 }
@@ -29,10 +29,15 @@ std::string list_text(const std::vector<std::string>& names, const char* last = 
 
 }  // namespace
 
-std::optional<NpyArray> ArraySource::find(ArrayNames names) const {
+const char* ArraySource::first_of(ArrayNames names) const {
   const auto found = std::ranges::find_if(names, [&](const char* name) { return has(name); });
-  if (found == names.end()) return std::nullopt;
-  return read(*found);
+  return found == names.end() ? nullptr : *found;
+}
+
+std::optional<NpyArray> ArraySource::find(ArrayNames names) const {
+  const char* const name = first_of(names);
+  if (name == nullptr) return std::nullopt;
+  return read(name);
 }
 
 NpyArray ArraySource::require(const char* what, ArrayNames names) const {

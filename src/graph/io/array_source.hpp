@@ -15,9 +15,10 @@ namespace heliograph {
 using ArrayNames = std::span<const char* const>;
 
 // The names of the arrays of a data set: our own, then those of PyTorch Geometric and DGL.
-inline constexpr const char* kFeatureNames[] = {"node_features", "attr_matrix", "features", "x",
-                                                "feat"};
+inline constexpr const char* kFeatureNames[] = {"node_features", "attr_matrix", "features",
+                                                "feature",       "x",           "feat"};
 inline constexpr const char* kEdgeNames[] = {"edges", "edge_index"};
+inline constexpr const char* kEndNames[] = {"src", "dst"};  ///< Both: the edges src[i] -> dst[i].
 inline constexpr const char* kLabelNames[] = {"labels", "node_labels", "label", "y"};
 inline constexpr const char* kClassNames[] = {"class_names"};
 inline constexpr const char* kTrainMasks[] = {"train_masks", "train_mask"};
@@ -45,6 +46,8 @@ class ArraySource {
     read_.insert(name);
     return load(name);
   }
+  /// The first of the names that an array has; null if there is none.
+  const char* first_of(ArrayNames names) const;
   /// Reads the first array that has one of the names; nothing if there is none.
   std::optional<NpyArray> find(ArrayNames names) const;
   /// The same, but throws Error if there is none; `what` are, for example, the labels.

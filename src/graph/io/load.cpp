@@ -34,6 +34,12 @@ InputFormat detect(const fs::path& path) {
     throw_error(ErrorCode::bad_input, "{} has an unknown format; the known ones are {}",
                 path.string(), kForms);
   }
+  if (fs::exists(path / "run.json") || fs::exists(path / "weights.safetensors")) {
+    throw_error(ErrorCode::bad_input,
+                "{} is a run or a checkpoint, not a data set: train --resume continues it, eval "
+                "--checkpoint scores it, and train --config RUN takes its options and its data",
+                path.string());
+  }
   if (is_native(path)) return InputFormat::native;
   const bool edges = fs::exists(path / "edges.csv");
   if (edges && (fs::exists(path / "features.json") || fs::exists(path / "target.csv"))) {
@@ -93,7 +99,7 @@ Dataset load_dataset(const fs::path& path, const ImportOptions& options, ImportC
                 error.code().message());
   }
   if (dataset.name.empty()) dataset.name = name_of(path);
-  validate_dataset(dataset, path.string());
+  validate_dataset(dataset, path.string(), options.requires_labels);
   if (format == InputFormat::native) {
     // A file with a correct checksum may hold wrong values, on which counting relies.
     if (!dataset.graph.directed) validate_symmetry(dataset.graph, path.string());

@@ -15,13 +15,6 @@ namespace {
 
 constexpr const char* kUnlabelled = "; -1 is unlabelled";
 
-void check_label_rows(const NpyArray& array, std::int64_t nodes) {
-  if (array.shape.empty() || array.shape[0] != nodes) {
-    refuse(array.name, "has shape {}, which does not fit {} nodes{}", array.shape_text(), nodes,
-           array.shape.empty() ? "" : ": " + difference(array.shape[0], nodes));
-  }
-}
-
 Labels multiclass_labels(const NpyArray& array, std::int64_t nodes) {
   std::vector<std::int64_t> ids = to_int64(array, kUnlabelled);
   std::int64_t largest = -1;
@@ -35,9 +28,8 @@ Labels multiclass_labels(const NpyArray& array, std::int64_t nodes) {
     }
     largest = std::max(largest, id);
   }
-  if (largest < 0) refuse(array.name, "no node has a label");
   Labels labels;
-  labels.classes = static_cast<std::int32_t>(largest + 1);
+  labels.classes = static_cast<std::int32_t>(std::max<std::int64_t>(largest, 0) + 1);
   labels.class_of = std::vector<std::int32_t>(ids.begin(), ids.end());
   return labels;
 }
@@ -163,10 +155,24 @@ bool is_flat(const NpyArray& array) {
   return array.shape.size() == 1 || (array.shape.size() == 2 && array.shape[1] == 1);
 }
 
-void check_feature_rows(const Features& features, std::int64_t nodes, const std::string& where) {
-  if (features.rows == nodes) return;
-  refuse(where, "{} feature rows for {} nodes: {}", features.rows, nodes,
-         difference(features.rows, nodes));
+RowCount rows_of_labels(const NpyArray& labels) {
+  const auto axis = [&](std::size_t i) { return i < labels.shape.size() ? labels.shape[i] : 0; };
+  return {labels.name, axis(0), axis(1)};
+}
+
+std::int64_t agree_on_nodes(const std::vector<RowCount>& counts, std::int64_t last) {
+  const auto weight = [&](const RowCount& count) {
+    return std::pair(std::ranges::count(counts, count.rows, &RowCount::rows), count.rows > last);
+  };
+  const RowCount& chosen = *std::ranges::max_element(counts, {}, weight);  // The first of equals.
+  for (const RowCount& count : counts) {
+    if (count.rows == chosen.rows) continue;
+    refuse(count.name, "has {} rows, but {} has {}: {}{}", count.rows,
+           chosen.name.substr(chosen.name.find_last_of("/ ") + 1), chosen.rows,
+           difference(count.rows, chosen.rows),
+           count.cols == chosen.rows ? "; is it transposed?" : "");
+  }
+  return chosen.rows;
 }
 
 Features dense_features(const NpyArray& array) {
@@ -226,7 +232,9 @@ Features sparse_features(std::int64_t cols, std::vector<std::int64_t> offsets,
 }
 
 Labels make_labels(const NpyArray& array, std::int64_t nodes) {
-  check_label_rows(array, nodes);
+  if (array.shape.empty() || array.shape[0] != nodes) {
+    refuse(array.name, "has shape {}, which does not fit {} nodes", array.shape_text(), nodes);
+  }
   if (is_flat(array)) return multiclass_labels(array, nodes);
   if (array.shape.size() == 2 && array.shape[1] > 1) return multilabel_labels(array, nodes);
   refuse(array.name, "has shape {}; labels are (nodes,) or (nodes, classes)", array.shape_text());
@@ -250,7 +258,7 @@ std::vector<Split> splits_from_masks(const SplitArrays& arrays, const Labels& la
                                      std::int64_t nodes, const LogCallback& log) {
   const auto masks = arrays_by_role(arrays);
   std::array<std::vector<std::uint8_t>, 3> flags;
-  std::size_t splits = 0;
+  const NpyArray* widest = nullptr;
   for (std::size_t i = 0; i < masks.size(); ++i) {
     const NpyArray& array = *masks[i].first;
     const std::size_t axes = array.shape.size();
@@ -260,20 +268,24 @@ std::vector<Split> splits_from_masks(const SplitArrays& arrays, const Labels& la
       refuse(array.name, "has shape {}; a mask is ({},), (splits, {}) or ({}, splits)",
              array.shape_text(), nodes, nodes, nodes);
     }
-    const auto count = static_cast<std::size_t>(array.elements() / nodes);
-    if (i > 0 && count != splits) {
-      refuse(array.name, "holds {} splits, but the training mask holds {}", count, splits);
-    }
-    splits = count;
+    if (widest == nullptr || array.elements() > widest->elements()) widest = &array;
     flags[i] = to_flags(array);
-    if (!by_split) flags[i] = transposed(flags[i], count);
+    if (!by_split) flags[i] = transposed(flags[i], static_cast<std::size_t>(array.shape[1]));
+  }
+  const auto row_size = static_cast<std::size_t>(nodes);
+  const std::size_t splits = static_cast<std::size_t>(widest->elements()) / row_size;
+  for (std::size_t i = 0; i < masks.size(); ++i) {
+    const std::size_t count = flags[i].size() / row_size;
+    if (count == 1 || count == splits) continue;
+    refuse(masks[i].first->name, "holds {} splits, but {} holds {}", count, widest->name, splits);
   }
   std::vector<Split> out;
   for (std::size_t s = 0; s < splits; ++s) {
     RoleWriter writer(labels, nodes, s);
     for (std::size_t i = 0; i < masks.size(); ++i) {
       writer.start(*masks[i].first, masks[i].second);
-      const std::uint8_t* const row = flags[i].data() + s * static_cast<std::size_t>(nodes);
+      const bool only = flags[i].size() == row_size;
+      const std::uint8_t* const row = flags[i].data() + (only ? 0 : s * row_size);
       for (std::int64_t v = 0; v < nodes; ++v) {
         if (row[v] != 0) writer.assign(v);
       }

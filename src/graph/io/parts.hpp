@@ -21,8 +21,19 @@ bool fits_from_one(std::span<const std::int64_t> nodes, std::int64_t count);
 /// Whether an array has the shape (n,) or (n, 1).
 bool is_flat(const NpyArray& array);
 
-/// Refuses features that do not have one row for each node; `where` is named in the message.
-void check_feature_rows(const Features& features, std::int64_t nodes, const std::string& where);
+/// How many nodes an array, or the graph, is for: its rows. `cols` is 0 if there are none.
+struct RowCount {
+  std::string name;
+  std::int64_t rows = 0, cols = 0;
+};
+
+/// The rows of labels, of which a value without axes has none.
+RowCount rows_of_labels(const NpyArray& labels);
+
+/// The number of nodes: the one that most of `counts` have or, if several are as frequent, the
+/// first of these that exceeds `last`, the largest node of an edge, or the first. Refuses the first
+/// one that differs, and says so if its columns would fit.
+std::int64_t agree_on_nodes(const std::vector<RowCount>& counts, std::int64_t last = -1);
 
 /// Makes dense features from a numeric nodes x cols array.
 Features dense_features(const NpyArray& array);
@@ -34,8 +45,9 @@ Features sparse_features(std::int64_t cols, std::vector<std::int64_t> offsets,
                          std::vector<std::int32_t> columns, std::vector<float> values,
                          const std::string& where);
 
-/// Makes labels. An array of shape (nodes,) or (nodes, 1) holds class ids, or -1 for unlabelled
-/// nodes. One of shape (nodes, classes) holds 0 or 1, or -1 in the whole row of an unlabelled node.
+/// Makes labels, which may all be -1. An array of shape (nodes,) or (nodes, 1) holds class ids, or
+/// -1 for unlabelled nodes. One of shape (nodes, classes) holds 0 or 1, or -1 in the whole row of
+/// an unlabelled node.
 Labels make_labels(const NpyArray& array, std::int64_t nodes);
 
 /// Makes class names from unicode strings; returns none for other dtypes. More names than
@@ -48,10 +60,10 @@ struct SplitArrays {
   bool any() const { return train || validation || test; }
 };
 
-/// Makes splits from flags of shape (nodes,), for one split, (splits, nodes) or (nodes, splits);
-/// (splits, nodes) if both fit. Unlabelled nodes
-/// lose their role, and the log says how many. All three arrays are required; within a split no two
-/// may overlap, and each must have a labelled node.
+/// Makes splits from flags of shape (splits, nodes) or (nodes, splits), the former if both fit, or
+/// (nodes,), which serve for every split of the other arrays. Unlabelled nodes lose their role, and
+/// the log says how many. All three arrays are required; within a split no two may overlap, and
+/// each must have a labelled node.
 std::vector<Split> splits_from_masks(const SplitArrays& arrays, const Labels& labels,
                                      std::int64_t nodes, const LogCallback& log);
 

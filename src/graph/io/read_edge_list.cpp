@@ -1,4 +1,5 @@
 #include "core/throw_error.hpp"
+#include "graph/io/parts.hpp"
 #include "graph/io/readers.hpp"
 
 namespace heliograph {
@@ -33,6 +34,12 @@ Dataset read_edge_list(const fs::path& path, const ImportOptions& options, Impor
   Dataset dataset;
   dataset.features = read_side_features(directory, arrays);
   const std::int64_t nodes = dataset.features.rows;
+  if (const auto labels = arrays.find(kLabelNames)) {
+    const char* dense = arrays.first_of(kFeatureNames);
+    const auto file_name = dense == nullptr ? "features.mtx" : std::string(dense) + ".npy";
+    agree_on_nodes({rows_of_labels(*labels),
+                    {(directory / file_name).string(), nodes, dataset.features.cols}});
+  }
   dataset.graph = build_graph(nodes, read_edge_file(file, options.index_base, nodes, counts),
                               options.keep_direction, counts);
   read_targets(arrays, options, dataset);

@@ -35,13 +35,15 @@ Dataset read_matrix_market(const fs::path& path, const ImportOptions& options,
   const fs::path directory = file.parent_path();
   const FolderArrays arrays(directory);
   MarketEdges market = read_market_edges(file, counts);
-  check_claimed_nodes(file, market.nodes);
+  check_claimed_nodes(file, market.nodes, options);
   Dataset dataset;
   // A symmetric matrix has no direction to keep.
   const bool directed = options.keep_direction && !market.symmetric;
   dataset.graph = build_graph(market.nodes, std::move(market.edges), directed, counts);
   dataset.features = read_side_features(directory, arrays);
-  check_feature_rows(dataset.features, market.nodes, file.string());
+  agree_on_nodes(
+      {{file.string(), market.nodes, 0},
+       {(directory / "features").string(), dataset.features.rows, dataset.features.cols}});
   read_targets(arrays, options, dataset);
   return dataset;
 }

@@ -1,3 +1,6 @@
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "graph/canonical.hpp"
@@ -80,26 +83,50 @@ Graph graph_from_triple(const NpzArchive& archive, bool directed, ImportCounts& 
   return build_graph(triple.rows, directed, counts, for_each_edge);
 }
 
-/// The nodes of edge i: (edges, 2) has one edge a row, (2, edges) sources above targets. Of an
-/// array of shape (2, 2), the name decides: edge_index is the latter.
-Graph graph_from_edges(const NpyArray& array, bool is_index, std::int64_t nodes,
-                       const ImportOptions& options, ImportCounts& counts) {
+/// The ends of listed edges: source and target of one edge after the other, or all sources before
+/// all targets.
+struct EdgeEnds {
+  std::string name;
+  bool by_edge = false;
+  std::vector<std::int64_t> nodes;
+};
+
+/// (edges, 2) has one edge a row, (2, edges) sources above targets. Of an array of shape (2, 2),
+/// the name decides: edge_index is the latter.
+EdgeEnds read_edges(const NpzArchive& archive) {
+  if (!archive.has("edges") && !archive.has("edge_index") && archive.has("src") &&
+      archive.has("dst")) {
+    EdgeEnds ends{archive.where() + ": members src and dst", false, to_int64(archive.read("src"))};
+    const std::vector<std::int64_t> targets = to_int64(archive.read("dst"));
+    if (targets.size() != ends.nodes.size()) {
+      refuse(archive.where(), "src holds {} nodes and dst {}: an edge needs one of each",
+             ends.nodes.size(), targets.size());
+    }
+    ends.nodes.insert(ends.nodes.end(), targets.begin(), targets.end());
+    return ends;
+  }
+  const auto found = archive.find(kEdgeNames);
+  if (!found) archive.refuse_missing("graph", kEdgeNames, "adj_indptr");
+  const NpyArray& array = *found;
   const bool pairs = array.shape.size() == 2 && array.shape[1] == 2;
   const bool lists = array.shape.size() == 2 && array.shape[0] == 2;
   if (!pairs && !lists) {
     refuse(array.name, "has shape {}; edges are (edges, 2) or (2, edges)", array.shape_text());
   }
-  const bool by_edge = pairs && !(lists && is_index);
-  const std::int64_t base = options.index_base == 1 ? 1 : 0;
-  const std::vector<std::int64_t> ends = to_int64(array);
+  return {array.name, pairs && !(lists && !archive.has("edges")), to_int64(array)};
+}
+
+Graph graph_from_edges(const EdgeEnds& listed, std::int64_t base, std::int64_t nodes,
+                       const ImportOptions& options, ImportCounts& counts) {
+  const auto& [name, by_edge, ends] = listed;
   std::vector<Edge> edges(ends.size() / 2);
   for (std::size_t i = 0; i < ends.size(); ++i) {
     const std::int64_t node = ends[i] - base;
     if (node < 0 || node >= nodes) {
       const std::size_t cols = by_edge ? 2 : edges.size();
       const std::string entry =
-          fmt::format("{}: entry [{}, {}] is node {}, which is not in [{}, {}]", array.name,
-                      i / cols, i % cols, ends[i], base, nodes - 1 + base);
+          fmt::format("{}: entry [{}, {}] is node {}, which is not in [{}, {}]", name, i / cols,
+                      i % cols, ends[i], base, nodes - 1 + base);
       if (base == 0 && fits_from_one(ends, nodes)) {
         throw_error(ErrorCode::bad_input,
                     "{}; all would fit if nodes were numbered from 1: use --index-base 1", entry);
@@ -129,15 +156,25 @@ Dataset read_npz_dataset(const std::filesystem::path& file, const ImportOptions&
   const NpzArchive archive(file);
   Dataset dataset;
   dataset.features = read_npz_features(archive);
+  const char* member = dataset.features.sparse ? "attr_shape" : archive.first_of(kFeatureNames);
+  std::vector<RowCount> rows{{fmt::format("{}: member {}", archive.where(), member),
+                              dataset.features.rows, dataset.features.cols}};
+  // If only these two disagree, the features are wrong rather than the labels.
+  if (const auto labels = archive.find(kLabelNames)) {
+    rows.insert(rows.begin(), rows_of_labels(*labels));
+  }
   if (archive.has("adj_indptr")) {
     dataset.graph = graph_from_triple(archive, options.keep_direction, counts);
+    rows.insert(rows.begin(), {archive.where() + ": member adj_shape", dataset.graph.nodes, 0});
+    agree_on_nodes(rows);
   } else {
-    const auto edges = archive.find(kEdgeNames);
-    if (!edges) archive.refuse_missing("graph", kEdgeNames, "adj_indptr");
-    dataset.graph =
-        graph_from_edges(*edges, !archive.has("edges"), dataset.features.rows, options, counts);
+    const EdgeEnds edges = read_edges(archive);
+    const std::int64_t base = options.index_base == 1 ? 1 : 0;
+    const auto largest = std::ranges::max_element(edges.nodes);
+    const std::int64_t last =
+        largest == edges.nodes.end() ? -1 : std::max<std::int64_t>(*largest, 0) - base;
+    dataset.graph = graph_from_edges(edges, base, agree_on_nodes(rows, last), options, counts);
   }
-  check_feature_rows(dataset.features, dataset.graph.nodes, archive.where());
   read_targets(archive, options, dataset);
   return dataset;
 }

@@ -64,9 +64,11 @@ MarketEdges read_market_edges(const std::filesystem::path& file, ImportCounts& c
 /// and dense for array. Throws as read_market_edges does.
 Features read_market_features(const std::filesystem::path& file);
 
-/// Throws Error(bad_input) unless there are labels beside `file` for `nodes` nodes. A MatrixMarket
-/// header may claim any number, so call this before allocating memory for it.
-void check_claimed_nodes(const std::filesystem::path& file, std::int64_t nodes);
+/// Throws Error(bad_input) unless there are labels beside `file` for `nodes` nodes or, if `options`
+/// need no labels and there are none, dense features. A MatrixMarket header may claim any number,
+/// so call this before allocating memory for it.
+void check_claimed_nodes(const std::filesystem::path& file, std::int64_t nodes,
+                         const ImportOptions& options = {});
 
 /// Reads the features of a directory from one of `arrays` or from features.mtx. Throws
 /// Error(bad_input) if the directory has neither or both.

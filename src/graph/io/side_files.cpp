@@ -1,13 +1,39 @@
+#include <fmt/format.h>
+
 #include "graph/io/npy.hpp"
 #include "graph/io/parts.hpp"
 #include "graph/io/readers.hpp"
 #include "graph/refuse.hpp"
+#include "graph/validate.hpp"
+#include "heliograph/error.hpp"
 
 namespace heliograph {
 namespace fs = std::filesystem;
 
-void check_claimed_nodes(const fs::path& file, std::int64_t nodes) {
-  const NpyArray labels = FolderArrays(file.parent_path()).require("labels", kLabelNames);
+namespace {
+
+std::vector<Split> read_splits(const ArraySource& arrays, const Labels& labels, std::int64_t nodes,
+                               const LogCallback& log) {
+  const SplitArrays masks{arrays.find(kTrainMasks), arrays.find(kValidationMasks),
+                          arrays.find(kTestMasks)};
+  const SplitArrays indices{arrays.find(kTrainIndices), arrays.find(kValidationIndices),
+                            arrays.find(kTestIndices)};
+  if (masks.any() && indices.any()) {
+    refuse(arrays.where(),
+           "has masks (train_mask ...) and lists of nodes (train_idx ...); keep one of the two");
+  }
+  if (masks.any()) return splits_from_masks(masks, labels, nodes, log);
+  if (indices.any()) return split_from_indices(indices, labels, nodes, log);
+  return {};
+}
+
+}  // namespace
+
+void check_claimed_nodes(const fs::path& file, std::int64_t nodes, const ImportOptions& options) {
+  const FolderArrays arrays(file.parent_path());
+  const bool labelled = options.requires_labels || arrays.first_of(kLabelNames) != nullptr;
+  const NpyArray labels =
+      labelled ? arrays.require("labels", kLabelNames) : arrays.require("features", kFeatureNames);
   // Labels that take no bytes do not prove that there are so many nodes.
   const bool fits =
       !labels.shape.empty() && labels.shape[0] == nodes && (nodes == 0 || !labels.data.empty());
@@ -27,21 +53,27 @@ Features read_side_features(const fs::path& directory, const ArraySource& arrays
 
 void read_targets(const ArraySource& arrays, const ImportOptions& options, Dataset& dataset) {
   const std::int64_t nodes = dataset.graph.nodes;
-  dataset.labels = make_labels(arrays.require("labels", kLabelNames), nodes);
-  if (const auto names = arrays.find(kClassNames)) {
-    dataset.class_names = make_class_names(*names, dataset.labels);
+  const bool unlabelled = !options.requires_labels && arrays.first_of(kLabelNames) == nullptr;
+  if (unlabelled) {
+    dataset.labels.classes = 1;
+    dataset.labels.class_of = std::vector<std::int32_t>(static_cast<std::size_t>(nodes), -1);
+  } else {
+    dataset.labels = make_labels(arrays.require("labels", kLabelNames), nodes);
+    if (const auto names = arrays.find(kClassNames)) {
+      dataset.class_names = make_class_names(*names, dataset.labels);
+    }
   }
-  const SplitArrays masks{arrays.find(kTrainMasks), arrays.find(kValidationMasks),
-                          arrays.find(kTestMasks)};
-  const SplitArrays indices{arrays.find(kTrainIndices), arrays.find(kValidationIndices),
-                            arrays.find(kTestIndices)};
-  if (masks.any() && indices.any()) {
-    refuse(arrays.where(),
-           "has masks (train_mask ...) and lists of nodes (train_idx ...); keep one of the two");
-  }
-  if (masks.any()) dataset.splits = splits_from_masks(masks, dataset.labels, nodes, options.log);
-  if (indices.any()) {
-    dataset.splits = split_from_indices(indices, dataset.labels, nodes, options.log);
+  // Without labels, no node could have a role.
+  if (options.requires_labels || any_labelled(dataset.labels)) {
+    try {
+      dataset.splits = read_splits(arrays, dataset.labels, nodes, options.log);
+    } catch (const Error& error) {
+      if (options.requires_splits || error.code() != ErrorCode::bad_input) throw;
+      if (options.log) {
+        options.log(LogLevel::warning,
+                    fmt::format("{}; the input's own splits are unused", error.what()));
+      }
+    }
   }
   arrays.log_unread(options.log);
 }
