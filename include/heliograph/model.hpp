@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "heliograph/io.hpp"
 #include "heliograph/log.hpp"
 #include "heliograph/options.hpp"
+#include "heliograph/split.hpp"
 
 namespace heliograph {
 
@@ -58,6 +60,7 @@ struct Model {
   Task task = Task::multiclass;
   std::int32_t classes = 0;
   std::vector<std::string> class_names;  ///< One name for each class, or empty.
+  std::optional<SplitChoice> split;      ///< The split of the run that trained it, if known.
   std::vector<Tensor> tensors;
 
   int epoch = -1;                    ///< The epoch after which the weights were these.
@@ -87,7 +90,8 @@ struct Model {
 
 /// Exact scores of a model, and its outputs.
 struct EvaluationResult : Outputs {
-  std::string split;                 ///< The split that was scored, and its sizes.
+  std::string split;     ///< The split that was scored, and its sizes; empty if none was.
+  std::string unscored;  ///< Why there are no scores, which are then NaN; empty if there are.
   Metric metric = Metric::accuracy;  ///< The metric of the scores, never `automatic`.
   int ranks = 1;
   /// Scores on the three sets of the split; NaN for a set without nodes.
@@ -96,8 +100,9 @@ struct EvaluationResult : Outputs {
 
 /// Scores `model` on `dataset` with any number of ranks, which are threads or processes as in
 /// `train`; rank 0 returns the result. The model decides its own options and the normalisation;
-/// `options` decide split, metric, partition and transport. Throws Error as `train` does, and
-/// Error(mismatch) if the model does not fit the data set.
+/// `options` decide split, metric, partition and transport. A data set without labels, or without
+/// the splits of which `options` name one, gives outputs and no scores. Throws Error as `train`
+/// does, and Error(mismatch) if the model does not fit the data set.
 EvaluationResult evaluate(const Dataset& dataset, const TrainOptions& options, const Model& model,
                           const LogCallback& log = {});
 

@@ -62,7 +62,8 @@ struct TrainResult : Outputs {
   std::vector<ExchangeSite> sites;        ///< The exchanges of the model.
   std::vector<LinkTraffic> halo_traffic;  ///< Of the whole run, by sender, site and receiver.
   /// Precomputation, evaluations and statistics, all ranks; not counted are 8 bytes an epoch of
-  /// each message that tells whether to stop, and what saving takes.
+  /// each message that tells whether to stop, what saving takes, and the last pass, which gives the
+  /// outputs of the best weights.
   std::int64_t evaluation_bytes = 0;
   int cuda_graph_ranks = 0;  ///< Number of ranks that use CUDA graphs.
   MemoryReport memory;

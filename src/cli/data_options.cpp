@@ -9,17 +9,15 @@
 
 namespace heliograph::cli {
 
-std::vector<OptionField<DataOptions>> input_fields() {
+std::vector<OptionField<DataOptions>> input_fields(const char* data) {
   FieldTable<DataOptions> fields;
   fields.group("Data");
-  fields.add(
-      "data", "PATH",
-      "The data set: a native graph directory, or a file or directory that import reads. Required.",
-      HELIOGRAPH_MEMBER(data));
+  fields.add("data", "PATH", data, HELIOGRAPH_MEMBER(data));
   fields.add("format", "Format of --data. auto recognises it.", HELIOGRAPH_MEMBER(format));
   fields.add(
       "index-base", FieldKind::integer, "0|1",
-      "Number of the first node in edge lists that do not say it themselves.",
+      "Whether nodes are numbered from 0 or from 1 in the list of edges. A file edges.csv or "
+      "edges.tsv needs it; edges of a .npz archive count from 0 without it.",
       [](DataOptions& options, const std::string& text) {
         options.index_base = static_cast<int>(parse_integer("index-base", text, 0, 1));
       },
@@ -47,6 +45,8 @@ Dataset load(const DataOptions& options, Progress& progress, ImportCounts* count
   reading.format = options.format;
   reading.index_base = options.index_base;
   reading.keep_direction = options.keep_direction;
+  reading.requires_labels = options.requires_labels;
+  reading.requires_splits = options.requires_splits;
   reading.log = progress.callback();
   return load_dataset(options.data, reading, counts);
 }

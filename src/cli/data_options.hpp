@@ -16,12 +16,16 @@ struct DataOptions {
   InputFormat format = InputFormat::automatic;
   int index_base = -1;
   bool keep_direction = false;
+  bool requires_labels = true, requires_splits = true;  ///< As in ImportOptions.
   bool quiet = false;
   LogLevel log_level = LogLevel::info;
 };
 
-/// --data, --format, --index-base, --keep-direction.
-std::vector<OptionField<DataOptions>> input_fields();
+/// --data, --format, --index-base, --keep-direction. `data`: what --help says of --data.
+std::vector<OptionField<DataOptions>> input_fields(
+    const char* data =
+        "The data set: a native graph directory, or a file or directory that "
+        "import reads. Required.");
 /// --quiet, --log-level.
 std::vector<OptionField<DataOptions>> message_fields();
 

@@ -44,7 +44,10 @@ std::vector<OptionField<EvalRequest>> eval_fields() {
              "(best.safetensors); a checkpoint, for those of its last epoch; or a .safetensors "
              "file. Required.",
              HELIOGRAPH_MEMBER(weights));
-  fields.add_part(input_fields(), HELIOGRAPH_MEMBER(run.input));
+  fields.add_part(
+      input_fields("The data set or shards to score. Without it, those of the run whose "
+                   "directory --checkpoint names or lies in. Labels may be missing."),
+      HELIOGRAPH_MEMBER(run.input));
   fields.add_part(train_option_fields(), HELIOGRAPH_MEMBER(run.train),
                   {"split", "split-seed", "stratified", "reproducible", "metric", "eval-chunk-mib",
                    "parts", "partitioner", "objective", "partition-seed", "node-order", "transport",
@@ -128,28 +131,34 @@ void write_files(const EvalRequest& request, const Model& model, const std::stri
   result.embeddings.clear();
   write_outputs(out, result, before_file);
   // JSON writes NaN, the score of a set without nodes, as null.
-  const nlohmann::ordered_json object{{"checkpoint", request.weights},
-                                      {"epochs", model.epoch + 1},
-                                      {"dataset", dataset},
-                                      {"split", result.split},
-                                      {"ranks", result.ranks},
-                                      {"metric", choice_name(result.metric)},
-                                      {"train_metric", result.train_metric},
-                                      {"val_metric", result.val_metric},
-                                      {"test_metric", result.test_metric}};
+  nlohmann::ordered_json object{{"checkpoint", request.weights},
+                                {"epochs", model.epoch + 1},
+                                {"dataset", dataset},
+                                {"split", result.split},
+                                {"ranks", result.ranks},
+                                {"metric", choice_name(result.metric)},
+                                {"train_metric", result.train_metric},
+                                {"val_metric", result.val_metric},
+                                {"test_metric", result.test_metric}};
+  if (!result.unscored.empty()) object["unscored"] = result.unscored;
   before_file((fs::path(out) / kResultsFile).string());
   write_text_file(fs::path(out) / kResultsFile, object.dump(2) + "\n");
 }
 
 void print_scores(const EvalRequest& request, const Model& model, const EvaluationResult& result) {
   const std::string metric = choice_name(result.metric);
-  std::vector<std::pair<std::string, std::string>> rows{
-      {"test " + metric, score_text(result.test_metric)},
-      {"validation " + metric, score_text(result.val_metric)},
-      {"training " + metric, score_text(result.train_metric)},
-      {"split", result.split},
-      {"weights", fmt::format("of epoch {}, {}", model.epoch, request.weights)}};
-  if (!request.trained_on.empty() && request.trained_on != seeded_split(request.run.train)) {
+  std::vector<std::pair<std::string, std::string>> rows;
+  if (result.unscored.empty()) {
+    rows = {{"test " + metric, score_text(result.test_metric)},
+            {"validation " + metric, score_text(result.val_metric)},
+            {"training " + metric, score_text(result.train_metric)},
+            {"split", result.split}};
+  } else {
+    rows = {{"scores", "none: " + result.unscored}};
+  }
+  rows.emplace_back("weights", fmt::format("of epoch {}, {}", model.epoch, request.weights));
+  if (result.unscored.empty() && !request.trained_on.empty() &&
+      request.trained_on != seeded_split(request.run.train)) {
     rows.emplace_back("warning", "the weights were trained on split " + request.trained_on +
                                      ": their training nodes may be among those scored here");
   }
@@ -193,11 +202,10 @@ int score(EvalRequest& request, const Model& model, Processes& processes, LossGu
 
 int run_eval(const Arguments<EvalRequest>& arguments) {
   EvalRequest request;
-  arguments.apply(request);
+  request.weights = arguments.text("checkpoint").value_or("");
   require_text(request.weights, "checkpoint", "a run directory, a checkpoint or a file of weights");
   const Model model = Model::load(request.weights);
   const std::string weights = request.weights;
-  request = EvalRequest();
   std::optional<TrainOptions> checkpoint;
   std::error_code ignored;
   if (fs::exists(fs::path(weights) / kCheckpointManifest, ignored)) {
@@ -213,7 +221,10 @@ int run_eval(const Arguments<EvalRequest>& arguments) {
     request.run.train.init_from.clear();
     request.run.train.reproducible = model.reproducible;
     request.run.train.metric = model.metric;
-    if (!run_of(weights).empty()) request.trained_on = seeded_split(request.run.train);
+    if (model.split) request.run.train.split = *model.split;
+    if (model.split || !run_of(weights).empty()) {
+      request.trained_on = seeded_split(request.run.train);
+    }
     arguments.apply(request);
   });
   TrainOptions& options = request.run.train;
@@ -223,6 +234,7 @@ int run_eval(const Arguments<EvalRequest>& arguments) {
   options.keep_embeddings = !request.embeddings.empty();
   options.eval_every = 1;
   options.patience = 0;
+  request.run.input.requires_labels = false;
   require_text(request.run.input.data, "data", "the path of a data set or of shards");
   const auto given = [&](const std::string& name) { return arguments.text(name).has_value(); };
   const bool shards = is_shards(request.run.input.data);
@@ -243,12 +255,14 @@ int run_eval(const Arguments<EvalRequest>& arguments) {
 Command eval_command() {
   return with_fields<EvalRequest>(
       {"eval", "Score the weights of a run exactly, on any number of ranks.",
-       " --checkpoint PATH --data PATH [options]",
+       " --checkpoint PATH [options]",
        "Examples:\n"
        "  heliograph eval --checkpoint runs/one-bit --data graph/\n"
        "  heliograph eval --checkpoint runs/one-bit/checkpoints/epoch-000300 --data graph/ \\\n"
        "                  --parts 1 --out runs/one-bit-eval\n"
-       "The model is that of the weights; options that are not given are those of their run."},
+       "The model is that of the weights; options that are not given are those of their run.\n"
+       "--split-seed alone draws that run's split with another seed.\n"
+       "Without labels, or without a split, there are no scores, but all other results."},
       eval_fields(), run_eval);
 }
 

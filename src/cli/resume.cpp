@@ -31,14 +31,6 @@ CheckpointInfo read_or_name_older(const fs::path& checkpoint) {
   }
 }
 
-/// `path` as a run that was started in the directory `began` means it, if there is something, or
-/// else as it is.
-fs::path path_of_run(const fs::path& path, const fs::path& began) {
-  std::error_code ignored;
-  const bool moved = !fs::equivalent(began, ".", ignored);
-  return moved && !path.empty() && fs::exists(began / path, ignored) ? began / path : path;
-}
-
 /// `text` as a shell reads it as one word.
 std::string shell_word(const std::string& text) {
   if (text.find_first_of(" \t\n'\"\\$`&;|<>()*?[]{}#~!") == std::string::npos) return text;
@@ -48,6 +40,12 @@ std::string shell_word(const std::string& text) {
 }
 
 }  // namespace
+
+fs::path path_of_run(const fs::path& path, const fs::path& began) {
+  std::error_code ignored;
+  const bool moved = !began.empty() && !fs::equivalent(began, ".", ignored);
+  return moved && !path.empty() && fs::exists(began / path, ignored) ? began / path : path;
+}
 
 ResumePoint find_resume_point(const std::string& flag, const std::string& path) {
   std::error_code ignored;
@@ -86,9 +84,9 @@ void apply_run(const fs::path& run, const std::optional<TrainOptions>& options,
   if (fs::exists(run_json(run), ignored)) {
     const std::string path = run_json(run).string();
     const auto fields = run_fields();
-    apply_json(std::span<const OptionField<TrainRequest>>(fields), read_config(path), path,
-               request);
-    began = read_json(path).value("working_directory", "");
+    const RunConfig config = read_config(path);
+    apply_json(std::span<const OptionField<TrainRequest>>(fields), config.options, path, request);
+    began = config.began;
   }
   if (options) request.train = *options;
   TransportOptions& transport = request.train.transport;

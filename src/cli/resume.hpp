@@ -19,6 +19,11 @@ struct ResumePoint {
 /// Throws Error(bad_input) that names `flag` if there is no checkpoint.
 ResumePoint find_resume_point(const std::string& flag, const std::string& path);
 
+/// `path` as a run that was started in the directory `began` means it, if there is something, or
+/// else as it is.
+std::filesystem::path path_of_run(const std::filesystem::path& path,
+                                  const std::filesystem::path& began);
+
 /// Sets the options of the checkpoint's run, except how its ranks were started, and, from its run
 /// directory, the path of its data. `apply_given` then stores what the user gives in their place.
 /// Relative paths are those of the directory in which the run was started or, if nothing is there,

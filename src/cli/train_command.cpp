@@ -268,12 +268,19 @@ void require_writable_outputs(const TrainRequest& request) {
   }
 }
 
-/// Stores the options of the config file, then the flags.
+/// Stores the options of the config file, then the flags. Relative paths of a run.json are those of
+/// the directory in which its run was started.
 void apply_given(const TrainArguments& arguments, TrainRequest& request) {
   if (const auto path = arguments.text("config")) {
     try {
-      apply_json(std::span<const OptionField<TrainRequest>>(arguments.fields()), read_config(*path),
+      const RunConfig config = read_config(*path);
+      apply_json(std::span<const OptionField<TrainRequest>>(arguments.fields()), config.options,
                  "--config " + *path, request);
+      request.input.data = path_of_run(request.input.data, config.began).string();
+      for (std::filesystem::path* file :
+           {&request.train.partition.file, &request.train.init_from}) {
+        *file = path_of_run(*file, config.began);
+      }
     } catch (const Error& error) {
       const std::string sentence = error.what();
       if (sentence.starts_with("--config")) throw;

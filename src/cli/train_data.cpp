@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <variant>
+
 #include "cli/text.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/io.hpp"
@@ -49,7 +51,9 @@ TrainData::TrainData(const TrainRequest& request, Progress& progress) {
     shard_manifest_ = read_shard_manifest(shards_);
     return;
   }
-  dataset_ = load(request.input, progress);
+  DataOptions input = request.input;
+  input.requires_splits = std::holds_alternative<GivenSplit>(request.train.split);
+  dataset_ = load(input, progress);
 }
 
 std::string TrainData::description() const {

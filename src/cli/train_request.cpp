@@ -10,9 +10,12 @@
 #include "train/options/json.hpp"
 
 namespace heliograph::cli {
+
 std::vector<OptionField<TrainRequest>> run_fields() {
   FieldTable<TrainRequest> fields;
-  fields.add_part(input_fields(), HELIOGRAPH_MEMBER(input));
+  fields.add_part(input_fields("The data set: a native graph directory, a file or directory that "
+                               "import reads, or shards that partition wrote. Required."),
+                  HELIOGRAPH_MEMBER(input));
   fields.add_part(train_option_fields(), HELIOGRAPH_MEMBER(train));
   return fields.take();
 }
@@ -49,7 +52,7 @@ nlohmann::json read_json(const std::string& path) {
   }
 }
 
-nlohmann::json read_config(const std::string& given) {
+RunConfig read_config(const std::string& given) {
   std::error_code ignored;
   const bool directory = std::filesystem::is_directory(given, ignored);
   const std::string path = directory ? (std::filesystem::path(given) / "run.json").string() : given;
@@ -58,9 +61,9 @@ nlohmann::json read_config(const std::string& given) {
     if (!config.contains("options")) {
       throw Error(ErrorCode::usage, fmt::format("--config {} is a run.json without options", path));
     }
-    return config.at("options");
+    return {config.at("options"), config.value("working_directory", "")};
   }
-  return config;
+  return {config, {}};
 }
 
 std::vector<std::string> warnings(const TrainRequest& request) {

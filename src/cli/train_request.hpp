@@ -1,6 +1,7 @@
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -29,9 +30,16 @@ std::vector<OptionField<TrainRequest>> request_fields();
 /// Reads a file of JSON. Throws Error(usage) that names the file.
 nlohmann::json read_json(const std::string& path);
 
+/// Options keyed by flag names and, if they are those of a run, the directory in which it was
+/// started, to which its relative paths belong.
+struct RunConfig {
+  nlohmann::json options;
+  std::filesystem::path began;
+};
+
 /// Reads a config file, a JSON object keyed by flag names, or the options in an earlier run's
 /// run.json, which a run directory also names. Throws Error(usage) that names the file.
-nlohmann::json read_config(const std::string& given);
+RunConfig read_config(const std::string& given);
 
 /// Advice on combinations of options that are allowed but rarely useful.
 std::vector<std::string> warnings(const TrainRequest& request);

@@ -1,5 +1,9 @@
+#include <fmt/format.h>
+
+#include <cmath>
 #include <memory>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "core/arena.hpp"
@@ -69,14 +73,59 @@ EvaluationResult score(const Model& model, const TrainOptions& options, MakeScor
   return result;
 }
 
-}  // namespace
+/// The data set with labels and a split that only fill their places, for outputs without scores.
+Dataset with_any_targets(const Dataset& dataset, const Model& model) {
+  if (model.classes < 1 || model.classes > kMaxClasses) {
+    throw_error(ErrorCode::bad_input, "{}: {} classes: a model has 1 to {}", kOrigin, model.classes,
+                kMaxClasses);
+  }
+  // They are as long as the graph's arrays, because its number of nodes is only checked later.
+  const Array<std::int64_t>& offsets = dataset.graph.offsets;
+  const std::size_t nodes = offsets.empty() ? 0 : offsets.size() - 1;
+  Dataset filled = dataset;
+  filled.labels = {model.task, model.classes, {}, {}, {}};
+  if (model.task == Task::multiclass) {
+    filled.labels.class_of = std::vector<std::int32_t>(nodes, 0);
+  } else {
+    const auto values = nodes * static_cast<std::size_t>(model.classes);
+    filled.labels.indicators = std::vector<std::uint8_t>(values, 0);
+    filled.labels.labelled = std::vector<std::uint8_t>(nodes, 1);
+  }
+  filled.class_names.clear();
+  filled.splits = {{std::vector<Role>(nodes, Role::train)}};
+  return filled;
+}
 
-EvaluationResult evaluate(const Dataset& dataset, const TrainOptions& options, const Model& model,
-                          const LogCallback& log) {
+/// Why the data set cannot be scored; empty if it can.
+std::string why_unscored(const Dataset& dataset, const TrainOptions& options) {
+  if (!any_labelled(dataset.labels)) return fmt::format("'{}' has no labels", dataset.name);
+  if (std::holds_alternative<GivenSplit>(options.split) && dataset.splits.empty()) {
+    return spell_options(fmt::format("'{}' holds no split; --split can draw one", dataset.name));
+  }
+  return {};
+}
+
+EvaluationResult evaluate_split(const Dataset& dataset, const TrainOptions& options,
+                                const Model& model, const LogCallback& log) {
   require_fit(model, kOrigin, dataset.features.cols, dataset.labels.task, dataset.labels.classes);
   return score(model, options, [&](const TrainOptions& of_model, PlanPurpose purpose) {
     return std::make_unique<const DatasetPlan>(dataset, of_model, log, std::move(purpose));
   });
+}
+
+}  // namespace
+
+EvaluationResult evaluate(const Dataset& dataset, const TrainOptions& options, const Model& model,
+                          const LogCallback& log) {
+  const std::string unscored = why_unscored(dataset, options);
+  if (unscored.empty()) return evaluate_split(dataset, options, model, log);
+  TrainOptions o = options;
+  o.split = GivenSplit();
+  EvaluationResult result = evaluate_split(with_any_targets(dataset, model), o, model, log);
+  result.train_metric = result.val_metric = result.test_metric = std::nan("");
+  result.split.clear();
+  result.unscored = unscored;
+  return result;
 }
 
 EvaluationResult evaluate_shards(const std::filesystem::path& directory,
@@ -97,25 +146,6 @@ EvaluationResult evaluate_shards(const std::filesystem::path& directory,
 }
 
 Outputs Model::predict(const Dataset& dataset, const PredictOptions& request) const {
-  if (classes < 1 || classes > kMaxClasses) {
-    throw_error(ErrorCode::bad_input, "{}: {} classes: a model has 1 to {}", kOrigin, classes,
-                kMaxClasses);
-  }
-  // Labels and a split that only fill their places: scores are not returned. They are as long as
-  // the graph's arrays, because its number of nodes is only checked later.
-  const Array<std::int64_t>& offsets = dataset.graph.offsets;
-  const std::size_t nodes = offsets.empty() ? 0 : offsets.size() - 1;
-  Dataset filled = dataset;
-  filled.labels = {task, classes, {}, {}, {}};
-  if (task == Task::multiclass) {
-    filled.labels.class_of = std::vector<std::int32_t>(nodes, 0);
-  } else {
-    const auto values = nodes * static_cast<std::size_t>(classes);
-    filled.labels.indicators = std::vector<std::uint8_t>(values, 0);
-    filled.labels.labelled = std::vector<std::uint8_t>(nodes, 1);
-  }
-  filled.class_names.clear();
-  filled.splits = {{std::vector<Role>(nodes, Role::train)}};
   TrainOptions o;
   o.split = GivenSplit();
   o.metric = metric;
@@ -126,7 +156,7 @@ Outputs Model::predict(const Dataset& dataset, const PredictOptions& request) co
   o.transport.device = request.device;
   o.keep_logits = request.logits;
   o.keep_embeddings = request.embeddings;
-  return evaluate(filled, o, *this, request.log);
+  return evaluate_split(with_any_targets(dataset, *this), o, *this, request.log);
 }
 
 }  // namespace heliograph

@@ -8,9 +8,11 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -27,7 +29,8 @@
 #include "train/gather_values.hpp"
 #include "train/guarded_callbacks.hpp"
 #include "train/launch.hpp"
-#include "train/options/values.hpp"
+#include "train/options/fields.hpp"
+#include "train/options/json.hpp"
 #include "train/plan/dataset_plan.hpp"
 #include "train/plan/rank_memory.hpp"
 #include "train/plan/shard_plan.hpp"
@@ -284,6 +287,13 @@ Beginning read_beginning(const std::string& dataset_hash, const TrainOptions& op
   return beginning;
 }
 
+/// Options in which a run must not differ from the weights that it begins with.
+constexpr std::string_view kKeptByWeights[] = {"normalize", "model", "layers", "hidden", "norm"};
+
+std::string plain_text(const nlohmann::json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
 /// Weights that a run begins with see the features as they were normalised when they were trained.
 /// Throws Error(mismatch) if they do not fit the data set.
 PlanPurpose purpose_of(const Beginning& beginning, const TrainOptions& options,
@@ -292,12 +302,17 @@ PlanPurpose purpose_of(const Beginning& beginning, const TrainOptions& options,
   if (!beginning.resumed) {
     const Model& weights = *beginning.weights;
     require_fit(weights, options.init_from.string(), feature_cols, task, classes);
-    if (weights.normalize != options.normalize) {
+    TrainOptions trained;
+    trained.model = weights.options;
+    trained.normalize = weights.normalize;
+    for (const auto& field : train_option_fields()) {
+      if (std::ranges::count(kKeptByWeights, field.name) == 0) continue;
+      const nlohmann::json theirs = field.get(trained), ours = field.get(options);
+      if (theirs == ours) continue;
       throw_error(ErrorCode::mismatch,
-                  "--init-from {}: its weights were trained with --normalize {}, and this run has "
-                  "--normalize {}",
-                  options.init_from.string(), choice_name(weights.normalize),
-                  choice_name(options.normalize));
+                  "--init-from {}: its weights were trained with --{} {}, and this run has --{} {}",
+                  options.init_from.string(), field.name, plain_text(theirs), field.name,
+                  plain_text(ours));
     }
   }
   return {true, beginning.weights->statistics};

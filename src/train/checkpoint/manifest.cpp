@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "graph/io/manifest_file.hpp"
 #include "graph/refuse.hpp"
 #include "heliograph/version.hpp"
 #include "train/options/fields.hpp"
@@ -127,6 +128,9 @@ CheckpointManifest read_checkpoint_manifest(const fs::path& directory) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) {
     refuse(directory, "is no checkpoint: it holds no {}", kCheckpointManifest);
+  }
+  if (fs::exists(directory / kManifestHashFile, ignored)) {
+    refuse(directory, "is no checkpoint, but a data set or shards: give it to --data");
   }
   const auto file = MappedFile::open(path);
   const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()),

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 #include <stdexcept>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -31,17 +32,22 @@ constexpr const char* kDeviation = "features.deviation";
 constexpr const char* kMulticlass = "multiclass";
 constexpr const char* kMultilabel = "multilabel";
 
+constexpr std::string_view kSplitOptions[] = {"split", "split-seed", "stratified"};
+
 /// The options that a model holds, by flag name.
 ordered_json model_options(const Model& model) {
   TrainOptions options;
   options.model = model.options;
   options.normalize = model.normalize;
   options.reproducible = model.reproducible;
+  if (model.split) options.split = *model.split;
   ordered_json object = ordered_json::object();
   for (const auto& field : train_option_fields()) {
-    const bool held =
-        field.group == "Model" || field.name == "normalize" || field.name == "reproducible";
-    if (held && field.get) object[field.name] = field.get(options);
+    const bool of_split = std::ranges::count(kSplitOptions, field.name) > 0;
+    const bool held = field.group == "Model" || field.name == "normalize" ||
+                      field.name == "reproducible" || (of_split && model.split);
+    if (!held || !field.get) continue;
+    if (auto value = field.get(options); !value.is_null()) object[field.name] = std::move(value);
   }
   return object;
 }
@@ -73,6 +79,7 @@ Model interpret_model(const ordered_json& object, const std::string& origin) {
   model.options = options.model;
   model.normalize = options.normalize;
   model.reproducible = options.reproducible;
+  if (object.at("options").contains(kSplitOptions[0])) model.split = options.split;
   model.epoch = object.at("epoch").get<int>();
   model.metric = parse_choice<Metric>("metric", object.at("metric").get<std::string>());
   model.train_metric = score_of(object.at("train_metric"));

@@ -79,6 +79,7 @@ Model make_model(const RunPlan& plan, Trainer& trainer, int epoch) {
   model.task = facts.task;
   model.classes = facts.classes;
   model.class_names = facts.class_names;
+  model.split = options.split;
   model.metric = plan.metric();
   model.epoch = epoch;
   const HostWeights weights(trainer);

@@ -1,0 +1,165 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "cli/files.hpp"
+#include "cli/process.hpp"
+#include "cli/sample.hpp"
+#include "graph/io/npy.hpp"
+
+// Weights of one run on other data, in other runs and in other places.
+
+namespace heliograph {
+namespace {
+
+namespace fs = std::filesystem;
+using test::read_json;
+using test::read_text;
+using test::run_command;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class WeightsTest : public ::testing::Test {
+ protected:
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+
+  std::vector<std::string> arguments(std::vector<std::string> more) const {
+    return test::train_arguments(data_, 3, more);
+  }
+
+  void train(const std::string& run, std::vector<std::string> more = {}) const {
+    more.insert(more.end(), {"--out", path(run), "--metric", "accuracy"});
+    const auto outcome = run_command(arguments(more));
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+  }
+
+  /// Writes the ring's edges and features as an edge list without labels, and returns its folder.
+  std::string unlabelled() const {
+    const Dataset ring = test::ring(60);
+    std::string edges;
+    for (int v = 0; v < 60; ++v) {
+      edges += std::to_string(v) + "," + std::to_string((v + 1) % 60) + "\n";
+    }
+    fs::create_directory(folder_ / "list");
+    test::write_text(folder_ / "list" / "edges.csv", edges);
+    write_npy(folder_ / "list" / "features.npy", ring.features.dense.span(), 60, 2);
+    return path("list");
+  }
+  void add_labels() const {
+    write_npy(folder_ / "list" / "labels.npy", test::ring(60).labels.class_of.span(), 60, 1);
+  }
+
+  void refused(const std::vector<std::string>& words, int code, const std::string& part) const {
+    const auto outcome = run_command(words);
+    EXPECT_EQ(outcome.code, code) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(part));
+  }
+
+  test::TemporaryDirectory folder_;
+  std::string data_ = test::save_ring(folder_ / "ring", 60);
+};
+
+TEST_F(WeightsTest, EvalWithoutLabelsOrSplitGivesEverythingButScores) {
+  train("run");
+  const std::string list = unlabelled();
+  const auto eval = [&](const std::string& data, const std::string& name) {
+    return run_command({"eval", "--checkpoint", path("run"), "--data", data, "--index-base", "0",
+                        "--out", path(name), "--save-logits", path(name + ".npy"),
+                        "--save-embeddings", path(name + "-e.npy")});
+  };
+  ASSERT_EQ(eval(data_, "labelled").code, 0);
+  auto outcome = eval(list, "without-labels");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("none: 'list' has no labels"), Not(HasSubstr("test "))));
+  auto scores = read_json(folder_ / "without-labels" / "eval.json");
+  EXPECT_TRUE(scores.at("test_metric").is_null());
+  EXPECT_EQ(scores.at("unscored"), "'list' has no labels");
+
+  add_labels();
+  outcome = eval(list, "without-split");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("none: 'list' holds no split"));
+  for (const char* name : {"without-labels", "without-split"}) {
+    for (const char* file : {".npy", "-e.npy", "/predictions.npy"}) {
+      EXPECT_EQ(read_text(path(std::string(name) + file)),
+                read_text(path(std::string("labelled") + file)))
+          << name << file;
+    }
+  }
+}
+
+TEST_F(WeightsTest, AMaskThatIsNotUsedMayBeWrong) {
+  data_ = unlabelled();
+  add_labels();
+  write_npy(folder_ / "list" / "train_mask.npy", std::vector<std::int32_t>(59, 1), 59, 1);
+  refused(arguments({"--index-base", "0"}), 3, "train_mask.npy");
+  const auto drawn = run_command(arguments({"--index-base", "0", "--split", "per-class:5/10/10"}));
+  EXPECT_EQ(drawn.code, 0) << drawn.err;
+  EXPECT_THAT(drawn.err, AllOf(HasSubstr("train_mask.npy"), HasSubstr("own splits are unused")));
+}
+
+TEST_F(WeightsTest, AFileOfWeightsKnowsItsSplit) {
+  train("run", {"--split", "random:40/30/30", "--split-seed", "5"});
+  fs::copy_file(folder_ / "run" / "best.safetensors", folder_ / "copy.safetensors");
+  const auto eval = [&](const std::string& weights, std::vector<std::string> more) {
+    more.insert(more.begin(), {"eval", "--checkpoint", path(weights), "--data", data_});
+    const auto outcome = run_command(more);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.out;
+  };
+  for (const char* weights : {"run", "copy.safetensors"}) {
+    SCOPED_TRACE(weights);
+    EXPECT_THAT(eval(weights, {}), AllOf(HasSubstr("random:40/30/30"), Not(HasSubstr("warning"))));
+    EXPECT_THAT(eval(weights, {"--split-seed", "6"}),
+                AllOf(HasSubstr("random:40/30/30: "),
+                      HasSubstr("trained on split random:40/30/30, seed 5")));
+    EXPECT_THAT(eval(weights, {"--split", "0"}),
+                HasSubstr("trained on split random:40/30/30, seed 5"));
+  }
+  train("given");
+  refused({"eval", "--checkpoint", path("given"), "--split-seed", "6"}, 2,
+          "--split-seed needs --split random:T/V/E");
+}
+
+TEST_F(WeightsTest, DataAndRunsAreToldApart) {
+  train("run", {"--checkpoint-every", "2"});
+  const std::string is_data = "is no checkpoint, but a data set or shards: give it to --data";
+  refused({"eval", "--checkpoint", data_}, 3, path("ring") + ": " + is_data);
+  refused(arguments({"--init-from", data_}), 3, is_data);
+  refused({"train", "--resume", data_}, 3, is_data);
+  for (const char* run : {"run", "run/checkpoints/epoch-000002"}) {
+    refused({"train", "--data", path(run)}, 3, "is a run or a checkpoint, not a data set");
+  }
+}
+
+TEST_F(WeightsTest, AnInitialModelOfAnotherShapeIsNamedByOption) {
+  train("run");
+  const std::string trained = "its weights were trained with ";
+  refused(arguments({"--init-from", path("run"), "--hidden", "16"}), 7,
+          trained + "--hidden 8, and this run has --hidden 16");
+  refused(arguments({"--init-from", path("run"), "--layers", "3"}), 7,
+          trained + "--layers 2, and this run has --layers 3");
+  refused(arguments({"--init-from", path("run"), "--model", "gcn"}), 7,
+          trained + "--model sage, and this run has --model gcn");
+  EXPECT_EQ(run_command(arguments({"--init-from", path("run"), "--dropout", "0.1"})).code, 0);
+}
+
+TEST_F(WeightsTest, AConfigFromAnotherFolderFindsItsData) {
+  const fs::path before = fs::current_path();
+  fs::current_path(folder_.path());
+  data_ = "ring";
+  train("run");
+  fs::create_directory(folder_ / "elsewhere");
+  fs::current_path(folder_ / "elsewhere");
+  const auto outcome = run_command({"train", "--config", "../run/run.json", "--epochs", "2"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  refused({"train", "--config", "../run/run.json", "--data", "ring"}, 3, "ring does not exist");
+  fs::current_path(before);
+}
+
+}  // namespace
+}  // namespace heliograph
