@@ -1,5 +1,7 @@
 #include "core/control_groups.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -22,7 +24,7 @@ struct Mount {
 
 /// Whether a list with commas contains `name`.
 bool lists(const std::string& list, std::string_view name) {
-  return ("," + list + ",").find("," + std::string(name) + ",") != std::string::npos;
+  return fmt::format(",{},", list).find(fmt::format(",{},", name)) != std::string::npos;
 }
 
 /// Reads mountinfo: "36 35 0:30 GROUP POINT OPTIONS [TAGS] - TYPE SOURCE OPTIONS".
