@@ -110,6 +110,16 @@ TEST(RankWatch, AFailureReachesAllWithItsReasonAndStaysItsOwners) {
       [&](RankWatch& watch, int rank) { EXPECT_EQ(watch.must_report(), rank == 1) << rank; });
 }
 
+TEST(RankWatch, TheErrorBehindAnAbortSetsTheCodeOfAll) {
+  Watches watches(2);
+  watches[1].fail({3, 0}, ErrorCode::peer_lost, "the run ended with halos in flight");
+  EXPECT_TRUE(watches[0].wait_for_failure(5));
+  watches[1].fail_by_exception({3, 0}, ErrorCode::numeric, "NaN in the loss");
+  watches.end(1);
+  EXPECT_FALSE(watches[0].must_report());
+  EXPECT_EQ(watches[0].failure_code(), ErrorCode::numeric);
+}
+
 TEST(RankWatch, OfRanksThatMeetTheSameFailureTheLowestReports) {
   Watches watches(3);
   watches.each([](RankWatch& watch, int) {

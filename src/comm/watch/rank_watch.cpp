@@ -219,6 +219,8 @@ void RankWatch::handle(int rank, Peer& peer, const WatchFrame& frame) {
     case WatchFrame::Kind::failed:
       peer.said = frame.text;
       peer.has_ended = true;
+      // A rank that unwinds may report halos in flight first, and then the error that it is about.
+      if (failure_ && failure_->rank == rank && !failure_->lost) failure_->code = frame.code;
       record({rank, frame.code, describe_rank(rank, frame.progress) + ": " + frame.text, false},
              false);
       return;
