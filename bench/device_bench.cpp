@@ -378,8 +378,9 @@ class Bench {
     }
     const Array<std::int32_t> target = array(targets);
     const double moved = static_cast<double>(sizes_.rows) * (8.0 * kClasses + 4.0);
-    measure("softmax_cross_entropy", {moved, moved, 0},
-            [&] { kernels_.softmax_cross_entropy(logits.view(), target.data(), 1e-5F, d.view()); });
+    measure("softmax_cross_entropy", {moved, moved, 0}, [&] {
+      kernels_.softmax_cross_entropy(logits.view(), {target.data()}, 1e-5F, d.view());
+    });
   }
 
   /// Adam reads weight, gradient and two moments, and writes all but the gradient.

@@ -97,7 +97,7 @@ void softmax(benchmark::State& state, std::int64_t classes, bool reproducible) {
   const std::vector<std::int32_t> target(static_cast<std::size_t>(sizes().rows), 1);
   for (auto _ : state) {
     benchmark::DoNotOptimize(kernels->softmax_cross_entropy(
-        logits, target.data(), 1e-3F, layer.out.view().col_range(0, classes)));
+        logits, {target.data()}, 1e-3F, layer.out.view().col_range(0, classes)));
   }
   state.SetBytesProcessed(state.iterations() * sizes().rows * classes * (4 + 4));
 }

@@ -21,7 +21,8 @@ struct Outputs {
   /// column for each class).
   std::vector<std::int32_t> predictions;
   std::int32_t prediction_cols = 1;
-  std::vector<float> scores;  ///< Metric::auc only: the score of class 1 for each node.
+  std::vector<float> scores;  ///< Metrics auc and average_precision only:
+                              ///< the score of class 1 for each node.
   /// If asked for: nodes x classes, before softmax or sigmoid. The prediction is the class with the
   /// largest logit (the first among equals), or each class with a logit above 0.
   std::vector<float> logits;

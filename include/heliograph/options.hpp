@@ -22,6 +22,9 @@ enum class Metric : std::uint8_t {
   /// over the classes that a node of the set has or is predicted to have; multi-label: over all
   /// classes, with 0 for a class that no node has or is predicted to have.
   macro_f1,
+  /// Average precision, as scikit-learn's average_precision_score: the mean of the precision at
+  /// every rank of a node of class 1; two classes only.
+  average_precision,
 };
 enum class TransportKind : std::uint8_t {
   threads,
@@ -74,14 +77,37 @@ struct ExchangeOptions {
   int warmup_epochs = 0;            ///< The first epochs that are synchronous.
 };
 
-/// Adam (Kingma and Ba, 2015, algorithm 1) and its learning rate.
+enum class OptimizerKind : std::uint8_t {
+  adam,   ///< Adam (Kingma and Ba, 2015, algorithm 1), which decays weights by an L2 penalty.
+  adamw,  ///< Adam with decoupled decay (Loshchilov and Hutter, 2019).
+};
+
+/// The optimizer and its learning rate.
 struct OptimizerOptions {
+  OptimizerKind kind = OptimizerKind::adam;
   float lr = 0.01F;
-  float weight_decay = 0.0F;  ///< L2, added to the gradient of weight matrices (not biases).
-  float clip_norm = 0.0F;     ///< 0: no clipping of the global gradient norm.
+  /// Of weight matrices (not biases). adam adds it times the weight to the gradient; adamw takes it
+  /// times the learning rate times the weight from the weight.
+  float weight_decay = 0.0F;
+  float clip_norm = 0.0F;  ///< 0: no clipping of the global gradient norm.
+  /// Epochs N in which the learning rate rises in equal steps, from lr / N to lr. The schedule
+  /// begins after them.
+  int lr_warmup = 0;
   Schedule schedule = Schedule::constant;
   int step_size = 100;      ///< Schedule::step: epochs between drops.
   float step_gamma = 0.5F;  ///< Schedule::step: factor of a drop.
+};
+
+/// Weights of classes in the loss. The loss is divided by the sum of the training nodes' weights.
+enum class ClassWeights : std::uint8_t {
+  none,      ///< All are 1.
+  balanced,  ///< n / (C n_c) for n training nodes, n_c of them of class c, of C classes.
+};
+
+/// The loss of tasks with one class a node, as PyTorch's CrossEntropyLoss.
+struct LossOptions {
+  float label_smoothing = 0.0F;  ///< E: a node's target is 1 - E in its class, plus E / C in each.
+  ClassWeights class_weights = ClassWeights::none;
 };
 
 /// Whether the threads of a rank are pinned to its share of the process's CPUs, which is one CPU
@@ -145,6 +171,7 @@ struct TrainOptions {
   ModelOptions model;
   ExchangeOptions exchange;
   OptimizerOptions optimizer;
+  LossOptions loss;
   TransportOptions transport;
   PartitionOptions partition;  ///< `parts` is the number of ranks.
   NodeOrder node_order = NodeOrder::automatic;

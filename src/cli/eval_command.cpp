@@ -53,10 +53,10 @@ std::vector<OptionField<EvalRequest>> eval_fields() {
                    "parts", "partitioner", "objective", "partition-seed", "node-order", "transport",
                    "timeout", "threads-per-rank"});
   fields.group("Results");
-  fields.add(
-      "out", "DIR",
-      "Write eval.json, predictions.npy and, with --metric auc, scores.npy to this directory.",
-      HELIOGRAPH_MEMBER(run.out));
+  fields.add("out", "DIR",
+             "Write eval.json, predictions.npy and, with --metric auc or ap, scores.npy to this "
+             "directory.",
+             HELIOGRAPH_MEMBER(run.out));
   fields.add("save-logits", "FILE.npy", "Write the logits of every node, nodes x classes, fp32.",
              HELIOGRAPH_MEMBER(logits));
   fields.add("save-embeddings", "FILE.npy",

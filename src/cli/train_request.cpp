@@ -87,6 +87,11 @@ std::vector<std::string> warnings(const TrainRequest& request) {
   if (parts == 1 && (bits < 32 || exchange.staleness > 0)) {
     lines.push_back("--bits and --staleness have no effect with --parts 1: nothing is exchanged");
   }
+  if (const int warmup = request.train.optimizer.lr_warmup; warmup >= request.train.epochs) {
+    lines.push_back(fmt::format(
+        "--lr-warmup {} is not shorter than --epochs {}: the learning rate rises to the end",
+        warmup, request.train.epochs));
+  }
   if (request.train.patience > 0) {
     const auto epochs =
         static_cast<std::int64_t>(request.train.patience) * request.train.eval_every;

@@ -44,6 +44,17 @@ struct AdamStep {
   float bias_correction1, bias_correction2;  ///< 1 - beta1^t and 1 - beta2^t.
   float weight_decay;                        ///< L2 penalty, added to the gradient.
   float gradient_scale;                      ///< Factor of the gradient, from norm clipping.
+  /// Share of the value that the step takes away (AdamW: the learning rate times the decay).
+  float decoupled_decay = 0.0F;
+};
+
+/// What softmax_cross_entropy trains towards. With C classes, the loss of a row of class t is
+/// (1 - smoothing) w_t (-log p_t) + smoothing / C * (sum over classes c of w_c (-log p_c)), that of
+/// PyTorch's CrossEntropyLoss(weight, label_smoothing) before its reduction.
+struct ClassTargets {
+  const std::int32_t* class_of;    ///< Class of each row; rows below 0 do not count.
+  const float* weights = nullptr;  ///< w, one for each class; null: all are 1.
+  float smoothing = 0.0F;          ///< At least 0, below 1.
 };
 
 /// Every kernel of the engine; each device defines all of them. One thread makes all calls; they
@@ -120,9 +131,10 @@ class Kernels {
   /// out[i] = dropout of the value of sparse entry i, keyed by its node and column.
   virtual void dropout_values(const SparseView& x, const Dropout& dropout, float* out) = 0;
 
-  /// Cross-entropy of the softmax of each row against class target[row]; rows with target < 0 do
-  /// not count. d = (softmax - onehot) * scale, or 0. Returns the sum of the unscaled losses.
-  virtual double softmax_cross_entropy(ConstMatrixView logits, const std::int32_t* target,
+  /// Cross-entropy of the softmax of each row against its class, as ClassTargets says. d = the
+  /// gradient of the row's loss * scale, or 0 if it does not count. Returns the sum of the unscaled
+  /// losses.
+  virtual double softmax_cross_entropy(ConstMatrixView logits, const ClassTargets& targets,
                                        float scale, MatrixView d) = 0;
   /// Binary cross-entropy of the sigmoid over all classes of rows with mask != 0; other rows do not
   /// count. indicators: rows x cols of 0 or 1. d = (sigmoid - indicator) * scale, or 0. Returns the

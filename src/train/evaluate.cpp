@@ -31,6 +31,8 @@ TrainOptions options_of(const TrainOptions& options, const Model& model) {
   o.model = model.options;
   o.normalize = model.normalize;
   o.exchange = ExchangeOptions();
+  o.optimizer = OptimizerOptions();
+  o.loss = LossOptions();
   o.checkpoint = CheckpointOptions();
   o.init_from.clear();
   o.epochs = o.eval_every = 1;

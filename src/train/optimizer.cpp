@@ -14,6 +14,10 @@ constexpr double kEpsilon = 1e-8;
 
 double learning_rate(const OptimizerOptions& options, int epoch, int epochs) {
   const double lr = options.lr;
+  const int warmup = options.lr_warmup;
+  if (epoch < warmup) return lr * (epoch + 1) / warmup;
+  epoch -= warmup;
+  epochs -= warmup;
   switch (options.schedule) {
     case Schedule::cosine:
       return lr * 0.5 * (1 + std::cos(std::numbers::pi * epoch / epochs));
@@ -52,7 +56,10 @@ void Optimizer::step(const Parameters& parameters, double lr, double norm, Kerne
   s.bias_correction2 = static_cast<float>(1 - std::pow(kBeta2, static_cast<double>(steps_)));
   s.gradient_scale = clip > 0 && norm > clip ? static_cast<float>(clip / norm) : 1.0F;
   for (int i = 0; i < parameters.count(); ++i) {
-    s.weight_decay = parameters.decays(i) ? options_.weight_decay : 0.0F;
+    const float decay = parameters.decays(i) ? options_.weight_decay : 0.0F;
+    const bool decoupled = options_.kind == OptimizerKind::adamw;
+    s.weight_decay = decoupled ? 0.0F : decay;
+    s.decoupled_decay = decoupled ? static_cast<float>(lr * static_cast<double>(decay)) : 0.0F;
     const std::int64_t at = parameters.offset(i);
     kernels.adam(parameters.value(i).data, parameters.gradient(i), m_.as<float>().data() + at,
                  v_.as<float>().data() + at, s);

@@ -10,11 +10,11 @@
 
 namespace heliograph {
 
-/// The learning rate of an epoch; the first epoch is 0.
+/// The learning rate of an epoch of `epochs`; the first epoch is 0.
 double learning_rate(const OptimizerOptions& options, int epoch, int epochs);
 
-/// Adam with L2 decay of weight matrices and clipping by the global gradient norm. All ranks hold
-/// the same gradients and so take the same step.
+/// Adam or AdamW, with clipping by the global gradient norm. All ranks hold the same gradients and
+/// so take the same step.
 class Optimizer {
  public:
   Optimizer(const OptimizerOptions& options, const Parameters& parameters, MemoryAccount* account);

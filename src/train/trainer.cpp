@@ -106,6 +106,7 @@ Trainer::Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryA
   model_ = std::make_unique<Network>(options.model, train_->input(), plan.facts().classes,
                                      options.seed, PassRows{rows, most_rows}, *kernels_, account_);
   evaluated().exact_halo().set_scratch(model_->idle_memory());
+  training_loss_.emplace(plan, *train_, comm, *kernels_, account_);
   optimizer_ = std::make_unique<Optimizer>(options.optimizer, model_->parameters(), account_);
   halo_ = std::make_unique<StaleHalo>(comm, train_->placed(),
                                       ExchangePolicy(options.exchange, options.epochs),
@@ -135,7 +136,7 @@ EpochEnd Trainer::run_epoch(int epoch, FunctionRef<RunRequests()> asks) {
   const PassContext pass{*kernels_, *halo_, on_host() ? times_ : asking_, clock,
                          plan_.options().seed};
   const ConstMatrixView logits = model_->forward(pass, train_->op(), train_->input());
-  loss_ = loss_and_gradient(logits);
+  loss_ = training_loss_->loss_and_gradient(logits, model_->logit_gradient());
   const Parameters& parameters = model_->parameters();
   {
     const PhaseTimer timer(times_.allreduce);
@@ -201,21 +202,6 @@ void Trainer::begin_sum(std::span<T> gradients, std::int64_t begin, std::int64_t
   if (gradients.empty()) return;
   gradient_sum_.begin(
       gradients.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)));
-}
-
-double Trainer::loss_and_gradient(ConstMatrixView logits) {
-  const MatrixView gradient = model_->logit_gradient();
-  const RunFacts& facts = plan_.facts();
-  auto terms = static_cast<double>(facts.training_nodes);
-  if (facts.task == Task::multiclass) {
-    const double sum = kernels_->softmax_cross_entropy(logits, train_->target(),
-                                                       static_cast<float>(1.0 / terms), gradient);
-    return sum / terms;
-  }
-  terms *= facts.classes;
-  const double sum = kernels_->binary_cross_entropy(logits, train_->indicators(), train_->mask(),
-                                                    static_cast<float>(1.0 / terms), gradient);
-  return sum / terms;
 }
 
 RankEpoch Trainer::sent() const {

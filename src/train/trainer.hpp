@@ -15,6 +15,7 @@
 #include "train/optimizer.hpp"
 #include "train/plan/rank_graph.hpp"
 #include "train/plan/run_plan.hpp"
+#include "train/training_loss.hpp"
 
 namespace heliograph {
 
@@ -66,7 +67,6 @@ class Trainer {
  private:
   bool on_host() const { return kernels_->device().on_host(); }
   void sum_gradients();
-  double loss_and_gradient(ConstMatrixView logits);
   template <class T>
   void begin_sum(std::span<T> gradients, std::int64_t begin, std::int64_t end);
   /// What this rank has sent so far for training.
@@ -84,6 +84,7 @@ class Trainer {
   std::unique_ptr<RankGraph> train_;
   std::unique_ptr<RankGraph> whole_;  ///< Inductive training only.
   std::unique_ptr<Network> model_;
+  std::optional<TrainingLoss> training_loss_;
   std::unique_ptr<Optimizer> optimizer_;
   PhaseClock times_;
   PhaseClock asking_;  ///< Time to ask a device for work. It is not reported.

@@ -57,11 +57,12 @@ TEST(OptionsJson, EveryOptionSurvivesTheWayThroughJson) {
     "split": "random:50/25/12.5", "split-seed": 7, "stratified": true, "normalize": "row",
     "inductive": true, "model": "gcn", "layers": 5, "hidden": 33, "dropout": 0.25, "norm": "none",
     "residual": true, "precompute": false, "transform-first": false,
-    "aggregate-storage": "bf16", "epochs": 17, "lr": 0.003,
+    "aggregate-storage": "bf16", "epochs": 17, "optimizer": "adamw", "lr": 0.003, "lr-warmup": 6,
+    "label-smoothing": 0.125, "class-weights": "balanced",
     "weight-decay": 0.0005, "clip-norm": 1.5, "schedule": "step", "step-size": 9,
     "step-gamma": 0.1, "patience": 4, "seed": 18446744073709551615, "reproducible": true,
     "tf32": true, "init-from": "runs/a", "save-logits": true, "save-embeddings": true,
-    "metric": "auc", "eval-every": 3, "eval-chunk-mib": 8, "memory-limit-mib": 9, "parts": 6,
+    "metric": "ap", "eval-every": 3, "eval-chunk-mib": 8, "memory-limit-mib": 9, "parts": 6,
     "partitioner": "file:a b/c.part.6", "objective": "volume", "partition-seed": 11,
     "balance-train": true, "node-order": "random",
     "bits-forward": 2, "bits-backward": 16, "staleness": 3, "sync-every": 10, "warmup-epochs": 5,
@@ -157,6 +158,8 @@ TEST(OptionText, BadTextIsRefusedByFlag) {
       {"bits", "3"},
       {"bits", "0"},
       {"model", "gcm"},
+      {"optimizer", "sgd"},
+      {"class-weights", "1,2"},
       {"model", "gat"},
       {"split", "random:60/20"},
       {"split", "random:a/b/c"},
@@ -216,6 +219,9 @@ TEST(Validate, RefusesEachValueByName) {
       {"lr", [nan](auto& o) { o.optimizer.lr = nan; }},
       {"weight-decay", [](auto& o) { o.optimizer.weight_decay = -1; }},
       {"clip-norm", [nan](auto& o) { o.optimizer.clip_norm = nan; }},
+      {"lr-warmup", [](auto& o) { o.optimizer.lr_warmup = -1; }},
+      {"label-smoothing", [](auto& o) { o.loss.label_smoothing = 1; }},
+      {"label-smoothing", [nan](auto& o) { o.loss.label_smoothing = nan; }},
       {"step-size", [](auto& o) { o.optimizer.step_size = 0; }},
       {"step-gamma", [](auto& o) { o.optimizer.step_gamma = 1.5F; }},
       {"transport mpi",
@@ -263,14 +269,8 @@ TEST(Validate, RefusesEachValueByName) {
        [](auto& o) {
          o.split = RandomSplit{0.6, 0.3, 0.3};
        }},
-      {"split per-class:0/2/3",
-       [](auto& o) {
-         o.split = PerClassSplit{0, 2, 3};
-       }},
-      {"split per-class:1/2/-3",
-       [](auto& o) {
-         o.split = PerClassSplit{1, 2, -3};
-       }},
+      {"split per-class:0/2/3", [](auto& o) { o.split = PerClassSplit{0, 2, 3}; }},
+      {"split per-class:1/2/-3", [](auto& o) { o.split = PerClassSplit{1, 2, -3}; }},
   };
   for (const auto& [flag, change] : cases) {
     TrainOptions options;

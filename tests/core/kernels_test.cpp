@@ -130,7 +130,7 @@ TEST_F(ReproducibleKernels, LossesSumInFp64AndSkipOtherRows) {
   const Matrix z = matrix_of({{kLarge, 0}, {0, 0}, {9, 9}});
   const std::vector<std::int32_t> target{1, 0, -1};
   Matrix d = matrix_of({{7, 7}, {7, 7}, {7, 7}});
-  const double loss = kernels_->softmax_cross_entropy(z.view(), target.data(), 0.5F, d.view());
+  const double loss = kernels_->softmax_cross_entropy(z.view(), {target.data()}, 0.5F, d.view());
   EXPECT_DOUBLE_EQ(loss, static_cast<double>(kLarge) + std::log(2.0));
   EXPECT_EQ(d.view().row(0)[0], 0.5F);
   EXPECT_EQ(d.view().row(0)[1], -0.5F);

@@ -334,7 +334,7 @@ TEST_F(RowKernels, SparseProductsOnEveryTarget) {
 }
 
 TEST_F(RowKernels, AdamOnEveryTarget) {
-  const AdamStep step{0.01F, 0.9F, 0.999F, 1e-8F, 0.19F, 0.002F, 0.05F, 0.5F};
+  const AdamStep step{0.01F, 0.9F, 0.999F, 1e-8F, 0.19F, 0.002F, 0.05F, 0.5F, 0.125F};
   for (const std::int64_t count : kWidths) {
     SCOPED_TRACE(count);
     const auto value = draws(count), gradient = draws(count), first = draws(count);
@@ -347,8 +347,9 @@ TEST_F(RowKernels, AdamOnEveryTarget) {
           double{gradient[i]} * step.gradient_scale + double{step.weight_decay} * value[i];
       const double m = double{step.beta1} * first[i] + (1 - double{step.beta1}) * g;
       const double v = double{step.beta2} * second[i] + (1 - double{step.beta2}) * g * g;
-      expected.push_back(value[i] - step.lr * (m / step.bias_correction1) /
-                                        (std::sqrt(v / step.bias_correction2) + step.epsilon));
+      expected.push_back((1 - step.decoupled_decay) * value[i] -
+                         step.lr * (m / step.bias_correction1) /
+                             (std::sqrt(v / step.bias_correction2) + step.epsilon));
       moments.push_back(m);
       moments.push_back(v);
     }

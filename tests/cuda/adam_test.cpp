@@ -22,8 +22,15 @@ TEST_F(AdamTwin, ThreeSteps) {
     const DeviceArray<float> device_value = on_device(value), device_m = on_device(m);
     const DeviceArray<float> device_v = on_device(v), device_gradient = on_device(gradient);
     for (int t = 0; t < 3; ++t) {
-      const AdamStep step{0.01F, 0.9F,  0.999F, 1e-8F, 0.1F + 0.1F * static_cast<float>(t),
-                          0.5F,  5e-4F, 0.25F};
+      const AdamStep step{0.01F,
+                          0.9F,
+                          0.999F,
+                          1e-8F,
+                          0.1F + 0.1F * static_cast<float>(t),
+                          0.5F,
+                          5e-4F,
+                          0.25F,
+                          t == 2 ? 0.03F : 0.0F};
       cuda->adam(device_value.data(), {device_gradient.data(), nullptr, 1, count}, device_m.data(),
                  device_v.data(), step);
       cpu->adam(value.data(), {gradient.data(), nullptr, 1, count}, m.data(), v.data(), step);

@@ -35,14 +35,48 @@ TEST_F(LossTwin, Softmax) {
     }
     const DeviceMatrix device_logits = on_device(logits), device_d = on_device(d);
     const DeviceArray<std::int32_t> device_target = on_device(target);
-    const double loss = cuda->softmax_cross_entropy(device_logits.view(), device_target.data(),
+    const double loss = cuda->softmax_cross_entropy(device_logits.view(), {device_target.data()},
                                                     kScale, device_d.view());
     const double expected =
-        cpu->softmax_cross_entropy(logits.view(), target.data(), kScale, d.view());
+        cpu->softmax_cross_entropy(logits.view(), {target.data()}, kScale, d.view());
     EXPECT_NEAR(loss, expected, loss_bound(s));
     expect_near(device_d.values().view(), d.view(), kBound);
-    EXPECT_EQ(loss, cuda->softmax_cross_entropy(device_logits.view(), device_target.data(), kScale,
-                                                device_d.view()));
+    EXPECT_EQ(loss, cuda->softmax_cross_entropy(device_logits.view(), {device_target.data()},
+                                                kScale, device_d.view()));
+  }
+}
+
+TEST_F(LossTwin, SoftmaxWithWeightsAndSmoothing) {
+  for (const LossShape s : kLossShapes) {
+    const Matrix logits = normal_matrix(s.rows, s.classes);
+    std::vector<std::int32_t> target;
+    std::vector<float> weights;
+    for (std::int64_t r = 0; r < s.rows; ++r) {
+      target.push_back(r % 4 == 1 ? -1 : static_cast<std::int32_t>(r * 7 % s.classes));
+    }
+    for (std::int64_t c = 0; c < s.classes; ++c) {
+      weights.push_back(0.25F + 0.5F * static_cast<float>(c % 3));
+    }
+    const DeviceMatrix device_logits = on_device(logits);
+    const DeviceArray<std::int32_t> device_target = on_device(target);
+    const DeviceArray<float> device_weights = on_device(weights);
+    for (const bool weighted : {false, true}) {
+      for (const float smoothing : {0.0F, 0.2F}) {
+        SCOPED_TRACE(::testing::Message() << s.rows << " x " << s.classes << ", weights "
+                                          << weighted << ", smoothing " << smoothing);
+        const Matrix d = normal_matrix(s.rows, s.classes);
+        const DeviceMatrix device_d = on_device(d);
+        const double loss = cuda->softmax_cross_entropy(
+            device_logits.view(),
+            {device_target.data(), weighted ? device_weights.data() : nullptr, smoothing}, kScale,
+            device_d.view());
+        const double expected = cpu->softmax_cross_entropy(
+            logits.view(), {target.data(), weighted ? weights.data() : nullptr, smoothing}, kScale,
+            d.view());
+        EXPECT_NEAR(loss, expected, 2 * loss_bound(s));  // Weights are below 1.5.
+        expect_near(device_d.values().view(), d.view(), 2 * kBound);
+      }
+    }
   }
 }
 
@@ -75,7 +109,8 @@ TEST_F(LossTwin, LargeLogitsStayFinite) {
   }
   const DeviceMatrix device_logits = on_device(logits), d = device_matrix(2, 3);
   const DeviceArray<std::int32_t> target = on_device(std::vector<std::int32_t>{2, 0});
-  const double loss = cuda->softmax_cross_entropy(device_logits.view(), target.data(), 1, d.view());
+  const double loss =
+      cuda->softmax_cross_entropy(device_logits.view(), {target.data()}, 1, d.view());
   EXPECT_NEAR(loss, std::log(3.0), 1e-6);
 }
 
@@ -90,7 +125,7 @@ TEST_F(LossTwin, NanAndInfinityReachTheLoss) {
     const DeviceArray<std::uint8_t> indicators = on_device(std::vector<std::uint8_t>(200, 1));
     const DeviceArray<std::uint8_t> mask = on_device(std::vector<std::uint8_t>(40, 1));
     EXPECT_FALSE(std::isfinite(
-        cuda->softmax_cross_entropy(device_logits.view(), target.data(), 1, d.view())));
+        cuda->softmax_cross_entropy(device_logits.view(), {target.data()}, 1, d.view())));
     EXPECT_FALSE(std::isfinite(cuda->binary_cross_entropy(device_logits.view(), indicators.data(),
                                                           mask.data(), 1, d.view())));
   }

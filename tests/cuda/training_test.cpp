@@ -89,6 +89,12 @@ INSTANTIATE_TEST_SUITE_P(
                              o.exchange.bits_backward = Bits::bf16;
                              o.exchange.staleness = 2;
                            }},
+                      Case{"Recipe", ModelKind::gcn, false, false, false,
+                           [](TrainOptions& o) {
+                             o.optimizer.kind = OptimizerKind::adamw;
+                             o.optimizer.weight_decay = 0.1F;
+                             o.loss = {0.1F, ClassWeights::balanced};
+                           }},
                       Case{"Bf16Rows", ModelKind::gcn, false, false, false,
                            [](TrainOptions& o) { o.model.aggregate_storage = RowStorage::bf16; },
                            1e-4},  // A sum that differs in its last bit may round to the next bf16.

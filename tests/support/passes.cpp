@@ -76,7 +76,7 @@ double SingleRank::loss() {
                        (dataset_.labels.task == Task::multilabel ? dataset_.labels.classes : 1);
   const auto scale = static_cast<float>(1.0 / terms);
   const double sum = dataset_.labels.task == Task::multiclass
-                         ? kernels_->softmax_cross_entropy(logits, target_.data(), scale, d)
+                         ? kernels_->softmax_cross_entropy(logits, {target_.data()}, scale, d)
                          : kernels_->binary_cross_entropy(logits, dataset_.labels.indicators.data(),
                                                           mask_.data(), scale, d);
   return sum / terms;

@@ -146,6 +146,10 @@ TEST_F(Refusal, OptionsThatChangeNumbersMustAgree) {
   refused([](auto& o) { o.partition.parts = 3; }, "parts");
   refused([](auto& o) { o.node_order = NodeOrder::random; }, "node-order");
   refused([](auto& o) { o.optimizer.lr = 0.5F; }, "lr");
+  refused([](auto& o) { o.optimizer.lr_warmup = 1; }, "lr-warmup");
+  refused([](auto& o) { o.optimizer.kind = OptimizerKind::adamw; }, "optimizer");
+  refused([](auto& o) { o.loss.label_smoothing = 0.5F; }, "label-smoothing");
+  refused([](auto& o) { o.loss.class_weights = ClassWeights::balanced; }, "class-weights");
   refused([](auto& o) { o.init_from = "S"; },
           "init-from is \"S\", but the checkpoint was made without it");
   refused([](auto& o) { o.epochs = 1; }, "epochs is 1");

@@ -207,6 +207,13 @@ const std::vector<Setting> settings{
        o.optimizer.schedule = Schedule::step;
        o.optimizer.step_size = 2;
      }},
+    {"recipe",
+     [](TrainOptions& o) {
+       o.optimizer.kind = OptimizerKind::adamw;
+       o.optimizer.weight_decay = 0.1F;
+       o.optimizer.lr_warmup = 3;
+       o.loss = {0.1F, ClassWeights::balanced};
+     }},
     {"no_precompute_s1",
      [](TrainOptions& o) {
        o.model.precompute = false;

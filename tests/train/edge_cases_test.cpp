@@ -211,6 +211,63 @@ TEST(EdgeCases, ScoresOfABinaryTargetRankItAsReported) {
   EXPECT_GT(r.test_metric, 0.6);
 }
 
+TEST(EdgeCases, AveragePrecisionKeepsScoresToo) {
+  const Dataset data = test::make_small_dataset(300, 8, 2, 8);
+  TrainOptions o = four_epochs(3);
+  o.epochs = 20;
+  o.metric = Metric::average_precision;
+  const TrainResult r = train(data, o);
+  std::vector<std::pair<float, std::uint8_t>> scored;
+  for (std::size_t v = 0; v < r.scores.size(); ++v) {
+    if (data.splits[0].role[v] != Role::test) continue;
+    scored.emplace_back(r.scores[v], data.labels.class_of[v] == 1);
+  }
+  EXPECT_NEAR(average_precision(scored), r.test_metric, 1e-3);
+  EXPECT_GT(r.test_metric, 0.6);
+}
+
+TEST(EdgeCases, BalancedWeightsMakeClassesOfAnySizeCountEqually) {
+  // With one class in ten training nodes, a model that ignores its input has the least loss where
+  // both classes are equally likely.
+  Dataset data = test::make_small_dataset(400, 4, 2, 8);
+  std::vector<std::int32_t> class_of(400);
+  for (std::size_t v = 0; v < 400; ++v) class_of[v] = v % 10 == 0 ? 1 : 0;
+  data.labels.class_of = class_of;
+  data.features.dense = std::vector<float>(1600, 0.0F);
+  set_roles(data, [](std::size_t, Role) { return Role::train; });
+  TrainOptions o = four_epochs(3);
+  o.model.layers = 1;
+  o.model.dropout = 0;
+  o.epochs = 300;
+  o.loss.class_weights = ClassWeights::balanced;
+  EXPECT_NEAR(train(data, o).epochs.back().loss, std::log(2.0), 1e-4);
+  o.loss.class_weights = ClassWeights::none;
+  EXPECT_NEAR(train(data, o).epochs.back().loss, -0.1 * std::log(0.1) - 0.9 * std::log(0.9), 1e-4);
+}
+
+TEST(EdgeCases, AClassWithoutTrainingNodesCannotBeBalanced) {
+  Dataset data = test::make_small_dataset(200, 8, 3, 8);
+  const auto& class_of = data.labels.class_of;
+  set_roles(data, [&](std::size_t v, Role r) {
+    return r == Role::train && class_of[v] == 2 ? Role::none : r;
+  });
+  TrainOptions o = four_epochs(2);
+  EXPECT_NO_THROW(train(data, o));
+  o.loss.class_weights = ClassWeights::balanced;
+  test::expect_error(ErrorCode::bad_input, "class 2 has no training node", [&] { train(data, o); });
+  data.class_names = {"ham", "spam", "eggs"};
+  test::expect_error(ErrorCode::bad_input, "class 2 (eggs)", [&] { train(data, o); });
+}
+
+TEST(EdgeCases, LossesOfOneClassANodeAreRefusedForMultiLabel) {
+  const Dataset data = test::make_small_dataset(100, 8, 3, 8, true);
+  TrainOptions o = four_epochs(2);
+  o.loss.class_weights = ClassWeights::balanced;
+  test::expect_error(ErrorCode::usage, "class-weights balanced", [&] { train(data, o); });
+  o.loss = {0.1F, ClassWeights::none};
+  test::expect_error(ErrorCode::usage, "label-smoothing", [&] { train(data, o); });
+}
+
 TEST(EdgeCases, InductiveFeaturesAreStandardizedByTrainingNodesOnly) {
   Dataset data = test::make_small_dataset(200, 8, 3, 8);
   TrainOptions o = four_epochs(3);

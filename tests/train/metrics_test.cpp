@@ -42,11 +42,25 @@ TEST(RocAuc, EqualsCountingPairs) {
   EXPECT_DOUBLE_EQ(roc_auc(scored), wins / pairs);
 }
 
+TEST(AveragePrecision, HandWorked) {
+  // The example of scikit-learn's average_precision_score.
+  EXPECT_DOUBLE_EQ(average_precision({{0.1F, 0}, {0.4F, 0}, {0.35F, 1}, {0.8F, 1}}),
+                   (1.0 + 2.0 / 3) / 2);
+  // Nodes of equal scores share a threshold: precision 2/3 at recall 2/3, then 3/5 at recall 1.
+  EXPECT_DOUBLE_EQ(average_precision({{2, 1}, {2, 0}, {2, 1}, {1, 1}, {1, 0}}),
+                   2.0 / 3 * 2 / 3 + 3.0 / 5 * 1 / 3);
+  EXPECT_DOUBLE_EQ(average_precision({{1, 1}, {2, 1}}), 1.0);
+  EXPECT_TRUE(std::isnan(average_precision({{1, 0}, {2, 0}})));
+  EXPECT_TRUE(std::isnan(average_precision({})));
+}
+
 TEST(ResolveMetric, FollowsTheTask) {
   Labels labels;
   labels.classes = 7;
   EXPECT_EQ(resolve_metric(Metric::automatic, labels.task, labels.classes), Metric::accuracy);
-  EXPECT_THROW(resolve_metric(Metric::auc, labels.task, labels.classes), Error);
+  for (const Metric ranking : {Metric::auc, Metric::average_precision}) {
+    EXPECT_THROW(resolve_metric(ranking, labels.task, labels.classes), Error);
+  }
   labels.classes = 2;
   EXPECT_EQ(resolve_metric(Metric::automatic, labels.task, labels.classes), Metric::auc);
   EXPECT_EQ(resolve_metric(Metric::accuracy, labels.task, labels.classes), Metric::accuracy);
@@ -192,18 +206,17 @@ TEST(DistributedScores, MacroF1OfLabelsIsTheMeanOverAllOfThem) {
   }
 }
 
-TEST(DistributedScores, AucIsRankedOverAllRanksAtOnce) {
+TEST(DistributedScores, NodesAreRankedOverAllRanksAtOnce) {
   const Whole w = make_whole(Task::multiclass, 2, 300);
-  const Scores one = scores_over(w, Metric::auc, 1);
-  const Scores five = scores_over(w, Metric::auc, 5);
-  EXPECT_EQ(one.train, five.train);
-  EXPECT_EQ(one.test, five.test);
   std::vector<std::pair<float, std::uint8_t>> scored;
   for (std::size_t v = 0; v < w.logits.size(); ++v) {
     if (w.labels.role[v] != Role::test) continue;
     scored.emplace_back(w.logits[v][1] - w.logits[v][0], w.labels.class_of[v] == 1);
   }
-  EXPECT_EQ(one.test, roc_auc(scored));
+  for (const int ranks : {1, 5}) {
+    EXPECT_EQ(scores_over(w, Metric::auc, ranks).test, roc_auc(scored));
+    EXPECT_EQ(scores_over(w, Metric::average_precision, ranks).test, average_precision(scored));
+  }
 }
 
 }  // namespace

@@ -16,6 +16,10 @@ class OptimizerTest : public ::testing::TestWithParam<bool> {
     weight_ = parameters_.declare("weight", 3, 5, ParameterKind::weight);
     bias_ = parameters_.declare("bias", 1, 5, ParameterKind::bias);
     parameters_.allocate(GetParam(), nullptr);
+    set_values();
+  }
+
+  void set_values() {
     for (const int i : {weight_, bias_}) {
       const MatrixView w = parameters_.value(i);
       for (std::int64_t j = 0; j < w.rows * w.cols; ++j) {
@@ -41,14 +45,16 @@ class OptimizerTest : public ::testing::TestWithParam<bool> {
     return static_cast<float>(std::sin(1.0 + static_cast<double>(j) + 2.0 * step));
   }
 
-  /// Adam of one value in fp64, written from the paper's algorithm 1.
+  /// Adam of one value in fp64, written from the paper's algorithm 1; `decoupled`: AdamW
+  /// (Loshchilov and Hutter 2019, algorithm 2).
   static double adam(double value, std::int64_t j, int steps, double lr, double decay,
-                     double scale) {
+                     bool decoupled) {
     double m = 0, v = 0;
     for (int t = 1; t <= steps; ++t) {
-      const double g = scale * gradient(t, j) + decay * value;
+      const double g = gradient(t, j) + (decoupled ? 0 : decay * value);
       m = 0.9 * m + 0.1 * g;
       v = 0.999 * v + 0.001 * g * g;
+      if (decoupled) value *= 1 - lr * decay;
       value -= lr * (m / (1 - std::pow(0.9, t))) / (std::sqrt(v / (1 - std::pow(0.999, t))) + 1e-8);
     }
     return value;
@@ -59,23 +65,28 @@ class OptimizerTest : public ::testing::TestWithParam<bool> {
   std::unique_ptr<Kernels> kernels_;
 };
 
-TEST_P(OptimizerTest, StepsAreThoseOfAdamWithDecayOfWeightsOnly) {
-  OptimizerOptions options;
-  options.weight_decay = 0.3F;
-  Optimizer optimizer(options, parameters_, nullptr);
-  for (int t = 1; t <= 4; ++t) {
-    set_gradient(t);
-    optimizer.step(parameters_, 0.01,
-                   Optimizer::gradient_norm(parameters_.flat_gradients_f32(),
-                                            parameters_.flat_gradients_f64()),
-                   *kernels_);
-  }
-  for (const int i : {weight_, bias_}) {
-    const MatrixView w = parameters_.value(i);
-    for (std::int64_t j = 0; j < w.rows * w.cols; ++j) {
-      const double begin = 0.5 - 0.1 * static_cast<double>(j);
-      EXPECT_NEAR(w.data[j], adam(begin, j, 4, 0.01, i == weight_ ? 0.3 : 0.0, 1.0), 1e-5)
-          << parameters_.name(i) << " " << j;
+TEST_P(OptimizerTest, StepsAreThoseOfThePapersWithDecayOfWeightsOnly) {
+  for (const OptimizerKind kind : {OptimizerKind::adam, OptimizerKind::adamw}) {
+    OptimizerOptions options;
+    options.kind = kind;
+    options.weight_decay = 0.3F;
+    Optimizer optimizer(options, parameters_, nullptr);
+    set_values();
+    for (int t = 1; t <= 4; ++t) {
+      set_gradient(t);
+      optimizer.step(parameters_, 0.01,
+                     Optimizer::gradient_norm(parameters_.flat_gradients_f32(),
+                                              parameters_.flat_gradients_f64()),
+                     *kernels_);
+    }
+    const bool decoupled = kind == OptimizerKind::adamw;
+    for (const int i : {weight_, bias_}) {
+      const MatrixView w = parameters_.value(i);
+      for (std::int64_t j = 0; j < w.rows * w.cols; ++j) {
+        const double begin = 0.5 - 0.1 * static_cast<double>(j);
+        EXPECT_NEAR(w.data[j], adam(begin, j, 4, 0.01, i == weight_ ? 0.3 : 0.0, decoupled), 1e-5)
+            << parameters_.name(i) << " " << j;
+      }
     }
   }
 }
@@ -107,6 +118,25 @@ TEST_P(OptimizerTest, ClippingScalesAllGradientsByTheirCommonNorm) {
     const double first = 0.01 * (g1 > 0 ? 1 : -1);
     EXPECT_NEAR(w.data[j], 0.5 - 0.1 * static_cast<double>(j) - first - second, 2e-5) << j;
   }
+}
+
+TEST(LearningRate, RisesInEqualStepsBeforeTheSchedule) {
+  OptimizerOptions o;
+  o.lr = 0.5F;
+  o.lr_warmup = 4;
+  const auto rate = [&](int epoch) { return learning_rate(o, epoch, 12); };
+  for (const Schedule schedule : {Schedule::constant, Schedule::cosine, Schedule::step}) {
+    o.schedule = schedule;
+    for (int e = 0; e < 4; ++e) EXPECT_DOUBLE_EQ(rate(e), 0.125 * (e + 1)) << e;
+    EXPECT_DOUBLE_EQ(rate(4), 0.5);
+  }
+  o.schedule = Schedule::cosine;  // over the 8 epochs that remain
+  EXPECT_NEAR(rate(8), 0.25, 1e-15);
+  EXPECT_NEAR(rate(11), 0.5 * 0.5 * (1 + std::cos(std::acos(-1.0) * 7 / 8)), 1e-15);
+  o.schedule = Schedule::step;
+  o.step_size = 3;
+  EXPECT_DOUBLE_EQ(rate(6), 0.5);
+  EXPECT_DOUBLE_EQ(rate(7), 0.25);
 }
 
 INSTANTIATE_TEST_SUITE_P(Gradients, OptimizerTest, ::testing::Bool(),

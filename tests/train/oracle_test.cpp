@@ -22,6 +22,7 @@ struct OracleCase {
   bool inductive = false;
   bool precompute = true;
   bool residual = false;
+  bool recipe = false;  ///< AdamW, warm-up, label smoothing and balanced classes.
 };
 
 std::ostream& operator<<(std::ostream& out, const OracleCase& c) { return out << c.name; }
@@ -37,6 +38,7 @@ std::vector<OracleCase> cases() {
     all.push_back({m + "_directed", kind, false, false, true});
     all.push_back({m + "_inductive", kind, false, false, false, true});
     all.push_back({m + "_inductive_sparse_multilabel", kind, true, true, false, true});
+    all.push_back({m + "_recipe", kind, false, false, false, false, true, false, true});
     all.push_back({m + "_no_precompute_residual", kind, false, false, false, false, false, true});
   }
   return all;
@@ -51,6 +53,13 @@ TrainOptions options_of(const OracleCase& c, int ranks, int epochs) {
   o.model.precompute = c.precompute;
   o.model.residual = c.residual;
   o.inductive = c.inductive;
+  if (c.recipe) {
+    o.optimizer.kind = OptimizerKind::adamw;
+    o.optimizer.weight_decay = 0.1F;
+    o.optimizer.lr_warmup = 5;
+    o.optimizer.schedule = Schedule::cosine;
+    o.loss = {0.1F, ClassWeights::balanced};
+  }
   o.epochs = epochs;
   o.eval_every = 5;
   o.partition.parts = ranks;

@@ -124,12 +124,12 @@ class CpuKernels final : public Kernels {
     });
   }
 
-  double softmax_cross_entropy(ConstMatrixView logits, const std::int32_t* target, float scale,
+  double softmax_cross_entropy(ConstMatrixView logits, const ClassTargets& targets, float scale,
                                MatrixView d) override {
     return tiled_loss(logits.rows, [&](std::int64_t begin, std::int64_t end) {
       return reproducible_
-                 ? cpu::softmax_cross_entropy_rows_fp64(logits, target, scale, d, begin, end)
-                 : cpu::softmax_cross_entropy_rows(logits, target, scale, d, begin, end);
+                 ? cpu::softmax_cross_entropy_rows_fp64(logits, targets, scale, d, begin, end)
+                 : cpu::softmax_cross_entropy_rows(logits, targets, scale, d, begin, end);
     });
   }
   double binary_cross_entropy(ConstMatrixView logits, const std::uint8_t* indicators,

@@ -5,14 +5,22 @@
 
 namespace heliograph::cpu {
 
-double softmax_cross_entropy_rows_fp64(ConstMatrixView logits, const std::int32_t* target,
+double softmax_cross_entropy_rows_fp64(ConstMatrixView logits, const ClassTargets& targets,
                                        float scale, MatrixView d, std::int64_t begin,
                                        std::int64_t end) {
   double loss = 0;
   const std::int64_t classes = logits.cols;
+  const auto weight = [&](std::int64_t c) {
+    return targets.weights == nullptr ? 1.0 : static_cast<double>(targets.weights[c]);
+  };
+  const double smoothing = targets.smoothing;
+  const double spread = smoothing / static_cast<double>(classes);
+  double spread_mass = 0;
+  for (std::int64_t c = 0; c < classes; ++c) spread_mass += spread * weight(c);
   for (std::int64_t r = begin; r < end; ++r) {
     float* out = d.row(r);
-    if (target[r] < 0) {
+    const std::int32_t target = targets.class_of[r];
+    if (target < 0) {
       std::fill_n(out, classes, 0.0F);
       continue;
     }
@@ -24,10 +32,15 @@ double softmax_cross_entropy_rows_fp64(ConstMatrixView logits, const std::int32_
       sum += std::exp(v - top) + v * 0.0;  // The product is NaN for -Inf, which exp would hide.
     }
     const double log_sum = top + std::log(sum);
-    loss += log_sum - static_cast<double>(z[target[r]]);
+    const double kept = (1.0 - smoothing) * weight(target);
+    const double mass = kept + spread_mass;  // The sum of the row's target values.
+    loss += kept * (log_sum - static_cast<double>(z[target]));
     for (std::int64_t c = 0; c < classes; ++c) {
-      const double probability = std::exp(static_cast<double>(z[c]) - log_sum);
-      out[c] = static_cast<float>((probability - (c == target[r] ? 1.0 : 0.0)) * scale);
+      const double below = static_cast<double>(z[c]) - log_sum;
+      const double spread_here = spread * weight(c);
+      if (spread > 0) loss -= spread_here * below;
+      const double wanted = (c == target ? kept : 0.0) + spread_here;
+      out[c] = static_cast<float>((mass * std::exp(below) - wanted) * scale);
     }
   }
   return loss;

@@ -32,13 +32,28 @@ void EachVector(std::int64_t cols, const Body& body) {
 
 float Sum(V v) { return hn::GetLane(hn::SumOfLanes(kF, v)); }
 
-double SoftmaxCrossEntropy(ConstMatrixView logits, const std::int32_t* target, float scale,
+/// The weights of the classes of one vector, which begins with column c.
+V Weights(const float* weights, std::int64_t c, std::int64_t cols) {
+  if (weights == nullptr) return hn::Set(kF, 1.0F);
+  HWY_ALIGN float line[kLine] = {};
+  std::copy_n(weights + c, std::min(kLine, cols - c), line);
+  return hn::Load(kF, line);
+}
+
+double SoftmaxCrossEntropy(ConstMatrixView logits, const ClassTargets& targets, float scale,
                            MatrixView d, std::int64_t begin, std::int64_t end) {
   double loss = 0;
+  const float* weights = targets.weights;
+  const float spread = targets.smoothing / static_cast<float>(logits.cols);
+  float spread_mass = 0;
+  for (std::int64_t c = 0; spread > 0 && c < logits.cols; ++c) {
+    spread_mass += spread * (weights == nullptr ? 1.0F : weights[c]);
+  }
   const V none = hn::Set(kF, -HUGE_VALF);
   for (std::int64_t r = begin; r < end; ++r) {
     float* out = d.row(r);
-    if (target[r] < 0) {
+    const std::int32_t target = targets.class_of[r];
+    if (target < 0) {
       std::fill_n(out, logits.cols, 0.0F);
       continue;
     }
@@ -58,14 +73,27 @@ double SoftmaxCrossEntropy(ConstMatrixView logits, const std::int32_t* target, f
       hn::BlendedStore(e, mask, kF, out + c);
     });
     const float sum = Sum(sums);
-    const V factor = hn::Set(kF, scale / sum);
+    const float kept = (1.0F - targets.smoothing) * (weights == nullptr ? 1.0F : weights[target]);
+    const float mass = kept + spread_mass;  // The sum of the row's target values.
+    const V factor = hn::Set(kF, mass * scale / sum);
     EachVector(logits.cols, [&](std::int64_t c, auto mask) {
       hn::BlendedStore(hn::Mul(hn::Load(kF, out + c), factor), mask, kF, out + c);
     });
-    out[target[r]] -= scale;
-    loss += std::log(static_cast<double>(sum)) +
-            (static_cast<double>(hn::GetLane(top)) - static_cast<double>(z[target[r]])) +
+    out[target] -= scale * kept;
+    loss += static_cast<double>(mass) * std::log(static_cast<double>(sum)) +
+            static_cast<double>(kept) *
+                (static_cast<double>(hn::GetLane(top)) - static_cast<double>(z[target])) +
             static_cast<double>(Sum(poison));
+    if (spread == 0) continue;
+    V behind = hn::Zero(kF);
+    const V step = hn::Set(kF, scale * spread);
+    EachVector(logits.cols, [&](std::int64_t c, auto mask) {
+      const V w = Weights(weights, c, logits.cols);
+      const V gap = hn::IfThenElseZero(mask, hn::Sub(top, hn::Load(kF, z + c)));
+      behind = hn::MulAdd(w, gap, behind);
+      hn::BlendedStore(hn::NegMulAdd(step, w, hn::Load(kF, out + c)), mask, kF, out + c);
+    });
+    loss += static_cast<double>(spread) * static_cast<double>(Sum(behind));
   }
   return loss;
 }
@@ -113,9 +141,9 @@ namespace heliograph::cpu {
 HWY_EXPORT(SoftmaxCrossEntropy);
 HWY_EXPORT(BinaryCrossEntropy);
 
-double softmax_cross_entropy_rows(ConstMatrixView logits, const std::int32_t* target, float scale,
+double softmax_cross_entropy_rows(ConstMatrixView logits, const ClassTargets& targets, float scale,
                                   MatrixView d, std::int64_t begin, std::int64_t end) {
-  return HWY_DYNAMIC_DISPATCH(SoftmaxCrossEntropy)(logits, target, scale, d, begin, end);
+  return HWY_DYNAMIC_DISPATCH(SoftmaxCrossEntropy)(logits, targets, scale, d, begin, end);
 }
 
 double binary_cross_entropy_rows(ConstMatrixView logits, const std::uint8_t* indicators,

@@ -350,6 +350,7 @@ void Adam(float* HWY_RESTRICT value, const float* HWY_RESTRICT gradient, float* 
     m[i] = s.beta1 * m[i] + (1.0F - s.beta1) * g;
     v[i] = s.beta2 * v[i] + (1.0F - s.beta2) * g * g;
     value[i] -=
+        s.decoupled_decay * value[i] +
         s.lr * (m[i] / s.bias_correction1) / (std::sqrt(v[i] / s.bias_correction2) + s.epsilon);
   }
 }

@@ -16,6 +16,7 @@ __global__ void adam_kernel(float* value, const float* gradient, float* m, float
   m[i] = first;
   v[i] = second;
   value[i] -=
+      s.decoupled_decay * value[i] +
       s.lr * (first / s.bias_correction1) / (std::sqrt(second / s.bias_correction2) + s.epsilon);
 }
 

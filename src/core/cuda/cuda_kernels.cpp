@@ -100,10 +100,10 @@ class CudaKernels final : public Kernels {
     cuda::dropout_values(queue_, x, dropout, out);
   }
 
-  double softmax_cross_entropy(ConstMatrixView logits, const std::int32_t* target, float scale,
+  double softmax_cross_entropy(ConstMatrixView logits, const ClassTargets& targets, float scale,
                                MatrixView d) override {
     double* sum = scratch<double>(cuda::loss_partials(logits.rows) + 1);
-    cuda::softmax_cross_entropy(queue_, logits, target, scale, d, sum + 1, sum);
+    cuda::softmax_cross_entropy(queue_, logits, targets, scale, d, sum + 1, sum);
     return value(sum);
   }
   double binary_cross_entropy(ConstMatrixView logits, const std::uint8_t* indicators,

@@ -30,7 +30,7 @@ void dropout(Queue& queue, ConstMatrixView x, const Dropout& dropout, MatrixView
 /// Number of doubles that suffices for `partials` of the losses of `rows` rows.
 std::int64_t loss_partials(std::int64_t rows);
 
-void softmax_cross_entropy(Queue& queue, ConstMatrixView logits, const std::int32_t* target,
+void softmax_cross_entropy(Queue& queue, ConstMatrixView logits, const ClassTargets& targets,
                            float scale, MatrixView d, double* partials, double* sum);
 void binary_cross_entropy(Queue& queue, ConstMatrixView logits, const std::uint8_t* indicators,
                           const std::uint8_t* mask, float scale, MatrixView d, double* partials,

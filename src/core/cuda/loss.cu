@@ -10,12 +10,23 @@ namespace {
 // A lane works on the columns lane, lane + 32, ... and touches only these in `out`.
 
 struct Softmax {
-  const std::int32_t* targets;
+  ClassTargets targets;
 
-  __device__ bool counts(std::int64_t r) const { return targets[r] >= 0; }
+  __device__ bool counts(std::int64_t r) const { return targets.class_of[r] >= 0; }
+  __device__ float weight(std::int64_t c) const {
+    return targets.weights == nullptr ? 1.0F : targets.weights[c];
+  }
   __device__ double loss(const float* z, std::int64_t classes, std::int64_t r, float scale,
                          float* out) const {
-    const std::int32_t target = targets[r];
+    const std::int32_t target = targets.class_of[r];
+    const float kept = (1.0F - targets.smoothing) * weight(target);
+    const float spread = targets.smoothing / static_cast<float>(classes);
+    float mass = kept;  // The sum of the row's target values.
+    if (spread > 0.0F) {
+      float total = 0;
+      for (std::int64_t c = lane(); c < classes; c += kWarp) total += weight(c);
+      mass += spread * warp_sum(total);
+    }
     float top = -HUGE_VALF;
     float poison = 0;  // NaN after NaN or Inf, which the maximum would hide from the loss
     for (std::int64_t c = lane(); c < classes; c += kWarp) {
@@ -30,14 +41,24 @@ struct Softmax {
       out[c] = e;
     }
     sum = warp_sum(sum);
-    const float factor = scale / sum;
+    const float factor = mass * scale / sum;
     for (std::int64_t c = lane(); c < classes; c += kWarp) {
-      out[c] = out[c] * factor - (c == target ? scale : 0.0F);
+      out[c] = out[c] * factor - (c == target ? scale * kept : 0.0F);
     }
     poison = warp_sum(poison);
-    return std::log(static_cast<double>(sum)) +
-           (static_cast<double>(top) - static_cast<double>(z[target])) +
-           static_cast<double>(poison);
+    double loss =
+        static_cast<double>(mass) * std::log(static_cast<double>(sum)) +
+        static_cast<double>(kept) * (static_cast<double>(top) - static_cast<double>(z[target])) +
+        static_cast<double>(poison);
+    if (spread > 0.0F) {
+      float behind = 0;
+      for (std::int64_t c = lane(); c < classes; c += kWarp) {
+        behind += weight(c) * (top - z[c]);
+        out[c] -= scale * spread * weight(c);
+      }
+      loss += static_cast<double>(spread) * static_cast<double>(warp_sum(behind));
+    }
+    return loss;
   }
 };
 
@@ -93,9 +114,9 @@ void sum_losses(Queue& queue, const char* name, ConstMatrixView logits, const Ro
 
 std::int64_t loss_partials(std::int64_t rows) { return sum_parts(rows); }
 
-void softmax_cross_entropy(Queue& queue, ConstMatrixView logits, const std::int32_t* target,
+void softmax_cross_entropy(Queue& queue, ConstMatrixView logits, const ClassTargets& targets,
                            float scale, MatrixView d, double* partials, double* sum) {
-  sum_losses(queue, "softmax loss", logits, Softmax{target}, scale, d, partials, sum);
+  sum_losses(queue, "softmax loss", logits, Softmax{targets}, scale, d, partials, sum);
 }
 
 void binary_cross_entropy(Queue& queue, ConstMatrixView logits, const std::uint8_t* indicators,

@@ -55,7 +55,7 @@ Outputs gather_outputs(const LocalOutputs& mine, const LocalLabels& labels, Metr
   Outputs outputs;
   outputs.predictions = gather(predict_rows(mine.logits, labels));
   outputs.prediction_cols = static_cast<std::int32_t>(labels.prediction_cols());
-  if (metric == Metric::auc) outputs.scores = gather(score_rows(mine.logits));
+  if (ranks_nodes(metric)) outputs.scores = gather(score_rows(mine.logits));
   if (keeps_logits) outputs.logits = gather(values_of(mine.logits));
   if (mine.embedding_cols > 0) {
     outputs.embeddings = gather(mine.embeddings);

@@ -8,6 +8,7 @@
 #include "core/throw_error.hpp"
 #include "heliograph/error.hpp"
 #include "train/gather_values.hpp"
+#include "train/options/values.hpp"
 
 namespace heliograph {
 namespace {
@@ -24,7 +25,9 @@ struct ScoredNode {
   std::int8_t set;
 };
 
-Scores auc_scores(const LocalLabels& labels, ConstMatrixView logits, Communicator& comm) {
+/// `score_of` scores all nodes of a set together, on rank 0.
+Scores ranked_scores(const LocalLabels& labels, ConstMatrixView logits, Communicator& comm,
+                     double (*score_of)(std::vector<std::pair<float, std::uint8_t>>)) {
   std::vector<ScoredNode> mine;
   for (std::int64_t r = 0; r < logits.rows; ++r) {
     const auto i = static_cast<std::size_t>(r);
@@ -35,18 +38,18 @@ Scores auc_scores(const LocalLabels& labels, ConstMatrixView logits, Communicato
                     static_cast<std::int8_t>(set)});
   }
   const auto nodes = gather_values(comm, std::span<const ScoredNode>(mine));
-  std::array<double, kSets> auc{};
+  std::array<double, kSets> scores{};
   if (comm.rank() == 0) {
     for (int set = 0; set < kSets; ++set) {
       std::vector<std::pair<float, std::uint8_t>> scored;
       for (const ScoredNode& node : nodes) {
         if (node.set == set) scored.emplace_back(node.score, node.positive);
       }
-      auc[static_cast<std::size_t>(set)] = roc_auc(std::move(scored));
+      scores[static_cast<std::size_t>(set)] = score_of(std::move(scored));
     }
   }
-  AllReduce(comm, Channel::evaluation).sum(std::span<double>(auc));
-  return {auc[0], auc[1], auc[2]};
+  AllReduce(comm, Channel::evaluation).sum(std::span<double>(scores));
+  return {scores[0], scores[1], scores[2]};
 }
 
 }  // namespace
@@ -76,9 +79,28 @@ double roc_auc(std::vector<std::pair<float, std::uint8_t>> scored) {
          (2.0 * static_cast<double>(positives) * static_cast<double>(negatives));
 }
 
+double average_precision(std::vector<std::pair<float, std::uint8_t>> scored) {
+  std::sort(scored.rbegin(), scored.rend());
+  std::int64_t positives = 0;
+  double sum = 0;
+  for (std::size_t i = 0; i < scored.size();) {
+    std::int64_t tied_positive = 0;
+    const float score = scored[i].first;
+    do {
+      tied_positive += scored[i].second;
+    } while (++i < scored.size() && scored[i].first == score);
+    positives += tied_positive;
+    sum += static_cast<double>(tied_positive) * static_cast<double>(positives) /
+           static_cast<double>(i);
+  }
+  return positives == 0 ? kNoScore : sum / static_cast<double>(positives);
+}
+
 Scores distributed_scores(Metric metric, const LocalLabels& labels, ConstMatrixView logits,
                           Communicator& comm) {
-  if (metric == Metric::auc) return auc_scores(labels, logits, comm);
+  if (ranks_nodes(metric)) {
+    return ranked_scores(labels, logits, comm, metric == Metric::auc ? roc_auc : average_precision);
+  }
   // For each set and class, or for all classes together: true positives, then the sum of predicted
   // and actual positives.
   const bool macro = metric == Metric::macro_f1;
@@ -128,9 +150,9 @@ Metric resolve_metric(Metric metric, Task task, std::int32_t classes) {
     if (multilabel) return Metric::f1;
     return classes == 2 ? Metric::auc : Metric::accuracy;
   }
-  if (metric == Metric::auc && (multilabel || classes != 2)) {
-    throw_error(ErrorCode::usage, "--metric auc needs a binary target; this one has {} {}", classes,
-                multilabel ? "labels" : "classes");
+  if (ranks_nodes(metric) && (multilabel || classes != 2)) {
+    throw_error(ErrorCode::usage, "--metric {} needs a binary target; this one has {} {}",
+                choice_name(metric), classes, multilabel ? "labels" : "classes");
   }
   if (metric == Metric::accuracy && multilabel) {
     throw_error(ErrorCode::usage,

@@ -32,7 +32,8 @@ struct LocalLabels {
 /// Exact scores over the nodes of all ranks, equal on every rank. Counts are summed as integers,
 /// and the ROC AUC ranks all nodes at once (ties count half). Collective. accuracy: the share of
 /// nodes whose class is predicted. f1: micro-averaged; with one class a node it equals accuracy.
-/// macro_f1: as Metric says. auc: ranks nodes by the difference of the two logits.
+/// macro_f1: as Metric says. auc and average_precision: rank nodes by the difference of the two
+/// logits.
 Scores distributed_scores(Metric metric, const LocalLabels& labels, ConstMatrixView logits,
                           Communicator& comm);
 
@@ -40,9 +41,18 @@ Scores distributed_scores(Metric metric, const LocalLabels& labels, ConstMatrixV
 /// if the metric does not suit the task.
 Metric resolve_metric(Metric metric, Task task, std::int32_t classes);
 
+/// Whether a metric of two classes ranks nodes by their score of class 1.
+constexpr bool ranks_nodes(Metric metric) {
+  return metric == Metric::auc || metric == Metric::average_precision;
+}
+
 /// Area under the ROC curve (Mann-Whitney); `positive` is 0 or 1. NaN unless there are nodes of
 /// both kinds.
 double roc_auc(std::vector<std::pair<float, std::uint8_t>> scored);
+
+/// The sum over thresholds, highest first, of the precision times what the threshold adds to the
+/// recall; nodes of equal scores share a threshold. NaN without a positive node.
+double average_precision(std::vector<std::pair<float, std::uint8_t>> scored);
 
 /// The class with the largest logit; the first among equals.
 std::int32_t predicted_class(const float* logits, std::int64_t classes);

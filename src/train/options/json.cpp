@@ -72,8 +72,19 @@ void add_training(TrainFields& fields) {
   fields.add("epochs", "N",
              "Epochs to train. An epoch is one pass over the whole graph and one optimizer step.",
              HELIOGRAPH_MEMBER(epochs));
-  fields.add("lr", "X", "Learning rate of Adam.", HELIOGRAPH_MEMBER(optimizer.lr));
-  fields.add("weight-decay", "X", "L2 penalty on weight matrices, added to their gradient.",
+  fields.add(
+      "optimizer",
+      "Adam with an L2 penalty (adam), or with a decay of weights that does not pass through "
+      "the gradient (adamw).",
+      HELIOGRAPH_MEMBER(optimizer.kind));
+  fields.add("lr", "X", "Learning rate.", HELIOGRAPH_MEMBER(optimizer.lr));
+  fields.add("lr-warmup", "N",
+             "Raise the learning rate over the first N epochs, from --lr/N to --lr in equal steps; "
+             "--schedule begins after them. Synchronous first epochs are --warmup-epochs.",
+             HELIOGRAPH_MEMBER(optimizer.lr_warmup));
+  fields.add("weight-decay", "X",
+             "Decay of weight matrices: adam adds X times the weight to its gradient, adamw takes "
+             "X times the learning rate times the weight from the weight.",
              HELIOGRAPH_MEMBER(optimizer.weight_decay));
   fields.add("clip-norm", "X",
              "Scale gradients down to this global norm if theirs is larger; 0 turns clipping off.",
@@ -88,6 +99,15 @@ void add_training(TrainFields& fields) {
              HELIOGRAPH_MEMBER(optimizer.step_size));
   fields.add("step-gamma", "X", "With --schedule step: factor of each drop.",
              HELIOGRAPH_MEMBER(optimizer.step_gamma));
+  fields.add("label-smoothing", "X",
+             "With one class a node: train towards 1 - X for the node's class plus X / C for each "
+             "of the C classes; at least 0, below 1.",
+             HELIOGRAPH_MEMBER(loss.label_smoothing));
+  fields.add("class-weights",
+             "With one class a node: weigh training nodes equally (none), or by n / (C n_c), so "
+             "that each of the C classes counts as much whatever its number n_c of the n training "
+             "nodes (balanced).",
+             HELIOGRAPH_MEMBER(loss.class_weights));
   fields.add(
       "patience", "N",
       "Stop after N evaluations in a row without a better validation score; 0 never stops early.",
@@ -121,8 +141,9 @@ void add_evaluation(TrainFields& fields) {
   fields.add(
       "metric",
       "Score of the predictions: accuracy, F1 averaged over nodes and classes together (f1) or "
-      "over classes (macro-f1), or area under the ROC curve for two classes (auc). auto is f1 for "
-      "multi-label, auc for two classes, and accuracy otherwise.",
+      "over classes (macro-f1), or for two classes area under the ROC curve (auc) or average "
+      "precision (ap). auto is f1 for multi-label, auc for two classes, and accuracy "
+      "otherwise.",
       HELIOGRAPH_MEMBER(metric));
   fields.add("eval-every", "N",
              "Epochs between evaluations, which are exact and cover the whole graph; 0 never "

@@ -57,11 +57,17 @@ void validate_exchange(const ExchangeOptions& exchange) {
 
 void validate_optimizer(const OptimizerOptions& optimizer) {
   require_above_0("lr", optimizer.lr);
+  require_at_least(0, "lr-warmup", optimizer.lr_warmup);
   require_at_least(0, "weight-decay", optimizer.weight_decay);
   require_at_least(0, "clip-norm", optimizer.clip_norm);
   require_at_least(1, "step-size", optimizer.step_size);
   require_value(optimizer.step_gamma > 0 && optimizer.step_gamma <= 1, "step-gamma",
                 "above 0 and at most 1", optimizer.step_gamma);
+}
+
+void validate_loss(const LossOptions& loss) {
+  require_value(loss.label_smoothing >= 0 && loss.label_smoothing < 1, "label-smoothing",
+                "at least 0 and below 1", loss.label_smoothing);
 }
 
 void validate_transport(const TransportOptions& transport) {
@@ -116,6 +122,7 @@ void validate(const TrainOptions& options) {
   validate_model(options.model);
   validate_exchange(options.exchange);
   validate_optimizer(options.optimizer);
+  validate_loss(options.loss);
   validate_transport(options.transport);
   start_cuda(options.transport);
   check_split_choice(options.split);

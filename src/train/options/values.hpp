@@ -31,9 +31,15 @@ inline constexpr EnumName<Schedule> enum_names<Schedule>[] {
 template <>
 inline constexpr EnumName<Metric> enum_names<Metric>[] {
   {"auto", Metric::automatic}, {"accuracy", Metric::accuracy}, {"f1", Metric::f1},
-      {"auc", Metric::auc}, {
-    "macro-f1", Metric::macro_f1
-  }
+      {"auc", Metric::auc}, {"macro-f1", Metric::macro_f1}, {"ap", Metric::average_precision},
+};
+template <>
+inline constexpr EnumName<OptimizerKind> enum_names<OptimizerKind>[] {
+  {"adam", OptimizerKind::adam}, { "adamw", OptimizerKind::adamw }
+};
+template <>
+inline constexpr EnumName<ClassWeights> enum_names<ClassWeights>[] {
+  {"none", ClassWeights::none}, { "balanced", ClassWeights::balanced }
 };
 template <>
 inline constexpr EnumName<TransportKind> enum_names<TransportKind>[] {

@@ -6,6 +6,7 @@
 #include "graph/split.hpp"
 #include "heliograph/error.hpp"
 #include "train/metrics/scores.hpp"
+#include "train/options/values.hpp"
 
 namespace heliograph {
 
@@ -18,14 +19,25 @@ void RunPlan::resolve_metric_and_check() {
                 "--no-precompute with --no-transform-first: sparse features are aggregated either "
                 "before the first epoch or after the first product, so one of the two must stay");
   }
+  if (facts_.task != Task::multiclass) {
+    const auto refuse = [](const char* option) {
+      throw_error(ErrorCode::usage,
+                  "--{} needs one class a node; the loss of multi-label data weighs all labels "
+                  "equally",
+                  option);
+    };
+    if (options_.loss.label_smoothing > 0) refuse("label-smoothing");
+    if (options_.loss.class_weights != ClassWeights::none) refuse("class-weights balanced");
+  }
   // Early stopping needs validation scores.
   if (options_.patience > 0) {
     if (facts_.validation_nodes == 0) {
       throw_error(ErrorCode::usage, "--patience needs validation nodes; the split has none");
     }
-    if (metric_ == Metric::auc && !facts_.validates_both_classes) {
+    if (ranks_nodes(metric_) && !facts_.validates_both_classes) {
       throw_error(ErrorCode::usage,
-                  "--patience with --metric auc needs validation nodes of both classes");
+                  "--patience with --metric {} needs validation nodes of both classes",
+                  choice_name(metric_));
     }
   }
   if (facts_.training_nodes == 0) {

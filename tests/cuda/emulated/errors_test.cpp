@@ -214,7 +214,7 @@ TEST_F(CudaErrors, TheOrderOfThreadsDoesNotMatter) {
   for (const int backwards : {0, 1}) {
     set_order(backwards == 1 ? GridOrder::backwards : GridOrder::forwards);
     losses[backwards] =
-        cuda->softmax_cross_entropy(device_logits.view(), target.data(), 1, d.view());
+        cuda->softmax_cross_entropy(device_logits.view(), {target.data()}, 1, d.view());
     cuda->column_sums(d.view(), {sums.data(), nullptr, 1, 40});
     columns[backwards] = sums.values();
   }

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <vector>
+
+#include "comm/communicator.hpp"
+#include "core/kernels.hpp"
+#include "core/placed.hpp"
+#include "train/plan/rank_graph.hpp"
+#include "train/plan/run_plan.hpp"
+
+namespace heliograph {
+
+/// The loss of one rank's training nodes, by task and LossOptions.
+class TrainingLoss {
+ public:
+  /// Balanced class weights count the classes of all ranks' training nodes, so the constructor is
+  /// collective. The references must outlive this object. Throws Error(bad_input) if a class that
+  /// is to be balanced has no training node.
+  TrainingLoss(const RunPlan& plan, const RankGraph& graph, Communicator& comm, Kernels& kernels,
+               MemoryAccount* account);
+
+  /// This rank's part of the mean loss over the training nodes of all ranks, and its gradient.
+  /// logits, gradient: inner rows x classes.
+  double loss_and_gradient(ConstMatrixView logits, MatrixView gradient) const;
+
+ private:
+  const RankGraph& graph_;
+  Kernels& kernels_;
+  bool multiclass_;
+  float smoothing_;
+  double terms_;  ///< What the sum of losses is divided by.
+  std::vector<float> weights_;
+  Placed<float> placed_weights_;
+};
+
+}  // namespace heliograph
