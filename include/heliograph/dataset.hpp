@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -41,18 +42,22 @@ struct Features {
 enum class Task : std::uint8_t {
   multiclass,  ///< Each node has one class. With two classes, ROC AUC applies.
   multilabel,  ///< Each node has any subset of the classes.
+  regression,  ///< Each node has one number.
 };
 
 /// The targets of the prediction.
 struct Labels {
   Task task = Task::multiclass;
-  std::int32_t classes = 0;
+  std::int32_t classes = 0;        ///< Columns of a model's output; 1 for regression.
   Array<std::int32_t> class_of;    ///< Multi-class: the class of each node, -1 if unlabelled.
   Array<std::uint8_t> indicators;  ///< Multi-label: nodes x classes, 1 if the node has the class.
   Array<std::uint8_t> labelled;    ///< Multi-label: 1 for each labelled node, else 0.
 
+  Array<float> values;  ///< Regression: the target of each node, NaN if unlabelled.
+
   bool has_label(NodeId v) const {
     const auto i = static_cast<std::size_t>(v);
+    if (task == Task::regression) return !std::isnan(values[i]);
     return task == Task::multiclass ? class_of[i] >= 0 : labelled[i] != 0;
   }
 };
@@ -79,10 +84,10 @@ struct Dataset {
 /// Checks in linear time that a data set is what its types promise. Graph: offsets that fit, rows
 /// that ascend strictly, neighbours in range, no self-loop, both directions of undirected edges.
 /// Features: one row a node, finite values, columns of sparse rows in range and ascending. Labels:
-/// classes in range, indicators 0 or 1, at least one labelled node; one name a class, or none.
-/// Splits: a role for every node, none for unlabelled nodes, at least one training node. Throws
-/// Error: bad_input (names the data set, the array, the first fault and its node), resource (2^31
-/// or more nodes). `train`, `evaluate`, `write_shards` and `save_native` call it.
+/// classes in range, indicators 0 or 1, no target infinite, at least one labelled node; one name a
+/// class, or none. Splits: a role for every node, none for unlabelled nodes, at least one training
+/// node. Throws Error: bad_input (names the data set, the array, the first fault and its node),
+/// resource (2^31 or more nodes). `train`, `evaluate`, `write_shards` and `save_native` call it.
 void validate(const Dataset& dataset);
 
 }  // namespace heliograph

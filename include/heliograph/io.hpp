@@ -24,6 +24,7 @@ enum class InputFormat : std::uint8_t {
 struct ImportOptions {
   InputFormat format = InputFormat::automatic;
   bool keep_direction = false;  ///< False: every edge counts in both directions.
+  bool regression = false;      ///< Labels are numbers to predict, not classes.
   int index_base = -1;          ///< Number of the first node, 0 or 1; edge lists need it, .npz: 0.
   bool requires_labels = true;  ///< False: an input without labels has unlabelled nodes only.
   /// False: if the masks or lists of a split are wrong, that is a warning, and the data set gets no
@@ -80,6 +81,14 @@ struct FeatureStatistics {
 
   bool empty() const { return mean.empty(); }
   bool operator==(const FeatureStatistics&) const = default;
+};
+
+/// Mean and standard deviation of the training nodes' targets. A regression model predicts
+/// (target - mean) / deviation.
+struct TargetStatistics {
+  double mean = 0, deviation = 1;
+
+  bool operator==(const TargetStatistics&) const = default;
 };
 
 /// The statistics of the nodes with `fit_on[node] != 0`, or of all nodes if `fit_on` is empty.

@@ -21,9 +21,12 @@ struct Outputs {
   /// column for each class).
   std::vector<std::int32_t> predictions;
   std::int32_t prediction_cols = 1;
+  /// Regression, in place of `predictions`: the predicted number of each node.
+  std::vector<float> values;
   std::vector<float> scores;  ///< Metrics auc and average_precision only:
                               ///< the score of class 1 for each node.
-  /// If asked for: nodes x classes, before softmax or sigmoid. The prediction is the class with the
+  /// If asked for: nodes x classes, before softmax or sigmoid (regression: before the target's
+  /// statistics are applied). The prediction is the class with the
   /// largest logit (the first among equals), or each class with a logit above 0.
   std::vector<float> logits;
   /// If asked for: nodes x embedding_cols, the input of the last layer, which is the output of the
@@ -57,6 +60,7 @@ struct Model {
   bool reproducible = false;  ///< Whether it was trained, and predicts, with sums in fp64.
   Normalization normalize = Normalization::none;  ///< What was done to the features.
   FeatureStatistics statistics;  ///< Of Normalization::standard: those that the weights have seen.
+  TargetStatistics target;       ///< Of regression: those of the nodes that it was trained on.
   std::int64_t feature_cols = 0;
   Task task = Task::multiclass;
   std::int32_t classes = 0;

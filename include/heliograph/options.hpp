@@ -14,7 +14,7 @@ enum class ModelKind : std::uint8_t { gcn, sage };
 enum class NormLayer : std::uint8_t { none, layer };
 enum class Schedule : std::uint8_t { constant, cosine, step };
 enum class Metric : std::uint8_t {
-  automatic,  ///< f1 for multi-label, auc for two classes, otherwise accuracy.
+  automatic,  ///< f1 for multi-label, r2 for regression, auc for two classes, otherwise accuracy.
   accuracy,   ///< The share of nodes whose class is predicted; multi-class only.
   f1,         ///< F1, micro-averaged over all nodes and classes.
   auc,        ///< Area under the ROC curve; two classes only.
@@ -25,6 +25,8 @@ enum class Metric : std::uint8_t {
   /// Average precision, as scikit-learn's average_precision_score: the mean of the precision at
   /// every rank of a node of class 1; two classes only.
   average_precision,
+  r2,    ///< The coefficient of determination, as scikit-learn's r2_score; regression only.
+  rmse,  ///< Root of the mean squared error, of which less is better; regression only.
 };
 enum class TransportKind : std::uint8_t {
   threads,

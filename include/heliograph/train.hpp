@@ -25,7 +25,9 @@ struct EpochSeconds {
 /// Loss, scores, times and bytes of one epoch, over all ranks.
 struct EpochReport {
   int epoch = 0;
-  double loss = 0;  ///< Mean over training nodes, and over classes if the task is multi-label.
+  /// Mean over training nodes, and over classes if the task is multi-label; of squared errors in
+  /// standard deviations of the training targets if it is regression.
+  double loss = 0;
   std::optional<double> train_metric;  ///< Scores are set if this epoch was evaluated.
   std::optional<double> val_metric;
   std::optional<double> test_metric;

@@ -27,6 +27,10 @@ std::vector<OptionField<DataOptions>> input_fields(const char* data) {
   fields.add("keep-direction",
              "Keep edges directed. By default each edge counts in both directions.",
              HELIOGRAPH_MEMBER(keep_direction));
+  fields.add("regression",
+             "Labels are numbers to predict, one a node; NaN is unlabelled. By default they are "
+             "classes.",
+             HELIOGRAPH_MEMBER(regression));
   return fields.take();
 }
 
@@ -47,17 +51,23 @@ Dataset load(const DataOptions& options, Progress& progress, ImportCounts* count
   reading.keep_direction = options.keep_direction;
   reading.requires_labels = options.requires_labels;
   reading.requires_splits = options.requires_splits;
+  reading.regression = options.regression;
   reading.log = progress.callback();
   return load_dataset(options.data, reading, counts);
 }
 
 std::string describe(const Dataset& dataset) {
+  const std::string targets =
+      dataset.labels.task == Task::regression
+          ? "one number a node to predict"
+          : fmt::format(
+                "{} {}", with_commas(dataset.labels.classes),
+                dataset.labels.task == Task::multilabel ? "labels (multi-label)" : "classes");
   return fmt::format(
-      "{}: {} nodes, {} {}, {} {} features, {} {}", dataset.name, with_commas(dataset.graph.nodes),
+      "{}: {} nodes, {} {}, {} {} features, {}", dataset.name, with_commas(dataset.graph.nodes),
       with_commas(dataset.graph.directed ? dataset.graph.entries() : dataset.graph.entries() / 2),
       dataset.graph.directed ? "directed edges" : "edges", with_commas(dataset.features.cols),
-      dataset.features.sparse ? "sparse" : "dense", with_commas(dataset.labels.classes),
-      dataset.labels.task == Task::multilabel ? "labels (multi-label)" : "classes");
+      dataset.features.sparse ? "sparse" : "dense", targets);
 }
 
 void require_text(const std::string& text, const char* flag, const char* what) {

@@ -9,6 +9,7 @@
 #include "heliograph/io.hpp"
 #include "heliograph/shards.hpp"
 #include "train/options/json.hpp"
+#include "train/options/values.hpp"
 #include "train/plan/shard_plan.hpp"
 
 namespace heliograph::cli {
@@ -19,7 +20,7 @@ std::vector<std::string> set_options_of_shards(
   std::vector<std::string> replaced;
   if (!is_shards(data)) return replaced;
   for (const char* name : {"partitioner", "objective", "partition-seed", "balance-train", "format",
-                           "index-base", "keep-direction"}) {
+                           "index-base", "keep-direction", "regression"}) {
     if (!given(name)) continue;
     throw Error(ErrorCode::usage,
                 fmt::format("--{} does not apply: {} holds shards, which are read and cut already",
@@ -84,7 +85,7 @@ nlohmann::ordered_json TrainData::manifest() const {
           {"features", dataset_.features.cols},
           {"sparse_features", dataset_.features.sparse},
           {"classes", dataset_.labels.classes},
-          {"task", dataset_.labels.task == Task::multilabel ? "multilabel" : "multiclass"}};
+          {"task", choice_name(dataset_.labels.task)}};
 }
 
 TrainResult TrainData::train(const TrainOptions& options, const TrainCallbacks& callbacks) const {

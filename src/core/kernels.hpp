@@ -142,6 +142,12 @@ class Kernels {
   virtual double binary_cross_entropy(ConstMatrixView logits, const std::uint8_t* indicators,
                                       const std::uint8_t* mask, float scale, MatrixView d) = 0;
 
+  /// Squared error of the only column of each row against target[row]; rows with a target of NaN do
+  /// not count. d = 2 (value - target) * scale, or 0. Returns the sum of the unscaled losses.
+  /// Errors are computed in fp64 by every kernel.
+  virtual double squared_error(ConstMatrixView values, const float* target, float scale,
+                               MatrixView d) = 0;
+
   /// One step of Adam on gradient.rows * gradient.cols values with moments m and v.
   virtual void adam(float* value, const GradientView& gradient, float* m, float* v,
                     const AdamStep& step) = 0;

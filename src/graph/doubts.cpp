@@ -71,7 +71,7 @@ void warn_of_doubts(const Dataset& dataset, const LogCallback& log) {
   }
   if (dataset.labels.task == Task::multiclass) {
     warn_of_classes(dataset, log);
-  } else {
+  } else if (dataset.labels.task == Task::multilabel) {
     warn_of_one_hot_rows(dataset, log);
   }
 }

@@ -8,6 +8,7 @@
 #include "core/noise.hpp"
 #include "core/throw_error.hpp"
 #include "graph/rows.hpp"
+#include "graph/task_name.hpp"
 
 namespace heliograph {
 namespace {
@@ -57,8 +58,8 @@ void check(const PerClassSplit& split) {
 
 void require_classes(const Dataset& dataset, const char* split) {
   if (dataset.labels.task == Task::multiclass) return;
-  throw_error(ErrorCode::usage, "{} needs one class a node, but '{}' is multi-label", split,
-              dataset.name);
+  throw_error(ErrorCode::usage, "{} needs one class a node, but '{}' has {}", split, dataset.name,
+              label_text(dataset.labels.task));
 }
 
 void assign(const KeyedNodes& nodes, std::size_t begin, std::size_t end, Role role,

@@ -123,6 +123,16 @@ void validate_labels(const Labels& labels, std::int64_t nodes, const std::string
                v, c, labels.classes);
       }
     }
+  } else if (labels.task == Task::regression) {
+    if (labels.classes != 1) refuse(where, "{} targets a node: there is 1", labels.classes);
+    check_size(where, "values", labels.values.size(), nodes);
+    for (std::int64_t v = 0; v < nodes; ++v) {
+      const float value = labels.values[static_cast<std::size_t>(v)];
+      if (std::isinf(value)) {
+        refuse(where, "the target of node {} is {}, which is neither finite nor NaN for unlabelled",
+               v, value);
+      }
+    }
   } else {
     check_size(where, "labelled", labels.labelled.size(), nodes);
     check_size(where, "indicators", labels.indicators.size(), nodes * labels.classes);
@@ -144,6 +154,9 @@ void validate_labels(const Labels& labels, std::int64_t nodes, const std::string
 }  // namespace
 
 bool any_labelled(const Labels& labels) {
+  if (labels.task == Task::regression) {
+    return std::ranges::any_of(labels.values, [](float value) { return !std::isnan(value); });
+  }
   return labels.task == Task::multiclass
              ? std::ranges::any_of(labels.class_of, [](std::int32_t c) { return c >= 0; })
              : std::ranges::any_of(labels.labelled, [](std::uint8_t flag) { return flag != 0; });

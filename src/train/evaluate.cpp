@@ -65,7 +65,8 @@ using MakeScoredPlan =
 EvaluationResult score(const Model& model, const TrainOptions& options, MakeScoredPlan make_plan) {
   EvaluationResult result;
   join_processes(options.transport, [&] {
-    const auto plan = make_plan(options_of(options, model), {false, model.statistics});
+    const auto plan =
+        make_plan(options_of(options, model), {false, model.statistics, model.target});
     result.metric = plan->metric();
     result.ranks = plan->facts().ranks;
     result.split = plan->describe_split();
@@ -85,9 +86,13 @@ Dataset with_any_targets(const Dataset& dataset, const Model& model) {
   const Array<std::int64_t>& offsets = dataset.graph.offsets;
   const std::size_t nodes = offsets.empty() ? 0 : offsets.size() - 1;
   Dataset filled = dataset;
-  filled.labels = {model.task, model.classes, {}, {}, {}};
+  filled.labels = Labels();
+  filled.labels.task = model.task;
+  filled.labels.classes = model.classes;
   if (model.task == Task::multiclass) {
     filled.labels.class_of = std::vector<std::int32_t>(nodes, 0);
+  } else if (model.task == Task::regression) {
+    filled.labels.values = std::vector<float>(nodes, 0.0F);
   } else {
     const auto values = nodes * static_cast<std::size_t>(model.classes);
     filled.labels.indicators = std::vector<std::uint8_t>(values, 0);

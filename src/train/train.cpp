@@ -80,7 +80,7 @@ class RankRun {
         callbacks_(callbacks),
         trainer_(plan, std::move(data), comm, &account),
         checkpoints_(plan, comm, trainer_, callbacks.before_saving, callbacks.log),
-        state_(options_.patience, comm),
+        state_(options_.patience, plan.metric(), comm),
         best_bytes_(MemoryUse::evaluation, &account),
         stop_sum_(comm, Channel::evaluation, &account) {}
 
@@ -315,7 +315,7 @@ PlanPurpose purpose_of(const Beginning& beginning, const TrainOptions& options,
                   plain_text(ours));
     }
   }
-  return {true, beginning.weights->statistics};
+  return {true, beginning.weights->statistics, beginning.weights->target};
 }
 
 /// Makes the plan of a run, and first reads what it begins with, so that a checkpoint that does not

@@ -25,11 +25,11 @@ TrainingLoss::TrainingLoss(const RunPlan& plan, const RankGraph& graph, Communic
                            Kernels& kernels, MemoryAccount* account)
     : graph_(graph),
       kernels_(kernels),
-      multiclass_(plan.facts().task == Task::multiclass),
+      task_(plan.facts().task),
       smoothing_(plan.options().loss.label_smoothing),
       terms_(static_cast<double>(plan.facts().training_nodes)) {
   const RunFacts& facts = plan.facts();
-  if (!multiclass_) terms_ *= facts.classes;
+  if (task_ == Task::multilabel) terms_ *= facts.classes;
   if (plan.options().loss.class_weights == ClassWeights::none) return;
   const std::vector<std::int64_t> counts = count_classes(graph.labels(), comm);
   const double nodes = terms_;
@@ -53,13 +53,20 @@ TrainingLoss::TrainingLoss(const RunPlan& plan, const RankGraph& graph, Communic
 
 double TrainingLoss::loss_and_gradient(ConstMatrixView logits, MatrixView gradient) const {
   const auto scale = static_cast<float>(1.0 / terms_);
-  const double sum =
-      multiclass_
-          ? kernels_.softmax_cross_entropy(
-                logits, {graph_.target(), placed_weights_.data(), smoothing_}, scale, gradient)
-          : kernels_.binary_cross_entropy(logits, graph_.indicators(), graph_.mask(), scale,
-                                          gradient);
-  return sum / terms_;
+  const auto sum = [&] {
+    switch (task_) {
+      case Task::multilabel:
+        return kernels_.binary_cross_entropy(logits, graph_.indicators(), graph_.mask(), scale,
+                                             gradient);
+      case Task::regression:
+        return kernels_.squared_error(logits, graph_.target_values(), scale, gradient);
+      case Task::multiclass:
+        break;
+    }
+    return kernels_.softmax_cross_entropy(
+        logits, {graph_.target(), placed_weights_.data(), smoothing_}, scale, gradient);
+  };
+  return sum() / terms_;
 }
 
 }  // namespace heliograph

@@ -26,7 +26,7 @@ class TrainingLoss {
  private:
   const RankGraph& graph_;
   Kernels& kernels_;
-  bool multiclass_;
+  Task task_;
   float smoothing_;
   double terms_;  ///< What the sum of losses is divided by.
   std::vector<float> weights_;

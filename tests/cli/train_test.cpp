@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <map>
 #include <string>
@@ -59,6 +60,44 @@ TEST_F(Train, ReportsRowsGradientsAndBothTogether) {
   EXPECT_THAT(outcome.out, HasSubstr("gradients sent  "));
   EXPECT_THAT(outcome.out,
               HasSubstr(times(exact + static_cast<double>(gradients), rows + gradients)));
+}
+
+TEST_F(Train, WarnsOfAWarmUpThatTakesTheWholeRun) {
+  const auto outcome = run_command(train_arguments(data_, 2, {"--lr-warmup", "2"}));
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("--lr-warmup 2 is not shorter than --epochs 2"));
+}
+
+TEST_F(Train, WritesAndScoresPredictedNumbers) {
+  Dataset numbers = test::ring(nodes);
+  std::vector<float> values;
+  for (const std::int32_t c : numbers.labels.class_of) {
+    values.push_back(300 + 50 * static_cast<float>(c));
+  }
+  numbers.labels = Labels();
+  numbers.labels.task = Task::regression;
+  numbers.labels.classes = 1;
+  numbers.labels.values = values;
+  save_native(numbers, folder_ / "numbers");
+  const auto trained =
+      run_command(train_arguments(path("numbers"), 12, {"--out", path("run"), "--metric", "rmse"}));
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_THAT(trained.out, HasSubstr("test rmse"));
+  EXPECT_EQ(read_json(folder_ / "run" / "run.json").at("dataset").at("task"), "regression");
+  const auto scored = run_command({"eval", "--checkpoint", path("run"), "--out", path("eval")});
+  ASSERT_EQ(scored.code, 0) << scored.err;
+  EXPECT_EQ(read_text(folder_ / "run" / "predictions.npy"),
+            read_text(folder_ / "eval" / "predictions.npy"));
+  const NpyArray predictions = read_npy(folder_ / "run" / "predictions.npy");
+  EXPECT_EQ(predictions.dtype, "<f4");
+  EXPECT_EQ(predictions.shape, (std::vector<std::int64_t>{nodes}));
+  double squares = 0;
+  const Array<float> predicted = to_float32(predictions);
+  for (std::size_t v = 3; v < predicted.size(); v += 4) {  // test nodes
+    squares += std::pow(double{predicted[v]} - double{values[v]}, 2);
+  }
+  EXPECT_NEAR(read_json(folder_ / "eval" / "eval.json").at("test_metric").get<double>(),
+              std::sqrt(squares / (nodes / 4)), 1e-9);
 }
 
 TEST_F(Train, LeavesAWholeRun) {

@@ -192,6 +192,18 @@ TEST_P(Loss, OfSigmoidIsThatOfFp64) {
   });
 }
 
+TEST(SquaredError, IsThatOfTheRowsWithATarget) {
+  const std::vector<float> z{1.5F, -2, 7, 0.25F}, target{0.5F, std::nanf(""), 7, 2.25F};
+  Matrix values(4, 1, MemoryUse::workspace, nullptr), d(4, 1, MemoryUse::workspace, nullptr);
+  for (std::int64_t r = 0; r < 4; ++r) values.view().row(r)[0] = z[static_cast<std::size_t>(r)];
+  EXPECT_EQ(cpu::squared_error_rows(values.view(), target.data(), 0.5F, d.view(), 0, 4), 5.0);
+  const float expected[] = {1, 0, 0, -2};
+  for (std::int64_t r = 0; r < 4; ++r) EXPECT_EQ(d.view().row(r)[0], expected[r]) << r;
+  values.view().row(0)[0] = std::numeric_limits<float>::infinity();
+  EXPECT_FALSE(
+      std::isfinite(cpu::squared_error_rows(values.view(), target.data(), 0.5F, d.view(), 0, 4)));
+}
+
 // The logits overflow exp, but their differences do not.
 TEST(LossOfHugeLogits, StaysFinite) {
   Matrix z(1, 3, MemoryUse::workspace, nullptr);

@@ -101,6 +101,22 @@ TEST_F(LossTwin, Binary) {
   }
 }
 
+TEST_F(LossTwin, SquaredError) {
+  for (const std::int64_t rows : {0, 1, 33, 20000}) {
+    SCOPED_TRACE(rows);
+    const Matrix values = normal_matrix(rows, 1), d = normal_matrix(rows, 1);
+    std::vector<float> target = normal_values(rows);
+    for (std::size_t r = 0; r < target.size(); r += 4) target[r] = std::nanf("");
+    const DeviceMatrix device_values = on_device(values), device_d = on_device(d);
+    const DeviceArray<float> device_target = on_device(target);
+    const double loss =
+        cuda->squared_error(device_values.view(), device_target.data(), kScale, device_d.view());
+    EXPECT_NEAR(loss, cpu->squared_error(values.view(), target.data(), kScale, d.view()),
+                1e-12 * static_cast<double>(rows + 1) * 10);
+    expect_near(device_d.values().view(), d.view(), kBound);
+  }
+}
+
 TEST_F(LossTwin, LargeLogitsStayFinite) {
   Matrix logits = normal_matrix(2, 3);
   for (std::int64_t c = 0; c < 3; ++c) {

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/copy_bytes.hpp"
@@ -20,6 +21,7 @@ struct Case {
   bool multilabel = false, sparse = false, directed = false;
   void (*change)(TrainOptions&) = [](TrainOptions&) {};
   double loss_bound = 1e-5;  ///< Relative.
+  bool numbers = false;      ///< One number a node instead of classes.
 };
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
@@ -38,7 +40,8 @@ class CudaTraining : public ::testing::TestWithParam<Case> {};
 TEST_P(CudaTraining, EveryStepIsTheCpus) {
   if (cuda_devices() == 0) GTEST_SKIP() << "no CUDA device";
   const Case& c = GetParam();
-  const Dataset data = test::make_small_dataset(80, 12, 4, 3, c.multilabel, c.sparse, c.directed);
+  Dataset data = test::make_small_dataset(80, 12, 4, 3, c.multilabel, c.sparse, c.directed);
+  if (c.numbers) data = test::with_numbers(std::move(data));
   for (const int ranks : {1, 2, 4}) {
     // Rounding draws are keyed by node, so that at any bits the two differ by rounding alone.
     TrainOptions options = options_for(c, ranks);
@@ -89,6 +92,8 @@ INSTANTIATE_TEST_SUITE_P(
                              o.exchange.bits_backward = Bits::bf16;
                              o.exchange.staleness = 2;
                            }},
+                      Case{"Regression", ModelKind::sage, false, false, false, [](TrainOptions&) {},
+                           1e-5, true},
                       Case{"Recipe", ModelKind::gcn, false, false, false,
                            [](TrainOptions& o) {
                              o.optimizer.kind = OptimizerKind::adamw;

@@ -136,6 +136,13 @@ def npz_names(folder):
     np.savez(folder / "lists_beyond.npz", **pyg, train_idx=[1, 2], val_idx=[3], test_idx=[5, 7])
 
 
+def npz_numbers(folder):
+    nan, inf = float("nan"), float("inf")
+    for name, labels in (("numbers", [0.5, -1, 2, 3, 4e9, nan]), ("whole", [3, 1, 2, 3, 0, -1]),
+                         ("columns", [[0, 1]] * 6), ("infinite", [1, inf, 2, 3, 4, 5])):
+        np.savez(folder / f"{name}.npz", **cora_members(labels=np.array(labels)))
+
+
 def npz_bad(folder):
     def cora(name, **changes):
         np.savez(folder / f"{name}.npz", **cora_members(**changes))

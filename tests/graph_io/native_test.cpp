@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -79,6 +80,32 @@ TEST_F(NativeTest, RoundTripKeepsEverything) {
   }
 }
 
+TEST_F(NativeTest, NumbersToPredictAreKept) {
+  Dataset dataset = small_dense();
+  dataset.class_names.clear();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  dataset.labels = Labels();
+  dataset.labels.task = Task::regression;
+  dataset.labels.classes = 1;
+  dataset.labels.values = std::vector<float>{1.5F, -2, 0, 1e9F, nan};
+  save_native(dataset, folder_ / "numbers");
+  ImportCounts counts;
+  const Dataset loaded = load_dataset(folder_ / "numbers", {}, &counts);
+  EXPECT_EQ(loaded.labels.task, Task::regression);
+  EXPECT_THAT(list(loaded.labels.values),
+              ::testing::ElementsAre(1.5F, -2, 0, 1e9F, ::testing::IsNan()));
+  EXPECT_EQ(dataset_hash(loaded), dataset_hash(dataset));
+  EXPECT_EQ(counts.unlabelled, 1);
+  dataset.labels.values = std::vector<float>{1, 2, std::numeric_limits<float>::infinity(), 4, nan};
+  test::expect_error(ErrorCode::bad_input, "the target of node 2 is inf",
+                     [&] { save_native(dataset, folder_ / "infinite"); });
+  ImportOptions numbers;
+  numbers.regression = true;
+  save_native(small_dense(), folder_ / "classes");
+  test::expect_error(ErrorCode::usage, "are classes",
+                     [&] { load_dataset(folder_ / "classes", numbers); });
+}
+
 TEST_F(NativeTest, LoadedDatasetOutlivesItsDirectory) {
   save_native(small_dense(), folder_ / "graph");
   const Dataset loaded = load_dataset(folder_ / "graph");
@@ -150,7 +177,7 @@ TEST_F(NativeTest, ManifestThatDoesNotFitIsRefused) {
   refused("nodes is 5.5", [](auto& m) { m["nodes"] = 5.5; });
   refused("cols is 18446744073709551615", [](auto& m) { m["features"]["cols"] = ~0ULL; });
   refused("splits is 1e+300", [](auto& m) { m["splits"] = 1e300; });
-  refused("unknown task", [](auto& m) { m["labels"]["task"] = "regression"; });
+  refused("unknown task", [](auto& m) { m["labels"]["task"] = "ranking"; });
   refused("another dtype", [](auto& m) { m["arrays"][0]["dtype"] = "int32"; });
   refused("does not list the array offsets", [](auto& m) { m["arrays"].erase(0); });
   refused("not 7", [](auto& m) { m["nodes"] = 6; });

@@ -179,6 +179,28 @@ TEST_F(NpzTest, WrongSplitsAndMissingLabelsAreErrorsOnlyIfTheyAreNeeded) {
   EXPECT_TRUE(dataset.splits.empty());
 }
 
+TEST_F(NpzTest, LabelsAreNumbersOnDemand) {
+  WRITE_FIXTURE_OR_SKIP("npz_numbers");
+  ImportOptions numbers;
+  numbers.regression = true;
+  ImportCounts counts;
+  const Dataset dataset = load_dataset(folder_ / "numbers.npz", numbers, &counts);
+  EXPECT_EQ(dataset.labels.task, Task::regression);
+  EXPECT_EQ(dataset.labels.classes, 1);
+  EXPECT_THAT(list(dataset.labels.values), ElementsAre(0.5F, -1, 2, 3, 4e9F, ::testing::IsNan()));
+  EXPECT_EQ(counts.unlabelled, 1);
+  test::expect_error(ErrorCode::bad_input, {"entry 0 is 0.5", "regression reads numbers"},
+                     [&] { load_dataset(folder_ / "numbers.npz"); });
+  // Whole numbers need the option too, and several columns are no target.
+  EXPECT_THAT(list(load_dataset(folder_ / "whole.npz", numbers).labels.values),
+              ElementsAre(3, 1, 2, 3, 0, -1));
+  EXPECT_EQ(load_dataset(folder_ / "whole.npz").labels.task, Task::multiclass);
+  test::expect_error(ErrorCode::bad_input, "one number a node",
+                     [&] { load_dataset(folder_ / "columns.npz", numbers); });
+  test::expect_error(ErrorCode::bad_input, "the target of node 1 is inf",
+                     [&] { load_dataset(folder_ / "infinite.npz", numbers); });
+}
+
 TEST_F(NpzTest, BadArchivesAreRefusedByName) {
   WRITE_FIXTURE_OR_SKIP("npz_bad");
   const auto refused = [&](const std::string& name, const char* part) {

@@ -95,7 +95,7 @@ TEST(RandomSplit, RefusesWhatCannotBe) {
   test::expect_error(ErrorCode::usage, "the validation set is empty", [&] {
     make_split(dataset, RandomSplit{90, 1, 9, 1});
   });
-  test::expect_error(ErrorCode::usage, "multi-label", [&] {
+  test::expect_error(ErrorCode::usage, "several labels a node", [&] {
     make_split(small_sparse(), RandomSplit{50, 25, 25, 1, true});
   });
 }
@@ -140,7 +140,7 @@ TEST(PerClassSplit, RefusesWhatTheLabelsCannotFill) {
   named.class_names = {"a", "b", "c"};
   refused(named, {10, 1, 1}, "class 0 a of");
   refused(labelled_nodes(30, 3), {5, 10, 3}, "leave only 12 labelled nodes");
-  refused(small_sparse(), {1, 0, 0}, "multi-label");
+  refused(small_sparse(), {1, 0, 0}, "several labels a node");
 }
 
 TEST(Normalize, RowsByTheSumOfAbsoluteValues) {

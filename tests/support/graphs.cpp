@@ -1,6 +1,7 @@
 #include "support/graphs.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <random>
 
 namespace heliograph::test {
@@ -191,6 +192,21 @@ Dataset make_small_dataset(int nodes, int cols, int classes, std::uint64_t seed,
   dataset.labels = make_labels(classes_of, classes, multilabel, labelled);
   dataset.splits.push_back(Split{std::move(role)});
   return dataset;
+}
+
+Dataset with_numbers(Dataset data) {
+  std::vector<float> values;
+  for (std::size_t v = 0; v < data.labels.class_of.size(); ++v) {
+    const std::int32_t c = data.labels.class_of[v];
+    const float feature = data.features.dense[v * at(data.features.cols)];
+    values.push_back(c < 0 ? std::numeric_limits<float>::quiet_NaN()
+                           : 1000 + 60 * static_cast<float>(c) + 10 * feature);
+  }
+  data.labels = Labels();
+  data.labels.task = Task::regression;
+  data.labels.classes = 1;
+  data.labels.values = std::move(values);
+  return data;
 }
 
 }  // namespace heliograph::test

@@ -41,4 +41,8 @@ Partition scattered_partition(std::int64_t nodes, int parts, std::uint64_t seed)
 Dataset make_small_dataset(int nodes, int cols, int classes, std::uint64_t seed,
                            bool multilabel = false, bool sparse = false, bool directed = false);
 
+/// `data` with one number a node instead of classes: 1000, 60 times its class, and 10 times the
+/// first column of its dense features. NaN where the node is unlabelled.
+Dataset with_numbers(Dataset data);
+
 }  // namespace heliograph::test

@@ -110,7 +110,7 @@ class SaveFailures : public ::testing::Test {
                       comm, &account);
       CheckpointSaver healthy(plan, comm, trainer, {}, log);
       CheckpointSaver faulty(plan, comm, trainer, {}, log, files);
-      RunState state(0, comm);
+      RunState state(0, Metric::accuracy, comm);
       const auto epoch = [&](CheckpointSaver& saver) {
         state.reports.push_back(
             trainer.run_epoch(state.epochs, [] { return RunRequests(); }).report);

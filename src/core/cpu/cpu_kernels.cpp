@@ -142,6 +142,13 @@ class CpuKernels final : public Kernels {
     });
   }
 
+  double squared_error(ConstMatrixView values, const float* target, float scale,
+                       MatrixView d) override {
+    return tiled_loss(values.rows, [&](std::int64_t begin, std::int64_t end) {
+      return cpu::squared_error_rows(values, target, scale, d, begin, end);
+    });
+  }
+
   void adam(float* value, const GradientView& gradient, float* m, float* v,
             const AdamStep& step) override {
     const std::int64_t count = gradient.rows * gradient.cols;

@@ -71,4 +71,17 @@ double binary_cross_entropy_rows_fp64(ConstMatrixView logits, const std::uint8_t
   return loss;
 }
 
+double squared_error_rows(ConstMatrixView values, const float* target, float scale, MatrixView d,
+                          std::int64_t begin, std::int64_t end) {
+  double loss = 0;
+  for (std::int64_t r = begin; r < end; ++r) {
+    d.row(r)[0] = 0;
+    if (std::isnan(target[r])) continue;
+    const double error = static_cast<double>(values.row(r)[0]) - static_cast<double>(target[r]);
+    loss += error * error;
+    d.row(r)[0] = static_cast<float>(2 * error * scale);
+  }
+  return loss;
+}
+
 }  // namespace heliograph::cpu

@@ -22,4 +22,8 @@ double binary_cross_entropy_rows_fp64(ConstMatrixView logits, const std::uint8_t
                                       const std::uint8_t* mask, float scale, MatrixView d,
                                       std::int64_t begin, std::int64_t end);
 
+/// Computed in fp64 for every setting.
+double squared_error_rows(ConstMatrixView values, const float* target, float scale, MatrixView d,
+                          std::int64_t begin, std::int64_t end);
+
 }  // namespace heliograph::cpu

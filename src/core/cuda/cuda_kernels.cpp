@@ -113,6 +113,13 @@ class CudaKernels final : public Kernels {
     return value(sum);
   }
 
+  double squared_error(ConstMatrixView values, const float* target, float scale,
+                       MatrixView d) override {
+    double* sum = scratch<double>(cuda::loss_partials(values.rows) + 1);
+    cuda::squared_error(queue_, values, target, scale, d, sum + 1, sum);
+    return value(sum);
+  }
+
   void adam(float* value, const GradientView& gradient, float* m, float* v,
             const AdamStep& step) override {
     cuda::adam(queue_, value, f32(gradient), m, v, step, gradient.rows * gradient.cols);

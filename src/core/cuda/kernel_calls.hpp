@@ -35,6 +35,8 @@ void softmax_cross_entropy(Queue& queue, ConstMatrixView logits, const ClassTarg
 void binary_cross_entropy(Queue& queue, ConstMatrixView logits, const std::uint8_t* indicators,
                           const std::uint8_t* mask, float scale, MatrixView d, double* partials,
                           double* sum);
+void squared_error(Queue& queue, ConstMatrixView values, const float* target, float scale,
+                   MatrixView d, double* partials, double* sum);
 
 // Products with sparse features, fp32 sums in entry order (sparse.cu).
 

@@ -84,6 +84,18 @@ struct Binary {
   }
 };
 
+struct Squared {
+  const float* target;
+
+  __device__ bool counts(std::int64_t r) const { return target[r] == target[r]; }  // not NaN
+  __device__ double loss(const float* z, std::int64_t /*columns*/, std::int64_t r, float scale,
+                         float* out) const {
+    const double error = static_cast<double>(z[0]) - static_cast<double>(target[r]);
+    if (lane() == 0) out[0] = static_cast<float>(2 * error * static_cast<double>(scale));
+    return error * error;
+  }
+};
+
 /// Warp w computes the rows w, w + parts, ... and the sum of their losses.
 template <class Rows>
 __global__ void loss_kernel(ConstMatrixView logits, Rows rows, float scale, MatrixView d,
@@ -117,6 +129,11 @@ std::int64_t loss_partials(std::int64_t rows) { return sum_parts(rows); }
 void softmax_cross_entropy(Queue& queue, ConstMatrixView logits, const ClassTargets& targets,
                            float scale, MatrixView d, double* partials, double* sum) {
   sum_losses(queue, "softmax loss", logits, Softmax{targets}, scale, d, partials, sum);
+}
+
+void squared_error(Queue& queue, ConstMatrixView values, const float* target, float scale,
+                   MatrixView d, double* partials, double* sum) {
+  sum_losses(queue, "squared loss", values, Squared{target}, scale, d, partials, sum);
 }
 
 void binary_cross_entropy(Queue& queue, ConstMatrixView logits, const std::uint8_t* indicators,

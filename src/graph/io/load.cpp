@@ -98,6 +98,10 @@ Dataset load_dataset(const fs::path& path, const ImportOptions& options, ImportC
     throw_error(ErrorCode::bad_input, "cannot read {}: {}", error.path1().string(),
                 error.code().message());
   }
+  if (options.regression && dataset.labels.task != Task::regression &&
+      any_labelled(dataset.labels)) {
+    throw_error(ErrorCode::usage, "--regression: the labels of {} are classes", path.string());
+  }
   if (dataset.name.empty()) dataset.name = name_of(path);
   validate_dataset(dataset, path.string(), options.requires_labels);
   if (format == InputFormat::native) {

@@ -9,6 +9,7 @@
 #include "graph/io/native_writer.hpp"
 #include "graph/io/readers.hpp"
 #include "graph/refuse.hpp"
+#include "graph/task_name.hpp"
 #include "heliograph/io.hpp"
 
 namespace heliograph {
@@ -42,9 +43,10 @@ Dataset dataset_of(const nlohmann::json& object, const fs::path& path) {
   dataset.features.cols = whole_number<std::int64_t>(object.at("features"), "cols", path);
   dataset.features.sparse = object.at("features").at("sparse").get<bool>();
   const nlohmann::json& labels = object.at("labels");
-  const auto task = labels.at("task").get<std::string>();
-  if (task != "multiclass" && task != "multilabel") refuse(path, "has the unknown task {}", task);
-  dataset.labels.task = task == "multilabel" ? Task::multilabel : Task::multiclass;
+  const auto name = labels.at("task").get<std::string>();
+  const std::optional<Task> task = find_task(name);
+  if (!task) refuse(path, "has the unknown task {}", name);
+  dataset.labels.task = *task;
   dataset.labels.classes = whole_number<std::int32_t>(labels, "classes", path);
   dataset.class_names = labels.at("class_names").get<std::vector<std::string>>();
   return dataset;

@@ -27,6 +27,7 @@ inline constexpr std::string_view feature_columns = "feature_columns";  ///< int
 inline constexpr std::string_view feature_values = "feature_values";    ///< float32.
 inline constexpr std::string_view class_of = "class_of";                ///< int32, nodes.
 inline constexpr std::string_view indicators = "indicators";            ///< uint8, nodes x classes.
+inline constexpr std::string_view values = "values";                    ///< float32, nodes.
 inline constexpr std::string_view labelled = "labelled";                ///< uint8, nodes.
 inline std::string role(std::int64_t split) { return fmt::format("role_{}", split); }  ///< uint8.
 }  // namespace native_array
@@ -53,6 +54,8 @@ void for_each_array(AnyDataset& dataset, Use&& use) {
   }
   if (labels.task == Task::multiclass) {
     use(native_array::class_of, labels.class_of, one_a_node);
+  } else if (labels.task == Task::regression) {
+    use(native_array::values, labels.values, one_a_node);
   } else {
     use(native_array::indicators, labels.indicators, [&] { return nodes * labels.classes; });
     use(native_array::labelled, labels.labelled, one_a_node);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/throw_error.hpp"
+#include "graph/task_name.hpp"
 
 namespace heliograph {
 namespace {
@@ -25,9 +26,9 @@ bool is_own_name(std::string_view name) {
     return name.find_first_not_of("0123456789", 5) == std::string_view::npos;
   }
   using namespace native_array;
-  constexpr std::array kOwn = {offsets,         neighbours,      features,
-                               feature_offsets, feature_columns, feature_values,
-                               class_of,        indicators,      labelled};
+  constexpr std::array kOwn = {offsets,         neighbours,     features, feature_offsets,
+                               feature_columns, feature_values, class_of, indicators,
+                               labelled,        values};
   return std::find(kOwn.begin(), kOwn.end(), name) != kOwn.end();
 }
 
@@ -142,7 +143,7 @@ void NativeWriter::write_manifest(const Dataset& dataset) {
                           {"directed", dataset.graph.directed},
                           {"features", {{"cols", features.cols}, {"sparse", features.sparse}}},
                           {"labels",
-                           {{"task", labels.task == Task::multilabel ? "multilabel" : "multiclass"},
+                           {{"task", task_name(labels.task)},
                             {"classes", labels.classes},
                             {"class_names", dataset.class_names}}},
                           {"splits", dataset.splits.size()},

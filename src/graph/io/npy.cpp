@@ -239,19 +239,13 @@ bool fits(In value) {
   }
 }
 
-template <class Value>
-bool is_nan(Value value) {
-  if constexpr (std::is_floating_point_v<Value>) return std::isnan(value);
-  return false;
-}
-
 template <class Out>
 std::vector<Out> to_integers(const NpyArray& array, const char* wanted, const char* advice) {
   std::vector<Out> out(static_cast<std::size_t>(array.elements()));
   visit(array, [&](std::int64_t i, auto value) {
     if (!fits<Out>(value)) {
       refuse(array.name, "{} is {}, which is not {}{}", entry_text(array, i), value, wanted,
-             is_nan(value) ? advice : "");
+             advice);
     }
     out[static_cast<std::size_t>(i)] = static_cast<Out>(value);
   });

@@ -48,9 +48,9 @@ NpyArray parse_npy(std::span<const std::byte> bytes, std::shared_ptr<const void>
 /// Converts numbers to fp32, without a copy if they are row-major fp32 already. NaN and Inf are
 /// allowed; a finite value that overflows fp32 is not.
 Array<float> to_float32(const NpyArray& array);
-/// Converts numbers to int64. Floats must be whole numbers. `advice` ends the error about a NaN.
+/// Converts numbers to int64. Floats must be whole numbers. `advice` ends the error.
 std::vector<std::int64_t> to_int64(const NpyArray& array, const char* advice = "");
-/// Converts numbers to int32. Floats must be whole numbers. `advice` ends the error about a NaN.
+/// Converts numbers to int32. Floats must be whole numbers. `advice` ends the error.
 std::vector<std::int32_t> to_int32(const NpyArray& array, const char* advice = "");
 /// Converts numbers to flags. Each must be 0 or 1.
 std::vector<std::uint8_t> to_flags(const NpyArray& array);

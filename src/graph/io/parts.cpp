@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <tuple>
 #include <utility>
 
@@ -16,7 +17,9 @@ namespace {
 constexpr const char* kUnlabelled = "; -1 is unlabelled";
 
 Labels multiclass_labels(const NpyArray& array, std::int64_t nodes) {
-  std::vector<std::int64_t> ids = to_int64(array, kUnlabelled);
+  const std::string advice =
+      spell_options("; -1 is unlabelled, and --regression reads numbers to predict");
+  std::vector<std::int64_t> ids = to_int64(array, advice.c_str());
   std::int64_t largest = -1;
   for (std::int64_t v = 0; v < nodes; ++v) {
     const std::int64_t id = ids[static_cast<std::size_t>(v)];
@@ -31,6 +34,18 @@ Labels multiclass_labels(const NpyArray& array, std::int64_t nodes) {
   Labels labels;
   labels.classes = static_cast<std::int32_t>(std::max<std::int64_t>(largest, 0) + 1);
   labels.class_of = std::vector<std::int32_t>(ids.begin(), ids.end());
+  return labels;
+}
+
+Labels regression_labels(const NpyArray& array) {
+  Labels labels;
+  labels.task = Task::regression;
+  labels.classes = 1;
+  labels.values = to_float32(array);
+  for (std::size_t v = 0; v < labels.values.size(); ++v) {
+    if (!std::isinf(labels.values[v])) continue;
+    refuse(array.name, "the target of node {} is {}; NaN is unlabelled", v, labels.values[v]);
+  }
   return labels;
 }
 
@@ -231,11 +246,16 @@ Features sparse_features(std::int64_t cols, std::vector<std::int64_t> offsets,
   return features;
 }
 
-Labels make_labels(const NpyArray& array, std::int64_t nodes) {
+Labels make_labels(const NpyArray& array, std::int64_t nodes, bool regression) {
   if (array.shape.empty() || array.shape[0] != nodes) {
     refuse(array.name, "has shape {}, which does not fit {} nodes", array.shape_text(), nodes);
   }
-  if (is_flat(array)) return multiclass_labels(array, nodes);
+  if (is_flat(array))
+    return regression ? regression_labels(array) : multiclass_labels(array, nodes);
+  if (regression) {
+    refuse(array.name, "has shape {}; with --regression there is one number a node",
+           array.shape_text());
+  }
   if (array.shape.size() == 2 && array.shape[1] > 1) return multilabel_labels(array, nodes);
   refuse(array.name, "has shape {}; labels are (nodes,) or (nodes, classes)", array.shape_text());
 }

@@ -47,8 +47,9 @@ Features sparse_features(std::int64_t cols, std::vector<std::int64_t> offsets,
 
 /// Makes labels, which may all be -1. An array of shape (nodes,) or (nodes, 1) holds class ids, or
 /// -1 for unlabelled nodes. One of shape (nodes, classes) holds 0 or 1, or -1 in the whole row of
-/// an unlabelled node.
-Labels make_labels(const NpyArray& array, std::int64_t nodes);
+/// an unlabelled node. With `regression`, an array of shape (nodes,) or (nodes, 1) holds the number
+/// to predict for each node, or NaN for unlabelled nodes.
+Labels make_labels(const NpyArray& array, std::int64_t nodes, bool regression);
 
 /// Makes class names from unicode strings; returns none for other dtypes. More names than
 /// `labels.classes` increase it (multi-class only); fewer are refused.

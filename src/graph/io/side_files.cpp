@@ -58,8 +58,9 @@ void read_targets(const ArraySource& arrays, const ImportOptions& options, Datas
     dataset.labels.classes = 1;
     dataset.labels.class_of = std::vector<std::int32_t>(static_cast<std::size_t>(nodes), -1);
   } else {
-    dataset.labels = make_labels(arrays.require("labels", kLabelNames), nodes);
-    if (const auto names = arrays.find(kClassNames)) {
+    dataset.labels = make_labels(arrays.require("labels", kLabelNames), nodes, options.regression);
+    const auto names = arrays.find(kClassNames);
+    if (names && !options.regression) {
       dataset.class_names = make_class_names(*names, dataset.labels);
     }
   }

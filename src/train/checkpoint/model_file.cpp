@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string_view>
@@ -13,6 +14,7 @@
 
 #include "core/throw_error.hpp"
 #include "graph/io/files.hpp"
+#include "graph/task_name.hpp"
 #include "heliograph/checkpoint.hpp"
 #include "train/checkpoint/manifest.hpp"
 #include "train/checkpoint/safetensors.hpp"
@@ -29,8 +31,6 @@ using nlohmann::ordered_json;
 
 constexpr const char* kMean = "features.mean";
 constexpr const char* kDeviation = "features.deviation";
-constexpr const char* kMulticlass = "multiclass";
-constexpr const char* kMultilabel = "multilabel";
 
 constexpr std::string_view kSplitOptions[] = {"split", "split-seed", "stratified"};
 
@@ -54,17 +54,19 @@ ordered_json model_options(const Model& model) {
 
 /// Everything of a model but its tensors. JSON has no NaN, which becomes null.
 std::string describe_model(const Model& model) {
-  const bool multilabel = model.task == Task::multilabel;
-  const ordered_json object{{"epoch", model.epoch},
-                            {"metric", choice_name(model.metric)},
-                            {"train_metric", model.train_metric},
-                            {"val_metric", model.val_metric},
-                            {"test_metric", model.test_metric},
-                            {"task", multilabel ? kMultilabel : kMulticlass},
-                            {"classes", model.classes},
-                            {"class_names", model.class_names},
-                            {"feature_cols", model.feature_cols},
-                            {"options", model_options(model)}};
+  ordered_json object{{"epoch", model.epoch},
+                      {"metric", choice_name(model.metric)},
+                      {"train_metric", model.train_metric},
+                      {"val_metric", model.val_metric},
+                      {"test_metric", model.test_metric},
+                      {"task", task_name(model.task)},
+                      {"classes", model.classes},
+                      {"class_names", model.class_names},
+                      {"feature_cols", model.feature_cols},
+                      {"options", model_options(model)}};
+  if (model.task == Task::regression) {
+    object["target"] = {{"mean", model.target.mean}, {"deviation", model.target.deviation}};
+  }
   return object.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
@@ -85,9 +87,14 @@ Model interpret_model(const ordered_json& object, const std::string& origin) {
   model.train_metric = score_of(object.at("train_metric"));
   model.val_metric = score_of(object.at("val_metric"));
   model.test_metric = score_of(object.at("test_metric"));
-  const auto task = object.at("task").get<std::string>();
-  if (task != kMultilabel && task != kMulticlass) throw std::out_of_range("no such task: " + task);
-  model.task = task == kMultilabel ? Task::multilabel : Task::multiclass;
+  const auto name = object.at("task").get<std::string>();
+  const std::optional<Task> task = find_task(name);
+  if (!task) throw std::out_of_range("no such task: " + name);
+  model.task = *task;
+  if (model.task == Task::regression) {
+    model.target = {object.at("target").at("mean").get<double>(),
+                    object.at("target").at("deviation").get<double>()};
+  }
   model.classes = object.at("classes").get<std::int32_t>();
   model.class_names = object.at("class_names").get<std::vector<std::string>>();
   model.feature_cols = object.at("feature_cols").get<std::int64_t>();
@@ -101,10 +108,6 @@ std::vector<float> take(std::vector<Tensor>& tensors, const std::string& name) {
   std::vector<float> values = std::move(found->values);
   tensors.erase(found);
   return values;
-}
-
-const char* name_of(Task task) {
-  return task == Task::multilabel ? "several labels a node" : "one class a node";
 }
 
 }  // namespace
@@ -147,7 +150,7 @@ void require_fit(const Model& model, const std::string& origin, std::int64_t fea
   }
   if (model.task != task) {
     throw_error(ErrorCode::mismatch, "{}: the model predicts {}; the data set has {}", origin,
-                name_of(model.task), name_of(task));
+                label_text(model.task), label_text(task));
   }
   if (model.classes != classes) {
     throw_error(ErrorCode::mismatch, "{}: the model predicts {} classes; the data set has {}",
@@ -160,6 +163,7 @@ std::uint64_t hash_of(const Model& model) {
   for (const Tensor& tensor : model.tensors) hash.add(std::as_bytes(std::span(tensor.values)));
   hash.add(std::as_bytes(std::span(model.statistics.mean)));
   hash.add(std::as_bytes(std::span(model.statistics.deviation)));
+  hash.add(std::as_bytes(std::span(&model.target, 1)));
   return hash.value();
 }
 

@@ -29,7 +29,8 @@ class EvaluationBytes {
 /// The state of one rank's run between two epochs, without its trainer's.
 struct RunState {
   /// Before the first epoch. `comm` must outlive the state.
-  RunState(int patience, const Communicator& comm) : best(patience), evaluation_bytes(comm) {}
+  RunState(int patience, Metric metric, const Communicator& comm)
+      : best(patience, metric), evaluation_bytes(comm) {}
 
   int epochs = 0;    ///< How many have run; the next one has this number.
   BestEpoch best;    ///< Equal on every rank.

@@ -75,6 +75,7 @@ Model make_model(const RunPlan& plan, Trainer& trainer, int epoch) {
   model.reproducible = options.reproducible;
   model.normalize = options.normalize;
   model.statistics = facts.statistics;
+  model.target = facts.target;
   model.feature_cols = facts.feature_cols;
   model.task = facts.task;
   model.classes = facts.classes;

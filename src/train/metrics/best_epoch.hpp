@@ -10,12 +10,14 @@ namespace heliograph {
 /// The best epoch by validation score, and whether patience has run out.
 class BestEpoch {
  public:
-  explicit BestEpoch(int patience) : patience_(patience) {}
+  BestEpoch(int patience, Metric metric) : patience_(patience), metric_(metric) {}
 
   /// True if `scores`, those of `epoch`, are the best so far. Until a validation score is known,
   /// the latest scores count as the best.
   bool improves(int epoch, const Scores& scores) {
-    const bool better = std::isnan(scores_.validation) || scores.validation > scores_.validation;
+    const bool better = std::isnan(scores_.validation) ||
+                        (lower_is_better(metric_) ? scores.validation < scores_.validation
+                                                  : scores.validation > scores_.validation);
     if (better) {
       restore(epoch, scores, 0);
     } else {
@@ -39,6 +41,7 @@ class BestEpoch {
   static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
   int patience_;
+  Metric metric_;
   int epoch_ = -1;
   int waited_ = 0;
   Scores scores_{kUnknown, kUnknown, kUnknown};

@@ -24,6 +24,16 @@ std::vector<std::int32_t> predict_rows(ConstMatrixView logits, const LocalLabels
   return values;
 }
 
+/// The predicted number of each row.
+std::vector<float> value_rows(ConstMatrixView outputs, const LocalLabels& labels) {
+  std::vector<float> values;
+  values.reserve(static_cast<std::size_t>(outputs.rows));
+  for (std::int64_t r = 0; r < outputs.rows; ++r) {
+    values.push_back(labels.predicted_value(outputs.row(r)[0]));
+  }
+  return values;
+}
+
 /// The score of class 1 of two, for each row.
 std::vector<float> score_rows(ConstMatrixView logits) {
   std::vector<float> scores;
@@ -53,7 +63,11 @@ Outputs gather_outputs(const LocalOutputs& mine, const LocalLabels& labels, Metr
     return ordered;
   };
   Outputs outputs;
-  outputs.predictions = gather(predict_rows(mine.logits, labels));
+  if (labels.task == Task::regression) {
+    outputs.values = gather(value_rows(mine.logits, labels));
+  } else {
+    outputs.predictions = gather(predict_rows(mine.logits, labels));
+  }
   outputs.prediction_cols = static_cast<std::int32_t>(labels.prediction_cols());
   if (ranks_nodes(metric)) outputs.scores = gather(score_rows(mine.logits));
   if (keeps_logits) outputs.logits = gather(values_of(mine.logits));

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "comm/collectives.hpp"
 #include "core/throw_error.hpp"
+#include "graph/task_name.hpp"
 #include "heliograph/error.hpp"
 #include "train/gather_values.hpp"
 #include "train/options/values.hpp"
@@ -47,6 +50,53 @@ Scores ranked_scores(const LocalLabels& labels, ConstMatrixView logits, Communic
       }
       scores[static_cast<std::size_t>(set)] = score_of(std::move(scored));
     }
+  }
+  AllReduce(comm, Channel::evaluation).sum(std::span<double>(scores));
+  return {scores[0], scores[1], scores[2]};
+}
+
+struct PredictedNode {
+  float target, predicted;
+  std::int32_t set;
+};
+
+/// The sum, which depends neither on the order of the terms nor, so, on how ranks share the nodes.
+double sum_sorted(std::vector<double> terms) {
+  std::sort(terms.begin(), terms.end());
+  return std::accumulate(terms.begin(), terms.end(), 0.0);
+}
+
+double regression_score(Metric metric, const std::vector<PredictedNode>& nodes, int set) {
+  std::vector<double> targets, squares;
+  for (const PredictedNode& node : nodes) {
+    if (node.set != set) continue;
+    const double error = static_cast<double>(node.predicted) - static_cast<double>(node.target);
+    targets.push_back(static_cast<double>(node.target));
+    squares.push_back(error * error);
+  }
+  if (targets.empty()) return kNoScore;
+  const auto count = static_cast<double>(targets.size());
+  const double residual = sum_sorted(std::move(squares));
+  if (metric == Metric::rmse) return std::sqrt(residual / count);
+  const double mean = sum_sorted(targets) / count;
+  for (double& target : targets) target = (target - mean) * (target - mean);
+  const double total = sum_sorted(std::move(targets));
+  return total > 0 ? 1 - residual / total : kNoScore;
+}
+
+Scores regression_scores(Metric metric, const LocalLabels& labels, ConstMatrixView outputs,
+                         Communicator& comm) {
+  std::vector<PredictedNode> mine;
+  for (std::int64_t r = 0; r < outputs.rows; ++r) {
+    const auto i = static_cast<std::size_t>(r);
+    const int set = set_of(labels.role[i]);
+    if (set < 0) continue;
+    mine.push_back({labels.values[i], labels.predicted_value(outputs.row(r)[0]), set});
+  }
+  const auto nodes = gather_values(comm, std::span<const PredictedNode>(mine));
+  std::array<double, kSets> scores{};
+  for (int set = 0; comm.rank() == 0 && set < kSets; ++set) {
+    scores[static_cast<std::size_t>(set)] = regression_score(metric, nodes, set);
   }
   AllReduce(comm, Channel::evaluation).sum(std::span<double>(scores));
   return {scores[0], scores[1], scores[2]};
@@ -98,6 +148,7 @@ double average_precision(std::vector<std::pair<float, std::uint8_t>> scored) {
 
 Scores distributed_scores(Metric metric, const LocalLabels& labels, ConstMatrixView logits,
                           Communicator& comm) {
+  if (labels.task == Task::regression) return regression_scores(metric, labels, logits, comm);
   if (ranks_nodes(metric)) {
     return ranked_scores(labels, logits, comm, metric == Metric::auc ? roc_auc : average_precision);
   }
@@ -146,6 +197,13 @@ Scores distributed_scores(Metric metric, const LocalLabels& labels, ConstMatrixV
 
 Metric resolve_metric(Metric metric, Task task, std::int32_t classes) {
   const bool multilabel = task == Task::multilabel;
+  const bool regression = task == Task::regression;
+  if (metric == Metric::automatic && regression) return Metric::r2;
+  if (metric != Metric::automatic &&
+      regression != (metric == Metric::r2 || metric == Metric::rmse)) {
+    throw_error(ErrorCode::usage, "--metric {} does not score {}; use {}", choice_name(metric),
+                label_text(task), regression ? "r2 or rmse" : "auto");
+  }
   if (metric == Metric::automatic) {
     if (multilabel) return Metric::f1;
     return classes == 2 ? Metric::auc : Metric::accuracy;

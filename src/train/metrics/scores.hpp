@@ -6,6 +6,7 @@
 #include "comm/communicator.hpp"
 #include "core/matrix.hpp"
 #include "heliograph/dataset.hpp"
+#include "heliograph/io.hpp"
 #include "heliograph/options.hpp"
 
 namespace heliograph {
@@ -21,11 +22,18 @@ struct LocalLabels {
   std::int32_t classes = 0;
   std::vector<std::int32_t> class_of;    ///< Multi-class, by inner row.
   std::vector<std::uint8_t> indicators;  ///< Multi-label, inner rows x classes.
+  std::vector<float> values;             ///< Regression, by inner row.
+  TargetStatistics target;               ///< Regression.
   std::vector<Role> role;                ///< By inner row.
+
+  /// Regression: the prediction that a model's output `z` stands for.
+  float predicted_value(float z) const {
+    return static_cast<float>(target.mean + target.deviation * static_cast<double>(z));
+  }
 
   /// Values that a prediction has for each node: its class, or a 0 or 1 for each class.
   std::size_t prediction_cols() const {
-    return task == Task::multiclass ? 1 : static_cast<std::size_t>(classes);
+    return task == Task::multilabel ? static_cast<std::size_t>(classes) : 1;
   }
 };
 
@@ -33,7 +41,7 @@ struct LocalLabels {
 /// and the ROC AUC ranks all nodes at once (ties count half). Collective. accuracy: the share of
 /// nodes whose class is predicted. f1: micro-averaged; with one class a node it equals accuracy.
 /// macro_f1: as Metric says. auc and average_precision: rank nodes by the difference of the two
-/// logits.
+/// logits. r2 and rmse: of the values in the target's units, summed in fp64 in ascending order.
 Scores distributed_scores(Metric metric, const LocalLabels& labels, ConstMatrixView logits,
                           Communicator& comm);
 
@@ -45,6 +53,8 @@ Metric resolve_metric(Metric metric, Task task, std::int32_t classes);
 constexpr bool ranks_nodes(Metric metric) {
   return metric == Metric::auc || metric == Metric::average_precision;
 }
+
+constexpr bool lower_is_better(Metric metric) { return metric == Metric::rmse; }
 
 /// Area under the ROC curve (Mann-Whitney); `positive` is 0 or 1. NaN unless there are nodes of
 /// both kinds.

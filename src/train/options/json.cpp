@@ -141,9 +141,11 @@ void add_evaluation(TrainFields& fields) {
   fields.add(
       "metric",
       "Score of the predictions: accuracy, F1 averaged over nodes and classes together (f1) or "
-      "over classes (macro-f1), or for two classes area under the ROC curve (auc) or average "
-      "precision (ap). auto is f1 for multi-label, auc for two classes, and accuracy "
-      "otherwise.",
+      "over classes (macro-f1); for two classes area under the ROC curve (auc) or average "
+      "precision "
+      "(ap); for regression the coefficient of determination (r2) or the root of the mean squared "
+      "error (rmse). auto is f1 for multi-label, r2 for regression, auc for two classes, and "
+      "accuracy otherwise.",
       HELIOGRAPH_MEMBER(metric));
   fields.add("eval-every", "N",
              "Epochs between evaluations, which are exact and cover the whole graph; 0 never "

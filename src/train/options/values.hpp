@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "graph/task_name.hpp"
 #include "heliograph/generate.hpp"
 #include "heliograph/io.hpp"
 #include "heliograph/log.hpp"
@@ -32,6 +33,14 @@ template <>
 inline constexpr EnumName<Metric> enum_names<Metric>[] {
   {"auto", Metric::automatic}, {"accuracy", Metric::accuracy}, {"f1", Metric::f1},
       {"auc", Metric::auc}, {"macro-f1", Metric::macro_f1}, {"ap", Metric::average_precision},
+      {"r2", Metric::r2}, {"rmse", Metric::rmse},
+};
+template <>
+inline constexpr EnumName<Task> enum_names<Task>[] {
+  {task_name(Task::multiclass), Task::multiclass}, {task_name(Task::multilabel), Task::multilabel},
+  {
+    task_name(Task::regression), Task::regression
+  }
 };
 template <>
 inline constexpr EnumName<OptimizerKind> enum_names<OptimizerKind>[] {

@@ -1,11 +1,14 @@
 #include "train/plan/dataset_plan.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "core/copy_bytes.hpp"
+#include "core/throw_error.hpp"
 #include "graph/doubts.hpp"
 #include "graph/partition/node_order.hpp"
+#include "heliograph/error.hpp"
 #include "heliograph/io.hpp"
 #include "train/launch.hpp"
 #include "train/plan/memory_check.hpp"
@@ -20,6 +23,27 @@ std::vector<std::uint8_t> fit_nodes(const Split& split, bool inductive) {
   std::vector<std::uint8_t> fit(inductive ? split.role.size() : 0);
   for (std::size_t v = 0; v < fit.size(); ++v) fit[v] = split.role[v] == Role::train ? 1 : 0;
   return fit;
+}
+
+/// Throws Error(bad_input) if all targets are equal, since nothing could be learned.
+TargetStatistics fit_target(const Dataset& dataset, const std::vector<NodeId>& nodes) {
+  const auto count = static_cast<double>(nodes.size());
+  const auto value = [&](NodeId v) {
+    return static_cast<double>(dataset.labels.values[static_cast<std::size_t>(v)]);
+  };
+  TargetStatistics target;
+  for (const NodeId v : nodes) target.mean += value(v) / count;
+  double variance = 0;
+  for (const NodeId v : nodes) variance += std::pow(value(v) - target.mean, 2) / count;
+  target.deviation = std::sqrt(variance);
+  const bool equal =
+      std::ranges::all_of(nodes, [&](NodeId v) { return value(v) == value(nodes.front()); });
+  if (equal) {
+    throw_error(ErrorCode::bad_input,
+                "'{}': every training node has the target {}, so there is nothing to learn",
+                dataset.name, value(nodes.front()));
+  }
+  return target;
 }
 
 }  // namespace
@@ -60,6 +84,9 @@ void DatasetPlan::resolve() {
     facts_.statistics = purpose_.statistics.empty()
                             ? fit_features(dataset_.features, fit_nodes(split_, options_.inductive))
                             : purpose_.statistics;
+  }
+  if (facts_.task == Task::regression) {
+    facts_.target = purpose_.target ? *purpose_.target : fit_target(dataset_, train_nodes_);
   }
   features_ = normalize_features(dataset_.features, options_.normalize, facts_.statistics);
 }
@@ -123,9 +150,12 @@ LocalLabels DatasetPlan::labels_of(const std::vector<std::int64_t>& ids) const {
   LocalLabels labels;
   labels.task = all.task;
   labels.classes = all.classes;
+  labels.target = facts_.target;
   labels.role.reserve(ids.size());
   if (all.task == Task::multiclass) {
     labels.class_of.reserve(ids.size());
+  } else if (all.task == Task::regression) {
+    labels.values.reserve(ids.size());
   } else {
     labels.indicators.reserve(ids.size() * static_cast<std::size_t>(all.classes));
   }
@@ -134,6 +164,8 @@ LocalLabels DatasetPlan::labels_of(const std::vector<std::int64_t>& ids) const {
     labels.role.push_back(split_.role[v]);
     if (all.task == Task::multiclass) {
       labels.class_of.push_back(all.class_of[v]);
+    } else if (all.task == Task::regression) {
+      labels.values.push_back(all.values[v]);
     } else {
       const auto classes = static_cast<std::size_t>(all.classes);
       const std::uint8_t* row = all.indicators.data() + v * classes;

@@ -28,7 +28,7 @@ std::int64_t capped_product(std::int64_t bytes, std::int64_t times) {
 std::int64_t structure_bytes(const Dataset& dataset, std::int64_t nodes, std::int64_t entries,
                              const ModelOptions& model) {
   const int adjacencies = dataset.graph.directed ? 2 : 1;
-  const std::int64_t labels = dataset.labels.task == Task::multiclass ? 8 : dataset.labels.classes;
+  const std::int64_t labels = dataset.labels.task == Task::multilabel ? dataset.labels.classes : 8;
   const std::int64_t scales = 4 * propagation_of(model).scales();
   return adjacencies * (4 * entries + 2 * 8 * nodes) + (8 + 8 + 2 + labels + scales) * nodes;
 }

@@ -1,6 +1,7 @@
 #include "train/plan/rank_graph.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -56,7 +57,8 @@ RankGraph::RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Ker
       labels_(std::move(data.labels)) {
   mark_training_rows();
   structure_.set(bytes_of(shard_) + bytes_of(labels_.class_of) + bytes_of(labels_.indicators) +
-                 bytes_of(labels_.role) + bytes_of(target_) + bytes_of(mask_));
+                 bytes_of(labels_.values) + bytes_of(labels_.role) + bytes_of(target_) +
+                 bytes_of(values_) + bytes_of(mask_));
   exact_halo_ = std::make_unique<ExactHalo>(comm, placed_, largest_halo(shard_, comm),
                                             plan.options().eval_chunk_bytes, account);
   const ModelOptions& model = plan.options().model;
@@ -82,6 +84,7 @@ RankGraph::RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Ker
     return Placed<T>(std::span<const T>(values), kernels.device(), use, account);
   };
   placed_target_ = place(target_);
+  placed_values_ = place(values_);
   placed_indicators_ = place(labels_.indicators);
   placed_mask_ = place(mask_);
 }
@@ -95,6 +98,12 @@ ModelInput RankGraph::input() const {
 void RankGraph::mark_training_rows() {
   mask_.reserve(labels_.role.size());
   for (const Role role : labels_.role) mask_.push_back(role == Role::train ? 1 : 0);
+  values_.reserve(labels_.values.size());
+  for (std::size_t row = 0; row < labels_.values.size(); ++row) {
+    const double centred = static_cast<double>(labels_.values[row]) - labels_.target.mean;
+    values_.push_back(mask_[row] != 0 ? static_cast<float>(centred / labels_.target.deviation)
+                                      : std::numeric_limits<float>::quiet_NaN());
+  }
   if (labels_.task != Task::multiclass) return;
   target_ = labels_.class_of;
   for (std::size_t row = 0; row < target_.size(); ++row) {

@@ -32,6 +32,8 @@ class RankGraph {
   // The loss reads these arrays, which kernels can access.
   /// Class of training rows, -1 for others (multi-class).
   const std::int32_t* target() const { return placed_target_.data(); }
+  /// Standardised target of training rows, NaN for others (regression).
+  const float* target_values() const { return placed_values_.data(); }
   /// LocalLabels::indicators (multi-label).
   const std::uint8_t* indicators() const { return placed_indicators_.data(); }
   /// 1 for training rows (multi-label).
@@ -52,7 +54,9 @@ class RankGraph {
   LocalLabels labels_;
   std::vector<std::int32_t> target_;
   std::vector<std::uint8_t> mask_;
+  std::vector<float> values_;
   Placed<std::int32_t> placed_target_;
+  Placed<float> placed_values_;
   Placed<std::uint8_t> placed_indicators_, placed_mask_;
   std::unique_ptr<ExactHalo> exact_halo_;
 };

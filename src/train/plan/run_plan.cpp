@@ -4,6 +4,7 @@
 
 #include "core/throw_error.hpp"
 #include "graph/split.hpp"
+#include "graph/task_name.hpp"
 #include "heliograph/error.hpp"
 #include "train/metrics/scores.hpp"
 #include "train/options/values.hpp"
@@ -20,11 +21,11 @@ void RunPlan::resolve_metric_and_check() {
                 "before the first epoch or after the first product, so one of the two must stay");
   }
   if (facts_.task != Task::multiclass) {
-    const auto refuse = [](const char* option) {
+    const auto refuse = [&](const char* option) {
       throw_error(ErrorCode::usage,
-                  "--{} needs one class a node; the loss of multi-label data weighs all labels "
-                  "equally",
-                  option);
+                  "--{} needs one class a node; this data set has {}, and its loss knows neither "
+                  "classes' weights nor smoothing",
+                  option, label_text(facts_.task));
     };
     if (options_.loss.label_smoothing > 0) refuse("label-smoothing");
     if (options_.loss.class_weights != ClassWeights::none) refuse("class-weights balanced");

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,6 +32,7 @@ struct RunFacts {
   bool sparse_features = false;
   bool validates_both_classes = false;   ///< For two classes: there are validation nodes of each.
   FeatureStatistics statistics;          ///< Of Normalization::standard; else empty.
+  TargetStatistics target;               ///< Of regression.
   std::vector<std::string> class_names;  ///< One for each class, or empty.
   int ranks = 1;
   PartitionQuality quality;
@@ -49,6 +51,8 @@ struct PlanPurpose {
   bool training = true;  ///< False: weights are only scored, in less memory than training needs.
   /// The statistics for Normalization::standard; empty: those of the data set.
   FeatureStatistics statistics = {};
+  /// The statistics of a regression target; unset: those of the training nodes.
+  std::optional<TargetStatistics> target = {};
 };
 
 /// A split and its sizes: "random:60/20/20: 6 nodes to train on, 2 to validate, 2 to test".

@@ -55,6 +55,8 @@ template <class Labels, class Visit>
 void for_each_label_array(Labels& labels, const std::string& prefix, Visit&& visit) {
   if (labels.task == Task::multiclass) {
     visit(prefix + "class_of", labels.class_of);
+  } else if (labels.task == Task::regression) {
+    visit(prefix + "values", labels.values);
   } else {
     visit(prefix + "indicators", labels.indicators);
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <span>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "core/throw_error.hpp"
 #include "graph/io/files.hpp"
 #include "graph/io/native_format.hpp"
+#include "graph/task_name.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/shards.hpp"
 #include "train/metrics/scores.hpp"
@@ -161,13 +163,18 @@ LocalLabels read_labels(RankFileReader& file, const std::string& prefix, const R
   labels.classes = facts.classes;
   for_each_label_array(labels, prefix,
                        [&](const std::string& name, auto& values) { file.read(name, values); });
+  labels.target = facts.target;
   const bool multiclass = facts.task == Task::multiclass;
-  bool fits =
-      labels.role.size() == rows &&
-      (multiclass ? labels.class_of.size() == rows
-                  : labels.indicators.size() == rows * static_cast<std::size_t>(facts.classes));
+  const bool regression = facts.task == Task::regression;
+  const std::size_t indicators =
+      multiclass || regression ? 0 : rows * static_cast<std::size_t>(facts.classes);
+  bool fits = labels.role.size() == rows && labels.class_of.size() == (multiclass ? rows : 0) &&
+              labels.values.size() == (regression ? rows : 0) &&
+              labels.indicators.size() == indicators;
   for (std::size_t i = 0; fits && i < rows; ++i) {
     fits = labels.role[i] <= Role::test;
+    if (regression)
+      fits = fits && (labels.role[i] == Role::none || std::isfinite(labels.values[i]));
     if (multiclass) {
       const bool needed = labels.role[i] != Role::none;
       fits = fits && labels.class_of[i] >= (needed ? 0 : -1) && labels.class_of[i] < facts.classes;
@@ -205,13 +212,16 @@ RunFacts interpret_facts(const json& manifest) {
   facts.test_nodes = manifest.at("test_nodes").get<std::int64_t>();
   facts.validates_both_classes = manifest.at("validation_has_both_classes").get<bool>();
   const json& labels = manifest.at("labels");
-  facts.task =
-      labels.at("task").get<std::string>() == "multilabel" ? Task::multilabel : Task::multiclass;
+  facts.task = find_task(labels.at("task").get<std::string>()).value_or(Task::multiclass);
   facts.classes = labels.at("classes").get<std::int32_t>();
   facts.class_names = labels.at("class_names").get<std::vector<std::string>>();
   const json& statistics = manifest.at("statistics");
   facts.statistics = {statistics.at("mean").get<std::vector<float>>(),
                       statistics.at("deviation").get<std::vector<float>>()};
+  if (facts.task == Task::regression) {
+    facts.target = {manifest.at("target").at("mean").get<double>(),
+                    manifest.at("target").at("deviation").get<double>()};
+  }
   facts.feature_cols = manifest.at("features").at("cols").get<std::int64_t>();
   facts.sparse_features = manifest.at("features").at("sparse").get<bool>();
   facts.ranks = static_cast<int>(manifest.at("ranks").size());
@@ -270,6 +280,8 @@ ShardPlan::ShardPlan(fs::path directory, const TrainOptions& options, PlanPurpos
   } catch (const std::exception& error) {
     refuse_file(path, fmt::format("cannot be interpreted: {}", error.what()));
   }
+  // Shards hold targets in their own units.
+  if (purpose_.target) facts_.target = *purpose_.target;
   if (facts_.ranks != options_.partition.parts) refuse_file(path, "lists another number of ranks");
   require_statistics(purpose_.statistics);
   resolve_metric_and_check();

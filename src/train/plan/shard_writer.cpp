@@ -7,6 +7,7 @@
 #include "core/throw_error.hpp"
 #include "graph/io/files.hpp"
 #include "graph/io/native_format.hpp"
+#include "graph/task_name.hpp"
 #include "heliograph/io.hpp"
 #include "heliograph/model.hpp"
 #include "heliograph/shards.hpp"
@@ -131,7 +132,11 @@ void write_shards(const Dataset& dataset, const Partition& partition, const Trai
   NewDirectory shards(directory);
   disk_files().make_directories(shards.temporary());
   PlanPurpose purpose;
-  if (!options.init_from.empty()) purpose.statistics = Model::load(options.init_from).statistics;
+  if (!options.init_from.empty()) {
+    const Model weights = Model::load(options.init_from);
+    purpose.statistics = weights.statistics;
+    purpose.target = weights.target;
+  }
   const DatasetPlan plan(dataset, partition, options, std::move(purpose));
   const RunFacts& facts = plan.facts();
   ordered_json manifest = {
@@ -146,10 +151,11 @@ void write_shards(const Dataset& dataset, const Partition& partition, const Trai
       {"test_nodes", facts.test_nodes},
       {"features", {{"cols", facts.feature_cols}, {"sparse", facts.sparse_features}}},
       {"labels",
-       {{"task", facts.task == Task::multilabel ? "multilabel" : "multiclass"},
+       {{"task", task_name(facts.task)},
         {"classes", facts.classes},
         {"class_names", facts.class_names}}},
       {"statistics", {{"mean", facts.statistics.mean}, {"deviation", facts.statistics.deviation}}},
+      {"target", {{"mean", facts.target.mean}, {"deviation", facts.target.deviation}}},
       {"options", shaping_options(plan.options())},
       {"graph_hash", dataset_hash(dataset)},
       {"partition_hash", facts.partition_hash},

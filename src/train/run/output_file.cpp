@@ -37,25 +37,30 @@ void write_text_file(const std::filesystem::path& path, std::string_view text) {
 
 void write_rows(const std::filesystem::path& path, std::span<const float> values,
                 const Outputs& outputs) {
-  const auto rows = static_cast<std::int64_t>(outputs.predictions.size()) / outputs.prediction_cols;
+  const auto rows = outputs.values.empty() ? static_cast<std::int64_t>(outputs.predictions.size()) /
+                                                 outputs.prediction_cols
+                                           : static_cast<std::int64_t>(outputs.values.size());
   write_npy(path, values, rows, static_cast<std::int64_t>(values.size()) / rows);
 }
 
 void write_outputs(const std::filesystem::path& directory, const Outputs& outputs,
                    const BeforeFile& before_file) {
   const std::vector<std::int32_t>& predictions = outputs.predictions;
-  if (predictions.empty()) return;
+  if (predictions.empty() && outputs.values.empty()) return;
   const auto begin = [&](const char* name) {
     const std::filesystem::path path = directory / name;
     if (before_file) before_file(path.string());
     return path;
   };
-  write_npy(begin(kPredictionsFile), predictions,
-            static_cast<std::int64_t>(predictions.size()) / outputs.prediction_cols,
-            outputs.prediction_cols);
+  if (!predictions.empty()) {
+    write_npy(begin(kPredictionsFile), predictions,
+              static_cast<std::int64_t>(predictions.size()) / outputs.prediction_cols,
+              outputs.prediction_cols);
+  }
   const auto write = [&](const char* name, const std::vector<float>& values) {
     if (!values.empty()) write_rows(begin(name), values, outputs);
   };
+  write(kPredictionsFile, outputs.values);
   write(kScoresFile, outputs.scores);
   write(kLogitsFile, outputs.logits);
   write(kEmbeddingsFile, outputs.embeddings);
