@@ -65,6 +65,10 @@ SETTINGS = {
     "no transform first, sage": ("tags", "--parts 4 --no-transform-first --no-precompute"),
     "auc, step schedule": ("narrow", "--model gcn --parts 4 --metric auc --schedule step "
                                      "--step-size 2"),
+    "adamw, warm-up, smoothing, balanced": (
+        "dense", "--model gcn --parts 4 --bits 4 --optimizer adamw --weight-decay 0.1 --lr-warmup 2 "
+                 "--label-smoothing 0.1 --class-weights balanced"),
+    "ap": ("narrow", "--parts 4 --metric ap"),
     "random parts, small chunks": ("dense", "--parts 4 --partitioner random --eval-chunk-mib 1"),
     "volume, cluster order": ("dense", "--parts 4 --bits 1 --objective volume --balance-train "
                                        "--node-order cluster --model gcn"),
