@@ -2,16 +2,33 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
+#include "heliograph/activation.hpp"
 #include "heliograph/io.hpp"
 #include "heliograph/partition.hpp"
 #include "heliograph/split.hpp"
 
 namespace heliograph {
 
-enum class ModelKind : std::uint8_t { gcn, sage };
-enum class NormLayer : std::uint8_t { none, layer };
+/// The architecture (docs/models.md).
+enum class ModelKind : std::uint8_t { gcn, sage, gin, appnp, dagnn, jknet, gcnii };
+/// Normalisation of hidden values.
+enum class NormLayer : std::uint8_t {
+  automatic,  ///< layer for models that sum neighbours in their layers, none for the others.
+  none,
+  layer,  ///< LayerNorm of each row.
+  batch,  ///< BatchNorm of each column over the rows of all ranks.
+};
+enum class Residual : std::uint8_t {
+  none,
+  identity,  ///< Adds hidden layers' inputs to outputs of the same width.
+  linear,    ///< Adds a learned linear map of each layer's input, before the normalisation.
+};
+/// How a final linear map reads the outputs of all layers: not at all, side by side, or their
+/// maximum or sum element by element.
+enum class JumpingKnowledge : std::uint8_t { none, concat, max, sum };
 enum class Schedule : std::uint8_t { constant, cosine, step };
 enum class Metric : std::uint8_t {
   automatic,  ///< f1 for multi-label, r2 for regression, auc for two classes, otherwise accuracy.
@@ -58,8 +75,20 @@ struct ModelOptions {
   int layers = 3;
   int hidden = 128;
   float dropout = 0.5F;  ///< Probability of zeroing, on every layer's input; resolution 2^-16.
-  NormLayer norm = NormLayer::layer;
-  bool residual = false;        ///< Adds hidden layers' inputs to outputs of the same width.
+  std::optional<float> input_dropout;  ///< The same for the features; unset: `dropout`.
+  NormLayer norm = NormLayer::automatic;
+  ActivationFunction activation = ActivationFunction::relu;
+  Residual residual = Residual::none;
+  bool pre_norm = false;       ///< Normalises layers' inputs; needs both linear maps and identity.
+  bool input_linear = false;   ///< A linear map and activation before the first layer.
+  bool output_linear = false;  ///< The logits are a linear map of the last hidden layer.
+  int feed_forward = 0;  ///< N > 0: layers end in a GELU block N times as wide inside as `hidden`.
+  JumpingKnowledge jk = JumpingKnowledge::none;  ///< jknet: none counts as concat.
+  int hops = 10;                                 ///< appnp, dagnn: propagations after the MLP.
+  float teleport = 0.1F;        ///< appnp: the share of the MLP's output in every propagation.
+  bool eps_learned = false;     ///< gin: learns the weight of a node's own row, which begins as 1.
+  float theta = 0.5F;           ///< gcnii: layer l has the share ln(theta / l + 1) of its weight.
+  float alpha = 0.1F;           ///< gcnii: the share of the first hidden layer in every other.
   bool precompute = true;       ///< Aggregates the input features once, before the first epoch.
   bool transform_first = true;  ///< Multiplies by W before aggregating if that gives fewer columns.
   RowStorage aggregate_storage = RowStorage::fp32;  ///< `reproducible` refuses bf16.

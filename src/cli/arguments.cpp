@@ -5,7 +5,7 @@
 namespace heliograph::cli {
 
 void declare_flag(CLI::App& app, const std::string& name, const std::string& group,
-                  const std::string& placeholder, const std::string& help,
+                  const std::string& placeholder, const std::string& help, const std::string& bare,
                   const nlohmann::json& value) {
   CLI::Option* option = nullptr;
   if (placeholder.empty()) {
@@ -15,6 +15,7 @@ void declare_flag(CLI::App& app, const std::string& name, const std::string& gro
     option = app.add_flag(default_on ? off + "," + on : on + "," + off, help);
   } else {
     option = app.add_option("--" + name, help)->type_name(placeholder);
+    if (!bare.empty()) option->expected(0, 1);
     if (!value.is_null()) {
       option->default_str(value.is_string() ? value.get<std::string>() : value.dump());
     }

@@ -15,9 +15,10 @@ namespace heliograph::cli {
 
 /// Declares a flag on `app`, in the group of --help that is called `group`; the last one given
 /// counts. `placeholder`: what --help shows for its value, empty for a switch, which --no-`name`
-/// turns off. `value`: its default, null if --help shows none.
+/// turns off. `bare`: its value if it is given without one, empty if it needs one. `value`: its
+/// default, null if --help shows none.
 void declare_flag(CLI::App& app, const std::string& name, const std::string& group,
-                  const std::string& placeholder, const std::string& help,
+                  const std::string& placeholder, const std::string& help, const std::string& bare,
                   const nlohmann::json& value);
 
 /// The text that was given for a flag of `app`, which is "true" or "false" for a switch; nothing if
@@ -35,7 +36,7 @@ class Arguments {
   void declare(CLI::App& app) {
     app_ = &app;
     for (const auto& field : fields_) {
-      declare_flag(app, field.name, field.group, field.placeholder, field.help,
+      declare_flag(app, field.name, field.group, field.placeholder, field.help, field.bare,
                    field.get ? field.get(Target{}) : nlohmann::json());
     }
   }
@@ -48,7 +49,9 @@ class Arguments {
   /// Stores every flag that was given, in table order. Throws Error(usage).
   void apply(Target& target) const {
     for (const auto& field : fields_) {
-      if (const auto given = text(field.name)) field.set(target, *given);
+      if (const auto given = text(field.name)) {
+        field.set(target, given->empty() && !field.bare.empty() ? field.bare : *given);
+      }
     }
   }
 

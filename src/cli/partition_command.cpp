@@ -34,9 +34,9 @@ std::vector<OptionField<PartitionRequest>> partition_fields() {
                   {"parts", "partitioner", "objective", "partition-seed", "balance-train",
                    "node-order", "split", "split-seed", "stratified", "normalize", "inductive"});
   // What decides the bytes and the memory that are printed.
+  fields.add_group(train_option_fields(), HELIOGRAPH_MEMBER(train), "Model");
   fields.add_part(train_option_fields(), HELIOGRAPH_MEMBER(train),
-                  {"model", "layers", "hidden", "norm", "residual", "precompute", "transform-first",
-                   "aggregate-storage", "reproducible", "staleness", "link-gbps"});
+                  {"reproducible", "staleness", "link-gbps"});
   fields.group("Results");
   fields.add("out", "DIR",
              "Write shards: a data set in parts, of which each rank of a later training reads only "

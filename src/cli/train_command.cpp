@@ -379,7 +379,7 @@ Command train_command() {
             declare_flag(app, "config", "Data", "FILE.json",
                          "Read options from a JSON object keyed by flag names, or from an earlier "
                          "run's run.json. Flags override them.",
-                         nullptr);
+                         "", nullptr);
           },
           [arguments](const auto& words) { return run_train(*arguments, words); }};
 }

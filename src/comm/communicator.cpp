@@ -5,7 +5,8 @@
 namespace heliograph {
 
 std::string_view channel_name(Channel channel) noexcept {
-  static constexpr std::string_view kNames[kChannels] = {"halo", "weights", "evaluation"};
+  static constexpr std::string_view kNames[kChannels] = {"halo", "weights", "evaluation",
+                                                         "statistics"};
   return kNames[static_cast<int>(channel)];
 }
 

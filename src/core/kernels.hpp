@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "core/buffer.hpp"
 #include "core/csr.hpp"
@@ -9,6 +10,7 @@
 #include "core/gather_blocks.hpp"
 #include "core/matrix.hpp"
 #include "core/packed_rows.hpp"
+#include "heliograph/activation.hpp"
 
 namespace heliograph {
 
@@ -22,20 +24,26 @@ struct Dropout {
   float scale() const { return 65536.0F / static_cast<float>(65536 - threshold); }
 };
 
-/// Parameters and saved statistics of the fused pass of bias, LayerNorm (Ba, Kiros & Hinton 2016,
-/// eq. 3), ReLU, residual and dropout over a rows x cols matrix.
+/// Parameters and saved statistics of the fused pass of bias, normalisation, activation function,
+/// residual and dropout over a rows x cols matrix. LayerNorm (Ba, Kiros & Hinton 2016, eq. 3)
+/// normalises rows; BatchNorm (Ioffe & Szegedy 2015, algorithm 1) normalises columns.
 struct NormAct {
-  const float* bias = nullptr;   ///< cols values.
-  const float* gain = nullptr;   ///< cols values; null turns LayerNorm off.
+  const float* bias = nullptr;   ///< cols values, or null for none.
+  const float* gain = nullptr;   ///< cols values; null turns normalisation off.
   const float* shift = nullptr;  ///< cols values.
-  float* mean = nullptr;         ///< rows values; forward writes them, backward reads them.
-  float* rstd = nullptr;         ///< rows values, 1 / sqrt(variance + 1e-5); as `mean`.
+  /// LayerNorm: rows values, which forward writes and backward reads. BatchNorm: cols values, which
+  /// both read.
+  float* mean = nullptr;
+  float* rstd = nullptr;   ///< 1 / sqrt(variance + 1e-5); as `mean`.
+  bool by_column = false;  ///< Whether the normalisation is BatchNorm.
+  ActivationFunction activation = ActivationFunction::relu;
   Dropout dropout;
 };
 
-/// Gradients of a NormAct's parameters, each `cols` long.
+/// Gradients of a NormAct's parameters, each `cols` long. Those of parameters that it lacks are
+/// unset.
 struct NormActGradients {
-  GradientView bias, gain, shift;  ///< gain and shift are unset without LayerNorm.
+  GradientView bias, gain, shift;
 };
 
 /// Scalars of step t of Adam (Kingma & Ba 2015, algorithm 1).
@@ -114,18 +122,45 @@ class Kernels {
   virtual void aggregate_halo(const CsrView& csr, const PackedRows& packed, const float* row_scale,
                               MatrixView out, AccumulatorView acc) = 0;
 
-  /// out = dropout(relu(norm(y + bias)) + residual); residual.data may be null. out must not be y.
+  /// out = dropout(activation(norm(y + bias)) + residual); residual.data may be null. out must not
+  /// be y.
   virtual void norm_act_forward(ConstMatrixView y, const NormAct& p, ConstMatrixView residual,
                                 MatrixView out) = 0;
-  /// Turns d from dL/dout into dL/dy. residual_gradient becomes dL/dresidual; its data may be null.
+  /// Turns d from dL/dout into dL/dy; with BatchNorm into dL/dnorm(y), from which
+  /// batch_norm_backward makes dL/dy. residual_gradient becomes dL/dresidual; its data may be null.
   virtual void norm_act_backward(ConstMatrixView y, const NormAct& p, MatrixView d,
                                  MatrixView residual_gradient, const NormActGradients& g) = 0;
+  /// Adds the sums over rows of y - center and of its square to sums[0, cols) and sums[cols,
+  /// 2 cols), which lie on the host. center: cols values.
+  virtual void column_moments(ConstMatrixView y, const float* center, std::span<double> sums) = 0;
+  /// BatchNorm's d = gain rstd (d - shift_mean - (y - mean) rstd gain_mean). gain_mean, shift_mean:
+  /// gradients of gain and shift over all ranks, divided by the number of rows; cols values each.
+  virtual void batch_norm_backward(ConstMatrixView y, const NormAct& p, const float* gain_mean,
+                                   const float* shift_mean, MatrixView d) = 0;
   /// y += bias.
   virtual void add_bias(MatrixView y, const float* bias) = 0;
   /// g[c] = sum over rows of d[., c].
   virtual void column_sums(ConstMatrixView d, GradientView g) = 0;
+  /// y = alpha x + beta y; y is not read if beta is 0.
+  virtual void axpby(float alpha, ConstMatrixView x, float beta, MatrixView y) = 0;
   /// a += b.
-  virtual void add(MatrixView a, ConstMatrixView b) = 0;
+  void add(MatrixView a, ConstMatrixView b) { axpby(1, b, 1, a); }
+  /// y += *factor x.
+  virtual void add_scaled(const float* factor, ConstMatrixView x, MatrixView y) = 0;
+  /// g, one value, becomes the sum of a's elements times those of b.
+  virtual void dot(ConstMatrixView a, ConstMatrixView b, GradientView g) = 0;
+  /// score[r] = sigmoid(x[r] . s) and out[r] = score[r] x[r], or out[r] += score[r] x[r] to
+  /// accumulate. s: cols values; score: rows values.
+  virtual void gate_forward(ConstMatrixView x, const float* s, float* score, bool accumulate,
+                            MatrixView out) = 0;
+  /// From d = dL/dout: dx = dL/dx and g += dL/ds, or g = dL/ds unless it accumulates.
+  virtual void gate_backward(ConstMatrixView x, const float* s, const float* score,
+                             ConstMatrixView d, MatrixView dx, bool accumulate, GradientView g) = 0;
+  /// out = the greater of out and x, element by element.
+  virtual void max_forward(ConstMatrixView x, MatrixView out) = 0;
+  /// Moves those elements of d into dx where x is the maximum `out`; dx is 0 elsewhere.
+  virtual void max_backward(ConstMatrixView x, ConstMatrixView out, MatrixView d,
+                            MatrixView dx) = 0;
   /// out = dropout(x).
   virtual void dropout(ConstMatrixView x, const Dropout& dropout, MatrixView out) = 0;
   /// out[i] = dropout of the value of sparse entry i, keyed by its node and column.

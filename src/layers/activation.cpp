@@ -1,59 +1,169 @@
 #include "layers/activation.hpp"
 
-namespace heliograph {
+#include <algorithm>
+#include <cmath>
+#include <limits>
 
-Activation::Activation(Declare& declare, const Options& options) : options_(options) {
-  const std::int64_t cols = declare.value(options.y).cols;
-  bias_ = declare.parameter("bias", 1, cols, ParameterKind::bias);
-  if (options.layer_norm) {
-    gain_ = declare.parameter("norm_gain", 1, cols, ParameterKind::gain);
-    shift_ = declare.parameter("norm_shift", 1, cols, ParameterKind::bias);
+namespace heliograph {
+namespace {
+
+constexpr double kMomentum = 0.1;
+constexpr double kEpsilon = 1e-5;
+
+/// The inverse deviation of a column. An overflowing variance would scale the column to 0
+/// unnoticed; NaN is reported.
+float inverse_deviation(double variance) {
+  if (!std::isfinite(variance)) return std::numeric_limits<float>::quiet_NaN();
+  return static_cast<float>(1.0 / std::sqrt(std::max(variance, 0.0) + kEpsilon));
+}
+
+}  // namespace
+
+Activation::Activation(Declare& declare, const Options& options)
+    : options_(options), cols_(declare.value(options.y).cols) {
+  if (options.bias && !batch()) {
+    bias_ = declare.parameter("bias", 1, cols_, ParameterKind::bias);
+  }
+  if (options.norm != NormLayer::none) {
+    gain_ = declare.parameter("norm_gain", 1, cols_, ParameterKind::gain);
+    shift_ = declare.parameter("norm_shift", 1, cols_, ParameterKind::bias);
+  }
+  if (batch()) {
+    declare.gathers();
+    running_mean_ = declare.statistic("running_mean", cols_, 0);
+    running_variance_ = declare.statistic("running_variance", cols_, 1);
+    statistics_ = declare.saves_rows(4, cols_);
+    sums_.resize(2 * static_cast<std::size_t>(cols_) + 1);
+    values_.resize(2 * static_cast<std::size_t>(cols_));
+  } else if (options.norm == NormLayer::layer) {
     statistics_ = declare.saves(2, true);
   }
   declare.reads(options.y, true);
   if (options.residual != kNoValue) declare.reads(options.residual, false);
-  out_ = declare.writes(
-      cols, options.residual == kNoValue || declare.value(options.residual).nonnegative);
-  declare.overwrites_gradient(options.y);
+  const bool raises = options.function == ActivationFunction::relu;
+  out_ = declare.writes(cols_, raises && (options.residual == kNoValue ||
+                                          declare.value(options.residual).nonnegative));
+  if (!options.other_readers) declare.overwrites_gradient(options.y);
 }
 
-NormAct Activation::norm_act(const Pass& pass, MatrixView statistics, RowRange rows) const {
+NormAct Activation::norm_act(const Pass& pass, RowRange rows) const {
   NormAct p;
-  p.bias = pass.parameter(bias_).data;
+  if (bias_ >= 0) p.bias = pass.parameter(bias_).data;
+  p.activation = options_.function;
   p.dropout = options_.dropout.of(pass, rows);
   if (gain_ < 0) return p;
   p.gain = pass.parameter(gain_).data;
   p.shift = pass.parameter(shift_).data;
-  p.mean = statistics.row(0) + rows.begin;
-  p.rstd = statistics.row(1) + rows.begin;
+  p.by_column = batch();
+  const MatrixView statistics = pass.saved(statistics_);
+  p.mean = statistics.row(0) + (batch() ? 0 : rows.begin);
+  p.rstd = statistics.row(1) + (batch() ? 0 : rows.begin);
   return p;
+}
+
+double Activation::sum_over_ranks(const Pass& pass) {
+  sums_.back() = static_cast<double>(pass.graph.rows());
+  if (pass.context.rank_sum != nullptr) {
+    const PhaseTimer timer(pass.times().allreduce);
+    pass.context.rank_sum->sum(sums_);
+  }
+  return sums_.back();
+}
+
+/// Stores values_ in two rows of the statistics.
+void Activation::set_statistics(const Pass& pass, int first_row) {
+  const auto cols = static_cast<std::size_t>(cols_);
+  for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
+    pass.kernels().device().upload(pass.saved(statistics_).row(first_row + static_cast<int>(i)),
+                                   values_.data() + i * cols, cols * sizeof(float));
+  }
+}
+
+void Activation::offer(const Pass& pass, RowRange rows) {
+  if (!pass.training()) return;
+  if (rows.begin == 0) std::ranges::fill(sums_, 0.0);
+  pass.kernels().column_moments(pass.read(options_.y).row_range(rows).dense,
+                                pass.statistic(running_mean_).data,
+                                std::span(sums_).first(values_.size()));
+}
+
+void Activation::gather(const Pass& pass) {
+  Device& device = pass.kernels().device();
+  const auto cols = static_cast<std::size_t>(cols_);
+  const std::span<float> mean(values_.data(), cols), variance(values_.data() + cols, cols);
+  float* const running_mean = pass.statistic(running_mean_).data;
+  float* const running_variance = pass.statistic(running_variance_).data;
+  device.download(mean.data(), running_mean, mean.size_bytes());
+  device.download(variance.data(), running_variance, variance.size_bytes());
+  if (pass.training()) {
+    const double rows = sum_over_ranks(pass);
+    for (std::size_t c = 0; c < cols; ++c) {
+      // Moments are about the running mean.
+      const double shift = sums_[c] / rows;
+      const double biased = sums_[cols + c] / rows - shift * shift;
+      const double average = static_cast<double>(mean[c]) + shift;
+      const double unbiased = biased * rows / std::max(rows - 1, 1.0);
+      sums_[c] = average;
+      sums_[cols + c] = biased;
+      mean[c] = static_cast<float>(static_cast<double>(mean[c]) + kMomentum * shift);
+      variance[c] = static_cast<float>(static_cast<double>(variance[c]) * (1 - kMomentum) +
+                                       kMomentum * unbiased);
+    }
+    device.upload(running_mean, mean.data(), mean.size_bytes());
+    device.upload(running_variance, variance.data(), variance.size_bytes());
+    std::ranges::copy(std::span(sums_).first(2 * cols), values_.begin());
+    for (std::size_t c = 0; c < cols; ++c) variance[c] = inverse_deviation(sums_[cols + c]);
+  } else {
+    for (float& v : variance) v = inverse_deviation(v);
+  }
+  set_statistics(pass, 0);
 }
 
 void Activation::forward(const Pass& pass, RowRange rows) {
   const bool adds = options_.residual != kNoValue;
-  const MatrixView statistics = gain_ < 0 ? MatrixView{} : pass.saved(statistics_);
   pass.kernels().norm_act_forward(
-      pass.read(options_.y).row_range(rows).dense, norm_act(pass, statistics, rows),
+      pass.read(options_.y).row_range(rows).dense, norm_act(pass, rows),
       adds ? pass.read(options_.residual).row_range(rows).dense : ConstMatrixView{},
       pass.write(out_).row_range(rows.begin, rows.rows()));
 }
 
 void Activation::backward(const Pass& pass) {
+  Kernels& k = pass.kernels();
   const MatrixView d = pass.gradient(out_);
   NormActGradients g;
-  g.bias = pass.parameter_gradient(bias_);
+  if (bias_ >= 0) g.bias = pass.parameter_gradient(bias_);
   if (gain_ >= 0) {
     g.gain = pass.parameter_gradient(gain_);
     g.shift = pass.parameter_gradient(shift_);
   }
-  const MatrixView statistics = gain_ < 0 ? MatrixView{} : pass.saved(statistics_);
-  pass.kernels().norm_act_backward(
-      pass.saved(options_.y).dense, norm_act(pass, statistics, {0, d.rows}), d,
-      options_.residual == kNoValue ? MatrixView{} : pass.gradient_part(options_.residual), g);
-  pass.complete(bias_);
-  if (gain_ < 0) return;
-  pass.complete(gain_);
-  pass.complete(shift_);
+  const ConstMatrixView y = pass.saved(options_.y).dense;
+  const NormAct p = norm_act(pass, {0, d.rows});
+  k.norm_act_backward(
+      y, p, d, options_.residual == kNoValue ? MatrixView{} : pass.gradient_part(options_.residual),
+      g);
+  if (batch()) {
+    // Announced gradients become sums over ranks, so they are read before.
+    const auto cols = static_cast<std::size_t>(cols_);
+    const auto read = [&](const GradientView& from, std::size_t at) {
+      if (from.f64 != nullptr) {
+        std::copy_n(from.f64, cols, sums_.data() + at);
+        return;
+      }
+      k.device().download(values_.data(), from.f32, cols * sizeof(float));
+      std::copy_n(values_.data(), cols, sums_.data() + at);
+    };
+    read(g.gain, 0);
+    read(g.shift, cols);
+    const double rows = sum_over_ranks(pass);
+    for (std::size_t i = 0; i < 2 * cols; ++i) values_[i] = static_cast<float>(sums_[i] / rows);
+    set_statistics(pass, 2);
+    const MatrixView statistics = pass.saved(statistics_);
+    k.batch_norm_backward(y, p, statistics.row(2), statistics.row(3), d);
+  }
+  for (const int parameter : {bias_, gain_, shift_}) {
+    if (parameter >= 0) pass.complete(parameter);
+  }
+  if (options_.other_readers) k.axpby(1, d, 0, pass.gradient_part(options_.y));
 }
 
 }  // namespace heliograph

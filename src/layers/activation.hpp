@@ -1,34 +1,54 @@
 #pragma once
 
+#include <vector>
+
+#include "heliograph/options.hpp"
 #include "layers/composition.hpp"
-#include "layers/drop_features.hpp"
+#include "layers/drop.hpp"
 
 namespace heliograph {
 
-/// Bias, LayerNorm (Ba et al., 2016), ReLU, residual and dropout (Srivastava et al., 2014) in one
-/// pass over the rows: out = dropout(relu(norm(y + bias)) + residual).
+/// Bias, normalisation (LayerNorm: Ba et al., 2016; BatchNorm: Ioffe and Szegedy, 2015), activation
+/// function, residual and dropout (Srivastava et al., 2014) in one pass over the rows:
+/// out = dropout(function(norm(y + bias)) + residual).
+///
+/// BatchNorm normalises by mean and variance over the rows of all ranks, which it sums in fp64 in
+/// both directions. Inference uses running values (momentum 0.1; unbiased variance), which are part
+/// of the model's parameters but have no gradient. It has no bias, which it would cancel.
 class Activation final : public Step {
  public:
   struct Options {
     ValueId y = kNoValue;
     ValueId residual = kNoValue;  ///< A dense value with as many columns as y, or none.
-    bool layer_norm = true;
-    DropoutMask dropout;
+    NormLayer norm = NormLayer::layer;
+    ActivationFunction function = ActivationFunction::relu;
+    bool bias = true;
+    bool other_readers = false;  ///< Whether other steps read y too.
+    DropoutMask dropout = {};
   };
   Activation(Declare& declare, const Options& options);
 
+  void offer(const Pass& pass, RowRange rows) override;
+  void gather(const Pass& pass) override;
   void forward(const Pass& pass, RowRange rows) override;
   void backward(const Pass& pass) override;
 
  private:
-  /// Arguments of the kernels for these rows. `statistics` has each row's mean in its row 0 and the
-  /// inverse standard deviation in its row 1; it is empty without LayerNorm.
-  NormAct norm_act(const Pass& pass, MatrixView statistics, RowRange rows) const;
+  NormAct norm_act(const Pass& pass, RowRange rows) const;
+  bool batch() const { return options_.norm == NormLayer::batch; }
+  /// Sums sums_[0, 2 cols) and the number of rows over all ranks; returns that number.
+  double sum_over_ranks(const Pass& pass);
+  void set_statistics(const Pass& pass, int first_row);
 
   Options options_;
+  std::int64_t cols_;
   ValueId out_;
-  int bias_, gain_ = -1, shift_ = -1;
+  int bias_ = -1, gain_ = -1, shift_ = -1, running_mean_ = -1, running_variance_ = -1;
+  /// LayerNorm: the rows' means, then their inverse deviations. BatchNorm: those of the columns,
+  /// and the gradients of gain and shift over all ranks divided by the number of rows.
   Saved statistics_;
+  std::vector<double> sums_;   ///< BatchNorm: space of sums over rows.
+  std::vector<float> values_;  ///< BatchNorm: space for two rows of statistics.
 };
 
 }  // namespace heliograph

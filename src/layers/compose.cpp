@@ -2,10 +2,16 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "layers/activation.hpp"
 #include "layers/convolve.hpp"
-#include "layers/drop_features.hpp"
+#include "layers/drop.hpp"
+#include "layers/gate.hpp"
+#include "layers/join.hpp"
+#include "layers/linear.hpp"
+#include "layers/propagate.hpp"
 
 namespace heliograph {
 
@@ -16,66 +22,254 @@ namespace {
 constexpr std::uint64_t kFeatureMask = site_key(0, Direction::forward);
 constexpr std::uint64_t kAggregatedMask = site_key(0, Direction::backward);
 
+std::uint32_t threshold_of(float probability) {
+  return static_cast<std::uint32_t>(std::lround(probability * 65536.0F));
+}
+
+/// Whether the model sums neighbours in each of its layers; otherwise its layers are an MLP.
+bool convolves(ModelKind kind) {
+  return kind != ModelKind::appnp && kind != ModelKind::dagnn && kind != ModelKind::gcnii;
+}
+
+/// Adds the steps of one model.
+class Composer {
+ public:
+  Composer(const ModelOptions& options, const ModelInput& input, std::int64_t classes,
+           Composition& model)
+      : options_(options),
+        model_(model),
+        classes_(classes),
+        sparse_(input.x.is_sparse),
+        threshold_(threshold_of(options.dropout)),
+        norm_(norm_of(options)),
+        join_(joined_by(options)) {
+    const std::int64_t features = input.x.cols();
+    x_ = model_.add_input(features);
+    aggregated_ = model_.add_input(features);
+    const std::uint32_t threshold = threshold_of(options.input_dropout.value_or(options.dropout));
+    if (threshold == 0) return;
+    const auto drop = [&](ValueId& v, std::uint64_t key) {
+      v = model_.add<Drop>("input", 0, v, DropoutMask{threshold, key});
+    };
+    if (reads_features(options, features, sparse_)) drop(x_, kFeatureMask);
+    if (precomputes(options)) drop(aggregated_, kAggregatedMask);
+  }
+
+  void compose() {
+    if (options_.input_linear) {
+      const ValueId y = linear("input_linear", 0, {{x_, "weight"}}, options_.hidden, false);
+      x_ = activate("input_linear", 0, {.y = y, .norm = NormLayer::none}, another_mask());
+    }
+    if (options_.kind == ModelKind::gcnii) {
+      add_gcnii_layers();
+    } else {
+      for (int l = 0; l < options_.layers; ++l) add_layer(l);
+    }
+    if (maps_output()) add_output();
+    if (options_.kind == ModelKind::appnp || options_.kind == ModelKind::dagnn) add_hops();
+    model_.set_logits(x_);
+  }
+
+ private:
+  /// Models whose published form has none, and which LayerNorm can lead to closed gates, have none.
+  static NormLayer norm_of(const ModelOptions& options) {
+    if (options.norm != NormLayer::automatic) return options.norm;
+    return convolves(options.kind) ? NormLayer::layer : NormLayer::none;
+  }
+  static JumpingKnowledge joined_by(const ModelOptions& options) {
+    const bool by_default =
+        options.kind == ModelKind::jknet && options.jk == JumpingKnowledge::none;
+    return by_default ? JumpingKnowledge::concat : options.jk;
+  }
+  /// Whether a final linear map makes the logits, and not the last layer.
+  bool maps_output() const {
+    return options_.output_linear || options_.kind == ModelKind::gcnii ||
+           join_ != JumpingKnowledge::none;
+  }
+  /// The mask of the output of a layer.
+  DropoutMask mask(int layer) const {
+    return {threshold_, site_key(layer + 1, Direction::forward)};
+  }
+  /// A mask unlike those of inputs and of layers' outputs.
+  DropoutMask another_mask() { return {threshold_, kFeatureMask + (++other_masks_ << 16)}; }
+  ValueId linear(std::string name, int layer, std::vector<Linear::Term> terms, std::int64_t out,
+                 bool bias) {
+    return model_.add<Linear>(std::move(name), layer, Linear::Options{std::move(terms), out, bias});
+  }
+  /// An activation step with the options' function, whose output is dropped.
+  ValueId activate(std::string name, int layer, Activation::Options o, DropoutMask mask) {
+    o.function = options_.activation;
+    o.dropout = mask;
+    return model_.add<Activation>(std::move(name), layer, o);
+  }
+
+  /// The sums over neighbours of x times a weight, or just the product if layers are an MLP.
+  ValueId convolve(const std::string& name, int layer, ValueId x, std::int64_t out, bool bias) {
+    const bool self = options_.kind == ModelKind::sage || options_.residual == Residual::linear;
+    if (!convolves(options_.kind)) return linear(name, layer, {{x, "weight"}}, out, bias);
+    if (layer == 0 && precomputes(options_)) {
+      std::vector<Linear::Term> terms{{aggregated_, self ? "neighbour_weight" : "weight"}};
+      if (self) terms.push_back({x, "self_weight"});
+      return linear(name, layer, std::move(terms), out, bias);
+    }
+    Convolve::Options c;
+    c.x = x;
+    c.out = out;
+    c.self_weight = self;
+    c.epsilon = options_.eps_learned;
+    c.bias = bias;
+    const bool sparse = sparse_ && layer == 0 && !options_.input_linear;
+    c.transform_first = options_.transform_first && (out < model_.value(x).cols || sparse);
+    return model_.add<Convolve>(name, layer, c);
+  }
+
+  void add_layer(int l) {
+    const std::string name = "layers." + std::to_string(l);
+    const bool last = l == options_.layers - 1 && !maps_output();
+    const std::int64_t out = last ? classes_ : options_.hidden;
+    const bool wide = options_.feed_forward > 0;
+    const bool block = wide || options_.kind == ModelKind::gin;
+    const ValueId in = x_;
+    ValueId u = in;
+    if (options_.pre_norm) {
+      Activation::Options norm{.y = in, .norm = norm_, .bias = false, .other_readers = true};
+      norm.function = wide ? ActivationFunction::none : options_.activation;
+      norm.dropout = mask(l);
+      u = model_.add<Activation>(name + ".pre_norm", l, norm);
+    }
+    ValueId y;
+    if (block) {
+      const std::int64_t inner =
+          wide ? std::int64_t{options_.feed_forward} * options_.hidden : options_.hidden;
+      y = convolve(name, l, u, inner, false);
+      Activation::Options act{.y = y, .norm = wide ? NormLayer::none : norm_};
+      act.function = wide ? ActivationFunction::gelu : options_.activation;
+      act.dropout = another_mask();
+      y = model_.add<Activation>(name + ".inner", l, act);
+      y = linear(name + ".output", l, {{y, "weight"}}, out, last);
+    } else {
+      y = convolve(name, l, u, out, last);
+    }
+    if (last) {
+      if (l > 0 || options_.input_linear) model_.set_embeddings(in);
+      x_ = y;
+      return;
+    }
+    const bool dense = !sparse_ || l > 0 || options_.input_linear;
+    const bool adds =
+        options_.residual == Residual::identity && model_.value(in).cols == out && dense;
+    if (options_.pre_norm) {
+      x_ = model_.add<Activation>(name, l,
+                                  Activation::Options{.y = y,
+                                                      .residual = in,
+                                                      .norm = NormLayer::none,
+                                                      .function = ActivationFunction::none});
+    } else {
+      x_ = activate(name, l, {.y = y, .residual = adds ? in : kNoValue, .norm = norm_}, mask(l));
+    }
+    if (join_ != JumpingKnowledge::none) outputs_.push_back(x_);
+  }
+
+  /// The final linear map, of the last layer's output or of all layers' outputs.
+  void add_output() {
+    const int layer = options_.layers;
+    if (join_ != JumpingKnowledge::none) x_ = model_.add<Join>("join", layer, outputs_, join_);
+    if (options_.pre_norm) {
+      Activation::Options norm{.y = x_, .norm = norm_, .bias = false};
+      norm.function = ActivationFunction::none;
+      norm.dropout = another_mask();
+      x_ = model_.add<Activation>("output_norm", layer, norm);
+    }
+    model_.set_embeddings(x_);
+    x_ = linear("output_linear", layer, {{x_, "weight"}}, classes_, true);
+  }
+
+  /// Propagates the MLP's logits: personalised PageRank, or gates over all numbers of hops.
+  void add_hops() {
+    const bool gated = options_.kind == ModelKind::dagnn;
+    const ValueId root = x_;
+    std::vector<ValueId> parts{root};
+    for (int k = 0; k < options_.hops; ++k) {
+      Propagate::Options p;
+      p.x = x_;
+      if (!gated) {
+        p.root = root;
+        p.share = 1 - options_.teleport;
+      }
+      x_ = model_.add<Propagate>("hops." + std::to_string(k), options_.layers + k, p);
+      parts.push_back(x_);
+    }
+    if (gated) x_ = model_.add<Gate>("gate", options_.layers + options_.hops, parts);
+  }
+
+  /// GCNII (Chen et al., 2020, equation 5): every layer starts from a share of the first one.
+  void add_gcnii_layers() {
+    const ValueId y = linear("input_linear", 0, {{x_, "weight"}}, options_.hidden, false);
+    const ValueId root = activate("input_linear", 0, {.y = y, .norm = NormLayer::none}, {});
+    x_ = threshold_ == 0 ? root : model_.add<Drop>("input_linear.drop", 0, root, another_mask());
+    for (int l = 0; l < options_.layers; ++l) {
+      const std::string name = "layers." + std::to_string(l);
+      const ValueId in = x_;
+      x_ = model_.add<Propagate>(
+          name, l, Propagate::Options{.x = in, .root = root, .share = 1 - options_.alpha});
+      Linear::Options product{{{x_, "weight"}}, options_.hidden, false};
+      product.share = std::log(options_.theta / static_cast<float>(l + 1) + 1.0F);
+      x_ = model_.add<Linear>(name, l, product);
+      const bool adds = options_.residual == Residual::identity;
+      x_ = activate(name, l, {.y = x_, .residual = adds ? in : kNoValue, .norm = norm_}, mask(l));
+    }
+  }
+
+  const ModelOptions& options_;
+  Composition& model_;
+  std::int64_t classes_;
+  bool sparse_;
+  std::uint32_t threshold_;
+  NormLayer norm_;
+  JumpingKnowledge join_;
+  ValueId x_ = kNoValue, aggregated_ = kNoValue;
+  std::vector<ValueId> outputs_;  ///< Of the layers that are joined.
+  std::uint64_t other_masks_ = 0;
+};
+
 }  // namespace
 
 Propagation propagation_of(const ModelOptions& options) {
   switch (options.kind) {
-    case ModelKind::gcn:  // Kipf and Welling, 2017, equation 2.
-      return {DegreeScale::inverse_root, DegreeScale::inverse_root, 1.0F};
-    case ModelKind::sage:  // Hamilton et al., 2017, algorithm 1 with the mean aggregator.
+    case ModelKind::sage:
       return {DegreeScale::inverse, DegreeScale::one, 0.0F};
+    case ModelKind::gin:
+      return {DegreeScale::one, DegreeScale::one, 1.0F};
+    case ModelKind::gcn:
+    case ModelKind::jknet:
+    case ModelKind::appnp:
+    case ModelKind::dagnn:
+    case ModelKind::gcnii:
+      return {DegreeScale::inverse_root, DegreeScale::inverse_root, 1.0F};
   }
   return {};
 }
 
+bool precomputes(const ModelOptions& options) {
+  return options.precompute && convolves(options.kind) && !options.input_linear &&
+         !options.eps_learned;
+}
+
+bool exchanges_features(const ModelOptions& options) {
+  return convolves(options.kind) && !options.input_linear && !precomputes(options);
+}
+
 bool reads_features(const ModelOptions& options, std::int64_t features, bool sparse_features) {
-  const bool residual =
-      options.residual && options.layers > 1 && features == options.hidden && !sparse_features;
-  return options.kind != ModelKind::gcn || !options.precompute || residual;
+  const bool adds = options.residual == Residual::identity && options.layers > 1 &&
+                    features == options.hidden && !sparse_features;
+  return options.kind == ModelKind::sage || options.residual == Residual::linear || adds ||
+         !precomputes(options);
 }
 
 Composition compose(const ModelOptions& options, const ModelInput& input, std::int64_t classes,
                     bool fp64_sums) {
-  const auto threshold = static_cast<std::uint32_t>(std::lround(options.dropout * 65536.0F));
-  const std::int64_t features = input.x.cols();
-  const bool sparse = input.x.is_sparse;
   Composition model(fp64_sums, options.aggregate_storage == RowStorage::bf16);
-  ValueId x = model.add_input(features);
-  ValueId aggregated = model.add_input(features);
-  const auto drop = [&](ValueId& v, std::uint64_t key) {
-    v = model.add<DropFeatures>("input", 0, v, DropoutMask{threshold, key});
-  };
-  if (threshold > 0 && reads_features(options, features, sparse)) drop(x, kFeatureMask);
-  if (threshold > 0 && options.precompute) drop(aggregated, kAggregatedMask);
-
-  for (int l = 0; l < options.layers; ++l) {
-    const std::string name = "layers." + std::to_string(l);
-    const bool last = l == options.layers - 1;
-    Convolve::Options c;
-    c.x = x;
-    const std::int64_t in = model.value(x).cols;
-    c.out = last ? classes : options.hidden;
-    c.self_weight = options.kind == ModelKind::sage;
-    c.bias = last;
-    if (l == 0 && options.precompute) {
-      c.aggregated = aggregated;
-    } else {
-      c.transform_first = options.transform_first && (c.out < in || (l == 0 && sparse));
-    }
-    const ValueId y = model.add<Convolve>(name, l, c);
-    if (last) {
-      model.set_logits(y);
-      if (l > 0) model.set_embeddings(x);
-      break;
-    }
-    const bool residual = options.residual && in == c.out && !(l == 0 && sparse);
-    x = model.add<Activation>(
-        name, l,
-        Activation::Options{y,
-                            residual ? x : kNoValue,
-                            options.norm == NormLayer::layer,
-                            {threshold, site_key(l + 1, Direction::forward)}});
-  }
+  Composer(options, input, classes, model).compose();
   return model;
 }
 

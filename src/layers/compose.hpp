@@ -22,17 +22,24 @@ struct ModelInput {
   }
 };
 
-/// How the model's layers sum the rows of neighbours: GCN by Kipf and Welling (2017), equation 2,
-/// and GraphSAGE by Hamilton et al. (2017), algorithm 1 with the mean aggregator.
+/// How the model's layers sum the rows of neighbours: GraphSAGE by Hamilton et al. (2017),
+/// algorithm 1 with the mean aggregator; GIN by Xu et al. (2019), equation 4.1; all others by Kipf
+/// and Welling (2017), equation 2.
 Propagation propagation_of(const ModelOptions& options);
+
+/// Whether the features' first aggregation is made once, before the first epoch: if the options
+/// allow it and the first layer only multiplies the features' sums by a weight.
+bool precomputes(const ModelOptions& options);
+
+/// Whether the first layer sums neighbours' features, or their products, in every epoch.
+bool exchanges_features(const ModelOptions& options);
 
 /// Whether a model with these options reads the features themselves as well as their first
 /// aggregation.
 bool reads_features(const ModelOptions& options, std::int64_t features, bool sparse_features);
 
-/// A stack of graph convolutions. Each hidden layer is a convolution, bias, LayerNorm, ReLU and
-/// residual; the last layer is a convolution and bias. Dropout acts on every layer's input, so
-/// ranks exchange inputs after dropout. A precomputed first aggregation has a dropout mask of its
+/// The model's steps, as docs/models.md describes them. Dropout acts on the input of every product,
+/// so ranks exchange rows after dropout. A precomputed first aggregation has a dropout mask of its
 /// own.
 Composition compose(const ModelOptions& options, const ModelInput& input, std::int64_t classes,
                     bool fp64_sums);

@@ -45,6 +45,10 @@ ValueId Composition::end_step() {
 
 MatrixView Pass::parameter(int i) const { return model_.parameters().value(i); }
 
+MatrixView Pass::statistic(int i) const { return model_.parameters().statistic(i).value; }
+
+bool Pass::has_gradient(ValueId v) const { return model_.value(v).has_gradient; }
+
 GradientView Pass::parameter_gradient(int i) const { return model_.parameters().gradient(i); }
 
 const Site& Pass::site(int id) const { return model_.sites()[static_cast<std::size_t>(id)]; }
@@ -92,6 +96,11 @@ int Declare::parameter(std::string_view name, std::int64_t rows, std::int64_t co
   return model_.parameters_.declare(full, rows, cols, kind);
 }
 
+int Declare::statistic(std::string_view name, std::int64_t cols, float initial) {
+  return model_.parameters_.declare_statistic(model_.name_ + "." + std::string(name), cols,
+                                              initial);
+}
+
 int Declare::site(Direction direction, std::int64_t cols, bool nonnegative,
                   std::int64_t exact_cols) {
   const std::string name =
@@ -131,6 +140,11 @@ SumScratch Declare::sum_scratch(std::int64_t cols, bool backward) {
 
 Saved Declare::saves(std::int64_t cols, bool by_column) {
   model_.saved_.push_back({step(), cols, by_column});
+  return {static_cast<int>(model_.saved_.size()) - 1};
+}
+
+Saved Declare::saves_rows(std::int64_t rows, std::int64_t cols) {
+  model_.saved_.push_back({step(), cols, false, rows});
   return {static_cast<int>(model_.saved_.size()) - 1};
 }
 

@@ -52,7 +52,8 @@ class Composition {
   struct SavedMatrix {
     int step;
     std::int64_t cols;
-    bool by_column;  ///< The matrix is cols x nodes instead of nodes x cols.
+    bool by_column;         ///< The matrix is cols x nodes instead of nodes x cols.
+    std::int64_t rows = 0;  ///< Not 0: the matrix is rows x cols, for any number of nodes.
   };
 
   /// Adds an input of the model. All inputs are added before the first step.
@@ -107,6 +108,8 @@ class Composition {
     ValueId writes(std::int64_t cols, bool nonnegative);
     /// Declares the step's output like `writes`: an input of the model after dropout.
     ValueId writes_dropped(ValueId input);
+    /// Backward reads the step's output `v`.
+    void saves_output(ValueId v) { model_.change(v).saved = true; }
     /// Forward needs all rows of the values that it reads, so `offer` and `gather` are called.
     void gathers();
     /// Backward overwrites the output's gradient with the gradient of `v`. No other step may read
@@ -115,6 +118,9 @@ class Composition {
 
     /// Declares the parameter "STEP.NAME" and returns its index.
     int parameter(std::string_view name, std::int64_t rows, std::int64_t cols, ParameterKind kind);
+    /// Declares the statistic "STEP.NAME", a vector that is part of the model and has no gradient,
+    /// and returns its index.
+    int statistic(std::string_view name, std::int64_t cols, float initial);
     /// Declares the exchange "STEP.forward" or "STEP.backward" and returns its id.
     int site(Direction direction, std::int64_t cols, bool nonnegative, std::int64_t exact_cols = 0);
     /// Declares a nodes x cols matrix with values of `value_bytes` bytes.
@@ -125,6 +131,8 @@ class Composition {
     /// Declares an fp32 matrix that forward saves for backward: nodes x cols, or cols x nodes if
     /// `by_column`.
     Saved saves(std::int64_t cols, bool by_column = false);
+    /// Declares an fp32 matrix of a fixed number of rows, which forward writes and backward reads.
+    Saved saves_rows(std::int64_t rows, std::int64_t cols);
 
    private:
     Composition& model_;

@@ -4,6 +4,7 @@
 #include "core/halo.hpp"
 #include "core/kernels.hpp"
 #include "core/phase_clock.hpp"
+#include "core/rank_sum.hpp"
 #include "graph/placed_shard.hpp"
 
 namespace heliograph {
@@ -35,6 +36,8 @@ struct PassContext {
   PhaseClock& times;
   Clock clock;
   std::uint64_t seed = 0;
+  RankSum* rank_sum =
+      nullptr;  ///< For sums over the rows of all ranks; null if this is the only one.
 };
 
 /// Scratch of an aggregation, each matrix with as many rows and columns as the sums. Either may be

@@ -57,9 +57,10 @@ ModelMemory::ModelMemory(const Composition& model, const PassRows& rows,
     : stretches_(stretches_of(model)), views_(model.values().size()) {
   const PassTimes times(model, stretches_, rows.blocks > 1);
   const auto add = [&](Region& region, PassPart part, Lifetime life, std::int64_t value_bytes,
-                       bool by_column = false) {
+                       bool by_column = false, std::int64_t fixed_rows = 0) {
     const bool inference = part == PassPart::inference;
-    const std::int64_t count = inference ? rows.most : rows.training;
+    const std::int64_t nodes = inference ? rows.most : rows.training;
+    const std::int64_t count = fixed_rows > 0 ? fixed_rows : nodes;
     const int shift = inference ? times.end : 0;  // Inference and training never overlap.
     region.pieces[static_cast<std::size_t>(part)] =
         plan_.add(by_column ? matrix_bytes(region.cols, count, value_bytes)
@@ -136,8 +137,11 @@ ModelMemory::ModelMemory(const Composition& model, const PassRows& rows,
   saved_.reserve(model.saved().size());
   for (const Composition::SavedMatrix& m : model.saved()) {
     SavedMemory& to = saved_.emplace_back(SavedMemory{Region{m.cols}, {}, m.by_column});
-    add(to.inference, PassPart::inference, times.forward[index(m.step)], kFloat, m.by_column);
-    save(to.training, m.by_column ? m.cols : rows.training, m.by_column ? rows.training : m.cols);
+    to.rows = m.rows;
+    add(to.inference, PassPart::inference, times.forward[index(m.step)], kFloat, m.by_column,
+        m.rows);
+    const std::int64_t count = m.rows > 0 ? m.rows : rows.training;
+    save(to.training, m.by_column ? m.cols : count, m.by_column ? count : m.cols);
   }
 
   plan_.lay_out();
@@ -187,6 +191,7 @@ MatrixView ModelMemory::saved(Saved s) const {
   const SavedMemory& memory = saved_[index(s.id)];
   if (part_ != PassPart::inference) return memory.training;
   MatrixView to = matrix(memory.inference);
+  if (memory.rows > 0) to.rows = memory.rows;
   if (memory.by_column) to = {to.data, memory.inference.cols, rows_, padded_stride(rows_)};
   return to;
 }

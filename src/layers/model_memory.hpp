@@ -112,6 +112,7 @@ class ModelMemory {
     Region inference;
     MatrixView training;
     bool by_column;
+    std::int64_t rows = 0;  ///< Not 0: a fixed number of rows.
   };
   /// The matrix into which the current pass writes value `v`.
   MatrixView storage(ValueId v) const;

@@ -15,16 +15,26 @@ int Parameters::declare(std::string name, std::int64_t rows, std::int64_t cols,
   return count() - 1;
 }
 
+int Parameters::declare_statistic(std::string name, std::int64_t cols, float initial) {
+  statistics_.push_back({std::move(name), cols, statistics_size_, initial});
+  statistics_size_ += padded_stride(cols);
+  return statistics() - 1;
+}
+
 void Parameters::allocate(bool fp64_gradients, MemoryAccount* account) {
   fp64_ = fp64_gradients;
   const auto size = static_cast<std::size_t>(size_);
-  values_ = Buffer(size * sizeof(float), MemoryUse::weights, account);
+  values_ = Buffer((size + static_cast<std::size_t>(statistics_size_)) * sizeof(float),
+                   MemoryUse::weights, account);
   gradients_ = Buffer(size * (fp64_ ? sizeof(double) : sizeof(float)), MemoryUse::weights, account);
 }
 
 void Parameters::initialise(std::uint64_t seed, Kernels& kernels) {
   if (flat_values().empty()) return;
-  std::vector<float> values(static_cast<std::size_t>(size_), 0.0F);
+  std::vector<float> values(flat_values().size(), 0.0F);
+  for (const StatisticSlot& s : statistics_) {
+    std::fill_n(values.data() + size_ + s.offset, s.cols, s.initial);
+  }
   for (int i = 0; i < count(); ++i) {
     const Slot& s = slot(i);
     float* first = values.data() + s.offset;
@@ -47,6 +57,12 @@ void Parameters::initialise(std::uint64_t seed, Kernels& kernels) {
 MatrixView Parameters::value(int i) const {
   const Slot& s = slot(i);
   return {values_.as<float>().data() + s.offset, s.rows, s.cols, s.cols};
+}
+
+Parameters::Statistic Parameters::statistic(int i) const {
+  const StatisticSlot& s = statistics_[static_cast<std::size_t>(i)];
+  const std::int64_t at = size_ + s.offset;
+  return {s.name, {values_.as<float>().data() + at, 1, s.cols, s.cols}, at};
 }
 
 GradientView Parameters::gradient(int i) const {

@@ -24,6 +24,10 @@ class Parameters {
   /// Declares a rows x cols parameter and returns its index.
   int declare(std::string name, std::int64_t rows, std::int64_t cols, ParameterKind kind);
 
+  /// Declares a vector of `cols` values that is part of the model, begins with `initial` and has no
+  /// gradient. Returns its index among the statistics.
+  int declare_statistic(std::string name, std::int64_t cols, float initial);
+
   /// Allocates both buffers. `account` counts the memory of the device that reads them; if it only
   /// counts, nothing is allocated. `fp64_gradients`: gradients stay in fp64 until they are summed
   /// over ranks (`--reproducible`).
@@ -38,14 +42,22 @@ class Parameters {
   ParameterKind kind(int i) const { return slot(i).kind; }
   bool decays(int i) const { return kind(i) == ParameterKind::weight; }
   MatrixView value(int i) const;
+  struct Statistic {
+    const std::string& name;
+    MatrixView value;
+    std::int64_t offset;  ///< Of the first value in flat_values().
+  };
+  int statistics() const { return static_cast<int>(statistics_.size()); }
+  Statistic statistic(int i) const;
   GradientView gradient(int i) const;
 
-  /// The number of values in each flat buffer, padding included.
+  /// The number of values that have gradients, padding included.
   std::int64_t flat_size() const { return size_; }
   /// The number of weights, padding excluded.
   std::int64_t weights() const;
-  /// The flat buffers in the kernels' memory, with padding, which is zero. Only one of the two
-  /// spans of gradients holds values; the other is empty.
+  /// The flat buffers in the kernels' memory, with padding, which is zero. Values end with the
+  /// statistics, which have no gradients. Only one of the two spans of gradients holds values; the
+  /// other is empty.
   std::span<float> flat_values() const { return values_.as<float>(); }
   std::span<float> flat_gradients_f32() const;
   std::span<double> flat_gradients_f64() const;
@@ -61,8 +73,15 @@ class Parameters {
   };
   const Slot& slot(int i) const { return slots_[static_cast<std::size_t>(i)]; }
 
+  struct StatisticSlot {
+    std::string name;
+    std::int64_t cols, offset;  ///< The offset counts from the end of the values with gradients.
+    float initial;
+  };
+
   std::vector<Slot> slots_;
-  std::int64_t size_ = 0;
+  std::vector<StatisticSlot> statistics_;
+  std::int64_t size_ = 0, statistics_size_ = 0;
   bool fp64_ = false;
   Buffer values_;
   Buffer gradients_;

@@ -73,7 +73,10 @@ class Pass {
   /// on a rank without rows.
   MatrixView gradient_part(ValueId v) const { return memory_.gradient_part(v, step_); }
 
+  bool has_gradient(ValueId v) const;
+
   MatrixView parameter(int i) const;
+  MatrixView statistic(int i) const;
   GradientView parameter_gradient(int i) const;
   /// Announces that rows [begin, end) of a parameter's gradient are final. Each row is announced
   /// once, in ascending order.

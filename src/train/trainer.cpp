@@ -92,6 +92,7 @@ Trainer::Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryA
       account_(kernels_->device().on_host() ? account : &device_account_),
       page_locked_(kernels_->device().page_locked()),
       gradient_sum_(comm, Channel::weights, account),
+      batch_sum_(comm, account),
       statistics_(comm, account) {
   const TrainOptions& options = plan.options();
   train_ = std::make_unique<RankGraph>(plan, std::move(data), comm, *kernels_, MemoryUse::graph,
@@ -133,8 +134,12 @@ EpochEnd Trainer::run_epoch(int epoch, FunctionRef<RunRequests()> asks) {
   const RepeatedWork work(kernels_->device(), takes_cuda_graphs());
 
   halo_->begin_epoch(clock);
-  const PassContext pass{*kernels_, *halo_, on_host() ? times_ : asking_, clock,
-                         plan_.options().seed};
+  const PassContext pass{*kernels_,
+                         *halo_,
+                         on_host() ? times_ : asking_,
+                         clock,
+                         plan_.options().seed,
+                         comm_.size() > 1 ? &batch_sum_ : nullptr};
   const ConstMatrixView logits = model_->forward(pass, train_->op(), train_->input());
   loss_ = training_loss_->loss_and_gradient(logits, model_->logit_gradient());
   const Parameters& parameters = model_->parameters();
@@ -208,7 +213,8 @@ RankEpoch Trainer::sent() const {
   RankEpoch sent;
   sent.halo_forward = static_cast<double>(halo_->bytes_sent(Direction::forward));
   sent.halo_backward = static_cast<double>(halo_->bytes_sent(Direction::backward));
-  sent.allreduce_bytes = static_cast<double>(comm_.bytes_sent(Channel::weights));
+  sent.allreduce_bytes = static_cast<double>(comm_.bytes_sent(Channel::weights) +
+                                             comm_.bytes_sent(Channel::statistics));
   sent.fp32_bytes = static_cast<double>(halo_->fp32_bytes_sent());
   return sent;
 }

@@ -65,6 +65,17 @@ class Trainer {
   MemoryAccount& memory() { return *account_; }
 
  private:
+  /// The sums of BatchNorm. They have a channel of their own, so they do not wait for gradients.
+  class BatchSum final : public RankSum {
+   public:
+    BatchSum(Communicator& comm, MemoryAccount* account)
+        : sum_(comm, Channel::statistics, account) {}
+    void sum(std::span<double> values) override { sum_.sum(values); }
+
+   private:
+    AllReduce sum_;
+  };
+
   bool on_host() const { return kernels_->device().on_host(); }
   void sum_gradients();
   template <class T>
@@ -91,6 +102,7 @@ class Trainer {
   std::unique_ptr<StaleHalo> halo_;
   double loss_ = 0;  ///< Of this rank; summed over ranks while backward runs.
   AllReduce gradient_sum_;
+  BatchSum batch_sum_;
   EpochStatistics statistics_;
   HostCopy logits_;  ///< Of the last evaluation.
 };

@@ -55,8 +55,11 @@ TEST(TrainOptionFields, NamesAreUniqueAndExplained) {
 TEST(OptionsJson, EveryOptionSurvivesTheWayThroughJson) {
   const json changed = json::parse(R"({
     "split": "random:50/25/12.5", "split-seed": 7, "stratified": true, "normalize": "row",
-    "inductive": true, "model": "gcn", "layers": 5, "hidden": 33, "dropout": 0.25, "norm": "none",
-    "residual": true, "precompute": false, "transform-first": false,
+    "inductive": true, "model": "gcn", "layers": 5, "hidden": 33, "dropout": 0.25,
+    "input-dropout": 0.125, "norm": "batch", "activation": "gelu", "residual": "linear",
+    "pre-norm": true, "input-linear": true, "output-linear": true, "feed-forward": 2, "jk": "max",
+    "hops": 3, "teleport": 0.2, "eps-learned": true, "theta": 0.75, "alpha": 0.3,
+    "precompute": false, "transform-first": false,
     "aggregate-storage": "bf16", "epochs": 17, "optimizer": "adamw", "lr": 0.003, "lr-warmup": 6,
     "label-smoothing": 0.125, "class-weights": "balanced",
     "weight-decay": 0.0005, "clip-norm": 1.5, "schedule": "step", "step-size": 9,
@@ -189,10 +192,9 @@ TEST(OptionText, ChoicesNameTheNearest) {
   EXPECT_NE(refusal([] { with("metric", "accuracyy"); }).find("nearest is accuracy"),
             std::string::npos);
   EXPECT_NE(refusal([] { with("model", "graphsage"); }).find("nearest is sage"), std::string::npos);
-  EXPECT_NE(refusal([] { with("norm", "rms"); }).find("layer or none, not"), std::string::npos);
-  EXPECT_NE(refusal([] { with("model", "gat"); }).find("is not built yet; there is gcn or sage"),
+  EXPECT_NE(refusal([] { with("norm", "rms"); }).find("auto, layer, batch or none, not"),
             std::string::npos);
-  EXPECT_NE(refusal([] { with("norm", "batch"); }).find("is not built yet; there is layer or none"),
+  EXPECT_NE(refusal([] { with("model", "gat"); }).find("is not built yet; there is gcn, sage"),
             std::string::npos);
 }
 
@@ -215,6 +217,24 @@ TEST(Validate, RefusesEachValueByName) {
       {"memory-limit-mib", [](auto& o) { o.memory_limit_bytes = -1; }},
       {"dropout", [](auto& o) { o.model.dropout = 1.0F; }},
       {"dropout", [nan](auto& o) { o.model.dropout = nan; }},
+      {"input-dropout", [](auto& o) { o.model.input_dropout = -0.1F; }},
+      {"feed-forward", [](auto& o) { o.model.feed_forward = -1; }},
+      {"feed-forward is for model gcn or sage or jknet, not gin",
+       [](auto& o) { o.model.kind = ModelKind::gin, o.model.feed_forward = 2; }},
+      {"hops is for model appnp or dagnn, not sage", [](auto& o) { o.model.hops = 2; }},
+      {"hops", [](auto& o) { o.model.kind = ModelKind::appnp, o.model.hops = 0; }},
+      {"teleport", [](auto& o) { o.model.kind = ModelKind::appnp, o.model.teleport = 1; }},
+      {"theta", [](auto& o) { o.model.kind = ModelKind::gcnii, o.model.theta = 2; }},
+      {"alpha", [nan](auto& o) { o.model.kind = ModelKind::gcnii, o.model.alpha = nan; }},
+      {"eps-learned is for model gin", [](auto& o) { o.model.eps_learned = true; }},
+      {"residual linear", [](auto& o) { o.model.residual = Residual::linear; }},
+      {"jk", [](auto& o) { o.model.jk = JumpingKnowledge::max, o.model.layers = 1; }},
+      {"jk", [](auto& o) { o.model.kind = ModelKind::jknet, o.model.layers = 1; }},
+      {"pre-norm needs residual", [](auto& o) { o.model.pre_norm = true; }},
+      {"pre-norm needs norm",
+       [](auto& o) { o.model.pre_norm = true, o.model.norm = NormLayer::none; }},
+      {"output-linear is for",
+       [](auto& o) { o.model.kind = ModelKind::appnp, o.model.output_linear = true; }},
       {"lr", [](auto& o) { o.optimizer.lr = 0; }},
       {"lr", [nan](auto& o) { o.optimizer.lr = nan; }},
       {"weight-decay", [](auto& o) { o.optimizer.weight_decay = -1; }},
@@ -249,26 +269,11 @@ TEST(Validate, RefusesEachValueByName) {
       {"patience", [](auto& o) { o.patience = -1; }},
       {"eval-chunk-mib", [](auto& o) { o.eval_chunk_bytes = 0; }},
       {"split", [](auto& o) { o.split = GivenSplit{-1}; }},
-      {"split",
-       [](auto& o) {
-         o.split = RandomSplit{90, 20, 20};
-       }},
-      {"split",
-       [](auto& o) {
-         o.split = RandomSplit{0, 20, 20};
-       }},
-      {"split",
-       [](auto& o) {
-         o.split = RandomSplit{60, 20, -1};
-       }},
-      {"split random:0.6/0.2/0.1",
-       [](auto& o) {
-         o.split = RandomSplit{0.6, 0.2, 0.1};
-       }},
-      {"fractions that sum to 1",
-       [](auto& o) {
-         o.split = RandomSplit{0.6, 0.3, 0.3};
-       }},
+      {"split", [](auto& o) { o.split = RandomSplit{90, 20, 20}; }},
+      {"split", [](auto& o) { o.split = RandomSplit{0, 20, 20}; }},
+      {"split", [](auto& o) { o.split = RandomSplit{60, 20, -1}; }},
+      {"split random:0.6/0.2/0.1", [](auto& o) { o.split = RandomSplit{0.6, 0.2, 0.1}; }},
+      {"fractions that sum to 1", [](auto& o) { o.split = RandomSplit{0.6, 0.3, 0.3}; }},
       {"split per-class:0/2/3", [](auto& o) { o.split = PerClassSplit{0, 2, 3}; }},
       {"split per-class:1/2/-3", [](auto& o) { o.split = PerClassSplit{1, 2, -3}; }},
   };

@@ -124,9 +124,9 @@ TEST(ForeignFlags, AreNoneOfOursAndAreAnsweredWithFlagsThatExist) {
 
 TEST(Switches, ShowTheNameThatChangesTheDefault) {
   const auto help = run_command({"train", "--help"}).out;
-  EXPECT_THAT(help, HasSubstr("  --residual  "));
+  EXPECT_THAT(help, HasSubstr("  --pre-norm  "));
   EXPECT_THAT(help, HasSubstr("  --no-precompute  "));
-  EXPECT_THAT(help, Not(HasSubstr("--no-residual")));
+  EXPECT_THAT(help, Not(HasSubstr("--no-pre-norm")));
   EXPECT_THAT(help, Not(HasSubstr("{false}")));
 }
 
@@ -134,7 +134,7 @@ TEST(Switches, HaveAnOpposite) {
   const TemporaryDirectory folder;
   const std::string data = test::save_ring(folder / "ring", 40);
   const std::string config = (folder / "c.json").string();
-  test::write_text(config, R"({"residual": true, "no-precompute": true})");
+  test::write_text(config, R"({"residual": true, "input-linear": true, "no-precompute": true})");
   const auto options_of = [&](const Words& more) {
     Words words = test::train_arguments(
         data, 1, {"--config", config, "--out", folder / "run", "--overwrite"});
@@ -143,10 +143,14 @@ TEST(Switches, HaveAnOpposite) {
     return test::read_json(folder / "run" / "run.json").at("options");
   };
   const auto from_config = options_of({});
-  EXPECT_EQ(from_config.at("residual"), true);
+  EXPECT_EQ(from_config.at("residual"), "identity");
+  EXPECT_EQ(from_config.at("input-linear"), true);
   EXPECT_EQ(from_config.at("precompute"), false);
-  const auto undone = options_of({"--no-residual", "--precompute", "--no-transform-first"});
-  EXPECT_EQ(undone.at("residual"), false);
+  const auto undone = options_of({"--residual", "linear", "--model", "gcn", "--no-input-linear",
+                                  "--precompute", "--no-transform-first"});
+  EXPECT_EQ(undone.at("residual"), "linear");
+  EXPECT_EQ(undone.at("input-linear"), false);
+  EXPECT_EQ(options_of({"--residual", "none"}).at("residual"), "none");
   EXPECT_EQ(undone.at("precompute"), true);
   EXPECT_EQ(undone.at("transform-first"), false);
   EXPECT_EQ(options_of({"--inductive", "--no-inductive"}).at("inductive"), false);  // The last.

@@ -265,8 +265,9 @@ TEST_F(RowKernels, SumsAndDropoutOnEveryTarget) {
     expect_everywhere(biased, 1, 20, false, on_a_copy([&](MatrixView out) {
                         cpu::add_bias_rows(out, bias.data(), 0, kRows);
                       }));
-    expect_everywhere(added, 1, 20, false,
-                      on_a_copy([&](MatrixView out) { cpu::add_rows(out, b.view(), 0, kRows); }));
+    expect_everywhere(added, 1, 20, false, on_a_copy([&](MatrixView out) {
+                        cpu::axpby_rows(1, b.view(), 1, out, 0, kRows);
+                      }));
     expect_everywhere(sums, kRows, 60, false, [&] {
       std::vector<float> all(static_cast<std::size_t>(cols), -7.0F);
       cpu::column_sums_rows(a.view(), all.data(), false, 0, kRows);

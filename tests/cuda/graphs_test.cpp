@@ -94,9 +94,12 @@ INSTANTIATE_TEST_SUITE_P(
                                 [](TrainOptions& o) { o.model.precompute = false; }},
                       GraphCase{"ResidualWithoutNorm", ModelKind::gcn, false,
                                 [](TrainOptions& o) {
-                                  o.model.residual = true;
+                                  o.model.residual = Residual::identity;
                                   o.model.norm = NormLayer::none;
                                 }},
+                      GraphCase{"GinBatchNorm", ModelKind::gin, false,
+                                [](TrainOptions& o) { o.model.norm = NormLayer::batch; }},
+                      GraphCase{"Dagnn", ModelKind::dagnn},
                       GraphCase{"Inductive", ModelKind::sage, false,
                                 [](TrainOptions& o) { o.inductive = true; }}),
     [](const auto& p) { return p.param.name; });

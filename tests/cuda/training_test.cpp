@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(
                            [](TrainOptions& o) { o.model.layers = 1; }},
                       Case{"ResidualWithoutNorm", ModelKind::gcn, false, false, false,
                            [](TrainOptions& o) {
-                             o.model.residual = true;
+                             o.model.residual = Residual::identity;
                              o.model.norm = NormLayer::none;
                            }},
                       Case{"OneBit", ModelKind::gcn, false, false, false,
@@ -104,7 +104,28 @@ INSTANTIATE_TEST_SUITE_P(
                            [](TrainOptions& o) { o.model.aggregate_storage = RowStorage::bf16; },
                            1e-4},  // A sum that differs in its last bit may round to the next bf16.
                       Case{"Inductive", ModelKind::sage, false, false, false,
-                           [](TrainOptions& o) { o.inductive = true; }}),
+                           [](TrainOptions& o) { o.inductive = true; }},
+                      Case{"GinBatchNorm", ModelKind::gin, false, false, false,
+                           [](TrainOptions& o) {
+                             o.model.norm = NormLayer::batch;
+                             o.model.eps_learned = true;
+                           }},
+                      Case{"SageBatchNormInductive", ModelKind::sage, false, false, false,
+                           [](TrainOptions& o) {
+                             o.model.norm = NormLayer::batch;
+                             o.inductive = true;
+                           }},
+                      Case{"Appnp", ModelKind::appnp},
+                      Case{"DagnnSparse", ModelKind::dagnn, false, true},
+                      Case{"JknetMaximum", ModelKind::jknet, false, false, false,
+                           [](TrainOptions& o) { o.model.jk = JumpingKnowledge::max; }},
+                      Case{"Gcnii", ModelKind::gcnii},
+                      Case{"PreNorm", ModelKind::gcn, false, false, false,
+                           [](TrainOptions& o) {
+                             o.model.pre_norm = o.model.input_linear = o.model.output_linear = true;
+                             o.model.residual = Residual::identity;
+                             o.model.feed_forward = 2;
+                           }}),
     [](const auto& p) { return p.param.name; });
 
 }  // namespace

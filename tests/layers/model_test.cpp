@@ -75,7 +75,7 @@ TEST(Model, InferenceIsTheForwardPassWithoutDropout) {
             options.hidden = 20;
             options.dropout = 0;
             options.norm = norm;
-            options.residual = residual;
+            options.residual = residual ? Residual::identity : Residual::none;
             options.precompute = false;
             options.transform_first = transform_first;
             const PlacedShard placed(shard, kernels->device(), MemoryUse::graph, nullptr);
@@ -222,7 +222,7 @@ TEST(Model, BlocksOfRowsChangeNoBit) {
         options.kind = kind;
         options.layers = 3;
         options.hidden = 20;
-        options.residual = true;
+        options.residual = Residual::identity;
         options.precompute = sparse && !transform_first;
         options.transform_first = transform_first;
         test::SingleRank whole(data, options, false);
@@ -249,7 +249,7 @@ TEST(Model, PromisesRowsThatAreNeverNegativeOnlyWhereThatHolds) {
       options.hidden = 20;
       options.precompute = false;
       options.transform_first = false;
-      options.residual = residual;
+      options.residual = residual ? Residual::identity : Residual::none;
       const Partition partition{1, std::vector<std::int32_t>(60, 0)};
       const NodeIndex index(data.graph, partition);
       const Shard shard = build_shard(index, 0, nullptr);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "support/expect_error.hpp"
+#include "train/options/values.hpp"
 
 namespace heliograph::test {
 
@@ -17,6 +18,6 @@ TrainOptions small_options(int ranks, int epochs) {
   return o;
 }
 
-std::string name_of(ModelKind kind) { return kind == ModelKind::gcn ? "gcn" : "sage"; }
+std::string name_of(ModelKind kind) { return choice_name(kind); }
 
 }  // namespace heliograph::test

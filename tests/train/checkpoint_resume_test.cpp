@@ -201,7 +201,7 @@ const std::vector<Setting> settings{
     {"bf16_residual_clip_decay",
      [](TrainOptions& o) {
        o.model.aggregate_storage = RowStorage::bf16;
-       o.model.residual = true;
+       o.model.residual = Residual::identity;
        o.optimizer.clip_norm = 0.1F;
        o.optimizer.weight_decay = 1e-3F;
        o.optimizer.schedule = Schedule::step;
@@ -218,6 +218,20 @@ const std::vector<Setting> settings{
      [](TrainOptions& o) {
        o.model.precompute = false;
        o.exchange.staleness = 1;
+     }},
+    {"gin_batch_norm_s1",
+     [](TrainOptions& o) {
+       o.model.kind = ModelKind::gin;
+       o.model.norm = NormLayer::batch;
+       o.model.eps_learned = true;
+       o.exchange.staleness = 1;
+       o.exchange.bits_forward = o.exchange.bits_backward = Bits::one;
+     }},
+    {"dagnn_s2",
+     [](TrainOptions& o) {
+       o.model.kind = ModelKind::dagnn;
+       o.exchange.staleness = 2;
+       o.exchange.bits_forward = Bits::one;
      }},
     {"multilabel_s1", [](TrainOptions& o) { o.exchange.staleness = 1; }, true},
     {"sparse_directed_s1",

@@ -145,7 +145,7 @@ TEST(EdgeCases, RanksWithoutTrainingNodesTakePartInInductiveTraining) {
                 [](std::size_t v, Role r) { return r == Role::train && v > 4 ? Role::test : r; });
       TrainOptions o = four_epochs(8);
       o.model.layers = 3;
-      o.model.residual = true;
+      o.model.residual = Residual::identity;
       o.model.precompute = precompute;
       o.metric = Metric::accuracy;
       o.inductive = true;

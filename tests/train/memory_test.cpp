@@ -152,7 +152,7 @@ TEST(LeastMemory, IsWhatTheRunThenHoldsOfBuffersAndLittleLessOfAllElse) {
         for (const int staleness : {0, 1}) {
           for (const bool residual : {false, true}) {
             TrainOptions o = options_of(kind, bits, staleness);
-            o.model.residual = residual;
+            o.model.residual = residual ? Residual::identity : Residual::none;
             o.model.precompute = !residual;
             const TrainResult r = train(data, o);
             const MemoryNeeds least = least_memory(data, o, 0, r.partition.communication_volume);

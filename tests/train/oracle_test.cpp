@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "heliograph/train.hpp"
@@ -23,6 +25,7 @@ struct OracleCase {
   bool precompute = true;
   bool residual = false;
   bool recipe = false;  ///< AdamW, warm-up, label smoothing and balanced classes.
+  std::function<void(ModelOptions&)> change = {};
 };
 
 std::ostream& operator<<(std::ostream& out, const OracleCase& c) { return out << c.name; }
@@ -41,6 +44,36 @@ std::vector<OracleCase> cases() {
     all.push_back({m + "_recipe", kind, false, false, false, false, true, false, true});
     all.push_back({m + "_no_precompute_residual", kind, false, false, false, false, false, true});
   }
+  const auto add = [&](std::string name, ModelKind kind,
+                       std::function<void(ModelOptions&)> change) -> OracleCase& {
+    OracleCase c;
+    c.name = std::move(name);
+    c.kind = kind;
+    c.change = std::move(change);
+    return all.emplace_back(std::move(c));
+  };
+  const auto batch_norm = [](ModelOptions& o) { o.norm = NormLayer::batch; };
+  for (const ModelKind kind :
+       {ModelKind::gin, ModelKind::appnp, ModelKind::dagnn, ModelKind::jknet, ModelKind::gcnii}) {
+    const std::string m = test::name_of(kind);
+    add(m, kind, {});
+    add(m + "_batch_norm_directed", kind, batch_norm).directed = true;
+  }
+  add("sage_batch_norm", ModelKind::sage, batch_norm);
+  add("sage_batch_norm_inductive", ModelKind::sage, batch_norm).inductive = true;
+  add("gin_epsilon_max", ModelKind::gin, [](ModelOptions& o) {
+    o.eps_learned = true;
+    o.jk = JumpingKnowledge::max;
+  });
+  add("gcn_linear_residual_sparse", ModelKind::gcn, [](ModelOptions& o) {
+    o.residual = Residual::linear;
+    o.norm = NormLayer::batch;
+  }).sparse = true;
+  add("sage_pre_norm", ModelKind::sage, [](ModelOptions& o) {
+    o.pre_norm = o.input_linear = o.output_linear = true;
+    o.residual = Residual::identity;
+    o.feed_forward = 2;
+  });
   return all;
 }
 
@@ -51,7 +84,8 @@ TrainOptions options_of(const OracleCase& c, int ranks, int epochs) {
   o.model.hidden = 24;
   o.model.dropout = 0.3F;
   o.model.precompute = c.precompute;
-  o.model.residual = c.residual;
+  o.model.residual = c.residual ? Residual::identity : Residual::none;
+  if (c.change) c.change(o.model);
   o.inductive = c.inductive;
   if (c.recipe) {
     o.optimizer.kind = OptimizerKind::adamw;

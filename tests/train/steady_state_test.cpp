@@ -25,7 +25,9 @@ TEST_P(SteadyState, NothingIsAllocatedAfterTheFirstEpochs) {
       o.model.kind = GetParam();
       o.model.layers = 3;
       o.model.hidden = 130;
-      o.model.residual = true;
+      o.model.residual = Residual::identity;
+      // BatchNorm beside LayerNorm.
+      if (sparse && o.model.kind != ModelKind::sage) o.model.norm = NormLayer::batch;
       o.model.aggregate_storage = staleness == 0 ? RowStorage::fp32 : RowStorage::bf16;
       o.exchange.bits_forward = Bits::one;
       o.exchange.bits_backward = Bits::four;
@@ -102,7 +104,10 @@ INSTANTIATE_TEST_SUITE_P(
                                          SteadySetting{1, 1, 4}, SteadySetting{1, 1, 1})),
     name_of);
 
-INSTANTIATE_TEST_SUITE_P(Models, SteadyState, ::testing::Values(ModelKind::gcn, ModelKind::sage),
+INSTANTIATE_TEST_SUITE_P(Models, SteadyState,
+                         ::testing::Values(ModelKind::gcn, ModelKind::sage, ModelKind::gin,
+                                           ModelKind::appnp, ModelKind::dagnn, ModelKind::jknet,
+                                           ModelKind::gcnii),
                          [](const auto& tested) { return test::name_of(tested.param); });
 
 }  // namespace

@@ -82,11 +82,30 @@ class CpuKernels final : public Kernels {
                  cpu::norm_act_backward_rows(y, p, d, residual_gradient, partial, reproducible_,
                                              begin, end);
                });
-    store_sums(0, y.cols, g.bias);
+    if (p.bias != nullptr) store_sums(0, y.cols, g.bias);
     if (p.gain != nullptr) {
       store_sums(y.cols, y.cols, g.gain);
       store_sums(2 * y.cols, y.cols, g.shift);
     }
+  }
+  void column_moments(ConstMatrixView y, const float* center, std::span<double> sums) override {
+    const auto width = static_cast<std::size_t>(2 * y.cols);
+    const std::int64_t tiles = (y.rows + kRowTile - 1) / kRowTile;
+    fit_partials(static_cast<std::size_t>(tiles) * width * sizeof(double));
+    double* partials = partials_.as<double>().data();
+    threads_.run(tiles, [&](std::int64_t t) {
+      cpu::column_moments_rows(y, center, partials + static_cast<std::size_t>(t) * width,
+                               t * kRowTile, std::min(y.rows, (t + 1) * kRowTile));
+    });
+    for (std::size_t i = 0; i < static_cast<std::size_t>(tiles) * width; ++i) {
+      sums[i % width] += partials[i];
+    }
+  }
+  void batch_norm_backward(ConstMatrixView y, const NormAct& p, const float* gain_mean,
+                           const float* shift_mean, MatrixView d) override {
+    threads_.for_ranges(y.rows, kRowTile, [&](std::int64_t begin, std::int64_t end) {
+      cpu::batch_norm_backward_rows(y, p, gain_mean, shift_mean, d, begin, end);
+    });
   }
   void add_bias(MatrixView y, const float* bias) override {
     threads_.for_ranges(y.rows, kRowTile, [&](std::int64_t begin, std::int64_t end) {
@@ -99,9 +118,45 @@ class CpuKernels final : public Kernels {
     });
     store_sums(0, d.cols, g);
   }
-  void add(MatrixView a, ConstMatrixView b) override {
-    threads_.for_ranges(a.rows, kRowTile, [&](std::int64_t begin, std::int64_t end) {
-      cpu::add_rows(a, b, begin, end);
+  void axpby(float alpha, ConstMatrixView x, float beta, MatrixView y) override {
+    threads_.for_ranges(y.rows, kRowTile, [&](std::int64_t begin, std::int64_t end) {
+      cpu::axpby_rows(alpha, x, beta, y, begin, end);
+    });
+  }
+  void add_scaled(const float* factor, ConstMatrixView x, MatrixView y) override {
+    axpby(*factor, x, 1.0F, y);
+  }
+  void dot(ConstMatrixView a, ConstMatrixView b, GradientView g) override {
+    const double sum = tiled_total(a.rows, [&](std::int64_t begin, std::int64_t end) {
+      return cpu::dot_rows(a, b, reproducible_, begin, end);
+    });
+    if (g.f64 != nullptr) {
+      *g.f64 = sum;
+    } else {
+      *g.f32 = static_cast<float>(sum);
+    }
+  }
+  void gate_forward(ConstMatrixView x, const float* s, float* score, bool accumulate,
+                    MatrixView out) override {
+    threads_.for_ranges(x.rows, kRowTile, [&](std::int64_t begin, std::int64_t end) {
+      cpu::gate_forward_rows(x, s, score, accumulate, out, reproducible_, begin, end);
+    });
+  }
+  void gate_backward(ConstMatrixView x, const float* s, const float* score, ConstMatrixView d,
+                     MatrixView dx, bool accumulate, GradientView g) override {
+    tiled_sums(x.rows, x.cols, 0, [&](void* partial, std::int64_t begin, std::int64_t end) {
+      cpu::gate_backward_rows(x, s, score, d, dx, partial, reproducible_, begin, end);
+    });
+    store_sums(0, x.cols, g, accumulate);
+  }
+  void max_forward(ConstMatrixView x, MatrixView out) override {
+    threads_.for_ranges(x.rows, kRowTile, [&](std::int64_t begin, std::int64_t end) {
+      cpu::max_forward_rows(x, out, begin, end);
+    });
+  }
+  void max_backward(ConstMatrixView x, ConstMatrixView out, MatrixView d, MatrixView dx) override {
+    threads_.for_ranges(x.rows, kRowTile, [&](std::int64_t begin, std::int64_t end) {
+      cpu::max_backward_rows(x, out, d, dx, begin, end);
     });
   }
   void dropout(ConstMatrixView x, const Dropout& dropout, MatrixView out) override {
@@ -126,7 +181,7 @@ class CpuKernels final : public Kernels {
 
   double softmax_cross_entropy(ConstMatrixView logits, const ClassTargets& targets, float scale,
                                MatrixView d) override {
-    return tiled_loss(logits.rows, [&](std::int64_t begin, std::int64_t end) {
+    return tiled_total(logits.rows, [&](std::int64_t begin, std::int64_t end) {
       return reproducible_
                  ? cpu::softmax_cross_entropy_rows_fp64(logits, targets, scale, d, begin, end)
                  : cpu::softmax_cross_entropy_rows(logits, targets, scale, d, begin, end);
@@ -134,7 +189,7 @@ class CpuKernels final : public Kernels {
   }
   double binary_cross_entropy(ConstMatrixView logits, const std::uint8_t* indicators,
                               const std::uint8_t* mask, float scale, MatrixView d) override {
-    return tiled_loss(logits.rows, [&](std::int64_t begin, std::int64_t end) {
+    return tiled_total(logits.rows, [&](std::int64_t begin, std::int64_t end) {
       return reproducible_
                  ? cpu::binary_cross_entropy_rows_fp64(logits, indicators, mask, scale, d, begin,
                                                        end)
@@ -144,7 +199,7 @@ class CpuKernels final : public Kernels {
 
   double squared_error(ConstMatrixView values, const float* target, float scale,
                        MatrixView d) override {
-    return tiled_loss(values.rows, [&](std::int64_t begin, std::int64_t end) {
+    return tiled_total(values.rows, [&](std::int64_t begin, std::int64_t end) {
       return cpu::squared_error_rows(values, target, scale, d, begin, end);
     });
   }
@@ -170,6 +225,10 @@ class CpuKernels final : public Kernels {
  private:
   std::size_t sum_bytes() const { return reproducible_ ? sizeof(double) : sizeof(float); }
 
+  void fit_partials(std::size_t bytes) {
+    if (partials_.size() < bytes) partials_ = Buffer(bytes, MemoryUse::workspace, account_);
+  }
+
   /// Runs body(partial, begin, end) on each tile of rows and adds the tiles' sums, in tile order,
   /// at the start of partials_. `partial` has room for `width` sums and `scratch` further values.
   template <class Body>
@@ -177,10 +236,7 @@ class CpuKernels final : public Kernels {
     const std::int64_t tiles = std::max<std::int64_t>(1, (rows + kRowTile - 1) / kRowTile);
     const std::int64_t stride = width + scratch;
     const std::size_t tile_bytes = static_cast<std::size_t>(stride) * sum_bytes();
-    if (partials_.size() < static_cast<std::size_t>(tiles) * tile_bytes) {
-      partials_ =
-          Buffer(static_cast<std::size_t>(tiles) * tile_bytes, MemoryUse::workspace, account_);
-    }
+    fit_partials(static_cast<std::size_t>(tiles) * tile_bytes);
     threads_.run(tiles, [&](std::int64_t t) {
       body(partials_.data() + static_cast<std::size_t>(t) * tile_bytes, t * kRowTile,
            std::min(rows, (t + 1) * kRowTile));
@@ -200,28 +256,31 @@ class CpuKernels final : public Kernels {
     }
   }
 
-  void store_sums(std::int64_t first, std::int64_t count, GradientView g) const {
-    for (std::int64_t c = 0; c < count; ++c) {
-      const auto i = static_cast<std::size_t>(first + c);
-      if (g.f64 != nullptr) {
-        g.f64[c] = partials_.as<double>()[i];
-      } else {
-        g.f32[c] = partials_.as<float>()[i];
-      }
+  void store_sums(std::int64_t first, std::int64_t count, GradientView g,
+                  bool accumulate = false) const {
+    const auto store = [&](auto* to) {
+      using T = std::remove_pointer_t<decltype(to)>;
+      const T* from = partials_.as<T>().data() + first;
+      for (std::int64_t c = 0; c < count; ++c) to[c] = accumulate ? to[c] + from[c] : from[c];
+    };
+    if (g.f64 != nullptr) {
+      store(g.f64);
+    } else {
+      store(g.f32);
     }
   }
 
   template <class Body>
-  double tiled_loss(std::int64_t rows, Body body) {
+  double tiled_total(std::int64_t rows, Body body) {
     const std::int64_t tiles = (rows + kRowTile - 1) / kRowTile;
-    if (losses_.size() < static_cast<std::size_t>(tiles)) {
-      losses_.resize(static_cast<std::size_t>(tiles));
+    if (totals_.size() < static_cast<std::size_t>(tiles)) {
+      totals_.resize(static_cast<std::size_t>(tiles));
     }
     threads_.run(tiles, [&](std::int64_t t) {
-      losses_[static_cast<std::size_t>(t)] = body(t * kRowTile, std::min(rows, (t + 1) * kRowTile));
+      totals_[static_cast<std::size_t>(t)] = body(t * kRowTile, std::min(rows, (t + 1) * kRowTile));
     });
     double sum = 0;
-    for (std::int64_t t = 0; t < tiles; ++t) sum += losses_[static_cast<std::size_t>(t)];
+    for (std::int64_t t = 0; t < tiles; ++t) sum += totals_[static_cast<std::size_t>(t)];
     return sum;
   }
 
@@ -231,7 +290,7 @@ class CpuKernels final : public Kernels {
   MemoryAccount* account_;
   cpu::Gemm gemm_;
   Buffer partials_;
-  std::vector<double> losses_;
+  std::vector<double> totals_;
 };
 
 }  // namespace

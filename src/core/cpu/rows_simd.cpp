@@ -1,5 +1,4 @@
 #include <cmath>
-#include <cstring>
 
 #include "core/cpu/rows.hpp"
 #include "core/cpu/simd_targets.hpp"
@@ -11,196 +10,13 @@
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
-#include "core/noise.hpp"
+#include "core/cpu/row_loops-inl.hpp"
 
-// Plain loops that the compiler vectorises for each target. A sum over a row is kept in kLanes
-// partial sums, so that it vectorises without reassociation and has the same bits on every target.
+// Plain loops that the compiler vectorises for each target.
 
 HWY_BEFORE_NAMESPACE();
 namespace heliograph::cpu {
 namespace HWY_NAMESPACE {
-
-constexpr int kLanes = 16;
-constexpr std::int64_t kGroup = 32;  // columns that share noise words
-
-template <class T, class Value>
-T lane_sum(std::int64_t n, Value value) {
-  T lanes[kLanes] = {};
-  std::int64_t c = 0;
-  for (; c + kLanes <= n; c += kLanes) {
-    for (int i = 0; i < kLanes; ++i) lanes[i] += value(c + i);
-  }
-  for (int i = 0; c + i < n; ++i) lanes[i] += value(c + i);
-  T sum = 0;
-  for (int i = 0; i < kLanes; ++i) sum += lanes[i];
-  return sum;
-}
-
-void keep_factors(std::uint64_t key, std::int64_t group, std::uint32_t threshold, float scale,
-                  float* factor) {
-  const auto first = static_cast<std::uint32_t>(group) * 16U;
-  for (std::uint32_t i = 0; i < 16; ++i) {
-    const std::uint32_t word = noise_word(key, first + i);
-    factor[i] = (word & 0xffffU) >= threshold ? scale : 0.0F;
-    factor[i + 16] = (word >> 16) >= threshold ? scale : 0.0F;
-  }
-}
-
-/// to[c] = from[c] * keep factor of column c. Inlined, so that the compiler sees that `from` and
-/// `to` are the same row or disjoint; otherwise it would not vectorise the loop.
-HWY_INLINE void drop_row(const Dropout& dropout, std::int64_t row, const float* from, float* to,
-                         std::int64_t cols) {
-  const std::uint64_t key =
-      row_key(dropout.stream, static_cast<std::uint64_t>(dropout.global_ids[row]));
-  const float scale = dropout.scale();
-  float factor[kGroup];
-  for (std::int64_t c = 0; c < cols; c += kGroup) {
-    keep_factors(key, c / kGroup, dropout.threshold, scale, factor);
-    const std::int64_t n = cols - c < kGroup ? cols - c : kGroup;
-    if (n == kGroup) {
-      for (std::int64_t i = 0; i < kGroup; ++i) to[c + i] = from[c + i] * factor[i];
-    } else {
-      for (std::int64_t i = 0; i < n; ++i) to[c + i] = from[c + i] * factor[i];
-    }
-  }
-}
-
-template <class T>
-void norm_act_forward(ConstMatrixView y, const NormAct& p, ConstMatrixView residual, MatrixView out,
-                      std::int64_t begin, std::int64_t end) {
-  const std::int64_t n = y.cols;
-  const float* HWY_RESTRICT bias = p.bias;
-  const float* HWY_RESTRICT gain = p.gain;
-  const float* HWY_RESTRICT shift = p.shift;
-  for (std::int64_t r = begin; r < end; ++r) {
-    const float* HWY_RESTRICT in = y.row(r);
-    float* HWY_RESTRICT o = out.row(r);
-    for (std::int64_t c = 0; c < n; ++c) o[c] = in[c] + bias[c];
-    if (gain != nullptr) {
-      const T mean =
-          lane_sum<T>(n, [&](std::int64_t c) { return static_cast<T>(o[c]); }) / static_cast<T>(n);
-      const T var = lane_sum<T>(n,
-                                [&](std::int64_t c) {
-                                  const T d = static_cast<T>(o[c]) - mean;
-                                  return d * d;
-                                }) /
-                    static_cast<T>(n);
-      const auto m = static_cast<float>(mean);
-      // An overflowing variance would scale the row to 0 unnoticed; NaN is reported.
-      const T inverse = T(1) / std::sqrt(var + T(1e-5));
-      const auto s = static_cast<float>(std::isfinite(var) ? inverse : var - var);
-      p.mean[r] = m;
-      p.rstd[r] = s;
-      for (std::int64_t c = 0; c < n; ++c) o[c] = (o[c] - m) * s * gain[c] + shift[c];
-    }
-    // Written so that NaN passes through instead of becoming 0.
-    for (std::int64_t c = 0; c < n; ++c) o[c] = o[c] < 0.0F ? 0.0F : o[c];
-    if (residual.data != nullptr) {
-      const float* HWY_RESTRICT x = residual.row(r);
-      for (std::int64_t c = 0; c < n; ++c) o[c] += x[c];
-    }
-    if (p.dropout.active()) drop_row(p.dropout, r, o, o, n);
-  }
-}
-
-void NormActForward(ConstMatrixView y, const NormAct& p, ConstMatrixView residual, MatrixView out,
-                    bool fp64, std::int64_t begin, std::int64_t end) {
-  if (fp64) {
-    norm_act_forward<double>(y, p, residual, out, begin, end);
-  } else {
-    norm_act_forward<float>(y, p, residual, out, begin, end);
-  }
-}
-
-// The row loops are separate functions because only `restrict` on parameters lets the compiler
-// vectorise loops over this many arrays.
-
-template <class T>
-HWY_NOINLINE void relu_backward_row(std::int64_t n, const float* HWY_RESTRICT in,
-                                    const float* HWY_RESTRICT bias, float* HWY_RESTRICT g,
-                                    T* HWY_RESTRICT bias_sum) {
-  for (std::int64_t c = 0; c < n; ++c) {
-    const float upstream = g[c];
-    const float masked = in[c] + bias[c] > 0.0F ? upstream : 0.0F;
-    g[c] = masked;
-    bias_sum[c] += masked;
-  }
-}
-
-template <class T>
-HWY_NOINLINE void norm_backward_row(std::int64_t n, const float* HWY_RESTRICT in,
-                                    const float* HWY_RESTRICT bias, const float* HWY_RESTRICT gain,
-                                    const float* HWY_RESTRICT shift, float mean, float rstd,
-                                    float* HWY_RESTRICT g, float* HWY_RESTRICT normalised,
-                                    T* HWY_RESTRICT bias_sum, T* HWY_RESTRICT gain_sum,
-                                    T* HWY_RESTRICT shift_sum) {
-  for (std::int64_t c = 0; c < n; ++c) {
-    const float x = (in[c] + bias[c] - mean) * rstd;
-    const float upstream = g[c];
-    const float dz = x * gain[c] + shift[c] > 0.0F ? upstream : 0.0F;
-    normalised[c] = x;
-    gain_sum[c] += static_cast<T>(dz) * static_cast<T>(x);
-    shift_sum[c] += static_cast<T>(dz);
-    g[c] = dz * gain[c];
-  }
-  T g_lanes[kLanes] = {};
-  T gx_lanes[kLanes] = {};
-  std::int64_t c = 0;
-  for (; c + kLanes <= n; c += kLanes) {
-    for (int i = 0; i < kLanes; ++i) {
-      g_lanes[i] += static_cast<T>(g[c + i]);
-      gx_lanes[i] += static_cast<T>(g[c + i]) * static_cast<T>(normalised[c + i]);
-    }
-  }
-  for (int i = 0; c + i < n; ++i) {
-    g_lanes[i] += static_cast<T>(g[c + i]);
-    gx_lanes[i] += static_cast<T>(g[c + i]) * static_cast<T>(normalised[c + i]);
-  }
-  T g_sum = 0;
-  T gx_sum = 0;
-  for (int i = 0; i < kLanes; ++i) {
-    g_sum += g_lanes[i];
-    gx_sum += gx_lanes[i];
-  }
-  const auto a = static_cast<float>(g_sum / static_cast<T>(n));
-  const auto b = static_cast<float>(gx_sum / static_cast<T>(n));
-  for (c = 0; c < n; ++c) {
-    const float dy = rstd * (g[c] - a - normalised[c] * b);
-    g[c] = dy;
-    bias_sum[c] += static_cast<T>(dy);
-  }
-}
-
-/// `sums` has room for 4 * y.cols values; the last y.cols are scratch.
-template <class T>
-void norm_act_backward(ConstMatrixView y, const NormAct& p, MatrixView d, MatrixView residual,
-                       T* sums, std::int64_t begin, std::int64_t end) {
-  const std::int64_t n = y.cols;
-  auto* normalised = reinterpret_cast<float*>(sums + 3 * n);
-  for (std::int64_t c = 0; c < 3 * n; ++c) sums[c] = 0;
-  for (std::int64_t r = begin; r < end; ++r) {
-    float* g = d.row(r);
-    if (p.dropout.active()) drop_row(p.dropout, r, g, g, n);
-    if (residual.data != nullptr) {
-      std::memcpy(residual.row(r), g, static_cast<std::size_t>(n) * sizeof(float));
-    }
-    if (p.gain == nullptr) {
-      relu_backward_row(n, y.row(r), p.bias, g, sums);
-    } else {
-      norm_backward_row(n, y.row(r), p.bias, p.gain, p.shift, p.mean[r], p.rstd[r], g, normalised,
-                        sums, sums + n, sums + 2 * n);
-    }
-  }
-}
-
-void NormActBackward(ConstMatrixView y, const NormAct& p, MatrixView d, MatrixView residual,
-                     void* sums, bool fp64, std::int64_t begin, std::int64_t end) {
-  if (fp64) {
-    norm_act_backward(y, p, d, residual, static_cast<double*>(sums), begin, end);
-  } else {
-    norm_act_backward(y, p, d, residual, static_cast<float*>(sums), begin, end);
-  }
-}
 
 template <class T>
 void column_sums(ConstMatrixView d, T* HWY_RESTRICT sums, std::int64_t begin, std::int64_t end) {
@@ -231,11 +47,95 @@ void AddBias(MatrixView y, const float* bias, std::int64_t begin, std::int64_t e
   }
 }
 
-void AddRows(MatrixView a, ConstMatrixView b, std::int64_t begin, std::int64_t end) {
+void Axpby(float alpha, ConstMatrixView x, float beta, MatrixView y, std::int64_t begin,
+           std::int64_t end) {
   for (std::int64_t r = begin; r < end; ++r) {
-    float* HWY_RESTRICT o = a.row(r);
-    const float* HWY_RESTRICT x = b.row(r);
-    for (std::int64_t c = 0; c < a.cols; ++c) o[c] += x[c];
+    float* HWY_RESTRICT o = y.row(r);
+    const float* HWY_RESTRICT in = x.row(r);
+    if (beta == 0.0F) {
+      for (std::int64_t c = 0; c < y.cols; ++c) o[c] = alpha * in[c];
+    } else {
+      for (std::int64_t c = 0; c < y.cols; ++c) o[c] = beta * o[c] + alpha * in[c];
+    }
+  }
+}
+
+template <class T>
+T dot_row(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, std::int64_t n) {
+  return lane_sum<T>(n,
+                     [&](std::int64_t c) { return static_cast<T>(a[c]) * static_cast<T>(b[c]); });
+}
+
+double DotRows(ConstMatrixView a, ConstMatrixView b, bool fp64, std::int64_t begin,
+               std::int64_t end) {
+  double sum = 0;
+  for (std::int64_t r = begin; r < end; ++r) {
+    sum += fp64 ? dot_row<double>(a.row(r), b.row(r), a.cols)
+                : static_cast<double>(dot_row<float>(a.row(r), b.row(r), a.cols));
+  }
+  return sum;
+}
+
+void GateForward(ConstMatrixView x, const float* s, float* score, bool accumulate, MatrixView out,
+                 bool fp64, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t r = begin; r < end; ++r) {
+    const double z = fp64 ? dot_row<double>(x.row(r), s, x.cols)
+                          : static_cast<double>(dot_row<float>(x.row(r), s, x.cols));
+    const auto g = static_cast<float>(1.0 / (1.0 + std::exp(-z)));
+    score[r] = g;
+    const float* HWY_RESTRICT in = x.row(r);
+    float* HWY_RESTRICT o = out.row(r);
+    for (std::int64_t c = 0; c < x.cols; ++c) o[c] = (accumulate ? o[c] : 0.0F) + g * in[c];
+  }
+}
+
+template <class T>
+void gate_backward(ConstMatrixView x, const float* s, const float* score, ConstMatrixView d,
+                   MatrixView dx, T* HWY_RESTRICT sums, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t c = 0; c < x.cols; ++c) sums[c] = 0;
+  for (std::int64_t r = begin; r < end; ++r) {
+    const float* HWY_RESTRICT in = x.row(r);
+    const float* HWY_RESTRICT g = d.row(r);
+    float* HWY_RESTRICT o = dx.row(r);
+    const float slope = score[r] * (1.0F - score[r]);
+    const float t = slope * static_cast<float>(dot_row<T>(g, in, x.cols));
+    for (std::int64_t c = 0; c < x.cols; ++c) {
+      o[c] = score[r] * g[c] + t * s[c];
+      sums[c] += static_cast<T>(t) * static_cast<T>(in[c]);
+    }
+  }
+}
+
+void GateBackward(ConstMatrixView x, const float* s, const float* score, ConstMatrixView d,
+                  MatrixView dx, void* sums, bool fp64, std::int64_t begin, std::int64_t end) {
+  if (fp64) {
+    gate_backward(x, s, score, d, dx, static_cast<double*>(sums), begin, end);
+  } else {
+    gate_backward(x, s, score, d, dx, static_cast<float*>(sums), begin, end);
+  }
+}
+
+// Written so that NaN passes through.
+void MaxForward(ConstMatrixView x, MatrixView out, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t r = begin; r < end; ++r) {
+    const float* HWY_RESTRICT in = x.row(r);
+    float* HWY_RESTRICT o = out.row(r);
+    for (std::int64_t c = 0; c < x.cols; ++c) o[c] = in[c] <= o[c] ? o[c] : in[c];
+  }
+}
+
+void MaxBackward(ConstMatrixView x, ConstMatrixView out, MatrixView d, MatrixView dx,
+                 std::int64_t begin, std::int64_t end) {
+  for (std::int64_t r = begin; r < end; ++r) {
+    const float* HWY_RESTRICT in = x.row(r);
+    const float* HWY_RESTRICT highest = out.row(r);
+    float* HWY_RESTRICT g = d.row(r);
+    float* HWY_RESTRICT o = dx.row(r);
+    for (std::int64_t c = 0; c < x.cols; ++c) {
+      const bool takes = in[c] == highest[c];
+      o[c] = takes ? g[c] : 0.0F;
+      g[c] = takes ? 0.0F : g[c];
+    }
   }
 }
 
@@ -362,26 +262,18 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace heliograph::cpu {
 
-HWY_EXPORT(NormActForward);
-HWY_EXPORT(NormActBackward);
 HWY_EXPORT(ColumnSums);
 HWY_EXPORT(DropoutRows);
 HWY_EXPORT(AddBias);
-HWY_EXPORT(AddRows);
+HWY_EXPORT(Axpby);
+HWY_EXPORT(DotRows);
+HWY_EXPORT(GateForward);
+HWY_EXPORT(GateBackward);
+HWY_EXPORT(MaxForward);
+HWY_EXPORT(MaxBackward);
 HWY_EXPORT(Spmm);
 HWY_EXPORT(SpmmGradient);
 HWY_EXPORT(Adam);
-
-void norm_act_forward_rows(ConstMatrixView y, const NormAct& p, ConstMatrixView residual,
-                           MatrixView out, bool fp64, std::int64_t begin, std::int64_t end) {
-  HWY_DYNAMIC_DISPATCH(NormActForward)(y, p, residual, out, fp64, begin, end);
-}
-
-void norm_act_backward_rows(ConstMatrixView y, const NormAct& p, MatrixView d,
-                            MatrixView residual_gradient, void* partial, bool fp64,
-                            std::int64_t begin, std::int64_t end) {
-  HWY_DYNAMIC_DISPATCH(NormActBackward)(y, p, d, residual_gradient, partial, fp64, begin, end);
-}
 
 void column_sums_rows(ConstMatrixView d, void* partial, bool fp64, std::int64_t begin,
                       std::int64_t end) {
@@ -397,8 +289,34 @@ void add_bias_rows(MatrixView y, const float* bias, std::int64_t begin, std::int
   HWY_DYNAMIC_DISPATCH(AddBias)(y, bias, begin, end);
 }
 
-void add_rows(MatrixView a, ConstMatrixView b, std::int64_t begin, std::int64_t end) {
-  HWY_DYNAMIC_DISPATCH(AddRows)(a, b, begin, end);
+void axpby_rows(float alpha, ConstMatrixView x, float beta, MatrixView y, std::int64_t begin,
+                std::int64_t end) {
+  HWY_DYNAMIC_DISPATCH(Axpby)(alpha, x, beta, y, begin, end);
+}
+
+double dot_rows(ConstMatrixView a, ConstMatrixView b, bool fp64, std::int64_t begin,
+                std::int64_t end) {
+  return HWY_DYNAMIC_DISPATCH(DotRows)(a, b, fp64, begin, end);
+}
+
+void gate_forward_rows(ConstMatrixView x, const float* s, float* score, bool accumulate,
+                       MatrixView out, bool fp64, std::int64_t begin, std::int64_t end) {
+  HWY_DYNAMIC_DISPATCH(GateForward)(x, s, score, accumulate, out, fp64, begin, end);
+}
+
+void gate_backward_rows(ConstMatrixView x, const float* s, const float* score, ConstMatrixView d,
+                        MatrixView dx, void* partial, bool fp64, std::int64_t begin,
+                        std::int64_t end) {
+  HWY_DYNAMIC_DISPATCH(GateBackward)(x, s, score, d, dx, partial, fp64, begin, end);
+}
+
+void max_forward_rows(ConstMatrixView x, MatrixView out, std::int64_t begin, std::int64_t end) {
+  HWY_DYNAMIC_DISPATCH(MaxForward)(x, out, begin, end);
+}
+
+void max_backward_rows(ConstMatrixView x, ConstMatrixView out, MatrixView d, MatrixView dx,
+                       std::int64_t begin, std::int64_t end) {
+  HWY_DYNAMIC_DISPATCH(MaxBackward)(x, out, d, dx, begin, end);
 }
 
 void spmm_rows(const SparseView& x, ConstMatrixView b, bool accumulate, MatrixView c, bool fp64,

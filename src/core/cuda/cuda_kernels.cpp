@@ -92,7 +92,42 @@ class CudaKernels final : public Kernels {
   void column_sums(ConstMatrixView d, GradientView g) override {
     cuda::column_sums(queue_, d, scratch<float>(cuda::sum_parts(d.rows) * d.cols), f32(g));
   }
-  void add(MatrixView a, ConstMatrixView b) override { cuda::add(queue_, a, b); }
+  void axpby(float alpha, ConstMatrixView x, float beta, MatrixView y) override {
+    cuda::axpby(queue_, alpha, nullptr, x, beta, y);
+  }
+  void add_scaled(const float* factor, ConstMatrixView x, MatrixView y) override {
+    cuda::axpby(queue_, 1, factor, x, 1, y);
+  }
+  void dot(ConstMatrixView a, ConstMatrixView b, GradientView g) override {
+    cuda::dot(queue_, a, b, scratch<float>(cuda::sum_parts(a.rows)), f32(g));
+  }
+  void gate_forward(ConstMatrixView x, const float* s, float* score, bool accumulate,
+                    MatrixView out) override {
+    cuda::gate_forward(queue_, x, s, score, accumulate, out);
+  }
+  void gate_backward(ConstMatrixView x, const float* s, const float* score, ConstMatrixView d,
+                     MatrixView dx, bool accumulate, GradientView g) override {
+    cuda::gate_backward(queue_, x, s, score, d, dx, accumulate,
+                        scratch<float>((cuda::sum_parts(x.rows) + 1) * x.cols), f32(g));
+  }
+  void max_forward(ConstMatrixView x, MatrixView out) override {
+    cuda::max_forward(queue_, x, out);
+  }
+  void max_backward(ConstMatrixView x, ConstMatrixView out, MatrixView d, MatrixView dx) override {
+    cuda::max_backward(queue_, x, out, d, dx);
+  }
+  void column_moments(ConstMatrixView y, const float* center, std::span<double> sums) override {
+    const auto width = static_cast<std::int64_t>(sums.size());
+    double* const on_device = scratch<double>((cuda::moment_parts(y.rows) + 1) * width);
+    cuda::column_moments(queue_, y, center, on_device + width, on_device);
+    moments_.resize(sums.size());
+    queue_.download(moments_.data(), on_device, sums.size_bytes());
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += moments_[i];
+  }
+  void batch_norm_backward(ConstMatrixView y, const NormAct& p, const float* gain_mean,
+                           const float* shift_mean, MatrixView d) override {
+    cuda::batch_norm_backward(queue_, y, p, gain_mean, shift_mean, d);
+  }
   void dropout(ConstMatrixView x, const Dropout& dropout, MatrixView out) override {
     cuda::dropout(queue_, x, dropout, out);
   }
@@ -147,6 +182,7 @@ class CudaKernels final : public Kernels {
   MemoryAccount account_;
   cuda::Gemm gemm_;
   Buffer scratch_;
+  std::vector<double> moments_;  ///< The host's copy of column_moments.
 };
 
 }  // namespace

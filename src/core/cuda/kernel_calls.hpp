@@ -21,8 +21,36 @@ void norm_act_backward(Queue& queue, ConstMatrixView y, const NormAct& p, Matrix
                        MatrixView residual_gradient, const NormActGradients& g, float* partials);
 
 void add_bias(Queue& queue, MatrixView y, const float* bias);
-void add(Queue& queue, MatrixView a, ConstMatrixView b);
 void dropout(Queue& queue, ConstMatrixView x, const Dropout& dropout, MatrixView out);
+
+// Combinations of matrices (combine.cu).
+
+/// y = alpha x + beta y, with alpha times *factor if that is not null.
+void axpby(Queue& queue, float alpha, const float* factor, ConstMatrixView x, float beta,
+           MatrixView y);
+/// `partials` has room for sum_parts(a.rows) values.
+void dot(Queue& queue, ConstMatrixView a, ConstMatrixView b, float* partials, float* sum);
+void gate_forward(Queue& queue, ConstMatrixView x, const float* s, float* score, bool accumulate,
+                  MatrixView out);
+/// `partials` has room for (sum_parts(x.rows) + 1) x x.cols values.
+void gate_backward(Queue& queue, ConstMatrixView x, const float* s, const float* score,
+                   ConstMatrixView d, MatrixView dx, bool accumulate, float* partials, float* g);
+void max_forward(Queue& queue, ConstMatrixView x, MatrixView out);
+void max_backward(Queue& queue, ConstMatrixView x, ConstMatrixView out, MatrixView d,
+                  MatrixView dx);
+
+/// Number of partial sums of column_moments over this many rows.
+constexpr std::int64_t moment_parts(std::int64_t rows) {
+  constexpr std::int64_t kMost = 512;
+  const std::int64_t parts = (rows + 15) / 16;
+  return parts < 1 ? 1 : parts < kMost ? parts : kMost;
+}
+/// Overwrites `sums`, 2 y.cols values on the device. `partials` has room for moment_parts(y.rows)
+/// as many.
+void column_moments(Queue& queue, ConstMatrixView y, const float* center, double* partials,
+                    double* sums);
+void batch_norm_backward(Queue& queue, ConstMatrixView y, const NormAct& p, const float* gain_mean,
+                         const float* shift_mean, MatrixView d);
 
 // Losses of rows and their gradients (loss.cu), which write the sum of losses to *sum. Losses are
 // summed in fp64; a row with NaN or Inf has a loss of NaN or Inf.

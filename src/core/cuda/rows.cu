@@ -36,14 +36,55 @@ struct Parameters {
   const float* shift;
   float* mean;
   float* rstd;
+  bool by_column;
+  ActivationFunction activation;
   KeepMask mask;
 };
 
 Parameters parameters(const NormAct& p) {
-  return {p.bias, p.gain, p.shift, p.mean, p.rstd, keep_mask(p.dropout)};
+  return {p.bias, p.gain, p.shift, p.mean, p.rstd, p.by_column, p.activation, keep_mask(p.dropout)};
 }
 
-/// The input of ReLU. Forward and backward share it, since they must agree on its sign.
+constexpr float kRootHalf = 0.70710678F;        // 1 / sqrt(2)
+constexpr float kNormalDensity0 = 0.39894228F;  // 1 / sqrt(2 pi)
+
+// Written so that NaN passes through instead of becoming 0.
+__device__ float activate(ActivationFunction function, float z) {
+  switch (function) {
+    case ActivationFunction::none:
+      break;
+    case ActivationFunction::relu:
+      return z < 0.0F ? 0.0F : z;
+    case ActivationFunction::gelu:
+      return 0.5F * z * (1.0F + std::erf(z * kRootHalf));
+    case ActivationFunction::elu:
+      return z > 0.0F ? z : std::expm1(z);
+  }
+  return z;
+}
+
+/// upstream * the activation function's slope at z.
+__device__ float times_slope(ActivationFunction function, float upstream, float z) {
+  switch (function) {
+    case ActivationFunction::none:
+      break;
+    case ActivationFunction::relu:
+      return z > 0.0F ? upstream : 0.0F;
+    case ActivationFunction::gelu:
+      return upstream * (0.5F * (1.0F + std::erf(z * kRootHalf)) +
+                         z * kNormalDensity0 * std::exp(-0.5F * z * z));
+    case ActivationFunction::elu:
+      return z > 0.0F ? upstream : upstream * std::exp(z);
+  }
+  return upstream;
+}
+
+__device__ float biased_value(const Parameters& p, const float* in, std::int64_t c) {
+  return p.bias != nullptr ? in[c] + p.bias[c] : in[c];
+}
+
+/// The input of the activation function. Forward and backward share it, since they must agree on
+/// ReLU's sign.
 __device__ float scaled(float normalised, float gain, float shift) {
   return fmaf(normalised, gain, shift);
 }
@@ -57,13 +98,15 @@ __global__ void norm_act_forward_kernel(ConstMatrixView y, Parameters p, ConstMa
   float held[kHeldColumns];
   float sum = 0;
   each_column<kHeld>(y.cols, [&](int i, std::int64_t c) {
-    held[i] = in[c] + p.bias[c];
+    held[i] = biased_value(p, in, c);
     sum += held[i];
   });
-  const auto biased = [&](int i, std::int64_t c) { return kHeld ? held[i] : in[c] + p.bias[c]; };
+  const auto biased = [&](int i, std::int64_t c) {
+    return kHeld ? held[i] : biased_value(p, in, c);
+  };
   float mean = 0;
   float rstd = 1;
-  if (p.gain != nullptr) {
+  if (p.gain != nullptr && !p.by_column) {
     const auto count = static_cast<float>(y.cols);
     mean = warp_sum(sum) / count;
     float squares = 0;
@@ -82,9 +125,12 @@ __global__ void norm_act_forward_kernel(ConstMatrixView y, Parameters p, ConstMa
   const std::uint64_t key = keep_key(p.mask, r);
   each_column<kHeld>(y.cols, [&](int i, std::int64_t c) {
     float value = biased(i, c);
-    if (p.gain != nullptr) value = scaled((value - mean) * rstd, p.gain[c], p.shift[c]);
-    // Written so that NaN passes through instead of becoming 0.
-    value = value < 0.0F ? 0.0F : value;
+    if (p.by_column) {
+      value = scaled((value - p.mean[c]) * p.rstd[c], p.gain[c], p.shift[c]);
+    } else if (p.gain != nullptr) {
+      value = scaled((value - mean) * rstd, p.gain[c], p.shift[c]);
+    }
+    value = activate(p.activation, value);
     if (residual.data != nullptr) value += residual.row(r)[c];
     if (p.mask.threshold != 0) value *= keep_factor(p.mask, key, c);
     out.row(r)[c] = value;
@@ -117,8 +163,9 @@ __global__ void __launch_bounds__(kSumThreads, kSumBlocks)
     const float* in = y.row(r);
     float* gradient = d.row(r);
     const std::uint64_t key = keep_key(p.mask, r);
-    const float mean = kNorm ? p.mean[r] : 0.0F;
-    const float rstd = kNorm ? p.rstd[r] : 1.0F;
+    const bool by_row = kNorm && !p.by_column;
+    const float mean = by_row ? p.mean[r] : 0.0F;
+    const float rstd = by_row ? p.rstd[r] : 1.0F;
     float normalised[kHeldColumns];
     float scaled_gradient[kHeldColumns];
     float g_sum = 0;
@@ -127,31 +174,36 @@ __global__ void __launch_bounds__(kSumThreads, kSumBlocks)
       float upstream = gradient[c];
       if (p.mask.threshold != 0) upstream *= keep_factor(p.mask, key, c);
       if (residual.data != nullptr) residual.row(r)[c] = upstream;
-      const float biased = in[c] + p.bias[c];
+      const float biased = biased_value(p, in, c);
       if constexpr (kNorm) {
-        const float x = (biased - mean) * rstd;
+        const float x = by_row ? (biased - mean) * rstd : (biased - p.mean[c]) * p.rstd[c];
         const float gain = p.gain[c];
-        const float dz = scaled(x, gain, p.shift[c]) > 0.0F ? upstream : 0.0F;
+        const float dz = times_slope(p.activation, upstream, scaled(x, gain, p.shift[c]));
         const float g = dz * gain;
         add(1, i, c, dz * x);
         add(2, i, c, dz);
+        if (!by_row) {
+          gradient[c] = dz;
+          return;
+        }
         g_sum += g;
         gx_sum += g * x;
         normalised[i] = x;
         scaled_gradient[i] = g;
         if constexpr (!kHeld) gradient[c] = g;
       } else {
-        const float masked = biased > 0.0F ? upstream : 0.0F;
-        add(0, i, c, masked);
-        gradient[c] = masked;
+        const float dz = times_slope(p.activation, upstream, biased);
+        add(0, i, c, dz);
+        gradient[c] = dz;
       }
     });
     if constexpr (kNorm) {
+      if (!by_row) continue;
       const auto count = static_cast<float>(y.cols);
       const float a = warp_sum(g_sum) / count;
       const float b = warp_sum(gx_sum) / count;
       each_column<kHeld>(y.cols, [&](int i, std::int64_t c) {
-        const float x = kHeld ? normalised[i] : (in[c] + p.bias[c] - mean) * rstd;
+        const float x = kHeld ? normalised[i] : (biased_value(p, in, c) - mean) * rstd;
         const float g = kHeld ? scaled_gradient[i] : gradient[c];
         const float dy = rstd * (g - a - x * b);
         add(0, i, c, dy);
@@ -212,10 +264,6 @@ void norm_act_backward(Queue& queue, ConstMatrixView y, const NormAct& p, Matrix
 void add_bias(Queue& queue, MatrixView y, const float* bias) {
   const ConstMatrixView every_row{bias, y.rows, y.cols, 0};
   launch(queue, "bias", add_kernel, cover_by_warps(y.rows), y, every_row);
-}
-
-void add(Queue& queue, MatrixView a, ConstMatrixView b) {
-  launch(queue, "addition", add_kernel, cover_by_warps(a.rows), a, b);
 }
 
 void dropout(Queue& queue, ConstMatrixView x, const Dropout& dropout, MatrixView out) {

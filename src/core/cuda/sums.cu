@@ -36,7 +36,7 @@ __global__ void add_partials_kernel(const float* partials, std::int64_t parts, s
   __syncthreads();
   if (slice != 0 || column >= width) return;
   for (int s = 1; s < kSlices; ++s) sum += slices[s * kWarp + lane()];
-  segments.sums[column / cols][column % cols] = sum;
+  if (float* const to = segments.sums[column / cols]) to[column % cols] = sum;
 }
 
 constexpr int kAdders = 256;

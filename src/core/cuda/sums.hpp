@@ -34,7 +34,7 @@ inline std::int64_t sum_parts(const Queue& queue, std::int64_t rows) {
 void column_sums(Queue& queue, ConstMatrixView d, float* partials, float* sums);
 
 /// sums[i][c] = the sum over p in [0, parts) of partials[p * (segments * cols) + i * cols + c], for
-/// up to three segments.
+/// up to three segments. Segments whose pointer is null are skipped.
 void add_partials(Queue& queue, const float* partials, std::int64_t parts, std::int64_t cols,
                   int segments, float* const (&sums)[3]);
 

@@ -65,6 +65,12 @@ HostWeights::HostWeights(Trainer& trainer)
     tensors_.push_back(
         {parameters.name(i), std::move(shape), values_of(parameters, i, values_.view())});
   }
+  for (int i = 0; i < parameters.statistics(); ++i) {
+    const Parameters::Statistic s = parameters.statistic(i);
+    const auto cols = static_cast<std::size_t>(s.value.cols);
+    tensors_.push_back(
+        {s.name, {cols}, values_.view().subspan(static_cast<std::size_t>(s.offset), cols)});
+  }
 }
 
 Model make_model(const RunPlan& plan, Trainer& trainer, int epoch) {

@@ -27,6 +27,7 @@ struct OptionField {
   FieldKind kind = FieldKind::text;
   std::string placeholder;  ///< What --help shows for the value, e.g. "N".
   std::string help;
+  std::string bare = {};  ///< The value of a flag that is given without one; empty: it needs one.
   /// Parses a text and stores its value. Throws Error(usage) that names the flag.
   std::function<void(Target&, const std::string&)> set;
   /// The value as JSON, null if none is set. Empty for a shorthand of other fields.
@@ -58,7 +59,12 @@ class FieldTable {
   template <class Access>
   Field& add(std::string name, std::string placeholder, std::string help, Access access) {
     using Value = std::remove_cvref_t<std::invoke_result_t<Access, Target&>>;
-    fields_.push_back({name, group_, kind_of<Value>(), std::move(placeholder), std::move(help),
+    fields_.push_back({name,
+                       group_,
+                       kind_of<Value>(),
+                       std::move(placeholder),
+                       std::move(help),
+                       {},
                        [name, access](Target& target, const std::string& text) {
                          access(target) = parse<Value>(name, text);
                        },
@@ -76,8 +82,14 @@ class FieldTable {
   /// Adds a field with its own functions to store and to return its value.
   void add(std::string name, FieldKind kind, std::string placeholder, std::string help,
            decltype(Field::set) set, decltype(Field::get) get) {
-    fields_.push_back({std::move(name), group_, kind, std::move(placeholder), std::move(help),
-                       std::move(set), std::move(get)});
+    fields_.push_back({std::move(name),
+                       group_,
+                       kind,
+                       std::move(placeholder),
+                       std::move(help),
+                       {},
+                       std::move(set),
+                       std::move(get)});
   }
 
   /// Adds the fields of a part of the target, which `access` returns, under their own headings.
@@ -95,6 +107,14 @@ class FieldTable {
     }
   }
 
+  /// Adds those under one heading.
+  template <class PartFields, class Access>
+  void add_group(const PartFields& part, Access access, std::string_view heading) {
+    for (const auto& field : part) {
+      if (field.group == heading) add_lifted(field, access);
+    }
+  }
+
   std::vector<Field> take() { return std::move(fields_); }
 
  private:
@@ -107,6 +127,7 @@ class FieldTable {
       };
     }
     fields_.push_back({field.name, field.group, field.kind, field.placeholder, field.help,
+                       field.bare,
                        [part_set = field.set, access](Target& target, const std::string& text) {
                          part_set(access(target), text);
                        },

@@ -15,7 +15,6 @@ inline constexpr NotBuilt kNotBuilt[] = {
     {"heliograph plan", "predict the time and memory of a run"},
     {"heliograph report", "draw the results of runs"},
     {"--model gat", "train a graph attention network"},
-    {"--norm batch", "normalise each column over all nodes"},
 };
 
 /// Throws Error(usage) if `name` is in the list. `instead`: the end of the sentence.

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <string>
 
 #include "comm/mpi/transport.hpp"
@@ -37,14 +39,61 @@ void require_above_0(const char* name, Value value) {
   require_value(value > 0 && std::isfinite(value), name, "above 0", value);
 }
 
+/// Refuses options that the model has no place for.
+void validate_composition(const ModelOptions& model) {
+  const ModelKind kind = model.kind;
+  const ModelOptions defaults;
+  const auto require_kind = [&](bool given, const char* option,
+                                std::initializer_list<ModelKind> kinds) {
+    if (!given || std::ranges::find(kinds, kind) != kinds.end()) return;
+    std::string names;
+    for (const ModelKind k : kinds) names += (names.empty() ? "" : " or ") + choice_name(k);
+    throw_error(ErrorCode::usage, "--{} is for --model {}, not {}", option, names,
+                choice_name(kind));
+  };
+  using enum ModelKind;
+  require_kind(model.hops != defaults.hops, "hops", {appnp, dagnn});
+  require_kind(model.teleport != defaults.teleport, "teleport", {appnp});
+  require_kind(model.eps_learned, "eps-learned", {gin});
+  require_kind(model.theta != defaults.theta, "theta", {gcnii});
+  require_kind(model.alpha != defaults.alpha, "alpha", {gcnii});
+  require_kind(model.jk != JumpingKnowledge::none, "jk", {gcn, sage, gin, jknet});
+  require_kind(model.feed_forward > 0, "feed-forward", {gcn, sage, jknet});
+  require_kind(model.residual == Residual::linear, "residual linear", {gcn, jknet});
+  require_kind(model.pre_norm, "pre-norm", {gcn, sage, gin, jknet});
+  require_kind(model.input_linear, "input-linear", {gcn, sage, gin, jknet, appnp, dagnn});
+  require_kind(model.output_linear, "output-linear", {gcn, sage, gin, jknet});
+  const bool joins = kind == jknet || model.jk != JumpingKnowledge::none;
+  require_together(!joins || model.layers > 1,
+                   "--jk and --model jknet join the outputs of layers, and --layers 1 leaves "
+                   "nothing to join");
+  require_together(!model.pre_norm || model.norm != NormLayer::none,
+                   "--pre-norm needs --norm layer or batch");
+  require_together(!model.pre_norm || (model.residual == Residual::identity && model.input_linear &&
+                                       (model.output_linear || joins)),
+                   "--pre-norm needs --residual, --input-linear and --output-linear");
+}
+
 void validate_model(const ModelOptions& model) {
   // The upper bounds keep products of layers, widths and numbers of nodes within 64 bits.
   require_value(model.layers >= 1 && model.layers <= 1024, "layers", "from 1 to 1024",
                 model.layers);
   require_value(model.hidden >= 1 && model.hidden <= 1 << 20, "hidden", "from 1 to 1048576",
                 model.hidden);
-  require_value(model.dropout >= 0 && model.dropout < 1, "dropout", "at least 0 and below 1",
-                model.dropout);
+  const auto require_probability = [](const char* name, float p) {
+    require_value(p >= 0 && p < 1, name, "at least 0 and below 1", p);
+  };
+  require_probability("dropout", model.dropout);
+  require_probability("input-dropout", model.input_dropout.value_or(0));
+  require_value(model.feed_forward >= 0 && model.feed_forward <= 64, "feed-forward", "from 0 to 64",
+                model.feed_forward);
+  require_value(model.hops >= 1 && model.hops <= 1024, "hops", "from 1 to 1024", model.hops);
+  require_value(model.teleport > 0 && model.teleport < 1, "teleport", "above 0 and below 1",
+                model.teleport);
+  require_value(model.theta > 0 && model.theta <= 1, "theta", "above 0 and at most 1", model.theta);
+  require_value(model.alpha >= 0 && model.alpha < 1, "alpha", "at least 0 and below 1",
+                model.alpha);
+  validate_composition(model);
 }
 
 void validate_exchange(const ExchangeOptions& exchange) {
@@ -149,7 +198,9 @@ void validate(const TrainOptions& options) {
   require_together(!keeps || options.eval_every > 0,
                    "--save-logits and --save-embeddings need an evaluation, and --eval-every 0 "
                    "makes none");
-  require_together(!options.keep_embeddings || options.model.layers > 1,
+  const ModelOptions& model = options.model;
+  require_together(!options.keep_embeddings || model.layers > 1 || model.input_linear ||
+                       model.output_linear || model.kind == ModelKind::gcnii,
                    "--save-embeddings needs at least 2 layers: embeddings are what the last of "
                    "them reads");
   require_value(options.eval_chunk_bytes >= 1, "eval-chunk-mib", "at least 1 MiB",

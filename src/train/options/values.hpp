@@ -15,11 +15,33 @@ namespace heliograph {
 
 template <>
 inline constexpr EnumName<ModelKind> enum_names<ModelKind>[] {
-  {"gcn", ModelKind::gcn}, { "sage", ModelKind::sage }
+  {"gcn", ModelKind::gcn}, {"sage", ModelKind::sage}, {"gin", ModelKind::gin},
+      {"appnp", ModelKind::appnp}, {"dagnn", ModelKind::dagnn}, {"jknet", ModelKind::jknet}, {
+    "gcnii", ModelKind::gcnii
+  }
 };
 template <>
 inline constexpr EnumName<NormLayer> enum_names<NormLayer>[] {
-  {"layer", NormLayer::layer}, { "none", NormLayer::none }
+  {"auto", NormLayer::automatic}, {"layer", NormLayer::layer}, {"batch", NormLayer::batch}, {
+    "none", NormLayer::none
+  }
+};
+template <>
+inline constexpr EnumName<ActivationFunction> enum_names<ActivationFunction>[] {
+  {"relu", ActivationFunction::relu}, {"gelu", ActivationFunction::gelu}, {
+    "elu", ActivationFunction::elu
+  }
+};
+template <>
+inline constexpr EnumName<Residual> enum_names<Residual>[] {
+  {"none", Residual::none}, {"identity", Residual::identity}, { "linear", Residual::linear }
+};
+template <>
+inline constexpr EnumName<JumpingKnowledge> enum_names<JumpingKnowledge>[] {
+  {"none", JumpingKnowledge::none}, {"concat", JumpingKnowledge::concat},
+      {"max", JumpingKnowledge::max}, {
+    "sum", JumpingKnowledge::sum
+  }
 };
 template <>
 inline constexpr EnumName<RowStorage> enum_names<RowStorage>[] {

@@ -55,7 +55,7 @@ class CountedInput {
     const auto matrix = [&] { return Matrix(nodes, f.cols, use, account); };
     input_.x = FeatureView::of(ConstMatrixView{nullptr, nodes, f.cols, padded_stride(f.cols)});
     if (reads_x) x_ = matrix();
-    if (!options.precompute) return;
+    if (!precomputes(options)) return;
     aggregated_ = matrix();
     input_.aggregated = input_.x;
   }

@@ -66,7 +66,7 @@ RankGraph::RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Ker
   const MemoryUse features = features_use(use);
   x_shape_ = FeatureView::shape(facts.feature_cols, facts.sparse_features);
   if (!facts.sparse_features) x_.place(kernels, features, account);
-  if (model.precompute) {
+  if (precomputes(model)) {
     aggregated_ = aggregate_features(comm, kernels, features, host, account);
     if (!reads_features(model, facts.feature_cols, facts.sparse_features)) {
       x_ = FeatureMatrix();

@@ -6,6 +6,7 @@
 #include "graph/split.hpp"
 #include "graph/task_name.hpp"
 #include "heliograph/error.hpp"
+#include "layers/compose.hpp"
 #include "train/metrics/scores.hpp"
 #include "train/options/values.hpp"
 
@@ -15,10 +16,11 @@ void RunPlan::resolve_metric_and_check() {
   validate(options_);
   metric_ = resolve_metric(options_.metric, facts_.task, facts_.classes);
   const ModelOptions& model = options_.model;
-  if (facts_.sparse_features && !model.precompute && !model.transform_first) {
-    throw_error(ErrorCode::usage,
-                "--no-precompute with --no-transform-first: sparse features are aggregated either "
-                "before the first epoch or after the first product, so one of the two must stay");
+  if (facts_.sparse_features && exchanges_features(model) && !model.transform_first) {
+    throw_error(
+        ErrorCode::usage,
+        "--no-transform-first: sparse features are aggregated either before the first epoch, "
+        "which --no-precompute and --eps-learned turn off, or after the first product");
   }
   if (facts_.task != Task::multiclass) {
     const auto refuse = [&](const char* option) {
@@ -43,6 +45,12 @@ void RunPlan::resolve_metric_and_check() {
   }
   if (facts_.training_nodes == 0) {
     throw Error(ErrorCode::bad_input, "the split has no training node");
+  }
+  const std::int64_t rows = options_.inductive ? facts_.training_nodes : facts_.nodes;
+  if (model.norm == NormLayer::batch && rows < 2) {
+    throw_error(ErrorCode::usage,
+                "--norm batch normalises over the nodes of the training graph, which has 1: use "
+                "--norm layer");
   }
 }
 

@@ -142,7 +142,7 @@ TEST_F(CudaErrors, EveryFailureSaysWhatWasTried) {
   fail("cudaLaunchKernel");
   EXPECT_EQ(
       test::expect_error(ErrorCode::resource, "", [&] { cuda->add(out.view(), device_a.view()); }),
-      "CUDA device: addition: cudaErrorUnknown");
+      "CUDA device: axpby: cudaErrorUnknown");
   fail("cudaStreamSynchronize");
   EXPECT_EQ(test::expect_error(ErrorCode::resource, "", [&] { cuda->device().finish(); }),
             "CUDA device: waiting for it: cudaErrorUnknown");

@@ -226,14 +226,14 @@ TEST_F(CudaReplay, FailuresNameWhatWasTried) {
       cuda->device().finish();
     });
   };
-  EXPECT_EQ(fail("cudaLaunchKernel", work), "CUDA device: addition: cudaErrorMemoryAllocation");
+  EXPECT_EQ(fail("cudaLaunchKernel", work), "CUDA device: axpby: cudaErrorMemoryAllocation");
   repeat(work);
   cuda->device().finish();
   for (const char* call : {"cudaGraphCreate", "cudaGraphAddKernelNode", "cudaGraphInstantiate"}) {
     const std::string said = fail(call, work);
     EXPECT_THAT(said, HasSubstr("cudaErrorMemoryAllocation")) << call;
     EXPECT_THAT(said, HasSubstr(call == std::string("cudaGraphAddKernelNode")
-                                    ? "CUDA device: addition"
+                                    ? "CUDA device: axpby"
                                     : "CUDA device: making a graph of kernels"));
     EXPECT_EQ(new_graphs(), 0U) << call;
     repeat(work);  // At once.
@@ -241,7 +241,7 @@ TEST_F(CudaReplay, FailuresNameWhatWasTried) {
   repeat(work);  // Makes the graph.
   EXPECT_EQ(new_graphs(), 2U);
   EXPECT_EQ(fail("cudaGraphLaunch", work),
-            "CUDA device: a graph that begins with addition: cudaErrorMemoryAllocation");
+            "CUDA device: a graph that begins with axpby: cudaErrorMemoryAllocation");
   // And all of it goes on.
   cuda->device().finish();
   clear_out();
@@ -273,7 +273,7 @@ TEST_F(CudaReplay, ACaptureThatFailsLeavesTheStreamUsable) {
 TEST_F(CudaReplay, AFailureThatNobodyCouldSayIsSaidLater) {
   cuda_emulation::fail_call("cudaLaunchKernel", 1, cudaErrorUnknown);
   repeat([&] { add(2); });
-  EXPECT_EQ(message([&] { add(1); }), "CUDA device: addition: cudaErrorUnknown");
+  EXPECT_EQ(message([&] { add(1); }), "CUDA device: axpby: cudaErrorUnknown");
   EXPECT_EQ(message([&] { add(1); }), "");
 }
 

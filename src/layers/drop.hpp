@@ -15,18 +15,18 @@ struct DropoutMask {
   Dropout of(const Pass& pass, RowRange rows) const;
 };
 
-/// Dropout (Srivastava et al., 2014) of a sparse or dense input of the model.
-class DropFeatures final : public Step {
+/// Dropout (Srivastava et al., 2014) of a value, or of a sparse or dense input of the model.
+class Drop final : public Step {
  public:
-  DropFeatures(Declare& declare, ValueId input, const DropoutMask& mask);
+  Drop(Declare& declare, ValueId x, const DropoutMask& mask);
 
   void forward(const Pass& pass, RowRange rows) override;
-  /// Does nothing: no step needs the gradient of an input.
-  void backward(const Pass& /*pass*/) override {}
+  void backward(const Pass& pass) override;
 
  private:
-  ValueId input_, out_;
+  ValueId x_, out_;
   DropoutMask mask_;
+  bool of_input_;
 };
 
 }  // namespace heliograph

@@ -1,0 +1,43 @@
+#include "layers/drop.hpp"
+
+namespace heliograph {
+
+Dropout DropoutMask::of(const Pass& pass, RowRange rows) const {
+  Dropout d;
+  if (!pass.training()) return d;
+  d.threshold = threshold;
+  d.stream = stream_key(pass.context.seed, Purpose::dropout, pass.context.clock, key);
+  d.global_ids = pass.graph.shard().global_ids() + rows.begin;
+  return d;
+}
+
+Drop::Drop(Declare& declare, ValueId x, const DropoutMask& mask)
+    : x_(x), mask_(mask), of_input_(declare.value(x).producer < 0) {
+  declare.reads(x, false);
+  const Composition::Value& value = declare.value(x);
+  out_ = of_input_ ? declare.writes_dropped(x) : declare.writes(value.cols, value.nonnegative);
+}
+
+void Drop::forward(const Pass& pass, RowRange rows) {
+  const FeatureView& x = pass.read(x_);
+  // Inputs of the model outlive every value, so inference reads them in place.
+  if (of_input_ && !pass.training()) return pass.write_view(out_, x);
+  Kernels& k = pass.kernels();
+  const FeatureView from = x.row_range(rows);
+  const MatrixView out = of_input_ ? pass.write_dropped(out_, x) : pass.write(out_);
+  const MatrixView to = out.row_range(rows.begin, x.is_sparse ? 0 : rows.rows());
+  if (!pass.training()) return k.axpby(1, from.dense, 0, to);
+  const Dropout dropout = mask_.of(pass, rows);
+  if (x.is_sparse) {
+    k.dropout_values(from.sparse, dropout, out.data);
+  } else {
+    k.dropout(from.dense, dropout, to);
+  }
+}
+
+void Drop::backward(const Pass& pass) {
+  const MatrixView d = pass.gradient(out_);
+  pass.kernels().dropout(d, mask_.of(pass, {0, d.rows}), pass.gradient_part(x_));
+}
+
+}  // namespace heliograph

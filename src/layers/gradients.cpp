@@ -1,0 +1,44 @@
+#include "layers/gradients.hpp"
+
+#include <algorithm>
+
+namespace heliograph {
+namespace {
+
+/// How many rows of a weight's gradient are computed and announced at a time.
+constexpr std::int64_t kGradientBlock = 128;
+
+}  // namespace
+
+void pull(const Pass& pass, const Site& site, ConstMatrixView rows,
+          FunctionRef<void(RowRange)> make, MatrixView out, const SumScratch& scratch,
+          FunctionRef<void()> overlap) {
+  for (const RowRange block : pass.blocks) {
+    make(block);
+    if (block.begin == 0) pass.graph.open(pass.context, site, rows);
+    pass.context.halo.offer(site, block);
+  }
+  pass.graph.sum(pass.context, site, rows, out, pass.scratch(scratch), overlap);
+}
+
+void weight_gradient(const Pass& pass, const FeatureView& x, ConstMatrixView d, int weight,
+                     bool last) {
+  const std::int64_t rows = pass.parameter(weight).rows;
+  const std::int64_t block = last ? kGradientBlock : rows;
+  for (std::int64_t begin = 0; begin < rows; begin += block) {
+    const std::int64_t end = std::min(begin + block, rows);
+    {
+      const PhaseTimer timer(pass.times().gemm);
+      multiply_gradient(pass.kernels(), x, d, pass.parameter_gradient(weight), begin, end);
+    }
+    pass.complete(weight, begin, end);
+  }
+}
+
+void bias_gradient(const Pass& pass, ConstMatrixView d, int bias) {
+  if (bias < 0) return;
+  pass.kernels().column_sums(d, pass.parameter_gradient(bias));
+  pass.complete(bias);
+}
+
+}  // namespace heliograph

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "layers/step.hpp"
+
+namespace heliograph {
+
+// Parts of backward that several steps share.
+
+/// out = A^T rows, where `site` exchanges the rows. Calls `make` for each block of rows before it
+/// offers the block to the halo, and `overlap` as GraphOperator::sum does.
+void pull(const Pass& pass, const Site& site, ConstMatrixView rows,
+          FunctionRef<void(RowRange)> make, MatrixView out, const SumScratch& scratch,
+          FunctionRef<void()> overlap);
+
+/// Makes and announces the gradient x^T d of parameter `weight`. `last`: no step below this one has
+/// gradients behind which its sum over ranks could hide, so it is made and announced in blocks.
+void weight_gradient(const Pass& pass, const FeatureView& x, ConstMatrixView d, int weight,
+                     bool last);
+
+/// Makes and announces the gradient of the bias `bias`, which was added to a value with gradient
+/// d. Does nothing if `bias` is -1.
+void bias_gradient(const Pass& pass, ConstMatrixView d, int bias);
+
+}  // namespace heliograph
