@@ -3,9 +3,10 @@
 
 Makes small graphs, trains, resumes and evaluates with each setting of settings.py by both commands,
 and compares what they write, except times and memory: each line of metrics.jsonl, the summary,
-predictions, scores, weights of checkpoints and evaluations. Both train on BEFORE's graphs. If AFTER
-resumes a checkpoint of BEFORE, it may also refuse its format version. Prints a line for each
-setting; exits 1 if any differs. Needs NumPy.
+predictions, scores, weights of checkpoints and evaluations. Values and files that only AFTER writes
+are not compared. Both train on BEFORE's graphs. AFTER may refuse the format version of a file that
+BEFORE wrote, and BEFORE may lack an option; both are printed. Prints a line for each setting; exits
+1 if any differs. Needs NumPy.
 
 Usage: oracle/same_bits.py --before PATH --after PATH --out DIR [--only NAME] [--cora cora.npz]
 """
@@ -92,12 +93,12 @@ def read(folder):
 
 
 def difference(before, after):
-    """Describes the first difference; None if there is none."""
-    for where in [*before, *(where for where in after if where not in before)]:
-        pair = before.get(where, "nothing"), after.get(where, "nothing")
-        if pair[0] != pair[1]:
-            return f"{where}: " + ("other bytes" if bytes in map(type, pair)
-                                   else f"{pair[0]} before, {pair[1]} after")
+    """Describes the first value of `before` that differs; None if there is none."""
+    for where, value in before.items():
+        other = after.get(where, "nothing")
+        if value != other:
+            return f"{where}: " + ("other bytes" if bytes in (type(value), type(other))
+                                   else f"{value} before, {other} after")
     return None if before else "nothing was written"
 
 
@@ -116,10 +117,11 @@ def compare(name, options, write):
             write(getattr(options, side), folder)
             sides.append(read(folder))
         except CommandFailed as error:
-            refusal = re.search("has format version.*", str(error))
-            refused = refusal and side == "after" and name.startswith("BEFORE")
-            print(f"{name}: " + (f"refused: {refusal[0]}" if refused else f"{side}: {error}"))
-            return not refused
+            refusal = re.search("has format version.*" if side == "after" else
+                                "unknown flag.*|must be.*, not.*", str(error))
+            print(f"{name}: " + (f"refused {side}: {refusal[0]}" if refusal
+                                 else f"{side}: {error}"))
+            return not refusal
     found = difference(*sides)
     print(f"{name}: {found or 'equal'}", flush=True)
     return found is not None

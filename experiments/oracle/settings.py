@@ -69,6 +69,13 @@ SETTINGS = {
         "dense", "--model gcn --parts 4 --bits 4 --optimizer adamw --weight-decay 0.1 --lr-warmup 2 "
                  "--label-smoothing 0.1 --class-weights balanced"),
     "ap": ("narrow", "--parts 4 --metric ap"),
+    "gin, BatchNorm": ("dense", "--model gin --parts 4 --bits 1 --norm batch --eps-learned"),
+    "appnp": ("dense", "--model appnp --parts 4 --bits 4 --staleness 1"),
+    "dagnn, sparse": ("words", f"--model dagnn --parts 4 --bits 1 {RANDOM} --hops 4"),
+    "jknet, maximum": ("tags", "--model jknet --parts 2 --bits 8 --jk max"),
+    "gcnii": ("dense", "--model gcnii --parts 4 --layers 4 --bits 2"),
+    "pre-norm": ("dense", "--parts 4 --bits 1 --pre-norm --residual --input-linear --output-linear "
+                          "--feed-forward 2"),
     "random parts, small chunks": ("dense", "--parts 4 --partitioner random --eval-chunk-mib 1"),
     "volume, cluster order": ("dense", "--parts 4 --bits 1 --objective volume --balance-train "
                                        "--node-order cluster --model gcn"),

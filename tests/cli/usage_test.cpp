@@ -151,6 +151,7 @@ TEST(Switches, HaveAnOpposite) {
   EXPECT_EQ(undone.at("residual"), "linear");
   EXPECT_EQ(undone.at("input-linear"), false);
   EXPECT_EQ(options_of({"--residual", "none"}).at("residual"), "none");
+  EXPECT_EQ(options_of({"--residual", "none", "--residual"}).at("residual"), "identity");
   EXPECT_EQ(undone.at("precompute"), true);
   EXPECT_EQ(undone.at("transform-first"), false);
   EXPECT_EQ(options_of({"--inductive", "--no-inductive"}).at("inductive"), false);  // The last.
