@@ -1,6 +1,7 @@
 """Calls the `heliograph` command and reads its output. Experiments share nothing else with the
 engine, so a user can do by hand what an experiment does."""
 
+import importlib.util
 import json
 import os
 import shlex
@@ -12,8 +13,25 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILDS = ("build/release", "build/test", "build/quickstart")
 
 
+USAGE_ERRORS = (2, 3)  # Exit codes of the command for flags and data that no repetition mends.
+
+
 class CommandFailed(Exception):
-    """The command failed or took too long. The text holds the command and the end of its output."""
+    """The command failed or took too long. The text holds the command and the end of its output;
+    `code` is its exit code, or None."""
+
+    def __init__(self, text, code=None):
+        super().__init__(text)
+        self.code = code
+
+
+def require_modules(*names):
+    """Exits with one line if this Python lacks one of these libraries."""
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
+    if missing:
+        sys.exit(f"{os.path.basename(sys.argv[0])}: {sys.executable} has no {', '.join(missing)}: run "
+                 "`scripts/install_dependencies.sh experiments`, and start this script with "
+                 "/usr/bin/python3, for which that installs them")
 
 
 def find_command(given=None):
@@ -56,7 +74,8 @@ def run(command, *arguments, limit=None):
         raise CommandFailed(f"over {limit} s: {shlex.join(line)}") from error
     if done.returncode != 0:
         last = "\n".join(done.stderr.strip().split("\n")[-5:])
-        raise CommandFailed(f"exit code {done.returncode}: {shlex.join(line)}\n{last}")
+        raise CommandFailed(f"exit code {done.returncode}: {shlex.join(line)}\n{last}",
+                            done.returncode)
 
 
 def read_metrics(run_directory):

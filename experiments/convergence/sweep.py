@@ -8,38 +8,52 @@ The config (cora.json and its siblings) holds the flags of `heliograph train`, t
 compare and the number of seeds; flags here override it. Every setting gets the same seeds, splits
 and partition. Writes to DIR:
   runs.csv     one line a run
-  table.md     mean, deviation and paired difference to the first setting, with its 95 % interval
+  table.md     mean and deviation of each setting and its paired difference to the first setting,
+               with 95 % intervals
   curves.png   score against epochs, seconds and bytes
   runs/        the run directories and summaries
 
 It can be stopped and started again: a run that has a summary and the same flags is not repeated.
+Such runs of further seeds in DIR count too. An error of a flag or of the data stops it.
 Times are only comparable with --jobs 1 on an idle machine.
 Needs NumPy, SciPy and Matplotlib.
 """
 
 import argparse
 import concurrent.futures
+import glob
 import os
 import re
 import shlex
 import sys
+import threading
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from command import CommandFailed, add_command_option, find_command, make_flags, run
+from command import (USAGE_ERRORS, CommandFailed, add_command_option, find_command, make_flags,
+                     require_modules, run)
+
+require_modules("numpy", "scipy", "matplotlib")
 from curves import draw_curves
 from json_file import read_json, write_json
 from tables import make_table, write_csv
 
-CONFIG_KEYS = {"title", "score", "train", "splits_in_file", "bits", "staleness", "seeds",
-               "settings"}
+NEEDED_KEYS = {"title", "score", "train", "bits", "staleness", "seeds"}
+CONFIG_KEYS = NEEDED_KEYS | {"splits_in_file", "settings"}
 
 
 def read_config(path):
-    config = read_json(path)
+    try:
+        config = read_json(path)
+    except (OSError, ValueError) as error:
+        sys.exit(f"sweep.py: cannot read the config {path}: {error}; see the *.json files beside "
+                 "sweep.py")
     unknown = sorted(set(config) - CONFIG_KEYS)
     if unknown:
         sys.exit(f"sweep.py: {path} has an unknown key \"{unknown[0]}\"; known are "
                  f"{', '.join(sorted(CONFIG_KEYS))}")
+    missing = sorted(NEEDED_KEYS - set(config))
+    if missing:
+        sys.exit(f"sweep.py: {path} lacks the key \"{missing[0]}\"")
     return config
 
 
@@ -98,21 +112,46 @@ class Run:
         write_json(self.directory + ".flags.json", self.flags)
 
 
+def seeds_beyond(directory, last):
+    """Seeds above `last` of which the folder of a sweep has runs, ascending."""
+    names = glob.glob(os.path.join(glob.escape(directory), "runs", "*.seed-*.flags.json"))
+    found = {int(re.search(r"seed-(\d+)\.flags\.json$", name)[1]) for name in names}
+    return sorted(seed for seed in found if seed > last)
+
+
 def train_all(runs, command, jobs):
-    """Trains the unfinished runs, `jobs` at a time. Returns a message for each that failed."""
+    """Trains the unfinished runs, `jobs` at a time. Returns a message for each that failed. Exits at
+    the first error of flags or data, which other runs may have too."""
+    stopped = threading.Event()
+
+    def train(this):
+        """Whether the run was trained, and not left out after such an error."""
+        if stopped.is_set():
+            return False
+        try:
+            this.train(command)
+        except CommandFailed as error:
+            if error.code in USAGE_ERRORS:
+                stopped.set()
+            raise
+        return True
+
     pending = [r for r in runs if not r.finished()]
     print(f"{len(runs) - len(pending)} of {len(runs)} runs are there already", flush=True)
     failures = []
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        futures = {pool.submit(r.train, command): r for r in pending}
+        futures = {pool.submit(train, r): r for r in pending}
         try:
             for done, future in enumerate(concurrent.futures.as_completed(futures), 1):
                 this = futures[future]
                 label = f"[{done}/{len(pending)}] {this.setting}, seed {this.seed}"
                 try:
-                    future.result()
+                    if not future.result():
+                        continue
                     print(f"{label}: {this.summary()['test_metric']:.4f}", flush=True)
                 except CommandFailed as error:
+                    if error.code in USAGE_ERRORS:
+                        sys.exit(f"{label}: {error}")
                     failures.append(f"{label}: {error}")
                     print(f"{label}: FAILED", flush=True)
         except KeyboardInterrupt:
@@ -148,13 +187,17 @@ def main():
     command = find_command(options.heliograph)
     config = read_config(options.config)
     settings = list_settings(config, options)
-    seeds = range(1, (options.seeds or config["seeds"]) + 1)
+    last_seed = options.seeds or config["seeds"]
 
     os.makedirs(os.path.join(options.out, "runs"), exist_ok=True)
-    runs = [Run(options, config, name, flags, seed)
-            for seed in seeds for name, flags in settings.items()]
+
+    def runs_of(seeds):
+        return [Run(options, config, name, flags, seed)
+                for seed in seeds for name, flags in settings.items()]
+
+    runs = runs_of(range(1, last_seed + 1))
     failures = train_all(runs, command, options.jobs)
-    complete = [r for r in runs if r.finished()]
+    complete = [r for r in runs + runs_of(seeds_beyond(options.out, last_seed)) if r.finished()]
     if complete:
         write_csv(os.path.join(options.out, "runs.csv"), complete)
         table = make_table(list(settings), complete, config["score"])

@@ -7,8 +7,8 @@ import statistics
 from print_table import format_table, gradient_bytes, halo_bytes, human_bytes, total_bytes
 
 ROUNDING = 1e-9  # Points by which equal differences differ in floating point, at most.
-NO_INTERVAL = ("[-]: no interval, since there is one difference or all are equal, which does not show "
-               "how much they vary.")
+NO_INTERVAL = ("[-]: no interval, since there is one value or all are equal, which does not show how "
+               "much they vary.")
 
 
 def t_interval(differences):
@@ -19,6 +19,14 @@ def t_interval(differences):
     if count < 2 or statistics.stdev(differences) < ROUNDING:
         return None
     return stats.t.ppf(0.975, count - 1) * statistics.stdev(differences) / math.sqrt(count)
+
+
+def with_interval(values, form):
+    """The mean and its 95 % confidence interval, with each number in the format `form`."""
+    mean, half = statistics.mean(values), t_interval(values)
+    if half is None:
+        return f"{mean:{form}} [-]"
+    return f"{mean:{form}} [{mean - half:{form}}, {mean + half:{form}}]"
 
 
 def write_csv(path, runs):
@@ -55,17 +63,14 @@ def make_table(settings, runs, score):
                        for seed, s in by_seed.items() if seed in reference]
         difference = "-"
         if name != settings[0] and differences:
-            half = t_interval(differences)
-            mean = statistics.mean(differences)
-            difference = f"{mean:+.2f} [-]" if half is None else \
-                f"{mean:+.2f} [{mean - half:+.2f}, {mean + half:+.2f}]"
+            difference = with_interval(differences, "+.2f")
         deviation = f"{statistics.stdev(scores):.4f}" if len(scores) > 1 else "-"
         epoch = statistics.median(s["epoch_seconds"]["median"] for s in by_seed.values())
-        rows.append([name, str(len(scores)), f"{statistics.mean(scores):.4f}", deviation,
+        rows.append([name, str(len(scores)), with_interval(scores, ".4f"), deviation,
                      difference, f"{1e3 * epoch:.1f} ms",
                      *(human_bytes(statistics.mean(map(count, by_seed.values())))
                        for count in (halo_bytes, gradient_bytes, total_bytes))])
-    table = format_table(["setting", "seeds", f"mean {score}", "deviation",
+    table = format_table(["setting", "seeds", f"mean {score} [95 %]", "deviation",
                           f"points against {settings[0]} [95 %]", "epoch", "node rows",
                           "gradients", "bytes an epoch"], rows)
     return f"{table}\n\n{NO_INTERVAL}" if "[-]" in table else table

@@ -15,9 +15,11 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from command import CommandFailed, add_command_option, find_command, make_flags, read_metrics, run
+from command import (CommandFailed, add_command_option, find_command, make_flags, read_metrics,
+                     require_modules, run)
 from print_table import format_table
 
+require_modules("numpy")
 import numpy as np
 
 TOLERANCE = 1e-6

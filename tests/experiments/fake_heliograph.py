@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Stands in for the command in tests of the experiments. `train` writes the files that the command
 would write, with contents that follow from the flags; other commands write one file in --out.
-Appends each call to the file FAKE_CALLS. Fails and prints FAKE_WORDS where FAKE_FAIL is among its
-flags. Adds FAKE_ADDS to the loss of epoch 3."""
+Appends each call to the file FAKE_CALLS. Fails with exit code FAKE_CODE (default 6) and prints
+FAKE_WORDS where FAKE_FAIL is among its flags. Adds FAKE_ADDS to the loss of epoch 3."""
 
 import json
 import os
@@ -20,7 +20,7 @@ with open(os.environ["FAKE_CALLS"], "a", encoding="utf-8") as calls:
     calls.write(" ".join(sys.argv[1:]) + "\n")
 if os.environ.get("FAKE_FAIL", "\0") in " ".join(sys.argv[1:]):
     print(f"fake: told to fail{os.environ.get('FAKE_WORDS', '')}", file=sys.stderr)
-    sys.exit(6)
+    sys.exit(int(os.environ.get("FAKE_CODE", "6")))
 
 flags.setdefault("out", flags.get("resume"))
 os.makedirs(flags["out"], exist_ok=True)

@@ -271,7 +271,7 @@ class Sweep(FolderTest):
         self.assertEqual(list(table), ["fp32, S = 0", "1-bit, S = 0", "fp32, S = 1",
                                        "1-bit, S = 1"])
         # Seeds score 0.81, 0.82, 0.83; one bit takes 2 points from each: no spread to see.
-        self.assertEqual(table["fp32, S = 0"][:4], ["3", "0.8200", "0.0100", "-"])
+        self.assertEqual(table["fp32, S = 0"][:4], ["3", "0.8200 [0.7952, 0.8448]", "0.0100", "-"])
         self.assertEqual(table["1-bit, S = 0"][3], "-2.00 [-]")
         self.assertIn("all are equal", self.read("out", "table.md"))
         self.assertEqual(table["fp32, S = 1"][3], "-0.20 [-0.45, +0.05]")
@@ -296,6 +296,36 @@ class Sweep(FolderTest):
         self.assertIn("told to fail", done.stderr)
         self.assertEqual(self.table()["1-bit, S = 0"][0], "2")
         self.assertEqual(len(self.sweep()[1]), 1)
+
+    def test_an_error_of_flags_or_data_stops_it(self):
+        for code in ("2", "3"):
+            done, calls = self.sweep(FAKE_FAIL="--bits 32", FAKE_CODE=code)
+            self.assertEqual((done.returncode, len(calls)), (1, 1), done.stderr)
+            self.assertEqual(done.stderr.count("told to fail"), 1, done.stderr)
+
+    def test_runs_of_further_seeds_stay_in_the_table(self):
+        fp32 = ("--bits", "32", "--staleness", "0")
+        self.sweep(*fp32)
+        self.assertEqual(self.sweep(*fp32, "--seeds", "2")[1], [])
+        self.assertEqual(self.table()["fp32, S = 0"][0], "3")
+        self.sweep(*fp32, "--seeds", "2", "--", "--lr", "0.1")  # Other flags, other runs.
+        self.assertEqual(self.table()["fp32, S = 0"][0], "2")
+
+    def refused(self, *words):
+        """The one line with which sweep.py ends."""
+        done = run(sys.executable, *words, "--data", "d", "--out", self.path("out"),
+                   "--heliograph", FAKE)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done.stderr)
+        return done.stderr
+
+    def test_a_missing_library_or_config_is_named_in_one_line(self):
+        script = os.path.join(EXPERIMENTS, "convergence", "sweep.py")
+        line = self.refused("-S", script, "cora.json")
+        for words in ("numpy, scipy, matplotlib", "scripts/install_dependencies.sh experiments"):
+            self.assertIn(words, line)
+        self.assertIn("cannot read the config absent.json", self.refused(script, "absent.json"))
+        config = self.write("bad.json", '{"title": "t"}')
+        self.assertIn('bad.json lacks the key "bits"', self.refused(script, config))
 
 
 class TwoCommands(FolderTest):
