@@ -2,10 +2,12 @@
 # From a fresh Debian 12 machine to a first result: installs missing packages, builds the command,
 # makes a real graph (Debian's packages and their dependencies), trains on it over 4 ranks with fp32
 # and with 1-bit exchange, and prints both side by side. Takes under 6 minutes on two cores. Safe to
-# repeat; writes only to build/quickstart and runs/quickstart.
+# repeat; writes only to build/quickstart and runs/quickstart. The command is then
+# build/quickstart/heliograph; its last lines say how to install it.
 # Environment: EPOCHS (default 40), RANKS (default 4).
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+take_no_arguments "$@"
 
 epochs=${EPOCHS:-40}
 ranks=${RANKS:-4}
@@ -57,5 +59,6 @@ $python experiments/print_table.py --columns epoch,waiting,faster \
 cat <<END
 
 waiting: part of an epoch in which a rank has nothing to compute because it waits for bytes.
-Runs, predictions and metrics are in $runs.
+Runs, predictions and metrics are in $runs. The command is $heliograph; to install it and the
+library: cmake --install $build --prefix DIR
 END

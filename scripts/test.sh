@@ -4,6 +4,7 @@
 # Takes under half an hour on two cores. Environment: JOBS (default: the number of cores).
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+take_no_arguments "$@"
 
 jobs=${JOBS:-$(nproc)}
 

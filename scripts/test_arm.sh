@@ -6,6 +6,7 @@
 # Environment: JOBS (default: the number of cores), SVE_BITS (default: "128 256 512").
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+take_no_arguments "$@"
 
 jobs=${JOBS:-$(nproc)}
 root=build/arm64-root

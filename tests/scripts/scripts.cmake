@@ -8,6 +8,9 @@ add_test(NAME scripts.emulated_cluster
   COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_LIST_DIR}/test_emulated_cluster.py)
 set_tests_properties(scripts.emulated_cluster PROPERTIES
   LABELS scripts TIMEOUT 240 RUN_SERIAL TRUE)
+add_test(NAME scripts.arguments
+  COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_LIST_DIR}/test_arguments.py)
+set_tests_properties(scripts.arguments PROPERTIES LABELS scripts TIMEOUT 60)
 foreach(name gpu_check gpu_check_parts)
   add_test(NAME scripts.${name}
     COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_LIST_DIR}/test_${name}.py
