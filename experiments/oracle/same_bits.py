@@ -117,8 +117,11 @@ def compare(name, options, write):
             write(getattr(options, side), folder)
             sides.append(read(folder))
         except CommandFailed as error:
-            refusal = re.search("has format version.*" if side == "after" else
-                                "unknown flag.*|must be.*, not.*", str(error))
+            refusal = None
+            if side == "before":
+                refusal = re.search("unknown flag.*|must be.*, not.*", str(error))
+            elif name.startswith(("BEFORE", "shards")):  # BEFORE wrote the checkpoint or the shards.
+                refusal = re.search("has format version.*", str(error))
             print(f"{name}: " + (f"refused {side}: {refusal[0]}" if refusal
                                  else f"{side}: {error}"))
             return not refusal

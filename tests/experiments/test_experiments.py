@@ -358,7 +358,7 @@ class TwoCommands(FolderTest):
     def test_only_a_version_may_refuse_a_checkpoint(self):
         version = ": has format version 1; this build reads version 2"
         code, text = self.same_bits("BEFORE", FAKE_FAIL="--resume", FAKE_WORDS=version)
-        self.assertEqual((code, text.count("refused: has format version 1")), (0, 3), text)
+        self.assertEqual((code, text.count("refused after: has format version 1")), (0, 3), text)
         code, text = self.same_bits("BEFORE", FAKE_FAIL="--resume")
         self.assertEqual((code, text.count("told to fail")), (1, 3), text)
         code, text = self.same_bits("resumed, inductive", FAKE_FAIL="--resume", FAKE_WORDS=version)
