@@ -16,7 +16,7 @@ namespace heliograph {
 enum class ModelKind : std::uint8_t { gcn, sage, gin, appnp, dagnn, jknet, gcnii };
 /// Normalisation of hidden values.
 enum class NormLayer : std::uint8_t {
-  automatic,  ///< layer for models that sum neighbours in their layers, none for the others.
+  automatic,  ///< none for appnp, dagnn and gcnii, layer for the others.
   none,
   layer,  ///< LayerNorm of each row.
   batch,  ///< BatchNorm of each column over the rows of all ranks.
@@ -79,7 +79,8 @@ struct ModelOptions {
   NormLayer norm = NormLayer::automatic;
   ActivationFunction activation = ActivationFunction::relu;
   Residual residual = Residual::none;
-  bool pre_norm = false;       ///< Normalises layers' inputs; needs both linear maps and identity.
+  bool pre_norm =
+      false;  ///< Normalises layers' inputs; needs linear maps of input and output, and identity.
   bool input_linear = false;   ///< A linear map and activation before the first layer.
   bool output_linear = false;  ///< The logits are a linear map of the last hidden layer.
   int feed_forward = 0;  ///< N > 0: layers end in a GELU block N times as wide inside as `hidden`.

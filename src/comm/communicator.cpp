@@ -6,7 +6,7 @@ namespace heliograph {
 
 std::string_view channel_name(Channel channel) noexcept {
   static constexpr std::string_view kNames[kChannels] = {"halo", "weights", "evaluation",
-                                                         "statistics"};
+                                                         "moments"};
   return kNames[static_cast<int>(channel)];
 }
 

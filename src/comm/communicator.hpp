@@ -13,10 +13,10 @@
 namespace heliograph {
 
 /// Independent queues between the same two ranks, so that weights never wait behind stale halos.
-enum class Channel : std::uint8_t { halo = 0, weights = 1, evaluation = 2, statistics = 3 };
+enum class Channel : std::uint8_t { halo = 0, weights = 1, evaluation = 2, moments = 3 };
 inline constexpr int kChannels = 4;
 
-/// "halo", "weights", "evaluation" or "statistics".
+/// "halo", "weights", "evaluation" or "moments".
 std::string_view channel_name(Channel channel) noexcept;
 
 struct SendMessage {

@@ -34,6 +34,7 @@ Activation::Activation(Declare& declare, const Options& options)
     running_variance_ = declare.statistic("running_variance", cols_, 1);
     statistics_ = declare.saves_rows(4, cols_);
     sums_.resize(2 * static_cast<std::size_t>(cols_) + 1);
+    declare.sums_over_ranks(2 * static_cast<std::int64_t>(sums_.size()));
     values_.resize(2 * static_cast<std::size_t>(cols_));
   } else if (options.norm == NormLayer::layer) {
     statistics_ = declare.saves(2, true);
@@ -63,10 +64,7 @@ NormAct Activation::norm_act(const Pass& pass, RowRange rows) const {
 
 double Activation::sum_over_ranks(const Pass& pass) {
   sums_.back() = static_cast<double>(pass.graph.rows());
-  if (pass.context.rank_sum != nullptr) {
-    const PhaseTimer timer(pass.times().allreduce);
-    pass.context.rank_sum->sum(sums_);
-  }
+  if (pass.context.rank_sum != nullptr) pass.context.rank_sum->sum(sums_);
   return sums_.back();
 }
 

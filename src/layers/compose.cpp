@@ -17,8 +17,7 @@ namespace heliograph {
 
 namespace {
 
-/// Noise keys of the dropout masks of the model's two inputs. No activation is dropped in layer 0
-/// or in a backward pass, so no other mask has these keys.
+/// Noise keys of the dropout masks of the model's two inputs, which no other mask has.
 constexpr std::uint64_t kFeatureMask = site_key(0, Direction::forward);
 constexpr std::uint64_t kAggregatedMask = site_key(0, Direction::backward);
 
@@ -26,9 +25,28 @@ std::uint32_t threshold_of(float probability) {
   return static_cast<std::uint32_t>(std::lround(probability * 65536.0F));
 }
 
-/// Whether the model sums neighbours in each of its layers; otherwise its layers are an MLP.
+/// Whether the model's layers sum neighbours and have a norm by default. Those of appnp and dagnn
+/// are an MLP; gcnii has layers of its own.
 bool convolves(ModelKind kind) {
   return kind != ModelKind::appnp && kind != ModelKind::dagnn && kind != ModelKind::gcnii;
+}
+
+JumpingKnowledge joined_by(const ModelOptions& options) {
+  const bool by_default = options.kind == ModelKind::jknet && options.jk == JumpingKnowledge::none;
+  return by_default ? JumpingKnowledge::concat : options.jk;
+}
+
+/// Whether a final linear map makes the logits, and not the last layer.
+bool maps_output(const ModelOptions& options) {
+  return options.output_linear || options.kind == ModelKind::gcnii ||
+         joined_by(options) != JumpingKnowledge::none;
+}
+
+/// Whether the first layer adds the features themselves to its output.
+bool adds_features(const ModelOptions& options, std::int64_t features, bool sparse_features) {
+  const bool hidden = options.layers > 1 || maps_output(options);
+  return options.residual == Residual::identity && !options.input_linear && hidden &&
+         features == options.hidden && !sparse_features;
 }
 
 /// Adds the steps of one model.
@@ -65,26 +83,17 @@ class Composer {
     } else {
       for (int l = 0; l < options_.layers; ++l) add_layer(l);
     }
-    if (maps_output()) add_output();
+    if (maps_output(options_)) add_output();
     if (options_.kind == ModelKind::appnp || options_.kind == ModelKind::dagnn) add_hops();
     model_.set_logits(x_);
   }
 
  private:
-  /// Models whose published form has none, and which LayerNorm can lead to closed gates, have none.
+  /// By default models have the norm of their published form. With LayerNorm, the gates of dagnn
+  /// can close for good in the first epochs.
   static NormLayer norm_of(const ModelOptions& options) {
     if (options.norm != NormLayer::automatic) return options.norm;
     return convolves(options.kind) ? NormLayer::layer : NormLayer::none;
-  }
-  static JumpingKnowledge joined_by(const ModelOptions& options) {
-    const bool by_default =
-        options.kind == ModelKind::jknet && options.jk == JumpingKnowledge::none;
-    return by_default ? JumpingKnowledge::concat : options.jk;
-  }
-  /// Whether a final linear map makes the logits, and not the last layer.
-  bool maps_output() const {
-    return options_.output_linear || options_.kind == ModelKind::gcnii ||
-           join_ != JumpingKnowledge::none;
   }
   /// The mask of the output of a layer.
   DropoutMask mask(int layer) const {
@@ -125,7 +134,7 @@ class Composer {
 
   void add_layer(int l) {
     const std::string name = "layers." + std::to_string(l);
-    const bool last = l == options_.layers - 1 && !maps_output();
+    const bool last = l == options_.layers - 1 && !maps_output(options_);
     const std::int64_t out = last ? classes_ : options_.hidden;
     const bool wide = options_.feed_forward > 0;
     const bool block = wide || options_.kind == ModelKind::gin;
@@ -155,9 +164,9 @@ class Composer {
       x_ = y;
       return;
     }
-    const bool dense = !sparse_ || l > 0 || options_.input_linear;
-    const bool adds =
-        options_.residual == Residual::identity && model_.value(in).cols == out && dense;
+    const bool adds = l == 0 && !options_.input_linear
+                          ? adds_features(options_, model_.value(in).cols, sparse_)
+                          : options_.residual == Residual::identity;
     if (options_.pre_norm) {
       x_ = model_.add<Activation>(name, l,
                                   Activation::Options{.y = y,
@@ -260,10 +269,8 @@ bool exchanges_features(const ModelOptions& options) {
 }
 
 bool reads_features(const ModelOptions& options, std::int64_t features, bool sparse_features) {
-  const bool adds = options.residual == Residual::identity && options.layers > 1 &&
-                    features == options.hidden && !sparse_features;
-  return options.kind == ModelKind::sage || options.residual == Residual::linear || adds ||
-         !precomputes(options);
+  return options.kind == ModelKind::sage || options.residual == Residual::linear ||
+         adds_features(options, features, sparse_features) || !precomputes(options);
 }
 
 Composition compose(const ModelOptions& options, const ModelInput& input, std::int64_t classes,

@@ -88,6 +88,8 @@ class Composition {
   const std::vector<Site>& sites() const { return sites_; }
   const std::vector<ScratchMatrix>& scratch() const { return scratch_; }
   const std::vector<SavedMatrix>& saved() const { return saved_; }
+  /// The number of fp64 values that training sums over ranks in an epoch, besides gradients.
+  std::int64_t rank_sums() const { return rank_sums_; }
   Parameters& parameters() { return parameters_; }
   const Parameters& parameters() const { return parameters_; }
   ValueId logits() const { return logits_; }
@@ -121,6 +123,8 @@ class Composition {
     /// Declares the statistic "STEP.NAME", a vector that is part of the model and has no gradient,
     /// and returns its index.
     int statistic(std::string_view name, std::int64_t cols, float initial);
+    /// Training sums this many fp64 values over ranks in an epoch.
+    void sums_over_ranks(std::int64_t values) { model_.rank_sums_ += values; }
     /// Declares the exchange "STEP.forward" or "STEP.backward" and returns its id.
     int site(Direction direction, std::int64_t cols, bool nonnegative, std::int64_t exact_cols = 0);
     /// Declares a nodes x cols matrix with values of `value_bytes` bytes.
@@ -153,6 +157,7 @@ class Composition {
   std::vector<ScratchMatrix> scratch_;
   std::vector<SavedMatrix> saved_;
   Parameters parameters_;
+  std::int64_t rank_sums_ = 0;
   ValueId logits_ = kNoValue;
   ValueId embeddings_ = kNoValue;
   // Name, layer and counts of the step that `add` is making.

@@ -37,7 +37,7 @@ struct PassContext {
   Clock clock;
   std::uint64_t seed = 0;
   RankSum* rank_sum =
-      nullptr;  ///< For sums over the rows of all ranks; null if this is the only one.
+      nullptr;  ///< For sums over the rows of all ranks; null in inference and on a single rank.
 };
 
 /// Scratch of an aggregation, each matrix with as many rows and columns as the sums. Either may be

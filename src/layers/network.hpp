@@ -23,6 +23,8 @@ class Network {
 
   /// The exchanges of a training pass, by id.
   const std::vector<Site>& sites() const { return composition_.sites(); }
+  /// As Composition::rank_sums.
+  std::int64_t rank_sums() const { return composition_.rank_sums(); }
   Parameters& parameters() { return composition_.parameters(); }
   const Parameters& parameters() const { return composition_.parameters(); }
 
@@ -48,7 +50,8 @@ class Network {
   ConstMatrixView infer(const PassContext& context, const GraphOperator& graph,
                         const ModelInput& input, std::vector<float>* embeddings = nullptr);
 
-  /// The columns of the last layer's input; 0 for a model of one layer, whose input are features.
+  /// The columns of the embeddings, the input of the step that makes the logits; 0 if that reads
+  /// the features.
   std::int64_t embedding_cols() const;
 
   /// The memory of a training pass's activations, free for other use between two training steps.

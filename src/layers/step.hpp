@@ -96,7 +96,7 @@ class Pass {
 };
 
 /// A part of a model. Its constructor declares everything that it needs (layers/composition.hpp); a
-/// step holds no data between calls. A forward pass calls `forward` for each block of rows. For a
+/// step holds no data between passes. A forward pass calls `forward` for each block of rows. For a
 /// step that gathers, it first calls `offer` until all input rows were offered, then `gather` once.
 /// Only the rank's own thread may use a step.
 class Step {

@@ -92,7 +92,7 @@ Trainer::Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryA
       account_(kernels_->device().on_host() ? account : &device_account_),
       page_locked_(kernels_->device().page_locked()),
       gradient_sum_(comm, Channel::weights, account),
-      batch_sum_(comm, account),
+      batch_sum_(comm, times_, account),
       statistics_(comm, account) {
   const TrainOptions& options = plan.options();
   train_ = std::make_unique<RankGraph>(plan, std::move(data), comm, *kernels_, MemoryUse::graph,
@@ -213,8 +213,8 @@ RankEpoch Trainer::sent() const {
   RankEpoch sent;
   sent.halo_forward = static_cast<double>(halo_->bytes_sent(Direction::forward));
   sent.halo_backward = static_cast<double>(halo_->bytes_sent(Direction::backward));
-  sent.allreduce_bytes = static_cast<double>(comm_.bytes_sent(Channel::weights) +
-                                             comm_.bytes_sent(Channel::statistics));
+  sent.allreduce_bytes =
+      static_cast<double>(comm_.bytes_sent(Channel::weights) + comm_.bytes_sent(Channel::moments));
   sent.fp32_bytes = static_cast<double>(halo_->fp32_bytes_sent());
   return sent;
 }

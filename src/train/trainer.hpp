@@ -68,12 +68,16 @@ class Trainer {
   /// The sums of BatchNorm. They have a channel of their own, so they do not wait for gradients.
   class BatchSum final : public RankSum {
    public:
-    BatchSum(Communicator& comm, MemoryAccount* account)
-        : sum_(comm, Channel::statistics, account) {}
-    void sum(std::span<double> values) override { sum_.sum(values); }
+    BatchSum(Communicator& comm, PhaseClock& times, MemoryAccount* account)
+        : sum_(comm, Channel::moments, account), times_(times) {}
+    void sum(std::span<double> values) override {
+      const PhaseTimer timer(times_.allreduce);
+      sum_.sum(values);
+    }
 
    private:
     AllReduce sum_;
+    PhaseClock& times_;
   };
 
   bool on_host() const { return kernels_->device().on_host(); }

@@ -281,6 +281,58 @@ TEST_F(RowKernels, SumsAndDropoutOnEveryTarget) {
   }
 }
 
+TEST_F(RowKernels, ActivationFunctionsAndTheirSlopesOnEveryTarget) {
+  constexpr std::int64_t kPoints = 4000;
+  Matrix z(1, kPoints, MemoryUse::workspace, nullptr);
+  for (std::int64_t i = 0; i < kPoints; ++i) {
+    z.view().row(0)[i] = static_cast<float>(i - kPoints / 2) * 0.05F;  // From -100 to 100.
+  }
+  const std::vector<float> bias(static_cast<std::size_t>(kPoints), 0.0F);
+  for (const auto function : {ActivationFunction::none, ActivationFunction::relu,
+                              ActivationFunction::gelu, ActivationFunction::elu}) {
+    SCOPED_TRACE(static_cast<int>(function));
+    NormAct p;
+    p.bias = bias.data();
+    p.activation = function;
+    std::vector<double> values, slopes;
+    for (std::int64_t i = 0; i < kPoints; ++i) {
+      const double x = z.view().row(0)[i], normal = 0.5 * std::erfc(-x / std::sqrt(2.0));
+      const double bell = std::exp(-x * x / 2) / std::sqrt(2 * std::acos(-1.0));
+      const bool up = x > 0;
+      switch (function) {
+        case ActivationFunction::none:
+          values.push_back(x), slopes.push_back(1);
+          break;
+        case ActivationFunction::relu:
+          values.push_back(up ? x : 0), slopes.push_back(up);
+          break;
+        case ActivationFunction::gelu:
+          values.push_back(x * normal), slopes.push_back(normal + x * bell);
+          break;
+        case ActivationFunction::elu:
+          values.push_back(up ? x : std::expm1(x)), slopes.push_back(up ? 1 : std::exp(x));
+          break;
+      }
+    }
+    expect_everywhere(values, 8, 1, false, [&] {
+      const Matrix out(1, kPoints, MemoryUse::workspace, nullptr);
+      cpu::norm_act_forward_rows(z.view(), p, {}, out.view(), false, 0, 1);
+      std::vector<float> all;
+      append(all, out.view());
+      return all;
+    });
+    expect_everywhere(slopes, 16, 1, false, [&] {
+      const Matrix d(1, kPoints, MemoryUse::workspace, nullptr);
+      std::fill_n(d.view().data, kPoints, 1.0F);
+      std::vector<float> partial(static_cast<std::size_t>(4 * kPoints));
+      cpu::norm_act_backward_rows(z.view(), p, d.view(), {}, partial.data(), false, 0, 1);
+      std::vector<float> all;
+      append(all, d.view());
+      return all;
+    });
+  }
+}
+
 TEST_F(RowKernels, SparseProductsOnEveryTarget) {
   // Five rows over eleven columns, with none, one, some and all of them filled.
   const std::vector<std::int64_t> offsets{0, 0, 1, 12, 15, 22};

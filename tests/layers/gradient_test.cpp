@@ -179,6 +179,25 @@ TEST_P(Gradient, MatchesFiniteDifferences) {
   }
 }
 
+// A first layer that is hidden adds the features to its output, precomputed or not.
+TEST(FirstLayer, AddsItsInputBeforeAnOutputMap) {
+  const Dataset data = test::make_small_dataset(60, 17, 5, 7);
+  for (const ModelKind kind : {ModelKind::gcn, ModelKind::gin}) {
+    ModelOptions o;
+    o.kind = kind;
+    o.layers = 1;
+    o.hidden = 17;
+    o.dropout = 0;
+    o.output_linear = true;
+    const double without = test::SingleRank(data, o).loss();
+    o.residual = Residual::identity;
+    const double precomputed = test::SingleRank(data, o).loss();
+    o.precompute = false;
+    EXPECT_NEAR(precomputed, test::SingleRank(data, o).loss(), 1e-6);
+    EXPECT_GT(std::abs(precomputed - without), 1e-3);
+  }
+}
+
 // Each gradient is announced once, and has its final value then.
 TEST_P(Gradient, IsAnnouncedOnceItIsWhole) {
   const Case& c = GetParam();

@@ -38,10 +38,12 @@ void expect_what_train_counts(const Dataset& data, TrainOptions o) {
 
 TEST(ExchangeCost, IsWhatTrainCounts) {
   const Dataset dense = test::make_small_dataset(300, 24, 3, 3);
-  for (const ModelKind kind : {ModelKind::gcn, ModelKind::sage}) {
+  for (const ModelKind kind : {ModelKind::gcn, ModelKind::sage, ModelKind::gin, ModelKind::appnp,
+                               ModelKind::dagnn, ModelKind::jknet, ModelKind::gcnii}) {
     TrainOptions o = test::small_options(3, 2);
     o.model.kind = kind;
     o.model.layers = 3;
+    if (kind != ModelKind::gcn) o.model.norm = NormLayer::batch;
     expect_what_train_counts(dense, o);
     o.model.precompute = false;
     o.model.transform_first = false;

@@ -97,9 +97,15 @@ class CpuKernels final : public Kernels {
       cpu::column_moments_rows(y, center, partials + static_cast<std::size_t>(t) * width,
                                t * kRowTile, std::min(y.rows, (t + 1) * kRowTile));
     });
-    for (std::size_t i = 0; i < static_cast<std::size_t>(tiles) * width; ++i) {
-      sums[i % width] += partials[i];
-    }
+    threads_.for_ranges(static_cast<std::int64_t>(width), 64,
+                        [&](std::int64_t begin, std::int64_t end) {
+                          for (std::int64_t t = 0; t < tiles; ++t) {
+                            const double* tile = partials + static_cast<std::size_t>(t) * width;
+                            for (std::int64_t i = begin; i < end; ++i) {
+                              sums[static_cast<std::size_t>(i)] += tile[i];
+                            }
+                          }
+                        });
   }
   void batch_norm_backward(ConstMatrixView y, const NormAct& p, const float* gain_mean,
                            const float* shift_mean, MatrixView d) override {

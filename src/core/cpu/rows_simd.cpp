@@ -120,7 +120,7 @@ void MaxForward(ConstMatrixView x, MatrixView out, std::int64_t begin, std::int6
   for (std::int64_t r = begin; r < end; ++r) {
     const float* HWY_RESTRICT in = x.row(r);
     float* HWY_RESTRICT o = out.row(r);
-    for (std::int64_t c = 0; c < x.cols; ++c) o[c] = in[c] <= o[c] ? o[c] : in[c];
+    for (std::int64_t c = 0; c < x.cols; ++c) o[c] = in[c] > o[c] || in[c] != in[c] ? in[c] : o[c];
   }
 }
 

@@ -212,7 +212,8 @@ void apply_json(std::span<const OptionField<Target>> fields, const nlohmann::jso
   refuse_unknown_keys(object, known, origin);
   for (const auto& field : fields) {
     if (const nlohmann::json* value = find_option(object, field.name)) {
-      field.set(target, option_text(field.name, field.kind, *value));
+      const bool as_flag = value->is_boolean() && !field.bare.empty();
+      field.set(target, as_flag ? value->dump() : option_text(field.name, field.kind, *value));
     }
     if (field.kind != FieldKind::toggle) continue;
     if (const nlohmann::json* off = find_option(object, "no-" + field.name)) {

@@ -94,9 +94,11 @@ std::vector<ExchangeCost> exchange_costs(const Dataset& dataset, const Partition
       split == nullptr ? 0 : std::count(split->role.begin(), split->role.end(), Role::train);
   const CountedModel model = count_model(dataset, options, training_nodes);
 
-  // Every rank sends its share of each block of gradients twice, and the loss, a double, with them.
+  // Every rank sends its share of each block of gradients twice, and the loss and the
+  // sums of BatchNorm, which are doubles, with them.
   const std::int64_t ranks = partition.parts;
-  const std::int64_t summed = model.gradients * (options.reproducible ? 8 : 4) + 8;
+  const std::int64_t summed =
+      model.gradients * (options.reproducible ? 8 : 4) + 8 * (1 + model.rank_sums);
   std::vector<ExchangeCost> costs;
   for (const Bits bits : {Bits::fp32, Bits::bf16, Bits::eight, Bits::four, Bits::two, Bits::one}) {
     TrainOptions at = options;

@@ -140,7 +140,7 @@ CountedModel count_model(const Dataset& dataset, const TrainOptions& options,
   const CountedInput input(dataset, options.model, rows, MemoryUse::features, &account);
   const Network model(options.model, input.input(), dataset.labels.classes, options.seed,
                       {rows, nodes}, *kernels, &account);
-  return {model.sites(), model.parameters().flat_size()};
+  return {model.sites(), model.parameters().flat_size(), model.rank_sums()};
 }
 
 MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,

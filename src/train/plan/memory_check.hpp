@@ -22,10 +22,11 @@ struct MemoryNeeds {
   std::int64_t total() const { return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{}); }
 };
 
-/// The exchanges of a model, and the number of values of its flat gradients.
+/// What a model exchanges.
 struct CountedModel {
   std::vector<Site> sites;
-  std::int64_t gradients = 0;
+  std::int64_t gradients = 0;  ///< Values of the flat gradients.
+  std::int64_t rank_sums = 0;  ///< Composition::rank_sums.
 };
 
 /// Makes a model whose buffers are counted but not allocated. `training_nodes`: as below.
