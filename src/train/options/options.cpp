@@ -199,10 +199,11 @@ void validate(const TrainOptions& options) {
                    "--save-logits and --save-embeddings need an evaluation, and --eval-every 0 "
                    "makes none");
   const ModelOptions& model = options.model;
-  require_together(!options.keep_embeddings || model.layers > 1 || model.input_linear ||
-                       model.output_linear || model.kind == ModelKind::gcnii,
-                   "--save-embeddings needs at least 2 layers: embeddings are what the last of "
-                   "them reads");
+  require_together(
+      !options.keep_embeddings || model.layers > 1 || model.input_linear || model.output_linear ||
+          model.kind == ModelKind::gcnii,
+      "--save-embeddings needs at least 2 layers, or an input or output map: embeddings "
+      "are what the last product reads");
   require_value(options.eval_chunk_bytes >= 1, "eval-chunk-mib", "at least 1 MiB",
                 options.eval_chunk_bytes);
   require_at_least(0, "memory-limit-mib", options.memory_limit_bytes);
