@@ -57,17 +57,21 @@ Dataset load(const DataOptions& options, Progress& progress, ImportCounts* count
 }
 
 std::string describe(const Dataset& dataset) {
-  const std::string targets =
-      dataset.labels.task == Task::regression
-          ? "one number a node to predict"
-          : fmt::format(
-                "{} {}", with_commas(dataset.labels.classes),
-                dataset.labels.task == Task::multilabel ? "labels (multi-label)" : "classes");
+  const auto count = [](std::int64_t number, const char* kind, const char* noun) {
+    return fmt::format("{} {}{}", with_commas(number), kind, plural(number, noun));
+  };
+  const Graph& graph = dataset.graph;
+  const Labels& labels = dataset.labels;
+  const std::string targets = labels.task == Task::regression ? "one number a node to predict"
+                              : labels.task == Task::multilabel
+                                  ? count(labels.classes, "", "label") + " (multi-label)"
+                                  : count(labels.classes, "", "class");
   return fmt::format(
-      "{}: {} nodes, {} {}, {} {} features, {}", dataset.name, with_commas(dataset.graph.nodes),
-      with_commas(dataset.graph.directed ? dataset.graph.entries() : dataset.graph.entries() / 2),
-      dataset.graph.directed ? "directed edges" : "edges", with_commas(dataset.features.cols),
-      dataset.features.sparse ? "sparse" : "dense", targets);
+      "{}: {}, {}, {}, {}", dataset.name, count(graph.nodes, "", "node"),
+      graph.directed ? count(graph.entries(), "directed ", "edge")
+                     : count(graph.entries() / 2, "", "edge"),
+      count(dataset.features.cols, dataset.features.sparse ? "sparse " : "dense ", "feature"),
+      targets);
 }
 
 void require_text(const std::string& text, const char* flag, const char* what) {

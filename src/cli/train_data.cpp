@@ -59,9 +59,9 @@ TrainData::TrainData(const TrainRequest& request, Progress& progress) {
 
 std::string TrainData::description() const {
   if (shards_.empty()) return describe(dataset_);
-  return fmt::format("{}: {} nodes in {} shards", shard_manifest_.at("name").get<std::string>(),
+  return fmt::format("{}: {} nodes in {}", shard_manifest_.at("name").get<std::string>(),
                      with_commas(shard_manifest_.at("nodes").get<std::int64_t>()),
-                     shard_manifest_.at("ranks").size());
+                     counted(std::ssize(shard_manifest_.at("ranks")), "shard"));
 }
 
 nlohmann::ordered_json TrainData::manifest() const {

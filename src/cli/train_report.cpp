@@ -19,8 +19,8 @@ namespace {
 std::string bits_text(const ExchangeOptions& exchange) {
   const int forward = bit_count(exchange.bits_forward);
   const int backward = bit_count(exchange.bits_backward);
-  if (forward == backward) return fmt::format("{} bit{}", forward, forward == 1 ? "" : "s");
-  return fmt::format("{} bits forward, {} backward", forward, backward);
+  if (forward == backward) return counted(forward, "bit");
+  return fmt::format("{} forward, {} backward", counted(forward, "bit"), backward);
 }
 
 /// `exact`: what the bytes would be with node rows in fp32.
@@ -36,9 +36,9 @@ std::string bytes_text(std::int64_t bytes, std::int64_t exact) {
 std::string describe_run(const TrainRequest& request) {
   const TrainOptions& options = request.train;
   std::string text =
-      fmt::format("{}, {} layers of {}, {} epochs, {} rank{}", choice_name(options.model.kind),
-                  options.model.layers, options.model.hidden, options.epochs,
-                  options.partition.parts, options.partition.parts == 1 ? "" : "s");
+      fmt::format("{}, {} of {}, {}, {}", choice_name(options.model.kind),
+                  counted(options.model.layers, "layer"), options.model.hidden,
+                  counted(options.epochs, "epoch"), counted(options.partition.parts, "rank"));
   if (options.partition.parts > 1) {
     text += fmt::format(
         " ({}), {}, {}", partitioner_text(options.partition), bits_text(options.exchange),

@@ -76,7 +76,7 @@ std::vector<std::string> warnings(const TrainRequest& request) {
     lines.push_back(fmt::format(
         "{} layers with --staleness {}{} often lose much of their score: compare with --staleness "
         "0, or try --warmup-epochs and --sync-every",
-        layers, exchange.staleness, bits < 32 ? fmt::format(" at {} bits", bits) : ""));
+        layers, exchange.staleness, bits < 32 ? " at " + counted(bits, "bit") : ""));
   } else if (parts > 1 && bits == 1 && layers >= 6) {
     lines.push_back(fmt::format(
         "{} layers at 1 bit can lose score on some graphs: compare with --bits 4 or more", layers));

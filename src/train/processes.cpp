@@ -9,6 +9,7 @@
 #include "comm/processes/launcher.hpp"
 #include "comm/rendezvous/launch_variables.hpp"
 #include "comm/tcp/transport.hpp"
+#include "core/plural.hpp"
 #include "core/throw_error.hpp"
 
 namespace heliograph {
@@ -92,9 +93,8 @@ std::string warning_of_processes() {
 void require_parts(int parts, int processes) {
   if (parts == processes) return;
   throw_error(ErrorCode::usage,
-              "--parts {} with {} process{}: each process is one rank, so leave "
-              "--parts out or start {}",
-              parts, processes, processes == 1 ? "" : "es", parts);
+              "--parts {} with {}: each process is one rank, so leave --parts out or start {}",
+              parts, counted(processes, "process"), parts);
 }
 
 Processes::Processes(const TransportOptions& transport)

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/parse_number.hpp"
+#include "core/plural.hpp"
 #include "core/throw_error.hpp"
 #include "graph/io/files.hpp"
 #include "heliograph/partition.hpp"
@@ -31,9 +32,9 @@ std::int32_t parse_owner(std::string_view line, const std::filesystem::path& fil
   const std::int32_t owner = *number_read;
   if (owner < 0 || owner >= parts) {
     throw_error(ErrorCode::bad_input,
-                "partition file {}, line {}: part {} is out of range of {} part{}: --parts must be "
+                "partition file {}, line {}: part {} is out of range of {}: --parts must be "
                 "the number of parts in the file",
-                file.string(), number, owner, parts, parts == 1 ? "" : "s");
+                file.string(), number, owner, counted(parts, "part"));
   }
   return owner;
 }

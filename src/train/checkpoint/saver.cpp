@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/plural.hpp"
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/error.hpp"
 #include "train/checkpoint/folder.hpp"
@@ -84,8 +85,8 @@ bool CheckpointSaver::save(RunState& state, bool must_save) {
       // `failure` is reported. The next save removes what is left.
     }
   }
-  const std::string sentence =
-      fmt::format("the checkpoint after {} epochs was not saved: {}", state.epochs, failure);
+  const std::string sentence = fmt::format("the checkpoint after {} was not saved: {}",
+                                           counted(state.epochs, "epoch"), failure);
   if (must_save || options_.on_failure == SaveFailure::stop) {
     throw Error(ErrorCode::resource, sentence);
   }

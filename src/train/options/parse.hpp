@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/plural.hpp"  // For the sentences of the command too, which may not include core.
+
 namespace heliograph {
 
 /// A value of an enumeration and its spelling.

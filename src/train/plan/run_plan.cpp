@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/plural.hpp"
 #include "core/throw_error.hpp"
 #include "graph/split.hpp"
 #include "graph/task_name.hpp"
@@ -56,8 +57,8 @@ void RunPlan::resolve_metric_and_check() {
 
 std::string describe_split(const SplitChoice& choice, std::int64_t training,
                            std::int64_t validation, std::int64_t test) {
-  return fmt::format("{}: {} nodes to train on, {} to validate, {} to test", split_text(choice),
-                     training, validation, test);
+  return fmt::format("{}: {} to train on, {} to validate, {} to test", split_text(choice),
+                     counted(training, "node"), validation, test);
 }
 
 std::string RunPlan::describe_split() const {
