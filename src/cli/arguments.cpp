@@ -1,6 +1,10 @@
 #include "cli/arguments.hpp"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+
+#include "heliograph/error.hpp"
 
 namespace heliograph::cli {
 
@@ -29,7 +33,11 @@ void declare_flag(CLI::App& app, const std::string& name, const std::string& gro
 std::optional<std::string> given_text(const CLI::App& app, const std::string& name) {
   const CLI::Option* option = app.get_option_no_throw("--" + name);
   if (option == nullptr || option->count() == 0) return std::nullopt;
-  return option->results().back();
+  const std::string& text = option->results().back();
+  const bool alone = option->get_expected_min() == 0;
+  if (text.empty() && !alone)
+    throw Error(ErrorCode::usage, fmt::format("--{} needs a value", name));
+  return text;
 }
 
 }  // namespace heliograph::cli

@@ -22,7 +22,8 @@ void declare_flag(CLI::App& app, const std::string& name, const std::string& gro
                   const nlohmann::json& value);
 
 /// The text that was given for a flag of `app`, which is "true" or "false" for a switch; nothing if
-/// the flag was not given, or if there is no such flag.
+/// the flag was not given, or if there is no such flag. Throws Error(usage) if a flag that
+/// needs a text was given an empty one.
 std::optional<std::string> given_text(const CLI::App& app, const std::string& name);
 
 /// Ties a table of options to a command line.

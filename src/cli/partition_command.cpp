@@ -77,10 +77,11 @@ std::string totals_table(const PartitionQuality& quality, const Graph& graph,
   const double share =
       edges == 0 ? 0.0 : 100.0 * static_cast<double>(quality.edge_cut) / static_cast<double>(edges);
   return two_columns({
-      {"edge cut", fmt::format("{} of {} edges ({:.1f} %)", with_commas(quality.edge_cut),
-                               with_commas(edges), share)},
+      {"edge cut", fmt::format("{} of {} {} ({:.1f} %)", with_commas(quality.edge_cut),
+                               with_commas(edges), plural(edges, "edge"), share)},
       {"communication volume",
-       fmt::format("{} rows an exchange", with_commas(quality.communication_volume))},
+       fmt::format("{} {} an exchange", with_commas(quality.communication_volume),
+                   plural(quality.communication_volume, "row"))},
       {"balance", fmt::format("largest over mean part: {:.3f} in nodes, {:.3f} in entries",
                               quality.node_balance, quality.edge_balance)},
       {"partition hash", hash},
@@ -116,8 +117,8 @@ std::string cost_table(const Dataset& dataset, const Partition& partition,
     rows.push_back(std::move(row));
   }
   std::string text =
-      fmt::format("\nAn epoch of {}, {} layers of {}, staleness {}:\n", choice_name(model.kind),
-                  model.layers, model.hidden, request.train.exchange.staleness) +
+      fmt::format("\nAn epoch of {}, {} of {}, staleness {}:\n", choice_name(model.kind),
+                  counted(model.layers, "layer"), model.hidden, request.train.exchange.staleness) +
       columns(rows) +
       fmt::format("  gradients: of weights, summed in {} at any bits\n",
                   request.train.reproducible ? "fp64" : "fp32");
@@ -147,6 +148,9 @@ int run_partition(const Arguments<PartitionRequest>& arguments) {
   arguments.apply(request);
   validate(request.train);
   require_text(request.input.data, "data", "the path of a data set");
+  if (request.overwrite && request.out.empty() && request.owners.empty()) {
+    throw Error(ErrorCode::usage, "--overwrite needs --out or --owners");
+  }
   check_owners(request);
   if (!request.out.empty()) check_shard_target(request.out, request.overwrite);
   Progress progress(0, request.input.quiet, request.input.log_level);
@@ -158,7 +162,7 @@ int run_partition(const Arguments<PartitionRequest>& arguments) {
   if (cut.balance_train || request.train.inductive || !request.out.empty()) {
     split = make_split(dataset, request.train.split);
   }
-  progress.phase(fmt::format("cutting into {} parts", request.train.partition.parts));
+  progress.phase("cutting into " + counted(request.train.partition.parts, "part"));
   const Partition partition = make_partition(dataset.graph, cut, progress.callback(), &split);
   if (!request.owners.empty()) write_partition(partition, request.owners);
   if (!request.out.empty()) {

@@ -270,6 +270,8 @@ TEST(Train, LearningRateFollowsItsSchedule) {
   EXPECT_NEAR(r.epochs[3].lr, 0.01, 1e-8);
   EXPECT_NEAR(r.epochs[4].lr, 0.001, 1e-8);
   EXPECT_NEAR(r.epochs[9].lr, 0.0001, 1e-8);
+  o.optimizer = OptimizerOptions();  // Another schedule has no steps.
+  o.optimizer.lr = 0.01F;
   o.optimizer.schedule = Schedule::cosine;
   r = train(data, o);
   EXPECT_NEAR(r.epochs[0].lr, 0.01, 1e-8);

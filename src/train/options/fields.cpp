@@ -22,7 +22,9 @@ std::string option_text(const std::string& name, FieldKind kind, const nlohmann:
   if (kind == FieldKind::toggle) require(value.is_boolean(), "true or false");
   if (kind == FieldKind::integer) require(value.is_number_integer(), "a whole number");
   if (kind == FieldKind::number) require(value.is_number(), "a number");
-  if (kind == FieldKind::text) require(value.is_string() || value.is_number_integer(), "text");
+  if (kind == FieldKind::text) {
+    require((value.is_string() && value != "") || value.is_number_integer(), "text");
+  }
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 

@@ -112,6 +112,12 @@ void validate_optimizer(const OptimizerOptions& optimizer) {
   require_at_least(1, "step-size", optimizer.step_size);
   require_value(optimizer.step_gamma > 0 && optimizer.step_gamma <= 1, "step-gamma",
                 "above 0 and at most 1", optimizer.step_gamma);
+  const OptimizerOptions defaults;
+  const bool steps = optimizer.schedule == Schedule::step;
+  require_together(steps || optimizer.step_size == defaults.step_size,
+                   "--step-size needs --schedule step");
+  require_together(steps || optimizer.step_gamma == defaults.step_gamma,
+                   "--step-gamma needs --schedule step");
 }
 
 void validate_loss(const LossOptions& loss) {
@@ -179,6 +185,9 @@ void validate(const TrainOptions& options) {
   require_together(
       options.partition.partitioner != Partitioner::file || !options.partition.file.empty(),
       "--partitioner file:PATH needs a path");
+  require_together(
+      !options.partition.balance_train || options.partition.partitioner == Partitioner::metis,
+      "--balance-train needs --partitioner metis: no other one balances");
   require_together(!options.reproducible || options.model.aggregate_storage == RowStorage::fp32,
                    "--aggregate-storage bf16 cannot be combined with --reproducible, which rounds "
                    "no rows");
