@@ -62,9 +62,12 @@ Graph make_graph(std::int64_t nodes, std::span<const std::int64_t> sources,
                  std::span<const std::int64_t> targets, bool directed = false,
                  ImportCounts* counts = nullptr);
 
+/// Throws Error(usage) if `directory` exists, unless `overwrite` is given and it is an empty or a
+/// native directory.
+void check_native_target(const std::filesystem::path& directory, bool overwrite);
+
 /// Writes a native directory (docs/formats.md) under a temporary name and renames it. Throws Error:
-/// usage (the directory exists and `overwrite` is false, or it is not a native directory),
-/// bad_input (an invalid data set), resource (disk full).
+/// usage (see check_native_target), bad_input (an invalid data set), resource (disk full).
 void save_native(const Dataset& dataset, const std::filesystem::path& directory,
                  bool overwrite = false);
 

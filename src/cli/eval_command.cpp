@@ -21,6 +21,7 @@
 #include "train/options/json.hpp"
 #include "train/options/values.hpp"
 #include "train/run/output_file.hpp"
+#include "train/run/run_directory.hpp"
 
 namespace heliograph::cli {
 namespace {
@@ -90,6 +91,7 @@ fs::path run_of(const std::string& weights) {
 }
 
 void require_no_results(const EvalRequest& request) {
+  require_no_data(request.run.out);
   if (request.run.overwrite) return;
   const auto refuse_existing = [](const char* flag, const std::string& folder,
                                   const fs::path& file) {
@@ -235,7 +237,12 @@ int run_eval(const Arguments<EvalRequest>& arguments) {
   options.eval_every = 1;
   options.patience = 0;
   request.run.input.requires_labels = false;
+  options.partition.balance_train &= options.partition.partitioner == Partitioner::metis;
   require_text(request.run.input.data, "data", "the path of a data set or of shards");
+  if (request.run.overwrite && request.run.out.empty() && !options.keep_logits &&
+      !options.keep_embeddings) {
+    throw Error(ErrorCode::usage, "--overwrite needs --out, --save-logits or --save-embeddings");
+  }
   const auto given = [&](const std::string& name) { return arguments.text(name).has_value(); };
   const bool shards = is_shards(request.run.input.data);
   set_options_of_shards(request.run, given);

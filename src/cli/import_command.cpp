@@ -52,6 +52,7 @@ int run_import(const Arguments<ImportRequest>& arguments) {
   arguments.apply(request);
   require_text(request.input.data, "data", "the path of a data set");
   require_text(request.out, "out", "the directory to write");
+  check_native_target(request.out, request.overwrite);
   Progress progress(0, request.input.quiet, request.input.log_level);
   ImportCounts counts;
   const Dataset dataset = load(request.input, progress, &counts);

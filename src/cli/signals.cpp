@@ -92,7 +92,9 @@ void SignalWatch::wait() {
   received_ = signal;
   actions_.stop(signal);
   // Returns at a second signal, the end of the grace period or the end of the watch.
-  next_signal(actions_.grace_seconds(signal));
+  const int second = next_signal(actions_.grace_seconds(signal));
+  // By the end of that period, the first epoch may have ended.
+  if (!done_ && second == 0 && !actions_.grace_seconds(signal)) next_signal(std::nullopt);
   if (done_) return;
   actions_.force(signal);
   _exit(128 + signal);

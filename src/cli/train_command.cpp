@@ -39,8 +39,9 @@ constexpr double kLossSeconds = 0.1;
 /// The value of --parts until it is given.
 constexpr int kPartsNotGiven = std::numeric_limits<int>::min();
 
-/// Throws Error(usage) if the summary could not be written at the end of the run.
-void require_writable_summary(const std::string& path) {
+/// Throws Error(usage) if the summary could not be written at the end of the run, or if it would
+/// replace anything but an earlier summary.
+void require_writable_summary(const std::string& path, const std::string& out) {
   if (path.empty()) return;
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();
   std::error_code ignored;
@@ -50,6 +51,18 @@ void require_writable_summary(const std::string& path) {
   }
   if (std::filesystem::is_directory(path, ignored)) {
     throw Error(ErrorCode::usage, fmt::format("--summary {} is a directory", path));
+  }
+  if (!out.empty() && RunDirectory::holds_as_own(out, path)) {
+    throw Error(
+        ErrorCode::usage,
+        fmt::format("--summary {} is a file of the run in --out; choose another name", path));
+  }
+  // Devices and pipes are written to, not replaced.
+  if (std::filesystem::is_regular_file(path, ignored) && !is_summary(path)) {
+    throw Error(ErrorCode::usage,
+                fmt::format("--summary {} exists and is no summary of an earlier run: it is not "
+                            "replaced; choose another name",
+                            path));
   }
 }
 
@@ -159,6 +172,7 @@ class TrainingRun {
     callbacks.stop = &stop_;
     callbacks.save = &save_;
     callbacks.on_resume = [&](std::span<const EpochReport> reports) {
+      has_epochs_ = true;
       if (directory_) directory_->resume(reports);
     };
     callbacks.before_saving = [&] {
@@ -176,8 +190,8 @@ class TrainingRun {
       }
       return EpochAction::proceed;
     };
-    progress_.phase(fmt::format("setting up {} rank{}", request_.train.partition.parts,
-                                request_.train.partition.parts == 1 ? "" : "s"));
+    const int ranks = request_.train.partition.parts;
+    progress_.phase(fmt::format("setting up {} {}", ranks, plural(ranks, "rank")));
     TrainResult result;
     try {
       result = data.train(request_.train, callbacks);
@@ -262,7 +276,7 @@ using TrainArguments = Arguments<TrainRequest>;
 
 /// Throws Error(usage) if results could not be written at the end of the run.
 void require_writable_outputs(const TrainRequest& request) {
-  require_writable_summary(request.summary);
+  require_writable_summary(request.summary, request.out);
   if (!request.out.empty() && !resumes_in_run_directory(request)) {
     RunDirectory::check(request.out, request.overwrite);
   }
@@ -301,6 +315,9 @@ void set_folders(const ResumePoint& resumed, TrainRequest& request) {
         ErrorCode::usage,
         fmt::format("--overwrite would remove the run that --resume {} continues", request.resume));
   }
+  if (request.overwrite && request.out.empty()) {
+    throw Error(ErrorCode::usage, "--overwrite needs --out: a run directory to replace");
+  }
 }
 
 /// Throws Error(usage) unless there are as many processes as ranks.
@@ -308,12 +325,11 @@ void require_processes(const TrainArguments& arguments, const TrainRequest& requ
                        int processes) {
   const int parts = request.train.partition.parts;
   if (parts != processes && !request.resume.empty() && !arguments.text("parts")) {
-    throw Error(
-        ErrorCode::usage,
-        fmt::format("--resume {}: the checkpoint is of {} rank{}, but the launcher started {} "
-                    "process{}, each of which is one rank: start {}, or leave the launcher out",
-                    request.resume, parts, parts == 1 ? "" : "s", processes,
-                    processes == 1 ? "" : "es", parts));
+    throw Error(ErrorCode::usage,
+                fmt::format("--resume {}: the checkpoint is of {} {}, but the launcher started {} "
+                            "{}, each of which is one rank: start {}, or leave the launcher out",
+                            request.resume, parts, plural(parts, "rank"), processes,
+                            plural(processes, "process"), parts));
   }
   require_parts(parts, processes);
 }

@@ -188,6 +188,21 @@ TEST(RunDirectory, AnEmptyOrForeignDirectoryIsWelcome) {
                      [&] { RunDirectory::check(folder / "file", true); });
 }
 
+TEST(RunDirectory, AResumedRunKeepsResultsUntilItHasItsOwn) {
+  const TemporaryDirectory folder;
+  const fs::path out = make_run(folder / "run");
+  test::write_text(out / "logits.npy", "old");
+  RunDirectory run(out, RunDirectory::Resumed{}, {});
+  run.resume(std::vector{epoch(0)});
+  run.append(epoch(1));
+  EXPECT_EQ(read_text(out / "predictions.npy"), "old");
+  TrainResult result;
+  result.predictions = {4, 5, 6};
+  run.write_outputs(result);
+  EXPECT_NE(read_text(out / "predictions.npy"), "old");
+  EXPECT_FALSE(fs::exists(out / "logits.npy"));
+}
+
 TEST(RunDirectory, OneRunAtATime) {
   const TemporaryDirectory folder;
   const RunDirectory first(folder / "run", false, {});

@@ -171,6 +171,38 @@ TEST(Usage, MissingAndMeaninglessValuesAreNamed) {
   expect_refusal({"train", "--data", "x", "--lr", "fast"}, 2, "--lr");
   expect_refusal({"train", "--data", "x", "--index-base", "2"}, 2, "--index-base");
   expect_refusal({"train", "--data", "x", "--summary", "no/such/s.json"}, 2, "--summary");
+  const std::pair<const char*, std::vector<const char*>> texts[] = {
+      {"train", {"data", "resume", "init-from", "out", "summary", "config", "partitioner"}},
+      {"partition", {"out", "owners", "init-from"}},
+      {"eval", {"checkpoint"}},
+      {"import", {"out"}},
+      {"generate", {"preset", "out"}},
+  };
+  for (const auto& [command, flags] : texts) {
+    for (const std::string flag : flags) {
+      expect_refusal({command, "--" + flag, ""}, 2, "--" + flag + " needs a value");
+    }
+  }
+}
+
+TEST(Usage, FlagsThatCannotActAreNamed) {
+  const auto refused = [](Words words, const char* part) {
+    words.insert(words.begin() + 1, {"--data", "x"});
+    expect_refusal(words, 2, part);
+  };
+  for (const char* other : {"random", "contiguous", "file:owners"}) {
+    refused({"train", "--partitioner", other, "--balance-train"}, "--balance-train needs");
+    refused({"partition", "--partitioner", other, "--balance-train"}, "--balance-train needs");
+  }
+  refused({"train", "--step-size", "3"}, "--step-size needs --schedule step");
+  refused({"train", "--schedule", "cosine", "--step-gamma", "0.3"}, "--step-gamma needs");
+  refused({"train", "--overwrite"}, "--overwrite needs --out");
+  refused({"partition", "--overwrite"}, "--overwrite needs --out or --owners");
+  const TemporaryDirectory folder;
+  const std::string data = test::save_ring(folder / "ring", 40), run = (folder / "run").string();
+  ASSERT_EQ(run_command(test::train_arguments(data, 1, {"--balance-train", "--out", run})).code, 0);
+  expect_refusal({"eval", "--checkpoint", run, "--overwrite"}, 2, "--overwrite needs --out");
+  EXPECT_EQ(run_command({"eval", "--checkpoint", run, "--partitioner", "random"}).code, 0);
 }
 
 TEST(Usage, WhatIsNotBuiltSaysSo) {

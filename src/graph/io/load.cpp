@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "core/plural.hpp"
 #include "core/throw_error.hpp"
 #include "graph/doubts.hpp"
 #include "graph/io/readers.hpp"
@@ -25,27 +26,48 @@ bool holds_matrix_market(const fs::path& directory) {
   return false;
 }
 
+bool holds_edge_list(const fs::path& directory) {
+  return fs::exists(directory / "edges.csv") || fs::exists(directory / "edges.tsv");
+}
+
+bool holds_facebook(const fs::path& directory) {
+  return fs::exists(directory / "edges.csv") &&
+         (fs::exists(directory / "features.json") || fs::exists(directory / "target.csv"));
+}
+
+/// Whether `file` is one of those that make up the data set of `directory`.
+bool is_of_facebook(const fs::path& directory, const fs::path& file) {
+  return holds_facebook(directory) &&
+         (file == "edges.csv" || file == "features.json" || file == "target.csv");
+}
+
+bool holds_run(const fs::path& directory) {
+  return fs::exists(directory / "run.json") || fs::exists(directory / "weights.safetensors");
+}
+
 InputFormat detect(const fs::path& path) {
   if (!fs::is_directory(path)) {
     const std::string extension = path.extension().string();
     if (extension == ".npz") return InputFormat::npz;
     if (extension == ".mtx") return InputFormat::matrix_market;
+    const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+    if ((is_native(folder) && !holds_run(folder)) || is_of_facebook(folder, path.filename())) {
+      throw_error(ErrorCode::bad_input, "{} is a file of the data set in {}: give the directory",
+                  path.string(), folder.string());
+    }
     if (extension == ".csv" || extension == ".tsv") return InputFormat::edge_list;
     throw_error(ErrorCode::bad_input, "{} has an unknown format; the known ones are {}",
                 path.string(), kForms);
   }
-  if (fs::exists(path / "run.json") || fs::exists(path / "weights.safetensors")) {
+  if (holds_run(path)) {
     throw_error(ErrorCode::bad_input,
                 "{} is a run or a checkpoint, not a data set: train --resume continues it, eval "
                 "--checkpoint scores it, and train --config RUN takes its options and its data",
                 path.string());
   }
   if (is_native(path)) return InputFormat::native;
-  const bool edges = fs::exists(path / "edges.csv");
-  if (edges && (fs::exists(path / "features.json") || fs::exists(path / "target.csv"))) {
-    return InputFormat::facebook;
-  }
-  if (edges || fs::exists(path / "edges.tsv")) return InputFormat::edge_list;
+  if (holds_facebook(path)) return InputFormat::facebook;
+  if (holds_edge_list(path)) return InputFormat::edge_list;
   if (holds_matrix_market(path)) return InputFormat::matrix_market;
   throw_error(ErrorCode::bad_input, "{} holds no known format; the known ones are {}",
               path.string(), kForms);
@@ -84,6 +106,14 @@ std::string name_of(const fs::path& path) {
 
 }  // namespace
 
+bool holds_data(const fs::path& directory) {
+  try {
+    return is_native(directory) || holds_edge_list(directory) || holds_matrix_market(directory);
+  } catch (const fs::filesystem_error&) {
+    return false;
+  }
+}
+
 Dataset load_dataset(const fs::path& path, const ImportOptions& options, ImportCounts* counts) {
   ImportCounts own;
   ImportCounts& filled = counts != nullptr ? *counts : own;
@@ -114,13 +144,15 @@ Dataset load_dataset(const fs::path& path, const ImportOptions& options, ImportC
   }
   warn_of_doubts(dataset, options.log);
   if (options.log) {
-    options.log(LogLevel::info,
-                fmt::format("{}: {} nodes, {} edges listed, {} self-loops and {} duplicates "
-                            "dropped, {} entries kept, {} isolated nodes, {} unlabelled, {} "
-                            "weights ignored",
-                            path.string(), filled.nodes, filled.edges_listed, filled.self_loops,
-                            filled.duplicates, filled.entries, filled.isolated, filled.unlabelled,
-                            filled.weights_ignored));
+    options.log(
+        LogLevel::info,
+        fmt::format("{}: {}, {} listed, {} and {} dropped, {} kept, {}, {} unlabelled, {} "
+                    "ignored",
+                    path.string(), counted(filled.nodes, "node"),
+                    counted(filled.edges_listed, "edge"), counted(filled.self_loops, "self-loop"),
+                    counted(filled.duplicates, "duplicate"), counted(filled.entries, "entry"),
+                    counted(filled.isolated, "isolated node"), filled.unlabelled,
+                    counted(filled.weights_ignored, "weight")));
   }
   return dataset;
 }

@@ -11,6 +11,7 @@
 
 #include "core/throw_error.hpp"
 #include "graph/task_name.hpp"
+#include "heliograph/io.hpp"
 
 namespace heliograph {
 namespace {
@@ -39,8 +40,19 @@ bool is_own_manifest(const fs::path& directory) {
   return file->text().find(kNativeManifest.format) != std::string_view::npos;
 }
 
-/// Refuses an existing target, except for an empty or native directory that may be overwritten.
-void check_target(const fs::path& directory, bool overwrite) {
+void make_directories(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) {
+    const bool full = error.value() == ENOSPC || error.value() == EDQUOT;
+    throw_error(full ? ErrorCode::resource : ErrorCode::usage, "cannot create {}: {}",
+                path.string(), error.message());
+  }
+}
+
+}  // namespace
+
+void check_native_target(const fs::path& directory, bool overwrite) {
   std::error_code ignored;
   const fs::file_status status = fs::symlink_status(directory, ignored);
   if (!fs::exists(status)) return;
@@ -68,23 +80,11 @@ void check_target(const fs::path& directory, bool overwrite) {
   }
 }
 
-void make_directories(const fs::path& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error) {
-    const bool full = error.value() == ENOSPC || error.value() == EDQUOT;
-    throw_error(full ? ErrorCode::resource : ErrorCode::usage, "cannot create {}: {}",
-                path.string(), error.message());
-  }
-}
-
-}  // namespace
-
 NativeWriter::NativeWriter(fs::path directory, bool overwrite)
     : directory_(std::move(directory)), overwrite_(overwrite) {
   if (!directory_.has_filename()) directory_ = directory_.parent_path();
   if (directory_.empty()) throw Error(ErrorCode::usage, "the output directory has no name");
-  check_target(directory_, overwrite_);
+  check_native_target(directory_, overwrite_);
   made_.emplace(directory_);
   make_directories(made_->temporary());
 }
@@ -155,7 +155,7 @@ void NativeWriter::finish(const Dataset& dataset) {
   check(dataset);
   for (auto& [name, array] : arrays_) array.file.close();
   write_manifest(dataset);
-  check_target(directory_, overwrite_);
+  check_native_target(directory_, overwrite_);
   made_->publish();
 }
 

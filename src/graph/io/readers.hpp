@@ -35,6 +35,10 @@ Dataset read_matrix_market(const std::filesystem::path& path, const ImportOption
 /// Whether a directory has a manifest or the checksum of one.
 bool is_native(const std::filesystem::path& directory);
 
+/// Whether a directory holds a data set of any format, shards or a checkpoint; false if it cannot
+/// be read.
+bool holds_data(const std::filesystem::path& directory);
+
 /// Maps a native directory and compares every checksum. Throws Error(bad_input) that names the file
 /// which is missing, damaged or of another version.
 Dataset load_native(const std::filesystem::path& directory);

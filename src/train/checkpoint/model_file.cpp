@@ -12,16 +12,19 @@
 #include <system_error>
 #include <utility>
 
+#include "core/plural.hpp"
 #include "core/throw_error.hpp"
 #include "graph/io/files.hpp"
 #include "graph/task_name.hpp"
 #include "heliograph/checkpoint.hpp"
+#include "train/checkpoint/folder.hpp"
 #include "train/checkpoint/manifest.hpp"
 #include "train/checkpoint/safetensors.hpp"
 #include "train/options/fields.hpp"
 #include "train/options/json.hpp"
 #include "train/options/values.hpp"
 #include "train/run/output_file.hpp"
+#include "train/run/run_directory.hpp"
 
 namespace heliograph {
 namespace {
@@ -153,8 +156,8 @@ void require_fit(const Model& model, const std::string& origin, std::int64_t fea
                 label_text(model.task), label_text(task));
   }
   if (model.classes != classes) {
-    throw_error(ErrorCode::mismatch, "{}: the model predicts {} classes; the data set has {}",
-                origin, model.classes, classes);
+    throw_error(ErrorCode::mismatch, "{}: the model predicts {}; the data set has {}", origin,
+                counted(model.classes, "class"), classes);
   }
 }
 
@@ -180,9 +183,15 @@ Model Model::load(const fs::path& path) {
     }
   }
   if (fs::exists(path / kBestFile, ignored)) return read_model(path / kBestFile, nullptr);
+  const fs::path newest = newest_checkpoint(RunDirectory::checkpoints(path));
+  if (!newest.empty()) {
+    throw_error(ErrorCode::bad_input,
+                "{} holds no {}, as its run has not ended; its newest checkpoint is {}",
+                path.string(), kBestFile, newest.string());
+  }
   throw_error(ErrorCode::bad_input,
-              "{} holds no {}: it is no run directory, or its run has not ended; name one of its "
-              "checkpoints, if there are any",
+              "{} holds no {}: it is no run directory, or its run has not ended and saved no "
+              "checkpoint",
               path.string(), kBestFile);
 }
 

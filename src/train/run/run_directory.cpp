@@ -10,6 +10,7 @@
 #include <chrono>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "core/descriptor.hpp"
 #include "core/throw_error.hpp"
 #include "graph/io/files.hpp"
+#include "graph/io/readers.hpp"
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/error.hpp"
 #include "train/run/output_file.hpp"
@@ -123,11 +125,31 @@ void RunDirectory::check(const fs::path& path, bool overwrite) {
   if (!fs::is_directory(status)) {
     throw_error(ErrorCode::usage, "--out {} is not a directory", path.string());
   }
+  require_no_data(path);
   const char* sign = overwrite ? nullptr : sign_of_run(path);
   if (sign == nullptr) return;
   throw_error(ErrorCode::usage,
               "--out {} already holds a run ({}); choose another directory or add --overwrite",
               path.string(), sign);
+}
+
+void require_no_data(const fs::path& directory) {
+  std::error_code ignored;
+  if (!fs::is_directory(directory, ignored) || !holds_data(directory)) return;
+  throw_error(ErrorCode::usage,
+              "--out {} holds a data set, shards or a checkpoint; choose another directory",
+              directory.string());
+}
+
+bool RunDirectory::holds_as_own(const fs::path& directory, const fs::path& file) {
+  std::error_code ignored;
+  const fs::path run = fs::weakly_canonical(fs::absolute(directory), ignored);
+  const fs::path inside = fs::weakly_canonical(fs::absolute(file), ignored).lexically_relative(run);
+  if (inside.empty()) return false;
+  if (inside == "." || *inside.begin() == kCheckpointsFolder) return true;
+  const auto is = [&](const char* name) { return inside == name; };
+  return is(kRunJson) || is(kNextRunJson) || is(kMetricsFile) ||
+         std::ranges::any_of(kResultFiles, is);
 }
 
 void RunDirectory::complete_replacement(const fs::path& path) {
@@ -212,7 +234,6 @@ void RunDirectory::resume(std::span<const EpochReport> reports) {
   }
   epochs_ = static_cast<int>(reports.size());
   manifest_["resumed_after_epochs"] = epochs_;
-  for (const char* name : kResultFiles) remove_file(path_ / name);
   begin(kRunJson);
   begun_ = true;
 }
@@ -234,11 +255,19 @@ void RunDirectory::append(const EpochReport& report) {
 
 void RunDirectory::write_outputs(const TrainResult& result, const BeforeFile& before_file) {
   const std::lock_guard lock(mutex_);
+  std::set<std::string> written;
+  const BeforeFile note = [&](const std::string& file) {
+    written.insert(file);
+    if (before_file) before_file(file);
+  };
   if (result.model) {
-    if (before_file) before_file((path_ / kBestFile).string());
+    note((path_ / kBestFile).string());
     result.model->save(path_ / kBestFile);
   }
-  heliograph::write_outputs(path_, result, before_file);
+  heliograph::write_outputs(path_, result, note);
+  for (const char* name : kResultFiles) {
+    if (!written.contains((path_ / name).string())) remove_file(path_ / name);
+  }
 }
 
 void RunDirectory::finish(const std::string& status, const nlohmann::ordered_json& members) {

@@ -12,13 +12,18 @@
 
 namespace heliograph {
 
+/// Throws Error(usage) if `directory` holds a data set, shards or a checkpoint: results there would
+/// keep the command from reading it again.
+void require_no_data(const std::filesystem::path& directory);
+
 /// The directory of a run: run.json, metrics.jsonl, best.safetensors, predictions.npy and others
 /// (docs/run_directory.md). Readers find whole files at every moment: files are written under
 /// another name and renamed, and metrics.jsonl grows by whole lines. Safe to use from several
 /// threads. One process at a time may hold a run directory.
 class RunDirectory {
  public:
-  /// Throws Error(usage) if `path` holds a run and `overwrite` is false, or if it is no directory.
+  /// Throws Error(usage) if `path` holds a run and `overwrite` is false, if it holds a data set,
+  /// shards or a checkpoint, which a run there would make unreadable, or if it is no directory.
   /// What is left of a run that failed before its first epoch does not count. Changes nothing.
   static void check(const std::filesystem::path& path, bool overwrite);
   /// Completes the replacement of an earlier run, if the process that began it died. Throws
@@ -46,15 +51,15 @@ class RunDirectory {
   void take_over();
 
   /// Continues after the epochs of `reports`: cuts metrics.jsonl back to their lines and adds those
-  /// that are missing, removes earlier predictions, and writes run.json as for a new run, with
-  /// `resumed_after_epochs`. Throws Error(resource).
+  /// that are missing, and writes run.json as for a new run, with `resumed_after_epochs`. Results
+  /// of the run's earlier end stay until `write_outputs`. Throws Error(resource).
   void resume(std::span<const EpochReport> reports);
 
   /// Appends one line to metrics.jsonl. Throws Error(resource) if the disk is full.
   void append(const EpochReport& report);
 
   /// Writes best.safetensors and, if the run was ever evaluated, predictions.npy and what else
-  /// `result` holds for each node.
+  /// `result` holds for each node, and removes earlier results that these do not replace.
   void write_outputs(const TrainResult& result, const BeforeFile& before_file = {});
 
   /// Writes run.json for the last time, with `members` (the result or an error) added. `status`:
@@ -66,6 +71,9 @@ class RunDirectory {
   void abandon(const nlohmann::ordered_json& members, double patience_seconds) noexcept;
 
   const std::filesystem::path& path() const { return path_; }
+  /// Whether `file`, which may not exist yet, is one that the run in `directory` writes.
+  static bool holds_as_own(const std::filesystem::path& directory,
+                           const std::filesystem::path& file);
   /// The folder of checkpoints in a run directory.
   static std::filesystem::path checkpoints(const std::filesystem::path& path) {
     return path / "checkpoints";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -150,6 +151,13 @@ ordered_json summarize(const TrainResult& result, const TrainOptions& options) {
           {"parameters", result.parameters},
           {"partition", partition_to_json(result.partition)},
           {"partition_hash", result.partition_hash}};
+}
+
+bool is_summary(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  const auto object = nlohmann::json::parse(file, nullptr, false);
+  return object.is_object() && object.contains("stop_reason") && object.contains("epoch_seconds") &&
+         object.contains("bytes_per_epoch");
 }
 
 }  // namespace heliograph

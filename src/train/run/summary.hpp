@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 
@@ -24,5 +25,8 @@ PartitionQuality partition_from_json(const nlohmann::json& object);
 
 /// The contents of --summary and of `result` in run.json (docs/run_directory.md).
 nlohmann::ordered_json summarize(const TrainResult& result, const TrainOptions& options);
+
+/// Whether the file `path` holds what `summarize` makes.
+bool is_summary(const std::filesystem::path& path);
 
 }  // namespace heliograph

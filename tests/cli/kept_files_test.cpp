@@ -1,0 +1,117 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "cli/files.hpp"
+#include "cli/process.hpp"
+#include "cli/sample.hpp"
+#include "graph/io/npy.hpp"
+
+// Files that the command must leave as they are: data, and what other runs have written.
+
+namespace heliograph {
+namespace {
+
+namespace fs = std::filesystem;
+using test::read_json;
+using test::read_lines;
+using test::read_text;
+using test::run_command;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class KeptFiles : public ::testing::Test {
+ protected:
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+
+  std::vector<std::string> arguments(std::vector<std::string> more, int epochs = 2) const {
+    more.insert(more.end(), {"--metric", "accuracy"});
+    return test::train_arguments(data_, epochs, more);
+  }
+  void train(const std::string& run, std::vector<std::string> more = {}) const {
+    more.insert(more.end(), {"--out", path(run)});
+    const auto outcome = run_command(arguments(more));
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+  }
+  void refused(const std::vector<std::string>& words, int code, const std::string& part) const {
+    const auto outcome = run_command(words);
+    EXPECT_EQ(outcome.code, code) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(part));
+  }
+
+  test::TemporaryDirectory folder_;
+  std::string data_ = test::save_ring(folder_ / "ring", 60);
+};
+
+TEST_F(KeptFiles, ASummaryReplacesOnlyASummary) {
+  train("run");
+  test::write_text(folder_ / "notes.json", "{\"metric\": 1}");
+  for (const char* name :
+       {"ring/manifest.json", "ring/features.bin", "run/run.json", "run/metrics.jsonl",
+        "run/best.safetensors", "run/predictions.npy", "notes.json"}) {
+    const std::string before = read_text(path(name));
+    refused(arguments({"--summary", path(name)}), 2, "exists and is no summary of an earlier run");
+    EXPECT_EQ(read_text(path(name)), before) << name;
+  }
+  for (const char* name : {"run/run.json", "run/logits.npy", "run/checkpoints/s.json"}) {
+    if (!fs::exists(folder_ / "run/checkpoints")) fs::create_directory(folder_ / "run/checkpoints");
+    refused(arguments({"--out", path("run"), "--overwrite", "--summary", path(name)}), 2,
+            "is a file of the run in --out");
+  }
+  const auto twice = arguments({"--summary", path("s.json"), "--quiet"});
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(run_command(twice).code, 0);
+  EXPECT_EQ(read_json(path("s.json")).at("epochs"), 2);
+}
+
+TEST_F(KeptFiles, ResultsAreNotWrittenIntoData) {
+  train("run", {"--checkpoint-every", "2"});
+  const std::string shards = path("shards");
+  ASSERT_EQ(run_command({"partition", "--data", data_, "--parts", "2", "--out", shards}).code, 0);
+  fs::create_directory(folder_ / "list");
+  test::write_text(folder_ / "list" / "edges.csv", "0,1\n");
+  for (const std::string& data :
+       {data_, shards, path("list"), path("run/checkpoints/epoch-000002")}) {
+    refused(arguments({"--out", data}), 2, "holds a data set, shards or a checkpoint");
+    refused(arguments({"--out", data, "--overwrite"}), 2, "holds a data set");
+    refused({"eval", "--checkpoint", path("run"), "--out", data, "--overwrite"}, 2,
+            "holds a data set");
+  }
+  for (const std::string& data : {data_, shards}) {
+    EXPECT_EQ(run_command({"eval", "--checkpoint", path("run"), "--data", data}).code, 0);
+  }
+}
+
+TEST_F(KeptFiles, ImportRefusesItsTargetBeforeItReads) {
+  refused({"import", "--data", path("missing"), "--out", data_}, 2, "ring exists already");
+}
+
+// Ctrl-C in the first epoch after a resume, which takes longer than the grace period of a run that
+// has nothing to save.
+TEST_F(KeptFiles, AnInterruptedResumeKeepsTheResults) {
+  train("run", {"--checkpoint-every", "2"});
+  const fs::path run = folder_ / "run";
+  const auto stopped = run_command(
+      {"train", "--resume", run.string(), "--epochs", "200", "--link-latency-us", "100000"},
+      [&](int child) {
+        EXPECT_TRUE(test::wait_until(
+            [&] { return read_json(run / "run.json").at("status") == "running"; }, 60));
+        ::kill(child, SIGINT);
+      });
+  EXPECT_EQ(stopped.code, 130);
+  EXPECT_THAT(stopped.err, HasSubstr("after 3 epochs: continue with"));
+  EXPECT_THAT(stopped.err, Not(HasSubstr("before the epoch ended")));
+  EXPECT_EQ(read_lines(run / "metrics.jsonl").size(), 3U);
+  EXPECT_TRUE(fs::exists(run / "best.safetensors"));
+  EXPECT_TRUE(fs::exists(run / "predictions.npy"));
+
+  fs::remove(run / "best.safetensors");
+  refused({"eval", "--checkpoint", run.string()}, 3,
+          "has not ended; its newest checkpoint is " + path("run/checkpoints/epoch-000003"));
+}
+
+}  // namespace
+}  // namespace heliograph
