@@ -53,7 +53,9 @@ ResumePoint find_resume_point(const std::string& flag, const std::string& path) 
   if (!whole.has_filename()) whole = whole.parent_path();
   if (!fs::is_directory(whole, ignored)) {
     throw Error(ErrorCode::bad_input,
-                fmt::format("--{} {}: there is no such directory", flag, path));
+                fmt::format("--{} {}: {}", flag, path,
+                            fs::exists(whole, ignored) ? "is a file; a checkpoint is a directory"
+                                                       : "there is no such directory"));
   }
   RunDirectory::complete_replacement(whole);
   const fs::path folder = RunDirectory::checkpoints(whole);
@@ -119,9 +121,8 @@ std::function<std::string()> advice_for(const TrainRequest& request, bool launch
       return std::string("no checkpoint was saved; --checkpoint-every N saves one every N epochs");
     }
     return fmt::format(
-        "the newest checkpoint is that after {} epochs: continue with \"heliograph train --resume "
-        "{}\"{}",
-        saved.back().first, shell_word(out),
+        "the newest checkpoint is that after {}: continue with \"heliograph train --resume {}\"{}",
+        counted(saved.back().first, "epoch"), shell_word(out),
         launched ? ", by any launcher with as many processes, or in one process" : "");
   };
   return [advice] {

@@ -18,6 +18,7 @@
 
 #include "core/arena.hpp"
 #include "core/function_ref.hpp"
+#include "core/plural.hpp"
 #include "core/throw_error.hpp"
 #include "graph/split.hpp"
 #include "heliograph/checkpoint.hpp"
@@ -95,7 +96,7 @@ class RankRun {
     count_best_model();
     if (is_root() && callbacks_.log && state_.epochs == options_.epochs) {
       callbacks_.log(LogLevel::warning,
-                     fmt::format("the run has had its {} epochs{}", state_.epochs,
+                     fmt::format("the run has had its {}{}", counted(state_.epochs, "epoch"),
                                  spell_options("; a larger --epochs goes on")));
     }
     // The checkpoint of the last epoch may lack an evaluation; see run_epochs.
@@ -310,7 +311,8 @@ PlanPurpose purpose_of(const Beginning& beginning, const TrainOptions& options,
       const nlohmann::json theirs = field.get(trained), ours = field.get(options);
       if (theirs == ours) continue;
       throw_error(ErrorCode::mismatch,
-                  "--init-from {}: its weights were trained with --{} {}, and this run has --{} {}",
+                  "--init-from {}: its weights were trained with --{} {}, and this run has --{} "
+                  "{}; --config RUN takes the run's options",
                   options.init_from.string(), field.name, plain_text(theirs), field.name,
                   plain_text(ours));
     }

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/overflow_advice.hpp"
 #include "core/thread.hpp"
 #include "core/throw_error.hpp"
 #include "train/launch.hpp"
@@ -60,7 +61,8 @@ class RepeatedWork {
 /// Throws Error(numeric) that names the first layer at fault on any rank, and its lowest node.
 /// Collective. `mine`: what this rank found in rows of `shard`.
 [[noreturn]] void refuse_non_finite(Communicator& comm, const char* what,
-                                    std::optional<Network::NonFinite> mine, const Shard& shard) {
+                                    std::optional<Network::NonFinite> mine, const Shard& shard,
+                                    int epoch) {
   constexpr auto kNowhere = std::numeric_limits<double>::max();
   std::vector<double> found(2 * static_cast<std::size_t>(comm.size()), 0.0);
   const auto at = 2 * static_cast<std::size_t>(comm.rank());
@@ -77,9 +79,7 @@ class RepeatedWork {
           ? "every activation is finite, so it overflowed in the backward pass"
           : fmt::format("first in layer {} at node {}", static_cast<int>(first.first),
                         static_cast<std::int64_t>(first.second));
-  throw_error(ErrorCode::numeric,
-              "{} is NaN or Inf; {}: lower --lr, give --clip-norm, or use more --bits", what,
-              where);
+  throw_error(ErrorCode::numeric, "{} is NaN or Inf; {}: {}", what, where, overflow_advice(epoch));
 }
 
 }  // namespace
@@ -156,7 +156,7 @@ EpochEnd Trainer::run_epoch(int epoch, FunctionRef<RunRequests()> asks) {
   sum_gradients();
   const auto require_finite = [&](double value, const char* what) {
     if (std::isfinite(value)) return;
-    refuse_non_finite(comm_, what, model_->find_non_finite(), train_->shard());
+    refuse_non_finite(comm_, what, model_->find_non_finite(), train_->shard(), epoch);
   };
   require_finite(loss_, "the loss");
   const double norm = Optimizer::gradient_norm(gradients(), parameters.flat_gradients_f64());
@@ -235,7 +235,7 @@ Evaluation Trainer::evaluate(int epoch, bool embeds) {
   std::int64_t ranks_at_fault = bad ? 1 : 0;
   AllReduce(comm_, Channel::evaluation).sum(std::span<std::int64_t>(&ranks_at_fault, 1));
   if (ranks_at_fault > 0) {
-    refuse_non_finite(comm_, "an evaluated output", bad, graph.shard());
+    refuse_non_finite(comm_, "an evaluated output", bad, graph.shard(), epoch);
   }
   evaluation.scores = distributed_scores(plan_.metric(), graph.labels(), outputs.logits, comm_);
   return evaluation;

@@ -355,6 +355,17 @@ TEST_F(Train, WarnsOfDeepStaleRuns) {
   EXPECT_THAT(run_command(train_arguments(data_, 1)).err, Not(HasSubstr("warning")));
 }
 
+TEST_F(Train, CountsOfOneAreSingular) {
+  const auto outcome = run_command({"train", "--data", data_, "--layers", "1", "--epochs", "1",
+                                    "--parts", "2", "--bits-forward", "1", "--bits-backward", "8",
+                                    "--checkpoint-every", "1", "--out", path("run")});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("1 layer of 128, 1 epoch, 2 ranks"));
+  EXPECT_THAT(outcome.err, HasSubstr("1 bit forward, 8 backward"));
+  const auto again = run_command({"train", "--resume", path("run")});
+  EXPECT_THAT(again.err, HasSubstr("has had its 1 epoch; "));
+}
+
 TEST_F(Train, BalancesTrainingNodesOnDemand) {
   const auto outcome = run_command(train_arguments(data_, 1, {"--balance-train"}));
   EXPECT_EQ(outcome.code, 0) << outcome.err;

@@ -146,6 +146,56 @@ TEST_F(WeightsTest, AnInitialModelOfAnotherShapeIsNamedByOption) {
   refused(arguments({"--init-from", path("run"), "--model", "gcn"}), 7,
           trained + "--model sage, and this run has --model gcn");
   EXPECT_EQ(run_command(arguments({"--init-from", path("run"), "--dropout", "0.1"})).code, 0);
+  const std::string advice = "; --config RUN takes the run's options\n";
+  refused({"train", "--data", data_, "--init-from", path("run")}, 7, advice);
+  const auto taken = run_command({"train", "--config", path("run"), "--init-from", path("run")});
+  EXPECT_EQ(taken.code, 0) << taken.err;
+}
+
+TEST_F(WeightsTest, FilesOfAnotherKindAreNotTakenForWeights) {
+  train("run");
+  test::write_text(folder_ / "graph.json", "{\"nodes\": [1, 2, 3]}");
+  for (const char* file : {"graph.json", "run/predictions.npy"}) {
+    const std::string sentence = path(file) + ": is no .safetensors file";
+    refused({"eval", "--checkpoint", path(file), "--data", data_}, 3, sentence);
+    refused(arguments({"--init-from", path(file)}), 3, sentence);
+  }
+  refused({"train", "--resume", path("run/best.safetensors")}, 3,
+          "best.safetensors: is a file; a checkpoint is a directory");
+}
+
+TEST_F(WeightsTest, AFileOfADataSetNamesItsDirectory) {
+  fs::create_directory(folder_ / "pages");
+  for (const char* name : {"edges.csv", "features.json", "target.csv"}) {
+    test::write_text(folder_ / "pages" / name, "0,1\n");
+    if (std::string(name) == "edges.csv") continue;
+    refused({"train", "--data", path("pages/") + name}, 3,
+            "is a file of the data set in " + path("pages") + ": give the directory");
+  }
+  refused({"train", "--data", path("ring/manifest.json")}, 3, "give the directory");
+}
+
+TEST_F(WeightsTest, ADataSetWithoutAnyLabelSaysSo) {
+  data_ = unlabelled();
+  write_npy(folder_ / "list" / "labels.npy", std::vector<std::int32_t>(60, -1), 60, 1);
+  for (const char* name : {"train_mask", "val_mask", "test_mask"}) {
+    write_npy(folder_ / "list" / (std::string(name) + ".npy"), std::vector<std::int32_t>(60, 1), 60,
+              1);
+  }
+  refused(arguments({"--index-base", "0"}), 3, "no node of the data set has a label");
+}
+
+TEST_F(WeightsTest, FeaturesThatOverflowAreNamedBeforeTheLearningRate) {
+  Dataset large = test::ring(60);
+  std::vector<float> features(large.features.dense.begin(), large.features.dense.end());
+  for (float& value : features) value *= 3e38F;
+  large.features.dense = features;
+  save_native(large, folder_ / "large");
+  data_ = path("large");
+  const std::string advice =
+      "the features may be too large (--normalize scales them); else lower --lr";
+  refused(arguments({"--parts", "1"}), 6, advice);
+  refused(arguments({"--parts", "2"}), 6, advice);
 }
 
 TEST_F(WeightsTest, AConfigFromAnotherFolderFindsItsData) {

@@ -124,6 +124,7 @@ def npz_names(folder):
     source, target = EDGES.T
     np.savez(folder / "ends.npz", src=source, dst=target, feature=FEATURES, label=LABELS, **lists)
     np.savez(folder / "ends_short.npz", src=source, dst=target[1:], feat=FEATURES, label=LABELS)
+    np.savez(folder / "one_end.npz", src=source, feat=FEATURES, label=LABELS)
     np.savez(folder / "transposed.npz", **{**pyg, "x": FEATURES.T})
     np.savez(folder / "few_rows.npz", **{**pyg, "x": FEATURES[:4]})
     np.savez(folder / "adjacency.npz", **cora_members(

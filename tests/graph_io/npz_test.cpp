@@ -48,7 +48,7 @@ TEST_F(NpzTest, TolokersStyleStoredAndDeflated) {
     ASSERT_EQ(dataset.splits.size(), 2u);
     expect_first_split(dataset.splits[0]);
     expect_second_split(dataset.splits[1]);
-    EXPECT_EQ(warnings, "split 0: 1 nodes without a label were left out");
+    EXPECT_EQ(warnings, "split 0: left out 1 node without a label");
     EXPECT_EQ(counts.edges_listed, 6);
     EXPECT_EQ(counts.duplicates, 2);
   }
@@ -147,6 +147,7 @@ TEST_F(NpzTest, ErrorsSayWhatWasFoundAndWhatToDo) {
   refused("transposed.npz", "member x: has 3 rows, but y has 6: 3 too few; is it transposed?");
   refused("adjacency.npz", "member adj_shape: has 9 rows, but labels has 6: 3 too many");
   refused("ends_short.npz", "src holds 6 nodes and dst 5");
+  refused("one_end.npz", "has a member src but no dst: edges need both ends");
   refused("lists_from_one.npz", "all would fit from 1, but nodes of a split are counted from 0");
   refused("lists_beyond.npz", "entry 1 is node 7, which is not in [0, 6)");
 }

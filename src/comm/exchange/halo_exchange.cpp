@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/noise.hpp"
+#include "core/overflow_advice.hpp"
 #include "core/throw_error.hpp"
 
 namespace heliograph {
@@ -179,9 +180,9 @@ void HaloExchange::refuse(const UnencodableRow& row) const {
   const std::string what =
       row.col >= 0 ? "is " + std::to_string(row.value) + " in column " + std::to_string(row.col)
                    : std::string("spans more than the wire format holds");
-  throw_error(ErrorCode::numeric,
-              "rows of {}, node {}: the row {}: lower --lr, give --clip-norm, or use more --bits",
-              site_.name, shard_.shard().global_ids[static_cast<std::size_t>(row.row)], what);
+  throw_error(ErrorCode::numeric, "rows of {}, node {}: the row {}: {}", site_.name,
+              shard_.shard().global_ids[static_cast<std::size_t>(row.row)], what,
+              overflow_advice(clock_.epoch));
 }
 
 }  // namespace heliograph

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "core/plural.hpp"
 #include "graph/refuse.hpp"
 #include "graph/validate.hpp"
 
@@ -139,13 +140,15 @@ class RoleWriter {
   }
 
   void end() const {
-    if (taken_ == 0) refuse(array_->name, "split {}: is empty (no labelled node is in it)", split_);
+    if (taken_ > 0) return;
+    if (!any_labelled(labels_)) refuse(array_->name, "no node of the data set has a label");
+    refuse(array_->name, "split {}: is empty (no labelled node is in it)", split_);
   }
 
   Split finish(const LogCallback& log) {
     if (unlabelled_ > 0 && log) {
-      log(LogLevel::warning,
-          fmt::format("split {}: {} nodes without a label were left out", split_, unlabelled_));
+      log(LogLevel::warning, fmt::format("split {}: left out {} without a label", split_,
+                                         counted(unlabelled_, "node")));
     }
     return {std::move(roles_)};
   }

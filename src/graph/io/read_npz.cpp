@@ -106,6 +106,10 @@ EdgeEnds read_edges(const NpzArchive& archive) {
     return ends;
   }
   const auto found = archive.find(kEdgeNames);
+  for (const auto& [one, other] : {std::pair("src", "dst"), std::pair("dst", "src")}) {
+    if (found || !archive.has(one)) continue;
+    refuse(archive.where(), "has a member {} but no {}: edges need both ends", one, other);
+  }
   if (!found) archive.refuse_missing("graph", kEdgeNames, "adj_indptr");
   const NpyArray& array = *found;
   const bool pairs = array.shape.size() == 2 && array.shape[1] == 2;

@@ -84,6 +84,8 @@ SafetensorsContents read_safetensors(const std::filesystem::path& path, const Fi
   check(all.size() >= sizeof(header_bytes), "is cut off within the header's length");
   std::memcpy(&header_bytes, all.data(), sizeof(header_bytes));
   const auto rest = all.subspan(sizeof(header_bytes));
+  check(rest.empty() || rest.front() == std::byte{'{'},
+        "is no .safetensors file, or its header is damaged");
   check(header_bytes <= rest.size(), "is cut off within the header, or its length is damaged");
   check(header_bytes <= kMostHeaderBytes, "the header is longer than 100 MB");
   const std::string_view text(reinterpret_cast<const char*>(rest.data()), header_bytes);
