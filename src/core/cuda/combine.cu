@@ -78,7 +78,8 @@ __global__ void max_forward_kernel(ConstMatrixView x, MatrixView out) {
   const float* in = x.row(r);
   float* to = out.row(r);
   // Written so that NaN passes through.
-  for (std::int64_t c = lane(); c < x.cols; c += kWarp) to[c] = in[c] > to[c] || in[c] != in[c] ? in[c] : to[c];
+  for (std::int64_t c = lane(); c < x.cols; c += kWarp)
+    to[c] = in[c] > to[c] || in[c] != in[c] ? in[c] : to[c];
 }
 
 __global__ void max_backward_kernel(ConstMatrixView x, ConstMatrixView out, MatrixView d,
