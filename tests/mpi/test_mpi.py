@@ -82,8 +82,8 @@ def launchers(options):
 
 
 def agreement(options):
-    def differing(words, more):
-        done = mpirun(1, [*words, ":", "-n", "1", *words, *more])
+    def differing(first, second):
+        done = mpirun(1, [*first, ":", "-n", "1", *second])
         return done.stderr
     check_agreement(options, differing)
 
@@ -187,12 +187,13 @@ def lost_at_the_end(options):
 def device_words(options, data, staleness):
     return [options.emulated, "train", "--data", data, "--device", "cuda", "--layers", "3",
             "--hidden", "16", "--epochs", "6", "--bits", "1", "--staleness", str(staleness),
-            "--threads-per-rank", "1", "--overwrite", "--quiet"]
+            "--threads-per-rank", "1", "--quiet"]
 
 
 def threads_on_devices(options, words, count):
     out = os.path.join(options.folder, "threads")
-    done = run(*words, "--transport", "threads", "--parts", str(count), "--out", out)
+    done = run(*words, "--transport", "threads", "--parts", str(count), "--overwrite", "--out",
+               out)
     require(done.returncode == 0, done.stderr)
     return result_of(out, 6)
 
@@ -206,7 +207,7 @@ def cuda(options):
     data, out = make_graph(options), os.path.join(options.folder, "mpi")
     for count, staleness in ((2, 0), (4, 2)):
         words = device_words(options, data, staleness)
-        train(count, [*words, "--transport", "mpi", "--out", out])
+        train(count, [*words, "--transport", "mpi", "--overwrite", "--out", out])
         require(result_of(out, 6) == threads_on_devices(options, words, count),
                 f"{count} processes, S = {staleness}: other results than threads")
         require(is_cuda_aware(out) is False, "run.json: cuda_aware_mpi")
@@ -244,7 +245,8 @@ def cuda_aware(options):
         results, calls = [], []
         for setting, chosen in SETTINGS[count]:
             train(count, [*AWARE, "-x", f"HELIOGRAPH_EMULATED_CALLS={noted}", *words,
-                          "--transport", "mpi", "--out", out, "--cuda-aware-mpi", setting])
+                          "--transport", "mpi", "--overwrite", "--out", out, "--cuda-aware-mpi",
+                          setting])
             require(is_cuda_aware(out) is chosen, f"{what}: run.json: cuda_aware_mpi")
             results.append(result_of(out, 6))
             calls.append(calls_of(noted))
@@ -261,7 +263,8 @@ def cuda_aware(options):
 
     # Where only one end of a message is staged, what travels is the same.
     words = [*device_words(options, data, 2), "--transport", "mpi"]
-    train(1, [*AWARE, *words, "--out", out, ":", "-n", "1", *words, "--out", out])
+    words_to_out = [*words, "--overwrite", "--out", out]
+    train(1, [*AWARE, *words_to_out, ":", "-n", "1", *words_to_out])
     require(is_cuda_aware(out) is True, "run.json: cuda_aware_mpi of rank 0")
     require(result_of(out, 6) == threads_on_devices(options, words, 2), "mixed: other results")
 

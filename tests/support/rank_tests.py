@@ -158,20 +158,21 @@ def check_launchers(options, train, refuse):
 
 
 def check_agreement(options, differing):
-    """Ranks that differ end with 7 and say in what. `differing(words, more)` returns what two processes
-    say that run these words, the second one with `more`."""
+    """Ranks that differ end with 7 and say in what. `differing(first, second)` returns what two
+    processes say that run these words."""
     words = [options.heliograph, "train", "--data", make_graph(options), "--epochs", "1000000",
-             "--hidden", "8", "--quiet", "--overwrite"]
+             "--hidden", "8", "--quiet"]
     out = new_folder(options)
-    for first, more, what in ((["--out", out], ["--out", ""], "whether --out is given"),
-                              ([], ["--out", out], "whether --out is given"),
-                              (["--out", out], ["--on-save-failure", "stop"], "--on-save-failure"),
-                              ([], ["--bits-forward", "2"], "--bits-forward")):
-        said = differing([*words, *first], more)
-        require(said.count(f"rank 1 differs from rank 0 in {what}:") == 1, f"{more}: {said}")
+    saves = ["--overwrite", "--out", out]
+    for first, second, what in ((saves, [], "whether --out is given"),
+                                ([], saves, "whether --out is given"),
+                                (saves, [*saves, "--on-save-failure", "stop"], "--on-save-failure"),
+                                ([], ["--bits-forward", "2"], "--bits-forward")):
+        said = differing([*words, *first], [*words, *second])
+        require(said.count(f"rank 1 differs from rank 0 in {what}:") == 1, f"{second}: {said}")
         require(not os.path.exists(os.path.join(out, "checkpoints")), "a checkpoint")
-    said = differing([*words, "--epochs", "1", "--out", out],
-                     ["--out", out + "/../job", "--memory-limit-mib", "4000"])
+    words = [*words, "--epochs", "1", *saves]
+    said = differing(words, [*words, "--out", out + "/../job", "--memory-limit-mib", "4000"])
     require("differs" not in said, said)
 
 
