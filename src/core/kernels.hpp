@@ -137,14 +137,14 @@ class Kernels {
   /// gradients of gain and shift over all ranks, divided by the number of rows; cols values each.
   virtual void batch_norm_backward(ConstMatrixView y, const NormAct& p, const float* gain_mean,
                                    const float* shift_mean, MatrixView d) = 0;
-  /// y += bias.
-  virtual void add_bias(MatrixView y, const float* bias) = 0;
   /// g[c] = sum over rows of d[., c].
   virtual void column_sums(ConstMatrixView d, GradientView g) = 0;
   /// y = alpha x + beta y; y is not read if beta is 0.
   virtual void axpby(float alpha, ConstMatrixView x, float beta, MatrixView y) = 0;
   /// a += b.
   void add(MatrixView a, ConstMatrixView b) { axpby(1, b, 1, a); }
+  /// y += bias, cols values.
+  void add_bias(MatrixView y, const float* bias) { add(y, {bias, y.rows, y.cols, 0}); }
   /// y += *factor x.
   virtual void add_scaled(const float* factor, ConstMatrixView x, MatrixView y) = 0;
   /// g, one value, becomes the sum of a's elements times those of b.

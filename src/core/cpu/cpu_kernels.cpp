@@ -39,9 +39,7 @@ class CpuKernels final : public Kernels {
     gemm_.gradient(a, d, g);
   }
   void spmm(const SparseView& x, ConstMatrixView b, bool accumulate, MatrixView c) override {
-    threads_.for_ranges(c.rows, kRowTile, [&](std::int64_t begin, std::int64_t end) {
-      cpu::spmm_rows(x, b, accumulate, c, reproducible_, begin, end);
-    });
+    by_rows(c.rows, cpu::spmm_rows, x, b, accumulate, c, reproducible_);
   }
   void spmm_gradient(const SparseColumnsView& x, const float* values, ConstMatrixView d,
                      GradientView g) override {
@@ -71,9 +69,7 @@ class CpuKernels final : public Kernels {
 
   void norm_act_forward(ConstMatrixView y, const NormAct& p, ConstMatrixView residual,
                         MatrixView out) override {
-    threads_.for_ranges(y.rows, kRowTile, [&](std::int64_t begin, std::int64_t end) {
-      cpu::norm_act_forward_rows(y, p, residual, out, reproducible_, begin, end);
-    });
+    by_rows(y.rows, cpu::norm_act_forward_rows, y, p, residual, out, reproducible_);
   }
   void norm_act_backward(ConstMatrixView y, const NormAct& p, MatrixView d,
                          MatrixView residual_gradient, const NormActGradients& g) override {
@@ -109,14 +105,7 @@ class CpuKernels final : public Kernels {
   }
   void batch_norm_backward(ConstMatrixView y, const NormAct& p, const float* gain_mean,
                            const float* shift_mean, MatrixView d) override {
-    threads_.for_ranges(y.rows, kRowTile, [&](std::int64_t begin, std::int64_t end) {
-      cpu::batch_norm_backward_rows(y, p, gain_mean, shift_mean, d, begin, end);
-    });
-  }
-  void add_bias(MatrixView y, const float* bias) override {
-    threads_.for_ranges(y.rows, kRowTile, [&](std::int64_t begin, std::int64_t end) {
-      cpu::add_bias_rows(y, bias, begin, end);
-    });
+    by_rows(y.rows, cpu::batch_norm_backward_rows, y, p, gain_mean, shift_mean, d);
   }
   void column_sums(ConstMatrixView d, GradientView g) override {
     tiled_sums(d.rows, d.cols, 0, [&](void* partial, std::int64_t begin, std::int64_t end) {
@@ -125,9 +114,7 @@ class CpuKernels final : public Kernels {
     store_sums(0, d.cols, g);
   }
   void axpby(float alpha, ConstMatrixView x, float beta, MatrixView y) override {
-    threads_.for_ranges(y.rows, kRowTile, [&](std::int64_t begin, std::int64_t end) {
-      cpu::axpby_rows(alpha, x, beta, y, begin, end);
-    });
+    by_rows(y.rows, cpu::axpby_rows, alpha, x, beta, y);
   }
   void add_scaled(const float* factor, ConstMatrixView x, MatrixView y) override {
     axpby(*factor, x, 1.0F, y);
@@ -144,9 +131,7 @@ class CpuKernels final : public Kernels {
   }
   void gate_forward(ConstMatrixView x, const float* s, float* score, bool accumulate,
                     MatrixView out) override {
-    threads_.for_ranges(x.rows, kRowTile, [&](std::int64_t begin, std::int64_t end) {
-      cpu::gate_forward_rows(x, s, score, accumulate, out, reproducible_, begin, end);
-    });
+    by_rows(x.rows, cpu::gate_forward_rows, x, s, score, accumulate, out, reproducible_);
   }
   void gate_backward(ConstMatrixView x, const float* s, const float* score, ConstMatrixView d,
                      MatrixView dx, bool accumulate, GradientView g) override {
@@ -156,19 +141,13 @@ class CpuKernels final : public Kernels {
     store_sums(0, x.cols, g, accumulate);
   }
   void max_forward(ConstMatrixView x, MatrixView out) override {
-    threads_.for_ranges(x.rows, kRowTile, [&](std::int64_t begin, std::int64_t end) {
-      cpu::max_forward_rows(x, out, begin, end);
-    });
+    by_rows(x.rows, cpu::max_forward_rows, x, out);
   }
   void max_backward(ConstMatrixView x, ConstMatrixView out, MatrixView d, MatrixView dx) override {
-    threads_.for_ranges(x.rows, kRowTile, [&](std::int64_t begin, std::int64_t end) {
-      cpu::max_backward_rows(x, out, d, dx, begin, end);
-    });
+    by_rows(x.rows, cpu::max_backward_rows, x, out, d, dx);
   }
   void dropout(ConstMatrixView x, const Dropout& dropout, MatrixView out) override {
-    threads_.for_ranges(x.rows, kRowTile, [&](std::int64_t begin, std::int64_t end) {
-      cpu::dropout_rows(x, dropout, out, begin, end);
-    });
+    by_rows(x.rows, cpu::dropout_rows, x, dropout, out);
   }
   void dropout_values(const SparseView& x, const Dropout& dropout, float* out) override {
     const float scale = dropout.scale();
@@ -229,6 +208,14 @@ class CpuKernels final : public Kernels {
   }
 
  private:
+  /// Runs kernel(arguments..., begin, end) on each tile of rows.
+  template <class Kernel, class... Arguments>
+  void by_rows(std::int64_t rows, Kernel kernel, const Arguments&... arguments) {
+    threads_.for_ranges(rows, kRowTile, [&](std::int64_t begin, std::int64_t end) {
+      kernel(arguments..., begin, end);
+    });
+  }
+
   std::size_t sum_bytes() const { return reproducible_ ? sizeof(double) : sizeof(float); }
 
   void fit_partials(std::size_t bytes) {

@@ -32,8 +32,6 @@ void column_sums_rows(ConstMatrixView d, void* partial, bool fp64, std::int64_t 
 void dropout_rows(ConstMatrixView x, const Dropout& dropout, MatrixView out, std::int64_t begin,
                   std::int64_t end);
 
-void add_bias_rows(MatrixView y, const float* bias, std::int64_t begin, std::int64_t end);
-
 void axpby_rows(float alpha, ConstMatrixView x, float beta, MatrixView y, std::int64_t begin,
                 std::int64_t end);
 

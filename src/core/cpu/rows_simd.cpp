@@ -40,13 +40,6 @@ void DropoutRows(ConstMatrixView x, const Dropout& dropout, MatrixView out, std:
   for (std::int64_t r = begin; r < end; ++r) drop_row(dropout, r, x.row(r), out.row(r), x.cols);
 }
 
-void AddBias(MatrixView y, const float* bias, std::int64_t begin, std::int64_t end) {
-  for (std::int64_t r = begin; r < end; ++r) {
-    float* HWY_RESTRICT o = y.row(r);
-    for (std::int64_t c = 0; c < y.cols; ++c) o[c] += bias[c];
-  }
-}
-
 void Axpby(float alpha, ConstMatrixView x, float beta, MatrixView y, std::int64_t begin,
            std::int64_t end) {
   for (std::int64_t r = begin; r < end; ++r) {
@@ -264,7 +257,6 @@ namespace heliograph::cpu {
 
 HWY_EXPORT(ColumnSums);
 HWY_EXPORT(DropoutRows);
-HWY_EXPORT(AddBias);
 HWY_EXPORT(Axpby);
 HWY_EXPORT(DotRows);
 HWY_EXPORT(GateForward);
@@ -283,10 +275,6 @@ void column_sums_rows(ConstMatrixView d, void* partial, bool fp64, std::int64_t 
 void dropout_rows(ConstMatrixView x, const Dropout& dropout, MatrixView out, std::int64_t begin,
                   std::int64_t end) {
   HWY_DYNAMIC_DISPATCH(DropoutRows)(x, dropout, out, begin, end);
-}
-
-void add_bias_rows(MatrixView y, const float* bias, std::int64_t begin, std::int64_t end) {
-  HWY_DYNAMIC_DISPATCH(AddBias)(y, bias, begin, end);
 }
 
 void axpby_rows(float alpha, ConstMatrixView x, float beta, MatrixView y, std::int64_t begin,

@@ -88,7 +88,6 @@ class CudaKernels final : public Kernels {
     cuda::norm_act_backward(queue_, y, p, d, residual_gradient, g,
                             scratch<float>(cuda::norm_act_partials(y.rows, y.cols, p)));
   }
-  void add_bias(MatrixView y, const float* bias) override { cuda::add_bias(queue_, y, bias); }
   void column_sums(ConstMatrixView d, GradientView g) override {
     cuda::column_sums(queue_, d, scratch<float>(cuda::sum_parts(d.rows) * d.cols), f32(g));
   }

@@ -20,7 +20,6 @@ std::int64_t norm_act_partials(std::int64_t rows, std::int64_t cols, const NormA
 void norm_act_backward(Queue& queue, ConstMatrixView y, const NormAct& p, MatrixView d,
                        MatrixView residual_gradient, const NormActGradients& g, float* partials);
 
-void add_bias(Queue& queue, MatrixView y, const float* bias);
 void dropout(Queue& queue, ConstMatrixView x, const Dropout& dropout, MatrixView out);
 
 // Combinations of matrices (combine.cu).

@@ -218,12 +218,6 @@ __global__ void __launch_bounds__(kSumThreads, kSumBlocks)
   }
 }
 
-__global__ void add_kernel(MatrixView a, ConstMatrixView b) {
-  const std::int64_t r = global_warp();
-  if (r >= a.rows) return;
-  for (std::int64_t c = lane(); c < a.cols; c += kWarp) a.row(r)[c] += b.row(r)[c];
-}
-
 __global__ void dropout_kernel(ConstMatrixView x, KeepMask mask, MatrixView out) {
   const std::int64_t r = global_warp();
   if (r >= x.rows) return;
@@ -259,11 +253,6 @@ void norm_act_backward(Queue& queue, ConstMatrixView y, const NormAct& p, Matrix
   launch(queue, "norm_act backward", kernel, cover_by_warps(parts, kSumThreads), y, parameters(p),
          d, residual_gradient, parts, partials);
   add_partials(queue, partials, parts, y.cols, norm ? 3 : 1, {g.bias.f32, g.gain.f32, g.shift.f32});
-}
-
-void add_bias(Queue& queue, MatrixView y, const float* bias) {
-  const ConstMatrixView every_row{bias, y.rows, y.cols, 0};
-  launch(queue, "bias", add_kernel, cover_by_warps(y.rows), y, every_row);
 }
 
 void dropout(Queue& queue, ConstMatrixView x, const Dropout& dropout, MatrixView out) {
