@@ -13,7 +13,8 @@ Debian's PyTorch runs in /usr/bin/python3 (packages python3-torch, python3-numpy
 BLAS, libopenblas0-openmp); PyTorch, PyG and DGL of the package index are in virtual environments
 under --venv, which --install makes (about 11 GB). The table names what is not installed.
 
-Usage: compare_frameworks.py --preset reddit --scale 0.1 [--venv DIR [--install]] [--model gcn|sage]
+Usage: compare_frameworks.py --preset reddit --scale 0.1 [--venv DIR [--install]] [--model MODEL]
+                             [-- other options of the model, such as --jk max]
 """
 
 import argparse
@@ -26,34 +27,18 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "frameworks"), os.path.join(os.path.dirname(HERE), "experiments")]
 import environments
 from command import add_command_option, find_command
-from contestants import (Heliograph, PythonFramework, available_bytes, gathered_bytes,
-                         median_seconds)
+from contestants import (Heliograph, all_frameworks, available_bytes, gathered_bytes,
+                         mark_unusable, median_seconds)
 from json_file import read_json, write_json
 from print_table import format_table
 from processes import ProcessFailed, run_measured
 
-SPARSE = ["mm-int32", "mm-int64", "reduce-int32", "reduce-int64"]
+AGGREGATES_FEATURES = ("gcn", "sage", "gin", "jknet")  # models that can do so beforehand
 
 
 def make_contestants(options):
-    def environment(name):
-        return environments.interpreter(options.venv, name) if options.venv else ""
-
-    def rival(key, name, python, framework, variants):
-        return key, PythonFramework(name=name, python=python, framework=framework,
-                                    trial_variants=variants)
-
-    everyone = dict([
-        ("heliograph", Heliograph(name="Heliograph", command=find_command(options.heliograph))),
-        rival("debian", "PyTorch of Debian, sparse", options.debian_python, "pytorch", SPARSE),
-        rival("debian-bag", "PyTorch of Debian, embedding_bag", options.debian_python, "pytorch",
-              ["bag"]),
-        rival("pytorch", "PyTorch, sparse", environment("pytorch"), "pytorch", SPARSE),
-        rival("pytorch-bag", "PyTorch, embedding_bag", environment("pytorch"), "pytorch", ["bag"]),
-        rival("pyg", "PyG", environment("pytorch"), "pyg",
-              ["csr-int32", "csr-int64", "reduce-int64", "gather-int64"]),
-        rival("dgl", "DGL", environment("dgl"), "dgl", ["int32", "int64"]),
-    ])
+    everyone = {"heliograph": Heliograph(name="Heliograph", command=find_command(options.heliograph)),
+                **all_frameworks(options.venv, options.debian_python)}
     if options.frameworks:
         wanted = ["heliograph"] + [f for f in options.frameworks.split(",") if f != "heliograph"]
         unknown = [f for f in wanted if f not in everyone]
@@ -61,25 +46,6 @@ def make_contestants(options):
             sys.exit(f"--frameworks: {unknown[0]} is not one of {', '.join(everyone)}")
         everyone = {key: everyone[key] for key in wanted}
     return list(everyone.values())
-
-
-def check_usable(contestants, threads):
-    modules = {"pytorch": ["numpy", "torch"], "pyg": ["torch_geometric"], "dgl": ["torch", "dgl"]}
-    for one in contestants:
-        if isinstance(one, PythonFramework):
-            one.unusable = environments.why_unusable(one.python, modules[one.framework],
-                                                     threads) or ""
-
-
-def install(folder, contestants):
-    """Makes the environments of the contestants; one that fails leaves its contestants unusable."""
-    for name in environments.PACKAGES:
-        if any(getattr(one, "python", "") == environments.interpreter(folder, name)
-               for one in contestants):
-            try:
-                environments.install(folder, name)
-            except environments.InstallFailed as error:
-                print(f"compare_frameworks.py: {name}: {error}", file=sys.stderr)
 
 
 def run_once(one, job, folder, what):
@@ -209,6 +175,13 @@ def prepare_graph(command, options, folder):
     return out
 
 
+def make_job(options, data):
+    model = [part for name in ("model", "layers", "hidden", "norm", "seed")
+             for part in ("--" + name, str(getattr(options, name)))]
+    return {"data": os.path.abspath(data), "model": model + options.flags, "widest": options.hidden,
+            **{name: getattr(options, name) for name in ("lr", "weight_decay", "epochs", "threads")}}
+
+
 def parse():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -217,13 +190,14 @@ def parse():
     graph.add_argument("--scale", type=float, default=0.1)
     graph.add_argument("--data", help="a native graph directory instead of a generated one")
     model = parser.add_argument_group("model")
-    model.add_argument("--model", choices=["gcn", "sage"], default="gcn")
+    model.add_argument("--model", default="gcn", help="as for `train` (default: gcn)")
     model.add_argument("--layers", type=int, default=3)
     model.add_argument("--hidden", type=int, default=128)
-    model.add_argument("--norm", choices=["layer", "none"], default="layer")
+    model.add_argument("--norm", default="auto", help="as for `train` (default: auto)")
     model.add_argument("--precompute", choices=["on", "off", "both"], default="both",
                        help="compute the first aggregation once before the first epoch, in all "
-                            "frameworks, or in every epoch (default: both, with a table each)")
+                            "frameworks, or in every epoch (default: both, with a table each, for "
+                            f"{', '.join(AGGREGATES_FEATURES)})")
     model.add_argument("--lr", type=float, default=0.01)
     model.add_argument("--weight-decay", type=float, default=5e-4)
     model.add_argument("--seed", type=int, default=1)
@@ -236,12 +210,13 @@ def parse():
                      help="largest relative difference of a loss from Heliograph's (default: 1e-3)")
     how.add_argument("--frameworks", help="some of heliograph, debian, debian-bag, pytorch, "
                                           "pytorch-bag, pyg, dgl (default: all)")
-    how.add_argument("--debian-python", default="/usr/bin/python3")
-    how.add_argument("--venv", metavar="DIR", help="folder of the virtual environments")
-    how.add_argument("--install", action="store_true", help="make the virtual environments first")
+    environments.add_options(how)
     how.add_argument("--out", metavar="FILE", help="write all results as JSON")
     add_command_option(parser)
-    options = parser.parse_args()
+    own = sys.argv[1:]
+    end = own.index("--") if "--" in own else len(own)
+    options = parser.parse_args(own[:end])
+    options.flags = own[end + 1:]
     if options.install and not options.venv:
         parser.error("--install needs --venv DIR")
     if not 0 <= options.warmup < options.epochs:
@@ -255,29 +230,29 @@ def main():
     options = parse()
     contestants = make_contestants(options)
     if options.install:
-        install(options.venv, contestants)
-    check_usable(contestants, options.threads)
+        environments.install_for(options.venv, contestants[1:])
+    mark_unusable(contestants[1:], options.threads)
     modes = {"on": [True], "off": [False], "both": [True, False]}[options.precompute]
+    if options.model not in AGGREGATES_FEATURES:
+        modes = [True]
     tables, wrong = [], []
     with tempfile.TemporaryDirectory(prefix="frameworks-") as folder:
         try:
             data = prepare_graph(contestants[0].command, options, folder)
+            job = make_job(options, data)
+            job["weights"] = contestants[0].initial_weights(job, folder)
         except ProcessFailed as error:
-            sys.exit(f"compare_frameworks.py: generate: {error}")
-        for precompute in modes:
-            job = {"data": os.path.abspath(data), "precompute": precompute,
-                   **{name: getattr(options, name) for name in (
-                       "model", "layers", "hidden", "norm", "seed", "lr", "weight_decay", "epochs",
-                       "threads")}}
+            sys.exit(f"compare_frameworks.py: {error}")
+        for job["precompute"] in modes:
             choose_variants(contestants, job, folder)
             rows = compare(contestants, measure(contestants, job, options.rounds, folder),
                            options.warmup)
             if "seconds" not in rows[0]:
                 sys.exit(f"compare_frameworks.py: Heliograph: {rows[0]['unusable']}")
-            tables.append({"job": job, "rows": rows})
-            print(f"\nFirst aggregation {'once, before training' if precompute else 'every epoch'}: "
-                  f"{options.model}, {options.layers} layers of {options.hidden}, "
-                  f"{options.threads} threads\n{make_table(rows)}", flush=True)
+            tables.append({"job": dict(job), "rows": rows})
+            when = "" if job["precompute"] else ", sums of features in every epoch"
+            print(f"\n{' '.join(job['model'])}, {options.threads} threads{when}\n{make_table(rows)}",
+                  flush=True)
             wrong += [row["name"] for row in rows
                       if not row.get("difference", 0.0) <= options.tolerance]
             wrong += [row["name"] for row in rows if "seconds" not in row and row["variant"]]

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Trains the model of compare_frameworks.py in PyTorch, and in PyG if it is installed, on one
 native graph on a CUDA device, and writes losses, seconds an epoch and peak device memory as JSON.
-Tries the variants of a framework in turn; the file lists each from its start, and the reason if it
-fails. An epoch includes the wait for the device, since its loss is read.
+The weights are those with which the command begins. Tries the variants of a framework in turn; the
+file lists each from its start, and the reason if it fails. An epoch includes the wait for the device,
+since its loss is read.
 
 Usage: torch_epoch.py --data GRAPH --json FILE [--model gcn|sage] [--layers N] [--hidden N]
-                      [--epochs N] [--device cuda|cpu]
+                      [--epochs N] [--device cuda|cpu] [--heliograph PATH]
 """
 
 import argparse
@@ -15,49 +16,21 @@ import importlib
 import os
 import statistics
 import sys
+import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "frameworks"), os.path.join(os.path.dirname(HERE), "experiments")]
+from command import add_command_option, find_command, run
 from json_file import write_json
+from run_files import read_weights
 
 WARMUP = 3  # first epochs that are not timed, as in scripts/gpu_check/epochs.py
 SEED = 1
 
 
-def sparse_layers(torch, graph, features, weights, job):
-    """Convolutions over a sparse CSR matrix on the device."""
-    from torch_aggregation import make_csr
-    from torch_model import Dense
-    from with_pytorch import Convolution
-    index = getattr(torch, job["variant"].split("-")[1])
-    device = features.device
-    forward = make_csr(graph, job["model"], index).to(device)
-    backward = forward if job["model"] == "gcn" else make_csr(graph, job["model"], index,
-                                                              transposed=True).to(device)
-    products = (lambda x: forward @ x, lambda x: backward @ x)
-    layers = [Convolution(layer, products) for layer in weights]
-    layers[0] = Dense(weights[0], products[0](features))
-    return layers
-
-
-def pyg_layers(torch, graph, features, weights, job):
-    """PyG's layers over a sparse CSR matrix or an edge_index; the latter writes a row an edge."""
-    from torch_aggregation import make_csr
-    from torch_model import Dense
-    from with_pyg import Convolution, make_edges, make_layer
-    kind = job["variant"].split("-")[0]
-    matrix = make_csr(graph, job["model"], torch.int64)
-    aggregated = matrix.to(features.device) @ features
-    adjacency = make_edges(matrix, job["model"]) if kind == "gather" else (matrix,)
-    adjacency = tuple(part.to(features.device) for part in adjacency)
-    layers = [Convolution(make_layer(layer, kind, job["model"]), adjacency) for layer in weights]
-    layers[0] = Dense(weights[0], aggregated)
-    return layers
-
-
 FRAMEWORKS = {
-    "pytorch": (sparse_layers, ["csr-int32", "csr-int64"]),
-    "pyg": (pyg_layers, ["csr-int64", "gather-int64"]),
+    "pytorch": ["mm-int32", "mm-int64"],
+    "pyg": ["csr-int64", "gather-int64"],
 }
 
 
@@ -68,17 +41,26 @@ def read_graph(folder):
     return read_native(folder)
 
 
-def train_once(torch, make_layers, job):
-    from initial_weights import initial_weights, layer_widths
-    from torch_model import Network, train
+@functools.cache
+def initial_weights(command, data, *flags):
+    """Returns read_weights() of the weights with which the command begins."""
+    with tempfile.TemporaryDirectory(prefix="torch-epoch-") as folder:
+        run(command, "train", "--quiet", "--data", data, "--out", os.path.join(folder, "run"),
+            "--epochs", "1", "--eval-every", "0", "--lr", "1e-30", "--dropout", "0", *flags)
+        return read_weights(os.path.join(folder, "run", "best.safetensors"))
+
+
+def train_once(torch, module, job):
+    from torch_model import Network, Weights
+    from torch_training import train
     graph = read_graph(job["data"])
     device = torch.device(job["device"])
     features = torch.from_numpy(graph.features).to(device)
-    widths = layer_widths(job["layers"], graph.features.shape[1], job["hidden"], graph.classes)
-    weights = initial_weights(SEED, job["model"], "layer", widths)
-    with torch.no_grad():
-        layers = make_layers(torch, graph, features, weights, job)
-    network = Network(layers, widths, "layer").to(device)
+    options, tensors = initial_weights(job["command"], job["data"], "--seed", str(SEED), "--model",
+                                       job["model"], "--layers", str(job["layers"]), "--hidden",
+                                       str(job["hidden"]))
+    framework = module.Framework(graph, job["variant"], device)
+    network = Network(options, Weights(tensors), framework, features, precompute=True).to(device)
     if device.type == "cuda":
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
@@ -98,6 +80,7 @@ def main():
     parser.add_argument("--hidden", type=int, default=128)
     parser.add_argument("--epochs", type=int, default=13)
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
+    add_command_option(parser)
     options = parser.parse_args()
     if options.epochs <= WARMUP:
         parser.error(f"--epochs must be more than {WARMUP}, the epochs that are not timed")
@@ -112,18 +95,19 @@ def main():
     torch.set_float32_matmul_precision("highest")  # some containers set TF32
     job = {name: getattr(options, name) for name in ("data", "model", "layers", "hidden", "epochs",
                                                      "device")}
-    job |= {"lr": 0.01, "weight_decay": 0.0, "precompute": True}
+    job |= {"lr": 0.01, "weight_decay": 0.0, "command": find_command(options.heliograph)}
     results = []
-    for framework, (make_layers, variants) in FRAMEWORKS.items():
-        module = {"pytorch": "torch", "pyg": "torch_geometric"}[framework]
+    for framework, variants in FRAMEWORKS.items():
+        package = {"pytorch": "torch", "pyg": "torch_geometric"}[framework]
         for variant in variants:
             result = {"framework": framework, "variant": variant,
                       "data": os.path.basename(os.path.normpath(options.data)), "error": "cut off"}
             results.append(result)
             write_json(options.json, results)
             try:
-                result["version"] = importlib.import_module(module).__version__
-                result |= train_once(torch, make_layers, {**job, "variant": variant})
+                result["version"] = importlib.import_module(package).__version__
+                result |= train_once(torch, importlib.import_module("with_" + framework),
+                                     {**job, "variant": variant})
                 del result["error"]
             except Exception as error:  # any failure: the other variants are still tried
                 result["error"] = f"{type(error).__name__}: {error}".split("\n", maxsplit=1)[0]

@@ -298,7 +298,8 @@ if wanted torch; then
       failed=yes
     else
       step "torch_$graph" 1800 "torch_$graph.json" "$python" -B "$root/bench/torch_epoch.py" \
-        --data "$work/epochs/$graph-$scale" --json "$out/torch_$graph.json"
+        --heliograph "$command" --data "$work/epochs/$graph-$scale" \
+        --json "$out/torch_$graph.json"
     fi
   done
 fi

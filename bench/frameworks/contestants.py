@@ -9,12 +9,14 @@ import statistics
 from dataclasses import dataclass, field
 
 from command import read_metrics
-from environments import child_environment
+from environments import child_environment, interpreter, why_unusable
 from json_file import read_json, write_json
 from processes import run_measured
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-NEVER = 1_000_000_000  # epochs between evaluations
+SPARSE = ["mm-int32", "mm-int64", "reduce-int32", "reduce-int64"]
+MODULES = {"pytorch": ["numpy", "torch"], "pyg": ["torch_geometric"], "dgl": ["torch", "dgl"]}
+NO_STEP = "1e-30"  # a learning rate that leaves weights as they are
 
 
 @dataclass
@@ -33,13 +35,23 @@ class Contestant:
 class Heliograph(Contestant):
     command: str = ""
 
+    def initial_weights(self, job, folder):
+        """Writes the weights with which everyone begins, and returns their path."""
+        out = os.path.join(folder, "initial")
+        run_measured([self.command, "train", "--quiet", "--out", out, "--epochs", "1", "--lr",
+                      NO_STEP, *self.flags(job)], child_environment(job["threads"]))
+        return os.path.join(out, "best.safetensors")
+
+    @staticmethod
+    def flags(job):
+        return ["--data", job["data"], *job["model"], "--dropout", "0", "--parts", "1",
+                "--eval-every", "0", "--threads-per-rank", str(job["threads"])]
+
     def run(self, job, folder):
         out, summary = os.path.join(folder, "run"), os.path.join(folder, "summary.json")
         line = [self.command, "train", "--quiet", "--overwrite", "--out", out, "--summary", summary,
-                "--dropout", "0", "--parts", "1", "--eval-every", str(NEVER),
-                "--threads-per-rank", str(job["threads"])]
-        for name in ("data", "model", "layers", "hidden", "norm", "seed", "lr", "weight_decay",
-                     "epochs"):
+                "--init-from", job["weights"], *self.flags(job)]
+        for name in ("lr", "weight_decay", "epochs"):
             line += ["--" + name.replace("_", "-"), str(job[name])]
         if not job["precompute"]:
             line.append("--no-precompute")
@@ -54,6 +66,7 @@ class Heliograph(Contestant):
 class PythonFramework(Contestant):
     python: str = ""
     framework: str = ""  # names the module with_<framework>.py
+    reference_variant: str = ""  # the usual way to use the framework
 
     def run(self, job, folder):
         asked, answered = os.path.join(folder, "job.json"), os.path.join(folder, "result.json")
@@ -63,9 +76,33 @@ class PythonFramework(Contestant):
         return {**read_json(answered), "bytes": peak}
 
 
+def all_frameworks(folder, debian_python):
+    """Returns {name on the command line: framework}; `folder` has the virtual environments."""
+    def rival(name, python, framework, variants, usual):
+        return PythonFramework(name=name, python=python, framework=framework,
+                               trial_variants=variants, reference_variant=usual)
+
+    pytorch, dgl = (interpreter(folder, name) if folder else "" for name in ("pytorch", "dgl"))
+    return {
+        "debian": rival("PyTorch of Debian, sparse", debian_python, "pytorch", SPARSE, "mm-int64"),
+        "debian-bag": rival("PyTorch of Debian, embedding_bag", debian_python, "pytorch", ["bag"],
+                            "bag"),
+        "pytorch": rival("PyTorch, sparse", pytorch, "pytorch", SPARSE, "mm-int64"),
+        "pytorch-bag": rival("PyTorch, embedding_bag", pytorch, "pytorch", ["bag"], "bag"),
+        "pyg": rival("PyG", pytorch, "pyg",
+                     ["csr-int32", "csr-int64", "reduce-int64", "gather-int64"], "gather-int64"),
+        "dgl": rival("DGL", dgl, "dgl", ["int32", "int64"], "int64"),
+    }
+
+
+def mark_unusable(frameworks, threads):
+    for one in frameworks:
+        one.unusable = why_unusable(one.python, MODULES[one.framework], threads) or ""
+
+
 def gathered_bytes(job, entries):
     """Approximate memory of PyG with a row for each edge: rows, weighted rows and gradient."""
-    return 3 * 4 * entries * job["hidden"]
+    return 3 * 4 * entries * job["widest"]
 
 
 def available_bytes():

@@ -36,6 +36,23 @@ def install(folder, name, log=sys.stderr):
             raise InstallFailed("\n".join(done.stderr.strip().split("\n")[-3:]))
 
 
+def install_for(folder, frameworks):
+    """Makes the environments of the frameworks; those of one that fails stay unusable."""
+    for name in PACKAGES:
+        if any(one.python == interpreter(folder, name) for one in frameworks):
+            try:
+                install(folder, name)
+            except InstallFailed as error:
+                print(f"{os.path.basename(sys.argv[0])}: {name}: {error}", file=sys.stderr)
+
+
+def add_options(parser):
+    """Options that say where the frameworks are."""
+    parser.add_argument("--debian-python", default="/usr/bin/python3")
+    parser.add_argument("--venv", metavar="DIR", help="folder of the virtual environments")
+    parser.add_argument("--install", action="store_true", help="make the virtual environments first")
+
+
 def child_environment(threads):
     """Environment variables of a worker, with the same number of threads for every library."""
     counts = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"),

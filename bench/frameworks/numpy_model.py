@@ -37,18 +37,17 @@ def normalise_rows(y):
 
 
 class NumpyModel:
-    def __init__(self, graph, weights, model, norm):
-        self.model, self.norm = model, norm
+    """The gcn or sage model of `layers` layers with the tensors of the engine."""
+
+    def __init__(self, graph, tensors, layers):
+        self.model = "sage" if "layers.0.self_weight" in tensors else "gcn"
         self.graph = graph
-        self.aggregate, self.aggregate_back = make_aggregation(graph, model)
-        self.layers = []
-        for number, layer in enumerate(weights):
-            parameters = {name: value.astype(np.float64) for name, value in layer.items()}
-            width = layer["weight"].shape[1]
-            parameters["bias"] = np.zeros(width)
-            if norm == "layer" and number < len(weights) - 1:
-                parameters["gain"], parameters["shift"] = np.ones(width), np.zeros(width)
-            self.layers.append(parameters)
+        self.aggregate, self.aggregate_back = make_aggregation(graph, self.model)
+        names = {"neighbour_weight": "weight", "norm_gain": "gain", "norm_shift": "shift"}
+        self.layers = [{} for _ in range(layers)]
+        for name, value in tensors.items():
+            _, number, short = name.split(".")
+            self.layers[int(number)][names.get(short, short)] = value.astype(np.float64)
 
     def loss_and_gradients(self):
         """Mean cross-entropy over the training nodes, and a dict of gradients for each layer."""

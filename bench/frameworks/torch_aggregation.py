@@ -18,19 +18,22 @@ class Aggregate(torch.autograd.Function):
         return ctx.multiply(d), None, None
 
 
-def scales(graph, model):
-    """Returns the float32 arrays R and C, or None for C, of A = R (S + I) C or R S C."""
+def scales(graph, sums):
+    """Returns the float32 arrays R and C, None for ones, of A = R (S + I) C if sums are "symmetric",
+    else of A = R S C, where S is the adjacency: a "mean" or a "sum"."""
     degrees = graph.degrees.astype(np.float64)
-    if model == "gcn":
+    if sums == "symmetric":
         both = (1 / np.sqrt(degrees + 1)).astype(np.float32)
         return both, both
+    if sums == "sum":
+        return None, None
     return np.divide(1, degrees, out=np.zeros_like(degrees),
                      where=degrees > 0).astype(np.float32), None
 
 
-def structure(graph, model):
-    """Returns (offsets, columns) of S + I for GCN, of S for SAGE."""
-    if model != "gcn":
+def structure(graph, sums):
+    """Returns (offsets, columns) of S + I for symmetric sums, else of S."""
+    if sums != "symmetric":
         return graph.offsets, graph.neighbours
     # Each row's own column is inserted so that the row stays ascending.
     rows = np.repeat(np.arange(graph.nodes, dtype=np.int32), graph.degrees)
@@ -47,10 +50,10 @@ def normalised_values(offsets, columns, row_scale, column_scale):
     return values
 
 
-def make_csr(graph, model, index, transposed=False):
+def make_csr(graph, sums, index, transposed=False):
     """Returns A, or A^T, as a torch.sparse_csr tensor with fp32 values and index dtype `index`."""
-    offsets, columns = structure(graph, model)
-    row_scale, column_scale = scales(graph, model)
+    offsets, columns = structure(graph, sums)
+    row_scale, column_scale = scales(graph, sums)
     if transposed:  # the structure is symmetric
         row_scale, column_scale = column_scale, row_scale
     if row_scale is None:
@@ -61,11 +64,11 @@ def make_csr(graph, model, index, transposed=False):
                                    torch.from_numpy(values), (graph.nodes, graph.nodes))
 
 
-def csr_products(graph, model, index, reduced):
+def csr_products(graph, sums, index, reduced, device):
     """Functions of A x and A^T x by torch.sparse.mm; `reduced` selects its form with reduce="sum",
     whose kernel is PyTorch's own instead of MKL's."""
-    a = make_csr(graph, model, index)
-    transposed = a if model == "gcn" else make_csr(graph, model, index, transposed=True)
+    a = make_csr(graph, sums, index).to(device)
+    transposed = a if sums != "mean" else make_csr(graph, sums, index, transposed=True).to(device)
 
     def by(matrix):
         if reduced:
@@ -75,13 +78,13 @@ def csr_products(graph, model, index, reduced):
     return by(a), by(transposed)
 
 
-def bag_products(graph, model):
+def bag_products(graph, sums):
     """Functions of A x and A^T x by embedding_bag, which sums rows between two scalings."""
-    offsets, columns = structure(graph, model)
+    offsets, columns = structure(graph, sums)
     offsets = torch.from_numpy(offsets).to(torch.int32)
     columns = torch.from_numpy(columns)
     row_scale, column_scale = (None if s is None else torch.from_numpy(s)[:, None]
-                               for s in scales(graph, model))
+                               for s in scales(graph, sums))
 
     def by(left, right):
         def multiply(x):
@@ -94,9 +97,9 @@ def bag_products(graph, model):
     return by(row_scale, column_scale), by(column_scale, row_scale)
 
 
-def make_products(graph, model, variant):
+def make_products(graph, sums, variant, device):
     """Functions of A x and A^T x for one of the variants of worker.py."""
     if variant == "bag":
-        return bag_products(graph, model)
+        return bag_products(graph, sums)
     index = torch.int32 if variant.endswith("int32") else torch.int64
-    return csr_products(graph, model, index, variant.startswith("reduce"))
+    return csr_products(graph, sums, index, variant.startswith("reduce"), device)

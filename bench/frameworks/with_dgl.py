@@ -1,63 +1,96 @@
-"""DGL's GraphConv and SAGEConv over a DGLGraph that has both sparse formats."""
+"""DGL's own layers over a DGLGraph that has both sparse formats."""
 
 import dgl
 import torch
-from dgl.nn.pytorch import GraphConv, SAGEConv
+from dgl.nn.pytorch import (APPNPConv, GCN2Conv, GINConv, GraphConv, JumpingKnowledge, SAGEConv)
 from torch import nn
 
+import torch_model
 from torch_aggregation import structure
-from torch_model import Dense
 
 COLUMNS = 256
 
 
-class Convolution(nn.Module):
+class OnGraph(nn.Module):
     def __init__(self, layer, graph):
         super().__init__()
         self.layer, self.graph = layer, graph
 
+    def forward(self, *x):
+        return self.layer(self.graph, *x)
+
+
+class Sum(nn.Module):
+    """A x by DGL's own sums, in blocks of columns, as DGL 2.1 has crashed on sums of 512 columns and
+    more."""
+
+    def __init__(self, graph, sums):
+        super().__init__()
+        degrees = graph.in_degrees().float().clamp(min=1)[:, None]
+        self.graph = graph
+        self.left = {"symmetric": degrees.rsqrt(), "mean": 1 / degrees, "sum": None}[sums]
+        self.right = self.left if sums == "symmetric" else None
+
     def forward(self, x):
-        return self.layer(self.graph, x)
+        x = x if self.right is None else x * self.right
+        y = torch.cat([dgl.ops.copy_u_sum(self.graph, block.contiguous())
+                       for block in x.split(COLUMNS, 1)], 1)
+        return y if self.left is None else y * self.left
 
 
-def make_layer(weights, model):
-    rows, cols = weights["weight"].shape
-    with torch.no_grad():
-        if model == "gcn":
-            layer = GraphConv(rows, cols, norm="both")
-            layer.weight.copy_(torch.from_numpy(weights["weight"]))
+class Framework(torch_model.Framework):
+    def __init__(self, graph, variant, device="cpu"):
+        self.native, self.device, self.made = graph, device, {}
+        self.index = torch.int32 if variant.endswith("int32") else torch.int64
+
+    def graph(self, sums):
+        loops = sums == "symmetric"
+        if loops not in self.made:
+            offsets, columns = structure(self.native, sums)
+            made = dgl.graph(("csc", (torch.from_numpy(offsets).to(self.index),
+                                      torch.from_numpy(columns).to(self.index), [])),
+                             num_nodes=self.native.nodes)
+            made.create_formats_()
+            self.made[loops] = made.to(self.device)
+        return self.made[loops]
+
+    def aggregate(self, sums):
+        return Sum(self.graph(sums), sums)
+
+    def convolution(self, weights, sums, name, bias):
+        weight = torch_model.weight_name(weights, name)
+        rows, cols = weights.tensors[weight].shape
+        has_bias = bias in weights.tensors
+        if sums == "symmetric":
+            layer = GraphConv(rows, cols, norm="both", bias=has_bias)
+            weights.bind(weight, layer.weight)
+            weights.bind_bias(bias, layer.bias)
         else:
-            layer = SAGEConv(rows, cols, "mean")
-            layer.fc_neigh.weight.copy_(torch.from_numpy(weights["weight"].T))
-            layer.fc_self.weight.copy_(torch.from_numpy(weights["self_weight"].T))
-            layer.fc_self.bias.zero_()
-    return layer
+            layer = SAGEConv(rows, cols, "mean", bias=has_bias)
+            weights.bind(weight, layer.fc_neigh.weight, transposed=True)
+            weights.bind(name + ".self_weight", layer.fc_self.weight, transposed=True)
+            weights.bind_bias(bias, layer.fc_self.bias)
+        return OnGraph(layer, self.graph(sums))
 
+    def gin(self, weights, name, mlp):
+        learned = name + ".epsilon" in weights.tensors
+        layer = GINConv(mlp, "sum", learn_eps=learned)
+        if learned:
+            weights.bind(name + ".epsilon", layer.eps)
+        return OnGraph(layer, self.graph("sum"))
 
-def aggregate_once(graph, model, x):
-    """Returns A x, computed by DGL's own sums."""
-    degrees = graph.in_degrees().float().clamp(min=1)[:, None]
-    scale = degrees.rsqrt() if model == "gcn" else 1 / degrees
-    y = torch.empty_like(x)
-    # In blocks of columns, as DGL 2.1 has crashed on sums of 512 columns and more.
-    for begin in range(0, x.shape[1], COLUMNS):
-        block = x[:, begin:begin + COLUMNS].contiguous()
-        if model == "gcn":
-            block = block * scale
-        y[:, begin:begin + COLUMNS] = dgl.ops.copy_u_sum(graph, block) * scale
-    return y
+    def gcn2(self, weights, name, number, alpha, theta):
+        width = weights.tensors[name + ".weight"].shape[0]
+        layer = GCN2Conv(width, number + 1, alpha, theta, bias=name + ".bias" in weights.tensors)
+        weights.bind(name + ".weight", layer.weight1)
+        weights.bind_bias(name + ".bias", layer.bias)
+        return OnGraph(layer, self.graph("symmetric"))
 
+    def appnp(self, hops, teleport):
+        return OnGraph(APPNPConv(hops, teleport), self.graph("symmetric"))
 
-def convolutions(graph, features, weights, job):
-    offsets, columns = structure(graph, job["model"])
-    index = torch.int32 if job["variant"].endswith("int32") else torch.int64
-    made = dgl.graph(("csc", (torch.from_numpy(offsets).to(index),
-                              torch.from_numpy(columns).to(index), [])), num_nodes=graph.nodes)
-    made.create_formats_()
-    layers = [Convolution(make_layer(layer, job["model"]), made) for layer in weights]
-    if job["precompute"]:
-        layers[0] = Dense(weights[0], aggregate_once(made, job["model"], features))
-    return layers
+    def join(self, mode):
+        return JumpingKnowledge(mode)
 
 
 def versions():

@@ -1,79 +1,115 @@
-"""PyTorch Geometric's GCNConv and SAGEConv over an adjacency that is normalised once.
+"""PyTorch Geometric's own layers.
 
-Variant `csr` gives the layers a torch.sparse_csr tensor, for which PyG has fused sums on a CPU.
-Variant `reduce` sums by torch.sparse.mm with reduce="sum", the operation that PyG calls for a
-SparseTensor; the package torch-sparse itself is on the index as source only. Variant `gather` is
-PyG's usual edge_index, which writes a row for each edge and is tried only if the rows fit.
+Variant `gather` is PyG's usual edge_index, which PyG normalises itself and which writes a row for
+each edge. Variant `csr` gives the layers a torch.sparse_csr tensor with normalised values, for which
+PyG has fused sums on a CPU. Variant `reduce` sums by torch.sparse.mm with reduce="sum", the
+operation that PyG calls for a SparseTensor; the package torch-sparse itself is on the index as
+source only.
 """
 
 import torch
 import torch_geometric
 from torch import nn
-from torch_geometric.nn import GCNConv, SAGEConv
-from torch_geometric.utils import spmm
+from torch_geometric.nn import (APPNP, GCN2Conv, GCNConv, GINConv, JumpingKnowledge, SAGEConv,
+                                SimpleConv)
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
+import torch_model
 from torch_aggregation import make_csr
-from torch_model import Dense
 
 
-class Convolution(nn.Module):
-    """A layer with its adjacency: a matrix, or an edge_index with, for GCN, edge weights."""
+def reduced(kind):
+    """The layer class `kind` with sums by torch.sparse.mm with reduce="sum"."""
+    class Reduced(kind):
+        def message_and_aggregate(self, adj_t, x):
+            return torch.sparse.mm(adj_t, x[0] if isinstance(x, tuple) else x, "sum")
+    return Reduced
 
-    def __init__(self, layer, adjacency):
+
+REDUCED = {kind: reduced(kind) for kind in (APPNP, GCN2Conv, GCNConv, GINConv, SAGEConv, SimpleConv)}
+
+
+class OnGraph(nn.Module):
+    """A layer with its adjacency, and a bias if the layer itself has none."""
+
+    def __init__(self, layer, adjacency, bias=None):
         super().__init__()
-        self.layer, self.adjacency = layer, adjacency
+        self.layer, self.adjacency, self.bias = layer, adjacency, bias
 
-    def forward(self, x):
-        return self.layer(x, *self.adjacency)
-
-
-def copy_weights(linear, weight):
-    with torch.no_grad():
-        linear.weight.copy_(torch.from_numpy(weight.T))
-        if linear.bias is not None:
-            linear.bias.zero_()
+    def forward(self, *x):
+        y = self.layer(*x, *self.adjacency)
+        return y if self.bias is None else y + self.bias
 
 
-class ReducedGCN(GCNConv):
-    def message_and_aggregate(self, adj_t, x):
-        return torch.sparse.mm(adj_t, x, "sum")
+class Framework(torch_model.Framework):
+    def __init__(self, graph, variant, device="cpu"):
+        self.graph, self.device, self.made = graph, device, {}
+        self.kind, index = variant.split("-")
+        self.index = getattr(torch, index)
+        # PyG normalises an edge_index and keeps the result.
+        self.normalising = {"cached": True} if self.kind == "gather" else {"normalize": False}
 
+    def adjacency(self, sums):
+        """The arguments after x of a layer: an edge_index, or a normalised matrix."""
+        if self.kind == "gather":
+            sums = "sum"
+        if sums not in self.made:
+            matrix = make_csr(self.graph, sums, self.index)
+            if self.kind == "gather":
+                rows = torch.repeat_interleave(torch.arange(matrix.shape[0]),
+                                               matrix.crow_indices().diff())
+                matrix = torch.stack([matrix.col_indices(), rows])
+            self.made[sums] = (matrix.to(self.device),)
+        return self.made[sums]
 
-class ReducedSAGE(SAGEConv):
-    def message_and_aggregate(self, adj_t, x):
-        return torch.sparse.mm(adj_t, x[0], "sum")
+    def make(self, kind, *arguments, **options):
+        return (REDUCED[kind] if self.kind == "reduce" else kind)(*arguments, **options)
 
+    def aggregate(self, sums):
+        if self.kind != "gather":
+            return OnGraph(self.make(SimpleConv), self.adjacency(sums))
+        if sums != "symmetric":
+            return OnGraph(SimpleConv(aggr=sums), self.adjacency(sums))
+        if "normalised" not in self.made:
+            self.made["normalised"] = gcn_norm(*self.adjacency("sum"), num_nodes=self.graph.nodes)
+        return OnGraph(SimpleConv(), self.made["normalised"])
 
-def make_layer(weights, kind, model):
-    rows, cols = weights["weight"].shape
-    if model == "gcn":  # the adjacency is already normalised
-        layer = (ReducedGCN if kind == "reduce" else GCNConv)(rows, cols, normalize=False)
-        copy_weights(layer.lin, weights["weight"])
-        return layer
-    # SAGE's adjacency is normalised too, except for an edge_index, which has no values.
-    layer = (ReducedSAGE if kind == "reduce" else SAGEConv)(
-        rows, cols, aggr="mean" if kind == "gather" else "sum")
-    copy_weights(layer.lin_l, weights["weight"])
-    copy_weights(layer.lin_r, weights["self_weight"])
-    return layer
+    def convolution(self, weights, sums, name, bias):
+        weight = torch_model.weight_name(weights, name)
+        rows, cols = weights.tensors[weight].shape
+        has_bias = bias in weights.tensors
+        if sums == "symmetric":
+            layer = self.make(GCNConv, rows, cols, bias=has_bias, **self.normalising)
+            linear, vector = layer.lin, layer.bias
+        else:  # A matrix is divided by the degrees already.
+            layer = self.make(SAGEConv, rows, cols, bias=has_bias,
+                              aggr="mean" if self.kind == "gather" else "sum")
+            linear, vector = layer.lin_l, layer.lin_l.bias
+            weights.bind(name + ".self_weight", layer.lin_r.weight, transposed=True)
+        weights.bind(weight, linear.weight, transposed=True)
+        weights.bind_bias(bias, vector)
+        return OnGraph(layer, self.adjacency(sums))
 
+    def gin(self, weights, name, mlp):
+        learned = name + ".epsilon" in weights.tensors
+        layer = self.make(GINConv, nn.Identity(), train_eps=learned)
+        layer.nn = mlp  # the constructor would initialise it again
+        if learned:
+            weights.bind(name + ".epsilon", layer.eps)
+        return OnGraph(layer, self.adjacency("sum"))
 
-def make_edges(matrix, model):
-    """Returns (edge_index[, edge_weight]) of a CSR matrix whose rows are targets."""
-    rows = torch.repeat_interleave(torch.arange(matrix.shape[0]), matrix.crow_indices().diff())
-    edges = torch.stack([matrix.col_indices(), rows])
-    return (edges, matrix.values()) if model == "gcn" else (edges,)
+    def gcn2(self, weights, name, number, alpha, theta):
+        width = weights.tensors[name + ".weight"].shape[0]
+        layer = self.make(GCN2Conv, width, alpha, theta, number + 1, **self.normalising)
+        weights.bind(name + ".weight", layer.weight1)
+        return OnGraph(layer, self.adjacency("symmetric"), self.bias_of(weights, name))
 
+    def appnp(self, hops, teleport):
+        return OnGraph(self.make(APPNP, hops, teleport, **self.normalising),
+                       self.adjacency("symmetric"))
 
-def convolutions(graph, features, weights, job):
-    kind, index = job["variant"].split("-")
-    matrix = make_csr(graph, job["model"], getattr(torch, index))
-    adjacency = make_edges(matrix, job["model"]) if kind == "gather" else (matrix,)
-    layers = [Convolution(make_layer(layer, kind, job["model"]), adjacency) for layer in weights]
-    if job["precompute"]:
-        with torch.no_grad():
-            layers[0] = Dense(weights[0], spmm(matrix, features, "sum"))
-    return layers
+    def join(self, mode):
+        return JumpingKnowledge(mode)
 
 
 def versions():

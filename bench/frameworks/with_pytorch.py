@@ -1,38 +1,30 @@
-"""Plain PyTorch, with A as a sparse matrix or as bags of rows; x W is computed first if it is
-narrower than x."""
+"""Plain PyTorch, with A as a sparse matrix or as bags of rows; layers as torch_model builds them
+from sums over neighbours."""
 
 import torch
 from torch import nn
 
+import torch_model
 from torch_aggregation import Aggregate, make_products
-from torch_model import Dense
 
 
-class Convolution(nn.Module):
-    def __init__(self, weights, products):
+class Sum(nn.Module):
+    def __init__(self, products):
         super().__init__()
         self.products = products
-        self.weight = nn.Parameter(torch.from_numpy(weights["weight"]))
-        self.self_weight = None
-        if "self_weight" in weights:
-            self.self_weight = nn.Parameter(torch.from_numpy(weights["self_weight"]))
-        self.bias = nn.Parameter(torch.zeros(self.weight.shape[1]))
-        self.transform_first = self.weight.shape[1] < self.weight.shape[0]
 
     def forward(self, x):
-        if self.transform_first:
-            y = Aggregate.apply(x @ self.weight, *self.products) + self.bias
-        else:
-            y = torch.addmm(self.bias, Aggregate.apply(x, *self.products), self.weight)
-        return y if self.self_weight is None else torch.addmm(y, x, self.self_weight)
+        return Aggregate.apply(x, *self.products)
 
 
-def convolutions(graph, features, weights, job):
-    products = make_products(graph, job["model"], job["variant"])
-    layers = [Convolution(layer, products) for layer in weights]
-    if job["precompute"]:
-        layers[0] = Dense(weights[0], products[0](features))
-    return layers
+class Framework(torch_model.Framework):
+    def __init__(self, graph, variant, device="cpu"):
+        self.graph, self.variant, self.device, self.made = graph, variant, device, {}
+
+    def aggregate(self, sums):
+        if sums not in self.made:
+            self.made[sums] = Sum(make_products(self.graph, sums, self.variant, self.device))
+        return self.made[sums]
 
 
 def versions():

@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
-"""Trains once in one framework. Usage: worker.py JOB.json RESULT.json
+"""Runs one job in one framework. Usage: worker.py JOB.json RESULT.json
 
-The job holds framework (pytorch, pyg, dgl), variant, data, model, layers, hidden, norm, precompute,
-seed, lr, weight_decay, epochs and threads. The result holds losses and seconds of each epoch,
-loaded_bytes (the process with its modules loaded), training_bytes (peak of training) and versions.
+The job holds framework (pytorch, pyg, dgl), variant, data, weights (a file of the engine, which also
+describes the model) and threads. To train it has precompute, lr, weight_decay and epochs; the result
+holds losses and seconds of each epoch, loaded_bytes (the process with its modules loaded),
+training_bytes (peak of training) and versions. With `numbers` instead, the name of an .npz archive
+to write, it computes one step: the logits of evaluation, and loss and gradients of training.
 """
 
 import importlib
 import json
+import os
 import sys
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "experiments"))
 
 
 def memory(field):
@@ -30,27 +35,45 @@ def blas_library():
     return ", ".join(names) or None
 
 
+def compute_numbers(torch, network, weights, graph, features, path):
+    """Writes `logits`, `loss` and a gradient for each parameter, `gradient.NAME`."""
+    import numpy as np
+    from torch_training import targets
+    network.eval()
+    with torch.no_grad():
+        logits = network(features).numpy()
+    network.train()
+    loss = torch.nn.functional.cross_entropy(network(features), targets(graph, features.device))
+    loss.backward()
+    np.savez(path, logits=logits, loss=loss.item(),
+             **{"gradient." + name: value for name, value in weights.gradients().items()})
+
+
 def run(job):
     import torch
     torch.set_num_threads(job["threads"])
     framework = importlib.import_module("with_" + job["framework"])
     loaded = memory("VmRSS")
 
-    from initial_weights import initial_weights, layer_widths
     from native_graph import read_native
-    from torch_model import Network, train
+    from run_files import read_weights
+    from torch_model import Network, Weights
+    from torch_training import train
     graph = read_native(job["data"])
     features = torch.from_numpy(graph.features)
-    widths = layer_widths(job["layers"], graph.features.shape[1], job["hidden"], graph.classes)
-    weights = initial_weights(job["seed"], job["model"], job["norm"], widths)
-    layers = framework.convolutions(graph, features, weights, job)
-    network = Network(layers, widths, job["norm"])
+    options, tensors = read_weights(job["weights"])
+    weights = Weights(tensors)
+    network = Network(options, weights, framework.Framework(graph, job["variant"]), features,
+                      job.get("precompute", False))
+    versions = framework.versions() | {"blas": blas_library()}
+    if "numbers" in job:
+        compute_numbers(torch, network, weights, graph, features, job["numbers"])
+        return {"versions": versions}
     graph.offsets = graph.neighbours = None  # the framework has its own copies
     reset_peak()
     losses, seconds = train(network, graph, features, job)
     return {"losses": losses, "seconds": seconds, "loaded_bytes": loaded,
-            "training_bytes": memory("VmHWM"),
-            "versions": framework.versions() | {"blas": blas_library()}}
+            "training_bytes": memory("VmHWM"), "versions": versions}
 
 
 def main():

@@ -14,9 +14,10 @@ import shutil
 import sys
 
 from comparisons import gradient_difference, loss_difference, within
-from runs import CUT_OFF, FAILURES, first_gradients, reason, run, train
+from runs import CUT_OFF, FAILURES, reason, run, train
 # From experiments/, which `runs` has added to the path.
 from json_file import write_json
+from run_files import first_gradients
 
 # Bounds of relative differences. At 32 bits a step differs only by the order of fp32 sums. With
 # fewer bits, such a difference sometimes moves a value to the next code, one step of its row away.

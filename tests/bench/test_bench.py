@@ -21,12 +21,14 @@ sys.path[:0] = [BENCH, os.path.join(BENCH, "frameworks"), os.path.join(ROOT, "ex
 COMMAND = sys.argv.pop()
 
 import compare_frameworks
-import initial_weights
 import native_graph
 import numpy_model
+import same_numbers
 import scaling
+from contestants import NO_STEP
 from environments import why_unusable
 from processes import ProcessFailed, run_measured
+from run_files import read_weights
 
 # The bounds of fp32 rows with fp64 sums (--reproducible) against fp64 throughout. Adam's first steps
 # are whole steps even where a gradient is near 0, so later losses differ by more than rounding.
@@ -81,19 +83,22 @@ class NativeGraph(OnAGraph):
 class SameNumbers(OnAGraph):
     """The weights, model and steps of the NumPy model have the losses of the engine."""
 
-    def engine_losses(self, model, norm, layers, seed):
+    def train(self, folder, model, norm, layers, seed, *flags):
         run_measured([COMMAND, "train", "--data", self.graph, "--model", model, "--norm", norm,
-                      "--layers", str(layers), "--hidden", "7", "--dropout", "0", "--epochs", "5",
-                      "--lr", "0.02", "--weight-decay", "0.01", "--seed", str(seed),
-                      "--reproducible", "--out", self.path("run"), "--overwrite", "--quiet"])
+                      "--layers", str(layers), "--hidden", "7", "--dropout", "0", "--seed", str(seed),
+                      "--reproducible", "--eval-every", "0", "--out", self.path(folder),
+                      "--overwrite", "--quiet", *flags])
+
+    def engine_losses(self, *case):
+        self.train("run", *case, "--epochs", "5", "--lr", "0.02", "--weight-decay", "0.01")
         return np.array([json.loads(line)["loss"]
                          for line in self.read("run", "metrics.jsonl").splitlines()])
 
     def numpy_losses(self, model, norm, layers, seed):
-        graph = native_graph.read_native(self.graph)
-        widths = initial_weights.layer_widths(layers, 13, 7, 5)
-        weights = initial_weights.initial_weights(seed, model, norm, widths)
-        network = numpy_model.NumpyModel(graph, weights, model, norm)
+        self.train("initial", model, norm, layers, seed, "--epochs", "1", "--lr", NO_STEP)
+        options, tensors = read_weights(self.path("initial", "best.safetensors"))
+        self.assertEqual((options["model"], options["layers"]), (model, layers))
+        network = numpy_model.NumpyModel(native_graph.read_native(self.graph), tensors, layers)
         return np.array(numpy_model.train(network, 5, 0.02, 0.01))
 
     def test_losses_are_those_of_the_engine(self):
@@ -109,6 +114,41 @@ class SameNumbers(OnAGraph):
     def test_another_seed_gives_other_losses(self):
         there, here = self.engine_losses("gcn", "layer", 2, 1), self.numpy_losses("gcn", "layer", 2, 2)
         self.assertGreater(abs(there[0] - here[0]) / there[0], 100 * FP32_LOSS)
+
+
+class SameNumbersAsFrameworks(OnAGraph):
+    def compare(self, *flags):
+        return run(sys.executable, "-B", os.path.join(BENCH, "same_numbers.py"), "--heliograph",
+                   COMMAND, "--data", self.graph, "--threads", "1", "--hidden", "8",
+                   "--debian-python", TORCH or "", "--frameworks", "debian", *flags)
+
+    @unittest.skipUnless(TORCH, "PyTorch is not installed")
+    def test_models_are_those_of_pytorch(self):
+        models = ("sage-blocks", "gin-learned", "dagnn", "jknet-max", "gcnii")
+        done = self.passes(self.compare("--models", ",".join(models)))
+        for model in models:
+            self.assertRegex(done.stdout, rf"\| {model} +\| PyTorch.*\| +yes \|")
+
+    @unittest.skipUnless(TORCH, "PyTorch is not installed")
+    def test_other_numbers_are_an_error(self):
+        done = self.compare("--models", "gin", "--tolerance", "1e-12")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stdout, r"\| gin .*\| +NO \|")
+
+    def test_no_framework_is_an_error(self):
+        done = self.compare("--debian-python", self.path("nowhere"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no framework is installed", done.stderr)
+
+    def test_a_gradient_differs_relative_to_the_largest_of_its_parameter(self):
+        ours = {"logits": np.array([2.0, 4.0]), "loss": np.array(1.0),
+                "gradient.a": np.array([1.0, -200.0]), "gradient.b": np.array([1e-3, 0.0])}
+        theirs = {**ours, "gradient.a": np.array([[2.0, -200.0]]), "gradient.b": np.array([2e-3, 0])}
+        self.assertEqual(same_numbers.largest_differences(ours, theirs), (0, 0, 0.5, "b"))
+        with self.assertRaisesRegex(ValueError, "gradient.b"):
+            same_numbers.largest_differences({k: ours[k] for k in list(ours)[:3]}, theirs)
+        theirs["loss"] = np.array(np.nan)
+        self.assertEqual(same_numbers.largest_differences(ours, theirs)[1], np.inf)
 
 
 class CompareFrameworks(OnAGraph):
@@ -134,11 +174,13 @@ class CompareFrameworks(OnAGraph):
 
     @unittest.skipUnless(TORCH, "PyTorch is not installed")
     def test_pytorch_takes_the_same_steps(self):
-        for model in ("gcn", "sage"):
+        for model, count in (("gcn", 2), ("sage", 2), ("dagnn", 1)):
             with self.subTest(model=model):
                 self.passes(self.compare("--frameworks", "debian-bag", "--debian-python", TORCH,
                                          "--model", model))
-                for table in self.read_json("compared.json"):
+                tables = self.read_json("compared.json")
+                self.assertEqual(len(tables), count)  # dagnn sums no features
+                for table in tables:
                     row = table["rows"][1]
                     self.assertLess(row["difference"], 1e-4)
                     self.assertGreater(row["seconds"], 0)

@@ -31,7 +31,7 @@ class TorchEpoch(FolderTest):
         self.write("torch.py", TORCH)
         results = self.path("results.json")
         done = run(sys.executable, "-B", os.path.join(ROOT, "bench", "torch_epoch.py"), "--data",
-                   self.path("reddit-1"), "--json", results,
+                   self.path("reddit-1"), "--json", results, "--heliograph", sys.executable,
                    env={**os.environ, "PYTHONPATH": self.folder, "RESULTS": results})
         self.assertEqual(done.returncode, 1, done.stderr)
         first, second, last = ([row["error"] for row in self.read_json("results.json" + copy)]
