@@ -2,7 +2,9 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <optional>
+#include <set>
 #include <system_error>
 
 #include "cli/command.hpp"
@@ -21,6 +23,7 @@
 #include "train/options/json.hpp"
 #include "train/options/values.hpp"
 #include "train/run/output_file.hpp"
+#include "train/run/output_path.hpp"
 #include "train/run/run_directory.hpp"
 
 namespace heliograph::cli {
@@ -90,24 +93,35 @@ fs::path run_of(const std::string& weights) {
   return {};
 }
 
-void require_no_results(const EvalRequest& request) {
-  require_no_data(request.run.out);
-  if (request.run.overwrite) return;
-  const auto refuse_existing = [](const char* flag, const std::string& folder,
-                                  const fs::path& file) {
-    std::error_code ignored;
-    if (!fs::exists(fs::path(folder) / file, ignored)) return;
-    throw Error(ErrorCode::usage, fmt::format("--{}: {} exists; choose another name or add "
-                                              "--overwrite",
-                                              flag, (fs::path(folder) / file).string()));
-  };
-  if (!request.run.out.empty()) {
-    for (const char* name : {kPredictionsFile, kScoresFile, kResultsFile}) {
-      refuse_existing("out", request.run.out, name);
+/// Whether a file is the eval.json of an earlier evaluation.
+bool is_result(const fs::path& file) {
+  std::ifstream stream(file);
+  const auto object = nlohmann::json::parse(stream, nullptr, false);
+  return object.is_object() && object.contains("checkpoint") && object.contains("test_metric");
+}
+
+/// Throws Error(usage) if a file could not be written or must not be replaced.
+void require_writable_results(const EvalRequest& request) {
+  const std::string& out = request.run.out;
+  require_no_data(out);
+  std::set<fs::path> files;
+  const auto check = [&](const char* flag, const fs::path& path) {
+    if (!files.insert(fs::weakly_canonical(fs::absolute(path))).second) {
+      throw Error(ErrorCode::usage,
+                  fmt::format("--{} {}: another result has the same file", flag, path.string()));
     }
+    require_writable({flag, path.string(), "a .npy file", is_npy, request.run.overwrite},
+                     request.run.input.data);
+  };
+  if (!out.empty() && fs::exists(out)) {
+    check("out", fs::path(out) / kPredictionsFile);
+    check("out", fs::path(out) / kScoresFile);
+    require_writable({"out", (fs::path(out) / kResultsFile).string(), "a result of eval", is_result,
+                      request.run.overwrite},
+                     request.run.input.data);
   }
-  if (!request.logits.empty()) refuse_existing("save-logits", "", request.logits);
-  if (!request.embeddings.empty()) refuse_existing("save-embeddings", "", request.embeddings);
+  if (!request.logits.empty()) check("save-logits", request.logits);
+  if (!request.embeddings.empty()) check("save-embeddings", request.embeddings);
 }
 
 void write_files(const EvalRequest& request, const Model& model, const std::string& dataset,
@@ -182,7 +196,7 @@ int score(EvalRequest& request, const Model& model, Processes& processes, LossGu
                                             fmt::format("stopped by {}", signal_name(signal)));
                            },
                            [] {}, [](int) { return 0.0; }});
-  if (processes.is_root()) require_no_results(request);
+  if (processes.is_root()) require_writable_results(request);
   Progress progress(0, !prints, run.input.log_level);
   const TrainData data(run, progress);
   progress.phase(fmt::format("scoring {}", request.weights));
@@ -247,6 +261,8 @@ int run_eval(const Arguments<EvalRequest>& arguments) {
   const bool shards = is_shards(request.run.input.data);
   set_options_of_shards(request.run, given);
   validate(options);
+  const auto started = started_processes(options.transport);
+  if (started && (given("parts") || shards)) require_parts(options.partition.parts, *started);
   const auto no_advice = [](bool) { return [] { return std::string(); }; };
   return run_as_process(options.transport, no_advice, [&](Processes& processes, LossGuard& guard) {
     if (processes.joined() && !given("parts") && !shards) {

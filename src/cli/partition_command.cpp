@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 
 #include "cli/command.hpp"
 #include "cli/data_options.hpp"
@@ -15,6 +14,7 @@
 #include "train/options/values.hpp"
 #include "train/plan/exchange_cost.hpp"
 #include "train/plan/run_plan.hpp"
+#include "train/run/output_path.hpp"
 
 namespace heliograph::cli {
 namespace {
@@ -102,14 +102,16 @@ std::string cost_table(const Dataset& dataset, const Partition& partition,
       {"bits", "node rows", "gradients", "bytes an epoch", "busiest link"}};
   if (gbps > 0) rows[0].push_back("waiting");
   rows[0].emplace_back("memory a rank");
-  const auto costs = exchange_costs(dataset, partition, request.train, split);
+  const auto exchanges = at_all_bits(request.train.exchange);
+  const auto costs = exchange_costs(dataset, partition, request.train, split, exchanges);
   if (partition.parts == 1) {
     return two_columns({{"memory", human_bytes(costs[0].memory.total()) +
                                        ", the least that training holds; nothing is sent"}});
   }
-  for (const ExchangeCost& cost : costs) {
-    std::vector<std::string> row{std::to_string(bit_count(cost.bits)), human_bytes(cost.row_bytes),
-                                 human_bytes(cost.gradient_bytes),
+  for (std::size_t i = 0; i < costs.size(); ++i) {
+    const ExchangeCost& cost = costs[i];
+    std::vector<std::string> row{std::to_string(bit_count(exchanges[i].bits_forward)),
+                                 human_bytes(cost.row_bytes), human_bytes(cost.gradient_bytes),
                                  human_bytes(cost.row_bytes + cost.gradient_bytes),
                                  human_bytes(cost.link_bytes)};
     if (gbps > 0) row.push_back(human_seconds(8e-9 * static_cast<double>(cost.link_bytes) / gbps));
@@ -129,20 +131,6 @@ std::string cost_table(const Dataset& dataset, const Partition& partition,
   return text + "  memory: the least that training holds, mean over ranks\n";
 }
 
-void check_owners(const PartitionRequest& request) {
-  const std::string& path = request.owners;
-  std::error_code ignored;
-  if (path.empty() || !std::filesystem::exists(path, ignored)) return;
-  if (!request.overwrite) {
-    throw Error(ErrorCode::usage,
-                fmt::format("--owners {} exists; choose another file or add --overwrite", path));
-  }
-  if (!std::filesystem::is_regular_file(path, ignored)) {
-    throw Error(ErrorCode::usage,
-                fmt::format("--owners {} is not a regular file: it is not replaced", path));
-  }
-}
-
 int run_partition(const Arguments<PartitionRequest>& arguments) {
   PartitionRequest request;
   arguments.apply(request);
@@ -151,7 +139,8 @@ int run_partition(const Arguments<PartitionRequest>& arguments) {
   if (request.overwrite && request.out.empty() && request.owners.empty()) {
     throw Error(ErrorCode::usage, "--overwrite needs --out or --owners");
   }
-  check_owners(request);
+  require_writable({"owners", request.owners, "a list of owners", is_owner_list, request.overwrite},
+                   request.input.data);
   if (!request.out.empty()) check_shard_target(request.out, request.overwrite);
   Progress progress(0, request.input.quiet, request.input.log_level);
   const Dataset dataset = load(request.input, progress);

@@ -24,6 +24,7 @@
 #include "heliograph/train.hpp"
 #include "train/processes.hpp"
 #include "train/run/output_file.hpp"
+#include "train/run/output_path.hpp"
 #include "train/run/run_directory.hpp"
 #include "train/run/summary.hpp"
 
@@ -39,31 +40,24 @@ constexpr double kLossSeconds = 0.1;
 /// The value of --parts until it is given.
 constexpr int kPartsNotGiven = std::numeric_limits<int>::min();
 
+/// Whether a summary may be written there: to an earlier one, or to a device or pipe, which is not
+/// replaced.
+bool takes_summary(const std::filesystem::path& file) {
+  std::error_code ignored;
+  return !std::filesystem::is_regular_file(file, ignored) || is_summary(file);
+}
+
 /// Throws Error(usage) if the summary could not be written at the end of the run, or if it would
 /// replace anything but an earlier summary.
-void require_writable_summary(const std::string& path, const std::string& out) {
-  if (path.empty()) return;
-  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
-  std::error_code ignored;
-  if (!parent.empty() && !std::filesystem::is_directory(parent, ignored)) {
-    throw Error(ErrorCode::usage,
-                fmt::format("--summary {}: {} is not a directory", path, parent.string()));
-  }
-  if (std::filesystem::is_directory(path, ignored)) {
-    throw Error(ErrorCode::usage, fmt::format("--summary {} is a directory", path));
-  }
-  if (!out.empty() && RunDirectory::holds_as_own(out, path)) {
+void require_writable_summary(const TrainRequest& request) {
+  const std::string& path = request.summary;
+  if (!path.empty() && !request.out.empty() && RunDirectory::holds_as_own(request.out, path)) {
     throw Error(
         ErrorCode::usage,
         fmt::format("--summary {} is a file of the run in --out; choose another name", path));
   }
-  // Devices and pipes are written to, not replaced.
-  if (std::filesystem::is_regular_file(path, ignored) && !is_summary(path)) {
-    throw Error(ErrorCode::usage,
-                fmt::format("--summary {} exists and is no summary of an earlier run: it is not "
-                            "replaced; choose another name",
-                            path));
-  }
+  require_writable({"summary", path, "a summary of an earlier run", takes_summary},
+                   request.input.data);
 }
 
 nlohmann::ordered_json error_json(const std::exception& error) {
@@ -276,7 +270,7 @@ using TrainArguments = Arguments<TrainRequest>;
 
 /// Throws Error(usage) if results could not be written at the end of the run.
 void require_writable_outputs(const TrainRequest& request) {
-  require_writable_summary(request.summary, request.out);
+  require_writable_summary(request);
   if (!request.out.empty() && !resumes_in_run_directory(request)) {
     RunDirectory::check(request.out, request.overwrite);
   }
@@ -360,6 +354,8 @@ int run_train(const TrainArguments& arguments, const std::vector<std::string>& w
       });
   parts_given = parts_given || shards;
   validate(request.train);
+  const auto started = started_processes(request.train.transport);
+  if (parts_given && started) require_processes(arguments, request, *started);
   const auto advise = [&](bool launched) { return advice_for(request, launched); };
   return run_as_process(
       request.train.transport, advise, [&](Processes& processes, LossGuard& guard) {

@@ -1,16 +1,18 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
 namespace heliograph {
 
-/// A first-in first-out queue that allocates only when it holds more than it ever did.
+/// A first-in first-out queue that allocates only when it holds more than it ever did. One that
+/// is never used holds nothing, since there are several for each pair of ranks.
 template <class T>
 class Ring {
  public:
-  /// `capacity`: a power of two.
-  explicit Ring(std::size_t capacity = 32) : items_(capacity) {}
+  /// `capacity`: what the first push allocates; a power of two.
+  explicit Ring(std::size_t capacity = 32) : capacity_(capacity) {}
 
   bool empty() const noexcept { return count_ == 0; }
   std::size_t size() const noexcept { return count_; }
@@ -34,12 +36,13 @@ class Ring {
 
  private:
   void grow() {
-    std::vector<T> larger(items_.size() * 2);
+    std::vector<T> larger(std::max(capacity_, items_.size() * 2));
     for (std::size_t i = 0; i < count_; ++i) larger[i] = (*this)[i];
     items_.swap(larger);
     first_ = 0;
   }
 
+  std::size_t capacity_;
   std::vector<T> items_;
   std::size_t first_ = 0;
   std::size_t count_ = 0;

@@ -24,6 +24,10 @@ std::string warning_of_processes();
 /// Throws Error(usage) unless `parts` equals `processes`.
 void require_parts(int parts, int processes);
 
+/// How many processes a launcher has started to join each other, as far as the environment says
+/// so. Throws as Processes does.
+std::optional<int> started_processes(const TransportOptions& transport);
+
 /// This process among the processes of a run. It joins those that mpirun, srun or torchrun started
 /// with it if `transport` says so or leaves the choice; otherwise it is alone.
 class Processes {

@@ -36,7 +36,7 @@ TEST(PartitionCommand, WritesWhatTrainReads) {
   const auto onto_folder = run_command({"partition", "--data", data, "--parts", "3", "--owners",
                                         folder.path().string(), "--overwrite"});
   EXPECT_EQ(onto_folder.code, 2) << onto_folder.err;
-  EXPECT_THAT(onto_folder.err, HasSubstr("not a regular file"));
+  EXPECT_THAT(onto_folder.err, HasSubstr("is a directory"));
   const auto trained =
       run_command({"train", "--data", data, "--parts", "3", "--partitioner", "file:" + owners,
                    "--epochs", "1", "--hidden", "4", "--out", (folder / "run").string()});

@@ -54,7 +54,10 @@ TEST_F(KeptFiles, ASummaryReplacesOnlyASummary) {
        {"ring/manifest.json", "ring/features.bin", "run/run.json", "run/metrics.jsonl",
         "run/best.safetensors", "run/predictions.npy", "notes.json"}) {
     const std::string before = read_text(path(name));
-    refused(arguments({"--summary", path(name)}), 2, "exists and is no summary of an earlier run");
+    refused(arguments({"--summary", path(name)}), 2,
+            std::string(name).starts_with("ring/")
+                ? "lies in a data set"
+                : "exists and is not a summary of an earlier run");
     EXPECT_EQ(read_text(path(name)), before) << name;
   }
   for (const char* name : {"run/run.json", "run/logits.npy", "run/checkpoints/s.json"}) {
@@ -83,6 +86,44 @@ TEST_F(KeptFiles, ResultsAreNotWrittenIntoData) {
   for (const std::string& data : {data_, shards}) {
     EXPECT_EQ(run_command({"eval", "--checkpoint", path("run"), "--data", data}).code, 0);
   }
+}
+
+TEST_F(KeptFiles, ListsAndArraysReplaceOnlyTheirKind) {
+  train("run");
+  test::write_text(folder_ / "notes.txt", "two words");
+  const auto eval = [&](const std::string& flag, const std::string& file) {
+    return std::vector<std::string>{"eval", "--checkpoint", path("run"),
+                                    flag,   path(file),     "--overwrite"};
+  };
+  const auto cut = [&](const std::string& file) {
+    return std::vector<std::string>{"partition", "--data",   data_,      "--parts",
+                                    "2",         "--owners", path(file), "--overwrite"};
+  };
+  for (const char* name : {"ring/manifest.json", "ring/new.npy"}) {
+    refused(eval("--save-logits", name), 2, "lies in a data set");
+    refused(cut(name), 2, "lies in a data set");
+  }
+  for (const char* name : {"run/best.safetensors", "run/metrics.jsonl", "notes.txt"}) {
+    const std::string before = read_text(path(name));
+    refused(eval("--save-embeddings", name), 2, "exists and is not a .npy file");
+    refused(cut(name), 2, "exists and is not a list of owners");
+    EXPECT_EQ(read_text(path(name)), before) << name;
+  }
+  auto twice = eval("--save-logits", "l.npy");
+  twice.insert(twice.end(), {"--save-embeddings", path("run/../l.npy")});
+  refused(twice, 2, "another result has the same file");
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(run_command(eval("--save-logits", "l.npy")).code, 0);
+    EXPECT_EQ(run_command(cut("owners")).code, 0);
+  }
+
+  // A file of the right kind that is an input.
+  fs::create_directory(folder_ / "list");
+  test::write_text(folder_ / "list" / "edges.csv", "0,1\n1,2\n2,3\n3,0\n");
+  test::write_text(folder_ / "list" / "labels.txt", "0\n1\n0\n1\n");
+  refused({"partition", "--data", path("list"), "--parts", "2", "--owners", path("list/labels.txt"),
+           "--overwrite"},
+          2, "is part of the data set");
 }
 
 TEST_F(KeptFiles, ImportRefusesItsTargetBeforeItReads) {

@@ -168,9 +168,12 @@ def command(options):
                                   MASTER_PORT=port), [4, 5], "a port that is taken")
         require("cannot listen at port" in job.read("err.0"), job.words())
 
+    # No rank waits for others that must fail as it does.
+    done = alone(*words, "--parts", "5", **variables_of(2))
+    require(done.returncode == 2 and "--parts 5 with 2 processes" in done.stderr, done.stderr)
+
     # Either rank may be the first to fail, and then the other may hear of that before it fails too.
-    for more, code, said in ((["--parts", "5"], 2, "--parts 5 with 2 processes"),
-                             (["--data", os.path.join(options.folder, "none")], 3, "error"),
+    for more, code, said in ((["--data", os.path.join(options.folder, "none")], 3, "error"),
                              (["--lr", "1e30", "--epochs", "30"], 6, "error")):
         job = start(options, 2, [*words, *more])
         codes = codes_of(job)

@@ -1,29 +1,37 @@
 #include "train/plan/exchange_cost.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "heliograph/train.hpp"
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
+#include "train/plan/dataset_plan.hpp"
 
 namespace heliograph {
 namespace {
+
+using ::testing::HasSubstr;
 
 /// Expects the cost at every number of bits to be what a run counts.
 void expect_what_train_counts(const Dataset& data, TrainOptions o) {
   const Partition partition = make_partition(data.graph, o.partition);
   const Split split = make_split(data, o.split);
-  const auto costs = exchange_costs(data, partition, o, o.inductive ? &split : nullptr);
+  const auto exchanges = at_all_bits(o.exchange);
+  const auto costs = exchange_costs(data, partition, o, o.inductive ? &split : nullptr, exchanges);
   ASSERT_EQ(costs.size(), 6U);
-  for (const ExchangeCost& cost : costs) {
-    o.exchange.bits_forward = o.exchange.bits_backward = cost.bits;
+  for (std::size_t i = 0; i < costs.size(); ++i) {
+    const ExchangeCost& cost = costs[i];
+    o.exchange = exchanges[i];
     const TrainResult r = train(data, o);
     EXPECT_EQ(cost.row_bytes, r.bytes_per_epoch.halo_forward + r.bytes_per_epoch.halo_backward)
-        << bit_count(cost.bits);
+        << bit_count(o.exchange.bits_forward);
     EXPECT_EQ(cost.gradient_bytes, r.bytes_per_epoch.allreduce);
     std::map<std::pair<int, int>, std::int64_t> links;
     for (const LinkTraffic& link : r.halo_traffic) links[{link.from, link.to}] += link.bytes;
@@ -70,11 +78,25 @@ TEST(ExchangeCost, IsWhatTrainCountsInInductiveTraining) {
   expect_what_train_counts(test::make_small_dataset(300, 24, 3, 3), o);
 }
 
+TEST(ExchangeCost, IsWarnedOfWhereEmulatedLinksTakeLong) {
+  const Dataset data = test::make_small_dataset(300, 24, 3, 3);
+  TrainOptions o = test::small_options(3, 1);
+  std::string lines;
+  const LogCallback log = [&](LogLevel, std::string_view text) { lines.append(text); };
+  o.transport.link_gbps = 1e-9;
+  const DatasetPlan slow(data, o, log);
+  EXPECT_THAT(lines, HasSubstr("at link-gbps 1e-09 the busiest link takes "));
+  lines.clear();
+  o.transport.link_gbps = 1;
+  const DatasetPlan fast(data, o, log);
+  EXPECT_EQ(lines, "");
+}
+
 TEST(ExchangeCost, OfOneRankIsNothing) {
   const Dataset data = test::make_small_dataset(100, 8, 3, 3);
   const TrainOptions o = test::small_options(1, 1);
-  for (const ExchangeCost& cost :
-       exchange_costs(data, make_partition(data.graph, o.partition), o, nullptr)) {
+  for (const ExchangeCost& cost : exchange_costs(data, make_partition(data.graph, o.partition), o,
+                                                 nullptr, at_all_bits(o.exchange))) {
     EXPECT_EQ(cost.row_bytes + cost.gradient_bytes + cost.link_bytes, 0);
   }
 }

@@ -181,6 +181,23 @@ TEST(LeastMemory, IsWhatTheRunThenHoldsOfBuffersAndLittleLessOfAllElse) {
   }
 }
 
+TEST(LeastMemory, CountsWhatEachOfManyRanksHolds) {
+  const Dataset data = test::make_small_dataset(1000, 200, 7, 3);
+  for (const bool reproducible : {false, true}) {
+    TrainOptions o = options_of(ModelKind::sage, 1, 0);
+    o.partition.parts = 40;
+    o.reproducible = reproducible;
+    const TrainResult r = train(data, o);
+    const MemoryNeeds least = least_memory(data, o, 0, r.partition.communication_volume);
+    for (const MemoryUse use : {MemoryUse::weights, MemoryUse::workspace, MemoryUse::evaluation}) {
+      EXPECT_GT(least[use], 0) << memory_use_name(use);
+    }
+    EXPECT_LE(least[MemoryUse::workspace], r.memory.workspace);
+    EXPECT_LE(least[MemoryUse::evaluation], r.memory.evaluation);
+    EXPECT_GE(least.total() * 10, r.memory.total() * 8);
+  }
+}
+
 TEST(LeastMemory, IsNoMoreThanADirectedGraphHolds) {
   // All nodes point to a few: many rows travel forward at 1 bit, few gradients back at 32 bits.
   Dataset data = test::make_small_dataset(3000, 8, 3, 3, false, false, true);

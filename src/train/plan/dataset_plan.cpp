@@ -1,5 +1,7 @@
 #include "train/plan/dataset_plan.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -11,12 +13,15 @@
 #include "heliograph/error.hpp"
 #include "heliograph/io.hpp"
 #include "train/launch.hpp"
+#include "train/plan/exchange_cost.hpp"
 #include "train/plan/memory_check.hpp"
 #include "train/process_memory.hpp"
 
 namespace heliograph {
 
 namespace {
+
+constexpr double kSlowEpoch = 60;  ///< Seconds of waiting that a user may not have meant.
 
 /// Flags of the nodes whose features give the statistics of normalisation; empty for all nodes.
 std::vector<std::uint8_t> fit_nodes(const Split& split, bool inductive) {
@@ -57,6 +62,7 @@ DatasetPlan::DatasetPlan(const Dataset& dataset, const TrainOptions& options,
   PartitionOptions cut = options.partition;
   if (options.inductive) cut.balance_train = true;
   index(make_partition(dataset.graph, cut, log, &split_));
+  if (purpose_.training) warn_of_slow_links(log);
 }
 
 DatasetPlan::DatasetPlan(const Dataset& dataset, Partition partition, const TrainOptions& options,
@@ -133,6 +139,19 @@ void DatasetPlan::check_memory(std::optional<std::int64_t> halo_rows) const {
                           halo_rows),
         available_memory_bytes());
   }
+}
+
+void DatasetPlan::warn_of_slow_links(const LogCallback& log) const {
+  const double gbps = options_.transport.link_gbps;
+  if (gbps == 0 || !log) return;
+  const auto cost = exchange_costs(dataset_, partition_, options_,
+                                   options_.inductive ? &split_ : nullptr, {&options_.exchange, 1});
+  const double seconds = 8e-9 * static_cast<double>(cost[0].link_bytes) / gbps;
+  if (seconds < kSlowEpoch) return;
+  log(LogLevel::warning, fmt::format(fmt::runtime(spell_options(
+                                         "at --link-gbps {} the busiest link takes {:.4g} s for "
+                                         "the {} bytes that it carries an epoch")),
+                                     gbps, seconds, cost[0].link_bytes));
 }
 
 RankData DatasetPlan::load(int rank, GraphScope scope, MemoryUse use,

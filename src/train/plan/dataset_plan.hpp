@@ -33,6 +33,8 @@ class DatasetPlan final : public RunPlan {
   /// Throws Error(resource) if the run cannot fit into memory. `halo_rows`: nothing if not yet
   /// known.
   void check_memory(std::optional<std::int64_t> halo_rows) const;
+  /// Warns if the bytes of an epoch take long on emulated links.
+  void warn_of_slow_links(const LogCallback& log) const;
   LocalLabels labels_of(const std::vector<std::int64_t>& ids) const;
   FeatureMatrix features_of(const std::vector<std::int64_t>& ids, MemoryUse use,
                             MemoryAccount* account) const;

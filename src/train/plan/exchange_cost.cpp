@@ -85,8 +85,18 @@ std::int64_t sum_of(const LinkRows& rows) {
 
 }  // namespace
 
+std::vector<ExchangeOptions> at_all_bits(const ExchangeOptions& options) {
+  std::vector<ExchangeOptions> all;
+  for (const Bits bits : {Bits::fp32, Bits::bf16, Bits::eight, Bits::four, Bits::two, Bits::one}) {
+    all.push_back(options);
+    all.back().bits_forward = all.back().bits_backward = bits;
+  }
+  return all;
+}
+
 std::vector<ExchangeCost> exchange_costs(const Dataset& dataset, const Partition& partition,
-                                         const TrainOptions& options, const Split* split) {
+                                         const TrainOptions& options, const Split* split,
+                                         std::span<const ExchangeOptions> exchanges) {
   const RowCounter counter(dataset.graph, partition, split);
   const LinkRows forward = counter.forward();
   const LinkRows backward = dataset.graph.directed ? counter.backward() : forward;
@@ -100,10 +110,10 @@ std::vector<ExchangeCost> exchange_costs(const Dataset& dataset, const Partition
   const std::int64_t summed =
       model.gradients * (options.reproducible ? 8 : 4) + 8 * (1 + model.rank_sums);
   std::vector<ExchangeCost> costs;
-  for (const Bits bits : {Bits::fp32, Bits::bf16, Bits::eight, Bits::four, Bits::two, Bits::one}) {
+  for (const ExchangeOptions& exchange : exchanges) {
     TrainOptions at = options;
     at.partition.parts = partition.parts;
-    at.exchange.bits_forward = at.exchange.bits_backward = bits;
+    at.exchange = exchange;
     const ExchangePolicy policy(at.exchange, at.epochs);
     std::int64_t forward_bytes = 0, backward_bytes = 0;  // Of a row at all sites.
     for (const Site& site : model.sites) {
@@ -111,7 +121,6 @@ std::vector<ExchangeCost> exchange_costs(const Dataset& dataset, const Partition
           static_cast<std::int64_t>(policy.most_row_bytes(site));
     }
     ExchangeCost cost;
-    cost.bits = bits;
     cost.row_bytes = sum_of(forward) * forward_bytes + sum_of(backward) * backward_bytes;
     cost.gradient_bytes = 2 * (ranks - 1) * summed;
     for (std::size_t i = 0; i < forward.size(); ++i) {

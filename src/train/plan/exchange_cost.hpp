@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "heliograph/dataset.hpp"
@@ -12,18 +13,21 @@ namespace heliograph {
 
 /// What an epoch of training on a partition sends, and what its ranks hold.
 struct ExchangeCost {
-  Bits bits = Bits::fp32;
   std::int64_t row_bytes = 0;       ///< Node rows, forward and backward, all ranks together.
   std::int64_t gradient_bytes = 0;  ///< Weight gradients, all ranks together.
   std::int64_t link_bytes = 0;      ///< Both, on the link from one rank to another that has most.
   MemoryNeeds memory;               ///< The least memory of all ranks together.
 };
 
-/// The cost at 32, 16, 8, 4, 2 and 1 bits in both directions, without training. Rows and gradients
-/// are those that a run with these options counts. `split`: the one whose training nodes an
-/// inductive run trains on; null if `options.inductive` is false. Throws Error: as
+/// These options with 32, 16, 8, 4, 2 and 1 bits in both directions.
+std::vector<ExchangeOptions> at_all_bits(const ExchangeOptions& options);
+
+/// The cost of each of `exchanges`, which replaces `options.exchange`, without training. Rows and
+/// gradients are those that a run with these options counts. `split`: the one whose training nodes
+/// an inductive run trains on; null if `options.inductive` is false. Throws Error: as
 /// `measure_partition`.
 std::vector<ExchangeCost> exchange_costs(const Dataset& dataset, const Partition& partition,
-                                         const TrainOptions& options, const Split* split);
+                                         const TrainOptions& options, const Split* split,
+                                         std::span<const ExchangeOptions> exchanges);
 
 }  // namespace heliograph

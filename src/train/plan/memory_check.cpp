@@ -163,7 +163,18 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
     needs.bytes[i] = account.live(static_cast<MemoryUse>(i));
   }
   const std::int64_t entries = dataset.graph.entries();
-  needs[MemoryUse::weights] = capped_product(needs[MemoryUse::weights], options.partition.parts);
+  // Every rank holds the weights, those of the best epoch, and the other ranks' shares of its block
+  // of the summed gradients.
+  const int parts = options.partition.parts;
+  const std::int64_t value_bytes = options.reproducible ? 8 : 4;
+  if (parts > 1 && options.transport.device == DeviceKind::cpu) {
+    needs[MemoryUse::workspace] +=
+        capped_product(value_bytes * model.parameters().flat_size(), parts - 1);
+  }
+  if (options.eval_every > 0) {
+    needs[MemoryUse::evaluation] += capped_product(4 * model.parameters().weights(), parts);
+  }
+  needs[MemoryUse::weights] = capped_product(needs[MemoryUse::weights], parts);
   needs[MemoryUse::graph] +=
       structure_bytes(dataset, rows, options.inductive ? 0 : entries, options.model);
   if (options.inductive) {

@@ -1,0 +1,58 @@
+#include "train/run/output_path.hpp"
+
+#include <string_view>
+#include <system_error>
+
+#include "core/throw_error.hpp"
+#include "graph/io/files.hpp"
+#include "graph/io/readers.hpp"
+
+namespace heliograph {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Whether `file` is `folder` or lies in it.
+bool lies_in(const fs::path& file, const fs::path& folder) {
+  std::error_code ignored;
+  const fs::path inside = fs::weakly_canonical(fs::absolute(file), ignored)
+                              .lexically_relative(fs::weakly_canonical(fs::absolute(folder)));
+  return !inside.empty() && *inside.begin() != "..";
+}
+
+}  // namespace
+
+void require_writable(const OutputPath& output, const std::string& data) {
+  if (output.path.empty()) return;
+  const auto refuse = [&](const std::string& why) {
+    throw_error(ErrorCode::usage, "--{} {}{}", output.flag, output.path, why);
+  };
+  const fs::path path = output.path;
+  const fs::path parent = path.has_parent_path() ? path.parent_path() : ".";
+  std::error_code ignored;
+  if (!fs::is_directory(parent, ignored)) refuse(": " + parent.string() + " is not a directory");
+  if (is_native(parent)) {
+    refuse(" lies in a data set, shards or a checkpoint; choose another directory");
+  }
+  if (fs::is_directory(path, ignored)) refuse(" is a directory");
+  if (!fs::exists(path, ignored)) return;
+  if (!output.overwrite) refuse(" exists; choose another name or add --overwrite");
+  if (!output.is_kind(path)) {
+    refuse(std::string(" exists and is not ") + output.kind + ": it is not replaced");
+  }
+  if (!data.empty() && lies_in(path, data)) refuse(" is part of the data set: it is not replaced");
+}
+
+bool is_npy(const fs::path& file) {
+  std::error_code ignored;
+  return fs::is_regular_file(file, ignored) &&
+         MappedFile::open(file)->text().starts_with("\x93NUMPY");
+}
+
+bool is_owner_list(const fs::path& file) {
+  std::error_code ignored;
+  return fs::is_regular_file(file, ignored) &&
+         MappedFile::open(file)->text().find_first_not_of("0123456789\n") == std::string_view::npos;
+}
+
+}  // namespace heliograph
