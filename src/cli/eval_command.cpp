@@ -261,8 +261,8 @@ int run_eval(const Arguments<EvalRequest>& arguments) {
   const bool shards = is_shards(request.run.input.data);
   set_options_of_shards(request.run, given);
   validate(options);
-  const auto started = started_processes(options.transport);
-  if (started && (given("parts") || shards)) require_parts(options.partition.parts, *started);
+  const auto awaited = awaited_processes(options.transport);
+  if (awaited && (given("parts") || shards)) require_parts(options.partition.parts, *awaited);
   const auto no_advice = [](bool) { return [] { return std::string(); }; };
   return run_as_process(options.transport, no_advice, [&](Processes& processes, LossGuard& guard) {
     if (processes.joined() && !given("parts") && !shards) {

@@ -354,8 +354,8 @@ int run_train(const TrainArguments& arguments, const std::vector<std::string>& w
       });
   parts_given = parts_given || shards;
   validate(request.train);
-  const auto started = started_processes(request.train.transport);
-  if (parts_given && started) require_processes(arguments, request, *started);
+  const auto awaited = awaited_processes(request.train.transport);
+  if (parts_given && awaited) require_processes(arguments, request, *awaited);
   const auto advise = [&](bool launched) { return advice_for(request, launched); };
   return run_as_process(
       request.train.transport, advise, [&](Processes& processes, LossGuard& guard) {

@@ -97,11 +97,9 @@ void require_parts(int parts, int processes) {
               parts, counted(processes, "process"), parts);
 }
 
-std::optional<int> started_processes(const TransportOptions& transport) {
-  const TransportKind kind = choose_transport(transport);
-  if (kind == TransportKind::tcp) return processes_of_torchrun();
-  const auto launched = kind == TransportKind::mpi ? launched_by_mpi() : std::nullopt;
-  return launched ? launched->processes : std::nullopt;
+std::optional<int> awaited_processes(const TransportOptions& transport) {
+  if (choose_transport(transport) != TransportKind::tcp) return std::nullopt;
+  return processes_of_torchrun();
 }
 
 Processes::Processes(const TransportOptions& transport)

@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "core/function_ref.hpp"
@@ -24,9 +25,9 @@ std::string warning_of_processes();
 /// Throws Error(usage) unless `parts` equals `processes`.
 void require_parts(int parts, int processes);
 
-/// How many processes a launcher has started to join each other, as far as the environment says
-/// so. Throws as Processes does.
-std::optional<int> started_processes(const TransportOptions& transport);
+/// How many processes will wait for each other over TCP, by the environment; nothing if this
+/// process does not meet others over TCP. Throws as Processes does.
+std::optional<int> awaited_processes(const TransportOptions& transport);
 
 /// This process among the processes of a run. It joins those that mpirun, srun or torchrun started
 /// with it if `transport` says so or leaves the choice; otherwise it is alone.
