@@ -22,43 +22,35 @@ constexpr int kSets = 3;
 /// 0, 1, 2 for training, validation, test; -1 for none.
 int set_of(Role role) { return static_cast<int>(role) - 1; }
 
-struct ScoredNode {
-  float score;
-  std::uint8_t positive;
-  std::int8_t set;
-};
-
-/// `score_of` scores all nodes of a set together, on rank 0.
-Scores ranked_scores(const LocalLabels& labels, ConstMatrixView logits, Communicator& comm,
-                     double (*score_of)(std::vector<std::pair<float, std::uint8_t>>)) {
-  std::vector<ScoredNode> mine;
-  for (std::int64_t r = 0; r < logits.rows; ++r) {
-    const auto i = static_cast<std::size_t>(r);
+/// Gathers value_of(i) of every node i in a set, and has rank 0 score the values of each set.
+template <class ValueOf, class ScoreOf>
+Scores scores_of_sets(const LocalLabels& labels, Communicator& comm, ValueOf value_of,
+                      ScoreOf score_of) {
+  using Value = decltype(value_of(std::size_t{}));
+  struct Member {  // A pair is not trivially copyable.
+    typename Value::first_type first;
+    typename Value::second_type second;
+    std::int8_t set;
+  };
+  std::vector<Member> mine;
+  for (std::size_t i = 0; i < labels.role.size(); ++i) {
     const int set = set_of(labels.role[i]);
     if (set < 0) continue;
-    const float* z = logits.row(r);
-    mine.push_back({z[1] - z[0], static_cast<std::uint8_t>(labels.class_of[i] == 1),
-                    static_cast<std::int8_t>(set)});
+    const Value value = value_of(i);
+    mine.push_back({value.first, value.second, static_cast<std::int8_t>(set)});
   }
-  const auto nodes = gather_values(comm, std::span<const ScoredNode>(mine));
+  const auto members = gather_values(comm, std::span<const Member>(mine));
   std::array<double, kSets> scores{};
-  if (comm.rank() == 0) {
-    for (int set = 0; set < kSets; ++set) {
-      std::vector<std::pair<float, std::uint8_t>> scored;
-      for (const ScoredNode& node : nodes) {
-        if (node.set == set) scored.emplace_back(node.score, node.positive);
-      }
-      scores[static_cast<std::size_t>(set)] = score_of(std::move(scored));
+  for (int set = 0; comm.rank() == 0 && set < kSets; ++set) {
+    std::vector<Value> values;
+    for (const Member& member : members) {
+      if (member.set == set) values.emplace_back(member.first, member.second);
     }
+    scores[static_cast<std::size_t>(set)] = score_of(std::move(values));
   }
   AllReduce(comm, Channel::evaluation).sum(std::span<double>(scores));
   return {scores[0], scores[1], scores[2]};
 }
-
-struct PredictedNode {
-  float target, predicted;
-  std::int32_t set;
-};
 
 /// The sum, which depends neither on the order of the terms nor, so, on how ranks share the nodes.
 double sum_sorted(std::vector<double> terms) {
@@ -66,15 +58,15 @@ double sum_sorted(std::vector<double> terms) {
   return std::accumulate(terms.begin(), terms.end(), 0.0);
 }
 
-double regression_score(Metric metric, const std::vector<PredictedNode>& nodes, int set) {
+/// `nodes`: targets and predictions.
+double regression_score(Metric metric, const std::vector<std::pair<float, float>>& nodes) {
+  if (nodes.empty()) return kNoScore;
   std::vector<double> targets, squares;
-  for (const PredictedNode& node : nodes) {
-    if (node.set != set) continue;
-    const double error = static_cast<double>(node.predicted) - static_cast<double>(node.target);
-    targets.push_back(static_cast<double>(node.target));
+  for (const auto& [target, predicted] : nodes) {
+    const double error = static_cast<double>(predicted) - static_cast<double>(target);
+    targets.push_back(static_cast<double>(target));
     squares.push_back(error * error);
   }
-  if (targets.empty()) return kNoScore;
   const auto count = static_cast<double>(targets.size());
   const double residual = sum_sorted(std::move(squares));
   if (metric == Metric::rmse) return std::sqrt(residual / count);
@@ -82,24 +74,6 @@ double regression_score(Metric metric, const std::vector<PredictedNode>& nodes, 
   for (double& target : targets) target = (target - mean) * (target - mean);
   const double total = sum_sorted(std::move(targets));
   return total > 0 ? 1 - residual / total : kNoScore;
-}
-
-Scores regression_scores(Metric metric, const LocalLabels& labels, ConstMatrixView outputs,
-                         Communicator& comm) {
-  std::vector<PredictedNode> mine;
-  for (std::int64_t r = 0; r < outputs.rows; ++r) {
-    const auto i = static_cast<std::size_t>(r);
-    const int set = set_of(labels.role[i]);
-    if (set < 0) continue;
-    mine.push_back({labels.values[i], labels.predicted_value(outputs.row(r)[0]), set});
-  }
-  const auto nodes = gather_values(comm, std::span<const PredictedNode>(mine));
-  std::array<double, kSets> scores{};
-  for (int set = 0; comm.rank() == 0 && set < kSets; ++set) {
-    scores[static_cast<std::size_t>(set)] = regression_score(metric, nodes, set);
-  }
-  AllReduce(comm, Channel::evaluation).sum(std::span<double>(scores));
-  return {scores[0], scores[1], scores[2]};
 }
 
 }  // namespace
@@ -148,9 +122,23 @@ double average_precision(std::vector<std::pair<float, std::uint8_t>> scored) {
 
 Scores distributed_scores(Metric metric, const LocalLabels& labels, ConstMatrixView logits,
                           Communicator& comm) {
-  if (labels.task == Task::regression) return regression_scores(metric, labels, logits, comm);
+  const auto row = [&](std::size_t i) { return logits.row(static_cast<std::int64_t>(i)); };
+  if (labels.task == Task::regression) {
+    return scores_of_sets(
+        labels, comm,
+        [&](std::size_t i) {
+          return std::pair{labels.values[i], labels.predicted_value(row(i)[0])};
+        },
+        [&](const auto& nodes) { return regression_score(metric, nodes); });
+  }
   if (ranks_nodes(metric)) {
-    return ranked_scores(labels, logits, comm, metric == Metric::auc ? roc_auc : average_precision);
+    return scores_of_sets(
+        labels, comm,
+        [&](std::size_t i) {
+          return std::pair{row(i)[1] - row(i)[0],
+                           static_cast<std::uint8_t>(labels.class_of[i] == 1)};
+        },
+        metric == Metric::auc ? roc_auc : average_precision);
   }
   // For each set and class, or for all classes together: true positives, then the sum of predicted
   // and actual positives.
@@ -167,7 +155,7 @@ Scores distributed_scores(Metric metric, const LocalLabels& labels, ConstMatrixV
       of_class[0] += predicted & actual;
       of_class[1] += predicted + actual;
     };
-    const float* z = logits.row(r);
+    const float* z = row(i);
     if (labels.task == Task::multiclass) {
       const std::int32_t predicted = predicted_class(z, labels.classes);
       const std::int32_t actual = labels.class_of[i];
