@@ -21,6 +21,9 @@ enum class InputFormat : std::uint8_t {
   matrix_market,  ///< graph.mtx or another .mtx with features.npy or .mtx, labels.npy and masks.
 };
 
+/// The format that `automatic` finds at `path`. Throws Error(bad_input) if it finds none.
+InputFormat detect_format(const std::filesystem::path& path);
+
 struct ImportOptions {
   InputFormat format = InputFormat::automatic;
   bool keep_direction = false;  ///< False: every edge counts in both directions.

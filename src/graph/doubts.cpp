@@ -29,6 +29,13 @@ void warn_of_classes(const Dataset& dataset, const LogCallback& log) {
   }
   if (labelled == 0) return;
   const std::int64_t empty = std::ranges::count(members, 0);
+  if (empty + 1 == labels.classes) {
+    log(LogLevel::warning,
+        fmt::format("'{}': every labelled node has class {}, so there is nothing to learn: check "
+                    "the labels",
+                    dataset.name, labels.class_of[of_largest]));
+    return;
+  }
   if (members[0] == 0) {
     log(LogLevel::warning,
         fmt::format("'{}': no node has class 0, but the model gets an output for it: if classes "

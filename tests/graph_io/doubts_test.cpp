@@ -54,6 +54,11 @@ TEST(Doubts, ClassesFromOne) {
   expect_doubt(doubts_of_classes(seven_classes(1), 8), "no node has class 0");
 }
 
+TEST(Doubts, ASingleClass) {
+  expect_doubt(doubts_of_classes({0, -1, 0}, 1), "every labelled node has class 0");
+  expect_doubt(doubts_of_classes({2, -1, 2}, 3), "every labelled node has class 2");
+}
+
 TEST(Doubts, AStrayIdIsNamed) {
   std::vector<std::int32_t> class_of = seven_classes(0);
   class_of[17] = 999;

@@ -134,6 +134,9 @@ def npz_names(folder):
     np.savez(folder / "one_mask.npz", **pyg, train_mask=masks["train_mask"])
     np.savez(folder / "unlabelled.npz", edge_index=EDGES.T, x=FEATURES, **masks)
     np.savez(folder / "lists_from_one.npz", **pyg, train_idx=[1, 2], val_idx=[3], test_idx=[5, 6])
+    np.savez(folder / "lists_of_flags.npz", **pyg, train_idx=np.eye(6, dtype=bool)[0], val_idx=[1],
+             test_idx=[2])
+    np.savez(folder / "lists_twice.npz", **pyg, train_idx=[3, 1, 3], val_idx=[0], test_idx=[2])
     np.savez(folder / "lists_beyond.npz", **pyg, train_idx=[1, 2], val_idx=[3], test_idx=[5, 7])
 
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/nearest_name.hpp"
+#include "core/plural.hpp"
 #include "core/throw_error.hpp"
 #include "heliograph/generate.hpp"
 
@@ -44,7 +45,7 @@ GenerateOptions generate_preset(const std::string& name, double scale) {
     const std::string near = nearest_name(name, names);
     if (near.empty()) {
       throw_error(ErrorCode::usage, "unknown preset '{}': there are {}", name,
-                  fmt::format("{}", fmt::join(names, ", ")));
+                  listed(names, "and"));
     }
     throw_error(ErrorCode::usage, "unknown preset '{}': did you mean '{}'?", name, near);
   }

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <vector>
 
+#include "core/plural.hpp"
 #include "graph/io/text.hpp"
 #include "graph/refuse.hpp"
 
@@ -20,11 +21,8 @@ bool is_known(const std::string& name) {
 }
 
 /// "a, b and c", or "nothing".
-std::string list_text(const std::vector<std::string>& names, const char* last = " and ") {
-  if (names.empty()) return "nothing";
-  if (names.size() == 1) return legible(names[0]);
-  return legible(
-      fmt::format("{}{}{}", fmt::join(names.begin(), names.end() - 1, ", "), last, names.back()));
+std::string list_text(const std::vector<std::string>& names, const char* last = "and") {
+  return names.empty() ? "nothing" : legible(listed(names, last));
 }
 
 }  // namespace
@@ -51,7 +49,7 @@ void ArraySource::refuse_missing(const char* what, ArrayNames names, const char*
   std::vector<std::string> known, unknown;
   for (const std::string& name : names_) (is_known(name) ? known : unknown).push_back(name);
   refuse(where_, "has no {}, which may be named {}; found: {}; left unread: {}", what,
-         list_text(wanted, " or "), list_text(known), list_text(unknown));
+         list_text(wanted, "or"), list_text(known), list_text(unknown));
 }
 
 void ArraySource::log_unread(const LogCallback& log) const {

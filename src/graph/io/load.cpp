@@ -46,6 +46,7 @@ bool holds_run(const fs::path& directory) {
 }
 
 InputFormat detect(const fs::path& path) {
+  if (!fs::exists(path)) throw_error(ErrorCode::bad_input, "{} does not exist", path.string());
   if (!fs::is_directory(path)) {
     const std::string extension = path.extension().string();
     if (extension == ".npz") return InputFormat::npz;
@@ -104,7 +105,23 @@ std::string name_of(const fs::path& path) {
   return (fs::is_directory(path) ? last.filename() : last.stem()).string();
 }
 
+/// Returns what `read` returns. Turns errors of the file system, for example a directory without
+/// permission, into Error(bad_input).
+template <class Read>
+auto refusing_unreadable(const Read& read) {
+  try {
+    return read();
+  } catch (const fs::filesystem_error& error) {
+    throw_error(ErrorCode::bad_input, "cannot read {}: {}", error.path1().string(),
+                error.code().message());
+  }
+}
+
 }  // namespace
+
+InputFormat detect_format(const fs::path& path) {
+  return refusing_unreadable([&] { return detect(path); });
+}
 
 bool holds_data(const fs::path& directory) {
   try {
@@ -118,16 +135,12 @@ Dataset load_dataset(const fs::path& path, const ImportOptions& options, ImportC
   ImportCounts own;
   ImportCounts& filled = counts != nullptr ? *counts : own;
   filled = {};
-  InputFormat format = options.format;
-  Dataset dataset;
-  try {
+  const InputFormat format =
+      options.format == InputFormat::automatic ? detect_format(path) : options.format;
+  Dataset dataset = refusing_unreadable([&] {
     if (!fs::exists(path)) throw_error(ErrorCode::bad_input, "{} does not exist", path.string());
-    if (format == InputFormat::automatic) format = detect(path);
-    dataset = read_format(path, format, options, filled);
-  } catch (const fs::filesystem_error& error) {  // For example a directory without permission.
-    throw_error(ErrorCode::bad_input, "cannot read {}: {}", error.path1().string(),
-                error.code().message());
-  }
+    return read_format(path, format, options, filled);
+  });
   if (options.regression && dataset.labels.task != Task::regression &&
       any_labelled(dataset.labels)) {
     throw_error(ErrorCode::usage, "--regression: the labels of {} are classes", path.string());

@@ -126,7 +126,7 @@ class RoleWriter {
 
   void assign(std::int64_t node) {
     Role& role = roles_[static_cast<std::size_t>(node)];
-    if (role == role_) return;
+    if (role == role_) refuse(array_->name, "lists node {} twice; remove one", node);
     if (role != Role::none) {
       refuse(array_->name, "split {}: node {} is in another set of the split as well", split_,
              node);
@@ -326,8 +326,12 @@ std::vector<Split> split_from_indices(const SplitArrays& arrays, const Labels& l
     if (!is_flat(*array)) {
       refuse(array->name, "has shape {}, which is not a list of nodes", array->shape_text());
     }
+    if (array->kind == 'b') {
+      refuse(array->name,
+             "holds true and false, but this name is that of a list of nodes; give "
+             "all three sets as masks: train_mask, val_mask and test_mask");
+    }
     const std::vector<std::int64_t> members = to_int64(*array);
-    writer.start(*array, role);
     for (std::size_t i = 0; i < members.size(); ++i) {
       if (members[i] < 0 || members[i] >= nodes) {
         refuse(array->name, "entry {} is node {}, which is not in [0, {}){}", i, members[i], nodes,
@@ -335,8 +339,9 @@ std::vector<Split> split_from_indices(const SplitArrays& arrays, const Labels& l
                    ? "; all would fit from 1, but nodes of a split are counted from 0"
                    : "");
       }
-      writer.assign(members[i]);
     }
+    writer.start(*array, role);
+    for (const std::int64_t node : members) writer.assign(node);
     writer.end();
   }
   return {writer.finish(log)};
