@@ -1,6 +1,9 @@
 """Plots score against epochs, seconds and bytes: a line for the mean of a setting's runs and a band
 for one standard deviation. Colours say bits, dashes staleness, markers what else differs."""
 
+if __name__ == "__main__":
+    raise SystemExit("curves.py is a part of sweep.py: start that")
+
 import matplotlib
 
 matplotlib.use("Agg")

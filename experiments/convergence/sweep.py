@@ -74,11 +74,11 @@ def list_settings(config, options):
     return settings
 
 
-def split_flags(config, seed):
-    """Flags of the seed's split: a random one, or the next of those in the file."""
+def split_of(config, seed):
+    """The seed's split: a random one, or the next of those in the file."""
     if config.get("splits_in_file"):
-        return ["--split", str(seed % config["splits_in_file"])]
-    return ["--split", "random:60/20/20", "--split-seed", str(seed)]
+        return {"split": seed % config["splits_in_file"]}
+    return {"split": "random:60/20/20", "split-seed": seed}
 
 
 class Run:
@@ -89,8 +89,11 @@ class Run:
         slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
         self.directory = os.path.join(options.out, "runs", f"{slug}.seed-{seed}")
         self.summary_file = self.directory + ".summary.json"
-        self.flags = ["--data", os.path.abspath(options.data), *make_flags(config["train"]),
-                      *split_flags(config, seed), *flags, "--seed", str(seed), *options.flags]
+        given = {word.split("=")[0] for word in (*flags, *options.flags)}
+        train = {name: value for name, value in {**config["train"], **split_of(config, seed)}.items()
+                 if f"--{name}" not in given}
+        self.flags = ["--data", os.path.abspath(options.data), *make_flags(train), *flags, "--seed",
+                      str(seed), *options.flags]
 
     def finished(self):
         """Whether a summary exists that was made with the same flags."""

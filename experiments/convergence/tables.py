@@ -1,5 +1,8 @@
 """Makes runs.csv and a Markdown table from finished runs."""
 
+if __name__ == "__main__":
+    raise SystemExit("tables.py is a part of sweep.py: start that")
+
 import csv
 import math
 import statistics

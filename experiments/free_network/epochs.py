@@ -1,5 +1,8 @@
 """Trains and times epochs, for the other scripts of this folder."""
 
+if __name__ == "__main__":
+    raise SystemExit("epochs.py is a part of run.py: start that")
+
 import os
 
 from command import make_flags, read_metrics, run

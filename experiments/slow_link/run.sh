@@ -19,11 +19,15 @@ heliograph=${HELIOGRAPH:-$here/../../build/release/heliograph}
 [ -x "$heliograph" ] || { echo "$heliograph is not built: set HELIOGRAPH to the command" >&2; exit 1; }
 mkdir -p "$out"
 
+# The flags that are given override these.
+cat > "$out/flags.json" <<END
+{"parts": $ranks, "model": "sage", "layers": 3, "hidden": 256, "dropout": 0.3, "lr": 0.005,
+ "seed": 1, "eval-every": 10, "quiet": true}
+END
 train() {  # name, epochs, further flags
   local name=$1 count=$2
   shift 2
-  "$heliograph" train --data "$data" --parts "$ranks" --model sage --layers 3 --hidden 256 \
-    --dropout 0.3 --lr 0.005 --seed 1 --epochs "$count" --eval-every 10 --quiet \
+  "$heliograph" train --config "$out/flags.json" --data "$data" --epochs "$count" \
     --out "$out/$name" --overwrite --summary "$out/$name.json" "$@"
 }
 

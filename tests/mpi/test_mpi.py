@@ -90,8 +90,8 @@ def agreement(options):
 
 def command(options):
     """What the command says and writes when mpirun starts it."""
-    words = [options.heliograph, "train", "--data", make_graph(options), "--epochs", "3",
-             "--hidden", "8"]
+    begin, data = [options.heliograph, "train", "--hidden", "8"], ["--data", make_graph(options)]
+    words = [*begin, *data, "--epochs", "3"]
     out = os.path.join(options.folder, "run")
 
     done = train(3, [*words, "--out", out])
@@ -109,12 +109,12 @@ def command(options):
     done = mpirun(2, [*words, "--transport", "threads"])
     require(done.returncode == 2 and "each would train" in done.stderr, done.stderr)
 
-    done = mpirun(2, [*words, "--data", os.path.join(options.folder, "none")])
+    done = mpirun(2, [*begin, "--data", os.path.join(options.folder, "none")])
     require(done.returncode == 3, f"{done.returncode}: {done.stderr}")
     require(done.stderr.count("heliograph: error") == 1, done.stderr)
 
     # Values overflow on every rank, perhaps in different rows: each rank may report its own.
-    done = mpirun(2, [*words, "--lr", "1e30", "--epochs", "30"])
+    done = mpirun(2, [*begin, *data, "--lr", "1e30", "--epochs", "30"])
     require(done.returncode == 6, f"{done.returncode}: {done.stderr}")
     require(1 <= done.stderr.count("heliograph: error") <= 2, done.stderr)
 

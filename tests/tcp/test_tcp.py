@@ -146,8 +146,8 @@ def launchers(options):
 
 def command(options):
     """What the command says and writes, by the variables that it finds."""
-    words = [options.heliograph, "train", "--data", make_graph(options), "--epochs", "3",
-             "--hidden", "8"]
+    begin, data = [options.heliograph, "train", "--hidden", "8"], ["--data", make_graph(options)]
+    words = [*begin, *data, "--epochs", "3"]
     out = os.path.join(options.folder, "run")
 
     job = require_codes(start(options, 3, [*words, "--out", out]), [0, 0, 0], "three processes")
@@ -173,9 +173,10 @@ def command(options):
     require(done.returncode == 2 and "--parts 5 with 2 processes" in done.stderr, done.stderr)
 
     # Either rank may be the first to fail, and then the other may hear of that before it fails too.
-    for more, code, said in ((["--data", os.path.join(options.folder, "none")], 3, "error"),
-                             (["--lr", "1e30", "--epochs", "30"], 6, "error")):
-        job = start(options, 2, [*words, *more])
+    missing = ["--data", os.path.join(options.folder, "none")]
+    for more, code, said in ((missing, 3, "error"),
+                             ([*data, "--lr", "1e30", "--epochs", "30"], 6, "error")):
+        job = start(options, 2, [*begin, *more])
         codes = codes_of(job)
         require(codes == [code] * 2, f"{more}: {codes}: {job.words()}")
         require(said in job.words(), job.words())
