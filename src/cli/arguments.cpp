@@ -27,12 +27,19 @@ void declare_flag(CLI::App& app, const std::string& name, const std::string& gro
       option->default_str(text);
     }
   }
+  // `given_text` refuses a second one.
   option->take_last()->group(group);
 }
 
 std::optional<std::string> given_text(const CLI::App& app, const std::string& name) {
   const CLI::Option* option = app.get_option_no_throw("--" + name);
   if (option == nullptr || option->count() == 0) return std::nullopt;
+  if (option->count() > 1) {
+    const bool is_switch = option->get_lnames().size() > 1;
+    throw Error(ErrorCode::usage,
+                fmt::format("--{}{} is given {} times: give it once", name,
+                            is_switch ? " (or --no-" + name + ")" : "", option->count()));
+  }
   const std::string& text = option->results().back();
   const bool alone = option->get_expected_min() == 0;
   if (text.empty() && !alone)

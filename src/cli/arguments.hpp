@@ -13,17 +13,17 @@ class App;
 
 namespace heliograph::cli {
 
-/// Declares a flag on `app`, in the group of --help that is called `group`; the last one given
-/// counts. `placeholder`: what --help shows for its value, empty for a switch, which --no-`name`
-/// turns off. `bare`: its value if it is given without one, empty if it needs one. `value`: its
-/// default, null if --help shows none.
+/// Declares a flag on `app`, in the group of --help that is called `group`. `placeholder`: what
+/// --help shows for its value, empty for a switch, which --no-`name` turns off. `bare`: its value
+/// if it is given without one, empty if it needs one. `value`: its default, null if --help shows
+/// none.
 void declare_flag(CLI::App& app, const std::string& name, const std::string& group,
                   const std::string& placeholder, const std::string& help, const std::string& bare,
                   const nlohmann::json& value);
 
 /// The text that was given for a flag of `app`, which is "true" or "false" for a switch; nothing if
-/// the flag was not given, or if there is no such flag. Throws Error(usage) if a flag that
-/// needs a text was given an empty one.
+/// the flag was not given, or if there is no such flag. Throws Error(usage) if it was given more
+/// than once, or if a flag that needs a text was given an empty one.
 std::optional<std::string> given_text(const CLI::App& app, const std::string& name);
 
 /// Ties a table of options to a command line.
@@ -46,6 +46,8 @@ class Arguments {
 
   /// As `given_text`.
   std::optional<std::string> text(const std::string& name) const { return given_text(*app_, name); }
+
+  bool given(const std::string& name) const { return text(name).has_value(); }
 
   /// Stores every flag that was given, in table order. Throws Error(usage).
   void apply(Target& target) const {

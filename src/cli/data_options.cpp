@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
+
 #include "cli/progress.hpp"
 #include "cli/text.hpp"
 #include "heliograph/error.hpp"
+#include "heliograph/io.hpp"
 #include "train/options/values.hpp"
 
 namespace heliograph::cli {
@@ -40,6 +43,26 @@ std::vector<OptionField<DataOptions>> message_fields() {
   fields.add("quiet", "Print nothing but errors.", HELIOGRAPH_MEMBER(quiet));
   fields.add("log-level", "Least severe messages to print.", HELIOGRAPH_MEMBER(log_level));
   return fields.take();
+}
+
+void refuse_flags_of_edge_lists(const DataOptions& options, const GivenOption& flag) {
+  for (const char* name : {"index-base", "keep-direction"}) {
+    if (!flag(name)) continue;
+    const InputFormat format =
+        options.format == InputFormat::automatic ? detect_format(options.data) : options.format;
+    if (format == InputFormat::native) {
+      throw Error(ErrorCode::usage,
+                  fmt::format("--{} does not apply: {} is a native graph, whose "
+                              "edges are read already; leave it out, or give it to import",
+                              name, options.data));
+    }
+    const bool has_base = format == InputFormat::edge_list || format == InputFormat::npz;
+    if (!has_base && std::string_view(name) == "index-base") {
+      throw Error(ErrorCode::usage, fmt::format("--{} does not apply: the format of {}, {}, says "
+                                                "from which number nodes count; leave it out",
+                                                name, options.data, choice_name(format)));
+    }
+  }
 }
 
 Dataset load(const DataOptions& options, Progress& progress, ImportCounts* counts) {

@@ -7,6 +7,7 @@
 #include "heliograph/log.hpp"
 #include "heliograph/options.hpp"
 #include "train/options/fields.hpp"
+#include "train/options/given.hpp"
 
 namespace heliograph::cli {
 
@@ -30,6 +31,10 @@ std::vector<OptionField<DataOptions>> input_fields(
         "import reads. Required.");
 /// --quiet, --log-level.
 std::vector<OptionField<DataOptions>> message_fields();
+
+/// Throws Error(usage) if a flag says how to read a list of edges, and --data is of a format that
+/// needs none. `flag`: whether an option is on the command line.
+void refuse_flags_of_edge_lists(const DataOptions& options, const GivenOption& flag);
 
 class Progress;
 

@@ -237,6 +237,7 @@ int run_eval(const Arguments<EvalRequest>& arguments) {
     request.run.train.init_from.clear();
     request.run.train.reproducible = model.reproducible;
     request.run.train.metric = model.metric;
+    request.run.input.regression = model.task == Task::regression;
     if (model.split) request.run.train.split = *model.split;
     if (model.split || !run_of(weights).empty()) {
       request.trained_on = seeded_split(request.run.train);
@@ -257,7 +258,7 @@ int run_eval(const Arguments<EvalRequest>& arguments) {
       !options.keep_embeddings) {
     throw Error(ErrorCode::usage, "--overwrite needs --out, --save-logits or --save-embeddings");
   }
-  const auto given = [&](const std::string& name) { return arguments.text(name).has_value(); };
+  const auto given = [&](const std::string& name) { return arguments.given(name); };
   const bool shards = is_shards(request.run.input.data);
   set_options_of_shards(request.run, given);
   validate(options);

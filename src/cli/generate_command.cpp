@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <initializer_list>
 
 #include "cli/command.hpp"
 #include "cli/data_options.hpp"
@@ -90,9 +91,17 @@ int run_generate(const Arguments<GenerateRequest>& arguments) {
     // Flags override the preset, whatever their order.
     request.graph = generate_preset(request.preset, request.scale);
     arguments.apply(request);
-  } else if (request.scale != 1.0) {
-    throw Error(ErrorCode::usage, "--scale needs --preset");
   }
+  const GenerateOptions& graph = request.graph;
+  const auto require = [&](bool holds, std::initializer_list<const char*> names, const char* need) {
+    for (const char* name : names) {
+      if (holds || !arguments.given(name)) continue;
+      throw Error(ErrorCode::usage, fmt::format("--{} needs {}", name, need));
+    }
+  };
+  require(!request.preset.empty(), {"scale"}, "--preset");
+  require(graph.multilabel, {"labels-per-node"}, "--multilabel");
+  require(graph.model == GraphModel::rmat, {"rmat-a", "rmat-b", "rmat-c"}, "--model rmat");
   require_text(request.out, "out", "the directory to write");
   Progress progress(0, request.messages.quiet, request.messages.log_level);
   progress.phase("generating " + request.out);

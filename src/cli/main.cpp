@@ -15,6 +15,7 @@
 #include "cli/command.hpp"
 #include "cli/foreign_flags.hpp"
 #include "cli/help_formatter.hpp"
+#include "cli/signals.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/train.hpp"
 #include "heliograph/version.hpp"
@@ -61,12 +62,12 @@ void declare(CLI::App& app, const Commands& commands) {
   const std::string near = nearest_spelling(word, names);
   throw Error(ErrorCode::usage,
               fmt::format("unknown command \"{}\"; {}", word,
-                          near.empty() ? fmt::format("there are {}", fmt::join(names, ", "))
+                          near.empty() ? fmt::format("there are {}", listed(names, "and"))
                                        : fmt::format("did you mean \"{}\"?", near)));
 }
 
 [[noreturn]] void refuse_word(const std::string& word, const CLI::App& app,
-                              const std::string& command) {
+                              const std::string& command, const Commands& commands) {
   if (!word.starts_with("-")) {
     throw Error(ErrorCode::usage,
                 fmt::format("\"{}\" is not expected here: values follow their flag, as in "
@@ -79,9 +80,16 @@ void declare(CLI::App& app, const Commands& commands) {
   }
   const std::string flag = word.substr(0, word.find('='));
   const std::string name = flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
+  std::vector<std::string> owners;
+  for (const Command& other : commands) {
+    const CLI::App* sub = app.get_parent()->get_subcommand(other.name);
+    if (sub->get_option_no_throw("--" + name) != nullptr) owners.push_back(other.name);
+  }
   std::string hint;
   if (const char* answer = foreign_flag_answer(name)) {
     hint = fmt::format(": {}", answer);
+  } else if (!owners.empty()) {
+    hint = fmt::format(": it is a flag of heliograph {}", listed(owners));
   } else if (const std::string near = nearest_spelling(name, names); !near.empty()) {
     hint = fmt::format("; did you mean --{}?", near);
   }
@@ -114,8 +122,10 @@ int dispatch(const std::vector<std::string>& words) {
   for (const Command& command : commands) {
     const CLI::App* sub = app.get_subcommand(command.name);
     if (!sub->parsed()) continue;
-    if (app.remaining_size() > 0) refuse_word(app.remaining().front(), *sub, command.name);
-    if (sub->remaining_size() > 0) refuse_word(sub->remaining().front(), *sub, command.name);
+    if (app.remaining_size() > 0)
+      refuse_word(app.remaining().front(), *sub, command.name, commands);
+    if (sub->remaining_size() > 0)
+      refuse_word(sub->remaining().front(), *sub, command.name, commands);
     return command.run(words);
   }
   if (app.remaining_size() > 0) refuse_command(app.remaining().front(), commands);
@@ -155,6 +165,7 @@ int guarded(const std::vector<std::string>& words) {
 }  // namespace heliograph::cli
 
 int main(int argc, char** argv) {
+  heliograph::cli::end_at_signals();
   heliograph::name_options_as_flags();
   const int code = heliograph::cli::guarded(std::vector<std::string>(argv + 1, argv + argc));
   if (heliograph::devices_hang()) {

@@ -10,6 +10,7 @@
 #include "heliograph/error.hpp"
 #include "heliograph/options.hpp"
 #include "heliograph/shards.hpp"
+#include "train/options/given.hpp"
 #include "train/options/json.hpp"
 #include "train/options/values.hpp"
 #include "train/plan/exchange_cost.hpp"
@@ -134,8 +135,16 @@ std::string cost_table(const Dataset& dataset, const Partition& partition,
 int run_partition(const Arguments<PartitionRequest>& arguments) {
   PartitionRequest request;
   arguments.apply(request);
-  validate(request.train);
+  const auto flag = [&](const std::string& name) { return arguments.given(name); };
+  validate(request.train, flag);
   require_text(request.input.data, "data", "the path of a data set");
+  if (is_shards(request.input.data)) {
+    throw Error(ErrorCode::usage,
+                fmt::format("--data {} holds shards, which are cut already: give the data set from "
+                            "which they were made",
+                            request.input.data));
+  }
+  refuse_flags_of_edge_lists(request.input, flag);
   if (request.overwrite && request.out.empty() && request.owners.empty()) {
     throw Error(ErrorCode::usage, "--overwrite needs --out or --owners");
   }

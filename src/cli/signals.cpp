@@ -5,15 +5,16 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstring>
 #include <ctime>
 #include <utility>
 
 namespace heliograph::cli {
 namespace {
 
-/// SIGUSR1, which also wakes the watching thread when the watch ends, and SIGINT and SIGTERM unless
-/// they are ignored. Shells have background commands ignore SIGINT; sigwait() would take it anyway.
-sigset_t watched_signals() {
+/// Of SIGINT and SIGTERM, those that are not ignored. Shells have background commands ignore
+/// SIGINT; sigwait() would take it anyway.
+sigset_t stopping_signals() {
   sigset_t set;
   sigemptyset(&set);
   for (const int signal : {SIGINT, SIGTERM}) {
@@ -21,6 +22,19 @@ sigset_t watched_signals() {
     const bool ignored = sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
     if (!ignored) sigaddset(&set, signal);
   }
+  return set;
+}
+
+extern "C" void end_at_once(int signal) {
+  const char* const line =
+      signal == SIGINT ? "heliograph: stopped by SIGINT\n" : "heliograph: stopped by SIGTERM\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line, std::strlen(line));
+  _exit(128 + signal);
+}
+
+/// SIGUSR1, which also wakes the watching thread when the watch ends, and `stopping_signals`.
+sigset_t watched_signals() {
+  sigset_t set = stopping_signals();
   sigaddset(&set, SIGUSR1);
   return set;
 }
@@ -35,6 +49,15 @@ timespec as_timespec(double seconds) {
 }  // namespace
 
 const char* signal_name(int signal) { return signal == SIGINT ? "SIGINT" : "SIGTERM"; }
+
+void end_at_signals() {
+  const sigset_t set = stopping_signals();
+  for (const int signal : {SIGINT, SIGTERM}) {
+    if (sigismember(&set, signal) == 1) std::signal(signal, end_at_once);
+  }
+  // The program that started this one may have blocked them.
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+}
 
 SignalWatch::SignalWatch(SignalActions actions) : actions_(std::move(actions)) {
   block();

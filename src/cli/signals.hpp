@@ -10,6 +10,10 @@ namespace heliograph::cli {
 /// "SIGINT" or "SIGTERM".
 const char* signal_name(int signal);
 
+/// Makes SIGINT and SIGTERM, unless they are ignored, end the process at once with a message and
+/// exit code 130 or 143, until SignalWatch::block. Call it first in main.
+void end_at_signals();
+
 /// What a SignalWatch calls, on the watch's own thread.
 struct SignalActions {
   std::function<void(int)> stop;   ///< Asks the run to stop, after this signal.

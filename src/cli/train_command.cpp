@@ -1,12 +1,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <mutex>
 #include <optional>
@@ -75,7 +77,7 @@ nlohmann::ordered_json result_json(const TrainResult& result, const TrainOptions
 /// One run of the command, from its request to its files.
 class TrainingRun {
  public:
-  /// `words`: the arguments as given. `notes`: warnings to print first.
+  /// `words`: the arguments as given. `notes`: warnings to print.
   TrainingRun(TrainRequest request, std::vector<std::string> words, std::vector<std::string> notes,
               Processes& processes, LossGuard& guard)
       : advice_(advice_for(request, processes.joins_others())),
@@ -110,7 +112,6 @@ class TrainingRun {
     progress_.log(LogLevel::info, data.description());
     progress_.log(LogLevel::info, describe_run(request_));
     for (const std::string& line : notes_) progress_.log(LogLevel::warning, line);
-    for (const std::string& line : warnings(request_)) progress_.log(LogLevel::warning, line);
     open_directory(data);
     try {
       const TrainResult result = train_reporting(data);
@@ -277,8 +278,9 @@ void require_writable_outputs(const TrainRequest& request) {
 }
 
 /// Stores the options of the config file, then the flags. Relative paths of a run.json are those of
-/// the directory in which its run was started.
-void apply_given(const TrainArguments& arguments, TrainRequest& request) {
+/// the directory in which its run was started. Returns the config, if the user wrote it.
+nlohmann::json apply_given(const TrainArguments& arguments, TrainRequest& request) {
+  nlohmann::json written = nlohmann::json::object();
   if (const auto path = arguments.text("config")) {
     try {
       const RunConfig config = read_config(*path);
@@ -289,6 +291,7 @@ void apply_given(const TrainArguments& arguments, TrainRequest& request) {
            {&request.train.partition.file, &request.train.init_from}) {
         *file = path_of_run(*file, config.began);
       }
+      if (!config.of_run) written = config.options;
     } catch (const Error& error) {
       const std::string sentence = error.what();
       if (sentence.starts_with("--config")) throw;
@@ -296,6 +299,7 @@ void apply_given(const TrainArguments& arguments, TrainRequest& request) {
     }
   }
   arguments.apply(request);
+  return written;
 }
 
 /// Sets the checkpoint to resume, the run directory, and the folder of new checkpoints.
@@ -318,7 +322,7 @@ void set_folders(const ResumePoint& resumed, TrainRequest& request) {
 void require_processes(const TrainArguments& arguments, const TrainRequest& request,
                        int processes) {
   const int parts = request.train.partition.parts;
-  if (parts != processes && !request.resume.empty() && !arguments.text("parts")) {
+  if (parts != processes && !request.resume.empty() && !arguments.given("parts")) {
     throw Error(ErrorCode::usage,
                 fmt::format("--resume {}: the checkpoint is of {} {}, but the launcher started {} "
                             "{}, each of which is one rank: start {}, or leave the launcher out",
@@ -331,7 +335,7 @@ void require_processes(const TrainArguments& arguments, const TrainRequest& requ
 int run_train(const TrainArguments& arguments, const std::vector<std::string>& words) {
   TrainRequest request;
   request.train.partition.parts = kPartsNotGiven;
-  apply_given(arguments, request);
+  const nlohmann::json written = apply_given(arguments, request);
   ResumePoint resumed;
   if (!request.resume.empty()) {
     // What the user gives overrides the options of the resumed run.
@@ -350,10 +354,13 @@ int run_train(const TrainArguments& arguments, const std::vector<std::string>& w
   const bool shards = is_shards(request.input.data);
   const std::vector<std::string> replaced =
       set_options_of_shards(request, [&](const std::string& name) {
-        return arguments.text(name) || (name == "parts" && parts_given);
+        return arguments.given(name) || (name == "parts" && parts_given);
       });
   parts_given = parts_given || shards;
-  validate(request.train);
+  const auto flag = [&](const std::string& name) { return arguments.given(name); };
+  validate(request.train, [&](const std::string& name) {
+    return flag(name) || find_option(written, name) != nullptr;
+  });
   const auto awaited = awaited_processes(request.train.transport);
   if (parts_given && awaited) require_processes(arguments, request, *awaited);
   const auto advise = [&](bool launched) { return advice_for(request, launched); };
@@ -362,7 +369,9 @@ int run_train(const TrainArguments& arguments, const std::vector<std::string>& w
         if (!parts_given) request.train.partition.parts = processes.count();
         if (processes.joined()) require_processes(arguments, request, processes.count());
         if (processes.is_root()) require_writable_outputs(request);
-        return TrainingRun(std::move(request), words, replaced, processes, guard).execute();
+        std::vector<std::string> notes = replaced;
+        std::ranges::copy(warnings(request, flag), std::back_inserter(notes));
+        return TrainingRun(std::move(request), words, notes, processes, guard).execute();
       });
 }
 

@@ -14,11 +14,13 @@
 
 namespace heliograph::cli {
 
-std::vector<std::string> set_options_of_shards(
-    TrainRequest& request, const std::function<bool(const std::string&)>& given) {
+std::vector<std::string> set_options_of_shards(TrainRequest& request, const GivenOption& given) {
   const std::string& data = request.input.data;
   std::vector<std::string> replaced;
-  if (!is_shards(data)) return replaced;
+  if (!is_shards(data)) {
+    refuse_flags_of_edge_lists(request.input, given);
+    return replaced;
+  }
   for (const char* name : {"partitioner", "objective", "partition-seed", "balance-train", "format",
                            "index-base", "keep-direction", "regression"}) {
     if (!given(name)) continue;

@@ -13,11 +13,11 @@ namespace heliograph::cli {
 
 /// If --data names shards, sets the options that are fixed in them, such as the number of ranks,
 /// and returns a sentence for each value of a config file that this replaces. `given`: whether a
-/// flag was given. Does nothing if --data names a data set. Throws Error: mismatch (a flag
+/// flag was given. For a data set it only refuses flags
+/// that it has no use for. Throws Error: mismatch (a flag
 /// contradicts the shards), usage (a flag makes no sense for shards), bad_input (a damaged
 /// manifest).
-std::vector<std::string> set_options_of_shards(
-    TrainRequest& request, const std::function<bool(const std::string&)>& given);
+std::vector<std::string> set_options_of_shards(TrainRequest& request, const GivenOption& given);
 
 /// What --data names: a data set that this process loads, or shards, of which each rank reads its
 /// own. Must outlive training and evaluation.

@@ -26,9 +26,10 @@ std::string bits_text(const ExchangeOptions& exchange) {
 /// `exact`: what the bytes would be with node rows in fp32.
 std::string bytes_text(std::int64_t bytes, std::int64_t exact) {
   if (bytes <= 0) return "nothing";
-  if (bytes == exact) return human_bytes(bytes) + " an epoch";
+  const double ratio = static_cast<double>(exact) / static_cast<double>(bytes);
+  if (ratio < 1.05) return human_bytes(bytes) + " an epoch";
   return fmt::format("{} an epoch, {:.1f}x less than with rows in fp32 ({})", human_bytes(bytes),
-                     static_cast<double>(exact) / static_cast<double>(bytes), human_bytes(exact));
+                     ratio, human_bytes(exact));
 }
 
 }  // namespace

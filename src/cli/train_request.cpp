@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "heliograph/error.hpp"
 #include "train/options/json.hpp"
+#include "train/run/machine.hpp"
 
 namespace heliograph::cli {
 
@@ -42,15 +44,67 @@ std::vector<OptionField<TrainRequest>> request_fields() {
   return fields.take();
 }
 
+namespace {
+
+/// Reads a file of JSON. Throws Error(usage) that names the file.
 nlohmann::json read_json(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw Error(ErrorCode::usage, fmt::format("--config {} cannot be read", path));
+  std::vector<std::set<std::string>> open_objects;
+  using Event = nlohmann::json::parse_event_t;
+  const auto refuse_repeated = [&](int, Event event, const nlohmann::json& parsed) {
+    if (event == Event::object_start) open_objects.emplace_back();
+    if (event == Event::object_end) open_objects.pop_back();
+    if (event == Event::key && !open_objects.back().insert(parsed.get<std::string>()).second) {
+      throw Error(ErrorCode::usage, fmt::format("--config {} gives {} twice: keep one of the two",
+                                                path, parsed.dump()));
+    }
+    return true;
+  };
   try {
-    return nlohmann::json::parse(file);
+    return nlohmann::json::parse(file, refuse_repeated);
   } catch (const nlohmann::json::exception& error) {
     throw Error(ErrorCode::usage, fmt::format("--config {} is not JSON: {}", path, error.what()));
   }
 }
+
+/// The lines of `warnings` on options without effect.
+std::vector<std::string> options_without_effect(const TrainRequest& request,
+                                                const GivenOption& flag) {
+  const nlohmann::ordered_json values = options_to_json(request.train);
+  const nlohmann::ordered_json defaults = options_to_json(TrainOptions());
+  const auto changed = [&](const std::string& name) {
+    // --bits stands for two options.
+    const std::string key = name == "bits" ? "bits-forward" : name;
+    return values.value(key, nlohmann::ordered_json()) !=
+           defaults.value(key, nlohmann::ordered_json());
+  };
+  std::vector<std::string> lines;
+  const auto note = [&](std::vector<std::string> names, const char* reason) {
+    std::erase_if(names, [&](const std::string& name) { return !flag(name); });
+    if (names.empty()) return;
+    const char* verb = names.size() == 1 ? "has" : "have";
+    for (std::string& name : names) name.insert(0, "--");
+    lines.push_back(fmt::format("{} {} no effect with {}", listed(names, "and"), verb, reason));
+  };
+  // A sweep over ranks or staleness may well turn off what it does not use.
+  const auto used = [&](std::vector<std::string> names) {
+    std::erase_if(names, [&](const std::string& name) { return !changed(name); });
+    return names;
+  };
+  if (request.train.partition.parts == 1) {
+    note(used({"bits", "bits-forward", "bits-backward", "staleness", "sync-every", "warmup-epochs",
+               "partitioner", "objective", "partition-seed", "balance-train", "link-gbps",
+               "link-latency-us"}),
+         "--parts 1: nothing is exchanged");
+  } else if (request.train.exchange.staleness == 0) {
+    note(used({"sync-every", "warmup-epochs"}), "--staleness 0");
+  }
+  note(options_of_hidden_layers_only(request.train.model), "--layers 1: there is no hidden layer");
+  return lines;
+}
+
+}  // namespace
 
 RunConfig read_config(const std::string& given) {
   std::error_code ignored;
@@ -61,17 +115,17 @@ RunConfig read_config(const std::string& given) {
     if (!config.contains("options")) {
       throw Error(ErrorCode::usage, fmt::format("--config {} is a run.json without options", path));
     }
-    return {config.at("options"), config.value("working_directory", "")};
+    return {config.at("options"), true, config.value("working_directory", "")};
   }
-  return {config, {}};
+  return {config, false, {}};
 }
 
-std::vector<std::string> warnings(const TrainRequest& request) {
+std::vector<std::string> warnings(const TrainRequest& request, const GivenOption& flag) {
   const ExchangeOptions& exchange = request.train.exchange;
   const int layers = request.train.model.layers;
   const int parts = request.train.partition.parts;
   const int bits = bit_count(std::min(exchange.bits_forward, exchange.bits_backward));
-  std::vector<std::string> lines;
+  std::vector<std::string> lines = options_without_effect(request, flag);
   if (parts > 1 && exchange.staleness > 0 && layers >= 4) {
     lines.push_back(fmt::format(
         "{} layers with --staleness {}{} often lose much of their score: compare with --staleness "
@@ -81,11 +135,12 @@ std::vector<std::string> warnings(const TrainRequest& request) {
     lines.push_back(fmt::format(
         "{} layers at 1 bit can lose score on some graphs: compare with --bits 4 or more", layers));
   }
-  if (exchange.staleness == 0 && (exchange.sync_every > 0 || exchange.warmup_epochs > 0)) {
-    lines.push_back("--sync-every and --warmup-epochs have no effect with --staleness 0");
-  }
-  if (parts == 1 && (bits < 32 || exchange.staleness > 0)) {
-    lines.push_back("--bits and --staleness have no effect with --parts 1: nothing is exchanged");
+  const int threads = request.train.transport.threads_per_rank;
+  if (const int cores = describe_machine().cores; threads > cores) {
+    lines.push_back(fmt::format(
+        "--threads-per-rank {} is more than the {} of this machine, which slows a rank down: 0 "
+        "divides them among the ranks",
+        threads, counted(cores, "core")));
   }
   if (const int warmup = request.train.optimizer.lr_warmup; warmup >= request.train.epochs) {
     lines.push_back(fmt::format(

@@ -8,6 +8,7 @@
 #include "cli/data_options.hpp"
 #include "heliograph/options.hpp"
 #include "train/options/fields.hpp"
+#include "train/options/given.hpp"
 
 namespace heliograph::cli {
 
@@ -27,21 +28,21 @@ std::vector<OptionField<TrainRequest>> run_fields();
 /// `run_fields`, and options of checkpoints, results and messages.
 std::vector<OptionField<TrainRequest>> request_fields();
 
-/// Reads a file of JSON. Throws Error(usage) that names the file.
-nlohmann::json read_json(const std::string& path);
-
-/// Options keyed by flag names and, if they are those of a run, the directory in which it was
-/// started, to which its relative paths belong.
+/// Options keyed by flag names and, if they are those of a run, which are all that there are, the
+/// directory in which it was started, to which its relative paths belong.
 struct RunConfig {
   nlohmann::json options;
+  bool of_run = false;
   std::filesystem::path began;
 };
 
 /// Reads a config file, a JSON object keyed by flag names, or the options in an earlier run's
-/// run.json, which a run directory also names. Throws Error(usage) that names the file.
+/// run.json, which a run directory also names. Throws Error(usage) that names the file, also if
+/// an object in it has a key twice.
 RunConfig read_config(const std::string& given);
 
-/// Advice on combinations of options that are allowed but rarely useful.
-std::vector<std::string> warnings(const TrainRequest& request);
+/// Advice on combinations of options that are allowed but rarely useful. `flag`: whether an option
+/// is on the command line; of options without effect only those are named.
+std::vector<std::string> warnings(const TrainRequest& request, const GivenOption& flag);
 
 }  // namespace heliograph::cli

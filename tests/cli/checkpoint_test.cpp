@@ -34,9 +34,10 @@ using test::TemporaryDirectory;
 using test::train_arguments;
 using ::testing::HasSubstr;
 
-class Checkpoint : public ::testing::Test {
+class Checkpoint : public test::CommandTest {
  protected:
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  Checkpoint() : CommandTest(200) {}
+
   fs::path saved(const std::string& run, int epochs) const {
     return folder_ / run / "checkpoints" /
            ("epoch-" + std::string(6 - digits(epochs), '0') + std::to_string(epochs));
@@ -71,9 +72,6 @@ class Checkpoint : public ::testing::Test {
                              "--staleness", "1", "--eval-every", "3"});
     return train_arguments(data_, epochs, more);
   }
-
-  TemporaryDirectory folder_;
-  std::string data_ = test::save_ring(folder_ / "ring", 200);
 };
 
 TEST_F(Checkpoint, ARunGoesOnWhereItsCheckpointIs) {
@@ -322,9 +320,9 @@ TEST_F(Checkpoint, AFileSizeLimitSparesTheRunOrEndsItByOption) {
   // The weights fit into it; the optimizer's state, which is twice as large, does not.
   const rlimit small{100 << 10, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-  const auto goes_on = run_command(large(arguments("on", 4, {"--checkpoint-every", "2"})));
+  const auto goes_on = run_command(arguments("on", 4, large({"--checkpoint-every", "2"})));
   const auto stops = run_command(
-      large(arguments("off", 4, {"--checkpoint-every", "2", "--on-save-failure", "stop"})));
+      arguments("off", 4, large({"--checkpoint-every", "2", "--on-save-failure", "stop"})));
   ::setrlimit(RLIMIT_FSIZE, &before);
   EXPECT_EQ(goes_on.code, 0) << goes_on.err;
   EXPECT_THAT(goes_on.err, HasSubstr("warning: the checkpoint after 2 epochs was not saved"));
@@ -358,7 +356,7 @@ TEST_F(Checkpoint, AFullDiskLeavesTheLastCheckpointWhole) {
   // One checkpoint (about 330 kB) and the run's weights fit; the next checkpoint does not.
   const SmallDisk disk(folder_ / "disk", "size=540k");
   if (!disk.mounted()) GTEST_SKIP() << "this system lets nobody mount a small disk";
-  const auto outcome = run_command(large(arguments("disk/run", 6, {"--checkpoint-every", "2"})));
+  const auto outcome = run_command(arguments("disk/run", 6, large({"--checkpoint-every", "2"})));
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("No space left on device"));
   const fs::path checkpoints = folder_ / "disk" / "run" / "checkpoints";

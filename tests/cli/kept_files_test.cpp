@@ -24,27 +24,12 @@ using test::run_command;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class KeptFiles : public ::testing::Test {
+class KeptFiles : public test::CommandTest {
  protected:
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
-
   std::vector<std::string> arguments(std::vector<std::string> more, int epochs = 2) const {
     more.insert(more.end(), {"--metric", "accuracy"});
     return test::train_arguments(data_, epochs, more);
   }
-  void train(const std::string& run, std::vector<std::string> more = {}) const {
-    more.insert(more.end(), {"--out", path(run)});
-    const auto outcome = run_command(arguments(more));
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
-  }
-  void refused(const std::vector<std::string>& words, int code, const std::string& part) const {
-    const auto outcome = run_command(words);
-    EXPECT_EQ(outcome.code, code) << outcome.err;
-    EXPECT_THAT(outcome.err, HasSubstr(part));
-  }
-
-  test::TemporaryDirectory folder_;
-  std::string data_ = test::save_ring(folder_ / "ring", 60);
 };
 
 TEST_F(KeptFiles, ASummaryReplacesOnlyASummary) {
@@ -133,7 +118,7 @@ TEST_F(KeptFiles, ImportRefusesItsTargetBeforeItReads) {
 // Ctrl-C in the first epoch after a resume, which takes longer than the grace period of a run that
 // has nothing to save.
 TEST_F(KeptFiles, AnInterruptedResumeKeepsTheResults) {
-  train("run", {"--checkpoint-every", "2"});
+  train("run", {"--checkpoint-every", "2"}, 2);
   const fs::path run = folder_ / "run";
   const auto stopped = run_command(
       {"train", "--resume", run.string(), "--epochs", "200", "--link-latency-us", "100000"},

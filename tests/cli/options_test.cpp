@@ -13,6 +13,7 @@
 #include "heliograph/error.hpp"
 #include "support/expect_error.hpp"
 #include "train/options/fields.hpp"
+#include "train/options/given.hpp"
 #include "train/options/json.hpp"
 #include "train/options/values.hpp"
 
@@ -134,6 +135,16 @@ TEST(OptionsJson, WrongTypesAndDoubleKeysAreRefused) {
   }
 }
 
+TEST(OptionsJson, WrongTypesAreNamed) {
+  const auto refused = [](const char* text, const char* sentence) {
+    TrainOptions options;
+    EXPECT_EQ(refusal([&] { options_from_json(json::parse(text), "here", options); }), sentence);
+  };
+  refused(R"({"epochs": "3"})", "epochs must be a whole number without quotes, not \"3\"");
+  refused(R"({"epochs": 3.5})", "epochs must be a whole number, not \"3.5\"");
+  refused(R"({"model": ""})", "model needs a text that is not empty");
+}
+
 TEST(OptionText, SplitAndPartitionerAreReadBack) {
   EXPECT_EQ(std::get<GivenSplit>(with("split", "3").split).index, 3);
   for (const char* text : {"3", "random:50/30/20", "random:0.5/0.3/0.2", "per-class:20/500/1000"}) {
@@ -171,6 +182,7 @@ TEST(OptionText, BadTextIsRefusedByFlag) {
       {"split", "per-class:1.5/2/3"},
       {"split", "share:1/2/3"},
       {"split-seed", "3"},
+      {"split-seed", "0"},
       {"stratified", "true"},
       {"split", ""},
       {"partitioner", "file:"},
@@ -192,6 +204,7 @@ TEST(OptionText, ChoicesNameTheNearest) {
   EXPECT_NE(refusal([] { with("metric", "accuracyy"); }).find("nearest is accuracy"),
             std::string::npos);
   EXPECT_NE(refusal([] { with("model", "graphsage"); }).find("nearest is sage"), std::string::npos);
+  EXPECT_NE(refusal([] { with("device", "gpu"); }).find("nearest is cuda"), std::string::npos);
   EXPECT_NE(refusal([] { with("norm", "rms"); }).find("auto, layer, batch or none, not"),
             std::string::npos);
   EXPECT_NE(refusal([] { with("model", "gat"); }).find("is not built yet; there is gcn, sage"),
@@ -219,7 +232,7 @@ TEST(Validate, RefusesEachValueByName) {
       {"dropout", [nan](auto& o) { o.model.dropout = nan; }},
       {"input-dropout", [](auto& o) { o.model.input_dropout = -0.1F; }},
       {"feed-forward", [](auto& o) { o.model.feed_forward = -1; }},
-      {"feed-forward is for model gcn or sage or jknet, not gin",
+      {"feed-forward is for model gcn, sage or jknet, not gin",
        [](auto& o) { o.model.kind = ModelKind::gin, o.model.feed_forward = 2; }},
       {"hops is for model appnp or dagnn, not sage", [](auto& o) { o.model.hops = 2; }},
       {"hops", [](auto& o) { o.model.kind = ModelKind::appnp, o.model.hops = 0; }},
@@ -283,6 +296,26 @@ TEST(Validate, RefusesEachValueByName) {
     const std::string sentence = refusal([&] { validate(options); });
     EXPECT_NE(sentence.find(flag), std::string::npos) << flag << ": " << sentence;
   }
+}
+
+TEST(Validate, RefusesDefaultsThatAreGivenWhereTheyHaveNoMeaning) {
+  const auto refused = [](const TrainOptions& options, const std::string& name,
+                          const std::string& part) {
+    const std::string sentence =
+        refusal([&] { validate(options, [&](const std::string& n) { return n == name; }); });
+    EXPECT_NE(sentence.find(part), std::string::npos) << sentence;
+  };
+  TrainOptions options;
+  refused(options, "hops", "hops is for model appnp or dagnn, not sage");
+  refused(options, "teleport", "teleport is for model appnp, not sage");
+  refused(options, "theta", "theta is for model gcnii, not sage");
+  refused(options, "alpha", "alpha is for model gcnii, not sage");
+  refused(options, "step-size", "step-size needs schedule step");
+  refused(options, "step-gamma", "step-gamma needs schedule step");
+  options.model.kind = ModelKind::appnp;
+  options.optimizer.schedule = Schedule::step;
+  EXPECT_NO_THROW(validate(
+      options, [](const std::string& name) { return name != "theta" && name != "alpha"; }));
 }
 
 }  // namespace

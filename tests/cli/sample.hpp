@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "heliograph/dataset.hpp"
@@ -48,22 +49,20 @@ inline std::string save_ring(const std::filesystem::path& path, NodeId nodes) {
   return path.string();
 }
 
-/// Arguments of a small, quick training run on `data`, followed by `more`.
+/// Arguments of a small, quick training run on `data`, of which `more` replaces those that it has,
+/// and `more`.
 inline std::vector<std::string> train_arguments(const std::string& data, int epochs,
                                                 const std::vector<std::string>& more = {}) {
-  std::vector<std::string> words{"train",
-                                 "--data",
-                                 data,
-                                 "--layers",
-                                 "2",
-                                 "--hidden",
-                                 "8",
-                                 "--parts",
-                                 "2",
-                                 "--epochs",
-                                 std::to_string(epochs),
-                                 "--threads-per-rank",
-                                 "1"};
+  std::vector<std::string> words{"train"};
+  const std::pair<const char*, std::string> defaults[] = {{"--data", data},
+                                                          {"--layers", "2"},
+                                                          {"--hidden", "8"},
+                                                          {"--parts", "2"},
+                                                          {"--epochs", std::to_string(epochs)},
+                                                          {"--threads-per-rank", "1"}};
+  for (const auto& [flag, value] : defaults) {
+    if (std::ranges::find(more, flag) == more.end()) words.insert(words.end(), {flag, value});
+  }
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }

@@ -33,17 +33,14 @@ using ::testing::Not;
 
 constexpr NodeId nodes = 200;
 
-class Train : public ::testing::Test {
+class Train : public test::CommandTest {
  protected:
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
-
-  TemporaryDirectory folder_;
-  std::string data_ = test::save_ring(folder_ / "ring", nodes);
+  Train() : CommandTest(nodes) {}
 };
 
 TEST_F(Train, ReportsRowsGradientsAndBothTogether) {
-  const auto outcome =
-      run_command(train_arguments(data_, 2, {"--bits", "1", "--summary", path("s.json")}));
+  const auto outcome = run_command(train_arguments(
+      data_, 2, {"--bits", "1", "--partitioner", "random", "--summary", path("s.json")}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const auto summary = read_json(folder_ / "s.json");
   const auto& bytes = summary.at("bytes_per_epoch");
@@ -55,11 +52,18 @@ TEST_F(Train, ReportsRowsGradientsAndBothTogether) {
     return fmt::format("{:.1f}x less than with rows in fp32", before / static_cast<double>(after));
   };
   EXPECT_GT(gradients, 0);
-  EXPECT_THAT(outcome.out, HasSubstr(fmt::format("node rows sent  {} B an epoch, {}", rows,
-                                                 times(exact, rows))));
+  EXPECT_THAT(outcome.out,
+              HasSubstr(fmt::format("node rows sent  {:.2f} kB an epoch, {}",
+                                    1e-3 * static_cast<double>(rows), times(exact, rows))));
   EXPECT_THAT(outcome.out, HasSubstr("gradients sent  "));
   EXPECT_THAT(outcome.out,
               HasSubstr(times(exact + static_cast<double>(gradients), rows + gradients)));
+  const auto fp32 = run_command(train_arguments(data_, 2));
+  EXPECT_THAT(fp32.out, HasSubstr(" B an epoch\n  gradients sent"));
+  EXPECT_THAT(fp32.out, Not(HasSubstr("x less")));
+  // Of two nodes' rows, packed ones save nothing beside the gradients.
+  const auto few = run_command(train_arguments(data_, 2, {"--bits", "1", "--hidden", "64"}));
+  EXPECT_THAT(few.out, HasSubstr(" kB an epoch\n  peak memory"));
 }
 
 TEST_F(Train, WarnsOfAWarmUpThatTakesTheWholeRun) {
@@ -275,6 +279,57 @@ TEST_F(Train, StopsOnASignalAndKeepsWhatWasWritten) {
     EXPECT_EQ(manifest.at("signal"), signal == SIGINT ? "SIGINT" : "SIGTERM");
     EXPECT_EQ(manifest.at("epochs_written"), lines.size());
   }
+}
+
+TEST_F(Train, FlagsWithoutEffectAreNamed) {
+  const auto warnings = [&](std::vector<std::string> more) {
+    const auto outcome = run_command(train_arguments(data_, 1, more));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    std::string lines;
+    for (std::size_t at = 0; (at = outcome.err.find("warning: ", at)) != std::string::npos; ++at) {
+      lines += outcome.err.substr(at, outcome.err.find('\n', at) - at) + "\n";
+    }
+    return lines;
+  };
+  EXPECT_EQ(
+      warnings({"--parts", "1", "--bits", "1", "--staleness", "2"}),
+      "warning: --bits and --staleness have no effect with --parts 1: nothing is exchanged\n");
+  EXPECT_EQ(warnings({"--parts", "1", "--bits", "32", "--staleness", "0"}), "");
+  EXPECT_EQ(warnings({"--sync-every", "3"}),
+            "warning: --sync-every has no effect with --staleness 0\n");
+  EXPECT_EQ(warnings({"--layers", "1", "--hidden", "64", "--norm", "batch"}),
+            "warning: --norm and --hidden have no effect with --layers 1: there is no hidden "
+            "layer\n");
+  EXPECT_EQ(warnings({"--layers", "1", "--output-linear", "--norm", "batch"}), "");
+  EXPECT_EQ(warnings({"--layers", "1", "--model", "gin", "--norm", "batch"}), "");
+  EXPECT_THAT(warnings({"--threads-per-rank", "1000", "--parts", "1"}),
+              HasSubstr("warning: --threads-per-rank 1000 is more than the "));
+}
+
+TEST_F(Train, AnInterruptAtTheStartIsAnswered) {
+  const auto interrupted = [&](const std::vector<std::string>& words) {
+    return run_command(words, [](int child) { ::kill(child, SIGINT); });
+  };
+  const std::vector<std::string> endless = train_arguments(data_, 1000000, {"--quiet"});
+  for (int i = 0; i < 20; ++i) {
+    const auto outcome = run_command(endless, [&](int child) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(i));
+      ::kill(child, SIGINT);
+    });
+    EXPECT_EQ(outcome.code, 130) << outcome.err;
+  }
+  // A signal that waits until the command's first statement cannot come before it.
+  sigset_t interrupt, before;
+  sigemptyset(&interrupt);
+  sigaddset(&interrupt, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &interrupt, &before);
+  for (const auto& words : {endless, {"generate", "--out", path("made")}, {"info"}, {"--help"}}) {
+    const auto outcome = interrupted(words);
+    EXPECT_EQ(outcome.code, 130) << words[0];
+    EXPECT_EQ(outcome.err, "heliograph: stopped by SIGINT\n") << words[0];
+    EXPECT_EQ(outcome.out, "") << words[0];
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 TEST_F(Train, LeavesAnIgnoredInterruptIgnored) {

@@ -88,8 +88,9 @@ TEST(Usage, WordsThatAreFarFromEveryNameGetNoSuggestion) {
     EXPECT_THAT(outcome.err, HasSubstr(std::string("unknown flag ") + flag));
     EXPECT_THAT(outcome.err, Not(HasSubstr("did you mean")));
   }
-  expect_refusal({"frobnicate"}, 2, "there are train, eval,");
-  expect_refusal({"generate", "--preset", "imagenet", "--out", "x"}, 2, "there are reddit,");
+  expect_refusal({"frobnicate"}, 2, "there are train, eval, import, generate, partition and info");
+  expect_refusal({"generate", "--preset", "imagenet", "--out", "x"}, 2,
+                 "there are reddit, products, yelp and amazon");
 }
 
 TEST(Usage, FlagsOfOtherSystemsAreAnsweredWithOurs) {
@@ -151,10 +152,43 @@ TEST(Switches, HaveAnOpposite) {
   EXPECT_EQ(undone.at("residual"), "linear");
   EXPECT_EQ(undone.at("input-linear"), false);
   EXPECT_EQ(options_of({"--residual", "none"}).at("residual"), "none");
-  EXPECT_EQ(options_of({"--residual", "none", "--residual"}).at("residual"), "identity");
   EXPECT_EQ(undone.at("precompute"), true);
   EXPECT_EQ(undone.at("transform-first"), false);
-  EXPECT_EQ(options_of({"--inductive", "--no-inductive"}).at("inductive"), false);  // The last.
+}
+
+TEST(Usage, AFlagIsGivenOnce) {
+  const auto refused = [](const Words& more, const char* part) {
+    Words words{"train", "--data", "x"};
+    words.insert(words.end(), more.begin(), more.end());
+    expect_refusal(words, 2, part);
+  };
+  refused({"--parts", "2", "--parts", "2"}, "--parts is given 2 times: give it once");
+  refused({"--config", "a.json", "--config=b.json"}, "--config is given 2 times");
+  refused({"--residual", "none", "--residual"}, "--residual is given 2 times");
+  refused({"--inductive", "--no-inductive"}, "--inductive (or --no-inductive) is given 2 times");
+  expect_refusal({"eval", "--checkpoint", "a", "--checkpoint", "b"}, 2, "--checkpoint is given 2");
+  expect_refusal({"generate", "--out", "a", "--out", "b"}, 2, "--out is given 2 times");
+}
+
+TEST(Usage, AFlagOfAnotherCommandNamesThatCommand) {
+  expect_refusal({"partition", "--bits", "1"}, 2,
+                 "unknown flag --bits: it is a flag of heliograph train (");
+  expect_refusal({"info", "--data", "x"}, 2,
+                 "it is a flag of heliograph train, eval, import or partition (");
+}
+
+TEST(Usage, ADefaultOfAnotherModelIsRefusedUnlessARunWroteIt) {
+  const TemporaryDirectory folder;
+  const std::string data = test::save_ring(folder / "ring", 40), run = (folder / "run").string();
+  expect_refusal(test::train_arguments(data, 1, {"--teleport", "0.1"}), 2,
+                 "--teleport is for --model appnp, not sage");
+  expect_refusal({"partition", "--data", data, "--hops", "10"}, 2, "--hops is for --model appnp");
+  const std::string config = (folder / "c.json").string();
+  test::write_text(config, R"({"step-gamma": 0.5})");
+  expect_refusal(test::train_arguments(data, 1, {"--config", config}), 2, "--step-gamma needs");
+  ASSERT_EQ(run_command(test::train_arguments(data, 1, {"--out", run})).code, 0);
+  ASSERT_TRUE(test::read_json(folder / "run" / "run.json").at("options").contains("teleport"));
+  EXPECT_EQ(run_command({"train", "--config", run, "--epochs", "2"}).code, 0);
 }
 
 TEST(Usage, MissingAndMeaninglessValuesAreNamed) {
@@ -195,11 +229,23 @@ TEST(Usage, FlagsThatCannotActAreNamed) {
     refused({"partition", "--partitioner", other, "--balance-train"}, "--balance-train needs");
   }
   refused({"train", "--step-size", "3"}, "--step-size needs --schedule step");
+  refused({"train", "--step-size", "50"}, "--step-size needs --schedule step");
   refused({"train", "--schedule", "cosine", "--step-gamma", "0.3"}, "--step-gamma needs");
   refused({"train", "--overwrite"}, "--overwrite needs --out");
   refused({"partition", "--overwrite"}, "--overwrite needs --out or --owners");
+  expect_refusal({"generate", "--out", "x", "--scale", "1"}, 2, "--scale needs --preset");
+  expect_refusal({"generate", "--out", "x", "--rmat-b", "0.2"}, 2, "--rmat-b needs --model rmat");
+  expect_refusal({"generate", "--out", "x", "--labels-per-node", "2"}, 2, "needs --multilabel");
   const TemporaryDirectory folder;
   const std::string data = test::save_ring(folder / "ring", 40), run = (folder / "run").string();
+  for (const char* command : {"train", "partition"}) {
+    expect_refusal({command, "--data", data, "--keep-direction"}, 2,
+                   "--keep-direction does not apply: " + data + " is a native graph");
+    expect_refusal({command, "--data", data, "--index-base", "0"}, 2, "--index-base does not");
+  }
+  const std::string shards = (folder / "shards").string();
+  ASSERT_EQ(run_command({"partition", "--data", data, "--parts", "2", "--out", shards}).code, 0);
+  expect_refusal({"partition", "--data", shards}, 2, "holds shards, which are cut already");
   ASSERT_EQ(run_command(test::train_arguments(data, 1, {"--balance-train", "--out", run})).code, 0);
   expect_refusal({"eval", "--checkpoint", run, "--overwrite"}, 2, "--overwrite needs --out");
   EXPECT_EQ(run_command({"eval", "--checkpoint", run, "--partitioner", "random"}).code, 0);
@@ -211,6 +257,7 @@ TEST(Usage, WhatIsNotBuiltSaysSo) {
     expect_refusal({name, "--data", "x"}, 2, "not built yet");
   }
   expect_refusal({"train", "--data", "x", "--model", "gat"}, 2, "not built yet");
+  expect_refusal({"train", "--data", "x", "--device", "gpu"}, 2, "the nearest is cuda");
   expect_refusal({"train", "--data", "x", "--transport", "nccl"}, 2, "--transport nccl");
   const bool built = run_command({"info"}).out.find("cuda built") != std::string::npos;
   expect_refusal({"train", "--data", "x", "--device", "cuda"}, 2,
@@ -250,6 +297,7 @@ TEST(Config, BadOnesAreRefusedByFile) {
   refuse(R"({"epochs": "three"})", "--epochs");
   refuse(R"({"bits": 3})", "--bits");
   refuse(R"({"epochs": )", "not JSON");
+  refuse(R"({"bits": 1, "epochs": 3, "bits": 8})", "gives \"bits\" twice: keep one");
   refuse("[]", "object");
   expect_refusal({"train", "--config", (folder / "missing").string()}, 2, "cannot be read");
 }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,18 +24,10 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class WeightsTest : public ::testing::Test {
+class WeightsTest : public test::CommandTest {
  protected:
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
-
   std::vector<std::string> arguments(std::vector<std::string> more) const {
     return test::train_arguments(data_, 3, more);
-  }
-
-  void train(const std::string& run, std::vector<std::string> more = {}) const {
-    more.insert(more.end(), {"--out", path(run), "--metric", "accuracy"});
-    const auto outcome = run_command(arguments(more));
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
   }
 
   /// Writes the ring's edges and features as an edge list without labels, and returns its folder.
@@ -52,24 +45,43 @@ class WeightsTest : public ::testing::Test {
   void add_labels() const {
     write_npy(folder_ / "list" / "labels.npy", test::ring(60).labels.class_of.span(), 60, 1);
   }
-
-  void refused(const std::vector<std::string>& words, int code, const std::string& part) const {
-    const auto outcome = run_command(words);
-    EXPECT_EQ(outcome.code, code) << outcome.err;
-    EXPECT_THAT(outcome.err, HasSubstr(part));
-  }
-
-  test::TemporaryDirectory folder_;
-  std::string data_ = test::save_ring(folder_ / "ring", 60);
 };
+
+TEST_F(WeightsTest, CopiedWeightsSayThatLabelsAreNumbers) {
+  const std::string list = unlabelled();
+  std::vector<float> targets;
+  for (int v = 0; v < 60; ++v) targets.push_back(static_cast<float>(v) / 8.0F);
+  write_npy(folder_ / "list" / "labels.npy", std::span<const float>(targets), 60, 1);
+  const std::string split = "random:60/20/20";
+  ASSERT_EQ(run_command(test::train_arguments(list, 3,
+                                              {"--index-base", "0", "--regression", "--split",
+                                               split, "--out", path("run")}))
+                .code,
+            0);
+  fs::copy(folder_ / "run" / "best.safetensors", path("copy.safetensors"));
+  const auto outcome = run_command({"eval", "--checkpoint", path("copy.safetensors"), "--data",
+                                    list, "--index-base", "0", "--split", split});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("test r2 "));
+}
 
 TEST_F(WeightsTest, EvalWithoutLabelsOrSplitGivesEverythingButScores) {
   train("run");
   const std::string list = unlabelled();
   const auto eval = [&](const std::string& data, const std::string& name) {
-    return run_command({"eval", "--checkpoint", path("run"), "--data", data, "--index-base", "0",
-                        "--out", path(name), "--save-logits", path(name + ".npy"),
-                        "--save-embeddings", path(name + "-e.npy")});
+    std::vector<std::string> words{"eval",
+                                   "--checkpoint",
+                                   path("run"),
+                                   "--data",
+                                   data,
+                                   "--out",
+                                   path(name),
+                                   "--save-logits",
+                                   path(name + ".npy"),
+                                   "--save-embeddings",
+                                   path(name + "-e.npy")};
+    if (data == list) words.insert(words.end(), {"--index-base", "0"});
+    return run_command(words);
   };
   ASSERT_EQ(eval(data_, "labelled").code, 0);
   auto outcome = eval(list, "without-labels");

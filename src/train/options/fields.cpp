@@ -17,13 +17,16 @@ std::string with_hyphens(std::string key) {
 
 std::string option_text(const std::string& name, FieldKind kind, const nlohmann::json& value) {
   const auto require = [&](bool fits, const char* what) {
-    if (!fits) refuse_value(name, what, value.dump());
+    if (fits) return;
+    if (!value.is_string()) refuse_value(name, what, value.dump());
+    refuse_value(name, fmt::format("{} without quotes", what), value.get<std::string>());
   };
   if (kind == FieldKind::toggle) require(value.is_boolean(), "true or false");
   if (kind == FieldKind::integer) require(value.is_number_integer(), "a whole number");
   if (kind == FieldKind::number) require(value.is_number(), "a number");
   if (kind == FieldKind::text) {
-    require((value.is_string() && value != "") || value.is_number_integer(), "text");
+    if (value == "") throw_error(ErrorCode::usage, "--{} needs a text that is not empty", name);
+    require(value.is_string() || value.is_number_integer(), "text");
   }
   return value.is_string() ? value.get<std::string>() : value.dump();
 }

@@ -14,6 +14,7 @@
 #include "core/throw_error.hpp"
 #include "graph/split.hpp"
 #include "heliograph/error.hpp"
+#include "train/options/given.hpp"
 #include "train/options/values.hpp"
 
 namespace heliograph {
@@ -40,23 +41,23 @@ void require_above_0(const char* name, Value value) {
 }
 
 /// Refuses options that the model has no place for.
-void validate_composition(const ModelOptions& model) {
+void validate_composition(const ModelOptions& model, const GivenOption& given) {
   const ModelKind kind = model.kind;
   const ModelOptions defaults;
-  const auto require_kind = [&](bool given, const char* option,
+  const auto require_kind = [&](bool asked, const char* option,
                                 std::initializer_list<ModelKind> kinds) {
-    if (!given || std::ranges::find(kinds, kind) != kinds.end()) return;
-    std::string names;
-    for (const ModelKind k : kinds) names += (names.empty() ? "" : " or ") + choice_name(k);
-    throw_error(ErrorCode::usage, "--{} is for --model {}, not {}", option, names,
+    if (!asked || std::ranges::find(kinds, kind) != kinds.end()) return;
+    std::vector<std::string> names;
+    for (const ModelKind k : kinds) names.push_back(choice_name(k));
+    throw_error(ErrorCode::usage, "--{} is for --model {}, not {}", option, listed(names),
                 choice_name(kind));
   };
   using enum ModelKind;
-  require_kind(model.hops != defaults.hops, "hops", {appnp, dagnn});
-  require_kind(model.teleport != defaults.teleport, "teleport", {appnp});
+  require_kind(model.hops != defaults.hops || given("hops"), "hops", {appnp, dagnn});
+  require_kind(model.teleport != defaults.teleport || given("teleport"), "teleport", {appnp});
   require_kind(model.eps_learned, "eps-learned", {gin});
-  require_kind(model.theta != defaults.theta, "theta", {gcnii});
-  require_kind(model.alpha != defaults.alpha, "alpha", {gcnii});
+  require_kind(model.theta != defaults.theta || given("theta"), "theta", {gcnii});
+  require_kind(model.alpha != defaults.alpha || given("alpha"), "alpha", {gcnii});
   require_kind(model.jk != JumpingKnowledge::none, "jk", {gcn, sage, gin, jknet});
   require_kind(model.feed_forward > 0, "feed-forward", {gcn, sage, jknet});
   require_kind(model.residual == Residual::linear, "residual linear", {gcn, jknet});
@@ -74,7 +75,7 @@ void validate_composition(const ModelOptions& model) {
                    "--pre-norm needs --residual, --input-linear and --output-linear");
 }
 
-void validate_model(const ModelOptions& model) {
+void validate_model(const ModelOptions& model, const GivenOption& given) {
   // The upper bounds keep products of layers, widths and numbers of nodes within 64 bits.
   require_value(model.layers >= 1 && model.layers <= 1024, "layers", "from 1 to 1024",
                 model.layers);
@@ -93,7 +94,7 @@ void validate_model(const ModelOptions& model) {
   require_value(model.theta > 0 && model.theta <= 1, "theta", "above 0 and at most 1", model.theta);
   require_value(model.alpha >= 0 && model.alpha < 1, "alpha", "at least 0 and below 1",
                 model.alpha);
-  validate_composition(model);
+  validate_composition(model, given);
 }
 
 void validate_exchange(const ExchangeOptions& exchange) {
@@ -104,7 +105,7 @@ void validate_exchange(const ExchangeOptions& exchange) {
   require_at_least(0, "warmup-epochs", exchange.warmup_epochs);
 }
 
-void validate_optimizer(const OptimizerOptions& optimizer) {
+void validate_optimizer(const OptimizerOptions& optimizer, const GivenOption& given) {
   require_above_0("lr", optimizer.lr);
   require_at_least(0, "lr-warmup", optimizer.lr_warmup);
   require_at_least(0, "weight-decay", optimizer.weight_decay);
@@ -114,9 +115,9 @@ void validate_optimizer(const OptimizerOptions& optimizer) {
                 "above 0 and at most 1", optimizer.step_gamma);
   const OptimizerOptions defaults;
   const bool steps = optimizer.schedule == Schedule::step;
-  require_together(steps || optimizer.step_size == defaults.step_size,
+  require_together(steps || (optimizer.step_size == defaults.step_size && !given("step-size")),
                    "--step-size needs --schedule step");
-  require_together(steps || optimizer.step_gamma == defaults.step_gamma,
+  require_together(steps || (optimizer.step_gamma == defaults.step_gamma && !given("step-gamma")),
                    "--step-gamma needs --schedule step");
 }
 
@@ -173,10 +174,26 @@ void start_cuda(const TransportOptions& transport) {
 
 }  // namespace
 
+std::vector<std::string> options_of_hidden_layers_only(const ModelOptions& model) {
+  const bool joins = model.kind == ModelKind::jknet || model.jk != JumpingKnowledge::none;
+  const bool maps_output = model.output_linear || joins || model.kind == ModelKind::gcnii;
+  // A gin layer is an MLP, which is like a hidden layer.
+  if (model.layers > 1 || maps_output || model.kind == ModelKind::gin) return {};
+  std::vector<std::string> names{"norm", "residual"};
+  if (model.residual == Residual::linear) names.pop_back();
+  if (!model.input_linear) names.emplace_back("activation");
+  if (!model.input_linear && model.feed_forward == 0) names.emplace_back("hidden");
+  return names;
+}
+
 void validate(const TrainOptions& options) {
-  validate_model(options.model);
+  validate(options, [](const std::string&) { return false; });
+}
+
+void validate(const TrainOptions& options, const GivenOption& given) {
+  validate_model(options.model, given);
   validate_exchange(options.exchange);
-  validate_optimizer(options.optimizer);
+  validate_optimizer(options.optimizer, given);
   validate_loss(options.loss);
   validate_transport(options.transport);
   start_cuda(options.transport);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -17,6 +18,22 @@ bool parses_whole(const std::string& text, Value& value) {
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   return error == std::errc{} && stop == end;
+}
+
+/// What other programs call a choice, and its name here.
+constexpr std::pair<const char*, const char*> kOtherNames[] = {
+    {"gpu", "cuda"}, {"gloo", "tcp"}, {"float32", "fp32"}, {"bfloat16", "bf16"}};
+
+std::string nearest_choice(const std::string& text, const std::vector<std::string>& choices) {
+  for (const auto& [other, choice] : kOtherNames) {
+    if (text == other && std::ranges::find(choices, choice) != choices.end()) return choice;
+  }
+  const std::string near = nearest_name(text, choices);
+  if (!near.empty()) return near;
+  const auto part = std::ranges::find_if(choices, [&](const std::string& choice) {
+    return text.find(choice) != std::string::npos;  // sage in graphsage
+  });
+  return part == choices.end() ? std::string() : *part;
 }
 
 }  // namespace
@@ -58,15 +75,11 @@ void refuse_value(const std::string& name, const std::string& what, const std::s
 
 void refuse_choice(const std::string& name, const std::string& text,
                    const std::vector<std::string>& choices) {
-  const std::string list = fmt::format("{}", fmt::join(choices.begin(), choices.end() - 1, ", "));
-  refuse_not_built(fmt::format("--{} {}", name, text),
-                   fmt::format("; there is {} or {}", list, choices.back()));
-  std::string near = nearest_name(text, choices);
-  for (const std::string& choice : choices) {  // sage in graphsage
-    if (near.empty() && text.find(choice) != std::string::npos) near = choice;
-  }
-  throw_error(ErrorCode::usage, "--{} must be {} or {}, not \"{}\"{}", name, list, choices.back(),
-              text, near.empty() ? "" : "; the nearest is " + near);
+  const std::string list = listed(choices);
+  refuse_not_built(fmt::format("--{} {}", name, text), "; there is " + list);
+  const std::string near = nearest_choice(text, choices);
+  throw_error(ErrorCode::usage, "--{} must be {}, not \"{}\"{}", name, list, text,
+              near.empty() ? "" : "; the nearest is " + near);
 }
 
 std::string nearest_spelling(const std::string& name, const std::vector<std::string>& candidates) {

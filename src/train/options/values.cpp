@@ -107,7 +107,7 @@ void set_split_seed(SplitChoice& split, std::uint64_t seed) {
     random->seed = seed;
   } else if (auto* each = std::get_if<PerClassSplit>(&split)) {
     each->seed = seed;
-  } else if (seed != 0) {
+  } else {
     throw_error(ErrorCode::usage,
                 "--split-seed needs --split random:T/V/E or --split per-class:N/V/T");
   }

@@ -154,7 +154,7 @@ void set_partitioner(PartitionOptions& options, const std::string& text);
 void set_split(SplitChoice& split, const std::string& text);
 /// The seed of a split that is drawn at random; null if `split` is not.
 const std::uint64_t* split_seed(const SplitChoice& split);
-/// Throws Error(usage) if `split` is not drawn at random and `seed` is not the default.
+/// Throws Error(usage) if `split` is not drawn at random.
 void set_split_seed(SplitChoice& split, std::uint64_t seed);
 
 }  // namespace heliograph
