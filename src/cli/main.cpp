@@ -56,6 +56,12 @@ void declare(CLI::App& app, const Commands& commands) {
 }
 
 [[noreturn]] void refuse_command(const std::string& word, const Commands& commands) {
+  if (word.starts_with("-")) {
+    throw Error(ErrorCode::usage,
+                fmt::format("{} stands before the command; the command comes first, as in "
+                            "\"heliograph train --data PATH\"",
+                            word));
+  }
   refuse_not_built("heliograph " + word);
   std::vector<std::string> names;
   for (const Command& command : commands) names.push_back(command.name);
@@ -69,10 +75,12 @@ void declare(CLI::App& app, const Commands& commands) {
 [[noreturn]] void refuse_word(const std::string& word, const CLI::App& app,
                               const std::string& command, const Commands& commands) {
   if (!word.starts_with("-")) {
-    throw Error(ErrorCode::usage,
-                fmt::format("\"{}\" is not expected here: values follow their flag, as in "
-                            "\"heliograph {} --data PATH\"",
-                            word, command));
+    const bool reads = app.get_option_no_throw("--data") != nullptr;
+    throw Error(
+        ErrorCode::usage,
+        fmt::format("\"{}\" is not expected here: values follow their flag, as in "
+                    "\"heliograph {} {}\"",
+                    word, reads ? command : "generate", reads ? "--data PATH" : "--out DIR"));
   }
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {

@@ -170,6 +170,17 @@ TEST(Usage, AFlagIsGivenOnce) {
   expect_refusal({"generate", "--out", "a", "--out", "b"}, 2, "--out is given 2 times");
 }
 
+TEST(Usage, WordsInTheWrongPlaceAreAnswered) {
+  expect_refusal({"--parts", "2"}, 2, "--parts stands before the command; the command comes first");
+  expect_refusal({"train", "g"}, 2, "as in \"heliograph train --data PATH\"");
+  expect_refusal({"generate", "g"}, 2, "as in \"heliograph generate --out DIR\"");
+  const TemporaryDirectory folder;
+  test::write_text(folder / "file", "");
+  const std::string out = (folder / "file" / "run").string();
+  expect_refusal({"train", "--data", test::save_ring(folder / "ring", 40), "--out", out}, 2,
+                 "--out " + out + " lies in what is not a directory");
+}
+
 TEST(Usage, AFlagOfAnotherCommandNamesThatCommand) {
   expect_refusal({"partition", "--bits", "1"}, 2,
                  "unknown flag --bits: it is a flag of heliograph train (");

@@ -121,6 +121,10 @@ const char* sign_of_run(const fs::path& path) {
 void RunDirectory::check(const fs::path& path, bool overwrite) {
   std::error_code error;
   const auto status = fs::status(path, error);
+  if (error == std::errc::not_a_directory) {
+    throw_error(ErrorCode::usage, "--out {} lies in what is not a directory; choose another",
+                path.string());
+  }
   if (!fs::exists(status)) return;
   if (!fs::is_directory(status)) {
     throw_error(ErrorCode::usage, "--out {} is not a directory", path.string());
