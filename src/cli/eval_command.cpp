@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
@@ -192,8 +193,14 @@ int score(EvalRequest& request, const Model& model, Processes& processes, LossGu
   const bool prints = processes.is_root() && !run.input.quiet;
   const SignalWatch watch({[](int) {},
                            [&](int signal) {
-                             processes.fail(ErrorCode::interrupted,
-                                            fmt::format("stopped by {}", signal_name(signal)));
+                             const std::string reason =
+                                 fmt::format("stopped by {}", signal_name(signal));
+                             processes.fail(ErrorCode::interrupted, reason);
+                             if (!prints) return;
+                             // Other threads may hold the locks of stdio.
+                             const std::string line = fmt::format("heliograph: {}\n", reason);
+                             [[maybe_unused]] const ssize_t written =
+                                 ::write(STDERR_FILENO, line.data(), line.size());
                            },
                            [] {}, [](int) { return 0.0; }});
   if (processes.is_root()) require_writable_results(request);
