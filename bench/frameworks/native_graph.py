@@ -1,4 +1,4 @@
-"""Reads a native graph directory (docs/formats.md) into NumPy arrays."""
+"""Reads a native graph directory, or the shard of one rank (docs/formats.md), into NumPy arrays."""
 
 import json
 import os
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-TRAINING = 1  # the role of a training node
+TRAINING, VALIDATION, TEST = 1, 2, 3  # roles of nodes
 
 
 class Unsupported(Exception):
@@ -19,12 +19,16 @@ class NativeGraph:
     neighbours: np.ndarray  # int32; row v is neighbours[offsets[v]:offsets[v + 1]], ascending
     features: np.ndarray    # float32, nodes x columns
     class_of: np.ndarray    # int32, nodes; -1 is unlabelled
-    training: np.ndarray    # bool, nodes; training nodes of the first split
+    role: np.ndarray        # uint8, nodes; of a directory, those of its first split
     classes: int
 
     @property
     def nodes(self):
         return len(self.offsets) - 1
+
+    @property
+    def training(self):
+        return (self.role == TRAINING) & (self.class_of >= 0)
 
     @property
     def degrees(self):
@@ -52,8 +56,37 @@ def read_native(folder):
                               f"{entry['count']}")
         return values
 
-    class_of = array("class_of")
     return NativeGraph(offsets=array("offsets"), neighbours=array("neighbours"),
                        features=array("features").reshape(manifest["nodes"], -1),
-                       class_of=class_of, classes=manifest["labels"]["classes"],
-                       training=(array("role_0") == TRAINING) & (class_of >= 0))
+                       class_of=array("class_of"), classes=manifest["labels"]["classes"],
+                       role=array("role_0"))
+
+
+def read_shard(folder):
+    """Reads the shard that `partition --parts 1` wrote: with the split, and the normalised features,
+    of a run with the same options. Raises Unsupported unless the graph is undirected with one class
+    a node."""
+    with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as file:
+        manifest = json.load(file)
+    if (manifest["format"], manifest["version"]) != ("heliograph-shards", 2):
+        raise Unsupported(f"{folder} holds no shards of version 2")
+    if manifest["directed"] or manifest["labels"]["task"] != "multiclass":
+        raise Unsupported(f"{folder}: only undirected graphs with one class a node are compared")
+    if len(manifest["ranks"]) != 1:
+        raise Unsupported(f"{folder} has {len(manifest['ranks'])} shards, not one")
+    entry = manifest["ranks"][0]
+    arrays = {}
+    with open(os.path.join(folder, entry["file"]), "rb") as file:
+        file.seek(24)
+        for listed in entry["arrays"]:
+            arrays[listed["name"]] = np.fromfile(file, listed["dtype"], listed["count"])
+    nodes = manifest["nodes"]
+    if manifest["features"]["sparse"]:
+        features = np.zeros((nodes, manifest["features"]["cols"]), np.float32)
+        rows = np.repeat(np.arange(nodes), np.diff(arrays["feature_offsets"]))
+        features[rows, arrays["feature_columns"]] = arrays["feature_values"]
+    else:
+        features = arrays["features"].reshape(nodes, -1)
+    return NativeGraph(offsets=arrays["in_inner_offsets"], neighbours=arrays["in_inner_columns"],
+                       features=features, class_of=arrays["class_of"],
+                       classes=manifest["labels"]["classes"], role=arrays["role"])

@@ -18,15 +18,14 @@ import torch_model
 from torch_aggregation import make_csr
 
 
-def reduced(kind):
-    """The layer class `kind` with sums by torch.sparse.mm with reduce="sum"."""
-    class Reduced(kind):
-        def message_and_aggregate(self, adj_t, x):
-            return torch.sparse.mm(adj_t, x[0] if isinstance(x, tuple) else x, "sum")
-    return Reduced
+def message_and_aggregate(self, adj_t, x):
+    return torch.sparse.mm(adj_t, x[0] if isinstance(x, tuple) else x, "sum")
 
 
-REDUCED = {kind: reduced(kind) for kind in (APPNP, GCN2Conv, GCNConv, GINConv, SAGEConv, SimpleConv)}
+# The layer classes with sums by torch.sparse.mm with reduce="sum". PyG tells classes apart by name.
+REDUCED = {kind: type("Reduced" + kind.__name__, (kind,),
+                      {"message_and_aggregate": message_and_aggregate, "__module__": __name__})
+           for kind in (APPNP, GCN2Conv, GCNConv, GINConv, SAGEConv, SimpleConv)}
 
 
 class OnGraph(nn.Module):

@@ -38,7 +38,8 @@ from json_file import read_json, write_json
 from tables import make_table, write_csv
 
 NEEDED_KEYS = {"title", "score", "train", "bits", "staleness", "seeds"}
-CONFIG_KEYS = NEEDED_KEYS | {"splits_in_file", "settings"}
+# Recipes (experiments/recipes/train.py) have "generate" and "published" too.
+CONFIG_KEYS = NEEDED_KEYS | {"splits_in_file", "split", "settings", "generate", "published"}
 
 
 def read_config(path):
@@ -75,10 +76,10 @@ def list_settings(config, options):
 
 
 def split_of(config, seed):
-    """The seed's split: a random one, or the next of those in the file."""
+    """The seed's split: one drawn at random, or the next of those in the file."""
     if config.get("splits_in_file"):
         return {"split": seed % config["splits_in_file"]}
-    return {"split": "random:60/20/20", "split-seed": seed}
+    return {"split": config.get("split", "random:60/20/20"), "split-seed": seed}
 
 
 class Run:

@@ -25,8 +25,10 @@ import native_graph
 import numpy_model
 import same_numbers
 import scaling
+from command import make_flags
 from contestants import NO_STEP
 from environments import why_unusable
+from json_file import read_json
 from processes import ProcessFailed, run_measured
 from run_files import read_weights
 
@@ -51,9 +53,9 @@ class OnAGraph(FolderTest):
         self.generate(self.graph)
 
     @staticmethod
-    def generate(out, *flags):
+    def generate(out, *flags, classes=5):
         run_measured([COMMAND, "generate", "--nodes", "300", "--edges", "900", "--features", "13",
-                      "--classes", "5", "--out", out, "--quiet", *flags])
+                      "--classes", str(classes), "--out", out, "--quiet", *flags])
 
 
 class NativeGraph(OnAGraph):
@@ -72,6 +74,21 @@ class NativeGraph(OnAGraph):
         os.truncate(os.path.join(damaged, "features.bin"), 100)
         with self.assertRaisesRegex(native_graph.Unsupported, "features.bin"):
             native_graph.read_native(damaged)
+
+    def test_a_shard_has_the_graph_with_a_split_and_normalised_features(self):
+        run_measured([COMMAND, "partition", "--data", self.graph, "--parts", "1", "--split",
+                      "per-class:10/50/60", "--normalize", "row", "--out", self.path("shard"),
+                      "--quiet"])
+        whole, shard = native_graph.read_native(self.graph), native_graph.read_shard(
+            self.path("shard"))
+        np.testing.assert_array_equal(shard.offsets, whole.offsets)
+        np.testing.assert_array_equal(shard.neighbours, whole.neighbours)
+        np.testing.assert_array_equal(shard.class_of, whole.class_of)
+        self.assertEqual([int((shard.role == r).sum()) for r in (1, 2, 3)], [50, 50, 60])
+        sums = np.abs(whole.features).sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(shard.features, whole.features / sums, rtol=1e-6)
+        with self.assertRaisesRegex(native_graph.Unsupported, "no shards"):
+            native_graph.read_shard(self.graph)
 
     def test_several_labels_a_node_are_refused(self):
         several = self.path("several")
@@ -149,6 +166,18 @@ class SameNumbersAsFrameworks(OnAGraph):
             same_numbers.largest_differences({k: ours[k] for k in list(ours)[:3]}, theirs)
         theirs["loss"] = np.array(np.nan)
         self.assertEqual(same_numbers.largest_differences(ours, theirs)[1], np.inf)
+
+
+class Recipes(OnAGraph):
+    def test_the_command_takes_the_flags_of_every_recipe(self):
+        self.generate(self.path("two"), classes=2)
+        folder = os.path.join(ROOT, "experiments", "recipes")
+        recipes = [name for name in sorted(os.listdir(folder)) if name.endswith(".json")]
+        self.assertIn("dagnn_cora.json", recipes)
+        for name in recipes:
+            with self.subTest(recipe=name):
+                flags = make_flags(read_json(os.path.join(folder, name))["train"] | {"epochs": 1})
+                run_measured([COMMAND, "train", "--data", self.path("two"), "--quiet", *flags])
 
 
 class CompareFrameworks(OnAGraph):

@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Trains a recipe with Heliograph, and in PyG on the same splits, and prints both beside the published
+score.
+
+Usage: train.py RECIPE.json --out DIR [--data PATH] [--seeds N] [--pyg PYTHON] [-- FLAGS of every run]
+
+A recipe is a config of convergence/sweep.py, which trains our side into DIR/ours: fp32, 1 bit, and
+1 bit with rows of one epoch ago. "published" names published scores; "generate" holds flags of
+`heliograph generate`, whose graph takes the place of --data. With --pyg, a Python that has PyTorch and
+PyG (DIR/pytorch/bin/python of bench/compare_frameworks.py --venv DIR --install), PyG trains the same
+model with the same optimizer in DIR/pyg, from its own initial weights, on the nodes and normalised
+features that `heliograph partition` gives for the same seed. Scores are test scores at the epoch with
+the best validation score. It can be stopped and started again. Writes DIR/recipe.md.
+Needs NumPy, SciPy and Matplotlib.
+"""
+
+import argparse
+import csv
+import os
+import shlex
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.dirname(HERE), os.path.join(os.path.dirname(HERE), "convergence")]
+from command import (CommandFailed, add_command_option, find_command, make_flags, require_modules,
+                     run)
+
+require_modules("numpy", "scipy", "matplotlib")
+import sweep
+from json_file import read_json, write_json
+from print_table import format_table
+from tables import with_interval
+
+def train_ours(data, command, options):
+    """Runs the sweep, which prints its own table. Exits if a run fails."""
+    sys.argv[1:] = [options.recipe, "--data", data, "--out", os.path.join(options.out, "ours"),
+                    "--heliograph", command, "--seeds", str(options.seeds), "--", *options.flags]
+    try:
+        sweep.main()
+    except SystemExit as end:
+        if end.code:
+            raise
+
+
+def settings_of(recipe, flags):
+    """The recipe's flags of `train`, with those of the command line, which are name and value each."""
+    if len(flags) % 2 or any(not name.startswith("--") for name in flags[::2]):
+        sys.exit("train.py: with --pyg, give flags after -- as --NAME VALUE")
+    return recipe["train"] | {name[2:]: value for name, value in zip(flags[::2], flags[1::2])}
+
+
+def train_pyg(recipe, data, command, seed, options):
+    """Trains one seed in PyG, unless it is there, and returns its test score."""
+    folder = os.path.join(options.out, "pyg", f"seed-{seed}")
+    settings = settings_of(recipe, options.flags)
+    job = {"train": settings, "seed": seed, "split": sweep.split_of(recipe, seed)}
+    result = os.path.join(folder, "result.json")
+    if os.path.exists(result) and read_json(result)["job"] == job:
+        return read_json(result)["test"]
+    shard = os.path.join(folder, "shard")
+    shaping = job["split"] | {name: settings[name] for name in ("normalize",) if name in settings}
+    os.makedirs(folder, exist_ok=True)
+    run(command, "partition", "--data", data, "--parts", "1", "--out", shard, "--overwrite", "--quiet",
+        *make_flags(shaping))
+    weights = os.path.join(options.out, "ours", "runs", f"fp32-s-0.seed-{seed}", "best.safetensors")
+    write_json(os.path.join(folder, "job.json"), {**job, "shard": shard, "weights": weights})
+    done = subprocess.run([options.pyg, "-B", "-W", "ignore", os.path.join(HERE, "pyg_side.py"),
+                           os.path.join(folder, "job.json"), result], capture_output=True, text=True,
+                          check=False)
+    if done.returncode != 0:
+        sys.exit(f"train.py: PyG, seed {seed}: {(done.stderr.strip().split(chr(10)) or [''])[-1]}")
+    print(f"PyG, seed {seed}: {read_json(result)['test']:.4f}", flush=True)
+    return read_json(result)["test"]
+
+
+def our_scores(options):
+    """{setting: {seed: test score}} of the runs in the sweep's runs.csv."""
+    scores = {}
+    with open(os.path.join(options.out, "ours", "runs.csv"), encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            scores.setdefault(row["setting"], {})[int(row["seed"])] = float(row["test_metric"])
+    return scores
+
+
+def points(these, others):
+    """Mean paired difference over the seeds of both, in points, with its 95 % interval."""
+    both = sorted(set(these) & set(others))
+    return with_interval([100 * (these[s] - others[s]) for s in both], "+.2f") if both else "-"
+
+
+def make_table(recipe, scores):
+    """`scores` is {side: {seed: test score}}; differences are to PyG, if it is there, and to the first
+    of ours, fp32."""
+    references = [name for name in scores if name == "PyG"]
+    references.append(next(name for name in scores if name != "PyG"))
+    rows = [[f"published: {name}", "", value] + [""] * len(references)
+            for name, value in recipe.get("published", {}).items()]
+    for place, (name, by_seed) in enumerate(scores.items()):
+        rows.append([name, str(len(by_seed)), with_interval(list(by_seed.values()), ".4f"),
+                     *(points(by_seed, scores[other]) if list(scores).index(other) < place else ""
+                       for other in references)])
+    return format_table(["", "seeds", f"mean {recipe['score']} [95 %]",
+                         *(f"points against {other} [95 %]" for other in references)], rows)
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recipe", metavar="RECIPE.json")
+    parser.add_argument("--data", help="data set, as for `train --data`")
+    parser.add_argument("--out", required=True, help="folder for results")
+    parser.add_argument("--seeds", type=int, help="seeds 1 to N")
+    parser.add_argument("--pyg", metavar="PYTHON", help="a Python with PyG, which trains too")
+    add_command_option(parser)
+    own = sys.argv[1:]
+    end = own.index("--") if "--" in own else len(own)
+    options = parser.parse_args(own[:end])
+    options.flags = own[end + 1:]
+    return parser, options
+
+
+def main():
+    parser, options = parse()
+    recipe = sweep.read_config(options.recipe)
+    if ("generate" in recipe) == bool(options.data):
+        parser.error("--data is needed" if not options.data else
+                     f"{options.recipe} generates its graph, so it takes no --data")
+    command = find_command(options.heliograph)
+    options.seeds = options.seeds or recipe["seeds"]
+    os.makedirs(options.out, exist_ok=True)
+    data = options.data or os.path.join(options.out, "graph")
+    try:
+        if "generate" in recipe and not os.path.exists(data):
+            run(command, "generate", *shlex.split(recipe["generate"]), "--out", data, "--quiet")
+        train_ours(data, command, options)
+        scores = {}
+        if options.pyg:
+            scores["PyG"] = {seed: train_pyg(recipe, data, command, seed, options)
+                             for seed in range(1, options.seeds + 1)}
+    except CommandFailed as error:
+        sys.exit(f"train.py: {error}")
+    table = make_table(recipe, scores | our_scores(options))
+    with open(os.path.join(options.out, "recipe.md"), "w", encoding="utf-8") as file:
+        file.write(f"{recipe['title']}\n\n{table}\n")
+    print(f"\n{table}")
+
+
+if __name__ == "__main__":
+    main()
