@@ -48,13 +48,11 @@ std::vector<OptionField<PartitionRequest>> partition_fields() {
       "Write the rank of each node, one per line, in node order; train reads it as --partitioner "
       "file:FILE.",
       HELIOGRAPH_MEMBER(owners));
-  fields.add(
-      "init-from", FieldKind::text, "PATH",
-      "With --out and --normalize standard: normalise by the statistics of these weights (a "
-      "run directory, a checkpoint or a .safetensors file), so that eval and train "
-      "--init-from can use them on the shards.",
-      [](PartitionRequest& request, const std::string& text) { request.train.init_from = text; },
-      [](const PartitionRequest&) { return nlohmann::json(); });
+  fields.add("init-from", "PATH",
+             "With --out and --normalize standard: normalise by the statistics of these weights (a "
+             "run directory, a checkpoint or a .safetensors file), so that eval and train "
+             "--init-from can use them on the shards.",
+             HELIOGRAPH_MEMBER(train.init_from));
   fields.add("overwrite", "Replace --out and --owners if they exist.",
              HELIOGRAPH_MEMBER(overwrite));
   fields.add_part(message_fields(), HELIOGRAPH_MEMBER(input));

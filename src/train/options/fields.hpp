@@ -1,9 +1,11 @@
 #pragma once
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -54,11 +56,12 @@ class FieldTable {
   void group(std::string heading) { group_ = std::move(heading); }
 
   /// Adds a field for the member that `access` returns: a bool, an integer, a float or double, an
-  /// enumeration, or a string, which is not set while it is empty. The reference that is returned
-  /// is valid until the next field is added.
+  /// enumeration, a string or path, which is not set while it is empty, or an optional of these.
+  /// The reference that is returned is valid until the next field is added.
   template <class Access>
   Field& add(std::string name, std::string placeholder, std::string help, Access access) {
-    using Value = std::remove_cvref_t<std::invoke_result_t<Access, Target&>>;
+    using Member = std::remove_cvref_t<std::invoke_result_t<Access, Target&>>;
+    using Value = typename Present<Member>::type;
     fields_.push_back({name,
                        group_,
                        kind_of<Value>(),
@@ -118,6 +121,16 @@ class FieldTable {
   std::vector<Field> take() { return std::move(fields_); }
 
  private:
+  /// The type of a member, or of what an optional holds.
+  template <class T>
+  struct Present {
+    using type = T;
+  };
+  template <class T>
+  struct Present<std::optional<T>> {
+    using type = T;
+  };
+
   template <class Part, class Access>
   void add_lifted(const OptionField<Part>& field, Access access) {
     decltype(Field::get) get;
@@ -164,6 +177,10 @@ class FieldTable {
       return shortest_decimal(value);
     } else if constexpr (std::is_enum_v<Value>) {
       return choice_name(value);
+    } else if constexpr (requires { value.has_value(); }) {
+      return value ? to_json(*value) : nlohmann::json();
+    } else if constexpr (std::is_same_v<Value, std::filesystem::path>) {
+      return to_json(value.string());
     } else if constexpr (std::is_same_v<Value, std::string>) {
       return value.empty() ? nlohmann::json() : nlohmann::json(value);
     } else {

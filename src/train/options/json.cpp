@@ -80,16 +80,12 @@ void add_training(TrainFields& fields) {
       "Stop after N evaluations in a row without a better validation score; 0 never stops early.",
       HELIOGRAPH_MEMBER(patience));
   fields.add(
-      "init-from", FieldKind::text, "PATH",
+      "init-from", "PATH",
       "Begin with the weights of an earlier run instead of random ones: of its run directory (the "
       "best epoch's), of a checkpoint or of a .safetensors file. The optimizer starts anew. "
       "--normalize must be that of the earlier run; with standard, features are normalised by the "
       "statistics of that run, so that the weights see what they were trained on.",
-      [](TrainOptions& options, const std::string& text) { options.init_from = text; },
-      [](const TrainOptions& options) {
-        return options.init_from.empty() ? nlohmann::json()
-                                         : nlohmann::json(options.init_from.string());
-      });
+      HELIOGRAPH_MEMBER(init_from));
   fields.add("seed", "N", "Random seed of initial weights, dropout and rounding.",
              HELIOGRAPH_MEMBER(seed));
   fields.add(

@@ -24,16 +24,8 @@ void add_model_fields(FieldTable<TrainOptions>& fields) {
   fields.add("dropout", "P",
              "Probability that training sets a value of a layer's input to 0; at least 0, below 1.",
              HELIOGRAPH_MEMBER(model.dropout));
-  fields.add(
-      "input-dropout", FieldKind::number, "P",
-      "The same for the features. By default it is --dropout.",
-      [](TrainOptions& options, const std::string& text) {
-        options.model.input_dropout = static_cast<float>(parse_number("input-dropout", text));
-      },
-      [](const TrainOptions& options) {
-        const std::optional<float>& p = options.model.input_dropout;
-        return p ? nlohmann::json(shortest_decimal(*p)) : nlohmann::json();
-      });
+  fields.add("input-dropout", "P", "The same for the features. By default it is --dropout.",
+             HELIOGRAPH_MEMBER(model.input_dropout));
   fields.add(
       "norm",
       "Normalisation after each hidden layer: LayerNorm (layer), BatchNorm over the nodes of "

@@ -91,7 +91,9 @@ void validate_model(const ModelOptions& model, const GivenOption& given) {
   require_value(model.hops >= 1 && model.hops <= 1024, "hops", "from 1 to 1024", model.hops);
   require_value(model.teleport > 0 && model.teleport < 1, "teleport", "above 0 and below 1",
                 model.teleport);
-  require_value(model.theta > 0 && model.theta <= 1, "theta", "above 0 and at most 1", model.theta);
+  // Beyond, the share of the first layer's weight would exceed 1.
+  require_value(model.theta > 0 && model.theta <= 1.7F, "theta", "above 0 and at most 1.7",
+                model.theta);
   require_value(model.alpha >= 0 && model.alpha < 1, "alpha", "at least 0 and below 1",
                 model.alpha);
   validate_composition(model, given);
