@@ -7,22 +7,25 @@ namespace heliograph {
 
 class GatherBlocks;
 
-/// A 0/1 sparse matrix in compressed sparse rows, without values. Does not own its arrays.
+/// A sparse matrix in compressed sparse rows. Does not own its arrays.
 struct CsrView {
   std::int64_t rows = 0;
   const std::int64_t* offsets = nullptr;  ///< rows + 1 entries.
   const std::int32_t* columns = nullptr;  ///< offsets[rows] entries.
   /// The same entries ordered for aggregation on a CPU; null if the plain order serves.
   const GatherBlocks* blocks = nullptr;
+  const float* values = nullptr;  ///< One for each entry; null if all are 1.
 };
 
 /// Owns the arrays of a CsrView.
 struct Csr {
   std::vector<std::int64_t> offsets;
   std::vector<std::int32_t> columns;
+  std::vector<float> values = {};  ///< One for each entry, or none if all are 1.
 
   CsrView view() const {
-    return {static_cast<std::int64_t>(offsets.size()) - 1, offsets.data(), columns.data(), nullptr};
+    return {static_cast<std::int64_t>(offsets.size()) - 1, offsets.data(), columns.data(), nullptr,
+            values.empty() ? nullptr : values.data()};
   }
   std::int64_t entries() const { return offsets.empty() ? 0 : offsets.back(); }
 };

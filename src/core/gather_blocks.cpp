@@ -43,6 +43,7 @@ bool visits_pay(const CsrView& csr, ThreadPool& threads) {
 
 GatherBlocks::GatherBlocks(const CsrView& csr, std::int64_t sources, ThreadPool& threads,
                            MemoryUse use, MemoryAccount* account) {
+  if (csr.values != nullptr) return;
   // More counts than entries would cost more than they save.
   const std::int64_t counts = csr.rows * ((sources + kBlockRows - 1) / kBlockRows);
   if (csr.rows == 0 || sources <= 3 * kBlockRows || counts > csr.offsets[csr.rows]) return;

@@ -24,7 +24,8 @@ class GatherBlocks {
 
   GatherBlocks() = default;
   /// Orders the entries of `csr`, whose columns are below `sources`. Empty if blocks would not pay
-  /// (few entries of a row in a block, few or very many blocks) or a row's columns descend.
+  /// (few entries of a row in a block, few or very many blocks), if a row's columns descend, or if
+  /// entries have values.
   GatherBlocks(const CsrView& csr, std::int64_t sources, ThreadPool& threads, MemoryUse use,
                MemoryAccount* account);
 

@@ -101,8 +101,9 @@ class Kernels {
   virtual GatherBlocks gather_blocks(const CsrView& csr, std::int64_t sources, MemoryUse use,
                                      MemoryAccount* account) = 0;
 
-  /// out[i] = row_scale[i] * (self * x'[i] + sum over j in row i of x'[j]), where
-  /// x'[j] = col_scale[j] * x[j] rounded to fp32; null scales count as 1. The sum begins with
+  /// out[i] = row_scale[i] * (self * x'[i] + sum over entries (j, v) of row i of v x'[j]), where
+  /// x'[j] = col_scale[j] * x[j] rounded to fp32; null scales and values count as 1. If entries
+  /// have values, fp32 sums round v * col_scale[j] before they multiply x[j]. The sum begins with
   /// self * x'[i] rounded, or with 0 if self is 0. With an accumulator, acc[i] becomes the unscaled
   /// fp64 sum and out[i] = float(row_scale[i] * acc[i]). out: csr.rows x x.cols, must not overlap
   /// x. Scales and column indices are not checked.
@@ -115,8 +116,9 @@ class Kernels {
   virtual void aggregate_inner_bf16(const CsrView& csr, ConstMatrixView x, const float* col_scale,
                                     float self, const float* row_scale, MatrixView out,
                                     Bf16View stored) = 0;
-  /// out[i] += row_scale[i] * (sum over j in row i of decode(packed.row(j))) in columns
-  /// [packed.col_begin, packed.col_begin + packed.cols) of out; no fp32 copy of the rows is made.
+  /// out[i] += row_scale[i] * (sum over entries (j, v) of row i of v decode(packed.row(j))) in
+  /// columns [packed.col_begin, packed.col_begin + packed.cols) of out; no fp32 copy of the rows is
+  /// made.
   /// With an accumulator, acc[i] += the fp64 sum and out[i] = float(row_scale[i] * acc[i]).
   /// Rows without entries are not changed.
   virtual void aggregate_halo(const CsrView& csr, const PackedRows& packed, const float* row_scale,

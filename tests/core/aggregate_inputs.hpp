@@ -34,6 +34,16 @@ inline std::vector<float> random_scale(std::int64_t count, std::uint32_t seed) {
   return scale;
 }
 
+/// Values of entries: positive, negative and, now and then, 0.
+inline std::vector<float> random_entry_values(std::size_t count, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<float> values(count);
+  for (float& v : values) {
+    v = random() % 8 == 0 ? 0.0F : std::uniform_real_distribution<float>(-2.0F, 2.0F)(random);
+  }
+  return values;
+}
+
 /// Fails the test unless all bits are the same, including the padding, which must not change.
 inline void expect_same_bits(const Matrix& a, const Matrix& b, const std::string& what) {
   ASSERT_EQ(a.view().stride, b.view().stride);

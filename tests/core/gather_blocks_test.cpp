@@ -135,6 +135,9 @@ TEST(GatherBlocks, AreEmptyWhereTheyCannotServe) {
   ASSERT_FALSE(blocks_of(descending.view(), 7000, threads).empty());
   std::swap(descending.columns[500], descending.columns[501]);
   EXPECT_TRUE(blocks_of(descending.view(), 7000, threads).empty());
+  Csr weighted = dense_csr(700, 7000, 120);
+  weighted.values.assign(weighted.columns.size(), 2.0F);
+  EXPECT_TRUE(blocks_of(weighted.view(), 7000, threads).empty()) << "entries with values";
   const Csr repeated{{0, 70000}, std::vector<std::int32_t>(70000, 6000)};
   EXPECT_TRUE(blocks_of(repeated.view(), 7000, threads).empty()) << "more than 16 bits count";
   EXPECT_FALSE(blocks_of(dense_csr(700, 7000, 120).view(), 7000, threads).serve(32));

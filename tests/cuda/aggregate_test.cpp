@@ -27,7 +27,8 @@ const std::vector<RowFormat> kFormats = {
 class AggregateTwin : public TwinTest {
  protected:
   /// Rows of skewed degree: some are empty, and one has `hub` entries.
-  Csr random_csr(std::int64_t rows, std::int64_t columns, std::int64_t hub = 300) {
+  Csr random_csr(std::int64_t rows, std::int64_t columns, std::int64_t hub = 300,
+                 bool values = false) {
     Csr csr{{0}, {}};
     for (std::int64_t i = 0; i < rows; ++i) {
       std::int64_t degree = i == 2 ? hub : static_cast<std::int64_t>(random_() % 40) - 2;
@@ -38,19 +39,21 @@ class AggregateTwin : public TwinTest {
       }
       csr.offsets.push_back(static_cast<std::int64_t>(csr.columns.size()));
     }
+    if (values) csr.values = test::random_entry_values(csr.columns.size(), 5);
     return csr;
   }
 
   struct DeviceCsr {
     DeviceArray<std::int64_t> offsets;
     DeviceArray<std::int32_t> columns;
+    DeviceArray<float> values;
     CsrView view() const {
       return {static_cast<std::int64_t>(offsets.size()) - 1, offsets.data(), columns.data(),
-              nullptr};
+              nullptr, values.size() == 0 ? nullptr : values.data()};
     }
   };
   DeviceCsr on_device_csr(const Csr& csr) {
-    return {on_device(csr.offsets), on_device(csr.columns)};
+    return {on_device(csr.offsets), on_device(csr.columns), on_device(csr.values)};
   }
 
   static Matrix copy_of(const Matrix& m) {
@@ -101,7 +104,7 @@ class AggregateTwin : public TwinTest {
   }
 
   /// Both orders of summing (values; or minima, then steps) round once a term, by at most 2^-24 of
-  /// the sum of magnitudes so far, and a few times at the end.
+  /// the sum of magnitudes so far, and a few times at the end and for values of entries.
   static double halo_bound(const Csr& csr, const PackedRows& rows, const float* row_scale,
                            std::int64_t i, std::int64_t c, float result) {
     double magnitude = 0;
@@ -111,19 +114,22 @@ class AggregateTwin : public TwinTest {
       const RowParameters p = read_parameters(from, rows.format);
       const auto code =
           read_code(from + rows.format.parameter_bytes(), rows.format.bits, rows.cols, c);
-      magnitude += std::abs(static_cast<double>(p.minimum)) + code * static_cast<double>(p.step);
+      magnitude += std::abs(double{cpu::entry_value(csr.view(), e)}) *
+                   (std::abs(static_cast<double>(p.minimum)) + code * static_cast<double>(p.step));
     }
     const auto entries = static_cast<double>(csr.offsets[row + 1] - csr.offsets[row]);
     const double scale = row_scale == nullptr ? 1 : static_cast<double>(row_scale[i]);
-    return 2 * (entries + 4) * 0x1p-24 *
+    return 2 * (entries + 6) * 0x1p-24 *
            (scale * magnitude + std::abs(static_cast<double>(result)));
   }
 };
 
 TEST_F(AggregateTwin, InnerHasTheBitsOfThePlainLoops) {
   for_row_sizes([&](std::int64_t rows, std::int64_t cols) {
-    const Csr csr = random_csr(rows, rows);
-    const DeviceCsr device_csr = on_device_csr(csr);
+    const Csr plain = random_csr(rows, rows);
+    const Csr weighted = random_csr(rows, rows, 300, true);
+    const DeviceCsr device_plain = on_device_csr(plain);
+    const DeviceCsr device_weighted = on_device_csr(weighted);
     const Matrix x = normal_matrix(rows, cols);
     const DeviceMatrix device_x = on_device(x);
     const auto col_scale = random_scale(rows, 3);
@@ -132,7 +138,10 @@ TEST_F(AggregateTwin, InnerHasTheBitsOfThePlainLoops) {
     const auto device_row = on_device(row_scale);
     const Matrix before = normal_matrix(rows, cols);
     for (const float self : {0.0F, 1.0F, 1.5F}) {
-      for (const bool scaled : {false, true}) {
+      for (const int kind : {0, 1, 2, 3}) {
+        const bool scaled = kind % 2 == 1;
+        const Csr& csr = kind < 2 ? plain : weighted;
+        const DeviceCsr& device_csr = kind < 2 ? device_plain : device_weighted;
         const Matrix expected = copy_of(before);
         cpu::aggregate_inner_reference(csr.view(), x.view(), scaled ? col_scale.data() : nullptr,
                                        self, scaled ? row_scale.data() : nullptr, expected.view());
@@ -148,7 +157,7 @@ TEST_F(AggregateTwin, InnerHasTheBitsOfThePlainLoops) {
 
 TEST_F(AggregateTwin, InnerBf16HasTheBitsOfThePlainLoops) {
   for_row_sizes([&](std::int64_t rows, std::int64_t cols) {
-    const Csr csr = random_csr(rows, rows);
+    const Csr csr = random_csr(rows, rows, 300, rows % 2 == 1);
     const DeviceCsr device_csr = on_device_csr(csr);
     const Matrix x = normal_matrix(rows, cols);
     const DeviceMatrix device_x = on_device(x);
@@ -218,7 +227,7 @@ TEST_F(AggregateTwin, HaloSumsWhatPackedRowsDecodeTo) {
   for (const RowFormat format : kFormats) {
     SCOPED_TRACE(::testing::Message() << format.bits << " bits, minimum " << format.has_minimum);
     for_row_sizes([&](std::int64_t rows, std::int64_t cols) {
-      const Csr csr = random_csr(rows, 40);
+      const Csr csr = random_csr(rows, 40, 300, cols % 2 == 1);
       const Packed packed(40, cols, format, 3.0F);
       const auto row_scale = random_scale(rows, 4);
       const Matrix before = normal_matrix(rows, cols);
@@ -228,7 +237,7 @@ TEST_F(AggregateTwin, HaloSumsWhatPackedRowsDecodeTo) {
 }
 
 TEST_F(AggregateTwin, HaloRowsMayBeginAtAnyByte) {
-  const Csr csr = random_csr(20, 30);
+  const Csr csr = random_csr(20, 30, 300, true);
   for (const RowFormat format : kFormats) {
     for (const std::int64_t cols : {3, 41, 128, 256, 300}) {
       const Packed packed(30, cols, format);
@@ -243,7 +252,7 @@ TEST_F(AggregateTwin, HaloRowsMayBeginAtAnyByte) {
 }
 
 TEST_F(AggregateTwin, HaloWritesItsBlockOfColumnsOnly) {
-  const Csr csr = random_csr(31, 30);
+  const Csr csr = random_csr(31, 30, 300, true);
   const auto row_scale = random_scale(31, 4);
   for (const RowFormat format : kFormats) {
     for (const std::int64_t cols : {1, 47, 130, 256}) {
@@ -259,7 +268,7 @@ TEST_F(AggregateTwin, HaloWritesItsBlockOfColumnsOnly) {
 
 // A message of more than 4 GiB, in which only the rows that are used take memory.
 TEST_F(AggregateTwin, HaloRowsMayLieFurtherApartThan32BitsCanSay) {
-  const Csr csr = random_csr(20, 30, 600);
+  const Csr csr = random_csr(20, 30, 600, true);
   const DeviceCsr device_csr = on_device_csr(csr);
   for (const RowFormat format : kFormats) {
     if (!format.is_codes()) continue;
@@ -291,7 +300,7 @@ TEST_F(AggregateTwin, HaloRowsMayLieFurtherApartThan32BitsCanSay) {
 // A row of more than 512 entries is summed by a whole block, which may sum several such rows.
 class HubTwin : public AggregateTwin {
  protected:
-  Csr hubs() {
+  Csr hubs(bool values) {
     Csr csr{{0}, {}};
     for (const int degree : {3, 511, 512, 513, 0, 1029, 2, 2003, 40, 545, 1, 0, 700}) {
       for (int e = 0; e < degree; ++e) {
@@ -299,32 +308,36 @@ class HubTwin : public AggregateTwin {
       }
       csr.offsets.push_back(static_cast<std::int64_t>(csr.columns.size()));
     }
+    if (values) csr.values = test::random_entry_values(csr.columns.size(), 6);
     return csr;
   }
   static constexpr std::int64_t kHubRows = 13;
 };
 
 TEST_F(HubTwin, HaloIsSummedToTheEnd) {
-  const Csr csr = hubs();
+  const Csr plain = hubs(false);
+  const Csr weighted = hubs(true);
   const auto row_scale = random_scale(kHubRows, 4);
   for (const RowFormat format : kFormats) {
     for (const std::int64_t cols : {1, 130, 256, 600}) {
       SCOPED_TRACE(::testing::Message() << format.bits << " bits, " << cols << " columns");
       const Packed packed(40, cols, format);
-      check_halo(csr, packed, cols == 130 ? nullptr : &row_scale, 0, normal_matrix(kHubRows, cols),
-                 cols == 256 ? 1 : 0);
+      check_halo(cols % 4 == 0 ? weighted : plain, packed, cols == 130 ? nullptr : &row_scale, 0,
+                 normal_matrix(kHubRows, cols), cols == 256 ? 1 : 0);
     }
   }
 }
 
 TEST_F(HubTwin, InnerHasTheBitsOfThePlainLoops) {
-  const Csr csr = hubs();
-  const DeviceCsr device_csr = on_device_csr(csr);
+  const Csr plain = hubs(false);
+  const Csr weighted = hubs(true);
   const auto scale = random_scale(40, 3);
   const auto device_scale = on_device(scale);
   for (const std::int64_t cols : {1, 30, 64, 130, 600}) {
     for (const std::int64_t from : {0, 5}) {
       SCOPED_TRACE(::testing::Message() << cols << " columns from " << from);
+      const Csr& csr = (cols == 64) == (from == 0) ? plain : weighted;
+      const DeviceCsr device_csr = on_device_csr(csr);
       const Matrix x = normal_matrix(40, cols + 5);
       const DeviceMatrix device_x = on_device(x);
       const ConstMatrixView host_from = ConstMatrixView(x.view()).col_range(from, cols);

@@ -7,19 +7,23 @@
 // The plain loops that define the aggregations of Kernels: fp32 sums in entry order.
 
 namespace heliograph::cpu {
-/// `stored` maps a scaled fp32 value to the fp32 value that is read back from storage.
-template <class Stored>
+inline float entry_value(const CsrView& csr, std::int64_t e) {
+  return csr.values == nullptr ? 1.0F : csr.values[e];
+}
+
+/// `term(v, s, x)` is what an entry with value v adds for a value x of a row with scale s.
+template <class Term>
 inline void aggregate_inner_as(const CsrView& csr, ConstMatrixView x, const float* col_scale,
                                float self, const float* row_scale, MatrixView out,
-                               const Stored& stored) {
+                               const Term& term) {
   for (std::int64_t i = 0; i < csr.rows; ++i) {
     for (std::int64_t c = 0; c < x.cols; ++c) {
-      const auto value = [&](std::int64_t j) {
-        return stored(col_scale == nullptr ? x.row(j)[c] : col_scale[j] * x.row(j)[c]);
+      const auto value = [&](std::int64_t j, float v) {
+        return term(v, col_scale == nullptr ? 1.0F : col_scale[j], x.row(j)[c]);
       };
-      float sum = self == 0 ? 0.0F : self * value(i);
+      float sum = self == 0 ? 0.0F : self * value(i, 1.0F);
       for (std::int64_t e = csr.offsets[i]; e < csr.offsets[i + 1]; ++e) {
-        sum += value(csr.columns[e]);
+        sum += value(csr.columns[e], entry_value(csr, e));
       }
       out.row(i)[c] = row_scale == nullptr ? sum : row_scale[i] * sum;
     }
@@ -28,14 +32,17 @@ inline void aggregate_inner_as(const CsrView& csr, ConstMatrixView x, const floa
 
 inline void aggregate_inner_reference(const CsrView& csr, ConstMatrixView x, const float* col_scale,
                                       float self, const float* row_scale, MatrixView out) {
-  aggregate_inner_as(csr, x, col_scale, self, row_scale, out, [](float value) { return value; });
+  aggregate_inner_as(csr, x, col_scale, self, row_scale, out,
+                     [](float v, float scale, float value) { return (v * scale) * value; });
 }
 
 inline void aggregate_inner_bf16_reference(const CsrView& csr, ConstMatrixView x,
                                            const float* col_scale, float self,
                                            const float* row_scale, MatrixView out) {
   aggregate_inner_as(csr, x, col_scale, self, row_scale, out,
-                     [](float value) { return bf16_to_float(nearest_bf16(value)); });
+                     [](float v, float scale, float value) {
+                       return v * bf16_to_float(nearest_bf16(scale * value));
+                     });
 }
 
 inline void aggregate_halo_reference(const CsrView& csr, const PackedRows& packed,
@@ -46,7 +53,8 @@ inline void aggregate_halo_reference(const CsrView& csr, const PackedRows& packe
     for (std::int64_t c = 0; c < packed.cols; ++c) {
       float sum = 0;
       for (std::int64_t e = csr.offsets[i]; e < csr.offsets[i + 1]; ++e) {
-        sum += decode_value(packed.row(csr.columns[e]), packed.format, packed.cols, c);
+        sum += entry_value(csr, e) *
+               decode_value(packed.row(csr.columns[e]), packed.format, packed.cols, c);
       }
       target[c] += row_scale == nullptr ? sum : row_scale[i] * sum;
     }

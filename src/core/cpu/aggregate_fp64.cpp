@@ -5,11 +5,17 @@
 namespace heliograph::cpu {
 namespace {
 
-/// acc[c] += decode(row)[c], decoded in fp64, for one packed row of `cols` columns.
-void add_row(const std::byte* row, RowFormat format, std::int64_t cols, double* acc) {
+/// The value of entry e.
+double value_of(const CsrView& csr, std::int64_t e) {
+  return csr.values == nullptr ? 1.0 : static_cast<double>(csr.values[e]);
+}
+
+/// acc[c] += weight * decode(row)[c], decoded in fp64, for one packed row of `cols` columns.
+void add_row(const std::byte* row, RowFormat format, std::int64_t cols, double weight,
+             double* acc) {
   if (!format.is_codes()) {
     for (std::int64_t c = 0; c < cols; ++c) {
-      acc[c] += static_cast<double>(decode_value(row, format, cols, c));
+      acc[c] += weight * static_cast<double>(decode_value(row, format, cols, c));
     }
     return;
   }
@@ -18,7 +24,8 @@ void add_row(const std::byte* row, RowFormat format, std::int64_t cols, double* 
   const double step = static_cast<double>(p.step);
   const std::byte* codes = row + format.parameter_bytes();
   for (std::int64_t c = 0; c < cols; ++c) {
-    acc[c] += minimum + static_cast<double>(read_code(codes, format.bits, cols, c)) * step;
+    acc[c] +=
+        weight * (minimum + static_cast<double>(read_code(codes, format.bits, cols, c)) * step);
   }
 }
 
@@ -44,7 +51,9 @@ void aggregate_inner_rows_fp64(const CsrView& csr, ConstMatrixView x, const floa
       }
     };
     if (self != 0) add(i, static_cast<double>(self));
-    for (std::int64_t e = csr.offsets[i]; e < csr.offsets[i + 1]; ++e) add(csr.columns[e], 1.0);
+    for (std::int64_t e = csr.offsets[i]; e < csr.offsets[i + 1]; ++e) {
+      add(csr.columns[e], value_of(csr, e));
+    }
     scale_row(sum, row_scale, i, x.cols, out.row(i));
   }
 }
@@ -56,7 +65,7 @@ void aggregate_halo_rows_fp64(const CsrView& csr, const PackedRows& packed, cons
     if (csr.offsets[i] == csr.offsets[i + 1]) continue;
     double* sum = acc.row(i) + packed.col_begin;
     for (std::int64_t e = csr.offsets[i]; e < csr.offsets[i + 1]; ++e) {
-      add_row(packed.row(csr.columns[e]), packed.format, packed.cols, sum);
+      add_row(packed.row(csr.columns[e]), packed.format, packed.cols, value_of(csr, e), sum);
     }
     scale_row(sum, row_scale, i, packed.cols, out.row(i) + packed.col_begin);
   }

@@ -31,8 +31,8 @@ constexpr std::int64_t kCodesAhead = 40;
 
 /// Adds kVectors vectors of a block of codes, from vector kFirst on, to output row i: lanes [lane,
 /// lane + N) of the block at first column `column` and first byte `byte`.
-template <int kBits, int kLaneBits, int kFirst, int kVectors>
-HWY_INLINE void SumLanes(const HaloRows<kBits>& rows, std::int64_t i, const Entries& entries,
+template <int kBits, int kLaneBits, int kFirst, int kVectors, class Rows>
+HWY_INLINE void SumLanes(const Rows& rows, std::int64_t i, const Entries& entries,
                          std::int64_t column, std::int64_t byte, std::int64_t lane) {
   using Group = CodeGroup<kBits, kLaneBits>;
   const FloatTag d;
@@ -53,8 +53,8 @@ HWY_INLINE void SumLanes(const HaloRows<kBits>& rows, std::int64_t i, const Entr
       const bool real = e + r < entries.end;
       const std::int64_t j = entries.columns[real ? e + r : e];
       codes[r] = rows.RowBegin(j) + begin;
-      steps[r] = real ? rows.Step(j) : 0.0F;
-      if (real) minimum += rows.Minimum(j);
+      steps[r] = real ? rows.Step(j, e + r) : 0.0F;
+      if (real) minimum += rows.Minimum(j, e + r);
     }
     const Group group(codes, steps, static_cast<std::size_t>(lane));
 #define HELIOGRAPH_ADD_CODES(k) \
@@ -71,9 +71,8 @@ HWY_INLINE void SumLanes(const HaloRows<kBits>& rows, std::int64_t i, const Entr
 }
 
 /// Sums halo rows of 1, 2 or 4 bits: whole blocks of codes, then the columns after them.
-template <int kBits>
-void SumCodeRows(const HaloRows<kBits>& rows, const CsrView& csr, std::int64_t begin,
-                 std::int64_t end) {
+template <int kBits, class Rows>
+void SumCodeRows(const Rows& rows, const CsrView& csr, std::int64_t begin, std::int64_t end) {
   for (std::int64_t i = begin; i < end; ++i) {
     const Entries entries{csr.columns, csr.offsets[i], csr.offsets[i + 1], csr.offsets[end]};
     if (entries.begin == entries.end) continue;
@@ -94,19 +93,19 @@ void SumCodeRows(const HaloRows<kBits>& rows, const CsrView& csr, std::int64_t b
   }
 }
 
-template <bool kScaled>
+template <RowFactor kFactor>
 void SumInnerRows(const CsrView& csr, ConstMatrixView x, const float* col_scale, float self,
                   const float* row_scale, MatrixView out, std::int64_t begin, std::int64_t end) {
   using Quad = hn::CappedTag<float, 4>;
   using Single = hn::CappedTag<float, 1>;
   if (x.cols >= static_cast<std::int64_t>(hn::Lanes(FloatTag()))) {
-    const InnerRows<FloatTag, kScaled> rows{x, col_scale, self, row_scale, out};
+    const InnerRows<FloatTag, kFactor> rows{x, col_scale, self, row_scale, out, csr.values};
     SumRows<kBlock>(rows, csr, begin, end);
   } else if (x.cols >= 4) {
-    const InnerRows<Quad, kScaled> rows{x, col_scale, self, row_scale, out};
+    const InnerRows<Quad, kFactor> rows{x, col_scale, self, row_scale, out, csr.values};
     SumRows<4>(rows, csr, begin, end);
   } else {
-    const InnerRows<Single, kScaled> rows{x, col_scale, self, row_scale, out};
+    const InnerRows<Single, kFactor> rows{x, col_scale, self, row_scale, out, csr.values};
     SumRows<3>(rows, csr, begin, end);
   }
 }
@@ -114,34 +113,39 @@ void SumInnerRows(const CsrView& csr, ConstMatrixView x, const float* col_scale,
 void AggregateInnerRows(const CsrView& csr, ConstMatrixView x, const float* col_scale, float self,
                         const float* row_scale, MatrixView out, std::int64_t begin,
                         std::int64_t end) {
-  if (col_scale == nullptr) {
-    SumInnerRows<false>(csr, x, col_scale, self, row_scale, out, begin, end);
+  if (csr.values != nullptr) {
+    SumInnerRows<RowFactor::value>(csr, x, col_scale, self, row_scale, out, begin, end);
+  } else if (col_scale == nullptr) {
+    SumInnerRows<RowFactor::none>(csr, x, col_scale, self, row_scale, out, begin, end);
   } else {
-    SumInnerRows<true>(csr, x, col_scale, self, row_scale, out, begin, end);
+    SumInnerRows<RowFactor::scale>(csr, x, col_scale, self, row_scale, out, begin, end);
   }
 }
 
 void AggregateInnerTile(const CsrView& csr, ConstMatrixView x, const float* col_scale, float self,
                         const float* row_scale, MatrixView out, std::int64_t tile) {
   if (col_scale == nullptr) {
-    SumTileColumns(InnerRows<FloatTag, false>{x, col_scale, self, row_scale, out}, csr, tile);
+    using Rows = InnerRows<FloatTag, RowFactor::none>;
+    SumTileColumns(Rows{x, col_scale, self, row_scale, out, nullptr}, csr, tile);
   } else {
-    SumTileColumns(InnerRows<FloatTag, true>{x, col_scale, self, row_scale, out}, csr, tile);
+    using Rows = InnerRows<FloatTag, RowFactor::scale>;
+    SumTileColumns(Rows{x, col_scale, self, row_scale, out, nullptr}, csr, tile);
   }
 }
 
-void AggregateHaloRows(const CsrView& csr, const PackedRows& packed, const float* row_scale,
-                       MatrixView out, std::int64_t begin, std::int64_t end) {
+template <bool kValues>
+void SumHaloRows(const CsrView& csr, const PackedRows& packed, const float* row_scale,
+                 MatrixView out, std::int64_t begin, std::int64_t end) {
   const std::size_t row_bytes = packed.format.row_bytes(packed.cols);
-#define HELIOGRAPH_HALO(bits_)                                     \
-  case bits_: {                                                    \
-    const HaloRows<bits_> rows{packed, row_bytes, row_scale, out}; \
-    if constexpr ((bits_) < 8) {                                   \
-      SumCodeRows(rows, csr, begin, end);                          \
-    } else {                                                       \
-      SumRows<kBlock>(rows, csr, begin, end);                      \
-    }                                                              \
-    break;                                                         \
+#define HELIOGRAPH_HALO(bits_)                                                          \
+  case bits_: {                                                                         \
+    const HaloRows<bits_, kValues> rows{packed, row_bytes, row_scale, out, csr.values}; \
+    if constexpr ((bits_) < 8) {                                                        \
+      SumCodeRows<bits_>(rows, csr, begin, end);                                        \
+    } else {                                                                            \
+      SumRows<kBlock>(rows, csr, begin, end);                                           \
+    }                                                                                   \
+    break;                                                                              \
   }
   switch (packed.format.bits) {
     HELIOGRAPH_HALO(1)
@@ -155,20 +159,33 @@ void AggregateHaloRows(const CsrView& csr, const PackedRows& packed, const float
   }
 }
 
+void AggregateHaloRows(const CsrView& csr, const PackedRows& packed, const float* row_scale,
+                       MatrixView out, std::int64_t begin, std::int64_t end) {
+  if (csr.values != nullptr) {
+    SumHaloRows<true>(csr, packed, row_scale, out, begin, end);
+  } else {
+    SumHaloRows<false>(csr, packed, row_scale, out, begin, end);
+  }
+}
+
 void AggregateHaloTile(const CsrView& csr, const PackedRows& packed, const float* row_scale,
                        MatrixView out, std::int64_t tile) {
-  SumTileColumns(HaloRows<32>{packed, packed.format.row_bytes(packed.cols), row_scale, out}, csr,
-                 tile);
+  const std::size_t row_bytes = packed.format.row_bytes(packed.cols);
+  SumTileColumns(HaloRows<32, false>{packed, row_bytes, row_scale, out, nullptr}, csr, tile);
 }
 
 void AggregateBf16Rows(const CsrView& csr, Bf16View stored, float self, const float* row_scale,
                        MatrixView out, std::int64_t begin, std::int64_t end) {
-  SumRows<kBlock>(Bf16Rows{stored, self, row_scale, out}, csr, begin, end);
+  if (csr.values != nullptr) {
+    SumRows<kBlock>(Bf16Rows<true>{stored, self, row_scale, out, csr.values}, csr, begin, end);
+  } else {
+    SumRows<kBlock>(Bf16Rows<false>{stored, self, row_scale, out, nullptr}, csr, begin, end);
+  }
 }
 
 void AggregateBf16Tile(const CsrView& csr, Bf16View stored, float self, const float* row_scale,
                        MatrixView out, std::int64_t tile) {
-  SumTileColumns(Bf16Rows{stored, self, row_scale, out}, csr, tile);
+  SumTileColumns(Bf16Rows<false>{stored, self, row_scale, out, nullptr}, csr, tile);
 }
 
 #undef HELIOGRAPH_ADD_CODES

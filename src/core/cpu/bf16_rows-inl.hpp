@@ -63,6 +63,7 @@ inline void StoreBf16Rows(ConstMatrixView x, const float* col_scale, Bf16View st
 }
 
 /// Neighbour rows in bf16, already scaled. Vectors may read the rows' padding.
+template <bool kValues>
 struct Bf16Rows {
   using Tag = heliograph::HWY_NAMESPACE::FloatTag;
   using V = heliograph::HWY_NAMESPACE::FloatVector;
@@ -72,6 +73,7 @@ struct Bf16Rows {
   float self;
   const float* row_scale;
   MatrixView out;
+  const float* values;  ///< Of the entries; read only if kValues.
 
   std::int64_t cols() const { return stored.cols; }
   bool skips_empty_rows() const { return false; }
@@ -82,11 +84,17 @@ struct Bf16Rows {
     return Row(j, column);
   }
   std::int64_t PrefetchBytes(std::int64_t columns) const { return columns * 2; }
-  HWY_INLINE V Weight(Tag d, std::int64_t) const { return hn::Zero(d); }
-  HWY_INLINE float Minimum(std::int64_t) const { return 0; }
-  HWY_INLINE V Add(Tag d, const std::byte* row, std::int64_t column, V, V sum) const {
-    return hn::Add(
-        sum, heliograph::HWY_NAMESPACE::PlainValues<16>(d, row, static_cast<std::size_t>(column)));
+  HWY_INLINE V Weight(Tag d, std::int64_t) const { return hn::Set(d, 1.0F); }
+  HWY_INLINE V EntryWeight(Tag d, std::int64_t, std::int64_t e) const {
+    return kValues ? hn::Set(d, values[e]) : hn::Zero(d);
+  }
+  HWY_INLINE float Minimum(std::int64_t, std::int64_t) const { return 0; }
+  HWY_INLINE V Add(Tag d, const std::byte* row, std::int64_t column, V weight, V sum) const {
+    const V value =
+        heliograph::HWY_NAMESPACE::PlainValues<16>(d, row, static_cast<std::size_t>(column));
+    if constexpr (kValues) return hn::Add(sum, hn::Mul(weight, value));
+    (void)weight;
+    return hn::Add(sum, value);
   }
   float* Out(std::int64_t i, std::int64_t column) const { return out.row(i) + column; }
   HWY_INLINE void Store(Tag d, V sum, float, float scale, float* target, std::int64_t valid) const {

@@ -29,8 +29,12 @@ using heliograph::HWY_NAMESPACE::FloatVector;
 using heliograph::HWY_NAMESPACE::PlainValues;
 using heliograph::HWY_NAMESPACE::SelectByBits;
 
+/// What multiplies the rows in a sum: nothing, their nodes' scales, or these (if there are any) and
+/// the entries' values.
+enum class RowFactor { none, scale, value };
+
 /// Inner rows in fp32. D may be the tag of a short vector, for narrow matrices.
-template <class D, bool kScaled>
+template <class D, RowFactor kFactor>
 struct InnerRows {
   using Tag = D;
   using V = hn::Vec<D>;
@@ -41,20 +45,28 @@ struct InnerRows {
   float self;
   const float* row_scale;
   MatrixView out;
+  const float* values;
 
   std::int64_t cols() const { return x.cols; }
   bool skips_empty_rows() const { return false; }
   const float* Row(std::int64_t j, std::int64_t column) const { return x.row(j) + column; }
   const float* PrefetchBegin(std::int64_t j, std::int64_t column) const { return Row(j, column); }
   std::int64_t PrefetchBytes(std::int64_t columns) const { return columns * 4; }
+  /// The factor of row j as a node's own row.
   HWY_INLINE V Weight(D d, std::int64_t j) const {
-    if constexpr (kScaled) return hn::Set(d, col_scale[j]);
-    return hn::Zero(d);
+    if constexpr (kFactor == RowFactor::none) return hn::Zero(d);
+    if constexpr (kFactor == RowFactor::scale) return hn::Set(d, col_scale[j]);
+    return hn::Set(d, col_scale == nullptr ? 1.0F : col_scale[j]);
   }
-  HWY_INLINE float Minimum(std::int64_t) const { return 0; }
+  /// The factor of row j in entry e.
+  HWY_INLINE V EntryWeight(D d, std::int64_t j, std::int64_t e) const {
+    if constexpr (kFactor != RowFactor::value) return Weight(d, j);
+    return hn::Set(d, col_scale == nullptr ? values[e] : values[e] * col_scale[j]);
+  }
+  HWY_INLINE float Minimum(std::int64_t, std::int64_t) const { return 0; }
   HWY_INLINE V Add(D d, const float* row, std::int64_t column, V weight, V sum) const {
     const V value = hn::LoadU(d, row + column);
-    if constexpr (kScaled) return hn::Add(sum, hn::Mul(weight, value));
+    if constexpr (kFactor != RowFactor::none) return hn::Add(sum, hn::Mul(weight, value));
     (void)weight;
     return hn::Add(sum, value);
   }
@@ -64,8 +76,8 @@ struct InnerRows {
   }
 };
 
-/// Packed halo rows with kBits bits a value.
-template <int kBits>
+/// Packed halo rows with kBits bits a value, each multiplied by its entry's value if kValues.
+template <int kBits, bool kValues>
 struct HaloRows {
   using Tag = FloatTag;
   using V = FloatVector;
@@ -75,6 +87,7 @@ struct HaloRows {
   std::size_t row_bytes;
   const float* row_scale;
   MatrixView out;
+  const float* values;
 
   static constexpr float self = 0;
   std::int64_t cols() const { return packed.cols; }
@@ -91,25 +104,32 @@ struct HaloRows {
   std::int64_t PrefetchBytes(std::int64_t columns) const {
     return static_cast<std::int64_t>(packed.format.parameter_bytes()) + columns * kBits / 8;
   }
-  HWY_INLINE float Step(std::int64_t j) const {
+  HWY_INLINE float Times(float parameter, std::int64_t e) const {
+    return kValues ? values[e] * parameter : parameter;
+  }
+  /// The step of row j times the value of entry e.
+  HWY_INLINE float Step(std::int64_t j, std::int64_t e) const {
     std::uint16_t step;
     std::memcpy(&step, RowBegin(j) + packed.format.parameter_bytes() - 2, 2);
-    return step_to_float(step);
+    return Times(step_to_float(step), e);
   }
-  HWY_INLINE V Weight(FloatTag d, std::int64_t j) const {
-    if constexpr (kBits > 8) return hn::Zero(d);
-    return hn::Set(d, Step(j));
+  HWY_INLINE V Weight(FloatTag d, std::int64_t) const { return hn::Zero(d); }  // rows have no self
+  HWY_INLINE V EntryWeight(FloatTag d, std::int64_t j, std::int64_t e) const {
+    if constexpr (kBits > 8) return kValues ? hn::Set(d, values[e]) : hn::Zero(d);
+    return hn::Set(d, Step(j, e));
   }
-  HWY_INLINE float Minimum(std::int64_t j) const {
+  /// The minimum of row j times the value of entry e.
+  HWY_INLINE float Minimum(std::int64_t j, std::int64_t e) const {
     if (kBits > 8 || !packed.format.has_minimum) return 0;
     std::uint16_t minimum;
     std::memcpy(&minimum, RowBegin(j), 2);
-    return bf16_to_float(minimum);
+    return Times(bf16_to_float(minimum), e);
   }
   HWY_INLINE V Add(FloatTag d, const std::byte* row, std::int64_t column, V weight, V sum) const {
     const auto c = static_cast<std::size_t>(column);
     if constexpr (kBits > 8) {
-      return hn::Add(sum, PlainValues<kBits>(d, row, c));
+      const V value = PlainValues<kBits>(d, row, c);
+      return hn::Add(sum, kValues ? hn::Mul(weight, value) : value);
     } else if constexpr (kBits > 1) {
       return hn::MulAdd(CodesAsFloat<kBits>(d, row, c), weight, sum);
     } else {

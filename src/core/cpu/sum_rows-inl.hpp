@@ -86,8 +86,8 @@ HWY_INLINE void SumBlock(const Rows& rows, std::int64_t i, const Entries& entrie
     if (!Rows::kOverlap) hwy::Prefetch(line + bytes - 1);  // rows that straddle lines
     const std::int64_t j = entries.columns[e];
     const auto* row = rows.Row(j, column);
-    const auto weight = rows.Weight(d, j);
-    minimum += rows.Minimum(j);
+    const auto weight = rows.EntryWeight(d, j, e);
+    minimum += rows.Minimum(j, e);
     HELIOGRAPH_EACH_ACCUMULATOR(HELIOGRAPH_ADD)
   }
   const float scale = rows.row_scale == nullptr ? 1.0F : rows.row_scale[i];

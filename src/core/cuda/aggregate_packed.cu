@@ -34,7 +34,8 @@ struct HaloJob {
   bool wide_out = false;    ///< Whether output rows are aligned to 16 bytes.
 };
 
-/// One entry as a warp sums it: the offset in bytes of its packed row, and the row's step.
+/// One entry as a warp sums it: the offset in bytes of its packed row, and the row's step times the
+/// entry's value.
 template <class Offset>
 struct alignas(2 * sizeof(Offset)) Entry {
   Offset offset;
@@ -158,8 +159,9 @@ class ChunkSum {
     const auto half = [&](int at) {
       return static_cast<std::uint16_t>(load_bytes<2, kHalfUnit>(parameters + at));
     };
-    result.step = step_to_float(half(job.parameter_bytes - 2));
-    if (job.parameter_bytes == 4) minimum_ += bf16_to_float(half(0));
+    const float value = job.csr.values == nullptr ? 1.0F : job.csr.values[e];
+    result.step = value * step_to_float(half(job.parameter_bytes - 2));
+    if (job.parameter_bytes == 4) minimum_ += value * bf16_to_float(half(0));
     return result;
   }
   __device__ void add(const Entry<Offset>* entries) {

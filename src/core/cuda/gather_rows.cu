@@ -1,6 +1,6 @@
 // Each entry reads a row, so the kernels are bound by entries x cols x 4 (or 2) bytes from memory
 // or, for rows that several entries share, from the second-level cache. In addition they read 4
-// bytes an entry (8 with a scale) and write the output once.
+// bytes an entry (8 with a scale, 4 more with a value) and write the output once.
 
 #include <bit>
 
@@ -69,9 +69,14 @@ struct RowSlice {
   }
 };
 
-/// The factor of row j.
+/// The factor of row j as a node's own row.
 __device__ float scale_of(const GatherJob& job, std::int64_t j) {
   return job.col_scale == nullptr ? 1.0F : job.col_scale[j];
+}
+/// The factor of row j in entry e.
+__device__ float scale_of(const GatherJob& job, std::int64_t j, std::int64_t e) {
+  const float scale = scale_of(job, j);
+  return job.csr.values == nullptr ? scale : job.csr.values[e] * scale;
 }
 __device__ void store(const GatherJob& job, float* out, float value) {
   *out = job.add ? *out + value : value;
@@ -97,7 +102,7 @@ __device__ void gather(const GatherJob& job, const RowSlice& slice, bool wide_ou
       if (e + k < slice.end) {
         const std::int32_t j = job.csr.columns[e + k];
         pieces[k].load(row_at(rows, j, pitch));
-        scales[k] = scale_of(job, j);
+        scales[k] = scale_of(job, j, e + k);
       }
     }
 #pragma unroll
@@ -146,7 +151,7 @@ __device__ void gather_long(const GatherJob& job, const RowSlice& slice) {
   std::int32_t next = number(slice.begin + lane());
   for (std::int64_t e = slice.begin; e < slice.end; e += kWarp) {
     const std::int32_t j = next;
-    const float scale = scale_of(job, j);
+    const float scale = e + lane() < slice.end ? scale_of(job, j, e + lane()) : 0.0F;
     next = number(e + kWarp + lane());
     for (int half = 0; half < kWarp; half += kLongAhead) {
       Value values[kLongAhead];

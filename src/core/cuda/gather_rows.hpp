@@ -8,7 +8,8 @@
 
 namespace heliograph::cuda {
 
-/// The task of summing fp32 or bf16 rows over the entries of each row of `csr`.
+/// The task of summing fp32 or bf16 rows, each times its entry's value, over the entries of each
+/// row of `csr`.
 struct GatherJob {
   CsrView csr;
   const std::byte* rows = nullptr;  ///< Row j begins at rows + j * pitch.
