@@ -21,8 +21,16 @@ void count_rows(benchmark::State& state) {
   state.SetBytesProcessed(state.iterations() * edges * sizes().width * 4);
 }
 
-void packed(benchmark::State& state, int bits) {
-  const CsrView graph = random_graph().view();
+/// The graph with values of its entries, which change the work and not the structure.
+Csr weighted_graph() {
+  Csr csr = random_graph();
+  csr.values.assign(csr.columns.size(), 0.75F);
+  return csr;
+}
+
+void packed(benchmark::State& state, int bits, bool weighted) {
+  const Csr csr = weighted ? weighted_graph() : random_graph();
+  const CsrView graph = csr.view();
   const PackedRows rows = encoded(bits);
   for (auto _ : state) {
     cpu::aggregate_halo(graph, rows, nullptr, output(), {}, threads());
@@ -47,8 +55,9 @@ void decode_then_multiply(benchmark::State& state, int bits) {
   count_rows(state);
 }
 
-void inner(benchmark::State& state, bool scaled) {
-  CsrView graph = random_graph().view();
+void inner(benchmark::State& state, bool scaled, bool weighted) {
+  const Csr csr = weighted ? weighted_graph() : random_graph();
+  CsrView graph = csr.view();
   const GatherBlocks blocks(graph, sizes().rows, threads(), MemoryUse::workspace, nullptr);
   graph.blocks = &blocks;
   const std::vector<float> scale(static_cast<std::size_t>(std::max(sizes().rows, sizes().outputs)),
@@ -120,11 +129,13 @@ void register_aggregate() {
         ->UseRealTime();
   };
   for (const int bits : {1, 2, 4, 8, 16, 32}) {
-    add("halo_aggregate/packed/" + std::to_string(bits), packed, bits);
+    add("halo_aggregate/packed/" + std::to_string(bits), packed, bits, false);
+    add("halo_aggregate/packed_weighted/" + std::to_string(bits), packed, bits, true);
     add("halo_aggregate/decode_then_multiply/" + std::to_string(bits), decode_then_multiply, bits);
   }
-  add("inner_aggregate/fp32", inner, false);
-  add("inner_aggregate/fp32_scaled", inner, true);
+  add("inner_aggregate/fp32", inner, false, false);
+  add("inner_aggregate/fp32_scaled", inner, true, false);
+  add("inner_aggregate/fp32_weighted", inner, true, true);
   add("inner_aggregate/fp32_cached", inner_cached);
   add("inner_aggregate/bf16", inner_bf16);
   add("stream_triad", stream_triad);

@@ -3,10 +3,11 @@
 memory/loading.py measures on it the cost of reading such features.
 
 Edges join pairs of nodes drawn uniformly; each node has `--words` distinct words, drawn uniformly,
-each with the value 1; labels are drawn uniformly. Needs NumPy.
+each with the value 1; labels are drawn uniformly. With --weighted, edges have weights from 0.125 to 2
+that follow from their ends. Needs NumPy.
 
 Usage: memory/sparse_graph.py --out graph.npz [--nodes 200000] [--edges 1000000]
-           [--words 50] [--of 4000] [--seed 1]
+           [--words 50] [--of 4000] [--seed 1] [--weighted]
 """
 
 import argparse
@@ -32,13 +33,17 @@ def main():
     parser.add_argument("--of", type=int, default=4000, help="words of the vocabulary (columns)")
     parser.add_argument("--classes", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--weighted", action="store_true", help="give edges weights")
     options = parser.parse_args()
     if options.words > options.of:
         parser.error("--words is more than --of")
     random = np.random.default_rng(options.seed)
     words = distinct_words(random, options.nodes, options.words, options.of)
-    np.savez(options.out,
-             edges=random.integers(0, options.nodes, size=(options.edges, 2)),
+    edges = random.integers(0, options.nodes, size=(options.edges, 2))
+    # An edge that is drawn twice or in reverse has the same weight.
+    weights = {"edge_weight": (1 + edges.sum(axis=1) % 16) / 8} if options.weighted else {}
+    np.savez(options.out, **weights,
+             edges=edges,
              attr_data=np.ones(words.size, dtype=np.float32),
              attr_indices=words.ravel(),
              attr_indptr=np.arange(options.nodes + 1, dtype=np.int64) * options.words,

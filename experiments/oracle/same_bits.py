@@ -132,10 +132,13 @@ def compare(name, options, write):
 
 def make_graphs(names, options):
     """Makes the graphs. Returns ({name: path} of BEFORE's graphs, number of graphs that differ)."""
-    sources = {"sparse": os.path.join(options.out, "sparse.npz"), "cora": options.cora}
+    sources = {"cora": options.cora}
     differ = 0
-    run(sys.executable, os.path.join(ROOT, "experiments", "memory", "sparse_graph.py"), "--out",
-        sources["sparse"], "--nodes", "3000", "--edges", "15000", "--words", "10", "--of", "400")
+    for source, flags in (("sparse", ()), ("weighted", ("--weighted",))):
+        sources[source] = os.path.join(options.out, f"{source}.npz")
+        run(sys.executable, os.path.join(ROOT, "experiments", "memory", "sparse_graph.py"), "--out",
+            sources[source], "--nodes", "3000", "--edges", "15000", "--words", "10", "--of", "400",
+            *flags)
     for name in names:
         title = f"graph {name}"
         differ += compare(title, options, lambda command, folder: call(

@@ -8,6 +8,7 @@ GRAPHS = {
     "tags": "generate --preset yelp --scale 0.004 --seed 3",  # 300 columns, multi-label
     "words": "import --data {sparse}",  # sparse features, symmetric
     "arrows": "import --data {sparse} --keep-direction",
+    "weighted": "import --data {weighted}",  # weights of edges, sparse features
     "shards": "partition --data {dense} --parts 4 --normalize standard",
     "cora": "import --data {cora}",
 }
@@ -47,6 +48,9 @@ SETTINGS = {
     "directed gcn": ("arrows", f"--model gcn --parts 4 --bits 1 {RANDOM}"),
     "directed sage, S = 2": ("arrows", f"--parts 7 --bits 8 {RANDOM} --staleness 2 --hidden 64"),
     "directed, no precompute": ("arrows", f"--parts 2 {RANDOM} --no-precompute --model gcn"),
+    "weighted gcn, 1 bit": ("weighted", f"--model gcn --parts 4 --bits 1 {RANDOM}"),
+    "weighted sage, S = 1": ("weighted", f"--parts 4 --bits 4 {RANDOM} --staleness 1"),
+    "weighted gin, reproducible": ("weighted", f"--model gin --parts 2 {RANDOM} --reproducible"),
     "multi-label gcn": ("tags", "--model gcn --parts 4 --bits 1 --layers 2"),
     "multi-label sage, residual": ("tags", "--parts 4 --residual --eval-every 3"),
     "residual, no norm": ("dense", "--model gcn --parts 4 --layers 4 --residual --norm none"),

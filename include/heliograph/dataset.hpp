@@ -14,12 +14,14 @@ using NodeId = std::int32_t;
 
 /// A graph in compressed sparse rows: row v lists the in-neighbours u of v (edges u -> v).
 /// Rows are ascending, without duplicates or self-loops; a model that needs self-loops adds them.
-/// An undirected graph lists each edge in both rows.
+/// An undirected graph lists each edge in both rows, with the same weight.
 struct Graph {
   std::int64_t nodes = 0;
   bool directed = false;
   Array<std::int64_t> offsets;  ///< Where each row begins in `neighbours`; nodes + 1 entries.
   Array<NodeId> neighbours;     ///< All rows, one after another; offsets[nodes] entries.
+  /// The weight of the edge of each entry of `neighbours`, or empty if all weights are 1.
+  Array<float> edge_weights = {};
 
   std::int64_t entries() const { return offsets.empty() ? 0 : offsets[offsets.size() - 1]; }
   std::int64_t degree(NodeId v) const {
@@ -82,7 +84,8 @@ struct Dataset {
 };
 
 /// Checks in linear time that a data set is what its types promise. Graph: offsets that fit, rows
-/// that ascend strictly, neighbours in range, no self-loop, both directions of undirected edges.
+/// that ascend strictly, neighbours in range, no self-loop, both directions of undirected edges
+/// with one weight, finite weights.
 /// Features: one row a node, finite values, columns of sparse rows in range and ascending. Labels:
 /// classes in range, indicators 0 or 1, no target infinite, at least one labelled node; one name a
 /// class, or none. Splits: a role for every node, none for unlabelled nodes, at least one training

@@ -27,6 +27,7 @@ InputFormat detect_format(const std::filesystem::path& path);
 struct ImportOptions {
   InputFormat format = InputFormat::automatic;
   bool keep_direction = false;  ///< False: every edge counts in both directions.
+  bool ignore_weights = false;  ///< Whether every edge has weight 1, whatever the input says.
   bool regression = false;      ///< Labels are numbers to predict, not classes.
   int index_base = -1;          ///< Number of the first node, 0 or 1; edge lists need it, .npz: 0.
   bool requires_labels = true;  ///< False: an input without labels has unlabelled nodes only.
@@ -39,13 +40,13 @@ struct ImportOptions {
 /// Counts of the steps that make an input canonical; `import` prints them.
 struct ImportCounts {
   std::int64_t nodes = 0;
-  std::int64_t edges_listed = 0;     ///< Edges in the file.
-  std::int64_t self_loops = 0;       ///< Self-loops, which are dropped.
-  std::int64_t duplicates = 0;       ///< Dropped duplicates; if undirected, also reversed edges.
-  std::int64_t entries = 0;          ///< CSR entries of the graph.
-  std::int64_t isolated = 0;         ///< Nodes without neighbours, which are kept.
-  std::int64_t unlabelled = 0;       ///< Nodes without a label.
-  std::int64_t weights_ignored = 0;  ///< Edge weights other than 1, which are ignored.
+  std::int64_t edges_listed = 0;  ///< Edges in the file.
+  std::int64_t self_loops = 0;    ///< Self-loops, which are dropped.
+  std::int64_t duplicates = 0;    ///< Dropped duplicates; if undirected, also reversed edges.
+  std::int64_t entries = 0;       ///< CSR entries of the graph.
+  std::int64_t isolated = 0;      ///< Nodes without neighbours, which are kept.
+  std::int64_t unlabelled = 0;    ///< Nodes without a label.
+  float least_weight = 1, most_weight = 1;  ///< Of the weights of edges; 1 if there are none.
 };
 
 /// Reads a data set in any supported format and validates it. A native directory is memory-mapped.
@@ -55,15 +56,17 @@ Dataset load_dataset(const std::filesystem::path& path, const ImportOptions& opt
                      ImportCounts* counts = nullptr);
 
 /// Makes a graph from a list of edges, `sources[i]` -> `targets[i]`, as import does: every edge
-/// counts in both directions unless `directed`, and duplicates and self-loops are dropped. Needs 8
-/// bytes a node and 4 bytes an entry. Throws Error: bad_input (lists of different lengths; the
-/// first edge with a node outside [0, nodes)), resource (2^31 or more nodes).
+/// counts in both directions unless `directed`, and duplicates and self-loops are dropped.
+/// `weights[i]` is the weight of edge i; none: all are 1. Needs 8 bytes a node and 4 bytes an
+/// entry, 8 with weights. Throws Error: bad_input (lists of different lengths; the first edge with
+/// a node outside [0, nodes) or a weight that is not finite; an edge with two weights), resource
+/// (2^31 or more nodes).
 Graph make_graph(std::int64_t nodes, std::span<const NodeId> sources,
                  std::span<const NodeId> targets, bool directed = false,
-                 ImportCounts* counts = nullptr);
+                 ImportCounts* counts = nullptr, std::span<const float> weights = {});
 Graph make_graph(std::int64_t nodes, std::span<const std::int64_t> sources,
                  std::span<const std::int64_t> targets, bool directed = false,
-                 ImportCounts* counts = nullptr);
+                 ImportCounts* counts = nullptr, std::span<const float> weights = {});
 
 /// Throws Error(usage) if `directory` exists, unless `overwrite` is given and it is an empty or a
 /// native directory.

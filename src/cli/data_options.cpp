@@ -30,6 +30,9 @@ std::vector<OptionField<DataOptions>> input_fields(const char* data) {
   fields.add("keep-direction",
              "Keep edges directed. By default each edge counts in both directions.",
              HELIOGRAPH_MEMBER(keep_direction));
+  fields.add("ignore-weights",
+             "Give every edge the weight 1. By default the weights of the data count.",
+             HELIOGRAPH_MEMBER(ignore_weights));
   fields.add("regression",
              "Labels are numbers to predict, one a node; NaN is unlabelled. By default they are "
              "classes.",
@@ -72,6 +75,7 @@ Dataset load(const DataOptions& options, Progress& progress, ImportCounts* count
   reading.format = options.format;
   reading.index_base = options.index_base;
   reading.keep_direction = options.keep_direction;
+  reading.ignore_weights = options.ignore_weights;
   reading.requires_labels = options.requires_labels;
   reading.requires_splits = options.requires_splits;
   reading.regression = options.regression;

@@ -28,23 +28,28 @@ std::vector<OptionField<ImportRequest>> import_fields() {
   return fields.take();
 }
 
-std::string counts_table(const ImportCounts& counts, bool directed) {
+std::string counts_table(const ImportCounts& counts, const Graph& graph) {
+  const bool directed = graph.directed;
   const auto row = [](const char* what, std::int64_t count, const char* policy) {
     return std::pair<std::string, std::string>(
         what, fmt::format("{:>14}  {}", with_commas(count), policy));
   };
-  return two_columns({
+  std::vector<std::pair<std::string, std::string>> rows = {
       row("nodes", counts.nodes, ""),
       row("edges listed", counts.edges_listed, "as in the input"),
       row("self-loops", counts.self_loops, "dropped; models add their own"),
       row("duplicates", counts.duplicates,
           directed ? "dropped" : "dropped; a listing in reverse counts as one"),
-      row("edge weights", counts.weights_ignored, "other than 1, ignored"),
       row("entries kept", counts.entries,
           directed ? "each edge one way" : "each edge in both directions"),
       row("isolated nodes", counts.isolated, "kept"),
       row("unlabelled", counts.unlabelled, "kept, in no split"),
-  });
+  };
+  if (!graph.edge_weights.empty()) {
+    rows.emplace_back("edge weights",
+                      fmt::format("from {} to {}", counts.least_weight, counts.most_weight));
+  }
+  return two_columns(rows);
 }
 
 int run_import(const Arguments<ImportRequest>& arguments) {
@@ -62,7 +67,7 @@ int run_import(const Arguments<ImportRequest>& arguments) {
   save_native(dataset, request.out, request.overwrite);
   progress.finish();
   if (request.input.quiet) return 0;
-  const std::string text = describe(dataset) + "\n" + counts_table(counts, dataset.graph.directed) +
+  const std::string text = describe(dataset) + "\n" + counts_table(counts, dataset.graph) +
                            two_columns({{"splits", std::to_string(dataset.splits.size())},
                                         {"hash", dataset_hash(dataset)},
                                         {"written to", request.out}});

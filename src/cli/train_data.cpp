@@ -22,7 +22,7 @@ std::vector<std::string> set_options_of_shards(TrainRequest& request, const Give
     return replaced;
   }
   for (const char* name : {"partitioner", "objective", "partition-seed", "balance-train", "format",
-                           "index-base", "keep-direction", "regression"}) {
+                           "index-base", "keep-direction", "ignore-weights", "regression"}) {
     if (!given(name)) continue;
     throw Error(ErrorCode::usage,
                 fmt::format("--{} does not apply: {} holds shards, which are read and cut already",

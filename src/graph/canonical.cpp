@@ -1,6 +1,7 @@
 #include "graph/canonical.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <limits>
 
@@ -13,18 +14,27 @@ namespace {
 
 template <class Id>
 Graph graph_of_ends(std::int64_t nodes, std::span<const Id> sources, std::span<const Id> targets,
-                    bool directed, ImportCounts* counts) {
+                    bool directed, ImportCounts* counts, std::span<const float> weights) {
   if (sources.size() != targets.size()) {
     throw_error(ErrorCode::bad_input, "the edges have {} sources and {} targets", sources.size(),
                 targets.size());
   }
+  if (!weights.empty() && weights.size() != sources.size()) {
+    throw_error(ErrorCode::bad_input, "there are {} edges and {} weights", sources.size(),
+                weights.size());
+  }
   for (std::size_t i = 0; i < sources.size(); ++i) {
     check_edge(static_cast<std::int64_t>(i), sources[i], targets[i], nodes);
+    if (!weights.empty() && !std::isfinite(weights[i])) {
+      throw_error(ErrorCode::bad_input, "edge {} ({} -> {}) has the weight {}, which is not finite",
+                  i, sources[i], targets[i], weights[i]);
+    }
   }
   ImportCounts own;
   return build_graph(nodes, directed, counts != nullptr ? *counts : own, [&](auto&& use) {
     for (std::size_t i = 0; i < sources.size(); ++i) {
-      use(static_cast<NodeId>(sources[i]), static_cast<NodeId>(targets[i]));
+      use(static_cast<NodeId>(sources[i]), static_cast<NodeId>(targets[i]),
+          weights.empty() ? 1.0F : weights[i]);
     }
   });
 }
@@ -48,28 +58,54 @@ GraphBuilder::GraphBuilder(std::int64_t nodes, bool directed) : nodes_(nodes), d
 void GraphBuilder::start_filling() {
   for (std::size_t v = 1; v < offsets_.size(); ++v) offsets_[v] += offsets_[v - 1];
   neighbours_.resize(static_cast<std::size_t>(offsets_.back()));
+  if (weighted_) weights_.resize(neighbours_.size());
 }
 
-Graph GraphBuilder::finish(ImportCounts& counts) {
+void GraphBuilder::sort_row(std::size_t begin, std::size_t end) {
+  if (!weighted_) {
+    std::sort(neighbours_.data() + begin, neighbours_.data() + end);
+    return;
+  }
+  row_.clear();
+  for (std::size_t i = begin; i < end; ++i) row_.emplace_back(neighbours_[i], weights_[i]);
+  std::sort(row_.begin(), row_.end());
+  for (const auto& [neighbour, weight] : row_) {
+    neighbours_[begin] = neighbour;
+    weights_[begin++] = weight;
+  }
+}
+
+Graph GraphBuilder::finish(ImportCounts& counts, const std::string& where) {
   // Filling has moved each row's offset to the end of the row.
   const auto n = static_cast<std::size_t>(nodes_);
   std::size_t row_begin = 0;
   std::size_t kept = 0;
   for (std::size_t v = 0; v < n; ++v) {
     const auto row_end = static_cast<std::size_t>(offsets_[v]);
-    const auto first = neighbours_.begin() + static_cast<std::ptrdiff_t>(row_begin);
-    const auto last = neighbours_.begin() + static_cast<std::ptrdiff_t>(row_end);
-    std::sort(first, last);
+    sort_row(row_begin, row_end);
     offsets_[v] = static_cast<std::int64_t>(kept);
     const std::size_t row_kept = kept;
-    for (auto it = first; it != last; ++it) {
-      if (kept == row_kept || neighbours_[kept - 1] != *it) neighbours_[kept++] = *it;
+    for (std::size_t i = row_begin; i < row_end; ++i) {
+      if (kept == row_kept || neighbours_[kept - 1] != neighbours_[i]) {
+        neighbours_[kept] = neighbours_[i];
+        if (weighted_) weights_[kept] = weights_[i];
+        ++kept;
+      } else if (weighted_ && weights_[kept - 1] != weights_[i]) {
+        throw_error(ErrorCode::bad_input,
+                    "{}: the edge {} {} {} (nodes counted from 0) has the weights {} and {}: give "
+                    "it one{}, or read it with --ignore-weights",
+                    where, neighbours_[i], directed_ ? "->" : "-", v, weights_[kept - 1],
+                    weights_[i],
+                    directed_ ? "" : spell_options(", keep directions (--keep-direction)"));
+      }
     }
     row_begin = row_end;
   }
   offsets_[n] = static_cast<std::int64_t>(kept);
   neighbours_.resize(kept);
   neighbours_.shrink_to_fit();
+  if (weighted_) weights_.resize(kept);
+  weights_.shrink_to_fit();
 
   const auto entries = static_cast<std::int64_t>(kept);
   counts.nodes = nodes_;
@@ -77,7 +113,7 @@ Graph GraphBuilder::finish(ImportCounts& counts) {
   counts.self_loops = self_loops_;
   counts.entries = entries;
   counts.duplicates = listed_ - self_loops_ - (directed_ ? entries : entries / 2);
-  Graph graph{nodes_, directed_, std::move(offsets_), std::move(neighbours_)};
+  Graph graph{nodes_, directed_, std::move(offsets_), std::move(neighbours_), std::move(weights_)};
   counts.isolated = count_isolated(graph);
   return graph;
 }
@@ -107,29 +143,34 @@ Graph unite(const Graph& a, const Graph& b) {
   return {a.nodes, false, std::move(offsets), std::move(neighbours)};
 }
 
-Graph build_graph(std::int64_t nodes, std::vector<Edge>&& edges, bool directed,
-                  ImportCounts& counts) {
-  std::vector<Edge> held = std::move(edges);
+Graph build_graph(std::int64_t nodes, EdgeList&& list, bool directed, ImportCounts& counts,
+                  const std::string& where) {
+  EdgeList held = std::move(list);
   GraphBuilder builder(nodes, directed);
-  for (std::size_t i = 0; i < held.size(); ++i) {
-    const auto [source, target] = held[i];
+  const auto weight = [&](std::size_t i) { return held.weights.empty() ? 1.0F : held.weights[i]; };
+  for (std::size_t i = 0; i < held.edges.size(); ++i) {
+    const auto [source, target] = held.edges[i];
     check_edge(static_cast<std::int64_t>(i), source, target, nodes);
-    builder.count(source, target);
+    builder.count(source, target, weight(i));
   }
   builder.start_filling();
-  for (const auto& [source, target] : held) builder.add(source, target);
+  for (std::size_t i = 0; i < held.edges.size(); ++i) {
+    builder.add(held.edges[i].first, held.edges[i].second, weight(i));
+  }
   held = {};
-  return builder.finish(counts);
+  return builder.finish(counts, where);
 }
 
 Graph make_graph(std::int64_t nodes, std::span<const NodeId> sources,
-                 std::span<const NodeId> targets, bool directed, ImportCounts* counts) {
-  return graph_of_ends(nodes, sources, targets, directed, counts);
+                 std::span<const NodeId> targets, bool directed, ImportCounts* counts,
+                 std::span<const float> weights) {
+  return graph_of_ends(nodes, sources, targets, directed, counts, weights);
 }
 
 Graph make_graph(std::int64_t nodes, std::span<const std::int64_t> sources,
-                 std::span<const std::int64_t> targets, bool directed, ImportCounts* counts) {
-  return graph_of_ends(nodes, sources, targets, directed, counts);
+                 std::span<const std::int64_t> targets, bool directed, ImportCounts* counts,
+                 std::span<const float> weights) {
+  return graph_of_ends(nodes, sources, targets, directed, counts, weights);
 }
 
 }  // namespace heliograph

@@ -11,7 +11,8 @@ PlacedShard::PlacedShard(const Shard& shard, Device& device, MemoryUse use, Memo
   const auto place = [&](const Csr& csr) {
     return Rows{csr.view().rows,
                 {std::span(csr.offsets), device, use, account},
-                {std::span(csr.columns), device, use, account}};
+                {std::span(csr.columns), device, use, account},
+                {std::span(csr.values), device, use, account}};
   };
   structures_[0] = {place(shard.in.inner), place(shard.in.halo)};
   if (shard.out) structures_[1] = {place(shard.out->inner), place(shard.out->halo)};

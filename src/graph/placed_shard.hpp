@@ -29,8 +29,9 @@ class PlacedShard {
     std::int64_t rows = 0;
     Placed<std::int64_t> offsets;
     Placed<std::int32_t> columns;
+    Placed<float> values;  ///< Null if all are 1.
 
-    CsrView view() const { return {rows, offsets.data(), columns.data(), nullptr}; }
+    CsrView view() const { return {rows, offsets.data(), columns.data(), nullptr, values.data()}; }
   };
   struct Structure {
     Rows inner, halo;

@@ -22,6 +22,21 @@ std::int32_t local_count(std::size_t count, const char* what, int rank) {
   return static_cast<std::int32_t>(count);
 }
 
+/// Sorts the entries [begin, end) of a block by column.
+void sort_entries(Csr& block, std::size_t begin, std::size_t end) {
+  if (block.values.empty()) {
+    std::sort(block.columns.data() + begin, block.columns.data() + end);
+    return;
+  }
+  std::vector<std::pair<std::int32_t, float>> entries;
+  for (std::size_t i = begin; i < end; ++i) entries.emplace_back(block.columns[i], block.values[i]);
+  std::sort(entries.begin(), entries.end());
+  for (const auto& [column, value] : entries) {
+    block.columns[begin] = column;
+    block.values[begin++] = value;
+  }
+}
+
 /// The two blocks of an adjacency while they are built.
 struct AdjacencyBlocks {
   Csr inner;
@@ -73,25 +88,30 @@ std::vector<std::int32_t> number_halo(const NodeIndex& index, int rank,
 
 void fill_columns(const NodeIndex& index, int rank, const Graph& rows, AdjacencyBlocks& blocks) {
   const std::span<const NodeId> nodes = index.nodes(rank);
-  auto& inner = blocks.inner.columns;
-  auto& halo = blocks.halo.columns;
-  inner.resize(at(blocks.inner.offsets.back()));
-  halo.resize(at(blocks.halo.offsets.back()));
+  const bool weighted = !rows.edge_weights.empty();
+  for (Csr* block : {&blocks.inner, &blocks.halo}) {
+    block->columns.resize(at(block->offsets.back()));
+    if (weighted) block->values.resize(block->columns.size());
+  }
   std::size_t i = 0, h = 0;
+  const auto put = [&](Csr& block, std::size_t& next, std::int32_t column, std::int64_t entry) {
+    block.columns[next] = column;
+    if (weighted) block.values[next] = rows.edge_weights[at(entry)];
+    ++next;
+  };
   for (const NodeId v : nodes) {
     const std::size_t inner_begin = i, halo_begin = h;
-    for (const NodeId u : neighbours_of(rows, v)) {
+    for (std::int64_t e = rows.offsets[at(v)]; e < rows.offsets[at(v) + 1]; ++e) {
+      const NodeId u = rows.neighbours[at(e)];
       if (!index.contains(u)) continue;
       if (index.owner(u) == rank) {
-        inner[i++] = index.local(u);
+        put(blocks.inner, i, index.local(u), e);
       } else {
-        halo[h++] = blocks.halo_of[at(u)];
+        put(blocks.halo, h, blocks.halo_of[at(u)], e);
       }
     }
-    std::sort(inner.begin() + static_cast<std::ptrdiff_t>(inner_begin),
-              inner.begin() + static_cast<std::ptrdiff_t>(i));
-    std::sort(halo.begin() + static_cast<std::ptrdiff_t>(halo_begin),
-              halo.begin() + static_cast<std::ptrdiff_t>(h));
+    sort_entries(blocks.inner, inner_begin, i);
+    sort_entries(blocks.halo, halo_begin, h);
   }
 }
 
@@ -226,11 +246,17 @@ Graph transpose(const Graph& graph) {
 
   // Rows are visited in ascending order, so each transposed row comes out sorted.
   std::vector<NodeId> neighbours(graph.neighbours.size());
+  std::vector<float> weights(graph.edge_weights.size());
   std::vector<std::int64_t> cursor(offsets.begin(), offsets.end() - 1);
   for (NodeId v = 0; v < graph.nodes; ++v) {
-    for (const NodeId u : neighbours_of(graph, v)) neighbours[at(cursor[at(u)]++)] = v;
+    for (std::int64_t e = graph.offsets[at(v)]; e < graph.offsets[at(v) + 1]; ++e) {
+      const std::size_t to = at(cursor[at(graph.neighbours[at(e)])]++);
+      neighbours[to] = v;
+      if (!weights.empty()) weights[to] = graph.edge_weights[at(e)];
+    }
   }
-  return {graph.nodes, graph.directed, std::move(offsets), std::move(neighbours)};
+  return {graph.nodes, graph.directed, std::move(offsets), std::move(neighbours),
+          std::move(weights)};
 }
 
 Shard build_shard(const NodeIndex& index, int rank, const Graph* transposed) {

@@ -1,6 +1,7 @@
 #include "graph/validate.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -69,6 +70,15 @@ void validate_graph(const Graph& graph, const std::string& where) {
   check_offsets(where, "offsets", graph.offsets, graph.nodes, graph.neighbours.size());
   check_columns(where, "neighbours", graph.offsets, graph.neighbours, graph.nodes, graph.nodes,
                 true);
+  if (graph.edge_weights.empty()) return;
+  check_size(where, "edge_weights", graph.edge_weights.size(), graph.entries());
+  for (NodeId v = 0; v < graph.nodes; ++v) {
+    for (std::int64_t i = graph.offsets[at(v)]; i < graph.offsets[at(v) + 1]; ++i) {
+      if (std::isfinite(graph.edge_weights[at(i)])) continue;
+      refuse(where, "the weight of the edge {} -> {} is {}, which is not finite",
+             graph.neighbours[at(i)], v, graph.edge_weights[at(i)]);
+    }
+  }
 }
 
 void validate_features(const Features& features, std::int64_t nodes, const std::string& where) {
@@ -163,14 +173,20 @@ bool any_labelled(const Labels& labels) {
 }
 
 void validate_symmetry(const Graph& graph, const std::string& where) {
+  const auto weight = [&](std::int64_t i) {
+    return graph.edge_weights.empty() ? 1.0F : graph.edge_weights[at(i)];
+  };
   // Without duplicates, the entries above the diagonal mirror those below it if and, but for one
-  // chance in 2^64, only if the hashes of their edges have the same sum. Unlike the exact check
-  // below, which finds the nodes to name, this reads the graph in order.
+  // chance in 2^64, only if the hashes of their edges and weights have the same sum. Unlike the
+  // exact check below, which finds the nodes to name, this reads the graph in order.
   std::uint64_t balance = 0;
   for (NodeId v = 0; v < graph.nodes; ++v) {
-    for (const NodeId u : neighbours_of(graph, v)) {
-      const std::uint64_t edge = mix64(static_cast<std::uint64_t>(std::min(u, v)) << 32U |
+    for (std::int64_t i = graph.offsets[at(v)]; i < graph.offsets[at(v) + 1]; ++i) {
+      const NodeId u = graph.neighbours[at(i)];
+      const std::uint64_t ends = mix64(static_cast<std::uint64_t>(std::min(u, v)) << 32U |
                                        static_cast<std::uint64_t>(std::max(u, v)));
+      const auto bits = std::bit_cast<std::uint32_t>(weight(i) + 0.0F);  // 0 and -0 are equal
+      const std::uint64_t edge = graph.edge_weights.empty() ? ends : mix64(ends ^ bits);
       balance += u < v ? edge : 0 - edge;
     }
   }
@@ -178,10 +194,15 @@ void validate_symmetry(const Graph& graph, const std::string& where) {
   // Rows ascend, so when v is visited, the next unmatched entry of each neighbour's row must be v.
   std::vector<std::int64_t> next(graph.offsets.begin(), graph.offsets.end());
   for (NodeId v = 0; v < graph.nodes; ++v) {
-    for (const NodeId u : neighbours_of(graph, v)) {
+    for (std::int64_t e = graph.offsets[at(v)]; e < graph.offsets[at(v) + 1]; ++e) {
+      const NodeId u = graph.neighbours[at(e)];
       const std::int64_t i = next[at(u)]++;
       const bool more = i < graph.offsets[at(u) + 1];
-      if (more && graph.neighbours[at(i)] == v) continue;
+      if (more && graph.neighbours[at(i)] == v) {
+        if (weight(e) == weight(i)) continue;
+        refuse(where, "undirected, but the edge {} - {} has the weights {} and {}", v, u, weight(e),
+               weight(i));
+      }
       // An entry before v that was not matched comes from a node that does not list u.
       const NodeId one = more ? std::min(v, graph.neighbours[at(i)]) : v;
       refuse(where, "undirected, but only one of nodes {} and {} lists the other", one, u);

@@ -11,8 +11,8 @@ namespace heliograph {
 inline constexpr std::int64_t kMaxClasses = 65536;
 
 /// Checks in linear time that an undirected graph, whose rows are valid, lists every edge in both
-/// rows. Throws Error(bad_input) that names `where` (a file or folder) and the first offending
-/// nodes.
+/// rows with one weight. Throws Error(bad_input) that names `where` (a file or folder) and the
+/// first offending nodes.
 void validate_symmetry(const Graph& graph, const std::string& where);
 
 /// Whether a node has a label, whatever the sizes of the arrays.

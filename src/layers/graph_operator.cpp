@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 namespace heliograph {
@@ -36,11 +37,24 @@ GraphOperator::GraphOperator(const PlacedShard& shard, Kernels& kernels,
   if (shard.shard().out) prepare(Direction::backward, out_);
 }
 
+double GraphOperator::degree(std::size_t row) const {
+  const Shard& s = shard_.shard();
+  const auto self = static_cast<double>(propagation_.self);
+  if (s.in.inner.values.empty() && s.in.halo.values.empty()) {
+    return static_cast<double>(s.in_degree[row]) + self;
+  }
+  const auto sum = [&](const Csr& block) {
+    const auto values = block.values.begin();
+    return std::accumulate(values + block.offsets[row], values + block.offsets[row + 1], 0.0);
+  };
+  return sum(s.in.inner) + sum(s.in.halo) + self;
+}
+
 float GraphOperator::scale(DegreeScale scale, std::size_t row) const {
-  const double degree = static_cast<double>(shard_.shard().in_degree[row]) + propagation_.self;
   if (scale == DegreeScale::one) return 1.0F;
-  if (degree <= 0) return 0.0F;
-  return static_cast<float>(1.0 / (scale == DegreeScale::inverse ? degree : std::sqrt(degree)));
+  const double d = degree(row);
+  if (d <= 0) return 0.0F;
+  return static_cast<float>(1.0 / (scale == DegreeScale::inverse ? d : std::sqrt(d)));
 }
 
 void GraphOperator::open(const PassContext& pass, const Site& site, ConstMatrixView x) const {
@@ -115,12 +129,14 @@ SparseRows GraphOperator::sum_sparse(const SparseView& inner, const SparseView& 
   for (std::int64_t r = 0; r < rows(); ++r) {
     const auto row = static_cast<std::size_t>(r);
     if (self != 0) add(inner, r, self);
-    for (std::int64_t i = a.inner.offsets[row]; i < a.inner.offsets[row + 1]; ++i) {
-      add(inner, a.inner.columns[static_cast<std::size_t>(i)], 1.0);
-    }
-    for (std::int64_t i = a.halo.offsets[row]; i < a.halo.offsets[row + 1]; ++i) {
-      add(halo, a.halo.columns[static_cast<std::size_t>(i)], 1.0);
-    }
+    const auto add_entries = [&](const Csr& block, const SparseView& x) {
+      for (std::int64_t i = block.offsets[row]; i < block.offsets[row + 1]; ++i) {
+        const auto e = static_cast<std::size_t>(i);
+        add(x, block.columns[e], block.values.empty() ? 1.0 : static_cast<double>(block.values[e]));
+      }
+    };
+    add_entries(a.inner, inner);
+    add_entries(a.halo, halo);
     std::sort(touched.begin(), touched.end());
     const float factor = scale(propagation_.row, row);
     for (const std::int32_t column : touched) {

@@ -9,15 +9,16 @@
 
 namespace heliograph {
 
-/// A power of a node's degree d: its in-degree in the whole graph plus the self weight.
+/// A power of a node's degree d: the self weight plus the number of its in-neighbours in the graph
+/// or, if edges have weights, the sum of their weights.
 enum class DegreeScale : std::uint8_t {
   one,           ///< The scale is 1.
   inverse,       ///< The scale is 1 / d, or 0 if d is 0.
   inverse_root,  ///< The scale is 1 / sqrt(d), or 0 if d is 0.
 };
 
-/// How rows of neighbours are summed: R (S + self I) C, where S is the graph's 0/1 adjacency and R
-/// and C are diagonal.
+/// How rows of neighbours are summed: R (S + self I) C, where S is the graph's adjacency with the
+/// weights of its edges, or 1, and R and C are diagonal.
 struct Propagation {
   DegreeScale row = DegreeScale::one;  ///< The diagonal of R.
   DegreeScale col = DegreeScale::one;  ///< The diagonal of C.
@@ -82,6 +83,7 @@ class GraphOperator {
   const Blocks& blocks(Direction direction) const {
     return direction == Direction::forward || !shard_.shard().out ? in_ : out_;
   }
+  double degree(std::size_t row) const;
   float scale(DegreeScale scale, std::size_t row) const;
 
   const PlacedShard& shard_;

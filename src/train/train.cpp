@@ -340,6 +340,10 @@ TrainResult run(const TrainOptions& options, const TrainCallbacks& callbacks, Ma
     Beginning beginning;
     const std::unique_ptr<const RunPlan> plan = make_plan(beginning);
     if (callbacks.log) callbacks.log(LogLevel::info, "split " + plan->describe_split());
+    if (const auto& weights = plan->facts().weights; weights && callbacks.log) {
+      callbacks.log(LogLevel::info,
+                    fmt::format("edge weights from {} to {}", weights->least, weights->most));
+    }
     result.metric = plan->metric();
     result.partition = plan->facts().quality;
     result.partition_hash = plan->facts().partition_hash;

@@ -18,6 +18,37 @@ using test::TemporaryDirectory;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+TEST(EdgeWeights, AreShownAndIgnoredOnRequest) {
+  const TemporaryDirectory folder;
+  Dataset data = test::ring(60);
+  std::vector<float> weights(120, 0.5F);
+  weights[0] = weights[2] = 3;  // between nodes 0 and 1
+  data.graph.edge_weights = weights;
+  save_native(data, folder / "weighted");
+  const std::string weighted = (folder / "weighted").string();
+  const std::string plain = (folder / "plain").string();
+  const auto kept =
+      run_command({"import", "--data", weighted, "--out", (folder / "copy").string()});
+  ASSERT_EQ(kept.code, 0) << kept.err;
+  EXPECT_THAT(kept.out, ::testing::ContainsRegex("edge weights +from 0.5 to 3\n"));
+  const auto ignored =
+      run_command({"import", "--data", weighted, "--out", plain, "--ignore-weights"});
+  ASSERT_EQ(ignored.code, 0) << ignored.err;
+  EXPECT_THAT(ignored.out, Not(HasSubstr("weights")));
+  EXPECT_TRUE(load_dataset(plain).graph.edge_weights.empty());
+
+  EXPECT_THAT(run_command(test::train_arguments(weighted, 1)).err,
+              HasSubstr("edge weights from 0.5 to 3\n"));
+  EXPECT_THAT(run_command(test::train_arguments(weighted, 1, {"--ignore-weights"})).err,
+              Not(HasSubstr("edge weights")));
+  const std::string shards = (folder / "shards").string();
+  ASSERT_EQ(run_command({"partition", "--data", weighted, "--parts", "2", "--out", shards}).code,
+            0);
+  EXPECT_THAT(run_command({"train", "--data", shards, "--epochs", "1"}).err,
+              HasSubstr("edge weights from 0.5 to 3\n"));
+  EXPECT_EQ(run_command({"train", "--data", shards, "--epochs", "1", "--ignore-weights"}).code, 2);
+}
+
 TEST(PartitionCommand, WritesWhatTrainReads) {
   const TemporaryDirectory folder;
   const std::string data = test::save_ring(folder / "ring", 60);

@@ -22,6 +22,7 @@ struct Case {
   void (*change)(TrainOptions&) = [](TrainOptions&) {};
   double loss_bound = 1e-5;  ///< Relative.
   bool numbers = false;      ///< One number a node instead of classes.
+  bool weighted = false;
 };
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
@@ -42,6 +43,7 @@ TEST_P(CudaTraining, EveryStepIsTheCpus) {
   const Case& c = GetParam();
   Dataset data = test::make_small_dataset(80, 12, 4, 3, c.multilabel, c.sparse, c.directed);
   if (c.numbers) data = test::with_numbers(std::move(data));
+  if (c.weighted) data = test::with_weights(std::move(data));
   for (const int ranks : {1, 2, 4}) {
     // Rounding draws are keyed by node, so that at any bits the two differ by rounding alone.
     TrainOptions options = options_for(c, ranks);
@@ -94,6 +96,15 @@ INSTANTIATE_TEST_SUITE_P(
                            }},
                       Case{"Regression", ModelKind::sage, false, false, false, [](TrainOptions&) {},
                            1e-5, true},
+                      Case{"Weighted", ModelKind::gcn, false, false, false,
+                           [](TrainOptions& o) {
+                             o.model.precompute = false;
+                             o.exchange.bits_forward = Bits::two;
+                             o.exchange.bits_backward = Bits::eight;
+                           },
+                           1e-5, false, true},
+                      Case{"WeightedDirectedSage", ModelKind::sage, false, true, true,
+                           [](TrainOptions&) {}, 1e-5, false, true},
                       Case{"Recipe", ModelKind::gcn, false, false, false,
                            [](TrainOptions& o) {
                              o.optimizer.kind = OptimizerKind::adamw;

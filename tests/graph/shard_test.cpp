@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <thread>
 
@@ -266,6 +267,68 @@ TEST(Shard, RanksBuildAtOnceFromOneIndex) {
   }
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(edges_in(at_once, Direction::forward), sorted(test::edges_of(graph)));
+}
+
+/// The weight of each entry of the shards' adjacencies, by its edge in the whole graph.
+std::map<Edge, float> weights_in(const std::vector<Shard>& shards, Direction direction) {
+  std::map<Edge, float> weights;
+  for (const Shard& shard : shards) {
+    const Adjacency& a = shard.adjacency(direction);
+    std::vector<std::int64_t> halo_ids(static_cast<std::size_t>(a.plan.halo_rows));
+    for (const auto& peer : a.plan.peers) {
+      const Shard& owner = shards[static_cast<std::size_t>(peer.rank)];
+      for (const auto& theirs : owner.adjacency(direction).plan.peers) {
+        if (theirs.rank != shard.rank) continue;
+        for (std::size_t i = 0; i < theirs.sent.entries.size(); ++i) {
+          halo_ids[static_cast<std::size_t>(peer.halo_begin) + i] =
+              owner.global_ids[static_cast<std::size_t>(theirs.sent.entries[i])];
+        }
+      }
+    }
+    const auto add = [&](const Csr& block, const std::vector<std::int64_t>& ids) {
+      EXPECT_EQ(block.values.size(), block.columns.size());
+      for (std::size_t r = 0; r + 1 < block.offsets.size(); ++r) {
+        for (auto e = block.offsets[r]; e < block.offsets[r + 1]; ++e) {
+          const auto at = static_cast<std::size_t>(e);
+          weights[{static_cast<NodeId>(ids[static_cast<std::size_t>(block.columns[at])]),
+                   static_cast<NodeId>(shard.global_ids[r])}] = block.values[at];
+        }
+      }
+    };
+    add(a.inner, shard.global_ids);
+    add(a.halo, halo_ids);
+  }
+  return weights;
+}
+
+TEST(Shard, EntriesKeepTheWeightsOfTheirEdges) {
+  for (const bool directed : {false, true}) {
+    Dataset data;
+    data.graph = test::random_graph(60, 0.1, 3, directed);
+    data = test::with_weights(std::move(data));
+    const Graph transposed = transpose(data.graph);
+    const Partition partition = test::scattered_partition(60, 4, 2);
+    // The numbers that ranks give to nodes are in another order than those of the user.
+    std::vector<NodeId> order(60), members;
+    for (NodeId v = 0; v < 60; ++v) {
+      order[static_cast<std::size_t>(v)] = (v * 37 + 11) % 60;
+      if (v % 3 != 0) members.push_back(v);
+    }
+    for (const bool induced : {false, true}) {
+      const NodeIndex index(data.graph, partition, induced ? &members : nullptr, order);
+      std::vector<Shard> shards;
+      for (int r = 0; r < 4; ++r) {
+        shards.push_back(build_shard(index, r, directed ? &transposed : nullptr));
+      }
+      std::map<Edge, float> expected, reversed;
+      for (const auto& [u, v] : test::edges_of(data.graph)) {
+        if (induced && (u % 3 == 0 || v % 3 == 0)) continue;
+        expected[{u, v}] = reversed[{v, u}] = test::weight_of(u, v, directed);
+      }
+      EXPECT_EQ(weights_in(shards, Direction::forward), expected);
+      EXPECT_EQ(weights_in(shards, Direction::backward), reversed);
+    }
+  }
 }
 
 TEST(Transpose, TurnsEveryEdgeAround) {

@@ -113,6 +113,12 @@ def npz_names(folder):
     lists = {"train_idx": [0, 1], "valid_idx": [[2]], "test_idx": [3, 4, 5]}
     pyg = {"edge_index": EDGES.T, "x": FEATURES, "y": LABELS[:, None]}
     np.savez(folder / "pyg.npz", edge_attr=np.ones((6, 2)), **pyg, **masks)
+    weights = np.array([2, 2, 2, 5, 0.5, 1])
+    np.savez(folder / "weighted.npz", edge_weight=weights, **pyg, **masks)
+    np.savez(folder / "ones.npz", edge_weight=np.ones((6, 1)), **pyg, **masks)
+    np.savez(folder / "few_weights.npz", edge_weight=weights[:5], **pyg, **masks)
+    np.savez(folder / "nan_weight.npz", edge_weight=[2, 2, 2, 5, np.nan, 1], **pyg, **masks)
+    np.savez(folder / "two_weights.npz", edge_weight=[2, 1, 2, 5, 0.5, 1], **pyg, **masks)
     np.savez(folder / "dgl.npz", edges=EDGES, feat=FEATURES, label=LABELS, **lists)
     np.savez(folder / "from_one.npz", **{**pyg, "edge_index": np.vstack([EDGES, [5, 5]]).T + 1})
     np.savez(folder / "two_edges.npz", **{**pyg, "edge_index": np.array([[0, 0], [1, 4]])})
@@ -215,8 +221,9 @@ def edge_lists(folder):
     for name, mask in MASKS.items():
         np.save(plain / f"{name}_mask.npy", mask)
     decorated = sides(folder / "tsv1")
-    text = "# a comment\n\nsource\ttarget\tweight\n" + lines(EDGES, "\t", 1).replace(
-        "1\t2\n", "1\t2\t0.5\n", 1).replace("\n", "\r\n")
+    weighted = lines(EDGES, "\t", 1).replace("1\t2\n", "1\t2\t0.5\n")
+    text = "# a comment\n\nsource\ttarget\tweight\n" + weighted.replace(
+        "2\t1\n", "2\t1\t.5\n").replace("\n", "\r\n")
     (decorated / "edges.tsv").write_bytes(b"\xef\xbb\xbf" + text.rstrip().encode())
     for name, mask in MASKS.items():
         np.save(decorated / f"{name}_index.npy", np.flatnonzero(mask[0])[::-1])

@@ -27,6 +27,7 @@ void expect_equal(const Dataset& a, const Dataset& b) {
   EXPECT_EQ(a.graph.directed, b.graph.directed);
   EXPECT_EQ(list(a.graph.offsets), list(b.graph.offsets));
   EXPECT_EQ(list(a.graph.neighbours), list(b.graph.neighbours));
+  EXPECT_EQ(list(a.graph.edge_weights), list(b.graph.edge_weights));
   EXPECT_EQ(a.features.rows, b.features.rows);
   EXPECT_EQ(a.features.cols, b.features.cols);
   EXPECT_EQ(a.features.sparse, b.features.sparse);
@@ -78,6 +79,26 @@ TEST_F(NativeTest, RoundTripKeepsEverything) {
     EXPECT_EQ(counts.unlabelled, 1);
     EXPECT_EQ(counts.isolated, dataset.graph.directed ? 0 : 1);
   }
+}
+
+TEST_F(NativeTest, EdgeWeightsAreAnArrayOfWeightedGraphsOnly) {
+  save_native(small_dense(), folder_ / "plain");
+  EXPECT_FALSE(fs::exists(folder_ / "plain" / "edge_weights.bin"));
+  Dataset dataset = small_dense();
+  const std::string unweighted = dataset_hash(dataset);
+  // Rows 1 3 | 0 2 | 1 3 | 0 2 of the ring 0 - 1 - 2 - 3.
+  dataset.graph.edge_weights = std::vector<float>{0.5F, 0, 0.5F, 2, 2, -3, 0, -3};
+  EXPECT_NE(dataset_hash(dataset), unweighted);
+  const fs::path weighted = folder_ / "weighted";
+  save_native(dataset, weighted);
+  save_native(dataset, weighted, true);  // its files are known as its own
+  expect_equal(load_dataset(weighted), dataset);
+  ImportOptions ignore;
+  ignore.ignore_weights = true;
+  EXPECT_EQ(dataset_hash(load_dataset(weighted, ignore)), unweighted);
+  overwrite_byte(weighted / "edge_weights.bin", 5, 'x');
+  test::expect_error(ErrorCode::bad_input, "edge_weights.bin: is damaged",
+                     [&] { load_dataset(weighted); });
 }
 
 TEST_F(NativeTest, NumbersToPredictAreKept) {

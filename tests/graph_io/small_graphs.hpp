@@ -13,7 +13,7 @@ inline Dataset small_dense() {
   Dataset dataset;
   dataset.name = "small";
   ImportCounts counts;
-  dataset.graph = build_graph(5, {{0, 1}, {1, 2}, {2, 3}, {3, 0}}, false, counts);
+  dataset.graph = build_graph(5, {{{0, 1}, {1, 2}, {2, 3}, {3, 0}}}, false, counts);
   dataset.features = {5,  2,  false, std::vector<float>{1, 2, 3, -4, 0, 0, 0.5F, 6, 7, 8},
                       {}, {}, {}};
   dataset.labels.classes = 2;
@@ -30,7 +30,7 @@ inline Dataset small_sparse() {
   Dataset dataset;
   dataset.name = "small-sparse";
   ImportCounts counts;
-  dataset.graph = build_graph(3, {{0, 1}, {1, 2}, {0, 2}}, true, counts);
+  dataset.graph = build_graph(3, {{{0, 1}, {1, 2}, {0, 2}}}, true, counts);
   Features& features = dataset.features;
   features.rows = 3;
   features.cols = 4;

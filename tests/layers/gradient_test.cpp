@@ -20,7 +20,13 @@ struct Case {
   bool multilabel = false;
   bool sparse = false;
   bool directed = false;
+  bool weighted = false;
 };
+
+Dataset data_of(const Case& c, int cols) {
+  Dataset data = test::make_small_dataset(60, cols, 5, 7, c.multilabel, c.sparse, c.directed);
+  return c.weighted ? test::with_weights(std::move(data)) : data;
+}
 
 std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
 
@@ -115,6 +121,13 @@ std::vector<Case> cases() {
     o.residual = Residual::linear;
     o.precompute = false;
   }).directed = true;
+  for (const ModelKind kind :
+       {ModelKind::gcn, ModelKind::sage, ModelKind::gin, ModelKind::appnp, ModelKind::gcnii}) {
+    Case& weighted = add(test::name_of(kind) + "_weighted", kind,
+                         [](ModelOptions& o) { o.precompute = o.kind == ModelKind::sage; });
+    weighted.weighted = weighted.directed = true;
+    weighted.sparse = kind == ModelKind::sage;
+  }
   add("gcn_input_dropout", ModelKind::gcn, [](ModelOptions& o) { o.input_dropout = 0.0F; });
   return all;
 }
@@ -125,7 +138,7 @@ class Gradient : public ::testing::TestWithParam<Case> {};
 // are fp32, so differences carry about 1e-7 / step of noise; ReLU's kinks add a little.
 TEST_P(Gradient, MatchesFiniteDifferences) {
   const Case& c = GetParam();
-  const Dataset data = test::make_small_dataset(60, 17, 5, 7, c.multilabel, c.sparse, c.directed);
+  const Dataset data = data_of(c, 17);
   test::SingleRank rank(data, c.options);
   Parameters& parameters = rank.model().parameters();
   std::mt19937 random(3);
@@ -201,7 +214,7 @@ TEST(FirstLayer, AddsItsInputBeforeAnOutputMap) {
 // Each gradient is announced once, and has its final value then.
 TEST_P(Gradient, IsAnnouncedOnceItIsWhole) {
   const Case& c = GetParam();
-  const Dataset data = test::make_small_dataset(60, 300, 5, 7, c.multilabel, c.sparse, c.directed);
+  const Dataset data = data_of(c, 300);
   for (const bool reproducible : {false, true}) {
     test::SingleRank rank(data, c.options, reproducible);
     const Parameters& parameters = rank.model().parameters();

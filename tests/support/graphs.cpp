@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <random>
+#include <utility>
 
 namespace heliograph::test {
 namespace {
@@ -192,6 +193,23 @@ Dataset make_small_dataset(int nodes, int cols, int classes, std::uint64_t seed,
   dataset.labels = make_labels(classes_of, classes, multilabel, labelled);
   dataset.splits.push_back(Split{std::move(role)});
   return dataset;
+}
+
+float weight_of(NodeId source, NodeId target, bool directed) {
+  if (!directed && source > target) std::swap(source, target);
+  const auto key = (static_cast<std::uint64_t>(source) << 32U) | static_cast<std::uint64_t>(target);
+  Draws draws(key);
+  draws.unit();
+  return draws.unit() < 0.125 ? 0.0F : static_cast<float>(0.1 + 1.9 * draws.unit());
+}
+
+Dataset with_weights(Dataset data) {
+  std::vector<float> weights;
+  for (const auto& [u, v] : edges_of(data.graph)) {
+    weights.push_back(weight_of(u, v, data.graph.directed));
+  }
+  data.graph.edge_weights = std::move(weights);
+  return data;
 }
 
 Dataset with_numbers(Dataset data) {

@@ -41,6 +41,13 @@ Partition scattered_partition(std::int64_t nodes, int parts, std::uint64_t seed)
 Dataset make_small_dataset(int nodes, int cols, int classes, std::uint64_t seed,
                            bool multilabel = false, bool sparse = false, bool directed = false);
 
+/// `data` with a weight for each edge, from 0.1 to 2 but for every eighth, which is 0. Both
+/// directions of an undirected edge have one weight.
+Dataset with_weights(Dataset data);
+
+/// The weight of an edge in with_weights.
+float weight_of(NodeId source, NodeId target, bool directed);
+
 /// `data` with one number a node instead of classes: 1000, 60 times its class, and 10 times the
 /// first column of its dense features. NaN where the node is unlabelled.
 Dataset with_numbers(Dataset data);

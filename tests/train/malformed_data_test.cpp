@@ -1,5 +1,7 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <limits>
 #include <string>
@@ -12,6 +14,7 @@
 #include "support/expect_error.hpp"
 #include "support/files.hpp"
 #include "support/graphs.hpp"
+#include "support/runs.hpp"
 
 namespace heliograph {
 namespace {
@@ -50,6 +53,14 @@ std::vector<Fault> faults() {
   const auto rows = [path_offsets](std::vector<NodeId> neighbours) {
     return [=](Dataset& d) { d.graph = {4, false, path_offsets, neighbours}; };
   };
+  // Weights of the path 0 - 1 - 2 - ..., of which those after the given ones are 1.
+  const auto weights = [](std::vector<float> values, std::size_t count = 78) {
+    values.resize(count, 1);
+    return [values](Dataset& d) {
+      d.graph = test::path_graph(40);
+      d.graph.edge_weights = values;
+    };
+  };
   return {
       {"large_label", "label of node 7 is 100000000",
        [](Dataset& d) { d.labels.class_of = with(d.labels.class_of, 7, 100'000'000); }},
@@ -84,6 +95,11 @@ std::vector<Fault> faults() {
          d.labels.class_of = Array<std::int32_t>({0, 1, 0});
          d.splits.clear();
        }},
+      {"nan_weight", "the weight of the edge 2 -> 1 is nan", weights({1, 1, nan})},
+      {"infinite_weight", "the weight of the edge 0 -> 1 is -inf",
+       weights({1, -std::numeric_limits<float>::infinity()})},
+      {"asymmetric_weights", "the edge 0 - 1 has the weights 1 and 2", weights({1, 2})},
+      {"short_weights", "edge_weights holds 77 values, not 78", weights({}, 77)},
       {"falling_offsets", "offsets falls at row 1",
        [](Dataset& d) { d.graph.offsets = with(d.graph.offsets, 2, std::int64_t{0}); }},
       {"large_offsets", "offsets",
@@ -145,8 +161,30 @@ TEST_P(MalformedData, IsRefusedByName) {
 INSTANTIATE_TEST_SUITE_P(Faults, MalformedData, ::testing::ValuesIn(faults()),
                          [](const auto& test) { return std::string(test.param.name); });
 
-TEST(Train, LogsTheSplitAndDoubtsAboutLabels) {
+TEST(Train, RefusesNegativeWeightsWhereItDividesBySumsOfWeights) {
   Dataset data = test::make_small_dataset(40, 12, 3, 1);
+  data.name = "mine";
+  data.graph = test::path_graph(40);
+  std::vector<float> weights(78, 1.0F);
+  weights[2] = weights[3] = -0.25F;  // between nodes 1 and 2
+  data.graph.edge_weights = weights;
+  EXPECT_NO_THROW(validate(data));
+  TrainOptions options;
+  options.epochs = 1;
+  for (const ModelKind kind : {ModelKind::gcn, ModelKind::sage, ModelKind::jknet, ModelKind::gcnii,
+                               ModelKind::appnp, ModelKind::dagnn}) {
+    options.model.kind = kind;
+    test::expect_error(ErrorCode::bad_input,
+                       "'mine': the edge 2 -> 1 has the weight -0.25, and model " +
+                           test::name_of(kind) + " divides by sums of weights: take model gin",
+                       [&] { train(data, options); });
+  }
+  options.model.kind = ModelKind::gin;
+  EXPECT_NO_THROW(train(data, options));
+}
+
+TEST(Train, LogsTheSplitAndDoubtsAboutLabels) {
+  Dataset data = test::with_weights(test::make_small_dataset(40, 12, 3, 1));
   std::vector<std::int32_t> class_of = values_of(data.labels.class_of);
   for (std::int32_t& c : class_of) c = c < 0 ? c : c + 1;
   data.labels.class_of = class_of;
@@ -163,6 +201,9 @@ TEST(Train, LogsTheSplitAndDoubtsAboutLabels) {
   EXPECT_NE(lines.find("no node has class 0"), std::string::npos) << lines;
   EXPECT_NE(lines.find("split random:50/25/25: 19 nodes to train on, 10 to validate, 9 to test"),
             std::string::npos)
+      << lines;
+  const auto [least, most] = std::ranges::minmax_element(data.graph.edge_weights);
+  EXPECT_NE(lines.find(fmt::format("edge weights from {} to {}", *least, *most)), std::string::npos)
       << lines;
 }
 

@@ -241,6 +241,15 @@ TEST(LeastMemory, KnowsTheRowsThatAreStoredAsBf16) {
   EXPECT_EQ(bf16.total() - fp32.total(), rows);
 }
 
+TEST(LeastMemory, CountsTheWeightsOfEdges) {
+  const Dataset plain = test::make_small_dataset(3000, 8, 3, 3);
+  const Dataset weighted = test::with_weights(plain);
+  const TrainOptions o = options_of(ModelKind::sage, 32, 0);
+  const std::int64_t bytes = 4 * plain.graph.entries();
+  EXPECT_EQ(train(weighted, o).memory.total() - train(plain, o).memory.total(), bytes);
+  EXPECT_EQ(least_memory(weighted, o, 0, 0).total() - least_memory(plain, o, 0, 0).total(), bytes);
+}
+
 TEST(LeastHostMemory, IsStructureAndFeaturesOrWhatComesAfterThem) {
   // 3000 nodes; 50 columns are padded to 64, 7 classes to 16.
   const Dataset wide = test::make_small_dataset(3000, 50, 7, 3);

@@ -26,6 +26,7 @@ struct OracleCase {
   bool residual = false;
   bool recipe = false;  ///< AdamW, warm-up, label smoothing and balanced classes.
   std::function<void(ModelOptions&)> change = {};
+  bool weighted = false;
 };
 
 std::ostream& operator<<(std::ostream& out, const OracleCase& c) { return out << c.name; }
@@ -61,6 +62,11 @@ std::vector<OracleCase> cases() {
   }
   add("sage_batch_norm", ModelKind::sage, batch_norm);
   add("sage_batch_norm_inductive", ModelKind::sage, batch_norm).inductive = true;
+  for (const ModelKind kind : {ModelKind::gcn, ModelKind::sage, ModelKind::gin}) {
+    add(test::name_of(kind) + "_weighted", kind, {}).weighted = true;
+  }
+  OracleCase& everything = add("gcnii_weighted_directed_sparse_inductive", ModelKind::gcnii, {});
+  everything.weighted = everything.directed = everything.sparse = everything.inductive = true;
   add("gin_epsilon_max", ModelKind::gin, [](ModelOptions& o) {
     o.eps_learned = true;
     o.jk = JumpingKnowledge::max;
@@ -102,7 +108,8 @@ TrainOptions options_of(const OracleCase& c, int ranks, int epochs) {
 }
 
 Dataset data_of(const OracleCase& c) {
-  return test::make_small_dataset(220, 31, 5, 9, c.multilabel, c.sparse, c.directed);
+  Dataset data = test::make_small_dataset(220, 31, 5, 9, c.multilabel, c.sparse, c.directed);
+  return c.weighted ? test::with_weights(std::move(data)) : data;
 }
 
 class Oracle : public ::testing::TestWithParam<OracleCase> {};

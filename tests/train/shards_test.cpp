@@ -20,11 +20,12 @@ namespace fs = std::filesystem;
 
 struct ShardCase {
   const char* name;
-  bool sparse = false, directed = false, inductive = false, multilabel = false;
+  bool sparse = false, directed = false, inductive = false, multilabel = false, weighted = false;
 };
 
 Dataset dataset_of(const ShardCase& c) {
-  return test::make_small_dataset(160, 12, 3, 7, c.multilabel, c.sparse, c.directed);
+  Dataset data = test::make_small_dataset(160, 12, 3, 7, c.multilabel, c.sparse, c.directed);
+  return c.weighted ? test::with_weights(std::move(data)) : data;
 }
 
 TrainOptions shard_options(const ShardCase& c) {
@@ -81,22 +82,43 @@ TEST_P(Shards, TrainToTheSameBits) {
   EXPECT_EQ(got.partition.halo_nodes, expected.partition.halo_nodes);
 }
 
-INSTANTIATE_TEST_SUITE_P(Graphs, Shards,
-                         ::testing::Values(ShardCase{"dense"}, ShardCase{"sparse", true},
-                                           ShardCase{"directed", false, true},
-                                           ShardCase{"inductive", true, true, true},
-                                           ShardCase{"multilabel", false, false, false, true}),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Graphs, Shards,
+    ::testing::Values(ShardCase{"dense"}, ShardCase{"sparse", true},
+                      ShardCase{"directed", false, true}, ShardCase{"inductive", true, true, true},
+                      ShardCase{"multilabel", false, false, false, true},
+                      ShardCase{"weighted", false, false, false, false, true},
+                      ShardCase{"weighted_inductive", true, true, true, false, true}),
+    [](const auto& test) { return std::string(test.param.name); });
 
 void expect_refused(ErrorCode code, const fs::path& shards, const std::string& what) {
   SCOPED_TRACE(what);
   test::expect_error(code, "", [&] { train_shards(shards, shard_options({"any"})); });
 }
 
+TEST(ShardFiles, NegativeWeightsAreRefusedByModel) {
+  const test::TemporaryDirectory directory;
+  const fs::path shards = directory.path() / "shards";
+  Dataset data = dataset_of({"any"});
+  data.graph.edge_weights =
+      std::vector<float>(static_cast<std::size_t>(data.graph.entries()), -0.5F);
+  TrainOptions options = shard_options({"any"});
+  options.model.kind = ModelKind::gin;
+  write(data, options, shards);
+  EXPECT_NO_THROW(train_shards(shards, options));
+  for (const ModelKind kind : {ModelKind::gcn, ModelKind::sage, ModelKind::appnp}) {
+    options.model.kind = kind;
+    test::expect_error(ErrorCode::bad_input, "has the weight -0.5, and model",
+                       [&] { train_shards(shards, options); });
+  }
+}
+
 TEST(ShardFiles, DamageIsRefusedByFile) {
   const test::TemporaryDirectory directory;
   const fs::path shards = directory.path() / "shards";
-  write(dataset_of({"any"}), shard_options({"any"}), shards);
+  ShardCase weighted{"any"};
+  weighted.weighted = true;
+  write(dataset_of(weighted), shard_options({"any"}), shards);
   for (const char* name : {"rank-0000.shard", "rank-0002.shard", "manifest.json"}) {
     const std::string whole = test::read_text(shards / name);
     for (std::size_t at = 0; at < whole.size(); at += 1 + whole.size() / 60) {

@@ -13,9 +13,10 @@ namespace heliograph {
 namespace {
 
 bool is_known(const std::string& name) {
-  const std::array<ArrayNames, 12> all{
-      kFeatureNames,    kEdgeNames, kLabelNames,   kClassNames,        kTrainMasks,  kMatrixNames,
-      kValidationMasks, kTestMasks, kTrainIndices, kValidationIndices, kTestIndices, kEndNames};
+  const std::array<ArrayNames, 13> all{
+      kFeatureNames, kEdgeNames,       kLabelNames, kClassNames,   kTrainMasks,
+      kMatrixNames,  kValidationMasks, kTestMasks,  kTrainIndices, kValidationIndices,
+      kTestIndices,  kEndNames,        kWeightNames};
   return std::ranges::any_of(
       all, [&](ArrayNames names) { return std::ranges::find(names, name) != names.end(); });
 }

@@ -18,6 +18,7 @@ using ArrayNames = std::span<const char* const>;
 inline constexpr const char* kFeatureNames[] = {"node_features", "attr_matrix", "features",
                                                 "feature",       "x",           "feat"};
 inline constexpr const char* kEdgeNames[] = {"edges", "edge_index"};
+inline constexpr const char* kWeightNames[] = {"edge_weight", "edge_weights"};  ///< Of edges.
 inline constexpr const char* kEndNames[] = {"src", "dst"};  ///< Both: the edges src[i] -> dst[i].
 inline constexpr const char* kLabelNames[] = {"labels", "node_labels", "label", "y"};
 inline constexpr const char* kClassNames[] = {"class_names"};

@@ -1,4 +1,5 @@
 #include <array>
+#include <cmath>
 
 #include "graph/io/readers.hpp"
 #include "graph/io/text.hpp"
@@ -36,8 +37,8 @@ bool looks_integral(std::string_view text) {
 
 }  // namespace
 
-std::vector<Edge> read_edge_file(const std::filesystem::path& file, int base, std::int64_t nodes,
-                                 ImportCounts& counts) {
+EdgeList read_edge_file(const std::filesystem::path& file, int base, std::int64_t nodes,
+                        const ImportOptions& options) {
   LineReader lines(file);
   bool saw_zero = false;
   const auto node = [&](std::string_view text) {
@@ -55,7 +56,7 @@ std::vector<Edge> read_edge_file(const std::filesystem::path& file, int base, st
     return static_cast<NodeId>(*value - base);
   };
   const bool commas = file.extension() == ".csv";
-  std::vector<Edge> edges;
+  EdgeList list;
   bool first = true;
   for (std::string_view line; lines.next(line);) {
     line = trim(line);
@@ -69,14 +70,19 @@ std::vector<Edge> read_edge_file(const std::filesystem::path& file, int base, st
     }
     if (header) continue;
     const NodeId source = node(fields.field[0]);
-    edges.emplace_back(source, node(fields.field[1]));
-    if (fields.count == 3) {
-      const auto weight = parse_number<double>(fields.field[2]);
-      if (!weight) lines.refuse("the weight '{}' is not a number", fields.field[2]);
-      if (*weight != 1.0) ++counts.weights_ignored;
+    const NodeId target = node(fields.field[1]);
+    float weight = 1.0F;
+    if (fields.count == 3 && !options.ignore_weights) {
+      const auto number = parse_number<double>(fields.field[2]);
+      if (!number) lines.refuse("the weight '{}' is not a number", fields.field[2]);
+      weight = static_cast<float>(*number);
+      if (!std::isfinite(weight)) {
+        lines.refuse("the weight '{}' is not a finite fp32 number", fields.field[2]);
+      }
     }
+    list.add(source, target, weight);
   }
-  return edges;
+  return list;
 }
 
 }  // namespace heliograph

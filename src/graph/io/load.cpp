@@ -3,6 +3,7 @@
 #include "core/plural.hpp"
 #include "core/throw_error.hpp"
 #include "graph/doubts.hpp"
+#include "graph/edge_weights.hpp"
 #include "graph/io/readers.hpp"
 #include "graph/validate.hpp"
 #include "heliograph/io.hpp"
@@ -141,6 +142,7 @@ Dataset load_dataset(const fs::path& path, const ImportOptions& options, ImportC
     if (!fs::exists(path)) throw_error(ErrorCode::bad_input, "{} does not exist", path.string());
     return read_format(path, format, options, filled);
   });
+  if (options.ignore_weights) dataset.graph.edge_weights = {};
   if (options.regression && dataset.labels.task != Task::regression &&
       any_labelled(dataset.labels)) {
     throw_error(ErrorCode::usage, "--regression: the labels of {} are classes", path.string());
@@ -152,6 +154,10 @@ Dataset load_dataset(const fs::path& path, const ImportOptions& options, ImportC
     if (!dataset.graph.directed) validate_symmetry(dataset.graph, path.string());
     count_native(dataset.graph, filled);
   }
+  if (const auto weights = weight_range(dataset.graph)) {
+    filled.least_weight = weights->least;
+    filled.most_weight = weights->most;
+  }
   for (NodeId v = 0; v < dataset.graph.nodes; ++v) {
     if (!dataset.labels.has_label(v)) ++filled.unlabelled;
   }
@@ -159,13 +165,11 @@ Dataset load_dataset(const fs::path& path, const ImportOptions& options, ImportC
   if (options.log) {
     options.log(
         LogLevel::info,
-        fmt::format("{}: {}, {} listed, {} and {} dropped, {} kept, {}, {} unlabelled, {} "
-                    "ignored",
+        fmt::format("{}: {}, {} listed, {} and {} dropped, {} kept, {}, {} unlabelled",
                     path.string(), counted(filled.nodes, "node"),
                     counted(filled.edges_listed, "edge"), counted(filled.self_loops, "self-loop"),
                     counted(filled.duplicates, "duplicate"), counted(filled.entries, "entry"),
-                    counted(filled.isolated, "isolated node"), filled.unlabelled,
-                    counted(filled.weights_ignored, "weight")));
+                    counted(filled.isolated, "isolated node"), filled.unlabelled));
   }
   return dataset;
 }

@@ -173,7 +173,7 @@ Features read_dense(MarketReader& reader, std::uintmax_t file_bytes) {
 
 }  // namespace
 
-MarketEdges read_market_edges(const std::filesystem::path& file, ImportCounts& counts) {
+MarketEdges read_market_edges(const std::filesystem::path& file, const ImportOptions& options) {
   MarketReader reader(file);
   if (reader.dense()) reader.refuse("a graph is a coordinate matrix, not an array");
   if (reader.rows() != reader.cols()) {
@@ -187,8 +187,9 @@ MarketEdges read_market_edges(const std::filesystem::path& file, ImportCounts& c
   out.nodes = reader.rows();
   out.symmetric = reader.symmetric();
   reader.for_each_entry([&](std::int64_t row, std::int64_t col, double value) {
-    out.edges.emplace_back(static_cast<NodeId>(row), static_cast<NodeId>(col));
-    if (value != 1.0) ++counts.weights_ignored;
+    const float weight = options.ignore_weights ? 1.0F : narrow(reader, value);
+    if (!std::isfinite(weight)) reader.refuse("the weight {} is not finite", value);
+    out.list.add(static_cast<NodeId>(row), static_cast<NodeId>(col), weight);
   });
   return out;
 }

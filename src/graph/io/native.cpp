@@ -61,6 +61,8 @@ class ArrayFiles {
     }
   }
 
+  bool list(std::string_view name) const { return listed_.contains(std::string(name)); }
+
   template <class T>
   Array<T> map(std::string_view name) const {
     const auto it = listed_.find(std::string(name));
@@ -105,6 +107,9 @@ Dataset load_native(const fs::path& directory) {
     for_each_array(dataset, [&]<class T>(std::string_view name, Array<T>& array, auto&&) {
       array = files.map<T>(name);
     });
+    if (files.list(native_array::edge_weights)) {
+      dataset.graph.edge_weights = files.map<float>(native_array::edge_weights);
+    }
     for (std::int64_t s = 0; s < splits; ++s) {
       dataset.splits.push_back({files.map<Role>(native_array::role(s))});
     }

@@ -21,6 +21,7 @@ inline constexpr ManifestKind kNativeManifest{"heliograph-graph", 1, "a graph"};
 namespace native_array {
 inline constexpr std::string_view offsets = "offsets";                  ///< int64, nodes + 1.
 inline constexpr std::string_view neighbours = "neighbours";            ///< int32, entries.
+inline constexpr std::string_view edge_weights = "edge_weights";        ///< float32, entries.
 inline constexpr std::string_view features = "features";                ///< float32, nodes x cols.
 inline constexpr std::string_view feature_offsets = "feature_offsets";  ///< int64, nodes + 1.
 inline constexpr std::string_view feature_columns = "feature_columns";  ///< int32.
@@ -45,6 +46,9 @@ void for_each_array(AnyDataset& dataset, Use&& use) {
   const auto any = [] { return std::int64_t{-1}; };
   use(native_array::offsets, dataset.graph.offsets, one_a_node_and_last);
   use(native_array::neighbours, dataset.graph.neighbours, any);
+  if (!dataset.graph.edge_weights.empty()) {
+    use(native_array::edge_weights, dataset.graph.edge_weights, any);
+  }
   if (features.sparse) {
     use(native_array::feature_offsets, features.offsets, one_a_node_and_last);
     use(native_array::feature_columns, features.columns, any);

@@ -27,9 +27,9 @@ bool is_own_name(std::string_view name) {
     return name.find_first_not_of("0123456789", 5) == std::string_view::npos;
   }
   using namespace native_array;
-  constexpr std::array kOwn = {offsets,         neighbours,     features, feature_offsets,
-                               feature_columns, feature_values, class_of, indicators,
-                               labelled,        values};
+  constexpr std::array kOwn = {offsets,         neighbours,      edge_weights,   features,
+                               feature_offsets, feature_columns, feature_values, class_of,
+                               indicators,      labelled,        values};
   return std::find(kOwn.begin(), kOwn.end(), name) != kOwn.end();
 }
 

@@ -40,8 +40,8 @@ Dataset read_edge_list(const fs::path& path, const ImportOptions& options, Impor
     agree_on_nodes({rows_of_labels(*labels),
                     {(directory / file_name).string(), nodes, dataset.features.cols}});
   }
-  dataset.graph = build_graph(nodes, read_edge_file(file, options.index_base, nodes, counts),
-                              options.keep_direction, counts);
+  dataset.graph = build_graph(nodes, read_edge_file(file, options.index_base, nodes, options),
+                              options.keep_direction, counts, file.string());
   read_targets(arrays, options, dataset);
   return dataset;
 }

@@ -164,8 +164,9 @@ Dataset read_facebook(const fs::path& directory, const ImportOptions& options,
   const auto nodes = static_cast<std::int64_t>(types.size());
   fill_labels(types, target, dataset);
   dataset.features = read_words(directory / "features.json", nodes);
-  dataset.graph = build_graph(nodes, read_edge_file(directory / "edges.csv", 0, nodes, counts),
-                              options.keep_direction, counts);
+  const fs::path edges = directory / "edges.csv";
+  dataset.graph = build_graph(nodes, read_edge_file(edges, 0, nodes, options),
+                              options.keep_direction, counts, edges.string());
   return dataset;
 }
 

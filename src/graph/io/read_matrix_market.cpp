@@ -34,12 +34,13 @@ Dataset read_matrix_market(const fs::path& path, const ImportOptions& options,
   const fs::path file = graph_file_of(path);
   const fs::path directory = file.parent_path();
   const FolderArrays arrays(directory);
-  MarketEdges market = read_market_edges(file, counts);
+  MarketEdges market = read_market_edges(file, options);
   check_claimed_nodes(file, market.nodes, options);
   Dataset dataset;
   // A symmetric matrix has no direction to keep.
   const bool directed = options.keep_direction && !market.symmetric;
-  dataset.graph = build_graph(market.nodes, std::move(market.edges), directed, counts);
+  dataset.graph =
+      build_graph(market.nodes, std::move(market.list), directed, counts, file.string());
   dataset.features = read_side_features(directory, arrays);
   agree_on_nodes(
       {{file.string(), market.nodes, 0},

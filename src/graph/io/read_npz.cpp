@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "graph/canonical.hpp"
@@ -63,24 +64,44 @@ Array<float> read_values(const NpzArchive& archive, const std::string& member, s
   return values;
 }
 
-Graph graph_from_triple(const NpzArchive& archive, bool directed, ImportCounts& counts) {
+/// The member of this name as the weights of `count` edges; empty if there is none, if it is to be
+/// ignored and if all weights are 1.
+Array<float> read_weights(const NpzArchive& archive, const char* member, std::size_t count,
+                          const ImportOptions& options) {
+  if (member == nullptr || !archive.has(member)) return {};
+  const NpyArray array = archive.read(member);
+  if (options.ignore_weights) return {};
+  Array<float> weights = to_float32(array);
+  if (!is_flat(array) || weights.size() != count) {
+    refuse(array.name, "has shape {}; {} edges have weights of shape ({},)", array.shape_text(),
+           count, count);
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!std::isfinite(weights[i])) {
+      refuse(array.name, "the weight of edge {} is {}, which is not finite", i, weights[i]);
+    }
+  }
+  const bool all_one = std::ranges::all_of(weights, [](float weight) { return weight == 1.0F; });
+  return all_one ? Array<float>() : weights;
+}
+
+Graph graph_from_triple(const NpzArchive& archive, const ImportOptions& options,
+                        ImportCounts& counts) {
   const Triple triple = read_triple(archive, "adj");
   if (triple.rows != triple.cols) {
     refuse(archive.where(), "the adjacency is {} x {}, not square", triple.rows, triple.cols);
   }
-  if (archive.has("adj_data")) {
-    for (const float value : read_values(archive, "adj_data", triple.columns.size())) {
-      if (value != 1.0F) ++counts.weights_ignored;
-    }
-  }
+  const Array<float> weights = read_weights(archive, "adj_data", triple.columns.size(), options);
   const auto for_each_edge = [&](auto&& use) {
     for (std::size_t r = 0; r + 1 < triple.offsets.size(); ++r) {
       for (std::int64_t i = triple.offsets[r]; i < triple.offsets[r + 1]; ++i) {
-        use(static_cast<NodeId>(r), triple.columns[static_cast<std::size_t>(i)]);
+        const auto entry = static_cast<std::size_t>(i);
+        use(static_cast<NodeId>(r), triple.columns[entry], weights.empty() ? 1.0F : weights[entry]);
       }
     }
   };
-  return build_graph(triple.rows, directed, counts, for_each_edge);
+  return build_graph(triple.rows, options.keep_direction, counts, for_each_edge,
+                     archive.where() + ": member adj_data");
 }
 
 /// The ends of listed edges: source and target of one edge after the other, or all sources before
@@ -120,10 +141,12 @@ EdgeEnds read_edges(const NpzArchive& archive) {
   return {array.name, pairs && !(lists && !archive.has("edges")), to_int64(array)};
 }
 
-Graph graph_from_edges(const EdgeEnds& listed, std::int64_t base, std::int64_t nodes,
-                       const ImportOptions& options, ImportCounts& counts) {
+Graph graph_from_edges(const NpzArchive& archive, const EdgeEnds& listed, std::int64_t base,
+                       std::int64_t nodes, const ImportOptions& options, ImportCounts& counts) {
   const auto& [name, by_edge, ends] = listed;
-  std::vector<Edge> edges(ends.size() / 2);
+  EdgeList list;
+  std::vector<Edge>& edges = list.edges;
+  edges.resize(ends.size() / 2);
   for (std::size_t i = 0; i < ends.size(); ++i) {
     const std::int64_t node = ends[i] - base;
     if (node < 0 || node >= nodes) {
@@ -141,7 +164,10 @@ Graph graph_from_edges(const EdgeEnds& listed, std::int64_t base, std::int64_t n
     Edge& edge = edges[by_edge ? i / 2 : i % edges.size()];
     (is_source ? edge.first : edge.second) = static_cast<NodeId>(node);
   }
-  return build_graph(nodes, std::move(edges), options.keep_direction, counts);
+  const Array<float> weights =
+      read_weights(archive, archive.first_of(kWeightNames), edges.size(), options);
+  list.weights.assign(weights.begin(), weights.end());
+  return build_graph(nodes, std::move(list), options.keep_direction, counts, archive.where());
 }
 
 Features read_npz_features(const NpzArchive& archive) {
@@ -168,7 +194,7 @@ Dataset read_npz_dataset(const std::filesystem::path& file, const ImportOptions&
     rows.insert(rows.begin(), rows_of_labels(*labels));
   }
   if (archive.has("adj_indptr")) {
-    dataset.graph = graph_from_triple(archive, options.keep_direction, counts);
+    dataset.graph = graph_from_triple(archive, options, counts);
     rows.insert(rows.begin(), {archive.where() + ": member adj_shape", dataset.graph.nodes, 0});
     agree_on_nodes(rows);
   } else {
@@ -177,7 +203,8 @@ Dataset read_npz_dataset(const std::filesystem::path& file, const ImportOptions&
     const auto largest = std::ranges::max_element(edges.nodes);
     const std::int64_t last =
         largest == edges.nodes.end() ? -1 : std::max<std::int64_t>(*largest, 0) - base;
-    dataset.graph = graph_from_edges(edges, base, agree_on_nodes(rows, last), options, counts);
+    dataset.graph =
+        graph_from_edges(archive, edges, base, agree_on_nodes(rows, last), options, counts);
   }
   read_targets(archive, options, dataset);
   return dataset;

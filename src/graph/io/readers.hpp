@@ -47,22 +47,22 @@ Dataset load_native(const std::filesystem::path& directory);
 
 /// Reads a text file of edges, one "source,target[,weight]" a line, separated by commas in a .csv
 /// and by tabs or blanks otherwise. Skips empty lines, lines that start with # and one header line.
-/// Nodes are numbered from `base`. Counts weights other than 1 in `counts.weights_ignored`. Throws
-/// Error(bad_input) that names the file and the line.
-std::vector<Edge> read_edge_file(const std::filesystem::path& file, int base, std::int64_t nodes,
-                                 ImportCounts& counts);
+/// Nodes are numbered from `base`; a line without weight has weight 1. Throws Error(bad_input) that
+/// names the file and the line.
+EdgeList read_edge_file(const std::filesystem::path& file, int base, std::int64_t nodes,
+                        const ImportOptions& options);
 
 /// The edges of a square coordinate matrix, whose entry (i, j) is the edge i -> j.
 struct MarketEdges {
   std::int64_t nodes = 0;
   bool symmetric = false;
-  std::vector<Edge> edges;  ///< The listed entries; one triangle of a symmetric matrix.
+  EdgeList list;  ///< The listed entries; one triangle of a symmetric matrix.
 };
 
 /// Reads the edges of a MatrixMarket file: coordinate; pattern, real or integer; general or
-/// symmetric. Counts values other than 1 in `counts.weights_ignored`. Throws Error(bad_input) that
-/// names the file and the line, and Error(resource) for 2^31 or more nodes.
-MarketEdges read_market_edges(const std::filesystem::path& file, ImportCounts& counts);
+/// symmetric. Throws Error(bad_input) that names the file and the line, and Error(resource) for
+/// 2^31 or more nodes.
+MarketEdges read_market_edges(const std::filesystem::path& file, const ImportOptions& options);
 
 /// Reads a general MatrixMarket matrix as features: sparse for coordinate, with duplicates summed,
 /// and dense for array. Throws as read_market_edges does.

@@ -30,7 +30,8 @@ std::int64_t structure_bytes(const Dataset& dataset, std::int64_t nodes, std::in
   const int adjacencies = dataset.graph.directed ? 2 : 1;
   const std::int64_t labels = dataset.labels.task == Task::multilabel ? dataset.labels.classes : 8;
   const std::int64_t scales = 4 * propagation_of(model).scales();
-  return adjacencies * (4 * entries + 2 * 8 * nodes) + (8 + 8 + 2 + labels + scales) * nodes;
+  const int entry = dataset.graph.edge_weights.empty() ? 4 : 4 + 4;
+  return adjacencies * (entry * entries + 2 * 8 * nodes) + (8 + 8 + 2 + labels + scales) * nodes;
 }
 
 /// The input features of a model as buffers that are counted but not allocated.

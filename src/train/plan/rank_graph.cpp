@@ -34,8 +34,10 @@ std::int64_t bytes_of(const std::vector<T>& values) {
 }
 
 std::int64_t bytes_of(const Adjacency& a) {
-  std::int64_t bytes = bytes_of(a.inner.offsets) + bytes_of(a.inner.columns) +
-                       bytes_of(a.halo.offsets) + bytes_of(a.halo.columns);
+  std::int64_t bytes = 0;
+  for (const Csr* block : {&a.inner, &a.halo}) {
+    bytes += bytes_of(block->offsets) + bytes_of(block->columns) + bytes_of(block->values);
+  }
   for (const HaloPlan::Peer& peer : a.plan.peers) bytes += bytes_of(peer.sent.entries);
   return bytes;
 }

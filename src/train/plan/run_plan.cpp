@@ -23,6 +23,13 @@ void RunPlan::resolve_metric_and_check() {
         "--no-transform-first: sparse features are aggregated either before the first epoch, "
         "which --no-precompute and --eps-learned turn off, or after the first product");
   }
+  if (facts_.weights && facts_.weights->least < 0 && propagation_of(model).scales() > 0) {
+    throw_error(ErrorCode::bad_input,
+                "'{}': the edge {} -> {} has the weight {}, and --model {} divides by sums of "
+                "weights: take --model gin, or read the data with --ignore-weights",
+                facts_.name, facts_.weights->source, facts_.weights->target, facts_.weights->least,
+                choice_name(model.kind));
+  }
   if (facts_.task != Task::multiclass) {
     const auto refuse = [&](const char* option) {
       throw_error(ErrorCode::usage,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/buffer.hpp"
+#include "graph/edge_weights.hpp"
 #include "graph/shard.hpp"
 #include "heliograph/dataset.hpp"
 #include "heliograph/io.hpp"
@@ -28,6 +29,7 @@ struct RunFacts {
   std::int64_t validation_nodes = 0, test_nodes = 0;
   Task task = Task::multiclass;
   std::int32_t classes = 0;
+  std::optional<WeightRange> weights;  ///< Of the edges; none if all are 1.
   std::int64_t feature_cols = 0;
   bool sparse_features = false;
   bool validates_both_classes = false;   ///< For two classes: there are validation nodes of each.

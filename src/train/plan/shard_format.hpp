@@ -41,13 +41,16 @@ FlatPlan flatten(const HaloPlan& plan);
 HaloPlan unflatten(const FlatPlan& flat, std::int32_t inner_rows, int rank, int ranks,
                    const std::filesystem::path& file);
 
-/// Calls visit(name, vector) for each array of an adjacency, without those of its plan.
+/// Calls visit(name, vector) for each array of an adjacency, without those of its plan. `weighted`:
+/// whether entries have values.
 template <class Matrix, class Visit>
-void for_each_adjacency_array(Matrix& a, const std::string& prefix, Visit&& visit) {
+void for_each_adjacency_array(Matrix& a, const std::string& prefix, bool weighted, Visit&& visit) {
   visit(prefix + "inner_offsets", a.inner.offsets);
   visit(prefix + "inner_columns", a.inner.columns);
+  if (weighted) visit(prefix + "inner_values", a.inner.values);
   visit(prefix + "halo_offsets", a.halo.offsets);
   visit(prefix + "halo_columns", a.halo.columns);
+  if (weighted) visit(prefix + "halo_values", a.halo.values);
 }
 
 /// Calls visit(name, vector) for each array of a rank's labels.

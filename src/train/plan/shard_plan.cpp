@@ -141,11 +141,19 @@ void check_shard_rows(const fs::path& file, const char* what, const Offsets& off
   if (!fits) refuse_file(file, fmt::format("its {} contradict themselves", what));
 }
 
+/// Throws Error(bad_input) unless there is a finite value for each entry, or none if not
+/// `weighted`.
+void check_shard_values(const fs::path& file, const Csr& block, bool weighted) {
+  const bool fits = block.values.size() == (weighted ? block.columns.size() : 0) &&
+                    std::ranges::all_of(block.values, [](float v) { return std::isfinite(v); });
+  if (!fits) refuse_file(file, "its edge weights contradict its entries");
+}
+
 Adjacency read_adjacency(RankFileReader& file, const std::string& prefix, std::int32_t rows,
-                         const ShardHeader& header) {
+                         const ShardHeader& header, bool weighted) {
   Adjacency a;
   const auto read = [&](const std::string& name, auto& values) { file.read(name, values); };
-  for_each_adjacency_array(a, prefix, read);
+  for_each_adjacency_array(a, prefix, weighted, read);
   FlatPlan plan;
   read(prefix + "peers", plan.peers);
   read(prefix + "send_rows", plan.send_rows);
@@ -153,6 +161,8 @@ Adjacency read_adjacency(RankFileReader& file, const std::string& prefix, std::i
   check_shard_rows(file.path(), "entries", a.inner.offsets, a.inner.columns, rows, rows);
   check_shard_rows(file.path(), "halo entries", a.halo.offsets, a.halo.columns, rows,
                    a.plan.halo_rows);
+  check_shard_values(file.path(), a.inner, weighted);
+  check_shard_values(file.path(), a.halo, weighted);
   return a;
 }
 
@@ -207,6 +217,11 @@ RunFacts interpret_facts(const json& manifest) {
   RunFacts facts;
   facts.name = manifest.at("name").get<std::string>();
   facts.nodes = manifest.at("nodes").get<std::int64_t>();
+  if (manifest.contains("edge_weights")) {
+    const json& weights = manifest.at("edge_weights");
+    facts.weights = {weights.at("least").get<float>(), weights.at("most").get<float>(),
+                     weights.at("source").get<NodeId>(), weights.at("target").get<NodeId>()};
+  }
   facts.training_nodes = manifest.at("training_nodes").get<std::int64_t>();
   facts.validation_nodes = manifest.at("validation_nodes").get<std::int64_t>();
   facts.test_nodes = manifest.at("test_nodes").get<std::int64_t>();
@@ -327,8 +342,9 @@ RankData ShardPlan::load(int rank, GraphScope scope, MemoryUse use, MemoryAccoun
     bool fits = shard.in_degree.size() == shard.global_ids.size();
     for (const std::int64_t id : shard.global_ids) fits = fits && id >= 0 && id < facts_.nodes;
     if (!fits) refuse_file(file.path(), "its node numbers contradict the manifest");
-    shard.in = read_adjacency(file, prefix + "in_", rows, header);
-    if (directed_) shard.out = read_adjacency(file, prefix + "out_", rows, header);
+    const bool weighted = facts_.weights.has_value();
+    shard.in = read_adjacency(file, prefix + "in_", rows, header, weighted);
+    if (directed_) shard.out = read_adjacency(file, prefix + "out_", rows, header, weighted);
     data.labels = read_labels(file, prefix, facts_, shard.global_ids.size());
     data.features = read_shard_features(file, prefix, facts_, rows, use, account);
     file.check_hash();

@@ -63,25 +63,25 @@ class RankFile {
   ordered_json arrays_ = ordered_json::array();
 };
 
-void write_adjacency(RankFile& file, const Adjacency& a, const std::string& prefix) {
+void write_adjacency(RankFile& file, const Adjacency& a, const std::string& prefix, bool weighted) {
   const auto write = [&](const std::string& name, const auto& values) {
     file.write(name, std::span(std::as_const(values)));
   };
-  for_each_adjacency_array(a, prefix, write);
+  for_each_adjacency_array(a, prefix, weighted, write);
   const FlatPlan plan = flatten(a.plan);
   write(prefix + "peers", plan.peers);
   write(prefix + "send_rows", plan.send_rows);
 }
 
-void write_scope(RankFile& file, const RankData& data, GraphScope scope) {
+void write_scope(RankFile& file, const RankData& data, GraphScope scope, bool weighted) {
   const std::string prefix = scope_prefix(scope);
   const auto write = [&](const std::string& name, const auto& values) {
     file.write(name, std::span(std::as_const(values)));
   };
   write(prefix + "global_ids", data.shard.global_ids);
   write(prefix + "in_degree", data.shard.in_degree);
-  write_adjacency(file, data.shard.in, prefix + "in_");
-  if (data.shard.out) write_adjacency(file, *data.shard.out, prefix + "out_");
+  write_adjacency(file, data.shard.in, prefix + "in_", weighted);
+  if (data.shard.out) write_adjacency(file, *data.shard.out, prefix + "out_", weighted);
   for_each_label_array(data.labels, prefix, write);
   const FeatureView x = data.features.view();
   if (!x.is_sparse) {
@@ -160,6 +160,12 @@ void write_shards(const Dataset& dataset, const Partition& partition, const Trai
       {"graph_hash", dataset_hash(dataset)},
       {"partition_hash", facts.partition_hash},
   };
+  if (facts.weights) {
+    manifest["edge_weights"] = {{"least", facts.weights->least},
+                                {"most", facts.weights->most},
+                                {"source", facts.weights->source},
+                                {"target", facts.weights->target}};
+  }
   const std::string said = manifest.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
   const std::uint64_t identity = xxh64(std::as_bytes(std::span(said)));
   manifest["identity"] = hex64(identity);
@@ -172,7 +178,8 @@ void write_shards(const Dataset& dataset, const Partition& partition, const Trai
     header.ranks = facts.ranks;
     RankFile file(shards.temporary(), header);
     const auto write = [&](GraphScope scope) {
-      write_scope(file, plan.load(rank, scope, MemoryUse::features, nullptr), scope);
+      write_scope(file, plan.load(rank, scope, MemoryUse::features, nullptr), scope,
+                  facts.weights.has_value());
     };
     write(GraphScope::training);
     if (options.inductive) write(GraphScope::whole);

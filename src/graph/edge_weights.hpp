@@ -1,0 +1,19 @@
+#pragma once
+
+#include <optional>
+
+#include "heliograph/dataset.hpp"
+
+namespace heliograph {
+
+/// The least and the greatest weight of a graph's edges, and an edge that has the least.
+struct WeightRange {
+  float least = 1;
+  float most = 1;
+  NodeId source = 0, target = 0;
+};
+
+/// The range of a graph's weights; nothing if it has none.
+std::optional<WeightRange> weight_range(const Graph& graph);
+
+}  // namespace heliograph
