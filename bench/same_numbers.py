@@ -9,9 +9,12 @@ gradient of the same parameter. An activation that is 0 up to rounding may fall 
 ReLU's kink, so a single gradient that differs by about 1e-4 may be correct: another --seed tells. Exit
 code 1: a difference exceeds --tolerance, or nothing was compared.
 
+With --weighted, the edges of the generated graph have weights, and models that normalise as GCN are
+compared with PyG; PyG's layers of the other models take no weights.
+
 The environments of the frameworks are those of compare_frameworks.py (--venv, --install).
 
-Usage: same_numbers.py --venv DIR [--models gin,dagnn] [--data GRAPH]
+Usage: same_numbers.py --venv DIR [--models gin,dagnn] [--data GRAPH | --weighted]
 """
 
 import argparse
@@ -29,6 +32,7 @@ from command import (CommandFailed, add_command_option, find_command, read_metri
 require_modules("numpy")
 import numpy as np
 from contestants import PythonFramework, all_frameworks, mark_unusable
+from native_graph import read_native
 from print_table import format_table
 from processes import ProcessFailed
 from run_files import first_gradients
@@ -51,6 +55,19 @@ MODELS = {
     "jknet-max": "--model jknet --jk max",
     "gcnii": "--model gcnii --layers 8",
 }
+
+
+WEIGHTED = ("gcn", "gcn-batch", "gcn-linear", "appnp", "dagnn", "jknet", "gcnii")
+
+
+def give_weights(command, data, folder):
+    """Gives the edges of the native graph at `data` weights from 0.25 to 2, by their ends."""
+    graph, archive = read_native(data), os.path.join(folder, "weighted.npz")
+    targets = np.repeat(np.arange(graph.nodes), graph.degrees)
+    np.savez(archive, src=graph.neighbours, dst=targets, x=graph.features, y=graph.class_of,
+             edge_weight=(1 + (graph.neighbours + targets) % 8) / 4, train_mask=graph.role == 1,
+             val_mask=graph.role == 2, test_mask=graph.role == 3)
+    run(command, "import", "--data", archive, "--out", data, "--overwrite", "--quiet")
 
 
 def engine_numbers(command, data, flags, threads, folder):
@@ -113,10 +130,11 @@ def compare(command, data, models, frameworks, options, folder):
 def parse():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", default=",".join(MODELS),
-                        help="some of the models (default: %(default)s)")
-    parser.add_argument("--frameworks", default="pyg,dgl",
+    parser.add_argument("--models", help=f"some of {', '.join(MODELS)} (default: all)")
+    parser.add_argument("--frameworks",
                         help="some of debian, pytorch, pyg, dgl (default: pyg,dgl)")
+    parser.add_argument("--weighted", action="store_true",
+                        help="give the generated graph's edges weights")
     parser.add_argument("--data", help="a native graph directory (default: a generated one of 3000 "
                                        "nodes and 15,000 edges)")
     parser.add_argument("--hidden", type=int, default=32)
@@ -126,6 +144,10 @@ def parse():
     environments.add_options(parser)
     add_command_option(parser)
     options = parser.parse_args()
+    if options.weighted and options.data:
+        parser.error("--weighted changes the generated graph: leave out --data")
+    options.models = options.models or ",".join(WEIGHTED if options.weighted else MODELS)
+    options.frameworks = options.frameworks or ("pyg" if options.weighted else "pyg,dgl")
     options.models = options.models.split(",")
     for model in options.models:
         if model not in MODELS:
@@ -160,6 +182,8 @@ def main():
             if not options.data:
                 run(command, "generate", "--nodes", "3000", "--edges", "15000", "--features", "50",
                     "--classes", "7", "--out", data, "--quiet")
+            if options.weighted:
+                give_weights(command, data, folder)
             rows, failed = compare(command, data, options.models, usable, options, folder)
         except CommandFailed as error:
             sys.exit(f"same_numbers.py: {error}")

@@ -21,6 +21,7 @@ class NativeGraph:
     class_of: np.ndarray    # int32, nodes; -1 is unlabelled
     role: np.ndarray        # uint8, nodes; of a directory, those of its first split
     classes: int
+    weights: np.ndarray = None  # float32, of the edge of each neighbour; None if all are 1
 
     @property
     def nodes(self):
@@ -35,9 +36,9 @@ class NativeGraph:
         return np.diff(self.offsets)
 
 
-def read_native(folder):
+def read_native(folder, weighted=False):
     """Reads the graph of `folder`. Raises Unsupported unless it is undirected, with dense features
-    and one class a node."""
+    and one class a node, and without weights of edges unless `weighted`."""
     with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as file:
         manifest = json.load(file)
     if (manifest["format"], manifest["version"]) != ("heliograph-graph", 1):
@@ -56,22 +57,28 @@ def read_native(folder):
                               f"{entry['count']}")
         return values
 
+    if "edge_weights" in listed and not weighted:
+        raise Unsupported(f"{folder}: edges have weights, which are compared only with PyG's sums "
+                          "over an edge_index")
     return NativeGraph(offsets=array("offsets"), neighbours=array("neighbours"),
                        features=array("features").reshape(manifest["nodes"], -1),
                        class_of=array("class_of"), classes=manifest["labels"]["classes"],
-                       role=array("role_0"))
+                       role=array("role_0"),
+                       weights=array("edge_weights") if "edge_weights" in listed else None)
 
 
 def read_shard(folder):
     """Reads the shard that `partition --parts 1` wrote: with the split, and the normalised features,
-    of a run with the same options. Raises Unsupported unless the graph is undirected with one class
-    a node."""
+    of a run with the same options. Raises Unsupported unless the graph is undirected, without weights
+    of edges and with one class a node."""
     with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as file:
         manifest = json.load(file)
     if (manifest["format"], manifest["version"]) != ("heliograph-shards", 2):
         raise Unsupported(f"{folder} holds no shards of version 2")
-    if manifest["directed"] or manifest["labels"]["task"] != "multiclass":
-        raise Unsupported(f"{folder}: only undirected graphs with one class a node are compared")
+    if (manifest["directed"] or "edge_weights" in manifest or
+            manifest["labels"]["task"] != "multiclass"):
+        raise Unsupported(f"{folder}: only undirected graphs without weights of edges and with one "
+                          "class a node are compared")
     if len(manifest["ranks"]) != 1:
         raise Unsupported(f"{folder} has {len(manifest['ranks'])} shards, not one")
     entry = manifest["ranks"][0]

@@ -15,6 +15,7 @@ from torch_geometric.nn import (APPNP, GCN2Conv, GCNConv, GINConv, JumpingKnowle
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 import torch_model
+from native_graph import Unsupported
 from torch_aggregation import make_csr
 
 
@@ -59,7 +60,13 @@ class Framework(torch_model.Framework):
                                                matrix.crow_indices().diff())
                 matrix = torch.stack([matrix.col_indices(), rows])
             self.made[sums] = (matrix.to(self.device),)
+            if self.graph.weights is not None:
+                self.made[sums] += (torch.from_numpy(self.graph.weights).to(self.device),)
         return self.made[sums]
+
+    def require_no_weights(self, layer):
+        if self.graph.weights is not None:
+            raise Unsupported(f"PyG's {layer} takes no weights of edges")
 
     def make(self, kind, *arguments, **options):
         return (REDUCED[kind] if self.kind == "reduce" else kind)(*arguments, **options)
@@ -81,6 +88,7 @@ class Framework(torch_model.Framework):
             layer = self.make(GCNConv, rows, cols, bias=has_bias, **self.normalising)
             linear, vector = layer.lin, layer.bias
         else:  # A matrix is divided by the degrees already.
+            self.require_no_weights("SAGEConv")
             layer = self.make(SAGEConv, rows, cols, bias=has_bias,
                               aggr="mean" if self.kind == "gather" else "sum")
             linear, vector = layer.lin_l, layer.lin_l.bias
@@ -90,6 +98,7 @@ class Framework(torch_model.Framework):
         return OnGraph(layer, self.adjacency(sums))
 
     def gin(self, weights, name, mlp):
+        self.require_no_weights("GINConv")
         learned = name + ".epsilon" in weights.tensors
         layer = self.make(GINConv, nn.Identity(), train_eps=learned)
         layer.nn = mlp  # the constructor would initialise it again

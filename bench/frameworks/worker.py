@@ -59,7 +59,7 @@ def run(job):
     from run_files import read_weights
     from torch_model import Network, Weights
     from torch_training import train
-    graph = read_native(job["data"])
+    graph = read_native(job["data"], job["framework"] == "pyg" and "gather" in job["variant"])
     features = torch.from_numpy(graph.features)
     options, tensors = read_weights(job["weights"])
     weights = Weights(tensors)
