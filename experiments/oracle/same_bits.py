@@ -135,6 +135,8 @@ def make_graphs(names, options):
     sources = {"cora": options.cora}
     differ = 0
     for source, flags in (("sparse", ()), ("weighted", ("--weighted",))):
+        if not any(f"{{{source}}}" in GRAPHS[name] for name in names):
+            continue
         sources[source] = os.path.join(options.out, f"{source}.npz")
         run(sys.executable, os.path.join(ROOT, "experiments", "memory", "sparse_graph.py"), "--out",
             sources[source], "--nodes", "3000", "--edges", "15000", "--words", "10", "--of", "400",
