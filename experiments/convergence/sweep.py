@@ -2,7 +2,7 @@
 """Trains one data set at several bits, stalenesses and seeds through the command, and compares.
 
 Usage: sweep.py CONFIG.json --data PATH --out DIR [--bits 32,1] [--staleness 0,1] [--seeds 5]
-                [--setting 'NAME=FLAGS' ...] [--jobs N] [-- FLAGS of every run]
+                [--setting 'NAME=FLAGS' ...] [--jobs N] [--overwrite] [-- FLAGS of every run]
 
 The config (cora.json and its siblings) holds the flags of `heliograph train`, the settings to
 compare and the number of seeds; flags here override it. Every setting gets the same seeds, splits
@@ -12,9 +12,12 @@ and partition. Writes to DIR:
                with 95 % intervals
   curves.png   score against epochs, seconds and bytes
   runs/        the run directories and summaries
+  settings.json  the settings of all sweeps in DIR
 
-It can be stopped and started again: a run that has a summary and the same flags is not repeated.
-Such runs of further seeds in DIR count too. An error of a flag or of the data stops it.
+It can be stopped and started again: a run that has a summary and the same flags is not repeated, and
+one that was made with other flags is only replaced with --overwrite. Runs of further seeds and of
+earlier settings in DIR count too if the flags of every run are the same. An error of a flag or of the
+data stops it with exit code 2 or 3.
 Times are only comparable with --jobs 1 on an idle machine.
 Needs NumPy, SciPy and Matplotlib.
 """
@@ -33,7 +36,6 @@ from command import (USAGE_ERRORS, CommandFailed, add_command_option, find_comma
                      require_modules, run)
 
 require_modules("numpy", "scipy", "matplotlib")
-from curves import draw_curves
 from json_file import read_json, write_json
 from tables import make_table, write_csv
 
@@ -42,37 +44,83 @@ NEEDED_KEYS = {"title", "score", "train", "bits", "staleness", "seeds"}
 CONFIG_KEYS = NEEDED_KEYS | {"splits_in_file", "split", "settings", "generate", "published"}
 
 
+def refuse(sentence):
+    print(f"sweep.py: {sentence}", file=sys.stderr)
+    sys.exit(2)
+
+
 def read_config(path):
     try:
         config = read_json(path)
     except (OSError, ValueError) as error:
-        sys.exit(f"sweep.py: cannot read the config {path}: {error}; see the *.json files beside "
-                 "sweep.py")
+        refuse(f"cannot read the config {path}: {error}; see the *.json files beside sweep.py")
     unknown = sorted(set(config) - CONFIG_KEYS)
     if unknown:
-        sys.exit(f"sweep.py: {path} has an unknown key \"{unknown[0]}\"; known are "
-                 f"{', '.join(sorted(CONFIG_KEYS))}")
+        refuse(f"{path} has an unknown key \"{unknown[0]}\"; known are "
+               f"{', '.join(sorted(CONFIG_KEYS))}")
     missing = sorted(NEEDED_KEYS - set(config))
     if missing:
-        sys.exit(f"sweep.py: {path} lacks the key \"{missing[0]}\"")
+        refuse(f"{path} lacks the key \"{missing[0]}\"")
+    if not isinstance(config["seeds"], int) or config["seeds"] < 1:
+        refuse(f"{path} has {config['seeds']} seeds; give 1 or more")
     return config
+
+
+def make_folder(path):
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        refuse(f"cannot make the folder {path}: {error.strerror}; name another --out")
+
+
+def make_sweep_folder(out):
+    """Makes the folder of a sweep. Refuses one that holds other things, such as a graph."""
+    runs = os.path.join(out, "runs")
+    if os.path.isdir(out) and os.listdir(out) and not os.path.isdir(runs):
+        refuse(f"--out {out} holds other files than a sweep's; name a new folder")
+    make_folder(runs)
+
+
+def slug_of(name):
+    """What names the run folders of a setting."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
 def list_settings(config, options):
     """Returns {name: flags}: first bits x staleness, then the named settings."""
-    settings = {}
+    settings, by_slug = {}, {}
+
+    def add(name, flags):
+        slug = slug_of(name)
+        if not slug:
+            refuse(f"the setting \"{name}\" needs a name with a letter a-z or a digit")
+        if slug in by_slug:
+            refuse(f"the settings \"{by_slug[slug]}\" and \"{name}\" would share the run folders "
+                   f"{slug}.seed-N; give each a name with letters or digits of its own")
+        settings[name], by_slug[slug] = flags, name
+
     for staleness in options.staleness or config["staleness"]:
         for bits in options.bits or config["bits"]:
             name = ("fp32" if bits == 32 else f"{bits}-bit") + f", S = {staleness}"
-            settings[name] = ["--bits", str(bits), "--staleness", str(staleness)]
+            add(name, ["--bits", str(bits), "--staleness", str(staleness)])
     for name, flags in config.get("settings", {}).items():
-        settings[name] = shlex.split(flags)
+        add(name, shlex.split(flags))
     for setting in options.setting:
         name, equals, flags = setting.partition("=--")  # A name may hold "S = 1".
         if not equals:
-            sys.exit(f"sweep.py: --setting {setting} is not NAME=FLAGS, with flags that begin with --")
-        settings[name] = shlex.split("--" + flags)
+            refuse(f"--setting {setting} is not NAME=FLAGS, with flags that begin with --")
+        add(name, shlex.split("--" + flags))
     return settings
+
+
+def add_earlier_settings(out, settings):
+    """Returns `settings` with those of earlier sweeps in this folder, and keeps them there."""
+    path, slugs = os.path.join(out, "settings.json"), set(map(slug_of, settings))
+    earlier = read_json(path) if os.path.exists(path) else {}
+    everything = settings | {name: flags for name, flags in earlier.items()
+                             if slug_of(name) not in slugs}
+    write_json(path, everything)
+    return everything
 
 
 def split_of(config, seed):
@@ -87,8 +135,7 @@ class Run:
 
     def __init__(self, options, config, name, flags, seed):
         self.setting, self.seed = name, seed
-        slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-        self.directory = os.path.join(options.out, "runs", f"{slug}.seed-{seed}")
+        self.directory = os.path.join(options.out, "runs", f"{slug_of(name)}.seed-{seed}")
         self.summary_file = self.directory + ".summary.json"
         given = {word.split("=")[0] for word in (*flags, *options.flags)}
         train = {name: value for name, value in {**config["train"], **split_of(config, seed)}.items()
@@ -96,10 +143,18 @@ class Run:
         self.flags = ["--data", os.path.abspath(options.data), *make_flags(train), *flags, "--seed",
                       str(seed), *options.flags]
 
-    def finished(self):
-        """Whether a summary exists that was made with the same flags."""
+    def has_other_flags(self):
+        """Whether its folder has a run that was made with other flags."""
         try:
-            return read_json(self.directory + ".flags.json") == self.flags and bool(self.summary())
+            return read_json(self.directory + ".flags.json") != self.flags
+        except (OSError, ValueError):
+            return False
+
+    def finished(self):
+        """Whether a summary with a score exists that was made with the same flags."""
+        try:
+            return (read_json(self.directory + ".flags.json") == self.flags
+                    and self.summary()["test_metric"] is not None)
         except (OSError, ValueError):
             return False
 
@@ -113,14 +168,16 @@ class Run:
                 os.remove(leftover)
         run(command, "train", *self.flags, "--out", self.directory, "--overwrite", "--quiet",
             "--summary", self.summary_file)
+        if self.summary()["test_metric"] is None:
+            raise CommandFailed("the run has no test score to compare; it needs labelled test nodes "
+                                "and an --eval-every above 0", USAGE_ERRORS[0])
         write_json(self.directory + ".flags.json", self.flags)
 
 
-def seeds_beyond(directory, last):
-    """Seeds above `last` of which the folder of a sweep has runs, ascending."""
-    names = glob.glob(os.path.join(glob.escape(directory), "runs", "*.seed-*.flags.json"))
-    found = {int(re.search(r"seed-(\d+)\.flags\.json$", name)[1]) for name in names}
-    return sorted(seed for seed in found if seed > last)
+def seeds_of_runs(out):
+    """The seed of each trained run in the folder of a sweep."""
+    names = glob.glob(os.path.join(glob.escape(out), "runs", "*.seed-*.flags.json"))
+    return [int(re.search(r"seed-(\d+)\.flags\.json$", name)[1]) for name in names]
 
 
 def train_all(runs, command, jobs):
@@ -155,7 +212,8 @@ def train_all(runs, command, jobs):
                     print(f"{label}: {this.summary()['test_metric']:.4f}", flush=True)
                 except CommandFailed as error:
                     if error.code in USAGE_ERRORS:
-                        sys.exit(f"{label}: {error}")
+                        print(f"{label}: {error}", file=sys.stderr)
+                        sys.exit(error.code)
                     failures.append(f"{label}: {error}")
                     print(f"{label}: FAILED", flush=True)
         except KeyboardInterrupt:
@@ -168,48 +226,92 @@ def integers(text):
     return [int(part) for part in text.split(",")]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__,
+def count(text):
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is below 1")
+    return int(text)
+
+
+class Once(argparse.Action):
+    """Stores the value of an option that may be given once."""
+
+    given = False
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        if self.given:
+            raise argparse.ArgumentError(self, "given twice")
+        self.given = True
+        setattr(namespace, self.dest, values)
+
+
+def make_parser(description):
+    parser = argparse.ArgumentParser(description=description,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("config", metavar="CONFIG.json")
-    parser.add_argument("--data", required=True, help="data set, as for `train --data`")
+    parser.register("action", None, Once)
     parser.add_argument("--out", required=True, help="folder for results")
-    parser.add_argument("--bits", type=integers, help="comma-separated")
-    parser.add_argument("--staleness", type=integers, help="comma-separated")
-    parser.add_argument("--seeds", type=int, help="seeds 1 to N")
-    parser.add_argument("--setting", action="append", default=[], metavar="NAME=FLAGS",
-                        help="another setting, e.g. '1-bit, S = 1, warm-up=--bits 1 --staleness 1 "
-                             "--warmup-epochs 20'")
-    parser.add_argument("--jobs", type=int, default=1, help="runs at a time (default: 1)")
+    parser.add_argument("--seeds", type=count, help="seeds 1 to N")
+    parser.add_argument("--overwrite", action="store_true",
+                        help="replace runs in --out that have other flags")
     add_command_option(parser)
+    return parser
+
+
+def parse(parser):
+    """Returns the options; `flags` are the words after --."""
     own = sys.argv[1:]
     end = own.index("--") if "--" in own else len(own)
     options = parser.parse_args(own[:end])
     options.flags = own[end + 1:]
-    if options.jobs < 1:
-        parser.error(f"--jobs {options.jobs} is below 1")
+    return options
+
+
+def main():
+    parser = make_parser(__doc__)
+    parser.add_argument("config", metavar="CONFIG.json")
+    parser.add_argument("--data", required=True, help="data set, as for `train --data`")
+    parser.add_argument("--bits", type=integers, help="comma-separated")
+    parser.add_argument("--staleness", type=integers, help="comma-separated")
+    parser.add_argument("--setting", action="append", default=[], metavar="NAME=FLAGS",
+                        help="another setting, e.g. '1-bit, S = 1, warm-up=--bits 1 --staleness 1 "
+                             "--warmup-epochs 20'")
+    parser.add_argument("--jobs", type=count, default=1, help="runs at a time (default: 1)")
+    options = parse(parser)
     command = find_command(options.heliograph)
     config = read_config(options.config)
     settings = list_settings(config, options)
     last_seed = options.seeds or config["seeds"]
 
-    os.makedirs(os.path.join(options.out, "runs"), exist_ok=True)
+    def runs_of(names, seeds):
+        return [Run(options, config, name, everything[name], seed)
+                for seed in seeds for name in names]
 
-    def runs_of(seeds):
-        return [Run(options, config, name, flags, seed)
-                for seed in seeds for name, flags in settings.items()]
-
-    runs = runs_of(range(1, last_seed + 1))
+    make_sweep_folder(options.out)
+    seeds, everything = range(1, last_seed + 1), settings
+    runs = runs_of(settings, seeds)
+    others = [r.directory for r in runs if r.has_other_flags()]
+    if others and not options.overwrite:
+        refuse(f"{len(others)} of {len(runs)} runs were made with other flags, first {others[0]} (its "
+               f"flags are in {others[0]}.flags.json); name another --out, or replace them with "
+               "--overwrite")
+    everything = add_earlier_settings(options.out, settings)
     failures = train_all(runs, command, options.jobs)
-    complete = [r for r in runs + runs_of(seeds_beyond(options.out, last_seed)) if r.finished()]
+    further = [name for name in everything if name not in settings]
+    trained = seeds_of_runs(options.out)
+    beyond = sorted({seed for seed in trained if seed > last_seed})
+    complete = [r for r in runs + runs_of(everything, beyond) + runs_of(further, seeds)
+                if r.finished()]
     if complete:
+        from curves import draw_curves  # Here, since Matplotlib takes a second to load.
         write_csv(os.path.join(options.out, "runs.csv"), complete)
-        table = make_table(list(settings), complete, config["score"])
+        table = make_table(list(everything), complete, config["score"])
         with open(os.path.join(options.out, "table.md"), "w", encoding="utf-8") as file:
             file.write(table + "\n")
-        draw_curves(os.path.join(options.out, "curves.png"), list(settings), complete,
+        draw_curves(os.path.join(options.out, "curves.png"), list(everything), complete,
                     config["title"], config["score"])
         print(f"\n{table}\n\nruns.csv, table.md and curves.png lie in {options.out}")
+    if len(trained) > len(complete):
+        print(f"{len(trained) - len(complete)} more runs in {options.out} have other flags, so the table "
+              "lacks them")
     for failure in failures:
         print(f"\n{failure}", file=sys.stderr)
     sys.exit(1 if failures else 0)

@@ -10,16 +10,17 @@ import statistics
 from print_table import format_table, gradient_bytes, halo_bytes, human_bytes, total_bytes
 
 ROUNDING = 1e-9  # Points by which equal differences differ in floating point, at most.
-NO_INTERVAL = ("[-]: no interval, since there is one value or all are equal, which does not show how "
-               "much they vary.")
+FEWEST = 3  # With 2 seeds, t is 12.7, so the interval of a score mostly leaves the range of scores.
+NO_INTERVAL = (f"[-]: no interval, since there are fewer than {FEWEST} seeds or all values "
+               "are equal, which does not show how much they vary.")
 
 
 def t_interval(differences):
-    """Half width of the 95 % confidence interval of a mean (Student's t). None for one value, and
-    for equal ones: scores are counts of nodes, so their spread is smaller than they resolve, not 0."""
+    """Half width of the 95 % confidence interval of a mean (Student's t). None for fewer than
+    FEWEST values, and for equal ones: scores are counts of nodes, so their spread is smaller than they resolve, not 0."""
     from scipy import stats
     count = len(differences)
-    if count < 2 or statistics.stdev(differences) < ROUNDING:
+    if count < FEWEST or statistics.stdev(differences) < ROUNDING:
         return None
     return stats.t.ppf(0.975, count - 1) * statistics.stdev(differences) / math.sqrt(count)
 

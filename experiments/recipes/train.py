@@ -2,7 +2,8 @@
 """Trains a recipe with Heliograph, and in PyG on the same splits, and prints both beside the published
 score.
 
-Usage: train.py RECIPE.json --out DIR [--data PATH] [--seeds N] [--pyg PYTHON] [-- FLAGS of every run]
+Usage: train.py RECIPE.json --out DIR [--data PATH] [--seeds N] [--pyg PYTHON] [--overwrite]
+                [-- FLAGS of every run]
 
 A recipe is a config of convergence/sweep.py, which trains our side into DIR/ours: fp32, 1 bit, and
 1 bit with rows of one epoch ago. "published" names published scores; "generate" holds flags of
@@ -14,7 +15,6 @@ the best validation score. It can be stopped and started again. Writes DIR/recip
 Needs NumPy, SciPy and Matplotlib.
 """
 
-import argparse
 import csv
 import os
 import shlex
@@ -23,8 +23,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.dirname(HERE), os.path.join(os.path.dirname(HERE), "convergence")]
-from command import (CommandFailed, add_command_option, find_command, make_flags, require_modules,
-                     run)
+from command import CommandFailed, find_command, make_flags, require_modules, run
 
 require_modules("numpy", "scipy", "matplotlib")
 import sweep
@@ -35,7 +34,8 @@ from tables import with_interval
 def train_ours(data, command, options):
     """Runs the sweep, which prints its own table. Exits if a run fails."""
     sys.argv[1:] = [options.recipe, "--data", data, "--out", os.path.join(options.out, "ours"),
-                    "--heliograph", command, "--seeds", str(options.seeds), "--", *options.flags]
+                    "--heliograph", command, "--seeds", str(options.seeds),
+                    *["--overwrite"] * options.overwrite, "--", *options.flags]
     try:
         sweep.main()
     except SystemExit as end:
@@ -105,19 +105,11 @@ def make_table(recipe, scores):
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = sweep.make_parser(__doc__)
     parser.add_argument("recipe", metavar="RECIPE.json")
     parser.add_argument("--data", help="data set, as for `train --data`")
-    parser.add_argument("--out", required=True, help="folder for results")
-    parser.add_argument("--seeds", type=int, help="seeds 1 to N")
     parser.add_argument("--pyg", metavar="PYTHON", help="a Python with PyG, which trains too")
-    add_command_option(parser)
-    own = sys.argv[1:]
-    end = own.index("--") if "--" in own else len(own)
-    options = parser.parse_args(own[:end])
-    options.flags = own[end + 1:]
-    return parser, options
+    return parser, sweep.parse(parser)
 
 
 def main():
@@ -128,7 +120,7 @@ def main():
                      f"{options.recipe} generates its graph, so it takes no --data")
     command = find_command(options.heliograph)
     options.seeds = options.seeds or recipe["seeds"]
-    os.makedirs(options.out, exist_ok=True)
+    sweep.make_folder(options.out)
     data = options.data or os.path.join(options.out, "graph")
     try:
         if "generate" in recipe and not os.path.exists(data):

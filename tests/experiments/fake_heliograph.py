@@ -32,10 +32,11 @@ if sys.argv[1] != "train":
 seed, epochs = int(flags.get("seed", 1)), int(flags["epochs"])
 bits, staleness = int(flags.get("bits", 32)), int(flags.get("staleness", 0))
 score = 0.8 + 0.01 * seed - (0.02 if bits == 1 else 0) - 0.001 * seed * staleness
+score = None if flags.get("eval-every") == "0" else score
 with open(os.path.join(flags["out"], "metrics.jsonl"), "w", encoding="utf-8") as file:
     for epoch in range(epochs):
         evaluated = epoch % 2 == 1 or epoch == epochs - 1
-        reached = score * (1 - 0.5 ** (epoch + 1)) if evaluated else None
+        reached = score * (1 - 0.5 ** (epoch + 1)) if evaluated and score else None
         loss = 1 / (epoch + 1) + (float(os.environ.get("FAKE_ADDS", "0")) if epoch == 3 else 0)
         file.write(json.dumps({"epoch": epoch, "loss": loss, "val_metric": reached,
                                "test_metric": reached, "seconds": 0.1, "bytes": 1000 * bits,

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Tests of the experiment scripts. A stand-in takes the place of the command."""
 
-import csv
 import importlib.util
 import os
 import shutil
@@ -248,86 +247,6 @@ class Predict(unittest.TestCase):
             predict.predicted_epoch(1.0, [64, 64], {64: seconds}, 4, 2), 1.0 - 2 * 0.078)
 
 
-class Sweep(FolderTest):
-    def sweep(self, *flags, **environment):
-        calls = self.write("calls", "")
-        done = run(sys.executable, os.path.join(EXPERIMENTS, "convergence", "sweep.py"),
-                   os.path.join(EXPERIMENTS, "convergence", "tolokers.json"), "--data",
-                   "tolokers.npz", "--out", self.path("out"), "--heliograph", FAKE, "--seeds", "3",
-                   *flags, env={**os.environ, "FAKE_CALLS": calls, **environment})
-        return done, self.read("calls").splitlines()
-
-    def table(self):
-        lines = self.read("out", "table.md").splitlines()
-        return {cells[0]: cells[1:] for cells in
-                ([c.strip() for c in line.strip("|").split("|")] for line in lines[2:]
-                 if line.startswith("|"))}
-
-    def test_compares_by_pairs_and_goes_on_where_it_stopped(self):
-        done, calls = self.sweep()
-        self.assertEqual((done.returncode, len(calls)), (0, 12), done.stderr)
-        self.assertIn("--split 2 --bits 1 --staleness 1 --seed 2", "\n".join(calls))
-        table = self.table()
-        self.assertEqual(list(table), ["fp32, S = 0", "1-bit, S = 0", "fp32, S = 1",
-                                       "1-bit, S = 1"])
-        # Seeds score 0.81, 0.82, 0.83; one bit takes 2 points from each: no spread to see.
-        self.assertEqual(table["fp32, S = 0"][:4], ["3", "0.8200 [0.7952, 0.8448]", "0.0100", "-"])
-        self.assertEqual(table["1-bit, S = 0"][3], "-2.00 [-]")
-        self.assertIn("all are equal", self.read("out", "table.md"))
-        self.assertEqual(table["fp32, S = 1"][3], "-0.20 [-0.45, +0.05]")
-        rows = csv.DictReader(self.read("out", "runs.csv").splitlines())
-        self.assertEqual(len(list(rows)), 12)
-        self.assertGreater(os.path.getsize(self.path("out", "curves.png")), 10_000)
-
-        self.assertEqual(self.sweep()[1], [])
-        os.remove(self.path("out", "runs", "1-bit-s-0.seed-2.summary.json"))
-        self.assertEqual(len(self.sweep()[1]), 1)
-        self.assertEqual(len(self.sweep("--", "--lr", "0.1")[1]), 12)  # Other flags, other runs.
-
-    def test_extra_settings_are_compared_too(self):
-        done, calls = self.sweep("--bits", "32", "--staleness", "0", "--setting",
-                                 "1-bit, S = 1, warm-up=--bits 1 --staleness 1 --warmup-epochs 9")
-        self.assertEqual((done.returncode, len(calls)), (0, 6), done.stderr)
-        self.assertEqual(list(self.table()), ["fp32, S = 0", "1-bit, S = 1, warm-up"])
-
-    def test_a_failed_run_is_named_and_the_others_count(self):
-        done, _ = self.sweep(FAKE_FAIL="--bits 1 --staleness 0 --seed 2")
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("told to fail", done.stderr)
-        self.assertEqual(self.table()["1-bit, S = 0"][0], "2")
-        self.assertEqual(len(self.sweep()[1]), 1)
-
-    def test_an_error_of_flags_or_data_stops_it(self):
-        for code in ("2", "3"):
-            done, calls = self.sweep(FAKE_FAIL="--bits 32", FAKE_CODE=code)
-            self.assertEqual((done.returncode, len(calls)), (1, 1), done.stderr)
-            self.assertEqual(done.stderr.count("told to fail"), 1, done.stderr)
-
-    def test_runs_of_further_seeds_stay_in_the_table(self):
-        fp32 = ("--bits", "32", "--staleness", "0")
-        self.sweep(*fp32)
-        self.assertEqual(self.sweep(*fp32, "--seeds", "2")[1], [])
-        self.assertEqual(self.table()["fp32, S = 0"][0], "3")
-        self.sweep(*fp32, "--seeds", "2", "--", "--lr", "0.1")  # Other flags, other runs.
-        self.assertEqual(self.table()["fp32, S = 0"][0], "2")
-
-    def refused(self, *words):
-        """The one line with which sweep.py ends."""
-        done = run(sys.executable, *words, "--data", "d", "--out", self.path("out"),
-                   "--heliograph", FAKE)
-        self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done.stderr)
-        return done.stderr
-
-    def test_a_missing_library_or_config_is_named_in_one_line(self):
-        script = os.path.join(EXPERIMENTS, "convergence", "sweep.py")
-        line = self.refused("-S", script, "cora.json")
-        for words in ("numpy, scipy, matplotlib", "scripts/install_dependencies.sh experiments"):
-            self.assertIn(words, line)
-        self.assertIn("cannot read the config absent.json", self.refused(script, "absent.json"))
-        config = self.write("bad.json", '{"title": "t"}')
-        self.assertIn('bad.json lacks the key "bits"', self.refused(script, config))
-
-
 # Stands in for a Python with PyG: scores 0.80, 0.84, 0.82 for seeds 1 to 3, or fails.
 FAKE_PYG = """#!{python}
 import json, os, sys
@@ -373,6 +292,10 @@ class Recipes(FolderTest):
         self.assertRegex(table["1-bit, S = 0"], r"-2.00 \[-6.30, \+2.30\] +\| +-2.00 \[-\]")
         done, calls = self.with_pyg("--", "--epochs", "7", FAKE_PYG_FAILS="1")  # not trained again
         self.assertEqual((done.returncode, calls), (0, []), done.stderr)
+        done, calls = self.with_pyg("--", "--epochs", "8")
+        self.assertEqual((done.returncode, calls), (2, []), done.stderr)
+        self.assertIn("9 of 9 runs were made with other flags", done.stderr)
+        self.assertEqual(len(self.with_pyg("--overwrite", "--", "--epochs", "8")[1]), 9 + 3 + 3)
 
     def test_a_generated_graph_takes_the_place_of_data(self):
         done, calls = self.train("sylvie_gin.json")
@@ -386,7 +309,7 @@ class Recipes(FolderTest):
         self.assertIn("takes no --data", done.stderr)
         self.assertIn("--data is needed", self.train("cora_gcn.json")[0].stderr)
         done, _ = self.with_pyg(FAKE_FAIL="--bits 32", FAKE_CODE="2")
-        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.returncode, 2)
         self.assertIn("told to fail", done.stderr)
         done, _ = self.with_pyg(FAKE_PYG_FAILS="1")
         self.assertEqual(done.returncode, 1)

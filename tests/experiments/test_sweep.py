@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""Tests of sweeps (experiments/convergence). A stand-in takes the place of the command."""
+
+import csv
+import os
+import sys
+import unittest
+
+try:
+    import matplotlib
+    import numpy
+    import scipy
+except ImportError as error:
+    print(f"skipped: {error.name} is not installed")
+    sys.exit(77)
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from harness import ROOT, FolderTest, run
+
+EXPERIMENTS = os.path.join(ROOT, "experiments")
+SWEEP = os.path.join(EXPERIMENTS, "convergence", "sweep.py")
+FAKE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_heliograph.py")
+
+
+class Sweep(FolderTest):
+    def sweep(self, *flags, **environment):
+        calls = self.write("calls", "")
+        done = run(sys.executable, SWEEP,
+                   os.path.join(EXPERIMENTS, "convergence", "tolokers.json"), "--data",
+                   "tolokers.npz", "--out", self.path("out"), "--heliograph", FAKE,
+                   *([] if "--seeds" in flags else ["--seeds", "3"]), *flags, env={**os.environ, "FAKE_CALLS": calls, **environment})
+        return done, self.read("calls").splitlines()
+
+    def table(self):
+        lines = self.read("out", "table.md").splitlines()
+        return {cells[0]: cells[1:] for cells in
+                ([c.strip() for c in line.strip("|").split("|")] for line in lines[2:]
+                 if line.startswith("|"))}
+
+    def test_compares_by_pairs_and_goes_on_where_it_stopped(self):
+        done, calls = self.sweep()
+        self.assertEqual((done.returncode, len(calls)), (0, 12), done.stderr)
+        self.assertIn("--split 2 --bits 1 --staleness 1 --seed 2", "\n".join(calls))
+        table = self.table()
+        self.assertEqual(list(table), ["fp32, S = 0", "1-bit, S = 0", "fp32, S = 1",
+                                       "1-bit, S = 1"])
+        # Seeds score 0.81, 0.82, 0.83; one bit takes 2 points from each: no spread to see.
+        self.assertEqual(table["fp32, S = 0"][:4], ["3", "0.8200 [0.7952, 0.8448]", "0.0100", "-"])
+        self.assertEqual(table["1-bit, S = 0"][3], "-2.00 [-]")
+        self.assertIn("all values are equal", self.read("out", "table.md"))
+        self.assertEqual(table["fp32, S = 1"][3], "-0.20 [-0.45, +0.05]")
+        rows = csv.DictReader(self.read("out", "runs.csv").splitlines())
+        self.assertEqual(len(list(rows)), 12)
+        self.assertGreater(os.path.getsize(self.path("out", "curves.png")), 10_000)
+
+        self.assertEqual(self.sweep()[1], [])
+        os.remove(self.path("out", "runs", "1-bit-s-0.seed-2.summary.json"))
+        self.assertEqual(len(self.sweep()[1]), 1)
+        
+    def test_runs_with_other_flags_are_replaced_only_when_told_to(self):
+        fp32 = ("--bits", "32", "--staleness", "0")
+        self.sweep(*fp32)
+        before = self.read("out", "runs.csv")
+        text = self.refused_flags(*fp32, "--seeds", "4", "--", "--lr", "0.1")
+        self.assertIn(f"3 of 4 runs were made with other flags, first "
+                      f"{self.path('out', 'runs', 'fp32-s-0.seed-1')} ", text)
+        self.assertIn("--overwrite", text)
+        self.assertEqual(self.read("out", "runs.csv"), before)
+        self.assertEqual(self.sweep(*fp32)[1], [])
+        self.assertEqual(len(self.sweep(*fp32, "--overwrite", "--", "--lr", "0.1")[1]), 3)
+
+    def test_earlier_settings_stay_in_the_table_if_their_flags_fit(self):
+        self.sweep("--staleness", "0", "--setting", "warm=--bits 1 --staleness 1 --warmup-epochs 9")
+        done, calls = self.sweep("--bits", "32", "--staleness", "0", "--seeds", "2")
+        self.assertEqual((done.returncode, calls), (0, []), done.stderr)
+        self.assertEqual({name: row[0] for name, row in self.table().items()},
+                         {"fp32, S = 0": "3", "1-bit, S = 0": "3", "warm": "3"})
+        self.assertEqual(len(self.read("out", "runs.csv").splitlines()), 1 + 9)
+        # The setting's own flags are others now, so its runs are too.
+        self.assertIn("warm.seed-1 ", self.refused_flags("--setting", "warm=--bits 2"))
+
+    def test_extra_settings_are_compared_too(self):
+        done, calls = self.sweep("--bits", "32", "--staleness", "0", "--setting",
+                                 "1-bit, S = 1, warm-up=--bits 1 --staleness 1 --warmup-epochs 9")
+        self.assertEqual((done.returncode, len(calls)), (0, 6), done.stderr)
+        self.assertEqual(list(self.table()), ["fp32, S = 0", "1-bit, S = 1, warm-up"])
+
+    def test_a_failed_run_is_named_and_the_others_count(self):
+        done, _ = self.sweep(FAKE_FAIL="--bits 1 --staleness 0 --seed 2")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("told to fail", done.stderr)
+        self.assertEqual(self.table()["1-bit, S = 0"][0], "2")
+        self.assertEqual(len(self.sweep()[1]), 1)
+
+    def test_an_error_of_flags_or_data_stops_it(self):
+        for code in ("2", "3"):
+            done, calls = self.sweep(FAKE_FAIL="--bits 32", FAKE_CODE=code)
+            self.assertEqual((done.returncode, len(calls)), (int(code), 1), done.stderr)
+            self.assertEqual(done.stderr.count("told to fail"), 1, done.stderr)
+
+    def test_runs_of_further_seeds_stay_in_the_table(self):
+        fp32 = ("--bits", "32", "--staleness", "0")
+        self.sweep(*fp32)
+        self.assertEqual(self.sweep(*fp32, "--seeds", "2")[1], [])
+        self.assertEqual(self.table()["fp32, S = 0"][0], "3")
+        done, _ = self.sweep(*fp32, "--seeds", "2", "--overwrite", "--", "--lr", "0.1")
+        self.assertEqual(self.table()["fp32, S = 0"][0], "2")
+        self.assertIn("1 more runs in", done.stdout)
+
+    def refused_flags(self, *flags, trains=0):
+        """What sweep.py says of flags that it refuses after so many runs."""
+        done, calls = self.sweep(*flags)
+        self.assertEqual((done.returncode, len(calls)), (2, trains), done.stderr)
+        self.assertNotIn("Traceback", done.stderr)
+        return done.stderr
+
+    def test_settings_with_one_folder_are_refused(self):
+        for names in (("a", "a"), ("1-bit A", "1-bit/A"), ("fp32, S = 0", None)):
+            flags = [word for name in names if name for word in ("--setting", f"{name}=--bits 2")]
+            self.assertIn("would share the run folders", self.refused_flags(*flags))
+        self.assertIn('"fp32, S = 0" and', self.refused_flags("--bits", "32,1,32"))
+        self.assertIn("needs a name", self.refused_flags("--setting", "--bits 1=--bits 1",
+                                                         "--setting", "++=--bits 1"))
+
+    def test_options_that_contradict_or_repeat_are_refused(self):
+        for option in ("--jobs", "--seeds"):
+            self.assertIn(f"argument {option}: -1 is below 1", self.bare(option, "-1"))
+            self.assertIn(f"argument {option}: 0 is below 1", self.bare(option, "0"))
+        self.assertIn("argument --bits: given twice", self.bare("--bits", "32", "--bits", "1"))
+        config = self.write("none.json", self.tolokers().replace('"seeds": 20', '"seeds": 0'))
+        self.assertIn("none.json has 0 seeds", self.bare(config=config))
+
+    def tolokers(self):
+        with open(os.path.join(EXPERIMENTS, "convergence", "tolokers.json"), encoding="utf-8") as file:
+            return file.read()
+
+    def bare(self, *flags, config=None):
+        """As `refused_flags`, without --seeds of its own."""
+        config = config or self.write("config.json", self.tolokers())
+        done = run(sys.executable, SWEEP, config, "--data", "d", "--out", self.path("out"),
+                   "--heliograph", FAKE, *flags,
+                   env={**os.environ, "FAKE_CALLS": self.path("calls")})
+        self.assertEqual((done.returncode, os.path.exists(self.path("calls"))), (2, False), done.stderr)
+        return done.stderr
+
+    def test_a_run_without_a_score_stops_it(self):
+        for _ in range(2):  # It does not count as done either.
+            text = self.refused_flags("--", "--eval-every", "0", trains=1)
+            self.assertIn("fp32, S = 0, seed 1: the run has no test score", text)
+            self.assertEqual(text.count("\n"), 1, text)
+
+    def test_a_folder_with_other_things_is_refused(self):
+        self.write("file", "")
+        os.mkdir(self.path("graph"))
+        self.write(os.path.join("graph", "manifest.json"), "{}")
+        for out, words in (("file", "cannot make the folder"), ("graph", "holds other files")):
+            script = (SWEEP, os.path.join(EXPERIMENTS, "convergence", "tolokers.json"))
+            self.assertIn(words, self.refused(*script, out=self.path(out)))
+        self.assertEqual(os.listdir(self.path("graph")), ["manifest.json"])
+
+    def test_two_seeds_have_no_interval(self):
+        self.sweep("--bits", "32", "--seeds", "2")
+        self.assertEqual(self.table()["fp32, S = 1"][1:4], ["0.8135 [-]", "0.0064", "-0.15 [-]"])
+        self.assertIn("fewer than 3 seeds", self.read("out", "table.md"))
+
+    def refused(self, *words, code=2, out=None):
+        """The one line with which sweep.py ends."""
+        done = run(sys.executable, *words, "--data", "d", "--out", out or self.path("out"),
+                   "--heliograph", FAKE)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (code, 1), done.stderr)
+        return done.stderr
+
+    def test_a_missing_library_or_config_is_named_in_one_line(self):
+        line = self.refused("-S", SWEEP, "cora.json", code=1)
+        for words in ("numpy, scipy, matplotlib", "scripts/install_dependencies.sh experiments"):
+            self.assertIn(words, line)
+        self.assertIn("cannot read the config absent.json", self.refused(SWEEP, "absent.json"))
+        config = self.write("bad.json", '{"title": "t"}')
+        self.assertIn('bad.json lacks the key "bits"', self.refused(SWEEP, config))
+
+
+if __name__ == "__main__":
+    unittest.main()
