@@ -42,7 +42,9 @@ enum class Metric : std::uint8_t {
   /// Average precision, as scikit-learn's average_precision_score: the mean of the precision at
   /// every rank of a node of class 1; two classes only.
   average_precision,
-  r2,    ///< The coefficient of determination, as scikit-learn's r2_score; regression only.
+  /// The coefficient of determination, as scikit-learn's r2_score: 1, or 0 with an error, where all
+  /// targets are equal, and NaN for a single node; regression only.
+  r2,
   rmse,  ///< Root of the mean squared error, of which less is better; regression only.
 };
 enum class TransportKind : std::uint8_t {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "comm/threads/transport.hpp"
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/shards.hpp"
 #include "heliograph/train.hpp"
@@ -190,7 +191,74 @@ TEST(Regression, WhatDoesNotFitIsRefusedByName) {
   refused("metric rmse does not score one class a node", [](auto& o) { o.metric = Metric::rmse; });
 }
 
+struct Scored {
+  Role role;
+  float target, predicted;
+};
+
+/// The scores of nodes that are dealt out to the ranks.
+Scores regression_scores_of(const std::vector<Scored>& nodes, Metric metric, int ranks) {
+  Scores result{};
+  run_ranks(ranks, {}, [&](Communicator& comm) {
+    LocalLabels mine;
+    mine.task = Task::regression;
+    mine.classes = 1;
+    mine.target = {10, 2};  // Powers of 2 and small numbers: predictions are exact.
+    std::vector<float> outputs;
+    for (std::size_t v = 0; v < nodes.size(); ++v) {
+      if (static_cast<int>(v) % ranks != comm.rank()) continue;
+      mine.role.push_back(nodes[v].role);
+      mine.values.push_back(nodes[v].target);
+      outputs.push_back((nodes[v].predicted - 10) / 2);
+    }
+    const auto rows = static_cast<std::int64_t>(outputs.size());
+    const Scores scores = distributed_scores(metric, mine, {outputs.data(), rows, 1, 1}, comm);
+    if (comm.rank() == 0) result = scores;
+  });
+  return result;
+}
+
 TEST(Regression, ScoresHandWorked) {
+  using enum Role;
+  // Validation: squared errors 0, 0, 0 and 4; squared deviations from 2.5: 2.25, 0.25, 0.25, 2.25.
+  const std::vector<Scored> nodes{{validation, 1, 1}, {train, 3, 3},      {validation, 4, 6},
+                                  {test, 5, 5},       {validation, 3, 3}, {none, 99, 0},
+                                  {train, 3, 3},      {test, 5, 6},       {validation, 2, 2}};
+  for (const int ranks : {1, 2, 5}) {
+    const Scores r2 = regression_scores_of(nodes, Metric::r2, ranks);
+    EXPECT_DOUBLE_EQ(r2.validation, 1 - 4.0 / 5);
+    EXPECT_EQ(r2.train, 1) << "constant targets, no error";
+    EXPECT_EQ(r2.test, 0) << "constant targets, an error";
+    const Scores rmse = regression_scores_of(nodes, Metric::rmse, ranks);
+    EXPECT_DOUBLE_EQ(rmse.validation, 1);
+    EXPECT_EQ(rmse.train, 0);
+    EXPECT_DOUBLE_EQ(rmse.test, std::sqrt(0.5));
+  }
+  const std::vector<Scored> single{{validation, 7, 4}, {train, 2, 2}};
+  EXPECT_TRUE(std::isnan(regression_scores_of(single, Metric::r2, 2).validation));
+  EXPECT_TRUE(std::isnan(regression_scores_of(single, Metric::r2, 1).train))
+      << "without an error too";
+  EXPECT_TRUE(std::isnan(regression_scores_of(single, Metric::r2, 2).test)) << "no node";
+  EXPECT_EQ(regression_scores_of(single, Metric::rmse, 2).validation, 3);
+  EXPECT_TRUE(std::isnan(regression_scores_of(single, Metric::rmse, 2).test)) << "no node";
+}
+
+TEST(Regression, PatienceKnowsTheScoreOfEqualTargets) {
+  Dataset data = numbers();
+  std::vector<float> values(data.labels.values.begin(), data.labels.values.end());
+  for (std::size_t v = 0; v < values.size(); ++v) {
+    if (data.splits[0].role[v] == Role::validation) values[v] = 0.1F;
+  }
+  data.labels.values = values;
+  TrainOptions o = number_options(2, 20);
+  o.patience = 3;
+  const TrainResult r = train(data, o);
+  EXPECT_EQ(r.val_metric, 0);
+  EXPECT_EQ(r.best_epoch, 0);
+  EXPECT_EQ(r.epochs.size(), 4U);
+}
+
+TEST(Regression, TheMetricIsR2UnlessGiven) {
   EXPECT_EQ(resolve_metric(Metric::automatic, Task::regression, 1), Metric::r2);
   EXPECT_TRUE(lower_is_better(Metric::rmse));
   EXPECT_FALSE(lower_is_better(Metric::r2));

@@ -70,10 +70,12 @@ double regression_score(Metric metric, const std::vector<std::pair<float, float>
   const auto count = static_cast<double>(targets.size());
   const double residual = sum_sorted(std::move(squares));
   if (metric == Metric::rmse) return std::sqrt(residual / count);
+  if (nodes.size() < 2) return kNoScore;
   const double mean = sum_sorted(targets) / count;
   for (double& target : targets) target = (target - mean) * (target - mean);
   const double total = sum_sorted(std::move(targets));
-  return total > 0 ? 1 - residual / total : kNoScore;
+  if (total == 0) return residual == 0 ? 1 : 0;
+  return 1 - residual / total;
 }
 
 }  // namespace

@@ -42,6 +42,8 @@ struct LocalLabels {
 /// nodes whose class is predicted. f1: micro-averaged; with one class a node it equals accuracy.
 /// macro_f1: as Metric says. auc and average_precision: rank nodes by the difference of the two
 /// logits. r2 and rmse: of the values in the target's units, summed in fp64 in ascending order.
+/// Where all targets of a set are equal, r2 is 1 if all predictions equal them and 0 otherwise; of
+/// a single node it is NaN.
 Scores distributed_scores(Metric metric, const LocalLabels& labels, ConstMatrixView logits,
                           Communicator& comm);
 
