@@ -232,6 +232,8 @@ TEST(Validate, RefusesEachValueByName) {
       {"dropout", [nan](auto& o) { o.model.dropout = nan; }},
       {"input-dropout", [](auto& o) { o.model.input_dropout = -0.1F; }},
       {"feed-forward", [](auto& o) { o.model.feed_forward = -1; }},
+      {"feed-forward 3 makes blocks of 1572864 columns with hidden 524288; lower either",
+       [](auto& o) { o.model.hidden = 1 << 19, o.model.feed_forward = 3; }},
       {"feed-forward is for model gcn, sage or jknet, not gin",
        [](auto& o) { o.model.kind = ModelKind::gin, o.model.feed_forward = 2; }},
       {"hops is for model appnp or dagnn, not sage", [](auto& o) { o.model.hops = 2; }},

@@ -76,7 +76,7 @@ void validate_composition(const ModelOptions& model, const GivenOption& given) {
 }
 
 void validate_model(const ModelOptions& model, const GivenOption& given) {
-  // The upper bounds keep products of layers, widths and numbers of nodes within 64 bits.
+  // The upper bounds keep the bytes of a model and of its passes over 2^28 nodes within 64 bits.
   require_value(model.layers >= 1 && model.layers <= 1024, "layers", "from 1 to 1024",
                 model.layers);
   require_value(model.hidden >= 1 && model.hidden <= 1 << 20, "hidden", "from 1 to 1048576",
@@ -88,6 +88,13 @@ void validate_model(const ModelOptions& model, const GivenOption& given) {
   require_probability("input-dropout", model.input_dropout.value_or(0));
   require_value(model.feed_forward >= 0 && model.feed_forward <= 64, "feed-forward", "from 0 to 64",
                 model.feed_forward);
+  const std::int64_t inside = std::int64_t{model.hidden} * std::max(model.feed_forward, 1);
+  if (inside > 1 << 20) {
+    throw_error(ErrorCode::usage,
+                "--feed-forward {} makes blocks of {} columns with --hidden {}; lower either: at "
+                "most 1048576 columns are possible",
+                model.feed_forward, inside, model.hidden);
+  }
   require_value(model.hops >= 1 && model.hops <= 1024, "hops", "from 1 to 1024", model.hops);
   require_value(model.teleport > 0 && model.teleport < 1, "teleport", "above 0 and below 1",
                 model.teleport);
