@@ -84,6 +84,12 @@ std::int64_t Parameters::weights() const {
   return sum;
 }
 
+std::int64_t Parameters::weights_and_statistics() const {
+  std::int64_t sum = weights();
+  for (const StatisticSlot& s : statistics_) sum += s.cols;
+  return sum;
+}
+
 std::span<float> Parameters::flat_gradients_f32() const {
   return fp64_ ? std::span<float>() : gradients_.as<float>();
 }

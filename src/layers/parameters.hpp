@@ -55,6 +55,8 @@ class Parameters {
   std::int64_t flat_size() const { return size_; }
   /// The number of weights, padding excluded.
   std::int64_t weights() const;
+  /// The number of weights and statistics, padding excluded.
+  std::int64_t weights_and_statistics() const;
   /// The flat buffers in the kernels' memory, with padding, which is zero. Values end with the
   /// statistics, which have no gradients. Only one of the two spans of gradients holds values; the
   /// other is empty.

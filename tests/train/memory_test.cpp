@@ -144,7 +144,30 @@ TrainOptions options_of(ModelKind kind, int bits, int staleness) {
   return o;
 }
 
-TEST(LeastMemory, IsWhatTheRunThenHoldsOfBuffersAndLittleLessOfAllElse) {
+/// The least memory is what a run of three ranks then holds of buffers, and little less of all
+/// else.
+void expect_least_is_held(const Dataset& data, const TrainOptions& o) {
+  const TrainResult r = train(data, o);
+  const MemoryNeeds least = least_memory(data, o, 0, r.partition.communication_volume);
+  EXPECT_EQ(least[MemoryUse::features], r.memory.features);
+  EXPECT_EQ(least[MemoryUse::gradients], r.memory.gradients);
+  EXPECT_EQ(least[MemoryUse::weights], r.memory.weights);
+  // Each rank rounds its two norms per row up to whole lines.
+  EXPECT_LE(least[MemoryUse::activations], r.memory.activations);
+  EXPECT_GE(least[MemoryUse::activations] + 3 * 6 * 64, r.memory.activations);
+  // Each rank has buffers for its largest message. Their sum over ranks is that of the widest
+  // exchange, because messages grow with the width. A directed graph has two plans.
+  if (!data.graph.directed) {
+    EXPECT_EQ(least[MemoryUse::halo], r.memory.halo);
+  }
+  EXPECT_LE(least[MemoryUse::graph], r.memory.graph);
+  EXPECT_GE(least[MemoryUse::graph], r.memory.graph / 2);
+  EXPECT_LE(least[MemoryUse::workspace], r.memory.workspace);
+  EXPECT_EQ(least[MemoryUse::evaluation], r.memory.evaluation);
+  EXPECT_LE(least.total(), r.memory.total());
+}
+
+TEST(LeastMemory, IsThatOfEveryExchange) {
   for (const bool directed : {false, true}) {
     const Dataset data = test::make_small_dataset(3000, 50, 7, 3, false, false, directed);
     for (const ModelKind kind : {ModelKind::gcn, ModelKind::sage}) {
@@ -154,26 +177,9 @@ TEST(LeastMemory, IsWhatTheRunThenHoldsOfBuffersAndLittleLessOfAllElse) {
             TrainOptions o = options_of(kind, bits, staleness);
             o.model.residual = residual ? Residual::identity : Residual::none;
             o.model.precompute = !residual;
-            const TrainResult r = train(data, o);
-            const MemoryNeeds least = least_memory(data, o, 0, r.partition.communication_volume);
-            const std::string what = test::name_of(kind) + ", " + std::to_string(bits) +
-                                     " bits, S = " + std::to_string(staleness) +
-                                     (directed ? ", directed" : "");
-            EXPECT_EQ(least[MemoryUse::features], r.memory.features) << what;
-            EXPECT_EQ(least[MemoryUse::gradients], r.memory.gradients) << what;
-            EXPECT_EQ(least[MemoryUse::weights], r.memory.weights) << what;
-            // Each rank rounds its two norms per row up to whole lines.
-            EXPECT_LE(least[MemoryUse::activations], r.memory.activations) << what;
-            EXPECT_GE(least[MemoryUse::activations] + 3 * 6 * 64, r.memory.activations) << what;
-            // Each rank has buffers for its largest message. Their sum over ranks is that of the
-            // widest exchange, because messages grow with the width. A directed graph has two
-            // plans.
-            if (!directed) {
-              EXPECT_EQ(least[MemoryUse::halo], r.memory.halo) << what;
-            }
-            EXPECT_LE(least[MemoryUse::graph], r.memory.graph) << what;
-            EXPECT_GE(least[MemoryUse::graph], r.memory.graph / 2) << what;
-            EXPECT_LE(least.total(), r.memory.total()) << what;
+            SCOPED_TRACE(test::name_of(kind) + ", " + std::to_string(bits) + " bits, S = " +
+                         std::to_string(staleness) + (directed ? ", directed" : ""));
+            expect_least_is_held(data, o);
           }
         }
       }
@@ -225,6 +231,28 @@ TEST(LeastMemory, StaysBeyondWhatCanBeWhereItIsAbsurd) {
   o.exchange.staleness = o.epochs = std::numeric_limits<int>::max();
   o.model.layers = 1024;
   EXPECT_GT(least_memory(data, o, 0, 1 << 30).total(), std::int64_t{1} << 50);
+}
+
+TEST(LeastMemory, OfTheLargestModelOfManyNodesIsWithin64Bits) {
+  Dataset data = test::make_small_dataset(300, 8, 3, 3);
+  data.graph.nodes = data.features.rows = 1 << 28;
+  for (const int feed_forward : {0, 64}) {
+    TrainOptions o = options_of(ModelKind::gcn, 32, 0);
+    o.model.layers = 1024;
+    o.model.feed_forward = feed_forward;
+    o.model.hidden = (1 << 20) / std::max(feed_forward, 1);
+    o.reproducible = true;
+    validate(o);
+    const MemoryNeeds least = least_memory(data, o, 0, std::nullopt);
+    for (const std::int64_t bytes : least.bytes) EXPECT_GE(bytes, 0);
+    // Forward saves at least one matrix of hidden columns in each layer.
+    const std::int64_t values = data.graph.nodes * o.model.hidden * 1023;
+    EXPECT_GT(least[MemoryUse::activations], 4 * values);
+    EXPECT_GT(least.total(), least[MemoryUse::activations]);
+    o.model.hidden += 1 << 14;
+    test::expect_error(ErrorCode::usage, feed_forward > 0 ? "lower either" : "hidden",
+                       [&] { validate(o); });
+  }
 }
 
 TEST(LeastMemory, KnowsTheRowsThatAreStoredAsBf16) {
@@ -344,10 +372,15 @@ TEST(Memory, EvaluationTakesWhatTrainingLeavesIdle) {
   const Dataset data = test::make_small_dataset(3000, 8, 3, 3);
   TrainOptions o = options_of(ModelKind::gcn, 32, 1);
   o.eval_every = 1;
-  const TrainResult r = train(data, o);
-  // Each rank holds the best epoch's weights. Halos use the memory of activations.
-  EXPECT_EQ(r.memory.evaluation, o.partition.parts * 4 * r.parameters);
-  EXPECT_GT(r.evaluation_bytes, 0);
+  for (const NormLayer norm : {NormLayer::layer, NormLayer::batch}) {
+    o.model.norm = norm;
+    const TrainResult r = train(data, o);
+    // Each rank holds the best epoch's weights and statistics. Halos use the memory of activations.
+    const std::int64_t statistics = norm == NormLayer::batch ? 3 * 2 * o.model.hidden : 0;
+    EXPECT_EQ(r.memory.evaluation, o.partition.parts * 4 * (r.parameters + statistics));
+    EXPECT_GT(r.evaluation_bytes, 0);
+    EXPECT_EQ(least_memory(data, o, 0, 0)[MemoryUse::evaluation], r.memory.evaluation);
+  }
 }
 
 }  // namespace

@@ -173,7 +173,8 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
         capped_product(value_bytes * model.parameters().flat_size(), parts - 1);
   }
   if (options.eval_every > 0) {
-    needs[MemoryUse::evaluation] += capped_product(4 * model.parameters().weights(), parts);
+    needs[MemoryUse::evaluation] +=
+        capped_product(4 * model.parameters().weights_and_statistics(), parts);
   }
   needs[MemoryUse::weights] = capped_product(needs[MemoryUse::weights], parts);
   needs[MemoryUse::graph] +=
