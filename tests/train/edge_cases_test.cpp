@@ -137,26 +137,64 @@ TEST(EdgeCases, ANumericFailureWithHalosInFlightKeepsItsCode) {
   }
 }
 
+constexpr ModelKind kAllModels[] = {ModelKind::gcn,   ModelKind::sage,  ModelKind::gin,
+                                    ModelKind::appnp, ModelKind::dagnn, ModelKind::jknet,
+                                    ModelKind::gcnii};
+
+/// Calls body(options, name) for every model with either norm.
+template <class Body>
+void for_each_model(const TrainOptions& options, const Body& body) {
+  for (const ModelKind kind : kAllModels) {
+    for (const NormLayer norm : {NormLayer::layer, NormLayer::batch}) {
+      TrainOptions o = options;
+      o.model.kind = kind;
+      o.model.norm = norm;
+      body(o, test::name_of(kind) + (norm == NormLayer::batch ? ", batch" : ", layer"));
+    }
+  }
+}
+
+/// Trains alike on one rank and on as many as the options say.
+void expect_like_one_rank(const Dataset& data, TrainOptions o) {
+  const TrainResult many = train(data, o);
+  o.partition.parts = 1;
+  const TrainResult one = train(data, o);
+  EXPECT_NEAR(many.epochs[0].loss, one.epochs[0].loss, 1e-5);
+  EXPECT_EQ(many.predictions.size(), one.predictions.size());
+}
+
+// A rank without training nodes has no rows: only in inductive training can there be one.
 TEST(EdgeCases, RanksWithoutTrainingNodesTakePartInInductiveTraining) {
   for (const bool precompute : {true, false}) {
     for (const bool sparse : {false, true}) {
       Dataset data = test::make_small_dataset(24, 6, 2, 8, false, sparse);
       set_roles(data,
                 [](std::size_t v, Role r) { return r == Role::train && v > 4 ? Role::test : r; });
-      TrainOptions o = four_epochs(8);
-      o.model.layers = 3;
-      o.model.residual = Residual::identity;
-      o.model.precompute = precompute;
-      o.metric = Metric::accuracy;
-      o.inductive = true;
-      o.exchange.staleness = 1;
-      const TrainResult many = train(data, o);
-      o.partition.parts = 1;
-      const TrainResult one = train(data, o);
-      EXPECT_NEAR(many.epochs[0].loss, one.epochs[0].loss, 1e-5);
-      EXPECT_EQ(many.predictions.size(), one.predictions.size());
+      TrainOptions options = four_epochs(8);
+      options.model.layers = 3;
+      options.model.residual = Residual::identity;
+      options.model.precompute = precompute;
+      options.metric = Metric::accuracy;
+      options.inductive = true;
+      options.exchange.staleness = 1;
+      for_each_model(options, [&](const TrainOptions& o, const std::string& name) {
+        SCOPED_TRACE(name);
+        expect_like_one_rank(data, o);
+      });
     }
   }
+}
+
+TEST(EdgeCases, OneHiddenColumnTrains) {
+  const Dataset data = test::make_small_dataset(60, 6, 3, 8);
+  TrainOptions options = four_epochs(3);
+  options.model.hidden = 1;
+  options.model.layers = 3;
+  options.model.dropout = 0;
+  for_each_model(options, [&](const TrainOptions& o, const std::string& name) {
+    SCOPED_TRACE(name);
+    expect_like_one_rank(data, o);
+  });
 }
 
 // No value is older than the run, so the ring needs no more slots than there are epochs.
