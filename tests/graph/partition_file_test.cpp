@@ -52,6 +52,7 @@ TEST_F(PartitionFile, ThatDoesNotFitIsRefused) {
   expect_refused("0\n-1\n1\n2\n", "line 2: part -1");
   expect_refused("0\n1.5\n1\n2\n", "line 2: '1.5'");
   expect_refused("0\n\n1\n2\n", "line 2: ''");
+  expect_refused(std::string("0\nPK\0\x1b[\n", 7), "line 2: 'PK??[' is not a part number");
   expect_refused("0\n99999999999\n1\n2\n", "line 2");
   expect_refused("0\n2\n2\n0\n", "part 1 of 3 empty");
 }

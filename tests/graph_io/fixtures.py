@@ -198,6 +198,10 @@ def npz_bad(folder):
     tolokers("mask_splits", val_masks=MASKS["val"][[0, 1, 1]])
     tolokers("mask_value", val_masks=MASKS["val"] * 2)
     tolokers("mask_missing", val_masks=None)
+    np.savez(folder / "no_nodes.npz", edges=np.zeros((0, 2), np.int64),
+             node_features=np.zeros((0, 2), np.float32), node_labels=np.zeros(0, np.int64),
+             train_masks=np.zeros(0, bool), val_masks=np.zeros(0, bool),
+             test_masks=np.zeros(0, bool))
     only = np.zeros((2, 6), bool)
     only[:, 5] = True
     tolokers("mask_unlabelled", test_masks=only)

@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "graph/io/files.hpp"
 #include "graph/io/native_writer.hpp"
@@ -325,6 +326,27 @@ TEST_F(NativeTest, AFullDiskIsNamedAndLeavesNothing) {
   std::signal(SIGXFSZ, old_handler);
   EXPECT_EQ(files_of(folder_).size(), 1u);
   expect_equal(load_dataset(folder_ / "old"), small_dense());
+}
+
+TEST_F(NativeTest, WritersOfOneTargetLeaveOneGraphAndNothingElse) {
+  const fs::path target = folder_ / "graph";
+  save_native(small_dense(), target);
+  {
+    std::vector<std::jthread> writers;
+    for (int i = 0; i < 4; ++i) {
+      writers.emplace_back([&] {
+        for (int turn = 0; turn < 25; ++turn) {
+          try {
+            save_native(small_dense(), target, true);
+          } catch (const std::exception&) {
+            // Another writer was faster.
+          }
+        }
+      });
+    }
+  }
+  EXPECT_EQ(files_of(folder_), std::vector{target});
+  expect_equal(load_dataset(target), small_dense());
 }
 
 TEST_F(NativeTest, ADeviceWithoutSpaceIsAResourceError) {

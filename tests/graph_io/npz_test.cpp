@@ -264,6 +264,7 @@ TEST_F(NpzTest, BadArchivesAreRefusedByName) {
   refused("mask_shape", "a mask is (6,), (splits, 6) or (6, splits)");
   refused("mask_splits", "train_masks: holds 2 splits, but ");
   refused("mask_value", "neither 0 nor 1");
+  refused("no_nodes", "the graph has no nodes");
   refused("mask_missing", "nothing says which nodes are validation nodes");
   refused("mask_unlabelled", "test_masks: split 0: is empty");
 }

@@ -157,8 +157,12 @@ void sync_directory(const std::filesystem::path& path) noexcept {
 
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) {
-    throw_error(ErrorCode::resource, "cannot rename {} to {}: {}", from.string(), to.string(),
-                std::generic_category().message(errno));
+    const int error = errno;
+    const bool changed = error == ENOENT || error == ENOTEMPTY || error == EEXIST;
+    throw_error(
+        ErrorCode::resource, "cannot rename {} to {}: {}{}", from.string(), to.string(),
+        std::generic_category().message(error),
+        changed ? " (another process may be writing there; write one after the other)" : "");
   }
   sync_directory(to.has_parent_path() ? to.parent_path() : std::filesystem::path("."));
 }
@@ -182,7 +186,13 @@ void NewDirectory::publish() {
   try {
     rename_path(temporary_, target_);
   } catch (...) {
-    if (replaces) std::filesystem::rename(old, target_, error);
+    if (!replaces) throw;
+    std::filesystem::rename(old, target_, error);
+    std::error_code ignored;
+    // If it cannot return because another process has made the target, that one is newer.
+    if (error && std::filesystem::exists(target_, ignored)) {
+      std::filesystem::remove_all(old, ignored);
+    }
     throw;
   }
   published_ = true;

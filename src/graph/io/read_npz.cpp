@@ -206,6 +206,7 @@ Dataset read_npz_dataset(const std::filesystem::path& file, const ImportOptions&
     dataset.graph =
         graph_from_edges(archive, edges, base, agree_on_nodes(rows, last), options, counts);
   }
+  if (dataset.graph.nodes == 0) refuse(archive.where(), "the graph has no nodes");
   read_targets(archive, options, dataset);
   return dataset;
 }

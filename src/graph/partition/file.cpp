@@ -9,6 +9,7 @@
 #include "core/plural.hpp"
 #include "core/throw_error.hpp"
 #include "graph/io/files.hpp"
+#include "graph/io/text.hpp"
 #include "heliograph/partition.hpp"
 
 namespace heliograph {
@@ -27,7 +28,7 @@ std::int32_t parse_owner(std::string_view line, const std::filesystem::path& fil
   const auto number_read = parse_plain_number<std::int32_t>(text);
   if (!number_read) {
     throw_error(ErrorCode::bad_input, "partition file {}, line {}: '{}' is not a part number",
-                file.string(), number, text.substr(0, 40));
+                file.string(), number, legible(text.substr(0, 40)));
   }
   const std::int32_t owner = *number_read;
   if (owner < 0 || owner >= parts) {
