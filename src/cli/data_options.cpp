@@ -8,6 +8,7 @@
 #include "cli/text.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/io.hpp"
+#include "heliograph/shards.hpp"
 #include "train/options/values.hpp"
 
 namespace heliograph::cli {
@@ -66,6 +67,14 @@ void refuse_flags_of_edge_lists(const DataOptions& options, const GivenOption& f
                                                 name, options.data, choice_name(format)));
     }
   }
+}
+
+void refuse_shards(const DataOptions& options) {
+  if (!is_shards(options.data)) return;
+  throw Error(ErrorCode::usage,
+              fmt::format("--data {} holds shards, which are cut already: give the data set from "
+                          "which they were made",
+                          options.data));
 }
 
 Dataset load(const DataOptions& options, Progress& progress, ImportCounts* counts) {

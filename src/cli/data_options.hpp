@@ -33,6 +33,9 @@ std::vector<OptionField<DataOptions>> input_fields(
 /// --quiet, --log-level.
 std::vector<OptionField<DataOptions>> message_fields();
 
+/// Throws Error(usage) if --data holds shards, for commands that need the data set itself.
+void refuse_shards(const DataOptions& options);
+
 /// Throws Error(usage) if a flag says how to read a list of edges, and --data is of a format that
 /// needs none. `flag`: whether an option is on the command line.
 void refuse_flags_of_edge_lists(const DataOptions& options, const GivenOption& flag);

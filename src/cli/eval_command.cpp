@@ -272,13 +272,14 @@ int run_eval(const Arguments<EvalRequest>& arguments) {
   const auto awaited = awaited_processes(options.transport);
   if (awaited && (given("parts") || shards)) require_parts(options.partition.parts, *awaited);
   const auto no_advice = [](bool) { return [] { return std::string(); }; };
-  return run_as_process(options.transport, no_advice, [&](Processes& processes, LossGuard& guard) {
+  const auto work = [&](Processes& processes, LossGuard& guard) {
     if (processes.joined() && !given("parts") && !shards) {
       options.partition.parts = processes.count();
     }
     if (processes.joined()) require_parts(options.partition.parts, processes.count());
     return score(request, model, processes, guard);
-  });
+  };
+  return run_as_process(options.transport, request.run.input, no_advice, work);
 }
 
 }  // namespace

@@ -57,6 +57,7 @@ int run_import(const Arguments<ImportRequest>& arguments) {
   arguments.apply(request);
   require_text(request.input.data, "data", "the path of a data set");
   require_text(request.out, "out", "the directory to write");
+  refuse_shards(request.input);
   refuse_flags_of_edge_lists(request.input,
                              [&](const auto& name) { return arguments.given(name); });
   check_native_target(request.out, request.overwrite);

@@ -2,9 +2,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <memory>
 #include <new>
 #include <stdexcept>
@@ -162,6 +164,10 @@ int guarded(const std::vector<std::string>& words) {
     return complain("out of memory", out_of_resources);
   } catch (const std::length_error&) {
     return complain("a size does not fit into memory", out_of_resources);
+  } catch (const std::filesystem::filesystem_error& error) {
+    const std::string what = error.code().message();
+    return complain(fmt::format("cannot use {}: {}", error.path1().string(), what).c_str(),
+                    out_of_resources);
   } catch (const std::system_error& error) {
     return complain(error.what(), out_of_resources);
   } catch (const std::exception& error) {
@@ -174,6 +180,7 @@ int guarded(const std::vector<std::string>& words) {
 
 int main(int argc, char** argv) {
   heliograph::cli::end_at_signals();
+  std::signal(SIGXFSZ, SIG_IGN);  // Writing beyond a file size limit then fails with an error.
   heliograph::name_options_as_flags();
   const int code = heliograph::cli::guarded(std::vector<std::string>(argv + 1, argv + argc));
   if (heliograph::devices_hang()) {

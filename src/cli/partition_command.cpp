@@ -136,12 +136,7 @@ int run_partition(const Arguments<PartitionRequest>& arguments) {
   const auto flag = [&](const std::string& name) { return arguments.given(name); };
   validate(request.train, flag);
   require_text(request.input.data, "data", "the path of a data set");
-  if (is_shards(request.input.data)) {
-    throw Error(ErrorCode::usage,
-                fmt::format("--data {} holds shards, which are cut already: give the data set from "
-                            "which they were made",
-                            request.input.data));
-  }
+  refuse_shards(request.input);
   refuse_flags_of_edge_lists(request.input, flag);
   if (request.overwrite && request.out.empty() && request.owners.empty()) {
     throw Error(ErrorCode::usage, "--overwrite needs --out or --owners");

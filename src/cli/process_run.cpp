@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 
+#include "cli/progress.hpp"
 #include "cli/signals.hpp"
 #include "heliograph/error.hpp"
 
@@ -21,7 +22,7 @@ void stop_if_asked() {
 
 }  // namespace
 
-int run_as_process(const TransportOptions& transport,
+int run_as_process(const TransportOptions& transport, const DataOptions& messages,
                    const std::function<std::function<std::string()>(bool launched)>& advise,
                    const std::function<int(Processes&, LossGuard&)>& work) {
   SignalWatch::block();  // Before `join`, which starts threads.
@@ -30,7 +31,8 @@ int run_as_process(const TransportOptions& transport,
   if (processes.joins_others()) std::signal(SIGPIPE, SIG_IGN);
   LossGuard guard(processes, advise(processes.joins_others()));
   try {
-    processes.join(stop_if_asked);
+    Progress progress(0, messages.quiet, messages.log_level);
+    processes.join(stop_if_asked, progress.callback());
     const int code = work(processes, guard);
     if (code != 0) processes.delay_exit();
     end_mpi();

@@ -102,11 +102,18 @@ void apply_run(const fs::path& run, const std::optional<TrainOptions>& options,
   if (!request.input.data.empty() || data.empty()) return;
   request.input.data = path_of_run(data, began).string();
   if (fs::exists(request.input.data, ignored)) return;
+  const fs::path there = (began / data).lexically_normal();
+  const fs::path here = fs::absolute(data, ignored).lexically_normal();
+  if (there == here || began.empty()) {
+    throw Error(ErrorCode::bad_input,
+                fmt::format("the data of the run, {}, does not exist; --data PATH says where it is",
+                            here.string()));
+  }
   throw Error(
       ErrorCode::bad_input,
       fmt::format("the data of the run is neither {} (where the run was started) nor {} (here); "
                   "--data PATH says where it is",
-                  (began / data).string(), fs::absolute(data, ignored).string()));
+                  there.string(), here.string()));
 }
 
 std::function<std::string()> advice_for(const TrainRequest& request, bool launched) {

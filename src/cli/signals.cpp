@@ -12,12 +12,14 @@
 namespace heliograph::cli {
 namespace {
 
-/// Of SIGINT and SIGTERM, those that are not ignored. Shells have background commands ignore
-/// SIGINT; sigwait() would take it anyway.
+constexpr int kStoppingSignals[] = {SIGINT, SIGTERM, SIGHUP};
+
+/// Of kStoppingSignals, those that are not ignored. Shells have background commands ignore SIGINT,
+/// and nohup SIGHUP; sigwait() would take them anyway.
 sigset_t stopping_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : kStoppingSignals) {
     struct sigaction action {};
     const bool ignored = sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
     if (!ignored) sigaddset(&set, signal);
@@ -26,8 +28,9 @@ sigset_t stopping_signals() {
 }
 
 extern "C" void end_at_once(int signal) {
-  const char* const line =
-      signal == SIGINT ? "heliograph: stopped by SIGINT\n" : "heliograph: stopped by SIGTERM\n";
+  const char* const line = signal == SIGINT    ? "heliograph: stopped by SIGINT\n"
+                           : signal == SIGTERM ? "heliograph: stopped by SIGTERM\n"
+                                               : "heliograph: stopped by SIGHUP\n";
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line, std::strlen(line));
   _exit(128 + signal);
 }
@@ -48,11 +51,13 @@ timespec as_timespec(double seconds) {
 
 }  // namespace
 
-const char* signal_name(int signal) { return signal == SIGINT ? "SIGINT" : "SIGTERM"; }
+const char* signal_name(int signal) {
+  return signal == SIGINT ? "SIGINT" : signal == SIGTERM ? "SIGTERM" : "SIGHUP";
+}
 
 void end_at_signals() {
   const sigset_t set = stopping_signals();
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : kStoppingSignals) {
     if (sigismember(&set, signal) == 1) std::signal(signal, end_at_once);
   }
   // The program that started this one may have blocked them.
@@ -73,7 +78,7 @@ int SignalWatch::waiting() {
   sigset_t pending;
   const sigset_t watched = watched_signals();
   if (sigpending(&pending) != 0) return 0;
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : kStoppingSignals) {
     if (sigismember(&pending, signal) == 1 && sigismember(&watched, signal) == 1) return signal;
   }
   return 0;
@@ -85,7 +90,7 @@ SignalWatch::~SignalWatch() {
   thread_.join();
 }
 
-/// Waits for SIGINT or SIGTERM and returns it, or 0 when the watch ends or `seconds` have passed.
+/// Waits for a stopping signal and returns it, or 0 when the watch ends or `seconds` have passed.
 /// Meanwhile each SIGUSR1 calls `save`.
 int SignalWatch::next_signal(std::optional<double> seconds) {
   using Clock = std::chrono::steady_clock;
@@ -103,7 +108,7 @@ int SignalWatch::next_signal(std::optional<double> seconds) {
       signal = sigwaitinfo(&set, &ignored);
     }
     if (done_) return 0;
-    const bool stops = signal == SIGINT || signal == SIGTERM;
+    const bool stops = signal > 0 && signal != SIGUSR1;
     if (stops && (!actions_.is_request || actions_.is_request())) return signal;
     if (signal == SIGUSR1) actions_.save();
   }

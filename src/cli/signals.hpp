@@ -7,11 +7,11 @@
 
 namespace heliograph::cli {
 
-/// "SIGINT" or "SIGTERM".
+/// "SIGINT", "SIGTERM" or "SIGHUP": the signals that stop a run.
 const char* signal_name(int signal);
 
-/// Makes SIGINT and SIGTERM, unless they are ignored, end the process at once with a message and
-/// exit code 130 or 143, until SignalWatch::block. Call it first in main.
+/// Makes SIGINT, SIGTERM and SIGHUP, unless they are ignored, end the process at once with a
+/// message and exit code 130, 143 or 129, until SignalWatch::block. Call it first in main.
 void end_at_signals();
 
 /// What a SignalWatch calls, on the watch's own thread.
@@ -21,16 +21,16 @@ struct SignalActions {
   std::function<void()> save;      ///< Asks the run to save a checkpoint and to continue.
   /// Seconds from this first signal to the forced end; nothing: only a second signal forces it.
   std::function<std::optional<double>(int)> grace_seconds;
-  /// Whether a SIGINT or SIGTERM is a request to stop; may be left out if all are.
+  /// Whether a signal that stops is a request to stop; may be left out if all are.
   std::function<bool()> is_request = {};
 };
 
-/// Waits for SIGINT, SIGTERM and SIGUSR1 on a thread of its own, while it lives.
+/// Waits for SIGINT, SIGTERM, SIGHUP and SIGUSR1 on a thread of its own, while it lives.
 ///
-/// SIGUSR1 calls `save`. The first SIGINT or SIGTERM calls `stop`. If a second one arrives, or if
-/// the watch still lives after the grace period, `force` is called and the process ends at once
-/// with exit code 128 + the first signal, which is 130 or 143. Make it before other threads start,
-/// so that they inherit the blocked signals.
+/// SIGUSR1 calls `save`. The first of the others calls `stop`. If a second one arrives, or if the
+/// watch still lives after the grace period, `force` is called and the process ends at once with
+/// exit code 128 + the first signal. Make it before other threads start, so that they inherit the
+/// blocked signals.
 class SignalWatch {
  public:
   explicit SignalWatch(SignalActions actions);
@@ -42,10 +42,10 @@ class SignalWatch {
   /// thread that must start before the watch. A signal that is blocked is kept for the watch.
   static void block();
 
-  /// A blocked SIGINT or SIGTERM that waits for a watch, or 0.
+  /// A blocked signal to stop that waits for a watch, or 0.
   static int waiting();
 
-  /// The first SIGINT or SIGTERM that was received, or 0.
+  /// The first signal to stop that was received, or 0.
   int received() const { return received_.load(); }
 
  private:

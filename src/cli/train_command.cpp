@@ -89,7 +89,6 @@ class TrainingRun {
         progress_(request_.train.epochs, !prints(), request_.input.log_level) {}
 
   int execute() {
-    std::signal(SIGXFSZ, SIG_IGN);  // Writing beyond a file size limit then fails with an error.
     SignalWatch watch({[this](int signal) { stop(signal); },
                        [this](int signal) { end_by_force(signal); }, [this] { save_ = true; },
                        [this](int signal) { return grace(signal); },
@@ -215,10 +214,15 @@ class TrainingRun {
       directory_->finish(result.stop_reason, members);
       files = directory_->path().string();
     }
+    std::exception_ptr failure;  // Thrown after the scores are printed.
     if (!request_.summary.empty()) {
       begin("--summary " + request_.summary);
-      write_text_file(request_.summary, summarize(result, request_.train).dump(2) + "\n");
-      files += (files.empty() ? "" : ", ") + request_.summary;
+      try {
+        write_text_file(request_.summary, summarize(result, request_.train).dump(2) + "\n");
+        files += (files.empty() ? "" : ", ") + request_.summary;
+      } catch (const Error&) {
+        failure = std::current_exception();
+      }
     }
     begin("standard output");
     if (prints()) {
@@ -226,6 +230,7 @@ class TrainingRun {
       std::fwrite(block.data(), 1, block.size(), stdout);
       std::fflush(stdout);
     }
+    if (failure) std::rethrow_exception(failure);
     guard_.limit("", 0);
   }
 
@@ -365,7 +370,7 @@ int run_train(const TrainArguments& arguments, const std::vector<std::string>& w
   if (parts_given && awaited) require_processes(arguments, request, *awaited);
   const auto advise = [&](bool launched) { return advice_for(request, launched); };
   return run_as_process(
-      request.train.transport, advise, [&](Processes& processes, LossGuard& guard) {
+      request.train.transport, request.input, advise, [&](Processes& processes, LossGuard& guard) {
         if (!parts_given) request.train.partition.parts = processes.count();
         if (processes.joined()) require_processes(arguments, request, processes.count());
         if (processes.is_root()) require_writable_outputs(request);
@@ -389,12 +394,12 @@ Command train_command() {
           "  heliograph train --config runs/one-bit/run.json --bits 32 --out runs/fp32\n"
           "  heliograph train --resume runs/one-bit --epochs 400\n"
           "--no-X undoes a switch X that a config or a resumed run has set.\n"
-          "Ctrl-C and SIGTERM stop the run at the end of its epoch; with --out it saves a "
-          "checkpoint first,\nwithout it nothing. SIGUSR1 saves a checkpoint, and the run "
+          "Ctrl-C, SIGTERM and SIGHUP stop the run at the end of its epoch; with --out it saves "
+          "a checkpoint first,\nwithout it nothing. SIGUSR1 saves a checkpoint, and the run "
           "continues.\n"
           "Exit codes: 0 done; 2 usage; 3 bad input; 4 out of memory or disk; 5 a rank was lost;\n"
-          "6 NaN or Inf while training; 7 files that do not belong together; 130 SIGINT; 143 "
-          "SIGTERM.",
+          "6 NaN or Inf while training; 7 files that do not belong together; 129 SIGHUP;\n"
+          "130 SIGINT; 143 SIGTERM.",
           [arguments](CLI::App& app) {
             arguments->declare(app);
             declare_flag(app, "config", "Data", "FILE.json",

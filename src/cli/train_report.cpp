@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "cli/text.hpp"
@@ -58,7 +59,10 @@ std::string result_block(const TrainRequest& request, const TrainResult& result,
     rows.emplace_back("test " + metric, score_text(result.test_metric));
     rows.emplace_back("validation " + metric, score_text(result.val_metric));
     rows.emplace_back("best epoch",
-                      fmt::format("{} (of 0 to {}), by validation{}", result.best_epoch, count - 1,
+                      fmt::format("{} (of 0 to {}), {}{}", result.best_epoch, count - 1,
+                                  std::isnan(result.val_metric)
+                                      ? "the last that was evaluated: no validation score"
+                                      : "by validation",
                                   result.stop_reason == "early_stopping" ? ", stopped early" : ""));
   } else {
     rows.emplace_back("scores", request.train.eval_every == 0

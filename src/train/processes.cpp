@@ -107,7 +107,7 @@ Processes::Processes(const TransportOptions& transport)
 
 Processes::~Processes() = default;
 
-void Processes::join(const std::function<void()>& check) {
+void Processes::join(const std::function<void()>& check, const LogCallback& log) {
   if (!joins_others()) return;
   const auto keep_watch = [this](std::shared_ptr<RankWatch> watch) {
     const std::lock_guard lock(mutex_);
@@ -129,6 +129,7 @@ void Processes::join(const std::function<void()>& check) {
     options.on_watch = keep_watch;
     options.launch = launch_variables().value_or(LaunchVariables{});
     options.check = check;
+    options.log = log;
     group_ = std::make_unique<TcpGroup>(options);
   }
 }

@@ -8,6 +8,7 @@
 
 #include "core/function_ref.hpp"
 #include "heliograph/error.hpp"
+#include "heliograph/log.hpp"
 #include "heliograph/options.hpp"
 
 namespace heliograph {
@@ -41,9 +42,10 @@ class Processes {
   Processes& operator=(const Processes&) = delete;
 
   /// Joins the other processes, if there are any. Collective; called once. While it waits for
-  /// others over TCP it repeatedly calls `check`, which may throw. Throws Error: usage (torchrun
-  /// started several processes, but MPI one), peer_lost, resource; and what `check` throws.
-  void join(const std::function<void()>& check = {});
+  /// others over TCP it repeatedly calls `check`, which may throw; `log` is told for whom it waits
+  /// if that takes long. Throws Error: usage (torchrun started several processes, but MPI one),
+  /// peer_lost, resource; and what `check` throws.
+  void join(const std::function<void()>& check = {}, const LogCallback& log = {});
   /// Whether `join` has others to join.
   bool joins_others() const { return joins_by_ != TransportKind::threads; }
 

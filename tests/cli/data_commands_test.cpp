@@ -49,6 +49,17 @@ TEST(EdgeWeights, AreShownAndIgnoredOnRequest) {
   EXPECT_EQ(run_command({"train", "--data", shards, "--epochs", "1", "--ignore-weights"}).code, 2);
 }
 
+TEST(TrainCommand, NamesTheLastEpochWhereNothingChoosesTheBest) {
+  const TemporaryDirectory folder;
+  const std::string data = test::save_ring(folder / "ring", 60);
+  const auto printed = [&](const char* split) {
+    return run_command(test::train_arguments(data, 3, {"--split", split})).out;
+  };
+  EXPECT_THAT(printed("random:60/0/40"),
+              HasSubstr("2 (of 0 to 2), the last that was evaluated: no validation score\n"));
+  EXPECT_THAT(printed("random:60/20/20"), HasSubstr(" (of 0 to 2), by validation\n"));
+}
+
 TEST(PartitionCommand, WritesWhatTrainReads) {
   const TemporaryDirectory folder;
   const std::string data = test::save_ring(folder / "ring", 60);

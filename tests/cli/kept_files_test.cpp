@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
@@ -109,6 +111,52 @@ TEST_F(KeptFiles, ListsAndArraysReplaceOnlyTheirKind) {
   refused({"partition", "--data", path("list"), "--parts", "2", "--owners", path("list/labels.txt"),
            "--overwrite"},
           2, "is part of the data set");
+}
+
+TEST_F(KeptFiles, ArraysOfAnotherDataSetAreKept) {
+  train("run");
+  for (const auto& [data, graph] : {std::pair("list", "edges.csv"), std::pair("mm", "graph.mtx")}) {
+    fs::create_directory(folder_ / data);
+    test::write_text(folder_ / data / graph, "0,1\n");
+    const std::string array = path(std::string(data) + "/features.npy");
+    const std::string made = path(std::string(data) + "/new.npy");
+    test::write_text(array, "\x93NUMPY");
+    const auto eval = [&](const std::string& file) {
+      return std::vector<std::string>{"eval",          "--checkpoint", path("run"),
+                                      "--save-logits", file,           "--overwrite"};
+    };
+    refused(eval(array), 2, "lies in a data set: it is not replaced");
+    EXPECT_EQ(read_text(array), "\x93NUMPY");
+    EXPECT_EQ(run_command(eval(made)).code, 0) << "a new file beside data is in nobody's way";
+  }
+}
+
+TEST_F(KeptFiles, AFileThatMayNotBeWrittenIsRefusedBeforeTheWork) {
+  train("run");
+  const std::string closed = path("closed");
+  fs::create_directory(closed);
+  fs::permissions(closed, fs::perms::owner_read | fs::perms::owner_exec);
+  if (::access(closed.c_str(), W_OK) == 0) GTEST_SKIP() << "this user may write everywhere";
+  const std::string file = closed + "/file";
+  refused(arguments({"--summary", file}), 2, "cannot be written: Permission denied");
+  refused({"eval", "--checkpoint", path("run"), "--save-logits", file}, 2, "cannot be written");
+  refused({"partition", "--data", data_, "--parts", "2", "--owners", file}, 2, "cannot be written");
+}
+
+TEST_F(KeptFiles, EveryCommandReportsAFileSizeLimit) {
+  train("run");
+  const std::string data = test::save_ring(folder_ / "large", 9000);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{16 << 10, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const std::vector<std::string> commands[] = {
+      {"import", "--data", data, "--out", path("copy")},
+      {"generate", "--nodes", "9000", "--edges", "9000", "--out", path("made")},
+      {"partition", "--data", data, "--parts", "2", "--owners", path("owners")},
+      {"eval", "--checkpoint", path("run"), "--data", data, "--save-logits", path("l.npy")}};
+  for (const auto& words : commands) refused(words, 4, "File too large");
+  ::setrlimit(RLIMIT_FSIZE, &before);
 }
 
 TEST_F(KeptFiles, ImportRefusesItsTargetBeforeItReads) {

@@ -203,6 +203,10 @@ TEST(OptionText, BadTextIsRefusedByFlag) {
 TEST(OptionText, ChoicesNameTheNearest) {
   EXPECT_NE(refusal([] { with("metric", "accuracyy"); }).find("nearest is accuracy"),
             std::string::npos);
+  for (const char* begin : {"acc", "ACC"}) {
+    EXPECT_NE(refusal([&] { with("metric", begin); }).find("nearest is accuracy"),
+              std::string::npos);
+  }
   EXPECT_NE(refusal([] { with("model", "graphsage"); }).find("nearest is sage"), std::string::npos);
   EXPECT_NE(refusal([] { with("device", "gpu"); }).find("nearest is cuda"), std::string::npos);
   EXPECT_NE(refusal([] { with("norm", "rms"); }).find("auto, layer, batch or none, not"),

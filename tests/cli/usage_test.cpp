@@ -257,6 +257,7 @@ TEST(Usage, FlagsThatCannotActAreNamed) {
   const std::string shards = (folder / "shards").string();
   ASSERT_EQ(run_command({"partition", "--data", data, "--parts", "2", "--out", shards}).code, 0);
   expect_refusal({"partition", "--data", shards}, 2, "holds shards, which are cut already");
+  expect_refusal({"import", "--data", shards, "--out", run}, 2, "holds shards, which are cut");
   ASSERT_EQ(run_command(test::train_arguments(data, 1, {"--balance-train", "--out", run})).code, 0);
   expect_refusal({"eval", "--checkpoint", run, "--overwrite"}, 2, "--overwrite needs --out");
   EXPECT_EQ(run_command({"eval", "--checkpoint", run, "--partitioner", "random"}).code, 0);
@@ -309,6 +310,8 @@ TEST(Config, BadOnesAreRefusedByFile) {
   refuse(R"({"bits": 3})", "--bits");
   refuse(R"({"epochs": )", "not JSON");
   refuse(R"({"bits": 1, "epochs": 3, "bits": 8})", "gives \"bits\" twice: keep one");
+  refuse(R"({"no-precompute": true, "precompute": true})", "gives both \"precompute\" and");
+  refuse(R"({"precompute": true, "no_precompute": true})", "gives both \"precompute\" and");
   refuse("[]", "object");
   expect_refusal({"train", "--config", (folder / "missing").string()}, 2, "cannot be read");
 }
@@ -339,6 +342,9 @@ TEST(OutOfResources, AFullDiskIsNamed) {
   expect_refusal(
       test::train_arguments(data, 2, {"--summary", "/dev/full", "--quiet", "--out", out}), 4,
       "/dev/full");
+  const auto printed = run_command(test::train_arguments(data, 2, {"--summary", "/dev/full"}));
+  EXPECT_EQ(printed.code, 4);
+  EXPECT_THAT(printed.out, HasSubstr("test auc"));
   // Only the summary could not be written; the run is kept.
   EXPECT_TRUE(std::filesystem::exists(folder / "run" / "predictions.npy"));
 }

@@ -24,6 +24,9 @@ constexpr double kListenRest = 0.05;
 /// How much longer than rank 0 the other ranks wait, so that rank 0 can tell them who was missing.
 constexpr double kReportSeconds = 2;
 
+/// Seconds of waiting for the first meeting until a log line says for whom.
+constexpr double kSilentSeconds = 2;
+
 constexpr const char* kEndedEarly = "has ended before all ranks had met";
 
 /// The share of the descriptors that this process may open which callers may hold that have not
@@ -142,13 +145,23 @@ std::string Rendezvous::warning() const {
                             : "");
 }
 
-std::vector<Introduction> Rendezvous::introduce(double seconds, const Check& check) {
+std::vector<Introduction> Rendezvous::introduce(double seconds, const Check& check,
+                                                const LogCallback& log) {
   if (ranks_ == 1) return {mine_};
   introducing_ = true;
   all_.assign(static_cast<std::size_t>(ranks_), {});
   members_.resize(all_.size());
   expect(1);
-  turn_until([&] { return missing_ == 0; }, seconds, check, [&] { end_uncalled(seconds); });
+  bool silent = static_cast<bool>(log);
+  const double late = monotonic_seconds() + kSilentSeconds;
+  const auto check_and_log = [&] {
+    if (silent && monotonic_seconds() > late) {
+      silent = false;
+      log(LogLevel::info, whom_it_awaits());
+    }
+    if (check) check();
+  };
+  turn_until([&] { return missing_ == 0; }, seconds, check_and_log, [&] { end_uncalled(seconds); });
   if (rank_ == 0) {
     all_[0] = mine_;
     for (int r = 1; r < ranks_; ++r) {
@@ -246,20 +259,32 @@ std::string Rendezvous::rank_0() const {
          describe_endpoint(launch_.address, port_of_rank_0_);
 }
 
+/// Where ranks meet rank 0: its endpoint, or the several at which others look for it.
+std::string Rendezvous::meeting_place() const {
+  if (rank_ == 0) return describe_endpoint(launch_.address, mine_.port);
+  const std::vector<std::uint16_t> ports = launch_.ports();
+  const std::string first = describe_endpoint(launch_.address, ports.front());
+  return ports.size() > 1 ? fmt::format("{} to {}", first, ports.back()) : first;
+}
+
+std::string Rendezvous::whom_it_awaits() const {
+  if (rank_ != 0) return "waiting for rank 0 at " + meeting_place();
+  return fmt::format("waiting for rank {}{} of {} at {}", first_missing(),
+                     missing_ > 1 ? fmt::format(" and {} more", missing_ - 1) : "", ranks_,
+                     meeting_place());
+}
+
 void Rendezvous::end_uncalled(double seconds) {
   if (rank_ != 0) {
     if (!refusal_.empty()) end_refused(refusal_);
-    const std::vector<std::uint16_t> ports = launch_.ports();
-    std::string where = describe_endpoint(launch_.address, ports.front());
-    if (ports.size() > 1) where += fmt::format(" to {}", ports.back());
     throw_error(ErrorCode::peer_lost,
-                "--transport tcp: rank {} did not meet rank 0 at {} within {}: {}", rank_, where,
-                describe_seconds(seconds), last_);
+                "--transport tcp: rank {} did not meet rank 0 at {} within {}: {}", rank_,
+                meeting_place(), describe_seconds(seconds), last_);
   }
   std::string text = fmt::format(
       "{}: rank {}{} not called rank 0 at {} within {}", spell_options("--transport tcp"),
       first_missing(), missing_ > 1 ? fmt::format(" and {} more have", missing_ - 1) : " has",
-      describe_endpoint(launch_.address, mine_.port), describe_seconds(seconds));
+      meeting_place(), describe_seconds(seconds));
   if (!refused_.empty()) text += "; " + refused_;
   if (short_of_sockets_) text += "; calls were not accepted for want of descriptors (ulimit -n)";
   throw Error(ErrorCode::peer_lost, text);

@@ -14,6 +14,7 @@
 #include "comm/rendezvous/introduction.hpp"
 #include "comm/rendezvous/launch_variables.hpp"
 #include "core/function_ref.hpp"
+#include "heliograph/log.hpp"
 
 namespace heliograph {
 
@@ -52,8 +53,10 @@ class Rendezvous {
   /// Until `connect` returns, all ranks notice the end of any of them.
   /// Throws Error: usage (rank 0 refuses this rank, or two processes have the same rank), peer_lost
   /// (names the first rank that did not connect within `seconds`, or that has ended), resource;
-  /// what `check` throws, which rank 0 reports to the others.
-  std::vector<Introduction> introduce(double seconds, const Check& check);
+  /// what `check` throws, which rank 0 reports to the others. `log` (may be empty) is told once for
+  /// whom this process waits, if that takes long.
+  std::vector<Introduction> introduce(double seconds, const Check& check,
+                                      const LogCallback& log = {});
 
   /// Returns `links` non-blocking connections to each other rank, by link and by rank; the sockets
   /// at this rank's own place are closed. Collective; call it once. After `introduce`, it returns
@@ -135,6 +138,8 @@ class Rendezvous {
   Member& member(int rank) { return members_[static_cast<std::size_t>(rank)]; }
   Introduction& introduction_of(int rank) { return all_[static_cast<std::size_t>(rank)]; }
   int first_missing() const;
+  std::string meeting_place() const;
+  std::string whom_it_awaits() const;
   std::size_t most_bytes() const;
   HandshakeHeader header(HandshakeHeader::Kind kind, int to, int link) const;
   bool send(Connection& connection, HandshakeHeader::Kind kind, int to, int link,

@@ -21,7 +21,7 @@ TcpGroup::TcpGroup(const TcpTransportOptions& options) : options_(options) {
 
   Rendezvous rendezvous(launch);
   const std::vector<Introduction> all =
-      rendezvous.introduce(options.timeout_seconds, options.check);
+      rendezvous.introduce(options.timeout_seconds, options.check, options.log);
   warning_ = rendezvous.warning();
   place_ = find_place(launch.rank, all);
   if (launch.local_rank) place_.rank_on_host = *launch.local_rank;

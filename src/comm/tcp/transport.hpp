@@ -6,6 +6,7 @@
 #include "comm/processes/group.hpp"
 #include "comm/rendezvous/launch_variables.hpp"
 #include "comm/tcp/links.hpp"
+#include "heliograph/log.hpp"
 
 namespace heliograph {
 
@@ -15,6 +16,7 @@ struct TcpTransportOptions : ProcessGroupOptions {
   LaunchVariables launch;
   /// Called now and then while the constructor waits for others; may throw.
   std::function<void()> check;
+  LogCallback log;  ///< Is told for whom the constructor waits if that takes long; may be empty.
 };
 
 /// The group of processes that find each other by variables of their environment, as torchrun sets

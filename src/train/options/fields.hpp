@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/throw_error.hpp"
 #include "train/options/parse.hpp"
 
 namespace heliograph {
@@ -234,6 +235,10 @@ void apply_json(std::span<const OptionField<Target>> fields, const nlohmann::jso
     }
     if (field.kind != FieldKind::toggle) continue;
     if (const nlohmann::json* off = find_option(object, "no-" + field.name)) {
+      if (find_option(object, field.name) != nullptr) {
+        throw_error(ErrorCode::usage, "{} gives both \"{}\" and \"no-{}\"; leave one out", origin,
+                    field.name, field.name);
+      }
       field.set(target,
                 option_text("no-" + field.name, field.kind, *off) == "true" ? "false" : "true");
     }

@@ -28,6 +28,11 @@ std::string nearest_choice(const std::string& text, const std::vector<std::strin
   for (const auto& [other, choice] : kOtherNames) {
     if (text == other && std::ranges::find(choices, choice) != choices.end()) return choice;
   }
+  // accuracy for acc, if no other choice begins like that.
+  const auto begins = [&](const std::string& choice) {
+    return text.size() > 1 && edit_distance(text, choice.substr(0, text.size())) == 0;
+  };
+  if (std::ranges::count_if(choices, begins) == 1) return *std::ranges::find_if(choices, begins);
   const std::string near = nearest_name(text, choices);
   if (!near.empty()) return near;
   const auto part = std::ranges::find_if(choices, [&](const std::string& choice) {

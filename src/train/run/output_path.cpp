@@ -1,5 +1,9 @@
 #include "train/run/output_path.hpp"
 
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include <string_view>
 #include <system_error>
 
@@ -11,6 +15,15 @@ namespace heliograph {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Whether the file may be written. A device is written in place, a file is replaced in its
+/// directory; which directory that is for a link depends on the kind of file.
+bool permitted(const fs::path& path, const fs::path& parent) {
+  std::error_code ignored;
+  if (fs::is_symlink(path, ignored)) return true;
+  const bool replaced = !fs::exists(path, ignored) || fs::is_regular_file(path, ignored);
+  return replaced ? ::access(parent.c_str(), W_OK | X_OK) == 0 : ::access(path.c_str(), W_OK) == 0;
+}
 
 /// Whether `file` is `folder` or lies in it.
 bool lies_in(const fs::path& file, const fs::path& folder) {
@@ -35,12 +48,16 @@ void require_writable(const OutputPath& output, const std::string& data) {
     refuse(" lies in a data set, shards or a checkpoint; choose another directory");
   }
   if (fs::is_directory(path, ignored)) refuse(" is a directory");
+  if (!permitted(path, parent)) refuse(std::string(" cannot be written: ") + std::strerror(errno));
   if (!fs::exists(path, ignored)) return;
   if (!output.overwrite) refuse(" exists; choose another name or add --overwrite");
   if (!output.is_kind(path)) {
     refuse(std::string(" exists and is not ") + output.kind + ": it is not replaced");
   }
   if (!data.empty() && lies_in(path, data)) refuse(" is part of the data set: it is not replaced");
+  // Any such file there may be an input.
+  const bool may_be_data = output.is_kind == is_npy || output.is_kind == is_owner_list;
+  if (may_be_data && holds_data(parent)) refuse(" lies in a data set: it is not replaced");
 }
 
 bool is_npy(const fs::path& file) {

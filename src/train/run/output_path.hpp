@@ -16,7 +16,7 @@ struct OutputPath {
 
 /// Throws Error(usage) if the output cannot be written, lies in a native data set, shards or a
 /// checkpoint, or would replace anything but a file of its kind that is not part of `data`, the
-/// data set that the command reads (may be empty).
+/// data set that the command reads (may be empty), nor an array or list in another data set.
 void require_writable(const OutputPath& output, const std::string& data);
 
 /// Whether a regular file is of this kind: NumPy's .npy; lines of owners as write_partition makes.
