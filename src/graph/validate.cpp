@@ -74,8 +74,9 @@ void validate_graph(const Graph& graph, const std::string& where) {
   check_size(where, "edge_weights", graph.edge_weights.size(), graph.entries());
   for (NodeId v = 0; v < graph.nodes; ++v) {
     for (std::int64_t i = graph.offsets[at(v)]; i < graph.offsets[at(v) + 1]; ++i) {
-      if (std::isfinite(graph.edge_weights[at(i)])) continue;
-      refuse(where, "the weight of the edge {} -> {} is {}, which is not finite",
+      const float weight = graph.edge_weights[at(i)];
+      if (weight == 0 || std::isnormal(weight)) continue;  // The inverse of another overflows.
+      refuse(where, "the weight of the edge {} -> {} is {}, which is not a normal fp32 number",
              graph.neighbours[at(i)], v, graph.edge_weights[at(i)]);
     }
   }

@@ -89,12 +89,6 @@ class Composer {
   }
 
  private:
-  /// By default models have the norm of their published form. With LayerNorm, the gates of dagnn
-  /// can close for good in the first epochs.
-  static NormLayer norm_of(const ModelOptions& options) {
-    if (options.norm != NormLayer::automatic) return options.norm;
-    return convolves(options.kind) ? NormLayer::layer : NormLayer::none;
-  }
   /// The mask of the output of a layer.
   DropoutMask mask(int layer) const {
     return {threshold_, site_key(layer + 1, Direction::forward)};
@@ -271,6 +265,19 @@ bool exchanges_features(const ModelOptions& options) {
 bool reads_features(const ModelOptions& options, std::int64_t features, bool sparse_features) {
   return options.kind == ModelKind::sage || options.residual == Residual::linear ||
          adds_features(options, features, sparse_features) || !precomputes(options);
+}
+
+NormLayer norm_of(const ModelOptions& options) {
+  if (options.norm != NormLayer::automatic) return options.norm;
+  // With LayerNorm, the gates of dagnn can close for good in the first epochs.
+  return convolves(options.kind) ? NormLayer::layer : NormLayer::none;
+}
+
+bool adds_residuals(const ModelOptions& options, std::int64_t features, bool sparse_features) {
+  const int hidden = options.layers - (maps_output(options) ? 0 : 1);
+  const bool first = options.kind == ModelKind::gcnii || options.input_linear ||
+                     adds_features(options, features, sparse_features);
+  return hidden > 1 || (hidden == 1 && first);
 }
 
 Composition compose(const ModelOptions& options, const ModelInput& input, std::int64_t classes,

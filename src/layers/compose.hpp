@@ -38,6 +38,12 @@ bool exchanges_features(const ModelOptions& options);
 /// aggregation.
 bool reads_features(const ModelOptions& options, std::int64_t features, bool sparse_features);
 
+/// The norm of hidden layers, which is never `automatic`: by default that of the published form.
+NormLayer norm_of(const ModelOptions& options);
+
+/// Whether a layer adds its input to its output with Residual::identity.
+bool adds_residuals(const ModelOptions& options, std::int64_t features, bool sparse_features);
+
 /// The model's steps, as docs/models.md describes them. Dropout acts on the input of every product,
 /// so ranks exchange rows after dropout. A precomputed first aggregation has a dropout mask of its
 /// own.

@@ -13,7 +13,7 @@ namespace heliograph {
 /// The kind of a parameter, which decides its initial values.
 enum class ParameterKind : std::uint8_t {
   weight,  ///< A matrix, initially random (Glorot and Bengio, 2010, equation 16); it decays.
-  bias,    ///< A vector, initially 0.
+  bias,    ///< A vector or a number, initially 0.
   gain,    ///< A vector, initially 1.
 };
 

@@ -116,7 +116,9 @@ EvaluationResult evaluate_split(const Dataset& dataset, const TrainOptions& opti
                                 const Model& model, const LogCallback& log) {
   require_fit(model, kOrigin, dataset.features.cols, dataset.labels.task, dataset.labels.classes);
   return score(model, options, [&](const TrainOptions& of_model, PlanPurpose purpose) {
-    return std::make_unique<const DatasetPlan>(dataset, of_model, log, std::move(purpose));
+    auto plan = std::make_unique<const DatasetPlan>(dataset, of_model, log, std::move(purpose));
+    log_edge_weights(*plan, log);
+    return plan;
   });
 }
 

@@ -23,6 +23,7 @@
 #include "graph/split.hpp"
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/shards.hpp"
+#include "layers/compose.hpp"
 #include "train/agreement.hpp"
 #include "train/checkpoint/model_file.hpp"
 #include "train/checkpoint/saver.hpp"
@@ -303,12 +304,13 @@ PlanPurpose purpose_of(const Beginning& beginning, const TrainOptions& options,
   if (!beginning.resumed) {
     const Model& weights = *beginning.weights;
     require_fit(weights, options.init_from.string(), feature_cols, task, classes);
-    TrainOptions trained;
+    TrainOptions trained, wanted = options;
     trained.model = weights.options;
     trained.normalize = weights.normalize;
+    for (TrainOptions* o : {&trained, &wanted}) o->model.norm = norm_of(o->model);
     for (const auto& field : train_option_fields()) {
       if (std::ranges::count(kKeptByWeights, field.name) == 0) continue;
-      const nlohmann::json theirs = field.get(trained), ours = field.get(options);
+      const nlohmann::json theirs = field.get(trained), ours = field.get(wanted);
       if (theirs == ours) continue;
       throw_error(ErrorCode::mismatch,
                   "--init-from {}: its weights were trained with --{} {}, and this run has --{} "
@@ -340,9 +342,13 @@ TrainResult run(const TrainOptions& options, const TrainCallbacks& callbacks, Ma
     Beginning beginning;
     const std::unique_ptr<const RunPlan> plan = make_plan(beginning);
     if (callbacks.log) callbacks.log(LogLevel::info, "split " + plan->describe_split());
-    if (const auto& weights = plan->facts().weights; weights && callbacks.log) {
-      callbacks.log(LogLevel::info,
-                    fmt::format("edge weights from {} to {}", weights->least, weights->most));
+    log_edge_weights(*plan, callbacks.log);
+    const RunFacts& facts = plan->facts();
+    if (callbacks.log && options.model.residual == Residual::identity &&
+        !adds_residuals(options.model, facts.feature_cols, facts.sparse_features)) {
+      callbacks.log(LogLevel::warning,
+                    spell_options("--residual has no effect: it joins values of --hidden columns, "
+                                  "and no layer has as many before and after it"));
     }
     result.metric = plan->metric();
     result.partition = plan->facts().quality;
@@ -381,12 +387,11 @@ TrainResult train_shards(const std::filesystem::path& directory, const TrainOpti
                          const TrainCallbacks& callbacks) {
   return run(options, callbacks, [&](Beginning& beginning) {
     // The options that are fixed in the shards are part of what is compared.
-    auto shards = std::make_unique<const ShardPlan>(directory, options);
+    auto shards = std::make_unique<ShardPlan>(directory, options);
     beginning = read_beginning(shards->dataset_hash(), shards->options());
     const RunFacts& facts = shards->facts();
-    shards->require_statistics(
-        purpose_of(beginning, shards->options(), facts.feature_cols, facts.task, facts.classes)
-            .statistics);
+    shards->use_statistics(
+        purpose_of(beginning, shards->options(), facts.feature_cols, facts.task, facts.classes));
     return shards;
   });
 }

@@ -99,7 +99,7 @@ TEST(EdgeWeights, OfDirectedGraphsCountTowardsTheirTargets) {
 
 // With weights that are all equal, a mean is what it is without weights, and a sum that many times
 // larger.
-TEST(EdgeWeights, ThatAreEqualScaleSumsAndLeaveMeans) {
+TEST(EdgeWeights, ThatAreEqualLeaveMeans) {
   Dataset data = test::make_small_dataset(80, 12, 4, 3);
   TrainOptions options = test::small_options(3, 3);
   options.model.kind = ModelKind::sage;

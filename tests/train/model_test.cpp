@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "heliograph/checkpoint.hpp"
@@ -216,6 +217,8 @@ TEST(FineTuning, RefusesOtherModelsByName) {
   test::expect_error(ErrorCode::mismatch, {"m.safetensors", "hidden 16", "hidden 9"},
                      [&] { train(data, o); });
   o.model.hidden = 16;
+  o.model.norm = NormLayer::layer;  // What auto stands for.
+  EXPECT_NO_THROW(train(data, o));
   o.model.kind = ModelKind::gcn;
   test::expect_error(ErrorCode::mismatch, {"model sage", "model gcn"}, [&] { train(data, o); });
   TrainOptions raw = standard_options();
@@ -293,6 +296,38 @@ TEST(Predict, EmbeddingsTimesTheLastLayerAreTheLogits) {
       }
     }
   }
+}
+
+TEST(Predict, BatchNormNeedsManyRowsOnlyInTraining) {
+  const Dataset data = test::make_small_dataset(40, 6, 3, 5);
+  TrainOptions o = test::small_options(1, 2);
+  o.model.norm = NormLayer::batch;
+  const TrainResult r = train(data, o);
+  Dataset one = test::make_small_dataset(1, 6, 3, 0);
+  EXPECT_EQ(r.model->predict(unlabelled(one)).predictions.size(), 1U);
+}
+
+TEST(Residuals, ThatJoinNothingAreNamed) {
+  const Dataset data = test::make_small_dataset(40, 6, 3, 5);
+  TrainOptions o = test::small_options(1, 1);
+  o.model.residual = Residual::identity;
+  TrainCallbacks callbacks;
+  std::string lines;
+  callbacks.log = [&](LogLevel, std::string_view text) { lines.append(text); };
+  const auto warned = [&] {
+    lines.clear();
+    train(data, o, callbacks);
+    return lines.find("residual has no effect") != std::string::npos;
+  };
+  EXPECT_TRUE(warned());
+  o.model.hidden = 6;
+  EXPECT_FALSE(warned());
+  o.model.hidden = 16;
+  o.model.layers = 3;
+  EXPECT_FALSE(warned());
+  o.model.kind = ModelKind::gcnii;
+  o.model.layers = 1;
+  EXPECT_FALSE(warned());
 }
 
 TEST(Predict, RefusesWhatItCannotDo) {

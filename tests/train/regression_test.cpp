@@ -166,6 +166,10 @@ TEST(Regression, AModelPredictsInTheUnitsThatItWasTrainedOn) {
   o.init_from = folder / "m.safetensors";
   o.epochs = 1;
   EXPECT_EQ(train(other, o).model->target, model.target);
+  TrainOptions cut = o;
+  cut.init_from.clear();
+  write_shards(other, make_partition(other.graph, o.partition), cut, folder / "shards");
+  EXPECT_EQ(train_shards(folder / "shards", o).model->target, model.target);
   test::expect_error(ErrorCode::mismatch, {"one number a node", "one class a node"},
                      [&] { evaluate(test::make_small_dataset(220, 12, 4, 9), o, model); });
 }

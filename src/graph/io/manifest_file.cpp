@@ -37,10 +37,12 @@ nlohmann::json read_manifest_file(const fs::path& directory, const ManifestKind&
   if (!manifest.is_object() || manifest.value("format", nlohmann::json()) != kind.format) {
     refuse(path, "is not the manifest of {}", kind.of);
   }
-  if (const nlohmann::json version = manifest.value("version", nlohmann::json());
-      version != kind.version) {
-    refuse(path, "has format version {}; this build reads version {}", version.dump(),
-           kind.version);
+  const nlohmann::json version = manifest.value("version", nlohmann::json());
+  if (!version.is_number_integer() || version < kind.oldest || version > kind.newest) {
+    const bool one = kind.oldest == kind.newest;
+    refuse(path, "has format version {}; this build reads {}", version.dump(),
+           one ? fmt::format("version {}", kind.newest)
+               : fmt::format("versions {} to {}", kind.oldest, kind.newest));
   }
   return manifest;
 }

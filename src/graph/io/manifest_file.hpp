@@ -16,7 +16,7 @@ inline constexpr std::string_view kManifestHashFile = "manifest.xxh64";
 /// The kind of manifest that a reader expects.
 struct ManifestKind {
   std::string_view format;  ///< The value of the key "format".
-  int version;              ///< The value of the key "version".
+  int oldest, newest;       ///< The values of the key "version" that are read.
   std::string_view of;      ///< What the manifest describes, for messages: "a graph".
 };
 

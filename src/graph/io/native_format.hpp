@@ -15,7 +15,8 @@
 
 namespace heliograph {
 
-inline constexpr ManifestKind kNativeManifest{"heliograph-graph", 1, "a graph"};
+/// Version 2 has edge weights, which readers of version 1 would not see.
+inline constexpr ManifestKind kNativeManifest{"heliograph-graph", 1, 2, "a graph"};
 
 /// Names of arrays. An array lies in the file NAME.bin; splits are named "role_0", "role_1", ...
 namespace native_array {

@@ -137,7 +137,7 @@ void NativeWriter::write_manifest(const Dataset& dataset) {
   write_manifest_file(made_->temporary(),
                       {
                           {"format", kNativeManifest.format},
-                          {"version", kNativeManifest.version},
+                          {"version", dataset.graph.edge_weights.empty() ? 1 : 2},
                           {"name", dataset.name},
                           {"nodes", dataset.graph.nodes},
                           {"directed", dataset.graph.directed},

@@ -188,8 +188,7 @@ std::vector<std::string> options_of_hidden_layers_only(const ModelOptions& model
   const bool maps_output = model.output_linear || joins || model.kind == ModelKind::gcnii;
   // A gin layer is an MLP, which is like a hidden layer.
   if (model.layers > 1 || maps_output || model.kind == ModelKind::gin) return {};
-  std::vector<std::string> names{"norm", "residual"};
-  if (model.residual == Residual::linear) names.pop_back();
+  std::vector<std::string> names{"norm"};
   if (!model.input_linear) names.emplace_back("activation");
   if (!model.input_linear && model.feed_forward == 0) names.emplace_back("hidden");
   return names;

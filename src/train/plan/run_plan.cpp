@@ -55,7 +55,7 @@ void RunPlan::resolve_metric_and_check() {
     throw Error(ErrorCode::bad_input, "the split has no training node");
   }
   const std::int64_t rows = options_.inductive ? facts_.training_nodes : facts_.nodes;
-  if (model.norm == NormLayer::batch && rows < 2) {
+  if (purpose_.training && model.norm == NormLayer::batch && rows < 2) {
     throw_error(ErrorCode::usage,
                 "--norm batch normalises over the nodes of the training graph, which has 1: use "
                 "--norm layer");
@@ -66,6 +66,12 @@ std::string describe_split(const SplitChoice& choice, std::int64_t training,
                            std::int64_t validation, std::int64_t test) {
   return fmt::format("{}: {} to train on, {} to validate, {} to test", split_text(choice),
                      counted(training, "node"), validation, test);
+}
+
+void log_edge_weights(const RunPlan& plan, const LogCallback& log) {
+  const auto& weights = plan.facts().weights;
+  if (!log || !weights) return;
+  log(LogLevel::info, fmt::format("edge weights from {} to {}", weights->least, weights->most));
 }
 
 std::string RunPlan::describe_split() const {

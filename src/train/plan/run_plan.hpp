@@ -99,4 +99,7 @@ class RunPlan {
   Metric metric_ = Metric::automatic;
 };
 
+/// Logs the range of the graph's edge weights, if it has any.
+void log_edge_weights(const RunPlan& plan, const LogCallback& log);
+
 }  // namespace heliograph

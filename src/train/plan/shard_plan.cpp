@@ -295,16 +295,16 @@ ShardPlan::ShardPlan(fs::path directory, const TrainOptions& options, PlanPurpos
   } catch (const std::exception& error) {
     refuse_file(path, fmt::format("cannot be interpreted: {}", error.what()));
   }
-  // Shards hold targets in their own units.
-  if (purpose_.target) facts_.target = *purpose_.target;
   if (facts_.ranks != options_.partition.parts) refuse_file(path, "lists another number of ranks");
-  require_statistics(purpose_.statistics);
+  use_statistics(purpose_);
   resolve_metric_and_check();
 }
 
-void ShardPlan::require_statistics(const FeatureStatistics& statistics) const {
-  if (options_.normalize != Normalization::standard || statistics.empty() ||
-      statistics == facts_.statistics) {
+void ShardPlan::use_statistics(const PlanPurpose& purpose) {
+  // Shards hold targets in their own units.
+  if (purpose.target) facts_.target = *purpose.target;
+  if (options_.normalize != Normalization::standard || purpose.statistics.empty() ||
+      purpose.statistics == facts_.statistics) {
     return;
   }
   throw_error(ErrorCode::mismatch,

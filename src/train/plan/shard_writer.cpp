@@ -141,7 +141,7 @@ void write_shards(const Dataset& dataset, const Partition& partition, const Trai
   const RunFacts& facts = plan.facts();
   ordered_json manifest = {
       {"format", kShardManifest.format},
-      {"version", kShardManifest.version},
+      {"version", kShardManifest.newest},
       {"name", facts.name},
       {"nodes", facts.nodes},
       {"directed", dataset.graph.directed},
