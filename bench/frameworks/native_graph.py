@@ -41,8 +41,8 @@ def read_native(folder, weighted=False):
     and one class a node, and without weights of edges unless `weighted`."""
     with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as file:
         manifest = json.load(file)
-    if (manifest["format"], manifest["version"]) != ("heliograph-graph", 1):
-        raise Unsupported(f"{folder} is not a native graph directory of version 1")
+    if manifest["format"] != "heliograph-graph" or manifest["version"] not in (1, 2):
+        raise Unsupported(f"{folder} is not a native graph directory of version 1 or 2")
     if manifest["directed"] or manifest["features"]["sparse"] or (
             manifest["labels"]["task"] != "multiclass"):
         raise Unsupported(f"{folder}: only undirected graphs with dense features and one class a "

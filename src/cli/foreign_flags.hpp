@@ -5,7 +5,7 @@
 
 namespace heliograph::cli {
 
-/// A flag of PipeGCN, BNS-GCN, Sylvie or DGL's examples.
+/// A flag of PipeGCN, BNS-GCN, Sylvie, or the examples of DGL, PyG and OGB.
 struct ForeignFlag {
   const char* name;    ///< Without dashes in front.
   const char* answer;  ///< What to give instead, or why there is nothing to give.
@@ -36,6 +36,8 @@ inline constexpr ForeignFlag kForeignFlags[] = {
      "use --partitioner file:PATH, or train on shards that heliograph partition --out has written"},
     {"n-hidden", "use --hidden"},
     {"num-hidden", "use --hidden"},
+    {"hidden-channels", "use --hidden"},
+    {"hidden-dim", "use --hidden"},
     {"n-layers", "use --layers"},
     {"num-layers", "use --layers"},
     {"n-linear", "use --output-linear for one linear layer at the end; more are not built"},
@@ -46,6 +48,13 @@ inline constexpr ForeignFlag kForeignFlags[] = {
     {"num-epochs", "use --epochs"},
     {"learning-rate", "use --lr"},
     {"wd", "use --weight-decay"},
+    {"optim", "use --optimizer"},
+    {"early-stopping", "use --patience"},
+    {"runs", "experiments/convergence/sweep.py trains several seeds"},
+    {"n-runs", "experiments/convergence/sweep.py trains several seeds"},
+    {"train-ratio", "use --split random:T/V/E"},
+    {"aggr", "--model decides it: sage takes the mean, gin the sum"},
+    {"self-loop", "models that need self-loops add them"},
     {"no-eval", "use --eval-every 0"},
     {"eval", "every epoch is scored; --eval-every N scores every Nth"},
     {"log-every",
@@ -56,14 +65,20 @@ inline constexpr ForeignFlag kForeignFlags[] = {
     {"part-config", "use --data with the folder of shards"},
     {"n-feat", "the data set says it"},
     {"n-class", "the data set says it"},
+    {"num-classes", "the data set says it"},
     {"n-train", "the data set says it"},
     {"backend", "use --transport, or none: the launcher decides it"},
     {"port", "the launcher says it: MASTER_PORT"},
     {"master-addr", "the launcher says it: MASTER_ADDR"},
+    {"world-size", "use --parts for threads; mpirun or torchrun say it for processes"},
+    {"rank", "the launcher says it: RANK"},
+    {"output", "use --out"},
+    {"save-dir", "use --out"},
     {"node-rank", "the launcher says it: RANK"},
     {"ip-config", "mpirun --hostfile or torchrun say it"},
     {"gpu", "use --device cuda"},
     {"batch-size", "every epoch is one step on the whole graph"},
+    {"fanout", "every neighbour counts: no neighbours are sampled"},
     {"fan-out", "every neighbour counts: no neighbours are sampled"},
 };
 

@@ -147,9 +147,9 @@ int run_partition(const Arguments<PartitionRequest>& arguments) {
   Progress progress(0, request.input.quiet, request.input.log_level);
   const Dataset dataset = load(request.input, progress);
   Split split;
-  // An inductive run without shards balances training nodes as well.
+  // An inductive run balances training nodes too.
   PartitionOptions& cut = request.train.partition;
-  if (!request.out.empty() && request.train.inductive) cut.balance_train = true;
+  if (request.train.inductive) cut.balance_train = true;
   if (cut.balance_train || request.train.inductive || !request.out.empty()) {
     split = make_split(dataset, request.train.split);
   }

@@ -32,10 +32,10 @@ Shared shared_by_ranks(const RunPlan& plan, const Model* weights,
   Shared shared{
       {"the data set",
        fmt::format("{} {} {} {}", facts.name, facts.nodes, facts.classes, facts.feature_cols)},
-      {"the edge weights", facts.weights ? fmt::format("{} {} {} {}", facts.weights->least,
-                                                       facts.weights->most, facts.weights->source,
-                                                       facts.weights->target)
-                                         : "none"},
+      {"the edge weights",
+       facts.weights ? fmt::format("{} {} {} {}", facts.weights->least, facts.weights->most,
+                                   facts.weights->source, facts.weights->target)
+                     : "none"},
       {spell_options("whether --out is given"), options.checkpoint.folder.empty() ? "no" : "yes"}};
   for (const auto& field : train_option_fields()) {
     if (!field.get || std::ranges::count(kOwn, field.name) > 0) continue;

@@ -142,6 +142,8 @@ def npz_names(folder):
     np.savez(folder / "lists_from_one.npz", **pyg, train_idx=[1, 2], val_idx=[3], test_idx=[5, 6])
     np.savez(folder / "lists_of_flags.npz", **pyg, train_idx=np.eye(6, dtype=bool)[0], val_idx=[1],
              test_idx=[2])
+    np.savez(folder / "lists_of_numbers.npz", **pyg, train_idx=[3], val_idx=[0, 1, 0, 0, 0, 0],
+             test_idx=[2])
     np.savez(folder / "lists_twice.npz", **pyg, train_idx=[3, 1, 3], val_idx=[0], test_idx=[2])
     np.savez(folder / "lists_beyond.npz", **pyg, train_idx=[1, 2], val_idx=[3], test_idx=[5, 7])
 

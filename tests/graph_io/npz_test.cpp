@@ -169,7 +169,8 @@ TEST_F(NpzTest, ErrorsSayWhatWasFoundAndWhatToDo) {
   refused("ends_short.npz", "src holds 6 nodes and dst 5");
   refused("one_end.npz", "has a member src but no dst: edges need both ends");
   refused("lists_from_one.npz", "all would fit from 1, but nodes of a split are counted from 0");
-  refused("lists_of_flags.npz", "member train_idx: holds true and false, but");
+  refused("lists_of_flags.npz", "member train_idx: holds only 0 and 1 (or false and true), but");
+  refused("lists_of_numbers.npz", "member val_idx: holds only 0 and 1");
   refused("lists_twice.npz", "member train_idx: lists node 3 twice");
   refused("lists_beyond.npz", "entry 1 is node 7, which is not in [0, 6)");
 }

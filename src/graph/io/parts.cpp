@@ -326,12 +326,13 @@ std::vector<Split> split_from_indices(const SplitArrays& arrays, const Labels& l
     if (!is_flat(*array)) {
       refuse(array->name, "has shape {}, which is not a list of nodes", array->shape_text());
     }
-    if (array->kind == 'b') {
-      refuse(array->name,
-             "holds true and false, but this name is that of a list of nodes; give "
-             "all three sets as masks: train_mask, val_mask and test_mask");
-    }
     const std::vector<std::int64_t> members = to_int64(*array);
+    const bool flags = std::ranges::all_of(members, [](auto value) { return (value | 1) == 1; });
+    if (array->kind == 'b' || (flags && members.size() > 2)) {
+      refuse(array->name,
+             "holds only 0 and 1 (or false and true), but this name is that of a list of nodes; "
+             "give all three sets as masks: train_mask, val_mask and test_mask");
+    }
     for (std::size_t i = 0; i < members.size(); ++i) {
       if (members[i] < 0 || members[i] >= nodes) {
         refuse(array->name, "entry {} is node {}, which is not in [0, {}){}", i, members[i], nodes,

@@ -109,11 +109,12 @@ std::vector<NodeId> by_cluster(const std::vector<std::int32_t>& label) {
 
 NodeOrder resolve_order(const Graph& graph, NodeOrder order) {
   if (order != NodeOrder::automatic) return order;
-  // In a dense graph a row has several entries in each gather block, whatever the order. Entries with
-  // weights are not gathered in blocks.
-  const bool dense = graph.edge_weights.empty() &&
-                     static_cast<double>(graph.entries()) * kBlockNodes >
-                     kDense * static_cast<double>(graph.nodes) * static_cast<double>(graph.nodes);
+  // In a dense graph a row has several entries in each gather block, whatever the order. Entries
+  // with weights are not gathered in blocks.
+  const bool dense =
+      graph.edge_weights.empty() &&
+      static_cast<double>(graph.entries()) * kBlockNodes >
+          kDense * static_cast<double>(graph.nodes) * static_cast<double>(graph.nodes);
   return graph.nodes > kClusterNodes && !dense ? NodeOrder::cluster : NodeOrder::id;
 }
 

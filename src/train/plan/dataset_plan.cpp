@@ -58,7 +58,8 @@ DatasetPlan::DatasetPlan(const Dataset& dataset, const TrainOptions& options,
     : RunPlan(options, std::move(purpose)), dataset_(dataset), checks_memory_(purpose_.training) {
   resolve();
   if (purpose_.training) warn_of_doubts(dataset, log);
-  check_memory(std::nullopt);
+  // More parts than nodes are refused when the graph is cut.
+  if (options.partition.parts <= dataset.graph.nodes) check_memory(std::nullopt);
   PartitionOptions cut = options.partition;
   if (options.inductive) cut.balance_train = true;
   index(make_partition(dataset.graph, cut, log, &split_));
