@@ -69,8 +69,9 @@ EdgeList read_edge_file(const std::filesystem::path& file, int base, std::int64_
                    commas ? "commas" : "tabs or blanks");
     }
     if (header && fields.field[0].empty()) {
-      lines.refuse("the header's first name is empty, as if the first column were the index of a "
-                   "table: write the edges without it (pandas: index=False)");
+      lines.refuse(
+          "the header's first name is empty, as if the first column were the index of a "
+          "table: write the edges without it (pandas: index=False)");
     }
     if (header) continue;
     const NodeId source = node(fields.field[0]);
