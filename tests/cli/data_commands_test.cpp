@@ -90,7 +90,8 @@ TEST(PartitionCommand, WritesWhatTrainReads) {
 TEST(PartitionCommand, CutsAnInductiveRunAsTrainDoes) {
   const TemporaryDirectory folder;
   const std::string data = test::save_ring(folder / "ring", 60), run = (folder / "run").string();
-  const std::vector<std::string> cut{"--data", data, "--parts", "3", "--inductive", "--hidden", "4"};
+  const std::vector<std::string> cut{"--data",      data,       "--parts", "3",
+                                     "--inductive", "--hidden", "4"};
   std::vector<std::string> words{"partition"};
   words.insert(words.end(), cut.begin(), cut.end());
   const auto predicted = run_command(words);

@@ -188,7 +188,7 @@ TEST_F(NativeTest, ManifestThatDoesNotFitIsRefused) {
     SCOPED_TRACE(part);
     test::expect_error(ErrorCode::bad_input, part, [&] { load_dataset(folder_ / "graph"); });
   };
-  refused("version 2", [](auto& m) { m["version"] = 2; });
+  refused("version 3", [](auto& m) { m["version"] = 3; });
   refused("version \"1\"", [](auto& m) { m["version"] = "1"; });
   refused("version null", [](auto& m) { m.erase("version"); });
   refused("not the manifest", [](auto& m) { m["format"] = "other"; });
