@@ -260,6 +260,8 @@ TEST(Regression, PatienceKnowsTheScoreOfEqualTargets) {
   EXPECT_EQ(r.val_metric, 0);
   EXPECT_EQ(r.best_epoch, 0);
   EXPECT_EQ(r.epochs.size(), 4U);
+  o.split = RandomSplit{60, 0.4, 39.6, 0};  // One of 220 nodes.
+  test::expect_error(ErrorCode::usage, "2 validation nodes", [&] { train(data, o); });
 }
 
 TEST(Regression, TheMetricIsR2UnlessGiven) {

@@ -45,6 +45,9 @@ void RunPlan::resolve_metric_and_check() {
     if (facts_.validation_nodes == 0) {
       throw_error(ErrorCode::usage, "--patience needs validation nodes; the split has none");
     }
+    if (metric_ == Metric::r2 && facts_.validation_nodes < 2) {
+      throw_error(ErrorCode::usage, "--patience with --metric r2 needs 2 validation nodes");
+    }
     if (ranks_nodes(metric_) && !facts_.validates_both_classes) {
       throw_error(ErrorCode::usage,
                   "--patience with --metric {} needs validation nodes of both classes",
