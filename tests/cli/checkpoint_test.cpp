@@ -331,6 +331,8 @@ TEST_F(Checkpoint, AFileSizeLimitSparesTheRunOrEndsItByOption) {
   EXPECT_THAT(goes_on.err, HasSubstr("warning: the checkpoint after 2 epochs was not saved"));
   EXPECT_EQ(read_lines(folder_ / "on" / "metrics.jsonl").size(), 4U);
   EXPECT_EQ(stops.code, 4) << stops.err;
+  EXPECT_THAT(stops.err,
+              HasSubstr("error: rank 0, epoch 1: the checkpoint after 2 epochs was not"));
   EXPECT_THAT(stops.err, HasSubstr("run.state"));
   EXPECT_EQ(read_json(folder_ / "off" / "run.json").at("status"), "failed");
 }

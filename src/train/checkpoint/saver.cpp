@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/collectives.hpp"
 #include "core/plural.hpp"
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/error.hpp"
@@ -88,6 +89,9 @@ bool CheckpointSaver::save(RunState& state, bool must_save) {
   const std::string sentence = fmt::format("the checkpoint after {} was not saved: {}",
                                            counted(state.epochs, "epoch"), failure);
   if (must_save || options_.on_failure == SaveFailure::stop) {
+    comm_.set_progress({comm_.progress().epoch, -1});  // A save belongs to no layer.
+    // The rank that failed is the one that messages name, so the others wait for its failure.
+    if (comm_.rank() != failed_rank_) barrier(comm_, Channel::evaluation);
     throw Error(ErrorCode::resource, sentence);
   }
   if (root && log_) log_(LogLevel::warning, sentence + "; training continues");
@@ -158,9 +162,10 @@ std::string CheckpointSaver::attempt(const std::function<void()>& action) {
   AllReduce(comm_, Channel::evaluation).sum(std::span<std::int64_t>(failed));
   const auto first = std::find_if(failed.begin(), failed.end(), [](auto f) { return f != 0; });
   if (first == failed.end()) return {};
-  // The first of the ranks that failed sends its message; the others add zeros.
+  failed_rank_ = static_cast<int>(first - failed.begin());
+  // It sends its message; the others add zeros.
   std::array<std::int64_t, 64> text{};
-  if (first - failed.begin() == comm_.rank()) {
+  if (failed_rank_ == comm_.rank()) {
     std::memcpy(text.data(), mine.data(), std::min(mine.size(), sizeof(text) - 1));
   }
   AllReduce(comm_, Channel::evaluation).sum(std::span<std::int64_t>(text));

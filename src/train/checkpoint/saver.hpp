@@ -31,8 +31,9 @@ class CheckpointSaver {
 
   /// Saves `state` and the trainer's. Afterwards keeps the new checkpoint and the one before it,
   /// and removes older ones. Returns false if saving failed and the run continues; a warning is
-  /// logged and the earlier checkpoints remain. Collective. Throws Error: resource, on every rank,
-  /// if saving failed and `must_save` is set or the options say that the run stops; peer_lost.
+  /// logged and the earlier checkpoints remain. Collective. Throws Error if saving failed and
+  /// `must_save` is set or the options say that the run stops: resource on the first rank that
+  /// failed, peer_lost with its message on the others.
   bool save(RunState& state, bool must_save);
 
  private:
@@ -41,7 +42,7 @@ class CheckpointSaver {
   void complete(CheckpointManifest& manifest, std::span<const FileRecord> ranks);
   void remove_others(int epochs);
   /// Runs `action` and returns, on every rank, the error message of the first rank whose action
-  /// failed, or nothing if none did. Collective.
+  /// failed, which becomes failed_rank_, or nothing if none did. Collective.
   std::string attempt(const std::function<void()>& action);
   std::filesystem::path partial(int epochs) const;
 
@@ -52,6 +53,7 @@ class CheckpointSaver {
   std::function<void()> before_saving_;
   LogCallback log_;
   FileLayer& files_;
+  int failed_rank_ = -1;
   std::optional<RunIdentity> identity_;
   /// The checkpoint that this run saved last, or that it resumed from.
   std::filesystem::path previous_;
