@@ -348,5 +348,21 @@ TEST(EdgeCases, AModelOfOneLayerTrains) {
   }
 }
 
+TEST(EdgeWeights, ThatAreEqualLeaveMeans) {
+  Dataset data = test::make_small_dataset(80, 12, 4, 3);
+  TrainOptions options = test::small_options(3, 3);
+  options.model.kind = ModelKind::sage;
+  const TrainResult plain = train(data, options);
+  data.graph.edge_weights =
+      std::vector<float>(static_cast<std::size_t>(data.graph.entries()), 4.0F);
+  const TrainResult weighted = train(data, options);
+  for (std::size_t e = 0; e < plain.epochs.size(); ++e) {
+    EXPECT_NEAR(weighted.epochs[e].loss / plain.epochs[e].loss, 1, 1e-6);
+  }
+  data.graph.edge_weights =
+      std::vector<float>(static_cast<std::size_t>(data.graph.entries()), 1.0F);
+  EXPECT_EQ(train(data, options).epochs[2].loss, plain.epochs[2].loss);
+}
+
 }  // namespace
 }  // namespace heliograph
