@@ -12,6 +12,10 @@
 namespace heliograph::cli {
 namespace {
 
+/// `timeout` and other supervisors signal a process and then its group. A user who presses Ctrl-C
+/// twice means it.
+constexpr std::chrono::milliseconds kOneRequest(500);
+
 constexpr int kStoppingSignals[] = {SIGINT, SIGTERM, SIGHUP};
 
 /// Of kStoppingSignals, those that are not ignored. Shells have background commands ignore SIGINT,
@@ -108,7 +112,9 @@ int SignalWatch::next_signal(std::optional<double> seconds) {
       signal = sigwaitinfo(&set, &ignored);
     }
     if (done_) return 0;
-    const bool stops = signal > 0 && signal != SIGUSR1;
+    const bool repeats =
+        signal == received_ && signal != SIGINT && Clock::now() - received_at_ < kOneRequest;
+    const bool stops = signal > 0 && signal != SIGUSR1 && !repeats;
     if (stops && (!actions_.is_request || actions_.is_request())) return signal;
     if (signal == SIGUSR1) actions_.save();
   }
@@ -117,6 +123,7 @@ int SignalWatch::next_signal(std::optional<double> seconds) {
 void SignalWatch::wait() {
   const int signal = next_signal(std::nullopt);
   if (done_) return;
+  received_at_ = std::chrono::steady_clock::now();
   received_ = signal;
   actions_.stop(signal);
   // Returns at a second signal, the end of the grace period or the end of the watch.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <thread>
@@ -27,10 +28,10 @@ struct SignalActions {
 
 /// Waits for SIGINT, SIGTERM, SIGHUP and SIGUSR1 on a thread of its own, while it lives.
 ///
-/// SIGUSR1 calls `save`. The first of the others calls `stop`. If a second one arrives, or if the
-/// watch still lives after the grace period, `force` is called and the process ends at once with
-/// exit code 128 + the first signal. Make it before other threads start, so that they inherit the
-/// blocked signals.
+/// SIGUSR1 calls `save`. The first of the others calls `stop`. If a second one arrives (SIGTERM or
+/// SIGHUP: not within half a second of the same signal), or if the watch still lives after the
+/// grace period, `force` is called and the process ends at once with exit code 128 + the first
+/// signal. Make it before other threads start, so that they inherit the blocked signals.
 class SignalWatch {
  public:
   explicit SignalWatch(SignalActions actions);
@@ -54,6 +55,7 @@ class SignalWatch {
 
   SignalActions actions_;
   std::atomic<int> received_{0};
+  std::chrono::steady_clock::time_point received_at_;
   std::atomic<bool> done_{false};
   std::thread thread_;
 };
