@@ -184,9 +184,9 @@ def lost_at_the_end(options):
         require(not left, f"{what}: {left}")
 
 
-def device_words(options, data, staleness):
+def device_words(options, data, staleness, epochs=6):
     return [options.emulated, "train", "--data", data, "--device", "cuda", "--layers", "3",
-            "--hidden", "16", "--epochs", "6", "--bits", "1", "--staleness", str(staleness),
+            "--hidden", "16", "--epochs", str(epochs), "--bits", "1", "--staleness", str(staleness),
             "--threads-per-rank", "1", "--quiet"]
 
 
@@ -262,8 +262,8 @@ def cuda_aware(options):
         require(calls[0]["cudaMalloc"] == 0, what)
 
     # Where only one end of a message is staged, what travels is the same.
-    words = [*device_words(options, data, 2), "--transport", "mpi"]
-    words_to_out = [*words, "--overwrite", "--out", out]
+    words = device_words(options, data, 2)
+    words_to_out = [*words, "--transport", "mpi", "--overwrite", "--out", out]
     train(1, [*AWARE, *words_to_out, ":", "-n", "1", *words_to_out])
     require(is_cuda_aware(out) is True, "run.json: cuda_aware_mpi of rank 0")
     require(result_of(out, 6) == threads_on_devices(options, words, 2), "mixed: other results")
@@ -273,8 +273,7 @@ def cuda_lost_rank(options):
     """The others name a process on a device that is killed, whether messages are staged or not."""
     data = make_graph(options)
     for aware in ([], AWARE):
-        words = [*device_words(options, data, 2), "--transport", "mpi", "--epochs", "1000000",
-                 *silences()]
+        words = [*device_words(options, data, 2, 1000000), "--transport", "mpi", *silences()]
         job = start(options, 3, words, *aware)
         time.sleep(3)
         require_loss(job, 1, signal.SIGKILL, ENDED,
