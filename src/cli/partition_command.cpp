@@ -147,13 +147,12 @@ int run_partition(const Arguments<PartitionRequest>& arguments) {
   Progress progress(0, request.input.quiet, request.input.log_level);
   const Dataset dataset = load(request.input, progress);
   Split split;
-  // An inductive run balances training nodes too.
   PartitionOptions& cut = request.train.partition;
-  if (request.train.inductive) cut.balance_train = true;
-  if (cut.balance_train || request.train.inductive || !request.out.empty()) {
+  cut = cut_of(request.train);
+  if (cut.balance_train || !request.out.empty()) {
     split = make_split(dataset, request.train.split);
   }
-  progress.phase("cutting into " + counted(request.train.partition.parts, "part"));
+  progress.phase("cutting into " + counted(cut.parts, "part"));
   const Partition partition = make_partition(dataset.graph, cut, progress.callback(), &split);
   if (!request.owners.empty()) write_partition(partition, request.owners);
   if (!request.out.empty()) {

@@ -60,9 +60,7 @@ DatasetPlan::DatasetPlan(const Dataset& dataset, const TrainOptions& options,
   if (purpose_.training) warn_of_doubts(dataset, log);
   // More parts than nodes are refused when the graph is cut.
   if (options.partition.parts <= dataset.graph.nodes) check_memory(std::nullopt);
-  PartitionOptions cut = options.partition;
-  if (options.inductive) cut.balance_train = true;
-  index(make_partition(dataset.graph, cut, log, &split_));
+  index(make_partition(dataset.graph, cut_of(options), log, &split_));
   if (purpose_.training) warn_of_slow_links(log);
 }
 

@@ -65,6 +65,12 @@ void RunPlan::resolve_metric_and_check() {
   }
 }
 
+PartitionOptions cut_of(const TrainOptions& options) {
+  PartitionOptions cut = options.partition;
+  cut.balance_train |= options.inductive;
+  return cut;
+}
+
 std::string describe_split(const SplitChoice& choice, std::int64_t training,
                            std::int64_t validation, std::int64_t test) {
   return fmt::format("{}: {} to train on, {} to validate, {} to test", split_text(choice),

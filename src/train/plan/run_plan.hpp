@@ -57,6 +57,9 @@ struct PlanPurpose {
   std::optional<TargetStatistics> target = {};
 };
 
+/// How a run with these options cuts its graph: an inductive run also balances training nodes.
+PartitionOptions cut_of(const TrainOptions& options);
+
 /// A split and its sizes: "random:60/20/20: 6 nodes to train on, 2 to validate, 2 to test".
 std::string describe_split(const SplitChoice& choice, std::int64_t training,
                            std::int64_t validation, std::int64_t test);
