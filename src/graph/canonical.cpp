@@ -61,28 +61,15 @@ void GraphBuilder::start_filling() {
   if (weighted_) weights_.resize(neighbours_.size());
 }
 
-void GraphBuilder::sort_row(std::size_t begin, std::size_t end) {
-  if (!weighted_) {
-    std::sort(neighbours_.data() + begin, neighbours_.data() + end);
-    return;
-  }
-  row_.clear();
-  for (std::size_t i = begin; i < end; ++i) row_.emplace_back(neighbours_[i], weights_[i]);
-  std::sort(row_.begin(), row_.end());
-  for (const auto& [neighbour, weight] : row_) {
-    neighbours_[begin] = neighbour;
-    weights_[begin++] = weight;
-  }
-}
-
 Graph GraphBuilder::finish(ImportCounts& counts, const std::string& where) {
   // Filling has moved each row's offset to the end of the row.
   const auto n = static_cast<std::size_t>(nodes_);
   std::size_t row_begin = 0;
   std::size_t kept = 0;
+  EntrySorter sorter;
   for (std::size_t v = 0; v < n; ++v) {
     const auto row_end = static_cast<std::size_t>(offsets_[v]);
-    sort_row(row_begin, row_end);
+    sorter.sort(neighbours_, weights_, row_begin, row_end);
     offsets_[v] = static_cast<std::int64_t>(kept);
     const std::size_t row_kept = kept;
     for (std::size_t i = row_begin; i < row_end; ++i) {

@@ -68,7 +68,6 @@ class GraphBuilder {
     neighbours_[i] = neighbour;
     if (weighted_) weights_[i] = weight;
   }
-  void sort_row(std::size_t begin, std::size_t end);
 
   std::int64_t nodes_;
   bool directed_;
@@ -78,7 +77,6 @@ class GraphBuilder {
   std::vector<std::int64_t> offsets_;
   std::vector<NodeId> neighbours_;
   std::vector<float> weights_;  ///< Of the entries of neighbours_; empty if all are 1.
-  std::vector<std::pair<NodeId, float>> row_;  ///< Scratch of sort_row.
 };
 
 /// The name of a list of edges that is not in a file.

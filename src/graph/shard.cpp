@@ -22,21 +22,6 @@ std::int32_t local_count(std::size_t count, const char* what, int rank) {
   return static_cast<std::int32_t>(count);
 }
 
-/// Sorts the entries [begin, end) of a block by column.
-void sort_entries(Csr& block, std::size_t begin, std::size_t end) {
-  if (block.values.empty()) {
-    std::sort(block.columns.data() + begin, block.columns.data() + end);
-    return;
-  }
-  std::vector<std::pair<std::int32_t, float>> entries;
-  for (std::size_t i = begin; i < end; ++i) entries.emplace_back(block.columns[i], block.values[i]);
-  std::sort(entries.begin(), entries.end());
-  for (const auto& [column, value] : entries) {
-    block.columns[begin] = column;
-    block.values[begin++] = value;
-  }
-}
-
 /// The two blocks of an adjacency while they are built.
 struct AdjacencyBlocks {
   Csr inner;
@@ -99,6 +84,7 @@ void fill_columns(const NodeIndex& index, int rank, const Graph& rows, Adjacency
     if (weighted) block.values[next] = rows.edge_weights[at(entry)];
     ++next;
   };
+  EntrySorter sorter;
   for (const NodeId v : nodes) {
     const std::size_t inner_begin = i, halo_begin = h;
     for (std::int64_t e = rows.offsets[at(v)]; e < rows.offsets[at(v) + 1]; ++e) {
@@ -110,8 +96,8 @@ void fill_columns(const NodeIndex& index, int rank, const Graph& rows, Adjacency
         put(blocks.halo, h, blocks.halo_of[at(u)], e);
       }
     }
-    sort_entries(blocks.inner, inner_begin, i);
-    sort_entries(blocks.halo, halo_begin, h);
+    sorter.sort(blocks.inner.columns, blocks.inner.values, inner_begin, i);
+    sorter.sort(blocks.halo.columns, blocks.halo.values, halo_begin, h);
   }
 }
 
