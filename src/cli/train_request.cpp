@@ -100,11 +100,7 @@ std::vector<std::string> options_without_effect(const TrainRequest& request,
   } else if (request.train.exchange.staleness == 0) {
     note(used({"sync-every", "warmup-epochs"}), "--staleness 0");
   }
-  const ModelKind kind = request.train.model.kind;
-  if (kind == ModelKind::appnp || kind == ModelKind::dagnn || kind == ModelKind::gcnii) {
-    note({"precompute", "transform-first"}, "this model: it sums no features");
-  }
-  note(options_of_hidden_layers_only(request.train.model), "--layers 1: there is no hidden layer");
+  for (const auto& [names, reason] : idle_options(request.train.model)) note(names, reason);
   return lines;
 }
 

@@ -25,28 +25,20 @@ std::uint32_t threshold_of(float probability) {
   return static_cast<std::uint32_t>(std::lround(probability * 65536.0F));
 }
 
-/// Whether the model's layers sum neighbours and have a norm by default. Those of appnp and dagnn
-/// are an MLP; gcnii has layers of its own.
-bool convolves(ModelKind kind) {
-  return kind != ModelKind::appnp && kind != ModelKind::dagnn && kind != ModelKind::gcnii;
-}
-
 JumpingKnowledge joined_by(const ModelOptions& options) {
   const bool by_default = options.kind == ModelKind::jknet && options.jk == JumpingKnowledge::none;
   return by_default ? JumpingKnowledge::concat : options.jk;
 }
 
-/// Whether a final linear map makes the logits, and not the last layer.
-bool maps_output(const ModelOptions& options) {
-  return options.output_linear || options.kind == ModelKind::gcnii ||
-         joined_by(options) != JumpingKnowledge::none;
+int hidden_layers(const ModelOptions& options) {
+  return options.layers - (maps_output(options) ? 0 : 1);
 }
 
-/// Whether the first layer adds the features themselves to its output.
-bool adds_features(const ModelOptions& options, std::int64_t features, bool sparse_features) {
-  const bool hidden = options.layers > 1 || maps_output(options);
-  return options.residual == Residual::identity && !options.input_linear && hidden &&
-         features == options.hidden && !sparse_features;
+/// Whether hidden layer l adds its input to its output with Residual::identity.
+bool adds_input(const ModelOptions& options, int l, std::int64_t features, bool sparse_features) {
+  const bool reads_hidden = l > 0 || options.input_linear || options.kind == ModelKind::gcnii;
+  return options.residual == Residual::identity && l < hidden_layers(options) &&
+         (reads_hidden || (features == options.hidden && !sparse_features));
 }
 
 /// Adds the steps of one model.
@@ -109,7 +101,7 @@ class Composer {
   /// The sums over neighbours of x times a weight, or just the product if layers are an MLP.
   ValueId convolve(const std::string& name, int layer, ValueId x, std::int64_t out, bool bias) {
     const bool self = options_.kind == ModelKind::sage || options_.residual == Residual::linear;
-    if (!convolves(options_.kind)) return linear(name, layer, {{x, "weight"}}, out, bias);
+    if (!convolves(options_)) return linear(name, layer, {{x, "weight"}}, out, bias);
     if (layer == 0 && precomputes(options_)) {
       std::vector<Linear::Term> terms{{aggregated_, self ? "neighbour_weight" : "weight"}};
       if (self) terms.push_back({x, "self_weight"});
@@ -128,7 +120,7 @@ class Composer {
 
   void add_layer(int l) {
     const std::string name = "layers." + std::to_string(l);
-    const bool last = l == options_.layers - 1 && !maps_output(options_);
+    const bool last = l == hidden_layers(options_);
     const std::int64_t out = last ? classes_ : options_.hidden;
     const bool wide = options_.feed_forward > 0;
     const bool block = wide || options_.kind == ModelKind::gin;
@@ -158,9 +150,7 @@ class Composer {
       x_ = y;
       return;
     }
-    const bool adds = l == 0 && !options_.input_linear
-                          ? adds_features(options_, model_.value(in).cols, sparse_)
-                          : options_.residual == Residual::identity;
+    const bool adds = adds_input(options_, l, model_.value(in).cols, sparse_);
     if (options_.pre_norm) {
       x_ = model_.add<Activation>(name, l,
                                   Activation::Options{.y = y,
@@ -218,7 +208,7 @@ class Composer {
       Linear::Options product{{{x_, "weight"}}, options_.hidden, false};
       product.share = std::log(options_.theta / static_cast<float>(l + 1) + 1.0F);
       x_ = model_.add<Linear>(name, l, product);
-      const bool adds = options_.residual == Residual::identity;
+      const bool adds = adds_input(options_, l, model_.value(in).cols, sparse_);
       x_ = activate(name, l, {.y = x_, .residual = adds ? in : kNoValue, .norm = norm_}, mask(l));
     }
   }
@@ -254,30 +244,38 @@ Propagation propagation_of(const ModelOptions& options) {
 }
 
 bool precomputes(const ModelOptions& options) {
-  return options.precompute && convolves(options.kind) && !options.input_linear &&
-         !options.eps_learned;
+  return options.precompute && convolves(options) && !options.input_linear && !options.eps_learned;
 }
 
 bool exchanges_features(const ModelOptions& options) {
-  return convolves(options.kind) && !options.input_linear && !precomputes(options);
+  return convolves(options) && !options.input_linear && !precomputes(options);
 }
 
 bool reads_features(const ModelOptions& options, std::int64_t features, bool sparse_features) {
   return options.kind == ModelKind::sage || options.residual == Residual::linear ||
-         adds_features(options, features, sparse_features) || !precomputes(options);
+         !precomputes(options) || adds_input(options, 0, features, sparse_features);
+}
+
+bool convolves(const ModelOptions& options) {
+  return options.kind != ModelKind::appnp && options.kind != ModelKind::dagnn &&
+         options.kind != ModelKind::gcnii;
+}
+
+bool maps_output(const ModelOptions& options) {
+  return options.output_linear || options.kind == ModelKind::gcnii ||
+         joined_by(options) != JumpingKnowledge::none;
 }
 
 NormLayer norm_of(const ModelOptions& options) {
   if (options.norm != NormLayer::automatic) return options.norm;
   // With LayerNorm, the gates of dagnn can close for good in the first epochs.
-  return convolves(options.kind) ? NormLayer::layer : NormLayer::none;
+  return convolves(options) ? NormLayer::layer : NormLayer::none;
 }
 
 bool adds_residuals(const ModelOptions& options, std::int64_t features, bool sparse_features) {
-  const int hidden = options.layers - (maps_output(options) ? 0 : 1);
-  const bool first = options.kind == ModelKind::gcnii || options.input_linear ||
-                     adds_features(options, features, sparse_features);
-  return hidden > 1 || (hidden == 1 && first);
+  // A layer adds its input if the one before it does.
+  const int last = hidden_layers(options) - 1;
+  return last >= 0 && adds_input(options, last, features, sparse_features);
 }
 
 Composition compose(const ModelOptions& options, const ModelInput& input, std::int64_t classes,

@@ -38,6 +38,13 @@ bool exchanges_features(const ModelOptions& options);
 /// aggregation.
 bool reads_features(const ModelOptions& options, std::int64_t features, bool sparse_features);
 
+/// Whether the layers sum neighbours. Those of appnp and dagnn are an MLP; gcnii has layers of its
+/// own.
+bool convolves(const ModelOptions& options);
+
+/// Whether a final linear map makes the logits, and not the last layer.
+bool maps_output(const ModelOptions& options);
+
 /// The norm of hidden layers, which is never `automatic`: by default that of the published form.
 NormLayer norm_of(const ModelOptions& options);
 

@@ -15,7 +15,11 @@ using GivenOption = std::function<bool(const std::string& name)>;
 /// the default, with which `validate` cannot tell whether it is given. Throws Error(usage).
 void validate(const TrainOptions& options, const GivenOption& given);
 
-/// The names of options that change nothing in this model because it has no hidden layer.
-std::vector<std::string> options_of_hidden_layers_only(const ModelOptions& model);
+/// Options that change nothing in a model, and why.
+struct IdleOptions {
+  std::vector<std::string> names;
+  const char* reason;
+};
+std::vector<IdleOptions> idle_options(const ModelOptions& model);
 
 }  // namespace heliograph

@@ -14,6 +14,7 @@
 #include "core/throw_error.hpp"
 #include "graph/split.hpp"
 #include "heliograph/error.hpp"
+#include "layers/compose.hpp"
 #include "train/options/given.hpp"
 #include "train/options/values.hpp"
 
@@ -183,15 +184,19 @@ void start_cuda(const TransportOptions& transport) {
 
 }  // namespace
 
-std::vector<std::string> options_of_hidden_layers_only(const ModelOptions& model) {
-  const bool joins = model.kind == ModelKind::jknet || model.jk != JumpingKnowledge::none;
-  const bool maps_output = model.output_linear || joins || model.kind == ModelKind::gcnii;
+std::vector<IdleOptions> idle_options(const ModelOptions& model) {
+  std::vector<IdleOptions> idle;
+  if (!convolves(model)) {
+    idle.push_back({{"precompute", "transform-first"}, "this model: it sums no features"});
+  }
   // A gin layer is an MLP, which is like a hidden layer.
-  if (model.layers > 1 || maps_output || model.kind == ModelKind::gin) return {};
-  std::vector<std::string> names{"norm"};
-  if (!model.input_linear) names.emplace_back("activation");
-  if (!model.input_linear && model.feed_forward == 0) names.emplace_back("hidden");
-  return names;
+  if (model.layers == 1 && !maps_output(model) && model.kind != ModelKind::gin) {
+    std::vector<std::string> names{"norm"};
+    if (!model.input_linear) names.emplace_back("activation");
+    if (!model.input_linear && model.feed_forward == 0) names.emplace_back("hidden");
+    idle.push_back({std::move(names), "--layers 1: there is no hidden layer"});
+  }
+  return idle;
 }
 
 void validate(const TrainOptions& options) {
@@ -234,8 +239,7 @@ void validate(const TrainOptions& options, const GivenOption& given) {
                    "makes none");
   const ModelOptions& model = options.model;
   require_together(
-      !options.keep_embeddings || model.layers > 1 || model.input_linear || model.output_linear ||
-          model.kind == ModelKind::gcnii,
+      !options.keep_embeddings || model.layers > 1 || model.input_linear || maps_output(model),
       "--save-embeddings needs at least 2 layers, or an input or output map: embeddings "
       "are what the last product reads");
   require_value(options.eval_chunk_bytes >= 1, "eval-chunk-mib", "at least 1 MiB",
