@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "cli/text.hpp"
 #include "heliograph/error.hpp"
 
 namespace heliograph::cli {
@@ -68,17 +69,13 @@ void LossGuard::report_and_leave() {
         static_cast<int>(processes_.failure_code());  // The code of the failure that is reported.
     if (reports) {
       const std::string advice = lost && processes_.lowest_survivor() ? advice_() : "";
-      // Other threads may hold the locks of stdio.
-      const std::string line =
-          fmt::format("{}heliograph: error: {}{}{}\n", ::isatty(STDERR_FILENO) != 0 ? "\n" : "",
-                      processes_.failure_text(), advice.empty() ? "" : "; ", advice);
-      [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+      write_past_locks(fmt::format("{}heliograph: error: {}{}{}\n",
+                                   ::isatty(STDERR_FILENO) != 0 ? "\n" : "",
+                                   processes_.failure_text(), advice.empty() ? "" : "; ", advice));
     }
     if (lost) processes_.leave_together();
   } catch (...) {
-    constexpr char kLine[] =
-        "heliograph: error: a rank was lost, and no memory is left to say more\n";
-    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kLine, sizeof(kLine) - 1);
+    write_past_locks("heliograph: error: a rank was lost, and no memory is left to say more\n");
   }
   _exit(code);
 }

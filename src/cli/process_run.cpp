@@ -31,8 +31,10 @@ int run_as_process(const TransportOptions& transport, const DataOptions& message
   if (processes.joins_others()) std::signal(SIGPIPE, SIG_IGN);
   LossGuard guard(processes, advise(processes.joins_others()));
   try {
-    Progress progress(0, messages.quiet, messages.log_level);
-    processes.join(stop_if_asked, progress.callback());
+    {
+      Progress progress(0, messages.quiet, messages.log_level);
+      processes.join(stop_if_asked, progress.callback());
+    }
     const int code = work(processes, guard);
     if (code != 0) processes.delay_exit();
     end_mpi();

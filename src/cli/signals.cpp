@@ -9,6 +9,8 @@
 #include <ctime>
 #include <utility>
 
+#include "cli/text.hpp"
+
 namespace heliograph::cli {
 namespace {
 
@@ -32,10 +34,8 @@ sigset_t stopping_signals() {
 }
 
 extern "C" void end_at_once(int signal) {
-  const char* const line = signal == SIGINT    ? "heliograph: stopped by SIGINT\n"
-                           : signal == SIGTERM ? "heliograph: stopped by SIGTERM\n"
-                                               : "heliograph: stopped by SIGHUP\n";
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line, std::strlen(line));
+  char line[48] = "heliograph: stopped by ";
+  write_past_locks(std::strcat(std::strcat(line, signal_name(signal)), "\n"));
   _exit(128 + signal);
 }
 

@@ -1,6 +1,7 @@
 #include "cli/text.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -88,6 +89,10 @@ std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
     begin = end + 1;
   }
   return lines;
+}
+
+void write_past_locks(std::string_view text) noexcept {
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
 }
 
 }  // namespace heliograph::cli

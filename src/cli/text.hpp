@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -30,5 +31,9 @@ std::string columns(const std::vector<std::vector<std::string>>& rows);
 
 /// Breaks `text` at spaces into lines of at most `width` characters.
 std::vector<std::string> wrapped(const std::string& text, std::size_t width);
+
+/// Writes to standard error past the locks of stdio, which other threads may hold, as far as it
+/// can. May be called by a signal's handler.
+void write_past_locks(std::string_view text) noexcept;
 
 }  // namespace heliograph::cli
