@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
@@ -106,23 +105,20 @@ void require_writable_results(const EvalRequest& request) {
   const std::string& out = request.run.out;
   require_no_data(out);
   std::set<fs::path> files;
-  const auto check = [&](const char* flag, const fs::path& path) {
+  const auto check = [&](const char* flag, const fs::path& path, const FileKind& kind) {
     if (!files.insert(fs::weakly_canonical(fs::absolute(path))).second) {
       throw Error(ErrorCode::usage,
                   fmt::format("--{} {}: another result has the same file", flag, path.string()));
     }
-    require_writable({flag, path.string(), "a .npy file", is_npy, request.run.overwrite},
-                     request.run.input.data);
+    require_writable({flag, path.string(), kind, request.run.overwrite});
   };
   if (!out.empty() && fs::exists(out)) {
-    check("out", fs::path(out) / kPredictionsFile);
-    check("out", fs::path(out) / kScoresFile);
-    require_writable({"out", (fs::path(out) / kResultsFile).string(), "a result of eval", is_result,
-                      request.run.overwrite},
-                     request.run.input.data);
+    check("out", fs::path(out) / kPredictionsFile, kNpyFile);
+    check("out", fs::path(out) / kScoresFile, kNpyFile);
+    check("out", fs::path(out) / kResultsFile, {"a result of eval", is_result});
   }
-  if (!request.logits.empty()) check("save-logits", request.logits);
-  if (!request.embeddings.empty()) check("save-embeddings", request.embeddings);
+  if (!request.logits.empty()) check("save-logits", request.logits, kNpyFile);
+  if (!request.embeddings.empty()) check("save-embeddings", request.embeddings, kNpyFile);
 }
 
 void write_files(const EvalRequest& request, const Model& model, const std::string& dataset,
@@ -196,11 +192,7 @@ int score(EvalRequest& request, const Model& model, Processes& processes, LossGu
                              const std::string reason =
                                  fmt::format("stopped by {}", signal_name(signal));
                              processes.fail(ErrorCode::interrupted, reason);
-                             if (!prints) return;
-                             // Other threads may hold the locks of stdio.
-                             const std::string line = fmt::format("heliograph: {}\n", reason);
-                             [[maybe_unused]] const ssize_t written =
-                                 ::write(STDERR_FILENO, line.data(), line.size());
+                             if (prints) write_past_locks("heliograph: " + reason + "\n");
                            },
                            [] {}, [](int) { return 0.0; }});
   if (processes.is_root()) require_writable_results(request);

@@ -141,8 +141,7 @@ int run_partition(const Arguments<PartitionRequest>& arguments) {
   if (request.overwrite && request.out.empty() && request.owners.empty()) {
     throw Error(ErrorCode::usage, "--overwrite needs --out or --owners");
   }
-  require_writable({"owners", request.owners, "a list of owners", is_owner_list, request.overwrite},
-                   request.input.data);
+  require_writable({"owners", request.owners, kOwnerList, request.overwrite});
   if (!request.out.empty()) check_shard_target(request.out, request.overwrite);
   Progress progress(0, request.input.quiet, request.input.log_level);
   const Dataset dataset = load(request.input, progress);

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -18,6 +17,7 @@
 #include "cli/progress.hpp"
 #include "cli/resume.hpp"
 #include "cli/signals.hpp"
+#include "cli/text.hpp"
 #include "cli/train_data.hpp"
 #include "cli/train_report.hpp"
 #include "cli/train_request.hpp"
@@ -58,8 +58,7 @@ void require_writable_summary(const TrainRequest& request) {
         ErrorCode::usage,
         fmt::format("--summary {} is a file of the run in --out; choose another name", path));
   }
-  require_writable({"summary", path, "a summary of an earlier run", takes_summary},
-                   request.input.data);
+  require_writable({"summary", path, {"a summary of an earlier run", takes_summary}});
 }
 
 nlohmann::ordered_json error_json(const std::exception& error) {
@@ -252,10 +251,7 @@ class TrainingRun {
     if (const std::unique_lock lock(directory_mutex_, std::try_to_lock); lock.owns_lock()) {
       if (directory_) directory_->abandon({{"signal", signal_name(signal)}}, kAbandonSeconds);
     }
-    if (!prints()) return;
-    // Other threads may hold the locks of stdio.
-    const std::string line = fmt::format("heliograph: {}; {}\n", reason, advice_());
-    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+    if (prints()) write_past_locks(fmt::format("heliograph: {}; {}\n", reason, advice_()));
   }
 
   const std::function<std::string()> advice_;

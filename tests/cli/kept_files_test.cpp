@@ -55,6 +55,19 @@ TEST_F(KeptFiles, ASummaryReplacesOnlyASummary) {
   const auto twice = arguments({"--summary", path("s.json"), "--quiet"});
   for (int i = 0; i < 2; ++i) EXPECT_EQ(run_command(twice).code, 0);
   EXPECT_EQ(read_json(path("s.json")).at("epochs"), 2);
+
+  // Import reads no summaries, so one may be replaced in the folder of the data.
+  const fs::path list = folder_ / "list";
+  fs::create_directory(list);
+  test::write_text(list / "edges.csv", "0,1\n1,2\n2,3\n3,0\n");
+  write_npy(list / "labels.npy", std::vector<std::int32_t>{0, 1, 0, 1}, 4, 1);
+  write_npy(list / "features.npy", std::vector<float>(8, 1), 4, 2);
+  for (int i = 0; i < 2; ++i) {
+    const auto outcome =
+        run_command({"train", "--data", list, "--index-base", "0", "--split", "random:50/25/25",
+                     "--epochs", "1", "--quiet", "--summary", list / "s.json"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+  }
 }
 
 TEST_F(KeptFiles, ResultsAreNotWrittenIntoData) {
@@ -110,7 +123,7 @@ TEST_F(KeptFiles, ListsAndArraysReplaceOnlyTheirKind) {
   test::write_text(folder_ / "list" / "labels.txt", "0\n1\n0\n1\n");
   refused({"partition", "--data", path("list"), "--parts", "2", "--owners", path("list/labels.txt"),
            "--overwrite"},
-          2, "is part of the data set");
+          2, "lies in a data set");
 }
 
 TEST_F(KeptFiles, ArraysOfAnotherDataSetAreKept) {

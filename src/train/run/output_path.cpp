@@ -1,9 +1,11 @@
 #include "train/run/output_path.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <string_view>
 #include <system_error>
 
@@ -25,17 +27,28 @@ bool permitted(const fs::path& path, const fs::path& parent) {
   return replaced ? ::access(parent.c_str(), W_OK | X_OK) == 0 : ::access(path.c_str(), W_OK) == 0;
 }
 
-/// Whether `file` is `folder` or lies in it.
-bool lies_in(const fs::path& file, const fs::path& folder) {
+/// The bytes of a regular file; nothing for another file.
+std::shared_ptr<const MappedFile> regular_file(const fs::path& file) {
   std::error_code ignored;
-  const fs::path inside = fs::weakly_canonical(fs::absolute(file), ignored)
-                              .lexically_relative(fs::weakly_canonical(fs::absolute(folder)));
-  return !inside.empty() && *inside.begin() != "..";
+  return fs::is_regular_file(file, ignored) ? MappedFile::open(file) : nullptr;
+}
+
+bool is_npy(const fs::path& path) {
+  const auto file = regular_file(path);
+  return file && file->text().starts_with("\x93NUMPY");
+}
+
+bool is_owner_list(const fs::path& path) {
+  const auto file = regular_file(path);
+  return file && file->text().find_first_not_of("0123456789\n") == std::string_view::npos;
 }
 
 }  // namespace
 
-void require_writable(const OutputPath& output, const std::string& data) {
+const FileKind kNpyFile{"a .npy file", is_npy, true};
+const FileKind kOwnerList{"a list of owners", is_owner_list, true};
+
+void require_writable(const OutputPath& output) {
   if (output.path.empty()) return;
   const auto refuse = [&](const std::string& why) {
     throw_error(ErrorCode::usage, "--{} {}{}", output.flag, output.path, why);
@@ -51,25 +64,12 @@ void require_writable(const OutputPath& output, const std::string& data) {
   if (!permitted(path, parent)) refuse(std::string(" cannot be written: ") + std::strerror(errno));
   if (!fs::exists(path, ignored)) return;
   if (!output.overwrite) refuse(" exists; choose another name or add --overwrite");
-  if (!output.is_kind(path)) {
-    refuse(std::string(" exists and is not ") + output.kind + ": it is not replaced");
+  if (!output.kind.matches(path)) {
+    refuse(fmt::format(" exists and is not {}: it is not replaced", output.kind.name));
   }
-  if (!data.empty() && lies_in(path, data)) refuse(" is part of the data set: it is not replaced");
-  // Any such file there may be an input.
-  const bool may_be_data = output.is_kind == is_npy || output.is_kind == is_owner_list;
-  if (may_be_data && holds_data(parent)) refuse(" lies in a data set: it is not replaced");
-}
-
-bool is_npy(const fs::path& file) {
-  std::error_code ignored;
-  return fs::is_regular_file(file, ignored) &&
-         MappedFile::open(file)->text().starts_with("\x93NUMPY");
-}
-
-bool is_owner_list(const fs::path& file) {
-  std::error_code ignored;
-  return fs::is_regular_file(file, ignored) &&
-         MappedFile::open(file)->text().find_first_not_of("0123456789\n") == std::string_view::npos;
+  if (output.kind.may_be_data && holds_data(parent)) {
+    refuse(" lies in a data set: it is not replaced");
+  }
 }
 
 }  // namespace heliograph
