@@ -20,7 +20,8 @@ struct Graph {
   bool directed = false;
   Array<std::int64_t> offsets;  ///< Where each row begins in `neighbours`; nodes + 1 entries.
   Array<NodeId> neighbours;     ///< All rows, one after another; offsets[nodes] entries.
-  /// The weight of the edge of each entry of `neighbours`, or empty if all weights are 1.
+  /// The weight of the edge of each entry of `neighbours`, or empty if all weights are 1. Each is
+  /// 0 or a normal number.
   Array<float> edge_weights = {};
 
   std::int64_t entries() const { return offsets.empty() ? 0 : offsets[offsets.size() - 1]; }
@@ -85,12 +86,12 @@ struct Dataset {
 
 /// Checks in linear time that a data set is what its types promise. Graph: offsets that fit, rows
 /// that ascend strictly, neighbours in range, no self-loop, both directions of undirected edges
-/// with one weight, finite weights.
-/// Features: one row a node, finite values, columns of sparse rows in range and ascending. Labels:
-/// classes in range, indicators 0 or 1, no target infinite, at least one labelled node; one name a
-/// class, or none. Splits: a role for every node, none for unlabelled nodes, at least one training
-/// node. Throws Error: bad_input (names the data set, the array, the first fault and its node),
-/// resource (2^31 or more nodes). `train`, `evaluate`, `write_shards` and `save_native` call it.
+/// with one weight, weights that are 0 or a normal fp32 number. Features: one row a node, finite
+/// values, columns of sparse rows in range and ascending. Labels: classes in range, indicators 0 or
+/// 1, no target infinite, at least one labelled node; one name a class, or none. Splits: a role for
+/// every node, none for unlabelled nodes, at least one training node. Throws Error: bad_input
+/// (names the data set, the array, the first fault and its node), resource (2^31 or more nodes).
+/// `train`, `evaluate`, `write_shards` and `save_native` call it.
 void validate(const Dataset& dataset);
 
 }  // namespace heliograph

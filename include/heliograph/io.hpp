@@ -59,8 +59,8 @@ Dataset load_dataset(const std::filesystem::path& path, const ImportOptions& opt
 /// counts in both directions unless `directed`, and duplicates and self-loops are dropped.
 /// `weights[i]` is the weight of edge i; none: all are 1. Needs 8 bytes a node and 4 bytes an
 /// entry, 8 with weights. Throws Error: bad_input (lists of different lengths; the first edge with
-/// a node outside [0, nodes) or a weight that is not finite; an edge with two weights), resource
-/// (2^31 or more nodes).
+/// a node outside [0, nodes) or a weight that is neither 0 nor a normal number; an edge with two
+/// weights), resource (2^31 or more nodes).
 Graph make_graph(std::int64_t nodes, std::span<const NodeId> sources,
                  std::span<const NodeId> targets, bool directed = false,
                  ImportCounts* counts = nullptr, std::span<const float> weights = {});

@@ -81,8 +81,8 @@ struct ModelOptions {
   NormLayer norm = NormLayer::automatic;
   ActivationFunction activation = ActivationFunction::relu;
   Residual residual = Residual::none;
-  bool pre_norm =
-      false;  ///< Normalises layers' inputs; needs linear maps of input and output, and identity.
+  /// Normalises layers' inputs; needs linear maps of input and output, and identity.
+  bool pre_norm = false;
   bool input_linear = false;   ///< A linear map and activation before the first layer.
   bool output_linear = false;  ///< The logits are a linear map of the last hidden layer.
   int feed_forward = 0;  ///< N > 0: layers end in a GELU block N times as wide inside as `hidden`.

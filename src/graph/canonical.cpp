@@ -1,11 +1,11 @@
 #include "graph/canonical.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <limits>
 
 #include "core/throw_error.hpp"
+#include "graph/edge_weights.hpp"
 #include "graph/rows.hpp"
 
 namespace heliograph {
@@ -25,9 +25,11 @@ Graph graph_of_ends(std::int64_t nodes, std::span<const Id> sources, std::span<c
   }
   for (std::size_t i = 0; i < sources.size(); ++i) {
     check_edge(static_cast<std::int64_t>(i), sources[i], targets[i], nodes);
-    if (!weights.empty() && !std::isfinite(weights[i])) {
-      throw_error(ErrorCode::bad_input, "edge {} ({} -> {}) has the weight {}, which is not finite",
-                  i, sources[i], targets[i], weights[i]);
+    if (!weights.empty() && !is_edge_weight(weights[i])) {
+      throw_error(
+          ErrorCode::bad_input,
+          "edge {} ({} -> {}) has the weight {}, which is neither 0 nor a normal fp32 number", i,
+          sources[i], targets[i], weights[i]);
     }
   }
   ImportCounts own;

@@ -1,10 +1,15 @@
 #pragma once
 
+#include <cmath>
 #include <optional>
 
 #include "heliograph/dataset.hpp"
 
 namespace heliograph {
+
+/// Whether an edge may have this weight: 0 or a normal number, since the inverse of another
+/// overflows.
+inline bool is_edge_weight(float weight) { return weight == 0 || std::isnormal(weight); }
 
 /// The least and the greatest weight of a graph's edges, and an edge that has the least.
 struct WeightRange {

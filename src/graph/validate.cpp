@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/noise.hpp"
+#include "graph/edge_weights.hpp"
 #include "graph/refuse.hpp"
 #include "graph/rows.hpp"
 
@@ -75,9 +76,10 @@ void validate_graph(const Graph& graph, const std::string& where) {
   for (NodeId v = 0; v < graph.nodes; ++v) {
     for (std::int64_t i = graph.offsets[at(v)]; i < graph.offsets[at(v) + 1]; ++i) {
       const float weight = graph.edge_weights[at(i)];
-      if (weight == 0 || std::isnormal(weight)) continue;  // The inverse of another overflows.
-      refuse(where, "the weight of the edge {} -> {} is {}, which is not a normal fp32 number",
-             graph.neighbours[at(i)], v, graph.edge_weights[at(i)]);
+      if (is_edge_weight(weight)) continue;
+      refuse(where,
+             "the weight of the edge {} -> {} is {}, which is neither 0 nor a normal fp32 number",
+             graph.neighbours[at(i)], v, weight);
     }
   }
 }

@@ -95,9 +95,11 @@ TEST(MakeGraph, TakesWeights) {
   EXPECT_TRUE(make({}).edge_weights.empty());
   EXPECT_TRUE(make({1, 1}).edge_weights.empty());
   test::expect_error(ErrorCode::bad_input, "2 edges and 1 weights", [&] { make(short_one); });
-  test::expect_error(ErrorCode::bad_input, "edge 1 (1 -> 2) has the weight inf", [&] {
-    make({2, std::numeric_limits<float>::infinity()});
-  });
+  for (const float bad : {std::numeric_limits<float>::infinity(), 1e-40F}) {
+    test::expect_error(ErrorCode::bad_input, "edge 1 (1 -> 2) has the weight", [&] {
+      make({2, bad});
+    });
+  }
 }
 
 TEST(Canonical, NoNodesAndNoEdges) {

@@ -83,8 +83,12 @@ TEST_F(NativeTest, RoundTripKeepsEverything) {
 }
 
 TEST_F(NativeTest, EdgeWeightsAreAnArrayOfWeightedGraphsOnly) {
+  const auto version = [&](const char* name) {
+    return nlohmann::json::parse(read_text(folder_ / name / "manifest.json")).at("version");
+  };
   save_native(small_dense(), folder_ / "plain");
   EXPECT_FALSE(fs::exists(folder_ / "plain" / "edge_weights.bin"));
+  EXPECT_EQ(version("plain"), 1);
   Dataset dataset = small_dense();
   const std::string unweighted = dataset_hash(dataset);
   // Rows 1 3 | 0 2 | 1 3 | 0 2 of the ring 0 - 1 - 2 - 3.
@@ -93,6 +97,7 @@ TEST_F(NativeTest, EdgeWeightsAreAnArrayOfWeightedGraphsOnly) {
   const fs::path weighted = folder_ / "weighted";
   save_native(dataset, weighted);
   save_native(dataset, weighted, true);  // its files are known as its own
+  EXPECT_EQ(version("weighted"), 2);
   expect_equal(load_dataset(weighted), dataset);
   ImportOptions ignore;
   ignore.ignore_weights = true;

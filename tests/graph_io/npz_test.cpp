@@ -69,7 +69,8 @@ TEST_F(NpzTest, WeightsOfEdges) {
   };
   refused("few_weights.npz",
           "member edge_weight: has shape (5,); 6 edges have weights of shape (6,)");
-  refused("nan_weight.npz", "member edge_weight: the weight of edge 4 is nan");
+  refused("nan_weight.npz",
+          "member edge_weight: the weight of edge 4 is nan, which is neither 0 nor a normal");
   refused("two_weights.npz", "two_weights.npz: the edge 1 - 0 (nodes counted from 0) has the");
   EXPECT_EQ(dataset_hash(load_dataset(folder_ / "weighted.npz", ignore)), dataset_hash(ones));
 }

@@ -10,6 +10,7 @@
 
 #include "comm/threads/transport.hpp"
 #include "core/buffer.hpp"
+#include "support/expect_error.hpp"
 #include "support/faulty_communicator.hpp"
 #include "support/graphs.hpp"
 #include "support/recording_communicator.hpp"
@@ -214,6 +215,33 @@ TEST(StaleHalo, WhatAStaleEpochSendsLastWaitsForTheEndOfTheEpoch) {
     if (epoch == 3) halo.drain();
     EXPECT_EQ(sent(), 3 * epoch + 3) << epoch;
   }
+}
+
+TEST(StaleHalo, HoldsNothingBeforeTheFirstExchange) {
+  const Graph graph = test::random_graph(60, 0.1, 4);
+  const Partition partition = test::round_robin_partition(60, 2);
+  const Shard shard = build_shard(NodeIndex(graph, partition), 0, nullptr);
+  test::RecordingCommunicator comm(0, 2);
+  Device device(1);
+  const PlacedShard placed(shard, device, MemoryUse::graph, nullptr);
+  PhaseClock clock;
+  const std::vector<Site> sites{test::site(0, 0, Direction::forward, kCols)};
+  StaleHalo halo(comm, placed, ExchangePolicy(exchange(2, 0, 0, 32), 9), sites, 1, clock, nullptr);
+  const auto finish = [&] { halo.finish(sites[0], [](const PackedRows&) {}); };
+  EXPECT_TRUE(halo.received(0, -1).empty());
+  EXPECT_EQ(halo.bytes_sent(Direction::forward), 0);
+  test::expect_error(ErrorCode::usage, "holds no rows of this exchange", finish);
+  // An epoch fills its own slot and no other: the second reads the rows of the first.
+  const Matrix rows(shard.inner_rows, kCols, MemoryUse::workspace, nullptr);
+  for (const int epoch : {0, 1}) {
+    halo.begin_epoch({epoch});
+    halo.open(sites[0], {rows.view()});
+    halo.offer(sites[0], {0, rows.view().rows});
+    EXPECT_NO_THROW(finish()) << epoch;
+  }
+  EXPECT_EQ(halo.received(0, 1).size(), 2u);
+  halo.begin_epoch({4});  // Its lag is 2, and epoch 2 has not run.
+  test::expect_error(ErrorCode::usage, "holds no rows of this exchange", finish);
 }
 
 TEST(StaleHalo, SynchronousLayersShareTheWidestOnesBuffers) {

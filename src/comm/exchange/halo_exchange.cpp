@@ -145,7 +145,7 @@ void HaloExchange::offer(RowRange rows, PhaseClock& times) {
 PackedRows HaloExchange::finish(HaloSlot& slot, PhaseClock& times) {
   if (slot.user != this) {
     throw Error(ErrorCode::usage,
-                site_.name + ": another exchange was opened in the slot of its halo");
+                site_.name + ": the slot of its halo holds no rows of this exchange");
   }
   if (comm_.size() == 1) return {slot.received(), 0, site_.cols, 0, slot.format};
   shard_.device().finish();  // The time until the device is done is not exposed communication.

@@ -1,6 +1,6 @@
 #include <array>
-#include <cmath>
 
+#include "graph/edge_weights.hpp"
 #include "graph/io/readers.hpp"
 #include "graph/io/text.hpp"
 
@@ -81,8 +81,8 @@ EdgeList read_edge_file(const std::filesystem::path& file, int base, std::int64_
       const auto number = parse_number<double>(fields.field[2]);
       if (!number) lines.refuse("the weight '{}' is not a number", fields.field[2]);
       weight = static_cast<float>(*number);
-      if (!std::isfinite(weight)) {
-        lines.refuse("the weight '{}' is not a finite fp32 number", fields.field[2]);
+      if (!is_edge_weight(weight)) {
+        lines.refuse("the weight '{}' is neither 0 nor a normal fp32 number", fields.field[2]);
       }
     }
     list.add(source, target, weight);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/throw_error.hpp"
+#include "graph/edge_weights.hpp"
 #include "graph/io/parts.hpp"
 #include "graph/io/readers.hpp"
 #include "graph/io/text.hpp"
@@ -188,7 +189,9 @@ MarketEdges read_market_edges(const std::filesystem::path& file, const ImportOpt
   out.symmetric = reader.symmetric();
   reader.for_each_entry([&](std::int64_t row, std::int64_t col, double value) {
     const float weight = options.ignore_weights ? 1.0F : narrow(reader, value);
-    if (!std::isfinite(weight)) reader.refuse("the weight {} is not finite", value);
+    if (!is_edge_weight(weight)) {
+      reader.refuse("the weight {} is neither 0 nor a normal fp32 number", value);
+    }
     out.list.add(static_cast<NodeId>(row), static_cast<NodeId>(col), weight);
   });
   return out;

@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "graph/canonical.hpp"
+#include "graph/edge_weights.hpp"
 #include "graph/io/npz.hpp"
 #include "graph/io/parts.hpp"
 #include "graph/io/readers.hpp"
@@ -77,8 +77,9 @@ Array<float> read_weights(const NpzArchive& archive, const char* member, std::si
            count, count);
   }
   for (std::size_t i = 0; i < count; ++i) {
-    if (!std::isfinite(weights[i])) {
-      refuse(array.name, "the weight of edge {} is {}, which is not finite", i, weights[i]);
+    if (!is_edge_weight(weights[i])) {
+      refuse(array.name, "the weight of edge {} is {}, which is neither 0 nor a normal fp32 number",
+             i, weights[i]);
     }
   }
   const bool all_one = std::ranges::all_of(weights, [](float weight) { return weight == 1.0F; });
