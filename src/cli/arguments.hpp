@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "train/options/fields.hpp"
+#include "train/options/given.hpp"
 
 namespace CLI {
 class App;
@@ -48,6 +49,10 @@ class Arguments {
   std::optional<std::string> text(const std::string& name) const { return given_text(*app_, name); }
 
   bool given(const std::string& name) const { return text(name).has_value(); }
+  /// The same as a function, which refers to this object.
+  GivenOption given() const {
+    return [this](const std::string& name) { return given(name); };
+  }
 
   /// Stores every flag that was given, in table order. Throws Error(usage).
   void apply(Target& target) const {

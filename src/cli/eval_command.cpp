@@ -257,7 +257,7 @@ int run_eval(const Arguments<EvalRequest>& arguments) {
       !options.keep_embeddings) {
     throw Error(ErrorCode::usage, "--overwrite needs --out, --save-logits or --save-embeddings");
   }
-  const auto given = [&](const std::string& name) { return arguments.given(name); };
+  const GivenOption given = arguments.given();
   const bool shards = is_shards(request.run.input.data);
   set_options_of_shards(request.run, given);
   validate(options);

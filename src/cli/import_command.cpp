@@ -58,8 +58,7 @@ int run_import(const Arguments<ImportRequest>& arguments) {
   require_text(request.input.data, "data", "the path of a data set");
   require_text(request.out, "out", "the directory to write");
   refuse_shards(request.input);
-  refuse_flags_of_edge_lists(request.input,
-                             [&](const auto& name) { return arguments.given(name); });
+  refuse_flags_of_edge_lists(request.input, arguments.given());
   check_native_target(request.out, request.overwrite);
   Progress progress(0, request.input.quiet, request.input.log_level);
   ImportCounts counts;

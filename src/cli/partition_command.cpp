@@ -133,11 +133,10 @@ std::string cost_table(const Dataset& dataset, const Partition& partition,
 int run_partition(const Arguments<PartitionRequest>& arguments) {
   PartitionRequest request;
   arguments.apply(request);
-  const auto flag = [&](const std::string& name) { return arguments.given(name); };
-  validate(request.train, flag);
+  validate(request.train, arguments.given());
   require_text(request.input.data, "data", "the path of a data set");
   refuse_shards(request.input);
-  refuse_flags_of_edge_lists(request.input, flag);
+  refuse_flags_of_edge_lists(request.input, arguments.given());
   if (request.overwrite && request.out.empty() && request.owners.empty()) {
     throw Error(ErrorCode::usage, "--overwrite needs --out or --owners");
   }

@@ -358,9 +358,8 @@ int run_train(const TrainArguments& arguments, const std::vector<std::string>& w
         return arguments.given(name) || (name == "parts" && parts_given);
       });
   parts_given = parts_given || shards;
-  const auto flag = [&](const std::string& name) { return arguments.given(name); };
   validate(request.train, [&](const std::string& name) {
-    return flag(name) || find_option(written, name) != nullptr;
+    return arguments.given(name) || find_option(written, name) != nullptr;
   });
   const auto awaited = awaited_processes(request.train.transport);
   if (parts_given && awaited) require_processes(arguments, request, *awaited);
@@ -371,7 +370,7 @@ int run_train(const TrainArguments& arguments, const std::vector<std::string>& w
         if (processes.joined()) require_processes(arguments, request, processes.count());
         if (processes.is_root()) require_writable_outputs(request);
         std::vector<std::string> notes = replaced;
-        std::ranges::copy(warnings(request, flag), std::back_inserter(notes));
+        std::ranges::copy(warnings(request, arguments.given()), std::back_inserter(notes));
         return TrainingRun(std::move(request), words, notes, processes, guard).execute();
       });
 }

@@ -37,7 +37,10 @@ TEST(EdgeWeights, AreShownAndIgnoredOnRequest) {
   EXPECT_THAT(ignored.out, Not(HasSubstr("weights")));
   EXPECT_TRUE(load_dataset(plain).graph.edge_weights.empty());
 
-  EXPECT_THAT(run_command(test::train_arguments(weighted, 1)).err,
+  const std::string out = (folder / "run").string();
+  EXPECT_THAT(run_command(test::train_arguments(weighted, 1, {"--out", out})).err,
+              HasSubstr("edge weights from 0.5 to 3\n"));
+  EXPECT_THAT(run_command({"eval", "--checkpoint", out, "--data", weighted}).err,
               HasSubstr("edge weights from 0.5 to 3\n"));
   EXPECT_THAT(run_command(test::train_arguments(weighted, 1, {"--ignore-weights"})).err,
               Not(HasSubstr("edge weights")));

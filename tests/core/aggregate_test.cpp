@@ -50,28 +50,18 @@ const std::vector<RowFormat> kFormats = {
 
 TEST(AggregateInner, ByHand) {
   ThreadPool threads(1);
-  const Csr csr{{0, 2, 2, 3}, {1, 2, 0}};
   const float x[6] = {1, 2, 3, 4, 5, 6};
   const float col_scale[3] = {1, 2, 3};
   const float row_scale[3] = {1, 10, 0.5F};
-  float out[6] = {};
-  cpu::aggregate_inner(csr.view(), {x, 3, 2, 2}, col_scale, 1, row_scale, {out, 3, 2, 2}, {},
-                       threads);
-  const float expected[6] = {1 + 6 + 15, 2 + 8 + 18, 60, 80, 8, 10};
-  for (int i = 0; i < 6; ++i) EXPECT_EQ(out[i], expected[i]) << i;
-}
-
-TEST(AggregateInner, WithEntryValuesByHand) {
-  ThreadPool threads(1);
-  const Csr csr{{0, 2, 2, 3}, {1, 2, 0}, {0.5F, -2, 0}};
-  const float x[6] = {1, 2, 3, 4, 5, 6};
-  const float col_scale[3] = {1, 2, 3};
-  const float row_scale[3] = {1, 10, 0.5F};
-  float out[6] = {};
-  cpu::aggregate_inner(csr.view(), {x, 3, 2, 2}, col_scale, 1, row_scale, {out, 3, 2, 2}, {},
-                       threads);
-  const float expected[6] = {1 + 3 - 30, 2 + 4 - 36, 60, 80, 7.5F, 9};
-  for (int i = 0; i < 6; ++i) EXPECT_EQ(out[i], expected[i]) << i;
+  const auto sums = [&](std::vector<float> values) {
+    const Csr csr{{0, 2, 2, 3}, {1, 2, 0}, std::move(values)};
+    std::vector<float> out(6);
+    cpu::aggregate_inner(csr.view(), {x, 3, 2, 2}, col_scale, 1, row_scale, {out.data(), 3, 2, 2},
+                         {}, threads);
+    return out;
+  };
+  EXPECT_EQ(sums({}), (std::vector<float>{1 + 6 + 15, 2 + 8 + 18, 60, 80, 8, 10}));
+  EXPECT_EQ(sums({0.5F, -2, 0}), (std::vector<float>{1 + 3 - 30, 2 + 4 - 36, 60, 80, 7.5F, 9}));
 }
 
 TEST(AggregateInnerBf16, ByHand) {

@@ -141,26 +141,21 @@ constexpr ModelKind kAllModels[] = {ModelKind::gcn,   ModelKind::sage,  ModelKin
                                     ModelKind::appnp, ModelKind::dagnn, ModelKind::jknet,
                                     ModelKind::gcnii};
 
-/// Calls body(options, name) for every model with either norm.
-template <class Body>
-void for_each_model(const TrainOptions& options, const Body& body) {
+/// Every model with either norm trains alike on one rank and on as many as the options say.
+void expect_like_one_rank(const Dataset& data, const TrainOptions& options) {
   for (const ModelKind kind : kAllModels) {
     for (const NormLayer norm : {NormLayer::layer, NormLayer::batch}) {
+      SCOPED_TRACE(test::name_of(kind) + (norm == NormLayer::batch ? ", batch" : ", layer"));
       TrainOptions o = options;
       o.model.kind = kind;
       o.model.norm = norm;
-      body(o, test::name_of(kind) + (norm == NormLayer::batch ? ", batch" : ", layer"));
+      const TrainResult many = train(data, o);
+      o.partition.parts = 1;
+      const TrainResult one = train(data, o);
+      EXPECT_NEAR(many.epochs[0].loss, one.epochs[0].loss, 1e-5);
+      EXPECT_EQ(many.predictions.size(), one.predictions.size());
     }
   }
-}
-
-/// Trains alike on one rank and on as many as the options say.
-void expect_like_one_rank(const Dataset& data, TrainOptions o) {
-  const TrainResult many = train(data, o);
-  o.partition.parts = 1;
-  const TrainResult one = train(data, o);
-  EXPECT_NEAR(many.epochs[0].loss, one.epochs[0].loss, 1e-5);
-  EXPECT_EQ(many.predictions.size(), one.predictions.size());
 }
 
 // A rank without training nodes has no rows: only in inductive training can there be one.
@@ -177,10 +172,7 @@ TEST(EdgeCases, RanksWithoutTrainingNodesTakePartInInductiveTraining) {
       options.metric = Metric::accuracy;
       options.inductive = true;
       options.exchange.staleness = 1;
-      for_each_model(options, [&](const TrainOptions& o, const std::string& name) {
-        SCOPED_TRACE(name);
-        expect_like_one_rank(data, o);
-      });
+      expect_like_one_rank(data, options);
     }
   }
 }
@@ -191,10 +183,7 @@ TEST(EdgeCases, OneHiddenColumnTrains) {
   options.model.hidden = 1;
   options.model.layers = 3;
   options.model.dropout = 0;
-  for_each_model(options, [&](const TrainOptions& o, const std::string& name) {
-    SCOPED_TRACE(name);
-    expect_like_one_rank(data, o);
-  });
+  expect_like_one_rank(data, options);
 }
 
 // No value is older than the run, so the ring needs no more slots than there are epochs.
@@ -232,6 +221,16 @@ TEST(EdgeCases, RunsInSeveralThreadsAtOnceDoNotDisturbEachOther) {
   }
 }
 
+/// The scores of test nodes, and whether each is of class 1.
+std::vector<std::pair<float, std::uint8_t>> test_scores(const Dataset& data, const TrainResult& r) {
+  std::vector<std::pair<float, std::uint8_t>> scored;
+  for (std::size_t v = 0; v < r.scores.size(); ++v) {
+    if (data.splits[0].role[v] != Role::test) continue;
+    scored.emplace_back(r.scores[v], data.labels.class_of[v] == 1);
+  }
+  return scored;
+}
+
 TEST(EdgeCases, ScoresOfABinaryTargetRankItAsReported) {
   const Dataset data = test::make_small_dataset(300, 8, 2, 8);
   TrainOptions o = four_epochs(3);
@@ -239,12 +238,10 @@ TEST(EdgeCases, ScoresOfABinaryTargetRankItAsReported) {
   const TrainResult r = train(data, o);
   ASSERT_EQ(r.metric, Metric::auc);
   ASSERT_EQ(r.scores.size(), 300U);
-  std::vector<std::pair<float, std::uint8_t>> scored;
   for (std::size_t v = 0; v < 300; ++v) {
     EXPECT_EQ(r.predictions[v] == 1, r.scores[v] > 0.5F) << v;
-    if (data.splits[0].role[v] != Role::test) continue;
-    scored.emplace_back(r.scores[v], data.labels.class_of[v] == 1);
   }
+  auto scored = test_scores(data, r);
   EXPECT_NEAR(roc_auc(scored), r.test_metric, 1e-3);  // Probabilities near 1 may be equal.
   EXPECT_GT(r.test_metric, 0.6);
 }
@@ -255,11 +252,7 @@ TEST(EdgeCases, AveragePrecisionKeepsScoresToo) {
   o.epochs = 20;
   o.metric = Metric::average_precision;
   const TrainResult r = train(data, o);
-  std::vector<std::pair<float, std::uint8_t>> scored;
-  for (std::size_t v = 0; v < r.scores.size(); ++v) {
-    if (data.splits[0].role[v] != Role::test) continue;
-    scored.emplace_back(r.scores[v], data.labels.class_of[v] == 1);
-  }
+  auto scored = test_scores(data, r);
   EXPECT_NEAR(average_precision(scored), r.test_metric, 1e-3);
   EXPECT_GT(r.test_metric, 0.6);
 }
