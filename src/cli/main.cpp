@@ -116,7 +116,16 @@ std::string parse_message(const CLI::ParseError& error) {
   return text;
 }
 
-int dispatch(const std::vector<std::string>& words) {
+/// `help [COMMAND]` and `version` as the flags that they mean.
+std::vector<std::string> spelled_as_flags(std::vector<std::string> words) {
+  if (words.empty() || (words[0] != "help" && words[0] != "version")) return words;
+  words[0].insert(0, "--");
+  std::rotate(words.begin(), words.begin() + 1, words.end());
+  return words;
+}
+
+int dispatch(const std::vector<std::string>& given) {
+  const std::vector<std::string> words = spelled_as_flags(given);
   const Commands commands = all_commands();
   CLI::App app(
       "heliograph trains graph neural networks on whole graphs, split over K ranks\n"

@@ -64,7 +64,8 @@ nlohmann::json read_json(const std::string& path) {
   try {
     return nlohmann::json::parse(file, refuse_repeated);
   } catch (const nlohmann::json::exception& error) {
-    throw Error(ErrorCode::usage, fmt::format("--config {} is not JSON: {}", path, error.what()));
+    throw Error(ErrorCode::usage,
+                fmt::format("--config {} is not JSON: {}", path, reason_of(error)));
   }
 }
 
@@ -134,6 +135,11 @@ std::vector<std::string> warnings(const TrainRequest& request, const GivenOption
   } else if (parts > 1 && bits == 1 && layers >= 6) {
     lines.push_back(fmt::format(
         "{} layers at 1 bit can lose score on some graphs: compare with --bits 4 or more", layers));
+  }
+  if (parts > 1 && exchange.staleness >= request.train.epochs) {
+    lines.push_back(
+        fmt::format("--staleness {} is not below --epochs {}: no halo row gets that old",
+                    exchange.staleness, request.train.epochs));
   }
   const int threads = request.train.transport.threads_per_rank;
   if (const int cores = describe_machine().cores; threads > cores) {

@@ -19,6 +19,12 @@ bool precedes_name(std::string_view sentence, std::size_t i) {
 
 void spell_options_as_flags() noexcept { keeps_flags = true; }
 
+std::string reason_of(const std::exception& error) {
+  const std::string_view what = error.what();
+  const std::size_t end = what.starts_with("[json.exception.") ? what.find("] ") : what.npos;
+  return std::string(end == what.npos ? what : what.substr(end + 2));
+}
+
 std::string spell_options(std::string_view sentence) {
   if (keeps_flags) return std::string(sentence);
   std::string spelled;

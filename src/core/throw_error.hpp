@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <exception>
 #include <string>
 #include <string_view>
 
@@ -12,6 +13,9 @@ namespace heliograph {
 /// A sentence of the sources, which write options as flags ("--parts"), as this process writes it:
 /// the library names options as config files do ("parts"), the command keeps the flags.
 std::string spell_options(std::string_view sentence);
+
+/// What an exception says, without the "[json.exception.type_error.302] " of the JSON library.
+std::string reason_of(const std::exception& error);
 
 /// Makes `spell_options` of this process keep the flags. Call it before other threads start.
 void spell_options_as_flags() noexcept;

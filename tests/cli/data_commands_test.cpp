@@ -200,6 +200,17 @@ TEST(GenerateCommand, LabelNoiseHasAFlag) {
   EXPECT_NE(hash("0"), hash("0.5"));
 }
 
+TEST(GenerateCommand, NamesFlags) {
+  const TemporaryDirectory folder;
+  for (const auto& [flag, value] : {std::pair("--features", "0"), std::pair("--label-noise", "2"),
+                                    std::pair("--train-share", "0"), std::pair("--rmat-a", "7")}) {
+    const auto outcome = run_command(
+        {"generate", "--model", "rmat", flag, value, "--out", (folder / "graph").string()});
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_THAT(outcome.err, HasSubstr(std::string("error: ") + flag)) << outcome.err;
+  }
+}
+
 TEST(GenerateCommand, FlagsChangeAPreset) {
   const TemporaryDirectory folder;
   const std::string graph = (folder / "graph").string();

@@ -109,6 +109,9 @@ TEST_F(KeptFiles, ListsAndArraysReplaceOnlyTheirKind) {
     refused(cut(name), 2, "exists and is not a list of owners");
     EXPECT_EQ(read_text(path(name)), before) << name;
   }
+  const std::string predictions = read_text(path("run/predictions.npy"));
+  refused(eval("--save-logits", "run/predictions.npy"), 2, "lies in a run: it is not replaced");
+  EXPECT_EQ(read_text(path("run/predictions.npy")), predictions);
   auto twice = eval("--save-logits", "l.npy");
   twice.insert(twice.end(), {"--save-embeddings", path("run/../l.npy")});
   refused(twice, 2, "another result has the same file");

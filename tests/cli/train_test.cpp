@@ -302,6 +302,9 @@ TEST_F(Train, FlagsWithoutEffectAreNamed) {
             "layer\n");
   EXPECT_EQ(warnings({"--layers", "1", "--output-linear", "--norm", "batch"}), "");
   EXPECT_EQ(warnings({"--layers", "1", "--model", "gin", "--norm", "batch"}), "");
+  EXPECT_EQ(warnings({"--staleness", "100", "--epochs", "2"}),
+            "warning: --staleness 100 is not below --epochs 2: no halo row gets that old\n");
+  EXPECT_EQ(warnings({"--staleness", "1", "--epochs", "2"}), "");
   EXPECT_THAT(warnings({"--threads-per-rank", "1000", "--parts", "1"}),
               HasSubstr("warning: --threads-per-rank 1000 is more than the "));
 }

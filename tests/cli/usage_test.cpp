@@ -62,6 +62,15 @@ TEST(Help, OffersOnlyWhatIsBuilt) {
   }
 }
 
+TEST(Help, WordsMeanFlags) {
+  for (const std::string word : {"help", "version"}) {
+    const auto said = run_command({word}), meant = run_command({"--" + word});
+    EXPECT_EQ(said.code, 0) << said.err;
+    EXPECT_EQ(said.out, meant.out);
+  }
+  EXPECT_EQ(run_command({"help", "eval"}).out, run_command({"eval", "--help"}).out);
+}
+
 TEST(Help, TheCommandAloneExplainsItselfAsAnError) {
   const auto outcome = run_command({});
   EXPECT_EQ(outcome.code, 2);
@@ -308,7 +317,7 @@ TEST(Config, BadOnesAreRefusedByFile) {
   refuse(R"({"config": "x"})", "unknown key");
   refuse(R"({"epochs": "three"})", "--epochs");
   refuse(R"({"bits": 3})", "--bits");
-  refuse(R"({"epochs": )", "not JSON");
+  refuse(R"({"epochs": )", "not JSON: parse error at line 1");
   refuse(R"({"bits": 1, "epochs": 3, "bits": 8})", "gives \"bits\" twice: keep one");
   refuse(R"({"no-precompute": true, "precompute": true})", "gives both \"precompute\" and");
   refuse(R"({"precompute": true, "no_precompute": true})", "gives both \"precompute\" and");
@@ -324,6 +333,8 @@ TEST(BadInput, IsNamed) {
   const std::string broken = (folder / "broken.npz").string();
   test::write_text(broken, "not an archive");
   expect_refusal({"partition", "--data", broken, "--quiet"}, 3, "broken.npz");
+  test::write_text(broken, "");
+  expect_refusal({"partition", "--data", broken, "--quiet"}, 3, "broken.npz: is empty");
   const std::string data = test::save_ring(folder / "ring", 40);
   const std::string owners = (folder / "owners").string();
   test::write_text(owners, "0\n1\n");

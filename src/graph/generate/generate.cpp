@@ -35,37 +35,38 @@ void check_generate_options(const GenerateOptions& o) {
                                          const Args&... args) {
     if (!holds) throw_error(ErrorCode::usage, sentence, args...);
   };
-  require(o.nodes >= 1, "nodes = {}: at least 1 is needed", o.nodes);
+  require(o.nodes >= 1, "--nodes {}: at least 1 is needed", o.nodes);
   if (o.nodes > std::numeric_limits<NodeId>::max()) {
-    throw_error(ErrorCode::resource, "nodes = {} is more than 32-bit node numbers can name",
+    throw_error(ErrorCode::resource, "--nodes {} is more than 32-bit node numbers can name",
                 o.nodes);
   }
   const std::int64_t pairs = o.nodes * (o.nodes - 1) / 2;
   require(o.edges >= 0 && o.edges <= pairs,
-          "edges = {} is not between 0 and the {} pairs of {} nodes", o.edges, pairs, o.nodes);
-  require(o.feature_cols >= 1, "feature_cols = {} is below 1", o.feature_cols);
-  require(o.classes >= 2, "classes = {} is below 2", o.classes);
-  require(o.classes <= kMaxClasses, "classes = {} is above the {} that a graph may have", o.classes,
+          "--edges {} is not between 0 and the {} pairs of {} nodes", o.edges, pairs, o.nodes);
+  require(o.feature_cols >= 1, "--features {} is below 1", o.feature_cols);
+  require(o.classes >= 2, "--classes {} is below 2", o.classes);
+  require(o.classes <= kMaxClasses, "--classes {} is above the {} that a graph may have", o.classes,
           kMaxClasses);
-  require(between(o.homophily, 0, 1), "homophily = {:f} is not between 0 and 1", o.homophily);
+  require(between(o.homophily, 0, 1), "--homophily {:f} is not between 0 and 1", o.homophily);
   // Draws stay below 12 standard deviations, so features are finite in fp32.
-  require(between(o.feature_noise, 0, 1e36), "feature_noise = {:f} is not between 0 and 1e36",
+  require(between(o.feature_noise, 0, 1e36), "--feature-noise {:f} is not between 0 and 1e36",
           o.feature_noise);
-  require(between(o.label_noise, 0, 1), "label_noise = {:f} is not between 0 and 1", o.label_noise);
+  require(between(o.label_noise, 0, 1), "--label-noise {:f} is not between 0 and 1", o.label_noise);
   require(o.degree_exponent > 2 && std::isfinite(o.degree_exponent),
-          "degree_exponent = {:f} is not above 2, so degrees would have no mean",
+          "--degree-exponent {:f} is not above 2, so degrees would have no mean",
           o.degree_exponent);
   require(!o.multilabel || between(o.labels_per_node, 1, o.classes),
-          "labels_per_node = {:f} is not between 1 and the {} classes", o.labels_per_node,
+          "--labels-per-node {:f} is not between 1 and the {} classes", o.labels_per_node,
           o.classes);
   require(
       o.rmat_a >= 0 && o.rmat_b >= 0 && o.rmat_c >= 0 && o.rmat_a + o.rmat_b + o.rmat_c <= 1 + 1e-9,
-      "the R-MAT shares a, b and c must not be negative and must sum to at most 1");
+      "--rmat-a, --rmat-b and --rmat-c must not be negative and must sum to at most 1");
   require(
       o.train_share >= 0 && o.validation_share >= 0 && o.train_share + o.validation_share <= 100,
-      "train_share + validation_share is not between 0 and 100 per cent");
+      "--train-share and --validation-share must not be negative and must sum to at most 100 per "
+      "cent");
   require(share_of(o, o.train_share) >= 1,
-          "train_share = {:f} leaves none of the {} nodes for training", o.train_share, o.nodes);
+          "--train-share {:f} leaves none of the {} nodes for training", o.train_share, o.nodes);
 }
 
 ThreadPool make_pool() { return ThreadPool(usable_cores()); }

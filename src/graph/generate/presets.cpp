@@ -50,12 +50,12 @@ GenerateOptions generate_preset(const std::string& name, double scale) {
     throw_error(ErrorCode::usage, "unknown preset '{}': did you mean '{}'?", name, near);
   }
   if (!(scale > 0) || !std::isfinite(scale)) {
-    throw_error(ErrorCode::usage, "scale = {:f} is not above 0", scale);
+    throw_error(ErrorCode::usage, "--scale {:f} is not above 0", scale);
   }
   const double nodes = std::max(16.0, std::round(scale * static_cast<double>(found->nodes)));
   if (nodes > std::numeric_limits<NodeId>::max()) {
     throw_error(ErrorCode::resource,
-                "scale = {:f} asks for {:f} nodes, more than 32-bit node numbers can name", scale,
+                "--scale {:f} asks for {:f} nodes, more than 32-bit node numbers can name", scale,
                 nodes);
   }
   GenerateOptions options;

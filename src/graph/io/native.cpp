@@ -115,7 +115,7 @@ Dataset load_native(const fs::path& directory) {
     }
     return dataset;
   } catch (const nlohmann::json::exception& error) {  // A key is missing or has another type.
-    refuse(path, "cannot be interpreted: {}", error.what());
+    refuse(path, "cannot be interpreted: {}", reason_of(error));
   }
 }
 

@@ -30,6 +30,7 @@ struct NpzArchive::Handle {
 NpzArchive::NpzArchive(const std::filesystem::path& path)
     : ArraySource(path.string()), handle_(std::make_unique<Handle>()) {
   if (!std::filesystem::is_regular_file(path)) refuse(where(), "is not a regular file");
+  if (std::filesystem::file_size(path) == 0) refuse(where(), "is empty");
   int code = 0;
   zip_t* const zip = zip_open(path.c_str(), ZIP_RDONLY, &code);
   if (zip == nullptr) {

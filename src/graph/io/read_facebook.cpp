@@ -129,7 +129,7 @@ Features read_words(const fs::path& file, std::int64_t nodes) {
   try {
     object = nlohmann::json::parse(mapped->text());
   } catch (const nlohmann::json::exception& error) {
-    refuse_text(file, "is damaged JSON: {}", error.what());
+    refuse_text(file, "is damaged JSON: {}", reason_of(error));
   }
   if (!object.is_object()) refuse_text(file, "is not an object from nodes to lists of words");
   std::vector<std::vector<std::int32_t>> rows(static_cast<std::size_t>(nodes));

@@ -157,7 +157,7 @@ CheckpointManifest read_checkpoint_manifest(const fs::path& directory) {
   try {
     return to_manifest(object);
   } catch (const std::exception& error) {
-    refuse(path, "cannot be interpreted: {}", error.what());
+    refuse(path, "cannot be interpreted: {}", reason_of(error));
   }
 }
 

@@ -141,7 +141,7 @@ Model read_model(const fs::path& file, const FileRecord* record) {
     return model;
   } catch (const std::exception& error) {
     throw_error(ErrorCode::bad_input, "{}: its metadata are not of this build: {}", file.string(),
-                error.what());
+                reason_of(error));
   }
 }
 

@@ -124,7 +124,7 @@ SafetensorsContents read_safetensors(const std::filesystem::path& path, const Fi
     metadata.erase(kHeaderChecksum);
     check(checksum == checksum_of(header), "the header is damaged: it does not match its checksum");
   } catch (const ordered_json::exception& error) {
-    check(false, fmt::format("the header is damaged: {}", error.what()));
+    check(false, fmt::format("the header is damaged: {}", reason_of(error)));
   }
   if (record == nullptr) return contents;
   check(all.size() == record->bytes,

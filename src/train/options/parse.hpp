@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/plural.hpp"  // For the sentences of the command too, which may not include core.
+// For the sentences of the command too, which may not include core.
+#include "core/plural.hpp"
+#include "core/throw_error.hpp"
 
 namespace heliograph {
 

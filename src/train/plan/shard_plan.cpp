@@ -258,7 +258,7 @@ json read_shard_manifest(const fs::path& directory) {
     }
     manifest.at("options").at("split");
   } catch (const json::exception& error) {
-    refuse_file(path, fmt::format("cannot be interpreted: {}", error.what()));
+    refuse_file(path, fmt::format("cannot be interpreted: {}", reason_of(error)));
   }
   return manifest;
 }
@@ -293,7 +293,7 @@ ShardPlan::ShardPlan(fs::path directory, const TrainOptions& options, PlanPurpos
       stored_bytes_.push_back(entry.at("bytes").get<std::int64_t>());
     }
   } catch (const std::exception& error) {
-    refuse_file(path, fmt::format("cannot be interpreted: {}", error.what()));
+    refuse_file(path, fmt::format("cannot be interpreted: {}", reason_of(error)));
   }
   if (facts_.ranks != options_.partition.parts) refuse_file(path, "lists another number of ranks");
   use_statistics(purpose_);
@@ -350,7 +350,8 @@ RankData ShardPlan::load(int rank, GraphScope scope, MemoryUse use, MemoryAccoun
     file.check_hash();
     return data;
   } catch (const json::exception& error) {
-    refuse_file(directory_ / kManifestFile, fmt::format("cannot be interpreted: {}", error.what()));
+    refuse_file(directory_ / kManifestFile,
+                fmt::format("cannot be interpreted: {}", reason_of(error)));
   }
 }
 

@@ -67,8 +67,9 @@ void require_writable(const OutputPath& output) {
   if (!output.kind.matches(path)) {
     refuse(fmt::format(" exists and is not {}: it is not replaced", output.kind.name));
   }
-  if (output.kind.may_be_data && holds_data(parent)) {
-    refuse(" lies in a data set: it is not replaced");
+  const bool of_data = output.kind.may_be_data && holds_data(parent);
+  if (of_data || (output.kind.may_be_data && fs::exists(parent / "run.json", ignored))) {
+    refuse(fmt::format(" lies in {}: it is not replaced", of_data ? "a data set" : "a run"));
   }
 }
 
