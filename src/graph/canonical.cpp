@@ -82,10 +82,12 @@ Graph GraphBuilder::finish(ImportCounts& counts, const std::string& where) {
       } else if (weighted_ && weights_[kept - 1] != weights_[i]) {
         throw_error(ErrorCode::bad_input,
                     "{}: the edge {} {} {} (nodes counted from 0) has the weights {} and {}: give "
-                    "it one{}, or read it with --ignore-weights",
+                    "it one, or read it with --ignore-weights{}",
                     where, neighbours_[i], directed_ ? "->" : "-", v, weights_[kept - 1],
                     weights_[i],
-                    directed_ ? "" : spell_options(", keep directions (--keep-direction)"));
+                    directed_ ? ""
+                              : spell_options("; if they are of opposite directions, "
+                                              "--keep-direction keeps both"));
       }
     }
     row_begin = row_end;

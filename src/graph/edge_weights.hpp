@@ -7,9 +7,11 @@
 
 namespace heliograph {
 
-/// Whether an edge may have this weight: 0 or a normal number, since the inverse of another
-/// overflows.
-inline bool is_edge_weight(float weight) { return weight == 0 || std::isnormal(weight); }
+/// Whether an edge may have this weight: 0, or a normal number in fp32, since the inverse of
+/// another overflows.
+inline bool is_edge_weight(double weight) {
+  return weight == 0 || std::isnormal(static_cast<float>(weight));
+}
 
 /// The least and the greatest weight of a graph's edges, and an edge that has the least.
 struct WeightRange {

@@ -205,7 +205,7 @@ TEST_F(WeightsTest, FeaturesThatOverflowAreNamedBeforeTheLearningRate) {
   save_native(large, folder_ / "large");
   data_ = path("large");
   const std::string advice =
-      "the features may be too large (--normalize scales them); else lower --lr";
+      "the features (--normalize scales them) or edge weights may be too large; else lower --lr";
   refused(arguments({"--parts", "1"}), 6, advice);
   refused(arguments({"--parts", "2"}), 6, advice);
 }

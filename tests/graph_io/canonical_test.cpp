@@ -76,8 +76,11 @@ TEST(Canonical, RefusesAnEdgeWithTwoWeightsByName) {
   const std::string sentence = test::expect_error(ErrorCode::bad_input, "edges.csv: the edge", [&] {
     build_graph(4, EdgeList(asymmetric), false, counts, "edges.csv");
   });
-  EXPECT_THAT(sentence, ::testing::HasSubstr("3 - 1 (nodes counted from 0) has the weights 0.25 "
-                                             "and 0.5"));
+  EXPECT_THAT(sentence,
+              ::testing::HasSubstr("3 - 1 (nodes counted from 0) has the weights 0.25 "
+                                   "and 0.5: give it one, or read it with ignore-weights; "
+                                   "if they are of opposite directions, keep-direction "
+                                   "keeps both"));
   EXPECT_THAT(list(build_graph(4, EdgeList(asymmetric), true, counts).edge_weights),
               ElementsAre(0.5F, 0.25F));
   const EdgeList twice{{{3, 1}, {3, 1}}, {0.5F, 0.25F}};

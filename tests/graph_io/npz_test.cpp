@@ -71,6 +71,7 @@ TEST_F(NpzTest, WeightsOfEdges) {
           "member edge_weight: has shape (5,); 6 edges have weights of shape (6,)");
   refused("nan_weight.npz",
           "member edge_weight: the weight of edge 4 is nan, which is neither 0 nor a normal");
+  refused("tiny_weight.npz", "edge_weight: entry 3 is 1e-60, which is too small for fp32");
   refused("two_weights.npz", "two_weights.npz: the edge 1 - 0 (nodes counted from 0) has the");
   EXPECT_EQ(dataset_hash(load_dataset(folder_ / "weighted.npz", ignore)), dataset_hash(ones));
 }
@@ -264,6 +265,7 @@ TEST_F(NpzTest, BadArchivesAreRefusedByName) {
   refused("overlap", "split 0: node 0 is in another set");
   refused("empty", "val_masks: split 0: is empty");
   refused("mask_shape", "a mask is (6,), (splits, 6) or (6, splits)");
+  refused("mask_list", "(6, splits); lists of nodes are named train_idx, val_idx and test_idx");
   refused("mask_splits", "train_masks: holds 2 splits, but ");
   refused("mask_value", "neither 0 nor 1");
   refused("no_nodes", "the graph has no nodes");

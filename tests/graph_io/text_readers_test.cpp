@@ -68,6 +68,7 @@ TEST_F(TextReaders, EdgeListErrorsNameTheLine) {
   refused("0,1\n0,2,nan\n", "line 2: the weight 'nan' is neither 0 nor a normal fp32 number");
   refused("0,1,1e39\n", "line 1: the weight '1e39' is neither 0 nor");
   refused("0,1,1e-40\n", "line 1: the weight '1e-40' is neither 0 nor");
+  refused("0,1,-1e-50\n", "line 1: the weight '-1e-50' is neither 0 nor");
   refused("0,1,2\n1,0\n",
           "edges.csv: the edge 1 - 0 (nodes counted from 0) has the weights 1 and 2");
   refused("0,1\n0,", "line 2: '' is not an integer");

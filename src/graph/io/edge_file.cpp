@@ -81,7 +81,7 @@ EdgeList read_edge_file(const std::filesystem::path& file, int base, std::int64_
       const auto number = parse_number<double>(fields.field[2]);
       if (!number) lines.refuse("the weight '{}' is not a number", fields.field[2]);
       weight = static_cast<float>(*number);
-      if (!is_edge_weight(weight)) {
+      if (!is_edge_weight(*number)) {
         lines.refuse("the weight '{}' is neither 0 nor a normal fp32 number", fields.field[2]);
       }
     }

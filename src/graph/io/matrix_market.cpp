@@ -188,11 +188,11 @@ MarketEdges read_market_edges(const std::filesystem::path& file, const ImportOpt
   out.nodes = reader.rows();
   out.symmetric = reader.symmetric();
   reader.for_each_entry([&](std::int64_t row, std::int64_t col, double value) {
-    const float weight = options.ignore_weights ? 1.0F : narrow(reader, value);
-    if (!is_edge_weight(weight)) {
+    if (options.ignore_weights) value = 1;
+    if (!is_edge_weight(value)) {
       reader.refuse("the weight {} is neither 0 nor a normal fp32 number", value);
     }
-    out.list.add(static_cast<NodeId>(row), static_cast<NodeId>(col), weight);
+    out.list.add(static_cast<NodeId>(row), static_cast<NodeId>(col), static_cast<float>(value));
   });
   return out;
 }

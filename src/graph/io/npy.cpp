@@ -325,7 +325,7 @@ NpyArray read_npy(const std::filesystem::path& path) {
   return parse_npy(file->bytes(), file, path.string());
 }
 
-Array<float> to_float32(const NpyArray& array) {
+Array<float> to_float32(const NpyArray& array, bool keeps_nonzero) {
   const auto* const data = reinterpret_cast<const float*>(array.data.data());
   const bool aligned = reinterpret_cast<std::uintptr_t>(data) % alignof(float) == 0;
   if (array.dtype == "<f4" && !array.column_major && aligned) {
@@ -337,6 +337,9 @@ Array<float> to_float32(const NpyArray& array) {
     if constexpr (std::is_same_v<decltype(value), double>) {
       if (std::isinf(narrow) && std::isfinite(value)) {
         refuse(array.name, "{} is {}, which is beyond fp32", entry_text(array, i), value);
+      }
+      if (keeps_nonzero && narrow == 0 && value != 0) {
+        refuse(array.name, "{} is {}, which is too small for fp32", entry_text(array, i), value);
       }
     }
     out[static_cast<std::size_t>(i)] = narrow;

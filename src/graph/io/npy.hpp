@@ -46,8 +46,9 @@ NpyArray parse_npy(std::span<const std::byte> bytes, std::shared_ptr<const void>
 // that names the array and the entry.
 
 /// Converts numbers to fp32, without a copy if they are row-major fp32 already. NaN and Inf are
-/// allowed; a finite value that overflows fp32 is not.
-Array<float> to_float32(const NpyArray& array);
+/// allowed; a finite value that overflows fp32 is not, nor, with `keeps_nonzero`, one that becomes
+/// 0.
+Array<float> to_float32(const NpyArray& array, bool keeps_nonzero = false);
 /// Converts numbers to int64. Floats must be whole numbers. `advice` ends the error.
 std::vector<std::int64_t> to_int64(const NpyArray& array, const char* advice = "");
 /// Converts numbers to int32. Floats must be whole numbers. `advice` ends the error.

@@ -288,8 +288,11 @@ std::vector<Split> splits_from_masks(const SplitArrays& arrays, const Labels& la
     const bool by_split = axes >= 1 && axes <= 2 && array.shape.back() == nodes;
     const bool by_node = axes == 2 && array.shape[0] == nodes;
     if ((!by_split && !by_node) || array.elements() == 0) {
-      refuse(array.name, "has shape {}; a mask is ({},), (splits, {}) or ({}, splits)",
-             array.shape_text(), nodes, nodes, nodes);
+      refuse(array.name, "has shape {}; a mask is ({},), (splits, {}) or ({}, splits){}",
+             array.shape_text(), nodes, nodes, nodes,
+             is_flat(array) && array.kind != 'b'
+                 ? "; lists of nodes are named train_idx, val_idx and test_idx"
+                 : "");
     }
     if (widest == nullptr || array.elements() > widest->elements()) widest = &array;
     flags[i] = to_flags(array);

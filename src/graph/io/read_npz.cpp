@@ -71,7 +71,7 @@ Array<float> read_weights(const NpzArchive& archive, const char* member, std::si
   if (member == nullptr || !archive.has(member)) return {};
   const NpyArray array = archive.read(member);
   if (options.ignore_weights) return {};
-  Array<float> weights = to_float32(array);
+  Array<float> weights = to_float32(array, true);
   if (!is_flat(array) || weights.size() != count) {
     refuse(array.name, "has shape {}; {} edges have weights of shape ({},)", array.shape_text(),
            count, count);
