@@ -305,6 +305,41 @@ TEST(LeastMemory, CountsTheWeightsOfEdges) {
   EXPECT_EQ(least_memory(weighted, o, 0, 0).total() - least_memory(plain, o, 0, 0).total(), bytes);
 }
 
+// Few columns are filled, so that sums stay sparse, or so many that they become dense.
+TEST(LeastMemory, CountsTheSumsOfSparseFeatures) {
+  for (const int cols : {400, 8}) {
+    Dataset data = test::make_small_dataset(3000, cols, 7, 3, false, true);
+    if (cols == 400) {  // Each row keeps 4 columns.
+      std::vector<std::int64_t> offsets{0};
+      std::vector<std::int32_t> columns;
+      std::vector<float> values;
+      for (std::size_t v = 0; v < 3000; ++v) {
+        const std::int64_t begin = data.features.offsets[v];
+        for (std::size_t i = 0; i < 4; ++i) {
+          columns.push_back(data.features.columns[static_cast<std::size_t>(begin) + 9 * i]);
+          values.push_back(1);
+        }
+        offsets.push_back(static_cast<std::int64_t>(columns.size()));
+      }
+      data.features.offsets = offsets;
+      data.features.columns = columns;
+      data.features.values = values;
+    }
+    for (const ModelKind kind : {ModelKind::gcn, ModelKind::sage}) {
+      TrainOptions o = options_of(kind, 32, 0);
+      o.model.layers = 1;
+      const TrainResult r = train(data, o);
+      const MemoryNeeds least = least_memory(data, o, 0, r.partition.communication_volume);
+      const std::int64_t held = r.memory.features;
+      EXPECT_LE(least[MemoryUse::features], held);
+      // Offsets of rows and columns are not counted, and rows of few entries among dense ones.
+      EXPECT_GE(least[MemoryUse::features] + 3 * 3 * 8 * (3000 / 3 + cols + 2),
+                cols == 400 ? held : held * 9 / 10)
+          << test::name_of(kind) << ", " << cols;
+    }
+  }
+}
+
 TEST(LeastHostMemory, IsStructureAndFeaturesOrWhatComesAfterThem) {
   // 3000 nodes; 50 columns are padded to 64, 7 classes to 16.
   const Dataset wide = test::make_small_dataset(3000, 50, 7, 3);

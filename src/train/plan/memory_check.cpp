@@ -34,6 +34,38 @@ std::int64_t structure_bytes(const Dataset& dataset, std::int64_t nodes, std::in
   return adjacencies * (entry * entries + 2 * 8 * nodes) + (8 + 8 + 2 + labels + scales) * nodes;
 }
 
+/// A lower bound of the bytes of the first aggregation of sparse features, of `entry_bytes` an
+/// entry or dense: each row has the columns of all rows that it sums. Counting reads at most
+/// kMostReads entries; each row after those has at least as many as the longest that it sums.
+std::int64_t aggregation_bytes(const Dataset& dataset, bool with_self, std::int64_t entry_bytes) {
+  constexpr std::int64_t kMostReads = 100'000'000;
+  const Features& f = dataset.features;
+  const auto begin_of = [&](NodeId u) { return f.offsets[static_cast<std::size_t>(u)]; };
+  std::vector<NodeId> last_row(static_cast<std::size_t>(f.cols), -1);
+  std::int64_t reads = 0, bytes = 0;
+  for (NodeId v = 0; v < dataset.graph.nodes; ++v) {
+    std::int64_t entries = 0;
+    const auto add = [&](NodeId u) {
+      const std::int64_t begin = begin_of(u), end = begin_of(u + 1);
+      reads += end - begin;
+      if (reads > kMostReads) entries = std::max(entries, end - begin);
+      for (std::int64_t i = begin; i < end && reads <= kMostReads; ++i) {
+        NodeId& last = last_row[static_cast<std::size_t>(f.columns[static_cast<std::size_t>(i)])];
+        if (last != v) ++entries;
+        last = v;
+      }
+    };
+    if (with_self) add(v);
+    const auto row = static_cast<std::size_t>(v);
+    for (std::int64_t e = dataset.graph.offsets[row]; e < dataset.graph.offsets[row + 1]; ++e) {
+      add(dataset.graph.neighbours[static_cast<std::size_t>(e)]);
+    }
+    // A rank whose rows are filled by more than a fifth makes them dense.
+    bytes += std::min(entry_bytes * entries, 4 * padded_stride(f.cols));
+  }
+  return bytes;
+}
+
 /// The input features of a model as buffers that are counted but not allocated.
 class CountedInput {
  public:
@@ -42,15 +74,22 @@ class CountedInput {
     const Features& f = dataset.features;
     const bool reads_x = reads_features(options, f.cols, f.sparse);
     if (f.sparse) {
-      // The entries of the aggregation, and of a part of the nodes, are unknown. They count as
-      // none.
+      // The entries of a part of the nodes are unknown. They count as none.
       input_.x.is_sparse = true;
       input_.x.sparse = {0, f.cols, nullptr, nullptr, nullptr, 0};
-      if (nodes != f.rows || !reads_x) return;
-      const std::int64_t entries = f.offsets[f.offsets.size() - 1];
-      input_.x.sparse = {f.rows, f.cols, nullptr, nullptr, nullptr, entries};
-      // Columns and values by row; rows and positions by column.
-      sparse_ = Buffer(static_cast<std::size_t>(entries) * (4 + 4 + 4 + 8), use, account);
+      if (nodes != f.rows) return;
+      // Columns and values by row; in training also rows and positions by column.
+      const std::int64_t entry_bytes = use == MemoryUse::features ? 4 + 4 + 4 + 8 : 4 + 4;
+      std::int64_t bytes = 0;
+      if (precomputes(options)) {
+        bytes += aggregation_bytes(dataset, propagation_of(options).self != 0, entry_bytes);
+      }
+      if (reads_x) {
+        const std::int64_t entries = f.offsets[f.offsets.size() - 1];
+        input_.x.sparse = {f.rows, f.cols, nullptr, nullptr, nullptr, entries};
+        bytes += entry_bytes * entries;
+      }
+      sparse_ = Buffer(static_cast<std::size_t>(bytes), use, account);
       return;
     }
     const auto matrix = [&] { return Matrix(nodes, f.cols, use, account); };
