@@ -12,6 +12,14 @@ namespace heliograph {
 /// A node's number in the user's own order. A graph has fewer than 2^31 nodes.
 using NodeId = std::int32_t;
 
+/// How the edges of a graph are read, as far as it changes what a model computes.
+struct GraphKind {
+  bool directed = false;
+  bool weighted = false;  ///< Whether edges have weights other than 1.
+
+  bool operator==(const GraphKind&) const = default;
+};
+
 /// A graph in compressed sparse rows: row v lists the in-neighbours u of v (edges u -> v).
 /// Rows are ascending, without duplicates or self-loops; a model that needs self-loops adds them.
 /// An undirected graph lists each edge in both rows, with the same weight.
@@ -25,6 +33,7 @@ struct Graph {
   Array<float> edge_weights = {};
 
   std::int64_t entries() const { return offsets.empty() ? 0 : offsets[offsets.size() - 1]; }
+  GraphKind kind() const { return {directed, !edge_weights.empty()}; }
   std::int64_t degree(NodeId v) const {
     const auto i = static_cast<std::size_t>(v);
     return offsets[i + 1] - offsets[i];

@@ -61,6 +61,8 @@ struct Model {
   Normalization normalize = Normalization::none;  ///< What was done to the features.
   FeatureStatistics statistics;  ///< Of Normalization::standard: those that the weights have seen.
   TargetStatistics target;       ///< Of regression: those of the nodes that it was trained on.
+  /// The kind of graph that it was trained on. Another kind is refused; unset, every kind is taken.
+  std::optional<GraphKind> graph;
   std::int64_t feature_cols = 0;
   Task task = Task::multiclass;
   std::int32_t classes = 0;
@@ -86,10 +88,10 @@ struct Model {
 
   /// Predicts for every node of `dataset`, whose labels and splits may be absent and are not read.
   /// The number of ranks changes results only by rounding; with `reproducible`, not at all. Runs in
-  /// this process and writes no file. Throws Error: mismatch (another number of feature columns),
-  /// usage (more ranks than nodes; embeddings of a model of one layer), bad_input (the graph, the
-  /// features or the model's number of classes is not valid), resource (a number of nodes that no
-  /// graph may have), numeric (an output is NaN or Inf).
+  /// this process and writes no file. Throws Error: mismatch (another number of feature columns,
+  /// another kind of graph), usage (more ranks than nodes; embeddings of a model of one layer),
+  /// bad_input (the graph, the features or the model's number of classes is not valid), resource (a
+  /// number of nodes that no graph may have), numeric (an output is NaN or Inf).
   Outputs predict(const Dataset& dataset, const PredictOptions& request = {}) const;
 };
 

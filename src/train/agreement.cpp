@@ -32,7 +32,9 @@ Shared shared_by_ranks(const RunPlan& plan, const Model* weights,
   Shared shared{
       {"the data set",
        fmt::format("{} {} {} {}", facts.name, facts.nodes, facts.classes, facts.feature_cols)},
-      {"the edge weights",
+      {spell_options("the direction of edges (--keep-direction)"),
+       facts.directed ? "kept" : "both"},
+      {spell_options("the weights of edges (--ignore-weights)"),
        facts.weights ? fmt::format("{} {} {} {}", facts.weights->least, facts.weights->most,
                                    facts.weights->source, facts.weights->target)
                      : "none"},

@@ -59,6 +59,11 @@ void score_rank(const RunPlan& plan, const Model& model, Communicator& comm,
   result.test_metric = scores.test;
 }
 
+void require_graph(const Model& model, GraphKind kind) {
+  const std::string other = why_other_graph(model, kind);
+  if (!other.empty()) throw Error(ErrorCode::mismatch, fmt::format("{}: {}", kOrigin, other));
+}
+
 using MakeScoredPlan =
     FunctionRef<std::unique_ptr<const RunPlan>(const TrainOptions&, PlanPurpose)>;
 
@@ -115,6 +120,7 @@ std::string why_unscored(const Dataset& dataset, const TrainOptions& options) {
 EvaluationResult evaluate_split(const Dataset& dataset, const TrainOptions& options,
                                 const Model& model, const LogCallback& log) {
   require_fit(model, kOrigin, dataset.features.cols, dataset.labels.task, dataset.labels.classes);
+  require_graph(model, dataset.graph.kind());
   return score(model, options, [&](const TrainOptions& of_model, PlanPurpose purpose) {
     auto plan = std::make_unique<const DatasetPlan>(dataset, of_model, log, std::move(purpose));
     log_edge_weights(*plan, log);
@@ -143,6 +149,7 @@ EvaluationResult evaluate_shards(const std::filesystem::path& directory,
     auto plan = std::make_unique<const ShardPlan>(directory, of_model, std::move(purpose));
     const RunFacts& facts = plan->facts();
     require_fit(model, kOrigin, facts.feature_cols, facts.task, facts.classes);
+    require_graph(model, facts.graph_kind());
     if (plan->options().normalize != model.normalize) {
       throw_error(ErrorCode::mismatch,
                   "the shards in {} were made with --normalize {}, but the weights were trained "

@@ -273,7 +273,8 @@ void train_rank(const RunPlan& plan, const Beginning& beginning, Communicator& c
 
 /// Reads the weights to begin with and, to resume, the manifest of the checkpoint. Throws Error:
 /// bad_input (a file is damaged), mismatch (the checkpoint belongs to another run).
-Beginning read_beginning(const std::string& dataset_hash, const TrainOptions& options) {
+Beginning read_beginning(GraphKind kind, const std::string& dataset_hash,
+                         const TrainOptions& options) {
   Beginning beginning;
   const std::filesystem::path& path = options.checkpoint.resume;
   if (path.empty()) {
@@ -284,8 +285,11 @@ Beginning read_beginning(const std::string& dataset_hash, const TrainOptions& op
   if (ranks_are_processes(options.transport)) only = rank_of_process();
   beginning.resumed = verify_checkpoint_files(path, only);
   require_same_options(*beginning.resumed, options, path);
-  require_same_data(*beginning.resumed, dataset_hash, {}, path);
   beginning.weights = Model::load(path);
+  // Named before the hash of the data set, which differs too.
+  const std::string other = why_other_graph(*beginning.weights, kind);
+  if (!other.empty()) throw_error(ErrorCode::mismatch, "--resume {}: {}", path.string(), other);
+  require_same_data(*beginning.resumed, dataset_hash, {}, path);
   return beginning;
 }
 
@@ -344,6 +348,14 @@ TrainResult run(const TrainOptions& options, const TrainCallbacks& callbacks, Ma
     if (callbacks.log) callbacks.log(LogLevel::info, "split " + plan->describe_split());
     log_edge_weights(*plan, callbacks.log);
     const RunFacts& facts = plan->facts();
+    if (callbacks.log && beginning.weights) {
+      const std::string other = why_other_graph(*beginning.weights, facts.graph_kind());
+      if (!other.empty()) {
+        callbacks.log(LogLevel::warning, spell_options("--init-from ") +
+                                             options.init_from.string() + ": its weights were " +
+                                             other);
+      }
+    }
     if (callbacks.log && options.model.residual == Residual::identity &&
         !adds_residuals(options.model, facts.feature_cols, facts.sparse_features)) {
       callbacks.log(LogLevel::warning,
@@ -375,7 +387,8 @@ TrainResult train(const Dataset& dataset, const TrainOptions& options,
                   const TrainCallbacks& callbacks) {
   return run(options, callbacks, [&](Beginning& beginning) {
     const bool resumes = !options.checkpoint.resume.empty();
-    beginning = read_beginning(resumes ? dataset_hash(dataset) : std::string(), options);
+    beginning = read_beginning(dataset.graph.kind(),
+                               resumes ? dataset_hash(dataset) : std::string(), options);
     return std::make_unique<const DatasetPlan>(
         dataset, options, callbacks.log,
         purpose_of(beginning, options, dataset.features.cols, dataset.labels.task,
@@ -388,8 +401,8 @@ TrainResult train_shards(const std::filesystem::path& directory, const TrainOpti
   return run(options, callbacks, [&](Beginning& beginning) {
     // The options that are fixed in the shards are part of what is compared.
     auto shards = std::make_unique<ShardPlan>(directory, options);
-    beginning = read_beginning(shards->dataset_hash(), shards->options());
     const RunFacts& facts = shards->facts();
+    beginning = read_beginning(facts.graph_kind(), shards->dataset_hash(), shards->options());
     shards->use_statistics(
         purpose_of(beginning, shards->options(), facts.feature_cols, facts.task, facts.classes));
     return shards;

@@ -104,6 +104,35 @@ TEST_F(WeightsTest, EvalWithoutLabelsOrSplitGivesEverythingButScores) {
   }
 }
 
+TEST_F(WeightsTest, CopiedWeightsRefuseAnotherGraph) {
+  const std::string list = unlabelled();
+  add_labels();
+  std::string edges;
+  for (int v = 0; v < 60; ++v) {
+    edges += std::to_string(v) + "," + std::to_string((v + 1) % 60) + ",0." +
+             std::to_string(1 + v % 9) + "\n";
+  }
+  test::write_text(folder_ / "list" / "edges.csv", edges);
+  const std::vector<std::string> base{"--index-base", "0", "--split", "random:60/20/20"};
+  const auto eval = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"eval", "--checkpoint", path("copy.safetensors"), "--data", list});
+    more.insert(more.end(), base.begin(), base.end());
+    return more;
+  };
+  std::vector<std::string> words = base;
+  words.insert(words.end(), {"--ignore-weights", "--keep-direction", "--checkpoint-every", "2",
+                             "--out", path("run")});
+  ASSERT_EQ(run_command(test::train_arguments(list, 3, words)).code, 0);
+  fs::copy(folder_ / "run" / "best.safetensors", path("copy.safetensors"));
+  refused(eval({}), 7, "this one is undirected: import or read the data with --keep-direction");
+  refused(eval({"--keep-direction"}), 7, "this one has some: read the data with --ignore-weights");
+  EXPECT_EQ(run_command(eval({"--keep-direction", "--ignore-weights"})).code, 0);
+  // A run folder knows, so that only a flag can contradict it.
+  EXPECT_EQ(run_command({"eval", "--checkpoint", path("run")}).code, 0);
+  refused({"train", "--resume", path("run"), "--epochs", "5", "--no-ignore-weights"}, 7,
+          "epoch-000003: trained on a graph without edge weights");
+}
+
 TEST_F(WeightsTest, AMaskThatIsNotUsedMayBeWrong) {
   data_ = unlabelled();
   add_labels();

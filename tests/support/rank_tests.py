@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import re
+import struct
 import sys
 import tempfile
 import time
@@ -39,6 +40,24 @@ def make_graph(options, nodes=400):
     done = run(options.heliograph, "generate", "--nodes", str(nodes), "--edges", str(nodes * 6),
                "--features", "24", "--classes", "5", "--seed", "3", "--quiet", "--out", path)
     require(done.returncode == 0, done.stderr)
+    return path
+
+
+def write_npy(path, kind, shape, values):
+    header = f"{{'descr': '<{kind}4', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    with open(path, "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header)
+        file.write(struct.pack(f"<{len(values)}{kind}", *values))
+
+
+def make_edge_list(options, nodes=60):
+    """A ring whose edges have weights, listed in one direction each."""
+    path = new_folder(options)
+    os.mkdir(path)
+    with open(os.path.join(path, "edges.csv"), "w") as file:
+        file.writelines(f"{v},{(v + 1) % nodes},{1 + v % 3}\n" for v in range(nodes))
+    write_npy(os.path.join(path, "labels.npy"), "i", (nodes,), [v % 2 for v in range(nodes)])
+    write_npy(os.path.join(path, "features.npy"), "f", (nodes, 2), [1.0] * (2 * nodes))
     return path
 
 
@@ -171,6 +190,12 @@ def check_agreement(options, differing):
         said = differing([*words, *first], [*words, *second])
         require(said.count(f"rank 1 differs from rank 0 in {what}:") == 1, f"{second}: {said}")
         require(not os.path.exists(os.path.join(out, "checkpoints")), "a checkpoint")
+    listed = [options.heliograph, "train", "--data", make_edge_list(options), "--index-base", "0",
+              "--split", "random:60/20/20", "--hidden", "8", "--quiet", "--epochs", "1000000"]
+    for flag, what in (("--keep-direction", "the direction of edges (--keep-direction)"),
+                       ("--ignore-weights", "the weights of edges (--ignore-weights)")):
+        said = differing([*listed, flag], listed)
+        require(said.count(f"rank 1 differs from rank 0 in {what}:") == 1, f"{flag}: {said}")
     words = [*model, "--epochs", "1", "--overwrite", "--out"]
     said = differing([*words, out], [*words, out + "/../job", "--memory-limit-mib", "4000"])
     require("differs" not in said and "error" not in said, said)

@@ -174,6 +174,52 @@ TEST(ModelOfARun, RefusesDataThatDoNotFit) {
                      [&] { evaluate(test::make_small_dataset(160, 6, 4, 5), o, *r.model); });
 }
 
+TEST(ModelOfARun, KnowsTheKindOfItsGraph) {
+  const auto data_of = [](bool directed, bool weighted) {
+    Dataset data = test::make_small_dataset(80, 6, 3, 5, false, false, directed);
+    return weighted ? test::with_weights(std::move(data)) : data;
+  };
+  const TemporaryDirectory folder;
+  TrainOptions o = test::small_options(2, 2);
+  for (const GraphKind trained : {GraphKind{false, false}, {true, false}, {true, true}}) {
+    const Dataset data = data_of(trained.directed, trained.weighted);
+    write_shards(data, make_partition(data.graph, o.partition), o, folder / "shards", true);
+    const TrainResult run = train(data, o);
+    EXPECT_EQ(run.model->graph, trained);
+    EXPECT_EQ(train_shards(folder / "shards", o).model->graph, trained);
+    run.model->save(folder / "m.safetensors");
+    const Model model = Model::load(folder / "m.safetensors");
+    EXPECT_NO_THROW(evaluate(data, o, model));
+    for (const GraphKind other : {GraphKind{false, false}, {true, false}, {true, true}}) {
+      if (other == trained) continue;
+      const Dataset another = data_of(other.directed, other.weighted);
+      const char* advice = other.directed != trained.directed ? "keep-direction" : "ignore-weights";
+      const auto refused = [&](const auto& call) {
+        test::expect_error(ErrorCode::mismatch, {"the weights to score: trained on", advice}, call);
+      };
+      refused([&] { evaluate(another, o, model); });
+      refused([&] { model.predict(another); });
+      write_shards(another, make_partition(another.graph, o.partition), o, folder / "other", true);
+      refused([&] { evaluate_shards(folder / "other", o, model); });
+      // Training may go on with another graph, and says so.
+      TrainOptions next = o;
+      next.init_from = folder / "m.safetensors";
+      std::string warned;
+      TrainCallbacks callbacks;
+      callbacks.log = [&](LogLevel level, std::string_view text) {
+        if (level == LogLevel::warning) warned += text;
+      };
+      train(another, next, callbacks);
+      EXPECT_NE(warned.find("m.safetensors: its weights were trained on"), std::string::npos);
+      EXPECT_NE(warned.find(advice), std::string::npos) << warned;
+      Model unknown = model;  // As files of older builds.
+      unknown.graph.reset();
+      unknown.save(folder / "old.safetensors");
+      EXPECT_NO_THROW(evaluate(another, o, Model::load(folder / "old.safetensors")));
+    }
+  }
+}
+
 TEST(FineTuning, BeginsWithTheWeightsOfAnEarlierRun) {
   const Dataset data = shifted_data();
   const TemporaryDirectory folder;

@@ -67,6 +67,9 @@ std::string describe_model(const Model& model) {
                       {"class_names", model.class_names},
                       {"feature_cols", model.feature_cols},
                       {"options", model_options(model)}};
+  if (model.graph) {
+    object["graph"] = {{"directed", model.graph->directed}, {"weighted", model.graph->weighted}};
+  }
   if (model.task == Task::regression) {
     object["target"] = {{"mean", model.target.mean}, {"deviation", model.target.deviation}};
   }
@@ -97,6 +100,10 @@ Model interpret_model(const ordered_json& object, const std::string& origin) {
   if (model.task == Task::regression) {
     model.target = {object.at("target").at("mean").get<double>(),
                     object.at("target").at("deviation").get<double>()};
+  }
+  if (object.contains("graph")) {
+    const ordered_json& graph = object.at("graph");
+    model.graph = {graph.at("directed").get<bool>(), graph.at("weighted").get<bool>()};
   }
   model.classes = object.at("classes").get<std::int32_t>();
   model.class_names = object.at("class_names").get<std::vector<std::string>>();
@@ -159,6 +166,22 @@ void require_fit(const Model& model, const std::string& origin, std::int64_t fea
     throw_error(ErrorCode::mismatch, "{}: the model predicts {}; the data set has {}", origin,
                 counted(model.classes, "class"), classes);
   }
+}
+
+std::string why_other_graph(const Model& model, GraphKind kind) {
+  if (!model.graph || *model.graph == kind) return {};
+  if (model.graph->directed != kind.directed) {
+    return spell_options(kind.directed
+                             ? "trained on an undirected graph, and this one is directed: import "
+                               "or read the data without --keep-direction"
+                             : "trained on a directed graph, and this one is undirected: import or "
+                               "read the data with --keep-direction");
+  }
+  return spell_options(kind.weighted
+                           ? "trained on a graph without edge weights, and this one has some: read "
+                             "the data with --ignore-weights"
+                           : "trained on a graph with edge weights, and this one has none: give "
+                             "the data set with its weights, and no --ignore-weights");
 }
 
 std::uint64_t hash_of(const Model& model) {

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <string>
 
 #include "heliograph/model.hpp"
 #include "train/checkpoint/state_file.hpp"
@@ -20,6 +21,10 @@ Model read_model(const std::filesystem::path& file, const FileRecord* record);
 /// columns and classes of this task.
 void require_fit(const Model& model, const std::string& origin, std::int64_t feature_cols,
                  Task task, std::int32_t classes);
+
+/// A sentence that says how the graph that the model was trained on differs from one of this kind,
+/// and what to do; empty if it does not, or if the model does not know.
+std::string why_other_graph(const Model& model, GraphKind kind);
 
 /// A hash of weights and statistics.
 std::uint64_t hash_of(const Model& model);

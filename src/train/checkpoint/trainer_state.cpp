@@ -82,6 +82,7 @@ Model make_model(const RunPlan& plan, Trainer& trainer, int epoch) {
   model.normalize = options.normalize;
   model.statistics = facts.statistics;
   model.target = facts.target;
+  model.graph = facts.graph_kind();
   model.feature_cols = facts.feature_cols;
   model.task = facts.task;
   model.classes = facts.classes;

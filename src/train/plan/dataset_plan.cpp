@@ -78,6 +78,7 @@ void DatasetPlan::resolve() {
   split_ = make_split(dataset_, options_.split);
   facts_.name = dataset_.name;
   facts_.nodes = dataset_.graph.nodes;
+  facts_.directed = dataset_.graph.directed;
   facts_.weights = weight_range(dataset_.graph);
   facts_.task = dataset_.labels.task;
   count_roles();

@@ -29,6 +29,7 @@ struct RunFacts {
   std::int64_t validation_nodes = 0, test_nodes = 0;
   Task task = Task::multiclass;
   std::int32_t classes = 0;
+  bool directed = false;
   std::optional<WeightRange> weights;  ///< Of the edges; none if all are 1.
   std::int64_t feature_cols = 0;
   bool sparse_features = false;
@@ -39,6 +40,8 @@ struct RunFacts {
   int ranks = 1;
   PartitionQuality quality;
   std::string partition_hash;
+
+  GraphKind graph_kind() const { return {directed, weights.has_value()}; }
 };
 
 /// One rank's part of a graph, the whole or the induced one, as it is loaded.

@@ -217,6 +217,7 @@ RunFacts interpret_facts(const json& manifest) {
   RunFacts facts;
   facts.name = manifest.at("name").get<std::string>();
   facts.nodes = manifest.at("nodes").get<std::int64_t>();
+  facts.directed = manifest.at("directed").get<bool>();
   if (manifest.contains("edge_weights")) {
     const json& weights = manifest.at("edge_weights");
     facts.weights = {weights.at("least").get<float>(), weights.at("most").get<float>(),
@@ -252,8 +253,7 @@ json read_shard_manifest(const fs::path& directory) {
   const fs::path path = directory / kManifestFile;
   try {
     interpret_facts(manifest);
-    if (!manifest.at("directed").is_boolean() || !manifest.at("graph_hash").is_string() ||
-        !manifest.at("identity").is_string()) {
+    if (!manifest.at("graph_hash").is_string() || !manifest.at("identity").is_string()) {
       refuse_file(path, "cannot be interpreted: a field is of another type");
     }
     manifest.at("options").at("split");
@@ -288,7 +288,6 @@ ShardPlan::ShardPlan(fs::path directory, const TrainOptions& options, PlanPurpos
     facts_ = interpret_facts(manifest_);
     options_from_json(manifest_.at("options"), path.string(), options_);
     identity_ = std::stoull(manifest_.at("identity").get<std::string>(), nullptr, 16);
-    directed_ = manifest_.at("directed").get<bool>();
     for (const json& entry : manifest_.at("ranks")) {
       stored_bytes_.push_back(entry.at("bytes").get<std::int64_t>());
     }
@@ -344,7 +343,7 @@ RankData ShardPlan::load(int rank, GraphScope scope, MemoryUse use, MemoryAccoun
     if (!fits) refuse_file(file.path(), "its node numbers contradict the manifest");
     const bool weighted = facts_.weights.has_value();
     shard.in = read_adjacency(file, prefix + "in_", rows, header, weighted);
-    if (directed_) shard.out = read_adjacency(file, prefix + "out_", rows, header, weighted);
+    if (facts_.directed) shard.out = read_adjacency(file, prefix + "out_", rows, header, weighted);
     data.labels = read_labels(file, prefix, facts_, shard.global_ids.size());
     data.features = read_shard_features(file, prefix, facts_, rows, use, account);
     file.check_hash();

@@ -34,7 +34,6 @@ class ShardPlan final : public RunPlan {
   std::filesystem::path directory_;
   nlohmann::json manifest_;
   std::uint64_t identity_ = 0;
-  bool directed_ = false;
   std::vector<std::int64_t> stored_bytes_;  ///< By rank.
 };
 
