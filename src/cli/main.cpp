@@ -23,6 +23,7 @@
 #include "heliograph/version.hpp"
 #include "train/options/not_built.hpp"
 #include "train/options/parse.hpp"
+#include "train/processes.hpp"
 
 namespace heliograph::cli {
 namespace {
@@ -168,7 +169,10 @@ int guarded(const std::vector<std::string>& words) {
     }
     return code;
   } catch (const Error& error) {
-    return complain(error.what(), static_cast<int>(error.code()));
+    complain(error.what(), static_cast<int>(error.code()));
+    if (!words.empty() && (words[0] == "train" || words[0] == "eval"))
+      fail_waiting_processes(error);
+    return static_cast<int>(error.code());
   } catch (const std::bad_alloc&) {
     return complain("out of memory", out_of_resources);
   } catch (const std::length_error&) {

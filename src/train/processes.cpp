@@ -1,6 +1,7 @@
 #include "train/processes.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -14,6 +15,9 @@
 
 namespace heliograph {
 namespace {
+
+/// Whether this process has begun to join others.
+std::atomic<bool> has_joined = false;
 
 /// Time for other survivors to end; LossGuard ends those that still compute after 0.4 s.
 constexpr double kLeaveSeconds = 0.7;
@@ -108,6 +112,7 @@ Processes::Processes(const TransportOptions& transport)
 Processes::~Processes() = default;
 
 void Processes::join(const std::function<void()>& check, const LogCallback& log) {
+  has_joined = true;
   if (!joins_others()) return;
   const auto keep_watch = [this](std::shared_ptr<RankWatch> watch) {
     const std::lock_guard lock(mutex_);
@@ -201,6 +206,20 @@ void join_processes(const TransportOptions& transport, FunctionRef<void()> work)
     throw;
   }
   processes.leave();
+}
+
+void fail_waiting_processes(const Error& error) noexcept {
+  TransportOptions transport;
+  transport.timeout_seconds = 2;
+  try {
+    if (has_joined || !awaited_processes(transport)) return;
+    Processes processes(transport);
+    processes.join();
+    processes.fail(error.code(), error.what());
+    processes.reports();  // Gives the others the time to hear of it.
+  } catch (const std::exception&) {
+    // Nobody waits, or nobody can be told; `error` is reported in any case.
+  }
 }
 
 void end_mpi() noexcept { finalize_mpi(); }

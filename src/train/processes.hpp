@@ -104,6 +104,10 @@ class Processes {
 /// as long as `work` runs; an exception of `work` then ends the others too.
 void join_processes(const TransportOptions& transport, FunctionRef<void()> work);
 
+/// Called when this process ends with `error`. If it has not joined others that may wait for it
+/// over TCP, joins those that it finds within two seconds and ends them with the same error.
+void fail_waiting_processes(const Error& error) noexcept;
+
 /// Finalises MPI, if it was initialised here, before the process exits. After a failure it does
 /// nothing, because MPI would wait for lost ranks.
 void end_mpi() noexcept;

@@ -181,6 +181,13 @@ def command(options):
     done = alone(*words, "--parts", "5", **variables_of(2))
     require(done.returncode == 2 and "--parts 5 with 2 processes" in done.stderr, done.stderr)
 
+    # A rank that ends before it has met the others tells them, whichever it is.
+    differs = 'if [ "$RANK" = "$0" ]; then set -- "$@" --bits 3; fi; exec "$@"'
+    for wrong in (0, 2):
+        job = require_codes(start(options, 3, ["sh", "-c", differs, str(wrong), *words]), [2] * 3,
+                            "a flag that is wrong on one rank")
+        require("--bits must be 1, 2" in job.words(), job.words())
+
     # Either rank may be the first to fail, and then the other may hear of that before it fails too.
     missing = ["--data", os.path.join(options.folder, "none")]
     for more, code, said in ((missing, 3, "error"),
