@@ -59,6 +59,12 @@ HELIOGRAPH_HOST_DEVICE constexpr std::uint64_t row_key(std::uint64_t stream,
   return mix64(stream ^ mix64(global_node + 0x9e3779b97f4a7c15ULL));
 }
 
+/// Key of a row's columns in one group (core/packed_rows.hpp), from the row's row_key().
+HELIOGRAPH_HOST_DEVICE constexpr std::uint64_t group_key(std::uint64_t row, int group) {
+  if (group == 0) return row;
+  return mix64(row + static_cast<std::uint64_t>(group) * 0x9e3779b97f4a7c15ULL);
+}
+
 /// 32 random bits: word `index` for the row_key() `key`. A keyed variant of lowbias32 (Wellons
 /// 2018), whose two multiplications are cheap in SIMD lanes.
 HELIOGRAPH_HOST_DEVICE constexpr std::uint32_t noise_word(std::uint64_t key, std::uint32_t index) {
@@ -71,7 +77,7 @@ HELIOGRAPH_HOST_DEVICE constexpr std::uint32_t noise_word(std::uint64_t key, std
   return x;
 }
 
-/// 16 random bits for column `col` of the row with row_key() `key`. In each group of 32 columns,
+/// 16 random bits for column `col` of the row with row_key() `key`. In each span of 32 columns,
 /// the low half of word i serves column i and its high half column i + 16.
 HELIOGRAPH_HOST_DEVICE constexpr std::uint32_t noise16(std::uint64_t key, std::uint32_t col) {
   const std::uint32_t word = noise_word(key, (col >> 5) * 16 + (col & 15));

@@ -20,17 +20,28 @@ struct RowFormat {
   bool has_minimum = true;
   /// fp32 columns that follow the encoded ones; decoding and sums ignore them.
   int exact_cols = 0;
+  /// The equal groups of neighbouring columns, such as attention heads, that the encoded columns
+  /// form; it divides their number. With codes, each group has parameters of its own and the layout
+  /// of a row of its columns. bf16 and fp32 rows are the same with any number of groups.
+  int groups = 1;
 
   /// Whether values are codes with a step, rather than bf16 or fp32.
   HELIOGRAPH_HOST_DEVICE constexpr bool is_codes() const { return bits <= 8; }
-  /// Bytes of the parameters at the start of a row: the minimum in bf16, if any, then the step.
+  /// The groups that have parameters and noise of their own.
+  HELIOGRAPH_HOST_DEVICE constexpr int coded_groups() const { return is_codes() ? groups : 1; }
+  /// Bytes of the parameters at the start of a group: the minimum in bf16, if any, then the step.
   HELIOGRAPH_HOST_DEVICE constexpr std::size_t parameter_bytes() const {
     return is_codes() ? (has_minimum ? 4 : 2) : 0;
   }
+  /// Bytes of one group in a row of `cols` encoded columns. Groups follow each other without
+  /// padding.
+  HELIOGRAPH_HOST_DEVICE constexpr std::size_t group_bytes(std::int64_t cols) const {
+    const auto group_cols = static_cast<std::size_t>(groups == 1 ? cols : cols / groups);
+    return parameter_bytes() + (group_cols * static_cast<std::size_t>(bits) + 7) / 8;
+  }
   /// Offset in bytes, not aligned, of the exact columns in a row of `cols` encoded columns.
   HELIOGRAPH_HOST_DEVICE constexpr std::size_t exact_begin(std::int64_t cols) const {
-    return parameter_bytes() +
-           (static_cast<std::size_t>(cols) * static_cast<std::size_t>(bits) + 7) / 8;
+    return static_cast<std::size_t>(groups) * group_bytes(cols);
   }
   /// Bytes of a row of `cols` encoded columns. Rows follow each other without padding.
   HELIOGRAPH_HOST_DEVICE constexpr std::size_t row_bytes(std::int64_t cols) const {
@@ -39,17 +50,39 @@ struct RowFormat {
   bool operator==(const RowFormat&) const = default;
 };
 
-/// Encoded rows of a block of columns; row r starts at data + r * format.row_bytes(cols). Does not
-/// own its memory, which must be readable for 64 bytes past the last row.
+/// Encoded rows of a block of columns, or one group of them. Does not own its memory, which must be
+/// readable for 64 bytes past the last row.
 struct PackedRows {
   const std::byte* data = nullptr;
   std::int64_t rows = 0;
   std::int64_t cols = 0;
   std::int64_t col_begin = 0;  ///< First column of the block in the matrix that takes the sums.
   RowFormat format;
+  std::size_t stride = 0;  ///< Bytes from one row to the next.
+
+  PackedRows() = default;
+  /// Whole rows, which follow each other without padding.
+  HELIOGRAPH_HOST_DEVICE PackedRows(const std::byte* data_, std::int64_t rows_, std::int64_t cols_,
+                                    std::int64_t col_begin_, RowFormat format_)
+      : data(data_),
+        rows(rows_),
+        cols(cols_),
+        col_begin(col_begin_),
+        format(format_),
+        stride(format_.row_bytes(cols_)) {}
 
   HELIOGRAPH_HOST_DEVICE const std::byte* row(std::int64_t r) const {
-    return data + static_cast<std::size_t>(r) * format.row_bytes(cols);
+    return data + static_cast<std::size_t>(r) * stride;
+  }
+  /// The columns of group g as rows of a single group, without the exact columns.
+  HELIOGRAPH_HOST_DEVICE PackedRows group(int g) const {
+    PackedRows view = *this;
+    view.data += static_cast<std::size_t>(g) * format.group_bytes(cols);
+    view.cols = cols / format.groups;
+    view.col_begin += g * view.cols;
+    view.format.groups = 1;
+    view.format.exact_cols = 0;
+    return view;
   }
   /// Value of exact column c of row r.
   HELIOGRAPH_HOST_DEVICE float exact(std::int64_t r, std::int64_t c) const {
@@ -82,7 +115,7 @@ struct RowParameters {
   float step;
 };
 
-/// Reads the parameters at the start of `row`.
+/// Reads the parameters at `row`, the start of a group or of a row of one group.
 HELIOGRAPH_HOST_DEVICE inline RowParameters read_parameters(const std::byte* row,
                                                             RowFormat format) {
   std::uint16_t half[2] = {0, 0};
@@ -144,6 +177,12 @@ HELIOGRAPH_HOST_DEVICE inline float decode_value(const std::byte* row, RowFormat
     std::uint16_t half = 0;
     std::memcpy(&half, row + 2 * c, 2);
     return bf16_to_float(half);
+  }
+  if (format.groups > 1) {
+    const std::int64_t group_cols = cols / format.groups;
+    row += static_cast<std::size_t>(c / group_cols) * format.group_bytes(cols);
+    cols = group_cols;
+    c %= group_cols;
   }
   const RowParameters p = read_parameters(row, format);
   return p.minimum +

@@ -25,6 +25,7 @@ struct Site {
   std::int64_t cols = 0;                     ///< Number of encoded columns.
   std::int64_t exact_cols = 0;               ///< Number of fp32 columns sent with them.
   bool nonnegative = false;                  ///< Whether no encoded value is negative.
+  int groups = 1;                            ///< Groups of encoded columns (RowFormat::groups).
 };
 
 }  // namespace heliograph

@@ -101,8 +101,8 @@ int Declare::statistic(std::string_view name, std::int64_t cols, float initial) 
                                               initial);
 }
 
-int Declare::site(Direction direction, std::int64_t cols, bool nonnegative,
-                  std::int64_t exact_cols) {
+int Declare::site(Direction direction, std::int64_t cols, bool nonnegative, std::int64_t exact_cols,
+                  int groups) {
   const std::string name =
       model_.name_ + (direction == Direction::forward ? ".forward" : ".backward");
   Site s{static_cast<int>(model_.sites_.size()),
@@ -112,7 +112,12 @@ int Declare::site(Direction direction, std::int64_t cols, bool nonnegative,
          0,
          cols,
          exact_cols,
-         nonnegative};
+         nonnegative,
+         groups};
+  if (groups < 1 || cols % groups != 0) {
+    model_.refuse("sends " + std::to_string(cols) + " columns, which do not form " +
+                  std::to_string(groups) + " equal groups");
+  }
   // A layer's first exchange has the layer's key; bits 16 and up number the layer's other
   // exchanges.
   std::uint64_t earlier = 0;

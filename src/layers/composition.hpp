@@ -126,7 +126,9 @@ class Composition {
     /// Training sums this many fp64 values over ranks in an epoch.
     void sums_over_ranks(std::int64_t values) { model_.rank_sums_ += values; }
     /// Declares the exchange "STEP.forward" or "STEP.backward" and returns its id.
-    int site(Direction direction, std::int64_t cols, bool nonnegative, std::int64_t exact_cols = 0);
+    /// `groups` groups of columns, which divide `cols`, have parameters of their own.
+    int site(Direction direction, std::int64_t cols, bool nonnegative, std::int64_t exact_cols = 0,
+             int groups = 1);
     /// Declares a nodes x cols matrix with values of `value_bytes` bytes.
     Scratch scratch(std::int64_t cols, Uses uses, std::int64_t value_bytes = sizeof(float));
     /// Declares the scratch of sums over neighbours of `cols` columns in forward, and also in

@@ -26,7 +26,7 @@ class RowwiseCodec final : public Codec {
 
   UnencodableRow encode(ConstMatrixView x, const RowSelection& selection, std::uint64_t stream,
                         std::byte* out, ThreadPool& threads) const override {
-    const EncodeJob job{x, selection, stream, out, format_};
+    const EncodeJob job{x, selection, stream, out, format_, format_.row_bytes(x.cols)};
     const auto count = static_cast<std::int64_t>(selection.rows.size());
     std::atomic<std::int64_t> first{count};
     const std::int64_t grain = rows_per_task(x.cols + format_.exact_cols);
@@ -49,6 +49,7 @@ class RowwiseCodec final : public Codec {
 
 RowFormat checked(RowFormat format) {
   const int bits = format.bits;
+  if (format.groups < 1) throw Error(ErrorCode::usage, "groups must be at least 1");
   if (bits > 0 && bits <= 32 && (bits & (bits - 1)) == 0) return format;
   throw Error(ErrorCode::usage, "bits must be 1, 2, 4, 8, 16 or 32, not " + std::to_string(bits));
 }

@@ -26,7 +26,8 @@ struct RowSelection {
 /// A row with NaN, Inf or a range that docs/wire_format.md excludes.
 struct UnencodableRow {
   std::int32_t row = -1;  ///< Source row; -1 for no such row.
-  std::int64_t col = -1;  ///< First NaN or Inf, counting exact columns last; -1 for the range.
+  /// First NaN or Inf, counting exact columns last; -1 for the range of the row or a group.
+  std::int64_t col = -1;
   float value = 0;
 };
 
@@ -45,6 +46,7 @@ class Codec {
   /// Gathers the selected rows of x, scales them in fp32, encodes them with stochastic rounding and
   /// writes them to `out`, with their exact columns; other rows of `out` do not change. `out` has
   /// encoded_bytes(selection.rows.size(), x.cols) bytes and may be sent when the call returns.
+  /// x.cols is a multiple of the format's groups.
   /// Over noise keys, the expected value of decode_value (core/packed_rows.hpp) is x up to a bias
   /// that docs/wire_format.md bounds. A row's key is made of `stream`, a stream_key(), and the
   /// row's global id. A CUDA codec works in the order of its queue, on device memory. Returns the
@@ -55,7 +57,7 @@ class Codec {
                                 ThreadPool& threads) const = 0;
 };
 
-/// Throws Error(usage) for bits other than 1, 2, 4, 8, 16 and 32.
+/// Throws Error(usage) for bits other than 1, 2, 4, 8, 16 and 32, and for less than 1 group.
 std::unique_ptr<Codec> make_cpu_codec(RowFormat format);
 
 /// A scalar codec for tests: the definition that every codec must match bit for bit.
@@ -65,8 +67,8 @@ std::unique_ptr<Codec> make_reference_codec(RowFormat format);
 /// Error(usage) if the device has no queue or the build has no CUDA.
 std::unique_ptr<Codec> make_cuda_codec(RowFormat format, Device& device);
 
-/// The codec for rows in memory of `device`, which must outlive it. Throws Error(usage) for bits
-/// other than 1, 2, 4, 8, 16 and 32.
+/// The codec for rows in memory of `device`, which must outlive it. Throws Error(usage) like
+/// make_cpu_codec.
 std::unique_ptr<Codec> make_codec(RowFormat format, Device& device);
 
 }  // namespace heliograph

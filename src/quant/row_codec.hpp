@@ -16,6 +16,7 @@ struct EncodeJob {
   std::uint64_t stream = 0;
   std::byte* out = nullptr;
   RowFormat format;
+  std::size_t row_bytes = 0;  ///< format.row_bytes(x.cols)
 
   std::int32_t source_row(std::int64_t index) const {
     return selection.rows[static_cast<std::size_t>(index)];
@@ -28,7 +29,7 @@ struct EncodeJob {
   }
   std::byte* out_row(std::int64_t index) const {
     const std::int64_t row = selection.positions == nullptr ? index : selection.positions[index];
-    return out + static_cast<std::size_t>(row) * format.row_bytes(x.cols);
+    return out + static_cast<std::size_t>(row) * row_bytes;
   }
 };
 

@@ -29,8 +29,9 @@ Range range_of(const float* x, float scale, std::int64_t cols) {
   return range;
 }
 
-bool encode_row(const float* x, float scale, std::int64_t cols, std::uint64_t key, RowFormat format,
-                std::byte* out) {
+/// Encodes one group of a row; `format` has one group.
+bool encode_group(const float* x, float scale, std::int64_t cols, std::uint64_t key,
+                  RowFormat format, std::byte* out) {
   const Range range = range_of(x, scale, cols);
   if (range.bad_column >= 0) return false;
   if (format.bits >= 16) {
@@ -48,7 +49,7 @@ bool encode_row(const float* x, float scale, std::int64_t cols, std::uint64_t ke
   }
   CodeParameters parameters;
   if (!choose_parameters(range.lo, range.hi, format, parameters)) return false;
-  std::memset(out, 0, format.row_bytes(cols));
+  std::memset(out, 0, format.group_bytes(cols));
   std::byte* step = out;
   if (format.has_minimum) {
     std::memcpy(out, &parameters.minimum_bits, 2);
@@ -67,10 +68,15 @@ bool encode_row(const float* x, float scale, std::int64_t cols, std::uint64_t ke
 }  // namespace
 
 std::int64_t encode_rows_reference(const EncodeJob& job, std::int64_t begin, std::int64_t end) {
+  const int groups = job.format.coded_groups();
+  const std::int64_t cols = job.x.cols / groups;
+  RowFormat one = job.format;
+  one.groups = 1;
   for (std::int64_t i = begin; i < end; ++i) {
-    if (!encode_row(job.x.row(job.source_row(i)), job.scale(i), job.x.cols, job.key(i), job.format,
-                    job.out_row(i))) {
-      return i;
+    const float* x = job.x.row(job.source_row(i));
+    std::byte* out = job.out_row(i);
+    for (int g = 0; g < groups; ++g, x += cols, out += one.group_bytes(cols)) {
+      if (!encode_group(x, job.scale(i), cols, group_key(job.key(i), g), one, out)) return i;
     }
   }
   return end;
@@ -100,8 +106,14 @@ UnencodableRow describe_unencodable(const EncodeJob& job, std::int64_t index) {
     const std::int64_t c = range_of(exact, 1.0F, job.format.exact_cols).bad_column;
     if (c >= 0) return {job.source_row(index), job.x.cols + c, exact[c]};
   }
-  const float value = !job.format.has_minimum && range.lo < 0 ? range.lo : range.hi - range.lo;
-  return {job.source_row(index), -1, value};
+  const std::int64_t cols = job.x.cols / job.format.groups;
+  for (int g = 0;; ++g) {
+    const Range group = range_of(x + g * cols, scale, cols);
+    CodeParameters parameters;
+    if (choose_parameters(group.lo, group.hi, job.format, parameters)) continue;
+    const float value = !job.format.has_minimum && group.lo < 0 ? group.lo : group.hi - group.lo;
+    return {job.source_row(index), -1, value};
+  }
 }
 
 }  // namespace heliograph

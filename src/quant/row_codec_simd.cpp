@@ -1,5 +1,5 @@
-// Encodes groups of 32 columns, the groups of noise16(); a block of codes is a whole number of
-// groups. The columns after the last group go through a padded copy. Compiled once for each Highway
+// Encodes spans of 32 columns, the spans of noise16(); a block of codes is a whole number of
+// spans. The columns after the last span go through a padded copy. Compiled once for each Highway
 // target, with the bytes of row_codec_reference.cpp on each.
 
 #include "core/cpu/simd_targets.hpp"
@@ -23,7 +23,7 @@ namespace heliograph::HWY_NAMESPACE {
 
 using WordTag = hn::RebindToUnsigned<FloatTag>;
 using WordVector = hn::Vec<WordTag>;
-constexpr std::int64_t kGroup = 32;
+constexpr std::int64_t kSpan = 32;
 
 /// noise_word(key, first + lane) in each lane.
 HWY_INLINE WordVector NoiseWords(WordTag d, std::uint64_t key, std::uint32_t first) {
@@ -38,14 +38,14 @@ HWY_INLINE WordVector NoiseWords(WordTag d, std::uint64_t key, std::uint32_t fir
   return hn::Xor(x, hn::ShiftRight<16>(x));
 }
 
-/// Runs body(first column in the group, noise) for each vector of a group of 32 columns. The low
+/// Runs body(first column in the span, noise) for each vector of a span of 32 columns. The low
 /// halves of 16 noise words serve its first 16 columns, the high halves the others.
 template <class Body>
-HWY_INLINE void ForGroup(FloatTag d, std::uint64_t key, std::int64_t group, const Body& body) {
+HWY_INLINE void ForSpan(FloatTag d, std::uint64_t key, std::int64_t span, const Body& body) {
   const WordTag du;
   const std::size_t lanes = hn::Lanes(d);
   for (std::size_t j = 0; j < 16; j += lanes) {
-    const auto words = NoiseWords(du, key, static_cast<std::uint32_t>(group * 16 + j));
+    const auto words = NoiseWords(du, key, static_cast<std::uint32_t>(span * 16 + j));
     body(j, hn::And(words, hn::Set(du, 0xffffU)));
     body(16 + j, hn::ShiftRight<16>(words));
   }
@@ -133,10 +133,10 @@ HWY_INLINE void StoreLaneWords(WordVector words, std::byte* block, std::size_t l
 #endif
 }
 
-/// Encodes one block: the 16 * kVectors columns at x, the row's columns from 32 * group on.
+/// Encodes one block: the 16 * kVectors columns at x, the row's columns from 32 * span on.
 template <int kBits, int kVectors>
 HWY_INLINE void EncodeBlock(const float* x, float scale, const CodeParameters& p, std::uint64_t key,
-                            std::int64_t group, std::byte* out) {
+                            std::int64_t span, std::byte* out) {
   const FloatTag d;
   const WordTag du;
   for (std::size_t lane = 0; lane < 16; lane += hn::Lanes(d)) {
@@ -157,7 +157,7 @@ HWY_INLINE void EncodeBlock(const float* x, float scale, const CodeParameters& p
     for (int pair = 0; pair < kVectors / 2; ++pair) {
       const auto noise = NoiseWords(
           du, key,
-          static_cast<std::uint32_t>((group + pair) * 16) + static_cast<std::uint32_t>(lane));
+          static_cast<std::uint32_t>((span + pair) * 16) + static_cast<std::uint32_t>(lane));
       put(2 * pair, hn::And(noise, hn::Set(du, 0xffffU)));
       put(2 * pair + 1, hn::ShiftRight<16>(noise));
     }
@@ -165,15 +165,15 @@ HWY_INLINE void EncodeBlock(const float* x, float scale, const CodeParameters& p
   }
 }
 
-/// Encodes one group in column order: 32 columns at x, times `scale`, as 4 * kBits bytes.
+/// Encodes one span in column order: 32 columns at x, times `scale`, as 4 * kBits bytes.
 template <int kBits>
-HWY_INLINE void EncodeGroup(const float* x, float scale, const CodeParameters& p, std::uint64_t key,
-                            std::int64_t group, std::byte* out) {
+HWY_INLINE void EncodeSpan(const float* x, float scale, const CodeParameters& p, std::uint64_t key,
+                           std::int64_t span, std::byte* out) {
   const FloatTag d;
   const hn::Rebind<std::uint8_t, FloatTag> d8;
-  HWY_ALIGN std::uint8_t bytes[kGroup];
+  HWY_ALIGN std::uint8_t bytes[kSpan];
   std::uint32_t bits = 0;
-  ForGroup(d, key, group, [&](std::size_t c, WordVector noise) HWY_ATTR {
+  ForSpan(d, key, span, [&](std::size_t c, WordVector noise) HWY_ATTR {
     const auto value = hn::Mul(hn::Set(d, scale), hn::LoadU(d, x + c));
     if constexpr (kBits == 1) {
       bits |= MaskBits(d, OneBit(d, value, p, noise)) << c;
@@ -186,31 +186,31 @@ HWY_INLINE void EncodeGroup(const float* x, float scale, const CodeParameters& p
   if constexpr (kBits == 1) {
     std::memcpy(out, &bits, 4);
   } else if constexpr (kBits == 8) {
-    std::memcpy(out, bytes, kGroup);
+    std::memcpy(out, bytes, kSpan);
   } else {
     PackBytes<kBits>(bytes, out);
   }
 }
 
-/// A row, whose whole groups are read in place, and a scaled and padded copy of its other columns.
-struct GroupedRow {
+/// A row, whose whole spans are read in place, and a scaled and padded copy of its other columns.
+struct RowInSpans {
   const float* x;
   float scale;
   std::int64_t cols;
-  std::int64_t whole;  // columns in whole groups
-  HWY_ALIGN float rest[kGroup];
+  std::int64_t whole;  // columns in whole spans
+  HWY_ALIGN float rest[kSpan];
 
-  GroupedRow(const float* x_, float scale_, std::int64_t cols_)
-      : x(x_), scale(scale_), cols(cols_), whole(cols_ / kGroup * kGroup) {
+  RowInSpans(const float* x_, float scale_, std::int64_t cols_)
+      : x(x_), scale(scale_), cols(cols_), whole(cols_ / kSpan * kSpan) {
     if (whole == cols) return;
     for (std::int64_t c = whole; c < cols; ++c) rest[c - whole] = scale * x[c];
     pad(rest[0]);
   }
-  void pad(float value) { std::fill(rest + (cols - whole), rest + kGroup, value); }
+  void pad(float value) { std::fill(rest + (cols - whole), rest + kSpan, value); }
 };
 
 /// Finds the minimum and maximum of a row. Returns false if a value is NaN or Inf.
-HWY_INLINE bool FindRange(const GroupedRow& row, float& lo, float& hi) {
+HWY_INLINE bool FindRange(const RowInSpans& row, float& lo, float& hi) {
   const FloatTag d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto first = hn::Set(d, row.scale * row.x[0]);
@@ -225,7 +225,7 @@ HWY_INLINE bool FindRange(const GroupedRow& row, float& lo, float& hi) {
   };
   for (std::int64_t c = 0; c < row.whole; c += lanes) take(row.x + c, hn::Set(d, row.scale));
   if (row.whole != row.cols) {
-    for (std::int64_t c = 0; c < kGroup; c += lanes) take(row.rest + c, hn::Set(d, 1.0F));
+    for (std::int64_t c = 0; c < kSpan; c += lanes) take(row.rest + c, hn::Set(d, 1.0F));
   }
   lo = hn::GetLane(hn::MinOfLanes(d, low));
   hi = hn::GetLane(hn::MaxOfLanes(d, high));
@@ -233,7 +233,7 @@ HWY_INLINE bool FindRange(const GroupedRow& row, float& lo, float& hi) {
 }
 
 template <int kBits>
-bool EncodeCodes(GroupedRow& row, std::uint64_t key, RowFormat format, std::byte* out) {
+bool EncodeCodes(RowInSpans& row, std::uint64_t key, RowFormat format, std::byte* out) {
   float lo;
   float hi;
   CodeParameters p;
@@ -247,16 +247,16 @@ bool EncodeCodes(GroupedRow& row, std::uint64_t key, RowFormat format, std::byte
     return true;
   }
   const auto block = [&](auto vectors, std::int64_t first, std::int64_t byte) HWY_ATTR {
-    EncodeBlock<kBits, vectors()>(row.x + first, row.scale, p, key, first / kGroup, out + byte);
+    EncodeBlock<kBits, vectors()>(row.x + first, row.scale, p, key, first / kSpan, out + byte);
   };
   std::int64_t first = ForCodeBlocks<kBits>(row.cols, block);
-  for (; first < row.whole; first += kGroup) {
-    EncodeGroup<kBits>(row.x + first, row.scale, p, key, first / kGroup, out + first * kBits / 8);
+  for (; first < row.whole; first += kSpan) {
+    EncodeSpan<kBits>(row.x + first, row.scale, p, key, first / kSpan, out + first * kBits / 8);
   }
   if (row.whole != row.cols) {
     row.pad(p.minimum);  // code 0
     std::byte last[4 * kBits];
-    EncodeGroup<kBits>(row.rest, 1.0F, p, key, row.whole / kGroup, last);
+    EncodeSpan<kBits>(row.rest, 1.0F, p, key, row.whole / kSpan, last);
     std::memcpy(out + row.whole * kBits / 8, last,
                 static_cast<std::size_t>(((row.cols - row.whole) * kBits + 7) / 8));
   }
@@ -265,14 +265,14 @@ bool EncodeCodes(GroupedRow& row, std::uint64_t key, RowFormat format, std::byte
 
 /// Encodes a row as bf16 or fp32 in one pass. Returns false if a value is NaN or Inf.
 template <int kBits>
-bool EncodePlain(GroupedRow& row, std::uint64_t key, std::byte* out) {
+bool EncodePlain(RowInSpans& row, std::uint64_t key, std::byte* out) {
   const FloatTag d;
   const WordTag du;
   const hn::RebindToSigned<FloatTag> di;
   auto magnitude = hn::Zero(du);
-  const auto encode = [&](const float* x, float scale, std::int64_t group, std::byte* to) HWY_ATTR {
-    HWY_ALIGN std::uint16_t half[kGroup];
-    HWY_ALIGN float single[kGroup];
+  const auto encode = [&](const float* x, float scale, std::int64_t span, std::byte* to) HWY_ATTR {
+    HWY_ALIGN std::uint16_t half[kSpan];
+    HWY_ALIGN float single[kSpan];
     const auto round = [&](std::size_t c, WordVector noise) HWY_ATTR {
       const auto value = hn::Mul(hn::Set(d, scale), hn::LoadU(d, x + c));
       const auto bits = hn::BitCast(du, value);
@@ -288,21 +288,21 @@ bool EncodePlain(GroupedRow& row, std::uint64_t key, std::byte* out) {
       }
     };
     if constexpr (kBits == 16) {
-      ForGroup(d, key, group, round);
+      ForSpan(d, key, span, round);
       std::memcpy(to, half, sizeof(half));
     } else {
-      for (std::size_t c = 0; c < kGroup; c += hn::Lanes(d)) round(c, hn::Zero(du));
+      for (std::size_t c = 0; c < kSpan; c += hn::Lanes(d)) round(c, hn::Zero(du));
       std::memcpy(to, single, sizeof(single));
     }
   };
   constexpr std::int64_t kBytes = kBits / 8;
-  std::int64_t group = 0;
-  for (; group * kGroup < row.whole; ++group) {
-    encode(row.x + group * kGroup, row.scale, group, out + group * kGroup * kBytes);
+  std::int64_t span = 0;
+  for (; span * kSpan < row.whole; ++span) {
+    encode(row.x + span * kSpan, row.scale, span, out + span * kSpan * kBytes);
   }
   if (row.whole != row.cols) {
-    std::byte last[kGroup * kBytes];
-    encode(row.rest, 1.0F, group, last);
+    std::byte last[kSpan * kBytes];
+    encode(row.rest, 1.0F, span, last);
     std::memcpy(out + row.whole * kBytes, last,
                 static_cast<std::size_t>((row.cols - row.whole) * kBytes));
   }
@@ -312,19 +312,27 @@ bool EncodePlain(GroupedRow& row, std::uint64_t key, std::byte* out) {
 template <int kBits>
 std::int64_t EncodeRange(const EncodeJob& job, std::int64_t begin, std::int64_t end) {
   constexpr std::int64_t kAhead = 4;  // rows between the prefetch of a row and its use
+  const int groups = job.format.coded_groups();
+  const std::int64_t cols = groups == 1 ? job.x.cols : job.x.cols / groups;
+  const std::size_t group_bytes = job.format.group_bytes(job.x.cols);
   for (std::int64_t i = begin; i < end; ++i) {
     if (i + kAhead < end) {
       const float* next = job.x.row(job.source_row(i + kAhead));
       for (std::int64_t c = 0; c < job.x.cols; c += 16) hwy::Prefetch(next + c);
     }
-    GroupedRow row(job.x.row(job.source_row(i)), job.scale(i), job.x.cols);
-    bool encoded;
-    if constexpr (kBits > 8) {
-      encoded = EncodePlain<kBits>(row, job.key(i), job.out_row(i));
-    } else {
-      encoded = EncodeCodes<kBits>(row, job.key(i), job.format, job.out_row(i));
+    const float* x = job.x.row(job.source_row(i));
+    std::byte* out = job.out_row(i);
+    for (int g = 0; g < groups; ++g, x += cols, out += group_bytes) {
+      RowInSpans row(x, job.scale(i), cols);
+      const std::uint64_t key = group_key(job.key(i), g);
+      bool encoded;
+      if constexpr (kBits > 8) {
+        encoded = EncodePlain<kBits>(row, key, out);
+      } else {
+        encoded = EncodeCodes<kBits>(row, key, job.format, out);
+      }
+      if (!encoded) return i;
     }
-    if (!encoded) return i;
   }
   return end;
 }

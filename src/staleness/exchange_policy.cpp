@@ -12,7 +12,7 @@ ExchangePolicy::ExchangePolicy(const ExchangeOptions& options, int epochs)
 RowFormat ExchangePolicy::format(const Site& site) const {
   const int bits = bit_count(site.direction == Direction::forward ? options_.bits_forward
                                                                   : options_.bits_backward);
-  return {bits, bits <= 8 && !site.nonnegative, static_cast<int>(site.exact_cols)};
+  return {bits, bits <= 8 && !site.nonnegative, static_cast<int>(site.exact_cols), site.groups};
 }
 
 bool ExchangePolicy::synchronous(Clock clock) const {

@@ -283,6 +283,50 @@ TEST_P(AggregateHaloRows, AgreeWithDecodingFirst) {
   }
 }
 
+TEST(AggregateHalo, SumsGroups) {
+  ThreadPool threads(2);
+  const Csr csr = random_csr(50, 60, 8, true);
+  const auto row_scale = random_scale(50, 6);
+  for (RowFormat format : kFormats) {
+    format.groups = 3;
+    for (const std::int64_t width : {1, 7, 8, 16, 40, 64, 100}) {
+      const std::int64_t cols = 3 * width;
+      const std::string what = std::to_string(format.bits) + " bits, " + std::to_string(cols);
+      Packed packed(60, cols, format, 1.0F);
+      packed.rows.col_begin = 5;
+      const Matrix expected = random_matrix(50, cols + 9, 7);
+      cpu::aggregate_halo_reference(csr.view(), packed.rows, row_scale.data(), expected.view());
+      for_each_simd_target([&] {
+        const Matrix out = random_matrix(50, cols + 9, 7);
+        cpu::aggregate_halo(csr.view(), packed.rows, row_scale.data(), out.view(), {}, threads);
+        if (!format.is_codes()) return expect_same_bits(out, expected, what);
+        for (std::int64_t i = 0; i < 50; ++i) {
+          for (std::int64_t c = 0; c < cols + 9; ++c) {
+            // Sums of at most 300 terms below 20, times at most 2, in another order.
+            const bool summed = c >= 5 && c < cols + 5;
+            ASSERT_NEAR(out.view().row(i)[c], expected.view().row(i)[c], summed ? 1e-2 : 0) << what;
+          }
+        }
+      });
+      const BasicMatrix<double> sums(50, cols + 9, MemoryUse::workspace, nullptr);
+      std::fill_n(sums.view().data, 50 * sums.view().stride, 0.0);
+      const Matrix fp64(50, cols + 9, MemoryUse::workspace, nullptr);
+      const Matrix fp32(50, cols + 9, MemoryUse::workspace, nullptr);
+      for (const Matrix* m : {&fp64, &fp32}) {
+        std::fill_n(m->view().data, 50 * m->view().stride, 0.0F);
+      }
+      cpu::aggregate_halo(csr.view(), packed.rows, row_scale.data(), fp64.view(), sums.view(),
+                          threads);
+      cpu::aggregate_halo_reference(csr.view(), packed.rows, row_scale.data(), fp32.view());
+      for (std::int64_t i = 0; i < 50; ++i) {
+        for (std::int64_t c = 0; c < cols + 9; ++c) {
+          ASSERT_NEAR(fp64.view().row(i)[c], fp32.view().row(i)[c], 1e-2) << what;
+        }
+      }
+    }
+  }
+}
+
 TEST(AggregateHalo, StaysInItsColumns) {
   ThreadPool threads(1);
   const Csr csr = random_csr(50, 20, 8, true);

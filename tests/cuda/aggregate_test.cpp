@@ -105,8 +105,10 @@ class AggregateTwin : public TwinTest {
 
   /// Both orders of summing (values; or minima, then steps) round once a term, by at most 2^-24 of
   /// the sum of magnitudes so far, and a few times at the end and for values of entries.
-  static double halo_bound(const Csr& csr, const PackedRows& rows, const float* row_scale,
+  static double halo_bound(const Csr& csr, const PackedRows& all, const float* row_scale,
                            std::int64_t i, std::int64_t c, float result) {
+    const PackedRows rows = all.group(static_cast<int>(c * all.format.groups / all.cols));
+    c %= rows.cols;
     double magnitude = 0;
     const auto row = static_cast<std::size_t>(i);
     for (auto e = csr.offsets[row]; e < csr.offsets[row + 1]; ++e) {
@@ -233,6 +235,20 @@ TEST_F(AggregateTwin, HaloSumsWhatPackedRowsDecodeTo) {
       const Matrix before = normal_matrix(rows, cols);
       check_halo(csr, packed, rows % 2 == 0 ? nullptr : &row_scale, 0, before, 0);
     });
+  }
+}
+
+TEST_F(AggregateTwin, HaloSumsGroups) {
+  const Csr csr = random_csr(31, 40, 300, true);
+  const auto row_scale = random_scale(31, 4);
+  for (RowFormat format : kFormats) {
+    format.groups = 3;
+    for (const std::int64_t width : {1, 7, 8, 16, 40, 64, 100}) {
+      SCOPED_TRACE(::testing::Message() << format.bits << " bits, minimum " << format.has_minimum
+                                        << ", " << width << " columns each");
+      const Packed packed(40, 3 * width, format, 3.0F);
+      check_halo(csr, packed, &row_scale, 4, normal_matrix(31, 3 * width + 9), 0);
+    }
   }
 }
 

@@ -222,6 +222,29 @@ TEST_F(CodecTwin, NamesTheFirstRowThatCannotBeEncoded) {
   }
 }
 
+TEST_F(CodecTwin, GroupsHaveTheBytesOfTheDefinition) {
+  for (RowFormat format : all_formats()) {
+    format.groups = 3;
+    format.exact_cols = 2;
+    const auto codec = make_cuda_codec(format, cuda->device());
+    for (const std::int64_t width : {1, 7, 8, 16, 40, 64, 100}) {
+      SCOPED_TRACE(::testing::Message() << name_of(format) << ", " << width << " columns each");
+      CodecCase c(33, 3 * width, 2);
+      fill(c.x, row_kinds()[1], 3);
+      c.scale.assign(33, 0.5F);
+      std::reverse(c.rows.begin(), c.rows.end());
+      check(*codec, c);
+      c.x.view().row(9)[2 * width] = std::nanf("");
+      check(*codec, c);
+      c.scale[20] = 1;
+      c.x.view().row(20)[3 * width - 1] = 3e38F;  // a range beyond the wire format, if width > 1
+      c.x.view().row(20)[2 * width] = -3e38F;
+      check(*codec, c);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
 TEST_F(CodecTwin, ExactColumnsLieBehindTheCodes) {
   for (RowFormat format : all_formats()) {
     format.exact_cols = 3;

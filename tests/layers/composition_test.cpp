@@ -97,6 +97,7 @@ TEST(Composition, RefusesWhatWouldGoWrongSilently) {
     d.writes(8, false);
   });
   refuses([](Declare& d, ValueId, ValueId) { d.site(Direction::forward, 8, false); });
+  refuses([](Declare& d, ValueId, ValueId) { d.site(Direction::backward, 8, false, 0, 3); });
   refuses([](Declare& d, ValueId, ValueId) { d.parameter("weight", 1, 1, ParameterKind::gain); });
 }
 

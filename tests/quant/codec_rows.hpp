@@ -118,6 +118,7 @@ inline std::vector<RowFormat> code_formats() {
 
 inline std::string name_of(RowFormat format) {
   return std::to_string(format.bits) + " bits" + (format.has_minimum ? "" : ", no minimum") +
+         (format.groups == 1 ? "" : ", " + std::to_string(format.groups) + " groups") +
          (format.exact_cols == 0 ? "" : ", " + std::to_string(format.exact_cols) + " exact");
 }
 

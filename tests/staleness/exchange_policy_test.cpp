@@ -78,6 +78,10 @@ TEST(ExchangePolicy, FormatsFollowDirectionAndSign) {
   site.exact_cols = 2;
   EXPECT_EQ(policy.of(site, {}).format, (RowFormat{1, false, 2}));
   EXPECT_EQ(policy.most_row_bytes(site), 2 + 3 + 8);
+  site.groups = 3;
+  EXPECT_EQ(policy.of(site, {}).format, (RowFormat{1, false, 2, 3}));
+  EXPECT_EQ(policy.most_row_bytes(site), 3 * (2 + 1) + 8);
+  site.groups = 1;
   site.direction = Direction::backward;
   site.exact_cols = 0;
   EXPECT_EQ(policy.of(site, {}).format, (RowFormat{4, false}));

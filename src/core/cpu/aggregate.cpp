@@ -50,6 +50,12 @@ void aggregate_inner_bf16(const CsrView& csr, ConstMatrixView x, const float* co
 
 void aggregate_halo(const CsrView& csr, const PackedRows& packed, const float* row_scale,
                     MatrixView out, AccumulatorView acc, ThreadPool& threads) {
+  if (packed.format.coded_groups() > 1) {
+    for (int g = 0; g < packed.format.groups; ++g) {
+      aggregate_halo(csr, packed.group(g), row_scale, out, acc, threads);
+    }
+    return;
+  }
   if (acc.data == nullptr && packed.format.bits == 32 && in_blocks(csr, packed.cols)) {
     threads.run(csr.blocks->tiles(),
                 [&](std::int64_t tile) { aggregate_halo_tile(csr, packed, row_scale, out, tile); });

@@ -136,16 +136,15 @@ void AggregateInnerTile(const CsrView& csr, ConstMatrixView x, const float* col_
 template <bool kValues>
 void SumHaloRows(const CsrView& csr, const PackedRows& packed, const float* row_scale,
                  MatrixView out, std::int64_t begin, std::int64_t end) {
-  const std::size_t row_bytes = packed.format.row_bytes(packed.cols);
-#define HELIOGRAPH_HALO(bits_)                                                          \
-  case bits_: {                                                                         \
-    const HaloRows<bits_, kValues> rows{packed, row_bytes, row_scale, out, csr.values}; \
-    if constexpr ((bits_) < 8) {                                                        \
-      SumCodeRows<bits_>(rows, csr, begin, end);                                        \
-    } else {                                                                            \
-      SumRows<kBlock>(rows, csr, begin, end);                                           \
-    }                                                                                   \
-    break;                                                                              \
+#define HELIOGRAPH_HALO(bits_)                                               \
+  case bits_: {                                                              \
+    const HaloRows<bits_, kValues> rows{packed, row_scale, out, csr.values}; \
+    if constexpr ((bits_) < 8) {                                             \
+      SumCodeRows<bits_>(rows, csr, begin, end);                             \
+    } else {                                                                 \
+      SumRows<kBlock>(rows, csr, begin, end);                                \
+    }                                                                        \
+    break;                                                                   \
   }
   switch (packed.format.bits) {
     HELIOGRAPH_HALO(1)
@@ -170,8 +169,7 @@ void AggregateHaloRows(const CsrView& csr, const PackedRows& packed, const float
 
 void AggregateHaloTile(const CsrView& csr, const PackedRows& packed, const float* row_scale,
                        MatrixView out, std::int64_t tile) {
-  const std::size_t row_bytes = packed.format.row_bytes(packed.cols);
-  SumTileColumns(HaloRows<32, false>{packed, row_bytes, row_scale, out, nullptr}, csr, tile);
+  SumTileColumns(HaloRows<32, false>{packed, row_scale, out, nullptr}, csr, tile);
 }
 
 void AggregateBf16Rows(const CsrView& csr, Bf16View stored, float self, const float* row_scale,

@@ -84,7 +84,6 @@ struct HaloRows {
   static constexpr bool kOverlap = false;  // vectors of codes begin only at certain columns
 
   PackedRows packed;
-  std::size_t row_bytes;
   const float* row_scale;
   MatrixView out;
   const float* values;
@@ -93,7 +92,7 @@ struct HaloRows {
   std::int64_t cols() const { return packed.cols; }
   bool skips_empty_rows() const { return true; }
   const std::byte* RowBegin(std::int64_t j) const {
-    return packed.data + static_cast<std::size_t>(j) * row_bytes;
+    return packed.data + static_cast<std::size_t>(j) * packed.stride;
   }
   const std::byte* Row(std::int64_t j, std::int64_t column) const {
     return RowBegin(j) + packed.format.parameter_bytes() + column * kBits / 8;

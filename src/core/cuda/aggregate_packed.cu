@@ -281,7 +281,7 @@ void aggregate_codes(Queue& queue, const CsrView& csr, const PackedRows& packed,
   HaloJob job;
   job.csr = csr;
   job.data = packed.data;
-  job.row_bytes = static_cast<std::uint32_t>(packed.format.row_bytes(packed.cols));
+  job.row_bytes = static_cast<std::uint32_t>(packed.stride);
   job.parameter_bytes = static_cast<std::int32_t>(packed.format.parameter_bytes());
   job.cols = packed.cols;
   job.row_scale = row_scale;
@@ -303,11 +303,16 @@ void aggregate_codes(Queue& queue, const CsrView& csr, const PackedRows& packed,
 
 void aggregate_halo(Queue& queue, const CsrView& csr, const PackedRows& packed,
                     const float* row_scale, MatrixView out) {
-  if (packed.format.is_codes()) return aggregate_codes(queue, csr, packed, row_scale, out);
+  if (packed.format.is_codes()) {
+    for (int g = 0; g < packed.format.groups; ++g) {
+      aggregate_codes(queue, csr, packed.group(g), row_scale, out);
+    }
+    return;
+  }
   GatherJob job;
   job.csr = csr;
   job.rows = packed.data;
-  job.pitch = static_cast<std::int64_t>(packed.format.row_bytes(packed.cols));
+  job.pitch = static_cast<std::int64_t>(packed.stride);
   job.cols = packed.cols;
   job.row_scale = row_scale;
   job.out = out.data + packed.col_begin;

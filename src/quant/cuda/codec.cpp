@@ -36,6 +36,7 @@ class CudaCodec final : public Codec {
     task.stream = stream;
     task.out = out;
     task.format = format_;
+    task.row_bytes = format_.row_bytes(x.cols);
     task.failed = failed;
     cuda::encode_rows(queue_, task);
     cuda::encode_exact(queue_, task);

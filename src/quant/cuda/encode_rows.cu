@@ -42,7 +42,8 @@ struct RowSetup {
         position(static_cast<std::uint32_t>(
             task.positions == nullptr ? index : static_cast<std::int64_t>(task.positions[index]))),
         scale(task.row_scale == nullptr ? 1.0F : task.row_scale[source]),
-        key(row_key(task.stream, static_cast<std::uint64_t>(task.global_ids[source]))) {}
+        key(group_key(row_key(task.stream, static_cast<std::uint64_t>(task.global_ids[source])),
+                      task.group)) {}
 
   /// The RowSetup of lane `of`.
   __device__ RowSetup from(int of) const {
@@ -57,10 +58,9 @@ struct RowSetup {
   }
   __device__ SourceRow row(const EncodeTask& task) const {
     const auto cols = static_cast<int>(task.x.cols);
-    const auto row_bytes = static_cast<std::uint64_t>(task.format.row_bytes(cols));
     return {task.x.data +
                 static_cast<std::uint64_t>(source) * static_cast<std::uint32_t>(task.x.stride),
-            scale, cols, key, task.out + position * row_bytes};
+            scale, cols, key, task.out + position * static_cast<std::uint64_t>(task.row_bytes)};
   }
 };
 
@@ -140,7 +140,7 @@ struct BlockRows {
     for (std::uint32_t& some : codes) some = 0;
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
-      // The word of a group of 32 columns serves two vectors.
+      // The word of a span of 32 columns serves two vectors.
       const std::uint32_t noise =
           noise_word(row.key, static_cast<std::uint32_t>(word + v / 2 * kBlockLanes));
       const std::uint32_t code =
@@ -354,9 +354,8 @@ __global__ void encode_ordered_kernel(EncodeTask task, bool wide) {
   }
 }
 
-}  // namespace
-
-void encode_rows(Queue& queue, const EncodeTask& task) {
+/// Encodes the columns of `task` as one group.
+void encode_group(Queue& queue, const EncodeTask& task) {
   const bool wide = alignment_of(task.x.data, task.x.stride * 4, 16) == 16;
   with_bits(task.format.bits, [&](auto bits) {
     if constexpr (bits() < 8) {
@@ -374,6 +373,19 @@ void encode_rows(Queue& queue, const EncodeTask& task) {
              wide);
     }
   });
+}
+
+}  // namespace
+
+void encode_rows(Queue& queue, const EncodeTask& task) {
+  const int groups = task.format.coded_groups();
+  EncodeTask group = task;
+  group.x.cols = task.x.cols / groups;
+  for (; group.group < groups; ++group.group) {
+    encode_group(queue, group);
+    group.x.data += group.x.cols;
+    group.out += task.format.group_bytes(task.x.cols);
+  }
 }
 
 }  // namespace heliograph::cuda

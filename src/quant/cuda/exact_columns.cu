@@ -15,7 +15,7 @@ __global__ void encode_exact_kernel(EncodeTask task) {
   const std::int64_t c = thread % task.exact.cols;
   const std::int64_t row = task.positions == nullptr ? index : task.positions[index];
   const float value = task.exact.data[task.rows[index] * task.exact.stride + c];
-  std::byte* out = task.out + static_cast<std::size_t>(row) * task.format.row_bytes(task.x.cols);
+  std::byte* out = task.out + static_cast<std::size_t>(row) * task.row_bytes;
   store_bytes<4>(out + task.format.exact_begin(task.x.cols) + 4 * c,
                  std::bit_cast<std::uint32_t>(value));
   if (!std::isfinite(value)) atomicMin(task.failed, static_cast<std::int32_t>(index) - kNoRow);

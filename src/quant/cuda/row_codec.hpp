@@ -24,12 +24,14 @@ struct EncodeTask {
   ConstMatrixView exact;
   std::byte* out = nullptr;
   RowFormat format;
+  std::size_t row_bytes = 0;  ///< Bytes from one row of `out` to the next.
+  int group = 0;              ///< The group whose columns `x` has, if it has only one.
   /// 0, or i - kNoRow for the first message row i that cannot be encoded. The caller sets it to 0.
   std::int32_t* failed = nullptr;
 };
 inline constexpr std::int32_t kNoRow = std::numeric_limits<std::int32_t>::max();
 
-/// Encodes the rows of `task`, without their exact columns.
+/// Encodes all groups of the rows of `task`, without their exact columns.
 void encode_rows(Queue& queue, const EncodeTask& task);
 /// Copies the exact columns of the rows of `task`.
 void encode_exact(Queue& queue, const EncodeTask& task);
