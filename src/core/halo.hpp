@@ -30,9 +30,14 @@ class Halo {
   virtual void offer(const Site& site, RowRange rows) = 0;
 
   /// Waits for the halo rows of this pass and hands them to `consume` in blocks of columns that
-  /// cover every column once. The packed rows are valid only during that call. On a rank without
-  /// halo nodes `consume` may never be called.
+  /// cover every encoded column once; each block has all exact columns. The packed rows are valid
+  /// only during that call. On a rank without halo nodes `consume` may never be called.
   virtual void finish(const Site& site, FunctionRef<void(const PackedRows&)> consume) = 0;
+
+  /// The epoch in which the halo rows were offered that `site` uses in a pass of `epoch`.
+  virtual std::int64_t source_epoch(const Site& /*site*/, std::int64_t epoch) const {
+    return epoch;
+  }
 };
 
 }  // namespace heliograph

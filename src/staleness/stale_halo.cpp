@@ -70,8 +70,7 @@ void StaleHalo::offer(const Site& site, RowRange rows) {
 
 void StaleHalo::finish(const Site& site, FunctionRef<void(const PackedRows&)> consume) {
   SiteHalo& h = halo_of(site);
-  const int lag = policy_.of(site, clock_).lag;
-  const PackedRows packed = h.exchange->finish(slot(h, clock_.epoch - lag), times_);
+  const PackedRows packed = h.exchange->finish(slot(h, source_epoch(site, clock_.epoch)), times_);
   if (packed.rows > 0) consume(packed);
 }
 

@@ -35,6 +35,9 @@ class StaleHalo final : public Halo {
   void open(const Site& site, const OfferedRows& rows) override;
   void offer(const Site& site, RowRange rows) override;
   void finish(const Site& site, FunctionRef<void(const PackedRows&)> consume) override;
+  std::int64_t source_epoch(const Site& site, std::int64_t epoch) const override {
+    return epoch - policy_.of(site, {epoch}).lag;
+  }
 
   /// Sends the rows that are held back. A stale epoch holds back the rows that it sends last, which
   /// are needed an epoch later, so that weight gradients and statistics do not queue behind them on

@@ -112,6 +112,52 @@ TEST(HaloExchange, ExactColumnsTravelBesideTheCodes) {
   });
 }
 
+// Every group holds two values half a unit apart, which 1 bit of a range of the whole row would
+// round.
+TEST(HaloExchange, GroupsTravelWithParametersOfTheirOwn) {
+  constexpr int kGroups = 4;
+  constexpr std::int64_t kWidth = 9;
+  with_shards(3, false, [&](Communicator& comm, const Shard& shard) {
+    Device device(1);
+    const PlacedShard placed(shard, device, MemoryUse::graph, nullptr);
+    PhaseClock clock;
+    const RowFormat format{1, true, 2, kGroups};
+    const auto codec = make_cpu_codec(format);
+    Matrix rows(shard.inner_rows, kGroups * kWidth, MemoryUse::workspace, nullptr);
+    for (std::int64_t r = 0; r < rows.view().rows; ++r) {
+      for (std::int64_t c = 0; c < kGroups * kWidth; ++c) {
+        rows.view().row(r)[c] =
+            static_cast<float>(shard.global_ids[static_cast<std::size_t>(r)] * 8 % 64 +
+                               c / kWidth) +
+            (c % kWidth == 3 ? 0.5F : 0.0F);
+      }
+    }
+    const Matrix exact = exact_by_node(shard, 2);
+    const SendSchedule schedule(shard.in.plan, comm.rank(), comm.size(), true);
+    HaloSlot slot(comm, Channel::halo, device, MemoryUse::halo, nullptr);
+    Site site = test::site(0, 0, Direction::forward, kGroups * kWidth);
+    site.exact_cols = 2;
+    site.groups = kGroups;
+    HaloExchange exchange(comm, placed, shard.in.plan, schedule, site, 1);
+    test::start(exchange, slot, *codec, 0, {rows.view(), nullptr, exact.view()}, clock);
+    const PackedRows packed = exchange.finish(slot, clock);
+    ASSERT_EQ(packed.rows, shard.in.plan.halo_rows);
+    for (std::int64_t r = 0; r < packed.rows; ++r) {
+      const auto node = static_cast<std::int64_t>(-packed.exact(r, 0));
+      for (std::int64_t c = 0; c < kGroups * kWidth; ++c) {
+        const float expected =
+            static_cast<float>(node * 8 % 64 + c / kWidth) + (c % kWidth == 3 ? 0.5F : 0.0F);
+        EXPECT_EQ(decode_value(packed.row(r), format, packed.cols, c), expected);
+      }
+    }
+    // Each group has 4 bytes of parameters and 2 of codes.
+    EXPECT_EQ(exchange.bytes_sent(), (kGroups * 6 + 8) * shard.in.plan.send_rows());
+    EXPECT_EQ(exchange.bytes_sent(), comm.bytes_sent(Channel::halo));
+    EXPECT_EQ(exchange.fp32_bytes_sent(), 4 * (kGroups * kWidth + 2) * shard.in.plan.send_rows());
+    slot.wait_for_sends();
+  });
+}
+
 // One bit of 0.25 between 0 and 1. If the noise were the same every time, so would be the bits.
 TEST(HaloExchange, RoundingIsFreshInEveryEpochLayerAndDirectionAndRight) {
   with_shards(2, false, [](Communicator& comm, const Shard& shard) {
@@ -152,7 +198,7 @@ TEST(HaloExchange, RoundingIsFreshInEveryEpochLayerAndDirectionAndRight) {
   });
 }
 
-TEST(ExactHalo, ExactColumnsComeWithTheFirstBlock) {
+TEST(ExactHalo, ExactColumnsComeWithEveryBlock) {
   for (const std::int64_t chunk : {std::int64_t{1}, std::int64_t{1} << 20}) {
     with_shards(3, false, [&](Communicator& comm, const Shard& shard) {
       Device device(1);
@@ -164,19 +210,23 @@ TEST(ExactHalo, ExactColumnsComeWithTheFirstBlock) {
       site.exact_cols = 2;
       halo.open(site, {rows.view(), nullptr, exact.view()});
       halo.offer(site, {0, rows.view().rows});
-      std::int64_t columns = 0;
+      std::int64_t columns = 0, blocks = 0;
       halo.finish(site, [&](const PackedRows& packed) {
         EXPECT_EQ(packed.col_begin, columns);
-        EXPECT_EQ(packed.format.exact_cols, columns == 0 ? 2 : 0);
+        ASSERT_EQ(packed.format.exact_cols, 2);
+        ++blocks;
         columns += packed.cols;
         for (std::int64_t r = 0; r < packed.rows; ++r) {
           const float first = decode_value(packed.row(r), packed.format, packed.cols, 0);
-          for (int c = 0; c < packed.format.exact_cols; ++c) {
-            EXPECT_EQ(packed.exact(r, c), -first - static_cast<float>(c) / 64.0F);
+          const float node = first - static_cast<float>(packed.col_begin) / 64.0F;
+          for (int c = 0; c < 2; ++c) {
+            EXPECT_EQ(packed.exact(r, c), -node - static_cast<float>(c) / 64.0F);
           }
         }
       });
       EXPECT_EQ(columns, kCols);
+      EXPECT_EQ(blocks, chunk == 1 ? 3 : 1);
+      EXPECT_EQ(halo.source_epoch(site, 7), 7);
     });
   }
 }

@@ -74,6 +74,7 @@ std::vector<Seen> run(int ranks, const ExchangeOptions& options, int epochs,
             halo.offer(site, {at, std::min(rows.view().rows, at + block)});
           }
           Seen s{epoch, halo.lag(), {}};
+          EXPECT_EQ(halo.source_epoch(site, epoch), epoch - halo.lag());
           halo.finish(site, [&](const PackedRows& packed) {
             for (std::int64_t r = 0; r < packed.rows; ++r) {
               for (std::int64_t c = 0; c < kCols; ++c) {

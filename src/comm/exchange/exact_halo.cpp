@@ -57,9 +57,8 @@ void ExactHalo::set_scratch(std::span<std::byte> scratch) {
   scratch_ = scratch;
 }
 
-void ExactHalo::lend(HaloSlot& slot, const Site& site, std::int64_t send_rows,
+void ExactHalo::lend(HaloSlot& slot, std::int64_t cols, std::int64_t send_rows,
                      std::int64_t halo_rows) const {
-  const std::int64_t cols = std::min(block_cols_, site.cols + site.exact_cols);
   std::span<std::byte> left = scratch_;
   // A cache line behind each block must be readable.
   const auto cut = [&](std::int64_t rows) {
@@ -79,30 +78,24 @@ void ExactHalo::finish(const Site& site, FunctionRef<void(const PackedRows&)> co
   SendSchedule schedule(plan, comm_.rank(), comm_.size(), false);
   schedule.place(shard_.device(), MemoryUse::evaluation, account_);
   HaloSlot slot(comm_, Channel::evaluation, shard_.device(), MemoryUse::evaluation, account_);
-  lend(slot, site, schedule.rows(), plan.halo_rows);
   PhaseClock times;
-  std::unique_ptr<Codec> first_codec;
-  if (site.exact_cols > 0) {
-    first_codec = make_codec({32, false, static_cast<int>(site.exact_cols)}, shard_.device());
-  }
-  // The exact columns take up whole cache lines of the first block.
+  const RowFormat format{32, false, static_cast<int>(site.exact_cols)};
+  if (codec_->format() != format) codec_ = make_codec(format, shard_.device());
+  // The exact columns take up whole cache lines of each block.
   const std::int64_t taken = round_up(site.exact_cols, kLeastBlock);
-  std::int64_t most = std::max(kLeastBlock, block_cols_ - taken);
+  const std::int64_t most = std::max(kLeastBlock, block_cols_ - taken);
+  lend(slot, std::min(most, site.cols), schedule.rows(), plan.halo_rows);
   Site block = site;
   OfferedRows offered = rows_;
   for (std::int64_t c = 0; c < rows_.values.cols; c += block.cols) {
     block.cols = std::min(most, rows_.values.cols - c);
     offered.values = rows_.values.col_range(c, block.cols);
     HaloExchange exchange(comm_, shard_, plan, schedule, block, 0);
-    exchange.open(slot, first_codec ? *first_codec : *codec_, {epoch_}, offered, times);
+    exchange.open(slot, *codec_, {epoch_}, offered, times);
     exchange.offer({0, rows_.values.rows}, times);
     PackedRows packed = exchange.finish(slot, times);
     packed.col_begin = c;
     if (packed.rows > 0) consume(packed);
-    first_codec.reset();
-    block.exact_cols = 0;
-    offered.exact = {};
-    most = block_cols_;
   }
   slot.wait_for_sends();
   shard_.device().finish();  // The slot's memory is freed next.

@@ -16,7 +16,8 @@ namespace heliograph {
 
 /// Exact halo rows for evaluation and precomputation, in fp32. They are exchanged in blocks of
 /// columns, one after the other, so that a rank never holds more than about `chunk_bytes` of them.
-/// The first block also holds the exact columns.
+/// Each block also holds all exact columns. A block is a single group, and the site's groups may
+/// span blocks.
 class ExactHalo final : public Halo {
  public:
   /// References must outlive the object. `largest_halo_rows` is the maximum over all ranks, because
@@ -38,7 +39,9 @@ class ExactHalo final : public Halo {
   void set_epoch(std::int64_t epoch) { epoch_ = epoch; }
 
  private:
-  void lend(HaloSlot& slot, const Site& site, std::int64_t send_rows, std::int64_t halo_rows) const;
+  /// Lends the slot memory for blocks of `cols` encoded columns, if there is enough.
+  void lend(HaloSlot& slot, std::int64_t cols, std::int64_t send_rows,
+            std::int64_t halo_rows) const;
   std::int64_t scratch_columns(std::span<std::byte> scratch) const;
 
   Communicator& comm_;
