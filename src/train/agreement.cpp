@@ -43,7 +43,8 @@ Shared shared_by_ranks(const RunPlan& plan, const Model* weights,
     if (!field.get || std::ranges::count(kOwn, field.name) > 0) continue;
     shared.emplace_back(spell_options("--" + field.name), field.get(options).dump());
   }
-  shared.emplace_back("the split", std::to_string(facts.training_nodes));
+  shared.emplace_back("the split", fmt::format("{} {}", facts.training_nodes,
+                                               fmt::join(facts.training_of_class, " ")));
   shared.emplace_back("the partition", fmt::format("{} {}", facts.ranks, facts.partition_hash));
   shared.emplace_back("the weights", std::to_string(weights == nullptr ? 0 : hash_of(*weights)));
   shared.emplace_back("the checkpoint", std::to_string(resumed == nullptr ? 0 : resumed->epochs));

@@ -107,7 +107,7 @@ Trainer::Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryA
   model_ = std::make_unique<Network>(options.model, train_->input(), plan.facts().classes,
                                      options.seed, PassRows{rows, most_rows}, *kernels_, account_);
   evaluated().exact_halo().set_scratch(model_->idle_memory());
-  training_loss_.emplace(plan, *train_, comm, *kernels_, account_);
+  training_loss_.emplace(plan, *train_, *kernels_, account_);
   optimizer_ = std::make_unique<Optimizer>(options.optimizer, model_->parameters(), account_);
   halo_ = std::make_unique<StaleHalo>(comm, train_->placed(),
                                       ExchangePolicy(options.exchange, options.epochs),

@@ -2,7 +2,6 @@
 
 #include <vector>
 
-#include "comm/communicator.hpp"
 #include "core/kernels.hpp"
 #include "core/placed.hpp"
 #include "train/plan/rank_graph.hpp"
@@ -13,10 +12,8 @@ namespace heliograph {
 /// The loss of one rank's training nodes, by task and LossOptions.
 class TrainingLoss {
  public:
-  /// Balanced class weights count the classes of all ranks' training nodes, so the constructor is
-  /// collective. The references must outlive this object. Throws Error(bad_input) if a class that
-  /// is to be balanced has no training node.
-  TrainingLoss(const RunPlan& plan, const RankGraph& graph, Communicator& comm, Kernels& kernels,
+  /// The references must outlive this object.
+  TrainingLoss(const RunPlan& plan, const RankGraph& graph, Kernels& kernels,
                MemoryAccount* account);
 
   /// This rank's part of the mean loss over the training nodes of all ranks, and its gradient.

@@ -36,6 +36,7 @@ TrainOptions shard_options(const ShardCase& c) {
   o.split = RandomSplit();
   o.inductive = c.inductive;
   o.normalize = c.sparse ? Normalization::row : Normalization::standard;
+  if (!c.multilabel) o.loss.class_weights = ClassWeights::balanced;
   o.partition.parts = 3;
   o.exchange.bits_forward = o.exchange.bits_backward = Bits::two;
   o.exchange.staleness = 1;

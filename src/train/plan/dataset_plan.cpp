@@ -10,6 +10,7 @@
 #include "core/throw_error.hpp"
 #include "graph/doubts.hpp"
 #include "graph/partition/node_order.hpp"
+#include "graph/rows.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/io.hpp"
 #include "train/launch.hpp"
@@ -113,13 +114,18 @@ void DatasetPlan::index(Partition partition) {
 
 void DatasetPlan::count_roles() {
   bool kinds[2] = {false, false};
+  const bool multiclass = facts_.task == Task::multiclass;
+  if (multiclass) facts_.training_of_class.resize(at(dataset_.labels.classes));
   for (std::size_t v = 0; v < split_.role.size(); ++v) {
     const Role role = split_.role[v];
-    if (role == Role::train) train_nodes_.push_back(static_cast<NodeId>(v));
+    if (role == Role::train) {
+      train_nodes_.push_back(static_cast<NodeId>(v));
+      if (multiclass) ++facts_.training_of_class[at(dataset_.labels.class_of[v])];
+    }
     if (role == Role::test) ++facts_.test_nodes;
     if (role != Role::validation) continue;
     ++facts_.validation_nodes;
-    if (facts_.task == Task::multiclass) kinds[dataset_.labels.class_of[v] == 1 ? 1 : 0] = true;
+    if (multiclass) kinds[dataset_.labels.class_of[v] == 1 ? 1 : 0] = true;
   }
   facts_.training_nodes = static_cast<std::int64_t>(train_nodes_.size());
   facts_.validates_both_classes = kinds[0] && kinds[1];

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/plural.hpp"
 #include "core/throw_error.hpp"
 #include "graph/split.hpp"
@@ -39,6 +41,17 @@ void RunPlan::resolve_metric_and_check() {
     };
     if (options_.loss.label_smoothing > 0) refuse("label-smoothing");
     if (options_.loss.class_weights != ClassWeights::none) refuse("class-weights balanced");
+  }
+  const auto empty = std::ranges::find(facts_.training_of_class, 0);
+  if (options_.loss.class_weights == ClassWeights::balanced &&
+      empty != facts_.training_of_class.end()) {
+    const auto c = static_cast<std::size_t>(empty - facts_.training_of_class.begin());
+    const std::string name =
+        facts_.class_names.empty() ? "" : fmt::format(" ({})", facts_.class_names[c]);
+    throw_error(ErrorCode::bad_input,
+                "--class-weights balanced: class {}{} has no training node; use another split, or "
+                "--class-weights none",
+                c, name);
   }
   // Early stopping needs validation scores.
   if (options_.patience > 0) {

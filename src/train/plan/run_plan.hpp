@@ -27,6 +27,7 @@ struct RunFacts {
   std::int64_t nodes = 0;
   std::int64_t training_nodes = 0;  ///< Nodes that contribute to the loss.
   std::int64_t validation_nodes = 0, test_nodes = 0;
+  std::vector<std::int64_t> training_of_class;  ///< Task::multiclass: training nodes, by class.
   Task task = Task::multiclass;
   std::int32_t classes = 0;
   bool directed = false;
@@ -96,7 +97,7 @@ class RunPlan {
       : options_(options), purpose_(std::move(purpose)) {}
 
   /// Called when options_ and facts_ are set: sets the metric. Throws Error: usage (options that do
-  /// not suit the data), bad_input (no training node).
+  /// not suit the data), bad_input (no training node, at all or of a class that is to be balanced).
   void resolve_metric_and_check();
 
   TrainOptions options_;

@@ -14,7 +14,7 @@
 
 namespace heliograph {
 
-inline constexpr ManifestKind kShardManifest{"heliograph-shards", 2, 2, "shards"};
+inline constexpr ManifestKind kShardManifest{"heliograph-shards", 3, 3, "shards"};
 
 /// The first bytes of a rank's file, which say to which shards it belongs.
 struct ShardHeader {

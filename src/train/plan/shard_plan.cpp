@@ -224,6 +224,7 @@ RunFacts interpret_facts(const json& manifest) {
                      weights.at("source").get<NodeId>(), weights.at("target").get<NodeId>()};
   }
   facts.training_nodes = manifest.at("training_nodes").get<std::int64_t>();
+  facts.training_of_class = manifest.at("training_of_class").get<std::vector<std::int64_t>>();
   facts.validation_nodes = manifest.at("validation_nodes").get<std::int64_t>();
   facts.test_nodes = manifest.at("test_nodes").get<std::int64_t>();
   facts.validates_both_classes = manifest.at("validation_has_both_classes").get<bool>();
@@ -295,6 +296,9 @@ ShardPlan::ShardPlan(fs::path directory, const TrainOptions& options, PlanPurpos
     refuse_file(path, fmt::format("cannot be interpreted: {}", reason_of(error)));
   }
   if (facts_.ranks != options_.partition.parts) refuse_file(path, "lists another number of ranks");
+  const auto counts =
+      facts_.task == Task::multiclass ? static_cast<std::size_t>(facts_.classes) : 0;
+  if (facts_.training_of_class.size() != counts) refuse_file(path, "counts other classes");
   use_statistics(purpose_);
   resolve_metric_and_check();
 }

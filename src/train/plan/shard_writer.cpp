@@ -146,6 +146,7 @@ void write_shards(const Dataset& dataset, const Partition& partition, const Trai
       {"nodes", facts.nodes},
       {"directed", dataset.graph.directed},
       {"training_nodes", facts.training_nodes},
+      {"training_of_class", facts.training_of_class},
       {"validation_nodes", facts.validation_nodes},
       {"validation_has_both_classes", facts.validates_both_classes},
       {"test_nodes", facts.test_nodes},
