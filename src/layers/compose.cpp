@@ -25,11 +25,6 @@ std::uint32_t threshold_of(float probability) {
   return static_cast<std::uint32_t>(std::lround(probability * 65536.0F));
 }
 
-JumpingKnowledge joined_by(const ModelOptions& options) {
-  const bool by_default = options.kind == ModelKind::jknet && options.jk == JumpingKnowledge::none;
-  return by_default ? JumpingKnowledge::concat : options.jk;
-}
-
 int hidden_layers(const ModelOptions& options) {
   return options.layers - (maps_output(options) ? 0 : 1);
 }
@@ -264,6 +259,11 @@ bool convolves(const ModelOptions& options) {
 bool maps_output(const ModelOptions& options) {
   return options.output_linear || options.kind == ModelKind::gcnii ||
          joined_by(options) != JumpingKnowledge::none;
+}
+
+JumpingKnowledge joined_by(const ModelOptions& options) {
+  const bool by_default = options.kind == ModelKind::jknet && options.jk == JumpingKnowledge::none;
+  return by_default ? JumpingKnowledge::concat : options.jk;
 }
 
 NormLayer norm_of(const ModelOptions& options) {

@@ -45,6 +45,9 @@ bool convolves(const ModelOptions& options);
 /// Whether a final linear map makes the logits, and not the last layer.
 bool maps_output(const ModelOptions& options);
 
+/// How a final linear map reads the outputs of all layers; jknet has one by default.
+JumpingKnowledge joined_by(const ModelOptions& options);
+
 /// The norm of hidden layers, which is never `automatic`: by default that of the published form.
 NormLayer norm_of(const ModelOptions& options);
 

@@ -296,14 +296,20 @@ Beginning read_beginning(GraphKind kind, const std::string& dataset_hash,
 /// Options in which a run must not differ from the weights that it begins with.
 constexpr std::string_view kKeptByWeights[] = {"normalize", "model", "layers", "hidden", "norm"};
 
+/// Options of the model with which the same weights compute the same.
+constexpr std::string_view kOfTraining[] = {"dropout", "input-dropout", "precompute",
+                                            "transform-first", "aggregate-storage"};
+
 std::string plain_text(const nlohmann::json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
 /// Weights that a run begins with see the features as they were normalised when they were trained.
-/// Throws Error(mismatch) if they do not fit the data set.
+/// Warns of options with which they compute something else. Throws Error(mismatch) if they do not
+/// fit the data set.
 PlanPurpose purpose_of(const Beginning& beginning, const TrainOptions& options,
-                       std::int64_t feature_cols, Task task, std::int32_t classes) {
+                       const LogCallback& log, std::int64_t feature_cols, Task task,
+                       std::int32_t classes) {
   if (!beginning.weights) return {};
   if (!beginning.resumed) {
     const Model& weights = *beginning.weights;
@@ -311,16 +317,26 @@ PlanPurpose purpose_of(const Beginning& beginning, const TrainOptions& options,
     TrainOptions trained, wanted = options;
     trained.model = weights.options;
     trained.normalize = weights.normalize;
-    for (TrainOptions* o : {&trained, &wanted}) o->model.norm = norm_of(o->model);
+    for (TrainOptions* o : {&trained, &wanted}) {
+      o->model.norm = norm_of(o->model);
+      o->model.jk = joined_by(o->model);
+    }
     for (const auto& field : train_option_fields()) {
-      if (std::ranges::count(kKeptByWeights, field.name) == 0) continue;
+      const bool kept = std::ranges::count(kKeptByWeights, field.name) > 0;
+      if (!kept && (field.group != "Model" || std::ranges::count(kOfTraining, field.name) > 0)) {
+        continue;
+      }
       const nlohmann::json theirs = field.get(trained), ours = field.get(wanted);
       if (theirs == ours) continue;
-      throw_error(ErrorCode::mismatch,
-                  "--init-from {}: its weights were trained with --{} {}, and this run has --{} "
-                  "{}; --config RUN takes the run's options",
-                  options.init_from.string(), field.name, plain_text(theirs), field.name,
-                  plain_text(ours));
+      const std::string difference = fmt::format(
+          fmt::runtime(spell_options("--init-from {}: its weights were trained with --{} {}, and "
+                                     "this run has --{} {}")),
+          options.init_from.string(), field.name, plain_text(theirs), field.name, plain_text(ours));
+      if (kept) {
+        throw Error(ErrorCode::mismatch,
+                    difference + spell_options("; --config RUN takes the run's options"));
+      }
+      if (log) log(LogLevel::warning, difference + ", with which they compute something else");
     }
   }
   return {true, beginning.weights->statistics, beginning.weights->target};
@@ -391,7 +407,7 @@ TrainResult train(const Dataset& dataset, const TrainOptions& options,
                                resumes ? dataset_hash(dataset) : std::string(), options);
     return std::make_unique<const DatasetPlan>(
         dataset, options, callbacks.log,
-        purpose_of(beginning, options, dataset.features.cols, dataset.labels.task,
+        purpose_of(beginning, options, callbacks.log, dataset.features.cols, dataset.labels.task,
                    dataset.labels.classes));
   });
 }
@@ -403,8 +419,8 @@ TrainResult train_shards(const std::filesystem::path& directory, const TrainOpti
     auto shards = std::make_unique<ShardPlan>(directory, options);
     const RunFacts& facts = shards->facts();
     beginning = read_beginning(facts.graph_kind(), shards->dataset_hash(), shards->options());
-    shards->use_statistics(
-        purpose_of(beginning, shards->options(), facts.feature_cols, facts.task, facts.classes));
+    shards->use_statistics(purpose_of(beginning, shards->options(), callbacks.log,
+                                      facts.feature_cols, facts.task, facts.classes));
     return shards;
   });
 }

@@ -276,6 +276,48 @@ TEST(FineTuning, RefusesOtherModelsByName) {
   test::expect_error(ErrorCode::bad_input, "nowhere", [&] { train(data, o); });
 }
 
+TEST(FineTuning, WarnsOfOptionsWithWhichTheWeightsComputeSomethingElse) {
+  const Dataset data = shifted_data();
+  const TemporaryDirectory folder;
+  const fs::path file = folder / "m.safetensors";
+  const auto warnings = [&](ModelKind kind, auto change) {
+    TrainOptions o = standard_options();
+    o.epochs = 1;
+    o.model.kind = kind;
+    train(data, o).model->save(file);
+    o.init_from = file;
+    change(o);
+    std::vector<std::string> all;
+    TrainCallbacks callbacks;
+    callbacks.log = [&](LogLevel level, std::string_view text) {
+      if (level == LogLevel::warning) all.emplace_back(text);
+    };
+    train(data, o, callbacks);
+    return all;
+  };
+  const auto expect = [&](const std::string& difference, ModelKind kind, auto change) {
+    EXPECT_EQ(warnings(kind, change),
+              std::vector{"init-from " + file.string() + ": its weights were trained with " +
+                          difference + ", with which they compute something else"});
+  };
+  using enum ModelKind;
+  expect("activation relu, and this run has activation elu", sage,
+         [](auto& o) { o.model.activation = ActivationFunction::elu; });
+  expect("teleport 0.1, and this run has teleport 0.25", appnp,
+         [](auto& o) { o.model.teleport = 0.25F; });
+  expect("hops 10, and this run has hops 3", dagnn, [](auto& o) { o.model.hops = 3; });
+  expect("alpha 0.1, and this run has alpha 0.5", gcnii, [](auto& o) { o.model.alpha = 0.5F; });
+  EXPECT_TRUE(warnings(jknet, [](auto& o) {
+                o.model.jk = JumpingKnowledge::concat;  // What none stands for.
+                o.model.dropout = 0.1F;
+                o.model.input_dropout = 0.2F;
+                o.model.precompute = false;
+                o.optimizer.lr = 0.5F;
+                o.exchange.bits_forward = Bits::one;
+                o.partition.parts = 2;
+              }).empty());
+}
+
 /// `data` as it is before anyone has labelled it.
 Dataset unlabelled(Dataset data) {
   data.labels = Labels();
