@@ -16,6 +16,7 @@
 
 namespace heliograph::bench {
 void register_aggregate();
+void register_attention();
 void register_codec();
 void register_gemm();
 void register_order();
@@ -72,6 +73,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   heliograph::bench::register_aggregate();
+  heliograph::bench::register_attention();
   heliograph::bench::register_codec();
   heliograph::bench::register_gemm();
   heliograph::bench::register_order();

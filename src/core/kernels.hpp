@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 
+#include "core/attention.hpp"
 #include "core/buffer.hpp"
 #include "core/csr.hpp"
 #include "core/device.hpp"
@@ -158,6 +159,42 @@ class Kernels {
   /// From d = dL/dout: dx = dL/dx and g += dL/ds, or g = dL/ds unless it accumulates.
   virtual void gate_backward(ConstMatrixView x, const float* s, const float* score,
                              ConstMatrixView d, MatrixView dx, bool accumulate, GradientView g) = 0;
+  /// s[r, h] = x_h . source_h and t[r, h] = x_h . target_h for row r of x and each head h, where
+  /// x_h are the row's x.cols / heads columns of the head. source, target: x.cols values; s and t
+  /// have a column for each head.
+  virtual void attention_scores(ConstMatrixView x, const float* source, const float* target,
+                                MatrixView s, MatrixView t) = 0;
+  /// Overwrites `sums` with those of the entries of an inner block. x: the neighbours' rows; exact:
+  /// their attention.exact_cols() exact columns.
+  virtual void attention_inner(const CsrView& csr, const Attention& attention, ConstMatrixView x,
+                               ConstMatrixView exact, const AttentionSums& sums) = 0;
+  /// Adds the entries of a halo block to the sums, in those columns of a head's rows that `packed`
+  /// has, and to the totals if packed.col_begin is 0; these come first. Forward, the first block
+  /// raises the shift of rows and scales what they have summed so far, in all columns.
+  virtual void attention_halo(const CsrView& csr, const Attention& attention,
+                              const PackedRows& packed, const AttentionSums& sums) = 0;
+  /// What forward's sums amount to, for each head: out = sum / total; positive = the sum of
+  /// positive entries / total, which may be its place in `sums`; share = the total of positive
+  /// entries / total; log_total = shift + ln total. The last three may be without data.
+  virtual void attention_output(const AttentionSums& sums, int heads, MatrixView out,
+                                MatrixView positive, MatrixView share, MatrixView log_total) = 0;
+  /// Backward's rows of targets, where heads have the gradients factor * d of their outputs `out`,
+  /// and d has columns of each head, or those of all heads if it is as wide as one: r[., h] =
+  /// factor d_h . out_h, and dt[., h] = (1 - slope) (factor d_h . positive_h - share[., h] r[.,
+  /// h]).
+  virtual void attention_target_gradient(ConstMatrixView d, float factor, float slope,
+                                         ConstMatrixView out, ConstMatrixView positive,
+                                         ConstMatrixView share, MatrixView r, MatrixView dt) = 0;
+  /// Backward's rows of sources x from `sums` over the rows d that attention_target_gradient had, r
+  /// and dt. With u = factor (positive + other), q = factor (positive + slope other) and ds = x_h .
+  /// q_h - (the total of positive entries + slope that of others) for each head:
+  /// dx = u + source ds + target dt; g_source and g_target become the sums over rows of x ds and x
+  /// dt. dx may be sums.f32.other.
+  virtual void attention_source_gradient(ConstMatrixView x, const float* source,
+                                         const float* target, float factor, float slope,
+                                         const AttentionSums& sums, ConstMatrixView dt,
+                                         MatrixView dx, GradientView g_source,
+                                         GradientView g_target) = 0;
   /// out = the greater of out and x, element by element.
   virtual void max_forward(ConstMatrixView x, MatrixView out) = 0;
   /// Moves those elements of d into dx where x is the maximum `out`; dx is 0 elsewhere.

@@ -16,7 +16,8 @@ enum class Purpose : std::uint32_t {
   dropout = 2,
   initialisation = 3,
   generator = 4,
-  split = 5
+  split = 5,
+  attention = 6
 };
 
 /// The time in a run that keys exchanges, rounding noise and dropout.

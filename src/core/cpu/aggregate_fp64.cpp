@@ -10,9 +10,16 @@ double value_of(const CsrView& csr, std::int64_t e) {
   return csr.values == nullptr ? 1.0 : static_cast<double>(csr.values[e]);
 }
 
-/// acc[c] += weight * decode(row)[c], decoded in fp64, for one packed row of `cols` columns.
-void add_row(const std::byte* row, RowFormat format, std::int64_t cols, double weight,
-             double* acc) {
+void scale_row(const double* acc, const float* row_scale, std::int64_t row, std::int64_t cols,
+               float* out) {
+  const double scale = row_scale == nullptr ? 1.0 : static_cast<double>(row_scale[row]);
+  for (std::int64_t c = 0; c < cols; ++c) out[c] = static_cast<float>(scale * acc[c]);
+}
+
+}  // namespace
+
+void add_decoded_row(const std::byte* row, RowFormat format, std::int64_t cols, double weight,
+                     double* acc) {
   if (!format.is_codes()) {
     for (std::int64_t c = 0; c < cols; ++c) {
       acc[c] += weight * static_cast<double>(decode_value(row, format, cols, c));
@@ -28,14 +35,6 @@ void add_row(const std::byte* row, RowFormat format, std::int64_t cols, double w
         weight * (minimum + static_cast<double>(read_code(codes, format.bits, cols, c)) * step);
   }
 }
-
-void scale_row(const double* acc, const float* row_scale, std::int64_t row, std::int64_t cols,
-               float* out) {
-  const double scale = row_scale == nullptr ? 1.0 : static_cast<double>(row_scale[row]);
-  for (std::int64_t c = 0; c < cols; ++c) out[c] = static_cast<float>(scale * acc[c]);
-}
-
-}  // namespace
 
 void aggregate_inner_rows_fp64(const CsrView& csr, ConstMatrixView x, const float* col_scale,
                                float self, const float* row_scale, MatrixView out,
@@ -65,7 +64,8 @@ void aggregate_halo_rows_fp64(const CsrView& csr, const PackedRows& packed, cons
     if (csr.offsets[i] == csr.offsets[i + 1]) continue;
     double* sum = acc.row(i) + packed.col_begin;
     for (std::int64_t e = csr.offsets[i]; e < csr.offsets[i + 1]; ++e) {
-      add_row(packed.row(csr.columns[e]), packed.format, packed.cols, value_of(csr, e), sum);
+      add_decoded_row(packed.row(csr.columns[e]), packed.format, packed.cols, value_of(csr, e),
+                      sum);
     }
     scale_row(sum, row_scale, i, packed.cols, out.row(i) + packed.col_begin);
   }

@@ -26,6 +26,10 @@ void aggregate_bf16_rows(const CsrView& csr, Bf16View stored, float self, const 
 void aggregate_bf16_tile(const CsrView& csr, Bf16View stored, float self, const float* row_scale,
                          MatrixView out, std::int64_t tile);
 
+/// acc[c] += weight * value c of one packed row of `cols` columns, decoded in fp64.
+void add_decoded_row(const std::byte* row, RowFormat format, std::int64_t cols, double weight,
+                     double* acc);
+
 /// Aggregation with fp64 sums, in plain loops: it serves reproducibility, not speed.
 void aggregate_inner_rows_fp64(const CsrView& csr, ConstMatrixView x, const float* col_scale,
                                float self, const float* row_scale, MatrixView out,

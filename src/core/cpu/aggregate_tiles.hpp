@@ -8,34 +8,49 @@
 
 namespace heliograph::cpu {
 
-/// Cuts the rows of `csr` into tiles of about equal work (entries + rows) and runs body(begin,
-/// end) on each. Tiles depend only on the structure and `cols`, not on the number of threads.
-template <class Body>
-void for_tiles(const CsrView& csr, std::int64_t cols, ThreadPool& threads, const Body& body) {
-  if (csr.rows <= 0) return;
-  const auto work_before = [&](std::int64_t row) {
-    return csr.offsets[row] - csr.offsets[0] + row;
-  };
-  const std::int64_t work = work_before(csr.rows);
-  const std::int64_t grain =
-      std::max<std::int64_t>(512, (std::int64_t{1} << 19) / std::max<std::int64_t>(1, cols));
-  const std::int64_t tiles = (work + grain - 1) / grain;
-  const auto first_row = [&](std::int64_t tile) {
+/// Cuts the rows of `csr` into tiles of about equal work (entries + rows), which depend only on the
+/// structure and `cols`.
+class RowTiles {
+ public:
+  RowTiles(const CsrView& csr, std::int64_t cols)
+      : csr_(csr),
+        grain_(std::max<std::int64_t>(512,
+                                      (std::int64_t{1} << 19) / std::max<std::int64_t>(1, cols))) {}
+
+  std::int64_t count() const {
+    return csr_.rows <= 0 ? 0 : (work_before(csr_.rows) + grain_ - 1) / grain_;
+  }
+  /// The first row of a tile; that of tile count() is the number of rows.
+  std::int64_t begin(std::int64_t tile) const {
     std::int64_t low = 0;
-    std::int64_t high = csr.rows;
+    std::int64_t high = csr_.rows;
     while (low < high) {
       const std::int64_t middle = low + (high - low) / 2;
-      if (work_before(middle) < tile * grain) {
+      if (work_before(middle) < tile * grain_) {
         low = middle + 1;
       } else {
         high = middle;
       }
     }
     return low;
-  };
-  threads.run(tiles, [&](std::int64_t tile) {
-    const std::int64_t begin = first_row(tile);
-    const std::int64_t end = first_row(tile + 1);
+  }
+
+ private:
+  std::int64_t work_before(std::int64_t row) const {
+    return csr_.offsets[row] - csr_.offsets[0] + row;
+  }
+
+  const CsrView& csr_;
+  std::int64_t grain_;
+};
+
+/// Runs body(begin, end) on each of the RowTiles.
+template <class Body>
+void for_tiles(const CsrView& csr, std::int64_t cols, ThreadPool& threads, const Body& body) {
+  const RowTiles tiles(csr, cols);
+  threads.run(tiles.count(), [&](std::int64_t tile) {
+    const std::int64_t begin = tiles.begin(tile);
+    const std::int64_t end = tiles.begin(tile + 1);
     if (begin < end) body(begin, end);
   });
 }

@@ -3,6 +3,7 @@
 
 #include "core/buffer.hpp"
 #include "core/cpu/aggregate.hpp"
+#include "core/cpu/attention.hpp"
 #include "core/cpu/gemm.hpp"
 #include "core/cpu/loss.hpp"
 #include "core/cpu/rows.hpp"
@@ -21,7 +22,8 @@ class CpuKernels final : public Kernels {
       : device_(threads),
         reproducible_(reproducible),
         account_(account),
-        gemm_(threads_, account) {}
+        gemm_(threads_, account),
+        attention_space_(account) {}
 
   Device& device() override { return device_; }
   bool reproducible() const override { return reproducible_; }
@@ -139,6 +141,39 @@ class CpuKernels final : public Kernels {
       cpu::gate_backward_rows(x, s, score, d, dx, partial, reproducible_, begin, end);
     });
     store_sums(0, x.cols, g, accumulate);
+  }
+  void attention_scores(ConstMatrixView x, const float* source, const float* target, MatrixView s,
+                        MatrixView t) override {
+    by_rows(x.rows, cpu::attention_scores_rows, x, source, target, s, t, reproducible_);
+  }
+  void attention_inner(const CsrView& csr, const Attention& attention, ConstMatrixView x,
+                       ConstMatrixView exact, const AttentionSums& sums) override {
+    cpu::attention_inner(csr, attention, x, exact, sums, attention_space_, threads_);
+  }
+  void attention_halo(const CsrView& csr, const Attention& attention, const PackedRows& packed,
+                      const AttentionSums& sums) override {
+    cpu::attention_halo(csr, attention, packed, sums, attention_space_, threads_);
+  }
+  void attention_output(const AttentionSums& sums, int heads, MatrixView out, MatrixView positive,
+                        MatrixView share, MatrixView log_total) override {
+    by_rows(out.rows, cpu::attention_output_rows, sums, heads, out, positive, share, log_total);
+  }
+  void attention_target_gradient(ConstMatrixView d, float factor, float slope, ConstMatrixView out,
+                                 ConstMatrixView positive, ConstMatrixView share, MatrixView r,
+                                 MatrixView dt) override {
+    by_rows(d.rows, cpu::attention_target_gradient_rows, d, factor, slope, out, positive, share, r,
+            dt, reproducible_);
+  }
+  void attention_source_gradient(ConstMatrixView x, const float* source, const float* target,
+                                 float factor, float slope, const AttentionSums& sums,
+                                 ConstMatrixView dt, MatrixView dx, GradientView g_source,
+                                 GradientView g_target) override {
+    tiled_sums(x.rows, 2 * x.cols, 0, [&](void* partial, std::int64_t begin, std::int64_t end) {
+      cpu::attention_source_gradient_rows(x, source, target, factor, slope, sums, dt, dx, partial,
+                                          begin, end);
+    });
+    store_sums(0, x.cols, g_source);
+    store_sums(x.cols, x.cols, g_target);
   }
   void max_forward(ConstMatrixView x, MatrixView out) override {
     by_rows(x.rows, cpu::max_forward_rows, x, out);
@@ -282,6 +317,7 @@ class CpuKernels final : public Kernels {
   bool reproducible_;
   MemoryAccount* account_;
   cpu::Gemm gemm_;
+  cpu::AttentionSpace attention_space_;
   Buffer partials_;
   std::vector<double> totals_;
 };

@@ -2,6 +2,7 @@
 
 #include "core/buffer.hpp"
 #include "core/cuda/aggregate.hpp"
+#include "core/cuda/attention.hpp"
 #include "core/cuda/cuda_device.hpp"
 #include "core/cuda/gemm.hpp"
 #include "core/cuda/kernel_calls.hpp"
@@ -21,6 +22,11 @@ float* f32(const GradientView& g) {
 void refuse_fp64(const AccumulatorView& acc) {
   if (acc.data == nullptr) return;
   throw_error(ErrorCode::usage, "--device cuda: its kernels do not accumulate in fp64");
+}
+
+const AttentionTotals<float>& f32(const AttentionSums& sums) {
+  refuse_fp64(sums.f64.rows);
+  return sums.f32;
 }
 
 class CudaKernels final : public Kernels {
@@ -108,6 +114,35 @@ class CudaKernels final : public Kernels {
                      MatrixView dx, bool accumulate, GradientView g) override {
     cuda::gate_backward(queue_, x, s, score, d, dx, accumulate,
                         scratch<float>((cuda::sum_parts(x.rows) + 1) * x.cols), f32(g));
+  }
+  void attention_scores(ConstMatrixView x, const float* source, const float* target, MatrixView s,
+                        MatrixView t) override {
+    cuda::attention_scores(queue_, x, source, target, s, t);
+  }
+  void attention_inner(const CsrView& csr, const Attention& attention, ConstMatrixView x,
+                       ConstMatrixView exact, const AttentionSums& sums) override {
+    cuda::attention_inner(queue_, csr, attention, x, exact, f32(sums));
+  }
+  void attention_halo(const CsrView& csr, const Attention& attention, const PackedRows& packed,
+                      const AttentionSums& sums) override {
+    cuda::attention_halo(queue_, csr, attention, packed, f32(sums));
+  }
+  void attention_output(const AttentionSums& sums, int heads, MatrixView out, MatrixView positive,
+                        MatrixView share, MatrixView log_total) override {
+    cuda::attention_output(queue_, f32(sums), heads, out, positive, share, log_total);
+  }
+  void attention_target_gradient(ConstMatrixView d, float factor, float slope, ConstMatrixView out,
+                                 ConstMatrixView positive, ConstMatrixView share, MatrixView r,
+                                 MatrixView dt) override {
+    cuda::attention_target_gradient(queue_, d, factor, slope, out, positive, share, r, dt);
+  }
+  void attention_source_gradient(ConstMatrixView x, const float* source, const float* target,
+                                 float factor, float slope, const AttentionSums& sums,
+                                 ConstMatrixView dt, MatrixView dx, GradientView g_source,
+                                 GradientView g_target) override {
+    cuda::attention_source_gradient(queue_, x, source, target, factor, slope, f32(sums), dt, dx,
+                                    scratch<float>(cuda::sum_parts(x.rows) * 2 * x.cols),
+                                    f32(g_source), f32(g_target));
   }
   void max_forward(ConstMatrixView x, MatrixView out) override {
     cuda::max_forward(queue_, x, out);

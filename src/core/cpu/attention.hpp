@@ -1,0 +1,105 @@
+#pragma once
+
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "core/function_ref.hpp"
+#include "core/kernels.hpp"
+#include "core/thread_pool.hpp"
+
+namespace heliograph::cpu {
+
+// Attention of Kernels (core/kernels.hpp) on a CPU, with the same bits for any number of threads.
+// Sums are fp64 where AttentionSums::f64 is set.
+
+/// Memory for as many tiles as there are threads.
+class AttentionSpace {
+ public:
+  /// `account` counts the memory and must outlive the space; it may be null.
+  explicit AttentionSpace(MemoryAccount* account) : account_(account) {}
+
+  /// What decides how much memory the tiles of a block need. Blocks may take each other's place in
+  /// memory, so the key of a block that is gone may be that of another.
+  struct Key {
+    const std::int64_t* offsets;
+    std::int64_t cols, exact_cols;
+    std::size_t value_bytes;
+    bool operator==(const Key&) const = default;
+  };
+  /// Makes `places` places of at least `bytes()` bytes, unless a call with this key has done so.
+  /// Then tiles of that block allocate nothing.
+  void fit(const Key& key, FunctionRef<std::size_t()> bytes, int places);
+
+  /// One place, for as long as the object lives. Thread-safe.
+  class Place {
+   public:
+    explicit Place(AttentionSpace& space) : space_(space) {
+      const std::lock_guard lock(space.mutex_);
+      buffer_ = std::move(space.free_.back());
+      space.free_.pop_back();
+    }
+    ~Place() {
+      const std::lock_guard lock(space_.mutex_);
+      space_.free_.push_back(std::move(buffer_));
+    }
+    Place(const Place&) = delete;
+    Place& operator=(const Place&) = delete;
+    /// Memory of at least this size. It grows if `fit` has made less.
+    std::byte* memory(std::size_t bytes) {
+      const std::lock_guard lock(space_.mutex_);
+      if (buffer_.size() < bytes) buffer_ = Buffer(bytes, MemoryUse::workspace, space_.account_);
+      return buffer_.data();
+    }
+
+   private:
+    AttentionSpace& space_;
+    Buffer buffer_;
+  };
+
+ private:
+  MemoryAccount* account_;
+  std::mutex mutex_;
+  std::vector<Key> fitted_;
+  std::vector<Buffer> free_;
+};
+
+void attention_inner(const CsrView& csr, const Attention& attention, ConstMatrixView x,
+                     ConstMatrixView exact, const AttentionSums& sums, AttentionSpace& space,
+                     ThreadPool& threads);
+void attention_halo(const CsrView& csr, const Attention& attention, const PackedRows& packed,
+                    const AttentionSums& sums, AttentionSpace& space, ThreadPool& threads);
+
+// Single-threaded over rows [begin, end), and compiled for every Highway target.
+
+void attention_scores_rows(ConstMatrixView x, const float* source, const float* target,
+                           MatrixView s, MatrixView t, bool fp64, std::int64_t begin,
+                           std::int64_t end);
+void attention_output_rows(const AttentionSums& sums, int heads, MatrixView out,
+                           MatrixView positive, MatrixView share, MatrixView log_total,
+                           std::int64_t begin, std::int64_t end);
+void attention_target_gradient_rows(ConstMatrixView d, float factor, float slope,
+                                    ConstMatrixView out, ConstMatrixView positive,
+                                    ConstMatrixView share, MatrixView r, MatrixView dt, bool fp64,
+                                    std::int64_t begin, std::int64_t end);
+/// Writes the gradients of source and target over these rows to `partial`: 2 * x.cols values,
+/// double for sums in fp64, else float.
+void attention_source_gradient_rows(ConstMatrixView x, const float* source, const float* target,
+                                    float factor, float slope, const AttentionSums& sums,
+                                    ConstMatrixView dt, MatrixView dx, void* partial,
+                                    std::int64_t begin, std::int64_t end);
+
+/// The weights of a row's entries by the sign of their scores.
+template <class T>
+struct WeightTotals {
+  T positive = 0, other = 0;
+};
+
+/// Replaces the neighbours' scores x of `count` entries of one row by the weights before dropout,
+/// exp(LeakyReLU(row_score + x) - shift), negated where row_score + x is not above 0. Backward,
+/// each entry has a shift of its own in `shifts` and a factor in the totals; forward, both are
+/// null, and all have `shift`. Returns the totals of the weights.
+WeightTotals<float> weigh_entries(float* x, std::int64_t count, float row_score, float slope,
+                                  float shift, const float* shifts, const float* factors);
+
+}  // namespace heliograph::cpu

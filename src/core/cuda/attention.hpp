@@ -1,0 +1,34 @@
+#pragma once
+
+#include "core/attention.hpp"
+#include "core/cuda/runtime.hpp"
+#include "core/kernels.hpp"
+
+// Attention of Kernels (core/kernels.hpp) on a CUDA device, with fp32 sums. All pointers are to
+// device memory.
+
+namespace heliograph::cuda {
+
+// Sums over neighbours (attention.cu).
+
+void attention_inner(Queue& queue, const CsrView& csr, const Attention& attention,
+                     ConstMatrixView x, ConstMatrixView exact, const AttentionTotals<float>& sums);
+void attention_halo(Queue& queue, const CsrView& csr, const Attention& attention,
+                    const PackedRows& packed, const AttentionTotals<float>& sums);
+
+// Row by row (attention_rows.cu).
+
+void attention_scores(Queue& queue, ConstMatrixView x, const float* source, const float* target,
+                      MatrixView s, MatrixView t);
+void attention_output(Queue& queue, const AttentionTotals<float>& sums, int heads, MatrixView out,
+                      MatrixView positive, MatrixView share, MatrixView log_total);
+void attention_target_gradient(Queue& queue, ConstMatrixView d, float factor, float slope,
+                               ConstMatrixView out, ConstMatrixView positive, ConstMatrixView share,
+                               MatrixView r, MatrixView dt);
+/// `partials` has room for sum_parts(x.rows) x 2 x.cols values.
+void attention_source_gradient(Queue& queue, ConstMatrixView x, const float* source,
+                               const float* target, float factor, float slope,
+                               const AttentionTotals<float>& sums, ConstMatrixView dt,
+                               MatrixView dx, float* partials, float* g_source, float* g_target);
+
+}  // namespace heliograph::cuda

@@ -1,0 +1,253 @@
+#include "core/attention.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/aggregate_inputs.hpp"
+#include "core/kernels.hpp"
+#include "support/simd_targets.hpp"
+
+namespace heliograph {
+namespace {
+
+using test::random_matrix;
+
+Matrix make(std::int64_t rows, const std::vector<float>& values) {
+  const auto cols = static_cast<std::int64_t>(values.size()) / rows;
+  Matrix m(rows, cols, MemoryUse::workspace, nullptr);
+  for (std::int64_t i = 0; i < rows * cols; ++i) {
+    m.view().row(i / cols)[i % cols] = values[static_cast<std::size_t>(i)];
+  }
+  return m;
+}
+
+/// Memory of sums, in fp32 or fp64.
+struct Sums {
+  Matrix positive, other, rows;
+  BasicMatrix<double> positive64, other64, rows64;
+
+  Sums(std::int64_t count, std::int64_t cols, int heads, bool fp64) {
+    if (fp64) {
+      positive64 = BasicMatrix<double>(count, cols, MemoryUse::workspace, nullptr);
+      other64 = BasicMatrix<double>(count, cols, MemoryUse::workspace, nullptr);
+      rows64 = BasicMatrix<double>(count, 3 * heads, MemoryUse::workspace, nullptr);
+    } else {
+      positive = Matrix(count, cols, MemoryUse::workspace, nullptr);
+      other = Matrix(count, cols, MemoryUse::workspace, nullptr);
+      rows = Matrix(count, 3 * heads, MemoryUse::workspace, nullptr);
+    }
+  }
+  AttentionSums view() const {
+    return {{positive.view(), other.view(), rows.view()},
+            {positive64.view(), other64.view(), rows64.view()}};
+  }
+};
+
+// Three nodes with z = (1, -1), (0, 2), (2, 1), source (1, 0) and target (0, 1): the weights of
+// node 0 are .2204094, .1804559 and .5991347, worked by hand.
+TEST(AttentionKernels, GiveTheCaseWorkedByHand) {
+  const Matrix z = make(3, {1, -1, 0, 2, 2, 1});
+  const std::vector<float> source{1, 0}, target{0, 1};
+  const Csr csr{{0, 2, 2, 2}, {1, 2}};
+  for (const bool fp64 : {false, true}) {
+    const auto kernels = make_cpu_kernels(1, fp64);
+    Matrix s = make(3, {0, 0, 0}), t = make(3, {0, 0, 0}), out = make(3, std::vector<float>(6));
+    Matrix positive = make(3, std::vector<float>(6));
+    Matrix share = make(3, {0, 0, 0}), log_total = make(3, {0, 0, 0});
+    kernels->attention_scores(z.view(), source.data(), target.data(), s.view(), t.view());
+    Attention a;
+    a.own_rows = true;
+    a.row_scores = t.view();
+    const Sums sums(3, 2, 1, fp64);
+    kernels->attention_inner(csr.view(), a, z.view(), s.view(), sums.view());
+    kernels->attention_output(sums.view(), 1, out.view(), positive.view(), share.view(),
+                              log_total.view());
+    EXPECT_NEAR(out.view().row(0)[0], 1.4186788, 1e-6);
+    EXPECT_NEAR(out.view().row(0)[1], 0.7396372, 1e-6);
+    EXPECT_NEAR(log_total.view().row(0)[0], 1.5122688, 1e-6);
+    // Only the score of node 2, 1, is above 0.
+    EXPECT_NEAR(share.view().row(0)[0], 0.5991347, 1e-6);
+    EXPECT_NEAR(positive.view().row(0)[0], 2 * 0.5991347, 1e-6);
+    // The other nodes have only themselves.
+    EXPECT_EQ(out.view().row(1)[1], 2.0F);
+  }
+}
+
+struct Case {
+  int heads;
+  std::int64_t head_cols;
+  RowFormat format;
+  bool backward, shared, drops;
+};
+
+/// A rank's rows with inner and halo neighbours, and what they must sum to, in fp64.
+class Block {
+ public:
+  static constexpr std::int64_t kRows = 37, kHalo = 23;
+
+  explicit Block(const Case& c)
+      : case_(c), cols_((c.shared ? 1 : c.heads) * c.head_cols), random_(c.heads + 7) {
+    const std::int64_t exact = (c.backward ? 3 : 1) * std::int64_t{c.heads};
+    x_ = random_matrix(kRows, cols_, 1);
+    exact_ = random_matrix(kRows, exact, 2);
+    row_scores_ = random_matrix(kRows, c.heads, 3);
+    halo_x_ = random_matrix(kHalo, cols_, 4);
+    halo_exact_ = random_matrix(kHalo, exact, 5);
+    fill(inner_, kRows, 0);
+    fill(halo_, kHalo, 1);
+    for (std::int64_t i = 0; i < kRows + kHalo; ++i) ids_.push_back(1000 + 3 * i);
+    RowFormat format = c.format;
+    format.exact_cols = static_cast<int>(exact);
+    format.groups = c.shared ? 1 : c.heads;
+    std::vector<std::int32_t> all;
+    for (std::int32_t r = 0; r < kHalo; ++r) all.push_back(r);
+    RowSelection selection;
+    selection.rows = all;
+    selection.global_ids = ids_.data();
+    selection.exact = halo_exact_.view();
+    const auto codec = make_cpu_codec(format);
+    bytes_.resize(codec->encoded_bytes(kHalo, cols_) + 64);
+    ThreadPool threads(1);
+    EXPECT_EQ(codec->encode(halo_x_.view(), selection, 5, bytes_.data(), threads).row, -1);
+    packed_ = PackedRows(bytes_.data(), kHalo, cols_, 0, format);
+  }
+
+  Attention attention(bool halo) const {
+    Attention a;
+    a.heads = case_.heads;
+    a.backward = case_.backward;
+    a.shared = case_.shared;
+    a.own_rows = !halo;
+    a.row_scores = row_scores_.view();
+    if (case_.drops) {
+      a.dropout = {20000, 99, ids_.data(), ids_.data() + (halo ? kRows : 0)};
+    }
+    return a;
+  }
+
+  void sum(Kernels& kernels, const Sums& sums) const {
+    kernels.attention_inner(inner_.view(), attention(false), x_.view(), exact_.view(), sums.view());
+    kernels.attention_halo(halo_.view(), attention(true), packed_, sums.view());
+  }
+
+  /// Sums of row i and head h, unnormalised, with 0 as the shift in forward.
+  struct Expected {
+    std::vector<double> positive, other;
+    double positive_total = 0, other_total = 0;
+    double size = 0;  ///< The sum of all terms' magnitudes.
+  };
+  Expected expected(std::int64_t i, int h) const {
+    Expected e{std::vector<double>(case_.head_cols), std::vector<double>(case_.head_cols)};
+    const auto add = [&](bool halo, std::int64_t j) {
+      const auto exact = [&](int part) {
+        const std::int64_t c = std::int64_t{part} * case_.heads + h;
+        return static_cast<double>((halo ? halo_exact_ : exact_).view().row(j)[c]);
+      };
+      const double score = static_cast<double>(row_scores_.view().row(i)[h]) + exact(0);
+      const double leaky = score > 0 ? score : static_cast<double>(0.2F) * score;
+      const double w = std::exp(leaky - (case_.backward ? exact(1) : 0));
+      (score > 0 ? e.positive_total : e.other_total) += case_.backward ? w * exact(2) : w;
+      e.size += w;
+      const Attention a = attention(halo);
+      double drop = 1;
+      if (case_.drops) {
+        const auto key = a.dropout.key(i, static_cast<std::int32_t>(j), case_.backward);
+        const bool kept = noise16(key, static_cast<std::uint32_t>(h)) >= a.dropout.threshold;
+        drop = kept ? static_cast<double>(a.dropout.scale()) : 0;
+      }
+      for (std::int64_t c = 0; c < case_.head_cols; ++c) {
+        const std::int64_t col = (case_.shared ? 0 : h * case_.head_cols) + c;
+        const float value =
+            halo ? decode_value(packed_.row(j), packed_.format, cols_, col) : x_.view().row(j)[col];
+        const double term = w * drop * static_cast<double>(value);
+        (score > 0 ? e.positive : e.other)[static_cast<std::size_t>(c)] += term;
+        e.size += std::abs(term);
+      }
+    };
+    add(false, i);
+    for (auto k = inner_.offsets[i]; k < inner_.offsets[i + 1]; ++k) add(false, inner_.columns[k]);
+    for (auto k = halo_.offsets[i]; k < halo_.offsets[i + 1]; ++k) add(true, halo_.columns[k]);
+    return e;
+  }
+
+ private:
+  void fill(Csr& csr, std::int64_t columns, int empty) {
+    csr.offsets = {0};
+    for (std::int64_t i = 0; i < kRows; ++i) {
+      std::int64_t degree = i % 5 == empty ? 0
+                            : i == 7       ? 200
+                                           : static_cast<std::int64_t>(random_() % 9);
+      for (; degree > 0; --degree) {
+        csr.columns.push_back(
+            static_cast<std::int32_t>(random_() % static_cast<unsigned>(columns)));
+      }
+      csr.offsets.push_back(static_cast<std::int64_t>(csr.columns.size()));
+    }
+  }
+
+  Case case_;
+  std::int64_t cols_;
+  std::mt19937 random_;
+  Matrix x_, exact_, row_scores_, halo_x_, halo_exact_;
+  Csr inner_, halo_;
+  std::vector<std::int64_t> ids_;
+  std::vector<std::byte> bytes_;
+  PackedRows packed_;
+};
+
+void expect_sums(const Case& c, const std::string& what) {
+  const Block block(c);
+  for (const bool fp64 : {false, true}) {
+    const auto kernels = make_cpu_kernels(2, fp64);
+    const Sums sums(Block::kRows, c.heads * c.head_cols, c.heads, fp64);
+    block.sum(*kernels, sums);
+    const auto value = [&](const Matrix& f32, const BasicMatrix<double>& f64, std::int64_t i,
+                           std::int64_t col) {
+      return fp64 ? f64.view().row(i)[col] : static_cast<double>(f32.view().row(i)[col]);
+    };
+    const double tolerance = fp64 ? 1e-13 : 1e-6;
+    for (std::int64_t i = 0; i < Block::kRows; ++i) {
+      for (int h = 0; h < c.heads; ++h) {
+        const Block::Expected e = block.expected(i, h);
+        const double scale = c.backward ? 1 : std::exp(-value(sums.rows, sums.rows64, i, h));
+        const auto near = [&](double got, double expected, const char* name) {
+          ASSERT_NEAR(got, expected * scale, tolerance * (1 + e.size * scale))
+              << what << (fp64 ? " fp64 " : " fp32 ") << name << " row " << i << " head " << h;
+        };
+        near(value(sums.rows, sums.rows64, i, c.heads + h), e.positive_total, "positive total");
+        near(value(sums.rows, sums.rows64, i, 2 * c.heads + h), e.other_total, "other total");
+        for (std::int64_t col = 0; col < c.head_cols; ++col) {
+          const auto at = static_cast<std::size_t>(col);
+          const std::int64_t to = h * c.head_cols + col;
+          near(value(sums.positive, sums.positive64, i, to), e.positive[at], "positive");
+          near(value(sums.other, sums.other64, i, to), e.other[at], "other");
+        }
+      }
+    }
+  }
+}
+
+TEST(AttentionKernels, SumInnerAndPackedRowsOnEveryTarget) {
+  for_each_simd_target([] {
+    for (const int bits : {1, 2, 4, 8, 16, 32}) {
+      for (const auto& [heads, cols] : {std::pair{1, 7}, {3, 16}, {2, 100}, {4, 64}}) {
+        for (const bool backward : {false, true}) {
+          for (const bool shared : {false, true}) {
+            if (shared && !backward) continue;
+            const Case c{heads, cols, {bits, true}, backward, shared, bits == 8};
+            expect_sums(c, fmt::format("{} heads of {} columns, {} bits,", heads, cols, bits));
+            if (testing::Test::HasFatalFailure()) return;
+          }
+        }
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace heliograph
