@@ -38,6 +38,11 @@ class Halo {
   virtual std::int64_t source_epoch(const Site& /*site*/, std::int64_t epoch) const {
     return epoch;
   }
+
+  /// The exact columns of this rank's rows at a forward site: writable in the pass of `epoch`, and
+  /// later as they were written. They are kept as long as another rank may send rows that it made
+  /// from them. Without data if every halo is used in its own epoch, so that nothing is kept.
+  virtual MatrixView own_exact(const Site& /*site*/, std::int64_t /*epoch*/) { return {}; }
 };
 
 }  // namespace heliograph

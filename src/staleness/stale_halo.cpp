@@ -34,6 +34,13 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
       slot.send_buffer(sent);
       slot.receive_buffer(received);
     }
+    if (site.direction == Direction::forward) {
+      const auto bytes = static_cast<std::size_t>(own_matrix(site, nullptr).rows) *
+                         static_cast<std::size_t>(site.exact_cols) * sizeof(float);
+      for (int i = 0; bytes > 0 && i < policy.own_slots(); ++i) {
+        halo.own.emplace_back(bytes, MemoryUse::halo, account);
+      }
+    }
     most_sent = std::max(most_sent, sent);
     most_received = std::max(most_received, received);
   }
@@ -72,6 +79,31 @@ void StaleHalo::finish(const Site& site, FunctionRef<void(const PackedRows&)> co
   SiteHalo& h = halo_of(site);
   const PackedRows packed = h.exchange->finish(slot(h, source_epoch(site, clock_.epoch)), times_);
   if (packed.rows > 0) consume(packed);
+}
+
+MatrixView StaleHalo::own_matrix(const Site& site, float* data) const {
+  return {data, shard_.shard().inner_rows, site.exact_cols, site.exact_cols};
+}
+
+MatrixView StaleHalo::own_exact(const Site& site, std::int64_t epoch) {
+  const std::vector<Buffer>& own = halo_of(site).own;
+  if (own.empty()) return {};
+  const Buffer& buffer = own[static_cast<std::size_t>(epoch) % own.size()];
+  return own_matrix(site, buffer.as<float>().data());
+}
+
+std::vector<StaleHalo::Received<std::byte>> StaleHalo::own_exact_before(std::int64_t epoch) {
+  std::vector<Received<std::byte>> all;
+  for (const SiteHalo& h : site_halos_) {
+    if (h.own.empty()) continue;
+    const Site& site = h.exchange->site();
+    const std::int64_t first = source_epoch(site, source_epoch(site, epoch));
+    for (std::int64_t e = first; e < epoch; ++e) {
+      const Buffer& buffer = h.own[static_cast<std::size_t>(e) % h.own.size()];
+      all.push_back({site, e, buffer.as<std::byte>()});
+    }
+  }
+  return all;
 }
 
 void StaleHalo::release() {

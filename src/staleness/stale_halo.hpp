@@ -39,6 +39,8 @@ class StaleHalo final : public Halo {
     return epoch - policy_.of(site, {epoch}).lag;
   }
 
+  MatrixView own_exact(const Site& site, std::int64_t epoch) override;
+
   /// Sends the rows that are held back. A stale epoch holds back the rows that it sends last, which
   /// are needed an epoch later, so that weight gradients and statistics do not queue behind them on
   /// a slow link. Call it at the end of an epoch; `open` and `begin_epoch` call it too.
@@ -61,6 +63,10 @@ class StaleHalo final : public Halo {
   /// `received`. Fill it before epoch `last` + 1 begins.
   std::vector<Received<std::byte>> adopt(std::int64_t first, std::int64_t last);
 
+  /// The memory of `own_exact` of every site for each epoch that the passes of `epoch` and later
+  /// ones may still read, up to epoch - 1.
+  std::vector<Received<std::byte>> own_exact_before(std::int64_t epoch);
+
   /// How much each site has sent so far. A resumed run sets the counts of the earlier run.
   std::vector<SentRows> sent() const;
   void set_sent(std::span<const SentRows> sent);
@@ -80,12 +86,15 @@ class StaleHalo final : public Halo {
   struct SiteHalo {
     std::unique_ptr<HaloExchange> exchange;
     std::deque<HaloSlot> ring;  ///< One slot for each epoch held; empty if sites share a slot.
+    std::vector<Buffer> own;    ///< The memory of own_exact, for policy.own_slots() epochs.
   };
 
   /// Calls visit(epoch, exchange, slot) for each epoch from `first` to `last` of each ring.
   template <class Visit>
   void visit_rings(std::int64_t first, std::int64_t last, Visit visit);
   SiteHalo& halo_of(const Site& site) { return site_halos_[static_cast<std::size_t>(site.id)]; }
+  /// The shape of a site's own exact columns over `data`.
+  MatrixView own_matrix(const Site& site, float* data) const;
   /// The slot that a site uses in `epoch`.
   HaloSlot& slot(SiteHalo& halo, std::int64_t epoch);
   const Codec& codec(RowFormat format);

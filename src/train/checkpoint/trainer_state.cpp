@@ -46,6 +46,10 @@ std::string halo_section(const Site& site, std::int64_t epoch) {
   return fmt::format("halo.{}.{}", site.name, epoch);
 }
 
+std::string own_section(const Site& site, std::int64_t epoch) {
+  return fmt::format("own.{}.{}", site.name, epoch);
+}
+
 /// The first epoch whose halo rows are used after `epochs` epochs.
 std::int64_t first_epoch_used(Trainer& trainer, int epochs) {
   return epochs - trainer.halo().policy().lag({epochs});
@@ -168,6 +172,10 @@ void write_rank(Trainer& trainer, const RunState& state, std::int64_t evaluation
     const HostValues<const std::byte> rows(held.rows, trainer.device());
     file.section(halo_section(held.site, held.epoch), rows.view());
   }
+  for (const auto& held : halo.own_exact_before(state.epochs)) {
+    const HostValues<const std::byte> rows(held.rows, trainer.device());
+    file.section(own_section(held.site, held.epoch), rows.view());
+  }
 }
 
 void read_rank(const StateFile& file, const Communicator& comm, Trainer& trainer, RunState& state) {
@@ -188,6 +196,11 @@ void read_rank(const StateFile& file, const Communicator& comm, Trainer& trainer
     HostValues<std::byte> halo_rows(held.rows, trainer.device());
     file.read(halo_section(held.site, held.epoch), halo_rows.view());
     halo_rows.store();
+  }
+  for (const auto& held : halo.own_exact_before(state.epochs)) {
+    HostValues<std::byte> rows(held.rows, trainer.device());
+    file.read(own_section(held.site, held.epoch), rows.view());
+    rows.store();
   }
   state.evaluation_bytes.set(header.evaluation_bytes);
 }

@@ -108,14 +108,18 @@ class CountedInput {
   Matrix x_, aggregated_;
 };
 
-/// Bytes of send and receive buffers, which all exchanges share at S = 0. `rows`: of a forward
-/// exchange. A directed graph's backward exchanges have another number, which counts as none.
+/// Bytes of send and receive buffers, which all exchanges share at S = 0, and of kept exact
+/// columns. `rows`: of a forward exchange; `nodes`: those of all ranks. A directed graph's backward
+/// exchanges have another number, which counts as none.
 std::int64_t halo_bytes(const std::vector<Site>& sites, const TrainOptions& options,
-                        std::int64_t rows, bool directed) {
+                        std::int64_t rows, std::int64_t nodes, bool directed) {
   const ExchangePolicy policy(options.exchange, options.epochs);
   std::int64_t sum = 0, largest = 0;
   for (const Site& site : sites) {
     if (directed && site.direction == Direction::backward) continue;
+    if (site.direction == Direction::forward) {
+      sum += policy.own_slots() * nodes * site.exact_cols * 4;
+    }
     const auto bytes = 2 * rows * static_cast<std::int64_t>(policy.most_row_bytes(site));
     largest = std::max(largest, bytes);
     sum = std::min(kMostBytes, sum + capped_product(bytes, policy.slots()));
@@ -224,7 +228,7 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
   if (halo_rows) {
     needs[MemoryUse::graph] += 4 * *halo_rows;
     needs[MemoryUse::halo] +=
-        halo_bytes(model.sites(), options, *halo_rows, dataset.graph.directed);
+        halo_bytes(model.sites(), options, *halo_rows, rows, dataset.graph.directed);
   }
   return needs;
 }
