@@ -136,6 +136,12 @@ std::vector<std::string> warnings(const TrainRequest& request, const GivenOption
     lines.push_back(fmt::format(
         "{} layers at 1 bit can lose score on some graphs: compare with --bits 4 or more", layers));
   }
+  const ModelKind kind = request.train.model.kind;
+  const bool attends = kind == ModelKind::gat || kind == ModelKind::gat_sep;
+  if (parts > 1 && attends && bit_count(exchange.bits_backward) < 4) {
+    lines.push_back(fmt::format("gradients of attention lose much at {}: try --bits-backward 4",
+                                counted(bit_count(exchange.bits_backward), "bit")));
+  }
   if (parts > 1 && exchange.staleness >= request.train.epochs) {
     lines.push_back(
         fmt::format("--staleness {} is not below --epochs {}: no halo row gets that old",

@@ -14,8 +14,11 @@ PlacedShard::PlacedShard(const Shard& shard, Device& device, MemoryUse use, Memo
                 {std::span(csr.columns), device, use, account},
                 {std::span(csr.values), device, use, account}};
   };
-  structures_[0] = {place(shard.in.inner), place(shard.in.halo)};
-  if (shard.out) structures_[1] = {place(shard.out->inner), place(shard.out->halo)};
+  const auto place_all = [&](const Adjacency& a) {
+    return Structure{place(a.inner), place(a.halo), {std::span(a.halo_ids), device, use, account}};
+  };
+  structures_[0] = place_all(shard.in);
+  if (shard.out) structures_[1] = place_all(*shard.out);
 }
 
 }  // namespace heliograph

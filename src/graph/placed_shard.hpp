@@ -19,6 +19,10 @@ class PlacedShard {
   Device& device() const { return device_; }
   /// The user's node number of each inner row.
   const std::int64_t* global_ids() const { return global_ids_.data(); }
+  /// The user's node number of each row of the halo; null if the shard does not have it.
+  const std::int64_t* halo_ids(Direction direction) const {
+    return structure(direction).halo_ids.data();
+  }
   /// The inner block of Shard::adjacency(direction).
   CsrView inner(Direction direction) const { return structure(direction).inner.view(); }
   /// The halo block of Shard::adjacency(direction).
@@ -35,6 +39,7 @@ class PlacedShard {
   };
   struct Structure {
     Rows inner, halo;
+    Placed<std::int64_t> halo_ids;
   };
   const Structure& structure(Direction direction) const {
     return direction == Direction::forward || !shard_.out ? structures_[0] : structures_[1];

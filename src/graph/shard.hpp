@@ -45,6 +45,8 @@ struct Adjacency {
   Csr inner;      ///< inner rows x inner rows.
   Csr halo;       ///< inner rows x halo rows.
   HaloPlan plan;  ///< The plan that brings the rows of halo nodes to this rank.
+  /// The user's node number of each halo row. Empty unless something needs it.
+  std::vector<std::int64_t> halo_ids = {};
 };
 
 /// One rank's part of a graph's structure.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "layers/activation.hpp"
+#include "layers/attend.hpp"
 #include "layers/convolve.hpp"
 #include "layers/drop.hpp"
 #include "layers/gate.hpp"
@@ -97,6 +98,7 @@ class Composer {
   ValueId convolve(const std::string& name, int layer, ValueId x, std::int64_t out, bool bias) {
     const bool self = options_.kind == ModelKind::sage || options_.residual == Residual::linear;
     if (!convolves(options_)) return linear(name, layer, {{x, "weight"}}, out, bias);
+    if (attends(options_)) return attend(name, layer, x, out, bias);
     if (layer == 0 && precomputes(options_)) {
       std::vector<Linear::Term> terms{{aggregated_, self ? "neighbour_weight" : "weight"}};
       if (self) terms.push_back({x, "self_weight"});
@@ -111,6 +113,33 @@ class Composer {
     const bool sparse = sparse_ && layer == 0 && !options_.input_linear;
     c.transform_first = options_.transform_first && (out < model_.value(x).cols || sparse);
     return model_.add<Convolve>(name, layer, c);
+  }
+
+  /// Graph attention over x W. With gat-sep, and where its output must be mapped to `out` columns,
+  /// a linear map of it and of x follows.
+  ValueId attend(const std::string& name, int layer, ValueId x, std::int64_t out, bool bias) {
+    const bool logits = layer == hidden_layers(options_);
+    const bool maps = options_.kind == ModelKind::gat_sep || options_.feed_forward > 0;
+    const std::int64_t width = maps ? options_.hidden : out;
+    Attend::Options a;
+    a.heads = logits && !maps && options_.output_heads > 0 ? options_.output_heads : options_.heads;
+    a.average = a.heads > 1 && ((logits && !maps) || !options_.concat_heads);
+    a.bias = bias && !maps && options_.residual != Residual::linear;
+    a.slope = options_.negative_slope;
+    a.dropout = threshold_of(options_.attention_dropout);
+    a.z = linear(name + ".attention.input", layer, {{x, "weight"}},
+                 a.average ? width * a.heads : width, false);
+    const ValueId y = model_.add<Attend>(name + ".attention", layer, a);
+    std::vector<Linear::Term> terms;
+    if (options_.kind == ModelKind::gat_sep) terms.push_back({x, "self_weight"});
+    if (maps) {
+      terms.push_back({y, "neighbour_weight"});
+      return linear(name, layer, std::move(terms), out, bias);
+    }
+    if (options_.residual != Residual::linear) return y;
+    const ValueId self = linear(name, layer, {{x, "self_weight"}}, out, bias);
+    return model_.add<Join>(name + ".sum", layer, std::vector<ValueId>{y, self},
+                            JumpingKnowledge::sum);
   }
 
   void add_layer(int l) {
@@ -234,16 +263,24 @@ Propagation propagation_of(const ModelOptions& options) {
     case ModelKind::dagnn:
     case ModelKind::gcnii:
       return {DegreeScale::inverse_root, DegreeScale::inverse_root, 1.0F};
+    case ModelKind::gat:
+    case ModelKind::gat_sep:
+      break;
   }
   return {};
 }
 
+bool attends(const ModelOptions& options) {
+  return options.kind == ModelKind::gat || options.kind == ModelKind::gat_sep;
+}
+
 bool precomputes(const ModelOptions& options) {
-  return options.precompute && convolves(options) && !options.input_linear && !options.eps_learned;
+  return options.precompute && convolves(options) && !attends(options) && !options.input_linear &&
+         !options.eps_learned;
 }
 
 bool exchanges_features(const ModelOptions& options) {
-  return convolves(options) && !options.input_linear && !precomputes(options);
+  return convolves(options) && !attends(options) && !options.input_linear && !precomputes(options);
 }
 
 bool reads_features(const ModelOptions& options, std::int64_t features, bool sparse_features) {

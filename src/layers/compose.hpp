@@ -42,6 +42,9 @@ bool reads_features(const ModelOptions& options, std::int64_t features, bool spa
 /// own.
 bool convolves(const ModelOptions& options);
 
+/// Whether the layers weigh neighbours by attention.
+bool attends(const ModelOptions& options);
+
 /// Whether a final linear map makes the logits, and not the last layer.
 bool maps_output(const ModelOptions& options);
 

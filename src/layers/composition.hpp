@@ -103,6 +103,7 @@ class Composition {
     const Value& value(ValueId v) const { return model_.value(v); }
     int layer() const { return model_.layer_; }
     int step() const { return static_cast<int>(model_.steps_.size()); }
+    bool fp64_sums() const { return model_.fp64_sums_; }
 
     /// Forward reads `v`, and so does backward if `in_backward`.
     void reads(ValueId v, bool in_backward);

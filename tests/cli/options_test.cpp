@@ -60,6 +60,8 @@ TEST(OptionsJson, EveryOptionSurvivesTheWayThroughJson) {
     "input-dropout": 0.125, "norm": "batch", "activation": "gelu", "residual": "linear",
     "pre-norm": true, "input-linear": true, "output-linear": true, "feed-forward": 2, "jk": "max",
     "hops": 3, "teleport": 0.2, "eps-learned": true, "theta": 0.75, "alpha": 0.3,
+    "heads": 3, "output-heads": 2, "concat-heads": false, "attention-dropout": 0.25,
+    "negative-slope": 0.5,
     "precompute": false, "transform-first": false,
     "aggregate-storage": "bf16", "epochs": 17, "optimizer": "adamw", "lr": 0.003, "lr-warmup": 6,
     "label-smoothing": 0.125, "class-weights": "balanced",
@@ -174,7 +176,7 @@ TEST(OptionText, BadTextIsRefusedByFlag) {
       {"model", "gcm"},
       {"optimizer", "sgd"},
       {"class-weights", "1,2"},
-      {"model", "gat"},
+      {"model", "gatv2"},
       {"split", "random:60/20"},
       {"split", "random:a/b/c"},
       {"split", "first"},
@@ -211,7 +213,7 @@ TEST(OptionText, ChoicesNameTheNearest) {
   EXPECT_NE(refusal([] { with("device", "gpu"); }).find("nearest is cuda"), std::string::npos);
   EXPECT_NE(refusal([] { with("norm", "rms"); }).find("auto, layer, batch or none, not"),
             std::string::npos);
-  EXPECT_NE(refusal([] { with("model", "gat"); }).find("is not built yet; there is gcn, sage"),
+  EXPECT_NE(refusal([] { with("model", "gatv2"); }).find("is not built yet; there is gcn, sage"),
             std::string::npos);
 }
 
@@ -238,13 +240,27 @@ TEST(Validate, RefusesEachValueByName) {
       {"feed-forward", [](auto& o) { o.model.feed_forward = -1; }},
       {"feed-forward 3 makes blocks of 1572864 columns with hidden 524288; lower either",
        [](auto& o) { o.model.hidden = 1 << 19, o.model.feed_forward = 3; }},
-      {"feed-forward is for model gcn, sage or jknet, not gin",
+      {"feed-forward is for model gcn, sage, jknet, gat or gat-sep, not gin",
        [](auto& o) { o.model.kind = ModelKind::gin, o.model.feed_forward = 2; }},
       {"hops is for model appnp or dagnn, not sage", [](auto& o) { o.model.hops = 2; }},
       {"hops", [](auto& o) { o.model.kind = ModelKind::appnp, o.model.hops = 0; }},
       {"teleport", [](auto& o) { o.model.kind = ModelKind::appnp, o.model.teleport = 1; }},
       {"theta", [](auto& o) { o.model.kind = ModelKind::gcnii, o.model.theta = 2; }},
       {"alpha", [nan](auto& o) { o.model.kind = ModelKind::gcnii, o.model.alpha = nan; }},
+      {"heads", [](auto& o) { o.model.kind = ModelKind::gat, o.model.heads = 0; }},
+      {"hidden 30 is not a multiple of heads 4",
+       [](auto& o) { o.model.kind = ModelKind::gat, o.model.hidden = 30; }},
+      {"output-heads", [](auto& o) { o.model.kind = ModelKind::gat, o.model.output_heads = -1; }},
+      {"attention-dropout",
+       [](auto& o) { o.model.kind = ModelKind::gat, o.model.attention_dropout = 1; }},
+      {"negative-slope",
+       [nan](auto& o) { o.model.kind = ModelKind::gat, o.model.negative_slope = nan; }},
+      {"concat-heads is for model gat or gat-sep, not gcn",
+       [](auto& o) { o.model.kind = ModelKind::gcn, o.model.concat_heads = false; }},
+      {"aggregate-storage bf16 is not for model gat",
+       [](auto& o) {
+         o.model.kind = ModelKind::gat, o.model.aggregate_storage = RowStorage::bf16;
+       }},
       {"eps-learned is for model gin", [](auto& o) { o.model.eps_learned = true; }},
       {"residual linear", [](auto& o) { o.model.residual = Residual::linear; }},
       {"jk", [](auto& o) { o.model.jk = JumpingKnowledge::max, o.model.layers = 1; }},
@@ -320,8 +336,9 @@ TEST(Validate, RefusesDefaultsThatAreGivenWhereTheyHaveNoMeaning) {
   refused(options, "step-gamma", "step-gamma needs schedule step");
   options.model.kind = ModelKind::appnp;
   options.optimizer.schedule = Schedule::step;
-  EXPECT_NO_THROW(validate(
-      options, [](const std::string& name) { return name != "theta" && name != "alpha"; }));
+  EXPECT_NO_THROW(validate(options, [](const std::string& name) {
+    return name == "hops" || name == "teleport" || name.starts_with("step-");
+  }));
 }
 
 }  // namespace

@@ -100,6 +100,13 @@ INSTANTIATE_TEST_SUITE_P(
                       GraphCase{"GinBatchNorm", ModelKind::gin, false,
                                 [](TrainOptions& o) { o.model.norm = NormLayer::batch; }},
                       GraphCase{"Dagnn", ModelKind::dagnn},
+                      GraphCase{"Gat", ModelKind::gat, false,
+                                [](TrainOptions& o) {
+                                  o.model.layers = 2;
+                                  o.model.attention_dropout = 0.3F;
+                                  o.exchange.bits_forward = Bits::two;
+                                  o.exchange.staleness = 1;
+                                }},
                       GraphCase{"Inductive", ModelKind::sage, false,
                                 [](TrainOptions& o) { o.inductive = true; }}),
     [](const auto& p) { return p.param.name; });

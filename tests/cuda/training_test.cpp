@@ -131,6 +131,18 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"JknetMaximum", ModelKind::jknet, false, false, false,
                            [](TrainOptions& o) { o.model.jk = JumpingKnowledge::max; }},
                       Case{"Gcnii", ModelKind::gcnii},
+                      Case{"Gat", ModelKind::gat},
+                      Case{"GatSepFourBitsStale", ModelKind::gat_sep, false, false, true,
+                           [](TrainOptions& o) {
+                             o.model.layers = 2;
+                             o.model.attention_dropout = 0.3F;
+                             o.model.concat_heads = false;
+                             o.model.heads = 3;
+                             o.model.output_heads = 1;
+                             o.exchange.bits_forward = Bits::four;
+                             o.exchange.bits_backward = Bits::bf16;
+                             o.exchange.staleness = 1;
+                           }},
                       Case{"PreNorm", ModelKind::gcn, false, false, false,
                            [](TrainOptions& o) {
                              o.model.pre_norm = o.model.input_linear = o.model.output_linear = true;

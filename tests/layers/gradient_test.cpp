@@ -128,6 +128,33 @@ std::vector<Case> cases() {
     weighted.weighted = weighted.directed = true;
     weighted.sparse = kind == ModelKind::sage;
   }
+  const auto attention = [&](const std::string& name, ModelKind kind, auto change) -> Case& {
+    return add(test::name_of(kind) + name, kind, [&](ModelOptions& o) {
+      o.hidden = 12;
+      o.heads = 3;
+      o.attention_dropout = 0.3F;
+      change(o);
+    });
+  };
+  for (const ModelKind kind : {ModelKind::gat, ModelKind::gat_sep}) {
+    attention("", kind, nothing);
+    attention("_sparse", kind, nothing).sparse = true;
+    attention("_directed", kind, [](ModelOptions& o) { o.hidden = 18; }).directed = true;
+    attention("_batch_norm", kind, [](ModelOptions& o) { o.norm = NormLayer::batch; });
+    attention("_one_output_head", kind, [](ModelOptions& o) { o.output_heads = 1; });
+    attention("_averaged", kind, [](ModelOptions& o) { o.concat_heads = false; });
+    attention("_residual", kind, [](ModelOptions& o) { o.residual = Residual::identity; });
+    attention("_pre_norm", kind, [](ModelOptions& o) {
+      o.pre_norm = o.input_linear = o.output_linear = true;
+      o.residual = Residual::identity;
+      o.feed_forward = 2;
+    });
+  }
+  attention("_linear_residual", ModelKind::gat, [](ModelOptions& o) {
+    o.residual = Residual::linear;
+    o.negative_slope = 0;
+  });
+  attention("_wide", ModelKind::gat, [](ModelOptions& o) { o.hidden = 48; });
   add("gcn_input_dropout", ModelKind::gcn, [](ModelOptions& o) { o.input_dropout = 0.0F; });
   return all;
 }

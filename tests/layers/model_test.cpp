@@ -214,8 +214,9 @@ class PromiseHalo final : public Halo {
 
 // The bits do not depend on the number of blocks in which rows are made.
 TEST(Model, BlocksOfRowsChangeNoBit) {
-  for (const ModelKind kind : {ModelKind::gcn, ModelKind::sage, ModelKind::gin, ModelKind::appnp,
-                               ModelKind::dagnn, ModelKind::jknet, ModelKind::gcnii}) {
+  for (const ModelKind kind :
+       {ModelKind::gcn, ModelKind::sage, ModelKind::gin, ModelKind::appnp, ModelKind::dagnn,
+        ModelKind::jknet, ModelKind::gcnii, ModelKind::gat, ModelKind::gat_sep}) {
     for (const bool transform_first : {false, true}) {
       for (const bool sparse : {false, true}) {
         const Dataset data = test::make_small_dataset(70, 20, 3, 7, false, sparse);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "support/expect_error.hpp"
 #include "train/options/values.hpp"
 
@@ -18,6 +20,10 @@ TrainOptions small_options(int ranks, int epochs) {
   return o;
 }
 
-std::string name_of(ModelKind kind) { return choice_name(kind); }
+std::string name_of(ModelKind kind) {
+  std::string name = choice_name(kind);
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
 
 }  // namespace heliograph::test

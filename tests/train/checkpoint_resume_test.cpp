@@ -233,6 +233,15 @@ const std::vector<Setting> settings{
        o.exchange.staleness = 2;
        o.exchange.bits_forward = Bits::one;
      }},
+    {"gat_s2",
+     [](TrainOptions& o) {
+       o.model.kind = ModelKind::gat;
+       o.model.attention_dropout = 0.3F;
+       o.exchange.staleness = 2;
+       o.exchange.warmup_epochs = 3;
+       o.exchange.bits_forward = Bits::one;
+       o.exchange.bits_backward = Bits::four;
+     }},
     {"multilabel_s1", [](TrainOptions& o) { o.exchange.staleness = 1; }, true},
     {"sparse_directed_s1",
      [](TrainOptions& o) {

@@ -10,6 +10,7 @@
 
 #include "heliograph/error.hpp"
 #include "heliograph/train.hpp"
+#include "layers/compose.hpp"
 #include "support/expect_error.hpp"
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
@@ -139,7 +140,7 @@ TEST(EdgeCases, ANumericFailureWithHalosInFlightKeepsItsCode) {
 
 constexpr ModelKind kAllModels[] = {ModelKind::gcn,   ModelKind::sage,  ModelKind::gin,
                                     ModelKind::appnp, ModelKind::dagnn, ModelKind::jknet,
-                                    ModelKind::gcnii};
+                                    ModelKind::gcnii, ModelKind::gat,   ModelKind::gat_sep};
 
 /// Every model with either norm trains alike on one rank and on as many as the options say.
 void expect_like_one_rank(const Dataset& data, const TrainOptions& options) {
@@ -149,6 +150,7 @@ void expect_like_one_rank(const Dataset& data, const TrainOptions& options) {
       TrainOptions o = options;
       o.model.kind = kind;
       o.model.norm = norm;
+      if (attends(o.model) && o.model.hidden % o.model.heads != 0) o.model.heads = 1;
       const TrainResult many = train(data, o);
       o.partition.parts = 1;
       const TrainResult one = train(data, o);

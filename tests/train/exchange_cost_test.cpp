@@ -46,8 +46,9 @@ void expect_what_train_counts(const Dataset& data, TrainOptions o) {
 
 TEST(ExchangeCost, IsWhatTrainCounts) {
   const Dataset dense = test::make_small_dataset(300, 24, 3, 3);
-  for (const ModelKind kind : {ModelKind::gcn, ModelKind::sage, ModelKind::gin, ModelKind::appnp,
-                               ModelKind::dagnn, ModelKind::jknet, ModelKind::gcnii}) {
+  for (const ModelKind kind :
+       {ModelKind::gcn, ModelKind::sage, ModelKind::gin, ModelKind::appnp, ModelKind::dagnn,
+        ModelKind::jknet, ModelKind::gcnii, ModelKind::gat, ModelKind::gat_sep}) {
     TrainOptions o = test::small_options(3, 2);
     o.model.kind = kind;
     o.model.layers = 3;

@@ -195,14 +195,15 @@ TEST(LeastMemory, IsThatOfEveryExchange) {
 TEST(LeastMemory, IsThatOfEveryModel) {
   const Dataset data = test::make_small_dataset(1500, 50, 7, 3);
   using enum ModelKind;
-  for (const ModelKind kind : {gcn, sage, gin, appnp, dagnn, jknet, gcnii}) {
-    const bool widens = kind == gcn || kind == sage || kind == jknet;
+  for (const ModelKind kind : {gcn, sage, gin, appnp, dagnn, jknet, gcnii, gat, gat_sep}) {
+    const bool widens = kind == gcn || kind == sage || kind == jknet || kind == gat;
     for (const NormLayer norm : {NormLayer::layer, NormLayer::batch}) {
       for (const bool wide : {false, true}) {
         if (wide && !widens) continue;
         TrainOptions o = options_of(kind, wide ? 1 : 32, wide ? 1 : 0);
         o.model.layers = 3;
         o.model.hidden = 30;
+        if (kind == gat || kind == gat_sep) o.model.heads = 3;
         o.model.norm = norm;
         o.model.feed_forward = wide ? 2 : 0;
         o.epochs = 1;

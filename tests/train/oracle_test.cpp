@@ -60,6 +60,20 @@ std::vector<OracleCase> cases() {
     add(m, kind, {});
     add(m + "_batch_norm_directed", kind, batch_norm).directed = true;
   }
+  const auto attention = [](ModelOptions& o) {
+    o.heads = 3;
+    o.attention_dropout = 0.2F;
+  };
+  for (const ModelKind kind : {ModelKind::gat, ModelKind::gat_sep}) {
+    add(test::name_of(kind), kind, attention);
+    add(test::name_of(kind) + "_directed", kind, attention).directed = true;
+    add(test::name_of(kind) + "_sparse_inductive_averaged", kind, [&](ModelOptions& o) {
+      attention(o);
+      o.concat_heads = false;
+      o.norm = NormLayer::batch;
+    });
+    all.back().sparse = all.back().inductive = true;
+  }
   add("sage_batch_norm", ModelKind::sage, batch_norm);
   add("sage_batch_norm_inductive", ModelKind::sage, batch_norm).inductive = true;
   for (const ModelKind kind : {ModelKind::gcn, ModelKind::sage, ModelKind::gin}) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "heliograph/train.hpp"
+#include "layers/compose.hpp"
 #include "support/allocations.hpp"
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
@@ -26,9 +27,11 @@ TEST_P(SteadyState, NothingIsAllocatedAfterTheFirstEpochs) {
       o.model.layers = 3;
       o.model.hidden = 130;
       o.model.residual = Residual::identity;
+      o.model.heads = attends(o.model) ? 2 : o.model.heads;
       // BatchNorm beside LayerNorm.
       if (sparse && o.model.kind != ModelKind::sage) o.model.norm = NormLayer::batch;
-      o.model.aggregate_storage = staleness == 0 ? RowStorage::fp32 : RowStorage::bf16;
+      o.model.aggregate_storage =
+          staleness == 0 || attends(o.model) ? RowStorage::fp32 : RowStorage::bf16;
       o.exchange.bits_forward = Bits::one;
       o.exchange.bits_backward = Bits::four;
       o.exchange.staleness = staleness;
@@ -107,7 +110,7 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(Models, SteadyState,
                          ::testing::Values(ModelKind::gcn, ModelKind::sage, ModelKind::gin,
                                            ModelKind::appnp, ModelKind::dagnn, ModelKind::jknet,
-                                           ModelKind::gcnii),
+                                           ModelKind::gcnii, ModelKind::gat, ModelKind::gat_sep),
                          [](const auto& tested) { return test::name_of(tested.param); });
 
 }  // namespace

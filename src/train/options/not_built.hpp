@@ -14,7 +14,7 @@ struct NotBuilt {
 inline constexpr NotBuilt kNotBuilt[] = {
     {"heliograph plan", "predict the time and memory of a run"},
     {"heliograph report", "draw the results of runs"},
-    {"--model gat", "train a graph attention network"},
+    {"--model gatv2", "train a graph attention network with dynamic scores"},
 };
 
 /// Throws Error(usage) if `name` is in the list. `instead`: the end of the sentence.

@@ -59,12 +59,33 @@ void validate_composition(const ModelOptions& model, const GivenOption& given) {
   require_kind(model.eps_learned, "eps-learned", {gin});
   require_kind(model.theta != defaults.theta || given("theta"), "theta", {gcnii});
   require_kind(model.alpha != defaults.alpha || given("alpha"), "alpha", {gcnii});
-  require_kind(model.jk != JumpingKnowledge::none, "jk", {gcn, sage, gin, jknet});
-  require_kind(model.feed_forward > 0, "feed-forward", {gcn, sage, jknet});
-  require_kind(model.residual == Residual::linear, "residual linear", {gcn, jknet});
-  require_kind(model.pre_norm, "pre-norm", {gcn, sage, gin, jknet});
-  require_kind(model.input_linear, "input-linear", {gcn, sage, gin, jknet, appnp, dagnn});
-  require_kind(model.output_linear, "output-linear", {gcn, sage, gin, jknet});
+  require_kind(model.jk != JumpingKnowledge::none, "jk", {gcn, sage, gin, jknet, gat, gat_sep});
+  require_kind(model.feed_forward > 0, "feed-forward", {gcn, sage, jknet, gat, gat_sep});
+  require_kind(model.residual == Residual::linear, "residual linear", {gcn, jknet, gat});
+  require_kind(model.pre_norm, "pre-norm", {gcn, sage, gin, jknet, gat, gat_sep});
+  require_kind(model.input_linear, "input-linear",
+               {gcn, sage, gin, jknet, appnp, dagnn, gat, gat_sep});
+  require_kind(model.output_linear, "output-linear", {gcn, sage, gin, jknet, gat, gat_sep});
+  const auto require_attention = [&](bool asked, const char* option) {
+    require_kind(asked || given(option), option, {gat, gat_sep});
+  };
+  require_attention(model.heads != defaults.heads, "heads");
+  require_attention(model.output_heads != defaults.output_heads, "output-heads");
+  require_attention(!model.concat_heads, "concat-heads");
+  require_attention(model.attention_dropout != defaults.attention_dropout, "attention-dropout");
+  require_attention(model.negative_slope != defaults.negative_slope, "negative-slope");
+  if (attends(model) && model.concat_heads && model.hidden % model.heads != 0) {
+    throw_error(ErrorCode::usage,
+                "--hidden {} is not a multiple of --heads {}: heads are side by side in a layer's "
+                "output; change either, or add --no-concat-heads",
+                model.hidden, model.heads);
+  }
+  if (attends(model) && model.aggregate_storage == RowStorage::bf16) {
+    throw_error(ErrorCode::usage,
+                "--aggregate-storage bf16 is not for --model {}: attention reads "
+                "fp32 rows",
+                choice_name(kind));
+  }
   const bool joins = kind == jknet || model.jk != JumpingKnowledge::none;
   require_together(!joins || model.layers > 1,
                    "--jk and --model jknet join the outputs of layers, and --layers 1 leaves "
@@ -104,6 +125,12 @@ void validate_model(const ModelOptions& model, const GivenOption& given) {
                 model.theta);
   require_value(model.alpha >= 0 && model.alpha < 1, "alpha", "at least 0 and below 1",
                 model.alpha);
+  require_value(model.heads >= 1 && model.heads <= 256, "heads", "from 1 to 256", model.heads);
+  require_value(model.output_heads >= 0 && model.output_heads <= 256, "output-heads",
+                "from 0 to 256", model.output_heads);
+  require_probability("attention-dropout", model.attention_dropout);
+  require_value(model.negative_slope >= 0 && model.negative_slope <= 1, "negative-slope",
+                "from 0 to 1", model.negative_slope);
   validate_composition(model, given);
 }
 
@@ -186,7 +213,7 @@ void start_cuda(const TransportOptions& transport) {
 
 std::vector<IdleOptions> idle_options(const ModelOptions& model) {
   std::vector<IdleOptions> idle;
-  if (!convolves(model)) {
+  if (!convolves(model) || attends(model)) {
     idle.push_back({{"precompute", "transform-first"}, "this model: it sums no features"});
   }
   // A gin layer is an MLP, which is like a hidden layer.

@@ -16,8 +16,9 @@ namespace heliograph {
 template <>
 inline constexpr EnumName<ModelKind> enum_names<ModelKind>[] {
   {"gcn", ModelKind::gcn}, {"sage", ModelKind::sage}, {"gin", ModelKind::gin},
-      {"appnp", ModelKind::appnp}, {"dagnn", ModelKind::dagnn}, {"jknet", ModelKind::jknet}, {
-    "gcnii", ModelKind::gcnii
+      {"appnp", ModelKind::appnp}, {"dagnn", ModelKind::dagnn}, {"jknet", ModelKind::jknet},
+      {"gcnii", ModelKind::gcnii}, {"gat", ModelKind::gat}, {
+    "gat-sep", ModelKind::gat_sep
   }
 };
 template <>

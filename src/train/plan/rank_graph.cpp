@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "comm/collectives.hpp"
-#include "comm/exchange/sparse_exchange.hpp"
+#include "comm/exchange/setup_exchange.hpp"
 
 namespace heliograph {
 namespace {
@@ -38,6 +38,7 @@ std::int64_t bytes_of(const Adjacency& a) {
   for (const Csr* block : {&a.inner, &a.halo}) {
     bytes += bytes_of(block->offsets) + bytes_of(block->columns) + bytes_of(block->values);
   }
+  bytes += bytes_of(a.halo_ids);
   for (const HaloPlan::Peer& peer : a.plan.peers) bytes += bytes_of(peer.sent.entries);
   return bytes;
 }
@@ -47,11 +48,22 @@ std::int64_t bytes_of(const Shard& shard) {
          (shard.out ? bytes_of(*shard.out) : 0);
 }
 
+/// The shard with the numbers of halo nodes, if the dropout of attention needs them.
+Shard complete(Shard shard, const ModelOptions& model, Communicator& comm) {
+  if (!attends(model) || model.attention_dropout == 0) return shard;
+  const auto add = [&](Adjacency& a) {
+    a.halo_ids = exchange_numbers(comm, a.plan, shard.global_ids);
+  };
+  add(shard.in);
+  if (shard.out) add(*shard.out);
+  return shard;
+}
+
 }  // namespace
 
 RankGraph::RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Kernels& kernels,
                      MemoryUse use, MemoryAccount* host, MemoryAccount* account)
-    : shard_(std::move(data.shard)),
+    : shard_(complete(std::move(data.shard), plan.options().model, comm)),
       placed_(shard_, kernels.device(), use, account),
       structure_(use, host),
       op_(placed_, kernels, propagation_of(plan.options().model), use, account),

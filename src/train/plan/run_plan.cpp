@@ -93,7 +93,11 @@ std::string describe_split(const SplitChoice& choice, std::int64_t training,
 void log_edge_weights(const RunPlan& plan, const LogCallback& log) {
   const auto& weights = plan.facts().weights;
   if (!log || !weights) return;
+  const ModelOptions& model = plan.options().model;
   log(LogLevel::info, fmt::format("edge weights from {} to {}", weights->least, weights->most));
+  if (!attends(model)) return;
+  log(LogLevel::warning,
+      fmt::format("model {} does not use the weights of edges", choice_name(model.kind)));
 }
 
 std::string RunPlan::describe_split() const {

@@ -1,4 +1,4 @@
-#include "comm/exchange/sparse_exchange.hpp"
+#include "comm/exchange/setup_exchange.hpp"
 
 #include <cstring>
 #include <vector>
@@ -26,6 +26,26 @@ void exchange(Communicator& comm, const std::vector<int>& peers,
 }
 
 }  // namespace
+
+std::vector<std::int64_t> exchange_numbers(Communicator& comm, const HaloPlan& plan,
+                                           std::span<const std::int64_t> inner) {
+  std::vector<int> peers;
+  std::vector<std::vector<std::int64_t>> out, in;
+  for (const HaloPlan::Peer& peer : plan.peers) {
+    peers.push_back(peer.rank);
+    std::vector<std::int64_t>& sent = out.emplace_back();
+    for (const std::int32_t row : peer.sent.entries) {
+      sent.push_back(inner[static_cast<std::size_t>(row)]);
+    }
+    in.emplace_back(static_cast<std::size_t>(peer.halo_end - peer.halo_begin));
+  }
+  exchange(comm, peers, out, in);
+  std::vector<std::int64_t> halo;
+  for (const std::vector<std::int64_t>& part : in) {
+    halo.insert(halo.end(), part.begin(), part.end());
+  }
+  return halo;
+}
 
 SparseRows exchange_sparse_rows(Communicator& comm, const HaloPlan& plan, const SparseView& inner) {
   const std::size_t n = plan.peers.size();

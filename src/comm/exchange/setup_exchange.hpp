@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "comm/communicator.hpp"
+#include "core/csr.hpp"
+#include "graph/shard.hpp"
+
+namespace heliograph {
+
+// Exchanges before training. Collective.
+
+/// Returns the values of halo rows, in halo order. `inner` holds those of the rank's own rows.
+std::vector<std::int64_t> exchange_numbers(Communicator& comm, const HaloPlan& plan,
+                                           std::span<const std::int64_t> inner);
+
+/// Returns the exact sparse rows of the halo, in halo order, for precomputation over sparse
+/// features. `inner` holds the rank's own rows.
+SparseRows exchange_sparse_rows(Communicator& comm, const HaloPlan& plan, const SparseView& inner);
+
+}  // namespace heliograph
