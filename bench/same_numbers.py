@@ -54,6 +54,11 @@ MODELS = {
     "jknet": "--model jknet --layers 8",
     "jknet-max": "--model jknet --jk max",
     "gcnii": "--model gcnii --layers 8",
+    "gat": "--model gat --output-heads 3",
+    "gat-averaged": "--model gat --no-concat-heads --norm batch --negative-slope 0.1 --heads 3",
+    "gat-linear": "--model gat --residual linear --output-linear --heads 1",
+    "gat-sep": "--model gat-sep",
+    "gat-sep-blocks": f"--model gat-sep {BLOCKS}",
 }
 
 

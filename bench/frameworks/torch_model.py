@@ -93,6 +93,10 @@ class Framework:
                          math.log(theta / (number + 1) + 1),
                          self.bias_of(weights, name))
 
+    def attention(self, weights, name, average, options):
+        """Graph attention by the tensors `name`.*, whose heads are side by side or averaged."""
+        raise NotImplementedError
+
     def appnp(self, hops, teleport):
         return PageRank(self.aggregate("symmetric"), hops, teleport)
 
@@ -180,6 +184,18 @@ class Plus(nn.Module):
         return self.first(x) + self.second(x)
 
 
+class Chain(nn.Sequential):
+    """Modules one after the other, then the sum with a parameter, unless that is None."""
+
+    def __init__(self, *modules, bias=None):
+        super().__init__(*modules)
+        self.last_bias = bias
+
+    def forward(self, x):
+        y = super().forward(x)
+        return y if self.last_bias is None else y + self.last_bias
+
+
 class Constant(nn.Module):
     """Gives a matrix that was computed beforehand, such as A x, to a module."""
 
@@ -206,6 +222,8 @@ def make_layer(options, weights, framework, number, aggregated):
     model, name = options["model"], f"layers.{number}"
     if model in ("appnp", "dagnn"):
         return weights.linear(name + ".weight", name + ".bias")
+    if model in ("gat", "gat-sep"):
+        return make_attention(options, weights, framework, name)
     sums = SUMS.get(model, "symmetric")
     if model != "gin" and not options["feed-forward"]:
         return make_convolution(weights, framework, sums, name, name + ".bias", aggregated)
@@ -218,6 +236,29 @@ def make_layer(options, weights, framework, number, aggregated):
             make_convolution(weights, framework, sums, name, name + ".inner.bias", aggregated), *tail)
     mlp = nn.Sequential(weights.linear(name + ".weight", name + ".inner.bias"), *tail)
     return framework.gin(weights, name, mlp) if aggregated is None else Constant(aggregated, mlp)
+
+
+def make_attention(options, weights, framework, name):
+    """A layer of gat or gat-sep: attention, and the linear maps of its output and of its input."""
+    has = weights.tensors.__contains__
+    mapped = has(name + ".neighbour_weight") or has(name + ".weight")
+    logits = name == f"layers.{options['layers'] - 1}" and not has("output_linear.weight")
+    average = (logits and not mapped) or not options["concat-heads"]
+    made = framework.attention(weights, name + ".attention", average, options)
+    wide = options["feed-forward"] > 0
+    bias = name + (".attention.bias" if has(name + ".attention.bias") else
+                   ".inner.bias" if wide else ".bias")
+    if not has(name + ".self_weight") and not mapped:
+        return Chain(made, bias=framework.bias_of(weights, bias.removesuffix(".bias")))
+    if mapped:
+        made = Chain(made, weights.linear(name + ".neighbour_weight", bias))
+        bias = ""
+    if has(name + ".self_weight"):
+        made = Plus(made, weights.linear(name + ".self_weight", bias))
+    if not wide:
+        return made
+    return nn.Sequential(made, Function("gelu"), nn.Dropout(options["dropout"]),
+                         weights.linear(name + ".output.weight", name + ".bias"))
 
 
 def make_convolution(weights, framework, sums, name, bias, aggregated):
@@ -276,7 +317,7 @@ class Network(nn.Module):
     def first_sum(self, framework, features):
         """What the first layer multiplies by its weight; None if it has to be summed each time."""
         o = self.options
-        if o["model"] in ("appnp", "dagnn") or o["input-linear"] or o["eps-learned"]:
+        if o["model"] in ("appnp", "dagnn", "gat", "gat-sep") or o["input-linear"] or o["eps-learned"]:
             return None
         with torch.no_grad():
             aggregated = framework.aggregate(SUMS.get(o["model"], "symmetric"))(features)

@@ -2,7 +2,7 @@
 
 import dgl
 import torch
-from dgl.nn.pytorch import (APPNPConv, GCN2Conv, GINConv, GraphConv, JumpingKnowledge, SAGEConv)
+from dgl.nn.pytorch import (APPNPConv, GATConv, GCN2Conv, GINConv, GraphConv, JumpingKnowledge, SAGEConv)
 from torch import nn
 
 import torch_model
@@ -18,6 +18,18 @@ class OnGraph(nn.Module):
 
     def forward(self, *x):
         return self.layer(self.graph, *x)
+
+
+class Heads(nn.Module):
+    """Heads side by side, or their mean."""
+
+    def __init__(self, layer, average):
+        super().__init__()
+        self.layer, self.average = layer, average
+
+    def forward(self, x):
+        y = self.layer(x)
+        return y.mean(1) if self.average else y.flatten(1)
 
 
 class Sum(nn.Module):
@@ -43,16 +55,18 @@ class Framework(torch_model.Framework):
         self.native, self.device, self.made = graph, device, {}
         self.index = torch.int32 if variant.endswith("int32") else torch.int64
 
-    def graph(self, sums):
-        loops = sums == "symmetric"
-        if loops not in self.made:
+    def graph(self, sums, numbered=False):
+        """`numbered`: edges have numbers, without which DGL 2.1 crashes in GATConv's backward."""
+        key = sums == "symmetric", numbered
+        if key not in self.made:
             offsets, columns = structure(self.native, sums)
+            numbers = torch.arange(len(columns) if numbered else 0).to(self.index)
             made = dgl.graph(("csc", (torch.from_numpy(offsets).to(self.index),
-                                      torch.from_numpy(columns).to(self.index), [])),
+                                      torch.from_numpy(columns).to(self.index), numbers)),
                              num_nodes=self.native.nodes)
             made.create_formats_()
-            self.made[loops] = made.to(self.device)
-        return self.made[loops]
+            self.made[key] = made.to(self.device)
+        return self.made[key]
 
     def aggregate(self, sums):
         return Sum(self.graph(sums), sums)
@@ -85,6 +99,16 @@ class Framework(torch_model.Framework):
         weights.bind(name + ".weight", layer.weight1)
         weights.bind_bias(name + ".bias", layer.bias)
         return OnGraph(layer, self.graph("symmetric"))
+
+    def attention(self, weights, name, average, options):
+        heads, cols = weights.tensors[name + ".source"].shape
+        rows = weights.tensors[name + ".input.weight"].shape[0]
+        layer = GATConv(rows, cols, heads, attn_drop=options["attention-dropout"],
+                        negative_slope=options["negative-slope"], bias=False)
+        weights.bind(name + ".input.weight", layer.fc.weight, transposed=True)
+        weights.bind(name + ".source", layer.attn_l)
+        weights.bind(name + ".target", layer.attn_r)
+        return Heads(OnGraph(layer, self.graph("symmetric", numbered=True)), average)
 
     def appnp(self, hops, teleport):
         return OnGraph(APPNPConv(hops, teleport), self.graph("symmetric"))

@@ -10,7 +10,7 @@ source only.
 import torch
 import torch_geometric
 from torch import nn
-from torch_geometric.nn import (APPNP, GCN2Conv, GCNConv, GINConv, JumpingKnowledge, SAGEConv,
+from torch_geometric.nn import (APPNP, GATConv, GCN2Conv, GCNConv, GINConv, JumpingKnowledge, SAGEConv,
                                 SimpleConv)
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
@@ -111,6 +111,24 @@ class Framework(torch_model.Framework):
         layer = self.make(GCN2Conv, width, alpha, theta, number + 1, **self.normalising)
         weights.bind(name + ".weight", layer.weight1)
         return OnGraph(layer, self.adjacency("symmetric"), self.bias_of(weights, name))
+
+    def attention(self, weights, name, average, options):
+        self.require_no_weights("GATConv")
+        heads, cols = weights.tensors[name + ".source"].shape
+        rows = weights.tensors[name + ".input.weight"].shape[0]
+        layer = GATConv(rows, cols, heads, concat=not average, bias=False, add_self_loops=False,
+                        negative_slope=options["negative-slope"],
+                        dropout=options["attention-dropout"])
+        weights.bind(name + ".input.weight", layer.lin.weight, transposed=True)
+        weights.bind(name + ".source", layer.att_src)
+        weights.bind(name + ".target", layer.att_dst)
+        if "loops" not in self.made:  # Whatever the variant, attention reads an edge_index.
+            index = make_csr(self.graph, "sum", self.index)
+            rows = torch.repeat_interleave(torch.arange(self.graph.nodes), index.crow_indices().diff())
+            own = torch.arange(self.graph.nodes)
+            self.made["loops"] = (torch.stack([torch.cat([index.col_indices(), own]),
+                                               torch.cat([rows, own])]).to(self.device),)
+        return OnGraph(layer, self.made["loops"])
 
     def appnp(self, hops, teleport):
         return OnGraph(self.make(APPNP, hops, teleport, **self.normalising),
