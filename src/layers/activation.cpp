@@ -31,11 +31,11 @@ Activation::Activation(Declare& declare, const Options& options)
   if (batch()) {
     declare.gathers();
     running_mean_ = declare.statistic("running_mean", cols_, 0);
-    running_variance_ = declare.statistic("running_variance", cols_, 1);
+    declare.statistic("running_variance", cols_, 1);
     statistics_ = declare.saves_rows(4, cols_);
     sums_.resize(2 * static_cast<std::size_t>(cols_) + 1);
     declare.sums_over_ranks(2 * static_cast<std::int64_t>(sums_.size()));
-    values_.resize(2 * static_cast<std::size_t>(cols_));
+    values_.resize(second() + static_cast<std::size_t>(cols_));
   } else if (options.norm == NormLayer::layer) {
     statistics_ = declare.saves(2, true);
   }
@@ -68,13 +68,12 @@ double Activation::sum_over_ranks(const Pass& pass) {
   return sums_.back();
 }
 
-/// Stores values_ in two rows of the statistics.
-void Activation::set_statistics(const Pass& pass, int first_row) {
-  const auto cols = static_cast<std::size_t>(cols_);
-  for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
-    pass.kernels().device().upload(pass.saved(statistics_).row(first_row + static_cast<int>(i)),
-                                   values_.data() + i * cols, cols * sizeof(float));
-  }
+void Activation::read_values(const Pass& pass, const float* from) {
+  pass.kernels().device().download(values_.data(), from, values_.size() * sizeof(float));
+}
+
+void Activation::write_values(const Pass& pass, float* to) const {
+  pass.kernels().device().upload(to, values_.data(), values_.size() * sizeof(float));
 }
 
 void Activation::offer(const Pass& pass, RowRange rows) {
@@ -82,17 +81,14 @@ void Activation::offer(const Pass& pass, RowRange rows) {
   if (rows.begin == 0) std::ranges::fill(sums_, 0.0);
   pass.kernels().column_moments(pass.read(options_.y).row_range(rows).dense,
                                 pass.statistic(running_mean_).data,
-                                std::span(sums_).first(values_.size()));
+                                std::span(sums_).first(sums_.size() - 1));
 }
 
 void Activation::gather(const Pass& pass) {
-  Device& device = pass.kernels().device();
   const auto cols = static_cast<std::size_t>(cols_);
-  const std::span<float> mean(values_.data(), cols), variance(values_.data() + cols, cols);
-  float* const running_mean = pass.statistic(running_mean_).data;
-  float* const running_variance = pass.statistic(running_variance_).data;
-  device.download(mean.data(), running_mean, mean.size_bytes());
-  device.download(variance.data(), running_variance, variance.size_bytes());
+  const std::span<float> mean(values_.data(), cols), variance(values_.data() + second(), cols);
+  float* const running = pass.statistic(running_mean_).data;
+  read_values(pass, running);
   if (pass.training()) {
     const double rows = sum_over_ranks(pass);
     for (std::size_t c = 0; c < cols; ++c) {
@@ -107,14 +103,13 @@ void Activation::gather(const Pass& pass) {
       variance[c] = static_cast<float>(static_cast<double>(variance[c]) * (1 - kMomentum) +
                                        kMomentum * unbiased);
     }
-    device.upload(running_mean, mean.data(), mean.size_bytes());
-    device.upload(running_variance, variance.data(), variance.size_bytes());
-    std::ranges::copy(std::span(sums_).first(2 * cols), values_.begin());
+    write_values(pass, running);
+    std::copy_n(sums_.begin(), cols, mean.begin());
     for (std::size_t c = 0; c < cols; ++c) variance[c] = inverse_deviation(sums_[cols + c]);
   } else {
     for (float& v : variance) v = inverse_deviation(v);
   }
-  set_statistics(pass, 0);
+  write_values(pass, pass.saved(statistics_).row(0));
 }
 
 void Activation::forward(const Pass& pass, RowRange rows) {
@@ -142,19 +137,22 @@ void Activation::backward(const Pass& pass) {
   if (batch()) {
     // Announced gradients become sums over ranks, so they are read before.
     const auto cols = static_cast<std::size_t>(cols_);
-    const auto read = [&](const GradientView& from, std::size_t at) {
-      if (from.f64 != nullptr) {
-        std::copy_n(from.f64, cols, sums_.data() + at);
-        return;
-      }
-      k.device().download(values_.data(), from.f32, cols * sizeof(float));
-      std::copy_n(values_.data(), cols, sums_.data() + at);
+    const auto copy = [&](const auto* gain, const auto* shift) {
+      std::copy_n(gain, cols, sums_.data());
+      std::copy_n(shift, cols, sums_.data() + cols);
     };
-    read(g.gain, 0);
-    read(g.shift, cols);
+    if (g.gain.f64 != nullptr) {
+      copy(g.gain.f64, g.shift.f64);
+    } else {
+      read_values(pass, g.gain.f32);
+      copy(values_.data(), values_.data() + second());
+    }
     const double rows = sum_over_ranks(pass);
-    for (std::size_t i = 0; i < 2 * cols; ++i) values_[i] = static_cast<float>(sums_[i] / rows);
-    set_statistics(pass, 2);
+    for (std::size_t c = 0; c < cols; ++c) {
+      values_[c] = static_cast<float>(sums_[c] / rows);
+      values_[second() + c] = static_cast<float>(sums_[cols + c] / rows);
+    }
+    write_values(pass, pass.saved(statistics_).row(2));
     const MatrixView statistics = pass.saved(statistics_);
     k.batch_norm_backward(y, p, statistics.row(2), statistics.row(3), d);
   }

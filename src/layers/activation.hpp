@@ -38,17 +38,21 @@ class Activation final : public Step {
   bool batch() const { return options_.norm == NormLayer::batch; }
   /// Sums sums_[0, 2 cols) and the number of rows over all ranks; returns that number.
   double sum_over_ranks(const Pass& pass);
-  void set_statistics(const Pass& pass, int first_row);
+  /// Where the second of two neighbouring vectors of `cols` values begins, and of values_.
+  std::size_t second() const { return static_cast<std::size_t>(padded_stride(cols_)); }
+  /// Reads two neighbouring vectors into values_, or writes them, with one wait for the device.
+  void read_values(const Pass& pass, const float* from);
+  void write_values(const Pass& pass, float* to) const;
 
   Options options_;
   std::int64_t cols_;
   ValueId out_;
-  int bias_ = -1, gain_ = -1, shift_ = -1, running_mean_ = -1, running_variance_ = -1;
+  int bias_ = -1, gain_ = -1, shift_ = -1, running_mean_ = -1;
   /// LayerNorm: the rows' means, then their inverse deviations. BatchNorm: those of the columns,
   /// and the gradients of gain and shift over all ranks divided by the number of rows.
   Saved statistics_;
   std::vector<double> sums_;   ///< BatchNorm: space of sums over rows.
-  std::vector<float> values_;  ///< BatchNorm: space for two rows of statistics.
+  std::vector<float> values_;  ///< BatchNorm: space for two neighbouring vectors.
 };
 
 }  // namespace heliograph

@@ -21,11 +21,12 @@ enum class ParameterKind : std::uint8_t {
 /// Declare all parameters first, then allocate once.
 class Parameters {
  public:
-  /// Declares a rows x cols parameter and returns its index.
+  /// Declares a rows x cols parameter and returns its index. Each begins padded_stride(rows * cols)
+  /// values after the one before it.
   int declare(std::string name, std::int64_t rows, std::int64_t cols, ParameterKind kind);
 
   /// Declares a vector of `cols` values that is part of the model, begins with `initial` and has no
-  /// gradient. Returns its index among the statistics.
+  /// gradient. Returns its index among the statistics, which lie as parameters do.
   int declare_statistic(std::string name, std::int64_t cols, float initial);
 
   /// Allocates both buffers. `account` counts the memory of the device that reads them; if it only

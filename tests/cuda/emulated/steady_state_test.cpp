@@ -57,5 +57,27 @@ TEST_F(CudaSteadyState, EpochsAllocateNothingAndWaitForStreamsOnly) {
   EXPECT_EQ(cuda_emulation::calls("cudaDeviceSynchronize"), 0);
 }
 
+/// How often an epoch of a model with two hidden layers waits for its stream.
+std::int64_t waits_of_an_epoch(NormLayer norm) {
+  TrainOptions o = test::small_options(1, 4);
+  o.model.layers = 3;
+  o.model.norm = norm;
+  o.transport.device = DeviceKind::cuda;
+  o.eval_every = 100;
+  std::vector<std::int64_t> seen;
+  TrainCallbacks callbacks;
+  callbacks.on_epoch = [&](const EpochReport&) {
+    seen.push_back(cuda_emulation::calls("cudaStreamSynchronize"));
+    return EpochAction::proceed;
+  };
+  train(test::make_small_dataset(80, 12, 4, 5), o, callbacks);
+  return seen[2] - seen[1];
+}
+
+// BatchNorm reads moments, the running statistics and the gradients that it sums over ranks.
+TEST_F(CudaSteadyState, BatchNormWaitsThreeTimesALayer) {
+  EXPECT_EQ(waits_of_an_epoch(NormLayer::batch) - waits_of_an_epoch(NormLayer::layer), 2 * 3);
+}
+
 }  // namespace
 }  // namespace heliograph
