@@ -83,6 +83,42 @@ TEST_F(TextReaders, EdgeListErrorsNameTheLine) {
                      [&] { load_dataset(directory, base(0)); });
 }
 
+TEST_F(TextReaders, EdgesDecideWhetherLabelsOrFeaturesAreTooShort) {
+  WRITE_FIXTURE_OR_SKIP("edge_lists");
+  const fs::path directory = folder_ / "csv0";
+  const auto refused = [&](const std::string& edges, int index_base, const char* part) {
+    write_text(directory / "edges.csv", edges);
+    test::expect_error(ErrorCode::bad_input, part,
+                       [&] { load_dataset(directory, base(index_base)); });
+  };
+  write_npy(directory / "features.npy", std::vector<float>(21), 7, 3);
+  refused("0,6\n", 0, "labels.npy: has 6 rows, but features.npy has 7: 1 too few");
+  refused("1,7\n", 1, "labels.npy: has 6 rows, but features.npy has 7: 1 too few");
+  refused("0,5\n", 0, "features.npy: has 7 rows, but labels.npy has 6: 1 too many");
+  refused("0,7\n", 0, "line 1: node 7 is not in [0, 6]");
+  write_npy(directory / "features.npy", std::vector<float>(15), 5, 3);
+  refused("0,5\n", 0, "features.npy: has 5 rows, but labels.npy has 6: 1 too few");
+}
+
+TEST_F(TextReaders, TablesThatAreNoArraysAreNamed) {
+  WRITE_FIXTURE_OR_SKIP("edge_lists");
+  const fs::path directory = folder_ / "csv0";
+  for (const char* name : {"train_mask.csv", "x.pt", "nodes.tsv", "README.md"}) {
+    write_text(directory / name, "0\n");
+  }
+  ImportOptions options = base(0);
+  std::string lines;
+  options.log = [&](LogLevel, std::string_view text) { lines.append(text).append("\n"); };
+  load_dataset(directory, options);
+  EXPECT_NE(lines.find("left unread: nodes.tsv, train_mask.csv and x.pt\n"), std::string::npos)
+      << lines;
+  fs::remove(directory / "features.npy");
+  test::expect_error(ErrorCode::bad_input,
+                     "left unread: nodes.tsv, train_mask.csv and x.pt; arrays are read from .npy "
+                     "files, which numpy.save writes",
+                     [&] { load_dataset(directory, base(0)); });
+}
+
 TEST_F(TextReaders, ArraysBesideTheGraphAreRequiredAndMustFit) {
   WRITE_FIXTURE_OR_SKIP("edge_lists");
   const fs::path directory = folder_ / "csv0";

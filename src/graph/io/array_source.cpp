@@ -49,13 +49,16 @@ void ArraySource::refuse_missing(const char* what, ArrayNames names, const char*
   if (*other != '\0') wanted.emplace_back(other);
   std::vector<std::string> known, unknown;
   for (const std::string& name : names_) (is_known(name) ? known : unknown).push_back(name);
-  refuse(where_, "has no {}, which may be named {}; found: {}; left unread: {}", what,
-         list_text(wanted, "or"), list_text(known), list_text(unknown));
+  unknown.insert(unknown.end(), tables_.begin(), tables_.end());
+  refuse(where_, "has no {}, which may be named {}; found: {}; left unread: {}{}", what,
+         list_text(wanted, "or"), list_text(known), list_text(unknown),
+         tables_.empty() ? "" : "; arrays are read from .npy files, which numpy.save writes");
 }
 
 void ArraySource::log_unread(const LogCallback& log) const {
   std::vector<std::string> unread;
   std::ranges::set_difference(names_, read_, std::back_inserter(unread));
+  unread.insert(unread.end(), tables_.begin(), tables_.end());
   if (unread.empty() || !log) return;
   log(LogLevel::info, fmt::format("{}: left unread: {}", where_, list_text(unread)));
 }
@@ -63,7 +66,15 @@ void ArraySource::log_unread(const LogCallback& log) const {
 FolderArrays::FolderArrays(const std::filesystem::path& folder)
     : ArraySource(folder.empty() ? "." : folder.string()) {
   for (const auto& entry : std::filesystem::directory_iterator(where())) {
-    if (entry.path().extension() == ".npy") names_.insert(entry.path().stem().string());
+    const std::string stem = entry.path().stem().string();
+    const auto extension = entry.path().extension();
+    const bool table = extension == ".csv" || extension == ".tsv" || extension == ".npz" ||
+                       (is_known(stem) && extension != ".mtx");
+    if (extension == ".npy") {
+      names_.insert(stem);
+    } else if (table && stem != "edges" && entry.is_regular_file()) {
+      tables_.insert(entry.path().filename().string());
+    }
   }
 }
 

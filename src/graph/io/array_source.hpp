@@ -53,24 +53,26 @@ class ArraySource {
   std::optional<NpyArray> find(ArrayNames names) const;
   /// The same, but throws Error if there is none; `what` are, for example, the labels.
   NpyArray require(const char* what, ArrayNames names) const;
-  /// Throws Error that says which arrays were found, and which of them have unknown names. `other`:
-  /// what may stand in place of an array with one of `names`.
+  /// Throws Error that says which arrays were found, and what was left unread: arrays of unknown
+  /// names and tables that are no arrays. `other`: what may stand in place of one of `names`.
   [[noreturn]] void refuse_missing(const char* what, ArrayNames names, const char* other) const;
-  /// Logs the names of the arrays that were not read, if there are any.
+  /// Logs the names of the arrays and tables that were not read, if there are any.
   void log_unread(const LogCallback& log) const;
 
  protected:
   explicit ArraySource(std::string where) : where_(std::move(where)) {}
   virtual NpyArray load(const std::string& name) const = 0;
 
-  std::set<std::string> names_;  ///< To be filled by the constructor of a derived class.
+  // To be filled by the constructor of a derived class.
+  std::set<std::string> names_;
+  std::set<std::string> tables_;  ///< Files beside the arrays that seem meant as such.
 
  private:
   std::string where_;
   mutable std::set<std::string> read_;
 };
 
-/// The .npy files of a folder, named without ".npy".
+/// The .npy files of a folder, named without ".npy". Files such as features.csv are tables.
 class FolderArrays final : public ArraySource {
  public:
   explicit FolderArrays(const std::filesystem::path& folder);

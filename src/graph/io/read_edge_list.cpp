@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "core/throw_error.hpp"
 #include "graph/io/parts.hpp"
 #include "graph/io/readers.hpp"
@@ -33,15 +37,19 @@ Dataset read_edge_list(const fs::path& path, const ImportOptions& options, Impor
   const FolderArrays arrays(directory);
   Dataset dataset;
   dataset.features = read_side_features(directory, arrays);
-  const std::int64_t nodes = dataset.features.rows;
+  const char* dense = arrays.first_of(kFeatureNames);
+  const auto file_name = dense == nullptr ? "features.mtx" : std::string(dense) + ".npy";
+  std::vector<RowCount> rows{
+      {(directory / file_name).string(), dataset.features.rows, dataset.features.cols}};
   if (const auto labels = arrays.find(kLabelNames)) {
-    const char* dense = arrays.first_of(kFeatureNames);
-    const auto file_name = dense == nullptr ? "features.mtx" : std::string(dense) + ".npy";
-    agree_on_nodes({rows_of_labels(*labels),
-                    {(directory / file_name).string(), nodes, dataset.features.cols}});
+    rows.insert(rows.begin(), rows_of_labels(*labels));
   }
-  dataset.graph = build_graph(nodes, read_edge_file(file, options.index_base, nodes, options),
-                              options.keep_direction, counts, file.string());
+  const std::int64_t most = std::ranges::max(rows, {}, &RowCount::rows).rows;
+  EdgeList list = read_edge_file(file, options.index_base, most, options);
+  NodeId last = -1;
+  for (const auto& [source, target] : list.edges) last = std::max({last, source, target});
+  dataset.graph = build_graph(agree_on_nodes(rows, last), std::move(list), options.keep_direction,
+                              counts, file.string());
   read_targets(arrays, options, dataset);
   return dataset;
 }
