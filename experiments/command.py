@@ -66,7 +66,8 @@ def make_flags(settings):
 
 
 def run(command, *arguments, limit=None):
-    """Runs the command to its end, for at most `limit` seconds. Raises CommandFailed."""
+    """Runs the command to its end, for at most `limit` seconds, and returns what it printed. Raises
+    CommandFailed."""
     line = [command, *arguments]
     try:
         done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=limit)
@@ -76,6 +77,7 @@ def run(command, *arguments, limit=None):
         last = "\n".join(done.stderr.strip().split("\n")[-5:])
         raise CommandFailed(f"exit code {done.returncode}: {shlex.join(line)}\n{last}",
                             done.returncode)
+    return done.stdout
 
 
 def read_metrics(run_directory):

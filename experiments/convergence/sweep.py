@@ -4,9 +4,10 @@
 Usage: sweep.py CONFIG.json --data PATH --out DIR [--bits 32,1] [--staleness 0,1] [--seeds 5]
                 [--setting 'NAME=FLAGS' ...] [--jobs N] [--overwrite] [-- FLAGS of every run]
 
-The config (cora.json and its siblings) holds the flags of `heliograph train`, the settings to
-compare and the number of seeds; flags here override it. Every setting gets the same seeds, splits
-and partition. Writes to DIR:
+The config (cora.json and its siblings; experiments/README.md lists its keys) holds the flags of
+`heliograph train`, the settings to compare and the number of seeds; flags here override it. Every
+setting gets the same seeds, splits and partition: seed s trains on split s of the data set, modulo
+their number, or draws the s-th random one if there are none. Writes to DIR:
   runs.csv     one line a run
   table.md     mean and deviation of each setting and its paired difference to the first setting,
                with 95 % intervals
@@ -41,7 +42,8 @@ from tables import make_table, write_csv
 
 NEEDED_KEYS = {"title", "score", "train", "bits", "staleness", "seeds"}
 # Recipes (experiments/recipes/train.py) have "generate" and "published" too.
-CONFIG_KEYS = NEEDED_KEYS | {"splits_in_file", "split", "settings", "generate", "published"}
+CONFIG_KEYS = NEEDED_KEYS | {"split", "settings", "generate", "published"}
+RANDOM_SPLIT = "random:60/20/20"  # Of data that hold no splits.
 
 
 def refuse(sentence):
@@ -60,7 +62,7 @@ def read_config(path):
                f"{', '.join(sorted(CONFIG_KEYS))}")
     missing = sorted(NEEDED_KEYS - set(config))
     if missing:
-        refuse(f"{path} lacks the key \"{missing[0]}\"")
+        refuse(f"{path} lacks {', '.join(missing)}; experiments/README.md says what each key means")
     if not isinstance(config["seeds"], int) or config["seeds"] < 1:
         refuse(f"{path} has {config['seeds']} seeds; give 1 or more")
     return config
@@ -123,22 +125,55 @@ def add_earlier_settings(out, settings):
     return everything
 
 
-def split_of(config, seed):
-    """The seed's split: one drawn at random, or the next of those in the file."""
-    if config.get("splits_in_file"):
-        return {"split": seed % config["splits_in_file"]}
-    return {"split": config.get("split", "random:60/20/20"), "split-seed": seed}
+def flags_in(words, *names):
+    """{name: value} of these flags among the words of a command line; True for those without."""
+    found = {}
+    for word, following in zip(words, [*words[1:], "--"]):
+        name, equals, value = word.removeprefix("--").partition("=")
+        if word.startswith("--") and name in names:
+            found[name] = value if equals else following.startswith("--") or following
+    return found
+
+
+def given_split(config, flags):
+    """The value of --split in `flags` or else in the config; None if neither has one."""
+    return flags_in(flags, "split").get("split", config.get("split", config["train"].get("split")))
+
+
+def count_splits(config, command, data, flags):
+    """How many splits the data set holds; None if `flags` or the config say which to take. Says which
+    splits the seeds get. Raises CommandFailed."""
+    split = given_split(config, flags)
+    if split is not None:
+        print(f"splits: every seed trains on --split {split}" if str(split).isdigit() else
+              f"splits: seed s draws the s-th of --split {split}", flush=True)
+        return None
+    reading = flags_in([*make_flags(config["train"]), *flags], "format", "index-base",
+                       "keep-direction", "ignore-weights", "regression")
+    text = run(command, "import", "--data", data, "--log-level", "error", *make_flags(reading))
+    count = int(re.search(r"^ *splits +(\d+)$", text, re.MULTILINE)[1])
+    print(f"splits: {data} holds {count}; seed s trains on split s modulo {count}" if count else
+          f"splits: {data} holds none; seed s draws the s-th of --split {RANDOM_SPLIT}", flush=True)
+    return count
+
+
+def split_of(split, count, seed):
+    """The flags for a seed: `split`, or if it is None, one of `count` in the data or a random one."""
+    if split is None:
+        split = seed % count if count else RANDOM_SPLIT
+    return {"split": split} if str(split).isdigit() else {"split": split, "split-seed": seed}
 
 
 class Run:
     """One training run: its flags and the paths of its results."""
 
-    def __init__(self, options, config, name, flags, seed):
+    def __init__(self, options, config, splits, name, flags, seed):
         self.setting, self.seed = name, seed
         self.directory = os.path.join(options.out, "runs", f"{slug_of(name)}.seed-{seed}")
         self.summary_file = self.directory + ".summary.json"
         given = {word.split("=")[0] for word in (*flags, *options.flags)}
-        train = {name: value for name, value in {**config["train"], **split_of(config, seed)}.items()
+        split = split_of(given_split(config, [*flags, *options.flags]), splits, seed)
+        train = {name: value for name, value in {**config["train"], **split}.items()
                  if f"--{name}" not in given}
         self.flags = ["--data", os.path.abspath(options.data), *make_flags(train), *flags, "--seed",
                       str(seed), *options.flags]
@@ -282,10 +317,15 @@ def main():
     last_seed = options.seeds or config["seeds"]
 
     def runs_of(names, seeds):
-        return [Run(options, config, name, everything[name], seed)
+        return [Run(options, config, splits, name, everything[name], seed)
                 for seed in seeds for name in names]
 
     make_sweep_folder(options.out)
+    try:
+        splits = count_splits(config, command, options.data, options.flags)
+    except CommandFailed as error:
+        print(f"sweep.py: {error}", file=sys.stderr)
+        sys.exit(error.code or 1)
     seeds, everything = range(1, last_seed + 1), settings
     runs = runs_of(settings, seeds)
     others = [r.directory for r in runs if r.has_other_flags()]

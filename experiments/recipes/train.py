@@ -50,11 +50,11 @@ def settings_of(recipe, flags):
     return recipe["train"] | {name[2:]: value for name, value in zip(flags[::2], flags[1::2])}
 
 
-def train_pyg(recipe, data, command, seed, options):
+def train_pyg(recipe, data, command, seed, split, options):
     """Trains one seed in PyG, unless it is there, and returns its test score."""
     folder = os.path.join(options.out, "pyg", f"seed-{seed}")
     settings = settings_of(recipe, options.flags)
-    job = {"train": settings, "seed": seed, "split": sweep.split_of(recipe, seed)}
+    job = {"train": settings, "seed": seed, "split": split}
     result = os.path.join(folder, "result.json")
     if os.path.exists(result) and read_json(result)["job"] == job:
         return read_json(result)["test"]
@@ -128,7 +128,10 @@ def main():
         train_ours(data, command, options)
         scores = {}
         if options.pyg:
-            scores["PyG"] = {seed: train_pyg(recipe, data, command, seed, options)
+            split = sweep.given_split(recipe, options.flags)
+            splits = sweep.count_splits(recipe, command, data, options.flags)
+            scores["PyG"] = {seed: train_pyg(recipe, data, command, seed,
+                                             sweep.split_of(split, splits, seed), options)
                              for seed in range(1, options.seeds + 1)}
     except CommandFailed as error:
         sys.exit(f"train.py: {error}")

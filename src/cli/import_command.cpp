@@ -21,7 +21,9 @@ std::vector<OptionField<ImportRequest>> import_fields() {
   FieldTable<ImportRequest> fields;
   fields.add_part(input_fields(), HELIOGRAPH_MEMBER(input));
   fields.group("Results");
-  fields.add("out", "DIR", "The native graph directory to write. Required.",
+  fields.add("out", "DIR",
+             "The native graph directory to write. Without it, the data set is only checked and "
+             "described.",
              HELIOGRAPH_MEMBER(out));
   fields.add("overwrite", "Replace --out if it exists.", HELIOGRAPH_MEMBER(overwrite));
   fields.add_part(message_fields(), HELIOGRAPH_MEMBER(input));
@@ -56,21 +58,23 @@ int run_import(const Arguments<ImportRequest>& arguments) {
   ImportRequest request;
   arguments.apply(request);
   require_text(request.input.data, "data", "the path of a data set");
-  require_text(request.out, "out", "the directory to write");
   refuse_shards(request.input);
   refuse_flags_of_edge_lists(request.input, arguments.given());
-  check_native_target(request.out, request.overwrite);
+  if (!request.out.empty()) check_native_target(request.out, request.overwrite);
   Progress progress(0, request.input.quiet, request.input.log_level);
   ImportCounts counts;
   const Dataset dataset = load(request.input, progress, &counts);
-  progress.phase("writing " + request.out);
-  save_native(dataset, request.out, request.overwrite);
+  if (!request.out.empty()) {
+    progress.phase("writing " + request.out);
+    save_native(dataset, request.out, request.overwrite);
+  }
   progress.finish();
   if (request.input.quiet) return 0;
-  const std::string text = describe(dataset) + "\n" + counts_table(counts, dataset.graph) +
-                           two_columns({{"splits", std::to_string(dataset.splits.size())},
-                                        {"hash", dataset_hash(dataset)},
-                                        {"written to", request.out}});
+  const std::string text =
+      describe(dataset) + "\n" + counts_table(counts, dataset.graph) +
+      two_columns({{"splits", std::to_string(dataset.splits.size())},
+                   {"hash", dataset_hash(dataset)},
+                   {"written to", request.out.empty() ? "nothing: give --out" : request.out}});
   std::fwrite(text.data(), 1, text.size(), stdout);
   return 0;
 }
@@ -81,7 +85,7 @@ Command import_command() {
   return with_fields<ImportRequest>(
       {"import",
        "Convert a data set to a native graph directory, which is checked and loads quickly.",
-       " --data PATH --out DIR [options]",
+       " --data PATH [--out DIR] [options]",
        "Examples:\n"
        "  heliograph import --data cora.npz --out graphs/cora\n"
        "  heliograph import --data my_graph/ --format edge-list --index-base 0 --out "

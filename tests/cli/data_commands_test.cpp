@@ -227,6 +227,11 @@ TEST(ImportCommand, PrintsCountsAndWritesTheSameGraph) {
   const TemporaryDirectory folder;
   const std::string data = test::save_ring(folder / "ring", 60);
   const std::string copy = (folder / "copy").string();
+  const auto described = run_command({"import", "--data", data});
+  EXPECT_EQ(described.code, 0) << described.err;
+  EXPECT_THAT(described.out, HasSubstr("  splits      1\n"));
+  EXPECT_THAT(described.out, HasSubstr("nothing: give --out"));
+  EXPECT_FALSE(std::filesystem::exists(copy));
   const auto outcome = run_command({"import", "--data", data, "--out", copy});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   for (const char* part : {"nodes", "self-loops", "duplicates", "isolated", "hash"}) {

@@ -214,7 +214,7 @@ TEST(Usage, ADefaultOfAnotherModelIsRefusedUnlessARunWroteIt) {
 TEST(Usage, MissingAndMeaninglessValuesAreNamed) {
   expect_refusal({"train"}, 2, "--data is required");
   expect_refusal({"train", "--epochs"}, 2, "--epochs needs a value");
-  expect_refusal({"import", "--data", "x"}, 2, "--out is required");
+  expect_refusal({"import", "--out", "x"}, 2, "--data is required");
   expect_refusal({"generate"}, 2, "--out is required");
   expect_refusal({"generate", "--scale", "2", "--out", "x"}, 2, "--preset");
   expect_refusal({"partition", "--parts", "2"}, 2, "--data is required");

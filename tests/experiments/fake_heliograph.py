@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Stands in for the command in tests of the experiments. `train` writes the files that the command
-would write, with contents that follow from the flags; other commands write one file in --out.
+would write, with contents that follow from the flags; `import` without --out prints that the data
+have FAKE_SPLITS (default 0) splits; other commands write one file in --out.
 Appends each call to the file FAKE_CALLS. Fails with exit code FAKE_CODE (default 6) and prints
 FAKE_WORDS where FAKE_FAIL is among its flags. Adds FAKE_ADDS to the loss of epoch 3."""
 
@@ -21,6 +22,10 @@ with open(os.environ["FAKE_CALLS"], "a", encoding="utf-8") as calls:
 if os.environ.get("FAKE_FAIL", "\0") in " ".join(sys.argv[1:]):
     print(f"fake: told to fail{os.environ.get('FAKE_WORDS', '')}", file=sys.stderr)
     sys.exit(int(os.environ.get("FAKE_CODE", "6")))
+
+if sys.argv[1] == "import" and "out" not in flags:
+    print(f"data: 4 nodes\n  nodes         4\n  splits        {os.environ.get('FAKE_SPLITS', '0')}")
+    sys.exit(0)
 
 flags.setdefault("out", flags.get("resume"))
 os.makedirs(flags["out"], exist_ok=True)

@@ -1,10 +1,15 @@
 #!/usr/bin/env python3
 """Tests of sweeps (experiments/convergence). A stand-in takes the place of the command."""
 
+import argparse
+import contextlib
 import csv
+import io
 import os
+import re
 import sys
 import unittest
+from unittest import mock
 
 try:
     import matplotlib
@@ -19,17 +24,20 @@ from harness import ROOT, FolderTest, run
 
 EXPERIMENTS = os.path.join(ROOT, "experiments")
 SWEEP = os.path.join(EXPERIMENTS, "convergence", "sweep.py")
+sys.path.append(os.path.dirname(SWEEP))
+import sweep
 FAKE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_heliograph.py")
 
 
 class Sweep(FolderTest):
-    def sweep(self, *flags, **environment):
+    def sweep(self, *flags, config=os.path.join(EXPERIMENTS, "convergence", "tolokers.json"),
+              **environment):
         calls = self.write("calls", "")
-        done = run(sys.executable, SWEEP,
-                   os.path.join(EXPERIMENTS, "convergence", "tolokers.json"), "--data",
-                   "tolokers.npz", "--out", self.path("out"), "--heliograph", FAKE,
-                   *([] if "--seeds" in flags else ["--seeds", "3"]), *flags, env={**os.environ, "FAKE_CALLS": calls, **environment})
-        return done, self.read("calls").splitlines()
+        done = run(sys.executable, SWEEP, config, "--data", "tolokers.npz", "--out",
+                   self.path("out"), "--heliograph", FAKE,
+                   *([] if "--seeds" in flags else ["--seeds", "3"]), *flags,
+                   env={**os.environ, "FAKE_CALLS": calls, "FAKE_SPLITS": "10", **environment})
+        return done, [call for call in self.read("calls").splitlines() if call.startswith("train")]
 
     def table(self):
         lines = self.read("out", "table.md").splitlines()
@@ -176,7 +184,45 @@ class Sweep(FolderTest):
             self.assertIn(words, line)
         self.assertIn("cannot read the config absent.json", self.refused(SWEEP, "absent.json"))
         config = self.write("bad.json", '{"title": "t"}')
-        self.assertIn('bad.json lacks the key "bits"', self.refused(SWEEP, config))
+        self.assertIn("bad.json lacks bits, score, seeds, staleness, train; experiments/README.md",
+                      self.refused(SWEEP, config))
+
+    def test_the_splits_of_the_data_are_used_unless_another_is_given(self):
+        def splits(*flags, count="2", train=(), **keys):
+            """The splits of seeds 1 to 3, and what is said of them."""
+            config = {"train": {"lr": 1, **dict(train)}, **keys}
+            environment = {"FAKE_CALLS": self.path("calls"), "FAKE_SPLITS": count}
+            said = io.StringIO()
+            with mock.patch.dict(os.environ, environment), contextlib.redirect_stdout(said):
+                found = sweep.count_splits(config, FAKE, "d.npz", flags)
+            options = argparse.Namespace(out="out", data="d.npz", flags=flags)
+            runs = [" ".join(sweep.Run(options, config, found, "fp32", ["--bits", "32"], seed).flags)
+                    for seed in (1, 2, 3)]
+            return ([" ".join(re.findall(r"--split(?:-seed)?[ =](\S+)", run)) for run in runs],
+                    said.getvalue())
+
+        drawn = [f"random:60/20/20 {seed}" for seed in (1, 2, 3)]
+        self.assertEqual(splits(), (["1", "0", "1"], "splits: d.npz holds 2; seed s trains on split s "
+                                                     "modulo 2\n"))
+        self.assertEqual(splits(count="0"), (drawn, "splits: d.npz holds none; seed s draws the s-th of "
+                                                    "--split random:60/20/20\n"))
+        self.assertEqual(splits(split="random:60/20/20"),
+                         (drawn, "splits: seed s draws the s-th of --split random:60/20/20\n"))
+        self.assertEqual(splits(split=4), (["4"] * 3, "splits: every seed trains on --split 4\n"))
+        self.assertEqual(splits(train={"split": 3})[0], ["3"] * 3)
+        self.assertEqual(splits("--split", "0", split="random:60/20/20")[0], ["0"] * 3)
+        self.assertEqual(splits("--split=random:5/5/5", split=4)[0],
+                         [f"{seed} random:5/5/5" for seed in (1, 2, 3)])
+
+    def test_data_are_counted_as_they_are_read(self):
+        done, calls = self.sweep("--", "--index-base", "1", "--keep-direction", "--lr", "0.1",
+                                 FAKE_FAIL="train", FAKE_CODE="2")
+        self.assertEqual((done.returncode, len(calls)), (2, 1), done.stderr)
+        self.assertIn("import --data tolokers.npz --log-level error --index-base 1 --keep-direction\n",
+                      self.read("calls"))
+        done, calls = self.sweep(FAKE_FAIL="import", FAKE_CODE="3")
+        self.assertEqual((done.returncode, calls), (3, []))
+        self.assertIn("told to fail", done.stderr)
 
 
 if __name__ == "__main__":
