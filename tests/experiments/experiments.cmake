@@ -7,14 +7,14 @@ endif()
 add_test(NAME experiments.scripts
   COMMAND ${python_with_numpy} -B ${CMAKE_CURRENT_LIST_DIR}/test_experiments.py)
 set_tests_properties(experiments.scripts PROPERTIES
-  LABELS experiments TIMEOUT 120 SKIP_RETURN_CODE 77)
+  LABELS experiments TIMEOUT 300 SKIP_RETURN_CODE 77)
 add_test(NAME experiments.sweep
   COMMAND ${python_with_numpy} -B ${CMAKE_CURRENT_LIST_DIR}/test_sweep.py)
 set_tests_properties(experiments.sweep PROPERTIES
-  LABELS experiments TIMEOUT 120 SKIP_RETURN_CODE 77)
+  LABELS experiments TIMEOUT 300 SKIP_RETURN_CODE 77)
 add_test(NAME experiments.headline
   COMMAND ${python_with_numpy} -B ${CMAKE_CURRENT_LIST_DIR}/test_headline.py)
-set_tests_properties(experiments.headline PROPERTIES LABELS experiments TIMEOUT 120)
+set_tests_properties(experiments.headline PROPERTIES LABELS experiments TIMEOUT 300)
 # It measures times, so nothing may run beside it. Trials of the real command need MPI.
 add_test(NAME experiments.faults
   COMMAND ${python_with_numpy} -B ${CMAKE_CURRENT_LIST_DIR}/test_faults.py
