@@ -3,6 +3,8 @@
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -49,6 +51,9 @@ class Sums {
   }
 
   void add(const PackedRows& rows) {
+    for (std::int64_t r = 0; r < totals_.view().rows; ++r) {
+      std::fill_n(totals_.view().row(r), kHeads, std::numeric_limits<float>::lowest());
+    }
     Attention a;
     a.heads = kHeads;
     a.row_scores = targets_.view();

@@ -93,7 +93,7 @@ struct ModelOptions {
   float theta = 0.5F;        ///< gcnii: layer l has the share ln(theta / l + 1) of its weight.
   float alpha = 0.1F;        ///< gcnii: the share of the first hidden layer in every other.
   int heads = 4;             ///< gat, gat_sep: attention heads of a layer.
-  int output_heads = 0;      ///< gat, gat_sep: heads of a layer that makes logits; 0: `heads`.
+  int output_heads = 0;      ///< gat: heads of the layer that makes the logits; 0: `heads`.
   /// gat, gat_sep: heads of hidden layers have `hidden` columns together, and are side by side;
   /// otherwise each has `hidden` columns, and their mean is the output.
   bool concat_heads = true;

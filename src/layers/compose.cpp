@@ -118,12 +118,12 @@ class Composer {
   /// Graph attention over x W. With gat-sep, and where its output must be mapped to `out` columns,
   /// a linear map of it and of x follows.
   ValueId attend(const std::string& name, int layer, ValueId x, std::int64_t out, bool bias) {
-    const bool logits = layer == hidden_layers(options_);
+    const bool logits = layer == hidden_layers(options_) && averages_logits(options_);
     const bool maps = options_.kind == ModelKind::gat_sep || options_.feed_forward > 0;
     const std::int64_t width = maps ? options_.hidden : out;
     Attend::Options a;
-    a.heads = logits && !maps && options_.output_heads > 0 ? options_.output_heads : options_.heads;
-    a.average = a.heads > 1 && ((logits && !maps) || !options_.concat_heads);
+    a.heads = logits && options_.output_heads > 0 ? options_.output_heads : options_.heads;
+    a.average = a.heads > 1 && (logits || !options_.concat_heads);
     a.bias = bias && !maps && options_.residual != Residual::linear;
     a.slope = options_.negative_slope;
     a.dropout = threshold_of(options_.attention_dropout);
@@ -272,6 +272,10 @@ Propagation propagation_of(const ModelOptions& options) {
 
 bool attends(const ModelOptions& options) {
   return options.kind == ModelKind::gat || options.kind == ModelKind::gat_sep;
+}
+
+bool averages_logits(const ModelOptions& options) {
+  return options.kind == ModelKind::gat && options.feed_forward == 0 && !maps_output(options);
 }
 
 bool precomputes(const ModelOptions& options) {

@@ -45,6 +45,9 @@ bool convolves(const ModelOptions& options);
 /// Whether the layers weigh neighbours by attention.
 bool attends(const ModelOptions& options);
 
+/// Whether the logits are the mean of heads of attention.
+bool averages_logits(const ModelOptions& options);
+
 /// Whether a final linear map makes the logits, and not the last layer.
 bool maps_output(const ModelOptions& options);
 

@@ -40,7 +40,7 @@ class ExchangePolicy {
   int slots() const { return slots_; }
   /// For how many epochs a forward site keeps the exact columns of the rank's own rows: rows that
   /// arrive S epochs late were made from columns that had arrived S epochs late.
-  int own_slots() const { return slots_ > 1 ? 2 * slots_ - 1 : 0; }
+  std::int64_t own_slots() const { return slots_ > 1 ? 2 * std::int64_t{slots_} - 1 : 0; }
   /// The largest number of bytes that one encoded row of the site takes.
   std::size_t most_row_bytes(const Site& site) const { return format(site).row_bytes(site.cols); }
 

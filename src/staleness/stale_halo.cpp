@@ -37,7 +37,7 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
     if (site.direction == Direction::forward) {
       const auto bytes = static_cast<std::size_t>(own_matrix(site, nullptr).rows) *
                          static_cast<std::size_t>(site.exact_cols) * sizeof(float);
-      for (int i = 0; bytes > 0 && i < policy.own_slots(); ++i) {
+      for (std::int64_t i = 0; bytes > 0 && i < policy.own_slots(); ++i) {
         halo.own.emplace_back(bytes, MemoryUse::halo, account);
       }
     }

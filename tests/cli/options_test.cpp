@@ -251,6 +251,8 @@ TEST(Validate, RefusesEachValueByName) {
       {"hidden 30 is not a multiple of heads 4",
        [](auto& o) { o.model.kind = ModelKind::gat, o.model.hidden = 30; }},
       {"output-heads", [](auto& o) { o.model.kind = ModelKind::gat, o.model.output_heads = -1; }},
+      {"output-heads is for model gat, not gat-sep",
+       [](auto& o) { o.model.kind = ModelKind::gat_sep, o.model.output_heads = 2; }},
       {"attention-dropout",
        [](auto& o) { o.model.kind = ModelKind::gat, o.model.attention_dropout = 1; }},
       {"negative-slope",
@@ -334,6 +336,11 @@ TEST(Validate, RefusesDefaultsThatAreGivenWhereTheyHaveNoMeaning) {
   refused(options, "alpha", "alpha is for model gcnii, not sage");
   refused(options, "step-size", "step-size needs schedule step");
   refused(options, "step-gamma", "step-gamma needs schedule step");
+  options.model.kind = ModelKind::gat;
+  options.model.layers = 1;
+  options.model.heads = 3;  // No layer has --hidden columns.
+  EXPECT_NO_THROW(validate(options));
+  options = TrainOptions();
   options.model.kind = ModelKind::appnp;
   options.optimizer.schedule = Schedule::step;
   EXPECT_NO_THROW(validate(options, [](const std::string& name) {

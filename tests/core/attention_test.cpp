@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -83,24 +84,25 @@ struct Case {
   std::int64_t head_cols;
   RowFormat format;
   bool backward, shared, drops;
+  std::int64_t rows = 37;
 };
 
 /// A rank's rows with inner and halo neighbours, and what they must sum to, in fp64.
 class Block {
  public:
-  static constexpr std::int64_t kRows = 37, kHalo = 23;
+  static constexpr std::int64_t kHalo = 23;
 
   explicit Block(const Case& c)
       : case_(c), cols_((c.shared ? 1 : c.heads) * c.head_cols), random_(c.heads + 7) {
     const std::int64_t exact = (c.backward ? 3 : 1) * std::int64_t{c.heads};
-    x_ = random_matrix(kRows, cols_, 1);
-    exact_ = random_matrix(kRows, exact, 2);
-    row_scores_ = random_matrix(kRows, c.heads, 3);
+    x_ = random_matrix(case_.rows, cols_, 1);
+    exact_ = random_matrix(case_.rows, exact, 2);
+    row_scores_ = random_matrix(case_.rows, c.heads, 3);
     halo_x_ = random_matrix(kHalo, cols_, 4);
     halo_exact_ = random_matrix(kHalo, exact, 5);
-    fill(inner_, kRows, 0);
+    fill(inner_, case_.rows, 0);
     fill(halo_, kHalo, 1);
-    for (std::int64_t i = 0; i < kRows + kHalo; ++i) ids_.push_back(1000 + 3 * i);
+    for (std::int64_t i = 0; i < case_.rows + kHalo; ++i) ids_.push_back(1000 + 3 * i);
     RowFormat format = c.format;
     format.exact_cols = static_cast<int>(exact);
     format.groups = c.shared ? 1 : c.heads;
@@ -125,7 +127,7 @@ class Block {
     a.own_rows = !halo;
     a.row_scores = row_scores_.view();
     if (case_.drops) {
-      a.dropout = {20000, 99, ids_.data(), ids_.data() + (halo ? kRows : 0)};
+      a.dropout = {20000, 99, ids_.data(), ids_.data() + (halo ? case_.rows : 0)};
     }
     return a;
   }
@@ -178,7 +180,7 @@ class Block {
  private:
   void fill(Csr& csr, std::int64_t columns, int empty) {
     csr.offsets = {0};
-    for (std::int64_t i = 0; i < kRows; ++i) {
+    for (std::int64_t i = 0; i < case_.rows; ++i) {
       std::int64_t degree = i % 5 == empty ? 0
                             : i == 7       ? 200
                                            : static_cast<std::int64_t>(random_() % 9);
@@ -204,14 +206,14 @@ void expect_sums(const Case& c, const std::string& what) {
   const Block block(c);
   for (const bool fp64 : {false, true}) {
     const auto kernels = make_cpu_kernels(2, fp64);
-    const Sums sums(Block::kRows, c.heads * c.head_cols, c.heads, fp64);
+    const Sums sums(c.rows, c.heads * c.head_cols, c.heads, fp64);
     block.sum(*kernels, sums);
     const auto value = [&](const Matrix& f32, const BasicMatrix<double>& f64, std::int64_t i,
                            std::int64_t col) {
       return fp64 ? f64.view().row(i)[col] : static_cast<double>(f32.view().row(i)[col]);
     };
     const double tolerance = fp64 ? 1e-13 : 1e-6;
-    for (std::int64_t i = 0; i < Block::kRows; ++i) {
+    for (std::int64_t i = 0; i < c.rows; ++i) {
       for (int h = 0; h < c.heads; ++h) {
         const Block::Expected e = block.expected(i, h);
         const double scale = c.backward ? 1 : std::exp(-value(sums.rows, sums.rows64, i, h));
@@ -247,6 +249,30 @@ TEST(AttentionKernels, SumInnerAndPackedRowsOnEveryTarget) {
       }
     }
   });
+}
+
+// More rows than one task sums, with each of two threads working on several.
+TEST(AttentionKernels, SumInSeveralTiles) {
+  for (const bool backward : {false, true}) {
+    expect_sums({4, 64, {4, true}, backward, false, true, 3000}, "3000 rows,");
+  }
+}
+
+TEST(AttentionKernels, ShowANeighboursNaN) {
+  const Matrix z = make(2, {1, 2}), t = make(2, {0, 0});
+  const Matrix s = make(2, {0, std::numeric_limits<float>::quiet_NaN()});
+  const Csr csr{{0, 1, 1}, {1}};
+  Attention a;
+  a.own_rows = true;
+  a.row_scores = t.view();
+  for (const bool fp64 : {false, true}) {
+    const auto kernels = make_cpu_kernels(1, fp64);
+    const Sums sums(2, 1, 1, fp64);
+    const Matrix out = make(2, {0, 0});
+    kernels->attention_inner(csr.view(), a, z.view(), s.view(), sums.view());
+    kernels->attention_output(sums.view(), 1, out.view(), {}, {}, {});
+    EXPECT_TRUE(std::isnan(out.view().row(0)[0]));
+  }
 }
 
 }  // namespace

@@ -141,7 +141,6 @@ std::vector<Case> cases() {
     attention("_sparse", kind, nothing).sparse = true;
     attention("_directed", kind, [](ModelOptions& o) { o.hidden = 18; }).directed = true;
     attention("_batch_norm", kind, [](ModelOptions& o) { o.norm = NormLayer::batch; });
-    attention("_one_output_head", kind, [](ModelOptions& o) { o.output_heads = 1; });
     attention("_averaged", kind, [](ModelOptions& o) { o.concat_heads = false; });
     attention("_residual", kind, [](ModelOptions& o) { o.residual = Residual::identity; });
     attention("_pre_norm", kind, [](ModelOptions& o) {
@@ -150,6 +149,7 @@ std::vector<Case> cases() {
       o.feed_forward = 2;
     });
   }
+  attention("_one_output_head", ModelKind::gat, [](ModelOptions& o) { o.output_heads = 1; });
   attention("_linear_residual", ModelKind::gat, [](ModelOptions& o) {
     o.residual = Residual::linear;
     o.negative_slope = 0;

@@ -245,6 +245,43 @@ TEST(StaleHalo, HoldsNothingBeforeTheFirstExchange) {
   test::expect_error(ErrorCode::usage, "holds no rows of this exchange", finish);
 }
 
+// Rows that arrive late were made from columns that had arrived late, which the owner still has.
+TEST(StaleHalo, KeepsOwnExactColumnsForAsLongAsRowsMadeFromThemArrive) {
+  const Graph graph = test::random_graph(60, 0.1, 4);
+  const Partition partition = test::round_robin_partition(60, 2);
+  const Shard shard = build_shard(NodeIndex(graph, partition), 0, nullptr);
+  test::RecordingCommunicator comm(0, 2);
+  Device device(1);
+  const PlacedShard placed(shard, device, MemoryUse::graph, nullptr);
+  PhaseClock clock;
+  std::vector<Site> sites{test::site(0, 0, Direction::forward, kCols)};
+  sites[0].exact_cols = 3;
+  for (const int staleness : {0, 1, 3}) {
+    StaleHalo halo(comm, placed, ExchangePolicy(exchange(staleness, 5, 2, 32), 40), sites, 1, clock,
+                   nullptr);
+    std::int64_t oldest = 0;
+    for (std::int64_t epoch = 0; epoch < 40; ++epoch) {
+      const MatrixView own = halo.own_exact(sites[0], epoch);
+      ASSERT_EQ(own.data != nullptr, staleness > 0);
+      if (staleness == 0) continue;
+      ASSERT_EQ(own.rows, shard.inner_rows);
+      for (std::int64_t r = 0; r < own.rows; ++r) {
+        std::fill_n(own.row(r), own.cols, static_cast<float>(epoch));
+      }
+      const std::int64_t used = halo.source_epoch(sites[0], halo.source_epoch(sites[0], epoch));
+      oldest = std::max(oldest, epoch - used);
+      const MatrixView kept = halo.own_exact(sites[0], used);
+      EXPECT_EQ(kept.row(kept.rows - 1)[2], static_cast<float>(used)) << epoch;
+      // What a checkpoint before this epoch would hold.
+      std::vector<std::int64_t> saved;
+      for (const auto& held : halo.own_exact_before(epoch)) saved.push_back(held.epoch);
+      ASSERT_EQ(static_cast<std::int64_t>(saved.size()), epoch - used);
+      EXPECT_TRUE(saved.empty() || saved.front() == used);
+    }
+    EXPECT_EQ(oldest, std::min(2 * staleness, 4));  // Every fifth epoch is synchronous.
+  }
+}
+
 TEST(StaleHalo, SynchronousLayersShareTheWidestOnesBuffers) {
   EXPECT_EQ(halo_bytes(0, {3, 8, 5}, 4), 8);
   EXPECT_EQ(halo_bytes(1, {3, 8, 5}, 4), 2 * (3 + 8 + 5));

@@ -63,7 +63,9 @@ WeightTotals<float> WeighEntries(float* x, std::int64_t count, float row_score, 
   const auto weigh = [&](auto score, auto by, auto factor) HWY_ATTR {
     const auto above = hn::Gt(score, zero);
     const auto leaky = hn::IfThenElse(above, score, hn::Mul(score, low));
-    const auto w = hn::Exp(d, hn::Sub(leaky, by));
+    const auto exponent = hn::Sub(leaky, by);
+    // Exp would turn NaN into 0 and hide it.
+    const auto w = hn::IfThenElse(hn::IsNaN(exponent), exponent, hn::Exp(d, exponent));
     const auto counted = hn::Mul(w, factor);
     positive = hn::Add(positive, hn::IfThenElseZero(above, counted));
     other = hn::Add(other, hn::IfThenZeroElse(above, counted));

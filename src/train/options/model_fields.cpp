@@ -84,7 +84,7 @@ void add_model_fields(FieldTable<TrainOptions>& fields) {
              "With gat and gat-sep: attention heads of each layer, which divide --hidden.",
              HELIOGRAPH_MEMBER(model.heads));
   fields.add("output-heads", "N",
-             "With gat and gat-sep: heads whose mean is the logits; 0 for as many as --heads.",
+             "With gat: heads whose mean is the logits; 0 for as many as --heads.",
              HELIOGRAPH_MEMBER(model.output_heads));
   fields.add(
       "concat-heads",

@@ -70,11 +70,13 @@ void validate_composition(const ModelOptions& model, const GivenOption& given) {
     require_kind(asked || given(option), option, {gat, gat_sep});
   };
   require_attention(model.heads != defaults.heads, "heads");
-  require_attention(model.output_heads != defaults.output_heads, "output-heads");
+  require_kind(model.output_heads != defaults.output_heads || given("output-heads"), "output-heads",
+               {gat});
   require_attention(!model.concat_heads, "concat-heads");
   require_attention(model.attention_dropout != defaults.attention_dropout, "attention-dropout");
   require_attention(model.negative_slope != defaults.negative_slope, "negative-slope");
-  if (attends(model) && model.concat_heads && model.hidden % model.heads != 0) {
+  const bool only_logits = model.layers == 1 && averages_logits(model);
+  if (attends(model) && model.concat_heads && !only_logits && model.hidden % model.heads != 0) {
     throw_error(ErrorCode::usage,
                 "--hidden {} is not a multiple of --heads {}: heads are side by side in a layer's "
                 "output; change either, or add --no-concat-heads",
@@ -216,8 +218,12 @@ std::vector<IdleOptions> idle_options(const ModelOptions& model) {
   if (!convolves(model) || attends(model)) {
     idle.push_back({{"precompute", "transform-first"}, "this model: it sums no features"});
   }
-  // A gin layer is an MLP, which is like a hidden layer.
-  if (model.layers == 1 && !maps_output(model) && model.kind != ModelKind::gin) {
+  if (!averages_logits(model)) {
+    idle.push_back({{"output-heads"}, "this model: no layer of attention makes its logits"});
+  }
+  // A gin layer is an MLP, and attention of gat-sep has --hidden columns, as in a hidden layer.
+  if (model.layers == 1 && !maps_output(model) && model.kind != ModelKind::gin &&
+      model.kind != ModelKind::gat_sep) {
     std::vector<std::string> names{"norm"};
     if (!model.input_linear) names.emplace_back("activation");
     if (!model.input_linear && model.feed_forward == 0) names.emplace_back("hidden");

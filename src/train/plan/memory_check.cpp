@@ -117,8 +117,9 @@ std::int64_t halo_bytes(const std::vector<Site>& sites, const TrainOptions& opti
   std::int64_t sum = 0, largest = 0;
   for (const Site& site : sites) {
     if (directed && site.direction == Direction::backward) continue;
-    if (site.direction == Direction::forward) {
-      sum += policy.own_slots() * nodes * site.exact_cols * 4;
+    if (site.direction == Direction::forward && policy.own_slots() > 0) {
+      const std::int64_t own = capped_product(nodes * site.exact_cols * 4, policy.own_slots());
+      sum = std::min(kMostBytes, sum + own);
     }
     const auto bytes = 2 * rows * static_cast<std::int64_t>(policy.most_row_bytes(site));
     largest = std::max(largest, bytes);

@@ -49,8 +49,9 @@ std::int64_t bytes_of(const Shard& shard) {
 }
 
 /// The shard with the numbers of halo nodes, if the dropout of attention needs them.
-Shard complete(Shard shard, const ModelOptions& model, Communicator& comm) {
-  if (!attends(model) || model.attention_dropout == 0) return shard;
+Shard complete(Shard shard, const ModelOptions& model, MemoryUse use, Communicator& comm) {
+  const bool trains = use == MemoryUse::graph;
+  if (!trains || !attends(model) || model.attention_dropout == 0) return shard;
   const auto add = [&](Adjacency& a) {
     a.halo_ids = exchange_numbers(comm, a.plan, shard.global_ids);
   };
@@ -63,7 +64,7 @@ Shard complete(Shard shard, const ModelOptions& model, Communicator& comm) {
 
 RankGraph::RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Kernels& kernels,
                      MemoryUse use, MemoryAccount* host, MemoryAccount* account)
-    : shard_(complete(std::move(data.shard), plan.options().model, comm)),
+    : shard_(complete(std::move(data.shard), plan.options().model, use, comm)),
       placed_(shard_, kernels.device(), use, account),
       structure_(use, host),
       op_(placed_, kernels, propagation_of(plan.options().model), use, account),
