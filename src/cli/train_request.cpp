@@ -139,8 +139,9 @@ std::vector<std::string> warnings(const TrainRequest& request, const GivenOption
   const ModelKind kind = request.train.model.kind;
   const bool attends = kind == ModelKind::gat || kind == ModelKind::gat_sep;
   if (parts > 1 && attends && bit_count(exchange.bits_backward) < 4) {
-    lines.push_back(fmt::format("gradients of attention lose much of their precision at {}: try --bits-backward 4",
-                                counted(bit_count(exchange.bits_backward), "bit")));
+    lines.push_back(fmt::format(
+        "gradients of attention lose much of their precision at {}: try --bits-backward 4",
+        counted(bit_count(exchange.bits_backward), "bit")));
   }
   if (parts > 1 && exchange.staleness >= request.train.epochs) {
     lines.push_back(
