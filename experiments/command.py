@@ -16,6 +16,9 @@ BUILDS = ("build/release", "build/test", "build/quickstart")
 USAGE_ERRORS = (2, 3)  # Exit codes of the command for flags and data that no repetition mends.
 
 
+_running = set()  # Processes of commands that have not ended.
+
+
 class CommandFailed(Exception):
     """The command failed or took too long. The text holds the command and the end of its output;
     `code` is its exit code, or None."""
@@ -69,15 +72,28 @@ def run(command, *arguments, limit=None):
     """Runs the command to its end, for at most `limit` seconds, and returns what it printed. Raises
     CommandFailed."""
     line = [command, *arguments]
-    try:
-        done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=limit)
-    except subprocess.TimeoutExpired as error:
-        raise CommandFailed(f"over {limit} s: {shlex.join(line)}") from error
-    if done.returncode != 0:
-        last = "\n".join(done.stderr.strip().split("\n")[-5:])
-        raise CommandFailed(f"exit code {done.returncode}: {shlex.join(line)}\n{last}",
-                            done.returncode)
-    return done.stdout
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        _running.add(process)
+        try:
+            out, messages = process.communicate(timeout=limit)
+        except BaseException as error:
+            process.kill()
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise CommandFailed(f"over {limit} s: {shlex.join(line)}") from error
+            raise
+        finally:
+            _running.discard(process)
+    if process.returncode != 0:
+        last = "\n".join(messages.strip().split("\n")[-5:])
+        raise CommandFailed(f"exit code {process.returncode}: {shlex.join(line)}\n{last}",
+                            process.returncode)
+    return out
+
+
+def stop_commands():
+    """Asks all commands that `run` has started to stop, as a supervisor does."""
+    for process in list(_running):
+        process.terminate()
 
 
 def read_metrics(run_directory):

@@ -29,12 +29,13 @@ import glob
 import os
 import re
 import shlex
+import signal
 import sys
 import threading
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from command import (USAGE_ERRORS, CommandFailed, add_command_option, find_command, make_flags,
-                     require_modules, run)
+                     require_modules, run, stop_commands)
 
 require_modules("numpy", "scipy", "matplotlib")
 from json_file import read_json, write_json
@@ -232,6 +233,11 @@ def train_all(runs, command, jobs):
             raise
         return True
 
+    def stop(*_):  # Nobody sends SIGTERM to the runs, unlike a terminal's SIGINT.
+        stop_commands()
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, stop)
     pending = [r for r in runs if not r.finished()]
     print(f"{len(runs) - len(pending)} of {len(runs)} runs are there already", flush=True)
     failures = []

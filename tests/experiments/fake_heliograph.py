@@ -3,11 +3,13 @@
 would write, with contents that follow from the flags; `import` without --out prints that the data
 have FAKE_SPLITS (default 0) splits; other commands write one file in --out.
 Appends each call to the file FAKE_CALLS. Fails with exit code FAKE_CODE (default 6) and prints
-FAKE_WORDS where FAKE_FAIL is among its flags. Adds FAKE_ADDS to the loss of epoch 3."""
+FAKE_WORDS where FAKE_FAIL is among its flags. Adds FAKE_ADDS to the loss of epoch 3. Where
+FAKE_HANG is set, `train` writes its process number to that file and sleeps for a minute."""
 
 import json
 import os
 import sys
+import time
 
 flags, name = {}, None
 for word in sys.argv[2:]:
@@ -26,6 +28,11 @@ if os.environ.get("FAKE_FAIL", "\0") in " ".join(sys.argv[1:]):
 if sys.argv[1] == "import" and "out" not in flags:
     print(f"data: 4 nodes\n  nodes         4\n  splits        {os.environ.get('FAKE_SPLITS', '0')}")
     sys.exit(0)
+
+if sys.argv[1] == "train" and "FAKE_HANG" in os.environ:
+    with open(os.environ["FAKE_HANG"], "w", encoding="utf-8") as file:
+        file.write(str(os.getpid()))
+    time.sleep(60)
 
 flags.setdefault("out", flags.get("resume"))
 os.makedirs(flags["out"], exist_ok=True)

@@ -7,7 +7,9 @@ import csv
 import io
 import os
 import re
+import subprocess
 import sys
+import time
 import unittest
 from unittest import mock
 
@@ -156,6 +158,22 @@ class Sweep(FolderTest):
             text = self.refused_flags("--", "--eval-every", "0", trains=1)
             self.assertIn("fp32, S = 0, seed 1: the run has no test score", text)
             self.assertEqual(text.count("\n"), 1, text)
+
+    def test_a_stopped_sweep_stops_its_run(self):
+        hangs = self.path("hangs")
+        environment = {**os.environ, "FAKE_CALLS": self.write("calls", ""), "FAKE_HANG": hangs}
+        config = os.path.join(EXPERIMENTS, "convergence", "tolokers.json")
+        with subprocess.Popen([sys.executable, SWEEP, config, "--data", "d", "--out",
+                               self.path("out"), "--heliograph", FAKE, "--seeds", "1"],
+                              env=environment, stderr=subprocess.PIPE, text=True) as process:
+            while not os.path.exists(hangs) or not self.read("hangs"):
+                self.assertIsNone(process.poll())
+                time.sleep(0.01)
+            process.terminate()
+            self.assertEqual(process.wait(), 1)
+            self.assertIn("stopped; repeat the command to continue", process.stderr.read())
+        with self.assertRaises(ProcessLookupError):
+            os.kill(int(self.read("hangs")), 0)
 
     def test_a_folder_with_other_things_is_refused(self):
         self.write("file", "")
