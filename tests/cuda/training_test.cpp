@@ -138,7 +138,6 @@ INSTANTIATE_TEST_SUITE_P(
                              o.model.attention_dropout = 0.3F;
                              o.model.concat_heads = false;
                              o.model.heads = 3;
-                             o.model.output_heads = 1;
                              o.exchange.bits_forward = Bits::four;
                              o.exchange.bits_backward = Bits::bf16;
                              o.exchange.staleness = 1;
