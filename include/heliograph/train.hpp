@@ -110,9 +110,9 @@ struct TrainCallbacks {
 /// beginning or from a checkpoint (docs/checkpoints.md), with the same bits either way. Returns
 /// when the run has ended. Several threads may call it on different data sets. With
 /// TransportKind::mpi or tcp each process is one rank and calls it for one run at a time, with mpi
-/// on its main thread; rank 0 returns the result, the other ranks an empty one (docs/processes.md).
-/// Throws Error. An exception that a callback throws ends the run and is thrown as it is; ranks in
-/// other processes throw Error(peer_lost) with its text.
+/// on its main thread; rank 0 returns the result, the other ranks only its stop_reason
+/// (docs/processes.md). Throws Error. An exception that a callback throws ends the run and is
+/// thrown as it is; ranks in other processes throw Error(peer_lost) with its text.
 TrainResult train(const Dataset& dataset, const TrainOptions& options,
                   const TrainCallbacks& callbacks = {});
 

@@ -111,17 +111,25 @@ class TrainingRun {
     progress_.log(LogLevel::info, describe_run(request_));
     for (const std::string& line : notes_) progress_.log(LogLevel::warning, line);
     open_directory(data);
+    bool interrupted = false;
     try {
       const TrainResult result = train_reporting(data);
-      write_results(result, watch.received());
+      interrupted = result.stop_reason == "interrupted";
+      write_results(result, stopped_by(watch, interrupted));
     } catch (const std::exception& error) {
       record_failure(error);
       throw;
     }
-    if (watch.received() == 0) return 0;
-    progress_.log(LogLevel::info,
-                  fmt::format("stopped by {}; {}", signal_name(watch.received()), advice_()));
-    return 128 + watch.received();
+    const std::string by = stopped_by(watch, interrupted);
+    if (by.empty()) return 0;
+    progress_.log(LogLevel::info, fmt::format("stopped by {}; {}", by, advice_()));
+    return 128 + (watch.received() != 0 ? watch.received() : SIGTERM);
+  }
+
+  /// The signal that has stopped the run; empty if none has.
+  static std::string stopped_by(const SignalWatch& watch, bool interrupted) {
+    if (watch.received() != 0) return signal_name(watch.received());
+    return interrupted ? "a signal to another process" : "";
   }
 
   void open_directory(const TrainData& data) {
@@ -198,7 +206,7 @@ class TrainingRun {
     return result;
   }
 
-  void write_results(const TrainResult& result, int signal) {
+  void write_results(const TrainResult& result, const std::string& stopped_by) {
     if (!processes_.is_root()) return;
     std::string files;
     // The other processes wait for this one.
@@ -208,7 +216,7 @@ class TrainingRun {
     if (directory_) {
       directory_->write_outputs(result, begin);
       nlohmann::ordered_json members = result_json(result, request_.train);
-      if (signal != 0) members["signal"] = signal_name(signal);
+      if (!stopped_by.empty()) members["signal"] = stopped_by;
       begin("run.json to --out " + request_.out);
       directory_->finish(result.stop_reason, members);
       files = directory_->path().string();

@@ -266,9 +266,11 @@ void train_rank(const RunPlan& plan, const Beginning& beginning, Communicator& c
   const std::string stop_reason = run.run_epochs();
   run.collect(result);
   memory.report(run.memory(), result);
-  if (comm.rank() != 0) return;
-  result.setup_seconds = setup.count();
-  result.stop_reason = stop_reason;
+  // Ranks that are threads share the result.
+  if (comm.rank() == 0 || ranks_are_processes(plan.options().transport)) {
+    result.stop_reason = stop_reason;
+  }
+  if (comm.rank() == 0) result.setup_seconds = setup.count();
 }
 
 /// Reads the weights to begin with and, to resume, the manifest of the checkpoint. Throws Error:

@@ -294,7 +294,8 @@ def signals(options):
     """A request to stop saves; one before the ranks have met ends the process at once."""
     data = make_graph(options)
     # A terminal sends SIGINT to every process.
-    for number, told, expected in ((signal.SIGTERM, [0], [143, 0, 0]),
+    for number, told, expected in ((signal.SIGTERM, [0], [143, 143, 143]),
+                                   (signal.SIGTERM, [2], [143, 143, 143]),
                                    (signal.SIGTERM, [0, 1, 2], [143, 143, 143]),
                                    (signal.SIGINT, [0, 1], [130, 130])):
         out = new_folder(options)
@@ -306,6 +307,8 @@ def signals(options):
             job.signal(rank, number)
         require_codes(job, expected, f"{number.name} to {told}")
         require('"status": "interrupted"' in read(out, "run.json"), "run.json")
+        name = number.name if 0 in told else "a signal to another process"
+        require(f'"signal": "{name}"' in read(out, "run.json"), f"run.json: {name}")
         done = len(epochs_of(out))
         require_codes(start(options, ranks, [options.heliograph, "train", "--resume", out,
                                              "--epochs", str(done + 2), "--quiet"]),
