@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "core/aggregate_inputs.hpp"
+#include "core/cpu/aggregate_tiles.hpp"
 #include "core/kernels.hpp"
 #include "support/simd_targets.hpp"
 
@@ -256,6 +258,26 @@ TEST(AttentionKernels, SumInSeveralTiles) {
   for (const bool backward : {false, true}) {
     expect_sums({4, 64, {4, true}, backward, false, true, 3000}, "3000 rows,");
   }
+}
+
+// The memory of a tile is made for this bound.
+TEST(RowTiles, BoundTheWorkOfEveryTile) {
+  for (const std::int64_t longest : {0, 1, 700, 4000}) {
+    Csr csr{{0}, {}};
+    for (std::int64_t row = 0; row < 900; ++row) {
+      csr.offsets.push_back(csr.offsets.back() + (row % 100 == 99 ? longest : row % 7));
+    }
+    const CsrView view = csr.view();
+    const cpu::RowTiles tiles(view, 1000);
+    std::int64_t most = 0;
+    for (std::int64_t t = 0; t < tiles.count(); ++t) {
+      const std::int64_t begin = tiles.begin(t), end = tiles.begin(t + 1);
+      most = std::max(most, view.offsets[end] - view.offsets[begin] + end - begin);
+    }
+    EXPECT_LE(most, tiles.most_work()) << longest;
+    EXPECT_GE(2 * most, tiles.most_work()) << longest;
+  }
+  EXPECT_EQ(cpu::RowTiles(CsrView{}, 1).most_work(), 0);
 }
 
 TEST(AttentionKernels, ShowANeighboursNaN) {

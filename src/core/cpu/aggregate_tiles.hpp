@@ -35,6 +35,16 @@ class RowTiles {
     return low;
   }
 
+  /// At least the work of every tile. Only its last row takes a tile beyond the grain.
+  std::int64_t most_work() const {
+    if (csr_.rows <= 0) return 0;
+    std::int64_t longest = 0;
+    for (std::int64_t row = 0; row < csr_.rows; ++row) {
+      longest = std::max(longest, csr_.offsets[row + 1] - csr_.offsets[row]);
+    }
+    return std::min(grain_ + longest + 1, work_before(csr_.rows));
+  }
+
  private:
   std::int64_t work_before(std::int64_t row) const {
     return csr_.offsets[row] - csr_.offsets[0] + row;

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <type_traits>
 
 #include "core/cpu/aggregate_rows.hpp"
 #include "core/cpu/aggregate_tiles.hpp"
@@ -68,15 +67,6 @@ TileSpace<T> carve(Carver& carver, std::int64_t rows, std::int64_t entries,
           carver.take<std::int32_t>(entries),
           selection(),
           selection()};
-}
-
-template <class T>
-const AttentionTotals<T>& totals_of(const AttentionSums& sums) {
-  if constexpr (std::is_same_v<T, double>) {
-    return sums.f64;
-  } else {
-    return sums.f32;
-  }
 }
 
 template <class T>
@@ -185,25 +175,26 @@ struct HaloNeighbours {
 template <class T, class Neighbours>
 class AttentionTile {
  public:
+  /// `memory`: of at least `bytes` for the tile's work.
   AttentionTile(const CsrView& csr, const Attention& attention, const Neighbours& neighbours,
                 const AttentionTotals<T>& totals, std::int64_t begin, std::int64_t end,
-                AttentionSpace::Place& place)
+                std::byte* memory)
       : csr_(csr),
         a_(attention),
         neighbours_(neighbours),
         totals_(totals),
         begin_(begin),
         rows_(end - begin),
-        entries_(entries_of(csr, attention, begin, end)) {
-    Carver counter(nullptr);
-    carve<T>(counter, rows_, entries_, a_.exact_cols());
-    Carver carver(place.memory(counter.bytes()));
+        entries_(csr.offsets[end] - csr.offsets[begin] + (attention.own_rows ? rows_ : 0)) {
+    Carver carver(memory);
     space_ = carve<T>(carver, rows_, entries_, a_.exact_cols());
   }
 
-  static std::int64_t entries_of(const CsrView& csr, const Attention& attention, std::int64_t begin,
-                                 std::int64_t end) {
-    return csr.offsets[end] - csr.offsets[begin] + (attention.own_rows ? end - begin : 0);
+  /// Enough for a tile of this work (RowTiles): neither its rows nor its entries exceed it.
+  static std::size_t bytes(std::int64_t work, std::int64_t exact_cols) {
+    Carver counter(nullptr);
+    carve<T>(counter, work, work, exact_cols);
+    return counter.bytes();
   }
 
   void sum() {
@@ -310,22 +301,11 @@ void sum_tiles(const CsrView& csr, const Attention& attention, const Neighbours&
                const AttentionTotals<T>& totals, AttentionSpace& space, ThreadPool& threads) {
   using Tile = AttentionTile<T, Neighbours>;
   const std::int64_t cols = totals.positive.cols;
-  const RowTiles tiles(csr, cols);
-  const auto bytes = [&] {
-    std::size_t most = 0;
-    for (std::int64_t t = 0; t < tiles.count(); ++t) {
-      const std::int64_t begin = tiles.begin(t), end = tiles.begin(t + 1);
-      Carver carver(nullptr);
-      carve<T>(carver, end - begin, Tile::entries_of(csr, attention, begin, end),
-               attention.exact_cols());
-      most = std::max(most, carver.bytes());
-    }
-    return most;
-  };
-  space.fit({csr.offsets, cols, attention.exact_cols(), sizeof(T)}, bytes, threads.threads());
+  space.fit(Tile::bytes(RowTiles(csr, cols).most_work(), attention.exact_cols()),
+            threads.threads());
   for_tiles(csr, cols, threads, [&](std::int64_t begin, std::int64_t end) {
     AttentionSpace::Place place(space);
-    Tile(csr, attention, neighbours, totals, begin, end, place).sum();
+    Tile(csr, attention, neighbours, totals, begin, end, place.memory()).sum();
   });
 }
 
@@ -345,14 +325,11 @@ std::int64_t head_cols(const AttentionSums& sums, int heads) {
 
 }  // namespace
 
-void AttentionSpace::fit(const Key& key, FunctionRef<std::size_t()> bytes, int places) {
-  if (std::ranges::find(fitted_, key) != fitted_.end()) return;
+void AttentionSpace::fit(std::size_t bytes, int places) {
   free_.resize(static_cast<std::size_t>(places));
-  const std::size_t needed = bytes();
   for (Buffer& buffer : free_) {
-    if (buffer.size() < needed) buffer = Buffer(needed, MemoryUse::workspace, account_);
+    if (buffer.size() < bytes) buffer = Buffer(bytes, MemoryUse::workspace, account_);
   }
-  fitted_.push_back(key);
 }
 
 void attention_inner(const CsrView& csr, const Attention& attention, ConstMatrixView x,

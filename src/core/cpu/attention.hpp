@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/function_ref.hpp"
 #include "core/kernels.hpp"
 #include "core/thread_pool.hpp"
 
@@ -19,17 +18,8 @@ class AttentionSpace {
   /// `account` counts the memory and must outlive the space; it may be null.
   explicit AttentionSpace(MemoryAccount* account) : account_(account) {}
 
-  /// What decides how much memory the tiles of a block need. Blocks may take each other's place in
-  /// memory, so the key of a block that is gone may be that of another.
-  struct Key {
-    const std::int64_t* offsets;
-    std::int64_t cols, exact_cols;
-    std::size_t value_bytes;
-    bool operator==(const Key&) const = default;
-  };
-  /// Makes `places` places of at least `bytes()` bytes, unless a call with this key has done so.
-  /// Then tiles of that block allocate nothing.
-  void fit(const Key& key, FunctionRef<std::size_t()> bytes, int places);
+  /// Makes `places` places of at least `bytes`. Allocates nothing if there are such.
+  void fit(std::size_t bytes, int places);
 
   /// One place, for as long as the object lives. Thread-safe.
   class Place {
@@ -45,12 +35,7 @@ class AttentionSpace {
     }
     Place(const Place&) = delete;
     Place& operator=(const Place&) = delete;
-    /// Memory of at least this size. It grows if `fit` has made less.
-    std::byte* memory(std::size_t bytes) {
-      const std::lock_guard lock(space_.mutex_);
-      if (buffer_.size() < bytes) buffer_ = Buffer(bytes, MemoryUse::workspace, space_.account_);
-      return buffer_.data();
-    }
+    std::byte* memory() { return buffer_.data(); }
 
    private:
     AttentionSpace& space_;
@@ -60,7 +45,6 @@ class AttentionSpace {
  private:
   MemoryAccount* account_;
   std::mutex mutex_;
-  std::vector<Key> fitted_;
   std::vector<Buffer> free_;
 };
 
