@@ -265,7 +265,7 @@ Propagation propagation_of(const ModelOptions& options) {
       return {DegreeScale::inverse_root, DegreeScale::inverse_root, 1.0F};
     case ModelKind::gat:
     case ModelKind::gat_sep:
-      break;
+      return {.sums = false};
   }
   return {};
 }

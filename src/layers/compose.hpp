@@ -23,8 +23,8 @@ struct ModelInput {
 };
 
 /// How the model's layers sum the rows of neighbours: GraphSAGE by Hamilton et al. (2017),
-/// algorithm 1 with the mean aggregator; GIN by Xu et al. (2019), equation 4.1; all others by Kipf
-/// and Welling (2017), equation 2.
+/// algorithm 1 with the mean aggregator; GIN by Xu et al. (2019), equation 4.1; all others but
+/// those of attention by Kipf and Welling (2017), equation 2.
 Propagation propagation_of(const ModelOptions& options);
 
 /// Whether the features' first aggregation is made once, before the first epoch: if the options

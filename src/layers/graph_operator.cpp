@@ -27,6 +27,7 @@ GraphOperator::GraphOperator(const PlacedShard& shard, Kernels& kernels,
   };
   row_scale_ = place(propagation.row);
   col_scale_ = place(propagation.col);
+  if (!propagation.sums) return;
   const auto prepare = [&](Direction direction, Blocks& blocks) {
     const Shard& s = shard.shard();
     blocks.inner = kernels.gather_blocks(shard.inner(direction), s.inner_rows, use, account);

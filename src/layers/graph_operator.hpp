@@ -23,6 +23,7 @@ struct Propagation {
   DegreeScale row = DegreeScale::one;  ///< The diagonal of R.
   DegreeScale col = DegreeScale::one;  ///< The diagonal of C.
   float self = 0;                      ///< The weight of a node's own row.
+  bool sums = true;  ///< Whether rows are summed like this; attention weighs entries.
 
   /// How many scale values each node needs in memory: 0, 1 or 2.
   int scales() const {

@@ -190,6 +190,25 @@ TEST(Bf16Storage, LeavesInferenceExact) {
   EXPECT_FALSE(differs(stored.infer(pass, op, input)));
 }
 
+// These models scale no rows, so an operator's memory is that of its blocks.
+TEST(GraphOperator, MakesNoGatherBlocksForAttention) {
+  const Graph graph = test::random_graph(3200, 0.01, 4);
+  const Shard shard =
+      build_shard(NodeIndex(graph, test::round_robin_partition(3200, 1)), 0, nullptr);
+  const auto kernels = make_cpu_kernels(1, false);
+  const PlacedShard placed(shard, kernels->device(), MemoryUse::graph, nullptr);
+  const auto bytes = [&](ModelKind kind) {
+    ModelOptions options;
+    options.kind = kind;
+    MemoryAccount account;
+    const GraphOperator op(placed, *kernels, propagation_of(options), MemoryUse::graph, &account);
+    return account.live(MemoryUse::graph);
+  };
+  EXPECT_GT(bytes(ModelKind::gin), 0);
+  EXPECT_EQ(bytes(ModelKind::gat), 0);
+  EXPECT_EQ(bytes(ModelKind::gat_sep), 0);
+}
+
 /// Checks that rows which a site declares as non-negative are so, and notes whether any site did.
 class PromiseHalo final : public Halo {
  public:
