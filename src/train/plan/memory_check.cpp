@@ -9,6 +9,7 @@
 
 #include "core/packed_rows.hpp"
 #include "core/throw_error.hpp"
+#include "graph/rows.hpp"
 #include "layers/network.hpp"
 #include "staleness/exchange_policy.hpp"
 #include "train/optimizer.hpp"
@@ -40,26 +41,22 @@ std::int64_t structure_bytes(const Dataset& dataset, std::int64_t nodes, std::in
 std::int64_t aggregation_bytes(const Dataset& dataset, bool with_self, std::int64_t entry_bytes) {
   constexpr std::int64_t kMostReads = 100'000'000;
   const Features& f = dataset.features;
-  const auto begin_of = [&](NodeId u) { return f.offsets[static_cast<std::size_t>(u)]; };
-  std::vector<NodeId> last_row(static_cast<std::size_t>(f.cols), -1);
+  std::vector<NodeId> last_row(at(f.cols), -1);
   std::int64_t reads = 0, bytes = 0;
   for (NodeId v = 0; v < dataset.graph.nodes; ++v) {
     std::int64_t entries = 0;
     const auto add = [&](NodeId u) {
-      const std::int64_t begin = begin_of(u), end = begin_of(u + 1);
+      const std::int64_t begin = f.offsets[at(u)], end = f.offsets[at(u) + 1];
       reads += end - begin;
       if (reads > kMostReads) entries = std::max(entries, end - begin);
       for (std::int64_t i = begin; i < end && reads <= kMostReads; ++i) {
-        NodeId& last = last_row[static_cast<std::size_t>(f.columns[static_cast<std::size_t>(i)])];
+        NodeId& last = last_row[at(f.columns[at(i)])];
         if (last != v) ++entries;
         last = v;
       }
     };
     if (with_self) add(v);
-    const auto row = static_cast<std::size_t>(v);
-    for (std::int64_t e = dataset.graph.offsets[row]; e < dataset.graph.offsets[row + 1]; ++e) {
-      add(dataset.graph.neighbours[static_cast<std::size_t>(e)]);
-    }
+    for (const NodeId u : neighbours_of(dataset.graph, v)) add(u);
     // A rank whose rows are filled by more than a fifth makes them dense.
     bytes += std::min(entry_bytes * entries, 4 * padded_stride(f.cols));
   }
