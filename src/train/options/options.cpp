@@ -6,6 +6,7 @@
 #include <cmath>
 #include <initializer_list>
 #include <string>
+#include <vector>
 
 #include "comm/mpi/transport.hpp"
 #include "comm/nccl/transport.hpp"
@@ -54,18 +55,19 @@ void validate_composition(const ModelOptions& model, const GivenOption& given) {
                 choice_name(kind));
   };
   using enum ModelKind;
+  const auto convolving = {gcn, sage, gin, jknet, gat, gat_sep};
   require_kind(model.hops != defaults.hops || given("hops"), "hops", {appnp, dagnn});
   require_kind(model.teleport != defaults.teleport || given("teleport"), "teleport", {appnp});
   require_kind(model.eps_learned, "eps-learned", {gin});
   require_kind(model.theta != defaults.theta || given("theta"), "theta", {gcnii});
   require_kind(model.alpha != defaults.alpha || given("alpha"), "alpha", {gcnii});
-  require_kind(model.jk != JumpingKnowledge::none, "jk", {gcn, sage, gin, jknet, gat, gat_sep});
+  require_kind(model.jk != JumpingKnowledge::none, "jk", convolving);
   require_kind(model.feed_forward > 0, "feed-forward", {gcn, sage, jknet, gat, gat_sep});
   require_kind(model.residual == Residual::linear, "residual linear", {gcn, jknet, gat});
-  require_kind(model.pre_norm, "pre-norm", {gcn, sage, gin, jknet, gat, gat_sep});
+  require_kind(model.pre_norm, "pre-norm", convolving);
   require_kind(model.input_linear, "input-linear",
                {gcn, sage, gin, jknet, appnp, dagnn, gat, gat_sep});
-  require_kind(model.output_linear, "output-linear", {gcn, sage, gin, jknet, gat, gat_sep});
+  require_kind(model.output_linear, "output-linear", convolving);
   const auto require_attention = [&](bool asked, const char* option) {
     require_kind(asked || given(option), option, {gat, gat_sep});
   };
