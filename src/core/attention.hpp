@@ -8,15 +8,21 @@
 
 namespace heliograph {
 
+/// The share of values that dropout drops.
+struct DropoutRate {
+  std::uint32_t threshold = 0;  ///< Dropped if noise16 < threshold: probability threshold / 2^16.
+
+  /// The factor of values that are kept.
+  float scale() const { return 65536.0F / static_cast<float>(65536 - threshold); }
+};
+
 /// Dropout of attention weights, which both owners of an edge draw alike: the noise is keyed by the
 /// edge's target, its source and the head.
-struct EdgeDropout {
-  std::uint32_t threshold = 0;  ///< Dropped if noise16 < threshold: probability threshold / 2^16.
-  std::uint64_t stream = 0;     ///< stream_key() with Purpose::attention.
+struct EdgeDropout : DropoutRate {
+  std::uint64_t stream = 0;               ///< stream_key() with Purpose::attention.
   const std::int64_t* row_ids = nullptr;  ///< Global node id of each row of the block.
   const std::int64_t* col_ids = nullptr;  ///< Global node id of each column of the block.
 
-  float scale() const { return 65536.0F / static_cast<float>(65536 - threshold); }
   /// Key of the noise of entry (row, col), of which word h decides for head h.
   HELIOGRAPH_HOST_DEVICE std::uint64_t key(std::int64_t row, std::int32_t col,
                                            bool row_is_source) const {

@@ -16,13 +16,11 @@
 namespace heliograph {
 
 /// Dropout of one matrix, in which the noise of the row's node and the column decides (noise.hpp).
-struct Dropout {
-  std::uint32_t threshold = 0;  ///< Dropped if noise16 < threshold: probability threshold / 2^16.
-  std::uint64_t stream = 0;     ///< stream_key() with Purpose::dropout.
+struct Dropout : DropoutRate {
+  std::uint64_t stream = 0;                  ///< stream_key() with Purpose::dropout.
   const std::int64_t* global_ids = nullptr;  ///< Global node id of each row.
 
   bool active() const { return threshold != 0; }
-  float scale() const { return 65536.0F / static_cast<float>(65536 - threshold); }
 };
 
 /// Parameters and saved statistics of the fused pass of bias, normalisation, activation function,
