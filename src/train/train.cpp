@@ -8,11 +8,9 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,14 +23,13 @@
 #include "heliograph/shards.hpp"
 #include "layers/compose.hpp"
 #include "train/agreement.hpp"
+#include "train/beginning.hpp"
 #include "train/checkpoint/model_file.hpp"
 #include "train/checkpoint/saver.hpp"
 #include "train/checkpoint/trainer_state.hpp"
 #include "train/gather_values.hpp"
 #include "train/guarded_callbacks.hpp"
 #include "train/launch.hpp"
-#include "train/options/fields.hpp"
-#include "train/options/json.hpp"
 #include "train/plan/dataset_plan.hpp"
 #include "train/plan/rank_memory.hpp"
 #include "train/plan/shard_plan.hpp"
@@ -47,12 +44,6 @@ namespace {
 std::optional<double> known(double score) {
   return std::isnan(score) ? std::nullopt : std::optional<double>(score);
 }
-
-/// What a run begins with, if not with random weights.
-struct Beginning {
-  std::optional<CheckpointManifest> resumed;
-  std::optional<Model> weights;  ///< Of the checkpoint to resume, or those of TrainOptions.
-};
 
 /// Sets the means over epochs.
 void average_bytes(TrainResult& result) {
@@ -271,77 +262,6 @@ void train_rank(const RunPlan& plan, const Beginning& beginning, Communicator& c
     result.stop_reason = stop_reason;
   }
   if (comm.rank() == 0) result.setup_seconds = setup.count();
-}
-
-/// Reads the weights to begin with and, to resume, the manifest of the checkpoint. Throws Error:
-/// bad_input (a file is damaged), mismatch (the checkpoint belongs to another run).
-Beginning read_beginning(GraphKind kind, const std::string& dataset_hash,
-                         const TrainOptions& options) {
-  Beginning beginning;
-  const std::filesystem::path& path = options.checkpoint.resume;
-  if (path.empty()) {
-    if (!options.init_from.empty()) beginning.weights = Model::load(options.init_from);
-    return beginning;
-  }
-  std::optional<int> only;
-  if (ranks_are_processes(options.transport)) only = rank_of_process();
-  beginning.resumed = verify_checkpoint_files(path, only);
-  require_same_options(*beginning.resumed, options, path);
-  beginning.weights = Model::load(path);
-  // Named before the hash of the data set, which differs too.
-  const std::string other = why_other_graph(*beginning.weights, kind);
-  if (!other.empty()) throw_error(ErrorCode::mismatch, "--resume {}: {}", path.string(), other);
-  require_same_data(*beginning.resumed, dataset_hash, {}, path);
-  return beginning;
-}
-
-/// Options in which a run must not differ from the weights that it begins with.
-constexpr std::string_view kKeptByWeights[] = {"normalize", "model", "layers", "hidden", "norm"};
-
-/// Options of the model with which the same weights compute the same.
-constexpr std::string_view kOfTraining[] = {"dropout", "input-dropout", "precompute",
-                                            "transform-first", "aggregate-storage"};
-
-std::string plain_text(const nlohmann::json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
-}
-
-/// Weights that a run begins with see the features as they were normalised when they were trained.
-/// Warns of options with which they compute something else. Throws Error(mismatch) if they do not
-/// fit the data set.
-PlanPurpose purpose_of(const Beginning& beginning, const TrainOptions& options,
-                       const LogCallback& log, std::int64_t feature_cols, Task task,
-                       std::int32_t classes) {
-  if (!beginning.weights) return {};
-  if (!beginning.resumed) {
-    const Model& weights = *beginning.weights;
-    require_fit(weights, options.init_from.string(), feature_cols, task, classes);
-    TrainOptions trained, wanted = options;
-    trained.model = weights.options;
-    trained.normalize = weights.normalize;
-    for (TrainOptions* o : {&trained, &wanted}) {
-      o->model.norm = norm_of(o->model);
-      o->model.jk = joined_by(o->model);
-    }
-    for (const auto& field : train_option_fields()) {
-      const bool kept = std::ranges::count(kKeptByWeights, field.name) > 0;
-      if (!kept && (field.group != "Model" || std::ranges::count(kOfTraining, field.name) > 0)) {
-        continue;
-      }
-      const nlohmann::json theirs = field.get(trained), ours = field.get(wanted);
-      if (theirs == ours) continue;
-      const std::string difference = fmt::format(
-          fmt::runtime(spell_options("--init-from {}: its weights were trained with --{} {}, and "
-                                     "this run has --{} {}")),
-          options.init_from.string(), field.name, plain_text(theirs), field.name, plain_text(ours));
-      if (kept) {
-        throw Error(ErrorCode::mismatch,
-                    difference + spell_options("; --config RUN takes the run's options"));
-      }
-      if (log) log(LogLevel::warning, difference + ", with which they compute something else");
-    }
-  }
-  return {true, beginning.weights->statistics, beginning.weights->target};
 }
 
 /// Makes the plan of a run, and first reads what it begins with, so that a checkpoint that does not
