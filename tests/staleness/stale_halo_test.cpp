@@ -179,27 +179,40 @@ std::int64_t halo_bytes(int staleness, const std::vector<std::int64_t>& cols, in
   return peak / (4 * rows_both_ways);  // in columns
 }
 
-TEST(StaleHalo, WhatAStaleEpochSendsLastWaitsForTheEndOfTheEpoch) {
+/// Rank 0 of two without the other: what it posts is recorded, and nothing arrives.
+struct SingleRank {
   const Graph graph = test::random_graph(60, 0.1, 4);
   const Partition partition = test::round_robin_partition(60, 2);
   const Shard shard = build_shard(NodeIndex(graph, partition), 0, nullptr);
-  test::RecordingCommunicator comm(0, 2);
-  Device device(1);
-  const PlacedShard placed(shard, device, MemoryUse::graph, nullptr);
+  test::RecordingCommunicator comm{0, 2};
+  Device device{1};
+  const PlacedShard placed{shard, device, MemoryUse::graph, nullptr};
   PhaseClock clock;
+  const Matrix rows{shard.inner_rows, kCols, MemoryUse::workspace, nullptr};
+
+  StaleHalo halo(const ExchangeOptions& options, int epochs, const std::vector<Site>& sites) {
+    return {comm, placed, ExchangePolicy(options, epochs), sites, 1, clock, nullptr};
+  }
+  void send(StaleHalo& halo, const Site& site) const {
+    halo.open(site, {rows.view()});
+    halo.offer(site, {0, rows.view().rows});
+  }
+};
+
+TEST(StaleHalo, WhatAStaleEpochSendsLastWaitsForTheEndOfTheEpoch) {
+  SingleRank rank;
   const std::vector<Site> sites{test::site(0, 0, Direction::forward, kCols),
                                 test::site(1, 0, Direction::backward, kCols),
                                 test::site(2, 1, Direction::backward, kCols)};
-  StaleHalo halo(comm, placed, ExchangePolicy(exchange(1, 0, 0, 32), 9), sites, 1, clock, nullptr);
-  const Matrix rows(shard.inner_rows, kCols, MemoryUse::workspace, nullptr);
+  StaleHalo halo = rank.halo(exchange(1, 0, 0, 32), 9, sites);
   const auto sent = [&] {
-    return std::count_if(comm.posts.begin(), comm.posts.end(), [](auto& p) { return p.sending; });
+    return std::count_if(rank.comm.posts.begin(), rank.comm.posts.end(),
+                         [](auto& p) { return p.sending; });
   };
   const auto pass = [&](std::size_t exchange) {
     const Site& site =
         sites[exchange == 0 ? 0 : 3 - exchange];  // The backward pass begins at the last site.
-    halo.open(site, {rows.view()});
-    halo.offer(site, {0, rows.view().rows});
+    rank.send(halo, site);
     halo.finish(site, [](const PackedRows&) {});
   };
   halo.begin_epoch({0});  // A synchronous epoch waits for its own halos.
@@ -219,25 +232,17 @@ TEST(StaleHalo, WhatAStaleEpochSendsLastWaitsForTheEndOfTheEpoch) {
 }
 
 TEST(StaleHalo, HoldsNothingBeforeTheFirstExchange) {
-  const Graph graph = test::random_graph(60, 0.1, 4);
-  const Partition partition = test::round_robin_partition(60, 2);
-  const Shard shard = build_shard(NodeIndex(graph, partition), 0, nullptr);
-  test::RecordingCommunicator comm(0, 2);
-  Device device(1);
-  const PlacedShard placed(shard, device, MemoryUse::graph, nullptr);
-  PhaseClock clock;
+  SingleRank rank;
   const std::vector<Site> sites{test::site(0, 0, Direction::forward, kCols)};
-  StaleHalo halo(comm, placed, ExchangePolicy(exchange(2, 0, 0, 32), 9), sites, 1, clock, nullptr);
+  StaleHalo halo = rank.halo(exchange(2, 0, 0, 32), 9, sites);
   const auto finish = [&] { halo.finish(sites[0], [](const PackedRows&) {}); };
   EXPECT_TRUE(halo.received(0, -1).empty());
   EXPECT_EQ(halo.bytes_sent(Direction::forward), 0);
   test::expect_error(ErrorCode::usage, "holds no rows of this exchange", finish);
   // An epoch fills its own slot and no other: the second reads the rows of the first.
-  const Matrix rows(shard.inner_rows, kCols, MemoryUse::workspace, nullptr);
   for (const int epoch : {0, 1}) {
     halo.begin_epoch({epoch});
-    halo.open(sites[0], {rows.view()});
-    halo.offer(sites[0], {0, rows.view().rows});
+    rank.send(halo, sites[0]);
     EXPECT_NO_THROW(finish()) << epoch;
   }
   EXPECT_EQ(halo.received(0, 1).size(), 2u);
