@@ -5,7 +5,6 @@
 
 #include "heliograph/io.hpp"
 #include "heliograph/log.hpp"
-#include "heliograph/options.hpp"
 #include "train/options/fields.hpp"
 #include "train/options/given.hpp"
 

@@ -3,7 +3,6 @@
 #include <string>
 
 #include "cli/train_request.hpp"
-#include "heliograph/dataset.hpp"
 #include "heliograph/train.hpp"
 
 namespace heliograph::cli {

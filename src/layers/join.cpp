@@ -1,7 +1,5 @@
 #include "layers/join.hpp"
 
-#include <algorithm>
-
 namespace heliograph {
 
 Join::Join(Declare& declare, const std::vector<ValueId>& parts, JumpingKnowledge how)

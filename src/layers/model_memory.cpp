@@ -1,6 +1,5 @@
 #include "layers/model_memory.hpp"
 
-#include <algorithm>
 #include <cstddef>
 
 #include "layers/composition.hpp"

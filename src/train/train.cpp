@@ -18,8 +18,6 @@
 #include "core/function_ref.hpp"
 #include "core/plural.hpp"
 #include "core/throw_error.hpp"
-#include "graph/split.hpp"
-#include "heliograph/checkpoint.hpp"
 #include "heliograph/shards.hpp"
 #include "layers/compose.hpp"
 #include "train/agreement.hpp"

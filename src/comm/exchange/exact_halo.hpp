@@ -2,13 +2,11 @@
 
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "comm/communicator.hpp"
 #include "comm/exchange/halo_slot.hpp"
 #include "core/buffer.hpp"
 #include "core/halo.hpp"
-#include "core/phase_clock.hpp"
 #include "graph/placed_shard.hpp"
 #include "quant/codec.hpp"
 

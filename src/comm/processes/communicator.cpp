@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "comm/batch.hpp"
 #include "core/thread.hpp"
 
 namespace heliograph {

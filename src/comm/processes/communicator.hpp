@@ -6,7 +6,6 @@
 #include <mutex>
 #include <optional>
 
-#include "comm/batch.hpp"
 #include "comm/communicator.hpp"
 #include "comm/processes/message_queues.hpp"
 #include "comm/tickets.hpp"

@@ -1,7 +1,6 @@
 // Aggregation of inner, halo and bf16 rows, compiled once for each Highway target.
 
 #include "core/cpu/aggregate_rows.hpp"
-#include "core/cpu/aggregate_tiles.hpp"
 #include "core/cpu/simd_targets.hpp"
 
 #undef HWY_TARGET_INCLUDE

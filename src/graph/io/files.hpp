@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "core/descriptor.hpp"
-#include "heliograph/array.hpp"
 
 struct XXH64_state_s;
 

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <vector>
 
 #include "graph/canonical.hpp"
 #include "graph/io/array_source.hpp"

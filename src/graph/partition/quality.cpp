@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <numeric>
-#include <optional>
 
 #include "graph/rows.hpp"
 #include "graph/shard.hpp"

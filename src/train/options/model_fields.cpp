@@ -1,6 +1,5 @@
 #include "train/options/model_fields.hpp"
 
-#include <optional>
 #include <string>
 
 #include "train/options/values.hpp"

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/packed_rows.hpp"
 #include "core/throw_error.hpp"
 #include "graph/rows.hpp"
 #include "layers/network.hpp"

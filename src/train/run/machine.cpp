@@ -8,7 +8,7 @@
 #include "comm/mpi/transport.hpp"
 #include "comm/nccl/transport.hpp"
 #include "core/cpu/cpu_info.hpp"
-#include "core/kernels.hpp"
+#include "core/device.hpp"
 #include "core/thread.hpp"
 #include "train/process_memory.hpp"
 
