@@ -138,12 +138,7 @@ std::vector<std::string> warnings(const TrainRequest& request, const GivenOption
   }
   const ModelKind kind = request.train.model.kind;
   const bool attends = kind == ModelKind::gat || kind == ModelKind::gat_sep;
-  if (parts > 1 && attends && bit_count(exchange.bits_forward) < 4) {
-    lines.push_back(
-        fmt::format("attention can diverge at {} forward (docs/models.md): try --bits 4, and "
-                    "watch the training loss",
-                    counted(bit_count(exchange.bits_forward), "bit")));
-  } else if (parts > 1 && attends && bit_count(exchange.bits_backward) < 4) {
+  if (parts > 1 && attends && bit_count(exchange.bits_backward) < 4) {
     lines.push_back(fmt::format(
         "gradients of attention lose much of their precision at {}: try --bits-backward 4",
         counted(bit_count(exchange.bits_backward), "bit")));

@@ -59,8 +59,8 @@ struct Attention {
 template <class T>
 struct AttentionTotals {
   BasicMatrixView<T> positive, other;  ///< rows x (heads * columns of a head).
-  /// rows x (3 * heads): forward the shift of the weights, then the totals of positive and of other
-  /// entries; backward only the totals.
+  /// rows x (3 * heads): forward the shift of the weights, backward a part of the gradient of
+  /// scores that begins with 0; then the totals of positive and of other entries.
   BasicMatrixView<T> rows;
 };
 

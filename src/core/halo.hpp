@@ -39,10 +39,10 @@ class Halo {
     return epoch;
   }
 
-  /// The exact columns of this rank's rows at a forward site: writable in the pass of `epoch`, and
-  /// later as they were written. They are kept as long as another rank may send rows that it made
-  /// from them. Without data if every halo is used in its own epoch, so that nothing is kept.
-  virtual MatrixView own_exact(const Site& /*site*/, std::int64_t /*epoch*/) { return {}; }
+  /// The rows that this rank sent in the pass of `epoch` at a forward site with exact columns,
+  /// which are kept as long as another rank may send gradients that it computed from them. Empty if
+  /// the others had exactly the rows offered in that pass: at 32 bits without lag.
+  virtual KeptRows kept(const Site& /*site*/, std::int64_t /*epoch*/) { return {}; }
 };
 
 }  // namespace heliograph

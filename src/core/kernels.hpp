@@ -183,9 +183,18 @@ class Kernels {
   virtual void attention_target_gradient(ConstMatrixView d, float factor, float slope,
                                          ConstMatrixView out, ConstMatrixView positive,
                                          ConstMatrixView share, MatrixView r, MatrixView dt) = 0;
+  /// Makes backward's gradient of scores that of the rows that other ranks had: adds factor <x~_h -
+  /// x_h, positive_h + slope other_h> to the first `heads` columns of sums.rows for each row x~ of
+  /// `kept` with a node, whose row in x is x~ before its encoding, and each head. The sums before
+  /// the halo's entries count with a negative factor, those after it with a positive one.
+  virtual void attention_rounding(const KeptRows& kept, ConstMatrixView x, int heads, float factor,
+                                  float slope, const AttentionSums& sums) = 0;
+  /// scores[node] = the exact columns of the node's row in `kept`; other rows stay.
+  virtual void attention_kept_scores(const KeptRows& kept, MatrixView scores) = 0;
   /// Backward's rows of sources x from `sums` over the rows d that attention_target_gradient had, r
   /// and dt. With u = factor (positive + other), q = factor (positive + slope other) and ds = x_h .
-  /// q_h - (the total of positive entries + slope that of others) for each head:
+  /// q_h + what attention_rounding has added - (the total of positive entries + slope that of
+  /// others) for each head:
   /// dx = u + source ds + target dt; g_source and g_target become the sums over rows of x ds and x
   /// dt. dx may be sums.f32.other.
   virtual void attention_source_gradient(ConstMatrixView x, const float* source,

@@ -92,6 +92,13 @@ struct PackedRows {
   }
 };
 
+/// Encoded rows that a rank has sent and kept. Does not own its arrays.
+struct KeptRows {
+  PackedRows packed;
+  /// The inner node of each packed row; -1 for a node that an earlier packed row has.
+  const std::int32_t* nodes = nullptr;
+};
+
 /// Value of a bf16, which is the upper half of an fp32.
 HELIOGRAPH_HOST_DEVICE inline float bf16_to_float(std::uint16_t b) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(b) << 16);

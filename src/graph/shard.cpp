@@ -224,6 +224,24 @@ NodeIndex::NodeIndex(const Graph& graph, const Partition& partition,
   }
 }
 
+Csr transpose(const Csr& block, std::int64_t columns) {
+  Csr result;
+  result.offsets.assign(static_cast<std::size_t>(columns) + 1, 0);
+  for (const std::int32_t c : block.columns) ++result.offsets[static_cast<std::size_t>(c) + 1];
+  for (std::size_t c = 0; c < static_cast<std::size_t>(columns); ++c) {
+    result.offsets[c + 1] += result.offsets[c];
+  }
+  result.columns.resize(block.columns.size());
+  std::vector<std::int64_t> next(result.offsets.begin(), result.offsets.end());
+  for (std::size_t r = 0; r + 1 < block.offsets.size(); ++r) {
+    for (std::int64_t e = block.offsets[r]; e < block.offsets[r + 1]; ++e) {
+      const auto c = static_cast<std::size_t>(block.columns[static_cast<std::size_t>(e)]);
+      result.columns[static_cast<std::size_t>(next[c]++)] = static_cast<std::int32_t>(r);
+    }
+  }
+  return result;
+}
+
 Graph transpose(const Graph& graph) {
   check_node_numbers(graph);
   std::vector<std::int64_t> offsets(at(graph.nodes) + 1, 0);

@@ -58,6 +58,8 @@ struct Shard {
   std::vector<std::int64_t> in_degree;   ///< In-degree of each inner row in the (induced) graph.
   Adjacency in;                          ///< A, whose row v sums the in-neighbours of v.
   std::optional<Adjacency> out;          ///< A^T; absent for undirected graphs, where it equals A.
+  /// Halo rows x inner rows: the transpose of `in.halo`. Empty unless something needs it.
+  Csr halo_sources = {};
 
   /// The operator of a pass: A forward, A^T backward.
   const Adjacency& adjacency(Direction direction) const {
@@ -94,6 +96,9 @@ class NodeIndex {
   std::vector<std::int32_t> local_of_;
   std::vector<std::vector<NodeId>> nodes_of_;
 };
+
+/// The transpose of a block with `columns` columns, without values. Rows of the result ascend.
+Csr transpose(const Csr& block, std::int64_t columns);
 
 /// Throws Error(resource) if there are more nodes than a NodeId can name.
 void check_node_numbers(const Graph& graph);

@@ -1,52 +1,66 @@
 #include "layers/attend.hpp"
 
+#include <utility>
+
 #include "layers/gradients.hpp"
 
 namespace heliograph {
 namespace {
 
-// Parts of the scores: of a node as source and as target, the logarithm of its total, and the
-// product of its output and the output's gradient.
-constexpr int kSource = 0, kTarget = 1, kLogTotal = 2, kProduct = 3, kParts = 4;
+// Parts of the scores: of a node as target, the logarithm of its total, and the product of its
+// output and the output's gradient.
+constexpr int kTarget = 0, kLogTotal = 1, kProduct = 2, kParts = 3;
+
+template <class T>
+AttentionTotals<T> row_range(const AttentionTotals<T>& sums, std::int64_t begin,
+                             std::int64_t rows) {
+  if (sums.rows.data == nullptr) return sums;
+  return {sums.positive.row_range(begin, rows), sums.other.row_range(begin, rows),
+          sums.rows.row_range(begin, rows)};
+}
 
 }  // namespace
 
 Attend::Attend(Declare& declare, const Options& options)
     : options_(options),
-      cols_(declare.value(options.z).cols),
-      out_(options.average ? cols_ / options.heads : cols_) {
-  const std::int64_t heads = options.heads, head_cols = cols_ / heads;
-  source_ = declare.parameter("source", heads, head_cols, ParameterKind::weight);
-  target_ = declare.parameter("target", heads, head_cols, ParameterKind::weight);
+      out_(options.average ? options.cols / options.heads : options.cols),
+      last_(!declare.value(options.x).has_gradient) {
+  const std::int64_t heads = options.heads, cols = options.cols;
+  weight_ =
+      declare.parameter("input.weight", declare.value(options.x).cols, cols, ParameterKind::weight);
+  source_ = declare.parameter("source", heads, cols / heads, ParameterKind::weight);
+  target_ = declare.parameter("target", heads, cols / heads, ParameterKind::weight);
   if (options.bias) bias_ = declare.parameter("bias", 1, out_, ParameterKind::bias);
+  dropout_key_ = site_key(declare.layer(), Direction::forward);
   declare.gathers();
-  declare.reads(options.z, true);
+  declare.reads(options.x, true);
   y_ = declare.writes(out_, false);
-  forward_site_ = declare.site(Direction::forward, cols_, false, heads, options.heads);
-  backward_site_ = declare.site(Direction::backward, out_, false, 3 * heads,
-                                options.average ? 1 : options.heads);
-  scores_ = declare.saves(kParts * heads);
-  positive_ = declare.saves(cols_);
+  const MatrixRows rows = options.has_halo ? MatrixRows::all : MatrixRows::inner;
+  if (!options.has_halo) {
+    forward_site_ = declare.site(Direction::forward, cols, false, heads, options.heads);
+    backward_site_ = declare.site(Direction::backward, out_, false, kParts * heads,
+                                  options.average ? 1 : options.heads);
+  }
+  z_ = declare.saves(cols + heads, false, rows);
+  scores_ = declare.saves(kParts * heads, false, rows);
+  positive_ = declare.saves(cols);
   share_ = declare.saves(heads);
   if (options.average || options.bias) {
-    heads_ = declare.saves(cols_);
+    heads_ = declare.saves(cols);
   } else {
     declare.saves_output(y_);
   }
-  const Uses always{true, true, true};
+  const Uses always{true, true, true}, backward{.backward = true};
   if (declare.fp64_sums()) {
-    totals_ = declare.scratch(3 * heads, always, sizeof(double));
-    positive64_ = declare.scratch(cols_, always, sizeof(double));
-    other64_ = declare.scratch(cols_, always, sizeof(double));
+    totals_ = declare.scratch(3 * heads, always, sizeof(double), rows);
+    positive64_ = declare.scratch(cols, always, sizeof(double), rows);
+    other64_ = declare.scratch(cols, always, sizeof(double), rows);
   } else {
-    totals_ = declare.scratch(3 * heads, always);
-    positive_gradient_ = declare.scratch(cols_, {.backward = true});
+    totals_ = declare.scratch(3 * heads, always, sizeof(float), rows);
+    positive_gradient_ = declare.scratch(cols, backward, sizeof(float), rows);
   }
-  target_gradient_ = declare.scratch(heads, {.backward = true});
-}
-
-MatrixView Attend::score(const Pass& pass, int part) const {
-  return pass.saved(scores_).col_range(std::int64_t{part} * options_.heads, options_.heads);
+  gradient_ = declare.scratch(cols, backward, sizeof(float), rows);
+  target_gradient_ = declare.scratch(heads, backward, sizeof(float), rows);
 }
 
 MatrixView Attend::heads_output(const Pass& pass) const {
@@ -70,7 +84,7 @@ Attention Attend::attention(const Pass& pass, Direction direction) const {
   a.slope = options_.slope;
   a.backward = direction == Direction::backward;
   a.shared = a.backward && options_.average;
-  a.row_scores = score(pass, a.backward ? kSource : kTarget);
+  a.row_scores = a.backward ? source_scores(pass) : score(pass, kTarget);
   return a;
 }
 
@@ -81,60 +95,98 @@ EdgeDropout Attend::dropout(const Pass& pass, Direction direction, bool halo,
   const PlacedShard& shard = pass.graph.shard();
   d.threshold = options_.dropout;
   d.stream = stream_key(pass.context.seed, Purpose::attention, {epoch, pass.context.clock.batch},
-                        pass.site(forward_site_).key);
+                        dropout_key_);
   d.row_ids = shard.global_ids();
   d.col_ids = halo ? shard.halo_ids(direction) : d.row_ids;
   return d;
 }
 
-void Attend::sum(const Pass& pass, const Site& site, Attention a, ConstMatrixView x,
-                 ConstMatrixView exact, const AttentionSums& sums) const {
-  const PlacedShard& shard = pass.graph.shard();
-  const std::int64_t epoch = pass.context.clock.epoch;
-  {
+void Attend::sum_inner(const Pass& pass, Direction direction, ConstMatrixView x,
+                       ConstMatrixView exact, const AttentionSums& sums) const {
+  const PhaseTimer timer(pass.times().aggregate);
+  Attention a = attention(pass, direction);
+  a.own_rows = true;
+  a.dropout = dropout(pass, direction, false, pass.context.clock.epoch);
+  pass.kernels().attention_inner(pass.graph.shard().inner(direction), a, x, exact, sums);
+}
+
+void Attend::sum_halo_forward(const Pass& pass, const AttentionSums& sums) const {
+  Attention a = attention(pass, Direction::forward);
+  a.dropout = dropout(pass, Direction::forward, true, pass.context.clock.epoch);
+  const auto sum = [&](const PackedRows& packed) {
     const PhaseTimer timer(pass.times().aggregate);
-    a.own_rows = true;
-    a.dropout = dropout(pass, site.direction, false, epoch);
-    pass.kernels().attention_inner(shard.inner(site.direction), a, x, exact, sums);
-  }
-  a.own_rows = false;
-  // Halo targets may have computed what they sent in an earlier epoch.
+    pass.kernels().attention_halo(pass.graph.shard().halo(Direction::forward), a, packed, sums);
+  };
+  if (!options_.has_halo) return pass.context.halo.finish(pass.site(forward_site_), sum);
+  if (pass.graph.halo_rows() == 0) return;
+  // As another rank would send them at 32 bits.
+  const MatrixView all = pass.saved(z_);
+  PackedRows packed(reinterpret_cast<const std::byte*>(all.row(pass.graph.rows())),
+                    pass.graph.halo_rows(), options_.cols, 0, {32, false, options_.heads});
+  packed.stride = static_cast<std::size_t>(all.stride) * sizeof(float);
+  sum(packed);
+}
+
+void Attend::sum_halo_backward(const Pass& pass, const AttentionSums& sums) const {
+  // Halo targets may have computed what they sent in an earlier epoch, and from rounded rows.
   Halo& halo = pass.context.halo;
-  std::int64_t made = epoch;
-  if (a.backward) {
-    made = halo.source_epoch(site, epoch);
-    const Site& forward = pass.site(forward_site_);
-    const std::int64_t used = halo.source_epoch(forward, made);
-    if (used != epoch) a.row_scores = halo.own_exact(forward, used);
-  }
-  a.dropout = dropout(pass, site.direction, true, made);
+  const std::int64_t epoch = pass.context.clock.epoch;
+  const Site &site = pass.site(backward_site_), &forward = pass.site(forward_site_);
+  const std::int64_t made = halo.source_epoch(site, epoch);
+  const std::int64_t used = halo.source_epoch(forward, made);
+  const KeptRows kept = halo.kept(forward, used);
+  Attention a = attention(pass, Direction::backward);
+  a.dropout = dropout(pass, Direction::backward, true, made);
+  if (used != epoch) pass.kernels().attention_kept_scores(kept, source_scores(pass));
+  const auto count_rounding = [&](float sign) {
+    if (kept.packed.rows == 0) return;
+    const PhaseTimer timer(pass.times().aggregate);
+    pass.kernels().attention_rounding(kept, z(pass), options_.heads, sign * share(), options_.slope,
+                                      sums);
+  };
+  count_rounding(-1);
   halo.finish(site, [&](const PackedRows& packed) {
     const PhaseTimer timer(pass.times().aggregate);
-    pass.kernels().attention_halo(shard.halo(site.direction), a, packed, sums);
+    pass.kernels().attention_halo(pass.graph.shard().halo(Direction::backward), a, packed, sums);
   });
+  count_rounding(1);
+}
+
+void Attend::sum_of_halo(const Pass& pass, ConstMatrixView dy, const AttentionSums& sums) const {
+  const PhaseTimer timer(pass.times().aggregate);
+  const std::int64_t inner = pass.graph.rows(), halo = pass.graph.halo_rows();
+  Attention a = attention(pass, Direction::backward);
+  a.row_scores = source_scores(pass).row_range(inner, halo);
+  a.dropout = dropout(pass, Direction::forward, true, pass.context.clock.epoch);
+  std::swap(a.dropout.row_ids, a.dropout.col_ids);
+  pass.kernels().attention_inner(
+      pass.graph.shard().halo_sources(), a, dy, pass.saved(scores_),
+      {row_range(sums.f32, inner, halo), row_range(sums.f64, inner, halo)});
 }
 
 void Attend::offer(const Pass& pass, RowRange rows) {
-  const ConstMatrixView z = pass.read(options_.z).dense;
-  pass.kernels().attention_scores(z.row_range(rows.begin, rows.rows()),
-                                  pass.parameter(source_).data, pass.parameter(target_).data,
-                                  score(pass, kSource).row_range(rows.begin, rows.rows()),
+  const RowRange offered = rows;
+  if (options_.has_halo && rows.end == pass.graph.rows()) rows.end += pass.graph.halo_rows();
+  const MatrixView made = z(pass).row_range(rows.begin, rows.rows());
+  {
+    const PhaseTimer timer(pass.times().gemm);
+    multiply(pass.kernels(), pass.read(options_.x).row_range(rows), pass.parameter(weight_), false,
+             nullptr, made);
+  }
+  pass.kernels().attention_scores(made, pass.parameter(source_).data, pass.parameter(target_).data,
+                                  source_scores(pass).row_range(rows.begin, rows.rows()),
                                   score(pass, kTarget).row_range(rows.begin, rows.rows()));
+  if (options_.has_halo) return;
   const Site& site = pass.site(forward_site_);
-  if (rows.begin == 0) pass.context.halo.open(site, {z, nullptr, score(pass, kSource)});
-  pass.context.halo.offer(site, rows);
+  if (rows.begin == 0) pass.context.halo.open(site, {z(pass), nullptr, source_scores(pass)});
+  pass.context.halo.offer(site, offered);
 }
 
 void Attend::gather(const Pass& pass) {
   const MatrixView out = heads_output(pass), positive = pass.saved(positive_);
   const AttentionSums totals = sums(pass, positive, out);
-  const Site& site = pass.site(forward_site_);
-  if (pass.training()) {
-    const MatrixView kept = pass.context.halo.own_exact(site, pass.context.clock.epoch);
-    if (kept.data != nullptr) pass.kernels().axpby(1, score(pass, kSource), 0, kept);
-  }
-  sum(pass, site, attention(pass, Direction::forward), pass.read(options_.z).dense,
-      score(pass, kSource), totals);
+  sum_inner(pass, Direction::forward, z(pass), source_scores(pass), totals);
+  sum_halo_forward(pass, totals);
   const bool training = pass.training();
   pass.kernels().attention_output(totals, options_.heads, out, training ? positive : MatrixView{},
                                   training ? pass.saved(share_) : MatrixView{},
@@ -146,9 +198,8 @@ void Attend::forward(const Pass& pass, RowRange rows) {
   Kernels& k = pass.kernels();
   const ConstMatrixView heads = pass.saved(heads_).row_range(rows.begin, rows.rows());
   const MatrixView y = pass.write(y_).row_range(rows.begin, rows.rows());
-  const float share = options_.average ? 1.0F / static_cast<float>(options_.heads) : 1.0F;
-  for (std::int64_t begin = 0; begin < cols_; begin += out_) {
-    k.axpby(share, heads.col_range(begin, out_), begin == 0 ? 0.0F : 1.0F, y);
+  for (std::int64_t begin = 0; begin < options_.cols; begin += out_) {
+    k.axpby(share(), heads.col_range(begin, out_), begin == 0 ? 0.0F : 1.0F, y);
   }
   if (bias_ >= 0) k.add_bias(y, pass.parameter(bias_).data);
 }
@@ -158,25 +209,36 @@ void Attend::backward(const Pass& pass) {
   const ConstMatrixView dy = pass.gradient(y_);
   bias_gradient(pass, dy, bias_);
   const ConstMatrixView out = heads_.id >= 0 ? pass.saved(heads_) : pass.saved(y_).dense;
-  const float factor = options_.average ? 1.0F / static_cast<float>(options_.heads) : 1.0F;
   const MatrixView dt = pass.scratch(target_gradient_);
-  k.attention_target_gradient(dy, factor, options_.slope, out, pass.saved(positive_),
+  k.attention_target_gradient(dy, share(), options_.slope, out, pass.saved(positive_),
                               pass.saved(share_), score(pass, kProduct), dt);
-  const Site& site = pass.site(backward_site_);
-  const ConstMatrixView exact = pass.saved(scores_).col_range(
-      std::int64_t{kTarget} * options_.heads, 3 * std::int64_t{options_.heads});
-  pass.context.halo.open(site, {dy, nullptr, exact});
-  for (const RowRange block : pass.blocks) pass.context.halo.offer(site, block);
-  const MatrixView dz = pass.gradient_part(options_.z);
+  const ConstMatrixView exact = pass.saved(scores_);
+  const MatrixView dz = pass.scratch(gradient_);
   const bool fp64 = positive64_.id >= 0;
   const AttentionSums totals =
       sums(pass, fp64 ? MatrixView{} : pass.scratch(positive_gradient_), dz);
-  sum(pass, site, attention(pass, Direction::backward), dy, exact, totals);
-  k.attention_source_gradient(pass.saved(options_.z).dense, pass.parameter(source_).data,
-                              pass.parameter(target_).data, factor, options_.slope, totals, dt, dz,
+  if (options_.has_halo) {
+    sum_inner(pass, Direction::backward, dy, exact, totals);
+    sum_of_halo(pass, dy, totals);
+    // Halo nodes are targets on other ranks only.
+    const std::int64_t inner = pass.graph.rows(), halo = pass.graph.halo_rows();
+    k.axpby(0, source_scores(pass).row_range(inner, halo), 0, dt.row_range(inner, halo));
+  } else {
+    const Site& site = pass.site(backward_site_);
+    pass.context.halo.open(site, {dy, nullptr, exact});
+    for (const RowRange block : pass.blocks) pass.context.halo.offer(site, block);
+    sum_inner(pass, Direction::backward, dy, exact, totals);
+    sum_halo_backward(pass, totals);
+  }
+  k.attention_source_gradient(z(pass), pass.parameter(source_).data, pass.parameter(target_).data,
+                              share(), options_.slope, totals, dt, dz,
                               pass.parameter_gradient(source_), pass.parameter_gradient(target_));
   pass.complete(source_);
   pass.complete(target_);
+  weight_gradient(pass, pass.saved(options_.x), dz, weight_, last_);
+  if (!pass.has_gradient(options_.x)) return;
+  const PhaseTimer timer(pass.times().gemm);
+  k.gemm(dz, pass.parameter(weight_), true, false, pass.gradient_part(options_.x));
 }
 
 }  // namespace heliograph

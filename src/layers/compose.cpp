@@ -51,14 +51,15 @@ class Composer {
         join_(joined_by(options)) {
     const std::int64_t features = input.x.cols();
     x_ = model_.add_input(features);
-    aggregated_ = model_.add_input(features);
+    gathered_ = model_.add_input(features);
     const std::uint32_t threshold = threshold_of(options.input_dropout.value_or(options.dropout));
     if (threshold == 0) return;
     const auto drop = [&](ValueId& v, std::uint64_t key) {
       v = model_.add<Drop>("input", 0, v, DropoutMask{threshold, key});
     };
     if (reads_features(options, features, sparse_)) drop(x_, kFeatureMask);
-    if (precomputes(options)) drop(aggregated_, kAggregatedMask);
+    if (precomputes(options)) drop(gathered_, kAggregatedMask);
+    if (fetches_features(options)) drop(gathered_, kFeatureMask);
   }
 
   void compose() {
@@ -100,7 +101,7 @@ class Composer {
     if (!convolves(options_)) return linear(name, layer, {{x, "weight"}}, out, bias);
     if (attends(options_)) return attend(name, layer, x, out, bias);
     if (layer == 0 && precomputes(options_)) {
-      std::vector<Linear::Term> terms{{aggregated_, self ? "neighbour_weight" : "weight"}};
+      std::vector<Linear::Term> terms{{gathered_, self ? "neighbour_weight" : "weight"}};
       if (self) terms.push_back({x, "self_weight"});
       return linear(name, layer, std::move(terms), out, bias);
     }
@@ -115,20 +116,21 @@ class Composer {
     return model_.add<Convolve>(name, layer, c);
   }
 
-  /// Graph attention over x W. With gat-sep, and where its output must be mapped to `out` columns,
+  /// Graph attention over x. With gat-sep, and where its output must be mapped to `out` columns,
   /// a linear map of it and of x follows.
   ValueId attend(const std::string& name, int layer, ValueId x, std::int64_t out, bool bias) {
     const bool logits = layer == hidden_layers(options_) && averages_logits(options_);
     const bool maps = options_.kind == ModelKind::gat_sep || options_.feed_forward > 0;
     const std::int64_t width = maps ? options_.hidden : out;
     Attend::Options a;
+    a.has_halo = layer == 0 && fetches_features(options_);
+    a.x = a.has_halo ? gathered_ : x;
     a.heads = logits && options_.output_heads > 0 ? options_.output_heads : options_.heads;
     a.average = a.heads > 1 && (logits || !options_.concat_heads);
     a.bias = bias && !maps && options_.residual != Residual::linear;
     a.slope = options_.negative_slope;
     a.dropout = threshold_of(options_.attention_dropout);
-    a.z = linear(name + ".attention.input", layer, {{x, "weight"}},
-                 a.average ? width * a.heads : width, false);
+    a.cols = a.average ? width * a.heads : width;
     const ValueId y = model_.add<Attend>(name + ".attention", layer, a);
     std::vector<Linear::Term> terms;
     if (options_.kind == ModelKind::gat_sep) terms.push_back({x, "self_weight"});
@@ -244,7 +246,7 @@ class Composer {
   std::uint32_t threshold_;
   NormLayer norm_;
   JumpingKnowledge join_;
-  ValueId x_ = kNoValue, aggregated_ = kNoValue;
+  ValueId x_ = kNoValue, gathered_ = kNoValue;
   std::vector<ValueId> outputs_;  ///< Of the layers that are joined.
   std::uint64_t other_masks_ = 0;
 };
@@ -283,13 +285,19 @@ bool precomputes(const ModelOptions& options) {
          !options.eps_learned;
 }
 
+bool fetches_features(const ModelOptions& options) {
+  return options.precompute && attends(options) && !options.input_linear && !options.pre_norm;
+}
+
 bool exchanges_features(const ModelOptions& options) {
   return convolves(options) && !attends(options) && !options.input_linear && !precomputes(options);
 }
 
 bool reads_features(const ModelOptions& options, std::int64_t features, bool sparse_features) {
-  return options.kind == ModelKind::sage || options.residual == Residual::linear ||
-         !precomputes(options) || adds_input(options, 0, features, sparse_features);
+  return options.kind == ModelKind::sage || options.kind == ModelKind::gat_sep ||
+         options.residual == Residual::linear ||
+         !(precomputes(options) || fetches_features(options)) ||
+         adds_input(options, 0, features, sparse_features);
 }
 
 bool convolves(const ModelOptions& options) {

@@ -10,16 +10,15 @@ namespace heliograph {
 
 // Only this header and its .cpp know what a model's name stands for.
 
-/// What the first layer reads: the features, and their first aggregation A x if it is precomputed.
+/// What the first layer reads: the features, and what is gathered once of neighbours: their first
+/// aggregation A x if it is precomputed, or with attention the rows of inner nodes, then of halo
+/// nodes.
 struct ModelInput {
   FeatureView x;
-  std::optional<FeatureView> aggregated;
+  std::optional<FeatureView> gathered;
 
-  /// Both inputs, in the order of the composition's inputs; an empty view if A x is not
-  /// precomputed.
-  std::array<FeatureView, 2> values() const {
-    return {x, aggregated ? *aggregated : FeatureView{}};
-  }
+  /// Both inputs, in the order of the composition's inputs; an empty view if nothing is gathered.
+  std::array<FeatureView, 2> values() const { return {x, gathered ? *gathered : FeatureView{}}; }
 };
 
 /// How the model's layers sum the rows of neighbours: GraphSAGE by Hamilton et al. (2017),
@@ -31,11 +30,14 @@ Propagation propagation_of(const ModelOptions& options);
 /// allow it and the first layer only multiplies the features' sums by a weight.
 bool precomputes(const ModelOptions& options);
 
+/// Whether each rank fetches the features of its halo once and multiplies them itself, so that the
+/// first layer of attention exchanges nothing.
+bool fetches_features(const ModelOptions& options);
+
 /// Whether the first layer sums neighbours' features, or their products, in every epoch.
 bool exchanges_features(const ModelOptions& options);
 
-/// Whether a model with these options reads the features themselves as well as their first
-/// aggregation.
+/// Whether a model with these options reads the features themselves as well as what is gathered.
 bool reads_features(const ModelOptions& options, std::int64_t features, bool sparse_features);
 
 /// Whether the layers sum neighbours. Those of appnp and dagnn are an MLP; gcnii has layers of its

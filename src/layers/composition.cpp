@@ -130,8 +130,8 @@ int Declare::site(Direction direction, std::int64_t cols, bool nonnegative, std:
   return model_.sites_.back().id;
 }
 
-Scratch Declare::scratch(std::int64_t cols, Uses uses, std::int64_t value_bytes) {
-  model_.scratch_.push_back({step(), cols, value_bytes, uses});
+Scratch Declare::scratch(std::int64_t cols, Uses uses, std::int64_t value_bytes, MatrixRows rows) {
+  model_.scratch_.push_back({step(), cols, value_bytes, uses, rows});
   return {static_cast<int>(model_.scratch_.size()) - 1};
 }
 
@@ -143,8 +143,8 @@ SumScratch Declare::sum_scratch(std::int64_t cols, bool backward) {
   return s;
 }
 
-Saved Declare::saves(std::int64_t cols, bool by_column) {
-  model_.saved_.push_back({step(), cols, by_column});
+Saved Declare::saves(std::int64_t cols, bool by_column, MatrixRows of) {
+  model_.saved_.push_back({step(), cols, by_column, 0, of});
   return {static_cast<int>(model_.saved_.size()) - 1};
 }
 

@@ -48,12 +48,14 @@ class Composition {
     std::int64_t cols;
     std::int64_t value_bytes;
     Uses uses;
+    MatrixRows rows;
   };
   struct SavedMatrix {
     int step;
     std::int64_t cols;
     bool by_column;         ///< The matrix is cols x nodes instead of nodes x cols.
     std::int64_t rows = 0;  ///< Not 0: the matrix is rows x cols, for any number of nodes.
+    MatrixRows of = MatrixRows::inner;
   };
 
   /// Adds an input of the model. All inputs are added before the first step.
@@ -131,13 +133,14 @@ class Composition {
     int site(Direction direction, std::int64_t cols, bool nonnegative, std::int64_t exact_cols = 0,
              int groups = 1);
     /// Declares a nodes x cols matrix with values of `value_bytes` bytes.
-    Scratch scratch(std::int64_t cols, Uses uses, std::int64_t value_bytes = sizeof(float));
+    Scratch scratch(std::int64_t cols, Uses uses, std::int64_t value_bytes = sizeof(float),
+                    MatrixRows rows = MatrixRows::inner);
     /// Declares the scratch of sums over neighbours of `cols` columns in forward, and also in
     /// backward if `backward`.
     SumScratch sum_scratch(std::int64_t cols, bool backward);
     /// Declares an fp32 matrix that forward saves for backward: nodes x cols, or cols x nodes if
     /// `by_column`.
-    Saved saves(std::int64_t cols, bool by_column = false);
+    Saved saves(std::int64_t cols, bool by_column = false, MatrixRows of = MatrixRows::inner);
     /// Declares an fp32 matrix of a fixed number of rows, which forward writes and backward reads.
     Saved saves_rows(std::int64_t rows, std::int64_t cols);
 

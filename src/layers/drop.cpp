@@ -22,6 +22,8 @@ void Drop::forward(const Pass& pass, RowRange rows) {
   const FeatureView& x = pass.read(x_);
   // Inputs of the model outlive every value, so inference reads them in place.
   if (of_input_ && !pass.training()) return pass.write_view(out_, x);
+  // An input may have rows of halo nodes behind those of inner nodes.
+  if (of_input_ && rows.end == pass.graph.rows()) rows.end = x.rows();
   Kernels& k = pass.kernels();
   const FeatureView from = x.row_range(rows);
   const MatrixView out = of_input_ ? pass.write_dropped(out_, x) : pass.write(out_);

@@ -59,6 +59,7 @@ class GraphOperator {
 
   const PlacedShard& shard() const { return shard_; }
   std::int64_t rows() const { return shard_.shard().inner_rows; }
+  std::int64_t halo_rows() const { return shard_.shard().in.plan.halo_rows; }
 
   /// Opens the exchange of x, the rows of this rank's inner nodes, for a later `sum`.
   void open(const PassContext& pass, const Site& site, ConstMatrixView x) const;

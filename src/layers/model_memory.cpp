@@ -58,7 +58,8 @@ ModelMemory::ModelMemory(const Composition& model, const PassRows& rows,
   const auto add = [&](Region& region, PassPart part, Lifetime life, std::int64_t value_bytes,
                        bool by_column = false, std::int64_t fixed_rows = 0) {
     const bool inference = part == PassPart::inference;
-    const std::int64_t nodes = inference ? rows.most : rows.training;
+    std::int64_t nodes = inference ? rows.most : rows.training;
+    if (region.rows == MatrixRows::all) nodes += inference ? rows.most_halo : rows.training_halo;
     const std::int64_t count = fixed_rows > 0 ? fixed_rows : nodes;
     const int shift = inference ? times.end : 0;  // Inference and training never overlap.
     region.pieces[static_cast<std::size_t>(part)] =
@@ -126,7 +127,7 @@ ModelMemory::ModelMemory(const Composition& model, const PassRows& rows,
     plan_.extend(shared, times.backward[index(value.producer)]);
   }
   for (const Composition::ScratchMatrix& s : model.scratch()) {
-    Region& region = scratch_.emplace_back(Region{s.cols});
+    Region& region = scratch_.emplace_back(Region{s.cols, s.rows});
     const int at = times.backward[index(s.step)];
     const Lifetime forward = times.forward[index(s.step)];
     if (s.uses.forward) add(region, PassPart::forward, forward, s.value_bytes);
@@ -135,11 +136,12 @@ ModelMemory::ModelMemory(const Composition& model, const PassRows& rows,
   }
   saved_.reserve(model.saved().size());
   for (const Composition::SavedMatrix& m : model.saved()) {
-    SavedMemory& to = saved_.emplace_back(SavedMemory{Region{m.cols}, {}, m.by_column});
+    SavedMemory& to = saved_.emplace_back(SavedMemory{Region{m.cols, m.of}, {}, m.by_column});
     to.rows = m.rows;
     add(to.inference, PassPart::inference, times.forward[index(m.step)], kFloat, m.by_column,
         m.rows);
-    const std::int64_t count = m.rows > 0 ? m.rows : rows.training;
+    const std::int64_t nodes = rows.training + (m.of == MatrixRows::all ? rows.training_halo : 0);
+    const std::int64_t count = m.rows > 0 ? m.rows : nodes;
     save(to.training, m.by_column ? m.cols : count, m.by_column ? count : m.cols);
   }
 
@@ -152,9 +154,10 @@ ModelMemory::ModelMemory(const Composition& model, const PassRows& rows,
   }
 }
 
-void ModelMemory::begin(PassPart part, std::int64_t rows) {
+void ModelMemory::begin(PassPart part, std::int64_t rows, std::int64_t halo) {
   part_ = part;
   rows_ = rows;
+  halo_ = halo;
 }
 
 MatrixView ModelMemory::storage(ValueId v) const {

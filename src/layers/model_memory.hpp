@@ -51,6 +51,14 @@ struct PassRows {
   std::int64_t training = 0;  ///< Inner nodes of the training shard.
   std::int64_t most = 0;      ///< The largest number of rows of any pass, inference included.
   std::int64_t blocks = 1;
+  std::int64_t training_halo = 0;  ///< Halo nodes of the training shard.
+  std::int64_t most_halo = 0;      ///< The largest number of halo nodes of any pass.
+};
+
+/// The nodes of which a matrix has rows.
+enum class MatrixRows : std::uint8_t {
+  inner,
+  all,  ///< Inner nodes, then halo nodes.
 };
 
 /// The memory of a model's passes: the matrices that forward saves for backward, and scratch, where
@@ -67,8 +75,8 @@ class ModelMemory {
   /// The memory of all saved matrices, free for other use between two training steps.
   std::span<std::byte> idle() const { return saved_memory_.as<std::byte>(); }
 
-  /// Begins a part of a pass over `rows` nodes.
-  void begin(PassPart part, std::int64_t rows);
+  /// Begins a part of a pass over `rows` inner and `halo` halo nodes.
+  void begin(PassPart part, std::int64_t rows, std::int64_t halo = 0);
   PassPart part() const { return part_; }
 
   const FeatureView& read(ValueId v) const { return views_[index(v)]; }
@@ -86,7 +94,8 @@ class ModelMemory {
   template <class T>
   BasicMatrixView<T> scratch(Scratch s) const {
     const Region& region = scratch_[index(s.id)];
-    return {reinterpret_cast<T*>(at(region)), rows_, region.cols, padded_stride<T>(region.cols)};
+    return {reinterpret_cast<T*>(at(region)), rows_of(region), region.cols,
+            padded_stride<T>(region.cols)};
   }
 
   /// dL/dv. Its data is null if Composition::Value::has_gradient is false.
@@ -101,6 +110,7 @@ class ModelMemory {
   /// The scratch memory of one matrix: for each part of a pass its piece of the plan, or -1.
   struct Region {
     std::int64_t cols = 0;
+    MatrixRows rows = MatrixRows::inner;
     std::array<int, kPassParts> pieces{-1, -1, -1};
   };
   struct ValueMemory {
@@ -121,8 +131,12 @@ class ModelMemory {
     const int piece = region.pieces[static_cast<std::size_t>(part_)];
     return piece < 0 ? nullptr : scratch_memory_.data() + plan_.offset(piece);
   }
+  std::int64_t rows_of(const Region& region) const {
+    return rows_ + (region.rows == MatrixRows::all ? halo_ : 0);
+  }
   MatrixView matrix(const Region& region) const {
-    return {reinterpret_cast<float*>(at(region)), rows_, region.cols, padded_stride(region.cols)};
+    return {reinterpret_cast<float*>(at(region)), rows_of(region), region.cols,
+            padded_stride(region.cols)};
   }
 
   std::vector<Stretch> stretches_;
@@ -132,7 +146,7 @@ class ModelMemory {
   std::vector<SavedMemory> saved_;
   Buffer saved_memory_, scratch_memory_;
   PassPart part_ = PassPart::forward;
-  std::int64_t rows_ = 0;
+  std::int64_t rows_ = 0, halo_ = 0;
   std::vector<FeatureView> views_;  ///< The values of the current pass.
 };
 

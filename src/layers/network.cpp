@@ -38,8 +38,8 @@ Network::Network(const ModelOptions& options, const ModelInput& input, std::int6
   small_.reserve(static_cast<std::size_t>(parameters().count()));
 }
 
-void Network::begin(PassPart part, std::int64_t rows) {
-  memory_.begin(part, rows);
+void Network::begin(PassPart part, std::int64_t rows, std::int64_t halo) {
+  memory_.begin(part, rows, halo);
   blocks_.clear();
   const std::int64_t size = std::max<std::int64_t>(1, (rows + rows_.blocks - 1) / rows_.blocks);
   for (std::int64_t at = 0; at < rows; at += size)
@@ -47,10 +47,10 @@ void Network::begin(PassPart part, std::int64_t rows) {
   if (blocks_.empty()) blocks_.push_back({0, 0});
 }
 
-ConstMatrixView Network::run_forward(PassPart part, std::int64_t rows_of_pass,
-                                     const PassContext& context, const GraphOperator& graph,
-                                     const ModelInput& input, std::vector<float>* embeddings) {
-  begin(part, rows_of_pass);
+ConstMatrixView Network::run_forward(PassPart part, const PassContext& context,
+                                     const GraphOperator& graph, const ModelInput& input,
+                                     std::vector<float>* embeddings) {
+  begin(part, graph.rows(), graph.halo_rows());
   ValueId v = 0;
   for (const FeatureView& view : input.values()) memory_.set(v++, view);
   const auto ignore = [](int, std::int64_t, std::int64_t) {};
@@ -75,15 +75,15 @@ ConstMatrixView Network::run_forward(PassPart part, std::int64_t rows_of_pass,
 
 ConstMatrixView Network::forward(const PassContext& context, const GraphOperator& graph,
                                  const ModelInput& input) {
-  return run_forward(PassPart::forward, rows_.training, context, graph, input, nullptr);
+  return run_forward(PassPart::forward, context, graph, input, nullptr);
 }
 
 ConstMatrixView Network::infer(const PassContext& context, const GraphOperator& graph,
                                const ModelInput& input, std::vector<float>* embeddings) {
-  if (graph.rows() > rows_.most)
+  if (graph.rows() > rows_.most || graph.halo_rows() > rows_.most_halo)
     throw Error(ErrorCode::usage, "inference over more rows than the model has memory for");
   const ExactProducts exact(kernels_);
-  return run_forward(PassPart::inference, graph.rows(), context, graph, input, embeddings);
+  return run_forward(PassPart::inference, context, graph, input, embeddings);
 }
 
 std::int64_t Network::embedding_cols() const {
@@ -92,13 +92,13 @@ std::int64_t Network::embedding_cols() const {
 }
 
 MatrixView Network::logit_gradient() {
-  memory_.begin(PassPart::backward, rows_.training);
+  memory_.begin(PassPart::backward, rows_.training, rows_.training_halo);
   return memory_.gradient(composition_.logits());
 }
 
 void Network::backward(const PassContext& context, const GraphOperator& graph,
                        FunctionRef<void(std::int64_t begin, std::int64_t end)> complete) {
-  begin(PassPart::backward, rows_.training);
+  begin(PassPart::backward, rows_.training, rows_.training_halo);
   const auto announce = [&](int parameter, std::int64_t first_row, std::int64_t end_row) {
     const GradientView g = parameters().gradient(parameter);
     const std::int64_t at = parameters().offset(parameter);
@@ -143,7 +143,7 @@ std::int64_t Network::widest_bytes() const {
 }
 
 std::optional<Network::NonFinite> Network::find_non_finite() {
-  memory_.begin(PassPart::forward, rows_.training);
+  memory_.begin(PassPart::forward, rows_.training, rows_.training_halo);
   for (ValueId v = 0; v < static_cast<ValueId>(composition_.values().size()); ++v) {
     const Composition::Value& value = composition_.value(v);
     if (value.producer < 0 || value.drops_from != kNoValue || !value.saved) continue;

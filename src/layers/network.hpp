@@ -70,10 +70,9 @@ class Network {
   std::optional<NonFinite> find_non_finite(ConstMatrixView y) const;
 
  private:
-  void begin(PassPart part, std::int64_t rows);
-  ConstMatrixView run_forward(PassPart part, std::int64_t rows, const PassContext& context,
-                              const GraphOperator& graph, const ModelInput& input,
-                              std::vector<float>* embeddings);
+  void begin(PassPart part, std::int64_t rows, std::int64_t halo);
+  ConstMatrixView run_forward(PassPart part, const PassContext& context, const GraphOperator& graph,
+                              const ModelInput& input, std::vector<float>* embeddings);
   static std::optional<NonFinite> find_non_finite(int layer, ConstMatrixView y);
 
   Composition composition_;

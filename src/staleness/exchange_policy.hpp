@@ -38,9 +38,9 @@ class ExchangePolicy {
   /// For how many epochs a site holds halo rows at a time. If 1, each halo is used before the next
   /// site sends, so all sites can share memory.
   int slots() const { return slots_; }
-  /// For how many epochs a forward site keeps the exact columns of the rank's own rows: rows that
-  /// arrive S epochs late were made from columns that had arrived S epochs late.
-  std::int64_t own_slots() const { return slots_ > 1 ? 2 * std::int64_t{slots_} - 1 : 0; }
+  /// For how many epochs a site keeps the rows that it sent (Halo::kept): gradients that arrive S
+  /// epochs late were computed from rows that had arrived S epochs late.
+  int kept_slots(const Site& site) const;
   /// The largest number of bytes that one encoded row of the site takes.
   std::size_t most_row_bytes(const Site& site) const { return format(site).row_bytes(site.cols); }
 

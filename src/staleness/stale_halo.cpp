@@ -22,28 +22,31 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
     // On the host, a row that several ranks need is encoded once; a device encodes all rows at
     // once.
     const bool share_rows = policy.of(site, {}).format.bits < 32 && shard.device().on_host();
-    const SendSchedule& schedule = send_schedule(plan, share_rows);
+    SendSchedule& schedule = send_schedule(plan, share_rows);
     const auto row_bytes = policy.most_row_bytes(site);
     const std::size_t sent = static_cast<std::size_t>(schedule.rows()) * row_bytes;
     const std::size_t received = static_cast<std::size_t>(plan.halo_rows) * row_bytes;
     SiteHalo& halo = site_halos_.emplace_back();
+    halo.schedule = &schedule;
     halo.exchange = std::make_unique<HaloExchange>(comm, shard, plan, schedule, site, seed);
+    const int kept = policy.kept_slots(site);
     for (int i = 0; policy.slots() > 1 && i < policy.slots(); ++i) {
       HaloSlot& slot =
           halo.ring.emplace_back(comm, Channel::halo, shard.device(), MemoryUse::halo, account);
-      slot.send_buffer(sent);
+      if (kept == 0) slot.send_buffer(sent);
       slot.receive_buffer(received);
     }
-    if (site.direction == Direction::forward) {
-      const auto bytes = static_cast<std::size_t>(own_matrix(site, nullptr).rows) *
-                         static_cast<std::size_t>(site.exact_cols) * sizeof(float);
-      for (std::int64_t i = 0; bytes > 0 && i < policy.own_slots(); ++i) {
-        halo.own.emplace_back(bytes, MemoryUse::halo, account);
-      }
+    for (int i = 0; i < kept; ++i) halo.kept.emplace_back(sent, MemoryUse::halo, account);
+    if (kept > 0) {
+      schedule.list_distinct_rows(shard.device(), MemoryUse::graph, account);
+    } else {
+      most_sent = std::max(most_sent, sent);
     }
-    most_sent = std::max(most_sent, sent);
     most_received = std::max(most_received, received);
   }
+  std::int64_t bytes = 0;
+  for (const PlanSchedule& made : send_schedules_) bytes += made.schedule->bytes();
+  schedule_bytes_.set(bytes);
   if (policy.slots() > 1) return;
   shared_slot_.send_buffer(most_sent);
   shared_slot_.receive_buffer(most_received);
@@ -68,7 +71,9 @@ void StaleHalo::open(const Site& site, const OfferedRows& rows) {
     to.hold_sends();
     held_ = &to;
   }
-  halo_of(site).exchange->open(to, codec(delivery.format), clock_, rows, times_);
+  SiteHalo& h = halo_of(site);
+  to.borrow(kept_bytes(h, clock_.epoch), {});
+  h.exchange->open(to, codec(delivery.format), clock_, rows, times_);
 }
 
 void StaleHalo::offer(const Site& site, RowRange rows) {
@@ -81,27 +86,26 @@ void StaleHalo::finish(const Site& site, FunctionRef<void(const PackedRows&)> co
   if (packed.rows > 0) consume(packed);
 }
 
-MatrixView StaleHalo::own_matrix(const Site& site, float* data) const {
-  return {data, shard_.shard().inner_rows, site.exact_cols, site.exact_cols};
+std::span<std::byte> StaleHalo::kept_bytes(const SiteHalo& halo, std::int64_t epoch) {
+  if (halo.kept.empty()) return {};
+  return halo.kept[static_cast<std::size_t>(epoch) % halo.kept.size()].as<std::byte>();
 }
 
-MatrixView StaleHalo::own_exact(const Site& site, std::int64_t epoch) {
-  const std::vector<Buffer>& own = halo_of(site).own;
-  if (own.empty()) return {};
-  const Buffer& buffer = own[static_cast<std::size_t>(epoch) % own.size()];
-  return own_matrix(site, buffer.as<float>().data());
+KeptRows StaleHalo::kept(const Site& site, std::int64_t epoch) {
+  const SiteHalo& h = halo_of(site);
+  if (h.kept.empty()) return {};
+  return {{kept_bytes(h, epoch).data(), h.schedule->rows(), site.cols, 0,
+           policy_.of(site, {epoch}).format},
+          h.schedule->distinct_rows()};
 }
 
-std::vector<StaleHalo::Received<std::byte>> StaleHalo::own_exact_before(std::int64_t epoch) {
-  std::vector<Received<std::byte>> all;
+std::vector<StaleHalo::HeldRows<std::byte>> StaleHalo::kept_before(std::int64_t epoch) {
+  std::vector<HeldRows<std::byte>> all;
   for (const SiteHalo& h : site_halos_) {
-    if (h.own.empty()) continue;
+    if (h.kept.empty()) continue;
     const Site& site = h.exchange->site();
     const std::int64_t first = source_epoch(site, source_epoch(site, epoch));
-    for (std::int64_t e = first; e < epoch; ++e) {
-      const Buffer& buffer = h.own[static_cast<std::size_t>(e) % h.own.size()];
-      all.push_back({site, e, buffer.as<std::byte>()});
-    }
+    for (std::int64_t e = first; e < epoch; ++e) all.push_back({site, e, kept_bytes(h, e)});
   }
   return all;
 }
@@ -133,10 +137,10 @@ void StaleHalo::visit_rings(std::int64_t first, std::int64_t last, Visit visit) 
   }
 }
 
-std::vector<StaleHalo::Received<const std::byte>> StaleHalo::received(std::int64_t first,
+std::vector<StaleHalo::HeldRows<const std::byte>> StaleHalo::received(std::int64_t first,
                                                                       std::int64_t last) {
   drain();
-  std::vector<Received<const std::byte>> all;
+  std::vector<HeldRows<const std::byte>> all;
   visit_rings(first, last,
               [&](std::int64_t epoch, const HaloExchange& exchange, const HaloSlot& slot) {
                 all.push_back({exchange.site(), epoch, exchange.received(slot)});
@@ -144,9 +148,9 @@ std::vector<StaleHalo::Received<const std::byte>> StaleHalo::received(std::int64
   return all;
 }
 
-std::vector<StaleHalo::Received<std::byte>> StaleHalo::adopt(std::int64_t first,
+std::vector<StaleHalo::HeldRows<std::byte>> StaleHalo::adopt(std::int64_t first,
                                                              std::int64_t last) {
-  std::vector<Received<std::byte>> all;
+  std::vector<HeldRows<std::byte>> all;
   visit_rings(first, last, [&](std::int64_t epoch, const HaloExchange& exchange, HaloSlot& slot) {
     const RowFormat format = policy_.of(exchange.site(), {epoch}).format;
     all.push_back({exchange.site(), epoch, exchange.adopt(slot, format)});
@@ -176,18 +180,15 @@ const Codec& StaleHalo::codec(RowFormat format) {
   return *codecs_.emplace_back(make_codec(format, shard_.device()));
 }
 
-const SendSchedule& StaleHalo::send_schedule(const HaloPlan& plan, bool share_rows) {
+SendSchedule& StaleHalo::send_schedule(const HaloPlan& plan, bool share_rows) {
   for (const PlanSchedule& made : send_schedules_) {
     if (made.plan == &plan && made.shares_rows == share_rows) return *made.schedule;
   }
   const Shard& shard = shard_.shard();
   auto schedule = std::make_unique<SendSchedule>(plan, shard.rank, shard.ranks, share_rows);
   schedule->place(shard_.device(), MemoryUse::graph, account_);
-  send_schedules_.push_back({&plan, share_rows, std::move(schedule)});
-  std::int64_t bytes = 0;
-  for (const PlanSchedule& made : send_schedules_) bytes += made.schedule->bytes();
-  schedule_bytes_.set(bytes);
-  return *send_schedules_.back().schedule;
+  return *send_schedules_.emplace_back(PlanSchedule{&plan, share_rows, std::move(schedule)})
+              .schedule;
 }
 
 std::int64_t StaleHalo::bytes_sent(Direction direction) const {

@@ -39,7 +39,7 @@ class StaleHalo final : public Halo {
     return epoch - policy_.of(site, {epoch}).lag;
   }
 
-  MatrixView own_exact(const Site& site, std::int64_t epoch) override;
+  KeptRows kept(const Site& site, std::int64_t epoch) override;
 
   /// Sends the rows that are held back. A stale epoch holds back the rows that it sends last, which
   /// are needed an epoch later, so that weight gradients and statistics do not queue behind them on
@@ -49,23 +49,23 @@ class StaleHalo final : public Halo {
   /// Waits for all messages in flight. Call it at the end of a run.
   void drain();
 
-  /// The packed rows that one site has received in one epoch.
+  /// The packed rows that one site has received or sent in one epoch.
   template <class Byte>
-  struct Received {
+  struct HeldRows {
     const Site& site;
     std::int64_t epoch;
     std::span<Byte> rows;
   };
   /// The rows of epochs `first` to `last` that the rings still hold, valid until the next epoch
   /// begins; empty with S = 0. Waits for all messages in flight.
-  std::vector<Received<const std::byte>> received(std::int64_t first, std::int64_t last);
+  std::vector<HeldRows<const std::byte>> received(std::int64_t first, std::int64_t last);
   /// Memory for the rows that an earlier run has received in these epochs, in the order of
   /// `received`. Fill it before epoch `last` + 1 begins.
-  std::vector<Received<std::byte>> adopt(std::int64_t first, std::int64_t last);
+  std::vector<HeldRows<std::byte>> adopt(std::int64_t first, std::int64_t last);
 
-  /// The memory of `own_exact` of every site for each epoch that the passes of `epoch` and later
-  /// ones may still read, up to epoch - 1.
-  std::vector<Received<std::byte>> own_exact_before(std::int64_t epoch);
+  /// The memory of `kept` of every site for each epoch that the passes of `epoch` and later ones
+  /// may still read, up to epoch - 1.
+  std::vector<HeldRows<std::byte>> kept_before(std::int64_t epoch);
 
   /// How much each site has sent so far. A resumed run sets the counts of the earlier run.
   std::vector<SentRows> sent() const;
@@ -84,21 +84,22 @@ class StaleHalo final : public Halo {
 
  private:
   struct SiteHalo {
+    const SendSchedule* schedule = nullptr;
     std::unique_ptr<HaloExchange> exchange;
     std::deque<HaloSlot> ring;  ///< One slot for each epoch held; empty if sites share a slot.
-    std::vector<Buffer> own;    ///< The memory of own_exact, for policy.own_slots() epochs.
+    std::vector<Buffer> kept;   ///< The messages of policy.kept_slots() epochs.
   };
 
   /// Calls visit(epoch, exchange, slot) for each epoch from `first` to `last` of each ring.
   template <class Visit>
   void visit_rings(std::int64_t first, std::int64_t last, Visit visit);
   SiteHalo& halo_of(const Site& site) { return site_halos_[static_cast<std::size_t>(site.id)]; }
-  /// The shape of a site's own exact columns over `data`.
-  MatrixView own_matrix(const Site& site, float* data) const;
+  /// The messages that a site has kept of an epoch.
+  static std::span<std::byte> kept_bytes(const SiteHalo& halo, std::int64_t epoch);
   /// The slot that a site uses in `epoch`.
   HaloSlot& slot(SiteHalo& halo, std::int64_t epoch);
   const Codec& codec(RowFormat format);
-  const SendSchedule& send_schedule(const HaloPlan& plan, bool share_rows);
+  SendSchedule& send_schedule(const HaloPlan& plan, bool share_rows);
 
   Communicator& comm_;
   const PlacedShard& shard_;

@@ -280,6 +280,73 @@ TEST(RowTiles, BoundTheWorkOfEveryTile) {
   EXPECT_EQ(cpu::RowTiles(CsrView{}, 1).most_work(), 0);
 }
 
+// Rows 3, 0 and 4 of x were sent, the first two to two ranks.
+TEST(AttentionKernels, CountTheRoundingOfSentRows) {
+  for (const int bits : {1, 8, 16, 32}) {
+    for (const int heads : {1, 3}) {
+      const std::int64_t cols = std::int64_t{heads} * 16;
+      const std::vector<std::int32_t> sent{3, 0, 3, 4, 0}, nodes{3, 0, -1, 4, -1};
+      const std::vector<std::int64_t> ids{7, 8, 9, 10, 11, 12};
+      const Matrix x = random_matrix(6, cols, 1), exact = random_matrix(6, heads, 2);
+      const RowFormat format{bits, true, heads, heads};
+      const auto codec = make_cpu_codec(format);
+      std::vector<std::byte> bytes(codec->encoded_bytes(5, cols) + 64);
+      ThreadPool threads(1);
+      ASSERT_EQ(codec
+                    ->encode(x.view(), {sent, nullptr, ids.data(), nullptr, exact.view()}, 5,
+                             bytes.data(), threads)
+                    .row,
+                -1);
+      const KeptRows kept{PackedRows(bytes.data(), 5, cols, 0, format), nodes.data()};
+      for (const bool fp64 : {false, true}) {
+        const auto kernels = make_cpu_kernels(2, fp64);
+        Sums sums(6, cols, heads, fp64);
+        const auto set = [](const auto& view, float add) {
+          for (std::int64_t i = 0; i < view.rows * view.cols; ++i) {
+            view.data[i / view.cols * view.stride + i % view.cols] =
+                add + static_cast<float>(i % 13) / 8;
+          }
+        };
+        if (fp64) {
+          set(sums.positive64.view(), 1);
+          set(sums.other64.view(), -2);
+        } else {
+          set(sums.positive.view(), 1);
+          set(sums.other.view(), -2);
+        }
+        kernels->attention_rounding(kept, x.view(), heads, -0.5F, 0.25F, sums.view());
+        double largest = 0;
+        for (std::int32_t node = 0; node < 6; ++node) {
+          const auto place = std::ranges::find(nodes, node) - nodes.begin();
+          for (int h = 0; h < heads; ++h) {
+            double expected = 0;
+            for (std::int64_t c = h * 16; place < 5 && c < (h + 1) * 16; ++c) {
+              const auto turn = static_cast<double>((node * cols + c) % 13) / 8;
+              expected -=
+                  0.5 *
+                  static_cast<double>(decode_value(kept.packed.row(place), format, cols, c) -
+                                      x.view().row(node)[c]) *
+                  (1 + turn + 0.25 * (turn - 2));
+            }
+            const double got = fp64 ? sums.rows64.view().row(node)[h]
+                                    : static_cast<double>(sums.rows.view().row(node)[h]);
+            EXPECT_NEAR(got, expected, 1e-5) << bits << " bits, node " << node;
+            largest = std::max(largest, std::abs(got));
+          }
+        }
+        EXPECT_EQ(largest > 0, bits < 32);
+      }
+      Matrix scores(6, heads, MemoryUse::workspace, nullptr);
+      make_cpu_kernels(1, false)->attention_kept_scores(kept, scores.view());
+      for (std::int32_t node = 0; node < 6; ++node) {
+        const bool was_sent = node == 0 || node == 3 || node == 4;
+        EXPECT_EQ(scores.view().row(node)[heads - 1],
+                  was_sent ? exact.view().row(node)[heads - 1] : 0.0F);
+      }
+    }
+  }
+}
+
 TEST(AttentionKernels, ShowANeighboursNaN) {
   const Matrix z = make(2, {1, 2}), t = make(2, {0, 0});
   const Matrix s = make(2, {0, std::numeric_limits<float>::quiet_NaN()});

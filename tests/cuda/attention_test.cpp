@@ -344,6 +344,52 @@ TEST_F(AttentionRowsTwin, GradientOfTargets) {
   });
 }
 
+TEST_F(AttentionRowsTwin, RoundingAndScoresOfKeptRows) {
+  for_rows([&](Shape shape, std::int64_t rows) {
+    for (const int bits : {1, 4, 16}) {
+      const Matrix x = normal_matrix(rows, shape.all()),
+                   positive = normal_matrix(rows, shape.all());
+      const Matrix other = normal_matrix(rows, shape.all()),
+                   exact = normal_matrix(rows, shape.heads);
+      const Matrix totals = normal_matrix(rows, 3 * shape.heads);
+      const Matrix scores = normal_matrix(rows, shape.heads);
+      std::vector<std::int32_t> sent, nodes;
+      std::vector<std::int64_t> ids;
+      for (std::int32_t r = 0; r < rows; ++r) {
+        ids.push_back(r);
+        if (r % 3 == 1) continue;
+        sent.push_back(r);
+        nodes.push_back(r % 4 == 0 ? -1 : r);
+      }
+      const RowFormat format{bits, true, shape.heads, shape.heads};
+      const auto codec = make_cpu_codec(format);
+      const auto count = static_cast<std::int64_t>(sent.size());
+      std::vector<std::byte> bytes(codec->encoded_bytes(count, shape.all()) + 64);
+      ThreadPool threads(1);
+      codec->encode(x.view(), {sent, nullptr, ids.data(), nullptr, exact.view()}, 5, bytes.data(),
+                    threads);
+      const DeviceMatrix device_x = on_device(x), device_positive = on_device(positive);
+      const DeviceMatrix device_other = on_device(other), device_totals = on_device(totals);
+      const DeviceMatrix device_scores = on_device(scores);
+      const DeviceArray<std::byte> device_bytes = on_device(bytes);
+      const DeviceArray<std::int32_t> device_nodes = on_device(nodes);
+      const auto run = [&](Kernels& k, const KeptRows& kept, ConstMatrixView rows_sent,
+                           const AttentionTotals<float>& sums, MatrixView to) {
+        k.attention_rounding(kept, rows_sent, shape.heads, 0.3F, 0.2F, {sums, {}});
+        k.attention_kept_scores(kept, to);
+      };
+      run(*cpu, {PackedRows(bytes.data(), count, shape.all(), 0, format), nodes.data()}, x.view(),
+          {positive.view(), other.view(), totals.view()}, scores.view());
+      run(*cuda,
+          {PackedRows(device_bytes.data(), count, shape.all(), 0, format), device_nodes.data()},
+          device_x.view(), {device_positive.view(), device_other.view(), device_totals.view()},
+          device_scores.view());
+      expect_near_by_row(device_totals.values().view(), totals.view(), "rounding");
+      test::expect_same_bits(device_scores.values(), scores, "scores");
+    }
+  });
+}
+
 TEST_F(AttentionRowsTwin, GradientOfSourcesInThePlaceOfItsSums) {
   for_rows([&](Shape shape, std::int64_t rows) {
     const Matrix x = normal_matrix(rows, shape.all()), positive = normal_matrix(rows, shape.all());

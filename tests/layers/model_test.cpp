@@ -292,47 +292,44 @@ TEST(Model, PromisesRowsThatAreNeverNegativeOnlyWhereThatHolds) {
   }
 }
 
-/// A halo whose rows are always from the epoch before, and which notes the use of own columns.
+/// A halo whose rows are always from the epoch before, and which notes the use of kept rows.
 class LateHalo final : public Halo {
  public:
-  explicit LateHalo(std::int64_t rows) : own_(rows, 4, MemoryUse::halo, nullptr) {}
   void open(const Site&, const OfferedRows&) override {}
   void offer(const Site&, RowRange) override {}
   void finish(const Site&, FunctionRef<void(const PackedRows&)>) override {}
   std::int64_t source_epoch(const Site&, std::int64_t epoch) const override { return epoch - 1; }
-  MatrixView own_exact(const Site& site, std::int64_t epoch) override {
+  KeptRows kept(const Site& site, std::int64_t epoch) override {
     EXPECT_EQ(site.direction, Direction::forward);
     epochs.push_back(epoch);
-    return own_.view();
+    return {};
   }
 
   std::vector<std::int64_t> epochs;
-
- private:
-  Matrix own_;
 };
 
-// Gradients that are one epoch late were made from scores that were one epoch late.
-TEST(Model, AttentionReadsItsScoresOfTheEpochThatGradientsWereMadeFrom) {
+// Gradients that are one epoch late were made from rows that were one epoch late.
+TEST(Model, AttentionReadsTheRowsThatItsGradientsWereMadeFrom) {
   const Dataset data = test::make_small_dataset(60, 12, 3, 7);
   ModelOptions options;
   options.kind = ModelKind::gat;
   options.layers = 1;
+  options.precompute = false;
   const auto kernels = make_cpu_kernels(1, false);
   const Shard shard =
       build_shard(NodeIndex(data.graph, Partition{1, std::vector<int>(60, 0)}), 0, nullptr);
   const PlacedShard placed(shard, kernels->device(), MemoryUse::graph, nullptr);
   const GraphOperator op(placed, *kernels, {}, MemoryUse::graph, nullptr);
   const ConstMatrixView x{data.features.dense.data(), 60, 12, 12};
-  const ModelInput input{FeatureView::of(x), std::nullopt};
+  const ModelInput input{FeatureView::of(x), FeatureView::of(x)};
   Network model(options, input, 3, 5, {60, 60}, *kernels, nullptr);
-  LateHalo halo(60);
+  LateHalo halo;
   PhaseClock clock;
   const PassContext pass{*kernels, halo, clock, {7}, 11};
   model.forward(pass, op, input);
   model.logit_gradient();
   model.backward(pass, op, [](std::int64_t, std::int64_t) {});
-  EXPECT_EQ(halo.epochs, (std::vector<std::int64_t>{7, 5}));
+  EXPECT_EQ(halo.epochs, (std::vector<std::int64_t>{5}));
 }
 
 TEST(Parameters, EveryWeightMatrixIsDrawnWithinItsBoundAndOthersAreZero) {

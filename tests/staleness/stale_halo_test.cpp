@@ -250,40 +250,67 @@ TEST(StaleHalo, HoldsNothingBeforeTheFirstExchange) {
   test::expect_error(ErrorCode::usage, "holds no rows of this exchange", finish);
 }
 
-// Rows that arrive late were made from columns that had arrived late, which the owner still has.
-TEST(StaleHalo, KeepsOwnExactColumnsForAsLongAsRowsMadeFromThemArrive) {
+// Gradients that arrive late were computed from rows that had arrived late, which the owner still
+// has as it sent them.
+TEST(StaleHalo, KeepsSentRowsForAsLongAsGradientsComputedFromThemArrive) {
   const Graph graph = test::random_graph(60, 0.1, 4);
-  const Partition partition = test::round_robin_partition(60, 2);
+  const Partition partition = test::round_robin_partition(60, 3);
   const Shard shard = build_shard(NodeIndex(graph, partition), 0, nullptr);
-  test::RecordingCommunicator comm(0, 2);
+  test::RecordingCommunicator comm(0, 3);
   Device device(1);
   const PlacedShard placed(shard, device, MemoryUse::graph, nullptr);
   PhaseClock clock;
-  std::vector<Site> sites{test::site(0, 0, Direction::forward, kCols)};
+  std::vector<Site> sites{test::site(0, 0, Direction::forward, kCols),
+                          test::site(1, 0, Direction::backward, kCols)};
   sites[0].exact_cols = 3;
-  for (const int staleness : {0, 1, 3}) {
-    StaleHalo halo(comm, placed, ExchangePolicy(exchange(staleness, 5, 2, 32), 40), sites, 1, clock,
-                   nullptr);
-    std::int64_t oldest = 0;
-    for (std::int64_t epoch = 0; epoch < 40; ++epoch) {
-      const MatrixView own = halo.own_exact(sites[0], epoch);
-      ASSERT_EQ(own.data != nullptr, staleness > 0);
-      if (staleness == 0) continue;
-      ASSERT_EQ(own.rows, shard.inner_rows);
-      for (std::int64_t r = 0; r < own.rows; ++r) {
-        std::fill_n(own.row(r), own.cols, static_cast<float>(epoch));
+  std::set<std::int32_t> boundary;
+  for (const HaloPlan::Peer& peer : shard.adjacency(Direction::forward).plan.peers) {
+    boundary.insert(peer.sent.entries.begin(), peer.sent.entries.end());
+  }
+  for (const int bits : {32, 1}) {
+    for (const int staleness : {0, 1, 3}) {
+      StaleHalo halo(comm, placed, ExchangePolicy(exchange(staleness, 5, 2, bits), 40), sites, 1,
+                     clock, nullptr);
+      std::int64_t oldest = 0;
+      for (std::int64_t epoch = 0; epoch < 40; ++epoch) {
+        halo.begin_epoch({epoch});
+        // What a checkpoint before this epoch would hold.
+        std::vector<std::int64_t> saved;
+        for (const auto& held : halo.kept_before(epoch)) saved.push_back(held.epoch);
+        for (const Site& site : sites) {
+          Matrix rows(shard.inner_rows, kCols, MemoryUse::workspace, nullptr);
+          Matrix exact(shard.inner_rows, site.exact_cols, MemoryUse::workspace, nullptr);
+          for (std::int64_t r = 0; r < shard.inner_rows; ++r) {
+            std::fill_n(rows.view().row(r), kCols, static_cast<float>(1 + epoch));
+            std::fill_n(exact.view().row(r), site.exact_cols, static_cast<float>(100 * epoch + r));
+          }
+          halo.open(site, {rows.view(), nullptr, exact.view()});
+          halo.offer(site, {0, shard.inner_rows});
+          halo.finish(site, [](const PackedRows&) {});
+        }
+        const std::int64_t used = halo.source_epoch(sites[0], halo.source_epoch(sites[0], epoch));
+        oldest = std::max(oldest, epoch - used);
+        ASSERT_EQ(static_cast<std::int64_t>(saved.size()), epoch - used);
+        EXPECT_TRUE(saved.empty() || saved.front() == used);
+        const KeptRows kept = halo.kept(sites[0], used);
+        EXPECT_EQ(halo.kept(sites[1], used).packed.rows, 0);
+        if (staleness == 0 && bits == 32) {
+          EXPECT_EQ(kept.packed.rows, 0);
+          continue;
+        }
+        std::set<std::int32_t> nodes;
+        for (std::int64_t r = 0; r < kept.packed.rows; ++r) {
+          const std::int32_t node = kept.nodes[r];
+          if (node < 0) continue;
+          EXPECT_TRUE(nodes.insert(node).second);
+          EXPECT_EQ(decode_value(kept.packed.row(r), kept.packed.format, kCols, kCols - 1),
+                    static_cast<float>(1 + used));
+          EXPECT_EQ(kept.packed.exact(r, 2), static_cast<float>(100 * used + node));
+        }
+        EXPECT_EQ(nodes, boundary);
       }
-      const std::int64_t used = halo.source_epoch(sites[0], halo.source_epoch(sites[0], epoch));
-      oldest = std::max(oldest, epoch - used);
-      const MatrixView kept = halo.own_exact(sites[0], used);
-      EXPECT_EQ(kept.row(kept.rows - 1)[2], static_cast<float>(used)) << epoch;
-      // What a checkpoint before this epoch would hold.
-      std::vector<std::int64_t> saved;
-      for (const auto& held : halo.own_exact_before(epoch)) saved.push_back(held.epoch);
-      ASSERT_EQ(static_cast<std::int64_t>(saved.size()), epoch - used);
-      EXPECT_TRUE(saved.empty() || saved.front() == used);
+      EXPECT_EQ(oldest, std::min(2 * staleness, 4));  // Every fifth epoch is synchronous.
     }
-    EXPECT_EQ(oldest, std::min(2 * staleness, 4));  // Every fifth epoch is synchronous.
   }
 }
 

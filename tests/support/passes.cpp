@@ -64,8 +64,8 @@ SingleRank::SingleRank(const Dataset& dataset, ModelOptions options, bool reprod
 }
 
 ModelInput SingleRank::input() const {
-  ModelInput input{x_.view(), std::nullopt};
-  if (!aggregated_.empty()) input.aggregated = aggregated_.view();
+  ModelInput input{x_.view(), x_.view()};  // No node is in a halo.
+  if (!aggregated_.empty()) input.gathered = aggregated_.view();
   return input;
 }
 

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -6,6 +7,7 @@
 
 #include "heliograph/io.hpp"
 #include "support/graphs.hpp"
+#include "support/passes.hpp"
 #include "support/runs.hpp"
 #include "support/steps.hpp"
 
@@ -55,6 +57,80 @@ TEST_P(SingleStep, AgreesOnTolokers) {
   const std::string file = HELIOGRAPH_SOURCE_DIR "/../shared/data/tolokers.npz";
   if (!std::filesystem::exists(file)) GTEST_SKIP() << "tolokers.npz is not there";
   expect_steps_agree(load_dataset(file), GetParam());
+}
+
+// Rounding depends on rows of z, but not on the vectors that make scores of them, so the loss is a
+// smooth function of these at any bits.
+TEST(AttentionStep, GradientsOfScoresAreThoseOfRoundedRows) {
+  const Dataset data = test::make_small_dataset(120, 20, 5, 3);
+  for (const ModelKind kind : {ModelKind::gat, ModelKind::gat_sep}) {
+    TrainOptions o = options_for(kind, 3, false);
+    o.model.layers = 1;
+    o.model.precompute = false;  // Else the only layer exchanges nothing.
+    o.model.dropout = 0;
+    o.model.heads = 2;
+    o.model.attention_dropout = 0.2F;
+    o.model.negative_slope = 0.7F;  // The kink at 0, which differences may meet, is smaller.
+    o.epochs = 1;
+    o.exchange.bits_forward = Bits::one;
+    o.exchange.bits_backward = Bits::fp32;
+    std::vector<test::Step> at = test::run_steps(data, o, {}, nullptr);
+    test::SingleRank rank(data, o.model);
+    const Parameters& parameters = rank.model().parameters();
+    int vectors = 0;
+    std::int64_t first = 0;  // in Step::weights, which have no padding
+    for (int i = 0; i < parameters.count(); ++i) {
+      const GradientView shape = parameters.gradient(i);
+      const std::int64_t size = shape.rows * shape.cols;
+      const bool scores =
+          parameters.name(i).ends_with("source") || parameters.name(i).ends_with("target");
+      for (std::int64_t c = 0; scores && c < size; c += 3) {
+        const auto weight = static_cast<std::size_t>(first + c);
+        const auto loss_at = [&](double change) {
+          std::vector<test::Step> moved{at};
+          moved[0].weights[weight] += static_cast<float>(change);
+          return test::run_steps(data, o, {}, &moved)[0].loss;
+        };
+        const double expected = at[0].gradient[static_cast<std::size_t>(parameters.offset(i) + c)];
+        // The shorter step may miss a kink of LeakyReLU that the longer one meets.
+        double slope = 0;
+        for (const double step : {0.01, 0.002}) {
+          const double s = (loss_at(step) - loss_at(-step)) / (2 * step);
+          if (step == 0.01 || std::abs(s - expected) < std::abs(slope - expected)) slope = s;
+        }
+        EXPECT_NEAR(expected, slope, 5e-4 + 0.01 * std::abs(slope))
+            << parameters.name(i) << ' ' << c;
+        ++vectors;
+      }
+      first += size;
+    }
+    EXPECT_GT(vectors, 0);
+  }
+}
+
+// A rank that multiplies the features of its halo computes what the owners would send.
+TEST(AttentionStep, FetchedFeaturesChangeNoNumber) {
+  for (const bool directed : {false, true}) {
+    for (const bool sparse : {false, true}) {
+      const Dataset data = test::make_small_dataset(150, 20, 5, 3, false, sparse, directed);
+      for (const ModelKind kind : {ModelKind::gat, ModelKind::gat_sep}) {
+        TrainOptions o = options_for(kind, 1, false);
+        o.model.heads = 4;
+        o.model.attention_dropout = 0.2F;
+        o.epochs = 5;
+        o.model.precompute = false;
+        const std::vector<test::Step> expected = test::run_steps(data, o, {}, nullptr);
+        for (const int ranks : {1, 3}) {
+          for (const bool fetches : {false, true}) {
+            SCOPED_TRACE(fmt::format("{} ranks, sparse {}, directed {}", ranks, sparse, directed));
+            o.partition.parts = ranks;
+            o.model.precompute = fetches;
+            test::expect_near(test::run_steps(data, o, {}, &expected), expected, 1e-5, 1e-5);
+          }
+        }
+      }
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, SingleStep, ::testing::Values(ModelKind::gcn, ModelKind::sage),

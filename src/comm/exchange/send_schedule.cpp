@@ -71,8 +71,23 @@ void SendSchedule::share(const HaloPlan& plan) {
   }
 }
 
+void SendSchedule::list_distinct_rows(Device& device, MemoryUse use, MemoryAccount* account) {
+  if (!distinct_.empty()) return;
+  distinct_.reserve(static_cast<std::size_t>(rows_));
+  std::vector<bool> seen;
+  for (const Message& m : messages_) {
+    seen.resize(std::max(seen.size(), static_cast<std::size_t>(m.send_rows->back()) + 1));
+    for (const std::int32_t row : *m.send_rows) {
+      distinct_.push_back(seen[static_cast<std::size_t>(row)] ? -1 : row);
+      seen[static_cast<std::size_t>(row)] = true;
+    }
+  }
+  placed_distinct_ = Placed<std::int32_t>(distinct_, device, use, account);
+}
+
 std::int64_t SendSchedule::bytes() const {
-  std::size_t bytes = messages_.capacity() * sizeof(Message);
+  std::size_t bytes =
+      messages_.capacity() * sizeof(Message) + distinct_.capacity() * sizeof(std::int32_t);
   for (const Message& m : messages_) {
     bytes += (m.new_rows.capacity() + m.new_positions.capacity()) * sizeof(std::int32_t) +
              m.copies.capacity() * sizeof(Copies);

@@ -61,6 +61,10 @@ class SendSchedule {
   std::span<const std::int32_t> placed_rows() const {
     return {placed_rows_.data(), static_cast<std::size_t>(rows_)};
   }
+  /// Makes the list that `distinct_rows` returns, unless it is there, and places it on the device.
+  void list_distinct_rows(Device& device, MemoryUse use, MemoryAccount* account);
+  /// The source row of each of the `rows()` rows, or -1 where an earlier row has the same source.
+  const std::int32_t* distinct_rows() const { return placed_distinct_.data(); }
 
  private:
   void share(const HaloPlan& plan);
@@ -68,6 +72,8 @@ class SendSchedule {
   std::vector<Message> messages_;
   std::int64_t rows_ = 0;
   Placed<std::int32_t> placed_rows_;
+  std::vector<std::int32_t> distinct_;
+  Placed<std::int32_t> placed_distinct_;
 };
 
 }  // namespace heliograph

@@ -259,6 +259,7 @@ class AttentionTile {
     const std::int64_t begin = space_.offsets[i], count = space_.offsets[i + 1] - begin;
     const auto row_score = static_cast<T>(a_.row_scores.row(begin_ + i)[h]);
     T* const w = exact(h) + begin;
+    if (Neighbours::kFirst && a_.backward) totals_.rows.row(begin_ + i)[h] = 0;
     const WeightTotals<T> totals =
         a_.backward ? weigh(w, count, row_score, a_.slope, T{0}, exact(a_.heads + h) + begin,
                             exact(2 * a_.heads + h) + begin)
@@ -319,6 +320,33 @@ void sum_tiles(const CsrView& csr, const Attention& attention, const Neighbours&
   }
 }
 
+template <class T>
+void add_rounding(const KeptRows& kept, ConstMatrixView x, int heads, float factor, float slope,
+                  const AttentionTotals<T>& sums, std::int64_t begin, std::int64_t end) {
+  thread_local std::vector<T> rounding;
+  rounding.resize(static_cast<std::size_t>(x.cols));
+  const BasicMatrixView<T> out{rounding.data(), 1, x.cols, x.cols};
+  const std::int64_t cols = x.cols / heads;
+  const HaloNeighbours neighbours{kept.packed, cols, false};
+  std::int64_t offsets[] = {0, 1};
+  T weight = 1;
+  for (auto place = static_cast<std::int32_t>(begin); place < end; ++place) {
+    const std::int32_t node = kept.nodes[place];
+    if (node < 0) continue;
+    for (std::int64_t c = 0; c < x.cols; ++c) out.data[c] = -static_cast<T>(x.row(node)[c]);
+    const Selection<T> entry{offsets, &place, &weight, 1};
+    for (int h = 0; h < heads; ++h) {
+      neighbours.sum(entry, h, out);
+      T dot = 0;
+      for (std::int64_t c = h * cols; c < (h + 1) * cols; ++c) {
+        dot += out.data[c] *
+               (sums.positive.row(node)[c] + static_cast<T>(slope) * sums.other.row(node)[c]);
+      }
+      sums.rows.row(node)[h] += static_cast<T>(factor) * dot;
+    }
+  }
+}
+
 std::int64_t head_cols(const AttentionSums& sums, int heads) {
   return (sums.f64.rows.data != nullptr ? sums.f64.positive.cols : sums.f32.positive.cols) / heads;
 }
@@ -345,6 +373,18 @@ void attention_halo(const CsrView& csr, const Attention& attention, const Packed
   sum_tiles(csr, attention,
             HaloNeighbours{packed, head_cols(sums, attention.heads), attention.shared}, sums, space,
             threads);
+}
+
+void attention_rounding(const KeptRows& kept, ConstMatrixView x, int heads, float factor,
+                        float slope, const AttentionSums& sums, ThreadPool& threads) {
+  constexpr std::int64_t kRows = 256;  // of a task
+  threads.for_ranges(kept.packed.rows, kRows, [&](std::int64_t begin, std::int64_t end) {
+    if (sums.f64.rows.data != nullptr) {
+      add_rounding(kept, x, heads, factor, slope, sums.f64, begin, end);
+    } else {
+      add_rounding(kept, x, heads, factor, slope, sums.f32, begin, end);
+    }
+  });
 }
 
 }  // namespace heliograph::cpu

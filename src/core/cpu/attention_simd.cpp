@@ -172,7 +172,7 @@ void attention_source_gradient(ConstMatrixView x, const float* source, const flo
       const T dot = scale * lane_sum<T>(cols, [&](std::int64_t c) {
                       return static_cast<T>(in[c]) * (p[c] + low * o[c]);
                     });
-      const T ds = dot - (totals[heads + h] + low * totals[2 * heads + h]);
+      const T ds = dot + totals[h] - (totals[heads + h] + low * totals[2 * heads + h]);
       const T dt_i = static_cast<T>(dt.row(i)[h]);
       float* const to = dx.row(i) + at;
       for (std::int64_t c = 0; c < cols; ++c) {

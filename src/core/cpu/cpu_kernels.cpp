@@ -164,6 +164,17 @@ class CpuKernels final : public Kernels {
     by_rows(d.rows, cpu::attention_target_gradient_rows, d, factor, slope, out, positive, share, r,
             dt, reproducible_);
   }
+  void attention_rounding(const KeptRows& kept, ConstMatrixView x, int heads, float factor,
+                          float slope, const AttentionSums& sums) override {
+    cpu::attention_rounding(kept, x, heads, factor, slope, sums, threads_);
+  }
+  void attention_kept_scores(const KeptRows& kept, MatrixView scores) override {
+    for (std::int64_t r = 0; r < kept.packed.rows; ++r) {
+      if (kept.nodes[r] < 0) continue;
+      float* const to = scores.row(kept.nodes[r]);
+      for (std::int64_t c = 0; c < scores.cols; ++c) to[c] = kept.packed.exact(r, c);
+    }
+  }
   void attention_source_gradient(ConstMatrixView x, const float* source, const float* target,
                                  float factor, float slope, const AttentionSums& sums,
                                  ConstMatrixView dt, MatrixView dx, GradientView g_source,

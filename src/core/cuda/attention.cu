@@ -145,7 +145,7 @@ class HeadSums {
     other_ = combined(other_, 1);
     if (!writes()) return;
     if (lane_ == 0) {
-      if (!job_.backward) totals[head_] = shift_;
+      if (!job_.backward || job_.overwrites) totals[head_] = job_.backward ? 0 : shift_;
       put(totals + job_.heads + head_, factor, positive_);
       put(totals + 2 * job_.heads + head_, factor, other_);
     }

@@ -82,6 +82,30 @@ __global__ void attention_target_gradient_kernel(ConstMatrixView d, float factor
   dt.row(at.row)[at.head] = (1 - slope) * (above - share.row(at.row)[at.head] * all);
 }
 
+__global__ void attention_rounding_kernel(KeptRows kept, ConstMatrixView x, std::int64_t heads,
+                                          float factor, float slope, AttentionTotals<float> sums,
+                                          int lanes) {
+  const HeadOfRow at(kept.packed.rows, heads, lanes);
+  const std::int32_t node = at.there ? kept.nodes[at.row] : -1;
+  const std::int64_t cols = x.cols / heads;
+  float sum = 0;
+  for (std::int64_t c = at.head * cols + at.lane; node >= 0 && c < (at.head + 1) * cols;
+       c += lanes) {
+    const float sent =
+        decode_value(kept.packed.row(at.row), kept.packed.format, kept.packed.cols, c);
+    sum += (sent - x.row(node)[c]) * (sums.positive.row(node)[c] + slope * sums.other.row(node)[c]);
+  }
+  sum = sum_lanes(sum, 1, lanes);
+  if (node >= 0 && at.lane == 0) sums.rows.row(node)[at.head] += factor * sum;
+}
+
+__global__ void attention_kept_scores_kernel(KeptRows kept, MatrixView scores) {
+  const std::int64_t index = global_thread();
+  const std::int64_t row = index / scores.cols, head = index % scores.cols;
+  if (row >= kept.packed.rows || kept.nodes[row] < 0) return;
+  scores.row(kept.nodes[row])[head] = kept.packed.exact(row, head);
+}
+
 struct SourceGradient {
   ConstMatrixView x;
   const float* source;
@@ -120,7 +144,7 @@ __global__ void attention_source_gradient_kernel(SourceGradient job, HeadLanes s
       dot = job.factor * sum_lanes(dot, 1, split.lanes);
       if (!there) continue;
       const float* totals = job.sums.rows.row(i);
-      const float ds = dot - (totals[heads + h] + job.slope * totals[2 * heads + h]);
+      const float ds = dot + totals[h] - (totals[heads + h] + job.slope * totals[2 * heads + h]);
       const float dt = job.dt.row(i)[h];
       for (std::int64_t c = begin; c < end; c += split.lanes) {
         job.dx.row(i)[c] =
@@ -157,6 +181,18 @@ void attention_target_gradient(Queue& queue, ConstMatrixView d, float factor, fl
   const int lanes = lanes_of(out.cols / r.cols);
   launch(queue, "attention gradient of targets", attention_target_gradient_kernel,
          cover(d.rows * r.cols * lanes), d, factor, slope, out, positive, share, r, dt, lanes);
+}
+
+void attention_rounding(Queue& queue, const KeptRows& kept, ConstMatrixView x, int heads,
+                        float factor, float slope, const AttentionTotals<float>& sums) {
+  const int lanes = lanes_of(x.cols / heads);
+  launch(queue, "attention rounding", attention_rounding_kernel,
+         cover(kept.packed.rows * heads * lanes), kept, x, heads, factor, slope, sums, lanes);
+}
+
+void attention_kept_scores(Queue& queue, const KeptRows& kept, MatrixView scores) {
+  launch(queue, "attention kept scores", attention_kept_scores_kernel,
+         cover(kept.packed.rows * scores.cols), kept, scores);
 }
 
 void attention_source_gradient(Queue& queue, ConstMatrixView x, const float* source,

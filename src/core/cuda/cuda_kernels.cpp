@@ -136,6 +136,13 @@ class CudaKernels final : public Kernels {
                                  MatrixView dt) override {
     cuda::attention_target_gradient(queue_, d, factor, slope, out, positive, share, r, dt);
   }
+  void attention_rounding(const KeptRows& kept, ConstMatrixView x, int heads, float factor,
+                          float slope, const AttentionSums& sums) override {
+    cuda::attention_rounding(queue_, kept, x, heads, factor, slope, f32(sums));
+  }
+  void attention_kept_scores(const KeptRows& kept, MatrixView scores) override {
+    cuda::attention_kept_scores(queue_, kept, scores);
+  }
   void attention_source_gradient(ConstMatrixView x, const float* source, const float* target,
                                  float factor, float slope, const AttentionSums& sums,
                                  ConstMatrixView dt, MatrixView dx, GradientView g_source,

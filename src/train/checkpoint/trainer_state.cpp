@@ -42,12 +42,9 @@ void for_each_moment(Trainer& trainer, bool stores, Use use) {
   }
 }
 
-std::string halo_section(const Site& site, std::int64_t epoch) {
-  return fmt::format("halo.{}.{}", site.name, epoch);
-}
-
-std::string own_section(const Site& site, std::int64_t epoch) {
-  return fmt::format("own.{}.{}", site.name, epoch);
+/// The section of rows that a site has received ("halo") or sent ("kept") in an epoch.
+std::string rows_section(const char* kind, const Site& site, std::int64_t epoch) {
+  return fmt::format("{}.{}.{}", kind, site.name, epoch);
 }
 
 /// The first epoch whose halo rows are used after `epochs` epochs.
@@ -168,14 +165,14 @@ void write_rank(Trainer& trainer, const RunState& state, std::int64_t evaluation
   StaleHalo& halo = trainer.halo();
   file.section("sent", std::span<const SentRows>(halo.sent()));
   const std::int64_t first = first_epoch_used(trainer, state.epochs);
-  for (const auto& held : halo.received(first, state.epochs - 1)) {
-    const HostValues<const std::byte> rows(held.rows, trainer.device());
-    file.section(halo_section(held.site, held.epoch), rows.view());
-  }
-  for (const auto& held : halo.own_exact_before(state.epochs)) {
-    const HostValues<const std::byte> rows(held.rows, trainer.device());
-    file.section(own_section(held.site, held.epoch), rows.view());
-  }
+  const auto write = [&](const char* kind, const auto& all) {
+    for (const auto& held : all) {
+      const HostValues<const std::byte> rows(held.rows, trainer.device());
+      file.section(rows_section(kind, held.site, held.epoch), rows.view());
+    }
+  };
+  write("halo", halo.received(first, state.epochs - 1));
+  write("kept", halo.kept_before(state.epochs));
 }
 
 void read_rank(const StateFile& file, const Communicator& comm, Trainer& trainer, RunState& state) {
@@ -192,16 +189,15 @@ void read_rank(const StateFile& file, const Communicator& comm, Trainer& trainer
   StaleHalo& halo = trainer.halo();
   halo.set_sent(sent);
   const std::int64_t first = first_epoch_used(trainer, state.epochs);
-  for (const auto& held : halo.adopt(first, state.epochs - 1)) {
-    HostValues<std::byte> halo_rows(held.rows, trainer.device());
-    file.read(halo_section(held.site, held.epoch), halo_rows.view());
-    halo_rows.store();
-  }
-  for (const auto& held : halo.own_exact_before(state.epochs)) {
-    HostValues<std::byte> rows(held.rows, trainer.device());
-    file.read(own_section(held.site, held.epoch), rows.view());
-    rows.store();
-  }
+  const auto read = [&](const char* kind, const auto& all) {
+    for (const auto& held : all) {
+      HostValues<std::byte> rows(held.rows, trainer.device());
+      file.read(rows_section(kind, held.site, held.epoch), rows.view());
+      rows.store();
+    }
+  };
+  read("halo", halo.adopt(first, state.epochs - 1));
+  read("kept", halo.kept_before(state.epochs));
   state.evaluation_bytes.set(header.evaluation_bytes);
 }
 

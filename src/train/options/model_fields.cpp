@@ -99,7 +99,9 @@ void add_model_fields(FieldTable<TrainOptions>& fields) {
   // --help shows a switch that is on by default as --no-NAME.
   fields.add("precompute",
              "Aggregate the input features in every epoch, after dropout. By default they are "
-             "aggregated once, before the first epoch, and dropout follows.",
+             "aggregated once, before the first epoch, and dropout follows. With gat and gat-sep: "
+             "exchange rows of the first layer in every epoch. By default each rank fetches its "
+             "halo's features once, and the first layer exchanges nothing.",
              HELIOGRAPH_MEMBER(model.precompute));
   fields.add("transform-first",
              "Always aggregate before the product with the weights. By default the product comes "

@@ -218,8 +218,9 @@ void start_cuda(const TransportOptions& transport) {
 std::vector<IdleOptions> idle_options(const ModelOptions& model) {
   std::vector<IdleOptions> idle;
   if (!convolves(model) || attends(model)) {
-    idle.push_back({{"precompute", "transform-first"}, "this model: it sums no features"});
+    idle.push_back({{"transform-first"}, "this model: it sums no features"});
   }
+  if (!convolves(model)) idle.push_back({{"precompute"}, "this model: it gathers no features"});
   if (!averages_logits(model)) {
     idle.push_back({{"output-heads"}, "this model: no layer of attention makes its logits"});
   }

@@ -20,7 +20,7 @@ namespace {
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 59;
 
 std::int64_t capped_product(std::int64_t bytes, std::int64_t times) {
-  return bytes > kMostBytes / times ? kMostBytes : bytes * times;
+  return times > 0 && bytes > kMostBytes / times ? kMostBytes : bytes * times;
 }
 
 /// The least bytes of structure, labels and masks of all ranks together, for `nodes` rows with
@@ -65,8 +65,9 @@ std::int64_t aggregation_bytes(const Dataset& dataset, bool with_self, std::int6
 /// The input features of a model as buffers that are counted but not allocated.
 class CountedInput {
  public:
+  /// `halo_rows`: of all ranks together.
   CountedInput(const Dataset& dataset, const ModelOptions& options, std::int64_t nodes,
-               MemoryUse use, MemoryAccount* account) {
+               std::int64_t halo_rows, MemoryUse use, MemoryAccount* account) {
     const Features& f = dataset.features;
     const bool reads_x = reads_features(options, f.cols, f.sparse);
     if (f.sparse) {
@@ -80,7 +81,7 @@ class CountedInput {
       if (precomputes(options)) {
         bytes += aggregation_bytes(dataset, propagation_of(options).self != 0, entry_bytes);
       }
-      if (reads_x) {
+      if (reads_x || fetches_features(options)) {
         const std::int64_t entries = f.offsets[f.offsets.size() - 1];
         input_.x.sparse = {f.rows, f.cols, nullptr, nullptr, nullptr, entries};
         bytes += entry_bytes * entries;
@@ -88,12 +89,19 @@ class CountedInput {
       sparse_ = Buffer(static_cast<std::size_t>(bytes), use, account);
       return;
     }
-    const auto matrix = [&] { return Matrix(nodes, f.cols, use, account); };
-    input_.x = FeatureView::of(ConstMatrixView{nullptr, nodes, f.cols, padded_stride(f.cols)});
-    if (reads_x) x_ = matrix();
+    const auto view = [&](std::int64_t rows) {
+      return FeatureView::of(ConstMatrixView{nullptr, rows, f.cols, padded_stride(f.cols)});
+    };
+    input_.x = view(nodes);
+    if (fetches_features(options)) {
+      gathered_ = Matrix(nodes + halo_rows, f.cols, use, account);
+      input_.gathered = view(nodes + halo_rows);
+      return;
+    }
+    if (reads_x) x_ = Matrix(nodes, f.cols, use, account);
     if (!precomputes(options)) return;
-    aggregated_ = matrix();
-    input_.aggregated = input_.x;
+    gathered_ = Matrix(nodes, f.cols, use, account);
+    input_.gathered = input_.x;
   }
 
   const ModelInput& input() const { return input_; }
@@ -101,27 +109,26 @@ class CountedInput {
  private:
   ModelInput input_;
   Buffer sparse_;
-  Matrix x_, aggregated_;
+  Matrix x_, gathered_;
 };
 
-/// Bytes of send and receive buffers, which all exchanges share at S = 0, and of kept exact
-/// columns. `rows`: of a forward exchange; `nodes`: those of all ranks. A directed graph's backward
-/// exchanges have another number, which counts as none.
+/// Bytes of send and receive buffers, which all exchanges share at S = 0, and of kept messages.
+/// `rows`: of a forward exchange. A directed graph's backward exchanges have another number, which
+/// counts as none.
 std::int64_t halo_bytes(const std::vector<Site>& sites, const TrainOptions& options,
-                        std::int64_t rows, std::int64_t nodes, bool directed) {
+                        std::int64_t rows, bool directed) {
   const ExchangePolicy policy(options.exchange, options.epochs);
-  std::int64_t sum = 0, largest = 0;
+  std::int64_t kept = 0, sum = 0, largest = 0;
   for (const Site& site : sites) {
     if (directed && site.direction == Direction::backward) continue;
-    if (site.direction == Direction::forward && policy.own_slots() > 0) {
-      const std::int64_t own = capped_product(nodes * site.exact_cols * 4, policy.own_slots());
-      sum = std::min(kMostBytes, sum + own);
-    }
-    const auto bytes = 2 * rows * static_cast<std::int64_t>(policy.most_row_bytes(site));
-    largest = std::max(largest, bytes);
-    sum = std::min(kMostBytes, sum + capped_product(bytes, policy.slots()));
+    const auto bytes = rows * static_cast<std::int64_t>(policy.most_row_bytes(site));
+    const int slots = policy.kept_slots(site);
+    kept = std::min(kMostBytes, kept + capped_product(bytes, slots));
+    const std::int64_t both = slots > 0 ? bytes : 2 * bytes;
+    largest = std::max(largest, both);
+    sum = std::min(kMostBytes, sum + capped_product(both, policy.slots()));
   }
-  return policy.slots() == 1 ? largest : sum;
+  return std::min(kMostBytes, kept + (policy.slots() == 1 ? largest : sum));
 }
 
 std::string gib(std::int64_t bytes) {
@@ -178,7 +185,7 @@ CountedModel count_model(const Dataset& dataset, const TrainOptions& options,
   const std::int64_t rows = options.inductive ? training_nodes : nodes;
   MemoryAccount account(nullptr);
   const auto kernels = make_cpu_kernels(1, options.reproducible, &account);
-  const CountedInput input(dataset, options.model, rows, MemoryUse::features, &account);
+  const CountedInput input(dataset, options.model, rows, 0, MemoryUse::features, &account);
   const Network model(options.model, input.input(), dataset.labels.classes, options.seed,
                       {rows, nodes}, *kernels, &account);
   return {model.sites(), model.parameters().flat_size(), model.rank_sums()};
@@ -188,15 +195,16 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
                          std::int64_t training_nodes, std::optional<std::int64_t> halo_rows) {
   const std::int64_t nodes = dataset.graph.nodes;
   const std::int64_t rows = options.inductive ? training_nodes : nodes;
+  const std::int64_t halo = halo_rows.value_or(0);
   MemoryAccount account(nullptr);
   const auto kernels = make_cpu_kernels(1, options.reproducible, &account);
-  const CountedInput input(dataset, options.model, rows, MemoryUse::features, &account);
+  const CountedInput input(dataset, options.model, rows, halo, MemoryUse::features, &account);
   std::optional<CountedInput> evaluated;
   if (options.inductive) {
-    evaluated.emplace(dataset, options.model, nodes, MemoryUse::evaluation, &account);
+    evaluated.emplace(dataset, options.model, nodes, halo, MemoryUse::evaluation, &account);
   }
   const Network model(options.model, input.input(), dataset.labels.classes, options.seed,
-                      {rows, nodes}, *kernels, &account);
+                      {rows, nodes, 1, halo, halo}, *kernels, &account);
   const Optimizer optimizer(options.optimizer, model.parameters(), &account);
 
   MemoryNeeds needs;
@@ -222,11 +230,8 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
   if (options.inductive) {
     needs[MemoryUse::evaluation] += structure_bytes(dataset, nodes, entries, options.model);
   }
-  if (halo_rows) {
-    needs[MemoryUse::graph] += 4 * *halo_rows;
-    needs[MemoryUse::halo] +=
-        halo_bytes(model.sites(), options, *halo_rows, rows, dataset.graph.directed);
-  }
+  needs[MemoryUse::graph] += 4 * halo;
+  needs[MemoryUse::halo] += halo_bytes(model.sites(), options, halo, dataset.graph.directed);
   return needs;
 }
 
@@ -235,17 +240,17 @@ MemoryNeeds least_host_memory(const Dataset& dataset, const TrainOptions& option
   const std::int64_t nodes = dataset.graph.nodes;
   const std::int64_t entries = dataset.graph.entries();
   const std::int64_t rows = options.inductive ? training_nodes : nodes;
+  const std::int64_t halo = halo_rows.value_or(0);
   const Features& features = dataset.features;
   MemoryAccount account(nullptr);
   const auto kernels = make_cpu_kernels(1, false, &account);
-  const CountedInput input(dataset, options.model, rows, MemoryUse::features, &account);
+  const CountedInput input(dataset, options.model, rows, halo, MemoryUse::features, &account);
   const Network model(options.model, input.input(), dataset.labels.classes, options.seed,
-                      {rows, nodes}, *kernels, &account);
+                      {rows, nodes, 1, halo, halo}, *kernels, &account);
 
   MemoryNeeds needs;
   needs[MemoryUse::graph] =
-      structure_bytes(dataset, rows, options.inductive ? 0 : entries, options.model) +
-      4 * halo_rows.value_or(0);
+      structure_bytes(dataset, rows, options.inductive ? 0 : entries, options.model) + 4 * halo;
   if (options.inductive) {
     needs[MemoryUse::evaluation] = structure_bytes(dataset, nodes, entries, options.model);
   }

@@ -48,10 +48,12 @@ std::int64_t bytes_of(const Shard& shard) {
          (shard.out ? bytes_of(*shard.out) : 0);
 }
 
-/// The shard with the numbers of halo nodes, if the dropout of attention needs them.
+/// The shard with what training by attention needs: the numbers of halo nodes, which key dropout,
+/// and the targets of halo nodes whose features are fetched.
 Shard complete(Shard shard, const ModelOptions& model, MemoryUse use, Communicator& comm) {
-  const bool trains = use == MemoryUse::graph;
-  if (!trains || !attends(model) || model.attention_dropout == 0) return shard;
+  if (use != MemoryUse::graph || !attends(model)) return shard;
+  if (fetches_features(model))
+    shard.halo_sources = transpose(shard.in.halo, shard.in.plan.halo_rows);
   const auto add = [&](Adjacency& a) {
     a.halo_ids = exchange_numbers(comm, a.plan, shard.global_ids);
   };
@@ -79,20 +81,24 @@ RankGraph::RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Ker
   const ModelOptions& model = plan.options().model;
   const RunFacts& facts = plan.facts();
   const MemoryUse features = features_use(use);
-  x_shape_ = FeatureView::shape(facts.feature_cols, facts.sparse_features);
+  x_elsewhere_ = FeatureView::shape(facts.feature_cols, facts.sparse_features);
   if (!facts.sparse_features) x_.place(kernels, features, account);
-  if (precomputes(model)) {
-    aggregated_ = aggregate_features(comm, kernels, features, host, account);
-    if (!reads_features(model, facts.feature_cols, facts.sparse_features)) {
-      x_ = FeatureMatrix();
-    }
+  if (precomputes(model)) gathered_ = aggregate_features(comm, kernels, features, host, account);
+  if (fetches_features(model)) gathered_ = fetch_features(comm, kernels, features, host, account);
+  // The first rows of fetched features are those of inner nodes. An index of columns has all rows.
+  const bool repeated =
+      fetches_features(model) && (!facts.sparse_features || shard_.in.plan.halo_rows == 0);
+  if (!gathered_.empty() &&
+      (repeated || !reads_features(model, facts.feature_cols, facts.sparse_features))) {
+    x_ = FeatureMatrix();
   }
   const bool trains = use == MemoryUse::graph;
-  for (FeatureMatrix* matrix : {&x_, &aggregated_}) {
+  for (FeatureMatrix* matrix : {&x_, &gathered_}) {
     if (!facts.sparse_features) break;
     if (trains) matrix->index_columns(features, host);  // For weight gradients.
     matrix->place(kernels, features, account);
   }
+  if (repeated) x_elsewhere_ = gathered_.view().row_range({0, shard_.inner_rows});
   if (!trains) return;
   const auto place = [&](const auto& values) {
     using T = typename std::remove_cvref_t<decltype(values)>::value_type;
@@ -105,8 +111,8 @@ RankGraph::RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Ker
 }
 
 ModelInput RankGraph::input() const {
-  ModelInput input{x_.empty() ? x_shape_ : x_.view(), std::nullopt};
-  if (!aggregated_.empty()) input.aggregated = aggregated_.view();
+  ModelInput input{x_.empty() ? x_elsewhere_ : x_.view(), std::nullopt};
+  if (!gathered_.empty()) input.gathered = gathered_.view();
   return input;
 }
 
@@ -162,6 +168,50 @@ FeatureMatrix RankGraph::aggregate_features(Communicator& comm, Kernels& kernels
   op_.sum(pass, site, x.dense, sum.view(), {accumulator.view(), {}}, [] {});
   kernels.device().finish();  // The caller may free the features.
   return FeatureMatrix(std::move(sum));
+}
+
+FeatureMatrix RankGraph::fetch_features(Communicator& comm, Kernels& kernels, MemoryUse use,
+                                        MemoryAccount* host, MemoryAccount* account) {
+  const std::int64_t inner = shard_.inner_rows, halo = shard_.in.plan.halo_rows;
+  const FeatureView x = x_.view();
+  if (x.is_sparse) {
+    const SparseRows fetched = exchange_sparse_rows(comm, shard_.in.plan, x.sparse);
+    if (halo == 0) return std::move(x_);
+    SparseRows all;
+    all.cols = x.cols();
+    all.offsets.assign(x.sparse.offsets, x.sparse.offsets + inner + 1);
+    all.columns.assign(x.sparse.columns, x.sparse.columns + x.sparse.entries);
+    all.values.assign(x.sparse.values, x.sparse.values + x.sparse.entries);
+    for (std::size_t r = 1; r < fetched.offsets.size(); ++r) {
+      all.offsets.push_back(x.sparse.entries + fetched.offsets[r]);
+    }
+    all.columns.insert(all.columns.end(), fetched.columns.begin(), fetched.columns.end());
+    all.values.insert(all.values.end(), fetched.values.begin(), fetched.values.end());
+    return {all, use, host};
+  }
+  Site site;
+  site.name = "features";
+  site.cols = x.cols();
+  exact_halo_->open(site, {x.dense});
+  exact_halo_->offer(site, {0, inner});
+  std::optional<Matrix> all;
+  if (halo > 0) {
+    all.emplace(inner + halo, x.cols(), use, account);
+    kernels.axpby(1, x.dense, 0, all->view().row_range(0, inner));
+  }
+  Csr identity{{0}, {}};
+  for (std::int32_t r = 0; r < halo; ++r) {
+    identity.columns.push_back(r);
+    identity.offsets.push_back(r + 1);
+  }
+  const Placed<std::int64_t> offsets(identity.offsets, kernels.device(), use, account);
+  const Placed<std::int32_t> columns(identity.columns, kernels.device(), use, account);
+  exact_halo_->finish(site, [&](const PackedRows& packed) {
+    kernels.aggregate_halo({halo, offsets.data(), columns.data(), nullptr, nullptr}, packed,
+                           nullptr, all->view().row_range(inner, halo), {});
+  });
+  kernels.device().finish();  // Memory that kernels read is freed next.
+  return all ? FeatureMatrix(std::move(*all)) : std::move(x_);
 }
 
 }  // namespace heliograph

@@ -11,7 +11,7 @@
 namespace heliograph {
 
 /// One rank's part of a graph, the whole or the induced one: structure, input features, labels, the
-/// precomputed first aggregation, and exact halos for evaluation.
+/// precomputed first aggregation or the halo's features, and exact halos for evaluation.
 class RankGraph {
  public:
   /// `use`: the use that memory is counted as. `host` counts memory of the host, `account` memory
@@ -44,13 +44,16 @@ class RankGraph {
   /// The first aggregation. Sparse features are summed on the host, dense ones by the kernels.
   FeatureMatrix aggregate_features(Communicator& comm, Kernels& kernels, MemoryUse use,
                                    MemoryAccount* host, MemoryAccount* account) const;
+  /// The features of inner nodes, then of halo nodes. It may take the former from x_.
+  FeatureMatrix fetch_features(Communicator& comm, Kernels& kernels, MemoryUse use,
+                               MemoryAccount* host, MemoryAccount* account);
 
   Shard shard_;
   PlacedShard placed_;
   CountedBytes structure_;  ///< Counts the shard, labels, targets and masks.
   GraphOperator op_;
-  FeatureMatrix x_, aggregated_;
-  FeatureView x_shape_;
+  FeatureMatrix x_, gathered_;
+  FeatureView x_elsewhere_;  ///< If x_ is empty: rows of gathered_, or only the shape of x.
   LocalLabels labels_;
   std::vector<std::int32_t> target_;
   std::vector<std::uint8_t> mask_;
