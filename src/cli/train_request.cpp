@@ -138,7 +138,9 @@ std::vector<std::string> warnings(const TrainRequest& request, const GivenOption
   }
   const ModelKind kind = request.train.model.kind;
   const bool attends = kind == ModelKind::gat || kind == ModelKind::gat_sep;
-  if (parts > 1 && attends && bit_count(exchange.bits_backward) < 4) {
+  // Without --no-precompute, the first layer of attention exchanges nothing.
+  const bool sends = attends && (layers > 1 || !request.train.model.precompute);
+  if (parts > 1 && sends && bit_count(exchange.bits_backward) < 4) {
     lines.push_back(fmt::format(
         "gradients of attention lose much of their precision at {}: try --bits-backward 4",
         counted(bit_count(exchange.bits_backward), "bit")));

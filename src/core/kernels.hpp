@@ -183,10 +183,10 @@ class Kernels {
   virtual void attention_target_gradient(ConstMatrixView d, float factor, float slope,
                                          ConstMatrixView out, ConstMatrixView positive,
                                          ConstMatrixView share, MatrixView r, MatrixView dt) = 0;
-  /// Makes backward's gradient of scores that of the rows that other ranks had: adds factor <x~_h -
-  /// x_h, positive_h + slope other_h> to the first `heads` columns of sums.rows for each row x~ of
-  /// `kept` with a node, whose row in x is x~ before its encoding, and each head. The sums before
-  /// the halo's entries count with a negative factor, those after it with a positive one.
+  /// Adds factor <x~_h - x_h, positive_h + slope other_h> to the first `heads` columns of sums.rows
+  /// for each head, where x~ is a row of `kept` and x the current row of its node. Called with -f
+  /// before the halo's entries are added to backward's sums and with f after, it makes the gradient
+  /// of scores that of the rows that other ranks had.
   virtual void attention_rounding(const KeptRows& kept, ConstMatrixView x, int heads, float factor,
                                   float slope, const AttentionSums& sums) = 0;
   /// scores[node] = the exact columns of the node's row in `kept`; other rows stay.

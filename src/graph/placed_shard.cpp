@@ -5,14 +5,9 @@
 namespace heliograph {
 
 PlacedShard::PlacedShard(const Shard& shard, Device& device, MemoryUse use, MemoryAccount* account)
-    : shard_(shard), device_(device) {
-  std::span<const std::int64_t> ids = shard.global_ids;
-  if (!shard.in.halo_ids.empty()) {
-    all_ids_ = shard.global_ids;
-    all_ids_.insert(all_ids_.end(), shard.in.halo_ids.begin(), shard.in.halo_ids.end());
-    ids = all_ids_;
-  }
-  global_ids_ = {ids, device, use, account};
+    : shard_(shard),
+      device_(device),
+      global_ids_(std::span<const std::int64_t>(shard.global_ids), device, use, account) {
   const auto place = [&](const Csr& csr) {
     return Rows{csr.view().rows,
                 {std::span(csr.offsets), device, use, account},
@@ -23,7 +18,7 @@ PlacedShard::PlacedShard(const Shard& shard, Device& device, MemoryUse use, Memo
     return Structure{place(a.inner), place(a.halo), {std::span(a.halo_ids), device, use, account}};
   };
   structures_[0] = place_all(shard.in);
-  halo_sources_ = place(shard.halo_sources);
+  if (!shard.halo_sources.offsets.empty()) halo_sources_ = place(shard.halo_sources);
   if (shard.out) structures_[1] = place_all(*shard.out);
 }
 

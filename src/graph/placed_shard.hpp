@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstdint>
-#include <vector>
 
 #include "core/placed.hpp"
 #include "graph/shard.hpp"
@@ -18,7 +17,7 @@ class PlacedShard {
 
   const Shard& shard() const { return shard_; }
   Device& device() const { return device_; }
-  /// The user's node number of each inner row; then, if the shard has them, of each halo row of A.
+  /// The user's node number of each inner row.
   const std::int64_t* global_ids() const { return global_ids_.data(); }
   /// The user's node number of each row of the halo; null if the shard does not have it.
   const std::int64_t* halo_ids(Direction direction) const {
@@ -50,7 +49,6 @@ class PlacedShard {
 
   const Shard& shard_;
   Device& device_;
-  std::vector<std::int64_t> all_ids_;  ///< Of inner and halo rows, if the shard has the latter.
   Placed<std::int64_t> global_ids_;
   Rows halo_sources_;
   std::array<Structure, 2> structures_;  ///< A and A^T; the second is empty if they are equal.

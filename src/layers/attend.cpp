@@ -152,7 +152,8 @@ void Attend::sum_halo_backward(const Pass& pass, const AttentionSums& sums) cons
   count_rounding(1);
 }
 
-void Attend::sum_of_halo(const Pass& pass, ConstMatrixView dy, const AttentionSums& sums) const {
+void Attend::sum_halo_sources(const Pass& pass, ConstMatrixView dy,
+                              const AttentionSums& sums) const {
   const PhaseTimer timer(pass.times().aggregate);
   const std::int64_t inner = pass.graph.rows(), halo = pass.graph.halo_rows();
   Attention a = attention(pass, Direction::backward);
@@ -219,7 +220,7 @@ void Attend::backward(const Pass& pass) {
       sums(pass, fp64 ? MatrixView{} : pass.scratch(positive_gradient_), dz);
   if (options_.has_halo) {
     sum_inner(pass, Direction::backward, dy, exact, totals);
-    sum_of_halo(pass, dy, totals);
+    sum_halo_sources(pass, dy, totals);
     // Halo nodes are targets on other ranks only.
     const std::int64_t inner = pass.graph.rows(), halo = pass.graph.halo_rows();
     k.axpby(0, source_scores(pass).row_range(inner, halo), 0, dt.row_range(inner, halo));

@@ -55,8 +55,8 @@ class Attend final : public Step {
                  const AttentionSums& sums) const;
   void sum_halo_forward(const Pass& pass, const AttentionSums& sums) const;
   void sum_halo_backward(const Pass& pass, const AttentionSums& sums) const;
-  /// Backward's sums of halo nodes over this rank's targets.
-  void sum_of_halo(const Pass& pass, ConstMatrixView dy, const AttentionSums& sums) const;
+  /// Backward's sums of the halo nodes as sources, over this rank's targets.
+  void sum_halo_sources(const Pass& pass, ConstMatrixView dy, const AttentionSums& sums) const;
   /// The heads' outputs side by side.
   MatrixView heads_output(const Pass& pass) const;
 

@@ -22,19 +22,24 @@ void Drop::forward(const Pass& pass, RowRange rows) {
   const FeatureView& x = pass.read(x_);
   // Inputs of the model outlive every value, so inference reads them in place.
   if (of_input_ && !pass.training()) return pass.write_view(out_, x);
-  // An input may have rows of halo nodes behind those of inner nodes.
-  if (of_input_ && rows.end == pass.graph.rows()) rows.end = x.rows();
-  Kernels& k = pass.kernels();
-  const FeatureView from = x.row_range(rows);
   const MatrixView out = of_input_ ? pass.write_dropped(out_, x) : pass.write(out_);
-  const MatrixView to = out.row_range(rows.begin, x.is_sparse ? 0 : rows.rows());
-  if (!pass.training()) return k.axpby(1, from.dense, 0, to);
-  const Dropout dropout = mask_.of(pass, rows);
-  if (x.is_sparse) {
-    k.dropout_values(from.sparse, dropout, out.data);
-  } else {
-    k.dropout(from.dense, dropout, to);
-  }
+  Kernels& k = pass.kernels();
+  const auto drop = [&](RowRange range, const Dropout& dropout) {
+    const FeatureView from = x.row_range(range);
+    const MatrixView to = out.row_range(range.begin, x.is_sparse ? 0 : range.rows());
+    if (!pass.training()) return k.axpby(1, from.dense, 0, to);
+    if (x.is_sparse) {
+      k.dropout_values(from.sparse, dropout, out.data);
+    } else {
+      k.dropout(from.dense, dropout, to);
+    }
+  };
+  Dropout dropout = mask_.of(pass, rows);
+  drop(rows, dropout);
+  // An input may have rows of halo nodes behind those of inner nodes.
+  if (!of_input_ || rows.end != pass.graph.rows() || rows.end == x.rows()) return;
+  dropout.global_ids = pass.graph.shard().halo_ids(Direction::forward);
+  drop({rows.end, x.rows()}, dropout);
 }
 
 void Drop::backward(const Pass& pass) {

@@ -53,7 +53,8 @@ struct SparseBuffers {
   Buffer values;   ///< `entries` float values.
 };
 
-/// Owns the input features of one rank, or their first aggregation.
+/// Owns the input features of one rank, with or without those of its halo, or their first
+/// aggregation.
 class FeatureMatrix {
  public:
   FeatureMatrix() = default;

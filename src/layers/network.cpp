@@ -81,7 +81,8 @@ ConstMatrixView Network::forward(const PassContext& context, const GraphOperator
 ConstMatrixView Network::infer(const PassContext& context, const GraphOperator& graph,
                                const ModelInput& input, std::vector<float>* embeddings) {
   if (graph.rows() > rows_.most || graph.halo_rows() > rows_.most_halo)
-    throw Error(ErrorCode::usage, "inference over more rows than the model has memory for");
+    throw Error(ErrorCode::usage,
+                "inference over more rows or halo rows than the model has memory for");
   const ExactProducts exact(kernels_);
   return run_forward(PassPart::inference, context, graph, input, embeddings);
 }
@@ -134,22 +135,37 @@ void Network::backward(const PassContext& context, const GraphOperator& graph,
 }
 
 std::int64_t Network::widest_bytes() const {
-  std::int64_t cols = 0;
+  std::int64_t values = 0;
+  const auto add = [&](std::int64_t rows, std::int64_t cols) {
+    values = std::max(values, rows * padded_stride(cols));
+  };
   for (const Composition::Value& v : composition_.values()) {
-    if (v.producer >= 0 && v.drops_from == kNoValue) cols = std::max(cols, v.cols);
+    if (v.producer >= 0 && v.drops_from == kNoValue) add(rows_.training, v.cols);
   }
-  for (const Composition::SavedMatrix& m : composition_.saved()) cols = std::max(cols, m.cols);
-  return rows_.training * padded_stride(cols) * static_cast<std::int64_t>(sizeof(float));
+  for (const Composition::SavedMatrix& m : composition_.saved()) {
+    add(rows_.training + (m.of == MatrixRows::all ? rows_.training_halo : 0), m.cols);
+  }
+  return values * static_cast<std::int64_t>(sizeof(float));
 }
 
 std::optional<Network::NonFinite> Network::find_non_finite() {
   memory_.begin(PassPart::forward, rows_.training, rows_.training_halo);
   for (ValueId v = 0; v < static_cast<ValueId>(composition_.values().size()); ++v) {
     const Composition::Value& value = composition_.value(v);
-    if (value.producer < 0 || value.drops_from != kNoValue || !value.saved) continue;
-    const HostCopy host(memory_.saved(v).dense, kernels_.device(), MemoryUse::workspace, nullptr);
-    const auto found = find_non_finite(value.layer, host.view());
-    if (found) return found;
+    if (value.producer < 0 || value.drops_from != kNoValue) continue;
+    const auto find = [&](ConstMatrixView rows) {
+      const HostCopy host(rows, kernels_.device(), MemoryUse::workspace, nullptr);
+      return find_non_finite(value.layer, host.view());
+    };
+    // A product that attention saves has the row of the node itself; outputs also mix neighbours'.
+    for (int i = 0; i < static_cast<int>(composition_.saved().size()); ++i) {
+      const Composition::SavedMatrix& m = composition_.saved()[static_cast<std::size_t>(i)];
+      if (m.step != value.producer || m.by_column || m.rows > 0) continue;
+      if (const auto found = find(memory_.saved(Saved{i}).row_range(0, rows_.training)))
+        return found;
+    }
+    if (!value.saved) continue;
+    if (const auto found = find(memory_.saved(v).dense)) return found;
   }
   return std::nullopt;
 }

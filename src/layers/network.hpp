@@ -46,7 +46,7 @@ class Network {
   /// Runs the model without dropout on any operator; returns the logits (rows x classes), valid
   /// until the next pass. If `embeddings` is not null, the last layer's input is copied there: rows
   /// x embedding_cols() values on the host. Throws Error(usage) if the operator has more rows than
-  /// PassRows::most.
+  /// PassRows::most or more halo rows than PassRows::most_halo.
   ConstMatrixView infer(const PassContext& context, const GraphOperator& graph,
                         const ModelInput& input, std::vector<float>* embeddings = nullptr);
 

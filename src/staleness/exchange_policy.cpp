@@ -15,10 +15,10 @@ RowFormat ExchangePolicy::format(const Site& site) const {
   return {bits, bits <= 8 && !site.nonnegative, static_cast<int>(site.exact_cols), site.groups};
 }
 
-int ExchangePolicy::kept_slots(const Site& site) const {
+std::int64_t ExchangePolicy::kept_slots(const Site& site) const {
   const bool needed = site.direction == Direction::forward && site.exact_cols > 0 &&
                       (slots_ > 1 || format(site).bits < 32);
-  return needed ? 2 * slots_ - 1 : 0;
+  return needed ? 2 * std::int64_t{slots_} - 1 : 0;
 }
 
 bool ExchangePolicy::synchronous(Clock clock) const {

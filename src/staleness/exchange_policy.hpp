@@ -40,7 +40,7 @@ class ExchangePolicy {
   int slots() const { return slots_; }
   /// For how many epochs a site keeps the rows that it sent (Halo::kept): gradients that arrive S
   /// epochs late were computed from rows that had arrived S epochs late.
-  int kept_slots(const Site& site) const;
+  std::int64_t kept_slots(const Site& site) const;
   /// The largest number of bytes that one encoded row of the site takes.
   std::size_t most_row_bytes(const Site& site) const { return format(site).row_bytes(site.cols); }
 

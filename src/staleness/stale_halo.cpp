@@ -29,19 +29,18 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
     SiteHalo& halo = site_halos_.emplace_back();
     halo.schedule = &schedule;
     halo.exchange = std::make_unique<HaloExchange>(comm, shard, plan, schedule, site, seed);
-    const int kept = policy.kept_slots(site);
-    for (int i = 0; policy.slots() > 1 && i < policy.slots(); ++i) {
+    const std::int64_t kept = policy.kept_slots(site);
+    halo.keeps = kept > 0;
+    const std::int64_t slots = halo.keeps ? kept : policy.slots() > 1 ? policy.slots() : 0;
+    for (std::int64_t i = 0; i < slots; ++i) {
       HaloSlot& slot =
           halo.ring.emplace_back(comm, Channel::halo, shard.device(), MemoryUse::halo, account);
-      if (kept == 0) slot.send_buffer(sent);
+      slot.send_buffer(sent);
       slot.receive_buffer(received);
     }
-    for (int i = 0; i < kept; ++i) halo.kept.emplace_back(sent, MemoryUse::halo, account);
-    if (kept > 0) {
-      schedule.list_distinct_rows(shard.device(), MemoryUse::graph, account);
-    } else {
-      most_sent = std::max(most_sent, sent);
-    }
+    if (halo.keeps) schedule.list_distinct_rows(shard.device(), MemoryUse::graph, account);
+    if (slots > 0) continue;
+    most_sent = std::max(most_sent, sent);
     most_received = std::max(most_received, received);
   }
   std::int64_t bytes = 0;
@@ -71,9 +70,7 @@ void StaleHalo::open(const Site& site, const OfferedRows& rows) {
     to.hold_sends();
     held_ = &to;
   }
-  SiteHalo& h = halo_of(site);
-  to.borrow(kept_bytes(h, clock_.epoch), {});
-  h.exchange->open(to, codec(delivery.format), clock_, rows, times_);
+  halo_of(site).exchange->open(to, codec(delivery.format), clock_, rows, times_);
 }
 
 void StaleHalo::offer(const Site& site, RowRange rows) {
@@ -86,26 +83,25 @@ void StaleHalo::finish(const Site& site, FunctionRef<void(const PackedRows&)> co
   if (packed.rows > 0) consume(packed);
 }
 
-std::span<std::byte> StaleHalo::kept_bytes(const SiteHalo& halo, std::int64_t epoch) {
-  if (halo.kept.empty()) return {};
-  return halo.kept[static_cast<std::size_t>(epoch) % halo.kept.size()].as<std::byte>();
-}
-
 KeptRows StaleHalo::kept(const Site& site, std::int64_t epoch) {
-  const SiteHalo& h = halo_of(site);
-  if (h.kept.empty()) return {};
-  return {{kept_bytes(h, epoch).data(), h.schedule->rows(), site.cols, 0,
-           policy_.of(site, {epoch}).format},
-          h.schedule->distinct_rows()};
+  SiteHalo& h = halo_of(site);
+  if (!h.keeps) return {};
+  return {
+      {slot(h, epoch).sent(), h.schedule->rows(), site.cols, 0, policy_.of(site, {epoch}).format},
+      h.schedule->distinct_rows()};
 }
 
 std::vector<StaleHalo::HeldRows<std::byte>> StaleHalo::kept_before(std::int64_t epoch) {
   std::vector<HeldRows<std::byte>> all;
-  for (const SiteHalo& h : site_halos_) {
-    if (h.kept.empty()) continue;
+  for (SiteHalo& h : site_halos_) {
+    if (!h.keeps) continue;
     const Site& site = h.exchange->site();
     const std::int64_t first = source_epoch(site, source_epoch(site, epoch));
-    for (std::int64_t e = first; e < epoch; ++e) all.push_back({site, e, kept_bytes(h, e)});
+    for (std::int64_t e = first; e < epoch; ++e) {
+      const std::size_t bytes = static_cast<std::size_t>(h.schedule->rows()) *
+                                policy_.of(site, {e}).format.row_bytes(site.cols);
+      all.push_back({site, e, {slot(h, e).sent(), bytes}});
+    }
   }
   return all;
 }
@@ -169,8 +165,8 @@ void StaleHalo::set_sent(std::span<const SentRows> sent) {
 }
 
 HaloSlot& StaleHalo::slot(SiteHalo& halo, std::int64_t epoch) {
-  if (policy_.slots() == 1) return shared_slot_;
-  return halo.ring[static_cast<std::size_t>(epoch % policy_.slots())];
+  if (halo.ring.empty()) return shared_slot_;
+  return halo.ring[static_cast<std::size_t>(epoch) % halo.ring.size()];
 }
 
 const Codec& StaleHalo::codec(RowFormat format) {

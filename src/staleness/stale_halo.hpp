@@ -87,15 +87,13 @@ class StaleHalo final : public Halo {
     const SendSchedule* schedule = nullptr;
     std::unique_ptr<HaloExchange> exchange;
     std::deque<HaloSlot> ring;  ///< One slot for each epoch held; empty if sites share a slot.
-    std::vector<Buffer> kept;   ///< The messages of policy.kept_slots() epochs.
+    bool keeps = false;         ///< Whether what was sent stays in the ring (Halo::kept).
   };
 
   /// Calls visit(epoch, exchange, slot) for each epoch from `first` to `last` of each ring.
   template <class Visit>
   void visit_rings(std::int64_t first, std::int64_t last, Visit visit);
   SiteHalo& halo_of(const Site& site) { return site_halos_[static_cast<std::size_t>(site.id)]; }
-  /// The messages that a site has kept of an epoch.
-  static std::span<std::byte> kept_bytes(const SiteHalo& halo, std::int64_t epoch);
   /// The slot that a site uses in `epoch`.
   HaloSlot& slot(SiteHalo& halo, std::int64_t epoch);
   const Codec& codec(RowFormat format);

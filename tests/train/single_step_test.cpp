@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -106,6 +107,35 @@ TEST(AttentionStep, GradientsOfScoresAreThoseOfRoundedRows) {
     }
     EXPECT_GT(vectors, 0);
   }
+}
+
+// With the same weights in every epoch, rows and gradients of earlier epochs are those of this one.
+TEST(AttentionStep, LateRowsAreThoseThatGradientsWereComputedFrom) {
+  const Dataset data = test::make_small_dataset(150, 20, 5, 3);
+  TrainOptions o = options_for(ModelKind::gat, 3, false);
+  o.model.heads = 4;
+  o.model.dropout = 0;
+  o.epochs = 6;
+  std::vector<test::Step> given = test::run_steps(data, o, {}, nullptr);
+  std::ranges::fill(given, test::Step{given[3]});
+  const std::vector<test::Step> now = test::run_steps(data, o, {}, &given);
+  o.exchange.staleness = 1;
+  const std::vector<test::Step> late = test::run_steps(data, o, {}, &given);
+  test::expect_near({late.back()}, {now.back()}, 1e-6, 1e-5);
+}
+
+TEST(AttentionStep, TheFirstLayerExchangesOnlyWhatItCannotFetch) {
+  const Dataset data = test::make_small_dataset(150, 20, 5, 3);
+  const auto forward_bytes = [&](auto change) {
+    TrainOptions o = options_for(ModelKind::gat, 3, false);
+    o.model.layers = 1;
+    o.epochs = 1;
+    change(o.model);
+    return train(data, o).bytes_per_epoch.halo_forward;
+  };
+  EXPECT_EQ(forward_bytes([](ModelOptions&) {}), 0);
+  EXPECT_GT(forward_bytes([](ModelOptions& m) { m.precompute = false; }), 0);
+  EXPECT_GT(forward_bytes([](ModelOptions& m) { m.input_linear = m.output_linear = true; }), 0);
 }
 
 // A rank that multiplies the features of its halo computes what the owners would send.

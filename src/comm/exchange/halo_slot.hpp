@@ -59,6 +59,9 @@ class HaloSlot {
   /// The start of the receive buffer. Its contents are valid after wait_for_receives.
   const std::byte* received() const { return receive_.data; }
 
+  /// The start of the send buffer, whose contents stay until `send_buffer` is next called.
+  std::byte* sent() const { return send_.data; }
+
   /// The exchange that may read the received rows. An exchange sets it when it opens in this slot.
   const void* user = nullptr;
   /// The format of the received rows, set by the same exchange.

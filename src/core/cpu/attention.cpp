@@ -322,10 +322,9 @@ void sum_tiles(const CsrView& csr, const Attention& attention, const Neighbours&
 
 template <class T>
 void add_rounding(const KeptRows& kept, ConstMatrixView x, int heads, float factor, float slope,
-                  const AttentionTotals<T>& sums, std::int64_t begin, std::int64_t end) {
-  thread_local std::vector<T> rounding;
-  rounding.resize(static_cast<std::size_t>(x.cols));
-  const BasicMatrixView<T> out{rounding.data(), 1, x.cols, x.cols};
+                  const AttentionTotals<T>& sums, T* rounding, std::int64_t begin,
+                  std::int64_t end) {
+  const BasicMatrixView<T> out{rounding, 1, x.cols, x.cols};
   const std::int64_t cols = x.cols / heads;
   const HaloNeighbours neighbours{kept.packed, cols, false};
   std::int64_t offsets[] = {0, 1};
@@ -376,13 +375,20 @@ void attention_halo(const CsrView& csr, const Attention& attention, const Packed
 }
 
 void attention_rounding(const KeptRows& kept, ConstMatrixView x, int heads, float factor,
-                        float slope, const AttentionSums& sums, ThreadPool& threads) {
+                        float slope, const AttentionSums& sums, AttentionSpace& space,
+                        ThreadPool& threads) {
   constexpr std::int64_t kRows = 256;  // of a task
+  space.fit(static_cast<std::size_t>(x.cols) * sizeof(double), threads.threads());
   threads.for_ranges(kept.packed.rows, kRows, [&](std::int64_t begin, std::int64_t end) {
+    AttentionSpace::Place place(space);
+    const auto add = [&]<class T>(const AttentionTotals<T>& totals) {
+      add_rounding(kept, x, heads, factor, slope, totals, reinterpret_cast<T*>(place.memory()),
+                   begin, end);
+    };
     if (sums.f64.rows.data != nullptr) {
-      add_rounding(kept, x, heads, factor, slope, sums.f64, begin, end);
+      add(sums.f64);
     } else {
-      add_rounding(kept, x, heads, factor, slope, sums.f32, begin, end);
+      add(sums.f32);
     }
   });
 }

@@ -55,7 +55,8 @@ void attention_halo(const CsrView& csr, const Attention& attention, const Packed
                     const AttentionSums& sums, AttentionSpace& space, ThreadPool& threads);
 
 void attention_rounding(const KeptRows& kept, ConstMatrixView x, int heads, float factor,
-                        float slope, const AttentionSums& sums, ThreadPool& threads);
+                        float slope, const AttentionSums& sums, AttentionSpace& space,
+                        ThreadPool& threads);
 
 // Single-threaded over rows [begin, end), and compiled for every Highway target.
 

@@ -166,7 +166,7 @@ class CpuKernels final : public Kernels {
   }
   void attention_rounding(const KeptRows& kept, ConstMatrixView x, int heads, float factor,
                           float slope, const AttentionSums& sums) override {
-    cpu::attention_rounding(kept, x, heads, factor, slope, sums, threads_);
+    cpu::attention_rounding(kept, x, heads, factor, slope, sums, attention_space_, threads_);
   }
   void attention_kept_scores(const KeptRows& kept, MatrixView scores) override {
     for (std::int64_t r = 0; r < kept.packed.rows; ++r) {

@@ -20,7 +20,7 @@ namespace {
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 59;
 
 std::int64_t capped_product(std::int64_t bytes, std::int64_t times) {
-  return times > 0 && bytes > kMostBytes / times ? kMostBytes : bytes * times;
+  return bytes > kMostBytes / times ? kMostBytes : bytes * times;
 }
 
 /// The least bytes of structure, labels and masks of all ranks together, for `nodes` rows with
@@ -85,6 +85,10 @@ class CountedInput {
         const std::int64_t entries = f.offsets[f.offsets.size() - 1];
         input_.x.sparse = {f.rows, f.cols, nullptr, nullptr, nullptr, entries};
         bytes += entry_bytes * entries;
+        if (fetches_features(options)) {
+          input_.gathered = input_.x;
+          if (reads_x && halo_rows > 0) bytes += entry_bytes * entries;
+        }
       }
       sparse_ = Buffer(static_cast<std::size_t>(bytes), use, account);
       return;
@@ -112,23 +116,25 @@ class CountedInput {
   Matrix x_, gathered_;
 };
 
-/// Bytes of send and receive buffers, which all exchanges share at S = 0, and of kept messages.
-/// `rows`: of a forward exchange. A directed graph's backward exchanges have another number, which
-/// counts as none.
+/// Bytes of send and receive buffers, which exchanges that keep nothing share at S = 0. `rows`: of
+/// a forward exchange. A directed graph's backward exchanges have another number, which counts as
+/// none.
 std::int64_t halo_bytes(const std::vector<Site>& sites, const TrainOptions& options,
                         std::int64_t rows, bool directed) {
   const ExchangePolicy policy(options.exchange, options.epochs);
-  std::int64_t kept = 0, sum = 0, largest = 0;
+  std::int64_t sum = 0, largest = 0;  // `largest`: of the sites that share buffers
   for (const Site& site : sites) {
     if (directed && site.direction == Direction::backward) continue;
-    const auto bytes = rows * static_cast<std::int64_t>(policy.most_row_bytes(site));
-    const int slots = policy.kept_slots(site);
-    kept = std::min(kMostBytes, kept + capped_product(bytes, slots));
-    const std::int64_t both = slots > 0 ? bytes : 2 * bytes;
-    largest = std::max(largest, both);
-    sum = std::min(kMostBytes, sum + capped_product(both, policy.slots()));
+    const auto bytes = 2 * rows * static_cast<std::int64_t>(policy.most_row_bytes(site));
+    const std::int64_t kept = policy.kept_slots(site);
+    if (kept == 0 && policy.slots() == 1) {
+      largest = std::max(largest, bytes);
+    } else {
+      sum = std::min(kMostBytes,
+                     sum + capped_product(bytes, std::max<std::int64_t>(kept, policy.slots())));
+    }
   }
-  return std::min(kMostBytes, kept + (policy.slots() == 1 ? largest : sum));
+  return std::min(kMostBytes, sum + largest);
 }
 
 std::string gib(std::int64_t bytes) {

@@ -33,27 +33,29 @@ std::int64_t bytes_of(const std::vector<T>& values) {
   return static_cast<std::int64_t>(values.capacity() * sizeof(T));
 }
 
+std::int64_t bytes_of(const Csr& block) {
+  return bytes_of(block.offsets) + bytes_of(block.columns) + bytes_of(block.values);
+}
+
 std::int64_t bytes_of(const Adjacency& a) {
-  std::int64_t bytes = 0;
-  for (const Csr* block : {&a.inner, &a.halo}) {
-    bytes += bytes_of(block->offsets) + bytes_of(block->columns) + bytes_of(block->values);
-  }
-  bytes += bytes_of(a.halo_ids);
+  std::int64_t bytes = bytes_of(a.inner) + bytes_of(a.halo) + bytes_of(a.halo_ids);
   for (const HaloPlan::Peer& peer : a.plan.peers) bytes += bytes_of(peer.sent.entries);
   return bytes;
 }
 
 std::int64_t bytes_of(const Shard& shard) {
   return bytes_of(shard.global_ids) + bytes_of(shard.in_degree) + bytes_of(shard.in) +
-         (shard.out ? bytes_of(*shard.out) : 0);
+         bytes_of(shard.halo_sources) + (shard.out ? bytes_of(*shard.out) : 0);
 }
 
-/// The shard with what training by attention needs: the numbers of halo nodes, which key dropout,
-/// and the targets of halo nodes whose features are fetched.
+/// The shard with what training by attention needs: the targets of halo nodes whose features are
+/// fetched, and the numbers of halo nodes, which key dropout.
 Shard complete(Shard shard, const ModelOptions& model, MemoryUse use, Communicator& comm) {
   if (use != MemoryUse::graph || !attends(model)) return shard;
-  if (fetches_features(model))
-    shard.halo_sources = transpose(shard.in.halo, shard.in.plan.halo_rows);
+  const bool fetches = fetches_features(model);
+  if (fetches) shard.halo_sources = transpose(shard.in.halo, shard.in.plan.halo_rows);
+  const bool drops_features = fetches && model.input_dropout.value_or(model.dropout) > 0;
+  if (model.attention_dropout == 0 && !drops_features) return shard;
   const auto add = [&](Adjacency& a) {
     a.halo_ids = exchange_numbers(comm, a.plan, shard.global_ids);
   };
