@@ -26,6 +26,7 @@ Needs NumPy, SciPy and Matplotlib.
 import argparse
 import concurrent.futures
 import glob
+import json
 import os
 import re
 import shlex
@@ -42,8 +43,18 @@ from json_file import read_json, write_json
 from tables import make_table, write_csv
 
 NEEDED_KEYS = {"title", "score", "train", "bits", "staleness", "seeds"}
-# Recipes (experiments/recipes/train.py) have "generate" and "published" too.
-CONFIG_KEYS = NEEDED_KEYS | {"split", "settings", "generate", "published"}
+TEXT = ("a text", lambda value: isinstance(value, str))
+TEXTS = ("an object of texts", lambda value: isinstance(value, dict) and
+         all(isinstance(item, str) for item in value.values()))
+NUMBERS = ("a list of whole numbers", lambda value: isinstance(value, list) and
+           all(type(item) is int for item in value))
+# What each key's value must be. Recipes (experiments/recipes/train.py) have the last two.
+CONFIG_KEYS = {
+    "title": TEXT, "score": TEXT, "bits": NUMBERS, "staleness": NUMBERS, "settings": TEXTS,
+    "train": ("an object of flags", lambda value: isinstance(value, dict)),
+    "seeds": ("a whole number from 1", lambda value: type(value) is int and value >= 1),
+    "split": ("a text or a whole number", lambda value: type(value) in (int, str)),
+    "generate": TEXT, "published": TEXTS}
 RANDOM_SPLIT = "random:60/20/20"  # Of data that hold no splits.
 
 
@@ -57,15 +68,19 @@ def read_config(path):
         config = read_json(path)
     except (OSError, ValueError) as error:
         refuse(f"cannot read the config {path}: {error}; see the *.json files beside sweep.py")
-    unknown = sorted(set(config) - CONFIG_KEYS)
+    if not isinstance(config, dict):
+        refuse(f"{path} holds no JSON object")
+    unknown = sorted(set(config) - set(CONFIG_KEYS))
     if unknown:
         refuse(f"{path} has an unknown key \"{unknown[0]}\"; known are "
                f"{', '.join(sorted(CONFIG_KEYS))}")
     missing = sorted(NEEDED_KEYS - set(config))
     if missing:
         refuse(f"{path} lacks {', '.join(missing)}; experiments/README.md says what each key means")
-    if not isinstance(config["seeds"], int) or config["seeds"] < 1:
-        refuse(f"{path} has {config['seeds']} seeds; give 1 or more")
+    for key, value in config.items():
+        must, holds = CONFIG_KEYS[key]
+        if not holds(value):
+            refuse(f"{path}: \"{key}\" is {json.dumps(value)}; it must be {must}")
     return config
 
 
@@ -100,19 +115,25 @@ def list_settings(config, options):
         if slug in by_slug:
             refuse(f"the settings \"{by_slug[slug]}\" and \"{name}\" would share the run folders "
                    f"{slug}.seed-N; give each a name with letters or digits of its own")
-        settings[name], by_slug[slug] = flags, name
+        by_slug[slug] = name
+        try:
+            settings[name] = shlex.split(flags)
+        except ValueError as error:
+            refuse(f"the flags of the setting \"{name}\": {error}")
 
     for staleness in options.staleness or config["staleness"]:
         for bits in options.bits or config["bits"]:
             name = ("fp32" if bits == 32 else f"{bits}-bit") + f", S = {staleness}"
-            add(name, ["--bits", str(bits), "--staleness", str(staleness)])
+            add(name, f"--bits {bits} --staleness {staleness}")
     for name, flags in config.get("settings", {}).items():
-        add(name, shlex.split(flags))
+        add(name, flags)
     for setting in options.setting:
         name, equals, flags = setting.partition("=--")  # A name may hold "S = 1".
         if not equals:
             refuse(f"--setting {setting} is not NAME=FLAGS, with flags that begin with --")
-        add(name, shlex.split("--" + flags))
+        add(name, "--" + flags)
+    if not settings:
+        refuse("there is no setting to train: give both bits and staleness, or settings")
     return settings
 
 

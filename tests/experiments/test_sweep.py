@@ -5,6 +5,7 @@ import argparse
 import contextlib
 import csv
 import io
+import json
 import os
 import re
 import subprocess
@@ -138,7 +139,7 @@ class Sweep(FolderTest):
             self.assertIn(f"argument {option}: 0 is below 1", self.bare(option, "0"))
         self.assertIn("argument --bits: given twice", self.bare("--bits", "32", "--bits", "1"))
         config = self.write("none.json", self.tolokers().replace('"seeds": 20', '"seeds": 0'))
-        self.assertIn("none.json has 0 seeds", self.bare(config=config))
+        self.assertIn('none.json: "seeds" is 0; it must be a whole number from 1', self.bare(config=config))
 
     def tolokers(self):
         with open(os.path.join(EXPERIMENTS, "convergence", "tolokers.json"), encoding="utf-8") as file:
@@ -152,6 +153,26 @@ class Sweep(FolderTest):
                    env={**os.environ, "FAKE_CALLS": self.path("calls")})
         self.assertEqual((done.returncode, os.path.exists(self.path("calls"))), (2, False), done.stderr)
         return done.stderr
+
+    def test_values_of_the_wrong_type_are_named(self):
+        for key, value, must in (
+                ("bits", 32, "a list of whole numbers"), ("bits", ["32"], "a list of whole numbers"),
+                ("staleness", 0, "a list of whole numbers"),
+                ("staleness", [True], "a list of whole numbers"),
+                ("settings", ["a"], "an object of texts"), ("settings", {"a": 1}, "an object of texts"),
+                ("train", "epochs 3", "an object of flags"), ("title", 1, "a text"),
+                ("split", [1], "a text or a whole number"),
+                ("seeds", "2", "a whole number from 1"), ("seeds", 1.5, "a whole number from 1")):
+            config = json.loads(self.tolokers()) | {key: value}
+            line = self.bare(config=self.write("config.json", json.dumps(config)))
+            self.assertIn(f'config.json: "{key}" is {json.dumps(value)}; it must be {must}', line)
+            self.assertEqual(line.count("\n"), 1, line)
+        for text, words in (("[]", "holds no JSON object"),
+                            (json.dumps(json.loads(self.tolokers()) | {"bits": []}), "no setting"),
+                            (json.dumps(json.loads(self.tolokers()) | {"settings": {"a": "--x '"}}),
+                             'the flags of the setting "a": No closing quotation')):
+            self.assertIn(words, self.bare(config=self.write("config.json", text)))
+        self.assertEqual(os.listdir(self.folder), ["config.json"])
 
     def test_a_run_without_a_score_stops_it(self):
         for _ in range(2):  # It does not count as done either.
