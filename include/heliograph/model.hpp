@@ -29,8 +29,8 @@ struct Outputs {
   /// statistics are applied). The prediction is the class with the
   /// largest logit (the first among equals), or each class with a logit above 0.
   std::vector<float> logits;
-  /// If asked for: nodes x embedding_cols, the input of the last layer, which is the output of the
-  /// last hidden layer's activation. A model of one layer has none.
+  /// If asked for: nodes x embedding_cols, the input of the output map, or of the last layer if
+  /// there is none. A model of one layer without input and output map has none.
   std::vector<float> embeddings;
   std::int32_t embedding_cols = 0;
 };

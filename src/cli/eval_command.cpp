@@ -63,10 +63,11 @@ std::vector<OptionField<EvalRequest>> eval_fields() {
              HELIOGRAPH_MEMBER(run.out));
   fields.add("save-logits", "FILE.npy", "Write the logits of every node, nodes x classes, fp32.",
              HELIOGRAPH_MEMBER(logits));
-  fields.add("save-embeddings", "FILE.npy",
-             "Write what the last layer reads, the output of the last hidden layer, for every "
-             "node: nodes x --hidden, fp32.",
-             HELIOGRAPH_MEMBER(embeddings));
+  fields.add(
+      "save-embeddings", "FILE.npy",
+      "Write the input of the output map, or of the last layer if there is none, fp32: nodes "
+      "x --hidden, with --jk concat nodes x (--layers x --hidden).",
+      HELIOGRAPH_MEMBER(embeddings));
   fields.add("overwrite", "Replace results in --out and the files of --save-*.",
              HELIOGRAPH_MEMBER(run.overwrite));
   fields.add_part(message_fields(), HELIOGRAPH_MEMBER(run.input));

@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <filesystem>
+#include <regex>
 #include <span>
 #include <string>
 #include <vector>
@@ -101,6 +103,19 @@ TEST_F(WeightsTest, EvalWithoutLabelsOrSplitGivesEverythingButScores) {
                 read_text(path(std::string("labelled") + file)))
           << name << file;
     }
+  }
+}
+
+TEST_F(WeightsTest, EmbeddingsOfJoinedLayersHaveTheShapeThatHelpNames) {
+  const auto trained = run_command(
+      arguments({"--model", "jknet", "--layers", "3", "--save-embeddings", "--out", path("run")}));
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_EQ(read_npy(folder_ / "run" / "embeddings.npy").shape,
+            (std::vector<std::int64_t>{60, 3 * 8}));
+  for (const char* command : {"train", "eval"}) {
+    const std::string help = run_command({command, "--help"}).out;
+    const auto words = std::regex_replace(help, std::regex("\\s+"), " ");
+    EXPECT_THAT(words, HasSubstr("with --jk concat nodes x (--layers x --hidden)")) << command;
   }
 }
 

@@ -118,10 +118,12 @@ void add_evaluation(TrainFields& fields) {
   fields.add("save-logits",
              "Write the logits of every node at the best epoch to logits.npy in --out.",
              HELIOGRAPH_MEMBER(keep_logits));
-  fields.add("save-embeddings",
-             "Write what the last layer reads, the output of the last hidden layer, for every node "
-             "at the best epoch to embeddings.npy in --out.",
-             HELIOGRAPH_MEMBER(keep_embeddings));
+  fields.add(
+      "save-embeddings",
+      "Write the input of the output map, or of the last layer if there is none, at the best "
+      "epoch to embeddings.npy in --out: nodes x --hidden, with --jk concat nodes x (--layers "
+      "x --hidden).",
+      HELIOGRAPH_MEMBER(keep_embeddings));
   add_mebibytes(fields, "eval-chunk-mib",
                 "Most memory for a rank's fp32 halo rows while evaluating, MiB.", 1,
                 &TrainOptions::eval_chunk_bytes);
