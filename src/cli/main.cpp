@@ -8,6 +8,7 @@
 #include <exception>
 #include <filesystem>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -23,6 +24,7 @@
 #include "train/options/not_built.hpp"
 #include "train/options/parse.hpp"
 #include "train/processes.hpp"
+#include "train/run/output_file.hpp"
 
 namespace heliograph::cli {
 namespace {
@@ -160,6 +162,15 @@ int complain(const char* sentence, int code) {
 
 int guarded(const std::vector<std::string>& words) {
   const int out_of_resources = static_cast<int>(ErrorCode::resource);
+  const bool trains = !words.empty() && (words[0] == "train" || words[0] == "eval");
+  std::optional<SignalWatch> watch;  // train and eval make their own.
+  if (!trains) {
+    const auto stop = [](int signal) {
+      abandon_directories();
+      end_at_once(signal);
+    };
+    watch.emplace(SignalActions{stop, {}, [] {}, {}});
+  }
   try {
     const int code = dispatch(words);
     // Output may still be in a buffer that a full disk does not take.
@@ -169,8 +180,7 @@ int guarded(const std::vector<std::string>& words) {
     return code;
   } catch (const Error& error) {
     complain(error.what(), static_cast<int>(error.code()));
-    if (!words.empty() && (words[0] == "train" || words[0] == "eval"))
-      fail_waiting_processes(error);
+    if (trains) fail_waiting_processes(error);
     return static_cast<int>(error.code());
   } catch (const std::bad_alloc&) {
     return complain("out of memory", out_of_resources);

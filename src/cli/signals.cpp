@@ -33,12 +33,6 @@ sigset_t stopping_signals() {
   return set;
 }
 
-extern "C" void end_at_once(int signal) {
-  char line[48] = "heliograph: stopped by ";
-  write_past_locks(std::strcat(std::strcat(line, signal_name(signal)), "\n"));
-  _exit(128 + signal);
-}
-
 /// SIGUSR1, which also wakes the watching thread when the watch ends, and `stopping_signals`.
 sigset_t watched_signals() {
   sigset_t set = stopping_signals();
@@ -57,6 +51,12 @@ timespec as_timespec(double seconds) {
 
 const char* signal_name(int signal) {
   return signal == SIGINT ? "SIGINT" : signal == SIGTERM ? "SIGTERM" : "SIGHUP";
+}
+
+void end_at_once(int signal) {
+  char line[48] = "heliograph: stopped by ";
+  write_past_locks(std::strcat(std::strcat(line, signal_name(signal)), "\n"));
+  _exit(128 + signal);
 }
 
 void end_at_signals() {

@@ -15,6 +15,9 @@ const char* signal_name(int signal);
 /// message and exit code 130, 143 or 129, until SignalWatch::block. Call it first in main.
 void end_at_signals();
 
+/// Ends the process with a message and exit code 128 + `signal`.
+[[noreturn]] void end_at_once(int signal);
+
 /// What a SignalWatch calls, on the watch's own thread.
 struct SignalActions {
   std::function<void(int)> stop;   ///< Asks the run to stop, after this signal.

@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
+#include <filesystem>
 #include <string>
 
 #include "cli/files.hpp"
@@ -50,6 +52,23 @@ TEST(EdgeWeights, AreShownAndIgnoredOnRequest) {
   EXPECT_THAT(run_command({"train", "--data", shards, "--epochs", "1"}).err,
               HasSubstr("edge weights from 0.5 to 3\n"));
   EXPECT_EQ(run_command({"train", "--data", shards, "--epochs", "1", "--ignore-weights"}).code, 2);
+}
+
+TEST(GenerateCommand, LeavesNothingWhenASignalStopsIt) {
+  for (const auto& [signal, name] : {std::pair{SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}}) {
+    const TemporaryDirectory folder;
+    const auto empty = [&] { return std::filesystem::is_empty(folder.path()); };
+    // The directory is made before the edges are drawn, which takes seconds.
+    const auto outcome = run_command({"generate", "--nodes", "1000000", "--edges", "30000000",
+                                      "--quiet", "--out", (folder / "graph").string()},
+                                     [&, s = signal](int child) {
+                                       EXPECT_TRUE(test::wait_until([&] { return !empty(); }, 60));
+                                       ::kill(child, s);
+                                     });
+    EXPECT_EQ(outcome.code, 128 + signal);
+    EXPECT_EQ(outcome.err, std::string("heliograph: stopped by ") + name + "\n");
+    EXPECT_TRUE(empty());
+  }
 }
 
 TEST(TrainCommand, NamesTheLastEpochWhereNothingChoosesTheBest) {

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <mutex>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -17,6 +19,12 @@
 
 namespace heliograph {
 namespace {
+
+/// The temporary directories of this process.
+struct {
+  std::mutex mutex;  ///< Held while one is made, published or removed.
+  std::set<std::filesystem::path> paths;
+} unpublished;
 
 constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 
@@ -167,14 +175,36 @@ void rename_path(const std::filesystem::path& from, const std::filesystem::path&
 }
 
 NewDirectory::NewDirectory(std::filesystem::path target)
-    : target_(std::move(target)), temporary_(temporary_sibling(target_)) {}
+    : target_(std::move(target)), temporary_(temporary_sibling(target_)) {
+  const std::lock_guard lock(unpublished.mutex);
+  std::error_code error;
+  std::filesystem::create_directories(temporary_, error);
+  if (error) {
+    const bool full = error.value() == ENOSPC || error.value() == EDQUOT;
+    throw_file_error(full ? ErrorCode::resource : ErrorCode::usage, "cannot create", temporary_,
+                     error.value());
+  }
+  unpublished.paths.insert(temporary_);
+}
 
 NewDirectory::~NewDirectory() {
+  const std::lock_guard lock(unpublished.mutex);
   std::error_code ignored;
-  if (!published_) std::filesystem::remove_all(temporary_, ignored);
+  if (unpublished.paths.erase(temporary_) > 0) std::filesystem::remove_all(temporary_, ignored);
+}
+
+void NewDirectory::abandon_all() noexcept {
+  unpublished.mutex.lock();
+  for (const std::filesystem::path& path : unpublished.paths) {
+    std::error_code error;
+    do {
+      std::filesystem::remove_all(path, error);
+    } while (error == std::errc::directory_not_empty);  // Another thread has just made a file.
+  }
 }
 
 void NewDirectory::publish() {
+  const std::lock_guard lock(unpublished.mutex);
   sync_directory(temporary_);
   std::error_code error;
   const std::filesystem::path old = temporary_sibling(target_);
@@ -194,7 +224,7 @@ void NewDirectory::publish() {
     }
     throw;
   }
-  published_ = true;
+  unpublished.paths.erase(temporary_);
   if (replaces) std::filesystem::remove_all(old, error);
 }
 

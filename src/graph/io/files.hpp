@@ -107,12 +107,12 @@ void sync_directory(const std::filesystem::path& path) noexcept;
 /// names both paths.
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// A directory that the caller creates and fills under a temporary name before it is published
-/// under its final name. Readers see either the old directory or the complete new one. The
-/// destructor removes a directory that was not published.
+/// A directory that the caller fills under a temporary name before it is published under its final
+/// name. Readers see either the old directory or the complete new one. The destructor removes a
+/// directory that was not published.
 class NewDirectory {
  public:
-  /// Only chooses the temporary name; creates nothing.
+  /// Creates it under the temporary name, and its parents. Throws Error(usage, resource).
   explicit NewDirectory(std::filesystem::path target);
   ~NewDirectory();
   NewDirectory(const NewDirectory&) = delete;
@@ -124,9 +124,12 @@ class NewDirectory {
   /// directory is then still in place.
   void publish();
 
+  /// Removes the directories that are not published, while other threads may fill them. The process
+  /// must end right after it: threads that publish or destroy one from now on wait for ever.
+  static void abandon_all() noexcept;
+
  private:
   std::filesystem::path target_, temporary_;
-  bool published_ = false;
 };
 
 /// Writes a file under a temporary name and renames it. Readers see either the old file or the

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
@@ -38,16 +37,6 @@ bool is_own_manifest(const fs::path& directory) {
   if (fs::exists(directory / kManifestHashFile)) return true;
   const auto file = MappedFile::open(directory / kManifestFile);
   return file->text().find(kNativeManifest.format) != std::string_view::npos;
-}
-
-void make_directories(const fs::path& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error) {
-    const bool full = error.value() == ENOSPC || error.value() == EDQUOT;
-    throw_error(full ? ErrorCode::resource : ErrorCode::usage, "cannot create {}: {}",
-                path.string(), error.message());
-  }
 }
 
 }  // namespace
@@ -86,7 +75,6 @@ NativeWriter::NativeWriter(fs::path directory, bool overwrite)
   if (directory_.empty()) throw Error(ErrorCode::usage, "the output directory has no name");
   check_native_target(directory_, overwrite_);
   made_.emplace(directory_);
-  make_directories(made_->temporary());
 }
 
 void NativeWriter::append_bytes(std::string_view name, std::string_view dtype,

@@ -11,7 +11,6 @@
 #include "heliograph/io.hpp"
 #include "heliograph/model.hpp"
 #include "heliograph/shards.hpp"
-#include "train/file_layer.hpp"
 #include "train/options/json.hpp"
 #include "train/plan/dataset_plan.hpp"
 #include "train/plan/shard_format.hpp"
@@ -130,7 +129,6 @@ void write_shards(const Dataset& dataset, const Partition& partition, const Trai
                   const fs::path& directory, bool overwrite) {
   check_shard_target(directory, overwrite);
   NewDirectory shards(directory);
-  disk_files().make_directories(shards.temporary());
   PlanPurpose purpose;
   if (!options.init_from.empty()) {
     const Model weights = Model::load(options.init_from);

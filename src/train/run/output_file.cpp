@@ -35,6 +35,8 @@ void write_text_file(const std::filesystem::path& path, std::string_view text) {
   write_file_atomically(target, bytes);
 }
 
+void abandon_directories() noexcept { NewDirectory::abandon_all(); }
+
 void write_rows(const std::filesystem::path& path, std::span<const float> values,
                 const Outputs& outputs) {
   const auto rows = outputs.values.empty() ? static_cast<std::int64_t>(outputs.predictions.size()) /
