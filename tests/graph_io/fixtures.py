@@ -2,6 +2,7 @@
 
 import pathlib
 import sys
+import zipfile
 
 import numpy as np
 import scipy.io
@@ -202,6 +203,9 @@ def npz_bad(folder):
     tolokers("mask_splits", val_masks=MASKS["val"][[0, 1, 1]])
     tolokers("mask_value", val_masks=MASKS["val"] * 2)
     tolokers("mask_missing", val_masks=None)
+    cora("twice")
+    with zipfile.ZipFile(folder / "twice.npz", "a") as archive:
+        archive.writestr("labels.npy", archive.read("labels.npy"))
     np.savez(folder / "no_nodes.npz", edges=np.zeros((0, 2), np.int64),
              node_features=np.zeros((0, 2), np.float32), node_labels=np.zeros(0, np.int64),
              train_masks=np.zeros(0, bool), val_masks=np.zeros(0, bool),

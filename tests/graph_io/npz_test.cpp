@@ -236,6 +236,7 @@ TEST_F(NpzTest, BadArchivesAreRefusedByName) {
     test::expect_error(ErrorCode::bad_input, path.string(), [&] { load_dataset(path); });
   };
   refused("pickled_labels", "labels: holds pickled objects, which are never interpreted");
+  refused("twice", "has two members labels.npy");
   refused("no_labels", "has no labels");
   refused("no_graph", "has no graph");
   refused("no_features", "has no features");

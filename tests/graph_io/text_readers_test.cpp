@@ -275,6 +275,8 @@ TEST_F(FacebookTest, ErrorsNameFileAndPlace) {
        {std::pair{R"({"0": [1)", "features.json: is damaged JSON"},
         std::pair{"[]", "not an object"}, std::pair{R"({"4": [1]})", "'4' is not a node in [0, 4)"},
         std::pair{R"({"x": [1]})", "'x' is not a node"},
+        std::pair{R"({"1": [], "0": [1], "1": [2]})", "features.json: gives node 1 twice"},
+        std::pair{R"({"0": [1], "00": [2]})", "gives node 0 twice"},
         std::pair{R"({"0": [-1]})", "node 0 has the word -1"},
         std::pair{R"({"0": [1.5]})", "node 0 has the word 1.5"},
         std::pair{R"({"0": 3})", "node 0 has no list of words"},

@@ -44,8 +44,10 @@ NpzArchive::NpzArchive(const std::filesystem::path& path)
   for (zip_int64_t i = 0; i < zip_get_num_entries(zip, 0); ++i) {
     const char* name = zip_get_name(zip, static_cast<zip_uint64_t>(i), 0);
     const std::filesystem::path file(name != nullptr ? name : "");
-    if (file.extension() == ".npy")
-      names_.insert(file.string().substr(0, file.string().size() - 4));
+    if (file.extension() == ".npy" &&
+        !names_.insert(file.string().substr(0, file.string().size() - 4)).second) {
+      refuse(where(), "has two members {}", file.string());
+    }
   }
 }
 

@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -126,8 +127,16 @@ std::vector<std::int32_t> words_of(const nlohmann::json& list, const fs::path& f
 Features read_words(const fs::path& file, std::int64_t nodes) {
   const auto mapped = MappedFile::open(file);
   nlohmann::json object;
+  std::set<std::int64_t> seen;  // The parser keeps one of two lists without a word.
+  const auto refuse_repeated = [&](int depth, nlohmann::json::parse_event_t event,
+                                   const nlohmann::json& parsed) {
+    if (depth != 1 || event != nlohmann::json::parse_event_t::key) return true;
+    const auto node = parse_number<std::int64_t>(parsed.get_ref<const std::string&>());
+    if (node && !seen.insert(*node).second) refuse_text(file, "gives node {} twice", *node);
+    return true;
+  };
   try {
-    object = nlohmann::json::parse(mapped->text());
+    object = nlohmann::json::parse(mapped->text(), refuse_repeated);
   } catch (const nlohmann::json::exception& error) {
     refuse_text(file, "is damaged JSON: {}", reason_of(error));
   }
