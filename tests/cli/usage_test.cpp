@@ -111,6 +111,9 @@ TEST(Usage, FlagsOfOtherSystemsAreAnsweredWithOurs) {
   expect_refusal({"train", "--feat-corr"}, 2, "smoothing of stale values is not built");
   expect_refusal({"train", "--no-eval"}, 2, "use --eval-every 0");
   expect_refusal({"train", "--dataset", "reddit"}, 2, "use --data");
+  expect_refusal({"train", "--data-path", "d"}, 2, "unknown flag --data-path: use --data with a");
+  expect_refusal({"train", "--num_bits", "1"}, 2, "unknown flag --num_bits: use --bits");
+  expect_refusal({"train", "--early-stop"}, 2, "use --patience");
 }
 
 TEST(ForeignFlags, AreNoneOfOursAndAreAnsweredWithFlagsThatExist) {
