@@ -123,20 +123,25 @@ RunConfig read_config(const std::string& given) {
 
 std::vector<std::string> warnings(const TrainRequest& request, const GivenOption& flag) {
   const ExchangeOptions& exchange = request.train.exchange;
+  const ModelKind kind = request.train.model.kind;
   const int layers = request.train.model.layers;
+  const bool propagates = kind == ModelKind::appnp || kind == ModelKind::dagnn;
+  // Exchanges that follow each other in a pass.
+  const std::string chain =
+      propagates ? counted(request.train.model.hops, "hop") : counted(layers, "layer");
+  const int exchanges = propagates ? request.train.model.hops : layers;
   const int parts = request.train.partition.parts;
   const int bits = bit_count(std::min(exchange.bits_forward, exchange.bits_backward));
   std::vector<std::string> lines = options_without_effect(request, flag);
-  if (parts > 1 && exchange.staleness > 0 && layers >= 4) {
+  if (parts > 1 && exchange.staleness > 0 && exchanges >= 4) {
     lines.push_back(fmt::format(
-        "{} layers with --staleness {}{} often lose much of their score: compare with --staleness "
-        "0, or try --warmup-epochs and --sync-every",
-        layers, exchange.staleness, bits < 32 ? " at " + counted(bits, "bit") : ""));
-  } else if (parts > 1 && bits == 1 && layers >= 6) {
+        "{} with --staleness {}{} often lose much of their score: compare with --staleness 0, or "
+        "try --warmup-epochs and --sync-every",
+        chain, exchange.staleness, bits < 32 ? " at " + counted(bits, "bit") : ""));
+  } else if (parts > 1 && bits == 1 && exchanges >= 6) {
     lines.push_back(fmt::format(
-        "{} layers at 1 bit can lose score on some graphs: compare with --bits 4 or more", layers));
+        "{} at 1 bit can lose score on some graphs: compare with --bits 4 or more", chain));
   }
-  const ModelKind kind = request.train.model.kind;
   const bool attends = kind == ModelKind::gat || kind == ModelKind::gat_sep;
   // Without --no-precompute, the first layer of attention exchanges nothing.
   const bool sends = attends && (layers > 1 || !request.train.model.precompute);

@@ -305,6 +305,10 @@ TEST_F(Train, FlagsWithoutEffectAreNamed) {
   EXPECT_EQ(warnings({"--staleness", "100", "--epochs", "2"}),
             "warning: --staleness 100 is not below --epochs 2: no halo row gets that old\n");
   EXPECT_EQ(warnings({"--staleness", "1", "--epochs", "2"}), "");
+  EXPECT_THAT(warnings({"--model", "appnp", "--staleness", "1", "--epochs", "2"}),
+              HasSubstr("warning: 10 hops with --staleness 1 often lose much of their score"));
+  EXPECT_THAT(warnings({"--model", "appnp", "--bits", "1"}),
+              HasSubstr("warning: 10 hops at 1 bit can lose score on some graphs"));
   EXPECT_THAT(warnings({"--threads-per-rank", "1000", "--parts", "1"}),
               HasSubstr("warning: --threads-per-rank 1000 is more than the "));
 }
