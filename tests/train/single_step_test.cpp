@@ -109,13 +109,15 @@ TEST(AttentionStep, GradientsOfScoresAreThoseOfRoundedRows) {
   }
 }
 
+class LateStep : public ::testing::TestWithParam<ModelKind> {};
+
 // With the same weights in every epoch, rows and gradients of earlier epochs are those of this one.
-TEST(AttentionStep, LateRowsAreThoseThatGradientsWereComputedFrom) {
+TEST_P(LateStep, IsThatOfNowOnceWeightsRest) {
   const Dataset data = test::make_small_dataset(150, 20, 5, 3);
-  TrainOptions o = options_for(ModelKind::gat, 3, false);
-  o.model.heads = 4;
+  TrainOptions o = options_for(GetParam(), 3, false);
+  o.model.layers = 4;
   o.model.dropout = 0;
-  o.epochs = 6;
+  o.epochs = 24;  // Rows pass at most 10 hops forward and back.
   std::vector<test::Step> given = test::run_steps(data, o, {}, nullptr);
   std::ranges::fill(given, test::Step{given[3]});
   const std::vector<test::Step> now = test::run_steps(data, o, {}, &given);
@@ -123,6 +125,12 @@ TEST(AttentionStep, LateRowsAreThoseThatGradientsWereComputedFrom) {
   const std::vector<test::Step> late = test::run_steps(data, o, {}, &given);
   test::expect_near({late.back()}, {now.back()}, 1e-6, 1e-5);
 }
+
+INSTANTIATE_TEST_SUITE_P(Models, LateStep,
+                         ::testing::Values(ModelKind::gcn, ModelKind::sage, ModelKind::gin,
+                                           ModelKind::appnp, ModelKind::dagnn, ModelKind::jknet,
+                                           ModelKind::gcnii, ModelKind::gat, ModelKind::gat_sep),
+                         [](const auto& tested) { return test::name_of(tested.param); });
 
 TEST(AttentionStep, TheFirstLayerExchangesOnlyWhatItCannotFetch) {
   const Dataset data = test::make_small_dataset(150, 20, 5, 3);
