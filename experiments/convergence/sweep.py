@@ -40,9 +40,9 @@ from command import (USAGE_ERRORS, CommandFailed, add_command_option, find_comma
 
 require_modules("numpy", "scipy", "matplotlib")
 from json_file import read_json, write_json
-from tables import make_table, write_csv
+from tables import make_table, name_of_score, write_csv
 
-NEEDED_KEYS = {"title", "score", "train", "bits", "staleness", "seeds"}
+NEEDED_KEYS = {"title", "train", "bits", "staleness", "seeds"}
 TEXT = ("a text", lambda value: isinstance(value, str))
 TEXTS = ("an object of texts", lambda value: isinstance(value, dict) and
          all(isinstance(item, str) for item in value.values()))
@@ -50,7 +50,7 @@ NUMBERS = ("a list of whole numbers", lambda value: isinstance(value, list) and
            all(type(item) is int for item in value))
 # What each key's value must be. Recipes (experiments/recipes/train.py) have the last two.
 CONFIG_KEYS = {
-    "title": TEXT, "score": TEXT, "bits": NUMBERS, "staleness": NUMBERS, "settings": TEXTS,
+    "title": TEXT, "bits": NUMBERS, "staleness": NUMBERS, "settings": TEXTS,
     "train": ("an object of flags", lambda value: isinstance(value, dict)),
     "seeds": ("a whole number from 1", lambda value: type(value) is int and value >= 1),
     "split": ("a text or a whole number", lambda value: type(value) in (int, str)),
@@ -370,11 +370,15 @@ def main():
     if complete:
         from curves import draw_curves  # Here, since Matplotlib takes a second to load.
         write_csv(os.path.join(options.out, "runs.csv"), complete)
-        table = make_table(list(everything), complete, config["score"])
+        try:
+            score = name_of_score(r.summary()["metric"] for r in complete)
+        except ValueError as error:
+            refuse(error)
+        table = make_table(list(everything), complete, score)
         with open(os.path.join(options.out, "table.md"), "w", encoding="utf-8") as file:
             file.write(table + "\n")
         draw_curves(os.path.join(options.out, "curves.png"), list(everything), complete,
-                    config["title"], config["score"])
+                    config["title"], score)
         print(f"\n{table}\n\nruns.csv, table.md and curves.png lie in {options.out}")
     if len(trained) > len(complete):
         print(f"{len(trained) - len(complete)} more runs in {options.out} have other flags, so the table "

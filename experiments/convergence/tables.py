@@ -11,6 +11,8 @@ from print_table import format_table, gradient_bytes, halo_bytes, human_bytes, t
 
 ROUNDING = 1e-9  # Points by which equal differences differ in floating point, at most.
 FEWEST = 3  # With 2 seeds, t is 12.7, so the interval of a score mostly leaves the range of scores.
+SCORE_NAMES = {"accuracy": "accuracy", "f1": "micro-F1", "macro-f1": "macro-F1", "auc": "ROC AUC",
+               "ap": "average precision", "r2": "R²", "rmse": "RMSE"}
 NO_INTERVAL = (f"[-]: no interval, since there are fewer than {FEWEST} seeds or all values "
                "are equal, which does not show how much they vary.")
 
@@ -33,17 +35,26 @@ def with_interval(values, form):
     return f"{mean:{form}} [{mean - half:{form}}, {mean + half:{form}}]"
 
 
+def name_of_score(metrics):
+    """What scores of these metrics, one a run, are called. Raises ValueError if they differ."""
+    different = sorted(set(metrics))
+    if len(different) > 1:
+        raise ValueError("the runs cannot be compared, because their scores are of several metrics "
+                         f"({', '.join(different)}); give all settings the same --metric")
+    return SCORE_NAMES[different[0]]
+
+
 def write_csv(path, runs):
     with open(path, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["setting", "seed", "bits_forward", "bits_backward", "staleness",
-                         "test_metric", "val_metric", "best_epoch", "epochs", "epoch_seconds_median", "epoch_seconds_p95",
+                         "metric", "test_metric", "val_metric", "best_epoch", "epochs", "epoch_seconds_median", "epoch_seconds_p95",
                          "exposed_comm_seconds", "halo_bytes_per_epoch",
                          "allreduce_bytes_per_epoch", "fp32_bytes_per_epoch", "peak_rss_bytes"])
         for r in runs:
             s = r.summary()
             writer.writerow([r.setting, r.seed, s["bits_forward"], s["bits_backward"],
-                             s["staleness"], s["test_metric"], s["val_metric"],
+                             s["staleness"], s["metric"], s["test_metric"], s["val_metric"],
                              s["best_epoch"], s["epochs"],
                              s["epoch_seconds"]["median"], s["epoch_seconds"]["p95"],
                              s["seconds"]["exposed_comm"], halo_bytes(s),

@@ -29,7 +29,7 @@ require_modules("numpy", "scipy", "matplotlib")
 import sweep
 from json_file import read_json, write_json
 from print_table import format_table
-from tables import with_interval
+from tables import name_of_score, with_interval
 
 def train_ours(data, command, options):
     """Runs the sweep, which prints its own table. Exits if a run fails."""
@@ -75,12 +75,13 @@ def train_pyg(recipe, data, command, seed, split, options):
 
 
 def our_scores(options):
-    """{setting: {seed: test score}} of the runs in the sweep's runs.csv."""
-    scores = {}
+    """{setting: {seed: test score}} of the runs in the sweep's runs.csv, and what the score is."""
+    scores, metrics = {}, set()
     with open(os.path.join(options.out, "ours", "runs.csv"), encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             scores.setdefault(row["setting"], {})[int(row["seed"])] = float(row["test_metric"])
-    return scores
+            metrics.add(row["metric"])
+    return scores, name_of_score(metrics)
 
 
 def points(these, others):
@@ -89,9 +90,9 @@ def points(these, others):
     return with_interval([100 * (these[s] - others[s]) for s in both], "+.2f") if both else "-"
 
 
-def make_table(recipe, scores):
-    """`scores` is {side: {seed: test score}}; differences are to PyG, if it is there, and to the first
-    of ours, fp32."""
+def make_table(recipe, scores, score):
+    """`scores` is {side: {seed: test score}} and `score` what they are. Differences are to PyG, if it
+    is there, and to the first of ours, fp32."""
     references = [name for name in scores if name == "PyG"]
     references.append(next(name for name in scores if name != "PyG"))
     rows = [[f"published: {name}", "", value] + [""] * len(references)
@@ -100,7 +101,7 @@ def make_table(recipe, scores):
         rows.append([name, str(len(by_seed)), with_interval(list(by_seed.values()), ".4f"),
                      *(points(by_seed, scores[other]) if list(scores).index(other) < place else ""
                        for other in references)])
-    return format_table(["", "seeds", f"mean {recipe['score']} [95 %]",
+    return format_table(["", "seeds", f"mean {score} [95 %]",
                          *(f"points against {other} [95 %]" for other in references)], rows)
 
 
@@ -135,7 +136,8 @@ def main():
                              for seed in range(1, options.seeds + 1)}
     except CommandFailed as error:
         sys.exit(f"train.py: {error}")
-    table = make_table(recipe, scores | our_scores(options))
+    ours, score = our_scores(options)
+    table = make_table(recipe, scores | ours, score)
     with open(os.path.join(options.out, "recipe.md"), "w", encoding="utf-8") as file:
         file.write(f"{recipe['title']}\n\n{table}\n")
     print(f"\n{table}")

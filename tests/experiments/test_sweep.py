@@ -180,6 +180,14 @@ class Sweep(FolderTest):
             self.assertIn("fp32, S = 0, seed 1: the run has no test score", text)
             self.assertEqual(text.count("\n"), 1, text)
 
+    def test_the_metric_of_the_runs_names_the_score(self):
+        self.sweep("--bits", "32", "--staleness", "0", "--", "--metric", "macro-f1")
+        self.assertIn("mean macro-F1 [95 %]", self.read("out", "table.md"))
+        self.assertIn("metric,test_metric", self.read("out", "runs.csv"))
+        text = self.refused_flags("--bits", "32", "--staleness", "0", "--overwrite", "--setting",
+                                  "other=--metric f1", trains=6)
+        self.assertIn("several metrics (auc, f1); give all settings the same --metric", text)
+
     def test_a_stopped_sweep_stops_its_run(self):
         hangs = self.path("hangs")
         environment = {**os.environ, "FAKE_CALLS": self.write("calls", ""), "FAKE_HANG": hangs}
@@ -223,7 +231,7 @@ class Sweep(FolderTest):
             self.assertIn(words, line)
         self.assertIn("cannot read the config absent.json", self.refused(SWEEP, "absent.json"))
         config = self.write("bad.json", '{"title": "t"}')
-        self.assertIn("bad.json lacks bits, score, seeds, staleness, train; experiments/README.md",
+        self.assertIn("bad.json lacks bits, seeds, staleness, train; experiments/README.md",
                       self.refused(SWEEP, config))
 
     def test_the_splits_of_the_data_are_used_unless_another_is_given(self):
