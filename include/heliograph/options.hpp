@@ -203,7 +203,9 @@ struct CheckpointOptions {
   /// Folder of this run's checkpoints, of which the last two are kept. One run at a time may use
   /// it. Empty: nothing is saved.
   std::filesystem::path folder;
-  int every = 0;  ///< Epochs between checkpoints; 0: only when the callbacks ask to save or stop.
+  /// Epochs between checkpoints. 0: only when the callbacks ask to save or stop, and at the end of
+  /// a run that has saved or resumed one.
+  int every = 0;
   SaveFailure on_failure = SaveFailure::keep_going;
   std::filesystem::path resume;  ///< The checkpoint to resume; empty: start a new run.
 };

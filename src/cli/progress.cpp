@@ -89,13 +89,14 @@ void Progress::epoch(const EpochReport& report) {
   epoch_seconds_ = last_ ? 0.8 * epoch_seconds_ + 0.2 * report.seconds : report.seconds;
   if (report.val_metric) val_ = report.val_metric;
   // The clock starts with the first epoch, after setup.
-  if (!last_)
+  if (!last_) {
+    first_epoch_ = report.epoch;
     start_ = now - std::chrono::duration_cast<Clock::duration>(
                        std::chrono::duration<double>(report.seconds));
+  }
   last_ = report;
-  const double done = report.epoch + 1;
   const double elapsed = std::chrono::duration<double>(now - start_).count();
-  eta_ = elapsed / done * (epochs_ - done);
+  eta_ = elapsed / (report.epoch + 1 - first_epoch_) * (epochs_ - report.epoch - 1);
   pending_ = true;
   if (quiet_) return;
   if (terminal_ && now - shown_ >= kRedrawEvery) draw_live();

@@ -54,6 +54,7 @@ class Progress {
   bool live_ = false;     ///< The live line is on the terminal.
   bool pending_ = false;  ///< The last epoch has not been shown.
   std::optional<EpochReport> last_;
+  int first_epoch_ = 0;  ///< Of this process: later than 0 if the run is resumed.
   std::optional<double> val_;
   std::set<std::string, std::less<>> warned_;
   double epoch_seconds_ = 0;  ///< Moving average.

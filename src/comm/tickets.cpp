@@ -6,6 +6,12 @@
 #include "comm/clock.hpp"
 
 namespace heliograph {
+namespace {
+
+/// The longest sleep of a wait. One that takes this much longer was a stop of the whole process.
+constexpr double kTurnSeconds = 0.5;
+
+}  // namespace
 
 Ticket Tickets::open(int messages) {
   const std::lock_guard lock(mutex_);
@@ -68,12 +74,16 @@ Tickets::WaitResult Tickets::wait(Ticket ticket, std::uint64_t seen, double time
       break;
     }
     const double deadline = std::max(began, last_completion_) + timeout;
-    const double left = deadline - monotonic_seconds();
-    if (left <= 0) {
+    const double now = monotonic_seconds();
+    if (now >= deadline) {
       result = WaitResult::timeout;
       break;
     }
-    changed_.wait_for(lock, std::chrono::duration<double>(std::min(left, kLongestSleep)));
+    const double turn = std::min(deadline - now, kTurnSeconds);
+    changed_.wait_for(lock, std::chrono::duration<double>(turn));
+    // While the process was stopped (Ctrl-Z, a frozen container), nothing could move.
+    const double woke = monotonic_seconds();
+    if (woke - now > turn + kTurnSeconds) last_completion_ = woke;
   }
   awaited_ = 0;
   return result;

@@ -33,7 +33,8 @@ class Tickets {
   std::uint64_t interruptions() const;
 
   /// Blocks until the batch is done, until interruptions() is no longer `seen`, or until no
-  /// message of this rank has been completed or moved on for `timeout` seconds of waiting.
+  /// message of this rank has been completed or moved on for `timeout` seconds of waiting, in which
+  /// the process was not stopped.
   WaitResult wait(Ticket ticket, std::uint64_t seen, double timeout);
 
   /// Ends a wait without its batch being done.

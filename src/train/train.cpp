@@ -39,6 +39,9 @@
 namespace heliograph {
 namespace {
 
+/// Epochs after which a run should have learned something.
+constexpr int kEpochsToLearn = 20;
+
 std::optional<double> known(double score) {
   return std::isnan(score) ? std::nullopt : std::optional<double>(score);
 }
@@ -84,10 +87,16 @@ class RankRun {
   void resume(const CheckpointManifest& manifest) {
     restore_run(manifest, options_.checkpoint.resume, comm_, trainer_, state_);
     count_best_model();
-    if (is_root() && callbacks_.log && state_.epochs == options_.epochs) {
-      callbacks_.log(LogLevel::warning,
-                     fmt::format("the run has had its {}{}", counted(state_.epochs, "epoch"),
-                                 spell_options("; a larger --epochs goes on")));
+    if (is_root() && callbacks_.log) {
+      const std::string epochs = counted(state_.epochs, "epoch");
+      if (state_.epochs < options_.epochs) {
+        callbacks_.log(LogLevel::info, fmt::format("continuing after {}, from {}", epochs,
+                                                   options_.checkpoint.resume.string()));
+      } else {
+        callbacks_.log(LogLevel::warning,
+                       fmt::format("the run has had its {}{}", epochs,
+                                   spell_options("; a larger --epochs goes on")));
+      }
     }
     // The checkpoint of the last epoch may lack an evaluation; see run_epochs.
     if (state_.epochs == options_.epochs && due_only_at_end()) evaluate(state_.reports.back());
@@ -108,7 +117,10 @@ class RankRun {
       // A stopped run that can be resumed must not lack the scores of its last epoch.
       const bool evaluates = !end.asked.stop || checkpoints_.enabled();
       if (evaluates && evaluation_due()) evaluate(report);
-      if (is_root()) state_.reports.push_back(report);
+      if (is_root()) {
+        state_.reports.push_back(report);
+        warn_if_nothing_is_learned(report.loss);
+      }
       // An evaluation that is due only because the run ends is no part of the checkpoint: a run
       // that resumes it with more epochs does without.
       std::optional<RunState> unscored;
@@ -164,6 +176,19 @@ class RankRun {
   }
   /// Whether an evaluation is due if the epoch was the last, and otherwise is not.
   bool due_only_at_end() const { return options_.eval_every > 0 && !evaluation_due(); }
+
+  /// Once, after a tenth of the epochs.
+  void warn_if_nothing_is_learned(double loss) const {
+    if (!callbacks_.log || state_.epochs != std::max(kEpochsToLearn, options_.epochs / 10)) return;
+    const std::optional<double> without = loss_without_inputs(plan_);
+    if (!without || loss < 0.999 * *without) return;
+    callbacks_.log(LogLevel::warning,
+                   fmt::format("after {} the training loss is {:.4f}, and ignoring features and "
+                               "graph gives {:.4f}: {}",
+                               counted(state_.epochs, "epoch"), loss, *without,
+                               spell_options("--normalize row, another --lr or fewer --layers may "
+                                             "help it to learn")));
+  }
 
   bool stop_asked() const { return callbacks_.stop != nullptr && callbacks_.stop->load(); }
   RunRequests take_requests() const {

@@ -1,5 +1,7 @@
 #include "train/training_loss.hpp"
 
+#include <cmath>
+
 namespace heliograph {
 
 TrainingLoss::TrainingLoss(const RunPlan& plan, const RankGraph& graph, Kernels& kernels,
@@ -39,6 +41,26 @@ double TrainingLoss::loss_and_gradient(ConstMatrixView logits, MatrixView gradie
         logits, {graph_.target(), placed_weights_.data(), smoothing_}, scale, gradient);
   };
   return sum() / terms_;
+}
+
+std::optional<double> loss_without_inputs(const RunPlan& plan) {
+  const RunFacts& facts = plan.facts();
+  if (facts.task != Task::multiclass) return std::nullopt;
+  const LossOptions& options = plan.options().loss;
+  const bool balanced = options.class_weights == ClassWeights::balanced;
+  const auto nodes = static_cast<double>(facts.training_nodes);
+  std::vector<double> shares;  // Of the loss's terms, by class.
+  double sum = 0;
+  for (const std::int64_t of_class : facts.training_of_class) {
+    const double own = static_cast<double>(of_class) / nodes;
+    const double weight = balanced ? 1 / (facts.classes * own) : 1;
+    const double smoothing = options.label_smoothing;
+    shares.push_back(weight * ((1 - smoothing) * own + smoothing / facts.classes));
+    sum += shares.back();
+  }
+  double loss = 0;  // The best probabilities are the shares over their sum.
+  for (const double share : shares) loss -= share > 0 ? share * std::log(share / sum) : 0;
+  return loss;
 }
 
 }  // namespace heliograph

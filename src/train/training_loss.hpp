@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "core/kernels.hpp"
@@ -29,5 +30,9 @@ class TrainingLoss {
   std::vector<float> weights_;
   Placed<float> placed_weights_;
 };
+
+/// The least training loss of logits that are the same at all nodes, which is reached without
+/// looking at features or graph; nothing unless the task is multi-class.
+std::optional<double> loss_without_inputs(const RunPlan& plan);
 
 }  // namespace heliograph

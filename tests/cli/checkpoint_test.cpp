@@ -169,6 +169,9 @@ TEST_F(Checkpoint, SignalsSaveAndTheRunIsTheSame) {
     const std::string end = std::to_string(epochs + 5);
     const auto resumed = run_command({"train", "--resume", path(run), "--epochs", end});
     ASSERT_EQ(resumed.code, 0) << resumed.err;
+    EXPECT_THAT(resumed.err, HasSubstr("continuing after " + std::to_string(epochs) +
+                                       " epochs, from " + saved(run, epochs).string() + "\n"));
+    EXPECT_TRUE(fs::exists(saved(run, epochs + 5)));  // Although --checkpoint-every is 0.
     ASSERT_EQ(run_command(arguments("whole-" + end, epochs + 5, {"--overwrite"})).code, 0);
     expect_same_run("whole-" + end, run);
   }

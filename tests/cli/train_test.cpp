@@ -435,6 +435,30 @@ TEST_F(Train, BalancesTrainingNodesOnDemand) {
   EXPECT_EQ(refused.code, 2) << refused.err;
 }
 
+// Ctrl-Z and fg: ranks that were stopped have not waited for each other. Rank 1 has one node, so it
+// waits most of the time.
+TEST_F(Train, AStoppedProcessGoesOn) {
+  const auto lines = [&] { return test::read_lines(folder_ / "run" / "metrics.jsonl").size(); };
+  std::string owners;
+  for (NodeId v = 0; v < nodes; ++v) owners += v == 0 ? "1\n" : "0\n";
+  test::write_text(folder_ / "owners", owners);
+  const auto outcome =
+      run_command(train_arguments(data_, 1000000,
+                                  {"--out", path("run"), "--timeout", "2", "--hidden", "512",
+                                   "--partitioner", "file:" + path("owners")}),
+                  [&](int child) {
+                    EXPECT_TRUE(test::wait_until(
+                        [&] { return !read_text(folder_ / "run" / "metrics.jsonl").empty(); }, 60));
+                    ::kill(child, SIGSTOP);
+                    std::this_thread::sleep_for(std::chrono::seconds(4));
+                    const auto before = lines();
+                    ::kill(child, SIGCONT);
+                    EXPECT_TRUE(test::wait_until([&] { return lines() > before + 1; }, 60));
+                    ::kill(child, SIGTERM);
+                  });
+  EXPECT_EQ(outcome.code, 143) << outcome.err;
+}
+
 // A wait in which no message moves for longer than --timeout ends with an error that names the
 // rank.
 TEST_F(Train, ALostPeerIsExitFive) {

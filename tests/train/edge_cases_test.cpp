@@ -1,5 +1,8 @@
+#include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -21,6 +24,8 @@
 namespace heliograph {
 namespace {
 
+using ::testing::HasSubstr;
+
 TrainOptions four_epochs(int ranks) { return test::small_options(ranks, 4); }
 
 void set_roles(Dataset& data, const std::function<Role(std::size_t, Role)>& role_of) {
@@ -39,6 +44,36 @@ TEST(EdgeCases, OneFeatureColumnIsLearnedFrom) {
     const TrainResult r = train(data, o);
     EXPECT_LT(r.epochs.back().loss, 0.9 * r.epochs.front().loss);
   }
+}
+
+// Features of 0 leave only the biases to be learned, which find the least loss without inputs.
+TEST(EdgeCases, ALossThatNeedsNoFeaturesIsWarnedOf) {
+  Dataset data = test::make_small_dataset(300, 4, 3, 8);
+  data.features.dense = std::vector(data.features.dense.size(), 0.0F);
+  std::vector<std::int32_t> classes(data.labels.class_of.size(), 0);
+  for (std::size_t v = 0; v < classes.size(); v += 4) classes[v] = 1 + static_cast<int>(v) % 8 / 4;
+  data.labels.class_of = std::move(classes);
+  std::string warnings;
+  TrainCallbacks callbacks;
+  callbacks.log = [&](LogLevel level, std::string_view text) {
+    if (level == LogLevel::warning) warnings.append(text).append("\n");
+  };
+  for (const ClassWeights weights : {ClassWeights::none, ClassWeights::balanced}) {
+    for (const float smoothing : {0.0F, 0.2F}) {
+      TrainOptions o = test::small_options(2, 300);
+      o.model.kind = ModelKind::gcn;
+      o.model.layers = 1;
+      o.optimizer.lr = 0.05;
+      o.loss = {smoothing, weights};
+      warnings.clear();
+      const double least = train(data, o, callbacks).epochs.back().loss;
+      EXPECT_THAT(warnings, HasSubstr("after 30 epochs the training loss is "));
+      EXPECT_THAT(warnings, HasSubstr(fmt::format("features and graph gives {:.4f}", least)));
+    }
+  }
+  warnings.clear();
+  train(test::make_small_dataset(300, 8, 3, 8), test::small_options(2, 40), callbacks);
+  EXPECT_EQ(warnings, "");
 }
 
 TEST(EdgeCases, WithoutValidationNodesTheLastEvaluationCounts) {

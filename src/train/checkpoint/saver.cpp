@@ -38,7 +38,9 @@ CheckpointSaver::CheckpointSaver(const RunPlan& plan, Communicator& comm, Traine
 
 bool CheckpointSaver::due(int epochs, bool asked, bool last) const {
   if (!enabled()) return false;
-  return asked || (options_.every > 0 && (last || epochs % options_.every == 0));
+  if (asked || (options_.every > 0 && epochs % options_.every == 0)) return true;
+  // Else a run that is resumed would fall back behind its own results.
+  return last && (options_.every > 0 || !previous_.empty());
 }
 
 fs::path CheckpointSaver::partial(int epochs) const {

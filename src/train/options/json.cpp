@@ -220,7 +220,7 @@ void add_checkpoints(TrainFields& fields) {
   fields.add(
       "checkpoint-every", "N",
       "With --out: save a checkpoint every N epochs and at the end; 0 saves only at SIGTERM, "
-      "SIGINT and SIGUSR1.",
+      "SIGINT, SIGHUP and SIGUSR1, and at the end of a run that has saved or resumed one.",
       HELIOGRAPH_MEMBER(checkpoint.every));
   fields.add(
       "on-save-failure",
