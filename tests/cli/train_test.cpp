@@ -444,13 +444,15 @@ TEST_F(Train, AStoppedProcessGoesOn) {
   test::write_text(folder_ / "owners", owners);
   const auto outcome =
       run_command(train_arguments(data_, 1000000,
-                                  {"--out", path("run"), "--timeout", "2", "--hidden", "512",
-                                   "--partitioner", "file:" + path("owners")}),
+                                  {"--out", path("run"), "--timeout", "2", "--hidden", "1024",
+                                   "--layers", "3", "--partitioner", "file:" + path("owners")}),
                   [&](int child) {
                     EXPECT_TRUE(test::wait_until(
                         [&] { return !read_text(folder_ / "run" / "metrics.jsonl").empty(); }, 60));
+                    // Not just after an epoch, where rank 0 would answer at once.
+                    std::this_thread::sleep_for(std::chrono::milliseconds(300));
                     ::kill(child, SIGSTOP);
-                    std::this_thread::sleep_for(std::chrono::seconds(4));
+                    std::this_thread::sleep_for(std::chrono::seconds(3));
                     const auto before = lines();
                     ::kill(child, SIGCONT);
                     EXPECT_TRUE(test::wait_until([&] { return lines() > before + 1; }, 60));
