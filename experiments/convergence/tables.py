@@ -36,12 +36,18 @@ def with_interval(values, form):
 
 
 def name_of_score(metrics):
-    """What scores of these metrics, one a run, are called. Raises ValueError if they differ."""
+    """What scores of these metrics, one a run, are called. Raises ValueError if they are several."""
     different = sorted(set(metrics))
     if len(different) > 1:
         raise ValueError("the runs cannot be compared, because their scores are of several metrics "
                          f"({', '.join(different)}); give all settings the same --metric")
     return SCORE_NAMES[different[0]]
+
+
+def differences_of(score):
+    """What differences of this score are called, how many of them a score of 1 is, and their format:
+    points are hundredths of scores that are 1 at best."""
+    return ("difference", 1, "+.4f") if score == SCORE_NAMES["rmse"] else ("points", 100, "+.2f")
 
 
 def write_csv(path, runs):
@@ -64,7 +70,8 @@ def write_csv(path, runs):
 
 def make_table(settings, runs, score):
     """Table with a row for each setting. Differences are to the first setting over the seeds of
-    both, in points (hundredths of the score)."""
+    both."""
+    unit, factor, form = differences_of(score)
     summaries = {name: {r.seed: r.summary() for r in runs if r.setting == name}
                  for name in settings}
     reference = summaries[settings[0]]
@@ -74,11 +81,11 @@ def make_table(settings, runs, score):
         if not by_seed:
             continue
         scores = [s["test_metric"] for s in by_seed.values()]
-        differences = [100 * (s["test_metric"] - reference[seed]["test_metric"])
+        differences = [factor * (s["test_metric"] - reference[seed]["test_metric"])
                        for seed, s in by_seed.items() if seed in reference]
         difference = "-"
         if name != settings[0] and differences:
-            difference = with_interval(differences, "+.2f")
+            difference = with_interval(differences, form)
         deviation = f"{statistics.stdev(scores):.4f}" if len(scores) > 1 else "-"
         epoch = statistics.median(s["epoch_seconds"]["median"] for s in by_seed.values())
         rows.append([name, str(len(scores)), with_interval(scores, ".4f"), deviation,
@@ -86,6 +93,6 @@ def make_table(settings, runs, score):
                      *(human_bytes(statistics.mean(map(count, by_seed.values())))
                        for count in (halo_bytes, gradient_bytes, total_bytes))])
     table = format_table(["setting", "seeds", f"mean {score} [95 %]", "deviation",
-                          f"points against {settings[0]} [95 %]", "epoch", "node rows",
+                          f"{unit} against {settings[0]} [95 %]", "epoch", "node rows",
                           "gradients", "bytes an epoch"], rows)
     return f"{table}\n\n{NO_INTERVAL}" if "[-]" in table else table

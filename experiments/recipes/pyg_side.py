@@ -29,7 +29,7 @@ FOLLOWED = {"epochs": 200, "lr": 0.01, "weight-decay": 0, "eval-every": 1, "metr
 # Flags that the model's options or the shard hold, or that mean nothing for PyG.
 ELSEWHERE = {"model", "layers", "hidden", "dropout", "input-dropout", "norm", "activation", "residual",
              "pre-norm", "input-linear", "output-linear", "jk", "feed-forward", "hops", "teleport",
-             "eps-learned", "theta", "alpha", "normalize", "parts", "precompute"}
+             "eps-learned", "theta", "alpha", "heads", "normalize", "parts", "precompute"}
 VARIANT = "csr-int64"
 
 

@@ -29,7 +29,7 @@ require_modules("numpy", "scipy", "matplotlib")
 import sweep
 from json_file import read_json, write_json
 from print_table import format_table
-from tables import name_of_score, with_interval
+from tables import differences_of, name_of_score, with_interval
 
 def train_ours(data, command, options):
     """Runs the sweep, which prints its own table. Exits if a run fails."""
@@ -84,25 +84,26 @@ def our_scores(options):
     return scores, name_of_score(metrics)
 
 
-def points(these, others):
-    """Mean paired difference over the seeds of both, in points, with its 95 % interval."""
+def difference(these, others, factor, form):
+    """Mean paired difference over the seeds of both, times `factor`, with its 95 % interval."""
     both = sorted(set(these) & set(others))
-    return with_interval([100 * (these[s] - others[s]) for s in both], "+.2f") if both else "-"
+    return with_interval([factor * (these[s] - others[s]) for s in both], form) if both else "-"
 
 
 def make_table(recipe, scores, score):
     """`scores` is {side: {seed: test score}} and `score` what they are. Differences are to PyG, if it
     is there, and to the first of ours, fp32."""
+    unit, *form = differences_of(score)
     references = [name for name in scores if name == "PyG"]
     references.append(next(name for name in scores if name != "PyG"))
     rows = [[f"published: {name}", "", value] + [""] * len(references)
             for name, value in recipe.get("published", {}).items()]
     for place, (name, by_seed) in enumerate(scores.items()):
         rows.append([name, str(len(by_seed)), with_interval(list(by_seed.values()), ".4f"),
-                     *(points(by_seed, scores[other]) if list(scores).index(other) < place else ""
+                     *(difference(by_seed, scores[other], *form) if list(scores).index(other) < place else ""
                        for other in references)])
     return format_table(["", "seeds", f"mean {score} [95 %]",
-                         *(f"points against {other} [95 %]" for other in references)], rows)
+                         *(f"{unit} against {other} [95 %]" for other in references)], rows)
 
 
 def parse():

@@ -74,15 +74,6 @@ std::vector<OptionField<EvalRequest>> eval_fields() {
   return fields.take();
 }
 
-/// "random:60/20/20, seed 3": what decides the split of a data set.
-std::string seeded_split(const TrainOptions& options) {
-  const nlohmann::ordered_json values = options_to_json(options);
-  const nlohmann::ordered_json& split = values.at("split");
-  std::string text = split.is_string() ? split.get<std::string>() : split.dump();
-  if (values.contains("split-seed")) text += ", seed " + values.at("split-seed").dump();
-  return text;
-}
-
 /// The run directory that `weights` is, or lies in; empty if there is none.
 fs::path run_of(const std::string& weights) {
   fs::path path = fs::absolute(weights).lexically_normal();

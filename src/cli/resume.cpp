@@ -121,15 +121,19 @@ std::function<std::string()> advice_for(const TrainRequest& request, bool launch
   if (request.out.empty()) return [] { return "nothing is saved, as --out was not given"; };
   // Until the first epoch, an earlier run's checkpoints are still there.
   const Time since = request.overwrite ? Time::clock::now() : Time::min();
-  const auto advice = [out = request.out, launched, since] {
+  const auto advice = [out = request.out, summary = request.summary, launched, since] {
     const auto saved = list_checkpoints(RunDirectory::checkpoints(out));
     std::error_code ignored;
     if (saved.empty() || fs::last_write_time(saved.back().second, ignored) < since) {
-      return std::string("no checkpoint was saved; --checkpoint-every N saves one every N epochs");
+      return std::string(
+          "no checkpoint was saved, so only --overwrite starts the run again; --checkpoint-every N "
+          "saves one every N epochs");
     }
     return fmt::format(
-        "the newest checkpoint is that after {}: continue with \"heliograph train --resume {}\"{}",
+        "the newest checkpoint is that after {}: continue with \"heliograph train --resume "
+        "{}{}\"{}",
         counted(saved.back().first, "epoch"), shell_word(out),
+        summary.empty() ? "" : " --summary " + shell_word(summary),
         launched ? ", by any launcher with as many processes, or in one process" : "");
   };
   return [advice] {

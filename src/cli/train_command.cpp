@@ -49,15 +49,26 @@ bool takes_summary(const std::filesystem::path& file) {
   return !std::filesystem::is_regular_file(file, ignored) || is_summary(file);
 }
 
+/// Whether making the directory `out` makes the folder of `file`, which does not exist.
+bool makes_folder_of(const std::filesystem::path& out, const std::filesystem::path& file) {
+  const auto folder = std::filesystem::absolute(file).lexically_normal().parent_path();
+  std::error_code ignored;
+  if (out.empty() || std::filesystem::exists(folder, ignored)) return false;
+  const auto made = std::filesystem::absolute(out).lexically_normal();
+  return std::ranges::mismatch(folder, made).in1 == folder.end();
+}
+
 /// Throws Error(usage) if the summary could not be written at the end of the run, or if it would
 /// replace anything but an earlier summary.
 void require_writable_summary(const TrainRequest& request) {
   const std::string& path = request.summary;
-  if (!path.empty() && !request.out.empty() && RunDirectory::holds_as_own(request.out, path)) {
+  if (path.empty()) return;
+  if (!request.out.empty() && RunDirectory::holds_as_own(request.out, path)) {
     throw Error(
         ErrorCode::usage,
         fmt::format("--summary {} is a file of the run in --out; choose another name", path));
   }
+  if (makes_folder_of(request.out, path)) return;
   require_writable({"summary", path, {"a summary of an earlier run", takes_summary}});
 }
 
@@ -253,8 +264,7 @@ class TrainingRun {
   /// Runs on the signal thread, while other threads may compute. The process ends right after it.
   void end_by_force(int signal) {
     progress_.abandon();
-    const std::string reason =
-        fmt::format("stopped by {} before the epoch ended", signal_name(signal));
+    const std::string reason = fmt::format("stopped by {} at once", signal_name(signal));
     processes_.fail(ErrorCode::interrupted, reason);
     if (const std::unique_lock lock(directory_mutex_, std::try_to_lock); lock.owns_lock()) {
       if (directory_) directory_->abandon({{"signal", signal_name(signal)}}, kAbandonSeconds);
@@ -331,6 +341,13 @@ void set_folders(const ResumePoint& resumed, TrainRequest& request) {
 void require_processes(const TrainArguments& arguments, const TrainRequest& request,
                        int processes) {
   const int parts = request.train.partition.parts;
+  if (parts != processes && is_shards(request.input.data) && !arguments.given("parts")) {
+    throw Error(ErrorCode::usage,
+                fmt::format("--data {} holds the shards of {} {}, but the launcher started {} {}, "
+                            "each of which is one rank: start {}",
+                            request.input.data, parts, plural(parts, "rank"), processes,
+                            plural(processes, "process"), parts));
+  }
   if (parts != processes && !request.resume.empty() && !arguments.given("parts")) {
     throw Error(ErrorCode::usage,
                 fmt::format("--resume {}: the checkpoint is of {} {}, but the launcher started {} "

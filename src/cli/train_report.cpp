@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
@@ -28,9 +29,9 @@ std::string bits_text(const ExchangeOptions& exchange) {
 std::string bytes_text(std::int64_t bytes, std::int64_t exact) {
   if (bytes <= 0) return "nothing";
   const double ratio = static_cast<double>(exact) / static_cast<double>(bytes);
-  if (ratio < 1.05) return human_bytes(bytes) + " an epoch";
-  return fmt::format("{} an epoch, {:.1f}x less than with rows in fp32 ({})", human_bytes(bytes),
-                     ratio, human_bytes(exact));
+  if (std::max(ratio, 1 / ratio) < 1.05) return human_bytes(bytes) + " an epoch";
+  return fmt::format("{} an epoch, {:.1f}x {} than with rows in fp32 ({})", human_bytes(bytes),
+                     std::max(ratio, 1 / ratio), ratio > 1 ? "less" : "more", human_bytes(exact));
 }
 
 }  // namespace

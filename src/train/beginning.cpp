@@ -65,6 +65,17 @@ PlanPurpose purpose_of(const Beginning& beginning, const TrainOptions& options,
       o->model.norm = norm_of(o->model);
       o->model.jk = joined_by(o->model);
     }
+    if (weights.split && log) {
+      trained.split = *weights.split;
+      const std::string theirs = seeded_split(trained), ours = seeded_split(options);
+      if (theirs != ours) {
+        log(LogLevel::warning,
+            fmt::format(fmt::runtime(spell_options(
+                            "--init-from {}: its weights were trained on split {}, and this run "
+                            "has {}: their training nodes may be among those scored here")),
+                        options.init_from.string(), theirs, ours));
+      }
+    }
     for (const auto& field : train_option_fields()) {
       const bool kept = std::ranges::count(kKeptByWeights, field.name) > 0;
       if (!kept && (field.group != "Model" || std::ranges::count(kOfTraining, field.name) > 0)) {

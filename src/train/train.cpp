@@ -20,6 +20,7 @@
 #include "core/throw_error.hpp"
 #include "heliograph/shards.hpp"
 #include "layers/compose.hpp"
+#include "staleness/exchange_policy.hpp"
 #include "train/agreement.hpp"
 #include "train/beginning.hpp"
 #include "train/checkpoint/model_file.hpp"
@@ -76,7 +77,9 @@ class RankRun {
         checkpoints_(plan, comm, trainer_, callbacks.before_saving, callbacks.log),
         state_(options_.patience, plan.metric(), comm),
         best_bytes_(MemoryUse::evaluation, &account),
-        stop_sum_(comm, Channel::evaluation, &account) {}
+        stop_sum_(comm, Channel::evaluation, &account) {
+    if (is_root() && callbacks.log && comm.size() > 1) warn_of_narrow_rows();
+  }
 
   MemoryAccount& memory() { return trainer_.memory(); }
 
@@ -95,7 +98,9 @@ class RankRun {
       } else {
         callbacks_.log(LogLevel::warning,
                        fmt::format("the run has had its {}{}", epochs,
-                                   spell_options("; a larger --epochs goes on")));
+                                   options_.optimizer.schedule == Schedule::cosine
+                                       ? "; its learning rate has ended too"
+                                       : spell_options("; a larger --epochs goes on")));
       }
     }
     // The checkpoint of the last epoch may lack an evaluation; see run_epochs.
@@ -177,17 +182,38 @@ class RankRun {
   /// Whether an evaluation is due if the epoch was the last, and otherwise is not.
   bool due_only_at_end() const { return options_.eval_every > 0 && !evaluation_due(); }
 
+  /// If a row with its minimum and step takes more bytes than it would in bf16.
+  void warn_of_narrow_rows() {
+    ExchangeOptions bf16 = options_.exchange;
+    bf16.bits_forward = bf16.bits_backward = Bits::bf16;
+    const ExchangePolicy coded(options_.exchange, options_.epochs), plain(bf16, options_.epochs);
+    for (const Site& site : trainer_.model().sites()) {
+      const std::size_t bytes = coded.most_row_bytes(site), in_bf16 = plain.most_row_bytes(site);
+      const bool forward = site.direction == Direction::forward;
+      const Bits bits = forward ? options_.exchange.bits_forward : options_.exchange.bits_backward;
+      if (bit_count(bits) >= 16 || bytes <= in_bf16) continue;
+      callbacks_.log(
+          LogLevel::warning,
+          fmt::format("rows of {} take {} bytes at {}, with what decodes them, and {} at "
+                      "16 bits: {}",
+                      counted(site.cols, "column"), bytes, counted(bit_count(bits), "bit"), in_bf16,
+                      spell_options("--bits 16 sends less")));
+      return;
+    }
+  }
+
   /// Once, after a tenth of the epochs.
   void warn_if_nothing_is_learned(double loss) const {
     if (!callbacks_.log || state_.epochs != std::max(kEpochsToLearn, options_.epochs / 10)) return;
     const std::optional<double> without = loss_without_inputs(plan_);
-    if (!without || loss < 0.999 * *without) return;
-    callbacks_.log(LogLevel::warning,
-                   fmt::format("after {} the training loss is {:.4f}, and ignoring features and "
-                               "graph gives {:.4f}: {}",
-                               counted(state_.epochs, "epoch"), loss, *without,
-                               spell_options("--normalize row, another --lr or fewer --layers may "
-                                             "help it to learn")));
+    if (!without || loss < *without) return;
+    std::string advice = "a smaller --lr or fewer --layers";
+    if (options_.normalize == Normalization::none) advice += " or --normalize row";
+    callbacks_.log(
+        LogLevel::warning,
+        fmt::format("after {} the training loss is {:.4f}, and ignoring features and graph gives "
+                    "{:.4f}: {} may help it to learn",
+                    counted(state_.epochs, "epoch"), loss, *without, spell_options(advice)));
   }
 
   bool stop_asked() const { return callbacks_.stop != nullptr && callbacks_.stop->load(); }

@@ -32,7 +32,7 @@ class TrainingLoss {
 };
 
 /// The least training loss of logits that are the same at all nodes, which is reached without
-/// looking at features or graph; nothing unless the task is multi-class.
+/// looking at features or graph; nothing for multi-label.
 std::optional<double> loss_without_inputs(const RunPlan& plan);
 
 }  // namespace heliograph

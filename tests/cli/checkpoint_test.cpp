@@ -100,6 +100,21 @@ TEST_F(Checkpoint, ARunGoesOnWhereItsCheckpointIs) {
   EXPECT_EQ(read_lines(folder_ / "apart" / "metrics.jsonl").size(), 12U);
 }
 
+TEST_F(Checkpoint, AdviceCanBeFollowed) {
+  const std::vector<std::string> more{"--schedule",         "cosine", "--summary", path("s.json"),
+                                      "--checkpoint-every", "1"};
+  const auto stopped = run_command(arguments("run", 1000000, more), [&](int child) {
+    EXPECT_TRUE(test::wait_until(
+        [&] { return !read_text(folder_ / "run" / "metrics.jsonl").empty(); }, 60));
+    ::kill(child, SIGTERM);
+  });
+  EXPECT_THAT(stopped.err,
+              HasSubstr("train --resume " + path("run") + " --summary " + path("s.json") + "\"\n"));
+  ASSERT_EQ(run_command(arguments("done", 2, more)).code, 0);
+  EXPECT_THAT(run_command({"train", "--resume", path("done")}).err,
+              HasSubstr("the run has had its 2 epochs; its learning rate has ended too\n"));
+}
+
 TEST_F(Checkpoint, ARunGoesOnFromAnotherFolder) {
   const fs::path before = fs::current_path();
   fs::current_path(folder_.path());
@@ -227,7 +242,8 @@ TEST_F(Checkpoint, RefusalsNameWhatIsWrong) {
   refused({"train", "--data", data_, "--checkpoint-every", "3"}, 2, "--out");
   refused({"train", "--data", data_, "--checkpoint-every", "-1", "--out", path("x")}, 2,
           "--checkpoint-every");
-  refused(arguments("run", 4), 2, "already holds a run");
+  refused(arguments("run", 4), 2,
+          "already holds a run (checkpoints); continue it with --resume, choose");
   std::string manifest = read_text(saved("run", 4) / "manifest.json");
   manifest[20] = static_cast<char>(manifest[20] ^ 1);
   test::write_text(saved("run", 4) / "manifest.json", manifest);

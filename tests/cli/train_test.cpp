@@ -365,7 +365,8 @@ TEST_F(Train, EndsByForceInAnEpochThatDoesNotEnd) {
   EXPECT_TRUE(read_lines(folder_ / "run" / "metrics.jsonl").empty());
   EXPECT_EQ(read_json(folder_ / "run" / "run.json").at("status"), "interrupted");
   EXPECT_THAT(outcome.err,
-              HasSubstr("stopped by SIGTERM before the epoch ended; no checkpoint was saved"));
+              HasSubstr("stopped by SIGTERM at once; no checkpoint was saved, so only --overwrite "
+                        "starts the run again; "));
 }
 
 TEST_F(Train, PrintsFewWholeLinesWithoutATerminal) {
@@ -426,6 +427,31 @@ TEST_F(Train, CountsOfOneAreSingular) {
   EXPECT_THAT(outcome.err, HasSubstr("1 bit forward, 8 backward"));
   const auto again = run_command({"train", "--resume", path("run")});
   EXPECT_THAT(again.err, HasSubstr("has had its 1 epoch; "));
+}
+
+TEST_F(Train, WarnsOfRowsThatCodesMakeLonger) {
+  const auto at = [&](const char* bits, const char* columns) {
+    return run_command({"train", "--data", data_, "--parts", "2", "--epochs", "1", "--layers", "2",
+                        "--model", "jknet", "--activation", "gelu", "--hidden", columns, "--bits",
+                        bits});
+  };
+  const auto coded = at("1", "2");
+  EXPECT_THAT(coded.err, HasSubstr("rows of 2 columns take 5 bytes at 1 bit, with what decodes "
+                                   "them, and 4 at 16 bits: --bits 16 sends less\n"));
+  EXPECT_THAT(at("4", "1").out, HasSubstr("1.2x more than with rows in fp32"));
+  EXPECT_THAT(at("16", "2").err, Not(HasSubstr("warning")));
+  EXPECT_THAT(at("1", "16").err, Not(HasSubstr("warning")));
+}
+
+TEST_F(Train, MakesTheFolderOfOutForItsSummaryToo) {
+  const auto outcome =
+      run_command(train_arguments(data_, 1, {"--out", path("new/a"), "--summary", path("new/s")}));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(read_json(folder_ / "new" / "s").contains("test_metric"));
+  const auto elsewhere =
+      run_command(train_arguments(data_, 1, {"--out", path("b"), "--summary", path("other/s")}));
+  EXPECT_EQ(elsewhere.code, 2);
+  EXPECT_THAT(elsewhere.err, HasSubstr("other is not a directory"));
 }
 
 TEST_F(Train, BalancesTrainingNodesOnDemand) {

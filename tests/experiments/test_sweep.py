@@ -184,6 +184,10 @@ class Sweep(FolderTest):
         self.sweep("--bits", "32", "--staleness", "0", "--", "--metric", "macro-f1")
         self.assertIn("mean macro-F1 [95 %]", self.read("out", "table.md"))
         self.assertIn("metric,test_metric", self.read("out", "runs.csv"))
+        # An RMSE has the unit of its targets, so its differences are no hundredths.
+        self.sweep("--bits", "32,1", "--staleness", "0", "--overwrite", "--", "--metric", "rmse")
+        self.assertIn("difference against fp32, S = 0 [95 %]", self.read("out", "table.md"))
+        self.assertEqual(self.table()["1-bit, S = 0"][3], "-0.0200 [-]")
         text = self.refused_flags("--bits", "32", "--staleness", "0", "--overwrite", "--setting",
                                   "other=--metric f1", trains=6)
         self.assertIn("several metrics (auc, f1); give all settings the same --metric", text)

@@ -180,6 +180,12 @@ def command(options):
     # No rank waits for others that must fail as it does.
     done = alone(*words, "--parts", "5", **variables_of(2))
     require(done.returncode == 2 and "--parts 5 with 2 processes" in done.stderr, done.stderr)
+    shards = os.path.join(options.folder, "shards")
+    done = alone(options.heliograph, "partition", *data, "--parts", "3", "--out", shards)
+    require(done.returncode == 0, done.stderr)
+    done = alone(*begin, "--data", shards, **variables_of(2))
+    require(done.returncode == 2 and "holds the shards of 3 ranks, but the launcher started 2 "
+            "processes" in done.stderr, done.stderr)
 
     # A rank that ends before it has met the others tells them, whichever it is.
     differs = 'if [ "$RANK" = "$0" ]; then set -- "$@" --bits 3; fi; exec "$@"'

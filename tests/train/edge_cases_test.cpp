@@ -74,6 +74,13 @@ TEST(EdgeCases, ALossThatNeedsNoFeaturesIsWarnedOf) {
   warnings.clear();
   train(test::make_small_dataset(300, 8, 3, 8), test::small_options(2, 40), callbacks);
   EXPECT_EQ(warnings, "");
+
+  TrainOptions still = test::small_options(2, 20);
+  still.optimizer.lr = 1e-9;
+  train(test::with_numbers(test::make_small_dataset(300, 8, 3, 8)), still, callbacks);
+  EXPECT_THAT(warnings,
+              HasSubstr("features and graph gives 1.0000: a smaller lr or fewer layers or "
+                        "normalize row may help"));
 }
 
 TEST(EdgeCases, WithoutValidationNodesTheLastEvaluationCounts) {

@@ -301,6 +301,15 @@ TEST(FineTuning, WarnsOfOptionsWithWhichTheWeightsComputeSomethingElse) {
                           difference + ", with which they compute something else"});
   };
   using enum ModelKind;
+  EXPECT_EQ(
+      warnings(sage,
+               [](auto& o) {
+                 o.split = RandomSplit{60, 20, 20, 7};
+               }),
+      std::vector{"init-from " + file.string() +
+                  ": its weights were trained on split random:50/25/25, seed 1, and this run has "
+                  "random:60/20/20, seed 7: their training nodes may be among those scored "
+                  "here"});
   expect("activation relu, and this run has activation elu", sage,
          [](auto& o) { o.model.activation = ActivationFunction::elu; });
   expect("teleport 0.1, and this run has teleport 0.25", appnp,

@@ -351,6 +351,14 @@ nlohmann::ordered_json options_to_json(const TrainOptions& options) {
   return fields_to_json(train_option_fields(), options);
 }
 
+std::string seeded_split(const TrainOptions& options) {
+  const nlohmann::ordered_json values = options_to_json(options);
+  const nlohmann::ordered_json& split = values.at("split");
+  std::string text = split.is_string() ? split.get<std::string>() : split.dump();
+  if (values.contains("split-seed")) text += ", seed " + values.at("split-seed").dump();
+  return text;
+}
+
 void options_from_json(const nlohmann::json& object, const std::string& origin,
                        TrainOptions& options) {
   apply_json(train_option_fields(), object, origin, options);

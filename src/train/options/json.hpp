@@ -18,6 +18,9 @@ std::span<const OptionField<TrainOptions>> train_option_fields();
 /// The options keyed by flag names, as a config file may hold them.
 nlohmann::ordered_json options_to_json(const TrainOptions& options);
 
+/// "random:60/20/20, seed 3": what decides the split of a data set.
+std::string seeded_split(const TrainOptions& options);
+
 /// Stores every key of `object` in `options`. Throws Error(usage), see `apply_json`.
 void options_from_json(const nlohmann::json& object, const std::string& origin,
                        TrainOptions& options);
