@@ -243,7 +243,7 @@ TEST_F(Checkpoint, RefusalsNameWhatIsWrong) {
   refused({"train", "--data", data_, "--checkpoint-every", "-1", "--out", path("x")}, 2,
           "--checkpoint-every");
   refused(arguments("run", 4), 2,
-          "already holds a run (checkpoints); continue it with --resume, choose");
+          "already holds a run (best.safetensors); continue it with --resume, choose");
   std::string manifest = read_text(saved("run", 4) / "manifest.json");
   manifest[20] = static_cast<char>(manifest[20] ^ 1);
   test::write_text(saved("run", 4) / "manifest.json", manifest);

@@ -132,10 +132,11 @@ void RunDirectory::check(const fs::path& path, bool overwrite) {
   require_no_data(path);
   const char* sign = overwrite ? nullptr : sign_of_run(path);
   if (sign == nullptr) return;
-  throw_error(ErrorCode::usage,
-              "--out {} already holds a run ({}); {}choose another directory or add --overwrite",
-              path.string(), sign,
-              std::string_view(sign) == kCheckpointsFolder ? "continue it with --resume, " : "");
+  throw_error(
+      ErrorCode::usage,
+      "--out {} already holds a run ({}); {}choose another directory or add --overwrite",
+      path.string(), sign,
+      fs::is_directory(path / kCheckpointsFolder, error) ? "continue it with --resume, " : "");
 }
 
 void require_no_data(const fs::path& directory) {
