@@ -8,8 +8,8 @@
 #include <string>
 
 #include "core/cpu/aggregate.hpp"
+#include "core/cpu/decode_rows.hpp"
 #include "core/gather_blocks.hpp"
-#include "decode_rows.hpp"
 #include "workload.hpp"
 
 namespace heliograph::bench {
@@ -48,7 +48,7 @@ void decode_then_multiply(benchmark::State& state, int bits) {
   const MatrixView fp32{values.as<float>().data(), rows.rows, rows.cols, rows.cols};
   const PackedRows as_rows{values.data(), rows.rows, rows.cols, 0, {32, true}};
   for (auto _ : state) {
-    decode_rows(rows, fp32, threads());
+    cpu::decode_rows(rows, nullptr, fp32, threads());
     cpu::aggregate_halo(graph, as_rows, nullptr, output(), {}, threads());
     benchmark::ClobberMemory();
   }

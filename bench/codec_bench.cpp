@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "decode_rows.hpp"
+#include "core/cpu/decode_rows.hpp"
 #include "workload.hpp"
 
 namespace heliograph::bench {
@@ -56,14 +56,14 @@ void read_only(benchmark::State& state) {
 
 void decode(benchmark::State& state, int bits) {
   const PackedRows rows = encoded(bits);
-  decode_rows(rows, output(), threads());
+  cpu::decode_rows(rows, nullptr, output(), threads());
   for (std::int64_t c = 0; c < rows.cols; ++c) {
     if (output().row(1)[c] != decode_value(rows.row(1), rows.format, rows.cols, c)) {
       state.SkipWithError("a decoded value differs from decode_value()");
     }
   }
   for (auto _ : state) {
-    decode_rows(rows, output(), threads());
+    cpu::decode_rows(rows, nullptr, output(), threads());
     benchmark::ClobberMemory();
   }
   count_values(state);

@@ -6,8 +6,8 @@
 
 namespace heliograph::cuda {
 
-/// Decodes packed rows to fp32, as engines do that cannot aggregate packed rows; this engine never
-/// decodes. out: packed.rows x packed.cols.
+/// Decodes packed rows to fp32, as engines do that cannot aggregate packed rows. out: packed.rows x
+/// packed.cols.
 void decode_rows(Queue& queue, const PackedRows& packed, MatrixView out);
 
 }  // namespace heliograph::cuda

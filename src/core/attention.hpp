@@ -13,7 +13,9 @@ struct DropoutRate {
   std::uint32_t threshold = 0;  ///< Dropped if noise16 < threshold: probability threshold / 2^16.
 
   /// The factor of values that are kept.
-  float scale() const { return 65536.0F / static_cast<float>(65536 - threshold); }
+  HELIOGRAPH_HOST_DEVICE float scale() const {
+    return 65536.0F / static_cast<float>(65536 - threshold);
+  }
 };
 
 /// Dropout of attention weights, which both owners of an edge draw alike: the noise is keyed by the
@@ -29,6 +31,10 @@ struct EdgeDropout : DropoutRate {
     const auto r = static_cast<std::uint64_t>(row_ids[row]);
     const auto c = static_cast<std::uint64_t>(col_ids[col]);
     return row_key(row_key(stream, row_is_source ? c : r), row_is_source ? r : c);
+  }
+  /// The factor of a weight in head h of an entry with this key.
+  HELIOGRAPH_HOST_DEVICE float factor(std::uint64_t key, std::int64_t h) const {
+    return noise16(key, static_cast<std::uint32_t>(h)) >= threshold ? scale() : 0.0F;
   }
 };
 

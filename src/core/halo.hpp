@@ -39,7 +39,7 @@ class Halo {
     return epoch;
   }
 
-  /// The rows that this rank sent in the pass of `epoch` at a forward site with exact columns,
+  /// The rows that this rank sent in the pass of `epoch` at a forward site with Site::keeps_sent,
   /// which are kept as long as another rank may send gradients that it computed from them. Empty if
   /// the others had exactly the rows offered in that pass: at 32 bits without lag.
   virtual KeptRows kept(const Site& /*site*/, std::int64_t /*epoch*/) { return {}; }

@@ -8,6 +8,7 @@
 #include "core/buffer.hpp"
 #include "core/csr.hpp"
 #include "core/device.hpp"
+#include "core/dynamic_attention.hpp"
 #include "core/gather_blocks.hpp"
 #include "core/matrix.hpp"
 #include "core/packed_rows.hpp"
@@ -179,7 +180,7 @@ class Kernels {
   /// Backward's rows of targets, where heads have the gradients factor * d of their outputs `out`,
   /// and d has columns of each head, or those of all heads if it is as wide as one: r[., h] =
   /// factor d_h . out_h, and dt[., h] = (1 - slope) (factor d_h . positive_h - share[., h] r[.,
-  /// h]).
+  /// h]). Without data, dt is not made, and positive and share are not read.
   virtual void attention_target_gradient(ConstMatrixView d, float factor, float slope,
                                          ConstMatrixView out, ConstMatrixView positive,
                                          ConstMatrixView share, MatrixView r, MatrixView dt) = 0;
@@ -189,8 +190,12 @@ class Kernels {
   /// of scores that of the rows that other ranks had.
   virtual void attention_rounding(const KeptRows& kept, ConstMatrixView x, int heads, float factor,
                                   float slope, const AttentionSums& sums) = 0;
-  /// scores[node] = the exact columns of the node's row in `kept`; other rows stay.
-  virtual void attention_kept_scores(const KeptRows& kept, MatrixView scores) = 0;
+  /// Row nodes[r] of `values` = decode_value() of the encoded columns of packed row r, in columns
+  /// [packed.col_begin, packed.col_begin + packed.cols), and row nodes[r] of `exact` = its exact
+  /// columns. Null nodes count as r; packed rows with a negative node are skipped. Either matrix
+  /// may be without data.
+  virtual void decode_rows(const PackedRows& packed, const std::int32_t* nodes, MatrixView values,
+                           MatrixView exact) = 0;
   /// Backward's rows of sources x from `sums` over the rows d that attention_target_gradient had, r
   /// and dt. With u = factor (positive + other), q = factor (positive + slope other) and ds = x_h .
   /// q_h + what attention_rounding has added - (the total of positive entries + slope that of
@@ -202,6 +207,21 @@ class Kernels {
                                          const AttentionSums& sums, ConstMatrixView dt,
                                          MatrixView dx, GradientView g_source,
                                          GradientView g_target) = 0;
+  /// Attention with dynamic scores over the entries of both blocks, with targets as rows and
+  /// sources as neighbours: out = the sum over entries of weight x D x source row, for each head,
+  /// and log_total = L, which may be without data. Rows without entries become NaN.
+  virtual void dynamic_attention(const DynamicAttention& attention, MatrixView out,
+                                 MatrixView log_total) = 0;
+  /// Its gradients at the targets, with the same rows and neighbours. With g = weight x (D d .
+  /// source - r), the gradient of a score: d_targets = vector x the sum over entries of g
+  /// LeakyReLU'(source + target), and g_vector becomes the sum over all entries of g
+  /// LeakyReLU(source + target).
+  virtual void dynamic_attention_targets(const DynamicAttention& attention, MatrixView d_targets,
+                                         GradientView g_vector) = 0;
+  /// Its gradients at the sources, which are the rows, and targets the neighbours: d_sources = the
+  /// sum over entries of weight x D d + g vector LeakyReLU'(source + target).
+  virtual void dynamic_attention_sources(const DynamicAttention& attention,
+                                         MatrixView d_sources) = 0;
   /// out = the greater of out and x, element by element.
   virtual void max_forward(ConstMatrixView x, MatrixView out) = 0;
   /// Moves those elements of d into dx where x is the maximum `out`; dx is 0 elsewhere.

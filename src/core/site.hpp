@@ -26,6 +26,7 @@ struct Site {
   std::int64_t exact_cols = 0;               ///< Number of fp32 columns sent with them.
   bool nonnegative = false;                  ///< Whether no encoded value is negative.
   int groups = 1;                            ///< Groups of encoded columns (RowFormat::groups).
+  bool keeps_sent = false;                   ///< Whether backward reads what was sent (Halo::kept).
 };
 
 }  // namespace heliograph

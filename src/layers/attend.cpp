@@ -1,7 +1,5 @@
 #include "layers/attend.hpp"
 
-#include <utility>
-
 #include "layers/gradients.hpp"
 
 namespace heliograph {
@@ -21,23 +19,17 @@ AttentionTotals<T> row_range(const AttentionTotals<T>& sums, std::int64_t begin,
 
 }  // namespace
 
-Attend::Attend(Declare& declare, const Options& options)
-    : options_(options),
-      out_(options.average ? options.cols / options.heads : options.cols),
-      last_(!declare.value(options.x).has_gradient) {
+Attend::Attend(Declare& declare, const Options& options) : AttentionStep(options) {
   const std::int64_t heads = options.heads, cols = options.cols;
   weight_ =
       declare.parameter("input.weight", declare.value(options.x).cols, cols, ParameterKind::weight);
   source_ = declare.parameter("source", heads, cols / heads, ParameterKind::weight);
   target_ = declare.parameter("target", heads, cols / heads, ParameterKind::weight);
-  if (options.bias) bias_ = declare.parameter("bias", 1, out_, ParameterKind::bias);
-  dropout_key_ = site_key(declare.layer(), Direction::forward);
-  declare.gathers();
-  declare.reads(options.x, true);
-  y_ = declare.writes(out_, false);
-  const MatrixRows rows = options.has_halo ? MatrixRows::all : MatrixRows::inner;
+  declare_output(declare);
+  const MatrixRows rows = rows_of_x();
   if (!options.has_halo) {
     forward_site_ = declare.site(Direction::forward, cols, false, heads, options.heads);
+    declare.keeps_sent(forward_site_);
     backward_site_ = declare.site(Direction::backward, out_, false, kParts * heads,
                                   options.average ? 1 : options.heads);
   }
@@ -45,11 +37,6 @@ Attend::Attend(Declare& declare, const Options& options)
   scores_ = declare.saves(kParts * heads, false, rows);
   positive_ = declare.saves(cols);
   share_ = declare.saves(heads);
-  if (options.average || options.bias) {
-    heads_ = declare.saves(cols);
-  } else {
-    declare.saves_output(y_);
-  }
   const Uses always{true, true, true}, backward{.backward = true};
   if (declare.fp64_sums()) {
     totals_ = declare.scratch(3 * heads, always, sizeof(double), rows);
@@ -61,10 +48,6 @@ Attend::Attend(Declare& declare, const Options& options)
   }
   gradient_ = declare.scratch(cols, backward, sizeof(float), rows);
   target_gradient_ = declare.scratch(heads, backward, sizeof(float), rows);
-}
-
-MatrixView Attend::heads_output(const Pass& pass) const {
-  return heads_.id >= 0 ? pass.saved(heads_) : pass.write(y_);
 }
 
 AttentionSums Attend::sums(const Pass& pass, MatrixView positive, MatrixView other) const {
@@ -86,19 +69,6 @@ Attention Attend::attention(const Pass& pass, Direction direction) const {
   a.shared = a.backward && options_.average;
   a.row_scores = a.backward ? source_scores(pass) : score(pass, kTarget);
   return a;
-}
-
-EdgeDropout Attend::dropout(const Pass& pass, Direction direction, bool halo,
-                            std::int64_t epoch) const {
-  EdgeDropout d;
-  if (!pass.training() || options_.dropout == 0) return d;
-  const PlacedShard& shard = pass.graph.shard();
-  d.threshold = options_.dropout;
-  d.stream = stream_key(pass.context.seed, Purpose::attention, {epoch, pass.context.clock.batch},
-                        dropout_key_);
-  d.row_ids = shard.global_ids();
-  d.col_ids = halo ? shard.halo_ids(direction) : d.row_ids;
-  return d;
 }
 
 void Attend::sum_inner(const Pass& pass, Direction direction, ConstMatrixView x,
@@ -137,7 +107,9 @@ void Attend::sum_halo_backward(const Pass& pass, const AttentionSums& sums) cons
   const KeptRows kept = halo.kept(forward, used);
   Attention a = attention(pass, Direction::backward);
   a.dropout = dropout(pass, Direction::backward, true, made);
-  if (used != epoch) pass.kernels().attention_kept_scores(kept, source_scores(pass));
+  if (used != epoch) {
+    pass.kernels().decode_rows(kept.packed, kept.nodes, {}, source_scores(pass));
+  }
   const auto count_rounding = [&](float sign) {
     if (kept.packed.rows == 0) return;
     const PhaseTimer timer(pass.times().aggregate);
@@ -158,8 +130,7 @@ void Attend::sum_halo_sources(const Pass& pass, ConstMatrixView dy,
   const std::int64_t inner = pass.graph.rows(), halo = pass.graph.halo_rows();
   Attention a = attention(pass, Direction::backward);
   a.row_scores = source_scores(pass).row_range(inner, halo);
-  a.dropout = dropout(pass, Direction::forward, true, pass.context.clock.epoch);
-  std::swap(a.dropout.row_ids, a.dropout.col_ids);
+  a.dropout = halo_source_dropout(pass);
   pass.kernels().attention_inner(
       pass.graph.shard().halo_sources(), a, dy, pass.saved(scores_),
       {row_range(sums.f32, inner, halo), row_range(sums.f64, inner, halo)});
@@ -194,24 +165,12 @@ void Attend::gather(const Pass& pass) {
                                   training ? score(pass, kLogTotal) : MatrixView{});
 }
 
-void Attend::forward(const Pass& pass, RowRange rows) {
-  if (heads_.id < 0) return;
-  Kernels& k = pass.kernels();
-  const ConstMatrixView heads = pass.saved(heads_).row_range(rows.begin, rows.rows());
-  const MatrixView y = pass.write(y_).row_range(rows.begin, rows.rows());
-  for (std::int64_t begin = 0; begin < options_.cols; begin += out_) {
-    k.axpby(share(), heads.col_range(begin, out_), begin == 0 ? 0.0F : 1.0F, y);
-  }
-  if (bias_ >= 0) k.add_bias(y, pass.parameter(bias_).data);
-}
-
 void Attend::backward(const Pass& pass) {
   Kernels& k = pass.kernels();
   const ConstMatrixView dy = pass.gradient(y_);
   bias_gradient(pass, dy, bias_);
-  const ConstMatrixView out = heads_.id >= 0 ? pass.saved(heads_) : pass.saved(y_).dense;
   const MatrixView dt = pass.scratch(target_gradient_);
-  k.attention_target_gradient(dy, share(), options_.slope, out, pass.saved(positive_),
+  k.attention_target_gradient(dy, share(), options_.slope, saved_heads(pass), pass.saved(positive_),
                               pass.saved(share_), score(pass, kProduct), dt);
   const ConstMatrixView exact = pass.saved(scores_);
   const MatrixView dz = pass.scratch(gradient_);

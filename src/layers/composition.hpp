@@ -132,6 +132,8 @@ class Composition {
     /// `groups` groups of columns, which divide `cols`, have parameters of their own.
     int site(Direction direction, std::int64_t cols, bool nonnegative, std::int64_t exact_cols = 0,
              int groups = 1);
+    /// Backward reads the rows that the forward exchange `site` has sent (Halo::kept).
+    void keeps_sent(int site) { model_.sites_[static_cast<std::size_t>(site)].keeps_sent = true; }
     /// Declares a nodes x cols matrix with values of `value_bytes` bytes.
     Scratch scratch(std::int64_t cols, Uses uses, std::int64_t value_bytes = sizeof(float),
                     MatrixRows rows = MatrixRows::inner);

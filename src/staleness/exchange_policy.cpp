@@ -16,8 +16,7 @@ RowFormat ExchangePolicy::format(const Site& site) const {
 }
 
 std::int64_t ExchangePolicy::kept_slots(const Site& site) const {
-  const bool needed = site.direction == Direction::forward && site.exact_cols > 0 &&
-                      (slots_ > 1 || format(site).bits < 32);
+  const bool needed = site.keeps_sent && (slots_ > 1 || format(site).bits < 32);
   return needed ? 2 * std::int64_t{slots_} - 1 : 0;
 }
 

@@ -337,7 +337,7 @@ TEST(AttentionKernels, CountTheRoundingOfSentRows) {
         EXPECT_EQ(largest > 0, bits < 32);
       }
       Matrix scores(6, heads, MemoryUse::workspace, nullptr);
-      make_cpu_kernels(1, false)->attention_kept_scores(kept, scores.view());
+      make_cpu_kernels(1, false)->decode_rows(kept.packed, kept.nodes, {}, scores.view());
       for (std::int32_t node = 0; node < 6; ++node) {
         const bool was_sent = node == 0 || node == 3 || node == 4;
         EXPECT_EQ(scores.view().row(node)[heads - 1],

@@ -376,7 +376,7 @@ TEST_F(AttentionRowsTwin, RoundingAndScoresOfKeptRows) {
       const auto run = [&](Kernels& k, const KeptRows& kept, ConstMatrixView rows_sent,
                            const AttentionTotals<float>& sums, MatrixView to) {
         k.attention_rounding(kept, rows_sent, shape.heads, 0.3F, 0.2F, {sums, {}});
-        k.attention_kept_scores(kept, to);
+        k.decode_rows(kept.packed, kept.nodes, {}, to);
       };
       run(*cpu, {PackedRows(bytes.data(), count, shape.all(), 0, format), nodes.data()}, x.view(),
           {positive.view(), other.view(), totals.view()}, scores.view());

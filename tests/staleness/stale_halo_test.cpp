@@ -263,6 +263,7 @@ TEST(StaleHalo, KeepsSentRowsForAsLongAsGradientsComputedFromThemArrive) {
   std::vector<Site> sites{test::site(0, 0, Direction::forward, kCols),
                           test::site(1, 0, Direction::backward, kCols)};
   sites[0].exact_cols = 3;
+  sites[0].keeps_sent = true;
   std::set<std::int32_t> boundary;
   for (const HaloPlan::Peer& peer : shard.adjacency(Direction::forward).plan.peers) {
     boundary.insert(peer.sent.entries.begin(), peer.sent.entries.end());

@@ -134,8 +134,9 @@ void attention_target_gradient(ConstMatrixView d, float factor, float slope, Con
     for (std::int64_t h = 0; h < r.cols; ++h) {
       const float* const g = head_of(d, i, static_cast<int>(h), cols);
       const T all = static_cast<T>(factor) * dot_of<T>(g, out.row(i) + h * cols, cols);
-      const T above = static_cast<T>(factor) * dot_of<T>(g, positive.row(i) + h * cols, cols);
       r.row(i)[h] = static_cast<float>(all);
+      if (dt.data == nullptr) continue;
+      const T above = static_cast<T>(factor) * dot_of<T>(g, positive.row(i) + h * cols, cols);
       dt.row(i)[h] = static_cast<float>((1 - static_cast<T>(slope)) *
                                         (above - static_cast<T>(share.row(i)[h]) * all));
     }

@@ -3,7 +3,10 @@
 
 #include "core/buffer.hpp"
 #include "core/cpu/aggregate.hpp"
+#include "core/cpu/aggregate_tiles.hpp"
 #include "core/cpu/attention.hpp"
+#include "core/cpu/decode_rows.hpp"
+#include "core/cpu/dynamic_attention.hpp"
 #include "core/cpu/gemm.hpp"
 #include "core/cpu/loss.hpp"
 #include "core/cpu/rows.hpp"
@@ -168,11 +171,14 @@ class CpuKernels final : public Kernels {
                           float slope, const AttentionSums& sums) override {
     cpu::attention_rounding(kept, x, heads, factor, slope, sums, attention_space_, threads_);
   }
-  void attention_kept_scores(const KeptRows& kept, MatrixView scores) override {
-    for (std::int64_t r = 0; r < kept.packed.rows; ++r) {
-      if (kept.nodes[r] < 0) continue;
-      float* const to = scores.row(kept.nodes[r]);
-      for (std::int64_t c = 0; c < scores.cols; ++c) to[c] = kept.packed.exact(r, c);
+  void decode_rows(const PackedRows& packed, const std::int32_t* nodes, MatrixView values,
+                   MatrixView exact) override {
+    if (values.data != nullptr) cpu::decode_rows(packed, nodes, values, threads_);
+    for (std::int64_t r = 0; exact.data != nullptr && r < packed.rows; ++r) {
+      const std::int64_t node = nodes == nullptr ? r : nodes[r];
+      for (std::int64_t c = 0; node >= 0 && c < exact.cols; ++c) {
+        exact.row(node)[c] = packed.exact(r, c);
+      }
     }
   }
   void attention_source_gradient(ConstMatrixView x, const float* source, const float* target,
@@ -185,6 +191,23 @@ class CpuKernels final : public Kernels {
     });
     store_sums(0, x.cols, g_source);
     store_sums(x.cols, x.cols, g_target);
+  }
+  void dynamic_attention(const DynamicAttention& attention, MatrixView out,
+                         MatrixView log_total) override {
+    by_entries(attention, cpu::dynamic_attention_values(attention), cpu::dynamic_attention_rows,
+               out, log_total);
+  }
+  void dynamic_attention_targets(const DynamicAttention& attention, MatrixView d_targets,
+                                 GradientView g_vector) override {
+    tiled_sums(d_targets.rows, attention.cols, attention.cols,
+               [&](void* partial, std::int64_t begin, std::int64_t end) {
+                 cpu::dynamic_attention_target_rows(attention, d_targets, partial, reproducible_,
+                                                    begin, end);
+               });
+    store_sums(0, attention.cols, g_vector);
+  }
+  void dynamic_attention_sources(const DynamicAttention& attention, MatrixView d_sources) override {
+    by_entries(attention, attention.cols, cpu::dynamic_attention_source_rows, d_sources);
   }
   void max_forward(ConstMatrixView x, MatrixView out) override {
     by_rows(x.rows, cpu::max_forward_rows, x, out);
@@ -260,6 +283,19 @@ class CpuKernels final : public Kernels {
     threads_.for_ranges(rows, kRowTile, [&](std::int64_t begin, std::int64_t end) {
       kernel(arguments..., begin, end);
     });
+  }
+
+  /// Runs kernel(attention, arguments..., memory, fp64, begin, end) on tiles of about equally many
+  /// entries, with room for `values` sums.
+  template <class Kernel, class... Arguments>
+  void by_entries(const DynamicAttention& attention, std::int64_t values, Kernel kernel,
+                  const Arguments&... arguments) {
+    attention_space_.fit(static_cast<std::size_t>(values) * sum_bytes(), threads_.threads());
+    cpu::for_tiles(attention.inner.csr, attention.cols, threads_,
+                   [&](std::int64_t begin, std::int64_t end) {
+                     cpu::AttentionSpace::Place place(attention_space_);
+                     kernel(attention, arguments..., place.memory(), reproducible_, begin, end);
+                   });
   }
 
   std::size_t sum_bytes() const { return reproducible_ ? sizeof(double) : sizeof(float); }

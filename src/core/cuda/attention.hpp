@@ -27,11 +27,22 @@ void attention_target_gradient(Queue& queue, ConstMatrixView d, float factor, fl
                                MatrixView r, MatrixView dt);
 void attention_rounding(Queue& queue, const KeptRows& kept, ConstMatrixView x, int heads,
                         float factor, float slope, const AttentionTotals<float>& sums);
-void attention_kept_scores(Queue& queue, const KeptRows& kept, MatrixView scores);
 /// `partials` has room for sum_parts(x.rows) x 2 x.cols values.
 void attention_source_gradient(Queue& queue, ConstMatrixView x, const float* source,
                                const float* target, float factor, float slope,
                                const AttentionTotals<float>& sums, ConstMatrixView dt,
                                MatrixView dx, float* partials, float* g_source, float* g_target);
+
+// With dynamic scores (dynamic_attention.cu).
+
+void dynamic_attention(Queue& queue, const DynamicAttention& attention, MatrixView out,
+                       MatrixView log_total);
+/// `partials` has room for sum_parts(d_targets.rows) x attention.cols values.
+void dynamic_attention_targets(Queue& queue, const DynamicAttention& attention,
+                               MatrixView d_targets, float* partials, float* g_vector);
+void dynamic_attention_sources(Queue& queue, const DynamicAttention& attention,
+                               MatrixView d_sources);
+void decode_rows(Queue& queue, const PackedRows& packed, const std::int32_t* nodes,
+                 MatrixView values, MatrixView exact);
 
 }  // namespace heliograph::cuda

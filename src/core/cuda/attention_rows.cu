@@ -76,9 +76,10 @@ __global__ void attention_target_gradient_kernel(ConstMatrixView d, float factor
   const std::int64_t begin = at.head * cols;
   const float* g = d.row(at.row) + (d.cols == cols ? 0 : begin);
   const float all = factor * head_dot(at, g, out.row(at.row) + begin, cols, lanes);
+  if (at.there && at.lane == 0) r.row(at.row)[at.head] = all;
+  if (dt.data == nullptr) return;
   const float above = factor * head_dot(at, g, positive.row(at.row) + begin, cols, lanes);
   if (!at.there || at.lane != 0) return;
-  r.row(at.row)[at.head] = all;
   dt.row(at.row)[at.head] = (1 - slope) * (above - share.row(at.row)[at.head] * all);
 }
 
@@ -97,13 +98,6 @@ __global__ void attention_rounding_kernel(KeptRows kept, ConstMatrixView x, std:
   }
   sum = sum_lanes(sum, 1, lanes);
   if (node >= 0 && at.lane == 0) sums.rows.row(node)[at.head] += factor * sum;
-}
-
-__global__ void attention_kept_scores_kernel(KeptRows kept, MatrixView scores) {
-  const std::int64_t index = global_thread();
-  const std::int64_t row = index / scores.cols, head = index % scores.cols;
-  if (row >= kept.packed.rows || kept.nodes[row] < 0) return;
-  scores.row(kept.nodes[row])[head] = kept.packed.exact(row, head);
 }
 
 struct SourceGradient {
@@ -188,11 +182,6 @@ void attention_rounding(Queue& queue, const KeptRows& kept, ConstMatrixView x, i
   const int lanes = lanes_of(x.cols / heads);
   launch(queue, "attention rounding", attention_rounding_kernel,
          cover(kept.packed.rows * heads * lanes), kept, x, heads, factor, slope, sums, lanes);
-}
-
-void attention_kept_scores(Queue& queue, const KeptRows& kept, MatrixView scores) {
-  launch(queue, "attention kept scores", attention_kept_scores_kernel,
-         cover(kept.packed.rows * scores.cols), kept, scores);
 }
 
 void attention_source_gradient(Queue& queue, ConstMatrixView x, const float* source,

@@ -140,8 +140,9 @@ class CudaKernels final : public Kernels {
                           float slope, const AttentionSums& sums) override {
     cuda::attention_rounding(queue_, kept, x, heads, factor, slope, f32(sums));
   }
-  void attention_kept_scores(const KeptRows& kept, MatrixView scores) override {
-    cuda::attention_kept_scores(queue_, kept, scores);
+  void decode_rows(const PackedRows& packed, const std::int32_t* nodes, MatrixView values,
+                   MatrixView exact) override {
+    cuda::decode_rows(queue_, packed, nodes, values, exact);
   }
   void attention_source_gradient(ConstMatrixView x, const float* source, const float* target,
                                  float factor, float slope, const AttentionSums& sums,
@@ -150,6 +151,19 @@ class CudaKernels final : public Kernels {
     cuda::attention_source_gradient(queue_, x, source, target, factor, slope, f32(sums), dt, dx,
                                     scratch<float>(cuda::sum_parts(x.rows) * 2 * x.cols),
                                     f32(g_source), f32(g_target));
+  }
+  void dynamic_attention(const DynamicAttention& attention, MatrixView out,
+                         MatrixView log_total) override {
+    cuda::dynamic_attention(queue_, attention, out, log_total);
+  }
+  void dynamic_attention_targets(const DynamicAttention& attention, MatrixView d_targets,
+                                 GradientView g_vector) override {
+    cuda::dynamic_attention_targets(
+        queue_, attention, d_targets,
+        scratch<float>(cuda::sum_parts(d_targets.rows) * attention.cols), f32(g_vector));
+  }
+  void dynamic_attention_sources(const DynamicAttention& attention, MatrixView d_sources) override {
+    cuda::dynamic_attention_sources(queue_, attention, d_sources);
   }
   void max_forward(ConstMatrixView x, MatrixView out) override {
     cuda::max_forward(queue_, x, out);

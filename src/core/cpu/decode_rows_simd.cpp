@@ -1,11 +1,11 @@
 // Decodes packed rows; compiled once for each Highway target.
 
-#include "decode_rows.hpp"
+#include "core/cpu/decode_rows.hpp"
 
 #include "core/cpu/simd_targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "decode_rows.cpp"
+#define HWY_TARGET_INCLUDE "core/cpu/decode_rows_simd.cpp"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 // after foreach_target
 #include <hwy/highway.h>
@@ -36,14 +36,17 @@ HWY_INLINE FloatVector DecodeVector(FloatTag d, const std::byte* values, RowPara
 }
 
 template <int kBits>
-void DecodeRange(const PackedRows& packed, MatrixView out, std::int64_t begin, std::int64_t end) {
+void DecodeRange(const PackedRows& packed, const std::int32_t* nodes, MatrixView out,
+                 std::int64_t begin, std::int64_t end) {
   const FloatTag d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   for (std::int64_t r = begin; r < end; ++r) {
+    const std::int64_t node = nodes == nullptr ? r : nodes[r];
+    if (node < 0) continue;
     const std::byte* row = packed.row(r);
     const RowParameters p = kBits > 8 ? RowParameters{0, 0} : read_parameters(row, packed.format);
     const std::byte* values = row + packed.format.parameter_bytes();
-    float* to = out.row(r);
+    float* to = out.row(node) + packed.col_begin;
     const auto block = [&](auto vectors, std::int64_t first, std::int64_t byte) HWY_ATTR {
       for (std::int64_t lane = 0; lane < 16; lane += lanes) {
         const auto words =
@@ -70,20 +73,21 @@ void DecodeRange(const PackedRows& packed, MatrixView out, std::int64_t begin, s
   }
 }
 
-void DecodeRows(const PackedRows& packed, MatrixView out, std::int64_t begin, std::int64_t end) {
+void DecodeRows(const PackedRows& packed, const std::int32_t* nodes, MatrixView out,
+                std::int64_t begin, std::int64_t end) {
   switch (packed.format.bits) {
     case 1:
-      return DecodeRange<1>(packed, out, begin, end);
+      return DecodeRange<1>(packed, nodes, out, begin, end);
     case 2:
-      return DecodeRange<2>(packed, out, begin, end);
+      return DecodeRange<2>(packed, nodes, out, begin, end);
     case 4:
-      return DecodeRange<4>(packed, out, begin, end);
+      return DecodeRange<4>(packed, nodes, out, begin, end);
     case 8:
-      return DecodeRange<8>(packed, out, begin, end);
+      return DecodeRange<8>(packed, nodes, out, begin, end);
     case 16:
-      return DecodeRange<16>(packed, out, begin, end);
+      return DecodeRange<16>(packed, nodes, out, begin, end);
     default:
-      return DecodeRange<32>(packed, out, begin, end);
+      return DecodeRange<32>(packed, nodes, out, begin, end);
   }
 }
 
@@ -95,11 +99,15 @@ namespace heliograph {
 
 HWY_EXPORT(DecodeRows);
 
-void decode_rows(const PackedRows& packed, MatrixView out, ThreadPool& threads) {
+void cpu::decode_rows(const PackedRows& packed, const std::int32_t* nodes, MatrixView out,
+                      ThreadPool& threads) {
   const std::int64_t grain =
       std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, packed.cols));
   threads.for_ranges(packed.rows, grain, [&](std::int64_t begin, std::int64_t end) {
-    HWY_DYNAMIC_DISPATCH(DecodeRows)(packed, out, begin, end);
+    for (int g = 0; g < packed.format.coded_groups(); ++g) {
+      HWY_DYNAMIC_DISPATCH(DecodeRows)
+      (packed.format.is_codes() ? packed.group(g) : packed, nodes, out, begin, end);
+    }
   });
 }
 
