@@ -13,7 +13,18 @@
 namespace heliograph {
 
 /// The architecture (docs/models.md).
-enum class ModelKind : std::uint8_t { gcn, sage, gin, appnp, dagnn, jknet, gcnii, gat, gat_sep };
+enum class ModelKind : std::uint8_t {
+  gcn,
+  sage,
+  gin,
+  appnp,
+  dagnn,
+  jknet,
+  gcnii,
+  gat,
+  gat_sep,
+  gatv2
+};
 /// Normalisation of hidden values.
 enum class NormLayer : std::uint8_t {
   automatic,  ///< none for appnp, dagnn and gcnii, layer for the others.
@@ -92,13 +103,13 @@ struct ModelOptions {
   bool eps_learned = false;  ///< gin: learns the weight of a node's own row, which begins as 1.
   float theta = 0.5F;        ///< gcnii: layer l has the share ln(theta / l + 1) of its weight.
   float alpha = 0.1F;        ///< gcnii: the share of the first hidden layer in every other.
-  int heads = 4;             ///< gat, gat_sep: attention heads of a layer.
-  int output_heads = 0;      ///< gat: heads of the layer that makes the logits; 0: `heads`.
-  /// gat, gat_sep: heads of hidden layers have `hidden` columns together, and are side by side;
-  /// otherwise each has `hidden` columns, and their mean is the output.
+  int heads = 4;             ///< gat, gat_sep, gatv2: attention heads of a layer.
+  int output_heads = 0;      ///< gat, gatv2: heads of the layer that makes the logits; 0: `heads`.
+  /// gat, gat_sep, gatv2: heads of hidden layers have `hidden` columns together, and are side by
+  /// side; otherwise each has `hidden` columns, and their mean is the output.
   bool concat_heads = true;
-  float attention_dropout = 0.0F;  ///< gat, gat_sep: probability of dropping a weight of attention.
-  float negative_slope = 0.2F;     ///< gat, gat_sep: LeakyReLU's slope below 0.
+  float attention_dropout = 0.0F;  ///< Probability of dropping a weight of attention.
+  float negative_slope = 0.2F;     ///< LeakyReLU's slope below 0 in scores of attention.
   bool precompute = true;          ///< Aggregates the input features once, before the first epoch.
   bool transform_first = true;  ///< Multiplies by W before aggregating if that gives fewer columns.
   RowStorage aggregate_storage = RowStorage::fp32;  ///< `reproducible` refuses bf16.

@@ -101,7 +101,7 @@ std::string cost_table(const Dataset& dataset, const Partition& partition,
       {"bits", "node rows", "gradients", "bytes an epoch", "busiest link"}};
   if (gbps > 0) rows[0].push_back("waiting");
   rows[0].emplace_back("memory a rank");
-  const auto exchanges = at_all_bits(request.train.exchange);
+  const auto exchanges = at_all_bits(request.train);
   const auto costs = exchange_costs(dataset, partition, request.train, split, exchanges);
   if (partition.parts == 1) {
     return two_columns({{"memory", human_bytes(costs[0].memory.total()) +

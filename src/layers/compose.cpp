@@ -7,6 +7,7 @@
 
 #include "layers/activation.hpp"
 #include "layers/attend.hpp"
+#include "layers/attend_dynamic.hpp"
 #include "layers/convolve.hpp"
 #include "layers/drop.hpp"
 #include "layers/gate.hpp"
@@ -122,7 +123,7 @@ class Composer {
     const bool logits = layer == hidden_layers(options_) && averages_logits(options_);
     const bool maps = options_.kind == ModelKind::gat_sep || options_.feed_forward > 0;
     const std::int64_t width = maps ? options_.hidden : out;
-    Attend::Options a;
+    AttentionStep::Options a;
     a.has_halo = layer == 0 && fetches_features(options_);
     a.x = a.has_halo ? gathered_ : x;
     a.heads = logits && options_.output_heads > 0 ? options_.output_heads : options_.heads;
@@ -131,7 +132,9 @@ class Composer {
     a.slope = options_.negative_slope;
     a.dropout = threshold_of(options_.attention_dropout);
     a.cols = a.average ? width * a.heads : width;
-    const ValueId y = model_.add<Attend>(name + ".attention", layer, a);
+    const std::string step = name + ".attention";
+    const ValueId y = options_.kind == ModelKind::gatv2 ? model_.add<AttendDynamic>(step, layer, a)
+                                                        : model_.add<Attend>(step, layer, a);
     std::vector<Linear::Term> terms;
     if (options_.kind == ModelKind::gat_sep) terms.push_back({x, "self_weight"});
     if (maps) {
@@ -267,17 +270,24 @@ Propagation propagation_of(const ModelOptions& options) {
       return {DegreeScale::inverse_root, DegreeScale::inverse_root, 1.0F};
     case ModelKind::gat:
     case ModelKind::gat_sep:
+    case ModelKind::gatv2:
       return {.sums = false};
   }
   return {};
 }
 
 bool attends(const ModelOptions& options) {
-  return options.kind == ModelKind::gat || options.kind == ModelKind::gat_sep;
+  return options.kind == ModelKind::gat || options.kind == ModelKind::gat_sep ||
+         options.kind == ModelKind::gatv2;
+}
+
+Bits fewest_bits(const ModelOptions& options) {
+  return options.kind == ModelKind::gatv2 ? Bits::eight : Bits::one;
 }
 
 bool averages_logits(const ModelOptions& options) {
-  return options.kind == ModelKind::gat && options.feed_forward == 0 && !maps_output(options);
+  return attends(options) && options.kind != ModelKind::gat_sep && options.feed_forward == 0 &&
+         !maps_output(options);
 }
 
 bool precomputes(const ModelOptions& options) {

@@ -46,6 +46,8 @@ bool convolves(const ModelOptions& options);
 
 /// Whether the layers weigh neighbours by attention.
 bool attends(const ModelOptions& options);
+/// The fewest bits that rows which the model exchanges may have.
+Bits fewest_bits(const ModelOptions& options);
 
 /// Whether the logits are the mean of heads of attention.
 bool averages_logits(const ModelOptions& options);

@@ -53,13 +53,16 @@ std::int64_t matrix_bytes(std::int64_t rows, std::int64_t cols, std::int64_t val
 
 ModelMemory::ModelMemory(const Composition& model, const PassRows& rows,
                          std::span<const FeatureView> inputs, MemoryAccount* account)
-    : stretches_(stretches_of(model)), views_(model.values().size()) {
+    : stretches_(stretches_of(model)),
+      backward_halo_(rows.backward_halo),
+      views_(model.values().size()) {
   const PassTimes times(model, stretches_, rows.blocks > 1);
   const auto add = [&](Region& region, PassPart part, Lifetime life, std::int64_t value_bytes,
                        bool by_column = false, std::int64_t fixed_rows = 0) {
     const bool inference = part == PassPart::inference;
     std::int64_t nodes = inference ? rows.most : rows.training;
     if (region.rows == MatrixRows::all) nodes += inference ? rows.most_halo : rows.training_halo;
+    if (region.rows == MatrixRows::backward_halo) nodes = rows.backward_halo;
     const std::int64_t count = fixed_rows > 0 ? fixed_rows : nodes;
     const int shift = inference ? times.end : 0;  // Inference and training never overlap.
     region.pieces[static_cast<std::size_t>(part)] =

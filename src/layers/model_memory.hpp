@@ -53,12 +53,14 @@ struct PassRows {
   std::int64_t blocks = 1;
   std::int64_t training_halo = 0;  ///< Halo nodes of the training shard.
   std::int64_t most_halo = 0;      ///< The largest number of halo nodes of any pass.
+  std::int64_t backward_halo = 0;  ///< Halo nodes of training's backward exchanges.
 };
 
 /// The nodes of which a matrix has rows.
 enum class MatrixRows : std::uint8_t {
   inner,
-  all,  ///< Inner nodes, then halo nodes.
+  all,            ///< Inner nodes, then halo nodes.
+  backward_halo,  ///< Halo nodes of backward exchanges; of matrices that only backward uses.
 };
 
 /// The memory of a model's passes: the matrices that forward saves for backward, and scratch, where
@@ -132,6 +134,7 @@ class ModelMemory {
     return piece < 0 ? nullptr : scratch_memory_.data() + plan_.offset(piece);
   }
   std::int64_t rows_of(const Region& region) const {
+    if (region.rows == MatrixRows::backward_halo) return backward_halo_;
     return rows_ + (region.rows == MatrixRows::all ? halo_ : 0);
   }
   MatrixView matrix(const Region& region) const {
@@ -146,7 +149,7 @@ class ModelMemory {
   std::vector<SavedMemory> saved_;
   Buffer saved_memory_, scratch_memory_;
   PassPart part_ = PassPart::forward;
-  std::int64_t rows_ = 0, halo_ = 0;
+  std::int64_t rows_ = 0, halo_ = 0, backward_halo_ = 0;
   std::vector<FeatureView> views_;  ///< The values of the current pass.
 };
 

@@ -106,9 +106,11 @@ Trainer::Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryA
   const std::int64_t most_rows = whole_ ? std::max(rows, whole_->op().rows()) : rows;
   const std::int64_t halo = train_->op().halo_rows();
   const std::int64_t most_halo = whole_ ? std::max(halo, whole_->op().halo_rows()) : halo;
-  model_ =
-      std::make_unique<Network>(options.model, train_->input(), plan.facts().classes, options.seed,
-                                PassRows{rows, most_rows, 1, halo, most_halo}, *kernels_, account_);
+  const std::int64_t backward_halo =
+      train_->placed().shard().adjacency(Direction::backward).plan.halo_rows;
+  model_ = std::make_unique<Network>(
+      options.model, train_->input(), plan.facts().classes, options.seed,
+      PassRows{rows, most_rows, 1, halo, most_halo, backward_halo}, *kernels_, account_);
   evaluated().exact_halo().set_scratch(model_->idle_memory());
   training_loss_.emplace(plan, *train_, *kernels_, account_);
   optimizer_ = std::make_unique<Optimizer>(options.optimizer, model_->parameters(), account_);

@@ -176,7 +176,6 @@ TEST(OptionText, BadTextIsRefusedByFlag) {
       {"model", "gcm"},
       {"optimizer", "sgd"},
       {"class-weights", "1,2"},
-      {"model", "gatv2"},
       {"split", "random:60/20"},
       {"split", "random:a/b/c"},
       {"split", "first"},
@@ -213,8 +212,6 @@ TEST(OptionText, ChoicesNameTheNearest) {
   EXPECT_NE(refusal([] { with("device", "gpu"); }).find("nearest is cuda"), std::string::npos);
   EXPECT_NE(refusal([] { with("norm", "rms"); }).find("auto, layer, batch or none, not"),
             std::string::npos);
-  EXPECT_NE(refusal([] { with("model", "gatv2"); }).find("is not built yet; there is gcn, sage"),
-            std::string::npos);
 }
 
 TEST(Validate, RefusesEachValueByName) {
@@ -226,6 +223,11 @@ TEST(Validate, RefusesEachValueByName) {
       {"partitioner", [](auto& o) { o.partition.partitioner = Partitioner::file; }},
       {"bits-forward", [](auto& o) { o.exchange.bits_forward = Bits{3}; }},
       {"bits-backward", [](auto& o) { o.exchange.bits_backward = Bits{64}; }},
+      {"bits-forward 4 is not for model gatv2, which makes its scores of the rows that travel: it "
+       "takes at least 8 bits",
+       [](auto& o) { o.model.kind = ModelKind::gatv2, o.exchange.bits_forward = Bits::four; }},
+      {"bits-backward 1 is not for model gatv2",
+       [](auto& o) { o.model.kind = ModelKind::gatv2, o.exchange.bits_backward = Bits::one; }},
       {"staleness", [](auto& o) { o.exchange.staleness = -1; }},
       {"sync-every", [](auto& o) { o.exchange.sync_every = -1; }},
       {"warmup-epochs", [](auto& o) { o.exchange.warmup_epochs = -1; }},
@@ -240,7 +242,7 @@ TEST(Validate, RefusesEachValueByName) {
       {"feed-forward", [](auto& o) { o.model.feed_forward = -1; }},
       {"feed-forward 3 makes blocks of 1572864 columns with hidden 524288; lower either",
        [](auto& o) { o.model.hidden = 1 << 19, o.model.feed_forward = 3; }},
-      {"feed-forward is for model gcn, sage, jknet, gat or gat-sep, not gin",
+      {"feed-forward is for model gcn, sage, jknet, gat, gat-sep or gatv2, not gin",
        [](auto& o) { o.model.kind = ModelKind::gin, o.model.feed_forward = 2; }},
       {"hops is for model appnp or dagnn, not sage", [](auto& o) { o.model.hops = 2; }},
       {"hops", [](auto& o) { o.model.kind = ModelKind::appnp, o.model.hops = 0; }},
@@ -251,13 +253,13 @@ TEST(Validate, RefusesEachValueByName) {
       {"hidden 30 is not a multiple of heads 4",
        [](auto& o) { o.model.kind = ModelKind::gat, o.model.hidden = 30; }},
       {"output-heads", [](auto& o) { o.model.kind = ModelKind::gat, o.model.output_heads = -1; }},
-      {"output-heads is for model gat, not gat-sep",
+      {"output-heads is for model gat or gatv2, not gat-sep",
        [](auto& o) { o.model.kind = ModelKind::gat_sep, o.model.output_heads = 2; }},
       {"attention-dropout",
        [](auto& o) { o.model.kind = ModelKind::gat, o.model.attention_dropout = 1; }},
       {"negative-slope",
        [nan](auto& o) { o.model.kind = ModelKind::gat, o.model.negative_slope = nan; }},
-      {"concat-heads is for model gat or gat-sep, not gcn",
+      {"concat-heads is for model gat, gat-sep or gatv2, not gcn",
        [](auto& o) { o.model.kind = ModelKind::gcn, o.model.concat_heads = false; }},
       {"aggregate-storage bf16 is not for model gat",
        [](auto& o) {

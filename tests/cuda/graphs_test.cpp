@@ -107,6 +107,13 @@ INSTANTIATE_TEST_SUITE_P(
                                   o.exchange.bits_forward = Bits::two;
                                   o.exchange.staleness = 1;
                                 }},
+                      GraphCase{"Gatv2", ModelKind::gatv2, false,
+                                [](TrainOptions& o) {
+                                  o.model.layers = 2;
+                                  o.model.attention_dropout = 0.3F;
+                                  o.exchange.bits_forward = Bits::eight;
+                                  o.exchange.staleness = 1;
+                                }},
                       GraphCase{"Inductive", ModelKind::sage, false,
                                 [](TrainOptions& o) { o.inductive = true; }}),
     [](const auto& p) { return p.param.name; });

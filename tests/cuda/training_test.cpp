@@ -142,6 +142,17 @@ INSTANTIATE_TEST_SUITE_P(
                              o.exchange.bits_backward = Bits::bf16;
                              o.exchange.staleness = 1;
                            }},
+                      Case{"Gatv2", ModelKind::gatv2},
+                      Case{"Gatv2EightBitsStale", ModelKind::gatv2, false, false, true,
+                           [](TrainOptions& o) {
+                             o.model.layers = 2;
+                             o.model.attention_dropout = 0.3F;
+                             o.model.concat_heads = false;
+                             o.model.heads = 3;
+                             o.exchange.bits_forward = Bits::eight;
+                             o.exchange.bits_backward = Bits::bf16;
+                             o.exchange.staleness = 1;
+                           }},
                       Case{"PreNorm", ModelKind::gcn, false, false, false,
                            [](TrainOptions& o) {
                              o.model.pre_norm = o.model.input_linear = o.model.output_linear = true;

@@ -207,6 +207,7 @@ TEST(GraphOperator, MakesNoGatherBlocksForAttention) {
   EXPECT_GT(bytes(ModelKind::gin), 0);
   EXPECT_EQ(bytes(ModelKind::gat), 0);
   EXPECT_EQ(bytes(ModelKind::gat_sep), 0);
+  EXPECT_EQ(bytes(ModelKind::gatv2), 0);
 }
 
 /// Checks that rows which a site declares as non-negative are so, and notes whether any site did.
@@ -235,7 +236,7 @@ class PromiseHalo final : public Halo {
 TEST(Model, BlocksOfRowsChangeNoBit) {
   for (const ModelKind kind :
        {ModelKind::gcn, ModelKind::sage, ModelKind::gin, ModelKind::appnp, ModelKind::dagnn,
-        ModelKind::jknet, ModelKind::gcnii, ModelKind::gat, ModelKind::gat_sep}) {
+        ModelKind::jknet, ModelKind::gcnii, ModelKind::gat, ModelKind::gat_sep, ModelKind::gatv2}) {
     for (const bool transform_first : {false, true}) {
       for (const bool sparse : {false, true}) {
         const Dataset data = test::make_small_dataset(70, 20, 3, 7, false, sparse);
@@ -311,10 +312,6 @@ class LateHalo final : public Halo {
 // Gradients that are one epoch late were made from rows that were one epoch late.
 TEST(Model, AttentionReadsTheRowsThatItsGradientsWereMadeFrom) {
   const Dataset data = test::make_small_dataset(60, 12, 3, 7);
-  ModelOptions options;
-  options.kind = ModelKind::gat;
-  options.layers = 1;
-  options.precompute = false;
   const auto kernels = make_cpu_kernels(1, false);
   const Shard shard =
       build_shard(NodeIndex(data.graph, Partition{1, std::vector<int>(60, 0)}), 0, nullptr);
@@ -322,14 +319,20 @@ TEST(Model, AttentionReadsTheRowsThatItsGradientsWereMadeFrom) {
   const GraphOperator op(placed, *kernels, {}, MemoryUse::graph, nullptr);
   const ConstMatrixView x{data.features.dense.data(), 60, 12, 12};
   const ModelInput input{FeatureView::of(x), FeatureView::of(x)};
-  Network model(options, input, 3, 5, {60, 60}, *kernels, nullptr);
-  LateHalo halo;
-  PhaseClock clock;
-  const PassContext pass{*kernels, halo, clock, {7}, 11};
-  model.forward(pass, op, input);
-  model.logit_gradient();
-  model.backward(pass, op, [](std::int64_t, std::int64_t) {});
-  EXPECT_EQ(halo.epochs, (std::vector<std::int64_t>{5}));
+  for (const ModelKind kind : {ModelKind::gat, ModelKind::gatv2}) {
+    ModelOptions options;
+    options.kind = kind;
+    options.layers = 1;
+    options.precompute = false;
+    Network model(options, input, 3, 5, {60, 60}, *kernels, nullptr);
+    LateHalo halo;
+    PhaseClock clock;
+    const PassContext pass{*kernels, halo, clock, {7}, 11};
+    model.forward(pass, op, input);
+    model.logit_gradient();
+    model.backward(pass, op, [](std::int64_t, std::int64_t) {});
+    EXPECT_EQ(halo.epochs, (std::vector<std::int64_t>{5}));
+  }
 }
 
 TEST(Parameters, EveryWeightMatrixIsDrawnWithinItsBoundAndOthersAreZero) {

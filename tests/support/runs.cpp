@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "layers/compose.hpp"
 #include "support/expect_error.hpp"
 #include "train/options/values.hpp"
 
@@ -18,6 +19,12 @@ TrainOptions small_options(int ranks, int epochs) {
   o.partition.parts = ranks;
   o.partition.partitioner = Partitioner::contiguous;
   return o;
+}
+
+Bits bits_for(ModelKind kind, Bits wanted) {
+  ModelOptions model;
+  model.kind = kind;
+  return std::max(wanted, fewest_bits(model));
 }
 
 std::string name_of(ModelKind kind) {

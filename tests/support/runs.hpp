@@ -9,6 +9,9 @@ namespace heliograph::test {
 /// The options of a run that takes milliseconds: two layers of 16 over contiguous parts.
 TrainOptions small_options(int ranks, int epochs);
 
+/// These bits, or the fewest that the model takes if those are more.
+Bits bits_for(ModelKind kind, Bits wanted);
+
 /// The name on the command line, which may be part of a test's name.
 std::string name_of(ModelKind kind);
 

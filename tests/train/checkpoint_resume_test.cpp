@@ -242,6 +242,13 @@ const std::vector<Setting> settings{
        o.exchange.bits_forward = Bits::one;
        o.exchange.bits_backward = Bits::four;
      }},
+    {"gatv2_s2",
+     [](TrainOptions& o) {
+       o.model.kind = ModelKind::gatv2;
+       o.model.attention_dropout = 0.3F;
+       o.exchange.staleness = 2;
+       o.exchange.bits_forward = o.exchange.bits_backward = Bits::eight;
+     }},
     {"multilabel_s1", [](TrainOptions& o) { o.exchange.staleness = 1; }, true},
     {"sparse_directed_s1",
      [](TrainOptions& o) {

@@ -180,9 +180,9 @@ TEST(EdgeCases, ANumericFailureWithHalosInFlightKeepsItsCode) {
   }
 }
 
-constexpr ModelKind kAllModels[] = {ModelKind::gcn,   ModelKind::sage,  ModelKind::gin,
-                                    ModelKind::appnp, ModelKind::dagnn, ModelKind::jknet,
-                                    ModelKind::gcnii, ModelKind::gat,   ModelKind::gat_sep};
+constexpr ModelKind kAllModels[] = {
+    ModelKind::gcn,   ModelKind::sage,  ModelKind::gin, ModelKind::appnp,   ModelKind::dagnn,
+    ModelKind::jknet, ModelKind::gcnii, ModelKind::gat, ModelKind::gat_sep, ModelKind::gatv2};
 
 /// Every model with either norm trains alike on one rank and on as many as the options say.
 void expect_like_one_rank(const Dataset& data, const TrainOptions& options) {

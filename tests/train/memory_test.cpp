@@ -195,15 +195,18 @@ TEST(LeastMemory, IsThatOfEveryExchange) {
 TEST(LeastMemory, IsThatOfEveryModel) {
   const Dataset data = test::make_small_dataset(1500, 50, 7, 3);
   using enum ModelKind;
-  for (const ModelKind kind : {gcn, sage, gin, appnp, dagnn, jknet, gcnii, gat, gat_sep}) {
-    const bool widens = kind == gcn || kind == sage || kind == jknet || kind == gat;
+  for (const ModelKind kind : {gcn, sage, gin, appnp, dagnn, jknet, gcnii, gat, gat_sep, gatv2}) {
+    const bool widens =
+        kind == gcn || kind == sage || kind == jknet || kind == gat || kind == gatv2;
     for (const NormLayer norm : {NormLayer::layer, NormLayer::batch}) {
       for (const bool wide : {false, true}) {
         if (wide && !widens) continue;
-        TrainOptions o = options_of(kind, wide ? 1 : 32, wide ? 1 : 0);
+        TrainOptions o = options_of(kind, 32, wide ? 1 : 0);
+        if (wide)
+          o.exchange.bits_forward = o.exchange.bits_backward = test::bits_for(kind, Bits::one);
         o.model.layers = 3;
         o.model.hidden = 30;
-        if (kind == gat || kind == gat_sep) o.model.heads = 3;
+        if (kind == gat || kind == gat_sep || kind == gatv2) o.model.heads = 3;
         o.model.norm = norm;
         o.model.feed_forward = wide ? 2 : 0;
         o.epochs = 1;

@@ -2,8 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "heliograph/io.hpp"
@@ -109,6 +112,97 @@ TEST(AttentionStep, GradientsOfScoresAreThoseOfRoundedRows) {
   }
 }
 
+// Halo targets receive other rows than the source has, at 8 bits, and rows of t come back at 32.
+// Where a feature is 1 everywhere, its rows of the gradients sum those of all sources and targets:
+// the weights of a target sum to 1, and its scores' gradients to 0, if sources recompute the
+// weights with the rows that were sent.
+TEST(DynamicStep, SourcesRecomputeTheWeightsOfTheTargets) {
+  Dataset data = test::make_small_dataset(120, 20, 5, 3);
+  std::vector<float> features(data.features.dense.begin(), data.features.dense.end());
+  for (std::size_t v = 0; v < 120; ++v) features[v * 20] = 1;
+  data.features.dense = std::move(features);
+  TrainOptions o = options_for(ModelKind::gatv2, 3, false);
+  o.model.layers = 1;
+  o.model.precompute = false;  // Else the only layer exchanges nothing.
+  o.model.dropout = 0;
+  o.model.heads = 2;
+  o.epochs = 1;
+  o.exchange.bits_forward = Bits::eight;
+  const test::Step step = test::run_steps(data, o, {}, nullptr)[0];
+  test::SingleRank rank(data, o.model);
+  const Parameters& parameters = rank.model().parameters();
+  const auto gradient = [&](const std::string& name, std::int64_t c) {
+    for (int i = 0; i < parameters.count(); ++i) {
+      if (!parameters.name(i).ends_with(name)) continue;
+      return static_cast<double>(step.gradient[static_cast<std::size_t>(parameters.offset(i) + c)]);
+    }
+    ADD_FAILURE() << name;
+    return 0.0;
+  };
+  for (std::int64_t c = 0; c < 5; ++c) {
+    for (const std::int64_t at : {c, 5 + c}) {  // The logits are the mean of two heads.
+      EXPECT_NEAR(gradient("source.weight", at) - gradient("target.weight", at),
+                  gradient("bias", c) / 2, 1e-6);
+    }
+    EXPECT_GT(std::abs(gradient("target.weight", c)), 1e-4);
+  }
+}
+
+// Along a random direction of each parameter, the loss of three ranks changes as its gradient says.
+TEST(DynamicStep, GradientsOverRanksAreDifferencesOfTheLoss) {
+  for (const bool directed : {false, true}) {
+    for (const bool fetches : {false, true}) {
+      const Dataset data = test::make_small_dataset(120, 20, 5, 3, false, false, directed);
+      TrainOptions o = options_for(ModelKind::gatv2, 3, false);
+      o.model.layers = 2;
+      o.model.precompute = fetches;
+      o.model.dropout = 0;
+      o.model.attention_dropout = 0.2F;
+      o.model.negative_slope = 0.7F;  // The kink at 0, which differences may meet, is smaller.
+      o.model.activation = ActivationFunction::gelu;
+      o.epochs = 1;
+      const std::vector<test::Step> at = test::run_steps(data, o, {}, nullptr);
+      test::SingleRank rank(data, o.model);
+      const Parameters& parameters = rank.model().parameters();
+      std::mt19937 random(3);
+      std::normal_distribution<double> normal;
+      std::size_t first = 0;  // in Step::weights, which have no padding
+      for (int i = 0; i < parameters.count(); ++i) {
+        const GradientView shape = parameters.gradient(i);
+        const auto size = static_cast<std::size_t>(shape.rows * shape.cols);
+        const float* const g = at[0].gradient.data() + parameters.offset(i);
+        std::vector<double> direction(size);
+        double length = 0, slope = 0, norm = 0;
+        for (double& d : direction) {
+          d = normal(random);
+          length += d * d;
+        }
+        for (std::size_t c = 0; c < size; ++c) {
+          direction[c] /= std::sqrt(length);
+          slope += direction[c] * static_cast<double>(g[c]);
+          norm += static_cast<double>(g[c]) * static_cast<double>(g[c]);
+        }
+        const auto loss_at = [&](double t) {
+          std::vector<test::Step> moved{at};
+          for (std::size_t c = 0; c < size; ++c) {
+            moved[0].weights[first + c] += static_cast<float>(t * direction[c]);
+          }
+          return test::run_steps(data, o, {}, &moved)[0].loss;
+        };
+        double difference = 0;
+        for (const double step : {0.02, 0.005}) {
+          const double d = (loss_at(step) - loss_at(-step)) / (2 * step);
+          if (step == 0.02 || std::abs(d - slope) < std::abs(difference - slope)) difference = d;
+        }
+        EXPECT_NEAR(difference, slope, 0.01 * std::sqrt(norm) + 5e-5)
+            << parameters.name(i) << ", directed " << directed << ", fetches " << fetches;
+        EXPECT_GT(norm, 0) << parameters.name(i);
+        first += size;
+      }
+    }
+  }
+}
+
 class LateStep : public ::testing::TestWithParam<ModelKind> {};
 
 // With the same weights in every epoch, rows and gradients of earlier epochs are those of this one.
@@ -129,7 +223,8 @@ TEST_P(LateStep, IsThatOfNowOnceWeightsRest) {
 INSTANTIATE_TEST_SUITE_P(Models, LateStep,
                          ::testing::Values(ModelKind::gcn, ModelKind::sage, ModelKind::gin,
                                            ModelKind::appnp, ModelKind::dagnn, ModelKind::jknet,
-                                           ModelKind::gcnii, ModelKind::gat, ModelKind::gat_sep),
+                                           ModelKind::gcnii, ModelKind::gat, ModelKind::gat_sep,
+                                           ModelKind::gatv2),
                          [](const auto& tested) { return test::name_of(tested.param); });
 
 TEST(AttentionStep, TheFirstLayerExchangesOnlyWhatItCannotFetch) {
@@ -151,7 +246,7 @@ TEST(AttentionStep, FetchedFeaturesChangeNoNumber) {
   for (const bool directed : {false, true}) {
     for (const bool sparse : {false, true}) {
       const Dataset data = test::make_small_dataset(150, 20, 5, 3, false, sparse, directed);
-      for (const ModelKind kind : {ModelKind::gat, ModelKind::gat_sep}) {
+      for (const ModelKind kind : {ModelKind::gat, ModelKind::gat_sep, ModelKind::gatv2}) {
         TrainOptions o = options_for(kind, 1, false);
         o.model.heads = 4;
         o.model.attention_dropout = 0.2F;

@@ -32,8 +32,8 @@ TEST_P(SteadyState, NothingIsAllocatedAfterTheFirstEpochs) {
       if (sparse && o.model.kind != ModelKind::sage) o.model.norm = NormLayer::batch;
       o.model.aggregate_storage =
           staleness == 0 || attends(o.model) ? RowStorage::fp32 : RowStorage::bf16;
-      o.exchange.bits_forward = Bits::one;
-      o.exchange.bits_backward = Bits::four;
+      o.exchange.bits_forward = test::bits_for(o.model.kind, Bits::one);
+      o.exchange.bits_backward = test::bits_for(o.model.kind, Bits::four);
       o.exchange.staleness = staleness;
       o.partition.parts = 3;
       o.partition.partitioner = Partitioner::random;
@@ -110,7 +110,8 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(Models, SteadyState,
                          ::testing::Values(ModelKind::gcn, ModelKind::sage, ModelKind::gin,
                                            ModelKind::appnp, ModelKind::dagnn, ModelKind::jknet,
-                                           ModelKind::gcnii, ModelKind::gat, ModelKind::gat_sep),
+                                           ModelKind::gcnii, ModelKind::gat, ModelKind::gat_sep,
+                                           ModelKind::gatv2),
                          [](const auto& tested) { return test::name_of(tested.param); });
 
 }  // namespace

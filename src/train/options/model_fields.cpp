@@ -14,7 +14,8 @@ void add_model_fields(FieldTable<TrainOptions>& fields) {
       "averages the neighbours (sage), a graph isomorphism network (gin), an MLP whose logits "
       "are propagated (appnp) or propagated and gated (dagnn), a GCN whose layers' outputs are "
       "joined (jknet), a GCN that returns to its first layer (gcnii), or a graph attention "
-      "network (gat), also one with a weight of its own for a node's own row (gat-sep).",
+      "network (gat), also one with a weight of its own for a node's own row (gat-sep) or with "
+      "dynamic scores (gatv2).",
       HELIOGRAPH_MEMBER(model.kind));
   fields.add("layers", "N",
              "Number of layers that sum over neighbours; with appnp and dagnn, of the MLP.",
@@ -80,29 +81,30 @@ void add_model_fields(FieldTable<TrainOptions>& fields) {
   fields.add("alpha", "X", "With gcnii: share of the first hidden layer in every layer.",
              HELIOGRAPH_MEMBER(model.alpha));
   fields.add("heads", "N",
-             "With gat and gat-sep: attention heads of each layer, which divide --hidden.",
+             "With gat, gat-sep and gatv2: attention heads of each layer, which divide --hidden.",
              HELIOGRAPH_MEMBER(model.heads));
   fields.add("output-heads", "N",
-             "With gat: heads whose mean is the logits; 0 for as many as --heads.",
+             "With gat and gatv2: heads whose mean is the logits; 0 for as many as --heads.",
              HELIOGRAPH_MEMBER(model.output_heads));
-  fields.add(
-      "concat-heads",
-      "With gat and gat-sep: average the heads of hidden layers, each of --hidden columns. By "
-      "default they are side by side and have --hidden columns together.",
-      HELIOGRAPH_MEMBER(model.concat_heads));
+  fields.add("concat-heads",
+             "With gat, gat-sep and gatv2: average the heads of hidden layers, each of --hidden "
+             "columns. By "
+             "default they are side by side and have --hidden columns together.",
+             HELIOGRAPH_MEMBER(model.concat_heads));
   fields.add("attention-dropout", "P",
-             "With gat and gat-sep: probability that training drops a weight of attention.",
+             "With gat, gat-sep and gatv2: probability that training drops a weight of attention.",
              HELIOGRAPH_MEMBER(model.attention_dropout));
   fields.add("negative-slope", "X",
-             "With gat and gat-sep: slope of LeakyReLU below 0, in the scores of attention.",
+             "With gat, gat-sep and gatv2: slope of LeakyReLU below 0, in the scores of attention.",
              HELIOGRAPH_MEMBER(model.negative_slope));
   // --help shows a switch that is on by default as --no-NAME.
-  fields.add("precompute",
-             "Aggregate the input features in every epoch, after dropout. By default they are "
-             "aggregated once, before the first epoch, and dropout follows. With gat and gat-sep: "
-             "exchange rows of the first layer in every epoch. By default each rank fetches its "
-             "halo's features once, and the first layer exchanges nothing.",
-             HELIOGRAPH_MEMBER(model.precompute));
+  fields.add(
+      "precompute",
+      "Aggregate the input features in every epoch, after dropout. By default they are "
+      "aggregated once, before the first epoch, and dropout follows. With gat, gat-sep and gatv2: "
+      "exchange rows of the first layer in every epoch. By default each rank fetches its "
+      "halo's features once, and the first layer exchanges nothing.",
+      HELIOGRAPH_MEMBER(model.precompute));
   fields.add("transform-first",
              "Always aggregate before the product with the weights. By default the product comes "
              "first in layers whose output has fewer columns than their input.",

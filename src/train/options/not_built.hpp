@@ -14,10 +14,9 @@ struct NotBuilt {
 inline constexpr NotBuilt kNotBuilt[] = {
     {"heliograph plan", "predict the time and memory of a run"},
     {"heliograph report", "draw the results of runs"},
-    {"--model gatv2", "train a graph attention network with dynamic scores"},
 };
 
-/// Throws Error(usage) if `name` is in the list. `instead`: the end of the sentence.
-void refuse_not_built(const std::string& name, const std::string& instead = "");
+/// Throws Error(usage) if `name` is in the list.
+void refuse_not_built(const std::string& name);
 
 }  // namespace heliograph

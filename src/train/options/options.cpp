@@ -6,6 +6,7 @@
 #include <cmath>
 #include <initializer_list>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/mpi/transport.hpp"
@@ -55,25 +56,25 @@ void validate_composition(const ModelOptions& model, const GivenOption& given) {
                 choice_name(kind));
   };
   using enum ModelKind;
-  const auto convolving = {gcn, sage, gin, jknet, gat, gat_sep};
+  const auto convolving = {gcn, sage, gin, jknet, gat, gat_sep, gatv2};
   require_kind(model.hops != defaults.hops || given("hops"), "hops", {appnp, dagnn});
   require_kind(model.teleport != defaults.teleport || given("teleport"), "teleport", {appnp});
   require_kind(model.eps_learned, "eps-learned", {gin});
   require_kind(model.theta != defaults.theta || given("theta"), "theta", {gcnii});
   require_kind(model.alpha != defaults.alpha || given("alpha"), "alpha", {gcnii});
   require_kind(model.jk != JumpingKnowledge::none, "jk", convolving);
-  require_kind(model.feed_forward > 0, "feed-forward", {gcn, sage, jknet, gat, gat_sep});
-  require_kind(model.residual == Residual::linear, "residual linear", {gcn, jknet, gat});
+  require_kind(model.feed_forward > 0, "feed-forward", {gcn, sage, jknet, gat, gat_sep, gatv2});
+  require_kind(model.residual == Residual::linear, "residual linear", {gcn, jknet, gat, gatv2});
   require_kind(model.pre_norm, "pre-norm", convolving);
   require_kind(model.input_linear, "input-linear",
-               {gcn, sage, gin, jknet, appnp, dagnn, gat, gat_sep});
+               {gcn, sage, gin, jknet, appnp, dagnn, gat, gat_sep, gatv2});
   require_kind(model.output_linear, "output-linear", convolving);
   const auto require_attention = [&](bool asked, const char* option) {
-    require_kind(asked || given(option), option, {gat, gat_sep});
+    require_kind(asked || given(option), option, {gat, gat_sep, gatv2});
   };
   require_attention(model.heads != defaults.heads, "heads");
   require_kind(model.output_heads != defaults.output_heads || given("output-heads"), "output-heads",
-               {gat});
+               {gat, gatv2});
   require_attention(!model.concat_heads, "concat-heads");
   require_attention(model.attention_dropout != defaults.attention_dropout, "attention-dropout");
   require_attention(model.negative_slope != defaults.negative_slope, "negative-slope");
@@ -138,9 +139,17 @@ void validate_model(const ModelOptions& model, const GivenOption& given) {
   validate_composition(model, given);
 }
 
-void validate_exchange(const ExchangeOptions& exchange) {
-  check_bits("bits-forward", bit_count(exchange.bits_forward));
-  check_bits("bits-backward", bit_count(exchange.bits_backward));
+void validate_exchange(const ExchangeOptions& exchange, const ModelOptions& model) {
+  const Bits fewest = fewest_bits(model);
+  for (const auto& [name, bits] : {std::pair{"bits-forward", exchange.bits_forward},
+                                   std::pair{"bits-backward", exchange.bits_backward}}) {
+    check_bits(name, bit_count(bits));
+    if (bits >= fewest) continue;
+    throw_error(ErrorCode::usage,
+                "--{} {} is not for --model {}, which makes its scores of the rows that travel: it "
+                "takes at least {} bits, and --model gat any number",
+                name, bit_count(bits), choice_name(model.kind), bit_count(fewest));
+  }
   require_at_least(0, "staleness", exchange.staleness);
   require_at_least(0, "sync-every", exchange.sync_every);
   require_at_least(0, "warmup-epochs", exchange.warmup_epochs);
@@ -241,7 +250,7 @@ void validate(const TrainOptions& options) {
 
 void validate(const TrainOptions& options, const GivenOption& given) {
   validate_model(options.model, given);
-  validate_exchange(options.exchange);
+  validate_exchange(options.exchange, options.model);
   validate_optimizer(options.optimizer, given);
   validate_loss(options.loss);
   validate_transport(options.transport);

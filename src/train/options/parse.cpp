@@ -8,7 +8,6 @@
 
 #include "core/nearest_name.hpp"
 #include "core/throw_error.hpp"
-#include "train/options/not_built.hpp"
 
 namespace heliograph {
 namespace {
@@ -81,7 +80,6 @@ void refuse_value(const std::string& name, const std::string& what, const std::s
 void refuse_choice(const std::string& name, const std::string& text,
                    const std::vector<std::string>& choices) {
   const std::string list = listed(choices);
-  refuse_not_built(fmt::format("--{} {}", name, text), "; there is " + list);
   const std::string near = nearest_choice(text, choices);
   throw_error(ErrorCode::usage, "--{} must be {}, not \"{}\"{}", name, list, text,
               near.empty() ? "" : "; the nearest is " + near);

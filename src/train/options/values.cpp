@@ -15,11 +15,10 @@ constexpr std::string_view kFilePrefix = "file:";
 
 }  // namespace
 
-void refuse_not_built(const std::string& name, const std::string& instead) {
+void refuse_not_built(const std::string& name) {
   for (const NotBuilt& entry : kNotBuilt) {
     if (name != entry.name) continue;
-    throw_error(ErrorCode::usage, "{} ({}) is not built yet{}", spell_options(name), entry.purpose,
-                instead);
+    throw_error(ErrorCode::usage, "{} ({}) is not built yet", name, entry.purpose);
   }
 }
 

@@ -17,8 +17,8 @@ template <>
 inline constexpr EnumName<ModelKind> enum_names<ModelKind>[] {
   {"gcn", ModelKind::gcn}, {"sage", ModelKind::sage}, {"gin", ModelKind::gin},
       {"appnp", ModelKind::appnp}, {"dagnn", ModelKind::dagnn}, {"jknet", ModelKind::jknet},
-      {"gcnii", ModelKind::gcnii}, {"gat", ModelKind::gat}, {
-    "gat-sep", ModelKind::gat_sep
+      {"gcnii", ModelKind::gcnii}, {"gat", ModelKind::gat}, {"gat-sep", ModelKind::gat_sep}, {
+    "gatv2", ModelKind::gatv2
   }
 };
 template <>

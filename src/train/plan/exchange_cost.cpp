@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "layers/compose.hpp"
 #include "staleness/exchange_policy.hpp"
 
 namespace heliograph {
@@ -85,10 +86,11 @@ std::int64_t sum_of(const LinkRows& rows) {
 
 }  // namespace
 
-std::vector<ExchangeOptions> at_all_bits(const ExchangeOptions& options) {
+std::vector<ExchangeOptions> at_all_bits(const TrainOptions& options) {
   std::vector<ExchangeOptions> all;
   for (const Bits bits : {Bits::fp32, Bits::bf16, Bits::eight, Bits::four, Bits::two, Bits::one}) {
-    all.push_back(options);
+    if (bits < fewest_bits(options.model)) continue;
+    all.push_back(options.exchange);
     all.back().bits_forward = all.back().bits_backward = bits;
   }
   return all;

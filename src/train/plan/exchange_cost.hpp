@@ -19,8 +19,9 @@ struct ExchangeCost {
   MemoryNeeds memory;               ///< The least memory of all ranks together.
 };
 
-/// These options with 32, 16, 8, 4, 2 and 1 bits in both directions.
-std::vector<ExchangeOptions> at_all_bits(const ExchangeOptions& options);
+/// The exchange of these options with 32, 16, 8, 4, 2 and 1 bits in both directions, without those
+/// that the model refuses.
+std::vector<ExchangeOptions> at_all_bits(const TrainOptions& options);
 
 /// The cost of each of `exchanges`, which replaces `options.exchange`, without training. Rows and
 /// gradients are those that a run with these options counts. `split`: the one whose training nodes

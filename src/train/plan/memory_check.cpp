@@ -137,6 +137,11 @@ std::int64_t halo_bytes(const std::vector<Site>& sites, const TrainOptions& opti
   return std::min(kMostBytes, sum + largest);
 }
 
+/// The rows of all ranks' passes together. A directed graph's backward exchanges count as none.
+PassRows pass_rows(const Dataset& dataset, std::int64_t training, std::int64_t halo) {
+  return {training, dataset.graph.nodes, 1, halo, halo, dataset.graph.directed ? 0 : halo};
+}
+
 std::string gib(std::int64_t bytes) {
   const double mib = static_cast<double>(bytes) / (1 << 20);
   return mib < 1024 ? fmt::format("{:.1f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
@@ -210,7 +215,7 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
     evaluated.emplace(dataset, options.model, nodes, halo, MemoryUse::evaluation, &account);
   }
   const Network model(options.model, input.input(), dataset.labels.classes, options.seed,
-                      {rows, nodes, 1, halo, halo}, *kernels, &account);
+                      pass_rows(dataset, rows, halo), *kernels, &account);
   const Optimizer optimizer(options.optimizer, model.parameters(), &account);
 
   MemoryNeeds needs;
@@ -252,7 +257,7 @@ MemoryNeeds least_host_memory(const Dataset& dataset, const TrainOptions& option
   const auto kernels = make_cpu_kernels(1, false, &account);
   const CountedInput input(dataset, options.model, rows, halo, MemoryUse::features, &account);
   const Network model(options.model, input.input(), dataset.labels.classes, options.seed,
-                      {rows, nodes, 1, halo, halo}, *kernels, &account);
+                      pass_rows(dataset, rows, halo), *kernels, &account);
 
   MemoryNeeds needs;
   needs[MemoryUse::graph] =
