@@ -10,6 +10,7 @@ from torch.nn import functional
 
 FUNCTIONS = {"relu": torch.relu, "gelu": functional.gelu, "elu": functional.elu}
 SUMS = {"sage": "mean", "gin": "sum"}  # how a model sums neighbours; the others: "symmetric"
+ATTENTION = ("gat", "gat-sep", "gatv2")
 
 
 class Weights:
@@ -96,6 +97,14 @@ class Framework:
     def attention(self, weights, name, average, options):
         """Graph attention by the tensors `name`.*, whose heads are side by side or averaged."""
         raise NotImplementedError
+
+    @staticmethod
+    def attention_shape(weights, name):
+        """Returns (whether scores are dynamic, columns of x, heads, columns of a head)."""
+        dynamic = name + ".vector" in weights.tensors
+        product, scores = (".source.weight", ".vector") if dynamic else (".input.weight", ".source")
+        return (dynamic, weights.tensors[name + product].shape[0],
+                *weights.tensors[name + scores].shape)
 
     def appnp(self, hops, teleport):
         return PageRank(self.aggregate("symmetric"), hops, teleport)
@@ -222,7 +231,7 @@ def make_layer(options, weights, framework, number, aggregated):
     model, name = options["model"], f"layers.{number}"
     if model in ("appnp", "dagnn"):
         return weights.linear(name + ".weight", name + ".bias")
-    if model in ("gat", "gat-sep"):
+    if model in ATTENTION:
         return make_attention(options, weights, framework, name)
     sums = SUMS.get(model, "symmetric")
     if model != "gin" and not options["feed-forward"]:
@@ -239,7 +248,7 @@ def make_layer(options, weights, framework, number, aggregated):
 
 
 def make_attention(options, weights, framework, name):
-    """A layer of gat or gat-sep: attention, and the linear maps of its output and of its input."""
+    """A layer of attention: and the linear maps of its output and of its input."""
     has = weights.tensors.__contains__
     mapped = has(name + ".neighbour_weight") or has(name + ".weight")
     logits = name == f"layers.{options['layers'] - 1}" and not has("output_linear.weight")
@@ -317,7 +326,7 @@ class Network(nn.Module):
     def first_sum(self, framework, features):
         """What the first layer multiplies by its weight; None if it has to be summed each time."""
         o = self.options
-        if o["model"] in ("appnp", "dagnn", "gat", "gat-sep") or o["input-linear"] or o["eps-learned"]:
+        if o["model"] in ("appnp", "dagnn", *ATTENTION) or o["input-linear"] or o["eps-learned"]:
             return None
         with torch.no_grad():
             aggregated = framework.aggregate(SUMS.get(o["model"], "symmetric"))(features)

@@ -2,7 +2,7 @@
 
 import dgl
 import torch
-from dgl.nn.pytorch import (APPNPConv, GATConv, GCN2Conv, GINConv, GraphConv, JumpingKnowledge, SAGEConv)
+from dgl.nn.pytorch import (APPNPConv, GATConv, GATv2Conv, GCN2Conv, GINConv, GraphConv, JumpingKnowledge, SAGEConv)
 from torch import nn
 
 import torch_model
@@ -101,13 +101,18 @@ class Framework(torch_model.Framework):
         return OnGraph(layer, self.graph("symmetric"))
 
     def attention(self, weights, name, average, options):
-        heads, cols = weights.tensors[name + ".source"].shape
-        rows = weights.tensors[name + ".input.weight"].shape[0]
-        layer = GATConv(rows, cols, heads, attn_drop=options["attention-dropout"],
-                        negative_slope=options["negative-slope"], bias=False)
-        weights.bind(name + ".input.weight", layer.fc.weight, transposed=True)
-        weights.bind(name + ".source", layer.attn_l)
-        weights.bind(name + ".target", layer.attn_r)
+        dynamic, rows, heads, cols = self.attention_shape(weights, name)
+        layer = (GATv2Conv if dynamic else GATConv)(
+            rows, cols, heads, attn_drop=options["attention-dropout"],
+            negative_slope=options["negative-slope"], bias=False)
+        if dynamic:
+            weights.bind(name + ".source.weight", layer.fc_src.weight, transposed=True)
+            weights.bind(name + ".target.weight", layer.fc_dst.weight, transposed=True)
+            weights.bind(name + ".vector", layer.attn)
+        else:
+            weights.bind(name + ".input.weight", layer.fc.weight, transposed=True)
+            weights.bind(name + ".source", layer.attn_l)
+            weights.bind(name + ".target", layer.attn_r)
         return Heads(OnGraph(layer, self.graph("symmetric", numbered=True)), average)
 
     def appnp(self, hops, teleport):

@@ -10,8 +10,8 @@ source only.
 import torch
 import torch_geometric
 from torch import nn
-from torch_geometric.nn import (APPNP, GATConv, GCN2Conv, GCNConv, GINConv, JumpingKnowledge, SAGEConv,
-                                SimpleConv)
+from torch_geometric.nn import (APPNP, GATConv, GATv2Conv, GCN2Conv, GCNConv, GINConv,
+                                JumpingKnowledge, SAGEConv, SimpleConv)
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 import torch_model
@@ -113,15 +113,19 @@ class Framework(torch_model.Framework):
         return OnGraph(layer, self.adjacency("symmetric"), self.bias_of(weights, name))
 
     def attention(self, weights, name, average, options):
-        self.require_no_weights("GATConv")
-        heads, cols = weights.tensors[name + ".source"].shape
-        rows = weights.tensors[name + ".input.weight"].shape[0]
-        layer = GATConv(rows, cols, heads, concat=not average, bias=False, add_self_loops=False,
-                        negative_slope=options["negative-slope"],
-                        dropout=options["attention-dropout"])
-        weights.bind(name + ".input.weight", layer.lin.weight, transposed=True)
-        weights.bind(name + ".source", layer.att_src)
-        weights.bind(name + ".target", layer.att_dst)
+        self.require_no_weights("attention")
+        dynamic, rows, heads, cols = self.attention_shape(weights, name)
+        layer = (GATv2Conv if dynamic else GATConv)(
+            rows, cols, heads, concat=not average, bias=False, add_self_loops=False,
+            negative_slope=options["negative-slope"], dropout=options["attention-dropout"])
+        if dynamic:
+            weights.bind(name + ".source.weight", layer.lin_l.weight, transposed=True)
+            weights.bind(name + ".target.weight", layer.lin_r.weight, transposed=True)
+            weights.bind(name + ".vector", layer.att)
+        else:
+            weights.bind(name + ".input.weight", layer.lin.weight, transposed=True)
+            weights.bind(name + ".source", layer.att_src)
+            weights.bind(name + ".target", layer.att_dst)
         if "loops" not in self.made:  # Whatever the variant, attention reads an edge_index.
             index = make_csr(self.graph, "sum", self.index)
             rows = torch.repeat_interleave(torch.arange(self.graph.nodes), index.crow_indices().diff())
