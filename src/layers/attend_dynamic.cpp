@@ -80,6 +80,7 @@ void AttendDynamic::gather(const Pass& pass) {
   if (!options_.has_halo) {
     const MatrixView halo = pass.saved(sources_).row_range(targets.rows, pass.graph.halo_rows());
     pass.context.halo.finish(pass.site(forward_site_), [&](const PackedRows& packed) {
+      const PhaseTimer timer(pass.times().aggregate);
       k.decode_rows(packed, nullptr, halo, {});
     });
   }
@@ -127,6 +128,7 @@ void AttendDynamic::pull_source_gradients(const Pass& pass, ConstMatrixView targ
     const Site& site = pass.site(backward_site_);
     const MatrixView received = pass.scratch(halo_targets_);
     pass.context.halo.finish(site, [&](const PackedRows& packed) {
+      const PhaseTimer timer(pass.times().aggregate);
       k.decode_rows(packed, nullptr, received,
                     received.col_range(options_.cols + out_, 2 * options_.heads));
     });

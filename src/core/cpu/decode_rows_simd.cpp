@@ -1,7 +1,6 @@
 // Decodes packed rows; compiled once for each Highway target.
 
 #include "core/cpu/decode_rows.hpp"
-
 #include "core/cpu/simd_targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
