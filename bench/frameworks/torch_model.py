@@ -248,7 +248,7 @@ def make_layer(options, weights, framework, number, aggregated):
 
 
 def make_attention(options, weights, framework, name):
-    """A layer of attention: and the linear maps of its output and of its input."""
+    """A layer of attention, and the linear maps of its output and of its input."""
     has = weights.tensors.__contains__
     mapped = has(name + ".neighbour_weight") or has(name + ".weight")
     logits = name == f"layers.{options['layers'] - 1}" and not has("output_linear.weight")

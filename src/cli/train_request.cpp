@@ -140,7 +140,7 @@ std::vector<std::string> warnings(const TrainRequest& request, const GivenOption
         chain, exchange.staleness, bits < 32 ? " at " + counted(bits, "bit") : ""));
   } else if (parts > 1 && bits == 1 && exchanges >= 6) {
     lines.push_back(fmt::format(
-        "{} at 1 bit can lose score on some graphs: compare with --bits 4 or more", chain));
+        "{} at 1 bit can lose score on some graphs: compare with --bits 2 or more", chain));
   }
   const bool attends = kind == ModelKind::gat || kind == ModelKind::gat_sep;
   // Without --no-precompute, the first layer of attention exchanges nothing.

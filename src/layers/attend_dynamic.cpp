@@ -90,6 +90,7 @@ void AttendDynamic::gather(const Pass& pass) {
 }
 
 MatrixView AttendDynamic::make_targets(const Pass& pass, ConstMatrixView dy) const {
+  const PhaseTimer timer(pass.times().aggregate);
   Kernels& k = pass.kernels();
   const std::int64_t cols = options_.cols, heads = options_.heads;
   const MatrixView all = pass.scratch(backward_targets_);
@@ -108,6 +109,7 @@ ConstMatrixView AttendDynamic::sent_sources(const Pass& pass, std::int64_t made)
   const ConstMatrixView own = pass.saved(sources_).row_range(0, pass.graph.rows());
   const KeptRows kept = halo.kept(forward, halo.source_epoch(forward, made));
   if (kept.packed.rows == 0) return own;
+  const PhaseTimer timer(pass.times().aggregate);
   const MatrixView sent = pass.scratch(sent_);
   pass.kernels().axpby(1, own, 0, sent);
   pass.kernels().decode_rows(kept.packed, kept.nodes, sent, {});

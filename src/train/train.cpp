@@ -92,7 +92,11 @@ class RankRun {
     count_best_model();
     if (is_root() && callbacks_.log) {
       const std::string epochs = counted(state_.epochs, "epoch");
-      if (state_.epochs < options_.epochs) {
+      if (state_.best.exhausted()) {
+        callbacks_.log(LogLevel::warning,
+                       fmt::format("the run has ended after {}{}", epochs,
+                                   spell_options(", by --patience; a larger one goes on")));
+      } else if (state_.epochs < options_.epochs) {
         callbacks_.log(LogLevel::info, fmt::format("continuing after {}, from {}", epochs,
                                                    options_.checkpoint.resume.string()));
       } else {
@@ -182,32 +186,32 @@ class RankRun {
   /// Whether an evaluation is due if the epoch was the last, and otherwise is not.
   bool due_only_at_end() const { return options_.eval_every > 0 && !evaluation_due(); }
 
-  /// If a row with its minimum and step takes more bytes than it would in bf16.
+  /// If rows with what decodes them take more bytes than they would in bf16, at all sites together.
   void warn_of_narrow_rows() {
     ExchangeOptions bf16 = options_.exchange;
-    bf16.bits_forward = bf16.bits_backward = Bits::bf16;
-    const ExchangePolicy coded(options_.exchange, options_.epochs), plain(bf16, options_.epochs);
-    for (const Site& site : trainer_.model().sites()) {
-      const std::size_t bytes = coded.most_row_bytes(site), in_bf16 = plain.most_row_bytes(site);
-      const bool forward = site.direction == Direction::forward;
-      const Bits bits = forward ? options_.exchange.bits_forward : options_.exchange.bits_backward;
-      if (bit_count(bits) >= 16 || bytes <= in_bf16) continue;
-      callbacks_.log(
-          LogLevel::warning,
-          fmt::format("rows of {} take {} bytes at {}, with what decodes them, and {} at "
-                      "16 bits: {}",
-                      counted(site.cols, "column"), bytes, counted(bit_count(bits), "bit"), in_bf16,
-                      spell_options("--bits 16 sends less")));
-      return;
+    for (Bits* bits : {&bf16.bits_forward, &bf16.bits_backward}) {
+      if (bit_count(*bits) < 16) *bits = Bits::bf16;
     }
+    const ExchangePolicy coded(options_.exchange, options_.epochs), plain(bf16, options_.epochs);
+    std::size_t bytes = 0, in_bf16 = 0;
+    for (const Site& site : trainer_.model().sites()) {
+      bytes += coded.most_row_bytes(site);
+      in_bf16 += plain.most_row_bytes(site);
+    }
+    if (bytes <= in_bf16) return;
+    callbacks_.log(LogLevel::warning,
+                   fmt::format("the rows of a node have so few columns that they take {} bytes an "
+                               "epoch, with what decodes them, and {} with 16 bits: {}",
+                               bytes, in_bf16, spell_options("--bits 16 sends less")));
   }
 
   /// Once, after a tenth of the epochs.
   void warn_if_nothing_is_learned(double loss) const {
     if (!callbacks_.log || state_.epochs != std::max(kEpochsToLearn, options_.epochs / 10)) return;
     const std::optional<double> without = loss_without_inputs(plan_);
-    if (!without || loss < *without) return;
-    std::string advice = "a smaller --lr or fewer --layers";
+    if (!without || !(loss >= *without)) return;
+    std::string advice = "a smaller --lr";
+    if (options_.model.layers > 1) advice += " or fewer --layers";
     if (options_.normalize == Normalization::none) advice += " or --normalize row";
     callbacks_.log(
         LogLevel::warning,

@@ -45,7 +45,8 @@ double TrainingLoss::loss_and_gradient(ConstMatrixView logits, MatrixView gradie
 
 std::optional<double> loss_without_inputs(const RunPlan& plan) {
   const RunFacts& facts = plan.facts();
-  if (facts.task == Task::regression) return 1;  // Targets have a mean of 0 and a variance of 1.
+  // Targets have a mean of 0 and a variance of 1, unless weights bring another scale.
+  if (facts.task == Task::regression && plan.options().init_from.empty()) return 1;
   if (facts.task != Task::multiclass) return std::nullopt;
   const LossOptions& options = plan.options().loss;
   const bool balanced = options.class_weights == ClassWeights::balanced;

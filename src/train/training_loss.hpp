@@ -32,7 +32,8 @@ class TrainingLoss {
 };
 
 /// The least training loss of logits that are the same at all nodes, which is reached without
-/// looking at features or graph; nothing for multi-label.
+/// looking at features or graph; nothing if that is not known: for multi-label, and for numbers in
+/// the scale of initial weights.
 std::optional<double> loss_without_inputs(const RunPlan& plan);
 
 }  // namespace heliograph

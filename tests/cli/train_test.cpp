@@ -436,8 +436,8 @@ TEST_F(Train, WarnsOfRowsThatCodesMakeLonger) {
                         bits});
   };
   const auto coded = at("1", "2");
-  EXPECT_THAT(coded.err, HasSubstr("rows of 2 columns take 5 bytes at 1 bit, with what decodes "
-                                   "them, and 4 at 16 bits: --bits 16 sends less\n"));
+  EXPECT_THAT(coded.err, HasSubstr("take 10 bytes an epoch, with what decodes them, and 8 with 16 "
+                                   "bits: --bits 16 sends less\n"));
   EXPECT_THAT(at("4", "1").out, HasSubstr("1.2x more than with rows in fp32"));
   EXPECT_THAT(at("16", "2").err, Not(HasSubstr("warning")));
   EXPECT_THAT(at("1", "16").err, Not(HasSubstr("warning")));

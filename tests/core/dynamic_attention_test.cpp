@@ -135,7 +135,7 @@ class DynamicBlocks {
     double score = 0, log_total = 0, product = 0, drop = 1;
 
     double leaky(std::size_t c, double slope) const { return (x[c] > 0 ? 1 : slope) * x[c]; }
-    double weight() const { return std::exp(score - log_total); }
+    double weight() const { return std::exp(std::min(score - log_total, 0.0)); }
     /// The gradient of the score.
     double gradient() const {
       double dot = 0;

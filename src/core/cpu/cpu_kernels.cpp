@@ -286,12 +286,15 @@ class CpuKernels final : public Kernels {
   }
 
   /// Runs kernel(attention, arguments..., memory, fp64, begin, end) on tiles of about equally many
-  /// entries, with room for `values` sums.
+  /// entries of the larger block, with room for `values` sums.
   template <class Kernel, class... Arguments>
   void by_entries(const DynamicAttention& attention, std::int64_t values, Kernel kernel,
                   const Arguments&... arguments) {
     attention_space_.fit(static_cast<std::size_t>(values) * sum_bytes(), threads_.threads());
-    cpu::for_tiles(attention.inner.csr, attention.cols, threads_,
+    const CsrView &inner = attention.inner.csr, &halo = attention.halo.csr;
+    const bool mostly_halo = halo.rows > 0 && halo.offsets[halo.rows] - halo.offsets[0] >
+                                                  inner.offsets[inner.rows] - inner.offsets[0];
+    cpu::for_tiles(mostly_halo ? halo : inner, attention.cols, threads_,
                    [&](std::int64_t begin, std::int64_t end) {
                      cpu::AttentionSpace::Place place(attention_space_);
                      kernel(attention, arguments..., place.memory(), reproducible_, begin, end);

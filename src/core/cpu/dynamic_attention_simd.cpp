@@ -58,7 +58,8 @@ HWY_INLINE EdgeGradient<T> edge_gradient(const DynamicAttention& a, std::int64_t
   const std::int64_t cols = a.head_cols(), at = h * cols;
   const T score =
       score_of<T>(a.vector + at, source + at, target + at, cols, static_cast<T>(a.slope));
-  const T alpha = std::exp(score - static_cast<T>(a.log_total(target, h)));
+  const T exponent = score - static_cast<T>(a.log_total(target, h));
+  const T alpha = std::exp(exponent > 0 ? T{0} : exponent);  // Late totals may be too small.
   const float* const d = a.gradient(target, h);
   const T dot = lane_sum<T>(
       cols, [&](std::int64_t c) { return static_cast<T>(d[c]) * static_cast<T>(source[at + c]); });

@@ -89,7 +89,8 @@ __device__ EdgeGradient edge_gradient(const DynamicAttention& a, const DynamicLa
   const float* const d = a.gradient(target, at.there ? at.head : 0);
   const float dot = at.sum([&](std::int64_t c) { return d[c] * source[at.begin + c]; });
   if (!at.there) return {0, 0};
-  const float alpha = std::exp(score - a.log_total(target, at.head));
+  const float exponent = score - a.log_total(target, at.head);
+  const float alpha = std::exp(exponent > 0 ? 0.0F : exponent);  // Late totals may be too small.
   return {alpha * keep, alpha * (keep * dot - a.product(target, at.head))};
 }
 

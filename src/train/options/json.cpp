@@ -356,6 +356,7 @@ std::string seeded_split(const TrainOptions& options) {
   const nlohmann::ordered_json& split = values.at("split");
   std::string text = split.is_string() ? split.get<std::string>() : split.dump();
   if (values.contains("split-seed")) text += ", seed " + values.at("split-seed").dump();
+  if (values.value("stratified", false)) text += ", stratified";
   return text;
 }
 

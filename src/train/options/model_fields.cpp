@@ -88,8 +88,7 @@ void add_model_fields(FieldTable<TrainOptions>& fields) {
              HELIOGRAPH_MEMBER(model.output_heads));
   fields.add("concat-heads",
              "With gat, gat-sep and gatv2: average the heads of hidden layers, each of --hidden "
-             "columns. By "
-             "default they are side by side and have --hidden columns together.",
+             "columns. By default they are side by side and have --hidden columns together.",
              HELIOGRAPH_MEMBER(model.concat_heads));
   fields.add("attention-dropout", "P",
              "With gat, gat-sep and gatv2: probability that training drops a weight of attention.",
