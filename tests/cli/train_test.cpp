@@ -253,34 +253,6 @@ TEST_F(Train, RefusesWhatDoesNotFitIntoMemory) {
   EXPECT_THAT(refused.err, HasSubstr("--memory-limit-mib allows 9.0 MiB: lower --hidden"));
 }
 
-TEST_F(Train, StopsOnASignalAndKeepsWhatWasWritten) {
-  const std::pair<int, int> cases[] = {{SIGINT, 130}, {SIGTERM, 143}};
-  for (const auto& [signal, code] : cases) {
-    const fs::path run = folder_ / ("run" + std::to_string(signal));
-    // An epoch takes half a second, so that the epochs after the signal can be counted.
-    std::size_t before = 0;
-    const auto outcome = run_command(
-        train_arguments(data_, 1000, {"--out", run.string(), "--link-latency-us", "25000"}),
-        [&, s = signal](int child) {
-          const auto epochs = [&] {
-            const std::string text = read_text(run / "metrics.jsonl");
-            return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
-          };
-          EXPECT_TRUE(test::wait_until([&] { return epochs() >= 2; }, 60));
-          ::kill(child, s);
-          before = epochs();
-        });
-    EXPECT_EQ(outcome.code, code) << outcome.err;
-    const auto lines = read_lines(run / "metrics.jsonl");
-    EXPECT_GE(lines.size(), 2U);
-    EXPECT_LE(lines.size(), before + 2) << "the epoch under way, and one more by a late signal";
-    const auto manifest = read_json(run / "run.json");
-    EXPECT_EQ(manifest.at("status"), "interrupted");
-    EXPECT_EQ(manifest.at("signal"), signal == SIGINT ? "SIGINT" : "SIGTERM");
-    EXPECT_EQ(manifest.at("epochs_written"), lines.size());
-  }
-}
-
 TEST_F(Train, FlagsWithoutEffectAreNamed) {
   const auto warnings = [&](std::vector<std::string> more) {
     const auto outcome = run_command(train_arguments(data_, 1, more));
@@ -311,62 +283,6 @@ TEST_F(Train, FlagsWithoutEffectAreNamed) {
               HasSubstr("warning: 10 hops at 1 bit can lose score on some graphs"));
   EXPECT_THAT(warnings({"--threads-per-rank", "1000", "--parts", "1"}),
               HasSubstr("warning: --threads-per-rank 1000 is more than the "));
-}
-
-TEST_F(Train, AnInterruptAtTheStartIsAnswered) {
-  const auto interrupted = [&](const std::vector<std::string>& words) {
-    return run_command(words, [](int child) { ::kill(child, SIGINT); });
-  };
-  const std::vector<std::string> endless = train_arguments(data_, 1000000, {"--quiet"});
-  for (int i = 0; i < 20; ++i) {
-    const auto outcome = run_command(endless, [&](int child) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(i));
-      ::kill(child, SIGINT);
-    });
-    EXPECT_EQ(outcome.code, 130) << outcome.err;
-  }
-  // A signal that waits until the command's first statement cannot come before it.
-  sigset_t interrupt, before;
-  sigemptyset(&interrupt);
-  sigaddset(&interrupt, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &interrupt, &before);
-  for (const auto& words : {endless, {"generate", "--out", path("made")}, {"info"}, {"--help"}}) {
-    const auto outcome = interrupted(words);
-    EXPECT_EQ(outcome.code, 130) << words[0];
-    EXPECT_EQ(outcome.err, "heliograph: stopped by SIGINT\n") << words[0];
-    EXPECT_EQ(outcome.out, "") << words[0];
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
-
-TEST_F(Train, LeavesAnIgnoredInterruptIgnored) {
-  auto* const handler = std::signal(SIGINT, SIG_IGN);  // The command inherits this.
-  const fs::path run = folder_ / "run";
-  const auto outcome =
-      run_command(train_arguments(data_, 2000, {"--out", run.string()}), [&](int child) {
-        EXPECT_TRUE(
-            test::wait_until([&] { return !read_text(run / "metrics.jsonl").empty(); }, 60));
-        ::kill(child, SIGINT);
-      });
-  std::signal(SIGINT, handler);
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(read_json(run / "run.json").at("status"), "completed");
-}
-
-TEST_F(Train, EndsByForceInAnEpochThatDoesNotEnd) {
-  // A message takes five seconds, so that the first epoch is longer than the grace period.
-  const auto outcome = run_command(
-      train_arguments(data_, 5, {"--out", path("run"), "--link-latency-us", "1e6"}),
-      [&](int child) {
-        EXPECT_TRUE(test::wait_until([&] { return fs::exists(folder_ / "run" / "run.json"); }, 60));
-        ::kill(child, SIGTERM);
-      });
-  EXPECT_EQ(outcome.code, 143) << outcome.err;
-  EXPECT_TRUE(read_lines(folder_ / "run" / "metrics.jsonl").empty());
-  EXPECT_EQ(read_json(folder_ / "run" / "run.json").at("status"), "interrupted");
-  EXPECT_THAT(outcome.err,
-              HasSubstr("stopped by SIGTERM at once; no checkpoint was saved, so only --overwrite "
-                        "starts the run again; "));
 }
 
 TEST_F(Train, PrintsFewWholeLinesWithoutATerminal) {
@@ -459,32 +375,6 @@ TEST_F(Train, BalancesTrainingNodesOnDemand) {
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   const auto refused = run_command(train_arguments(data_, 1, {"--balance-train", "--split", "4"}));
   EXPECT_EQ(refused.code, 2) << refused.err;
-}
-
-// Ctrl-Z and fg: ranks that were stopped have not waited for each other. Rank 1 has one node, so it
-// waits most of the time.
-TEST_F(Train, AStoppedProcessGoesOn) {
-  const auto lines = [&] { return test::read_lines(folder_ / "run" / "metrics.jsonl").size(); };
-  std::string owners;
-  for (NodeId v = 0; v < nodes; ++v) owners += v == 0 ? "1\n" : "0\n";
-  test::write_text(folder_ / "owners", owners);
-  const auto outcome =
-      run_command(train_arguments(data_, 1000000,
-                                  {"--out", path("run"), "--timeout", "2", "--hidden", "1024",
-                                   "--layers", "3", "--partitioner", "file:" + path("owners")}),
-                  [&](int child) {
-                    EXPECT_TRUE(test::wait_until(
-                        [&] { return !read_text(folder_ / "run" / "metrics.jsonl").empty(); }, 60));
-                    // Not just after an epoch, where rank 0 would answer at once.
-                    std::this_thread::sleep_for(std::chrono::milliseconds(300));
-                    ::kill(child, SIGSTOP);
-                    std::this_thread::sleep_for(std::chrono::seconds(3));
-                    const auto before = lines();
-                    ::kill(child, SIGCONT);
-                    EXPECT_TRUE(test::wait_until([&] { return lines() > before + 1; }, 60));
-                    ::kill(child, SIGTERM);
-                  });
-  EXPECT_EQ(outcome.code, 143) << outcome.err;
 }
 
 // A wait in which no message moves for longer than --timeout ends with an error that names the
