@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/buffer.hpp"
+#include "core/csr.hpp"
 #include "core/packed_rows.hpp"
 #include "quant/codec.hpp"
 
@@ -42,6 +43,23 @@ inline std::vector<float> random_entry_values(std::size_t count, std::uint32_t s
     v = random() % 8 == 0 ? 0.0F : std::uniform_real_distribution<float>(-2.0F, 2.0F)(random);
   }
   return values;
+}
+
+/// A random graph of rows with up to 8 entries, one with 200, and none in every fifth row from
+/// `empty`.
+inline Csr uneven_rows(std::int64_t rows, std::int64_t columns, int empty, std::mt19937& random) {
+  Csr csr;
+  csr.offsets = {0};
+  for (std::int64_t i = 0; i < rows; ++i) {
+    std::int64_t degree = i % 5 == empty ? 0
+                          : i == 7       ? 200
+                                         : static_cast<std::int64_t>(random() % 9);
+    for (; degree > 0; --degree) {
+      csr.columns.push_back(static_cast<std::int32_t>(random() % static_cast<unsigned>(columns)));
+    }
+    csr.offsets.push_back(static_cast<std::int64_t>(csr.columns.size()));
+  }
+  return csr;
 }
 
 /// Fails the test unless all bits are the same, including the padding, which must not change.

@@ -19,6 +19,7 @@ namespace heliograph {
 namespace {
 
 using test::random_matrix;
+using test::uneven_rows;
 
 Matrix make(std::int64_t rows, const std::vector<float>& values) {
   const auto cols = static_cast<std::int64_t>(values.size()) / rows;
@@ -102,8 +103,8 @@ class Block {
     row_scores_ = random_matrix(case_.rows, c.heads, 3);
     halo_x_ = random_matrix(kHalo, cols_, 4);
     halo_exact_ = random_matrix(kHalo, exact, 5);
-    fill(inner_, case_.rows, 0);
-    fill(halo_, kHalo, 1);
+    inner_ = uneven_rows(case_.rows, case_.rows, 0, random_);
+    halo_ = uneven_rows(case_.rows, kHalo, 1, random_);
     for (std::int64_t i = 0; i < case_.rows + kHalo; ++i) ids_.push_back(1000 + 3 * i);
     RowFormat format = c.format;
     format.exact_cols = static_cast<int>(exact);
@@ -180,20 +181,6 @@ class Block {
   }
 
  private:
-  void fill(Csr& csr, std::int64_t columns, int empty) {
-    csr.offsets = {0};
-    for (std::int64_t i = 0; i < case_.rows; ++i) {
-      std::int64_t degree = i % 5 == empty ? 0
-                            : i == 7       ? 200
-                                           : static_cast<std::int64_t>(random_() % 9);
-      for (; degree > 0; --degree) {
-        csr.columns.push_back(
-            static_cast<std::int32_t>(random_() % static_cast<unsigned>(columns)));
-      }
-      csr.offsets.push_back(static_cast<std::int64_t>(csr.columns.size()));
-    }
-  }
-
   Case case_;
   std::int64_t cols_;
   std::mt19937 random_;

@@ -17,6 +17,7 @@ namespace heliograph {
 namespace {
 
 using test::random_matrix;
+using test::uneven_rows;
 
 Matrix matrix_of(std::int64_t rows, const std::vector<float>& values) {
   const auto cols = static_cast<std::int64_t>(values.size()) / rows;
@@ -115,8 +116,8 @@ class DynamicBlocks {
     halo_ = Matrix(kHalo, sent + exact, MemoryUse::workspace, nullptr);
     make_cpu_kernels(1, false)->decode_rows(packed.rows, nullptr, halo_.view(),
                                             halo_.view().col_range(sent, exact));
-    fill(inner_csr_, c.rows, 0);
-    fill(halo_csr_, kHalo, 1);
+    inner_csr_ = uneven_rows(c.rows, c.rows, 0, random_);
+    halo_csr_ = uneven_rows(c.rows, kHalo, 1, random_);
     for (std::int64_t i = 0; i < c.rows + kHalo; ++i) ids_.push_back(1000 + 3 * i);
     const ConstMatrixView own = backward ? sources_.view() : targets_.view();
     const ConstMatrixView others = backward ? targets_.view() : sources_.view();
@@ -177,20 +178,6 @@ class DynamicBlocks {
   }
 
  private:
-  void fill(Csr& csr, std::int64_t columns, int empty) {
-    csr.offsets = {0};
-    for (std::int64_t i = 0; i < case_.rows; ++i) {
-      std::int64_t degree = i % 5 == empty ? 0
-                            : i == 7       ? 200
-                                           : static_cast<std::int64_t>(random_() % 9);
-      for (; degree > 0; --degree) {
-        csr.columns.push_back(
-            static_cast<std::int32_t>(random_() % static_cast<unsigned>(columns)));
-      }
-      csr.offsets.push_back(static_cast<std::int64_t>(csr.columns.size()));
-    }
-  }
-
   DynamicCase case_;
   bool backward_;
   std::mt19937 random_;
