@@ -341,18 +341,15 @@ void set_folders(const ResumePoint& resumed, TrainRequest& request) {
 void require_processes(const TrainArguments& arguments, const TrainRequest& request,
                        int processes) {
   const int parts = request.train.partition.parts;
-  if (parts != processes && is_shards(request.input.data) && !arguments.given("parts")) {
+  const bool resumes = !request.resume.empty();
+  if (parts != processes && (resumes || is_shards(request.input.data)) &&
+      !arguments.given("parts")) {
+    const std::string what = resumes ? fmt::format("--resume {}: the checkpoint is", request.resume)
+                                     : fmt::format("--data {}: the shards are", request.input.data);
     throw Error(ErrorCode::usage,
-                fmt::format("--data {} holds the shards of {} {}, but the launcher started {} {}, "
-                            "each of which is one rank: start {}",
-                            request.input.data, parts, plural(parts, "rank"), processes,
-                            plural(processes, "process"), parts));
-  }
-  if (parts != processes && !request.resume.empty() && !arguments.given("parts")) {
-    throw Error(ErrorCode::usage,
-                fmt::format("--resume {}: the checkpoint is of {} {}, but the launcher started {} "
-                            "{}, each of which is one rank: start {}, or leave the launcher out",
-                            request.resume, parts, plural(parts, "rank"), processes,
+                fmt::format("{} of {} {}, but the launcher started {} {}, each of which is one "
+                            "rank: start {}, or leave the launcher out",
+                            what, parts, plural(parts, "rank"), processes,
                             plural(processes, "process"), parts));
   }
   require_parts(parts, processes);

@@ -184,7 +184,7 @@ def command(options):
     done = alone(options.heliograph, "partition", *data, "--parts", "3", "--out", shards)
     require(done.returncode == 0, done.stderr)
     done = alone(*begin, "--data", shards, **variables_of(2))
-    require(done.returncode == 2 and "holds the shards of 3 ranks, but the launcher started 2 "
+    require(done.returncode == 2 and "the shards are of 3 ranks, but the launcher started 2 "
             "processes" in done.stderr, done.stderr)
 
     # A rank that ends before it has met the others tells them, whichever it is.
