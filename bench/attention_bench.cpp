@@ -39,8 +39,8 @@ struct AttentionRows {
 /// Sums, which every call resets, so that the shift of rows is raised as in a first block.
 class Sums {
  public:
-  Sums() {
-    const std::int64_t rows = random_graph().view().rows;
+  explicit Sums(const CsrView& graph) : graph_(graph) {
+    const std::int64_t rows = graph.rows;
     positive_ = Matrix(rows, sizes().width, MemoryUse::workspace, nullptr);
     other_ = Matrix(rows, sizes().width, MemoryUse::workspace, nullptr);
     totals_ = Matrix(rows, 3 * kHeads, MemoryUse::workspace, nullptr);
@@ -57,12 +57,13 @@ class Sums {
     Attention a;
     a.heads = kHeads;
     a.row_scores = targets_.view();
-    cpu::attention_halo(random_graph().view(), a, rows,
-                        {{positive_.view(), other_.view(), totals_.view()}, {}}, space_, threads());
+    cpu::attention_halo(graph_, a, rows, {{positive_.view(), other_.view(), totals_.view()}, {}},
+                        space_, threads());
     benchmark::ClobberMemory();
   }
 
  private:
+  CsrView graph_;
   Matrix positive_, other_, totals_, targets_;
   cpu::AttentionSpace space_{nullptr};
 };
@@ -73,7 +74,16 @@ void count_edges(benchmark::State& state) {
 
 void attend_packed(benchmark::State& state, int bits) {
   const AttentionRows rows(bits);
-  Sums sums;
+  Sums sums(random_graph().view());
+  for (auto _ : state) sums.add(rows.packed);
+  count_edges(state);
+}
+
+/// One row with all entries, which more than one thread sums by parts.
+void attend_from_one_row(benchmark::State& state, int bits) {
+  const AttentionRows rows(bits);
+  const Csr hub{{0, random_graph().entries()}, random_graph().columns};
+  Sums sums(hub.view());
   for (auto _ : state) sums.add(rows.packed);
   count_edges(state);
 }
@@ -91,7 +101,7 @@ void decode_then_attend(benchmark::State& state, int bits) {
   const MatrixView decoded{values.data(), sizes().rows, width, stride};
   const PackedRows as_rows(reinterpret_cast<const std::byte*>(values.data()), sizes().rows, width,
                            0, {32, true, kHeads, kHeads});
-  Sums sums;
+  Sums sums(random_graph().view());
   for (auto _ : state) {
     cpu::decode_rows(rows.packed, nullptr, decoded, threads());
     sums.add(as_rows);
@@ -107,6 +117,7 @@ void register_attention() {
         ->Unit(benchmark::kMillisecond)
         ->UseRealTime();
   };
+  add("halo_attention/one_row", attend_from_one_row, 1);
   for (const int bits : {1, 2, 4, 8, 16}) {
     add("halo_attention/packed", attend_packed, bits);
     add("halo_attention/decode_then_attend", decode_then_attend, bits);

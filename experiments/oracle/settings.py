@@ -51,6 +51,11 @@ SETTINGS = {
     "weighted gcn, 1 bit": ("weighted", f"--model gcn --parts 4 --bits 1 {RANDOM}"),
     "weighted sage, S = 1": ("weighted", f"--parts 4 --bits 4 {RANDOM} --staleness 1"),
     "weighted gin, reproducible": ("weighted", f"--model gin --parts 2 {RANDOM} --reproducible"),
+    "gat, 1 bit forward": ("dense", "--model gat --heads 4 --hidden 32 --parts 4 --bits-forward 1 "
+                                    "--bits-backward 4 --attention-dropout 0.2"),
+    "gat-sep, S = 1": ("words", f"--model gat-sep --heads 2 --hidden 32 --parts 2 --bits 8 {RANDOM} "
+                                "--staleness 1"),
+    "gatv2, 8 bits": ("narrow", "--model gatv2 --heads 2 --hidden 16 --parts 4 --bits 8"),
     "multi-label gcn": ("tags", "--model gcn --parts 4 --bits 1 --layers 2"),
     "multi-label sage, residual": ("tags", "--parts 4 --residual --eval-every 3"),
     "residual, no norm": ("dense", "--model gcn --parts 4 --layers 4 --residual --norm none"),

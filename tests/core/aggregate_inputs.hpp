@@ -47,12 +47,13 @@ inline std::vector<float> random_entry_values(std::size_t count, std::uint32_t s
 
 /// A random graph of rows with up to 8 entries, one with 200, and none in every fifth row from
 /// `empty`.
-inline Csr uneven_rows(std::int64_t rows, std::int64_t columns, int empty, std::mt19937& random) {
+inline Csr uneven_rows(std::int64_t rows, std::int64_t columns, int empty, std::mt19937& random,
+                       std::int64_t longest = 200) {
   Csr csr;
   csr.offsets = {0};
   for (std::int64_t i = 0; i < rows; ++i) {
     std::int64_t degree = i % 5 == empty ? 0
-                          : i == 7       ? 200
+                          : i == 7       ? longest
                                          : static_cast<std::int64_t>(random() % 9);
     for (; degree > 0; --degree) {
       csr.columns.push_back(static_cast<std::int32_t>(random() % static_cast<unsigned>(columns)));

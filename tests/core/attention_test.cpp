@@ -8,6 +8,7 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/aggregate_inputs.hpp"
@@ -88,6 +89,8 @@ struct Case {
   RowFormat format;
   bool backward, shared, drops;
   std::int64_t rows = 37;
+  std::int64_t longest = 200;      ///< Inner and halo entries of row 7.
+  std::int64_t first_columns = 0;  ///< Of halo rows in two blocks of columns; 0: in one.
 };
 
 /// A rank's rows with inner and halo neighbours, and what they must sum to, in fp64.
@@ -103,8 +106,8 @@ class Block {
     row_scores_ = random_matrix(case_.rows, c.heads, 3);
     halo_x_ = random_matrix(kHalo, cols_, 4);
     halo_exact_ = random_matrix(kHalo, exact, 5);
-    inner_ = uneven_rows(case_.rows, case_.rows, 0, random_);
-    halo_ = uneven_rows(case_.rows, kHalo, 1, random_);
+    inner_ = uneven_rows(case_.rows, case_.rows, 0, random_, c.longest);
+    halo_ = uneven_rows(case_.rows, kHalo, 1, random_, c.longest);
     for (std::int64_t i = 0; i < case_.rows + kHalo; ++i) ids_.push_back(1000 + 3 * i);
     RowFormat format = c.format;
     format.exact_cols = static_cast<int>(exact);
@@ -116,10 +119,17 @@ class Block {
     selection.global_ids = ids_.data();
     selection.exact = halo_exact_.view();
     const auto codec = make_cpu_codec(format);
-    bytes_.resize(codec->encoded_bytes(kHalo, cols_) + 64);
-    ThreadPool threads(1);
-    EXPECT_EQ(codec->encode(halo_x_.view(), selection, 5, bytes_.data(), threads).row, -1);
-    packed_ = PackedRows(bytes_.data(), kHalo, cols_, 0, format);
+    const auto pack = [&](std::int64_t begin, std::int64_t cols) {
+      std::vector<std::byte>& bytes = bytes_.emplace_back(codec->encoded_bytes(kHalo, cols) + 64);
+      ThreadPool threads(1);
+      EXPECT_EQ(
+          codec->encode(halo_x_.view().col_range(begin, cols), selection, 5, bytes.data(), threads)
+              .row,
+          -1);
+      packed_.emplace_back(bytes.data(), kHalo, cols, begin, format);
+    };
+    if (c.first_columns > 0) pack(0, c.first_columns);
+    pack(c.first_columns, cols_ - c.first_columns);
   }
 
   Attention attention(bool halo) const {
@@ -137,7 +147,9 @@ class Block {
 
   void sum(Kernels& kernels, const Sums& sums) const {
     kernels.attention_inner(inner_.view(), attention(false), x_.view(), exact_.view(), sums.view());
-    kernels.attention_halo(halo_.view(), attention(true), packed_, sums.view());
+    for (const PackedRows& block : packed_) {
+      kernels.attention_halo(halo_.view(), attention(true), block, sums.view());
+    }
   }
 
   /// Sums of row i and head h, unnormalised, with 0 as the shift in forward.
@@ -167,8 +179,7 @@ class Block {
       }
       for (std::int64_t c = 0; c < case_.head_cols; ++c) {
         const std::int64_t col = (case_.shared ? 0 : h * case_.head_cols) + c;
-        const float value =
-            halo ? decode_value(packed_.row(j), packed_.format, cols_, col) : x_.view().row(j)[col];
+        const float value = halo ? halo_value(j, col) : x_.view().row(j)[col];
         const double term = w * drop * static_cast<double>(value);
         (score > 0 ? e.positive : e.other)[static_cast<std::size_t>(c)] += term;
         e.size += std::abs(term);
@@ -181,14 +192,19 @@ class Block {
   }
 
  private:
+  float halo_value(std::int64_t j, std::int64_t col) const {
+    const PackedRows& block = col < case_.first_columns ? packed_.front() : packed_.back();
+    return decode_value(block.row(j), block.format, block.cols, col - block.col_begin);
+  }
+
   Case case_;
   std::int64_t cols_;
   std::mt19937 random_;
   Matrix x_, exact_, row_scores_, halo_x_, halo_exact_;
   Csr inner_, halo_;
   std::vector<std::int64_t> ids_;
-  std::vector<std::byte> bytes_;
-  PackedRows packed_;
+  std::vector<std::vector<std::byte>> bytes_;
+  std::vector<PackedRows> packed_;
 };
 
 void expect_sums(const Case& c, const std::string& what) {
@@ -247,8 +263,16 @@ TEST(AttentionKernels, SumInSeveralTiles) {
   }
 }
 
-// The memory of a tile is made for this bound.
-TEST(RowTiles, BoundTheWorkOfEveryTile) {
+// The row of 5000 entries goes on in two more tiles, in the inner block and in the halo.
+TEST(AttentionKernels, AddThePartsOfALongRow) {
+  for (const bool backward : {false, true}) {
+    expect_sums({4, 64, {4, true}, backward, false, true, 37, 5000}, "5000 entries,");
+    expect_sums({4, 64, {32, true}, backward, false, true, 37, 5000, 80}, "blocks of columns,");
+  }
+}
+
+// The memory of a tile is made for `most_work`.
+TEST(RowTiles, HaveEachEntryInOnePartOfBoundedWork) {
   for (const std::int64_t longest : {0, 1, 700, 4000}) {
     Csr csr{{0}, {}};
     for (std::int64_t row = 0; row < 900; ++row) {
@@ -256,13 +280,28 @@ TEST(RowTiles, BoundTheWorkOfEveryTile) {
     }
     const CsrView view = csr.view();
     const cpu::RowTiles tiles(view, 1000);
-    std::int64_t most = 0;
+    std::vector<std::pair<std::int64_t, std::int64_t>> continued, expected;
+    tiles.for_continued([&](std::int64_t t, std::int64_t row) { continued.emplace_back(t, row); });
+    std::int64_t most = 0, row = 0, entry = 0;
     for (std::int64_t t = 0; t < tiles.count(); ++t) {
-      const std::int64_t begin = tiles.begin(t), end = tiles.begin(t + 1);
-      most = std::max(most, view.offsets[end] - view.offsets[begin] + end - begin);
+      const cpu::RowTiles::Tile part = tiles.part(t);
+      if (part.begin == part.end) continue;
+      ASSERT_EQ(part.first, entry) << longest << " tile " << t;
+      if (part.begin < row) {
+        ASSERT_EQ(part.begin, row - 1);
+        expected.emplace_back(t, part.begin);
+      } else {
+        ASSERT_EQ(part.first, view.offsets[part.begin]);
+      }
+      row = part.end;
+      entry = part.last;
+      most = std::max(most, part.last - part.first + part.end - part.begin);
     }
+    EXPECT_EQ(row, view.rows) << longest;
+    EXPECT_EQ(entry, view.offsets[view.rows]) << longest;
+    EXPECT_EQ(continued, expected) << longest;
+    EXPECT_GE(continued.size(), longest == 4000 ? 63U : longest == 700 ? 9U : 0U);
     EXPECT_LE(most, tiles.most_work()) << longest;
-    EXPECT_GE(2 * most, tiles.most_work()) << longest;
   }
   EXPECT_EQ(cpu::RowTiles(CsrView{}, 1).most_work(), 0);
 }

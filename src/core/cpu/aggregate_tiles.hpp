@@ -35,19 +35,44 @@ class RowTiles {
     return low;
   }
 
-  /// At least the work of every tile. Only its last row takes a tile beyond the grain.
-  std::int64_t most_work() const {
-    if (csr_.rows <= 0) return 0;
-    std::int64_t longest = 0;
+  /// Rows [begin, end) with the entries [first, last).
+  struct Tile {
+    std::int64_t begin, end, first, last;
+  };
+  /// Tile t with its share of long rows, which have more entries than a tile has work and go on in
+  /// the tiles after that of their beginning. If the tile begins in such a row, that is its first
+  /// row, and `first` is not the row's first entry.
+  Tile part(std::int64_t t) const {
+    Tile tile{begin(t), begin(t + 1), 0, 0};
+    tile.first = entry_at(tile.begin, t);
+    tile.last = entry_at(tile.end, t + 1);
+    if (tile.first < csr_.offsets[tile.begin]) --tile.begin;
+    return tile;
+  }
+  /// Calls body(tile, row) for each tile that begins in a long row, in the order of tiles.
+  template <class Body>
+  void for_continued(const Body& body) const {
     for (std::int64_t row = 0; row < csr_.rows; ++row) {
-      longest = std::max(longest, csr_.offsets[row + 1] - csr_.offsets[row]);
+      if (!is_long(row)) continue;
+      const std::int64_t work = work_before(row), end = work + entries(row);
+      for (std::int64_t t = work / grain_ + 1; t * grain_ < end; ++t) body(t, row);
     }
-    return std::min(grain_ + longest + 1, work_before(csr_.rows));
+  }
+  /// At least the rows and the entries of every part.
+  std::int64_t most_work() const {
+    return csr_.rows <= 0 ? 0 : std::min(2 * grain_ + 2, work_before(csr_.rows));
   }
 
  private:
   std::int64_t work_before(std::int64_t row) const {
     return csr_.offsets[row] - csr_.offsets[0] + row;
+  }
+  std::int64_t entries(std::int64_t row) const { return csr_.offsets[row + 1] - csr_.offsets[row]; }
+  bool is_long(std::int64_t row) const { return entries(row) > grain_; }
+  /// The entry at which tile t begins; `row` is begin(t).
+  std::int64_t entry_at(std::int64_t row, std::int64_t t) const {
+    if (row == 0 || !is_long(row - 1)) return csr_.offsets[row];
+    return std::min(csr_.offsets[row], csr_.offsets[row - 1] + t * grain_ - work_before(row - 1));
   }
 
   const CsrView& csr_;

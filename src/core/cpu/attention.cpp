@@ -2,29 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
-#include "core/cpu/aggregate_rows.hpp"
 #include "core/cpu/aggregate_tiles.hpp"
+#include "core/cpu/attention_neighbours.hpp"
 #include "core/noise.hpp"
 
 namespace heliograph::cpu {
 namespace {
-
-/// Entries of one head and one sign in the rows of a tile, with their weights.
-template <class T>
-struct Selection {
-  std::int64_t* offsets;
-  std::int32_t* columns;
-  T* weights;
-  std::int64_t count = 0;
-
-  void put(std::int32_t column, T weight) {
-    columns[count] = column;
-    weights[count] = weight;
-  }
-};
 
 /// Space for the entries of one tile.
 template <class T>
@@ -90,107 +75,67 @@ WeightTotals<double> weigh(double* x, std::int64_t count, double row_score, floa
   return totals;
 }
 
-/// Rows of inner nodes.
-struct InnerNeighbours {
-  ConstMatrixView x, exact;
-  std::int64_t head_cols;
-  bool shared;
+template <class T>
+AttentionTotals<T> row_of(const AttentionTotals<T>& totals, std::int64_t row) {
+  return {totals.positive.row_range(row, 1), totals.other.row_range(row, 1),
+          totals.rows.row_range(row, 1)};
+}
 
-  static constexpr bool kFirst = true;  ///< These are the first entries of each row.
-  bool counts_totals() const { return true; }
-  float exact_value(std::int32_t j, std::int64_t c) const { return exact.row(j)[c]; }
-  void prefetch(std::int32_t j) const { __builtin_prefetch(exact.row(j)); }
-  ConstMatrixView head(int h) const { return shared ? x : x.col_range(h * head_cols, head_cols); }
+/// Rewrites one head's forward sums of a row for another shift of the weights.
+template <class T>
+void rescale(const AttentionTotals<T>& row, int heads, int h, T shift) {
+  T* const totals = row.rows.data;
+  const T factor = std::exp(totals[h] - shift);
+  totals[h] = shift;
+  totals[heads + h] *= factor;
+  totals[2 * heads + h] *= factor;
+  const std::int64_t cols = row.positive.cols / heads;
+  for (T* sums : {row.positive.data + h * cols, row.other.data + h * cols}) {
+    for (std::int64_t c = 0; c < cols; ++c) sums[c] *= factor;
+  }
+}
 
-  void sum(const Selection<float>& s, int h, const MatrixView& out) const {
-    const CsrView csr{out.rows, s.offsets, s.columns, nullptr, s.weights};
-    aggregate_inner_rows(csr, head(h), nullptr, 0, nullptr, out.col_range(h * head_cols, head_cols),
-                         0, out.rows);
+/// Adds a part of a row's sums, which may have another shift, to the row's.
+template <class T>
+void add_part(const AttentionTotals<T>& row, const AttentionTotals<T>& part,
+              const Attention& attention) {
+  const int heads = attention.heads;
+  for (int h = 0; h < heads && !attention.backward; ++h) {
+    const T shift = std::max(row.rows.data[h], part.rows.data[h]);
+    rescale(row, heads, h, shift);
+    rescale(part, heads, h, shift);
   }
-  void sum(const Selection<double>& s, int h, const AccumulatorView& out) const {
-    const ConstMatrixView rows = head(h);
-    for (std::int64_t i = 0; i < out.rows; ++i) {
-      double* to = out.row(i) + h * head_cols;
-      std::fill_n(to, head_cols, 0.0);
-      for (std::int64_t e = s.offsets[i]; e < s.offsets[i + 1]; ++e) {
-        const float* from = rows.row(s.columns[e]);
-        for (std::int64_t c = 0; c < head_cols; ++c) to[c] += s.weights[e] * from[c];
-      }
-    }
-  }
-};
+  const auto add = [](const BasicMatrixView<T>& to, const BasicMatrixView<T>& from,
+                      std::int64_t begin) {
+    for (std::int64_t c = begin; c < to.cols; ++c) to.data[c] += from.data[c];
+  };
+  add(row.positive, part.positive, 0);
+  add(row.other, part.other, 0);
+  add(row.rows, part.rows, heads);  // of the totals
+}
 
-/// Packed rows of halo nodes, in all columns or in a block of them.
-struct HaloNeighbours {
-  PackedRows packed;
-  std::int64_t head_cols;
-  bool shared;
-  /// The exact columns of the first row.
-  const std::byte* exact = packed.data + packed.format.exact_begin(packed.cols);
-
-  static constexpr bool kFirst = false;
-  bool counts_totals() const { return packed.col_begin == 0; }
-  float exact_value(std::int32_t j, std::int64_t c) const {
-    float value = 0;
-    std::memcpy(&value, exact + static_cast<std::size_t>(j) * packed.stride + 4 * c, 4);
-    return value;
-  }
-  void prefetch(std::int32_t j) const {
-    __builtin_prefetch(exact + static_cast<std::size_t>(j) * packed.stride);
-  }
-
-  /// Those of the head's columns that `packed` has, with the columns of the sums as col_begin.
-  PackedRows head(int h) const {
-    PackedRows view = packed;
-    if (shared) {
-      view.col_begin += h * head_cols;
-    } else if (packed.format.is_codes()) {
-      view = packed.group(h);
-    } else {
-      view.col_begin = std::max(packed.col_begin, h * head_cols);
-      view.cols = std::max<std::int64_t>(
-          0, std::min(packed.col_begin + packed.cols, (h + 1) * head_cols) - view.col_begin);
-      view.data += (view.col_begin - packed.col_begin) * packed.format.bits / 8;
-    }
-    return view;
-  }
-  void sum(const Selection<float>& s, int h, const MatrixView& out) const {
-    const PackedRows rows = head(h);
-    if (rows.cols == 0) return;
-    const CsrView csr{out.rows, s.offsets, s.columns, nullptr, s.weights};
-    aggregate_halo_rows(csr, rows, nullptr, out, 0, out.rows);
-  }
-  void sum(const Selection<double>& s, int h, const AccumulatorView& out) const {
-    const PackedRows rows = head(h);
-    for (std::int64_t i = 0; i < out.rows; ++i) {
-      for (std::int64_t e = s.offsets[i]; e < s.offsets[i + 1]; ++e) {
-        add_decoded_row(rows.row(s.columns[e]), rows.format, rows.cols, s.weights[e],
-                        out.row(i) + rows.col_begin);
-      }
-    }
-  }
-};
-
-/// Sums the entries of rows [begin, end).
+/// Sums the entries of a part of the block. The first row's go into `first`, the others' into
+/// `totals`.
 template <class T, class Neighbours>
 class AttentionTile {
  public:
-  /// `memory`: of at least `bytes` for the tile's work.
+  /// `memory`: of at least `bytes` for the tile's work. `first` may be a row of `totals`.
   AttentionTile(const CsrView& csr, const Attention& attention, const Neighbours& neighbours,
-                const AttentionTotals<T>& totals, std::int64_t begin, std::int64_t end,
-                std::byte* memory)
+                const AttentionTotals<T>& totals, const AttentionTotals<T>& first,
+                const RowTiles::Tile& tile, std::byte* memory)
       : csr_(csr),
         a_(attention),
         neighbours_(neighbours),
         totals_(totals),
-        begin_(begin),
-        rows_(end - begin),
-        entries_(csr.offsets[end] - csr.offsets[begin] + (attention.own_rows ? rows_ : 0)) {
+        first_(first),
+        tile_(tile),
+        rows_(tile.end - tile.begin),
+        entries_(tile.last - tile.first + (attention.own_rows ? rows_ : 0)) {
     Carver carver(memory);
     space_ = carve<T>(carver, rows_, entries_, a_.exact_cols());
   }
 
-  /// Enough for a tile of this work (RowTiles): neither its rows nor its entries exceed it.
+  /// Enough for a part of this work (RowTiles): neither its rows nor its entries exceed it.
   static std::size_t bytes(std::int64_t work, std::int64_t exact_cols) {
     Carver counter(nullptr);
     carve<T>(counter, work, work, exact_cols);
@@ -202,20 +147,23 @@ class AttentionTile {
     for (int h = 0; h < a_.heads; ++h) {
       for (Selection<T>* s : {&space_.positive, &space_.other}) s->offsets[0] = s->count = 0;
       for (std::int64_t i = 0; i < rows_; ++i) weigh_row(i, h);
-      neighbours_.sum(space_.positive, h, totals_.positive.row_range(begin_, rows_));
-      neighbours_.sum(space_.other, h, totals_.other.row_range(begin_, rows_));
+      sum_selected(space_.positive, h, totals_.positive, first_.positive);
+      sum_selected(space_.other, h, totals_.other, first_.other);
     }
   }
 
  private:
   T* exact(std::int64_t c) { return space_.exact + c * entries_; }
+  bool continued() const { return tile_.first > csr_.offsets[tile_.begin]; }
+  AttentionTotals<T> row_totals(std::int64_t i) const {
+    return i == 0 ? first_ : row_of(totals_, tile_.begin + i);
+  }
 
   void list_entries() {
     constexpr std::int64_t kAhead = 16;  // entries between the prefetch of a neighbour and its use
-    const std::int64_t last = csr_.offsets[begin_ + rows_] - 1;
-    std::int64_t k = 0;
+    std::int64_t k = 0, e = tile_.first;
     for (std::int64_t i = 0; i < rows_; ++i) {
-      const std::int64_t row = begin_ + i;
+      const std::int64_t row = tile_.begin + i;
       space_.offsets[i] = k;
       const auto put = [&](std::int32_t j) {
         space_.columns[k] = j;
@@ -225,48 +173,49 @@ class AttentionTile {
         if (a_.dropout.threshold != 0) space_.keys[k] = a_.dropout.key(row, j, a_.backward);
         ++k;
       };
-      if (a_.own_rows) put(static_cast<std::int32_t>(row));
-      for (std::int64_t e = csr_.offsets[row]; e < csr_.offsets[row + 1]; ++e) {
-        neighbours_.prefetch(csr_.columns[std::min(e + kAhead, last)]);
+      if (a_.own_rows && e == csr_.offsets[row]) put(static_cast<std::int32_t>(row));
+      for (const std::int64_t end = std::min(csr_.offsets[row + 1], tile_.last); e < end; ++e) {
+        neighbours_.prefetch(csr_.columns[std::min(e + kAhead, tile_.last - 1)]);
         put(csr_.columns[e]);
       }
     }
     space_.offsets[rows_] = k;
   }
 
+  void sum_selected(const Selection<T>& s, int h, const BasicMatrixView<T>& all,
+                    const BasicMatrixView<T>& first) const {
+    if (!continued()) return neighbours_.sum(s, h, all.row_range(tile_.begin, rows_));
+    neighbours_.sum(s, h, first);
+    Selection<T> others = s;
+    ++others.offsets;
+    neighbours_.sum(others, h, all.row_range(tile_.begin + 1, rows_ - 1));
+  }
+
   /// The shift of a row's weights in forward, which is raised to the largest of these scores.
-  T shift(std::int64_t i, int h, const T* scores, std::int64_t count, T row_score) {
-    T* const row = totals_.rows.row(begin_ + i);
-    if (Neighbours::kFirst) row[h] = std::numeric_limits<T>::lowest();
-    if (!neighbours_.counts_totals() || count == 0) return row[h];
+  T shift(const AttentionTotals<T>& row, int h, const T* scores, std::int64_t count, T row_score) {
+    T& current = row.rows.data[h];
+    if (Neighbours::kFirst) current = std::numeric_limits<T>::lowest();
+    if (!neighbours_.counts_totals() || count == 0) return current;
     const T highest = leaky(row_score + *std::max_element(scores, scores + count), a_.slope);
-    if (Neighbours::kFirst) return row[h] = highest;
-    if (highest <= row[h]) return row[h];
-    const T factor = std::exp(row[h] - highest);
-    row[h] = highest;
-    row[a_.heads + h] *= factor;
-    row[2 * a_.heads + h] *= factor;
-    const std::int64_t cols = totals_.positive.cols / a_.heads;
-    for (const BasicMatrixView<T>& part : {totals_.positive, totals_.other}) {
-      T* const sums = part.row(begin_ + i) + h * cols;
-      for (std::int64_t c = 0; c < cols; ++c) sums[c] *= factor;
-    }
-    return highest;
+    if (Neighbours::kFirst) return current = highest;
+    if (highest > current) rescale(row, a_.heads, h, highest);
+    return current;
   }
 
   /// Weighs one head's entries of row i and selects them by sign.
   void weigh_row(std::int64_t i, int h) {
     const std::int64_t begin = space_.offsets[i], count = space_.offsets[i + 1] - begin;
-    const auto row_score = static_cast<T>(a_.row_scores.row(begin_ + i)[h]);
+    const auto row_score = static_cast<T>(a_.row_scores.row(tile_.begin + i)[h]);
     T* const w = exact(h) + begin;
-    if (Neighbours::kFirst && a_.backward) totals_.rows.row(begin_ + i)[h] = 0;
+    const AttentionTotals<T> sums = row_totals(i);
+    T* const row = sums.rows.data;
+    if (Neighbours::kFirst && a_.backward) row[h] = 0;
     const WeightTotals<T> totals =
         a_.backward ? weigh(w, count, row_score, a_.slope, T{0}, exact(a_.heads + h) + begin,
                             exact(2 * a_.heads + h) + begin)
-                    : weigh(w, count, row_score, a_.slope, shift(i, h, w, count, row_score),
+                    : weigh(w, count, row_score, a_.slope, shift(sums, h, w, count, row_score),
                             nullptr, nullptr);
     if (neighbours_.counts_totals()) {
-      T* const row = totals_.rows.row(begin_ + i);
       constexpr bool first = Neighbours::kFirst;
       row[a_.heads + h] = (first ? T{0} : row[a_.heads + h]) + totals.positive;
       row[2 * a_.heads + h] = (first ? T{0} : row[2 * a_.heads + h]) + totals.other;
@@ -292,22 +241,69 @@ class AttentionTile {
   const CsrView& csr_;
   const Attention& a_;
   const Neighbours& neighbours_;
-  const AttentionTotals<T>& totals_;
-  std::int64_t begin_, rows_, entries_;
+  const AttentionTotals<T>&totals_, first_;
+  const RowTiles::Tile tile_;
+  std::int64_t rows_, entries_;
   TileSpace<T> space_;
 };
 
+/// Sums of a row for each of `count` tiles that continue it.
+template <class T>
+AttentionTotals<T> carve_continued(Carver& carver, std::int64_t count, std::int64_t cols,
+                                   int heads) {
+  const auto matrix = [&](std::int64_t width) {
+    const std::int64_t stride = padded_stride<T>(width);
+    return BasicMatrixView<T>{carver.take<T>(count * stride), count, width, stride};
+  };
+  return {matrix(cols), matrix(cols), matrix(3 * std::int64_t{heads})};
+}
+
+/// Sums the block by tiles. A long row has sums of its own in each tile after its first one, and
+/// they are added in the order of tiles, so that the bits do not depend on the threads.
 template <class T, class Neighbours>
 void sum_tiles(const CsrView& csr, const Attention& attention, const Neighbours& neighbours,
                const AttentionTotals<T>& totals, AttentionSpace& space, ThreadPool& threads) {
   using Tile = AttentionTile<T, Neighbours>;
   const std::int64_t cols = totals.positive.cols;
-  space.fit(Tile::bytes(RowTiles(csr, cols).most_work(), attention.exact_cols()),
-            threads.threads());
-  for_tiles(csr, cols, threads, [&](std::int64_t begin, std::int64_t end) {
-    AttentionSpace::Place place(space);
-    Tile(csr, attention, neighbours, totals, begin, end, place.memory()).sum();
+  const RowTiles tiles(csr, cols);
+  space.fit(Tile::bytes(tiles.most_work(), attention.exact_cols()), threads.threads());
+  auto& continued = space.continued;
+  continued.clear();
+  tiles.for_continued([&](std::int64_t tile, std::int64_t row) {
+    continued.push_back({tile, row});
   });
+  Carver counter(nullptr);
+  const auto count = static_cast<std::int64_t>(continued.size());
+  carve_continued<T>(counter, count, cols, attention.heads);
+  Carver carver(space.continued_memory(counter.bytes()));
+  const AttentionTotals<T> parts = carve_continued<T>(carver, count, cols, attention.heads);
+  for (std::int64_t k = 0; k < count; ++k) {
+    const AttentionTotals<T> part = row_of(parts, k);
+    std::fill_n(part.positive.data, cols, T{0});
+    std::fill_n(part.other.data, cols, T{0});
+    std::fill_n(part.rows.data, part.rows.cols, T{0});
+    if (attention.backward) continue;
+    for (int h = 0; h < attention.heads; ++h) {
+      part.rows.data[h] = neighbours.counts_totals() ? std::numeric_limits<T>::lowest()
+                                                     : totals.rows.row(continued[k].row)[h];
+    }
+  }
+  threads.run(tiles.count(), [&](std::int64_t t) {
+    const RowTiles::Tile tile = tiles.part(t);
+    if (tile.begin == tile.end) return;
+    const auto found = std::lower_bound(
+        continued.begin(), continued.end(), t,
+        [](const AttentionSpace::Continued& c, std::int64_t value) { return c.tile < value; });
+    const bool continues = found != continued.end() && found->tile == t;
+    AttentionSpace::Place place(space);
+    Tile(csr, attention, neighbours, totals,
+         continues ? row_of(parts, found - continued.begin()) : row_of(totals, tile.begin), tile,
+         place.memory())
+        .sum();
+  });
+  for (std::int64_t k = 0; k < count; ++k) {
+    add_part(row_of(totals, continued[k].row), row_of(parts, k), attention);
+  }
 }
 
 template <class Neighbours>
@@ -357,6 +353,13 @@ void AttentionSpace::fit(std::size_t bytes, int places) {
   for (Buffer& buffer : free_) {
     if (buffer.size() < bytes) buffer = Buffer(bytes, MemoryUse::workspace, account_);
   }
+}
+
+std::byte* AttentionSpace::continued_memory(std::size_t bytes) {
+  if (continued_memory_.size() < bytes) {
+    continued_memory_ = Buffer(bytes, MemoryUse::workspace, account_);
+  }
+  return continued_memory_.data();
 }
 
 void attention_inner(const CsrView& csr, const Attention& attention, ConstMatrixView x,

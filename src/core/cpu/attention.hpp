@@ -12,7 +12,8 @@ namespace heliograph::cpu {
 // Attention of Kernels (core/kernels.hpp) on a CPU, with the same bits for any number of threads.
 // Sums are fp64 where AttentionSums::f64 is set.
 
-/// Memory for as many tiles as there are threads.
+/// Memory for as many tiles as there are threads, and for the sums of rows that go on from one tile
+/// into the next.
 class AttentionSpace {
  public:
   /// `account` counts the memory and must outlive the space; it may be null.
@@ -20,6 +21,14 @@ class AttentionSpace {
 
   /// Makes `places` places of at least `bytes`. Allocates nothing if there are such.
   void fit(std::size_t bytes, int places);
+
+  /// A tile that begins in a row of the tile before it.
+  struct Continued {
+    std::int64_t tile, row;
+  };
+  std::vector<Continued> continued;
+  /// At least `bytes` for the sums of those tiles.
+  std::byte* continued_memory(std::size_t bytes);
 
   /// One place, for as long as the object lives. Thread-safe.
   class Place {
@@ -46,6 +55,7 @@ class AttentionSpace {
   MemoryAccount* account_;
   std::mutex mutex_;
   std::vector<Buffer> free_;
+  Buffer continued_memory_;
 };
 
 void attention_inner(const CsrView& csr, const Attention& attention, ConstMatrixView x,
