@@ -46,7 +46,8 @@ std::vector<OptionField<EvalRequest>> eval_fields() {
   fields.add("checkpoint", "PATH",
              "The weights to score: a run directory, for those of its best epoch "
              "(best.safetensors); a checkpoint, for those of its last epoch; or a .safetensors "
-             "file. Required.",
+             "file. Required. Other options default to those of the run whose directory it is or "
+             "lies in.",
              HELIOGRAPH_MEMBER(weights));
   fields.add_part(
       input_fields("The data set or shards to score. Without it, those of the run whose "

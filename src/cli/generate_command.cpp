@@ -1,7 +1,11 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <initializer_list>
+#include <limits>
+#include <optional>
 
 #include "cli/command.hpp"
 #include "cli/data_options.hpp"
@@ -17,6 +21,7 @@ namespace {
 struct GenerateRequest {
   DataOptions messages;
   GenerateOptions graph;
+  std::optional<std::int64_t> edges;
   std::string preset;
   double scale = 1.0;
   std::string out;
@@ -37,8 +42,11 @@ void add_shape(GenerateFields& fields) {
              "How edges are drawn: by a degree-corrected block model (block) or R-MAT (rmat).",
              HELIOGRAPH_MEMBER(graph.model));
   fields.add("nodes", "N", "Number of nodes.", HELIOGRAPH_MEMBER(graph.nodes));
-  fields.add("edges", "N", "Undirected edges to draw; duplicates are dropped afterwards.",
-             HELIOGRAPH_MEMBER(graph.edges));
+  fields.add("edges", "N",
+             "Undirected edges; the graph has fewer if the model has too few pairs of nodes to "
+             "draw. By default those of --preset, or ten a node and at most an eighth of all "
+             "pairs.",
+             HELIOGRAPH_MEMBER(edges));
   fields.add("features", "N", "Feature columns.", HELIOGRAPH_MEMBER(graph.feature_cols));
   fields.add("classes", "N", "Number of classes.", HELIOGRAPH_MEMBER(graph.classes));
   fields.add("multilabel", "Give each node any number of classes instead of one.",
@@ -92,7 +100,14 @@ int run_generate(const Arguments<GenerateRequest>& arguments) {
     request.graph = generate_preset(request.preset, request.scale);
     arguments.apply(request);
   }
-  const GenerateOptions& graph = request.graph;
+  GenerateOptions& graph = request.graph;
+  if (request.edges) {
+    graph.edges = *request.edges;
+  } else if (request.preset.empty()) {
+    const std::int64_t nodes =
+        std::clamp<std::int64_t>(graph.nodes, 0, std::numeric_limits<std::int32_t>::max());
+    graph.edges = std::min(10 * nodes, nodes * (nodes - 1) / 16);
+  }
   const auto require = [&](bool holds, std::initializer_list<const char*> names, const char* need) {
     for (const char* name : names) {
       if (holds || !arguments.given(name)) continue;

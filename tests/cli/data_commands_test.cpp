@@ -207,6 +207,18 @@ TEST(GenerateCommand, MakesAGraphThatTrains) {
   EXPECT_EQ(run_command({"generate", "--nodes", "300", "--out", graph}).code, 2);
 }
 
+TEST(GenerateCommand, DrawsEdgesThatFitTheNodes) {
+  const TemporaryDirectory folder;
+  for (const auto& [nodes, edges] : {std::pair("10", 5), std::pair("100", 618), {"1000", 10000}}) {
+    const std::string graph = (folder / nodes).string();
+    const auto outcome = run_command({"generate", "--nodes", nodes, "--out", graph, "--quiet"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const auto drawn = static_cast<double>(load_dataset(graph).graph.neighbours.size()) / 2;
+    EXPECT_LE(drawn, edges);
+    EXPECT_GE(drawn, 0.5 * edges);
+  }
+}
+
 TEST(GenerateCommand, LabelNoiseHasAFlag) {
   const TemporaryDirectory folder;
   const auto hash = [&](const std::string& noise) {
