@@ -1,9 +1,13 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string>
+
 #include "core/plural.hpp"
 #include "core/throw_error.hpp"
 #include "graph/doubts.hpp"
 #include "graph/edge_weights.hpp"
+#include "graph/io/forms.hpp"
 #include "graph/io/readers.hpp"
 #include "graph/validate.hpp"
 #include "heliograph/io.hpp"
@@ -13,33 +17,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kForms =
-    "a native directory (manifest.json), a .npz archive, a directory with edges.csv, "
-    "features.json and target.csv, a directory with edges.csv or edges.tsv and features.npy, or "
-    "a .mtx file or a directory with one";
-
-bool holds_matrix_market(const fs::path& directory) {
-  for (const auto& entry : fs::directory_iterator(directory)) {
-    if (entry.path().extension() == ".mtx" && entry.path().filename() != "features.mtx") {
-      return true;
-    }
+/// The files of all forms, for messages.
+std::string known_forms() {
+  std::string text;
+  for (const InputForm& form : input_forms()) {
+    const bool last = &form == &input_forms().back();
+    text += fmt::format("{}{}", text.empty() ? "" : last ? ", or " : ", ", form.files);
   }
-  return false;
-}
-
-bool holds_edge_list(const fs::path& directory) {
-  return fs::exists(directory / "edges.csv") || fs::exists(directory / "edges.tsv");
-}
-
-bool holds_facebook(const fs::path& directory) {
-  return fs::exists(directory / "edges.csv") &&
-         (fs::exists(directory / "features.json") || fs::exists(directory / "target.csv"));
-}
-
-/// Whether `file` is one of those that make up the data set of `directory`.
-bool is_of_facebook(const fs::path& directory, const fs::path& file) {
-  return holds_facebook(directory) &&
-         (file == "edges.csv" || file == "features.json" || file == "target.csv");
+  return text;
 }
 
 bool holds_run(const fs::path& directory) {
@@ -48,31 +33,25 @@ bool holds_run(const fs::path& directory) {
 
 InputFormat detect(const fs::path& path) {
   if (!fs::exists(path)) throw_error(ErrorCode::bad_input, "{} does not exist", path.string());
-  if (!fs::is_directory(path)) {
-    const std::string extension = path.extension().string();
-    if (extension == ".npz") return InputFormat::npz;
-    if (extension == ".mtx") return InputFormat::matrix_market;
-    const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-    if ((is_native(folder) && !holds_run(folder)) || is_of_facebook(folder, path.filename())) {
-      throw_error(ErrorCode::bad_input, "{} is a file of the data set in {}: give the directory",
-                  path.string(), folder.string());
-    }
-    if (extension == ".csv" || extension == ".tsv") return InputFormat::edge_list;
-    throw_error(ErrorCode::bad_input, "{} has an unknown format; the known ones are {}",
-                path.string(), kForms);
-  }
-  if (holds_run(path)) {
+  if (fs::is_directory(path) && holds_run(path)) {
     throw_error(ErrorCode::bad_input,
                 "{} is a run or a checkpoint, not a data set: train --resume continues it, eval "
                 "--checkpoint scores it, and train --config RUN takes its options and its data",
                 path.string());
   }
-  if (is_native(path)) return InputFormat::native;
-  if (holds_facebook(path)) return InputFormat::facebook;
-  if (holds_edge_list(path)) return InputFormat::edge_list;
-  if (holds_matrix_market(path)) return InputFormat::matrix_market;
-  throw_error(ErrorCode::bad_input, "{} holds no known format; the known ones are {}",
-              path.string(), kForms);
+  const InputForm* const form = form_of(path);
+  if (!fs::is_directory(path) && (form == nullptr || form->format == InputFormat::edge_list)) {
+    const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+    const InputForm* const whole = holds_run(folder) ? nullptr : form_of(folder);
+    if (whole != nullptr && whole->whole_directory) {
+      throw_error(ErrorCode::bad_input, "{} is a file of the data set in {}: give the directory",
+                  path.string(), folder.string());
+    }
+  }
+  if (form != nullptr) return form->format;
+  throw_error(ErrorCode::bad_input, "{} {}; the known ones are {}", path.string(),
+              fs::is_directory(path) ? "holds no known format" : "has an unknown format",
+              known_forms());
 }
 
 /// Fills in the counts that follow from a native directory's graph.
@@ -85,18 +64,8 @@ void count_native(const Graph& graph, ImportCounts& counts) {
 
 Dataset read_format(const fs::path& path, InputFormat format, const ImportOptions& options,
                     ImportCounts& counts) {
-  switch (format) {
-    case InputFormat::npz:
-      return read_npz_dataset(path, options, counts);
-    case InputFormat::facebook:
-      return read_facebook(path, options, counts);
-    case InputFormat::edge_list:
-      return read_edge_list(path, options, counts);
-    case InputFormat::matrix_market:
-      return read_matrix_market(path, options, counts);
-    default:
-      return load_native(path);
-  }
+  const auto form = std::ranges::find(input_forms(), format, &InputForm::format);
+  return form->read(path, options, counts);
 }
 
 /// The last component of the path; for a file, without its extension.
@@ -126,7 +95,7 @@ InputFormat detect_format(const fs::path& path) {
 
 bool holds_data(const fs::path& directory) {
   try {
-    return is_native(directory) || holds_edge_list(directory) || holds_matrix_market(directory);
+    return form_of(directory) != nullptr;
   } catch (const fs::filesystem_error&) {
     return false;
   }

@@ -25,6 +25,12 @@ fs::path edge_file_of(const fs::path& path) {
 
 }  // namespace
 
+bool is_edge_list(const fs::path& path) {
+  if (fs::is_directory(path))
+    return fs::exists(path / "edges.csv") || fs::exists(path / "edges.tsv");
+  return path.extension() == ".csv" || path.extension() == ".tsv";
+}
+
 Dataset read_edge_list(const fs::path& path, const ImportOptions& options, ImportCounts& counts) {
   const fs::path file = edge_file_of(path);
   if (options.index_base != 0 && options.index_base != 1) {

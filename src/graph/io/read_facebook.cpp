@@ -165,6 +165,11 @@ Features read_words(const fs::path& file, std::int64_t nodes) {
 
 }  // namespace
 
+bool is_facebook(const fs::path& path) {
+  return fs::exists(path / "edges.csv") &&
+         (fs::exists(path / "features.json") || fs::exists(path / "target.csv"));
+}
+
 Dataset read_facebook(const fs::path& directory, const ImportOptions& options,
                       ImportCounts& counts) {
   Dataset dataset;

@@ -29,6 +29,16 @@ fs::path graph_file_of(const fs::path& path) {
 
 }  // namespace
 
+bool is_matrix_market(const std::filesystem::path& path) {
+  if (!std::filesystem::is_directory(path)) return path.extension() == ".mtx";
+  for (const auto& entry : std::filesystem::directory_iterator(path)) {
+    if (entry.path().extension() == ".mtx" && entry.path().filename() != "features.mtx") {
+      return true;
+    }
+  }
+  return false;
+}
+
 Dataset read_matrix_market(const fs::path& path, const ImportOptions& options,
                            ImportCounts& counts) {
   const fs::path file = graph_file_of(path);

@@ -182,6 +182,10 @@ Features read_npz_features(const NpzArchive& archive) {
 
 }  // namespace
 
+bool is_npz(const std::filesystem::path& path) {
+  return path.extension() == ".npz" && !std::filesystem::is_directory(path);
+}
+
 Dataset read_npz_dataset(const std::filesystem::path& file, const ImportOptions& options,
                          ImportCounts& counts) {
   const NpzArchive archive(file);

@@ -13,19 +13,25 @@
 
 namespace heliograph {
 
+// Each form's is_...() tells whether a path has it, by the names of files (graph/io/forms.hpp).
+
+bool is_npz(const std::filesystem::path& path);
 /// Reads a NumPy archive with members as in cora.npz (CSR matrices) or tolokers.npz (a list of
 /// edges).
 Dataset read_npz_dataset(const std::filesystem::path& file, const ImportOptions& options,
                          ImportCounts& counts);
 
+bool is_facebook(const std::filesystem::path& path);
 /// Reads a directory with edges.csv, features.json and target.csv.
 Dataset read_facebook(const std::filesystem::path& directory, const ImportOptions& options,
                       ImportCounts& counts);
 
+bool is_edge_list(const std::filesystem::path& path);
 /// Reads edges.csv or edges.tsv and the arrays beside it. `path` is that file or its directory.
 Dataset read_edge_list(const std::filesystem::path& path, const ImportOptions& options,
                        ImportCounts& counts);
 
+bool is_matrix_market(const std::filesystem::path& path);
 /// Reads a .mtx file and the arrays beside it. `path` is the file, or a directory with graph.mtx or
 /// with one .mtx file besides features.mtx.
 Dataset read_matrix_market(const std::filesystem::path& path, const ImportOptions& options,
@@ -44,8 +50,9 @@ Dataset load_native(const std::filesystem::path& directory);
 
 // Functions that several readers share.
 
-/// Reads a text file of edges, one "source,target[,weight]" a line, separated by commas in a .csv
-/// and by tabs or blanks otherwise. Skips empty lines, lines that start with # and one header line.
+/// Reads a text file of edges, one "source,target[,weight]" a line. The first line decides what
+/// separates fields: commas, else semicolons, else tabs or blanks. Skips empty lines, lines that
+/// start with # or % and one header line.
 /// Nodes are numbered from `base`; a line without weight has weight 1. Throws Error(bad_input) that
 /// names the file and the line.
 EdgeList read_edge_file(const std::filesystem::path& file, int base, std::int64_t nodes,

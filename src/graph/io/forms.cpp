@@ -1,0 +1,34 @@
+#include "graph/io/forms.hpp"
+
+#include "graph/io/readers.hpp"
+
+namespace heliograph {
+namespace {
+
+Dataset read_native(const std::filesystem::path& path, const ImportOptions&, ImportCounts&) {
+  return load_native(path);
+}
+
+constexpr InputForm kForms[] = {
+    {InputFormat::native, "a native directory (manifest.json)", is_native, read_native, true},
+    {InputFormat::npz, "a .npz archive", is_npz, read_npz_dataset},
+    {InputFormat::facebook, "a directory with edges.csv, features.json and target.csv", is_facebook,
+     read_facebook, true},
+    {InputFormat::edge_list, "a directory with edges.csv or edges.tsv and features.npy",
+     is_edge_list, read_edge_list},
+    {InputFormat::matrix_market, "a .mtx file or a directory with one", is_matrix_market,
+     read_matrix_market},
+};
+
+}  // namespace
+
+std::span<const InputForm> input_forms() { return kForms; }
+
+const InputForm* form_of(const std::filesystem::path& path) {
+  for (const InputForm& form : kForms) {
+    if (form.recognises(path)) return &form;
+  }
+  return nullptr;
+}
+
+}  // namespace heliograph

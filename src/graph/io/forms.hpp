@@ -1,0 +1,30 @@
+#pragma once
+
+#include <filesystem>
+#include <span>
+
+#include "heliograph/dataset.hpp"
+#include "heliograph/io.hpp"
+
+namespace heliograph {
+
+/// A form in which data sets come.
+struct InputForm {
+  InputFormat format;
+  const char* files;  ///< What it consists of, for messages.
+  /// Whether an existing path has this form, by the names of its files. May throw
+  /// std::filesystem::filesystem_error.
+  bool (*recognises)(const std::filesystem::path& path);
+  Dataset (*read)(const std::filesystem::path& path, const ImportOptions& options,
+                  ImportCounts& counts);
+  /// Whether the path is a directory, none of whose files is a data set by itself.
+  bool whole_directory = false;
+};
+
+/// All forms, in the order in which they are looked for.
+std::span<const InputForm> input_forms();
+
+/// The first form that recognises an existing path; null if there is none.
+const InputForm* form_of(const std::filesystem::path& path);
+
+}  // namespace heliograph
