@@ -59,10 +59,19 @@ GenerateOptions generate_preset(const std::string& name, double scale);
 /// Throws Error: usage (names an option that is out of range), resource (2^31 or more nodes).
 Dataset generate_dataset(const GenerateOptions& options);
 
+/// About how much memory `generate_to` needs, in bytes. Graph and labels are in memory; features
+/// are written as they are drawn.
+std::int64_t generation_bytes(const GenerateOptions& options);
+
+/// What a generated data set holds.
+struct GeneratedCounts {
+  std::int64_t edges = 0;  ///< Undirected edges, each once.
+  std::int64_t training_nodes = 0, validation_nodes = 0, test_nodes = 0;
+};
+
 /// Generates the data set of `generate_dataset` as a native directory and streams its arrays to
-/// disk; 100 million edges fit into 24 GiB of memory. Throws as generate_dataset and save_native
-/// do.
-void generate_to(const GenerateOptions& options, const std::filesystem::path& directory,
-                 bool overwrite, const LogCallback& log = {});
+/// disk. Throws as generate_dataset and save_native do.
+GeneratedCounts generate_to(const GenerateOptions& options, const std::filesystem::path& directory,
+                            bool overwrite, const LogCallback& log = {});
 
 }  // namespace heliograph

@@ -14,6 +14,7 @@
 #include "heliograph/error.hpp"
 #include "heliograph/generate.hpp"
 #include "train/options/values.hpp"
+#include "train/process_memory.hpp"
 
 namespace heliograph::cli {
 namespace {
@@ -27,6 +28,8 @@ struct GenerateRequest {
   std::string out;
   bool overwrite = false;
 };
+
+constexpr double kGib = 1 << 30;
 
 using GenerateFields = FieldTable<GenerateRequest>;
 
@@ -117,19 +120,33 @@ int run_generate(const Arguments<GenerateRequest>& arguments) {
   require(!request.preset.empty(), {"scale"}, "--preset");
   require(graph.multilabel, {"labels-per-node"}, "--multilabel");
   require(graph.model == GraphModel::rmat, {"rmat-a", "rmat-b", "rmat-c"}, "--model rmat");
+  require(graph.model == GraphModel::block, {"homophily", "degree-exponent"}, "--model block");
   require_text(request.out, "out", "the directory to write");
   Progress progress(0, request.messages.quiet, request.messages.log_level);
   progress.phase("generating " + request.out);
-  generate_to(request.graph, request.out, request.overwrite, progress.callback());
+  const std::int64_t needed = generation_bytes(graph);
+  if (const auto available = available_memory_bytes(); available && needed > *available) {
+    throw Error(
+        ErrorCode::resource,
+        fmt::format("{} nodes and {} edges need about {:.1f} GiB of memory and there are "
+                    "{:.1f} GiB available: lower --nodes, --edges or --scale",
+                    with_commas(graph.nodes), with_commas(graph.edges),
+                    static_cast<double>(needed) / kGib, static_cast<double>(*available) / kGib));
+  }
+  const GeneratedCounts counts =
+      generate_to(graph, request.out, request.overwrite, progress.callback());
   progress.finish();
   if (request.messages.quiet) return 0;
-  const std::string text =
-      two_columns({{"nodes", with_commas(request.graph.nodes)},
-                   {"edges drawn", with_commas(request.graph.edges)},
-                   {"features", with_commas(request.graph.feature_cols)},
-                   {"classes", fmt::format("{}{}", request.graph.classes,
-                                           request.graph.multilabel ? " (multi-label)" : "")},
-                   {"written to", request.out}});
+  const std::string text = two_columns(
+      {{"nodes", with_commas(request.graph.nodes)},
+       {"edges", with_commas(counts.edges)},
+       {"features", with_commas(request.graph.feature_cols)},
+       {"classes", fmt::format("{}{}", request.graph.classes,
+                               request.graph.multilabel ? " (multi-label)" : "")},
+       {"split", fmt::format("{} nodes to train on, {} to validate, {} to test",
+                             with_commas(counts.training_nodes),
+                             with_commas(counts.validation_nodes), with_commas(counts.test_nodes))},
+       {"written to", request.out}});
   std::fwrite(text.data(), 1, text.size(), stdout);
   return 0;
 }

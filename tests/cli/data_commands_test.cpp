@@ -199,8 +199,11 @@ TEST(GenerateCommand, MakesAGraphThatTrains) {
                                     "8", "--classes", "3", "--seed", "5", "--out", graph});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("300"));
+  EXPECT_THAT(outcome.out, HasSubstr("180 nodes to train on, 60 to validate, 60 to test"));
   const Dataset dataset = load_dataset(graph);
   EXPECT_EQ(dataset.graph.nodes, 300);
+  const std::string edges = std::to_string(dataset.graph.entries() / 2);
+  EXPECT_THAT(outcome.out, HasSubstr(" " + edges.substr(0, 1) + "," + edges.substr(1) + "\n"));
   EXPECT_EQ(dataset.features.cols, 8);
   EXPECT_EQ(dataset.labels.classes, 3);
   EXPECT_EQ(run_command(test::train_arguments(graph, 1, {"--quiet"})).code, 0);
@@ -216,6 +219,26 @@ TEST(GenerateCommand, DrawsEdgesThatFitTheNodes) {
     const auto drawn = static_cast<double>(load_dataset(graph).graph.neighbours.size()) / 2;
     EXPECT_LE(drawn, edges);
     EXPECT_GE(drawn, 0.5 * edges);
+  }
+}
+
+TEST(GenerateCommand, RefusesWhatTheMachineCannotHold) {
+  const TemporaryDirectory folder;
+  const auto outcome = run_command({"generate", "--nodes", "2000000000", "--edges",
+                                    "1000000000000000", "--out", (folder / "graph").string()});
+  EXPECT_EQ(outcome.code, 4);
+  EXPECT_THAT(outcome.err, HasSubstr("need about 14901"));
+  EXPECT_THAT(outcome.err, HasSubstr("GiB available: lower --nodes, --edges or --scale"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST(GenerateCommand, RefusesFlagsOfTheOtherModel) {
+  const TemporaryDirectory folder;
+  for (const char* flag : {"--homophily", "--degree-exponent"}) {
+    const auto outcome = run_command(
+        {"generate", "--model", "rmat", flag, "0.5", "--out", (folder / "graph").string()});
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_THAT(outcome.err, HasSubstr(std::string(flag) + " needs --model block"));
   }
 }
 
