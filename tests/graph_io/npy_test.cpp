@@ -70,7 +70,7 @@ TEST_F(NpyTest, RefusesByName) {
   refused("object.npy", "pickled objects", [](const auto& a) { to_float32(a); });
   refused("structured.npy", "structured", [](const auto& a) { to_int32(a); });
   refused("complex.npy", "<c8", [](const auto& a) { to_float32(a); });
-  refused("strings.npy", "is not a number", [](const auto& a) { to_float32(a); });
+  refused("strings.npy", "holds text (dtype '<U", [](const auto& a) { to_float32(a); });
   refused("u8_big.npy", "entry 0 is 9223372036854775808", [](const auto& a) { to_int64(a); });
   refused("f8_big.npy", "entry [1, 1]", [](const auto& a) { to_float32(a); });
   refused("f8_part.npy", "entry 1 is 2.5", [](const auto& a) { to_int64(a); });

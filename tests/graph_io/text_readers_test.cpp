@@ -62,8 +62,9 @@ TEST_F(TextReaders, EdgeListErrorsNameTheLine) {
   refused("0,99999999999999999999\n", "line 1: node 99999999999999999999 is not in");
   refused("a,b\nc,d\n", "line 2: 'c' is not an integer");
   refused("0,1\n\n#\n1.5,2\n", "line 4: '1.5' is not an integer");
-  refused("0\n", "line 1: 1 fields");
-  refused("0,1,1,1\n", "line 1: 4 fields");
+  refused("0\n", "line 1: 1 field between tabs or blanks");
+  refused("0,1,1,1\n", "line 1: 4 fields between commas");
+  refused("0;1\n0,1\n", "line 2: 1 field between semicolons");
   refused("0,1,x\n", "the weight 'x' is not a number");
   refused("0,1\n0,2,nan\n", "line 2: the weight 'nan' is neither 0 nor a normal fp32 number");
   refused("0,1,1e39\n", "line 1: the weight '1e39' is neither 0 nor");
@@ -81,6 +82,20 @@ TEST_F(TextReaders, EdgeListErrorsNameTheLine) {
   write_text(directory / "edges.tsv", "0 1\n");
   test::expect_error(ErrorCode::bad_input, "keep one of them",
                      [&] { load_dataset(directory, base(0)); });
+}
+
+TEST_F(TextReaders, TheFirstLineOfEdgesDecidesWhatSeparatesFields) {
+  WRITE_FIXTURE_OR_SKIP("edge_lists");
+  const fs::path directory = folder_ / "csv0";
+  std::string expected;
+  for (const char* text : {"0,1\n2,3\n", "source;target\n0;1\n 2 ; 3\n", "% KONECT\n0\t1\n2 3\n",
+                           "# SNAP\n0 1\n2 3\n"}) {
+    SCOPED_TRACE(text);
+    write_text(directory / "edges.csv", text);
+    const std::string hash = dataset_hash(load_dataset(directory, base(0)));
+    if (expected.empty()) expected = hash;
+    EXPECT_EQ(hash, expected);
+  }
 }
 
 TEST_F(TextReaders, EdgesDecideWhetherLabelsOrFeaturesAreTooShort) {
@@ -310,10 +325,12 @@ TEST_F(FacebookTest, FormatCanBeForcedAndUnknownPathsAreExplained) {
                      [&] { load_dataset(folder_, options); });
   test::expect_error(ErrorCode::bad_input, "does not exist",
                      [&] { load_dataset(folder_ / "absent"); });
-  write_text(folder_ / "graph.bin", "x");
-  test::expect_error(ErrorCode::bad_input, "has an unknown format",
-                     [&] { load_dataset(folder_ / "graph.bin"); });
   fs::create_directory(folder_ / "void");
+  write_text(folder_ / "void" / "graph.bin", "x");
+  test::expect_error(ErrorCode::bad_input, "has an unknown format",
+                     [&] { load_dataset(folder_ / "void" / "graph.bin"); });
+  test::expect_error(ErrorCode::bad_input, "give the directory",
+                     [&] { load_dataset(folder_ / "target.csv"); });
   test::expect_error(ErrorCode::bad_input, "the known ones are a native directory",
                      [&] { load_dataset(folder_ / "void"); });
   write_text(folder_ / "fake.npz", "no archive");

@@ -1,5 +1,6 @@
 #include <array>
 
+#include "core/plural.hpp"
 #include "graph/edge_weights.hpp"
 #include "graph/io/readers.hpp"
 #include "graph/io/text.hpp"
@@ -12,21 +13,30 @@ struct EdgeFields {
   std::size_t count = 0;  ///< How many fields the line has; only the first 3 are stored.
 };
 
-EdgeFields split_edge(std::string_view line, bool commas) {
+/// What separates the fields of a line: a comma if it has one, else a semicolon, else a blank,
+/// which stands for tabs and blanks.
+char separator_of(std::string_view line) {
+  for (const char c : {',', ';'}) {
+    if (line.find(c) != std::string_view::npos) return c;
+  }
+  return ' ';
+}
+
+EdgeFields split_edge(std::string_view line, char separator) {
   EdgeFields fields;
   const auto put = [&](std::string_view field) {
     if (fields.count < fields.field.size()) fields.field[fields.count] = field;
     ++fields.count;
   };
-  if (!commas) {
+  if (separator == ' ') {
     for (std::string_view word = take_word(line); !word.empty(); word = take_word(line)) put(word);
     return fields;
   }
   for (;;) {
-    const std::size_t comma = line.find(',');
-    put(trim(line.substr(0, comma)));
-    if (comma == std::string_view::npos) return fields;
-    line.remove_prefix(comma + 1);
+    const std::size_t end = line.find(separator);
+    put(trim(line.substr(0, end)));
+    if (end == std::string_view::npos) return fields;
+    line.remove_prefix(end + 1);
   }
 }
 
@@ -55,18 +65,21 @@ EdgeList read_edge_file(const std::filesystem::path& file, int base, std::int64_
     }
     return static_cast<NodeId>(*value - base);
   };
-  const bool commas = file.extension() == ".csv";
   EdgeList list;
-  bool first = true;
+  char separator = 0;
   for (std::string_view line; lines.next(line);) {
     line = trim(line);
-    if (line.empty() || line.front() == '#') continue;
-    const EdgeFields fields = split_edge(line, commas);
+    if (line.empty() || line.front() == '#' || line.front() == '%') continue;
+    const bool first = separator == 0;
+    if (first) separator = separator_of(line);
+    const EdgeFields fields = split_edge(line, separator);
     const bool header = first && !looks_integral(fields.field[0]);
-    first = false;
     if (fields.count < 2 || fields.count > 3) {
-      lines.refuse("{} fields between {}; an edge has 2, or 3 with a weight", fields.count,
-                   commas ? "commas" : "tabs or blanks");
+      lines.refuse("{} between {}; an edge has 2, or 3 with a weight",
+                   counted(static_cast<std::int64_t>(fields.count), "field"),
+                   separator == ','   ? "commas"
+                   : separator == ';' ? "semicolons"
+                                      : "tabs or blanks");
     }
     if (header && fields.field[0].empty()) {
       lines.refuse(

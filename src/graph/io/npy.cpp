@@ -216,6 +216,12 @@ bool visit_any(const NpyArray& array, Use&& use) {
 template <class Use>
 void visit(const NpyArray& array, Use&& use) {
   if (array.kind == 'O') refuse(array.name, "holds pickled objects, which are never interpreted");
+  if (array.kind == 'U' || array.kind == 'S') {
+    refuse(array.name,
+           "holds text (dtype '{}') instead of numbers: numpy.unique(names, return_inverse=True) "
+           "numbers it",
+           array.dtype);
+  }
   if (array.dtype[0] == '>') {
     refuse(array.name, "dtype '{}' is big endian; only little endian is supported", array.dtype);
   }
