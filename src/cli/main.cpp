@@ -79,12 +79,16 @@ void declare(CLI::App& app, const Commands& commands) {
 [[noreturn]] void refuse_word(const std::string& word, const CLI::App& app,
                               const std::string& command, const Commands& commands) {
   if (!word.starts_with("-")) {
-    const bool reads = app.get_option_no_throw("--data") != nullptr;
-    throw Error(
-        ErrorCode::usage,
-        fmt::format("\"{}\" is not expected here: values follow their flag, as in "
-                    "\"heliograph {} {}\"",
-                    word, reads ? command : "generate", reads ? "--data PATH" : "--out DIR"));
+    std::string usual = "generate --out DIR";
+    for (const char* flag : {"checkpoint", "data"}) {
+      if (app.get_option_no_throw("--" + std::string(flag)) == nullptr) continue;
+      usual = fmt::format("{} --{} PATH", command, flag);
+      break;
+    }
+    throw Error(ErrorCode::usage,
+                fmt::format("\"{}\" is not expected here: values follow their flag, as in "
+                            "\"heliograph {}\"",
+                            word, usual));
   }
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {

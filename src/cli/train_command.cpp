@@ -220,27 +220,33 @@ class TrainingRun {
   void write_results(const TrainResult& result, const std::string& stopped_by) {
     if (!processes_.is_root()) return;
     std::string files;
+    std::exception_ptr failure;  // The first one, thrown after the scores are printed.
+    const auto write = [&](const std::string& file, const auto& body) {
+      try {
+        body();
+        files += (files.empty() ? "" : ", ") + file;
+      } catch (const Error&) {
+        if (!failure) failure = std::current_exception();
+      }
+    };
     // The other processes wait for this one.
     const auto begin = [&](const std::string& what) {
       guard_.limit("writing " + what, request_.train.transport.timeout_seconds);
     };
     if (directory_) {
-      directory_->write_outputs(result, begin);
-      nlohmann::ordered_json members = result_json(result, request_.train);
-      if (!stopped_by.empty()) members["signal"] = stopped_by;
-      begin("run.json to --out " + request_.out);
-      directory_->finish(result.stop_reason, members);
-      files = directory_->path().string();
+      write(directory_->path().string(), [&] {
+        directory_->write_outputs(result, begin);
+        nlohmann::ordered_json members = result_json(result, request_.train);
+        if (!stopped_by.empty()) members["signal"] = stopped_by;
+        begin("run.json to --out " + request_.out);
+        directory_->finish(result.stop_reason, members);
+      });
     }
-    std::exception_ptr failure;  // Thrown after the scores are printed.
     if (!request_.summary.empty()) {
       begin("--summary " + request_.summary);
-      try {
+      write(request_.summary, [&] {
         write_text_file(request_.summary, summarize(result, request_.train).dump(2) + "\n");
-        files += (files.empty() ? "" : ", ") + request_.summary;
-      } catch (const Error&) {
-        failure = std::current_exception();
-      }
+      });
     }
     begin("standard output");
     if (prints()) {

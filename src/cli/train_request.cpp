@@ -85,7 +85,9 @@ std::vector<std::string> options_without_effect(const TrainRequest& request,
     std::erase_if(names, [&](const std::string& name) { return !flag(name); });
     if (names.empty()) return;
     const char* verb = names.size() == 1 ? "has" : "have";
-    for (std::string& name : names) name.insert(0, "--");
+    for (std::string& name : names) {
+      name.insert(0, values.value(name, nlohmann::ordered_json()) == false ? "--no-" : "--");
+    }
     lines.push_back(fmt::format("{} {} no effect with {}", listed(names, "and"), verb, reason));
   };
   // A sweep over ranks or staleness may well turn off what it does not use.

@@ -210,14 +210,23 @@ class RankRun {
     if (!callbacks_.log || state_.epochs != std::max(kEpochsToLearn, options_.epochs / 10)) return;
     const std::optional<double> without = loss_without_inputs(plan_);
     if (!without || !(loss >= *without)) return;
-    std::string advice = "a smaller --lr";
-    if (options_.model.layers > 1) advice += " or fewer --layers";
-    if (options_.normalize == Normalization::none) advice += " or --normalize row";
+    const ModelOptions& model = options_.model;
+    const bool drops = model.dropout > 0 || model.input_dropout.value_or(0) > 0;
+    std::string advice = drops ? "a smaller --dropout or " : "";
+    if (model.kind == ModelKind::dagnn) {  // Large inputs close the gates, and these stay closed.
+      advice += options_.normalize == Normalization::row ? "a larger --lr"
+                                                         : "--normalize row with a larger --lr";
+    } else {
+      advice += "a smaller --lr";
+      if (model.layers > 1) advice += " or fewer --layers";
+      if (options_.normalize == Normalization::none) advice += " or --normalize row";
+    }
     callbacks_.log(
         LogLevel::warning,
-        fmt::format("after {} the training loss is {:.4f}, and ignoring features and graph gives "
+        fmt::format("after {} the training loss{} is {:.4f}, and ignoring features and graph gives "
                     "{:.4f}: {} may help it to learn",
-                    counted(state_.epochs, "epoch"), loss, *without, spell_options(advice)));
+                    counted(state_.epochs, "epoch"), drops ? " with dropout" : "", loss, *without,
+                    spell_options(advice)));
   }
 
   bool stop_asked() const { return callbacks_.stop != nullptr && callbacks_.stop->load(); }

@@ -167,7 +167,7 @@ TEST_F(Checkpoint, SignalsSaveAndTheRunIsTheSame) {
     const std::string run = "stopped-" + std::to_string(signal);
     const auto stopped = run_command(arguments(run, 1000000), [&, s = signal](int child) {
       EXPECT_TRUE(test::wait_until(
-          [&] { return !read_text(folder_ / run / "metrics.jsonl").empty(); }, 60));
+          [&] { return read_lines(folder_ / run / "metrics.jsonl").size() >= 2; }, 60));
       ::kill(child, s);
       if (s == SIGINT) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(5));

@@ -112,9 +112,23 @@ TEST_F(TrainSignals, EndsByForceInAnEpochThatDoesNotEnd) {
   EXPECT_EQ(outcome.code, 143) << outcome.err;
   EXPECT_TRUE(read_lines(folder_ / "run" / "metrics.jsonl").empty());
   EXPECT_EQ(read_json(folder_ / "run" / "run.json").at("status"), "interrupted");
-  EXPECT_THAT(outcome.err,
-              HasSubstr("stopped by SIGTERM at once; no checkpoint was saved, so only --overwrite "
-                        "starts the run again; "));
+  EXPECT_THAT(outcome.err, HasSubstr("stopped by SIGTERM at once; no epoch had ended, so the same "
+                                     "command starts the run again\n"));
+  EXPECT_EQ(run_command(train_arguments(data_, 1, {"--out", path("run")})).code, 0);
+}
+
+TEST_F(TrainSignals, PrintsScoresThatCannotBeWritten) {
+  const fs::path run = folder_ / "run";
+  const auto outcome =
+      run_command(train_arguments(data_, 1000000, {"--out", run.string()}), [&](int child) {
+        EXPECT_TRUE(
+            test::wait_until([&] { return !read_text(run / "metrics.jsonl").empty(); }, 60));
+        fs::create_directories(run / "predictions.npy" / "in the way");
+        ::kill(child, SIGTERM);
+      });
+  EXPECT_EQ(outcome.code, 4) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("predictions.npy"));
+  EXPECT_THAT(outcome.out, HasSubstr("test auc "));
 }
 
 // Ctrl-Z and fg: ranks that were stopped have not waited for each other. Rank 1 has one node, so it

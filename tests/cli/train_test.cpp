@@ -273,6 +273,8 @@ TEST_F(Train, FlagsWithoutEffectAreNamed) {
             "warning: --norm and --hidden have no effect with --layers 1: there is no hidden "
             "layer\n");
   EXPECT_EQ(warnings({"--layers", "1", "--output-linear", "--norm", "batch"}), "");
+  EXPECT_THAT(warnings({"--model", "appnp", "--no-transform-first"}),
+              HasSubstr("--no-transform-first has no effect with "));
   EXPECT_EQ(warnings({"--layers", "1", "--model", "gin", "--norm", "batch"}), "");
   EXPECT_EQ(warnings({"--staleness", "100", "--epochs", "2"}),
             "warning: --staleness 100 is not below --epochs 2: no halo row gets that old\n");

@@ -86,7 +86,8 @@ TEST(Usage, UnknownNamesComeWithTheNearest) {
   expect_refusal({"generate", "--homophilly", "1"}, 2, "--homophily");
   expect_refusal({"generate", "--preset", "redit", "--out", "x"}, 2, "reddit");
   expect_refusal({"--data", "x", "train"}, 2, "unknown flag --data");
-  expect_refusal({"train", "cora.npz"}, 2, "--data");
+  expect_refusal({"train", "cora.npz"}, 2, "heliograph train --data PATH");
+  expect_refusal({"eval", "runs/cora"}, 2, "heliograph eval --checkpoint PATH");
 }
 
 TEST(Usage, WordsThatAreFarFromEveryNameGetNoSuggestion) {

@@ -167,6 +167,11 @@ TEST(Rendezvous, WhoDoesNotFindRankZeroSaysWhereItLooked) {
   test::expect_error(ErrorCode::peer_lost,
                      {"no such host.invalid", "MASTER_ADDR cannot be resolved"},
                      error_of([&] { meet(nowhere); }));
+  nowhere = within(0.4, tcp_options(0, 2, port));
+  nowhere.launch.address = "no such host.invalid";
+  test::expect_error(ErrorCode::peer_lost,
+                     {"rank 1 has not called", "MASTER_ADDR cannot be resolved here"},
+                     error_of([&] { meet(nowhere); }));
 }
 
 TEST(Rendezvous, APortThatIsTakenIsNamed) {

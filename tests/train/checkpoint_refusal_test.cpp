@@ -152,6 +152,7 @@ TEST_F(Refusal, OptionsThatChangeNumbersMustAgree) {
   refused([](auto& o) { o.loss.class_weights = ClassWeights::balanced; }, "class-weights");
   refused([](auto& o) { o.init_from = "S"; },
           "init-from is \"S\", but the checkpoint was made without it");
+  refused([](auto& o) { o.optimizer.lr = 0.5; }, "--init-from begins a new run from its weights");
   refused([](auto& o) { o.epochs = 1; }, "epochs is 1");
   refused([](auto& o) { o.partition.partitioner = Partitioner::random; }, "partition's hash");
   const Dataset other = test::make_small_dataset(20, 2, 2, 6);

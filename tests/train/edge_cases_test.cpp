@@ -67,7 +67,7 @@ TEST(EdgeCases, ALossThatNeedsNoFeaturesIsWarnedOf) {
       o.loss = {smoothing, weights};
       warnings.clear();
       const double least = train(data, o, callbacks).epochs.back().loss;
-      EXPECT_THAT(warnings, HasSubstr("after 30 epochs the training loss is "));
+      EXPECT_THAT(warnings, HasSubstr("after 30 epochs the training loss with dropout is "));
       EXPECT_THAT(warnings, HasSubstr(fmt::format("features and graph gives {:.4f}", least)));
     }
   }
@@ -79,8 +79,12 @@ TEST(EdgeCases, ALossThatNeedsNoFeaturesIsWarnedOf) {
   still.optimizer.lr = 1e-9;
   train(test::with_numbers(test::make_small_dataset(300, 8, 3, 8)), still, callbacks);
   EXPECT_THAT(warnings,
-              HasSubstr("features and graph gives 1.0000: a smaller lr or fewer layers or "
-                        "normalize row may help"));
+              HasSubstr("features and graph gives 1.0000: a smaller dropout or a smaller lr or "
+                        "fewer layers or normalize row may help"));
+  still.model.kind = ModelKind::dagnn;
+  train(test::make_small_dataset(300, 8, 3, 8), still, callbacks);
+  EXPECT_THAT(warnings, HasSubstr("the training loss with dropout is "));
+  EXPECT_THAT(warnings, HasSubstr("a smaller dropout or normalize row with a larger lr may help"));
 }
 
 TEST(EdgeCases, WithoutValidationNodesTheLastEvaluationCounts) {

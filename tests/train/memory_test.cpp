@@ -125,6 +125,10 @@ TEST(RequireMemory, NamesWhatIsNeededWhatThereIsAndWhatToChange) {
   EXPECT_THAT(
       test::expect_error(ErrorCode::resource, "", [&] { require_memory(needs, kGiB, 99 * kGiB); }),
       HasSubstr("memory-limit-mib allows 1.0 GiB: lower hidden or layers"));
+  needs.smallest_model = true;
+  EXPECT_THAT(
+      test::expect_error(ErrorCode::resource, "", [&] { require_memory(needs, kGiB, 99 * kGiB); }),
+      HasSubstr("allows 1.0 GiB: the data set asks for a machine with more memory"));
   EXPECT_NO_THROW(require_memory(needs, 0, needs.total()));
   EXPECT_NO_THROW(require_memory(needs, needs.total(), 0));
   EXPECT_NO_THROW(require_memory(needs, 0, std::nullopt));

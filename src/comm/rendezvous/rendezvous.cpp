@@ -285,6 +285,10 @@ void Rendezvous::end_uncalled(double seconds) {
       "{}: rank {}{} not called rank 0 at {} within {}", spell_options("--transport tcp"),
       first_missing(), missing_ > 1 ? fmt::format(" and {} more have", missing_ - 1) : " has",
       meeting_place(), describe_seconds(seconds));
+  std::string why_none;
+  if (addresses_of(launch_.address, why_none).empty()) {
+    text += "; MASTER_ADDR cannot be resolved here: " + why_none;
+  }
   if (!refused_.empty()) text += "; " + refused_;
   if (short_of_sockets_) text += "; calls were not accepted for want of descriptors (ulimit -n)";
   throw Error(ErrorCode::peer_lost, text);

@@ -33,6 +33,9 @@ constexpr std::size_t kHexDigits = 16;
 constexpr std::string_view kFree[] = {"epochs",      "patience",       "partitioner",
                                       "objective",   "partition-seed", "memory-limit-mib",
                                       "save-logits", "save-embeddings"};
+/// Options that do not change what weights mean, so that a new run may begin with these weights.
+constexpr std::string_view kNotInWeights[] = {"parts",     "bits-forward", "bits-backward",
+                                              "staleness", "lr",           "dropout"};
 /// Groups of options that may differ, all but --device.
 constexpr std::string_view kFreeGroups[] = {"Transport", "Checkpoints"};
 
@@ -169,7 +172,9 @@ void require_same_options(const CheckpointManifest& manifest, const TrainOptions
     if (is_free(name) || then.value(name, ordered_json()) == value) continue;
     const std::string made =
         then.contains(name) ? "with " + then.at(name).dump() : std::string("without it");
-    refuse_resume(path, "--{} is {}, but the checkpoint was made {}", name, value.dump(), made);
+    const bool of_weights = std::ranges::find(kNotInWeights, name) == std::end(kNotInWeights);
+    refuse_resume(path, "--{} is {}, but the checkpoint was made {}{}", name, value.dump(), made,
+                  of_weights ? "" : "; --init-from begins a new run from its weights");
   }
   for (const auto& [name, value] : then.items()) {
     // The weights that the run began with are not read again, so they need not be named.

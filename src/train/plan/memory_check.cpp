@@ -147,8 +147,9 @@ std::string gib(std::int64_t bytes) {
   return mib < 1024 ? fmt::format("{:.1f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
 }
 
-const char* advice(MemoryUse largest) {
-  switch (largest) {
+const char* advice(MemoryUse largest, bool smallest_model) {
+  const bool of_model = largest != MemoryUse::halo;
+  switch (smallest_model && of_model ? MemoryUse::graph : largest) {
     case MemoryUse::halo:
       return "lower --bits or --staleness, or take --partitioner metis";
     case MemoryUse::activations:
@@ -185,7 +186,7 @@ void require_within(std::optional<std::int64_t> bytes, const MemoryNeeds& needs,
   }
   throw_error(ErrorCode::resource, "{} needs at least {} ({}) and {}: {}", what, gib(total), parts,
               fmt::format(fmt::runtime(spell_options(there)), gib(*bytes)),
-              spell_options(advice(uses.front().second)));
+              spell_options(advice(uses.front().second, needs.smallest_model)));
 }
 
 }  // namespace
@@ -219,6 +220,7 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
   const Optimizer optimizer(options.optimizer, model.parameters(), &account);
 
   MemoryNeeds needs;
+  needs.smallest_model = options.model.hidden <= 1 && options.model.layers <= 1;
   for (std::size_t i = 0; i < needs.bytes.size(); ++i) {
     needs.bytes[i] = account.live(static_cast<MemoryUse>(i));
   }

@@ -16,6 +16,7 @@ namespace heliograph {
 /// Bytes by use, summed over ranks.
 struct MemoryNeeds {
   std::array<std::int64_t, kMemoryUses> bytes{};
+  bool smallest_model = false;  ///< Whether --hidden and --layers are 1 already.
 
   std::int64_t& operator[](MemoryUse use) { return bytes[static_cast<std::size_t>(use)]; }
   std::int64_t operator[](MemoryUse use) const { return bytes[static_cast<std::size_t>(use)]; }

@@ -33,6 +33,7 @@ void require_fit(const MemoryNeeds& held, const TrainOptions& options) {
   if (options.transport.device != DeviceKind::cpu) return;  // A device has allocated it all.
   // The host allocates a page when it is first written. So far only training's own pages are not.
   MemoryNeeds to_come;
+  to_come.smallest_model = held.smallest_model;
   for (const MemoryUse use : {MemoryUse::activations, MemoryUse::gradients, MemoryUse::halo}) {
     to_come[use] = held[use];
   }
