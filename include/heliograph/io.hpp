@@ -18,6 +18,8 @@ enum class InputFormat : std::uint8_t {
   npz,            ///< A NumPy archive as cora.npz (CSR matrices) or tolokers.npz (edge list).
   facebook,       ///< A directory with edges.csv, features.json and target.csv.
   edge_list,      ///< edges.csv or edges.tsv with features.npy, labels.npy and masks.
+  graphsaint,     ///< A directory with adj_full.npz, feats.npy, class_map.json and role.json.
+  dgl_reddit,     ///< A directory with reddit_graph.npz and reddit_data.npz.
   matrix_market,  ///< graph.mtx or another .mtx with features.npy or .mtx, labels.npy and masks.
 };
 

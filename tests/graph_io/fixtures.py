@@ -1,5 +1,6 @@
 """Writes test files with NumPy and SciPy: fixtures.py FUNCTION FOLDER."""
 
+import json
 import pathlib
 import sys
 import zipfile
@@ -55,6 +56,26 @@ MASKS = {
     "test": np.array([[0, 0, 0, 1, 1, 1], [0, 1, 0, 0, 1, 0]], bool),
 }
 MULTILABELS = np.array([[1, 0], [0, 0], [1, 1], [-1, -1], [0, 1], [1, 0]], "i1")
+
+
+def graphsaint(folder):
+    """The graph as GraphSAINT publishes it, with one class a node and, in folder/flags, several."""
+    (folder / "flags").mkdir()
+    for place, classes in ((folder, LABELS), (folder / "flags", MULTILABELS)):
+        matrix = scipy.sparse.csr_matrix((np.full(6, 7.5), EDGES.T), shape=(6, 6))
+        scipy.sparse.save_npz(place / "adj_full.npz", matrix)
+        np.save(place / "feats.npy", FEATURES.astype("f8"))
+        (place / "class_map.json").write_text(json.dumps({str(v): c.tolist()
+                                                          for v, c in enumerate(classes)}))
+        (place / "role.json").write_text('{"tr": [1, 0], "va": [2], "te": [3, 4]}')
+
+
+def dgl_reddit(folder):
+    """The graph as DGL publishes Reddit."""
+    matrix = scipy.sparse.coo_matrix((np.ones(6), EDGES.T), shape=(6, 6))
+    scipy.sparse.save_npz(folder / "reddit_graph.npz", matrix)
+    np.savez(folder / "reddit_data.npz", feature=FEATURES, label=np.abs(LABELS),
+             node_types=np.array([1, 1, 2, 3, 3, 3]), node_ids=np.arange(6))
 
 
 def cora_members(**changes):

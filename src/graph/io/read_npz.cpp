@@ -5,6 +5,7 @@
 
 #include "graph/canonical.hpp"
 #include "graph/edge_weights.hpp"
+#include "graph/io/csr_members.hpp"
 #include "graph/io/npz.hpp"
 #include "graph/io/parts.hpp"
 #include "graph/io/readers.hpp"
@@ -12,48 +13,6 @@
 
 namespace heliograph {
 namespace {
-
-/// The structure of a CSR matrix, with checked offsets and columns.
-struct Triple {
-  std::int64_t rows = 0;
-  std::int64_t cols = 0;
-  std::vector<std::int64_t> offsets;
-  std::vector<std::int32_t> columns;
-};
-
-Triple read_triple(const NpzArchive& archive, const std::string& prefix) {
-  const NpyArray shape = archive.read(prefix + "_shape");
-  const NpyArray indices = archive.read(prefix + "_indices");
-  const NpyArray indptr = archive.read(prefix + "_indptr");
-  const std::vector<std::int64_t> extents = to_int64(shape);
-  if (extents.size() != 2 || extents[0] < 0 || extents[1] < 0) {
-    refuse(shape.name, "is not the shape of a matrix");
-  }
-  Triple triple;
-  triple.rows = extents[0];
-  triple.cols = extents[1];
-  triple.offsets = to_int64(indptr);
-  triple.columns = to_int32(indices);
-  const std::vector<std::int64_t>& offsets = triple.offsets;
-  if (static_cast<std::int64_t>(offsets.size()) - 1 != triple.rows) {
-    refuse(indptr.name, "holds {} values for {} rows", offsets.size(), triple.rows);
-  }
-  if (offsets.front() != 0) refuse(indptr.name, "does not start at 0");
-  for (std::size_t r = 1; r < offsets.size(); ++r) {
-    if (offsets[r] < offsets[r - 1]) refuse(indptr.name, "falls at row {}", r - 1);
-  }
-  if (offsets.back() != static_cast<std::int64_t>(triple.columns.size())) {
-    refuse(indptr.name, "ends at {}, but there are {} indices", offsets.back(),
-           triple.columns.size());
-  }
-  for (std::size_t i = 0; i < triple.columns.size(); ++i) {
-    if (triple.columns[i] < 0 || triple.columns[i] >= triple.cols) {
-      refuse(indices.name, "entry {} is {}, which is not in [0, {})", i, triple.columns[i],
-             triple.cols);
-    }
-  }
-  return triple;
-}
 
 Array<float> read_values(const NpzArchive& archive, const std::string& member, std::size_t count) {
   const NpyArray array = archive.read(member);
@@ -88,18 +47,15 @@ Array<float> read_weights(const NpzArchive& archive, const char* member, std::si
 
 Graph graph_from_triple(const NpzArchive& archive, const ImportOptions& options,
                         ImportCounts& counts) {
-  const Triple triple = read_triple(archive, "adj");
+  const CsrMembers triple = read_csr_members(archive, "adj_");
   if (triple.rows != triple.cols) {
     refuse(archive.where(), "the adjacency is {} x {}, not square", triple.rows, triple.cols);
   }
   const Array<float> weights = read_weights(archive, "adj_data", triple.columns.size(), options);
   const auto for_each_edge = [&](auto&& use) {
-    for (std::size_t r = 0; r + 1 < triple.offsets.size(); ++r) {
-      for (std::int64_t i = triple.offsets[r]; i < triple.offsets[r + 1]; ++i) {
-        const auto entry = static_cast<std::size_t>(i);
-        use(static_cast<NodeId>(r), triple.columns[entry], weights.empty() ? 1.0F : weights[entry]);
-      }
-    }
+    triple.for_each([&](NodeId row, NodeId column, std::size_t entry) {
+      use(row, column, weights.empty() ? 1.0F : weights[entry]);
+    });
   };
   return build_graph(triple.rows, options.keep_direction, counts, for_each_edge,
                      archive.where() + ": member adj_data");
@@ -174,7 +130,7 @@ Graph graph_from_edges(const NpzArchive& archive, const EdgeEnds& listed, std::i
 Features read_npz_features(const NpzArchive& archive) {
   if (const auto dense = archive.find(kFeatureNames)) return dense_features(*dense);
   if (!archive.has("attr_indptr")) archive.refuse_missing("features", kFeatureNames, "attr_indptr");
-  Triple triple = read_triple(archive, "attr");
+  CsrMembers triple = read_csr_members(archive, "attr_");
   const Array<float> values = read_values(archive, "attr_data", triple.columns.size());
   return sparse_features(triple.cols, std::move(triple.offsets), std::move(triple.columns),
                          {values.begin(), values.end()}, archive.where());

@@ -26,6 +26,20 @@ bool is_facebook(const std::filesystem::path& path);
 Dataset read_facebook(const std::filesystem::path& directory, const ImportOptions& options,
                       ImportCounts& counts);
 
+bool is_graphsaint(const std::filesystem::path& path);
+/// Reads adj_full.npz, feats.npy, class_map.json and role.json as GraphSAINT (Zeng et al., 2020)
+/// publishes its graphs. Weights of edges are not used. adj_train.npz is not read: it holds the
+/// edges between training nodes.
+Dataset read_graphsaint(const std::filesystem::path& directory, const ImportOptions& options,
+                        ImportCounts& counts);
+
+bool is_dgl_reddit(const std::filesystem::path& path);
+/// Reads reddit_graph.npz, a SciPy matrix whose values are not used, and reddit_data.npz with the
+/// members feature, label and node_types (1 training, 2 validation, 3 test), as DGL publishes
+/// Reddit.
+Dataset read_dgl_reddit(const std::filesystem::path& directory, const ImportOptions& options,
+                        ImportCounts& counts);
+
 bool is_edge_list(const std::filesystem::path& path);
 /// Reads edges.csv or edges.tsv and the arrays beside it. `path` is that file or its directory.
 Dataset read_edge_list(const std::filesystem::path& path, const ImportOptions& options,

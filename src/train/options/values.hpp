@@ -126,7 +126,8 @@ inline constexpr EnumName<SaveFailure> enum_names<SaveFailure>[] {
 template <>
 inline constexpr EnumName<InputFormat> enum_names<InputFormat>[] {
   {"auto", InputFormat::automatic}, {"native", InputFormat::native}, {"npz", InputFormat::npz},
-      {"facebook", InputFormat::facebook}, {"edge-list", InputFormat::edge_list}, {
+      {"facebook", InputFormat::facebook}, {"graphsaint", InputFormat::graphsaint},
+      {"dgl-reddit", InputFormat::dgl_reddit}, {"edge-list", InputFormat::edge_list}, {
     "matrix-market", InputFormat::matrix_market
   }
 };

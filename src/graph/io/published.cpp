@@ -1,0 +1,37 @@
+#include "graph/io/published.hpp"
+
+#include <fmt/format.h>
+
+namespace heliograph {
+namespace {
+
+struct Published {
+  InputFormat format;
+  const char* name;
+  std::int64_t nodes, edges;
+};
+
+// As the documentation of PyTorch Geometric and DGL states them.
+constexpr Published kPublished[] = {
+    {InputFormat::dgl_reddit, "Reddit", 232'965, 114'615'892},
+    {InputFormat::graphsaint, "Reddit", 232'965, 23'213'838},
+    {InputFormat::graphsaint, "Flickr", 89'250, 899'756},
+    {InputFormat::graphsaint, "Yelp", 716'847, 13'954'819},
+    {InputFormat::graphsaint, "AmazonProducts", 1'569'960, 264'339'468},
+};
+
+}  // namespace
+
+void compare_with_published(InputFormat format, const ImportCounts& counts,
+                            const LogCallback& log) {
+  if (!log) return;
+  for (const Published& one : kPublished) {
+    if (one.format != format || one.nodes != counts.nodes) continue;
+    const bool same = one.edges == counts.edges_listed;
+    log(same ? LogLevel::info : LogLevel::warning,
+        fmt::format("as many nodes as {}, which was published with {} entries; the file lists {}",
+                    one.name, one.edges, same ? "as many" : std::to_string(counts.edges_listed)));
+  }
+}
+
+}  // namespace heliograph

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "heliograph/io.hpp"
+
+namespace heliograph {
+
+/// If a data set of this form was published with as many nodes, logs whether it was published with
+/// as many listed edges too.
+void compare_with_published(InputFormat format, const ImportCounts& counts, const LogCallback& log);
+
+}  // namespace heliograph

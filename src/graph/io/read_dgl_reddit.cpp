@@ -1,0 +1,57 @@
+#include <vector>
+
+#include "graph/io/npz.hpp"
+#include "graph/io/parts.hpp"
+#include "graph/io/published.hpp"
+#include "graph/io/readers.hpp"
+#include "graph/io/scipy_graph.hpp"
+#include "graph/refuse.hpp"
+
+namespace heliograph {
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kGraph = "reddit_graph.npz";
+constexpr const char* kData = "reddit_data.npz";
+
+/// Types 1, 2 and 3 are training, validation and test nodes.
+Split split_of_types(const NpyArray& types, std::int64_t nodes) {
+  const std::vector<std::int32_t> values = to_int32(types);
+  if (static_cast<std::int64_t>(values.size()) != nodes) {
+    refuse(types.name, "has {} values for {} nodes", values.size(), nodes);
+  }
+  std::vector<Role> roles;
+  roles.reserve(values.size());
+  for (std::size_t v = 0; v < values.size(); ++v) {
+    if (values[v] < 1 || values[v] > 3) {
+      refuse(types.name, "node {} has the type {}, which is not 1 (training), 2 or 3", v,
+             values[v]);
+    }
+    roles.push_back(static_cast<Role>(values[v]));
+  }
+  return {std::move(roles)};
+}
+
+}  // namespace
+
+bool is_dgl_reddit(const fs::path& path) { return fs::exists(path / kGraph); }
+
+Dataset read_dgl_reddit(const fs::path& directory, const ImportOptions& options,
+                        ImportCounts& counts) {
+  const NpzArchive data(directory / kData);
+  Dataset dataset;
+  dataset.features = dense_features(data.read("feature"));
+  dataset.graph = read_scipy_graph(directory / kGraph, options, counts);
+  const std::int64_t nodes = dataset.graph.nodes;
+  if (dataset.features.rows != nodes) {
+    refuse(data.where(), "member feature has {} rows for the {} nodes of {}", dataset.features.rows,
+           nodes, kGraph);
+  }
+  dataset.labels = make_labels(data.read("label"), nodes, options.regression);
+  dataset.splits.push_back(split_of_types(data.read("node_types"), nodes));
+  compare_with_published(InputFormat::dgl_reddit, counts, options.log);
+  return dataset;
+}
+
+}  // namespace heliograph

@@ -1,0 +1,107 @@
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "graph/io/published.hpp"
+#include "graph_io/reader_checks.hpp"
+#include "support/expect_error.hpp"
+
+// Graphs in the forms of GraphSAINT and of DGL's Reddit, written by SciPy and NumPy.
+
+namespace heliograph {
+namespace {
+
+namespace fs = std::filesystem;
+
+class PublishedForms : public PythonTest {
+ protected:
+  void refused(const std::string& file, const std::string& text, const char* part) {
+    const fs::path path = folder_ / file;
+    const std::string before = read_text(path);
+    write_text(path, text);
+    SCOPED_TRACE(text);
+    test::expect_error(ErrorCode::bad_input, {file, part}, [&] { load_dataset(folder_); });
+    write_text(path, before);
+  }
+};
+
+TEST_F(PublishedForms, GraphSaintIsReadWithoutWeights) {
+  WRITE_FIXTURE_OR_SKIP("graphsaint");
+  EXPECT_EQ(detect_format(folder_), InputFormat::graphsaint);
+  ImportCounts counts;
+  const Dataset dataset = load_dataset(folder_, {}, &counts);
+  expect_graph(dataset.graph);
+  EXPECT_TRUE(dataset.graph.edge_weights.empty());
+  EXPECT_EQ(counts.edges_listed, 5);  // SciPy joins 0-1, which is listed twice.
+  expect_features(dataset.features, false);
+  expect_labels(dataset.labels);
+  ASSERT_EQ(dataset.splits.size(), 1U);
+  expect_first_split(dataset.splits[0]);
+
+  const Labels flags = load_dataset(folder_ / "flags").labels;
+  EXPECT_EQ(flags.task, Task::multilabel);
+  EXPECT_EQ(flags.classes, 2);
+  EXPECT_THAT(list(flags.labelled), ::testing::ElementsAre(1, 1, 1, 0, 1, 1));
+  EXPECT_THAT(list(flags.indicators), ::testing::ElementsAre(1, 0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 0));
+}
+
+TEST_F(PublishedForms, GraphSaintIsRefusedByName) {
+  WRITE_FIXTURE_OR_SKIP("graphsaint");
+  const std::string file = "class_map.json";
+  refused(file, "{\"0\": 0", "is damaged JSON");
+  refused(file, "{\"0\": 0, \"1\": 1}", "has classes for 2 of 6 nodes");
+  refused(file, "{\"0\": 0, \"0\": 1}", "gives node 0 twice");
+  refused(file, "{\"6\": 0}", "'6' is not a node in [0, 6)");
+  refused(file, "{\"0\": 0.5}", "the class 0.5, which is not a whole number");
+  refused(file, "{\"0\": [0, 1], \"1\": [1], \"2\": [0, 1, 1, 1]}",
+          "node 1 has 1 flags, where others have 2");
+  refused(file, "{\"0\": [0, 2]}", "the flag 2, which is not 0 or 1");
+  refused(file, "{\"0\": [0, 1, 0, 1]}", "too many for 6 nodes");
+  for (const char* text :
+       {"[]", "3", "{\"0\": {}}", "{\"0\": null}", "{\"0\": \"a\"}", "{\"0\": [[0]]}",
+        "{\"0\": 1, \"1\": [0, 1]}", "{\"0\":[0],\"1\":1,\"2\":[0]}"}) {
+    refused(file, text, "is not an object from nodes to classes or to lists of flags");
+  }
+  refused("role.json", "{\"tr\": [0], \"va\": [1]}", "has no list of nodes \"te\"");
+  refused("role.json", "{\"tr\": [0], \"va\": [9], \"te\": [2]}", "va: entry 0 is node 9");
+  refused("role.json", "[", "is damaged JSON");
+}
+
+TEST_F(PublishedForms, DglRedditIsReadOrRefusedByName) {
+  WRITE_FIXTURE_OR_SKIP("dgl_reddit");
+  EXPECT_EQ(detect_format(folder_), InputFormat::dgl_reddit);
+  ImportCounts counts;
+  const Dataset dataset = load_dataset(folder_, {}, &counts);
+  expect_graph(dataset.graph);
+  EXPECT_EQ(counts.edges_listed, 6);
+  expect_features(dataset.features, false);
+  EXPECT_THAT(list(dataset.labels.class_of), ::testing::ElementsAre(0, 1, 2, 1, 0, 1));
+  using enum Role;
+  ASSERT_EQ(dataset.splits.size(), 1U);
+  EXPECT_THAT(list(dataset.splits[0].role),
+              ::testing::ElementsAre(train, train, validation, test, test, test));
+  fs::remove(folder_ / "reddit_data.npz");
+  test::expect_error(ErrorCode::bad_input, "reddit_data.npz", [&] { load_dataset(folder_); });
+}
+
+TEST(PublishedCounts, AreComparedWithTheFile) {
+  std::vector<LogLevel> levels;
+  std::string text;
+  const auto log = [&](LogLevel level, std::string_view line) {
+    levels.push_back(level);
+    text = line;
+  };
+  ImportCounts counts;
+  counts.nodes = 232965;
+  counts.edges_listed = 114615892;
+  compare_with_published(InputFormat::dgl_reddit, counts, log);
+  compare_with_published(InputFormat::graphsaint, counts, log);
+  EXPECT_THAT(text, ::testing::HasSubstr("23213838 entries; the file lists 114615892"));
+  counts.nodes = 6;
+  compare_with_published(InputFormat::graphsaint, counts, log);
+  EXPECT_THAT(levels, ::testing::ElementsAre(LogLevel::info, LogLevel::warning));
+}
+
+}  // namespace
+}  // namespace heliograph
