@@ -20,8 +20,8 @@ struct GenerateOptions {
   std::string name = "generated";
   GraphModel model = GraphModel::block;
   std::int64_t nodes = 10000;
-  /// The number of undirected edges. Duplicates are drawn again, so the graph has this many within
-  /// 0.1 per cent, or fewer if the model has too few pairs of nodes to draw.
+  /// About how many undirected edges the graph gets. Duplicates are drawn again; there are fewer
+  /// edges if the model has too few pairs of nodes to draw.
   std::int64_t edges = 100000;
   std::int64_t feature_cols = 64;
   std::int32_t classes = 10;

@@ -46,9 +46,9 @@ void add_shape(GenerateFields& fields) {
              HELIOGRAPH_MEMBER(graph.model));
   fields.add("nodes", "N", "Number of nodes.", HELIOGRAPH_MEMBER(graph.nodes));
   fields.add("edges", "N",
-             "Undirected edges; the graph has fewer if the model has too few pairs of nodes to "
-             "draw. By default those of --preset, or ten a node and at most an eighth of all "
-             "pairs.",
+             "About how many undirected edges the graph gets; fewer if the model has too few pairs "
+             "of nodes to draw. By default those of --preset, or ten a node and at most an eighth "
+             "of all pairs.",
              HELIOGRAPH_MEMBER(edges));
   fields.add("features", "N", "Feature columns.", HELIOGRAPH_MEMBER(graph.feature_cols));
   fields.add("classes", "N", "Number of classes.", HELIOGRAPH_MEMBER(graph.classes));

@@ -82,6 +82,7 @@ class RankRun {
   }
 
   MemoryAccount& memory() { return trainer_.memory(); }
+  const Parameters& parameters() { return trainer_.model().parameters(); }
 
   void begin_with(const Model& weights) {
     set_weights(weights, options_.init_from.string(), trainer_);
@@ -309,7 +310,7 @@ void train_rank(const RunPlan& plan, const Beginning& beginning, Communicator& c
   MemoryAccount account(&arena);
   RankMemory memory(plan, comm);
   RankRun run(plan, memory.load(account), comm, callbacks, account);
-  memory.end_setup(run.memory(), callbacks.log);
+  memory.end_setup(run.memory(), run.parameters(), callbacks.log);
   const std::chrono::duration<double> setup = std::chrono::steady_clock::now() - begin;
   if (beginning.resumed) {
     run.resume(*beginning.resumed);

@@ -10,6 +10,8 @@
 #include <numeric>
 #include <string>
 
+#include "heliograph/partition.hpp"
+#include "heliograph/shards.hpp"
 #include "heliograph/train.hpp"
 #include "support/allocations.hpp"
 #include "support/expect_error.hpp"
@@ -125,7 +127,7 @@ TEST(RequireMemory, NamesWhatIsNeededWhatThereIsAndWhatToChange) {
   EXPECT_THAT(
       test::expect_error(ErrorCode::resource, "", [&] { require_memory(needs, kGiB, 99 * kGiB); }),
       HasSubstr("memory-limit-mib allows 1.0 GiB: lower hidden or layers"));
-  needs.smallest_model = true;
+  needs.remedies = {false, false, false, false, false, false};
   EXPECT_THAT(
       test::expect_error(ErrorCode::resource, "", [&] { require_memory(needs, kGiB, 99 * kGiB); }),
       HasSubstr("allows 1.0 GiB: the data set asks for a machine with more memory"));
@@ -397,9 +399,35 @@ TEST(MemoryCheck, ComesBeforeThePartition) {
   o.partition.file = "no such file";
   EXPECT_THAT(test::expect_error(ErrorCode::bad_input, "", [&] { train(data, o); }),
               HasSubstr("no such file"));
+  o.partition.parts = 2;
   o.model.hidden = 1 << 20;  // A weight matrix of 4 TiB.
   test::expect_error(ErrorCode::resource, {"for weights", "lower hidden, layers or parts"},
                      [&] { train(data, o); });
+}
+
+TEST(MemoryCheck, AdvisesOnlyWhatWouldHelp) {
+  const auto advice = [](MemoryUse use, const TrainOptions& o, bool cut) {
+    MemoryNeeds needs;
+    needs[use] = kGiB;
+    needs.remedies = remedies_of(o, cut);
+    const std::string text =
+        test::expect_error(ErrorCode::resource, "", [&] { require_memory(needs, 1, 1); });
+    return text.substr(text.rfind(": ") + 2);
+  };
+  TrainOptions o = options_of(ModelKind::gcn, 32, 1);
+  o.partition.partitioner = Partitioner::random;
+  EXPECT_EQ(advice(MemoryUse::halo, o, false),
+            "lower bits or staleness, or take partitioner metis");
+  EXPECT_EQ(advice(MemoryUse::halo, o, true), "lower bits or staleness");
+  EXPECT_EQ(advice(MemoryUse::weights, o, true), "lower hidden or layers");
+  o.exchange = {};
+  EXPECT_EQ(advice(MemoryUse::halo, o, false), "lower bits, or take partitioner metis");
+  o.exchange.bits_forward = o.exchange.bits_backward = Bits::one;
+  EXPECT_EQ(advice(MemoryUse::halo, o, false), "take partitioner metis");
+  o.model.layers = 1;
+  EXPECT_EQ(advice(MemoryUse::activations, o, false), "lower hidden");
+  EXPECT_EQ(advice(MemoryUse::features, o, false),
+            "the data set asks for a machine with more memory");
 }
 
 TEST(MemoryCheck, HoldsARunToTheByteThatItCounts) {
@@ -417,6 +445,14 @@ TEST(MemoryCheck, HoldsARunToTheByteThatItCounts) {
   o.memory_limit_bytes = r.memory.total();
   EXPECT_NO_THROW(train(data, o));
   EXPECT_THAT(sentence(checked - 1), HasSubstr("memory-limit-mib allows"));
+  // Shards are checked once, when the buffers are allocated, with what the first epochs add.
+  test::TemporaryDirectory folder;
+  write_shards(data, make_partition(data.graph, o.partition), o, folder / "shards");
+  const auto from_shards = [&] { train_shards(folder / "shards", o); };
+  o.memory_limit_bytes = checked;
+  test::expect_error(ErrorCode::resource, "memory-limit-mib allows", from_shards);
+  o.memory_limit_bytes = r.memory.total();
+  EXPECT_NO_THROW(from_shards());
   // A run that is known not to fit is refused before ranks start.
   const MemoryNeeds least = least_memory(data, o, 0, r.partition.communication_volume);
   EXPECT_THAT(sentence(least.total() - 1), Not(HasSubstr("rank")));

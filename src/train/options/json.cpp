@@ -210,9 +210,10 @@ void add_ranks(TrainFields& fields) {
       HELIOGRAPH_MEMBER(node_order));
   add_mebibytes(
       fields, "memory-limit-mib",
-      "Refuse to train if features, graph, activations, gradients, weights and messages need more "
-      "than N MiB together; the program itself and reading the data come on top. 0 allows what the "
-      "machine has available.",
+      "Refuse to train if graph, features, weights, activations, gradients, messages and "
+      "evaluation "
+      "need more than N MiB together. The program itself, reading the data and the scratch of "
+      "kernels come on top. 0 allows what the machine has available.",
       0, &TrainOptions::memory_limit_bytes);
 }
 

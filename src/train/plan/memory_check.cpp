@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/plural.hpp"
 #include "core/throw_error.hpp"
 #include "graph/rows.hpp"
 #include "layers/network.hpp"
@@ -147,23 +148,23 @@ std::string gib(std::int64_t bytes) {
   return mib < 1024 ? fmt::format("{:.1f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
 }
 
-const char* advice(MemoryUse largest, bool smallest_model) {
-  const bool of_model = largest != MemoryUse::halo;
-  switch (smallest_model && of_model ? MemoryUse::graph : largest) {
-    case MemoryUse::halo:
-      return "lower --bits or --staleness, or take --partitioner metis";
-    case MemoryUse::activations:
-    case MemoryUse::gradients:
-    case MemoryUse::workspace:
-      return "lower --hidden or --layers";
-    case MemoryUse::weights:
-      return "lower --hidden, --layers or --parts";
-    case MemoryUse::graph:
-    case MemoryUse::features:
-    case MemoryUse::evaluation:
-      break;
+std::string advice(MemoryUse largest, const Remedies& can) {
+  const bool of_halo = largest == MemoryUse::halo, of_weights = largest == MemoryUse::weights;
+  const bool of_model = of_weights || largest == MemoryUse::activations ||
+                        largest == MemoryUse::gradients || largest == MemoryUse::workspace;
+  std::vector<std::string> lower;
+  for (const auto& [helps, name] : {std::pair(of_halo && can.bits, "--bits"),
+                                    {of_halo && can.staleness, "--staleness"},
+                                    {of_model && can.hidden, "--hidden"},
+                                    {of_model && can.layers, "--layers"},
+                                    {of_weights && can.parts, "--parts"}}) {
+    if (helps) lower.emplace_back(name);
   }
-  return "the data set asks for a machine with more memory";
+  std::string text = lower.empty() ? "" : "lower " + listed(lower);
+  if (of_halo && can.partitioner) {
+    text += fmt::format("{}take --partitioner metis", text.empty() ? "" : ", or ");
+  }
+  return text.empty() ? "the data set asks for a machine with more memory" : text;
 }
 
 /// Throws Error(resource) if `what` needs more than `bytes`, which is nothing if unknown. `there`:
@@ -186,7 +187,7 @@ void require_within(std::optional<std::int64_t> bytes, const MemoryNeeds& needs,
   }
   throw_error(ErrorCode::resource, "{} needs at least {} ({}) and {}: {}", what, gib(total), parts,
               fmt::format(fmt::runtime(spell_options(there)), gib(*bytes)),
-              spell_options(advice(uses.front().second, needs.smallest_model)));
+              spell_options(advice(uses.front().second, needs.remedies)));
 }
 
 }  // namespace
@@ -220,23 +221,13 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
   const Optimizer optimizer(options.optimizer, model.parameters(), &account);
 
   MemoryNeeds needs;
-  needs.smallest_model = options.model.hidden <= 1 && options.model.layers <= 1;
+  needs.remedies = remedies_of(options, false);
   for (std::size_t i = 0; i < needs.bytes.size(); ++i) {
     needs.bytes[i] = account.live(static_cast<MemoryUse>(i));
   }
   const std::int64_t entries = dataset.graph.entries();
-  // Every rank holds the weights, those of the best epoch, and the other ranks' shares of its block
-  // of the summed gradients.
   const int parts = options.partition.parts;
-  const std::int64_t value_bytes = options.reproducible ? 8 : 4;
-  if (parts > 1 && options.transport.device == DeviceKind::cpu) {
-    needs[MemoryUse::workspace] +=
-        capped_product(value_bytes * model.parameters().flat_size(), parts - 1);
-  }
-  if (options.eval_every > 0) {
-    needs[MemoryUse::evaluation] +=
-        capped_product(4 * model.parameters().weights_and_statistics(), parts);
-  }
+  add_first_epochs(model.parameters(), options, needs);
   needs[MemoryUse::weights] = capped_product(needs[MemoryUse::weights], parts);
   needs[MemoryUse::graph] +=
       structure_bytes(dataset, rows, options.inductive ? 0 : entries, options.model);
@@ -246,6 +237,30 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
   needs[MemoryUse::graph] += 4 * halo;
   needs[MemoryUse::halo] += halo_bytes(model.sites(), options, halo, dataset.graph.directed);
   return needs;
+}
+
+void add_first_epochs(const Parameters& parameters, const TrainOptions& options,
+                      MemoryNeeds& needs) {
+  const int parts = options.partition.parts;
+  const std::int64_t value_bytes = options.reproducible ? 8 : 4;
+  if (parts > 1 && options.transport.device == DeviceKind::cpu) {
+    needs[MemoryUse::workspace] += capped_product(value_bytes * parameters.flat_size(), parts - 1);
+  }
+  if (options.eval_every > 0) {
+    needs[MemoryUse::evaluation] += capped_product(4 * parameters.weights_and_statistics(), parts);
+  }
+}
+
+Remedies remedies_of(const TrainOptions& options, bool cut) {
+  const ExchangeOptions& exchange = options.exchange;
+  const int most_bits =
+      std::max(bit_count(exchange.bits_forward), bit_count(exchange.bits_backward));
+  return {.bits = most_bits > 1,
+          .staleness = exchange.staleness > 0,
+          .partitioner = !cut && options.partition.partitioner != Partitioner::metis,
+          .hidden = options.model.hidden > 1,
+          .layers = options.model.layers > 1,
+          .parts = !cut && options.partition.parts > 1};
 }
 
 MemoryNeeds least_host_memory(const Dataset& dataset, const TrainOptions& options,

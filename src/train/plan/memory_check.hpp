@@ -10,13 +10,23 @@
 #include "core/site.hpp"
 #include "heliograph/dataset.hpp"
 #include "heliograph/options.hpp"
+#include "layers/parameters.hpp"
 
 namespace heliograph {
+
+/// What would lower the memory of a run.
+struct Remedies {
+  bool bits = true, staleness = true, partitioner = true;  ///< Of halos.
+  bool hidden = true, layers = true;
+  bool parts = true;  ///< Of weights.
+};
+/// `cut`: the run reads shards, whose number and cut are given.
+Remedies remedies_of(const TrainOptions& options, bool cut);
 
 /// Bytes by use, summed over ranks.
 struct MemoryNeeds {
   std::array<std::int64_t, kMemoryUses> bytes{};
-  bool smallest_model = false;  ///< Whether --hidden and --layers are 1 already.
+  Remedies remedies;
 
   std::int64_t& operator[](MemoryUse use) { return bytes[static_cast<std::size_t>(use)]; }
   std::int64_t operator[](MemoryUse use) const { return bytes[static_cast<std::size_t>(use)]; }
@@ -40,6 +50,11 @@ CountedModel count_model(const Dataset& dataset, const TrainOptions& options,
 /// and so are those of a directed graph's backward exchanges.
 MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
                          std::int64_t training_nodes, std::optional<std::int64_t> halo_rows);
+
+/// Adds what ranks allocate in the first epochs, but for the scratch of kernels: the weights of the
+/// best epoch, and other ranks' shares of a rank's block of the summed gradients.
+void add_first_epochs(const Parameters& parameters, const TrainOptions& options,
+                      MemoryNeeds& needs);
 
 /// The least memory that the host must hold at one time, without the data set, if ranks are threads
 /// that compute on devices. It holds the structure throughout, and at different times the input

@@ -23,8 +23,8 @@ MemoryNeeds sum_uses(Communicator& comm, BytesOf bytes_of) {
   return sum;
 }
 
-/// Throws Error(resource) if the buffers of all ranks, `held`, are more than the options or the
-/// machine allow.
+/// Throws Error(resource) if what all ranks hold and what they allocate in the first epochs,
+/// together `held`, is more than the options or the machine allow.
 void require_fit(const MemoryNeeds& held, const TrainOptions& options) {
   if (options.memory_limit_bytes > 0) {
     require_memory(held, options.memory_limit_bytes, std::nullopt);
@@ -33,8 +33,9 @@ void require_fit(const MemoryNeeds& held, const TrainOptions& options) {
   if (options.transport.device != DeviceKind::cpu) return;  // A device has allocated it all.
   // The host allocates a page when it is first written. So far only training's own pages are not.
   MemoryNeeds to_come;
-  to_come.smallest_model = held.smallest_model;
-  for (const MemoryUse use : {MemoryUse::activations, MemoryUse::gradients, MemoryUse::halo}) {
+  to_come.remedies = held.remedies;
+  for (const MemoryUse use : {MemoryUse::activations, MemoryUse::gradients, MemoryUse::halo,
+                              MemoryUse::workspace, MemoryUse::evaluation}) {
     to_come[use] = held[use];
   }
   require_memory(to_come, 0, available_memory_bytes());
@@ -59,12 +60,15 @@ RankData RankMemory::load(MemoryAccount& account) {
   return data;
 }
 
-void RankMemory::end_setup(MemoryAccount& memory, const LogCallback& log) {
-  const MemoryNeeds held = sum_uses(comm_, [&](MemoryUse use) { return memory.live(use); });
+void RankMemory::end_setup(MemoryAccount& memory, const Parameters& parameters,
+                           const LogCallback& log) {
+  MemoryNeeds held = sum_uses(comm_, [&](MemoryUse use) { return memory.live(use); });
   memory.reset_peaks();
   if (measures_process_) setup_peak_ = std::max(setup_peak_, peak_rss_bytes());
   const bool reset = !measures_process_ || reset_peak_rss();
   if (comm_.rank() != 0) return;
+  add_first_epochs(parameters, plan_.options(), held);
+  held.remedies = remedies_of(plan_.options(), plan_.stored_bytes(0) > 0);
   require_fit(held, plan_.options());
   if (!reset && log) {
     log(LogLevel::warning,

@@ -4,6 +4,7 @@
 
 #include "comm/communicator.hpp"
 #include "heliograph/train.hpp"
+#include "layers/parameters.hpp"
 #include "train/plan/run_plan.hpp"
 
 namespace heliograph {
@@ -21,7 +22,7 @@ class RankMemory {
   /// Resets the peaks of memory use. Called when the buffers of training, which `memory` counts,
   /// are allocated. Collective. Throws Error(resource), on rank 0, if training does not fit into
   /// memory.
-  void end_setup(MemoryAccount& memory, const LogCallback& log);
+  void end_setup(MemoryAccount& memory, const Parameters& parameters, const LogCallback& log);
 
   /// Adds the memory that the ranks held at most to rank 0's `result`. Collective.
   void report(const MemoryAccount& memory, TrainResult& result);
