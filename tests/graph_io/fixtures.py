@@ -78,6 +78,14 @@ def dgl_reddit(folder):
              node_types=np.array([1, 1, 2, 3, 3, 3]), node_ids=np.arange(6))
 
 
+def bad_coo(folder):
+    """Matrices as scipy.sparse.save_npz would not write them."""
+    for name, shape, row, col, form in (("wide", 2**31 - 1, [0], [1], "coo"), ("far", 6, [0], [6], "coo"),
+                                        ("uneven", 6, [0], [1, 2], "coo"), ("named", 6, [0], [1], "\x1b")):
+        np.savez(folder / f"{name}.npz", shape=np.array([shape, shape]), row=np.array(row),
+                 col=np.array(col), format=np.array(form.encode()))
+
+
 def cora_members(**changes):
     """Members of a cora-style archive; a change of None drops the member."""
     data = np.ones(5, "f4")

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/io/published.hpp"
@@ -81,6 +83,18 @@ TEST_F(PublishedForms, DglRedditIsReadOrRefusedByName) {
   ASSERT_EQ(dataset.splits.size(), 1U);
   EXPECT_THAT(list(dataset.splits[0].role),
               ::testing::ElementsAre(train, train, validation, test, test, test));
+  test::expect_error(ErrorCode::bad_input, "give the directory",
+                     [&] { load_dataset(folder_ / "reddit_graph.npz"); });
+  ASSERT_TRUE(write_fixture("bad_coo"));
+  for (const auto& [name, part] : {std::pair("wide", "shape: is 2147483647 x 2147483647, but"),
+                                   {"far", "member col: entry 0 is node 6, which is not in [0, 6)"},
+                                   {"uneven", "row holds 1 entries and col 2"},
+                                   {"named", "is neither csr nor coo"}}) {
+    fs::copy_file(folder_ / (std::string(name) + ".npz"), folder_ / "reddit_graph.npz",
+                  fs::copy_options::overwrite_existing);
+    test::expect_error(ErrorCode::bad_input, {"reddit_graph.npz", part},
+                       [&] { load_dataset(folder_); });
+  }
   fs::remove(folder_ / "reddit_data.npz");
   test::expect_error(ErrorCode::bad_input, "reddit_data.npz", [&] { load_dataset(folder_); });
 }

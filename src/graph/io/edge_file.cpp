@@ -13,10 +13,10 @@ struct EdgeFields {
   std::size_t count = 0;  ///< How many fields the line has; only the first 3 are stored.
 };
 
-/// What separates the fields of a line: a comma if it has one, else a semicolon, else a blank,
+/// What separates the fields of a line: a semicolon if it has one, else a comma, else a blank,
 /// which stands for tabs and blanks.
 char separator_of(std::string_view line) {
-  for (const char c : {',', ';'}) {
+  for (const char c : {';', ','}) {
     if (line.find(c) != std::string_view::npos) return c;
   }
   return ' ';

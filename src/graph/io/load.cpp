@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 
 #include "core/plural.hpp"
 #include "core/throw_error.hpp"
@@ -31,6 +32,23 @@ bool holds_run(const fs::path& directory) {
   return fs::exists(directory / "run.json") || fs::exists(directory / "weights.safetensors");
 }
 
+/// Throws Error(bad_input) if a file belongs to a data set that is its whole directory. `form`: of
+/// the file by itself.
+void refuse_part(const fs::path& file, const InputForm* form) {
+  const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  if (holds_run(folder)) return;
+  for (const InputForm& whole : input_forms()) {
+    if (!whole.whole_directory || !whole.recognises(folder)) continue;
+    const bool named =
+        std::string_view(whole.files).find(file.filename().string()) != std::string_view::npos;
+    const bool of_native = whole.format == InputFormat::native &&
+                           (form == nullptr || form->format == InputFormat::edge_list);
+    if (!named && !of_native) continue;
+    throw_error(ErrorCode::bad_input, "{} is a file of the data set in {}: give the directory",
+                file.string(), folder.string());
+  }
+}
+
 InputFormat detect(const fs::path& path) {
   if (!fs::exists(path)) throw_error(ErrorCode::bad_input, "{} does not exist", path.string());
   if (fs::is_directory(path) && holds_run(path)) {
@@ -40,14 +58,7 @@ InputFormat detect(const fs::path& path) {
                 path.string());
   }
   const InputForm* const form = form_of(path);
-  if (!fs::is_directory(path) && (form == nullptr || form->format == InputFormat::edge_list)) {
-    const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-    const InputForm* const whole = holds_run(folder) ? nullptr : form_of(folder);
-    if (whole != nullptr && whole->whole_directory) {
-      throw_error(ErrorCode::bad_input, "{} is a file of the data set in {}: give the directory",
-                  path.string(), folder.string());
-    }
-  }
+  if (!fs::is_directory(path)) refuse_part(path, form);
   if (form != nullptr) return form->format;
   throw_error(ErrorCode::bad_input, "{} {}; the known ones are {}", path.string(),
               fs::is_directory(path) ? "holds no known format" : "has an unknown format",

@@ -42,12 +42,8 @@ Dataset read_dgl_reddit(const fs::path& directory, const ImportOptions& options,
   const NpzArchive data(directory / kData);
   Dataset dataset;
   dataset.features = dense_features(data.read("feature"));
-  dataset.graph = read_scipy_graph(directory / kGraph, options, counts);
+  dataset.graph = read_scipy_graph(directory / kGraph, dataset.features.rows, options, counts);
   const std::int64_t nodes = dataset.graph.nodes;
-  if (dataset.features.rows != nodes) {
-    refuse(data.where(), "member feature has {} rows for the {} nodes of {}", dataset.features.rows,
-           nodes, kGraph);
-  }
   dataset.labels = make_labels(data.read("label"), nodes, options.regression);
   dataset.splits.push_back(split_of_types(data.read("node_types"), nodes));
   compare_with_published(InputFormat::dgl_reddit, counts, options.log);

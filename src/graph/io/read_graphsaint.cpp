@@ -172,12 +172,9 @@ Dataset read_graphsaint(const fs::path& directory, const ImportOptions& options,
                         ImportCounts& counts) {
   Dataset dataset;
   dataset.features = dense_features(read_npy(directory / "feats.npy"));
-  dataset.graph = read_scipy_graph(directory / "adj_full.npz", options, counts);
+  dataset.graph =
+      read_scipy_graph(directory / "adj_full.npz", dataset.features.rows, options, counts);
   const std::int64_t nodes = dataset.graph.nodes;
-  if (dataset.features.rows != nodes) {
-    refuse(directory / "feats.npy", "has {} rows for the {} nodes of adj_full.npz",
-           dataset.features.rows, nodes);
-  }
   const fs::path classes = directory / "class_map.json";
   dataset.labels = make_labels(ClassMap(classes, nodes).labels(), nodes, options.regression);
   dataset.splits =

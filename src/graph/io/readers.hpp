@@ -65,7 +65,7 @@ Dataset load_native(const std::filesystem::path& directory);
 // Functions that several readers share.
 
 /// Reads a text file of edges, one "source,target[,weight]" a line. The first line decides what
-/// separates fields: commas, else semicolons, else tabs or blanks. Skips empty lines, lines that
+/// separates fields: semicolons, else commas, else tabs or blanks. Skips empty lines, lines that
 /// start with # or % and one header line.
 /// Nodes are numbered from `base`; a line without weight has weight 1. Throws Error(bad_input) that
 /// names the file and the line.

@@ -1,10 +1,14 @@
 #include "graph/io/scipy_graph.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <string>
 #include <vector>
 
 #include "graph/canonical.hpp"
 #include "graph/io/csr_members.hpp"
+#include "graph/io/text.hpp"
 #include "graph/refuse.hpp"
 
 namespace heliograph {
@@ -20,25 +24,34 @@ std::string format_of(const NpzArchive& archive) {
   return text;
 }
 
-void require_square(const NpzArchive& archive, std::int64_t rows, std::int64_t cols) {
-  if (rows != cols) refuse(archive.where(), "the matrix is {} x {}, not square", rows, cols);
-  if (rows == 0) refuse(archive.where(), "the graph has no nodes");
+/// The shape is compared before any memory is taken for it: a short file may claim any number.
+void require_shape(const NpzArchive& archive, std::int64_t nodes) {
+  const NpyArray array = archive.read("shape");
+  const std::vector<std::int64_t> shape = to_int64(array);
+  if (shape.size() != 2 || shape[0] != nodes || shape[1] != nodes) {
+    refuse(array.name, "is {}, but the features are of {} nodes",
+           fmt::format("{}", fmt::join(shape, " x ")), nodes);
+  }
 }
 
-Graph graph_of_coo(const NpzArchive& archive, const ImportOptions& options, ImportCounts& counts) {
-  const std::vector<std::int64_t> shape = to_int64(archive.read("shape"));
-  if (shape.size() != 2) refuse(archive.where(), "member shape is not the shape of a matrix");
-  require_square(archive, shape[0], shape[1]);
-  const NpyArray row = archive.read("row"), col = archive.read("col");
-  const std::vector<std::int32_t> sources = to_int32(row), targets = to_int32(col);
+std::vector<std::int32_t> read_nodes(const NpyArray& array, std::int64_t nodes) {
+  std::vector<std::int32_t> values = to_int32(array);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i] >= 0 && values[i] < nodes) continue;
+    refuse(array.name, "entry {} is node {}, which is not in [0, {})", i, values[i], nodes);
+  }
+  return values;
+}
+
+Graph graph_of_coo(const NpzArchive& archive, std::int64_t nodes, const ImportOptions& options,
+                   ImportCounts& counts) {
+  const std::vector<std::int32_t> sources = read_nodes(archive.read("row"), nodes);
+  const std::vector<std::int32_t> targets = read_nodes(archive.read("col"), nodes);
   if (sources.size() != targets.size()) {
     refuse(archive.where(), "row holds {} entries and col {}", sources.size(), targets.size());
   }
-  for (std::size_t i = 0; i < sources.size(); ++i) {
-    check_edge(static_cast<std::int64_t>(i), sources[i], targets[i], shape[0]);
-  }
   return build_graph(
-      shape[0], options.keep_direction, counts,
+      nodes, options.keep_direction, counts,
       [&](auto&& use) {
         for (std::size_t i = 0; i < sources.size(); ++i) use(sources[i], targets[i]);
       },
@@ -47,14 +60,15 @@ Graph graph_of_coo(const NpzArchive& archive, const ImportOptions& options, Impo
 
 }  // namespace
 
-Graph read_scipy_graph(const std::filesystem::path& file, const ImportOptions& options,
-                       ImportCounts& counts) {
+Graph read_scipy_graph(const std::filesystem::path& file, std::int64_t nodes,
+                       const ImportOptions& options, ImportCounts& counts) {
   const NpzArchive archive(file);
   const std::string format = format_of(archive);
-  if (format == "coo") return graph_of_coo(archive, options, counts);
-  if (format != "csr") refuse(archive.where(), "format '{}' is neither csr nor coo", format);
+  require_shape(archive, nodes);
+  if (format == "coo") return graph_of_coo(archive, nodes, options, counts);
+  if (format != "csr")
+    refuse(archive.where(), "format '{}' is neither csr nor coo", legible(format));
   const CsrMembers matrix = read_csr_members(archive, "");
-  require_square(archive, matrix.rows, matrix.cols);
   return build_graph(
       matrix.rows, options.keep_direction, counts,
       [&](auto&& use) {

@@ -23,10 +23,11 @@ MemoryNeeds sum_uses(Communicator& comm, BytesOf bytes_of) {
   return sum;
 }
 
-/// Throws Error(resource) if what all ranks hold and what they allocate in the first epochs,
-/// together `held`, is more than the options or the machine allow.
-void require_fit(const MemoryNeeds& held, const TrainOptions& options) {
+/// Throws Error(resource) if what all ranks hold, `held`, and what they allocate in the first
+/// epochs are more than the options or the machine allow.
+void require_fit(MemoryNeeds held, const Parameters& parameters, const TrainOptions& options) {
   if (options.memory_limit_bytes > 0) {
+    add_first_epochs(parameters, options, held);
     require_memory(held, options.memory_limit_bytes, std::nullopt);
     return;
   }
@@ -34,10 +35,10 @@ void require_fit(const MemoryNeeds& held, const TrainOptions& options) {
   // The host allocates a page when it is first written. So far only training's own pages are not.
   MemoryNeeds to_come;
   to_come.remedies = held.remedies;
-  for (const MemoryUse use : {MemoryUse::activations, MemoryUse::gradients, MemoryUse::halo,
-                              MemoryUse::workspace, MemoryUse::evaluation}) {
+  for (const MemoryUse use : {MemoryUse::activations, MemoryUse::gradients, MemoryUse::halo}) {
     to_come[use] = held[use];
   }
+  add_first_epochs(parameters, options, to_come);
   require_memory(to_come, 0, available_memory_bytes());
 }
 
@@ -67,9 +68,8 @@ void RankMemory::end_setup(MemoryAccount& memory, const Parameters& parameters,
   if (measures_process_) setup_peak_ = std::max(setup_peak_, peak_rss_bytes());
   const bool reset = !measures_process_ || reset_peak_rss();
   if (comm_.rank() != 0) return;
-  add_first_epochs(parameters, plan_.options(), held);
   held.remedies = remedies_of(plan_.options(), plan_.stored_bytes(0) > 0);
-  require_fit(held, plan_.options());
+  require_fit(held, parameters, plan_.options());
   if (!reset && log) {
     log(LogLevel::warning,
         "the system does not let a process reset its peak memory: the peak that is reported for "
