@@ -95,6 +95,19 @@ void rescale(const AttentionTotals<T>& row, int heads, int h, T shift) {
   }
 }
 
+/// Sets a part of a row's sums to none. Its shift is the row's, unless this part `counts_totals`
+/// and so finds its own.
+template <class T>
+void begin_part(const AttentionTotals<T>& row, const AttentionTotals<T>& part,
+                const Attention& attention, bool counts_totals) {
+  for (const BasicMatrixView<T>& sums : {part.positive, part.other, part.rows}) {
+    std::fill_n(sums.data, sums.cols, T{0});
+  }
+  for (int h = 0; h < attention.heads && !attention.backward; ++h) {
+    part.rows.data[h] = counts_totals ? std::numeric_limits<T>::lowest() : row.rows.data[h];
+  }
+}
+
 /// Adds a part of a row's sums, which may have another shift, to the row's.
 template <class T>
 void add_part(const AttentionTotals<T>& row, const AttentionTotals<T>& part,
@@ -241,7 +254,8 @@ class AttentionTile {
   const CsrView& csr_;
   const Attention& a_;
   const Neighbours& neighbours_;
-  const AttentionTotals<T>&totals_, first_;
+  const AttentionTotals<T>& totals_;
+  const AttentionTotals<T> first_;
   const RowTiles::Tile tile_;
   std::int64_t rows_, entries_;
   TileSpace<T> space_;
@@ -277,17 +291,6 @@ void sum_tiles(const CsrView& csr, const Attention& attention, const Neighbours&
   carve_continued<T>(counter, count, cols, attention.heads);
   Carver carver(space.continued_memory(counter.bytes()));
   const AttentionTotals<T> parts = carve_continued<T>(carver, count, cols, attention.heads);
-  for (std::int64_t k = 0; k < count; ++k) {
-    const AttentionTotals<T> part = row_of(parts, k);
-    std::fill_n(part.positive.data, cols, T{0});
-    std::fill_n(part.other.data, cols, T{0});
-    std::fill_n(part.rows.data, part.rows.cols, T{0});
-    if (attention.backward) continue;
-    for (int h = 0; h < attention.heads; ++h) {
-      part.rows.data[h] = neighbours.counts_totals() ? std::numeric_limits<T>::lowest()
-                                                     : totals.rows.row(continued[k].row)[h];
-    }
-  }
   threads.run(tiles.count(), [&](std::int64_t t) {
     const RowTiles::Tile tile = tiles.part(t);
     if (tile.begin == tile.end) return;
@@ -295,11 +298,14 @@ void sum_tiles(const CsrView& csr, const Attention& attention, const Neighbours&
         continued.begin(), continued.end(), t,
         [](const AttentionSpace::Continued& c, std::int64_t value) { return c.tile < value; });
     const bool continues = found != continued.end() && found->tile == t;
+    const AttentionTotals<T> row = row_of(totals, tile.begin);
+    const AttentionTotals<T> first = continues ? row_of(parts, found - continued.begin()) : row;
+    // The first entries of a row set its sums; later ones are added to what is there.
+    if (continues && !Neighbours::kFirst) {
+      begin_part(row, first, attention, neighbours.counts_totals());
+    }
     AttentionSpace::Place place(space);
-    Tile(csr, attention, neighbours, totals,
-         continues ? row_of(parts, found - continued.begin()) : row_of(totals, tile.begin), tile,
-         place.memory())
-        .sum();
+    Tile(csr, attention, neighbours, totals, first, tile, place.memory()).sum();
   });
   for (std::int64_t k = 0; k < count; ++k) {
     add_part(row_of(totals, continued[k].row), row_of(parts, k), attention);
