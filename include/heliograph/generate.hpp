@@ -59,8 +59,8 @@ GenerateOptions generate_preset(const std::string& name, double scale);
 /// Throws Error: usage (names an option that is out of range), resource (2^31 or more nodes).
 Dataset generate_dataset(const GenerateOptions& options);
 
-/// About how much memory `generate_to` needs, in bytes. Graph and labels are in memory; features
-/// are written as they are drawn.
+/// About how many bytes of memory `generate_to` takes for the graph and one label a node; features
+/// are written as they are drawn. Throws as generate_dataset does.
 std::int64_t generation_bytes(const GenerateOptions& options);
 
 /// What a generated data set holds.

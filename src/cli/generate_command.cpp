@@ -125,10 +125,7 @@ int run_generate(const Arguments<GenerateRequest>& arguments) {
   Progress progress(0, request.messages.quiet, request.messages.log_level);
   progress.phase("generating " + request.out);
   const std::int64_t needed = generation_bytes(graph);
-  // Options out of range are refused below.
-  const bool sound = graph.nodes <= std::numeric_limits<std::int32_t>::max() &&
-                     graph.edges <= graph.nodes * (graph.nodes - 1) / 2;
-  if (const auto available = available_memory_bytes(); available && sound && needed > *available) {
+  if (const auto available = available_memory_bytes(); available && needed > *available) {
     throw Error(
         ErrorCode::resource,
         fmt::format("{} nodes and {} edges need about {:.1f} GiB of memory and there are "

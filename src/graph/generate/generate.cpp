@@ -220,10 +220,11 @@ Dataset generate_dataset(const GenerateOptions& options) {
 }
 
 std::int64_t generation_bytes(const GenerateOptions& options) {
-  // Measured with 1 to 4 million nodes and 1 to 20 million edges.
+  check_generate_options(options);
+  // Peaks of the process with 1 to 4 million nodes and 1 to 20 million edges.
   const std::int64_t a_node = options.model == GraphModel::rmat ? 40 : 58, an_edge = 16;
-  const std::int64_t most = std::int64_t{1} << 56;
-  return std::min(options.nodes, most) * a_node + std::min(options.edges, most) * an_edge;
+  constexpr std::int64_t most_edges = std::int64_t{1} << 56;
+  return options.nodes * a_node + std::min(options.edges, most_edges) * an_edge;
 }
 
 GeneratedCounts generate_to(const GenerateOptions& options, const std::filesystem::path& directory,
