@@ -74,7 +74,7 @@ def dgl_reddit(folder):
     """The graph as DGL publishes Reddit."""
     matrix = scipy.sparse.coo_matrix((np.ones(6), EDGES.T), shape=(6, 6))
     scipy.sparse.save_npz(folder / "reddit_graph.npz", matrix)
-    np.savez(folder / "reddit_data.npz", feature=FEATURES, label=np.abs(LABELS),
+    np.savez(folder / "reddit_data.npz", feature=FEATURES, label=LABELS,
              node_types=np.array([1, 1, 2, 3, 3, 3]), node_ids=np.arange(6))
 
 

@@ -1,9 +1,13 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/io/npy.hpp"
@@ -14,6 +18,14 @@
 // that names the array and its first bad entry.
 
 namespace heliograph {
+
+/// An array in memory, for the functions below. T is a signed integer.
+template <class T>
+NpyArray as_array(std::string name, std::vector<T> values, std::vector<std::int64_t> shape) {
+  const auto owner = std::make_shared<const std::vector<T>>(std::move(values));
+  return {std::move(name),  fmt::format("<i{}", sizeof(T)),   'i',  sizeof(T), false,
+          std::move(shape), std::as_bytes(std::span(*owner)), owner};
+}
 
 /// Whether all of these nodes are in [1, count].
 bool fits_from_one(std::span<const std::int64_t> nodes, std::int64_t count);

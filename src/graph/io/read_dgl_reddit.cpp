@@ -1,3 +1,5 @@
+#include <array>
+#include <utility>
 #include <vector>
 
 #include "graph/io/npz.hpp"
@@ -15,22 +17,25 @@ namespace {
 constexpr const char* kGraph = "reddit_graph.npz";
 constexpr const char* kData = "reddit_data.npz";
 
-/// Types 1, 2 and 3 are training, validation and test nodes.
-Split split_of_types(const NpyArray& types, std::int64_t nodes) {
+/// Nodes of type 1 are to train on, of type 2 to validate and of type 3 to test.
+SplitArrays lists_of_types(const NpyArray& types, std::int64_t nodes) {
   const std::vector<std::int32_t> values = to_int32(types);
   if (static_cast<std::int64_t>(values.size()) != nodes) {
     refuse(types.name, "has {} values for {} nodes", values.size(), nodes);
   }
-  std::vector<Role> roles;
-  roles.reserve(values.size());
+  std::array<std::vector<std::int64_t>, 3> lists;
   for (std::size_t v = 0; v < values.size(); ++v) {
     if (values[v] < 1 || values[v] > 3) {
       refuse(types.name, "node {} has the type {}, which is not 1 (training), 2 or 3", v,
              values[v]);
     }
-    roles.push_back(static_cast<Role>(values[v]));
+    lists[static_cast<std::size_t>(values[v] - 1)].push_back(static_cast<std::int64_t>(v));
   }
-  return {std::move(roles)};
+  const auto list = [&](std::size_t i) {
+    const auto count = static_cast<std::int64_t>(lists[i].size());
+    return as_array(fmt::format("{}: type {}", types.name, i + 1), std::move(lists[i]), {count});
+  };
+  return {list(0), list(1), list(2)};
 }
 
 }  // namespace
@@ -45,7 +50,8 @@ Dataset read_dgl_reddit(const fs::path& directory, const ImportOptions& options,
   dataset.graph = read_scipy_graph(directory / kGraph, dataset.features.rows, options, counts);
   const std::int64_t nodes = dataset.graph.nodes;
   dataset.labels = make_labels(data.read("label"), nodes, options.regression);
-  dataset.splits.push_back(split_of_types(data.read("node_types"), nodes));
+  dataset.splits = split_from_indices(lists_of_types(data.read("node_types"), nodes),
+                                      dataset.labels, nodes, options.log);
   compare_with_published(InputFormat::dgl_reddit, counts, options.log);
   return dataset;
 }

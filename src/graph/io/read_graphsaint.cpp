@@ -23,14 +23,6 @@ namespace {
 
 using nlohmann::json;
 
-/// An array in memory that the checks of parts.hpp read. T is a signed integer.
-template <class T>
-NpyArray as_array(std::string name, std::vector<T> values, std::vector<std::int64_t> shape) {
-  const auto owner = std::make_shared<const std::vector<T>>(std::move(values));
-  return {std::move(name),  fmt::format("<i{}", sizeof(T)),   'i',  sizeof(T), false,
-          std::move(shape), std::as_bytes(std::span(*owner)), owner};
-}
-
 /// Reads class_map.json, {"0": 3, ...} or, with a flag for each class, {"0": [0, 1, ...], ...}. It
 /// is read value by value, since as a whole it would take sixteen bytes a number.
 class ClassMap : public json::json_sax_t {
