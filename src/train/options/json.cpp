@@ -208,13 +208,11 @@ void add_ranks(TrainFields& fields) {
       "with nodes that share neighbours side by side (cluster). auto is cluster for graphs that "
       "are large enough to gain from it. Results differ by rounding only.",
       HELIOGRAPH_MEMBER(node_order));
-  add_mebibytes(
-      fields, "memory-limit-mib",
-      "Refuse to train if graph, features, weights, activations, gradients, messages and "
-      "evaluation "
-      "need more than N MiB together. The program itself, reading the data and the scratch of "
-      "kernels come on top. 0 allows what the machine has available.",
-      0, &TrainOptions::memory_limit_bytes);
+  add_mebibytes(fields, "memory-limit-mib",
+                "Refuse to train if graph, features, weights, activations, gradients, messages and "
+                "evaluation need more than N MiB together. The program itself, reading the data "
+                "and the scratch of kernels come on top. 0 allows what the machine has available.",
+                0, &TrainOptions::memory_limit_bytes);
 }
 
 void add_checkpoints(TrainFields& fields) {
