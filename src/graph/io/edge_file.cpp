@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <array>
 
 #include "core/plural.hpp"
 #include "graph/edge_weights.hpp"
+#include "graph/io/line_reader.hpp"
 #include "graph/io/readers.hpp"
 #include "graph/io/text.hpp"
 
@@ -48,7 +50,7 @@ bool looks_integral(std::string_view text) {
 }  // namespace
 
 EdgeList read_edge_file(const std::filesystem::path& file, int base, std::int64_t nodes,
-                        const ImportOptions& options) {
+                        const ImportOptions& options, std::int64_t expected) {
   LineReader lines(file);
   bool saw_zero = false;
   const auto node = [&](std::string_view text) {
@@ -66,6 +68,9 @@ EdgeList read_edge_file(const std::filesystem::path& file, int base, std::int64_
     return static_cast<NodeId>(*value - base);
   };
   EdgeList list;
+  constexpr std::int64_t kShortestLine = 4;
+  list.edges.reserve(static_cast<std::size_t>(
+      std::clamp<std::int64_t>(expected, 0, lines.most_bytes() / kShortestLine)));
   char separator = 0;
   for (std::string_view line; lines.next(line);) {
     line = trim(line);

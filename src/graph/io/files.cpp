@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <mutex>
 #include <set>
 #include <system_error>
@@ -33,10 +34,7 @@ constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
   throw_error(code, "{} {}: {}", what, path.string(), std::generic_category().message(error));
 }
 
-struct RegularFile {
-  Descriptor descriptor;
-  std::size_t bytes;
-};
+}  // namespace
 
 RegularFile open_regular(const std::filesystem::path& path) {
   // Without O_NONBLOCK, opening a pipe waits for a writer that may never come.
@@ -50,8 +48,6 @@ RegularFile open_regular(const std::filesystem::path& path) {
   }
   return {std::move(file), static_cast<std::size_t>(status.st_size)};
 }
-
-}  // namespace
 
 RunningHash::RunningHash(std::uint64_t seed) : state_(XXH64_createState()) {
   if (state_ == nullptr) throw std::bad_alloc();
@@ -80,6 +76,26 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
 MappedFile::~MappedFile() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
+
+ScratchBytes::ScratchBytes(std::size_t size) {
+  const char* const named = std::getenv("TMPDIR");
+  const std::filesystem::path folder = named != nullptr ? named : "/var/tmp";
+  std::string path = (folder / "heliograph-XXXXXX").string();
+  const Descriptor file(::mkostemp(path.data(), O_CLOEXEC));
+  if (!file.open()) throw_file_error(ErrorCode::resource, "cannot create a file in", folder, errno);
+  ::unlink(path.c_str());
+  // Room is reserved first, since a full disk would end a write to mapped bytes with a signal.
+  if (const int error = ::posix_fallocate(file.get(), 0, static_cast<off_t>(size)); error != 0) {
+    throw_error(ErrorCode::resource,
+                "{} has no room for {} bytes: {} (TMPDIR names another folder)", folder.string(),
+                size, std::generic_category().message(error));
+  }
+  void* const address = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  if (address == MAP_FAILED) throw_file_error(ErrorCode::resource, "cannot map", folder, errno);
+  bytes_ = {static_cast<std::byte*>(address), size};
+}
+
+ScratchBytes::~ScratchBytes() { ::munmap(bytes_.data(), bytes_.size()); }
 
 FileWriter::FileWriter(std::filesystem::path path)
     : path_(std::move(path)),

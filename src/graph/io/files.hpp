@@ -29,6 +29,18 @@ class RunningHash {
   std::unique_ptr<XXH64_state_s, Free> state_;
 };
 
+/// Deflate shrinks data at most this many times, so that a larger claim is damage.
+inline constexpr std::int64_t kMostInflation = 1032;
+
+struct RegularFile {
+  Descriptor descriptor;
+  std::size_t bytes = 0;
+};
+
+/// Opens a file for reading. Throws Error(bad_input) that names the file if it is missing,
+/// unreadable or not a regular file.
+RegularFile open_regular(const std::filesystem::path& path);
+
 /// A whole file mapped for reading, until its last reference is gone. As with every mapped file, an
 /// access faults if another process has shortened the file meanwhile.
 class MappedFile {
@@ -49,6 +61,22 @@ class MappedFile {
  private:
   explicit MappedFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
   std::span<const std::byte> bytes_;
+};
+
+/// Bytes in a file without a name, for data that may be larger than memory: the system writes pages
+/// out and reads them again. The file is in the folder TMPDIR or, since /tmp may itself be memory,
+/// in /var/tmp. Throws Error(resource) that names the folder if it has no room.
+class ScratchBytes {
+ public:
+  explicit ScratchBytes(std::size_t size);
+  ~ScratchBytes();
+  ScratchBytes(const ScratchBytes&) = delete;
+  ScratchBytes& operator=(const ScratchBytes&) = delete;
+
+  std::span<std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::span<std::byte> bytes_;
 };
 
 /// A new file that is written front to back, while its size and XXH64 are counted. Members throw an

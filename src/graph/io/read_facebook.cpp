@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "graph/io/line_reader.hpp"
 #include "graph/io/parts.hpp"
 #include "graph/io/readers.hpp"
 #include "graph/io/text.hpp"

@@ -1,15 +1,11 @@
 #pragma once
 
-#include <cstdint>
-#include <filesystem>
-#include <memory>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "core/parse_number.hpp"
-#include "core/throw_error.hpp"
-#include "graph/io/files.hpp"
 
 namespace heliograph {
 
@@ -24,44 +20,6 @@ inline std::string legible(std::string_view sentence) {
   }
   return out;
 }
-
-/// Reads the lines of a mapped text file without line ends (\n or \r\n) and byte order mark.
-class LineReader {
- public:
-  explicit LineReader(const std::filesystem::path& path)
-      : name_(path.string()), file_(MappedFile::open(path)), rest_(file_->text()) {
-    if (rest_.starts_with("\xef\xbb\xbf")) rest_.remove_prefix(3);
-  }
-
-  /// Sets `line` to the next line, which is valid as long as the reader; false at the end.
-  bool next(std::string_view& line) {
-    if (rest_.empty()) return false;
-    const std::size_t end = rest_.find('\n');
-    line = rest_.substr(0, end);
-    rest_.remove_prefix(end == std::string_view::npos ? rest_.size() : end + 1);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    ++number_;
-    return true;
-  }
-
-  /// The number of the line that `next` has read last, counted from 1.
-  std::int64_t number() const { return number_; }
-
-  /// Throws Error(bad_input) that names the file and the line that `next` has read last.
-  template <class... Args>
-  [[noreturn]] void refuse(fmt::format_string<const Args&...> sentence, const Args&... args) const {
-    throw_error(ErrorCode::bad_input, "{}: {}", where(), legible(fmt::format(sentence, args...)));
-  }
-
-  /// The file and the line, for messages.
-  std::string where() const { return fmt::format("{}, line {}", name_, number_); }
-
- private:
-  std::string name_;
-  std::shared_ptr<const MappedFile> file_;
-  std::string_view rest_;
-  std::int64_t number_ = 0;
-};
 
 /// The text without tabs and blanks at both ends.
 inline std::string_view trim(std::string_view text) {
