@@ -19,6 +19,7 @@ enum class InputFormat : std::uint8_t {
   facebook,       ///< A directory with edges.csv, features.json and target.csv.
   edge_list,      ///< edges.csv or edges.tsv with features.npy, labels.npy and masks.
   graphsaint,     ///< A directory with adj_full.npz, feats.npy, class_map.json and role.json.
+  ogb,            ///< A directory with raw/ and split/ of the Open Graph Benchmark.
   dgl_reddit,     ///< A directory with reddit_graph.npz and reddit_data.npz.
   matrix_market,  ///< graph.mtx or another .mtx with features.npy or .mtx, labels.npy and masks.
 };

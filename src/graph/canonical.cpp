@@ -93,10 +93,12 @@ Graph GraphBuilder::finish(ImportCounts& counts, const std::string& where) {
     row_begin = row_end;
   }
   offsets_[n] = static_cast<std::int64_t>(kept);
+  // To give back a few dropped entries is not worth a second copy of the graph for a moment.
+  const bool shrinks = kept < neighbours_.size() - neighbours_.size() / 8;
   neighbours_.resize(kept);
-  neighbours_.shrink_to_fit();
+  if (shrinks) neighbours_.shrink_to_fit();
   if (weighted_) weights_.resize(kept);
-  weights_.shrink_to_fit();
+  if (shrinks) weights_.shrink_to_fit();
 
   const auto entries = static_cast<std::int64_t>(kept);
   counts.nodes = nodes_;

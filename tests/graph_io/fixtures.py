@@ -1,5 +1,6 @@
 """Writes test files with NumPy and SciPy: fixtures.py FUNCTION FOLDER."""
 
+import gzip
 import json
 import pathlib
 import sys
@@ -76,6 +77,39 @@ def dgl_reddit(folder):
     scipy.sparse.save_npz(folder / "reddit_graph.npz", matrix)
     np.savez(folder / "reddit_data.npz", feature=FEATURES, label=LABELS,
              node_types=np.array([1, 1, 2, 3, 3, 3]), node_ids=np.arange(6))
+
+
+def write_table(path, rows):
+    """A table without a header, compressed by gzip; NaN is an empty field, quoted if it is alone."""
+    lines = (",".join("" if item != item else str(item) for item in row) or '""' for row in rows)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode()))
+
+
+def ogb(folder):
+    """The graph as downloads of the Open Graph Benchmark unpack: tables, features of edges, archives."""
+    for name in ("tables", "edges", "archives"):
+        raw = folder / name / "raw"
+        for part, nodes in (("train", [0, 1]), ("valid", [2]), ("test", [3, 4])):
+            write_table(folder / name / "split" / "time" / f"{part}.csv.gz", [[v] for v in nodes])
+        if name == "archives":
+            raw.mkdir()
+            np.savez_compressed(raw / "data.npz", edge_index=EDGES.T, node_feat=FEATURES,
+                                num_nodes_list=np.array([6]), num_edges_list=np.array([6]),
+                                node_year=np.zeros((6, 1), "i8"))
+            labels = np.where(LABELS < 0, np.nan, LABELS).astype("f4")
+            np.savez_compressed(raw / "node-label.npz", node_label=labels[:, None])
+            continue
+        write_table(raw / "edge.csv.gz", EDGES)
+        write_table(raw / "num-node-list.csv.gz", [[6]])
+        write_table(raw / "num-edge-list.csv.gz", [[6]])
+        if name == "tables":
+            write_table(raw / "node-feat.csv.gz", FEATURES)
+            write_table(raw / "node-label.csv.gz", [[v if v >= 0 else np.nan] for v in LABELS])
+            write_table(raw / "node_year.csv.gz", [[2000]] * 6)
+        else:
+            write_table(raw / "edge-feat.csv.gz", [[e, 0.5] for e in range(6)])
+            write_table(raw / "node-label.csv.gz", np.maximum(MULTILABELS, 0))
 
 
 def bad_coo(folder):

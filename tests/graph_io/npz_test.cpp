@@ -163,12 +163,11 @@ TEST_F(NpzTest, ErrorsSayWhatWasFoundAndWhatToDo) {
   refused("from_one.npz",
           "entry [0, 6] is node 6, which is not in [0, 5]; all would fit if nodes were numbered "
           "from 1");
-  refused("nan.npz", "entry 2 is nan, which is not a 64-bit integer; -1 is unlabelled");
   refused("short.npz", "member y: has 4 rows, but x has 6: 2 too few");
   refused("few_rows.npz", "member x: has 4 rows, but y has 6: 2 too few");
   refused("transposed.npz", "member x: has 3 rows, but y has 6: 3 too few; is it transposed?");
   refused("adjacency.npz", "member adj_shape: has 9 rows, but labels has 6: 3 too many");
-  refused("ends_short.npz", "src holds 6 nodes and dst 5");
+  refused("ends_short.npz", "hold 6 sources and 5 targets");
   refused("one_end.npz", "has a member src but no dst: edges need both ends");
   refused("lists_from_one.npz", "all would fit from 1, but nodes of a split are counted from 0");
   refused("lists_of_flags.npz", "member train_idx: holds only 0 and 1 (or false and true), but");
@@ -203,6 +202,12 @@ TEST_F(NpzTest, WrongSplitsAndMissingLabelsAreErrorsOnlyIfTheyAreNeeded) {
   expect_graph(dataset.graph);
   EXPECT_THAT(list(dataset.labels.class_of), ElementsAre(-1, -1, -1, -1, -1, -1));
   EXPECT_TRUE(dataset.splits.empty());
+}
+
+TEST_F(NpzTest, LabelsOfNanAreUnlabelled) {
+  WRITE_FIXTURE_OR_SKIP("npz_names");
+  const Labels labels = load_dataset(folder_ / "nan.npz").labels;
+  EXPECT_THAT(list(labels.class_of), ElementsAre(0, 1, -1, 1, 0, 1));
 }
 
 TEST_F(NpzTest, LabelsAreNumbersOnDemand) {

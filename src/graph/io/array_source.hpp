@@ -1,10 +1,13 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "graph/io/npy.hpp"
 #include "heliograph/log.hpp"
@@ -79,6 +82,24 @@ class FolderArrays final : public ArraySource {
 
  private:
   NpyArray load(const std::string& name) const override;
+};
+
+/// Arrays that a reader makes from files of its form, each when it is read.
+class MadeArrays final : public ArraySource {
+ public:
+  using Make = std::function<NpyArray()>;
+  explicit MadeArrays(std::string where) : ArraySource(std::move(where)) {}
+
+  void add(const std::string& name, Make make) {
+    names_.insert(name);
+    makers_[name] = std::move(make);
+  }
+  /// A file that log_unread names.
+  void add_unread(const std::filesystem::path& file) { tables_.insert(file.filename().string()); }
+
+ private:
+  NpyArray load(const std::string& name) const override { return makers_.at(name)(); }
+  std::map<std::string, Make> makers_;
 };
 
 }  // namespace heliograph

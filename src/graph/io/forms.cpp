@@ -19,6 +19,8 @@ constexpr InputForm kForms[] = {
      read_graphsaint, true},
     {InputFormat::dgl_reddit, "a directory with reddit_graph.npz and reddit_data.npz",
      is_dgl_reddit, read_dgl_reddit, true},
+    {InputFormat::ogb, "a directory of the Open Graph Benchmark with raw/ and split/", is_ogb,
+     read_ogb, true},
     {InputFormat::edge_list, "a directory with edges.csv or edges.tsv and features.npy",
      is_edge_list, read_edge_list},
     {InputFormat::matrix_market, "a .mtx file or a directory with one", is_matrix_market,

@@ -163,33 +163,36 @@ std::string entry_text(const NpyArray& array, std::int64_t i) {
   return fmt::format("entry [{}, {}]", i / array.shape[1], i % array.shape[1]);
 }
 
+/// The value at a position in the data of an array of T; a Half as a float.
+template <class T>
+auto load_as(const NpyArray& array, std::int64_t at) {
+  T value;
+  std::memcpy(&value, array.data.data() + static_cast<std::size_t>(at) * sizeof(T), sizeof(T));
+  if constexpr (std::is_same_v<T, Half>) {
+    return widen(value);
+  } else {
+    return value;
+  }
+}
+
+void require_two_axes(const NpyArray& array) {
+  if (!array.column_major || array.shape.size() <= 2) return;
+  refuse(array.name, "column-major arrays of more than 2 axes are not supported");
+}
+
 /// Calls `use(i, value)` for every element of an array of T, in row-major order.
 template <class T, class Use>
 void visit_as(const NpyArray& array, Use&& use) {
-  const std::int64_t n = array.elements();
-  const auto load = [&](std::int64_t i) {
-    T value;
-    std::memcpy(&value, array.data.data() + static_cast<std::size_t>(i) * sizeof(T), sizeof(T));
-    return value;
-  };
-  const auto emit = [&](std::int64_t i, std::int64_t at) {
-    const T value = load(at);
-    if constexpr (std::is_same_v<T, Half>) {
-      use(i, widen(value));
-    } else {
-      use(i, value);
-    }
-  };
+  require_two_axes(array);
   if (!array.column_major || array.shape.size() < 2) {
-    for (std::int64_t i = 0; i < n; ++i) emit(i, i);
+    const std::int64_t n = array.elements();
+    for (std::int64_t i = 0; i < n; ++i) use(i, load_as<T>(array, i));
     return;
   }
-  if (array.shape.size() > 2)
-    refuse(array.name, "column-major arrays of more than 2 axes are not supported");
   const std::int64_t rows = array.shape[0];
   const std::int64_t cols = array.shape[1];
   for (std::int64_t r = 0; r < rows; ++r) {
-    for (std::int64_t c = 0; c < cols; ++c) emit(r * cols + c, c * rows + r);
+    for (std::int64_t c = 0; c < cols; ++c) use(r * cols + c, load_as<T>(array, c * rows + r));
   }
 }
 
@@ -200,21 +203,23 @@ constexpr char kind_of() {
   return std::is_signed_v<T> ? 'i' : 'u';
 }
 
-/// Calls `visit_as` for the one of these types that the array holds, or returns false if it holds
-/// none of them.
+/// Calls `use(std::type_identity<T>())` for the one of these types that the array holds, or returns
+/// false if it holds none of them.
 template <class... Types, class Use>
-bool visit_any(const NpyArray& array, Use&& use) {
+bool with_any_type(const NpyArray& array, Use&& use) {
   const char kind = array.kind == 'b' && array.item_bytes == 1 ? 'u' : array.kind;
-  const auto visit_if = [&]<class T>(std::type_identity<T>) {
+  const auto use_if = [&]<class T>(std::type_identity<T> type) {
     const bool held = kind == kind_of<T>() && array.item_bytes == sizeof(T);
-    if (held) visit_as<T>(array, use);
+    if (held) use(type);
     return held;
   };
-  return (visit_if(std::type_identity<Types>()) || ...);
+  return (use_if(std::type_identity<Types>()) || ...);
 }
 
+/// Calls `use(std::type_identity<T>())` for the type T of the array's numbers, and refuses an array
+/// without numbers.
 template <class Use>
-void visit(const NpyArray& array, Use&& use) {
+void with_type(const NpyArray& array, Use&& use) {
   if (array.kind == 'O') refuse(array.name, "holds pickled objects, which are never interpreted");
   if (array.kind == 'U' || array.kind == 'S') {
     refuse(array.name,
@@ -226,9 +231,14 @@ void visit(const NpyArray& array, Use&& use) {
     refuse(array.name, "dtype '{}' is big endian; only little endian is supported", array.dtype);
   }
   const bool held =
-      visit_any<std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t, std::int8_t,
-                std::int16_t, std::int32_t, std::int64_t, Half, float, double>(array, use);
+      with_any_type<std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t, std::int8_t,
+                    std::int16_t, std::int32_t, std::int64_t, Half, float, double>(array, use);
   if (!held) refuse(array.name, "dtype '{}' is not a number of a supported type", array.dtype);
+}
+
+template <class Use>
+void visit(const NpyArray& array, Use&& use) {
+  with_type(array, [&]<class T>(std::type_identity<T>) { visit_as<T>(array, use); });
 }
 
 /// Whether `value` is a whole number that fits into `Out`.
@@ -245,15 +255,29 @@ bool fits(In value) {
   }
 }
 
+/// The value as an integer, which must fit. `i` is its position in row-major order.
+template <class Out, class In>
+Out to_integer(const NpyArray& array, std::int64_t i, In value, const char* advice) {
+  if (!fits<Out>(value)) {
+    refuse(array.name, "{} is {}, which is not a {}-bit integer{}", entry_text(array, i), value,
+           8 * sizeof(Out), advice);
+  }
+  return static_cast<Out>(value);
+}
+
 template <class Out>
-std::vector<Out> to_integers(const NpyArray& array, const char* wanted, const char* advice) {
+std::vector<Out> to_integers(const NpyArray& array, const char* advice,
+                             std::optional<Out> nan = {}) {
   std::vector<Out> out(static_cast<std::size_t>(array.elements()));
   visit(array, [&](std::int64_t i, auto value) {
-    if (!fits<Out>(value)) {
-      refuse(array.name, "{} is {}, which is not {}{}", entry_text(array, i), value, wanted,
-             advice);
+    Out& integer = out[static_cast<std::size_t>(i)];
+    if constexpr (std::is_floating_point_v<decltype(value)>) {
+      if (nan && std::isnan(value)) {
+        integer = *nan;
+        return;
+      }
     }
-    out[static_cast<std::size_t>(i)] = static_cast<Out>(value);
+    integer = to_integer<Out>(array, i, value, advice);
   });
   return out;
 }
@@ -354,11 +378,23 @@ Array<float> to_float32(const NpyArray& array, bool keeps_nonzero) {
 }
 
 std::vector<std::int64_t> to_int64(const NpyArray& array, const char* advice) {
-  return to_integers<std::int64_t>(array, "a 64-bit integer", advice);
+  return to_integers<std::int64_t>(array, advice);
 }
 
-std::vector<std::int32_t> to_int32(const NpyArray& array, const char* advice) {
-  return to_integers<std::int32_t>(array, "a 32-bit integer", advice);
+std::vector<std::int32_t> to_int32(const NpyArray& array, const char* advice,
+                                   std::optional<std::int32_t> nan) {
+  return to_integers<std::int32_t>(array, advice, nan);
+}
+
+IntegerView::IntegerView(NpyArray array) : array_(std::move(array)) {
+  require_two_axes(array_);
+  with_type(array_, [&]<class T>(std::type_identity<T>) {
+    read_ = [](const NpyArray& from, std::int64_t i) {
+      const bool by_column = from.column_major && from.shape.size() == 2;
+      const std::int64_t at = by_column ? i % from.shape[1] * from.shape[0] + i / from.shape[1] : i;
+      return to_integer<std::int64_t>(from, i, load_as<T>(from, at), "");
+    };
+  });
 }
 
 std::vector<std::uint8_t> to_flags(const NpyArray& array) {

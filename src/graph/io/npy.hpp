@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -51,12 +52,31 @@ NpyArray parse_npy(std::span<const std::byte> bytes, std::shared_ptr<const void>
 Array<float> to_float32(const NpyArray& array, bool keeps_nonzero = false);
 /// Converts numbers to int64. Floats must be whole numbers. `advice` ends the error.
 std::vector<std::int64_t> to_int64(const NpyArray& array, const char* advice = "");
-/// Converts numbers to int32. Floats must be whole numbers. `advice` ends the error.
-std::vector<std::int32_t> to_int32(const NpyArray& array, const char* advice = "");
+/// Converts numbers to int32. Floats must be whole numbers, or NaN if `nan` says what stands for
+/// it. `advice` ends the error.
+std::vector<std::int32_t> to_int32(const NpyArray& array, const char* advice = "",
+                                   std::optional<std::int32_t> nan = {});
 /// Converts numbers to flags. Each must be 0 or 1.
 std::vector<std::uint8_t> to_flags(const NpyArray& array);
 /// Converts unicode strings (dtype '<U...') to UTF-8.
 std::vector<std::string> to_strings(const NpyArray& array);
+
+/// The numbers of an array, converted to int64 one by one, so that a large array is not copied.
+class IntegerView {
+ public:
+  /// Throws Error(bad_input) that names the array if it does not hold numbers.
+  explicit IntegerView(NpyArray array);
+
+  const NpyArray& array() const { return array_; }
+  std::int64_t size() const { return array_.elements(); }
+  /// The number at position `i` in row-major order, below size(). Throws Error(bad_input) that
+  /// names array and entry if it is not a whole number of 64 bits.
+  std::int64_t operator[](std::int64_t i) const { return read_(array_, i); }
+
+ private:
+  NpyArray array_;
+  std::int64_t (*read_)(const NpyArray& array, std::int64_t i) = nullptr;
+};
 
 /// Writes a rows x cols array of `values` in row-major order (one axis if cols == 1), under a
 /// temporary name that is then renamed. Throws Error: usage (`values` does not have rows x cols

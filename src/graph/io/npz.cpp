@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 #include <zip.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <span>
+#include <utility>
 #include <vector>
 
+#include "graph/io/files.hpp"
 #include "graph/refuse.hpp"
 
 namespace heliograph {
@@ -63,16 +67,29 @@ NpyArray NpzArchive::load(const std::string& member) const {
       (status.valid & ZIP_STAT_COMP_SIZE) == 0) {
     refuse(name, "its size is not known");
   }
-  // Deflate shrinks data at most 1032 times, so a larger claim is damage; it is refused before
-  // memory is allocated.
-  if (status.size / 1100 > status.comp_size + 1) refuse(name, "its size is implausible");
+  if (status.size / kMostInflation > status.comp_size + 1) {
+    refuse(name, "its size is implausible");
+  }
   const MemberFile opened{zip_fopen_index(handle_->zip, at, 0)};
   if (opened.file == nullptr) refuse(name, "{}", zip_strerror(handle_->zip));
 
-  auto bytes = std::make_shared<std::vector<std::byte>>(status.size);
+  // A large member goes to a file, since it may exceed memory, and is often read only once.
+  constexpr std::uint64_t kMostInMemory = std::uint64_t{1} << 30;
+  std::span<std::byte> bytes;
+  std::shared_ptr<const void> owner;
+  if (status.size > kMostInMemory) {
+    auto scratch = std::make_shared<ScratchBytes>(status.size);
+    bytes = scratch->bytes();
+    owner = std::move(scratch);
+  } else {
+    auto memory = std::make_shared<std::vector<std::byte>>(status.size);
+    bytes = *memory;
+    owner = std::move(memory);
+  }
   std::uint64_t done = 0;
   while (done < status.size) {
-    const zip_int64_t got = zip_fread(opened.file, bytes->data() + done, status.size - done);
+    const std::uint64_t piece = std::min<std::uint64_t>(status.size - done, 1 << 24);
+    const zip_int64_t got = zip_fread(opened.file, bytes.data() + done, piece);
     if (got <= 0) refuse(name, "{}", got < 0 ? zip_file_strerror(opened.file) : "is truncated");
     done += static_cast<std::uint64_t>(got);
   }
@@ -82,8 +99,7 @@ NpyArray NpzArchive::load(const std::string& member) const {
     refuse(name, "{}",
            got < 0 ? zip_file_strerror(opened.file) : "is longer than the archive says");
   }
-  const std::span<const std::byte> view(*bytes);
-  return parse_npy(view, std::move(bytes), name);
+  return parse_npy(bytes, std::move(owner), name);
 }
 
 }  // namespace heliograph

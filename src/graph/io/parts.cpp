@@ -20,10 +20,10 @@ constexpr const char* kUnlabelled = "; -1 is unlabelled";
 Labels multiclass_labels(const NpyArray& array, std::int64_t nodes) {
   const std::string advice =
       spell_options("; -1 is unlabelled, and --regression reads numbers to predict");
-  std::vector<std::int64_t> ids = to_int64(array, advice.c_str());
-  std::int64_t largest = -1;
+  std::vector<std::int32_t> ids = to_int32(array, advice.c_str(), -1);
+  std::int32_t largest = -1;
   for (std::int64_t v = 0; v < nodes; ++v) {
-    const std::int64_t id = ids[static_cast<std::size_t>(v)];
+    const std::int32_t id = ids[static_cast<std::size_t>(v)];
     if (id < -1 || id >= kMaxClasses) {
       refuse(array.name,
              "the label of node {} is {}, which is not in [0, {}) nor -1 "
@@ -33,8 +33,8 @@ Labels multiclass_labels(const NpyArray& array, std::int64_t nodes) {
     largest = std::max(largest, id);
   }
   Labels labels;
-  labels.classes = static_cast<std::int32_t>(std::max<std::int64_t>(largest, 0) + 1);
-  labels.class_of = std::vector<std::int32_t>(ids.begin(), ids.end());
+  labels.classes = std::max(largest, 0) + 1;
+  labels.class_of = std::move(ids);
   return labels;
 }
 

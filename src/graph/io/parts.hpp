@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -19,12 +20,13 @@
 
 namespace heliograph {
 
-/// An array in memory, for the functions below. T is a signed integer.
+/// An array in memory, for the functions below. T is a signed integer, float or double.
 template <class T>
 NpyArray as_array(std::string name, std::vector<T> values, std::vector<std::int64_t> shape) {
+  constexpr char kKind = std::is_floating_point_v<T> ? 'f' : 'i';
   const auto owner = std::make_shared<const std::vector<T>>(std::move(values));
-  return {std::move(name),  fmt::format("<i{}", sizeof(T)),   'i',  sizeof(T), false,
-          std::move(shape), std::as_bytes(std::span(*owner)), owner};
+  return {std::move(name),  fmt::format("<{}{}", kKind, sizeof(T)), kKind, sizeof(T), false,
+          std::move(shape), std::as_bytes(std::span(*owner)),       owner};
 }
 
 /// Whether all of these nodes are in [1, count].
@@ -58,9 +60,9 @@ Features sparse_features(std::int64_t cols, std::vector<std::int64_t> offsets,
                          const std::string& where);
 
 /// Makes labels, which may all be -1. An array of shape (nodes,) or (nodes, 1) holds class ids, or
-/// -1 for unlabelled nodes. One of shape (nodes, classes) holds 0 or 1, or -1 in the whole row of
-/// an unlabelled node. With `regression`, an array of shape (nodes,) or (nodes, 1) holds the number
-/// to predict for each node, or NaN for unlabelled nodes.
+/// -1 or NaN for unlabelled nodes. One of shape (nodes, classes) holds 0 or 1, or -1 in the whole
+/// row of an unlabelled node. With `regression`, an array of shape (nodes,) or (nodes, 1) holds the
+/// number to predict for each node, or NaN for unlabelled nodes.
 Labels make_labels(const NpyArray& array, std::int64_t nodes, bool regression);
 
 /// Makes class names from unicode strings; returns none for other dtypes. More names than

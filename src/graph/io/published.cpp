@@ -11,9 +11,13 @@ struct Published {
   std::int64_t nodes, edges;
 };
 
-// As the documentation of PyTorch Geometric and DGL states them.
+// As the documentation of PyTorch Geometric, DGL and the Open Graph Benchmark states them.
 constexpr Published kPublished[] = {
     {InputFormat::dgl_reddit, "Reddit", 232'965, 114'615'892},
+    {InputFormat::ogb, "ogbn-products", 2'449'029, 61'859'140},
+    {InputFormat::ogb, "ogbn-proteins", 132'534, 39'561'252},
+    {InputFormat::ogb, "ogbn-arxiv", 169'343, 1'166'243},
+    {InputFormat::ogb, "ogbn-papers100M", 111'059'956, 1'615'685'872},
     {InputFormat::graphsaint, "Reddit", 232'965, 23'213'838},
     {InputFormat::graphsaint, "Flickr", 89'250, 899'756},
     {InputFormat::graphsaint, "Yelp", 716'847, 13'954'819},

@@ -6,6 +6,7 @@
 #include "graph/canonical.hpp"
 #include "graph/edge_weights.hpp"
 #include "graph/io/csr_members.hpp"
+#include "graph/io/edge_arrays.hpp"
 #include "graph/io/npz.hpp"
 #include "graph/io/parts.hpp"
 #include "graph/io/readers.hpp"
@@ -61,70 +62,18 @@ Graph graph_from_triple(const NpzArchive& archive, const ImportOptions& options,
                      archive.where() + ": member adj_data");
 }
 
-/// The ends of listed edges: source and target of one edge after the other, or all sources before
-/// all targets.
-struct EdgeEnds {
-  std::string name;
-  bool by_edge = false;
-  std::vector<std::int64_t> nodes;
-};
-
-/// (edges, 2) has one edge a row, (2, edges) sources above targets. Of an array of shape (2, 2),
-/// the name decides: edge_index is the latter.
-EdgeEnds read_edges(const NpzArchive& archive) {
-  if (!archive.has("edges") && !archive.has("edge_index") && archive.has("src") &&
-      archive.has("dst")) {
-    EdgeEnds ends{archive.where() + ": members src and dst", false, to_int64(archive.read("src"))};
-    const std::vector<std::int64_t> targets = to_int64(archive.read("dst"));
-    if (targets.size() != ends.nodes.size()) {
-      refuse(archive.where(), "src holds {} nodes and dst {}: an edge needs one of each",
-             ends.nodes.size(), targets.size());
-    }
-    ends.nodes.insert(ends.nodes.end(), targets.begin(), targets.end());
-    return ends;
-  }
+/// Of an array of shape (2, 2), the name decides: edge_index has sources above targets.
+EdgeArrays read_edges(const NpzArchive& archive) {
   const auto found = archive.find(kEdgeNames);
+  if (found) return {*found, archive.has("edges")};
+  if (archive.has("src") && archive.has("dst")) {
+    return {archive.where() + ": members src and dst", archive.read("src"), archive.read("dst")};
+  }
   for (const auto& [one, other] : {std::pair("src", "dst"), std::pair("dst", "src")}) {
-    if (found || !archive.has(one)) continue;
+    if (!archive.has(one)) continue;
     refuse(archive.where(), "has a member {} but no {}: edges need both ends", one, other);
   }
-  if (!found) archive.refuse_missing("graph", kEdgeNames, "adj_indptr");
-  const NpyArray& array = *found;
-  const bool pairs = array.shape.size() == 2 && array.shape[1] == 2;
-  const bool lists = array.shape.size() == 2 && array.shape[0] == 2;
-  if (!pairs && !lists) {
-    refuse(array.name, "has shape {}; edges are (edges, 2) or (2, edges)", array.shape_text());
-  }
-  return {array.name, pairs && !(lists && !archive.has("edges")), to_int64(array)};
-}
-
-Graph graph_from_edges(const NpzArchive& archive, const EdgeEnds& listed, std::int64_t base,
-                       std::int64_t nodes, const ImportOptions& options, ImportCounts& counts) {
-  const auto& [name, by_edge, ends] = listed;
-  EdgeList list;
-  std::vector<Edge>& edges = list.edges;
-  edges.resize(ends.size() / 2);
-  for (std::size_t i = 0; i < ends.size(); ++i) {
-    const std::int64_t node = ends[i] - base;
-    if (node < 0 || node >= nodes) {
-      const std::size_t cols = by_edge ? 2 : edges.size();
-      const std::string entry =
-          fmt::format("{}: entry [{}, {}] is node {}, which is not in [{}, {}]", name, i / cols,
-                      i % cols, ends[i], base, nodes - 1 + base);
-      if (base == 0 && fits_from_one(ends, nodes)) {
-        throw_error(ErrorCode::bad_input,
-                    "{}; all would fit if nodes were numbered from 1: use --index-base 1", entry);
-      }
-      throw_error(ErrorCode::bad_input, "{}", entry);
-    }
-    const bool is_source = by_edge ? i % 2 == 0 : i < edges.size();
-    Edge& edge = edges[by_edge ? i / 2 : i % edges.size()];
-    (is_source ? edge.first : edge.second) = static_cast<NodeId>(node);
-  }
-  const Array<float> weights =
-      read_weights(archive, archive.first_of(kWeightNames), edges.size(), options);
-  list.weights.assign(weights.begin(), weights.end());
-  return build_graph(nodes, std::move(list), options.keep_direction, counts, archive.where());
+  archive.refuse_missing("graph", kEdgeNames, "adj_indptr");
 }
 
 Features read_npz_features(const NpzArchive& archive) {
@@ -159,13 +108,13 @@ Dataset read_npz_dataset(const std::filesystem::path& file, const ImportOptions&
     rows.insert(rows.begin(), {archive.where() + ": member adj_shape", dataset.graph.nodes, 0});
     agree_on_nodes(rows);
   } else {
-    const EdgeEnds edges = read_edges(archive);
+    const EdgeArrays edges = read_edges(archive);
     const std::int64_t base = options.index_base == 1 ? 1 : 0;
-    const auto largest = std::ranges::max_element(edges.nodes);
-    const std::int64_t last =
-        largest == edges.nodes.end() ? -1 : std::max<std::int64_t>(*largest, 0) - base;
-    dataset.graph =
-        graph_from_edges(archive, edges, base, agree_on_nodes(rows, last), options, counts);
+    const std::int64_t nodes =
+        agree_on_nodes(rows, std::max<std::int64_t>(edges.largest(), 0) - base);
+    const Array<float> weights = read_weights(archive, archive.first_of(kWeightNames),
+                                              static_cast<std::size_t>(edges.count()), options);
+    dataset.graph = edges.graph(nodes, base, weights, options, counts, archive.where());
   }
   if (dataset.graph.nodes == 0) refuse(archive.where(), "the graph has no nodes");
   read_targets(archive, options, dataset);

@@ -40,6 +40,13 @@ bool is_dgl_reddit(const std::filesystem::path& path);
 Dataset read_dgl_reddit(const std::filesystem::path& directory, const ImportOptions& options,
                         ImportCounts& counts);
 
+bool is_ogb(const std::filesystem::path& path);
+/// Reads node data of the Open Graph Benchmark (Hu et al., 2020) as its downloads unpack: raw/ with
+/// tables (.csv.gz or .csv) or with data.npz and node-label.npz, and split/NAME/. Without features
+/// of nodes, those are the mean of the features of their edges.
+Dataset read_ogb(const std::filesystem::path& directory, const ImportOptions& options,
+                 ImportCounts& counts);
+
 bool is_edge_list(const std::filesystem::path& path);
 /// Reads edges.csv or edges.tsv and the arrays beside it. `path` is that file or its directory.
 Dataset read_edge_list(const std::filesystem::path& path, const ImportOptions& options,
@@ -67,10 +74,11 @@ Dataset load_native(const std::filesystem::path& directory);
 /// Reads a text file of edges, one "source,target[,weight]" a line. The first line decides what
 /// separates fields: semicolons, else commas, else tabs or blanks. Skips empty lines, lines that
 /// start with # or % and one header line.
-/// Nodes are numbered from `base`; a line without weight has weight 1. Throws Error(bad_input) that
-/// names the file and the line.
+/// Nodes are numbered from `base`; a line without weight has weight 1. Memory is reserved for
+/// `expected` edges, if the file can hold as many. Throws Error(bad_input) that names the file and
+/// the line.
 EdgeList read_edge_file(const std::filesystem::path& file, int base, std::int64_t nodes,
-                        const ImportOptions& options);
+                        const ImportOptions& options, std::int64_t expected = 0);
 
 /// The edges of a square coordinate matrix, whose entry (i, j) is the edge i -> j.
 struct MarketEdges {

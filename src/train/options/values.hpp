@@ -127,7 +127,8 @@ template <>
 inline constexpr EnumName<InputFormat> enum_names<InputFormat>[] {
   {"auto", InputFormat::automatic}, {"native", InputFormat::native}, {"npz", InputFormat::npz},
       {"facebook", InputFormat::facebook}, {"graphsaint", InputFormat::graphsaint},
-      {"dgl-reddit", InputFormat::dgl_reddit}, {"edge-list", InputFormat::edge_list}, {
+      {"dgl-reddit", InputFormat::dgl_reddit}, {"ogb", InputFormat::ogb},
+      {"edge-list", InputFormat::edge_list}, {
     "matrix-market", InputFormat::matrix_market
   }
 };

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "graph/io/line_reader.hpp"
+#include "graph/io/npy.hpp"
+
+namespace heliograph {
+
+/// Reads a table of numbers without a header row by row. Commas separate fields, an empty field is
+/// NaN, and empty lines are skipped. Throws Error(bad_input) that names the file and the line.
+class NumberRows {
+ public:
+  explicit NumberRows(const std::filesystem::path& file) : lines_(file) {}
+
+  /// Sets `row` to the next row, which has as many numbers as the first one; false at the end.
+  bool next(std::vector<double>& row);
+
+  /// `expected` rows or, if the file cannot hold as many rows of `cols` numbers, the most it can
+  /// hold.
+  std::int64_t plausible_rows(std::int64_t expected, std::size_t cols) const;
+
+  /// Throws Error(bad_input) that names the file and the line that `next` has read last.
+  template <class... Args>
+  [[noreturn]] void refuse(fmt::format_string<const Args&...> sentence, const Args&... args) const {
+    lines_.refuse(sentence, args...);
+  }
+
+ private:
+  LineReader lines_;
+  std::size_t cols_ = 0;
+};
+
+/// Reads such a table as an array of float or double of shape (rows, columns). Memory is reserved
+/// for `expected` rows.
+template <class T>
+NpyArray read_number_table(const std::filesystem::path& file, std::int64_t expected = 0);
+
+}  // namespace heliograph

@@ -1,0 +1,156 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/plural.hpp"
+#include "graph/canonical.hpp"
+#include "graph/io/edge_arrays.hpp"
+#include "graph/io/npz.hpp"
+#include "graph/io/number_table.hpp"
+#include "graph/io/parts.hpp"
+#include "graph/io/published.hpp"
+#include "graph/io/readers.hpp"
+#include "graph/refuse.hpp"
+
+namespace heliograph {
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The table of this name in a folder: NAME.csv.gz or NAME.csv.
+fs::path table(const fs::path& folder, const char* name) {
+  const fs::path plain = folder / fmt::format("{}.csv", name);
+  return fs::exists(plain) ? plain : fs::path(plain.string() + ".gz");
+}
+
+/// The number of nodes or edges, of which there is one for each graph.
+std::int64_t only_number(const NpyArray& array) {
+  const std::vector<std::int64_t> numbers = to_int64(array);
+  if (numbers.size() != 1) {
+    refuse(array.name, "holds {} numbers; only data of one graph are supported", numbers.size());
+  }
+  return numbers[0];
+}
+
+/// For each node the mean of the features of its edges, whose rows are in the order of `edges`.
+Features mean_of_edges(const fs::path& file, const std::vector<Edge>& edges, std::int64_t nodes) {
+  constexpr std::size_t kMostCols = 4096;  // So that a short hostile file cannot fill memory.
+  NumberRows numbers(file);
+  std::vector<double> sums, row;
+  std::vector<std::int64_t> degree(static_cast<std::size_t>(nodes));
+  std::size_t i = 0;
+  for (; numbers.next(row); ++i) {
+    if (i == edges.size()) numbers.refuse("is a row too many for {} edges", edges.size());
+    if (row.size() > kMostCols) numbers.refuse("has more than {} fields", kMostCols);
+    sums.resize(degree.size() * row.size());
+    for (const NodeId node : {edges[i].first, edges[i].second}) {
+      const auto v = static_cast<std::size_t>(node);
+      ++degree[v];
+      for (std::size_t c = 0; c < row.size(); ++c) sums[v * row.size() + c] += row[c];
+    }
+  }
+  if (i != edges.size()) refuse(file, "has {} rows for {} edges", i, edges.size());
+  std::vector<float> means(sums.size());
+  for (std::size_t j = 0; j < sums.size(); ++j) {
+    const std::int64_t count = degree[j / row.size()];
+    if (count > 0) means[j] = static_cast<float>(sums[j] / static_cast<double>(count));
+  }
+  return dense_features(
+      as_array(file.string(), std::move(means), {nodes, static_cast<std::int64_t>(row.size())}));
+}
+
+/// Adds the lists of split/NAME as train_idx, valid_idx and test_idx.
+void add_split(const fs::path& directory, MadeArrays& arrays) {
+  std::vector<std::string> names;
+  if (fs::is_directory(directory)) {
+    for (const auto& entry : fs::directory_iterator(directory)) {
+      if (fs::exists(table(entry.path(), "train"))) names.push_back(entry.path().filename());
+    }
+  }
+  std::ranges::sort(names);
+  if (names.empty()) return;
+  for (const char* list : {"train", "valid", "test"}) {
+    arrays.add(fmt::format("{}_idx", list), [=] {
+      if (names.size() > 1) refuse(directory, "has {}; keep one of them", listed(names, "and"));
+      return read_number_table<double>(table(directory / names[0], list));
+    });
+  }
+}
+
+}  // namespace
+
+bool is_ogb(const fs::path& path) {
+  const fs::path raw = path / "raw";
+  return fs::exists(raw / "data.npz") || fs::exists(table(raw, "edge")) ||
+         fs::exists(raw / "relations");
+}
+
+Dataset read_ogb(const fs::path& directory, const ImportOptions& options, ImportCounts& counts) {
+  const fs::path raw = directory / "raw";
+  if (fs::exists(raw / "relations")) {
+    refuse(raw,
+           "holds a graph with several types of nodes, such as ogbn-mag; only graphs with one "
+           "type are supported");
+  }
+  const bool binary = fs::exists(raw / "data.npz");
+  std::optional<NpzArchive> data;
+  if (binary) data.emplace(raw / "data.npz");
+  const std::int64_t nodes =
+      only_number(binary ? data->read("num_nodes_list")
+                         : read_number_table<double>(table(raw, "num-node-list")));
+
+  // The number of labels proves that there are so many nodes, before memory is allocated for them.
+  const NpyArray labels = binary ? NpzArchive(raw / "node-label.npz").read("node_label")
+                                 : read_number_table<double>(table(raw, "node-label"), nodes);
+  const RowCount rows = rows_of_labels(labels);
+  if (rows.rows != nodes) refuse(rows.name, "has {} rows for {} nodes", rows.rows, nodes);
+
+  Dataset dataset;
+  const fs::path features = table(raw, "node-feat"), edge_features = table(raw, "edge-feat");
+  const bool by_edges = !binary && !fs::exists(features) && fs::exists(edge_features);
+  if (binary) {
+    dataset.features = dense_features(data->read("node_feat"));
+    const EdgeArrays edges(data->read("edge_index"), false);
+    dataset.graph = edges.graph(nodes, 0, {}, options, counts, edges.name());
+  } else {
+    const fs::path file = table(raw, "edge");
+    const std::int64_t expected =
+        only_number(read_number_table<double>(table(raw, "num-edge-list")));
+    EdgeList edges = read_edge_file(file, 0, nodes, options, expected);
+    if (static_cast<std::int64_t>(edges.edges.size()) != expected) {
+      refuse(file, "has {} edges, not {} as num-edge-list says", edges.edges.size(), expected);
+    }
+    if (by_edges && options.log) {
+      options.log(LogLevel::info,
+                  fmt::format("{}: nodes have no features; each gets the mean of its edges'",
+                              edge_features.string()));
+    }
+    dataset.features = by_edges ? mean_of_edges(edge_features, edges.edges, nodes)
+                                : dense_features(read_number_table<float>(features, nodes));
+    dataset.graph =
+        build_graph(nodes, std::move(edges), options.keep_direction, counts, file.string());
+  }
+  agree_on_nodes({rows,
+                  {(binary ? raw / "data.npz" : features).string(), dataset.features.rows,
+                   dataset.features.cols}});
+  MadeArrays arrays(directory.string());
+  arrays.add("labels", [&] { return labels; });
+  add_split(directory / "split", arrays);
+  std::set<std::string> used{"edge",          "node-feat",     "node-label",
+                             "num-node-list", "num-edge-list", "data"};
+  if (by_edges) used.insert("edge-feat");
+  for (const auto& entry : fs::directory_iterator(raw)) {
+    const std::string name = entry.path().filename();
+    if (!used.contains(name.substr(0, name.find('.')))) arrays.add_unread(entry.path());
+  }
+  read_targets(arrays, options, dataset);
+  compare_with_published(InputFormat::ogb, counts, options.log);
+  return dataset;
+}
+
+}  // namespace heliograph
