@@ -13,14 +13,14 @@ namespace heliograph {
 
 /// The format of an input (docs/formats.md).
 enum class InputFormat : std::uint8_t {
-  automatic,      ///< Detected from the files at the path.
-  native,         ///< A directory written by `save_native`.
-  npz,            ///< A NumPy archive as cora.npz (CSR matrices) or tolokers.npz (edge list).
-  facebook,       ///< A directory with edges.csv, features.json and target.csv.
-  edge_list,      ///< edges.csv or edges.tsv with features.npy, labels.npy and masks.
-  graphsaint,     ///< A directory with adj_full.npz, feats.npy, class_map.json and role.json.
-  ogb,            ///< A directory with raw/ and split/ of the Open Graph Benchmark.
-  dgl_reddit,     ///< A directory with reddit_graph.npz and reddit_data.npz.
+  automatic,   ///< Detected from the files at the path.
+  native,      ///< A directory written by `save_native`.
+  npz,         ///< A NumPy archive as cora.npz (CSR matrices) or tolokers.npz (edge list).
+  musae,       ///< A directory with edges.csv, features.json and target.csv, or NAME_edges.csv ...
+  edge_list,   ///< edges.csv or edges.tsv with features.npy, labels.npy and masks.
+  graphsaint,  ///< A directory with adj_full.npz, feats.npy, class_map.json and role.json.
+  ogb,         ///< A directory with raw/ and split/ of the Open Graph Benchmark.
+  dgl_reddit,  ///< A directory with reddit_graph.npz and reddit_data.npz.
   matrix_market,  ///< graph.mtx or another .mtx with features.npy or .mtx, labels.npy and masks.
 };
 
@@ -33,6 +33,7 @@ struct ImportOptions {
   bool ignore_weights = false;  ///< Whether every edge has weight 1, whatever the input says.
   bool regression = false;      ///< Labels are numbers to predict, not classes.
   int index_base = -1;          ///< Number of the first node, 0 or 1; edge lists need it, .npz: 0.
+  std::string target;           ///< What to predict, where data have several; empty: their default.
   bool requires_labels = true;  ///< False: an input without labels has unlabelled nodes only.
   /// False: if the masks or lists of a split are wrong, that is a warning, and the data set gets no
   /// split. Then another split must be drawn.

@@ -249,9 +249,9 @@ TEST_F(TextReaders, AMessageAboutABinaryFileStaysLegible) {
   EXPECT_LT(sentence.size(), 400u + file.string().size());
 }
 
-class FacebookTest : public FolderTest {
+class MusaeTest : public FolderTest {
  protected:
-  FacebookTest() {
+  MusaeTest() {
     write_text(folder_ / "edges.csv", "id_1,id_2\n0,1\n1,2\n2,2\n");
     write_text(folder_ / "features.json", R"({"2": [3, 0, 3], "0": [1], "1": []})");
     write_text(folder_ / "target.csv", kTarget);
@@ -265,7 +265,7 @@ class FacebookTest : public FolderTest {
   }
 };
 
-TEST_F(FacebookTest, ReadsByHand) {
+TEST_F(MusaeTest, ReadsByHand) {
   ImportCounts counts;
   const Dataset dataset = load_dataset(folder_, {}, &counts);
   EXPECT_THAT(list(dataset.graph.neighbours), ElementsAre(1, 0, 2, 1));
@@ -280,7 +280,7 @@ TEST_F(FacebookTest, ReadsByHand) {
   EXPECT_EQ(counts.unlabelled, 1);
 }
 
-TEST_F(FacebookTest, ErrorsNameFileAndPlace) {
+TEST_F(MusaeTest, ErrorsNameFileAndPlace) {
   write_text(folder_ / "edges.csv", "id_1,id_2\n0,4\n");
   refused("edges.csv, line 2: node 4 is not in [0, 3]");
   fs::remove(folder_ / "edges.csv");
@@ -303,7 +303,8 @@ TEST_F(FacebookTest, ErrorsNameFileAndPlace) {
   write_text(folder_ / "features.json", R"({"0": [1]})");
   for (const auto& [text, part] :
        {std::pair{"", "target.csv: is empty"},
-        std::pair{"id,kind\n0,a\n", "there is no column page_type"},
+        std::pair{"id,kind\n0,a\n", "none of the columns id and kind is a usual target"},
+        std::pair{"page_type\na\n", "there is no column id"},
         std::pair{"id,page_type\n0,a\n0,b\n", "found 0 instead of 1"},
         std::pair{"id,page_type\n0,a\n2,b\n", "found 2 instead of 1"},
         std::pair{"id,page_type\n0\n", "line 2: 1 fields instead of 2"},
@@ -318,7 +319,42 @@ TEST_F(FacebookTest, ErrorsNameFileAndPlace) {
   refused("target.csv");
 }
 
-TEST_F(FacebookTest, FormatCanBeForcedAndUnknownPathsAreExplained) {
+TEST_F(MusaeTest, OtherGraphsHaveOtherNamesAndTargets) {
+  const fs::path twitch = folder_ / "DE";
+  fs::create_directory(twitch);
+  write_text(twitch / "musae_DE_edges.csv", "from,to\n0,1\n2,1\n");
+  write_text(twitch / "musae_DE.json", R"({"0": [1], "1": [0], "2": [2]})");
+  write_text(twitch / "musae_DE_target.csv",
+             "id,days,mature,views,partner,new_id\n"
+             "9,5,True,10,False,1\n7,8,False,2,False,2\n8,6,True,,False,0\n");
+  Dataset dataset = load_dataset(twitch);
+  EXPECT_THAT(dataset.class_names, ElementsAre("False", "True"));
+  EXPECT_THAT(list(dataset.labels.class_of), ElementsAre(1, 1, 0));
+  EXPECT_THAT(list(dataset.graph.neighbours), ElementsAre(1, 0, 2, 1));
+  EXPECT_THAT(list(dataset.features.columns), ElementsAre(1, 0, 2));
+
+  ImportOptions options;
+  options.target = "views";
+  dataset = load_dataset(twitch, options);  // Numbers are classes in the order of numbers.
+  EXPECT_THAT(dataset.class_names, ElementsAre("2", "10"));
+  EXPECT_THAT(list(dataset.labels.class_of), ElementsAre(-1, 1, 0));
+  options.regression = true;
+  dataset = load_dataset(twitch, options);
+  EXPECT_EQ(dataset.labels.task, Task::regression);
+  EXPECT_THAT(list(dataset.labels.values), ElementsAre(::testing::IsNan(), 10, 2));
+  options.target = "mature";
+  test::expect_error(ErrorCode::bad_input, "mature of node 0 is 'True', which is not a number",
+                     [&] { load_dataset(twitch, options); });
+  options.target = "age";
+  test::expect_error(ErrorCode::bad_input, "there is no column age",
+                     [&] { load_dataset(twitch, options); });
+
+  write_text(twitch / "musae_FR_edges.csv", "0,1\n");
+  write_text(twitch / "musae_FR_target.csv", "id,target\n0,1\n");
+  test::expect_error(ErrorCode::bad_input, "holds 2 graphs", [&] { load_dataset(twitch); });
+}
+
+TEST_F(MusaeTest, FormatCanBeForcedAndUnknownPathsAreExplained) {
   ImportOptions options;
   options.format = InputFormat::native;
   test::expect_error(ErrorCode::bad_input, "manifest.json",
@@ -338,7 +374,7 @@ TEST_F(FacebookTest, FormatCanBeForcedAndUnknownPathsAreExplained) {
                      [&] { load_dataset(folder_ / "fake.npz"); });
 }
 
-TEST_F(FacebookTest, WhatCannotBeReadIsBadInputAndNeverWaitedFor) {
+TEST_F(MusaeTest, WhatCannotBeReadIsBadInputAndNeverWaitedFor) {
   test::expect_error(ErrorCode::bad_input, "cannot read",
                      [&] { load_dataset(folder_ / std::string(300, 'x')); });
   ImportOptions options;

@@ -12,8 +12,8 @@ Dataset read_native(const std::filesystem::path& path, const ImportOptions&, Imp
 constexpr InputForm kForms[] = {
     {InputFormat::native, "a native directory (manifest.json)", is_native, read_native, true},
     {InputFormat::npz, "a .npz archive", is_npz, read_npz_dataset},
-    {InputFormat::facebook, "a directory with edges.csv, features.json and target.csv", is_facebook,
-     read_facebook, true},
+    {InputFormat::musae, "a directory with edges.csv, features.json and target.csv", is_musae,
+     read_musae, true},
     {InputFormat::graphsaint,
      "a directory with adj_full.npz, feats.npy, class_map.json and role.json", is_graphsaint,
      read_graphsaint, true},

@@ -21,10 +21,11 @@ bool is_npz(const std::filesystem::path& path);
 Dataset read_npz_dataset(const std::filesystem::path& file, const ImportOptions& options,
                          ImportCounts& counts);
 
-bool is_facebook(const std::filesystem::path& path);
-/// Reads a directory with edges.csv, features.json and target.csv.
-Dataset read_facebook(const std::filesystem::path& directory, const ImportOptions& options,
-                      ImportCounts& counts);
+bool is_musae(const std::filesystem::path& path);
+/// Reads NAME_edges.csv, NAME_features.json or NAME.json, and NAME_target.csv, or the same files
+/// without NAME_, as MUSAE (Rozemberczki et al., 2021) publishes its graphs.
+Dataset read_musae(const std::filesystem::path& directory, const ImportOptions& options,
+                   ImportCounts& counts);
 
 bool is_graphsaint(const std::filesystem::path& path);
 /// Reads adj_full.npz, feats.npy, class_map.json and role.json as GraphSAINT (Zeng et al., 2020)

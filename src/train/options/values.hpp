@@ -126,7 +126,7 @@ inline constexpr EnumName<SaveFailure> enum_names<SaveFailure>[] {
 template <>
 inline constexpr EnumName<InputFormat> enum_names<InputFormat>[] {
   {"auto", InputFormat::automatic}, {"native", InputFormat::native}, {"npz", InputFormat::npz},
-      {"facebook", InputFormat::facebook}, {"graphsaint", InputFormat::graphsaint},
+      {"musae", InputFormat::musae}, {"graphsaint", InputFormat::graphsaint},
       {"dgl-reddit", InputFormat::dgl_reddit}, {"ogb", InputFormat::ogb},
       {"edge-list", InputFormat::edge_list}, {
     "matrix-market", InputFormat::matrix_market

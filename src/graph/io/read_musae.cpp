@@ -1,0 +1,253 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "core/plural.hpp"
+#include "graph/io/line_reader.hpp"
+#include "graph/io/parts.hpp"
+#include "graph/io/readers.hpp"
+#include "graph/io/text.hpp"
+#include "graph/refuse.hpp"
+#include "graph/validate.hpp"
+
+namespace heliograph {
+namespace {
+
+namespace fs = std::filesystem;
+
+template <class... Args>
+[[noreturn]] void refuse_text(const fs::path& file, fmt::format_string<const Args&...> sentence,
+                              const Args&... args) {
+  refuse(file, "{}", legible(fmt::format(sentence, args...)));
+}
+
+/// Splits a line of comma-separated fields. Fields in double quotes may hold commas and doubled
+/// quotes but no line ends.
+std::vector<std::string> split_record(const fs::path& file, std::int64_t number,
+                                      std::string_view line) {
+  std::vector<std::string> fields(1);
+  bool quoted = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (quoted && c == '"' && i + 1 < line.size() && line[i + 1] == '"') {
+      fields.back() += line[++i];
+    } else if (c == '"' && (quoted || fields.back().empty())) {
+      quoted = !quoted;
+    } else if (c == ',' && !quoted) {
+      fields.emplace_back();
+    } else {
+      fields.back() += c;
+    }
+  }
+  if (quoted) refuse_text(file, "line {}: a quote is not closed", number);
+  return fields;
+}
+
+std::size_t column_of(const fs::path& file, const std::vector<std::string>& header,
+                      const std::string& name) {
+  const auto it = std::ranges::find(header, name);
+  if (it == header.end()) refuse_text(file, "line 1: there is no column {}", name);
+  return static_cast<std::size_t>(it - header.begin());
+}
+
+/// The column that is usually predicted: the types of pages on Facebook, the kind of developers on
+/// GitHub, whether streams on Twitch are for adults only, and "target" elsewhere.
+std::string usual_target(const fs::path& file, const std::vector<std::string>& header) {
+  for (const char* name : {"page_type", "ml_target", "mature", "target"}) {
+    if (std::ranges::find(header, name) != header.end()) return name;
+  }
+  refuse_text(file, "none of the columns {} is a usual target; {}", listed(header, "and"),
+              spell_options("name one with --target"));
+}
+
+/// One field of each node, in the order of nodes.
+struct Column {
+  std::string name;
+  std::vector<std::string> values;
+};
+
+Column read_target_column(const fs::path& file, const std::string& wanted) {
+  LineReader lines(file);
+  std::string_view line;
+  if (!lines.next(line)) refuse_text(file, "is empty");
+  const std::vector<std::string> header = split_record(file, 1, line);
+  Column column{wanted.empty() ? usual_target(file, header) : wanted, {}};
+  const std::size_t target = column_of(file, header, column.name);
+  // Graphs of Twitch give the nodes of edges and features as new_id.
+  const bool renumbered = std::ranges::find(header, "new_id") != header.end();
+  const std::size_t id_column = column_of(file, header, renumbered ? "new_id" : "id");
+  std::vector<std::pair<std::int64_t, std::string>> records;
+  while (lines.next(line)) {
+    if (trim(line).empty()) continue;
+    std::vector<std::string> fields = split_record(file, lines.number(), line);
+    if (fields.size() != header.size()) {
+      lines.refuse("{} fields instead of {}", fields.size(), header.size());
+    }
+    const auto id = parse_number<std::int64_t>(trim(fields[id_column]));
+    if (!id) lines.refuse("the id '{}' is not an integer", fields[id_column]);
+    records.emplace_back(*id, std::move(fields[target]));
+  }
+  std::ranges::sort(records);
+  for (std::size_t v = 0; v < records.size(); ++v) {
+    if (records[v].first != static_cast<std::int64_t>(v)) {
+      refuse_text(file, "the ids are not 0 to {}, each once: found {} instead of {}",
+                  records.size() - 1, records[v].first, v);
+    }
+    column.values.push_back(std::move(records[v].second));
+  }
+  return column;
+}
+
+/// Numbers to predict; an empty field is NaN.
+Labels numbers_of(const Column& column, const fs::path& file) {
+  std::vector<float> numbers;
+  for (const std::string& text : column.values) {
+    const auto number =
+        text.empty() ? std::numeric_limits<float>::quiet_NaN() : parse_number<float>(trim(text));
+    if (!number) {
+      refuse_text(file, "{} of node {} is '{}', which is not a number", column.name, numbers.size(),
+                  text);
+    }
+    numbers.push_back(*number);
+  }
+  const auto nodes = static_cast<std::int64_t>(numbers.size());
+  return make_labels(as_array(file.string(), std::move(numbers), {nodes}), nodes, true);
+}
+
+/// Classes are the distinct values, numbers in their order and other values in that of their text.
+void fill_classes(const Column& column, const fs::path& file, Dataset& dataset) {
+  std::set<std::string> distinct(column.values.begin(), column.values.end());
+  distinct.erase("");
+  if (distinct.empty()) refuse_text(file, "no node has a {}", column.name);
+  if (static_cast<std::int64_t>(distinct.size()) > kMaxClasses) {
+    refuse_text(file, "{} has {} distinct values; a data set has at most {} classes{}", column.name,
+                distinct.size(), kMaxClasses, spell_options("; --regression predicts numbers"));
+  }
+  std::vector<std::string>& names = dataset.class_names;
+  names.assign(distinct.begin(), distinct.end());
+  const auto number = [](const std::string& name) { return parse_number<std::int64_t>(name); };
+  if (std::ranges::all_of(names, [&](const auto& name) { return number(name).has_value(); })) {
+    std::ranges::stable_sort(names, {}, [&](const auto& name) { return *number(name); });
+  }
+  std::map<std::string, std::int32_t> ids;
+  for (const std::string& name : names) ids.emplace(name, static_cast<std::int32_t>(ids.size()));
+  std::vector<std::int32_t> class_of(column.values.size(), -1);
+  for (std::size_t v = 0; v < class_of.size(); ++v) {
+    if (!column.values[v].empty()) class_of[v] = ids.at(column.values[v]);
+  }
+  dataset.labels.classes = static_cast<std::int32_t>(names.size());
+  dataset.labels.class_of = std::move(class_of);
+}
+
+/// The word ids of one node, ascending, each once.
+std::vector<std::int32_t> words_of(const nlohmann::json& list, const fs::path& file,
+                                   const std::string& node) {
+  if (!list.is_array()) refuse_text(file, "node {} has no list of words", node);
+  std::vector<std::int32_t> words;
+  for (const auto& item : list) {
+    const bool integral = item.is_number_integer();
+    if (!integral || item < 0 || item >= std::numeric_limits<std::int32_t>::max()) {
+      refuse_text(file, "node {} has the word {}, which is not an id from 0", node,
+                  item.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    }
+    words.push_back(item.get<std::int32_t>());
+  }
+  std::sort(words.begin(), words.end());
+  words.erase(std::unique(words.begin(), words.end()), words.end());
+  return words;
+}
+
+Features read_words(const fs::path& file, std::int64_t nodes) {
+  const auto mapped = MappedFile::open(file);
+  nlohmann::json object;
+  std::set<std::int64_t> seen;  // The parser keeps one of two lists without a word.
+  const auto refuse_repeated = [&](int depth, nlohmann::json::parse_event_t event,
+                                   const nlohmann::json& parsed) {
+    if (depth != 1 || event != nlohmann::json::parse_event_t::key) return true;
+    const auto node = parse_number<std::int64_t>(parsed.get_ref<const std::string&>());
+    if (node && !seen.insert(*node).second) refuse_text(file, "gives node {} twice", *node);
+    return true;
+  };
+  try {
+    object = nlohmann::json::parse(mapped->text(), refuse_repeated);
+  } catch (const nlohmann::json::exception& error) {
+    refuse_text(file, "is damaged JSON: {}", reason_of(error));
+  }
+  if (!object.is_object()) refuse_text(file, "is not an object from nodes to lists of words");
+  std::vector<std::vector<std::int32_t>> rows(static_cast<std::size_t>(nodes));
+  std::int64_t cols = 0;
+  for (const auto& [key, list] : object.items()) {
+    const auto node = parse_number<std::int64_t>(key);
+    if (!node || *node < 0 || *node >= nodes) {
+      refuse_text(file, "'{}' is not a node in [0, {})", key, nodes);
+    }
+    auto& row = rows[static_cast<std::size_t>(*node)];
+    row = words_of(list, file, key);
+    if (!row.empty()) cols = std::max<std::int64_t>(cols, row.back() + std::int64_t{1});
+  }
+  std::vector<std::int64_t> offsets = {0};
+  std::vector<std::int32_t> columns;
+  for (const auto& row : rows) {
+    columns.insert(columns.end(), row.begin(), row.end());
+    offsets.push_back(static_cast<std::int64_t>(columns.size()));
+  }
+  std::vector<float> ones(columns.size(), 1.0F);
+  return sparse_features(cols, std::move(offsets), std::move(columns), std::move(ones),
+                         file.string());
+}
+
+struct Files {
+  fs::path edges, features, target;
+};
+
+/// The files of each graph in a directory: PREFIXedges.csv, PREFIXtarget.csv, and
+/// PREFIXfeatures.json or, as for Twitch, the same without "_features".
+std::vector<Files> find_graphs(const fs::path& directory) {
+  std::vector<Files> graphs;
+  if (!fs::is_directory(directory)) return graphs;
+  constexpr std::string_view kEdges = "edges.csv";
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    std::string prefix = entry.path().filename();
+    if (!prefix.ends_with(kEdges)) continue;
+    prefix.resize(prefix.size() - kEdges.size());
+    Files files{entry.path(), directory / (prefix + "features.json"),
+                directory / (prefix + "target.csv")};
+    const bool short_name = prefix.ends_with('_') && !fs::exists(files.features);
+    if (short_name) files.features = directory / (prefix.substr(0, prefix.size() - 1) + ".json");
+    if (fs::exists(files.features) || fs::exists(files.target)) graphs.push_back(files);
+  }
+  return graphs;
+}
+
+}  // namespace
+
+bool is_musae(const fs::path& path) { return !find_graphs(path).empty(); }
+
+Dataset read_musae(const fs::path& directory, const ImportOptions& options, ImportCounts& counts) {
+  const std::vector<Files> graphs = find_graphs(directory);
+  if (graphs.size() != 1) {
+    refuse(directory, "holds {} graphs (NAME_edges.csv with NAME_target.csv); a directory has one",
+           graphs.size());
+  }
+  const auto& [edges, features, target] = graphs[0];
+  Dataset dataset;
+  const Column column = read_target_column(target, options.target);
+  const auto nodes = static_cast<std::int64_t>(column.values.size());
+  if (options.regression) {
+    dataset.labels = numbers_of(column, target);
+  } else {
+    fill_classes(column, target, dataset);
+  }
+  dataset.features = read_words(features, nodes);
+  dataset.graph = build_graph(nodes, read_edge_file(edges, 0, nodes, options),
+                              options.keep_direction, counts, edges.string());
+  return dataset;
+}
+
+}  // namespace heliograph
