@@ -21,3 +21,11 @@ add_test(NAME experiments.faults
           --heliograph ${PROJECT_BINARY_DIR}/heliograph)
 set_tests_properties(experiments.faults PROPERTIES
   LABELS experiments TIMEOUT 300 RUN_SERIAL TRUE)
+# Imports small graphs in the published forms, with the real command.
+if(fixture_python)
+  add_test(NAME experiments.published
+    COMMAND ${fixture_python} -B ${PROJECT_SOURCE_DIR}/experiments/memory/published.py --scale 0.0002
+            --form graphsaint-reddit ogbn-products ogbn-papers100M
+            --out ${CMAKE_CURRENT_BINARY_DIR}/published --heliograph ${PROJECT_BINARY_DIR}/heliograph)
+  set_tests_properties(experiments.published PROPERTIES LABELS experiments TIMEOUT 300)
+endif()

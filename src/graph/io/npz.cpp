@@ -74,7 +74,7 @@ NpyArray NpzArchive::load(const std::string& member) const {
   if (opened.file == nullptr) refuse(name, "{}", zip_strerror(handle_->zip));
 
   // A large member goes to a file, since it may exceed memory, and is often read only once.
-  constexpr std::uint64_t kMostInMemory = std::uint64_t{1} << 30;
+  constexpr std::uint64_t kMostInMemory = std::uint64_t{1} << 28;
   std::span<std::byte> bytes;
   std::shared_ptr<const void> owner;
   if (status.size > kMostInMemory) {

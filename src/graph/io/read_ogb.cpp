@@ -64,7 +64,7 @@ Features mean_of_edges(const fs::path& file, const std::vector<Edge>& edges, std
       as_array(file.string(), std::move(means), {nodes, static_cast<std::int64_t>(row.size())}));
 }
 
-/// Adds the lists of split/NAME as train_idx, valid_idx and test_idx.
+/// Adds the lists of split/NAME as train_idx, valid_idx and test_idx. A split_dict.pt is not read.
 void add_split(const fs::path& directory, MadeArrays& arrays) {
   std::vector<std::string> names;
   if (fs::is_directory(directory)) {
@@ -73,6 +73,7 @@ void add_split(const fs::path& directory, MadeArrays& arrays) {
     }
   }
   std::ranges::sort(names);
+  if (names.empty() && fs::exists(directory)) arrays.add_unread(directory);
   if (names.empty()) return;
   for (const char* list : {"train", "valid", "test"}) {
     arrays.add(fmt::format("{}_idx", list), [=] {
