@@ -5,7 +5,8 @@ find_package(nlohmann_json 3.11 REQUIRED)
 find_package(CLI11 2.1 REQUIRED)
 find_package(fmt REQUIRED)
 
-foreach(package metis:metis.h hwy:hwy/highway.h sodium:sodium.h zip:zip.h xxhash:xxhash.h)
+foreach(package metis:metis.h hwy:hwy/highway.h sodium:sodium.h zip:zip.h z:zlib.h
+        xxhash:xxhash.h)
   string(REPLACE ":" ";" package ${package})
   list(GET package 0 name)
   list(GET package 1 header)

@@ -6,7 +6,8 @@
 set -euo pipefail
 
 build=(cmake g++ ninja-build libcli11-dev libeigen3-dev libfmt-dev libhwy-dev libmetis-dev
-       libopenmpi-dev libsodium-dev libxxhash-dev libzip-dev nlohmann-json3-dev openmpi-bin)
+       libopenmpi-dev libsodium-dev libxxhash-dev libzip-dev nlohmann-json3-dev openmpi-bin
+       zlib1g-dev)
 quickstart=(python3 python3-numpy)
 experiments=(python3 python3-numpy python3-scipy python3-matplotlib)
 arm=(cmake g++-aarch64-linux-gnu ninja-build qemu-user)

@@ -9,7 +9,7 @@ target=$(realpath -m "${1:-$(dirname "${BASH_SOURCE[0]}")/../build/gpu_bundle.ta
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 packages=(libcli11-dev libeigen3-dev libfmt-dev libgmock-dev libgtest-dev libhwy-dev
-          libmetis-dev libsodium-dev libxxhash-dev libzip-dev nlohmann-json3-dev)
+          libmetis-dev libsodium-dev libxxhash-dev libzip-dev nlohmann-json3-dev zlib1g-dev)
 most_bytes=60000000
 
 missing=()
@@ -61,10 +61,10 @@ cat >"$root/cache.cmake" <<EOF
 # For cmake -C: every package comes from this folder.
 set(bundle_usr \${CMAKE_CURRENT_LIST_DIR}/usr)
 set(bundle_lib \${bundle_usr}/lib/$arch)
-foreach(package metis hwy sodium zip xxhash)
+foreach(package metis hwy sodium zip z xxhash)
   set(\${package}_INCLUDE_DIR \${bundle_usr}/include CACHE PATH "")
 endforeach()
-foreach(package metis hwy sodium zip)
+foreach(package metis hwy sodium zip z)
   set(\${package}_LIBRARY \${bundle_lib}/lib\${package}.so CACHE FILEPATH "")
 endforeach()
 set(xxhash_LIBRARY \${bundle_lib}/libxxhash.a CACHE FILEPATH "")

@@ -11,7 +11,7 @@ take_no_arguments "$@"
 jobs=${JOBS:-$(nproc)}
 root=build/arm64-root
 libraries=(libcli11-dev libeigen3-dev libfmt-dev libgmock-dev libgtest-dev libhwy-dev libmetis-dev
-           libsodium-dev libxxhash-dev libzip-dev nlohmann-json3-dev)
+           libsodium-dev libxxhash-dev libzip-dev nlohmann-json3-dev zlib1g-dev)
 
 # Fetches the libraries and their dependencies, as apt would install them on an empty Arm machine.
 unpack_libraries() {
