@@ -21,6 +21,7 @@ enum class InputFormat : std::uint8_t {
   graphsaint,     ///< A directory with adj_full.npz, feats.npy, class_map.json and role.json.
   dgl_reddit,     ///< A directory with reddit_graph.npz and reddit_data.npz.
   matrix_market,  ///< graph.mtx or another .mtx with features.npy or .mtx, labels.npy and masks.
+  facebook100,    ///< A MAT-file with the variables A and local_info.
 };
 
 /// The format that `automatic` finds at `path`. Throws Error(bad_input) if it finds none.
@@ -32,6 +33,7 @@ struct ImportOptions {
   bool ignore_weights = false;  ///< Whether every edge has weight 1, whatever the input says.
   bool regression = false;      ///< Labels are numbers to predict, not classes.
   int index_base = -1;          ///< Number of the first node, 0 or 1; edge lists need it, .npz: 0.
+  std::string target;           ///< What to predict, where data have several; empty: their default.
   bool requires_labels = true;  ///< False: an input without labels has unlabelled nodes only.
   /// False: if the masks or lists of a split are wrong, that is a warning, and the data set gets no
   /// split. Then another split must be drawn.
@@ -52,8 +54,8 @@ struct ImportCounts {
 };
 
 /// Reads a data set in any supported format and validates it. A native directory is memory-mapped.
-/// Throws Error: bad_input (names the file and the fault), usage (`index_base` is missing),
-/// resource (2^31 or more nodes).
+/// Throws Error: bad_input (names the file and the fault), usage (`index_base` is missing;
+/// `target` is not one of the data's), resource (2^31 or more nodes).
 Dataset load_dataset(const std::filesystem::path& path, const ImportOptions& options = {},
                      ImportCounts* counts = nullptr);
 

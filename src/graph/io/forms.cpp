@@ -35,6 +35,12 @@ const InputForm kForms[] = {
      is_edge_list, read_edge_list},
     {InputFormat::matrix_market, "a .mtx file or a directory with one", is_matrix_market,
      read_matrix_market},
+    {InputFormat::facebook100,
+     "a .mat file of Facebook100",
+     is_facebook100,
+     read_facebook100,
+     {},
+     true},
 };
 
 }  // namespace

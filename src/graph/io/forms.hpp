@@ -21,6 +21,7 @@ struct InputForm {
                   ImportCounts& counts);
   /// The files of a directory that is a data set only as a whole.
   std::vector<std::string> files = {};
+  bool has_targets = false;  ///< Whether ImportOptions::target applies.
 };
 
 /// All forms, in the order in which they are looked for.

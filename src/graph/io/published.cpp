@@ -11,13 +11,14 @@ struct Published {
   std::int64_t nodes, edges;
 };
 
-// As the documentation of PyTorch Geometric and DGL states them.
+// As the documentation of PyTorch Geometric and DGL and, for Penn94, Lim et al. (2021) state them.
 constexpr Published kPublished[] = {
     {InputFormat::dgl_reddit, "Reddit", 232'965, 114'615'892},
     {InputFormat::graphsaint, "Reddit", 232'965, 23'213'838},
     {InputFormat::graphsaint, "Flickr", 89'250, 899'756},
     {InputFormat::graphsaint, "Yelp", 716'847, 13'954'819},
     {InputFormat::graphsaint, "AmazonProducts", 1'569'960, 264'339'468},
+    {InputFormat::facebook100, "Penn94", 41'554, 2'724'458},
 };
 
 }  // namespace

@@ -51,6 +51,12 @@ bool is_matrix_market(const std::filesystem::path& path);
 Dataset read_matrix_market(const std::filesystem::path& path, const ImportOptions& options,
                            ImportCounts& counts);
 
+bool is_facebook100(const std::filesystem::path& path);
+/// Reads a MATLAB 5 MAT-file with the variables A and local_info, as Facebook100 (Traud et al.,
+/// 2012) is published. Every entry of A is an edge, whatever its value.
+Dataset read_facebook100(const std::filesystem::path& file, const ImportOptions& options,
+                         ImportCounts& counts);
+
 /// Whether a directory has a manifest or the checksum of one.
 bool is_native(const std::filesystem::path& directory);
 
