@@ -22,6 +22,7 @@ enum class InputFormat : std::uint8_t {
   dgl_reddit,     ///< A directory with reddit_graph.npz and reddit_data.npz.
   matrix_market,  ///< graph.mtx or another .mtx with features.npy or .mtx, labels.npy and masks.
   facebook100,    ///< A MAT-file with the variables A and local_info.
+  metis,          ///< graph.graph or another .graph with the same files as matrix_market.
 };
 
 /// The format that `automatic` finds at `path`. Throws Error(bad_input) if it finds none.

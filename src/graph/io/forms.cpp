@@ -41,6 +41,7 @@ const InputForm kForms[] = {
      read_facebook100,
      {},
      true},
+    {InputFormat::metis, "a .graph file of METIS or a directory with one", is_metis, read_metis},
 };
 
 }  // namespace

@@ -128,8 +128,8 @@ inline constexpr EnumName<InputFormat> enum_names<InputFormat>[] {
   {"auto", InputFormat::automatic}, {"native", InputFormat::native}, {"npz", InputFormat::npz},
       {"facebook", InputFormat::facebook}, {"graphsaint", InputFormat::graphsaint},
       {"dgl-reddit", InputFormat::dgl_reddit}, {"edge-list", InputFormat::edge_list},
-      {"matrix-market", InputFormat::matrix_market}, {
-    "facebook100", InputFormat::facebook100
+      {"matrix-market", InputFormat::matrix_market}, {"facebook100", InputFormat::facebook100}, {
+    "metis", InputFormat::metis
   }
 };
 template <>
