@@ -29,6 +29,8 @@ using Bytes = std::span<const std::byte>;
 constexpr std::size_t kHeaderBytes = 128;
 /// Flags, dimensions and name of any variable fit into this many bytes.
 constexpr std::size_t kHeadBytes = std::size_t{1} << 16;
+/// MATLAB's names are no longer; other names are cut, since deflate packs long ones into few bytes.
+constexpr std::size_t kNameBytes = 63;
 
 // Types of data elements.
 constexpr std::uint32_t kMatrix = 14, kCompressed = 15;
@@ -36,7 +38,7 @@ constexpr std::uint32_t kMatrix = 14, kCompressed = 15;
 constexpr const char* kDtypes[] = {"",    "<i1", "<u1", "<i2", "<u2", "<i4", "<u4",
                                    "<f4", "",    "<f8", "",    "",    "<i8", "<u8"};
 
-// Classes of variables: those between sparse and last_number are full matrices of numbers.
+// Classes of variables: those after sparse, up to the last number, are full matrices of numbers.
 constexpr std::uint32_t kSparse = 5, kLastNumber = 15, kComplexFlag = 0x800;
 
 std::uint32_t word_at(Bytes bytes, std::size_t at) {
@@ -216,7 +218,7 @@ Variable find_variable(const fs::path& file, const std::string& name) {
     const Element element = elements.next("variable");
     const std::string found = name_of(body_of(element, where, mapped, kHeadBytes), where);
     if (found != name) {
-      others.push_back(found);
+      others.push_back(found.substr(0, kNameBytes));
       continue;
     }
     const std::string named = fmt::format("{}: variable {}", file.string(), name);
