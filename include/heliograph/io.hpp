@@ -22,6 +22,8 @@ enum class InputFormat : std::uint8_t {
   ogb,         ///< A directory with raw/ and split/ of the Open Graph Benchmark.
   dgl_reddit,  ///< A directory with reddit_graph.npz and reddit_data.npz.
   matrix_market,  ///< graph.mtx or another .mtx with features.npy or .mtx, labels.npy and masks.
+  facebook100,    ///< A MAT-file with the variables A and local_info.
+  metis,          ///< graph.graph or another .graph with the same files as matrix_market.
 };
 
 /// The format that `automatic` finds at `path`. Throws Error(bad_input) if it finds none.
@@ -54,8 +56,8 @@ struct ImportCounts {
 };
 
 /// Reads a data set in any supported format and validates it. A native directory is memory-mapped.
-/// Throws Error: bad_input (names the file and the fault), usage (`index_base` is missing),
-/// resource (2^31 or more nodes).
+/// Throws Error: bad_input (names the file and the fault), usage (`index_base` is missing;
+/// `target` is not one of the data's), resource (2^31 or more nodes).
 Dataset load_dataset(const std::filesystem::path& path, const ImportOptions& options = {},
                      ImportCounts* counts = nullptr);
 

@@ -38,6 +38,10 @@ std::vector<OptionField<DataOptions>> input_fields(const char* data) {
              "Labels are numbers to predict, one a node; NaN is unlabelled. By default they are "
              "classes.",
              HELIOGRAPH_MEMBER(regression));
+  fields.add("target", "NAME",
+             "What to predict, where the data have several targets (docs/formats.md). By default "
+             "the one that is published as such.",
+             HELIOGRAPH_MEMBER(target));
   return fields.take();
 }
 
@@ -88,6 +92,7 @@ Dataset load(const DataOptions& options, Progress& progress, ImportCounts* count
   reading.requires_labels = options.requires_labels;
   reading.requires_splits = options.requires_splits;
   reading.regression = options.regression;
+  reading.target = options.target;
   reading.log = progress.callback();
   return load_dataset(options.data, reading, counts);
 }

@@ -17,14 +17,15 @@ struct DataOptions {
   int index_base = -1;
   bool keep_direction = false;
   bool ignore_weights = false;
+  std::string target;
   bool requires_labels = true, requires_splits = true;  ///< As in ImportOptions.
   bool regression = false;
   bool quiet = false;
   LogLevel log_level = LogLevel::info;
 };
 
-/// --data, --format, --index-base, --keep-direction, --ignore-weights, --regression. `data`: what
-/// --help says of --data.
+/// --data, --format, --index-base, --keep-direction, --ignore-weights, --regression, --target.
+/// `data`: what --help says of --data.
 std::vector<OptionField<DataOptions>> input_fields(
     const char* data =
         "The data set: a native graph directory, or a file or directory that "

@@ -21,8 +21,9 @@ std::vector<std::string> set_options_of_shards(TrainRequest& request, const Give
     refuse_flags_of_edge_lists(request.input, given);
     return replaced;
   }
-  for (const char* name : {"partitioner", "objective", "partition-seed", "balance-train", "format",
-                           "index-base", "keep-direction", "ignore-weights", "regression"}) {
+  for (const char* name :
+       {"partitioner", "objective", "partition-seed", "balance-train", "format", "index-base",
+        "keep-direction", "ignore-weights", "regression", "target"}) {
     if (!given(name)) continue;
     throw Error(ErrorCode::usage,
                 fmt::format("--{} does not apply: {} holds shards, which are read and cut already",

@@ -265,6 +265,8 @@ TEST(Usage, FlagsThatCannotActAreNamed) {
     expect_refusal({command, "--data", data, "--keep-direction"}, 2,
                    "--keep-direction does not apply: " + data + " is a native graph");
     expect_refusal({command, "--data", data, "--index-base", "0"}, 2, "--index-base does not");
+    expect_refusal({command, "--data", data, "--target", "year"}, 2,
+                   "--target year does not apply");
   }
   const std::string shards = (folder / "shards").string();
   ASSERT_EQ(run_command({"partition", "--data", data, "--parts", "2", "--out", shards}).code, 0);

@@ -112,6 +112,31 @@ def ogb(folder):
             write_table(raw / "node-label.csv.gz", np.maximum(MULTILABELS, 0))
 
 
+def facebook100(folder):
+    """A graph as Facebook100 is published, and what SciPy reads of it as archives."""
+    info = np.array([[1, 2, 105, 0, 166, 2006, 3001], [1, 1, 0, 0, 166, 2007, 0],
+                     [2, 2, 105, 91, 0, 2006, 3001], [1, 0, 33, 0, 170, 0, 17],
+                     [0, 1, 33, 105, 170, 2007, 65000], [5, 2, 0, 0, 0, 2004, 0]])
+    ones = scipy.sparse.coo_matrix((np.ones(6), EDGES.T), shape=(6, 6))
+    matrix = scipy.sparse.csc_matrix((ones + ones.T) > 0)
+    others = {"note": "text", "z": np.ones(2) * 1j, "cell": np.array([{"a": 1}, "b"], object)}
+    for name, number, compress in (("full", "f8", False), ("packed", "f8", True),
+                                   ("small", "u2", True), ("bool", "i4", False)):
+        kind = bool if name == "bool" else "f8"
+        scipy.io.savemat(folder / f"{name}.mat", do_compression=compress, mdict={
+            **others, "A": matrix.astype(kind), "local_info": info.astype(number), "last": 1})
+    read = scipy.io.loadmat(folder / "packed.mat")
+    adjacency, info = read["A"].tocsr(), read["local_info"].astype("i8")
+    for target, column in (("gender", 1), ("year", 5)):
+        blocks = [info[:, [c]] == np.setdiff1d(info[:, c], 0) for c in range(7) if c != column]
+        features = scipy.sparse.csr_matrix(np.hstack(blocks).astype("f4"))
+        labels = np.searchsorted(np.setdiff1d(info[:, column], 0), info[:, column])
+        np.savez(folder / f"{target}.npz", adj_indptr=adjacency.indptr, adj_indices=adjacency.indices,
+                 adj_shape=adjacency.shape, attr_data=features.data, attr_indices=features.indices,
+                 attr_indptr=features.indptr, attr_shape=features.shape,
+                 labels=np.where(info[:, column] == 0, -1, labels))
+
+
 def bad_coo(folder):
     """Matrices as scipy.sparse.save_npz would not write them."""
     for name, shape, row, col, form in (("wide", 2**31 - 1, [0], [1], "coo"), ("far", 6, [0], [6], "coo"),

@@ -367,6 +367,9 @@ TEST_F(MusaeTest, FormatCanBeForcedAndUnknownPathsAreExplained) {
                      [&] { load_dataset(folder_ / "void" / "graph.bin"); });
   test::expect_error(ErrorCode::bad_input, "give the directory",
                      [&] { load_dataset(folder_ / "target.csv"); });
+  write_text(folder_ / "features", "x");  // Only the beginning of a name in the form.
+  test::expect_error(ErrorCode::bad_input, "has an unknown format",
+                     [&] { load_dataset(folder_ / "features"); });
   test::expect_error(ErrorCode::bad_input, "the known ones are a native directory",
                      [&] { load_dataset(folder_ / "void"); });
   write_text(folder_ / "fake.npz", "no archive");

@@ -4,6 +4,26 @@
 
 namespace heliograph {
 
+void check_csr(const CsrMembers& matrix, const std::string& indptr, const std::string& indices,
+               const char* axis) {
+  const std::vector<std::int64_t>& offsets = matrix.offsets;
+  if (static_cast<std::int64_t>(offsets.size()) - 1 != matrix.rows) {
+    refuse(indptr, "holds {} values for {} {}s", offsets.size(), matrix.rows, axis);
+  }
+  if (offsets.front() != 0) refuse(indptr, "does not start at 0");
+  for (std::size_t r = 1; r < offsets.size(); ++r) {
+    if (offsets[r] < offsets[r - 1]) refuse(indptr, "falls at {} {}", axis, r - 1);
+  }
+  if (offsets.back() != static_cast<std::int64_t>(matrix.columns.size())) {
+    refuse(indptr, "ends at {}, but there are {} indices", offsets.back(), matrix.columns.size());
+  }
+  for (std::size_t i = 0; i < matrix.columns.size(); ++i) {
+    if (matrix.columns[i] < 0 || matrix.columns[i] >= matrix.cols) {
+      refuse(indices, "entry {} is {}, which is not in [0, {})", i, matrix.columns[i], matrix.cols);
+    }
+  }
+}
+
 CsrMembers read_csr_members(const NpzArchive& archive, const std::string& prefix) {
   const NpyArray shape = archive.read(prefix + "shape");
   const NpyArray indices = archive.read(prefix + "indices");
@@ -17,24 +37,7 @@ CsrMembers read_csr_members(const NpzArchive& archive, const std::string& prefix
   triple.cols = extents[1];
   triple.offsets = to_int64(indptr);
   triple.columns = to_int32(indices);
-  const std::vector<std::int64_t>& offsets = triple.offsets;
-  if (static_cast<std::int64_t>(offsets.size()) - 1 != triple.rows) {
-    refuse(indptr.name, "holds {} values for {} rows", offsets.size(), triple.rows);
-  }
-  if (offsets.front() != 0) refuse(indptr.name, "does not start at 0");
-  for (std::size_t r = 1; r < offsets.size(); ++r) {
-    if (offsets[r] < offsets[r - 1]) refuse(indptr.name, "falls at row {}", r - 1);
-  }
-  if (offsets.back() != static_cast<std::int64_t>(triple.columns.size())) {
-    refuse(indptr.name, "ends at {}, but there are {} indices", offsets.back(),
-           triple.columns.size());
-  }
-  for (std::size_t i = 0; i < triple.columns.size(); ++i) {
-    if (triple.columns[i] < 0 || triple.columns[i] >= triple.cols) {
-      refuse(indices.name, "entry {} is {}, which is not in [0, {})", i, triple.columns[i],
-             triple.cols);
-    }
-  }
+  check_csr(triple, indptr.name, indices.name);
   return triple;
 }
 

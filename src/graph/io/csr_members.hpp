@@ -29,6 +29,11 @@ struct CsrMembers {
   }
 };
 
+/// Throws Error(bad_input) unless offsets and columns are those of a CSR matrix. `indptr` and
+/// `indices` name them; `axis` is what the offsets are of.
+void check_csr(const CsrMembers& matrix, const std::string& indptr, const std::string& indices,
+               const char* axis = "row");
+
 /// Reads the members PREFIXshape, PREFIXindices and PREFIXindptr of an archive, as SciPy names the
 /// parts of a CSR matrix. Throws Error(bad_input) that names the member.
 CsrMembers read_csr_members(const NpzArchive& archive, const std::string& prefix);

@@ -2,6 +2,8 @@
 
 #include <filesystem>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "heliograph/dataset.hpp"
 #include "heliograph/io.hpp"
@@ -11,14 +13,15 @@ namespace heliograph {
 /// A form in which data sets come.
 struct InputForm {
   InputFormat format;
-  const char* files;  ///< What it consists of, for messages.
+  const char* text;  ///< What it consists of, for messages; null: a directory with `files`.
   /// Whether an existing path has this form, by the names of its files. May throw
   /// std::filesystem::filesystem_error.
   bool (*recognises)(const std::filesystem::path& path);
   Dataset (*read)(const std::filesystem::path& path, const ImportOptions& options,
                   ImportCounts& counts);
-  /// Whether the path is a directory, none of whose files is a data set by itself.
-  bool whole_directory = false;
+  /// The files of a directory that is a data set only as a whole.
+  std::vector<std::string> files = {};
+  bool has_targets = false;  ///< Whether ImportOptions::target applies.
 };
 
 /// All forms, in the order in which they are looked for.

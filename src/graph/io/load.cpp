@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <string>
-#include <string_view>
 
 #include "core/plural.hpp"
 #include "core/throw_error.hpp"
@@ -23,7 +22,8 @@ std::string known_forms() {
   std::string text;
   for (const InputForm& form : input_forms()) {
     const bool last = &form == &input_forms().back();
-    text += fmt::format("{}{}", text.empty() ? "" : last ? ", or " : ", ", form.files);
+    text += text.empty() ? "" : last ? ", or " : ", ";
+    text += form.text != nullptr ? form.text : "a directory with " + listed(form.files, "and");
   }
   return text;
 }
@@ -38,9 +38,9 @@ void refuse_part(const fs::path& file, const InputForm* form) {
   const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
   if (holds_run(folder)) return;
   for (const InputForm& whole : input_forms()) {
-    if (!whole.whole_directory || !whole.recognises(folder)) continue;
+    if (whole.files.empty() || !whole.recognises(folder)) continue;
     const bool named =
-        std::string_view(whole.files).find(file.filename().string()) != std::string_view::npos;
+        std::ranges::find(whole.files, file.filename().string()) != whole.files.end();
     const bool of_native = whole.format == InputFormat::native &&
                            (form == nullptr || form->format == InputFormat::edge_list);
     if (!named && !of_native) continue;
@@ -76,6 +76,11 @@ void count_native(const Graph& graph, ImportCounts& counts) {
 Dataset read_format(const fs::path& path, InputFormat format, const ImportOptions& options,
                     ImportCounts& counts) {
   const auto form = std::ranges::find(input_forms(), format, &InputForm::format);
+  if (!options.target.empty() && !form->has_targets) {
+    throw_error(ErrorCode::usage,
+                "--target {} does not apply: {} has no targets to choose from; leave it out",
+                options.target, path.string());
+  }
   return form->read(path, options, counts);
 }
 

@@ -11,7 +11,8 @@ struct Published {
   std::int64_t nodes, edges;
 };
 
-// As the documentation of PyTorch Geometric, DGL and the Open Graph Benchmark states them.
+// As the documentation of PyTorch Geometric, DGL and the Open Graph Benchmark and, for Penn94, Lim
+// et al. (2021) state them.
 constexpr Published kPublished[] = {
     {InputFormat::dgl_reddit, "Reddit", 232'965, 114'615'892},
     {InputFormat::ogb, "ogbn-products", 2'449'029, 61'859'140},
@@ -22,6 +23,7 @@ constexpr Published kPublished[] = {
     {InputFormat::graphsaint, "Flickr", 89'250, 899'756},
     {InputFormat::graphsaint, "Yelp", 716'847, 13'954'819},
     {InputFormat::graphsaint, "AmazonProducts", 1'569'960, 264'339'468},
+    {InputFormat::facebook100, "Penn94", 41'554, 2'724'458},
 };
 
 }  // namespace

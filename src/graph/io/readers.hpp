@@ -59,6 +59,18 @@ bool is_matrix_market(const std::filesystem::path& path);
 Dataset read_matrix_market(const std::filesystem::path& path, const ImportOptions& options,
                            ImportCounts& counts);
 
+bool is_facebook100(const std::filesystem::path& path);
+/// Reads a MATLAB 5 MAT-file with the variables A and local_info, as Facebook100 (Traud et al.,
+/// 2012) is published. Every entry of A is an edge, whatever its value.
+Dataset read_facebook100(const std::filesystem::path& file, const ImportOptions& options,
+                         ImportCounts& counts);
+
+bool is_metis(const std::filesystem::path& path);
+/// Reads a .graph file as METIS does, and the arrays beside it. `path` is the file, or a directory
+/// with graph.graph or with one .graph file.
+Dataset read_metis(const std::filesystem::path& path, const ImportOptions& options,
+                   ImportCounts& counts);
+
 /// Whether a directory has a manifest or the checksum of one.
 bool is_native(const std::filesystem::path& directory);
 
@@ -103,6 +115,13 @@ Features read_market_features(const std::filesystem::path& file);
 void check_claimed_nodes(const std::filesystem::path& file, std::int64_t nodes,
                          const ImportOptions& options = {});
 
+/// The file with the graph, if `path` is that file or a directory with a file graph.EXTENSION or
+/// with one file .EXTENSION besides features.EXTENSION. Throws Error(bad_input) otherwise.
+std::filesystem::path graph_file_of(const std::filesystem::path& path, const char* extension);
+
+/// Whether `path` is a file .EXTENSION or a directory with one besides features.EXTENSION.
+bool has_graph_file(const std::filesystem::path& path, const char* extension);
+
 /// Reads the features of a directory from one of `arrays` or from features.mtx. Throws
 /// Error(bad_input) if the directory has neither or both.
 Features read_side_features(const std::filesystem::path& directory, const ArraySource& arrays);
@@ -110,5 +129,8 @@ Features read_side_features(const std::filesystem::path& directory, const ArrayS
 /// Reads labels and, if they exist, class names and splits, and logs which arrays were not read.
 /// `dataset` must have its graph.
 void read_targets(const ArraySource& arrays, const ImportOptions& options, Dataset& dataset);
+
+/// Reads features and targets beside `file`, from which `dataset` has its graph.
+void read_sides(const std::filesystem::path& file, const ImportOptions& options, Dataset& dataset);
 
 }  // namespace heliograph

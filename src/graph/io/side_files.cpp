@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "core/throw_error.hpp"
 #include "graph/io/npy.hpp"
 #include "graph/io/parts.hpp"
 #include "graph/io/readers.hpp"
@@ -27,7 +28,38 @@ std::vector<Split> read_splits(const ArraySource& arrays, const Labels& labels, 
   return {};
 }
 
+/// The files of a directory with this extension but that of features.
+std::vector<fs::path> graph_files(const fs::path& directory, const std::string& extension) {
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    const fs::path& file = entry.path();
+    if (file.extension() == '.' + extension && file.stem() != "features") found.push_back(file);
+  }
+  return found;
+}
+
 }  // namespace
+
+fs::path graph_file_of(const fs::path& path, const char* extension) {
+  if (!fs::is_directory(path)) return path;
+  const fs::path named = path / fmt::format("graph.{}", extension);
+  if (fs::exists(named)) return named;
+  const std::vector<fs::path> found = graph_files(path, extension);
+  if (found.empty()) {
+    throw_error(ErrorCode::bad_input, "{} holds no .{} graph", path.string(), extension);
+  }
+  if (found.size() > 1) {
+    throw_error(ErrorCode::bad_input,
+                "{} holds several .{} files; rename the one with the graph to {}", path.string(),
+                extension, named.filename().string());
+  }
+  return found.front();
+}
+
+bool has_graph_file(const fs::path& path, const char* extension) {
+  if (!fs::is_directory(path)) return path.extension() == fmt::format(".{}", extension);
+  return !graph_files(path, extension).empty();
+}
 
 void check_claimed_nodes(const fs::path& file, std::int64_t nodes, const ImportOptions& options) {
   const FolderArrays arrays(file.parent_path());
@@ -77,6 +109,16 @@ void read_targets(const ArraySource& arrays, const ImportOptions& options, Datas
     }
   }
   arrays.log_unread(options.log);
+}
+
+void read_sides(const fs::path& file, const ImportOptions& options, Dataset& dataset) {
+  const fs::path directory = file.parent_path();
+  const FolderArrays arrays(directory);
+  dataset.features = read_side_features(directory, arrays);
+  agree_on_nodes(
+      {{file.string(), dataset.graph.nodes, 0},
+       {(directory / "features").string(), dataset.features.rows, dataset.features.cols}});
+  read_targets(arrays, options, dataset);
 }
 
 }  // namespace heliograph
