@@ -52,7 +52,10 @@ nlohmann::json read_json(const std::string& path) {
   if (!file) throw Error(ErrorCode::usage, fmt::format("--config {} cannot be read", path));
   std::vector<std::set<std::string>> open_objects;
   using Event = nlohmann::json::parse_event_t;
-  const auto refuse_repeated = [&](int, Event event, const nlohmann::json& parsed) {
+  const auto refuse_odd = [&](int depth, Event event, const nlohmann::json& parsed) {
+    if (depth > kMostJsonLevels) {
+      throw Error(ErrorCode::usage, fmt::format("--config {} nests lists too deeply", path));
+    }
     if (event == Event::object_start) open_objects.emplace_back();
     if (event == Event::object_end) open_objects.pop_back();
     if (event == Event::key && !open_objects.back().insert(parsed.get<std::string>()).second) {
@@ -62,7 +65,7 @@ nlohmann::json read_json(const std::string& path) {
     return true;
   };
   try {
-    return nlohmann::json::parse(file, refuse_repeated);
+    return nlohmann::json::parse(file, refuse_odd);
   } catch (const nlohmann::json::exception& error) {
     throw Error(ErrorCode::usage,
                 fmt::format("--config {} is not JSON: {}", path, reason_of(error)));

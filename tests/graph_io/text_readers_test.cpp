@@ -300,6 +300,8 @@ TEST_F(MusaeTest, ErrorsNameFileAndPlace) {
     SCOPED_TRACE(text);
     refused(part);
   }
+  write_text(folder_ / "features.json", "{\"0\": " + std::string(1 << 20, '['));
+  refused("features.json: nests lists too deeply");
   write_text(folder_ / "features.json", R"({"0": [1]})");
   for (const auto& [text, part] :
        {std::pair{"", "target.csv: is empty"},

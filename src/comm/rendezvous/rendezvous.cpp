@@ -232,7 +232,10 @@ void Rendezvous::receive_from(int rank) {
     const Kind kind = connection.header().kind;
     if (kind == Kind::connected) member(rank).connected = true;
     if (rank == 0 && kind == Kind::refused) end_refused(connection.text());
-    if (rank == 0 && kind == Kind::ended) throw Error(ErrorCode::peer_lost, connection.text());
+    if (rank == 0 && kind == Kind::ended) {
+      const std::string why = connection.text();
+      throw_error(ErrorCode::peer_lost, "{}", why.empty() ? rank_0() + " has given up" : why);
+    }
     if (rank == 0 && kind == Kind::table) read_table(connection);
   }
   if (!connection.ended() || is_over()) return;

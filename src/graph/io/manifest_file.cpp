@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "core/json_depth.hpp"
 #include "graph/io/files.hpp"
 #include "graph/refuse.hpp"
 
@@ -33,6 +34,7 @@ nlohmann::json read_manifest_file(const fs::path& directory, const ManifestKind&
     refuse(path, "does not match the checksum in {}: one of the two is damaged",
            hash_path.string());
   }
+  if (nests_too_deeply(file->text())) refuse(path, "nests lists too deeply");
   nlohmann::json manifest = nlohmann::json::parse(file->text(), nullptr, false);
   if (!manifest.is_object() || manifest.value("format", nlohmann::json()) != kind.format) {
     refuse(path, "is not the manifest of {}", kind.of);

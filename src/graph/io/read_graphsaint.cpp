@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/json_depth.hpp"
 #include "graph/io/files.hpp"
 #include "graph/io/parts.hpp"
 #include "graph/io/published.hpp"
@@ -136,9 +137,11 @@ class ClassMap : public json::json_sax_t {
 
 /// role.json: {"tr": [nodes], "va": [nodes], "te": [nodes]}.
 SplitArrays read_roles(const fs::path& file) {
+  const auto mapped = MappedFile::open(file);
+  if (nests_too_deeply(mapped->text())) refuse(file, "nests lists too deeply");
   json object;
   try {
-    object = json::parse(MappedFile::open(file)->text());
+    object = json::parse(mapped->text());
   } catch (const json::exception& error) {
     refuse(file, "is damaged JSON: {}", legible(reason_of(error)));
   }

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "core/json_depth.hpp"
 #include "core/plural.hpp"
 #include "graph/io/line_reader.hpp"
 #include "graph/io/parts.hpp"
@@ -165,6 +166,7 @@ std::vector<std::int32_t> words_of(const nlohmann::json& list, const fs::path& f
 
 Features read_words(const fs::path& file, std::int64_t nodes) {
   const auto mapped = MappedFile::open(file);
+  if (nests_too_deeply(mapped->text())) refuse_text(file, "nests lists too deeply");
   nlohmann::json object;
   std::set<std::int64_t> seen;  // The parser keeps one of two lists without a word.
   const auto refuse_repeated = [&](int depth, nlohmann::json::parse_event_t event,

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/json_depth.hpp"
 #include "graph/io/manifest_file.hpp"
 #include "graph/refuse.hpp"
 #include "heliograph/version.hpp"
@@ -148,6 +149,7 @@ CheckpointManifest read_checkpoint_manifest(const fs::path& directory) {
   if (stored != hex64(xxh64(file->bytes().first(body)))) {
     refuse(path, "does not match its field xxh64: the file is damaged");
   }
+  if (nests_too_deeply(text)) refuse(path, "nests lists too deeply");
   const ordered_json object = ordered_json::parse(text, nullptr, false);
   if (!object.is_object() || object.value("format", ordered_json()) != kFormat) {
     refuse(path, "field format does not say that this is the manifest of a checkpoint");

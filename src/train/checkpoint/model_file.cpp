@@ -12,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/json_depth.hpp"
 #include "core/plural.hpp"
 #include "core/throw_error.hpp"
 #include "graph/io/files.hpp"
@@ -135,6 +136,7 @@ FileRecord write_model(std::unique_ptr<FileSink> sink, const Model& model) {
 Model read_model(const fs::path& file, const FileRecord* record) {
   SafetensorsContents contents = read_safetensors(file, record);
   try {
+    if (nests_too_deeply(contents.text)) throw std::out_of_range("they nest lists too deeply");
     Model model = interpret_model(ordered_json::parse(contents.text), file.string());
     model.statistics.mean = take(contents.tensors, kMean);
     model.statistics.deviation = take(contents.tensors, kDeviation);

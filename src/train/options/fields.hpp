@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/json_depth.hpp"
 #include "core/throw_error.hpp"
 #include "train/options/parse.hpp"
 

@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "core/json_depth.hpp"
 #include "core/throw_error.hpp"
 #include "graph/io/files.hpp"
 #include "graph/io/native_format.hpp"
@@ -269,6 +270,7 @@ bool is_shards(const fs::path& directory) {
   if (!fs::is_regular_file(directory / kManifestFile, ignored)) return false;
   try {
     const auto file = MappedFile::open(directory / kManifestFile);
+    if (nests_too_deeply(file->text())) return false;
     const json manifest = json::parse(file->bytes(), nullptr, false);
     return manifest.is_object() && manifest.value("format", json()) == kShardManifest.format;
   } catch (const Error&) {

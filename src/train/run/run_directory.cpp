@@ -98,7 +98,7 @@ void replace_run(const fs::path& path, int metrics) {
 bool lacks_result(const fs::path& path) {
   std::ifstream file(path);
   const auto object = nlohmann::json::parse(file, nullptr, false);
-  return object.is_object() && object.value("result", nlohmann::json(0)).is_null();
+  return object.is_object() && object.contains("result") && object.at("result").is_null();
 }
 
 /// A file that shows that `path` holds a run; null if none does. A run that failed before its first
