@@ -49,6 +49,11 @@ PACKAGES = {
 SAID = re.compile(r"\b(std::cout|std::cerr|std::clog|fmt::print|printf|fprintf|puts|fputs|perror|"
                   r"exit|_exit|quick_exit|std::abort|std::terminate)\b\s*(\(|<<)")
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
+# Definitions of types outside of others, and all names that a file gives to types.
+TYPE = re.compile(r"^(?:class|struct|enum class) (\w+)[^;(]*?\{", re.MULTILINE)
+USED_TYPE = re.compile(r"\b(\w+)\b(?!\s*\(|\))")  # A name before a bracket may be a function's.
+NAMED_TYPE = re.compile(r"\b(?:class|struct|typename|using)(?:\.\.\.)? (\w+)")
 MACHINE_PATH = re.compile(r"(?<![A-Za-z0-9_.])/(home|root|work|farm|Users)/")
 
 
@@ -172,8 +177,36 @@ def public_headers(root, compiler="c++", **_):
     return wrong
 
 
-CHECKS = {check.__name__: check for check in (include_direction, one_room_packages, quiet_library,
-                                              machine_paths, clang_format, public_headers)}
+def includes_what_it_names(root, **_):
+    """A file includes, itself or through its headers, one that defines each type that it names. The
+    batches of a unity build hide a missing include."""
+    files = code_files(root, "include", "src")
+    code = {path: STRING.sub('""', COMMENT.sub("", read(root, path) or "")) for path in files}
+    path_of = {path.split("/", 1)[1]: path for path in files}
+    included = {path: [path_of[name] for _, name, _ in includes(root, path) if name in path_of]
+                for path in files}
+    homes = {}
+    for path in files:
+        if path.endswith((".hpp", ".cuh")):
+            for match in TYPE.finditer(code[path]):
+                homes.setdefault(match[1], []).append(path)
+    wrong = []
+    for path in files:
+        reached, ahead = set(), [path]
+        while ahead:
+            at = ahead.pop()
+            if at not in reached:
+                reached.add(at)
+                ahead += included[at]
+        known = {m[1] for at in reached for m in NAMED_TYPE.finditer(code[at])}
+        for name in sorted((set(USED_TYPE.findall(code[path])) & homes.keys()) - known):
+            wrong.append(f"{path}: names {name} without including {' or '.join(homes[name])}")
+    return wrong
+
+
+CHECKS = {check.__name__: check for check in (
+    include_direction, includes_what_it_names, one_room_packages, quiet_library, machine_paths,
+    clang_format, public_headers)}
 
 # A tree in which nothing is wrong.
 CLEAN = {
@@ -181,6 +214,9 @@ CLEAN = {
     "include/heliograph/a.hpp": "#pragma once\n#include <vector>\nstd::vector<int> a();\n",
     "include/heliograph/b.hpp": '#pragma once\n#include "heliograph/a.hpp"\n',
     "src/core/cpu/gemm.cpp": '#include <Eigen/Core>\n\n#include "heliograph/a.hpp"\n',
+    "src/core/csr.hpp": "#pragma once\nstruct Csr {\n  int rows;\n};\n",
+    "src/layers/gcn.hpp": '#pragma once\n#include "core/csr.hpp"\nint rows(Csr& csr);\n',
+    "src/layers/rows.cpp": '#include "layers/gcn.hpp"\nint rows(Csr& csr) { return csr.rows; }\n',
     "src/graph/metis.cpp": '#include <metis.h>\n\n#include "core/csr.hpp"\n',
     "src/layers/gcn.cpp": '#include "core/csr.hpp"\n#include "graph/shard.hpp"\n',
     "src/train/run.cpp": '// exit(1) belongs in main\n#include "layers/gcn.hpp"\n',
@@ -208,6 +244,10 @@ PLANTS = {
         ("include/heliograph/d.hpp", "#include <nlohmann/json.hpp>\n", "standard library"),
         ("include/heliograph/e.hpp", "#include <metis.h>\n", "standard library"),
         ("examples/embed/main.cpp", '#include "core/csr.hpp"\n', "not installed"),
+    ],
+    "includes_what_it_names": [
+        ("src/core/cpu/lone.cpp", "int f(Csr& c) { return c.rows; }\n", "names Csr without"),
+        ("src/graph/shard.hpp", "struct Shard {\n  Csr* csr;\n};\n", "names Csr without"),
     ],
     "one_room_packages": [
         ("src/graph/second.cpp", "#include <metis.h>\n", "included by 2 files"),
