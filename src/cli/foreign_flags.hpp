@@ -79,6 +79,8 @@ inline constexpr ForeignFlag kForeignFlags[] = {
     {"data-path", "use --data with a path"},
     {"graph-name", "use --data with a path"},
     {"part-config", "use --data with the folder of shards"},
+    {"part-path", "use --data with the folder of shards"},
+    {"partition-dir", "use --data with the folder of shards"},
     {"n-feat", "the data set says it"},
     {"n-class", "the data set says it"},
     {"num-classes", "the data set says it"},

@@ -123,12 +123,10 @@ std::function<std::string()> advice_for(const TrainRequest& request, bool launch
   const Time since = request.overwrite ? Time::clock::now() : Time::min();
   const auto advice = [out = request.out, summary = request.summary, launched, since] {
     const auto saved = list_checkpoints(RunDirectory::checkpoints(out));
-    std::error_code ignored;
-    const fs::path metrics = fs::path(out) / "metrics.jsonl";
-    const std::uintmax_t bytes = fs::file_size(metrics, ignored);
-    if (ignored || bytes == 0 || fs::last_write_time(metrics, ignored) < since) {
+    if (!RunDirectory::has_epochs(out, since)) {
       return std::string("no epoch had ended, so the same command starts the run again");
     }
+    std::error_code ignored;
     if (saved.empty() || fs::last_write_time(saved.back().second, ignored) < since) {
       return std::string(
           "no checkpoint was saved, so only --overwrite starts the run again; --checkpoint-every N "

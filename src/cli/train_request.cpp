@@ -7,6 +7,7 @@
 #include <fstream>
 #include <set>
 
+#include "cli/foreign_flags.hpp"
 #include "heliograph/error.hpp"
 #include "train/options/json.hpp"
 #include "train/run/machine.hpp"
@@ -123,6 +124,14 @@ RunConfig read_config(const std::string& given) {
     }
     return {config.at("options"), true, config.value("working_directory", "")};
   }
+  if (config.is_object()) {
+    for (const auto& item : config.items()) {
+      if (const char* answer = foreign_flag_answer(item.key())) {
+        throw Error(ErrorCode::usage, fmt::format("--config {} has an unknown key \"{}\": {}", path,
+                                                  item.key(), answer));
+      }
+    }
+  }
   return {config, false, {}};
 }
 
@@ -155,10 +164,20 @@ std::vector<std::string> warnings(const TrainRequest& request, const GivenOption
         "gradients of attention lose much of their precision at {}: try --bits-backward 4",
         counted(bit_count(exchange.bits_backward), "bit")));
   }
-  if (parts > 1 && exchange.staleness >= request.train.epochs) {
-    lines.push_back(
-        fmt::format("--staleness {} is not below --epochs {}: no halo row gets that old",
-                    exchange.staleness, request.train.epochs));
+  if (parts > 1 && exchange.staleness > 0) {
+    std::string bound;  // The first epoch is synchronous in any case.
+    if (exchange.sync_every > 0 && exchange.staleness >= exchange.sync_every) {
+      bound = fmt::format("--sync-every {}", exchange.sync_every);
+    } else if (exchange.staleness >= request.train.epochs) {
+      bound = fmt::format("--epochs {}", request.train.epochs);
+    } else if (exchange.staleness > request.train.epochs - exchange.warmup_epochs) {
+      bound = fmt::format("--epochs {} after --warmup-epochs {}", request.train.epochs,
+                          exchange.warmup_epochs);
+    }
+    if (!bound.empty()) {
+      lines.push_back(fmt::format("--staleness {} is too much for {}: no halo row gets that old",
+                                  exchange.staleness, bound));
+    }
   }
   const int threads = request.train.transport.threads_per_rank;
   if (const int cores = describe_machine().cores; threads > cores) {

@@ -145,7 +145,11 @@ class RankRun {
       if (checkpoints_.due(state_.epochs, stops || end.asked.save, ends)) {
         const std::int64_t evaluation_bytes = state_.evaluation_bytes.count();
         if (unscored) unscored->evaluation_bytes.set(unscored_bytes);
-        checkpoints_.save(unscored ? *unscored : state_, stops);
+        const bool saved = checkpoints_.save(unscored ? *unscored : state_, stops);
+        if (saved && end.asked.save && is_root() && callbacks_.log) {
+          callbacks_.log(LogLevel::info, fmt::format("saved the checkpoint after {}",
+                                                     counted(state_.epochs, "epoch")));
+        }
         state_.evaluation_bytes.set(evaluation_bytes);
       }
       if (stops) return "interrupted";

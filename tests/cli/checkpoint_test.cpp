@@ -205,6 +205,7 @@ TEST_F(Checkpoint, UserSignalSavesAndTheRunGoesOn) {
     ::kill(child, SIGTERM);
   });
   EXPECT_EQ(outcome.code, 143) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("heliograph: saved the checkpoint after "));
   EXPECT_EQ(read_lines(folder_ / "run" / "metrics.jsonl").size(),
             static_cast<std::size_t>(
                 read_checkpoint(newest_checkpoint(folder_ / "run" / "checkpoints")).epochs));

@@ -119,7 +119,8 @@ TEST_F(Train, LeavesAWholeRun) {
     EXPECT_TRUE(lines[e].at("loss").is_number());
     EXPECT_GT(lines[e].at("bytes"), 0);
     EXPECT_EQ(lines[e].at("val_metric").is_null(), (e + 1) % 3 != 0) << e;
-    for (const char* key : {"test_metric", "seconds", "lag", "lr"}) {
+    EXPECT_EQ(lines[e].at("lr").dump(), "0.01");
+    for (const char* key : {"test_metric", "seconds", "lag"}) {
       EXPECT_TRUE(lines[e].contains(key)) << key;
     }
   }
@@ -277,8 +278,16 @@ TEST_F(Train, FlagsWithoutEffectAreNamed) {
               HasSubstr("--no-transform-first has no effect with "));
   EXPECT_EQ(warnings({"--layers", "1", "--model", "gin", "--norm", "batch"}), "");
   EXPECT_EQ(warnings({"--staleness", "100", "--epochs", "2"}),
-            "warning: --staleness 100 is not below --epochs 2: no halo row gets that old\n");
+            "warning: --staleness 100 is too much for --epochs 2: no halo row gets that old\n");
   EXPECT_EQ(warnings({"--staleness", "1", "--epochs", "2"}), "");
+  EXPECT_EQ(
+      warnings({"--staleness", "1", "--epochs", "4", "--warmup-epochs", "4"}),
+      "warning: --staleness 1 is too much for --epochs 4 after --warmup-epochs 4: no halo row "
+      "gets that old\n");
+  EXPECT_EQ(warnings({"--staleness", "1", "--epochs", "4", "--warmup-epochs", "3"}), "");
+  EXPECT_EQ(warnings({"--staleness", "1", "--epochs", "4", "--sync-every", "1"}),
+            "warning: --staleness 1 is too much for --sync-every 1: no halo row gets that old\n");
+  EXPECT_EQ(warnings({"--staleness", "1", "--epochs", "4", "--sync-every", "2"}), "");
   EXPECT_THAT(warnings({"--model", "appnp", "--staleness", "1", "--epochs", "2"}),
               HasSubstr("warning: 10 hops with --staleness 1 often lose much of their score"));
   EXPECT_THAT(warnings({"--model", "appnp", "--bits", "1"}),

@@ -320,6 +320,7 @@ TEST(Config, BadOnesAreRefusedByFile) {
   };
   refuse(R"({"epocs": 3})", "\"epochs\"");
   refuse(R"({"config": "x"})", "unknown key");
+  refuse(R"({"n_partitions": 2})", "unknown key \"n_partitions\": use --parts");
   refuse(R"({"epochs": "three"})", "--epochs");
   refuse(R"({"bits": 3})", "--bits");
   refuse(R"({"epochs": )", "not JSON: parse error at line 1");

@@ -253,7 +253,7 @@ TEST(Partition, RefusesCountsOfPartsThatCannotBe) {
   const Graph graph = test::path_graph(3);
   for (const auto partitioner :
        {Partitioner::metis, Partitioner::contiguous, Partitioner::random, Partitioner::file}) {
-    test::expect_error(ErrorCode::usage, "parts = 0",
+    test::expect_error(ErrorCode::usage, "parts 0: at least 1",
                        [&] { make_partition(graph, asked(0, partitioner)); });
     test::expect_error(ErrorCode::usage, "only 3 nodes",
                        [&] { make_partition(graph, asked(4, partitioner)); });

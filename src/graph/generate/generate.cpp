@@ -62,8 +62,9 @@ void check_generate_options(const GenerateOptions& o) {
       "--rmat-a, --rmat-b and --rmat-c must not be negative and must sum to at most 1");
   require(
       o.train_share >= 0 && o.validation_share >= 0 && o.train_share + o.validation_share <= 100,
-      "--train-share and --validation-share must not be negative and must sum to at most 100 per "
-      "cent");
+      "--train-share {:f} and --validation-share {:f} must not be negative and must sum to at most "
+      "100 per cent",
+      o.train_share, o.validation_share);
   require(share_of(o, o.train_share) >= 1,
           "--train-share {:f} leaves none of the {} nodes for training", o.train_share, o.nodes);
 }

@@ -47,6 +47,10 @@ bool looks_integral(std::string_view text) {
   return !text.empty() && text.find_first_not_of("+-0123456789") == std::string_view::npos;
 }
 
+bool is_source_name(std::string_view name) {
+  return name == "source" || name == "src" || name == "from";
+}
+
 }  // namespace
 
 EdgeList read_edge_file(const std::filesystem::path& file, int base, std::int64_t nodes,
@@ -90,6 +94,11 @@ EdgeList read_edge_file(const std::filesystem::path& file, int base, std::int64_
       lines.refuse(
           "the header's first name is empty, as if the first column were the index of a "
           "table: write the edges without it (pandas: index=False)");
+    }
+    if (header && fields.count == 3 && is_source_name(fields.field[1])) {
+      lines.refuse(
+          "the header's second and third names are the ends of an edge, so the first "
+          "column would be read as its source: leave that column out");
     }
     if (header) continue;
     const NodeId source = node(fields.field[0]);

@@ -43,7 +43,7 @@ std::int32_t parse_owner(std::string_view line, const std::filesystem::path& fil
 }  // namespace
 
 Partition read_partition(const std::filesystem::path& file, std::int64_t nodes, int parts) {
-  if (parts < 1) throw_error(ErrorCode::usage, "parts = {}: at least 1 is needed", parts);
+  if (parts < 1) throw_error(ErrorCode::usage, "--parts {}: at least 1 is needed", parts);
   const auto mapped = MappedFile::open(file);
   Partition partition;
   partition.parts = parts;

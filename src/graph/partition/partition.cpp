@@ -28,10 +28,10 @@ void warn_of_small_parts(const Partition& partition, const LogCallback& log) {
 }
 
 void check_parts(const Graph& graph, int parts) {
-  if (parts < 1) throw_error(ErrorCode::usage, "parts = {}: at least 1 is needed", parts);
+  if (parts < 1) throw_error(ErrorCode::usage, "--parts {}: at least 1 is needed", parts);
   if (parts > graph.nodes) {
     throw_error(ErrorCode::usage,
-                "parts = {}: the graph has only {} nodes and every part needs one", parts,
+                "--parts {}: the graph has only {} nodes and every part needs one", parts,
                 graph.nodes);
   }
   check_node_numbers(graph);

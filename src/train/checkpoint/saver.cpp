@@ -88,8 +88,9 @@ bool CheckpointSaver::save(RunState& state, bool must_save) {
       // `failure` is reported. The next save removes what is left.
     }
   }
-  const std::string sentence = fmt::format("the checkpoint after {} was not saved: {}",
-                                           counted(state.epochs, "epoch"), failure);
+  std::string sentence = fmt::format("the checkpoint after {} was not saved: {}",
+                                     counted(state.epochs, "epoch"), failure);
+  if (!previous_.empty()) sentence += fmt::format("; {} is whole", previous_.string());
   if (must_save || options_.on_failure == SaveFailure::stop) {
     comm_.set_progress({comm_.progress().epoch, -1});  // A save belongs to no layer.
     // The rank that failed is the one that messages name, so the others wait for its failure.

@@ -110,13 +110,18 @@ const char* sign_of_run(const fs::path& path) {
   for (const char* name : names) {
     if (fs::exists(path / name, error)) return name;
   }
-  const auto bytes = fs::file_size(path / kMetricsFile, error);
-  if (!error && bytes > 0) return kMetricsFile;
+  if (RunDirectory::has_epochs(path)) return kMetricsFile;
   const bool kept = fs::exists(path / kRunJson, error) && !lacks_result(path / kRunJson);
   return kept ? kRunJson : nullptr;
 }
 
 }  // namespace
+
+bool RunDirectory::has_epochs(const fs::path& path, fs::file_time_type since) {
+  std::error_code error;
+  const auto bytes = fs::file_size(path / kMetricsFile, error);
+  return !error && bytes > 0 && fs::last_write_time(path / kMetricsFile, error) >= since;
+}
 
 void RunDirectory::check(const fs::path& path, bool overwrite) {
   std::error_code error;

@@ -74,6 +74,10 @@ class RunDirectory {
   /// Whether `file`, which may not exist yet, is one that the run in `directory` writes.
   static bool holds_as_own(const std::filesystem::path& directory,
                            const std::filesystem::path& file);
+  /// Whether the run in `path` has written the line of an epoch, at `since` or later.
+  static bool has_epochs(
+      const std::filesystem::path& path,
+      std::filesystem::file_time_type since = std::filesystem::file_time_type::min());
   /// The folder of checkpoints in a run directory.
   static std::filesystem::path checkpoints(const std::filesystem::path& path) {
     return path / "checkpoints";

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "train/options/parse.hpp"
 #include "train/options/values.hpp"
 
 namespace heliograph {
@@ -83,7 +84,7 @@ ordered_json epoch_to_json(const EpochReport& report) {
           {"seconds", report.seconds},
           {"bytes", report.bytes.total()},
           {"lag", report.lag},
-          {"lr", report.lr}};
+          {"lr", shortest_decimal(static_cast<float>(report.lr))}};
 }
 
 ordered_json partition_to_json(const PartitionQuality& quality) {
