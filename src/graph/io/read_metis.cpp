@@ -9,6 +9,7 @@
 
 #include "core/throw_error.hpp"
 #include "graph/edge_weights.hpp"
+#include "graph/io/line_reader.hpp"
 #include "graph/io/readers.hpp"
 #include "graph/io/text.hpp"
 
