@@ -10,6 +10,7 @@
 
 #include "core/json_depth.hpp"
 #include "core/plural.hpp"
+#include "graph/io/files.hpp"
 #include "graph/io/line_reader.hpp"
 #include "graph/io/parts.hpp"
 #include "graph/io/readers.hpp"
