@@ -5,13 +5,13 @@
                                                processed file of a data set of one graph (torch)
   convert.py graph.bin --out graph.npz         DGL: what dgl.save_graphs writes (dgl)
   convert.py FOLDER --out graph.npz            nodes.parquet and edges.parquet (pyarrow)
-  convert.py FOLDER/ind.cora --out cora.npz    Planetoid: ind.cora.x, .tx, .allx, .graph, ... (scipy)
+  convert.py FOLDER/ind.cora --out cora.npz    Planetoid: ind.cora.x, .tx, .allx, ... (scipy)
 
 Then `heliograph train --data graph.npz --epochs 1`. Arrays keep their names; docs/data.md lists
 those that are read.
 
-Parquet: edges have the columns src and dst (or source and target) and perhaps weight. Nodes may have
-id, to which edges refer (without it, edges refer to rows, from 0); label, numbers or names, null if
+Parquet: edges have the columns src and dst (or source and target) and perhaps weight. Nodes may
+have id, to which edges refer (without it, edges refer to rows, from 0); label, numbers or names, null if
 unlabelled; split with train, val and test, or train_mask, val_mask and test_mask; and features: a
 column of lists x, or all other columns of numbers in their order.
 
@@ -65,7 +65,7 @@ def numbers(values):
 
 
 def load_pt(path, trust):
-    """What torch.load reads of a .pt file; exits if it holds more than tensors and PyG's classes."""
+    """What torch.load reads of a .pt file; exits if that is more than tensors and PyG's classes."""
     torch = library("torch", "files of PyTorch")
     safe = []
     try:
@@ -74,7 +74,8 @@ def load_pt(path, trust):
         pass
     else:
         for place, names in (("data", ("Data", "DataEdgeAttr", "DataTensorAttr")),
-                             ("storage", ("BaseStorage", "NodeStorage", "EdgeStorage", "GlobalStorage"))):
+                             ("storage", ("BaseStorage", "NodeStorage", "EdgeStorage",
+                                          "GlobalStorage"))):
             module = importlib.import_module(f"{geometric.__name__}.{place}")
             safe += [getattr(module, name) for name in names if hasattr(module, name)]
     if hasattr(torch.serialization, "add_safe_globals"):
@@ -83,8 +84,8 @@ def load_pt(path, trust):
         return torch.load(path, map_location="cpu", weights_only=not trust)
     except pickle.UnpicklingError as error:
         other = re.search(r"GLOBAL (\S+)", str(error))
-        sys.exit(f"convert.py: {path} holds {other[1] if other else 'something'} beside tensors and "
-                 "PyTorch Geometric's classes. Loading it can run any code: --trust does it")
+        sys.exit(f"convert.py: {path} holds {other[1] if other else 'something'} beside tensors "
+                 "and PyTorch Geometric's classes. Loading it can run any code: --trust does it")
     except ModuleNotFoundError as error:
         sys.exit(f"convert.py: {path} holds objects of {error.name}, which is not installed for "
                  f"{sys.executable}")
@@ -106,7 +107,8 @@ def from_pyg(path, trust):
         sys.exit(f"convert.py: {path} holds a {type(data).__name__}, no Data of one graph")
     data = {name: value for name, value in data.items() if value is not None}
     if "adj_t" in data and "edge_index" not in data:
-        sys.exit(f"convert.py: {path} has adj_t in place of edge_index: save it without ToSparseTensor")
+        sys.exit(f"convert.py: {path} has adj_t in place of edge_index: save it without "
+                 "ToSparseTensor")
     arrays = numbers(data)
     one_of(("edge_index",), arrays, f"the tensors of {path}")
     return arrays
@@ -120,7 +122,8 @@ def from_dgl(path, _):
         sys.exit(f"convert.py: {path} holds {len(graphs)} graphs; one graph is converted")
     graph = graphs[0]
     if len(graph.ntypes) != 1 or len(graph.etypes) != 1:
-        sys.exit(f"convert.py: {path} has several types of nodes or edges; one of each is converted")
+        sys.exit(f"convert.py: {path} has several types of nodes or edges; one of each is "
+                 "converted")
     arrays = numbers({**labels, **graph.ndata})
     arrays["src"], arrays["dst"] = (ends.numpy() for ends in graph.edges())
     weights = [name for name in ("edge_weight", "weight", "w") if name in graph.edata]
@@ -133,7 +136,7 @@ def classes(values):
     """Class ids and names; None and NaN are unlabelled. Whole numbers are ids already."""
     known = [value for value in values if value is not None and value == value]
     if not any(isinstance(value, str) for value in known):
-        return np.array([-1 if value is None or value != value else value for value in values]), None
+        return np.array([-1 if v is None or v != v else v for v in values]), None
     names = sorted(set(map(str, known)))
     ids = {name: i for i, name in enumerate(names)}
     return np.array([-1 if value is None else ids[str(value)] for value in values]), np.array(names)
@@ -155,8 +158,8 @@ def from_parquet(folder, _):
             place = np.minimum(np.searchsorted(ids, end, sorter=order), len(ids) - 1)
             unknown = np.flatnonzero(ids[order[place]] != end)
             if len(unknown):
-                sys.exit(f"convert.py: edge {unknown[0]} ends at {end[unknown[0]]!r}, which is no id "
-                         "of a node")
+                sys.exit(f"convert.py: edge {unknown[0]} ends at {end[unknown[0]]!r}, which is no "
+                         "id of a node")
             ends[i] = order[place]
     arrays["edge_index"] = np.stack(ends)
     if "weight" in edges:
@@ -206,7 +209,7 @@ class Matrices(pickle.Unpickler):
 
 
 def from_planetoid(prefix, _):
-    """The files PREFIX.x, .tx, .allx, .y, .ty, .ally, .graph and .test.index, as Planetoid splits them."""
+    """The files PREFIX.x, .tx, .allx, .y, .ty, .ally, .graph and .test.index, split as usual."""
     sparse = library("scipy.sparse", "the files of Planetoid")
 
     def read(part):
@@ -250,8 +253,8 @@ def reader_of(path):
                   and name.endswith(".graph")]
         if len(graphs) == 1:
             return from_planetoid, os.path.join(path, graphs[0][:-len(".graph")])
-        sys.exit(f"convert.py: {path} has neither nodes.parquet and edges.parquet nor the files ind.* "
-                 "of one graph")
+        sys.exit(f"convert.py: {path} has neither nodes.parquet and edges.parquet nor the files "
+                 "ind.* of one graph")
     if os.path.exists(f"{path}.graph"):
         return from_planetoid, path
     if not os.path.exists(path):
@@ -259,8 +262,8 @@ def reader_of(path):
     forms = {".pt": from_pyg, ".pth": from_pyg, ".bin": from_dgl, ".dgl": from_dgl}
     extension = os.path.splitext(path)[1]
     if extension not in forms:
-        sys.exit(f"convert.py: {path} is none of {', '.join(forms)}, a folder with nodes.parquet, or "
-                 "a prefix ind.NAME")
+        sys.exit(f"convert.py: {path} is none of {', '.join(forms)}, a folder with nodes.parquet, "
+                 "or a prefix ind.NAME")
     return forms[extension], path
 
 

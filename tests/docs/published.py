@@ -37,7 +37,7 @@ def planetoid(folder):
 
 
 def archives(folder):
-    """The graph as arrays, and where their libraries are installed in the forms that convert.py reads."""
+    """The graph as arrays, and, where the library is installed, in forms that convert.py reads."""
     arrays = {"edge_index": fixtures.EDGES.T, "x": fixtures.FEATURES, "y": fixtures.LABELS}
     arrays.update({f"{name}_mask": mask[0] for name, mask in fixtures.MASKS.items()})
     np.savez(folder / "mine.npz", **arrays)
@@ -64,7 +64,7 @@ def main():
     out = pathlib.Path(sys.argv[1])
 
     def place(name, write, *parts):
-        """Puts the files that `write` makes, or those `parts` of them, to the folder of this name."""
+        """Moves what `write` makes, or the part of it with this path, to this name."""
         made = out / ".made"
         made.mkdir()
         write(made)

@@ -68,8 +68,8 @@ class ConvertTest(FolderTest):
 
 
 class Planetoid(ConvertTest):
-    """Nodes 0-4 train, 5-19 are the other nodes of allx, the rest tests; node 26 is isolated, and the
-    files of test nodes lack it."""
+    """Nodes 0-4 train, 5-19 are the other nodes of allx, the rest tests; node 26 is isolated, and
+    the files of test nodes lack it."""
 
     def setUp(self):
         super().setUp()
@@ -152,7 +152,8 @@ class Torch(ConvertTest):
     @needs("torch")
     def test_a_dict_of_tensors(self):
         import torch
-        self.same(self.converted(self.save({k: torch.tensor(v) for k, v in graph().items()})), graph())
+        path = self.save({k: torch.tensor(v) for k, v in graph().items()})
+        self.same(self.converted(path), graph())
 
     @needs("torch", "torch_geometric")
     def test_data_and_the_processed_file_of_a_data_set(self):
@@ -161,7 +162,8 @@ class Torch(ConvertTest):
         data = Data(**{k: torch.tensor(v) for k, v in graph().items()})
         self.same(self.converted(self.save(data)), graph())
         whole, slices = InMemoryDataset.collate([data])
-        self.same(self.converted(self.save((whole.to_dict(), slices, Data)), "--overwrite"), graph())
+        processed = self.save((whole.to_dict(), slices, Data))
+        self.same(self.converted(processed, "--overwrite"), graph())
         os.remove(self.out)
         whole, slices = InMemoryDataset.collate([data, data])
         self.refused("several graphs", self.save((whole.to_dict(), slices, Data)))
@@ -206,7 +208,8 @@ class Parquet(ConvertTest):
         columns = {"id": ids, "label": [None, *(names[c] for c in arrays["y"][1:])],
                    "split": [("train", "valid", "test")[node % 3] for node in range(NODES)],
                    "note": ["text"] * NODES}
-        edges = {end: [ids[v] for v in arrays["edge_index"][i]] for i, end in enumerate(("src", "dst"))}
+        edges = {end: [ids[v] for v in nodes]
+                 for end, nodes in zip(("src", "dst"), arrays["edge_index"])}
         expected = {**arrays, "y": np.array([sorted(names).index(names[c]) for c in arrays["y"]])}
         expected["y"][0] = -1
         single = {f"c{i}": arrays["x"][:, i] for i in range(COLUMNS)}
