@@ -83,6 +83,13 @@ void check_native_target(const std::filesystem::path& directory, bool overwrite)
 void save_native(const Dataset& dataset, const std::filesystem::path& directory,
                  bool overwrite = false);
 
+/// Writes a NumPy archive with the names of PyTorch Geometric (docs/formats.md): edge_index with
+/// every edge of an undirected graph both ways, x or the CSR arrays attr_data, attr_indices,
+/// attr_indptr and attr_shape of sparse features, y, and, where the data set has them, edge_weight,
+/// train_mask, val_mask, test_mask and class_names. `load_dataset` reads the same data set from it.
+/// Needs 16 bytes an entry. Throws Error: usage (the file cannot be created), resource (disk full).
+void save_npz(const Dataset& dataset, const std::filesystem::path& file);
+
 /// The XXH64 of all arrays of the data set, as 16 hexadecimal digits.
 std::string dataset_hash(const Dataset& dataset);
 

@@ -23,7 +23,7 @@ struct PartitionOptions {
   int parts = 1;
   Partitioner partitioner = Partitioner::metis;
   MetisObjective objective = MetisObjective::edge_cut;
-  std::filesystem::path file;  ///< For Partitioner::file: a file in METIS's format `.part.K`.
+  std::filesystem::path file;  ///< For Partitioner::file: what read_partition reads.
   std::uint64_t seed = 0;
   /// METIS only: balance the training nodes as well as all nodes (a second constraint). With fewer
   /// than 10 training nodes a part the constraint is dropped with a warning.
@@ -57,12 +57,14 @@ Partition make_partition(const Graph& graph, const PartitionOptions& options,
 /// (an owner out of range).
 PartitionQuality measure_partition(const Graph& graph, const Partition& partition);
 
-/// Reads a partition in METIS's text format: one owner a line, in node order. Throws
-/// Error(bad_input) that names the file, and the line if one is at fault, if there are not `nodes`
-/// lines, an owner is not in [0, parts), or a part has no node.
+/// Reads the owners of all nodes, in node order. The name of the file decides its form: *.npy is an
+/// array of integers; partition_meta.json is DGL's, whose owners are in _N.txt beside it; any other
+/// file is METIS's, with one owner a line. Throws Error(bad_input) that names the file, and the
+/// line or node if one is at fault, if there are not `nodes` owners, an owner is not in [0, parts),
+/// or a part has no node.
 Partition read_partition(const std::filesystem::path& file, std::int64_t nodes, int parts);
-/// Writes a partition in METIS's text format. Throws Error: usage (the file cannot be created),
-/// resource (disk full).
+/// Writes a partition in the form that the name of the file decides, as above. Throws Error: usage
+/// (the file cannot be created), resource (disk full).
 void write_partition(const Partition& partition, const std::filesystem::path& file);
 
 /// The XXH64 of the number of parts and all owners, as 16 hexadecimal digits.

@@ -40,5 +40,6 @@ Command generate_command();
 Command import_command();
 Command info_command();
 Command eval_command();
+Command export_command();
 
 }  // namespace heliograph::cli

@@ -34,7 +34,7 @@ constexpr int kUnexpectedFailure = 1;
 using Commands = std::vector<Command>;
 
 Commands all_commands() {
-  return {train_command(),    eval_command(),      import_command(),
+  return {train_command(),    eval_command(),      export_command(), import_command(),
           generate_command(), partition_command(), info_command()};
 }
 

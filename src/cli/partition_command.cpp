@@ -45,8 +45,9 @@ std::vector<OptionField<PartitionRequest>> partition_fields() {
              HELIOGRAPH_MEMBER(out));
   fields.add(
       "owners", "FILE",
-      "Write the rank of each node, one per line, in node order; train reads it as --partitioner "
-      "file:FILE.",
+      "Write the rank of each node, which train reads as --partitioner file:FILE: *.npy as an "
+      "array, partition_meta.json with _N.txt beside it as DGL's dispatch_data.py reads them, any "
+      "other name as METIS does, one rank a line.",
       HELIOGRAPH_MEMBER(owners));
   fields.add("init-from", "PATH",
              "With --out and --normalize standard: normalise by the statistics of these weights (a "
@@ -140,7 +141,7 @@ int run_partition(const Arguments<PartitionRequest>& arguments) {
   if (request.overwrite && request.out.empty() && request.owners.empty()) {
     throw Error(ErrorCode::usage, "--overwrite needs --out or --owners");
   }
-  require_writable({"owners", request.owners, kOwnerList, request.overwrite});
+  require_writable_partition("owners", request.owners, request.overwrite);
   if (!request.out.empty()) check_shard_target(request.out, request.overwrite);
   Progress progress(0, request.input.quiet, request.input.log_level);
   const Dataset dataset = load(request.input, progress);

@@ -73,4 +73,16 @@ FileLayer& disk_files() {
   return files;
 }
 
+void write_and_rename(const fs::path& path, FunctionRef<void(std::unique_ptr<FileSink>)> write) {
+  const fs::path temporary = temporary_sibling(path);
+  try {
+    write(disk_files().create(temporary));
+    disk_files().rename(temporary, path);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove(temporary, ignored);
+    throw;
+  }
+}
+
 }  // namespace heliograph

@@ -6,6 +6,8 @@
 #include <memory>
 #include <span>
 
+#include "core/function_ref.hpp"
+
 namespace heliograph {
 
 /// A file that is written front to back. Members throw Error(resource, usage) that names the file.
@@ -38,5 +40,10 @@ class FileLayer {
 
 /// The disk itself.
 FileLayer& disk_files();
+
+/// Lets `write` fill and close a file under a temporary name and renames it to `path`. A failed
+/// write leaves nothing behind.
+void write_and_rename(const std::filesystem::path& path,
+                      FunctionRef<void(std::unique_ptr<FileSink>)> write);
 
 }  // namespace heliograph

@@ -39,7 +39,7 @@ void expect_refusal(const Words& words, int code, const std::string& part) {
 }
 
 TEST(Help, EveryCommandHasOne) {
-  for (const char* name : {"train", "eval", "import", "generate", "partition", "info"}) {
+  for (const char* name : {"train", "eval", "export", "import", "generate", "partition", "info"}) {
     const auto outcome = run_command({name, "--help"});
     EXPECT_EQ(outcome.code, 0) << name;
     EXPECT_THAT(outcome.out, HasSubstr(std::string("Usage: heliograph ") + name));
@@ -97,7 +97,8 @@ TEST(Usage, WordsThatAreFarFromEveryNameGetNoSuggestion) {
     EXPECT_THAT(outcome.err, HasSubstr(std::string("unknown flag ") + flag));
     EXPECT_THAT(outcome.err, Not(HasSubstr("did you mean")));
   }
-  expect_refusal({"frobnicate"}, 2, "there are train, eval, import, generate, partition and info");
+  expect_refusal({"frobnicate"}, 2,
+                 "there are train, eval, export, import, generate, partition and info");
   expect_refusal({"generate", "--preset", "imagenet", "--out", "x"}, 2,
                  "there are reddit, products, yelp and amazon");
 }

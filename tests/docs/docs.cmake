@@ -3,10 +3,14 @@
 if(HELIOGRAPH_SANITIZE)
   return()
 endif()
-find_package(Python3 COMPONENTS Interpreter REQUIRED)
+include(PythonWith)
+find_python_with(python_of_docs numpy scipy)
+if(NOT python_of_docs)
+  find_program(python_of_docs python3 REQUIRED)
+endif()
 function(add_docs_test name)
   add_test(NAME docs.${name}
-    COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/test_documents.py ${ARGN}
+    COMMAND ${python_of_docs} -B ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/test_documents.py ${ARGN}
             --heliograph ${PROJECT_BINARY_DIR}/heliograph --cxx ${CMAKE_CXX_COMPILER}
             --prefix ${PROJECT_BINARY_DIR}/install_test/prefix)
   set_tests_properties(docs.${name} PROPERTIES LABELS docs TIMEOUT 300)

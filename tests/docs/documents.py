@@ -36,11 +36,15 @@ def steps_of(language, block):
 
 
 def read_markdown(text):
-    """The steps of a page in its order: every block that is marked with one of LANGUAGES."""
+    """The steps of a page in its order: every block that is marked with one of LANGUAGES, and every
+    command that is alone in the last cell of a table's row."""
     steps = []
-    fence = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-    for language, block in fence.findall(text):
-        if language in LANGUAGES:
+    fence = re.compile(r"^```(\w*)\n(.*?)^```$|^\|[^\n]*\| `((?:heliograph|python3) [^`\n]*)` \|$",
+                       re.MULTILINE | re.DOTALL)
+    for language, block, cell in fence.findall(text):
+        if cell:
+            steps.append(Step("sh", cell))
+        elif language in LANGUAGES:
             steps += steps_of(language, block)
         elif language or PROGRAMS.match(block):
             raise Unclear(f"mark this block with one of {', '.join(LANGUAGES)}:\n{block}")

@@ -15,6 +15,15 @@ set_tests_properties(experiments.sweep PROPERTIES
 add_test(NAME experiments.headline
   COMMAND ${python_with_numpy} -B ${CMAKE_CURRENT_LIST_DIR}/test_headline.py)
 set_tests_properties(experiments.headline PROPERTIES LABELS experiments TIMEOUT 300)
+find_python_with(python_with_scipy numpy scipy)
+if(NOT python_with_scipy)
+  set(python_with_scipy ${python_with_numpy})
+endif()
+add_test(NAME experiments.convert
+  COMMAND ${python_with_scipy} -B ${CMAKE_CURRENT_LIST_DIR}/test_convert.py
+          --heliograph ${PROJECT_BINARY_DIR}/heliograph)
+set_tests_properties(experiments.convert PROPERTIES
+  LABELS experiments TIMEOUT 300 SKIP_RETURN_CODE 77)
 # It measures times, so nothing may run beside it. Trials of the real command need MPI.
 add_test(NAME experiments.faults
   COMMAND ${python_with_numpy} -B ${CMAKE_CURRENT_LIST_DIR}/test_faults.py

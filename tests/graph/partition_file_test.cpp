@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "graph/io/npy.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/partition.hpp"
 #include "support/expect_error.hpp"
@@ -55,6 +56,34 @@ TEST_F(PartitionFile, ThatDoesNotFitIsRefused) {
   expect_refused(std::string("0\nPK\0\x1b[\n", 7), "line 2: 'PK??[' is not a part number");
   expect_refused("0\n99999999999\n1\n2\n", "line 2");
   expect_refused("0\n2\n2\n0\n", "part 1 of 3 empty");
+}
+
+TEST_F(PartitionFile, IsAnArrayOfNumPy) {
+  const std::filesystem::path array = folder_ / "owners.npy";
+  const Partition partition{3, {0, 2, 1, 2}};
+  write_partition(partition, array);
+  EXPECT_EQ(to_int32(read_npy(array)), partition.owner);
+  EXPECT_EQ(read_partition(array, 4, 3).owner, partition.owner);
+  test::expect_error(ErrorCode::bad_input, {"node 1: part 2 is out of range", array.string()},
+                     [&] { read_partition(array, 4, 2); });
+  test::expect_error(ErrorCode::bad_input, "4 entries", [&] { read_partition(array, 5, 3); });
+  write_npy(array, std::vector<std::int32_t>{0, 1, 2, 0}, 2, 2);
+  test::expect_error(ErrorCode::bad_input, "its shape is (2, 2)",
+                     [&] { read_partition(array, 4, 3); });
+}
+
+TEST_F(PartitionFile, IsWhatDglDispatches) {
+  const std::filesystem::path meta = folder_ / "partition_meta.json";
+  const Partition partition{3, {0, 2, 1, 2}};
+  write_partition(partition, meta);
+  EXPECT_EQ(test::read_text(folder_ / "_N.txt"), "0\n2\n1\n2\n");
+  EXPECT_EQ(test::read_text(meta),
+            "{\"algo_name\": \"metis\", \"num_parts\": 3, \"version\": \"1.0.0\"}\n");
+  for (const char* name : {"partition_meta.json", "_N.txt"}) {
+    EXPECT_EQ(read_partition(folder_ / name, 4, 3).owner, partition.owner) << name;
+  }
+  test::expect_error(ErrorCode::usage, "has the name partition_meta.json",
+                     [&] { write_partition(partition, folder_ / "owners.json"); });
 }
 
 TEST_F(PartitionFile, ThatIsMissingIsNamed) {

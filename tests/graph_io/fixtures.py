@@ -47,6 +47,27 @@ def check_written(folder):
     assert table.tolist() == [[0.5, 1.5, 2.5], [-1, 0, 3]]
     assert np.load(folder / "empty.npy").shape == (0, 4)
 
+
+def check_archive(folder):
+    """Reads what save_npz wrote of small_dense(), with two splits and with one."""
+    edges = [(0, 1), (0, 3), (1, 0), (1, 2), (2, 1), (2, 3), (3, 0), (3, 2)]
+    for name in ("small", "one"):
+        arrays = dict(np.load(folder / f"{name}.npz"))
+        assert list(arrays) == ["edge_index", "x", "y", "train_mask", "val_mask", "test_mask",
+                                "class_names"], list(arrays)
+        assert arrays["edge_index"].dtype == arrays["y"].dtype == np.int64
+        assert sorted(zip(*arrays["edge_index"].tolist())) == edges
+        assert arrays["x"].dtype == np.float32 and arrays["x"][1].tolist() == [3, -4]
+        assert arrays["y"].tolist() == [0, 1, 1, 0, -1]
+        assert arrays["class_names"].tolist() == ["tree", "gr\u00fcn"]
+        masks = [arrays[f"{role}_mask"] for role in ("train", "val", "test")]
+        assert all(mask.dtype == bool for mask in masks)
+        splits = [mask.reshape(5, -1).T.tolist() for mask in masks]
+        assert splits[0][0] == [1, 1, 0, 0, 0] and masks[0].shape == (5, 2)[:2 if name == "small" else 1]
+        if name == "small":
+            assert [split[1] for split in splits] == [[1, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0, 0, 1, 1, 0]]
+
+
 # One graph in every form: 6 nodes, node 5 isolated; 0-1 twice, 1-0 once, a self-loop at 2, 3-1, 4-0.
 EDGES = np.array([[0, 1], [1, 0], [0, 1], [2, 2], [3, 1], [4, 0]])
 FEATURES = np.array([[1, 0, 2], [0, 0, 0], [0, 3, 0], [4, 0, 0.5], [0, -1, 0], [7, 8, 9]], "f4")

@@ -78,6 +78,13 @@ class IntegerView {
   std::int64_t (*read_)(const NpyArray& array, std::int64_t i) = nullptr;
 };
 
+/// The bytes of a .npy file before the data of `array`.
+std::string npy_header(const NpyArray& array);
+
+/// Writes `array` under a temporary name that is then renamed. Throws Error: usage (the file cannot
+/// be created) or resource (disk full).
+void write_npy(const std::filesystem::path& path, const NpyArray& array);
+
 /// Writes a rows x cols array of `values` in row-major order (one axis if cols == 1), under a
 /// temporary name that is then renamed. Throws Error: usage (`values` does not have rows x cols
 /// elements, or the file cannot be created) or resource (disk full).

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "graph/io/array_source.hpp"
@@ -26,5 +27,10 @@ class NpzArchive final : public ArraySource {
   struct Handle;
   std::unique_ptr<Handle> handle_;
 };
+
+/// Writes an archive with one stored member for each of `arrays`, as numpy.savez does; the same
+/// arrays give the same bytes. Writes under a temporary name that is then renamed. Throws Error:
+/// usage (the file cannot be created) or resource (disk full).
+void write_npz(const std::filesystem::path& path, std::span<const NpyArray> arrays);
 
 }  // namespace heliograph

@@ -1,14 +1,20 @@
+#include "graph/partition/file.hpp"
+
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/parse_number.hpp"
 #include "core/plural.hpp"
 #include "core/throw_error.hpp"
 #include "graph/io/files.hpp"
+#include "graph/io/npy.hpp"
 #include "graph/io/text.hpp"
 #include "heliograph/partition.hpp"
 
@@ -22,44 +28,67 @@ std::string_view trimmed(std::string_view line) {
   return line.substr(begin, line.find_last_not_of(blanks) - begin + 1);
 }
 
-std::int32_t parse_owner(std::string_view line, const std::filesystem::path& file,
-                         std::int64_t number, int parts) {
-  const std::string_view text = trimmed(line);
-  const auto number_read = parse_plain_number<std::int32_t>(text);
-  if (!number_read) {
-    throw_error(ErrorCode::bad_input, "partition file {}, line {}: '{}' is not a part number",
-                file.string(), number, legible(text.substr(0, 40)));
+std::vector<std::int32_t> owners_of_lines(const std::filesystem::path& file) {
+  const auto mapped = MappedFile::open(file);
+  std::vector<std::int32_t> owners;
+  std::string_view rest = mapped->text();
+  while (!rest.empty()) {
+    const auto end = std::min(rest.find('\n'), rest.size());
+    const std::string_view text = trimmed(rest.substr(0, end));
+    const auto owner = parse_plain_number<std::int32_t>(text);
+    if (!owner) {
+      throw_error(ErrorCode::bad_input, "partition file {}, line {}: '{}' is not a part number",
+                  file.string(), owners.size() + 1, legible(text.substr(0, 40)));
+    }
+    owners.push_back(*owner);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
   }
-  const std::int32_t owner = *number_read;
-  if (owner < 0 || owner >= parts) {
-    throw_error(ErrorCode::bad_input,
-                "partition file {}, line {}: part {} is out of range of {}: --parts must be "
-                "the number of parts in the file",
-                file.string(), number, owner, counted(parts, "part"));
+  return owners;
+}
+
+std::vector<std::int32_t> owners_of_array(const std::filesystem::path& file) {
+  const NpyArray array = read_npy(file);
+  if (array.shape.size() != 1) {
+    throw_error(ErrorCode::bad_input, "partition file {}: its shape is {}, not (nodes,)",
+                file.string(), array.shape_text());
   }
-  return owner;
+  return to_int32(array);
 }
 
 }  // namespace
 
-Partition read_partition(const std::filesystem::path& file, std::int64_t nodes, int parts) {
+PartitionFile partition_file(const std::filesystem::path& file) {
+  if (file.extension() == ".npy") return {PartitionForm::array, file};
+  if (file.filename() == kDglMeta) {
+    return {PartitionForm::dgl, std::filesystem::path(file).replace_filename("_N.txt")};
+  }
+  if (file.extension() == ".json") {
+    throw_error(ErrorCode::usage, "{}: DGL's form of a partition has the name {}", file.string(),
+                kDglMeta);
+  }
+  return {PartitionForm::lines, file};
+}
+
+Partition read_partition(const std::filesystem::path& path, std::int64_t nodes, int parts) {
   if (parts < 1) throw_error(ErrorCode::usage, "--parts {}: at least 1 is needed", parts);
-  const auto mapped = MappedFile::open(file);
-  Partition partition;
-  partition.parts = parts;
+  const auto [form, file] = partition_file(path);
+  const bool array = form == PartitionForm::array;
+  Partition partition{parts, array ? owners_of_array(file) : owners_of_lines(file)};
   std::vector<bool> used(static_cast<std::size_t>(parts), false);
-  std::string_view rest = mapped->text();
-  while (!rest.empty()) {
-    const auto end = std::min(rest.find('\n'), rest.size());
-    const auto number = static_cast<std::int64_t>(partition.owner.size()) + 1;
-    const std::int32_t owner = parse_owner(rest.substr(0, end), file, number, parts);
-    partition.owner.push_back(owner);
+  for (std::size_t i = 0; i < partition.owner.size(); ++i) {
+    const std::int32_t owner = partition.owner[i];
+    if (owner < 0 || owner >= parts) {
+      throw_error(ErrorCode::bad_input,
+                  "partition file {}, {} {}: part {} is out of range of {}: --parts must be "
+                  "the number of parts in the file",
+                  file.string(), array ? "node" : "line", array ? i : i + 1, owner,
+                  counted(parts, "part"));
+    }
     used[static_cast<std::size_t>(owner)] = true;
-    rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   if (static_cast<std::int64_t>(partition.owner.size()) != nodes) {
-    throw_error(ErrorCode::bad_input, "partition file {} has {} lines but the graph has {} nodes",
-                file.string(), partition.owner.size(), nodes);
+    throw_error(ErrorCode::bad_input, "partition file {} has {} {} but the graph has {} nodes",
+                file.string(), partition.owner.size(), array ? "entries" : "lines", nodes);
   }
   const auto empty = std::find(used.begin(), used.end(), false);
   if (empty != used.end()) {
@@ -69,7 +98,12 @@ Partition read_partition(const std::filesystem::path& file, std::int64_t nodes, 
   return partition;
 }
 
-void write_partition(const Partition& partition, const std::filesystem::path& file) {
+void write_partition(const Partition& partition, const std::filesystem::path& path) {
+  const auto [form, file] = partition_file(path);
+  if (form == PartitionForm::array) {
+    write_npy(file, partition.owner, std::ssize(partition.owner), 1);
+    return;
+  }
   std::string text;
   text.reserve(partition.owner.size() * 3);
   for (const std::int32_t owner : partition.owner) {
@@ -77,6 +111,11 @@ void write_partition(const Partition& partition, const std::filesystem::path& fi
     text += '\n';
   }
   write_file_atomically(file, std::as_bytes(std::span(text)));
+  if (form == PartitionForm::lines) return;
+  // DGL takes the algorithms "metis" and "random" and uses only the number of parts.
+  const std::string meta = fmt::format(
+      "{{\"algo_name\": \"metis\", \"num_parts\": {}, \"version\": \"1.0.0\"}}\n", partition.parts);
+  write_file_atomically(path, std::as_bytes(std::span(meta)));
 }
 
 std::string partition_hash(const Partition& partition) {

@@ -123,14 +123,18 @@ std::vector<float> take(std::vector<Tensor>& tensors, const std::string& name) {
 
 }  // namespace
 
-FileRecord write_model(std::unique_ptr<FileSink> sink, const Model& model) {
-  SafetensorsContents contents{model.tensors, describe_model(model)};
+std::vector<Tensor> tensors_of(const Model& model) {
+  std::vector<Tensor> tensors = model.tensors;
   if (!model.statistics.empty()) {
     const std::uint64_t cols = model.statistics.mean.size();
-    contents.tensors.push_back({kMean, {cols}, model.statistics.mean});
-    contents.tensors.push_back({kDeviation, {cols}, model.statistics.deviation});
+    tensors.push_back({kMean, {cols}, model.statistics.mean});
+    tensors.push_back({kDeviation, {cols}, model.statistics.deviation});
   }
-  return write_safetensors(std::move(sink), contents);
+  return tensors;
+}
+
+FileRecord write_model(std::unique_ptr<FileSink> sink, const Model& model) {
+  return write_safetensors(std::move(sink), {tensors_of(model), describe_model(model)});
 }
 
 Model read_model(const fs::path& file, const FileRecord* record) {
@@ -221,15 +225,8 @@ Model Model::load(const fs::path& path) {
 }
 
 void Model::save(const fs::path& path) const {
-  const fs::path temporary = temporary_sibling(path);
-  try {
-    write_model(disk_files().create(temporary), *this);
-    disk_files().rename(temporary, path);
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove(temporary, ignored);
-    throw;
-  }
+  write_and_rename(path,
+                   [&](std::unique_ptr<FileSink> sink) { write_model(std::move(sink), *this); });
 }
 
 }  // namespace heliograph

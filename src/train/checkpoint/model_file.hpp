@@ -3,12 +3,16 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "heliograph/model.hpp"
 #include "train/checkpoint/state_file.hpp"
 #include "train/file_layer.hpp"
 
 namespace heliograph {
+
+/// The weights of a model and its statistics of features, as its files hold them.
+std::vector<Tensor> tensors_of(const Model& model);
 
 /// Writes the file that `Model::save` does. Throws what the sink throws.
 FileRecord write_model(std::unique_ptr<FileSink> sink, const Model& model);

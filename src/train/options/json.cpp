@@ -186,7 +186,8 @@ void add_ranks(TrainFields& fields) {
              HELIOGRAPH_MEMBER(partition.parts));
   fields.add(
       "partitioner", FieldKind::text, "metis|contiguous|random|file:PATH",
-      "How nodes are assigned to ranks. file:PATH reads one rank per line, in node order.",
+      "How nodes are assigned to ranks. file:PATH reads them from a file of METIS, NumPy or DGL "
+      "(docs/formats.md).",
       [](TrainOptions& options, const std::string& text) {
         set_partitioner(options.partition, text);
       },

@@ -12,6 +12,7 @@
 #include "core/throw_error.hpp"
 #include "graph/io/files.hpp"
 #include "graph/io/readers.hpp"
+#include "graph/partition/file.hpp"
 
 namespace heliograph {
 namespace {
@@ -33,10 +34,18 @@ std::shared_ptr<const MappedFile> regular_file(const fs::path& file) {
   return fs::is_regular_file(file, ignored) ? MappedFile::open(file) : nullptr;
 }
 
-bool is_npy(const fs::path& path) {
+/// Whether a file has these bytes at `at`.
+bool has_at(const fs::path& path, std::size_t at, std::string_view bytes) {
   const auto file = regular_file(path);
-  return file && file->text().starts_with("\x93NUMPY");
+  return file && file->text().size() >= at && file->text().substr(at).starts_with(bytes);
 }
+
+bool is_npy(const fs::path& path) { return has_at(path, 0, "\x93NUMPY"); }
+bool is_npz_file(const fs::path& path) { return has_at(path, 0, "PK\x03\x04"); }
+/// A header of JSON follows its length, which has 8 bytes.
+bool is_safetensors(const fs::path& path) { return has_at(path, 8, "{"); }
+bool is_node_table(const fs::path& path) { return has_at(path, 0, "node,"); }
+bool is_dgl_partition(const fs::path& path) { return has_at(path, 0, "{\"algo_name\""); }
 
 bool is_owner_list(const fs::path& path) {
   const auto file = regular_file(path);
@@ -46,7 +55,9 @@ bool is_owner_list(const fs::path& path) {
 }  // namespace
 
 const FileKind kNpyFile{"a .npy file", is_npy, true};
-const FileKind kOwnerList{"a list of owners", is_owner_list, true};
+const FileKind kNpzFile{"a .npz file", is_npz_file, true};
+const FileKind kSafetensorsFile{"a .safetensors file", is_safetensors, true};
+const FileKind kNodeTable{"a table of nodes", is_node_table, true};
 
 void require_writable(const OutputPath& output) {
   if (output.path.empty()) return;
@@ -71,6 +82,16 @@ void require_writable(const OutputPath& output) {
   if (of_data || (output.kind.may_be_data && fs::exists(parent / "run.json", ignored))) {
     refuse(fmt::format(" lies in {}: it is not replaced", of_data ? "a data set" : "a run"));
   }
+}
+
+void require_writable_partition(const char* flag, const std::string& path, bool overwrite) {
+  if (path.empty()) return;
+  const FileKind owner_list{"a list of owners", is_owner_list, true};
+  const auto [form, owners] = partition_file(path);
+  require_writable(
+      {flag, owners.string(), form == PartitionForm::array ? kNpyFile : owner_list, overwrite});
+  if (form != PartitionForm::dgl) return;
+  require_writable({flag, path, {"a partition that was exported", is_dgl_partition}, overwrite});
 }
 
 }  // namespace heliograph

@@ -13,8 +13,9 @@ struct FileKind {
   bool may_be_data = false;  ///< Whether import reads files of this kind.
 };
 
-/// NumPy's .npy, and lines of owners as write_partition makes them.
-extern const FileKind kNpyFile, kOwnerList;
+extern const FileKind kNpyFile, kNpzFile, kSafetensorsFile;
+/// A table of nodes as export writes it.
+extern const FileKind kNodeTable;
 
 /// A file that an option names and a command writes.
 struct OutputPath {
@@ -27,5 +28,8 @@ struct OutputPath {
 /// Throws Error(usage) if the output cannot be written, lies in a native data set, shards or a
 /// checkpoint, or would replace anything but a file of its kind that is not part of a data set.
 void require_writable(const OutputPath& output);
+
+/// The same for the files of a partition that write_partition writes to `path`.
+void require_writable_partition(const char* flag, const std::string& path, bool overwrite);
 
 }  // namespace heliograph

@@ -1,0 +1,125 @@
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "graph/io/npz.hpp"
+#include "graph/io/parts.hpp"
+#include "heliograph/io.hpp"
+
+namespace heliograph {
+namespace {
+
+using Shape = std::vector<std::int64_t>;
+
+/// An array of the data set, whose values are not copied.
+template <class T>
+NpyArray view(std::string name, const Array<T>& values, Shape shape) {
+  constexpr char kKind = std::is_floating_point_v<T> ? 'f' : 'i';
+  return {.name = std::move(name),
+          .dtype = fmt::format("<{}{}", kKind, sizeof(T)),
+          .shape = std::move(shape),
+          .data = std::as_bytes(values.span())};
+}
+
+/// The edges u -> v of every row v, sources above targets.
+NpyArray edge_index(const Graph& graph) {
+  const auto entries = static_cast<std::size_t>(graph.entries());
+  std::vector<std::int64_t> ends(2 * entries);
+  std::ranges::copy(graph.neighbours.span().first(entries), ends.begin());
+  for (std::size_t v = 0; v < static_cast<std::size_t>(graph.nodes); ++v) {
+    const auto at = ends.begin() + static_cast<std::ptrdiff_t>(entries);
+    std::fill(at + graph.offsets[v], at + graph.offsets[v + 1], static_cast<std::int64_t>(v));
+  }
+  return as_array("edge_index", std::move(ends), {2, graph.entries()});
+}
+
+NpyArray targets(const Labels& labels, std::int64_t nodes) {
+  if (labels.task == Task::regression) return view("y", labels.values, {nodes});
+  if (labels.task == Task::multiclass) {
+    return as_array("y", std::vector<std::int64_t>(labels.class_of.begin(), labels.class_of.end()),
+                    {nodes});
+  }
+  std::vector<float> flags(labels.indicators.begin(), labels.indicators.end());
+  const auto classes = static_cast<std::size_t>(labels.classes);
+  for (std::size_t i = 0; i < flags.size(); ++i) {
+    if (labels.labelled[i / classes] == 0) flags[i] = -1;
+  }
+  return as_array("y", std::move(flags), {nodes, labels.classes});
+}
+
+/// The flags of one role: (nodes,) for one split, else (nodes, splits).
+NpyArray mask(std::string name, const std::vector<Split>& splits, std::int64_t nodes, Role role) {
+  const auto count = static_cast<std::int64_t>(splits.size());
+  std::vector<std::int8_t> flags;
+  for (std::size_t v = 0; v < static_cast<std::size_t>(nodes); ++v) {
+    for (const Split& split : splits) flags.push_back(split.role[v] == role ? 1 : 0);
+  }
+  NpyArray array =
+      as_array(std::move(name), std::move(flags), count == 1 ? Shape{nodes} : Shape{nodes, count});
+  array.dtype = "|b1";
+  return array;
+}
+
+/// The code points of valid UTF-8.
+std::u32string decoded(std::string_view text) {
+  std::u32string codes;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte & 0xc0) == 0x80 && !codes.empty()) {
+      codes.back() = codes.back() << 6 | (byte & 0x3f);
+    } else {
+      codes += byte < 0x80 ? byte : byte & (byte < 0xe0 ? 0x1f : byte < 0xf0 ? 0x0f : 0x07);
+    }
+  }
+  return codes;
+}
+
+NpyArray class_names(const std::vector<std::string>& names) {
+  std::vector<std::u32string> texts;
+  for (const std::string& name : names) texts.push_back(decoded(name));
+  const std::size_t width =
+      std::max<std::size_t>(1, std::ranges::max(texts, {}, &std::u32string::size).size());
+  std::vector<std::int32_t> codes;
+  for (std::u32string& text : texts) {
+    text.resize(width);
+    codes.insert(codes.end(), text.begin(), text.end());
+  }
+  NpyArray array = as_array("class_names", std::move(codes), {std::ssize(names)});
+  array.dtype = fmt::format("<U{}", width);
+  return array;
+}
+
+}  // namespace
+
+void save_npz(const Dataset& dataset, const std::filesystem::path& file) {
+  const Graph& graph = dataset.graph;
+  const Features& features = dataset.features;
+  std::vector<NpyArray> arrays{edge_index(graph)};
+  if (!graph.edge_weights.empty()) {
+    arrays.push_back(view("edge_weight", graph.edge_weights, {graph.entries()}));
+  }
+  if (features.sparse) {
+    const std::int64_t filled = features.values.span().size();
+    arrays.push_back(view("attr_data", features.values, {filled}));
+    arrays.push_back(view("attr_indices", features.columns, {filled}));
+    arrays.push_back(view("attr_indptr", features.offsets, {features.rows + 1}));
+    arrays.push_back(as_array("attr_shape", Shape{features.rows, features.cols}, {2}));
+  } else {
+    arrays.push_back(view("x", features.dense, {features.rows, features.cols}));
+  }
+  arrays.push_back(targets(dataset.labels, graph.nodes));
+  if (!dataset.splits.empty()) {
+    for (const auto& [name, role] : {std::pair{"train_mask", Role::train},
+                                     {"val_mask", Role::validation},
+                                     {"test_mask", Role::test}}) {
+      arrays.push_back(mask(name, dataset.splits, graph.nodes, role));
+    }
+  }
+  if (!dataset.class_names.empty()) arrays.push_back(class_names(dataset.class_names));
+  write_npz(file, arrays);
+}
+
+}  // namespace heliograph
