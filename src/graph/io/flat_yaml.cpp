@@ -11,6 +11,9 @@
 namespace heliograph {
 namespace {
 
+constexpr std::string_view kKeyCharacters =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+
 /// The text without a comment, which begins with # at the start or after a blank, and trimmed.
 /// Quotes are not looked at, so the text must not begin with one.
 std::string_view without_comment(std::string_view text) {
@@ -94,11 +97,12 @@ FlatYaml::FlatYaml(std::filesystem::path file) : file_(std::move(file)) {
       last->below.emplace_back(content);
       continue;
     }
-    const std::size_t colon = line.find(':');
-    if (colon == std::string_view::npos || (colon + 1 < line.size() && line[colon + 1] != ' ')) {
+    const std::size_t colon = line.find_first_not_of(kKeyCharacters);
+    if (colon == 0 || colon == std::string_view::npos || line[colon] != ':' ||
+        (colon + 1 < line.size() && line[colon + 1] != ' ')) {
       lines.refuse("'{}' is not of the form 'key: value'", content);
     }
-    const std::string key(trim(line.substr(0, colon)));
+    const std::string key(line.substr(0, colon));
     const auto [at, fresh] = entries_.try_emplace(key);
     if (!fresh) lines.refuse("gives {} twice", key);
     last = &at->second;
