@@ -21,6 +21,8 @@ enum class InputFormat : std::uint8_t {
   graphsaint,  ///< A directory with adj_full.npz, feats.npy, class_map.json and role.json.
   ogb,         ///< A directory with raw/ and split/ of the Open Graph Benchmark.
   dgl_reddit,  ///< A directory with reddit_graph.npz and reddit_data.npz.
+  graphland,   ///< A directory with edgelist.csv, features.csv, targets.csv and info.yaml.
+  wikics,      ///< A directory with data.json of Wiki-CS.
   matrix_market,  ///< graph.mtx or another .mtx with features.npy or .mtx, labels.npy and masks.
   facebook100,    ///< A MAT-file with the variables A and local_info.
   metis,          ///< graph.graph or another .graph with the same files as matrix_market.

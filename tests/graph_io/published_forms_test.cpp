@@ -100,18 +100,19 @@ TEST_F(PublishedForms, DglRedditIsReadOrRefusedByName) {
 TEST(PublishedCounts, AreComparedWithTheFile) {
   std::vector<LogLevel> levels;
   std::string text;
-  const auto log = [&](LogLevel level, std::string_view line) {
+  ImportOptions options;
+  options.log = [&](LogLevel level, std::string_view line) {
     levels.push_back(level);
     text = line;
   };
   ImportCounts counts;
   counts.nodes = 232965;
   counts.edges_listed = 114615892;
-  compare_with_published(InputFormat::dgl_reddit, counts, log);
-  compare_with_published(InputFormat::graphsaint, counts, log);
+  compare_with_published(InputFormat::dgl_reddit, counts, options);
+  compare_with_published(InputFormat::graphsaint, counts, options);
   EXPECT_THAT(text, ::testing::HasSubstr("23213838 entries; the file lists 114615892"));
   counts.nodes = 6;
-  compare_with_published(InputFormat::graphsaint, counts, log);
+  compare_with_published(InputFormat::graphsaint, counts, options);
   EXPECT_THAT(levels, ::testing::ElementsAre(LogLevel::info, LogLevel::warning));
 }
 

@@ -165,7 +165,7 @@ TEST_F(TextReaders, ArraysBesideTheGraphAreRequiredAndMustFit) {
       "has no labels, which may be named labels, node_labels, label or y; found: features, "
       "test_index, train_index and val_index; left unread: nothing");
   fs::remove(directory / "features.npy");
-  refused("feat or features.mtx; found");
+  refused("feat or features.mtx (if nodes have none, numpy.save a column of ones); found");
 }
 
 TEST_F(TextReaders, ArraysBesideTheGraphMayHaveOtherNames) {

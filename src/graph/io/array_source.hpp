@@ -94,8 +94,8 @@ class MadeArrays final : public ArraySource {
     names_.insert(name);
     makers_[name] = std::move(make);
   }
-  /// A file that log_unread names.
-  void add_unread(const std::filesystem::path& file) { tables_.insert(file.filename().string()); }
+  /// A file or a part of one that log_unread names.
+  void add_unread(const std::string& name) { tables_.insert(name); }
 
  private:
   NpyArray load(const std::string& name) const override { return makers_.at(name)(); }

@@ -3,11 +3,32 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <set>
 #include <utility>
 
+#include "graph/io/csv.hpp"
 #include "graph/io/parts.hpp"
 
 namespace heliograph {
+
+namespace {
+
+std::optional<double> number_of(std::string_view field) {
+  if (field.empty() || field == "\"\"") return std::numeric_limits<double>::quiet_NaN();
+  if (field == "True" || field == "False") return field == "True" ? 1 : 0;
+  return parse_number<double>(field);
+}
+
+}  // namespace
+
+std::vector<std::string> NumberRows::header() {
+  std::string_view line;
+  if (!lines_.next(line)) refuse("there is no header");
+  std::vector<std::string> names = split_record(lines_, line);
+  cols_ = names.size();
+  return names;
+}
 
 bool NumberRows::next(std::vector<double>& row) {
   std::string_view line;
@@ -19,14 +40,39 @@ bool NumberRows::next(std::vector<double>& row) {
     end = line.find(',');
     const std::string_view field = trim(line.substr(0, end));
     line.remove_prefix(end == std::string_view::npos ? line.size() : end + 1);
-    const bool empty = field.empty() || field == "\"\"";
-    const auto number =
-        empty ? std::numeric_limits<double>::quiet_NaN() : parse_number<double>(field);
+    const auto number = number_of(field);
     if (!number) refuse("'{}' is not a number", field);
     row.push_back(*number);
   }
   if (cols_ == 0) cols_ = row.size();
   if (row.size() != cols_) refuse("{} fields, where the first line has {}", row.size(), cols_);
+  return true;
+}
+
+NamedColumns::NamedColumns(const std::filesystem::path& file, const std::vector<std::string>& names)
+    : rows_(file) {
+  const std::vector<std::string> header = rows_.header();
+  std::set<std::size_t> used = {0};
+  for (const std::string& name : names) {
+    const auto found = std::find(header.begin() + 1, header.end(), name);
+    if (found == header.end()) rows_.refuse("there is no column {}", name);
+    at_.push_back(static_cast<std::size_t>(found - header.begin()));
+    if (!used.insert(at_.back()).second) rows_.refuse("the column {} is needed twice", name);
+  }
+  for (std::size_t i = 0; i < header.size(); ++i) {
+    if (!used.contains(i)) unused_.push_back(header[i]);
+  }
+}
+
+bool NamedColumns::next(std::vector<double>& row) {
+  if (!rows_.next(whole_)) return false;
+  if (whole_[0] != number_) {
+    rows_.refuse("the first column is {}, not {}: it numbers the nodes, in their order", whole_[0],
+                 number_);
+  }
+  ++number_;
+  row.resize(at_.size());
+  for (std::size_t i = 0; i < at_.size(); ++i) row[i] = whole_[at_[i]];
   return true;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "graph/io/line_reader.hpp"
@@ -9,11 +10,16 @@
 
 namespace heliograph {
 
-/// Reads a table of numbers without a header row by row. Commas separate fields, an empty field is
-/// NaN, and empty lines are skipped. Throws Error(bad_input) that names the file and the line.
+/// Reads a table of numbers row by row. Commas separate fields, an empty field is NaN, True and
+/// False are 1 and 0, and empty lines are skipped. Throws Error(bad_input) that names the file and
+/// the line.
 class NumberRows {
  public:
   explicit NumberRows(const std::filesystem::path& file) : lines_(file) {}
+
+  /// Reads the first line as the names of the columns, of which each later row has a number. Call
+  /// it before `next`.
+  std::vector<std::string> header();
 
   /// Sets `row` to the next row, which has as many numbers as the first one; false at the end.
   bool next(std::vector<double>& row);
@@ -31,6 +37,32 @@ class NumberRows {
  private:
   LineReader lines_;
   std::size_t cols_ = 0;
+};
+
+/// Reads some columns of a table with a header, whose first column numbers the rows from 0, as
+/// pandas writes it. Throws as NumberRows does, and if a column is missing.
+class NamedColumns {
+ public:
+  NamedColumns(const std::filesystem::path& file, const std::vector<std::string>& names);
+
+  /// Sets `row` to the numbers of the next row, in the order of the names; false at the end.
+  bool next(std::vector<double>& row);
+
+  /// The other columns.
+  const std::vector<std::string>& unused() const { return unused_; }
+
+  /// As NumberRows::refuse.
+  template <class... Args>
+  [[noreturn]] void refuse(fmt::format_string<const Args&...> sentence, const Args&... args) const {
+    rows_.refuse(sentence, args...);
+  }
+
+ private:
+  NumberRows rows_;
+  std::vector<std::size_t> at_;
+  std::vector<std::string> unused_;
+  std::vector<double> whole_;
+  double number_ = 0;
 };
 
 /// Reads such a table as an array of float or double of shape (rows, columns). Memory is reserved

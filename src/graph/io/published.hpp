@@ -5,7 +5,8 @@
 namespace heliograph {
 
 /// If a data set of this form was published with as many nodes, logs whether it was published with
-/// as many listed edges too.
-void compare_with_published(InputFormat format, const ImportCounts& counts, const LogCallback& log);
+/// as many edges too.
+void compare_with_published(InputFormat format, const ImportCounts& counts,
+                            const ImportOptions& options);
 
 }  // namespace heliograph

@@ -52,7 +52,7 @@ Dataset read_dgl_reddit(const fs::path& directory, const ImportOptions& options,
   dataset.labels = make_labels(data.read("label"), nodes, options.regression);
   dataset.splits = split_from_indices(lists_of_types(data.read("node_types"), nodes),
                                       dataset.labels, nodes, options.log);
-  compare_with_published(InputFormat::dgl_reddit, counts, options.log);
+  compare_with_published(InputFormat::dgl_reddit, counts, options);
   return dataset;
 }
 

@@ -109,7 +109,7 @@ Dataset read_facebook100(const fs::path& file, const ImportOptions& options, Imp
         matrix.for_each([&](NodeId column, NodeId row, std::size_t) { use(row, column); });
       },
       file.string());
-  compare_with_published(InputFormat::facebook100, counts, options.log);
+  compare_with_published(InputFormat::facebook100, counts, options);
   return dataset;
 }
 

@@ -174,7 +174,7 @@ Dataset read_graphsaint(const fs::path& directory, const ImportOptions& options,
   dataset.labels = make_labels(ClassMap(classes, nodes).labels(), nodes, options.regression);
   dataset.splits =
       split_from_indices(read_roles(directory / "role.json"), dataset.labels, nodes, options.log);
-  compare_with_published(InputFormat::graphsaint, counts, options.log);
+  compare_with_published(InputFormat::graphsaint, counts, options);
   return dataset;
 }
 

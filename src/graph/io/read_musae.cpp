@@ -10,6 +10,7 @@
 
 #include "core/json_depth.hpp"
 #include "core/plural.hpp"
+#include "graph/io/csv.hpp"
 #include "graph/io/files.hpp"
 #include "graph/io/line_reader.hpp"
 #include "graph/io/parts.hpp"
@@ -29,37 +30,8 @@ template <class... Args>
   refuse(file, "{}", legible(fmt::format(sentence, args...)));
 }
 
-/// Splits a line of comma-separated fields. Fields in double quotes may hold commas and doubled
-/// quotes but no line ends.
-std::vector<std::string> split_record(const fs::path& file, std::int64_t number,
-                                      std::string_view line) {
-  std::vector<std::string> fields(1);
-  bool quoted = false;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (quoted && c == '"' && i + 1 < line.size() && line[i + 1] == '"') {
-      fields.back() += line[++i];
-    } else if (c == '"' && (quoted || fields.back().empty())) {
-      quoted = !quoted;
-    } else if (c == ',' && !quoted) {
-      fields.emplace_back();
-    } else {
-      fields.back() += c;
-    }
-  }
-  if (quoted) refuse_text(file, "line {}: a quote is not closed", number);
-  return fields;
-}
-
-std::size_t column_of(const fs::path& file, const std::vector<std::string>& header,
-                      const std::string& name) {
-  const auto it = std::ranges::find(header, name);
-  if (it == header.end()) refuse_text(file, "line 1: there is no column {}", name);
-  return static_cast<std::size_t>(it - header.begin());
-}
-
-/// The column that is usually predicted: the types of pages on Facebook, the kind of developers on
-/// GitHub, whether streams on Twitch are for adults only, and "target" elsewhere.
+/// The column that is usually predicted: the types of pages on Facebook, the kind of developers
+/// on GitHub, whether streams on Twitch are for adults only, and "target" elsewhere.
 std::string usual_target(const fs::path& file, const std::vector<std::string>& header) {
   for (const char* name : {"page_type", "ml_target", "mature", "target"}) {
     if (std::ranges::find(header, name) != header.end()) return name;
@@ -78,16 +50,16 @@ Column read_target_column(const fs::path& file, const std::string& wanted) {
   LineReader lines(file);
   std::string_view line;
   if (!lines.next(line)) refuse_text(file, "is empty");
-  const std::vector<std::string> header = split_record(file, 1, line);
+  const std::vector<std::string> header = split_record(lines, line);
   Column column{wanted.empty() ? usual_target(file, header) : wanted, {}};
-  const std::size_t target = column_of(file, header, column.name);
+  const std::size_t target = column_of(lines, header, column.name);
   // Graphs of Twitch give the nodes of edges and features as new_id.
   const bool renumbered = std::ranges::find(header, "new_id") != header.end();
-  const std::size_t id_column = column_of(file, header, renumbered ? "new_id" : "id");
+  const std::size_t id_column = column_of(lines, header, renumbered ? "new_id" : "id");
   std::vector<std::pair<std::int64_t, std::string>> records;
   while (lines.next(line)) {
     if (trim(line).empty()) continue;
-    std::vector<std::string> fields = split_record(file, lines.number(), line);
+    std::vector<std::string> fields = split_record(lines, line);
     if (fields.size() != header.size()) {
       lines.refuse("{} fields instead of {}", fields.size(), header.size());
     }
@@ -122,7 +94,8 @@ Labels numbers_of(const Column& column, const fs::path& file) {
   return make_labels(as_array(file.string(), std::move(numbers), {nodes}), nodes, true);
 }
 
-/// Classes are the distinct values, numbers in their order and other values in that of their text.
+/// Classes are the distinct values, numbers in their order and other values in that of their
+/// text.
 void fill_classes(const Column& column, const fs::path& file, Dataset& dataset) {
   std::set<std::string> distinct(column.values.begin(), column.values.end());
   distinct.erase("");

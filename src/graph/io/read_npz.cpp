@@ -9,6 +9,7 @@
 #include "graph/io/edge_arrays.hpp"
 #include "graph/io/npz.hpp"
 #include "graph/io/parts.hpp"
+#include "graph/io/published.hpp"
 #include "graph/io/readers.hpp"
 #include "graph/refuse.hpp"
 
@@ -118,6 +119,7 @@ Dataset read_npz_dataset(const std::filesystem::path& file, const ImportOptions&
   }
   if (dataset.graph.nodes == 0) refuse(archive.where(), "the graph has no nodes");
   read_targets(archive, options, dataset);
+  compare_with_published(InputFormat::npz, counts, options);
   return dataset;
 }
 

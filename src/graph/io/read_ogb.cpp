@@ -73,7 +73,7 @@ void add_split(const fs::path& directory, MadeArrays& arrays) {
     }
   }
   std::ranges::sort(names);
-  if (names.empty() && fs::exists(directory)) arrays.add_unread(directory);
+  if (names.empty() && fs::exists(directory)) arrays.add_unread(directory.filename());
   if (names.empty()) return;
   for (const char* list : {"train", "valid", "test"}) {
     arrays.add(fmt::format("{}_idx", list), [=] {
@@ -147,10 +147,10 @@ Dataset read_ogb(const fs::path& directory, const ImportOptions& options, Import
   if (by_edges) used.insert("edge-feat");
   for (const auto& entry : fs::directory_iterator(raw)) {
     const std::string name = entry.path().filename();
-    if (!used.contains(name.substr(0, name.find('.')))) arrays.add_unread(entry.path());
+    if (!used.contains(name.substr(0, name.find('.')))) arrays.add_unread(name);
   }
   read_targets(arrays, options, dataset);
-  compare_with_published(InputFormat::ogb, counts, options.log);
+  compare_with_published(InputFormat::ogb, counts, options);
   return dataset;
 }
 

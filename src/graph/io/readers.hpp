@@ -48,6 +48,17 @@ bool is_ogb(const std::filesystem::path& path);
 Dataset read_ogb(const std::filesystem::path& directory, const ImportOptions& options,
                  ImportCounts& counts);
 
+bool is_graphland(const std::filesystem::path& path);
+/// Reads features.csv, targets.csv, edgelist.csv, split_masks_*.csv and info.yaml as GraphLand
+/// (Bazhenov et al., 2025) publishes its graphs, and prepares the features as its loaders do.
+Dataset read_graphland(const std::filesystem::path& directory, const ImportOptions& options,
+                       ImportCounts& counts);
+
+bool is_wikics(const std::filesystem::path& path);
+/// Reads data.json as Wiki-CS (Mernyei and Cangea, 2020) is published.
+Dataset read_wikics(const std::filesystem::path& directory, const ImportOptions& options,
+                    ImportCounts& counts);
+
 bool is_edge_list(const std::filesystem::path& path);
 /// Reads edges.csv or edges.tsv and the arrays beside it. `path` is that file or its directory.
 Dataset read_edge_list(const std::filesystem::path& path, const ImportOptions& options,

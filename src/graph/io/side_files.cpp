@@ -79,7 +79,10 @@ Features read_side_features(const fs::path& directory, const ArraySource& arrays
   const bool market = fs::exists(directory / "features.mtx");
   if (dense && market) refuse(directory, "has features.mtx and {}; keep one of them", dense->name);
   if (market) return read_market_features(directory / "features.mtx");
-  if (!dense) arrays.refuse_missing("features", kFeatureNames, "features.mtx");
+  if (!dense) {
+    arrays.refuse_missing("features", kFeatureNames,
+                          "features.mtx (if nodes have none, numpy.save a column of ones)");
+  }
   return dense_features(*dense);
 }
 

@@ -128,6 +128,7 @@ inline constexpr EnumName<InputFormat> enum_names<InputFormat>[] {
   {"auto", InputFormat::automatic}, {"native", InputFormat::native}, {"npz", InputFormat::npz},
       {"musae", InputFormat::musae}, {"graphsaint", InputFormat::graphsaint},
       {"dgl-reddit", InputFormat::dgl_reddit}, {"ogb", InputFormat::ogb},
+      {"graphland", InputFormat::graphland}, {"wikics", InputFormat::wikics},
       {"edge-list", InputFormat::edge_list}, {"matrix-market", InputFormat::matrix_market},
       {"facebook100", InputFormat::facebook100}, {
     "metis", InputFormat::metis
