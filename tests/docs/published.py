@@ -36,6 +36,30 @@ def planetoid(folder):
     (folder / "ind.cora.test.index").write_text("5\n4\n")
 
 
+def wikics(folder):
+    links = [[int(u) for w, u in fixtures.EDGES if w == v] for v in range(6)]
+    labels = np.maximum(fixtures.LABELS, 0).tolist()
+    masks = {"train_masks": [[v < 3 for v in range(6)]], "val_masks": [[v == 3 for v in range(6)]],
+             "test_mask": [v > 3 for v in range(6)]}
+    (folder / "data.json").write_text(json.dumps(
+        {"features": fixtures.FEATURES.tolist(), "labels": labels, "links": links, **masks}))
+
+
+def graphland(folder):
+    def table(name, header, row):
+        lines = [header, *(",".join(map(str, [v, *row(v)])) for v in range(6))]
+        (folder / name).write_text("\n".join(lines) + "\n")
+
+    (folder / "info.yaml").write_text(
+        "task: multiclass_classification\ntarget_name: kind\nnumerical_features_names: [size]\n"
+        "fraction_features_names: []\ncategorical_features_names: [colour]\n")
+    table("features.csv", "node_id,size,colour", lambda v: ("" if v == 2 else v / 2, v % 3))
+    table("targets.csv", "node_id,kind", lambda v: (v % 2,))
+    table("split_masks_RL.csv", "node_id,train,val,test", lambda v: (v < 2, 1 < v < 4, v > 3))
+    edges = "".join(f"{u},{v}\n" for u, v in fixtures.EDGES)
+    (folder / "edgelist.csv").write_text("source,target\n" + edges)
+
+
 def archives(folder):
     """The graph as arrays, and, where the library is installed, in forms that convert.py reads."""
     arrays = {"edge_index": fixtures.EDGES.T, "x": fixtures.FEATURES, "y": fixtures.LABELS}
@@ -84,6 +108,8 @@ def main():
     place("mesh", fixtures.sides)
     (out / "mesh" / "graph.graph").write_text("6 3\n2 5\n1 4\n\n2\n1\n\n")
     place("planetoid", planetoid)
+    place("wikics", wikics)
+    place("hm-categories", graphland)
     archives(out)
 
 

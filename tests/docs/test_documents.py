@@ -61,10 +61,6 @@ NOT_RUN = {
     "docs/headline.md": {
         "HELIOGRAPH=build/release/heliograph experiments/headline/run.sh runs/headline": LONG,
     },
-    "docs/data.md": {command: "no small graph in this form is made here" for command in (
-        "heliograph train --data wikics --epochs 1",
-        "heliograph train --data hm-categories --split random:60/20/20 --epochs 1",
-    )},
     "docs/gpu.md": {command: "it needs a GPU or nvcc" for command in (
         "scripts/make_gpu_bundle.sh",
         "scripts/gpu_check.sh --out results",
