@@ -84,7 +84,7 @@ TEST_F(WikiCs, IsRefusedByName) {
           "features: list 2 has 2 numbers, where the first has 1");
   refused("features", "[1, 2, 3, 4, 5, 6]", "features are nodes x columns");
   refused("features", "[]", "features are nodes x columns");
-  refused("features", "[[], [], [], [], [], []]", "0 feature columns");
+  refused("features", "[[], [], [], [], [], []]", "features: has no columns");
   refused("test_mask", "[0, 0, 0, 0, 2, 0]", "test_mask");
   for (const char* value : {"3", "null", "\"x\"", "{}", "[[[1]]]", "[1, [2]]", "[[1], 2]",
                             "[\"x\"]", "[null]", "[[1], null]", "[{}]", "true"}) {
