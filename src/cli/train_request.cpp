@@ -122,7 +122,12 @@ RunConfig read_config(const std::string& given) {
     if (!config.contains("options")) {
       throw Error(ErrorCode::usage, fmt::format("--config {} is a run.json without options", path));
     }
-    return {config.at("options"), true, config.value("working_directory", "")};
+    const nlohmann::json began = config.value("working_directory", nlohmann::json(""));
+    if (!began.is_string()) {
+      throw Error(ErrorCode::usage, fmt::format("--config {}: working_directory is {}, not a path",
+                                                path, began.dump()));
+    }
+    return {config.at("options"), true, began.get<std::string>()};
   }
   if (config.is_object()) {
     for (const auto& item : config.items()) {

@@ -329,6 +329,8 @@ TEST(Config, BadOnesAreRefusedByFile) {
   refuse(R"({"no-precompute": true, "precompute": true})", "gives both \"precompute\" and");
   refuse(R"({"precompute": true, "no_precompute": true})", "gives both \"precompute\" and");
   refuse("[]", "object");
+  refuse(R"({"format": "heliograph-run", "options": {}, "working_directory": 5})",
+         "is 5, not a path");
   expect_refusal({"train", "--config", (folder / "missing").string()}, 2, "cannot be read");
 }
 

@@ -45,6 +45,14 @@ NOT_RUN = {
         "HELIOGRAPH_TEST_SIMD=AVX2 ctest --preset release -L '^(core|quant|layers|train)$'": SUITE,
         "HELIOGRAPH_TEST_SIMD=SCALAR build/release/tests/test_train": SUITE,
     },
+    "docs/fuzzing.md": {
+        "ctest --preset release -L fuzz": SUITE,
+        "cmake --preset fuzz && cmake --build --preset fuzz": SUITE,
+        "tests/fuzz/run.py": LONG,
+        "tests/fuzz/run.py --seconds 60 data_set/metis": LONG,
+        "build/fuzz/tests/fuzz_data_set build/fuzz/findings/data_set.metis-crash-0123": SUITE,
+        "tests/fuzz/make_corpus.py build/release/heliograph": SUITE,
+    },
     "docs/processes.md": {
         "srun --mpi=pmix -n 8 heliograph train --data graph/ --bits 1 --out runs/eight":
             "it needs Slurm",

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "graph/io/parts.hpp"
 #include "graph_io/fixtures.hpp"
 #include "heliograph/io.hpp"
 #include "support/expect_error.hpp"
@@ -108,8 +109,17 @@ TEST_F(NpyTest, AHeaderAloneCannotClaimValues) {
                      [&] { read_npy(folder_ / "claim.npy"); });
   write("<U0", "(0,)");
   EXPECT_TRUE(to_strings(read_npy(folder_ / "claim.npy")).empty());
+  // Nor do pickled objects prove that there are so many.
+  write("|O", "(1099511627776,)");
+  const NpyArray objects = read_npy(folder_ / "claim.npy");
+  test::expect_error(ErrorCode::bad_input, "pickled objects", [&] { to_int64(objects); });
+  test::expect_error(ErrorCode::bad_input, "pickled objects", [&] { to_float32(objects); });
+  test::expect_error(ErrorCode::bad_input, "pickled objects", [&] { to_flags(objects); });
+  test::expect_error(ErrorCode::bad_input, "pickled objects", [&] { rows_of_labels(objects); });
   // Rows without columns take no bytes either.
   write("<f4", "(2147483647, 0)");
+  test::expect_error(ErrorCode::bad_input, "has shape (2147483647, 0)",
+                     [&] { rows_of_labels(read_npy(folder_ / "claim.npy")); });
   fs::rename(folder_ / "claim.npy", folder_ / "features.npy");
   write_text(folder_ / "edges.csv", "0,1\n");
   ImportOptions options;

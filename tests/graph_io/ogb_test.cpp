@@ -60,6 +60,18 @@ TEST_F(Ogb, NodesWithoutFeaturesGetTheMeanOfTheirEdges) {
   EXPECT_EQ(dataset.labels.task, Task::multilabel);
 }
 
+TEST_F(Ogb, FeaturesOfFewEdgesAreNotThoseOfManyNodes) {
+  WRITE_FIXTURE_OR_SKIP("ogb");
+  const fs::path raw = folder_ / "edges" / "raw";
+  std::string labels;
+  for (int v = 0; v < 96; ++v) labels += "0,1\n";
+  write_text(raw / "num-node-list.csv.gz", "96\n");
+  write_text(raw / "node-label.csv.gz", labels);
+  test::expect_error(ErrorCode::bad_input,
+                     {"edge-feat.csv.gz", "has features for the edges of 5 of 96 nodes: too few"},
+                     [&] { load_dataset(folder_ / "edges"); });
+}
+
 TEST_F(Ogb, ListedFilesAreNamedIfTheyAreNotRead) {
   WRITE_FIXTURE_OR_SKIP("ogb");
   std::string text;

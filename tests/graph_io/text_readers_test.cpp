@@ -239,6 +239,10 @@ TEST_F(TextReaders, MatrixMarketErrorsNameTheLine) {
   write_text(file, head + "6 6 1\n1 2\n");
   test::expect_error(ErrorCode::bad_input, "features.mtx: has 2147483647 nodes, but",
                      [&] { load_dataset(file); });
+  write_text(folder_ / "general" / "features.mtx",
+             "%%MatrixMarket matrix array real general\n2147483647 0\n");
+  test::expect_error(ErrorCode::bad_input, "features.mtx, line 2: the matrix has no columns",
+                     [&] { load_dataset(file); });
 }
 
 TEST_F(TextReaders, AMessageAboutABinaryFileStaysLegible) {

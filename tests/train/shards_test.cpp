@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "graph/io/manifest_file.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/io.hpp"
 #include "support/expect_error.hpp"
@@ -134,6 +136,33 @@ TEST(ShardFiles, DamageIsRefusedByFile) {
     }
     test::write_text(shards / name, whole);
   }
+  EXPECT_NO_THROW(train_shards(shards, shard_options({"any"})));
+}
+
+TEST(ShardFiles, FactsThatContradictEachOtherAreRefused) {
+  const test::TemporaryDirectory directory;
+  const fs::path shards = directory.path() / "shards";
+  write(dataset_of({"any"}), shard_options({"any"}), shards);
+  using nlohmann::ordered_json;
+  const auto whole = ordered_json::parse(test::read_text(shards / "manifest.json"));
+  const auto refused = [&](const char* pointer, const ordered_json& value, const char* part) {
+    ordered_json changed = whole;
+    changed[ordered_json::json_pointer(pointer)] = value;
+    write_manifest_file(shards, changed);
+    test::expect_error(ErrorCode::bad_input, {"manifest.json", part},
+                       [&] { train_shards(shards, shard_options({"any"})); });
+  };
+  constexpr const char* kContradict = "its numbers contradict each other";
+  refused("/nodes", 0, kContradict);
+  refused("/nodes", 161, kContradict);
+  refused("/training_nodes", -1, kContradict);
+  refused("/training_of_class/0", -1, kContradict);
+  refused("/features/cols", 11, kContradict);
+  refused("/labels/classes", -1, kContradict);
+  refused("/statistics/mean", {0.5, 0.5}, kContradict);
+  refused("/statistics/deviation", ordered_json::array(), kContradict);
+  refused("/labels/task", "multi", "unknown task multi");
+  write_manifest_file(shards, whole);
   EXPECT_NO_THROW(train_shards(shards, shard_options({"any"})));
 }
 

@@ -190,7 +190,8 @@ Variable variable_of(const Body& body, const std::string& where) {
   if ((word & kComplexFlag) != 0) refuse(where, "holds complex numbers");
   const NpyArray extents = numbers(elements.next("dimensions"), where + ": dimensions");
   const std::vector<std::int64_t> shape = to_int64(extents);
-  if (shape.size() != 2 || shape[0] < 0 || shape[1] < 0) refuse(where, "is not a matrix");
+  const auto is_extent = [](std::int64_t n) { return n >= 0 && std::in_range<std::int32_t>(n); };
+  if (shape.size() != 2 || !std::ranges::all_of(shape, is_extent)) refuse(where, "is not a matrix");
   elements.next("name");
   return {where, word & 0xffU, shape, elements, body.storage};
 }

@@ -158,6 +158,8 @@ Features read_dense(MarketReader& reader, std::uintmax_t file_bytes) {
   if (static_cast<std::uintmax_t>(reader.entries()) > file_bytes / 2 + 1) {
     reader.refuse("the file is too short for its sizes: it is truncated");
   }
+  // Rows without columns take no bytes, so a short file could claim any number of nodes.
+  if (reader.cols() == 0) reader.refuse("the matrix has no columns");
   std::vector<float> values(static_cast<std::size_t>(reader.entries()));
   std::int64_t i = 0;
   reader.for_each_value([&](double value) {

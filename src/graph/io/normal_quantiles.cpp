@@ -65,7 +65,7 @@ void to_normal_quantiles(std::span<float> column, std::span<const float> sorted)
   }
   const double furthest = -normal_quantile(kThreshold);
   for (float& x : column) {
-    const auto [first, last] = std::ranges::equal_range(quantiles, x);
+    const auto [first, last] = std::equal_range(quantiles.begin(), quantiles.end(), x);
     const auto i = static_cast<std::size_t>(first - quantiles.begin());
     float p = 0;
     // In fp32, as there: a number far from 0 is not beyond an end that it equals.

@@ -236,6 +236,14 @@ void with_type(const NpyArray& array, Use&& use) {
   if (!held) refuse(array.name, "dtype '{}' is not a number of a supported type", array.dtype);
 }
 
+/// Room for as many values as an array of numbers has. Its data prove that there are so many, which
+/// those of pickled objects do not.
+template <class T>
+std::vector<T> room_for(const NpyArray& array) {
+  require_numbers(array);
+  return std::vector<T>(static_cast<std::size_t>(array.elements()));
+}
+
 template <class Use>
 void visit(const NpyArray& array, Use&& use) {
   with_type(array, [&]<class T>(std::type_identity<T>) { visit_as<T>(array, use); });
@@ -268,7 +276,7 @@ Out to_integer(const NpyArray& array, std::int64_t i, In value, const char* advi
 template <class Out>
 std::vector<Out> to_integers(const NpyArray& array, const char* advice,
                              std::optional<Out> nan = {}) {
-  std::vector<Out> out(static_cast<std::size_t>(array.elements()));
+  auto out = room_for<Out>(array);
   visit(array, [&](std::int64_t i, auto value) {
     Out& integer = out[static_cast<std::size_t>(i)];
     if constexpr (std::is_floating_point_v<decltype(value)>) {
@@ -330,12 +338,11 @@ NpyArray parse_npy(std::span<const std::byte> bytes, std::shared_ptr<const void>
   HeaderParser(text.substr(8 + length_bytes, length), array).parse();
   read_dtype(array);
   array.data = bytes.subspan(data_begin);
-  if (array.kind == 'O') return array;
-
   std::int64_t size = 1;
   for (const std::int64_t extent : array.shape) {
     if (__builtin_mul_overflow(size, extent, &size)) refuse(array.name, "the shape overflows");
   }
+  if (array.kind == 'O') return array;
   // With values of no bytes, a short header could claim any number of them.
   if (array.item_bytes == 0 && size > 0) {
     refuse(array.name, "dtype '{}' has values of no bytes", array.dtype);
@@ -355,13 +362,17 @@ NpyArray read_npy(const std::filesystem::path& path) {
   return parse_npy(file->bytes(), file, path.string());
 }
 
+void require_numbers(const NpyArray& array) {
+  with_type(array, [](auto) {});
+}
+
 Array<float> to_float32(const NpyArray& array, bool keeps_nonzero) {
   const auto* const data = reinterpret_cast<const float*>(array.data.data());
   const bool aligned = reinterpret_cast<std::uintptr_t>(data) % alignof(float) == 0;
   if (array.dtype == "<f4" && !array.column_major && aligned) {
     return {std::span(data, array.data.size() / sizeof(float)), array.storage};
   }
-  std::vector<float> out(static_cast<std::size_t>(array.elements()));
+  auto out = room_for<float>(array);
   visit(array, [&](std::int64_t i, auto value) {
     const auto narrow = static_cast<float>(value);
     if constexpr (std::is_same_v<decltype(value), double>) {
@@ -398,7 +409,7 @@ IntegerView::IntegerView(NpyArray array) : array_(std::move(array)) {
 }
 
 std::vector<std::uint8_t> to_flags(const NpyArray& array) {
-  std::vector<std::uint8_t> out(static_cast<std::size_t>(array.elements()));
+  auto out = room_for<std::uint8_t>(array);
   visit(array, [&](std::int64_t i, auto value) {
     if (value != 0 && value != 1) {
       refuse(array.name, "{} is {}, which is neither 0 nor 1", entry_text(array, i), value);

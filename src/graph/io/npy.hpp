@@ -46,6 +46,8 @@ NpyArray parse_npy(std::span<const std::byte> bytes, std::shared_ptr<const void>
 // size. A value that does not fit the target and a dtype of any other kind are an Error(bad_input)
 // that names the array and the entry.
 
+/// Throws Error(bad_input) unless the array holds numbers.
+void require_numbers(const NpyArray& array);
 /// Converts numbers to fp32, without a copy if they are row-major fp32 already. NaN and Inf are
 /// allowed; a finite value that overflows fp32 is not, nor, with `keeps_nonzero`, one that becomes
 /// 0.

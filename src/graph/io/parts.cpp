@@ -174,7 +174,10 @@ bool is_flat(const NpyArray& array) {
 }
 
 RowCount rows_of_labels(const NpyArray& labels) {
+  require_numbers(labels);
   const auto axis = [&](std::size_t i) { return i < labels.shape.size() ? labels.shape[i] : 0; };
+  // Labels that take no bytes do not prove that there are so many nodes.
+  if (labels.data.empty() && axis(0) > 0) refuse(labels.name, "has shape {}", labels.shape_text());
   return {labels.name, axis(0), axis(1)};
 }
 

@@ -41,7 +41,8 @@ struct RowCount {
   std::int64_t rows = 0, cols = 0;
 };
 
-/// The rows of labels, of which a value without axes has none.
+/// The rows of labels, of which a value without axes has none. Throws Error(bad_input) if they are
+/// no numbers or have rows that take no bytes, since both could claim any number of nodes.
 RowCount rows_of_labels(const NpyArray& labels);
 
 /// The number of nodes: the one that most of `counts` have or, if several are as frequent, the

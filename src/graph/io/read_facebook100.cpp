@@ -44,7 +44,7 @@ Categories categories_of(std::span<const std::int64_t> info, std::size_t column)
     if (info[i] != 0) out.values.push_back(info[i]);
   }
   std::ranges::sort(out.values);
-  out.values.erase(std::ranges::unique(out.values).begin(), out.values.end());
+  out.values.erase(std::unique(out.values.begin(), out.values.end()), out.values.end());
   for (std::size_t i = column; i < info.size(); i += kColumns.size()) {
     const auto at = std::ranges::lower_bound(out.values, info[i]) - out.values.begin();
     out.of_node.push_back(info[i] == 0 ? -1 : at);

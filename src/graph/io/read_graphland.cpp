@@ -91,7 +91,7 @@ std::vector<std::int32_t> encoded(const std::vector<std::int32_t>& column, const
   constexpr std::size_t kMost = 4096;  // So that a short hostile file cannot fill memory.
   std::vector<std::int32_t> values = column;
   std::ranges::sort(values);
-  values.erase(std::ranges::unique(values).begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
   if (values.size() > kMost) {
     refuse(file, "{}",
            legible(fmt::format("{} has {} categories; at most {} are read", name, values.size(),

@@ -39,26 +39,37 @@ std::int64_t only_number(const NpyArray& array) {
 
 /// For each node the mean of the features of its edges, whose rows are in the order of `edges`.
 Features mean_of_edges(const fs::path& file, const std::vector<Edge>& edges, std::int64_t nodes) {
-  constexpr std::size_t kMostCols = 4096;  // So that a short hostile file cannot fill memory.
+  // Memory grows with the rows that are read, as few edges may claim many nodes.
+  constexpr std::int64_t kMostNodes = 16;
   NumberRows numbers(file);
+  std::vector<std::int64_t> place(static_cast<std::size_t>(nodes), -1), degree;
   std::vector<double> sums, row;
-  std::vector<std::int64_t> degree(static_cast<std::size_t>(nodes));
   std::size_t i = 0;
   for (; numbers.next(row); ++i) {
     if (i == edges.size()) numbers.refuse("is a row too many for {} edges", edges.size());
-    if (row.size() > kMostCols) numbers.refuse("has more than {} fields", kMostCols);
-    sums.resize(degree.size() * row.size());
     for (const NodeId node : {edges[i].first, edges[i].second}) {
-      const auto v = static_cast<std::size_t>(node);
-      ++degree[v];
-      for (std::size_t c = 0; c < row.size(); ++c) sums[v * row.size() + c] += row[c];
+      std::int64_t& at = place[static_cast<std::size_t>(node)];
+      if (at < 0) {
+        at = std::ssize(degree);
+        degree.push_back(0);
+        sums.resize(sums.size() + row.size());
+      }
+      const auto begin = static_cast<std::size_t>(at) * row.size();
+      ++degree[static_cast<std::size_t>(at)];
+      for (std::size_t c = 0; c < row.size(); ++c) sums[begin + c] += row[c];
     }
   }
   if (i != edges.size()) refuse(file, "has {} rows for {} edges", i, edges.size());
-  std::vector<float> means(sums.size());
-  for (std::size_t j = 0; j < sums.size(); ++j) {
-    const std::int64_t count = degree[j / row.size()];
-    if (count > 0) means[j] = static_cast<float>(sums[j] / static_cast<double>(count));
+  if (nodes / kMostNodes > std::ssize(degree)) {
+    refuse(file, "has features for the edges of {} of {} nodes: too few to be those of the nodes",
+           degree.size(), nodes);
+  }
+  std::vector<float> means(static_cast<std::size_t>(nodes) * row.size());
+  for (std::size_t j = 0; j < means.size(); ++j) {
+    const std::int64_t at = place[j / row.size()];
+    if (at < 0) continue;
+    const double sum = sums[static_cast<std::size_t>(at) * row.size() + j % row.size()];
+    means[j] = static_cast<float>(sum / static_cast<double>(degree[static_cast<std::size_t>(at)]));
   }
   return dense_features(
       as_array(file.string(), std::move(means), {nodes, static_cast<std::int64_t>(row.size())}));

@@ -66,10 +66,7 @@ void check_claimed_nodes(const fs::path& file, std::int64_t nodes, const ImportO
   const bool labelled = options.requires_labels || arrays.first_of(kLabelNames) != nullptr;
   const NpyArray labels =
       labelled ? arrays.require("labels", kLabelNames) : arrays.require("features", kFeatureNames);
-  // Labels that take no bytes do not prove that there are so many nodes.
-  const bool fits =
-      !labels.shape.empty() && labels.shape[0] == nodes && (nodes == 0 || !labels.data.empty());
-  if (!fits) {
+  if (labels.shape.empty() || rows_of_labels(labels).rows != nodes) {
     refuse(file, "has {} nodes, but {} has shape {}", nodes, labels.name, labels.shape_text());
   }
 }

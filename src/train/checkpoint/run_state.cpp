@@ -1,6 +1,7 @@
 #include "train/checkpoint/run_state.hpp"
 
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <optional>
 
@@ -62,6 +63,12 @@ EpochReport from_stored(const StoredReport& s) {
           s.lr};
 }
 
+/// Whether all counts of a report are ones that a run may reach.
+bool is_plausible(const StoredReport& s) {
+  const auto fit = [](auto... bytes) { return (is_sent_bytes(bytes) && ...); };
+  return fit(s.bytes.halo_forward, s.bytes.halo_backward, s.bytes.allreduce, s.fp32_bytes, s.lag);
+}
+
 }  // namespace
 
 void write_run_state(const RunState& state, StateWriter& file) {
@@ -78,15 +85,20 @@ void write_run_state(const RunState& state, StateWriter& file) {
 void read_run_state(const StateFile& file, RunState& state) {
   StoredBest best{};
   file.read("best", std::span<StoredBest>(&best, 1));
-  state.best.restore(static_cast<int>(best.epoch), {best.train, best.validation, best.test},
-                     static_cast<int>(best.waited));
   std::vector<StoredReport> all(file.count<StoredReport>("reports"));
   file.read("reports", std::span<StoredReport>(all));
   state.epochs = static_cast<int>(all.size());
+  if (best.epoch < -1 || best.epoch >= state.epochs || best.waited < 0 ||
+      best.waited > state.epochs) {
+    file.refuse("best", "is not of one of the epochs that have run");
+  }
+  state.best.restore(static_cast<int>(best.epoch), {best.train, best.validation, best.test},
+                     static_cast<int>(best.waited));
   for (const StoredReport& s : all) {
-    if (s.epoch != static_cast<std::int64_t>(state.reports.size())) {
+    if (s.epoch != std::ssize(state.reports)) {
       file.refuse("reports", "does not hold one report for each epoch, in order");
     }
+    if (!is_plausible(s)) file.refuse("reports", "holds a number that no run reaches");
     state.reports.push_back(from_stored(s));
   }
 }

@@ -39,6 +39,11 @@ struct RunState {
   std::vector<EpochReport> reports;  ///< Rank 0: one for each epoch that has run.
 };
 
+/// Whether a run may have sent so many bytes. Sums of larger numbers over epochs could overflow.
+inline bool is_sent_bytes(std::int64_t bytes) {
+  return bytes >= 0 && bytes < std::int64_t{1} << 50;
+}
+
 /// Writes epochs, best epoch and reports as sections of run.state.
 void write_run_state(const RunState& state, StateWriter& file);
 /// Reads what `write_run_state` wrote. Throws Error(bad_input) that names file and section.

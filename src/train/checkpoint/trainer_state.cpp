@@ -186,6 +186,13 @@ void read_rank(const StateFile& file, const Communicator& comm, Trainer& trainer
   }
   std::vector<SentRows> sent(trainer.model().sites().size());
   file.read("sent", std::span<SentRows>(sent));
+  const bool fits = std::ranges::all_of(sent, [](const SentRows& rows) {
+    return is_sent_bytes(rows.exchanges) && is_sent_bytes(rows.row_bytes);
+  });
+  if (!fits) file.refuse("sent", "holds a count that no run reaches");
+  if (!is_sent_bytes(header.evaluation_bytes)) {
+    file.refuse("rank", "holds a count of bytes that no run reaches");
+  }
   StaleHalo& halo = trainer.halo();
   halo.set_sent(sent);
   const std::int64_t first = first_epoch_used(trainer, state.epochs);

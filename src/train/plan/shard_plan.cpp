@@ -13,6 +13,7 @@
 #include "graph/io/files.hpp"
 #include "graph/io/native_format.hpp"
 #include "graph/task_name.hpp"
+#include "graph/validate.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/shards.hpp"
 #include "train/metrics/scores.hpp"
@@ -214,7 +215,32 @@ FeatureMatrix read_shard_features(RankFileReader& file, const std::string& prefi
   return FeatureMatrix(std::move(sparse));
 }
 
-RunFacts interpret_facts(const json& manifest) {
+/// Throws Error(bad_input) unless the facts are ones that a data set may have, of as many nodes as
+/// the ranks list.
+void check_facts(const RunFacts& facts, const json& manifest, const fs::path& path) {
+  const std::string ids =
+      scope_prefix(manifest.at("options").value("inductive", false) ? GraphScope::whole
+                                                                    : GraphScope::training) +
+      "global_ids";
+  std::uint64_t listed = 0;
+  for (const json& rank : manifest.at("ranks")) {
+    for (const json& array : rank.at("arrays")) {
+      if (array.at("name") == ids) listed += array.at("count").get<std::uint64_t>();
+    }
+  }
+  const auto counts = {facts.training_nodes, facts.validation_nodes, facts.test_nodes};
+  const std::size_t cols = facts.statistics.mean.size();
+  const bool fits =
+      facts.nodes > 0 && std::cmp_equal(facts.nodes, listed) && facts.classes > 0 &&
+      facts.classes <= kMaxClasses && facts.feature_cols > 0 &&
+      std::ranges::all_of(counts, [](std::int64_t count) { return count >= 0; }) &&
+      std::ranges::all_of(facts.training_of_class, [](std::int64_t count) { return count >= 0; }) &&
+      (cols == 0 || std::cmp_equal(cols, facts.feature_cols)) &&
+      cols == facts.statistics.deviation.size();
+  if (!fits) refuse_file(path, "its numbers contradict each other");
+}
+
+RunFacts interpret_facts(const json& manifest, const fs::path& path) {
   RunFacts facts;
   facts.name = manifest.at("name").get<std::string>();
   facts.nodes = manifest.at("nodes").get<std::int64_t>();
@@ -230,7 +256,9 @@ RunFacts interpret_facts(const json& manifest) {
   facts.test_nodes = manifest.at("test_nodes").get<std::int64_t>();
   facts.validates_both_classes = manifest.at("validation_has_both_classes").get<bool>();
   const json& labels = manifest.at("labels");
-  facts.task = find_task(labels.at("task").get<std::string>()).value_or(Task::multiclass);
+  const auto task = labels.at("task").get<std::string>();
+  if (!find_task(task)) refuse_file(path, fmt::format("has the unknown task {}", task));
+  facts.task = *find_task(task);
   facts.classes = labels.at("classes").get<std::int32_t>();
   facts.class_names = labels.at("class_names").get<std::vector<std::string>>();
   const json& statistics = manifest.at("statistics");
@@ -245,6 +273,7 @@ RunFacts interpret_facts(const json& manifest) {
   facts.ranks = static_cast<int>(manifest.at("ranks").size());
   facts.quality = partition_from_json(manifest.at("partition"));
   facts.partition_hash = manifest.at("partition_hash").get<std::string>();
+  check_facts(facts, manifest, path);
   return facts;
 }
 
@@ -254,7 +283,7 @@ json read_shard_manifest(const fs::path& directory) {
   json manifest = read_manifest_file(directory, kShardManifest);
   const fs::path path = directory / kManifestFile;
   try {
-    interpret_facts(manifest);
+    interpret_facts(manifest, path);
     if (!manifest.at("graph_hash").is_string() || !manifest.at("identity").is_string()) {
       refuse_file(path, "cannot be interpreted: a field is of another type");
     }
@@ -288,7 +317,7 @@ ShardPlan::ShardPlan(fs::path directory, const TrainOptions& options, PlanPurpos
       manifest_(read_shard_manifest(directory_)) {
   const fs::path path = directory_ / kManifestFile;
   try {
-    facts_ = interpret_facts(manifest_);
+    facts_ = interpret_facts(manifest_, path);
     options_from_json(manifest_.at("options"), path.string(), options_);
     identity_ = std::stoull(manifest_.at("identity").get<std::string>(), nullptr, 16);
     for (const json& entry : manifest_.at("ranks")) {
