@@ -341,6 +341,7 @@ std::vector<std::string> large(std::vector<std::string> words) {
 }
 
 TEST_F(Checkpoint, AFileSizeLimitSparesTheRunOrEndsItByOption) {
+  ASSERT_EQ(run_command(arguments("kept", 2, large({"--checkpoint-every", "2"}))).code, 0);
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   // The weights fit into it; the optimizer's state, which is twice as large, does not.
@@ -349,7 +350,11 @@ TEST_F(Checkpoint, AFileSizeLimitSparesTheRunOrEndsItByOption) {
   const auto goes_on = run_command(arguments("on", 4, large({"--checkpoint-every", "2"})));
   const auto stops = run_command(
       arguments("off", 4, large({"--checkpoint-every", "2", "--on-save-failure", "stop"})));
+  const auto resumed = run_command(
+      {"train", "--resume", path("kept"), "--epochs", "4", "--on-save-failure", "stop"});
   ::setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_EQ(resumed.code, 4) << resumed.err;
+  EXPECT_THAT(resumed.err, HasSubstr("epoch-000002 is whole"));
   EXPECT_EQ(goes_on.code, 0) << goes_on.err;
   EXPECT_THAT(goes_on.err, HasSubstr("warning: the checkpoint after 2 epochs was not saved"));
   EXPECT_EQ(read_lines(folder_ / "on" / "metrics.jsonl").size(), 4U);

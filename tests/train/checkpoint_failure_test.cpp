@@ -170,10 +170,9 @@ TEST_F(SaveFailures, StopEndsEveryRankWithTheSentence) {
   const test::TemporaryDirectory folder;
   for (const int n : {1, 5, 20, 40}) {
     FaultyFiles files(n, false);
-    test::expect_error(
-        ErrorCode::resource,
-        {"the checkpoint after 2 epochs was not saved", "injected", "epoch-000001 is whole"},
-        [&] { run(files, folder / std::to_string(n), SaveFailure::stop); });
+    test::expect_error(ErrorCode::resource,
+                       {"the checkpoint after 2 epochs was not saved", "injected"},
+                       [&] { run(files, folder / std::to_string(n), SaveFailure::stop); });
     EXPECT_EQ(newest_checkpoint(folder / std::to_string(n)).filename(), "epoch-000001");
     EXPECT_NO_THROW(verify_checkpoint(newest_checkpoint(folder / std::to_string(n))));
   }

@@ -22,9 +22,6 @@ namespace fs = std::filesystem;
 using Random =
     std::mt19937_64;  // Its numbers are the same everywhere, as a distribution's are not.
 
-/// No input of a corpus justifies a larger allocation.
-constexpr std::size_t kMostBytes = std::size_t{1} << 28;
-
 constexpr const char* kUsage =
     "usage: fuzz_TARGET [-runs=N] [-seed=N] PATH...\n"
     "Runs the target on every file in PATH, and then on N inputs that are made by changing these "
@@ -80,13 +77,19 @@ std::string read(const fs::path& path) {
 
 }  // namespace
 
+// No input of a corpus justifies an allocation of more than 256 MiB.
+#ifdef __SANITIZE_ADDRESS__
+extern "C" const char* __asan_default_options() { return "max_allocation_size_mb=256"; }
+#else
 void* operator new(std::size_t bytes) {
+  constexpr std::size_t kMostBytes = std::size_t{1} << 28;
   void* const memory = bytes > kMostBytes ? nullptr : std::malloc(std::max<std::size_t>(bytes, 1));
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+#endif
 
 int main(int argc, char** argv) {
   std::uint64_t runs = 0, seed = 1;
