@@ -32,6 +32,20 @@ MUSAE = {"edges.csv": "id_1,id_2\n0,1\n1,0\n0,1\n2,2\n3,1\n4,0\n",
 TWITCH = {"X_edges.csv": "from,to\n0,1\n2,1\n", "X.json": '{"0": [5], "1": [7, 5], "2": []}',
           "X_target.csv": "id,days,mature,new_id\n73,1459,False,2\n17,12,True,0\n9,3,False,1\n"}
 
+GRAPHLAND = {
+    "info.yaml": "task: multiclass_classification\nnumerical_features_names:\n- age\n- share\n"
+                 "fraction_features_names: [share]\ncategorical_features_names: ['kind']\n"
+                 "target_name: group\nnotes:\n  nested: {a: 1}\n",
+    "features.csv": "node_id,kind,age,share,other\n0,5,1,0.25,9\n1,-3,,0.5,9\n2,0,2,,9\n3,5,1,1,9\n",
+    "targets.csv": "node_id,group\n0,0.0\n1,1.0\n2,\n3,1.0\n",
+    "edgelist.csv": "source,target\n0,1\n1,0\n3,2\n3,3\n",
+    "split_masks_RL.csv": "node_id,train,val,test\n0,True,False,False\n1,False,True,False\n"
+                          "2,False,False,False\n3,False,False,True\n"}
+WIKICS = ('{"features": [[1, 0, 2], [0, -1.5, 0], [7, 8e1, 9]], "labels": [0, 1, 1], '
+          '"links": [[1, 1], [0], []], "train_masks": [[true, false, false], [0, 1, 0]], '
+          '"val_masks": [[false, true, false], [1, 0, 0]], "stopping_masks": [{"a": [[null]]}], '
+          '"test_mask": [0, 0, 1]}')
+
 
 def bundle(files):
     """The bytes of an input with these files, by name."""
@@ -194,6 +208,13 @@ def data_sets(temporary):
     yield "metis", "bad-one-sided", {"x.graph": "6 1\n2\n\n\n\n\n\n", **sides}
     yield "musae", "good-pages", MUSAE
     yield "musae", "good-twitch", TWITCH
+    yield "graphland", "good-classes", GRAPHLAND
+    yield "graphland", "good-numbers", {**GRAPHLAND, "info.yaml": changed(
+        GRAPHLAND["info.yaml"], "multiclass_classification", "regression")}
+    yield "graphland", "bad-nested-names", {**GRAPHLAND, "info.yaml": changed(
+        GRAPHLAND["info.yaml"], "[share]", "[[share]]")}
+    yield "wikics", "good-two-splits", {"data.json": WIKICS}
+    yield "wikics", "bad-link-beyond", {"data.json": changed(WIKICS, "[0], []", "[3], []")}
     yield "musae", "good-numbers", options("r", {**MUSAE, "target.csv": "id,target\n0,1.5\n1,\n2,-2\n"
                                                  "3,1e3\n4,0\n5,7\n"})
 
@@ -290,6 +311,11 @@ def main():
 
     put("owners", "good-two", bundle({"options": "26", "x": "0\n1\n0\n1 \n1\n0\n"}))
     put("owners", "bad-part", bundle({"options": "26", "x": "0\n2\n0\n1\n1\n0\n"}))
+    put("owners", "good-array", bundle(
+        {"options": "23", "x.npy": npy("<i4", (3,), struct.pack("<3i", 0, 1, 0))}))
+    put("owners", "bad-pickled", bundle({"options": "23", "x.npy": npy("|O", (3,), bytes(12))}))
+    put("owners", "good-dgl", bundle(
+        {"options": "23", "partition_meta.json": "{}", "_N.txt": "0\n1\n0\n"}))
     for bits in range(6):
         put("packed_rows", f"good-{1 << bits}-bits",
             bytes([bits, bits % 2, bits % 3, bits % 4, 39]) + bytes(range(256)) * 3)
