@@ -20,14 +20,14 @@ inline constexpr std::string_view kNpyMagic = "\x93NUMPY";
 /// An array in NumPy's .npy format (versions 1 to 3, little endian) whose bytes lie in a mapped
 /// file or in memory. Only the conversions below interpret the bytes.
 struct NpyArray {
-  std::string name;   ///< The file, or the archive and member, for messages.
-  std::string dtype;  ///< The dtype as written in the header, such as "<f4".
-  char kind = 0;      ///< b(ool), i(nt), u(int), f(loat), U or S (strings), O(bjects), ...
+  std::string name = {};  ///< The file, or the archive and member, for messages.
+  std::string dtype;      ///< The dtype as written in the header, such as "<f4".
+  char kind = 0;          ///< b(ool), i(nt), u(int), f(loat), U or S (strings), O(bjects), ...
   std::int64_t item_bytes = 0;
   bool column_major = false;  ///< The array is in Fortran order.
   std::vector<std::int64_t> shape;
   std::span<const std::byte> data;
-  std::shared_ptr<const void> storage;  ///< The owner of `data`.
+  std::shared_ptr<const void> storage = {};  ///< The owner of `data`.
 
   std::int64_t elements() const;
   /// The shape for messages, such as "(3, 4)".
