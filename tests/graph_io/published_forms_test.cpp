@@ -116,5 +116,23 @@ TEST(PublishedCounts, AreComparedWithTheFile) {
   EXPECT_THAT(levels, ::testing::ElementsAre(LogLevel::info, LogLevel::warning));
 }
 
+TEST(PublishedCounts, OfUndirectedGraphsDoNotDependOnHowOftenAnEdgeIsListed) {
+  std::vector<LogLevel> levels;
+  ImportOptions options;
+  options.log = [&](LogLevel level, std::string_view) { levels.push_back(level); };
+  const std::pair<std::int64_t, std::int64_t> graphs[] = {
+      {22662, 32927}, {24492, 93050}, {11758, 519000}, {48921, 153540}};
+  ImportCounts counts;
+  for (const auto& [nodes, edges] : graphs) {
+    counts.nodes = nodes;
+    counts.entries = 2 * edges;
+    for (const std::int64_t listed : {edges, 2 * edges}) {
+      counts.edges_listed = listed;
+      compare_with_published(InputFormat::npz, counts, options);
+    }
+  }
+  EXPECT_THAT(levels, ::testing::AllOf(::testing::SizeIs(8), ::testing::Each(LogLevel::info)));
+}
+
 }  // namespace
 }  // namespace heliograph

@@ -75,6 +75,8 @@ TEST_F(TextReaders, EdgeListErrorsNameTheLine) {
   refused("0,1\n0,", "line 2: '' is not an integer");
   refused(",src,dst\n0,1,2\n", "line 1: the header's first name is empty");
   refused("id,source,target\n0,1,2\n", "line 1: the header's second and third names are the ends");
+  write_text(directory / "edges.csv", "target,source,weight\n0,1,2\n");
+  EXPECT_EQ(load_dataset(directory, base(0)).graph.neighbours.size(), 2U);
   write_npy(directory / "features.npy", std::vector<float>(18), 3, 6);
   refused("0,1\n", "features.npy: has 3 rows, but labels.npy has 6: 3 too few; is it transposed?");
   write_text(directory / "edges.csv", "0,1\n");

@@ -68,6 +68,13 @@ TEST_F(WikiCs, IsReadWithAllSplits) {
   EXPECT_FALSE(load_dataset(folder_, options).labels.has_label(0));
 }
 
+TEST_F(WikiCs, ADirectoryOfAnotherFormMayHaveDataJson) {
+  write();
+  write_text(folder_ / "edges.csv", "0,1\n");
+  write_text(folder_ / "features.npy", "");
+  EXPECT_EQ(detect_format(folder_), InputFormat::edge_list);
+}
+
 TEST_F(WikiCs, IsRefusedByName) {
   for (const char* key : {"features", "links"}) refused(key, "", "has no list");
   refused("labels", "", "has no labels");

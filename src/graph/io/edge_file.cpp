@@ -51,6 +51,10 @@ bool is_source_name(std::string_view name) {
   return name == "source" || name == "src" || name == "from";
 }
 
+bool is_target_name(std::string_view name) {
+  return name == "target" || name == "dst" || name == "to";
+}
+
 }  // namespace
 
 EdgeList read_edge_file(const std::filesystem::path& file, int base, std::int64_t nodes,
@@ -95,7 +99,8 @@ EdgeList read_edge_file(const std::filesystem::path& file, int base, std::int64_
           "the header's first name is empty, as if the first column were the index of a "
           "table: write the edges without it (pandas: index=False)");
     }
-    if (header && fields.count == 3 && is_source_name(fields.field[1])) {
+    if (header && fields.count == 3 && is_source_name(fields.field[1]) &&
+        is_target_name(fields.field[2])) {
       lines.refuse(
           "the header's second and third names are the ends of an edge, so the first "
           "column would be read as its source: leave that column out");

@@ -42,11 +42,6 @@ const InputForm kForms[] = {
      is_graphland,
      read_graphland,
      {"features.csv", "targets.csv", "edgelist.csv", "info.yaml"}},
-    {InputFormat::wikics,
-     "a directory with data.json of Wiki-CS",
-     is_wikics,
-     read_wikics,
-     {"data.json"}},
     {InputFormat::edge_list, "a directory with edges.csv or edges.tsv and features.npy",
      is_edge_list, read_edge_list},
     {InputFormat::matrix_market, "a .mtx file or a directory with one", is_matrix_market,
@@ -58,6 +53,12 @@ const InputForm kForms[] = {
      {},
      true},
     {InputFormat::metis, "a .graph file of METIS or a directory with one", is_metis, read_metis},
+    // Last, as other directories may have a data.json too.
+    {InputFormat::wikics,
+     "a directory with data.json of Wiki-CS",
+     is_wikics,
+     read_wikics,
+     {"data.json"}},
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
 #include <numbers>
 
 namespace heliograph {
@@ -52,12 +53,15 @@ void fill_missing(std::span<float> column, std::span<const float> sorted) {
 
 void to_normal_quantiles(std::span<float> column, std::span<const float> sorted) {
   const std::size_t count = std::min<std::size_t>(1000, column.size());
+  // Ranks and positions round as NumPy's linspace and percentile do, since a position just below
+  // that of the first of equal numbers would change the rank of all of them.
+  const double step = 1.0 / static_cast<double>(std::max<std::size_t>(count - 1, 1));
   const auto rank = [&](std::size_t i) {
-    return count == 1 ? 0.0 : static_cast<double>(i) / static_cast<double>(count - 1);
+    return i + 1 == count && count > 1 ? 1.0 : static_cast<double>(i) * step;
   };
   std::vector<double> quantiles(count);
   for (std::size_t i = 0; i < count; ++i) {
-    const double at = rank(i) * static_cast<double>(sorted.size() - 1);
+    const double at = rank(i) * 100 / 100 * static_cast<double>(sorted.size() - 1);
     const auto below = static_cast<std::size_t>(at);
     const float least = sorted[below];
     const float next = sorted[std::min(below + 1, sorted.size() - 1)];

@@ -30,22 +30,47 @@ std::vector<std::string> NumberRows::header() {
   return names;
 }
 
-bool NumberRows::next(std::vector<double>& row) {
+bool NumberRows::split() {
   std::string_view line;
   do {
     if (!lines_.next(line)) return false;
   } while (trim(line).empty());
-  row.clear();
+  fields_.clear();
   for (std::size_t end = 0; end != std::string_view::npos;) {
-    end = line.find(',');
-    const std::string_view field = trim(line.substr(0, end));
+    std::size_t quoted = 0;
+    while (quoted < line.size() && line[quoted] == '"') {
+      quoted = line.find('"', quoted + 1);
+      if (quoted == std::string_view::npos) refuse("a quote is not closed");
+      ++quoted;
+    }
+    end = line.find(',', quoted);
+    fields_.push_back(trim(line.substr(0, end)));
     line.remove_prefix(end == std::string_view::npos ? line.size() : end + 1);
-    const auto number = number_of(field);
-    if (!number) refuse("'{}' is not a number", field);
-    row.push_back(*number);
   }
-  if (cols_ == 0) cols_ = row.size();
-  if (row.size() != cols_) refuse("{} fields, where the first line has {}", row.size(), cols_);
+  if (cols_ == 0) cols_ = fields_.size();
+  if (fields_.size() != cols_) {
+    refuse("{} fields, where the first line has {}", fields_.size(), cols_);
+  }
+  return true;
+}
+
+double NumberRows::number(std::size_t column) const {
+  const auto number = number_of(fields_[column]);
+  if (!number) refuse("'{}' is not a number", fields_[column]);
+  return *number;
+}
+
+bool NumberRows::next(std::vector<double>& row) {
+  if (!split()) return false;
+  row.resize(cols_);
+  for (std::size_t i = 0; i < cols_; ++i) row[i] = number(i);
+  return true;
+}
+
+bool NumberRows::next(std::vector<double>& row, std::span<const std::size_t> columns) {
+  if (!split()) return false;
+  row.resize(columns.size());
+  for (std::size_t i = 0; i < columns.size(); ++i) row[i] = number(columns[i]);
   return true;
 }
 
@@ -54,9 +79,7 @@ NamedColumns::NamedColumns(const std::filesystem::path& file, const std::vector<
   const std::vector<std::string> header = rows_.header();
   std::set<std::size_t> used = {0};
   for (const std::string& name : names) {
-    const auto found = std::find(header.begin() + 1, header.end(), name);
-    if (found == header.end()) rows_.refuse("there is no column {}", name);
-    at_.push_back(static_cast<std::size_t>(found - header.begin()));
+    at_.push_back(column_of(rows_.lines(), header, name, 1));
     if (!used.insert(at_.back()).second) rows_.refuse("the column {} is needed twice", name);
   }
   for (std::size_t i = 0; i < header.size(); ++i) {
@@ -65,14 +88,13 @@ NamedColumns::NamedColumns(const std::filesystem::path& file, const std::vector<
 }
 
 bool NamedColumns::next(std::vector<double>& row) {
-  if (!rows_.next(whole_)) return false;
+  if (!rows_.next(whole_, at_)) return false;
   if (whole_[0] != number_) {
     rows_.refuse("the first column is {}, not {}: it numbers the nodes, in their order", whole_[0],
                  number_);
   }
   ++number_;
-  row.resize(at_.size());
-  for (std::size_t i = 0; i < at_.size(); ++i) row[i] = whole_[at_[i]];
+  row.assign(whole_.begin() + 1, whole_.end());
   return true;
 }
 

@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/io/line_reader.hpp"
@@ -10,19 +12,24 @@
 
 namespace heliograph {
 
-/// Reads a table of numbers row by row. Commas separate fields, an empty field is NaN, True and
-/// False are 1 and 0, and empty lines are skipped. Throws Error(bad_input) that names the file and
-/// the line.
+/// Reads a table of numbers row by row. Commas outside quotes separate fields, an empty field is
+/// NaN, True and False are 1 and 0, and empty lines are skipped. Throws Error(bad_input) that names
+/// the file and the line.
 class NumberRows {
  public:
   explicit NumberRows(const std::filesystem::path& file) : lines_(file) {}
 
-  /// Reads the first line as the names of the columns, of which each later row has a number. Call
+  /// Reads the first line as the names of the columns, of which each later row has a field. Call
   /// it before `next`.
   std::vector<std::string> header();
 
   /// Sets `row` to the next row, which has as many numbers as the first one; false at the end.
   bool next(std::vector<double>& row);
+
+  /// Sets `row` to the numbers of these columns. Other fields may hold anything.
+  bool next(std::vector<double>& row, std::span<const std::size_t> columns);
+
+  const LineReader& lines() const { return lines_; }
 
   /// `expected` rows or, if the file cannot hold as many rows of `cols` numbers, the most it can
   /// hold.
@@ -35,7 +42,12 @@ class NumberRows {
   }
 
  private:
+  /// Sets `fields_` to those of the next row; false at the end.
+  bool split();
+  double number(std::size_t column) const;
+
   LineReader lines_;
+  std::vector<std::string_view> fields_;
   std::size_t cols_ = 0;
 };
 
@@ -48,7 +60,7 @@ class NamedColumns {
   /// Sets `row` to the numbers of the next row, in the order of the names; false at the end.
   bool next(std::vector<double>& row);
 
-  /// The other columns.
+  /// The other columns, which may hold anything.
   const std::vector<std::string>& unused() const { return unused_; }
 
   /// As NumberRows::refuse.
@@ -59,7 +71,7 @@ class NamedColumns {
 
  private:
   NumberRows rows_;
-  std::vector<std::size_t> at_;
+  std::vector<std::size_t> at_{0};
   std::vector<std::string> unused_;
   std::vector<double> whole_;
   double number_ = 0;

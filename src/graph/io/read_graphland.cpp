@@ -86,17 +86,10 @@ std::int64_t prepare(std::vector<float>& column, bool normal, const fs::path& fi
 }
 
 /// The categories that get a feature, ascending: all, or the larger one of two.
-std::vector<std::int32_t> encoded(const std::vector<std::int32_t>& column, const fs::path& file,
-                                  const std::string& name) {
-  constexpr std::size_t kMost = 4096;  // So that a short hostile file cannot fill memory.
+std::vector<std::int32_t> encoded(const std::vector<std::int32_t>& column) {
   std::vector<std::int32_t> values = column;
   std::ranges::sort(values);
   values.erase(std::unique(values.begin(), values.end()), values.end());
-  if (values.size() > kMost) {
-    refuse(file, "{}",
-           legible(fmt::format("{} has {} categories; at most {} are read", name, values.size(),
-                               kMost)));
-  }
   if (values.size() == 2) values.erase(values.begin());
   return values;
 }
@@ -113,8 +106,18 @@ Features make_features(const fs::path& file, const FeatureNames& names, bool nor
   std::vector<std::vector<std::int32_t>> blocks;
   std::size_t cols = table.numbers.size();
   for (std::size_t i = 0; i < table.categories.size(); ++i) {
-    blocks.push_back(encoded(table.categories[i], file, names.categorical[i]));
+    blocks.push_back(encoded(table.categories[i]));
     cols += blocks.back().size();
+  }
+  // More would let a short hostile file fill memory: beyond 1 GiB, only as much for its length.
+  constexpr std::size_t kMostNumbers = std::size_t{1} << 28, kMostForAFeature = 128;
+  const std::size_t one_hot = cols - table.numbers.size();
+  if (one_hot > kMostForAFeature * blocks.size() &&
+      one_hot > kMostNumbers / static_cast<std::size_t>(std::max<std::int64_t>(table.rows, 1))) {
+    refuse(file,
+           "{} categorical features have {} categories for {} nodes; beyond 2^28 one-hot numbers, "
+           "at most {} a feature are read",
+           blocks.size(), one_hot, table.rows, kMostForAFeature);
   }
   std::vector<float> out(static_cast<std::size_t>(table.rows) * cols);
   for (std::size_t v = 0; v < static_cast<std::size_t>(table.rows); ++v) {
@@ -156,19 +159,27 @@ std::vector<fs::path> split_files(const fs::path& directory) {
   return files;
 }
 
-/// One role of each split: flags of shape (splits, nodes).
-NpyArray read_masks(const fs::path& directory, const std::vector<fs::path>& files,
-                    const std::string& role, std::int64_t nodes) {
-  std::vector<double> flags;
+constexpr const char* kRoles[] = {"train", "val", "test"};
+
+/// The flags of each role: an array of shape (splits, nodes).
+std::vector<NpyArray> read_masks(const fs::path& directory, const std::vector<fs::path>& files,
+                                 std::int64_t nodes) {
+  std::array<std::vector<double>, std::size(kRoles)> flags;
   for (const fs::path& file : files) {
-    const std::size_t before = flags.size();
-    NamedColumns columns(file, {role});
-    for (std::vector<double> row; columns.next(row);) flags.push_back(row[0]);
-    const std::int64_t rows = std::ssize(flags) - static_cast<std::int64_t>(before);
+    NamedColumns columns(file, {std::begin(kRoles), std::end(kRoles)});
+    std::int64_t rows = 0;
+    for (std::vector<double> row; columns.next(row); ++rows) {
+      for (std::size_t role = 0; role < flags.size(); ++role) flags[role].push_back(row[role]);
+    }
     if (rows != nodes) refuse(file, "has {} rows for {} nodes", rows, nodes);
   }
-  return as_array(fmt::format("{}: column {}", (directory / "split_masks").string(), role),
-                  std::move(flags), {std::ssize(files), nodes});
+  std::vector<NpyArray> arrays;
+  for (std::size_t role = 0; role < flags.size(); ++role) {
+    arrays.push_back(
+        as_array(fmt::format("{}: column {}", (directory / "split_masks").string(), kRoles[role]),
+                 std::move(flags[role]), {std::ssize(files), nodes}));
+  }
+  return arrays;
 }
 
 }  // namespace
@@ -205,10 +216,12 @@ Dataset read_graphland(const fs::path& directory, const ImportOptions& given,
                               options.keep_direction, counts, edges.string());
   arrays.add("labels", [&] { return labels; });
   const std::vector<fs::path> splits = split_files(directory);
-  for (const char* role : {"train", "val", "test"}) {
-    if (splits.empty()) break;
-    arrays.add(fmt::format("{}_masks", role),
-               [&, role] { return read_masks(directory, splits, role, nodes); });
+  std::vector<NpyArray> masks;
+  for (std::size_t role = 0; role < std::size(kRoles) && !splits.empty(); ++role) {
+    arrays.add(fmt::format("{}_masks", kRoles[role]), [&, role] {
+      if (masks.empty()) masks = read_masks(directory, splits, nodes);
+      return masks[role];
+    });
   }
   read_targets(arrays, options, dataset);
   compare_with_published(InputFormat::graphland, counts, options);

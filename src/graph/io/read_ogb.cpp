@@ -40,7 +40,7 @@ std::int64_t only_number(const NpyArray& array) {
 /// For each node the mean of the features of its edges, whose rows are in the order of `edges`.
 Features mean_of_edges(const fs::path& file, const std::vector<Edge>& edges, std::int64_t nodes) {
   // Memory grows with the rows that are read, as few edges may claim many nodes.
-  constexpr std::int64_t kMostNodes = 16;
+  constexpr std::int64_t kMostNodesAnEnd = 16;
   NumberRows numbers(file);
   std::vector<std::int64_t> place(static_cast<std::size_t>(nodes), -1), degree;
   std::vector<double> sums, row;
@@ -60,7 +60,7 @@ Features mean_of_edges(const fs::path& file, const std::vector<Edge>& edges, std
     }
   }
   if (i != edges.size()) refuse(file, "has {} rows for {} edges", i, edges.size());
-  if (nodes / kMostNodes > std::ssize(degree)) {
+  if (nodes / kMostNodesAnEnd > std::ssize(degree)) {
     refuse(file, "has features for the edges of {} of {} nodes: too few to be those of the nodes",
            degree.size(), nodes);
   }
