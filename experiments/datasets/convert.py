@@ -164,14 +164,20 @@ def from_parquet(folder, _):
     arrays["edge_index"] = np.stack(ends)
     if "weight" in edges:
         arrays["edge_weight"] = edges["weight"].to_numpy()
-    for name in ("label", "y"):
-        if name in nodes:
-            arrays["y"], names = classes(nodes.pop(name).to_pylist())
-            if names is not None:
-                arrays["class_names"] = names
-            break
+    labels = [name for name in ("label", "y") if name in nodes]
+    if len(labels) == 2:
+        sys.exit("convert.py: the nodes have both columns label and y: leave one out")
+    for name in labels:
+        arrays["y"], names = classes(nodes.pop(name).to_pylist())
+        if names is not None:
+            arrays["class_names"] = names
     if "split" in nodes:
-        roles = [SPLITS.get(str(role).lower()) for role in nodes.pop("split").to_pylist()]
+        words = nodes.pop("split").to_pylist()
+        unknown = {str(word) for word in words if word and str(word).lower() not in SPLITS}
+        if unknown:
+            sys.exit(f"convert.py: the column split has {min(unknown)!r}, which is none of "
+                     f"{', '.join(SPLITS)}")
+        roles = [SPLITS.get(str(word).lower()) for word in words]
         for role in ("train", "val", "test"):
             arrays[f"{role}_mask"] = np.array([r == role for r in roles])
     for name in [name for name in nodes if name.endswith("_mask")]:
@@ -221,9 +227,12 @@ def from_planetoid(prefix, _):
             sys.exit(f"convert.py: {path}: {getattr(error, 'strerror', None) or error}")
 
     x, tx, allx, y, ty, ally, graph = map(read, ("x", "tx", "allx", "y", "ty", "ally", "graph"))
-    test = np.loadtxt(f"{prefix}.test.index", dtype=np.int64, ndmin=1)
+    try:
+        test = np.loadtxt(f"{prefix}.test.index", dtype=np.int64, ndmin=1)
+    except (OSError, ValueError) as error:
+        sys.exit(f"convert.py: {prefix}.test.index: {error}")
     first, count = len(ally), len(test)
-    if test.min() < first or len(set(test)) != count or tx.shape[0] != count or len(ty) != count:
+    if count == 0 or test.min() < first or len(set(test)) != count or tx.shape[0] != count or len(ty) != count:
         sys.exit(f"convert.py: {prefix}.test.index does not fit {prefix}.tx, .ty and .ally")
     # Rows of tx are in the order of the file. Citeseer lacks some numbers: isolated nodes without
     # features and label.

@@ -88,8 +88,10 @@ void save_native(const Dataset& dataset, const std::filesystem::path& directory,
 /// Writes a NumPy archive with the names of PyTorch Geometric (docs/formats.md): edge_index with
 /// every edge of an undirected graph both ways, x or the CSR arrays attr_data, attr_indices,
 /// attr_indptr and attr_shape of sparse features, y, and, where the data set has them, edge_weight,
-/// train_mask, val_mask, test_mask and class_names. `load_dataset` reads the same data set from it.
-/// Needs 16 bytes an entry. Throws Error: usage (the file cannot be created), resource (disk full).
+/// train_mask, val_mask, test_mask and class_names. `load_dataset` reads the same data set from it,
+/// if it is told keep_direction for a directed graph and regression for numbers to predict. Needs
+/// 16 bytes an entry. Throws Error: as `validate` does; usage (the file cannot be created, or a
+/// split lacks nodes of a role), resource (disk full).
 void save_npz(const Dataset& dataset, const std::filesystem::path& file);
 
 /// The XXH64 of all arrays of the data set, as 16 hexadecimal digits.

@@ -28,6 +28,7 @@
 namespace heliograph {
 namespace cli {
 
+/// Values of nodes come before weights, and what only the data set gives after them.
 enum class Exported : std::uint8_t { predictions, logits, embeddings, weights, graph, partition };
 
 }  // namespace cli
@@ -80,8 +81,8 @@ std::vector<OptionField<ExportRequest>> export_fields() {
 
 struct Form {
   const char* extension;
-  FileKind kind;
   std::vector<Exported> holds;
+  const FileKind* kind;  ///< What --overwrite replaces; null: nothing, as it may be an input.
 };
 
 /// Throws Error(usage) if the file has another extension than what it is to hold, could not be
@@ -97,15 +98,22 @@ void require_target(const ExportRequest& request) {
     require_writable_partition("to", request.to, overwrite);
     return;
   }
-  const Form forms[] = {{".csv", kNodeTable, {predictions, logits, embeddings}},
-                        {".npy", kNpyFile, {predictions, logits, embeddings}},
-                        {".npz", kNpzFile, {weights, graph}},
-                        {".safetensors", kSafetensorsFile, {logits, embeddings, weights}}};
+  const Form forms[] = {{".csv", {predictions, logits, embeddings}, &kNodeTable},
+                        {".npy", {predictions, logits, embeddings}, &kNpyFile},
+                        {".npz", {weights, graph}, nullptr},
+                        {".safetensors", {logits, embeddings, weights}, nullptr}};
   std::vector<std::string> fitting;
   for (const Form& form : forms) {
     if (std::ranges::count(form.holds, request.what) == 0) continue;
     if (fs::path(request.to).extension() == form.extension) {
-      require_writable({"to", request.to, form.kind, overwrite});
+      std::error_code ignored;
+      if (form.kind == nullptr && fs::exists(request.to, ignored)) {
+        throw Error(ErrorCode::usage,
+                    fmt::format("--to {} exists, and it may be a data set or weights: export never "
+                                "replaces a {} file, so choose another name",
+                                request.to, form.extension));
+      }
+      require_writable({"to", request.to, form.kind != nullptr ? *form.kind : kNpyFile, overwrite});
       return;
     }
     fitting.emplace_back(form.extension);
@@ -115,19 +123,31 @@ void require_target(const ExportRequest& request) {
                                             name == "graph" ? "is" : "are", listed(fitting)));
 }
 
-nlohmann::json read_run_json(const std::string& run) {
+/// What run.json says of the data set and of the partition of a run.
+struct Hashes {
+  std::string dataset;
+  std::string partition;  ///< Empty if the run has not ended.
+};
+
+Hashes read_hashes(const std::string& run) {
+  const auto text = [](const nlohmann::json& object, const char* key) {
+    const auto found = object.is_object() ? object.find(key) : object.end();
+    return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+  };
   std::ifstream file(fs::path(run) / "run.json");
-  nlohmann::json object = nlohmann::json::parse(file, nullptr, false);
-  if (!object.is_object() || !object.contains("dataset")) {
+  const auto object = nlohmann::json::parse(file, nullptr, false);
+  const bool holds = object.is_object() && object.contains("dataset");
+  Hashes hashes{holds ? text(object.at("dataset"), "hash") : "", text(object, "partition_hash")};
+  if (hashes.dataset.empty()) {
     throw Error(ErrorCode::bad_input,
                 fmt::format("--run {} is no run directory: it has no run.json of a run", run));
   }
-  return object;
+  return hashes;
 }
 
 /// Reads the options of the run, if there is one, and the data set, which must be the run's.
 Dataset load_data(ExportRequest& request, const Arguments<ExportRequest>& arguments,
-                  const nlohmann::json& run, Progress& progress) {
+                  const Hashes& run, Progress& progress) {
   DataOptions& input = request.run.input;
   if (!request.from.empty()) {
     apply_run(request.from, {}, request.run, [&] { arguments.apply(request); });
@@ -135,14 +155,10 @@ Dataset load_data(ExportRequest& request, const Arguments<ExportRequest>& argume
   require_text(input.data, "data", "the path of a data set");
   refuse_shards(input);
   refuse_flags_of_edge_lists(input, arguments.given());
-  std::error_code ignored;
-  if (fs::equivalent(input.data, request.to, ignored)) {
-    throw Error(ErrorCode::usage, fmt::format("--to {} is the data set itself", request.to));
-  }
   input.requires_splits =
       request.from.empty() || std::holds_alternative<GivenSplit>(request.run.train.split);
   Dataset dataset = load(input, progress);
-  if (!request.from.empty() && run.at("dataset").value("hash", "") != dataset_hash(dataset)) {
+  if (!request.from.empty() && run.dataset != dataset_hash(dataset)) {
     throw Error(ErrorCode::mismatch,
                 fmt::format("{} is not the data set of the run in {}: their hashes differ",
                             input.data, request.from));
@@ -152,30 +168,32 @@ Dataset load_data(ExportRequest& request, const Arguments<ExportRequest>& argume
 
 void export_values(const ExportRequest& request, const std::optional<NodeValues>& kept,
                    const std::optional<Dataset>& dataset, Progress& progress) {
-  const Model model = Model::load(request.from);
+  const bool headed =
+      request.what == Exported::logits && fs::path(request.to).extension() == ".csv";
+  std::optional<Model> model;
+  if (!kept || headed) model = Model::load(request.from);
   std::optional<NodeValues> values = kept;
   if (!values) {
     progress.phase("computing " + choice_name(request.what));
-    values = computed_values(model, *dataset, choice_name(request.what), progress.callback());
+    values = computed_values(*model, *dataset, choice_name(request.what), progress.callback());
   }
   progress.phase("writing " + request.to);
   if (request.what == Exported::predictions && fs::path(request.to).extension() == ".csv") {
     write_prediction_table(request.to, *values, *dataset,
                            make_split(*dataset, request.run.train.split));
   } else {
-    write_values(request.to, *values, model);
+    write_values(request.to, *values, headed ? model->class_names : std::vector<std::string>());
   }
 }
 
-void export_partition(const ExportRequest& request, const Dataset& dataset,
-                      const nlohmann::json& run, Progress& progress) {
+void export_partition(const ExportRequest& request, const Dataset& dataset, const Hashes& run,
+                      Progress& progress) {
   const PartitionOptions cut = cut_of(request.run.train);
   Split split;
   if (cut.balance_train) split = make_split(dataset, request.run.train.split);
   progress.phase("cutting into " + counted(cut.parts, "part"));
   const Partition partition = make_partition(dataset.graph, cut, progress.callback(), &split);
-  const auto& hash = run.at("partition_hash");
-  if (hash.is_null() || hash != partition_hash(partition)) {
+  if (run.partition != partition_hash(partition)) {
     throw Error(ErrorCode::mismatch,
                 fmt::format("the options of the run in {} do not make its partition again, as if "
                             "it has not ended or trained on shards: heliograph partition --owners "
@@ -200,15 +218,15 @@ int run_export(const Arguments<ExportRequest>& arguments) {
                             cuts ? "; heliograph partition --owners FILE cuts a data set" : ""));
   }
   require_target(request);
-  nlohmann::json run;
+  Hashes run;
   if (!request.from.empty()) {
     RunDirectory::complete_replacement(request.from);
-    run = read_run_json(request.from);
+    run = read_hashes(request.from);
   }
   Progress progress(0, request.run.input.quiet, request.run.input.log_level);
   const bool of_nodes = request.what < weights;
   const auto kept = of_nodes ? kept_values(request.from, choice_name(request.what)) : std::nullopt;
-  // A table of predictions needs labels and split, what was not kept is computed.
+  // A table of predictions needs labels and split, and values that were not kept are computed.
   const bool needs_data =
       request.what > weights ||
       (of_nodes && (!kept || (request.what == predictions && request.to.ends_with(".csv"))));

@@ -78,12 +78,12 @@ std::vector<Column> prediction_columns(const NodeValues& predictions, const Data
   const Labels& labels = dataset.labels;
   if (labels.task == Task::regression) {
     const auto numbers = std::make_shared<const Array<float>>(to_float32(predictions));
-    return {column_of("prediction", numbers), {"label", [&](std::size_t node, std::string& text) {
-                                                 const float value = labels.values[node];
-                                                 if (value == value)
-                                                   text += fmt::format("{}",
-                                                                       value);  // NaN is unlabelled
-                                               }}};
+    const auto label = [&labels](std::size_t node, std::string& text) {
+      if (labels.has_label(static_cast<NodeId>(node))) {
+        text += fmt::format("{}", labels.values[node]);
+      }
+    };
+    return {column_of("prediction", numbers), {"label", label}};
   }
   const auto ids = std::make_shared<const std::vector<std::int32_t>>(to_int32(predictions));
   if (labels.task == Task::multiclass) {
@@ -160,7 +160,8 @@ NodeValues computed_values(const Model& model, const Dataset& dataset, const std
   return as_array(name, std::move(outputs.predictions), {nodes, outputs.prediction_cols});
 }
 
-void write_values(const fs::path& file, const NodeValues& values, const Model& model) {
+void write_values(const fs::path& file, const NodeValues& values,
+                  const std::vector<std::string>& headings) {
   if (file.extension() == ".npy") {
     write_npy(file, values);
     return;
@@ -177,10 +178,8 @@ void write_values(const fs::path& file, const NodeValues& values, const Model& m
     return;
   }
   std::vector<Column> columns;
-  const bool named = cols == model.class_names.size();
   for (std::size_t c = 0; c < cols; ++c) {
-    columns.push_back(
-        column_of(named ? model.class_names[c] : std::to_string(c), numbers, c, cols));
+    columns.push_back(column_of(class_text(headings, c), numbers, c, cols));
   }
   write_table(file, nodes, columns);
 }

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "graph/io/npy.hpp"
 #include "heliograph/dataset.hpp"
@@ -27,9 +28,10 @@ NodeValues computed_values(const Model& model, const Dataset& dataset, const std
                            const LogCallback& log);
 
 /// Writes one row for each node: *.npy, *.safetensors (fp32 values only, as one tensor of their
-/// name) or *.csv, whose columns are the node and the values, named by `model`'s classes if there
-/// is one for each.
-void write_values(const std::filesystem::path& file, const NodeValues& values, const Model& model);
+/// name) or *.csv, whose columns are the node and the values under `headings`, or numbered where
+/// there are none.
+void write_values(const std::filesystem::path& file, const NodeValues& values,
+                  const std::vector<std::string>& headings);
 
 /// Writes a .csv with node, prediction, label and role of each node. Classes have their names, or
 /// their numbers without; multi-label data have a column for the prediction and one for the label

@@ -219,7 +219,8 @@ TEST_F(Export, MistakesAreNamed) {
   save_npz(test::ring(60), path("ring.npz"));
   refused({"export", "--data", path("ring.npz"), "--what", "graph", "--to", path("ring.npz"),
            "--overwrite"},
-          2, "is the data set itself");
+          2, "export never replaces a .npz file");
+  refused(words("weights", "ring.npz", {"--overwrite"}), 2, "export never replaces a .npz file");
 
   const std::string other = test::save_ring(path("other"), 48);
   refused(words("graph", "g.npz", {"--data", other}), 7, "is not the data set of the run");

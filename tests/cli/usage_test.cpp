@@ -198,7 +198,7 @@ TEST(Usage, AFlagOfAnotherCommandNamesThatCommand) {
   expect_refusal({"partition", "--bits", "1"}, 2,
                  "unknown flag --bits: it is a flag of heliograph train (");
   expect_refusal({"info", "--data", "x"}, 2,
-                 "it is a flag of heliograph train, eval, import or partition (");
+                 "it is a flag of heliograph train, eval, export, import or partition (");
 }
 
 TEST(Usage, ADefaultOfAnotherModelIsRefusedUnlessARunWroteIt) {

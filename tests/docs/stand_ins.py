@@ -14,7 +14,7 @@ from harness import ROOT, run
 
 # What published.py writes.
 PUBLISHED = ("flickr", "reddit", "arxiv", "papers100M", "tolokers.npz", "Penn94.mat", "musae_git", "snap",
-             "web", "mesh", "planetoid", "mine.npz")
+             "web", "mesh", "planetoid", "mine.npz", "wikics", "hm-categories")
 HAS_SCIPY = all(importlib.util.find_spec(name) for name in ("numpy", "scipy"))
 
 TORCHRUN = '''#!{python}

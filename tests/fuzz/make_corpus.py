@@ -315,7 +315,7 @@ def main():
         {"options": "23", "x.npy": npy("<i4", (3,), struct.pack("<3i", 0, 1, 0))}))
     put("owners", "bad-pickled", bundle({"options": "23", "x.npy": npy("|O", (3,), bytes(12))}))
     put("owners", "good-dgl", bundle(
-        {"options": "23", "partition_meta.json": "{}", "_N.txt": "0\n1\n0\n"}))
+        {"options": "23", "partition_meta.json": '{"num_parts": 2}', "_N.txt": "0\n1\n0\n"}))
     for bits in range(6):
         put("packed_rows", f"good-{1 << bits}-bits",
             bytes([bits, bits % 2, bits % 3, bits % 4, 39]) + bytes(range(256)) * 3)

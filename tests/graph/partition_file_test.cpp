@@ -82,8 +82,9 @@ TEST_F(PartitionFile, IsWhatDglDispatches) {
   for (const char* name : {"partition_meta.json", "_N.txt"}) {
     EXPECT_EQ(read_partition(folder_ / name, 4, 3).owner, partition.owner) << name;
   }
-  test::expect_error(ErrorCode::usage, "has the name partition_meta.json",
-                     [&] { write_partition(partition, folder_ / "owners.json"); });
+  test::write_text(meta, "{\"num_parts\": 2}");
+  test::expect_error(ErrorCode::bad_input, "its num_parts is not 3",
+                     [&] { read_partition(meta, 4, 3); });
 }
 
 TEST_F(PartitionFile, ThatIsMissingIsNamed) {

@@ -49,6 +49,20 @@ TEST_F(SaveNpz, IsReadAsTheSameDataSet) {
   EXPECT_EQ(dataset_hash(again(numbers)), dataset_hash(numbers));
 }
 
+TEST_F(SaveNpz, KeepsTheNumberOfClassesAndRefusesWhatReadersWould) {
+  Dataset more = small_dense();
+  more.class_names.clear();
+  more.labels.classes += 3;  // No node has them.
+  EXPECT_EQ(again(more).labels.classes, more.labels.classes);
+
+  Dataset cut = small_dense();
+  cut.splits[0].role =
+      std::vector<Role>{Role::train, Role::train, Role::validation, Role::none, Role::none};
+  test::expect_error(ErrorCode::usage, "test_mask would be empty", [&] { again(cut); });
+  cut.graph.offsets = std::vector<std::int64_t>(6, 1000);
+  test::expect_error(ErrorCode::bad_input, "", [&] { again(cut); });
+}
+
 TEST_F(SaveNpz, HasTheNamesAndTypesOfPyTorchGeometric) {
   save_npz(small_dense(), folder_ / "small.npz");
   Dataset one = small_dense();

@@ -178,6 +178,13 @@ void sync_directory(const std::filesystem::path& path) noexcept {
   if (directory.open()) ::fsync(directory.get());
 }
 
+void sync_file(const std::filesystem::path& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.open() || ::fsync(file.get()) != 0) {
+    throw_file_error(ErrorCode::resource, "cannot write", path, errno);
+  }
+}
+
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) {
     const int error = errno;

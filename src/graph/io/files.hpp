@@ -131,6 +131,9 @@ std::filesystem::path temporary_sibling(const std::filesystem::path& path);
 /// Flushes the entries of a directory to the disk, if its file system can. Ignores errors.
 void sync_directory(const std::filesystem::path& path) noexcept;
 
+/// Flushes a file that others have written to the disk. Throws Error(resource) that names it.
+void sync_file(const std::filesystem::path& path);
+
 /// Renames a file or directory and flushes the new name to the disk. Throws Error(resource) that
 /// names both paths.
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);

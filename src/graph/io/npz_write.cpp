@@ -1,5 +1,6 @@
 #include <zip.h>
 
+#include <cerrno>
 #include <span>
 #include <string>
 #include <system_error>
@@ -77,6 +78,7 @@ void write_npz(const fs::path& path, std::span<const NpyArray> arrays) {
     Writer archive(path, temporary);
     for (std::size_t i = 0; i < arrays.size(); ++i) archive.add(heads[i], arrays[i]);
     archive.close();
+    sync_file(temporary);
     rename_path(temporary, path);
   } catch (...) {
     std::error_code ignored;

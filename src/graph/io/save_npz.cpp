@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/throw_error.hpp"
 #include "graph/io/npz.hpp"
 #include "graph/io/parts.hpp"
 #include "heliograph/io.hpp"
@@ -53,6 +54,14 @@ NpyArray targets(const Labels& labels, std::int64_t nodes) {
 /// The flags of one role: (nodes,) for one split, else (nodes, splits).
 NpyArray mask(std::string name, const std::vector<Split>& splits, std::int64_t nodes, Role role) {
   const auto count = static_cast<std::int64_t>(splits.size());
+  for (const Split& split : splits) {
+    if (std::ranges::find(split.role, role) != split.role.end()) continue;
+    throw_error(
+        ErrorCode::usage,
+        "{} would be empty, and a split of an archive needs nodes to train, to validate and "
+        "to test: choose another split",
+        name);
+  }
   std::vector<std::int8_t> flags;
   for (std::size_t v = 0; v < static_cast<std::size_t>(nodes); ++v) {
     for (const Split& split : splits) flags.push_back(split.role[v] == role ? 1 : 0);
@@ -92,9 +101,16 @@ NpyArray class_names(const std::vector<std::string>& names) {
   return array;
 }
 
+/// Whether no node has the last class, so that readers would find fewer classes in the labels.
+bool lacks_last_class(const Labels& labels) {
+  return labels.task == Task::multiclass &&
+         std::ranges::find(labels.class_of, labels.classes - 1) == labels.class_of.end();
+}
+
 }  // namespace
 
 void save_npz(const Dataset& dataset, const std::filesystem::path& file) {
+  validate(dataset);
   const Graph& graph = dataset.graph;
   const Features& features = dataset.features;
   std::vector<NpyArray> arrays{edge_index(graph)};
@@ -118,7 +134,13 @@ void save_npz(const Dataset& dataset, const std::filesystem::path& file) {
       arrays.push_back(mask(name, dataset.splits, graph.nodes, role));
     }
   }
-  if (!dataset.class_names.empty()) arrays.push_back(class_names(dataset.class_names));
+  if (!dataset.class_names.empty()) {
+    arrays.push_back(class_names(dataset.class_names));
+  } else if (lacks_last_class(dataset.labels)) {
+    std::vector<std::string> numbers;  // Their count says how many classes there are.
+    for (int id = 0; id < dataset.labels.classes; ++id) numbers.push_back(std::to_string(id));
+    arrays.push_back(class_names(numbers));
+  }
   write_npz(file, arrays);
 }
 

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "core/json_depth.hpp"
 #include "core/parse_number.hpp"
 #include "core/plural.hpp"
 #include "core/throw_error.hpp"
@@ -55,6 +57,19 @@ std::vector<std::int32_t> owners_of_array(const std::filesystem::path& file) {
   return to_int32(array);
 }
 
+/// Throws Error(bad_input) unless DGL's description of a partition says that it has `parts` parts.
+void require_parts(const std::filesystem::path& meta, int parts) {
+  const auto mapped = MappedFile::open(meta);
+  const bool deep = nests_too_deeply(mapped->text());
+  const auto object =
+      deep ? nlohmann::json() : nlohmann::json::parse(mapped->text(), nullptr, false);
+  if (object.is_object() && object.value("num_parts", nlohmann::json()) == parts) return;
+  throw_error(ErrorCode::bad_input,
+              "partition file {}: its num_parts is not {}: --parts must be the number of parts in "
+              "the file",
+              meta.string(), parts);
+}
+
 }  // namespace
 
 PartitionFile partition_file(const std::filesystem::path& file) {
@@ -62,16 +77,13 @@ PartitionFile partition_file(const std::filesystem::path& file) {
   if (file.filename() == kDglMeta) {
     return {PartitionForm::dgl, std::filesystem::path(file).replace_filename("_N.txt")};
   }
-  if (file.extension() == ".json") {
-    throw_error(ErrorCode::usage, "{}: DGL's form of a partition has the name {}", file.string(),
-                kDglMeta);
-  }
   return {PartitionForm::lines, file};
 }
 
 Partition read_partition(const std::filesystem::path& path, std::int64_t nodes, int parts) {
   if (parts < 1) throw_error(ErrorCode::usage, "--parts {}: at least 1 is needed", parts);
   const auto [form, file] = partition_file(path);
+  if (form == PartitionForm::dgl) require_parts(path, parts);
   const bool array = form == PartitionForm::array;
   Partition partition{parts, array ? owners_of_array(file) : owners_of_lines(file)};
   std::vector<bool> used(static_cast<std::size_t>(parts), false);

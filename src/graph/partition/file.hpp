@@ -19,8 +19,7 @@ struct PartitionFile {
   std::filesystem::path owners;  ///< The file that holds the owners.
 };
 
-/// How a partition is written to `file` and read from it. Throws Error(usage) for another .json
-/// than DGL's.
+/// How a partition is written to `file` and read from it.
 PartitionFile partition_file(const std::filesystem::path& file);
 
 }  // namespace heliograph

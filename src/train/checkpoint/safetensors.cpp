@@ -50,7 +50,8 @@ std::string checksum_of(const ordered_json& header) {
 }  // namespace
 
 FileRecord write_safetensors(std::unique_ptr<FileSink> sink, const SafetensorsContents& contents) {
-  ordered_json metadata{{"producer", "heliograph"}, {kText, contents.text}};
+  ordered_json metadata{{"producer", "heliograph"}};
+  if (!contents.text.empty()) metadata[kText] = contents.text;
   ordered_json header;
   header[kMetadata] = ordered_json::object();
   std::uint64_t end = 0;

@@ -41,9 +41,6 @@ bool has_at(const fs::path& path, std::size_t at, std::string_view bytes) {
 }
 
 bool is_npy(const fs::path& path) { return has_at(path, 0, "\x93NUMPY"); }
-bool is_npz_file(const fs::path& path) { return has_at(path, 0, "PK\x03\x04"); }
-/// A header of JSON follows its length, which has 8 bytes.
-bool is_safetensors(const fs::path& path) { return has_at(path, 8, "{"); }
 bool is_node_table(const fs::path& path) { return has_at(path, 0, "node,"); }
 bool is_dgl_partition(const fs::path& path) { return has_at(path, 0, "{\"algo_name\""); }
 
@@ -55,8 +52,6 @@ bool is_owner_list(const fs::path& path) {
 }  // namespace
 
 const FileKind kNpyFile{"a .npy file", is_npy, true};
-const FileKind kNpzFile{"a .npz file", is_npz_file, true};
-const FileKind kSafetensorsFile{"a .safetensors file", is_safetensors, true};
 const FileKind kNodeTable{"a table of nodes", is_node_table, true};
 
 void require_writable(const OutputPath& output) {

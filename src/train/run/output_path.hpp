@@ -13,7 +13,7 @@ struct FileKind {
   bool may_be_data = false;  ///< Whether import reads files of this kind.
 };
 
-extern const FileKind kNpyFile, kNpzFile, kSafetensorsFile;
+extern const FileKind kNpyFile;
 /// A table of nodes as export writes it.
 extern const FileKind kNodeTable;
 
