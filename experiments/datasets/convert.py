@@ -133,13 +133,13 @@ def from_dgl(path, _):
 
 
 def classes(values):
-    """Class ids and names; None and NaN are unlabelled. Whole numbers are ids already."""
+    """Class ids and names, or numbers; None and NaN are unlabelled. Whole numbers are ids already."""
     known = [value for value in values if value is not None and value == value]
     if not any(isinstance(value, str) for value in known):
-        return np.array([-1 if v is None or v != v else v for v in values]), None
+        return np.array([np.nan if v is None else v for v in values]), None
     names = sorted(set(map(str, known)))
     ids = {name: i for i, name in enumerate(names)}
-    return np.array([-1 if value is None else ids[str(value)] for value in values]), np.array(names)
+    return np.array([ids.get(str(value), -1) for value in values]), np.array(names)
 
 
 def from_parquet(folder, _):

@@ -187,7 +187,7 @@ void add_ranks(TrainFields& fields) {
   fields.add(
       "partitioner", FieldKind::text, "metis|contiguous|random|file:PATH",
       "How nodes are assigned to ranks. file:PATH reads them from a file of METIS, NumPy or DGL "
-      "(docs/formats.md).",
+      "(docs/data.md).",
       [](TrainOptions& options, const std::string& text) {
         set_partitioner(options.partition, text);
       },
