@@ -144,13 +144,29 @@ def classes(values):
 
 def from_parquet(folder, _):
     parquet = library("pyarrow.parquet", "Parquet files")
-    nodes, edges = ({name: table[name] for name in table.column_names} for table in (
-        parquet.read_table(os.path.join(folder, f"{name}.parquet")) for name in ("nodes", "edges")))
+
+    def read(name):
+        path = os.path.join(folder, f"{name}.parquet")
+        try:
+            table = parquet.read_table(path)
+        except (OSError, ValueError) as error:
+            sys.exit(f"convert.py: {path}: {error}")
+        return {name: table[name] for name in table.column_names}
+
+    nodes, edges = read("nodes"), read("edges")
+    for name, column in [("id", nodes.get("id")), *edges.items()]:
+        if column is not None and column.null_count:
+            row = column.to_pylist().index(None)
+            sys.exit(f"convert.py: the column {name} has no value in row {row}")
     ends = [one_of(names, edges, "the edges").to_numpy() for names in (("src", "source"),
                                                                       ("dst", "target"))]
     arrays = {}
     if "id" in nodes:
         ids = nodes.pop("id").to_numpy()
+        for end in ends:
+            if (ids.dtype.kind in "iu") != (end.dtype.kind in "iu"):
+                sys.exit("convert.py: of ids of nodes and ends of edges, some are numbers and some "
+                         "are not")
         order = np.argsort(ids)
         if (ids[order[1:]] == ids[order[:-1]]).any():
             sys.exit("convert.py: two nodes have the same id")
@@ -184,7 +200,12 @@ def from_parquet(folder, _):
         arrays[name] = nodes.pop(name).to_numpy()
     lists = [name for name in ("x", "feat", "features") if name in nodes]
     if lists:
-        arrays["x"] = np.array(nodes.pop(lists[0]).to_pylist(), np.float32)
+        rows = nodes.pop(lists[0]).to_pylist()
+        for i, row in enumerate(rows):
+            if row is None or None in row or len(row) != len(rows[0]):
+                sys.exit(f"convert.py: the column {lists[0]}: row {i} is not a list of as many numbers "
+                         "as row 0 has")
+        arrays["x"] = np.array(rows, np.float32)
     else:
         columns = {name: column.to_numpy() for name, column in nodes.items()}
         used = [name for name, column in columns.items() if column.dtype.kind in "biuf"]

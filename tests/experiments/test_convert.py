@@ -22,6 +22,8 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "
 from harness import ROOT, FolderTest, run
 
 CONVERT = os.path.join(ROOT, "experiments", "datasets", "convert.py")
+sys.path.append(os.path.dirname(CONVERT))
+import convert
 NODES, COLUMNS, CLASSES = 30, 5, 3
 
 
@@ -222,6 +224,22 @@ class Parquet(ConvertTest):
         edges["src"][4] = "stranger"
         parquet.write_table(pyarrow.table(edges), self.path("edges.parquet"))
         self.refused("edge 4 ends at 'stranger'", self.folder)
+        edges["src"][4] = None
+        parquet.write_table(pyarrow.table(edges), self.path("edges.parquet"))
+        self.refused("the column src has no value in row 4", self.folder)
+        numbers = {end: arrays["edge_index"][i] for i, end in enumerate(("src", "dst"))}
+        parquet.write_table(pyarrow.table(numbers), self.path("edges.parquet"))
+        self.refused("some are numbers and some are not", self.folder)
+        ragged = {"x": [[1.0, 2.0], *[[3.0]] * (NODES - 1)]}
+        parquet.write_table(pyarrow.table(ragged), self.path("nodes.parquet"))
+        self.refused("the column x: row 1 is not a list", self.folder)
+        os.remove(self.path("edges.parquet"))
+        self.refused("edges.parquet", self.folder)
+
+    def test_missing_numbers_stay_unlabelled(self):
+        values, names = convert.classes([0.5, None, float("nan"), -1.0])
+        np.testing.assert_array_equal(values, [0.5, np.nan, np.nan, -1.0])
+        self.assertIsNone(names)
 
 
 class Command(ConvertTest):
