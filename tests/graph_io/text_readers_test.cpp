@@ -288,10 +288,21 @@ TEST_F(MusaeTest, ReadsByHand) {
 }
 
 TEST_F(MusaeTest, ErrorsNameFileAndPlace) {
+  // --index-base does not apply here, so no error may suggest it.
+  write_text(folder_ / "edges.csv", "id_1,id_2\n1,4\n");
+  try {
+    load_dataset(folder_);
+    ADD_FAILURE() << "node 4 of 4 was read";
+  } catch (const Error& error) {
+    using namespace ::testing;
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("node 4 is not in [0, 3]"), Not(HasSubstr("index"))));
+  }
   write_text(folder_ / "edges.csv", "id_1,id_2\n0,4\n");
   refused("edges.csv, line 2: node 4 is not in [0, 3]");
   fs::remove(folder_ / "edges.csv");
-  test::expect_error(ErrorCode::bad_input, "holds no known format", [&] { load_dataset(folder_); });
+  write_text(folder_ / "ind.cora.graph", "a pickle");
+  test::expect_error(ErrorCode::bad_input, {"holds no known format", "convert.py"},
+                     [&] { load_dataset(folder_); });
   write_text(folder_ / "edges.csv", "0,1\n");
   for (const auto& [text, part] :
        {std::pair{R"({"0": [1)", "features.json: is damaged JSON"},

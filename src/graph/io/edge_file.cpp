@@ -65,7 +65,7 @@ EdgeList read_edge_file(const std::filesystem::path& file, int base, std::int64_
     const auto value = parse_number<std::int64_t>(text);
     if (!value && !looks_integral(text)) lines.refuse("'{}' is not an integer", text);
     saw_zero = saw_zero || (value && *value == 0);
-    if (value && *value == nodes && base == 0 && !saw_zero) {
+    if (value && *value == nodes && options.index_base == 0 && !saw_zero) {
       throw_error(ErrorCode::bad_input,
                   "{}: node {} is not in [0, {}]; if nodes are numbered from 1, use --index-base 1",
                   lines.where(), text, nodes - 1);

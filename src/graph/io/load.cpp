@@ -60,9 +60,12 @@ InputFormat detect(const fs::path& path) {
   const InputForm* const form = form_of(path);
   if (!fs::is_directory(path)) refuse_part(path, form);
   if (form != nullptr) return form->format;
-  throw_error(ErrorCode::bad_input, "{} {}; the known ones are {}", path.string(),
-              fs::is_directory(path) ? "holds no known format" : "has an unknown format",
-              known_forms());
+  throw_error(
+      ErrorCode::bad_input,
+      "{} {}; the known ones are {}. Of files of PyTorch Geometric (.pt), DGL (.bin), Parquet "
+      "and Planetoid (ind.*), experiments/datasets/convert.py makes a .npz (docs/data.md)",
+      path.string(), fs::is_directory(path) ? "holds no known format" : "has an unknown format",
+      known_forms());
 }
 
 /// Fills in the counts that follow from a native directory's graph.

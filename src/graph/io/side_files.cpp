@@ -28,12 +28,17 @@ std::vector<Split> read_splits(const ArraySource& arrays, const Labels& labels, 
   return {};
 }
 
-/// The files of a directory with this extension but that of features.
+/// Whether a file has this extension and is none of Planetoid's pickles, such as ind.cora.graph.
+bool is_graph_file(const fs::path& file, const std::string& extension) {
+  return file.extension() == '.' + extension && !file.filename().string().starts_with("ind.");
+}
+
+/// Such files of a directory but that of features.
 std::vector<fs::path> graph_files(const fs::path& directory, const std::string& extension) {
   std::vector<fs::path> found;
   for (const auto& entry : fs::directory_iterator(directory)) {
     const fs::path& file = entry.path();
-    if (file.extension() == '.' + extension && file.stem() != "features") found.push_back(file);
+    if (is_graph_file(file, extension) && file.stem() != "features") found.push_back(file);
   }
   return found;
 }
@@ -57,7 +62,7 @@ fs::path graph_file_of(const fs::path& path, const char* extension) {
 }
 
 bool has_graph_file(const fs::path& path, const char* extension) {
-  if (!fs::is_directory(path)) return path.extension() == fmt::format(".{}", extension);
+  if (!fs::is_directory(path)) return is_graph_file(path, extension);
   return !graph_files(path, extension).empty();
 }
 
