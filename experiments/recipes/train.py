@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""Trains a recipe with Heliograph, and in PyG on the same splits, and prints both beside the published
-score.
+"""Trains a recipe with Heliograph, and in PyG or DGL on the same splits, and prints them beside the
+published score.
 
-Usage: train.py RECIPE.json --out DIR [--data PATH] [--seeds N] [--pyg PYTHON] [--overwrite]
-                [-- FLAGS of every run]
+Usage: train.py RECIPE.json --out DIR [--data PATH] [--seeds N] [--pyg PYTHON] [--dgl PYTHON]
+                [--overwrite] [-- FLAGS of every run]
 
 A recipe is a config of convergence/sweep.py, which trains our side into DIR/ours: fp32, 1 bit, and
 1 bit with rows of one epoch ago. "published" names published scores; "generate" holds flags of
 `heliograph generate`, whose graph takes the place of --data. With --pyg, a Python that has PyTorch and
-PyG (DIR/pytorch/bin/python of bench/compare_frameworks.py --venv DIR --install), PyG trains the same
-model with the same optimizer in DIR/pyg, from its own initial weights, on the nodes and normalised
-features that `heliograph partition` gives for the same seed. Scores are test scores at the epoch with
-the best validation score. It can be stopped and started again. Writes DIR/recipe.md.
+PyG, PyG trains the same model with the same optimizer in DIR/pyg, from its own initial weights, on the
+nodes and normalised features that `heliograph partition` gives for the same seed; likewise DGL
+(bench/compare_frameworks.py --venv DIR --install makes DIR/pytorch/bin/python and DIR/dgl/bin/python).
+Scores are test scores at the epoch with the best validation score. It can be stopped and started again.
+Writes DIR/recipe.md.
 Needs NumPy, SciPy and Matplotlib.
 """
 
@@ -31,6 +32,9 @@ from json_file import read_json, write_json
 from print_table import format_table
 from tables import differences_of, name_of_score, with_interval
 
+FRAMEWORKS = ("PyG", "DGL")
+
+
 def train_ours(data, command, options):
     """Runs the sweep, which prints its own table. Exits if a run fails."""
     sys.argv[1:] = [options.recipe, "--data", data, "--out", os.path.join(options.out, "ours"),
@@ -46,15 +50,15 @@ def train_ours(data, command, options):
 def settings_of(recipe, flags):
     """The recipe's flags of `train`, with those of the command line, which are name and value each."""
     if len(flags) % 2 or any(not name.startswith("--") for name in flags[::2]):
-        sys.exit("train.py: with --pyg, give flags after -- as --NAME VALUE")
+        sys.exit("train.py: with --pyg and --dgl, give flags after -- as --NAME VALUE")
     return recipe["train"] | {name[2:]: value for name, value in zip(flags[::2], flags[1::2])}
 
 
-def train_pyg(recipe, data, command, seed, split, options):
-    """Trains one seed in PyG, unless it is there, and returns its test score."""
-    folder = os.path.join(options.out, "pyg", f"seed-{seed}")
+def train_reference(framework, recipe, data, command, seed, split, options):
+    """Trains one seed in PyG or DGL, unless it is there, and returns its test score."""
+    folder = os.path.join(options.out, framework.lower(), f"seed-{seed}")
     settings = settings_of(recipe, options.flags)
-    job = {"train": settings, "seed": seed, "split": split}
+    job = {"framework": framework.lower(), "train": settings, "seed": seed, "split": split}
     result = os.path.join(folder, "result.json")
     if os.path.exists(result) and read_json(result)["job"] == job:
         return read_json(result)["test"]
@@ -65,12 +69,14 @@ def train_pyg(recipe, data, command, seed, split, options):
         *make_flags(shaping))
     weights = os.path.join(options.out, "ours", "runs", f"fp32-s-0.seed-{seed}", "best.safetensors")
     write_json(os.path.join(folder, "job.json"), {**job, "shard": shard, "weights": weights})
-    done = subprocess.run([options.pyg, "-B", "-W", "ignore", os.path.join(HERE, "pyg_side.py"),
+    python = getattr(options, framework.lower())
+    done = subprocess.run([python, "-B", "-W", "ignore", os.path.join(HERE, "torch_side.py"),
                            os.path.join(folder, "job.json"), result], capture_output=True, text=True,
                           check=False)
     if done.returncode != 0:
-        sys.exit(f"train.py: PyG, seed {seed}: {(done.stderr.strip().split(chr(10)) or [''])[-1]}")
-    print(f"PyG, seed {seed}: {read_json(result)['test']:.4f}", flush=True)
+        reason = (done.stderr.strip().split("\n") or [""])[-1]
+        sys.exit(f"train.py: {framework}, seed {seed}: {reason}")
+    print(f"{framework}, seed {seed}: {read_json(result)['test']:.4f}", flush=True)
     return read_json(result)["test"]
 
 
@@ -91,11 +97,11 @@ def difference(these, others, factor, form):
 
 
 def make_table(recipe, scores, score):
-    """`scores` is {side: {seed: test score}} and `score` what they are. Differences are to PyG, if it
-    is there, and to the first of ours, fp32."""
+    """`scores` is {side: {seed: test score}} and `score` what they are. Differences are to PyG
+    and DGL, if they are there, and to the first of ours, fp32."""
     unit, *form = differences_of(score)
-    references = [name for name in scores if name == "PyG"]
-    references.append(next(name for name in scores if name != "PyG"))
+    references = [name for name in scores if name in FRAMEWORKS]
+    references.append(next(name for name in scores if name not in FRAMEWORKS))
     rows = [[f"published: {name}", "", value] + [""] * len(references)
             for name, value in recipe.get("published", {}).items()]
     for place, (name, by_seed) in enumerate(scores.items()):
@@ -110,7 +116,9 @@ def parse():
     parser = sweep.make_parser(__doc__)
     parser.add_argument("recipe", metavar="RECIPE.json")
     parser.add_argument("--data", help="data set, as for `train --data`")
-    parser.add_argument("--pyg", metavar="PYTHON", help="a Python with PyG, which trains too")
+    for name in FRAMEWORKS:
+        parser.add_argument(f"--{name.lower()}", metavar="PYTHON",
+                            help=f"a Python with {name}, which trains too")
     return parser, sweep.parse(parser)
 
 
@@ -129,12 +137,13 @@ def main():
             run(command, "generate", *shlex.split(recipe["generate"]), "--out", data, "--quiet")
         train_ours(data, command, options)
         scores = {}
-        if options.pyg:
+        for framework in (name for name in FRAMEWORKS if getattr(options, name.lower())):
             split = sweep.given_split(recipe, options.flags)
             splits = sweep.count_splits(recipe, command, data, options.flags)
-            scores["PyG"] = {seed: train_pyg(recipe, data, command, seed,
-                                             sweep.split_of(split, splits, seed), options)
-                             for seed in range(1, options.seeds + 1)}
+            scores[framework] = {
+                seed: train_reference(framework, recipe, data, command, seed,
+                                      sweep.split_of(split, splits, seed), options)
+                for seed in range(1, options.seeds + 1)}
     except CommandFailed as error:
         sys.exit(f"train.py: {error}")
     ours, score = our_scores(options)

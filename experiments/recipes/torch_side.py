@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Trains a recipe in PyG for train.py. Usage: pyg_side.py JOB.json RESULT.json
+"""Trains a recipe in PyG or DGL for train.py. Usage: torch_side.py JOB.json RESULT.json
 
-The job holds `train` (flags of the command), `seed`, `shard` (the graph with split and normalised
-features) and `weights`, a file of the engine that describes the model. The result holds the job, the
+The job holds `framework` (pyg or dgl), `train` (flags of the command), `seed`, `shard` (the graph with
+split and normalised features) and `weights`, a file of the engine that describes the model. The result holds the job, the
 best epoch by validation score, and its validation and test scores.
 """
 
+import importlib
 import os
 import sys
 
@@ -17,7 +18,6 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-import with_pyg
 from json_file import read_json, write_json
 from native_graph import TEST, VALIDATION, read_shard
 from run_files import read_weights
@@ -26,11 +26,11 @@ from torch_training import make_optimizer, targets
 
 # Flags of training that this script follows, with the command's defaults.
 FOLLOWED = {"epochs": 200, "lr": 0.01, "weight-decay": 0, "eval-every": 1, "metric": "auto"}
-# Flags that the model's options or the shard hold, or that mean nothing for PyG.
+# Flags that the model's options or the shard hold, or that mean nothing there.
 ELSEWHERE = {"model", "layers", "hidden", "dropout", "input-dropout", "norm", "activation", "residual",
              "pre-norm", "input-linear", "output-linear", "jk", "feed-forward", "hops", "teleport",
              "eps-learned", "theta", "alpha", "heads", "normalize", "parts", "precompute"}
-VARIANT = "csr-int64"
+VARIANTS = {"pyg": "csr-int64", "dgl": "int32"}
 
 
 def area_under_curve(scores, positive):
@@ -63,8 +63,9 @@ def train(job):
     graph = read_shard(job["shard"])
     features, target = torch.from_numpy(graph.features), targets(graph, "cpu")
     options, tensors = read_weights(job["weights"])
-    network = Network(options, Weights(tensors, copy=False), with_pyg.Framework(graph, VARIANT),
-                      features)
+    name = job["framework"]
+    framework = importlib.import_module(f"with_{name}").Framework(graph, VARIANTS[name])
+    network = Network(options, Weights(tensors, copy=False), framework, features)
     optimizer = make_optimizer(network, flags["lr"], flags["weight-decay"])
     score = make_score(flags["metric"], graph.classes)
     sets = [np.flatnonzero(graph.role == role) for role in (VALIDATION, TEST)]
@@ -86,7 +87,7 @@ def train(job):
 
 def main():
     job = read_json(sys.argv[1])
-    kept = {name: job[name] for name in ("train", "seed", "split")}
+    kept = {name: job[name] for name in ("framework", "train", "seed", "split")}
     write_json(sys.argv[2], {"job": kept, **train(job)})
 
 
