@@ -82,7 +82,7 @@ MULTILABELS = np.array([[1, 0], [0, 0], [1, 1], [-1, -1], [0, 1], [1, 0]], "i1")
 
 def graphsaint(folder):
     """The graph as GraphSAINT publishes it, with one class a node and, in folder/flags, several."""
-    (folder / "flags").mkdir()
+    (folder / "flags").mkdir(parents=True)
     for place, classes in ((folder, LABELS), (folder / "flags", MULTILABELS)):
         matrix = scipy.sparse.csr_matrix((np.full(6, 7.5), EDGES.T), shape=(6, 6))
         scipy.sparse.save_npz(place / "adj_full.npz", matrix)
@@ -92,12 +92,28 @@ def graphsaint(folder):
         (place / "role.json").write_text('{"tr": [1, 0], "va": [2], "te": [3, 4]}')
 
 
-def dgl_reddit(folder):
+def graphsaint_sizes(folder):
+    """Folders of GraphSAINT whose graph or features have the wrong shape."""
+    for name, shape, features in (("transposed", (6, 6), FEATURES.T), ("five", (5, 5), FEATURES),
+                                  ("wide", (6, 7), FEATURES)):
+        graphsaint(folder / name)
+        scipy.sparse.save_npz(folder / name / "adj_full.npz", scipy.sparse.csr_matrix(shape))
+        np.save(folder / name / "feats.npy", features)
+
+
+def dgl_reddit(folder, features=FEATURES, labels=LABELS):
     """The graph as DGL publishes Reddit."""
+    folder.mkdir(exist_ok=True)
     matrix = scipy.sparse.coo_matrix((np.ones(6), EDGES.T), shape=(6, 6))
     scipy.sparse.save_npz(folder / "reddit_graph.npz", matrix)
-    np.savez(folder / "reddit_data.npz", feature=FEATURES, label=LABELS,
+    np.savez(folder / "reddit_data.npz", feature=features, label=labels,
              node_types=np.array([1, 1, 2, 3, 3, 3]), node_ids=np.arange(6))
+
+
+def dgl_reddit_sizes(folder):
+    dgl_reddit(folder / "transposed", features=FEATURES.T)
+    dgl_reddit(folder / "short", labels=LABELS[:5])
+    dgl_reddit(folder / "graph", FEATURES[:5], LABELS[:5])
 
 
 def write_table(path, rows):

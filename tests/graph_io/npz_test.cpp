@@ -240,7 +240,10 @@ TEST_F(NpzTest, BadArchivesAreRefusedByName) {
     test::expect_error(ErrorCode::bad_input, part, [&] { load_dataset(path); });
     test::expect_error(ErrorCode::bad_input, path.string(), [&] { load_dataset(path); });
   };
-  refused("pickled_labels", "labels: holds pickled objects, which are never interpreted");
+  refused(
+      "pickled_labels",
+      "labels: holds pickled objects, which are never interpreted: save it with a numeric dtype "
+      "(numpy.unique(names, return_inverse=True) numbers names)");
   refused("twice", "has two members labels.npy");
   refused("no_labels", "has no labels");
   refused("no_graph", "has no graph");

@@ -68,6 +68,16 @@ TEST_F(PublishedForms, GraphSaintIsRefusedByName) {
   refused("role.json", "{\"tr\": [0], \"va\": [1]}", "has no list of nodes \"te\"");
   refused("role.json", "{\"tr\": [0], \"va\": [9], \"te\": [2]}", "va: entry 0 is node 9");
   refused("role.json", "[", "is damaged JSON");
+
+  // If graph and features differ, the class map tells which of them is wrong.
+  ASSERT_TRUE(write_fixture("graphsaint_sizes"));
+  for (const auto& [name, part] :
+       {std::pair("transposed", "feats.npy: has 3 rows, but adj_full.npz has 6: 3 too few; is it"),
+        {"five", "adj_full.npz: has 5 rows, but feats.npy has 6: 1 too few"},
+        {"wide", "adj_full.npz: member shape: is 6 x 7, which is not square"}}) {
+    SCOPED_TRACE(name);
+    test::expect_error(ErrorCode::bad_input, part, [&] { load_dataset(folder_ / name); });
+  }
 }
 
 TEST_F(PublishedForms, DglRedditIsReadOrRefusedByName) {
@@ -84,7 +94,7 @@ TEST_F(PublishedForms, DglRedditIsReadOrRefusedByName) {
   test::expect_error(ErrorCode::bad_input, "give the directory",
                      [&] { load_dataset(folder_ / "reddit_graph.npz"); });
   ASSERT_TRUE(write_fixture("bad_coo"));
-  for (const auto& [name, part] : {std::pair("wide", "shape: is 2147483647 x 2147483647, but"),
+  for (const auto& [name, part] : {std::pair("wide", "reddit_graph.npz: has 2147483647 rows, but"),
                                    {"far", "member col: entry 0 is node 6, which is not in [0, 6)"},
                                    {"uneven", "row holds 1 entries and col 2"},
                                    {"named", "is neither csr nor coo"}}) {
@@ -92,6 +102,16 @@ TEST_F(PublishedForms, DglRedditIsReadOrRefusedByName) {
                   fs::copy_options::overwrite_existing);
     test::expect_error(ErrorCode::bad_input, {"reddit_graph.npz", part},
                        [&] { load_dataset(folder_); });
+  }
+  ASSERT_TRUE(write_fixture("dgl_reddit_sizes"));
+  for (const auto& [name, part] :
+       {std::pair("transposed",
+                  "member feature: has 3 rows, but reddit_graph.npz has 6: 3 too few; "
+                  "is it transposed?"),
+        {"short", "member label: has 5 rows, but reddit_graph.npz has 6: 1 too few"},
+        {"graph", "reddit_graph.npz: has 6 rows, but label has 5: 1 too many"}}) {
+    SCOPED_TRACE(name);
+    test::expect_error(ErrorCode::bad_input, part, [&] { load_dataset(folder_ / name); });
   }
   fs::remove(folder_ / "reddit_data.npz");
   test::expect_error(ErrorCode::bad_input, "reddit_data.npz", [&] { load_dataset(folder_); });

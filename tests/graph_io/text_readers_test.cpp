@@ -57,7 +57,7 @@ TEST_F(TextReaders, EdgeListErrorsNameTheLine) {
   refused("0,1\n0,6\n", "edges.csv, line 2: node 6 is not in [0, 5]");
   refused("0,1\n0,-1\n", "line 2: node -1 is not in [0, 5]");
   refused("1,2\n0,2\n", "line 2: node 0 is not in [1, 6]", 1);
-  refused("1,7\n", "line 1: node 7 is not in [1, 6]", 1);
+  refused("1,7\n", "line 1: node 7 is not in [1, 6], the nodes of labels.npy", 1);
   refused("1,2\n5,6\n", "line 2: node 6 is not in [0, 5]; if nodes are numbered from 1, use");
   refused("0,99999999999999999999\n", "line 1: node 99999999999999999999 is not in");
   refused("a,b\nc,d\n", "line 2: 'c' is not an integer");
@@ -235,10 +235,13 @@ TEST_F(TextReaders, MatrixMarketErrorsNameTheLine) {
   refused(head + "2147483647 2147483647 1\n1 2\n", "has 2147483647 nodes, but");
   write_text(file, head + "2147483648 2147483648 0\n");
   test::expect_error(ErrorCode::resource, "2^31", [&] { load_dataset(file); });
+  write_npy(folder_ / "general" / "features.npy", std::vector<float>(18), 3, 6);
+  write_text(file, head + "6 6 1\n1 2\n");
+  test::expect_error(ErrorCode::bad_input, "features.npy: has 3 rows, but graph.mtx has 6: 3 too",
+                     [&] { load_dataset(file); });
   fs::remove(folder_ / "general" / "features.npy");
   write_text(folder_ / "general" / "features.mtx",
              "%%MatrixMarket matrix coordinate real general\n2147483647 3 1\n1 1 1\n");
-  write_text(file, head + "6 6 1\n1 2\n");
   test::expect_error(ErrorCode::bad_input, "features.mtx: has 2147483647 nodes, but",
                      [&] { load_dataset(file); });
   write_text(folder_ / "general" / "features.mtx",
@@ -298,7 +301,7 @@ TEST_F(MusaeTest, ErrorsNameFileAndPlace) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("node 4 is not in [0, 3]"), Not(HasSubstr("index"))));
   }
   write_text(folder_ / "edges.csv", "id_1,id_2\n0,4\n");
-  refused("edges.csv, line 2: node 4 is not in [0, 3]");
+  refused("edges.csv, line 2: node 4 is not in [0, 3], the nodes of target.csv");
   fs::remove(folder_ / "edges.csv");
   write_text(folder_ / "ind.cora.graph", "a pickle");
   test::expect_error(ErrorCode::bad_input, {"holds no known format", "convert.py"},
@@ -306,7 +309,8 @@ TEST_F(MusaeTest, ErrorsNameFileAndPlace) {
   write_text(folder_ / "edges.csv", "0,1\n");
   for (const auto& [text, part] :
        {std::pair{R"({"0": [1)", "features.json: is damaged JSON"},
-        std::pair{"[]", "not an object"}, std::pair{R"({"4": [1]})", "'4' is not a node in [0, 4)"},
+        std::pair{"[]", "not an object"},
+        std::pair{R"({"4": [1]})", "'4' is not a node in [0, 4), the nodes of target.csv"},
         std::pair{R"({"x": [1]})", "'x' is not a node"},
         std::pair{R"({"1": [], "0": [1], "1": [2]})", "features.json: gives node 1 twice"},
         std::pair{R"({"0": [1], "00": [2]})", "gives node 0 twice"},

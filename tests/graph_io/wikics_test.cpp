@@ -97,6 +97,9 @@ TEST_F(WikiCs, IsRefusedByName) {
                             "[\"x\"]", "[null]", "[[1], null]", "[{}]", "true"}) {
     refused("labels", value, "labels is neither a list of numbers nor one of lists of numbers");
   }
+  for (const char* value : {"[0, 1, null]", "[[1], [2], [1, null]]", "[[1], [2], null]"}) {
+    refused("labels", value, "lists of numbers; see entry 2");
+  }
   for (const char* text : {"[1]", "3", "null", "[[]]", "\"x\""}) {
     write_text(folder_ / "data.json", text);
     test::expect_error(ErrorCode::bad_input, "data.json: is not an object of lists",

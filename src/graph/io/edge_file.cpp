@@ -57,7 +57,7 @@ bool is_target_name(std::string_view name) {
 
 }  // namespace
 
-EdgeList read_edge_file(const std::filesystem::path& file, int base, std::int64_t nodes,
+EdgeList read_edge_file(const std::filesystem::path& file, int base, const RowCount& nodes,
                         const ImportOptions& options, std::int64_t expected) {
   LineReader lines(file);
   bool saw_zero = false;
@@ -65,13 +65,14 @@ EdgeList read_edge_file(const std::filesystem::path& file, int base, std::int64_
     const auto value = parse_number<std::int64_t>(text);
     if (!value && !looks_integral(text)) lines.refuse("'{}' is not an integer", text);
     saw_zero = saw_zero || (value && *value == 0);
-    if (value && *value == nodes && options.index_base == 0 && !saw_zero) {
+    if (value && *value == nodes.rows && options.index_base == 0 && !saw_zero) {
       throw_error(ErrorCode::bad_input,
                   "{}: node {} is not in [0, {}]; if nodes are numbered from 1, use --index-base 1",
-                  lines.where(), text, nodes - 1);
+                  lines.where(), text, nodes.rows - 1);
     }
-    if (!value || *value < base || *value - base >= nodes) {
-      lines.refuse("node {} is not in [{}, {}]", text, base, nodes - 1 + base);
+    if (!value || *value < base || *value - base >= nodes.rows) {
+      lines.refuse("node {} is not in [{}, {}], the nodes of {}", text, base, nodes.rows - 1 + base,
+                   nodes.short_name());
     }
     return static_cast<NodeId>(*value - base);
   };

@@ -220,7 +220,11 @@ bool with_any_type(const NpyArray& array, Use&& use) {
 /// without numbers.
 template <class Use>
 void with_type(const NpyArray& array, Use&& use) {
-  if (array.kind == 'O') refuse(array.name, "holds pickled objects, which are never interpreted");
+  if (array.kind == 'O') {
+    refuse(array.name,
+           "holds pickled objects, which are never interpreted: save it with a numeric dtype "
+           "(numpy.unique(names, return_inverse=True) numbers names)");
+  }
   if (array.kind == 'U' || array.kind == 'S') {
     refuse(array.name,
            "holds text (dtype '{}') instead of numbers: numpy.unique(names, return_inverse=True) "

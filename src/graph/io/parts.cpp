@@ -188,9 +188,8 @@ std::int64_t agree_on_nodes(const std::vector<RowCount>& counts, std::int64_t la
   const RowCount& chosen = *std::ranges::max_element(counts, {}, weight);  // The first of equals.
   for (const RowCount& count : counts) {
     if (count.rows == chosen.rows) continue;
-    refuse(count.name, "has {} rows, but {} has {}: {}{}", count.rows,
-           chosen.name.substr(chosen.name.find_last_of("/ ") + 1), chosen.rows,
-           difference(count.rows, chosen.rows),
+    refuse(count.name, "has {} rows, but {} has {}: {}{}", count.rows, chosen.short_name(),
+           chosen.rows, difference(count.rows, chosen.rows),
            count.cols == chosen.rows ? "; is it transposed?" : "");
   }
   return chosen.rows;

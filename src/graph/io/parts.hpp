@@ -39,6 +39,9 @@ bool is_flat(const NpyArray& array);
 struct RowCount {
   std::string name;
   std::int64_t rows = 0, cols = 0;
+
+  /// The file or the member alone.
+  std::string short_name() const { return name.substr(name.find_last_of("/ ") + 1); }
 };
 
 /// The rows of labels, of which a value without axes has none. Throws Error(bad_input) if they are

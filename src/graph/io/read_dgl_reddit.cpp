@@ -47,9 +47,14 @@ Dataset read_dgl_reddit(const fs::path& directory, const ImportOptions& options,
   const NpzArchive data(directory / kData);
   Dataset dataset;
   dataset.features = dense_features(data.read("feature"));
-  dataset.graph = read_scipy_graph(directory / kGraph, dataset.features.rows, options, counts);
-  const std::int64_t nodes = dataset.graph.nodes;
-  dataset.labels = make_labels(data.read("label"), nodes, options.regression);
+  const NpzArchive adjacency(directory / kGraph);
+  const NpyArray labels = data.read("label");
+  const std::int64_t nodes = agree_on_nodes({rows_of_scipy_graph(adjacency),
+                                             rows_of_labels(labels),
+                                             {fmt::format("{}: member feature", data.where()),
+                                              dataset.features.rows, dataset.features.cols}});
+  dataset.graph = read_scipy_graph(adjacency, nodes, options, counts);
+  dataset.labels = make_labels(labels, nodes, options.regression);
   dataset.splits = split_from_indices(lists_of_types(data.read("node_types"), nodes),
                                       dataset.labels, nodes, options.log);
   compare_with_published(InputFormat::dgl_reddit, counts, options);

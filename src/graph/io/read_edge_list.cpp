@@ -43,14 +43,11 @@ Dataset read_edge_list(const fs::path& path, const ImportOptions& options, Impor
   const FolderArrays arrays(directory);
   Dataset dataset;
   dataset.features = read_side_features(directory, arrays);
-  const char* dense = arrays.first_of(kFeatureNames);
-  const auto file_name = dense == nullptr ? "features.mtx" : std::string(dense) + ".npy";
-  std::vector<RowCount> rows{
-      {(directory / file_name).string(), dataset.features.rows, dataset.features.cols}};
+  std::vector<RowCount> rows{rows_of_side_features(directory, arrays, dataset.features)};
   if (const auto labels = arrays.find(kLabelNames)) {
     rows.insert(rows.begin(), rows_of_labels(*labels));
   }
-  const std::int64_t most = std::ranges::max(rows, {}, &RowCount::rows).rows;
+  const RowCount most = std::ranges::max(rows, {}, &RowCount::rows);
   EdgeList list = read_edge_file(file, options.index_base, most, options);
   NodeId last = -1;
   for (const auto& [source, target] : list.edges) last = std::max({last, source, target});

@@ -205,14 +205,15 @@ Dataset read_graphland(const fs::path& directory, const ImportOptions& given,
   const fs::path file = directory / "features.csv";
   const FeatureNames names(info);
   Table table = read_table(file, names, arrays);
-  agree_on_nodes({{labels.name, nodes, 1}, {file.string(), table.rows, 0}});
+  const RowCount rows{labels.name, nodes, 1};
+  agree_on_nodes({rows, {file.string(), table.rows, 0}});
   const std::string name = info.has("dataset_name") ? info.text("dataset_name")
                                                     : fs::absolute(directory).filename().string();
   const bool normal_fractions = name == "avazu-ctr" || name == "artnet-views";
   Dataset dataset;
   dataset.features = make_features(file, names, normal_fractions, std::move(table), options.log);
   const fs::path edges = directory / "edgelist.csv";
-  dataset.graph = build_graph(nodes, read_edge_file(edges, 0, nodes, options),
+  dataset.graph = build_graph(nodes, read_edge_file(edges, 0, rows, options),
                               options.keep_direction, counts, edges.string());
   arrays.add("labels", [&] { return labels; });
   const std::vector<fs::path> splits = split_files(directory);

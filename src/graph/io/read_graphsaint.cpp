@@ -166,11 +166,17 @@ bool is_graphsaint(const fs::path& path) {
 Dataset read_graphsaint(const fs::path& directory, const ImportOptions& options,
                         ImportCounts& counts) {
   Dataset dataset;
-  dataset.features = dense_features(read_npy(directory / "feats.npy"));
-  dataset.graph =
-      read_scipy_graph(directory / "adj_full.npz", dataset.features.rows, options, counts);
-  const std::int64_t nodes = dataset.graph.nodes;
-  const fs::path classes = directory / "class_map.json";
+  const fs::path features = directory / "feats.npy", classes = directory / "class_map.json";
+  dataset.features = dense_features(read_npy(features));
+  const NpzArchive adjacency(directory / "adj_full.npz");
+  const RowCount graph = rows_of_scipy_graph(adjacency);
+  const std::int64_t nodes = dataset.features.rows;
+  if (graph.rows != nodes) {  // The number of colons, one a node, tells which of the two is wrong.
+    const std::int64_t listed = std::ranges::count(MappedFile::open(classes)->text(), ':');
+    agree_on_nodes(
+        {graph, {features.string(), nodes, dataset.features.cols}, {classes.string(), listed}});
+  }
+  dataset.graph = read_scipy_graph(adjacency, nodes, options, counts);
   dataset.labels = make_labels(ClassMap(classes, nodes).labels(), nodes, options.regression);
   dataset.splits =
       split_from_indices(read_roles(directory / "role.json"), dataset.labels, nodes, options.log);

@@ -138,7 +138,7 @@ std::vector<std::int32_t> words_of(const nlohmann::json& list, const fs::path& f
   return words;
 }
 
-Features read_words(const fs::path& file, std::int64_t nodes) {
+Features read_words(const fs::path& file, const RowCount& nodes) {
   const auto mapped = MappedFile::open(file);
   if (nests_too_deeply(mapped->text())) refuse_text(file, "nests lists too deeply");
   nlohmann::json object;
@@ -156,12 +156,13 @@ Features read_words(const fs::path& file, std::int64_t nodes) {
     refuse_text(file, "is damaged JSON: {}", reason_of(error));
   }
   if (!object.is_object()) refuse_text(file, "is not an object from nodes to lists of words");
-  std::vector<std::vector<std::int32_t>> rows(static_cast<std::size_t>(nodes));
+  std::vector<std::vector<std::int32_t>> rows(static_cast<std::size_t>(nodes.rows));
   std::int64_t cols = 0;
   for (const auto& [key, list] : object.items()) {
     const auto node = parse_number<std::int64_t>(key);
-    if (!node || *node < 0 || *node >= nodes) {
-      refuse_text(file, "'{}' is not a node in [0, {})", key, nodes);
+    if (!node || *node < 0 || *node >= nodes.rows) {
+      refuse_text(file, "'{}' is not a node in [0, {}), the nodes of {}", key, nodes.rows,
+                  nodes.short_name());
     }
     auto& row = rows[static_cast<std::size_t>(*node)];
     row = words_of(list, file, key);
@@ -214,14 +215,14 @@ Dataset read_musae(const fs::path& directory, const ImportOptions& options, Impo
   const auto& [edges, features, target] = graphs[0];
   Dataset dataset;
   const Column column = read_target_column(target, options.target);
-  const auto nodes = static_cast<std::int64_t>(column.values.size());
+  const RowCount nodes{target.string(), std::ssize(column.values)};
   if (options.regression) {
     dataset.labels = numbers_of(column, target);
   } else {
     fill_classes(column, target, dataset);
   }
   dataset.features = read_words(features, nodes);
-  dataset.graph = build_graph(nodes, read_edge_file(edges, 0, nodes, options),
+  dataset.graph = build_graph(nodes.rows, read_edge_file(edges, 0, nodes, options),
                               options.keep_direction, counts, edges.string());
   return dataset;
 }

@@ -133,7 +133,7 @@ Dataset read_ogb(const fs::path& directory, const ImportOptions& options, Import
     const fs::path file = table(raw, "edge");
     const std::int64_t expected =
         only_number(read_number_table<double>(table(raw, "num-edge-list")));
-    EdgeList edges = read_edge_file(file, 0, nodes, options, expected);
+    EdgeList edges = read_edge_file(file, 0, rows, options, expected);
     if (static_cast<std::int64_t>(edges.edges.size()) != expected) {
       refuse(file, "has {} edges, not {} as num-edge-list says", edges.edges.size(), expected);
     }

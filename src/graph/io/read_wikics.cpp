@@ -116,7 +116,10 @@ class NumberLists : public json::json_sax_t {
   void require(bool holds) const {
     if (holds) return;
     if (last_ == nullptr) refuse(file_, "is not an object of lists");
-    refuse(file_, "{} is neither a list of numbers nor one of lists of numbers", last_->first);
+    const auto& [values, rows] = last_->second;
+    const std::size_t entry = depth_ == 3 ? rows.size() - 1 : std::max(values.size(), rows.size());
+    refuse(file_, "{} is neither a list of numbers nor one of lists of numbers{}", last_->first,
+           depth_ < 2 ? "" : fmt::format("; see entry {}", entry));
   }
   bool deeper() {
     ++depth_;

@@ -5,6 +5,7 @@
 
 #include "graph/canonical.hpp"
 #include "graph/io/array_source.hpp"
+#include "graph/io/parts.hpp"
 #include "heliograph/dataset.hpp"
 #include "heliograph/io.hpp"
 
@@ -98,10 +99,10 @@ Dataset load_native(const std::filesystem::path& directory);
 /// Reads a text file of edges, one "source,target[,weight]" a line. The first line decides what
 /// separates fields: semicolons, else commas, else tabs or blanks. Skips empty lines, lines that
 /// start with # or % and one header line.
-/// Nodes are numbered from `base`; a line without weight has weight 1. Memory is reserved for
-/// `expected` edges, if the file can hold as many. Throws Error(bad_input) that names the file and
-/// the line.
-EdgeList read_edge_file(const std::filesystem::path& file, int base, std::int64_t nodes,
+/// Nodes are numbered from `base`, as many as `nodes` has rows; a line without weight has weight 1.
+/// Memory is reserved for `expected` edges, if the file can hold as many. Throws Error(bad_input)
+/// that names the file and the line.
+EdgeList read_edge_file(const std::filesystem::path& file, int base, const RowCount& nodes,
                         const ImportOptions& options, std::int64_t expected = 0);
 
 /// The edges of a square coordinate matrix, whose entry (i, j) is the edge i -> j.
@@ -136,6 +137,10 @@ bool has_graph_file(const std::filesystem::path& path, const char* extension);
 /// Reads the features of a directory from one of `arrays` or from features.mtx. Throws
 /// Error(bad_input) if the directory has neither or both.
 Features read_side_features(const std::filesystem::path& directory, const ArraySource& arrays);
+
+/// How many nodes the features from read_side_features are of.
+RowCount rows_of_side_features(const std::filesystem::path& directory, const ArraySource& arrays,
+                               const Features& features);
 
 /// Reads labels and, if they exist, class names and splits, and logs which arrays were not read.
 /// `dataset` must have its graph.

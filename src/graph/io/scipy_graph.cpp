@@ -24,16 +24,6 @@ std::string format_of(const NpzArchive& archive) {
   return text;
 }
 
-/// The shape is compared before any memory is taken for it: a short file may claim any number.
-void require_shape(const NpzArchive& archive, std::int64_t nodes) {
-  const NpyArray array = archive.read("shape");
-  const std::vector<std::int64_t> shape = to_int64(array);
-  if (shape.size() != 2 || shape[0] != nodes || shape[1] != nodes) {
-    refuse(array.name, "is {}, but the features are of {} nodes",
-           fmt::format("{}", fmt::join(shape, " x ")), nodes);
-  }
-}
-
 std::vector<std::int32_t> read_nodes(const NpyArray& array, std::int64_t nodes) {
   std::vector<std::int32_t> values = to_int32(array);
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -60,17 +50,24 @@ Graph graph_of_coo(const NpzArchive& archive, std::int64_t nodes, const ImportOp
 
 }  // namespace
 
-Graph read_scipy_graph(const std::filesystem::path& file, std::int64_t nodes,
-                       const ImportOptions& options, ImportCounts& counts) {
-  const NpzArchive archive(file);
+RowCount rows_of_scipy_graph(const NpzArchive& archive) {
+  const NpyArray array = archive.read("shape");
+  const std::vector<std::int64_t> shape = to_int64(array);
+  if (shape.size() != 2 || shape[0] != shape[1]) {
+    refuse(array.name, "is {}, which is not square", fmt::format("{}", fmt::join(shape, " x ")));
+  }
+  return {archive.where(), shape[0]};
+}
+
+Graph read_scipy_graph(const NpzArchive& archive, std::int64_t nodes, const ImportOptions& options,
+                       ImportCounts& counts) {
   const std::string format = format_of(archive);
-  require_shape(archive, nodes);
   if (format == "coo") return graph_of_coo(archive, nodes, options, counts);
   if (format != "csr")
     refuse(archive.where(), "format '{}' is neither csr nor coo", legible(format));
   const CsrMembers matrix = read_csr_members(archive, "");
   return build_graph(
-      matrix.rows, options.keep_direction, counts,
+      nodes, options.keep_direction, counts,
       [&](auto&& use) {
         matrix.for_each([&](NodeId row, NodeId column, std::size_t) { use(row, column); });
       },

@@ -88,6 +88,13 @@ Features read_side_features(const fs::path& directory, const ArraySource& arrays
   return dense_features(*dense);
 }
 
+RowCount rows_of_side_features(const fs::path& directory, const ArraySource& arrays,
+                               const Features& features) {
+  const char* dense = arrays.first_of(kFeatureNames);
+  const auto file = dense == nullptr ? "features.mtx" : std::string(dense) + ".npy";
+  return {(directory / file).string(), features.rows, features.cols};
+}
+
 void read_targets(const ArraySource& arrays, const ImportOptions& options, Dataset& dataset) {
   const std::int64_t nodes = dataset.graph.nodes;
   const bool unlabelled = !options.requires_labels && arrays.first_of(kLabelNames) == nullptr;
@@ -120,9 +127,8 @@ void read_sides(const fs::path& file, const ImportOptions& options, Dataset& dat
   const fs::path directory = file.parent_path();
   const FolderArrays arrays(directory);
   dataset.features = read_side_features(directory, arrays);
-  agree_on_nodes(
-      {{file.string(), dataset.graph.nodes, 0},
-       {(directory / "features").string(), dataset.features.rows, dataset.features.cols}});
+  agree_on_nodes({{file.string(), dataset.graph.nodes, 0},
+                  rows_of_side_features(directory, arrays, dataset.features)});
   read_targets(arrays, options, dataset);
 }
 
