@@ -88,7 +88,7 @@ double SingleRank::loss_and_gradients() {
 
 double SingleRank::loss_and_gradients(FunctionRef<void(std::int64_t, std::int64_t)> complete) {
   const double value = loss();
-  model_->backward(pass(), op_, complete);
+  model_->backward(pass(), op_, complete, [] {});
   return value;
 }
 

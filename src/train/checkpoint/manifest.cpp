@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 constexpr const char* kFormat = "heliograph-checkpoint";
-constexpr int kVersion = 3;
+constexpr int kVersion = 4;
 
 // The manifest ends in a checksum of all its bytes before kTailBegin.
 constexpr std::string_view kTailBegin = ",\n  \"xxh64\": \"";

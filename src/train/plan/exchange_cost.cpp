@@ -106,11 +106,11 @@ std::vector<ExchangeCost> exchange_costs(const Dataset& dataset, const Partition
       split == nullptr ? 0 : std::count(split->role.begin(), split->role.end(), Role::train);
   const CountedModel model = count_model(dataset, options, training_nodes);
 
-  // Every rank sends its share of each block of gradients twice, and the loss and the
-  // sums of BatchNorm, which are doubles, with them.
+  // Every value crosses K - 1 links as a gradient and K - 1 as a weight. Sums of BatchNorm and the
+  // norm of clipping are doubles.
   const std::int64_t ranks = partition.parts;
-  const std::int64_t summed =
-      model.gradients * (options.reproducible ? 8 : 4) + 8 * (1 + model.rank_sums);
+  const std::int64_t doubles = model.rank_sums + (options.optimizer.clip_norm > 0 ? 1 : 0);
+  const std::int64_t sent = model.gradients * ((options.reproducible ? 8 : 4) + 4) + 16 * doubles;
   std::vector<ExchangeCost> costs;
   for (const ExchangeOptions& exchange : exchanges) {
     TrainOptions at = options;
@@ -124,12 +124,12 @@ std::vector<ExchangeCost> exchange_costs(const Dataset& dataset, const Partition
     }
     ExchangeCost cost;
     cost.row_bytes = sum_of(forward) * forward_bytes + sum_of(backward) * backward_bytes;
-    cost.gradient_bytes = 2 * (ranks - 1) * summed;
+    cost.gradient_bytes = (ranks - 1) * sent;
     for (std::size_t i = 0; i < forward.size(); ++i) {
       cost.link_bytes =
           std::max(cost.link_bytes, forward[i] * forward_bytes + backward[i] * backward_bytes);
     }
-    if (ranks > 1) cost.link_bytes += 2 * summed / ranks;
+    if (ranks > 1) cost.link_bytes += sent / ranks;
     cost.memory = least_memory(dataset, at, training_nodes, sum_of(forward));
     costs.push_back(cost);
   }

@@ -218,7 +218,8 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
   }
   const Network model(options.model, input.input(), dataset.labels.classes, options.seed,
                       pass_rows(dataset, rows, halo), *kernels, &account);
-  const Optimizer optimizer(options.optimizer, model.parameters(), &account);
+  const Optimizer optimizer(options.optimizer, model.parameters(), options.partition.parts,
+                            &account);
 
   MemoryNeeds needs;
   needs.remedies = remedies_of(options, false);

@@ -1,0 +1,137 @@
+#include "train/weight_update.hpp"
+
+#include <cmath>
+
+namespace heliograph {
+namespace {
+
+template <class T>
+std::span<T> part(std::span<T> flat, Optimizer::Range range) {
+  return flat.subspan(static_cast<std::size_t>(range.begin),
+                      static_cast<std::size_t>(range.end - range.begin));
+}
+
+}  // namespace
+
+WeightUpdate::WeightUpdate(const OptimizerOptions& options, const Parameters& parameters,
+                           Communicator& comm, Kernels& kernels, PhaseClock& times,
+                           MemoryAccount* account, MemoryAccount* device_account)
+    : parameters_(parameters),
+      comm_(comm),
+      kernels_(kernels),
+      times_(times),
+      optimizer_(options, parameters, comm.size(), device_account),
+      page_locked_(kernels.device().page_locked()),
+      sums_(comm, Channel::weights, account,
+            [this](std::size_t sum, std::size_t begin, std::size_t end) {
+              const std::int64_t at = complete_[sum].begin;
+              update({at + static_cast<std::int64_t>(begin), at + static_cast<std::int64_t>(end)});
+            }),
+      norm_(comm, Channel::weights, account) {
+  if (on_host()) return;
+  const auto bytes = static_cast<std::size_t>(parameters.flat_size()) * sizeof(float);
+  gradients_ = Buffer(bytes, MemoryUse::gradients, &page_locked_);
+  if (comm.size() > 1) weights_ = Buffer(bytes, MemoryUse::weights, &page_locked_);
+}
+
+std::span<const float> WeightUpdate::gradients() const {
+  return on_host() ? parameters_.flat_gradients_f32() : gradients_.as<float>();
+}
+
+void WeightUpdate::begin(double lr) {
+  optimizer_.begin_step(lr);
+  complete_.clear();
+  squares_ = 0;
+}
+
+void WeightUpdate::complete(std::int64_t begin, std::int64_t end) {
+  complete_.push_back({begin, end});
+  if (on_host()) begin_sum(complete_.back());  // A device has not computed them yet.
+}
+
+void WeightUpdate::begin_sum(Optimizer::Range range) {
+  const PhaseTimer timer(times_.allreduce);
+  if (!on_host()) {
+    // A single rank gathers nothing.
+    const std::span<float> weights = weights_.as<float>();
+    sums_.begin(part(gradients_.as<float>(), range),
+                weights.empty() ? weights : part(weights, range));
+    return;
+  }
+  const std::span<float> weights = part(parameters_.flat_values(), range);
+  if (const auto fp64 = parameters_.flat_gradients_f64(); !fp64.empty()) {
+    sums_.begin(part(fp64, range), weights);
+  } else {
+    sums_.begin(part(parameters_.flat_gradients_f32(), range), weights);
+  }
+}
+
+void WeightUpdate::release() {
+  if (!on_host() || optimizer_.clips()) return;  // Nothing can be updated yet.
+  const PhaseTimer timer(times_.allreduce);
+  sums_.release();
+}
+
+void WeightUpdate::finish() {
+  Device& device = kernels_.device();
+  if (!on_host()) {
+    device.download(gradients_.data(), parameters_.flat_gradients_f32().data(), gradients_.size());
+    for (const Optimizer::Range& range : complete_) begin_sum(range);
+  }
+  if (optimizer_.clips()) clip();
+  {
+    const PhaseTimer timer(times_.allreduce);
+    sums_.finish();
+  }
+  if (weights_.size() > 0) {
+    device.upload_page_locked(parameters_.flat_values().data(), weights_.data(), weights_.size());
+  }
+}
+
+/// Scales the gradients if their norm over all ranks is too large.
+void WeightUpdate::clip() {
+  const PhaseTimer timer(times_.allreduce);
+  sums_.finish_sums();
+  for (const Optimizer::Range& range : complete_) {
+    const auto [begin, end] = AllReduce::block(static_cast<std::size_t>(range.end - range.begin),
+                                               comm_.rank(), comm_.size());
+    squares_ += squares_of({range.begin + static_cast<std::int64_t>(begin),
+                            range.begin + static_cast<std::int64_t>(end)});
+  }
+  double squares = squares_;
+  norm_.sum(std::span<double>(&squares, 1));
+  optimizer_.clip(std::sqrt(squares));
+}
+
+/// Updates weights with gradients that are summed.
+void WeightUpdate::update(Optimizer::Range owned) {
+  double seconds = 0;
+  {
+    const PhaseTimer timer(seconds);
+    if (!optimizer_.clips()) squares_ += squares_of(owned);
+    const std::span<float> weights = part(parameters_.flat_values(), owned);
+    if (weights_.size() > 0) {
+      const auto gradients = part(gradients_.as<float>(), owned);
+      kernels_.device().upload_page_locked(part(parameters_.flat_gradients_f32(), owned).data(),
+                                           gradients.data(), gradients.size_bytes());
+    }
+    optimizer_.update(parameters_, owned, kernels_);
+    if (weights_.size() > 0) {
+      kernels_.device().download(part(weights_.as<float>(), owned).data(), weights.data(),
+                                 weights.size_bytes());
+    }
+  }
+  times_.allreduce -= seconds;  // The caller's timer counts them, but they are no message.
+}
+
+double WeightUpdate::squares_of(Optimizer::Range range) const {
+  double sum = 0;
+  if (const auto fp64 = parameters_.flat_gradients_f64(); !fp64.empty()) {
+    for (const double g : part(fp64, range)) sum += g * g;
+  } else {
+    for (const float g : part(gradients(), range)) sum += static_cast<double>(g) * g;
+  }
+  return sum;
+}
+
+}  // namespace heliograph
