@@ -21,8 +21,12 @@ namespace {
 std::string bits_text(const ExchangeOptions& exchange) {
   const int forward = bit_count(exchange.bits_forward);
   const int backward = bit_count(exchange.bits_backward);
-  if (forward == backward) return counted(forward, "bit");
-  return fmt::format("{} forward, {} backward", counted(forward, "bit"), backward);
+  std::string text = counted(forward, "bit");
+  if (forward != backward) text += fmt::format(" forward, {} backward", backward);
+  if (exchange.gradient_bits != Bits::fp32) {
+    text += fmt::format(", weight gradients {}", bit_count(exchange.gradient_bits));
+  }
+  return text;
 }
 
 /// `exact`: what the bytes would be with node rows in fp32.

@@ -111,8 +111,7 @@ Trainer::Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryA
       PassRows{rows, most_rows, 1, halo, most_halo, backward_halo}, *kernels_, account_);
   evaluated().exact_halo().set_scratch(model_->idle_memory());
   training_loss_.emplace(plan, *train_, *kernels_, account_);
-  update_.emplace(options.optimizer, model_->parameters(), comm, *kernels_, times_, account,
-                  account_);
+  update_.emplace(options, model_->parameters(), comm, *kernels_, times_, account, account_);
   halo_ = std::make_unique<StaleHalo>(comm, train_->placed(),
                                       ExchangePolicy(options.exchange, options.epochs),
                                       model_->sites(), options.seed, times_, account_);
@@ -143,7 +142,7 @@ EpochEnd Trainer::run_epoch(int epoch, FunctionRef<RunRequests()> asks) {
   const ConstMatrixView logits = model_->forward(pass, train_->op(), train_->input());
   const double loss = training_loss_->loss_and_gradient(logits, model_->logit_gradient());
   const double lr = learning_rate(plan_.options().optimizer, epoch, plan_.options().epochs);
-  update_->begin(lr);
+  update_->begin(lr, clock);
   model_->backward(
       pass, train_->op(),
       [&](std::int64_t first, std::int64_t last) { update_->complete(first, last); },

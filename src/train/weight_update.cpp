@@ -13,14 +13,19 @@ std::span<T> part(std::span<T> flat, Optimizer::Range range) {
 
 }  // namespace
 
-WeightUpdate::WeightUpdate(const OptimizerOptions& options, const Parameters& parameters,
+int owners_of_weights(const TrainOptions& options, int ranks) {
+  return options.exchange.gradient_bits == Bits::fp32 ? ranks : 1;
+}
+
+WeightUpdate::WeightUpdate(const TrainOptions& options, const Parameters& parameters,
                            Communicator& comm, Kernels& kernels, PhaseClock& times,
                            MemoryAccount* account, MemoryAccount* device_account)
     : parameters_(parameters),
       comm_(comm),
       kernels_(kernels),
       times_(times),
-      optimizer_(options, parameters, comm.size(), device_account),
+      optimizer_(options.optimizer, parameters, owners_of_weights(options, comm.size()),
+                 device_account),
       page_locked_(kernels.device().page_locked()),
       sums_(comm, Channel::weights, account,
             [this](std::size_t sum, std::size_t begin, std::size_t end) {
@@ -28,17 +33,23 @@ WeightUpdate::WeightUpdate(const OptimizerOptions& options, const Parameters& pa
               update({at + static_cast<std::int64_t>(begin), at + static_cast<std::int64_t>(end)});
             }),
       norm_(comm, Channel::weights, account) {
+  const Bits bits = options.exchange.gradient_bits;
+  if (bits != Bits::fp32 && comm.size() > 1) {
+    integers_.emplace(comm, Channel::weights, bit_count(bits), options.seed,
+                      kernels.device().threads(), account);
+  }
   if (on_host()) return;
   const auto bytes = static_cast<std::size_t>(parameters.flat_size()) * sizeof(float);
   gradients_ = Buffer(bytes, MemoryUse::gradients, &page_locked_);
-  if (comm.size() > 1) weights_ = Buffer(bytes, MemoryUse::weights, &page_locked_);
+  if (comm.size() > 1 && !integers_) weights_ = Buffer(bytes, MemoryUse::weights, &page_locked_);
 }
 
 std::span<const float> WeightUpdate::gradients() const {
   return on_host() ? parameters_.flat_gradients_f32() : gradients_.as<float>();
 }
 
-void WeightUpdate::begin(double lr) {
+void WeightUpdate::begin(double lr, Clock clock) {
+  clock_ = clock;
   optimizer_.begin_step(lr);
   complete_.clear();
   squares_ = 0;
@@ -46,7 +57,8 @@ void WeightUpdate::begin(double lr) {
 
 void WeightUpdate::complete(std::int64_t begin, std::int64_t end) {
   complete_.push_back({begin, end});
-  if (on_host()) begin_sum(complete_.back());  // A device has not computed them yet.
+  // A device has not computed them yet.
+  if (on_host() && !integers_) begin_sum(complete_.back());
 }
 
 void WeightUpdate::begin_sum(Optimizer::Range range) {
@@ -67,7 +79,7 @@ void WeightUpdate::begin_sum(Optimizer::Range range) {
 }
 
 void WeightUpdate::release() {
-  if (!on_host() || optimizer_.clips()) return;  // Nothing can be updated yet.
+  if (!on_host() || integers_ || optimizer_.clips()) return;  // Nothing can be updated yet.
   const PhaseTimer timer(times_.allreduce);
   sums_.release();
 }
@@ -76,8 +88,11 @@ void WeightUpdate::finish() {
   Device& device = kernels_.device();
   if (!on_host()) {
     device.download(gradients_.data(), parameters_.flat_gradients_f32().data(), gradients_.size());
-    for (const Optimizer::Range& range : complete_) begin_sum(range);
+    for (const Optimizer::Range& range : complete_) {
+      if (!integers_) begin_sum(range);
+    }
   }
+  if (integers_) return update_all();
   if (optimizer_.clips()) clip();
   {
     const PhaseTimer timer(times_.allreduce);
@@ -86,6 +101,24 @@ void WeightUpdate::finish() {
   if (weights_.size() > 0) {
     device.upload_page_locked(parameters_.flat_values().data(), weights_.data(), weights_.size());
   }
+}
+
+/// Sums gradients as integers and updates all weights, as every rank does.
+void WeightUpdate::update_all() {
+  const Optimizer::Range all{0, parameters_.flat_size()};
+  const std::span<float> computed = parameters_.flat_gradients_f32();
+  const std::span<float> gradients = on_host() ? computed : gradients_.as<float>();
+  {
+    const PhaseTimer timer(times_.allreduce);
+    integers_->sum(gradients, clock_);
+  }
+  const double squares = squares_of(all);
+  if (comm_.rank() == 0) squares_ = squares;
+  optimizer_.clip(std::sqrt(squares));
+  if (!on_host()) {
+    kernels_.device().upload_page_locked(computed.data(), gradients.data(), computed.size_bytes());
+  }
+  optimizer_.update(parameters_, all, kernels_);
 }
 
 /// Scales the gradients if their norm over all ranks is too large.

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "comm/collectives.hpp"
+#include "comm/integer_sum.hpp"
 #include "core/buffer.hpp"
 #include "core/kernels.hpp"
 #include "core/phase_clock.hpp"
@@ -13,20 +15,24 @@
 
 namespace heliograph {
 
+/// How many ranks the optimizer's state of a run is divided among.
+int owners_of_weights(const TrainOptions& options, int ranks);
+
 /// Sums weight gradients over ranks and updates the weights, while backward runs: each rank sums a
 /// share of every announced range, updates these weights, and sends them to the others. So every
-/// rank has the same weights, and its optimizer holds 1 / K of the state. Used by the rank's own
-/// thread.
+/// rank has the same weights, and its optimizer holds 1 / K of the state. Below 32 bits, gradients
+/// are summed as integers after backward, and every rank updates all weights. Used by the rank's
+/// own thread.
 class WeightUpdate {
  public:
   /// `times`: time spent on messages and sums is added to its allreduce. `account` counts memory of
   /// the host, `device_account` that of the optimizer's state. References must outlive the object.
-  WeightUpdate(const OptimizerOptions& options, const Parameters& parameters, Communicator& comm,
+  WeightUpdate(const TrainOptions& options, const Parameters& parameters, Communicator& comm,
                Kernels& kernels, PhaseClock& times, MemoryAccount* account,
                MemoryAccount* device_account);
 
-  /// Begins an update with the learning rate `lr`.
-  void begin(double lr);
+  /// Begins an update with the learning rate `lr`. Draws are those of `clock`.
+  void begin(double lr, Clock clock);
   /// This rank's gradients [begin, end) of the flat parameters are final, as Network::backward
   /// announces. On the host their sum over ranks begins.
   void complete(std::int64_t begin, std::int64_t end);
@@ -36,7 +42,8 @@ class WeightUpdate {
   /// Throws Error(peer_lost).
   void finish();
 
-  /// The sum of squares of the gradients that this rank sums. NaN or Inf if one of them is.
+  /// The sum of squares of the gradients of which this rank gives account, each on one rank. NaN or
+  /// Inf if one of them is.
   double squares() const { return squares_; }
   /// The gradients on the host, laid out as Parameters::flat_gradients_f32: sums over all ranks in
   /// the optimizer's ranges, else this rank's part. Empty with --reproducible.
@@ -48,6 +55,7 @@ class WeightUpdate {
   void begin_sum(Optimizer::Range range);
   void update(Optimizer::Range owned);
   void clip();
+  void update_all();
   double squares_of(Optimizer::Range range) const;
 
   const Parameters& parameters_;
@@ -61,6 +69,8 @@ class WeightUpdate {
   Buffer gradients_, weights_;
   std::vector<Optimizer::Range> complete_;  ///< The ranges of this update, in order.
   double squares_ = 0;
+  Clock clock_;
+  std::optional<IntegerSum> integers_;  ///< Below 32 bits only, on more than one rank.
   AllReduce sums_;
   AllReduce norm_;
 };

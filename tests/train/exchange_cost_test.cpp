@@ -73,6 +73,15 @@ TEST(ExchangeCost, IsWhatTrainCountsWithClipping) {
   expect_what_train_counts(test::make_small_dataset(300, 24, 3, 3), o);
 }
 
+TEST(ExchangeCost, IsWhatTrainCountsWithGradientsOfFewBits) {
+  for (const Bits bits : {Bits::bf16, Bits::eight, Bits::four}) {
+    TrainOptions o = test::small_options(3, 2);
+    o.exchange.gradient_bits = bits;
+    o.model.norm = NormLayer::batch;
+    expect_what_train_counts(test::make_small_dataset(300, 24, 3, 3), o);
+  }
+}
+
 TEST(ExchangeCost, IsWhatTrainCountsOnDirectedAndSparseData) {
   TrainOptions o = test::small_options(3, 2);
   o.model.layers = 3;

@@ -295,5 +295,26 @@ TEST(Train, ReportsWhereTimeAndBytesWent) {
   EXPECT_GT(r.evaluation_bytes, 0);
 }
 
+// Rounded gradients change losses, but not much, and all the less the more bits they have.
+TEST(GradientBits, LossesFollowThoseOfExactGradients) {
+  const Dataset data = test::make_small_dataset(300, 24, 3, 3);
+  TrainOptions o = test::small_options(3, 20);
+  const TrainResult exact = train(data, o);
+  const auto distance = [&](Bits bits) {
+    o.exchange.gradient_bits = bits;
+    const TrainResult r = train(data, o);
+    double most = 0;
+    for (std::size_t e = 0; e < r.epochs.size(); ++e) {
+      most = std::max(most, std::abs(r.epochs[e].loss / exact.epochs[e].loss - 1));
+    }
+    return most;
+  };
+  const double at_16 = distance(Bits::bf16), at_4 = distance(Bits::four);
+  EXPECT_GT(at_16, 0);
+  EXPECT_LT(at_16, 1e-2);
+  EXPECT_GT(at_4, at_16);
+  EXPECT_LT(at_4, 0.3);
+}
+
 }  // namespace
 }  // namespace heliograph

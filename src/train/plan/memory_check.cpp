@@ -12,7 +12,7 @@
 #include "graph/rows.hpp"
 #include "layers/network.hpp"
 #include "staleness/exchange_policy.hpp"
-#include "train/optimizer.hpp"
+#include "train/weight_update.hpp"
 
 namespace heliograph {
 namespace {
@@ -218,8 +218,8 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
   }
   const Network model(options.model, input.input(), dataset.labels.classes, options.seed,
                       pass_rows(dataset, rows, halo), *kernels, &account);
-  const Optimizer optimizer(options.optimizer, model.parameters(), options.partition.parts,
-                            &account);
+  const Optimizer optimizer(options.optimizer, model.parameters(),
+                            owners_of_weights(options, options.partition.parts), &account);
 
   MemoryNeeds needs;
   needs.remedies = remedies_of(options, false);
@@ -244,7 +244,11 @@ void add_first_epochs(const Parameters& parameters, const TrainOptions& options,
                       MemoryNeeds& needs) {
   const int parts = options.partition.parts;
   const std::int64_t value_bytes = options.reproducible ? 8 : 4;
-  if (parts > 1 && options.transport.device == DeviceKind::cpu) {
+  const Bits bits = options.exchange.gradient_bits;
+  if (parts > 1 && bits != Bits::fp32) {
+    needs[MemoryUse::workspace] += capped_product(
+        IntegerSum::scratch_bytes(parameters.flat_size(), bit_count(bits), parts), parts);
+  } else if (parts > 1 && options.transport.device == DeviceKind::cpu) {
     needs[MemoryUse::workspace] += capped_product(value_bytes * parameters.flat_size(), parts - 1);
   }
   if (options.eval_every > 0) {
