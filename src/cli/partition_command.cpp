@@ -90,8 +90,11 @@ std::string totals_table(const PartitionQuality& quality, const Graph& graph,
 
 std::string gradient_format(const TrainOptions& options) {
   const Bits bits = options.exchange.gradient_bits;
-  if (bits != Bits::fp32) return fmt::format("integers of {}", counted(bit_count(bits), "bit"));
-  return options.reproducible ? "summed in fp64" : "summed in fp32";
+  if (bits != Bits::fp32) {
+    return fmt::format("as integers of {} and their sums", counted(bit_count(bits), "bit"));
+  }
+  return fmt::format("in {}, and the weights that they update",
+                     options.reproducible ? "fp64" : "fp32");
 }
 
 /// What an epoch sends at each number of bits, how long its busiest link takes for that, and what a
@@ -128,7 +131,7 @@ std::string cost_table(const Dataset& dataset, const Partition& partition,
       fmt::format("\nAn epoch of {}, {} of {}, staleness {}:\n", choice_name(model.kind),
                   counted(model.layers, "layer"), model.hidden, request.train.exchange.staleness) +
       columns(rows) +
-      fmt::format("  gradients: of weights, {} at any bits of rows\n",
+      fmt::format("  gradients: of weights, {}, at any bits of rows\n",
                   gradient_format(request.train));
   if (gbps > 0) {
     text += fmt::format(

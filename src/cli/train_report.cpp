@@ -82,7 +82,7 @@ std::string result_block(const TrainRequest& request, const TrainResult& result,
   const TrafficBytes& sent = result.bytes_per_epoch;
   const std::int64_t exact = result.fp32_bytes_per_epoch;
   rows.emplace_back("node rows sent", bytes_text(sent.halo_forward + sent.halo_backward, exact));
-  rows.emplace_back("gradients sent", human_bytes(sent.allreduce) + " an epoch (weights, fp32)");
+  rows.emplace_back("gradients sent", human_bytes(sent.allreduce) + " an epoch (of weights)");
   rows.emplace_back("together", bytes_text(sent.total(), exact + sent.allreduce));
   rows.emplace_back(
       "peak memory",

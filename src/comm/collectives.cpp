@@ -153,10 +153,7 @@ void AllReduce::add(Sum& sum) {
 void AllReduce::gather(Sum& sum) {
   add(sum);
   const auto mine = sum.results.block(comm_.rank(), comm_.size());
-  if (sum.makes) {
-    const auto [begin, end] = block(sum.values.count, comm_.rank(), comm_.size());
-    make_(static_cast<std::size_t>(&sum - sums_.data()), begin, end);
-  }
+  if (sum.makes) make_(static_cast<std::size_t>(&sum - sums_.data()));
   for (int peer = 0; peer < comm_.size(); ++peer) {
     if (peer == comm_.rank()) continue;
     const auto theirs = sum.results.block(peer, comm_.size());

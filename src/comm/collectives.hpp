@@ -24,9 +24,9 @@ namespace heliograph {
 /// gather 1, ...
 class AllReduce {
  public:
-  /// Makes results [begin, end) of the sum of that number since `finish`, which this rank has
-  /// summed. Called on the rank's thread.
-  using MakeResults = std::function<void(std::size_t sum, std::size_t begin, std::size_t end)>;
+  /// Makes this rank's block of the results of a sum. `sum` counts those begun since `finish`.
+  /// Called on the rank's thread.
+  using MakeResults = std::function<void(std::size_t sum)>;
 
   /// `account` (may be null) counts the scratch space and must outlive the object. `make` is for
   /// sums that begin with results.
@@ -49,8 +49,8 @@ class AllReduce {
 
   /// Likewise, but sums only this rank's block of `values`. `make` then makes the same block of
   /// `results`, of the size of `values`, and the results of all ranks are gathered instead of sums.
-  /// A single rank gathers nothing, so its results may be empty. Until `release` or `finish` is
-  /// called, `results` stay unchanged.
+  /// A single rank gathers nothing, so its results may be empty. Until `release`, `finish`
+  /// or `begin` without results is called, `results` stay unchanged.
   void begin(std::span<float> values, std::span<float> results) { start(values, results); }
   void begin(std::span<double> values, std::span<float> results) { start(values, results); }
 

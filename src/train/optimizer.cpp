@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <stdexcept>
 #include <utility>
 
+#include "comm/collectives.hpp"
 #include "core/throw_error.hpp"
 #include "layers/network.hpp"
 
@@ -34,9 +36,9 @@ double learning_rate(const OptimizerOptions& options, int epoch, int epochs) {
   return lr;
 }
 
-Optimizer::Optimizer(const OptimizerOptions& options, const Parameters& parameters, int ranks,
-                     MemoryAccount* account)
-    : options_(options), parameters_(parameters.flat_size()) {
+Optimizer::Optimizer(const OptimizerOptions& options, const Parameters& parameters, int rank,
+                     int ranks, MemoryAccount* account)
+    : options_(options), parameters_(parameters.flat_size()), rank_(rank), ranks_count_(ranks) {
   // Each range that ranks share may give a rank one value more than its share. Such a range has
   // Network::kFewestAnnounced values or ends with a parameter.
   const std::int64_t ranges = parameters.count() + parameters_ / Network::kFewestAnnounced;
@@ -66,15 +68,24 @@ void Optimizer::clip(double norm) {
   if (clips() && norm > most) step_.gradient_scale = static_cast<float>(most / norm);
 }
 
-void Optimizer::update(const Parameters& parameters, Range range, Kernels& kernels) {
-  if (next_range_ == ranges_.size()) ranges_.push_back(range);
-  const std::int64_t end_of_moments = next_moment_ + range.end - range.begin;
-  if (ranges_[next_range_] != range ||
-      end_of_moments > static_cast<std::int64_t>(m_.size() / sizeof(float))) {
+Optimizer::Range Optimizer::owned(Range range) const {
+  const auto [begin, end] =
+      AllReduce::block(static_cast<std::size_t>(range.end - range.begin), rank_, ranks_count_);
+  return {range.begin + static_cast<std::int64_t>(begin),
+          range.begin + static_cast<std::int64_t>(end)};
+}
+
+void Optimizer::update(const Parameters& parameters, Range all, Kernels& kernels) {
+  if (steps_ == 1) ranges_.push_back(all);
+  if (next_range_ >= ranges_.size() || ranges_[next_range_] != all) {
     throw_error(ErrorCode::mismatch,
-                "parameters {} to {} have no optimizer state on this rank: the checkpoint is of "
-                "another version of the program",
-                range.begin, range.end);
+                "the checkpoint's optimizer state is of another version of the program, which "
+                "updated parameters {} to {} otherwise: begin a new run with --init-from",
+                all.begin, all.end);
+  }
+  const Range range = owned(all);
+  if (next_moment_ + range.end - range.begin > capacity()) {
+    throw std::logic_error("a step has more ranges of parameters than the optimizer has room for");
   }
   for (int i = 0; i < parameters.count(); ++i) {
     const std::int64_t at = parameters.offset(i);
@@ -95,22 +106,29 @@ void Optimizer::update(const Parameters& parameters, Range range, Kernels& kerne
                  v_.as<float>().data() + moment, step_);
   }
   ++next_range_;
-  next_moment_ = end_of_moments;
+  next_moment_ += range.end - range.begin;
+}
+
+std::int64_t Optimizer::capacity() const {
+  return static_cast<std::int64_t>(m_.size() / sizeof(float));
 }
 
 std::span<float> Optimizer::moments(const Buffer& buffer) const {
   std::int64_t values = 0;
-  for (const Range& range : ranges_) values += range.end - range.begin;
+  for (const Range& range : ranges_) values += owned(range).end - owned(range).begin;
   return buffer.as<float>().first(static_cast<std::size_t>(values));
 }
 
 bool Optimizer::resume(std::int64_t steps, std::vector<Range> ranges) {
-  auto room = static_cast<std::int64_t>(m_.size() / sizeof(float));
-  for (const Range& range : ranges) {
-    if (range.begin < 0 || range.end < range.begin || range.end > parameters_) return false;
-    room -= range.end - range.begin;
-    if (room < 0) return false;
+  std::vector<Range> sorted = ranges;
+  std::ranges::sort(sorted, {}, &Range::begin);
+  std::int64_t covered = 0, mine = 0;
+  for (const Range& range : sorted) {
+    if (range.begin != covered || range.end <= range.begin) return false;
+    covered = range.end;
+    mine += owned(range).end - owned(range).begin;
   }
+  if (covered != parameters_ || mine > capacity()) return false;
   steps_ = steps;
   ranges_ = std::move(ranges);
   return true;

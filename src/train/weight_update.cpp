@@ -13,8 +13,10 @@ std::span<T> part(std::span<T> flat, Optimizer::Range range) {
 
 }  // namespace
 
-int owners_of_weights(const TrainOptions& options, int ranks) {
-  return options.exchange.gradient_bits == Bits::fp32 ? ranks : 1;
+Optimizer make_optimizer(const TrainOptions& options, const Parameters& parameters, int rank,
+                         int ranks, MemoryAccount* account) {
+  const bool shares = options.exchange.gradient_bits == Bits::fp32;
+  return {options.optimizer, parameters, shares ? rank : 0, shares ? ranks : 1, account};
 }
 
 WeightUpdate::WeightUpdate(const TrainOptions& options, const Parameters& parameters,
@@ -24,14 +26,9 @@ WeightUpdate::WeightUpdate(const TrainOptions& options, const Parameters& parame
       comm_(comm),
       kernels_(kernels),
       times_(times),
-      optimizer_(options.optimizer, parameters, owners_of_weights(options, comm.size()),
-                 device_account),
+      optimizer_(make_optimizer(options, parameters, comm.rank(), comm.size(), device_account)),
       page_locked_(kernels.device().page_locked()),
-      sums_(comm, Channel::weights, account,
-            [this](std::size_t sum, std::size_t begin, std::size_t end) {
-              const std::int64_t at = complete_[sum].begin;
-              update({at + static_cast<std::int64_t>(begin), at + static_cast<std::int64_t>(end)});
-            }),
+      sums_(comm, Channel::weights, account, [this](std::size_t sum) { update(complete_[sum]); }),
       norm_(comm, Channel::weights, account) {
   const Bits bits = options.exchange.gradient_bits;
   if (bits != Bits::fp32 && comm.size() > 1) {
@@ -56,9 +53,9 @@ void WeightUpdate::begin(double lr, Clock clock) {
 }
 
 void WeightUpdate::complete(std::int64_t begin, std::int64_t end) {
+  if (!overlaps()) return;
   complete_.push_back({begin, end});
-  // A device has not computed them yet.
-  if (on_host() && !integers_) begin_sum(complete_.back());
+  begin_sum(complete_.back());
 }
 
 void WeightUpdate::begin_sum(Optimizer::Range range) {
@@ -79,7 +76,7 @@ void WeightUpdate::begin_sum(Optimizer::Range range) {
 }
 
 void WeightUpdate::release() {
-  if (!on_host() || integers_ || optimizer_.clips()) return;  // Nothing can be updated yet.
+  if (!overlaps() || optimizer_.clips()) return;  // Nothing can be updated yet.
   const PhaseTimer timer(times_.allreduce);
   sums_.release();
 }
@@ -88,11 +85,10 @@ void WeightUpdate::finish() {
   Device& device = kernels_.device();
   if (!on_host()) {
     device.download(gradients_.data(), parameters_.flat_gradients_f32().data(), gradients_.size());
-    for (const Optimizer::Range& range : complete_) {
-      if (!integers_) begin_sum(range);
-    }
   }
+  if (!overlaps()) complete_.push_back({0, parameters_.flat_size()});
   if (integers_) return update_all();
+  if (!overlaps()) begin_sum(complete_.back());
   if (optimizer_.clips()) clip();
   {
     const PhaseTimer timer(times_.allreduce);
@@ -105,39 +101,34 @@ void WeightUpdate::finish() {
 
 /// Sums gradients as integers and updates all weights, as every rank does.
 void WeightUpdate::update_all() {
-  const Optimizer::Range all{0, parameters_.flat_size()};
   const std::span<float> computed = parameters_.flat_gradients_f32();
   const std::span<float> gradients = on_host() ? computed : gradients_.as<float>();
   {
     const PhaseTimer timer(times_.allreduce);
     integers_->sum(gradients, clock_);
   }
-  const double squares = squares_of(all);
+  const double squares = squares_of(complete_.back());
   if (comm_.rank() == 0) squares_ = squares;
   optimizer_.clip(std::sqrt(squares));
   if (!on_host()) {
     kernels_.device().upload_page_locked(computed.data(), gradients.data(), computed.size_bytes());
   }
-  optimizer_.update(parameters_, all, kernels_);
+  optimizer_.update(parameters_, complete_.back(), kernels_);
 }
 
 /// Scales the gradients if their norm over all ranks is too large.
 void WeightUpdate::clip() {
   const PhaseTimer timer(times_.allreduce);
   sums_.finish_sums();
-  for (const Optimizer::Range& range : complete_) {
-    const auto [begin, end] = AllReduce::block(static_cast<std::size_t>(range.end - range.begin),
-                                               comm_.rank(), comm_.size());
-    squares_ += squares_of({range.begin + static_cast<std::int64_t>(begin),
-                            range.begin + static_cast<std::int64_t>(end)});
-  }
+  for (const Optimizer::Range& range : complete_) squares_ += squares_of(optimizer_.owned(range));
   double squares = squares_;
   norm_.sum(std::span<double>(&squares, 1));
   optimizer_.clip(std::sqrt(squares));
 }
 
-/// Updates weights with gradients that are summed.
-void WeightUpdate::update(Optimizer::Range owned) {
+/// Updates this rank's weights of a range, whose gradients are summed.
+void WeightUpdate::update(Optimizer::Range range) {
+  const Optimizer::Range owned = optimizer_.owned(range);
   double seconds = 0;
   {
     const PhaseTimer timer(seconds);
@@ -148,7 +139,7 @@ void WeightUpdate::update(Optimizer::Range owned) {
       kernels_.device().upload_page_locked(part(parameters_.flat_gradients_f32(), owned).data(),
                                            gradients.data(), gradients.size_bytes());
     }
-    optimizer_.update(parameters_, owned, kernels_);
+    optimizer_.update(parameters_, range, kernels_);
     if (weights_.size() > 0) {
       kernels_.device().download(part(weights_.as<float>(), owned).data(), weights.data(),
                                  weights.size_bytes());

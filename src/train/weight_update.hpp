@@ -15,8 +15,10 @@
 
 namespace heliograph {
 
-/// How many ranks the optimizer's state of a run is divided among.
-int owners_of_weights(const TrainOptions& options, int ranks);
+/// The optimizer of a rank, which owns 1 / `ranks` of the weights, or all if --gradient-bits is
+/// below 32.
+Optimizer make_optimizer(const TrainOptions& options, const Parameters& parameters, int rank,
+                         int ranks, MemoryAccount* account);
 
 /// Sums weight gradients over ranks and updates the weights, while backward runs: each rank sums a
 /// share of every announced range, updates these weights, and sends them to the others. So every
@@ -34,7 +36,7 @@ class WeightUpdate {
   /// Begins an update with the learning rate `lr`. Draws are those of `clock`.
   void begin(double lr, Clock clock);
   /// This rank's gradients [begin, end) of the flat parameters are final, as Network::backward
-  /// announces. On the host their sum over ranks begins.
+  /// announces. Their sum over ranks begins if it can overlap with backward.
   void complete(std::int64_t begin, std::int64_t end);
   /// Backward no longer reads the parameters that are complete, so they may change.
   void release();
@@ -45,15 +47,17 @@ class WeightUpdate {
   /// The sum of squares of the gradients of which this rank gives account, each on one rank. NaN or
   /// Inf if one of them is.
   double squares() const { return squares_; }
-  /// The gradients on the host, laid out as Parameters::flat_gradients_f32: sums over all ranks in
-  /// the optimizer's ranges, else this rank's part. Empty with --reproducible.
+  /// The gradients on the host, laid out as Parameters::flat_gradients_f32: sums over all ranks
+  /// where the optimizer owns the weights, else this rank's part. Empty with --reproducible.
   std::span<const float> gradients() const;
   Optimizer& optimizer() { return optimizer_; }
 
  private:
   bool on_host() const { return kernels_.device().on_host(); }
+  /// Whether sums begin while backward runs. A device has not computed the gradients by then.
+  bool overlaps() const { return on_host() && !integers_; }
   void begin_sum(Optimizer::Range range);
-  void update(Optimizer::Range owned);
+  void update(Optimizer::Range range);
   void clip();
   void update_all();
   double squares_of(Optimizer::Range range) const;

@@ -38,7 +38,8 @@ std::vector<Step> run_steps(const Dataset& data, const TrainOptions& options,
       step.loss = trainer.run_epoch(epoch, [] { return RunRequests(); }).report.loss;
       const std::span<const float> gradient = trainer.gradients();
       step.gradient.assign(gradient.size(), 0);
-      for (const Optimizer::Range& mine : trainer.optimizer().ranges()) {
+      for (const Optimizer::Range& range : trainer.optimizer().ranges()) {
+        const Optimizer::Range mine = trainer.optimizer().owned(range);
         std::copy(gradient.begin() + mine.begin, gradient.begin() + mine.end,
                   step.gradient.begin() + mine.begin);
       }

@@ -45,8 +45,6 @@ std::int64_t first_epoch_used(Trainer& trainer, int epochs) {
 
 void write_optimizer(Trainer& trainer, StateWriter& file) {
   const Optimizer& optimizer = trainer.optimizer();
-  const std::int64_t steps = optimizer.steps();
-  file.section("steps", std::span<const std::int64_t>(&steps, 1));
   file.section("ranges", optimizer.ranges());
   for (const auto& [name, moments] : moments_of(optimizer)) {
     const HostValues<float> host(moments, trainer.device());
@@ -54,14 +52,12 @@ void write_optimizer(Trainer& trainer, StateWriter& file) {
   }
 }
 
-void read_optimizer(const StateFile& file, Trainer& trainer) {
+void read_optimizer(const StateFile& file, std::int64_t steps, Trainer& trainer) {
   Optimizer& optimizer = trainer.optimizer();
-  std::int64_t steps = 0;
-  file.read("steps", std::span<std::int64_t>(&steps, 1));
   std::vector<Optimizer::Range> ranges(file.count<Optimizer::Range>("ranges"));
   file.read("ranges", std::span<Optimizer::Range>(ranges));
   if (!optimizer.resume(steps, std::move(ranges))) {
-    file.refuse("ranges", "does not divide the parameters of this model");
+    file.refuse("ranges", "does not cover the parameters of this model once");
   }
   for (const auto& [name, moments] : moments_of(optimizer)) {
     HostValues<float> host(moments, trainer.device());
@@ -207,7 +203,7 @@ void read_rank(const StateFile& file, const Communicator& comm, Trainer& trainer
   };
   read("halo", halo.adopt(first, state.epochs - 1));
   read("kept", halo.kept_before(state.epochs));
-  read_optimizer(file, trainer);
+  read_optimizer(file, state.epochs, trainer);
   state.evaluation_bytes.set(header.evaluation_bytes);
 }
 

@@ -218,8 +218,8 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
   }
   const Network model(options.model, input.input(), dataset.labels.classes, options.seed,
                       pass_rows(dataset, rows, halo), *kernels, &account);
-  const Optimizer optimizer(options.optimizer, model.parameters(),
-                            owners_of_weights(options, options.partition.parts), &account);
+  const Optimizer optimizer =
+      make_optimizer(options, model.parameters(), 0, options.partition.parts, &account);
 
   MemoryNeeds needs;
   needs.remedies = remedies_of(options, false);
@@ -292,8 +292,10 @@ MemoryNeeds least_host_memory(const Dataset& dataset, const TrainOptions& option
   const std::int64_t loaded = features.sparse
                                   ? (4 + 4) * (features.offsets[features.offsets.size() - 1])
                                   : 4 * nodes * padded_stride(features.cols);
+  // Page-locked copies: gradients, and the weights that ranks send each other.
+  const std::int64_t copies = options.exchange.gradient_bits == Bits::fp32 ? 2 : 1;
   const std::int64_t gradients =
-      capped_product(4 * model.parameters().flat_size(), options.partition.parts);
+      capped_product(4 * copies * model.parameters().flat_size(), options.partition.parts);
   const std::int64_t outputs = 4 * nodes * padded_stride(dataset.labels.classes);
   if (loaded > gradients + outputs) {
     needs[MemoryUse::features] = loaded;
