@@ -120,13 +120,16 @@ enum class Bits : int { one = 1, two = 2, four = 4, eight = 8, bf16 = 16, fp32 =
 
 constexpr int bit_count(Bits bits) { return static_cast<int>(bits); }
 
-/// How ranks exchange rows: in how many bits, and how old they may be.
+/// How ranks exchange rows and weight gradients: in how many bits, and how old rows may be.
 struct ExchangeOptions {
   Bits bits_forward = Bits::fp32;   ///< Of features.
   Bits bits_backward = Bits::fp32;  ///< Of feature gradients.
-  int staleness = 0;                ///< S: the largest age, in epochs, of halo values.
-  int sync_every = 0;               ///< N > 0: every epoch e with e % N == 0 is synchronous.
-  int warmup_epochs = 0;            ///< The first epochs that are synchronous.
+  /// Of weight gradients: fp32, or integers of 16, 8 or 4 bits that are rounded at random without
+  /// bias. Below 32 bits results depend on the number of ranks.
+  Bits gradient_bits = Bits::fp32;
+  int staleness = 0;      ///< S: the largest age, in epochs, of halo values.
+  int sync_every = 0;     ///< N > 0: every epoch e with e % N == 0 is synchronous.
+  int warmup_epochs = 0;  ///< The first epochs that are synchronous.
 };
 
 enum class OptimizerKind : std::uint8_t {

@@ -37,7 +37,7 @@ std::vector<OptionField<PartitionRequest>> partition_fields() {
   // What decides the bytes and the memory that are printed.
   fields.add_group(train_option_fields(), HELIOGRAPH_MEMBER(train), "Model");
   fields.add_part(train_option_fields(), HELIOGRAPH_MEMBER(train),
-                  {"reproducible", "staleness", "link-gbps"});
+                  {"reproducible", "staleness", "gradient-bits", "link-gbps"});
   fields.group("Results");
   fields.add("out", "DIR",
              "Write shards: a data set in parts, of which each rank of a later training reads only "
@@ -88,6 +88,15 @@ std::string totals_table(const PartitionQuality& quality, const Graph& graph,
   });
 }
 
+std::string gradient_format(const TrainOptions& options) {
+  const Bits bits = options.exchange.gradient_bits;
+  if (bits != Bits::fp32) {
+    return fmt::format("as integers of {} and their sums", counted(bit_count(bits), "bit"));
+  }
+  return fmt::format("in {}, and the weights that they update",
+                     options.reproducible ? "fp64" : "fp32");
+}
+
 /// What an epoch sends at each number of bits, how long its busiest link takes for that, and what a
 /// rank holds; for one part only the latter.
 std::string cost_table(const Dataset& dataset, const Partition& partition,
@@ -122,8 +131,8 @@ std::string cost_table(const Dataset& dataset, const Partition& partition,
       fmt::format("\nAn epoch of {}, {} of {}, staleness {}:\n", choice_name(model.kind),
                   counted(model.layers, "layer"), model.hidden, request.train.exchange.staleness) +
       columns(rows) +
-      fmt::format("  gradients: of weights, summed in {} at any bits\n",
-                  request.train.reproducible ? "fp64" : "fp32");
+      fmt::format("  gradients: of weights, {}, at any bits of rows\n",
+                  gradient_format(request.train));
   if (gbps > 0) {
     text += fmt::format(
         "  waiting: for the busiest link's bytes at {} Gbit/s, if nothing hides it\n", gbps);

@@ -21,8 +21,12 @@ namespace {
 std::string bits_text(const ExchangeOptions& exchange) {
   const int forward = bit_count(exchange.bits_forward);
   const int backward = bit_count(exchange.bits_backward);
-  if (forward == backward) return counted(forward, "bit");
-  return fmt::format("{} forward, {} backward", counted(forward, "bit"), backward);
+  std::string text = counted(forward, "bit");
+  if (forward != backward) text += fmt::format(" forward, {} backward", backward);
+  if (exchange.gradient_bits != Bits::fp32) {
+    text += fmt::format(", weight gradients {}", bit_count(exchange.gradient_bits));
+  }
+  return text;
 }
 
 /// `exact`: what the bytes would be with node rows in fp32.
@@ -78,7 +82,7 @@ std::string result_block(const TrainRequest& request, const TrainResult& result,
   const TrafficBytes& sent = result.bytes_per_epoch;
   const std::int64_t exact = result.fp32_bytes_per_epoch;
   rows.emplace_back("node rows sent", bytes_text(sent.halo_forward + sent.halo_backward, exact));
-  rows.emplace_back("gradients sent", human_bytes(sent.allreduce) + " an epoch (weights, fp32)");
+  rows.emplace_back("gradients sent", human_bytes(sent.allreduce) + " an epoch (of weights)");
   rows.emplace_back("together", bytes_text(sent.total(), exact + sent.allreduce));
   rows.emplace_back(
       "peak memory",

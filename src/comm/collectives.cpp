@@ -43,43 +43,66 @@ AllReduce::~AllReduce() {
   if (begun_ > 0) comm_.abort("the run ended with an all-reduce under way");
 }
 
-template <class T>
-void AllReduce::start(std::span<T> values) {
-  if (comm_.size() == 1 || values.empty()) return;
+template <class T, class R>
+void AllReduce::start(std::span<T> values, std::span<R> results) {
+  const auto bytes = [](auto span) { return reinterpret_cast<std::byte*>(span.data()); };
+  const bool makes = bytes(values) != bytes(results);
+  if (values.empty() || (comm_.size() == 1 && !makes)) return;
   if (begun_ == sums_.size()) sums_.emplace_back();
   Sum& sum = sums_[begun_];
-  sum.data = reinterpret_cast<std::byte*>(values.data());
-  sum.count = values.size();
-  sum.element_bytes = sizeof(T);
+  sum.values = {bytes(values), values.size(), sizeof(T)};
+  sum.results = {bytes(results), results.size(), sizeof(R)};
+  sum.makes = makes;
+  sum.gathers_before = std::min(released_, std::max<std::size_t>(begun_, 1) - 1);
   sum.add = sum_in_rank_order<T>;
+  sum.added = false;
   ++begun_;
+  if (!makes) released_ = begun_;
   while (advance(false)) {
   }
 }
 
-template void AllReduce::start(std::span<float>);
-template void AllReduce::start(std::span<double>);
-template void AllReduce::start(std::span<std::int64_t>);
+template void AllReduce::start(std::span<float>, std::span<float>);
+template void AllReduce::start(std::span<double>, std::span<double>);
+template void AllReduce::start(std::span<std::int64_t>, std::span<std::int64_t>);
+template void AllReduce::start(std::span<double>, std::span<float>);
+
+void AllReduce::release() {
+  released_ = begun_;
+  while (advance(false)) {
+  }
+}
+
+void AllReduce::finish_sums() {
+  while (scattered_ < begun_) {
+    if (!advance(false)) comm_.wait(sums_[gathered_].ticket);
+  }
+  for (std::size_t i = gathered_; i < begun_; ++i) add(sums_[i]);
+}
 
 void AllReduce::finish() {
+  released_ = begun_;
   while (gathered_ < begun_) {
     if (!advance(true)) comm_.wait(sums_[gathered_].ticket);
   }
   for (std::size_t i = 0; i < begun_; ++i) comm_.wait(sums_[i].ticket);
-  begun_ = scattered_ = gathered_ = 0;
+  begun_ = scattered_ = released_ = gathered_ = 0;
 }
 
 /// Posts the next messages of the order, if they can be posted now. `last`: no more sums will
 /// begin.
 bool AllReduce::advance(bool last) {
-  if (scattered_ < begun_ && scattered_ <= gathered_ + 1) {
+  const bool scatters = scattered_ < begun_;
+  if (scatters && gathered_ == sums_[scattered_].gathers_before) {
     scatter(sums_[scattered_]);
     ++scattered_;
     return true;
   }
-  const bool next_is_scattered = scattered_ == gathered_ + 2;
-  const bool is_last = last && scattered_ == begun_ && gathered_ < begun_;
-  if ((next_is_scattered || is_last) && comm_.done(sums_[gathered_].ticket)) {
+  // The next sum's scatter goes before the gather of the latest sum that was scattered.
+  const std::size_t end = scatters ? sums_[scattered_].gathers_before
+                          : last   ? begun_
+                                   : std::min(released_, std::max<std::size_t>(begun_, 1) - 1);
+  if (gathered_ < end && comm_.done(sums_[gathered_].ticket)) {
     gather(sums_[gathered_]);
     ++gathered_;
     return true;
@@ -87,49 +110,65 @@ bool AllReduce::advance(bool last) {
   return false;
 }
 
-/// The block that `rank` sums.
-std::span<std::byte> AllReduce::block(const Sum& sum, int rank) const {
-  const auto ranks = static_cast<std::size_t>(comm_.size());
+std::pair<std::size_t, std::size_t> AllReduce::block(std::size_t count, int rank, int ranks) {
   const auto r = static_cast<std::size_t>(rank);
-  const std::size_t begin = sum.count * r / ranks;
-  const std::size_t end = sum.count * (r + 1) / ranks;
-  return {sum.data + begin * sum.element_bytes, (end - begin) * sum.element_bytes};
+  const auto all = static_cast<std::size_t>(ranks);
+  return {count * r / all, count * (r + 1) / all};
+}
+
+std::span<std::byte> AllReduce::Array::block(int rank, int ranks) const {
+  const auto [begin, end] = AllReduce::block(count, rank, ranks);
+  return {data + begin * element_bytes, (end - begin) * element_bytes};
 }
 
 void AllReduce::scatter(Sum& sum) {
-  const std::size_t bytes = block(sum, comm_.rank()).size();
+  const std::size_t bytes = sum.values.block(comm_.rank(), comm_.size()).size();
   const std::size_t stride = stride_of(bytes);
   const std::size_t scratch_bytes = stride * static_cast<std::size_t>(comm_.size() - 1);
   if (sum.scratch.size() < scratch_bytes) {
     sum.scratch = Buffer(scratch_bytes, MemoryUse::workspace, account_);
   }
-  sends_.clear();
-  receives_.clear();
   std::byte* slot = sum.scratch.data();
   for (int peer = 0; peer < comm_.size(); ++peer) {
     if (peer == comm_.rank()) continue;
-    const auto theirs = block(sum, peer);
+    const auto theirs = sum.values.block(peer, comm_.size());
     sends_.push_back({peer, theirs.data(), theirs.size()});
     receives_.push_back({peer, slot, bytes});
     slot += stride;
   }
-  sum.ticket = comm_.post(channel_, sends_, receives_);
+  sum.ticket = post();
+}
+
+void AllReduce::add(Sum& sum) {
+  if (sum.added) return;
+  comm_.wait(sum.ticket);
+  const auto mine = sum.values.block(comm_.rank(), comm_.size());
+  if (comm_.size() > 1) {
+    sum.add(mine.data(), sum.scratch.data(), mine.size(), stride_of(mine.size()), comm_.rank(),
+            comm_.size());
+  }
+  sum.added = true;
 }
 
 void AllReduce::gather(Sum& sum) {
-  comm_.wait(sum.ticket);  // Is done, or throws.
-  const auto mine = block(sum, comm_.rank());
-  sum.add(mine.data(), sum.scratch.data(), mine.size(), stride_of(mine.size()), comm_.rank(),
-          comm_.size());
-  sends_.clear();
-  receives_.clear();
+  add(sum);
+  const auto mine = sum.results.block(comm_.rank(), comm_.size());
+  if (sum.makes) make_(static_cast<std::size_t>(&sum - sums_.data()));
   for (int peer = 0; peer < comm_.size(); ++peer) {
     if (peer == comm_.rank()) continue;
-    const auto theirs = block(sum, peer);
+    const auto theirs = sum.results.block(peer, comm_.size());
     sends_.push_back({peer, mine.data(), mine.size()});
     receives_.push_back({peer, theirs.data(), theirs.size()});
   }
-  sum.ticket = comm_.post(channel_, sends_, receives_);
+  sum.ticket = post();
+}
+
+/// Posts the messages in sends_ and receives_ and empties both.
+Ticket AllReduce::post() {
+  const Ticket ticket = sends_.empty() ? Ticket() : comm_.post(channel_, sends_, receives_);
+  sends_.clear();
+  receives_.clear();
+  return ticket;
 }
 
 void barrier(Communicator& comm, Channel channel) {

@@ -17,7 +17,8 @@ enum class Purpose : std::uint32_t {
   initialisation = 3,
   generator = 4,
   split = 5,
-  attention = 6
+  attention = 6,
+  gradient_rounding = 7
 };
 
 /// The time in a run that keys exchanges, rounding noise and dropout.

@@ -31,7 +31,7 @@ void weight_gradient(const Pass& pass, const FeatureView& x, ConstMatrixView d, 
       const PhaseTimer timer(pass.times().gemm);
       multiply_gradient(pass.kernels(), x, d, pass.parameter_gradient(weight), begin, end);
     }
-    pass.complete(weight, begin, end);
+    pass.complete(weight, begin, end, !last);
   }
 }
 

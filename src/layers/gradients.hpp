@@ -13,7 +13,8 @@ void pull(const Pass& pass, const Site& site, ConstMatrixView rows,
           FunctionRef<void()> overlap);
 
 /// Makes and announces the gradient x^T d of parameter `weight`. `last`: no step below this one has
-/// gradients behind which its sum over ranks could hide, so it is made and announced in blocks.
+/// gradients behind which its sum over ranks could hide, so it is made and announced in blocks; the
+/// step must not read values of parameters that it has announced after this.
 void weight_gradient(const Pass& pass, const FeatureView& x, ConstMatrixView d, int weight,
                      bool last);
 

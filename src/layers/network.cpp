@@ -21,9 +21,6 @@ class ExactProducts {
   Kernels& kernels_;
 };
 
-/// Ranges of fewer gradient values are announced together with others of their layer.
-constexpr std::int64_t kFewestAnnounced = 4096;
-
 }  // namespace
 
 Network::Network(const ModelOptions& options, const ModelInput& input, std::int64_t classes,
@@ -53,7 +50,7 @@ ConstMatrixView Network::run_forward(PassPart part, const PassContext& context,
   begin(part, graph.rows(), graph.halo_rows());
   ValueId v = 0;
   for (const FeatureView& view : input.values()) memory_.set(v++, view);
-  const auto ignore = [](int, std::int64_t, std::int64_t) {};
+  const auto ignore = [](int, std::int64_t, std::int64_t, bool) {};
   const Pass pass(context, graph, memory_, composition_, blocks_, ignore);
   for (const Stretch& s : memory_.stretches()) {
     if (s.first < s.end && composition_.gathers(s.first)) composition_.step(s.first).gather(pass);
@@ -98,9 +95,11 @@ MatrixView Network::logit_gradient() {
 }
 
 void Network::backward(const PassContext& context, const GraphOperator& graph,
-                       FunctionRef<void(std::int64_t begin, std::int64_t end)> complete) {
+                       FunctionRef<void(std::int64_t begin, std::int64_t end)> complete,
+                       FunctionRef<void()> release) {
   begin(PassPart::backward, rows_.training, rows_.training_halo);
-  const auto announce = [&](int parameter, std::int64_t first_row, std::int64_t end_row) {
+  const auto announce = [&](int parameter, std::int64_t first_row, std::int64_t end_row,
+                            bool values_needed) {
     const GradientView g = parameters().gradient(parameter);
     const std::int64_t at = parameters().offset(parameter);
     std::int64_t begin = at + first_row * g.cols;
@@ -116,6 +115,7 @@ void Network::backward(const PassContext& context, const GraphOperator& graph,
       small_.emplace_back(begin, end);
     } else {
       complete(begin, end);
+      if (!values_needed) release();
     }
   };
   const auto flush = [&] {
@@ -130,8 +130,10 @@ void Network::backward(const PassContext& context, const GraphOperator& graph,
     composition_.step(i).backward(pass);
     memory_.add_parts(i, kernels_);
     if (i > 0 && composition_.value(composition_.output(i - 1)).layer < written.layer) flush();
+    release();
   }
   flush();
+  release();
 }
 
 std::int64_t Network::widest_bytes() const {

@@ -39,9 +39,13 @@ class Network {
   /// Overwrites every parameter's gradient. Must follow `forward`. Calls complete(begin, end) as
   /// soon as these values of the flat gradients are final, while the pass goes on. Together the
   /// calls cover the flat gradients once, last layer first, in an order that depends only on the
-  /// options.
+  /// options. Calls release() when the pass no longer reads the parameters whose gradients it has
+  /// completed, so they may change. Ranges have kFewestAnnounced values or end with a parameter.
   void backward(const PassContext& context, const GraphOperator& graph,
-                FunctionRef<void(std::int64_t begin, std::int64_t end)> complete);
+                FunctionRef<void(std::int64_t begin, std::int64_t end)> complete,
+                FunctionRef<void()> release);
+  /// Smaller ranges are announced together with others of their layer.
+  static constexpr std::int64_t kFewestAnnounced = 4096;
 
   /// Runs the model without dropout on any operator; returns the logits (rows x classes), valid
   /// until the next pass. If `embeddings` is not null, the last layer's input is copied there: rows

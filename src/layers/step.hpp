@@ -14,7 +14,8 @@ namespace heliograph {
 class Composition;
 
 /// Called with rows [begin, end) of a parameter's gradient once they are final.
-using GradientRows = FunctionRef<void(int parameter, std::int64_t begin, std::int64_t end)>;
+using GradientRows =
+    FunctionRef<void(int parameter, std::int64_t begin, std::int64_t end, bool values_needed)>;
 
 /// A step's view of the pass that runs it: the context, and the memory that the step has declared.
 class Pass {
@@ -79,9 +80,11 @@ class Pass {
   MatrixView statistic(int i) const;
   GradientView parameter_gradient(int i) const;
   /// Announces that rows [begin, end) of a parameter's gradient are final. Each row is announced
-  /// once, in ascending order.
-  void complete(int parameter, std::int64_t begin, std::int64_t end) const {
-    complete_(parameter, begin, end);
+  /// once, in ascending order. `values_needed`: whether the step still reads values of parameters
+  /// whose gradients it has announced.
+  void complete(int parameter, std::int64_t begin, std::int64_t end,
+                bool values_needed = true) const {
+    complete_(parameter, begin, end, values_needed);
   }
   void complete(int i) const { complete(i, 0, parameter(i).rows); }
 

@@ -8,7 +8,7 @@
 namespace heliograph {
 namespace {
 
-static_assert(sizeof(RankEpoch) == 12 * sizeof(double) && std::is_trivially_copyable_v<RankEpoch>);
+static_assert(sizeof(RankEpoch) == 14 * sizeof(double) && std::is_trivially_copyable_v<RankEpoch>);
 constexpr std::size_t kFigures = sizeof(RankEpoch) / sizeof(double);
 using Figures = std::array<double, kFigures>;
 
@@ -34,6 +34,8 @@ EpochEnd EpochStatistics::combine(const RankEpoch& mine) {
     for (std::size_t i = 0; i < kFigures; ++i) sums[i] += figures[i];
   }
   const auto sum = std::bit_cast<RankEpoch>(sums);
+  report.loss = sum.loss;
+  end.gradient_squares = sum.gradient_squares;
   const PhaseClock& p = sum.phases;
   const double ranks = comm_.size();
   const double parts = p.aggregate + p.gemm + p.encode + p.exposed_comm + p.allreduce;

@@ -16,12 +16,14 @@ struct RunRequests {
 
 struct EpochEnd {
   EpochReport report;
-  RunRequests asked;  ///< What at least one rank asks for.
+  double gradient_squares = 0;  ///< The sum of squares of all weight gradients.
+  RunRequests asked;            ///< What at least one rank asks for.
 };
 
 /// What one rank measured in an epoch, as numbers that can be summed over ranks. Bytes are those
 /// that the rank sent.
 struct RankEpoch {
+  double loss = 0, gradient_squares = 0;
   double seconds = 0;
   PhaseClock phases;
   double halo_forward = 0, halo_backward = 0, allreduce_bytes = 0, fp32_bytes = 0;
@@ -34,8 +36,8 @@ class EpochStatistics {
   /// `account` counts the memory of the sum. The references must outlive the object.
   EpochStatistics(Communicator& comm, MemoryAccount* account);
 
-  /// Returns, on every rank, a report of times and bytes, and what was asked for. Collective, on
-  /// Channel::evaluation. Allocates in the first call only.
+  /// Returns, on every rank, a report of loss, times and bytes, and what was asked for. Collective,
+  /// on Channel::evaluation. Allocates in the first call only.
   EpochEnd combine(const RankEpoch& mine);
 
  private:

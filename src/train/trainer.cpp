@@ -90,8 +90,6 @@ Trainer::Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryA
       kernels_(make_kernels(plan.options(), comm, account)),
       device_account_(kernels_->device().memory()),
       account_(kernels_->device().on_host() ? account : &device_account_),
-      page_locked_(kernels_->device().page_locked()),
-      gradient_sum_(comm, Channel::weights, account),
       batch_sum_(comm, times_, account),
       statistics_(comm, account) {
   const TrainOptions& options = plan.options();
@@ -113,14 +111,10 @@ Trainer::Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryA
       PassRows{rows, most_rows, 1, halo, most_halo, backward_halo}, *kernels_, account_);
   evaluated().exact_halo().set_scratch(model_->idle_memory());
   training_loss_.emplace(plan, *train_, *kernels_, account_);
-  optimizer_ = std::make_unique<Optimizer>(options.optimizer, model_->parameters(), account_);
+  update_.emplace(options, model_->parameters(), comm, *kernels_, times_, account, account_);
   halo_ = std::make_unique<StaleHalo>(comm, train_->placed(),
                                       ExchangePolicy(options.exchange, options.epochs),
                                       model_->sites(), options.seed, times_, account_);
-  if (!on_host()) {
-    const auto values = static_cast<std::size_t>(model_->parameters().flat_size());
-    gradients_ = Buffer(values * sizeof(float), MemoryUse::gradients, &page_locked_);
-  }
 }
 
 bool Trainer::takes_cuda_graphs() const {
@@ -146,31 +140,19 @@ EpochEnd Trainer::run_epoch(int epoch, FunctionRef<RunRequests()> asks) {
                          plan_.options().seed,
                          comm_.size() > 1 ? &batch_sum_ : nullptr};
   const ConstMatrixView logits = model_->forward(pass, train_->op(), train_->input());
-  loss_ = training_loss_->loss_and_gradient(logits, model_->logit_gradient());
-  const Parameters& parameters = model_->parameters();
-  {
-    const PhaseTimer timer(times_.allreduce);
-    gradient_sum_.begin(std::span<double>(&loss_, 1));
-  }
-  model_->backward(pass, train_->op(), [&](std::int64_t first, std::int64_t last) {
-    if (!on_host()) return;  // A device has not computed them yet.
-    const PhaseTimer timer(times_.allreduce);
-    begin_sum(parameters.flat_gradients_f32(), first, last);
-    begin_sum(parameters.flat_gradients_f64(), first, last);
-  });
-  sum_gradients();
-  const auto require_finite = [&](double value, const char* what) {
-    if (std::isfinite(value)) return;
-    refuse_non_finite(comm_, what, model_->find_non_finite(), train_->shard(), epoch);
-  };
-  require_finite(loss_, "the loss");
-  const double norm = Optimizer::gradient_norm(gradients(), parameters.flat_gradients_f64());
-  require_finite(norm, "a weight gradient");
+  const double loss = training_loss_->loss_and_gradient(logits, model_->logit_gradient());
   const double lr = learning_rate(plan_.options().optimizer, epoch, plan_.options().epochs);
-  optimizer_->step(parameters, lr, norm, *kernels_);
+  update_->begin(lr, clock);
+  model_->backward(
+      pass, train_->op(),
+      [&](std::int64_t first, std::int64_t last) { update_->complete(first, last); },
+      [&] { update_->release(); });
+  update_->finish();
   kernels_->device().finish();
 
   RankEpoch mine = sent();
+  mine.loss = loss;
+  mine.gradient_squares = update_->squares();
   mine.seconds = std::chrono::duration<double>(WallClock::now() - begin).count();
   mine.phases = times_;
   mine.halo_forward -= before.halo_forward;
@@ -181,37 +163,17 @@ EpochEnd Trainer::run_epoch(int epoch, FunctionRef<RunRequests()> asks) {
   mine.stops = asked.stop ? 1 : 0;
   mine.saves = asked.save ? 1 : 0;
   EpochEnd end = statistics_.combine(mine);
+  const auto require_finite = [&](double value, const char* what) {
+    if (std::isfinite(value)) return;
+    refuse_non_finite(comm_, what, model_->find_non_finite(), train_->shard(), epoch);
+  };
+  require_finite(end.report.loss, "the loss");
+  require_finite(end.gradient_squares, "a weight gradient");
   end.report.epoch = epoch;
-  end.report.loss = loss_;
   end.report.lag = halo_->lag();
   end.report.lr = lr;
   halo_->release();
   return end;
-}
-
-std::span<const float> Trainer::gradients() const {
-  return on_host() ? model_->parameters().flat_gradients_f32() : gradients_.as<float>();
-}
-
-/// Ends the sums over ranks. The backward pass has begun those of gradients that the host computes.
-void Trainer::sum_gradients() {
-  const std::span<float> computed = model_->parameters().flat_gradients_f32();
-  if (!on_host()) {
-    kernels_->device().download(gradients_.data(), computed.data(), computed.size_bytes());
-  }
-  const PhaseTimer timer(times_.allreduce);
-  if (!on_host()) gradient_sum_.begin(gradients_.as<float>());
-  gradient_sum_.finish();
-  if (!on_host() && comm_.size() > 1) {
-    kernels_->device().upload(computed.data(), gradients_.data(), computed.size_bytes());
-  }
-}
-
-template <class T>
-void Trainer::begin_sum(std::span<T> gradients, std::int64_t begin, std::int64_t end) {
-  if (gradients.empty()) return;
-  gradient_sum_.begin(
-      gradients.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)));
 }
 
 RankEpoch Trainer::sent() const {

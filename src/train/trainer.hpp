@@ -12,10 +12,10 @@
 #include "staleness/stale_halo.hpp"
 #include "train/epoch_statistics.hpp"
 #include "train/metrics/predictions.hpp"
-#include "train/optimizer.hpp"
 #include "train/plan/rank_graph.hpp"
 #include "train/plan/run_plan.hpp"
 #include "train/training_loss.hpp"
+#include "train/weight_update.hpp"
 
 namespace heliograph {
 
@@ -34,7 +34,7 @@ class Trainer {
   /// memory that the host holds. The references must outlive the trainer.
   Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryAccount* account);
 
-  /// Runs one epoch: forward, loss, backward, all-reduce, optimizer step. Calls `asks` at its end.
+  /// Runs one epoch: forward, loss, backward, weight update. Calls `asks` at its end.
   /// Returns the same on every rank.
   /// Throws Error: numeric (the loss or a gradient is not finite: names layer, node and epoch),
   /// peer_lost.
@@ -48,15 +48,14 @@ class Trainer {
   void finish() { halo_->drain(); }
 
   Network& model() { return *model_; }
-  Optimizer& optimizer() { return *optimizer_; }
+  Optimizer& optimizer() { return update_->optimizer(); }
   StaleHalo& halo() { return *halo_; }
   Device& device() { return kernels_->device(); }
   /// This rank's part of the whole graph, which `evaluate` scores even if training is inductive.
   RankGraph& evaluated() { return whole_ ? *whole_ : *train_; }
 
-  /// The gradients of the last epoch, summed over ranks and laid out as
-  /// Parameters::flat_gradients_f32, on the host. Empty with --reproducible.
-  std::span<const float> gradients() const;
+  /// The gradients of the last epoch, as WeightUpdate::gradients gives them.
+  std::span<const float> gradients() const { return update_->gradients(); }
 
   /// Whether this rank asks its device for CUDA graphs of the work that epochs repeat.
   bool takes_cuda_graphs() const;
@@ -81,9 +80,6 @@ class Trainer {
   };
 
   bool on_host() const { return kernels_->device().on_host(); }
-  void sum_gradients();
-  template <class T>
-  void begin_sum(std::span<T> gradients, std::int64_t begin, std::int64_t end);
   /// What this rank has sent so far for training.
   RankEpoch sent() const;
 
@@ -92,20 +88,14 @@ class Trainer {
   std::unique_ptr<Kernels> kernels_;
   MemoryAccount device_account_;
   MemoryAccount* account_;  ///< device_account_, or the host's account if the host computes.
-  MemoryAccount page_locked_;
-  /// The host's copy of a device's gradients. Declared before `gradient_sum_`, because messages
-  /// that read it are in flight until that is destroyed.
-  Buffer gradients_;
   std::unique_ptr<RankGraph> train_;
   std::unique_ptr<RankGraph> whole_;  ///< Inductive training only.
   std::unique_ptr<Network> model_;
   std::optional<TrainingLoss> training_loss_;
-  std::unique_ptr<Optimizer> optimizer_;
   PhaseClock times_;
   PhaseClock asking_;  ///< Time to ask a device for work. It is not reported.
   std::unique_ptr<StaleHalo> halo_;
-  double loss_ = 0;  ///< Of this rank; summed over ranks while backward runs.
-  AllReduce gradient_sum_;
+  std::optional<WeightUpdate> update_;
   BatchSum batch_sum_;
   EpochStatistics statistics_;
   HostCopy logits_;  ///< Of the last evaluation.

@@ -71,7 +71,7 @@ TEST(OptionsJson, EveryOptionSurvivesTheWayThroughJson) {
     "metric": "ap", "eval-every": 3, "eval-chunk-mib": 8, "memory-limit-mib": 9, "parts": 6,
     "partitioner": "file:a b/c.part.6", "objective": "volume", "partition-seed": 11,
     "balance-train": true, "node-order": "random",
-    "bits-forward": 2, "bits-backward": 16, "staleness": 3, "sync-every": 10, "warmup-epochs": 5,
+    "bits-forward": 2, "bits-backward": 16, "gradient-bits": 8, "staleness": 3, "sync-every": 10, "warmup-epochs": 5,
     "transport": "mpi", "device": "cuda", "cuda-graphs": "off", "threads-per-rank": 2, "pin": "on", "link-gbps": 0.125,
     "link-latency-us": 50.5, "timeout": 7.5, "checkpoint-every": 12, "on-save-failure": "stop",
     "silence-loading": 11.5, "silence-training": 2.5, "silence-saving": 33.0,
@@ -223,6 +223,9 @@ TEST(Validate, RefusesEachValueByName) {
       {"partitioner", [](auto& o) { o.partition.partitioner = Partitioner::file; }},
       {"bits-forward", [](auto& o) { o.exchange.bits_forward = Bits{3}; }},
       {"bits-backward", [](auto& o) { o.exchange.bits_backward = Bits{64}; }},
+      {"gradient-bits", [](auto& o) { o.exchange.gradient_bits = Bits::two; }},
+      {"gradient-bits cannot be combined with reproducible",
+       [](auto& o) { o.exchange.gradient_bits = Bits::eight, o.reproducible = true; }},
       {"bits-forward 4 is not for model gatv2, which makes its scores of the rows that travel: it "
        "takes at least 8 bits",
        [](auto& o) { o.model.kind = ModelKind::gatv2, o.exchange.bits_forward = Bits::four; }},

@@ -107,6 +107,64 @@ TEST_P(Collectives, SumsUnderWayTogetherAreThoseOfOneAfterTheOther) {
   EXPECT_EQ(different, 0);
 }
 
+// Each rank doubles the sums of its block. Sums begin, are released and finish in several orders.
+TEST_P(Collectives, ResultsOfSumsAreMadeByOneRankAndGathered) {
+  const int ranks = GetParam();
+  const std::vector<std::size_t> counts = {5000, 3, 40001, 257};
+  std::atomic<int> different = 0;
+  for (const std::size_t released_after : {1U, 2U, 9U}) {
+    run_ranks(ranks, {}, [&](Communicator& inner) {
+      test::Faults faults;
+      faults.delay_us = 200;
+      faults.reorder = released_after == 2;
+      test::FaultyCommunicator comm(inner, faults);
+      std::vector<std::vector<float>> values, results;
+      AllReduce all_reduce(comm, Channel::weights, nullptr, [&](std::size_t sum) {
+        const auto [begin, end] = AllReduce::block(counts[sum], comm.rank(), ranks);
+        for (std::size_t i = begin; i < end; ++i) {
+          results[sum][i] = 2 * values[sum][i];
+        }
+      });
+      for (int repeat = 0; repeat < 3; ++repeat) {
+        values.clear();
+        results.clear();
+        std::vector<std::vector<float>> expected;
+        for (const std::size_t count : counts) {
+          values.push_back(values_of(comm.rank(), count));
+          results.emplace_back(count, -1.0F);
+          expected.push_back(values_of(0, count));
+          for (int r = 1; r < ranks; ++r) {
+            const auto others = values_of(r, count);
+            for (std::size_t i = 0; i < count; ++i) expected.back()[i] += others[i];
+          }
+        }
+        for (std::size_t i = 0; i < counts.size(); ++i) {
+          all_reduce.begin(std::span<float>(values[i]), std::span<float>(results[i]));
+          EXPECT_EQ(results[i], std::vector<float>(counts[i], -1.0F)) << "is not released";
+          if (i + 1 >= released_after) all_reduce.release();
+        }
+        if (released_after > counts.size()) {
+          all_reduce.finish_sums();
+          for (std::size_t i = 0; i < counts.size(); ++i) {
+            const auto [begin, end] = AllReduce::block(counts[i], comm.rank(), ranks);
+            for (std::size_t j = begin; j < end; ++j) {
+              if (values[i][j] != expected[i][j]) ++different;
+            }
+            EXPECT_EQ(results[i], std::vector<float>(counts[i], -1.0F)) << "is not released";
+          }
+        }
+        all_reduce.finish();
+        for (std::size_t i = 0; i < counts.size(); ++i) {
+          for (std::size_t j = 0; j < counts[i]; ++j) {
+            if (results[i][j] != 2 * expected[i][j]) ++different;
+          }
+        }
+      }
+    });
+  }
+  EXPECT_EQ(different, 0);
+}
+
 TEST(AllReduce, MessagesHaveOneOrderWhateverIsDone) {
   /// `done` says that a ticket is done only when the test wants it to.
   class Slow final : public Communicator {
@@ -142,6 +200,27 @@ TEST(AllReduce, MessagesHaveOneOrderWhateverIsDone) {
   const std::vector<std::size_t> expected = {8, 48, 4, 88, 44, 128, 84, 124};
   EXPECT_EQ(order(true), expected);
   EXPECT_EQ(order(false), expected);
+
+  // Results are released after the third sum has begun, so the gathers of the first two come before
+  // the fourth scatter, and no gather comes earlier.
+  const auto order_of_results = [](bool ready) {
+    Slow comm(ready);
+    AllReduce all_reduce(comm, Channel::weights, nullptr, [](auto...) {});
+    std::vector<std::vector<float>> values, results;
+    for (const std::size_t count : {2U, 22U, 42U, 62U}) {
+      values.emplace_back(count + 1);
+      results.emplace_back(count + 1);
+    }
+    for (std::size_t i = 0; i < 4; ++i) {
+      all_reduce.begin(std::span<float>(values[i]), std::span<float>(results[i]));
+      if (i == 2) all_reduce.release();
+    }
+    all_reduce.finish();
+    return comm.sizes;
+  };
+  const std::vector<std::size_t> late = {8, 48, 88, 4, 44, 128, 84, 124};
+  EXPECT_EQ(order_of_results(true), late);
+  EXPECT_EQ(order_of_results(false), late);
 }
 
 TEST(AllReduce, EndsTheRunWhenItGoesWithSumsUnderWay) {

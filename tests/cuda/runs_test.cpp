@@ -50,16 +50,21 @@ TEST_F(CudaRun, SaysTwiceTheSame) {
 }
 
 TEST_F(CudaRun, CountsTheBytesOfTheCpusRunAndWhatItsDeviceHolds) {
-  TrainOptions o = on_device(3);
-  const TrainResult device = train(data, o);
-  o.transport.device = DeviceKind::cpu;
-  const TrainResult host = train(data, o);
-  EXPECT_EQ(device.bytes_per_epoch.total(), host.bytes_per_epoch.total());
-  EXPECT_EQ(device.evaluation_bytes, host.evaluation_bytes);
-  EXPECT_EQ(device.memory.activations, host.memory.activations);
-  EXPECT_EQ(device.memory.halo, host.memory.halo);
-  EXPECT_EQ(device.memory.weights, host.memory.weights);
-  EXPECT_GT(device.memory.features, 0);
+  for (const Bits gradient_bits : {Bits::fp32, Bits::eight}) {
+    TrainOptions o = on_device(3);
+    o.exchange.gradient_bits = gradient_bits;
+    const TrainResult device = train(data, o);
+    o.transport.device = DeviceKind::cpu;
+    const TrainResult host = train(data, o);
+    EXPECT_NEAR(device.epochs[0].loss, host.epochs[0].loss, 1e-5 * host.epochs[0].loss);
+    EXPECT_NEAR(device.epochs[1].loss, host.epochs[1].loss, 0.05 * host.epochs[1].loss);
+    EXPECT_EQ(device.bytes_per_epoch.total(), host.bytes_per_epoch.total());
+    EXPECT_EQ(device.evaluation_bytes, host.evaluation_bytes);
+    EXPECT_EQ(device.memory.activations, host.memory.activations);
+    EXPECT_EQ(device.memory.halo, host.memory.halo);
+    EXPECT_EQ(device.memory.weights, host.memory.weights);
+    EXPECT_GT(device.memory.features, 0);
+  }
 }
 
 TEST_F(CudaRun, GoesOnWithTheBitsOfARunThatWasNeverStopped) {

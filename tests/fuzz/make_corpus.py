@@ -7,6 +7,7 @@ files of an input are written as tests/fuzz/support/input_files.hpp reads them.
 
 import gzip
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -226,7 +227,7 @@ def unpacked(files):
 
 
 def main():
-    command = sys.argv[1]
+    command = os.path.abspath(sys.argv[1])
     for old in CORPUS.rglob("*"):
         if old.name.startswith(("good-", "bad-")):
             old.unlink()

@@ -240,6 +240,30 @@ TEST(FirstLayer, AddsItsInputBeforeAnOutputMap) {
   }
 }
 
+// Weights may change as soon as backward has released them.
+TEST_P(Gradient, DoesNotDependOnReleasedWeights) {
+  Case c = GetParam();
+  c.options.hidden = 96;  // So that weights are announced in several ranges.
+  const Dataset data = data_of(c, 300);
+  test::SingleRank untouched(data, c.options, false), changed(data, c.options, false);
+  untouched.loss_and_gradients();
+  const std::span<float> weights = changed.model().parameters().flat_values();
+  std::vector<std::pair<std::int64_t, std::int64_t>> complete;
+  changed.loss_and_gradients(
+      [&](std::int64_t begin, std::int64_t end) { complete.emplace_back(begin, end); },
+      [&] {
+        for (const auto& [begin, end] : complete) {
+          std::fill(weights.begin() + begin, weights.begin() + end,
+                    std::numeric_limits<float>::quiet_NaN());
+        }
+      });
+  EXPECT_TRUE(std::ranges::equal(changed.model().parameters().flat_gradients_f32(),
+                                 untouched.model().parameters().flat_gradients_f32()));
+  const auto released =
+      weights.first(static_cast<std::size_t>(changed.model().parameters().flat_size()));
+  EXPECT_TRUE(std::ranges::all_of(released, [](float w) { return std::isnan(w); }));
+}
+
 // Each gradient is announced once, and has its final value then.
 TEST_P(Gradient, IsAnnouncedOnceItIsWhole) {
   const Case& c = GetParam();
@@ -255,16 +279,18 @@ TEST_P(Gradient, IsAnnouncedOnceItIsWhole) {
     std::vector<double> announced(size);
     std::vector<int> times(size, 0);
     std::vector<std::string> layers;
-    rank.loss_and_gradients([&](std::int64_t begin, std::int64_t end) {
-      for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-        announced[i] = value(i);
-        ++times[i];
-      }
-      int p = 0;
-      while (parameters.offset(p + 1) <= begin) ++p;
-      const std::string layer = parameters.name(p).substr(0, parameters.name(p).rfind('.'));
-      if (layers.empty() || layers.back() != layer) layers.push_back(layer);
-    });
+    rank.loss_and_gradients(
+        [&](std::int64_t begin, std::int64_t end) {
+          for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+            announced[i] = value(i);
+            ++times[i];
+          }
+          int p = 0;
+          while (parameters.offset(p + 1) <= begin) ++p;
+          const std::string layer = parameters.name(p).substr(0, parameters.name(p).rfind('.'));
+          if (layers.empty() || layers.back() != layer) layers.push_back(layer);
+        },
+        [] {});
     EXPECT_EQ(times, std::vector<int>(size, 1));
     const bool plain = c.options.kind == ModelKind::gcn || c.options.kind == ModelKind::sage;
     if (plain && !c.options.input_linear && c.options.jk == JumpingKnowledge::none) {

@@ -330,7 +330,8 @@ TEST(Model, AttentionReadsTheRowsThatItsGradientsWereMadeFrom) {
     const PassContext pass{*kernels, halo, clock, {7}, 11};
     model.forward(pass, op, input);
     model.logit_gradient();
-    model.backward(pass, op, [](std::int64_t, std::int64_t) {});
+    model.backward(
+        pass, op, [](std::int64_t, std::int64_t) {}, [] {});
     EXPECT_EQ(halo.epochs, (std::vector<std::int64_t>{5}));
   }
 }

@@ -83,12 +83,13 @@ double SingleRank::loss() {
 }
 
 double SingleRank::loss_and_gradients() {
-  return loss_and_gradients([](std::int64_t, std::int64_t) {});
+  return loss_and_gradients([](std::int64_t, std::int64_t) {}, [] {});
 }
 
-double SingleRank::loss_and_gradients(FunctionRef<void(std::int64_t, std::int64_t)> complete) {
+double SingleRank::loss_and_gradients(FunctionRef<void(std::int64_t, std::int64_t)> complete,
+                                      FunctionRef<void()> release) {
   const double value = loss();
-  model_->backward(pass(), op_, complete);
+  model_->backward(pass(), op_, complete, release);
   return value;
 }
 

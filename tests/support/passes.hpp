@@ -25,8 +25,9 @@ class SingleRank {
 
   double loss();                ///< The forward pass and the loss of epoch `epoch`.
   double loss_and_gradients();  ///< The same and the backward pass.
-  /// `complete` is that of Network::backward.
-  double loss_and_gradients(FunctionRef<void(std::int64_t, std::int64_t)> complete);
+  /// `complete` and `release` are those of Network::backward.
+  double loss_and_gradients(FunctionRef<void(std::int64_t, std::int64_t)> complete,
+                            FunctionRef<void()> release);
   Network& model() { return *model_; }
 
   std::int64_t epoch = 3;

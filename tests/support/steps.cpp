@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "comm/collectives.hpp"
 #include "support/distance.hpp"
 #include "train/checkpoint/trainer_state.hpp"
 #include "train/plan/dataset_plan.hpp"
@@ -36,7 +37,13 @@ std::vector<Step> run_steps(const Dataset& data, const TrainOptions& options,
       weights.store();
       step.loss = trainer.run_epoch(epoch, [] { return RunRequests(); }).report.loss;
       const std::span<const float> gradient = trainer.gradients();
-      step.gradient.assign(gradient.begin(), gradient.end());
+      step.gradient.assign(gradient.size(), 0);
+      for (const Optimizer::Range& range : trainer.optimizer().ranges()) {
+        const Optimizer::Range mine = trainer.optimizer().owned(range);
+        std::copy(gradient.begin() + mine.begin, gradient.begin() + mine.end,
+                  step.gradient.begin() + mine.begin);
+      }
+      AllReduce(comm, Channel::evaluation).sum(std::span<float>(step.gradient));
       if (comm.rank() == 0) steps.push_back(std::move(step));
     }
     trainer.finish();

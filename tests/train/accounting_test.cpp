@@ -44,17 +44,31 @@ TEST(Accounting, HaloBytesAreRowsTimesTheirEncodedSize) {
   }
 }
 
-TEST(Accounting, AllReduceBytesAreThoseOfAReduceScatterAndAGather) {
+TEST(Accounting, WeightBytesAreThoseOfAReduceScatterAndAGather) {
   const Dataset data = test::make_small_dataset(300, 8, 3, 3);
   for (const bool reproducible : {false, true}) {
     TrainOptions o = options_of(4);
     o.reproducible = reproducible;
     const TrainResult r = train(data, o);
-    const std::int64_t value = reproducible ? 8 : 4;
-    // All ranks together send each value 2 (K - 1) times. Parameters are padded to 16 values.
-    const std::int64_t least = 2 * 3 * (r.parameters * value + 8);
+    const std::int64_t value = (reproducible ? 8 : 4) + 4;
+    // All ranks together send each gradient and each weight K - 1 times. Parameters are padded to
+    // 16 values.
+    const std::int64_t least = 3 * r.parameters * value;
     EXPECT_GE(r.bytes_per_epoch.allreduce, least);
-    EXPECT_LE(r.bytes_per_epoch.allreduce, least + 2 * 3 * 16 * 16 * value);
+    EXPECT_LE(r.bytes_per_epoch.allreduce, least + 3 * 16 * 16 * value);
+  }
+}
+
+TEST(Accounting, OptimizerStateIsDividedByTheRanks) {
+  const Dataset data = test::make_small_dataset(300, 24, 3, 3);
+  const TrainResult one = train(data, options_of(1));
+  for (const int ranks : {2, 4}) {
+    const TrainResult r = train(data, options_of(ranks));
+    // Each rank has whole weights, and all ranks together have one optimizer state: two values for
+    // each parameter. Parameters are padded to 16 values, and shares are rounded up.
+    const std::int64_t state = (ranks * one.memory.weights - r.memory.weights) / (ranks - 1);
+    EXPECT_GE(state, 2 * 4 * r.parameters - 1024) << ranks;
+    EXPECT_LE(state, 2 * 4 * r.parameters + 1024) << ranks;
   }
 }
 

@@ -92,7 +92,7 @@ void check_rank(const Partition& partition, Communicator& comm) {
     }
     const PassContext context{*kernels, halo, clock, {}, 11, &sum};
     const std::vector<RowRange> blocks{{0, rows / 2}, {rows / 2, rows}};
-    const auto ignore = [](int, std::int64_t, std::int64_t) {};
+    const auto ignore = [](int, std::int64_t, std::int64_t, bool) {};
     memory.begin(part, rows);
     memory.set(y, inputs[0]);
     const Pass pass(context, op, memory, model, blocks, ignore);

@@ -207,6 +207,11 @@ const std::vector<Setting> settings{
        o.optimizer.schedule = Schedule::step;
        o.optimizer.step_size = 2;
      }},
+    {"gradients_of_4_bits_clip",
+     [](TrainOptions& o) {
+       o.exchange.gradient_bits = Bits::four;
+       o.optimizer.clip_norm = 0.1F;
+     }},
     {"recipe",
      [](TrainOptions& o) {
        o.optimizer.kind = OptimizerKind::adamw;

@@ -67,6 +67,21 @@ TEST(ExchangeCost, IsWhatTrainCountsWithStalenessAndSumsInFp64) {
   expect_what_train_counts(test::make_small_dataset(300, 24, 3, 3), o);
 }
 
+TEST(ExchangeCost, IsWhatTrainCountsWithClipping) {
+  TrainOptions o = test::small_options(3, 2);
+  o.optimizer.clip_norm = 0.5F;
+  expect_what_train_counts(test::make_small_dataset(300, 24, 3, 3), o);
+}
+
+TEST(ExchangeCost, IsWhatTrainCountsWithGradientsOfFewBits) {
+  for (const Bits bits : {Bits::bf16, Bits::eight, Bits::four}) {
+    TrainOptions o = test::small_options(3, 2);
+    o.exchange.gradient_bits = bits;
+    o.model.norm = NormLayer::batch;
+    expect_what_train_counts(test::make_small_dataset(300, 24, 3, 3), o);
+  }
+}
+
 TEST(ExchangeCost, IsWhatTrainCountsOnDirectedAndSparseData) {
   TrainOptions o = test::small_options(3, 2);
   o.model.layers = 3;

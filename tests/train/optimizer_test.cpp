@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
+
+#include "support/expect_error.hpp"
 
 namespace heliograph {
 namespace {
@@ -70,14 +73,15 @@ TEST_P(OptimizerTest, StepsAreThoseOfThePapersWithDecayOfWeightsOnly) {
     OptimizerOptions options;
     options.kind = kind;
     options.weight_decay = 0.3F;
-    Optimizer optimizer(options, parameters_, nullptr);
+    Optimizer optimizer(options, parameters_, 0, 1, nullptr);
     set_values();
     for (int t = 1; t <= 4; ++t) {
       set_gradient(t);
-      optimizer.step(parameters_, 0.01,
-                     Optimizer::gradient_norm(parameters_.flat_gradients_f32(),
-                                              parameters_.flat_gradients_f64()),
-                     *kernels_);
+      // Ranges need not begin or end with a parameter.
+      const std::int64_t size = parameters_.flat_size();
+      optimizer.begin_step(0.01);
+      optimizer.update(parameters_, {7, size}, *kernels_);
+      optimizer.update(parameters_, {0, 7}, *kernels_);
     }
     const bool decoupled = kind == OptimizerKind::adamw;
     for (const int i : {weight_, bias_}) {
@@ -96,18 +100,19 @@ TEST_P(OptimizerTest, ClippingScalesAllGradientsByTheirCommonNorm) {
   double squares = 0;
   for (int i = 0; i < 15; ++i) squares += gradient(1, i) * gradient(1, i);
   for (int i = 0; i < 5; ++i) squares += gradient(1, i) * gradient(1, i);
-  const double norm =
-      Optimizer::gradient_norm(parameters_.flat_gradients_f32(), parameters_.flat_gradients_f64());
-  EXPECT_NEAR(norm, std::sqrt(squares), 1e-6);
+  const double norm = std::sqrt(squares);
 
   // The first step of Adam is lr times the sign, whatever the scale. The second one depends on it.
   OptimizerOptions options;
   options.clip_norm = 0.5F;
-  Optimizer optimizer(options, parameters_, nullptr);
-  optimizer.step(parameters_, 0.01, norm, *kernels_);
-  set_gradient(2);
-  optimizer.step(parameters_, 0.01, 0.25,
-                 *kernels_);  // The norm is below the bound, so nothing is scaled.
+  Optimizer optimizer(options, parameters_, 0, 1, nullptr);
+  // The norm of the second step is below the bound, so nothing is scaled.
+  for (const auto& [t, given] : {std::pair{1, norm}, std::pair{2, 0.25}}) {
+    set_gradient(t);
+    optimizer.begin_step(0.01);
+    optimizer.clip(given);
+    optimizer.update(parameters_, {0, parameters_.flat_size()}, *kernels_);
+  }
   const MatrixView w = parameters_.value(weight_);
   for (std::int64_t j = 0; j < 15; ++j) {
     const double g1 = gradient(1, j) * 0.5 / norm;
@@ -118,6 +123,47 @@ TEST_P(OptimizerTest, ClippingScalesAllGradientsByTheirCommonNorm) {
     const double first = 0.01 * (g1 > 0 ? 1 : -1);
     EXPECT_NEAR(w.data[j], 0.5 - 0.1 * static_cast<double>(j) - first - second, 2e-5) << j;
   }
+}
+
+TEST_P(OptimizerTest, GoesOnWithTheStateOfRangesThatCoverTheParameters) {
+  const std::int64_t size = parameters_.flat_size();
+  const std::int64_t half = size / 2;
+  const auto step = [&](Optimizer& optimizer, int t) {
+    set_gradient(t);
+    optimizer.begin_step(0.01);
+    optimizer.update(parameters_, {half, size}, *kernels_);
+    optimizer.update(parameters_, {0, half}, *kernels_);
+  };
+  Optimizer whole({}, parameters_, 1, 2, nullptr), resumed({}, parameters_, 1, 2, nullptr);
+  step(whole, 1);
+  const auto values = [&] {
+    const auto flat = parameters_.flat_values();
+    return std::vector<float>(flat.begin(), flat.end());
+  };
+  const std::vector<float> begin = values();
+  ASSERT_TRUE(resumed.resume(1, {whole.ranges().begin(), whole.ranges().end()}));
+  ASSERT_EQ(resumed.first_moments().size(), whole.first_moments().size());
+  std::ranges::copy(whole.first_moments(), resumed.first_moments().begin());
+  std::ranges::copy(whole.second_moments(), resumed.second_moments().begin());
+  step(whole, 2);
+  const std::vector<float> expected = values();
+  std::ranges::copy(begin, parameters_.flat_values().begin());
+  step(resumed, 2);
+  EXPECT_EQ(values(), expected);
+
+  using Ranges = std::vector<Optimizer::Range>;
+  for (const Ranges& bad :
+       {Ranges{}, Ranges{{half, size}}, Ranges{{0, half}}, Ranges{{-1, size}},
+        Ranges{{0, size + 1}}, Ranges{{0, size}, {0, size}}, Ranges{{0, half}, {half + 1, size}},
+        Ranges{{0, half}, {half, half}, {half, size}}}) {
+    EXPECT_FALSE(resumed.resume(1, bad)) << testing::PrintToString(bad.size());
+  }
+  Ranges fine;  // More of them than there is room for, as each gives this rank all of its value.
+  for (std::int64_t i = 0; i < size; ++i) fine.push_back({i, i + 1});
+  EXPECT_FALSE(resumed.resume(1, fine));
+  ASSERT_TRUE(resumed.resume(1, {{0, half}, {half, size}}));
+  test::expect_error(ErrorCode::mismatch, {"of another version", "init-from"},
+                     [&] { step(resumed, 3); });
 }
 
 TEST(LearningRate, RisesInEqualStepsBeforeTheSchedule) {

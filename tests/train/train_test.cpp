@@ -15,6 +15,7 @@
 #include "support/files.hpp"
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
+#include "support/steps.hpp"
 
 namespace heliograph {
 namespace {
@@ -293,6 +294,71 @@ TEST(Train, ReportsWhereTimeAndBytesWent) {
   EXPECT_GT(r.peak_rss_bytes, 0);
   EXPECT_GT(r.memory.activations, 0);
   EXPECT_GT(r.evaluation_bytes, 0);
+}
+
+// Scaling all gradients alike hardly changes Adam's steps, so only the scale's change with the
+// epochs shows: gradients shrink while the model learns.
+TEST(Clipping, IsByTheNormOfAllRanksGradients) {
+  const Dataset data = test::make_small_dataset(300, 24, 3, 3);
+  const auto losses = [&](int ranks, float clip_norm) {
+    TrainOptions o = test::small_options(ranks, 30);
+    o.model.dropout = 0;
+    o.optimizer.lr = 0.05F;
+    o.optimizer.clip_norm = clip_norm;
+    std::vector<double> all;
+    for (const EpochReport& e : train(data, o).epochs) all.push_back(e.loss);
+    return all;
+  };
+  const auto distance = [](const std::vector<double>& a, const std::vector<double>& b) {
+    double most = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(a[i] / b[i] - 1));
+    return most;
+  };
+  const auto clipped = losses(1, 0.05F);
+  EXPECT_GT(distance(clipped, losses(1, 0)), 1e-2);
+  EXPECT_LT(distance(losses(3, 0.05F), clipped), 1e-4);
+}
+
+// Only the first rows of the lower weight's gradient overflow, and they belong to one rank.
+TEST(Numeric, AGradientThatOverflowsOnOneRankEndsTheRun) {
+  Dataset data = test::make_small_dataset(300, 24, 2, 3);
+  TrainOptions o = test::small_options(2, 1);
+  o.model.kind = ModelKind::gcn;
+  o.model.norm = NormLayer::none;
+  o.model.dropout = 0;
+  std::vector<test::Step> given = test::run_steps(data, o, {}, nullptr);
+  const std::size_t lower = 24 * 16, hidden = 16;
+  ASSERT_EQ(given[0].weights.size(), lower + hidden + hidden * 2 + 2);
+  for (std::size_t i = 0; i < given[0].weights.size(); ++i) {
+    const bool upper = i >= lower + hidden && i < lower + hidden + hidden * 2;
+    given[0].weights[i] = i < lower ? 1e-25F : !upper ? 0.0F : i % 2 == 0 ? 1e30F : -1e30F;
+  }
+  std::vector<float> features(300 * 24, 0.0F);
+  for (std::size_t v = 0; v < 300; ++v) features[v * 24] = 1e10F;
+  data.features.dense = Array<float>(std::move(features));
+  test::expect_error(ErrorCode::numeric, {"a weight gradient is NaN or Inf"},
+                     [&] { test::run_steps(data, o, {}, &given); });
+}
+
+// Rounded gradients change losses, but not much, and all the less the more bits they have.
+TEST(GradientBits, LossesFollowThoseOfExactGradients) {
+  const Dataset data = test::make_small_dataset(300, 24, 3, 3);
+  TrainOptions o = test::small_options(3, 20);
+  const TrainResult exact = train(data, o);
+  const auto distance = [&](Bits bits) {
+    o.exchange.gradient_bits = bits;
+    const TrainResult r = train(data, o);
+    double most = 0;
+    for (std::size_t e = 0; e < r.epochs.size(); ++e) {
+      most = std::max(most, std::abs(r.epochs[e].loss / exact.epochs[e].loss - 1));
+    }
+    return most;
+  };
+  const double at_16 = distance(Bits::bf16), at_4 = distance(Bits::four);
+  EXPECT_GT(at_16, 0);
+  EXPECT_LT(at_16, 1e-2);
+  EXPECT_GT(at_4, at_16);
+  EXPECT_LT(at_4, 0.3);
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 constexpr const char* kFormat = "heliograph-checkpoint";
-constexpr int kVersion = 3;
+constexpr int kVersion = 4;
 
 // The manifest ends in a checksum of all its bytes before kTailBegin.
 constexpr std::string_view kTailBegin = ",\n  \"xxh64\": \"";
@@ -35,8 +35,8 @@ constexpr std::string_view kFree[] = {"epochs",      "patience",       "partitio
                                       "objective",   "partition-seed", "memory-limit-mib",
                                       "save-logits", "save-embeddings"};
 /// Options that do not change what weights mean, so that a new run may begin with these weights.
-constexpr std::string_view kNotInWeights[] = {"parts",     "bits-forward", "bits-backward",
-                                              "staleness", "lr",           "dropout"};
+constexpr std::string_view kNotInWeights[] = {
+    "parts", "bits-forward", "bits-backward", "gradient-bits", "staleness", "lr", "dropout"};
 /// Groups of options that may differ, all but --device.
 constexpr std::string_view kFreeGroups[] = {"Transport", "Checkpoints"};
 

@@ -112,7 +112,6 @@ void CheckpointSaver::write_files(const RunState& state, std::int64_t evaluation
     }
     StateWriter run(files_.create(to / kRunFile));
     write_run_state(state, run);
-    write_optimizer(trainer_, run);
     manifest.files[kRunFile] = run.close();
   }
   StateWriter rank(files_.create(to / rank_file(comm_.rank())));
@@ -180,7 +179,6 @@ void restore_run(const CheckpointManifest& manifest, const fs::path& path, const
   const fs::path weights = path / kWeightsFile;
   set_weights(read_model(weights, &manifest.file(kWeightsFile, path)), weights.string(), trainer);
   const StateFile run(path / kRunFile, manifest.file(kRunFile, path));
-  read_optimizer(run, trainer);
   read_run_state(run, state);
   if (state.epochs != manifest.epochs) {
     run.refuse("reports",

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 
@@ -26,20 +27,10 @@ std::span<T> values_of(const Parameters& parameters, int i, std::span<T> flat) {
                       static_cast<std::size_t>(w.rows * w.cols));
 }
 
-/// Calls use(section, values) for each parameter's running mean of gradients, then for that of
-/// their squares. Puts back what `use` writes if `stores`.
-template <class Use>
-void for_each_moment(Trainer& trainer, bool stores, Use use) {
-  const Parameters& parameters = trainer.model().parameters();
-  const Optimizer& optimizer = trainer.optimizer();
-  for (const auto& [kind, moments] : {std::pair{"first_moment", optimizer.first_moments()},
-                                      std::pair{"second_moment", optimizer.second_moments()}}) {
-    HostValues<float> host(moments, trainer.device());
-    for (int i = 0; i < parameters.count(); ++i) {
-      use(fmt::format("{}.{}", kind, parameters.name(i)), values_of(parameters, i, host.view()));
-    }
-    if (stores) host.store();
-  }
+/// The sections of the optimizer's moments, and their values.
+auto moments_of(const Optimizer& optimizer) {
+  return std::array{std::pair{"first_moments", optimizer.first_moments()},
+                    std::pair{"second_moments", optimizer.second_moments()}};
 }
 
 /// The section of rows that a site has received ("halo") or sent ("kept") in an epoch.
@@ -50,6 +41,29 @@ std::string rows_section(const char* kind, const Site& site, std::int64_t epoch)
 /// The first epoch whose halo rows are used after `epochs` epochs.
 std::int64_t first_epoch_used(Trainer& trainer, int epochs) {
   return epochs - trainer.halo().policy().lag({epochs});
+}
+
+void write_optimizer(Trainer& trainer, StateWriter& file) {
+  const Optimizer& optimizer = trainer.optimizer();
+  file.section("ranges", optimizer.ranges());
+  for (const auto& [name, moments] : moments_of(optimizer)) {
+    const HostValues<float> host(moments, trainer.device());
+    file.section(name, std::span<const float>(host.view()));
+  }
+}
+
+void read_optimizer(const StateFile& file, std::int64_t steps, Trainer& trainer) {
+  Optimizer& optimizer = trainer.optimizer();
+  std::vector<Optimizer::Range> ranges(file.count<Optimizer::Range>("ranges"));
+  file.read("ranges", std::span<Optimizer::Range>(ranges));
+  if (!optimizer.resume(steps, std::move(ranges))) {
+    file.refuse("ranges", "does not cover the parameters of this model once");
+  }
+  for (const auto& [name, moments] : moments_of(optimizer)) {
+    HostValues<float> host(moments, trainer.device());
+    file.read(name, host.view());
+    host.store();
+  }
 }
 
 }  // namespace
@@ -141,23 +155,6 @@ void set_weights(const Model& model, const std::string& origin, Trainer& trainer
   weights.store();
 }
 
-void write_optimizer(Trainer& trainer, StateWriter& file) {
-  const std::int64_t steps = trainer.optimizer().steps();
-  file.section("steps", std::span<const std::int64_t>(&steps, 1));
-  for_each_moment(trainer, false, [&](const std::string& name, std::span<const float> values) {
-    file.section(name, values);
-  });
-}
-
-void read_optimizer(const StateFile& file, Trainer& trainer) {
-  std::int64_t steps = 0;
-  file.read("steps", std::span<std::int64_t>(&steps, 1));
-  for_each_moment(trainer, true, [&](const std::string& name, std::span<float> values) {
-    file.read(name, values);
-  });
-  trainer.optimizer().set_steps(steps);
-}
-
 void write_rank(Trainer& trainer, const RunState& state, std::int64_t evaluation_bytes,
                 const Communicator& comm, StateWriter& file) {
   const RankHeader header{comm.rank(), comm.size(), state.epochs, evaluation_bytes};
@@ -173,6 +170,7 @@ void write_rank(Trainer& trainer, const RunState& state, std::int64_t evaluation
   };
   write("halo", halo.received(first, state.epochs - 1));
   write("kept", halo.kept_before(state.epochs));
+  write_optimizer(trainer, file);
 }
 
 void read_rank(const StateFile& file, const Communicator& comm, Trainer& trainer, RunState& state) {
@@ -205,6 +203,7 @@ void read_rank(const StateFile& file, const Communicator& comm, Trainer& trainer
   };
   read("halo", halo.adopt(first, state.epochs - 1));
   read("kept", halo.kept_before(state.epochs));
+  read_optimizer(file, state.epochs, trainer);
   state.evaluation_bytes.set(header.evaluation_bytes);
 }
 

@@ -76,13 +76,9 @@ void set_weights(const Model& model, const std::string& origin, Trainer& trainer
 // What a checkpoint holds of a trainer, beside its weights. Only a new trainer may be read into.
 // Reading throws Error(bad_input) that names file and section.
 
-/// The optimizer's state, which is equal on every rank.
-void write_optimizer(Trainer& trainer, StateWriter& file);
-void read_optimizer(const StateFile& file, Trainer& trainer);
-
-/// What `comm`'s rank alone holds after state.epochs epochs: counts of what it sent, and the halo
-/// rows that later epochs use. Writing waits for messages in flight.
-/// `evaluation_bytes`: the count to store, without what saving has sent.
+/// What `comm`'s rank alone holds after state.epochs epochs: counts of what it sent, the halo
+/// rows that later epochs use, and its share of the optimizer's state. Writing waits for messages
+/// in flight. `evaluation_bytes`: the count to store, without what saving has sent.
 void write_rank(Trainer& trainer, const RunState& state, std::int64_t evaluation_bytes,
                 const Communicator& comm, StateWriter& file);
 void read_rank(const StateFile& file, const Communicator& comm, Trainer& trainer, RunState& state);

@@ -257,6 +257,12 @@ void add_exchange(TrainFields& fields) {
   add_bits(fields, "bits-backward",
            "Bits per value of gradients, in the backward pass; overrides --bits.",
            &ExchangeOptions::bits_backward);
+  add_bits(
+      fields, "gradient-bits",
+      "Bits per value of weight gradients: 32 is exact fp32; 16, 8 and 4 are integers that are "
+      "rounded at random without bias, so results depend on the number of ranks. At 8 bits "
+      "gradients take 3/8 of the bytes.",
+      &ExchangeOptions::gradient_bits);
   fields.add(
       "staleness", "S",
       "Let an epoch use rows of other ranks that are up to S epochs old, so that their messages "

@@ -150,6 +150,9 @@ void validate_exchange(const ExchangeOptions& exchange, const ModelOptions& mode
                 "takes at least {} bits, and --model gat any number",
                 name, bit_count(bits), choice_name(model.kind), bit_count(fewest));
   }
+  const Bits gradient = exchange.gradient_bits;
+  check_bits("gradient-bits", bit_count(gradient));
+  require_value(gradient >= Bits::four, "gradient-bits", "32, 16, 8 or 4", bit_count(gradient));
   require_at_least(0, "staleness", exchange.staleness);
   require_at_least(0, "sync-every", exchange.sync_every);
   require_at_least(0, "warmup-epochs", exchange.warmup_epochs);
@@ -266,6 +269,9 @@ void validate(const TrainOptions& options, const GivenOption& given) {
   require_together(!options.reproducible || options.model.aggregate_storage == RowStorage::fp32,
                    "--aggregate-storage bf16 cannot be combined with --reproducible, which rounds "
                    "no rows");
+  require_together(!options.reproducible || options.exchange.gradient_bits == Bits::fp32,
+                   "--gradient-bits cannot be combined with --reproducible, whose gradients are "
+                   "summed in fp64");
   require_together(!options.reproducible || options.transport.device == DeviceKind::cpu,
                    "--reproducible needs --device cpu: devices do not sum in fp64");
   require_together(!options.tf32 || options.transport.device == DeviceKind::cuda,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "comm/integer_sum.hpp"
 #include "layers/compose.hpp"
 #include "staleness/exchange_policy.hpp"
 
@@ -84,6 +85,20 @@ std::int64_t sum_of(const LinkRows& rows) {
   return std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
 }
 
+/// The bytes that all ranks send in an epoch for weight gradients, weights, sums of BatchNorm and
+/// the norm of clipping; the last two are doubles.
+std::int64_t weight_bytes(const CountedModel& model, const TrainOptions& options, int ranks) {
+  const Bits bits = options.exchange.gradient_bits;
+  const std::int64_t links = ranks - 1;
+  if (bits != Bits::fp32) {
+    return IntegerSum::bytes_sent(model.gradients, bit_count(bits), ranks) +
+           16 * links * model.rank_sums;
+  }
+  // Every value crosses K - 1 links as a gradient and K - 1 as a weight.
+  const std::int64_t doubles = model.rank_sums + (options.optimizer.clip_norm > 0 ? 1 : 0);
+  return links * (model.gradients * ((options.reproducible ? 8 : 4) + 4) + 16 * doubles);
+}
+
 }  // namespace
 
 std::vector<ExchangeOptions> at_all_bits(const TrainOptions& options) {
@@ -106,11 +121,8 @@ std::vector<ExchangeCost> exchange_costs(const Dataset& dataset, const Partition
       split == nullptr ? 0 : std::count(split->role.begin(), split->role.end(), Role::train);
   const CountedModel model = count_model(dataset, options, training_nodes);
 
-  // Every rank sends its share of each block of gradients twice, and the loss and the
-  // sums of BatchNorm, which are doubles, with them.
+  const std::int64_t sent = weight_bytes(model, options, partition.parts);
   const std::int64_t ranks = partition.parts;
-  const std::int64_t summed =
-      model.gradients * (options.reproducible ? 8 : 4) + 8 * (1 + model.rank_sums);
   std::vector<ExchangeCost> costs;
   for (const ExchangeOptions& exchange : exchanges) {
     TrainOptions at = options;
@@ -124,12 +136,12 @@ std::vector<ExchangeCost> exchange_costs(const Dataset& dataset, const Partition
     }
     ExchangeCost cost;
     cost.row_bytes = sum_of(forward) * forward_bytes + sum_of(backward) * backward_bytes;
-    cost.gradient_bytes = 2 * (ranks - 1) * summed;
+    cost.gradient_bytes = sent;
     for (std::size_t i = 0; i < forward.size(); ++i) {
       cost.link_bytes =
           std::max(cost.link_bytes, forward[i] * forward_bytes + backward[i] * backward_bytes);
     }
-    if (ranks > 1) cost.link_bytes += 2 * summed / ranks;
+    if (ranks > 1) cost.link_bytes += sent / (ranks * (ranks - 1));
     cost.memory = least_memory(dataset, at, training_nodes, sum_of(forward));
     costs.push_back(cost);
   }

@@ -12,7 +12,7 @@
 #include "graph/rows.hpp"
 #include "layers/network.hpp"
 #include "staleness/exchange_policy.hpp"
-#include "train/optimizer.hpp"
+#include "train/weight_update.hpp"
 
 namespace heliograph {
 namespace {
@@ -218,7 +218,8 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
   }
   const Network model(options.model, input.input(), dataset.labels.classes, options.seed,
                       pass_rows(dataset, rows, halo), *kernels, &account);
-  const Optimizer optimizer(options.optimizer, model.parameters(), &account);
+  const Optimizer optimizer =
+      make_optimizer(options, model.parameters(), 0, options.partition.parts, &account);
 
   MemoryNeeds needs;
   needs.remedies = remedies_of(options, false);
@@ -243,7 +244,11 @@ void add_first_epochs(const Parameters& parameters, const TrainOptions& options,
                       MemoryNeeds& needs) {
   const int parts = options.partition.parts;
   const std::int64_t value_bytes = options.reproducible ? 8 : 4;
-  if (parts > 1 && options.transport.device == DeviceKind::cpu) {
+  const Bits bits = options.exchange.gradient_bits;
+  if (parts > 1 && bits != Bits::fp32) {
+    needs[MemoryUse::workspace] += capped_product(
+        IntegerSum::scratch_bytes(parameters.flat_size(), bit_count(bits), parts), parts);
+  } else if (parts > 1 && options.transport.device == DeviceKind::cpu) {
     needs[MemoryUse::workspace] += capped_product(value_bytes * parameters.flat_size(), parts - 1);
   }
   if (options.eval_every > 0) {
@@ -287,8 +292,10 @@ MemoryNeeds least_host_memory(const Dataset& dataset, const TrainOptions& option
   const std::int64_t loaded = features.sparse
                                   ? (4 + 4) * (features.offsets[features.offsets.size() - 1])
                                   : 4 * nodes * padded_stride(features.cols);
+  // Page-locked copies: gradients, and the weights that ranks send each other.
+  const std::int64_t copies = options.exchange.gradient_bits == Bits::fp32 ? 2 : 1;
   const std::int64_t gradients =
-      capped_product(4 * model.parameters().flat_size(), options.partition.parts);
+      capped_product(4 * copies * model.parameters().flat_size(), options.partition.parts);
   const std::int64_t outputs = 4 * nodes * padded_stride(dataset.labels.classes);
   if (loaded > gradients + outputs) {
     needs[MemoryUse::features] = loaded;

@@ -147,6 +147,7 @@ ordered_json summarize(const TrainResult& result, const TrainOptions& options) {
           {"bits", same_bits ? ordered_json(bits) : ordered_json()},
           {"bits_forward", bits},
           {"bits_backward", bit_count(options.exchange.bits_backward)},
+          {"gradient_bits", bit_count(options.exchange.gradient_bits)},
           {"staleness", options.exchange.staleness},
           {"seed", options.seed},
           {"parameters", result.parameters},
