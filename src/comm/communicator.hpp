@@ -73,7 +73,16 @@ class Communicator {
   /// Whether the messages posted between two flushes travel as one group, and the next group starts
   /// only when all of it is done. Sends and receives of one exchange must then be flushed together
   /// on every rank, and buffers must be in no other use from the flush on.
+  /// A group occupies its device until the other ranks have flushed theirs. CUDA calls that may
+  /// wait for all work of a device, as those that allocate, free or load something do, would then
+  /// wait for ranks that may wait for the caller. So everything of that kind is done in a
+  /// rehearsal, or while no rank has a message in flight.
   virtual bool sends_in_groups() const { return false; }
+
+  /// While true, a transport that sends in groups begins each flush when all ranks have come to it
+  /// and ends it when the messages of all ranks are done. So what ranks do between two flushes
+  /// meets no message in flight. Collective, and every rank flushes after the same exchanges.
+  virtual void rehearse(bool) {}
 
   /// Blocks until every message of the ticket is done.
   /// Throws Error(peer_lost): a deadline passed without progress, a peer failed, sizes disagree.

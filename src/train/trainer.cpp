@@ -12,6 +12,7 @@
 #include "core/overflow_advice.hpp"
 #include "core/thread.hpp"
 #include "core/throw_error.hpp"
+#include "train/host_values.hpp"
 #include "train/launch.hpp"
 
 namespace heliograph {
@@ -32,7 +33,8 @@ std::unique_ptr<Kernels> make_kernels(const TrainOptions& options, const Communi
     keep_to_share(comm.rank(), comm.size());
   }
   if (transport.device == DeviceKind::cuda) {
-    return make_cuda_kernels(device_of_rank(transport, comm), threads, {options.tf32});
+    return make_cuda_kernels(device_of_rank(transport, comm), threads,
+                             {options.tf32, ranks_are_processes(transport) ? 1 : comm.size()});
   }
   return make_cpu_kernels(threads, options.reproducible, account);
 }
@@ -131,6 +133,30 @@ bool Trainer::takes_cuda_graphs() const {
   return transport.cuda_graphs == CudaGraphs::on || model_->widest_bytes() <= kBytesReadInALaunch;
 }
 
+void Trainer::prepare() {
+  if (comm_.size() == 1 || !comm_.sends_in_groups()) return;
+  HostValues<float> weights(model_->parameters().flat_values(), device());
+  HostValues<float> first(optimizer_->first_moments(), device());
+  HostValues<float> second(optimizer_->second_moments(), device());
+  const std::int64_t steps = optimizer_->steps();
+  const std::vector<SentRows> sent = halo_->sent();
+  // Attention has kernels for stale rows only, so the first epoch with such rows is rehearsed.
+  int last = 0;
+  for (int e = 1; e < plan_.options().epochs && last == 0; ++e) {
+    if (halo_->policy().lag({e}) > 0) last = e;
+  }
+  comm_.rehearse(true);
+  for (int e = std::max(0, last - 1); e <= last; ++e) run_epoch(e, [] { return RunRequests(); });
+  if (plan_.options().eval_every > 0) {
+    evaluated().exact_halo().keep_buffers();
+    evaluate(last, plan_.options().keep_embeddings);
+  }
+  comm_.rehearse(false);
+  for (HostValues<float>* values : {&weights, &first, &second}) values->store();
+  optimizer_->set_steps(steps);
+  halo_->set_sent(sent);
+}
+
 EpochEnd Trainer::run_epoch(int epoch, FunctionRef<RunRequests()> asks) {
   times_ = {};
   const Clock clock{epoch};
@@ -180,6 +206,7 @@ EpochEnd Trainer::run_epoch(int epoch, FunctionRef<RunRequests()> asks) {
   const RunRequests asked = asks();
   mine.stops = asked.stop ? 1 : 0;
   mine.saves = asked.save ? 1 : 0;
+  mine.records = kernels_->device().can_record() ? 1 : 0;
   EpochEnd end = statistics_.combine(mine);
   end.report.epoch = epoch;
   end.report.loss = loss_;

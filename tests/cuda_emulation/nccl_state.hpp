@@ -124,6 +124,12 @@ ncclResult_t comm_call(const char* function, ncclComm_t comm, std::size_t bytes,
 /// Returns ncclSuccess if `comm` may be used for this call.
 ncclResult_t check(ncclComm_t comm, const std::string& function);
 
+/// Whether no message is in flight on the thread's device and those that it reaches. If one is, a
+/// call that may wait for all work of these devices is a violation, which this records.
+bool may_wait(const std::string& function);
+/// Does the same for callers that do not hold the lock of this emulation.
+void call_may_wait(const std::string& function);
+
 /// Whether buffers of a communicator are registered.
 bool any_registered(ncclComm_t comm);
 /// Whether a message lies in a registered buffer, if the communicator has any.
