@@ -23,12 +23,14 @@ struct SendMessage {
   int peer;
   const std::byte* data;
   std::size_t bytes;
+  bool on_device = false;  ///< Whether `data` lies in a device's memory.
 };
 
 struct RecvMessage {
   int peer;
   std::byte* data;
   std::size_t bytes;
+  bool on_device = false;  ///< Whether `data` lies in a device's memory.
 };
 
 /// Names a posted batch until it has been waited for. A default ticket names an empty batch, which
@@ -93,7 +95,7 @@ class Communicator {
   /// True once wait would return, or throw, at once.
   virtual bool done(Ticket ticket) = 0;
 
-  /// Whether messages of `channel` may lie in memory of the ranks' devices.
+  /// Whether messages of `channel` may lie in memory of the ranks' devices. They say so.
   virtual bool moves_device_memory(Channel) const { return false; }
 
   /// The source of all device memory that holds messages of `channel`; null: any memory will do.

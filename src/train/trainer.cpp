@@ -230,7 +230,8 @@ void Trainer::sum_gradients() {
   if (!on_host()) gradient_sum_.begin(gradients_.as<float>());
   gradient_sum_.finish();
   if (!on_host() && comm_.size() > 1) {
-    kernels_->device().upload(computed.data(), gradients_.data(), computed.size_bytes());
+    kernels_->device().upload_page_locked(computed.data(), gradients_.data(),
+                                          computed.size_bytes());
   }
 }
 

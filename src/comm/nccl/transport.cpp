@@ -17,6 +17,7 @@
 #include "comm/threads/transport.hpp"
 #include "core/copy_bytes.hpp"
 #include "core/kernels.hpp"
+#include "core/thread.hpp"
 #include "core/throw_error.hpp"
 
 namespace heliograph {
@@ -25,7 +26,7 @@ namespace {
 constexpr const char* kFlag = "--transport nccl";
 constexpr int kPollsBeforeRest = 200;
 constexpr double kFirstNcclRest = 5e-6;
-constexpr double kLongestNcclRest = 200e-6;
+constexpr double kLongestNcclRest = 50e-6;
 /// The longest wait for the ranks to leave each other, in seconds. Nothing is lost if they do not.
 constexpr double kGoodbyeSeconds = 10;
 
@@ -34,11 +35,13 @@ class Rest {
  public:
   void operator()() {
     if (++polls_ <= kPollsBeforeRest) return;
+    if (!timer_) timer_.emplace();
     std::this_thread::sleep_for(std::chrono::duration<double>(seconds_));
     seconds_ = std::min(seconds_ * 1.5, kLongestNcclRest);
   }
 
  private:
+  std::optional<FineTimer> timer_;
   int polls_ = 0;
   double seconds_ = kFirstNcclRest;
 };
