@@ -392,7 +392,7 @@ TrainResult run(const TrainOptions& options, const TrainCallbacks& callbacks, Ma
     if (beginning.resumed) {
       require_same_data(*beginning.resumed, {}, result.partition_hash, options.checkpoint.resume);
     }
-    launch_ranks(plan->facts().ranks, options.transport, [&](Communicator& comm) {
+    launch_ranks(plan->facts().ranks, options.transport, callbacks.log, [&](Communicator& comm) {
       train_rank(*plan, beginning, comm, guarded.get(), begin, result);
     });
   };
