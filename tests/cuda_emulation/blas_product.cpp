@@ -72,7 +72,7 @@ cudaError_t enqueue_product(const Product& product, cudaStream_t handle) {
                           .emplace(product.tf32, product.transpose_a, product.transpose_b,
                                    product.m, product.n, product.k, product.bias != nullptr)
                           .second;
-  if (is_new) nccl_emulation::call_may_wait("the first product of a shape");
+  if (is_new) nccl_emulation::require_no_messages("the first product of a shape");
   enqueue(*stream, Access::own_device, [product]() -> std::string {
     multiply(product);
     return {};

@@ -43,6 +43,9 @@ std::vector<std::string> violations();
 /// Sets for how many polls of the state each operation stays in progress.
 void set_polls(int polls);
 inline constexpr int kForever = 1 << 30;
+/// Makes calls that may wait for devices slow on this device once a run has sent its first message,
+/// so that ranks that do not wait for the caller send meanwhile.
+void slow_down(int device);
 /// Makes the `n`-th call from now on of this function by `rank` return `error`, once.
 void fail_call(int rank, const std::string& function, int n, ncclResult_t error);
 /// Makes the state of `rank` become `error` when its `n`-th group (1 is the first) is launched.

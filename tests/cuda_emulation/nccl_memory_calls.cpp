@@ -1,15 +1,19 @@
 // Memory of NCCL, and buffers that are registered with it.
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <iterator>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "nccl_state.hpp"
 
 namespace heliograph::nccl_emulation {
 namespace {
+
+constexpr auto kSlowCall = std::chrono::milliseconds(20);
 
 bool lies_in(const std::byte* data, std::size_t bytes, const std::byte* begin, std::size_t size) {
   return data >= begin && data + bytes <= begin + size;
@@ -34,9 +38,22 @@ bool may_wait(const std::string& function) {
   return true;
 }
 
-void call_may_wait(const std::string& function) {
+bool require_no_messages(const std::string& function) {
   const std::lock_guard lock(emulation().lock);
-  may_wait(function);
+  return may_wait(function);
+}
+
+void call_may_wait(const std::string& function) {
+  if (!require_no_messages(function)) return;
+  {
+    const std::lock_guard lock(emulation().lock);
+    const auto& groups = emulation().groups;
+    const bool over = std::all_of(groups.begin(), groups.end(),
+                                  [](const auto& group) { return group->comm->ended; });
+    if (over || cuda_emulation::current_device != emulation().slow_device) return;
+  }
+  std::this_thread::sleep_for(kSlowCall);
+  require_no_messages(function);
 }
 
 bool any_registered(ncclComm_t comm) {

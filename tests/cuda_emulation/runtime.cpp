@@ -96,10 +96,10 @@ void enqueue(Stream& stream, Access access, Task run) {
 }
 
 cudaError_t api_call(const char* function, const std::function<cudaError_t()>& body) {
+  if (may_wait(function)) nccl_emulation::call_may_wait(function);
   Runtime& r = runtime();
   const std::lock_guard guard(r.lock);
   const std::int64_t call = ++r.calls[function];
-  if (may_wait(function)) nccl_emulation::call_may_wait(function);
   const auto [first, last] = r.failures.equal_range(function);
   for (auto i = first; i != last; ++i) {
     if (i->second.at_call != call) continue;
@@ -147,7 +147,7 @@ cudaError_t enqueue_kernel(const KernelType& type, void* kernel, dim3 grid, dim3
     const cudaError_t error = check_launch(known, grid, block, shared_bytes, arguments);
     if (error != cudaSuccess) return error;
     if (runtime().kernels.emplace(kernel, known).second) {
-      nccl_emulation::call_may_wait(std::string("the first launch of ") + type.name);
+      nccl_emulation::require_no_messages(std::string("the first launch of ") + type.name);
     }
     enqueue(*stream, Access::own_device, grid_work(known, grid, block, shared_bytes, arguments));
     return cudaSuccess;

@@ -42,6 +42,10 @@ void PrintTo(const RunCase& c, std::ostream* out) { *out << c.name; }
 
 class FirstMessage : public test::NcclTest {
  protected:
+  void SetUp() override {
+    NcclTest::SetUp();
+    nccl_emulation::slow_down(1);
+  }
   static TrainOptions options() {
     TrainOptions o = test::small_options(3, 6);
     o.model.layers = 3;
