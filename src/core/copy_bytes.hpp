@@ -26,8 +26,7 @@ void copy_by_cuda(std::byte* to, const std::byte* from, std::size_t bytes);
 /// Copies a pattern between any two devices of the `ranks` ranks of this process, each way, and
 /// compares it on the host. Some machines lose such copies without an error. From then on
 /// copy_by_cuda takes messages of such a pair through page-locked memory of the host. Returns a
-/// sentence for the user that names these pairs; empty if there are none. No copy of another thread
-/// may run. Throws Error(resource).
+/// sentence for the user that names these pairs; empty if there are none. Throws Error(resource).
 std::string check_copies_between_devices(int ranks);
 
 /// Selects the device of `rank`, `rank % cuda_devices()`, for the calling thread. Does nothing
