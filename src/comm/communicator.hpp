@@ -23,12 +23,14 @@ struct SendMessage {
   int peer;
   const std::byte* data;
   std::size_t bytes;
+  bool on_device = false;  ///< Whether `data` lies in a device's memory.
 };
 
 struct RecvMessage {
   int peer;
   std::byte* data;
   std::size_t bytes;
+  bool on_device = false;  ///< Whether `data` lies in a device's memory.
 };
 
 /// Names a posted batch until it has been waited for. A default ticket names an empty batch, which
@@ -73,7 +75,16 @@ class Communicator {
   /// Whether the messages posted between two flushes travel as one group, and the next group starts
   /// only when all of it is done. Sends and receives of one exchange must then be flushed together
   /// on every rank, and buffers must be in no other use from the flush on.
+  /// A group occupies its device until the other ranks have flushed theirs. CUDA calls that may
+  /// wait for all work of a device, as those that allocate, free or load something do, would then
+  /// wait for ranks that may wait for the caller. So everything of that kind is done in a
+  /// rehearsal, or while no rank has a message in flight.
   virtual bool sends_in_groups() const { return false; }
+
+  /// While true, a transport that sends in groups begins each flush when all ranks have come to it
+  /// and ends it when the messages of all ranks are done. So what ranks do between two flushes
+  /// meets no message in flight. Collective, and every rank flushes after the same exchanges.
+  virtual void rehearse(bool) {}
 
   /// Blocks until every message of the ticket is done.
   /// Throws Error(peer_lost): a deadline passed without progress, a peer failed, sizes disagree.
@@ -84,7 +95,7 @@ class Communicator {
   /// True once wait would return, or throw, at once.
   virtual bool done(Ticket ticket) = 0;
 
-  /// Whether messages of `channel` may lie in memory of the ranks' devices.
+  /// Whether messages of `channel` may lie in memory of the ranks' devices. They say so.
   virtual bool moves_device_memory(Channel) const { return false; }
 
   /// The source of all device memory that holds messages of `channel`; null: any memory will do.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "core/memory_source.hpp"
 
@@ -21,6 +22,12 @@ inline void copy_on_host(std::byte* to, const std::byte* from, std::size_t bytes
 
 /// CopyBytes for memory of the host and CUDA devices. Throws Error(usage) in a build without CUDA.
 void copy_by_cuda(std::byte* to, const std::byte* from, std::size_t bytes);
+
+/// Copies a pattern between any two devices of the `ranks` ranks of this process, each way, and
+/// compares it on the host. Some machines lose such copies without an error. From then on
+/// copy_by_cuda takes messages of such a pair through page-locked memory of the host. Returns a
+/// sentence for the user that names these pairs; empty if there are none. Throws Error(resource).
+std::string check_copies_between_devices(int ranks);
 
 /// Selects the device of `rank`, `rank % cuda_devices()`, for the calling thread. Does nothing
 /// without devices. May throw Error(resource).

@@ -34,10 +34,15 @@ class Device {
   virtual cuda::Queue* queue() { return nullptr; }
 
   /// Announces that the calls up to `end_repeated` resemble those of the last such stretch, so that
-  /// the device can record and replay them.
+  /// the device can replay what `record` has recorded.
   virtual void begin_repeated() {}
   /// Ends the stretch that `begin_repeated` began.
   virtual void end_repeated() noexcept {}
+  /// Whether there is something to record: calls that two stretches in a row have made alike.
+  virtual bool can_record() const { return false; }
+  /// Records such calls for later stretches. It may wait for all work of all devices, so it is
+  /// called between two stretches, while no message is in flight that waits for another rank.
+  virtual void record() {}
   /// Waits until all work that was asked for is done.
   virtual void finish() {}
   /// Copies from the host to the device, in order; `host` may be reused when the call returns.

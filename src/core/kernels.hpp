@@ -263,6 +263,9 @@ std::unique_ptr<Kernels> make_cpu_kernels(int threads, bool reproducible,
 struct CudaOptions {
   /// Whether dense products round their factors to TF32 (10 mantissa bits); sums stay fp32.
   bool tf32 = false;
+  /// Ranks of this process. If there are several, they use the devices 0 to ranks - 1 (modulo the
+  /// number of devices), which then get access to each other's memory.
+  int ranks = 1;
 };
 
 /// Kernels on CUDA device `device % cuda_devices()`, with a pool of `threads` CPU threads. They are

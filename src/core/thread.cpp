@@ -1,6 +1,7 @@
 #include "core/thread.hpp"
 
 #include <sched.h>
+#include <sys/prctl.h>
 
 #include <algorithm>
 #include <cstring>
@@ -44,6 +45,14 @@ Thread::~Thread() { join(); }
 
 void Thread::join() noexcept {
   if (std::exchange(running_, false)) pthread_join(handle_, nullptr);
+}
+
+FineTimer::FineTimer() noexcept : before_(prctl(PR_GET_TIMERSLACK)) {
+  prctl(PR_SET_TIMERSLACK, 1000UL);
+}
+
+FineTimer::~FineTimer() {
+  prctl(PR_SET_TIMERSLACK, static_cast<unsigned long>(std::max(before_, 0)));
 }
 
 int allowed_cpus() noexcept {

@@ -28,6 +28,19 @@ class Thread {
   bool running_ = false;
 };
 
+/// While it lives, timed waits of its thread end within a microsecond of their time. Linux rounds
+/// them up by 50 us otherwise.
+class FineTimer {
+ public:
+  FineTimer() noexcept;
+  ~FineTimer();
+  FineTimer(const FineTimer&) = delete;
+  FineTimer& operator=(const FineTimer&) = delete;
+
+ private:
+  const int before_;
+};
+
 /// Number of CPUs that the calling thread may run on, which taskset and CPU sets reduce.
 int allowed_cpus() noexcept;
 

@@ -69,4 +69,11 @@ std::unique_ptr<Codec> make_codec(RowFormat format, Device& device) {
                                    : make_cpu_codec(format);
 }
 
+const Codec& Codecs::of(RowFormat format) {
+  for (const auto& codec : made_) {
+    if (codec->format() == format) return *codec;
+  }
+  return *made_.emplace_back(make_codec(format, device_));
+}
+
 }  // namespace heliograph

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "core/device.hpp"
 #include "core/matrix.hpp"
@@ -70,5 +71,18 @@ std::unique_ptr<Codec> make_cuda_codec(RowFormat format, Device& device);
 /// The codec for rows in memory of `device`, which must outlive it. Throws Error(usage) like
 /// make_cpu_codec.
 std::unique_ptr<Codec> make_codec(RowFormat format, Device& device);
+
+/// The codecs of a device, which must outlive them. Each format's is made when it is first asked
+/// for.
+class Codecs {
+ public:
+  explicit Codecs(Device& device) : device_(device) {}
+
+  const Codec& of(RowFormat format);
+
+ private:
+  Device& device_;
+  std::vector<std::unique_ptr<Codec>> made_;
+};
 
 }  // namespace heliograph

@@ -12,6 +12,7 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
       policy_(policy),
       times_(times),
       account_(account),
+      codecs_(shard.device()),
       schedule_bytes_(MemoryUse::graph, account),
       shared_slot_(comm, Channel::halo, shard.device(), MemoryUse::halo, account) {
   std::size_t most_sent = 0, most_received = 0;
@@ -70,7 +71,7 @@ void StaleHalo::open(const Site& site, const OfferedRows& rows) {
     to.hold_sends();
     held_ = &to;
   }
-  halo_of(site).exchange->open(to, codec(delivery.format), clock_, rows, times_);
+  halo_of(site).exchange->open(to, codecs_.of(delivery.format), clock_, rows, times_);
 }
 
 void StaleHalo::offer(const Site& site, RowRange rows) {
@@ -167,13 +168,6 @@ void StaleHalo::set_sent(std::span<const SentRows> sent) {
 HaloSlot& StaleHalo::slot(SiteHalo& halo, std::int64_t epoch) {
   if (halo.ring.empty()) return shared_slot_;
   return halo.ring[static_cast<std::size_t>(epoch) % halo.ring.size()];
-}
-
-const Codec& StaleHalo::codec(RowFormat format) {
-  for (const auto& codec : codecs_) {
-    if (codec->format() == format) return *codec;
-  }
-  return *codecs_.emplace_back(make_codec(format, shard_.device()));
 }
 
 SendSchedule& StaleHalo::send_schedule(const HaloPlan& plan, bool share_rows) {

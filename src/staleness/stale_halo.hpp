@@ -96,7 +96,6 @@ class StaleHalo final : public Halo {
   SiteHalo& halo_of(const Site& site) { return site_halos_[static_cast<std::size_t>(site.id)]; }
   /// The slot that a site uses in `epoch`.
   HaloSlot& slot(SiteHalo& halo, std::int64_t epoch);
-  const Codec& codec(RowFormat format);
   SendSchedule& send_schedule(const HaloPlan& plan, bool share_rows);
 
   Communicator& comm_;
@@ -104,7 +103,7 @@ class StaleHalo final : public Halo {
   ExchangePolicy policy_;
   PhaseClock& times_;
   MemoryAccount* account_;
-  std::vector<std::unique_ptr<Codec>> codecs_;  ///< One for each format used so far.
+  Codecs codecs_;
   struct PlanSchedule {
     const HaloPlan* plan;
     bool shares_rows;

@@ -8,7 +8,7 @@
 namespace heliograph {
 namespace {
 
-static_assert(sizeof(RankEpoch) == 14 * sizeof(double) && std::is_trivially_copyable_v<RankEpoch>);
+static_assert(sizeof(RankEpoch) == 15 * sizeof(double) && std::is_trivially_copyable_v<RankEpoch>);
 constexpr std::size_t kFigures = sizeof(RankEpoch) / sizeof(double);
 using Figures = std::array<double, kFigures>;
 
@@ -46,6 +46,7 @@ EpochEnd EpochStatistics::combine(const RankEpoch& mine) {
                   static_cast<std::int64_t>(sum.allreduce_bytes)};
   report.fp32_bytes = static_cast<std::int64_t>(sum.fp32_bytes);
   end.asked = {sum.stops != 0, sum.saves != 0};
+  end.records = sum.records != 0;
   return end;
 }
 

@@ -18,6 +18,7 @@ struct EpochEnd {
   EpochReport report;
   double gradient_squares = 0;  ///< The sum of squares of all weight gradients.
   RunRequests asked;            ///< What at least one rank asks for.
+  bool records = false;         ///< Whether Device::can_record() on at least one rank.
 };
 
 /// What one rank measured in an epoch, as numbers that can be summed over ranks. Bytes are those
@@ -28,6 +29,7 @@ struct RankEpoch {
   PhaseClock phases;
   double halo_forward = 0, halo_backward = 0, allreduce_bytes = 0, fp32_bytes = 0;
   double stops = 0, saves = 0;  ///< 1 if this rank asks for it.
+  double records = 0;           ///< 1 if Device::can_record().
 };
 
 /// Combines what the ranks measured. Used by the rank's own thread.

@@ -67,7 +67,8 @@ void require_graph(const Model& model, GraphKind kind) {
 using MakeScoredPlan =
     FunctionRef<std::unique_ptr<const RunPlan>(const TrainOptions&, PlanPurpose)>;
 
-EvaluationResult score(const Model& model, const TrainOptions& options, MakeScoredPlan make_plan) {
+EvaluationResult score(const Model& model, const TrainOptions& options, const LogCallback& log,
+                       MakeScoredPlan make_plan) {
   EvaluationResult result;
   join_processes(options.transport, [&] {
     const auto plan =
@@ -75,7 +76,7 @@ EvaluationResult score(const Model& model, const TrainOptions& options, MakeScor
     result.metric = plan->metric();
     result.ranks = plan->facts().ranks;
     result.split = plan->describe_split();
-    launch_ranks(result.ranks, options.transport,
+    launch_ranks(result.ranks, options.transport, log,
                  [&](Communicator& comm) { score_rank(*plan, model, comm, result); });
   });
   return result;
@@ -121,7 +122,7 @@ EvaluationResult evaluate_split(const Dataset& dataset, const TrainOptions& opti
                                 const Model& model, const LogCallback& log) {
   require_fit(model, kOrigin, dataset.features.cols, dataset.labels.task, dataset.labels.classes);
   require_graph(model, dataset.graph.kind());
-  return score(model, options, [&](const TrainOptions& of_model, PlanPurpose purpose) {
+  return score(model, options, log, [&](const TrainOptions& of_model, PlanPurpose purpose) {
     auto plan = std::make_unique<const DatasetPlan>(dataset, of_model, log, std::move(purpose));
     log_edge_weights(*plan, log);
     return plan;
@@ -145,7 +146,7 @@ EvaluationResult evaluate(const Dataset& dataset, const TrainOptions& options, c
 
 EvaluationResult evaluate_shards(const std::filesystem::path& directory,
                                  const TrainOptions& options, const Model& model) {
-  return score(model, options, [&](const TrainOptions& of_model, PlanPurpose purpose) {
+  return score(model, options, nullptr, [&](const TrainOptions& of_model, PlanPurpose purpose) {
     auto plan = std::make_unique<const ShardPlan>(directory, of_model, std::move(purpose));
     const RunFacts& facts = plan->facts();
     require_fit(model, kOrigin, facts.feature_cols, facts.task, facts.classes);

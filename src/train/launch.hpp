@@ -25,8 +25,9 @@ int threads_per_rank(const TransportOptions& transport, int ranks);
 
 /// Runs body(comm) for each of `ranks` ranks on threads of this process or, if ranks are processes,
 /// for this process's own rank. Returns when these ranks have ended.
+/// `log` (may be null) hears of devices between which copies do not arrive.
 /// Throws Error: usage (there are not `ranks` processes), and what `body` throws.
-void launch_ranks(int ranks, const TransportOptions& transport,
+void launch_ranks(int ranks, const TransportOptions& transport, const LogCallback& log,
                   const std::function<void(Communicator&)>& body);
 
 }  // namespace heliograph

@@ -119,6 +119,11 @@ std::span<float> Optimizer::moments(const Buffer& buffer) const {
   return buffer.as<float>().first(static_cast<std::size_t>(values));
 }
 
+void Optimizer::forget_steps() {
+  steps_ = 0;
+  ranges_.clear();
+}
+
 bool Optimizer::resume(std::int64_t steps, std::vector<Range> ranges) {
   std::vector<Range> sorted = ranges;
   std::ranges::sort(sorted, {}, &Range::begin);

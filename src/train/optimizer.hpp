@@ -49,6 +49,8 @@ class Optimizer {
   /// other and where kernels read them.
   std::span<float> first_moments() const { return moments(m_); }
   std::span<float> second_moments() const { return moments(v_); }
+  /// Makes the next step the first one. The caller sets the moments to 0 before.
+  void forget_steps();
   /// Makes ranges and number of steps those of a run that is resumed, which then sets the moments.
   /// Returns false and changes nothing unless the ranges cover the parameters once.
   bool resume(std::int64_t steps, std::vector<Range> ranges);

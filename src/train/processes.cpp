@@ -10,6 +10,7 @@
 #include "comm/processes/launcher.hpp"
 #include "comm/rendezvous/launch_variables.hpp"
 #include "comm/tcp/transport.hpp"
+#include "core/copy_bytes.hpp"
 #include "core/plural.hpp"
 #include "core/throw_error.hpp"
 
@@ -107,7 +108,9 @@ std::optional<int> awaited_processes(const TransportOptions& transport) {
 }
 
 Processes::Processes(const TransportOptions& transport)
-    : transport_(transport), joins_by_(choose_transport(transport)) {}
+    : transport_(transport), joins_by_(choose_transport(transport)) {
+  if (transport.kind == TransportKind::nccl) load_cuda_kernels_at_once();  // MPI may start CUDA.
+}
 
 Processes::~Processes() = default;
 

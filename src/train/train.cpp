@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/collectives.hpp"
 #include "core/arena.hpp"
 #include "core/function_ref.hpp"
 #include "core/plural.hpp"
@@ -79,6 +80,9 @@ class RankRun {
         best_bytes_(MemoryUse::evaluation, &account),
         stop_sum_(comm, Channel::evaluation, &account) {
     if (is_root() && callbacks.log && comm.size() > 1) warn_of_narrow_rows();
+    const std::int64_t evaluation_bytes = state_.evaluation_bytes.count();
+    trainer_.prepare();
+    state_.evaluation_bytes.set(evaluation_bytes);
   }
 
   MemoryAccount& memory() { return trainer_.memory(); }
@@ -119,10 +123,13 @@ class RankRun {
     if (is_root()) {
       state_.reports.reserve(static_cast<std::size_t>(std::min(options_.epochs, 1 << 16)));
     }
+    // What other ranks still do before their first epoch may wait for devices.
+    if (comm_.sends_in_groups()) undisturbed([] {});
     while (state_.epochs < options_.epochs && !state_.best.exhausted()) {
       EpochEnd end = trainer_.run_epoch(state_.epochs, [this] { return take_requests(); });
       EpochReport& report = end.report;
       ++state_.epochs;
+      if (end.records) undisturbed([this] { trainer_.device().record(); });
       const bool last = state_.epochs == options_.epochs;
       // A stopped run that can be resumed must not lack the scores of its last epoch.
       const bool evaluates = !end.asked.stop || checkpoints_.enabled();
@@ -251,6 +258,18 @@ class RankRun {
     return stopping_ranks_ > 0;
   }
 
+  /// Calls `work`, which may wait for all that devices do, while no rank has a message in flight.
+  /// Collective.
+  template <class Work>
+  void undisturbed(Work work) {
+    const std::int64_t evaluation_bytes = state_.evaluation_bytes.count();
+    trainer_.finish();
+    barrier(comm_, Channel::evaluation);
+    work();
+    barrier(comm_, Channel::evaluation);
+    state_.evaluation_bytes.set(evaluation_bytes);
+  }
+
   /// Scores the weights after the last epoch, whose report this is, and keeps the best ones.
   void evaluate(EpochReport& report) {
     const Scores scores = trainer_.evaluate(report.epoch).scores;
@@ -373,7 +392,7 @@ TrainResult run(const TrainOptions& options, const TrainCallbacks& callbacks, Ma
     if (beginning.resumed) {
       require_same_data(*beginning.resumed, {}, result.partition_hash, options.checkpoint.resume);
     }
-    launch_ranks(plan->facts().ranks, options.transport, [&](Communicator& comm) {
+    launch_ranks(plan->facts().ranks, options.transport, callbacks.log, [&](Communicator& comm) {
       train_rank(*plan, beginning, comm, guarded.get(), begin, result);
     });
   };

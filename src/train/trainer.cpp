@@ -12,6 +12,7 @@
 #include "core/overflow_advice.hpp"
 #include "core/thread.hpp"
 #include "core/throw_error.hpp"
+#include "train/host_values.hpp"
 #include "train/launch.hpp"
 
 namespace heliograph {
@@ -32,7 +33,8 @@ std::unique_ptr<Kernels> make_kernels(const TrainOptions& options, const Communi
     keep_to_share(comm.rank(), comm.size());
   }
   if (transport.device == DeviceKind::cuda) {
-    return make_cuda_kernels(device_of_rank(transport, comm), threads, {options.tf32});
+    return make_cuda_kernels(device_of_rank(transport, comm), threads,
+                             {options.tf32, ranks_are_processes(transport) ? 1 : comm.size()});
   }
   return make_cpu_kernels(threads, options.reproducible, account);
 }
@@ -125,6 +127,33 @@ bool Trainer::takes_cuda_graphs() const {
   return transport.cuda_graphs == CudaGraphs::on || model_->widest_bytes() <= kBytesReadInALaunch;
 }
 
+void Trainer::prepare() {
+  if (comm_.size() == 1 || !comm_.sends_in_groups()) return;
+  HostValues<float> weights(model_->parameters().flat_values(), device());
+  const std::vector<SentRows> sent = halo_->sent();
+  // Attention has kernels for stale rows only, so the first epoch with such rows is rehearsed.
+  int last = 0;
+  for (int e = 1; e < plan_.options().epochs && last == 0; ++e) {
+    if (halo_->policy().lag({e}) > 0) last = e;
+  }
+  comm_.rehearse(true);
+  for (int e = std::max(0, last - 1); e <= last; ++e) run_epoch(e, [] { return RunRequests(); });
+  if (plan_.options().eval_every > 0) {
+    evaluated().exact_halo().keep_buffers();
+    evaluate(last, plan_.options().keep_embeddings);
+  }
+  comm_.rehearse(false);
+  weights.store();
+  for (const std::span<float> moments :
+       {optimizer().first_moments(), optimizer().second_moments()}) {
+    HostValues<float> host(moments, device());
+    std::ranges::fill(host.view(), 0.0F);
+    host.store();
+  }
+  optimizer().forget_steps();
+  halo_->set_sent(sent);
+}
+
 EpochEnd Trainer::run_epoch(int epoch, FunctionRef<RunRequests()> asks) {
   times_ = {};
   const Clock clock{epoch};
@@ -162,6 +191,7 @@ EpochEnd Trainer::run_epoch(int epoch, FunctionRef<RunRequests()> asks) {
   const RunRequests asked = asks();
   mine.stops = asked.stop ? 1 : 0;
   mine.saves = asked.save ? 1 : 0;
+  mine.records = kernels_->device().can_record() ? 1 : 0;
   EpochEnd end = statistics_.combine(mine);
   const auto require_finite = [&](double value, const char* what) {
     if (std::isfinite(value)) return;

@@ -34,6 +34,12 @@ class Trainer {
   /// memory that the host holds. The references must outlive the trainer.
   Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryAccount* account);
 
+  /// Rehearses an epoch (two if rows are stale later), and an evaluation if there will be any, if
+  /// messages of later epochs may occupy devices (Communicator::sends_in_groups): allocates and
+  /// loads all that these need. Afterwards the trainer is as it was. Call it before the first
+  /// epoch, and before a run is resumed. Collective. Throws what `run_epoch` and `evaluate` throw.
+  void prepare();
+
   /// Runs one epoch: forward, loss, backward, weight update. Calls `asks` at its end.
   /// Returns the same on every rank.
   /// Throws Error: numeric (the loss or a gradient is not finite: names layer, node and epoch),

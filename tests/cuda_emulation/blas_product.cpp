@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <set>
+#include <tuple>
 #include <vector>
 
+#include "nccl_state.hpp"
 #include "runtime.hpp"
 
 namespace heliograph::cuda_emulation {
@@ -63,6 +66,13 @@ cudaError_t enqueue_product(const Product& product, cudaStream_t handle) {
   if (!lies_there(product)) return cudaErrorInvalidValue;
   const SharedStream stream = find_stream(handle);
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  static std::set<std::tuple<bool, bool, bool, std::int64_t, std::int64_t, std::int64_t, bool>>
+      loaded;
+  const bool is_new = loaded
+                          .emplace(product.tf32, product.transpose_a, product.transpose_b,
+                                   product.m, product.n, product.k, product.bias != nullptr)
+                          .second;
+  if (is_new) nccl_emulation::require_no_messages("the first product of a shape");
   enqueue(*stream, Access::own_device, [product]() -> std::string {
     multiply(product);
     return {};

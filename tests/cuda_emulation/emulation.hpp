@@ -55,6 +55,9 @@ std::size_t live_bytes();
 /// access to pools.
 void let_devices_reach_each_other(bool reach);
 
+/// Sets whether copies from memory of one device to that of another write nothing from now on.
+void lose_copies(int from, int to, bool lose = true);
+
 /// The number of graphs and executable graphs that exist.
 std::size_t live_graphs();
 

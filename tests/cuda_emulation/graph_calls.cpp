@@ -243,6 +243,13 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* handle, cudaGraph_t graph_hand
     return cudaSuccess;
   });
 }
+cudaError_t cudaGraphUpload(cudaGraphExec_t handle, cudaStream_t stream_handle) {
+  return exec_call("cudaGraphUpload", handle, [&](CUgraphExec_st& exec) {
+    const SharedStream stream = find_stream(stream_handle);
+    const bool fits = stream != nullptr && stream->device == exec.device;
+    return fits ? cudaSuccess : cudaErrorInvalidResourceHandle;
+  });
+}
 // Launches have copies of what was to run: those before are not affected.
 cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t handle, cudaGraphNode_t node,
                                              const cudaKernelNodeParams* kernel) {

@@ -19,10 +19,11 @@
 // - Behaviour that NCCL leaves undefined is recorded as a violation: to call a communicator that
 //   has ended, that is busy with an earlier call or that belongs to another device, and to leave a
 //   group open.
-// - Allocating, freeing, registering and deregistering memory may wait for all work of the device,
-//   so each is a violation while messages are in flight on it. Other violations are to register
-//   memory that is not from ncclMemAlloc, to free registered memory, to leave memory registered at
-//   the end, to deregister it twice, and to mix registered and other buffers.
+// - Calls of CUDA, NCCL and cuBLAS that allocate, free or register memory, make or free graphs, or
+//   load a kernel at its first use may wait for all work of the device and of those that it
+//   reaches. So each is a violation while messages are in flight there. Other violations are to
+//   register memory that is not from ncclMemAlloc, to free registered memory, to leave memory
+//   registered at the end, to deregister it twice, and to mix registered and other buffers.
 
 namespace heliograph::nccl_emulation {
 
@@ -42,6 +43,9 @@ std::vector<std::string> violations();
 /// Sets for how many polls of the state each operation stays in progress.
 void set_polls(int polls);
 inline constexpr int kForever = 1 << 30;
+/// Makes calls that may wait for devices slow on this device once a run has sent its first message,
+/// so that ranks that do not wait for the caller send meanwhile.
+void slow_down(int device);
 /// Makes the `n`-th call from now on of this function by `rank` return `error`, once.
 void fail_call(int rank, const std::string& function, int n, ncclResult_t error);
 /// Makes the state of `rank` become `error` when its `n`-th group (1 is the first) is launched.

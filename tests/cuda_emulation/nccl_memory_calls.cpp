@@ -1,32 +1,60 @@
 // Memory of NCCL, and buffers that are registered with it.
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <iterator>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "nccl_state.hpp"
 
 namespace heliograph::nccl_emulation {
 namespace {
 
+constexpr auto kSlowCall = std::chrono::milliseconds(20);
+
 bool lies_in(const std::byte* data, std::size_t bytes, const std::byte* begin, std::size_t size) {
   return data >= begin && data + bytes <= begin + size;
 }
 
-/// Whether a call may wait for all that the thread's device does.
-bool may_wait(const char* function) {
-  int device = -1;
-  cudaGetDevice(&device);
+}  // namespace
+
+bool may_wait(const std::string& function) {
+  const int device = cuda_emulation::current_device;
   for (const auto& group : emulation().groups) {
-    if (group->moved || group->comm->ended || group->comm->device != device) continue;
-    violation(std::string(function) + " while messages are in flight");
+    const auto& comms = group->comm->world->comms;
+    // A failure ends all messages of the world.
+    const bool ended = std::any_of(comms.begin(), comms.end(),
+                                   [](const auto& comm) { return comm.second->ended; });
+    const bool moved = std::all_of(group->halves.begin(), group->halves.end(),
+                                   [](const Half& half) { return half.end->copied; });
+    if (ended || moved || !cuda_emulation::reaches(device, group->comm->device)) continue;
+    violation(function + " while messages of rank " + std::to_string(group->comm->rank) +
+              " are in flight");
     return false;
   }
   return true;
 }
 
-}  // namespace
+bool require_no_messages(const std::string& function) {
+  const std::lock_guard lock(emulation().lock);
+  return may_wait(function);
+}
+
+void call_may_wait(const std::string& function) {
+  if (!require_no_messages(function)) return;
+  {
+    const std::lock_guard lock(emulation().lock);
+    const auto& groups = emulation().groups;
+    const bool over = std::all_of(groups.begin(), groups.end(),
+                                  [](const auto& group) { return group->comm->ended; });
+    if (over || cuda_emulation::current_device != emulation().slow_device) return;
+  }
+  std::this_thread::sleep_for(kSlowCall);
+  require_no_messages(function);
+}
 
 bool any_registered(ncclComm_t comm) {
   for (const auto& r : emulation().registrations) {

@@ -77,6 +77,11 @@ void set_polls(int polls) {
   emulation().polls = polls;
 }
 
+void slow_down(int device) {
+  const std::lock_guard lock(emulation().lock);
+  emulation().slow_device = device;
+}
+
 void fail_call(int rank, const std::string& function, int n, ncclResult_t error) {
   Emulation& e = emulation();
   const std::lock_guard lock(e.lock);
@@ -105,6 +110,7 @@ void reset() {
   e.group_failures.clear();
   e.violations.clear();
   e.polls = 0;
+  e.slow_device = -1;
   // Worlds, communicators and groups stay: work of streams may still name them.
 }
 

@@ -99,6 +99,7 @@ struct Emulation {
   std::vector<std::string> violations;
   int polls = 0;
   int ids = 0;
+  int slow_device = -1;
   bool aborts_hang = false;
 };
 
@@ -123,6 +124,15 @@ ncclResult_t comm_call(const char* function, ncclComm_t comm, std::size_t bytes,
                        const std::function<ncclResult_t()>& body);
 /// Returns ncclSuccess if `comm` may be used for this call.
 ncclResult_t check(ncclComm_t comm, const std::string& function);
+
+/// Whether no message is in flight on the thread's device and those that it reaches. If one is, a
+/// call that may wait for all work of these devices is a violation, which this records.
+bool may_wait(const std::string& function);
+/// Does the same for callers that do not hold the lock of this emulation.
+bool require_no_messages(const std::string& function);
+/// Does the same at the beginning of a call, and at its end if the call is slow. The caller must
+/// not hold the runtime's lock.
+void call_may_wait(const std::string& function);
 
 /// Whether buffers of a communicator are registered.
 bool any_registered(ncclComm_t comm);

@@ -42,6 +42,8 @@ void let_devices_reach_each_other(bool reach) {
   for (int device = 0; device < device_count(); ++device) pool_of(device)->users.clear();
 }
 
+bool reaches(int device, int other) { return device == other || reach_each_other; }
+
 bool pool_is_open(const void* pointer, int device) {
   const int owner = runtime().memory.pool_of(pointer);
   return owner == DeviceMemory::kNone || owner == device || pool_of(owner)->users.contains(device);

@@ -1,8 +1,11 @@
 #include "runtime.hpp"
 
 #include <cstdlib>
+#include <set>
+#include <string_view>
 
 #include "block.hpp"
+#include "nccl_state.hpp"
 
 namespace heliograph::cuda_emulation {
 
@@ -21,6 +24,17 @@ int device_count() {
 }
 
 bool device_exists(int device) { return device >= 0 && device < device_count(); }
+
+/// Whether CUDA may make the function wait for all work of the thread's device and of others.
+static bool may_wait(std::string_view function) {
+  static const std::set<std::string_view> all = {"cudaMalloc",           "cudaFree",
+                                                 "cudaMallocAsync",      "cudaMallocHost",
+                                                 "cudaFreeHost",         "cudaMemPoolTrimTo",
+                                                 "cudaMemPoolSetAccess", "cudaGraphInstantiate",
+                                                 "cudaGraphUpload",      "cudaGraphExecDestroy",
+                                                 "cublasCreate",         "cublasDestroy"};
+  return all.contains(function);
+}
 
 static cudaError_t remember(cudaError_t error) {
   if (error != cudaSuccess && error != cudaErrorNotReady) last_error = error;
@@ -82,6 +96,7 @@ void enqueue(Stream& stream, Access access, Task run) {
 }
 
 cudaError_t api_call(const char* function, const std::function<cudaError_t()>& body) {
+  if (may_wait(function)) nccl_emulation::call_may_wait(function);
   Runtime& r = runtime();
   const std::lock_guard guard(r.lock);
   const std::int64_t call = ++r.calls[function];
@@ -131,7 +146,9 @@ cudaError_t enqueue_kernel(const KernelType& type, void* kernel, dim3 grid, dim3
     const KnownKernel known{type, kernel};
     const cudaError_t error = check_launch(known, grid, block, shared_bytes, arguments);
     if (error != cudaSuccess) return error;
-    runtime().kernels.emplace(kernel, known);
+    if (runtime().kernels.emplace(kernel, known).second) {
+      nccl_emulation::require_no_messages(std::string("the first launch of ") + type.name);
+    }
     enqueue(*stream, Access::own_device, grid_work(known, grid, block, shared_bytes, arguments));
     return cudaSuccess;
   });

@@ -146,6 +146,8 @@ std::string find_host_pointer(const KnownKernel& kernel, void** arguments);
 
 /// Whether [pointer, pointer + bytes) is device memory.
 bool on_device(const void* pointer, std::size_t bytes);
+/// Whether `device` is `other` or can access its memory.
+bool reaches(int device, int other);
 /// Whether pools let `device` itself touch this memory.
 bool pool_is_open(const void* pointer, int device);
 

@@ -1,6 +1,7 @@
 #include "comm/exchange/exact_halo.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "comm/collectives.hpp"
 #include "comm/exchange/halo_exchange.hpp"
@@ -29,7 +30,7 @@ ExactHalo::ExactHalo(Communicator& comm, const PlacedShard& shard, std::int64_t 
       shard_(shard),
       block_cols_(columns_that_fit(largest_halo_rows, chunk_bytes)),
       account_(account),
-      codec_(make_codec({32, false}, shard.device())) {}
+      codecs_(shard.device()) {}
 
 void ExactHalo::open(const Site& site, const OfferedRows& rows) {
   comm_.set_progress({static_cast<int>(epoch_), site.layer});
@@ -57,12 +58,20 @@ void ExactHalo::set_scratch(std::span<std::byte> scratch) {
   scratch_ = scratch;
 }
 
-void ExactHalo::lend(HaloSlot& slot, std::int64_t cols, std::int64_t send_rows,
+std::unique_ptr<ExactHalo::Buffers> ExactHalo::make_buffers(const HaloPlan& plan) const {
+  auto made = std::unique_ptr<Buffers>(
+      new Buffers{{plan, comm_.rank(), comm_.size(), false},
+                  {comm_, Channel::evaluation, shard_.device(), MemoryUse::evaluation, account_}});
+  made->schedule.place(shard_.device(), MemoryUse::evaluation, account_);
+  return made;
+}
+
+void ExactHalo::lend(HaloSlot& slot, RowFormat format, std::int64_t cols, std::int64_t send_rows,
                      std::int64_t halo_rows) const {
   std::span<std::byte> left = scratch_;
   // A cache line behind each block must be readable.
   const auto cut = [&](std::int64_t rows) {
-    const std::size_t bytes = codec_->encoded_bytes(rows, cols);
+    const std::size_t bytes = static_cast<std::size_t>(rows) * format.row_bytes(cols);
     const std::size_t whole = (bytes + 2 * kHaloLine - 1) / kHaloLine * kHaloLine;
     if (whole > left.size()) return std::span<std::byte>();
     const std::span<std::byte> block = left.first(bytes);
@@ -75,30 +84,31 @@ void ExactHalo::lend(HaloSlot& slot, std::int64_t cols, std::int64_t send_rows,
 
 void ExactHalo::finish(const Site& site, FunctionRef<void(const PackedRows&)> consume) {
   const HaloPlan& plan = shard_.shard().adjacency(site.direction).plan;
-  SendSchedule schedule(plan, comm_.rank(), comm_.size(), false);
-  schedule.place(shard_.device(), MemoryUse::evaluation, account_);
-  HaloSlot slot(comm_, Channel::evaluation, shard_.device(), MemoryUse::evaluation, account_);
+  std::unique_ptr<Buffers>& kept = kept_[site.direction == Direction::forward ? 0 : 1];
+  // Not in `kept`, so that an exception ends the messages before their memory is freed.
+  std::unique_ptr<Buffers> buffers = kept ? std::move(kept) : make_buffers(plan);
+  auto& [schedule, slot] = *buffers;
   PhaseClock times;
   const RowFormat format{32, false, static_cast<int>(site.exact_cols)};
-  if (codec_->format() != format) codec_ = make_codec(format, shard_.device());
   // The exact columns take up whole cache lines of each block.
   const std::int64_t taken = round_up(site.exact_cols, kLeastBlock);
   const std::int64_t most = std::max(kLeastBlock, block_cols_ - taken);
-  lend(slot, std::min(most, site.cols), schedule.rows(), plan.halo_rows);
+  lend(slot, format, std::min(most, site.cols), schedule.rows(), plan.halo_rows);
   Site block = site;
   OfferedRows offered = rows_;
   for (std::int64_t c = 0; c < rows_.values.cols; c += block.cols) {
     block.cols = std::min(most, rows_.values.cols - c);
     offered.values = rows_.values.col_range(c, block.cols);
     HaloExchange exchange(comm_, shard_, plan, schedule, block, 0);
-    exchange.open(slot, *codec_, {epoch_}, offered, times);
+    exchange.open(slot, codecs_.of(format), {epoch_}, offered, times);
     exchange.offer({0, rows_.values.rows}, times);
     PackedRows packed = exchange.finish(slot, times);
     packed.col_begin = c;
     if (packed.rows > 0) consume(packed);
   }
   slot.wait_for_sends();
-  shard_.device().finish();  // The slot's memory is freed next.
+  shard_.device().finish();  // The slot's memory may be freed next.
+  if (keeps_buffers_) kept = std::move(buffers);
 }
 
 }  // namespace heliograph

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <array>
 #include <memory>
 #include <span>
 
 #include "comm/communicator.hpp"
 #include "comm/exchange/halo_slot.hpp"
+#include "comm/exchange/send_schedule.hpp"
 #include "core/buffer.hpp"
 #include "core/halo.hpp"
 #include "graph/placed_shard.hpp"
@@ -33,12 +35,22 @@ class ExactHalo final : public Halo {
   /// them. Collective, so that all ranks divide the columns into the same blocks.
   void set_scratch(std::span<std::byte> scratch);
 
+  /// Makes each `finish` from now on keep its buffers, so that a later one of the same direction
+  /// and size allocates nothing.
+  void keep_buffers() { keeps_buffers_ = true; }
+
   /// Sets the epoch that errors name.
   void set_epoch(std::int64_t epoch) { epoch_ = epoch; }
 
  private:
+  /// What an exchange in one direction needs on the device.
+  struct Buffers {
+    SendSchedule schedule;
+    HaloSlot slot;
+  };
+  std::unique_ptr<Buffers> make_buffers(const HaloPlan& plan) const;
   /// Lends the slot memory for blocks of `cols` encoded columns, if there is enough.
-  void lend(HaloSlot& slot, std::int64_t cols, std::int64_t send_rows,
+  void lend(HaloSlot& slot, RowFormat format, std::int64_t cols, std::int64_t send_rows,
             std::int64_t halo_rows) const;
   std::int64_t scratch_columns(std::span<std::byte> scratch) const;
 
@@ -46,7 +58,9 @@ class ExactHalo final : public Halo {
   const PlacedShard& shard_;
   std::int64_t block_cols_;
   MemoryAccount* account_;
-  std::unique_ptr<Codec> codec_;
+  Codecs codecs_;
+  bool keeps_buffers_ = false;
+  std::array<std::unique_ptr<Buffers>, 2> kept_;  ///< By direction; null between two uses if freed.
   std::span<std::byte> scratch_;
   OfferedRows rows_;
   std::int64_t epoch_ = 0;

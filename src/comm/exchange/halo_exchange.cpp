@@ -35,8 +35,8 @@ void HaloExchange::post_receives(HaloSlot& slot) {
   for (const HaloPlan::Peer& peer : plan_.peers) {
     const auto rows = static_cast<std::size_t>(peer.halo_end - peer.halo_begin);
     if (rows == 0) continue;
-    receives_.push_back(
-        {peer.rank, in + static_cast<std::size_t>(peer.halo_begin) * row_bytes, rows * row_bytes});
+    receives_.push_back({peer.rank, in + static_cast<std::size_t>(peer.halo_begin) * row_bytes,
+                         rows * row_bytes, !shard_.device().on_host()});
   }
   slot.post_receives(receives_);
 }
@@ -137,7 +137,7 @@ void HaloExchange::offer(RowRange rows, PhaseClock& times) {
     }
     slot_->post_send(
         {message.peer, row_at(message, 0),
-         static_cast<std::size_t>(message.rows()) * slot_->format.row_bytes(site_.cols)});
+         static_cast<std::size_t>(message.rows()) * slot_->format.row_bytes(site_.cols), at_once});
   }
   if (last) comm_.flush();
 }

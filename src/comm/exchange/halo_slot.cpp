@@ -68,7 +68,10 @@ void HaloSlot::post_receives(std::span<const RecvMessage> receives) {
   if (stages_) {
     finish_uploads();
     staged_receives_.assign(receives.begin(), receives.end());
-    for (RecvMessage& receive : staged_receives_) receive.data = staged(receive_, receive.data);
+    for (RecvMessage& receive : staged_receives_) {
+      receive.data = staged(receive_, receive.data);
+      receive.on_device = false;
+    }
     receives = staged_receives_;
   }
   receive_ticket_ = comm_.post(channel_, {}, receives);
@@ -84,6 +87,7 @@ void HaloSlot::post_send(SendMessage send) {
     std::byte* copy = staged(send_, send.data);
     device_.download(copy, send.data, send.bytes);
     send.data = copy;
+    send.on_device = false;
   }
   send_tickets_.push_back(comm_.post(channel_, {&send, 1}, {}));
 }

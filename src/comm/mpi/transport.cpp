@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <mpi.h>
 #include <sched.h>
-#include <sys/prctl.h>
 
 #include <algorithm>
 #include <array>
@@ -18,6 +17,7 @@
 #include "comm/processes/communicator.hpp"
 #include "comm/rendezvous/rendezvous.hpp"
 #include "core/copy_bytes.hpp"
+#include "core/thread.hpp"
 #include "core/throw_error.hpp"
 
 namespace heliograph {
@@ -42,18 +42,6 @@ void require_mpi(int status, const char* what) {
   MPI_Error_string(status, text.data(), &length);
   throw TransportFailure(ErrorCode::resource, fmt::format("MPI cannot {}: {}", what, text.data()));
 }
-
-/// While it lives, timed waits of this thread end within a microsecond of their time.
-class FineTimer {
- public:
-  FineTimer() : before_(prctl(PR_GET_TIMERSLACK)) { prctl(PR_SET_TIMERSLACK, 1000UL); }
-  ~FineTimer() { prctl(PR_SET_TIMERSLACK, static_cast<unsigned long>(std::max(before_, 0))); }
-  FineTimer(const FineTimer&) = delete;
-  FineTimer& operator=(const FineTimer&) = delete;
-
- private:
-  int before_;
-};
 
 /// How long to sleep before the next poll: ever longer while nothing happens.
 class Backoff {

@@ -17,6 +17,7 @@
 #include "comm/threads/transport.hpp"
 #include "core/copy_bytes.hpp"
 #include "core/kernels.hpp"
+#include "core/thread.hpp"
 #include "core/throw_error.hpp"
 
 namespace heliograph {
@@ -25,7 +26,7 @@ namespace {
 constexpr const char* kFlag = "--transport nccl";
 constexpr int kPollsBeforeRest = 200;
 constexpr double kFirstNcclRest = 5e-6;
-constexpr double kLongestNcclRest = 200e-6;
+constexpr double kLongestNcclRest = 50e-6;
 /// The longest wait for the ranks to leave each other, in seconds. Nothing is lost if they do not.
 constexpr double kGoodbyeSeconds = 10;
 
@@ -34,11 +35,13 @@ class Rest {
  public:
   void operator()() {
     if (++polls_ <= kPollsBeforeRest) return;
+    if (!timer_) timer_.emplace();
     std::this_thread::sleep_for(std::chrono::duration<double>(seconds_));
     seconds_ = std::min(seconds_ * 1.5, kLongestNcclRest);
   }
 
  private:
+  std::optional<FineTimer> timer_;
   int polls_ = 0;
   double seconds_ = kFirstNcclRest;
 };
@@ -141,28 +144,24 @@ class NcclCommunicator final : public Communicator {
     return {kHaloTicket | group};
   }
 
+  void rehearse(bool on) override { rehearses_ = on; }
+
   void flush() override {
-    host_.set_progress(progress());
-    host_.flush();
-    if (!groups_.gathers()) return;
-    await([this] { return !launching_; });
-    call([this] {
-      link_->launch(groups_.sends(), groups_.receives());
-      if (groups_.under_way() == 0) progress_at_ = monotonic_seconds();
-      groups_.leave();
-      launching_ = true;
-      advance();
-    });
+    if (rehearses_) barrier(host_, Channel::evaluation);
+    send_group();
+    if (!rehearses_) return;
+    await([this] { return !in_flight(); });
+    barrier(host_, Channel::evaluation);
   }
 
   void wait(Ticket ticket) override {
-    flush();
+    send_group();
     if (!is_halo(ticket)) return host_.wait(ticket);
     await([this, group = group_of(ticket)] { return groups_.done(group); });
   }
 
   bool done(Ticket ticket) override {
-    flush();
+    send_group();
     if (!is_halo(ticket)) return host_.done(ticket);
     const std::uint64_t group = group_of(ticket);
     try {
@@ -195,6 +194,20 @@ class NcclCommunicator final : public Communicator {
  private:
   static constexpr std::uint64_t kHaloTicket = std::uint64_t{1} << 63;
   static bool is_halo(Ticket ticket) { return (ticket.id & kHaloTicket) != 0; }
+
+  void send_group() {
+    host_.set_progress(progress());
+    host_.flush();
+    if (!groups_.gathers()) return;
+    await([this] { return !launching_; });
+    call([this] {
+      link_->launch(groups_.sends(), groups_.receives());
+      if (groups_.under_way() == 0) progress_at_ = monotonic_seconds();
+      groups_.leave();
+      launching_ = true;
+      advance();
+    });
+  }
 
   std::uint64_t group_of(Ticket ticket) const {
     const std::uint64_t group = ticket.id & ~kHaloTicket;
@@ -328,6 +341,7 @@ class NcclCommunicator final : public Communicator {
   std::optional<NcclLink> link_;  // None for a single rank.
   RegisteredMemory registered_{*this};
   MessageGroups groups_{Channel::halo};
+  bool rehearses_ = false;
   bool launching_ = false;  ///< The youngest group under way is not marked yet.
   double progress_at_ = 0;
   std::int64_t halo_bytes_ = 0;

@@ -20,7 +20,6 @@ Outbox::Outbox(int rank, int ranks, LinkShape shape, CopyBytes copy, std::deque<
                const std::atomic<bool>& failed)
     : rank_(rank),
       copy_(copy),
-      piece_(copy == copy_on_host ? kPiece : kDevicePiece),
       bytes_per_second_(shape.gbps * 1e9 / 8),
       latency_(shape.latency_us * 1e-6),
       instant_(bytes_per_second_ == 0 && latency_ == 0),
@@ -43,14 +42,15 @@ std::optional<Outbox::SizeMismatch> Outbox::post(int peer, Channel channel, cons
     const Post& receive = mine.is_send() ? theirs : mine;
     if (send.bytes != receive.bytes) return SizeMismatch{send.bytes, receive.bytes};
 
+    const CopyBytes copy = send.on_device || receive.on_device ? copy_ : copy_on_host;
     if (instant_ && send.bytes <= kCopyOnPost && queue.matched.empty()) {
-      copy_(receive.target, send.source, send.bytes);
+      copy(receive.target, send.source, send.bytes);
       tickets_[static_cast<std::size_t>(rank_)].complete(send.ticket);
       tickets_[static_cast<std::size_t>(peer)].complete(receive.ticket);
       return std::nullopt;
     }
     schedule(peer, channel,
-             {send.source, receive.target, send.bytes, 0, send.ticket, receive.ticket, 0});
+             {send.source, receive.target, send.bytes, 0, send.ticket, receive.ticket, 0, copy});
   }
   work_.notify_one();
   return std::nullopt;
@@ -118,13 +118,14 @@ bool Outbox::copy_one_piece(std::unique_lock<std::mutex>& lock) {
 
     next_queue_ = (index + 1) % queues;
     const Transfer transfer = queue.matched[queue.copied];
-    const std::size_t piece = std::min(piece_, transfer.bytes - transfer.bytes_copied);
+    const std::size_t most = transfer.copy == copy_on_host ? kPiece : kDevicePiece;
+    const std::size_t piece = std::min(most, transfer.bytes - transfer.bytes_copied);
     copying_ = true;
     lock.unlock();
     std::exception_ptr failure;
     try {
-      copy_(transfer.target + transfer.bytes_copied, transfer.source + transfer.bytes_copied,
-            piece);
+      transfer.copy(transfer.target + transfer.bytes_copied,
+                    transfer.source + transfer.bytes_copied, piece);
     } catch (...) {
       failure = std::current_exception();
     }

@@ -30,6 +30,7 @@ class Outbox {
     std::byte* target = nullptr;
     std::size_t bytes = 0;
     std::uint64_t ticket = 0;
+    bool on_device = false;
 
     bool is_send() const { return source != nullptr; }
   };
@@ -68,6 +69,7 @@ class Outbox {
     std::uint64_t send_ticket;
     std::uint64_t receive_ticket;
     double departs_at;
+    CopyBytes copy;  ///< That of the host if both ends lie there.
   };
 
   // Transfers are done in order, so each counter below is the number of the oldest transfers that
@@ -97,7 +99,6 @@ class Outbox {
 
   const int rank_;
   const CopyBytes copy_;
-  const std::size_t piece_;
   const double bytes_per_second_;  // 0: as fast as memory.
   const double latency_;           // Seconds.
   const bool instant_;             // Neither a rate nor a latency: no clock is read.

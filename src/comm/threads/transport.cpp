@@ -33,11 +33,13 @@ class ThreadCommunicator final : public Communicator {
     for (const SendMessage& send : sends) {
       if (send.bytes == 0) continue;
       bytes_sent_[static_cast<std::size_t>(channel)] += static_cast<std::int64_t>(send.bytes);
-      post_end(rank_, send.peer, channel, {send.data, nullptr, send.bytes, ticket.id});
+      post_end(rank_, send.peer, channel,
+               {send.data, nullptr, send.bytes, ticket.id, send.on_device});
     }
     for (const RecvMessage& receive : receives) {
       if (receive.bytes == 0) continue;
-      post_end(receive.peer, rank_, channel, {nullptr, receive.data, receive.bytes, ticket.id});
+      post_end(receive.peer, rank_, channel,
+               {nullptr, receive.data, receive.bytes, ticket.id, receive.on_device});
     }
     return ticket;
   }

@@ -16,7 +16,7 @@ struct LinkShape {
 struct ThreadTransportOptions {
   LinkShape link;
   double timeout_seconds = 120;  ///< Longest wait in which no byte of the waiting rank moves.
-  /// Copies messages. If it is not the host's, messages may lie on devices.
+  /// Copies messages of which an end lies on a device. If it is the host's, none may.
   CopyBytes copy = copy_on_host;
   /// Called by the communication thread of each rank when it starts; may be null.
   void (*on_thread)(int rank) = nullptr;

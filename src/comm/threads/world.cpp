@@ -2,20 +2,14 @@
 
 #include <fmt/format.h>
 #include <pthread.h>
-#include <sys/prctl.h>
 
 #include <system_error>
 
 #include "comm/batch.hpp"
+#include "core/thread.hpp"
 #include "core/throw_error.hpp"
 
 namespace heliograph {
-namespace {
-
-// Linux rounds timed waits of a thread up by 50 us unless told otherwise.
-constexpr unsigned long kTimerSlackNanoseconds = 1000;
-
-}  // namespace
 
 ThreadWorld::ThreadWorld(int ranks, const ThreadTransportOptions& options)
     : ranks_(ranks),
@@ -41,7 +35,7 @@ void ThreadWorld::start() {
     for (int rank = 0; rank < ranks_; ++rank) {
       communication_threads_.emplace_back([this, rank] {
         pthread_setname_np(pthread_self(), fmt::format("comm {}", rank).c_str());
-        prctl(PR_SET_TIMERSLACK, kTimerSlackNanoseconds);
+        const FineTimer timer;
         try {
           if (on_thread_ != nullptr) on_thread_(rank);
           outbox(rank).serve();

@@ -9,8 +9,10 @@ namespace heliograph::cuda {
 /// One rank's view of a CUDA device: its own queue, and a memory pool in the order of that queue.
 class CudaDevice final : public Device {
  public:
-  /// Selects device `index` for the calling thread. Throws Error(resource).
-  CudaDevice(int index, int threads) : Device(threads), queue_(index), pool_(queue_) {}
+  /// Selects device `index` for the calling thread. `ranks`: as in CudaOptions. Throws
+  /// Error(resource).
+  CudaDevice(int index, int threads, int ranks = 1)
+      : Device(threads), queue_(index), pool_(queue_, ranks) {}
 
   MemorySource* memory() override { return &pool_; }
   MemorySource* page_locked() override { return &page_locked_; }
@@ -18,6 +20,8 @@ class CudaDevice final : public Device {
 
   void begin_repeated() override { queue_.begin_repeated(); }
   void end_repeated() noexcept override { queue_.end_repeated(); }
+  bool can_record() const override { return queue_.can_record(); }
+  void record() override { queue_.record(); }
   void finish() override { queue_.finish(); }
   void upload(void* to, const void* host, std::size_t bytes) override {
     queue_.upload(to, host, bytes);

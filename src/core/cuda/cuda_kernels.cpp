@@ -32,7 +32,7 @@ const AttentionTotals<float>& f32(const AttentionSums& sums) {
 class CudaKernels final : public Kernels {
  public:
   CudaKernels(int device, int threads, const CudaOptions& options)
-      : device_(device, threads),
+      : device_(device, threads, options.ranks),
         account_(device_.memory()),
         gemm_(queue_, options.tf32, &account_) {}
 

@@ -26,24 +26,6 @@ Devices find_devices() noexcept {
   return {0, devices.status};
 }
 
-constexpr const char* kCopy = "copy a message";
-
-/// The device whose memory `pointer` points to; -1 for host memory.
-int device_of(const void* pointer) {
-  cudaPointerAttributes attributes{};
-  cuda::check(cudaPointerGetAttributes(&attributes, pointer), kCopy);
-  return attributes.type == cudaMemoryTypeDevice ? attributes.device : -1;
-}
-
-/// Whether the selected device can access memory of `device`; -1, the host, it always can.
-bool reaches(int device) {
-  int selected = 0, can = 0;
-  cuda::check(cudaGetDevice(&selected), kCopy);
-  if (device < 0 || device == selected) return true;
-  cuda::check(cudaDeviceCanAccessPeer(&can, selected, device), kCopy);
-  return can != 0;
-}
-
 }  // namespace
 
 int cuda_devices() noexcept { return find_devices().count; }
@@ -53,19 +35,6 @@ int require_cuda_devices(const char* flag) {
   if (devices.count > 0) return devices.count;
   throw_error(ErrorCode::usage, "{}: there is no CUDA device that can be used: {}",
               spell_options(flag), cudaGetErrorString(devices.status));
-}
-
-void copy_by_cuda(std::byte* to, const std::byte* from, std::size_t bytes) {
-  if (bytes == 0) return;
-  const int target = device_of(to), source = device_of(from);
-  // A stream of the calling thread's own: it waits for no rank's kernels.
-  if (target >= 0 && source >= 0 && !(reaches(target) && reaches(source))) {
-    // Only this call accepts memory of a pool that the copying device cannot access.
-    cuda::check(cudaMemcpyPeerAsync(to, target, from, source, bytes, cudaStreamPerThread), kCopy);
-  } else {
-    cuda::check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cudaStreamPerThread), kCopy);
-  }
-  cuda::check(cudaStreamSynchronize(cudaStreamPerThread), kCopy);
 }
 
 void select_cuda_device(int rank) {

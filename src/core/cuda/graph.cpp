@@ -35,6 +35,8 @@ Graph::Graph(Sequence& work, cudaStream_t stream, int device)
   cudaGraphExec_t exec = nullptr;
   check(cudaGraphInstantiate(&exec, graph_.get(), 0), kMaking);
   exec_.reset(exec);
+  check(cudaGraphUpload(exec, stream), kMaking);  // else the first launch does it
+  check(cudaStreamSynchronize(stream), kMaking);
 }
 
 cudaGraphNode_t Graph::add(Sequence& work, std::size_t i, cudaStream_t stream,

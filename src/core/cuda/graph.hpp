@@ -16,7 +16,8 @@ class Graph {
  public:
   /// Builds the graph of `work`, capturing library calls on `stream`, a stream of `device`. All
   /// kernels of `work`, including the libraries', must have run before, since none can be loaded
-  /// during a capture. CUDA takes device memory for the graph from no pool. Throws Error(resource).
+  /// during a capture. CUDA takes device memory for the graph from no pool, for which it may wait
+  /// for all work of all devices; `stream` is idle afterwards. Throws Error(resource).
   Graph(Sequence& work, cudaStream_t stream, int device);
 
   /// Replaces kernel `i` by that of `work` in later launches. Throws Error(resource).

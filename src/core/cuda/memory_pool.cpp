@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -10,12 +11,12 @@
 namespace heliograph::cuda {
 namespace {
 
-/// Gives every other device that can reach it access to the pool's memory, for copies between
-/// ranks.
-void share(cudaMemPool_t pool, int device) {
+/// Gives the devices of this process's other ranks access to the pool's memory, if they can reach
+/// it, for copies between ranks. Each device with access makes allocating slower.
+void share(cudaMemPool_t pool, int device, int ranks) {
   int devices = 0;
   check(cudaGetDeviceCount(&devices), "counting devices");
-  for (int other = 0; other < devices; ++other) {
+  for (int other = 0; ranks > 1 && other < std::min(devices, ranks); ++other) {
     int reaches = 0;
     if (other != device) {
       check(cudaDeviceCanAccessPeer(&reaches, other, device), "asking what other devices reach");
@@ -68,7 +69,7 @@ std::string free_memory() {
 
 }  // namespace
 
-MemoryPool::MemoryPool(Queue& queue) : queue_(queue) {
+MemoryPool::MemoryPool(Queue& queue, int ranks) : queue_(queue) {
   int supported = 0;
   check(cudaDeviceGetAttribute(&supported, cudaDevAttrMemoryPoolsSupported, queue.device()),
         "reading whether it has memory pools");
@@ -78,7 +79,7 @@ MemoryPool::MemoryPool(Queue& queue) : queue_(queue) {
   std::uint64_t kept = UINT64_MAX;
   check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &kept),
         "setting up its memory pool");
-  share(pool_, queue.device());
+  share(pool_, queue.device(), ranks);
 }
 
 MemoryPool::~MemoryPool() {

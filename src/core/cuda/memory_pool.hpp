@@ -12,8 +12,9 @@ namespace heliograph::cuda {
 /// memory stays with the process while a pool of the device exists.
 class MemoryPool final : public MemorySource {
  public:
-  /// `queue` must outlive the pool. Throws Error(resource) if the device has no memory pools.
-  explicit MemoryPool(Queue& queue);
+  /// `queue` must outlive the pool. `ranks`: as in CudaOptions. Throws Error(resource) if the
+  /// device has no memory pools.
+  MemoryPool(Queue& queue, int ranks);
   /// Waits for the queue and returns freed memory to the system.
   ~MemoryPool() override;
   MemoryPool(const MemoryPool&) = delete;

@@ -1,5 +1,6 @@
 #include "core/cuda/replay.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/cuda/runtime.hpp"
@@ -18,6 +19,7 @@ void Replay::flush() {
   } catch (...) {
     asked_.clear();
     segment.work.clear();  // so that a partly changed graph never runs
+    segment.repeated = false;
     throw;
   }
   asked_.clear();
@@ -26,24 +28,30 @@ void Replay::flush() {
 void Replay::ask(Segment& segment, const Sequence& before) {
   Sequence& work = segment.work;
   const bool known = work.resembles(before);
-  if (!known && segment.graph) {
-    check(cudaStreamSynchronize(stream_), "waiting for it");  // the graph may still run
-    segment.graph.reset();
-  }
-  // A graph of one kernel would save no launch.
-  if (!known || work.size() == 1) {
+  if (!known && segment.graph) outdated_.push_back(std::move(segment.graph));
+  if (!segment.graph) {
+    segment.repeated = known && work.size() > 1;  // A graph of one kernel would save no launch.
     for (std::size_t i = 0; i < work.size(); ++i) work.start(i, stream_);
     return;
   }
-  if (!segment.graph) {
-    segment.graph = std::make_unique<Graph>(work, stream_, device_);
-  } else {
-    // Earlier launches keep their arguments.
-    for (std::size_t i = 0; i < work.size(); ++i) {
-      if (!work.equals(before, i)) segment.graph->set_kernel(i, work);
-    }
+  // Earlier launches keep their arguments.
+  for (std::size_t i = 0; i < work.size(); ++i) {
+    if (!work.equals(before, i)) segment.graph->set_kernel(i, work);
   }
   segment.graph->launch(stream_, work.name(0));
+}
+
+bool Replay::can_record() const {
+  return !outdated_.empty() || std::any_of(segments_.begin(), segments_.end(),
+                                           [](const Segment& s) { return s.repeated; });
+}
+
+void Replay::record() {
+  outdated_.clear();
+  for (Segment& segment : segments_) {
+    if (!std::exchange(segment.repeated, false)) continue;
+    segment.graph = std::make_unique<Graph>(segment.work, stream_, device_);
+  }
 }
 
 }  // namespace heliograph::cuda

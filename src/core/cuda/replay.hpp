@@ -12,8 +12,8 @@
 namespace heliograph::cuda {
 
 /// Gives one stream work that is repeated in every epoch. The work between two uses of the stream
-/// is a segment. A segment that resembles that of the last epoch is launched as one CUDA graph,
-/// whatever the arguments of its kernels.
+/// is a segment. `record` makes a CUDA graph of a segment that resembles that of the epoch before,
+/// and later epochs launch it, whatever the arguments of its kernels, until the segment changes.
 class Replay {
  public:
   /// `stream` is a stream of `device`.
@@ -21,6 +21,11 @@ class Replay {
 
   /// Begins an epoch: the next segment is the first one.
   void begin() { next_ = 0; }
+  /// Whether `record` would make or free graphs.
+  bool can_record() const;
+  /// Makes and uploads the graphs of repeated segments, and frees those of segments that have
+  /// changed. The stream must be idle. Throws Error(resource).
+  void record();
 
   /// Adds work to the current segment.
   template <class... Work>
@@ -36,6 +41,7 @@ class Replay {
   struct Segment {
     Sequence work;  ///< The work of the last epoch.
     std::unique_ptr<Graph> graph;
+    bool repeated = false;  ///< Whether the work has come twice in a row and has no graph.
   };
   void ask(Segment& segment, const Sequence& before);
 
@@ -44,6 +50,7 @@ class Replay {
   std::vector<Segment> segments_;
   std::size_t next_ = 0;
   Sequence asked_;
+  std::vector<std::unique_ptr<Graph>> outdated_;  ///< Freeing one may wait for devices.
 };
 
 }  // namespace heliograph::cuda

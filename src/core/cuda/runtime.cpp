@@ -65,6 +65,13 @@ void Queue::end_repeated() noexcept {
   repeats_ = false;
 }
 
+bool Queue::can_record() const { return replay_ != nullptr && replay_->can_record(); }
+
+void Queue::record() {
+  finish();
+  if (replay_ != nullptr) replay_->record();
+}
+
 cudaStream_t Queue::stream() noexcept {
   if (repeats_ && !replay_->empty()) {
     try {

@@ -41,11 +41,16 @@ class Queue {
   int processors() const { return processors_; }  ///< Multiprocessors of the device.
 
   /// Begins a stretch whose work resembles that of the last stretch: runs of kernels, products and
-  /// clearing that come again become CUDA graphs. They reach the stream no later than the next
-  /// copy, wait or other use of it. A stretch that differs only costs time.
+  /// clearing of which `record` has made CUDA graphs are launched as such. They reach the stream no
+  /// later than the next copy, wait or other use of it. A stretch that differs only costs time.
   void begin_repeated();
   /// Ends the stretch that `begin_repeated` began.
   void end_repeated() noexcept;
+  /// Whether `record` would make or free graphs.
+  bool can_record() const;
+  /// Makes graphs of the runs that the last two stretches have in common. Waits for the stream, and
+  /// perhaps for all work of all devices.
+  void record();
 
   /// Asks for work, in order.
   void ask(const KernelWork& work);

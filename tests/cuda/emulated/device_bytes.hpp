@@ -4,20 +4,30 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <vector>
+
+#include "runtime.hpp"
 
 namespace heliograph::test {
 
-/// Bytes in the memory of the calling thread's device.
+/// Bytes in the memory of the calling thread's device. They come and go without calls of CUDA,
+/// which might have to wait for messages in flight.
 class DeviceBytes {
  public:
   explicit DeviceBytes(std::size_t bytes) : bytes_(bytes) {
     cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking);
-    cudaMallocAsync(&data_, bytes + 1, stream_);
+    cuda_emulation::Runtime& r = cuda_emulation::runtime();
+    const std::lock_guard guard(r.lock);
+    data_ = static_cast<std::byte*>(r.memory.take(bytes + 1, cuda_emulation::current_device,
+                                                  cuda_emulation::DeviceMemory::Kind::plain));
   }
   ~DeviceBytes() {
-    cudaFreeAsync(data_, stream_);
     cudaStreamDestroy(stream_);
+    cuda_emulation::Runtime& r = cuda_emulation::runtime();
+    const std::lock_guard guard(r.lock);
+    r.memory.retire(data_);
+    r.memory.give_back(data_);
   }
   DeviceBytes(const DeviceBytes&) = delete;
   DeviceBytes& operator=(const DeviceBytes&) = delete;

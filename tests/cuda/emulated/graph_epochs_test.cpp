@@ -112,8 +112,9 @@ TEST_F(CudaGraphEpochs, NothingIsMadeOrAllocatedFromTheFourthEpochOn) {
         o.transport.kind = kind;
         o.exchange.bits_forward = o.exchange.bits_backward = Bits::one;
         o.exchange.staleness = staleness;
+        const std::int64_t made = cuda_emulation::calls("cudaGraphInstantiate");
         const std::vector<EpochCalls> each = epochs(o);
-        EXPECT_GT(sum(each, 0).made, 0);
+        EXPECT_GT(cuda_emulation::calls("cudaGraphInstantiate"), made);
         for (std::size_t e = 2; e < each.size(); ++e) {
           SCOPED_TRACE(::testing::Message()
                        << layers << " layers, S = " << staleness << ", epoch " << e + 1);

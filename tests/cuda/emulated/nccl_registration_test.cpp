@@ -121,8 +121,11 @@ TEST_F(NcclRegistration, WithoutMemoryIsNamed) {
   expect_no_memory_left();
 }
 
+/// The groups of the two epochs that a stale run rehearses.
+constexpr int kRehearsed = 8;
+
 TEST_F(NcclRegistration, EndsWithMessagesInFlightByName) {
-  nccl_emulation::fail_group(1, 14, ncclSystemError);
+  nccl_emulation::fail_group(1, kRehearsed + 14, ncclSystemError);
   const Caught caught = error_of([&] { train(data_, options(3, 2)); });
   EXPECT_THAT(caught.text,
               AllOf(HasSubstr("rank 1, epoch 3, layer 2: "), HasSubstr("NCCL cannot continue")));
@@ -136,7 +139,7 @@ TEST_F(NcclRegistration, EndsWithMessagesInFlightByName) {
 
 TEST_F(NcclRegistration, DoesNotWaitForAnAbortThatHangs) {
   nccl_emulation::hang_aborts(true);
-  nccl_emulation::fail_group(0, 9, ncclSystemError);
+  nccl_emulation::fail_group(0, kRehearsed + 9, ncclSystemError);
   const TrainOptions hangs = options(2, 2);
   const auto began = std::chrono::steady_clock::now();
   const Caught caught = error_of([&] { train(data_, hangs); });

@@ -1,6 +1,7 @@
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <vector>
@@ -46,13 +47,19 @@ INSTANTIATE_TEST_SUITE_P(Devices, DevicePools, ::testing::Bool(), [](const auto&
   return p.param ? "ThatReachEachOther" : "ThatDoNot";
 });
 
-TEST_P(DevicePools, AreOpenToAllDevicesThatReachThem) {
-  std::vector<std::unique_ptr<Kernels>> kernels;
-  for (int owner = 0; owner < kDevices; ++owner) kernels.push_back(make_cuda_kernels(owner, 1));
-  for (int owner = 0; owner < kDevices; ++owner) {
-    for (int device = 0; device < kDevices; ++device) {
-      EXPECT_EQ(has_access(device, owner), device == owner || GetParam())
-          << device << " to memory of " << owner;
+TEST_P(DevicePools, AreOpenToTheDevicesOfRanksThatReachThem) {
+  for (const int ranks : {1, 3, 6}) {
+    cuda_emulation::let_devices_reach_each_other(GetParam());
+    const int used = std::min(ranks, kDevices);
+    std::vector<std::unique_ptr<Kernels>> kernels;
+    for (int owner = 0; owner < used; ++owner) {
+      kernels.push_back(make_cuda_kernels(owner, 1, {.ranks = ranks}));
+    }
+    for (int owner = 0; owner < used; ++owner) {
+      for (int device = 0; device < kDevices; ++device) {
+        EXPECT_EQ(has_access(device, owner), device == owner || (GetParam() && device < used))
+            << device << " to memory of " << owner << ", " << ranks << " ranks";
+      }
     }
   }
 }

@@ -63,6 +63,7 @@ std::int64_t waits_of_an_epoch(NormLayer norm) {
   o.model.layers = 3;
   o.model.norm = norm;
   o.transport.device = DeviceKind::cuda;
+  o.transport.cuda_graphs = CudaGraphs::off;
   o.eval_every = 100;
   std::vector<std::int64_t> seen;
   TrainCallbacks callbacks;

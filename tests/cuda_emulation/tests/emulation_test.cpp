@@ -46,7 +46,7 @@ class Emulation : public ::testing::Test {
   }
 
   cuda::Queue queue{0};
-  cuda::MemoryPool pool{queue};
+  cuda::MemoryPool pool{queue, 1};
 };
 
 TEST_F(Emulation, EveryThreadRunsOnce) {

@@ -59,7 +59,7 @@ class EmulatedGraphs : public ::testing::Test {
   void instantiate() { ASSERT_EQ(cudaGraphInstantiate(&exec, graph, 0), cudaSuccess); }
 
   cuda::Queue queue{0};
-  cuda::MemoryPool pool{queue};
+  cuda::MemoryPool pool{queue, 1};
   int* at = nullptr;
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t exec = nullptr;
