@@ -102,8 +102,8 @@ compiler=${CXX:-c++}
 command -v "$compiler" >/dev/null || fail "there is no C++ compiler $compiler"
 
 # Checks that compilers, driver and device work together before it spends minutes on the build.
-"$CUDACXX" -std=c++20 -arch=native -ccbin "${CUDAHOSTCXX:-$compiler}" -o "$build/probe" "$here/gpu_check/probe.cu" \
-  >"$results/probe.log" 2>&1 ||
+"$CUDACXX" -std=c++20 -arch=native -ccbin "${CUDAHOSTCXX:-$compiler}" -o "$build/probe" \
+  "$here/gpu_check/probe.cu" >"$results/probe.log" 2>&1 ||
   { tail -n 5 "$results/probe.log" >&2; fail "nvcc cannot compile C++20 and cuBLAS's header"; }
 architectures=() count=0 gpus=
 if gpus=$("$build/probe" 2>"$results/probe.log"); then
@@ -179,7 +179,8 @@ echo "$gpus" >"$results/gpus.txt"
 failed=no
 write_table() {
   "$python" -B "$here/gpu_check/table.py" "$results" >/dev/null && cp "$results/table.md" "$out" &&
-    tar -C "$build" -czf "$build/results.tar.gz" results && mv "$build/results.tar.gz" "$out"
+    { tar -C "$build" -czf "$build/results.tar.gz" results || [ $? = 1 ]; } &&  # 1: a log has grown
+    mv "$build/results.tar.gz" "$out"
 }
 note() {  # STEP RESULT SECONDS: replaces the step's earlier result
   touch "$results/steps.tsv"
@@ -232,7 +233,8 @@ step() {  # step NAME SECONDS RESULT_FILE COMMAND...
   elif [[ " tests memcheck racecheck " == *" $name "* ]]; then
     if [ $dry = yes ]; then
       result="dry: $(grep -c '^\[  SKIPPED \]' "$results/$name.log") tests skip without a device"
-    elif grep -q 'no CUDA device' "$results/$name.log" || ! grep -q '^\[       OK \]' "$results/$name.log"; then
+    elif grep -q 'no CUDA device' "$results/$name.log" ||
+         ! grep -q '^\[       OK \]' "$results/$name.log"; then
       result="failed: tests did not run"
     fi
   fi
@@ -331,9 +333,11 @@ for tool in memcheck racecheck; do
 done
 await_graphs
 if wanted epochs; then
-  step epochs $([ "$call" = 3 ] && echo 330 || echo 3600) epochs.json "${making[@]}" --json "$results/epochs.json"
+  [ "$call" = 3 ] && limit=330 || limit=3600  # PyTorch gets the rest of the call
+  step epochs $limit epochs.json "${making[@]}" --json "$results/epochs.json"
 fi
 if wanted torch; then
+  [ "$call" = 3 ] && limit=120 || limit=1800
   lacks=$("$python" -c 'import numpy, torch' 2>&1) && lacks=
   for graph in reddit products; do
     if [ -n "$lacks" ]; then
@@ -342,7 +346,7 @@ if wanted torch; then
       note "torch_$graph" "not run: the step epochs has left no graph of scale $scale" 0
       failed=yes
     else
-      step "torch_$graph" $([ "$call" = 3 ] && echo 120 || echo 1800) "torch_$graph.json" "$python" -B "$root/bench/torch_epoch.py" \
+      step "torch_$graph" $limit "torch_$graph.json" "$python" -B "$root/bench/torch_epoch.py" \
         --heliograph "$command" --data "$work/epochs/$graph-$scale" --device $device \
         --json "$results/torch_$graph.json"
     fi
@@ -367,7 +371,8 @@ say "Table"
 write_table && cat "$out/table.md" || failed=yes
 case $call in
   1|2) echo "Next: $0 $(sed "s/--call $call/--call $((call + 1))/" <<<"${words[*]}")" ;;
-  3) echo "All three calls are done: $out/table.md has the results, and docs/gpu.md says what needs two GPUs." ;;
+  3) echo "All three calls are done: the results are in $out/table.md, and docs/gpu.md says what" \
+       "needs two GPUs." ;;
 esac
 [ "$failed" = no ] || exit 1
 [ $dry = no ] || exit 3

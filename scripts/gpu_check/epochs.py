@@ -105,7 +105,8 @@ class Epochs:
         check_numbers(seconds, count, "seconds")
         said = read_json(self.path("summary.json"))
         return {"losses": losses, "seconds": seconds, "shape": self.shape(data),
-                "hidden": MODEL["hidden"], "median": statistics.median(seconds[WARMUP:]), "phases": said["seconds"],
+                "hidden": MODEL["hidden"], "median": statistics.median(seconds[WARMUP:]),
+                "phases": said["seconds"],
                 "memory": said["memory"], "halo_bytes": said["bytes_per_epoch"],
                 "fp32_halo_bytes": said["fp32_bytes_per_epoch"]}
 

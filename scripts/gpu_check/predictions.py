@@ -23,9 +23,10 @@ LAUNCHES = 34  # kernels and products of an epoch of three layers on one rank (d
 
 
 class Rates:
-    """Rates of the device of this name; of one that is not known, those that were measured."""
+    """Rates of devices of this name; of one that is not known, those that were measured."""
 
-    def __init__(self, name, copy=0, flops=0):
+    def __init__(self, name, copy=0, flops=0, devices=1):
+        self.devices = devices
         word = next((word for word in DEVICES if word in name), None)
         known = DEVICES.get(word, (copy, None, 0, flops, 8 * flops))
         self.copy, cache, self.cache_bytes, self.flops, self.tf32_flops = known
@@ -55,8 +56,8 @@ def measured_kernel(kernel, rates):
 
 def epoch(row, rates, fused=True):
     """Seconds that an epoch of epochs.json should take: three GraphSAGE layers, of which the first
-    has its sums of neighbours precomputed. Unless `fused`, as in PyTorch: with a value an edge, and
-    bias, LayerNorm and ReLU in passes of their own."""
+    has its sums of neighbours precomputed; ranks share out the devices. Unless `fused`, as in
+    PyTorch: with a value an edge, and bias, LayerNorm and ReLU in passes of their own."""
     shape, ranks = row["shape"], row["ranks"]
     if not rates.copy:
         return None
@@ -83,8 +84,9 @@ def epoch(row, rates, fused=True):
             seconds += 2 * aggregation(min(a, b))
         if layer < 2:
             seconds += rows(5 if fused else 13, b)  # norm and activation, forward and backward
-    if ranks > 1:  # encoding, copying and receiving, on one device
+    seconds /= min(ranks, rates.devices)
+    if ranks > 1:  # encoding, copying and receiving, at the rate of one device's memory
         halo = row["halo_bytes"]["halo_forward"] + row["halo_bytes"]["halo_backward"]
         seconds += (row["fp32_halo_bytes"] + 3 * halo) / rates.copy + 4 * EXCHANGE
     each = IN_GRAPH if row.get("cuda_graphs") == "on" else LAUNCH
-    return max(seconds, ranks * LAUNCHES * each)
+    return max(seconds, ranks * LAUNCHES * each / min(ranks, rates.devices))

@@ -100,8 +100,9 @@ def share(value, whole):
 def rates(folder):
     """The rates of the device for predictions."""
     said = read(folder, "bench.json") or {}
-    return predictions.Rates(" ".join(read_lines(folder, "gpus.txt")),
-                             said.get("copy_bytes_per_second", 0), said.get("gemm_flops", 0))
+    gpus = read_lines(folder, "gpus.txt") or [""]
+    return predictions.Rates(gpus[0], said.get("copy_bytes_per_second", 0),
+                             said.get("gemm_flops", 0), len(gpus))
 
 
 def against(seconds, predicted, unit):
@@ -144,16 +145,17 @@ def ratios(seconds, slow, fast):
 
 
 def epoch_ratios(rows, of, slow, fast):
-    """The same of epochs that differ in what the option `of` is."""
-    def medians(value):
-        return {(row["data"], row["ranks"]): row["median"] for row in rows
+    """The same of epochs that have the same losses and differ in what the option `of` is."""
+    def measured(value):
+        return {(row["data"], row["ranks"]): row for row in rows
                 if "median" in row and row.get(of) == value}
-    before, after = medians(slow), medians(fast)
-    return [before[which] / after[which] for which in before if which in after]
+    pairs = [(row, measured(fast).get(which)) for which, row in measured(slow).items()]
+    return [row["median"] / other["median"] for row, other in pairs
+            if other and same_losses(row["losses"], other["losses"])]
 
 
 def decisions(folder):
-    """What the measurements decide, a line each."""
+    """Whether each feature stays, a line each."""
     kernels = (read(folder, "bench.json") or {}).get("kernels", [])
     seconds = {kernel["name"]: kernel["seconds"] for kernel in kernels}
     small = read(folder, "epochs.json") or []
@@ -169,12 +171,13 @@ def decisions(folder):
             rows.append([what, f"{span(found)} x as fast",
                          yes if holds and max(found) >= STAYS else no])
 
-    gradients = {kernel["name"].rsplit("/", 1)[0] for kernel in kernels
-                 if kernel["name"].startswith("gradient/")}
-    again = all(kernel["repeats"] for kernel in kernels if kernel["name"].endswith("/default"))
+    modes = {mode: {kernel["name"].removesuffix(mode): kernel for kernel in kernels
+                    if kernel["name"].endswith(mode)} for mode in ("/pedantic", "/default")}
+    default = modes["/default"]
+    again = all(kernel["repeats"] for kernel in default.values())
     line("weight gradients in cuBLAS's default fp32 mode, than in pedantic mode",
-         [seconds[f"{name}/pedantic"] / seconds[f"{name}/default"] for name in sorted(gradients)
-          if f"{name}/pedantic" in seconds and f"{name}/default" in seconds],
+         [kernel["seconds"] / default[name]["seconds"]
+          for name, kernel in modes["/pedantic"].items() if name in default],
          "use default mode: every product repeated its bits",
          "keep pedantic mode" + ("" if again else ": default mode did not repeat its bits"), again)
     line("biases as the product writes, than by a pass",
@@ -192,7 +195,7 @@ def decisions(folder):
     line("a CUDA-aware MPI, than staging (two GPUs)",
          epoch_ratios(pair, "cuda_aware_mpi", "off", "on"), "CUDA-aware MPI stays",
          "CUDA-aware MPI goes")
-    return table(["decides", "measured", f"at {STAYS} x or more, else the other"], rows)
+    return table(["how fast are", "measured", f"verdict: {STAYS} x somewhere is enough"], rows)
 
 
 def same_losses(ours, theirs):

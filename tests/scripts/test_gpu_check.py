@@ -108,7 +108,7 @@ class Script(FolderTest):
                 ("2", {"oracle", "memcheck", "racecheck"},
                  "Next: %s --out %s --build %s --dry --call 3\n"),
                 ("3", {"epochs", "torch_reddit", "torch_products"},
-                 "All three calls are done: %s")):
+                 "All three calls are done: the results are in %s/table.md")):
             with self.subTest(call=call):
                 done = self.run_script("--dry", "--call", call)
                 self.assertEqual(done.returncode, 3, done.stdout + done.stderr)

@@ -72,6 +72,9 @@ class Predictions(unittest.TestCase):
         two = {**EPOCH, "ranks": 2}
         self.assertAlmostEqual(predictions.epoch(two, h100) - one,
                                (1e9 + 3 * 1e9) / 3e12 + 4 * predictions.EXCHANGE)
+        pair = predictions.Rates("NVIDIA H100", devices=2)
+        self.assertAlmostEqual(predictions.epoch(EPOCH, pair), one)
+        self.assertAlmostEqual(predictions.epoch(two, h100) - predictions.epoch(two, pair), one / 2)
         small = {**EPOCH, "shape": {"nodes": 3000, "edges": 40000, "features": 48, "classes": 8}}
         self.assertAlmostEqual(predictions.epoch(small, h100), 34 * predictions.LAUNCH)
         self.assertLess(predictions.epoch({**small, "cuda_graphs": "on"}, h100),
@@ -296,12 +299,18 @@ class Parts(FolderTest):
             {**row, "median": 1.0, "transport": "threads"}, {**row, "median": 2.0, "transport": "nccl"},
             {**row, "median": 1.0, "transport": "nccl", "nccl_register": True},
             {**row, "median": 2.0, "transport": "mpi", "cuda_aware_mpi": "off"},
-            {**row, "median": 2.0, "transport": "mpi", "cuda_aware_mpi": "on", "losses": [3, 2, 9]}])
+            {**row, "median": 1.99, "transport": "mpi", "cuda_aware_mpi": "on"}])
         text = self.table()
         self.assertRegex(text, r"NCCL \(two GPUs\) \| 2.00 x as fast \| registration stays \|")
-        self.assertRegex(text, r"staging \(two GPUs\) \| 1.00 x as fast \| CUDA-aware MPI goes \|")
+        self.assertRegex(text, r"staging \(two GPUs\) \| 1.01 x as fast \| CUDA-aware MPI goes \|")
         self.assertIn("Heliograph, 32 bits, nccl, registered | 2 | 1000 |", text)
         self.assertIn("1.00 x as fast as threads", text)
+        self.write_json("pair.json", [
+            {**row, "median": 1.0, "transport": "threads"},
+            {**row, "median": 2.0, "transport": "nccl"},
+            {**row, "median": 1.0, "transport": "nccl", "nccl_register": True, "losses": [3, 2, 9]}])
+        text = self.table()
+        self.assertIn("NCCL (two GPUs) | not measured |", text)
         self.assertIn("other losses: [3, 2, 9], not [3, 2, 1]", text)
 
     def test_a_result_that_cannot_be_read_takes_nothing_from_the_others(self):
