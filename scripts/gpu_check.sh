@@ -232,7 +232,7 @@ step() {  # step NAME SECONDS RESULT_FILE COMMAND...
     result="failed: exit code $status"
   elif [[ " tests memcheck racecheck " == *" $name "* ]]; then
     if [ $dry = yes ]; then
-      result="dry: $(grep -c '^\[  SKIPPED \]' "$results/$name.log") tests skip without a device"
+      result="dry: $(grep -c '^\[  SKIPPED \].* ms)$' "$results/$name.log") tests skip without a device"
     elif grep -q 'no CUDA device' "$results/$name.log" ||
          ! grep -q '^\[       OK \]' "$results/$name.log"; then
       result="failed: tests did not run"
@@ -266,13 +266,18 @@ if [ $dry = yes ]; then
   bench=("$build/tests/device_bench_emulated" --rows=64 --outputs=33 --degrees=5,20 --widths=40,41
          --copy-mib=1 --gemm=32 --gradient-rows=8 --seconds=0.001)
 fi
-if ! step configure 36000 "" cmake -S "$root" -B "$build" "${generator[@]}" "${cache[@]}" \
+# A copied tree may have new times, which would build everything again.
+built="$(hash_sources) $mpi $dry"
+if [ "$built" = "$(cat "$build/built" 2>/dev/null)" ]; then
+  say "The build has these sources"
+elif ! step configure 36000 "" cmake -S "$root" -B "$build" "${generator[@]}" "${cache[@]}" \
     "${architectures[@]}" -DHELIOGRAPH_MPI=$mpi -DHELIOGRAPH_CUDA=ON -DHELIOGRAPH_BENCHMARKS=ON \
     -DBUILD_TESTING=ON ||
   ! step build 36000 "" cmake --build "$build" -j "$jobs" --target "${targets[@]}"; then
   echo "gpu_check.sh: the build failed; see configure.log and build.log in $results" >&2
   exit 1
 fi
+echo "$built" >"$build/built"
 
 command=$build/heliograph
 tests=$build/tests/test_cuda_device

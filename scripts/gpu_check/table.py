@@ -44,6 +44,10 @@ def machine(folder):
     return "\n".join(f"- {line}" for line in read_lines(folder, "machine.txt"))
 
 
+def dry(folder):
+    return "DRY RUN" in " ".join(read_lines(folder, "gpus.txt"))
+
+
 def steps(folder):
     rows = [line.split("\t") for line in read_lines(folder, "steps.tsv") if line]
     if not rows:
@@ -195,6 +199,8 @@ def decisions(folder):
     line("a CUDA-aware MPI, than staging (two GPUs)",
          epoch_ratios(pair, "cuda_aware_mpi", "off", "on"), "CUDA-aware MPI stays",
          "CUDA-aware MPI goes")
+    if dry(folder):
+        rows = [[*row[:2], "none: dry run"] for row in rows]
     return table(["how fast are", "measured", f"verdict: {STAYS} x somewhere is enough"], rows)
 
 
@@ -296,7 +302,7 @@ def main():
         print("usage: table.py FOLDER", file=sys.stderr)
         return 2
     folder = sys.argv[1]
-    parts = ["# GPU check", section("machine.txt", machine, folder),
+    parts = ["# GPU check" + ": DRY RUN" * dry(folder), section("machine.txt", machine, folder),
              section("steps.tsv", steps, folder)]
     parts += [section(f"{step}.log", twin_tests, folder, step)
               for step in ("tests", "memcheck", "racecheck")]

@@ -99,7 +99,8 @@ class Script(FolderTest):
         self.tool("tools/nvcc", NVCC.format(probe="echo driver too old >&2; exit 3"))
         self.tool("tools/cmake", f'echo "$*" >>{self.folder}/built\n'
                                  '[ "$1" != --version ] || echo cmake version 3.30.1')
-        self.build("exit 9", "echo '[  SKIPPED ] A.One (0 ms)'; echo '[  SKIPPED ] A.Two (0 ms)'")
+        self.build("exit 9", "echo '[  SKIPPED ] A.One (0 ms)'; echo '[  SKIPPED ] A.Two (0 ms)'; "
+                             "echo '[  SKIPPED ] A.Two'")
         self.tool("build/tests/device_bench_emulated",
                   'for last; do true; done; cp %s "${last#--json=}"' % self.write("bench", BENCH))
         steps = {"configure", "build", "graphs"}
@@ -118,13 +119,15 @@ class Script(FolderTest):
                               if call != "3" else end % self.path("out"), done.stdout)
                 self.assertEqual(set(os.listdir(self.path("out"))), {"table.md", "results.tar.gz"})
         self.assertIn("device_bench_emulated", self.read("built"))
+        self.assertEqual(self.read("built").count("--target"), 1)  # by the first call only
         said = self.said()
         self.assertEqual(said["tests"], "dry: 2 tests skip without a device")
         self.assertEqual({said[step] for step in ("bench", "oracle", "epochs", "graphs")},
                          {"passed, dry"})
         self.assertEqual({said[step] for step in ("memcheck", "racecheck")}, {"not run: dry"})
         text = self.table()
-        self.assertIn("- DRY RUN: no GPU", text)
+        self.assertIn("# GPU check: DRY RUN\n\n- DRY RUN: no GPU", text)
+        self.assertEqual(text.count("| none: dry run |"), 7)
         self.assertIn("| reddit-0.002 | Heliograph, 1 bits | 4 |", text)
         self.assertIn("| copy | 1000.0 |", text)
         self.assertIn("| step | 32 | ", text)
