@@ -274,7 +274,8 @@ elif ! step configure 36000 "" cmake -S "$root" -B "$build" "${generator[@]}" "$
     "${architectures[@]}" -DHELIOGRAPH_MPI=$mpi -DHELIOGRAPH_CUDA=ON -DHELIOGRAPH_BENCHMARKS=ON \
     -DBUILD_TESTING=ON ||
   ! step build 36000 "" cmake --build "$build" -j "$jobs" --target "${targets[@]}"; then
-  echo "gpu_check.sh: the build failed; see configure.log and build.log in $results" >&2
+  echo "gpu_check.sh: the build failed or was cut off; see configure.log and build.log in $results." \
+    "The same call again goes on with it" >&2
   exit 1
 fi
 echo "$built" >"$build/built"
@@ -360,7 +361,7 @@ fi
 if wanted pair; then
   if [ "$count" -lt 2 ]; then
     note pair "not run: it takes two GPUs" 0
-  elif ! "$command" info | grep -q "nccl built"; then
+  elif [[ $("$command" info) != *"nccl built"* ]]; then
     note pair "not run: built without NCCL" 0
   else
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1  # as containers do

@@ -193,6 +193,17 @@ class Script(FolderTest):
         self.assertIn("- A GPU\n- 1 CUDA devices", text)
         self.assertIn("| products-0.002 | Heliograph, 1 bits | 4 |", text)
 
+    def test_two_gpus_are_compared_where_the_build_has_nccl(self):
+        self.tool("tools/nvcc", NVCC.format(probe="echo 2; echo A GPU; echo A GPU"))
+        for nccl, said in (("nccl not built", {"pair": "not run: built without NCCL"}),
+                           ("nccl built", {"nccl": "failed: exit code 1",
+                                           "pair": "failed: exit code 1"})):
+            self.build("exit 0", "exit 0")
+            self.tool("build/heliograph",
+                      f'[ "$1" = info ] || exit 7; echo "  transports  threads built; {nccl}"')
+            self.run_script("--steps", "pair")
+            self.assertEqual({step: self.said().get(step) for step in said}, said)
+
     def test_tests_of_which_none_ran_have_not_passed(self):
         self.build("exit 0", "echo '[  SKIPPED ] A.One (0 ms)'")
         self.assertEqual(self.run_script("--steps", "tests").returncode, 1)
