@@ -44,9 +44,10 @@ target_sources(heliograph_cuda_emulated INTERFACE $<TARGET_OBJECTS:heliograph_ke
 
 file(GLOB twin_tests CONFIGURE_DEPENDS cuda/*.cpp)
 file(GLOB emulated_tests CONFIGURE_DEPENDS cuda/emulated/*.cpp)
-# Tests that include no header of CUDA are compiled once for both.
+# Tests that include no header of CUDA are compiled once for both, unless only some builds have what
+# they test.
 set(cuda_tests ${twin_tests})
-list(FILTER cuda_tests INCLUDE REGEX "/gemm_test\\.cpp$")
+list(FILTER cuda_tests INCLUDE REGEX "/(gemm|nccl)_test\\.cpp$")
 list(REMOVE_ITEM twin_tests ${cuda_tests})
 add_library(heliograph_twin_tests OBJECT ${twin_tests})
 target_link_libraries(heliograph_twin_tests PRIVATE heliograph_test_support)
@@ -57,6 +58,9 @@ target_link_libraries(test_cuda PRIVATE
 discover_tests(test_cuda cuda)
 
 if(HELIOGRAPH_HAS_CUDA)
+  if(NOT HELIOGRAPH_HAS_NCCL)
+    list(FILTER cuda_tests EXCLUDE REGEX "/nccl_test\\.cpp$")
+  endif()
   add_executable(test_cuda_device ${cuda_tests})
   target_link_libraries(test_cuda_device PRIVATE
     heliograph_twin_tests heliograph_test_support CUDA::cudart_static)

@@ -27,12 +27,12 @@ double gemm_rate(const std::vector<Result>& results) {
 
 void print(const std::vector<Result>& results) {
   const double copy = copy_rate(results), gemm = gemm_rate(results);
-  std::printf("%-26s %10s %8s %9s %8s %9s\n", "kernel", "us", "GB/s", "of copy", "TFLOP/s",
+  std::printf("%-34s %10s %8s %9s %8s %9s\n", "kernel", "us", "GB/s", "of copy", "TFLOP/s",
               "of GEMM");
   for (const Result& r : results) {
     const double bytes = r.work.once / r.seconds;
     const double flops = r.work.flops / r.seconds;
-    std::printf("%-26s %10.1f %8.0f %8.1f%% %8.2f %8.1f%%\n", r.name.c_str(), r.seconds * 1e6,
+    std::printf("%-34s %10.1f %8.0f %8.1f%% %8.2f %8.1f%%\n", r.name.c_str(), r.seconds * 1e6,
                 bytes / 1e9, 100 * bytes / copy, flops / 1e12, 100 * flops / gemm);
   }
 }
@@ -42,17 +42,21 @@ void write_json(const std::vector<Result>& results, const Sizes& sizes, const st
   std::FILE* json = std::fopen(partial.c_str(), "w");
   if (json == nullptr) throw std::runtime_error(partial + " cannot be written");
   std::fprintf(json,
-               "{\"rows\": %lld, \"outputs\": %lld, \"degree\": %lld, \"width\": %lld, "
-               "\"copy_bytes_per_second\": %.6g, \"gemm_flops\": %.6g, \"kernels\": [",
+               "{\"rows\": %lld, \"outputs\": %lld, \"copy_bytes_per_second\": %.6g, "
+               "\"gemm_flops\": %.6g, \"kernels\": [",
                static_cast<long long>(sizes.rows), static_cast<long long>(sizes.outputs),
-               static_cast<long long>(sizes.degree), static_cast<long long>(sizes.width),
                copy_rate(results), gemm_rate(results));
   const char* comma = "";
   for (const Result& r : results) {
     std::fprintf(json,
-                 "%s\n  {\"name\": \"%s\", \"seconds\": %.6g, \"bytes_once\": %.6g, "
-                 "\"bytes_gathered\": %.6g, \"flops\": %.6g}",
-                 comma, r.name.c_str(), r.seconds, r.work.once, r.work.gathered, r.work.flops);
+                 "%s\n  {\"name\": \"%s\", \"seconds\": %.6g, \"subtracted\": %.6g, "
+                 "\"bytes_once\": %.6g, \"bytes_gathered\": %.6g, \"bytes_source\": %.6g, "
+                 "\"flops\": %.6g, \"repeats\": %s}",
+                 comma, r.name.c_str(), r.seconds, r.subtracted, r.work.once, r.work.gathered,
+                 r.work.source, r.work.flops,
+                 !r.repeats   ? "null"
+                 : *r.repeats ? "true"
+                              : "false");
     comma = ",";
   }
   std::fprintf(json, "\n]}\n");

@@ -3,8 +3,8 @@
 of each parameter), also with --tf32, and the losses of 20 epochs, with 1, 2 and 4 ranks on one
 device. The file has a row for each comparison from the start; results are filled in.
 
-Usage: oracle.py --heliograph PATH --work DIR --json FILE [--transport threads|nccl]
-                 [--ranks 1,2,4] [--quick]
+Usage: oracle.py --heliograph PATH --work DIR --json FILE [--device cuda|cpu]
+                 [--transport threads|nccl] [--ranks 1,2,4] [--quick]
 Exit codes: 0 all within bounds; 1 a difference is not, or a run failed.
 """
 
@@ -54,8 +54,9 @@ class Oracle:
         return self.folder(name)
 
     def train(self, device, epochs, case, **more):
+        where = {"cpu": "cpu", "device": self.options.device}[device]
         transport = "threads" if device == "cpu" else self.options.transport
-        losses, _ = train(self.options.heliograph, self.folder(device), LIMIT, device=device,
+        losses, _ = train(self.options.heliograph, self.folder(device), LIMIT, device=where,
                           transport=transport, epochs=epochs, partitioner="contiguous",
                           **{**case, "data": self.graph(case["data"])}, **more)
         return losses
@@ -69,13 +70,13 @@ class Oracle:
     def plan_step(self, case, tf32=False):
         def measure():
             found = {}
-            for device in ("cpu", "cuda"):
+            for device in ("cpu", "device"):
                 folder = self.folder(device)
                 losses = self.train(device, 1, case, checkpoint_every=1,
                                     tf32=tf32 and device != "cpu")
                 found[device] = losses, first_gradients(folder)
                 shutil.rmtree(folder)
-            (losses, gradients), (wanted, wanted_gradients) = found["cuda"], found["cpu"]
+            (losses, gradients), (wanted, wanted_gradients) = found["device"], found["cpu"]
             return {"loss": loss_difference(losses, wanted, 1),
                     "gradient": gradient_difference(gradients, wanted_gradients)}
 
@@ -87,7 +88,7 @@ class Oracle:
 
     def plan_epochs(self, case):
         def measure():
-            losses = self.train("cuda", EPOCHS, case)
+            losses = self.train("device", EPOCHS, case)
             return {"loss": loss_difference(losses, self.train("cpu", EPOCHS, case), EPOCHS)}
 
         self.plan("epochs", case, measure, {"loss": EPOCH_LOSS[case["bits"]]})
@@ -95,14 +96,16 @@ class Oracle:
     def plan_across_ranks(self, case):
         """Compares a step of several ranks on the device with a step of one rank on the CPU."""
         def measure():
-            losses = self.train("cuda", 1, case)
+            losses = self.train("device", 1, case)
             return {"loss": loss_difference(losses, self.train("cpu", 1, {**case, "parts": 1}), 1)}
 
         self.plan("ranks", case, measure, {"loss": STEP_LOSS[32]})
 
     def measure(self):
         """Fills in the rows. Returns whether all are within their bounds."""
-        for row, measure in zip(self.rows, self.measures, strict=True):
+        plan = list(zip(self.rows, self.measures, strict=True))
+        plan.sort(key=lambda planned: planned[0]["seed"])  # what is cut off has some of every kind
+        for row, measure in plan:
             row["error"] = CUT_OFF
             write_json(self.options.json, self.rows)
             try:
@@ -126,6 +129,7 @@ def main():
     parser.add_argument("--heliograph", required=True)
     parser.add_argument("--work", required=True)
     parser.add_argument("--json", required=True)
+    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--transport", default="threads", choices=["threads", "nccl"])
     parser.add_argument("--ranks", default="1,2,4")
     parser.add_argument("--quick", action="store_true", help="one graph, one model, one seed")
@@ -141,9 +145,9 @@ def main():
                     for seed in (1,) if options.quick else (1, 2, 3):
                         oracle.plan_step({**case, "seed": seed})
                     oracle.plan_epochs(case)
-                if parts == 1:
+                if parts == 1 and options.device == "cuda":
                     oracle.plan_step(case, tf32=True)
-                else:
+                elif parts > 1:
                     oracle.plan_across_ranks({**case, "bits": 32})
     return 0 if oracle.measure() else 1
 

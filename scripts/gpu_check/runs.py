@@ -21,9 +21,10 @@ def reason(error):
     return f"{type(error).__name__}: {first}"
 
 
-def train(command, folder, limit, **options):
-    """Trains for at most `limit` seconds and returns (losses, seconds) of the epochs."""
+def train(command, folder, limit, before=(), **options):
+    """Trains for at most `limit` seconds and returns (losses, seconds) of the epochs. `before`: words
+    before the command, of what starts its processes."""
     flags = make_flags({name.replace("_", "-"): value for name, value in options.items()})
-    run(command, "train", "--quiet", "--overwrite", "--out", folder, *flags, limit=limit)
+    run(*before, command, "train", "--quiet", "--overwrite", "--out", folder, *flags, limit=limit)
     epochs = read_metrics(folder)
     return [e["loss"] for e in epochs], [e["seconds"] for e in epochs]

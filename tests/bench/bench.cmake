@@ -17,6 +17,9 @@ add_emulated_kernels(heliograph_bench_kernels ${PROJECT_SOURCE_DIR}/bench/device
 add_executable(device_bench_emulated ${PROJECT_SOURCE_DIR}/bench/device_bench.cpp
                                      ${PROJECT_SOURCE_DIR}/bench/device/options.cpp
                                      ${PROJECT_SOURCE_DIR}/bench/device/results.cpp
+                                     ${PROJECT_SOURCE_DIR}/bench/device/timer.cpp
+                                     ${PROJECT_SOURCE_DIR}/bench/device/aggregations.cpp
+                                     ${PROJECT_SOURCE_DIR}/bench/device/gradient_product.cpp
                                      ${PROJECT_SOURCE_DIR}/bench/device/no_cusparse.cpp)
 target_include_directories(device_bench_emulated BEFORE
   PRIVATE ${CMAKE_CURRENT_LIST_DIR}/../cuda_emulation/include ${PROJECT_SOURCE_DIR}/src

@@ -1,5 +1,6 @@
 // Errors, devices, streams and events.
 
+#include <chrono>
 #include <cstdio>
 #include <utility>
 
@@ -158,6 +159,7 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream) {
     SharedStream found = find_stream(stream);
     if (found == nullptr || found->device != event.device) return cudaErrorInvalidResourceHandle;
     event.position = found->issued;
+    event.recorded = std::chrono::steady_clock::now();
     event.stream = std::move(found);
     return cudaSuccess;
   });
@@ -170,6 +172,20 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
 cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   return event_call("cudaEventSynchronize", handle, [](CUevent_st& event) {
     return event.stream == nullptr ? cudaSuccess : finish(*event.stream, event.position);
+  });
+}
+/// Work is done by whoever waits for it, so the time is that since `begin` was recorded.
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  return event_call("cudaEventElapsedTime", begin, [&](CUevent_st& first) {
+    const auto last = runtime().events.find(end);
+    if (last == runtime().events.end() || first.stream == nullptr ||
+        last->second->stream == nullptr) {
+      return cudaErrorInvalidResourceHandle;
+    }
+    if (last->second->stream->done < last->second->position) return cudaErrorNotReady;
+    const auto passed = std::chrono::steady_clock::now() - first.recorded;
+    *milliseconds = std::chrono::duration<float, std::milli>(passed).count();
+    return cudaSuccess;
   });
 }
 

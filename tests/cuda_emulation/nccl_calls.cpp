@@ -30,7 +30,7 @@ ncclResult_t add_half(const char* function, bool sending, std::byte* data, std::
     const ncclResult_t error = record(comm->rank, {function, peer, bytes});
     if (error != ncclSuccess) return error;
     if (bytes == 0 || type != ncclUint8 || peer < 0 || peer >= comm->world->ranks ||
-        peer == comm->rank || !cuda_emulation::on_device(data, bytes)) {
+        !cuda_emulation::on_device(data, bytes)) {
       return violation(std::string(function) + " of what cannot be moved");
     }
     if (!fits_registrations(comm, data, bytes)) {

@@ -2,6 +2,7 @@
 
 #include <cuda_runtime.h>
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -55,6 +56,7 @@ struct CUevent_st {
   int device = 0;
   heliograph::cuda_emulation::SharedStream stream;  ///< Null until the event is recorded.
   std::int64_t position = 0;
+  std::chrono::steady_clock::time_point recorded;
 };
 
 struct CUgraphNode_st {

@@ -7,7 +7,8 @@ import sys
 COMMAND = os.path.abspath(sys.argv.pop())  # The real one.
 
 # On the "device" a flag has the value of the stand-in, not the one that was given, and the losses of
-# the run are what `losses` makes of them. A CPU knows no TF32 and no CUDA graphs.
+# the run are what `losses` makes of them. A CPU knows no TF32, no CUDA graphs, no NCCL and no MPI that
+# takes device memory.
 STAND_IN = """#!{python}
 import json, os, subprocess, sys, time
 words = sys.argv[1:]
@@ -15,7 +16,11 @@ device = "cuda" in words
 if device:
     {before}
     words[words.index("cuda")] = "cpu"
-    words = [word for word in words if word != "--tf32"]
+    words = [{{"nccl": "threads"}}.get(word, word) for word in words
+             if word not in ("--tf32", "--nccl-register")]
+    if "--cuda-aware-mpi" in words:
+        at = words.index("--cuda-aware-mpi")
+        del words[at:at + 2]
     if "--cuda-graphs" in words:
         words[words.index("--cuda-graphs") + 1] = "off"
     for flag, value in {wrong!r}.items():

@@ -21,6 +21,11 @@ chmod +x "$2"
 """
 
 
+BENCH = """{"rows": 1, "outputs": 1, "copy_bytes_per_second": 2e12, "gemm_flops": 5e13, "kernels": [
+{"name": "copy", "seconds": 1e-3, "subtracted": 0, "bytes_once": 2e9, "bytes_gathered": 2e9,
+"bytes_source": 0, "flops": 0, "repeats": null}]}"""
+
+
 class Script(FolderTest):
     """Runs the script on a machine of stand-ins, where a build puts other stand-ins into its folder."""
 
@@ -52,7 +57,7 @@ class Script(FolderTest):
 
     def said(self):
         """{step: result}"""
-        lines = [line.split("\t") for line in self.read("out", "steps.tsv").splitlines()]
+        lines = [line.split("\t") for line in self.read("build/results/steps.tsv").splitlines()]
         self.assertEqual({len(line) for line in lines}, {4})
         return {line[0]: line[1] for line in lines}
 
@@ -60,7 +65,7 @@ class Script(FolderTest):
         return self.read("out", "table.md")
 
     def test_unknown_options_and_steps_are_refused(self):
-        for arguments in (["--nonsense"], ["--steps", "tests,nonsense"], ["--scale"],
+        for arguments in (["--nonsense"], ["--steps", "tests,nonsense"], ["--scale"], ["--call", "4"],
                           ["--scale", "../1"], ["--minutes", "soon"], ["--partitioner", "scotch"]):
             done = self.run_script(*arguments)
             self.assertEqual(done.returncode, 2, done.stderr)
@@ -88,13 +93,70 @@ class Script(FolderTest):
         done = self.run_script()
         self.assertEqual(done.returncode, 3)
         self.assertIn("this machine has no CUDA device: driver too old", done.stderr)
-        self.assertFalse(os.path.exists(self.path("out", "steps.tsv")))
-        self.passes(self.run_script("--build-only"))
-        self.assertEqual(self.said(), {"configure": "passed", "build": "passed"})
+        self.assertFalse(os.path.exists(self.path("build/results/steps.tsv")))
+
+    def test_three_dry_calls_run_every_step_and_say_that_they_are_dry(self):
+        self.tool("tools/nvcc", NVCC.format(probe="echo driver too old >&2; exit 3"))
+        self.tool("tools/cmake", f'echo "$*" >>{self.folder}/built\n'
+                                 '[ "$1" != --version ] || echo cmake version 3.30.1')
+        self.build("exit 9", "echo '[  SKIPPED ] A.One (0 ms)'; echo '[  SKIPPED ] A.Two (0 ms)'; "
+                             "echo '[  SKIPPED ] A.Two'")
+        self.tool("build/tests/device_bench_emulated",
+                  'for last; do true; done; cp %s "${last#--json=}"' % self.write("bench", BENCH))
+        steps = {"configure", "build", "graphs"}
+        for call, more, end in (
+                ("1", {"tests", "bench"}, "Next: %s --out %s --build %s --dry --call 2\n"),
+                ("2", {"oracle", "memcheck", "racecheck"},
+                 "Next: %s --out %s --build %s --dry --call 3\n"),
+                ("3", {"epochs", "torch_reddit", "torch_products"},
+                 "All three calls are done: the results are in %s/table.md")):
+            with self.subTest(call=call):
+                done = self.run_script("--dry", "--call", call)
+                self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
+                steps |= more
+                self.assertEqual(set(self.said()), steps)
+                self.assertIn(end % (SCRIPT, self.path("out"), self.path("build"))
+                              if call != "3" else end % self.path("out"), done.stdout)
+                self.assertEqual(set(os.listdir(self.path("out"))), {"table.md", "results.tar.gz"})
+        self.assertIn("device_bench_emulated", self.read("built"))
+        self.assertEqual(self.read("built").count("--target"), 1)  # by the first call only
+        said = self.said()
+        self.assertEqual(said["tests"], "dry: 2 tests skip without a device")
+        self.assertEqual({said[step] for step in ("bench", "oracle", "epochs", "graphs")},
+                         {"passed, dry"})
+        self.assertEqual({said[step] for step in ("memcheck", "racecheck")}, {"not run: dry"})
+        text = self.table()
+        self.assertIn("# GPU check: DRY RUN\n\n- DRY RUN: no GPU", text)
+        self.assertEqual(text.count("| none: dry run |"), 7)
+        self.assertIn("| reddit-0.002 | Heliograph, 1 bits | 4 |", text)
+        self.assertIn("| copy | 1000.0 |", text)
+        self.assertIn("| step | 32 | ", text)
+        packed = run("tar", "-tzf", self.path("out", "results.tar.gz")).stdout
+        for name in ("build.log", "tests.log", "bench.json", "oracle.json", "epochs.json"):
+            self.assertIn(f"results/{name}\n", packed)
+        self.tool("tools/nvcc", NVCC.format(probe="echo 1; echo A GPU"))
+        done = self.run_script("--call", "1")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("holds results of DRY RUN", done.stderr)
+
+    def test_a_step_that_fails_in_a_dry_run_is_a_failure(self):
+        self.tool("tools/nvcc", NVCC.format(probe="exit 3"))
+        self.build("exit 0", "exit 1")
+        self.assertEqual(self.run_script("--dry", "--steps", "tests").returncode, 1)
+        self.assertEqual(self.said()["tests"], "failed: exit code 1")
+
+    def test_graphs_that_the_first_call_leaves_unfinished_are_no_failure(self):
+        slow = stand_in().replace("import json, os", "import json, os, time\n"
+                                  "'generate' in os.sys.argv and time.sleep(60)\nimport json, os", 1)
+        self.build("exit 0", "echo '[       OK ] A.One (0 ms)'")
+        self.write("build/heliograph", slow, 0o700)
+        done = self.run_script("--call", "1")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(self.said()["graphs"], "incomplete: the next call goes on")
 
     def test_a_compiler_that_does_not_fit_is_named_before_the_build(self):
         self.tool("tools/nvcc", "echo unsupported GNU version; exit 1")
-        done = self.run_script("--build-only")
+        done = self.run_script("--call", "1")
         self.assertEqual(done.returncode, 2)
         self.assertIn("unsupported GNU version\ngpu_check.sh: nvcc cannot compile C++20", done.stderr)
 
@@ -106,29 +168,41 @@ class Script(FolderTest):
                 (f"machine {here}\nlibc 2.1\nlibstdc++ 3.4.999", "GLIBCXX_3.4.999, that of c++ has 3.4."),
                 (f"machine {here}\nlibc 2.1\nlibstdc++ 3.4.1", None)):
             self.write("bundle/MANIFEST", manifest + "\n")
-            done = self.run_script("--build-only", "--bundle", self.path("bundle"))
+            self.build("exit 0", "echo '[       OK ] A.One (0 ms)'")
+            done = self.run_script("--steps", "tests", "--bundle", self.path("bundle"))
             self.assertEqual(done.returncode, 2 if said else 0, done.stderr)
             self.assertIn(said or "", done.stderr)
 
     def test_steps_that_fail_are_named_and_the_others_run(self):
         self.build("exit 0", "echo a twin differs; exit 1")
-        self.write("out/bench.json", "[]")
-        done = self.run_script("--steps", "tests,nccl,bench,epochs,torch", "--scale", "0.002",
+        self.write("build/results/bench.json", "[]")
+        done = self.run_script("--steps", "tests,pair,bench,epochs,torch", "--scale", "0.002",
                                "--partitioner", "contiguous")
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertIn("a twin differs", done.stderr)
         said = self.said()
         self.assertEqual(said["tests"], "failed: exit code 1")
-        self.assertEqual(said["nccl"], "not run: it takes two GPUs")
+        self.assertEqual(said["pair"], "not run: it takes two GPUs")
         self.assertEqual(said["bench"], "passed")
         self.assertEqual(said["epochs"], "passed")
         self.assertEqual(said["graphs"], "passed")
         self.assertIn("torch_products", said)  # Whatever PyTorch finds here.
-        self.assertFalse(os.path.exists(self.path("out", "bench.json")))
+        self.assertFalse(os.path.exists(self.path("build/results/bench.json")))
         text = self.table()
         self.assertIn("| tests | failed: exit code 1 |", text)
         self.assertIn("- A GPU\n- 1 CUDA devices", text)
         self.assertIn("| products-0.002 | Heliograph, 1 bits | 4 |", text)
+
+    def test_two_gpus_are_compared_where_the_build_has_nccl(self):
+        self.tool("tools/nvcc", NVCC.format(probe="echo 2; echo A GPU; echo A GPU"))
+        for nccl, said in (("nccl not built", {"pair": "not run: built without NCCL"}),
+                           ("nccl built", {"nccl": "failed: exit code 1",
+                                           "pair": "failed: exit code 1"})):
+            self.build("exit 0", "exit 0")
+            self.tool("build/heliograph",
+                      f'[ "$1" = info ] || exit 7; echo "  transports  threads built; {nccl}"')
+            self.run_script("--steps", "pair")
+            self.assertEqual({step: self.said().get(step) for step in said}, said)
 
     def test_tests_of_which_none_ran_have_not_passed(self):
         self.build("exit 0", "echo '[  SKIPPED ] A.One (0 ms)'")
@@ -147,7 +221,7 @@ class Script(FolderTest):
         self.tool("tools/nvcc", NVCC.format(probe="echo 1; echo Another GPU"))
         done = self.run_script("--steps", "tests")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("holds results of A GPU: give another folder by --out", done.stderr)
+        self.assertIn("holds results of A GPU: give another folder by --build", done.stderr)
 
     def test_what_a_container_sets_does_not_change_the_arithmetic(self):
         self.build("exit 0", "echo '[       OK ] A.One (0 ms)'\n"
@@ -163,7 +237,7 @@ class Script(FolderTest):
     def test_what_is_left_of_the_minutes_is_a_limit(self):
         self.tool("tools/timeout", f'echo "$2" >>{self.folder}/limits; shift 2; exec "$@"')
         self.build("exit 0", "echo '[       OK ] A.One (0 ms)'")
-        for minutes, least, most in (("5", 1, 300), ("9", 301, 540), ("100", 600, 600)):
+        for minutes, least, most in (("1", 1, 60), ("3", 61, 180), ("100", 240, 240)):
             self.assertEqual(self.run_script("--steps", "tests", "--minutes", minutes).returncode, 0)
             limit = int(self.read("limits").split()[-1])
             self.assertTrue(least <= limit <= most, limit)

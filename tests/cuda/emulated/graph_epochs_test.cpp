@@ -70,7 +70,7 @@ class CudaGraphEpochs : public test::NcclTest {
   const Dataset data = test::make_small_dataset(80, 12, 4, 5);
 };
 
-// The figures of docs/gpu.md: dropout, LayerNorm, dense features.
+// The figures of docs/gpu_design.md: dropout, LayerNorm, dense features.
 TEST_F(CudaGraphEpochs, AThreeLayerGcnTakesFewLaunches) {
   TrainOptions o = options(1, 8);
   o.transport.cuda_graphs = CudaGraphs::off;
