@@ -199,7 +199,7 @@ struct TransportOptions {
   double link_gbps = 0.0;
   double link_latency_us = 0.0;
   CudaAwareMpi cuda_aware_mpi = CudaAwareMpi::automatic;
-  bool nccl_register = false;      ///< Registers halo buffers with NCCL (docs/gpu.md).
+  bool nccl_register = false;      ///< Registers halo buffers with NCCL (docs/gpu_design.md).
   double timeout_seconds = 120.0;  ///< Longest wait for a peer that makes no progress.
   /// Seconds without a sign of life after which a rank that is a process counts as lost, while it
   /// loads, trains and writes results.

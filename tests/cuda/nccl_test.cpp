@@ -17,7 +17,7 @@
 namespace heliograph {
 namespace {
 
-constexpr std::size_t kBytes = 100000;
+constexpr std::size_t kMessageBytes = 100000;
 constexpr double kAbortSeconds = 30;
 
 class NcclSelf : public TwinTest {
@@ -46,7 +46,7 @@ class NcclSelf : public TwinTest {
     wait_for("moving a group", [&] { return link.take_done(); });
   }
   static std::vector<std::uint8_t> pattern(int seed) {
-    std::vector<std::uint8_t> bytes(kBytes);
+    std::vector<std::uint8_t> bytes(kMessageBytes);
     for (std::size_t i = 0; i < bytes.size(); ++i) {
       bytes[i] = static_cast<std::uint8_t>((i * 31 + i / 251 + static_cast<std::size_t>(seed)));
     }
@@ -81,8 +81,8 @@ TEST_F(NcclSelf, RegisteredMemoryIsSentAndGivenBack) {
   if (!NcclLink::registers()) GTEST_SKIP() << "this NCCL registers no memory";
   NcclLink link(0);
   connect(link);
-  std::byte* from = link.take_registered(kBytes);
-  std::byte* to = link.take_registered(kBytes);
+  std::byte* from = link.take_registered(kMessageBytes);
+  std::byte* to = link.take_registered(kMessageBytes);
   wait_for("registering", [&] { return link.ready(); });
   expect_moved(link, from, to, 7);
   link.give_back_registered(from, kAbortSeconds);
