@@ -17,7 +17,8 @@ namespace heliograph {
 /// rounded at random to one of the two nearest multiples of the step, up or down with the
 /// probabilities that make its mean the value (Gupta et al. 2015, section 3.1). Sums of these
 /// integers are exact, so their order does not matter. The variance of a rank's value is at most
-/// step^2 / 4, and the step at most 2^(3 - bits) times the largest value.
+/// step^2 / 4, and the step at most 2^(3 - bits) times the largest value, or 2^(-99 - bits). A mean
+/// may be up to 2^-24 of a step too large, as draws have 24 bits.
 ///
 /// Every rank calls `sum` in the same order with the same sizes, on its own thread.
 class IntegerSum {

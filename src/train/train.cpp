@@ -80,13 +80,18 @@ class RankRun {
         best_bytes_(MemoryUse::evaluation, &account),
         stop_sum_(comm, Channel::evaluation, &account) {
     if (is_root() && callbacks.log && comm.size() > 1) warn_of_narrow_rows();
-    const std::int64_t evaluation_bytes = state_.evaluation_bytes.count();
-    trainer_.prepare();
-    state_.evaluation_bytes.set(evaluation_bytes);
   }
 
   MemoryAccount& memory() { return trainer_.memory(); }
   const Parameters& parameters() { return trainer_.model().parameters(); }
+
+  /// Prepares the trainer. Weights that the run begins with are set before, and a run is resumed
+  /// after that.
+  void prepare() {
+    const std::int64_t evaluation_bytes = state_.evaluation_bytes.count();
+    trainer_.prepare();
+    state_.evaluation_bytes.set(evaluation_bytes);
+  }
 
   void begin_with(const Model& weights) {
     set_weights(weights, options_.init_from.string(), trainer_);
@@ -333,13 +338,11 @@ void train_rank(const RunPlan& plan, const Beginning& beginning, Communicator& c
   MemoryAccount account(&arena);
   RankMemory memory(plan, comm);
   RankRun run(plan, memory.load(account), comm, callbacks, account);
+  if (beginning.weights && !beginning.resumed) run.begin_with(*beginning.weights);
+  run.prepare();
   memory.end_setup(run.memory(), run.parameters(), callbacks.log);
   const std::chrono::duration<double> setup = std::chrono::steady_clock::now() - begin;
-  if (beginning.resumed) {
-    run.resume(*beginning.resumed);
-  } else if (beginning.weights) {
-    run.begin_with(*beginning.weights);
-  }
+  if (beginning.resumed) run.resume(*beginning.resumed);
   const std::string stop_reason = run.run_epochs();
   run.collect(result);
   memory.report(run.memory(), result);

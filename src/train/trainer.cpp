@@ -143,6 +143,7 @@ void Trainer::prepare() {
     evaluate(last, plan_.options().keep_embeddings);
   }
   comm_.rehearse(false);
+  comm_.set_progress({});
   weights.store();
   for (const std::span<float> moments :
        {optimizer().first_moments(), optimizer().second_moments()}) {

@@ -146,6 +146,15 @@ TEST_F(WeightsTest, CopiedWeightsRefuseAnotherGraph) {
   EXPECT_EQ(run_command({"eval", "--checkpoint", path("run")}).code, 0);
   refused({"train", "--resume", path("run"), "--epochs", "5", "--no-ignore-weights"}, 7,
           "epoch-000003: trained on a graph without edge weights");
+
+  // Attention does not read the weights of edges.
+  words = base;
+  words.insert(words.end(), {"--model", "gat", "--out", path("gat")});
+  ASSERT_EQ(run_command(test::train_arguments(list, 3, words)).code, 0);
+  const auto weighted = run_command({"eval", "--checkpoint", path("gat")});
+  const auto ignored = run_command({"eval", "--checkpoint", path("gat"), "--ignore-weights"});
+  EXPECT_EQ(ignored.code, 0) << ignored.err;
+  EXPECT_EQ(ignored.out, weighted.out);
 }
 
 TEST_F(WeightsTest, AMaskThatIsNotUsedMayBeWrong) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstring>
@@ -111,30 +112,41 @@ TEST_P(IntegerSums, KeepMultiplesOfTheStep) {
   EXPECT_EQ(sums_of(ranks, bits, count, {}, make)[0], exact);
 }
 
-TEST_P(IntegerSums, HaveTheMeanOfTheValuesAndIndependentDrawsOnEachRank) {
+TEST_P(IntegerSums, HaveTheMeanOfTheValuesAndIndependentDrawsOfRanksAndBlocks) {
   const auto [ranks, bits] = GetParam();
-  // Each value lies half a step above a multiple, where the variance is largest.
+  constexpr std::array kShares{0.25, -0.25, 0.5, -0.6, 0.9};  // In steps.
   const double step = std::ldexp(1.0, 1 - bits);
-  const auto make = [step](int, std::size_t count) {
-    std::vector<float> values(count, static_cast<float>(0.5 * step));
-    values[0] = 0.75F;  // So that the step is 2^(1 - bits).
+  const auto make = [&](int, std::size_t count) {
+    std::vector<float> values(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      // The first of each block makes the step 2^(1 - bits). Both blocks have equal values.
+      const std::size_t at = i % kBlock;
+      values[i] = at == 0 ? 0.75F : static_cast<float>(kShares[at % kShares.size()] * step);
+    }
     return values;
   };
-  constexpr int kDraws = 300;
-  double sum = 0, squares = 0;
-  std::int64_t values = 0;
+  constexpr int kDraws = 200;
+  std::array<double, kShares.size()> sum{}, squares{};
+  double product = 0, terms = 0;
   for (int draw = 0; draw < kDraws; ++draw) {
-    const auto result = sums_of(ranks, bits, kBlock, {draw}, make, 1)[0];
-    for (std::size_t i = 1; i < kBlock; ++i, ++values) {
-      const double error = result[i] / step - 0.5 * ranks;
-      sum += error;
-      squares += error * error;
+    const auto result = sums_of(ranks, bits, 2 * kBlock, {draw}, make, 1)[0];
+    for (std::size_t i = 1; i < kBlock; ++i, ++terms) {
+      const std::size_t share = i % kShares.size();
+      const double error = result[i] / step - ranks * kShares[share];
+      const double other = result[kBlock + i] / step - ranks * kShares[share];
+      sum[share] += error + other;
+      squares[share] += error * error + other * other;
+      product += error * other;
     }
   }
-  const double n = static_cast<double>(values);
-  const double variance = 0.25 * ranks;  // Of K independent draws; one shared draw gives K^2 / 4.
-  EXPECT_NEAR(sum / n, 0, 5 * std::sqrt(variance / n));
-  EXPECT_NEAR(squares / n, variance, 0.05 * variance);
+  const double n = 2 * terms / kShares.size();
+  for (std::size_t share = 0; share < kShares.size(); ++share) {
+    const double up = kShares[share] - std::floor(kShares[share]);
+    const double variance = up * (1 - up) * ranks;  // Of K independent draws.
+    EXPECT_NEAR(sum[share] / n, 0, 5 * std::sqrt(variance / n)) << kShares[share];
+    EXPECT_NEAR(squares[share] / n, variance, 0.08 * variance) << kShares[share];
+  }
+  EXPECT_NEAR(product / terms, 0, 5 * 0.25 * ranks / std::sqrt(terms)) << "blocks share draws";
 }
 
 TEST(IntegerSum, DrawsDependOnTheClockAndNotOnThreads) {

@@ -373,6 +373,11 @@ TEST(LeastHostMemory, IsStructureAndFeaturesOrWhatComesAfterThem) {
   EXPECT_GE(needs[MemoryUse::gradients], weights * 8 * 3) << "gradients and weights of each rank";
   EXPECT_LE(needs[MemoryUse::gradients], weights * 8 * 3 + 6 * 20 * 64) << "in whole lines";
   EXPECT_EQ(needs[MemoryUse::halo], 0) << "threads stage nothing";
+  o.exchange.gradient_bits = Bits::eight;  // No weights travel, but codes and sums have copies.
+  const std::int64_t integers = least_host_memory(wide, o, 0, 1000)[MemoryUse::gradients];
+  EXPECT_GE(integers, weights * (4 + 1 + 2) * 3);
+  EXPECT_LE(integers, weights * 8 * 3);
+  o.exchange.gradient_bits = Bits::fp32;
 
   o.inductive = true;
   needs = least_host_memory(wide, o, 500, std::nullopt);

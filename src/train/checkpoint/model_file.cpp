@@ -18,6 +18,7 @@
 #include "graph/io/files.hpp"
 #include "graph/task_name.hpp"
 #include "heliograph/checkpoint.hpp"
+#include "layers/compose.hpp"
 #include "train/checkpoint/folder.hpp"
 #include "train/checkpoint/manifest.hpp"
 #include "train/checkpoint/safetensors.hpp"
@@ -175,7 +176,9 @@ void require_fit(const Model& model, const std::string& origin, std::int64_t fea
 }
 
 std::string why_other_graph(const Model& model, GraphKind kind) {
-  if (!model.graph || *model.graph == kind) return {};
+  if (!model.graph) return {};
+  if (attends(model.options)) kind.weighted = model.graph->weighted;  // Attention ignores weights.
+  if (*model.graph == kind) return {};
   if (model.graph->directed != kind.directed) {
     return spell_options(kind.directed
                              ? "trained on an undirected graph, and this one is directed: import "

@@ -27,7 +27,8 @@ void require_fit(const Model& model, const std::string& origin, std::int64_t fea
                  Task task, std::int32_t classes);
 
 /// A sentence that says how the graph that the model was trained on differs from one of this kind,
-/// and what to do; empty if it does not, or if the model does not know.
+/// and what to do; empty if it does not, if the model does not know, or if only edge weights differ
+/// that the model ignores.
 std::string why_other_graph(const Model& model, GraphKind kind);
 
 /// A hash of weights and statistics.

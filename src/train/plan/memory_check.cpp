@@ -240,16 +240,26 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
   return needs;
 }
 
+namespace {
+
+/// The scratch space of all ranks that sum gradients as integers.
+std::int64_t integer_scratch(const Parameters& parameters, const TrainOptions& options) {
+  const int parts = options.partition.parts, bits = bit_count(options.exchange.gradient_bits);
+  return capped_product(IntegerSum::scratch_bytes(parameters.flat_size(), bits, parts), parts);
+}
+
+}  // namespace
+
 void add_first_epochs(const Parameters& parameters, const TrainOptions& options,
                       MemoryNeeds& needs) {
   const int parts = options.partition.parts;
   const std::int64_t value_bytes = options.reproducible ? 8 : 4;
   const Bits bits = options.exchange.gradient_bits;
-  if (parts > 1 && bits != Bits::fp32) {
-    needs[MemoryUse::workspace] += capped_product(
-        IntegerSum::scratch_bytes(parameters.flat_size(), bit_count(bits), parts), parts);
-  } else if (parts > 1 && options.transport.device == DeviceKind::cpu) {
-    needs[MemoryUse::workspace] += capped_product(value_bytes * parameters.flat_size(), parts - 1);
+  // With a device this is memory of its host.
+  if (parts > 1 && options.transport.device == DeviceKind::cpu) {
+    needs[MemoryUse::workspace] +=
+        bits == Bits::fp32 ? capped_product(value_bytes * parameters.flat_size(), parts - 1)
+                           : integer_scratch(parameters, options);
   }
   if (options.eval_every > 0) {
     needs[MemoryUse::evaluation] += capped_product(4 * parameters.weights_and_statistics(), parts);
@@ -292,10 +302,12 @@ MemoryNeeds least_host_memory(const Dataset& dataset, const TrainOptions& option
   const std::int64_t loaded = features.sparse
                                   ? (4 + 4) * (features.offsets[features.offsets.size() - 1])
                                   : 4 * nodes * padded_stride(features.cols);
-  // Page-locked copies: gradients, and the weights that ranks send each other.
-  const std::int64_t copies = options.exchange.gradient_bits == Bits::fp32 ? 2 : 1;
+  // Page-locked copies of gradients, and of the weights that ranks send each other, if any.
+  const bool sends_weights = options.exchange.gradient_bits == Bits::fp32;
   const std::int64_t gradients =
-      capped_product(4 * copies * model.parameters().flat_size(), options.partition.parts);
+      capped_product((sends_weights ? 8 : 4) * model.parameters().flat_size(),
+                     options.partition.parts) +
+      (sends_weights ? 0 : integer_scratch(model.parameters(), options));
   const std::int64_t outputs = 4 * nodes * padded_stride(dataset.labels.classes);
   if (loaded > gradients + outputs) {
     needs[MemoryUse::features] = loaded;

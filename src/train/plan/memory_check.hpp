@@ -52,7 +52,7 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
                          std::int64_t training_nodes, std::optional<std::int64_t> halo_rows);
 
 /// Adds what ranks allocate in the first epochs, but for the scratch of kernels: the weights of the
-/// best epoch, and other ranks' shares of a rank's block of the summed gradients.
+/// best epoch, and what sums of gradients need.
 void add_first_epochs(const Parameters& parameters, const TrainOptions& options,
                       MemoryNeeds& needs);
 
