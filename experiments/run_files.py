@@ -1,22 +1,30 @@
 """Reads weights and gradients that the command leaves in files (docs/checkpoints.md)."""
 
 import array
+import glob
 import json
+import math
 import os
 import struct
 
 BETA1 = 0.9  # of Adam: the first moment after one step is 1 - BETA1 times the gradient
 
 
-def read_weights(path):
-    """Returns (options of the model by flag name, {tensor: fp32 NumPy array}) of a .safetensors
-    file."""
-    import numpy as np
+def read_header(path):
+    """Returns (options of the model by flag name, {tensor: its entry}, bytes of the file, where the
+    tensors begin) of a .safetensors file."""
     with open(path, "rb") as file:
         data = file.read()
     begin = 8 + struct.unpack_from("<Q", data)[0]
     header = json.loads(data[8:begin])
-    options = json.loads(header.pop("__metadata__")["model"])["options"]
+    return json.loads(header.pop("__metadata__")["model"])["options"], header, data, begin
+
+
+def read_weights(path):
+    """Returns (options of the model by flag name, {tensor: fp32 NumPy array}) of a .safetensors
+    file."""
+    import numpy as np
+    options, header, data, begin = read_header(path)
     tensors = {}
     for name, entry in header.items():
         first, end = entry["data_offsets"]
@@ -48,8 +56,23 @@ def read_sections(path):
 
 
 def first_gradients(folder):
-    """Returns {parameter: gradient} of the first step of a run that saved a checkpoint after it."""
-    sections = read_sections(os.path.join(folder, "checkpoints", "epoch-000001", "run.state"))
-    prefix = "first_moment."
-    return {name[len(prefix):]: [m / (1 - BETA1) for m in array.array("f", payload)]
-            for name, payload in sections.items() if name.startswith(prefix)}
+    """Returns {parameter: gradient} of the first step of a run with gradients of 32 bits that saved a
+    checkpoint after it."""
+    checkpoint = os.path.join(folder, "checkpoints", "epoch-000001")
+    files = sorted(glob.glob(os.path.join(checkpoint, "rank-*.state")))
+    flat = {}  # A value's place among the parameters, and its gradient.
+    for rank, path in enumerate(files):
+        sections = read_sections(path)
+        moments = iter(array.array("f", sections["first_moments"]))
+        for begin, end in struct.iter_unpack("<qq", sections["ranges"]):
+            count = end - begin
+            mine = range(begin + count * rank // len(files), begin + count * (rank + 1) // len(files))
+            flat.update((i, next(moments) / (1 - BETA1)) for i in mine)
+    gradients, at = {}, 0
+    for name, entry in read_header(os.path.join(checkpoint, "weights.safetensors"))[1].items():
+        if at >= len(flat):
+            break  # The tensors that follow are statistics, which have no gradients.
+        size = math.prod(entry["shape"])
+        gradients[name] = [flat[i] for i in range(at, at + size)]
+        at += (size + 15) // 16 * 16
+    return gradients

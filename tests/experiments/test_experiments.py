@@ -256,7 +256,7 @@ if os.environ.get("FAKE_PYG_FAILS"):
     sys.exit("first line\\nlast words")
 with open(os.environ["FAKE_CALLS"], "a", encoding="utf-8") as calls:
     calls.write("pyg " + json.dumps(job) + "\\n")
-kept = {{name: job[name] for name in ("train", "seed", "split")}}
+kept = {{name: job[name] for name in ("framework", "train", "seed", "split")}}
 with open(sys.argv[-1], "w", encoding="utf-8") as file:
     json.dump({{"job": kept, "test": [0, 0.80, 0.84, 0.82][job["seed"]]}}, file)
 """
