@@ -343,6 +343,34 @@ TEST_F(MusaeTest, ErrorsNameFileAndPlace) {
   refused("target.csv");
 }
 
+TEST_F(MusaeTest, MissingTargetsAreUnlabelled) {
+  const auto classes = [&](const std::string& values, const auto& names, const auto& class_of) {
+    std::string text = "id,target\n";
+    std::int64_t id = 0;
+    for (std::size_t at = 0, end = 0; at < values.size(); at = end + 1) {
+      end = std::min(values.find(' ', at), values.size());
+      text += std::to_string(id++) + "," + values.substr(at, end - at) + "\n";
+    }
+    write_text(folder_ / "target.csv", text);
+    SCOPED_TRACE(values);
+    const Dataset dataset = load_dataset(folder_);
+    EXPECT_THAT(dataset.class_names, names);
+    EXPECT_THAT(list(dataset.labels.class_of), class_of);
+  };
+  classes("10 nan 2 NaN NA None null", ElementsAre("2", "10"),
+          ElementsAre(1, -1, 0, -1, -1, -1, -1));
+  classes("10.0 nan 2.0 -1.0", ElementsAre("2.0", "10.0"), ElementsAre(1, -1, 0, -1));
+  classes("10 -1 2 3", ElementsAre("2", "3", "10"), ElementsAre(2, -1, 0, 1));
+  classes("b -1 a NaN", ElementsAre("-1", "a", "b"), ElementsAre(2, 0, 1, -1));
+  write_text(folder_ / "target.csv", "id,target\n0,NA\n1,-1\n2,nan\n");
+  ImportOptions options;
+  options.regression = true;
+  using ::testing::IsNan;
+  EXPECT_THAT(list(load_dataset(folder_, options).labels.values),
+              ElementsAre(IsNan(), -1, IsNan()));
+  refused("no node has a target");
+}
+
 TEST_F(MusaeTest, OtherGraphsHaveOtherNamesAndTargets) {
   const fs::path twitch = folder_ / "DE";
   fs::create_directory(twitch);
