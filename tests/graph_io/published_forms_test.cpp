@@ -94,10 +94,13 @@ TEST_F(PublishedForms, DglRedditIsReadOrRefusedByName) {
   test::expect_error(ErrorCode::bad_input, "give the directory",
                      [&] { load_dataset(folder_ / "reddit_graph.npz"); });
   ASSERT_TRUE(write_fixture("bad_coo"));
-  for (const auto& [name, part] : {std::pair("wide", "reddit_graph.npz: has 2147483647 rows, but"),
-                                   {"far", "member col: entry 0 is node 6, which is not in [0, 6)"},
-                                   {"uneven", "row holds 1 entries and col 2"},
-                                   {"named", "is neither csr nor coo"}}) {
+  for (const auto& [name, part] :
+       {std::pair("wide", "reddit_graph.npz: has 2147483647 rows, but"),
+        {"far",
+         "members row and col: entry [1, 0] is node 6, which is not in [0, 5]; "
+         "all would fit if 1 were subtracted: nodes count from 0"},
+        {"uneven", "row and col: hold 1 sources and 2 targets"},
+        {"named", "is neither csr nor coo"}}) {
     fs::copy_file(folder_ / (std::string(name) + ".npz"), folder_ / "reddit_graph.npz",
                   fs::copy_options::overwrite_existing);
     test::expect_error(ErrorCode::bad_input, {"reddit_graph.npz", part},

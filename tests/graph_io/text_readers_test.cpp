@@ -75,6 +75,7 @@ TEST_F(TextReaders, EdgeListErrorsNameTheLine) {
   refused("0,1\n0,", "line 2: '' is not an integer");
   refused(",src,dst\n0,1,2\n", "line 1: the header's first name is empty");
   refused("id,source,target\n0,1,2\n", "line 1: the header's second and third names are the ends");
+  refused("from to\n1 0 1\n2 3 4\n", "line 2: 3 fields, where the header has 2: give each");
   write_text(directory / "edges.csv", "target,source,weight\n0,1,2\n");
   EXPECT_EQ(load_dataset(directory, base(0)).graph.neighbours.size(), 2U);
   write_npy(directory / "features.npy", std::vector<float>(18), 3, 6);
@@ -300,6 +301,12 @@ TEST_F(MusaeTest, ErrorsNameFileAndPlace) {
     using namespace ::testing;
     EXPECT_THAT(error.what(), AllOf(HasSubstr("node 4 is not in [0, 3]"), Not(HasSubstr("index"))));
   }
+  for (const char* text : {"id_1,id_2\n1,0,1\n", "1,0,1\n", "id_1,id_2,weight\n0,1,2\n"}) {
+    write_text(folder_ / "edges.csv", text);
+    refused("3 fields between commas; a line here has the 2 nodes of an edge");
+  }
+  write_text(folder_ / "edges.csv", "id_1,id_2\n1,4\n4,1\n");
+  refused("is not in [0, 3], the nodes of target.csv; all would fit if 1 were subtracted: nodes");
   write_text(folder_ / "edges.csv", "id_1,id_2\n0,4\n");
   refused("edges.csv, line 2: node 4 is not in [0, 3], the nodes of target.csv");
   fs::remove(folder_ / "edges.csv");

@@ -231,7 +231,7 @@ Dataset read_musae(const fs::path& directory, const ImportOptions& options, Impo
     fill_classes(column, target, dataset);
   }
   dataset.features = read_words(features, nodes);
-  dataset.graph = build_graph(nodes.rows, read_edge_file(edges, 0, nodes, options),
+  dataset.graph = build_graph(nodes.rows, read_edge_file(edges, {}, nodes, options, 2),
                               options.keep_direction, counts, edges.string());
   return dataset;
 }
