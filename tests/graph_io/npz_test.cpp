@@ -29,6 +29,16 @@ TEST_F(NpzTest, CoraStyleStoredAndDeflated) {
     EXPECT_THAT(list(dataset.graph.edge_weights), ElementsAre(1, 2.5F, 1, 1, 1, 2.5F));
   }
   EXPECT_EQ(load_dataset(folder_ / "cora.npz").name, "cora");
+
+  std::string lines;
+  ImportOptions options;
+  options.log = [&](LogLevel, std::string_view text) { lines.append(text).append("\n"); };
+  load_dataset(folder_ / "pickled_extra.npz", options);
+  EXPECT_NE(lines.find("left unread: class_names and node_names\n"), std::string::npos) << lines;
+  options.index_base = 1;
+  test::expect_error(ErrorCode::usage, "index-base does not apply: ", [&] {
+    load_dataset(folder_ / "cora.npz", options);
+  });
 }
 
 TEST_F(NpzTest, TolokersStyleStoredAndDeflated) {
