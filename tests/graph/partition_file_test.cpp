@@ -51,6 +51,9 @@ TEST_F(PartitionFile, ThatDoesNotFitIsRefused) {
   expect_refused("", "0 lines");
   expect_refused("0\n3\n1\n2\n", "line 2: part 3");
   expect_refused("0\n-1\n1\n2\n", "line 2: part -1");
+  expect_refused("1\n3\n1\n2\n",
+                 "line 2: part 3 is out of range of 3 parts; all would fit if 1 were subtracted: "
+                 "ranks count from 0");
   expect_refused("0\n1.5\n1\n2\n", "line 2: '1.5'");
   expect_refused("0\n\n1\n2\n", "line 2: ''");
   expect_refused(std::string("0\nPK\0\x1b[\n", 7), "line 2: 'PK??[' is not a part number");

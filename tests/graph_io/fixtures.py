@@ -101,19 +101,30 @@ def graphsaint_sizes(folder):
         np.save(folder / name / "feats.npy", features)
 
 
-def dgl_reddit(folder, features=FEATURES, labels=LABELS):
+def dgl_reddit(folder, features=FEATURES, labels=LABELS, types=(1, 1, 2, 3, 3, 3)):
     """The graph as DGL publishes Reddit."""
     folder.mkdir(exist_ok=True)
     matrix = scipy.sparse.coo_matrix((np.ones(6), EDGES.T), shape=(6, 6))
     scipy.sparse.save_npz(folder / "reddit_graph.npz", matrix)
     np.savez(folder / "reddit_data.npz", feature=features, label=labels,
-             node_types=np.array([1, 1, 2, 3, 3, 3]), node_ids=np.arange(6))
+             node_types=np.array(types), node_ids=np.arange(6))
 
 
 def dgl_reddit_sizes(folder):
     dgl_reddit(folder / "transposed", features=FEATURES.T)
     dgl_reddit(folder / "short", labels=LABELS[:5])
     dgl_reddit(folder / "graph", FEATURES[:5], LABELS[:5])
+    dgl_reddit(folder / "named_types", types=["train", "train", "val", "test", "test", "test"])
+
+
+def ogb_bad(folder):
+    """Changed archives of the Open Graph Benchmark."""
+    for name, changes in (("from_one", {"edge_index": EDGES.T + 2}), ("short", {"node_feat": FEATURES[:5]})):
+        raw = folder / name / "raw"
+        raw.mkdir(parents=True)
+        np.savez(raw / "data.npz", **{"edge_index": EDGES.T, "node_feat": FEATURES,
+                                      "num_nodes_list": np.array([6]), **changes})
+        np.savez(raw / "node-label.npz", node_label=np.maximum(LABELS, 0)[:, None])
 
 
 def write_table(path, rows):
@@ -176,7 +187,7 @@ def facebook100(folder):
 
 def bad_coo(folder):
     """Matrices as scipy.sparse.save_npz would not write them."""
-    for name, shape, row, col, form in (("wide", 2**31 - 1, [0], [1], "coo"), ("far", 6, [0], [6], "coo"),
+    for name, shape, row, col, form in (("wide", 2**31 - 1, [0], [1], "coo"), ("far", 6, [1], [6], "coo"),
                                         ("uneven", 6, [0], [1, 2], "coo"), ("named", 6, [0], [1], "\x1b")):
         np.savez(folder / f"{name}.npz", shape=np.array([shape, shape]), row=np.array(row),
                  col=np.array(col), format=np.array(form.encode()))
@@ -296,6 +307,7 @@ def npz_bad(folder):
     cora("no_shape", adj_shape=None)
     cora("not_square", adj_shape=np.array([6, 7]))
     cora("column", adj_indices=np.array([1, 0, 6, 1, 0]))
+    cora("column_from_one", adj_indices=np.array([1, 2, 6, 1, 2]))
     cora("rows", attr_matrix=FEATURES[:5])
     cora("falls", adj_indptr=np.array([0, 3, 2, 3, 4, 5, 5]))
     cora("ends", adj_indptr=np.array([0, 1, 2, 3, 4, 4, 4]))

@@ -29,6 +29,16 @@ TEST_F(NpzTest, CoraStyleStoredAndDeflated) {
     EXPECT_THAT(list(dataset.graph.edge_weights), ElementsAre(1, 2.5F, 1, 1, 1, 2.5F));
   }
   EXPECT_EQ(load_dataset(folder_ / "cora.npz").name, "cora");
+
+  std::string lines;
+  ImportOptions options;
+  options.log = [&](LogLevel, std::string_view text) { lines.append(text).append("\n"); };
+  load_dataset(folder_ / "pickled_extra.npz", options);
+  EXPECT_NE(lines.find("left unread: class_names and node_names\n"), std::string::npos) << lines;
+  options.index_base = 1;
+  test::expect_error(ErrorCode::usage, "index-base does not apply: ", [&] {
+    load_dataset(folder_ / "cora.npz", options);
+  });
 }
 
 TEST_F(NpzTest, TolokersStyleStoredAndDeflated) {
@@ -169,7 +179,7 @@ TEST_F(NpzTest, ErrorsSayWhatWasFoundAndWhatToDo) {
   refused("adjacency.npz", "member adj_shape: has 9 rows, but labels has 6: 3 too many");
   refused("ends_short.npz", "hold 6 sources and 5 targets");
   refused("one_end.npz", "has a member src but no dst: edges need both ends");
-  refused("lists_from_one.npz", "all would fit from 1, but nodes of a split are counted from 0");
+  refused("lists_from_one.npz", "all would fit if 1 were subtracted: nodes count from 0");
   refused("lists_of_flags.npz", "member train_idx: holds only 0 and 1 (or false and true), but");
   refused("lists_of_numbers.npz", "member val_idx: holds only 0 and 1");
   refused("lists_twice.npz", "member train_idx: lists node 3 twice");
@@ -251,6 +261,9 @@ TEST_F(NpzTest, BadArchivesAreRefusedByName) {
   refused("no_shape", "has no member adj_shape");
   refused("not_square", "6 x 7, not square");
   refused("column", "entry 2 is 6, which is not in [0, 6)");
+  refused(
+      "column_from_one",
+      "entry 2 is 6, which is not in [0, 6); all would fit if 1 were subtracted: indices count");
   refused("rows", "member attr_matrix: has 5 rows, but adj_shape has 6: 1 too few");
   refused("falls", "falls at row 1");
   refused("ends", "ends at 4, but there are 5 indices");

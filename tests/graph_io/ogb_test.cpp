@@ -93,6 +93,11 @@ TEST_F(Ogb, DamageIsRefusedByName) {
   refused("edge.csv.gz", changed, "is damaged: ");
   refused("edge.csv.gz", "0,1\n", "has 1 edges, not 6 as num-edge-list says");
   refused("edge.csv.gz", "0,6\n", "line 1: node 6 is not in [0, 5]");
+  refused(
+      "edge.csv.gz", "1,6\n2,3\n",
+      "line 1: node 6 is not in [0, 5], the nodes of node-label.csv.gz; all would fit if 1 were "
+      "subtracted: nodes count from 0");
+  refused("edge.csv.gz", "0,1,5\n", "line 1: 3 fields between commas; a line here has the 2 nodes");
   refused("num-node-list.csv.gz", "6\n7\n", "holds 2 numbers; only data of one graph");
   refused("num-edge-list.csv.gz", "1e99\n", "is not a 64-bit integer");
   refused("node-label.csv.gz", "0\n1\n", "has 2 rows for 6 nodes");
@@ -111,6 +116,17 @@ TEST_F(Ogb, DamageIsRefusedByName) {
   fs::create_directory(folder_ / "tables" / "raw" / "relations");
   test::expect_error(ErrorCode::bad_input, "several types of nodes",
                      [&] { load_dataset(folder_ / "tables"); });
+}
+
+TEST_F(Ogb, FaultsOfArchivesNameTheMember) {
+  WRITE_FIXTURE_OR_SKIP("ogb_bad");
+  test::expect_error(ErrorCode::bad_input,
+                     "member edge_index: entry [0, 5] is node 6, which is not in [0, 5]; all would "
+                     "fit if 1 were subtracted: nodes count from 0",
+                     [&] { load_dataset(folder_ / "from_one"); });
+  test::expect_error(ErrorCode::bad_input,
+                     "data.npz: member node_feat: has 5 rows, but node_label has 6: 1 too few",
+                     [&] { load_dataset(folder_ / "short"); });
 }
 
 using LineReaderTest = test::FolderTest;

@@ -60,14 +60,24 @@ TEST_F(PublishedForms, GraphSaintIsRefusedByName) {
           "node 1 has 1 flags, where others have 2");
   refused(file, "{\"0\": [0, 2]}", "the flag 2, which is not 0 or 1");
   refused(file, "{\"0\": [0, 1, 0, 1]}", "too many for 6 nodes");
-  for (const char* text :
-       {"[]", "3", "{\"0\": {}}", "{\"0\": null}", "{\"0\": \"a\"}", "{\"0\": [[0]]}",
-        "{\"0\": 1, \"1\": [0, 1]}", "{\"0\":[0],\"1\":1,\"2\":[0]}"}) {
+  for (const char* text : {"[]", "3", "null"}) {
     refused(file, text, "is not an object from nodes to classes or to lists of flags");
   }
+  refused(file, R"({"0": {}})", "node 0 has an object instead of a class or a list of flags");
+  refused(file, R"({"0": 1, "4": null})", "node 4 has null instead of a class, as others have; -1");
+  refused(file, R"({"0": 1, "2": "a"})", "node 2 has the text 'a' instead of a class, as others");
+  refused(file, R"({"0": [[0]]})", "node 0 has a list instead of a flag");
+  refused(file, R"({"0": [0, null]})", "node 0 has null instead of a flag");
+  refused(file, R"({"0": 1, "1": [0, 1]})", "node 1 has a list instead of a class, as others have");
+  refused(file, R"({"0":[0],"1":1,"2":[0]})", "node 1 has 1 instead of a list of flags, as others");
+  refused(file, R"({"0": 1, "3": NaN, "2": 1})",
+          "is damaged JSON at node 3: NaN is no JSON; -1 marks a node without a label");
   refused("role.json", "{\"tr\": [0], \"va\": [1]}", "has no list of nodes \"te\"");
   refused("role.json", "{\"tr\": [0], \"va\": [9], \"te\": [2]}", "va: entry 0 is node 9");
   refused("role.json", "[", "is damaged JSON");
+  refused("role.json", R"({"tr": [0, "1"], "va": [2], "te": [3]})",
+          "tr: entry 1 is \"1\", which is not the number of a node");
+  refused("role.json", R"({"tr": [0], "va": [null], "te": [3]})", "va: entry 0 is null, which");
 
   // If graph and features differ, the class map tells which of them is wrong.
   ASSERT_TRUE(write_fixture("graphsaint_sizes"));
@@ -94,16 +104,23 @@ TEST_F(PublishedForms, DglRedditIsReadOrRefusedByName) {
   test::expect_error(ErrorCode::bad_input, "give the directory",
                      [&] { load_dataset(folder_ / "reddit_graph.npz"); });
   ASSERT_TRUE(write_fixture("bad_coo"));
-  for (const auto& [name, part] : {std::pair("wide", "reddit_graph.npz: has 2147483647 rows, but"),
-                                   {"far", "member col: entry 0 is node 6, which is not in [0, 6)"},
-                                   {"uneven", "row holds 1 entries and col 2"},
-                                   {"named", "is neither csr nor coo"}}) {
+  for (const auto& [name, part] :
+       {std::pair("wide", "reddit_graph.npz: has 2147483647 rows, but"),
+        {"far",
+         "members row and col: entry [1, 0] is node 6, which is not in [0, 5]; "
+         "all would fit if 1 were subtracted: nodes count from 0"},
+        {"uneven", "row and col: hold 1 sources and 2 targets"},
+        {"named", "is neither csr nor coo"}}) {
     fs::copy_file(folder_ / (std::string(name) + ".npz"), folder_ / "reddit_graph.npz",
                   fs::copy_options::overwrite_existing);
     test::expect_error(ErrorCode::bad_input, {"reddit_graph.npz", part},
                        [&] { load_dataset(folder_); });
   }
   ASSERT_TRUE(write_fixture("dgl_reddit_sizes"));
+  test::expect_error(ErrorCode::bad_input,
+                     "member node_types: has dtype '<U5', but types of nodes are the numbers 1 "
+                     "(training), 2 (validation) and 3 (test)",
+                     [&] { load_dataset(folder_ / "named_types"); });
   for (const auto& [name, part] :
        {std::pair("transposed",
                   "member feature: has 3 rows, but reddit_graph.npz has 6: 3 too few; "

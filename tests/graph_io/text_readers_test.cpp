@@ -75,6 +75,7 @@ TEST_F(TextReaders, EdgeListErrorsNameTheLine) {
   refused("0,1\n0,", "line 2: '' is not an integer");
   refused(",src,dst\n0,1,2\n", "line 1: the header's first name is empty");
   refused("id,source,target\n0,1,2\n", "line 1: the header's second and third names are the ends");
+  refused("from to\n1 0 1\n2 3 4\n", "line 2: 3 fields, where the header has 2: give each");
   write_text(directory / "edges.csv", "target,source,weight\n0,1,2\n");
   EXPECT_EQ(load_dataset(directory, base(0)).graph.neighbours.size(), 2U);
   write_npy(directory / "features.npy", std::vector<float>(18), 3, 6);
@@ -300,6 +301,12 @@ TEST_F(MusaeTest, ErrorsNameFileAndPlace) {
     using namespace ::testing;
     EXPECT_THAT(error.what(), AllOf(HasSubstr("node 4 is not in [0, 3]"), Not(HasSubstr("index"))));
   }
+  for (const char* text : {"id_1,id_2\n1,0,1\n", "1,0,1\n", "id_1,id_2,weight\n0,1,2\n"}) {
+    write_text(folder_ / "edges.csv", text);
+    refused("3 fields between commas; a line here has the 2 nodes of an edge");
+  }
+  write_text(folder_ / "edges.csv", "id_1,id_2\n1,4\n4,1\n");
+  refused("is not in [0, 3], the nodes of target.csv; all would fit if 1 were subtracted: nodes");
   write_text(folder_ / "edges.csv", "id_1,id_2\n0,4\n");
   refused("edges.csv, line 2: node 4 is not in [0, 3], the nodes of target.csv");
   fs::remove(folder_ / "edges.csv");
@@ -341,6 +348,34 @@ TEST_F(MusaeTest, ErrorsNameFileAndPlace) {
   }
   fs::remove(folder_ / "target.csv");
   refused("target.csv");
+}
+
+TEST_F(MusaeTest, MissingTargetsAreUnlabelled) {
+  const auto classes = [&](const std::string& values, const auto& names, const auto& class_of) {
+    std::string text = "id,target\n";
+    std::int64_t id = 0;
+    for (std::size_t at = 0, end = 0; at < values.size(); at = end + 1) {
+      end = std::min(values.find(' ', at), values.size());
+      text += std::to_string(id++) + "," + values.substr(at, end - at) + "\n";
+    }
+    write_text(folder_ / "target.csv", text);
+    SCOPED_TRACE(values);
+    const Dataset dataset = load_dataset(folder_);
+    EXPECT_THAT(dataset.class_names, names);
+    EXPECT_THAT(list(dataset.labels.class_of), class_of);
+  };
+  classes("10 nan 2 NaN NA None null", ElementsAre("2", "10"),
+          ElementsAre(1, -1, 0, -1, -1, -1, -1));
+  classes("10.0 nan 2.0 -1.0", ElementsAre("2.0", "10.0"), ElementsAre(1, -1, 0, -1));
+  classes("10 -1 2 3", ElementsAre("2", "3", "10"), ElementsAre(2, -1, 0, 1));
+  classes("b -1 a NaN", ElementsAre("-1", "a", "b"), ElementsAre(2, 0, 1, -1));
+  write_text(folder_ / "target.csv", "id,target\n0,NA\n1,-1\n2,nan\n");
+  ImportOptions options;
+  options.regression = true;
+  using ::testing::IsNan;
+  EXPECT_THAT(list(load_dataset(folder_, options).labels.values),
+              ElementsAre(IsNan(), -1, IsNan()));
+  refused("no node has a target");
 }
 
 TEST_F(MusaeTest, OtherGraphsHaveOtherNamesAndTargets) {

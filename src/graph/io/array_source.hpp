@@ -50,6 +50,8 @@ class ArraySource {
     read_.insert(name);
     return load(name);
   }
+  /// Lists an array that was read, but not used, among those that log_unread names.
+  void leave_unread(const std::string& name) const { read_.erase(name); }
   /// The first of the names that an array has; null if there is none.
   const char* first_of(ArrayNames names) const;
   /// Reads the first array that has one of the names; nothing if there is none.

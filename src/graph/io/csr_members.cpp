@@ -1,5 +1,6 @@
 #include "graph/io/csr_members.hpp"
 
+#include "graph/io/from_one.hpp"
 #include "graph/refuse.hpp"
 
 namespace heliograph {
@@ -19,7 +20,8 @@ void check_csr(const CsrMembers& matrix, const std::string& indptr, const std::s
   }
   for (std::size_t i = 0; i < matrix.columns.size(); ++i) {
     if (matrix.columns[i] < 0 || matrix.columns[i] >= matrix.cols) {
-      refuse(indices, "entry {} is {}, which is not in [0, {})", i, matrix.columns[i], matrix.cols);
+      refuse(indices, "entry {} is {}, which is not in [0, {}){}", i, matrix.columns[i],
+             matrix.cols, from_one_hint(fits_from_one(matrix.columns, matrix.cols), "indices"));
     }
   }
 }

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/throw_error.hpp"
 #include "graph/canonical.hpp"
+#include "graph/io/from_one.hpp"
 #include "graph/refuse.hpp"
 
 namespace heliograph {
@@ -36,9 +38,10 @@ std::int64_t EdgeArrays::largest() const {
   return most;
 }
 
-Graph EdgeArrays::graph(std::int64_t nodes, std::int64_t base, std::span<const float> weights,
-                        const ImportOptions& options, ImportCounts& counts,
-                        const std::string& where) const {
+Graph EdgeArrays::graph(std::int64_t nodes, std::optional<int> base_option,
+                        std::span<const float> weights, const ImportOptions& options,
+                        ImportCounts& counts, const std::string& where) const {
+  const std::int64_t base = base_option.value_or(0);
   const auto fits = [&](std::int64_t node, std::int64_t first) {
     return node >= first && node - first < nodes;
   };
@@ -52,9 +55,9 @@ Graph EdgeArrays::graph(std::int64_t nodes, std::int64_t base, std::span<const f
     }
     refuse(name_, "entry [{}, {}] is node {}, which is not in [{}, {}]{}", step_ == 2 ? i : end,
            step_ == 2 ? end : i, good ? target(i) : source(i), base, nodes - 1 + base,
-           from_one ? spell_options("; all would fit if nodes were numbered from 1: use "
-                                    "--index-base 1")
-                    : "");
+           from_one && base_option ? spell_options("; all would fit if nodes were numbered from 1: "
+                                                   "use --index-base 1")
+                                   : from_one_hint(from_one));
   }
   const auto replay = [&](auto&& use) {
     for (std::int64_t i = 0; i < count_; ++i) {

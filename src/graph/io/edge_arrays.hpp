@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -27,10 +28,11 @@ class EdgeArrays {
   /// The largest node; -1 if there are no edges.
   std::int64_t largest() const;
 
-  /// The canonical graph of these edges between nodes that are numbered from `base`. `weights` has
-  /// one number for each edge, or none if all are 1. Throws Error(bad_input) that names the first
-  /// node out of range, and as build_graph does with `where`.
-  Graph graph(std::int64_t nodes, std::int64_t base, std::span<const float> weights,
+  /// The canonical graph of these edges between nodes that are numbered from `base`; without it,
+  /// from 0, and --index-base does not apply. `weights` has one number for each edge, or none if
+  /// all are 1. Throws Error(bad_input) that names the first node out of range, and as build_graph
+  /// does with `where`.
+  Graph graph(std::int64_t nodes, std::optional<int> base, std::span<const float> weights,
               const ImportOptions& options, ImportCounts& counts, const std::string& where) const;
 
  private:

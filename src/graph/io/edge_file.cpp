@@ -3,6 +3,7 @@
 
 #include "core/plural.hpp"
 #include "graph/edge_weights.hpp"
+#include "graph/io/from_one.hpp"
 #include "graph/io/line_reader.hpp"
 #include "graph/io/readers.hpp"
 #include "graph/io/text.hpp"
@@ -57,22 +58,34 @@ bool is_target_name(std::string_view name) {
 
 }  // namespace
 
-EdgeList read_edge_file(const std::filesystem::path& file, int base, const RowCount& nodes,
-                        const ImportOptions& options, std::int64_t expected) {
+EdgeList read_edge_file(const std::filesystem::path& file, std::optional<int> base_option,
+                        const RowCount& nodes, const ImportOptions& options,
+                        std::size_t most_fields, std::int64_t expected) {
   LineReader lines(file);
+  const int base = base_option.value_or(0);
   bool saw_zero = false;
+  const auto all_fit_from_one = [&] {
+    try {
+      read_edge_file(file, 1, nodes, options, most_fields, expected);
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  };
   const auto node = [&](std::string_view text) {
     const auto value = parse_number<std::int64_t>(text);
     if (!value && !looks_integral(text)) lines.refuse("'{}' is not an integer", text);
     saw_zero = saw_zero || (value && *value == 0);
-    if (value && *value == nodes.rows && options.index_base == 0 && !saw_zero) {
+    if (value && *value == nodes.rows && base_option == 0 && !saw_zero) {
       throw_error(ErrorCode::bad_input,
                   "{}: node {} is not in [0, {}]; if nodes are numbered from 1, use --index-base 1",
                   lines.where(), text, nodes.rows - 1);
     }
     if (!value || *value < base || *value - base >= nodes.rows) {
-      lines.refuse("node {} is not in [{}, {}], the nodes of {}", text, base, nodes.rows - 1 + base,
-                   nodes.short_name());
+      const bool from_one =
+          value && *value == nodes.rows && !base_option && !saw_zero && all_fit_from_one();
+      lines.refuse("node {} is not in [{}, {}], the nodes of {}{}", text, base,
+                   nodes.rows - 1 + base, nodes.short_name(), from_one_hint(from_one));
     }
     return static_cast<NodeId>(*value - base);
   };
@@ -81,6 +94,7 @@ EdgeList read_edge_file(const std::filesystem::path& file, int base, const RowCo
   list.edges.reserve(static_cast<std::size_t>(
       std::clamp<std::int64_t>(expected, 0, lines.most_bytes() / kShortestLine)));
   char separator = 0;
+  std::size_t named = 0;  // How many fields the header has; 0 without one.
   for (std::string_view line; lines.next(line);) {
     line = trim(line);
     if (line.empty() || line.front() == '#' || line.front() == '%') continue;
@@ -88,13 +102,6 @@ EdgeList read_edge_file(const std::filesystem::path& file, int base, const RowCo
     if (first) separator = separator_of(line);
     const EdgeFields fields = split_edge(line, separator);
     const bool header = first && !looks_integral(fields.field[0]);
-    if (fields.count < 2 || fields.count > 3) {
-      lines.refuse("{} between {}; an edge has 2, or 3 with a weight",
-                   counted(static_cast<std::int64_t>(fields.count), "field"),
-                   separator == ','   ? "commas"
-                   : separator == ';' ? "semicolons"
-                                      : "tabs or blanks");
-    }
     if (header && fields.field[0].empty()) {
       lines.refuse(
           "the header's first name is empty, as if the first column were the index of a "
@@ -106,7 +113,24 @@ EdgeList read_edge_file(const std::filesystem::path& file, int base, const RowCo
           "the header's second and third names are the ends of an edge, so the first "
           "column would be read as its source: leave that column out");
     }
-    if (header) continue;
+    if (fields.count < 2 || fields.count > most_fields) {
+      lines.refuse("{} between {}; {}", counted(static_cast<std::int64_t>(fields.count), "field"),
+                   separator == ','   ? "commas"
+                   : separator == ';' ? "semicolons"
+                                      : "tabs or blanks",
+                   most_fields == 2 ? "a line here has the 2 nodes of an edge"
+                                    : "an edge has 2, or 3 with a weight");
+    }
+    if (header) {
+      named = fields.count;
+      continue;
+    }
+    if (named != 0 && fields.count > named) {
+      lines.refuse(
+          "{} fields, where the header has {}: give each column a name, and leave out one "
+          "that numbers the rows",
+          fields.count, named);
+    }
     const NodeId source = node(fields.field[0]);
     const NodeId target = node(fields.field[1]);
     float weight = 1.0F;

@@ -15,9 +15,10 @@ namespace heliograph {
 namespace {
 
 std::optional<double> number_of(std::string_view field) {
-  if (field.empty() || field == "\"\"") return std::numeric_limits<double>::quiet_NaN();
+  if (const auto number = parse_number<double>(field)) return number;
   if (field == "True" || field == "False") return field == "True" ? 1 : 0;
-  return parse_number<double>(field);
+  if (is_missing(field) || field == "\"\"") return std::numeric_limits<double>::quiet_NaN();
+  return std::nullopt;
 }
 
 }  // namespace

@@ -12,9 +12,9 @@
 
 namespace heliograph {
 
-/// Reads a table of numbers row by row. Commas outside quotes separate fields, an empty field is
-/// NaN, True and False are 1 and 0, and empty lines are skipped. Throws Error(bad_input) that names
-/// the file and the line.
+/// Reads a table of numbers row by row. Commas outside quotes separate fields, a missing one
+/// (is_missing) is NaN, True and False are 1 and 0, and empty lines are skipped. Throws
+/// Error(bad_input) that names the file and the line.
 class NumberRows {
  public:
   explicit NumberRows(const std::filesystem::path& file) : lines_(file) {}

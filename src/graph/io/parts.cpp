@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/plural.hpp"
+#include "graph/io/from_one.hpp"
 #include "graph/refuse.hpp"
 #include "graph/validate.hpp"
 
@@ -164,10 +165,6 @@ class RoleWriter {
 };
 
 }  // namespace
-
-bool fits_from_one(std::span<const std::int64_t> nodes, std::int64_t count) {
-  return std::ranges::all_of(nodes, [&](std::int64_t v) { return v >= 1 && v <= count; });
-}
 
 bool is_flat(const NpyArray& array) {
   return array.shape.size() == 1 || (array.shape.size() == 2 && array.shape[1] == 1);
@@ -341,9 +338,7 @@ std::vector<Split> split_from_indices(const SplitArrays& arrays, const Labels& l
     for (std::size_t i = 0; i < members.size(); ++i) {
       if (members[i] < 0 || members[i] >= nodes) {
         refuse(array->name, "entry {} is node {}, which is not in [0, {}){}", i, members[i], nodes,
-               fits_from_one(members, nodes)
-                   ? "; all would fit from 1, but nodes of a split are counted from 0"
-                   : "");
+               from_one_hint(fits_from_one(members, nodes)));
       }
     }
     writer.start(*array, role);

@@ -29,9 +29,6 @@ NpyArray as_array(std::string name, std::vector<T> values, std::vector<std::int6
           std::move(shape), std::as_bytes(std::span(*owner)),       owner};
 }
 
-/// Whether all of these nodes are in [1, count].
-bool fits_from_one(std::span<const std::int64_t> nodes, std::int64_t count);
-
 /// Whether an array has the shape (n,) or (n, 1).
 bool is_flat(const NpyArray& array);
 

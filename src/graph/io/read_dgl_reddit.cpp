@@ -19,6 +19,12 @@ constexpr const char* kData = "reddit_data.npz";
 
 /// Nodes of type 1 are to train on, of type 2 to validate and of type 3 to test.
 SplitArrays lists_of_types(const NpyArray& types, std::int64_t nodes) {
+  if (types.kind == 'U' || types.kind == 'S' || types.kind == 'O') {
+    refuse(types.name,
+           "has dtype '{}', but types of nodes are the numbers 1 (training), 2 (validation) and 3 "
+           "(test)",
+           types.dtype);
+  }
   const std::vector<std::int32_t> values = to_int32(types);
   if (static_cast<std::int64_t>(values.size()) != nodes) {
     refuse(types.name, "has {} values for {} nodes", values.size(), nodes);

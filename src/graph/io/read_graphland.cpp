@@ -213,7 +213,7 @@ Dataset read_graphland(const fs::path& directory, const ImportOptions& given,
   Dataset dataset;
   dataset.features = make_features(file, names, normal_fractions, std::move(table), options.log);
   const fs::path edges = directory / "edgelist.csv";
-  dataset.graph = build_graph(nodes, read_edge_file(edges, 0, rows, options),
+  dataset.graph = build_graph(nodes, read_edge_file(edges, {}, rows, options),
                               options.keep_direction, counts, edges.string());
   arrays.add("labels", [&] { return labels; });
   const std::vector<fs::path> splits = split_files(directory);

@@ -43,7 +43,7 @@ class ClassMap : public json::json_sax_t {
   }
 
   bool start_object(std::size_t) override {
-    require(!begun_);
+    if (begun_) refuse_found("an object");
     return begun_ = true;
   }
   bool key(std::string& text) override {
@@ -57,7 +57,7 @@ class ClassMap : public json::json_sax_t {
     return true;
   }
   bool start_array(std::size_t) override {
-    require(begun_ && !in_list_ && (given_ == 0 || lists_));
+    if (!begun_ || in_list_ || (given_ > 0 && !lists_)) refuse_found("a list");
     in_list_ = lists_ = true;
     list_.clear();
     return true;
@@ -92,10 +92,16 @@ class ClassMap : public json::json_sax_t {
   }
   bool boolean(bool value) override { return take(value ? 1 : 0); }
   bool end_object() override { return true; }
-  bool null() override { return take_nothing(); }
-  bool string(std::string&) override { return take_nothing(); }
-  bool binary(json::binary_t&) override { return take_nothing(); }
-  bool parse_error(std::size_t, const std::string&, const json::exception& error) override {
+  bool null() override { refuse_found("null"); }
+  bool string(std::string& text) override {
+    refuse_found(fmt::format("the text '{}'", legible(text)));
+  }
+  bool binary(json::binary_t&) override { refuse_found("bytes"); }
+  bool parse_error(std::size_t read, const std::string&, const json::exception& error) override {
+    if (read > 0 && mapped_->text().substr(read - 1).starts_with("NaN")) {
+      refuse(file_, "is damaged JSON at node {}: NaN is no JSON; -1 marks a node without a label",
+             node_);
+    }
     error_ = legible(reason_of(error));
     return false;
   }
@@ -103,15 +109,17 @@ class ClassMap : public json::json_sax_t {
  private:
   static constexpr std::int64_t kLargest = std::int64_t{1} << 40;
 
-  void require(bool holds) const {
-    if (!holds) refuse(file_, "is not an object from nodes to classes or to lists of flags");
-  }
-  bool take_nothing() const {
-    require(false);
-    return false;
+  /// Refuses what stands where a class, a list of flags or a flag belongs.
+  [[noreturn]] void refuse_found(const std::string& found) const {
+    if (!begun_) refuse(file_, "is not an object from nodes to classes or to lists of flags");
+    refuse(file_, "node {} has {} instead of {}; -1 marks a node without a label", node_, found,
+           in_list_      ? "a flag, 0 or 1"
+           : given_ == 0 ? "a class or a list of flags"
+           : lists_      ? "a list of flags, as others have"
+                         : "a class, as others have");
   }
   bool take(std::int64_t value) {
-    require(begun_ && in_list_ == lists_);
+    if (!begun_ || in_list_ != lists_) refuse_found(std::to_string(value));
     if (in_list_) {
       if (value < -1 || value > 1) {
         refuse(file_, "node {} has the flag {}, which is not 0 or 1", node_, value);
@@ -147,8 +155,11 @@ SplitArrays read_roles(const fs::path& file) {
   }
   const auto nodes = [&](const char* name) {
     const json list = object.is_object() ? object.value(name, json()) : json();
-    if (!list.is_array() || !std::ranges::all_of(list, &json::is_number_integer)) {
-      refuse(file, "has no list of nodes \"{}\"", name);
+    if (!list.is_array()) refuse(file, "has no list of nodes \"{}\"", name);
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      if (list[i].is_number_integer()) continue;
+      refuse(file, "{}: entry {} is {}, which is not the number of a node", name, i,
+             legible(list[i].dump(-1, ' ', false, json::error_handler_t::replace)));
     }
     auto values = list.get<std::vector<std::int64_t>>();
     const auto count = static_cast<std::int64_t>(values.size());

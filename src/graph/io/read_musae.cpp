@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -78,12 +80,12 @@ Column read_target_column(const fs::path& file, const std::string& wanted) {
   return column;
 }
 
-/// Numbers to predict; an empty field is NaN.
+/// Numbers to predict; a missing one is NaN.
 Labels numbers_of(const Column& column, const fs::path& file) {
   std::vector<float> numbers;
   for (const std::string& text : column.values) {
-    const auto number =
-        text.empty() ? std::numeric_limits<float>::quiet_NaN() : parse_number<float>(trim(text));
+    const auto number = is_missing(text) ? std::numeric_limits<float>::quiet_NaN()
+                                         : parse_number<float>(trim(text));
     if (!number) {
       refuse_text(file, "{} of node {} is '{}', which is not a number", column.name, numbers.size(),
                   text);
@@ -94,11 +96,20 @@ Labels numbers_of(const Column& column, const fs::path& file) {
   return make_labels(as_array(file.string(), std::move(numbers), {nodes}), nodes, true);
 }
 
-/// Classes are the distinct values, numbers in their order and other values in that of their
-/// text.
+/// The number, if it is whole. pandas writes whole numbers as 3.0 where others are missing.
+std::optional<double> whole_number(const std::string& text) {
+  const auto number = parse_number<double>(trim(text));
+  return number && std::isfinite(*number) && *number == std::trunc(*number) ? number : std::nullopt;
+}
+
+/// Classes are the distinct values, whole numbers in their order and other values in that of their
+/// text. A missing value is unlabelled, and so is -1 among whole numbers.
 void fill_classes(const Column& column, const fs::path& file, Dataset& dataset) {
   std::set<std::string> distinct(column.values.begin(), column.values.end());
-  distinct.erase("");
+  std::erase_if(distinct, is_missing);
+  const bool numbers = std::ranges::all_of(
+      distinct, [](const auto& name) { return whole_number(name).has_value(); });
+  if (numbers) std::erase_if(distinct, [](const auto& name) { return whole_number(name) == -1; });
   if (distinct.empty()) refuse_text(file, "no node has a {}", column.name);
   if (static_cast<std::int64_t>(distinct.size()) > kMaxClasses) {
     refuse_text(file, "{} has {} distinct values; a data set has at most {} classes{}", column.name,
@@ -106,15 +117,13 @@ void fill_classes(const Column& column, const fs::path& file, Dataset& dataset) 
   }
   std::vector<std::string>& names = dataset.class_names;
   names.assign(distinct.begin(), distinct.end());
-  const auto number = [](const std::string& name) { return parse_number<std::int64_t>(name); };
-  if (std::ranges::all_of(names, [&](const auto& name) { return number(name).has_value(); })) {
-    std::ranges::stable_sort(names, {}, [&](const auto& name) { return *number(name); });
-  }
+  if (numbers) std::ranges::stable_sort(names, {}, whole_number);
   std::map<std::string, std::int32_t> ids;
   for (const std::string& name : names) ids.emplace(name, static_cast<std::int32_t>(ids.size()));
   std::vector<std::int32_t> class_of(column.values.size(), -1);
   for (std::size_t v = 0; v < class_of.size(); ++v) {
-    if (!column.values[v].empty()) class_of[v] = ids.at(column.values[v]);
+    const auto id = ids.find(column.values[v]);
+    if (id != ids.end()) class_of[v] = id->second;
   }
   dataset.labels.classes = static_cast<std::int32_t>(names.size());
   dataset.labels.class_of = std::move(class_of);
@@ -222,7 +231,7 @@ Dataset read_musae(const fs::path& directory, const ImportOptions& options, Impo
     fill_classes(column, target, dataset);
   }
   dataset.features = read_words(features, nodes);
-  dataset.graph = build_graph(nodes.rows, read_edge_file(edges, 0, nodes, options),
+  dataset.graph = build_graph(nodes.rows, read_edge_file(edges, {}, nodes, options, 2),
                               options.keep_direction, counts, edges.string());
   return dataset;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/throw_error.hpp"
 #include "graph/canonical.hpp"
 #include "graph/edge_weights.hpp"
 #include "graph/io/csr_members.hpp"
@@ -105,12 +106,18 @@ Dataset read_npz_dataset(const std::filesystem::path& file, const ImportOptions&
     rows.insert(rows.begin(), rows_of_labels(*labels));
   }
   if (archive.has("adj_indptr")) {
+    if (options.index_base >= 0) {
+      throw_error(ErrorCode::usage,
+                  "--index-base does not apply: {} holds a CSR matrix, whose nodes count from 0; "
+                  "leave it out",
+                  archive.where());
+    }
     dataset.graph = graph_from_triple(archive, options, counts);
     rows.insert(rows.begin(), {archive.where() + ": member adj_shape", dataset.graph.nodes, 0});
     agree_on_nodes(rows);
   } else {
     const EdgeArrays edges = read_edges(archive);
-    const std::int64_t base = options.index_base == 1 ? 1 : 0;
+    const int base = options.index_base == 1 ? 1 : 0;
     const std::int64_t nodes =
         agree_on_nodes(rows, std::max<std::int64_t>(edges.largest(), 0) - base);
     const Array<float> weights = read_weights(archive, archive.first_of(kWeightNames),

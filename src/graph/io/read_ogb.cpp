@@ -124,16 +124,19 @@ Dataset read_ogb(const fs::path& directory, const ImportOptions& options, Import
 
   Dataset dataset;
   const fs::path features = table(raw, "node-feat"), edge_features = table(raw, "edge-feat");
+  std::string feature_name = features;
   const bool by_edges = !binary && !fs::exists(features) && fs::exists(edge_features);
   if (binary) {
-    dataset.features = dense_features(data->read("node_feat"));
+    const NpyArray array = data->read("node_feat");
+    feature_name = array.name;
+    dataset.features = dense_features(array);
     const EdgeArrays edges(data->read("edge_index"), false);
-    dataset.graph = edges.graph(nodes, 0, {}, options, counts, edges.name());
+    dataset.graph = edges.graph(nodes, {}, {}, options, counts, edges.name());
   } else {
     const fs::path file = table(raw, "edge");
     const std::int64_t expected =
         only_number(read_number_table<double>(table(raw, "num-edge-list")));
-    EdgeList edges = read_edge_file(file, 0, rows, options, expected);
+    EdgeList edges = read_edge_file(file, {}, rows, options, 2, expected);
     if (static_cast<std::int64_t>(edges.edges.size()) != expected) {
       refuse(file, "has {} edges, not {} as num-edge-list says", edges.edges.size(), expected);
     }
@@ -147,9 +150,7 @@ Dataset read_ogb(const fs::path& directory, const ImportOptions& options, Import
     dataset.graph =
         build_graph(nodes, std::move(edges), options.keep_direction, counts, file.string());
   }
-  agree_on_nodes({rows,
-                  {(binary ? raw / "data.npz" : features).string(), dataset.features.rows,
-                   dataset.features.cols}});
+  agree_on_nodes({rows, {feature_name, dataset.features.rows, dataset.features.cols}});
   MadeArrays arrays(directory.string());
   arrays.add("labels", [&] { return labels; });
   add_split(directory / "split", arrays);

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 
 #include "graph/canonical.hpp"
 #include "graph/io/array_source.hpp"
@@ -98,12 +100,14 @@ Dataset load_native(const std::filesystem::path& directory);
 
 /// Reads a text file of edges, one "source,target[,weight]" a line. The first line decides what
 /// separates fields: semicolons, else commas, else tabs or blanks. Skips empty lines, lines that
-/// start with # or % and one header line.
-/// Nodes are numbered from `base`, as many as `nodes` has rows; a line without weight has weight 1.
-/// Memory is reserved for `expected` edges, if the file can hold as many. Throws Error(bad_input)
-/// that names the file and the line.
-EdgeList read_edge_file(const std::filesystem::path& file, int base, const RowCount& nodes,
-                        const ImportOptions& options, std::int64_t expected = 0);
+/// start with # or % and one header line, which names every field of a line.
+/// Nodes are numbered from `base`, as many as `nodes` has rows; without `base`, from 0, and
+/// --index-base does not apply. A line has two fields to `most_fields`; one without weight has
+/// weight 1. Memory is reserved for `expected` edges, if the file can hold as many. Throws
+/// Error(bad_input) that names the file and the line.
+EdgeList read_edge_file(const std::filesystem::path& file, std::optional<int> base,
+                        const RowCount& nodes, const ImportOptions& options,
+                        std::size_t most_fields = 3, std::int64_t expected = 0);
 
 /// The edges of a square coordinate matrix, whose entry (i, j) is the edge i -> j.
 struct MarketEdges {

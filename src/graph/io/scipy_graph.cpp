@@ -8,6 +8,7 @@
 
 #include "graph/canonical.hpp"
 #include "graph/io/csr_members.hpp"
+#include "graph/io/edge_arrays.hpp"
 #include "graph/io/text.hpp"
 #include "graph/refuse.hpp"
 
@@ -24,30 +25,6 @@ std::string format_of(const NpzArchive& archive) {
   return text;
 }
 
-std::vector<std::int32_t> read_nodes(const NpyArray& array, std::int64_t nodes) {
-  std::vector<std::int32_t> values = to_int32(array);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (values[i] >= 0 && values[i] < nodes) continue;
-    refuse(array.name, "entry {} is node {}, which is not in [0, {})", i, values[i], nodes);
-  }
-  return values;
-}
-
-Graph graph_of_coo(const NpzArchive& archive, std::int64_t nodes, const ImportOptions& options,
-                   ImportCounts& counts) {
-  const std::vector<std::int32_t> sources = read_nodes(archive.read("row"), nodes);
-  const std::vector<std::int32_t> targets = read_nodes(archive.read("col"), nodes);
-  if (sources.size() != targets.size()) {
-    refuse(archive.where(), "row holds {} entries and col {}", sources.size(), targets.size());
-  }
-  return build_graph(
-      nodes, options.keep_direction, counts,
-      [&](auto&& use) {
-        for (std::size_t i = 0; i < sources.size(); ++i) use(sources[i], targets[i]);
-      },
-      archive.where());
-}
-
 }  // namespace
 
 RowCount rows_of_scipy_graph(const NpzArchive& archive) {
@@ -62,7 +39,11 @@ RowCount rows_of_scipy_graph(const NpzArchive& archive) {
 Graph read_scipy_graph(const NpzArchive& archive, std::int64_t nodes, const ImportOptions& options,
                        ImportCounts& counts) {
   const std::string format = format_of(archive);
-  if (format == "coo") return graph_of_coo(archive, nodes, options, counts);
+  if (format == "coo") {
+    const EdgeArrays edges(archive.where() + ": members row and col", archive.read("row"),
+                           archive.read("col"));
+    return edges.graph(nodes, {}, {}, options, counts, archive.where());
+  }
   if (format != "csr")
     refuse(archive.where(), "format '{}' is neither csr nor coo", legible(format));
   const CsrMembers matrix = read_csr_members(archive, "");

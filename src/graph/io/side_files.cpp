@@ -106,6 +106,7 @@ void read_targets(const ArraySource& arrays, const ImportOptions& options, Datas
     const auto names = arrays.find(kClassNames);
     if (names && !options.regression) {
       dataset.class_names = make_class_names(*names, dataset.labels);
+      if (dataset.class_names.empty()) arrays.leave_unread(arrays.first_of(kClassNames));
     }
   }
   // Without labels, no node could have a role.

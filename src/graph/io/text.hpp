@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,6 +28,12 @@ inline std::string_view trim(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t");
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+/// Whether a field of a table stands for a missing value: empty, or as pandas and R write one.
+inline bool is_missing(std::string_view field) {
+  constexpr std::string_view kMissing[] = {"", "nan", "NaN", "NA", "None", "null"};
+  return std::ranges::find(kMissing, trim(field)) != std::end(kMissing);
 }
 
 /// Removes the first word from `text` and returns it; an empty word at the end. Tabs and blanks

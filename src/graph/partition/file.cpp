@@ -16,6 +16,7 @@
 #include "core/plural.hpp"
 #include "core/throw_error.hpp"
 #include "graph/io/files.hpp"
+#include "graph/io/from_one.hpp"
 #include "graph/io/npy.hpp"
 #include "graph/io/text.hpp"
 #include "heliograph/partition.hpp"
@@ -90,11 +91,12 @@ Partition read_partition(const std::filesystem::path& path, std::int64_t nodes, 
   for (std::size_t i = 0; i < partition.owner.size(); ++i) {
     const std::int32_t owner = partition.owner[i];
     if (owner < 0 || owner >= parts) {
-      throw_error(ErrorCode::bad_input,
-                  "partition file {}, {} {}: part {} is out of range of {}: --parts must be "
-                  "the number of parts in the file",
+      throw_error(ErrorCode::bad_input, "partition file {}, {} {}: part {} is out of range of {}{}",
                   file.string(), array ? "node" : "line", array ? i : i + 1, owner,
-                  counted(parts, "part"));
+                  counted(parts, "part"),
+                  fits_from_one(partition.owner, parts)
+                      ? from_one_hint(true, "ranks")
+                      : spell_options(": --parts must be the number of parts in the file"));
     }
     used[static_cast<std::size_t>(owner)] = true;
   }
