@@ -24,7 +24,7 @@ std::string bits_text(const ExchangeOptions& exchange) {
   std::string text = counted(forward, "bit");
   if (forward != backward) text += fmt::format(" forward, {} backward", backward);
   if (exchange.gradient_bits != Bits::fp32) {
-    text += fmt::format(", weight gradients {}", bit_count(exchange.gradient_bits));
+    text += fmt::format(", {} for weight gradients", bit_count(exchange.gradient_bits));
   }
   return text;
 }
