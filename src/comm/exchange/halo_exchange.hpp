@@ -84,6 +84,10 @@ class HaloExchange {
   void encode(const RowSelection& rows, std::byte* out, PhaseClock& times) const;
   void encode(const SendSchedule::Message& message, RowRange rows, PhaseClock& times) const;
   void copy_shared(const SendSchedule::Message& message) const;
+  /// The number of each offered row, which keys its noise.
+  const std::int64_t* row_ids() const {
+    return site_.partial_sums ? shard_.sum_ids(site_.direction) : shard_.global_ids();
+  }
   [[noreturn]] void refuse(const UnencodableRow& row) const;
 
   Communicator& comm_;

@@ -15,6 +15,41 @@
 
 namespace heliograph {
 
+namespace {
+
+/// Rates by which ExchangedRows::automatic is resolved, which must not depend on the machine.
+constexpr double kValuesSummedASecond = 1e9;  // By a rank.
+constexpr double kFewestRowsSaved = 0.1;      // Of the boundary rows, if no link rate is given.
+
+bool cover_costs_less(const Covers::Counts& counts, const TrainOptions& options, int ranks) {
+  const auto saved = static_cast<double>(counts.boundary_rows - counts.rows - counts.sums);
+  const double gbps = options.transport.link_gbps;
+  if (gbps == 0 || ranks < 2) {
+    return saved > kFewestRowsSaved * static_cast<double>(counts.boundary_rows);
+  }
+  // Seconds an exchange and column, on a link and on a rank in the mean.
+  const double bits =
+      0.5 * (bit_count(options.exchange.bits_forward) + bit_count(options.exchange.bits_backward));
+  const double links = static_cast<double>(ranks) * (ranks - 1);
+  return saved * bits / (links * gbps * 1e9) >
+         static_cast<double>(counts.summed) / (ranks * kValuesSummedASecond);
+}
+
+}  // namespace
+
+bool may_cover(const TrainOptions& options) {
+  return options.exchange.rows != ExchangedRows::boundary && !options.reproducible &&
+         !attends(options.model);
+}
+
+void RunPlan::resolve_exchange() {
+  ExchangedRows& rows = options_.exchange.rows;
+  if (rows != ExchangedRows::automatic) return;
+  const bool covers =
+      may_cover(options_) && cover_costs_less(*facts_.covers, options_, facts_.ranks);
+  rows = covers ? ExchangedRows::cover : ExchangedRows::boundary;
+}
+
 void RunPlan::resolve_metric_and_check() {
   validate(options_);
   metric_ = resolve_metric(options_.metric, facts_.task, facts_.classes);

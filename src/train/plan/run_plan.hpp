@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/buffer.hpp"
+#include "graph/covers.hpp"
 #include "graph/edge_weights.hpp"
 #include "graph/shard.hpp"
 #include "heliograph/dataset.hpp"
@@ -41,6 +42,8 @@ struct RunFacts {
   int ranks = 1;
   PartitionQuality quality;
   std::string partition_hash;
+  /// What a training exchange sends with covers; unset if none were found.
+  std::optional<Covers::Counts> covers;
 
   GraphKind graph_kind() const { return {directed, weights.has_value()}; }
 };
@@ -59,7 +62,11 @@ struct PlanPurpose {
   FeatureStatistics statistics = {};
   /// The statistics of a regression target; unset: those of the training nodes.
   std::optional<TargetStatistics> target = {};
+  bool finds_covers = false;  ///< Finds covers even if the run's exchanges do not need them.
 };
+
+/// Whether a run with these options may exchange rows and sums of covers.
+bool may_cover(const TrainOptions& options);
 
 /// How a run with these options cuts its graph: an inductive run also balances training nodes.
 PartitionOptions cut_of(const TrainOptions& options);
@@ -99,6 +106,8 @@ class RunPlan {
   /// Called when options_ and facts_ are set: sets the metric. Throws Error: usage (options that do
   /// not suit the data), bad_input (no training node, at all or of a class that is to be balanced).
   void resolve_metric_and_check();
+  /// Replaces ExchangedRows::automatic by what costs less, once facts_.covers is set.
+  void resolve_exchange();
 
   TrainOptions options_;
   PlanPurpose purpose_;
