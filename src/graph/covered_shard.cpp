@@ -22,6 +22,7 @@ void keep_covered_rows(const HaloPlan::Peer& peer, std::span<const std::uint8_t>
   for (std::size_t i = 0; i < sent.size(); ++i) {
     if (sent[i] != 0) kept.sent.push_back(peer.sent[i]);
   }
+  kept.replaced = static_cast<std::int32_t>(peer.sent.size() - kept.sent.size());
   for (const std::uint8_t mark : halo) halo_row.push_back(mark != 0 ? plan.halo_rows++ : -1);
   kept.halo_end = plan.halo_rows;
   plan.peers.push_back(std::move(kept));

@@ -159,7 +159,7 @@ Covers::Covers(const NodeIndex& index, const Graph* transposed, int threads)
     : ranks_(index.ranks()), covers_(at(std::int64_t{ranks_} * ranks_)) {
   const bool directed = transposed != nullptr;
   const Graph& readers = directed ? *transposed : index.graph();
-  std::vector<Counts> counts(at(ranks_));
+  std::vector<CoverCounts> counts(at(ranks_));
   ThreadPool(threads).run(ranks_, [&](std::int64_t task) {
     const auto from = static_cast<int>(task);
     std::vector<bool> wanted(at(ranks_), false);
@@ -175,7 +175,7 @@ Covers::Covers(const NodeIndex& index, const Graph* transposed, int threads)
       const auto number = [](const std::vector<std::uint8_t>& marks) {
         return std::accumulate(marks.begin(), marks.end(), std::int64_t{0});
       };
-      Counts& c = counts[at(from)];
+      CoverCounts& c = counts[at(from)];
       const std::int64_t sources = number(cover.sources), targets = number(cover.targets);
       c.boundary_rows += static_cast<std::int64_t>(cover.sources.size());
       c.rows += sources;
@@ -195,7 +195,7 @@ Covers::Covers(const NodeIndex& index, const Graph* transposed, int threads)
       covers_[at(std::int64_t{from} * ranks_ + to)] = std::move(cover);
     }
   });
-  for (const Counts& c : counts) {
+  for (const CoverCounts& c : counts) {
     counts_.boundary_rows += c.boundary_rows;
     counts_.rows += c.rows;
     counts_.sums += c.sums;

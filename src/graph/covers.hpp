@@ -7,6 +7,7 @@
 
 #include "core/csr.hpp"
 #include "graph/shard.hpp"
+#include "heliograph/partition.hpp"
 
 namespace heliograph {
 
@@ -24,31 +25,24 @@ Cover smallest_cover(const Csr& edges, std::int64_t targets);
 /// cover of an edge serves both directions: backward its ends change places.
 class Covers {
  public:
-  /// Sums over all pairs of one direction.
-  struct Counts {
-    std::int64_t boundary_rows = 0;  ///< Rows that travel without covers.
-    std::int64_t rows = 0;           ///< Rows that travel with covers.
-    std::int64_t sums = 0;           ///< Sums that travel with covers.
-    std::int64_t summed = 0;         ///< Entries of these sums.
-  };
-
   /// Finds the covers of all pairs on `threads` threads. `transposed`: as for build_shard.
   Covers(const NodeIndex& index, const Graph* transposed, int threads);
 
   /// Writes the covers of the rank's pairs into its shard (Adjacency::cover).
   void mark(Shard& shard) const;
 
-  /// What an exchange sends; both directions send as much.
-  const Counts& counts() const { return counts_; }
+  /// What a forward exchange sends. Backward, rows and sums change places.
+  const CoverCounts& counts() const { return counts_; }
 
- private:
   const Cover& of(int from, int to) const {
-    return covers_[static_cast<std::size_t>(from * ranks_ + to)];
+    return covers_[static_cast<std::size_t>(from) * static_cast<std::size_t>(ranks_) +
+                   static_cast<std::size_t>(to)];
   }
 
+ private:
   int ranks_;
   std::vector<Cover> covers_;  ///< From rank i to rank k: i * ranks + k.
-  Counts counts_;
+  CoverCounts counts_;
 };
 
 /// The rank's shard in which rows and sums of covers travel instead of all boundary rows. `shard`

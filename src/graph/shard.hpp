@@ -20,6 +20,7 @@ struct HaloPlan {
     std::vector<std::int32_t> sent;  ///< The inner rows that are sent to the peer, ascending.
     std::int32_t halo_begin = 0;     ///< The first halo row that the peer sends.
     std::int32_t halo_end = 0;       ///< One past the last halo row that the peer sends.
+    std::int32_t replaced = 0;       ///< The boundary rows that partial sums replace.
   };
   std::int32_t inner_rows = 0;
   std::int32_t halo_rows = 0;

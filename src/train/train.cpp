@@ -374,6 +374,7 @@ TrainResult run(const TrainOptions& options, const TrainCallbacks& callbacks, Ma
     const std::unique_ptr<const RunPlan> plan = make_plan(beginning);
     if (callbacks.log) callbacks.log(LogLevel::info, "split " + plan->describe_split());
     log_edge_weights(*plan, callbacks.log);
+    log_covers(*plan, callbacks.log);
     const RunFacts& facts = plan->facts();
     if (callbacks.log && beginning.weights) {
       const std::string other = why_other_graph(*beginning.weights, facts.graph_kind());
@@ -392,6 +393,7 @@ TrainResult run(const TrainOptions& options, const TrainCallbacks& callbacks, Ma
     result.metric = plan->metric();
     result.partition = plan->facts().quality;
     result.partition_hash = plan->facts().partition_hash;
+    if (plan->options().exchange.rows == ExchangedRows::cover) result.covers = facts.covers;
     if (beginning.resumed) {
       require_same_data(*beginning.resumed, {}, result.partition_hash, options.checkpoint.resume);
     }

@@ -34,7 +34,7 @@ void HaloExchange::post_receives(HaloSlot& slot) {
   receives_.clear();
   for (const HaloPlan::Peer& peer : plan_.peers) {
     const auto rows = static_cast<std::size_t>(peer.halo_end - peer.halo_begin);
-    if (rows == 0) continue;
+    if (rows == 0 && boundary_rows(peer) == 0) continue;
     receives_.push_back({peer.rank, in + static_cast<std::size_t>(peer.halo_begin) * row_bytes,
                          rows * row_bytes, !shard_.device().on_host()});
   }
@@ -161,6 +161,12 @@ std::span<std::byte> HaloExchange::adopt(HaloSlot& slot, RowFormat format) const
   return {slot.receive_buffer(receive_bytes(format)), receive_bytes(format)};
 }
 
+std::int64_t HaloExchange::fp32_bytes_sent() const {
+  std::int64_t rows = 0;
+  for (const HaloPlan::Peer& peer : plan_.peers) rows += boundary_rows(peer);
+  return rows * sent_.exchanges * fp32_row_bytes();
+}
+
 void HaloExchange::append_traffic(std::vector<LinkTraffic>& traffic) const {
   for (const HaloPlan::Peer& peer : plan_.peers) {
     const auto rows = static_cast<std::int64_t>(peer.sent.size());
@@ -170,7 +176,7 @@ void HaloExchange::append_traffic(std::vector<LinkTraffic>& traffic) const {
     link.to = peer.rank;
     link.site = site_.id;
     link.bytes = rows * sent_.row_bytes;
-    link.fp32_bytes = rows * sent_.exchanges * fp32_row_bytes();
+    link.fp32_bytes = boundary_rows(peer) * sent_.exchanges * fp32_row_bytes();
     traffic.push_back(link);
   }
 }

@@ -3,6 +3,7 @@
 #include <optional>
 #include <vector>
 
+#include "graph/covers.hpp"
 #include "graph/shard.hpp"
 #include "heliograph/dataset.hpp"
 #include "heliograph/io.hpp"

@@ -21,7 +21,7 @@ namespace {
 constexpr double kValuesSummedASecond = 1e9;  // By a rank.
 constexpr double kFewestRowsSaved = 0.1;      // Of the boundary rows, if no link rate is given.
 
-bool cover_costs_less(const Covers::Counts& counts, const TrainOptions& options, int ranks) {
+bool cover_costs_less(const CoverCounts& counts, const TrainOptions& options, int ranks) {
   const auto saved = static_cast<double>(counts.boundary_rows - counts.rows - counts.sums);
   const double gbps = options.transport.link_gbps;
   if (gbps == 0 || ranks < 2) {
@@ -42,12 +42,15 @@ bool may_cover(const TrainOptions& options) {
          !attends(options.model);
 }
 
+ExchangedRows exchanged_rows(const TrainOptions& options, const CoverCounts* covers, int ranks) {
+  if (options.exchange.rows != ExchangedRows::automatic) return options.exchange.rows;
+  return covers != nullptr && cover_costs_less(*covers, options, ranks) ? ExchangedRows::cover
+                                                                        : ExchangedRows::boundary;
+}
+
 void RunPlan::resolve_exchange() {
-  ExchangedRows& rows = options_.exchange.rows;
-  if (rows != ExchangedRows::automatic) return;
-  const bool covers =
-      may_cover(options_) && cover_costs_less(*facts_.covers, options_, facts_.ranks);
-  rows = covers ? ExchangedRows::cover : ExchangedRows::boundary;
+  options_.exchange.rows = exchanged_rows(
+      options_, may_cover(options_) && facts_.covers ? &*facts_.covers : nullptr, facts_.ranks);
 }
 
 void RunPlan::resolve_metric_and_check() {
@@ -123,6 +126,17 @@ std::string describe_split(const SplitChoice& choice, std::int64_t training,
                            std::int64_t validation, std::int64_t test) {
   return fmt::format("{}: {} to train on, {} to validate, {} to test", split_text(choice),
                      counted(training, "node"), validation, test);
+}
+
+std::string describe_covers(const CoverCounts& covers) {
+  return fmt::format("an exchange sends {} and {} instead of {}", counted(covers.rows, "row"),
+                     counted(covers.sums, "partial sum"), counted(covers.boundary_rows, "row"));
+}
+
+void log_covers(const RunPlan& plan, const LogCallback& log) {
+  const auto& covers = plan.facts().covers;
+  if (!log || !covers || plan.options().exchange.rows != ExchangedRows::cover) return;
+  log(LogLevel::info, "covers: " + describe_covers(*covers));
 }
 
 void log_edge_weights(const RunPlan& plan, const LogCallback& log) {

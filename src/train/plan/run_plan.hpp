@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "core/buffer.hpp"
-#include "graph/covers.hpp"
 #include "graph/edge_weights.hpp"
 #include "graph/shard.hpp"
 #include "heliograph/dataset.hpp"
@@ -43,7 +42,7 @@ struct RunFacts {
   PartitionQuality quality;
   std::string partition_hash;
   /// What a training exchange sends with covers; unset if none were found.
-  std::optional<Covers::Counts> covers;
+  std::optional<CoverCounts> covers;
 
   GraphKind graph_kind() const { return {directed, weights.has_value()}; }
 };
@@ -67,6 +66,9 @@ struct PlanPurpose {
 
 /// Whether a run with these options may exchange rows and sums of covers.
 bool may_cover(const TrainOptions& options);
+/// What a run over `ranks` ranks exchanges: `automatic` becomes what costs less. `covers`: null if
+/// the run may not use them.
+ExchangedRows exchanged_rows(const TrainOptions& options, const CoverCounts* covers, int ranks);
 
 /// How a run with these options cuts its graph: an inductive run also balances training nodes.
 PartitionOptions cut_of(const TrainOptions& options);
@@ -106,7 +108,7 @@ class RunPlan {
   /// Called when options_ and facts_ are set: sets the metric. Throws Error: usage (options that do
   /// not suit the data), bad_input (no training node, at all or of a class that is to be balanced).
   void resolve_metric_and_check();
-  /// Replaces ExchangedRows::automatic by what costs less, once facts_.covers is set.
+  /// Replaces ExchangedRows::automatic, once facts_.covers is set.
   void resolve_exchange();
 
   TrainOptions options_;
@@ -114,6 +116,12 @@ class RunPlan {
   RunFacts facts_;
   Metric metric_ = Metric::automatic;
 };
+
+/// "an exchange sends 2 rows and 1 partial sum instead of 5 rows".
+std::string describe_covers(const CoverCounts& covers);
+
+/// Logs what covers send instead of boundary rows, if the run uses them.
+void log_covers(const RunPlan& plan, const LogCallback& log);
 
 /// Logs the range of the graph's edge weights, if it has any.
 void log_edge_weights(const RunPlan& plan, const LogCallback& log);

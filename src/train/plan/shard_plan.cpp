@@ -279,10 +279,7 @@ RunFacts interpret_facts(const json& manifest, const fs::path& path) {
   facts.ranks = static_cast<int>(manifest.at("ranks").size());
   facts.quality = partition_from_json(manifest.at("partition"));
   facts.partition_hash = manifest.at("partition_hash").get<std::string>();
-  const json& covers = manifest.at("covers");
-  facts.covers = {covers.at("boundary_rows").get<std::int64_t>(),
-                  covers.at("rows").get<std::int64_t>(), covers.at("sums").get<std::int64_t>(),
-                  covers.at("summed").get<std::int64_t>()};
+  facts.covers = covers_from_json(manifest.at("covers"));
   check_facts(facts, manifest, path);
   return facts;
 }

@@ -172,10 +172,7 @@ void write_shards(const Dataset& dataset, const Partition& partition, const Trai
   const std::uint64_t identity = xxh64(std::as_bytes(std::span(said)));
   manifest["identity"] = hex64(identity);
   manifest["partition"] = partition_to_json(facts.quality);
-  manifest["covers"] = {{"boundary_rows", facts.covers->boundary_rows},
-                        {"rows", facts.covers->rows},
-                        {"sums", facts.covers->sums},
-                        {"summed", facts.covers->summed}};
+  manifest["covers"] = covers_to_json(*facts.covers);
   manifest["ranks"] = ordered_json::array();
   for (int rank = 0; rank < facts.ranks; ++rank) {
     ShardHeader header;
