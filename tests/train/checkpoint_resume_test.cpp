@@ -168,6 +168,13 @@ const std::vector<Setting> settings{
        o.exchange.staleness = 3;
        o.exchange.sync_every = 5;
      }},
+    {"covers_1bit_s2",
+     [](TrainOptions& o) {
+       o.exchange.rows = ExchangedRows::cover;
+       o.exchange.bits_forward = o.exchange.bits_backward = Bits::one;
+       o.exchange.staleness = 2;
+     },
+     false, false, true},
     {"sage_s2_warmup",
      [](TrainOptions& o) {
        o.exchange.staleness = 2;
