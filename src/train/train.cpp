@@ -393,7 +393,7 @@ TrainResult run(const TrainOptions& options, const TrainCallbacks& callbacks, Ma
     result.metric = plan->metric();
     result.partition = plan->facts().quality;
     result.partition_hash = plan->facts().partition_hash;
-    if (plan->options().exchange.rows == ExchangedRows::cover) result.covers = facts.covers;
+    if (plan->covers()) result.covers = facts.covers;
     if (beginning.resumed) {
       require_same_data(*beginning.resumed, {}, result.partition_hash, options.checkpoint.resume);
     }

@@ -108,11 +108,10 @@ Trainer::Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryA
   const std::int64_t most_halo = whole_ ? std::max(halo, whole_->op().halo_rows()) : halo;
   const std::int64_t backward_halo =
       train_->placed().shard().adjacency(Direction::backward).plan.halo_rows;
-  model_ =
-      std::make_unique<Network>(options.model, train_->input(), plan.facts().classes, options.seed,
-                                PassRows{rows, most_rows, 1, halo, most_halo, backward_halo,
-                                         options.exchange.rows == ExchangedRows::cover},
-                                *kernels_, account_);
+  model_ = std::make_unique<Network>(
+      options.model, train_->input(), plan.facts().classes, options.seed,
+      PassRows{rows, most_rows, 1, halo, most_halo, backward_halo, plan.covers()}, *kernels_,
+      account_);
   std::int64_t widest = 0;
   for (const Site& site : model_->sites()) widest = std::max(widest, site.cols);
   train_->reserve_sums(widest, account_);

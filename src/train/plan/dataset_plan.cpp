@@ -112,9 +112,8 @@ void DatasetPlan::index(Partition partition) {
   find_covers();
   // The halos of an induced graph are others and not known here.
   if (options_.inductive) return;
-  const bool covers = options_.exchange.rows == ExchangedRows::cover;
-  check_memory(covers ? facts_.covers->rows + facts_.covers->sums
-                      : facts_.quality.communication_volume);
+  check_memory(covers() ? facts_.covers->rows + facts_.covers->sums
+                        : facts_.quality.communication_volume);
 }
 
 void DatasetPlan::find_covers() {

@@ -161,8 +161,8 @@ std::vector<ExchangeCost> exchange_costs(const Dataset& dataset, const Partition
   std::vector<ExchangeCost> costs;
   for (const ExchangeOptions& exchange : exchanges) {
     TrainOptions at = with_exchange(options, exchange, partition.parts);
-    at.exchange.rows = exchanged_rows(at, covers ? &covers->counts() : nullptr, partition.parts);
-    const bool covered = at.exchange.rows == ExchangedRows::cover;
+    const bool covered = may_cover(at) && takes_covers(at, covers->counts(), partition.parts);
+    at.exchange.rows = covered ? ExchangedRows::cover : ExchangedRows::boundary;
     const CountedModel model = count_model(dataset, at, training_nodes);
     const std::int64_t sent = weight_bytes(model, at, partition.parts);
     const ExchangePolicy policy(at.exchange, at.epochs);

@@ -101,7 +101,7 @@ RankGraph::RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Ker
   if (!facts.sparse_features) x_.place(kernels, features, account);
   if (precomputes(model)) gathered_ = aggregate_features(comm, kernels, features, host, account);
   if (fetches_features(model)) gathered_ = fetch_features(comm, kernels, features, host, account);
-  if (plan.options().exchange.rows == ExchangedRows::cover) {
+  if (plan.covers()) {
     cover(comm, kernels, account);  // Features are exchanged once, by rows alone.
     connect();
   } else {

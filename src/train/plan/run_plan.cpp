@@ -42,15 +42,12 @@ bool may_cover(const TrainOptions& options) {
          !attends(options.model);
 }
 
-ExchangedRows exchanged_rows(const TrainOptions& options, const CoverCounts* covers, int ranks) {
-  if (options.exchange.rows != ExchangedRows::automatic) return options.exchange.rows;
-  return covers != nullptr && cover_costs_less(*covers, options, ranks) ? ExchangedRows::cover
-                                                                        : ExchangedRows::boundary;
+bool takes_covers(const TrainOptions& options, const CoverCounts& covers, int ranks) {
+  return options.exchange.rows == ExchangedRows::cover || cover_costs_less(covers, options, ranks);
 }
 
 void RunPlan::resolve_exchange() {
-  options_.exchange.rows = exchanged_rows(
-      options_, may_cover(options_) && facts_.covers ? &*facts_.covers : nullptr, facts_.ranks);
+  covers_ = may_cover(options_) && takes_covers(options_, *facts_.covers, facts_.ranks);
 }
 
 void RunPlan::resolve_metric_and_check() {
@@ -135,7 +132,7 @@ std::string describe_covers(const CoverCounts& covers) {
 
 void log_covers(const RunPlan& plan, const LogCallback& log) {
   const auto& covers = plan.facts().covers;
-  if (!log || !covers || plan.options().exchange.rows != ExchangedRows::cover) return;
+  if (!log || !plan.covers()) return;
   log(LogLevel::info, "covers: " + describe_covers(*covers));
 }
 

@@ -66,9 +66,9 @@ struct PlanPurpose {
 
 /// Whether a run with these options may exchange rows and sums of covers.
 bool may_cover(const TrainOptions& options);
-/// What a run over `ranks` ranks exchanges: `automatic` becomes what costs less. `covers`: null if
-/// the run may not use them.
-ExchangedRows exchanged_rows(const TrainOptions& options, const CoverCounts* covers, int ranks);
+/// Whether a run over `ranks` ranks that may use covers does so: ExchangedRows::automatic takes
+/// what costs less.
+bool takes_covers(const TrainOptions& options, const CoverCounts& covers, int ranks);
 
 /// How a run with these options cuts its graph: an inductive run also balances training nodes.
 PartitionOptions cut_of(const TrainOptions& options);
@@ -87,6 +87,8 @@ class RunPlan {
   const TrainOptions& options() const { return options_; }
   const RunFacts& facts() const { return facts_; }
   Metric metric() const { return metric_; }  ///< Never `automatic`.
+  /// Whether rows and partial sums of covers travel; what ExchangedRows::automatic becomes.
+  bool covers() const { return covers_; }
 
   std::string describe_split() const;
 
@@ -108,13 +110,14 @@ class RunPlan {
   /// Called when options_ and facts_ are set: sets the metric. Throws Error: usage (options that do
   /// not suit the data), bad_input (no training node, at all or of a class that is to be balanced).
   void resolve_metric_and_check();
-  /// Replaces ExchangedRows::automatic, once facts_.covers is set.
+  /// Sets what `covers` returns, once facts_.covers is set.
   void resolve_exchange();
 
   TrainOptions options_;
   PlanPurpose purpose_;
   RunFacts facts_;
   Metric metric_ = Metric::automatic;
+  bool covers_ = false;
 };
 
 /// "an exchange sends 2 rows and 1 partial sum instead of 5 rows".
