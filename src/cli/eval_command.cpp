@@ -110,8 +110,17 @@ void require_writable_results(const EvalRequest& request) {
     check("out", fs::path(out) / kScoresFile, kNpyFile);
     check("out", fs::path(out) / kResultsFile, {"a result of eval", is_result});
   }
-  if (!request.logits.empty()) check("save-logits", request.logits, kNpyFile);
-  if (!request.embeddings.empty()) check("save-embeddings", request.embeddings, kNpyFile);
+  const auto check_array = [&](const char* flag, const std::string& path) {
+    if (path.empty()) return;
+    check(flag, path, kNpyFile);
+    if (fs::path(path).extension() == ".npy") return;
+    throw Error(ErrorCode::usage,
+                fmt::format("--{} {}: the file is an array of NumPy, whose name ends in .npy; "
+                            "heliograph export writes other forms",
+                            flag, path));
+  };
+  check_array("save-logits", request.logits);
+  check_array("save-embeddings", request.embeddings);
 }
 
 void write_files(const EvalRequest& request, const Model& model, const std::string& dataset,

@@ -112,6 +112,10 @@ TEST_F(KeptFiles, ListsAndArraysReplaceOnlyTheirKind) {
   const std::string predictions = read_text(path("run/predictions.npy"));
   refused(eval("--save-logits", "run/predictions.npy"), 2, "lies in a run: it is not replaced");
   EXPECT_EQ(read_text(path("run/predictions.npy")), predictions);
+  refused({"eval", "--checkpoint", path("run"), "--out", path("run")}, 2,
+          "lies in a run: it is not replaced");
+  refused(eval("--save-logits", "l.csv"), 2, "whose name ends in .npy");
+  EXPECT_FALSE(fs::exists(path("l.csv")));
   auto twice = eval("--save-logits", "l.npy");
   twice.insert(twice.end(), {"--save-embeddings", path("run/../l.npy")});
   refused(twice, 2, "another result has the same file");

@@ -226,6 +226,10 @@ TEST(Usage, MissingAndMeaninglessValuesAreNamed) {
   expect_refusal({"partition", "--data", "x", "--parts", "0"}, 2, "--parts");
   expect_refusal({"train", "--data", "x", "--bits", "3"}, 2, "--bits");
   expect_refusal({"train", "--data", "x", "--bits-forward", "5"}, 2, "--bits-forward");
+  for (const char* bits : {"2", "3"}) {
+    expect_refusal({"train", "--data", "x", "--gradient-bits", bits}, 2,
+                   "--gradient-bits must be 4, 8, 16 or 32, not");
+  }
   expect_refusal({"train", "--data", "x", "--lr", "fast"}, 2, "--lr");
   expect_refusal({"train", "--data", "x", "--index-base", "2"}, 2, "--index-base");
   expect_refusal({"train", "--data", "x", "--summary", "no/such/s.json"}, 2, "--summary");

@@ -227,8 +227,8 @@ void with_type(const NpyArray& array, Use&& use) {
   }
   if (array.kind == 'U' || array.kind == 'S') {
     refuse(array.name,
-           "holds text (dtype '{}') instead of numbers: numpy.unique(names, return_inverse=True) "
-           "numbers it",
+           "holds text (dtype '{}') instead of numbers: .astype('float32') makes numbers of their "
+           "text, numpy.unique(names, return_inverse=True) of the names of classes",
            array.dtype);
   }
   if (array.dtype[0] == '>') {

@@ -230,11 +230,11 @@ void add_checkpoints(TrainFields& fields) {
 }
 
 void add_bits(TrainFields& fields, const std::string& name, std::string help,
-              Bits ExchangeOptions::*bits) {
+              Bits ExchangeOptions::*bits, Bits fewest = Bits::one) {
   fields.add(
       name, FieldKind::integer, "N", std::move(help),
-      [name, bits](TrainOptions& options, const std::string& text) {
-        options.exchange.*bits = parse_bits(name, text);
+      [name, bits, fewest](TrainOptions& options, const std::string& text) {
+        options.exchange.*bits = parse_bits(name, text, fewest);
       },
       [bits](const TrainOptions& options) {
         return nlohmann::json(bit_count(options.exchange.*bits));
@@ -268,7 +268,7 @@ void add_exchange(TrainFields& fields) {
       "Bits per value of weight gradients: 32 is exact fp32; 16, 8 and 4 are integers that are "
       "rounded at random without bias, so results depend on the number of ranks. At 8 bits "
       "gradients take 3/8 of the bytes.",
-      &ExchangeOptions::gradient_bits);
+      &ExchangeOptions::gradient_bits, Bits::four);
   fields.add(
       "staleness", "S",
       "Let an epoch use rows of other ranks that are up to S epochs old, so that their messages "

@@ -150,9 +150,7 @@ void validate_exchange(const ExchangeOptions& exchange, const ModelOptions& mode
                 "takes at least {} bits, and --model gat any number",
                 name, bit_count(bits), choice_name(model.kind), bit_count(fewest));
   }
-  const Bits gradient = exchange.gradient_bits;
-  check_bits("gradient-bits", bit_count(gradient));
-  require_value(gradient >= Bits::four, "gradient-bits", "32, 16, 8 or 4", bit_count(gradient));
+  check_bits("gradient-bits", bit_count(exchange.gradient_bits), Bits::four);
   require_at_least(0, "staleness", exchange.staleness);
   require_at_least(0, "sync-every", exchange.sync_every);
   require_at_least(0, "warmup-epochs", exchange.warmup_epochs);

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <string_view>
+#include <vector>
 
+#include "core/plural.hpp"
 #include "core/throw_error.hpp"
 #include "heliograph/error.hpp"
 #include "train/options/not_built.hpp"
@@ -22,16 +24,19 @@ void refuse_not_built(const std::string& name) {
   }
 }
 
-void check_bits(const std::string& name, int bits) {
+void check_bits(const std::string& name, int bits, Bits fewest) {
+  std::vector<std::string> widths;
   for (const int width : {1, 2, 4, 8, 16, 32}) {
+    if (width < bit_count(fewest)) continue;
     if (bits == width) return;
+    widths.push_back(std::to_string(width));
   }
-  throw_error(ErrorCode::usage, "--{} must be 1, 2, 4, 8, 16 or 32, not {}", name, bits);
+  throw_error(ErrorCode::usage, "--{} must be {}, not {}", name, listed(widths), bits);
 }
 
-Bits parse_bits(const std::string& name, const std::string& text) {
+Bits parse_bits(const std::string& name, const std::string& text, Bits fewest) {
   const auto bits = parse_integer<int>(name, text);
-  check_bits(name, bits);
+  check_bits(name, bits, fewest);
   return Bits{bits};
 }
 

@@ -153,9 +153,9 @@ inline constexpr EnumName<GraphModel> enum_names<GraphModel>[] {
 
 // These parsers throw Error(usage) that names the flag and the value.
 
-/// Throws Error(usage) unless `bits` is 1, 2, 4, 8, 16 or 32.
-void check_bits(const std::string& name, int bits);
-Bits parse_bits(const std::string& name, const std::string& text);
+/// Throws Error(usage) unless `bits` is 1, 2, 4, 8, 16 or 32 and at least `fewest`.
+void check_bits(const std::string& name, int bits, Bits fewest = Bits::one);
+Bits parse_bits(const std::string& name, const std::string& text, Bits fewest = Bits::one);
 
 /// The value of --partitioner as text: metis, contiguous, random or file:PATH.
 std::string partitioner_text(const PartitionOptions& options);

@@ -69,7 +69,6 @@ void require_writable(const OutputPath& output) {
   if (fs::is_directory(path, ignored)) refuse(" is a directory");
   if (!permitted(path, parent)) refuse(std::string(" cannot be written: ") + std::strerror(errno));
   if (!fs::exists(path, ignored)) return;
-  if (!output.overwrite) refuse(" exists; choose another name or add --overwrite");
   if (!output.kind.matches(path)) {
     refuse(fmt::format(" exists and is not {}: it is not replaced", output.kind.name));
   }
@@ -77,6 +76,7 @@ void require_writable(const OutputPath& output) {
   if (of_data || (output.kind.may_be_data && fs::exists(parent / "run.json", ignored))) {
     refuse(fmt::format(" lies in {}: it is not replaced", of_data ? "a data set" : "a run"));
   }
+  if (!output.overwrite) refuse(" exists; choose another name or add --overwrite");
 }
 
 void require_writable_partition(const char* flag, const std::string& path, bool overwrite) {
