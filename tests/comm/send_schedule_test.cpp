@@ -25,10 +25,8 @@ HaloPlan plan_of_rank_1() {
   HaloPlan plan;
   plan.inner_rows = kInner;
   plan.halo_rows = 5;
-  plan.peers = {{0, {{1, 2, 3, 8}, {}}, 0, 0},
-                {2, {{2, 3, 4}, {}}, 0, 2},
-                {3, {{2, 3, 4, 5, 6, 7}, {}}, 2, 4},
-                {4, {}, 4, 5}};
+  plan.peers = {
+      {0, {1, 2, 3, 8}, 0, 0}, {2, {2, 3, 4}, 0, 2}, {3, {2, 3, 4, 5, 6, 7}, 2, 4}, {4, {}, 4, 5}};
   return plan;
 }
 
