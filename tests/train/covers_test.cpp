@@ -209,8 +209,8 @@ TEST(CoveredRun, AutomaticWeighsRowsAgainstSums) {
   TrainOptions o = covering(ModelKind::gcn, 2, 1);
   o.exchange.rows = ExchangedRows::automatic;
   const auto chosen = [&](const CoverCounts& counts) { return takes_covers(o, counts, 2); };
-  EXPECT_TRUE(chosen({1000, 500, 300, 900}));
-  EXPECT_FALSE(chosen({1000, 600, 350, 900}));
+  EXPECT_TRUE(chosen({1000, 300, 150, 900}));
+  EXPECT_FALSE(chosen({1000, 400, 150, 900}));
   // At 32 bits and 1 Gbit/s, 50 rows save 0.8 us a column on either link.
   o.transport.link_gbps = 1;
   EXPECT_TRUE(chosen({1000, 600, 350, 1500}));

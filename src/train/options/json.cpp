@@ -247,7 +247,7 @@ void add_exchange(TrainFields& fields) {
       "exchange",
       "What ranks send for the edges between their parts: the rows of all boundary nodes, or rows "
       "and partial sums of a smallest cover of these edges, which are fewer. auto takes the cover "
-      "if it saves a tenth of the rows or, with --link-gbps, more time than its sums take.",
+      "if it saves half of the rows or, with --link-gbps, more time than its sums take.",
       HELIOGRAPH_MEMBER(exchange.rows));
   fields.add(
       "bits", FieldKind::integer, "32|16|8|4|2|1",

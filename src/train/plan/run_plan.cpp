@@ -19,7 +19,9 @@ namespace {
 
 /// Rates by which ExchangedRows::automatic is resolved, which must not depend on the machine.
 constexpr double kValuesSummedASecond = 1e9;  // By a rank.
-constexpr double kFewestRowsSaved = 0.1;      // Of the boundary rows, if no link rate is given.
+/// Of the boundary rows, if no link rate is given. With fewer saved, 1-bit epochs on links as fast
+/// as memory took longer (docs/covers.md).
+constexpr double kFewestRowsSaved = 0.5;
 
 bool cover_costs_less(const CoverCounts& counts, const TrainOptions& options, int ranks) {
   const auto saved = static_cast<double>(counts.boundary_rows - counts.rows - counts.sums);
