@@ -34,7 +34,7 @@ void HaloExchange::post_receives(HaloSlot& slot) {
   receives_.clear();
   for (const HaloPlan::Peer& peer : plan_.peers) {
     const auto rows = static_cast<std::size_t>(peer.halo_end - peer.halo_begin);
-    if (rows == 0 && boundary_rows(peer) == 0) continue;
+    if (rows == 0) continue;
     receives_.push_back({peer.rank, in + static_cast<std::size_t>(peer.halo_begin) * row_bytes,
                          rows * row_bytes, !shard_.device().on_host()});
   }
@@ -170,7 +170,7 @@ std::int64_t HaloExchange::fp32_bytes_sent() const {
 void HaloExchange::append_traffic(std::vector<LinkTraffic>& traffic) const {
   for (const HaloPlan::Peer& peer : plan_.peers) {
     const auto rows = static_cast<std::int64_t>(peer.sent.size());
-    if (rows == 0) continue;
+    if (rows == 0 && boundary_rows(peer) == 0) continue;
     LinkTraffic link;
     link.from = comm_.rank();
     link.to = peer.rank;
