@@ -432,8 +432,8 @@ TrainResult train_shards(const std::filesystem::path& directory, const TrainOpti
     auto shards = std::make_unique<ShardPlan>(directory, options);
     const RunFacts& facts = shards->facts();
     beginning = read_beginning(facts.graph_kind(), shards->dataset_hash(), shards->options());
-    shards->use_statistics(purpose_of(beginning, shards->options(), callbacks.log,
-                                      facts.feature_cols, facts.task, facts.classes));
+    shards->use(purpose_of(beginning, shards->options(), callbacks.log, facts.feature_cols,
+                           facts.task, facts.classes));
     return shards;
   });
 }

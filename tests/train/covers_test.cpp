@@ -190,6 +190,18 @@ TEST(CoveredRun, ReportsWhatItSends) {
   EXPECT_EQ(sums * (covered.covers->rows + covered.covers->sums), all * covered.covers->sums);
 }
 
+TEST(CoveredRun, CountsBoundaryRowsOfLinksThatCarrySumsAlone) {
+  Dataset data = test::make_small_dataset(40, 8, 3, 3);
+  data.graph = test::star_graph(40);
+  const TrainResult result = train(data, covering(ModelKind::gcn, 2, 2));
+  // The rank without the hub sends the sum of its leaves and no row.
+  EXPECT_EQ(result.covers->rows, 1);
+  EXPECT_EQ(result.covers->sums, 1);
+  std::int64_t fp32 = 0;
+  for (const LinkTraffic& link : result.halo_traffic) fp32 += link.fp32_bytes;
+  EXPECT_EQ(fp32, 2 * result.fp32_bytes_per_epoch);
+}
+
 TEST(CoveredRun, NeedsNoAttentionAndNoReproducibleSums) {
   const Dataset data = test::make_small_dataset(100, 8, 3, 3);
   TrainOptions o = covering(ModelKind::gat, 2, 1);

@@ -8,6 +8,7 @@
 
 #include "comm/collectives.hpp"
 #include "comm/exchange/setup_exchange.hpp"
+#include "core/throw_error.hpp"
 #include "graph/covers.hpp"
 
 namespace heliograph {
@@ -74,6 +75,20 @@ Shard complete(Shard shard, const ModelOptions& model, MemoryUse use, Communicat
   return shard;
 }
 
+/// Throws Error(bad_input) if another rank marks other rows that it sends than this rank expects,
+/// or the ranks would wait for messages that nobody sends.
+void require_same_covers(const Adjacency& a, Communicator& comm) {
+  HaloPlan plan = a.plan;  // An inner row has the mark of each row sent.
+  std::int32_t next = 0;
+  for (HaloPlan::Peer& peer : plan.peers) {
+    for (std::int32_t& row : peer.sent) row = next++;
+  }
+  const std::vector<std::int64_t> sent(a.cover.sent.begin(), a.cover.sent.end());
+  if (std::ranges::equal(exchange_numbers(comm, plan, sent), a.cover.halo)) return;
+  throw_error(ErrorCode::bad_input, "the covers in the shard of rank {} contradict other shards'",
+              comm.rank());
+}
+
 }  // namespace
 
 RankGraph::RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Kernels& kernels,
@@ -134,6 +149,8 @@ RankGraph::RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Ker
 }
 
 void RankGraph::cover(Communicator& comm, Kernels& kernels, MemoryAccount* account) {
+  require_same_covers(shard_.in, comm);
+  if (shard_.out) require_same_covers(*shard_.out, comm);
   const std::vector<std::int64_t> in_ids =
       exchange_numbers(comm, shard_.in.plan, shard_.global_ids);
   std::vector<std::int64_t> out_ids;

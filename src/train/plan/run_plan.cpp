@@ -49,7 +49,8 @@ bool takes_covers(const TrainOptions& options, const CoverCounts& covers, int ra
 }
 
 void RunPlan::resolve_exchange() {
-  covers_ = may_cover(options_) && takes_covers(options_, *facts_.covers, facts_.ranks);
+  covers_ = may_cover(options_) &&
+            purpose_.covers.value_or(takes_covers(options_, *facts_.covers, facts_.ranks));
 }
 
 void RunPlan::resolve_metric_and_check() {

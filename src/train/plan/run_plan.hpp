@@ -62,6 +62,8 @@ struct PlanPurpose {
   /// The statistics of a regression target; unset: those of the training nodes.
   std::optional<TargetStatistics> target = {};
   bool finds_covers = false;  ///< Finds covers even if the run's exchanges do not need them.
+  /// What ExchangedRows::automatic has become in the run that is resumed; unset: it is resolved.
+  std::optional<bool> covers = {};
 };
 
 /// Whether a run with these options may exchange rows and sums of covers.

@@ -337,12 +337,13 @@ ShardPlan::ShardPlan(fs::path directory, const TrainOptions& options, PlanPurpos
   const auto counts =
       facts_.task == Task::multiclass ? static_cast<std::size_t>(facts_.classes) : 0;
   if (facts_.training_of_class.size() != counts) refuse_file(path, "counts other classes");
-  use_statistics(purpose_);
+  use(purpose_);
   resolve_metric_and_check();
-  resolve_exchange();
 }
 
-void ShardPlan::use_statistics(const PlanPurpose& purpose) {
+void ShardPlan::use(const PlanPurpose& purpose) {
+  purpose_.covers = purpose.covers;
+  resolve_exchange();
   // Shards hold targets in their own units.
   if (purpose.target) facts_.target = *purpose.target;
   if (options_.normalize != Normalization::standard || purpose.statistics.empty() ||
