@@ -135,7 +135,15 @@ std::string cost_table(const Dataset& dataset, const Partition& partition,
                   gradient_format(request.train));
   const auto covered =
       std::ranges::find_if(costs, [](const ExchangeCost& cost) { return cost.covers.has_value(); });
-  if (covered != costs.end()) text += "  covers: " + describe_covers(*covered->covers) + "\n";
+  if (covered != costs.end()) {
+    std::vector<std::string> bits;  // Those at which `auto` takes covers.
+    for (std::size_t i = 0; i < costs.size(); ++i) {
+      if (costs[i].covers) bits.push_back(std::to_string(bit_count(exchanges[i].bits_forward)));
+    }
+    text += fmt::format("  covers{}: {}\n",
+                        bits.size() == costs.size() ? "" : " at " + listed(bits, "and") + " bits",
+                        describe_covers(*covered->covers));
+  }
   if (gbps > 0) {
     text += fmt::format(
         "  waiting: for the busiest link's bytes at {} Gbit/s, if nothing hides it\n", gbps);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int32_t kNone = -1;
 
-/// A largest matching by the algorithm of Hopcroft and Karp, after a greedy start.
+/// A largest matching, found in phases of disjoint alternating paths after a greedy start.
 class Matching {
  public:
   Matching(const Csr& edges, std::int64_t targets)

@@ -12,7 +12,7 @@
 namespace heliograph {
 
 /// A smallest cover of a bipartite graph's edges by its rows (sources) and columns (targets): 1 for
-/// each one in the cover. Found from a largest matching (Hopcroft and Karp, 1973; König, 1931). The
+/// each one in the cover. Found from a largest matching (König, 1931; after Hopcroft and Karp, 1973). The
 /// same graph always has the same cover. `edges` has rows of distinct columns below `targets`.
 struct Cover {
   std::vector<std::uint8_t> sources, targets;

@@ -217,6 +217,20 @@ TEST(CoveredRun, NeedsNoAttentionAndNoReproducibleSums) {
   EXPECT_FALSE(train(data, o).covers);
 }
 
+TEST(CoveredRun, TellsWhatAutomaticTook) {
+  const Dataset data = test::make_small_dataset(100, 8, 3, 3);
+  TrainOptions o = covering(ModelKind::gcn, 2, 1);
+  std::string lines;
+  TrainCallbacks callbacks;
+  callbacks.log = [&](LogLevel, std::string_view text) { lines.append(text).append("\n"); };
+  train(data, o, callbacks);
+  EXPECT_THAT(lines, HasSubstr("covers: an exchange sends "));
+  lines.clear();
+  o.exchange.rows = ExchangedRows::automatic;
+  train(data, o, callbacks);
+  EXPECT_THAT(lines, HasSubstr("boundary rows, since with covers an exchange sends "));
+}
+
 TEST(CoveredRun, AutomaticWeighsRowsAgainstSums) {
   TrainOptions o = covering(ModelKind::gcn, 2, 1);
   o.exchange.rows = ExchangedRows::automatic;

@@ -135,8 +135,9 @@ std::string describe_covers(const CoverCounts& covers) {
 
 void log_covers(const RunPlan& plan, const LogCallback& log) {
   const auto& covers = plan.facts().covers;
-  if (!log || !plan.covers()) return;
-  log(LogLevel::info, "covers: " + describe_covers(*covers));
+  if (!log || !covers || plan.options().exchange.rows == ExchangedRows::boundary) return;
+  log(LogLevel::info, (plan.covers() ? "covers: " : "boundary rows, since with covers ") +
+                          describe_covers(*covers));
 }
 
 void log_edge_weights(const RunPlan& plan, const LogCallback& log) {

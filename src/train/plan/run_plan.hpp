@@ -125,7 +125,7 @@ class RunPlan {
 /// "an exchange sends 2 rows and 1 partial sum instead of 5 rows".
 std::string describe_covers(const CoverCounts& covers);
 
-/// Logs what covers send instead of boundary rows, if the run uses them.
+/// Logs what covers send instead of boundary rows, if the run uses them or has decided not to.
 void log_covers(const RunPlan& plan, const LogCallback& log);
 
 /// Logs the range of the graph's edge weights, if it has any.
