@@ -73,8 +73,8 @@ def read_shard(folder):
     of edges and with one class a node."""
     with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as file:
         manifest = json.load(file)
-    if (manifest["format"], manifest["version"]) != ("heliograph-shards", 3):
-        raise Unsupported(f"{folder} holds no shards of version 3")
+    if (manifest["format"], manifest["version"]) != ("heliograph-shards", 4):
+        raise Unsupported(f"{folder} holds no shards of version 4")
     if (manifest["directed"] or "edge_weights" in manifest or
             manifest["labels"]["task"] != "multiclass"):
         raise Unsupported(f"{folder}: only undirected graphs without weights of edges and with one "

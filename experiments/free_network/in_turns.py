@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares the speed and memory of two builds of the command.
+"""Compares the speed and memory of two builds of the command, or of two settings of one build.
 
 Trains on the graphs of docs/performance.md, with one rank and four, fp32 and 1 bit, with both
 commands in turn, and prints the median epoch and peak memory of each. "Each turn" is the smallest
@@ -7,6 +7,7 @@ and largest ratio after : before of a turn's medians, which shows the noise of t
 "fastest" is the ratio of the fastest epochs. Standard library only.
 
 Usage: free_network/in_turns.py --before PATH --after PATH [--turns 3] [--epochs 25] [--only NAME]
+                                [-- FLAGS of the command after]
 """
 
 import argparse
@@ -51,6 +52,8 @@ def main():
     parser.add_argument("--epochs", type=int, default=25, help="timed epochs of a run")
     parser.add_argument("--only", default="", metavar="NAME",
                         help="only settings whose names contain NAME")
+    parser.add_argument("flags", nargs="*", metavar="-- FLAGS",
+                        help="flags of the command after, such as -- --exchange auto")
     options = parser.parse_args()
     commands = find_command(options.before), find_command(options.after)
 
@@ -68,7 +71,8 @@ def main():
                     for _ in range(options.turns):
                         for side, command in enumerate(commands):
                             times, summary = train(command, options.epochs,
-                                                   {**MODEL, **flags, "data": data}, scratch)
+                                                   {**MODEL, **flags, "data": data}, scratch,
+                                                   *(options.flags if side == 1 else ()))
                             seconds[side].append(times)
                             peaks[side].append(summary["peak_rss_bytes"])
                     rows.append(row(name, seconds, peaks))

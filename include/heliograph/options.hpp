@@ -120,8 +120,19 @@ enum class Bits : int { one = 1, two = 2, four = 4, eight = 8, bf16 = 16, fp32 =
 
 constexpr int bit_count(Bits bits) { return static_cast<int>(bits); }
 
-/// How ranks exchange rows and weight gradients: in how many bits, and how old rows may be.
+/// What ranks send for the edges between their parts.
+enum class ExchangedRows : std::uint8_t {
+  boundary,  ///< The row of each node with a neighbour on the receiving rank.
+  /// For a smallest cover of these edges: rows of sources, and for targets the sums of their other
+  /// sources. Fewer rows; attention and `reproducible` refuse it.
+  cover,
+  automatic,  ///< `cover` where that costs less, by the number of rows or the given link rate.
+};
+
+/// How ranks exchange rows and weight gradients: which rows, in how many bits, and how old they may
+/// be.
 struct ExchangeOptions {
+  ExchangedRows rows = ExchangedRows::boundary;
   Bits bits_forward = Bits::fp32;   ///< Of features.
   Bits bits_backward = Bits::fp32;  ///< Of feature gradients.
   /// Of weight gradients: fp32, or integers of 16, 8 or 4 bits that are rounded at random without

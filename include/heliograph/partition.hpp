@@ -43,6 +43,14 @@ struct PartitionQuality {
   double edge_balance = 1.0;              ///< The CSR entries of the largest part over the mean.
 };
 
+/// What an exchange sends with smallest covers of the edges between parts, all ranks together.
+struct CoverCounts {
+  std::int64_t boundary_rows = 0;  ///< The rows that it sends without covers.
+  std::int64_t rows = 0;           ///< Rows of nodes.
+  std::int64_t sums = 0;           ///< Partial sums.
+  std::int64_t summed = 0;         ///< The rows that are added up in these sums.
+};
+
 /// Cuts `graph` into `options.parts` parts, with METIS (Karypis and Kumar, 1998) by default. The
 /// result depends only on the graph, the options and `split`, which `balance_train` needs and which
 /// is not read without it. Every part has at least one node: an empty part gets one, with a

@@ -60,7 +60,7 @@ struct TrainResult : Outputs {
   /// The weights at best_epoch; those of the last epoch if none was evaluated.
   std::optional<Model> model;
   TrafficBytes bytes_per_epoch;           ///< Mean over epochs.
-  std::int64_t fp32_bytes_per_epoch = 0;  ///< The same halo rows at 4 bytes per value.
+  std::int64_t fp32_bytes_per_epoch = 0;  ///< All boundary rows at 4 bytes a value.
   std::vector<ExchangeSite> sites;        ///< The exchanges of the model.
   std::vector<LinkTraffic> halo_traffic;  ///< Of the whole run, by sender, site and receiver.
   /// Precomputation, evaluations and statistics, all ranks; not counted are 8 bytes an epoch of
@@ -77,7 +77,8 @@ struct TrainResult : Outputs {
   double setup_seconds = 0;        ///< From the call to the first epoch.
   PartitionQuality partition;
   std::string partition_hash;
-  std::int64_t parameters = 0;  ///< Number of weights of the model.
+  std::optional<CoverCounts> covers;  ///< If the run exchanged rows and sums of covers.
+  std::int64_t parameters = 0;        ///< Number of weights of the model.
 };
 
 /// Asks a run to stop at the end of the current epoch. Set from any thread or signal handler.

@@ -37,7 +37,7 @@ std::vector<OptionField<PartitionRequest>> partition_fields() {
   // What decides the bytes and the memory that are printed.
   fields.add_group(train_option_fields(), HELIOGRAPH_MEMBER(train), "Model");
   fields.add_part(train_option_fields(), HELIOGRAPH_MEMBER(train),
-                  {"reproducible", "staleness", "gradient-bits", "link-gbps"});
+                  {"reproducible", "exchange", "staleness", "gradient-bits", "link-gbps"});
   fields.group("Results");
   fields.add("out", "DIR",
              "Write shards: a data set in parts, of which each rank of a later training reads only "
@@ -133,6 +133,17 @@ std::string cost_table(const Dataset& dataset, const Partition& partition,
       columns(rows) +
       fmt::format("  gradients: of weights, {}, at any bits of rows\n",
                   gradient_format(request.train));
+  const auto covered =
+      std::ranges::find_if(costs, [](const ExchangeCost& cost) { return cost.covers.has_value(); });
+  if (covered != costs.end()) {
+    std::vector<std::string> bits;  // Those at which `auto` takes covers.
+    for (std::size_t i = 0; i < costs.size(); ++i) {
+      if (costs[i].covers) bits.push_back(std::to_string(bit_count(exchanges[i].bits_forward)));
+    }
+    text += fmt::format("  covers{}: {}\n",
+                        bits.size() == costs.size() ? "" : " at " + listed(bits, "and") + " bits",
+                        describe_covers(*covered->covers));
+  }
   if (gbps > 0) {
     text += fmt::format(
         "  waiting: for the busiest link's bytes at {} Gbit/s, if nothing hides it\n", gbps);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "core/noise.hpp"
@@ -27,6 +28,9 @@ struct Site {
   bool nonnegative = false;                  ///< Whether no encoded value is negative.
   int groups = 1;                            ///< Groups of encoded columns (RowFormat::groups).
   bool keeps_sent = false;                   ///< Whether backward reads what was sent (Halo::kept).
+  bool partial_sums = false;                 ///< Whether rows are sums of neighbours (covers).
+  /// The site that sends the partial sums of this one; null if only rows of nodes are sent.
+  std::shared_ptr<const Site> sums = nullptr;
 };
 
 }  // namespace heliograph

@@ -15,7 +15,16 @@ PlacedShard::PlacedShard(const Shard& shard, Device& device, MemoryUse use, Memo
                 {std::span(csr.values), device, use, account}};
   };
   const auto place_all = [&](const Adjacency& a) {
-    return Structure{place(a.inner), place(a.halo), {std::span(a.halo_ids), device, use, account}};
+    const auto place_ids = [&](const std::vector<std::int64_t>& ids) {
+      return Placed<std::int64_t>(std::span(ids), device, use, account);
+    };
+    Structure placed{place(a.inner), place(a.halo), {}, {}, place_ids(a.halo_ids), {}};
+    if (a.sums) {
+      placed.made = place(a.sums->made);
+      placed.received = place(a.sums->received);
+      placed.sum_ids = place_ids(a.sums->ids);
+    }
+    return placed;
   };
   structures_[0] = place_all(shard.in);
   if (!shard.halo_sources.offsets.empty()) halo_sources_ = place(shard.halo_sources);

@@ -27,6 +27,14 @@ class PlacedShard {
   CsrView inner(Direction direction) const { return structure(direction).inner.view(); }
   /// The halo block of Shard::adjacency(direction).
   CsrView halo(Direction direction) const { return structure(direction).halo.view(); }
+  /// PartialSums::made and PartialSums::received of Shard::adjacency(direction), which must have
+  /// sums.
+  CsrView sums_made(Direction direction) const { return structure(direction).made.view(); }
+  CsrView sums_received(Direction direction) const { return structure(direction).received.view(); }
+  /// PartialSums::ids; null without sums.
+  const std::int64_t* sum_ids(Direction direction) const {
+    return structure(direction).sum_ids.data();
+  }
   /// Shard::halo_sources.
   CsrView halo_sources() const { return halo_sources_.view(); }
 
@@ -40,8 +48,8 @@ class PlacedShard {
     CsrView view() const { return {rows, offsets.data(), columns.data(), nullptr, values.data()}; }
   };
   struct Structure {
-    Rows inner, halo;
-    Placed<std::int64_t> halo_ids;
+    Rows inner, halo, made, received;
+    Placed<std::int64_t> halo_ids, sum_ids;
   };
   const Structure& structure(Direction direction) const {
     return direction == Direction::forward || !shard_.out ? structures_[0] : structures_[1];

@@ -135,7 +135,7 @@ Adjacency build_adjacency(const NodeIndex& index, int rank, const Graph& rows,
     const std::int32_t begin = run_begin[at(peer)], end = run_begin[at(peer) + 1];
     if (begin == end && send[at(peer)].empty()) continue;
     send[at(peer)].shrink_to_fit();
-    plan.peers.push_back({peer, {std::move(send[at(peer)]), {}}, begin, end});
+    plan.peers.push_back({peer, std::move(send[at(peer)]), begin, end});
   }
   return adjacency;
 }
@@ -189,7 +189,7 @@ int checked_owner(const Partition& partition, NodeId v) {
 
 std::int64_t HaloPlan::send_rows() const {
   std::int64_t rows = 0;
-  for (const Peer& peer : peers) rows += static_cast<std::int64_t>(peer.sent.rows());
+  for (const Peer& peer : peers) rows += static_cast<std::int64_t>(peer.sent.size());
   return rows;
 }
 

@@ -12,25 +12,15 @@
 
 namespace heliograph {
 
-/// The rows that are sent to one peer, each a sum of inner rows, in CSR form. If every sum has one
-/// entry, as in all plans of `build_shard`, `offsets` is empty.
-struct BoundaryRows {
-  std::vector<std::int32_t> entries;  ///< Numbers of inner rows; ascending if `offsets` is empty.
-  std::vector<std::int32_t>
-      offsets;  ///< Where each sum begins in `entries`, and their end; or none.
-
-  std::size_t rows() const { return offsets.empty() ? entries.size() : offsets.size() - 1; }
-  bool has_sums() const { return !offsets.empty(); }
-};
-
 /// The rows that a rank sends to and receives from each peer. Halo rows are numbered by owner rank,
 /// then by the owner's local id, so the rows from one peer are consecutive.
 struct HaloPlan {
   struct Peer {
     int rank = 0;
-    BoundaryRows sent;            ///< The rows that are sent to the peer.
-    std::int32_t halo_begin = 0;  ///< The first halo row that the peer sends.
-    std::int32_t halo_end = 0;    ///< One past the last halo row that the peer sends.
+    std::vector<std::int32_t> sent;  ///< The inner rows that are sent to the peer, ascending.
+    std::int32_t halo_begin = 0;     ///< The first halo row that the peer sends.
+    std::int32_t halo_end = 0;       ///< One past the last halo row that the peer sends.
+    std::int32_t replaced = 0;       ///< The boundary rows that partial sums replace.
   };
   std::int32_t inner_rows = 0;
   std::int32_t halo_rows = 0;
@@ -40,11 +30,28 @@ struct HaloPlan {
   std::int64_t send_rows() const;
 };
 
-/// One rank's rows of a sparse operator, in two blocks: columns of inner nodes and of halo nodes.
+/// Sums of neighbours that are made by the rank that owns the neighbours (docs/covers.md).
+struct PartialSums {
+  Csr made;       ///< Sums that this rank makes x inner rows.
+  Csr received;   ///< Inner rows x sums that other ranks make for this one; all values are 1.
+  HaloPlan plan;  ///< The plan that brings the sums; its inner rows are the sums made.
+  /// A number of each sum made: that of the node it is for, plus 2^32 (rank + 1).
+  std::vector<std::int64_t> ids;
+};
+
+/// One rank's rows of a sparse operator, in blocks: columns of inner nodes, of halo nodes and, with
+/// covers, of partial sums.
 struct Adjacency {
   Csr inner;      ///< inner rows x inner rows.
   Csr halo;       ///< inner rows x halo rows.
   HaloPlan plan;  ///< The plan that brings the rows of halo nodes to this rank.
+  /// If set, entries of halo nodes that are in no cover are in these sums instead of `halo`.
+  std::optional<PartialSums> sums = {};
+  /// 1 for each halo row and for each row sent, of one peer after the other, whose node is in the
+  /// cover of the edges between both ranks. Empty unless covers were found.
+  struct Cover {
+    std::vector<std::uint8_t> halo, sent;
+  } cover = {};
   /// The user's node number of each halo row. Empty unless something needs it.
   std::vector<std::int64_t> halo_ids = {};
 };
@@ -64,6 +71,11 @@ struct Shard {
   /// The operator of a pass: A forward, A^T backward.
   const Adjacency& adjacency(Direction direction) const {
     return direction == Direction::forward || !out ? in : *out;
+  }
+  /// The plan of the node rows or of the partial sums of a pass.
+  const HaloPlan& plan(Direction direction, bool partial_sums) const {
+    const Adjacency& a = adjacency(direction);
+    return partial_sums ? a.sums->plan : a.plan;
   }
 };
 

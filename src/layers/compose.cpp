@@ -338,8 +338,8 @@ bool adds_residuals(const ModelOptions& options, std::int64_t features, bool spa
 }
 
 Composition compose(const ModelOptions& options, const ModelInput& input, std::int64_t classes,
-                    bool fp64_sums) {
-  Composition model(fp64_sums, options.aggregate_storage == RowStorage::bf16);
+                    bool fp64_sums, bool partial_sums) {
+  Composition model(fp64_sums, options.aggregate_storage == RowStorage::bf16, partial_sums);
   Composer(options, input, classes, model).compose();
   return model;
 }

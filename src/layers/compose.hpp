@@ -66,8 +66,8 @@ bool adds_residuals(const ModelOptions& options, std::int64_t features, bool spa
 
 /// The model's steps, as docs/models.md describes them. Dropout acts on the input of every product,
 /// so ranks exchange rows after dropout. A precomputed first aggregation has a dropout mask of its
-/// own.
+/// own. `fp64_sums`, `partial_sums`: as for Composition.
 Composition compose(const ModelOptions& options, const ModelInput& input, std::int64_t classes,
-                    bool fp64_sums);
+                    bool fp64_sums, bool partial_sums);
 
 }  // namespace heliograph

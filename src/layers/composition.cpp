@@ -123,11 +123,23 @@ int Declare::site(Direction direction, std::int64_t cols, bool nonnegative, std:
   std::uint64_t earlier = 0;
   for (const Site& other : model_.sites_) {
     if (other.name == name) model_.refuse("declares a second " + name);
-    if (other.layer == s.layer && other.direction == direction) ++earlier;
+    if (other.layer == s.layer && other.direction == direction && !other.partial_sums) ++earlier;
   }
   s.key = site_key(s.layer, direction) + (earlier << 16);
+  const int id = s.id;
+  if (!model_.partial_sums_) {
+    model_.sites_.push_back(std::move(s));
+    return id;
+  }
+  auto sums = std::make_shared<Site>(s);
+  sums->id = id + 1;
+  sums->name += ".sums";
+  sums->key += std::uint64_t{1} << 36;
+  sums->partial_sums = true;
+  s.sums = sums;
   model_.sites_.push_back(std::move(s));
-  return model_.sites_.back().id;
+  model_.sites_.push_back(*sums);
+  return id;
 }
 
 Scratch Declare::scratch(std::int64_t cols, Uses uses, std::int64_t value_bytes, MatrixRows rows) {

@@ -26,8 +26,10 @@ struct Uses {
 class Composition {
  public:
   /// `fp64_sums`: sums over neighbours accumulate in fp64. `bf16_rows`: in training, sums over
-  /// neighbours read the rank's own rows as bf16.
-  Composition(bool fp64_sums, bool bf16_rows) : fp64_sums_(fp64_sums), bf16_rows_(bf16_rows) {}
+  /// neighbours read the rank's own rows as bf16. `partial_sums`: each site has a second one, which
+  /// sends partial sums.
+  Composition(bool fp64_sums, bool bf16_rows, bool partial_sums = false)
+      : fp64_sums_(fp64_sums), bf16_rows_(bf16_rows), partial_sums_(partial_sums) {}
 
   struct Value {
     std::int64_t cols = 0;
@@ -157,7 +159,7 @@ class Composition {
   void begin_step(std::string name, int layer);
   ValueId end_step();
 
-  bool fp64_sums_, bf16_rows_;
+  bool fp64_sums_, bf16_rows_, partial_sums_;
   std::vector<std::unique_ptr<Step>> steps_;
   std::vector<bool> gathers_;
   std::vector<Value> values_;

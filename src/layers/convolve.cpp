@@ -69,9 +69,7 @@ void Convolve::offer(const Pass& pass, RowRange rows) {
     multiply(pass.kernels(), pass.read(options_.x).row_range(rows), pass.parameter(weight_), false,
              nullptr, transformed(pass).row_range(rows.begin, rows.rows()));
   }
-  const Site& site = pass.site(forward_site_);
-  if (rows.begin == 0) pass.graph.open(pass.context, site, exchanged(pass));
-  pass.context.halo.offer(site, rows);
+  pass.graph.offer(pass.context, pass.site(forward_site_), exchanged(pass), rows);
 }
 
 void Convolve::gather(const Pass& pass) {

@@ -15,8 +15,7 @@ void pull(const Pass& pass, const Site& site, ConstMatrixView rows,
           FunctionRef<void()> overlap) {
   for (const RowRange block : pass.blocks) {
     make(block);
-    if (block.begin == 0) pass.graph.open(pass.context, site, rows);
-    pass.context.halo.offer(site, block);
+    pass.graph.offer(pass.context, site, rows, block);
   }
   pass.graph.sum(pass.context, site, rows, out, pass.scratch(scratch), overlap);
 }

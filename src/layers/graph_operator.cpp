@@ -27,15 +27,29 @@ GraphOperator::GraphOperator(const PlacedShard& shard, Kernels& kernels,
   };
   row_scale_ = place(propagation.row);
   col_scale_ = place(propagation.col);
-  if (!propagation.sums) return;
+  place_blocks(kernels, use, account);
+}
+
+void GraphOperator::place_blocks(Kernels& kernels, MemoryUse use, MemoryAccount* account) {
+  if (!propagation_.sums) return;
   const auto prepare = [&](Direction direction, Blocks& blocks) {
-    const Shard& s = shard.shard();
-    blocks.inner = kernels.gather_blocks(shard.inner(direction), s.inner_rows, use, account);
-    blocks.halo = kernels.gather_blocks(shard.halo(direction),
+    const Shard& s = shard_.shard();
+    blocks.inner = kernels.gather_blocks(shard_.inner(direction), s.inner_rows, use, account);
+    blocks.halo = kernels.gather_blocks(shard_.halo(direction),
                                         s.adjacency(direction).plan.halo_rows, use, account);
   };
   prepare(Direction::forward, in_);
-  if (shard.shard().out) prepare(Direction::backward, out_);
+  if (shard_.shard().out) prepare(Direction::backward, out_);
+}
+
+void GraphOperator::reserve_sums(std::int64_t cols, MemoryUse use, MemoryAccount* account) {
+  std::int64_t rows = 0;
+  for (const Direction direction : {Direction::forward, Direction::backward}) {
+    const Adjacency& a = shard_.shard().adjacency(direction);
+    if (a.sums) rows = std::max<std::int64_t>(rows, a.sums->plan.inner_rows);
+  }
+  sums_ =
+      Buffer(static_cast<std::size_t>(rows * padded_stride(cols)) * sizeof(float), use, account);
 }
 
 double GraphOperator::degree(std::size_t row) const {
@@ -58,9 +72,21 @@ float GraphOperator::scale(DegreeScale scale, std::size_t row) const {
   return static_cast<float>(1.0 / (scale == DegreeScale::inverse ? d : std::sqrt(d)));
 }
 
-void GraphOperator::open(const PassContext& pass, const Site& site, ConstMatrixView x) const {
+void GraphOperator::offer(const PassContext& pass, const Site& site, ConstMatrixView x,
+                          RowRange rows) const {
   const bool forward = site.direction == Direction::forward;
-  pass.halo.open(site, {x, scale_or_null(forward ? col_scale_ : row_scale_)});
+  const float* cols = scale_or_null(forward ? col_scale_ : row_scale_);
+  if (rows.begin == 0) pass.halo.open(site, {x, cols});
+  pass.halo.offer(site, rows);
+  if (site.sums == nullptr || rows.end < x.rows) return;
+  const CsrView made = shard_.sums_made(site.direction);
+  const MatrixView sums{sums_.as<float>().data(), made.rows, x.cols, padded_stride(x.cols)};
+  {
+    const PhaseTimer timer(pass.times.aggregate);
+    pass.kernels.aggregate_inner(made, x, cols, 0, nullptr, sums, {});
+  }
+  pass.halo.open(*site.sums, {sums});
+  pass.halo.offer(*site.sums, {0, sums.rows});
 }
 
 void GraphOperator::sum(const PassContext& pass, const Site& site, ConstMatrixView x,
@@ -89,6 +115,13 @@ void GraphOperator::sum(const PassContext& pass, const Site& site, ConstMatrixVi
     const PhaseTimer timer(pass.times.aggregate);
     pass.kernels.aggregate_halo(halo, packed, rows, out, scratch.accumulator);
   });
+  if (site.sums != nullptr) {
+    pass.halo.finish(*site.sums, [&](const PackedRows& packed) {
+      const PhaseTimer timer(pass.times.aggregate);
+      pass.kernels.aggregate_halo(shard_.sums_received(site.direction), packed, rows, out,
+                                  scratch.accumulator);
+    });
+  }
   if (last) overlap();
 }
 

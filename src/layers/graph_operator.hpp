@@ -61,8 +61,16 @@ class GraphOperator {
   std::int64_t rows() const { return shard_.shard().inner_rows; }
   std::int64_t halo_rows() const { return shard_.shard().in.plan.halo_rows; }
 
-  /// Opens the exchange of x, the rows of this rank's inner nodes, for a later `sum`.
-  void open(const PassContext& pass, const Site& site, ConstMatrixView x) const;
+  /// Places what depends on the shard's blocks again, after these have changed.
+  void place_blocks(Kernels& kernels, MemoryUse use, MemoryAccount* account);
+
+  /// Makes room for the partial sums of exchanges of up to `cols` columns, if the shard has such.
+  void reserve_sums(std::int64_t cols, MemoryUse use, MemoryAccount* account);
+
+  /// Offers these rows of x, the rows of this rank's inner nodes, to the halo for a later `sum`;
+  /// opens the exchange with the first ones. After the last ones it makes and offers the site's
+  /// partial sums. Ranges are those of Halo::offer.
+  void offer(const PassContext& pass, const Site& site, ConstMatrixView x, RowRange rows) const;
 
   /// out = A x at a forward site and A^T x at a backward site, for this rank's rows. All rows of x
   /// must have been offered to the halo. Halo rows travel while the inner block is aggregated and
@@ -92,6 +100,7 @@ class GraphOperator {
   Propagation propagation_;
   Blocks in_, out_;
   Buffer row_scale_, col_scale_;
+  Buffer sums_;  ///< The partial sums of the exchange that is being offered.
 };
 
 }  // namespace heliograph

@@ -54,6 +54,7 @@ struct PassRows {
   std::int64_t training_halo = 0;  ///< Halo nodes of the training shard.
   std::int64_t most_halo = 0;      ///< The largest number of halo nodes of any pass.
   std::int64_t backward_halo = 0;  ///< Halo nodes of training's backward exchanges.
+  bool partial_sums = false;       ///< Whether exchanges also send partial sums (covers).
 };
 
 /// The nodes of which a matrix has rows.

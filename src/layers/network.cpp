@@ -25,7 +25,7 @@ class ExactProducts {
 
 Network::Network(const ModelOptions& options, const ModelInput& input, std::int64_t classes,
                  std::uint64_t seed, const PassRows& rows, Kernels& kernels, MemoryAccount* account)
-    : composition_(compose(options, input, classes, kernels.reproducible())),
+    : composition_(compose(options, input, classes, kernels.reproducible(), rows.partial_sums)),
       rows_(rows),
       kernels_(kernels),
       memory_(composition_, rows, input.values(), account) {

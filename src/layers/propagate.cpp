@@ -23,9 +23,7 @@ Propagate::Propagate(Declare& declare, const Options& options) : options_(option
 }
 
 void Propagate::offer(const Pass& pass, RowRange rows) {
-  const Site& site = pass.site(forward_site_);
-  if (rows.begin == 0) pass.graph.open(pass.context, site, pass.read(options_.x).dense);
-  pass.context.halo.offer(site, rows);
+  pass.graph.offer(pass.context, pass.site(forward_site_), pass.read(options_.x).dense, rows);
 }
 
 void Propagate::gather(const Pass& pass) {

@@ -12,7 +12,8 @@ ExchangePolicy::ExchangePolicy(const ExchangeOptions& options, int epochs)
 RowFormat ExchangePolicy::format(const Site& site) const {
   const int bits = bit_count(site.direction == Direction::forward ? options_.bits_forward
                                                                   : options_.bits_backward);
-  return {bits, bits <= 8 && !site.nonnegative, static_cast<int>(site.exact_cols), site.groups};
+  return {bits, bits <= 8 && (!site.nonnegative || site.partial_sums),
+          static_cast<int>(site.exact_cols), site.groups};
 }
 
 std::int64_t ExchangePolicy::kept_slots(const Site& site) const {

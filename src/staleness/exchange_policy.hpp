@@ -27,7 +27,7 @@ class ExchangePolicy {
   Delivery of(const Site& site, Clock clock) const { return {lag(clock), format(site)}; }
   /// Which of this rank's rows a site sends to each peer.
   const HaloPlan& plan(const Site& site, const Shard& shard) const {
-    return shard.adjacency(site.direction).plan;
+    return shard.plan(site.direction, site.partial_sums);
   }
 
   /// The largest lag of any site: min(S, e - last synchronous epoch at or before e).

@@ -14,8 +14,9 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
       account_(account),
       codecs_(shard.device()),
       schedule_bytes_(MemoryUse::graph, account),
-      shared_slot_(comm, Channel::halo, shard.device(), MemoryUse::halo, account) {
-  std::size_t most_sent = 0, most_received = 0;
+      shared_slots_{HaloSlot(comm, Channel::halo, shard.device(), MemoryUse::halo, account),
+                    HaloSlot(comm, Channel::halo, shard.device(), MemoryUse::halo, account)} {
+  std::array<std::size_t, 2> most_sent{}, most_received{};
   for (const Site& site : sites) {
     // Backward passes usually visit the sites in descending order of id.
     if (site.direction == Direction::backward && last_site_ < 0) last_site_ = site.id;
@@ -41,15 +42,19 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
     }
     if (halo.keeps) schedule.list_distinct_rows(shard.device(), MemoryUse::graph, account);
     if (slots > 0) continue;
-    most_sent = std::max(most_sent, sent);
-    most_received = std::max(most_received, received);
+    const std::size_t shared = shared_slot(site);
+    most_sent[shared] = std::max(most_sent[shared], sent);
+    most_received[shared] = std::max(most_received[shared], received);
   }
   std::int64_t bytes = 0;
   for (const PlanSchedule& made : send_schedules_) bytes += made.schedule->bytes();
   schedule_bytes_.set(bytes);
+  held_.reserve(shared_slots_.size());
   if (policy.slots() > 1) return;
-  shared_slot_.send_buffer(most_sent);
-  shared_slot_.receive_buffer(most_received);
+  for (std::size_t i = 0; i < shared_slots_.size(); ++i) {
+    shared_slots_[i].send_buffer(most_sent[i]);
+    shared_slots_[i].receive_buffer(most_received[i]);
+  }
 }
 
 void StaleHalo::begin_epoch(Clock clock) {
@@ -63,13 +68,16 @@ void StaleHalo::begin_epoch(Clock clock) {
 }
 
 void StaleHalo::open(const Site& site, const OfferedRows& rows) {
-  release();  // Messages are matched by their order, so none may overtake those held back.
+  // The last exchange of an epoch also sends its partial sums last.
+  const bool last = site.id == last_site_ || (site.partial_sums && site.id == last_site_ + 1);
+  // Messages are matched by their order, so none may overtake those held back.
+  if (!last) release();
   comm_.set_progress({static_cast<int>(clock_.epoch), site.layer});
   const Delivery delivery = policy_.of(site, clock_);
   HaloSlot& to = slot(halo_of(site), clock_.epoch);
-  if (delivery.lag > 0 && site.id == last_site_ && !comm_.sends_in_groups()) {
+  if (delivery.lag > 0 && last && !comm_.sends_in_groups()) {
     to.hold_sends();
-    held_ = &to;
+    held_.push_back(&to);
   }
   halo_of(site).exchange->open(to, codecs_.of(delivery.format), clock_, rows, times_);
 }
@@ -108,8 +116,8 @@ std::vector<StaleHalo::HeldRows<std::byte>> StaleHalo::kept_before(std::int64_t 
 }
 
 void StaleHalo::release() {
-  if (held_ != nullptr) held_->release_sends();
-  held_ = nullptr;
+  for (HaloSlot* slot : held_) slot->release_sends();
+  held_.clear();
 }
 
 void StaleHalo::drain() {
@@ -118,7 +126,7 @@ void StaleHalo::drain() {
     slot.wait_for_receives();
     slot.wait_for_sends();
   };
-  wait(shared_slot_);
+  for (HaloSlot& slot : shared_slots_) wait(slot);
   for (SiteHalo& h : site_halos_) {
     for (HaloSlot& slot : h.ring) wait(slot);
   }
@@ -166,7 +174,7 @@ void StaleHalo::set_sent(std::span<const SentRows> sent) {
 }
 
 HaloSlot& StaleHalo::slot(SiteHalo& halo, std::int64_t epoch) {
-  if (halo.ring.empty()) return shared_slot_;
+  if (halo.ring.empty()) return shared_slots_[shared_slot(halo.exchange->site())];
   return halo.ring[static_cast<std::size_t>(epoch) % halo.ring.size()];
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -94,6 +95,8 @@ class StaleHalo final : public Halo {
   template <class Visit>
   void visit_rings(std::int64_t first, std::int64_t last, Visit visit);
   SiteHalo& halo_of(const Site& site) { return site_halos_[static_cast<std::size_t>(site.id)]; }
+  /// The place in `shared_slots_` of a site without a ring.
+  static std::size_t shared_slot(const Site& site) { return site.partial_sums ? 1 : 0; }
   /// The slot that a site uses in `epoch`.
   HaloSlot& slot(SiteHalo& halo, std::int64_t epoch);
   SendSchedule& send_schedule(const HaloPlan& plan, bool share_rows);
@@ -111,11 +114,12 @@ class StaleHalo final : public Halo {
   };
   std::vector<PlanSchedule> send_schedules_;
   CountedBytes schedule_bytes_;
-  HaloSlot shared_slot_;  ///< The slot of all sites if policy_.slots() is 1.
+  /// If policy_.slots() is 1: the slots of all exchanges of rows, and of partial sums.
+  std::array<HaloSlot, 2> shared_slots_;
   std::vector<SiteHalo> site_halos_;
   Clock clock_;
-  int last_site_ = -1;        ///< The site that sends last in an epoch.
-  HaloSlot* held_ = nullptr;  ///< The slot whose sends are held back, if any.
+  int last_site_ = -1;           ///< The site that sends last in an epoch.
+  std::vector<HaloSlot*> held_;  ///< The slots whose sends are held back.
 };
 
 }  // namespace heliograph

@@ -94,7 +94,9 @@ PlanPurpose purpose_of(const Beginning& beginning, const TrainOptions& options,
       if (log) log(LogLevel::warning, difference + ", with which they compute something else");
     }
   }
-  return {true, beginning.weights->statistics, beginning.weights->target};
+  PlanPurpose purpose{true, beginning.weights->statistics, beginning.weights->target};
+  if (beginning.resumed) purpose.covers = beginning.resumed->run.covers;
+  return purpose;
 }
 
 }  // namespace heliograph

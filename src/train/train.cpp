@@ -374,6 +374,7 @@ TrainResult run(const TrainOptions& options, const TrainCallbacks& callbacks, Ma
     const std::unique_ptr<const RunPlan> plan = make_plan(beginning);
     if (callbacks.log) callbacks.log(LogLevel::info, "split " + plan->describe_split());
     log_edge_weights(*plan, callbacks.log);
+    log_covers(*plan, callbacks.log);
     const RunFacts& facts = plan->facts();
     if (callbacks.log && beginning.weights) {
       const std::string other = why_other_graph(*beginning.weights, facts.graph_kind());
@@ -392,6 +393,7 @@ TrainResult run(const TrainOptions& options, const TrainCallbacks& callbacks, Ma
     result.metric = plan->metric();
     result.partition = plan->facts().quality;
     result.partition_hash = plan->facts().partition_hash;
+    if (plan->covers()) result.covers = facts.covers;
     if (beginning.resumed) {
       require_same_data(*beginning.resumed, {}, result.partition_hash, options.checkpoint.resume);
     }
@@ -430,8 +432,8 @@ TrainResult train_shards(const std::filesystem::path& directory, const TrainOpti
     auto shards = std::make_unique<ShardPlan>(directory, options);
     const RunFacts& facts = shards->facts();
     beginning = read_beginning(facts.graph_kind(), shards->dataset_hash(), shards->options());
-    shards->use_statistics(purpose_of(beginning, shards->options(), callbacks.log,
-                                      facts.feature_cols, facts.task, facts.classes));
+    shards->use(purpose_of(beginning, shards->options(), callbacks.log, facts.feature_cols,
+                           facts.task, facts.classes));
     return shards;
   });
 }

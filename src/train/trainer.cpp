@@ -110,7 +110,12 @@ Trainer::Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryA
       train_->placed().shard().adjacency(Direction::backward).plan.halo_rows;
   model_ = std::make_unique<Network>(
       options.model, train_->input(), plan.facts().classes, options.seed,
-      PassRows{rows, most_rows, 1, halo, most_halo, backward_halo}, *kernels_, account_);
+      PassRows{rows, most_rows, 1, halo, most_halo, backward_halo, plan.covers()}, *kernels_,
+      account_);
+  std::int64_t widest = 0;
+  for (const Site& site : model_->sites()) widest = std::max(widest, site.cols);
+  train_->reserve_sums(widest, account_);
+  if (whole_) whole_->reserve_sums(widest, account_);
   evaluated().exact_halo().set_scratch(model_->idle_memory());
   training_loss_.emplace(plan, *train_, *kernels_, account_);
   update_.emplace(options, model_->parameters(), comm, *kernels_, times_, account, account_);

@@ -25,10 +25,8 @@ HaloPlan plan_of_rank_1() {
   HaloPlan plan;
   plan.inner_rows = kInner;
   plan.halo_rows = 5;
-  plan.peers = {{0, {{1, 2, 3, 8}, {}}, 0, 0},
-                {2, {{2, 3, 4}, {}}, 0, 2},
-                {3, {{2, 3, 4, 5, 6, 7}, {}}, 2, 4},
-                {4, {}, 4, 5}};
+  plan.peers = {
+      {0, {1, 2, 3, 8}, 0, 0}, {2, {2, 3, 4}, 0, 2}, {3, {2, 3, 4, 5, 6, 7}, 2, 4}, {4, {}, 4, 5}};
   return plan;
 }
 
@@ -115,15 +113,6 @@ TEST(SendSchedule, APlanWithoutPeersIsOrdinary) {
   EXPECT_EQ(schedule.rows(), 0);
 }
 
-TEST(SendSchedule, RefusesRowsThatAreSums) {
-  HaloPlan plan = shard_of_rank_1().in.plan;
-  plan.peers.at(0).sent = {{0, 2, 1}, {0, 2, 3}};
-  const BoundaryRows& sums = plan.peers.at(0).sent;
-  EXPECT_EQ(sums.rows(), 2U);
-  EXPECT_TRUE(sums.has_sums());
-  EXPECT_THROW(SendSchedule(plan, 1, 5, true), Error);
-}
-
 /// Values that are never negative where the format has no minimum.
 Matrix encodable_source(RowFormat format) {
   Matrix rows = source();
@@ -170,14 +159,13 @@ TEST_P(HaloMessages, AreWhatEachPeersRowsEncodeTo) {
       ++messages;
       for (const HaloPlan::Peer& peer : plan.peers) {
         if (peer.rank != post.peer) continue;
-        std::vector<std::byte> expected(codec->encoded_bytes(
-            static_cast<std::int64_t>(peer.sent.entries.size()), kScheduleCols));
-        ASSERT_EQ(
-            codec
-                ->encode(rows.view(), {peer.sent.entries, scale.data(), shard.global_ids.data()},
-                         stream, expected.data(), device.threads())
-                .row,
-            -1);
+        std::vector<std::byte> expected(
+            codec->encoded_bytes(static_cast<std::int64_t>(peer.sent.size()), kScheduleCols));
+        ASSERT_EQ(codec
+                      ->encode(rows.view(), {peer.sent, scale.data(), shard.global_ids.data()},
+                               stream, expected.data(), device.threads())
+                      .row,
+                  -1);
         EXPECT_EQ(post.bytes, expected) << "to rank " << peer.rank << ", shared " << share;
       }
     }
@@ -211,7 +199,7 @@ TEST_P(HaloMessages, AreTheSameFromBlocksOfRows) {
         const auto left = std::count_if(comm.posts.begin(), comm.posts.end(), [&](const auto& p) {
           return p.sending && p.peer == peer.rank;
         });
-        const bool complete = !peer.sent.entries.empty() && peer.sent.entries.back() < end;
+        const bool complete = !peer.sent.empty() && peer.sent.back() < end;
         EXPECT_EQ(left, complete ? 1 : 0) << "rank " << peer.rank << ", rows to " << end;
       }
     }

@@ -68,6 +68,12 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"SparseFeatures", ModelKind::gcn, false, true},
                       Case{"SparseSage", ModelKind::sage, false, true},
                       Case{"Directed", ModelKind::gcn, false, false, true},
+                      Case{"Covers", ModelKind::sage, false, false, true,
+                           [](TrainOptions& o) {
+                             o.exchange.rows = ExchangedRows::cover;
+                             o.exchange.bits_forward = Bits::one;
+                             o.exchange.staleness = 1;
+                           }},
                       Case{"WithoutPrecompute", ModelKind::sage, false, false, false,
                            [](TrainOptions& o) { o.model.precompute = false; }},
                       Case{"AggregateFirst", ModelKind::gcn, false, false, false,

@@ -354,13 +354,16 @@ class TwoCommands(FolderTest):
 
     def test_turns_give_ratios(self):
         code, text = self.compare(("free_network", "in_turns.py"), "--turns", "2", "--epochs", "3",
-                                  "--only", "products-shaped, 1 rank")
+                                  "--only", "products-shaped, 1 rank", "--", "--exchange", "auto")
         self.assertEqual(code, 0, text)
         cells = [c.strip() for c in text.splitlines()[-1].strip("|").split("|")]
         self.assertEqual(cells, ["products-shaped, 1 rank", "100.0 ms", "100.0 ms", "1.000",
                                  "1.000 to 1.000", "1.000", "0 MiB", "0 MiB", "1.000"])
         self.assertEqual([line.split()[0] for line in self.read("calls").splitlines()],
                          ["generate"] + 4 * ["train"])
+        self.assertEqual([line.endswith("--exchange auto")
+                          for line in self.read("calls").splitlines()],
+                         [False, False, True, False, True])
 
 
 if __name__ == "__main__":

@@ -141,7 +141,7 @@ TEST(NodeIndex, HaloRowsFollowTheOwnersOrder) {
   const Shard reader = build_shard(index, 0, nullptr);
   const Shard owner = build_shard(index, 1, nullptr);
   EXPECT_EQ(owner.global_ids, (std::vector<std::int64_t>{2, 3, 1}));
-  EXPECT_EQ(owner.in.plan.peers.at(0).sent.entries, (std::vector<std::int32_t>{0, 1, 2}));
+  EXPECT_EQ(owner.in.plan.peers.at(0).sent, (std::vector<std::int32_t>{0, 1, 2}));
   EXPECT_EQ(reader.in.halo.columns, (std::vector<std::int32_t>{0, 1, 2}));
 }
 

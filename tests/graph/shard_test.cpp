@@ -39,7 +39,7 @@ std::vector<NodeId> halo_ids(const std::vector<Shard>& shards, std::size_t rank,
     const Shard& sender = shards[static_cast<std::size_t>(peer.rank)];
     for (const auto& back : sender.adjacency(direction).plan.peers) {
       if (back.rank != static_cast<int>(rank)) continue;
-      for (const std::int32_t row : back.sent.entries) {
+      for (const std::int32_t row : back.sent) {
         ids.push_back(static_cast<NodeId>(sender.global_ids.at(static_cast<std::size_t>(row))));
       }
     }
@@ -114,8 +114,8 @@ void expect_complete(const Graph& graph, const Partition& partition,
     for (const Direction direction : {Direction::forward, Direction::backward}) {
       for (const auto& peer : shard.adjacency(direction).plan.peers) {
         EXPECT_NE(peer.rank, shard.rank);
-        EXPECT_FALSE(peer.sent.entries.empty() && peer.halo_begin == peer.halo_end);
-        EXPECT_TRUE(std::is_sorted(peer.sent.entries.begin(), peer.sent.entries.end()));
+        EXPECT_FALSE(peer.sent.empty() && peer.halo_begin == peer.halo_end);
+        EXPECT_TRUE(std::is_sorted(peer.sent.begin(), peer.sent.end()));
       }
     }
   }
@@ -140,7 +140,7 @@ TEST(Shard, PathOfFourOverTwoRanksByHand) {
   EXPECT_THAT(shards[0].in.halo.columns, ElementsAre(0, 1));
   ASSERT_EQ(shards[0].in.plan.peers.size(), 1U);
   EXPECT_EQ(shards[0].in.plan.peers[0].rank, 1);
-  EXPECT_THAT(shards[0].in.plan.peers[0].sent.entries, ElementsAre(0, 1));
+  EXPECT_THAT(shards[0].in.plan.peers[0].sent, ElementsAre(0, 1));
   EXPECT_EQ(shards[0].in.plan.send_rows(), 2);
   EXPECT_FALSE(shards[0].out);
 
@@ -157,14 +157,14 @@ TEST(Shard, DirectedStarHasAPlanForEachDirection) {
   const std::vector<Shard> shards = build_all(index);
 
   EXPECT_EQ(shards[0].in.plan.halo_rows, 0);
-  EXPECT_THAT(shards[0].in.plan.peers.at(0).sent.entries, ElementsAre(0));
+  EXPECT_THAT(shards[0].in.plan.peers.at(0).sent, ElementsAre(0));
   EXPECT_EQ(shards[1].in.plan.halo_rows, 1);
   EXPECT_THAT(shards[1].in.halo.columns, ElementsAre(0, 0));
   ASSERT_TRUE(shards[0].out && shards[1].out);
   EXPECT_EQ(shards[0].out->plan.halo_rows, 2);
   EXPECT_THAT(shards[0].out->halo.columns, ElementsAre(0, 1));
   EXPECT_THAT(shards[0].out->inner.columns, ElementsAre(1));
-  EXPECT_THAT(shards[1].out->plan.peers.at(0).sent.entries, ElementsAre(0, 1));
+  EXPECT_THAT(shards[1].out->plan.peers.at(0).sent, ElementsAre(0, 1));
   EXPECT_EQ(shards[1].out->plan.halo_rows, 0);
   EXPECT_THAT(shards[1].in_degree, ElementsAre(1, 1));
 }
@@ -279,9 +279,9 @@ std::map<Edge, float> weights_in(const std::vector<Shard>& shards, Direction dir
       const Shard& owner = shards[static_cast<std::size_t>(peer.rank)];
       for (const auto& theirs : owner.adjacency(direction).plan.peers) {
         if (theirs.rank != shard.rank) continue;
-        for (std::size_t i = 0; i < theirs.sent.entries.size(); ++i) {
+        for (std::size_t i = 0; i < theirs.sent.size(); ++i) {
           halo_ids[static_cast<std::size_t>(peer.halo_begin) + i] =
-              owner.global_ids[static_cast<std::size_t>(theirs.sent.entries[i])];
+              owner.global_ids[static_cast<std::size_t>(theirs.sent[i])];
         }
       }
     }

@@ -266,7 +266,7 @@ TEST(StaleHalo, KeepsSentRowsForAsLongAsGradientsComputedFromThemArrive) {
   sites[0].keeps_sent = true;
   std::set<std::int32_t> boundary;
   for (const HaloPlan::Peer& peer : shard.adjacency(Direction::forward).plan.peers) {
-    boundary.insert(peer.sent.entries.begin(), peer.sent.entries.end());
+    boundary.insert(peer.sent.begin(), peer.sent.end());
   }
   for (const int bits : {32, 1}) {
     for (const int staleness : {0, 1, 3}) {

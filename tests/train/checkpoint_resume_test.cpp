@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "heliograph/checkpoint.hpp"
+#include "heliograph/partition.hpp"
+#include "heliograph/shards.hpp"
 #include "heliograph/train.hpp"
 #include "support/files.hpp"
 #include "support/graphs.hpp"
@@ -168,6 +170,13 @@ const std::vector<Setting> settings{
        o.exchange.staleness = 3;
        o.exchange.sync_every = 5;
      }},
+    {"covers_1bit_s2",
+     [](TrainOptions& o) {
+       o.exchange.rows = ExchangedRows::cover;
+       o.exchange.bits_forward = o.exchange.bits_backward = Bits::one;
+       o.exchange.staleness = 2;
+     },
+     false, false, true},
     {"sage_s2_warmup",
      [](TrainOptions& o) {
        o.exchange.staleness = 2;
@@ -265,6 +274,30 @@ const std::vector<Setting> settings{
 
 INSTANTIATE_TEST_SUITE_P(Runs, Resume, ::testing::ValuesIn(settings),
                          [](const auto& tested) { return tested.param.name; });
+
+TEST(ResumeEnds, TheExchangeStaysWhatAutoTook) {
+  const Dataset data = test::make_small_dataset(120, 10, 4, 5);
+  TrainOptions o = test::small_options(3, 8);
+  o.exchange.rows = ExchangedRows::automatic;
+  o.exchange.staleness = 1;
+  o.exchange.bits_forward = Bits::one;
+  const TemporaryDirectory folder;
+  o.checkpoint.folder = folder / "c";
+  o.checkpoint.every = 5;
+  const TrainResult whole = train(data, o);
+  ASSERT_TRUE(whole.covers);
+  const Partition partition = make_partition(data.graph, o.partition);
+  write_shards(data, partition, o, folder / "shards");
+  o.transport.link_gbps = 1e6;  // A new run takes boundaries.
+  TrainOptions other = o;
+  other.checkpoint = {};
+  EXPECT_FALSE(train(data, other).covers);
+  o.checkpoint.resume = folder / "c" / "epoch-000005";
+  const TrainResult resumed = train(data, o);
+  EXPECT_TRUE(resumed.covers);
+  expect_same_bits(whole, resumed);
+  expect_same_bits(whole, train_shards(folder / "shards", o));
+}
 
 TEST(ResumeEnds, PatienceCountsOn) {
   const Dataset data = test::make_small_dataset(120, 10, 4, 5);

@@ -94,6 +94,20 @@ TEST(ExchangeCost, IsWhatTrainCountsInInductiveTraining) {
   expect_what_train_counts(test::make_small_dataset(300, 24, 3, 3), o);
 }
 
+TEST(ExchangeCost, IsWhatTrainCountsWithCovers) {
+  TrainOptions o = test::small_options(3, 2);
+  o.model.layers = 3;
+  o.exchange.rows = ExchangedRows::cover;
+  for (const bool directed : {false, true}) {
+    const Dataset data = test::make_small_dataset(300, 24, 3, 3, false, false, directed);
+    for (const bool inductive : {false, true}) {
+      o.inductive = inductive;
+      o.exchange.staleness = inductive ? 2 : 0;
+      expect_what_train_counts(data, o);
+    }
+  }
+}
+
 TEST(ExchangeCost, IsWarnedOfWhereEmulatedLinksTakeLong) {
   const Dataset data = test::make_small_dataset(300, 24, 3, 3);
   TrainOptions o = test::small_options(3, 1);

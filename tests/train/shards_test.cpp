@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 struct ShardCase {
   const char* name;
   bool sparse = false, directed = false, inductive = false, multilabel = false, weighted = false;
+  bool covers = false;
 };
 
 Dataset dataset_of(const ShardCase& c) {
@@ -42,6 +43,7 @@ TrainOptions shard_options(const ShardCase& c) {
   o.partition.parts = 3;
   o.exchange.bits_forward = o.exchange.bits_backward = Bits::two;
   o.exchange.staleness = 1;
+  if (c.covers) o.exchange.rows = ExchangedRows::automatic;
   return o;
 }
 
@@ -91,7 +93,9 @@ INSTANTIATE_TEST_SUITE_P(
                       ShardCase{"directed", false, true}, ShardCase{"inductive", true, true, true},
                       ShardCase{"multilabel", false, false, false, true},
                       ShardCase{"weighted", false, false, false, false, true},
-                      ShardCase{"weighted_inductive", true, true, true, false, true}),
+                      ShardCase{"weighted_inductive", true, true, true, false, true},
+                      ShardCase{"covers", true, false, true, false, true, true},
+                      ShardCase{"directed_covers", false, true, false, false, false, true}),
     [](const auto& test) { return std::string(test.param.name); });
 
 void expect_refused(ErrorCode code, const fs::path& shards, const std::string& what) {

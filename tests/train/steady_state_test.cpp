@@ -35,6 +35,7 @@ TEST_P(SteadyState, NothingIsAllocatedAfterTheFirstEpochs) {
       o.exchange.bits_forward = test::bits_for(o.model.kind, Bits::one);
       o.exchange.bits_backward = test::bits_for(o.model.kind, Bits::four);
       o.exchange.staleness = staleness;
+      if (sparse && !attends(o.model)) o.exchange.rows = ExchangedRows::cover;
       o.partition.parts = 3;
       o.partition.partitioner = Partitioner::random;
       o.transport.threads_per_rank = 2;

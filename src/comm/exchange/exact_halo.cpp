@@ -34,14 +34,17 @@ ExactHalo::ExactHalo(Communicator& comm, const PlacedShard& shard, std::int64_t 
 
 void ExactHalo::open(const Site& site, const OfferedRows& rows) {
   comm_.set_progress({static_cast<int>(epoch_), site.layer});
-  rows_ = rows;
+  rows_[site.partial_sums ? 1 : 0] = rows;
 }
 
 std::int64_t ExactHalo::scratch_columns(std::span<std::byte> scratch) const {
   std::int64_t rows = 0;
   for (const Direction direction : {Direction::forward, Direction::backward}) {
-    const HaloPlan& plan = shard_.shard().adjacency(direction).plan;
-    rows = std::max(rows, plan.send_rows() + plan.halo_rows);
+    for (const bool sums : {false, true}) {
+      if (sums && !shard_.shard().adjacency(direction).sums) continue;
+      const HaloPlan& plan = shard_.shard().plan(direction, sums);
+      rows = std::max(rows, plan.send_rows() + plan.halo_rows);
+    }
   }
   const auto bytes =
       static_cast<std::int64_t>(scratch.size()) - 4 * static_cast<std::int64_t>(kHaloLine);
@@ -83,8 +86,9 @@ void ExactHalo::lend(HaloSlot& slot, RowFormat format, std::int64_t cols, std::i
 }
 
 void ExactHalo::finish(const Site& site, FunctionRef<void(const PackedRows&)> consume) {
-  const HaloPlan& plan = shard_.shard().adjacency(site.direction).plan;
-  std::unique_ptr<Buffers>& kept = kept_[site.direction == Direction::forward ? 0 : 1];
+  const HaloPlan& plan = shard_.shard().plan(site.direction, site.partial_sums);
+  const std::size_t kind = site.partial_sums ? 1 : 0;
+  std::unique_ptr<Buffers>& kept = kept_[site.direction == Direction::forward ? 0 : 1][kind];
   // Not in `kept`, so that an exception ends the messages before their memory is freed.
   std::unique_ptr<Buffers> buffers = kept ? std::move(kept) : make_buffers(plan);
   auto& [schedule, slot] = *buffers;
@@ -95,13 +99,14 @@ void ExactHalo::finish(const Site& site, FunctionRef<void(const PackedRows&)> co
   const std::int64_t most = std::max(kLeastBlock, block_cols_ - taken);
   lend(slot, format, std::min(most, site.cols), schedule.rows(), plan.halo_rows);
   Site block = site;
-  OfferedRows offered = rows_;
-  for (std::int64_t c = 0; c < rows_.values.cols; c += block.cols) {
-    block.cols = std::min(most, rows_.values.cols - c);
-    offered.values = rows_.values.col_range(c, block.cols);
+  const OfferedRows& rows = rows_[kind];
+  OfferedRows offered = rows;
+  for (std::int64_t c = 0; c < rows.values.cols; c += block.cols) {
+    block.cols = std::min(most, rows.values.cols - c);
+    offered.values = rows.values.col_range(c, block.cols);
     HaloExchange exchange(comm_, shard_, plan, schedule, block, 0);
     exchange.open(slot, codecs_.of(format), {epoch_}, offered, times);
-    exchange.offer({0, rows_.values.rows}, times);
+    exchange.offer({0, rows.values.rows}, times);
     PackedRows packed = exchange.finish(slot, times);
     packed.col_begin = c;
     if (packed.rows > 0) consume(packed);

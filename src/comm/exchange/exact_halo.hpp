@@ -60,9 +60,10 @@ class ExactHalo final : public Halo {
   MemoryAccount* account_;
   Codecs codecs_;
   bool keeps_buffers_ = false;
-  std::array<std::unique_ptr<Buffers>, 2> kept_;  ///< By direction; null between two uses if freed.
+  /// By direction and partial_sums; null between two uses if freed.
+  std::array<std::array<std::unique_ptr<Buffers>, 2>, 2> kept_;
   std::span<std::byte> scratch_;
-  OfferedRows rows_;
+  std::array<OfferedRows, 2> rows_;  ///< By partial_sums.
   std::int64_t epoch_ = 0;
 };
 

@@ -93,7 +93,7 @@ void HaloExchange::encode(const SendSchedule::Message& message, RowRange rows,
   if (begin == end) return;
   RowSelection selection{{all.data() + begin, static_cast<std::size_t>(end - begin)},
                          rows_.scale,
-                         shard_.global_ids(),
+                         row_ids(),
                          nullptr,
                          rows_.exact};
   if (!message.encodes_all) selection.positions = message.new_positions.data() + begin;
@@ -123,8 +123,7 @@ void HaloExchange::offer(RowRange rows, PhaseClock& times) {
   const bool at_once = !shard_.device().on_host();
   if (at_once && !last) return;
   if (at_once) {
-    encode({schedule_.placed_rows(), rows_.scale, shard_.global_ids(), nullptr, rows_.exact},
-           buffer_, times);
+    encode({schedule_.placed_rows(), rows_.scale, row_ids(), nullptr, rows_.exact}, buffer_, times);
   }
   for (const SendSchedule::Message& message : schedule_.messages()) {
     if (!at_once) {
@@ -162,16 +161,22 @@ std::span<std::byte> HaloExchange::adopt(HaloSlot& slot, RowFormat format) const
   return {slot.receive_buffer(receive_bytes(format)), receive_bytes(format)};
 }
 
+std::int64_t HaloExchange::fp32_bytes_sent() const {
+  std::int64_t rows = 0;
+  for (const HaloPlan::Peer& peer : plan_.peers) rows += boundary_rows(peer);
+  return rows * sent_.exchanges * fp32_row_bytes();
+}
+
 void HaloExchange::append_traffic(std::vector<LinkTraffic>& traffic) const {
   for (const HaloPlan::Peer& peer : plan_.peers) {
-    const auto rows = static_cast<std::int64_t>(peer.sent.rows());
-    if (rows == 0) continue;
+    const auto rows = static_cast<std::int64_t>(peer.sent.size());
+    if (rows == 0 && boundary_rows(peer) == 0) continue;
     LinkTraffic link;
     link.from = comm_.rank();
     link.to = peer.rank;
     link.site = site_.id;
     link.bytes = rows * sent_.row_bytes;
-    link.fp32_bytes = rows * sent_.exchanges * fp32_row_bytes();
+    link.fp32_bytes = boundary_rows(peer) * sent_.exchanges * fp32_row_bytes();
     traffic.push_back(link);
   }
 }
@@ -180,9 +185,13 @@ void HaloExchange::refuse(const UnencodableRow& row) const {
   const std::string what =
       row.col >= 0 ? "is " + std::to_string(row.value) + " in column " + std::to_string(row.col)
                    : std::string("spans more than the wire format holds");
+  const Shard& shard = shard_.shard();
+  const auto& ids =
+      site_.partial_sums ? shard.adjacency(site_.direction).sums->ids : shard.global_ids;
+  constexpr std::int64_t kNodeBits = 0xffffffff;  // Sums have numbers of their nodes there.
+  const std::int64_t id = ids[static_cast<std::size_t>(row.row)];
   throw_error(ErrorCode::numeric, "rows of {}, node {}: the row {}: {}", site_.name,
-              shard_.shard().global_ids[static_cast<std::size_t>(row.row)], what,
-              overflow_advice(clock_.epoch));
+              site_.partial_sums ? id & kNodeBits : id, what, overflow_advice(clock_.epoch));
 }
 
 }  // namespace heliograph

@@ -67,14 +67,16 @@ class HaloExchange {
 
   /// Bytes that have been posted so far.
   std::int64_t bytes_sent() const { return schedule_.rows() * sent_.row_bytes; }
-  /// The bytes that the same rows would have taken in fp32: 4 a value.
-  std::int64_t fp32_bytes_sent() const {
-    return schedule_.rows() * sent_.exchanges * fp32_row_bytes();
-  }
+  /// The bytes that the rows of all boundary nodes would have taken in fp32: 4 a value.
+  std::int64_t fp32_bytes_sent() const;
   /// Appends both numbers to `traffic`, for each receiving rank.
   void append_traffic(std::vector<LinkTraffic>& traffic) const;
 
  private:
+  /// The peer's boundary rows, which this exchange sends or partial sums replace.
+  std::int64_t boundary_rows(const HaloPlan::Peer& peer) const {
+    return site_.partial_sums ? 0 : static_cast<std::int64_t>(peer.sent.size()) + peer.replaced;
+  }
   std::int64_t fp32_row_bytes() const { return 4 * (site_.cols + site_.exact_cols); }
   std::size_t receive_bytes(RowFormat format) const {
     return static_cast<std::size_t>(plan_.halo_rows) * format.row_bytes(site_.cols);
@@ -84,6 +86,10 @@ class HaloExchange {
   void encode(const RowSelection& rows, std::byte* out, PhaseClock& times) const;
   void encode(const SendSchedule::Message& message, RowRange rows, PhaseClock& times) const;
   void copy_shared(const SendSchedule::Message& message) const;
+  /// The number of each offered row, which keys its noise.
+  const std::int64_t* row_ids() const {
+    return site_.partial_sums ? shard_.sum_ids(site_.direction) : shard_.global_ids();
+  }
   [[noreturn]] void refuse(const UnencodableRow& row) const;
 
   Communicator& comm_;

@@ -2,19 +2,14 @@
 
 #include <algorithm>
 
-#include "heliograph/error.hpp"
-
 namespace heliograph {
 
 SendSchedule::SendSchedule(const HaloPlan& plan, int rank, int ranks, bool share_rows) {
   for (const HaloPlan::Peer& peer : plan.peers) {
-    if (peer.sent.has_sums()) {
-      throw Error(ErrorCode::usage, "boundary rows that are sums of nodes are not encoded yet");
-    }
-    if (peer.sent.rows() == 0) continue;
+    if (peer.sent.empty()) continue;
     Message message;
     message.peer = peer.rank;
-    message.send_rows = &peer.sent.entries;
+    message.send_rows = &peer.sent;
     messages_.push_back(std::move(message));
   }
   const auto distance = [&](const Message& m) { return (m.peer - rank + ranks) % ranks; };

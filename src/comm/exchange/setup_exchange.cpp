@@ -16,7 +16,7 @@ std::vector<T> exchange(Communicator& comm, const HaloPlan& plan, const T* inner
   std::vector<RecvMessage> receives;
   for (const HaloPlan::Peer& peer : plan.peers) {
     std::vector<T>& sent = out.emplace_back();
-    for (const std::int32_t row : peer.sent.entries) {
+    for (const std::int32_t row : peer.sent) {
       sent.insert(sent.end(), inner + inner_begin(row), inner + inner_begin(row + 1));
     }
     if (!sent.empty()) {

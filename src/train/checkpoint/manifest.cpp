@@ -36,7 +36,8 @@ constexpr std::string_view kFree[] = {"epochs",      "patience",       "partitio
                                       "save-logits", "save-embeddings"};
 /// Options that do not change what weights mean, so that a new run may begin with these weights.
 constexpr std::string_view kNotInWeights[] = {
-    "parts", "bits-forward", "bits-backward", "gradient-bits", "staleness", "lr", "dropout"};
+    "parts",         "exchange",  "bits-forward", "bits-backward",
+    "gradient-bits", "staleness", "lr",           "dropout"};
 /// Groups of options that may differ, all but --device.
 constexpr std::string_view kFreeGroups[] = {"Transport", "Checkpoints"};
 
@@ -75,6 +76,7 @@ CheckpointManifest to_manifest(const ordered_json& object) {
   manifest.run.dataset_hash = object.at("dataset").at("hash").get<std::string>();
   manifest.run.partition_hash = object.at("partition_hash").get<std::string>();
   manifest.run.options = object.at("options");
+  manifest.run.covers = object.value("covers", false);  // Runs before covers have no such key.
   for (const auto& [name, entry] : object.at("files").items()) {
     manifest.files[name] = {entry.at("bytes").get<std::uint64_t>(),
                             parse_hex64(entry.at("xxh64").get<std::string>())};
@@ -88,8 +90,8 @@ std::string rank_file(int rank) { return fmt::format("rank-{:05}.state", rank); 
 
 RunIdentity identify_run(const RunPlan& plan) {
   const RunFacts& facts = plan.facts();
-  return {facts.name, plan.dataset_hash(), facts.partition_hash, options_to_json(plan.options()),
-          facts.ranks};
+  return {facts.name,  plan.dataset_hash(), facts.partition_hash, options_to_json(plan.options()),
+          facts.ranks, plan.covers()};
 }
 
 const FileRecord& CheckpointManifest::file(const std::string& name,
@@ -116,6 +118,7 @@ void write_checkpoint_manifest(const CheckpointManifest& manifest, FileSink& sin
       {"dataset", {{"name", manifest.run.dataset_name}, {"hash", manifest.run.dataset_hash}}},
       {"partition_hash", manifest.run.partition_hash},
       {"options", manifest.run.options},
+      {"covers", manifest.run.covers},
       {"files", std::move(files)}};
   std::string text = object.dump(2, ' ', false, ordered_json::error_handler_t::replace);
   text.resize(text.size() - 2);  // the last newline and brace

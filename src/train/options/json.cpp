@@ -244,6 +244,12 @@ void add_bits(TrainFields& fields, const std::string& name, std::string help,
 void add_exchange(TrainFields& fields) {
   fields.group("Exchange");
   fields.add(
+      "exchange",
+      "What ranks send for the edges between their parts: the rows of all boundary nodes, or rows "
+      "and partial sums of a smallest cover of these edges, which are fewer. auto takes the cover "
+      "if it saves half of the rows or, with --link-gbps, more time than its sums take.",
+      HELIOGRAPH_MEMBER(exchange.rows));
+  fields.add(
       "bits", FieldKind::integer, "32|16|8|4|2|1",
       "Bits per value of the rows that ranks exchange. 32 is exact fp32, 16 is bfloat16, fewer are "
       "rounded at random without bias.",

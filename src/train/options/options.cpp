@@ -267,6 +267,13 @@ void validate(const TrainOptions& options, const GivenOption& given) {
   require_together(!options.reproducible || options.model.aggregate_storage == RowStorage::fp32,
                    "--aggregate-storage bf16 cannot be combined with --reproducible, which rounds "
                    "no rows");
+  const bool covers = options.exchange.rows == ExchangedRows::cover;
+  require_together(!covers || !options.reproducible,
+                   "--exchange cover cannot be combined with --reproducible: the order of its sums "
+                   "depends on the number of ranks");
+  require_together(!covers || !attends(options.model),
+                   "--exchange cover is not for attention, which weighs the rows of single nodes; "
+                   "--exchange boundary sends these");
   require_together(!options.reproducible || options.exchange.gradient_bits == Bits::fp32,
                    "--gradient-bits cannot be combined with --reproducible, whose gradients are "
                    "summed in fp64");

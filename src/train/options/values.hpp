@@ -49,6 +49,12 @@ inline constexpr EnumName<RowStorage> enum_names<RowStorage>[] {
   {"fp32", RowStorage::fp32}, { "bf16", RowStorage::bf16 }
 };
 template <>
+inline constexpr EnumName<ExchangedRows> enum_names<ExchangedRows>[] {
+  {"auto", ExchangedRows::automatic}, {"boundary", ExchangedRows::boundary}, {
+    "cover", ExchangedRows::cover
+  }
+};
+template <>
 inline constexpr EnumName<Schedule> enum_names<Schedule>[] {
   {"constant", Schedule::constant}, {"cosine", Schedule::cosine}, { "step", Schedule::step }
 };

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/copy_bytes.hpp"
+#include "core/thread.hpp"
 #include "core/throw_error.hpp"
 #include "graph/doubts.hpp"
 #include "graph/partition/node_order.hpp"
@@ -104,12 +105,24 @@ void DatasetPlan::index(Partition partition) {
   facts_.ranks = partition_.parts;
   facts_.quality = measure_partition(dataset_.graph, partition_);
   facts_.partition_hash = partition_hash(partition_);
-  // The halos of an induced graph are others and not known here.
-  if (!options_.inductive) check_memory(facts_.quality.communication_volume);
   if (dataset_.graph.directed) transposed_ = transpose(dataset_.graph);
   const std::vector<NodeId> order = order_nodes(dataset_.graph, options_.node_order);
   whole_.emplace(dataset_.graph, partition_, nullptr, order);
   if (options_.inductive) induced_.emplace(dataset_.graph, partition_, &train_nodes_, order);
+  find_covers();
+  // The halos of an induced graph are others and not known here.
+  if (options_.inductive) return;
+  check_memory(covers() ? facts_.covers->rows + facts_.covers->sums
+                        : facts_.quality.communication_volume);
+}
+
+void DatasetPlan::find_covers() {
+  if (!purpose_.finds_covers && !may_cover(options_)) return resolve_exchange();
+  const Graph* transposed = transposed_ ? &*transposed_ : nullptr;
+  whole_covers_.emplace(*whole_, transposed, usable_cores());
+  if (induced_) induced_covers_.emplace(*induced_, transposed, usable_cores());
+  facts_.covers = (induced_ ? induced_covers_ : whole_covers_)->counts();
+  resolve_exchange();
 }
 
 void DatasetPlan::count_roles() {
@@ -166,6 +179,8 @@ RankData DatasetPlan::load(int rank, GraphScope scope, MemoryUse use,
   const NodeIndex& index = scope == GraphScope::training && induced_ ? *induced_ : *whole_;
   RankData data;
   data.shard = build_shard(index, rank, transposed_ ? &*transposed_ : nullptr);
+  const auto& covers = &index == &*whole_ ? whole_covers_ : induced_covers_;
+  if (covers) covers->mark(data.shard);
   data.labels = labels_of(data.shard.global_ids);
   data.features = features_of(data.shard.global_ids, use, account);
   return data;

@@ -3,6 +3,7 @@
 #include <optional>
 #include <vector>
 
+#include "graph/covers.hpp"
 #include "graph/shard.hpp"
 #include "heliograph/dataset.hpp"
 #include "heliograph/io.hpp"
@@ -30,6 +31,7 @@ class DatasetPlan final : public RunPlan {
   void resolve();
   void count_roles();
   void index(Partition partition);
+  void find_covers();
   /// Throws Error(resource) if the run cannot fit into memory. `halo_rows`: nothing if not yet
   /// known.
   void check_memory(std::optional<std::int64_t> halo_rows) const;
@@ -48,6 +50,8 @@ class DatasetPlan final : public RunPlan {
   std::vector<NodeId> train_nodes_;  ///< Ascending.
   std::optional<NodeIndex> whole_;
   std::optional<NodeIndex> induced_;  ///< Inductive training only.
+  /// Of the whole and of the induced graph; unset unless `exchange` or `purpose` asks for covers.
+  std::optional<Covers> whole_covers_, induced_covers_;
 };
 
 }  // namespace heliograph

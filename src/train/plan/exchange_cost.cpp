@@ -1,11 +1,15 @@
 #include "train/plan/exchange_cost.hpp"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "comm/integer_sum.hpp"
+#include "core/thread.hpp"
+#include "graph/covers.hpp"
 #include "layers/compose.hpp"
 #include "staleness/exchange_policy.hpp"
+#include "train/plan/run_plan.hpp"
 
 namespace heliograph {
 namespace {
@@ -85,6 +89,33 @@ std::int64_t sum_of(const LinkRows& rows) {
   return std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
 }
 
+/// The rows or partial sums of covers that a site sends on link [from * ranks + to].
+std::int64_t covered_rows(const Covers& covers, const Site& site, std::size_t link, int ranks) {
+  const int from = static_cast<int>(link) / ranks, to = static_cast<int>(link) % ranks;
+  if (from == to) return 0;
+  const bool forward = site.direction == Direction::forward;
+  const Cover& cover = forward ? covers.of(from, to) : covers.of(to, from);
+  const auto& sent = forward == site.partial_sums ? cover.targets : cover.sources;
+  return std::accumulate(sent.begin(), sent.end(), std::int64_t{0});
+}
+
+Covers find_covers(const Graph& graph, const Partition& partition, const Split* split) {
+  std::vector<NodeId> members;
+  for (NodeId v = 0; split != nullptr && v < graph.nodes; ++v) {
+    if (split->role[static_cast<std::size_t>(v)] == Role::train) members.push_back(v);
+  }
+  const NodeIndex index(graph, partition, split == nullptr ? nullptr : &members);
+  std::optional<Graph> transposed;
+  if (graph.directed) transposed = transpose(graph);
+  return Covers(index, transposed ? &*transposed : nullptr, usable_cores());
+}
+
+TrainOptions with_exchange(TrainOptions options, const ExchangeOptions& exchange, int parts) {
+  options.partition.parts = parts;
+  options.exchange = exchange;
+  return options;
+}
+
 /// The bytes that all ranks send in an epoch for weight gradients, weights, sums of BatchNorm and
 /// the norm of clipping; the last two are doubles.
 std::int64_t weight_bytes(const CountedModel& model, const TrainOptions& options, int ranks) {
@@ -114,35 +145,45 @@ std::vector<ExchangeOptions> at_all_bits(const TrainOptions& options) {
 std::vector<ExchangeCost> exchange_costs(const Dataset& dataset, const Partition& partition,
                                          const TrainOptions& options, const Split* split,
                                          std::span<const ExchangeOptions> exchanges) {
-  const RowCounter counter(dataset.graph, partition, split);
-  const LinkRows forward = counter.forward();
-  const LinkRows backward = dataset.graph.directed ? counter.backward() : forward;
   const std::int64_t training_nodes =
       split == nullptr ? 0 : std::count(split->role.begin(), split->role.end(), Role::train);
-  const CountedModel model = count_model(dataset, options, training_nodes);
+  std::optional<Covers> covers;
+  if (std::ranges::any_of(exchanges, [&](const ExchangeOptions& exchange) {
+        return may_cover(with_exchange(options, exchange, partition.parts));
+      })) {
+    covers.emplace(find_covers(dataset.graph, partition, split));
+  }
+  const RowCounter counter(dataset.graph, partition, split);
+  const std::array<LinkRows, 2> boundary{
+      counter.forward(), dataset.graph.directed ? counter.backward() : counter.forward()};
 
-  const std::int64_t sent = weight_bytes(model, options, partition.parts);
   const std::int64_t ranks = partition.parts;
   std::vector<ExchangeCost> costs;
   for (const ExchangeOptions& exchange : exchanges) {
-    TrainOptions at = options;
-    at.partition.parts = partition.parts;
-    at.exchange = exchange;
+    TrainOptions at = with_exchange(options, exchange, partition.parts);
+    const bool covered = may_cover(at) && takes_covers(at, covers->counts(), partition.parts);
+    at.exchange.rows = covered ? ExchangedRows::cover : ExchangedRows::boundary;
+    const CountedModel model = count_model(dataset, at, training_nodes);
+    const std::int64_t sent = weight_bytes(model, at, partition.parts);
     const ExchangePolicy policy(at.exchange, at.epochs);
-    std::int64_t forward_bytes = 0, backward_bytes = 0;  // Of a row at all sites.
+    LinkRows bytes(boundary[0].size(), 0);
     for (const Site& site : model.sites) {
-      (site.direction == Direction::forward ? forward_bytes : backward_bytes) +=
-          static_cast<std::int64_t>(policy.most_row_bytes(site));
+      const auto row_bytes = static_cast<std::int64_t>(policy.most_row_bytes(site));
+      const LinkRows& rows = boundary[site.direction == Direction::forward ? 0 : 1];
+      for (std::size_t i = 0; i < bytes.size(); ++i) {
+        bytes[i] +=
+            row_bytes * (covered ? covered_rows(*covers, site, i, partition.parts) : rows[i]);
+      }
     }
     ExchangeCost cost;
-    cost.row_bytes = sum_of(forward) * forward_bytes + sum_of(backward) * backward_bytes;
+    cost.row_bytes = sum_of(bytes);
     cost.gradient_bytes = sent;
-    for (std::size_t i = 0; i < forward.size(); ++i) {
-      cost.link_bytes =
-          std::max(cost.link_bytes, forward[i] * forward_bytes + backward[i] * backward_bytes);
-    }
+    for (const std::int64_t link : bytes) cost.link_bytes = std::max(cost.link_bytes, link);
     if (ranks > 1) cost.link_bytes += sent / (ranks * (ranks - 1));
-    cost.memory = least_memory(dataset, at, training_nodes, sum_of(forward));
+    if (covered) cost.covers = covers->counts();
+    cost.memory =
+        least_memory(dataset, at, training_nodes,
+                     covered ? cost.covers->rows + cost.covers->sums : sum_of(boundary[0]));
     costs.push_back(cost);
   }
   return costs;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -13,10 +14,12 @@ namespace heliograph {
 
 /// What an epoch of training on a partition sends, and what its ranks hold.
 struct ExchangeCost {
-  std::int64_t row_bytes = 0;       ///< Node rows, forward and backward, all ranks together.
-  std::int64_t gradient_bytes = 0;  ///< Weight gradients, all ranks together.
-  std::int64_t link_bytes = 0;      ///< Both, on the link from one rank to another that has most.
-  MemoryNeeds memory;               ///< The least memory of all ranks together.
+  /// Rows of nodes and partial sums, forward and backward, all ranks together.
+  std::int64_t row_bytes = 0;
+  std::int64_t gradient_bytes = 0;    ///< Weight gradients, all ranks together.
+  std::int64_t link_bytes = 0;        ///< Both, on the link from one rank to another that has most.
+  MemoryNeeds memory;                 ///< The least memory of all ranks together.
+  std::optional<CoverCounts> covers;  ///< If the exchange sends rows and sums of covers.
 };
 
 /// The exchange of these options with 32, 16, 8, 4, 2 and 1 bits in both directions, without those

@@ -200,7 +200,10 @@ CountedModel count_model(const Dataset& dataset, const TrainOptions& options,
   const auto kernels = make_cpu_kernels(1, options.reproducible, &account);
   const CountedInput input(dataset, options.model, rows, 0, MemoryUse::features, &account);
   const Network model(options.model, input.input(), dataset.labels.classes, options.seed,
-                      {rows, nodes}, *kernels, &account);
+                      {.training = rows,
+                       .most = nodes,
+                       .partial_sums = options.exchange.rows == ExchangedRows::cover},
+                      *kernels, &account);
   return {model.sites(), model.parameters().flat_size(), model.rank_sums()};
 }
 

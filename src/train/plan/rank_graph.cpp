@@ -8,6 +8,8 @@
 
 #include "comm/collectives.hpp"
 #include "comm/exchange/setup_exchange.hpp"
+#include "core/throw_error.hpp"
+#include "graph/covers.hpp"
 
 namespace heliograph {
 namespace {
@@ -17,8 +19,11 @@ constexpr double kDenseShare = 0.2;
 
 std::int64_t largest_halo(const Shard& shard, Communicator& comm) {
   std::vector<std::int64_t> rows(static_cast<std::size_t>(comm.size()), 0);
-  rows[static_cast<std::size_t>(comm.rank())] =
-      std::max(shard.in.plan.halo_rows, shard.out ? shard.out->plan.halo_rows : 0);
+  std::int64_t& mine = rows[static_cast<std::size_t>(comm.rank())];
+  for (const Direction direction : {Direction::forward, Direction::backward}) {
+    const Adjacency& a = shard.adjacency(direction);
+    mine = std::max<std::int64_t>({mine, a.plan.halo_rows, a.sums ? a.sums->plan.halo_rows : 0});
+  }
   AllReduce(comm, Channel::evaluation).sum(std::span<std::int64_t>(rows));
   return *std::max_element(rows.begin(), rows.end());
 }
@@ -38,9 +43,15 @@ std::int64_t bytes_of(const Csr& block) {
 }
 
 std::int64_t bytes_of(const Adjacency& a) {
-  std::int64_t bytes = bytes_of(a.inner) + bytes_of(a.halo) + bytes_of(a.halo_ids);
-  for (const HaloPlan::Peer& peer : a.plan.peers) bytes += bytes_of(peer.sent.entries);
-  return bytes;
+  std::int64_t bytes = bytes_of(a.inner) + bytes_of(a.halo) + bytes_of(a.halo_ids) +
+                       bytes_of(a.cover.halo) + bytes_of(a.cover.sent);
+  const auto add = [&](const HaloPlan& plan) {
+    for (const HaloPlan::Peer& peer : plan.peers) bytes += bytes_of(peer.sent);
+  };
+  add(a.plan);
+  if (!a.sums) return bytes;
+  add(a.sums->plan);
+  return bytes + bytes_of(a.sums->made) + bytes_of(a.sums->received) + bytes_of(a.sums->ids);
 }
 
 std::int64_t bytes_of(const Shard& shard) {
@@ -64,22 +75,40 @@ Shard complete(Shard shard, const ModelOptions& model, MemoryUse use, Communicat
   return shard;
 }
 
+/// Throws Error(bad_input) if another rank marks other rows that it sends than this rank expects,
+/// or the ranks would wait for messages that nobody sends.
+void require_same_covers(const Adjacency& a, Communicator& comm) {
+  HaloPlan plan = a.plan;  // An inner row has the mark of each row sent.
+  std::int32_t next = 0;
+  for (HaloPlan::Peer& peer : plan.peers) {
+    for (std::int32_t& row : peer.sent) row = next++;
+  }
+  const std::vector<std::int64_t> sent(a.cover.sent.begin(), a.cover.sent.end());
+  if (std::ranges::equal(exchange_numbers(comm, plan, sent), a.cover.halo)) return;
+  throw_error(ErrorCode::bad_input, "the covers in the shard of rank {} contradict other shards'",
+              comm.rank());
+}
+
 }  // namespace
 
 RankGraph::RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Kernels& kernels,
                      MemoryUse use, MemoryAccount* host, MemoryAccount* account)
-    : shard_(complete(std::move(data.shard), plan.options().model, use, comm)),
-      placed_(shard_, kernels.device(), use, account),
+    : use_(use),
+      shard_(complete(std::move(data.shard), plan.options().model, use, comm)),
+      placed_(std::in_place, shard_, kernels.device(), use, account),
       structure_(use, host),
-      op_(placed_, kernels, propagation_of(plan.options().model), use, account),
+      op_(std::in_place, *placed_, kernels, propagation_of(plan.options().model), use, account),
       x_(std::move(data.features)),
       labels_(std::move(data.labels)) {
   mark_training_rows();
-  structure_.set(bytes_of(shard_) + bytes_of(labels_.class_of) + bytes_of(labels_.indicators) +
-                 bytes_of(labels_.values) + bytes_of(labels_.role) + bytes_of(target_) +
-                 bytes_of(values_) + bytes_of(mask_));
-  exact_halo_ = std::make_unique<ExactHalo>(comm, placed_, largest_halo(shard_, comm),
-                                            plan.options().eval_chunk_bytes, account);
+  const auto connect = [&] {
+    structure_.set(bytes_of(shard_) + bytes_of(labels_.class_of) + bytes_of(labels_.indicators) +
+                   bytes_of(labels_.values) + bytes_of(labels_.role) + bytes_of(target_) +
+                   bytes_of(values_) + bytes_of(mask_));
+    exact_halo_ = std::make_unique<ExactHalo>(comm, *placed_, largest_halo(shard_, comm),
+                                              plan.options().eval_chunk_bytes, account);
+  };
+  connect();
   const ModelOptions& model = plan.options().model;
   const RunFacts& facts = plan.facts();
   const MemoryUse features = features_use(use);
@@ -87,6 +116,13 @@ RankGraph::RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Ker
   if (!facts.sparse_features) x_.place(kernels, features, account);
   if (precomputes(model)) gathered_ = aggregate_features(comm, kernels, features, host, account);
   if (fetches_features(model)) gathered_ = fetch_features(comm, kernels, features, host, account);
+  if (plan.covers()) {
+    cover(comm, kernels, account);  // Features are exchanged once, by rows alone.
+    connect();
+  } else {
+    shard_.in.cover = {};
+    if (shard_.out) shard_.out->cover = {};
+  }
   // The first rows of fetched features are those of inner nodes. An index of columns has all rows.
   const bool repeated =
       fetches_features(model) && (!facts.sparse_features || shard_.in.plan.halo_rows == 0);
@@ -110,6 +146,19 @@ RankGraph::RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Ker
   placed_values_ = place(values_);
   placed_indicators_ = place(labels_.indicators);
   placed_mask_ = place(mask_);
+}
+
+void RankGraph::cover(Communicator& comm, Kernels& kernels, MemoryAccount* account) {
+  require_same_covers(shard_.in, comm);
+  if (shard_.out) require_same_covers(*shard_.out, comm);
+  const std::vector<std::int64_t> in_ids =
+      exchange_numbers(comm, shard_.in.plan, shard_.global_ids);
+  std::vector<std::int64_t> out_ids;
+  if (shard_.out) out_ids = exchange_numbers(comm, shard_.out->plan, shard_.global_ids);
+  placed_.reset();
+  shard_ = cover_halos(std::move(shard_), in_ids, out_ids);
+  placed_.emplace(shard_, kernels.device(), use_, account);
+  op_->place_blocks(kernels, use_, account);
 }
 
 ModelInput RankGraph::input() const {
@@ -138,9 +187,9 @@ FeatureMatrix RankGraph::aggregate_features(Communicator& comm, Kernels& kernels
                                             MemoryAccount* host, MemoryAccount* account) const {
   const FeatureView x = x_.view();
   if (x.is_sparse) {
-    const SparseRows inner = op_.scale_columns(x.sparse);
+    const SparseRows inner = op_->scale_columns(x.sparse);
     const SparseRows halo = exchange_sparse_rows(comm, shard_.in.plan, inner.view());
-    const SparseRows sum = op_.sum_sparse(inner.view(), halo.view());
+    const SparseRows sum = op_->sum_sparse(inner.view(), halo.view());
     const auto cells = static_cast<double>(sum.rows()) * static_cast<double>(sum.cols);
     if (static_cast<double>(sum.columns.size()) <= kDenseShare * cells) {
       return {sum, use, host};
@@ -165,9 +214,8 @@ FeatureMatrix RankGraph::aggregate_features(Communicator& comm, Kernels& kernels
   Site site;
   site.name = "features";
   site.cols = x.cols();
-  op_.open(pass, site, x.dense);
-  exact_halo_->offer(site, {0, x.rows()});
-  op_.sum(pass, site, x.dense, sum.view(), {accumulator.view(), {}}, [] {});
+  op_->offer(pass, site, x.dense, {0, x.rows()});
+  op_->sum(pass, site, x.dense, sum.view(), {accumulator.view(), {}}, [] {});
   kernels.device().finish();  // The caller may free the features.
   return FeatureMatrix(std::move(sum));
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "comm/exchange/exact_halo.hpp"
 #include "layers/graph_operator.hpp"
@@ -23,8 +24,12 @@ class RankGraph {
   RankGraph& operator=(const RankGraph&) = delete;
 
   const Shard& shard() const { return shard_; }
-  const PlacedShard& placed() const { return placed_; }
-  const GraphOperator& op() const { return op_; }
+  const PlacedShard& placed() const { return *placed_; }
+  const GraphOperator& op() const { return *op_; }
+  /// Makes room for partial sums of up to `cols` columns, counted by `account`.
+  void reserve_sums(std::int64_t cols, MemoryAccount* account) {
+    op_->reserve_sums(cols, use_, account);
+  }
   const LocalLabels& labels() const { return labels_; }
   ExactHalo& exact_halo() const { return *exact_halo_; }
   /// The input of the model. Features that only the precomputed aggregation needed have been freed.
@@ -41,6 +46,8 @@ class RankGraph {
 
  private:
   void mark_training_rows();
+  /// Replaces the halo by rows and partial sums of covers.
+  void cover(Communicator& comm, Kernels& kernels, MemoryAccount* account);
   /// The first aggregation. Sparse features are summed on the host, dense ones by the kernels.
   FeatureMatrix aggregate_features(Communicator& comm, Kernels& kernels, MemoryUse use,
                                    MemoryAccount* host, MemoryAccount* account) const;
@@ -48,10 +55,11 @@ class RankGraph {
   FeatureMatrix fetch_features(Communicator& comm, Kernels& kernels, MemoryUse use,
                                MemoryAccount* host, MemoryAccount* account);
 
+  MemoryUse use_;
   Shard shard_;
-  PlacedShard placed_;
+  std::optional<PlacedShard> placed_;
   CountedBytes structure_;  ///< Counts the shard, labels, targets and masks.
-  GraphOperator op_;
+  std::optional<GraphOperator> op_;
   FeatureMatrix x_, gathered_;
   FeatureView x_elsewhere_;  ///< If x_ is empty: rows of gathered_, or only the shape of x.
   LocalLabels labels_;

@@ -15,6 +15,44 @@
 
 namespace heliograph {
 
+namespace {
+
+/// Rates by which ExchangedRows::automatic is resolved, which must not depend on the machine.
+constexpr double kValuesSummedASecond = 1e9;  // By a rank.
+/// Of the boundary rows, if no link rate is given. With fewer saved, 1-bit epochs on links as fast
+/// as memory took longer (docs/covers.md).
+constexpr double kFewestRowsSaved = 0.5;
+
+bool cover_costs_less(const CoverCounts& counts, const TrainOptions& options, int ranks) {
+  const auto saved = static_cast<double>(counts.boundary_rows - counts.rows - counts.sums);
+  const double gbps = options.transport.link_gbps;
+  if (gbps == 0 || ranks < 2) {
+    return saved > kFewestRowsSaved * static_cast<double>(counts.boundary_rows);
+  }
+  // Seconds an exchange and column, on a link and on a rank in the mean.
+  const double bits =
+      0.5 * (bit_count(options.exchange.bits_forward) + bit_count(options.exchange.bits_backward));
+  const double links = static_cast<double>(ranks) * (ranks - 1);
+  return saved * bits / (links * gbps * 1e9) >
+         static_cast<double>(counts.summed) / (ranks * kValuesSummedASecond);
+}
+
+}  // namespace
+
+bool may_cover(const TrainOptions& options) {
+  return options.exchange.rows != ExchangedRows::boundary && !options.reproducible &&
+         !attends(options.model);
+}
+
+bool takes_covers(const TrainOptions& options, const CoverCounts& covers, int ranks) {
+  return options.exchange.rows == ExchangedRows::cover || cover_costs_less(covers, options, ranks);
+}
+
+void RunPlan::resolve_exchange() {
+  covers_ = may_cover(options_) &&
+            purpose_.covers.value_or(takes_covers(options_, *facts_.covers, facts_.ranks));
+}
+
 void RunPlan::resolve_metric_and_check() {
   validate(options_);
   metric_ = resolve_metric(options_.metric, facts_.task, facts_.classes);
@@ -88,6 +126,18 @@ std::string describe_split(const SplitChoice& choice, std::int64_t training,
                            std::int64_t validation, std::int64_t test) {
   return fmt::format("{}: {} to train on, {} to validate, {} to test", split_text(choice),
                      counted(training, "node"), validation, test);
+}
+
+std::string describe_covers(const CoverCounts& covers) {
+  return fmt::format("an exchange sends {} and {} instead of {}", counted(covers.rows, "row"),
+                     counted(covers.sums, "partial sum"), counted(covers.boundary_rows, "row"));
+}
+
+void log_covers(const RunPlan& plan, const LogCallback& log) {
+  const auto& covers = plan.facts().covers;
+  if (!log || !covers || plan.options().exchange.rows == ExchangedRows::boundary) return;
+  log(LogLevel::info, (plan.covers() ? "covers: " : "boundary rows, since with covers ") +
+                          describe_covers(*covers));
 }
 
 void log_edge_weights(const RunPlan& plan, const LogCallback& log) {

@@ -41,6 +41,8 @@ struct RunFacts {
   int ranks = 1;
   PartitionQuality quality;
   std::string partition_hash;
+  /// What a training exchange sends with covers; unset if none were found.
+  std::optional<CoverCounts> covers;
 
   GraphKind graph_kind() const { return {directed, weights.has_value()}; }
 };
@@ -59,7 +61,16 @@ struct PlanPurpose {
   FeatureStatistics statistics = {};
   /// The statistics of a regression target; unset: those of the training nodes.
   std::optional<TargetStatistics> target = {};
+  bool finds_covers = false;  ///< Finds covers even if the run's exchanges do not need them.
+  /// What ExchangedRows::automatic has become in the run that is resumed; unset: it is resolved.
+  std::optional<bool> covers = {};
 };
+
+/// Whether a run with these options may exchange rows and sums of covers.
+bool may_cover(const TrainOptions& options);
+/// Whether a run over `ranks` ranks that may use covers does so: ExchangedRows::automatic takes
+/// what costs less.
+bool takes_covers(const TrainOptions& options, const CoverCounts& covers, int ranks);
 
 /// How a run with these options cuts its graph: an inductive run also balances training nodes.
 PartitionOptions cut_of(const TrainOptions& options);
@@ -78,6 +89,8 @@ class RunPlan {
   const TrainOptions& options() const { return options_; }
   const RunFacts& facts() const { return facts_; }
   Metric metric() const { return metric_; }  ///< Never `automatic`.
+  /// Whether rows and partial sums of covers travel; what ExchangedRows::automatic becomes.
+  bool covers() const { return covers_; }
 
   std::string describe_split() const;
 
@@ -99,12 +112,21 @@ class RunPlan {
   /// Called when options_ and facts_ are set: sets the metric. Throws Error: usage (options that do
   /// not suit the data), bad_input (no training node, at all or of a class that is to be balanced).
   void resolve_metric_and_check();
+  /// Sets what `covers` returns, once facts_.covers is set.
+  void resolve_exchange();
 
   TrainOptions options_;
   PlanPurpose purpose_;
   RunFacts facts_;
   Metric metric_ = Metric::automatic;
+  bool covers_ = false;
 };
+
+/// "an exchange sends 2 rows and 1 partial sum instead of 5 rows".
+std::string describe_covers(const CoverCounts& covers);
+
+/// Logs what covers send instead of boundary rows, if the run uses them or has decided not to.
+void log_covers(const RunPlan& plan, const LogCallback& log);
 
 /// Logs the range of the graph's edge weights, if it has any.
 void log_edge_weights(const RunPlan& plan, const LogCallback& log);

@@ -18,8 +18,8 @@ FlatPlan flatten(const HaloPlan& plan) {
   FlatPlan flat;
   for (const HaloPlan::Peer& peer : plan.peers) {
     flat.peers.insert(flat.peers.end(), {peer.rank, peer.halo_begin, peer.halo_end,
-                                         static_cast<std::int32_t>(peer.sent.rows())});
-    flat.send_rows.insert(flat.send_rows.end(), peer.sent.entries.begin(), peer.sent.entries.end());
+                                         static_cast<std::int32_t>(peer.sent.size())});
+    flat.send_rows.insert(flat.send_rows.end(), peer.sent.begin(), peer.sent.end());
   }
   return flat;
 }
@@ -44,7 +44,7 @@ HaloPlan unflatten(const FlatPlan& flat, std::int32_t inner_rows, int rank, int 
     require(peer.rank > before && peer.rank != rank && peer.rank < ranks);
     require(peer.halo_begin == plan.halo_rows && peer.halo_end >= peer.halo_begin);
     require(sent >= 0 && sent <= flat.send_rows.end() - row);
-    std::vector<std::int32_t>& rows = peer.sent.entries;
+    std::vector<std::int32_t>& rows = peer.sent;
     rows.assign(row, row + sent);
     row += sent;
     for (std::size_t r = 0; r < rows.size(); ++r) {

@@ -14,7 +14,7 @@
 
 namespace heliograph {
 
-inline constexpr ManifestKind kShardManifest{"heliograph-shards", 3, 3, "shards"};
+inline constexpr ManifestKind kShardManifest{"heliograph-shards", 4, 4, "shards"};
 
 /// The first bytes of a rank's file, which say to which shards it belongs.
 struct ShardHeader {

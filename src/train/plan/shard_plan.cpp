@@ -160,6 +160,12 @@ Adjacency read_adjacency(RankFileReader& file, const std::string& prefix, std::i
   read(prefix + "peers", plan.peers);
   read(prefix + "send_rows", plan.send_rows);
   a.plan = unflatten(plan, rows, header.rank, header.ranks, file.path());
+  read(prefix + "halo_in_cover", a.cover.halo);
+  read(prefix + "sent_in_cover", a.cover.sent);
+  if (std::cmp_not_equal(a.cover.halo.size(), a.plan.halo_rows) ||
+      std::cmp_not_equal(a.cover.sent.size(), a.plan.send_rows())) {
+    refuse_file(file.path(), "its covers contradict its halo plan");
+  }
   check_shard_rows(file.path(), "entries", a.inner.offsets, a.inner.columns, rows, rows);
   check_shard_rows(file.path(), "halo entries", a.halo.offsets, a.halo.columns, rows,
                    a.plan.halo_rows);
@@ -273,6 +279,7 @@ RunFacts interpret_facts(const json& manifest, const fs::path& path) {
   facts.ranks = static_cast<int>(manifest.at("ranks").size());
   facts.quality = partition_from_json(manifest.at("partition"));
   facts.partition_hash = manifest.at("partition_hash").get<std::string>();
+  facts.covers = covers_from_json(manifest.at("covers"));
   check_facts(facts, manifest, path);
   return facts;
 }
@@ -330,11 +337,13 @@ ShardPlan::ShardPlan(fs::path directory, const TrainOptions& options, PlanPurpos
   const auto counts =
       facts_.task == Task::multiclass ? static_cast<std::size_t>(facts_.classes) : 0;
   if (facts_.training_of_class.size() != counts) refuse_file(path, "counts other classes");
-  use_statistics(purpose_);
+  use(purpose_);
   resolve_metric_and_check();
 }
 
-void ShardPlan::use_statistics(const PlanPurpose& purpose) {
+void ShardPlan::use(const PlanPurpose& purpose) {
+  purpose_.covers = purpose.covers;
+  resolve_exchange();
   // Shards hold targets in their own units.
   if (purpose.target) facts_.target = *purpose.target;
   if (options_.normalize != Normalization::standard || purpose.statistics.empty() ||

@@ -18,9 +18,9 @@ class ShardPlan final : public RunPlan {
   /// mismatch (features that were normalised with other statistics than the purpose's).
   ShardPlan(std::filesystem::path directory, const TrainOptions& options, PlanPurpose purpose = {});
 
-  /// Trains or scores with the target's statistics of these weights, if they have any. Throws
-  /// Error(mismatch) if features were normalised with other statistics than theirs.
-  void use_statistics(const PlanPurpose& purpose);
+  /// Trains or scores with the purpose's target statistics, if it has any, and the exchange of the
+  /// run that it resumes. Throws Error(mismatch) if features were normalised with other statistics.
+  void use(const PlanPurpose& purpose);
 
   /// The hash of the data set that the shards were made from.
   std::string dataset_hash() const override;

@@ -70,6 +70,8 @@ void write_adjacency(RankFile& file, const Adjacency& a, const std::string& pref
   const FlatPlan plan = flatten(a.plan);
   write(prefix + "peers", plan.peers);
   write(prefix + "send_rows", plan.send_rows);
+  write(prefix + "halo_in_cover", a.cover.halo);
+  write(prefix + "sent_in_cover", a.cover.sent);
 }
 
 void write_scope(RankFile& file, const RankData& data, GraphScope scope, bool weighted) {
@@ -130,6 +132,7 @@ void write_shards(const Dataset& dataset, const Partition& partition, const Trai
   check_shard_target(directory, overwrite);
   NewDirectory shards(directory);
   PlanPurpose purpose;
+  purpose.finds_covers = true;
   if (!options.init_from.empty()) {
     const Model weights = Model::load(options.init_from);
     purpose.statistics = weights.statistics;
@@ -169,6 +172,7 @@ void write_shards(const Dataset& dataset, const Partition& partition, const Trai
   const std::uint64_t identity = xxh64(std::as_bytes(std::span(said)));
   manifest["identity"] = hex64(identity);
   manifest["partition"] = partition_to_json(facts.quality);
+  manifest["covers"] = covers_to_json(*facts.covers);
   manifest["ranks"] = ordered_json::array();
   for (int rank = 0; rank < facts.ranks; ++rank) {
     ShardHeader header;

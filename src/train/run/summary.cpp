@@ -99,6 +99,18 @@ PartitionQuality partition_from_json(const nlohmann::json& object) {
   return quality;
 }
 
+ordered_json covers_to_json(const CoverCounts& covers) {
+  return {{"boundary_rows", covers.boundary_rows},
+          {"rows", covers.rows},
+          {"sums", covers.sums},
+          {"summed", covers.summed}};
+}
+
+CoverCounts covers_from_json(const nlohmann::json& object) {
+  return {object.at("boundary_rows").get<std::int64_t>(), object.at("rows").get<std::int64_t>(),
+          object.at("sums").get<std::int64_t>(), object.at("summed").get<std::int64_t>()};
+}
+
 ordered_json traffic_to_json(const TrainResult& result) {
   ordered_json links = ordered_json::array();
   for (const LinkTraffic& link : result.halo_traffic) {
@@ -151,6 +163,7 @@ ordered_json summarize(const TrainResult& result, const TrainOptions& options) {
           {"staleness", options.exchange.staleness},
           {"seed", options.seed},
           {"parameters", result.parameters},
+          {"covers", result.covers ? covers_to_json(*result.covers) : ordered_json()},
           {"partition", partition_to_json(result.partition)},
           {"partition_hash", result.partition_hash}};
 }

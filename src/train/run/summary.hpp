@@ -22,6 +22,9 @@ nlohmann::ordered_json epoch_to_json(const EpochReport& report);
 nlohmann::ordered_json partition_to_json(const PartitionQuality& quality);
 /// Throws nlohmann::json::exception.
 PartitionQuality partition_from_json(const nlohmann::json& object);
+nlohmann::ordered_json covers_to_json(const CoverCounts& covers);
+/// Throws nlohmann::json::exception.
+CoverCounts covers_from_json(const nlohmann::json& object);
 
 /// The contents of --summary and of `result` in run.json (docs/run_directory.md).
 nlohmann::ordered_json summarize(const TrainResult& result, const TrainOptions& options);

@@ -1,4 +1,4 @@
-// Shards in the folder: one epoch is trained on them.
+// Shards in the folder: one epoch is trained on them, with their covers.
 
 #include "heliograph/shards.hpp"
 
@@ -15,6 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     TrainOptions options;
     options.epochs = 1;
     options.model.hidden = 4;
+    options.exchange.rows = ExchangedRows::cover;
     options.transport.threads_per_rank = 1;
     options.memory_limit_bytes = std::int64_t{64} << 20;
     train_shards(files.folder(), options);
