@@ -12,8 +12,9 @@
 namespace heliograph {
 
 /// A smallest cover of a bipartite graph's edges by its rows (sources) and columns (targets): 1 for
-/// each one in the cover. Found from a largest matching (König, 1931; after Hopcroft and Karp, 1973). The
-/// same graph always has the same cover. `edges` has rows of distinct columns below `targets`.
+/// each one in the cover. Found from a largest matching (König, 1931; after Hopcroft and Karp,
+/// 1973). The same graph always has the same cover. `edges` has rows of distinct columns below
+/// `targets`.
 struct Cover {
   std::vector<std::uint8_t> sources, targets;
 };

@@ -284,6 +284,7 @@ TEST(ResumeEnds, TheExchangeStaysWhatAutoTook) {
   const TemporaryDirectory folder;
   o.checkpoint.folder = folder / "c";
   o.checkpoint.every = 5;
+  o.transport.link_gbps = 0.05;
   const TrainResult whole = train(data, o);
   ASSERT_TRUE(whole.covers);
   const Partition partition = make_partition(data.graph, o.partition);
