@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -37,6 +38,20 @@ class StaleHalo final : public Halo {
   void finish(const Site& site, FunctionRef<void(const PackedRows&)> consume) override;
   std::int64_t source_epoch(const Site& site, std::int64_t epoch) const override {
     return epoch - policy_.of(site, {epoch}).lag;
+  }
+
+  /// A row that a device could not encode.
+  struct NotedRow {
+    std::int64_t exchange = 0;  ///< The number of the exchange among those of the epoch, from 0.
+    std::int64_t node = 0;
+  };
+  /// The first such row of this epoch on this rank that was not refused at once. Call it when the
+  /// device is done.
+  std::optional<NotedRow> noted_row() const;
+  /// The site of an exchange of this epoch.
+  const Site& site_of(std::int64_t exchange) const {
+    return site_halos_[static_cast<std::size_t>(opened_[static_cast<std::size_t>(exchange)])]
+        .exchange->site();
   }
 
   KeptRows kept(const Site& site, std::int64_t epoch) override;
@@ -111,8 +126,13 @@ class StaleHalo final : public Halo {
   };
   std::vector<PlanSchedule> send_schedules_;
   CountedBytes schedule_bytes_;
+  MemoryAccount page_locked_;
+  /// By site, RowSelection::failed; empty if no device orders messages. Declared before the slots,
+  /// since freeing it may wait for messages in flight, which they end.
+  Buffer failed_;
   HaloSlot shared_slot_;  ///< The slot of all sites if policy_.slots() is 1.
   std::vector<SiteHalo> site_halos_;
+  std::vector<int> opened_;  ///< The sites of this epoch's exchanges, in order.
   Clock clock_;
   int last_site_ = -1;        ///< The site that sends last in an epoch.
   HaloSlot* held_ = nullptr;  ///< The slot whose sends are held back, if any.

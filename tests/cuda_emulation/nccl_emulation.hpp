@@ -50,7 +50,7 @@ void slow_down(int device);
 void fail_call(int rank, const std::string& function, int n, ncclResult_t error);
 /// Makes the state of `rank` become `error` when its `n`-th group (1 is the first) is launched.
 void fail_group(int rank, int n, ncclResult_t error);
-/// Sets whether ncclCommAbort hangs from now on. When it is turned off, hanging calls return.
+/// Sets whether ncclCommAbort hangs from now on. Turning it off waits until hanging calls return.
 void hang_aborts(bool hang);
 
 /// Forgets calls, failures and violations. No thread may be in a call.
