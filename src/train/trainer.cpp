@@ -82,6 +82,10 @@ void refuse_noted_row(Communicator& comm, const StaleHalo& halo, int epoch) {
       comm, mine ? std::pair(static_cast<double>(mine->exchange), static_cast<double>(mine->node))
                  : std::pair(kNowhere, kNowhere));
   if (exchange == kNowhere) return;
+  if (!mine || static_cast<double>(mine->exchange) != exchange ||
+      static_cast<double>(mine->node) != node) {
+    barrier(comm, Channel::evaluation);  // It ends with the error of the rank that has the node.
+  }
   const Site& site = halo.site_of(static_cast<std::int64_t>(exchange));
   comm.set_progress({epoch, site.layer});
   throw_error(ErrorCode::numeric,

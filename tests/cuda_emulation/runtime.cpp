@@ -32,7 +32,8 @@ static bool may_wait(std::string_view function) {
                                                  "cudaFreeHost",         "cudaMemPoolTrimTo",
                                                  "cudaMemPoolSetAccess", "cudaGraphInstantiate",
                                                  "cudaGraphUpload",      "cudaGraphExecDestroy",
-                                                 "cublasCreate",         "cublasDestroy"};
+                                                 "cublasCreate",         "cublasDestroy",
+                                                 "cudaEventCreateWithFlags"};
   return all.contains(function);
 }
 
