@@ -34,7 +34,8 @@ class NcclSelf : public TwinTest {
     link.connect(NcclLink::make_id(), 0, 1);
     wait_for("connecting", [&] { return link.ready(); });
   }
-  /// Sends `bytes` of two pieces to itself as one group, between the device's work before and after.
+  /// Sends `bytes` of two pieces to itself as one group, between the device's work before and
+  /// after.
   void exchange(NcclLink& link, std::byte* from, std::byte* to, std::size_t bytes) {
     const std::size_t half = bytes / 2;
     const SendMessage sends[] = {{0, from, half}, {0, from + half, bytes - half}};

@@ -19,9 +19,10 @@
 // - Behaviour that NCCL leaves undefined is recorded as a violation: to call a communicator that
 //   has ended, that is busy with an earlier call or that belongs to another device, and to leave a
 //   group open.
-// - Calls of CUDA, NCCL and cuBLAS that allocate, free or register memory, make events, make or free
-//   graphs, or load a kernel at its first use may wait for all work of the device and of those that it
-//   reaches. So each is a violation while messages are in flight there. Other violations are to
+// - Calls of CUDA, NCCL and cuBLAS that allocate, free or register memory, make events, make or
+// free
+//   graphs, or load a kernel at its first use may wait for all work of the device and of those that
+//   it reaches. So each is a violation while messages are in flight there. Other violations are to
 //   register memory that is not from ncclMemAlloc, to free registered memory, to leave memory
 //   registered at the end, to deregister it twice, and to mix registered and other buffers.
 

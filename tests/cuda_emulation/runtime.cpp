@@ -27,12 +27,18 @@ bool device_exists(int device) { return device >= 0 && device < device_count(); 
 
 /// Whether CUDA may make the function wait for all work of the thread's device and of others.
 static bool may_wait(std::string_view function) {
-  static const std::set<std::string_view> all = {"cudaMalloc",           "cudaFree",
-                                                 "cudaMallocAsync",      "cudaMallocHost",
-                                                 "cudaFreeHost",         "cudaMemPoolTrimTo",
-                                                 "cudaMemPoolSetAccess", "cudaGraphInstantiate",
-                                                 "cudaGraphUpload",      "cudaGraphExecDestroy",
-                                                 "cublasCreate",         "cublasDestroy",
+  static const std::set<std::string_view> all = {"cudaMalloc",
+                                                 "cudaFree",
+                                                 "cudaMallocAsync",
+                                                 "cudaMallocHost",
+                                                 "cudaFreeHost",
+                                                 "cudaMemPoolTrimTo",
+                                                 "cudaMemPoolSetAccess",
+                                                 "cudaGraphInstantiate",
+                                                 "cudaGraphUpload",
+                                                 "cudaGraphExecDestroy",
+                                                 "cublasCreate",
+                                                 "cublasDestroy",
                                                  "cudaEventCreateWithFlags"};
   return all.contains(function);
 }

@@ -4,7 +4,6 @@
 #include <thread>
 
 #include "comm/nccl/link_state.hpp"
-#include "comm/rest.hpp"
 #include "core/cuda/runtime.hpp"
 
 namespace heliograph {
@@ -17,36 +16,6 @@ cudaEvent_t make_event() {
 }
 
 }  // namespace
-
-void NcclLink::Shared::launch(Group& group) {
-  {
-    const std::lock_guard lock(calls);
-    const ncclComm_t used = comm_for_call();
-    if (group.ordered) {
-      require_cuda(cudaStreamWaitEvent(stream, group.before, 0), "order messages behind kernels");
-    }
-    require_nccl(ncclGroupStart(), used, "begin a group of messages");
-    ncclResult_t result = ncclSuccess;
-    const auto take = [&](ncclResult_t of_call) {
-      if (result == ncclSuccess && of_call != ncclInProgress) result = of_call;
-    };
-    for (const RecvMessage& m : group.receives) {
-      take(ncclRecv(m.data, m.bytes, ncclUint8, m.peer, used, stream));
-    }
-    for (const SendMessage& m : group.sends) {
-      take(ncclSend(m.data, m.bytes, ncclUint8, m.peer, used, stream));
-    }
-    take(ncclGroupEnd());  // Whatever came before: the thread must not stay inside of a group.
-    require_nccl(result, used, "start a group of messages");
-  }
-  // Until NCCL has accepted the group, an event would not cover it.
-  for (Rest rest;; rest()) {
-    const std::lock_guard lock(calls);
-    if (!accepted()) continue;
-    require_cuda(cudaEventRecord(group.after, stream), "mark the end of a group of messages");
-    return;
-  }
-}
 
 void NcclLink::Shared::launch_groups() noexcept {
   try {

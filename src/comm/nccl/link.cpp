@@ -1,5 +1,7 @@
 #include "comm/nccl/link.hpp"
 
+#include <nccl.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -7,6 +9,7 @@
 
 #include "comm/nccl/link_state.hpp"
 #include "comm/nccl/transport.hpp"
+#include "comm/rest.hpp"
 #include "core/cuda/captures.hpp"
 #include "core/cuda/runtime.hpp"
 #include "core/throw_error.hpp"
@@ -25,20 +28,21 @@ constexpr std::size_t kFewestGroups = 8;
 
 std::atomic<bool> abort_hangs{false};
 
-}  // namespace
-
-void require_cuda(cudaError_t status, const char* what) {
-  if (status == cudaSuccess) return;
-  throw_error(ErrorCode::resource, "--transport nccl: CUDA cannot {}: {}", what,
-              cudaGetErrorString(status));
-}
-
+/// Throws Error(resource) unless the call has succeeded or is in progress. `comm` may be null.
 void require_nccl(ncclResult_t result, ncclComm_t comm, const char* what) {
   if (result == ncclSuccess || result == ncclInProgress) return;
   std::string text = std::string("NCCL cannot ") + what + ": " + ncclGetErrorString(result);
   const char* last = ncclGetLastError(comm);
   if (last != nullptr && *last != '\0') text += std::string(" (") + last + ")";
   throw Error(ErrorCode::resource, text);
+}
+
+}  // namespace
+
+void require_cuda(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return;
+  throw_error(ErrorCode::resource, "--transport nccl: CUDA cannot {}: {}", what,
+              cudaGetErrorString(status));
 }
 
 ncclComm_t NcclLink::Shared::comm_for_call() const {
@@ -52,6 +56,36 @@ bool NcclLink::Shared::accepted() {
   require_nccl(ncclCommGetAsyncError(used, &state), used, "report its state");
   require_nccl(state, used, "continue");
   return state == ncclSuccess;
+}
+
+void NcclLink::Shared::launch(Group& group) {
+  {
+    const std::lock_guard lock(calls);
+    const ncclComm_t used = comm_for_call();
+    if (group.ordered) {
+      require_cuda(cudaStreamWaitEvent(stream, group.before, 0), "order messages behind kernels");
+    }
+    require_nccl(ncclGroupStart(), used, "begin a group of messages");
+    ncclResult_t result = ncclSuccess;
+    const auto take = [&](ncclResult_t of_call) {
+      if (result == ncclSuccess && of_call != ncclInProgress) result = of_call;
+    };
+    for (const RecvMessage& m : group.receives) {
+      take(ncclRecv(m.data, m.bytes, ncclUint8, m.peer, used, stream));
+    }
+    for (const SendMessage& m : group.sends) {
+      take(ncclSend(m.data, m.bytes, ncclUint8, m.peer, used, stream));
+    }
+    take(ncclGroupEnd());  // Whatever came before: the thread must not stay inside of a group.
+    require_nccl(result, used, "start a group of messages");
+  }
+  // Until NCCL has accepted the group, an event would not cover it.
+  for (Rest rest;; rest()) {
+    const std::lock_guard lock(calls);
+    if (!accepted()) continue;
+    require_cuda(cudaEventRecord(group.after, stream), "mark the end of a group of messages");
+    return;
+  }
 }
 
 void NcclLink::Shared::abort_and_drain() {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cuda_runtime.h>
-#include <nccl.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -14,12 +13,12 @@
 
 #include "comm/nccl/link.hpp"
 
+struct ncclComm;
+
 namespace heliograph {
 
-/// Throw Error(resource) unless the call has succeeded or, with NCCL, is in progress. `comm` may be
-/// null.
+/// Throws Error(resource) unless the call has succeeded.
 void require_cuda(cudaError_t status, const char* what);
-void require_nccl(ncclResult_t result, ncclComm_t comm, const char* what);
 
 /// What the threads of a link share.
 struct NcclLink::Shared {
@@ -35,7 +34,7 @@ struct NcclLink::Shared {
   explicit Shared(int number) : device(number) {}
 
   /// The communicator, for as long as `calls` is held.
-  ncclComm_t comm_for_call() const;
+  ncclComm* comm_for_call() const;
   /// Whether NCCL has accepted the last request. `calls` must be held.
   bool accepted();
   /// The place of the `number`-th group, counted from 1.
@@ -47,7 +46,7 @@ struct NcclLink::Shared {
 
   const int device;
   std::mutex calls;  ///< Held during NCCL calls that use the members below.
-  ncclComm_t comm = nullptr;
+  ncclComm* comm = nullptr;
   cudaStream_t stream = nullptr;
   std::map<std::byte*, void*> registered;  ///< NCCL's handle of each piece of memory.
   std::atomic<bool> given_up{false};
