@@ -17,4 +17,11 @@ std::string describe_rank(int rank, Progress progress) {
   return text;
 }
 
+void Communicator::flush_after(Device& device) {
+  device.finish();
+  flush();
+}
+
+void Communicator::wait_on(Device& /*device*/, Ticket ticket) { wait(ticket); }
+
 }  // namespace heliograph

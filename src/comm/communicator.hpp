@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/memory_source.hpp"
+#include "core/device.hpp"
 #include "heliograph/error.hpp"
 
 namespace heliograph {
@@ -80,6 +80,18 @@ class Communicator {
   /// wait for ranks that may wait for the caller. So everything of that kind is done in a
   /// rehearsal, or while no rank has a message in flight.
   virtual bool sends_in_groups() const { return false; }
+
+  /// Whether devices themselves order messages of `channel` and their work, so that no host waits
+  /// for either: by `flush_after` and `wait_on`.
+  virtual bool orders_on_device(Channel) const { return false; }
+  /// Prepares for this many groups in flight at a time. Called while none is. More have to wait.
+  virtual void expect_groups(std::size_t) {}
+  /// Flushes messages that begin when the work that `device` was asked for so far is done.
+  virtual void flush_after(Device& device);
+  /// Makes work that `device` is asked for from now on wait for every message of the ticket, which
+  /// must be flushed. Later waits of the host for the device throw what `wait` throws. It must be
+  /// waited for before the communicator ends.
+  virtual void wait_on(Device& device, Ticket ticket);
 
   /// While true, a transport that sends in groups begins each flush when all ranks have come to it
   /// and ends it when the messages of all ranks are done. So what ranks do between two flushes

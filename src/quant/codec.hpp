@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
@@ -22,7 +23,12 @@ struct RowSelection {
   const std::int32_t* positions = nullptr;
   /// Source rows x exact columns of the format, which are not scaled; empty for none.
   ConstMatrixView exact = {};
+  /// For a CUDA codec: page-locked memory in which it notes that a row cannot be encoded, instead
+  /// of waiting for the device: the least i - kNoFailedRow of all such rows i in message order, or
+  /// 0 as before. Valid once the device is done.
+  std::int32_t* failed = nullptr;
 };
+inline constexpr std::int32_t kNoFailedRow = std::numeric_limits<std::int32_t>::max();
 
 /// A row with NaN, Inf or a range that docs/wire_format.md excludes.
 struct UnencodableRow {
@@ -51,8 +57,9 @@ class Codec {
   /// Over noise keys, the expected value of decode_value (core/packed_rows.hpp) is x up to a bias
   /// that docs/wire_format.md bounds. A row's key is made of `stream`, a stream_key(), and the
   /// row's global id. A CUDA codec works in the order of its queue, on device memory. Returns the
-  /// first row in message order that cannot be encoded, or row == -1; `out` is undefined after a
-  /// failure. CPU work is spread over `threads`.
+  /// first row in message order that cannot be encoded, or row == -1 (and that at once if a CUDA
+  /// codec has `selection.failed`); `out` is undefined after a failure. CPU work is spread over
+  /// `threads`.
   virtual UnencodableRow encode(ConstMatrixView x, const RowSelection& selection,
                                 std::uint64_t stream, std::byte* out,
                                 ThreadPool& threads) const = 0;

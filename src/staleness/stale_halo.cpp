@@ -14,6 +14,7 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
       account_(account),
       codecs_(shard.device()),
       schedule_bytes_(MemoryUse::graph, account),
+      page_locked_(shard.device().page_locked()),
       shared_slots_{HaloSlot(comm, Channel::halo, shard.device(), MemoryUse::halo, account),
                     HaloSlot(comm, Channel::halo, shard.device(), MemoryUse::halo, account)} {
   std::array<std::size_t, 2> most_sent{}, most_received{};
@@ -50,6 +51,17 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
   for (const PlanSchedule& made : send_schedules_) bytes += made.schedule->bytes();
   schedule_bytes_.set(bytes);
   held_.reserve(shared_slots_.size());
+  opened_.reserve(sites.size());
+  if (shared_slots_[0].in_order()) {
+    failed_ = Buffer(sites.size() * sizeof(std::int32_t), MemoryUse::workspace, &page_locked_);
+    for (std::size_t i = 0; i < sites.size(); ++i) {
+      site_halos_[i].exchange->note_in(&failed_.as<std::int32_t>()[i]);
+    }
+    // An epoch ends with a wait for what its passes have read, so no more are in flight.
+    std::size_t groups = sites.size();
+    for (const SiteHalo& h : site_halos_) groups += h.ring.size();
+    comm_.expect_groups(groups);
+  }
   if (policy.slots() > 1) return;
   for (std::size_t i = 0; i < shared_slots_.size(); ++i) {
     shared_slots_[i].send_buffer(most_sent[i]);
@@ -60,6 +72,7 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
 void StaleHalo::begin_epoch(Clock clock) {
   release();
   clock_ = clock;
+  opened_.clear();
   comm_.set_progress({static_cast<int>(clock.epoch), -1});
   if (policy_.slots() > 1 && policy_.synchronous(clock)) {
     const PhaseTimer timer(times_.exposed_comm);
@@ -79,6 +92,7 @@ void StaleHalo::open(const Site& site, const OfferedRows& rows) {
     to.hold_sends();
     held_.push_back(&to);
   }
+  opened_.push_back(site.id);
   halo_of(site).exchange->open(to, codecs_.of(delivery.format), clock_, rows, times_);
 }
 
@@ -90,6 +104,16 @@ void StaleHalo::finish(const Site& site, FunctionRef<void(const PackedRows&)> co
   SiteHalo& h = halo_of(site);
   const PackedRows packed = h.exchange->finish(slot(h, source_epoch(site, clock_.epoch)), times_);
   if (packed.rows > 0) consume(packed);
+}
+
+std::optional<StaleHalo::NotedRow> StaleHalo::noted_row() const {
+  if (failed_.size() == 0) return std::nullopt;
+  for (std::size_t i = 0; i < opened_.size(); ++i) {
+    const auto site = static_cast<std::size_t>(opened_[i]);
+    if (failed_.as<std::int32_t>()[site] == 0) continue;
+    return NotedRow{static_cast<std::int64_t>(i), site_halos_[site].exchange->noted_node()};
+  }
+  return std::nullopt;
 }
 
 KeptRows StaleHalo::kept(const Site& site, std::int64_t epoch) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -38,6 +39,20 @@ class StaleHalo final : public Halo {
   void finish(const Site& site, FunctionRef<void(const PackedRows&)> consume) override;
   std::int64_t source_epoch(const Site& site, std::int64_t epoch) const override {
     return epoch - policy_.of(site, {epoch}).lag;
+  }
+
+  /// A row that a device could not encode.
+  struct NotedRow {
+    std::int64_t exchange = 0;  ///< The number of the exchange among those of the epoch, from 0.
+    std::int64_t node = 0;
+  };
+  /// The first such row of this epoch on this rank that was not refused at once. Call it when the
+  /// device is done.
+  std::optional<NotedRow> noted_row() const;
+  /// The site of an exchange of this epoch.
+  const Site& site_of(std::int64_t exchange) const {
+    return site_halos_[static_cast<std::size_t>(opened_[static_cast<std::size_t>(exchange)])]
+        .exchange->site();
   }
 
   KeptRows kept(const Site& site, std::int64_t epoch) override;
@@ -114,9 +129,14 @@ class StaleHalo final : public Halo {
   };
   std::vector<PlanSchedule> send_schedules_;
   CountedBytes schedule_bytes_;
+  MemoryAccount page_locked_;
+  /// By site, RowSelection::failed; empty if no device orders messages. Declared before the slots,
+  /// since freeing it may wait for messages in flight, which they end.
+  Buffer failed_;
   /// If policy_.slots() is 1: the slots of all exchanges of rows, and of partial sums.
   std::array<HaloSlot, 2> shared_slots_;
   std::vector<SiteHalo> site_halos_;
+  std::vector<int> opened_;  ///< The sites of this epoch's exchanges, in order.
   Clock clock_;
   int last_site_ = -1;           ///< The site that sends last in an epoch.
   std::vector<HaloSlot*> held_;  ///< The slots whose sends are held back.

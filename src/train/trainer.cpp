@@ -60,22 +60,51 @@ class RepeatedWork {
   bool repeats_;
 };
 
+/// The least of the ranks' pairs. Collective.
+std::pair<double, double> least_of_ranks(Communicator& comm, std::pair<double, double> mine) {
+  std::vector<double> all(2 * static_cast<std::size_t>(comm.size()), 0.0);
+  const auto at = 2 * static_cast<std::size_t>(comm.rank());
+  all[at] = mine.first;
+  all[at + 1] = mine.second;
+  AllReduce(comm, Channel::evaluation).sum(std::span<double>(all));
+  std::pair<double, double> least{all[0], all[1]};
+  for (std::size_t i = 2; i < all.size(); i += 2) least = std::min(least, {all[i], all[i + 1]});
+  return least;
+}
+
+constexpr auto kNowhere = std::numeric_limits<double>::max();
+
+/// Throws Error(numeric) that names the first layer whose rows a device could not encode, on any
+/// rank, and the first such row's node. Returns if there is none. Collective.
+void refuse_noted_row(Communicator& comm, const StaleHalo& halo, int epoch) {
+  const std::optional<StaleHalo::NotedRow> mine = halo.noted_row();
+  const auto [exchange, node] = least_of_ranks(
+      comm, mine ? std::pair(static_cast<double>(mine->exchange), static_cast<double>(mine->node))
+                 : std::pair(kNowhere, kNowhere));
+  if (exchange == kNowhere) return;
+  if (!mine || static_cast<double>(mine->exchange) != exchange ||
+      static_cast<double>(mine->node) != node) {
+    barrier(comm, Channel::evaluation);  // It ends with the error of the rank that has the node.
+  }
+  const Site& site = halo.site_of(static_cast<std::int64_t>(exchange));
+  comm.set_progress({epoch, site.layer});
+  throw_error(ErrorCode::numeric,
+              "rows of {}, node {}: the row holds NaN or Inf, or spans more than the wire format "
+              "holds: {}",
+              site.name, static_cast<std::int64_t>(node), overflow_advice(epoch));
+}
+
 /// Throws Error(numeric) that names the first layer at fault on any rank, and its lowest node.
 /// Collective. `mine`: what this rank found in rows of `shard`.
 [[noreturn]] void refuse_non_finite(Communicator& comm, const char* what,
                                     std::optional<Network::NonFinite> mine, const Shard& shard,
                                     int epoch) {
-  constexpr auto kNowhere = std::numeric_limits<double>::max();
-  std::vector<double> found(2 * static_cast<std::size_t>(comm.size()), 0.0);
-  const auto at = 2 * static_cast<std::size_t>(comm.rank());
-  found[at] = mine ? mine->layer : kNowhere;
-  found[at + 1] =
-      mine ? static_cast<double>(shard.global_ids[static_cast<std::size_t>(mine->row)]) : kNowhere;
-  AllReduce(comm, Channel::evaluation).sum(std::span<double>(found));
   std::pair<double, double> first{kNowhere, kNowhere};
-  for (std::size_t i = 0; i < found.size(); i += 2) {
-    first = std::min(first, {found[i], found[i + 1]});
+  if (mine) {
+    first = {mine->layer,
+             static_cast<double>(shard.global_ids[static_cast<std::size_t>(mine->row)])};
   }
+  first = least_of_ranks(comm, first);
   const std::string where =
       first.first == kNowhere
           ? "every activation is finite, so it overflowed in the backward pass"
@@ -186,7 +215,8 @@ EpochEnd Trainer::run_epoch(int epoch, FunctionRef<RunRequests()> asks) {
   kernels_->device().finish();
 
   RankEpoch mine = sent();
-  mine.loss = loss;
+  // A row that could not be encoded travelled all the same, so nothing after it counts.
+  mine.loss = halo_->noted_row() ? std::numeric_limits<double>::quiet_NaN() : loss;
   mine.gradient_squares = update_->squares();
   mine.seconds = std::chrono::duration<double>(WallClock::now() - begin).count();
   mine.phases = times_;
@@ -201,6 +231,7 @@ EpochEnd Trainer::run_epoch(int epoch, FunctionRef<RunRequests()> asks) {
   EpochEnd end = statistics_.combine(mine);
   const auto require_finite = [&](double value, const char* what) {
     if (std::isfinite(value)) return;
+    refuse_noted_row(comm_, *halo_, epoch);
     refuse_non_finite(comm_, what, model_->find_non_finite(), train_->shard(), epoch);
   };
   require_finite(end.report.loss, "the loss");

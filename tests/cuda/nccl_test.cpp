@@ -34,16 +34,16 @@ class NcclSelf : public TwinTest {
     link.connect(NcclLink::make_id(), 0, 1);
     wait_for("connecting", [&] { return link.ready(); });
   }
-  /// Sends `bytes` of two pieces to itself as one group, and waits for them.
+  /// Sends `bytes` of two pieces to itself as one group, between the device's work before and
+  /// after.
   void exchange(NcclLink& link, std::byte* from, std::byte* to, std::size_t bytes) {
-    cuda->device().finish();  // of the uploads
     const std::size_t half = bytes / 2;
     const SendMessage sends[] = {{0, from, half}, {0, from + half, bytes - half}};
     const RecvMessage receives[] = {{0, to, half}, {0, to + half, bytes - half}};
-    link.launch(sends, receives);
-    wait_for("accepting a group", [&] { return link.ready(); });
-    link.mark();
-    wait_for("moving a group", [&] { return link.take_done(); });
+    link.launch(sends, receives, cuda->device().queue());
+    ++groups_;
+    wait_for("launching a group", [&] { return link.launched() == groups_; });
+    link.join(groups_, *cuda->device().queue(), look_);
   }
   static std::vector<std::uint8_t> pattern(int seed) {
     std::vector<std::uint8_t> bytes(kMessageBytes);
@@ -60,7 +60,14 @@ class NcclSelf : public TwinTest {
     std::vector<std::uint8_t> got(sent.size());
     cuda->device().download(got.data(), to, got.size());
     EXPECT_EQ(got, sent) << "group " << seed;
+    EXPECT_TRUE(link.oldest_begins());
+    wait_for("taking a group", [&] { return link.take_done(); });
+    EXPECT_FALSE(link.take_done());
   }
+
+ private:
+  const std::function<void(bool)> look_ = [](bool) {};
+  std::uint64_t groups_ = 0;
 };
 
 TEST_F(NcclSelf, GroupsArriveAndTheRankLeaves) {

@@ -86,6 +86,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
 cudaError_t cudaDeviceSynchronize() {
   return api_call("cudaDeviceSynchronize", [] {
     if (!fits_captures_of(current_device)) return cudaErrorStreamCaptureUnsupported;
+    ++runtime().host_waits;
     finish_device(current_device);
     return broken_or(cudaSuccess);
   });
@@ -131,12 +132,31 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   });
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
-  return stream_call("cudaStreamSynchronize", handle,
-                     [](const SharedStream& stream) { return finish(*stream); });
+  return stream_call("cudaStreamSynchronize", handle, [](const SharedStream& stream) {
+    ++runtime().host_waits;
+    return finish(*stream);
+  });
 }
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
-  return stream_call("cudaStreamQuery", handle,
-                     [](const SharedStream& stream) { return poll(*stream, stream->issued); });
+  return stream_call("cudaStreamQuery", handle, [](const SharedStream& stream) {
+    const cudaError_t answer = poll(*stream, stream->issued);
+    if (answer == cudaSuccess) ++runtime().host_waits;  // Those who ask a stream ask until then.
+    return answer;
+  });
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, unsigned flags) {
+  return stream_call("cudaStreamWaitEvent", handle, [&](const SharedStream& stream) -> cudaError_t {
+    const auto found = runtime().events.find(event_handle);
+    if (found == runtime().events.end()) return cudaErrorInvalidResourceHandle;
+    if (flags != 0) return cudaErrorInvalidValue;
+    const SharedStream other = found->second->stream;
+    if (other == nullptr || other == stream) return cudaSuccess;
+    stream->work.push_back(
+        {Access::none, [] { return std::string(); },
+         [other, position = found->second->position] { return advance(*other, position); }});
+    ++stream->issued;
+    return cudaSuccess;
+  });
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* handle, unsigned) {
@@ -171,6 +191,7 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   return event_call("cudaEventSynchronize", handle, [](CUevent_st& event) {
+    ++runtime().host_waits;
     return event.stream == nullptr ? cudaSuccess : finish(*event.stream, event.position);
   });
 }

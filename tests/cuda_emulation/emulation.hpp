@@ -11,6 +11,10 @@
 //   program waits for that stream or for an event behind them. So a test notices if the code under
 //   test forgets a wait. A copy touches page-locked memory only when it runs; ordinary host memory
 //   has been read or written when the call returns, as with CUDA.
+// - Work behind cudaStreamWaitEvent does the work of the other stream before the event first.
+// Waiting
+//   for a stream by a call that returns only when it is done breaks the device if that needs
+//   messages of other ranks: only questions for its state let them go on.
 // - Only the work of a stream of the same device can touch device memory. If the host touches it,
 //   the process prints an error and dies. New memory holds NaN, and accesses behind it fault.
 //   Copies of other devices need access to a device's pool (cudaMemPoolSetAccess), except for
@@ -45,6 +49,9 @@ namespace heliograph::cuda_emulation {
 void fail_call(const char* function, int n, cudaError_t error);
 /// How often the CUDA function of this name was called.
 std::int64_t calls(const char* function);
+/// How often the host has waited for a stream, an event or a device: calls that synchronize, and
+/// questions for a stream's state until it was done.
+std::int64_t host_waits();
 
 /// Sets the bytes of memory that one device has. At first it has 4 GiB.
 void set_memory(std::size_t bytes);

@@ -167,7 +167,10 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   std::unique_lock lock(e.lock);
   if (comm == nullptr || comm->ended) return violation("ncclCommAbort after the end");
   (void)record(comm->rank, {"ncclCommAbort", -1, 0});
+  ++e.aborting;
   e.changed.wait(lock, [&] { return !e.aborts_hang; });
+  --e.aborting;
+  e.changed.notify_all();
   comm->ended = true;
   for (const auto& r : e.registrations) {
     if (r->comm == comm) r->live = false;

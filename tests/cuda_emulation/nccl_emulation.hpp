@@ -19,9 +19,10 @@
 // - Behaviour that NCCL leaves undefined is recorded as a violation: to call a communicator that
 //   has ended, that is busy with an earlier call or that belongs to another device, and to leave a
 //   group open.
-// - Calls of CUDA, NCCL and cuBLAS that allocate, free or register memory, make or free graphs, or
-//   load a kernel at its first use may wait for all work of the device and of those that it
-//   reaches. So each is a violation while messages are in flight there. Other violations are to
+// - Calls of CUDA, NCCL and cuBLAS that allocate, free or register memory, make events, make or
+// free
+//   graphs, or load a kernel at its first use may wait for all work of the device and of those that
+//   it reaches. So each is a violation while messages are in flight there. Other violations are to
 //   register memory that is not from ncclMemAlloc, to free registered memory, to leave memory
 //   registered at the end, to deregister it twice, and to mix registered and other buffers.
 
@@ -50,7 +51,7 @@ void slow_down(int device);
 void fail_call(int rank, const std::string& function, int n, ncclResult_t error);
 /// Makes the state of `rank` become `error` when its `n`-th group (1 is the first) is launched.
 void fail_group(int rank, int n, ncclResult_t error);
-/// Sets whether ncclCommAbort hangs from now on. When it is turned off, hanging calls return.
+/// Sets whether ncclCommAbort hangs from now on. Turning it off waits until hanging calls return.
 void hang_aborts(bool hang);
 
 /// Forgets calls, failures and violations. No thread may be in a call.

@@ -94,11 +94,11 @@ void fail_group(int rank, int n, ncclResult_t error) {
 }
 
 void hang_aborts(bool hang) {
-  {
-    const std::lock_guard lock(emulation().lock);
-    emulation().aborts_hang = hang;
-  }
-  emulation().changed.notify_all();
+  Emulation& e = emulation();
+  std::unique_lock lock(e.lock);
+  e.aborts_hang = hang;
+  e.changed.notify_all();
+  if (!hang) e.changed.wait(lock, [&] { return e.aborting == 0; });
 }
 
 void reset() {

@@ -101,6 +101,7 @@ struct Emulation {
   int ids = 0;
   int slow_device = -1;
   bool aborts_hang = false;
+  int aborting = 0;  ///< Calls of ncclCommAbort that have not returned.
 };
 
 Emulation& emulation();

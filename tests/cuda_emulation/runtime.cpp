@@ -27,12 +27,19 @@ bool device_exists(int device) { return device >= 0 && device < device_count(); 
 
 /// Whether CUDA may make the function wait for all work of the thread's device and of others.
 static bool may_wait(std::string_view function) {
-  static const std::set<std::string_view> all = {"cudaMalloc",           "cudaFree",
-                                                 "cudaMallocAsync",      "cudaMallocHost",
-                                                 "cudaFreeHost",         "cudaMemPoolTrimTo",
-                                                 "cudaMemPoolSetAccess", "cudaGraphInstantiate",
-                                                 "cudaGraphUpload",      "cudaGraphExecDestroy",
-                                                 "cublasCreate",         "cublasDestroy"};
+  static const std::set<std::string_view> all = {"cudaMalloc",
+                                                 "cudaFree",
+                                                 "cudaMallocAsync",
+                                                 "cudaMallocHost",
+                                                 "cudaFreeHost",
+                                                 "cudaMemPoolTrimTo",
+                                                 "cudaMemPoolSetAccess",
+                                                 "cudaGraphInstantiate",
+                                                 "cudaGraphUpload",
+                                                 "cudaGraphExecDestroy",
+                                                 "cublasCreate",
+                                                 "cublasDestroy",
+                                                 "cudaEventCreateWithFlags"};
   return all.contains(function);
 }
 
@@ -43,6 +50,8 @@ static cudaError_t remember(cudaError_t error) {
 
 bool advance(Stream& stream, std::int64_t position) {
   Runtime& r = runtime();
+  if (stream.at_work) return stream.done >= position;  // Its work waits for what waits for it.
+  stream.at_work = true;
   while (stream.done < position && r.broken.empty()) {
     if (stream.work.front().ready && !stream.work.front().ready()) break;
     const Work work = std::move(stream.work.front());
@@ -54,6 +63,7 @@ bool advance(Stream& stream, std::int64_t position) {
     r.broken = work.run();
     ++stream.done;
   }
+  stream.at_work = false;
   r.memory.close();
   return stream.done >= position || !r.broken.empty();
 }
@@ -164,6 +174,11 @@ std::int64_t calls(const char* function) {
   Runtime& r = runtime();
   const std::lock_guard guard(r.lock);
   return r.calls[function];
+}
+
+std::int64_t host_waits() {
+  const std::lock_guard guard(runtime().lock);
+  return runtime().host_waits;
 }
 
 void set_memory(std::size_t bytes) {

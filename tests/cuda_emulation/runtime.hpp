@@ -41,6 +41,7 @@ struct Stream {
   std::map<const void*, unsigned> grids;  ///< How many grids of each kernel have run.
   std::int64_t issued = 0;
   std::int64_t done = 0;
+  bool at_work = false;  ///< Whether some of its work is looked at or runs.
 };
 using SharedStream = std::shared_ptr<Stream>;
 
@@ -102,6 +103,7 @@ struct Runtime {
   std::map<cudaGraphExec_t, std::unique_ptr<CUgraphExec_st>> execs;
   std::map<void*, KnownKernel> kernels;
   std::map<std::string, std::int64_t> calls;
+  std::int64_t host_waits = 0;
   std::multimap<std::string, OrderedFailure> failures;
   GridOrder order = GridOrder::alternating;
   Stream* at_work = nullptr;  ///< The stream whose work runs.

@@ -52,19 +52,15 @@ void HaloExchange::open(HaloSlot& slot, const Codec& codec, Clock clock, const O
   slot.user = this;
   slot.format = codec.format();
   if (comm_.size() == 1) return;  // There is nothing to wait for, not even for the device.
-  {
-    const PhaseTimer timer(times.exposed_comm);
-    slot.wait_for_receives();
-  }
-  shard_.device().finish();  // Kernels may still read what the slot received before.
-  // Every wait flushes. So the sends must be waited for before the receives are posted, or the
-  // receives would travel as a group without this exchange's sends.
-  if (comm_.sends_in_groups()) {
-    const PhaseTimer timer(times.exposed_comm);
-    slot.wait_for_sends();
-  }
-  post_receives(slot);
-  {
+  if (slot.in_order()) {
+    if (!slot.followed()) slot.follow();
+  } else {
+    {
+      const PhaseTimer timer(times.exposed_comm);
+      slot.wait_for_receives();
+    }
+    shard_.device().finish();  // Kernels may still read what the slot received before.
+    post_receives(slot);
     const PhaseTimer timer(times.exposed_comm);
     slot.wait_for_sends();
   }
@@ -123,7 +119,10 @@ void HaloExchange::offer(RowRange rows, PhaseClock& times) {
   const bool at_once = !shard_.device().on_host();
   if (at_once && !last) return;
   if (at_once) {
-    encode({schedule_.placed_rows(), rows_.scale, row_ids(), nullptr, rows_.exact}, buffer_, times);
+    encode({schedule_.placed_rows(), rows_.scale, row_ids(), nullptr, rows_.exact,
+            slot_->in_order() ? failed_ : nullptr},
+           buffer_, times);
+    if (slot_->in_order()) post_receives(*slot_);
   }
   for (const SendSchedule::Message& message : schedule_.messages()) {
     if (!at_once) {
@@ -138,7 +137,22 @@ void HaloExchange::offer(RowRange rows, PhaseClock& times) {
         {message.peer, row_at(message, 0),
          static_cast<std::size_t>(message.rows()) * slot_->format.row_bytes(site_.cols), at_once});
   }
-  if (last) comm_.flush();
+  if (!last) return;
+  if (slot_->in_order()) {
+    slot_->flush();
+  } else {
+    comm_.flush();
+  }
+}
+
+std::int64_t HaloExchange::noted_node() const {
+  auto index = static_cast<std::size_t>(std::int64_t{*failed_} + kNoFailedRow);
+  for (const SendSchedule::Message& message : schedule_.messages()) {
+    const std::vector<std::int32_t>& rows = *message.send_rows;
+    if (index < rows.size()) return node_of(rows[index]);
+    index -= rows.size();
+  }
+  throw Error(ErrorCode::usage, site_.name + ": no row of this exchange was noted");
 }
 
 PackedRows HaloExchange::finish(HaloSlot& slot, PhaseClock& times) {
@@ -147,8 +161,11 @@ PackedRows HaloExchange::finish(HaloSlot& slot, PhaseClock& times) {
                 site_.name + ": the slot of its halo holds no rows of this exchange");
   }
   if (comm_.size() == 1) return {slot.received(), 0, site_.cols, 0, slot.format};
-  shard_.device().finish();  // The time until the device is done is not exposed communication.
-  {
+  if (slot.in_order()) {
+    const PhaseTimer timer(times.exposed_comm);
+    slot.follow();
+  } else {
+    shard_.device().finish();  // The time until the device is done is not exposed communication.
     const PhaseTimer timer(times.exposed_comm);
     slot.wait_for_receives();
   }
@@ -181,17 +198,20 @@ void HaloExchange::append_traffic(std::vector<LinkTraffic>& traffic) const {
   }
 }
 
+std::int64_t HaloExchange::node_of(std::int32_t row) const {
+  const Shard& shard = shard_.shard();
+  const auto at = static_cast<std::size_t>(row);
+  if (!site_.partial_sums) return shard.global_ids[at];
+  constexpr std::int64_t kNodeBits = 0xffffffff;  // The node of a sum's number.
+  return shard.adjacency(site_.direction).sums->ids[at] & kNodeBits;
+}
+
 void HaloExchange::refuse(const UnencodableRow& row) const {
   const std::string what =
       row.col >= 0 ? "is " + std::to_string(row.value) + " in column " + std::to_string(row.col)
                    : std::string("spans more than the wire format holds");
-  const Shard& shard = shard_.shard();
-  const auto& ids =
-      site_.partial_sums ? shard.adjacency(site_.direction).sums->ids : shard.global_ids;
-  constexpr std::int64_t kNodeBits = 0xffffffff;  // Sums have numbers of their nodes there.
-  const std::int64_t id = ids[static_cast<std::size_t>(row.row)];
   throw_error(ErrorCode::numeric, "rows of {}, node {}: the row {}: {}", site_.name,
-              site_.partial_sums ? id & kNodeBits : id, what, overflow_advice(clock_.epoch));
+              node_of(row.row), what, overflow_advice(clock_.epoch));
 }
 
 }  // namespace heliograph

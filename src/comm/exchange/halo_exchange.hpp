@@ -36,17 +36,25 @@ class HaloExchange {
 
   const Site& site() const { return site_; }
 
-  /// Waits for the earlier messages of the slot, then posts the receives. `codec` and `rows` must
-  /// stay valid until the last offer.
+  /// Waits for the earlier messages of the slot, then posts the receives; if the device orders
+  /// messages, it waits instead, and the receives are posted with the sends. `codec` and `rows`
+  /// must stay valid until the last offer.
   /// Throws Error: peer_lost.
   void open(HaloSlot& slot, const Codec& codec, Clock clock, const OfferedRows& rows,
             PhaseClock& times);
 
   /// Encodes these rows into the messages that need them, one message after the other, and posts
   /// each complete message. A device encodes all rows at once, when the last ones are offered and
-  /// earlier kernels are done. Ranges are those of Halo::offer.
+  /// earlier kernels are done; if it also orders messages, nothing waits for that, and rows that
+  /// cannot be encoded are found later (note_in). Ranges are those of Halo::offer.
   /// Throws Error: numeric (names layer, node and epoch), peer_lost.
   void offer(RowRange rows, PhaseClock& times);
+
+  /// Where the codec notes rows that cannot be encoded, if the device orders messages
+  /// (RowSelection::failed). If it is null, `offer` waits for the codec and throws.
+  void note_in(std::int32_t* failed) { failed_ = failed; }
+  /// The node of the row that the codec has noted.
+  std::int64_t noted_node() const;
 
   /// Waits for the rows that this exchange receives in `slot`. They are valid until an exchange is
   /// next opened there. Sends may still be in flight. Throws Error: usage (another exchange has
@@ -90,6 +98,8 @@ class HaloExchange {
   const std::int64_t* row_ids() const {
     return site_.partial_sums ? shard_.sum_ids(site_.direction) : shard_.global_ids();
   }
+  /// The node of an offered row, or the one that a partial sum is for.
+  std::int64_t node_of(std::int32_t row) const;
   [[noreturn]] void refuse(const UnencodableRow& row) const;
 
   Communicator& comm_;
@@ -107,6 +117,7 @@ class HaloExchange {
   Clock clock_;
   std::uint64_t stream_ = 0;
   std::byte* buffer_ = nullptr;
+  std::int32_t* failed_ = nullptr;
 };
 
 }  // namespace heliograph

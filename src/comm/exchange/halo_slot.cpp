@@ -10,6 +10,7 @@ HaloSlot::HaloSlot(Communicator& comm, Channel channel, Device& device, MemoryUs
       use_(use),
       account_(account),
       stages_(!device.on_host() && !comm.moves_device_memory(channel)),
+      in_order_(!device.on_host() && comm.orders_on_device(channel)),
       message_memory_(device.on_host() ? nullptr : comm.message_memory(channel)),
       message_bytes_(use, uses_message_memory() ? account : nullptr),
       page_locked_(device.page_locked()),
@@ -31,6 +32,10 @@ HaloSlot::~HaloSlot() {
 }
 
 void HaloSlot::take(Side& side, std::size_t bytes) {
+  if (in_order_) {
+    wait_for_receives();
+    wait_for_sends();
+  }
   if (uses_message_memory() && side.own.size() > 0) device_.finish();
   side.own = Buffer();  // The old buffer is freed first, so that both never exist together.
   side.own = Buffer(bytes, use_, uses_message_memory() ? &message_memory_ : account_);
@@ -55,12 +60,12 @@ std::byte* HaloSlot::place(Side& side, std::size_t bytes) {
 }
 
 std::byte* HaloSlot::receive_buffer(std::size_t bytes) {
-  wait_for_receives();
+  if (!in_order_) wait_for_receives();
   return place(receive_, bytes);
 }
 
 std::byte* HaloSlot::send_buffer(std::size_t bytes) {
-  wait_for_sends();
+  if (!in_order_) wait_for_sends();
   return place(send_, bytes);
 }
 
@@ -74,8 +79,16 @@ void HaloSlot::post_receives(std::span<const RecvMessage> receives) {
     }
     receives = staged_receives_;
   }
+  if (in_order_) send_tickets_.clear();  // Those of the messages that were followed.
   receive_ticket_ = comm_.post(channel_, {}, receives);
   receiving_ = true;
+  followed_ = false;
+}
+
+void HaloSlot::follow() {
+  comm_.wait_on(device_, receive_ticket_);
+  for (const Ticket sent : send_tickets_) comm_.wait_on(device_, sent);
+  followed_ = true;
 }
 
 void HaloSlot::post_send(SendMessage send) {
@@ -118,6 +131,7 @@ void HaloSlot::finish_uploads() {
 
 void HaloSlot::wait_for_sends() {
   if (!held_.empty()) release_sends();
+  if (!receiving_) followed_ = true;
   while (!send_tickets_.empty()) {
     comm_.wait(send_tickets_.back());
     send_tickets_.pop_back();

@@ -37,6 +37,11 @@ class HaloSlot {
     receive_.borrowed = receive;
   }
 
+  /// Whether the device orders messages and its work (Communicator::orders_on_device). Then no call
+  /// below but `wait_for_...` waits, unless a buffer grows: work that uses a buffer anew is asked
+  /// for after `follow`.
+  bool in_order() const { return in_order_; }
+
   /// Waits for the receives in flight and returns a receive buffer of at least `bytes`. The
   /// contents of the old one are lost.
   std::byte* receive_buffer(std::size_t bytes);
@@ -55,6 +60,14 @@ class HaloSlot {
 
   void wait_for_receives();
   void wait_for_sends();
+
+  /// If the device orders messages: makes its later work wait for those of this slot, which are
+  /// flushed.
+  void follow();
+  /// Whether `follow` or a wait of the host has come after all messages.
+  bool followed() const { return followed_; }
+  /// If the device orders messages: flushes what was posted, behind the work asked for so far.
+  void flush() { comm_.flush_after(device_); }
 
   /// The start of the receive buffer. Its contents are valid after wait_for_receives.
   const std::byte* received() const { return receive_.data; }
@@ -91,6 +104,7 @@ class HaloSlot {
   MemoryUse use_;
   MemoryAccount* account_;
   const bool stages_;
+  const bool in_order_;
   MemoryAccount message_memory_;  ///< Only counts bytes if the transport provides no memory.
   CountedBytes message_bytes_;    ///< The bytes of that memory, counted in account_.
   MemoryAccount page_locked_;
@@ -99,6 +113,7 @@ class HaloSlot {
   std::vector<RecvMessage> staged_receives_;
   Ticket receive_ticket_;
   bool receiving_ = false;
+  bool followed_ = true;
   bool uploading_ = false;  ///< Whether the device may still read staged rows.
   bool holds_ = false;
   std::vector<SendMessage> held_;

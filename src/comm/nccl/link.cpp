@@ -1,19 +1,15 @@
 #include "comm/nccl/link.hpp"
 
-#include <cuda_runtime.h>
 #include <nccl.h>
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstring>
-#include <map>
-#include <mutex>
 #include <thread>
-#include <vector>
 
+#include "comm/nccl/link_state.hpp"
 #include "comm/nccl/transport.hpp"
-#include "comm/ring.hpp"
+#include "comm/rest.hpp"
 #include "core/cuda/captures.hpp"
 #include "core/cuda/runtime.hpp"
 #include "core/throw_error.hpp"
@@ -27,15 +23,12 @@ static_assert(sizeof(ncclUniqueId) == NcclLink::kIdBytes);
 constexpr int kCallPolls = 2000;
 constexpr auto kPoll = std::chrono::microseconds(100);
 
+/// Room for messages that nobody has announced.
+constexpr std::size_t kFewestGroups = 8;
+
 std::atomic<bool> abort_hangs{false};
 
-void require_cuda(cudaError_t status, const char* what) {
-  if (status == cudaSuccess) return;
-  throw_error(ErrorCode::resource, "--transport nccl: CUDA cannot {}: {}", what,
-              cudaGetErrorString(status));
-}
-
-/// `comm` may be null.
+/// Throws Error(resource) unless the call has succeeded or is in progress. `comm` may be null.
 void require_nccl(ncclResult_t result, ncclComm_t comm, const char* what) {
   if (result == ncclSuccess || result == ncclInProgress) return;
   std::string text = std::string("NCCL cannot ") + what + ": " + ncclGetErrorString(result);
@@ -46,48 +39,54 @@ void require_nccl(ncclResult_t result, ncclComm_t comm, const char* what) {
 
 }  // namespace
 
-struct NcclLink::Shared {
-  explicit Shared(int number) : device(number) {}
+void require_cuda(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return;
+  throw_error(ErrorCode::resource, "--transport nccl: CUDA cannot {}: {}", what,
+              cudaGetErrorString(status));
+}
 
-  /// The communicator, for as long as the lock is held.
-  ncclComm_t comm_for_call() const {
-    if (given_up) throw Error(ErrorCode::peer_lost, "NCCL's messages were given up");
-    return comm;
-  }
-  void abort_and_drain();
+ncclComm_t NcclLink::Shared::comm_for_call() const {
+  if (given_up) throw Error(ErrorCode::peer_lost, "NCCL's messages were given up");
+  return comm;
+}
 
-  const int device;
-  std::mutex calls;  // Held during NCCL calls that use the members below.
-  ncclComm_t comm = nullptr;
-  cudaStream_t stream = nullptr;
-  std::map<std::byte*, void*> registered;  // NCCL's handle of each piece of memory.
-  std::atomic<bool> given_up{false};
+bool NcclLink::Shared::accepted() {
+  const ncclComm_t used = comm_for_call();
+  ncclResult_t state = ncclSuccess;
+  require_nccl(ncclCommGetAsyncError(used, &state), used, "report its state");
+  require_nccl(state, used, "continue");
+  return state == ncclSuccess;
+}
 
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool abort_returned = false;
-  bool left_behind = false;
-};
-
-struct NcclLink::Marks {
-  ~Marks() {
-    for (cudaEvent_t event : all) cudaEventDestroy(event);
-  }
-
-  cudaEvent_t next() {
-    if (spare.empty()) {
-      cudaEvent_t event = nullptr;
-      require_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "make an event");
-      all.push_back(event);
-      spare.push(event);
+void NcclLink::Shared::launch(Group& group) {
+  {
+    const std::lock_guard lock(calls);
+    const ncclComm_t used = comm_for_call();
+    if (group.ordered) {
+      require_cuda(cudaStreamWaitEvent(stream, group.before, 0), "order messages behind kernels");
     }
-    return spare[0];
+    require_nccl(ncclGroupStart(), used, "begin a group of messages");
+    ncclResult_t result = ncclSuccess;
+    const auto take = [&](ncclResult_t of_call) {
+      if (result == ncclSuccess && of_call != ncclInProgress) result = of_call;
+    };
+    for (const RecvMessage& m : group.receives) {
+      take(ncclRecv(m.data, m.bytes, ncclUint8, m.peer, used, stream));
+    }
+    for (const SendMessage& m : group.sends) {
+      take(ncclSend(m.data, m.bytes, ncclUint8, m.peer, used, stream));
+    }
+    take(ncclGroupEnd());  // Whatever came before: the thread must not stay inside of a group.
+    require_nccl(result, used, "start a group of messages");
   }
-
-  std::vector<cudaEvent_t> all;
-  Ring<cudaEvent_t> spare;
-  Ring<cudaEvent_t> waiting;  // Of the groups that count.
-};
+  // Until NCCL has accepted the group, an event would not cover it.
+  for (Rest rest;; rest()) {
+    const std::lock_guard lock(calls);
+    if (!accepted()) continue;
+    require_cuda(cudaEventRecord(group.after, stream), "mark the end of a group of messages");
+    return;
+  }
+}
 
 void NcclLink::Shared::abort_and_drain() {
   cudaSetDevice(device);
@@ -120,8 +119,7 @@ NcclLink::Id NcclLink::make_id() {
   return bytes;
 }
 
-NcclLink::NcclLink(int device)
-    : shared_(std::make_shared<Shared>(device)), marks_(std::make_unique<Marks>()) {
+NcclLink::NcclLink(int device) : shared_(std::make_shared<Shared>(device)) {
   cuda::refuse_abandoned_devices();
   require_cuda(cudaSetDevice(device), "select a device");
   // Messages go before kernels that wait for a place on the device.
@@ -130,9 +128,16 @@ NcclLink::NcclLink(int device)
                "read the priorities of streams");
   require_cuda(cudaStreamCreateWithPriority(&shared_->stream, cudaStreamNonBlocking, highest),
                "make a stream");
+  reserve(kFewestGroups);
 }
 
-NcclLink::~NcclLink() = default;
+NcclLink::~NcclLink() {
+  if (cuda::devices_abandoned()) return;
+  for (const Shared::Group& group : shared_->groups) {
+    cudaEventDestroy(group.before);
+    cudaEventDestroy(group.after);
+  }
+}
 
 void NcclLink::connect(const Id& id, int rank, int ranks) {
   ncclUniqueId unique;
@@ -147,49 +152,7 @@ void NcclLink::connect(const Id& id, int rank, int ranks) {
 
 bool NcclLink::ready() {
   const std::lock_guard lock(shared_->calls);
-  const ncclComm_t comm = shared_->comm_for_call();
-  ncclResult_t state = ncclSuccess;
-  require_nccl(ncclCommGetAsyncError(comm, &state), comm, "report its state");
-  require_nccl(state, comm, "continue");
-  return state == ncclSuccess;
-}
-
-void NcclLink::launch(std::span<const SendMessage> sends, std::span<const RecvMessage> receives) {
-  const std::lock_guard lock(shared_->calls);
-  const ncclComm_t comm = shared_->comm_for_call();
-  require_nccl(ncclGroupStart(), comm, "begin a group of messages");
-  ncclResult_t result = ncclSuccess;
-  const auto take = [&](ncclResult_t of_call) {
-    if (result == ncclSuccess && of_call != ncclInProgress) result = of_call;
-  };
-  for (const RecvMessage& m : receives) {
-    take(ncclRecv(m.data, m.bytes, ncclUint8, m.peer, comm, shared_->stream));
-  }
-  for (const SendMessage& m : sends) {
-    take(ncclSend(m.data, m.bytes, ncclUint8, m.peer, comm, shared_->stream));
-  }
-  take(ncclGroupEnd());  // Whatever came before: the thread must not stay inside of a group.
-  require_nccl(result, comm, "start a group of messages");
-}
-
-void NcclLink::mark() {
-  const std::lock_guard lock(shared_->calls);
-  (void)shared_->comm_for_call();
-  cudaEvent_t event = marks_->next();
-  require_cuda(cudaEventRecord(event, shared_->stream), "mark the end of a group of messages");
-  marks_->spare.pop();
-  marks_->waiting.push(event);
-}
-
-bool NcclLink::take_done() {
-  if (marks_->waiting.empty()) return false;
-  cudaEvent_t event = marks_->waiting[0];
-  const cudaError_t status = cudaEventQuery(event);
-  if (status == cudaErrorNotReady) return false;
-  require_cuda(status, "move messages");
-  marks_->waiting.pop();
-  marks_->spare.push(event);
-  return true;
+  return shared_->accepted();
 }
 
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 19, 0)
@@ -251,6 +214,12 @@ void NcclLink::leave() {
 }
 
 void NcclLink::close() {
+  {
+    std::unique_lock lock(shared_->mutex);
+    shared_->ends = true;
+    shared_->changed.notify_all();
+    shared_->changed.wait(lock, [&] { return !shared_->launches; });
+  }
   const std::lock_guard lock(shared_->calls);
   ncclComm_t comm = shared_->comm_for_call();
   shared_->comm = nullptr;
@@ -275,8 +244,9 @@ void NcclLink::give_up(double seconds) noexcept {
     }
     std::unique_lock lock(shared->mutex);
     if (shared->left_behind) return;
-    shared->left_behind = !shared->changed.wait_for(lock, std::chrono::duration<double>(seconds),
-                                                    [&] { return shared->abort_returned; });
+    shared->left_behind =
+        !shared->changed.wait_for(lock, std::chrono::duration<double>(seconds),
+                                  [&] { return shared->abort_returned && !shared->launches; });
     if (!shared->left_behind) return;
   } catch (...) {
     // No thread could be started, so nothing is aborted.

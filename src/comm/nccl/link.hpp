@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -10,10 +12,14 @@
 
 namespace heliograph {
 
+namespace cuda {
+class Queue;
+}
+
 /// The NCCL communicator of one rank, and a stream of the rank's device on which groups of messages
-/// run one after the other. Calls throw Error(resource) if NCCL or CUDA reports an error, and
-/// Error(peer_lost) after give_up. One thread makes all calls, except that any thread may call
-/// give_up.
+/// run one after the other. A thread of its own launches them, since NCCL may keep a thread that
+/// does. Calls throw Error(resource) if NCCL or CUDA reports an error, and Error(peer_lost) after
+/// give_up. One thread makes all calls, except that any thread may call give_up.
 class NcclLink {
  public:
   static constexpr std::size_t kIdBytes = 128;
@@ -33,16 +39,29 @@ class NcclLink {
 
   /// Begins to connect with the ranks that call it with the same id.
   void connect(const Id& id, int rank, int ranks);
-  /// Whether NCCL has accepted the last request (connect, launch or leave); until then no other may
-  /// be made. Also throws for what has failed since, here or on the way to a peer.
+  /// Whether NCCL has accepted the last request (connect or leave); until then no other may be
+  /// made, and no group launched. Throws for what has failed since, here or on the way to a peer.
   bool ready();
 
-  /// Begins to put one group of messages on the stream.
-  void launch(std::span<const SendMessage> sends, std::span<const RecvMessage> receives);
-  /// Marks the end of the group that was launched last, which must be ready.
-  void mark();
-  /// Whether the oldest marked group is done; if so, its mark is removed.
+  /// Makes room for this many groups that are not done. There must be none.
+  void reserve(std::size_t groups);
+  bool has_room() const;
+  /// Has a group of messages launched, for which there must be room. It begins when the work that
+  /// `after` was asked for so far is done, or at once if that is null.
+  void launch(std::span<const SendMessage> sends, std::span<const RecvMessage> receives,
+              cuda::Queue* after);
+  /// The number of groups that are on the stream. Throws like `ready`, also for failed launches.
+  std::uint64_t launched();
+  /// Makes work that `queue` is asked for from now on wait for the `group`-th group, which must be
+  /// on the stream and not taken. `look` is that of Queue::wait_for.
+  void join(std::uint64_t group, cuda::Queue& queue, const std::function<void(bool)>& look);
+  /// Whether the oldest group that was not taken is done; if so, takes it.
   bool take_done();
+  /// Whether what the oldest group that was not taken has to wait for on its own device is done, or
+  /// there is no such group.
+  bool oldest_begins() const;
+  /// The number of groups that were not taken before the one whose launch failed; 0 if none did.
+  std::size_t under_way_before_failure() const;
 
   /// Whether NCCL can register memory: from 2.19 on.
   static bool registers() noexcept;
@@ -66,11 +85,11 @@ class NcclLink {
 
  private:
   struct Shared;
-  struct Marks;
 
-  // Also held by the aborting thread, which may live longer.
+  // Also held by the launching and the aborting thread, which may live longer.
   const std::shared_ptr<Shared> shared_;
-  const std::unique_ptr<Marks> marks_;
+  std::uint64_t asked_ = 0;  ///< Groups that were to be launched so far.
+  std::uint64_t taken_ = 0;
 };
 
 }  // namespace heliograph

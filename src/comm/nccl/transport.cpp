@@ -1,12 +1,10 @@
 #include "comm/nccl/transport.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <exception>
 #include <fstream>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "comm/batch.hpp"
@@ -14,37 +12,20 @@
 #include "comm/collectives.hpp"
 #include "comm/message_groups.hpp"
 #include "comm/nccl/link.hpp"
+#include "comm/rest.hpp"
+#include "comm/ring.hpp"
 #include "comm/threads/transport.hpp"
 #include "core/copy_bytes.hpp"
+#include "core/cuda/runtime.hpp"
 #include "core/kernels.hpp"
-#include "core/thread.hpp"
 #include "core/throw_error.hpp"
 
 namespace heliograph {
 namespace {
 
 constexpr const char* kFlag = "--transport nccl";
-constexpr int kPollsBeforeRest = 200;
-constexpr double kFirstNcclRest = 5e-6;
-constexpr double kLongestNcclRest = 50e-6;
 /// The longest wait for the ranks to leave each other, in seconds. Nothing is lost if they do not.
 constexpr double kGoodbyeSeconds = 10;
-
-/// Seconds between two looks at what other ranks do: at first none, then ever longer.
-class Rest {
- public:
-  void operator()() {
-    if (++polls_ <= kPollsBeforeRest) return;
-    if (!timer_) timer_.emplace();
-    std::this_thread::sleep_for(std::chrono::duration<double>(seconds_));
-    seconds_ = std::min(seconds_ * 1.5, kLongestNcclRest);
-  }
-
- private:
-  std::optional<FineTimer> timer_;
-  int polls_ = 0;
-  double seconds_ = kFirstNcclRest;
-};
 
 /// Where a rank computes: equal for ranks that share a device.
 struct Place {
@@ -144,14 +125,27 @@ class NcclCommunicator final : public Communicator {
     return {kHaloTicket | group};
   }
 
+  bool orders_on_device(Channel channel) const override { return channel == Channel::halo; }
+
+  void expect_groups(std::size_t groups) override {
+    if (!link_) return;
+    await([this] { return !in_flight(); });
+    call([&] { link_->reserve(groups); });
+  }
+
   void rehearse(bool on) override { rehearses_ = on; }
 
-  void flush() override {
-    if (rehearses_) barrier(host_, Channel::evaluation);
-    send_group();
-    if (!rehearses_) return;
-    await([this] { return !in_flight(); });
-    barrier(host_, Channel::evaluation);
+  void flush() override { flush_behind(nullptr); }
+  void flush_after(Device& device) override { flush_behind(device.queue()); }
+
+  void wait_on(Device& device, Ticket ticket) override {
+    (void)device.queue()->stream();  // Its work has the same segments whatever is done by now.
+    if (ticket.id == 0) return;
+    const std::uint64_t group = group_of(ticket);
+    if (groups_.done(group)) return;
+    await([&] { return groups_.done(group) || link_->launched() >= group; });
+    if (groups_.done(group)) return;
+    call([&] { link_->join(group, *device.queue(), look_); });
   }
 
   void wait(Ticket ticket) override {
@@ -195,17 +189,27 @@ class NcclCommunicator final : public Communicator {
   static constexpr std::uint64_t kHaloTicket = std::uint64_t{1} << 63;
   static bool is_halo(Ticket ticket) { return (ticket.id & kHaloTicket) != 0; }
 
-  void send_group() {
+  void flush_behind(cuda::Queue* queue) {
+    if (rehearses_) {
+      if (queue != nullptr) (void)queue->stream();  // What this loads must not meet a message.
+      barrier(host_, Channel::evaluation);
+    }
+    send_group(queue);
+    if (!rehearses_) return;
+    await([this] { return !in_flight(); });
+    barrier(host_, Channel::evaluation);
+  }
+
+  void send_group(cuda::Queue* queue = nullptr) {
     host_.set_progress(progress());
     host_.flush();
     if (!groups_.gathers()) return;
-    await([this] { return !launching_; });
-    call([this] {
-      link_->launch(groups_.sends(), groups_.receives());
+    await([this] { return link_->has_room(); });
+    call([&] {
+      link_->launch(groups_.sends(), groups_.receives(), queue);
       if (groups_.under_way() == 0) progress_at_ = monotonic_seconds();
       groups_.leave();
-      launching_ = true;
-      advance();
+      posted_at_.push(progress());
     });
   }
 
@@ -254,6 +258,11 @@ class NcclCommunicator final : public Communicator {
   }
 
   void give_back_registered(std::byte* begin) noexcept {
+    try {
+      if (!link_->given_up()) look();
+    } catch (...) {
+      // The failure ends the messages.
+    }
     if (in_flight()) abort(kEndedInFlight);  // Else the wait for the device would never end.
     link_->give_back_registered(begin, options_.abort_seconds);
     try {
@@ -267,16 +276,13 @@ class NcclCommunicator final : public Communicator {
 
   /// Takes note of what NCCL has done, without waiting. Throws what the link throws.
   void advance() {
-    const bool ready = link_->ready();
-    if (launching_ && ready) {
-      link_->mark();
-      launching_ = false;
-      progress_at_ = monotonic_seconds();
-    }
+    (void)link_->launched();
     while (link_->take_done()) {
       groups_.pop_oldest();
+      posted_at_.pop();
       progress_at_ = monotonic_seconds();
     }
+    if (!link_->oldest_begins()) progress_at_ = monotonic_seconds();  // No other rank is late.
   }
 
   /// Runs `action` on the link and fails the run if that throws.
@@ -297,20 +303,31 @@ class NcclCommunicator final : public Communicator {
     call([this] { advance(); });
   }
 
-  /// Polls until `holds()`.
-  template <class Condition>
-  void await(Condition holds) {
-    const double began = monotonic_seconds();
-    Rest rest;
-    for (look(); !holds(); look()) {
-      if (monotonic_seconds() > std::max(began, progress_at_) + options_.timeout_seconds) {
-        fail(groups_.describe_stall(options_.timeout_seconds));
-      }
-      rest();
+  /// A look of a wait, the first or a later one, which throws after the deadline.
+  void look_again(bool first) {
+    if (first) {
+      wait_began_ = monotonic_seconds();
+      rest_ = {};
+    } else {
+      rest_();
+    }
+    look();
+    if (groups_.under_way() > 0 &&
+        monotonic_seconds() > std::max(wait_began_, progress_at_) + options_.timeout_seconds) {
+      fail(groups_.describe_stall(options_.timeout_seconds));
     }
   }
 
+  /// Polls until `holds()`.
+  template <class Condition>
+  void await(Condition holds) {
+    look_again(true);
+    while (!holds()) look_again(false);
+  }
+
+  /// Names what the rank did when it posted the group that failed or did not come: it may be ahead.
   [[noreturn]] void fail(const std::string& reason) {
+    if (!posted_at_.empty()) set_progress(posted_at_[link_->under_way_before_failure()]);
     abort(reason);
     host_.throw_if_failed();  // With the text that all ranks get.
     throw Error(ErrorCode::peer_lost, reason);
@@ -341,9 +358,12 @@ class NcclCommunicator final : public Communicator {
   std::optional<NcclLink> link_;  // None for a single rank.
   RegisteredMemory registered_{*this};
   MessageGroups groups_{Channel::halo};
+  Ring<Progress> posted_at_;  ///< Of each group under way.
   bool rehearses_ = false;
-  bool launching_ = false;  ///< The youngest group under way is not marked yet.
   double progress_at_ = 0;
+  double wait_began_ = 0;
+  Rest rest_;
+  const std::function<void(bool)> look_ = [this](bool first) { look_again(first); };
   std::int64_t halo_bytes_ = 0;
 };
 

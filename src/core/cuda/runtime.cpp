@@ -108,9 +108,37 @@ void Queue::ask(const LibraryWork& work) {
 void Queue::finish() {
   refuse_abandoned_devices();
   // Waits even if some work could not be put on the stream, as the caller then frees its memory.
-  const cudaError_t status = cudaStreamSynchronize(stream());
+  const cudaStream_t whole = stream();
+  const cudaError_t status =
+      await([&] { return cudaStreamQuery(whole); }, [&] { return cudaStreamSynchronize(whole); });
+  look_ = nullptr;
   throw_failure();
   check(status, "waiting for it");
+}
+
+template <class Done, class Wait>
+cudaError_t Queue::await(Done done, Wait wait) {
+  if (look_ == nullptr) return wait();
+  try {
+    for (bool first = true;; first = false) {
+      const cudaError_t status = done();
+      if (status != cudaErrorNotReady) return status;
+      (*look_)(first);
+    }
+  } catch (...) {
+    look_ = nullptr;
+    if (!devices_abandoned()) wait();  // The caller frees memory that the work uses.
+    throw;
+  }
+}
+
+void Queue::mark(cudaEvent_t event) {
+  check(cudaEventRecord(event, complete_stream()), "recording an event");
+}
+
+void Queue::wait_for(cudaEvent_t event, const Look& look) {
+  check(cudaStreamWaitEvent(complete_stream(), event, 0), "waiting for an event");
+  look_ = &look;
 }
 
 // Copies through stages of its own, since whether an asynchronous copy has read the caller's memory
@@ -130,7 +158,9 @@ void Queue::upload(void* to, const void* host, std::size_t bytes) {
       check(cudaMallocHost(&memory, kStageBytes), "allocating page-locked host memory");
       stage.memory = static_cast<std::byte*>(memory);
     }
-    check(cudaEventSynchronize(stage.read), "waiting for an upload");
+    check(await([&] { return cudaEventQuery(stage.read); },
+                [&] { return cudaEventSynchronize(stage.read); }),
+          "waiting for an upload");
     const std::size_t piece = std::min(bytes, kStageBytes);
     std::memcpy(stage.memory, source, piece);
     check(cudaMemcpyAsync(target, stage.memory, piece, cudaMemcpyHostToDevice, stream),
@@ -149,6 +179,7 @@ void Queue::upload_page_locked(void* to, const void* host, std::size_t bytes) {
 }
 
 void Queue::download(void* host, const void* from, std::size_t bytes) {
+  if (look_ != nullptr) finish();  // Copying to ordinary memory waits, and nothing could end that.
   if (bytes > 0) {
     check(cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, complete_stream()),
           "copying from it");

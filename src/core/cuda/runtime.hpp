@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <exception>
+#include <functional>
 #include <memory>
 
 #include "core/cuda/work.hpp"
@@ -23,6 +24,9 @@ bool devices_abandoned() noexcept;
 void refuse_abandoned_devices();
 
 class Replay;
+
+/// Called while a wait lasts, first with true. Throws if the wait should end.
+using Look = std::function<void(bool first)>;
 
 /// The compute stream of one rank: all work of its kernels runs on it, in the order of the calls
 /// and asynchronously. Used by the rank's own thread. Every call but `stream` throws
@@ -56,8 +60,14 @@ class Queue {
   void ask(const KernelWork& work);
   void ask(const LibraryWork& work);
   /// Waits until all work asked for is done. Throws Error(resource) if any of it failed, once none
-  /// of it runs any more, or if devices are abandoned.
+  /// of it runs any more, or if devices are abandoned, and what `look` of `wait_for` throws.
   void finish();
+  /// Records `event` behind the work asked for so far.
+  void mark(cudaEvent_t event);
+  /// Work asked for from now on waits for `event`, which may depend on other ranks. Waits for the
+  /// queue call `look` until one of `finish` is over. It must live until then, and when it throws,
+  /// nothing may hold up the event any more unless devices are abandoned.
+  void wait_for(cudaEvent_t event, const Look& look);
   /// Copies as those of Device do.
   void upload(void* to, const void* host, std::size_t bytes);
   void upload_page_locked(void* to, const void* host, std::size_t bytes);
@@ -75,12 +85,16 @@ class Queue {
   /// `stream()`, but throws Error(resource) if some work could not be put on it.
   cudaStream_t complete_stream();
   void throw_failure();
+  /// Waits by `wait`, or by calling `done` until it is, so that `look_` can end the wait.
+  template <class Done, class Wait>
+  cudaError_t await(Done done, Wait wait);
 
   int device_;
   int processors_ = 0;
   cudaStream_t bare_stream_ = nullptr;  ///< The stream; work of a repeated stretch may be missing.
   std::unique_ptr<Replay> replay_;      ///< Null before the first repeated stretch.
   bool repeats_ = false;
+  const Look* look_ = nullptr;  ///< Null if no work depends on other ranks.
   std::exception_ptr failure_;  ///< The failure that `stream` could not throw.
   std::array<Stage, 2> stages_;
   std::size_t next_stage_ = 0;

@@ -24,7 +24,8 @@ class CudaCodec final : public Codec {
 
   UnencodableRow encode(ConstMatrixView x, const RowSelection& selection, std::uint64_t stream,
                         std::byte* out, ThreadPool& /*threads*/) const override {
-    auto* failed = reinterpret_cast<std::int32_t*>(failed_.data());
+    auto* failed = selection.failed != nullptr ? selection.failed
+                                               : reinterpret_cast<std::int32_t*>(failed_.data());
     cuda::EncodeTask task;
     task.x = x;
     task.rows = selection.rows.data();
@@ -40,11 +41,12 @@ class CudaCodec final : public Codec {
     task.failed = failed;
     cuda::encode_rows(queue_, task);
     cuda::encode_exact(queue_, task);
+    if (selection.failed != nullptr) return {};
     std::int32_t least = 0;
     device_.download(&least, failed, sizeof(least));  // also waits for the encoded rows
     if (least == 0) return {};
     queue_.clear(failed, sizeof(least));
-    return describe(x, selection, least + cuda::kNoRow);
+    return describe(x, selection, least + kNoFailedRow);
   }
 
  private:

@@ -18,7 +18,8 @@ __global__ void encode_exact_kernel(EncodeTask task) {
   std::byte* out = task.out + static_cast<std::size_t>(row) * task.row_bytes;
   store_bytes<4>(out + task.format.exact_begin(task.x.cols) + 4 * c,
                  std::bit_cast<std::uint32_t>(value));
-  if (!std::isfinite(value)) atomicMin(task.failed, static_cast<std::int32_t>(index) - kNoRow);
+  if (!std::isfinite(value))
+    atomicMin(task.failed, static_cast<std::int32_t>(index) - kNoFailedRow);
 }
 
 }  // namespace

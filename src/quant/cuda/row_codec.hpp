@@ -2,11 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 
 #include "core/cuda/runtime.hpp"
 #include "core/matrix.hpp"
 #include "core/packed_rows.hpp"
+#include "quant/codec.hpp"
 
 // Encoding of rows on a CUDA device, with the bytes of row_codec_reference.cpp.
 
@@ -16,7 +16,7 @@ namespace heliograph::cuda {
 struct EncodeTask {
   ConstMatrixView x;
   const std::int32_t* rows = nullptr;
-  std::int64_t count = 0;  ///< Number of rows to encode, less than kNoRow.
+  std::int64_t count = 0;  ///< Number of rows to encode, less than kNoFailedRow.
   const float* row_scale = nullptr;
   const std::int64_t* global_ids = nullptr;
   const std::int32_t* positions = nullptr;
@@ -26,10 +26,10 @@ struct EncodeTask {
   RowFormat format;
   std::size_t row_bytes = 0;  ///< Bytes from one row of `out` to the next.
   int group = 0;              ///< The group whose columns `x` has, if it has only one.
-  /// 0, or i - kNoRow for the first message row i that cannot be encoded. The caller sets it to 0.
+  /// 0, or i - kNoFailedRow for the first message row i that cannot be encoded. The caller sets it
+  /// to 0.
   std::int32_t* failed = nullptr;
 };
-inline constexpr std::int32_t kNoRow = std::numeric_limits<std::int32_t>::max();
 
 /// Encodes all groups of the rows of `task`, without their exact columns.
 void encode_rows(Queue& queue, const EncodeTask& task);

@@ -117,6 +117,13 @@ INSTANTIATE_TEST_SUITE_P(
                                 o.inductive = true;
                                 o.exchange.staleness = 2;
                               }},
+                      RunCase{"IntegerGradients",
+                              [](TrainOptions& o) { o.exchange.gradient_bits = Bits::eight; }},
+                      RunCase{"IntegerGradientsStale",
+                              [](TrainOptions& o) {
+                                o.exchange.gradient_bits = Bits::four;
+                                o.exchange.staleness = 2;
+                              }},
                       RunCase{"RegisteredStale",
                               [](TrainOptions& o) {
                                 o.transport.nccl_register = true;

@@ -28,7 +28,8 @@ class CudaSteadyState : public test::NcclTest {};
 TEST_F(CudaSteadyState, EpochsAllocateNothingAndWaitForStreamsOnly) {
   const Dataset data = test::make_small_dataset(80, 12, 4, 5);
   for (const TransportKind kind : {TransportKind::threads, TransportKind::nccl}) {
-    for (const int staleness : {0, 2}) {
+    for (const auto& [staleness, gradient_bits] :
+         {std::pair(0, Bits::fp32), {2, Bits::fp32}, {0, Bits::eight}, {2, Bits::four}}) {
       TrainOptions o = test::small_options(3, 8);
       o.model.layers = 3;
       o.model.transform_first = staleness == 0;
@@ -36,6 +37,7 @@ TEST_F(CudaSteadyState, EpochsAllocateNothingAndWaitForStreamsOnly) {
       o.transport.device = DeviceKind::cuda;
       o.exchange.bits_forward = o.exchange.bits_backward = Bits::one;
       o.exchange.staleness = staleness;
+      o.exchange.gradient_bits = gradient_bits;
       o.eval_every = 100;
       std::vector<std::int64_t> seen;
       TrainCallbacks callbacks;
@@ -50,7 +52,7 @@ TEST_F(CudaSteadyState, EpochsAllocateNothingAndWaitForStreamsOnly) {
       // The last epoch is followed by an evaluation before it is told.
       for (std::size_t e = static_cast<std::size_t>(staleness) + 2; e + 1 < seen.size(); ++e) {
         EXPECT_EQ(seen[e], seen[static_cast<std::size_t>(staleness) + 1])
-            << "S = " << staleness << ", epoch " << e;
+            << "S = " << staleness << ", " << bit_count(gradient_bits) << " bits, epoch " << e;
       }
     }
   }
