@@ -12,7 +12,7 @@ template <class T>
 class Ring {
  public:
   /// `capacity`: what the first push allocates; a power of two.
-  explicit Ring(std::size_t capacity = 32) : capacity_(capacity) {}
+  explicit Ring(std::size_t capacity = 128) : capacity_(capacity) {}
 
   bool empty() const noexcept { return count_ == 0; }
   std::size_t size() const noexcept { return count_; }
