@@ -53,7 +53,7 @@ class MessageGroups {
   std::vector<RecvMessage> receives_;
   std::uint64_t gathering_ = 1;
   Group leaving_;
-  Ring<Group> under_way_{32};  // Few, as each place first allocates its group.
+  Ring<Group> under_way_;
 };
 
 }  // namespace heliograph

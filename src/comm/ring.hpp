@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <vector>
 
@@ -12,7 +13,10 @@ template <class T>
 class Ring {
  public:
   /// `capacity`: what the first push allocates; a power of two.
-  explicit Ring(std::size_t capacity = 128) : capacity_(capacity) {}
+  explicit Ring(std::size_t capacity = 32) : capacity_(capacity) {}
+
+  /// Makes the next push that allocates make room for this many items.
+  void expect(std::size_t items) { capacity_ = std::bit_ceil(std::max(capacity_, items)); }
 
   bool empty() const noexcept { return count_ == 0; }
   std::size_t size() const noexcept { return count_; }

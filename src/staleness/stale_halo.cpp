@@ -57,11 +57,11 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
     for (std::size_t i = 0; i < sites.size(); ++i) {
       site_halos_[i].exchange->note_in(&failed_.as<std::int32_t>()[i]);
     }
-    // An epoch ends with a wait for what its passes have read, so no more are in flight.
-    std::size_t groups = sites.size();
-    for (const SiteHalo& h : site_halos_) groups += h.ring.size();
-    comm_.expect_groups(groups);
   }
+  // An epoch ends with a wait for what its passes have read, so no more are in flight.
+  std::size_t exchanges = sites.size();
+  for (const SiteHalo& h : site_halos_) exchanges += h.ring.size();
+  comm_.expect_exchanges(exchanges);
   if (policy.slots() > 1) return;
   for (std::size_t i = 0; i < shared_slots_.size(); ++i) {
     shared_slots_[i].send_buffer(most_sent[i]);

@@ -14,6 +14,7 @@
 #include "comm/sleep_for.hpp"
 #include "comm/threads/link_clock.hpp"
 #include "comm/threads/transport.hpp"
+#include "support/allocations.hpp"
 
 namespace heliograph {
 namespace {
@@ -84,6 +85,46 @@ TEST(Ring, KeepsOrderWhileItGrowsAndWraps) {
     ASSERT_EQ(ring.size(), static_cast<std::size_t>(pushed - popped));
     for (std::size_t i = 0; i < ring.size(); ++i) ASSERT_EQ(ring[i], popped + static_cast<int>(i));
   }
+}
+
+TEST(Ring, AllocatesOnceForWhatItExpects) {
+  if (!test::allocations_are_counted()) GTEST_SKIP() << "this build owns the allocator";
+  Ring<int> ring;
+  ring.expect(100);
+  ring.push(0);
+  const std::int64_t before = test::allocations();
+  for (int i = 1; i < 128; ++i) ring.push(i);
+  EXPECT_EQ(test::allocations(), before);
+  ring.push(128);
+  EXPECT_GT(test::allocations(), before);
+}
+
+TEST(ExpectedExchanges, AreHeldWithoutAllocatingAfterTheFirst) {
+  if (!test::allocations_are_counted()) GTEST_SKIP() << "this build owns the allocator";
+  std::atomic<int> ready{0};
+  std::atomic<bool> posted{false};
+  run_ranks(2, {}, [&](Communicator& comm) {
+    comm.expect_exchanges(120);
+    std::vector<std::byte> bytes(2 * 121, std::byte{1});
+    std::vector<Ticket> tickets(121);
+    const int peer = 1 - comm.rank();
+    const auto post = [&](std::size_t i) {
+      const SendMessage send{peer, &bytes[2 * i], 1};
+      const RecvMessage receive{peer, &bytes[2 * i + 1], 1};
+      tickets[i] = comm.post(Channel::halo, {&send, 1}, {&receive, 1});
+    };
+    // Rank 0 posts all of its part before rank 1 begins, so none of it is matched.
+    post(0);
+    comm.wait(tickets[0]);
+    ++ready;
+    while (comm.rank() == 1 && !posted) sleep_for(0.001);
+    while (comm.rank() == 0 && ready < 2) sleep_for(0.001);
+    const std::int64_t before = test::allocations();
+    for (std::size_t i = 1; i < tickets.size(); ++i) post(i);
+    EXPECT_TRUE(posted || test::allocations() == before);
+    posted = true;
+    for (const Ticket ticket : tickets) comm.wait(ticket);
+  });
 }
 
 ThreadTransportOptions shaped(double gbps, double latency_us) {

@@ -127,10 +127,10 @@ class NcclCommunicator final : public Communicator {
 
   bool orders_on_device(Channel channel) const override { return channel == Channel::halo; }
 
-  void expect_groups(std::size_t groups) override {
+  void expect_exchanges(std::size_t exchanges) override {
     if (!link_) return;
     await([this] { return !in_flight(); });
-    call([&] { link_->reserve(groups); });
+    call([&] { link_->reserve(exchanges); });
   }
 
   void rehearse(bool on) override { rehearses_ = on; }

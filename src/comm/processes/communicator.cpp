@@ -44,6 +44,11 @@ Ticket ProcessCommunicator::post(Channel channel, std::span<const SendMessage> s
   return ticket;
 }
 
+void ProcessCommunicator::expect_exchanges(std::size_t exchanges) {
+  const std::lock_guard lock(mutex_);
+  queues_.expect(Channel::halo, exchanges);
+}
+
 void ProcessCommunicator::wait(Ticket ticket) {
   if (!tickets_.issued(ticket)) refuse_ticket(*this, ticket);
   if (!watch_.failed() && tickets_.done(ticket)) return;

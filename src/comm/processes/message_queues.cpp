@@ -18,6 +18,12 @@ MessageEnd MessageQueues::end_of(std::size_t queue) const {
           queue % 2 == 1};
 }
 
+void MessageQueues::expect(Channel channel, std::size_t messages) {
+  for (std::size_t i = 0; i < queues_.size(); ++i) {
+    if (end_of(i).channel == channel) queues_[i].messages.expect(messages);
+  }
+}
+
 void MessageQueues::push(const MessageEnd& end, std::byte* data, std::size_t bytes,
                          std::uint64_t ticket) {
   queues_[index_of(end)].messages.push({data, bytes, 0, 0, ticket});

@@ -26,6 +26,9 @@ class MessageQueues {
 
   MessageQueues(int ranks, std::size_t piece_bytes);
 
+  /// Prepares for this many messages at a time to and from each rank.
+  void expect(Channel channel, std::size_t messages);
+
   void push(const MessageEnd& end, std::byte* data, std::size_t bytes, std::uint64_t ticket);
 
   /// The next piece that may start, which then counts as started; nothing if none may.

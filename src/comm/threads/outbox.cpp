@@ -56,6 +56,13 @@ std::optional<Outbox::SizeMismatch> Outbox::post(int peer, Channel channel, cons
   return std::nullopt;
 }
 
+void Outbox::expect(int peer, Channel channel, std::size_t messages) {
+  const std::lock_guard lock(mutex_);
+  Queue& queue = queue_of(peer, channel);
+  queue.unmatched.expect(messages);
+  queue.matched.expect(messages);
+}
+
 void Outbox::schedule(int peer, Channel channel, Transfer transfer) {
   Link& link = links_[static_cast<std::size_t>(peer)];
   Queue& queue = queue_of(peer, channel);

@@ -50,6 +50,9 @@ class Outbox {
   /// neither end completes.
   std::optional<SizeMismatch> post(int peer, Channel channel, const Post& mine);
 
+  /// Prepares for this many messages to `peer` in flight at a time.
+  void expect(int peer, Channel channel, std::size_t messages);
+
   /// Where the sending (or receiving) end of the batch `ticket` to `peer` stands.
   State state(int peer, Channel channel, bool sending, std::uint64_t ticket) const;
 

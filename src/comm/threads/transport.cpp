@@ -44,6 +44,13 @@ class ThreadCommunicator final : public Communicator {
     return ticket;
   }
 
+  void expect_exchanges(std::size_t exchanges) override {
+    for (int peer = 0; peer < size(); ++peer) {
+      world_.outbox(rank_).expect(peer, Channel::halo, exchanges);
+      world_.outbox(peer).expect(rank_, Channel::halo, exchanges);
+    }
+  }
+
   void wait(Ticket ticket) override {
     Tickets& mine = world_.tickets(rank_);
     check_issued(ticket);
