@@ -164,8 +164,12 @@ void DatasetPlan::check_memory(std::optional<std::int64_t> halo_rows) const {
 void DatasetPlan::warn_of_slow_links(const LogCallback& log) const {
   const double gbps = options_.transport.link_gbps;
   if (gbps == 0 || !log) return;
-  const auto cost = exchange_costs(dataset_, partition_, options_,
-                                   options_.inductive ? &split_ : nullptr, {&options_.exchange, 1});
+  ExchangeOptions exchange = options_.exchange;
+  exchange.rows = covers() ? ExchangedRows::cover : ExchangedRows::boundary;
+  const auto& found = induced_ ? induced_covers_ : whole_covers_;
+  const auto cost =
+      exchange_costs(dataset_, partition_, options_, options_.inductive ? &split_ : nullptr,
+                     {&exchange, 1}, found ? &*found : nullptr);
   const double seconds = 8e-9 * static_cast<double>(cost[0].link_bytes) / gbps;
   if (seconds < kSlowEpoch) return;
   log(LogLevel::warning, fmt::format(fmt::runtime(spell_options(

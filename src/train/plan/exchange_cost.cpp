@@ -89,14 +89,35 @@ std::int64_t sum_of(const LinkRows& rows) {
   return std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
 }
 
-/// The rows or partial sums of covers that a site sends on link [from * ranks + to].
-std::int64_t covered_rows(const Covers& covers, const Site& site, std::size_t link, int ranks) {
-  const int from = static_cast<int>(link) / ranks, to = static_cast<int>(link) % ranks;
-  if (from == to) return 0;
-  const bool forward = site.direction == Direction::forward;
-  const Cover& cover = forward ? covers.of(from, to) : covers.of(to, from);
-  const auto& sent = forward == site.partial_sums ? cover.targets : cover.sources;
-  return std::accumulate(sent.begin(), sent.end(), std::int64_t{0});
+/// The rows that a site of a direction sends on each link: [direction][whether partial sums].
+using SiteRows = std::array<std::array<LinkRows, 2>, 2>;
+
+const LinkRows& rows_of(const SiteRows& rows, const Site& site) {
+  return rows[site.direction == Direction::forward ? 0 : 1][site.partial_sums ? 1 : 0];
+}
+
+SiteRows boundary_rows(const RowCounter& counter, bool directed) {
+  const LinkRows forward = counter.forward();
+  return {{{forward, {}}, {directed ? counter.backward() : forward, {}}}};
+}
+
+/// Backward, a cover's sources receive sums and its targets send rows.
+SiteRows covered_rows(const Covers& covers, int ranks) {
+  const LinkRows none(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks), 0);
+  SiteRows rows{{{none, none}, {none, none}}};
+  const auto number = [](const std::vector<std::uint8_t>& marks) {
+    return std::accumulate(marks.begin(), marks.end(), std::int64_t{0});
+  };
+  for (int from = 0; from < ranks; ++from) {
+    for (int to = 0; to < ranks; ++to) {
+      const Cover& cover = covers.of(from, to);
+      const auto link = static_cast<std::size_t>(from * ranks + to);
+      const auto back = static_cast<std::size_t>(to * ranks + from);
+      rows[0][0][link] = rows[1][1][back] = number(cover.sources);
+      rows[0][1][link] = rows[1][0][back] = number(cover.targets);
+    }
+  }
+  return rows;
 }
 
 Covers find_covers(const Graph& graph, const Partition& partition, const Split* split) {
@@ -144,46 +165,50 @@ std::vector<ExchangeOptions> at_all_bits(const TrainOptions& options) {
 
 std::vector<ExchangeCost> exchange_costs(const Dataset& dataset, const Partition& partition,
                                          const TrainOptions& options, const Split* split,
-                                         std::span<const ExchangeOptions> exchanges) {
+                                         std::span<const ExchangeOptions> exchanges,
+                                         const Covers* covers) {
+  const int ranks = partition.parts;
   const std::int64_t training_nodes =
       split == nullptr ? 0 : std::count(split->role.begin(), split->role.end(), Role::train);
-  std::optional<Covers> covers;
-  if (std::ranges::any_of(exchanges, [&](const ExchangeOptions& exchange) {
-        return may_cover(with_exchange(options, exchange, partition.parts));
-      })) {
-    covers.emplace(find_covers(dataset.graph, partition, split));
+  std::optional<Covers> found;
+  const auto may = [&](const ExchangeOptions& exchange) {
+    return may_cover(with_exchange(options, exchange, ranks));
+  };
+  if (covers == nullptr && std::ranges::any_of(exchanges, may)) {
+    covers = &found.emplace(find_covers(dataset.graph, partition, split));
   }
-  const RowCounter counter(dataset.graph, partition, split);
-  const std::array<LinkRows, 2> boundary{
-      counter.forward(), dataset.graph.directed ? counter.backward() : counter.forward()};
-
-  const std::int64_t ranks = partition.parts;
+  /// What a run with boundary rows sends, and one with covers.
+  struct Sent {
+    SiteRows rows;
+    CountedModel model;
+  };
+  std::array<std::optional<Sent>, 2> sent;
   std::vector<ExchangeCost> costs;
   for (const ExchangeOptions& exchange : exchanges) {
-    TrainOptions at = with_exchange(options, exchange, partition.parts);
-    const bool covered = may_cover(at) && takes_covers(at, covers->counts(), partition.parts);
+    TrainOptions at = with_exchange(options, exchange, ranks);
+    const bool covered = may_cover(at) && takes_covers(at, covers->counts(), ranks);
     at.exchange.rows = covered ? ExchangedRows::cover : ExchangedRows::boundary;
-    const CountedModel model = count_model(dataset, at, training_nodes);
-    const std::int64_t sent = weight_bytes(model, at, partition.parts);
+    std::optional<Sent>& of = sent[covered ? 1 : 0];
+    if (!of) {
+      of = {covered ? covered_rows(*covers, ranks)
+                    : boundary_rows({dataset.graph, partition, split}, dataset.graph.directed),
+            count_model(dataset, at, training_nodes)};
+    }
     const ExchangePolicy policy(at.exchange, at.epochs);
-    LinkRows bytes(boundary[0].size(), 0);
-    for (const Site& site : model.sites) {
+    LinkRows bytes(of->rows[0][0].size(), 0);
+    for (const Site& site : of->model.sites) {
+      const LinkRows& rows = rows_of(of->rows, site);
       const auto row_bytes = static_cast<std::int64_t>(policy.most_row_bytes(site));
-      const LinkRows& rows = boundary[site.direction == Direction::forward ? 0 : 1];
-      for (std::size_t i = 0; i < bytes.size(); ++i) {
-        bytes[i] +=
-            row_bytes * (covered ? covered_rows(*covers, site, i, partition.parts) : rows[i]);
-      }
+      for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] += row_bytes * rows[i];
     }
     ExchangeCost cost;
     cost.row_bytes = sum_of(bytes);
-    cost.gradient_bytes = sent;
-    for (const std::int64_t link : bytes) cost.link_bytes = std::max(cost.link_bytes, link);
-    if (ranks > 1) cost.link_bytes += sent / (ranks * (ranks - 1));
+    cost.gradient_bytes = weight_bytes(of->model, at, ranks);
+    cost.link_bytes = std::ranges::max(bytes);
+    if (ranks > 1) cost.link_bytes += cost.gradient_bytes / (std::int64_t{ranks} * (ranks - 1));
     if (covered) cost.covers = covers->counts();
     cost.memory =
-        least_memory(dataset, at, training_nodes,
-                     covered ? cost.covers->rows + cost.covers->sums : sum_of(boundary[0]));
+        least_memory(dataset, at, training_nodes, sum_of(of->rows[0][0]) + sum_of(of->rows[0][1]));
     costs.push_back(cost);
   }
   return costs;

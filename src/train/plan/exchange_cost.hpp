@@ -12,6 +12,8 @@
 
 namespace heliograph {
 
+class Covers;
+
 /// What an epoch of training on a partition sends, and what its ranks hold.
 struct ExchangeCost {
   /// Rows of nodes and partial sums, forward and backward, all ranks together.
@@ -28,10 +30,12 @@ std::vector<ExchangeOptions> at_all_bits(const TrainOptions& options);
 
 /// The cost of each of `exchanges`, which replaces `options.exchange`, without training. Rows and
 /// gradients are those that a run with these options counts. `split`: the one whose training nodes
-/// an inductive run trains on; null if `options.inductive` is false. Throws Error: as
+/// an inductive run trains on; null if `options.inductive` is false. `covers`: those of the graph
+/// that is trained on; null: they are found if an exchange may use them. Throws Error: as
 /// `measure_partition`.
 std::vector<ExchangeCost> exchange_costs(const Dataset& dataset, const Partition& partition,
                                          const TrainOptions& options, const Split* split,
-                                         std::span<const ExchangeOptions> exchanges);
+                                         std::span<const ExchangeOptions> exchanges,
+                                         const Covers* covers = nullptr);
 
 }  // namespace heliograph
