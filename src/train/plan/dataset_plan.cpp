@@ -105,13 +105,15 @@ void DatasetPlan::index(Partition partition) {
   facts_.ranks = partition_.parts;
   facts_.quality = measure_partition(dataset_.graph, partition_);
   facts_.partition_hash = partition_hash(partition_);
+  // The halos of an induced graph are others and not known here.
+  const bool knows_halos = !options_.inductive;
+  if (knows_halos && !may_cover(options_)) check_memory(facts_.quality.communication_volume);
   if (dataset_.graph.directed) transposed_ = transpose(dataset_.graph);
   const std::vector<NodeId> order = order_nodes(dataset_.graph, options_.node_order);
   whole_.emplace(dataset_.graph, partition_, nullptr, order);
   if (options_.inductive) induced_.emplace(dataset_.graph, partition_, &train_nodes_, order);
   find_covers();
-  // The halos of an induced graph are others and not known here.
-  if (options_.inductive) return;
+  if (!knows_halos || !may_cover(options_)) return;
   check_memory(covers() ? facts_.covers->rows + facts_.covers->sums
                         : facts_.quality.communication_volume);
 }
