@@ -8,12 +8,6 @@
 namespace heliograph {
 namespace {
 
-/// The rows of a peer's halo, or those sent to it, and their marks.
-std::span<const std::uint8_t> marks_of(const std::vector<std::uint8_t>& marks, std::size_t begin,
-                                       std::size_t count) {
-  return std::span(marks).subspan(begin, count);
-}
-
 /// Appends to `plan` the peer's rows that are in covers, and to `halo_row` their new numbers.
 void keep_covered_rows(const HaloPlan::Peer& peer, std::span<const std::uint8_t> sent,
                        std::span<const std::uint8_t> halo, HaloPlan& plan,
@@ -33,7 +27,7 @@ void keep_covered_rows(const HaloPlan::Peer& peer, std::span<const std::uint8_t>
 void make_sums(std::span<const std::int32_t> sources, std::span<const std::uint8_t> in_cover,
                const Csr& readers, std::int32_t first_target,
                std::span<const std::uint8_t> target_marks, std::span<const std::int64_t> target_ids,
-               std::int64_t id_base, PartialSums& sums) {
+               int rank, PartialSums& sums) {
   std::vector<std::int64_t> next(target_marks.size() + 1, 0);
   const auto visit = [&](auto&& entry) {
     for (std::size_t i = 0; i < sources.size(); ++i) {
@@ -59,7 +53,7 @@ void make_sums(std::span<const std::int32_t> sources, std::span<const std::uint8
     next[t + 1] += next[t];
     if (target_marks[t] == 0) continue;
     sums.made.offsets.push_back(base + next[t + 1]);
-    sums.ids.push_back(id_base + target_ids[t]);
+    sums.ids.push_back(PartialSums::id(rank, target_ids[t]));
   }
   sums.made.columns.resize(at(base + next.back()));
   if (!readers.values.empty()) sums.made.values.resize(sums.made.columns.size());
@@ -104,24 +98,24 @@ Adjacency cover_halo(const Adjacency& a, const Adjacency& readers, int rank,
   for (std::size_t i = 0; i < a.plan.peers.size(); ++i) {
     const HaloPlan::Peer& peer = a.plan.peers[i];
     const HaloPlan::Peer& back = readers.plan.peers[i];
-    const auto sent = marks_of(a.cover.sent, sent_begin, peer.sent.size());
+    const auto sent = std::span(a.cover.sent).subspan(sent_begin, peer.sent.size());
     sent_begin += peer.sent.size();
     keep_covered_rows(
         peer, sent,
-        marks_of(a.cover.halo, at(peer.halo_begin), at(peer.halo_end - peer.halo_begin)), plan,
-        halo_row);
+        std::span(a.cover.halo).subspan(at(peer.halo_begin), at(peer.halo_end - peer.halo_begin)),
+        plan, halo_row);
 
     const auto first_made = static_cast<std::int32_t>(sums.ids.size());
     const auto back_rows = at(back.halo_end - back.halo_begin);
     make_sums(peer.sent, sent, readers.halo, back.halo_begin,
-              marks_of(readers.cover.halo, at(back.halo_begin), back_rows),
-              reader_ids.subspan(at(back.halo_begin), back_rows), (std::int64_t{rank} + 1) << 32,
-              sums);
+              std::span(readers.cover.halo).subspan(at(back.halo_begin), back_rows),
+              reader_ids.subspan(at(back.halo_begin), back_rows), rank, sums);
     HaloPlan::Peer of_sums{peer.rank, {}, sums.plan.halo_rows, 0};
     for (auto sum = first_made; sum < static_cast<std::int32_t>(sums.ids.size()); ++sum) {
       of_sums.sent.push_back(sum);
     }
-    const auto targets = marks_of(readers.cover.sent, readers_sent_begin, back.sent.size());
+    const auto targets =
+        std::span(readers.cover.sent).subspan(readers_sent_begin, back.sent.size());
     readers_sent_begin += back.sent.size();
     for (std::size_t t = 0; t < targets.size(); ++t) {
       if (targets[t] != 0) received.emplace_back(back.sent[t], sums.plan.halo_rows++);

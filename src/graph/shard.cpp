@@ -193,6 +193,16 @@ std::int64_t HaloPlan::send_rows() const {
   return rows;
 }
 
+std::vector<const HaloPlan*> Shard::plans() const {
+  std::vector<const HaloPlan*> all;
+  for (const Direction direction : {Direction::forward, Direction::backward}) {
+    const Adjacency& a = adjacency(direction);
+    all.push_back(&a.plan);
+    if (a.sums) all.push_back(&a.sums->plan);
+  }
+  return all;
+}
+
 NodeIndex::NodeIndex(const Graph& graph, const Partition& partition,
                      const std::vector<NodeId>* members, std::span<const NodeId> order)
     : graph_(graph), partition_(partition) {

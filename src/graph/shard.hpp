@@ -35,8 +35,14 @@ struct PartialSums {
   Csr made;       ///< Sums that this rank makes x inner rows.
   Csr received;   ///< Inner rows x sums that other ranks make for this one; all values are 1.
   HaloPlan plan;  ///< The plan that brings the sums; its inner rows are the sums made.
-  /// A number of each sum made: that of the node it is for, plus 2^32 (rank + 1).
-  std::vector<std::int64_t> ids;
+  std::vector<std::int64_t> ids;  ///< A number of each sum made, see `id`.
+
+  /// The number of a sum that `rank` makes for a node, which keys its noise. Nodes have 32 bits.
+  static std::int64_t id(int rank, std::int64_t node) {
+    return (std::int64_t{rank} + 1) << 32 | node;
+  }
+  /// The node that a sum is for.
+  static std::int64_t node_of(std::int64_t id) { return id & 0xffffffff; }
 };
 
 /// One rank's rows of a sparse operator, in blocks: columns of inner nodes, of halo nodes and, with
@@ -72,6 +78,8 @@ struct Shard {
   const Adjacency& adjacency(Direction direction) const {
     return direction == Direction::forward || !out ? in : *out;
   }
+  /// The plans of all exchanges: of node rows and, with covers, of partial sums.
+  std::vector<const HaloPlan*> plans() const;
   /// The plan of the node rows or of the partial sums of a pass.
   const HaloPlan& plan(Direction direction, bool partial_sums) const {
     const Adjacency& a = adjacency(direction);

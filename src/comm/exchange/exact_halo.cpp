@@ -39,12 +39,8 @@ void ExactHalo::open(const Site& site, const OfferedRows& rows) {
 
 std::int64_t ExactHalo::scratch_columns(std::span<std::byte> scratch) const {
   std::int64_t rows = 0;
-  for (const Direction direction : {Direction::forward, Direction::backward}) {
-    for (const bool sums : {false, true}) {
-      if (sums && !shard_.shard().adjacency(direction).sums) continue;
-      const HaloPlan& plan = shard_.shard().plan(direction, sums);
-      rows = std::max(rows, plan.send_rows() + plan.halo_rows);
-    }
+  for (const HaloPlan* plan : shard_.shard().plans()) {
+    rows = std::max(rows, plan->send_rows() + plan->halo_rows);
   }
   const auto bytes =
       static_cast<std::int64_t>(scratch.size()) - 4 * static_cast<std::int64_t>(kHaloLine);

@@ -202,8 +202,7 @@ std::int64_t HaloExchange::node_of(std::int32_t row) const {
   const Shard& shard = shard_.shard();
   const auto at = static_cast<std::size_t>(row);
   if (!site_.partial_sums) return shard.global_ids[at];
-  constexpr std::int64_t kNodeBits = 0xffffffff;  // The node of a sum's number.
-  return shard.adjacency(site_.direction).sums->ids[at] & kNodeBits;
+  return PartialSums::node_of(shard.adjacency(site_.direction).sums->ids[at]);
 }
 
 void HaloExchange::refuse(const UnencodableRow& row) const {

@@ -20,9 +20,8 @@ constexpr double kDenseShare = 0.2;
 std::int64_t largest_halo(const Shard& shard, Communicator& comm) {
   std::vector<std::int64_t> rows(static_cast<std::size_t>(comm.size()), 0);
   std::int64_t& mine = rows[static_cast<std::size_t>(comm.rank())];
-  for (const Direction direction : {Direction::forward, Direction::backward}) {
-    const Adjacency& a = shard.adjacency(direction);
-    mine = std::max<std::int64_t>({mine, a.plan.halo_rows, a.sums ? a.sums->plan.halo_rows : 0});
+  for (const HaloPlan* plan : shard.plans()) {
+    mine = std::max<std::int64_t>(mine, plan->halo_rows);
   }
   AllReduce(comm, Channel::evaluation).sum(std::span<std::int64_t>(rows));
   return *std::max_element(rows.begin(), rows.end());
