@@ -20,7 +20,10 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
   std::array<std::size_t, 2> most_sent{}, most_received{};
   for (const Site& site : sites) {
     // Backward passes usually visit the sites in descending order of id.
-    if (site.direction == Direction::backward && last_site_ < 0) last_site_ = site.id;
+    if (site.direction == Direction::backward && last_site_ < 0) {
+      last_site_ = site.id;
+      last_sums_ = site.sums == nullptr ? -1 : site.sums->id;
+    }
     const HaloPlan& plan = policy.plan(site, shard.shard());
     // On the host, a row that several ranks need is encoded once; a device encodes all rows at
     // once.
@@ -82,7 +85,7 @@ void StaleHalo::begin_epoch(Clock clock) {
 
 void StaleHalo::open(const Site& site, const OfferedRows& rows) {
   // The last exchange of an epoch also sends its partial sums last.
-  const bool last = site.id == last_site_ || (site.partial_sums && site.id == last_site_ + 1);
+  const bool last = site.id == last_site_ || site.id == last_sums_;
   // Messages are matched by their order, so none may overtake those held back.
   if (!last) release();
   comm_.set_progress({static_cast<int>(clock_.epoch), site.layer});

@@ -139,6 +139,7 @@ class StaleHalo final : public Halo {
   std::vector<int> opened_;  ///< The sites of this epoch's exchanges, in order.
   Clock clock_;
   int last_site_ = -1;           ///< The site that sends last in an epoch.
+  int last_sums_ = -1;           ///< That of its partial sums, if it has any.
   std::vector<HaloSlot*> held_;  ///< The slots whose sends are held back.
 };
 

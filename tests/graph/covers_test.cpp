@@ -145,8 +145,8 @@ Summed summed_edges(const std::vector<Shard>& shards, Direction direction) {
       EXPECT_EQ(one, 1.0F);
       const auto [from, sum] = sender(shards, shard.rank, direction, true, c);
       const PartialSums& sums = *shards[from].adjacency(direction).sums;
-      // The low half of a sum's number is the node that it is for, the high half its sender.
-      EXPECT_EQ(sums.ids[sum], shard.global_ids[r] + (static_cast<std::int64_t>(from + 1) << 32));
+      EXPECT_EQ(sums.ids[sum], PartialSums::id(static_cast<int>(from), shard.global_ids[r]));
+      EXPECT_EQ(PartialSums::node_of(sums.ids[sum]), shard.global_ids[r]);
       EXPECT_LT(sums.made.offsets[sum], sums.made.offsets[sum + 1]);
       for_each_entry(sums.made, [&](std::size_t made, std::size_t source, float value) {
         if (made != sum) return;

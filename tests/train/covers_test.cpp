@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/exchange/setup_exchange.hpp"
 #include "comm/threads/transport.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/train.hpp"
@@ -89,19 +90,7 @@ std::vector<std::vector<double>> sums_of_neighbours(int ranks, Bits bits, int ep
   run_ranks(ranks, {{}, 20}, [&](Communicator& comm) {
     Shard whole = build_shard(index, comm.rank(), nullptr);
     covers.mark(whole);
-    std::vector<std::int64_t> ids;
-    for (const HaloPlan::Peer& peer : whole.in.plan.peers) {
-      for (const NodeId v : index.nodes(peer.rank)) {
-        bool read = false;
-        for (const NodeId u : index.nodes(comm.rank())) {
-          const auto row = graph.neighbours.span().subspan(
-              static_cast<std::size_t>(graph.offsets[static_cast<std::size_t>(u)]),
-              static_cast<std::size_t>(graph.degree(u)));
-          read = read || std::ranges::find(row, v) != row.end();
-        }
-        if (read) ids.push_back(v);
-      }
-    }
+    const auto ids = exchange_numbers(comm, whole.in.plan, whole.global_ids);
     const Shard shard = cover_halos(std::move(whole), ids, {});
     const auto kernels = make_cpu_kernels(1, false, nullptr);
     const PlacedShard placed(shard, kernels->device(), MemoryUse::graph, nullptr);
