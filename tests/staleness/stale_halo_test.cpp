@@ -179,11 +179,18 @@ std::int64_t halo_bytes(int staleness, const std::vector<std::int64_t>& cols, in
   return peak / (4 * rows_both_ways);  // in columns
 }
 
+/// `shard` with a partial sum in the place of each boundary row, as far as exchanges read it.
+Shard with_sums(Shard shard) {
+  shard.in.sums.emplace().plan = shard.in.plan;
+  shard.in.sums->ids = shard.global_ids;
+  return shard;
+}
+
 /// Rank 0 of two without the other: what it posts is recorded, and nothing arrives.
 struct SingleRank {
   const Graph graph = test::random_graph(60, 0.1, 4);
   const Partition partition = test::round_robin_partition(60, 2);
-  const Shard shard = build_shard(NodeIndex(graph, partition), 0, nullptr);
+  const Shard shard = with_sums(build_shard(NodeIndex(graph, partition), 0, nullptr));
   test::RecordingCommunicator comm{0, 2};
   Device device{1};
   const PlacedShard placed{shard, device, MemoryUse::graph, nullptr};
@@ -229,6 +236,27 @@ TEST(StaleHalo, WhatAStaleEpochSendsLastWaitsForTheEndOfTheEpoch) {
     if (epoch == 3) halo.drain();
     EXPECT_EQ(sent(), 3 * epoch + 3) << epoch;
   }
+}
+
+TEST(StaleHalo, PartialSumsOfTheLastExchangeWaitWithItsRows) {
+  SingleRank rank;
+  std::vector<Site> sites{test::site(0, 0, Direction::backward, kCols),
+                          test::site(1, 0, Direction::backward, kCols)};
+  sites[1].partial_sums = true;
+  sites[0].sums = std::make_shared<const Site>(sites[1]);
+  StaleHalo halo = rank.halo(exchange(1, 0, 0, 32), 9, sites);
+  const auto sent = [&] {
+    return std::count_if(rank.comm.posts.begin(), rank.comm.posts.end(),
+                         [](auto& p) { return p.sending; });
+  };
+  halo.begin_epoch({0});
+  for (const Site& site : sites) rank.send(halo, site);
+  EXPECT_EQ(sent(), 2);
+  halo.begin_epoch({1});
+  for (const Site& site : sites) rank.send(halo, site);
+  EXPECT_EQ(sent(), 2) << "neither the rows nor the sums may leave before the epoch ends";
+  halo.release();
+  EXPECT_EQ(sent(), 4);
 }
 
 TEST(StaleHalo, HoldsNothingBeforeTheFirstExchange) {
