@@ -1,8 +1,9 @@
 #include "comm/collectives.hpp"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
+
+#include "core/sum_in_rank_order.hpp"
 
 namespace heliograph {
 namespace {
@@ -10,34 +11,23 @@ namespace {
 /// The bytes from one rank's block in the scratch to the next one's, which begins a cache line.
 std::size_t stride_of(std::size_t block_bytes) { return round_up(block_bytes, kLineBytes); }
 
-/// mine[i] = sum over ranks of their values, from rank 0 on; `others` holds the blocks of all
-/// other ranks, `stride` bytes apart and in order.
 template <class T>
-void sum_in_rank_order(std::byte* mine_bytes, const std::byte* others_bytes, std::size_t bytes,
-                       std::size_t stride, int rank, int ranks) {
-  const std::span<T> mine(reinterpret_cast<T*>(mine_bytes), bytes / sizeof(T));
-  const T* others = reinterpret_cast<const T*>(others_bytes);
-  std::array<T, 256> sum;
-  for (std::size_t begin = 0; begin < mine.size(); begin += sum.size()) {
-    const std::size_t count = std::min(sum.size(), mine.size() - begin);
-    const T* other = others + begin;
-    for (int r = 0; r < ranks; ++r) {
-      const T* values = mine.data() + begin;
-      if (r != rank) {
-        values = other;
-        other += stride / sizeof(T);
-      }
-      if (r == 0) {
-        std::copy_n(values, count, sum.begin());
-      } else {
-        for (std::size_t i = 0; i < count; ++i) sum[i] += values[i];
-      }
-    }
-    std::copy_n(sum.begin(), count, mine.data() + begin);
-  }
+void sum_blocks(std::byte* mine, const std::byte* others, std::size_t bytes, std::size_t stride,
+                int rank, int ranks) {
+  sum_in_rank_order(std::span(reinterpret_cast<T*>(mine), bytes / sizeof(T)),
+                    reinterpret_cast<const T*>(others), stride / sizeof(T), rank, ranks);
 }
 
 }  // namespace
+
+AllReduce::AllReduce(Communicator& comm, Channel channel, MemoryAccount* account, MakeResults make,
+                     Kernels* kernels)
+    : comm_(comm),
+      channel_(channel),
+      account_(account),
+      make_(std::move(make)),
+      kernels_(kernels),
+      in_order_(kernels != nullptr && comm.orders_on_device(channel)) {}
 
 AllReduce::~AllReduce() {
   if (begun_ > 0) comm_.abort("the run ended with an all-reduce under way");
@@ -54,7 +44,7 @@ void AllReduce::start(std::span<T> values, std::span<R> results) {
   sum.results = {bytes(results), results.size(), sizeof(R)};
   sum.makes = makes;
   sum.gathers_before = std::min(released_, std::max<std::size_t>(begun_, 1) - 1);
-  sum.add = sum_in_rank_order<T>;
+  sum.add = sum_blocks<T>;
   sum.added = false;
   ++begun_;
   if (!makes) released_ = begun_;
@@ -75,7 +65,7 @@ void AllReduce::release() {
 
 void AllReduce::finish_sums() {
   while (scattered_ < begun_) {
-    if (!advance(false)) comm_.wait(sums_[gathered_].ticket);
+    if (!advance(false)) wait(sums_[gathered_].ticket);
   }
   for (std::size_t i = gathered_; i < begun_; ++i) add(sums_[i]);
 }
@@ -83,9 +73,9 @@ void AllReduce::finish_sums() {
 void AllReduce::finish() {
   released_ = begun_;
   while (gathered_ < begun_) {
-    if (!advance(true)) comm_.wait(sums_[gathered_].ticket);
+    if (!advance(true)) wait(sums_[gathered_].ticket);
   }
-  for (std::size_t i = 0; i < begun_; ++i) comm_.wait(sums_[i].ticket);
+  for (std::size_t i = 0; i < begun_; ++i) wait(sums_[i].ticket);
   begun_ = scattered_ = released_ = gathered_ = 0;
 }
 
@@ -102,7 +92,7 @@ bool AllReduce::advance(bool last) {
   const std::size_t end = scatters ? sums_[scattered_].gathers_before
                           : last   ? begun_
                                    : std::min(released_, std::max<std::size_t>(begun_, 1) - 1);
-  if (gathered_ < end && comm_.done(sums_[gathered_].ticket)) {
+  if (gathered_ < end && (in_order_ || comm_.done(sums_[gathered_].ticket))) {
     gather(sums_[gathered_]);
     ++gathered_;
     return true;
@@ -132,8 +122,8 @@ void AllReduce::scatter(Sum& sum) {
   for (int peer = 0; peer < comm_.size(); ++peer) {
     if (peer == comm_.rank()) continue;
     const auto theirs = sum.values.block(peer, comm_.size());
-    sends_.push_back({peer, theirs.data(), theirs.size()});
-    receives_.push_back({peer, slot, bytes});
+    sends_.push_back({peer, theirs.data(), theirs.size(), kernels_ != nullptr});
+    receives_.push_back({peer, slot, bytes, kernels_ != nullptr});
     slot += stride;
   }
   sum.ticket = post();
@@ -141,11 +131,16 @@ void AllReduce::scatter(Sum& sum) {
 
 void AllReduce::add(Sum& sum) {
   if (sum.added) return;
-  comm_.wait(sum.ticket);
+  wait(sum.ticket);
   const auto mine = sum.values.block(comm_.rank(), comm_.size());
-  if (comm_.size() > 1) {
-    sum.add(mine.data(), sum.scratch.data(), mine.size(), stride_of(mine.size()), comm_.rank(),
-            comm_.size());
+  const std::size_t stride = stride_of(mine.size());
+  if (kernels_ != nullptr && comm_.size() > 1) {
+    kernels_->sum_in_rank_order(
+        reinterpret_cast<float*>(mine.data()), sum.scratch.as<float>().data(),
+        static_cast<std::int64_t>(mine.size() / sizeof(float)),
+        static_cast<std::int64_t>(stride / sizeof(float)), comm_.rank(), comm_.size());
+  } else if (comm_.size() > 1) {
+    sum.add(mine.data(), sum.scratch.data(), mine.size(), stride, comm_.rank(), comm_.size());
   }
   sum.added = true;
 }
@@ -157,18 +152,30 @@ void AllReduce::gather(Sum& sum) {
   for (int peer = 0; peer < comm_.size(); ++peer) {
     if (peer == comm_.rank()) continue;
     const auto theirs = sum.results.block(peer, comm_.size());
-    sends_.push_back({peer, mine.data(), mine.size()});
-    receives_.push_back({peer, theirs.data(), theirs.size()});
+    sends_.push_back({peer, mine.data(), mine.size(), kernels_ != nullptr});
+    receives_.push_back({peer, theirs.data(), theirs.size(), kernels_ != nullptr});
   }
   sum.ticket = post();
 }
 
-/// Posts the messages in sends_ and receives_ and empties both.
+/// Posts the messages in sends_ and receives_, behind the device's work, and empties both.
 Ticket AllReduce::post() {
-  const Ticket ticket = sends_.empty() ? Ticket() : comm_.post(channel_, sends_, receives_);
+  if (sends_.empty()) return {};
+  if (kernels_ != nullptr && !in_order_) kernels_->device().finish();
+  const Ticket ticket = comm_.post(channel_, sends_, receives_);
+  if (in_order_) comm_.flush_after(kernels_->device());
   sends_.clear();
   receives_.clear();
   return ticket;
+}
+
+/// Waits for messages, or lets the device's later work wait for them.
+void AllReduce::wait(Ticket ticket) {
+  if (in_order_) {
+    comm_.wait_on(kernels_->device(), ticket);
+  } else {
+    comm_.wait(ticket);
+  }
 }
 
 void barrier(Communicator& comm, Channel channel) {

@@ -9,6 +9,7 @@
 
 #include "comm/communicator.hpp"
 #include "core/buffer.hpp"
+#include "core/kernels.hpp"
 
 namespace heliograph {
 
@@ -29,10 +30,11 @@ class AllReduce {
   using MakeResults = std::function<void(std::size_t sum)>;
 
   /// `account` (may be null) counts the scratch space and must outlive the object. `make` is for
-  /// sums that begin with results.
+  /// sums that begin with results. With `kernels`, values are fp32 and lie, like results and
+  /// scratch, in the memory of their device, which the transport moves on `channel`. `finish` then
+  /// returns when the device was asked for all that is left to do.
   AllReduce(Communicator& comm, Channel channel, MemoryAccount* account = nullptr,
-            MakeResults make = {})
-      : comm_(comm), channel_(channel), account_(account), make_(std::move(make)) {}
+            MakeResults make = {}, Kernels* kernels = nullptr);
   /// Aborts the run if sums are under way, for example when an exception passes.
   ~AllReduce();
   AllReduce(const AllReduce&) = delete;
@@ -100,11 +102,14 @@ class AllReduce {
   void add(Sum& sum);
   void gather(Sum& sum);
   Ticket post();
+  void wait(Ticket ticket);
 
   Communicator& comm_;
   Channel channel_;
   MemoryAccount* account_;
   MakeResults make_;
+  Kernels* kernels_;       ///< Null if values lie in the host's memory.
+  bool in_order_;          ///< Whether the device orders messages and its work.
   std::vector<Sum> sums_;  ///< Never shrinks, so that scratch space is kept.
   std::size_t begun_ = 0, scattered_ = 0, released_ = 0, gathered_ = 0;
   std::vector<SendMessage> sends_;

@@ -249,6 +249,12 @@ class Kernels {
   virtual double squared_error(ConstMatrixView values, const float* target, float scale,
                                MatrixView d) = 0;
 
+  /// mine[i] = the sum of the ranks' values from rank 0 on, of which `mine` holds those of `rank`,
+  /// and `others` those of each other rank in order, `stride` values apart.
+  virtual void sum_in_rank_order(float* mine, const float* others, std::int64_t count,
+                                 std::int64_t stride, int rank, int ranks) = 0;
+  /// *sum becomes the fp64 sum of the squares of all values of g.
+  virtual void sum_of_squares(const GradientView& g, double* sum) = 0;
   /// One step of Adam on gradient.rows * gradient.cols values with moments m and v.
   virtual void adam(float* value, const GradientView& gradient, float* m, float* v,
                     const AdamStep& step) = 0;

@@ -60,8 +60,9 @@ class Trainer {
   /// This rank's part of the whole graph, which `evaluate` scores even if training is inductive.
   RankGraph& evaluated() { return whole_ ? *whole_ : *train_; }
 
-  /// The gradients of the last epoch, as WeightUpdate::gradients gives them.
-  std::span<const float> gradients() const { return update_->gradients(); }
+  /// The gradients of the last epoch, as Parameters::flat_gradients_f32 gives them where kernels
+  /// read them: sums over all ranks where the optimizer owns the weights.
+  std::span<const float> gradients() const { return model_->parameters().flat_gradients_f32(); }
 
   /// Whether this rank asks its device for CUDA graphs of the work that epochs repeat.
   bool takes_cuda_graphs() const;

@@ -28,21 +28,21 @@ WeightUpdate::WeightUpdate(const TrainOptions& options, const Parameters& parame
       times_(times),
       optimizer_(make_optimizer(options, parameters, comm.rank(), comm.size(), device_account)),
       page_locked_(kernels.device().page_locked()),
-      sums_(comm, Channel::weights, account, [this](std::size_t sum) { update(complete_[sum]); }),
+      range_squares_(sizeof(double), MemoryUse::workspace, device_account),
+      sums_(
+          comm, Channel::weights, stages() ? account : device_account,
+          [this](std::size_t sum) { update(complete_[sum]); },
+          on_host() || stages() ? nullptr : &kernels),
       norm_(comm, Channel::weights, account) {
   const Bits bits = options.exchange.gradient_bits;
   if (bits != Bits::fp32 && comm.size() > 1) {
     integers_.emplace(comm, Channel::weights, bit_count(bits), options.seed,
                       kernels.device().threads(), account);
   }
-  if (on_host()) return;
+  if (!stages()) return;
   const auto bytes = static_cast<std::size_t>(parameters.flat_size()) * sizeof(float);
   gradients_ = Buffer(bytes, MemoryUse::gradients, &page_locked_);
-  if (comm.size() > 1 && !integers_) weights_ = Buffer(bytes, MemoryUse::weights, &page_locked_);
-}
-
-std::span<const float> WeightUpdate::gradients() const {
-  return on_host() ? parameters_.flat_gradients_f32() : gradients_.as<float>();
+  if (!integers_) weights_ = Buffer(bytes, MemoryUse::weights, &page_locked_);
 }
 
 void WeightUpdate::begin(double lr, Clock clock) {
@@ -60,11 +60,8 @@ void WeightUpdate::complete(std::int64_t begin, std::int64_t end) {
 
 void WeightUpdate::begin_sum(Optimizer::Range range) {
   const PhaseTimer timer(times_.allreduce);
-  if (!on_host()) {
-    // A single rank gathers nothing.
-    const std::span<float> weights = weights_.as<float>();
-    sums_.begin(part(gradients_.as<float>(), range),
-                weights.empty() ? weights : part(weights, range));
+  if (stages()) {
+    sums_.begin(part(gradients_.as<float>(), range), part(weights_.as<float>(), range));
     return;
   }
   const std::span<float> weights = part(parameters_.flat_values(), range);
@@ -83,7 +80,7 @@ void WeightUpdate::release() {
 
 void WeightUpdate::finish() {
   Device& device = kernels_.device();
-  if (!on_host()) {
+  if (stages()) {
     device.download(gradients_.data(), parameters_.flat_gradients_f32().data(), gradients_.size());
   }
   if (!overlaps()) complete_.push_back({0, parameters_.flat_size()});
@@ -94,33 +91,38 @@ void WeightUpdate::finish() {
     const PhaseTimer timer(times_.allreduce);
     sums_.finish();
   }
-  if (weights_.size() > 0) {
+  if (stages()) {
     device.upload_page_locked(parameters_.flat_values().data(), weights_.data(), weights_.size());
   }
+  if (!on_host() && !optimizer_.clips()) read_squares();
 }
 
 /// Sums gradients as integers and updates all weights, as every rank does.
 void WeightUpdate::update_all() {
   const std::span<float> computed = parameters_.flat_gradients_f32();
-  const std::span<float> gradients = on_host() ? computed : gradients_.as<float>();
+  const std::span<float> gradients = stages() ? gradients_.as<float>() : computed;
   {
     const PhaseTimer timer(times_.allreduce);
     integers_->sum(gradients, clock_);
   }
-  const double squares = squares_of(complete_.back());
-  if (comm_.rank() == 0) squares_ = squares;
-  optimizer_.clip(std::sqrt(squares));
-  if (!on_host()) {
+  if (stages()) {
     kernels_.device().upload_page_locked(computed.data(), gradients.data(), computed.size_bytes());
   }
+  add_squares(complete_.back());
+  if (!on_host() && !optimizer_.clips()) read_squares();
+  optimizer_.clip(std::sqrt(squares_));
   optimizer_.update(parameters_, complete_.back(), kernels_);
+  if (comm_.rank() != 0) squares_ = 0;  // Every rank has computed the same.
 }
 
 /// Scales the gradients if their norm over all ranks is too large.
 void WeightUpdate::clip() {
   const PhaseTimer timer(times_.allreduce);
   sums_.finish_sums();
-  for (const Optimizer::Range& range : complete_) squares_ += squares_of(optimizer_.owned(range));
+  for (const Optimizer::Range& range : complete_) {
+    upload_sums(range);
+    add_squares(optimizer_.owned(range));
+  }
   double squares = squares_;
   norm_.sum(std::span<double>(&squares, 1));
   optimizer_.clip(std::sqrt(squares));
@@ -132,15 +134,13 @@ void WeightUpdate::update(Optimizer::Range range) {
   double seconds = 0;
   {
     const PhaseTimer timer(seconds);
-    if (!optimizer_.clips()) squares_ += squares_of(owned);
-    const std::span<float> weights = part(parameters_.flat_values(), owned);
-    if (weights_.size() > 0) {
-      const auto gradients = part(gradients_.as<float>(), owned);
-      kernels_.device().upload_page_locked(part(parameters_.flat_gradients_f32(), owned).data(),
-                                           gradients.data(), gradients.size_bytes());
+    if (!optimizer_.clips()) {
+      upload_sums(range);
+      add_squares(owned);
     }
     optimizer_.update(parameters_, range, kernels_);
-    if (weights_.size() > 0) {
+    if (stages()) {
+      const std::span<float> weights = part(parameters_.flat_values(), owned);
       kernels_.device().download(part(weights_.as<float>(), owned).data(), weights.data(),
                                  weights.size_bytes());
     }
@@ -148,14 +148,32 @@ void WeightUpdate::update(Optimizer::Range range) {
   times_.allreduce -= seconds;  // The caller's timer counts them, but they are no message.
 }
 
-double WeightUpdate::squares_of(Optimizer::Range range) const {
-  double sum = 0;
+/// Gives the device those gradients that this rank has summed on the host.
+void WeightUpdate::upload_sums(Optimizer::Range range) {
+  if (!stages()) return;
+  const Optimizer::Range owned = optimizer_.owned(range);
+  const std::span<float> sums = part(gradients_.as<float>(), owned);
+  kernels_.device().upload_page_locked(part(parameters_.flat_gradients_f32(), owned).data(),
+                                       sums.data(), sums.size_bytes());
+}
+
+/// Has the squares of the gradients of a range summed, which a device does later.
+void WeightUpdate::add_squares(Optimizer::Range range) {
+  GradientView gradients{nullptr, nullptr, 1, range.end - range.begin};
   if (const auto fp64 = parameters_.flat_gradients_f64(); !fp64.empty()) {
-    for (const double g : part(fp64, range)) sum += g * g;
+    gradients.f64 = fp64.data() + range.begin;
   } else {
-    for (const float g : part(gradients(), range)) sum += static_cast<double>(g) * g;
+    gradients.f32 = parameters_.flat_gradients_f32().data() + range.begin;
   }
-  return sum;
+  kernels_.sum_of_squares(gradients, range_squares_.as<double>().data());
+  if (on_host() || optimizer_.clips()) read_squares();
+}
+
+/// Adds the sum of squares that kernels have made. Waits for the device.
+void WeightUpdate::read_squares() {
+  double squares = 0;
+  kernels_.device().download(&squares, range_squares_.data(), sizeof(squares));
+  squares_ += squares;
 }
 
 }  // namespace heliograph

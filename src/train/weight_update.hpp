@@ -23,8 +23,9 @@ Optimizer make_optimizer(const TrainOptions& options, const Parameters& paramete
 /// Sums weight gradients over ranks and updates the weights, while backward runs: each rank sums a
 /// share of every announced range, updates these weights, and sends them to the others. So every
 /// rank has the same weights, and its optimizer holds 1 / K of the state. Below 32 bits, gradients
-/// are summed as integers after backward, and every rank updates all weights. Used by the rank's
-/// own thread.
+/// are summed as integers after backward, and every rank updates all weights. A device sums and
+/// updates all weights after backward. Gradients and weights stay in its memory, unless they are
+/// summed as integers or the transport does not move device memory. Used by the rank's own thread.
 class WeightUpdate {
  public:
   /// `times`: time spent on messages and sums is added to its allreduce. `account` counts memory of
@@ -47,20 +48,24 @@ class WeightUpdate {
   /// The sum of squares of the gradients of which this rank gives account, each on one rank. NaN or
   /// Inf if one of them is.
   double squares() const { return squares_; }
-  /// The gradients on the host, laid out as Parameters::flat_gradients_f32: sums over all ranks
-  /// where the optimizer owns the weights, else this rank's part. Empty with --reproducible.
-  std::span<const float> gradients() const;
   Optimizer& optimizer() { return optimizer_; }
 
  private:
   bool on_host() const { return kernels_.device().on_host(); }
+  /// Whether a device's gradients are summed on the host.
+  bool stages() const {
+    return !on_host() && comm_.size() > 1 &&
+           (integers_ || !comm_.moves_device_memory(Channel::weights));
+  }
   /// Whether sums begin while backward runs. A device has not computed the gradients by then.
   bool overlaps() const { return on_host() && !integers_; }
   void begin_sum(Optimizer::Range range);
   void update(Optimizer::Range range);
+  void upload_sums(Optimizer::Range range);
   void clip();
   void update_all();
-  double squares_of(Optimizer::Range range) const;
+  void add_squares(Optimizer::Range range);
+  void read_squares();
 
   const Parameters& parameters_;
   Communicator& comm_;
@@ -68,9 +73,10 @@ class WeightUpdate {
   PhaseClock& times_;
   Optimizer optimizer_;
   MemoryAccount page_locked_;
-  /// The host's copies of a device's gradients and weights. Declared before the sums, since
-  /// messages that use them are in flight until those are destroyed.
+  /// The host's copies of a device's gradients and weights, if it stages. Declared before the sums,
+  /// since messages that use them are in flight until those are destroyed.
   Buffer gradients_, weights_;
+  Buffer range_squares_;  ///< The sum of squares of one range, where kernels write it.
   std::vector<Optimizer::Range> complete_;  ///< The ranges of this update, in order.
   double squares_ = 0;
   Clock clock_;

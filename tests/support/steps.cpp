@@ -7,6 +7,7 @@
 #include "comm/collectives.hpp"
 #include "support/distance.hpp"
 #include "train/checkpoint/trainer_state.hpp"
+#include "train/host_values.hpp"
 #include "train/plan/dataset_plan.hpp"
 #include "train/trainer.hpp"
 
@@ -36,7 +37,8 @@ std::vector<Step> run_steps(const Dataset& data, const TrainOptions& options,
       }
       weights.store();
       step.loss = trainer.run_epoch(epoch, [] { return RunRequests(); }).report.loss;
-      const std::span<const float> gradient = trainer.gradients();
+      const HostValues<const float> host(trainer.gradients(), trainer.device());
+      const std::span<const float> gradient = host.view();
       step.gradient.assign(gradient.size(), 0);
       for (const Optimizer::Range& range : trainer.optimizer().ranges()) {
         const Optimizer::Range mine = trainer.optimizer().owned(range);

@@ -12,6 +12,7 @@
 #include "core/cpu/rows.hpp"
 #include "core/kernels.hpp"
 #include "core/noise.hpp"
+#include "core/sum_in_rank_order.hpp"
 
 namespace heliograph {
 namespace {
@@ -258,6 +259,18 @@ class CpuKernels final : public Kernels {
     });
   }
 
+  void sum_in_rank_order(float* mine, const float* others, std::int64_t count, std::int64_t stride,
+                         int rank, int ranks) override {
+    heliograph::sum_in_rank_order(std::span(mine, static_cast<std::size_t>(count)), others,
+                                  static_cast<std::size_t>(stride), rank, ranks);
+  }
+  void sum_of_squares(const GradientView& g, double* sum) override {
+    *sum = 0;
+    for (std::int64_t i = 0; i < g.rows * g.cols; ++i) {
+      const double value = g.f64 != nullptr ? g.f64[i] : static_cast<double>(g.f32[i]);
+      *sum += value * value;
+    }
+  }
   void adam(float* value, const GradientView& gradient, float* m, float* v,
             const AdamStep& step) override {
     const std::int64_t count = gradient.rows * gradient.cols;

@@ -210,6 +210,13 @@ class CudaKernels final : public Kernels {
     return value(sum);
   }
 
+  void sum_in_rank_order(float* mine, const float* others, std::int64_t count, std::int64_t stride,
+                         int rank, int ranks) override {
+    cuda::sum_in_rank_order(queue_, mine, others, count, stride, rank, ranks);
+  }
+  void sum_of_squares(const GradientView& g, double* sum) override {
+    cuda::sum_of_squares(queue_, f32(g), g.rows * g.cols, scratch<double>(cuda::kSquareParts), sum);
+  }
   void adam(float* value, const GradientView& gradient, float* m, float* v,
             const AdamStep& step) override {
     cuda::adam(queue_, value, f32(gradient), m, v, step, gradient.rows * gradient.cols);

@@ -73,7 +73,16 @@ void spmm_gradient(Queue& queue, const SparseColumnsView& x, const float* values
                    float* g);
 void dropout_values(Queue& queue, const SparseView& x, const Dropout& dropout, float* out);
 
-/// One step of Adam on `count` values (adam.cu).
+// The update of weights (update.cu).
+
+void sum_in_rank_order(Queue& queue, float* mine, const float* others, std::int64_t count,
+                       std::int64_t stride, int rank, int ranks);
+/// Number of partial sums of sum_of_squares.
+inline constexpr std::int64_t kSquareParts = 1024;
+/// `partials` has room for kSquareParts values.
+void sum_of_squares(Queue& queue, const float* values, std::int64_t count, double* partials,
+                    double* sum);
+/// One step of Adam on `count` values.
 void adam(Queue& queue, float* value, const float* gradient, float* m, float* v,
           const AdamStep& step, std::int64_t count);
 

@@ -70,8 +70,8 @@ void add_partials(Queue& queue, const float* partials, std::int64_t parts, std::
 }
 
 void add_partials(Queue& queue, const double* partials, std::int64_t parts, double* sum) {
-  launch(queue, "sum of losses", add_doubles_kernel, Grid{1, kAdders, kAdders * sizeof(double)},
-         partials, parts, sum);
+  launch(queue, "sum of partial sums", add_doubles_kernel,
+         Grid{1, kAdders, kAdders * sizeof(double)}, partials, parts, sum);
 }
 
 }  // namespace heliograph::cuda
