@@ -25,9 +25,10 @@ int threads_per_rank(const TransportOptions& transport, int ranks);
 
 /// Runs body(comm) for each of `ranks` ranks on threads of this process or, if ranks are processes,
 /// for this process's own rank. Returns when these ranks have ended.
+/// `device_weights`: whether `body` sends weights or their gradients from device memory.
 /// `log` (may be null) hears of devices between which copies do not arrive.
 /// Throws Error: usage (there are not `ranks` processes), and what `body` throws.
-void launch_ranks(int ranks, const TransportOptions& transport, const LogCallback& log,
-                  const std::function<void(Communicator&)>& body);
+void launch_ranks(int ranks, const TransportOptions& transport, bool device_weights,
+                  const LogCallback& log, const std::function<void(Communicator&)>& body);
 
 }  // namespace heliograph

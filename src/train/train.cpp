@@ -397,9 +397,11 @@ TrainResult run(const TrainOptions& options, const TrainCallbacks& callbacks, Ma
     if (beginning.resumed) {
       require_same_data(*beginning.resumed, {}, result.partition_hash, options.checkpoint.resume);
     }
-    launch_ranks(plan->facts().ranks, options.transport, callbacks.log, [&](Communicator& comm) {
-      train_rank(*plan, beginning, comm, guarded.get(), begin, result);
-    });
+    const bool sums_fp32 = options.exchange.gradient_bits == Bits::fp32;
+    launch_ranks(plan->facts().ranks, options.transport, sums_fp32, callbacks.log,
+                 [&](Communicator& comm) {
+                   train_rank(*plan, beginning, comm, guarded.get(), begin, result);
+                 });
   };
   try {
     join_processes(options.transport, train_ranks);

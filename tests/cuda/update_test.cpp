@@ -11,6 +11,41 @@ namespace heliograph {
 namespace {
 
 class AdamTwin : public TwinTest {};
+class UpdateTwin : public TwinTest {};
+
+TEST_F(UpdateTwin, SumsInRankOrderHaveTheBitsOfTheHost) {
+  for (const std::int64_t count : {0, 1, 33, 1000}) {
+    for (const int ranks : {2, 3, 5}) {
+      for (int rank = 0; rank < ranks; ++rank) {
+        SCOPED_TRACE(::testing::Message() << count << " values, rank " << rank << " of " << ranks);
+        const std::int64_t stride = (count + 15) / 16 * 16;
+        std::vector<float> mine = normal_values(count);
+        const std::vector<float> others = normal_values(stride * (ranks - 1));
+        const DeviceArray<float> device_mine = on_device(mine), device_others = on_device(others);
+        cuda->sum_in_rank_order(device_mine.data(), device_others.data(), count, stride, rank,
+                                ranks);
+        cpu->sum_in_rank_order(mine.data(), others.data(), count, stride, rank, ranks);
+        EXPECT_EQ(device_mine.values(), mine);
+      }
+    }
+  }
+}
+
+TEST_F(UpdateTwin, SumOfSquares) {
+  const DeviceArray<double> device_sum = on_device(std::vector<double>(1, 3.0));
+  for (const std::int64_t count : {0, 1, 33, 100000}) {
+    SCOPED_TRACE(count);
+    // Their squares overflow in fp32.
+    std::vector<float> values = normal_values(count);
+    for (float& value : values) value *= 1e30F;
+    const DeviceArray<float> device_values = on_device(values);
+    double sum = 3;
+    cuda->sum_of_squares({device_values.data(), nullptr, 1, count}, device_sum.data());
+    cpu->sum_of_squares({values.data(), nullptr, 1, count}, &sum);
+    EXPECT_NEAR(device_sum.values()[0], sum, 1e-12 * sum);
+    EXPECT_EQ(sum == 0, count == 0);
+  }
+}
 
 TEST_F(AdamTwin, ThreeSteps) {
   for (const std::int64_t count : {0, 1, 31, 33, 257, 100000}) {

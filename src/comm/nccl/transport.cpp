@@ -1,9 +1,8 @@
 #include "comm/nccl/transport.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <deque>
 #include <exception>
-#include <fstream>
 #include <optional>
 #include <vector>
 
@@ -12,6 +11,7 @@
 #include "comm/collectives.hpp"
 #include "comm/message_groups.hpp"
 #include "comm/nccl/link.hpp"
+#include "comm/nccl/setup.hpp"
 #include "comm/rest.hpp"
 #include "comm/ring.hpp"
 #include "comm/threads/transport.hpp"
@@ -27,76 +27,43 @@ constexpr const char* kFlag = "--transport nccl";
 /// The longest wait for the ranks to leave each other, in seconds. Nothing is lost if they do not.
 constexpr double kGoodbyeSeconds = 10;
 
-/// Where a rank computes: equal for ranks that share a device.
-struct Place {
-  std::array<char, 40> machine{};  ///< Of its running kernel: containers do not differ.
-  std::array<char, 40> device{};
-  bool operator==(const Place&) const = default;
+/// The messages of one channel, which have a communicator of NCCL and a stream of their own.
+struct Lane {
+  explicit Lane(Channel channel) : groups(channel) {}
+  bool in_flight() const { return groups.gathers() || groups.under_way() > 0; }
+
+  std::optional<NcclLink> link;  ///< None for a single rank.
+  MessageGroups groups;
+  Ring<Progress> posted_at;  ///< Of each group under way.
+  double progress_at = 0;
+  std::int64_t bytes = 0;
 };
-
-Place place_of(int device) {
-  Place place;
-  std::ifstream boot("/proc/sys/kernel/random/boot_id");
-  boot.read(place.machine.data(), place.machine.size() - 1);
-  const std::string address = NcclLink::address(device);
-  address.copy(place.device.data(), place.device.size() - 1);
-  return place;
-}
-
-/// Names the two ranks, as NCCL's own refusal does not.
-void refuse_shared_devices(Communicator& host, int device) {
-  const Place mine = place_of(device);
-  const std::vector<std::byte> bytes =
-      gather_to_root(host, Channel::evaluation, std::as_bytes(std::span(&mine, 1)));
-  std::vector<Place> places(bytes.size() / sizeof(Place));
-  for (std::size_t b = 0; b < places.size(); ++b) {
-    std::memcpy(&places[b], bytes.data() + b * sizeof(Place), sizeof(Place));
-    for (std::size_t a = 0; a < b; ++a) {
-      if (places[a] != places[b]) continue;
-      throw_error(ErrorCode::usage,
-                  "--transport nccl: ranks {} and {} are on one device, {}, and NCCL takes one "
-                  "rank a device; use --transport threads or mpi",
-                  a, b, places[a].device.data());
-    }
-  }
-}
-
-/// The id that rank 0 makes, on all ranks.
-NcclLink::Id share_id(Communicator& host) {
-  NcclLink::Id id{};
-  std::vector<SendMessage> sends;
-  std::vector<RecvMessage> receives;
-  if (host.rank() == 0) {
-    id = NcclLink::make_id();
-    for (int peer = 1; peer < host.size(); ++peer) sends.push_back({peer, id.data(), id.size()});
-  } else {
-    receives.push_back({0, id.data(), id.size()});
-  }
-  host.wait(host.post(Channel::evaluation, sends, receives));
-  return id;
-}
 
 class NcclCommunicator final : public Communicator {
  public:
   NcclCommunicator(Communicator& host, int device, const NcclTransportOptions& options)
       : host_(host), options_(options), exceptions_(std::uncaught_exceptions()) {
+    lanes_.emplace_back(Channel::halo);
+    if (options.moves_weights) lanes_.emplace_back(Channel::weights);
     const int chosen = device % require_cuda_devices(kFlag);
     if (size() == 1) return;
     refuse_shared_devices(host_, chosen);
-    const NcclLink::Id id = share_id(host_);
-    link_.emplace(chosen);
+    const std::vector<NcclLink::Id> ids = share_ids(host_, lanes_.size());
     try {
-      link_->connect(id, rank(), size());
-      await_ready("the ranks did not connect");
+      for (std::size_t i = 0; i < lanes_.size(); ++i) {
+        NcclLink& link = lanes_[i].link.emplace(chosen);
+        link.connect(ids[i], rank(), size());
+        await_ready(link, "the ranks did not connect");
+      }
     } catch (...) {
-      link_->give_up(options_.abort_seconds);
+      give_up();
       throw;
     }
   }
 
   ~NcclCommunicator() override {
     host_.set_progress(progress());  // The host names it if an exception passes.
-    if (link_ && !link_->given_up()) end();
+    if (halo().link && !halo().link->given_up()) end();
   }
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -105,32 +72,37 @@ class NcclCommunicator final : public Communicator {
   int size() const override { return host_.size(); }
   bool sends_in_groups() const override { return true; }
   bool moves_device_memory(Channel channel) const override {
-    return channel == Channel::halo || host_.moves_device_memory(channel);
+    return has_lane(channel) || host_.moves_device_memory(channel);
   }
 
   MemorySource* message_memory(Channel channel) override {
-    const bool registers = options_.registers_buffers && link_ && channel == Channel::halo;
+    const bool registers = options_.registers_buffers && halo().link && channel == Channel::halo;
     return registers ? &registered_ : nullptr;
   }
 
   Ticket post(Channel channel, std::span<const SendMessage> sends,
               std::span<const RecvMessage> receives) override {
     host_.set_progress(progress());
-    if (channel != Channel::halo) return host_.post(channel, sends, receives);
+    if (!has_lane(channel) || (channel != Channel::halo && !on_device(sends, receives))) {
+      return host_.post(channel, sends, receives);
+    }
     throw_if_failed();
     check_batch(*this, sends, receives);
-    const std::uint64_t group = groups_.add(sends, receives);
+    const std::size_t lane = channel == Channel::halo ? 0 : 1;
+    const std::uint64_t group = lanes_[lane].groups.add(sends, receives);
     if (group == 0) return {};
-    for (const SendMessage& send : sends) halo_bytes_ += static_cast<std::int64_t>(send.bytes);
-    return {kHaloTicket | group};
+    for (const SendMessage& send : sends) {
+      lanes_[lane].bytes += static_cast<std::int64_t>(send.bytes);
+    }
+    return {(lane + 1) << kLaneShift | group};
   }
 
-  bool orders_on_device(Channel channel) const override { return channel == Channel::halo; }
+  bool orders_on_device(Channel channel) const override { return has_lane(channel); }
 
   void expect_exchanges(std::size_t exchanges) override {
-    if (!link_) return;
+    if (!halo().link) return;
     await([this] { return !in_flight(); });
-    call([&] { link_->reserve(exchanges); });
+    call(halo(), [&] { halo().link->reserve(exchanges); });
   }
 
   void rehearse(bool on) override { rehearses_ = on; }
@@ -140,30 +112,33 @@ class NcclCommunicator final : public Communicator {
 
   void wait_on(Device& device, Ticket ticket) override {
     (void)device.queue()->stream();  // Its work has the same segments whatever is done by now.
-    if (ticket.id == 0) return;
-    const std::uint64_t group = group_of(ticket);
-    if (groups_.done(group)) return;
-    await([&] { return groups_.done(group) || link_->launched() >= group; });
-    if (groups_.done(group)) return;
-    call([&] { link_->join(group, *device.queue(), look_); });
+    Lane* const lane = lane_of(ticket);
+    if (lane == nullptr) return host_.wait(ticket);
+    const std::uint64_t group = group_of(*lane, ticket);
+    if (lane->groups.done(group)) return;
+    await([&] { return lane->groups.done(group) || lane->link->launched() >= group; });
+    if (lane->groups.done(group)) return;
+    call(*lane, [&] { lane->link->join(group, *device.queue(), look_); });
   }
 
   void wait(Ticket ticket) override {
-    send_group();
-    if (!is_halo(ticket)) return host_.wait(ticket);
-    await([this, group = group_of(ticket)] { return groups_.done(group); });
+    send_groups();
+    Lane* const lane = lane_of(ticket);
+    if (lane == nullptr) return host_.wait(ticket);
+    await([lane, group = group_of(*lane, ticket)] { return lane->groups.done(group); });
   }
 
   bool done(Ticket ticket) override {
-    send_group();
-    if (!is_halo(ticket)) return host_.done(ticket);
-    const std::uint64_t group = group_of(ticket);
+    send_groups();
+    Lane* const lane = lane_of(ticket);
+    if (lane == nullptr) return host_.done(ticket);
+    const std::uint64_t group = group_of(*lane, ticket);
     try {
       look();
     } catch (const Error&) {
       return true;  // `wait` will throw the failure.
     }
-    return groups_.done(group);
+    return lane->groups.done(group);
   }
 
   void throw_if_failed() override {
@@ -182,48 +157,66 @@ class NcclCommunicator final : public Communicator {
   }
 
   std::int64_t bytes_sent(Channel channel) const override {
-    return channel == Channel::halo ? halo_bytes_ : host_.bytes_sent(channel);
+    std::int64_t bytes = host_.bytes_sent(channel);
+    if (has_lane(channel)) bytes += lanes_[channel == Channel::halo ? 0 : 1].bytes;
+    return bytes;
   }
 
  private:
-  static constexpr std::uint64_t kHaloTicket = std::uint64_t{1} << 63;
-  static bool is_halo(Ticket ticket) { return (ticket.id & kHaloTicket) != 0; }
+  /// A ticket of the n-th lane, from 1, has n in its bits from here on; one of the host has 0.
+  static constexpr int kLaneShift = 62;
+
+  static bool on_device(std::span<const SendMessage> sends, std::span<const RecvMessage> receives) {
+    return (!sends.empty() && sends[0].on_device) || (!receives.empty() && receives[0].on_device);
+  }
+  bool has_lane(Channel channel) const {
+    return channel == Channel::halo || (channel == Channel::weights && lanes_.size() > 1);
+  }
+  Lane& halo() { return lanes_.front(); }
+  Lane* lane_of(Ticket ticket) {
+    const std::uint64_t number = ticket.id >> kLaneShift;
+    return number == 0 || number > lanes_.size() ? nullptr : &lanes_[number - 1];
+  }
 
   void flush_behind(cuda::Queue* queue) {
     if (rehearses_) {
       if (queue != nullptr) (void)queue->stream();  // What this loads must not meet a message.
       barrier(host_, Channel::evaluation);
     }
-    send_group(queue);
+    send_groups(queue);
     if (!rehearses_) return;
     await([this] { return !in_flight(); });
     barrier(host_, Channel::evaluation);
   }
 
-  void send_group(cuda::Queue* queue = nullptr) {
+  void send_groups(cuda::Queue* queue = nullptr) {
     host_.set_progress(progress());
     host_.flush();
-    if (!groups_.gathers()) return;
-    await([this] { return link_->has_room(); });
-    call([&] {
-      link_->launch(groups_.sends(), groups_.receives(), queue);
-      if (groups_.under_way() == 0) progress_at_ = monotonic_seconds();
-      groups_.leave();
-      posted_at_.push(progress());
-    });
+    for (Lane& lane : lanes_) {
+      if (!lane.groups.gathers()) continue;
+      await([&] { return lane.link->has_room(); });
+      call(lane, [&] {
+        lane.link->launch(lane.groups.sends(), lane.groups.receives(), queue);
+        if (lane.groups.under_way() == 0) lane.progress_at = monotonic_seconds();
+        lane.groups.leave();
+        lane.posted_at.push(progress());
+      });
+    }
   }
 
-  std::uint64_t group_of(Ticket ticket) const {
-    const std::uint64_t group = ticket.id & ~kHaloTicket;
-    if (group == 0 || !groups_.known(group)) refuse_ticket(*this, ticket);
+  std::uint64_t group_of(const Lane& lane, Ticket ticket) const {
+    const std::uint64_t group = ticket.id & ((std::uint64_t{1} << kLaneShift) - 1);
+    if (group == 0 || !lane.groups.known(group)) refuse_ticket(*this, ticket);
     return group;
   }
 
-  void await_ready(const char* otherwise) { await_ready(otherwise, options_.timeout_seconds); }
-  void await_ready(const char* otherwise, double seconds) {
+  void await_ready(NcclLink& link, const char* otherwise) {
+    await_ready(link, otherwise, options_.timeout_seconds);
+  }
+  void await_ready(NcclLink& link, const char* otherwise, double seconds) {
     const double deadline = monotonic_seconds() + seconds;
     Rest rest;
-    while (!link_->ready()) {
+    while (!link.ready()) {
       host_.throw_if_failed();
       if (monotonic_seconds() > deadline) {
         throw_error(ErrorCode::peer_lost, "--transport nccl: {} within {}", otherwise,
@@ -250,57 +243,58 @@ class NcclCommunicator final : public Communicator {
     throw_if_failed();
     if (in_flight()) {
       throw_error(ErrorCode::usage,
-                  "--nccl-register: a buffer was asked for while halo messages are in flight");
+                  "--nccl-register: a buffer was asked for while messages are in flight");
     }
-    std::byte* begin = link_->take_registered(bytes);
-    await_ready("NCCL did not register a buffer");
+    std::byte* begin = halo().link->take_registered(bytes);
+    await_ready(*halo().link, "NCCL did not register a buffer");
     return begin;
   }
 
   void give_back_registered(std::byte* begin) noexcept {
     try {
-      if (!link_->given_up()) look();
+      if (!halo().link->given_up()) look();
     } catch (...) {
       // The failure ends the messages.
     }
     if (in_flight()) abort(kEndedInFlight);  // Else the wait for the device would never end.
-    link_->give_back_registered(begin, options_.abort_seconds);
+    NcclLink& link = *halo().link;
+    link.give_back_registered(begin, options_.abort_seconds);
     try {
-      if (!link_->given_up()) await_ready("NCCL did not let go of a buffer");
+      if (!link.given_up()) await_ready(link, "NCCL did not let go of a buffer");
     } catch (...) {
       give_up();
     }
   }
 
-  bool in_flight() const { return groups_.gathers() || groups_.under_way() > 0; }
+  bool in_flight() const { return std::ranges::any_of(lanes_, &Lane::in_flight); }
 
   /// Takes note of what NCCL has done, without waiting. Throws what the link throws.
-  void advance() {
-    (void)link_->launched();
-    while (link_->take_done()) {
-      groups_.pop_oldest();
-      posted_at_.pop();
-      progress_at_ = monotonic_seconds();
+  static void advance(Lane& lane) {
+    (void)lane.link->launched();
+    while (lane.link->take_done()) {
+      lane.groups.pop_oldest();
+      lane.posted_at.pop();
+      lane.progress_at = monotonic_seconds();
     }
-    if (!link_->oldest_begins()) progress_at_ = monotonic_seconds();  // No other rank is late.
+    if (!lane.link->oldest_begins()) lane.progress_at = monotonic_seconds();  // No rank is late.
   }
 
-  /// Runs `action` on the link and fails the run if that throws.
+  /// Runs `action` on the link of a lane and fails the run if that throws.
   template <class Action>
-  void call(Action action) {
+  void call(Lane& lane, Action action) {
     try {
       action();
     } catch (const Error& error) {
       throw_if_failed();
       std::string text = error.what();
-      if (groups_.under_way() > 0) text += "; it waits for " + groups_.describe_oldest();
-      fail(text);
+      if (lane.groups.under_way() > 0) text += "; it waits for " + lane.groups.describe_oldest();
+      fail(lane, text);
     }
   }
 
   void look() {
     throw_if_failed();
-    call([this] { advance(); });
+    for (Lane& lane : lanes_) call(lane, [&] { advance(lane); });
   }
 
   /// A look of a wait, the first or a later one, which throws after the deadline.
@@ -312,9 +306,11 @@ class NcclCommunicator final : public Communicator {
       rest_();
     }
     look();
-    if (groups_.under_way() > 0 &&
-        monotonic_seconds() > std::max(wait_began_, progress_at_) + options_.timeout_seconds) {
-      fail(groups_.describe_stall(options_.timeout_seconds));
+    const double deadline = monotonic_seconds() - options_.timeout_seconds;
+    for (Lane& lane : lanes_) {
+      if (lane.groups.under_way() == 0) continue;
+      if (std::max(wait_began_, lane.progress_at) >= deadline) continue;
+      fail(lane, lane.groups.describe_stall(options_.timeout_seconds));
     }
   }
 
@@ -326,27 +322,35 @@ class NcclCommunicator final : public Communicator {
   }
 
   /// Names what the rank did when it posted the group that failed or did not come: it may be ahead.
-  [[noreturn]] void fail(const std::string& reason) {
-    if (!posted_at_.empty()) set_progress(posted_at_[link_->under_way_before_failure()]);
+  [[noreturn]] void fail(const Lane& lane, const std::string& reason) {
+    if (!lane.posted_at.empty()) {
+      set_progress(lane.posted_at[lane.link->under_way_before_failure()]);
+    }
     abort(reason);
     host_.throw_if_failed();  // With the text that all ranks get.
     throw Error(ErrorCode::peer_lost, reason);
   }
 
   void give_up() noexcept {
-    if (link_) link_->give_up(options_.abort_seconds);
+    for (Lane& lane : lanes_) {
+      if (lane.link) lane.link->give_up(options_.abort_seconds);
+    }
   }
 
   void end() noexcept {
     try {
       const bool passing = std::uncaught_exceptions() > exceptions_;
-      if (!passing) advance();
+      for (Lane& lane : lanes_) {
+        if (!passing) advance(lane);
+      }
       if (in_flight()) return abort(kEndedInFlight);
       if (passing) return give_up();
-      link_->leave();
-      await_ready("the ranks did not leave each other",
-                  std::min(kGoodbyeSeconds, options_.timeout_seconds));
-      link_->close();
+      for (Lane& lane : lanes_) {
+        lane.link->leave();
+        await_ready(*lane.link, "the ranks did not leave each other",
+                    std::min(kGoodbyeSeconds, options_.timeout_seconds));
+        lane.link->close();
+      }
     } catch (...) {
       give_up();
     }
@@ -355,16 +359,12 @@ class NcclCommunicator final : public Communicator {
   Communicator& host_;
   const NcclTransportOptions options_;
   const int exceptions_;
-  std::optional<NcclLink> link_;  // None for a single rank.
+  std::deque<Lane> lanes_;  ///< Of the halo channel, and of the weights channel if NCCL moves it.
   RegisteredMemory registered_{*this};
-  MessageGroups groups_{Channel::halo};
-  Ring<Progress> posted_at_;  ///< Of each group under way.
   bool rehearses_ = false;
-  double progress_at_ = 0;
   double wait_began_ = 0;
   Rest rest_;
   const std::function<void(bool)> look_ = [this](bool first) { look_again(first); };
-  std::int64_t halo_bytes_ = 0;
 };
 
 }  // namespace

@@ -15,6 +15,9 @@ struct NcclTransportOptions {
   double abort_seconds = 2;
   /// Whether halo messages lie in memory registered with NCCL (Communicator::message_memory).
   bool registers_buffers = false;
+  /// Whether NCCL also moves those messages of the weights channel that lie in device memory, by a
+  /// communicator of its own, so that they do not wait behind halos in flight.
+  bool moves_weights = false;
 };
 
 /// Whether this build can connect CUDA devices by NCCL.
@@ -25,8 +28,8 @@ bool nccl_registers() noexcept;
 
 /// The communicator of a rank that computes on CUDA device `device % devices of this process`:
 /// messages of the halo channel go from device to device by NCCL, on a stream of their own, as one
-/// group for each flush. `host`, which must outlive it, does everything else.
-/// Collective: connects the ranks of `host` by messages on its evaluation channel.
+/// group for each flush; so may those of the weights channel. `host`, which must outlive it, does
+/// everything else. Collective: connects the ranks of `host` by messages on its evaluation channel.
 /// - Halo messages lie on the device. After the flush no other stream may write them, or read those
 ///   that are being received.
 /// - NCCL does not check sizes: if those of sender and receiver differ, both stall.

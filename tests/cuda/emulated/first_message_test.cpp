@@ -87,8 +87,9 @@ TEST_P(FirstMessageOfRuns, IsFollowedByNothingThatMayWaitForDevices) {
   }
   EXPECT_EQ(nccl.predictions, threads.predictions);
   EXPECT_EQ(nccl.embeddings, threads.embeddings);
-  // Ranks 1 and 2 tell where they compute, and get NCCL's id.
-  EXPECT_EQ(nccl.evaluation_bytes - threads.evaluation_bytes, 2 * (8 + 80) + 2 * 128);
+  // Ranks 1 and 2 tell where they compute, and get NCCL's ids: for halos, and for weights in fp32.
+  const int ids = o.exchange.gradient_bits == Bits::fp32 ? 2 : 1;
+  EXPECT_EQ(nccl.evaluation_bytes - threads.evaluation_bytes, 2 * (8 + 80) + 2 * 128 * ids);
 }
 
 INSTANTIATE_TEST_SUITE_P(
