@@ -305,12 +305,12 @@ MemoryNeeds least_host_memory(const Dataset& dataset, const TrainOptions& option
   const std::int64_t loaded = features.sparse
                                   ? (4 + 4) * (features.offsets[features.offsets.size() - 1])
                                   : 4 * nodes * padded_stride(features.cols);
-  // Page-locked copies of gradients, and of the weights that ranks send each other, if any.
-  const bool sends_weights = options.exchange.gradient_bits == Bits::fp32;
+  // Page-locked copies of gradients that are summed as integers; others stay on the devices.
+  const bool sums_integers = options.exchange.gradient_bits != Bits::fp32;
   const std::int64_t gradients =
-      capped_product((sends_weights ? 8 : 4) * model.parameters().flat_size(),
-                     options.partition.parts) +
-      (sends_weights ? 0 : integer_scratch(model.parameters(), options));
+      sums_integers ? capped_product(4 * model.parameters().flat_size(), options.partition.parts) +
+                          integer_scratch(model.parameters(), options)
+                    : 0;
   const std::int64_t outputs = 4 * nodes * padded_stride(dataset.labels.classes);
   if (loaded > gradients + outputs) {
     needs[MemoryUse::features] = loaded;
