@@ -2,8 +2,9 @@
 """Trains a recipe in PyG or DGL for train.py. Usage: torch_side.py JOB.json RESULT.json
 
 The job holds `framework` (pyg or dgl), `train` (flags of the command), `seed`, `shard` (the graph with
-split and normalised features) and `weights`, a file of the engine that describes the model. The result holds the job, the
-best epoch by validation score, and its validation and test scores.
+split and normalised features), `weights`, a file of the engine that describes the model, and `same_start`:
+whether training begins with its values. The result holds the job, the best epoch by validation score, and
+its validation and test scores.
 """
 
 import importlib
@@ -65,7 +66,7 @@ def train(job):
     options, tensors = read_weights(job["weights"])
     name = job["framework"]
     framework = importlib.import_module(f"with_{name}").Framework(graph, VARIANTS[name])
-    network = Network(options, Weights(tensors, copy=False), framework, features)
+    network = Network(options, Weights(tensors, copy=job["same_start"]), framework, features)
     optimizer = make_optimizer(network, flags["lr"], flags["weight-decay"])
     score = make_score(flags["metric"], graph.classes)
     sets = [np.flatnonzero(graph.role == role) for role in (VALIDATION, TEST)]
@@ -87,7 +88,7 @@ def train(job):
 
 def main():
     job = read_json(sys.argv[1])
-    kept = {name: job[name] for name in ("framework", "train", "seed", "split")}
+    kept = {name: job[name] for name in ("framework", "train", "seed", "split", "same_start")}
     write_json(sys.argv[2], {"job": kept, **train(job)})
 
 

@@ -11,6 +11,7 @@ A recipe is a config of convergence/sweep.py, which trains our side into DIR/our
 PyG, PyG trains the same model with the same optimizer in DIR/pyg, from its own initial weights, on the
 nodes and normalised features that `heliograph partition` gives for the same seed; likewise DGL
 (bench/compare_frameworks.py --venv DIR --install makes DIR/pytorch/bin/python and DIR/dgl/bin/python).
+With --same-start they begin with Heliograph's initial weights instead.
 Scores are test scores at the epoch with the best validation score. It can be stopped and started again.
 Writes DIR/recipe.md.
 Needs NumPy, SciPy and Matplotlib.
@@ -58,7 +59,8 @@ def train_reference(framework, recipe, data, command, seed, split, options):
     """Trains one seed in PyG or DGL, unless it is there, and returns its test score."""
     folder = os.path.join(options.out, framework.lower(), f"seed-{seed}")
     settings = settings_of(recipe, options.flags)
-    job = {"framework": framework.lower(), "train": settings, "seed": seed, "split": split}
+    job = {"framework": framework.lower(), "train": settings, "seed": seed, "split": split,
+           "same_start": options.same_start}
     result = os.path.join(folder, "result.json")
     if os.path.exists(result) and read_json(result)["job"] == job:
         return read_json(result)["test"]
@@ -67,7 +69,12 @@ def train_reference(framework, recipe, data, command, seed, split, options):
     os.makedirs(folder, exist_ok=True)
     run(command, "partition", "--data", data, "--parts", "1", "--out", shard, "--overwrite", "--quiet",
         *make_flags(shaping))
-    weights = os.path.join(options.out, "ours", "runs", f"fp32-s-0.seed-{seed}", "best.safetensors")
+    ours = os.path.join(options.out, "ours", "runs", f"fp32-s-0.seed-{seed}")
+    if options.same_start:  # Such a step changes a weight by less than its rounding.
+        ours = os.path.join(folder, "start")
+        run(command, "train", "--data", data, "--out", ours, "--overwrite", "--quiet", "--seed", str(seed),
+            *make_flags(settings | split | {"parts": 1, "epochs": 1, "lr": 1e-20}))
+    weights = os.path.join(ours, "best.safetensors")
     write_json(os.path.join(folder, "job.json"), {**job, "shard": shard, "weights": weights})
     python = getattr(options, framework.lower())
     done = subprocess.run([python, "-B", "-W", "ignore", os.path.join(HERE, "torch_side.py"),
@@ -119,6 +126,8 @@ def parse():
     for name in FRAMEWORKS:
         parser.add_argument(f"--{name.lower()}", metavar="PYTHON",
                             help=f"a Python with {name}, which trains too")
+    parser.add_argument("--same-start", action="store_true",
+                        help="PyG and DGL begin with Heliograph's initial weights")
     return parser, sweep.parse(parser)
 
 

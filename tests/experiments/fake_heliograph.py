@@ -53,7 +53,7 @@ with open(os.path.join(flags["out"], "metrics.jsonl"), "w", encoding="utf-8") as
         file.write(json.dumps({"epoch": epoch, "loss": loss, "val_metric": reached,
                                "test_metric": reached, "seconds": 0.1, "bytes": 1000 * bits,
                                "lag": 0, "lr": 0.01}) + "\n")
-with open(flags["summary"], "w", encoding="utf-8") as file:
+with open(flags.get("summary", os.devnull), "w", encoding="utf-8") as file:
     json.dump({"metric": flags.get("metric", "accuracy"), "test_metric": score, "val_metric": score, "best_epoch": epochs - 1,
                "epochs": epochs, "epoch_seconds": {"median": 0.1, "p95": 0.2},
                "seconds": {"aggregate": 0.01, "gemm": 0.01, "encode": 0.0,

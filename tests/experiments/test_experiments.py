@@ -2,6 +2,7 @@
 """Tests of the experiment scripts. A stand-in takes the place of the command."""
 
 import importlib.util
+import json
 import os
 import shutil
 import sys
@@ -256,7 +257,7 @@ if os.environ.get("FAKE_PYG_FAILS"):
     sys.exit("first line\\nlast words")
 with open(os.environ["FAKE_CALLS"], "a", encoding="utf-8") as calls:
     calls.write("pyg " + json.dumps(job) + "\\n")
-kept = {{name: job[name] for name in ("framework", "train", "seed", "split")}}
+kept = {{name: job[name] for name in ("framework", "train", "seed", "split", "same_start")}}
 with open(sys.argv[-1], "w", encoding="utf-8") as file:
     json.dump({{"job": kept, "test": [0, 0.80, 0.84, 0.82][job["seed"]]}}, file)
 """
@@ -296,6 +297,17 @@ class Recipes(FolderTest):
         self.assertEqual((done.returncode, calls), (2, []), done.stderr)
         self.assertIn("9 of 9 runs were made with other flags", done.stderr)
         self.assertEqual(len(self.with_pyg("--overwrite", "--", "--epochs", "8")[1]), 9 + 3 + 3)
+
+    def test_pyg_begins_with_our_weights_if_asked_to(self):
+        done, calls = self.with_pyg("--same-start", "--", "--epochs", "7")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(calls), 9 + 3 * 3)  # ours; first weights, partition, PyG
+        start, job = calls[-2], json.loads(calls[-1].removeprefix("pyg "))
+        self.assertIn("--epochs 1 ", start)
+        self.assertIn("--lr 1e-20", start)
+        self.assertIn("--split-seed 3", start)
+        self.assertTrue(job["same_start"])
+        self.assertEqual(job["weights"], self.path("out", "pyg", "seed-3", "start", "best.safetensors"))
 
     def test_a_generated_graph_takes_the_place_of_data(self):
         done, calls = self.train("sylvie_gin.json")
