@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <string>
 
@@ -40,6 +41,26 @@ TEST_F(NcclTraining, HasTheBitsOfThreads) {
       EXPECT_EQ(nccl.predictions, threads.predictions);
     }
   }
+}
+
+// The norm needs the sums of all ranks before any weight changes.
+TEST_F(NcclTraining, ClipsGradientsAsTheCpuDoes) {
+  const Dataset data = test::make_small_dataset(80, 12, 4, 5);
+  TrainOptions o = test::small_options(3, 8);
+  o.optimizer.clip_norm = 0.05F;
+  o.transport.kind = TransportKind::threads;
+  const TrainResult cpu = train(data, o);
+  o.transport.device = DeviceKind::cuda;
+  const TrainResult threads = train(data, o);
+  o.transport.kind = TransportKind::nccl;
+  const TrainResult nccl = train(data, o);
+  o.optimizer.clip_norm = 0;
+  const TrainResult unclipped = train(data, o);
+  for (std::size_t e = 0; e < cpu.epochs.size(); ++e) {
+    EXPECT_NEAR(threads.epochs[e].loss, cpu.epochs[e].loss, 1e-4) << e;
+    EXPECT_EQ(nccl.epochs[e].loss, threads.epochs[e].loss) << e;
+  }
+  EXPECT_GT(std::abs(unclipped.epochs.back().loss - cpu.epochs.back().loss), 1e-3);
 }
 
 TEST_F(NcclTraining, RefusesMoreRanksThanDevices) {
