@@ -103,6 +103,29 @@ TEST_F(ExchangeOrder, WeightsDoNotWaitForHalos) {
   });
 }
 
+TEST_F(ExchangeOrder, WeightsThatDoNotComeAreNamed) {
+  NcclTransportOptions options;
+  options.moves_weights = true;
+  options.timeout_seconds = 0.3;
+  const Caught caught = error_of([&] {
+    run_nccl_ranks(2, options, [](Communicator& comm) {
+      End end(comm);
+      while (comm.rank() == 1) comm.throw_if_failed();  // The rank that does not come.
+      comm.set_progress({4, -1});
+      const RecvMessage receive{1, end.in.data(), kBytes, true};
+      const Ticket ticket = comm.post(Channel::weights, {}, {&receive, 1});
+      comm.flush_after(end.device);
+      comm.wait_on(end.device, ticket);
+      end.device.finish();
+      FAIL() << "the wait has ended";
+    });
+  });
+  EXPECT_EQ(caught.code, ErrorCode::peer_lost);
+  EXPECT_EQ(caught.text,
+            "rank 0, epoch 4: waited 0.3 s without progress for bytes from rank 1 on the weights "
+            "channel");
+}
+
 /// A wait for a device whose work waits for a message.
 struct WaitCase {
   std::string name;
