@@ -312,7 +312,12 @@ MemoryNeeds least_host_memory(const Dataset& dataset, const TrainOptions& option
                           integer_scratch(model.parameters(), options)
                     : 0;
   const std::int64_t outputs = 4 * nodes * padded_stride(dataset.labels.classes);
-  if (loaded > gradients + outputs) {
+  // Each rank draws its initial weights on the host.
+  const std::int64_t drawn =
+      capped_product(4 * model.parameters().weights_and_statistics(), options.partition.parts);
+  if (drawn > std::max(loaded, gradients + outputs)) {
+    needs[MemoryUse::weights] = drawn;
+  } else if (loaded > gradients + outputs) {
     needs[MemoryUse::features] = loaded;
   } else {
     needs[MemoryUse::gradients] = gradients;

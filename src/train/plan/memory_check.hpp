@@ -58,8 +58,8 @@ void add_first_epochs(const Parameters& parameters, const TrainOptions& options,
 
 /// The least memory that the host must hold at one time, without the data set, if ranks are threads
 /// that compute on devices. It holds the structure throughout, and at different times the input
-/// features, until they are on the device, and the gradients with the outputs to score. The larger
-/// of these counts.
+/// features, until they are on the device, the initial weights of all ranks, and the outputs to
+/// score with gradients that are summed as integers. The largest of these counts.
 MemoryNeeds least_host_memory(const Dataset& dataset, const TrainOptions& options,
                               std::int64_t training_nodes, std::optional<std::int64_t> halo_rows);
 

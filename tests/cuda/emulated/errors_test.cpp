@@ -132,7 +132,7 @@ TEST_F(CudaErrors, WhatTheHostLacksIsRefusedBeforeAnythingIsTaken) {
   o.model.hidden = 1 << 20;
   EXPECT_THAT(test::expect_error(ErrorCode::resource, "", [&] { train(data, o); }),
               AllOf(StartsWith("the host of the CUDA devices needs at least "),
-                    HasSubstr(" for gradients) and has "), HasSubstr("lower hidden")));
+                    HasSubstr(" for weights) and has "), HasSubstr("lower hidden")));
 }
 
 TEST_F(CudaErrors, EveryFailureSaysWhatWasTried) {
