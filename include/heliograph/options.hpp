@@ -133,6 +133,10 @@ enum class ExchangedRows : std::uint8_t {
 /// be.
 struct ExchangeOptions {
   ExchangedRows rows = ExchangedRows::boundary;
+  /// Leaves out the columns of a row that dropout drops, which both ends know: rows of hidden
+  /// values after ReLU and dropout that a layer aggregates before it multiplies them by W, and, if
+  /// staleness is 0, partial sums of their gradients. Results do not change.
+  bool kept_columns = false;
   Bits bits_forward = Bits::fp32;   ///< Of features.
   Bits bits_backward = Bits::fp32;  ///< Of feature gradients.
   /// Of weight gradients: fp32, or integers of 16, 8 or 4 bits that are rounded at random without

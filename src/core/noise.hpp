@@ -30,6 +30,13 @@ struct Clock {
 /// The pass to which an exchange belongs: forward sends features, backward sends gradients.
 enum class Direction : std::uint8_t { forward = 0, backward = 1 };
 
+/// Which elements of a value training drops (Srivastava et al., 2014): those whose noise16() with
+/// Purpose::dropout, the mask's key as site key and the row's node is below the threshold.
+struct DropoutMask {
+  std::uint32_t threshold = 0;  ///< The probability of dropping an element, times 2^16.
+  std::uint64_t key = 0;        ///< The mask's site key, different from every other mask's.
+};
+
 /// Bijective 64-bit mixer: the finaliser of SplitMix64 (Steele, Lea & Flood 2014) with Stafford's
 /// constants (variant 13).
 HELIOGRAPH_HOST_DEVICE constexpr std::uint64_t mix64(std::uint64_t x) {

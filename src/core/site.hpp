@@ -29,6 +29,9 @@ struct Site {
   int groups = 1;                            ///< Groups of encoded columns (RowFormat::groups).
   bool keeps_sent = false;                   ///< Whether backward reads what was sent (Halo::kept).
   bool partial_sums = false;                 ///< Whether rows are sums of neighbours (covers).
+  /// The dropout whose dropped columns need not travel: they hold 0 or, if rows are partial sums of
+  /// gradients, their receiver multiplies them by 0. None if its threshold is 0.
+  DropoutMask dropped = {};
   /// The site that sends the partial sums of this one; null if only rows of nodes are sent.
   std::shared_ptr<const Site> sums = nullptr;
 };

@@ -44,6 +44,7 @@ Activation::Activation(Declare& declare, const Options& options)
   const bool raises = options.function == ActivationFunction::relu;
   out_ = declare.writes(cols_, raises && (options.residual == kNoValue ||
                                           declare.value(options.residual).nonnegative));
+  declare.drops(out_, options.dropout);
   if (!options.other_readers) declare.overwrites_gradient(options.y);
 }
 
@@ -51,7 +52,7 @@ NormAct Activation::norm_act(const Pass& pass, RowRange rows) const {
   NormAct p;
   if (bias_ >= 0) p.bias = pass.parameter(bias_).data;
   p.activation = options_.function;
-  p.dropout = options_.dropout.of(pass, rows);
+  p.dropout = dropout_of(options_.dropout, pass, rows);
   if (gain_ < 0) return p;
   p.gain = pass.parameter(gain_).data;
   p.shift = pass.parameter(shift_).data;

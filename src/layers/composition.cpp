@@ -142,6 +142,19 @@ int Declare::site(Direction direction, std::int64_t cols, bool nonnegative, std:
   return id;
 }
 
+void Declare::sends(int site, ValueId v) {
+  Site& s = model_.sites_[static_cast<std::size_t>(site)];
+  const DropoutMask& dropped = value(v).dropped;
+  if (s.direction == Direction::forward) {
+    if (s.nonnegative) s.dropped = dropped;
+  } else if (s.sums != nullptr) {
+    auto sums = std::make_shared<Site>(*s.sums);
+    sums->dropped = dropped;
+    s.sums = sums;
+    model_.sites_[static_cast<std::size_t>(sums->id)] = *sums;
+  }
+}
+
 Scratch Declare::scratch(std::int64_t cols, Uses uses, std::int64_t value_bytes, MatrixRows rows) {
   model_.scratch_.push_back({step(), cols, value_bytes, uses, rows});
   return {static_cast<int>(model_.scratch_.size()) - 1};

@@ -37,6 +37,7 @@ class Composition {
     int producer = -1;          ///< The step that writes the value; -1 for an input of the model.
     std::vector<int> readers;   ///< The steps that read the value, ascending.
     bool nonnegative = false;   ///< No element of the value is below 0.
+    DropoutMask dropped = {};   ///< The dropout by which elements of the value are 0.
     bool saved = false;         ///< Backward needs the value, so forward saves it.
     bool has_gradient = false;  ///< The value depends on a parameter.
     /// For a dropped input: the input before dropout. The value is sparse if that input is, and in
@@ -115,6 +116,8 @@ class Composition {
     ValueId writes(std::int64_t cols, bool nonnegative);
     /// Declares the step's output like `writes`: an input of the model after dropout.
     ValueId writes_dropped(ValueId input);
+    /// Forward drops elements of the step's output `v`, and backward the same of its gradient.
+    void drops(ValueId v, const DropoutMask& mask) { model_.change(v).dropped = mask; }
     /// Backward reads the step's output `v`.
     void saves_output(ValueId v) { model_.change(v).saved = true; }
     /// Forward needs all rows of the values that it reads, so `offer` and `gather` are called.
@@ -134,6 +137,9 @@ class Composition {
     /// `groups` groups of columns, which divide `cols`, have parameters of their own.
     int site(Direction direction, std::int64_t cols, bool nonnegative, std::int64_t exact_cols = 0,
              int groups = 1);
+    /// The exchange `site` sends rows of `v` or of its gradient, so columns that the dropout of `v`
+    /// drops need not travel (Site::dropped).
+    void sends(int site, ValueId v);
     /// Backward reads the rows that the forward exchange `site` has sent (Halo::kept).
     void keeps_sent(int site) { model_.sites_[static_cast<std::size_t>(site)].keeps_sent = true; }
     /// Declares a nodes x cols matrix with values of `value_bytes` bytes.

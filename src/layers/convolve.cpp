@@ -26,6 +26,10 @@ Convolve::Convolve(Declare& declare, const Options& options)
   // If x has no gradient, backward needs A^T only for the gradient of W in A (x W).
   const bool pulls = input_gradient_ || transforms;
   if (pulls) backward_site_ = declare.site(Direction::backward, cols, false);
+  if (!transforms) {
+    declare.sends(forward_site_, options.x);
+    if (pulls) declare.sends(backward_site_, options.x);
+  }
   if (pulls || options.epsilon) gradient_ = declare.scratch(cols, {.backward = true});
   if (!transforms) {
     sum_ = declare.saves(cols);

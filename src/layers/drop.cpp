@@ -2,11 +2,11 @@
 
 namespace heliograph {
 
-Dropout DropoutMask::of(const Pass& pass, RowRange rows) const {
+Dropout dropout_of(const DropoutMask& mask, const Pass& pass, RowRange rows) {
   Dropout d;
   if (!pass.training()) return d;
-  d.threshold = threshold;
-  d.stream = stream_key(pass.context.seed, Purpose::dropout, pass.context.clock, key);
+  d.threshold = mask.threshold;
+  d.stream = stream_key(pass.context.seed, Purpose::dropout, pass.context.clock, mask.key);
   d.global_ids = pass.graph.shard().global_ids() + rows.begin;
   return d;
 }
@@ -16,6 +16,7 @@ Drop::Drop(Declare& declare, ValueId x, const DropoutMask& mask)
   declare.reads(x, false);
   const Composition::Value& value = declare.value(x);
   out_ = of_input_ ? declare.writes_dropped(x) : declare.writes(value.cols, value.nonnegative);
+  if (!of_input_) declare.drops(out_, mask);
 }
 
 void Drop::forward(const Pass& pass, RowRange rows) {
@@ -34,7 +35,7 @@ void Drop::forward(const Pass& pass, RowRange rows) {
       k.dropout(from.dense, dropout, to);
     }
   };
-  Dropout dropout = mask_.of(pass, rows);
+  Dropout dropout = dropout_of(mask_, pass, rows);
   drop(rows, dropout);
   // An input may have rows of halo nodes behind those of inner nodes.
   if (!of_input_ || rows.end != pass.graph.rows() || rows.end == x.rows()) return;
@@ -44,7 +45,7 @@ void Drop::forward(const Pass& pass, RowRange rows) {
 
 void Drop::backward(const Pass& pass) {
   const MatrixView d = pass.gradient(out_);
-  pass.kernels().dropout(d, mask_.of(pass, {0, d.rows}), pass.gradient_part(x_));
+  pass.kernels().dropout(d, dropout_of(mask_, pass, {0, d.rows}), pass.gradient_part(x_));
 }
 
 }  // namespace heliograph

@@ -15,8 +15,10 @@ Propagate::Propagate(Declare& declare, const Options& options) : options_(option
   y_ = declare.writes(
       cols, nonnegative && (options.root == kNoValue || declare.value(options.root).nonnegative));
   forward_site_ = declare.site(Direction::forward, cols, nonnegative);
+  declare.sends(forward_site_, options.x);
   if (has_gradient) {
     backward_site_ = declare.site(Direction::backward, cols, false);
+    declare.sends(backward_site_, options.x);
     if (options.root != kNoValue) shared_ = declare.scratch(cols, {.backward = true});
   }
   sum_scratch_ = declare.sum_scratch(cols, has_gradient);

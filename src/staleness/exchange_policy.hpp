@@ -41,6 +41,12 @@ class ExchangePolicy {
   /// For how many epochs a site keeps the rows that it sent (Halo::kept): gradients that arrive S
   /// epochs late were computed from rows that had arrived S epochs late.
   std::int64_t kept_slots(const Site& site) const;
+  /// Whether a site sends only the columns of a row that its dropout keeps. Late partial sums of
+  /// gradients are cut by the mask of the epoch that uses them, which their sender does not know.
+  bool keeps_columns(const Site& site) const {
+    return options_.kept_columns && site.dropped.threshold != 0 &&
+           (site.direction == Direction::forward || options_.staleness == 0);
+  }
   /// The largest number of bytes that one encoded row of the site takes.
   std::size_t most_row_bytes(const Site& site) const { return format(site).row_bytes(site.cols); }
 

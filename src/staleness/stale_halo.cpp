@@ -18,6 +18,7 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
       shared_slots_{HaloSlot(comm, Channel::halo, shard.device(), MemoryUse::halo, account),
                     HaloSlot(comm, Channel::halo, shard.device(), MemoryUse::halo, account)} {
   std::array<std::size_t, 2> most_sent{}, most_received{};
+  std::size_t most_packed = 0;
   for (const Site& site : sites) {
     // Backward passes usually visit the sites in descending order of id.
     if (site.direction == Direction::backward && last_site_ < 0) {
@@ -35,6 +36,10 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
     SiteHalo& halo = site_halos_.emplace_back();
     halo.schedule = &schedule;
     halo.exchange = std::make_unique<HaloExchange>(comm, shard, plan, schedule, site, seed);
+    if (policy.keeps_columns(site)) {
+      halo.exchange->keep_columns(policy.of(site, {}).format, policy.slots(), packed_, account);
+      most_packed = std::max({most_packed, sent, received});
+    }
     const std::int64_t kept = policy.kept_slots(site);
     halo.keeps = kept > 0;
     const std::int64_t slots = halo.keeps ? kept : policy.slots() > 1 ? policy.slots() : 0;
@@ -50,6 +55,7 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
     most_sent[shared] = std::max(most_sent[shared], sent);
     most_received[shared] = std::max(most_received[shared], received);
   }
+  if (most_packed > 0) packed_ = Buffer(most_packed, MemoryUse::halo, account);
   std::int64_t bytes = 0;
   for (const PlanSchedule& made : send_schedules_) bytes += made.schedule->bytes();
   schedule_bytes_.set(bytes);
@@ -81,6 +87,10 @@ void StaleHalo::begin_epoch(Clock clock) {
     const PhaseTimer timer(times_.exposed_comm);
     drain();
   }
+  if (packed_.size() == 0) return;
+  const PhaseTimer timer(times_.encode);
+  for (const SiteHalo& h : site_halos_) h.exchange->draw_columns(clock);
+  shard_.device().finish();  // The host must know how long messages are.
 }
 
 void StaleHalo::open(const Site& site, const OfferedRows& rows) {
@@ -183,21 +193,28 @@ std::vector<StaleHalo::HeldRows<const std::byte>> StaleHalo::received(std::int64
 std::vector<StaleHalo::HeldRows<std::byte>> StaleHalo::adopt(std::int64_t first,
                                                              std::int64_t last) {
   std::vector<HeldRows<std::byte>> all;
-  visit_rings(first, last, [&](std::int64_t epoch, const HaloExchange& exchange, HaloSlot& slot) {
+  visit_rings(first, last, [&](std::int64_t epoch, HaloExchange& exchange, HaloSlot& slot) {
     const RowFormat format = policy_.of(exchange.site(), {epoch}).format;
-    all.push_back({exchange.site(), epoch, exchange.adopt(slot, format)});
+    all.push_back({exchange.site(), epoch, exchange.adopt(slot, format, {epoch})});
   });
   return all;
 }
 
-std::vector<SentRows> StaleHalo::sent() const {
-  std::vector<SentRows> all;
-  for (const SiteHalo& h : site_halos_) all.push_back(h.exchange->sent());
+std::vector<std::int64_t> StaleHalo::sent() const {
+  std::vector<std::int64_t> all;
+  for (const SiteHalo& h : site_halos_) {
+    const std::vector<std::int64_t>& sent = h.exchange->sent();
+    all.insert(all.end(), sent.begin(), sent.end());
+  }
   return all;
 }
 
-void StaleHalo::set_sent(std::span<const SentRows> sent) {
-  for (std::size_t i = 0; i < site_halos_.size(); ++i) site_halos_[i].exchange->set_sent(sent[i]);
+void StaleHalo::set_sent(std::span<const std::int64_t> sent) {
+  for (const SiteHalo& h : site_halos_) {
+    const std::size_t counts = h.exchange->sent().size();
+    h.exchange->set_sent(sent.first(counts));
+    sent = sent.subspan(counts);
+  }
 }
 
 HaloSlot& StaleHalo::slot(SiteHalo& halo, std::int64_t epoch) {

@@ -83,9 +83,10 @@ class StaleHalo final : public Halo {
   /// may still read, up to epoch - 1.
   std::vector<HeldRows<std::byte>> kept_before(std::int64_t epoch);
 
-  /// How much each site has sent so far. A resumed run sets the counts of the earlier run.
-  std::vector<SentRows> sent() const;
-  void set_sent(std::span<const SentRows> sent);
+  /// How much has been sent so far: HaloExchange::sent of one site after the other. A resumed run
+  /// sets the counts of the earlier run.
+  std::vector<std::int64_t> sent() const;
+  void set_sent(std::span<const std::int64_t> sent);
 
   /// Age, in epochs, of the halo values that the current epoch uses.
   int lag() const { return policy_.lag(clock_); }
@@ -133,6 +134,8 @@ class StaleHalo final : public Halo {
   /// By site, RowSelection::failed; empty if no device orders messages. Declared before the slots,
   /// since freeing it may wait for messages in flight, which they end.
   Buffer failed_;
+  /// The packed rows that an exchange with kept columns is sending or has received.
+  Buffer packed_;
   /// If policy_.slots() is 1: the slots of all exchanges of rows, and of partial sums.
   std::array<HaloSlot, 2> shared_slots_;
   std::vector<SiteHalo> site_halos_;

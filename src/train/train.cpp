@@ -79,7 +79,10 @@ class RankRun {
         state_(options_.patience, plan.metric(), comm),
         best_bytes_(MemoryUse::evaluation, &account),
         stop_sum_(comm, Channel::evaluation, &account) {
-    if (is_root() && callbacks.log && comm.size() > 1) warn_of_narrow_rows();
+    if (is_root() && callbacks.log && comm.size() > 1) {
+      warn_of_narrow_rows();
+      warn_if_all_columns_travel();
+    }
   }
 
   MemoryAccount& memory() { return trainer_.memory(); }
@@ -220,6 +223,18 @@ class RankRun {
                    fmt::format("the rows of a node have so few columns that they take {} bytes an "
                                "epoch, with what decodes them, and {} with 16 bits: {}",
                                bytes, in_bf16, spell_options("--bits 16 sends less")));
+  }
+
+  void warn_if_all_columns_travel() {
+    const ExchangePolicy policy(options_.exchange, options_.epochs);
+    if (!options_.exchange.kept_columns ||
+        std::ranges::any_of(trainer_.model().sites(),
+                            [&](const Site& site) { return policy.keeps_columns(site); })) {
+      return;
+    }
+    callbacks_.log(LogLevel::warning,
+                   spell_options("--kept-columns leaves nothing out: no rows that ranks exchange "
+                                 "are what ReLU and dropout leave"));
   }
 
   /// Once, after a tenth of the epochs.

@@ -164,7 +164,7 @@ bool Trainer::takes_cuda_graphs() const {
 void Trainer::prepare() {
   if (comm_.size() == 1 || !comm_.sends_in_groups()) return;
   HostValues<float> weights(model_->parameters().flat_values(), device());
-  const std::vector<SentRows> sent = halo_->sent();
+  const std::vector<std::int64_t> sent = halo_->sent();
   // Attention has kernels for stale rows only, so the first epoch with such rows is rehearsed.
   int last = 0;
   for (int e = 1; e < plan_.options().epochs && last == 0; ++e) {

@@ -177,6 +177,12 @@ const std::vector<Setting> settings{
        o.exchange.staleness = 2;
      },
      false, false, true},
+    {"kept_columns_2bit_s2",
+     [](TrainOptions& o) {
+       o.exchange.kept_columns = true;
+       o.exchange.bits_forward = o.exchange.bits_backward = Bits::two;
+       o.exchange.staleness = 2;
+     }},
     {"sage_s2_warmup",
      [](TrainOptions& o) {
        o.exchange.staleness = 2;

@@ -36,6 +36,7 @@ TEST_P(SteadyState, NothingIsAllocatedAfterTheFirstEpochs) {
       o.exchange.bits_backward = test::bits_for(o.model.kind, Bits::four);
       o.exchange.staleness = staleness;
       if (sparse && !attends(o.model)) o.exchange.rows = ExchangedRows::cover;
+      o.exchange.kept_columns = true;
       o.partition.parts = 3;
       o.partition.partitioner = Partitioner::random;
       o.transport.threads_per_rank = 2;

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "comm/exchange/setup_exchange.hpp"
 #include "core/noise.hpp"
 #include "core/overflow_advice.hpp"
 #include "core/throw_error.hpp"
@@ -24,21 +25,63 @@ HaloExchange::HaloExchange(Communicator& comm, const PlacedShard& shard, const H
       plan_(plan),
       schedule_(schedule),
       site_(std::move(site)),
-      seed_(seed) {
+      seed_(seed),
+      sent_(1 + plan.peers.size(), 0) {
   receives_.reserve(plan_.peers.size());
 }
 
+void HaloExchange::keep_columns(RowFormat format, int epochs, const Buffer& packed,
+                                MemoryAccount* account) {
+  packed_ = &packed;
+  std::vector<std::int64_t> mine, sent, starts{0};
+  for (std::int32_t row = 0; row < plan_.inner_rows; ++row) mine.push_back(node_of(row));
+  for (const SendSchedule::Message& message : schedule_.messages()) {
+    for (const std::int32_t row : *message.send_rows) sent.push_back(node_of(row));
+    starts.push_back(static_cast<std::int64_t>(sent.size()));
+  }
+  const auto make = [&](std::vector<std::int64_t> nodes, std::vector<std::int64_t> from) {
+    return std::make_unique<KeptColumns>(std::move(nodes), std::move(from), site_.cols, format,
+                                         shard_.device(), MemoryUse::halo, account);
+  };
+  sent_columns_ = make(std::move(sent), std::move(starts));
+  const std::vector<std::int64_t> theirs = exchange_numbers(comm_, plan_, mine);
+  starts = {};
+  for (const HaloPlan::Peer& peer : plan_.peers) starts.push_back(peer.halo_begin);
+  starts.push_back(plan_.halo_rows);
+  for (int i = 0; i < epochs; ++i) received_columns_.push_back(make(theirs, starts));
+}
+
+void HaloExchange::draw_columns(Clock clock) {
+  if (!sent_columns_) return;
+  const DropoutMask& mask = site_.dropped;
+  const std::uint64_t stream = stream_key(seed_, Purpose::dropout, clock, mask.key);
+  sent_columns_->draw(mask.threshold, stream);
+  columns_of(clock.epoch).draw(mask.threshold, stream);
+}
+
 void HaloExchange::post_receives(HaloSlot& slot) {
-  const std::size_t row_bytes = slot.format.row_bytes(site_.cols);
-  std::byte* in = slot.receive_buffer(receive_bytes(slot.format));
+  std::byte* in = slot.receive_buffer(receive_offset(slot, plan_.halo_rows));
   receives_.clear();
   for (const HaloPlan::Peer& peer : plan_.peers) {
-    const auto rows = static_cast<std::size_t>(peer.halo_end - peer.halo_begin);
-    if (rows == 0) continue;
-    receives_.push_back({peer.rank, in + static_cast<std::size_t>(peer.halo_begin) * row_bytes,
-                         rows * row_bytes, !shard_.device().on_host()});
+    if (peer.halo_begin == peer.halo_end) continue;
+    const std::size_t begin = receive_offset(slot, peer.halo_begin);
+    const std::size_t end = receive_offset(slot, peer.halo_end);
+    receives_.push_back({peer.rank, in + begin, end - begin, !shard_.device().on_host()});
   }
   slot.post_receives(receives_);
+}
+
+void HaloExchange::post(const SendSchedule::Message& message) {
+  const std::int64_t end = message.first_row + message.rows();
+  const bool on_device = !shard_.device().on_host();
+  if (sent_columns_ && !on_device) {
+    sent_columns_->compress(message.first_row, end, rows_out_, buffer_);
+  }
+  const std::size_t begin = send_offset(message.first_row), bytes = send_offset(end) - begin;
+  const auto peer = std::ranges::find(plan_.peers, message.peer, &HaloPlan::Peer::rank);
+  sent_[static_cast<std::size_t>(1 + (peer - plan_.peers.begin()))] +=
+      static_cast<std::int64_t>(bytes);
+  slot_->post_send({message.peer, buffer_ + begin, bytes, on_device});
 }
 
 void HaloExchange::open(HaloSlot& slot, const Codec& codec, Clock clock, const OfferedRows& rows,
@@ -47,10 +90,10 @@ void HaloExchange::open(HaloSlot& slot, const Codec& codec, Clock clock, const O
   codec_ = &codec;
   clock_ = clock;
   rows_ = rows;
-  ++sent_.exchanges;
-  sent_.row_bytes += static_cast<std::int64_t>(codec.format().row_bytes(site_.cols));
+  ++sent_[0];
   slot.user = this;
   slot.format = codec.format();
+  slot.epoch = clock.epoch;
   if (comm_.size() == 1) return;  // There is nothing to wait for, not even for the device.
   if (slot.in_order()) {
     if (!slot.followed()) slot.follow();
@@ -65,11 +108,12 @@ void HaloExchange::open(HaloSlot& slot, const Codec& codec, Clock clock, const O
     slot.wait_for_sends();
   }
   buffer_ = slot.send_buffer(codec.encoded_bytes(schedule_.rows(), site_.cols));
+  rows_out_ = sent_columns_ ? packed_->data() : buffer_;
   stream_ = stream_key(seed_, Purpose::rounding, clock, site_.key);
 }
 
 std::byte* HaloExchange::row_at(const SendSchedule::Message& message, std::int64_t row) const {
-  return buffer_ +
+  return rows_out_ +
          static_cast<std::size_t>(message.first_row + row) * slot_->format.row_bytes(site_.cols);
 }
 
@@ -121,8 +165,13 @@ void HaloExchange::offer(RowRange rows, PhaseClock& times) {
   if (at_once) {
     encode({schedule_.placed_rows(), rows_.scale, row_ids(), nullptr, rows_.exact,
             slot_->in_order() ? failed_ : nullptr},
-           buffer_, times);
-    if (slot_->in_order()) post_receives(*slot_);
+           rows_out_, times);
+    if (sent_columns_) sent_columns_->compress(0, schedule_.rows(), rows_out_, buffer_);
+    if (slot_->in_order()) {
+      post_receives(*slot_);
+    } else if (sent_columns_) {
+      shard_.device().finish();
+    }
   }
   for (const SendSchedule::Message& message : schedule_.messages()) {
     if (!at_once) {
@@ -133,9 +182,7 @@ void HaloExchange::offer(RowRange rows, PhaseClock& times) {
       const PhaseTimer timer(times.encode);
       copy_shared(message);
     }
-    slot_->post_send(
-        {message.peer, row_at(message, 0),
-         static_cast<std::size_t>(message.rows()) * slot_->format.row_bytes(site_.cols), at_once});
+    post(message);
   }
   if (!last) return;
   if (slot_->in_order()) {
@@ -169,31 +216,41 @@ PackedRows HaloExchange::finish(HaloSlot& slot, PhaseClock& times) {
     const PhaseTimer timer(times.exposed_comm);
     slot.wait_for_receives();
   }
-  return {slot.received(), plan_.halo_rows, site_.cols, 0, slot.format};
+  const std::byte* rows = slot.received();
+  if (!received_columns_.empty()) {
+    const PhaseTimer timer(times.encode);
+    columns_of(slot.epoch).expand(rows, packed_->data());
+    rows = packed_->data();
+  }
+  return {rows, plan_.halo_rows, site_.cols, 0, slot.format};
 }
 
-std::span<std::byte> HaloExchange::adopt(HaloSlot& slot, RowFormat format) const {
+std::span<std::byte> HaloExchange::adopt(HaloSlot& slot, RowFormat format, Clock clock) {
   slot.user = this;
   slot.format = format;
-  return {slot.receive_buffer(receive_bytes(format)), receive_bytes(format)};
+  slot.epoch = clock.epoch;
+  draw_columns(clock);
+  shard_.device().finish();
+  const std::size_t bytes = receive_offset(slot, plan_.halo_rows);
+  return {slot.receive_buffer(bytes), bytes};
 }
 
 std::int64_t HaloExchange::fp32_bytes_sent() const {
   std::int64_t rows = 0;
   for (const HaloPlan::Peer& peer : plan_.peers) rows += boundary_rows(peer);
-  return rows * sent_.exchanges * fp32_row_bytes();
+  return rows * sent_[0] * fp32_row_bytes();
 }
 
 void HaloExchange::append_traffic(std::vector<LinkTraffic>& traffic) const {
-  for (const HaloPlan::Peer& peer : plan_.peers) {
-    const auto rows = static_cast<std::int64_t>(peer.sent.size());
-    if (rows == 0 && boundary_rows(peer) == 0) continue;
+  for (std::size_t i = 0; i < plan_.peers.size(); ++i) {
+    const HaloPlan::Peer& peer = plan_.peers[i];
+    if (peer.sent.empty() && boundary_rows(peer) == 0) continue;
     LinkTraffic link;
     link.from = comm_.rank();
     link.to = peer.rank;
     link.site = site_.id;
-    link.bytes = rows * sent_.row_bytes;
-    link.fp32_bytes = boundary_rows(peer) * sent_.exchanges * fp32_row_bytes();
+    link.bytes = sent_[1 + i];
+    link.fp32_bytes = boundary_rows(peer) * sent_[0] * fp32_row_bytes();
     traffic.push_back(link);
   }
 }

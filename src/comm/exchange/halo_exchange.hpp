@@ -1,7 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -13,19 +16,13 @@
 #include "graph/placed_shard.hpp"
 #include "heliograph/traffic.hpp"
 #include "quant/codec.hpp"
+#include "quant/kept_columns.hpp"
 
 namespace heliograph {
 
-/// What a site has sent so far: the number of its exchanges, and the bytes that one row took,
-/// summed over these exchanges.
-struct SentRows {
-  std::int64_t exchanges = 0;
-  std::int64_t row_bytes = 0;
-};
-
 /// Exchanges the halo rows of one site. Each peer gets one message, which is sent as soon as its
-/// rows are encoded. A row that several peers need is encoded once. The object holds no buffers;
-/// they belong to the slots in which it is opened.
+/// rows are encoded. A row that several peers need is encoded once. Messages lie in the buffers of
+/// the slots in which the exchange is opened.
 /// Only the rank's own thread uses it.
 class HaloExchange {
  public:
@@ -35,6 +32,14 @@ class HaloExchange {
                const SendSchedule& schedule, Site site, std::uint64_t seed);
 
   const Site& site() const { return site_; }
+
+  /// Makes the exchange leave out the columns of each row that Site::dropped drops. It holds the
+  /// masks of `epochs` epochs. `packed`, a buffer that takes all rows sent or received, must
+  /// outlive the exchange; several exchanges may share it. Collective.
+  void keep_columns(RowFormat format, int epochs, const Buffer& packed, MemoryAccount* account);
+  /// If the exchange leaves out columns: draws the masks of an epoch, before it is opened. On a
+  /// CUDA device they are valid when its queue is done.
+  void draw_columns(Clock clock);
 
   /// Waits for the earlier messages of the slot, then posts the receives; if the device orders
   /// messages, it waits instead, and the receives are posted with the sends. `codec` and `rows`
@@ -56,25 +61,28 @@ class HaloExchange {
   /// The node of the row that the codec has noted.
   std::int64_t noted_node() const;
 
-  /// Waits for the rows that this exchange receives in `slot`. They are valid until an exchange is
-  /// next opened there. Sends may still be in flight. Throws Error: usage (another exchange has
-  /// been opened in the slot since), peer_lost.
+  /// Waits for the rows that this exchange receives in `slot`, They are valid until an exchange is
+  /// next opened there or, if columns are left out, finished. Sends may still be in flight. Throws
+  /// Error: usage (another exchange has been opened in the slot since), peer_lost.
   PackedRows finish(HaloSlot& slot, PhaseClock& times);
 
   /// The bytes of the rows received in `slot`, as sent. Call after waiting for the receives.
   std::span<const std::byte> received(const HaloSlot& slot) const {
-    return {slot.received(), receive_bytes(slot.format)};
+    return {slot.received(), receive_offset(slot, plan_.halo_rows)};
   }
   /// Space in `slot` for bytes that `received` returned earlier. When the caller has filled it,
   /// `finish` treats them as received rows.
-  std::span<std::byte> adopt(HaloSlot& slot, RowFormat format) const;
+  std::span<std::byte> adopt(HaloSlot& slot, RowFormat format, Clock clock);
 
-  /// What has been sent so far. A resumed run sets it to the count of the earlier run.
-  SentRows sent() const { return sent_; }
-  void set_sent(SentRows sent) { sent_ = sent; }
+  /// What has been sent so far: the number of exchanges, then the bytes to each peer of the plan. A
+  /// resumed run sets it to the count of the earlier run.
+  const std::vector<std::int64_t>& sent() const { return sent_; }
+  void set_sent(std::span<const std::int64_t> sent) { std::ranges::copy(sent, sent_.begin()); }
 
   /// Bytes that have been posted so far.
-  std::int64_t bytes_sent() const { return schedule_.rows() * sent_.row_bytes; }
+  std::int64_t bytes_sent() const {
+    return std::accumulate(sent_.begin() + 1, sent_.end(), std::int64_t{0});
+  }
   /// The bytes that the rows of all boundary nodes would have taken in fp32: 4 a value.
   std::int64_t fp32_bytes_sent() const;
   /// Appends both numbers to `traffic`, for each receiving rank.
@@ -86,10 +94,21 @@ class HaloExchange {
     return site_.partial_sums ? 0 : static_cast<std::int64_t>(peer.sent.size()) + peer.replaced;
   }
   std::int64_t fp32_row_bytes() const { return 4 * (site_.cols + site_.exact_cols); }
-  std::size_t receive_bytes(RowFormat format) const {
-    return static_cast<std::size_t>(plan_.halo_rows) * format.row_bytes(site_.cols);
+  /// Where halo row `row`, the first of a peer or the end, begins in the messages of `slot`.
+  std::size_t receive_offset(const HaloSlot& slot, std::int64_t row) const {
+    if (!received_columns_.empty()) return columns_of(slot.epoch).offset(row);
+    return static_cast<std::size_t>(row) * slot.format.row_bytes(site_.cols);
+  }
+  /// Where row `row` of the schedule, the first of a message, begins in the messages of this epoch.
+  std::size_t send_offset(std::int64_t row) const {
+    if (sent_columns_) return sent_columns_->offset(row);
+    return static_cast<std::size_t>(row) * slot_->format.row_bytes(site_.cols);
+  }
+  KeptColumns& columns_of(std::int64_t epoch) const {
+    return *received_columns_[static_cast<std::size_t>(epoch) % received_columns_.size()];
   }
   void post_receives(HaloSlot& slot);
+  void post(const SendSchedule::Message& message);
   std::byte* row_at(const SendSchedule::Message& message, std::int64_t row) const;
   void encode(const RowSelection& rows, std::byte* out, PhaseClock& times) const;
   void encode(const SendSchedule::Message& message, RowRange rows, PhaseClock& times) const;
@@ -109,14 +128,19 @@ class HaloExchange {
   Site site_;
   std::uint64_t seed_;
   std::vector<RecvMessage> receives_;
-  SentRows sent_;
+  std::vector<std::int64_t> sent_;
+  // If columns are left out: those of the rows sent, and of the rows received in each epoch held.
+  std::unique_ptr<KeptColumns> sent_columns_;
+  std::vector<std::unique_ptr<KeptColumns>> received_columns_;
+  const Buffer* packed_ = nullptr;
   // The state of the exchange that is open.
   HaloSlot* slot_ = nullptr;
   const Codec* codec_ = nullptr;
   OfferedRows rows_;
   Clock clock_;
   std::uint64_t stream_ = 0;
-  std::byte* buffer_ = nullptr;
+  std::byte* buffer_ = nullptr;    ///< The messages.
+  std::byte* rows_out_ = nullptr;  ///< The packed rows of all messages.
   std::int32_t* failed_ = nullptr;
 };
 

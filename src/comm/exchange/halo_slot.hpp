@@ -77,8 +77,10 @@ class HaloSlot {
 
   /// The exchange that may read the received rows. An exchange sets it when it opens in this slot.
   const void* user = nullptr;
-  /// The format of the received rows, set by the same exchange.
+  /// The format of the received rows and the epoch in which they were sent, set by the same
+  /// exchange.
   RowFormat format;
+  std::int64_t epoch = 0;
 
  private:
   struct Side {

@@ -36,7 +36,7 @@ constexpr std::string_view kFree[] = {"epochs",      "patience",       "partitio
                                       "save-logits", "save-embeddings"};
 /// Options that do not change what weights mean, so that a new run may begin with these weights.
 constexpr std::string_view kNotInWeights[] = {
-    "parts",         "exchange",  "bits-forward", "bits-backward",
+    "parts",         "exchange",  "kept-columns", "bits-forward", "bits-backward",
     "gradient-bits", "staleness", "lr",           "dropout"};
 /// Groups of options that may differ, all but --device.
 constexpr std::string_view kFreeGroups[] = {"Transport", "Checkpoints"};

@@ -160,7 +160,7 @@ void write_rank(Trainer& trainer, const RunState& state, std::int64_t evaluation
   const RankHeader header{comm.rank(), comm.size(), state.epochs, evaluation_bytes};
   file.section("rank", std::span<const RankHeader>(&header, 1));
   StaleHalo& halo = trainer.halo();
-  file.section("sent", std::span<const SentRows>(halo.sent()));
+  file.section("sent", std::span<const std::int64_t>(halo.sent()));
   const std::int64_t first = first_epoch_used(trainer, state.epochs);
   const auto write = [&](const char* kind, const auto& all) {
     for (const auto& held : all) {
@@ -182,16 +182,15 @@ void read_rank(const StateFile& file, const Communicator& comm, Trainer& trainer
                                     header.rank, header.ranks, header.epochs, comm.rank(),
                                     comm.size(), state.epochs));
   }
-  std::vector<SentRows> sent(trainer.model().sites().size());
-  file.read("sent", std::span<SentRows>(sent));
-  const bool fits = std::ranges::all_of(sent, [](const SentRows& rows) {
-    return is_sent_bytes(rows.exchanges) && is_sent_bytes(rows.row_bytes);
-  });
-  if (!fits) file.refuse("sent", "holds a count that no run reaches");
+  StaleHalo& halo = trainer.halo();
+  std::vector<std::int64_t> sent(halo.sent().size());
+  file.read("sent", std::span<std::int64_t>(sent));
+  if (!std::ranges::all_of(sent, is_sent_bytes)) {
+    file.refuse("sent", "holds a count that no run reaches");
+  }
   if (!is_sent_bytes(header.evaluation_bytes)) {
     file.refuse("rank", "holds a count of bytes that no run reaches");
   }
-  StaleHalo& halo = trainer.halo();
   halo.set_sent(sent);
   const std::int64_t first = first_epoch_used(trainer, state.epochs);
   const auto read = [&](const char* kind, const auto& all) {

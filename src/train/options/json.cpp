@@ -250,6 +250,12 @@ void add_exchange(TrainFields& fields) {
       "if it saves half of the rows or, with --link-gbps, more time than its sums take.",
       HELIOGRAPH_MEMBER(exchange.rows));
   fields.add(
+      "kept-columns",
+      "Leave out the columns that dropout drops, which both ends of a message know, where rows are "
+      "summed before they are multiplied by W. Fewer bytes, a little more computing, the same "
+      "results.",
+      HELIOGRAPH_MEMBER(exchange.kept_columns));
+  fields.add(
       "bits", FieldKind::integer, "32|16|8|4|2|1",
       "Bits per value of the rows that ranks exchange. 32 is exact fp32, 16 is bfloat16, fewer are "
       "rounded at random without bias.",

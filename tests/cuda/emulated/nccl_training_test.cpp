@@ -43,6 +43,31 @@ TEST_F(NcclTraining, HasTheBitsOfThreads) {
   }
 }
 
+// The ranks know the lengths of messages at the beginning of each epoch.
+TEST_F(NcclTraining, KeptColumnsChangeBytesAlone) {
+  const Dataset data = test::make_small_dataset(80, 12, 4, 5);
+  for (const int staleness : {0, 2}) {
+    SCOPED_TRACE(staleness);
+    TrainOptions o = test::small_options(3, 6);
+    o.model.layers = 3;
+    o.transport.device = DeviceKind::cuda;
+    o.transport.kind = TransportKind::nccl;
+    o.exchange.rows = ExchangedRows::cover;
+    o.model.dropout = 0.5F;
+    o.exchange.bits_forward = o.exchange.bits_backward = Bits::two;
+    o.exchange.staleness = staleness;
+    const TrainResult all = train(data, o);
+    o.exchange.kept_columns = true;
+    const TrainResult kept = train(data, o);
+    ASSERT_EQ(kept.epochs.size(), all.epochs.size());
+    for (std::size_t e = 0; e < all.epochs.size(); ++e) {
+      EXPECT_EQ(kept.epochs[e].loss, all.epochs[e].loss) << e;
+      EXPECT_LT(kept.epochs[e].bytes.total(), all.epochs[e].bytes.total()) << e;
+    }
+    EXPECT_EQ(kept.predictions, all.predictions);
+  }
+}
+
 // The norm needs the sums of all ranks before any weight changes.
 TEST_F(NcclTraining, ClipsGradientsAsTheCpuDoes) {
   const Dataset data = test::make_small_dataset(80, 12, 4, 5);

@@ -1,0 +1,56 @@
+#include "quant/kept_columns.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <vector>
+
+#include "cuda/device_arrays.hpp"
+
+namespace heliograph {
+namespace {
+
+class KeptColumnsTwin : public TwinTest {};
+
+TEST_F(KeptColumnsTwin, HaveTheBitsOfTheCpu) {
+  for (const std::int64_t rows : {0, 1, 700}) {
+    std::vector<std::int64_t> nodes(static_cast<std::size_t>(rows));
+    std::iota(nodes.begin(), nodes.end(), 5000);
+    const std::vector<std::int64_t> starts{0, rows / 3, rows};
+    for (const int bits : {1, 2, 4, 8, 16, 32}) {
+      for (const std::int64_t cols : {1, 47, 128, 300}) {
+        SCOPED_TRACE(::testing::Message() << rows << " rows, " << bits << " bits, " << cols);
+        const RowFormat format{bits, bits == 4};
+        KeptColumns host(nodes, starts, cols, format, cpu->device(), MemoryUse::halo, nullptr);
+        KeptColumns device(nodes, starts, cols, format, cuda->device(), MemoryUse::halo,
+                           account.get());
+        std::vector<std::byte> packed(static_cast<std::size_t>(rows) * format.row_bytes(cols) + 64);
+        for (std::size_t i = 0; i < packed.size(); ++i) {
+          packed[i] = static_cast<std::byte>(i * 37 + 11);
+        }
+        const DeviceArray<std::byte> device_packed = on_device(packed);
+        for (const std::uint64_t stream : {3, 4}) {
+          host.draw(30000, stream);
+          device.draw(30000, stream);
+          cuda->device().finish();
+          for (const std::int64_t start : starts)
+            EXPECT_EQ(device.offset(start), host.offset(start));
+          std::vector<std::byte> kept(host.bytes() + 64), back(packed.size());
+          const DeviceArray<std::byte> device_kept = on_device(kept), device_back = on_device(back);
+          for (const auto& [begin, end] :
+               {std::pair{rows / 3, rows}, {std::int64_t{0}, rows / 3}}) {
+            host.compress(begin, end, packed.data(), kept.data());
+            device.compress(begin, end, device_packed.data(), device_kept.data());
+          }
+          EXPECT_EQ(device_kept.values(), kept);
+          host.expand(kept.data(), back.data());
+          device.expand(device_kept.data(), device_back.data());
+          EXPECT_EQ(device_back.values(), back);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace heliograph

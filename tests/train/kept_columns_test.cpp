@@ -1,0 +1,138 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "core/noise.hpp"
+#include "heliograph/partition.hpp"
+#include "heliograph/train.hpp"
+#include "support/graphs.hpp"
+#include "support/runs.hpp"
+
+// Which columns travel changes bytes and nothing else.
+
+namespace heliograph {
+namespace {
+
+TrainOptions options_of(ModelKind kind, int ranks) {
+  TrainOptions o = test::small_options(ranks, 5);
+  o.model.kind = kind;
+  o.model.layers = 3;
+  o.model.hidden = 40;
+  o.model.dropout = 0.4F;
+  o.partition.partitioner = Partitioner::random;
+  return o;
+}
+
+void expect_same_numbers(const TrainResult& a, const TrainResult& b) {
+  ASSERT_EQ(a.epochs.size(), b.epochs.size());
+  for (std::size_t e = 0; e < a.epochs.size(); ++e) {
+    EXPECT_EQ(a.epochs[e].loss, b.epochs[e].loss) << e;
+    EXPECT_EQ(a.epochs[e].test_metric, b.epochs[e].test_metric) << e;
+    EXPECT_EQ(a.epochs[e].fp32_bytes, b.epochs[e].fp32_bytes) << e;
+  }
+  EXPECT_EQ(a.model->tensors, b.model->tensors);
+  EXPECT_EQ(a.predictions, b.predictions);
+}
+
+class KeptColumnsOf : public ::testing::TestWithParam<ModelKind> {};
+
+TEST_P(KeptColumnsOf, ChangeBytesAlone) {
+  const Dataset plain = test::make_small_dataset(150, 20, 5, 3);
+  const Dataset directed = test::make_small_dataset(150, 20, 5, 3, false, false, true);
+  int fewer = 0;
+  for (const auto& [bits, staleness, ranks] :
+       {std::tuple{Bits::one, 0, 4}, {Bits::two, 2, 3}, {Bits::fp32, 0, 2}, {Bits::bf16, 1, 7}}) {
+    for (const ExchangedRows rows : {ExchangedRows::boundary, ExchangedRows::cover}) {
+      SCOPED_TRACE(::testing::Message()
+                   << bit_count(bits) << " bits, S = " << staleness << ", " << ranks
+                   << " ranks, covers " << (rows == ExchangedRows::cover));
+      TrainOptions o = options_of(GetParam(), ranks);
+      o.exchange.bits_forward = o.exchange.bits_backward = bits;
+      o.exchange.staleness = staleness;
+      o.exchange.sync_every = staleness > 0 ? 3 : 0;
+      o.exchange.rows = rows;
+      const Dataset& data = ranks == 4 ? directed : plain;
+      const TrainResult all = train(data, o);
+      o.exchange.kept_columns = true;
+      const TrainResult kept = train(data, o);
+      expect_same_numbers(kept, all);
+      EXPECT_LE(kept.bytes_per_epoch.total(), all.bytes_per_epoch.total());
+      if (kept.bytes_per_epoch.total() < all.bytes_per_epoch.total()) ++fewer;
+    }
+  }
+  // Rows of these models are not what dropout leaves: they hop from logits, or are signed.
+  const bool never = GetParam() == ModelKind::appnp || GetParam() == ModelKind::dagnn;
+  EXPECT_EQ(fewer, never ? 0 : 8);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, KeptColumnsOf,
+                         ::testing::Values(ModelKind::gcn, ModelKind::sage, ModelKind::gin,
+                                           ModelKind::appnp, ModelKind::dagnn, ModelKind::jknet,
+                                           ModelKind::gcnii),
+                         [](const auto& p) { return test::name_of(p.param); });
+
+TEST(KeptColumns, BytesAreThoseOfTheMasks) {
+  const Dataset data = test::make_small_dataset(150, 20, 5, 3);
+  TrainOptions o = options_of(ModelKind::gcn, 3);
+  o.exchange.bits_forward = Bits::two;
+  o.exchange.bits_backward = Bits::four;
+  o.exchange.kept_columns = true;
+  const TrainResult r = train(data, o);
+  const Partition partition = make_partition(data.graph, o.partition);
+  std::set<std::pair<std::int64_t, int>> sent;  // A node and the rank that needs its row.
+  for (std::int64_t v = 0; v < data.graph.nodes; ++v) {
+    const auto at = static_cast<std::size_t>(v);
+    for (auto e = data.graph.offsets[at]; e < data.graph.offsets[at + 1]; ++e) {
+      const NodeId u = data.graph.neighbours[static_cast<std::size_t>(e)];
+      const int owner = partition.owner[static_cast<std::size_t>(v)];
+      if (owner != partition.owner[static_cast<std::size_t>(u)]) sent.emplace(u, owner);
+    }
+  }
+  const auto threshold = static_cast<std::uint32_t>(0.4F * 65536 + 0.5F);
+  for (const EpochReport& epoch : r.epochs) {
+    // Layer 1 sums the 40 hidden values of layer 0 after ReLU and dropout; layer 2 sends 5 columns
+    // of x W. Gradients travel whole: 40 and 5 columns.
+    std::int64_t forward = 0;
+    const std::uint64_t stream =
+        stream_key(o.seed, Purpose::dropout, {epoch.epoch}, site_key(1, Direction::forward));
+    for (const auto& [node, rank] : sent) {
+      std::int64_t kept = 0;
+      for (std::uint32_t c = 0; c < 40; ++c) {
+        kept += noise16(row_key(stream, static_cast<std::uint64_t>(node)), c) >= threshold ? 1 : 0;
+      }
+      forward += 2 + (2 * kept + 7) / 8 + 4 + (2 * 5 + 7) / 8;
+    }
+    EXPECT_EQ(epoch.bytes.halo_forward, forward);
+    EXPECT_EQ(epoch.bytes.halo_backward,
+              static_cast<std::int64_t>(sent.size()) * (4 + 20 + 4 + (4 * 5 + 7) / 8));
+  }
+}
+
+TEST(KeptColumns, ThatLeaveNothingOutAreNamed) {
+  const Dataset data = test::make_small_dataset(60, 20, 5, 3);
+  for (const auto& [kind, dropout, warns] : {std::tuple{ModelKind::gcn, 0.0F, true},
+                                             {ModelKind::gcn, 0.4F, false},
+                                             {ModelKind::gat, 0.4F, true}}) {
+    TrainOptions o = options_of(kind, 2);
+    o.model.dropout = dropout;
+    o.model.heads = kind == ModelKind::gat ? 2 : o.model.heads;
+    o.exchange.kept_columns = true;
+    std::string warnings;
+    TrainCallbacks callbacks;
+    callbacks.log = [&](LogLevel level, std::string_view text) {
+      if (level == LogLevel::warning) warnings += text;
+    };
+    train(data, o, callbacks);
+    EXPECT_EQ(warnings.find("kept-columns leaves nothing out") != std::string::npos, warns)
+        << test::name_of(kind) << ", " << dropout << ": " << warnings;
+  }
+}
+
+}  // namespace
+}  // namespace heliograph
