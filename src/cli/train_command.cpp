@@ -24,6 +24,7 @@
 #include "heliograph/error.hpp"
 #include "heliograph/shards.hpp"
 #include "heliograph/train.hpp"
+#include "train/options/json.hpp"
 #include "train/processes.hpp"
 #include "train/run/output_file.hpp"
 #include "train/run/output_path.hpp"
@@ -303,7 +304,8 @@ void require_writable_outputs(const TrainRequest& request) {
 }
 
 /// Stores the options of the config file, then the flags. Relative paths of a run.json are those of
-/// the directory in which its run was started. Returns the config, if the user wrote it.
+/// the directory in which its run was started. A config's options for a model or a schedule that a
+/// flag has replaced count as not given. Returns the config's, if the user wrote it.
 nlohmann::json apply_given(const TrainArguments& arguments, TrainRequest& request) {
   nlohmann::json written = nlohmann::json::object();
   if (const auto path = arguments.text("config")) {
@@ -324,6 +326,18 @@ nlohmann::json apply_given(const TrainArguments& arguments, TrainRequest& reques
     }
   }
   arguments.apply(request);
+  if (!arguments.text("config") || !(arguments.given("model") || arguments.given("schedule"))) {
+    return written;
+  }
+  const auto defaults = options_to_json(TrainOptions());
+  nlohmann::json reset = nlohmann::json::object();
+  for (const std::string& name : misplaced_options(request.train)) {
+    if (arguments.given(name)) continue;
+    reset[name] = defaults.at(name);
+    written.erase(name);
+  }
+  apply_json(std::span<const OptionField<TrainRequest>>(arguments.fields()), reset, "--config",
+             request);
   return written;
 }
 
@@ -364,13 +378,19 @@ void require_processes(const TrainArguments& arguments, const TrainRequest& requ
 int run_train(const TrainArguments& arguments, const std::vector<std::string>& words) {
   TrainRequest request;
   request.train.partition.parts = kPartsNotGiven;
-  const nlohmann::json written = apply_given(arguments, request);
+  nlohmann::json written;
+  const auto apply = [&] { written = apply_given(arguments, request); };
+  if (const auto resume = arguments.text("resume")) {
+    request.resume = *resume;
+  } else {
+    apply();
+  }
   ResumePoint resumed;
   if (!request.resume.empty()) {
-    // What the user gives overrides the options of the resumed run.
+    // What the user gives overrides the options of the resumed run, and needs them: --split-seed.
     resumed = find_resume_point("resume", request.resume);
     request = TrainRequest();
-    apply_resumed(resumed, request, [&] { apply_given(arguments, request); });
+    apply_resumed(resumed, request, apply);
   }
   set_folders(resumed, request);
   bool parts_given = request.train.partition.parts != kPartsNotGiven;

@@ -261,6 +261,32 @@ TEST_F(Checkpoint, RefusalsNameWhatIsWrong) {
   EXPECT_FALSE(fs::exists(folder_ / "run" / "checkpoints"));
 }
 
+TEST_F(Checkpoint, FlagsMeetTheOptionsOfTheResumedRun) {
+  const std::string owners = path("owners");
+  const std::vector<std::string> drawn{"--split", "random:50/25/25"};
+  const auto with = [](std::vector<std::string> words, const std::vector<std::string>& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  ASSERT_EQ(run_command(with({"partition", "--data", data_, "--parts", "3", "--balance-train",
+                              "--owners", owners},
+                             drawn))
+                .code,
+            0);
+  ASSERT_EQ(run_command(arguments("run", 2,
+                                  with(drawn, {"--parts", "3", "--partitioner", "file:" + owners,
+                                               "--checkpoint-every", "2"})))
+                .code,
+            0);
+  const std::vector<std::string> resume{"train", "--resume", path("run"), "--epochs", "4"};
+  auto outcome = run_command(with(resume, {"--split-seed", "3"}));
+  EXPECT_EQ(outcome.code, 7);
+  EXPECT_THAT(outcome.err, HasSubstr("--split-seed is 3, but the checkpoint was made with 0"));
+  // The partition is what counts, not the options that cut it.
+  outcome = run_command(with(resume, {"--balance-train", "--partitioner", "metis"}));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+}
+
 TEST_F(Checkpoint, EvalScoresAtAnyNumberOfRanks) {
   ASSERT_EQ(run_command(arguments("run", 6, {"--checkpoint-every", "6"})).code, 0);
   const auto last = read_lines(folder_ / "run" / "metrics.jsonl").back();

@@ -315,6 +315,31 @@ TEST(Config, IsReadAndOverridden) {
   EXPECT_EQ(test::read_lines(folder / "run" / "metrics.jsonl").size(), 3U);
 }
 
+TEST(Config, OptionsForWhatAFlagReplacesAreNotTaken) {
+  const TemporaryDirectory folder;
+  const std::string config = (folder / "c.json").string();
+  const std::string data = test::save_ring(folder / "ring", 40);
+  test::write_text(config, R"({"epochs": 2, "hidden": 8, "model": "gat", "heads": 2,
+                               "schedule": "step", "step-gamma": 0.25, "no-concat-heads": true})");
+  const std::string run = (folder / "gat").string();
+  ASSERT_EQ(run_command({"train", "--config", config, "--data", data, "--out", run}).code, 0);
+  for (const std::string& from : {config, run + "/run.json"}) {
+    const std::vector<std::string> words{
+        "train",      "--config", from,    "--data",        data,         "--model", "sage",
+        "--schedule", "cosine",   "--out", folder / "sage", "--overwrite"};
+    const auto outcome = run_command(words);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const auto options = test::read_json(folder / "sage" / "run.json").at("options");
+    EXPECT_EQ(options.at("model"), "sage");
+    EXPECT_EQ(options.at("heads"), 4);
+    EXPECT_EQ(options.at("step-gamma"), 0.5);
+    EXPECT_EQ(options.at("hidden"), 8);
+    auto more = words;
+    more.insert(more.end(), {"--heads", "2"});
+    expect_refusal(more, 2, "--heads is for --model gat");
+  }
+}
+
 TEST(Config, BadOnesAreRefusedByFile) {
   const TemporaryDirectory folder;
   const std::string config = (folder / "c.json").string();

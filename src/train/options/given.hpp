@@ -15,6 +15,9 @@ using GivenOption = std::function<bool(const std::string& name)>;
 /// the default, with which `validate` cannot tell whether it is given. Throws Error(usage).
 void validate(const TrainOptions& options, const GivenOption& given);
 
+/// The options with values that `validate` refuses for this model and learning-rate schedule.
+std::vector<std::string> misplaced_options(const TrainOptions& options);
+
 /// Options that change nothing in a model, and why.
 struct IdleOptions {
   std::vector<std::string> names;

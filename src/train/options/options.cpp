@@ -43,41 +43,55 @@ void require_above_0(const char* name, Value value) {
   require_value(value > 0 && std::isfinite(value), name, "above 0", value);
 }
 
+/// An option that only some models have a place for.
+struct ModelOption {
+  const char* name;
+  std::vector<ModelKind> kinds;
+  bool asked;              ///< Whether it has another value than its default.
+  bool may_be_off = true;  ///< Whether to give the default asks for nothing.
+
+  bool fits(ModelKind kind) const { return std::ranges::find(kinds, kind) != kinds.end(); }
+};
+
+std::vector<ModelOption> model_options(const ModelOptions& model) {
+  using enum ModelKind;
+  const ModelOptions defaults;
+  const std::vector<ModelKind> convolving{gcn, sage, gin, jknet, gat, gat_sep, gatv2};
+  const std::vector<ModelKind> attending{gat, gat_sep, gatv2};
+  return {
+      {"hops", {appnp, dagnn}, model.hops != defaults.hops, false},
+      {"teleport", {appnp}, model.teleport != defaults.teleport, false},
+      {"eps-learned", {gin}, model.eps_learned},
+      {"theta", {gcnii}, model.theta != defaults.theta, false},
+      {"alpha", {gcnii}, model.alpha != defaults.alpha, false},
+      {"jk", convolving, model.jk != JumpingKnowledge::none},
+      {"feed-forward", {gcn, sage, jknet, gat, gat_sep, gatv2}, model.feed_forward > 0},
+      {"residual linear", {gcn, jknet, gat, gatv2}, model.residual == Residual::linear},
+      {"pre-norm", convolving, model.pre_norm},
+      {"input-linear",
+       {gcn, sage, gin, jknet, appnp, dagnn, gat, gat_sep, gatv2},
+       model.input_linear},
+      {"output-linear", convolving, model.output_linear},
+      {"heads", attending, model.heads != defaults.heads, false},
+      {"output-heads", {gat, gatv2}, model.output_heads != defaults.output_heads, false},
+      {"concat-heads", attending, !model.concat_heads, false},
+      {"attention-dropout", attending, model.attention_dropout != defaults.attention_dropout,
+       false},
+      {"negative-slope", attending, model.negative_slope != defaults.negative_slope, false},
+  };
+}
+
 /// Refuses options that the model has no place for.
 void validate_composition(const ModelOptions& model, const GivenOption& given) {
   const ModelKind kind = model.kind;
-  const ModelOptions defaults;
-  const auto require_kind = [&](bool asked, const char* option,
-                                std::initializer_list<ModelKind> kinds) {
-    if (!asked || std::ranges::find(kinds, kind) != kinds.end()) return;
+  for (const ModelOption& option : model_options(model)) {
+    const bool asked = option.asked || (!option.may_be_off && given(option.name));
+    if (!asked || option.fits(kind)) continue;
     std::vector<std::string> names;
-    for (const ModelKind k : kinds) names.push_back(choice_name(k));
-    throw_error(ErrorCode::usage, "--{} is for --model {}, not {}", option, listed(names),
+    for (const ModelKind k : option.kinds) names.push_back(choice_name(k));
+    throw_error(ErrorCode::usage, "--{} is for --model {}, not {}", option.name, listed(names),
                 choice_name(kind));
-  };
-  using enum ModelKind;
-  const auto convolving = {gcn, sage, gin, jknet, gat, gat_sep, gatv2};
-  require_kind(model.hops != defaults.hops || given("hops"), "hops", {appnp, dagnn});
-  require_kind(model.teleport != defaults.teleport || given("teleport"), "teleport", {appnp});
-  require_kind(model.eps_learned, "eps-learned", {gin});
-  require_kind(model.theta != defaults.theta || given("theta"), "theta", {gcnii});
-  require_kind(model.alpha != defaults.alpha || given("alpha"), "alpha", {gcnii});
-  require_kind(model.jk != JumpingKnowledge::none, "jk", convolving);
-  require_kind(model.feed_forward > 0, "feed-forward", {gcn, sage, jknet, gat, gat_sep, gatv2});
-  require_kind(model.residual == Residual::linear, "residual linear", {gcn, jknet, gat, gatv2});
-  require_kind(model.pre_norm, "pre-norm", convolving);
-  require_kind(model.input_linear, "input-linear",
-               {gcn, sage, gin, jknet, appnp, dagnn, gat, gat_sep, gatv2});
-  require_kind(model.output_linear, "output-linear", convolving);
-  const auto require_attention = [&](bool asked, const char* option) {
-    require_kind(asked || given(option), option, {gat, gat_sep, gatv2});
-  };
-  require_attention(model.heads != defaults.heads, "heads");
-  require_kind(model.output_heads != defaults.output_heads || given("output-heads"), "output-heads",
-               {gat, gatv2});
-  require_attention(!model.concat_heads, "concat-heads");
-  require_attention(model.attention_dropout != defaults.attention_dropout, "attention-dropout");
-  require_attention(model.negative_slope != defaults.negative_slope, "negative-slope");
+  }
   const bool only_logits = model.layers == 1 && averages_logits(model);
   if (attends(model) && model.concat_heads && !only_logits && model.hidden % model.heads != 0) {
     throw_error(ErrorCode::usage,
@@ -91,7 +105,7 @@ void validate_composition(const ModelOptions& model, const GivenOption& given) {
                 "fp32 rows",
                 choice_name(kind));
   }
-  const bool joins = kind == jknet || model.jk != JumpingKnowledge::none;
+  const bool joins = kind == ModelKind::jknet || model.jk != JumpingKnowledge::none;
   require_together(!joins || model.layers > 1,
                    "--jk and --model jknet join the outputs of layers, and --layers 1 leaves "
                    "nothing to join");
@@ -243,6 +257,17 @@ std::vector<IdleOptions> idle_options(const ModelOptions& model) {
     idle.push_back({std::move(names), "--layers 1: there is no hidden layer"});
   }
   return idle;
+}
+
+std::vector<std::string> misplaced_options(const TrainOptions& options) {
+  std::vector<std::string> names;
+  for (const ModelOption& option : model_options(options.model)) {
+    if (!option.may_be_off && !option.fits(options.model.kind)) names.emplace_back(option.name);
+  }
+  if (options.optimizer.schedule != Schedule::step) {
+    names.insert(names.end(), {"step-size", "step-gamma"});
+  }
+  return names;
 }
 
 void validate(const TrainOptions& options) {
