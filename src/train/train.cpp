@@ -427,10 +427,18 @@ TrainResult run(const TrainOptions& options, const TrainCallbacks& callbacks, Ma
   return result;
 }
 
+/// The options as the run takes them. Ranks that fetch the features of their halo round their parts
+/// of gradients, so --reproducible exchanges rows of attention's first layer instead.
+TrainOptions resolved(TrainOptions options) {
+  if (options.reproducible && attends(options.model)) options.model.precompute = false;
+  return options;
+}
+
 }  // namespace
 
-TrainResult train(const Dataset& dataset, const TrainOptions& options,
+TrainResult train(const Dataset& dataset, const TrainOptions& given,
                   const TrainCallbacks& callbacks) {
+  const TrainOptions options = resolved(given);
   return run(options, callbacks, [&](Beginning& beginning) {
     const bool resumes = !options.checkpoint.resume.empty();
     beginning = read_beginning(dataset.graph.kind(),
@@ -442,8 +450,9 @@ TrainResult train(const Dataset& dataset, const TrainOptions& options,
   });
 }
 
-TrainResult train_shards(const std::filesystem::path& directory, const TrainOptions& options,
+TrainResult train_shards(const std::filesystem::path& directory, const TrainOptions& given,
                          const TrainCallbacks& callbacks) {
+  const TrainOptions options = resolved(given);
   return run(options, callbacks, [&](Beginning& beginning) {
     // The options that are fixed in the shards are part of what is compared.
     auto shards = std::make_unique<ShardPlan>(directory, options);

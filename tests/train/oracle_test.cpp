@@ -143,7 +143,7 @@ TEST_P(Oracle, FiftyReproducibleEpochsAgreeForAnyNumberOfRanksAndThreads) {
     const TrainResult got = train(data, many);
     ASSERT_EQ(got.epochs.size(), expected.epochs.size());
     for (std::size_t e = 0; e < got.epochs.size(); ++e) {
-      EXPECT_NEAR(got.epochs[e].loss / expected.epochs[e].loss, 1.0, 1e-6)
+      EXPECT_NEAR(got.epochs[e].loss / expected.epochs[e].loss, 1.0, 1e-10)
           << ranks << " ranks, epoch " << e;
     }
     EXPECT_EQ(got.predictions, expected.predictions) << ranks << " ranks";

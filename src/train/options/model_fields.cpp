@@ -101,8 +101,9 @@ void add_model_fields(FieldTable<TrainOptions>& fields) {
       "precompute",
       "Aggregate the input features in every epoch, after dropout. By default they are "
       "aggregated once, before the first epoch, and dropout follows. With gat, gat-sep and gatv2: "
-      "exchange rows of the first layer in every epoch. By default each rank fetches its "
-      "halo's features once, and the first layer exchanges nothing.",
+      "exchange rows of the first layer in every epoch. By default, but not with "
+      "--reproducible, each rank fetches its halo's features once, and the first layer exchanges "
+      "nothing.",
       HELIOGRAPH_MEMBER(model.precompute));
   fields.add("transform-first",
              "Always aggregate before the product with the weights. By default the product comes "
