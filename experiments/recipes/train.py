@@ -3,7 +3,7 @@
 published score.
 
 Usage: train.py RECIPE.json --out DIR [--data PATH] [--seeds N] [--pyg PYTHON] [--dgl PYTHON]
-                [--overwrite] [-- FLAGS of every run]
+                [--same-start] [--overwrite] [-- FLAGS of every run]
 
 A recipe is a config of convergence/sweep.py, which trains our side into DIR/ours: fp32, 1 bit, and
 1 bit with rows of one epoch ago. "published" names published scores; "generate" holds flags of
@@ -33,7 +33,7 @@ from json_file import read_json, write_json
 from print_table import format_table
 from tables import differences_of, name_of_score, with_interval
 
-FRAMEWORKS = ("PyG", "DGL")
+FRAMEWORKS = {"PyG": "torch_geometric", "DGL": "dgl"}  # and their modules
 
 
 def train_ours(data, command, options):
@@ -46,6 +46,22 @@ def train_ours(data, command, options):
     except SystemExit as end:
         if end.code:
             raise
+
+
+def require_frameworks(options):
+    """Exits unless the Python that is given for a framework has it."""
+    for name, module in FRAMEWORKS.items():
+        python = getattr(options, name.lower())
+        if not python:
+            continue
+        try:
+            done = subprocess.run([python, "-W", "ignore", "-c", f"import {module}"], capture_output=True,
+                                  text=True, check=False)
+            reason = (done.stderr.strip().split("\n") or [""])[-1] if done.returncode else ""
+        except OSError as error:
+            reason = error.strerror
+        if reason:
+            sys.exit(f"train.py: --{name.lower()} {python}: {reason}")
 
 
 def settings_of(recipe, flags):
@@ -137,6 +153,9 @@ def main():
     if ("generate" in recipe) == bool(options.data):
         parser.error("--data is needed" if not options.data else
                      f"{options.recipe} generates its graph, so it takes no --data")
+    if options.same_start and not any(getattr(options, name.lower()) for name in FRAMEWORKS):
+        parser.error("--same-start is for --pyg and --dgl")
+    require_frameworks(options)
     command = find_command(options.heliograph)
     options.seeds = options.seeds or recipe["seeds"]
     sweep.make_folder(options.out)

@@ -251,6 +251,8 @@ class Predict(unittest.TestCase):
 # Stands in for a Python with PyG: scores 0.80, 0.84, 0.82 for seeds 1 to 3, or fails.
 FAKE_PYG = """#!{python}
 import json, os, sys
+if sys.argv[-2] == "-c":
+    sys.exit(sys.argv[-1] != "import torch_geometric")
 with open(sys.argv[-2], encoding="utf-8") as file:
     job = json.load(file)
 if os.environ.get("FAKE_PYG_FAILS"):
@@ -315,6 +317,16 @@ class Recipes(FolderTest):
         self.assertIn("generate --preset reddit", calls[0])
         self.assertIn(f"--data {self.path('out', 'graph')} --model gin", calls[1])
         self.assertNotIn("PyG", self.read("out", "recipe.md"))
+
+    def test_a_python_without_the_framework_is_named_before_ours_is_trained(self):
+        for python, reason in (("/nosuch/python", "No such file or directory"),
+                               (sys.executable, "No module named 'dgl'")):
+            done, calls = self.train("cora_gcn.json", "--data", "cora.npz", "--dgl", python)
+            self.assertEqual((done.returncode, calls), (1, []))
+            self.assertEqual(done.stderr, f"train.py: --dgl {python}: {reason}\n".replace(
+                "No module", "ModuleNotFoundError: No module"))
+        done, _ = self.train("cora_gcn.json", "--data", "cora.npz", "--same-start")
+        self.assertIn("--same-start is for --pyg and --dgl", done.stderr)
 
     def test_failures_are_named(self):
         done, _ = self.train("sylvie_gin.json", "--data", "d")
