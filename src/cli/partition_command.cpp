@@ -36,8 +36,9 @@ std::vector<OptionField<PartitionRequest>> partition_fields() {
                    "node-order", "split", "split-seed", "stratified", "normalize", "inductive"});
   // What decides the bytes and the memory that are printed.
   fields.add_group(train_option_fields(), HELIOGRAPH_MEMBER(train), "Model");
-  fields.add_part(train_option_fields(), HELIOGRAPH_MEMBER(train),
-                  {"reproducible", "exchange", "staleness", "gradient-bits", "link-gbps"});
+  fields.add_part(
+      train_option_fields(), HELIOGRAPH_MEMBER(train),
+      {"reproducible", "exchange", "kept-columns", "staleness", "gradient-bits", "link-gbps"});
   fields.group("Results");
   fields.add("out", "DIR",
              "Write shards: a data set in parts, of which each rank of a later training reads only "

@@ -100,9 +100,9 @@ std::vector<std::string> options_without_effect(const TrainRequest& request,
     return names;
   };
   if (request.train.partition.parts == 1) {
-    note(used({"bits", "bits-forward", "bits-backward", "gradient-bits", "staleness", "sync-every",
-               "warmup-epochs", "partitioner", "objective", "partition-seed", "balance-train",
-               "link-gbps", "link-latency-us"}),
+    note(used({"exchange", "kept-columns", "bits", "bits-forward", "bits-backward", "gradient-bits",
+               "staleness", "sync-every", "warmup-epochs", "partitioner", "objective",
+               "partition-seed", "balance-train", "link-gbps", "link-latency-us"}),
          "--parts 1: nothing is exchanged");
   } else if (request.train.exchange.staleness == 0) {
     note(used({"sync-every", "warmup-epochs"}), "--staleness 0");

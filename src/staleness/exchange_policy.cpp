@@ -16,6 +16,16 @@ RowFormat ExchangePolicy::format(const Site& site) const {
           static_cast<int>(site.exact_cols), site.groups};
 }
 
+double ExchangePolicy::mean_row_bytes(const Site& site) const {
+  const RowFormat of = format(site);
+  if (!keeps_columns(site)) return static_cast<double>(of.row_bytes(site.cols));
+  const double kept = 1 - site.dropped.threshold / 65536.0;
+  // To fill up a byte takes 0 to 7 bits, in steps of the bits of a code.
+  const double filling = (8 - std::min(of.bits, 8)) / 2.0;
+  return static_cast<double>(of.parameter_bytes()) +
+         (kept * static_cast<double>(site.cols) * of.bits + filling) / 8;
+}
+
 std::int64_t ExchangePolicy::kept_slots(const Site& site) const {
   const bool needed = site.keeps_sent && (slots_ > 1 || format(site).bits < 32);
   return needed ? 2 * std::int64_t{slots_} - 1 : 0;

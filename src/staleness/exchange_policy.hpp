@@ -49,6 +49,8 @@ class ExchangePolicy {
   }
   /// The largest number of bytes that one encoded row of the site takes.
   std::size_t most_row_bytes(const Site& site) const { return format(site).row_bytes(site.cols); }
+  /// The mean number of bytes that a row of the site takes; less if it sends kept columns only.
+  double mean_row_bytes(const Site& site) const;
 
  private:
   RowFormat format(const Site& site) const;

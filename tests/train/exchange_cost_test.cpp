@@ -44,6 +44,26 @@ void expect_what_train_counts(const Dataset& data, TrainOptions o) {
   }
 }
 
+TEST(ExchangeCost, OfKeptColumnsIsTheMean) {
+  const Dataset data = test::make_small_dataset(300, 24, 3, 3);
+  TrainOptions o = test::small_options(3, 5);
+  o.model.layers = 3;
+  o.model.hidden = 41;
+  o.model.dropout = 0.3F;
+  o.exchange.kept_columns = true;
+  o.exchange.rows = ExchangedRows::cover;
+  const Partition partition = make_partition(data.graph, o.partition);
+  const auto exchanges = at_all_bits(o);
+  const auto costs = exchange_costs(data, partition, o, nullptr, exchanges);
+  for (std::size_t i = 0; i < costs.size(); ++i) {
+    o.exchange = exchanges[i];
+    const TrafficBytes bytes = train(data, o).bytes_per_epoch;
+    const auto counted = static_cast<double>(bytes.halo_forward + bytes.halo_backward);
+    EXPECT_NEAR(static_cast<double>(costs[i].row_bytes) / counted, 1, 0.005)
+        << bit_count(o.exchange.bits_forward);
+  }
+}
+
 TEST(ExchangeCost, IsWhatTrainCounts) {
   const Dataset dense = test::make_small_dataset(300, 24, 3, 3);
   for (const ModelKind kind :

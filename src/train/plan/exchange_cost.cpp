@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <numeric>
 
 #include "comm/integer_sum.hpp"
@@ -198,8 +199,10 @@ std::vector<ExchangeCost> exchange_costs(const Dataset& dataset, const Partition
     LinkRows bytes(of->rows[0][0].size(), 0);
     for (const Site& site : of->model.sites) {
       const LinkRows& rows = rows_of(of->rows, site);
-      const auto row_bytes = static_cast<std::int64_t>(policy.most_row_bytes(site));
-      for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] += row_bytes * rows[i];
+      const double row_bytes = policy.mean_row_bytes(site);
+      for (std::size_t i = 0; i < bytes.size(); ++i) {
+        bytes[i] += std::llround(row_bytes * static_cast<double>(rows[i]));
+      }
     }
     ExchangeCost cost;
     cost.row_bytes = sum_of(bytes);

@@ -16,7 +16,8 @@ class Covers;
 
 /// What an epoch of training on a partition sends, and what its ranks hold.
 struct ExchangeCost {
-  /// Rows of nodes and partial sums, forward and backward, all ranks together.
+  /// Rows of nodes and partial sums, forward and backward, all ranks together; the mean of epochs
+  /// if they send kept columns only.
   std::int64_t row_bytes = 0;
   std::int64_t gradient_bytes = 0;    ///< Weight gradients, all ranks together.
   std::int64_t link_bytes = 0;        ///< Both, on the link from one rank to another that has most.
