@@ -17,9 +17,9 @@ DEVICES = {
     "A100": (1.8e12, None, 40e6, 19.5e12, 156e12),
 }
 # Estimates, in seconds: the shortest kernel, a launch by the host, a kernel in a graph, and an
-# exchange of halos with its waits of the host.
-KERNEL, LAUNCH, IN_GRAPH, EXCHANGE = 2e-6, 3e-6, 1.5e-6, 75e-6
-LAUNCHES = 34  # kernels and products of an epoch of three layers on one rank (docs/gpu_design.md)
+# exchange of halos with its waits of the host, or over NCCL, which the device orders.
+KERNEL, LAUNCH, IN_GRAPH, EXCHANGE, NCCL_EXCHANGE = 2e-6, 3e-6, 1.5e-6, 75e-6, 15e-6
+LAUNCHES = 36  # kernels and products of an epoch of three layers on one rank (docs/gpu_design.md)
 
 
 class Rates:
@@ -87,6 +87,7 @@ def epoch(row, rates, fused=True):
     seconds /= min(ranks, rates.devices)
     if ranks > 1:  # encoding, copying and receiving, at the rate of one device's memory
         halo = row["halo_bytes"]["halo_forward"] + row["halo_bytes"]["halo_backward"]
-        seconds += (row["fp32_halo_bytes"] + 3 * halo) / rates.copy + 4 * EXCHANGE
+        exchange = NCCL_EXCHANGE if row.get("transport") == "nccl" else EXCHANGE
+        seconds += (row["fp32_halo_bytes"] + 3 * halo) / rates.copy + 4 * exchange
     each = IN_GRAPH if row.get("cuda_graphs") == "on" else LAUNCH
     return max(seconds, ranks * LAUNCHES * each / min(ranks, rates.devices))

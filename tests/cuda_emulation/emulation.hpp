@@ -38,6 +38,8 @@
 //
 // Variables of the environment:
 // - HELIOGRAPH_EMULATED_DEVICES is the number of devices, 1 if it is not set.
+// - HELIOGRAPH_GRID_ORDER is the order of grids: forwards, backwards or, if it is not set,
+//   alternating.
 // - HELIOGRAPH_EMULATED_CUDA_AWARE_MPI stands for a CUDA-aware MPI: the host may touch memory of
 //   cudaMalloc, and mpi_is_cuda_aware (command/cuda_aware_mpi.cpp) says yes.
 // - HELIOGRAPH_EMULATED_CALLS is a path. When the process ends, it writes how often it called each
@@ -68,10 +70,12 @@ void lose_copies(int from, int to, bool lose = true);
 /// The number of graphs and executable graphs that exist.
 std::size_t live_graphs();
 
-/// The order in which the blocks, warps and lanes of a grid run. `alternating`, the order at first,
-/// runs every other grid of a kernel on a stream backwards, beginning with the first.
+/// The order in which the blocks, warps and lanes of a grid run. `alternating` runs every other
+/// grid of a kernel on a stream backwards, beginning with the first.
 enum class GridOrder : std::uint8_t { alternating, forwards, backwards };
 void set_order(GridOrder order);
+/// That of HELIOGRAPH_GRID_ORDER.
+GridOrder order_at_first();
 
 /// Forgets a kernel's failure (after which every call fails, as on a device), failures that were
 /// requested for later calls, captures, and all work that waits.

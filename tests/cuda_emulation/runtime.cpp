@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <set>
+#include <stdexcept>
 #include <string_view>
 
 #include "block.hpp"
@@ -189,6 +190,15 @@ void set_memory(std::size_t bytes) {
 std::size_t live_bytes() {
   const std::lock_guard guard(runtime().lock);
   return runtime().memory.live_bytes();
+}
+
+GridOrder order_at_first() {
+  const char* order = std::getenv("HELIOGRAPH_GRID_ORDER");
+  const std::string_view name = order == nullptr ? "alternating" : order;
+  if (name == "alternating") return GridOrder::alternating;
+  if (name == "backwards") return GridOrder::backwards;
+  if (name == "forwards") return GridOrder::forwards;
+  throw std::invalid_argument("HELIOGRAPH_GRID_ORDER is none of forwards, backwards, alternating");
 }
 
 void set_order(GridOrder order) {

@@ -105,7 +105,7 @@ struct Runtime {
   std::map<std::string, std::int64_t> calls;
   std::int64_t host_waits = 0;
   std::multimap<std::string, OrderedFailure> failures;
-  GridOrder order = GridOrder::alternating;
+  GridOrder order = order_at_first();
   Stream* at_work = nullptr;  ///< The stream whose work runs.
   std::string broken;         ///< A kernel's error, if any. Every call then fails, as on a device.
 };

@@ -72,11 +72,14 @@ class Predictions(unittest.TestCase):
         two = {**EPOCH, "ranks": 2}
         self.assertAlmostEqual(predictions.epoch(two, h100) - one,
                                (1e9 + 3 * 1e9) / 3e12 + 4 * predictions.EXCHANGE)
+        self.assertAlmostEqual(
+            predictions.epoch(two, h100) - predictions.epoch({**two, "transport": "nccl"}, h100),
+            4 * (predictions.EXCHANGE - predictions.NCCL_EXCHANGE))
         pair = predictions.Rates("NVIDIA H100", devices=2)
         self.assertAlmostEqual(predictions.epoch(EPOCH, pair), one)
         self.assertAlmostEqual(predictions.epoch(two, h100) - predictions.epoch(two, pair), one / 2)
         small = {**EPOCH, "shape": {"nodes": 3000, "edges": 40000, "features": 48, "classes": 8}}
-        self.assertAlmostEqual(predictions.epoch(small, h100), 34 * predictions.LAUNCH)
+        self.assertAlmostEqual(predictions.epoch(small, h100), 36 * predictions.LAUNCH)
         self.assertLess(predictions.epoch({**small, "cuda_graphs": "on"}, h100),
                         predictions.epoch(small, h100))
 

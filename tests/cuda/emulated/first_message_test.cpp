@@ -112,6 +112,26 @@ INSTANTIATE_TEST_SUITE_P(
                                 o.exchange.staleness = 2;
                                 o.exchange.sync_every = 4;
                               }},
+                      RunCase{"KeptColumnsOfCovers",
+                              [](TrainOptions& o) {
+                                o.exchange.rows = ExchangedRows::cover;
+                                o.exchange.kept_columns = true;
+                                o.exchange.bits_forward = o.exchange.bits_backward = Bits::two;
+                              }},
+                      RunCase{"KeptColumnsOfCoversStale",
+                              [](TrainOptions& o) {
+                                o.exchange.rows = ExchangedRows::cover;
+                                o.exchange.kept_columns = true;
+                                o.exchange.staleness = 2;
+                              }},
+                      RunCase{"GatSep", [](TrainOptions& o) { o.model.kind = ModelKind::gat_sep; }},
+                      RunCase{"Gatv2Stale",
+                              [](TrainOptions& o) {
+                                o.model.kind = ModelKind::gatv2;
+                                o.exchange.bits_forward = o.exchange.bits_backward = Bits::eight;
+                                o.exchange.staleness = 1;
+                              }},
+                      RunCase{"Clipped", [](TrainOptions& o) { o.optimizer.clip_norm = 0.05F; }},
                       RunCase{"InductiveStale",
                               [](TrainOptions& o) {
                                 o.model.kind = ModelKind::sage;
