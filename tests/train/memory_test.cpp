@@ -299,6 +299,12 @@ TEST(LeastHostMemory, IsStructureAndFeaturesOrWhatComesAfterThem) {
   needs = least_host_memory(wide, o, 500, std::nullopt);
   EXPECT_EQ(needs[MemoryUse::graph], 16 * 500 + (8 + 8 + 2 + 8 + 4) * 500);
   EXPECT_EQ(needs[MemoryUse::evaluation], structure - 4 * 1000 + 3000 * 16 * 4);
+
+  o.inductive = false;
+  o.partition.parts = 1;  // A single rank sums nothing.
+  const std::int64_t of_integers = least_host_memory(wide, o, 0, 0).total();
+  o.exchange.gradient_bits = Bits::fp32;
+  EXPECT_EQ(of_integers, least_host_memory(wide, o, 0, 0).total());
 }
 
 TEST(RequireHostMemory, NamesTheHost) {
