@@ -85,6 +85,9 @@ void WeightUpdate::release() {
 
 void WeightUpdate::finish() {
   Device& device = kernels_.device();
+  // What follows would wait for backward, whose time is not that of messages.
+  const bool waits = comm_.size() > 1 && !comm_.orders_on_device(Channel::weights);
+  if (waits || optimizer_.clips()) device.finish();
   if (stages()) {
     device.download(gradients_.data(), parameters_.flat_gradients_f32().data(), gradients_.size());
   }
