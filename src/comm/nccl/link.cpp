@@ -59,6 +59,7 @@ bool NcclLink::Shared::accepted() {
 }
 
 void NcclLink::Shared::launch(Group& group) {
+  // NCCL asks for one order of all communicators' groups on every rank.
   for (Rest rest; turns->launched != group.turn && !given_up;) rest();
   {
     const std::lock_guard lock(calls);
