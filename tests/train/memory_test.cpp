@@ -273,6 +273,7 @@ TEST(LeastHostMemory, IsStructureAndFeaturesOrWhatComesAfterThem) {
   // 3000 nodes; 50 columns are padded to 64, 7 classes to 16.
   const Dataset wide = test::make_small_dataset(3000, 50, 7, 3);
   TrainOptions o = options_of(ModelKind::sage, 32, 0);
+  o.eval_every = 0;
   o.model.hidden = 16;
   const std::int64_t structure =
       4 * wide.graph.entries() + 16 * 3000 + (8 + 8 + 2 + 8 + 4) * 3000 + 4 * 1000;
@@ -287,6 +288,9 @@ TEST(LeastHostMemory, IsStructureAndFeaturesOrWhatComesAfterThem) {
   EXPECT_EQ(needs[MemoryUse::features], 0);
   EXPECT_GE(needs[MemoryUse::weights], weights * 4 * 3) << "each rank draws its initial weights";
   EXPECT_EQ(needs.total(), structure + needs[MemoryUse::weights]) << "nothing else passes the host";
+  o.eval_every = 2;  // Each rank then keeps the best weights while it scores.
+  EXPECT_EQ(least_host_memory(wide, o, 0, 1000).total(), needs.total() + 3000 * 16 * 4);
+  o.eval_every = 0;
 
   o.exchange.gradient_bits = Bits::eight;  // Gradients then need more memory than features.
   needs = least_host_memory(wide, o, 0, 1000);

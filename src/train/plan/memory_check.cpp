@@ -265,10 +265,9 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
 void add_first_epochs(const Parameters& parameters, const TrainOptions& options,
                       MemoryNeeds& needs) {
   const int parts = options.partition.parts;
-  // That of a device is allocated before, or memory of its host.
-  if (parts > 1 && options.transport.device == DeviceKind::cpu) {
-    needs[MemoryUse::workspace] += sum_scratch(parameters, options);
-  }
+  // A device's scratch is allocated before, and its host keeps the best weights.
+  if (options.transport.device != DeviceKind::cpu) return;
+  if (parts > 1) needs[MemoryUse::workspace] += sum_scratch(parameters, options);
   if (options.eval_every > 0) {
     needs[MemoryUse::evaluation] += capped_product(4 * parameters.weights_and_statistics(), parts);
   }
@@ -317,15 +316,18 @@ MemoryNeeds least_host_memory(const Dataset& dataset, const TrainOptions& option
       sums_integers ? capped_product(4 * model.parameters().flat_size(), options.partition.parts) +
                           sum_scratch(model.parameters(), options)
                     : 0;
-  const std::int64_t outputs = 4 * nodes * padded_stride(dataset.labels.classes);
-  // Each rank draws its initial weights on the host.
+  // Each rank draws its initial weights on the host, and keeps those of the best epoch there.
   const std::int64_t drawn =
       capped_product(4 * model.parameters().weights_and_statistics(), options.partition.parts);
-  if (drawn > std::max(loaded, gradients + outputs)) {
+  const std::int64_t kept = options.eval_every > 0 ? drawn : 0;
+  const std::int64_t outputs = 4 * nodes * padded_stride(dataset.labels.classes);
+  const std::int64_t scoring = kept + gradients + outputs;
+  if (drawn > std::max(loaded, scoring)) {
     needs[MemoryUse::weights] = drawn;
-  } else if (loaded > gradients + outputs) {
+  } else if (loaded > scoring) {
     needs[MemoryUse::features] = loaded;
   } else {
+    needs[MemoryUse::weights] = kept;
     needs[MemoryUse::gradients] = gradients;
     needs[MemoryUse::evaluation] += outputs;
   }

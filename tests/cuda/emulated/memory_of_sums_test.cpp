@@ -54,5 +54,12 @@ TEST_F(MemoryOfSums, IsHeldBeforeTheFirstEpoch) {
                [&] { train_shards(folder / "shards", options_); });
 }
 
+// A run fits into what it says that it has held: its hosts keep the best weights.
+TEST_F(MemoryOfSums, IsNotExceededByTheBestWeights) {
+  options_.eval_every = 1;
+  options_.memory_limit_bytes = train(data_, options_).memory.total();
+  EXPECT_NO_THROW(train(data_, options_));
+}
+
 }  // namespace
 }  // namespace heliograph::test
