@@ -11,7 +11,8 @@ A recipe is a config of convergence/sweep.py, which trains our side into DIR/our
 PyG, PyG trains the same model with the same optimizer in DIR/pyg, from its own initial weights, on the
 nodes and normalised features that `heliograph partition` gives for the same seed; likewise DGL
 (bench/compare_frameworks.py --venv DIR --install makes DIR/pytorch/bin/python and DIR/dgl/bin/python).
-With --same-start they begin with Heliograph's initial weights instead.
+With --same-start they begin with Heliograph's initial weights instead, but for about 1e-20 where those
+are 0, and with --norm batch with running statistics of one epoch.
 Scores are test scores at the epoch with the best validation score. It can be stopped and started again.
 Writes DIR/recipe.md.
 Needs NumPy, SciPy and Matplotlib.
@@ -78,7 +79,7 @@ def train_reference(framework, recipe, data, command, seed, split, options):
     job = {"framework": framework.lower(), "train": settings, "seed": seed, "split": split,
            "same_start": options.same_start}
     result = os.path.join(folder, "result.json")
-    if os.path.exists(result) and read_json(result)["job"] == job:
+    if os.path.exists(result) and {"same_start": False} | read_json(result)["job"] == job:
         return read_json(result)["test"]
     shard = os.path.join(folder, "shard")
     shaping = job["split"] | {name: settings[name] for name in ("normalize",) if name in settings}
@@ -86,7 +87,8 @@ def train_reference(framework, recipe, data, command, seed, split, options):
     run(command, "partition", "--data", data, "--parts", "1", "--out", shard, "--overwrite", "--quiet",
         *make_flags(shaping))
     ours = os.path.join(options.out, "ours", "runs", f"fp32-s-0.seed-{seed}")
-    if options.same_start:  # Such a step changes a weight by less than its rounding.
+    if options.same_start:
+        # A step at this rate leaves every weight as it is, except that zeros become about 1e-20.
         ours = os.path.join(folder, "start")
         run(command, "train", "--data", data, "--out", ours, "--overwrite", "--quiet", "--seed", str(seed),
             *make_flags(settings | split | {"parts": 1, "epochs": 1, "lr": 1e-20}))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares training on a device with the CPU: single steps from the same weights (loss and gradient
-of each parameter), also with --tf32, and the losses of 20 epochs, with 1, 2 and 4 ranks on one
-device. The file has a row for each comparison from the start; results are filled in.
+of each parameter), also with --tf32, and the losses of 20 epochs, also with stale rows, with 1, 2 and
+4 ranks on one device. The file has a row for each comparison from the start; results are filled in.
 
 Usage: oracle.py --heliograph PATH --work DIR --json FILE [--device cuda|cpu]
                  [--transport threads|nccl] [--ranks 1,2,4] [--quick]
@@ -149,6 +149,8 @@ def main():
                     oracle.plan_step(case, tf32=True)
                 elif parts > 1:
                     oracle.plan_across_ranks({**case, "bits": 32})
+                    # Over NCCL, halos and weights are in flight at once.
+                    oracle.plan_epochs({**case, "bits": 32, "staleness": 2})
     return 0 if oracle.measure() else 1
 
 

@@ -111,13 +111,25 @@ std::span<std::byte> AllReduce::Array::block(int rank, int ranks) const {
   return {data + begin * element_bytes, (end - begin) * element_bytes};
 }
 
-void AllReduce::scatter(Sum& sum) {
-  const std::size_t bytes = sum.values.block(comm_.rank(), comm_.size()).size();
-  const std::size_t stride = stride_of(bytes);
+/// Makes room for what other ranks send of this rank's block. Returns the bytes between two ranks'.
+std::size_t AllReduce::make_room(Sum& sum, std::size_t block_bytes) {
+  const std::size_t stride = stride_of(block_bytes);
   const std::size_t scratch_bytes = stride * static_cast<std::size_t>(comm_.size() - 1);
   if (sum.scratch.size() < scratch_bytes) {
     sum.scratch = Buffer(scratch_bytes, MemoryUse::workspace, account_);
   }
+  return stride;
+}
+
+void AllReduce::reserve(std::size_t count) {
+  if (sums_.empty()) sums_.emplace_back();
+  const auto [begin, end] = block(count, comm_.rank(), comm_.size());
+  make_room(sums_.front(), (end - begin) * sizeof(float));
+}
+
+void AllReduce::scatter(Sum& sum) {
+  const std::size_t bytes = sum.values.block(comm_.rank(), comm_.size()).size();
+  const std::size_t stride = make_room(sum, bytes);
   std::byte* slot = sum.scratch.data();
   for (int peer = 0; peer < comm_.size(); ++peer) {
     if (peer == comm_.rank()) continue;

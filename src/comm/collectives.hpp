@@ -40,6 +40,9 @@ class AllReduce {
   AllReduce(const AllReduce&) = delete;
   AllReduce& operator=(const AllReduce&) = delete;
 
+  /// Makes room for the first sum, of `count` fp32 values, so that it allocates nothing.
+  void reserve(std::size_t count);
+
   /// The positions [first, second) of the block that `rank` sums, of an array of `count` values.
   static std::pair<std::size_t, std::size_t> block(std::size_t count, int rank, int ranks);
 
@@ -98,6 +101,7 @@ class AllReduce {
   template <class T, class R>
   void start(std::span<T> values, std::span<R> results);
   bool advance(bool last);
+  std::size_t make_room(Sum& sum, std::size_t block_bytes);
   void scatter(Sum& sum);
   void add(Sum& sum);
   void gather(Sum& sum);

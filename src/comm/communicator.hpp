@@ -81,8 +81,8 @@ class Communicator {
   /// rehearsal, or while no rank has a message in flight.
   virtual bool sends_in_groups() const { return false; }
 
-  /// Whether devices themselves order messages of `channel` and their work, so that no host waits
-  /// for either: by `flush_after` and `wait_on`.
+  /// Whether devices themselves order messages of `channel` in device memory and their work, so
+  /// that no host waits for either: by `flush_after` and `wait_on`.
   virtual bool orders_on_device(Channel) const { return false; }
   /// Prepares for this many exchanges of Channel::halo in flight at a time, each with one message
   /// to and from a peer, so that posting them allocates nothing after the first. Called while none

@@ -40,13 +40,14 @@ int threads_per_rank(const TransportOptions& transport, int ranks) {
   return std::max(1, usable_cores() / ranks);
 }
 
-void launch_ranks(int ranks, const TransportOptions& transport, bool device_weights,
-                  const LogCallback& log, const std::function<void(Communicator&)>& body) {
+void launch_ranks(int ranks, const LaunchOptions& options, const LogCallback& log,
+                  const std::function<void(Communicator&)>& body) {
+  const TransportOptions& transport = options.transport;
   const bool nccl = transport.kind == TransportKind::nccl;
   NcclTransportOptions nccl_options;
   nccl_options.timeout_seconds = transport.timeout_seconds;
   nccl_options.registers_buffers = transport.nccl_register;
-  nccl_options.moves_weights = device_weights;
+  nccl_options.moves_weights = options.moves_weights;
   if (!ranks_are_processes(transport) && transport.device == DeviceKind::cuda) {
     const std::string lost = check_copies_between_devices(ranks);
     if (log && !lost.empty()) log(LogLevel::warning, lost);

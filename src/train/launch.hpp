@@ -23,12 +23,17 @@ int device_of_rank(const TransportOptions& transport, const Communicator& comm);
 /// the cores, at least 1.
 int threads_per_rank(const TransportOptions& transport, int ranks);
 
+/// How ranks exchange messages.
+struct LaunchOptions {
+  const TransportOptions& transport;
+  bool moves_weights = false;  ///< NcclTransportOptions::moves_weights, if they use NCCL.
+};
+
 /// Runs body(comm) for each of `ranks` ranks on threads of this process or, if ranks are processes,
-/// for this process's own rank. Returns when these ranks have ended.
-/// `device_weights`: whether `body` sends weights or their gradients from device memory.
-/// `log` (may be null) hears of devices between which copies do not arrive.
-/// Throws Error: usage (there are not `ranks` processes), and what `body` throws.
-void launch_ranks(int ranks, const TransportOptions& transport, bool device_weights,
-                  const LogCallback& log, const std::function<void(Communicator&)>& body);
+/// for this process's own rank. Returns when these ranks have ended. `log` (may be null) hears of
+/// devices between which copies do not arrive. Throws Error: usage (there are not `ranks`
+/// processes), and what `body` throws.
+void launch_ranks(int ranks, const LaunchOptions& options, const LogCallback& log,
+                  const std::function<void(Communicator&)>& body);
 
 }  // namespace heliograph

@@ -412,8 +412,8 @@ TrainResult run(const TrainOptions& options, const TrainCallbacks& callbacks, Ma
     if (beginning.resumed) {
       require_same_data(*beginning.resumed, {}, result.partition_hash, options.checkpoint.resume);
     }
-    const bool sums_fp32 = options.exchange.gradient_bits == Bits::fp32;
-    launch_ranks(plan->facts().ranks, options.transport, sums_fp32, callbacks.log,
+    const bool moves_weights = options.exchange.gradient_bits == Bits::fp32;
+    launch_ranks(plan->facts().ranks, {options.transport, moves_weights}, callbacks.log,
                  [&](Communicator& comm) {
                    train_rank(*plan, beginning, comm, guarded.get(), begin, result);
                  });

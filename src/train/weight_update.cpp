@@ -11,6 +11,14 @@ std::span<T> part(std::span<T> flat, Optimizer::Range range) {
                       static_cast<std::size_t>(range.end - range.begin));
 }
 
+std::optional<IntegerSum> make_integer_sum(const TrainOptions& options, Communicator& comm,
+                                           Kernels& kernels, MemoryAccount* account) {
+  const Bits bits = options.exchange.gradient_bits;
+  if (bits == Bits::fp32 || comm.size() == 1) return std::nullopt;
+  return std::optional<IntegerSum>(std::in_place, comm, Channel::weights, bit_count(bits),
+                                   options.seed, kernels.device().threads(), account);
+}
+
 }  // namespace
 
 Optimizer make_optimizer(const TrainOptions& options, const Parameters& parameters, int rank,
@@ -29,16 +37,13 @@ WeightUpdate::WeightUpdate(const TrainOptions& options, const Parameters& parame
       optimizer_(make_optimizer(options, parameters, comm.rank(), comm.size(), device_account)),
       page_locked_(kernels.device().page_locked()),
       range_squares_(sizeof(double), MemoryUse::workspace, device_account),
+      integers_(make_integer_sum(options, comm, kernels, account)),
       sums_(
           comm, Channel::weights, stages() ? account : device_account,
           [this](std::size_t sum) { update(complete_[sum]); },
           on_host() || stages() ? nullptr : &kernels),
       norm_(comm, Channel::weights, account) {
-  const Bits bits = options.exchange.gradient_bits;
-  if (bits != Bits::fp32 && comm.size() > 1) {
-    integers_.emplace(comm, Channel::weights, bit_count(bits), options.seed,
-                      kernels.device().threads(), account);
-  }
+  if (!on_host() && !integers_) sums_.reserve(static_cast<std::size_t>(parameters.flat_size()));
   if (!stages()) return;
   const auto bytes = static_cast<std::size_t>(parameters.flat_size()) * sizeof(float);
   gradients_ = Buffer(bytes, MemoryUse::gradients, &page_locked_);
@@ -80,6 +85,9 @@ void WeightUpdate::release() {
 
 void WeightUpdate::finish() {
   Device& device = kernels_.device();
+  // What follows would wait for backward, whose time is not that of messages.
+  const bool waits = comm_.size() > 1 && !comm_.orders_on_device(Channel::weights);
+  if (waits || optimizer_.clips()) device.finish();
   if (stages()) {
     device.download(gradients_.data(), parameters_.flat_gradients_f32().data(), gradients_.size());
   }
@@ -157,7 +165,7 @@ void WeightUpdate::upload_sums(Optimizer::Range range) {
                                        sums.data(), sums.size_bytes());
 }
 
-/// Has the squares of the gradients of a range summed, which a device does later.
+/// Asks for the sum of squares of a range's gradients; on a device it is read later.
 void WeightUpdate::add_squares(Optimizer::Range range) {
   GradientView gradients{nullptr, nullptr, 1, range.end - range.begin};
   if (const auto fp64 = parameters_.flat_gradients_f64(); !fp64.empty()) {

@@ -23,9 +23,10 @@ Optimizer make_optimizer(const TrainOptions& options, const Parameters& paramete
 /// Sums weight gradients over ranks and updates the weights, while backward runs: each rank sums a
 /// share of every announced range, updates these weights, and sends them to the others. So every
 /// rank has the same weights, and its optimizer holds 1 / K of the state. Below 32 bits, gradients
-/// are summed as integers after backward, and every rank updates all weights. A device sums and
-/// updates all weights after backward. Gradients and weights stay in its memory, unless they are
-/// summed as integers or the transport does not move device memory. Used by the rank's own thread.
+/// are summed as integers after backward, and every rank updates all weights. With a device,
+/// nothing begins before backward has ended. Gradients and weights stay in its memory, unless they
+/// are summed as integers or the transport does not move device memory. Used by the rank's own
+/// thread.
 class WeightUpdate {
  public:
   /// `times`: time spent on messages and sums is added to its allreduce. `account` counts memory of

@@ -1,9 +1,11 @@
 // Communicators, groups and their messages.
 
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include "nccl_state.hpp"
 
@@ -40,6 +42,16 @@ ncclResult_t add_half(const char* function, bool sending, std::byte* data, std::
     open_group->halves.push_back({sending, peer, 0, std::move(end)});
     return ncclSuccess;
   });
+}
+
+/// Does the work of a device, as far as it has not to wait for other threads. Whether none is left.
+bool is_idle(int device) {
+  const std::lock_guard lock(cuda_emulation::runtime().lock);
+  bool idle = true;
+  for (const auto& [handle, stream] : cuda_emulation::runtime().streams) {
+    if (stream->device == device) idle = cuda_emulation::advance(*stream, stream->issued) && idle;
+  }
+  return idle;
 }
 
 }  // namespace
@@ -169,9 +181,12 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   (void)record(comm->rank, {"ncclCommAbort", -1, 0});
   ++e.aborting;
   e.changed.wait(lock, [&] { return !e.aborts_hang; });
+  comm->ended = true;
+  lock.unlock();
+  while (!is_idle(comm->device)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  lock.lock();
   --e.aborting;
   e.changed.notify_all();
-  comm->ended = true;
   for (const auto& r : e.registrations) {
     if (r->comm == comm) r->live = false;
   }

@@ -19,6 +19,8 @@
 // - Behaviour that NCCL leaves undefined is recorded as a violation: to call a communicator that
 //   has ended, that is busy with an earlier call or that belongs to another device, and to leave a
 //   group open.
+// - ncclCommAbort ends the communicator's messages, then frees memory, which waits for all work of
+//   the device: also for messages of its other communicators.
 // - Calls of CUDA, NCCL and cuBLAS that allocate, free or register memory, make events, make or
 // free
 //   graphs, or load a kernel at its first use may wait for all work of the device and of those that

@@ -120,6 +120,8 @@ class Parts(FolderTest):
         done, rows = self.oracle({})
         self.passes(done)
         self.assertEqual({row["kind"] for row in rows}, {"step", "tf32 step", "epochs", "ranks"})
+        self.assertEqual([(row["parts"], row["kind"]) for row in rows if "staleness" in row],
+                         [(2, "epochs")])
         self.assertIn("| step | 32 | 2 | 2 | 2 |", self.table())
         self.assertIn("| tf32 step | 32 | 1 | 1 | 1 |", self.table())
 

@@ -269,51 +269,6 @@ TEST(LeastMemory, CountsTheSumsOfSparseFeatures) {
   }
 }
 
-TEST(LeastHostMemory, IsStructureAndFeaturesOrWhatComesAfterThem) {
-  // 3000 nodes; 50 columns are padded to 64, 7 classes to 16.
-  const Dataset wide = test::make_small_dataset(3000, 50, 7, 3);
-  TrainOptions o = options_of(ModelKind::sage, 32, 0);
-  o.model.hidden = 16;
-  const std::int64_t structure =
-      4 * wide.graph.entries() + 16 * 3000 + (8 + 8 + 2 + 8 + 4) * 3000 + 4 * 1000;
-  MemoryNeeds needs = least_host_memory(wide, o, 0, 1000);
-  EXPECT_EQ(needs[MemoryUse::graph], structure);
-  EXPECT_EQ(needs[MemoryUse::features], 3000 * 64 * 4);
-  EXPECT_EQ(needs.total(), structure + 3000 * 64 * 4);
-
-  o.model.hidden = 1000;
-  needs = least_host_memory(wide, o, 0, 1000);
-  const std::int64_t weights = train(wide, o).parameters;
-  EXPECT_EQ(needs[MemoryUse::features], 0);
-  EXPECT_GE(needs[MemoryUse::weights], weights * 4 * 3) << "each rank draws its initial weights";
-  EXPECT_EQ(needs.total(), structure + needs[MemoryUse::weights]) << "nothing else passes the host";
-
-  o.exchange.gradient_bits = Bits::eight;  // Gradients then need more memory than features.
-  needs = least_host_memory(wide, o, 0, 1000);
-  EXPECT_EQ(needs[MemoryUse::features], 0);
-  EXPECT_EQ(needs[MemoryUse::evaluation], 3000 * 16 * 4);
-  EXPECT_GE(needs[MemoryUse::gradients], weights * (4 + 1 + 2) * 3) << "copies, codes and sums";
-  EXPECT_LE(needs[MemoryUse::gradients], weights * 8 * 3);
-
-  o.inductive = true;
-  needs = least_host_memory(wide, o, 500, std::nullopt);
-  EXPECT_EQ(needs[MemoryUse::graph], 16 * 500 + (8 + 8 + 2 + 8 + 4) * 500);
-  EXPECT_EQ(needs[MemoryUse::evaluation], structure - 4 * 1000 + 3000 * 16 * 4);
-}
-
-TEST(RequireHostMemory, NamesTheHost) {
-  MemoryNeeds needs;
-  needs[MemoryUse::graph] = 5 * kGiB;
-  needs[MemoryUse::features] = 6 * kGiB;
-  EXPECT_EQ(
-      test::expect_error(ErrorCode::resource, "", [&] { require_host_memory(needs, 2 * kGiB); }),
-      "the host of the CUDA devices needs at least 11.0 GiB (6.0 GiB for features, 5.0 GiB "
-      "for graph) and has 2.0 GiB available: the data set asks for a machine with more "
-      "memory");
-  EXPECT_NO_THROW(require_host_memory(needs, needs.total()));
-  EXPECT_NO_THROW(require_host_memory(needs, std::nullopt));
-}
-
 TEST(MemoryCheck, ComesBeforeThePartition) {
   const Dataset data = test::make_small_dataset(300, 8, 3, 3);
   TrainOptions o = options_of(ModelKind::gcn, 32, 0);

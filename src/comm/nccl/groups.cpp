@@ -56,6 +56,7 @@ void NcclLink::launch(std::span<const SendMessage> sends, std::span<const RecvMe
   Shared::Group& group = shared_->group(++asked_);
   group.sends.assign(sends.begin(), sends.end());
   group.receives.assign(receives.begin(), receives.end());
+  group.turn = shared_->turns->asked++;
   group.ordered = after != nullptr;
   if (group.ordered) after->mark(group.before);
   const std::lock_guard lock(shared_->mutex);

@@ -59,6 +59,8 @@ bool NcclLink::Shared::accepted() {
 }
 
 void NcclLink::Shared::launch(Group& group) {
+  // NCCL asks for one order of all communicators' groups on every rank.
+  for (Rest rest; turns->launched != group.turn && !given_up;) rest();
   {
     const std::lock_guard lock(calls);
     const ncclComm_t used = comm_for_call();
@@ -84,6 +86,7 @@ void NcclLink::Shared::launch(Group& group) {
     const std::lock_guard lock(calls);
     if (!accepted()) continue;
     require_cuda(cudaEventRecord(group.after, stream), "mark the end of a group of messages");
+    ++turns->launched;
     return;
   }
 }
@@ -119,7 +122,8 @@ NcclLink::Id NcclLink::make_id() {
   return bytes;
 }
 
-NcclLink::NcclLink(int device) : shared_(std::make_shared<Shared>(device)) {
+NcclLink::NcclLink(int device, std::shared_ptr<Turns> turns)
+    : shared_(std::make_shared<Shared>(device, std::move(turns))) {
   cuda::refuse_abandoned_devices();
   require_cuda(cudaSetDevice(device), "select a device");
   // Messages go before kernels that wait for a place on the device.
@@ -229,28 +233,31 @@ void NcclLink::close() {
   require_cuda(cudaStreamDestroy(stream), "end a stream");
 }
 
+void NcclLink::begin_to_give_up() noexcept {
+  if (shared_->given_up.exchange(true)) return;
+  try {
+    std::thread([shared = shared_] {
+      shared->abort_and_drain();
+      {
+        const std::lock_guard lock(shared->mutex);
+        shared->abort_returned = true;
+      }
+      shared->changed.notify_all();
+    }).detach();
+  } catch (...) {
+    // No thread could be started, so nothing is aborted and `give_up` waits in vain.
+  }
+}
+
 void NcclLink::give_up(double seconds) noexcept {
   const std::shared_ptr<Shared> shared = shared_;
-  try {
-    if (!shared->given_up.exchange(true)) {
-      std::thread([shared] {
-        shared->abort_and_drain();
-        {
-          const std::lock_guard lock(shared->mutex);
-          shared->abort_returned = true;
-        }
-        shared->changed.notify_all();
-      }).detach();
-    }
-    std::unique_lock lock(shared->mutex);
-    if (shared->left_behind) return;
-    shared->left_behind =
-        !shared->changed.wait_for(lock, std::chrono::duration<double>(seconds),
-                                  [&] { return shared->abort_returned && !shared->launches; });
-    if (!shared->left_behind) return;
-  } catch (...) {
-    // No thread could be started, so nothing is aborted.
-  }
+  begin_to_give_up();
+  std::unique_lock lock(shared->mutex);
+  if (shared->left_behind) return;
+  shared->left_behind =
+      !shared->changed.wait_for(lock, std::chrono::duration<double>(seconds),
+                                [&] { return shared->abort_returned && !shared->launches; });
+  if (!shared->left_behind) return;
   abort_hangs = true;
   cuda::abandon_devices();
 }

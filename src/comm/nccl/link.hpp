@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -16,14 +17,20 @@ namespace cuda {
 class Queue;
 }
 
-/// The NCCL communicator of one rank, and a stream of the rank's device on which groups of messages
+/// An NCCL communicator of one rank, and a stream of the rank's device on which groups of messages
 /// run one after the other. A thread of its own launches them, since NCCL may keep a thread that
 /// does. Calls throw Error(resource) if NCCL or CUDA reports an error, and Error(peer_lost) after
-/// give_up. One thread makes all calls, except that any thread may call give_up.
+/// give_up. One thread makes all calls, except that any may call begin_to_give_up and give_up.
 class NcclLink {
  public:
   static constexpr std::size_t kIdBytes = 128;
   using Id = std::array<std::byte, kIdBytes>;
+  /// Links of a rank that share it launch their groups in the order in which they were asked, which
+  /// is the same on all ranks.
+  struct Turns {
+    std::uint64_t asked = 0;  ///< Groups so far, counted by the thread that makes all calls.
+    std::atomic<std::uint64_t> launched{0};
+  };
 
   /// The address of a device on its machine's bus.
   static std::string address(int device);
@@ -31,7 +38,7 @@ class NcclLink {
   static Id make_id();
 
   /// Selects `device` for the calling thread.
-  explicit NcclLink(int device);
+  explicit NcclLink(int device, std::shared_ptr<Turns> turns = std::make_shared<Turns>());
   /// Call close or give_up before.
   ~NcclLink();
   NcclLink(const NcclLink&) = delete;
@@ -78,8 +85,10 @@ class NcclLink {
   /// Frees the communicator and the stream, once this rank has left or if it never connected.
   void close();
 
-  /// Aborts the messages in flight, and returns once no buffer is accessed. NCCL's abort may never
-  /// return: after `seconds` it is abandoned with all that it holds. Idempotent.
+  /// Has the messages in flight aborted, without waiting. Idempotent.
+  void begin_to_give_up() noexcept;
+  /// The same, and returns once no buffer is accessed. NCCL's abort may never return: after
+  /// `seconds` it is abandoned with all that it holds. Idempotent.
   void give_up(double seconds) noexcept;
   bool given_up() const noexcept;
 

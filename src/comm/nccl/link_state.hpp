@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <exception>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "comm/nccl/link.hpp"
@@ -27,11 +29,12 @@ struct NcclLink::Shared {
   struct Group {
     std::vector<SendMessage> sends;
     std::vector<RecvMessage> receives;
+    std::uint64_t turn = 0;
     bool ordered = false;  ///< Whether it begins behind `before`.
     cudaEvent_t before = nullptr, after = nullptr;
   };
 
-  explicit Shared(int number) : device(number) {}
+  Shared(int number, std::shared_ptr<Turns> of_rank) : device(number), turns(std::move(of_rank)) {}
 
   /// The communicator, for as long as `calls` is held.
   ncclComm* comm_for_call() const;
@@ -45,6 +48,7 @@ struct NcclLink::Shared {
   void launch(Group& group);
 
   const int device;
+  const std::shared_ptr<Turns> turns;
   std::mutex calls;  ///< Held during NCCL calls that use the members below.
   ncclComm* comm = nullptr;
   cudaStream_t stream = nullptr;

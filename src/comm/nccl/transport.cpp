@@ -9,11 +9,9 @@
 #include "comm/batch.hpp"
 #include "comm/clock.hpp"
 #include "comm/collectives.hpp"
-#include "comm/message_groups.hpp"
-#include "comm/nccl/link.hpp"
+#include "comm/nccl/channel_link.hpp"
 #include "comm/nccl/setup.hpp"
 #include "comm/rest.hpp"
-#include "comm/ring.hpp"
 #include "comm/threads/transport.hpp"
 #include "core/copy_bytes.hpp"
 #include "core/cuda/runtime.hpp"
@@ -27,33 +25,22 @@ constexpr const char* kFlag = "--transport nccl";
 /// The longest wait for the ranks to leave each other, in seconds. Nothing is lost if they do not.
 constexpr double kGoodbyeSeconds = 10;
 
-/// The messages of one channel, which have a communicator of NCCL and a stream of their own.
-struct Lane {
-  explicit Lane(Channel channel) : groups(channel) {}
-  bool in_flight() const { return groups.gathers() || groups.under_way() > 0; }
-
-  std::optional<NcclLink> link;  ///< None for a single rank.
-  MessageGroups groups;
-  Ring<Progress> posted_at;  ///< Of each group under way.
-  double progress_at = 0;
-  std::int64_t bytes = 0;
-};
-
 class NcclCommunicator final : public Communicator {
  public:
   NcclCommunicator(Communicator& host, int device, const NcclTransportOptions& options)
       : host_(host), options_(options), exceptions_(std::uncaught_exceptions()) {
-    lanes_.emplace_back(Channel::halo);
-    if (options.moves_weights) lanes_.emplace_back(Channel::weights);
+    links_.emplace_back(Channel::halo);
+    if (options.moves_weights) links_.emplace_back(Channel::weights);
     const int chosen = device % require_cuda_devices(kFlag);
     if (size() == 1) return;
     refuse_shared_devices(host_, chosen);
-    const std::vector<NcclLink::Id> ids = share_ids(host_, lanes_.size());
+    const std::vector<NcclLink::Id> ids = share_ids(host_, links_.size());
+    const auto turns = std::make_shared<NcclLink::Turns>();
     try {
-      for (std::size_t i = 0; i < lanes_.size(); ++i) {
-        NcclLink& link = lanes_[i].link.emplace(chosen);
-        link.connect(ids[i], rank(), size());
-        await_ready(link, "the ranks did not connect");
+      for (std::size_t i = 0; i < links_.size(); ++i) {
+        NcclLink& nccl = links_[i].nccl.emplace(chosen, turns);
+        nccl.connect(ids[i], rank(), size());
+        await_ready(nccl, "the ranks did not connect");
       }
     } catch (...) {
       give_up();
@@ -63,7 +50,7 @@ class NcclCommunicator final : public Communicator {
 
   ~NcclCommunicator() override {
     host_.set_progress(progress());  // The host names it if an exception passes.
-    if (halo().link && !halo().link->given_up()) end();
+    if (halo().nccl && !halo().nccl->given_up()) end();
   }
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -72,37 +59,36 @@ class NcclCommunicator final : public Communicator {
   int size() const override { return host_.size(); }
   bool sends_in_groups() const override { return true; }
   bool moves_device_memory(Channel channel) const override {
-    return has_lane(channel) || host_.moves_device_memory(channel);
+    return number_of(channel) > 0 || host_.moves_device_memory(channel);
   }
 
   MemorySource* message_memory(Channel channel) override {
-    const bool registers = options_.registers_buffers && halo().link && channel == Channel::halo;
+    const bool registers = options_.registers_buffers && halo().nccl && channel == Channel::halo;
     return registers ? &registered_ : nullptr;
   }
 
   Ticket post(Channel channel, std::span<const SendMessage> sends,
               std::span<const RecvMessage> receives) override {
     host_.set_progress(progress());
-    if (!has_lane(channel) || (channel != Channel::halo && !on_device(sends, receives))) {
+    const std::uint64_t number = number_of(channel);
+    if (number == 0 || (channel != Channel::halo && !on_device(sends, receives))) {
       return host_.post(channel, sends, receives);
     }
     throw_if_failed();
     check_batch(*this, sends, receives);
-    const std::size_t lane = channel == Channel::halo ? 0 : 1;
-    const std::uint64_t group = lanes_[lane].groups.add(sends, receives);
+    ChannelLink& link = links_[number - 1];
+    const std::uint64_t group = link.groups.add(sends, receives);
     if (group == 0) return {};
-    for (const SendMessage& send : sends) {
-      lanes_[lane].bytes += static_cast<std::int64_t>(send.bytes);
-    }
-    return {(lane + 1) << kLaneShift | group};
+    for (const SendMessage& send : sends) link.bytes += static_cast<std::int64_t>(send.bytes);
+    return {number << kNumberShift | group};
   }
 
-  bool orders_on_device(Channel channel) const override { return has_lane(channel); }
+  bool orders_on_device(Channel channel) const override { return number_of(channel) > 0; }
 
   void expect_exchanges(std::size_t exchanges) override {
-    if (!halo().link) return;
+    if (!halo().nccl) return;
     await([this] { return !in_flight(); });
-    call(halo(), [&] { halo().link->reserve(exchanges); });
+    call(halo(), [&] { halo().nccl->reserve(exchanges); });
   }
 
   void rehearse(bool on) override { rehearses_ = on; }
@@ -112,33 +98,33 @@ class NcclCommunicator final : public Communicator {
 
   void wait_on(Device& device, Ticket ticket) override {
     (void)device.queue()->stream();  // Its work has the same segments whatever is done by now.
-    Lane* const lane = lane_of(ticket);
-    if (lane == nullptr) return host_.wait(ticket);
-    const std::uint64_t group = group_of(*lane, ticket);
-    if (lane->groups.done(group)) return;
-    await([&] { return lane->groups.done(group) || lane->link->launched() >= group; });
-    if (lane->groups.done(group)) return;
-    call(*lane, [&] { lane->link->join(group, *device.queue(), look_); });
+    ChannelLink* const link = link_of(ticket);
+    if (link == nullptr) return host_.wait(ticket);
+    const std::uint64_t group = group_of(*link, ticket);
+    if (link->groups.done(group)) return;
+    await([&] { return link->groups.done(group) || link->nccl->launched() >= group; });
+    if (link->groups.done(group)) return;
+    call(*link, [&] { link->nccl->join(group, *device.queue(), look_); });
   }
 
   void wait(Ticket ticket) override {
     send_groups();
-    Lane* const lane = lane_of(ticket);
-    if (lane == nullptr) return host_.wait(ticket);
-    await([lane, group = group_of(*lane, ticket)] { return lane->groups.done(group); });
+    ChannelLink* const link = link_of(ticket);
+    if (link == nullptr) return host_.wait(ticket);
+    await([link, group = group_of(*link, ticket)] { return link->groups.done(group); });
   }
 
   bool done(Ticket ticket) override {
     send_groups();
-    Lane* const lane = lane_of(ticket);
-    if (lane == nullptr) return host_.done(ticket);
-    const std::uint64_t group = group_of(*lane, ticket);
+    ChannelLink* const link = link_of(ticket);
+    if (link == nullptr) return host_.done(ticket);
+    const std::uint64_t group = group_of(*link, ticket);
     try {
       look();
     } catch (const Error&) {
       return true;  // `wait` will throw the failure.
     }
-    return lane->groups.done(group);
+    return link->groups.done(group);
   }
 
   void throw_if_failed() override {
@@ -157,25 +143,26 @@ class NcclCommunicator final : public Communicator {
   }
 
   std::int64_t bytes_sent(Channel channel) const override {
-    std::int64_t bytes = host_.bytes_sent(channel);
-    if (has_lane(channel)) bytes += lanes_[channel == Channel::halo ? 0 : 1].bytes;
-    return bytes;
+    const std::uint64_t number = number_of(channel);
+    return host_.bytes_sent(channel) + (number > 0 ? links_[number - 1].bytes : 0);
   }
 
  private:
-  /// A ticket of the n-th lane, from 1, has n in its bits from here on; one of the host has 0.
-  static constexpr int kLaneShift = 62;
+  /// A ticket has the number of its link in the bits from here on; one of the host has 0.
+  static constexpr int kNumberShift = 62;
 
   static bool on_device(std::span<const SendMessage> sends, std::span<const RecvMessage> receives) {
     return (!sends.empty() && sends[0].on_device) || (!receives.empty() && receives[0].on_device);
   }
-  bool has_lane(Channel channel) const {
-    return channel == Channel::halo || (channel == Channel::weights && lanes_.size() > 1);
+  /// The number of a channel's link, counted from 1; 0 if the host moves its messages.
+  std::uint64_t number_of(Channel channel) const {
+    if (channel == Channel::halo) return 1;
+    return channel == Channel::weights && links_.size() > 1 ? 2 : 0;
   }
-  Lane& halo() { return lanes_.front(); }
-  Lane* lane_of(Ticket ticket) {
-    const std::uint64_t number = ticket.id >> kLaneShift;
-    return number == 0 || number > lanes_.size() ? nullptr : &lanes_[number - 1];
+  ChannelLink& halo() { return links_.front(); }
+  ChannelLink* link_of(Ticket ticket) {
+    const std::uint64_t number = ticket.id >> kNumberShift;
+    return number == 0 || number > links_.size() ? nullptr : &links_[number - 1];
   }
 
   void flush_behind(cuda::Queue* queue) {
@@ -192,21 +179,21 @@ class NcclCommunicator final : public Communicator {
   void send_groups(cuda::Queue* queue = nullptr) {
     host_.set_progress(progress());
     host_.flush();
-    for (Lane& lane : lanes_) {
-      if (!lane.groups.gathers()) continue;
-      await([&] { return lane.link->has_room(); });
-      call(lane, [&] {
-        lane.link->launch(lane.groups.sends(), lane.groups.receives(), queue);
-        if (lane.groups.under_way() == 0) lane.progress_at = monotonic_seconds();
-        lane.groups.leave();
-        lane.posted_at.push(progress());
+    for (ChannelLink& link : links_) {
+      if (!link.groups.gathers()) continue;
+      await([&] { return link.nccl->has_room(); });
+      call(link, [&] {
+        link.nccl->launch(link.groups.sends(), link.groups.receives(), queue);
+        if (link.groups.under_way() == 0) link.progress_at = monotonic_seconds();
+        link.groups.leave();
+        link.posted_at.push(progress());
       });
     }
   }
 
-  std::uint64_t group_of(const Lane& lane, Ticket ticket) const {
-    const std::uint64_t group = ticket.id & ((std::uint64_t{1} << kLaneShift) - 1);
-    if (group == 0 || !lane.groups.known(group)) refuse_ticket(*this, ticket);
+  std::uint64_t group_of(const ChannelLink& link, Ticket ticket) const {
+    const std::uint64_t group = ticket.id & ((std::uint64_t{1} << kNumberShift) - 1);
+    if (group == 0 || !link.groups.known(group)) refuse_ticket(*this, ticket);
     return group;
   }
 
@@ -245,56 +232,45 @@ class NcclCommunicator final : public Communicator {
       throw_error(ErrorCode::usage,
                   "--nccl-register: a buffer was asked for while messages are in flight");
     }
-    std::byte* begin = halo().link->take_registered(bytes);
-    await_ready(*halo().link, "NCCL did not register a buffer");
+    std::byte* begin = halo().nccl->take_registered(bytes);
+    await_ready(*halo().nccl, "NCCL did not register a buffer");
     return begin;
   }
 
   void give_back_registered(std::byte* begin) noexcept {
     try {
-      if (!halo().link->given_up()) look();
+      if (!halo().nccl->given_up()) look();
     } catch (...) {
       // The failure ends the messages.
     }
     if (in_flight()) abort(kEndedInFlight);  // Else the wait for the device would never end.
-    NcclLink& link = *halo().link;
-    link.give_back_registered(begin, options_.abort_seconds);
+    NcclLink& nccl = *halo().nccl;
+    nccl.give_back_registered(begin, options_.abort_seconds);
     try {
-      if (!link.given_up()) await_ready(link, "NCCL did not let go of a buffer");
+      if (!nccl.given_up()) await_ready(nccl, "NCCL did not let go of a buffer");
     } catch (...) {
       give_up();
     }
   }
 
-  bool in_flight() const { return std::ranges::any_of(lanes_, &Lane::in_flight); }
+  bool in_flight() const { return std::ranges::any_of(links_, &ChannelLink::in_flight); }
 
-  /// Takes note of what NCCL has done, without waiting. Throws what the link throws.
-  static void advance(Lane& lane) {
-    (void)lane.link->launched();
-    while (lane.link->take_done()) {
-      lane.groups.pop_oldest();
-      lane.posted_at.pop();
-      lane.progress_at = monotonic_seconds();
-    }
-    if (!lane.link->oldest_begins()) lane.progress_at = monotonic_seconds();  // No rank is late.
-  }
-
-  /// Runs `action` on the link of a lane and fails the run if that throws.
+  /// Runs `action`, which uses the link, and fails the run if it throws.
   template <class Action>
-  void call(Lane& lane, Action action) {
+  void call(ChannelLink& link, Action action) {
     try {
       action();
     } catch (const Error& error) {
       throw_if_failed();
       std::string text = error.what();
-      if (lane.groups.under_way() > 0) text += "; it waits for " + lane.groups.describe_oldest();
-      fail(lane, text);
+      if (link.groups.under_way() > 0) text += "; it waits for " + link.groups.describe_oldest();
+      fail(link, text);
     }
   }
 
   void look() {
     throw_if_failed();
-    for (Lane& lane : lanes_) call(lane, [&] { advance(lane); });
+    for (ChannelLink& link : links_) call(link, [&] { link.advance(); });
   }
 
   /// A look of a wait, the first or a later one, which throws after the deadline.
@@ -307,10 +283,10 @@ class NcclCommunicator final : public Communicator {
     }
     look();
     const double deadline = monotonic_seconds() - options_.timeout_seconds;
-    for (Lane& lane : lanes_) {
-      if (lane.groups.under_way() == 0) continue;
-      if (std::max(wait_began_, lane.progress_at) >= deadline) continue;
-      fail(lane, lane.groups.describe_stall(options_.timeout_seconds));
+    for (ChannelLink& link : links_) {
+      if (link.groups.under_way() == 0) continue;
+      if (std::max(wait_began_, link.progress_at) >= deadline) continue;
+      fail(link, link.groups.describe_stall(options_.timeout_seconds));
     }
   }
 
@@ -322,34 +298,40 @@ class NcclCommunicator final : public Communicator {
   }
 
   /// Names what the rank did when it posted the group that failed or did not come: it may be ahead.
-  [[noreturn]] void fail(const Lane& lane, const std::string& reason) {
-    if (!lane.posted_at.empty()) {
-      set_progress(lane.posted_at[lane.link->under_way_before_failure()]);
+  [[noreturn]] void fail(const ChannelLink& link, const std::string& reason) {
+    if (!link.posted_at.empty()) {
+      set_progress(link.posted_at[link.nccl->under_way_before_failure()]);
     }
     abort(reason);
     host_.throw_if_failed();  // With the text that all ranks get.
     throw Error(ErrorCode::peer_lost, reason);
   }
 
+  /// Aborts all links at once: NCCL frees memory then, which waits for all kernels of the device
+  /// (NVIDIA/nccl#564), and so for those of the other links.
   void give_up() noexcept {
-    for (Lane& lane : lanes_) {
-      if (lane.link) lane.link->give_up(options_.abort_seconds);
+    const double deadline = monotonic_seconds() + options_.abort_seconds;
+    for (ChannelLink& link : links_) {
+      if (link.nccl) link.nccl->begin_to_give_up();
+    }
+    for (ChannelLink& link : links_) {
+      if (link.nccl) link.nccl->give_up(deadline - monotonic_seconds());
     }
   }
 
   void end() noexcept {
     try {
       const bool passing = std::uncaught_exceptions() > exceptions_;
-      for (Lane& lane : lanes_) {
-        if (!passing) advance(lane);
+      for (ChannelLink& link : links_) {
+        if (!passing) link.advance();
       }
       if (in_flight()) return abort(kEndedInFlight);
       if (passing) return give_up();
-      for (Lane& lane : lanes_) {
-        lane.link->leave();
-        await_ready(*lane.link, "the ranks did not leave each other",
+      for (ChannelLink& link : links_) {
+        link.nccl->leave();
+        await_ready(*link.nccl, "the ranks did not leave each other",
                     std::min(kGoodbyeSeconds, options_.timeout_seconds));
-        lane.link->close();
+        link.nccl->close();
       }
     } catch (...) {
       give_up();
@@ -359,7 +341,8 @@ class NcclCommunicator final : public Communicator {
   Communicator& host_;
   const NcclTransportOptions options_;
   const int exceptions_;
-  std::deque<Lane> lanes_;  ///< Of the halo channel, and of the weights channel if NCCL moves it.
+  /// Of the halo channel, and of the weights channel if NCCL moves it.
+  std::deque<ChannelLink> links_;
   RegisteredMemory registered_{*this};
   bool rehearses_ = false;
   double wait_began_ = 0;

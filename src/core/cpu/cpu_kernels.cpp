@@ -259,6 +259,7 @@ class CpuKernels final : public Kernels {
     });
   }
 
+  /// The twin of a device's kernel. On a host, AllReduce calls the same template for all types.
   void sum_in_rank_order(float* mine, const float* others, std::int64_t count, std::int64_t stride,
                          int rank, int ranks) override {
     heliograph::sum_in_rank_order(std::span(mine, static_cast<std::size_t>(count)), others,

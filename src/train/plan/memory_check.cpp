@@ -12,6 +12,7 @@
 #include "graph/rows.hpp"
 #include "layers/network.hpp"
 #include "staleness/exchange_policy.hpp"
+#include "train/launch.hpp"
 #include "train/weight_update.hpp"
 
 namespace heliograph {
@@ -143,6 +144,21 @@ PassRows pass_rows(const Dataset& dataset, std::int64_t training, std::int64_t h
   return {training, dataset.graph.nodes, 1, halo, halo, dataset.graph.directed ? 0 : halo};
 }
 
+/// Whether gradients stay on devices, which sum them (WeightUpdate).
+bool sums_on_devices(const TrainOptions& options) {
+  const TransportOptions& transport = options.transport;
+  return transport.device == DeviceKind::cuda && options.exchange.gradient_bits == Bits::fp32 &&
+         (transport.kind == TransportKind::nccl || !ranks_are_processes(transport));
+}
+
+/// The scratch space of all ranks, more than one, that sum gradients.
+std::int64_t sum_scratch(const Parameters& parameters, const TrainOptions& options) {
+  const std::int64_t count = parameters.flat_size();
+  const int parts = options.partition.parts, bits = bit_count(options.exchange.gradient_bits);
+  if (bits < 32) return capped_product(IntegerSum::scratch_bytes(count, bits, parts), parts);
+  return capped_product((options.reproducible ? 8 : 4) * count, parts - 1);
+}
+
 std::string gib(std::int64_t bytes) {
   const double mib = static_cast<double>(bytes) / (1 << 20);
   return mib < 1024 ? fmt::format("{:.1f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
@@ -232,6 +248,9 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
   const std::int64_t entries = dataset.graph.entries();
   const int parts = options.partition.parts;
   add_first_epochs(model.parameters(), options, needs);
+  if (parts > 1 && sums_on_devices(options)) {
+    needs[MemoryUse::workspace] += sum_scratch(model.parameters(), options);
+  }
   needs[MemoryUse::weights] = capped_product(needs[MemoryUse::weights], parts);
   needs[MemoryUse::graph] +=
       structure_bytes(dataset, rows, options.inductive ? 0 : entries, options.model);
@@ -243,27 +262,12 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
   return needs;
 }
 
-namespace {
-
-/// The scratch space of all ranks that sum gradients as integers.
-std::int64_t integer_scratch(const Parameters& parameters, const TrainOptions& options) {
-  const int parts = options.partition.parts, bits = bit_count(options.exchange.gradient_bits);
-  return capped_product(IntegerSum::scratch_bytes(parameters.flat_size(), bits, parts), parts);
-}
-
-}  // namespace
-
 void add_first_epochs(const Parameters& parameters, const TrainOptions& options,
                       MemoryNeeds& needs) {
   const int parts = options.partition.parts;
-  const std::int64_t value_bytes = options.reproducible ? 8 : 4;
-  const Bits bits = options.exchange.gradient_bits;
-  // With a device this is memory of its host.
-  if (parts > 1 && options.transport.device == DeviceKind::cpu) {
-    needs[MemoryUse::workspace] +=
-        bits == Bits::fp32 ? capped_product(value_bytes * parameters.flat_size(), parts - 1)
-                           : integer_scratch(parameters, options);
-  }
+  // A device's scratch is allocated before, and its host keeps the best weights.
+  if (options.transport.device != DeviceKind::cpu) return;
+  if (parts > 1) needs[MemoryUse::workspace] += sum_scratch(parameters, options);
   if (options.eval_every > 0) {
     needs[MemoryUse::evaluation] += capped_product(4 * parameters.weights_and_statistics(), parts);
   }
@@ -306,20 +310,24 @@ MemoryNeeds least_host_memory(const Dataset& dataset, const TrainOptions& option
                                   ? (4 + 4) * (features.offsets[features.offsets.size() - 1])
                                   : 4 * nodes * padded_stride(features.cols);
   // Page-locked copies of gradients that are summed as integers; others stay on the devices.
-  const bool sums_integers = options.exchange.gradient_bits != Bits::fp32;
+  const bool sums_integers =
+      options.partition.parts > 1 && options.exchange.gradient_bits != Bits::fp32;
   const std::int64_t gradients =
       sums_integers ? capped_product(4 * model.parameters().flat_size(), options.partition.parts) +
-                          integer_scratch(model.parameters(), options)
+                          sum_scratch(model.parameters(), options)
                     : 0;
-  const std::int64_t outputs = 4 * nodes * padded_stride(dataset.labels.classes);
-  // Each rank draws its initial weights on the host.
+  // Each rank draws its initial weights on the host, and keeps those of the best epoch there.
   const std::int64_t drawn =
       capped_product(4 * model.parameters().weights_and_statistics(), options.partition.parts);
-  if (drawn > std::max(loaded, gradients + outputs)) {
+  const std::int64_t kept = options.eval_every > 0 ? drawn : 0;
+  const std::int64_t outputs = 4 * nodes * padded_stride(dataset.labels.classes);
+  const std::int64_t scoring = kept + gradients + outputs;
+  if (drawn > std::max(loaded, scoring)) {
     needs[MemoryUse::weights] = drawn;
-  } else if (loaded > gradients + outputs) {
+  } else if (loaded > scoring) {
     needs[MemoryUse::features] = loaded;
   } else {
+    needs[MemoryUse::weights] = kept;
     needs[MemoryUse::gradients] = gradients;
     needs[MemoryUse::evaluation] += outputs;
   }

@@ -51,15 +51,16 @@ CountedModel count_model(const Dataset& dataset, const TrainOptions& options,
 MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
                          std::int64_t training_nodes, std::optional<std::int64_t> halo_rows);
 
-/// Adds what ranks allocate in the first epochs, but for the scratch of kernels: the weights of the
-/// best epoch, and what sums of gradients need.
+/// Adds what ranks allocate in the first epochs where kernels read it, but for the scratch of
+/// kernels: on a CPU the weights of the best epoch, and what sums of gradients need.
 void add_first_epochs(const Parameters& parameters, const TrainOptions& options,
                       MemoryNeeds& needs);
 
 /// The least memory that the host must hold at one time, without the data set, if ranks are threads
 /// that compute on devices. It holds the structure throughout, and at different times the input
 /// features, until they are on the device, the initial weights of all ranks, and the outputs to
-/// score with gradients that are summed as integers. The largest of these counts.
+/// score with the best weights and gradients that are summed as integers. The largest of these
+/// counts.
 MemoryNeeds least_host_memory(const Dataset& dataset, const TrainOptions& options,
                               std::int64_t training_nodes, std::optional<std::int64_t> halo_rows);
 
