@@ -134,16 +134,16 @@ std::string cost_table(const Dataset& dataset, const Partition& partition,
       columns(rows) +
       fmt::format("  gradients: of weights, {}, at any bits of rows\n",
                   gradient_format(request.train));
-  const auto covered =
-      std::ranges::find_if(costs, [](const ExchangeCost& cost) { return cost.covers.has_value(); });
-  if (covered != costs.end()) {
+  if (costs[0].covers) {
     std::vector<std::string> bits;  // Those at which `auto` takes covers.
     for (std::size_t i = 0; i < costs.size(); ++i) {
-      if (costs[i].covers) bits.push_back(std::to_string(bit_count(exchanges[i].bits_forward)));
+      if (costs[i].covered) bits.push_back(std::to_string(bit_count(exchanges[i].bits_forward)));
     }
-    text += fmt::format("  covers{}: {}\n",
-                        bits.size() == costs.size() ? "" : " at " + listed(bits, "and") + " bits",
-                        describe_covers(*covered->covers));
+    const std::string where = bits.empty() ? "boundary rows, since with covers "
+                              : bits.size() == costs.size()
+                                  ? "covers: "
+                                  : "covers at " + listed(bits, "and") + " bits: ";
+    text += "  " + where + describe_covers(*costs[0].covers) + "\n";
   }
   if (gbps > 0) {
     text += fmt::format(

@@ -325,13 +325,12 @@ nlohmann::json apply_given(const TrainArguments& arguments, TrainRequest& reques
       throw Error(error.code(), fmt::format("--config {}: {}", *path, sentence));
     }
   }
+  const TrainOptions before = request.train;
   arguments.apply(request);
-  if (!arguments.text("config") || !(arguments.given("model") || arguments.given("schedule"))) {
-    return written;
-  }
+  if (!arguments.text("config")) return written;
   const auto defaults = options_to_json(TrainOptions());
   nlohmann::json reset = nlohmann::json::object();
-  for (const std::string& name : misplaced_options(request.train)) {
+  for (const std::string& name : misplaced_options(request.train, before)) {
     if (arguments.given(name)) continue;
     reset[name] = defaults.at(name);
     written.erase(name);
@@ -409,6 +408,7 @@ int run_train(const TrainArguments& arguments, const std::vector<std::string>& w
   validate(request.train, [&](const std::string& name) {
     return arguments.given(name) || find_option(written, name) != nullptr;
   });
+  request.train = resolved(request.train);
   const auto awaited = awaited_processes(request.train.transport);
   if (parts_given && awaited) require_processes(arguments, request, *awaited);
   const auto advise = [&](bool launched) { return advice_for(request, launched); };

@@ -11,40 +11,46 @@
 
 namespace heliograph {
 
-/// Which columns of a list of packed rows a dropout mask keeps in one epoch. Both ends of a message
-/// draw the mask, so only kept columns travel (docs/wire_format.md); without the others rows follow
-/// each other without padding and differ in length.
-/// Used by the rank's own thread. On a CUDA device all work is in the order of its queue.
+/// Which columns of a list of packed rows a dropout mask keeps, in each of the last `epochs`
+/// epochs. Both ends of a message draw the mask, so only kept columns travel (docs/wire_format.md);
+/// without the others rows follow each other without padding and differ in length. Used by the
+/// rank's own thread. On a CUDA device all work is in the order of its queue.
 class KeptColumns {
  public:
   /// `nodes`: the node of each row, which keys its mask. `starts`: ascending row numbers whose
   /// `offset` is asked for; the first is 0 and the last the number of rows. `format` has one group
   /// and no exact columns. `device` must outlive the object; `account` counts memory on it.
   KeptColumns(std::vector<std::int64_t> nodes, std::vector<std::int64_t> starts, std::int64_t cols,
-              RowFormat format, Device& device, MemoryUse use, MemoryAccount* account);
+              RowFormat format, int epochs, Device& device, MemoryUse use, MemoryAccount* account);
   KeptColumns(const KeptColumns&) = delete;
   KeptColumns& operator=(const KeptColumns&) = delete;
 
-  /// Draws the masks: a column is dropped if its noise16() with the row's key in `stream`, a
-  /// stream_key(), is below `threshold`.
-  void draw(std::uint32_t threshold, std::uint64_t stream);
+  /// Draws the masks of an epoch: a column is dropped if its noise16() with the row's key in
+  /// `stream`, a stream_key(), is below `threshold`.
+  void draw(std::int64_t epoch, std::uint32_t threshold, std::uint64_t stream);
 
-  /// The bytes that rows before `start`, one of `starts`, take without dropped columns. On a CUDA
-  /// device the queue must have finished `draw`.
-  std::size_t offset(std::int64_t start) const;
-  std::size_t bytes() const { return offset(starts_.back()); }
+  /// The bytes that rows before `start`, one of `starts`, take without the columns that are dropped
+  /// in the epoch. On a CUDA device the queue must have finished `draw`.
+  std::size_t offset(std::int64_t epoch, std::int64_t start) const;
 
-  /// Copies the kept columns of rows [begin, end), two of `starts`. `packed` holds all rows; `out`
-  /// has bytes().
-  void compress(std::int64_t begin, std::int64_t end, const std::byte* packed,
+  /// Copies the kept columns of rows [begin, end), two of `starts`. `packed` and `out` hold all
+  /// rows.
+  void compress(std::int64_t epoch, std::int64_t begin, std::int64_t end, const std::byte* packed,
                 std::byte* out) const;
   /// Makes all packed rows of `kept`, which `compress` has written; dropped columns get code 0, or
   /// value 0. 64 bytes past the end of `kept` are readable.
-  void expand(const std::byte* kept, std::byte* packed) const;
+  void expand(std::int64_t epoch, const std::byte* kept, std::byte* packed) const;
 
  private:
+  std::size_t slot(std::int64_t epoch) const {
+    return static_cast<std::size_t>(epoch) % static_cast<std::size_t>(epochs_);
+  }
+  ColumnMasks masks_of(std::int64_t epoch) const;
+
   std::vector<std::int64_t> nodes_, starts_;
+  int epochs_;
   Device& device_;
+  CountedBytes node_bytes_;
   Placed<std::int64_t> placed_nodes_, placed_starts_;
   MemoryAccount page_locked_;
   Buffer masks_, offsets_;

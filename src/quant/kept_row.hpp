@@ -152,7 +152,7 @@ HELIOGRAPH_HOST_DEVICE inline void compress_row(const ColumnMasks& m, std::int64
 }
 
 /// The inverse of compress_row: makes a packed row of `row_bytes` bytes in which dropped columns
-/// have code 0 or value 0. Reads up to 9 bytes past the end of `from`.
+/// have code 0 or value 0. Reads up to 8 bytes past the end of `from`.
 template <class Bits = MoveBits>
 HELIOGRAPH_HOST_DEVICE inline void expand_row(const ColumnMasks& m, std::int64_t row,
                                               const std::byte* from, std::byte* to) {

@@ -1,6 +1,7 @@
 #include "staleness/exchange_policy.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace heliograph {
 
@@ -19,11 +20,18 @@ RowFormat ExchangePolicy::format(const Site& site) const {
 double ExchangePolicy::mean_row_bytes(const Site& site) const {
   const RowFormat of = format(site);
   if (!keeps_columns(site)) return static_cast<double>(of.row_bytes(site.cols));
-  const double kept = 1 - site.dropped.threshold / 65536.0;
-  // To fill up a byte takes 0 to 7 bits, in steps of the bits of a code.
-  const double filling = (8 - std::min(of.bits, 8)) / 2.0;
-  return static_cast<double>(of.parameter_bytes()) +
-         (kept * static_cast<double>(site.cols) * of.bits + filling) / 8;
+  // The number of kept columns is binomially distributed.
+  const double dropped = site.dropped.threshold / 65536.0;
+  const auto cols = static_cast<double>(site.cols);
+  double mean = 0;
+  for (std::int64_t kept = dropped < 1 ? 1 : site.cols + 1; kept <= site.cols; ++kept) {
+    const auto k = static_cast<double>(kept);
+    const double logarithm = std::lgamma(cols + 1) - std::lgamma(k + 1) -
+                             std::lgamma(cols - k + 1) + k * std::log1p(-dropped) +
+                             (cols - k) * std::log(dropped);
+    mean += std::exp(logarithm) * static_cast<double>((kept * of.bits + 7) / 8);
+  }
+  return static_cast<double>(of.parameter_bytes()) + mean;
 }
 
 std::int64_t ExchangePolicy::kept_slots(const Site& site) const {

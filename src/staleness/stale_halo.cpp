@@ -217,6 +217,19 @@ void StaleHalo::set_sent(std::span<const std::int64_t> sent) {
   }
 }
 
+bool StaleHalo::sent_fits(std::span<const std::int64_t> sent, std::int64_t epochs) const {
+  for (const SiteHalo& h : site_halos_) {
+    const auto most = static_cast<std::int64_t>(policy_.most_row_bytes(h.exchange->site()));
+    const std::size_t counts = h.exchange->sent().size();
+    if (sent[0] != epochs) return false;
+    for (const std::int64_t bytes : sent.subspan(1, counts - 1)) {
+      if (bytes < 0 || bytes > epochs * h.schedule->rows() * most) return false;
+    }
+    sent = sent.subspan(counts);
+  }
+  return true;
+}
+
 HaloSlot& StaleHalo::slot(SiteHalo& halo, std::int64_t epoch) {
   if (halo.ring.empty()) return shared_slots_[shared_slot(halo.exchange->site())];
   return halo.ring[static_cast<std::size_t>(epoch) % halo.ring.size()];

@@ -87,6 +87,8 @@ class StaleHalo final : public Halo {
   /// sets the counts of the earlier run.
   std::vector<std::int64_t> sent() const;
   void set_sent(std::span<const std::int64_t> sent);
+  /// Whether these may be the counts of so many epochs.
+  bool sent_fits(std::span<const std::int64_t> sent, std::int64_t epochs) const;
 
   /// Age, in epochs, of the halo values that the current epoch uses.
   int lag() const { return policy_.lag(clock_); }

@@ -30,6 +30,7 @@
 #include "train/gather_values.hpp"
 #include "train/guarded_callbacks.hpp"
 #include "train/launch.hpp"
+#include "train/options/given.hpp"
 #include "train/plan/dataset_plan.hpp"
 #include "train/plan/rank_memory.hpp"
 #include "train/plan/shard_plan.hpp"
@@ -425,13 +426,6 @@ TrainResult run(const TrainOptions& options, const TrainCallbacks& callbacks, Ma
     throw;
   }
   return result;
-}
-
-/// The options as the run takes them. Ranks that fetch the features of their halo round their parts
-/// of gradients, so --reproducible exchanges rows of attention's first layer instead.
-TrainOptions resolved(TrainOptions options) {
-  if (options.reproducible && attends(options.model)) options.model.precompute = false;
-  return options;
 }
 
 }  // namespace

@@ -138,6 +138,11 @@ TEST(PartitionCommand, PrintsBytesWaitingAndMemoryByBits) {
   EXPECT_THAT(plain.out, Not(HasSubstr("waiting")));
   words.insert(words.end(), {"--link-gbps", "0.001"});
   EXPECT_THAT(run_command(words).out, HasSubstr("waiting"));
+  words.insert(words.end(), {"--exchange", "auto"});
+  EXPECT_THAT(run_command(words).out,
+              HasSubstr("boundary rows, since with covers an exchange sends"));
+  words.back() = "cover";
+  EXPECT_THAT(run_command(words).out, HasSubstr("  covers: an exchange sends"));
   const auto one = run_command({"partition", "--data", data, "--parts", "1"});
   EXPECT_THAT(one.out, Not(HasSubstr("bytes an epoch")));
   EXPECT_THAT(one.out, HasSubstr("the least that training holds"));

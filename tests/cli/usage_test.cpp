@@ -340,6 +340,17 @@ TEST(Config, OptionsForWhatAFlagReplacesAreNotTaken) {
   }
 }
 
+TEST(Config, OptionsThatNeverFittedAreRefused) {
+  const TemporaryDirectory folder;
+  const std::string config = (folder / "c.json").string();
+  const std::string data = test::save_ring(folder / "ring", 40);
+  test::write_text(config, R"({"epochs": 2, "hidden": 8, "model": "gcn", "heads": 8})");
+  for (const auto& [flag, value] : {std::pair{"--schedule", "cosine"}, {"--model", "sage"}}) {
+    expect_refusal({"train", "--config", config, "--data", data, flag, value}, 2,
+                   "--heads is for --model gat");
+  }
+}
+
 TEST(Config, BadOnesAreRefusedByFile) {
   const TemporaryDirectory folder;
   const std::string config = (folder / "c.json").string();

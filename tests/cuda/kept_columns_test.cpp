@@ -21,8 +21,8 @@ TEST_F(KeptColumnsTwin, HaveTheBitsOfTheCpu) {
       for (const std::int64_t cols : {1, 47, 128, 300}) {
         SCOPED_TRACE(::testing::Message() << rows << " rows, " << bits << " bits, " << cols);
         const RowFormat format{bits, bits == 4};
-        KeptColumns host(nodes, starts, cols, format, cpu->device(), MemoryUse::halo, nullptr);
-        KeptColumns device(nodes, starts, cols, format, cuda->device(), MemoryUse::halo,
+        KeptColumns host(nodes, starts, cols, format, 3, cpu->device(), MemoryUse::halo, nullptr);
+        KeptColumns device(nodes, starts, cols, format, 3, cuda->device(), MemoryUse::halo,
                            account.get());
         std::vector<std::byte> packed(static_cast<std::size_t>(rows) * format.row_bytes(cols) + 64);
         for (std::size_t i = 0; i < packed.size(); ++i) {
@@ -30,21 +30,22 @@ TEST_F(KeptColumnsTwin, HaveTheBitsOfTheCpu) {
         }
         const DeviceArray<std::byte> device_packed = on_device(packed);
         for (const std::uint64_t stream : {3, 4}) {
-          host.draw(30000, stream);
-          device.draw(30000, stream);
+          const auto epoch = static_cast<std::int64_t>(stream);
+          host.draw(epoch, 30000, stream);
+          device.draw(epoch, 30000, stream);
           cuda->device().finish();
           for (const std::int64_t start : starts)
-            EXPECT_EQ(device.offset(start), host.offset(start));
-          std::vector<std::byte> kept(host.bytes() + 64), back(packed.size());
+            EXPECT_EQ(device.offset(epoch, start), host.offset(epoch, start));
+          std::vector<std::byte> kept(host.offset(epoch, rows) + 64), back(packed.size());
           const DeviceArray<std::byte> device_kept = on_device(kept), device_back = on_device(back);
           for (const auto& [begin, end] :
                {std::pair{rows / 3, rows}, {std::int64_t{0}, rows / 3}}) {
-            host.compress(begin, end, packed.data(), kept.data());
-            device.compress(begin, end, device_packed.data(), device_kept.data());
+            host.compress(epoch, begin, end, packed.data(), kept.data());
+            device.compress(epoch, begin, end, device_packed.data(), device_kept.data());
           }
           EXPECT_EQ(device_kept.values(), kept);
-          host.expand(kept.data(), back.data());
-          device.expand(device_kept.data(), device_back.data());
+          host.expand(epoch, kept.data(), back.data());
+          device.expand(epoch, device_kept.data(), device_back.data());
           EXPECT_EQ(device_back.values(), back);
         }
       }

@@ -291,6 +291,11 @@ def main():
                     struct.pack_into("<q", reports, epoch * 144 + 96, 2**62)
                 files["checkpoint/run.state/reports"] = bytes(reports)
                 put("checkpoint", "bad-too-many-bytes-sent", bundle(files))
+                files = folder(temporary / "native", "data/")  # Finding: likewise, in fp32.
+                files.update(folder(out / "checkpoints/epoch-000002", "checkpoint/"))
+                sent = files["checkpoint/rank-00000.state/sent"]
+                files["checkpoint/rank-00000.state/sent"] = struct.pack("<q", 2**50 - 1) + sent[8:]
+                put("checkpoint", "bad-exchanges-of-no-run", bundle(files))
         run("train", "--data", "numbers", "--model", "gin", "--epochs", 1, "--out", "run-numbers",
             "--normalize", "row", "--split", "random:60/20/20", *small)
         put("weights", "good-regression",

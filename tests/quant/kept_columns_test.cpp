@@ -117,14 +117,15 @@ TEST(KeptColumns, RowsAfterDropoutComeBackWhole) {
     std::vector<std::byte> packed(codec->encoded_bytes(kMaskedRows, cols) + 64);
     codec->encode(x.view(), {rows, nullptr, ids.data()}, 5, packed.data(),
                   kernels->device().threads());
-    KeptColumns columns(ids, {0, 4, kMaskedRows}, cols, format, kernels->device(), MemoryUse::halo,
-                        nullptr);
-    columns.draw(threshold, kMaskStream);
-    EXPECT_EQ(columns.bytes(), static_cast<std::size_t>(bytes));
-    std::vector<std::byte> kept(columns.bytes() + 64), back(packed.size());
-    columns.compress(4, kMaskedRows, packed.data(), kept.data());
-    columns.compress(0, 4, packed.data(), kept.data());
-    columns.expand(kept.data(), back.data());
+    KeptColumns columns(ids, {0, 4, kMaskedRows}, cols, format, 2, kernels->device(),
+                        MemoryUse::halo, nullptr);
+    columns.draw(6, threshold, kMaskStream);
+    columns.draw(7, threshold, kMaskStream + 1);
+    EXPECT_EQ(columns.offset(6, kMaskedRows), static_cast<std::size_t>(bytes));
+    std::vector<std::byte> kept(static_cast<std::size_t>(bytes) + 64), back(packed.size());
+    columns.compress(6, 4, kMaskedRows, packed.data(), kept.data());
+    columns.compress(6, 0, 4, packed.data(), kept.data());
+    columns.expand(6, kept.data(), back.data());
     EXPECT_EQ(back, packed);
   });
 }

@@ -49,19 +49,37 @@ TEST(ExchangeCost, OfKeptColumnsIsTheMean) {
   TrainOptions o = test::small_options(3, 5);
   o.model.layers = 3;
   o.model.hidden = 41;
-  o.model.dropout = 0.3F;
   o.exchange.kept_columns = true;
-  o.exchange.rows = ExchangedRows::cover;
   const Partition partition = make_partition(data.graph, o.partition);
-  const auto exchanges = at_all_bits(o);
-  const auto costs = exchange_costs(data, partition, o, nullptr, exchanges);
-  for (std::size_t i = 0; i < costs.size(); ++i) {
-    o.exchange = exchanges[i];
-    const TrafficBytes bytes = train(data, o).bytes_per_epoch;
-    const auto counted = static_cast<double>(bytes.halo_forward + bytes.halo_backward);
-    EXPECT_NEAR(static_cast<double>(costs[i].row_bytes) / counted, 1, 0.005)
-        << bit_count(o.exchange.bits_forward);
+  for (const ExchangedRows rows : {ExchangedRows::boundary, ExchangedRows::cover}) {
+    for (const float dropout : {0.001F, 0.3F, 0.9F}) {
+      o.model.dropout = dropout;
+      o.exchange.rows = rows;
+      const auto exchanges = at_all_bits(o);
+      const auto costs = exchange_costs(data, partition, o, nullptr, exchanges);
+      for (std::size_t i = 0; i < costs.size(); ++i) {
+        SCOPED_TRACE(::testing::Message()
+                     << dropout << ", " << bit_count(exchanges[i].bits_forward));
+        TrainOptions run = o;
+        run.exchange = exchanges[i];
+        const TrainResult r = train(data, run);
+        const TrafficBytes& bytes = r.bytes_per_epoch;
+        const auto counted = static_cast<double>(bytes.halo_forward + bytes.halo_backward);
+        EXPECT_NEAR(static_cast<double>(costs[i].row_bytes) / counted, 1, 0.005);
+        if (rows == ExchangedRows::cover) continue;
+        EXPECT_LE(costs[i].memory[MemoryUse::halo], r.memory.halo);
+        EXPECT_GE(costs[i].memory[MemoryUse::halo], r.memory.halo * 17 / 20);
+      }
+    }
   }
+}
+
+TEST(ExchangeCost, IsWhatReproducibleAttentionCounts) {
+  const Dataset data = test::make_small_dataset(300, 24, 3, 3);
+  TrainOptions o = test::small_options(3, 2);
+  o.model.kind = ModelKind::gat;
+  o.reproducible = true;
+  expect_what_train_counts(data, o);
 }
 
 TEST(ExchangeCost, IsWhatTrainCounts) {

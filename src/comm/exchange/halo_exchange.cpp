@@ -39,24 +39,26 @@ void HaloExchange::keep_columns(RowFormat format, int epochs, const Buffer& pack
     for (const std::int32_t row : *message.send_rows) sent.push_back(node_of(row));
     starts.push_back(static_cast<std::int64_t>(sent.size()));
   }
-  const auto make = [&](std::vector<std::int64_t> nodes, std::vector<std::int64_t> from) {
+  const auto make = [&](std::vector<std::int64_t> nodes, std::vector<std::int64_t> from, int held) {
     return std::make_unique<KeptColumns>(std::move(nodes), std::move(from), site_.cols, format,
-                                         shard_.device(), MemoryUse::halo, account);
+                                         held, shard_.device(), MemoryUse::halo, account);
   };
-  sent_columns_ = make(std::move(sent), std::move(starts));
-  const std::vector<std::int64_t> theirs = exchange_numbers(comm_, plan_, mine);
+  sent_columns_ = make(std::move(sent), std::move(starts), 1);
   starts = {};
   for (const HaloPlan::Peer& peer : plan_.peers) starts.push_back(peer.halo_begin);
   starts.push_back(plan_.halo_rows);
-  for (int i = 0; i < epochs; ++i) received_columns_.push_back(make(theirs, starts));
+  received_columns_ = make(exchange_numbers(comm_, plan_, mine), std::move(starts), epochs);
+}
+
+void HaloExchange::draw(KeptColumns& columns, Clock clock) const {
+  const DropoutMask& mask = site_.dropped;
+  columns.draw(clock.epoch, mask.threshold, stream_key(seed_, Purpose::dropout, clock, mask.key));
 }
 
 void HaloExchange::draw_columns(Clock clock) {
   if (!sent_columns_) return;
-  const DropoutMask& mask = site_.dropped;
-  const std::uint64_t stream = stream_key(seed_, Purpose::dropout, clock, mask.key);
-  sent_columns_->draw(mask.threshold, stream);
-  columns_of(clock.epoch).draw(mask.threshold, stream);
+  draw(*sent_columns_, clock);
+  draw(*received_columns_, clock);
 }
 
 void HaloExchange::post_receives(HaloSlot& slot) {
@@ -71,12 +73,18 @@ void HaloExchange::post_receives(HaloSlot& slot) {
   slot.post_receives(receives_);
 }
 
-void HaloExchange::post(const SendSchedule::Message& message) {
+void HaloExchange::compress(std::int64_t begin, std::int64_t end, PhaseClock& times) const {
+  if (!sent_columns_) return;
+  const PhaseTimer timer(times.encode);
+  sent_columns_->compress(clock_.epoch, begin, end, rows_out_, buffer_);
+  // Only a device that orders messages sends them after the kernels asked for before.
+  if (!slot_->in_order()) shard_.device().finish();
+}
+
+void HaloExchange::post(const SendSchedule::Message& message, PhaseClock& times) {
   const std::int64_t end = message.first_row + message.rows();
   const bool on_device = !shard_.device().on_host();
-  if (sent_columns_ && !on_device) {
-    sent_columns_->compress(message.first_row, end, rows_out_, buffer_);
-  }
+  if (!on_device) compress(message.first_row, end, times);
   const std::size_t begin = send_offset(message.first_row), bytes = send_offset(end) - begin;
   const auto peer = std::ranges::find(plan_.peers, message.peer, &HaloPlan::Peer::rank);
   sent_[static_cast<std::size_t>(1 + (peer - plan_.peers.begin()))] +=
@@ -166,12 +174,8 @@ void HaloExchange::offer(RowRange rows, PhaseClock& times) {
     encode({schedule_.placed_rows(), rows_.scale, row_ids(), nullptr, rows_.exact,
             slot_->in_order() ? failed_ : nullptr},
            rows_out_, times);
-    if (sent_columns_) sent_columns_->compress(0, schedule_.rows(), rows_out_, buffer_);
-    if (slot_->in_order()) {
-      post_receives(*slot_);
-    } else if (sent_columns_) {
-      shard_.device().finish();
-    }
+    compress(0, schedule_.rows(), times);
+    if (slot_->in_order()) post_receives(*slot_);
   }
   for (const SendSchedule::Message& message : schedule_.messages()) {
     if (!at_once) {
@@ -182,7 +186,7 @@ void HaloExchange::offer(RowRange rows, PhaseClock& times) {
       const PhaseTimer timer(times.encode);
       copy_shared(message);
     }
-    post(message);
+    post(message, times);
   }
   if (!last) return;
   if (slot_->in_order()) {
@@ -217,9 +221,9 @@ PackedRows HaloExchange::finish(HaloSlot& slot, PhaseClock& times) {
     slot.wait_for_receives();
   }
   const std::byte* rows = slot.received();
-  if (!received_columns_.empty()) {
+  if (received_columns_) {
     const PhaseTimer timer(times.encode);
-    columns_of(slot.epoch).expand(rows, packed_->data());
+    received_columns_->expand(slot.epoch, rows, packed_->data());
     rows = packed_->data();
   }
   return {rows, plan_.halo_rows, site_.cols, 0, slot.format};
@@ -229,8 +233,10 @@ std::span<std::byte> HaloExchange::adopt(HaloSlot& slot, RowFormat format, Clock
   slot.user = this;
   slot.format = format;
   slot.epoch = clock.epoch;
-  draw_columns(clock);
-  shard_.device().finish();
+  if (received_columns_) {
+    draw(*received_columns_, clock);
+    shard_.device().finish();
+  }
   const std::size_t bytes = receive_offset(slot, plan_.halo_rows);
   return {slot.receive_buffer(bytes), bytes};
 }

@@ -35,7 +35,8 @@ class HaloExchange {
 
   /// Makes the exchange leave out the columns of each row that Site::dropped drops. It holds the
   /// masks of `epochs` epochs. `packed`, a buffer that takes all rows sent or received, must
-  /// outlive the exchange; several exchanges may share it. Collective.
+  /// outlive the exchange. Exchanges may share it if each is finished before the next is opened.
+  /// Collective.
   void keep_columns(RowFormat format, int epochs, const Buffer& packed, MemoryAccount* account);
   /// If the exchange leaves out columns: draws the masks of an epoch, before it is opened. On a
   /// CUDA device they are valid when its queue is done.
@@ -61,9 +62,9 @@ class HaloExchange {
   /// The node of the row that the codec has noted.
   std::int64_t noted_node() const;
 
-  /// Waits for the rows that this exchange receives in `slot`, They are valid until an exchange is
-  /// next opened there or, if columns are left out, finished. Sends may still be in flight. Throws
-  /// Error: usage (another exchange has been opened in the slot since), peer_lost.
+  /// Waits for the rows that this exchange receives in `slot`. They are valid until an exchange is
+  /// next opened there or, if columns are left out, offered rows or finished. Sends may still be in
+  /// flight. Throws Error: usage (another exchange has been opened in the slot since), peer_lost.
   PackedRows finish(HaloSlot& slot, PhaseClock& times);
 
   /// The bytes of the rows received in `slot`, as sent. Call after waiting for the receives.
@@ -96,19 +97,18 @@ class HaloExchange {
   std::int64_t fp32_row_bytes() const { return 4 * (site_.cols + site_.exact_cols); }
   /// Where halo row `row`, the first of a peer or the end, begins in the messages of `slot`.
   std::size_t receive_offset(const HaloSlot& slot, std::int64_t row) const {
-    if (!received_columns_.empty()) return columns_of(slot.epoch).offset(row);
+    if (received_columns_) return received_columns_->offset(slot.epoch, row);
     return static_cast<std::size_t>(row) * slot.format.row_bytes(site_.cols);
   }
   /// Where row `row` of the schedule, the first of a message, begins in the messages of this epoch.
   std::size_t send_offset(std::int64_t row) const {
-    if (sent_columns_) return sent_columns_->offset(row);
+    if (sent_columns_) return sent_columns_->offset(clock_.epoch, row);
     return static_cast<std::size_t>(row) * slot_->format.row_bytes(site_.cols);
   }
-  KeptColumns& columns_of(std::int64_t epoch) const {
-    return *received_columns_[static_cast<std::size_t>(epoch) % received_columns_.size()];
-  }
+  void draw(KeptColumns& columns, Clock clock) const;
   void post_receives(HaloSlot& slot);
-  void post(const SendSchedule::Message& message);
+  void compress(std::int64_t begin, std::int64_t end, PhaseClock& times) const;
+  void post(const SendSchedule::Message& message, PhaseClock& times);
   std::byte* row_at(const SendSchedule::Message& message, std::int64_t row) const;
   void encode(const RowSelection& rows, std::byte* out, PhaseClock& times) const;
   void encode(const SendSchedule::Message& message, RowRange rows, PhaseClock& times) const;
@@ -130,8 +130,7 @@ class HaloExchange {
   std::vector<RecvMessage> receives_;
   std::vector<std::int64_t> sent_;
   // If columns are left out: those of the rows sent, and of the rows received in each epoch held.
-  std::unique_ptr<KeptColumns> sent_columns_;
-  std::vector<std::unique_ptr<KeptColumns>> received_columns_;
+  std::unique_ptr<KeptColumns> sent_columns_, received_columns_;
   const Buffer* packed_ = nullptr;
   // The state of the exchange that is open.
   HaloSlot* slot_ = nullptr;

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "core/plural.hpp"
 #include "core/throw_error.hpp"
 
 namespace heliograph {
@@ -185,8 +186,9 @@ void read_rank(const StateFile& file, const Communicator& comm, Trainer& trainer
   StaleHalo& halo = trainer.halo();
   std::vector<std::int64_t> sent(halo.sent().size());
   file.read("sent", std::span<std::int64_t>(sent));
-  if (!std::ranges::all_of(sent, is_sent_bytes)) {
-    file.refuse("sent", "holds a count that no run reaches");
+  if (!halo.sent_fits(sent, state.epochs)) {
+    file.refuse("sent", fmt::format("holds a count that no run reaches in {}",
+                                    counted(state.epochs, "epoch")));
   }
   if (!is_sent_bytes(header.evaluation_bytes)) {
     file.refuse("rank", "holds a count of bytes that no run reaches");

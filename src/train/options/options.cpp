@@ -259,12 +259,20 @@ std::vector<IdleOptions> idle_options(const ModelOptions& model) {
   return idle;
 }
 
-std::vector<std::string> misplaced_options(const TrainOptions& options) {
+TrainOptions resolved(TrainOptions options) {
+  if (options.reproducible && attends(options.model)) options.model.precompute = false;
+  return options;
+}
+
+std::vector<std::string> misplaced_options(const TrainOptions& options,
+                                           const TrainOptions& before) {
   std::vector<std::string> names;
   for (const ModelOption& option : model_options(options.model)) {
-    if (!option.may_be_off && !option.fits(options.model.kind)) names.emplace_back(option.name);
+    if (!option.may_be_off && option.fits(before.model.kind) && !option.fits(options.model.kind)) {
+      names.emplace_back(option.name);
+    }
   }
-  if (options.optimizer.schedule != Schedule::step) {
+  if (options.optimizer.schedule != Schedule::step && before.optimizer.schedule == Schedule::step) {
     names.insert(names.end(), {"step-size", "step-gamma"});
   }
   return names;

@@ -10,6 +10,7 @@
 #include "graph/covers.hpp"
 #include "layers/compose.hpp"
 #include "staleness/exchange_policy.hpp"
+#include "train/options/given.hpp"
 #include "train/plan/run_plan.hpp"
 
 namespace heliograph {
@@ -186,7 +187,7 @@ std::vector<ExchangeCost> exchange_costs(const Dataset& dataset, const Partition
   std::array<std::optional<Sent>, 2> sent;
   std::vector<ExchangeCost> costs;
   for (const ExchangeOptions& exchange : exchanges) {
-    TrainOptions at = with_exchange(options, exchange, ranks);
+    TrainOptions at = resolved(with_exchange(options, exchange, ranks));
     const bool covered = may_cover(at) && takes_covers(at, covers->counts(), ranks);
     at.exchange.rows = covered ? ExchangedRows::cover : ExchangedRows::boundary;
     std::optional<Sent>& of = sent[covered ? 1 : 0];
@@ -209,7 +210,8 @@ std::vector<ExchangeCost> exchange_costs(const Dataset& dataset, const Partition
     cost.gradient_bytes = weight_bytes(of->model, at, ranks);
     cost.link_bytes = std::ranges::max(bytes);
     if (ranks > 1) cost.link_bytes += cost.gradient_bytes / (std::int64_t{ranks} * (ranks - 1));
-    if (covered) cost.covers = covers->counts();
+    cost.covered = covered;
+    if (may_cover(with_exchange(options, exchange, ranks))) cost.covers = covers->counts();
     cost.memory =
         least_memory(dataset, at, training_nodes, sum_of(of->rows[0][0]) + sum_of(of->rows[0][1]));
     costs.push_back(cost);

@@ -19,10 +19,11 @@ struct ExchangeCost {
   /// Rows of nodes and partial sums, forward and backward, all ranks together; the mean of epochs
   /// if they send kept columns only.
   std::int64_t row_bytes = 0;
-  std::int64_t gradient_bytes = 0;    ///< Weight gradients, all ranks together.
-  std::int64_t link_bytes = 0;        ///< Both, on the link from one rank to another that has most.
-  MemoryNeeds memory;                 ///< The least memory of all ranks together.
-  std::optional<CoverCounts> covers;  ///< If the exchange sends rows and sums of covers.
+  std::int64_t gradient_bytes = 0;  ///< Weight gradients, all ranks together.
+  std::int64_t link_bytes = 0;      ///< Both, on the link from one rank to another that has most.
+  MemoryNeeds memory;               ///< The least memory of all ranks together.
+  bool covered = false;  ///< Whether rows and sums of covers are sent instead of boundary rows.
+  std::optional<CoverCounts> covers;  ///< If the exchange may use covers.
 };
 
 /// The exchange of these options with 32, 16, 8, 4, 2 and 1 bits in both directions, without those

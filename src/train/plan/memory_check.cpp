@@ -11,6 +11,7 @@
 #include "core/throw_error.hpp"
 #include "graph/rows.hpp"
 #include "layers/network.hpp"
+#include "quant/kept_row.hpp"
 #include "staleness/exchange_policy.hpp"
 #include "train/launch.hpp"
 #include "train/weight_update.hpp"
@@ -125,9 +126,18 @@ std::int64_t halo_bytes(const std::vector<Site>& sites, const TrainOptions& opti
                         std::int64_t rows, bool directed) {
   const ExchangePolicy policy(options.exchange, options.epochs);
   std::int64_t sum = 0, largest = 0;  // `largest`: of the sites that share buffers
+  std::int64_t packed = 0;            // of the sites that send kept columns, which share it
   for (const Site& site : sites) {
     if (directed && site.direction == Direction::backward) continue;
     const auto bytes = 2 * rows * static_cast<std::int64_t>(policy.most_row_bytes(site));
+    // How many of the rows with covers are rows or sums is not known here.
+    if (policy.keeps_columns(site) && site.sums == nullptr) {
+      const ColumnMasks masks{nullptr, site.cols, policy.of(site, {}).format, nullptr, nullptr};
+      // Masks and offsets of rows sent, and of rows received in each epoch held, and node numbers.
+      const std::int64_t words = (1 + policy.slots()) * (masks.words() + 1) + 2;
+      sum = std::min(kMostBytes, sum + capped_product(rows, 8 * words));
+      packed = std::max(packed, bytes / 2);
+    }
     const std::int64_t kept = policy.kept_slots(site);
     if (kept == 0 && policy.slots() == 1) {
       largest = std::max(largest, bytes);
@@ -136,7 +146,7 @@ std::int64_t halo_bytes(const std::vector<Site>& sites, const TrainOptions& opti
                      sum + capped_product(bytes, std::max<std::int64_t>(kept, policy.slots())));
     }
   }
-  return std::min(kMostBytes, sum + largest);
+  return std::min(kMostBytes, sum + largest + packed);
 }
 
 /// The rows of all ranks' passes together. A directed graph's backward exchanges count as none.
