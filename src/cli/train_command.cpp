@@ -408,7 +408,6 @@ int run_train(const TrainArguments& arguments, const std::vector<std::string>& w
   validate(request.train, [&](const std::string& name) {
     return arguments.given(name) || find_option(written, name) != nullptr;
   });
-  request.train = resolved(request.train);
   const auto awaited = awaited_processes(request.train.transport);
   if (parts_given && awaited) require_processes(arguments, request, *awaited);
   const auto advise = [&](bool launched) { return advice_for(request, launched); };

@@ -30,7 +30,6 @@
 #include "train/gather_values.hpp"
 #include "train/guarded_callbacks.hpp"
 #include "train/launch.hpp"
-#include "train/options/given.hpp"
 #include "train/plan/dataset_plan.hpp"
 #include "train/plan/rank_memory.hpp"
 #include "train/plan/shard_plan.hpp"
@@ -430,9 +429,8 @@ TrainResult run(const TrainOptions& options, const TrainCallbacks& callbacks, Ma
 
 }  // namespace
 
-TrainResult train(const Dataset& dataset, const TrainOptions& given,
+TrainResult train(const Dataset& dataset, const TrainOptions& options,
                   const TrainCallbacks& callbacks) {
-  const TrainOptions options = resolved(given);
   return run(options, callbacks, [&](Beginning& beginning) {
     const bool resumes = !options.checkpoint.resume.empty();
     beginning = read_beginning(dataset.graph.kind(),
@@ -444,9 +442,8 @@ TrainResult train(const Dataset& dataset, const TrainOptions& given,
   });
 }
 
-TrainResult train_shards(const std::filesystem::path& directory, const TrainOptions& given,
+TrainResult train_shards(const std::filesystem::path& directory, const TrainOptions& options,
                          const TrainCallbacks& callbacks) {
-  const TrainOptions options = resolved(given);
   return run(options, callbacks, [&](Beginning& beginning) {
     // The options that are fixed in the shards are part of what is compared.
     auto shards = std::make_unique<ShardPlan>(directory, options);

@@ -14,6 +14,7 @@
 #include "core/throw_error.hpp"
 #include "train/host_values.hpp"
 #include "train/launch.hpp"
+#include "train/options/given.hpp"
 
 namespace heliograph {
 namespace {
@@ -138,7 +139,7 @@ Trainer::Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryA
   const std::int64_t backward_halo =
       train_->placed().shard().adjacency(Direction::backward).plan.halo_rows;
   model_ = std::make_unique<Network>(
-      options.model, train_->input(), plan.facts().classes, options.seed,
+      composed_model(options), train_->input(), plan.facts().classes, options.seed,
       PassRows{rows, most_rows, 1, halo, most_halo, backward_halo, plan.covers()}, *kernels_,
       account_);
   std::int64_t widest = 0;

@@ -80,6 +80,8 @@ TEST(ExchangeCost, IsWhatReproducibleAttentionCounts) {
   o.model.kind = ModelKind::gat;
   o.reproducible = true;
   expect_what_train_counts(data, o);
+  EXPECT_TRUE(train(data, o).model->options.precompute)
+      << "options are kept as they were asked for";
 }
 
 TEST(ExchangeCost, IsWhatTrainCounts) {

@@ -15,9 +15,9 @@ using GivenOption = std::function<bool(const std::string& name)>;
 /// the default, with which `validate` cannot tell whether it is given. Throws Error(usage).
 void validate(const TrainOptions& options, const GivenOption& given);
 
-/// The options as a run takes them. Ranks that fetch the features of their halo round their parts
-/// of gradients, so `reproducible` exchanges rows of attention's first layer instead.
-TrainOptions resolved(TrainOptions options);
+/// The model that a run composes. Ranks that fetch the features of their halo round their parts of
+/// gradients, so `reproducible` exchanges rows of attention's first layer instead.
+ModelOptions composed_model(const TrainOptions& options);
 
 /// The options with values that fit the model and learning-rate schedule of `before`, and that
 /// `validate` refuses for those of `options`.

@@ -259,9 +259,10 @@ std::vector<IdleOptions> idle_options(const ModelOptions& model) {
   return idle;
 }
 
-TrainOptions resolved(TrainOptions options) {
-  if (options.reproducible && attends(options.model)) options.model.precompute = false;
-  return options;
+ModelOptions composed_model(const TrainOptions& options) {
+  ModelOptions model = options.model;
+  if (options.reproducible && attends(model)) model.precompute = false;
+  return model;
 }
 
 std::vector<std::string> misplaced_options(const TrainOptions& options,

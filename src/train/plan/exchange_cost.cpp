@@ -10,7 +10,6 @@
 #include "graph/covers.hpp"
 #include "layers/compose.hpp"
 #include "staleness/exchange_policy.hpp"
-#include "train/options/given.hpp"
 #include "train/plan/run_plan.hpp"
 
 namespace heliograph {
@@ -187,7 +186,7 @@ std::vector<ExchangeCost> exchange_costs(const Dataset& dataset, const Partition
   std::array<std::optional<Sent>, 2> sent;
   std::vector<ExchangeCost> costs;
   for (const ExchangeOptions& exchange : exchanges) {
-    TrainOptions at = resolved(with_exchange(options, exchange, ranks));
+    TrainOptions at = with_exchange(options, exchange, ranks);
     const bool covered = may_cover(at) && takes_covers(at, covers->counts(), ranks);
     at.exchange.rows = covered ? ExchangedRows::cover : ExchangedRows::boundary;
     std::optional<Sent>& of = sent[covered ? 1 : 0];

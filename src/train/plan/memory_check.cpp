@@ -14,6 +14,7 @@
 #include "quant/kept_row.hpp"
 #include "staleness/exchange_policy.hpp"
 #include "train/launch.hpp"
+#include "train/options/given.hpp"
 #include "train/weight_update.hpp"
 
 namespace heliograph {
@@ -224,8 +225,9 @@ CountedModel count_model(const Dataset& dataset, const TrainOptions& options,
   const std::int64_t rows = options.inductive ? training_nodes : nodes;
   MemoryAccount account(nullptr);
   const auto kernels = make_cpu_kernels(1, options.reproducible, &account);
-  const CountedInput input(dataset, options.model, rows, 0, MemoryUse::features, &account);
-  const Network model(options.model, input.input(), dataset.labels.classes, options.seed,
+  const CountedInput input(dataset, composed_model(options), rows, 0, MemoryUse::features,
+                           &account);
+  const Network model(composed_model(options), input.input(), dataset.labels.classes, options.seed,
                       {.training = rows,
                        .most = nodes,
                        .partial_sums = options.exchange.rows == ExchangedRows::cover},
@@ -240,12 +242,14 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
   const std::int64_t halo = halo_rows.value_or(0);
   MemoryAccount account(nullptr);
   const auto kernels = make_cpu_kernels(1, options.reproducible, &account);
-  const CountedInput input(dataset, options.model, rows, halo, MemoryUse::features, &account);
+  const CountedInput input(dataset, composed_model(options), rows, halo, MemoryUse::features,
+                           &account);
   std::optional<CountedInput> evaluated;
   if (options.inductive) {
-    evaluated.emplace(dataset, options.model, nodes, halo, MemoryUse::evaluation, &account);
+    evaluated.emplace(dataset, composed_model(options), nodes, halo, MemoryUse::evaluation,
+                      &account);
   }
-  const Network model(options.model, input.input(), dataset.labels.classes, options.seed,
+  const Network model(composed_model(options), input.input(), dataset.labels.classes, options.seed,
                       pass_rows(dataset, rows, halo), *kernels, &account);
   const Optimizer optimizer =
       make_optimizer(options, model.parameters(), 0, options.partition.parts, &account);
@@ -263,9 +267,10 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
   }
   needs[MemoryUse::weights] = capped_product(needs[MemoryUse::weights], parts);
   needs[MemoryUse::graph] +=
-      structure_bytes(dataset, rows, options.inductive ? 0 : entries, options.model);
+      structure_bytes(dataset, rows, options.inductive ? 0 : entries, composed_model(options));
   if (options.inductive) {
-    needs[MemoryUse::evaluation] += structure_bytes(dataset, nodes, entries, options.model);
+    needs[MemoryUse::evaluation] +=
+        structure_bytes(dataset, nodes, entries, composed_model(options));
   }
   needs[MemoryUse::graph] += 4 * halo;
   needs[MemoryUse::halo] += halo_bytes(model.sites(), options, halo, dataset.graph.directed);
@@ -304,15 +309,18 @@ MemoryNeeds least_host_memory(const Dataset& dataset, const TrainOptions& option
   const Features& features = dataset.features;
   MemoryAccount account(nullptr);
   const auto kernels = make_cpu_kernels(1, false, &account);
-  const CountedInput input(dataset, options.model, rows, halo, MemoryUse::features, &account);
-  const Network model(options.model, input.input(), dataset.labels.classes, options.seed,
+  const CountedInput input(dataset, composed_model(options), rows, halo, MemoryUse::features,
+                           &account);
+  const Network model(composed_model(options), input.input(), dataset.labels.classes, options.seed,
                       pass_rows(dataset, rows, halo), *kernels, &account);
 
   MemoryNeeds needs;
   needs[MemoryUse::graph] =
-      structure_bytes(dataset, rows, options.inductive ? 0 : entries, options.model) + 4 * halo;
+      structure_bytes(dataset, rows, options.inductive ? 0 : entries, composed_model(options)) +
+      4 * halo;
   if (options.inductive) {
-    needs[MemoryUse::evaluation] = structure_bytes(dataset, nodes, entries, options.model);
+    needs[MemoryUse::evaluation] =
+        structure_bytes(dataset, nodes, entries, composed_model(options));
   }
   // The whole graph's features are loaded after those of the training nodes are on the device. The
   // number of entries of the training nodes' sparse features is unknown.

@@ -10,6 +10,7 @@
 #include "comm/exchange/setup_exchange.hpp"
 #include "core/throw_error.hpp"
 #include "graph/covers.hpp"
+#include "train/options/given.hpp"
 
 namespace heliograph {
 namespace {
@@ -93,10 +94,11 @@ void require_same_covers(const Adjacency& a, Communicator& comm) {
 RankGraph::RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Kernels& kernels,
                      MemoryUse use, MemoryAccount* host, MemoryAccount* account)
     : use_(use),
-      shard_(complete(std::move(data.shard), plan.options().model, use, comm)),
+      shard_(complete(std::move(data.shard), composed_model(plan.options()), use, comm)),
       placed_(std::in_place, shard_, kernels.device(), use, account),
       structure_(use, host),
-      op_(std::in_place, *placed_, kernels, propagation_of(plan.options().model), use, account),
+      op_(std::in_place, *placed_, kernels, propagation_of(composed_model(plan.options())), use,
+          account),
       x_(std::move(data.features)),
       labels_(std::move(data.labels)) {
   mark_training_rows();
@@ -108,7 +110,7 @@ RankGraph::RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Ker
                                               plan.options().eval_chunk_bytes, account);
   };
   connect();
-  const ModelOptions& model = plan.options().model;
+  const ModelOptions model = composed_model(plan.options());
   const RunFacts& facts = plan.facts();
   const MemoryUse features = features_use(use);
   x_elsewhere_ = FeatureView::shape(facts.feature_cols, facts.sparse_features);
