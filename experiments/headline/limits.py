@@ -52,7 +52,7 @@ def next_rate(mbit, epoch, compute, ratio):
     return mbit * (epoch - compute) / (ratio * compute)
 
 
-def speed_limit(ratio, byte_ratio):
-    """Largest speed-up over a synchronous epoch with waiting : computing = `ratio`, for an epoch
-    that computes as long, moves `byte_ratio` of the bytes and overlaps them with computing."""
-    return (1 + ratio) / max(1.0, ratio * byte_ratio)
+def least_seconds(summary, free, mbit, framed=True):
+    """Seconds of an epoch that hides as much as possible: the computing of the same setting, measured
+    over links without limit, or the busiest link's bytes, whichever takes longer."""
+    return max(computing(free), transfer_seconds(summary, mbit, framed))

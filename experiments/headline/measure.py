@@ -23,13 +23,17 @@ RATIO_TOLERANCE = 0.03
 PROBES = 4
 STEADY_EPOCHS = 11  # of which the command does not count the first 5
 # As in published systems: every layer aggregates first, and the first aggregation is precomputed.
-VANILLA = {"bits": 32, "staleness": 0, "no-transform-first": True}
+VANILLA = {"bits": 32, "staleness": 0, "exchange": "boundary", "no-transform-first": True}
+# The fewest bytes.
+FEWEST = {"bits": 1, "exchange": "cover", "kept-columns": True, "gradient-bits": 8}
 SETTINGS = {
     "vanilla fp32, S = 0": VANILLA,
     "fp32, S = 0": {"bits": 32, "staleness": 0},
     "fp32, S = 1": {"bits": 32, "staleness": 1},
-    "1-bit, S = 0": {"bits": 1, "staleness": 0},
-    "1-bit, S = 1": {"bits": 1, "staleness": 1},
+    "1-bit rows alone, S = 0": {"bits": 1, "staleness": 0},
+    "1-bit rows alone, S = 1": {"bits": 1, "staleness": 1},
+    "1-bit, S = 0": {**FEWEST, "staleness": 0},
+    "1-bit, S = 1": {**FEWEST, "staleness": 1},
 }
 FREE = "fp32, S = 0, links not limited"
 

@@ -9,10 +9,9 @@ from print_table import format_table, gradient_bytes, halo_bytes, human_bytes, t
 
 LIMIT_NOTE = (
     "waiting: exposed for node rows + for weight gradients, of the mean rank. wall: mean time from "
-    "one epoch's end to the next, statistics and bookkeeping included; ratios are of it. limit: (1 + r) / max(1, r b), with r of "
-    "the first row (its epoch without the computing above, in units of it) and b the row's counted "
-    "bytes, weight gradients included, against the first row's. link: the least time in which the "
-    "busiest link carries the row's bytes.")
+    "one epoch's end to the next, statistics and bookkeeping included; ratios are of it. link: the least time in which the busiest "
+    "link carries the row's bytes. limit: the first row's wall over the longer of link and the row's "
+    "computing, which was measured over links without limit.")
 
 
 def milliseconds(seconds):
@@ -29,11 +28,11 @@ def measured_ratio(results):
 def speed_ups(results):
     """Returns {run: (speed-up over the first run, limit of the speed-up)}."""
     runs = results["table"]
-    first = next(iter(runs.values()))
-    ratio = measured_ratio(results)
-    return {name: (limits.epoch_seconds(first) / limits.epoch_seconds(run),
-                   limits.speed_limit(ratio, total_bytes(run)
-                                      / total_bytes(first)))
+    free = next(point["runs"] for point in results["curve"] if point["mbit"] is None)
+    first = limits.epoch_seconds(next(iter(runs.values())))
+    return {name: (first / limits.epoch_seconds(run),
+                   first / limits.least_seconds(run, free.get(name, run), results["mbit"],
+                                                results["framed"]))
             for name, run in runs.items()}
 
 

@@ -35,9 +35,10 @@ def summary(epoch, waiting, halo, traffic=(), reduced=0, ranks=2, epochs=10):
 
 class Limits(unittest.TestCase):
     def test_by_hand(self):
-        self.assertEqual(limits.speed_limit(41, 1 / 82), 42)  # Computing is what is left.
-        self.assertAlmostEqual(limits.speed_limit(41, 1 / 20.5), 21)
         run = summary(5.0, 4.0, 1000, reduced=24)
+        free = summary(0.8, 0.3, 0)
+        self.assertEqual(limits.least_seconds(run, free, 1.0), 0.5)  # Computing is what is left.
+        self.assertAlmostEqual(limits.least_seconds(run, free, 1e-4, framed=False), 12 * 8e-2)
         self.assertEqual(limits.computing(run), 1.0)
         self.assertEqual(print_table.total_bytes(run), 1024)
 
