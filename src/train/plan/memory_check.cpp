@@ -223,11 +223,11 @@ CountedModel count_model(const Dataset& dataset, const TrainOptions& options,
                          std::int64_t training_nodes) {
   const std::int64_t nodes = dataset.graph.nodes;
   const std::int64_t rows = options.inductive ? training_nodes : nodes;
+  const ModelOptions composed = composed_model(options);
   MemoryAccount account(nullptr);
   const auto kernels = make_cpu_kernels(1, options.reproducible, &account);
-  const CountedInput input(dataset, composed_model(options), rows, 0, MemoryUse::features,
-                           &account);
-  const Network model(composed_model(options), input.input(), dataset.labels.classes, options.seed,
+  const CountedInput input(dataset, composed, rows, 0, MemoryUse::features, &account);
+  const Network model(composed, input.input(), dataset.labels.classes, options.seed,
                       {.training = rows,
                        .most = nodes,
                        .partial_sums = options.exchange.rows == ExchangedRows::cover},
@@ -240,16 +240,15 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
   const std::int64_t nodes = dataset.graph.nodes;
   const std::int64_t rows = options.inductive ? training_nodes : nodes;
   const std::int64_t halo = halo_rows.value_or(0);
+  const ModelOptions composed = composed_model(options);
   MemoryAccount account(nullptr);
   const auto kernels = make_cpu_kernels(1, options.reproducible, &account);
-  const CountedInput input(dataset, composed_model(options), rows, halo, MemoryUse::features,
-                           &account);
+  const CountedInput input(dataset, composed, rows, halo, MemoryUse::features, &account);
   std::optional<CountedInput> evaluated;
   if (options.inductive) {
-    evaluated.emplace(dataset, composed_model(options), nodes, halo, MemoryUse::evaluation,
-                      &account);
+    evaluated.emplace(dataset, composed, nodes, halo, MemoryUse::evaluation, &account);
   }
-  const Network model(composed_model(options), input.input(), dataset.labels.classes, options.seed,
+  const Network model(composed, input.input(), dataset.labels.classes, options.seed,
                       pass_rows(dataset, rows, halo), *kernels, &account);
   const Optimizer optimizer =
       make_optimizer(options, model.parameters(), 0, options.partition.parts, &account);
@@ -267,10 +266,9 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
   }
   needs[MemoryUse::weights] = capped_product(needs[MemoryUse::weights], parts);
   needs[MemoryUse::graph] +=
-      structure_bytes(dataset, rows, options.inductive ? 0 : entries, composed_model(options));
+      structure_bytes(dataset, rows, options.inductive ? 0 : entries, composed);
   if (options.inductive) {
-    needs[MemoryUse::evaluation] +=
-        structure_bytes(dataset, nodes, entries, composed_model(options));
+    needs[MemoryUse::evaluation] += structure_bytes(dataset, nodes, entries, composed);
   }
   needs[MemoryUse::graph] += 4 * halo;
   needs[MemoryUse::halo] += halo_bytes(model.sites(), options, halo, dataset.graph.directed);
@@ -307,20 +305,18 @@ MemoryNeeds least_host_memory(const Dataset& dataset, const TrainOptions& option
   const std::int64_t rows = options.inductive ? training_nodes : nodes;
   const std::int64_t halo = halo_rows.value_or(0);
   const Features& features = dataset.features;
+  const ModelOptions composed = composed_model(options);
   MemoryAccount account(nullptr);
   const auto kernels = make_cpu_kernels(1, false, &account);
-  const CountedInput input(dataset, composed_model(options), rows, halo, MemoryUse::features,
-                           &account);
-  const Network model(composed_model(options), input.input(), dataset.labels.classes, options.seed,
+  const CountedInput input(dataset, composed, rows, halo, MemoryUse::features, &account);
+  const Network model(composed, input.input(), dataset.labels.classes, options.seed,
                       pass_rows(dataset, rows, halo), *kernels, &account);
 
   MemoryNeeds needs;
   needs[MemoryUse::graph] =
-      structure_bytes(dataset, rows, options.inductive ? 0 : entries, composed_model(options)) +
-      4 * halo;
+      structure_bytes(dataset, rows, options.inductive ? 0 : entries, composed) + 4 * halo;
   if (options.inductive) {
-    needs[MemoryUse::evaluation] =
-        structure_bytes(dataset, nodes, entries, composed_model(options));
+    needs[MemoryUse::evaluation] = structure_bytes(dataset, nodes, entries, composed);
   }
   // The whole graph's features are loaded after those of the training nodes are on the device. The
   // number of entries of the training nodes' sparse features is unknown.

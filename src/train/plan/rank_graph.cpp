@@ -97,8 +97,7 @@ RankGraph::RankGraph(const RunPlan& plan, RankData data, Communicator& comm, Ker
       shard_(complete(std::move(data.shard), composed_model(plan.options()), use, comm)),
       placed_(std::in_place, shard_, kernels.device(), use, account),
       structure_(use, host),
-      op_(std::in_place, *placed_, kernels, propagation_of(composed_model(plan.options())), use,
-          account),
+      op_(std::in_place, *placed_, kernels, propagation_of(plan.options().model), use, account),
       x_(std::move(data.features)),
       labels_(std::move(data.labels)) {
   mark_training_rows();
