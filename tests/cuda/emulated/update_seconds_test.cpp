@@ -59,6 +59,7 @@ TEST_P(UpdateSeconds, DoNotCountBackward) {
     comm.rehearse(false);
     barrier(comm, Channel::evaluation);
     times = {};
+    const auto began = std::chrono::steady_clock::now();
     if (comm.rank() == 0) {
       const std::lock_guard lock(cuda_emulation::runtime().lock);
       cuda_emulation::enqueue(*cuda_emulation::find_stream(device.queue()->stream()),
@@ -68,8 +69,9 @@ TEST_P(UpdateSeconds, DoNotCountBackward) {
                               });
     }
     step(1);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
     if (comm.rank() == 0) {
-      EXPECT_LT(times.allreduce, kBackward.count() / 2);
+      EXPECT_LE(times.allreduce, (took - kBackward).count()) << "backward counts beside it";
     }
     barrier(comm, Channel::evaluation);
   });
