@@ -61,124 +61,121 @@ TEST_P(CudaTraining, EveryStepIsTheCpus) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Settings, CudaTraining,
-                         ::testing::
-                             Values(
-                                 Case{"Gcn"}, Case{"Sage", ModelKind::sage},
-                                 Case{"MultiLabel", ModelKind::gcn, true},
-                                 Case{"SparseFeatures", ModelKind::gcn, false, true},
-                                 Case{"SparseSage", ModelKind::sage, false, true},
-                                 Case{"Directed", ModelKind::gcn, false, false, true},
-                                 Case{"Covers", ModelKind::sage, false, false, true,
-                                      [](TrainOptions& o) {
-                                        o.exchange.rows = ExchangedRows::cover;
-                                        o.exchange.bits_forward = Bits::one;
-                                        o.exchange.staleness = 1;
-                                      }},
-                                 Case{"KeptColumns", ModelKind::sage, false, false, false,
-                                      [](TrainOptions& o) {
-                                        o.exchange.rows = ExchangedRows::cover;
-                                        o.exchange.kept_columns = true;
-                                        o.exchange.bits_forward = o.exchange.bits_backward =
-                                            Bits::two;
-                                      }},
-                                 Case{"WithoutPrecompute", ModelKind::sage, false, false, false,
-                                      [](TrainOptions& o) { o.model.precompute = false; }},
-                                 Case{"AggregateFirst", ModelKind::gcn, false, false, false,
-                                      [](TrainOptions& o) {
-                                        o.model.transform_first = false;
-                                        o.model.precompute = false;
-                                      }},
-                                 Case{"AggregateFirstSage", ModelKind::sage, false, false, false,
-                                      [](TrainOptions& o) { o.model.transform_first = false; }},
-                                 Case{"OneLayerSage", ModelKind::sage, false, false, false,
-                                      [](TrainOptions& o) { o.model.layers = 1; }},
-                                 Case{"ResidualWithoutNorm", ModelKind::gcn, false, false, false,
-                                      [](TrainOptions& o) {
-                                        o.model.residual = Residual::identity;
-                                        o.model.norm = NormLayer::none;
-                                      }},
-                                 Case{"OneBit", ModelKind::gcn, false, false, false,
-                                      [](TrainOptions& o) {
-                                        o.exchange.bits_forward = o.exchange.bits_backward =
-                                            Bits::one;
-                                      }},
-                                 Case{"FourBitsStale", ModelKind::sage, false, false, false,
-                                      [](TrainOptions& o) {
-                                        o.exchange.bits_forward = Bits::four;
-                                        o.exchange.bits_backward = Bits::bf16;
-                                        o.exchange.staleness = 2;
-                                      }},
-                                 Case{"Regression", ModelKind::sage, false, false, false,
-                                      [](TrainOptions&) {}, 1e-5, true},
-                                 Case{"Weighted", ModelKind::gcn, false, false, false,
-                                      [](TrainOptions& o) {
-                                        o.model.precompute = false;
-                                        o.exchange.bits_forward = Bits::two;
-                                        o.exchange.bits_backward = Bits::eight;
-                                      },
-                                      1e-5, false, true},
-                                 Case{"WeightedDirectedSage", ModelKind::sage, false, true, true,
-                                      [](TrainOptions&) {}, 1e-5, false, true},
-                                 Case{"Recipe", ModelKind::gcn, false, false, false,
-                                      [](TrainOptions& o) {
-                                        o.optimizer.kind = OptimizerKind::adamw;
-                                        o.optimizer.weight_decay = 0.1F;
-                                        o.loss = {0.1F, ClassWeights::balanced};
-                                      }},
-                                 Case{"Bf16Rows", ModelKind::gcn, false, false, false,
-                                      [](TrainOptions& o) {
-                                        o.model.aggregate_storage = RowStorage::bf16;
-                                      },
-                                      1e-4},  // A sum that differs in its last bit may round to the
-                                              // next bf16.
-                                 Case{"Inductive", ModelKind::sage, false, false, false,
-                                      [](TrainOptions& o) { o.inductive = true; }},
-                                 Case{"GinBatchNorm", ModelKind::gin, false, false, false,
-                                      [](TrainOptions& o) {
-                                        o.model.norm = NormLayer::batch;
-                                        o.model.eps_learned = true;
-                                      }},
-                                 Case{
-                                     "SageBatchNormInductive", ModelKind::sage, false, false, false,
-                                     [](TrainOptions& o) {
-                                       o.model.norm = NormLayer::batch;
-                                       o.inductive = true;
-                                     }},
-                                 Case{"Appnp", ModelKind::appnp},
-                                 Case{"DagnnSparse", ModelKind::dagnn, false, true},
-                                 Case{"JknetMaximum", ModelKind::jknet, false, false, false,
-                                      [](TrainOptions& o) { o.model.jk = JumpingKnowledge::max; }},
-                                 Case{"Gcnii", ModelKind::gcnii}, Case{"Gat", ModelKind::gat},
-                                 Case{"GatSepFourBitsStale", ModelKind::gat_sep, false, false, true,
-                                      [](TrainOptions& o) {
-                                        o.model.layers = 2;
-                                        o.model.attention_dropout = 0.3F;
-                                        o.model.concat_heads = false;
-                                        o.model.heads = 3;
-                                        o.exchange.bits_forward = Bits::four;
-                                        o.exchange.bits_backward = Bits::bf16;
-                                        o.exchange.staleness = 1;
-                                      }},
-                                 Case{"Gatv2", ModelKind::gatv2},
-                                 Case{"Gatv2EightBitsStale", ModelKind::gatv2, false, false, true,
-                                      [](TrainOptions& o) {
-                                        o.model.layers = 2;
-                                        o.model.attention_dropout = 0.3F;
-                                        o.model.concat_heads = false;
-                                        o.model.heads = 3;
-                                        o.exchange.bits_forward = Bits::eight;
-                                        o.exchange.bits_backward = Bits::bf16;
-                                        o.exchange.staleness = 1;
-                                      }},
-                                 Case{"PreNorm", ModelKind::gcn, false, false, false,
-                                      [](TrainOptions& o) {
-                                        o.model.pre_norm = o.model.input_linear =
-                                            o.model.output_linear = true;
-                                        o.model.residual = Residual::identity;
-                                        o.model.feed_forward = 2;
-                                      }}),
+INSTANTIATE_TEST_SUITE_P(KeptColumns, CudaTraining,
+                         ::testing::Values(Case{"Covers", ModelKind::sage, false, false, false,
+                                                [](TrainOptions& o) {
+                                                  o.exchange.rows = ExchangedRows::cover;
+                                                  o.exchange.kept_columns = true;
+                                                  o.exchange.bits_forward =
+                                                      o.exchange.bits_backward = Bits::two;
+                                                }}),
                          [](const auto& p) { return p.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(
+    Settings, CudaTraining,
+    ::testing::Values(Case{"Gcn"}, Case{"Sage", ModelKind::sage},
+                      Case{"MultiLabel", ModelKind::gcn, true},
+                      Case{"SparseFeatures", ModelKind::gcn, false, true},
+                      Case{"SparseSage", ModelKind::sage, false, true},
+                      Case{"Directed", ModelKind::gcn, false, false, true},
+                      Case{"Covers", ModelKind::sage, false, false, true,
+                           [](TrainOptions& o) {
+                             o.exchange.rows = ExchangedRows::cover;
+                             o.exchange.bits_forward = Bits::one;
+                             o.exchange.staleness = 1;
+                           }},
+                      Case{"WithoutPrecompute", ModelKind::sage, false, false, false,
+                           [](TrainOptions& o) { o.model.precompute = false; }},
+                      Case{"AggregateFirst", ModelKind::gcn, false, false, false,
+                           [](TrainOptions& o) {
+                             o.model.transform_first = false;
+                             o.model.precompute = false;
+                           }},
+                      Case{"AggregateFirstSage", ModelKind::sage, false, false, false,
+                           [](TrainOptions& o) { o.model.transform_first = false; }},
+                      Case{"OneLayerSage", ModelKind::sage, false, false, false,
+                           [](TrainOptions& o) { o.model.layers = 1; }},
+                      Case{"ResidualWithoutNorm", ModelKind::gcn, false, false, false,
+                           [](TrainOptions& o) {
+                             o.model.residual = Residual::identity;
+                             o.model.norm = NormLayer::none;
+                           }},
+                      Case{"OneBit", ModelKind::gcn, false, false, false,
+                           [](TrainOptions& o) {
+                             o.exchange.bits_forward = o.exchange.bits_backward = Bits::one;
+                           }},
+                      Case{"FourBitsStale", ModelKind::sage, false, false, false,
+                           [](TrainOptions& o) {
+                             o.exchange.bits_forward = Bits::four;
+                             o.exchange.bits_backward = Bits::bf16;
+                             o.exchange.staleness = 2;
+                           }},
+                      Case{"Regression", ModelKind::sage, false, false, false, [](TrainOptions&) {},
+                           1e-5, true},
+                      Case{"Weighted", ModelKind::gcn, false, false, false,
+                           [](TrainOptions& o) {
+                             o.model.precompute = false;
+                             o.exchange.bits_forward = Bits::two;
+                             o.exchange.bits_backward = Bits::eight;
+                           },
+                           1e-5, false, true},
+                      Case{"WeightedDirectedSage", ModelKind::sage, false, true, true,
+                           [](TrainOptions&) {}, 1e-5, false, true},
+                      Case{"Recipe", ModelKind::gcn, false, false, false,
+                           [](TrainOptions& o) {
+                             o.optimizer.kind = OptimizerKind::adamw;
+                             o.optimizer.weight_decay = 0.1F;
+                             o.loss = {0.1F, ClassWeights::balanced};
+                           }},
+                      Case{"Bf16Rows", ModelKind::gcn, false, false, false,
+                           [](TrainOptions& o) { o.model.aggregate_storage = RowStorage::bf16; },
+                           1e-4},  // A sum that differs in its last bit may round to the next bf16.
+                      Case{"Inductive", ModelKind::sage, false, false, false,
+                           [](TrainOptions& o) { o.inductive = true; }},
+                      Case{"GinBatchNorm", ModelKind::gin, false, false, false,
+                           [](TrainOptions& o) {
+                             o.model.norm = NormLayer::batch;
+                             o.model.eps_learned = true;
+                           }},
+                      Case{"SageBatchNormInductive", ModelKind::sage, false, false, false,
+                           [](TrainOptions& o) {
+                             o.model.norm = NormLayer::batch;
+                             o.inductive = true;
+                           }},
+                      Case{"Appnp", ModelKind::appnp},
+                      Case{"DagnnSparse", ModelKind::dagnn, false, true},
+                      Case{"JknetMaximum", ModelKind::jknet, false, false, false,
+                           [](TrainOptions& o) { o.model.jk = JumpingKnowledge::max; }},
+                      Case{"Gcnii", ModelKind::gcnii},
+                      Case{"Gat", ModelKind::gat},
+                      Case{"GatSepFourBitsStale", ModelKind::gat_sep, false, false, true,
+                           [](TrainOptions& o) {
+                             o.model.layers = 2;
+                             o.model.attention_dropout = 0.3F;
+                             o.model.concat_heads = false;
+                             o.model.heads = 3;
+                             o.exchange.bits_forward = Bits::four;
+                             o.exchange.bits_backward = Bits::bf16;
+                             o.exchange.staleness = 1;
+                           }},
+                      Case{"Gatv2", ModelKind::gatv2},
+                      Case{"Gatv2EightBitsStale", ModelKind::gatv2, false, false, true,
+                           [](TrainOptions& o) {
+                             o.model.layers = 2;
+                             o.model.attention_dropout = 0.3F;
+                             o.model.concat_heads = false;
+                             o.model.heads = 3;
+                             o.exchange.bits_forward = Bits::eight;
+                             o.exchange.bits_backward = Bits::bf16;
+                             o.exchange.staleness = 1;
+                           }},
+                      Case{"PreNorm", ModelKind::gcn, false, false, false,
+                           [](TrainOptions& o) {
+                             o.model.pre_norm = o.model.input_linear = o.model.output_linear = true;
+                             o.model.residual = Residual::identity;
+                             o.model.feed_forward = 2;
+                           }}),
+    [](const auto& p) { return p.param.name; });
 
 }  // namespace
 }  // namespace heliograph
