@@ -386,7 +386,7 @@ int run_train(const TrainArguments& arguments, const std::vector<std::string>& w
   }
   ResumePoint resumed;
   if (!request.resume.empty()) {
-    // What the user gives overrides the options of the resumed run, and needs them: --split-seed.
+    // Flags override the options of the resumed run; some, as --split-seed, apply to these only.
     resumed = find_resume_point("resume", request.resume);
     request = TrainRequest();
     apply_resumed(resumed, request, apply);

@@ -58,7 +58,8 @@ class KeptColumns {
   ColumnMasks m_;
 };
 
-// The same on the CPU, for rows [begin, end), and on a CUDA device for all `rows` rows.
+// The same without threads on the CPU, and on a CUDA device: for rows [begin, end), or for the
+// first `rows`. The CPU leaves it to the caller to add up the bytes of rows.
 
 void draw_columns(const ColumnMasks& m, std::uint32_t threshold, std::uint64_t stream,
                   std::int64_t begin, std::int64_t end);
