@@ -55,6 +55,15 @@ std::int64_t calls(const char* function);
 /// questions for a stream's state until it was done.
 std::int64_t host_waits();
 
+/// Copies of one direction between the host and devices.
+struct Copies {
+  std::int64_t calls = 0;
+  std::int64_t bytes = 0;
+};
+/// The copies that were asked for so far, to devices or to the host.
+Copies copies_to_devices();
+Copies copies_to_host();
+
 /// Sets the bytes of memory that one device has. At first it has 4 GiB.
 void set_memory(std::size_t bytes);
 /// The bytes in use on all devices.

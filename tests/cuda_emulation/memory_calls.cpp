@@ -48,6 +48,11 @@ cudaError_t copy(Stream& stream, void* to, const void* from, std::size_t bytes,
   if (!kind_fits(kind, target == Place::device, source == Place::device)) {
     return cudaErrorInvalidMemcpyDirection;
   }
+  if ((source == Place::device) != (target == Place::device)) {
+    Copies& copies = target == Place::device ? runtime().to_devices : runtime().to_host;
+    ++copies.calls;
+    copies.bytes += static_cast<std::int64_t>(bytes);
+  }
   if (source == Place::pageable) {
     const auto* begin = static_cast<const char*>(from);
     enqueue(stream, Access::all_devices,

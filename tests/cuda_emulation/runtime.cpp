@@ -182,6 +182,16 @@ std::int64_t host_waits() {
   return runtime().host_waits;
 }
 
+Copies copies_to_devices() {
+  const std::lock_guard guard(runtime().lock);
+  return runtime().to_devices;
+}
+
+Copies copies_to_host() {
+  const std::lock_guard guard(runtime().lock);
+  return runtime().to_host;
+}
+
 void set_memory(std::size_t bytes) {
   const std::lock_guard guard(runtime().lock);
   runtime().memory.set_limit(bytes);

@@ -104,6 +104,7 @@ struct Runtime {
   std::map<void*, KnownKernel> kernels;
   std::map<std::string, std::int64_t> calls;
   std::int64_t host_waits = 0;
+  Copies to_devices, to_host;
   std::multimap<std::string, OrderedFailure> failures;
   GridOrder order = order_at_first();
   Stream* at_work = nullptr;  ///< The stream whose work runs.

@@ -5,6 +5,8 @@
 #include <string>
 #include <thread>
 
+#include "comm/batch.hpp"
+
 namespace heliograph::test {
 
 FaultyCommunicator::FaultyCommunicator(Communicator& inner, const Faults& faults)
@@ -39,6 +41,7 @@ Ticket FaultyCommunicator::post(Channel channel, std::span<const SendMessage> se
                                 std::span<const RecvMessage> receives) {
   misbehave();
   release_all();
+  messages_sent_[channel] += count_messages(sends, {});
   const Ticket ticket{++last_ticket_};
   if (!faults_.reorder) {
     parts_.push_back({ticket.id, inner_.post(channel, sends, receives)});

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <random>
 #include <vector>
@@ -45,6 +46,11 @@ class FaultyCommunicator final : public Communicator {
 
   /// The number of calls of post and wait so far.
   int calls() const { return calls_; }
+  /// The number of messages that were posted to others so far.
+  std::int64_t messages_sent(Channel channel) const {
+    const auto found = messages_sent_.find(channel);
+    return found == messages_sent_.end() ? 0 : found->second;
+  }
 
  private:
   struct Held {
@@ -66,6 +72,7 @@ class FaultyCommunicator final : public Communicator {
   Faults faults_;
   std::mt19937_64 random_;
   int calls_ = 0;
+  std::map<Channel, std::int64_t> messages_sent_;
   std::uint64_t last_ticket_ = 0;
   std::vector<Held> held_;
   std::vector<Part> parts_;

@@ -5,8 +5,12 @@
 #include <utility>
 #include <vector>
 
+#include "comm/threads/transport.hpp"
 #include "heliograph/train.hpp"
+#include "support/faulty_communicator.hpp"
 #include "support/graphs.hpp"
+#include "train/plan/dataset_plan.hpp"
+#include "train/trainer.hpp"
 
 // Bytes and memory are counted, not estimated.
 
@@ -57,6 +61,31 @@ TEST(Accounting, WeightBytesAreThoseOfAReduceScatterAndAGather) {
     EXPECT_GE(r.bytes_per_epoch.allreduce, least);
     EXPECT_LE(r.bytes_per_epoch.allreduce, least + 3 * 16 * 16 * value);
   }
+}
+
+// Weights are summed once a layer, each time by one message to every other rank and one back with
+// the new weights. The loss and the squares of the gradients travel with the epoch's figures.
+TEST(Accounting, MessagesOfAnEpochAreTwoToEachRankForEverySum) {
+  const Dataset data = test::make_small_dataset(300, 8, 3, 3);
+  TrainOptions o = options_of(4);
+  const DatasetPlan plan(data, o, {});
+  run_ranks(4, {}, [&](Communicator& inner) {
+    test::FaultyCommunicator comm(inner, {});
+    Trainer trainer(plan,
+                    plan.load(comm.rank(), GraphScope::training, MemoryUse::features, nullptr),
+                    comm, nullptr);
+    for (int epoch = 0; epoch < o.epochs; ++epoch) {
+      const std::int64_t weights = comm.messages_sent(Channel::weights);
+      const std::int64_t figures = comm.messages_sent(Channel::evaluation);
+      const std::int64_t halo = comm.messages_sent(Channel::halo);
+      trainer.run_epoch(epoch, [] { return RunRequests(); });
+      EXPECT_EQ(comm.messages_sent(Channel::weights) - weights, o.model.layers * 2 * 3);
+      EXPECT_EQ(comm.messages_sent(Channel::evaluation) - figures, 2 * 3);
+      // Two layers exchange rows with every other rank, in both directions.
+      EXPECT_EQ(comm.messages_sent(Channel::halo) - halo, 2 * 2 * 3);
+    }
+    trainer.finish();
+  });
 }
 
 TEST(Accounting, OptimizerStateIsDividedByTheRanks) {

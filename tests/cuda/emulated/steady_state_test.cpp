@@ -82,5 +82,52 @@ TEST_F(CudaSteadyState, BatchNormWaitsThreeTimesALayer) {
   EXPECT_EQ(waits_of_an_epoch(NormLayer::batch) - waits_of_an_epoch(NormLayer::layer), 2 * 3);
 }
 
+/// The copies of an epoch of two ranks between host and devices.
+struct EpochCopies {
+  cuda_emulation::Copies to_devices, to_host;
+};
+
+EpochCopies copies_of_an_epoch(Bits gradient_bits, int hidden) {
+  TrainOptions o = test::small_options(2, 4);
+  o.model.hidden = hidden;
+  o.exchange.gradient_bits = gradient_bits;
+  o.transport.kind = TransportKind::nccl;
+  o.transport.device = DeviceKind::cuda;
+  o.eval_every = 100;
+  std::vector<EpochCopies> seen;
+  TrainCallbacks callbacks;
+  callbacks.on_epoch = [&](const EpochReport&) {
+    seen.push_back({cuda_emulation::copies_to_devices(), cuda_emulation::copies_to_host()});
+    return EpochAction::proceed;
+  };
+  train(test::make_small_dataset(80, 12, 4, 5), o, callbacks);
+  const auto between = [](cuda_emulation::Copies a, cuda_emulation::Copies b) {
+    return cuda_emulation::Copies{b.calls - a.calls, b.bytes - a.bytes};
+  };
+  return {between(seen[1].to_devices, seen[2].to_devices),
+          between(seen[1].to_host, seen[2].to_host)};
+}
+
+// Devices sum gradients and move weights, so an epoch downloads only its figures: the loss and a
+// sum of squares.
+TEST_F(CudaSteadyState, EpochsDownloadNoWeights) {
+  const EpochCopies narrow = copies_of_an_epoch(Bits::fp32, 16);
+  const EpochCopies wide = copies_of_an_epoch(Bits::fp32, 400);
+  EXPECT_GT(narrow.to_host.bytes, 0);
+  EXPECT_LT(narrow.to_host.bytes, 100);
+  EXPECT_EQ(wide.to_host.bytes, narrow.to_host.bytes);
+  EXPECT_EQ(wide.to_devices.bytes, narrow.to_devices.bytes);
+}
+
+// Gradients that the host sums lie in page-locked memory, out of which one copy reads them.
+TEST_F(CudaSteadyState, GradientsOfTheHostAreUploadedInOneCopy) {
+  constexpr int kHidden = 1 << 14;  // Its gradients are larger than a stage of uploads.
+  const EpochCopies narrow = copies_of_an_epoch(Bits::eight, 16);
+  const EpochCopies wide = copies_of_an_epoch(Bits::eight, kHidden);
+  EXPECT_GT(wide.to_devices.bytes - narrow.to_devices.bytes, 2 * 12 * kHidden * 4);
+  EXPECT_EQ(wide.to_devices.calls, narrow.to_devices.calls);
+  EXPECT_EQ(wide.to_host.calls, narrow.to_host.calls);
+}
+
 }  // namespace
 }  // namespace heliograph
