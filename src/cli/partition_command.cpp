@@ -16,6 +16,7 @@
 #include "train/plan/exchange_cost.hpp"
 #include "train/plan/run_plan.hpp"
 #include "train/run/output_path.hpp"
+#include "train/run/summary.hpp"
 
 namespace heliograph::cli {
 namespace {
@@ -124,7 +125,7 @@ std::string cost_table(const Dataset& dataset, const Partition& partition,
                                  human_bytes(cost.row_bytes), human_bytes(cost.gradient_bytes),
                                  human_bytes(cost.row_bytes + cost.gradient_bytes),
                                  human_bytes(cost.link_bytes)};
-    if (gbps > 0) row.push_back(human_seconds(8e-9 * static_cast<double>(cost.link_bytes) / gbps));
+    if (gbps > 0) row.push_back(human_seconds(link_seconds(cost.link_bytes, gbps)));
     row.push_back(human_bytes(cost.memory.total() / partition.parts));
     rows.push_back(std::move(row));
   }

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/throw_error.hpp"
 #include "graph/covers.hpp"
 #include "graph/rows.hpp"
 
@@ -22,13 +21,13 @@ void keep_covered_rows(const HaloPlan::Peer& peer, std::span<const std::uint8_t>
   plan.peers.push_back(std::move(kept));
 }
 
-/// Appends the sums that this rank makes for one peer: for each covered target, its sources that
-/// are not in the cover. `sources` are the rows that the peer needs, `targets` the peer's rows.
+/// Appends the sums that this rank makes for one peer: for each of the peer's rows, in their order,
+/// its sources that are not in the cover, if there are any. `sources` are the rows that the peer
+/// needs, `target_ids` the node numbers of the peer's rows.
 void make_sums(std::span<const std::int32_t> sources, std::span<const std::uint8_t> in_cover,
                const Csr& readers, std::int32_t first_target,
-               std::span<const std::uint8_t> target_marks, std::span<const std::int64_t> target_ids,
-               int rank, PartialSums& sums) {
-  std::vector<std::int64_t> next(target_marks.size() + 1, 0);
+               std::span<const std::int64_t> target_ids, int rank, PartialSums& sums) {
+  std::vector<std::int64_t> next(target_ids.size() + 1, 0);
   const auto visit = [&](auto&& entry) {
     for (std::size_t i = 0; i < sources.size(); ++i) {
       if (in_cover[i] != 0) continue;
@@ -37,21 +36,17 @@ void make_sums(std::span<const std::int32_t> sources, std::span<const std::uint8
       const auto end = readers.columns.begin() + readers.offsets[at(s) + 1];
       for (auto t = std::lower_bound(begin, end, first_target); t != end; ++t) {
         const auto target = at(*t - first_target);
-        if (target >= target_marks.size()) break;
+        if (target >= target_ids.size()) break;
         entry(s, target, at(t - readers.columns.begin()));
       }
     }
   };
-  visit([&](std::int32_t, std::size_t target, std::size_t) {
-    if (target_marks[target] == 0) {
-      throw_error(ErrorCode::bad_input, "the cover of the edges between two ranks misses an edge");
-    }
-    ++next[target + 1];
-  });
+  visit([&](std::int32_t, std::size_t target, std::size_t) { ++next[target + 1]; });
   const std::int64_t base = sums.made.entries();
-  for (std::size_t t = 0; t < target_marks.size(); ++t) {
+  for (std::size_t t = 0; t < target_ids.size(); ++t) {
+    const bool summed = next[t + 1] > 0;
     next[t + 1] += next[t];
-    if (target_marks[t] == 0) continue;
+    if (!summed) continue;
     sums.made.offsets.push_back(base + next[t + 1]);
     sums.ids.push_back(PartialSums::id(rank, target_ids[t]));
   }
@@ -62,6 +57,17 @@ void make_sums(std::span<const std::int32_t> sources, std::span<const std::uint8
     sums.made.columns[to] = s;
     if (!readers.values.empty()) sums.made.values[to] = readers.values[entry];
   });
+}
+
+/// Whether a row has a source among the halo rows [begin, end) that is not in the cover.
+bool receives_sum(const Csr& halo, std::int32_t row, std::int32_t begin, std::int32_t end,
+                  std::span<const std::uint8_t> in_cover) {
+  const auto first = halo.columns.begin() + halo.offsets[at(row)];
+  const auto last = halo.columns.begin() + halo.offsets[at(row) + 1];
+  for (auto c = std::lower_bound(first, last, begin); c != last && *c < end; ++c) {
+    if (in_cover[at(*c)] == 0) return true;
+  }
+  return false;
 }
 
 /// The entries of `halo` whose columns keep a number.
@@ -94,7 +100,7 @@ Adjacency cover_halo(const Adjacency& a, const Adjacency& readers, int rank,
   sums.made.offsets.assign(1, 0);
   std::vector<std::int32_t> halo_row;
   std::vector<std::pair<std::int32_t, std::int32_t>> received;  // Inner row, sum.
-  std::size_t sent_begin = 0, readers_sent_begin = 0;
+  std::size_t sent_begin = 0;
   for (std::size_t i = 0; i < a.plan.peers.size(); ++i) {
     const HaloPlan::Peer& peer = a.plan.peers[i];
     const HaloPlan::Peer& back = readers.plan.peers[i];
@@ -106,19 +112,17 @@ Adjacency cover_halo(const Adjacency& a, const Adjacency& readers, int rank,
         plan, halo_row);
 
     const auto first_made = static_cast<std::int32_t>(sums.ids.size());
-    const auto back_rows = at(back.halo_end - back.halo_begin);
     make_sums(peer.sent, sent, readers.halo, back.halo_begin,
-              std::span(readers.cover.halo).subspan(at(back.halo_begin), back_rows),
-              reader_ids.subspan(at(back.halo_begin), back_rows), rank, sums);
+              reader_ids.subspan(at(back.halo_begin), at(back.halo_end - back.halo_begin)), rank,
+              sums);
     HaloPlan::Peer of_sums{peer.rank, {}, sums.plan.halo_rows, 0};
     for (auto sum = first_made; sum < static_cast<std::int32_t>(sums.ids.size()); ++sum) {
       of_sums.sent.push_back(sum);
     }
-    const auto targets =
-        std::span(readers.cover.sent).subspan(readers_sent_begin, back.sent.size());
-    readers_sent_begin += back.sent.size();
-    for (std::size_t t = 0; t < targets.size(); ++t) {
-      if (targets[t] != 0) received.emplace_back(back.sent[t], sums.plan.halo_rows++);
+    for (const std::int32_t row : back.sent) {
+      if (receives_sum(a.halo, row, peer.halo_begin, peer.halo_end, a.cover.halo)) {
+        received.emplace_back(row, sums.plan.halo_rows++);
+      }
     }
     of_sums.halo_end = sums.plan.halo_rows;
     if (!of_sums.sent.empty() || of_sums.halo_begin < of_sums.halo_end) {

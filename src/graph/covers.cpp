@@ -37,7 +37,7 @@ class Matching {
   }
 
   /// Koenig: sources that no alternating path from an unmatched source reaches, and targets that
-  /// one reaches.
+  /// one reaches. Every smallest cover holds these targets.
   Cover cover() const {
     Cover cover{std::vector<std::uint8_t>(target_of_.size(), 0),
                 std::vector<std::uint8_t>(source_of_.size(), 0)};
@@ -123,14 +123,13 @@ struct CutEdges {
   std::int64_t targets = 0;
 };
 
-std::vector<CutEdges> cut_edges(const NodeIndex& index, const Graph& readers, int from,
-                                const std::vector<bool>& wanted) {
+std::vector<CutEdges> cut_edges(const NodeIndex& index, const Graph& readers, int from) {
   std::vector<CutEdges> cuts(at(index.ranks()));
   for (const NodeId v : index.nodes(from)) {
     for (const NodeId reader : neighbours_of(readers, v)) {
       if (!index.contains(reader)) continue;
       const int to = index.owner(reader);
-      if (wanted[at(to)]) cuts[at(to)].edges.columns.push_back(index.local(reader));
+      if (to != from) cuts[at(to)].edges.columns.push_back(index.local(reader));
     }
     for (CutEdges& cut : cuts) {
       const auto end = static_cast<std::int64_t>(cut.edges.columns.size());
@@ -157,40 +156,21 @@ Cover smallest_cover(const Csr& edges, std::int64_t targets) {
 
 Covers::Covers(const NodeIndex& index, const Graph* transposed, int threads)
     : ranks_(index.ranks()), covers_(at(std::int64_t{ranks_} * ranks_)) {
-  const bool directed = transposed != nullptr;
-  const Graph& readers = directed ? *transposed : index.graph();
+  const Graph& readers = transposed != nullptr ? *transposed : index.graph();
   std::vector<CoverCounts> counts(at(ranks_));
   ThreadPool(threads).run(ranks_, [&](std::int64_t task) {
     const auto from = static_cast<int>(task);
-    std::vector<bool> wanted(at(ranks_), false);
+    const std::vector<CutEdges> cuts = cut_edges(index, readers, from);
     for (int to = 0; to < ranks_; ++to) {
-      // Without directions a pair has the same edges both ways, so one of its ranks is enough.
-      wanted[at(to)] = to != from && (directed || (from < to) == ((from + to) % 2 == 1));
-    }
-    const std::vector<CutEdges> cuts = cut_edges(index, readers, from, wanted);
-    for (int to = 0; to < ranks_; ++to) {
-      if (!wanted[at(to)]) continue;
       const CutEdges& cut = cuts[at(to)];
       Cover cover = smallest_cover(cut.edges, cut.targets);
-      const auto number = [](const std::vector<std::uint8_t>& marks) {
-        return std::accumulate(marks.begin(), marks.end(), std::int64_t{0});
-      };
       CoverCounts& c = counts[at(from)];
-      const std::int64_t sources = number(cover.sources), targets = number(cover.targets);
       c.boundary_rows += static_cast<std::int64_t>(cover.sources.size());
-      c.rows += sources;
-      c.sums += targets;
+      c.rows += std::accumulate(cover.sources.begin(), cover.sources.end(), std::int64_t{0});
+      c.sums += std::accumulate(cover.targets.begin(), cover.targets.end(), std::int64_t{0});
       for (std::size_t s = 0; s < cover.sources.size(); ++s) {
         const std::int64_t degree = cut.edges.offsets[s + 1] - cut.edges.offsets[s];
         if (cover.sources[s] == 0) c.summed += degree;
-      }
-      if (!directed) {
-        c.boundary_rows += cut.targets;
-        c.rows += targets;
-        c.sums += sources;
-        for (const std::int32_t t : cut.edges.columns)
-          c.summed += cover.targets[at(t)] == 0 ? 1 : 0;
-        covers_[at(std::int64_t{to} * ranks_ + from)] = {cover.targets, cover.sources};
       }
       covers_[at(std::int64_t{from} * ranks_ + to)] = std::move(cover);
     }

@@ -13,17 +13,18 @@ namespace heliograph {
 
 /// A smallest cover of a bipartite graph's edges by its rows (sources) and columns (targets): 1 for
 /// each one in the cover. Found from a largest matching (König, 1931; after Hopcroft and Karp,
-/// 1973). The same graph always has the same cover. `edges` has rows of distinct columns below
-/// `targets`.
+/// 1973), with as many sources as any smallest cover has. `edges` has rows of distinct columns
+/// below `targets`.
 struct Cover {
   std::vector<std::uint8_t> sources, targets;
 };
 Cover smallest_cover(const Csr& edges, std::int64_t targets);
 
 /// For each ordered pair of ranks a smallest cover of the edges from nodes of one to nodes of the
-/// other. A source in the cover sends its row; for a target in the cover the owner of its other
-/// sources sends their sum. Sources and targets are those that have such edges, in local order. The
-/// cover of an edge serves both directions: backward its ends change places.
+/// other, of all smallest ones that with most sources. A source in the cover sends its row; for a
+/// target in the cover the owner of its other sources sends their sum. Sources and targets are
+/// those that have such edges, in local order. Backward passes use the same covers: through an
+/// undirected graph as forward, through a directed one with sources and targets exchanged.
 class Covers {
  public:
   /// Finds the covers of all pairs on `threads` threads. `transposed`: as for build_shard.
@@ -32,7 +33,7 @@ class Covers {
   /// Writes the covers of the rank's pairs into its shard (Adjacency::cover).
   void mark(Shard& shard) const;
 
-  /// What a forward exchange sends. Backward, rows and sums change places.
+  /// What a forward exchange sends. Backward through a directed graph, rows and sums change places.
   const CoverCounts& counts() const { return counts_; }
 
   const Cover& of(int from, int to) const {

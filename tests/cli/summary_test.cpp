@@ -66,6 +66,8 @@ TEST(Summary, HoldsEveryFieldOfTheContract) {
                            "seconds",
                            "bytes_per_epoch",
                            "fp32_bytes_per_epoch",
+                           "link_bytes_per_epoch",
+                           "link_seconds_per_epoch",
                            "peak_rss_bytes",
                            "ranks",
                            "bits",

@@ -28,6 +28,7 @@ using test::read_text;
 using test::run_command;
 using test::TemporaryDirectory;
 using test::train_arguments;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -61,6 +62,14 @@ TEST_F(Train, ReportsRowsGradientsAndBothTogether) {
   const auto fp32 = run_command(train_arguments(data_, 2));
   EXPECT_THAT(fp32.out, HasSubstr(" B an epoch\n  gradients sent"));
   EXPECT_THAT(fp32.out, Not(HasSubstr("x less")));
+  EXPECT_THAT(fp32.out, Not(HasSubstr("busiest link")));
+  const auto shaped =
+      run_command(train_arguments(data_, 2, {"--link-gbps", "0.001", "--summary", path("l.json")}));
+  const auto link = read_json(folder_ / "l.json");
+  EXPECT_EQ(link.at("link_seconds_per_epoch").get<double>(),
+            8e-6 * link.at("link_bytes_per_epoch").get<double>());
+  EXPECT_THAT(shaped.out,
+              ContainsRegex("busiest link +[0-9.]+ k?B an epoch, [0-9.]+ ms at 0.001 Gbit/s\n"));
   // Of two nodes' rows, packed ones save nothing beside the gradients.
   const auto few = run_command(train_arguments(data_, 2, {"--bits", "1", "--hidden", "64"}));
   EXPECT_THAT(few.out, HasSubstr(" kB an epoch\n  peak memory"));
@@ -394,8 +403,9 @@ TEST_F(Train, ALostPeerIsExitFive) {
   const auto outcome = run_command(train_arguments(
       data_, 3, {"--link-latency-us", "300000", "--timeout", "0.05", "--out", path("run")}));
   EXPECT_EQ(outcome.code, 5) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr("rank "));
-  EXPECT_THAT(outcome.err, HasSubstr("epoch 0"));
+  // On a busy machine a wait before the first epoch may be the one that takes too long.
+  EXPECT_THAT(outcome.err,
+              ContainsRegex("rank [01](, epoch 0.*)?: waited 0.05 s without progress"));
   EXPECT_EQ(read_json(folder_ / "run" / "run.json").at("status"), "failed");
 }
 

@@ -23,7 +23,7 @@ def read(*names):
         return file.read()
 
 
-def wait_until(holds, what, seconds=30):
+def wait_until(holds, what, seconds=120):
     """Returns when `holds()` is true. Throws AssertionError(what) if that takes too long."""
     end = time.monotonic() + seconds
     while not holds():

@@ -102,8 +102,8 @@ SiteRows boundary_rows(const RowCounter& counter, bool directed) {
   return {{{forward, {}}, {directed ? counter.backward() : forward, {}}}};
 }
 
-/// Backward, a cover's sources receive sums and its targets send rows.
-SiteRows covered_rows(const Covers& covers, int ranks) {
+/// Backward through a directed graph, a cover's sources receive sums and its targets send rows.
+SiteRows covered_rows(const Covers& covers, int ranks, bool directed) {
   const LinkRows none(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks), 0);
   SiteRows rows{{{none, none}, {none, none}}};
   const auto number = [](const std::vector<std::uint8_t>& marks) {
@@ -118,6 +118,7 @@ SiteRows covered_rows(const Covers& covers, int ranks) {
       rows[0][1][link] = rows[1][0][back] = number(cover.targets);
     }
   }
+  if (!directed) rows[1] = rows[0];
   return rows;
 }
 
@@ -191,7 +192,7 @@ std::vector<ExchangeCost> exchange_costs(const Dataset& dataset, const Partition
     at.exchange.rows = covered ? ExchangedRows::cover : ExchangedRows::boundary;
     std::optional<Sent>& of = sent[covered ? 1 : 0];
     if (!of) {
-      of = {covered ? covered_rows(*covers, ranks)
+      of = {covered ? covered_rows(*covers, ranks, dataset.graph.directed)
                     : boundary_rows({dataset.graph, partition, split}, dataset.graph.directed),
             count_model(dataset, at, training_nodes)};
     }

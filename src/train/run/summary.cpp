@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -123,6 +124,17 @@ ordered_json traffic_to_json(const TrainResult& result) {
   return links;
 }
 
+std::int64_t busiest_link_bytes(const TrainResult& result, int ranks) {
+  if (ranks < 2 || result.epochs.empty()) return 0;
+  std::map<std::pair<int, int>, std::int64_t> links;
+  for (const LinkTraffic& link : result.halo_traffic) links[{link.from, link.to}] += link.bytes;
+  std::int64_t most = 0;
+  for (const auto& [link, bytes] : links) most = std::max(most, bytes);
+  // Every link has the same share of the weight gradients.
+  return most / static_cast<std::int64_t>(result.epochs.size()) +
+         result.bytes_per_epoch.allreduce / (std::int64_t{ranks} * (ranks - 1));
+}
+
 ordered_json summarize(const TrainResult& result, const TrainOptions& options) {
   const int dropped = dropped_epochs(result.epochs.size());
   const auto timed = std::span(result.epochs).subspan(static_cast<std::size_t>(dropped));
@@ -130,6 +142,8 @@ ordered_json summarize(const TrainResult& result, const TrainOptions& options) {
   for (const EpochReport& epoch : timed) seconds.push_back(epoch.seconds);
   const bool evaluated = result.best_epoch >= 0;
   const int bits = bit_count(options.exchange.bits_forward);
+  const std::int64_t link_bytes = busiest_link_bytes(result, options.partition.parts);
+  const double gbps = options.transport.link_gbps;
   const bool same_bits = options.exchange.bits_forward == options.exchange.bits_backward;
   return {{"metric", choice_name(result.metric)},
           {"test_metric", evaluated ? ordered_json(result.test_metric) : ordered_json()},
@@ -147,6 +161,9 @@ ordered_json summarize(const TrainResult& result, const TrainOptions& options) {
             {"allreduce", result.bytes_per_epoch.allreduce},
             {"total", result.bytes_per_epoch.total()}}},
           {"fp32_bytes_per_epoch", result.fp32_bytes_per_epoch},
+          {"link_bytes_per_epoch", link_bytes},
+          {"link_seconds_per_epoch",
+           gbps > 0 ? ordered_json(link_seconds(link_bytes, gbps)) : ordered_json()},
           {"halo_traffic", traffic_to_json(result)},
           {"evaluation_bytes", result.evaluation_bytes},
           {"peak_rss_bytes", result.peak_rss_bytes},

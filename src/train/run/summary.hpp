@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
@@ -25,6 +26,14 @@ PartitionQuality partition_from_json(const nlohmann::json& object);
 nlohmann::ordered_json covers_to_json(const CoverCounts& covers);
 /// Throws nlohmann::json::exception.
 CoverCounts covers_from_json(const nlohmann::json& object);
+
+/// The bytes of an epoch on the link from one rank to another that has most: node rows and weight
+/// gradients, mean over epochs; 0 for one rank.
+std::int64_t busiest_link_bytes(const TrainResult& result, int ranks);
+/// The seconds that a link of `gbps` Gbit/s takes for `bytes`.
+inline double link_seconds(std::int64_t bytes, double gbps) {
+  return 8e-9 * static_cast<double>(bytes) / gbps;
+}
 
 /// The contents of --summary and of `result` in run.json (docs/run_directory.md).
 nlohmann::ordered_json summarize(const TrainResult& result, const TrainOptions& options);
