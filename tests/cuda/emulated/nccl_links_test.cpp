@@ -53,8 +53,8 @@ TEST_F(NcclLinks, AreAbortedTogetherSinceAnAbortWaitsForTheDevice) {
   EXPECT_FALSE(cuda::devices_abandoned()) << "one abort waits for what the other one ends";
 }
 
-TEST_F(NcclLinks, WhoseAbortsHangCostOneWait) {
-  constexpr double kAbortSeconds = 2;
+TEST_F(NcclLinks, WhoseAbortsHangAreGivenUp) {
+  constexpr double kAbortSeconds = 0.3;
   nccl_emulation::hang_aborts(true);
   std::chrono::duration<double> took{};
   test::expect_error(ErrorCode::peer_lost, "rank 0: enough", [&] {
@@ -69,7 +69,7 @@ TEST_F(NcclLinks, WhoseAbortsHangCostOneWait) {
     });
   });
   EXPECT_GE(took.count(), kAbortSeconds);
-  EXPECT_LT(took.count(), 2 * kAbortSeconds);
+  EXPECT_TRUE(cuda::devices_abandoned());
 }
 
 // NCCL takes up a group late, so that a thread for each communicator would pass the other one.
