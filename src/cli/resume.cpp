@@ -65,6 +65,8 @@ ResumePoint find_resume_point(const std::string& flag, const std::string& path) 
       std::string why = "the run has no checkpoint";
       if (fs::exists(whole / kBestFile, ignored)) {
         why += "; its best weights can begin a new run: --init-from " + shell_word(path);
+      } else {
+        why += ", so it cannot go on; train with --overwrite starts it again";
       }
       throw Error(ErrorCode::bad_input, fmt::format("--{} {}: {}", flag, path, why));
     }
@@ -121,16 +123,17 @@ std::function<std::string()> advice_for(const TrainRequest& request, bool launch
   if (request.out.empty()) return [] { return "nothing is saved, as --out was not given"; };
   // Until the first epoch, an earlier run's checkpoints are still there.
   const Time since = request.overwrite ? Time::clock::now() : Time::min();
-  const auto advice = [out = request.out, summary = request.summary, launched, since] {
+  const int every = request.train.checkpoint.every;
+  const auto advice = [out = request.out, summary = request.summary, launched, since, every] {
     const auto saved = list_checkpoints(RunDirectory::checkpoints(out));
     if (!RunDirectory::has_epochs(out, since)) {
       return std::string("no epoch had ended, so the same command starts the run again");
     }
     std::error_code ignored;
     if (saved.empty() || fs::last_write_time(saved.back().second, ignored) < since) {
-      return std::string(
-          "no checkpoint was saved, so only --overwrite starts the run again; --checkpoint-every N "
-          "saves one every N epochs");
+      return "no checkpoint was saved, so only --overwrite starts the run again; " +
+             (every > 0 ? fmt::format("the first one is saved after {}", counted(every, "epoch"))
+                        : "--checkpoint-every N saves one every N epochs");
     }
     return fmt::format(
         "the newest checkpoint is that after {}: continue with \"heliograph train --resume "

@@ -9,6 +9,7 @@
 
 #include "cli/foreign_flags.hpp"
 #include "heliograph/error.hpp"
+#include "train/options/given.hpp"
 #include "train/options/json.hpp"
 #include "train/run/machine.hpp"
 
@@ -104,6 +105,10 @@ std::vector<std::string> options_without_effect(const TrainRequest& request,
                "staleness", "sync-every", "warmup-epochs", "partitioner", "objective",
                "partition-seed", "balance-train", "link-gbps", "link-latency-us"}),
          "--parts 1: nothing is exchanged");
+  } else if (!exchanges_rows(request.train)) {
+    note(used({"exchange", "kept-columns", "bits", "bits-forward", "bits-backward", "staleness",
+               "sync-every", "warmup-epochs"}),
+         "--layers 1: the features of other ranks' nodes are exchanged once, before training");
   } else if (request.train.exchange.staleness == 0) {
     note(used({"sync-every", "warmup-epochs"}), "--staleness 0");
   }

@@ -64,7 +64,8 @@ void check_columns(const std::string& where, const char* array, const Array<std:
 }
 
 void validate_graph(const Graph& graph, const std::string& where) {
-  if (graph.nodes < 0 || graph.nodes > std::numeric_limits<NodeId>::max()) {
+  if (graph.nodes < 0) refuse(where, "a graph cannot have {} nodes", graph.nodes);
+  if (graph.nodes > std::numeric_limits<NodeId>::max()) {
     throw_error(ErrorCode::resource, "{}: {} nodes: a graph must have fewer than 2^31 nodes", where,
                 graph.nodes);
   }

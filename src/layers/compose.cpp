@@ -303,6 +303,10 @@ bool exchanges_features(const ModelOptions& options) {
   return convolves(options) && !attends(options) && !options.input_linear && !precomputes(options);
 }
 
+bool exchanges_rows(const ModelOptions& options) {
+  return options.layers > 1 || !(precomputes(options) || fetches_features(options));
+}
+
 bool reads_features(const ModelOptions& options, std::int64_t features, bool sparse_features) {
   return options.kind == ModelKind::sage || options.kind == ModelKind::gat_sep ||
          options.residual == Residual::linear ||

@@ -37,6 +37,9 @@ bool fetches_features(const ModelOptions& options);
 /// Whether the first layer sums neighbours' features, or their products, in every epoch.
 bool exchanges_features(const ModelOptions& options);
 
+/// Whether an epoch of training exchanges rows.
+bool exchanges_rows(const ModelOptions& options);
+
 /// Whether a model with these options reads the features themselves as well as what is gathered.
 bool reads_features(const ModelOptions& options, std::int64_t features, bool sparse_features);
 

@@ -120,7 +120,8 @@ std::string why_unscored(const Dataset& dataset, const TrainOptions& options) {
 
 EvaluationResult evaluate_split(const Dataset& dataset, const TrainOptions& options,
                                 const Model& model, const LogCallback& log) {
-  require_fit(model, kOrigin, dataset.features.cols, dataset.labels.task, dataset.labels.classes);
+  require_fit(model, fmt::format("{} on '{}'", kOrigin, dataset.name), dataset.features.cols,
+              dataset.labels.task, dataset.labels.classes);
   require_graph(model, dataset.graph.kind());
   return score(model, options, log, [&](const TrainOptions& of_model, PlanPurpose purpose) {
     auto plan = std::make_unique<const DatasetPlan>(dataset, of_model, log, std::move(purpose));

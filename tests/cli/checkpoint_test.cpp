@@ -477,7 +477,10 @@ TEST_F(Checkpoint, AKilledReplacementLeavesOneRun) {
     if (read_json(run / "run.json").at("seed") == 7) {
       ++new_ones;
       EXPECT_EQ(resumed.code, 3) << point;
-      EXPECT_THAT(resumed.err, HasSubstr("the run has no checkpoint")) << point;
+      EXPECT_THAT(resumed.err,
+                  HasSubstr("the run has no checkpoint, so it cannot go on; train with --overwrite "
+                            "starts it again"))
+          << point;
       EXPECT_LE(read_lines(run / "metrics.jsonl").size(), 1U) << point;
       EXPECT_FALSE(fs::exists(run / "predictions.npy")) << point;
     } else {

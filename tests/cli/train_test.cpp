@@ -283,6 +283,10 @@ TEST_F(Train, FlagsWithoutEffectAreNamed) {
             "warning: --norm and --hidden have no effect with --layers 1: there is no hidden "
             "layer\n");
   EXPECT_EQ(warnings({"--layers", "1", "--output-linear", "--norm", "batch"}), "");
+  EXPECT_EQ(warnings({"--layers", "1", "--parts", "2", "--bits", "1", "--exchange", "cover"}),
+            "warning: --exchange and --bits have no effect with --layers 1: the features of other "
+            "ranks' nodes are exchanged once, before training\n"
+            "warning: --hidden has no effect with --layers 1: there is no hidden layer\n");
   EXPECT_THAT(warnings({"--model", "appnp", "--no-transform-first"}),
               HasSubstr("--no-transform-first has no effect with "));
   EXPECT_EQ(warnings({"--layers", "1", "--model", "gin", "--norm", "batch"}), "");

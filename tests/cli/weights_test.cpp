@@ -247,7 +247,8 @@ TEST_F(WeightsTest, ADataSetWithoutAnyLabelSaysSo) {
     write_npy(folder_ / "list" / (std::string(name) + ".npy"), std::vector<std::int32_t>(60, 1), 60,
               1);
   }
-  refused(arguments({"--index-base", "0"}), 3, "no node of the data set has a label");
+  refused(arguments({"--index-base", "0"}), 3,
+          "no node of the data set has a label: they are all NaN or -1");
 }
 
 TEST_F(WeightsTest, FeaturesThatOverflowAreNamedBeforeTheLearningRate) {

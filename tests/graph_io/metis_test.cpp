@@ -98,7 +98,7 @@ TEST_F(Metis, ErrorsNameTheLine) {
   refused("6 1\n7\n", "line 2: neighbour '7' is not in [1, 6]");
   refused("6 1\n0\n", "line 2: neighbour '0' is not in [1, 6]");
   refused("6 1\n2,3\n", "line 2: neighbour '2,3' is not in [1, 6]");
-  refused("6 1\n\n2\n", "line 3: vertex 2 lists itself");
+  refused("6 1\n\n2\n", "line 3: vertex 2 lists itself; METIS counts vertices from 1");
   refused("6 2\n2\n1\n\n\n\n\n", "has 2 neighbours, but its header says 2 edges");
   refused("6 4611686018427387903\n2\n1\n\n\n\n\n", "but its header says 4611686018427387903 edges");
   refused("5 1\n2\n1\n\n\n\n", "has 5 nodes, but");

@@ -282,7 +282,7 @@ TEST_F(NpzTest, BadArchivesAreRefusedByName) {
   refused("inf", "feature of node 4, column 2 is inf");
   refused("feature_axes", "features are nodes x columns");
   refused("feature_strings",
-          "holds text (dtype '<U1') instead of numbers: .astype('float32') makes");
+          "holds text (dtype '<U1') instead of numbers: .astype('int64') converts");
   refused("edge_range", "entry [1, 1] is node 6, which is not in [0, 5]");
   refused("edge_shape", "edges are (edges, 2)");
   refused("overlap", "split 0: node 0 is in another set");

@@ -61,7 +61,8 @@ TEST_F(TextReaders, EdgeListErrorsNameTheLine) {
   refused("1,2\n5,6\n", "line 2: node 6 is not in [0, 5]; if nodes are numbered from 1, use");
   refused("0,99999999999999999999\n", "line 1: node 99999999999999999999 is not in");
   refused("a,b\nc,d\n", "line 2: 'c' is not an integer");
-  refused("0,1\n\n#\n1.5,2\n", "line 4: '1.5' is not an integer");
+  refused("0,1\n\n#\n1.5,2\n", "line 4: '1.5' is not an integer: node numbers are whole");
+  refused("2.0,3\n0,1\n", "line 1: '2.0' is not an integer");
   refused("0\n", "line 1: 1 field between tabs or blanks");
   refused("0,1,1,1\n", "line 1: 4 fields between commas");
   refused("0;1\n0,1\n", "line 2: 1 field between semicolons");

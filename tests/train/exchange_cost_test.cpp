@@ -7,8 +7,11 @@
 #include <string_view>
 
 #include "heliograph/train.hpp"
+#include "support/expect_error.hpp"
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
+#include "train/options/given.hpp"
+#include "train/options/values.hpp"
 #include "train/plan/dataset_plan.hpp"
 #include "train/run/summary.hpp"
 
@@ -75,6 +78,45 @@ TEST(ExchangeCost, IsWhatReproducibleAttentionCounts) {
   expect_what_train_counts(data, o);
   EXPECT_TRUE(train(data, o).model->options.precompute)
       << "options are kept as they were asked for";
+}
+
+TEST(ExchangeCost, RefusesWhatCannotBeTrained) {
+  const Dataset data = test::make_small_dataset(300, 24, 3, 3, false, true);
+  const auto refused = [&](const TrainOptions& o, const char* why) {
+    const Partition partition = make_partition(data.graph, o.partition);
+    const auto exchanges = at_all_bits(o);
+    test::expect_error(ErrorCode::usage, why,
+                       [&] { exchange_costs(data, partition, o, nullptr, exchanges); });
+    test::expect_error(ErrorCode::usage, why, [&] { train(data, o); });
+  };
+  TrainOptions o = test::small_options(3, 2);
+  o.normalize = Normalization::standard;
+  refused(o, "standard normalisation would make sparse features dense");
+  o = test::small_options(3, 2);
+  o.model.precompute = o.model.transform_first = false;
+  refused(o, "no-transform-first: sparse features are aggregated either before");
+}
+
+TEST(ExchangeCost, AModelThatExchangesNoRowsIsKnown) {
+  const Dataset data = test::make_small_dataset(60, 24, 3, 3);
+  for (const ModelKind kind :
+       {ModelKind::gcn, ModelKind::sage, ModelKind::gin, ModelKind::appnp, ModelKind::dagnn,
+        ModelKind::jknet, ModelKind::gcnii, ModelKind::gat, ModelKind::gat_sep, ModelKind::gatv2}) {
+    for (const int layers : {1, 2}) {
+      if (kind == ModelKind::jknet && layers == 1) continue;  // It has nothing to join.
+      for (const bool precompute : {false, true}) {
+        for (const bool reproducible : {false, true}) {
+          TrainOptions o = test::small_options(2, 1);
+          o.model.kind = kind;
+          o.model.layers = layers;
+          o.model.precompute = precompute;
+          o.reproducible = reproducible;
+          EXPECT_EQ(train(data, o).sites.empty(), !exchanges_rows(o))
+              << choice_name(kind) << layers << precompute << reproducible;
+        }
+      }
+    }
+  }
 }
 
 TEST(ExchangeCost, IsWhatTrainCounts) {

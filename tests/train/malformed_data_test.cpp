@@ -229,6 +229,12 @@ TEST(MakeGraph, DoesWhatImportDoes) {
   EXPECT_EQ(values_of(directed.neighbours), (std::vector<NodeId>{1, 0, 2, 3}));
 }
 
+TEST(MakeGraph, CannotHaveFewerThanNoNodes) {
+  Dataset data = test::make_small_dataset(20, 4, 2, 1);
+  data.graph.nodes = -1;
+  test::expect_error(ErrorCode::bad_input, "a graph cannot have -1 nodes", [&] { validate(data); });
+}
+
 TEST(MakeGraph, RefusesEdgesThatDoNotFit) {
   const std::vector<std::int64_t> zero{0}, two{2}, both{0, 1}, far{std::int64_t{1} << 32};
   test::expect_error(ErrorCode::bad_input, "edge 0 (0 -> 2)", [&] { make_graph(2, zero, two); });

@@ -74,7 +74,9 @@ EdgeList read_edge_file(const std::filesystem::path& file, std::optional<int> ba
   };
   const auto node = [&](std::string_view text) {
     const auto value = parse_number<std::int64_t>(text);
-    if (!value && !looks_integral(text)) lines.refuse("'{}' is not an integer", text);
+    if (!value && !looks_integral(text)) {
+      lines.refuse("'{}' is not an integer: node numbers are whole, without quotes", text);
+    }
     saw_zero = saw_zero || (value && *value == 0);
     if (value && *value == nodes.rows && base_option == 0 && !saw_zero) {
       throw_error(ErrorCode::bad_input,
@@ -101,7 +103,7 @@ EdgeList read_edge_file(const std::filesystem::path& file, std::optional<int> ba
     const bool first = separator == 0;
     if (first) separator = separator_of(line);
     const EdgeFields fields = split_edge(line, separator);
-    const bool header = first && !looks_integral(fields.field[0]);
+    const bool header = first && !parse_number<double>(fields.field[0]);
     if (header && fields.field[0].empty()) {
       lines.refuse(
           "the header's first name is empty, as if the first column were the index of a "

@@ -227,8 +227,9 @@ void with_type(const NpyArray& array, Use&& use) {
   }
   if (array.kind == 'U' || array.kind == 'S') {
     refuse(array.name,
-           "holds text (dtype '{}') instead of numbers: .astype('float32') makes numbers of their "
-           "text, numpy.unique(names, return_inverse=True) of the names of classes",
+           "holds text (dtype '{}') instead of numbers: .astype('int64') converts node numbers, "
+           ".astype('float32') features, numpy.unique(names, return_inverse=True) names of "
+           "classes, and == 'True' flags",
            array.dtype);
   }
   if (array.dtype[0] == '>') {

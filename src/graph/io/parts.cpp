@@ -142,7 +142,9 @@ class RoleWriter {
 
   void end() const {
     if (taken_ > 0) return;
-    if (!any_labelled(labels_)) refuse(array_->name, "no node of the data set has a label");
+    if (!any_labelled(labels_)) {
+      refuse(array_->name, "no node of the data set has a label: they are all NaN or -1");
+    }
     refuse(array_->name, "split {}: is empty (no labelled node is in it)", split_);
   }
 

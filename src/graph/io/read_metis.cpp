@@ -69,7 +69,9 @@ class MetisFile {
         if (!neighbour || *neighbour < 1 || *neighbour > nodes_) {
           lines.refuse("neighbour '{}' is not in [1, {}]", word, nodes_);
         }
-        if (*neighbour == v + 1) lines.refuse("vertex {} lists itself", v + 1);
+        if (*neighbour == v + 1) {
+          lines.refuse("vertex {} lists itself; METIS counts vertices from 1", v + 1);
+        }
         const double weight = weighted_ ? number(lines, take_word(line)) : 1.0;
         use(static_cast<NodeId>(v), static_cast<NodeId>(*neighbour - 1), weight, lines);
       }

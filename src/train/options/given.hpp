@@ -18,6 +18,8 @@ void validate(const TrainOptions& options, const GivenOption& given);
 /// The model that a run composes. Ranks that fetch the features of their halo round their parts of
 /// gradients, so `reproducible` exchanges rows of attention's first layer instead.
 ModelOptions composed_model(const TrainOptions& options);
+/// Whether ranks of a run with these options exchange rows in epochs of training.
+bool exchanges_rows(const TrainOptions& options);
 
 /// The options with values that fit the model and learning-rate schedule of `before`, and that
 /// `validate` refuses for those of `options`.

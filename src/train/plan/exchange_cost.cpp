@@ -8,6 +8,8 @@
 #include "comm/integer_sum.hpp"
 #include "core/thread.hpp"
 #include "graph/covers.hpp"
+#include "graph/edge_weights.hpp"
+#include "heliograph/io.hpp"
 #include "layers/compose.hpp"
 #include "staleness/exchange_policy.hpp"
 #include "train/plan/run_plan.hpp"
@@ -169,6 +171,11 @@ std::vector<ExchangeCost> exchange_costs(const Dataset& dataset, const Partition
                                          const TrainOptions& options, const Split* split,
                                          std::span<const ExchangeOptions> exchanges,
                                          const Covers* covers) {
+  require_trainable(options.model, dataset.name, dataset.features.sparse,
+                    weight_range(dataset.graph));
+  if (options.normalize == Normalization::standard && dataset.features.sparse) {
+    fit_features(dataset.features, {});  // Refuses them, as a run does.
+  }
   const int ranks = partition.parts;
   const std::int64_t training_nodes =
       split == nullptr ? 0 : std::count(split->role.begin(), split->role.end(), Role::train);

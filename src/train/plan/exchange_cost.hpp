@@ -34,7 +34,7 @@ std::vector<ExchangeOptions> at_all_bits(const TrainOptions& options);
 /// gradients are those that a run with these options counts. `split`: the one whose training nodes
 /// an inductive run trains on; null if `options.inductive` is false. `covers`: those of the graph
 /// that is trained on; null: they are found if an exchange may use them. Throws Error: as
-/// `measure_partition`.
+/// `measure_partition`, and if the model cannot be trained on the data set.
 std::vector<ExchangeCost> exchange_costs(const Dataset& dataset, const Partition& partition,
                                          const TrainOptions& options, const Split* split,
                                          std::span<const ExchangeOptions> exchanges,

@@ -41,7 +41,7 @@ bool cover_costs_less(const CoverCounts& counts, const TrainOptions& options, in
 
 bool may_cover(const TrainOptions& options) {
   return options.exchange.rows != ExchangedRows::boundary && !options.reproducible &&
-         !attends(options.model);
+         !attends(options.model) && exchanges_rows(options.model);
 }
 
 bool takes_covers(const TrainOptions& options, const CoverCounts& covers, int ranks) {
@@ -53,23 +53,27 @@ void RunPlan::resolve_exchange() {
             purpose_.covers.value_or(takes_covers(options_, *facts_.covers, facts_.ranks));
 }
 
-void RunPlan::resolve_metric_and_check() {
-  validate(options_);
-  metric_ = resolve_metric(options_.metric, facts_.task, facts_.classes);
-  const ModelOptions& model = options_.model;
-  if (facts_.sparse_features && exchanges_features(model) && !model.transform_first) {
+void require_trainable(const ModelOptions& model, const std::string& name, bool sparse_features,
+                       const std::optional<WeightRange>& weights) {
+  if (sparse_features && exchanges_features(model) && !model.transform_first) {
     throw_error(
         ErrorCode::usage,
         "--no-transform-first: sparse features are aggregated either before the first epoch, "
         "which --no-precompute and --eps-learned turn off, or after the first product");
   }
-  if (facts_.weights && facts_.weights->least < 0 && propagation_of(model).scales() > 0) {
+  if (weights && weights->least < 0 && propagation_of(model).scales() > 0) {
     throw_error(ErrorCode::bad_input,
                 "'{}': the edge {} -> {} has the weight {}, and --model {} divides by sums of "
                 "weights: take --model gin, or read the data with --ignore-weights",
-                facts_.name, facts_.weights->source, facts_.weights->target, facts_.weights->least,
-                choice_name(model.kind));
+                name, weights->source, weights->target, weights->least, choice_name(model.kind));
   }
+}
+
+void RunPlan::resolve_metric_and_check() {
+  validate(options_);
+  metric_ = resolve_metric(options_.metric, facts_.task, facts_.classes);
+  const ModelOptions& model = options_.model;
+  require_trainable(model, facts_.name, facts_.sparse_features, facts_.weights);
   if (facts_.task != Task::multiclass) {
     const auto refuse = [&](const char* option) {
       throw_error(ErrorCode::usage,

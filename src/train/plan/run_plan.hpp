@@ -66,6 +66,11 @@ struct PlanPurpose {
   std::optional<bool> covers = {};
 };
 
+/// Throws Error if a model cannot be trained on the data set `name` with such features (usage) or
+/// weights of edges (bad_input).
+void require_trainable(const ModelOptions& model, const std::string& name, bool sparse_features,
+                       const std::optional<WeightRange>& weights);
+
 /// Whether a run with these options may exchange rows and sums of covers.
 bool may_cover(const TrainOptions& options);
 /// Whether a run over `ranks` ranks that may use covers does so: ExchangedRows::automatic takes
