@@ -265,9 +265,7 @@ ModelOptions composed_model(const TrainOptions& options) {
   return model;
 }
 
-bool exchanges_rows(const TrainOptions& options) {
-  return exchanges_rows(composed_model(options));
-}
+bool exchanges_rows(const TrainOptions& options) { return exchanges_rows(composed_model(options)); }
 
 std::vector<std::string> misplaced_options(const TrainOptions& options,
                                            const TrainOptions& before) {
