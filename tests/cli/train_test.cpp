@@ -97,8 +97,10 @@ TEST_F(Train, WritesAndScoresPredictedNumbers) {
   ASSERT_EQ(trained.code, 0) << trained.err;
   EXPECT_THAT(trained.out, HasSubstr("test rmse"));
   EXPECT_EQ(read_json(folder_ / "run" / "run.json").at("dataset").at("task"), "regression");
-  const auto scored = run_command({"eval", "--checkpoint", path("run"), "--out", path("eval")});
+  const auto scored = run_command({"eval", "--checkpoint", path("run"), "--out", path("eval"),
+                                   "--save-logits", path("logits.npy")});
   ASSERT_EQ(scored.code, 0) << scored.err;
+  EXPECT_EQ(read_npy(folder_ / "logits.npy").shape, (std::vector<std::int64_t>{nodes, 1}));
   EXPECT_EQ(read_text(folder_ / "run" / "predictions.npy"),
             read_text(folder_ / "eval" / "predictions.npy"));
   const NpyArray predictions = read_npy(folder_ / "run" / "predictions.npy");

@@ -42,7 +42,9 @@ void write_rows(const std::filesystem::path& path, std::span<const float> values
   const auto rows = outputs.values.empty() ? static_cast<std::int64_t>(outputs.predictions.size()) /
                                                  outputs.prediction_cols
                                            : static_cast<std::int64_t>(outputs.values.size());
-  write_npy(path, values, rows, static_cast<std::int64_t>(values.size()) / rows);
+  write_npy(path, {.dtype = "<f4",
+                   .shape = {rows, static_cast<std::int64_t>(values.size()) / rows},
+                   .data = std::as_bytes(values)});
 }
 
 void write_outputs(const std::filesystem::path& directory, const Outputs& outputs,
@@ -59,13 +61,16 @@ void write_outputs(const std::filesystem::path& directory, const Outputs& output
               static_cast<std::int64_t>(predictions.size()) / outputs.prediction_cols,
               outputs.prediction_cols);
   }
-  const auto write = [&](const char* name, const std::vector<float>& values) {
+  const auto write_column = [&](const char* name, const std::vector<float>& values) {
+    if (!values.empty()) write_npy(begin(name), values, std::ssize(values), 1);
+  };
+  const auto write_matrix = [&](const char* name, const std::vector<float>& values) {
     if (!values.empty()) write_rows(begin(name), values, outputs);
   };
-  write(kPredictionsFile, outputs.values);
-  write(kScoresFile, outputs.scores);
-  write(kLogitsFile, outputs.logits);
-  write(kEmbeddingsFile, outputs.embeddings);
+  write_column(kPredictionsFile, outputs.values);
+  write_column(kScoresFile, outputs.scores);
+  write_matrix(kLogitsFile, outputs.logits);
+  write_matrix(kEmbeddingsFile, outputs.embeddings);
 }
 
 }  // namespace heliograph

@@ -36,7 +36,8 @@ using BeforeFile = std::function<void(const std::string& path)>;
 void write_outputs(const std::filesystem::path& directory, const Outputs& outputs,
                    const BeforeFile& before_file = {});
 
-/// Writes values with one row for each of `outputs`' predictions. Throws as `write_npy`.
+/// Writes a matrix, two axes even if it has one column, with a row for each of `outputs`'
+/// predictions. Throws as `write_npy`.
 void write_rows(const std::filesystem::path& path, std::span<const float> values,
                 const Outputs& outputs);
 
