@@ -6,6 +6,7 @@
 #include "cli/data_options.hpp"
 #include "cli/progress.hpp"
 #include "cli/text.hpp"
+#include "heliograph/error.hpp"
 #include "heliograph/io.hpp"
 
 namespace heliograph::cli {
@@ -60,6 +61,9 @@ int run_import(const Arguments<ImportRequest>& arguments) {
   require_text(request.input.data, "data", "the path of a data set");
   refuse_shards(request.input);
   refuse_flags_of_edge_lists(request.input, arguments.given());
+  if (request.overwrite && request.out.empty()) {
+    throw Error(ErrorCode::usage, "--overwrite needs --out");
+  }
   if (!request.out.empty()) check_native_target(request.out, request.overwrite);
   Progress progress(0, request.input.quiet, request.input.log_level);
   ImportCounts counts;

@@ -74,7 +74,7 @@ std::string quality_table(const PartitionQuality& quality) {
 }
 
 std::string totals_table(const PartitionQuality& quality, const Graph& graph,
-                         const std::string& hash) {
+                         const std::string& hash, bool inductive) {
   const std::int64_t edges = graph.directed ? graph.entries() : graph.entries() / 2;
   const double share =
       edges == 0 ? 0.0 : 100.0 * static_cast<double>(quality.edge_cut) / static_cast<double>(edges);
@@ -82,8 +82,9 @@ std::string totals_table(const PartitionQuality& quality, const Graph& graph,
       {"edge cut", fmt::format("{} of {} {} ({:.1f} %)", with_commas(quality.edge_cut),
                                with_commas(edges), plural(edges, "edge"), share)},
       {"communication volume",
-       fmt::format("{} {} an exchange", with_commas(quality.communication_volume),
-                   plural(quality.communication_volume, "row"))},
+       fmt::format("{} {} an exchange{}", with_commas(quality.communication_volume),
+                   plural(quality.communication_volume, "row"),
+                   inductive ? " of the whole graph, as in evaluation" : "")},
       {"balance", fmt::format("largest over mean part: {:.3f} in nodes, {:.3f} in entries",
                               quality.node_balance, quality.edge_balance)},
       {"partition hash", hash},
@@ -183,8 +184,9 @@ int run_partition(const Arguments<PartitionRequest>& arguments) {
   progress.finish();
   if (request.input.quiet) return 0;
   const PartitionQuality quality = measure_partition(dataset.graph, partition);
-  std::string text = describe(dataset) + "\n" + quality_table(quality) +
-                     totals_table(quality, dataset.graph, partition_hash(partition));
+  std::string text =
+      describe(dataset) + "\n" + quality_table(quality) +
+      totals_table(quality, dataset.graph, partition_hash(partition), request.train.inductive);
   text += cost_table(dataset, partition, request, request.train.inductive ? &split : nullptr);
   if (!request.owners.empty()) text += two_columns({{"owners", request.owners}});
   if (!request.out.empty()) {

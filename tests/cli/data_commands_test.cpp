@@ -123,6 +123,7 @@ TEST(PartitionCommand, CutsAnInductiveRunAsTrainDoes) {
   ASSERT_EQ(trained.code, 0) << trained.err;
   const auto hash = test::read_json(folder / "run" / "run.json").at("partition_hash");
   EXPECT_THAT(predicted.out, HasSubstr(hash.get<std::string>()));
+  EXPECT_THAT(predicted.out, HasSubstr("rows an exchange of the whole graph, as in evaluation\n"));
 }
 
 TEST(PartitionCommand, PrintsBytesWaitingAndMemoryByBits) {
@@ -280,6 +281,14 @@ TEST(GenerateCommand, FlagsChangeAPreset) {
   const Dataset dataset = load_dataset(graph);
   EXPECT_EQ(dataset.features.cols, 6);
   EXPECT_EQ(dataset.labels.classes, 4);
+}
+
+TEST(ImportCommand, ReplacesNothingWithoutOut) {
+  const TemporaryDirectory folder;
+  const auto refused =
+      run_command({"import", "--data", test::save_ring(folder / "ring", 6), "--overwrite"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--overwrite needs --out"));
 }
 
 TEST(ImportCommand, PrintsCountsAndWritesTheSameGraph) {
