@@ -26,7 +26,7 @@ struct LinkTraffic {
   std::int32_t to = 0;          ///< The receiving rank.
   std::int64_t site = 0;        ///< The index of the site in TrainResult::sites.
   std::int64_t bytes = 0;       ///< Bytes handed to the transport, row parameters included.
-  std::int64_t fp32_bytes = 0;  ///< Bytes that the same values would take at 4 bytes each.
+  std::int64_t fp32_bytes = 0;  ///< Its boundary rows at 4 bytes a value; 0 for partial sums.
 };
 
 }  // namespace heliograph

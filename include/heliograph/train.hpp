@@ -34,7 +34,7 @@ struct EpochReport {
   double seconds = 0;  ///< Of the slowest rank, without evaluation.
   EpochSeconds parts;
   TrafficBytes bytes;
-  std::int64_t fp32_bytes = 0;  ///< Of the same halo rows at 4 bytes per value.
+  std::int64_t fp32_bytes = 0;  ///< All boundary rows at 4 bytes a value.
   int lag = 0;                  ///< Age of the halo values that were used, in epochs.
   double lr = 0;                ///< Learning rate.
 };
@@ -56,7 +56,9 @@ struct TrainResult : Outputs {
   Metric metric = Metric::accuracy;  ///< Never `automatic`.
   std::string stop_reason;           ///< "completed", "early_stopping" or "interrupted".
   int best_epoch = -1;  ///< By validation score; the first among equals. -1: none was evaluated.
-  double val_metric = 0, test_metric = 0;  ///< At best_epoch; NaN: no such nodes, or no evaluation.
+  /// At best_epoch; NaN without an evaluation, or if the metric is not defined for such nodes: none,
+  /// one for r2, nodes of one class for auc and ap.
+  double val_metric = 0, test_metric = 0;
   /// The weights at best_epoch; those of the last epoch if none was evaluated.
   std::optional<Model> model;
   TrafficBytes bytes_per_epoch;           ///< Mean over epochs.

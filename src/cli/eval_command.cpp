@@ -106,13 +106,13 @@ void require_writable_results(const EvalRequest& request) {
     require_writable({flag, path.string(), kind, request.run.overwrite});
   };
   if (!out.empty() && fs::exists(out)) {
-    check("out", fs::path(out) / kPredictionsFile, kNpyFile);
-    check("out", fs::path(out) / kScoresFile, kNpyFile);
+    check("out", fs::path(out) / kPredictionsFile, kPredictionArray);
+    check("out", fs::path(out) / kScoresFile, kScoreArray);
     check("out", fs::path(out) / kResultsFile, {"a result of eval", is_result});
   }
   const auto check_array = [&](const char* flag, const std::string& path) {
     if (path.empty()) return;
-    check(flag, path, kNpyFile);
+    check(flag, path, kRowArray);
     if (fs::path(path).extension() == ".npy") return;
     throw Error(ErrorCode::usage,
                 fmt::format("--{} {}: the file is an array of NumPy, whose name ends in .npy; "

@@ -100,7 +100,9 @@ void require_target(const ExportRequest& request) {
     return;
   }
   const Form forms[] = {{".csv", {predictions, logits, embeddings}, &kNodeTable},
-                        {".npy", {predictions, logits, embeddings}, &kNpyFile},
+                        {".npy",
+                         {predictions, logits, embeddings},
+                         request.what == predictions ? &kPredictionArray : &kRowArray},
                         {".npz", {weights, graph}, nullptr},
                         {".safetensors", {logits, embeddings, weights}, nullptr}};
   std::vector<std::string> fitting;
@@ -114,7 +116,8 @@ void require_target(const ExportRequest& request) {
                                 "replaces a {} file, so choose another name",
                                 request.to, form.extension));
       }
-      require_writable({"to", request.to, form.kind != nullptr ? *form.kind : kNpyFile, overwrite});
+      require_writable(
+          {"to", request.to, form.kind != nullptr ? *form.kind : kRowArray, overwrite});
       return;
     }
     fitting.emplace_back(form.extension);

@@ -36,7 +36,8 @@ std::string human_clock(double seconds) {
 }
 
 std::string score_text(double score) {
-  return std::isnan(score) ? "none: no such nodes in the split" : fmt::format("{:.4f}", score);
+  return std::isnan(score) ? "none: too few such nodes in the split, or all of one class"
+                           : fmt::format("{:.4f}", score);
 }
 
 std::string with_commas(std::int64_t value) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/throw_error.hpp"
+#include "graph/validate.hpp"
 #include "heliograph/io.hpp"
 
 namespace heliograph {
@@ -77,6 +78,7 @@ Features standardize(const Features& features, const FeatureStatistics& statisti
 
 FeatureStatistics fit_features(const Features& features, const std::vector<std::uint8_t>& fit_on) {
   require_dense(features);
+  validate_features(features, features.rows, "the features");
   const auto rows = static_cast<std::size_t>(features.rows);
   const auto cols = static_cast<std::size_t>(features.cols);
   if (!fit_on.empty() && fit_on.size() != rows) {
@@ -121,6 +123,7 @@ FeatureStatistics fit_features(const Features& features, const std::vector<std::
 Features normalize_features(const Features& features, Normalization normalization,
                             const FeatureStatistics& statistics) {
   if (normalization == Normalization::none) return features;
+  validate_features(features, features.rows, "the features");
   if (normalization == Normalization::row) return normalize_rows(features);
   return standardize(features, statistics);
 }

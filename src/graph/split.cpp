@@ -1,5 +1,7 @@
 #include "graph/split.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -9,6 +11,7 @@
 #include "core/throw_error.hpp"
 #include "graph/rows.hpp"
 #include "graph/task_name.hpp"
+#include "graph/validate.hpp"
 
 namespace heliograph {
 namespace {
@@ -175,6 +178,9 @@ void check_split_choice(const SplitChoice& choice) {
 
 Split make_split(const Dataset& dataset, const SplitChoice& choice) {
   check_split_choice(choice);
+  if (!std::holds_alternative<GivenSplit>(choice)) {
+    validate_labels(dataset.labels, dataset.graph.nodes, fmt::format("'{}'", dataset.name), true);
+  }
   return std::visit([&](const auto& split) { return make(dataset, split); }, choice);
 }
 

@@ -63,6 +63,8 @@ void check_columns(const std::string& where, const char* array, const Array<std:
   refuse(where, "feature of node {}, column {} is {}", node, column, value);
 }
 
+}  // namespace
+
 void validate_graph(const Graph& graph, const std::string& where) {
   if (graph.nodes < 0) refuse(where, "a graph cannot have {} nodes", graph.nodes);
   if (graph.nodes > std::numeric_limits<NodeId>::max()) {
@@ -164,8 +166,6 @@ void validate_labels(const Labels& labels, std::int64_t nodes, const std::string
   }
   if (needs_labels && !any_labelled(labels)) refuse(where, "no node has a label");
 }
-
-}  // namespace
 
 bool any_labelled(const Labels& labels) {
   if (labels.task == Task::regression) {

@@ -5,14 +5,22 @@
 
 namespace heliograph {
 
+namespace {
+
+/// Partial sums of gradients at 1 bit lose score (docs/covers.md).
+constexpr int kFewestBitsOfGradientSums = 2;
+
+}  // namespace
+
 // No halo value is older than the run. A run of one epoch still has two slots if S > 0, for a
 // longer run that may resume from it.
 ExchangePolicy::ExchangePolicy(const ExchangeOptions& options, int epochs)
     : options_(options), slots_(1 + std::min(options.staleness, std::max(1, epochs - 1))) {}
 
 RowFormat ExchangePolicy::format(const Site& site) const {
-  const int bits = bit_count(site.direction == Direction::forward ? options_.bits_forward
-                                                                  : options_.bits_backward);
+  const bool forward = site.direction == Direction::forward;
+  int bits = bit_count(forward ? options_.bits_forward : options_.bits_backward);
+  if (site.partial_sums && !forward) bits = std::max(bits, kFewestBitsOfGradientSums);
   return {bits, bits <= 8 && (!site.nonnegative || site.partial_sums),
           static_cast<int>(site.exact_cols), site.groups};
 }

@@ -105,12 +105,17 @@ TEST_F(KeptFiles, ListsAndArraysReplaceOnlyTheirKind) {
   }
   for (const char* name : {"run/best.safetensors", "run/metrics.jsonl", "notes.txt"}) {
     const std::string before = read_text(path(name));
-    refused(eval("--save-embeddings", name), 2, "exists and is not a .npy file");
+    refused(eval("--save-embeddings", name), 2, "exists and is not an array of logits");
     refused(cut(name), 2, "exists and is not a list of owners");
     EXPECT_EQ(read_text(path(name)), before) << name;
   }
   const std::string predictions = read_text(path("run/predictions.npy"));
-  refused(eval("--save-logits", "run/predictions.npy"), 2, "lies in a run: it is not replaced");
+  refused(eval("--save-logits", "run/predictions.npy"), 2, "exists and is not an array of logits");
+  refused(cut("run/predictions.npy"), 2, "lies in a run: it is not replaced");
+  write_npy(folder_ / "features.npy", std::vector<float>(8, 1), 4, 2);
+  refused(cut("features.npy"), 2, "exists and is not an array of owners");
+  write_npy(folder_ / "labels.npy", std::vector<std::int32_t>(4, 1), 4, 1);
+  refused(eval("--save-logits", "labels.npy"), 2, "exists and is not an array of logits");
   EXPECT_EQ(read_text(path("run/predictions.npy")), predictions);
   refused({"eval", "--checkpoint", path("run"), "--out", path("run")}, 2,
           "lies in a run: it is not replaced");

@@ -56,6 +56,23 @@ TEST(ExchangePolicy, FollowsItsDefinition) {
   }
 }
 
+TEST(ExchangePolicy, SumsOfGradientsHaveTwoBitsAtLeast) {
+  for (const Bits bits : {Bits::one, Bits::two, Bits::eight}) {
+    ExchangeOptions o;
+    o.bits_forward = o.bits_backward = bits;
+    const ExchangePolicy policy(o, 100);
+    for (const Direction direction : {Direction::forward, Direction::backward}) {
+      for (const bool sums : {false, true}) {
+        Site site;
+        site.direction = direction;
+        site.partial_sums = sums;
+        const int least = sums && direction == Direction::backward ? 2 : 1;
+        EXPECT_EQ(policy.of(site, {0}).format.bits, std::max(bit_count(bits), least));
+      }
+    }
+  }
+}
+
 // No halo is older than the run, but a run of one epoch may be resumed.
 TEST(ExchangePolicy, HoldsNoMoreEpochsThanTheRunHas) {
   EXPECT_EQ(ExchangePolicy(options(0, 0, 0), 100).slots(), 1);

@@ -229,6 +229,34 @@ TEST(MakeGraph, DoesWhatImportDoes) {
   EXPECT_EQ(values_of(directed.neighbours), (std::vector<NodeId>{1, 0, 2, 3}));
 }
 
+TEST(MalformedData, IsRefusedByEveryFunctionThatReadsIt) {
+  const Dataset whole = test::make_small_dataset(20, 4, 2, 1);
+  const auto refused = [](const char* why, auto&& call) {
+    test::expect_error(ErrorCode::bad_input, why, call);
+  };
+  Dataset data = whole;
+  data.labels = {};
+  for (const SplitChoice& split : {SplitChoice(RandomSplit{}), SplitChoice(PerClassSplit{})}) {
+    refused("0 classes", [&] { make_split(data, split); });
+  }
+  data = whole;
+  data.labels.class_of = std::vector<std::int32_t>(3, 0);
+  refused("class_of", [&] { make_split(data, RandomSplit{}); });
+  data.features.dense = std::vector<float>(3, 1.0F);
+  refused("features", [&] { normalize_features(data.features, Normalization::row, {}); });
+  refused("features", [&] { fit_features(data.features, {}); });
+  const Partition partition = make_partition(whole.graph, test::small_options(2, 1).partition);
+  data.graph.offsets = std::vector<std::int64_t>();
+  refused("the graph", [&] { measure_partition(data.graph, partition); });
+}
+
+TEST(MalformedData, WeightsOfAnotherSizeAreRefused) {
+  const Dataset data = test::make_small_dataset(20, 4, 2, 1);
+  Model model = *train(data, test::small_options(1, 1)).model;
+  model.tensors[0].values.resize(2);
+  test::expect_error(ErrorCode::mismatch, "has 2 values", [&] { (void)model.predict(data); });
+}
+
 TEST(MakeGraph, CannotHaveFewerThanNoNodes) {
   Dataset data = test::make_small_dataset(20, 4, 2, 1);
   data.graph.nodes = -1;

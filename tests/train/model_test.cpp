@@ -439,7 +439,7 @@ TEST(Predict, RefusesWhatItCannotDo) {
                      [&] { r.model->predict(test::make_small_dataset(40, 5, 3, 5)); });
   Dataset negative = data;
   negative.graph.nodes = -1;
-  test::expect_error(ErrorCode::resource, "-1 nodes", [&] { r.model->predict(negative); });
+  test::expect_error(ErrorCode::bad_input, "-1 nodes", [&] { r.model->predict(negative); });
   Model huge = *r.model;
   huge.task = Task::multilabel;
   huge.classes = 1 << 30;

@@ -3,6 +3,7 @@
 
 #include "graph/rows.hpp"
 #include "graph/shard.hpp"
+#include "graph/validate.hpp"
 #include "heliograph/partition.hpp"
 
 namespace heliograph {
@@ -33,6 +34,7 @@ double largest_over_mean(const std::vector<std::int64_t>& counts) {
 }  // namespace
 
 PartitionQuality measure_partition(const Graph& graph, const Partition& partition) {
+  validate_graph(graph, "the graph");
   check_partition_size(graph, partition);
   for (NodeId v = 0; v < graph.nodes; ++v) checked_owner(partition, v);
   const std::size_t parts = at(partition.parts);

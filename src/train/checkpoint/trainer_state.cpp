@@ -138,6 +138,10 @@ void require_tensors(const Model& model, const std::string& origin, Trainer& tra
       refuse(fmt::format("tensor {} is {}; this model and data set need {}", stored.name,
                          fmt::join(stored.shape, " x "), fmt::join(target->shape, " x ")));
     }
+    if (stored.values.size() != target->values.size()) {
+      refuse(fmt::format("tensor {} of {} has {} values", stored.name,
+                         fmt::join(stored.shape, " x "), stored.values.size()));
+    }
   }
   for (const NamedTensor& t : weights.tensors()) {
     if (find(model.tensors, t.name) == model.tensors.end()) {

@@ -11,6 +11,7 @@
 
 #include "core/throw_error.hpp"
 #include "graph/io/files.hpp"
+#include "graph/io/npy.hpp"
 #include "graph/io/readers.hpp"
 #include "graph/partition/file.hpp"
 
@@ -40,7 +41,24 @@ bool has_at(const fs::path& path, std::size_t at, std::string_view bytes) {
   return file && file->text().size() >= at && file->text().substr(at).starts_with(bytes);
 }
 
-bool is_npy(const fs::path& path) { return has_at(path, 0, "\x93NUMPY"); }
+/// Whether a file is an array of this type and number of axes.
+bool is_npy(const fs::path& path, std::string_view dtype, std::size_t axes) {
+  try {
+    const NpyArray array = read_npy(path);
+    return array.dtype == dtype && array.shape.size() == axes;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+bool is_number_a_node(const fs::path& path) {
+  return is_npy(path, "<i4", 1) || is_npy(path, "<f4", 1);
+}
+bool is_prediction(const fs::path& path) {
+  return is_number_a_node(path) || is_npy(path, "<i4", 2);
+}
+bool is_row_a_node(const fs::path& path) { return is_npy(path, "<f4", 2); }
+bool is_owner_array(const fs::path& path) { return is_npy(path, "<i4", 1); }
 bool is_node_table(const fs::path& path) { return has_at(path, 0, "node,"); }
 bool is_dgl_partition(const fs::path& path) { return has_at(path, 0, "{\"algo_name\""); }
 
@@ -51,7 +69,9 @@ bool is_owner_list(const fs::path& path) {
 
 }  // namespace
 
-const FileKind kNpyFile{"a .npy file", is_npy, true};
+const FileKind kPredictionArray{"an array of predictions", is_prediction, true};
+const FileKind kScoreArray{"an array of scores", is_number_a_node, true};
+const FileKind kRowArray{"an array of logits or embeddings", is_row_a_node, true};
 const FileKind kNodeTable{"a table of nodes", is_node_table, true};
 
 void require_writable(const OutputPath& output) {
@@ -69,12 +89,13 @@ void require_writable(const OutputPath& output) {
   if (fs::is_directory(path, ignored)) refuse(" is a directory");
   if (!permitted(path, parent)) refuse(std::string(" cannot be written: ") + std::strerror(errno));
   if (!fs::exists(path, ignored)) return;
+  const bool may_be_data = output.kind.may_be_data;
+  if (may_be_data && holds_data(parent)) refuse(" lies in a data set: it is not replaced");
   if (!output.kind.matches(path)) {
     refuse(fmt::format(" exists and is not {}: it is not replaced", output.kind.name));
   }
-  const bool of_data = output.kind.may_be_data && holds_data(parent);
-  if (of_data || (output.kind.may_be_data && fs::exists(parent / "run.json", ignored))) {
-    refuse(fmt::format(" lies in {}: it is not replaced", of_data ? "a data set" : "a run"));
+  if (may_be_data && fs::exists(parent / "run.json", ignored)) {
+    refuse(" lies in a run: it is not replaced");
   }
   if (!output.overwrite) refuse(" exists; choose another name or add --overwrite");
 }
@@ -82,9 +103,10 @@ void require_writable(const OutputPath& output) {
 void require_writable_partition(const char* flag, const std::string& path, bool overwrite) {
   if (path.empty()) return;
   const FileKind owner_list{"a list of owners", is_owner_list, true};
+  const FileKind owner_array{"an array of owners", is_owner_array, true};
   const auto [form, owners] = partition_file(path);
   require_writable(
-      {flag, owners.string(), form == PartitionForm::array ? kNpyFile : owner_list, overwrite});
+      {flag, owners.string(), form == PartitionForm::array ? owner_array : owner_list, overwrite});
   if (form != PartitionForm::dgl) return;
   require_writable({flag, path, {"a partition that was exported", is_dgl_partition}, overwrite});
 }

@@ -7,13 +7,14 @@ namespace heliograph {
 
 /// What a file that a command writes holds.
 struct FileKind {
-  const char* name;  ///< Such as "a .npy file".
+  const char* name;  ///< Such as "a list of owners".
   /// Whether a file that exists is of this kind.
   bool (*matches)(const std::filesystem::path& file);
   bool may_be_data = false;  ///< Whether import reads files of this kind.
 };
 
-extern const FileKind kNpyFile;
+/// What write_outputs writes: predictions, a score a node, and a row a node.
+extern const FileKind kPredictionArray, kScoreArray, kRowArray;
 /// A table of nodes as export writes it.
 extern const FileKind kNodeTable;
 
