@@ -56,8 +56,8 @@ struct TrainResult : Outputs {
   Metric metric = Metric::accuracy;  ///< Never `automatic`.
   std::string stop_reason;           ///< "completed", "early_stopping" or "interrupted".
   int best_epoch = -1;  ///< By validation score; the first among equals. -1: none was evaluated.
-  /// At best_epoch; NaN without an evaluation, or if the metric is not defined for such nodes: none,
-  /// one for r2, nodes of one class for auc and ap.
+  /// At best_epoch; NaN without an evaluation, or if the metric is not defined for such nodes:
+  /// none, one for r2, nodes of one class for auc and ap.
   double val_metric = 0, test_metric = 0;
   /// The weights at best_epoch; those of the last epoch if none was evaluated.
   std::optional<Model> model;
