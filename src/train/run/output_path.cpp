@@ -51,14 +51,12 @@ bool is_npy(const fs::path& path, std::string_view dtype, std::size_t axes) {
   }
 }
 
-bool is_number_a_node(const fs::path& path) {
-  return is_npy(path, "<i4", 1) || is_npy(path, "<f4", 1);
-}
-bool is_prediction(const fs::path& path) {
-  return is_number_a_node(path) || is_npy(path, "<i4", 2);
-}
-bool is_row_a_node(const fs::path& path) { return is_npy(path, "<f4", 2); }
 bool is_owner_array(const fs::path& path) { return is_npy(path, "<i4", 1); }
+bool is_score_array(const fs::path& path) { return is_npy(path, "<f4", 1); }
+bool is_row_array(const fs::path& path) { return is_npy(path, "<f4", 2); }
+bool is_prediction_array(const fs::path& path) {
+  return is_npy(path, "<i4", 1) || is_npy(path, "<i4", 2) || is_npy(path, "<f4", 1);
+}
 bool is_node_table(const fs::path& path) { return has_at(path, 0, "node,"); }
 bool is_dgl_partition(const fs::path& path) { return has_at(path, 0, "{\"algo_name\""); }
 
@@ -69,9 +67,9 @@ bool is_owner_list(const fs::path& path) {
 
 }  // namespace
 
-const FileKind kPredictionArray{"an array of predictions", is_prediction, true};
-const FileKind kScoreArray{"an array of scores", is_number_a_node, true};
-const FileKind kRowArray{"an array of logits or embeddings", is_row_a_node, true};
+const FileKind kPredictionArray{"an array of predictions", is_prediction_array, true};
+const FileKind kScoreArray{"an array of scores", is_score_array, true};
+const FileKind kRowArray{"an array of logits or embeddings", is_row_array, true};
 const FileKind kNodeTable{"a table of nodes", is_node_table, true};
 
 void require_writable(const OutputPath& output) {
