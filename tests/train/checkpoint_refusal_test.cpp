@@ -52,13 +52,12 @@ class Refusal : public ::testing::Test {
 const char* const kFiles[] = {"manifest.json", "weights.safetensors", "best.safetensors",
                               "run.state",     "rank-00000.state",    "rank-00001.state"};
 
-// Steps of 7 and 5 bytes meet every field that is longer, at every position of a word.
-TEST_F(Refusal, TruncationsAreRefusedByFile) {
+TEST_F(Refusal, EveryTruncationIsRefusedByFile) {
   ASSERT_NO_THROW(verify_checkpoint(newest()));
   for (const std::string file : kFiles) {
     const std::string whole = read_text(newest() / file);
     ASSERT_LT(whole.size(), 8192U);
-    for (std::size_t bytes = 0; bytes < whole.size(); bytes += 7) {
+    for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
       const std::string said = refusal(file, whole.substr(0, bytes));
       ASSERT_NE(said.find(file), std::string::npos) << said;
     }
@@ -67,10 +66,10 @@ TEST_F(Refusal, TruncationsAreRefusedByFile) {
   ASSERT_NO_THROW(verify_checkpoint(newest()));
 }
 
-TEST_F(Refusal, FlippedBitsAreRefusedByFileAndField) {
+TEST_F(Refusal, EveryFlippedBitOfEveryByteIsRefusedByFileAndField) {
   for (const std::string file : kFiles) {
     const std::string whole = read_text(newest() / file);
-    for (std::size_t i = 0; i < whole.size(); i += 5) {
+    for (std::size_t i = 0; i < whole.size(); ++i) {
       std::string damaged = whole;
       damaged[i] = static_cast<char>(damaged[i] ^ (1 << (i % 8)));
       const std::string said = refusal(file, damaged);
