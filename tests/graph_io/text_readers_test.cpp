@@ -63,6 +63,7 @@ TEST_F(TextReaders, EdgeListErrorsNameTheLine) {
   refused("a,b\nc,d\n", "line 2: 'c' is not an integer");
   refused("0,1\n\n#\n1.5,2\n", "line 4: '1.5' is not an integer: node numbers are whole");
   refused("2.0,3\n0,1\n", "line 1: '2.0' is not an integer");
+  refused("1-2,3\n0,1\n", "line 1: node 1-2 is not in [0, 5]");
   refused("0\n", "line 1: 1 field between tabs or blanks");
   refused("0,1,1,1\n", "line 1: 4 fields between commas");
   refused("0;1\n0,1\n", "line 2: 1 field between semicolons");

@@ -103,7 +103,8 @@ EdgeList read_edge_file(const std::filesystem::path& file, std::optional<int> ba
     const bool first = separator == 0;
     if (first) separator = separator_of(line);
     const EdgeFields fields = split_edge(line, separator);
-    const bool header = first && !parse_number<double>(fields.field[0]);
+    const std::string_view name = fields.field[0];
+    const bool header = first && !looks_integral(name) && !parse_number<double>(name);
     if (header && fields.field[0].empty()) {
       lines.refuse(
           "the header's first name is empty, as if the first column were the index of a "
