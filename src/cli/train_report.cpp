@@ -84,11 +84,12 @@ std::string result_block(const TrainRequest& request, const TrainResult& result,
   rows.emplace_back("node rows sent", bytes_text(sent.halo_forward + sent.halo_backward, exact));
   rows.emplace_back("gradients sent", human_bytes(sent.allreduce) + " an epoch (of weights)");
   rows.emplace_back("together", bytes_text(sent.total(), exact + sent.allreduce));
-  if (const double gbps = request.train.transport.link_gbps; gbps > 0 && result.epochs.size() > 0) {
-    const std::int64_t bytes = busiest_link_bytes(result, request.train.partition.parts);
+  if (const auto bytes = summary["link_bytes_per_epoch"].get<std::int64_t>();
+      bytes > 0 && request.train.transport.link_gbps > 0) {
     rows.emplace_back("busiest link",
                       fmt::format("{} an epoch, {} at {} Gbit/s", human_bytes(bytes),
-                                  human_seconds(link_seconds(bytes, gbps)), gbps));
+                                  human_seconds(summary["link_seconds_per_epoch"].get<double>()),
+                                  request.train.transport.link_gbps));
   }
   rows.emplace_back(
       "peak memory",
