@@ -106,8 +106,8 @@ std::vector<std::string> options_without_effect(const TrainRequest& request,
                "partition-seed", "balance-train", "link-gbps", "link-latency-us"}),
          "--parts 1: nothing is exchanged");
   } else if (!exchanges_rows(request.train)) {
-    note(used({"exchange", "kept-columns", "bits", "bits-forward", "bits-backward", "staleness",
-               "sync-every", "warmup-epochs"}),
+    note(used({"exchange", "bits", "bits-forward", "bits-backward", "staleness", "sync-every",
+               "warmup-epochs"}),
          "--layers 1: the features of other ranks' nodes are exchanged once, before training");
   } else if (request.train.exchange.staleness == 0) {
     note(used({"sync-every", "warmup-epochs"}), "--staleness 0");
