@@ -118,14 +118,15 @@ struct TargetStatistics {
 };
 
 /// The statistics of the nodes with `fit_on[node] != 0`, or of all nodes if `fit_on` is empty.
-/// Throws Error(usage) for sparse features, if `fit_on` has the wrong size, and if it selects no
-/// node.
+/// Throws Error: usage (sparse features, `fit_on` of the wrong size or without a node), bad_input
+/// (arrays that do not fit the features' size, a value that is not finite).
 FeatureStatistics fit_features(const Features& features, const std::vector<std::uint8_t>& fit_on);
 
 /// Normalises features. `row` divides each row by the sum of its absolute values. `standard`
 /// subtracts `statistics.mean` and divides by `statistics.deviation`; with the statistics of the
 /// same features, each column then has mean 0 and standard deviation 1. Throws Error: usage
-/// (`standard` on sparse features), mismatch (statistics of another number of columns).
+/// (`standard` on sparse features), mismatch (statistics of another number of columns), bad_input
+/// (unless `none`: arrays that do not fit the features' size, a value that is not finite).
 Features normalize_features(const Features& features, Normalization normalization,
                             const FeatureStatistics& statistics = {});
 

@@ -89,9 +89,10 @@ struct Model {
   /// Predicts for every node of `dataset`, whose labels and splits may be absent and are not read.
   /// The number of ranks changes results only by rounding; with `reproducible`, not at all. Runs in
   /// this process and writes no file. Throws Error: mismatch (another number of feature columns,
-  /// another kind of graph), usage (more ranks than nodes; embeddings of a model of one layer),
-  /// bad_input (the graph, the features or the model's number of classes is not valid), resource (a
-  /// number of nodes that no graph may have), numeric (an output is NaN or Inf).
+  /// another kind of graph, a tensor of another size), usage (more ranks than nodes; embeddings of
+  /// a model of one layer), bad_input (the graph, the features or the model's number of classes is
+  /// not valid), resource (a number of nodes that no graph may have), numeric (an output is NaN or
+  /// Inf).
   Outputs predict(const Dataset& dataset, const PredictOptions& request = {}) const;
 };
 

@@ -62,7 +62,7 @@ Partition make_partition(const Graph& graph, const PartitionOptions& options,
                          const LogCallback& log = {}, const Split* split = nullptr);
 
 /// Counts the cost of a partition. Throws Error: mismatch (a partition of another graph), bad_input
-/// (an owner out of range).
+/// (an owner out of range, or a graph whose arrays do not fit), resource (2^31 nodes or more).
 PartitionQuality measure_partition(const Graph& graph, const Partition& partition);
 
 /// Reads the owners of all nodes, in node order. The name of the file decides its form: *.npy is an

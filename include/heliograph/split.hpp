@@ -31,7 +31,8 @@ using SplitChoice = std::variant<GivenSplit, RandomSplit, PerClassSplit>;
 
 /// The split of `dataset` that `choice` names. The same seed gives the same split on every machine.
 /// Throws Error(usage): shares or numbers that are not valid, a set that would be empty, or a split
-/// that this data set does not have or cannot fill.
+/// that this data set does not have or cannot fill; and Error(bad_input) if one is drawn and the
+/// labels do not fit the graph's nodes.
 Split make_split(const Dataset& dataset, const SplitChoice& choice);
 
 }  // namespace heliograph

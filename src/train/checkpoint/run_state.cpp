@@ -11,7 +11,7 @@ namespace {
 /// One epoch in the section "reports"; every value has 8 bytes, so there is no padding.
 struct StoredReport {
   std::int64_t epoch;
-  double loss, train_metric, val_metric, test_metric;  // NaN: no evaluation, or no such nodes.
+  double loss, train_metric, val_metric, test_metric;  // NaN as in TrainResult.
   double seconds;
   EpochSeconds parts;
   TrafficBytes bytes;
