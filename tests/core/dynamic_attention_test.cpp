@@ -132,39 +132,44 @@ class DynamicBlocks {
 
   /// One entry and head in fp64.
   struct Edge {
-    std::vector<double> x, source, d;  ///< x: source + target.
-    double score = 0, log_total = 0, product = 0, drop = 1;
-
-    double leaky(std::size_t c, double slope) const { return (x[c] > 0 ? 1 : slope) * x[c]; }
-    double weight() const { return std::exp(std::min(score - log_total, 0.0)); }
-    /// The gradient of the score.
-    double gradient() const {
-      double dot = 0;
-      for (std::size_t c = 0; c < d.size(); ++c) dot += d[c] * source[c];
-      return weight() * (drop * dot - product);
-    }
+    std::vector<double> x, source, d;                      ///< x: source + target.
+    double score = 0, weight = 0, gradient = 0, drop = 1;  ///< gradient: the score's.
   };
-  std::vector<Edge> edges(std::int64_t i, int h) const {
+  /// What `edges` returns is made once, since all kernels are compared with it.
+  void make_edges() {
+    for (std::int64_t i = 0; i < case_.rows; ++i) {
+      for (int h = 0; h < case_.heads; ++h) edges_.push_back(edges_of(i, h));
+    }
+  }
+  const std::vector<Edge>& edges(std::int64_t i, int h) const {
+    return edges_[static_cast<std::size_t>(i * a_.heads + h)];
+  }
+
+ private:
+  std::vector<Edge> edges_of(std::int64_t i, int h) const {
     std::vector<Edge> all;
     const auto add = [&](const DynamicBlock& block, std::int32_t j) {
       const float* const source = backward_ ? block.rows.row(i) : block.neighbours.row(j);
       const float* const target = backward_ ? block.neighbours.row(j) : block.rows.row(i);
       Edge edge;
+      double dot = 0;
       for (std::int64_t c = h * case_.head_cols; c < (h + 1) * case_.head_cols; ++c) {
         edge.source.push_back(source[c]);
         edge.x.push_back(static_cast<double>(source[c]) + static_cast<double>(target[c]));
-        edge.score += static_cast<double>(vector_.view().data[c]) *
-                      edge.leaky(edge.x.size() - 1, static_cast<double>(a_.slope));
+        const double slope = edge.x.back() > 0 ? 1 : static_cast<double>(a_.slope);
+        edge.score += static_cast<double>(vector_.view().data[c]) * slope * edge.x.back();
         const std::int64_t shared = case_.averaged ? c - h * case_.head_cols : c;
         edge.d.push_back(target[a_.cols + shared]);
+        dot += edge.d.back() * edge.source.back();
       }
-      edge.log_total = target[a_.cols + a_.gradient_cols + h];
-      edge.product = target[a_.cols + a_.gradient_cols + a_.heads + h];
+      const float* const totals = target + a_.cols + a_.gradient_cols;
       if (case_.drops) {
         const auto key = block.dropout.key(i, j, backward_);
         const bool kept = noise16(key, static_cast<std::uint32_t>(h)) >= 20000;
         edge.drop = kept ? 65536.0 / (65536 - 20000) : 0;
       }
+      edge.weight = std::exp(std::min(edge.score - static_cast<double>(totals[h]), 0.0));
+      edge.gradient = edge.weight * (edge.drop * dot - static_cast<double>(totals[a_.heads + h]));
       all.push_back(std::move(edge));
     };
     add(a_.inner, static_cast<std::int32_t>(i));
@@ -177,7 +182,6 @@ class DynamicBlocks {
     return all;
   }
 
- private:
   DynamicCase case_;
   bool backward_;
   std::mt19937 random_;
@@ -185,6 +189,7 @@ class DynamicBlocks {
   Matrix vector_, sources_, targets_, halo_;
   Csr inner_csr_, halo_csr_;
   std::vector<std::int64_t> ids_;
+  std::vector<std::vector<Edge>> edges_;  ///< [row * heads + head]
 };
 
 /// Compares with sums of terms of total size `size`.
@@ -194,8 +199,7 @@ void expect_sum(double got, double expected, double size, bool fp64, const char*
       << name;
 }
 
-void expect_forward(const DynamicCase& c, Kernels& kernels) {
-  const DynamicBlocks blocks(c, false);
+void expect_forward(const DynamicCase& c, const DynamicBlocks& blocks, Kernels& kernels) {
   const DynamicAttention& a = blocks.attention();
   const bool fp64 = kernels.reproducible();
   Matrix out(c.rows, a.cols, MemoryUse::workspace, nullptr);
@@ -203,7 +207,7 @@ void expect_forward(const DynamicCase& c, Kernels& kernels) {
   kernels.dynamic_attention(a, out.view(), log_total.view());
   for (std::int64_t i = 0; i < c.rows; ++i) {
     for (int h = 0; h < c.heads; ++h) {
-      const auto edges = blocks.edges(i, h);
+      const auto& edges = blocks.edges(i, h);
       double highest = edges[0].score, total = 0;
       for (const auto& e : edges) highest = std::max(highest, e.score);
       for (const auto& e : edges) total += std::exp(e.score - highest);
@@ -222,8 +226,7 @@ void expect_forward(const DynamicCase& c, Kernels& kernels) {
   }
 }
 
-void expect_target_gradients(const DynamicCase& c, Kernels& kernels) {
-  const DynamicBlocks blocks(c, false);
+void expect_target_gradients(const DynamicCase& c, const DynamicBlocks& blocks, Kernels& kernels) {
   const DynamicAttention& a = blocks.attention();
   const bool fp64 = kernels.reproducible();
   Matrix got(c.rows, a.cols, MemoryUse::workspace, nullptr);
@@ -232,18 +235,18 @@ void expect_target_gradients(const DynamicCase& c, Kernels& kernels) {
   std::vector<double> vector_sum(static_cast<std::size_t>(a.cols)), vector_size = vector_sum;
   for (std::int64_t i = 0; i < c.rows; ++i) {
     for (int h = 0; h < c.heads; ++h) {
-      const auto edges = blocks.edges(i, h);
+      const auto& edges = blocks.edges(i, h);
       for (std::int64_t k = 0; k < c.head_cols; ++k) {
         const auto at = static_cast<std::size_t>(k);
         const std::int64_t col = h * c.head_cols + k;
         const double slope = static_cast<double>(a.slope);
         double sum = 0, size = 0;
         for (const auto& e : edges) {
-          const double part = e.gradient() * (e.x[at] > 0 ? 1 : slope);
+          const double part = e.gradient * (e.x[at] > 0 ? 1 : slope);
           sum += part * static_cast<double>(a.vector[col]);
           vector_sum[static_cast<std::size_t>(col)] += part * e.x[at];
           const double scale =
-              e.weight() * (10 + std::abs(e.score)) * (10 + std::abs(e.gradient() / e.weight()));
+              e.weight * (10 + std::abs(e.score)) * (10 + std::abs(e.gradient / e.weight));
           size += scale * std::abs(static_cast<double>(a.vector[col]));
           vector_size[static_cast<std::size_t>(col)] += scale * (1 + std::abs(e.x[at]));
         }
@@ -257,25 +260,24 @@ void expect_target_gradients(const DynamicCase& c, Kernels& kernels) {
   }
 }
 
-void expect_source_gradients(const DynamicCase& c, Kernels& kernels) {
-  const DynamicBlocks blocks(c, true);
+void expect_source_gradients(const DynamicCase& c, const DynamicBlocks& blocks, Kernels& kernels) {
   const DynamicAttention& a = blocks.attention();
   const bool fp64 = kernels.reproducible();
   Matrix got(c.rows, a.cols, MemoryUse::workspace, nullptr);
   kernels.dynamic_attention_sources(a, got.view());
   for (std::int64_t j = 0; j < c.rows; ++j) {
     for (int h = 0; h < c.heads; ++h) {
-      const auto edges = blocks.edges(j, h);
+      const auto& edges = blocks.edges(j, h);
       for (std::int64_t k = 0; k < c.head_cols; ++k) {
         const auto at = static_cast<std::size_t>(k);
         const std::int64_t col = h * c.head_cols + k;
         const double vector = static_cast<double>(a.vector[col]);
         double sum = 0, size = 0;
         for (const auto& e : edges) {
-          sum += e.weight() * e.drop * e.d[at] +
-                 e.gradient() * vector * (e.x[at] > 0 ? 1 : static_cast<double>(a.slope));
-          size += e.weight() * (10 + std::abs(e.score)) *
-                  (10 + std::abs(e.gradient() / e.weight())) * (1 + std::abs(vector));
+          sum += e.weight * e.drop * e.d[at] +
+                 e.gradient * vector * (e.x[at] > 0 ? 1 : static_cast<double>(a.slope));
+          size += e.weight * (10 + std::abs(e.score)) * (10 + std::abs(e.gradient / e.weight)) *
+                  (1 + std::abs(vector));
         }
         expect_sum(got.view().row(j)[col], sum, size, fp64, "sources");
       }
@@ -286,26 +288,29 @@ void expect_source_gradients(const DynamicCase& c, Kernels& kernels) {
 void expect_all(const DynamicCase& c) {
   SCOPED_TRACE(fmt::format("{} heads of {} columns, {} bits, averaged {}, dropout {}", c.heads,
                            c.head_cols, c.bits, c.averaged, c.drops));
-  for (const bool fp64 : {false, true}) {
-    SCOPED_TRACE(fp64 ? "fp64" : "fp32");
-    const auto kernels = make_cpu_kernels(2, fp64);
-    expect_forward(c, *kernels);
-    expect_target_gradients(c, *kernels);
-    expect_source_gradients(c, *kernels);
-  }
+  DynamicBlocks forward(c, false), backward(c, true);
+  forward.make_edges();
+  backward.make_edges();
+  for_each_simd_target([&] {
+    for (const bool fp64 : {false, true}) {
+      SCOPED_TRACE(fp64 ? "fp64" : "fp32");
+      const auto kernels = make_cpu_kernels(2, fp64);
+      expect_forward(c, forward, *kernels);
+      expect_target_gradients(c, forward, *kernels);
+      expect_source_gradients(c, backward, *kernels);
+    }
+  });
 }
 
 TEST(DynamicAttention, SumsInnerAndDecodedRowsOnEveryTarget) {
-  for_each_simd_target([] {
-    for (const int bits : {8, 16, 32}) {
-      for (const auto& [heads, cols] : {std::pair{1, 7}, {3, 16}, {2, 100}, {4, 64}}) {
-        for (const bool averaged : {false, true}) {
-          expect_all({heads, cols, averaged, (bits == 16) != averaged, bits});
-          if (testing::Test::HasFatalFailure()) return;
-        }
+  for (const int bits : {8, 16, 32}) {
+    for (const auto& [heads, cols] : {std::pair{1, 7}, {3, 16}, {2, 100}, {4, 64}}) {
+      for (const bool averaged : {false, true}) {
+        expect_all({heads, cols, averaged, (bits == 16) != averaged, bits});
+        if (testing::Test::HasFatalFailure()) return;
       }
     }
-  });
+  }
 }
 
 // More rows than one task sums.

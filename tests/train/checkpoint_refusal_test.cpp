@@ -37,12 +37,17 @@ class Refusal : public ::testing::Test {
   /// The error message for the newest checkpoint when its `file` holds `bytes` instead.
   std::string refusal(const std::string& file, const std::string& bytes) const {
     const std::string whole = read_text(newest() / file);
-    write_text(newest() / file, bytes);
-    const std::string said =
-        test::expect_error(ErrorCode::bad_input, "", [&] { verify_checkpoint(newest()); });
+    const std::string said = refusal_once(file, bytes);
     write_text(newest() / file, whole);
     return said;
   }
+  /// The same, and leaves the damaged file.
+  std::string refusal_once(const std::string& file, const std::string& bytes) const {
+    write_text(newest() / file, bytes);
+    return test::expect_error(ErrorCode::bad_input, "", [&] { verify_checkpoint(newest()); });
+  }
+  /// So that no refusal reads it, to say whether it is whole.
+  void remove_older() const { fs::remove_all(older()); }
 
   TemporaryDirectory folder_;
   Dataset data_ = test::make_small_dataset(20, 2, 2, 5);
@@ -54,31 +59,35 @@ const char* const kFiles[] = {"manifest.json", "weights.safetensors", "best.safe
 
 TEST_F(Refusal, EveryTruncationIsRefusedByFile) {
   ASSERT_NO_THROW(verify_checkpoint(newest()));
+  remove_older();
   for (const std::string file : kFiles) {
     const std::string whole = read_text(newest() / file);
     ASSERT_LT(whole.size(), 8192U);
     for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
-      const std::string said = refusal(file, whole.substr(0, bytes));
+      const std::string said = refusal_once(file, whole.substr(0, bytes));
       ASSERT_NE(said.find(file), std::string::npos) << said;
     }
-    ASSERT_NE(refusal(file, whole + "x").find(file), std::string::npos);
+    ASSERT_NE(refusal_once(file, whole + "x").find(file), std::string::npos);
+    write_text(newest() / file, whole);
   }
   ASSERT_NO_THROW(verify_checkpoint(newest()));
 }
 
 TEST_F(Refusal, EveryFlippedBitOfEveryByteIsRefusedByFileAndField) {
+  remove_older();
   for (const std::string file : kFiles) {
     const std::string whole = read_text(newest() / file);
     for (std::size_t i = 0; i < whole.size(); ++i) {
       std::string damaged = whole;
       damaged[i] = static_cast<char>(damaged[i] ^ (1 << (i % 8)));
-      const std::string said = refusal(file, damaged);
+      const std::string said = refusal_once(file, damaged);
       ASSERT_NE(said.find(file), std::string::npos) << said;
       const bool names_field =
           said.find("field ") != std::string::npos || said.find("section") != std::string::npos ||
           said.find("tensor") != std::string::npos || said.find("header") != std::string::npos;
       ASSERT_TRUE(names_field) << "byte " << i << ": " << said;
     }
+    write_text(newest() / file, whole);
   }
 }
 
