@@ -126,7 +126,9 @@ enum class ExchangedRows : std::uint8_t {
   /// For a smallest cover of these edges: rows of sources, and for targets the sums of their other
   /// sources. Fewer rows; attention and `reproducible` refuse it.
   cover,
-  automatic,  ///< `cover` where that costs less, by the number of rows or the given link rate.
+  /// `cover` where that costs less, by the number of rows or the given link rate; likewise
+  /// `ExchangeOptions::kept_columns`, by bits or the given link rate.
+  automatic,
 };
 
 /// How ranks exchange rows and weight gradients: which rows, in how many bits, and how old they may

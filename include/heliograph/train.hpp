@@ -80,6 +80,7 @@ struct TrainResult : Outputs {
   PartitionQuality partition;
   std::string partition_hash;
   std::optional<CoverCounts> covers;  ///< If the run exchanged rows and sums of covers.
+  bool kept_columns = false;          ///< If exchanges left out columns that dropout drops.
   std::int64_t parameters = 0;        ///< Number of weights of the model.
 };
 

@@ -136,17 +136,25 @@ std::string cost_table(const Dataset& dataset, const Partition& partition,
       columns(rows) +
       fmt::format("  gradients: of weights, {}, at any bits of rows\n",
                   gradient_format(request.train));
-  if (costs[0].covers) {
-    std::vector<std::string> bits;  // Those at which `auto` takes covers.
+  /// "covers at 2 and 1 bits: " for the choices that hold `taken`; empty if none does.
+  const auto where = [&](const char* name, bool ExchangeChoice::*taken) -> std::string {
+    std::vector<std::string> bits;
     for (std::size_t i = 0; i < costs.size(); ++i) {
-      if (costs[i].covered) bits.push_back(std::to_string(bit_count(exchanges[i].bits_forward)));
+      if (costs[i].choice.*taken) {
+        bits.push_back(std::to_string(bit_count(exchanges[i].bits_forward)));
+      }
     }
-    const std::string where = bits.empty() ? "boundary rows, since with covers "
-                              : bits.size() == costs.size()
-                                  ? "covers: "
-                                  : "covers at " + listed(bits, "and") + " bits: ";
-    text += "  " + where + describe_covers(*costs[0].covers) + "\n";
+    if (bits.empty()) return "";
+    const bool always = bits.size() == costs.size();
+    return name + (always ? "" : fmt::format(" at {} bits", listed(bits, "and"))) + ": ";
+  };
+  if (costs[0].covers) {
+    const std::string covers = where("covers", &ExchangeChoice::covers);
+    text += "  " + (covers.empty() ? "boundary rows, since with covers " : covers) +
+            describe_covers(*costs[0].covers) + "\n";
   }
+  const std::string kept = where("kept columns", &ExchangeChoice::kept_columns);
+  if (!kept.empty()) text += "  " + kept + "those that dropout drops do not travel\n";
   if (gbps > 0) {
     text += fmt::format(
         "  waiting: for the busiest link's bytes at {} Gbit/s, if nothing hides it\n", gbps);

@@ -95,7 +95,7 @@ PlanPurpose purpose_of(const Beginning& beginning, const TrainOptions& options,
     }
   }
   PlanPurpose purpose{true, beginning.weights->statistics, beginning.weights->target};
-  if (beginning.resumed) purpose.covers = beginning.resumed->run.covers;
+  if (beginning.resumed) purpose.exchange = beginning.resumed->run.exchange;
   return purpose;
 }
 

@@ -81,7 +81,7 @@ class RankRun {
         stop_sum_(comm, Channel::evaluation, &account) {
     if (is_root() && callbacks.log && comm.size() > 1) {
       warn_of_narrow_rows();
-      warn_if_all_columns_travel();
+      tell_of_kept_columns();
     }
   }
 
@@ -192,6 +192,7 @@ class RankRun {
     for (const Site& site : trainer_.model().sites()) {
       result.sites.push_back({site.name, site.layer, site.direction == Direction::backward});
     }
+    result.kept_columns = keeps_columns();
     result.halo_traffic = std::move(traffic);
     result.evaluation_bytes = sums[0];
     result.cuda_graph_ranks = static_cast<int>(sums[1]);
@@ -225,13 +226,19 @@ class RankRun {
                                bytes, in_bf16, spell_options("--bits 16 sends less")));
   }
 
-  void warn_if_all_columns_travel() {
-    const ExchangePolicy policy(options_.exchange, options_.epochs);
-    if (!options_.exchange.kept_columns ||
-        std::ranges::any_of(trainer_.model().sites(),
-                            [&](const Site& site) { return policy.keeps_columns(site); })) {
-      return;
+  bool keeps_columns() {
+    const ExchangePolicy policy(plan_.exchange(), options_.epochs);
+    return comm_.size() > 1 && std::ranges::any_of(trainer_.model().sites(), [&](const Site& site) {
+             return policy.keeps_columns(site);
+           });
+  }
+
+  void tell_of_kept_columns() {
+    const bool keeps = keeps_columns(), asked = options_.exchange.kept_columns;
+    if (keeps && !asked) {
+      callbacks_.log(LogLevel::info, "kept columns: those that dropout drops do not travel");
     }
+    if (keeps || !asked) return;
     callbacks_.log(LogLevel::warning,
                    spell_options("--kept-columns leaves nothing out: no rows that ranks exchange "
                                  "are what ReLU and dropout leave"));

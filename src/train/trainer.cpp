@@ -150,7 +150,7 @@ Trainer::Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryA
   training_loss_.emplace(plan, *train_, *kernels_, account_);
   update_.emplace(options, model_->parameters(), comm, *kernels_, times_, account, account_);
   halo_ = std::make_unique<StaleHalo>(comm, train_->placed(),
-                                      ExchangePolicy(options.exchange, options.epochs),
+                                      ExchangePolicy(plan.exchange(), options.epochs),
                                       model_->sites(), options.seed, times_, account_);
 }
 

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <string>
@@ -144,6 +145,12 @@ TEST(PartitionCommand, PrintsBytesWaitingAndMemoryByBits) {
               HasSubstr("boundary rows, since with covers an exchange sends"));
   words.back() = "cover";
   EXPECT_THAT(run_command(words).out, HasSubstr("  covers: an exchange sends"));
+  words.back() = "auto";
+  words.insert(words.end(), {"--layers", "3", "--dropout", "0.5"});
+  EXPECT_THAT(run_command(words).out, HasSubstr("\n  kept columns: those that dropout drops"));
+  std::ranges::replace(words, "0.001", "0.5");
+  EXPECT_THAT(run_command(words).out,
+              HasSubstr("\n  kept columns at 32, 16, 8, 4 and 2 bits: those that dropout drops"));
   const auto one = run_command({"partition", "--data", data, "--parts", "1"});
   EXPECT_THAT(one.out, Not(HasSubstr("bytes an epoch")));
   EXPECT_THAT(one.out, HasSubstr("the least that training holds"));

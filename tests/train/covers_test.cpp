@@ -223,7 +223,9 @@ TEST(CoveredRun, TellsWhatAutomaticTook) {
 TEST(CoveredRun, AutomaticWeighsRowsAgainstSums) {
   TrainOptions o = covering(ModelKind::gcn, 2, 1);
   o.exchange.rows = ExchangedRows::automatic;
-  const auto chosen = [&](const CoverCounts& counts) { return takes_covers(o, counts, 2); };
+  const auto chosen = [&](const CoverCounts& counts) {
+    return choose_exchange(o, &counts, 2).covers;
+  };
   EXPECT_TRUE(chosen({1000, 300, 150, 900}));
   EXPECT_FALSE(chosen({1000, 400, 150, 900}));
   // At 32 bits and 1 Gbit/s, 50 rows save 0.8 us a column on either link.

@@ -76,7 +76,10 @@ CheckpointManifest to_manifest(const ordered_json& object) {
   manifest.run.dataset_hash = object.at("dataset").at("hash").get<std::string>();
   manifest.run.partition_hash = object.at("partition_hash").get<std::string>();
   manifest.run.options = object.at("options");
-  manifest.run.covers = object.value("covers", false);  // Runs before covers have no such key.
+  // Checkpoints of earlier versions may lack these.
+  manifest.run.exchange.covers = object.value("covers", false);
+  manifest.run.exchange.kept_columns =
+      object.value("kept_columns", manifest.run.options.value("kept-columns", false));
   for (const auto& [name, entry] : object.at("files").items()) {
     manifest.files[name] = {entry.at("bytes").get<std::uint64_t>(),
                             parse_hex64(entry.at("xxh64").get<std::string>())};
@@ -90,8 +93,9 @@ std::string rank_file(int rank) { return fmt::format("rank-{:05}.state", rank); 
 
 RunIdentity identify_run(const RunPlan& plan) {
   const RunFacts& facts = plan.facts();
-  return {facts.name,  plan.dataset_hash(), facts.partition_hash, options_to_json(plan.options()),
-          facts.ranks, plan.covers()};
+  return {facts.name,           plan.dataset_hash(),
+          facts.partition_hash, options_to_json(plan.options()),
+          facts.ranks,          {plan.covers(), plan.exchange().kept_columns}};
 }
 
 const FileRecord& CheckpointManifest::file(const std::string& name,
@@ -118,7 +122,8 @@ void write_checkpoint_manifest(const CheckpointManifest& manifest, FileSink& sin
       {"dataset", {{"name", manifest.run.dataset_name}, {"hash", manifest.run.dataset_hash}}},
       {"partition_hash", manifest.run.partition_hash},
       {"options", manifest.run.options},
-      {"covers", manifest.run.covers},
+      {"covers", manifest.run.exchange.covers},
+      {"kept_columns", manifest.run.exchange.kept_columns},
       {"files", std::move(files)}};
   std::string text = object.dump(2, ' ', false, ordered_json::error_handler_t::replace);
   text.resize(text.size() - 2);  // the last newline and brace

@@ -25,7 +25,7 @@ struct RunIdentity {
   std::string dataset_name, dataset_hash, partition_hash;
   nlohmann::ordered_json options;  ///< As `options_to_json` gives them.
   int ranks = 0;
-  bool covers = false;  ///< RunPlan::covers, also if the options say ExchangedRows::automatic.
+  ExchangeChoice exchange;  ///< Also if the options say ExchangedRows::automatic.
 };
 
 RunIdentity identify_run(const RunPlan& plan);

@@ -247,7 +247,9 @@ void add_exchange(TrainFields& fields) {
       "exchange",
       "What ranks send for the edges between their parts: the rows of all boundary nodes, or rows "
       "and partial sums of a smallest cover of these edges, which are fewer. auto takes the cover "
-      "if it saves half of the rows or, with --link-gbps, more time than its sums take.",
+      "if it saves half of the rows or, with --link-gbps, more time than its sums take, and "
+      "--kept-columns at 8 bits or fewer or, with --link-gbps, where these save more than they "
+      "take.",
       HELIOGRAPH_MEMBER(exchange.rows));
   fields.add(
       "kept-columns",

@@ -107,7 +107,10 @@ void DatasetPlan::index(Partition partition) {
   facts_.partition_hash = partition_hash(partition_);
   // The halos of an induced graph are others and not known here.
   const bool knows_halos = !options_.inductive;
-  if (knows_halos && !may_cover(options_)) check_memory(facts_.quality.communication_volume);
+  if (!may_cover(options_)) {
+    resolve_exchange();
+    if (knows_halos) check_memory(facts_.quality.communication_volume);
+  }
   if (dataset_.graph.directed) transposed_ = transpose(dataset_.graph);
   const std::vector<NodeId> order = order_nodes(dataset_.graph, options_.node_order);
   whole_.emplace(dataset_.graph, partition_, nullptr, order);
@@ -119,7 +122,7 @@ void DatasetPlan::index(Partition partition) {
 }
 
 void DatasetPlan::find_covers() {
-  if (!purpose_.finds_covers && !may_cover(options_)) return resolve_exchange();
+  if (!purpose_.finds_covers && !may_cover(options_)) return;
   const Graph* transposed = transposed_ ? &*transposed_ : nullptr;
   whole_covers_.emplace(*whole_, transposed, usable_cores());
   if (induced_) induced_covers_.emplace(*induced_, transposed, usable_cores());
@@ -148,8 +151,10 @@ void DatasetPlan::count_roles() {
 
 void DatasetPlan::check_memory(std::optional<std::int64_t> halo_rows) const {
   if (!checks_memory_) return;
+  TrainOptions options = options_;
+  options.exchange = exchange_;
   const MemoryNeeds needs =
-      least_memory(dataset_, options_, static_cast<std::int64_t>(train_nodes_.size()), halo_rows);
+      least_memory(dataset_, options, static_cast<std::int64_t>(train_nodes_.size()), halo_rows);
   const DeviceKind device = options_.transport.device;
   const std::int64_t limit = options_.memory_limit_bytes;
   if (limit > 0 || device == DeviceKind::cpu) {
@@ -157,7 +162,7 @@ void DatasetPlan::check_memory(std::optional<std::int64_t> halo_rows) const {
   } else if (!ranks_are_processes(options_.transport)) {  // Other processes have other devices.
     require_memory(needs, 0, cuda_available_bytes(options_.partition.parts), device);
     require_host_memory(
-        least_host_memory(dataset_, options_, static_cast<std::int64_t>(train_nodes_.size()),
+        least_host_memory(dataset_, options, static_cast<std::int64_t>(train_nodes_.size()),
                           halo_rows),
         available_memory_bytes());
   }
@@ -166,12 +171,10 @@ void DatasetPlan::check_memory(std::optional<std::int64_t> halo_rows) const {
 void DatasetPlan::warn_of_slow_links(const LogCallback& log) const {
   const double gbps = options_.transport.link_gbps;
   if (gbps == 0 || !log) return;
-  ExchangeOptions exchange = options_.exchange;
-  exchange.rows = covers() ? ExchangedRows::cover : ExchangedRows::boundary;
   const auto& found = induced_ ? induced_covers_ : whole_covers_;
   const auto cost =
       exchange_costs(dataset_, partition_, options_, options_.inductive ? &split_ : nullptr,
-                     {&exchange, 1}, found ? &*found : nullptr);
+                     {&exchange_, 1}, found ? &*found : nullptr);
   const double seconds = 8e-9 * static_cast<double>(cost[0].link_bytes) / gbps;
   if (seconds < kSlowEpoch) return;
   log(LogLevel::warning, fmt::format(fmt::runtime(spell_options(

@@ -195,12 +195,14 @@ std::vector<ExchangeCost> exchange_costs(const Dataset& dataset, const Partition
   std::vector<ExchangeCost> costs;
   for (const ExchangeOptions& exchange : exchanges) {
     TrainOptions at = with_exchange(options, exchange, ranks);
-    const bool covered = may_cover(at) && takes_covers(at, covers->counts(), ranks);
-    at.exchange.rows = covered ? ExchangedRows::cover : ExchangedRows::boundary;
-    std::optional<Sent>& of = sent[covered ? 1 : 0];
+    const CoverCounts* const counts = may_cover(at) ? &covers->counts() : nullptr;
+    ExchangeChoice choice = choose_exchange(at, counts, ranks);
+    at.exchange = with_choice(exchange, choice);
+    std::optional<Sent>& of = sent[choice.covers ? 1 : 0];
     if (!of) {
-      of = {covered ? covered_rows(*covers, ranks, dataset.graph.directed)
-                    : boundary_rows({dataset.graph, partition, split}, dataset.graph.directed),
+      of = {choice.covers
+                ? covered_rows(*covers, ranks, dataset.graph.directed)
+                : boundary_rows({dataset.graph, partition, split}, dataset.graph.directed),
             count_model(dataset, at, training_nodes)};
     }
     const ExchangePolicy policy(at.exchange, at.epochs);
@@ -212,13 +214,15 @@ std::vector<ExchangeCost> exchange_costs(const Dataset& dataset, const Partition
         bytes[i] += std::llround(row_bytes * static_cast<double>(rows[i]));
       }
     }
+    choice.kept_columns &= std::ranges::any_of(
+        of->model.sites, [&](const Site& site) { return policy.keeps_columns(site); });
     ExchangeCost cost;
     cost.row_bytes = sum_of(bytes);
     cost.gradient_bytes = weight_bytes(of->model, at, ranks);
     cost.link_bytes = std::ranges::max(bytes);
     if (ranks > 1) cost.link_bytes += cost.gradient_bytes / (std::int64_t{ranks} * (ranks - 1));
-    cost.covered = covered;
-    if (may_cover(with_exchange(options, exchange, ranks))) cost.covers = covers->counts();
+    cost.choice = choice;
+    if (counts != nullptr) cost.covers = *counts;
     cost.memory =
         least_memory(dataset, at, training_nodes, sum_of(of->rows[0][0]) + sum_of(of->rows[0][1]));
     costs.push_back(cost);

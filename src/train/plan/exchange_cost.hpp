@@ -8,6 +8,7 @@
 #include "heliograph/dataset.hpp"
 #include "heliograph/options.hpp"
 #include "heliograph/partition.hpp"
+#include "train/plan/exchange_choice.hpp"
 #include "train/plan/memory_check.hpp"
 
 namespace heliograph {
@@ -19,10 +20,10 @@ struct ExchangeCost {
   /// Rows of nodes and partial sums, forward and backward, all ranks together; the mean of epochs
   /// if they send kept columns only.
   std::int64_t row_bytes = 0;
-  std::int64_t gradient_bytes = 0;  ///< Weight gradients, all ranks together.
-  std::int64_t link_bytes = 0;      ///< Both, on the link from one rank to another that has most.
-  MemoryNeeds memory;               ///< The least memory of all ranks together.
-  bool covered = false;  ///< Whether rows and sums of covers are sent instead of boundary rows.
+  std::int64_t gradient_bytes = 0;    ///< Weight gradients, all ranks together.
+  std::int64_t link_bytes = 0;        ///< Both, on the link from one rank to another that has most.
+  MemoryNeeds memory;                 ///< The least memory of all ranks together.
+  ExchangeChoice choice;              ///< `kept_columns` only if the model has rows that keep some.
   std::optional<CoverCounts> covers;  ///< If the exchange may use covers.
 };
 

@@ -15,42 +15,11 @@
 
 namespace heliograph {
 
-namespace {
-
-/// Rates by which ExchangedRows::automatic is resolved, which must not depend on the machine.
-constexpr double kValuesSummedASecond = 1e9;  // By a rank.
-/// Of the boundary rows, if no link rate is given. With fewer saved, 1-bit epochs on links as fast
-/// as memory took longer (docs/covers.md).
-constexpr double kFewestRowsSaved = 0.5;
-
-bool cover_costs_less(const CoverCounts& counts, const TrainOptions& options, int ranks) {
-  const auto saved = static_cast<double>(counts.boundary_rows - counts.rows - counts.sums);
-  const double gbps = options.transport.link_gbps;
-  if (gbps == 0 || ranks < 2) {
-    return saved > kFewestRowsSaved * static_cast<double>(counts.boundary_rows);
-  }
-  // Seconds an exchange and column, on a link and on a rank in the mean.
-  const double bits =
-      0.5 * (bit_count(options.exchange.bits_forward) + bit_count(options.exchange.bits_backward));
-  const double links = static_cast<double>(ranks) * (ranks - 1);
-  return saved * bits / (links * gbps * 1e9) >
-         static_cast<double>(counts.summed) / (ranks * kValuesSummedASecond);
-}
-
-}  // namespace
-
-bool may_cover(const TrainOptions& options) {
-  return options.exchange.rows != ExchangedRows::boundary && !options.reproducible &&
-         !attends(options.model) && exchanges_rows(options.model);
-}
-
-bool takes_covers(const TrainOptions& options, const CoverCounts& covers, int ranks) {
-  return options.exchange.rows == ExchangedRows::cover || cover_costs_less(covers, options, ranks);
-}
-
 void RunPlan::resolve_exchange() {
-  covers_ = may_cover(options_) &&
-            purpose_.covers.value_or(takes_covers(options_, *facts_.covers, facts_.ranks));
+  const CoverCounts* const covers = may_cover(options_) ? &*facts_.covers : nullptr;
+  exchange_ = with_choice(options_.exchange, purpose_.exchange
+                                                 ? *purpose_.exchange
+                                                 : choose_exchange(options_, covers, facts_.ranks));
 }
 
 void require_trainable(const ModelOptions& model, const std::string& name, bool sparse_features,

@@ -15,6 +15,7 @@
 #include "heliograph/partition.hpp"
 #include "layers/feature_matrix.hpp"
 #include "train/metrics/scores.hpp"
+#include "train/plan/exchange_choice.hpp"
 
 namespace heliograph {
 
@@ -63,19 +64,13 @@ struct PlanPurpose {
   std::optional<TargetStatistics> target = {};
   bool finds_covers = false;  ///< Finds covers even if the run's exchanges do not need them.
   /// What ExchangedRows::automatic has become in the run that is resumed; unset: it is resolved.
-  std::optional<bool> covers = {};
+  std::optional<ExchangeChoice> exchange = {};
 };
 
 /// Throws Error if a model cannot be trained on the data set `name` with such features (usage) or
 /// weights of edges (bad_input).
 void require_trainable(const ModelOptions& model, const std::string& name, bool sparse_features,
                        const std::optional<WeightRange>& weights);
-
-/// Whether a run with these options may exchange rows and sums of covers.
-bool may_cover(const TrainOptions& options);
-/// Whether a run over `ranks` ranks that may use covers does so: ExchangedRows::automatic takes
-/// what costs less.
-bool takes_covers(const TrainOptions& options, const CoverCounts& covers, int ranks);
 
 /// How a run with these options cuts its graph: an inductive run also balances training nodes.
 PartitionOptions cut_of(const TrainOptions& options);
@@ -94,8 +89,9 @@ class RunPlan {
   const TrainOptions& options() const { return options_; }
   const RunFacts& facts() const { return facts_; }
   Metric metric() const { return metric_; }  ///< Never `automatic`.
-  /// Whether rows and partial sums of covers travel; what ExchangedRows::automatic becomes.
-  bool covers() const { return covers_; }
+  /// The exchange of the options, with what ExchangedRows::automatic becomes.
+  const ExchangeOptions& exchange() const { return exchange_; }
+  bool covers() const { return exchange_.rows == ExchangedRows::cover; }
 
   std::string describe_split() const;
 
@@ -112,19 +108,20 @@ class RunPlan {
 
  protected:
   RunPlan(const TrainOptions& options, PlanPurpose purpose)
-      : options_(options), purpose_(std::move(purpose)) {}
+      : options_(options), exchange_(options.exchange), purpose_(std::move(purpose)) {}
 
   /// Called when options_ and facts_ are set: sets the metric. Throws Error: usage (options that do
   /// not suit the data), bad_input (no training node, at all or of a class that is to be balanced).
   void resolve_metric_and_check();
-  /// Sets what `covers` returns, once facts_.covers is set.
+  /// Sets what `exchange` returns. Called when facts_.ranks is known, and facts_.covers if the run
+  /// may use covers.
   void resolve_exchange();
 
   TrainOptions options_;
+  ExchangeOptions exchange_;
   PlanPurpose purpose_;
   RunFacts facts_;
   Metric metric_ = Metric::automatic;
-  bool covers_ = false;
 };
 
 /// "an exchange sends 2 rows and 1 partial sum instead of 5 rows".

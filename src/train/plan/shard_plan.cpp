@@ -342,7 +342,7 @@ ShardPlan::ShardPlan(fs::path directory, const TrainOptions& options, PlanPurpos
 }
 
 void ShardPlan::use(const PlanPurpose& purpose) {
-  purpose_.covers = purpose.covers;
+  purpose_.exchange = purpose.exchange;
   resolve_exchange();
   // Shards hold targets in their own units.
   if (purpose.target) facts_.target = *purpose.target;

@@ -181,6 +181,7 @@ ordered_json summarize(const TrainResult& result, const TrainOptions& options) {
           {"seed", options.seed},
           {"parameters", result.parameters},
           {"covers", result.covers ? covers_to_json(*result.covers) : ordered_json()},
+          {"kept_columns", result.kept_columns},
           {"partition", partition_to_json(result.partition)},
           {"partition_hash", result.partition_hash}};
 }
