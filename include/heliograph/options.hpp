@@ -215,6 +215,9 @@ struct TransportOptions {
   /// Limits of each link in each direction, for TransportKind::threads only. 0: no limit.
   double link_gbps = 0.0;
   double link_latency_us = 0.0;
+  /// In how many blocks of rows a rank on CPUs runs a pass: the rows of a block travel while the
+  /// next is computed. 0: by the number of rows. Changes no number.
+  int row_blocks = 0;
   CudaAwareMpi cuda_aware_mpi = CudaAwareMpi::automatic;
   bool nccl_register = false;      ///< Registers halo buffers with NCCL (docs/gpu_design.md).
   double timeout_seconds = 120.0;  ///< Longest wait for a peer that makes no progress.

@@ -25,6 +25,7 @@
 #include "heliograph/shards.hpp"
 #include "heliograph/train.hpp"
 #include "train/options/json.hpp"
+#include "train/plan/shard_plan.hpp"
 #include "train/processes.hpp"
 #include "train/run/output_file.hpp"
 #include "train/run/output_path.hpp"
@@ -37,6 +38,7 @@ namespace {
 /// From the first signal to the forced end, which then comes within a second.
 constexpr double kGraceSeconds = 0.7;
 constexpr double kAbandonSeconds = 0.1;
+constexpr const char* kSignalElsewhere = "a signal to another process";
 /// Time in which the watch notices that another process has ended.
 constexpr double kLossSeconds = 0.1;
 
@@ -138,10 +140,11 @@ class TrainingRun {
     return 128 + (watch.received() != 0 ? watch.received() : SIGTERM);
   }
 
-  /// The signal that has stopped the run; empty if none has.
+  /// The signal that has stopped the run; empty if none has. One that comes while results are
+  /// written stops nothing.
   static std::string stopped_by(const SignalWatch& watch, bool interrupted) {
-    if (watch.received() != 0) return signal_name(watch.received());
-    return interrupted ? "a signal to another process" : "";
+    if (!interrupted) return "";
+    return watch.received() != 0 ? signal_name(watch.received()) : kSignalElsewhere;
   }
 
   void open_directory(const TrainData& data) {
@@ -162,6 +165,12 @@ class TrainingRun {
   void stop(int signal) {
     stop_ = true;
     if (signal != SIGINT || !has_epochs_) return;
+    if (trained_) {
+      progress_.log(LogLevel::info,
+                    "the last epoch has run, and results are being written. Ctrl-C "
+                    "again stops now");
+      return;
+    }
     progress_.log(LogLevel::info,
                   fmt::format("stopping at the end of this epoch; {}. Ctrl-C again stops now",
                               request_.out.empty()
@@ -213,6 +222,7 @@ class TrainingRun {
       if (failure) std::rethrow_exception(failure);
       throw;
     }
+    trained_ = true;
     progress_.finish();
     if (failure) std::rethrow_exception(failure);
     return result;
@@ -260,9 +270,15 @@ class TrainingRun {
   }
 
   void record_failure(const std::exception& error) {
+    const bool stopped = processes_.joined() && processes_.failure_code() == ErrorCode::interrupted;
+    if (stopped && prints()) {
+      progress_.log(LogLevel::info, fmt::format("stopped by {}; {}", kSignalElsewhere, advice_()));
+    }
     if (!directory_) return;
     try {
-      directory_->finish("failed", error_json(error));
+      directory_->finish(
+          stopped ? "interrupted" : "failed",
+          stopped ? nlohmann::ordered_json{{"signal", kSignalElsewhere}} : error_json(error));
     } catch (const std::exception&) {
       // The first error is the one to report; a full disk often causes both.
     }
@@ -276,6 +292,7 @@ class TrainingRun {
     if (const std::unique_lock lock(directory_mutex_, std::try_to_lock); lock.owns_lock()) {
       if (directory_) directory_->abandon({{"signal", signal_name(signal)}}, kAbandonSeconds);
     }
+    abandon_files();
     if (prints()) write_past_locks(fmt::format("heliograph: {}; {}\n", reason, advice_()));
   }
 
@@ -289,6 +306,7 @@ class TrainingRun {
   StopFlag stop_{false};
   SaveFlag save_{false};
   std::atomic<bool> has_epochs_{false};
+  std::atomic<bool> trained_{false};
   std::mutex directory_mutex_;  ///< Held while `directory_` is made.
   std::optional<RunDirectory> directory_;
 };
@@ -308,6 +326,10 @@ void require_writable_outputs(const TrainRequest& request) {
 /// flag has replaced count as not given. Returns the config's, if the user wrote it.
 nlohmann::json apply_given(const TrainArguments& arguments, TrainRequest& request) {
   nlohmann::json written = nlohmann::json::object();
+  // So that --split-seed and --stratified alone are about the split that is fixed in shards.
+  if (const auto data = arguments.text("data"); data && is_shards(*data)) {
+    options_from_json(shaping_options_of(*data), *data, request.train);
+  }
   if (const auto path = arguments.text("config")) {
     try {
       const RunConfig config = read_config(*path);

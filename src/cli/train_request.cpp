@@ -103,7 +103,7 @@ std::vector<std::string> options_without_effect(const TrainRequest& request,
   if (request.train.partition.parts == 1) {
     note(used({"exchange", "kept-columns", "bits", "bits-forward", "bits-backward", "gradient-bits",
                "staleness", "sync-every", "warmup-epochs", "partitioner", "objective",
-               "partition-seed", "balance-train", "link-gbps", "link-latency-us"}),
+               "partition-seed", "balance-train", "link-gbps", "link-latency-us", "row-blocks"}),
          "--parts 1: nothing is exchanged");
   } else if (!exchanges_rows(request.train)) {
     note(used({"exchange", "bits", "bits-forward", "bits-backward", "staleness", "sync-every",

@@ -84,9 +84,9 @@ class Communicator {
   /// Whether devices themselves order messages of `channel` in device memory and their work, so
   /// that no host waits for either: by `flush_after` and `wait_on`.
   virtual bool orders_on_device(Channel) const { return false; }
-  /// Prepares for this many exchanges of Channel::halo in flight at a time, each with one message
-  /// to and from a peer, so that posting them allocates nothing after the first. Called while none
-  /// is. Where devices order messages, more have to wait.
+  /// Prepares for this many messages of Channel::halo to and from each peer in flight at a time, so
+  /// that posting them allocates nothing after the first. Called while none is. Where devices order
+  /// messages, more have to wait.
   virtual void expect_exchanges(std::size_t) {}
   /// Flushes messages that begin when the work that `device` was asked for so far is done.
   virtual void flush_after(Device& device);

@@ -23,9 +23,10 @@ namespace heliograph {
 class StaleHalo final : public Halo {
  public:
   /// Makes the exchanges of `sites` and all buffers; site i must have id i. `policy` and `sites`
-  /// are copied; the other arguments must outlive the object.
+  /// are copied; the other arguments must outlive the object. The rows for a peer travel in up to
+  /// `pieces` messages, as many on every rank; 1 if the device is not the host.
   StaleHalo(Communicator& comm, const PlacedShard& shard, const ExchangePolicy& policy,
-            std::span<const Site> sites, std::uint64_t seed, PhaseClock& times,
+            std::span<const Site> sites, int pieces, std::uint64_t seed, PhaseClock& times,
             MemoryAccount* account);
 
   /// Begins an epoch. Call it before the passes of each epoch, with ascending epochs. In a
@@ -122,6 +123,7 @@ class StaleHalo final : public Halo {
   Communicator& comm_;
   const PlacedShard& shard_;
   ExchangePolicy policy_;
+  int pieces_;
   PhaseClock& times_;
   MemoryAccount* account_;
   Codecs codecs_;

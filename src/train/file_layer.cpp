@@ -74,15 +74,9 @@ FileLayer& disk_files() {
 }
 
 void write_and_rename(const fs::path& path, FunctionRef<void(std::unique_ptr<FileSink>)> write) {
-  const fs::path temporary = temporary_sibling(path);
-  try {
-    write(disk_files().create(temporary));
-    disk_files().rename(temporary, path);
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove(temporary, ignored);
-    throw;
-  }
+  TemporaryFile temporary(path);
+  write(disk_files().create(temporary.path()));
+  temporary.publish();
 }
 
 }  // namespace heliograph

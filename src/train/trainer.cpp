@@ -15,6 +15,7 @@
 #include "train/host_values.hpp"
 #include "train/launch.hpp"
 #include "train/options/given.hpp"
+#include "train/plan/row_blocks.hpp"
 
 namespace heliograph {
 namespace {
@@ -138,9 +139,11 @@ Trainer::Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryA
   const std::int64_t most_halo = whole_ ? std::max(halo, whole_->op().halo_rows()) : halo;
   const std::int64_t backward_halo =
       train_->placed().shard().adjacency(Direction::backward).plan.halo_rows;
+  const int blocks = row_blocks(
+      options, options.inductive ? plan.facts().training_nodes : plan.facts().nodes, comm.size());
   model_ = std::make_unique<Network>(
       composed_model(options), train_->input(), plan.facts().classes, options.seed,
-      PassRows{rows, most_rows, 1, halo, most_halo, backward_halo, plan.covers()}, *kernels_,
+      PassRows{rows, most_rows, blocks, halo, most_halo, backward_halo, plan.covers()}, *kernels_,
       account_);
   std::int64_t widest = 0;
   for (const Site& site : model_->sites()) widest = std::max(widest, site.cols);
@@ -151,7 +154,7 @@ Trainer::Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryA
   update_.emplace(options, model_->parameters(), comm, *kernels_, times_, account, account_);
   halo_ = std::make_unique<StaleHalo>(comm, train_->placed(),
                                       ExchangePolicy(plan.exchange(), options.epochs),
-                                      model_->sites(), options.seed, times_, account_);
+                                      model_->sites(), blocks, options.seed, times_, account_);
 }
 
 bool Trainer::takes_cuda_graphs() const {

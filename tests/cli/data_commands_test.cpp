@@ -178,8 +178,8 @@ TEST(PartitionCommand, WritesShardsThatTrain) {
   const TemporaryDirectory folder;
   const std::string data = test::save_ring(folder / "ring", 60);
   const std::string shards = (folder / "ring-3").string();
-  const std::vector<std::string> words{"partition", "--data", data,  "--parts",
-                                       "3",         "--out",  shards};
+  const std::vector<std::string> words{"partition", "--data",          data,    "--parts", "3",
+                                       "--split",   "random:60/20/20", "--out", shards};
   const auto outcome = run_command(words);
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(run_command(words).code, 2) << "existing shards were replaced";
@@ -200,6 +200,10 @@ TEST(PartitionCommand, WritesShardsThatTrain) {
   EXPECT_EQ(others.code, 7);
   EXPECT_THAT(others.err, HasSubstr("--parts 2"));
   EXPECT_EQ(train({"--normalize", "row"}).code, 7);
+  EXPECT_EQ(train({"--no-stratified"}).code, 0);
+  EXPECT_EQ(train({"--stratified"}).code, 7);
+  EXPECT_EQ(train({"--split-seed", "0"}).code, 0) << "the seed of the shards";
+  EXPECT_EQ(train({"--split-seed", "5"}).code, 7);
   const auto cut = train({"--partitioner", "random"});
   EXPECT_EQ(cut.code, 2);
   EXPECT_THAT(cut.err, HasSubstr("cut already"));

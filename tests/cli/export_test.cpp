@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <sstream>
 #include <string>
@@ -191,6 +192,29 @@ TEST_F(Export, APartitionTrainsAgainInEveryForm) {
     EXPECT_EQ(read_json(path("again/run.json")).at("partition_hash"), hash) << file;
     refused(words("partition", file), 2, path(file).substr(0, path(file).rfind('/')));
     exported("partition", file, {"--overwrite"});
+  }
+}
+
+TEST_F(Export, AnInterruptLeavesNoPartOfAFile) {
+  ASSERT_EQ(run_command({"generate", "--nodes", "20000", "--edges", "40000", "--features", "300",
+                         "--out", path("graph")})
+                .code,
+            0);
+  const std::string file = path("graph.npz");
+  for (int i = 0; i < 3; ++i) {
+    const auto parts = [&] {
+      return std::ranges::count_if(fs::directory_iterator(folder_.path()), [](const auto& entry) {
+        return entry.path().filename().string().find(".partial-") != std::string::npos;
+      });
+    };
+    const auto outcome = run_command(
+        {"export", "--data", path("graph"), "--what", "graph", "--to", file}, [&](int child) {
+          EXPECT_TRUE(test::wait_until([&] { return parts() > 0 || fs::exists(file); }, 60));
+          ::kill(child, SIGINT);
+        });
+    EXPECT_TRUE(outcome.code == 130 || fs::exists(file)) << outcome.code << outcome.err;
+    EXPECT_EQ(parts(), 0);
+    fs::remove(file);
   }
 }
 

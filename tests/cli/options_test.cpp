@@ -73,7 +73,7 @@ TEST(OptionsJson, EveryOptionSurvivesTheWayThroughJson) {
     "balance-train": true, "node-order": "random",
     "exchange": "cover", "kept-columns": true, "bits-forward": 2, "bits-backward": 16, "gradient-bits": 8, "staleness": 3, "sync-every": 10, "warmup-epochs": 5,
     "transport": "mpi", "device": "cuda", "cuda-graphs": "off", "threads-per-rank": 2, "pin": "on", "link-gbps": 0.125,
-    "link-latency-us": 50.5, "timeout": 7.5, "checkpoint-every": 12, "on-save-failure": "stop",
+    "link-latency-us": 50.5, "row-blocks": 3, "timeout": 7.5, "checkpoint-every": 12, "on-save-failure": "stop",
     "silence-loading": 11.5, "silence-training": 2.5, "silence-saving": 33.0,
     "nccl-register": true, "cuda-aware-mpi": "on"})");
   TrainOptions options;

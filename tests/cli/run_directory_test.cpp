@@ -61,18 +61,14 @@ TEST(RunDirectory, TheFirstFinishCounts) {
   EXPECT_EQ(read_json(folder / "run" / "run.json").at("status"), "completed");
 }
 
-TEST(RunDirectory, AbandonMarksTheRunAndRemovesPartialFiles) {
+TEST(RunDirectory, AbandonMarksTheRun) {
   const TemporaryDirectory folder;
   RunDirectory run(folder / "run", false, {});
   run.append(epoch(0));
-  const fs::path partial =
-      folder / "run" / (".predictions.npy.partial-" + std::to_string(::getpid()) + "-0");
-  test::write_text(partial, "half");
   run.abandon({{"signal", "SIGTERM"}}, 0.1);
   const auto manifest = read_json(folder / "run" / "run.json");
   EXPECT_EQ(manifest.at("status"), "interrupted");
   EXPECT_EQ(manifest.at("signal"), "SIGTERM");
-  EXPECT_FALSE(fs::exists(partial));
 }
 
 TEST(RunDirectory, IsRefusedWhereARunLies) {

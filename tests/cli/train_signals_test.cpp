@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
@@ -115,6 +116,24 @@ TEST_F(TrainSignals, EndsByForceInAnEpochThatDoesNotEnd) {
   EXPECT_THAT(outcome.err, HasSubstr("stopped by SIGTERM at once; no epoch had ended, so the same "
                                      "command starts the run again\n"));
   EXPECT_EQ(run_command(train_arguments(data_, 1, {"--out", path("run")})).code, 0);
+}
+
+// A pipe without a reader holds up the writing of results.
+TEST_F(TrainSignals, ASignalAfterTheLastEpochStopsNothing) {
+  const std::string pipe = path("summary");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const fs::path run = folder_ / "run";
+  const auto outcome = run_command(
+      train_arguments(data_, 2, {"--out", run.string(), "--summary", pipe}), [&](int child) {
+        EXPECT_TRUE(test::wait_until(
+            [&] { return read_text(run / "run.json").find("\"completed\"") != std::string::npos; },
+            60));
+        ::kill(child, SIGINT);
+        EXPECT_THAT(read_text(pipe), HasSubstr("stop_reason"));
+      });
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("test auc "));
+  EXPECT_FALSE(read_json(run / "run.json").contains("signal"));
 }
 
 TEST_F(TrainSignals, PrintsScoresThatCannotBeWritten) {

@@ -136,6 +136,17 @@ INSTANTIATE_TEST_SUITE_P(Formats, HaloMessages,
                                   (format.param.has_minimum ? "WithMinimum" : "");
                          });
 
+/// All that was sent to each peer.
+std::map<int, std::vector<std::byte>> sent_by_peer(const test::RecordingCommunicator& comm) {
+  std::map<int, std::vector<std::byte>> sent;
+  for (const auto& post : comm.posts) {
+    if (!post.sending) continue;
+    std::vector<std::byte>& all = sent[post.peer];
+    all.insert(all.end(), post.bytes.begin(), post.bytes.end());
+  }
+  return sent;
+}
+
 TEST_P(HaloMessages, AreWhatEachPeersRowsEncodeTo) {
   const Shard shard = shard_of_rank_1();
   const HaloPlan& plan = shard.in.plan;
@@ -144,32 +155,41 @@ TEST_P(HaloMessages, AreWhatEachPeersRowsEncodeTo) {
   const auto codec = make_cpu_codec(GetParam());
   const std::vector<float> scale = {1, 2, 0.5F, 4, 1, 3, 1, 2, 7};
   const Matrix rows = encodable_source(GetParam());
-  for (const bool share : {false, true}) {
+  for (const auto& [share, pieces] :
+       {std::pair{false, 1}, {true, 1}, {true, 2}, {true, 4}, {false, 3}, {true, 100}}) {
+    SCOPED_TRACE(testing::Message() << "shared " << share << ", " << pieces << " pieces");
     test::RecordingCommunicator comm(1, 5);
-    const SendSchedule schedule(plan, 1, 5, share);
+    const SendSchedule schedule(plan, 1, 5, share, pieces);
     PhaseClock clock;
     HaloSlot slot(comm, Channel::halo, device, MemoryUse::halo, nullptr);
     const Site site = test::site(0, 2, Direction::backward, kScheduleCols);
     HaloExchange exchange(comm, placed, plan, schedule, site, 77);
     test::start(exchange, slot, *codec, 6, {rows.view(), scale.data()}, clock);
     const std::uint64_t stream = stream_key(77, Purpose::rounding, {6}, site.key);
-    int messages = 0;
-    for (const auto& post : comm.posts) {
-      if (!post.sending) continue;
-      ++messages;
-      for (const HaloPlan::Peer& peer : plan.peers) {
-        if (peer.rank != post.peer) continue;
-        std::vector<std::byte> expected(
-            codec->encoded_bytes(static_cast<std::int64_t>(peer.sent.size()), kScheduleCols));
-        ASSERT_EQ(codec
-                      ->encode(rows.view(), {peer.sent, scale.data(), shard.global_ids.data()},
-                               stream, expected.data(), device.threads())
-                      .row,
-                  -1);
-        EXPECT_EQ(post.bytes, expected) << "to rank " << peer.rank << ", shared " << share;
+    const auto sent = sent_by_peer(comm);
+    EXPECT_EQ(sent.size(), 3U);
+    for (const HaloPlan::Peer& peer : plan.peers) {
+      if (peer.sent.empty()) continue;
+      std::vector<std::byte> expected(
+          codec->encoded_bytes(static_cast<std::int64_t>(peer.sent.size()), kScheduleCols));
+      ASSERT_EQ(codec
+                    ->encode(rows.view(), {peer.sent, scale.data(), shard.global_ids.data()},
+                             stream, expected.data(), device.threads())
+                    .row,
+                -1);
+      EXPECT_EQ(sent.at(peer.rank), expected) << "to rank " << peer.rank;
+      std::vector<std::size_t> sizes, expected_sizes;
+      const std::int64_t halo_rows = peer.halo_end - peer.halo_begin;
+      for (const auto& post : comm.posts) {
+        if (!post.sending && post.peer == peer.rank) sizes.push_back(post.size);
       }
+      for (int piece = 0; piece < pieces; ++piece) {
+        const std::int64_t received = SendSchedule::piece_begin(halo_rows, piece + 1, pieces) -
+                                      SendSchedule::piece_begin(halo_rows, piece, pieces);
+        if (received > 0) expected_sizes.push_back(codec->encoded_bytes(received, kScheduleCols));
+      }
+      EXPECT_EQ(sizes, expected_sizes) << "from rank " << peer.rank;
     }
-    EXPECT_EQ(messages, 3);
     EXPECT_EQ(comm.bytes_sent(Channel::halo), exchange.bytes_sent());
     slot.wait_for_receives();
     slot.wait_for_sends();
@@ -183,15 +203,14 @@ TEST_P(HaloMessages, AreTheSameFromBlocksOfRows) {
   const PlacedShard placed(shard, device, MemoryUse::graph, nullptr);
   const auto codec = make_cpu_codec(GetParam());
   const Matrix rows = encodable_source(GetParam());
-  const SendSchedule schedule(shard.in.plan, 1, 5, true);
-  const auto posts = [&](std::int64_t block) {
+  const auto posts = [&](std::int64_t block, int pieces) {
+    const SendSchedule schedule(shard.in.plan, 1, 5, true, pieces);
     test::RecordingCommunicator comm(1, 5);
     PhaseClock clock;
     HaloSlot slot(comm, Channel::halo, device, MemoryUse::halo, nullptr);
     HaloExchange exchange(comm, placed, shard.in.plan, schedule,
                           test::site(0, 1, Direction::forward, kScheduleCols), 3);
     exchange.open(slot, *codec, {2}, {rows.view()}, clock);
-    std::map<int, std::vector<std::byte>> sent;
     for (std::int64_t begin = 0; begin < kInner; begin += block) {
       const std::int64_t end = std::min<std::int64_t>(kInner, begin + block);
       exchange.offer({begin, end}, clock);
@@ -199,20 +218,21 @@ TEST_P(HaloMessages, AreTheSameFromBlocksOfRows) {
         const auto left = std::count_if(comm.posts.begin(), comm.posts.end(), [&](const auto& p) {
           return p.sending && p.peer == peer.rank;
         });
-        const bool complete = !peer.sent.empty() && peer.sent.back() < end;
-        EXPECT_EQ(left, complete ? 1 : 0) << "rank " << peer.rank << ", rows to " << end;
+        const auto complete = std::ranges::count_if(schedule.messages(), [&](const auto& m) {
+          return m.peer == peer.rank && m.send_rows.back() < end;
+        });
+        EXPECT_EQ(left, complete) << "rank " << peer.rank << ", rows to " << end;
       }
-    }
-    for (const auto& post : comm.posts) {
-      if (post.sending) sent[post.peer] = post.bytes;
     }
     slot.wait_for_receives();
     slot.wait_for_sends();
-    return sent;
+    return sent_by_peer(comm);
   };
-  const auto whole = posts(kInner);
+  const auto whole = posts(kInner, 1);
   EXPECT_EQ(whole.size(), 3U);
-  for (const std::int64_t block : {1, 2, 4}) EXPECT_EQ(posts(block), whole) << block;
+  for (const int pieces : {1, 2, 5}) {
+    for (const std::int64_t block : {1, 2, 4}) EXPECT_EQ(posts(block, pieces), whole) << block;
+  }
 }
 
 // Row 8 is for the last peer only: the messages of the others are sent before it is refused.

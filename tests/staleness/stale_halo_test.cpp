@@ -51,7 +51,7 @@ std::vector<Seen> run(int ranks, const ExchangeOptions& options, int epochs,
         sites.push_back(test::site(static_cast<int>(sites.size()), layer, direction, kCols));
       }
     }
-    StaleHalo halo(comm, placed, ExchangePolicy(options, epochs), sites, 1, clock, nullptr);
+    StaleHalo halo(comm, placed, ExchangePolicy(options, epochs), sites, 3, 1, clock, nullptr);
     Matrix rows(shard.inner_rows, kCols, MemoryUse::workspace, nullptr);
     for (int epoch = 0; epoch < epochs; ++epoch) {
       halo.begin_epoch({epoch});
@@ -157,7 +157,7 @@ std::int64_t halo_bytes(int staleness, const std::vector<std::int64_t>& cols, in
       const int layer = static_cast<int>(sites.size());
       sites.push_back(test::site(layer, layer, Direction::forward, width));
     }
-    StaleHalo halo(comm, placed, ExchangePolicy(exchange(staleness, 0, 0, 32), epochs), sites, 1,
+    StaleHalo halo(comm, placed, ExchangePolicy(exchange(staleness, 0, 0, 32), epochs), sites, 2, 1,
                    clock, &account);
     for (int epoch = 0; epoch < epochs; ++epoch) {
       halo.begin_epoch({epoch});
@@ -198,7 +198,7 @@ struct SingleRank {
   const Matrix rows{shard.inner_rows, kCols, MemoryUse::workspace, nullptr};
 
   StaleHalo halo(const ExchangeOptions& options, int epochs, const std::vector<Site>& sites) {
-    return {comm, placed, ExchangePolicy(options, epochs), sites, 1, clock, nullptr};
+    return {comm, placed, ExchangePolicy(options, epochs), sites, 1, 1, clock, nullptr};
   }
   void send(StaleHalo& halo, const Site& site) const {
     halo.open(site, {rows.view()});
@@ -298,7 +298,7 @@ TEST(StaleHalo, KeepsSentRowsForAsLongAsGradientsComputedFromThemArrive) {
   }
   for (const int bits : {32, 1}) {
     for (const int staleness : {0, 1, 3}) {
-      StaleHalo halo(comm, placed, ExchangePolicy(exchange(staleness, 5, 2, bits), 40), sites, 1,
+      StaleHalo halo(comm, placed, ExchangePolicy(exchange(staleness, 5, 2, bits), 40), sites, 5, 1,
                      clock, nullptr);
       std::int64_t oldest = 0;
       for (std::int64_t epoch = 0; epoch < 40; ++epoch) {

@@ -76,7 +76,7 @@ def result_of(out, epochs):
 
 def check_oracle(options, train, cells, counts, *more):
     """The results of `count` processes, which `train(count, words)` runs, are those of as many threads,
-    to the bit. A cell is (model, bits, staleness)."""
+    to the bit, also if passes run in other blocks. A cell is (model, bits, staleness)."""
     data = make_graph(options)
     for model, bits, staleness in cells:
         for count in counts:
@@ -84,7 +84,7 @@ def check_oracle(options, train, cells, counts, *more):
                      "--epochs", "8", "--bits", str(bits), "--staleness", str(staleness),
                      "--threads-per-rank", "1", "--overwrite", "--quiet", *more, "--out"]
             outs = [os.path.join(options.folder, name) for name in ("processes", "threads")]
-            train(count, [*words, outs[0]])
+            train(count, [*words, outs[0], "--row-blocks", "3"])
             done = run(*words, outs[1], "--parts", str(count), "--transport", "threads")
             require(done.returncode == 0, done.stderr)
             found, expected = (result_of(out, 8) for out in outs)

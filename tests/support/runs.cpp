@@ -33,4 +33,15 @@ std::string name_of(ModelKind kind) {
   return name;
 }
 
+void expect_same_numbers(const TrainResult& a, const TrainResult& b) {
+  ASSERT_EQ(a.epochs.size(), b.epochs.size());
+  for (std::size_t e = 0; e < a.epochs.size(); ++e) {
+    EXPECT_EQ(a.epochs[e].loss, b.epochs[e].loss) << e;
+    EXPECT_EQ(a.epochs[e].test_metric, b.epochs[e].test_metric) << e;
+    EXPECT_EQ(a.epochs[e].fp32_bytes, b.epochs[e].fp32_bytes) << e;
+  }
+  EXPECT_EQ(a.model->tensors, b.model->tensors);
+  EXPECT_EQ(a.predictions, b.predictions);
+}
+
 }  // namespace heliograph::test

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "heliograph/options.hpp"
+#include "heliograph/train.hpp"
 
 namespace heliograph::test {
 
@@ -14,5 +14,8 @@ Bits bits_for(ModelKind kind, Bits wanted);
 
 /// The name on the command line, which may be part of a test's name.
 std::string name_of(ModelKind kind);
+
+/// Expects the same losses, scores, weights and predictions.
+void expect_same_numbers(const TrainResult& a, const TrainResult& b);
 
 }  // namespace heliograph::test

@@ -9,6 +9,7 @@ import argparse
 import collections
 import contextlib
 import itertools
+import json
 import os
 import random
 import re
@@ -320,6 +321,19 @@ def signals(options):
                                              "--epochs", str(done + 2), "--quiet"]),
                       [0] * ranks, "going on")
         result_of(out, done + 2)
+
+    # A second signal, to another process than rank 0.
+    out = new_folder(options)
+    job = start(options, 3, endless(options, data, "--out", out))
+    wait_until(lambda: has_epochs(out, 5), f"{out} has 5 epochs")
+    job.signal(0, signal.SIGSTOP)  # So that no epoch ends between the signals.
+    job.signal(1, signal.SIGINT)
+    job.signal(1, signal.SIGTERM)
+    wait_until(lambda: job.end(1)[0] is not None, "rank 1 has ended")
+    job.signal(0, signal.SIGCONT)
+    require_codes(job, [130, 130, 130], "two signals to rank 1")
+    run = json.loads(read(out, "run.json"))
+    require(run["status"] == "interrupted" and run["signal"] == "a signal to another process", str(run))
 
     # Without --out. An epoch takes seconds, so that SIGTERM would end the process by force in it.
     process = subprocess.Popen(

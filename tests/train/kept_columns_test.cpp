@@ -30,17 +30,6 @@ TrainOptions options_of(ModelKind kind, int ranks) {
   return o;
 }
 
-void expect_same_numbers(const TrainResult& a, const TrainResult& b) {
-  ASSERT_EQ(a.epochs.size(), b.epochs.size());
-  for (std::size_t e = 0; e < a.epochs.size(); ++e) {
-    EXPECT_EQ(a.epochs[e].loss, b.epochs[e].loss) << e;
-    EXPECT_EQ(a.epochs[e].test_metric, b.epochs[e].test_metric) << e;
-    EXPECT_EQ(a.epochs[e].fp32_bytes, b.epochs[e].fp32_bytes) << e;
-  }
-  EXPECT_EQ(a.model->tensors, b.model->tensors);
-  EXPECT_EQ(a.predictions, b.predictions);
-}
-
 class KeptColumnsOf : public ::testing::TestWithParam<ModelKind> {};
 
 TEST_P(KeptColumnsOf, ChangeBytesAlone) {
@@ -62,7 +51,7 @@ TEST_P(KeptColumnsOf, ChangeBytesAlone) {
       const TrainResult all = train(data, o);
       o.exchange.kept_columns = true;
       const TrainResult kept = train(data, o);
-      expect_same_numbers(kept, all);
+      test::expect_same_numbers(kept, all);
       EXPECT_LE(kept.bytes_per_epoch.total(), all.bytes_per_epoch.total());
       if (kept.bytes_per_epoch.total() < all.bytes_per_epoch.total()) ++fewer;
     }

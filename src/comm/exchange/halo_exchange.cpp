@@ -36,7 +36,7 @@ void HaloExchange::keep_columns(RowFormat format, int epochs, const Buffer& pack
   std::vector<std::int64_t> mine, sent, starts{0};
   for (std::int32_t row = 0; row < plan_.inner_rows; ++row) mine.push_back(node_of(row));
   for (const SendSchedule::Message& message : schedule_.messages()) {
-    for (const std::int32_t row : *message.send_rows) sent.push_back(node_of(row));
+    for (const std::int32_t row : message.send_rows) sent.push_back(node_of(row));
     starts.push_back(static_cast<std::int64_t>(sent.size()));
   }
   const auto make = [&](std::vector<std::int64_t> nodes, std::vector<std::int64_t> from, int held) {
@@ -45,7 +45,11 @@ void HaloExchange::keep_columns(RowFormat format, int epochs, const Buffer& pack
   };
   sent_columns_ = make(std::move(sent), std::move(starts), 1);
   starts = {};
-  for (const HaloPlan::Peer& peer : plan_.peers) starts.push_back(peer.halo_begin);
+  for (const HaloPlan::Peer& peer : plan_.peers) {
+    for (int piece = 0; piece < schedule_.pieces(); ++piece) {
+      starts.push_back(received_begin(peer, piece));
+    }
+  }
   starts.push_back(plan_.halo_rows);
   received_columns_ = make(exchange_numbers(comm_, plan_, mine), std::move(starts), epochs);
 }
@@ -63,14 +67,17 @@ void HaloExchange::draw_columns(Clock clock) {
 
 void HaloExchange::post_receives(HaloSlot& slot) {
   std::byte* in = slot.receive_buffer(receive_offset(slot, plan_.halo_rows));
-  receives_.clear();
-  for (const HaloPlan::Peer& peer : plan_.peers) {
-    if (peer.halo_begin == peer.halo_end) continue;
-    const std::size_t begin = receive_offset(slot, peer.halo_begin);
-    const std::size_t end = receive_offset(slot, peer.halo_end);
-    receives_.push_back({peer.rank, in + begin, end - begin, !shard_.device().on_host()});
+  for (int piece = 0; piece < schedule_.pieces(); ++piece) {
+    receives_.clear();
+    for (const HaloPlan::Peer& peer : plan_.peers) {
+      const std::int64_t first = received_begin(peer, piece),
+                         last = received_begin(peer, piece + 1);
+      if (first == last) continue;
+      const std::size_t begin = receive_offset(slot, first), end = receive_offset(slot, last);
+      receives_.push_back({peer.rank, in + begin, end - begin, !shard_.device().on_host()});
+    }
+    slot.post_receives(receives_);
   }
-  slot.post_receives(receives_);
 }
 
 void HaloExchange::compress(std::int64_t begin, std::int64_t end, PhaseClock& times) const {
@@ -135,7 +142,7 @@ void HaloExchange::encode(const RowSelection& rows, std::byte* out, PhaseClock& 
 /// Encodes those rows of a message that no earlier message holds.
 void HaloExchange::encode(const SendSchedule::Message& message, RowRange rows,
                           PhaseClock& times) const {
-  const std::vector<std::int32_t>& all = message.fresh_rows();
+  const std::span<const std::int32_t> all = message.fresh_rows();
   const auto begin = std::lower_bound(all.begin(), all.end(), rows.begin) - all.begin();
   const auto end = std::lower_bound(all.begin(), all.end(), rows.end) - all.begin();
   if (begin == end) return;
@@ -181,7 +188,7 @@ void HaloExchange::offer(RowRange rows, PhaseClock& times) {
     if (!at_once) {
       encode(message, rows, times);
       // Rows are offered in ascending order, so the message is complete after its last row.
-      const std::int32_t final_row = message.send_rows->back();
+      const std::int32_t final_row = message.send_rows.back();
       if (final_row < rows.begin || final_row >= rows.end) continue;
       const PhaseTimer timer(times.encode);
       copy_shared(message);
@@ -199,7 +206,7 @@ void HaloExchange::offer(RowRange rows, PhaseClock& times) {
 std::int64_t HaloExchange::noted_node() const {
   auto index = static_cast<std::size_t>(std::int64_t{*failed_} + kNoFailedRow);
   for (const SendSchedule::Message& message : schedule_.messages()) {
-    const std::vector<std::int32_t>& rows = *message.send_rows;
+    const std::span<const std::int32_t> rows = message.send_rows;
     if (index < rows.size()) return node_of(rows[index]);
     index -= rows.size();
   }

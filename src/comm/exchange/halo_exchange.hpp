@@ -105,6 +105,11 @@ class HaloExchange {
     if (sent_columns_) return sent_columns_->offset(clock_.epoch, row);
     return static_cast<std::size_t>(row) * slot_->format.row_bytes(site_.cols);
   }
+  /// The first halo row of a message from a peer.
+  std::int64_t received_begin(const HaloPlan::Peer& peer, int piece) const {
+    return peer.halo_begin +
+           SendSchedule::piece_begin(peer.halo_end - peer.halo_begin, piece, schedule_.pieces());
+  }
   void draw(KeptColumns& columns, Clock clock) const;
   void post_receives(HaloSlot& slot);
   void compress(std::int64_t begin, std::int64_t end, PhaseClock& times) const;

@@ -22,7 +22,7 @@ HaloSlot::HaloSlot(Communicator& comm, Channel channel, Device& device, MemoryUs
 }
 
 HaloSlot::~HaloSlot() {
-  if (receiving_ || !send_tickets_.empty()) comm_.abort("the run ended with halos in flight");
+  if (receiving() || !send_tickets_.empty()) comm_.abort("the run ended with halos in flight");
   if (!uploading_ && !uses_message_memory()) return;
   try {
     device_.finish();  // Freeing the memory below does not wait for the device by itself.
@@ -79,14 +79,16 @@ void HaloSlot::post_receives(std::span<const RecvMessage> receives) {
     }
     receives = staged_receives_;
   }
-  if (in_order_) send_tickets_.clear();  // Those of the messages that were followed.
-  receive_ticket_ = comm_.post(channel_, {}, receives);
-  receiving_ = true;
+  if (in_order_) {  // Those of the messages that were followed.
+    send_tickets_.clear();
+    receive_tickets_.clear();
+  }
+  receive_tickets_.push_back(comm_.post(channel_, {}, receives));
   followed_ = false;
 }
 
 void HaloSlot::follow() {
-  comm_.wait_on(device_, receive_ticket_);
+  for (const Ticket received : receive_tickets_) comm_.wait_on(device_, received);
   for (const Ticket sent : send_tickets_) comm_.wait_on(device_, sent);
   followed_ = true;
 }
@@ -112,9 +114,9 @@ void HaloSlot::release_sends() {
 }
 
 void HaloSlot::wait_for_receives() {
-  if (!receiving_) return;
-  comm_.wait(receive_ticket_);
-  receiving_ = false;
+  if (!receiving()) return;
+  for (const Ticket received : receive_tickets_) comm_.wait(received);
+  receive_tickets_.clear();
   if (!stages_) return;
   if (staging_ == nullptr) {
     device_.upload(receive_.data, receive_.staged.data(), receive_.bytes);
@@ -131,7 +133,7 @@ void HaloSlot::finish_uploads() {
 
 void HaloSlot::wait_for_sends() {
   if (!held_.empty()) release_sends();
-  if (!receiving_) followed_ = true;
+  if (!receiving()) followed_ = true;
   while (!send_tickets_.empty()) {
     comm_.wait(send_tickets_.back());
     send_tickets_.pop_back();

@@ -4,17 +4,24 @@
 
 namespace heliograph {
 
-SendSchedule::SendSchedule(const HaloPlan& plan, int rank, int ranks, bool share_rows) {
+SendSchedule::SendSchedule(const HaloPlan& plan, int rank, int ranks, bool share_rows, int pieces)
+    : pieces_(pieces) {
   for (const HaloPlan::Peer& peer : plan.peers) {
-    if (peer.sent.empty()) continue;
-    Message message;
-    message.peer = peer.rank;
-    message.send_rows = &peer.sent;
-    messages_.push_back(std::move(message));
+    const auto rows = static_cast<std::int64_t>(peer.sent.size());
+    for (int piece = 0; piece < pieces; ++piece) {
+      const std::int64_t begin = piece_begin(rows, piece, pieces);
+      const std::int64_t end = piece_begin(rows, piece + 1, pieces);
+      if (begin == end) continue;
+      Message message;
+      message.peer = peer.rank;
+      message.send_rows = std::span(peer.sent).subspan(static_cast<std::size_t>(begin),
+                                                       static_cast<std::size_t>(end - begin));
+      messages_.push_back(std::move(message));
+    }
   }
   const auto distance = [&](const Message& m) { return (m.peer - rank + ranks) % ranks; };
-  std::sort(messages_.begin(), messages_.end(),
-            [&](const Message& a, const Message& b) { return distance(a) < distance(b); });
+  std::stable_sort(messages_.begin(), messages_.end(),
+                   [&](const Message& a, const Message& b) { return distance(a) < distance(b); });
   for (Message& message : messages_) {
     message.first_row = rows_;
     rows_ += message.rows();
@@ -31,7 +38,7 @@ void SendSchedule::share(const HaloPlan& plan) {
   std::vector<Place> first(static_cast<std::size_t>(plan.inner_rows));
   for (std::size_t m = 0; m < messages_.size(); ++m) {
     Message& message = messages_[m];
-    const std::vector<std::int32_t>& rows = *message.send_rows;
+    const std::span<const std::int32_t> rows = message.send_rows;
     std::vector<std::vector<Run>> runs(m);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const auto position = static_cast<std::int32_t>(i);
@@ -71,8 +78,8 @@ void SendSchedule::list_distinct_rows(Device& device, MemoryUse use, MemoryAccou
   distinct_.reserve(static_cast<std::size_t>(rows_));
   std::vector<bool> seen;
   for (const Message& m : messages_) {
-    seen.resize(std::max(seen.size(), static_cast<std::size_t>(m.send_rows->back()) + 1));
-    for (const std::int32_t row : *m.send_rows) {
+    seen.resize(std::max(seen.size(), static_cast<std::size_t>(m.send_rows.back()) + 1));
+    for (const std::int32_t row : m.send_rows) {
       distinct_.push_back(seen[static_cast<std::size_t>(row)] ? -1 : row);
       seen[static_cast<std::size_t>(row)] = true;
     }
@@ -96,7 +103,7 @@ void SendSchedule::place(Device& device, MemoryUse use, MemoryAccount* account) 
   std::vector<std::int32_t> all;
   all.reserve(static_cast<std::size_t>(rows_));
   for (const Message& m : messages_) {
-    all.insert(all.end(), m.send_rows->begin(), m.send_rows->end());
+    all.insert(all.end(), m.send_rows.begin(), m.send_rows.end());
   }
   placed_rows_ = Placed<std::int32_t>(all, device, use, account);
 }

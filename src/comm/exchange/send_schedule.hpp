@@ -29,7 +29,7 @@ class SendSchedule {
   };
   struct Message {
     int peer = 0;
-    const std::vector<std::int32_t>* send_rows = nullptr;  ///< The list in the plan.
+    std::span<const std::int32_t> send_rows;  ///< A part of the peer's list in the plan.
     std::int64_t first_row = 0;  ///< Where the message begins in the send buffer, in rows.
     bool encodes_all = true;
     /// If not all rows are encoded: the source rows to encode, their places in the message, and the
@@ -37,15 +37,22 @@ class SendSchedule {
     std::vector<std::int32_t> new_rows, new_positions;
     std::vector<Copies> copies;
 
-    std::int64_t rows() const { return static_cast<std::int64_t>(send_rows->size()); }
+    std::int64_t rows() const { return static_cast<std::int64_t>(send_rows.size()); }
     /// The source rows to encode, in ascending order.
-    const std::vector<std::int32_t>& fresh_rows() const {
-      return encodes_all ? *send_rows : new_rows;
+    std::span<const std::int32_t> fresh_rows() const {
+      return encodes_all ? send_rows : std::span<const std::int32_t>(new_rows);
     }
   };
 
   /// The plan must outlive the schedule. Without `share_rows`, every message encodes all its rows.
-  SendSchedule(const HaloPlan& plan, int rank, int ranks, bool share_rows);
+  /// The rows for a peer travel in up to `pieces` messages.
+  SendSchedule(const HaloPlan& plan, int rank, int ranks, bool share_rows, int pieces = 1);
+
+  /// Where the message `piece` of `pieces` begins in the `rows` rows for a peer.
+  static std::int64_t piece_begin(std::int64_t rows, int piece, int pieces) {
+    return rows * piece / pieces;
+  }
+  int pieces() const { return pieces_; }
 
   /// The messages that hold rows, in the order in which they are sent.
   const std::vector<Message>& messages() const { return messages_; }
@@ -71,6 +78,7 @@ class SendSchedule {
 
   std::vector<Message> messages_;
   std::int64_t rows_ = 0;
+  int pieces_;
   Placed<std::int32_t> placed_rows_;
   std::vector<std::int32_t> distinct_;
   Placed<std::int32_t> placed_distinct_;

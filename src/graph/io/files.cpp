@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <mutex>
 #include <set>
@@ -21,9 +22,9 @@
 namespace heliograph {
 namespace {
 
-/// The temporary directories of this process.
+/// The temporary files and directories of this process.
 struct {
-  std::mutex mutex;  ///< Held while one is made, published or removed.
+  std::timed_mutex mutex;  ///< Held while one is made, published or removed.
   std::set<std::filesystem::path> paths;
 } unpublished;
 
@@ -32,6 +33,30 @@ constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 [[noreturn]] void throw_file_error(ErrorCode code, const char* what,
                                    const std::filesystem::path& path, int error) {
   throw_error(code, "{} {}: {}", what, path.string(), std::generic_category().message(error));
+}
+
+/// A path in the same directory that no other process uses.
+std::filesystem::path temporary_sibling(const std::filesystem::path& path) {
+  static std::atomic<unsigned> counter{0};
+  std::filesystem::path whole = path;
+  if (!whole.has_filename()) whole = whole.parent_path();
+  const std::string name =
+      fmt::format(".{}.partial-{}-{}", whole.filename().string(), ::getpid(), counter++);
+  return whole.parent_path() / name;
+}
+
+/// Removes what was written under a temporary name, also by libraries, which append to it.
+void remove_temporary(const std::filesystem::path& path) {
+  std::error_code error;
+  do {
+    std::filesystem::remove_all(path, error);
+  } while (error == std::errc::directory_not_empty);  // Another thread has just made a file.
+  const std::string name = path.filename().string() + '.';
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (!entry.path().filename().string().starts_with(name)) continue;
+    std::filesystem::remove(entry.path(), error);
+  }
 }
 
 }  // namespace
@@ -164,15 +189,6 @@ void FileReader::read(std::span<std::byte> bytes) {
   }
 }
 
-std::filesystem::path temporary_sibling(const std::filesystem::path& path) {
-  static std::atomic<unsigned> counter{0};
-  std::filesystem::path whole = path;
-  if (!whole.has_filename()) whole = whole.parent_path();
-  const std::string name =
-      fmt::format(".{}.partial-{}-{}", whole.filename().string(), ::getpid(), counter++);
-  return whole.parent_path() / name;
-}
-
 void sync_directory(const std::filesystem::path& path) noexcept {
   const Descriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (directory.open()) ::fsync(directory.get());
@@ -197,6 +213,24 @@ void rename_path(const std::filesystem::path& from, const std::filesystem::path&
   sync_directory(to.has_parent_path() ? to.parent_path() : std::filesystem::path("."));
 }
 
+TemporaryFile::TemporaryFile(std::filesystem::path target)
+    : target_(std::move(target)), temporary_(temporary_sibling(target_)) {
+  const std::lock_guard lock(unpublished.mutex);
+  unpublished.paths.insert(temporary_);
+}
+
+TemporaryFile::~TemporaryFile() {
+  const std::lock_guard lock(unpublished.mutex);
+  std::error_code ignored;
+  if (unpublished.paths.erase(temporary_) > 0) std::filesystem::remove(temporary_, ignored);
+}
+
+void TemporaryFile::publish() {
+  rename_path(temporary_, target_);
+  const std::lock_guard lock(unpublished.mutex);
+  unpublished.paths.erase(temporary_);
+}
+
 NewDirectory::NewDirectory(std::filesystem::path target)
     : target_(std::move(target)), temporary_(temporary_sibling(target_)) {
   const std::lock_guard lock(unpublished.mutex);
@@ -214,16 +248,6 @@ NewDirectory::~NewDirectory() {
   const std::lock_guard lock(unpublished.mutex);
   std::error_code ignored;
   if (unpublished.paths.erase(temporary_) > 0) std::filesystem::remove_all(temporary_, ignored);
-}
-
-void NewDirectory::abandon_all() noexcept {
-  unpublished.mutex.lock();
-  for (const std::filesystem::path& path : unpublished.paths) {
-    std::error_code error;
-    do {
-      std::filesystem::remove_all(path, error);
-    } while (error == std::errc::directory_not_empty);  // Another thread has just made a file.
-  }
 }
 
 void NewDirectory::publish() {
@@ -253,17 +277,20 @@ void NewDirectory::publish() {
 
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> head,
                            std::span<const std::byte> body) {
-  const std::filesystem::path temporary = temporary_sibling(path);
+  TemporaryFile temporary(path);
+  FileWriter file(temporary.path());
+  file.write(head);
+  file.write(body);
+  file.close();
+  temporary.publish();
+}
+
+void abandon_unpublished() noexcept {
   try {
-    FileWriter file(temporary);
-    file.write(head);
-    file.write(body);
-    file.close();
-    rename_path(temporary, path);
+    if (!unpublished.mutex.try_lock_for(std::chrono::seconds(1))) return;
+    for (const std::filesystem::path& path : unpublished.paths) remove_temporary(path);
   } catch (...) {
-    std::error_code ignored;
-    std::filesystem::remove(temporary, ignored);
-    throw;
+    // The process ends anyway.
   }
 }
 

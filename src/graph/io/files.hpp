@@ -125,9 +125,6 @@ class FileReader {
   RunningHash hash_;
 };
 
-/// A path in the same directory that no other process uses, to write to before renaming to `path`.
-std::filesystem::path temporary_sibling(const std::filesystem::path& path);
-
 /// Flushes the entries of a directory to the disk, if its file system can. Ignores errors.
 void sync_directory(const std::filesystem::path& path) noexcept;
 
@@ -137,6 +134,24 @@ void sync_file(const std::filesystem::path& path);
 /// Renames a file or directory and flushes the new name to the disk. Throws Error(resource) that
 /// names both paths.
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
+
+/// A name in the directory of `target` that no other process uses, under which a file is written
+/// before it is published as `target`. The destructor removes a file that was not published.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(std::filesystem::path target);
+  ~TemporaryFile();
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  const std::filesystem::path& path() const { return temporary_; }
+
+  /// Renames the file to the target. Throws Error(resource) that names both paths.
+  void publish();
+
+ private:
+  std::filesystem::path target_, temporary_;
+};
 
 /// A directory that the caller fills under a temporary name before it is published under its final
 /// name. Readers see either the old directory or the complete new one. The destructor removes a
@@ -155,13 +170,14 @@ class NewDirectory {
   /// directory is then still in place.
   void publish();
 
-  /// Removes the directories that are not published, while other threads may fill them. The process
-  /// must end right after it: threads that publish or destroy one from now on wait for ever.
-  static void abandon_all() noexcept;
-
  private:
   std::filesystem::path target_, temporary_;
 };
+
+/// Removes the files and directories that are not published, while other threads may write them.
+/// The process must end right after it: threads that make, publish or destroy one from now on wait
+/// for ever. Does nothing if another thread takes longer than a second to publish one.
+void abandon_unpublished() noexcept;
 
 /// Writes a file under a temporary name and renames it. Readers see either the old file or the
 /// complete new one, and a failed write leaves nothing behind. Throws as FileWriter does.

@@ -71,20 +71,14 @@ class Writer {
 }  // namespace
 
 void write_npz(const fs::path& path, std::span<const NpyArray> arrays) {
-  const fs::path temporary = temporary_sibling(path);
+  TemporaryFile temporary(path);
   std::vector<std::string> heads;
   for (const NpyArray& array : arrays) heads.push_back(npy_header(array));
-  try {
-    Writer archive(path, temporary);
-    for (std::size_t i = 0; i < arrays.size(); ++i) archive.add(heads[i], arrays[i]);
-    archive.close();
-    sync_file(temporary);
-    rename_path(temporary, path);
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove(temporary, ignored);
-    throw;
-  }
+  Writer archive(path, temporary.path());
+  for (std::size_t i = 0; i < arrays.size(); ++i) archive.add(heads[i], arrays[i]);
+  archive.close();
+  sync_file(temporary.path());
+  temporary.publish();
 }
 
 }  // namespace heliograph

@@ -319,8 +319,14 @@ void add_transport(TrainFields& fields) {
       "network; 0 sets no limit.",
       HELIOGRAPH_MEMBER(transport.link_gbps));
   fields.add("link-latency-us", "X",
-             "With --transport threads: delay each message by X microseconds.",
+             "With --transport threads: delay each message by X microseconds, a shorter time than "
+             "--timeout.",
              HELIOGRAPH_MEMBER(transport.link_latency_us));
+  fields.add(
+      "row-blocks", "N",
+      "With --device cpu: run each pass in N blocks of rows, so that rows of one travel while the "
+      "next is computed; 0 chooses by the number of rows. Changes no number.",
+      HELIOGRAPH_MEMBER(transport.row_blocks));
   fields.add("cuda-aware-mpi",
              "With --transport mpi: let MPI read messages from memory of CUDA devices, instead of "
              "copying them to the host first. auto does so if its library says it is CUDA-aware.",

@@ -23,6 +23,8 @@
 namespace heliograph {
 namespace {
 
+constexpr int kMostRowBlocks = 1024;
+
 template <class Value>
 void require_value(bool fits, const char* name, const std::string& rule, Value value) {
   if (!fits) throw_error(ErrorCode::usage, "--{} must be {}, not {}", name, rule, value);
@@ -215,6 +217,8 @@ void validate_transport(const TransportOptions& transport) {
   require_together(transport.cuda_graphs != CudaGraphs::on || cuda,
                    "--cuda-graphs on needs --device cuda");
   require_at_least(0, "threads-per-rank", transport.threads_per_rank);
+  require_value(transport.row_blocks >= 0 && transport.row_blocks <= kMostRowBlocks, "row-blocks",
+                fmt::format("from 0 to {}", kMostRowBlocks), transport.row_blocks);
   require_at_least(0, "link-gbps", transport.link_gbps);
   require_at_least(0, "link-latency-us", transport.link_latency_us);
   require_above_0("timeout", transport.timeout_seconds);

@@ -15,6 +15,7 @@
 #include "staleness/exchange_policy.hpp"
 #include "train/launch.hpp"
 #include "train/options/given.hpp"
+#include "train/plan/row_blocks.hpp"
 #include "train/weight_update.hpp"
 
 namespace heliograph {
@@ -151,8 +152,10 @@ std::int64_t halo_bytes(const std::vector<Site>& sites, const TrainOptions& opti
 }
 
 /// The rows of all ranks' passes together. A directed graph's backward exchanges count as none.
-PassRows pass_rows(const Dataset& dataset, std::int64_t training, std::int64_t halo) {
-  return {training, dataset.graph.nodes, 1, halo, halo, dataset.graph.directed ? 0 : halo};
+PassRows pass_rows(const Dataset& dataset, const TrainOptions& options, std::int64_t training,
+                   std::int64_t halo) {
+  const int blocks = row_blocks(options, training, options.partition.parts);
+  return {training, dataset.graph.nodes, blocks, halo, halo, dataset.graph.directed ? 0 : halo};
 }
 
 /// Whether gradients stay on devices, which sum them (WeightUpdate).
@@ -249,7 +252,7 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
     evaluated.emplace(dataset, composed, nodes, halo, MemoryUse::evaluation, &account);
   }
   const Network model(composed, input.input(), dataset.labels.classes, options.seed,
-                      pass_rows(dataset, rows, halo), *kernels, &account);
+                      pass_rows(dataset, options, rows, halo), *kernels, &account);
   const Optimizer optimizer =
       make_optimizer(options, model.parameters(), 0, options.partition.parts, &account);
 
@@ -310,7 +313,7 @@ MemoryNeeds least_host_memory(const Dataset& dataset, const TrainOptions& option
   const auto kernels = make_cpu_kernels(1, false, &account);
   const CountedInput input(dataset, composed, rows, halo, MemoryUse::features, &account);
   const Network model(composed, input.input(), dataset.labels.classes, options.seed,
-                      pass_rows(dataset, rows, halo), *kernels, &account);
+                      pass_rows(dataset, options, rows, halo), *kernels, &account);
 
   MemoryNeeds needs;
   needs[MemoryUse::graph] =

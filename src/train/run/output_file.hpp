@@ -18,9 +18,9 @@ std::string utc_now();
 /// Throws Error that names the file: resource (disk full) or usage (it cannot be created).
 void write_text_file(const std::filesystem::path& path, std::string_view text);
 
-/// Removes data sets and shards that other threads are writing and have not finished. The process
+/// Removes files and data sets that other threads are writing and have not finished. The process
 /// must end right after it.
-void abandon_directories() noexcept;
+void abandon_files() noexcept;
 
 inline constexpr const char* kPredictionsFile = "predictions.npy";
 inline constexpr const char* kScoresFile = "scores.npy";

@@ -296,21 +296,11 @@ void RunDirectory::finish_locked(const std::string& status, const nlohmann::orde
   finished_ = true;
 }
 
-void RunDirectory::remove_partial_files() {
-  const std::string mark = fmt::format(".partial-{}-", ::getpid());
-  for (const auto& entry : fs::directory_iterator(path_)) {
-    if (entry.path().filename().string().find(mark) == std::string::npos) continue;
-    std::error_code ignored;
-    fs::remove(entry.path(), ignored);
-  }
-}
-
 void RunDirectory::abandon(const nlohmann::ordered_json& members,
                            double patience_seconds) noexcept {
   try {
     const std::unique_lock lock(mutex_, std::chrono::duration<double>(patience_seconds));
     if (lock.owns_lock()) finish_locked("interrupted", members);
-    remove_partial_files();
   } catch (...) {
     // The process ends anyway. metrics.jsonl is whole, and run.json says "running".
   }

@@ -87,7 +87,6 @@ class RunDirectory {
   void begin(const char* name);
   void take_over_locked();
   void write_manifest(const char* name);
-  void remove_partial_files();
   void finish_locked(const std::string& status, const nlohmann::ordered_json& members);
 
   std::timed_mutex mutex_;

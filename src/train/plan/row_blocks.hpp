@@ -1,0 +1,20 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "heliograph/options.hpp"
+
+namespace heliograph {
+
+/// In how many blocks of rows each of `ranks` ranks runs a training pass over `rows` rows of all
+/// ranks, and so in how many messages the rows for a peer travel. The same on every rank. Devices
+/// encode all rows at once.
+inline int row_blocks(const TrainOptions& options, std::int64_t rows, int ranks) {
+  constexpr std::int64_t kFewestRows = 1024, kMostBlocks = 8;
+  if (ranks == 1 || options.transport.device != DeviceKind::cpu) return 1;
+  if (options.transport.row_blocks > 0) return options.transport.row_blocks;
+  return static_cast<int>(std::clamp<std::int64_t>(rows / ranks / kFewestRows, 1, kMostBlocks));
+}
+
+}  // namespace heliograph

@@ -1,0 +1,76 @@
+#include "train/plan/row_blocks.hpp"
+
+#include <gtest/gtest.h>
+
+#include <tuple>
+
+#include "heliograph/train.hpp"
+#include "support/expect_error.hpp"
+#include "support/graphs.hpp"
+#include "support/runs.hpp"
+
+// In how many blocks of rows passes run changes when rows travel, and no bit.
+
+namespace heliograph {
+namespace {
+
+class RowBlocks : public ::testing::TestWithParam<ModelKind> {};
+
+TEST_P(RowBlocks, ChangeNoBit) {
+  const Dataset plain = test::make_small_dataset(150, 20, 5, 3);
+  const Dataset directed = test::make_small_dataset(150, 20, 5, 3, false, false, true);
+  for (const auto& [bits, staleness, ranks, rows] :
+       {std::tuple{Bits::eight, 0, 4, ExchangedRows::boundary},
+        {Bits::fp32, 1, 3, ExchangedRows::automatic},
+        {Bits::bf16, 2, 7, ExchangedRows::boundary}}) {
+    TrainOptions o = test::small_options(ranks, 5);
+    o.model.kind = GetParam();
+    o.model.layers = 3;
+    o.model.hidden = 40;
+    o.model.dropout = 0.4F;
+    o.model.norm = ranks == 3 ? NormLayer::batch : NormLayer::layer;
+    o.exchange.bits_forward = o.exchange.bits_backward = bits;
+    o.exchange.staleness = staleness;
+    o.exchange.sync_every = 3;
+    o.exchange.rows = rows;
+    o.exchange.kept_columns = ranks == 4;
+    o.inductive = ranks == 7;
+    const Dataset& data = ranks == 3 ? directed : plain;
+    o.transport.row_blocks = 1;
+    const TrainResult one = train(data, o);
+    for (const auto& [blocks, threads] : {std::pair{2, 1}, {5, 3}, {64, 1}}) {
+      SCOPED_TRACE(::testing::Message() << ranks << " ranks, " << blocks << " blocks");
+      o.transport.row_blocks = blocks;
+      o.transport.threads_per_rank = threads;
+      const TrainResult many = train(data, o);
+      test::expect_same_numbers(one, many);
+      EXPECT_EQ(many.bytes_per_epoch.total(), one.bytes_per_epoch.total());
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, RowBlocks,
+                         ::testing::Values(ModelKind::gcn, ModelKind::sage, ModelKind::gin,
+                                           ModelKind::appnp, ModelKind::dagnn, ModelKind::jknet,
+                                           ModelKind::gcnii, ModelKind::gat, ModelKind::gat_sep,
+                                           ModelKind::gatv2),
+                         [](const auto& p) { return test::name_of(p.param); });
+
+TEST(RowBlocksOfARun, FollowTheRowsUnlessTheyAreGiven) {
+  TrainOptions o;
+  EXPECT_EQ(row_blocks(o, 1000000, 1), 1);
+  EXPECT_EQ(row_blocks(o, 1000, 4), 1);
+  EXPECT_EQ(row_blocks(o, 4 * 3000, 4), 2);
+  EXPECT_EQ(row_blocks(o, 1000000, 4), 8);
+  o.transport.row_blocks = 5;
+  EXPECT_EQ(row_blocks(o, 1000, 4), 5);
+  o.transport.device = DeviceKind::cuda;
+  EXPECT_EQ(row_blocks(o, 1000000, 4), 1) << "a device encodes all rows at once";
+  o = {};
+  o.transport.row_blocks = 1025;
+  test::expect_error(ErrorCode::usage, {"row-blocks must be from 0 to 1024, not 1025"},
+                     [&] { train(test::make_small_dataset(20, 2, 2, 5), o); });
+}
+
+}  // namespace
+}  // namespace heliograph
