@@ -248,7 +248,7 @@ void add_exchange(TrainFields& fields) {
       "What ranks send for the edges between their parts: the rows of all boundary nodes, or rows "
       "and partial sums of a smallest cover of these edges, which are fewer. auto takes the cover "
       "if it saves half of the rows or, with --link-gbps, more time than its sums take, and "
-      "--kept-columns at 8 bits or fewer or, with --link-gbps, where these save more than they "
+      "--kept-columns at 4 bits or fewer or, with --link-gbps, where these save more than they "
       "take.",
       HELIOGRAPH_MEMBER(exchange.rows));
   fields.add(
@@ -325,7 +325,8 @@ void add_transport(TrainFields& fields) {
   fields.add(
       "row-blocks", "N",
       "With --device cpu: run each pass in N blocks of rows, so that rows of one travel while the "
-      "next is computed; 0 chooses by the number of rows. Changes no number.",
+      "next is computed; 0 chooses by the number of rows, and 1 with --staleness. Changes no "
+      "number.",
       HELIOGRAPH_MEMBER(transport.row_blocks));
   fields.add("cuda-aware-mpi",
              "With --transport mpi: let MPI read messages from memory of CUDA devices, instead of "

@@ -12,15 +12,17 @@ constexpr double kValuesSummedASecond = 1e9;  // By a rank.
 /// as memory took longer (docs/covers.md).
 constexpr double kFewestRowsSaved = 0.5;
 
-/// Masks that a rank draws for rows that it sends and receives, and columns that it moves.
-double kept_values_a_second(int bits) { return bits > 8 ? 2e8 : 2e9; }
+/// The largest width at which columns are left out if no link rate is given.
+constexpr int kMostBitsKept = 4;
+/// Values whose masks a rank draws and which it moves, at both ends of messages.
+double kept_values_a_second(int bits) { return bits > 8 ? 1e8 : bits > kMostBitsKept ? 3e8 : 1e9; }
 
 bool kept_columns_cost_less(const TrainOptions& options, int ranks) {
   const int bits = bit_count(options.exchange.bits_forward);
   const double gbps = options.transport.link_gbps;
   const auto dropped = static_cast<double>(options.model.dropout);
   if (dropped == 0 || ranks < 2) return false;
-  if (gbps == 0) return bits <= 8;
+  if (gbps == 0) return bits <= kMostBitsKept;
   // Seconds a value that a rank sends.
   return dropped * bits / ((ranks - 1) * gbps * 1e9) > 1 / kept_values_a_second(bits);
 }
