@@ -194,7 +194,7 @@ int score(EvalRequest& request, const Model& model, Processes& processes, LossGu
                              const std::string reason =
                                  fmt::format("stopped by {}", signal_name(signal));
                              processes.fail(ErrorCode::interrupted, reason);
-                             abandon_files();
+                             abandon_files(false);
                              if (prints) write_past_locks("heliograph: " + reason + "\n");
                            },
                            [] {}, [](int) { return 0.0; }});

@@ -170,7 +170,7 @@ int guarded(const std::vector<std::string>& words) {
   std::optional<SignalWatch> watch;  // train and eval make their own.
   if (!trains) {
     const auto stop = [](int signal) {
-      abandon_files();
+      abandon_files(true);
       end_at_once(signal);
     };
     watch.emplace(SignalActions{stop, {}, [] {}, {}});

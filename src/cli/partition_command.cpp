@@ -136,7 +136,7 @@ std::string cost_table(const Dataset& dataset, const Partition& partition,
       columns(rows) +
       fmt::format("  gradients: of weights, {}, at any bits of rows\n",
                   gradient_format(request.train));
-  /// "covers at 2 and 1 bits: " for the choices that hold `taken`; empty if none does.
+  // Names the bits at which a choice is taken: "covers at 2 and 1 bits: ". Empty if at none.
   const auto where = [&](const char* name, bool ExchangeChoice::*taken) -> std::string {
     std::vector<std::string> bits;
     for (std::size_t i = 0; i < costs.size(); ++i) {
@@ -146,7 +146,8 @@ std::string cost_table(const Dataset& dataset, const Partition& partition,
     }
     if (bits.empty()) return "";
     const bool always = bits.size() == costs.size();
-    return name + (always ? "" : fmt::format(" at {} bits", listed(bits, "and"))) + ": ";
+    const char* const unit = bits.back() == "1" && bits.size() == 1 ? "bit" : "bits";
+    return name + (always ? "" : fmt::format(" at {} {}", listed(bits, "and"), unit)) + ": ";
   };
   if (costs[0].covers) {
     const std::string covers = where("covers", &ExchangeChoice::covers);
@@ -154,7 +155,7 @@ std::string cost_table(const Dataset& dataset, const Partition& partition,
             describe_covers(*costs[0].covers) + "\n";
   }
   const std::string kept = where("kept columns", &ExchangeChoice::kept_columns);
-  if (!kept.empty()) text += "  " + kept + "those that dropout drops do not travel\n";
+  if (!kept.empty()) text += "  " + kept + "columns that dropout drops do not travel\n";
   if (gbps > 0) {
     text += fmt::format(
         "  waiting: for the busiest link's bytes at {} Gbit/s, if nothing hides it\n", gbps);

@@ -181,6 +181,7 @@ class TrainingRun {
   /// Seconds between a signal and the forced end; nothing, which means no limit, for a run that can
   /// save a checkpoint at the end of its epoch, and for one whose user has been told what is lost.
   std::optional<double> grace(int signal) const {
+    if (trained_) return std::nullopt;  // Results are being written, which has a limit of its own.
     if (request_.out.empty() && (signal != SIGINT || request_.input.quiet)) return kGraceSeconds;
     // Only rank 0 counts epochs. The other processes end when it does.
     if (has_epochs_ || !processes_.is_root()) return std::nullopt;
@@ -292,7 +293,7 @@ class TrainingRun {
     if (const std::unique_lock lock(directory_mutex_, std::try_to_lock); lock.owns_lock()) {
       if (directory_) directory_->abandon({{"signal", signal_name(signal)}}, kAbandonSeconds);
     }
-    abandon_files();
+    abandon_files(false);
     if (prints()) write_past_locks(fmt::format("heliograph: {}; {}\n", reason, advice_()));
   }
 

@@ -107,7 +107,7 @@ std::vector<std::string> options_without_effect(const TrainRequest& request,
          "--parts 1: nothing is exchanged");
   } else if (!exchanges_rows(request.train)) {
     note(used({"exchange", "bits", "bits-forward", "bits-backward", "staleness", "sync-every",
-               "warmup-epochs"}),
+               "warmup-epochs", "row-blocks"}),
          "--layers 1: the features of other ranks' nodes are exchanged once, before training");
   } else if (request.train.exchange.staleness == 0) {
     note(used({"sync-every", "warmup-epochs"}), "--staleness 0");

@@ -87,7 +87,7 @@ class Communicator {
   /// Prepares for this many messages of Channel::halo to and from each peer in flight at a time, so
   /// that posting them allocates nothing after the first. Called while none is. Where devices order
   /// messages, more have to wait.
-  virtual void expect_exchanges(std::size_t) {}
+  virtual void expect_messages(std::size_t) {}
   /// Flushes messages that begin when the work that `device` was asked for so far is done.
   virtual void flush_after(Device& device);
   /// Makes work that `device` is asked for from now on wait for every message of the ticket, which

@@ -71,7 +71,8 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
   // An epoch ends with a wait for what its passes have read, so no more are in flight.
   std::size_t exchanges = sites.size();
   for (const SiteHalo& h : site_halos_) exchanges += h.ring.size();
-  comm_.expect_exchanges(exchanges * static_cast<std::size_t>(pieces_));
+  // A peer gets as many messages an exchange as there are pieces.
+  comm_.expect_messages(exchanges * static_cast<std::size_t>(pieces_));
   if (policy.slots() > 1) return;
   for (std::size_t i = 0; i < shared_slots_.size(); ++i) {
     shared_slots_[i].send_buffer(most_sent[i]);
@@ -241,9 +242,8 @@ SendSchedule& StaleHalo::send_schedule(const HaloPlan& plan, bool share_rows) {
     if (made.plan == &plan && made.shares_rows == share_rows) return *made.schedule;
   }
   const Shard& shard = shard_.shard();
-  auto schedule = std::make_unique<SendSchedule>(
-
-      plan, shard.rank, shard.ranks, share_rows, pieces_);
+  auto schedule =
+      std::make_unique<SendSchedule>(plan, shard.rank, shard.ranks, share_rows, pieces_);
   schedule->place(shard_.device(), MemoryUse::graph, account_);
   return *send_schedules_.emplace_back(PlanSchedule{&plan, share_rows, std::move(schedule)})
               .schedule;

@@ -236,7 +236,7 @@ class RankRun {
   void tell_of_kept_columns() {
     const bool keeps = keeps_columns(), asked = options_.exchange.kept_columns;
     if (keeps && !asked) {
-      callbacks_.log(LogLevel::info, "kept columns: those that dropout drops do not travel");
+      callbacks_.log(LogLevel::info, "kept columns: columns that dropout drops do not travel");
     }
     if (keeps || !asked) return;
     callbacks_.log(LogLevel::warning,

@@ -147,10 +147,10 @@ TEST(PartitionCommand, PrintsBytesWaitingAndMemoryByBits) {
   EXPECT_THAT(run_command(words).out, HasSubstr("  covers: an exchange sends"));
   words.back() = "auto";
   words.insert(words.end(), {"--layers", "3", "--dropout", "0.5"});
-  EXPECT_THAT(run_command(words).out, HasSubstr("\n  kept columns: those that dropout drops"));
+  EXPECT_THAT(run_command(words).out, HasSubstr("\n  kept columns: columns that dropout drops"));
   std::ranges::replace(words, "0.001", "0.3");
   EXPECT_THAT(run_command(words).out,
-              HasSubstr("\n  kept columns at 32, 16, 8, 4 and 2 bits: those that dropout drops"));
+              HasSubstr("\n  kept columns at 32, 16, 8, 4 and 2 bits: columns that dropout drops"));
   const auto one = run_command({"partition", "--data", data, "--parts", "1"});
   EXPECT_THAT(one.out, Not(HasSubstr("bytes an epoch")));
   EXPECT_THAT(one.out, HasSubstr("the least that training holds"));

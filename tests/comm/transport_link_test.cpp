@@ -104,7 +104,7 @@ TEST(ExpectedExchanges, AreHeldWithoutAllocatingAfterTheFirst) {
   std::atomic<int> ready{0};
   std::atomic<bool> posted{false};
   run_ranks(2, {}, [&](Communicator& comm) {
-    comm.expect_exchanges(120);
+    comm.expect_messages(120);
     std::vector<std::byte> bytes(2 * 121, std::byte{1});
     std::vector<Ticket> tickets(121);
     const int peer = 1 - comm.rank();

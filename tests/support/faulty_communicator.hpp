@@ -33,7 +33,7 @@ class FaultyCommunicator final : public Communicator {
   void flush() override;
   bool sends_in_groups() const override { return inner_.sends_in_groups(); }
   bool orders_on_device(Channel channel) const override { return inner_.orders_on_device(channel); }
-  void expect_exchanges(std::size_t exchanges) override { inner_.expect_exchanges(exchanges); }
+  void expect_messages(std::size_t messages) override { inner_.expect_messages(messages); }
   void flush_after(Device& device) override { inner_.flush_after(device); }
   void wait_on(Device& device, Ticket ticket) override { inner_.wait_on(device, ticket); }
   bool done(Ticket ticket) override;

@@ -28,7 +28,7 @@ TEST_P(RowBlocks, ChangeNoBit) {
     o.model.layers = 3;
     o.model.hidden = 40;
     o.model.dropout = 0.4F;
-    o.model.norm = ranks == 3 ? NormLayer::batch : NormLayer::layer;
+    o.model.norm = NormLayer::layer;
     o.exchange.bits_forward = o.exchange.bits_backward = bits;
     o.exchange.staleness = staleness;
     o.exchange.sync_every = 3;
@@ -66,6 +66,9 @@ TEST(RowBlocksOfARun, FollowTheRowsUnlessTheyAreGiven) {
   EXPECT_EQ(row_blocks(o, 1000000, 4), 1) << "rows need not arrive in their epoch";
   o.transport.row_blocks = 5;
   EXPECT_EQ(row_blocks(o, 1000, 4), 5);
+  o.model.norm = NormLayer::batch;
+  EXPECT_EQ(row_blocks(o, 1000, 4), 1) << "sums over rows depend on their blocks";
+  o.model.norm = NormLayer::none;
   o.transport.device = DeviceKind::cuda;
   EXPECT_EQ(row_blocks(o, 1000000, 4), 1) << "a device encodes all rows at once";
   o = {};

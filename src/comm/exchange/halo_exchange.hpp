@@ -20,10 +20,10 @@
 
 namespace heliograph {
 
-/// Exchanges the halo rows of one site. Each peer gets one message, which is sent as soon as its
-/// rows are encoded. A row that several peers need is encoded once. Messages lie in the buffers of
-/// the slots in which the exchange is opened.
-/// Only the rank's own thread uses it.
+/// Exchanges the halo rows of one site. The rows for a peer travel in the messages of the schedule,
+/// each of which is sent as soon as its rows are encoded. A row that several peers need is encoded
+/// once. Messages lie in the buffers of the slots in which the exchange is opened. Only the rank's
+/// own thread uses it.
 class HaloExchange {
  public:
   /// References must outlive the exchange. `schedule` belongs to `plan`; if kernels do not run on

@@ -22,7 +22,7 @@ HaloSlot::HaloSlot(Communicator& comm, Channel channel, Device& device, MemoryUs
 }
 
 HaloSlot::~HaloSlot() {
-  if (receiving() || !send_tickets_.empty()) comm_.abort("the run ended with halos in flight");
+  if (receiving_ || !send_tickets_.empty()) comm_.abort("the run ended with halos in flight");
   if (!uploading_ && !uses_message_memory()) return;
   try {
     device_.finish();  // Freeing the memory below does not wait for the device by itself.
@@ -79,11 +79,10 @@ void HaloSlot::post_receives(std::span<const RecvMessage> receives) {
     }
     receives = staged_receives_;
   }
-  if (in_order_) {  // Those of the messages that were followed.
-    send_tickets_.clear();
-    receive_tickets_.clear();
-  }
+  if (in_order_) send_tickets_.clear();  // Those of the messages that were followed.
+  if (in_order_ || !receiving_) receive_tickets_.clear();
   receive_tickets_.push_back(comm_.post(channel_, {}, receives));
+  receiving_ = true;
   followed_ = false;
 }
 
@@ -114,9 +113,9 @@ void HaloSlot::release_sends() {
 }
 
 void HaloSlot::wait_for_receives() {
-  if (!receiving()) return;
+  if (!receiving_) return;
   for (const Ticket received : receive_tickets_) comm_.wait(received);
-  receive_tickets_.clear();
+  receiving_ = false;
   if (!stages_) return;
   if (staging_ == nullptr) {
     device_.upload(receive_.data, receive_.staged.data(), receive_.bytes);
@@ -133,7 +132,7 @@ void HaloSlot::finish_uploads() {
 
 void HaloSlot::wait_for_sends() {
   if (!held_.empty()) release_sends();
-  if (!receiving()) followed_ = true;
+  if (!receiving_) followed_ = true;
   while (!send_tickets_.empty()) {
     comm_.wait(send_tickets_.back());
     send_tickets_.pop_back();

@@ -94,7 +94,6 @@ class HaloSlot {
   void take(Side& side, std::size_t bytes);
   /// Waits until the received rows may be overwritten.
   void finish_uploads();
-  bool receiving() const { return !receive_tickets_.empty(); }
   bool uses_message_memory() const { return !message_memory_.counts_only(); }
   /// The place in the copy on the host that corresponds to the place `at` in the buffer.
   static std::byte* staged(const Side& side, const std::byte* at) {
@@ -114,7 +113,8 @@ class HaloSlot {
   MemoryAccount* staging_;  ///< The source of staged memory; the heap if null.
   Side send_, receive_;
   std::vector<RecvMessage> staged_receives_;
-  std::vector<Ticket> receive_tickets_;
+  std::vector<Ticket> receive_tickets_;  ///< Kept after they were waited for, for `follow`.
+  bool receiving_ = false;
   bool followed_ = true;
   bool uploading_ = false;  ///< Whether the device may still read staged rows.
   bool holds_ = false;

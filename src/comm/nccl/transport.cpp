@@ -85,10 +85,10 @@ class NcclCommunicator final : public Communicator {
 
   bool orders_on_device(Channel channel) const override { return number_of(channel) > 0; }
 
-  void expect_exchanges(std::size_t exchanges) override {
+  void expect_messages(std::size_t messages) override {
     if (!halo().nccl) return;
     await([this] { return !in_flight(); });
-    call(halo(), [&] { halo().nccl->reserve(exchanges); });
+    call(halo(), [&] { halo().nccl->reserve(messages); });
   }
 
   void rehearse(bool on) override { rehearses_ = on; }

@@ -44,9 +44,9 @@ Ticket ProcessCommunicator::post(Channel channel, std::span<const SendMessage> s
   return ticket;
 }
 
-void ProcessCommunicator::expect_exchanges(std::size_t exchanges) {
+void ProcessCommunicator::expect_messages(std::size_t messages) {
   const std::lock_guard lock(mutex_);
-  queues_.expect(Channel::halo, exchanges);
+  queues_.expect(Channel::halo, messages);
 }
 
 void ProcessCommunicator::wait(Ticket ticket) {

@@ -33,7 +33,7 @@ class ProcessCommunicator final : public Communicator {
   int size() const override { return ranks_; }
   Ticket post(Channel channel, std::span<const SendMessage> sends,
               std::span<const RecvMessage> receives) override;
-  void expect_exchanges(std::size_t exchanges) override;
+  void expect_messages(std::size_t messages) override;
   void wait(Ticket ticket) override;
   bool done(Ticket ticket) override;
   void throw_if_failed() override;

@@ -44,10 +44,10 @@ class ThreadCommunicator final : public Communicator {
     return ticket;
   }
 
-  void expect_exchanges(std::size_t exchanges) override {
+  void expect_messages(std::size_t messages) override {
     for (int peer = 0; peer < size(); ++peer) {
-      world_.outbox(rank_).expect(peer, Channel::halo, exchanges);
-      world_.outbox(peer).expect(rank_, Channel::halo, exchanges);
+      world_.outbox(rank_).expect(peer, Channel::halo, messages);
+      world_.outbox(peer).expect(rank_, Channel::halo, messages);
     }
   }
 

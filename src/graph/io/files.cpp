@@ -285,9 +285,13 @@ void write_file_atomically(const std::filesystem::path& path, std::span<const st
   temporary.publish();
 }
 
-void abandon_unpublished() noexcept {
+void abandon_unpublished(bool waits) noexcept {
   try {
-    if (!unpublished.mutex.try_lock_for(std::chrono::seconds(1))) return;
+    if (waits) {
+      unpublished.mutex.lock();
+    } else if (!unpublished.mutex.try_lock_for(std::chrono::milliseconds(100))) {
+      return;
+    }
     for (const std::filesystem::path& path : unpublished.paths) remove_temporary(path);
   } catch (...) {
     // The process ends anyway.

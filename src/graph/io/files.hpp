@@ -176,8 +176,9 @@ class NewDirectory {
 
 /// Removes the files and directories that are not published, while other threads may write them.
 /// The process must end right after it: threads that make, publish or destroy one from now on wait
-/// for ever. Does nothing if another thread takes longer than a second to publish one.
-void abandon_unpublished() noexcept;
+/// for ever. Waits while another thread publishes a directory; unless `waits`, it gives up after a
+/// tenth of a second and does nothing.
+void abandon_unpublished(bool waits) noexcept;
 
 /// Writes a file under a temporary name and renames it. Readers see either the old file or the
 /// complete new one, and a failed write leaves nothing behind. Throws as FileWriter does.

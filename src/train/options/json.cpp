@@ -325,7 +325,8 @@ void add_transport(TrainFields& fields) {
   fields.add(
       "row-blocks", "N",
       "With --device cpu: run each pass in N blocks of rows, so that rows of one travel while the "
-      "next is computed; 0 chooses by the number of rows, and 1 with --staleness. Changes no "
+      "next is computed; 0 chooses by the number of rows, and 1 with --staleness. Always 1 with "
+      "--norm batch. Changes no "
       "number.",
       HELIOGRAPH_MEMBER(transport.row_blocks));
   fields.add("cuda-aware-mpi",

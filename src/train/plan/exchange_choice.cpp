@@ -1,5 +1,7 @@
 #include "train/plan/exchange_choice.hpp"
 
+#include <algorithm>
+
 #include "layers/compose.hpp"
 
 namespace heliograph {
@@ -17,8 +19,12 @@ constexpr int kMostBitsKept = 4;
 /// Values whose masks a rank draws and which it moves, at both ends of messages.
 double kept_values_a_second(int bits) { return bits > 8 ? 1e8 : bits > kMostBitsKept ? 3e8 : 1e9; }
 
-bool kept_columns_cost_less(const TrainOptions& options, int ranks) {
-  const int bits = bit_count(options.exchange.bits_forward);
+/// `covers`: whether partial sums travel, which keep columns backward too unless they may be late.
+bool kept_columns_cost_less(const TrainOptions& options, bool covers, int ranks) {
+  const ExchangeOptions& exchange = options.exchange;
+  const Bits backward =
+      covers && exchange.staleness == 0 ? exchange.bits_backward : exchange.bits_forward;
+  const int bits = bit_count(std::max(exchange.bits_forward, backward));
   const double gbps = options.transport.link_gbps;
   const auto dropped = static_cast<double>(options.model.dropout);
   if (dropped == 0 || ranks < 2) return false;
@@ -51,8 +57,10 @@ bool may_cover(const TrainOptions& options) {
 ExchangeChoice choose_exchange(const TrainOptions& options, const CoverCounts* covers, int ranks) {
   const ExchangeOptions& exchange = options.exchange;
   const bool automatic = exchange.rows == ExchangedRows::automatic;
-  return {covers != nullptr && (!automatic || cover_costs_less(*covers, options, ranks)),
-          exchange.kept_columns || (automatic && kept_columns_cost_less(options, ranks))};
+  const bool takes_covers =
+      covers != nullptr && (!automatic || cover_costs_less(*covers, options, ranks));
+  return {takes_covers, exchange.kept_columns ||
+                            (automatic && kept_columns_cost_less(options, takes_covers, ranks))};
 }
 
 ExchangeOptions with_choice(ExchangeOptions options, ExchangeChoice choice) {

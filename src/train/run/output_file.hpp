@@ -19,8 +19,9 @@ std::string utc_now();
 void write_text_file(const std::filesystem::path& path, std::string_view text);
 
 /// Removes files and data sets that other threads are writing and have not finished. The process
-/// must end right after it.
-void abandon_files() noexcept;
+/// must end right after it. Waits while a data set takes the place of another; unless `waits`, it
+/// gives up after a tenth of a second.
+void abandon_files(bool waits) noexcept;
 
 inline constexpr const char* kPredictionsFile = "predictions.npy";
 inline constexpr const char* kScoresFile = "scores.npy";
