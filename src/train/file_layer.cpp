@@ -74,7 +74,7 @@ FileLayer& disk_files() {
 }
 
 void write_and_rename(const fs::path& path, FunctionRef<void(std::unique_ptr<FileSink>)> write) {
-  TemporaryFile temporary(path);
+  TemporaryPath temporary(path);
   write(disk_files().create(temporary.path()));
   temporary.publish();
 }

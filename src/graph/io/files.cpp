@@ -213,71 +213,64 @@ void rename_path(const std::filesystem::path& from, const std::filesystem::path&
   sync_directory(to.has_parent_path() ? to.parent_path() : std::filesystem::path("."));
 }
 
-TemporaryFile::TemporaryFile(std::filesystem::path target)
+TemporaryPath::TemporaryPath(std::filesystem::path target)
     : target_(std::move(target)), temporary_(temporary_sibling(target_)) {
   const std::lock_guard lock(unpublished.mutex);
   unpublished.paths.insert(temporary_);
 }
 
-TemporaryFile::~TemporaryFile() {
-  const std::lock_guard lock(unpublished.mutex);
-  std::error_code ignored;
-  if (unpublished.paths.erase(temporary_) > 0) std::filesystem::remove(temporary_, ignored);
-}
-
-void TemporaryFile::publish() {
-  rename_path(temporary_, target_);
-  const std::lock_guard lock(unpublished.mutex);
-  unpublished.paths.erase(temporary_);
-}
-
-NewDirectory::NewDirectory(std::filesystem::path target)
-    : target_(std::move(target)), temporary_(temporary_sibling(target_)) {
-  const std::lock_guard lock(unpublished.mutex);
-  std::error_code error;
-  std::filesystem::create_directories(temporary_, error);
-  if (error) {
-    const bool full = error.value() == ENOSPC || error.value() == EDQUOT;
-    throw_file_error(full ? ErrorCode::resource : ErrorCode::usage, "cannot create", temporary_,
-                     error.value());
-  }
-  unpublished.paths.insert(temporary_);
-}
-
-NewDirectory::~NewDirectory() {
+TemporaryPath::~TemporaryPath() {
   const std::lock_guard lock(unpublished.mutex);
   std::error_code ignored;
   if (unpublished.paths.erase(temporary_) > 0) std::filesystem::remove_all(temporary_, ignored);
 }
 
+void TemporaryPath::publish() {
+  rename_path(temporary_, target_);
+  const std::lock_guard lock(unpublished.mutex);
+  unpublished.paths.erase(temporary_);
+}
+
+NewDirectory::NewDirectory(std::filesystem::path target) : temporary_(std::move(target)) {
+  const std::lock_guard lock(unpublished.mutex);
+  std::error_code error;
+  std::filesystem::create_directories(temporary(), error);
+  if (error) {
+    const bool full = error.value() == ENOSPC || error.value() == EDQUOT;
+    throw_file_error(full ? ErrorCode::resource : ErrorCode::usage, "cannot create", temporary(),
+                     error.value());
+  }
+}
+
 void NewDirectory::publish() {
   const std::lock_guard lock(unpublished.mutex);
-  sync_directory(temporary_);
+  sync_directory(temporary());
   std::error_code error;
-  const std::filesystem::path old = temporary_sibling(target_);
+  const std::filesystem::path& target = temporary_.target();
+  const std::filesystem::path old = temporary_sibling(target);
   // rename(2) itself replaces an empty directory.
   const bool replaces =
-      std::filesystem::exists(target_, error) && !std::filesystem::is_empty(target_, error);
-  if (replaces) rename_path(target_, old);
+      std::filesystem::exists(target, error) && !std::filesystem::is_empty(target, error);
+  if (replaces) rename_path(target, old);
   try {
-    rename_path(temporary_, target_);
+    rename_path(temporary(), target);
   } catch (...) {
     if (!replaces) throw;
-    std::filesystem::rename(old, target_, error);
+    std::filesystem::rename(old, target, error);
     std::error_code ignored;
     // If it cannot return because another process has made the target, that one is newer.
-    if (error && std::filesystem::exists(target_, ignored)) {
+    if (error && std::filesystem::exists(target, ignored)) {
       std::filesystem::remove_all(old, ignored);
     }
     throw;
   }
-  unpublished.paths.erase(temporary_);
+  unpublished.paths.erase(temporary());
   if (replaces) std::filesystem::remove_all(old, error);
 }
 
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> head,
                            std::span<const std::byte> body) {
-  TemporaryFile temporary(path);
+  TemporaryPath temporary(path);
   FileWriter file(temporary.path());
   file.write(head);
   file.write(body);

@@ -135,18 +135,19 @@ void sync_file(const std::filesystem::path& path);
 /// names both paths.
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// A name in the directory of `target` that no other process uses, under which a file is written
-/// before it is published as `target`. The destructor removes a file that was not published.
-class TemporaryFile {
+/// A name in the directory of `target` that no other process uses, under which a file or directory
+/// is written before it becomes `target`. The destructor removes what was not published.
+class TemporaryPath {
  public:
-  explicit TemporaryFile(std::filesystem::path target);
-  ~TemporaryFile();
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  explicit TemporaryPath(std::filesystem::path target);
+  ~TemporaryPath();
+  TemporaryPath(const TemporaryPath&) = delete;
+  TemporaryPath& operator=(const TemporaryPath&) = delete;
 
+  const std::filesystem::path& target() const { return target_; }
   const std::filesystem::path& path() const { return temporary_; }
 
-  /// Renames the file to the target. Throws Error(resource) that names both paths.
+  /// Renames a file to the target. Throws Error(resource) that names both paths.
   void publish();
 
  private:
@@ -154,30 +155,27 @@ class TemporaryFile {
 };
 
 /// A directory that the caller fills under a temporary name before it is published under its final
-/// name. Readers see either the old directory or the complete new one. The destructor removes a
-/// directory that was not published.
+/// name. Readers see either the old directory or the complete new one. A directory that was not
+/// published is removed.
 class NewDirectory {
  public:
   /// Creates it under the temporary name, and its parents. Throws Error(usage, resource).
   explicit NewDirectory(std::filesystem::path target);
-  ~NewDirectory();
-  NewDirectory(const NewDirectory&) = delete;
-  NewDirectory& operator=(const NewDirectory&) = delete;
 
-  const std::filesystem::path& temporary() const { return temporary_; }
+  const std::filesystem::path& temporary() const { return temporary_.path(); }
 
   /// Renames the directory to the target, replacing an old one. Throws Error(resource); the old
   /// directory is then still in place.
   void publish();
 
  private:
-  std::filesystem::path target_, temporary_;
+  TemporaryPath temporary_;
 };
 
 /// Removes the files and directories that are not published, while other threads may write them.
-/// The process must end right after it: threads that make, publish or destroy one from now on wait
-/// for ever. Waits while another thread publishes a directory; unless `waits`, it gives up after a
-/// tenth of a second and does nothing.
+/// The process must end right after it: threads that make, destroy or have just renamed one from
+/// now on wait for ever. Waits while another thread publishes a directory; unless `waits`, it gives
+/// up after a tenth of a second and does nothing.
 void abandon_unpublished(bool waits) noexcept;
 
 /// Writes a file under a temporary name and renames it. Readers see either the old file or the

@@ -71,7 +71,7 @@ class Writer {
 }  // namespace
 
 void write_npz(const fs::path& path, std::span<const NpyArray> arrays) {
-  TemporaryFile temporary(path);
+  TemporaryPath temporary(path);
   std::vector<std::string> heads;
   for (const NpyArray& array : arrays) heads.push_back(npy_header(array));
   Writer archive(path, temporary.path());
