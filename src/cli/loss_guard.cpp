@@ -8,6 +8,7 @@
 
 #include "cli/text.hpp"
 #include "heliograph/error.hpp"
+#include "train/run/output_file.hpp"
 
 namespace heliograph::cli {
 namespace {
@@ -77,6 +78,7 @@ void LossGuard::report_and_leave() {
   } catch (...) {
     write_past_locks("heliograph: error: a rank was lost, and no memory is left to say more\n");
   }
+  abandon_files(false);
   _exit(code);
 }
 
