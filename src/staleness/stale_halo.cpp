@@ -16,8 +16,9 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
       codecs_(shard.device()),
       schedule_bytes_(MemoryUse::graph, account),
       page_locked_(shard.device().page_locked()),
-      shared_slots_{HaloSlot(comm, Channel::halo, shard.device(), MemoryUse::halo, account),
-                    HaloSlot(comm, Channel::halo, shard.device(), MemoryUse::halo, account)} {
+      shared_slots_{
+          HaloSlot(comm, Channel::halo, shard.device(), MemoryUse::halo, account, pieces),
+          HaloSlot(comm, Channel::halo, shard.device(), MemoryUse::halo, account, pieces)} {
   std::array<std::size_t, 2> most_sent{}, most_received{};
   std::size_t most_packed = 0;
   for (const Site& site : sites) {
@@ -45,8 +46,8 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
     halo.keeps = kept > 0;
     const std::int64_t slots = halo.keeps ? kept : policy.slots() > 1 ? policy.slots() : 0;
     for (std::int64_t i = 0; i < slots; ++i) {
-      HaloSlot& slot =
-          halo.ring.emplace_back(comm, Channel::halo, shard.device(), MemoryUse::halo, account);
+      HaloSlot& slot = halo.ring.emplace_back(comm, Channel::halo, shard.device(), MemoryUse::halo,
+                                              account, pieces);
       slot.send_buffer(sent);
       slot.receive_buffer(received);
     }

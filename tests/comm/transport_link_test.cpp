@@ -99,7 +99,7 @@ TEST(Ring, AllocatesOnceForWhatItExpects) {
   EXPECT_GT(test::allocations(), before);
 }
 
-TEST(ExpectedExchanges, AreHeldWithoutAllocatingAfterTheFirst) {
+TEST(ExpectedMessages, AreHeldWithoutAllocatingAfterTheFirst) {
   if (!test::allocations_are_counted()) GTEST_SKIP() << "this build owns the allocator";
   std::atomic<int> ready{0};
   std::atomic<bool> posted{false};

@@ -67,25 +67,28 @@ TEST(Accounting, WeightBytesAreThoseOfAReduceScatterAndAGather) {
 // the new weights. The loss and the squares of the gradients travel with the epoch's figures.
 TEST(Accounting, MessagesOfAnEpochAreTwoToEachRankForEverySum) {
   const Dataset data = test::make_small_dataset(300, 8, 3, 3);
-  TrainOptions o = options_of(4);
-  const DatasetPlan plan(data, o, {});
-  run_ranks(4, {}, [&](Communicator& inner) {
-    test::FaultyCommunicator comm(inner, {});
-    Trainer trainer(plan,
-                    plan.load(comm.rank(), GraphScope::training, MemoryUse::features, nullptr),
-                    comm, nullptr);
-    for (int epoch = 0; epoch < o.epochs; ++epoch) {
-      const std::int64_t weights = comm.messages_sent(Channel::weights);
-      const std::int64_t figures = comm.messages_sent(Channel::evaluation);
-      const std::int64_t halo = comm.messages_sent(Channel::halo);
-      trainer.run_epoch(epoch, [] { return RunRequests(); });
-      EXPECT_EQ(comm.messages_sent(Channel::weights) - weights, o.model.layers * 2 * 3);
-      EXPECT_EQ(comm.messages_sent(Channel::evaluation) - figures, 2 * 3);
-      // Two layers exchange rows with every other rank, in both directions.
-      EXPECT_EQ(comm.messages_sent(Channel::halo) - halo, 2 * 2 * 3);
-    }
-    trainer.finish();
-  });
+  for (const int blocks : {1, 3}) {
+    TrainOptions o = options_of(4);
+    o.transport.row_blocks = blocks;
+    const DatasetPlan plan(data, o, {});
+    run_ranks(4, {}, [&](Communicator& inner) {
+      test::FaultyCommunicator comm(inner, {});
+      Trainer trainer(plan,
+                      plan.load(comm.rank(), GraphScope::training, MemoryUse::features, nullptr),
+                      comm, nullptr);
+      for (int epoch = 0; epoch < o.epochs; ++epoch) {
+        const std::int64_t weights = comm.messages_sent(Channel::weights);
+        const std::int64_t figures = comm.messages_sent(Channel::evaluation);
+        const std::int64_t halo = comm.messages_sent(Channel::halo);
+        trainer.run_epoch(epoch, [] { return RunRequests(); });
+        EXPECT_EQ(comm.messages_sent(Channel::weights) - weights, o.model.layers * 2 * 3);
+        EXPECT_EQ(comm.messages_sent(Channel::evaluation) - figures, 2 * 3);
+        // Two layers exchange rows with every other rank, in both directions.
+        EXPECT_EQ(comm.messages_sent(Channel::halo) - halo, 2 * 2 * 3 * blocks);
+      }
+      trainer.finish();
+    });
+  }
 }
 
 TEST(Accounting, OptimizerStateIsDividedByTheRanks) {

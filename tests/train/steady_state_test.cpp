@@ -37,6 +37,11 @@ TEST_P(SteadyState, NothingIsAllocatedAfterTheFirstEpochs) {
       o.exchange.staleness = staleness;
       if (sparse && !attends(o.model)) o.exchange.rows = ExchangedRows::cover;
       o.exchange.kept_columns = true;
+      if (!sparse) {
+        o.transport.row_blocks = 4;
+        // Sends are first held back in epoch 6.
+        o.exchange.warmup_epochs = staleness > 0 ? 6 : 0;
+      }
       o.partition.parts = 3;
       o.partition.partitioner = Partitioner::random;
       o.transport.threads_per_rank = 2;

@@ -3,7 +3,7 @@
 namespace heliograph {
 
 HaloSlot::HaloSlot(Communicator& comm, Channel channel, Device& device, MemoryUse use,
-                   MemoryAccount* account)
+                   MemoryAccount* account, int pieces)
     : comm_(comm),
       channel_(channel),
       device_(device),
@@ -17,8 +17,10 @@ HaloSlot::HaloSlot(Communicator& comm, Channel channel, Device& device, MemoryUs
       // Allocating or freeing page-locked memory may wait for all work of a device, even for
       // messages of stale halos, so only slots that exist from the beginning use it.
       staging_(channel == Channel::halo ? &page_locked_ : nullptr) {
-  send_tickets_.reserve(static_cast<std::size_t>(comm.size()));
-  held_.reserve(static_cast<std::size_t>(comm.size()));
+  const auto messages = static_cast<std::size_t>(comm.size()) * static_cast<std::size_t>(pieces);
+  send_tickets_.reserve(messages);
+  held_.reserve(messages);
+  receive_tickets_.reserve(static_cast<std::size_t>(pieces));
 }
 
 HaloSlot::~HaloSlot() {

@@ -20,9 +20,10 @@ namespace heliograph {
 class HaloSlot {
  public:
   /// References must outlive the slot. All messages travel on `channel`; `account` counts the
-  /// buffers, as `use`, in device memory.
+  /// buffers, as `use`, in device memory. An exchange has up to `pieces` messages to and from a
+  /// peer.
   HaloSlot(Communicator& comm, Channel channel, Device& device, MemoryUse use,
-           MemoryAccount* account);
+           MemoryAccount* account, int pieces = 1);
   /// Aborts the communicator if messages are in flight (an exception is passing): their buffers
   /// must not be freed under a transport that still uses them.
   ~HaloSlot();
@@ -113,7 +114,9 @@ class HaloSlot {
   MemoryAccount* staging_;  ///< The source of staged memory; the heap if null.
   Side send_, receive_;
   std::vector<RecvMessage> staged_receives_;
-  std::vector<Ticket> receive_tickets_;  ///< Kept after they were waited for, for `follow`.
+  /// The tickets of the last receives, kept for `follow` after they were waited for: a device's
+  /// graph must have the same segments whatever is done by then. At first that of an empty batch.
+  std::vector<Ticket> receive_tickets_{Ticket{}};
   bool receiving_ = false;
   bool followed_ = true;
   bool uploading_ = false;  ///< Whether the device may still read staged rows.
