@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "core/packed_rows.hpp"
 #include "core/site.hpp"
@@ -46,6 +48,10 @@ class ExchangePolicy {
   bool keeps_columns(const Site& site) const {
     return options_.kept_columns && site.dropped.threshold != 0 &&
            (site.direction == Direction::forward || options_.staleness == 0);
+  }
+  /// Whether any of the sites does.
+  bool keeps_columns(std::span<const Site> sites) const {
+    return std::ranges::any_of(sites, [this](const Site& site) { return keeps_columns(site); });
   }
   /// The largest number of bytes that one encoded row of the site takes.
   std::size_t most_row_bytes(const Site& site) const { return format(site).row_bytes(site.cols); }

@@ -227,10 +227,7 @@ class RankRun {
   }
 
   bool keeps_columns() {
-    const ExchangePolicy policy(plan_.exchange(), options_.epochs);
-    return comm_.size() > 1 && std::ranges::any_of(trainer_.model().sites(), [&](const Site& site) {
-             return policy.keeps_columns(site);
-           });
+    return comm_.size() > 1 && trainer_.halo().policy().keeps_columns(trainer_.model().sites());
   }
 
   void tell_of_kept_columns() {

@@ -214,8 +214,7 @@ std::vector<ExchangeCost> exchange_costs(const Dataset& dataset, const Partition
         bytes[i] += std::llround(row_bytes * static_cast<double>(rows[i]));
       }
     }
-    choice.kept_columns &= std::ranges::any_of(
-        of->model.sites, [&](const Site& site) { return policy.keeps_columns(site); });
+    choice.kept_columns = policy.keeps_columns(of->model.sites);
     ExchangeCost cost;
     cost.row_bytes = sum_of(bytes);
     cost.gradient_bytes = weight_bytes(of->model, at, ranks);
