@@ -146,7 +146,7 @@ std::string cost_table(const Dataset& dataset, const Partition& partition,
     }
     if (bits.empty()) return "";
     const bool always = bits.size() == costs.size();
-    const char* const unit = bits.back() == "1" && bits.size() == 1 ? "bit" : "bits";
+    const char* const unit = bits[0] == "1" ? "bit" : "bits";  // 1 comes last.
     return name + (always ? "" : fmt::format(" at {} {}", listed(bits, "and"), unit)) + ": ";
   };
   if (costs[0].covers) {

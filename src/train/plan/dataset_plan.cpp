@@ -107,7 +107,8 @@ void DatasetPlan::index(Partition partition) {
   facts_.partition_hash = partition_hash(partition_);
   // The halos of an induced graph are others and not known here.
   const bool knows_halos = !options_.inductive;
-  if (!may_cover(options_)) {
+  const bool may_use_covers = may_cover(options_);
+  if (!may_use_covers) {
     resolve_exchange();
     if (knows_halos) check_memory(facts_.quality.communication_volume);
   }
@@ -115,19 +116,19 @@ void DatasetPlan::index(Partition partition) {
   const std::vector<NodeId> order = order_nodes(dataset_.graph, options_.node_order);
   whole_.emplace(dataset_.graph, partition_, nullptr, order);
   if (options_.inductive) induced_.emplace(dataset_.graph, partition_, &train_nodes_, order);
-  find_covers();
-  if (!knows_halos || !may_cover(options_)) return;
+  if (may_use_covers || purpose_.finds_covers) find_covers();
+  if (!may_use_covers) return;
+  resolve_exchange();
+  if (!knows_halos) return;
   check_memory(covers() ? facts_.covers->rows + facts_.covers->sums
                         : facts_.quality.communication_volume);
 }
 
 void DatasetPlan::find_covers() {
-  if (!purpose_.finds_covers && !may_cover(options_)) return;
   const Graph* transposed = transposed_ ? &*transposed_ : nullptr;
   whole_covers_.emplace(*whole_, transposed, usable_cores());
   if (induced_) induced_covers_.emplace(*induced_, transposed, usable_cores());
   facts_.covers = (induced_ ? induced_covers_ : whole_covers_)->counts();
-  resolve_exchange();
 }
 
 void DatasetPlan::count_roles() {
