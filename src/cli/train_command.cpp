@@ -328,12 +328,17 @@ void require_writable_outputs(const TrainRequest& request) {
 nlohmann::json apply_given(const TrainArguments& arguments, TrainRequest& request) {
   nlohmann::json written = nlohmann::json::object();
   // So that --split-seed and --stratified alone are about the split that is fixed in shards.
-  if (const auto data = arguments.text("data"); data && is_shards(*data)) {
-    options_from_json(shaping_options_of(*data), *data, request.train);
-  }
+  const auto begin_with_shards = [&](const std::string& data) {
+    if (is_shards(data)) options_from_json(shaping_options_of(data), data, request.train);
+  };
+  if (const auto data = arguments.text("data")) begin_with_shards(*data);
   if (const auto path = arguments.text("config")) {
     try {
       const RunConfig config = read_config(*path);
+      const auto data = config.options.find("data");
+      if (!arguments.text("data") && data != config.options.end() && data->is_string()) {
+        begin_with_shards(path_of_run(data->get<std::string>(), config.began).string());
+      }
       apply_json(std::span<const OptionField<TrainRequest>>(arguments.fields()), config.options,
                  "--config " + *path, request);
       request.input.data = path_of_run(request.input.data, config.began).string();

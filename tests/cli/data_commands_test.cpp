@@ -204,6 +204,10 @@ TEST(PartitionCommand, WritesShardsThatTrain) {
   EXPECT_EQ(train({"--stratified"}).code, 7);
   EXPECT_EQ(train({"--split-seed", "0"}).code, 0) << "the seed of the shards";
   EXPECT_EQ(train({"--split-seed", "5"}).code, 7);
+  const std::string config = (folder / "config.json").string();
+  test::write_text(config, "{\"data\": \"" + shards + "\", \"epochs\": 1, \"hidden\": 4}");
+  const auto configured = run_command({"train", "--config", config, "--split-seed", "0"});
+  EXPECT_EQ(configured.code, 0) << configured.err;
   const auto cut = train({"--partitioner", "random"});
   EXPECT_EQ(cut.code, 2);
   EXPECT_THAT(cut.err, HasSubstr("cut already"));
