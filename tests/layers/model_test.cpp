@@ -10,6 +10,7 @@
 #include "support/distance.hpp"
 #include "support/graphs.hpp"
 #include "support/passes.hpp"
+#include "support/runs.hpp"
 
 namespace heliograph {
 namespace {
@@ -234,9 +235,7 @@ class PromiseHalo final : public Halo {
 
 // The bits do not depend on the number of blocks in which rows are made.
 TEST(Model, BlocksOfRowsChangeNoBit) {
-  for (const ModelKind kind :
-       {ModelKind::gcn, ModelKind::sage, ModelKind::gin, ModelKind::appnp, ModelKind::dagnn,
-        ModelKind::jknet, ModelKind::gcnii, ModelKind::gat, ModelKind::gat_sep, ModelKind::gatv2}) {
+  for (const ModelKind kind : test::all_models()) {
     for (const bool transform_first : {false, true}) {
       for (const bool sparse : {false, true}) {
         const Dataset data = test::make_small_dataset(70, 20, 3, 7, false, sparse);

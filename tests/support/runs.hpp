@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "heliograph/train.hpp"
 
@@ -15,7 +16,11 @@ Bits bits_for(ModelKind kind, Bits wanted);
 /// The name on the command line, which may be part of a test's name.
 std::string name_of(ModelKind kind);
 
+std::vector<ModelKind> all_models();
+
 /// Expects the same losses, scores, weights and predictions.
 void expect_same_numbers(const TrainResult& a, const TrainResult& b);
+/// Expects the same numbers and bytes.
+void expect_same_run(const TrainResult& a, const TrainResult& b);
 
 }  // namespace heliograph::test

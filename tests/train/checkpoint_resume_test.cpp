@@ -55,38 +55,6 @@ std::map<std::string, std::string> state_of(const fs::path& checkpoint) {
   return files;
 }
 
-void expect_same_bits(const TrainResult& a, const TrainResult& b) {
-  ASSERT_EQ(a.epochs.size(), b.epochs.size());
-  for (std::size_t e = 0; e < a.epochs.size(); ++e) {
-    const EpochReport &x = a.epochs[e], &y = b.epochs[e];
-    EXPECT_EQ(x.epoch, y.epoch);
-    EXPECT_EQ(x.loss, y.loss) << "epoch " << e;
-    EXPECT_EQ(x.train_metric, y.train_metric) << "epoch " << e;
-    EXPECT_EQ(x.val_metric, y.val_metric) << "epoch " << e;
-    EXPECT_EQ(x.test_metric, y.test_metric) << "epoch " << e;
-    EXPECT_EQ(x.bytes.total(), y.bytes.total()) << "epoch " << e;
-    EXPECT_EQ(x.fp32_bytes, y.fp32_bytes) << "epoch " << e;
-    EXPECT_EQ(x.lag, y.lag) << "epoch " << e;
-    EXPECT_EQ(x.lr, y.lr) << "epoch " << e;
-  }
-  EXPECT_EQ(a.stop_reason, b.stop_reason);
-  EXPECT_EQ(a.best_epoch, b.best_epoch);
-  EXPECT_EQ(a.val_metric, b.val_metric);
-  EXPECT_EQ(a.test_metric, b.test_metric);
-  EXPECT_EQ(a.predictions, b.predictions);
-  EXPECT_EQ(a.scores, b.scores);
-  ASSERT_TRUE(a.model && b.model);
-  EXPECT_EQ(a.model->epoch, b.model->epoch);
-  EXPECT_EQ(a.model->tensors, b.model->tensors);
-  EXPECT_EQ(a.bytes_per_epoch.total(), b.bytes_per_epoch.total());
-  EXPECT_EQ(a.evaluation_bytes, b.evaluation_bytes);
-  ASSERT_EQ(a.halo_traffic.size(), b.halo_traffic.size());
-  for (std::size_t i = 0; i < a.halo_traffic.size(); ++i) {
-    EXPECT_EQ(a.halo_traffic[i].bytes, b.halo_traffic[i].bytes);
-    EXPECT_EQ(a.halo_traffic[i].fp32_bytes, b.halo_traffic[i].fp32_bytes);
-  }
-}
-
 class Resume : public ::testing::TestWithParam<Setting> {};
 
 TEST_P(Resume, HasTheBitsOfARunThatWasNeverStopped) {
@@ -124,7 +92,7 @@ TEST_P(Resume, HasTheBitsOfARunThatWasNeverStopped) {
     // The last part of the run was asked to stop at its last epoch, or not at all.
     if (result.stop_reason == "interrupted") result = train(data, part);
     SCOPED_TRACE("legs of " + std::to_string(first));
-    expect_same_bits(whole, result);
+    test::expect_same_run(whole, result);
     part.checkpoint.every = 1000;
     part.checkpoint.resume = newest_checkpoint(stopped);
   }
@@ -148,7 +116,7 @@ TEST_P(Resume, HasTheBitsOfARunThatWasNeverStopped) {
     half.epochs = o.epochs;
     half.checkpoint.resume = newest_checkpoint(folder_of);
     SCOPED_TRACE(folder_of.filename());
-    expect_same_bits(whole, train(data, half));
+    test::expect_same_run(whole, train(data, half));
     EXPECT_EQ(state_of(newest_checkpoint(folder_of)), last);
   }
 }
@@ -305,8 +273,8 @@ TEST(ResumeEnds, TheExchangeStaysWhatAutoTook) {
   o.checkpoint.resume = folder / "c" / "epoch-000005";
   const TrainResult resumed = train(data, o);
   EXPECT_TRUE(resumed.covers && resumed.kept_columns);
-  expect_same_bits(whole, resumed);
-  expect_same_bits(whole, train_shards(folder / "shards", o));
+  test::expect_same_run(whole, resumed);
+  test::expect_same_run(whole, train_shards(folder / "shards", o));
 }
 
 TEST(ResumeEnds, PatienceCountsOn) {
@@ -328,7 +296,7 @@ TEST(ResumeEnds, PatienceCountsOn) {
     train(data, part);
     part.epochs = o.epochs;
     part.checkpoint.resume = newest_checkpoint(folder / "c");
-    expect_same_bits(whole, train(data, part));
+    test::expect_same_run(whole, train(data, part));
   }
 }
 
@@ -343,7 +311,7 @@ TEST(ResumeEnds, AucScoresAreKept) {
   o.checkpoint.every = 6;
   train(data, o);
   o.checkpoint.resume = folder / "c" / "epoch-000006";
-  expect_same_bits(whole, train(data, o));
+  test::expect_same_run(whole, train(data, o));
 }
 
 TEST(ResumeEnds, AFinishedRunGivesItsResultAgain) {
@@ -367,7 +335,7 @@ TEST(ResumeEnds, AFinishedRunGivesItsResultAgain) {
     ADD_FAILURE() << "an epoch ran";
     return EpochAction::stop;
   };
-  expect_same_bits(whole, train(data, o, callbacks));
+  test::expect_same_run(whole, train(data, o, callbacks));
   EXPECT_TRUE(told);
 }
 
@@ -416,7 +384,7 @@ TEST(Saving, ChangesNoBit) {
     const TemporaryDirectory folder;
     o.checkpoint.folder = folder / "c";
     o.checkpoint.every = 1;
-    expect_same_bits(plain, train(data, o));
+    test::expect_same_run(plain, train(data, o));
   }
 }
 

@@ -99,9 +99,7 @@ TEST(ExchangeCost, RefusesWhatCannotBeTrained) {
 
 TEST(ExchangeCost, AModelThatExchangesNoRowsIsKnown) {
   const Dataset data = test::make_small_dataset(60, 24, 3, 3);
-  for (const ModelKind kind :
-       {ModelKind::gcn, ModelKind::sage, ModelKind::gin, ModelKind::appnp, ModelKind::dagnn,
-        ModelKind::jknet, ModelKind::gcnii, ModelKind::gat, ModelKind::gat_sep, ModelKind::gatv2}) {
+  for (const ModelKind kind : test::all_models()) {
     for (const int layers : {1, 2}) {
       if (kind == ModelKind::jknet && layers == 1) continue;  // It has nothing to join.
       for (const bool precompute : {false, true}) {
@@ -121,9 +119,7 @@ TEST(ExchangeCost, AModelThatExchangesNoRowsIsKnown) {
 
 TEST(ExchangeCost, IsWhatTrainCounts) {
   const Dataset dense = test::make_small_dataset(300, 24, 3, 3);
-  for (const ModelKind kind :
-       {ModelKind::gcn, ModelKind::sage, ModelKind::gin, ModelKind::appnp, ModelKind::dagnn,
-        ModelKind::jknet, ModelKind::gcnii, ModelKind::gat, ModelKind::gat_sep, ModelKind::gatv2}) {
+  for (const ModelKind kind : test::all_models()) {
     TrainOptions o = test::small_options(3, 2);
     o.model.kind = kind;
     o.model.layers = 3;

@@ -220,11 +220,7 @@ TEST_P(LateStep, IsThatOfNowOnceWeightsRest) {
   test::expect_near({late.back()}, {now.back()}, 1e-6, 1e-5);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, LateStep,
-                         ::testing::Values(ModelKind::gcn, ModelKind::sage, ModelKind::gin,
-                                           ModelKind::appnp, ModelKind::dagnn, ModelKind::jknet,
-                                           ModelKind::gcnii, ModelKind::gat, ModelKind::gat_sep,
-                                           ModelKind::gatv2),
+INSTANTIATE_TEST_SUITE_P(Models, LateStep, ::testing::ValuesIn(test::all_models()),
                          [](const auto& tested) { return test::name_of(tested.param); });
 
 TEST(AttentionStep, TheFirstLayerExchangesOnlyWhatItCannotFetch) {

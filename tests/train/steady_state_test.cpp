@@ -114,11 +114,7 @@ INSTANTIATE_TEST_SUITE_P(
                                          SteadySetting{1, 1, 4}, SteadySetting{1, 1, 1})),
     name_of);
 
-INSTANTIATE_TEST_SUITE_P(Models, SteadyState,
-                         ::testing::Values(ModelKind::gcn, ModelKind::sage, ModelKind::gin,
-                                           ModelKind::appnp, ModelKind::dagnn, ModelKind::jknet,
-                                           ModelKind::gcnii, ModelKind::gat, ModelKind::gat_sep,
-                                           ModelKind::gatv2),
+INSTANTIATE_TEST_SUITE_P(Models, SteadyState, ::testing::ValuesIn(test::all_models()),
                          [](const auto& tested) { return test::name_of(tested.param); });
 
 }  // namespace
