@@ -265,8 +265,8 @@ def main():
             shards = bundle(folder(temporary / f"shards-{data}"))
             put("shards", f"good-{data}", shards)
             if data == "native":  # Finding: rank 0 waited for a row of rank 1 that nobody sent.
-                plan = struct.pack("<5iBB", 1, 0, 1, 1, 0, 0, 1)  # Peer, row sent, both covers.
-                other = struct.pack("<5iBB", 1, 0, 1, 1, 0, 1, 1)
+                plan = struct.pack("<5iBB", 0, 0, 1, 1, 0, 1, 1)  # Peer, row sent, both covers.
+                other = struct.pack("<5iBB", 0, 0, 1, 1, 0, 1, 0)
                 put("shards", "bad-covers-differ", changed(shards, plan, other))
         # Findings: all of these were accepted. `shards` are those with statistics.
         for seed, old, new in (("more-nodes-than-rows", b'"nodes": 6', b'"nodes": 2000000000'),
