@@ -206,9 +206,9 @@ void IntegerSum::encode(std::span<const float> values, Clock clock) {
 /// Writes the sums of all ranks' codes of this rank's blocks.
 template <class Integer>
 void IntegerSum::add_codes() {
-  const auto [first, last] = AllReduce::block(blocks_, comm_.rank(), comm_.size());
+  const auto mine = AllReduce::block(blocks_, comm_.rank(), comm_.size());
+  const std::size_t first = mine.first, count = mine.second - mine.first;
   const std::size_t bytes = code_bytes(bits_);
-  const std::size_t count = last - first;
   threads_.for_ranges(static_cast<std::int64_t>(count), kGrain, [&](auto begin, auto end) {
     for (auto b = static_cast<std::size_t>(begin); b < static_cast<std::size_t>(end); ++b) {
       std::int32_t sums[kBlock] = {};
