@@ -15,6 +15,11 @@ struct CsrView {
   /// The same entries ordered for aggregation on a CPU; null if the plain order serves.
   const GatherBlocks* blocks = nullptr;
   const float* values = nullptr;  ///< One for each entry; null if all are 1.
+
+  /// Rows [begin, begin + count), without blocks. The offsets still count from the whole matrix.
+  CsrView row_range(std::int64_t begin, std::int64_t count) const {
+    return {count, offsets + begin, columns, nullptr, values};
+  }
 };
 
 /// Owns the arrays of a CsrView.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "core/function_ref.hpp"
 #include "core/matrix.hpp"
 #include "core/packed_rows.hpp"
@@ -16,7 +18,7 @@ struct OfferedRows {
 
 /// A step's interface to other ranks: sends rows of boundary nodes and receives rows of halo nodes.
 /// Used by the rank's own thread. For each site call `open`, `offer` until every row was offered,
-/// then `finish`, in the same order on every rank.
+/// then `finish` or `received`, in the same order on every rank.
 class Halo {
  public:
   virtual ~Halo() = default;
@@ -33,6 +35,12 @@ class Halo {
   /// cover every encoded column once; each block has all exact columns. The packed rows are valid
   /// only during that call. On a rank without halo nodes `consume` may never be called.
   virtual void finish(const Site& site, FunctionRef<void(const PackedRows&)> consume) = 0;
+
+  /// Where rows are made in blocks: waits for the halo rows of this pass, the first time that it is
+  /// called, and returns all of them. They are valid until the second site after this one is
+  /// opened, not counting partial sums, and take the place of `finish`. Empty where only `finish`
+  /// has them.
+  virtual std::optional<PackedRows> received(const Site& /*site*/) { return std::nullopt; }
 
   /// The epoch in which the halo rows were offered that `site` uses in a pass of `epoch`.
   virtual std::int64_t source_epoch(const Site& /*site*/, std::int64_t epoch) const {

@@ -44,6 +44,7 @@ struct NormAct {
 /// unset.
 struct NormActGradients {
   GradientView bias, gain, shift;
+  bool accumulate = false;  ///< Whether sums over rows begin with what these hold.
 };
 
 /// Scalars of step t of Adam (Kingma & Ba 2015, algorithm 1).
@@ -64,6 +65,10 @@ struct ClassTargets {
   const float* weights = nullptr;  ///< w, one for each class; null: all are 1.
   float smoothing = 0.0F;          ///< At least 0, below 1.
 };
+
+/// On a CPU, sums over rows add the sums of tiles of so many rows in order, so blocks of whole
+/// tiles change no bit of them.
+inline constexpr std::int64_t kRowTile = 256;
 
 /// Every kernel of the engine; each device defines all of them. One thread makes all calls; they
 /// are done in order, as Device describes. All that they read or write, including scales, ids and

@@ -46,6 +46,7 @@ Activation::Activation(Declare& declare, const Options& options)
                                           declare.value(options.residual).nonnegative));
   declare.drops(out_, options.dropout);
   if (!options.other_readers) declare.overwrites_gradient(options.y);
+  if (!batch()) declare.row_by_row();
 }
 
 NormAct Activation::norm_act(const Pass& pass, RowRange rows) const {
@@ -121,46 +122,68 @@ void Activation::forward(const Pass& pass, RowRange rows) {
       pass.write(out_).row_range(rows.begin, rows.rows()));
 }
 
+MatrixView Activation::residual_gradient(const Pass& pass, RowRange rows) const {
+  if (options_.residual == kNoValue || !pass.has_gradient(options_.residual)) return {};
+  return pass.gradient_part(options_.residual).row_range(rows.begin, rows.rows());
+}
+
+NormActGradients Activation::gradients(const Pass& pass, RowRange rows) const {
+  NormActGradients g;
+  g.accumulate = rows.begin > 0;
+  if (bias_ >= 0) g.bias = pass.parameter_gradient(bias_);
+  if (gain_ < 0) return g;
+  g.gain = pass.parameter_gradient(gain_);
+  g.shift = pass.parameter_gradient(shift_);
+  return g;
+}
+
 void Activation::backward(const Pass& pass) {
+  if (!batch()) return;
   Kernels& k = pass.kernels();
   const MatrixView d = pass.gradient(out_);
-  NormActGradients g;
-  if (bias_ >= 0) g.bias = pass.parameter_gradient(bias_);
-  if (gain_ >= 0) {
-    g.gain = pass.parameter_gradient(gain_);
-    g.shift = pass.parameter_gradient(shift_);
-  }
+  const RowRange all{0, d.rows};
+  const NormActGradients g = gradients(pass, all);
   const ConstMatrixView y = pass.saved(options_.y).dense;
-  const NormAct p = norm_act(pass, {0, d.rows});
-  k.norm_act_backward(
-      y, p, d, options_.residual == kNoValue ? MatrixView{} : pass.gradient_part(options_.residual),
-      g);
-  if (batch()) {
-    // Announced gradients become sums over ranks, so they are read before.
-    const auto cols = static_cast<std::size_t>(cols_);
-    const auto copy = [&](const auto* gain, const auto* shift) {
-      std::copy_n(gain, cols, sums_.data());
-      std::copy_n(shift, cols, sums_.data() + cols);
-    };
-    if (g.gain.f64 != nullptr) {
-      copy(g.gain.f64, g.shift.f64);
-    } else {
-      read_values(pass, g.gain.f32);
-      copy(values_.data(), values_.data() + second());
-    }
-    const double rows = sum_over_ranks(pass);
-    for (std::size_t c = 0; c < cols; ++c) {
-      values_[c] = static_cast<float>(sums_[c] / rows);
-      values_[second() + c] = static_cast<float>(sums_[cols + c] / rows);
-    }
-    write_values(pass, pass.saved(statistics_).row(2));
-    const MatrixView statistics = pass.saved(statistics_);
-    k.batch_norm_backward(y, p, statistics.row(2), statistics.row(3), d);
+  const NormAct p = norm_act(pass, all);
+  k.norm_act_backward(y, p, d, residual_gradient(pass, all), g);
+  // Announced gradients become sums over ranks, so they are read before.
+  const auto cols = static_cast<std::size_t>(cols_);
+  const auto copy = [&](const auto* gain, const auto* shift) {
+    std::copy_n(gain, cols, sums_.data());
+    std::copy_n(shift, cols, sums_.data() + cols);
+  };
+  if (g.gain.f64 != nullptr) {
+    copy(g.gain.f64, g.shift.f64);
+  } else {
+    read_values(pass, g.gain.f32);
+    copy(values_.data(), values_.data() + second());
   }
+  const double rows = sum_over_ranks(pass);
+  for (std::size_t c = 0; c < cols; ++c) {
+    values_[c] = static_cast<float>(sums_[c] / rows);
+    values_[second() + c] = static_cast<float>(sums_[cols + c] / rows);
+  }
+  write_values(pass, pass.saved(statistics_).row(2));
+  const MatrixView statistics = pass.saved(statistics_);
+  k.batch_norm_backward(y, p, statistics.row(2), statistics.row(3), d);
+}
+
+void Activation::backward_rows(const Pass& pass, RowRange rows) {
+  Kernels& k = pass.kernels();
+  const MatrixView d = pass.gradient(out_).row_range(rows.begin, rows.rows());
+  if (!batch()) {
+    k.norm_act_backward(pass.saved(options_.y).row_range(rows).dense, norm_act(pass, rows), d,
+                        residual_gradient(pass, rows), gradients(pass, rows));
+  }
+  if (options_.other_readers) {
+    k.axpby(1, d, 0, pass.gradient_part(options_.y).row_range(rows.begin, rows.rows()));
+  }
+}
+
+void Activation::end_backward(const Pass& pass) {
   for (const int parameter : {bias_, gain_, shift_}) {
     if (parameter >= 0) pass.complete(parameter);
   }
-  if (options_.other_readers) k.axpby(1, d, 0, pass.gradient_part(options_.y));
 }
 
 }  // namespace heliograph

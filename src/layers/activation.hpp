@@ -32,9 +32,15 @@ class Activation final : public Step {
   void gather(const Pass& pass) override;
   void forward(const Pass& pass, RowRange rows) override;
   void backward(const Pass& pass) override;
+  void backward_rows(const Pass& pass, RowRange rows) override;
+  void end_backward(const Pass& pass) override;
 
  private:
   NormAct norm_act(const Pass& pass, RowRange rows) const;
+  /// Where the gradient of the residual goes; without data if it has none.
+  MatrixView residual_gradient(const Pass& pass, RowRange rows) const;
+  /// Where gradients of parameters go, added to those of earlier rows.
+  NormActGradients gradients(const Pass& pass, RowRange rows) const;
   bool batch() const { return options_.norm == NormLayer::batch; }
   /// Sums sums_[0, 2 cols) and the number of rows over all ranks; returns that number.
   double sum_over_ranks(const Pass& pass);

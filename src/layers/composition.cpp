@@ -30,6 +30,7 @@ void Composition::begin_step(std::string name, int layer) {
   parameters_before_ = parameters_.count();
   values_before_ = values_.size();
   gathers_.push_back(false);
+  backward_.push_back(Backward::at_once);
 }
 
 ValueId Composition::end_step() {

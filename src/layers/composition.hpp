@@ -85,6 +85,9 @@ class Composition {
   Step& step(int i) const { return *steps_[static_cast<std::size_t>(i)]; }
   /// Whether the step's forward needs all rows of the values that it reads.
   bool gathers(int step) const { return gathers_[static_cast<std::size_t>(step)]; }
+  /// How a step's backward makes its rows; see Declare.
+  enum class Backward : std::uint8_t { at_once, pulls, row_by_row };
+  Backward backward(int step) const { return backward_[static_cast<std::size_t>(step)]; }
   const std::vector<Value>& values() const { return values_; }
   const Value& value(ValueId v) const { return values_[static_cast<std::size_t>(v)]; }
   ValueId output(int step) const {
@@ -122,6 +125,12 @@ class Composition {
     void saves_output(ValueId v) { model_.change(v).saved = true; }
     /// Forward needs all rows of the values that it reads, so `offer` and `gather` are called.
     void gathers();
+    /// Backward calls Pass::await for each block before it reads the block's rows of the output's
+    /// gradient. What `backward_rows` reads stays until the next step has offered its rows.
+    void pulls() { model_.backward_.back() = Backward::pulls; }
+    /// Backward is `backward_rows` and `end_backward`: a row of the inputs' gradients needs only
+    /// that row of the output's.
+    void row_by_row() { model_.backward_.back() = Backward::row_by_row; }
     /// Backward overwrites the output's gradient with the gradient of `v`. No other step may read
     /// `v`, and `writes` comes first.
     void overwrites_gradient(ValueId v);
@@ -168,6 +177,7 @@ class Composition {
   bool fp64_sums_, bf16_rows_, partial_sums_;
   std::vector<std::unique_ptr<Step>> steps_;
   std::vector<bool> gathers_;
+  std::vector<Backward> backward_;
   std::vector<Value> values_;
   std::vector<Site> sites_;
   std::vector<ScratchMatrix> scratch_;

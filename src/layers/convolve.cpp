@@ -25,7 +25,10 @@ Convolve::Convolve(Declare& declare, const Options& options)
       declare.site(Direction::forward, cols, !transforms && declare.value(options.x).nonnegative);
   // If x has no gradient, backward needs A^T only for the gradient of W in A (x W).
   const bool pulls = input_gradient_ || transforms;
-  if (pulls) backward_site_ = declare.site(Direction::backward, cols, false);
+  if (pulls) {
+    backward_site_ = declare.site(Direction::backward, cols, false);
+    declare.pulls();
+  }
   if (!transforms) {
     declare.sends(forward_site_, options.x);
     if (pulls) declare.sends(backward_site_, options.x);
@@ -79,32 +82,34 @@ void Convolve::offer(const Pass& pass, RowRange rows) {
 void Convolve::gather(const Pass& pass) {
   const bool transforms = options_.transform_first;
   const MatrixView out = transforms ? pass.write(y_) : pass.saved(sum_);
-  const ConstMatrixView rows = exchanged(pass);
-  pass.graph.sum(pass.context, pass.site(forward_site_), rows, out, pass.scratch(sum_scratch_),
-                 [&] {
-                   multiply_self(pass, {0, out.rows}, transforms,
-                                 transforms && self_adds_bias(pass) ? bias(pass) : nullptr);
-                 });
-  if (epsilon_ >= 0) pass.kernels().add_scaled(pass.parameter(epsilon_).data, rows, out);
+  pass.graph.begin_sum(pass.context, pass.site(forward_site_), exchanged(pass), out,
+                       pass.scratch(sum_scratch_), [&] {
+                         multiply_self(pass, {0, out.rows}, transforms,
+                                       transforms && self_adds_bias(pass) ? bias(pass) : nullptr);
+                       });
 }
 
 void Convolve::forward(const Pass& pass, RowRange rows) {
   Kernels& k = pass.kernels();
   const MatrixView y = pass.write(y_).row_range(rows.begin, rows.rows());
+  const MatrixView sums = options_.transform_first ? pass.write(y_) : pass.saved(sum_);
+  pass.graph.add_halo(pass.context, pass.site(forward_site_), sums, rows);
+  if (epsilon_ >= 0) {
+    k.add_scaled(pass.parameter(epsilon_).data, exchanged(pass).row_range(rows.begin, rows.rows()),
+                 sums.row_range(rows.begin, rows.rows()));
+  }
   if (options_.transform_first) {
     if (bias_ >= 0 && !self_adds_bias(pass)) k.add_bias(y, bias(pass));
     return;
   }
   const PhaseTimer timer(pass.times().gemm);
-  multiply(k, FeatureView::of(pass.saved(sum_)).row_range(rows), pass.parameter(weight_),
-           self_weight_ >= 0, bias(pass), y);
+  multiply(k, FeatureView::of(sums).row_range(rows), pass.parameter(weight_), self_weight_ >= 0,
+           bias(pass), y);
 }
 
 void Convolve::backward(const Pass& pass) {
   Kernels& k = pass.kernels();
   const ConstMatrixView dy = pass.gradient(y_);
-  const ConstMatrixView w = pass.parameter(weight_);
-  bias_gradient(pass, dy, bias_);
   const MatrixView dx = input_gradient_ ? pass.gradient_part(options_.x) : MatrixView{};
   const auto self_gradient = [&] {
     if (self_weight_ >= 0) {
@@ -122,48 +127,61 @@ void Convolve::backward(const Pass& pass) {
     k.dot(d, rows, pass.parameter_gradient(epsilon_));
     pass.complete(epsilon_);
   };
-  const auto add_epsilon = [&](ConstMatrixView d, MatrixView to) {
-    if (epsilon_ >= 0) k.add_scaled(pass.parameter(epsilon_).data, d, to);
-  };
 
-  if (!options_.transform_first) {
-    const auto weight_gradients = [&] {
-      weight_gradient(pass, FeatureView::of(pass.saved(sum_)), dy, weight_, !input_gradient_);
-      self_gradient();
-    };
-    if (!input_gradient_ && epsilon_ < 0) return weight_gradients();
-    const MatrixView d_sum = pass.scratch(gradient_);
-    const auto make = [&](RowRange rows) {
-      const PhaseTimer timer(pass.times().gemm);
-      k.gemm(dy.row_range(rows.begin, rows.rows()), w, true, false,
-             d_sum.row_range(rows.begin, rows.rows()));
-    };
-    if (!input_gradient_) {
-      make({0, dy.rows});
-      epsilon_gradient(d_sum, pass.saved(options_.x).dense);
-      return weight_gradients();
-    }
-    pull(pass, pass.site(backward_site_), d_sum, make, dx, sum_scratch_, [&] {
-      add_self_input_gradient(true);
-      weight_gradients();
-      epsilon_gradient(d_sum, pass.saved(options_.x).dense);
-    });
-    add_epsilon(d_sum, dx);
+  if (options_.transform_first) {
+    pull(
+        pass, pass.site(backward_site_), dy, [](RowRange) {}, pass.scratch(gradient_), sum_scratch_,
+        [&] {
+          bias_gradient(pass, dy, bias_);
+          self_gradient();
+          add_self_input_gradient(false);
+          if (epsilon_ >= 0) epsilon_gradient(dy, pass.saved(saved_transformed_));
+        });
     return;
   }
-  const MatrixView d_transformed = pass.scratch(gradient_);
-  pull(
-      pass, pass.site(backward_site_), dy, [](RowRange) {}, d_transformed, sum_scratch_,
-      [&] {
-        self_gradient();
-        add_self_input_gradient(false);
-        if (epsilon_ >= 0) epsilon_gradient(dy, pass.saved(saved_transformed_));
-      });
-  add_epsilon(dy, d_transformed);
-  weight_gradient(pass, pass.saved(options_.x), d_transformed, weight_, !input_gradient_);
-  if (!input_gradient_) return;
+  const MatrixView d_sum = gradient_.id >= 0 ? pass.scratch(gradient_) : MatrixView{};
+  const auto make = [&](RowRange rows) {
+    const PhaseTimer timer(pass.times().gemm);
+    k.gemm(dy.row_range(rows.begin, rows.rows()), pass.parameter(weight_), true, false,
+           d_sum.row_range(rows.begin, rows.rows()));
+  };
+  const auto gradients = [&] {
+    bias_gradient(pass, dy, bias_);
+    if (epsilon_ >= 0) epsilon_gradient(d_sum, pass.saved(options_.x).dense);
+    weight_gradient(pass, FeatureView::of(pass.saved(sum_)), dy, weight_, !input_gradient_);
+    self_gradient();
+  };
+  if (input_gradient_) {
+    pull(pass, pass.site(backward_site_), d_sum, make, dx, sum_scratch_, [&] {
+      add_self_input_gradient(true);
+      gradients();
+    });
+  } else {
+    if (epsilon_ >= 0) make({0, dy.rows});
+    gradients();
+  }
+}
+
+void Convolve::backward_rows(const Pass& pass, RowRange rows) {
+  if (backward_site_ < 0) return;
+  const auto of = [&](const auto& matrix) { return matrix.row_range(rows.begin, rows.rows()); };
+  const bool transforms = options_.transform_first;
+  const MatrixView gradient = pass.scratch(gradient_);
+  const MatrixView dx = input_gradient_ ? pass.gradient_part(options_.x) : MatrixView{};
+  const MatrixView sums = transforms ? gradient : dx;
+  pass.graph.add_halo(pass.context, pass.site(backward_site_), sums, rows);
+  if (epsilon_ >= 0) {
+    const ConstMatrixView d = transforms ? pass.gradient(y_) : gradient;
+    pass.kernels().add_scaled(pass.parameter(epsilon_).data, of(d), of(sums));
+  }
+  if (!transforms || !input_gradient_) return;
   const PhaseTimer timer(pass.times().gemm);
-  k.gemm(d_transformed, w, true, self_weight_ >= 0, dx);
+  pass.kernels().gemm(of(gradient), pass.parameter(weight_), true, self_weight_ >= 0, of(dx));
+}
+
+void Convolve::end_backward(const Pass& pass) {
+  if (!options_.transform_first) return;
+  weight_gradient(pass, pass.saved(options_.x), pass.scratch(gradient_), weight_, !input_gradient_);
 }
 
 }  // namespace heliograph

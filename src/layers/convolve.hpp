@@ -26,6 +26,8 @@ class Convolve final : public Step {
   void gather(const Pass& pass) override;
   void forward(const Pass& pass, RowRange rows) override;
   void backward(const Pass& pass) override;
+  void backward_rows(const Pass& pass, RowRange rows) override;
+  void end_backward(const Pass& pass) override;
 
  private:
   /// The rows that forward sends to other ranks: x, or x W.

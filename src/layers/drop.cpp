@@ -17,6 +17,7 @@ Drop::Drop(Declare& declare, ValueId x, const DropoutMask& mask)
   const Composition::Value& value = declare.value(x);
   out_ = of_input_ ? declare.writes_dropped(x) : declare.writes(value.cols, value.nonnegative);
   if (!of_input_) declare.drops(out_, mask);
+  declare.row_by_row();
 }
 
 void Drop::forward(const Pass& pass, RowRange rows) {
@@ -43,9 +44,10 @@ void Drop::forward(const Pass& pass, RowRange rows) {
   drop({rows.end, x.rows()}, dropout);
 }
 
-void Drop::backward(const Pass& pass) {
-  const MatrixView d = pass.gradient(out_);
-  pass.kernels().dropout(d, dropout_of(mask_, pass, {0, d.rows}), pass.gradient_part(x_));
+void Drop::backward_rows(const Pass& pass, RowRange rows) {
+  pass.kernels().dropout(pass.gradient(out_).row_range(rows.begin, rows.rows()),
+                         dropout_of(mask_, pass, rows),
+                         pass.gradient_part(x_).row_range(rows.begin, rows.rows()));
 }
 
 }  // namespace heliograph

@@ -15,7 +15,7 @@ class Drop final : public Step {
   Drop(Declare& declare, ValueId x, const DropoutMask& mask);
 
   void forward(const Pass& pass, RowRange rows) override;
-  void backward(const Pass& pass) override;
+  void backward_rows(const Pass& pass, RowRange rows) override;
 
  private:
   ValueId x_, out_;

@@ -14,10 +14,11 @@ void pull(const Pass& pass, const Site& site, ConstMatrixView rows,
           FunctionRef<void(RowRange)> make, MatrixView out, const SumScratch& scratch,
           FunctionRef<void()> overlap) {
   for (const RowRange block : pass.blocks) {
+    pass.await(block);
     make(block);
     pass.graph.offer(pass.context, site, rows, block);
   }
-  pass.graph.sum(pass.context, site, rows, out, pass.scratch(scratch), overlap);
+  pass.graph.begin_sum(pass.context, site, rows, out, pass.scratch(scratch), overlap);
 }
 
 void weight_gradient(const Pass& pass, const FeatureView& x, ConstMatrixView d, int weight,

@@ -6,8 +6,9 @@ namespace heliograph {
 
 // Parts of backward that several steps share.
 
-/// out = A^T rows, where `site` exchanges the rows. Calls `make` for each block of rows before it
-/// offers the block to the halo, and `overlap` as GraphOperator::sum does.
+/// Begins out = A^T rows, where `site` exchanges the rows, for a step that has declared that it
+/// pulls; GraphOperator::add_halo ends it. Awaits each block of rows, calls `make` for it and
+/// offers it to the halo, then calls `overlap` as GraphOperator::begin_sum does.
 void pull(const Pass& pass, const Site& site, ConstMatrixView rows,
           FunctionRef<void(RowRange)> make, MatrixView out, const SumScratch& scratch,
           FunctionRef<void()> overlap);

@@ -89,18 +89,21 @@ void GraphOperator::offer(const PassContext& pass, const Site& site, ConstMatrix
   pass.halo.offer(*site.sums, {0, sums.rows});
 }
 
-void GraphOperator::sum(const PassContext& pass, const Site& site, ConstMatrixView x,
-                        MatrixView out, const AggregationScratch& scratch,
-                        FunctionRef<void()> overlap) const {
+CsrView GraphOperator::halo(Direction direction) const {
+  CsrView halo = shard_.halo(direction);
+  if (!blocks(direction).halo.empty()) halo.blocks = &blocks(direction).halo;
+  return halo;
+}
+
+void GraphOperator::begin_sum(const PassContext& pass, const Site& site, ConstMatrixView x,
+                              MatrixView out, const AggregationScratch& scratch,
+                              FunctionRef<void()> overlap) const {
   const bool forward = site.direction == Direction::forward;
   const float* rows = scale_or_null(forward ? row_scale_ : col_scale_);
   const float* cols = scale_or_null(forward ? col_scale_ : row_scale_);
   const float self = propagation_.self;
-  const Blocks& in_blocks = blocks(site.direction);
   CsrView inner = shard_.inner(site.direction);
-  if (!in_blocks.inner.empty()) inner.blocks = &in_blocks.inner;
-  CsrView halo = shard_.halo(site.direction);
-  if (!in_blocks.halo.empty()) halo.blocks = &in_blocks.halo;
+  if (!blocks(site.direction).inner.empty()) inner.blocks = &blocks(site.direction).inner;
   {
     const PhaseTimer timer(pass.times.aggregate);
     if (scratch.bf16.data != nullptr) {
@@ -109,20 +112,48 @@ void GraphOperator::sum(const PassContext& pass, const Site& site, ConstMatrixVi
       pass.kernels.aggregate_inner(inner, x, cols, self, rows, out, scratch.accumulator);
     }
   }
-  const bool last = pass.kernels.reproducible();
-  if (!last) overlap();
-  pass.halo.finish(site, [&](const PackedRows& packed) {
-    const PhaseTimer timer(pass.times.aggregate);
-    pass.kernels.aggregate_halo(halo, packed, rows, out, scratch.accumulator);
-  });
-  if (site.sums != nullptr) {
-    pass.halo.finish(*site.sums, [&](const PackedRows& packed) {
-      const PhaseTimer timer(pass.times.aggregate);
-      pass.kernels.aggregate_halo(shard_.sums_received(site.direction), packed, rows, out,
-                                  scratch.accumulator);
-    });
+  if (pass.kernels.reproducible()) {
+    const auto add = [&](const Site& of, const CsrView& entries) {
+      pass.halo.finish(of, [&](const PackedRows& packed) {
+        const PhaseTimer timer(pass.times.aggregate);
+        pass.kernels.aggregate_halo(entries, packed, rows, out, scratch.accumulator);
+      });
+    };
+    add(site, halo(site.direction));
+    if (site.sums != nullptr) add(*site.sums, shard_.sums_received(site.direction));
   }
-  if (last) overlap();
+  overlap();
+}
+
+void GraphOperator::add_halo(const PassContext& pass, const Site& site, MatrixView out,
+                             RowRange rows) const {
+  if (pass.kernels.reproducible()) return;  // `begin_sum` has added it.
+  const float* scale =
+      scale_or_null(site.direction == Direction::forward ? row_scale_ : col_scale_);
+  const auto add = [&](const Site& of, const CsrView& entries) {
+    const auto aggregate = [&](const PackedRows& packed, RowRange range, const CsrView& part) {
+      const PhaseTimer timer(pass.times.aggregate);
+      pass.kernels.aggregate_halo(part, packed, scale == nullptr ? nullptr : scale + range.begin,
+                                  out.row_range(range.begin, range.rows()), {});
+    };
+    const auto add_all = [&](const PackedRows& packed) {
+      aggregate(packed, {0, out.rows}, entries);
+    };
+    const std::optional<PackedRows> packed = pass.halo.received(of);
+    // Gather blocks order the entries of all rows.
+    const bool by_row = packed && (entries.blocks == nullptr || packed->format.bits < 32);
+    if (by_row) {
+      if (packed->rows > 0) aggregate(*packed, rows, entries.row_range(rows.begin, rows.rows()));
+    } else if (rows.begin > 0) {
+      return;
+    } else if (!packed) {
+      pass.halo.finish(of, add_all);
+    } else if (packed->rows > 0) {
+      add_all(*packed);
+    }
+  };
+  add(site, halo(site.direction));
+  if (site.sums != nullptr) add(*site.sums, shard_.sums_received(site.direction));
 }
 
 SparseRows GraphOperator::scale_columns(const SparseView& x) const {

@@ -72,12 +72,15 @@ class GraphOperator {
   /// partial sums. Ranges are those of Halo::offer.
   void offer(const PassContext& pass, const Site& site, ConstMatrixView x, RowRange rows) const;
 
-  /// out = A x at a forward site and A^T x at a backward site, for this rank's rows. All rows of x
-  /// must have been offered to the halo. Halo rows travel while the inner block is aggregated and
-  /// while `overlap` runs; `overlap` may add to `out` but must not change x. If kernels sum in
-  /// fp64, `overlap` runs last.
-  void sum(const PassContext& pass, const Site& site, ConstMatrixView x, MatrixView out,
-           const AggregationScratch& scratch, FunctionRef<void()> overlap) const;
+  /// Begins out = A x at a forward site and A^T x at a backward site, for this rank's rows, which
+  /// `add_halo` ends. All rows of x must have been offered to the halo. Halo rows travel while the
+  /// inner block is aggregated and while `overlap` runs, which may add to `out` but must not change
+  /// x. If kernels sum in fp64, this adds the halo too and `overlap` runs last.
+  void begin_sum(const PassContext& pass, const Site& site, ConstMatrixView x, MatrixView out,
+                 const AggregationScratch& scratch, FunctionRef<void()> overlap) const;
+  /// Adds the halo's part of these rows of `out`. Ranges are those of Halo::offer. The first one
+  /// waits for halo rows, and adds all rows' parts where they are not at hand row by row.
+  void add_halo(const PassContext& pass, const Site& site, MatrixView out, RowRange rows) const;
 
   /// C x for sparse x: the scaled rows that this rank sends to other ranks.
   SparseRows scale_columns(const SparseView& x) const;
@@ -93,6 +96,7 @@ class GraphOperator {
   const Blocks& blocks(Direction direction) const {
     return direction == Direction::forward || !shard_.shard().out ? in_ : out_;
   }
+  CsrView halo(Direction direction) const;
   double degree(std::size_t row) const;
   float scale(DegreeScale scale, std::size_t row) const;
 

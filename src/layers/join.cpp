@@ -13,6 +13,7 @@ Join::Join(Declare& declare, const std::vector<ValueId>& parts, JumpingKnowledge
     declare.reads(v, how == JumpingKnowledge::max);
   }
   out_ = declare.writes(cols, nonnegative);
+  declare.row_by_row();
   if (how == JumpingKnowledge::max) declare.saves_output(out_);
 }
 
@@ -33,14 +34,15 @@ void Join::forward(const Pass& pass, RowRange rows) {
   }
 }
 
-void Join::backward(const Pass& pass) {
+void Join::backward_rows(const Pass& pass, RowRange rows) {
   Kernels& k = pass.kernels();
-  const MatrixView d = pass.gradient(out_);
+  const auto of = [&](const auto& matrix) { return matrix.row_range(rows.begin, rows.rows()); };
+  const MatrixView d = of(pass.gradient(out_));
   std::int64_t at = 0;
   for (const ValueId v : parts_) {
-    const MatrixView dx = pass.gradient_part(v);
+    const MatrixView dx = of(pass.gradient_part(v));
     if (how_ == JumpingKnowledge::max) {
-      k.max_backward(pass.saved(v).dense, pass.saved(out_).dense, d, dx);
+      k.max_backward(of(pass.saved(v).dense), of(pass.saved(out_).dense), d, dx);
     } else {
       k.axpby(1, d.col_range(at, dx.cols), 0, dx);
       if (how_ == JumpingKnowledge::concat) at += dx.cols;

@@ -15,7 +15,7 @@ class Join final : public Step {
 
   void forward(const Pass& pass, RowRange rows) override;
   /// Of equal greatest elements the first takes the gradient.
-  void backward(const Pass& pass) override;
+  void backward_rows(const Pass& pass, RowRange rows) override;
 
  private:
   std::vector<ValueId> parts_;

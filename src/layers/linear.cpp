@@ -16,6 +16,7 @@ Linear::Linear(Declare& declare, const Options& options) : options_(options) {
   if (options.bias) bias_ = declare.parameter("bias", 1, options.out, ParameterKind::bias);
   for (const Term& t : options.terms) declare.reads(t.x, true);
   y_ = declare.writes(options.out, false);
+  declare.row_by_row();
   if (options.share < 1) scaled_ = declare.scratch(options.out, {.backward = true});
 }
 
@@ -34,23 +35,29 @@ void Linear::forward(const Pass& pass, RowRange rows) {
   }
 }
 
-void Linear::backward(const Pass& pass) {
+void Linear::backward_rows(const Pass& pass, RowRange rows) {
   Kernels& k = pass.kernels();
-  ConstMatrixView dy = pass.gradient(y_);
-  bias_gradient(pass, dy, bias_);
-  if (options_.share < 1) {
-    const MatrixView scaled = pass.scratch(scaled_);
-    k.axpby(options_.share, dy, 0, scaled);
-    dy = scaled;
-  }
+  const auto of = [&](const auto& matrix) { return matrix.row_range(rows.begin, rows.rows()); };
+  const ConstMatrixView dy = of(pass.gradient(y_));
+  const bool scales = options_.share < 1;
+  const MatrixView scaled = scales ? of(pass.scratch(scaled_)) : MatrixView{};
+  if (scales) k.axpby(options_.share, dy, 0, scaled);
   for (std::size_t i = 0; i < weights_.size(); ++i) {
     const ValueId x = options_.terms[i].x;
-    weight_gradient(pass, pass.saved(x), dy, weights_[i], last_);
-    const MatrixView dx = pass.gradient_part(x);
     if (!pass.has_gradient(x)) continue;
+    const MatrixView dx = of(pass.gradient_part(x));
     const PhaseTimer timer(pass.times().gemm);
-    k.gemm(dy, pass.parameter(weights_[i]), true, false, dx);
-    if (options_.share < 1) k.axpby(1 - options_.share, pass.gradient(y_), 1, dx);
+    k.gemm(scales ? scaled : dy, pass.parameter(weights_[i]), true, false, dx);
+    if (scales) k.axpby(1 - options_.share, dy, 1, dx);
+  }
+}
+
+void Linear::end_backward(const Pass& pass) {
+  const ConstMatrixView dy = pass.gradient(y_);
+  bias_gradient(pass, dy, bias_);
+  for (std::size_t i = 0; i < weights_.size(); ++i) {
+    weight_gradient(pass, pass.saved(options_.terms[i].x),
+                    options_.share < 1 ? pass.scratch(scaled_) : dy, weights_[i], last_);
   }
 }
 

@@ -25,7 +25,8 @@ class Linear final : public Step {
   Linear(Declare& declare, const Options& options);
 
   void forward(const Pass& pass, RowRange rows) override;
-  void backward(const Pass& pass) override;
+  void backward_rows(const Pass& pass, RowRange rows) override;
+  void end_backward(const Pass& pass) override;
 
  private:
   Options options_;

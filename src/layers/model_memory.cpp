@@ -16,6 +16,8 @@ std::vector<Stretch> stretches_of(const Composition& model) {
   return all;
 }
 
+std::size_t index(int id) { return static_cast<std::size_t>(id); }
+
 /// The times from the first to the last use of a matrix, both included.
 struct Lifetime {
   int first = 0;
@@ -24,8 +26,8 @@ struct Lifetime {
 
 /// The times at which each step of a training pass runs: time t comes before time t + 1.
 struct PassTimes {
-  std::vector<Lifetime> forward;  ///< By step: from the first row offered to the last row made.
-  std::vector<int> backward;
+  // By step: from the first row offered, or awaited, to the last row made.
+  std::vector<Lifetime> forward, backward;
   int end = 0;
 
   PassTimes(const Composition& model, const std::vector<Stretch>& stretches, bool in_blocks) {
@@ -41,7 +43,19 @@ struct PassTimes {
       ++end;
     }
     backward.resize(forward.size());
-    for (std::size_t i = backward.size(); i-- > 0;) backward[i] = end++;
+    // With blocks, steps that make gradients row by row wait for the next step that does not.
+    for (std::size_t i = backward.size(); i-- > 0;) backward[i] = {end, end++};
+    if (in_blocks) {
+      int awaited = end;
+      for (int i = 0; i < model.steps(); ++i) {
+        const Composition::Backward how = model.backward(i);
+        if (how != Composition::Backward::at_once) backward[index(i)].last = awaited;
+        if (how == Composition::Backward::row_by_row || !model.value(model.output(i)).has_gradient)
+          continue;
+        awaited = backward[index(i)].first;
+      }
+    }
+    ++end;
   }
 };
 
@@ -111,13 +125,13 @@ ModelMemory::ModelMemory(const Composition& model, const PassRows& rows,
     }
     if (!value.has_gradient || value.gradient_in != kNoValue) continue;
     // Backward runs the value's last reader first.
-    const int begun =
+    const Lifetime begun =
         value.readers.empty() ? times.backward.back() : times.backward[index(value.readers.back())];
-    add(to.scratch, PassPart::backward, {begun, times.backward[index(value.producer)]}, kFloat);
+    add(to.scratch, PassPart::backward, {begun.first, times.backward[index(value.producer)].last},
+        kFloat);
     for (std::size_t r = 0; r + 1 < value.readers.size(); ++r) {
-      const int at = times.backward[index(value.readers[r])];
       Region part{value.cols};
-      add(part, PassPart::backward, {at, at}, kFloat);
+      add(part, PassPart::backward, times.backward[index(value.readers[r])], kFloat);
       to.parts.emplace_back(value.readers[r], part);
     }
   }
@@ -127,14 +141,15 @@ ModelMemory::ModelMemory(const Composition& model, const PassRows& rows,
     constexpr auto kBackward = static_cast<std::size_t>(PassPart::backward);
     const int shared = values_[index(value.gradient_in)].scratch.pieces[kBackward];
     values_[v].scratch.pieces[kBackward] = shared;
-    plan_.extend(shared, times.backward[index(value.producer)]);
+    plan_.extend(shared, times.backward[index(value.producer)].last);
   }
   for (const Composition::ScratchMatrix& s : model.scratch()) {
     Region& region = scratch_.emplace_back(Region{s.cols, s.rows});
-    const int at = times.backward[index(s.step)];
     const Lifetime forward = times.forward[index(s.step)];
     if (s.uses.forward) add(region, PassPart::forward, forward, s.value_bytes);
-    if (s.uses.backward) add(region, PassPart::backward, {at, at}, s.value_bytes);
+    if (s.uses.backward) {
+      add(region, PassPart::backward, times.backward[index(s.step)], s.value_bytes);
+    }
     if (s.uses.inference) add(region, PassPart::inference, forward, s.value_bytes);
   }
   saved_.reserve(model.saved().size());
@@ -208,10 +223,11 @@ MatrixView ModelMemory::gradient_part(ValueId v, int step) const {
   return gradient(v);
 }
 
-void ModelMemory::add_parts(int step, Kernels& kernels) const {
+void ModelMemory::add_parts(int step, RowRange rows, Kernels& kernels) const {
+  const auto of = [&](const MatrixView& m) { return m.row_range(rows.begin, rows.rows()); };
   for (const ValueMemory& value : values_) {
     for (const auto& [writer, part] : value.parts) {
-      if (writer == step) kernels.add(matrix(value.scratch), matrix(part));
+      if (writer == step) kernels.add(of(matrix(value.scratch)), of(matrix(part)));
     }
   }
 }

@@ -46,7 +46,7 @@ struct Stretch {
   int end;
 };
 
-/// How many rows passes have, and in how many blocks forward makes them.
+/// How many rows passes have, and in how many blocks they make them.
 struct PassRows {
   std::int64_t training = 0;  ///< Inner nodes of the training shard.
   std::int64_t most = 0;      ///< The largest number of rows of any pass, inference included.
@@ -106,8 +106,8 @@ class ModelMemory {
   /// The matrix into which a step writes its part of dL/dv: the gradient itself for the first step
   /// that backward runs, a matrix of its own for each other step.
   MatrixView gradient_part(ValueId v, int step) const;
-  /// Adds the parts that `step` has written beside gradients to those gradients.
-  void add_parts(int step, Kernels& kernels) const;
+  /// Adds these rows of the parts that `step` has written beside gradients to those gradients.
+  void add_parts(int step, RowRange rows, Kernels& kernels) const;
 
  private:
   /// The scratch memory of one matrix: for each part of a pass its piece of the plan, or -1.

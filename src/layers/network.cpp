@@ -33,12 +33,14 @@ Network::Network(const ModelOptions& options, const ModelInput& input, std::int6
   parameters().initialise(seed, kernels);
   blocks_.reserve(static_cast<std::size_t>(rows.blocks));
   small_.reserve(static_cast<std::size_t>(parameters().count()));
+  open_steps_.reserve(static_cast<std::size_t>(composition_.steps()));
 }
 
 void Network::begin(PassPart part, std::int64_t rows, std::int64_t halo) {
   memory_.begin(part, rows, halo);
   blocks_.clear();
-  const std::int64_t size = std::max<std::int64_t>(1, (rows + rows_.blocks - 1) / rows_.blocks);
+  std::int64_t size = std::max<std::int64_t>(1, (rows + rows_.blocks - 1) / rows_.blocks);
+  if (rows_.blocks > 1) size = round_up(size, kRowTile);
   for (std::int64_t at = 0; at < rows; at += size)
     blocks_.push_back({at, std::min(rows, at + size)});
   if (blocks_.empty()) blocks_.push_back({0, 0});
@@ -51,7 +53,7 @@ ConstMatrixView Network::run_forward(PassPart part, const PassContext& context,
   ValueId v = 0;
   for (const FeatureView& view : input.values()) memory_.set(v++, view);
   const auto ignore = [](int, std::int64_t, std::int64_t, bool) {};
-  const Pass pass(context, graph, memory_, composition_, blocks_, ignore);
+  const Pass pass(context, graph, memory_, composition_, blocks_, ignore, [](RowRange) {});
   for (const Stretch& s : memory_.stretches()) {
     if (s.first < s.end && composition_.gathers(s.first)) composition_.step(s.first).gather(pass);
     for (const RowRange rows : blocks_) {
@@ -122,16 +124,45 @@ void Network::backward(const PassContext& context, const GraphOperator& graph,
     for (const auto& [begin, end] : small_) complete(begin, end);
     small_.clear();
   };
-  Pass pass(context, graph, memory_, composition_, blocks_, announce);
+  std::vector<int>& open = open_steps_;
+  Pass* running = nullptr;
+  const auto make_rows = [&](RowRange rows) {
+    const int step = running->step_;
+    for (const int i : open) {
+      running->step_ = i;
+      composition_.step(i).backward_rows(*running, rows);
+      memory_.add_parts(i, rows, kernels_);
+    }
+    running->step_ = step;
+  };
+  const auto end_steps = [&] {
+    for (const int i : open) {
+      running->step_ = i;
+      composition_.step(i).end_backward(*running);
+    }
+    open.clear();
+  };
+  const auto finish = [&] {
+    if (open.empty()) return;
+    make_rows({0, rows_.training});
+    end_steps();
+  };
+  Pass pass(context, graph, memory_, composition_, blocks_, announce, make_rows);
+  running = &pass;
   for (int i = composition_.steps() - 1; i >= 0; --i) {
     const Composition::Value& written = composition_.value(composition_.output(i));
     if (!written.has_gradient) continue;
+    const Composition::Backward how = composition_.backward(i);
+    if (how == Composition::Backward::at_once) finish();
     pass.step_ = i;
     composition_.step(i).backward(pass);
-    memory_.add_parts(i, kernels_);
+    if (how == Composition::Backward::pulls) end_steps();
+    open.push_back(i);
+    if (how == Composition::Backward::at_once || blocks_.size() == 1) finish();
     if (i > 0 && composition_.value(composition_.output(i - 1)).layer < written.layer) flush();
-    release();
+    if (open.empty()) release();
   }
+  finish();
   flush();
   release();
 }

@@ -86,6 +86,8 @@ class Network {
   std::vector<RowRange> blocks_;  ///< The row blocks of the current pass.
   /// Ranges of final gradients too small to be announced alone.
   std::vector<std::pair<std::int64_t, std::int64_t>> small_;
+  /// The steps whose `backward_rows` backward has still to call, in its order.
+  std::vector<int> open_steps_;
 };
 
 }  // namespace heliograph

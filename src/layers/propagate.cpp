@@ -18,6 +18,7 @@ Propagate::Propagate(Declare& declare, const Options& options) : options_(option
   declare.sends(forward_site_, options.x);
   if (has_gradient) {
     backward_site_ = declare.site(Direction::backward, cols, false);
+    declare.pulls();
     declare.sends(backward_site_, options.x);
     if (options.root != kNoValue) shared_ = declare.scratch(cols, {.backward = true});
   }
@@ -29,33 +30,43 @@ void Propagate::offer(const Pass& pass, RowRange rows) {
 }
 
 void Propagate::gather(const Pass& pass) {
+  pass.graph.begin_sum(pass.context, pass.site(forward_site_), pass.read(options_.x).dense,
+                       pass.write(y_), pass.scratch(sum_scratch_), [] {});
+}
+
+void Propagate::forward(const Pass& pass, RowRange rows) {
   const MatrixView y = pass.write(y_);
-  pass.graph.sum(pass.context, pass.site(forward_site_), pass.read(options_.x).dense, y,
-                 pass.scratch(sum_scratch_), [] {});
+  pass.graph.add_halo(pass.context, pass.site(forward_site_), y, rows);
   if (options_.root == kNoValue) return;
-  pass.kernels().axpby(1 - options_.share, pass.read(options_.root).dense, options_.share, y);
+  pass.kernels().axpby(1 - options_.share, pass.read(options_.root).row_range(rows).dense,
+                       options_.share, y.row_range(rows.begin, rows.rows()));
 }
 
 void Propagate::backward(const Pass& pass) {
-  Kernels& k = pass.kernels();
+  if (backward_site_ < 0) return;
   const MatrixView dy = pass.gradient(y_);
   const bool has_root = options_.root != kNoValue;
-  const bool same = options_.root == options_.x;
-  if (has_root && !same && pass.has_gradient(options_.root)) {
-    k.axpby(1 - options_.share, dy, 0, pass.gradient_part(options_.root));
-  }
-  if (backward_site_ < 0) return;
-  const ConstMatrixView rows = has_root ? pass.scratch(shared_) : dy;
-  const MatrixView dx = pass.gradient_part(options_.x);
+  const MatrixView shared = has_root ? pass.scratch(shared_) : dy;
   pull(
-      pass, pass.site(backward_site_), rows,
-      [&](RowRange r) {
+      pass, pass.site(backward_site_), shared,
+      [&](RowRange rows) {
         if (!has_root) return;
-        k.axpby(options_.share, dy.row_range(r.begin, r.rows()), 0,
-                pass.scratch(shared_).row_range(r.begin, r.rows()));
+        pass.kernels().axpby(options_.share, dy.row_range(rows.begin, rows.rows()), 0,
+                             shared.row_range(rows.begin, rows.rows()));
       },
-      dx, sum_scratch_, [] {});
-  if (same) k.axpby(1 - options_.share, dy, 1, dx);
+      pass.gradient_part(options_.x), sum_scratch_, [] {});
+}
+
+void Propagate::backward_rows(const Pass& pass, RowRange rows) {
+  const bool same = options_.root == options_.x;
+  if (backward_site_ >= 0) {
+    pass.graph.add_halo(pass.context, pass.site(backward_site_), pass.gradient_part(options_.x),
+                        rows);
+  }
+  if (options_.root == kNoValue || !pass.has_gradient(options_.root)) return;
+  pass.kernels().axpby(1 - options_.share, pass.gradient(y_).row_range(rows.begin, rows.rows()),
+                       same ? 1.0F : 0.0F,
+                       pass.gradient_part(options_.root).row_range(rows.begin, rows.rows()));
 }
 
 }  // namespace heliograph

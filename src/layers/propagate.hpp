@@ -19,8 +19,9 @@ class Propagate final : public Step {
 
   void offer(const Pass& pass, RowRange rows) override;
   void gather(const Pass& pass) override;
-  void forward(const Pass& /*pass*/, RowRange /*rows*/) override {}
+  void forward(const Pass& pass, RowRange rows) override;
   void backward(const Pass& pass) override;
+  void backward_rows(const Pass& pass, RowRange rows) override;
 
  private:
   Options options_;

@@ -22,13 +22,15 @@ class Pass {
  public:
   /// All references must outlive the pass.
   Pass(const PassContext& pass_context, const GraphOperator& graph_operator, ModelMemory& memory,
-       const Composition& model, std::span<const RowRange> row_blocks, GradientRows complete)
+       const Composition& model, std::span<const RowRange> row_blocks, GradientRows complete,
+       FunctionRef<void(RowRange)> await)
       : context(pass_context),
         graph(graph_operator),
         blocks(row_blocks),
         memory_(memory),
         model_(model),
-        complete_(complete) {}
+        complete_(complete),
+        await_(await) {}
 
   const PassContext& context;
   const GraphOperator& graph;
@@ -75,6 +77,9 @@ class Pass {
   MatrixView gradient_part(ValueId v) const { return memory_.gradient_part(v, step_); }
 
   bool has_gradient(ValueId v) const;
+  /// Backward of a step that pulls: makes these rows of its output's gradient. Ranges are those of
+  /// Halo::offer.
+  void await(RowRange rows) const { await_(rows); }
 
   MatrixView parameter(int i) const;
   MatrixView statistic(int i) const;
@@ -92,10 +97,11 @@ class Pass {
 
  private:
   friend class Network;
-  int step_ = 0;  ///< The step whose backward is running.
+  int step_ = 0;  ///< The step that backward is running.
   ModelMemory& memory_;
   const Composition& model_;
   GradientRows complete_;
+  FunctionRef<void(RowRange)> await_;
 };
 
 /// A part of a model. Its constructor declares everything that it needs (layers/composition.hpp); a
@@ -112,8 +118,18 @@ class Step {
   virtual void gather(const Pass& /*pass*/) {}
   /// Makes these rows of the output, in training and in inference.
   virtual void forward(const Pass& pass, RowRange rows) = 0;
-  /// Makes the gradients of all parameters and inputs from the output's gradient.
-  virtual void backward(const Pass& pass) = 0;
+
+  // Backward makes the gradients of all parameters and inputs from the output's gradient: first
+  // `backward`, then `backward_rows` for each block of rows, then `end_backward`. Rows of the
+  // inputs' gradients are final after `backward_rows`. The steps of which only `backward_rows`
+  // makes gradients of inputs run together with the step before them and with the one after
+  // (Declare:: row_by_row, Declare::pulls).
+
+  virtual void backward(const Pass& /*pass*/) {}
+  virtual void backward_rows(const Pass& /*pass*/, RowRange /*rows*/) {}
+  /// Called when the next step has offered its rows: for gradients of parameters that need all
+  /// rows.
+  virtual void end_backward(const Pass& /*pass*/) {}
 };
 
 }  // namespace heliograph

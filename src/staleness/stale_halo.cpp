@@ -18,8 +18,10 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
       page_locked_(shard.device().page_locked()),
       shared_slots_{
           HaloSlot(comm, Channel::halo, shard.device(), MemoryUse::halo, account, pieces),
+          HaloSlot(comm, Channel::halo, shard.device(), MemoryUse::halo, account, pieces),
+          HaloSlot(comm, Channel::halo, shard.device(), MemoryUse::halo, account, pieces),
           HaloSlot(comm, Channel::halo, shard.device(), MemoryUse::halo, account, pieces)} {
-  std::array<std::size_t, 2> most_sent{}, most_received{};
+  std::array<std::size_t, 2> most_sent{}, most_received{}, most_expanded{};
   std::size_t most_packed = 0;
   for (const Site& site : sites) {
     // Backward passes usually visit the sites in descending order of id.
@@ -40,7 +42,9 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
     halo.exchange = std::make_unique<HaloExchange>(comm, shard, plan, schedule, site, seed);
     if (policy.keeps_columns(site)) {
       halo.exchange->keep_columns(policy.of(site, {}).format, policy.slots(), packed_, account);
-      most_packed = std::max({most_packed, sent, received});
+      std::size_t& expanded = turns() == 1 ? most_packed : most_expanded[shared_place(site, 0)];
+      most_packed = std::max(most_packed, sent);
+      expanded = std::max(expanded, received);
     }
     const std::int64_t kept = policy.kept_slots(site);
     halo.keeps = kept > 0;
@@ -53,11 +57,14 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
     }
     if (halo.keeps) schedule.list_distinct_rows(shard.device(), MemoryUse::graph, account);
     if (slots > 0) continue;
-    const std::size_t shared = shared_slot(site);
+    const std::size_t shared = shared_place(site, 0);
     most_sent[shared] = std::max(most_sent[shared], sent);
     most_received[shared] = std::max(most_received[shared], received);
   }
   if (most_packed > 0) packed_ = Buffer(most_packed, MemoryUse::halo, account);
+  for (std::size_t i = 0; i < expanded_.size() && turns() > 1; ++i) {
+    expanded_[i] = Buffer(most_expanded[i % 2], MemoryUse::halo, account);
+  }
   std::int64_t bytes = 0;
   for (const PlanSchedule& made : send_schedules_) bytes += made.schedule->bytes();
   schedule_bytes_.set(bytes);
@@ -75,9 +82,9 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
   // A peer gets as many messages an exchange as there are pieces.
   comm_.expect_messages(exchanges * static_cast<std::size_t>(pieces_));
   if (policy.slots() > 1) return;
-  for (std::size_t i = 0; i < shared_slots_.size(); ++i) {
-    shared_slots_[i].send_buffer(most_sent[i]);
-    shared_slots_[i].receive_buffer(most_received[i]);
+  for (std::size_t i = 0; i < 2 * static_cast<std::size_t>(turns()); ++i) {
+    shared_slots_[i].send_buffer(most_sent[i % 2]);
+    shared_slots_[i].receive_buffer(most_received[i % 2]);
   }
 }
 
@@ -103,13 +110,17 @@ void StaleHalo::open(const Site& site, const OfferedRows& rows) {
   if (!last) release();
   comm_.set_progress({static_cast<int>(clock_.epoch), site.layer});
   const Delivery delivery = policy_.of(site, clock_);
-  HaloSlot& to = slot(halo_of(site), clock_.epoch);
+  SiteHalo& halo = halo_of(site);
+  if (!site.partial_sums) turn_ = (turn_ + 1) % turns();
+  halo.turn = turn_;
+  halo.rows.reset();
+  HaloSlot& to = slot(halo, clock_.epoch);
   if (delivery.lag > 0 && last && !comm_.sends_in_groups()) {
     to.hold_sends();
     held_.push_back(&to);
   }
   opened_.push_back(site.id);
-  halo_of(site).exchange->open(to, codecs_.of(delivery.format), clock_, rows, times_);
+  halo.exchange->open(to, codecs_.of(delivery.format), clock_, rows, times_);
 }
 
 void StaleHalo::offer(const Site& site, RowRange rows) {
@@ -117,9 +128,21 @@ void StaleHalo::offer(const Site& site, RowRange rows) {
 }
 
 void StaleHalo::finish(const Site& site, FunctionRef<void(const PackedRows&)> consume) {
-  SiteHalo& h = halo_of(site);
-  const PackedRows packed = h.exchange->finish(slot(h, source_epoch(site, clock_.epoch)), times_);
+  const PackedRows packed = wait_for(halo_of(site));
   if (packed.rows > 0) consume(packed);
+}
+
+std::optional<PackedRows> StaleHalo::received(const Site& site) {
+  if (turns() == 1) return std::nullopt;
+  SiteHalo& halo = halo_of(site);
+  if (!halo.rows) halo.rows = wait_for(halo);
+  return halo.rows;
+}
+
+PackedRows StaleHalo::wait_for(SiteHalo& halo) {
+  const Site& site = halo.exchange->site();
+  const Buffer& expanded = turns() == 1 ? packed_ : expanded_[shared_place(site, halo.turn)];
+  return halo.exchange->finish(slot(halo, source_epoch(site, clock_.epoch)), expanded, times_);
 }
 
 std::optional<StaleHalo::NotedRow> StaleHalo::noted_row() const {
@@ -234,7 +257,7 @@ bool StaleHalo::sent_fits(std::span<const std::int64_t> sent, std::int64_t epoch
 }
 
 HaloSlot& StaleHalo::slot(SiteHalo& halo, std::int64_t epoch) {
-  if (halo.ring.empty()) return shared_slots_[shared_slot(halo.exchange->site())];
+  if (halo.ring.empty()) return shared_slots_[shared_place(halo.exchange->site(), halo.turn)];
   return halo.ring[static_cast<std::size_t>(epoch) % halo.ring.size()];
 }
 

@@ -18,8 +18,9 @@ namespace heliograph {
 /// The bounded-staleness adaptor (Sylvie, arXiv 2303.01277): the halo of a training pass. In epoch
 /// e every site posts its boundary rows and receives the halo rows of epoch e - lag(e). Messages
 /// stay in flight across epochs, at most S + 1 for each site. With S = 0 a halo is consumed before
-/// the next one is opened, so all sites share one send buffer and one receive buffer. Only the
-/// rank's own thread may use it.
+/// the next one is opened, so all sites share one send buffer and one receive buffer. Where rows
+/// are made in blocks, the next one is opened before: then sites take turns with two of each. Only
+/// the rank's own thread may use it.
 class StaleHalo final : public Halo {
  public:
   /// Makes the exchanges of `sites` and all buffers; site i must have id i. `policy` and `sites`
@@ -33,11 +34,12 @@ class StaleHalo final : public Halo {
   /// synchronous epoch it first waits for all messages in flight.
   void begin_epoch(Clock clock);
 
-  /// Opens an exchange as Halo::open does. With S = 0, `finish` must have consumed the last halo
-  /// before the next `open`.
+  /// Opens an exchange as Halo::open does. With S = 0 and one piece, `finish` must have consumed
+  /// the last halo before the next `open`.
   void open(const Site& site, const OfferedRows& rows) override;
   void offer(const Site& site, RowRange rows) override;
   void finish(const Site& site, FunctionRef<void(const PackedRows&)> consume) override;
+  std::optional<PackedRows> received(const Site& site) override;
   std::int64_t source_epoch(const Site& site, std::int64_t epoch) const override {
     return epoch - policy_.of(site, {epoch}).lag;
   }
@@ -106,16 +108,23 @@ class StaleHalo final : public Halo {
   struct SiteHalo {
     const SendSchedule* schedule = nullptr;
     std::unique_ptr<HaloExchange> exchange;
-    std::deque<HaloSlot> ring;  ///< One slot for each epoch held; empty if sites share a slot.
-    bool keeps = false;         ///< Whether what was sent stays in the ring (Halo::kept).
+    std::deque<HaloSlot> ring;       ///< One slot for each epoch held; empty if sites share slots.
+    int turn = 0;                    ///< Which of the shared buffers the last exchange uses.
+    std::optional<PackedRows> rows;  ///< What it has received, as `received` returns it.
+    bool keeps = false;              ///< Whether what was sent stays in the ring (Halo::kept).
   };
 
   /// Calls visit(epoch, exchange, slot) for each epoch from `first` to `last` of each ring.
   template <class Visit>
   void visit_rings(std::int64_t first, std::int64_t last, Visit visit);
   SiteHalo& halo_of(const Site& site) { return site_halos_[static_cast<std::size_t>(site.id)]; }
-  /// The place in `shared_slots_` of a site without a ring.
-  static std::size_t shared_slot(const Site& site) { return site.partial_sums ? 1 : 0; }
+  /// The place of a site in what sites share.
+  static std::size_t shared_place(const Site& site, int turn) {
+    return 2 * static_cast<std::size_t>(turn) + (site.partial_sums ? 1 : 0);
+  }
+  /// How many exchanges of rows may be open at a time.
+  int turns() const { return pieces_ > 1 ? 2 : 1; }
+  PackedRows wait_for(SiteHalo& halo);
   /// The slot that a site uses in `epoch`.
   HaloSlot& slot(SiteHalo& halo, std::int64_t epoch);
   SendSchedule& send_schedule(const HaloPlan& plan, bool share_rows);
@@ -138,13 +147,16 @@ class StaleHalo final : public Halo {
   /// By site, RowSelection::failed; empty if no device orders messages. Declared before the slots,
   /// since freeing it may wait for messages in flight, which they end.
   Buffer failed_;
-  /// The packed rows that an exchange with kept columns is sending or has received.
+  /// The packed rows that an exchange with kept columns is sending, and those that it has received
+  /// by shared_place(); with one turn, they are in `packed_` too.
   Buffer packed_;
-  /// If policy_.slots() is 1: the slots of all exchanges of rows, and of partial sums.
-  std::array<HaloSlot, 2> shared_slots_;
+  std::array<Buffer, 4> expanded_;
+  /// If policy_.slots() is 1: the slots of all exchanges, by shared_place().
+  std::array<HaloSlot, 4> shared_slots_;
   std::vector<SiteHalo> site_halos_;
   std::vector<int> opened_;  ///< The sites of this epoch's exchanges, in order.
   Clock clock_;
+  int turn_ = 0;                 ///< Of the last exchange of rows.
   int last_site_ = -1;           ///< The site that sends last in an epoch.
   int last_sums_ = -1;           ///< That of its partial sums, if it has any.
   std::vector<HaloSlot*> held_;  ///< The slots whose sends are held back.

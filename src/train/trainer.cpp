@@ -15,7 +15,6 @@
 #include "train/host_values.hpp"
 #include "train/launch.hpp"
 #include "train/options/given.hpp"
-#include "train/plan/row_blocks.hpp"
 
 namespace heliograph {
 namespace {
@@ -139,12 +138,10 @@ Trainer::Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryA
   const std::int64_t most_halo = whole_ ? std::max(halo, whole_->op().halo_rows()) : halo;
   const std::int64_t backward_halo =
       train_->placed().shard().adjacency(Direction::backward).plan.halo_rows;
-  const int blocks = row_blocks(
-      options, options.inductive ? plan.facts().training_nodes : plan.facts().nodes, comm.size());
   model_ = std::make_unique<Network>(
       composed_model(options), train_->input(), plan.facts().classes, options.seed,
-      PassRows{rows, most_rows, blocks, halo, most_halo, backward_halo, plan.covers()}, *kernels_,
-      account_);
+      PassRows{rows, most_rows, plan.blocks(), halo, most_halo, backward_halo, plan.covers()},
+      *kernels_, account_);
   std::int64_t widest = 0;
   for (const Site& site : model_->sites()) widest = std::max(widest, site.cols);
   train_->reserve_sums(widest, account_);
@@ -152,9 +149,9 @@ Trainer::Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryA
   evaluated().exact_halo().set_scratch(model_->idle_memory());
   training_loss_.emplace(plan, *train_, *kernels_, account_);
   update_.emplace(options, model_->parameters(), comm, *kernels_, times_, account, account_);
-  halo_ = std::make_unique<StaleHalo>(comm, train_->placed(),
-                                      ExchangePolicy(plan.exchange(), options.epochs),
-                                      model_->sites(), blocks, options.seed, times_, account_);
+  halo_ = std::make_unique<StaleHalo>(
+      comm, train_->placed(), ExchangePolicy(plan.exchange(), options.epochs), model_->sites(),
+      plan.blocks(), options.seed, times_, account_);
 }
 
 bool Trainer::takes_cuda_graphs() const {

@@ -98,7 +98,7 @@ TEST(HaloExchange, ExactColumnsTravelBesideTheCodes) {
     site.exact_cols = 3;
     HaloExchange exchange(comm, placed, shard.in.plan, schedule, site, 1);
     test::start(exchange, slot, *codec, 0, {rows.view(), nullptr, exact.view()}, clock);
-    const PackedRows packed = exchange.finish(slot, clock);
+    const PackedRows packed = exchange.finish(slot, {}, clock);
     ASSERT_EQ(packed.rows, shard.in.plan.halo_rows);
     for (std::int64_t r = 0; r < packed.rows; ++r) {
       const float node = -packed.exact(r, 0);
@@ -140,7 +140,7 @@ TEST(HaloExchange, GroupsTravelWithParametersOfTheirOwn) {
     site.groups = kGroups;
     HaloExchange exchange(comm, placed, shard.in.plan, schedule, site, 1);
     test::start(exchange, slot, *codec, 0, {rows.view(), nullptr, exact.view()}, clock);
-    const PackedRows packed = exchange.finish(slot, clock);
+    const PackedRows packed = exchange.finish(slot, {}, clock);
     ASSERT_EQ(packed.rows, shard.in.plan.halo_rows);
     for (std::int64_t r = 0; r < packed.rows; ++r) {
       const auto node = static_cast<std::int64_t>(-packed.exact(r, 0));
@@ -182,7 +182,7 @@ TEST(HaloExchange, RoundingIsFreshInEveryEpochLayerAndDirectionAndRight) {
                             test::site(pass, pass / 2, direction, kCols), 1);
       for (int epoch = 0; epoch < kEpochs; ++epoch) {
         test::start(exchange, slot, *codec, epoch, {rows.view()}, clock);
-        const PackedRows packed = exchange.finish(slot, clock);
+        const PackedRows packed = exchange.finish(slot, {}, clock);
         std::vector<float> values;
         for (std::int64_t c = 2; c < kCols; ++c) {
           values.push_back(decode_value(packed.row(0), packed.format, packed.cols, c));

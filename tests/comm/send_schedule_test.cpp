@@ -282,8 +282,8 @@ TEST(HaloExchange, ASlotThatAnotherExchangeHasTakenIsRefused) {
                    test::site(1, 1, Direction::forward, kScheduleCols), 1);
   test::start(one, slot, *codec, 0, {rows.view()}, clock);
   test::start(two, slot, *codec, 0, {rows.view()}, clock);
-  EXPECT_EQ(two.finish(slot, clock).rows, plan.halo_rows);
-  EXPECT_THROW(one.finish(slot, clock), Error);
+  EXPECT_EQ(two.finish(slot, {}, clock).rows, plan.halo_rows);
+  EXPECT_THROW(one.finish(slot, {}, clock), Error);
   slot.wait_for_sends();
 }
 

@@ -38,8 +38,9 @@ std::vector<double> sums(const Graph& graph, ModelKind kind, const std::vector<f
   const PassContext pass{*kernels, halo, clock, {}, 11};
   Site site;
   site.direction = direction;
-  op.sum(pass, site, in.view(), out.view(),
-         {reproducible ? accumulator.view() : AccumulatorView{}, {}}, [] {});
+  op.begin_sum(pass, site, in.view(), out.view(),
+               {reproducible ? accumulator.view() : AccumulatorView{}, {}}, [] {});
+  op.add_halo(pass, site, out.view(), {0, graph.nodes});
   std::vector<double> result;
   for (std::int64_t v = 0; v < graph.nodes; ++v) result.push_back(out.view().row(v)[0]);
   return result;

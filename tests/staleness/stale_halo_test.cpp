@@ -141,7 +141,8 @@ TEST(StaleHalo, AgesDoNotDependOnTheOrderOfSites) {
 }
 
 /// The buffers of one rank after an epoch whose layers are `cols` wide.
-std::int64_t halo_bytes(int staleness, const std::vector<std::int64_t>& cols, int epochs) {
+std::int64_t halo_bytes(int staleness, const std::vector<std::int64_t>& cols, int epochs,
+                        int pieces = 1) {
   const Graph graph = test::random_graph(60, 0.1, 4);
   const Partition partition = test::round_robin_partition(60, 2);
   const NodeIndex index(graph, partition);
@@ -157,8 +158,8 @@ std::int64_t halo_bytes(int staleness, const std::vector<std::int64_t>& cols, in
       const int layer = static_cast<int>(sites.size());
       sites.push_back(test::site(layer, layer, Direction::forward, width));
     }
-    StaleHalo halo(comm, placed, ExchangePolicy(exchange(staleness, 0, 0, 32), epochs), sites, 2, 1,
-                   clock, &account);
+    StaleHalo halo(comm, placed, ExchangePolicy(exchange(staleness, 0, 0, 32), epochs), sites,
+                   pieces, 1, clock, &account);
     for (int epoch = 0; epoch < epochs; ++epoch) {
       halo.begin_epoch({epoch});
       for (const Site& site : sites) {
@@ -345,6 +346,7 @@ TEST(StaleHalo, KeepsSentRowsForAsLongAsGradientsComputedFromThemArrive) {
 
 TEST(StaleHalo, SynchronousLayersShareTheWidestOnesBuffers) {
   EXPECT_EQ(halo_bytes(0, {3, 8, 5}, 4), 8);
+  EXPECT_EQ(halo_bytes(0, {3, 8, 5}, 4, 3), 2 * 8) << "of two sites at a time";
   EXPECT_EQ(halo_bytes(1, {3, 8, 5}, 4), 2 * (3 + 8 + 5));
   EXPECT_EQ(halo_bytes(3, {3, 8, 5}, 6), 4 * (3 + 8 + 5));
 }

@@ -46,8 +46,9 @@ SingleRank::SingleRank(const Dataset& dataset, ModelOptions options, bool reprod
     if (options.precompute) {
       Matrix sum(f.rows, f.cols, MemoryUse::features, nullptr);
       BasicMatrix<double> accumulator(f.rows, f.cols, MemoryUse::features, nullptr);
-      op_.sum(pass(), {}, x.view(), sum.view(),
-              {reproducible ? accumulator.view() : AccumulatorView{}, {}}, [] {});
+      op_.begin_sum(pass(), {}, x.view(), sum.view(),
+                    {reproducible ? accumulator.view() : AccumulatorView{}, {}}, [] {});
+      op_.add_halo(pass(), {}, sum.view(), {0, f.rows});
       aggregated_ = FeatureMatrix(std::move(sum));
     }
     x_ = FeatureMatrix(std::move(x));

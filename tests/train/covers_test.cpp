@@ -122,7 +122,9 @@ std::vector<std::vector<double>> sums_of_neighbours(int ranks, Bits bits, int ep
       const std::int64_t half = shard.inner_rows / 2;
       op.offer(pass, sites[0], x.view(), {0, half});
       op.offer(pass, sites[0], x.view(), {half, shard.inner_rows});
-      op.sum(pass, sites[0], x.view(), y.view(), {}, [] {});
+      op.begin_sum(pass, sites[0], x.view(), y.view(), {}, [] {});
+      op.add_halo(pass, sites[0], y.view(), {0, half});
+      op.add_halo(pass, sites[0], y.view(), {half, shard.inner_rows});
       const std::lock_guard lock(mutex);
       for (std::int64_t r = 0; r < shard.inner_rows; ++r) {
         auto& mean = means[static_cast<std::size_t>(shard.global_ids[static_cast<std::size_t>(r)])];

@@ -43,7 +43,7 @@ TEST(RequireMemory, NamesWhatIsNeededWhatThereIsAndWhatToChange) {
   EXPECT_THAT(
       test::expect_error(ErrorCode::resource, "", [&] { require_memory(needs, kGiB, 99 * kGiB); }),
       HasSubstr("memory-limit-mib allows 1.0 GiB: lower hidden or layers"));
-  needs.remedies = {false, false, false, false, false, false};
+  needs.remedies = {false, false, false, false, false, false, false};
   EXPECT_THAT(
       test::expect_error(ErrorCode::resource, "", [&] { require_memory(needs, kGiB, 99 * kGiB); }),
       HasSubstr("allows 1.0 GiB: the data set asks for a machine with more memory"));
@@ -104,6 +104,7 @@ TEST(LeastMemory, IsThatOfEveryExchange) {
             TrainOptions o = options_of(kind, bits, staleness);
             o.model.residual = residual ? Residual::identity : Residual::none;
             o.model.precompute = !residual;
+            o.transport.row_blocks = residual ? 4 : 0;
             SCOPED_TRACE(test::name_of(kind) + ", " + std::to_string(bits) + " bits, S = " +
                          std::to_string(staleness) + (directed ? ", directed" : ""));
             expect_least_is_held(data, o);
@@ -286,7 +287,7 @@ TEST(MemoryCheck, AdvisesOnlyWhatWouldHelp) {
   const auto advice = [](MemoryUse use, const TrainOptions& o, bool cut) {
     MemoryNeeds needs;
     needs[use] = kGiB;
-    needs.remedies = remedies_of(o, cut);
+    needs.remedies = remedies_of(o, cut, o.transport.row_blocks > 1);
     const std::string text =
         test::expect_error(ErrorCode::resource, "", [&] { require_memory(needs, 1, 1); });
     return text.substr(text.rfind(": ") + 2);
@@ -303,6 +304,9 @@ TEST(MemoryCheck, AdvisesOnlyWhatWouldHelp) {
   EXPECT_EQ(advice(MemoryUse::halo, o, false), "take partitioner metis");
   o.model.layers = 1;
   EXPECT_EQ(advice(MemoryUse::activations, o, false), "lower hidden");
+  o.transport.row_blocks = 8;
+  EXPECT_EQ(advice(MemoryUse::activations, o, false), "lower row-blocks or hidden");
+  EXPECT_EQ(advice(MemoryUse::halo, o, true), "lower row-blocks");
   EXPECT_EQ(advice(MemoryUse::features, o, false),
             "the data set asks for a machine with more memory");
 }

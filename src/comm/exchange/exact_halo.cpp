@@ -103,7 +103,7 @@ void ExactHalo::finish(const Site& site, FunctionRef<void(const PackedRows&)> co
     HaloExchange exchange(comm_, shard_, plan, schedule, block, 0);
     exchange.open(slot, codecs_.of(format), {epoch_}, offered, times);
     exchange.offer({0, rows.values.rows}, times);
-    PackedRows packed = exchange.finish(slot, times);
+    PackedRows packed = exchange.finish(slot, {}, times);
     packed.col_begin = c;
     if (packed.rows > 0) consume(packed);
   }

@@ -213,7 +213,7 @@ std::int64_t HaloExchange::noted_node() const {
   throw Error(ErrorCode::usage, site_.name + ": no row of this exchange was noted");
 }
 
-PackedRows HaloExchange::finish(HaloSlot& slot, PhaseClock& times) {
+PackedRows HaloExchange::finish(HaloSlot& slot, const Buffer& expanded, PhaseClock& times) {
   if (slot.user != this) {
     throw Error(ErrorCode::usage,
                 site_.name + ": the slot of its halo holds no rows of this exchange");
@@ -230,8 +230,8 @@ PackedRows HaloExchange::finish(HaloSlot& slot, PhaseClock& times) {
   const std::byte* rows = slot.received();
   if (received_columns_) {
     const PhaseTimer timer(times.encode);
-    received_columns_->expand(slot.epoch, rows, packed_->data());
-    rows = packed_->data();
+    received_columns_->expand(slot.epoch, rows, expanded.data());
+    rows = expanded.data();
   }
   return {rows, plan_.halo_rows, site_.cols, 0, slot.format};
 }

@@ -34,8 +34,8 @@ class HaloExchange {
   const Site& site() const { return site_; }
 
   /// Makes the exchange leave out the columns of each row that Site::dropped drops. It holds the
-  /// masks of `epochs` epochs. `packed`, a buffer that takes all rows sent or received, must
-  /// outlive the exchange. Exchanges may share it if each is finished before the next is opened.
+  /// masks of `epochs` epochs. `packed`, a buffer that takes all rows sent, must outlive the
+  /// exchange. Exchanges may share it if the rows of each are offered before the next is opened.
   /// Collective.
   void keep_columns(RowFormat format, int epochs, const Buffer& packed, MemoryAccount* account);
   /// If the exchange leaves out columns: draws the masks of an epoch, before it is opened. On a
@@ -63,9 +63,10 @@ class HaloExchange {
   std::int64_t noted_node() const;
 
   /// Waits for the rows that this exchange receives in `slot`. They are valid until an exchange is
-  /// next opened there or, if columns are left out, offered rows or finished. Sends may still be in
-  /// flight. Throws Error: usage (another exchange has been opened in the slot since), peer_lost.
-  PackedRows finish(HaloSlot& slot, PhaseClock& times);
+  /// next opened there or, if columns are left out, as long as `expanded`, a buffer that takes all
+  /// rows received, is not written anew. Sends may still be in flight.
+  /// Throws Error: usage (another exchange has been opened in the slot since), peer_lost.
+  PackedRows finish(HaloSlot& slot, const Buffer& expanded, PhaseClock& times);
 
   /// The bytes of the rows received in `slot`, as sent. Call after waiting for the receives.
   std::span<const std::byte> received(const HaloSlot& slot) const {

@@ -17,8 +17,6 @@
 namespace heliograph {
 namespace {
 
-constexpr std::int64_t kRowTile = 256;
-
 /// Kernels on a CPU: threads work on tiles of rows, and partial sums are added in tile order.
 class CpuKernels final : public Kernels {
  public:
@@ -79,16 +77,22 @@ class CpuKernels final : public Kernels {
   }
   void norm_act_backward(ConstMatrixView y, const NormAct& p, MatrixView d,
                          MatrixView residual_gradient, const NormActGradients& g) override {
-    tiled_sums(y.rows, 3 * y.cols, y.cols,
-               [&](void* partial, std::int64_t begin, std::int64_t end) {
-                 cpu::norm_act_backward_rows(y, p, d, residual_gradient, partial, reproducible_,
-                                             begin, end);
-               });
-    if (p.bias != nullptr) store_sums(0, y.cols, g.bias);
-    if (p.gain != nullptr) {
-      store_sums(y.cols, y.cols, g.gain);
-      store_sums(2 * y.cols, y.cols, g.shift);
-    }
+    const auto each = [&](auto visit) {
+      if (p.bias != nullptr) visit(0, y.cols, g.bias);
+      if (p.gain == nullptr) return;
+      visit(y.cols, y.cols, g.gain);
+      visit(2 * y.cols, y.cols, g.shift);
+    };
+    tiled_sums(
+        y.rows, 3 * y.cols, y.cols,
+        [&](void* partial, std::int64_t begin, std::int64_t end) {
+          cpu::norm_act_backward_rows(y, p, d, residual_gradient, partial, reproducible_, begin,
+                                      end);
+        },
+        [&] {
+          if (g.accumulate) each([&](auto... sums) { begin_sums(sums...); });
+        });
+    each([&](auto... sums) { store_sums(sums...); });
   }
   void column_moments(ConstMatrixView y, const float* center, std::span<double> sums) override {
     const auto width = static_cast<std::size_t>(2 * y.cols);
@@ -323,8 +327,10 @@ class CpuKernels final : public Kernels {
 
   /// Runs body(partial, begin, end) on each tile of rows and adds the tiles' sums, in tile order,
   /// at the start of partials_. `partial` has room for `width` sums and `scratch` further values.
-  template <class Body>
-  void tiled_sums(std::int64_t rows, std::int64_t width, std::int64_t scratch, Body body) {
+  /// Calls `before` before it adds them.
+  template <class Body, class Before>
+  void tiled_sums(std::int64_t rows, std::int64_t width, std::int64_t scratch, Body body,
+                  Before before) {
     const std::int64_t tiles = std::max<std::int64_t>(1, (rows + kRowTile - 1) / kRowTile);
     const std::int64_t stride = width + scratch;
     const std::size_t tile_bytes = static_cast<std::size_t>(stride) * sum_bytes();
@@ -333,6 +339,7 @@ class CpuKernels final : public Kernels {
       body(partials_.data() + static_cast<std::size_t>(t) * tile_bytes, t * kRowTile,
            std::min(rows, (t + 1) * kRowTile));
     });
+    before();
     if (reproducible_) {
       add_tiles<double>(tiles, width, stride);
     } else {
@@ -340,11 +347,30 @@ class CpuKernels final : public Kernels {
     }
   }
 
+  template <class Body>
+  void tiled_sums(std::int64_t rows, std::int64_t width, std::int64_t scratch, Body body) {
+    tiled_sums(rows, width, scratch, body, [] {});
+  }
+
   template <class T>
   void add_tiles(std::int64_t tiles, std::int64_t width, std::int64_t stride) {
     T* sums = partials_.as<T>().data();
     for (std::int64_t t = 1; t < tiles; ++t) {
       for (std::int64_t c = 0; c < width; ++c) sums[c] += sums[t * stride + c];
+    }
+  }
+
+  /// Adds the first tile's sums to those that `g` holds, as if its tiles had come before.
+  void begin_sums(std::int64_t first, std::int64_t count, GradientView g) {
+    const auto add = [&](const auto* from) {
+      using T = std::remove_const_t<std::remove_pointer_t<decltype(from)>>;
+      T* to = partials_.as<T>().data() + first;
+      for (std::int64_t c = 0; c < count; ++c) to[c] = from[c] + to[c];
+    };
+    if (g.f64 != nullptr) {
+      add(g.f64);
+    } else {
+      add(g.f32);
     }
   }
 

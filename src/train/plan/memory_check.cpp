@@ -121,11 +121,11 @@ class CountedInput {
   Matrix x_, gathered_;
 };
 
-/// Bytes of send and receive buffers, which exchanges that keep nothing share at S = 0. `rows`: of
-/// a forward exchange. A directed graph's backward exchanges have another number, which counts as
-/// none.
+/// Bytes of send and receive buffers, which exchanges that keep nothing share at S = 0; with blocks
+/// of rows, two are open at a time. `rows`: of a forward exchange. A directed graph's backward
+/// exchanges have another number, which counts as none.
 std::int64_t halo_bytes(const std::vector<Site>& sites, const TrainOptions& options,
-                        std::int64_t rows, bool directed) {
+                        std::int64_t rows, std::int64_t blocks, bool directed) {
   const ExchangePolicy policy(options.exchange, options.epochs);
   std::int64_t sum = 0, largest = 0;  // `largest`: of the sites that share buffers
   std::int64_t packed = 0;            // of the sites that send kept columns, which share it
@@ -147,6 +147,10 @@ std::int64_t halo_bytes(const std::vector<Site>& sites, const TrainOptions& opti
       sum = std::min(kMostBytes,
                      sum + capped_product(bytes, std::max<std::int64_t>(kept, policy.slots())));
     }
+  }
+  if (blocks > 1) {
+    largest = capped_product(largest, 2);
+    packed = capped_product(packed, 3);  // Rows sent, and received by either.
   }
   return std::min(kMostBytes, sum + largest + packed);
 }
@@ -185,6 +189,7 @@ std::string advice(MemoryUse largest, const Remedies& can) {
   std::vector<std::string> lower;
   for (const auto& [helps, name] : {std::pair(of_halo && can.bits, "--bits"),
                                     {of_halo && can.staleness, "--staleness"},
+                                    {(of_halo || of_model) && can.blocks, "--row-blocks"},
                                     {of_model && can.hidden, "--hidden"},
                                     {of_model && can.layers, "--layers"},
                                     {of_weights && can.parts, "--parts"}}) {
@@ -251,13 +256,14 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
   if (options.inductive) {
     evaluated.emplace(dataset, composed, nodes, halo, MemoryUse::evaluation, &account);
   }
-  const Network model(composed, input.input(), dataset.labels.classes, options.seed,
-                      pass_rows(dataset, options, rows, halo), *kernels, &account);
+  const PassRows passes = pass_rows(dataset, options, rows, halo);
+  const Network model(composed, input.input(), dataset.labels.classes, options.seed, passes,
+                      *kernels, &account);
   const Optimizer optimizer =
       make_optimizer(options, model.parameters(), 0, options.partition.parts, &account);
 
   MemoryNeeds needs;
-  needs.remedies = remedies_of(options, false);
+  needs.remedies = remedies_of(options, false, passes.blocks > 1);
   for (std::size_t i = 0; i < needs.bytes.size(); ++i) {
     needs.bytes[i] = account.live(static_cast<MemoryUse>(i));
   }
@@ -274,7 +280,8 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
     needs[MemoryUse::evaluation] += structure_bytes(dataset, nodes, entries, composed);
   }
   needs[MemoryUse::graph] += 4 * halo;
-  needs[MemoryUse::halo] += halo_bytes(model.sites(), options, halo, dataset.graph.directed);
+  needs[MemoryUse::halo] +=
+      halo_bytes(model.sites(), options, halo, passes.blocks, dataset.graph.directed);
   return needs;
 }
 
@@ -289,13 +296,14 @@ void add_first_epochs(const Parameters& parameters, const TrainOptions& options,
   }
 }
 
-Remedies remedies_of(const TrainOptions& options, bool cut) {
+Remedies remedies_of(const TrainOptions& options, bool cut, bool in_blocks) {
   const ExchangeOptions& exchange = options.exchange;
   const int most_bits =
       std::max(bit_count(exchange.bits_forward), bit_count(exchange.bits_backward));
   return {.bits = most_bits > 1,
           .staleness = exchange.staleness > 0,
           .partitioner = !cut && options.partition.partitioner != Partitioner::metis,
+          .blocks = in_blocks,
           .hidden = options.model.hidden > 1,
           .layers = options.model.layers > 1,
           .parts = !cut && options.partition.parts > 1};

@@ -17,11 +17,13 @@ namespace heliograph {
 /// What would lower the memory of a run.
 struct Remedies {
   bool bits = true, staleness = true, partitioner = true;  ///< Of halos.
+  bool blocks = false;                                     ///< Of halos and of the model.
   bool hidden = true, layers = true;
   bool parts = true;  ///< Of weights.
 };
-/// `cut`: the run reads shards, whose number and cut are given.
-Remedies remedies_of(const TrainOptions& options, bool cut);
+/// `cut`: the run reads shards, whose number and cut are given. `in_blocks`: passes run in several
+/// blocks of rows.
+Remedies remedies_of(const TrainOptions& options, bool cut, bool in_blocks);
 
 /// Bytes by use, summed over ranks.
 struct MemoryNeeds {

@@ -215,7 +215,8 @@ FeatureMatrix RankGraph::aggregate_features(Communicator& comm, Kernels& kernels
   site.name = "features";
   site.cols = x.cols();
   op_->offer(pass, site, x.dense, {0, x.rows()});
-  op_->sum(pass, site, x.dense, sum.view(), {accumulator.view(), {}}, [] {});
+  op_->begin_sum(pass, site, x.dense, sum.view(), {accumulator.view(), {}}, [] {});
+  op_->add_halo(pass, site, sum.view(), {0, sum.view().rows});
   kernels.device().finish();  // The caller may free the features.
   return FeatureMatrix(std::move(sum));
 }

@@ -68,7 +68,7 @@ void RankMemory::end_setup(MemoryAccount& memory, const Parameters& parameters,
   if (measures_process_) setup_peak_ = std::max(setup_peak_, peak_rss_bytes());
   const bool reset = !measures_process_ || reset_peak_rss();
   if (comm_.rank() != 0) return;
-  held.remedies = remedies_of(plan_.options(), plan_.stored_bytes(0) > 0);
+  held.remedies = remedies_of(plan_.options(), plan_.stored_bytes(0) > 0, plan_.blocks() > 1);
   require_fit(held, parameters, plan_.options());
   if (!reset && log) {
     log(LogLevel::warning,

@@ -13,8 +13,6 @@ namespace heliograph {
 inline int row_blocks(const TrainOptions& options, std::int64_t rows, int ranks) {
   constexpr std::int64_t kFewestRows = 1024, kMostBlocks = 8;
   if (ranks == 1 || options.transport.device != DeviceKind::cpu) return 1;
-  // Other blocks would add up the rows' sums in another order.
-  if (options.model.norm == NormLayer::batch) return 1;
   if (options.transport.row_blocks > 0) return options.transport.row_blocks;
   if (options.exchange.staleness > 0) return 1;  // Rows need not arrive in their epoch.
   return static_cast<int>(std::clamp<std::int64_t>(rows / ranks / kFewestRows, 1, kMostBlocks));

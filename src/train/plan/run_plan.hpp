@@ -16,6 +16,7 @@
 #include "layers/feature_matrix.hpp"
 #include "train/metrics/scores.hpp"
 #include "train/plan/exchange_choice.hpp"
+#include "train/plan/row_blocks.hpp"
 
 namespace heliograph {
 
@@ -92,6 +93,11 @@ class RunPlan {
   /// The exchange of the options, with what ExchangedRows::automatic becomes.
   const ExchangeOptions& exchange() const { return exchange_; }
   bool covers() const { return exchange_.rows == ExchangedRows::cover; }
+  /// In how many blocks of rows training passes run.
+  int blocks() const {
+    const std::int64_t rows = options_.inductive ? facts_.training_nodes : facts_.nodes;
+    return row_blocks(options_, rows, facts_.ranks);
+  }
 
   std::string describe_split() const;
 
