@@ -8,6 +8,9 @@
 namespace heliograph {
 namespace {
 
+/// How many partial sums are made and offered at a time.
+constexpr std::int64_t kSumsBlock = 1024;
+
 const float* scale_or_null(const Buffer& buffer) {
   return buffer.size() == 0 ? nullptr : buffer.as<float>().data();
 }
@@ -81,12 +84,18 @@ void GraphOperator::offer(const PassContext& pass, const Site& site, ConstMatrix
   if (site.sums == nullptr || rows.end < x.rows) return;
   const CsrView made = shard_.sums_made(site.direction);
   const MatrixView sums{sums_.as<float>().data(), made.rows, x.cols, padded_stride(x.cols)};
-  {
-    const PhaseTimer timer(pass.times.aggregate);
-    pass.kernels.aggregate_inner(made, x, cols, 0, nullptr, sums, {});
-  }
   pass.halo.open(*site.sums, {sums});
-  pass.halo.offer(*site.sums, {0, sums.rows});
+  // Where rows come in blocks, so do the sums.
+  const std::int64_t block = rows.begin > 0 ? kSumsBlock : std::max<std::int64_t>(1, sums.rows);
+  for (std::int64_t begin = 0; begin == 0 || begin < sums.rows; begin += block) {
+    const RowRange range{begin, std::min(begin + block, sums.rows)};
+    {
+      const PhaseTimer timer(pass.times.aggregate);
+      pass.kernels.aggregate_inner(made.row_range(begin, range.rows()), x, cols, 0, nullptr,
+                                   sums.row_range(begin, range.rows()), {});
+    }
+    pass.halo.offer(*site.sums, range);
+  }
 }
 
 CsrView GraphOperator::halo(Direction direction) const {

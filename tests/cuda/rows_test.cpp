@@ -156,6 +156,7 @@ TEST_F(RowTwin, NormActBackward) {
         return GradientView{at + i * s.cols, nullptr, 1, s.cols};
       };
       NormActGradients all;
+      all.accumulate = with_residual;
       if (kind.biased) all.bias = part(0);
       if (kind.norm != NormLayer::none) all.gain = part(1);
       if (kind.norm != NormLayer::none) all.shift = part(2);

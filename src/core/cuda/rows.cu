@@ -252,7 +252,8 @@ void norm_act_backward(Queue& queue, ConstMatrixView y, const NormAct& p, Matrix
   const std::int64_t parts = sum_parts(queue, y.rows);
   launch(queue, "norm_act backward", kernel, cover_by_warps(parts, kSumThreads), y, parameters(p),
          d, residual_gradient, parts, partials);
-  add_partials(queue, partials, parts, y.cols, norm ? 3 : 1, {g.bias.f32, g.gain.f32, g.shift.f32});
+  add_partials(queue, partials, parts, y.cols, norm ? 3 : 1, {g.bias.f32, g.gain.f32, g.shift.f32},
+               g.accumulate);
 }
 
 void dropout(Queue& queue, ConstMatrixView x, const Dropout& dropout, MatrixView out) {

@@ -22,7 +22,7 @@ constexpr int kSlices = 32;
 
 /// Each block adds the partial sums of 32 columns; each of its warps adds a run of parts.
 __global__ void add_partials_kernel(const float* partials, std::int64_t parts, std::int64_t cols,
-                                    std::int64_t width, Segments segments) {
+                                    std::int64_t width, Segments segments, bool accumulate) {
   float* slices = shared_memory<float>();
   const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * kWarp + lane();
   const int slice = static_cast<int>(threadIdx.x) / kWarp;
@@ -36,7 +36,8 @@ __global__ void add_partials_kernel(const float* partials, std::int64_t parts, s
   __syncthreads();
   if (slice != 0 || column >= width) return;
   for (int s = 1; s < kSlices; ++s) sum += slices[s * kWarp + lane()];
-  if (float* const to = segments.sums[column / cols]) to[column % cols] = sum;
+  float* const to = segments.sums[column / cols];
+  if (to != nullptr) to[column % cols] = accumulate ? to[column % cols] + sum : sum;
 }
 
 constexpr int kAdders = 256;
@@ -62,11 +63,11 @@ void column_sums(Queue& queue, ConstMatrixView d, float* partials, float* sums) 
 }
 
 void add_partials(Queue& queue, const float* partials, std::int64_t parts, std::int64_t cols,
-                  int segments, float* const (&sums)[3]) {
+                  int segments, float* const (&sums)[3], bool accumulate) {
   const std::int64_t width = cols * segments;
   const Grid grid{(width + kWarp - 1) / kWarp, kSlices * kWarp, kSlices * kWarp * sizeof(float)};
   launch(queue, "sums of columns", add_partials_kernel, grid, partials, parts, cols, width,
-         Segments{{sums[0], sums[1], sums[2]}});
+         Segments{{sums[0], sums[1], sums[2]}}, accumulate);
 }
 
 void add_partials(Queue& queue, const double* partials, std::int64_t parts, double* sum) {

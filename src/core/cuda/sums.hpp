@@ -34,9 +34,10 @@ inline std::int64_t sum_parts(const Queue& queue, std::int64_t rows) {
 void column_sums(Queue& queue, ConstMatrixView d, float* partials, float* sums);
 
 /// sums[i][c] = the sum over p in [0, parts) of partials[p * (segments * cols) + i * cols + c], for
-/// up to three segments. Segments whose pointer is null are skipped.
+/// up to three segments; with `accumulate`, that is added to it. Segments whose pointer is null are
+/// skipped.
 void add_partials(Queue& queue, const float* partials, std::int64_t parts, std::int64_t cols,
-                  int segments, float* const (&sums)[3]);
+                  int segments, float* const (&sums)[3], bool accumulate = false);
 
 /// *sum = the sum of `parts` partial sums, in a fixed order.
 void add_partials(Queue& queue, const double* partials, std::int64_t parts, double* sum);
