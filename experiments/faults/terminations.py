@@ -70,7 +70,7 @@ class Term(LostRank):
         if asked is None or (code == 0 and status(os.path.join(folder, "run")) == "completed"):
             return None
         wrong = [f"rank {rank} ended with {job.end(rank)[0]}" for rank in range(1, cell.ranks)
-                 if job.end(rank)[0] != 0]
+                 if job.end(rank)[0] != 143]
         if launcher != 143:
             wrong.append(f"mpirun ended with {launcher}")
         return moment, (when or time.monotonic()) - asked, code, wrong
