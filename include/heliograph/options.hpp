@@ -217,7 +217,7 @@ struct TransportOptions {
   double link_latency_us = 0.0;
   /// In how many blocks of rows a rank on CPUs runs a pass: the rows of a block travel while the
   /// next is computed, with two more buffers of halo rows. 0: by the number of rows, and 1 with
-  /// staleness, since no rank waits for late rows. Changes no number.
+  /// staleness, since no rank waits for late rows, or above 8 bits. Changes no number.
   int row_blocks = 0;
   CudaAwareMpi cuda_aware_mpi = CudaAwareMpi::automatic;
   bool nccl_register = false;      ///< Registers halo buffers with NCCL (docs/gpu_design.md).

@@ -76,7 +76,7 @@ void refuse_flags_of_edge_lists(const DataOptions& options, const GivenOption& f
 void refuse_shards(const DataOptions& options) {
   if (!is_shards(options.data)) return;
   throw Error(ErrorCode::usage,
-              fmt::format("--data {} holds shards, which are cut already: give the data set from "
+              fmt::format("{} holds shards, which are cut already: give --data the data set from "
                           "which they were made",
                           options.data));
 }

@@ -61,8 +61,8 @@ std::vector<OptionField<ExportRequest>> export_fields() {
   fields.add("run", "DIR",
              "The run directory to export from. Required but for the graph of --data.",
              HELIOGRAPH_MEMBER(from));
-  fields.add_part(input_fields("The data set, if it is no longer where the run read it, or without "
-                               "--run the one whose graph is exported."),
+  fields.add_part(input_fields("The data set, if the run read shards or it is no longer where the "
+                               "run read it, or without --run the one whose graph is exported."),
                   HELIOGRAPH_MEMBER(run.input));
   fields.group("Results");
   fields.add(

@@ -173,6 +173,10 @@ int run_partition(const Arguments<PartitionRequest>& arguments) {
   if (request.overwrite && request.out.empty() && request.owners.empty()) {
     throw Error(ErrorCode::usage, "--overwrite needs --out or --owners");
   }
+  if (!request.train.init_from.empty() &&
+      (request.out.empty() || request.train.normalize != Normalization::standard)) {
+    throw Error(ErrorCode::usage, "--init-from needs --out and --normalize standard");
+  }
   require_writable_partition("owners", request.owners, request.overwrite);
   if (!request.out.empty()) check_shard_target(request.out, request.overwrite);
   Progress progress(0, request.input.quiet, request.input.log_level);

@@ -290,11 +290,15 @@ class TrainingRun {
     progress_.abandon();
     const std::string reason = fmt::format("stopped by {} at once", signal_name(signal));
     processes_.fail(ErrorCode::interrupted, reason);
-    if (const std::unique_lock lock(directory_mutex_, std::try_to_lock); lock.owns_lock()) {
-      if (directory_) directory_->abandon({{"signal", signal_name(signal)}}, kAbandonSeconds);
+    bool stopped = true;
+    if (const std::unique_lock lock(directory_mutex_, std::try_to_lock);
+        lock.owns_lock() && directory_) {
+      stopped = directory_->abandon({{"signal", signal_name(signal)}}, kAbandonSeconds);
     }
     abandon_files(false);
-    if (prints()) write_past_locks(fmt::format("heliograph: {}; {}\n", reason, advice_()));
+    if (!prints()) return;
+    const std::string then = stopped ? advice_() : "the run in --out is complete";
+    write_past_locks(fmt::format("heliograph: {}; {}\n", reason, then));
   }
 
   const std::function<std::string()> advice_;

@@ -87,6 +87,7 @@ class RankRun {
 
   MemoryAccount& memory() { return trainer_.memory(); }
   const Parameters& parameters() { return trainer_.model().parameters(); }
+  std::int64_t evaluation_bytes() { return trainer_.evaluation_bytes(); }
 
   /// Prepares the trainer. Weights that the run begins with are set before, and a run is resumed
   /// after that.
@@ -359,7 +360,7 @@ void train_rank(const RunPlan& plan, const Beginning& beginning, Communicator& c
   RankRun run(plan, memory.load(account), comm, callbacks, account);
   if (beginning.weights && !beginning.resumed) run.begin_with(*beginning.weights);
   run.prepare();
-  memory.end_setup(run.memory(), run.parameters(), callbacks.log);
+  memory.end_setup(run.memory(), run.parameters(), run.evaluation_bytes(), callbacks.log);
   const std::chrono::duration<double> setup = std::chrono::steady_clock::now() - begin;
   if (beginning.resumed) run.resume(*beginning.resumed);
   const std::string stop_reason = run.run_epochs();

@@ -68,6 +68,11 @@ class Trainer {
   bool takes_cuda_graphs() const;
 
   /// Counts the memory that kernels read: of the device, or of the host if that computes.
+  /// The most bytes that this rank allocates while it evaluates.
+  std::int64_t evaluation_bytes() {
+    return plan_.options().eval_every > 0 ? evaluated().exact_halo().block_bytes(model_->sites())
+                                          : 0;
+  }
   MemoryAccount& memory() { return *account_; }
 
  private:

@@ -327,6 +327,16 @@ TEST(Validate, RefusesEachValueByName) {
   }
 }
 
+TEST(Validate, RefusesValuesThatAnEnumerationDoesNotHave) {
+  TrainOptions o;
+  o.model.norm = static_cast<NormLayer>(77);
+  test::expect_error(ErrorCode::usage, "an option holds 77, which is none of auto|layer|batch|none",
+                     [&] { validate(o); });
+  o = {};
+  o.partition.partitioner = static_cast<Partitioner>(77);
+  test::expect_error(ErrorCode::usage, "an option holds 77", [&] { validate(o); });
+}
+
 TEST(Validate, RefusesDefaultsThatAreGivenWhereTheyHaveNoMeaning) {
   const auto refused = [](const TrainOptions& options, const std::string& name,
                           const std::string& part) {

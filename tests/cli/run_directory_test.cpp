@@ -57,8 +57,22 @@ TEST(RunDirectory, TheFirstFinishCounts) {
   const TemporaryDirectory folder;
   RunDirectory run(folder / "run", false, {});
   run.finish("completed", nlohmann::ordered_json::object());
-  run.abandon({{"signal", "SIGINT"}}, 0.1);
+  EXPECT_FALSE(run.abandon({{"signal", "SIGINT"}}, 0.1));
   EXPECT_EQ(read_json(folder / "run" / "run.json").at("status"), "completed");
+}
+
+TEST(RunDirectory, AbandonDoesNotWaitForOutputs) {
+  const TemporaryDirectory folder;
+  RunDirectory run(folder / "run", false, {});
+  TrainResult result;
+  result.model.emplace();
+  int files = 0;
+  run.write_outputs(result, [&](const std::string&) {
+    ++files;
+    EXPECT_TRUE(run.abandon({{"signal", "SIGINT"}}, 0.1));
+    EXPECT_EQ(read_json(folder / "run" / "run.json").at("status"), "interrupted");
+  });
+  EXPECT_EQ(files, 1);
 }
 
 TEST(RunDirectory, AbandonMarksTheRun) {

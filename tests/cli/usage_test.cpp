@@ -277,6 +277,8 @@ TEST(Usage, FlagsThatCannotActAreNamed) {
   ASSERT_EQ(run_command({"partition", "--data", data, "--parts", "2", "--out", shards}).code, 0);
   expect_refusal({"partition", "--data", shards}, 2, "holds shards, which are cut already");
   expect_refusal({"import", "--data", shards, "--out", run}, 2, "holds shards, which are cut");
+  expect_refusal({"partition", "--data", data, "--parts", "2", "--init-from", run}, 2,
+                 "--init-from needs --out and --normalize standard");
   ASSERT_EQ(run_command(test::train_arguments(data, 1, {"--balance-train", "--out", run})).code, 0);
   expect_refusal({"eval", "--checkpoint", run, "--overwrite"}, 2, "--overwrite needs --out");
   EXPECT_EQ(run_command({"eval", "--checkpoint", run, "--partitioner", "random"}).code, 0);

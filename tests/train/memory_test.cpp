@@ -339,6 +339,21 @@ TEST(MemoryCheck, HoldsARunToTheByteThatItCounts) {
   EXPECT_THAT(sentence(least.total() - 1), Not(HasSubstr("rank")));
 }
 
+TEST(MemoryCheck, CountsTheBlocksOfEvaluation) {
+  // Training saves too little to lend memory to evaluation.
+  const Dataset data = test::make_small_dataset(3000, 8, 3, 3);
+  TrainOptions o = options_of(ModelKind::appnp, 1, 0);
+  o.model.layers = 1;
+  o.partition.parts = 8;
+  const TrainResult r = train(data, o);
+  const std::int64_t blocks = r.memory.evaluation - o.partition.parts * 4 * r.parameters;
+  ASSERT_GT(blocks, 4 * 3000) << "nothing to count";
+  o.memory_limit_bytes = r.memory.total() - r.memory.workspace - blocks / 2;
+  test::expect_error(ErrorCode::resource, {"memory-limit-mib allows"}, [&] { train(data, o); });
+  o.memory_limit_bytes = r.memory.total();
+  EXPECT_NO_THROW(train(data, o));
+}
+
 TEST(Memory, RoomsAddUpToTheGrowthOfTheProcess) {
   if (!test::allocations_are_counted()) GTEST_SKIP() << "sanitizers keep shadows and freed memory";
   const Dataset data = test::make_small_dataset(60000, 64, 8, 3);

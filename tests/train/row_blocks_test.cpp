@@ -53,6 +53,8 @@ INSTANTIATE_TEST_SUITE_P(Models, RowBlocks, ::testing::ValuesIn(test::all_models
 
 TEST(RowBlocksOfARun, FollowTheRowsUnlessTheyAreGiven) {
   TrainOptions o;
+  EXPECT_EQ(row_blocks(o, 1000000, 4), 1) << "buffers of fp32 rows are large";
+  o.exchange.bits_forward = o.exchange.bits_backward = Bits::eight;
   EXPECT_EQ(row_blocks(o, 1000000, 1), 1);
   EXPECT_EQ(row_blocks(o, 1000, 4), 1);
   EXPECT_EQ(row_blocks(o, 4 * 3000, 4), 2);

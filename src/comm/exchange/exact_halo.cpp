@@ -47,12 +47,29 @@ std::int64_t ExactHalo::scratch_columns(std::span<std::byte> scratch) const {
   return rows == 0 ? kAnyColumns : std::max<std::int64_t>(0, bytes) / (rows * 4);
 }
 
-void ExactHalo::set_scratch(std::span<std::byte> scratch) {
+std::int64_t ExactHalo::block_cols(const Site& site) const {
+  // The exact columns take up whole cache lines of each block.
+  const std::int64_t taken = round_up(site.exact_cols, kLeastBlock);
+  return std::min(site.cols, std::max(kLeastBlock, block_cols_ - taken));
+}
+
+std::int64_t ExactHalo::block_bytes(std::span<const Site> sites) const {
+  std::int64_t most = 0;
+  for (const Site& site : sites) {
+    if (!scratch_.empty() || site.direction == Direction::backward) continue;
+    const HaloPlan& plan = shard_.shard().plan(site.direction, site.partial_sums);
+    most = std::max(most,
+                    4 * (plan.send_rows() + plan.halo_rows) * (block_cols(site) + site.exact_cols));
+  }
+  return most;
+}
+
+void ExactHalo::set_scratch(std::span<std::byte> scratch, std::int64_t widest) {
   std::vector<std::int64_t> columns(static_cast<std::size_t>(comm_.size()), 0);
   columns[static_cast<std::size_t>(comm_.rank())] = scratch_columns(scratch);
   AllReduce(comm_, Channel::evaluation).sum(std::span<std::int64_t>(columns));
   const std::int64_t fit = *std::min_element(columns.begin(), columns.end());
-  if (fit < std::min(kLeastScratchBlock, block_cols_)) return;
+  if (fit < std::min({kLeastScratchBlock, block_cols_, round_up(widest, kLeastBlock)})) return;
   block_cols_ = std::min(block_cols_, fit / kLeastBlock * kLeastBlock);
   scratch_ = scratch;
 }
@@ -90,10 +107,8 @@ void ExactHalo::finish(const Site& site, FunctionRef<void(const PackedRows&)> co
   auto& [schedule, slot] = *buffers;
   PhaseClock times;
   const RowFormat format{32, false, static_cast<int>(site.exact_cols)};
-  // The exact columns take up whole cache lines of each block.
-  const std::int64_t taken = round_up(site.exact_cols, kLeastBlock);
-  const std::int64_t most = std::max(kLeastBlock, block_cols_ - taken);
-  lend(slot, format, std::min(most, site.cols), schedule.rows(), plan.halo_rows);
+  const std::int64_t most = block_cols(site);
+  lend(slot, format, most, schedule.rows(), plan.halo_rows);
   Site block = site;
   const OfferedRows& rows = rows_[kind];
   OfferedRows offered = rows;

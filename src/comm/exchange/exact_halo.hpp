@@ -31,9 +31,13 @@ class ExactHalo final : public Halo {
   void finish(const Site& site, FunctionRef<void(const PackedRows&)> consume) override;
 
   /// Lends memory, 64-byte aligned, that nothing else uses during `finish`. If every rank lends
-  /// enough for blocks that are not too narrow, blocks lie there; else each `finish` allocates
-  /// them. Collective, so that all ranks divide the columns into the same blocks.
-  void set_scratch(std::span<std::byte> scratch);
+  /// enough for blocks that are not too narrow for sites of up to `widest` columns, blocks lie
+  /// there; else each `finish` allocates them. Collective, so that all ranks divide the columns
+  /// into the same blocks.
+  void set_scratch(std::span<std::byte> scratch, std::int64_t widest);
+
+  /// The most bytes that this rank allocates while it evaluates a model of these sites.
+  std::int64_t block_bytes(std::span<const Site> sites) const;
 
   /// Makes each `finish` from now on keep its buffers, so that a later one of the same direction
   /// and size allocates nothing.
@@ -53,6 +57,8 @@ class ExactHalo final : public Halo {
   void lend(HaloSlot& slot, RowFormat format, std::int64_t cols, std::int64_t send_rows,
             std::int64_t halo_rows) const;
   std::int64_t scratch_columns(std::span<std::byte> scratch) const;
+  /// The most encoded columns of a block of the site.
+  std::int64_t block_cols(const Site& site) const;
 
   Communicator& comm_;
   const PlacedShard& shard_;

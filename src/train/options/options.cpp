@@ -291,6 +291,7 @@ void validate(const TrainOptions& options) {
 }
 
 void validate(const TrainOptions& options, const GivenOption& given) {
+  (void)options_to_json(options);  // Throws for a value that its enumeration does not have.
   validate_model(options.model, given);
   validate_exchange(options.exchange, options.model);
   validate_optimizer(options.optimizer, given);

@@ -65,14 +65,6 @@ Enum parse_choice(const std::string& name, const std::string& text, const char* 
   refuse_choice(name, text, choices);
 }
 
-template <class Enum>
-std::string choice_name(Enum value) {
-  for (const auto& [spelling, candidate] : enum_names<Enum>) {
-    if (candidate == value) return std::string(spelling);
-  }
-  return {};
-}
-
 /// "a|b|c": how --help shows the values of an enumeration.
 template <class Enum>
 std::string choices_text() {
@@ -82,6 +74,16 @@ std::string choices_text() {
     text += name.first;
   }
   return text;
+}
+
+/// Throws Error(usage) for a value that the enumeration does not have.
+template <class Enum>
+std::string choice_name(Enum value) {
+  for (const auto& [spelling, candidate] : enum_names<Enum>) {
+    if (candidate == value) return std::string(spelling);
+  }
+  throw Error(ErrorCode::usage, "an option holds " + std::to_string(static_cast<int>(value)) +
+                                    ", which is none of " + choices_text<Enum>());
 }
 
 }  // namespace heliograph

@@ -24,9 +24,11 @@ MemoryNeeds sum_uses(Communicator& comm, BytesOf bytes_of) {
 }
 
 /// Throws Error(resource) if what all ranks hold, `held`, and what they allocate in the first
-/// epochs are more than the options or the machine allow.
-void require_fit(MemoryNeeds held, const Parameters& parameters, const TrainOptions& options) {
+/// epochs and to evaluate are more than the options or the machine allow.
+void require_fit(MemoryNeeds held, const Parameters& parameters, std::int64_t evaluation,
+                 const TrainOptions& options) {
   if (options.memory_limit_bytes > 0) {
+    held[MemoryUse::evaluation] += evaluation;
     add_first_epochs(parameters, options, held);
     require_memory(held, options.memory_limit_bytes, std::nullopt);
     return;
@@ -38,6 +40,7 @@ void require_fit(MemoryNeeds held, const Parameters& parameters, const TrainOpti
   for (const MemoryUse use : {MemoryUse::activations, MemoryUse::gradients, MemoryUse::halo}) {
     to_come[use] = held[use];
   }
+  to_come[MemoryUse::evaluation] = evaluation;
   add_first_epochs(parameters, options, to_come);
   require_memory(to_come, 0, available_memory_bytes());
 }
@@ -62,14 +65,15 @@ RankData RankMemory::load(MemoryAccount& account) {
 }
 
 void RankMemory::end_setup(MemoryAccount& memory, const Parameters& parameters,
-                           const LogCallback& log) {
+                           std::int64_t evaluation, const LogCallback& log) {
   MemoryNeeds held = sum_uses(comm_, [&](MemoryUse use) { return memory.live(use); });
+  AllReduce(comm_, Channel::evaluation).sum(std::span(&evaluation, 1));
   memory.reset_peaks();
   if (measures_process_) setup_peak_ = std::max(setup_peak_, peak_rss_bytes());
   const bool reset = !measures_process_ || reset_peak_rss();
   if (comm_.rank() != 0) return;
   held.remedies = remedies_of(plan_.options(), plan_.stored_bytes(0) > 0, plan_.blocks() > 1);
-  require_fit(held, parameters, plan_.options());
+  require_fit(held, parameters, evaluation, plan_.options());
   if (!reset && log) {
     log(LogLevel::warning,
         "the system does not let a process reset its peak memory: the peak that is reported for "

@@ -20,9 +20,10 @@ class RankMemory {
   RankData load(MemoryAccount& account);
 
   /// Resets the peaks of memory use. Called when the buffers of training, which `memory` counts,
-  /// are allocated. Collective. Throws Error(resource), on rank 0, if training does not fit into
-  /// memory.
-  void end_setup(MemoryAccount& memory, const Parameters& parameters, const LogCallback& log);
+  /// are allocated. `evaluation`: the bytes that this rank allocates while it evaluates.
+  /// Collective. Throws Error(resource), on rank 0, if training does not fit into memory.
+  void end_setup(MemoryAccount& memory, const Parameters& parameters, std::int64_t evaluation,
+                 const LogCallback& log);
 
   /// Adds the memory that the ranks held at most to rank 0's `result`. Collective.
   void report(const MemoryAccount& memory, TrainResult& result);

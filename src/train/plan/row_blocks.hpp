@@ -15,6 +15,9 @@ inline int row_blocks(const TrainOptions& options, std::int64_t rows, int ranks)
   if (ranks == 1 || options.transport.device != DeviceKind::cpu) return 1;
   if (options.transport.row_blocks > 0) return options.transport.row_blocks;
   if (options.exchange.staleness > 0) return 1;  // Rows need not arrive in their epoch.
+  // A second pair of buffers would be large, and wide rows keep a link busy anyway.
+  if (std::max(options.exchange.bits_forward, options.exchange.bits_backward) > Bits::eight)
+    return 1;
   return static_cast<int>(std::clamp<std::int64_t>(rows / ranks / kFewestRows, 1, kMostBlocks));
 }
 

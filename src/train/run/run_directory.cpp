@@ -265,7 +265,7 @@ void RunDirectory::append(const EpochReport& report) {
 }
 
 void RunDirectory::write_outputs(const TrainResult& result, const BeforeFile& before_file) {
-  const std::lock_guard lock(mutex_);
+  // Without the lock, so that `abandon` need not wait for large files.
   std::set<std::string> written;
   const BeforeFile note = [&](const std::string& file) {
     written.insert(file);
@@ -296,14 +296,17 @@ void RunDirectory::finish_locked(const std::string& status, const nlohmann::orde
   finished_ = true;
 }
 
-void RunDirectory::abandon(const nlohmann::ordered_json& members,
+bool RunDirectory::abandon(const nlohmann::ordered_json& members,
                            double patience_seconds) noexcept {
   try {
     const std::unique_lock lock(mutex_, std::chrono::duration<double>(patience_seconds));
-    if (lock.owns_lock()) finish_locked("interrupted", members);
+    if (!lock.owns_lock()) return true;
+    if (finished_) return false;
+    finish_locked("interrupted", members);
   } catch (...) {
     // The process ends anyway. metrics.jsonl is whole, and run.json says "running".
   }
+  return true;
 }
 
 }  // namespace heliograph

@@ -59,7 +59,8 @@ class RunDirectory {
   void append(const EpochReport& report);
 
   /// Writes best.safetensors and, if the run was ever evaluated, predictions.npy and what else
-  /// `result` holds for each node, and removes earlier results that these do not replace.
+  /// `result` holds for each node, and removes earlier results that these do not replace. Only one
+  /// thread may call it.
   void write_outputs(const TrainResult& result, const BeforeFile& before_file = {});
 
   /// Writes run.json for the last time, with `members` (the result or an error) added. `status`:
@@ -67,8 +68,9 @@ class RunDirectory {
   void finish(const std::string& status, const nlohmann::ordered_json& members);
 
   /// Calls `finish` with "interrupted", for a process that is about to end. Gives up if another
-  /// thread writes for longer than `patience_seconds`.
-  void abandon(const nlohmann::ordered_json& members, double patience_seconds) noexcept;
+  /// thread writes run.json or metrics.jsonl for longer than `patience_seconds`. Returns false if
+  /// the run had finished before.
+  bool abandon(const nlohmann::ordered_json& members, double patience_seconds) noexcept;
 
   const std::filesystem::path& path() const { return path_; }
   /// Whether `file`, which may not exist yet, is one that the run in `directory` writes.
