@@ -297,7 +297,7 @@ class TrainingRun {
     }
     abandon_files(false);
     if (!prints()) return;
-    const std::string then = stopped ? advice_() : "the run in --out is complete";
+    const std::string then = stopped ? advice_() : "its run.json is written already";
     write_past_locks(fmt::format("heliograph: {}; {}\n", reason, then));
   }
 

@@ -47,6 +47,7 @@ Buffer::Buffer(std::size_t bytes, MemoryUse use, MemoryAccount* account)
 }
 
 Buffer::~Buffer() {
+  if (bytes_ == 0) return;  // Threads may end empty buffers at any time, so they touch no account.
   if (account_ != nullptr) account_->add(use_, -static_cast<std::int64_t>(bytes_));
   if (source() == nullptr) {
     std::free(data_);

@@ -33,6 +33,7 @@ Network::Network(const ModelOptions& options, const ModelInput& input, std::int6
   parameters().initialise(seed, kernels);
   blocks_.reserve(static_cast<std::size_t>(rows.blocks));
   small_.reserve(static_cast<std::size_t>(parameters().count()));
+  held_.reserve(static_cast<std::size_t>(parameters().count()));
   open_steps_.reserve(static_cast<std::size_t>(composition_.steps()));
 }
 
@@ -53,7 +54,8 @@ ConstMatrixView Network::run_forward(PassPart part, const PassContext& context,
   ValueId v = 0;
   for (const FeatureView& view : input.values()) memory_.set(v++, view);
   const auto ignore = [](int, std::int64_t, std::int64_t, bool) {};
-  const Pass pass(context, graph, memory_, composition_, blocks_, ignore, [](RowRange) {});
+  const auto nothing = [](RowRange) {};
+  const Pass pass(context, graph, memory_, composition_, blocks_, ignore, nothing);
   for (const Stretch& s : memory_.stretches()) {
     if (s.first < s.end && composition_.gathers(s.first)) composition_.step(s.first).gather(pass);
     for (const RowRange rows : blocks_) {
@@ -100,13 +102,16 @@ void Network::backward(const PassContext& context, const GraphOperator& graph,
                        FunctionRef<void(std::int64_t begin, std::int64_t end)> complete,
                        FunctionRef<void()> release) {
   begin(PassPart::backward, rows_.training, rows_.training_halo);
-  const auto announce = [&](int parameter, std::int64_t first_row, std::int64_t end_row,
-                            bool values_needed) {
-    const GradientView g = parameters().gradient(parameter);
-    const std::int64_t at = parameters().offset(parameter);
-    std::int64_t begin = at + first_row * g.cols;
+  const auto flush = [&] {
+    for (const auto& [begin, end] : small_) complete(begin, end);
+    small_.clear();
+  };
+  const auto announce_now = [&](const Announcement& rows) {
+    const GradientView g = parameters().gradient(rows.parameter);
+    const std::int64_t at = parameters().offset(rows.parameter);
+    std::int64_t begin = at + rows.begin * g.cols;
     std::int64_t end =
-        end_row < g.rows ? at + end_row * g.cols : parameters().offset(parameter + 1);
+        rows.end < g.rows ? at + rows.end * g.cols : parameters().offset(rows.parameter + 1);
     std::erase_if(small_, [&](const auto& range) {
       if (range.first != end && range.second != begin) return false;
       begin = std::min(begin, range.first);
@@ -117,12 +122,20 @@ void Network::backward(const PassContext& context, const GraphOperator& graph,
       small_.emplace_back(begin, end);
     } else {
       complete(begin, end);
-      if (!values_needed) release();
+      if (!rows.values_needed) release();
     }
   };
-  const auto flush = [&] {
-    for (const auto& [begin, end] : small_) complete(begin, end);
-    small_.clear();
+  // Ranks match announcements by their order, and checkpoints hold it, so it is that of the steps
+  // whatever the number of blocks.
+  bool holds = false;
+  const auto announce = [&](int parameter, std::int64_t begin, std::int64_t end,
+                            bool values_needed) {
+    const Announcement rows{parameter, begin, end, values_needed};
+    if (holds) {
+      held_.push_back(rows);
+    } else {
+      announce_now(rows);
+    }
   };
   std::vector<int>& open = open_steps_;
   Pass* running = nullptr;
@@ -135,12 +148,19 @@ void Network::backward(const PassContext& context, const GraphOperator& graph,
     }
     running->step_ = step;
   };
+  const auto layer_of = [&](int step) {
+    return composition_.value(composition_.output(step)).layer;
+  };
   const auto end_steps = [&] {
+    holds = false;
     for (const int i : open) {
       running->step_ = i;
       composition_.step(i).end_backward(*running);
+      if (i > 0 && layer_of(i - 1) < layer_of(i)) flush();
     }
     open.clear();
+    for (const Announcement& rows : held_) announce_now(rows);
+    held_.clear();
   };
   const auto finish = [&] {
     if (open.empty()) return;
@@ -150,16 +170,16 @@ void Network::backward(const PassContext& context, const GraphOperator& graph,
   Pass pass(context, graph, memory_, composition_, blocks_, announce, make_rows);
   running = &pass;
   for (int i = composition_.steps() - 1; i >= 0; --i) {
-    const Composition::Value& written = composition_.value(composition_.output(i));
-    if (!written.has_gradient) continue;
+    if (!composition_.value(composition_.output(i)).has_gradient) continue;
     const Composition::Backward how = composition_.backward(i);
     if (how == Composition::Backward::at_once) finish();
+    holds = !open.empty();
     pass.step_ = i;
     composition_.step(i).backward(pass);
     if (how == Composition::Backward::pulls) end_steps();
     open.push_back(i);
-    if (how == Composition::Backward::at_once || blocks_.size() == 1) finish();
-    if (i > 0 && composition_.value(composition_.output(i - 1)).layer < written.layer) flush();
+    // On every rank alike, also where a rank has rows for one block only.
+    if (how == Composition::Backward::at_once || rows_.blocks == 1) finish();
     if (open.empty()) release();
   }
   finish();

@@ -123,7 +123,7 @@ class Step {
   // `backward`, then `backward_rows` for each block of rows, then `end_backward`. Rows of the
   // inputs' gradients are final after `backward_rows`. The steps of which only `backward_rows`
   // makes gradients of inputs run together with the step before them and with the one after
-  // (Declare:: row_by_row, Declare::pulls).
+  // (row_by_row and pulls of Declare).
 
   virtual void backward(const Pass& /*pass*/) {}
   virtual void backward_rows(const Pass& /*pass*/, RowRange /*rows*/) {}

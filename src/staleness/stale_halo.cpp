@@ -21,6 +21,7 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
           HaloSlot(comm, Channel::halo, shard.device(), MemoryUse::halo, account, pieces),
           HaloSlot(comm, Channel::halo, shard.device(), MemoryUse::halo, account, pieces),
           HaloSlot(comm, Channel::halo, shard.device(), MemoryUse::halo, account, pieces)} {
+  keeps_columns_ = policy.keeps_columns(sites);
   std::array<std::size_t, 2> most_sent{}, most_received{}, most_expanded{};
   std::size_t most_packed = 0;
   for (const Site& site : sites) {
@@ -97,7 +98,7 @@ void StaleHalo::begin_epoch(Clock clock) {
     const PhaseTimer timer(times_.exposed_comm);
     drain();
   }
-  if (packed_.size() == 0) return;
+  if (!keeps_columns_) return;
   const PhaseTimer timer(times_.encode);
   for (const SiteHalo& h : site_halos_) h.exchange->draw_columns(clock);
   shard_.device().finish();  // The host must know how long messages are.

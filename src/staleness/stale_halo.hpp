@@ -156,6 +156,7 @@ class StaleHalo final : public Halo {
   std::vector<SiteHalo> site_halos_;
   std::vector<int> opened_;  ///< The sites of this epoch's exchanges, in order.
   Clock clock_;
+  bool keeps_columns_;           ///< Whether any site leaves out columns.
   int turn_ = 0;                 ///< Of the last exchange of rows.
   int last_site_ = -1;           ///< The site that sends last in an epoch.
   int last_sums_ = -1;           ///< That of its partial sums, if it has any.

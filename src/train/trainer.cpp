@@ -146,7 +146,7 @@ Trainer::Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryA
   for (const Site& site : model_->sites()) widest = std::max(widest, site.cols);
   train_->reserve_sums(widest, account_);
   if (whole_) whole_->reserve_sums(widest, account_);
-  evaluated().exact_halo().set_scratch(model_->idle_memory(), widest);
+  evaluated().exact_halo().set_scratch(model_->idle_memory(), model_->sites());
   training_loss_.emplace(plan, *train_, *kernels_, account_);
   update_.emplace(options, model_->parameters(), comm, *kernels_, times_, account, account_);
   halo_ = std::make_unique<StaleHalo>(

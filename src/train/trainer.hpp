@@ -67,12 +67,12 @@ class Trainer {
   /// Whether this rank asks its device for CUDA graphs of the work that epochs repeat.
   bool takes_cuda_graphs() const;
 
-  /// Counts the memory that kernels read: of the device, or of the host if that computes.
   /// The most bytes that this rank allocates while it evaluates.
   std::int64_t evaluation_bytes() {
     return plan_.options().eval_every > 0 ? evaluated().exact_halo().block_bytes(model_->sites())
                                           : 0;
   }
+  /// Counts the memory that kernels read: of the device, or of the host if that computes.
   MemoryAccount& memory() { return *account_; }
 
  private:

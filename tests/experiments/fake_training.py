@@ -147,10 +147,12 @@ def save(done):
 if processes:
     meet()
 if rank != 0:
-    while not os.path.exists(os.path.join(shared, "bye")):
+    bye = os.path.join(shared, "bye")
+    while not os.path.exists(bye):
         look_for_losses()
         time.sleep(0.005)
-    sys.exit(0)
+    with open(bye, encoding="utf-8") as file:
+        sys.exit(int(file.read()))
 
 os.makedirs(run, exist_ok=True)
 metrics = os.path.join(run, "metrics.jsonl")
@@ -183,5 +185,5 @@ with open(os.path.join(run, "predictions.npy"), "w", encoding="utf-8") as file:
     file.write("predictions")
 write_run("completed" if code == 0 else "interrupted")
 if processes:
-    write(os.path.join(shared, "bye"), "")
+    write(os.path.join(shared, "bye"), str(code))
 sys.exit(code)

@@ -305,7 +305,8 @@ TEST(MemoryCheck, AdvisesOnlyWhatWouldHelp) {
   o.model.layers = 1;
   EXPECT_EQ(advice(MemoryUse::activations, o, false), "lower hidden");
   o.transport.row_blocks = 8;
-  EXPECT_EQ(advice(MemoryUse::activations, o, false), "lower row-blocks or hidden");
+  EXPECT_EQ(advice(MemoryUse::activations, o, false), "lower hidden");
+  EXPECT_EQ(advice(MemoryUse::gradients, o, false), "lower row-blocks or hidden");
   EXPECT_EQ(advice(MemoryUse::halo, o, true), "lower row-blocks");
   EXPECT_EQ(advice(MemoryUse::features, o, false),
             "the data set asks for a machine with more memory");

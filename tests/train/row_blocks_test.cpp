@@ -6,6 +6,7 @@
 
 #include "heliograph/train.hpp"
 #include "support/expect_error.hpp"
+#include "support/files.hpp"
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
 
@@ -50,6 +51,28 @@ TEST_P(RowBlocks, ChangeNoBit) {
 
 INSTANTIATE_TEST_SUITE_P(Models, RowBlocks, ::testing::ValuesIn(test::all_models()),
                          [](const auto& p) { return test::name_of(p.param); });
+
+// Ranks with rows for one block only announce gradients in the order of the others.
+TEST(RowBlocks, MayBeFewerOnSomeRanks) {
+  const Dataset data = test::make_small_dataset(1100, 12, 4, 3);
+  const test::TemporaryDirectory folder;
+  std::string owners;
+  for (int v = 0; v < 1100; ++v) owners += v < 10 ? "0\n" : v < 200 ? "1\n" : "2\n";
+  test::write_text(folder / "owners", owners);
+  TrainOptions o = test::small_options(3, 3);
+  o.model.layers = 3;
+  o.model.hidden = 16;
+  o.partition.partitioner = Partitioner::file;
+  o.partition.file = folder / "owners";
+  for (const ModelKind kind : test::all_models()) {
+    SCOPED_TRACE(test::name_of(kind));
+    o.model.kind = kind;
+    o.transport.row_blocks = 1;
+    const TrainResult one = train(data, o);
+    o.transport.row_blocks = 3;
+    test::expect_same_run(one, train(data, o));
+  }
+}
 
 TEST(RowBlocksOfARun, FollowTheRowsUnlessTheyAreGiven) {
   TrainOptions o;

@@ -56,7 +56,7 @@ std::int64_t ExactHalo::block_cols(const Site& site) const {
 std::int64_t ExactHalo::block_bytes(std::span<const Site> sites) const {
   std::int64_t most = 0;
   for (const Site& site : sites) {
-    if (!scratch_.empty() || site.direction == Direction::backward) continue;
+    if (keeps_buffers_ || !scratch_.empty() || site.direction == Direction::backward) continue;
     const HaloPlan& plan = shard_.shard().plan(site.direction, site.partial_sums);
     most = std::max(most,
                     4 * (plan.send_rows() + plan.halo_rows) * (block_cols(site) + site.exact_cols));
@@ -64,12 +64,17 @@ std::int64_t ExactHalo::block_bytes(std::span<const Site> sites) const {
   return most;
 }
 
-void ExactHalo::set_scratch(std::span<std::byte> scratch, std::int64_t widest) {
+void ExactHalo::set_scratch(std::span<std::byte> scratch, std::span<const Site> sites) {
+  std::int64_t widest = 0;
+  for (const Site& site : sites) {
+    widest =
+        std::max(widest, round_up(site.cols, kLeastBlock) + round_up(site.exact_cols, kLeastBlock));
+  }
   std::vector<std::int64_t> columns(static_cast<std::size_t>(comm_.size()), 0);
   columns[static_cast<std::size_t>(comm_.rank())] = scratch_columns(scratch);
   AllReduce(comm_, Channel::evaluation).sum(std::span<std::int64_t>(columns));
   const std::int64_t fit = *std::min_element(columns.begin(), columns.end());
-  if (fit < std::min({kLeastScratchBlock, block_cols_, round_up(widest, kLeastBlock)})) return;
+  if (fit < std::min({kLeastScratchBlock, block_cols_, widest})) return;
   block_cols_ = std::min(block_cols_, fit / kLeastBlock * kLeastBlock);
   scratch_ = scratch;
 }

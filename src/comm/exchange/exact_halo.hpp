@@ -31,10 +31,10 @@ class ExactHalo final : public Halo {
   void finish(const Site& site, FunctionRef<void(const PackedRows&)> consume) override;
 
   /// Lends memory, 64-byte aligned, that nothing else uses during `finish`. If every rank lends
-  /// enough for blocks that are not too narrow for sites of up to `widest` columns, blocks lie
-  /// there; else each `finish` allocates them. Collective, so that all ranks divide the columns
-  /// into the same blocks.
-  void set_scratch(std::span<std::byte> scratch, std::int64_t widest);
+  /// enough for blocks that are not too narrow for these sites, blocks lie there; else each
+  /// `finish` allocates them. Collective, so that all ranks divide the columns into the same
+  /// blocks.
+  void set_scratch(std::span<std::byte> scratch, std::span<const Site> sites);
 
   /// The most bytes that this rank allocates while it evaluates a model of these sites.
   std::int64_t block_bytes(std::span<const Site> sites) const;

@@ -187,12 +187,13 @@ std::string advice(MemoryUse largest, const Remedies& can) {
   const bool of_model = of_weights || largest == MemoryUse::activations ||
                         largest == MemoryUse::gradients || largest == MemoryUse::workspace;
   std::vector<std::string> lower;
-  for (const auto& [helps, name] : {std::pair(of_halo && can.bits, "--bits"),
-                                    {of_halo && can.staleness, "--staleness"},
-                                    {(of_halo || of_model) && can.blocks, "--row-blocks"},
-                                    {of_model && can.hidden, "--hidden"},
-                                    {of_model && can.layers, "--layers"},
-                                    {of_weights && can.parts, "--parts"}}) {
+  for (const auto& [helps, name] :
+       {std::pair(of_halo && can.bits, "--bits"),
+        {of_halo && can.staleness, "--staleness"},
+        {(of_halo || largest == MemoryUse::gradients) && can.blocks, "--row-blocks"},
+        {of_model && can.hidden, "--hidden"},
+        {of_model && can.layers, "--layers"},
+        {of_weights && can.parts, "--parts"}}) {
     if (helps) lower.emplace_back(name);
   }
   std::string text = lower.empty() ? "" : "lower " + listed(lower);
