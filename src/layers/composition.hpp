@@ -125,11 +125,12 @@ class Composition {
     void saves_output(ValueId v) { model_.change(v).saved = true; }
     /// Forward needs all rows of the values that it reads, so `offer` and `gather` are called.
     void gathers();
-    /// Backward calls Pass::await for each block before it reads the block's rows of the output's
-    /// gradient. What `backward_rows` reads stays until the next step has offered its rows.
+    /// Backward needs rows of other ranks, so `backward_offer` is called. `backward_rows` and
+    /// `end_backward` may be called as late as those of a step that works row by row.
     void pulls() { model_.backward_.back() = Backward::pulls; }
-    /// Backward is `backward_rows` and `end_backward`: a row of the inputs' gradients needs only
-    /// that row of the output's.
+    /// A row of the inputs' gradients needs only that row of the output's. So backward is
+    /// `backward_rows` and `end_backward`, which are called for each block of rows when the next
+    /// step that does otherwise needs the block, and when it has all rows.
     void row_by_row() { model_.backward_.back() = Backward::row_by_row; }
     /// Backward overwrites the output's gradient with the gradient of `v`. No other step may read
     /// `v`, and `writes` comes first.

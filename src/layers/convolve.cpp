@@ -62,6 +62,11 @@ ConstMatrixView Convolve::exchanged(const Pass& pass) const {
   return pass.read(options_.x).dense;
 }
 
+ConstMatrixView Convolve::pulled(const Pass& pass) const {
+  if (options_.transform_first) return pass.gradient(y_);
+  return pass.scratch(gradient_);
+}
+
 void Convolve::multiply_self(const Pass& pass, RowRange rows, bool accumulate,
                              const float* bias) const {
   if (self_weight_ < 0) return;
@@ -107,6 +112,17 @@ void Convolve::forward(const Pass& pass, RowRange rows) {
            bias(pass), y);
 }
 
+void Convolve::make_sum_gradient(const Pass& pass, RowRange rows) const {
+  const PhaseTimer timer(pass.times().gemm);
+  pass.kernels().gemm(pass.gradient(y_).row_range(rows.begin, rows.rows()), pass.parameter(weight_),
+                      true, false, pass.scratch(gradient_).row_range(rows.begin, rows.rows()));
+}
+
+void Convolve::backward_offer(const Pass& pass, RowRange rows) {
+  if (!options_.transform_first) make_sum_gradient(pass, rows);
+  pass.graph.offer(pass.context, pass.site(backward_site_), pulled(pass), rows);
+}
+
 void Convolve::backward(const Pass& pass) {
   Kernels& k = pass.kernels();
   const ConstMatrixView dy = pass.gradient(y_);
@@ -128,36 +144,31 @@ void Convolve::backward(const Pass& pass) {
     pass.complete(epsilon_);
   };
 
-  if (options_.transform_first) {
-    pull(
-        pass, pass.site(backward_site_), dy, [](RowRange) {}, pass.scratch(gradient_), sum_scratch_,
-        [&] {
-          bias_gradient(pass, dy, bias_);
-          self_gradient();
-          add_self_input_gradient(false);
-          if (epsilon_ >= 0) epsilon_gradient(dy, pass.saved(saved_transformed_));
-        });
-    return;
-  }
-  const MatrixView d_sum = gradient_.id >= 0 ? pass.scratch(gradient_) : MatrixView{};
-  const auto make = [&](RowRange rows) {
-    const PhaseTimer timer(pass.times().gemm);
-    k.gemm(dy.row_range(rows.begin, rows.rows()), pass.parameter(weight_), true, false,
-           d_sum.row_range(rows.begin, rows.rows()));
+  const auto begin_sum = [&](MatrixView out, FunctionRef<void()> overlap) {
+    pass.graph.begin_sum(pass.context, pass.site(backward_site_), pulled(pass), out,
+                         pass.scratch(sum_scratch_), overlap);
   };
+  if (options_.transform_first) {
+    return begin_sum(pass.scratch(gradient_), [&] {
+      bias_gradient(pass, dy, bias_);
+      self_gradient();
+      add_self_input_gradient(false);
+      if (epsilon_ >= 0) epsilon_gradient(dy, pass.saved(saved_transformed_));
+    });
+  }
   const auto gradients = [&] {
     bias_gradient(pass, dy, bias_);
-    if (epsilon_ >= 0) epsilon_gradient(d_sum, pass.saved(options_.x).dense);
+    if (epsilon_ >= 0) epsilon_gradient(pass.scratch(gradient_), pass.saved(options_.x).dense);
     weight_gradient(pass, FeatureView::of(pass.saved(sum_)), dy, weight_, !input_gradient_);
     self_gradient();
   };
   if (input_gradient_) {
-    pull(pass, pass.site(backward_site_), d_sum, make, dx, sum_scratch_, [&] {
+    begin_sum(dx, [&] {
       add_self_input_gradient(true);
       gradients();
     });
   } else {
-    if (epsilon_ >= 0) make({0, dy.rows});
+    if (epsilon_ >= 0) make_sum_gradient(pass, {0, dy.rows});
     gradients();
   }
 }
@@ -171,8 +182,7 @@ void Convolve::backward_rows(const Pass& pass, RowRange rows) {
   const MatrixView sums = transforms ? gradient : dx;
   pass.graph.add_halo(pass.context, pass.site(backward_site_), sums, rows);
   if (epsilon_ >= 0) {
-    const ConstMatrixView d = transforms ? pass.gradient(y_) : gradient;
-    pass.kernels().add_scaled(pass.parameter(epsilon_).data, of(d), of(sums));
+    pass.kernels().add_scaled(pass.parameter(epsilon_).data, of(pulled(pass)), of(sums));
   }
   if (!transforms || !input_gradient_) return;
   const PhaseTimer timer(pass.times().gemm);

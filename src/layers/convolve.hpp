@@ -25,6 +25,7 @@ class Convolve final : public Step {
   void offer(const Pass& pass, RowRange rows) override;
   void gather(const Pass& pass) override;
   void forward(const Pass& pass, RowRange rows) override;
+  void backward_offer(const Pass& pass, RowRange rows) override;
   void backward(const Pass& pass) override;
   void backward_rows(const Pass& pass, RowRange rows) override;
   void end_backward(const Pass& pass) override;
@@ -32,6 +33,10 @@ class Convolve final : public Step {
  private:
   /// The rows that forward sends to other ranks: x, or x W.
   ConstMatrixView exchanged(const Pass& pass) const;
+  /// The rows that backward sends to other ranks: dL/d(A x), or dL/dy.
+  ConstMatrixView pulled(const Pass& pass) const;
+  /// Makes these rows of dL/d(A x).
+  void make_sum_gradient(const Pass& pass, RowRange rows) const;
   /// y = x W_self, or y += x W_self if `accumulate`, for these rows.
   void multiply_self(const Pass& pass, RowRange rows, bool accumulate, const float* bias) const;
   const float* bias(const Pass& pass) const;

@@ -10,17 +10,6 @@ constexpr std::int64_t kGradientBlock = 128;
 
 }  // namespace
 
-void pull(const Pass& pass, const Site& site, ConstMatrixView rows,
-          FunctionRef<void(RowRange)> make, MatrixView out, const SumScratch& scratch,
-          FunctionRef<void()> overlap) {
-  for (const RowRange block : pass.blocks) {
-    pass.await(block);
-    make(block);
-    pass.graph.offer(pass.context, site, rows, block);
-  }
-  pass.graph.begin_sum(pass.context, site, rows, out, pass.scratch(scratch), overlap);
-}
-
 void weight_gradient(const Pass& pass, const FeatureView& x, ConstMatrixView d, int weight,
                      bool last) {
   const std::int64_t rows = pass.parameter(weight).rows;

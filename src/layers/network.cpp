@@ -33,7 +33,6 @@ Network::Network(const ModelOptions& options, const ModelInput& input, std::int6
   parameters().initialise(seed, kernels);
   blocks_.reserve(static_cast<std::size_t>(rows.blocks));
   small_.reserve(static_cast<std::size_t>(parameters().count()));
-  held_.reserve(static_cast<std::size_t>(parameters().count()));
   open_steps_.reserve(static_cast<std::size_t>(composition_.steps()));
 }
 
@@ -54,8 +53,7 @@ ConstMatrixView Network::run_forward(PassPart part, const PassContext& context,
   ValueId v = 0;
   for (const FeatureView& view : input.values()) memory_.set(v++, view);
   const auto ignore = [](int, std::int64_t, std::int64_t, bool) {};
-  const auto nothing = [](RowRange) {};
-  const Pass pass(context, graph, memory_, composition_, blocks_, ignore, nothing);
+  const Pass pass(context, graph, memory_, composition_, blocks_, ignore);
   for (const Stretch& s : memory_.stretches()) {
     if (s.first < s.end && composition_.gathers(s.first)) composition_.step(s.first).gather(pass);
     for (const RowRange rows : blocks_) {
@@ -106,12 +104,13 @@ void Network::backward(const PassContext& context, const GraphOperator& graph,
     for (const auto& [begin, end] : small_) complete(begin, end);
     small_.clear();
   };
-  const auto announce_now = [&](const Announcement& rows) {
-    const GradientView g = parameters().gradient(rows.parameter);
-    const std::int64_t at = parameters().offset(rows.parameter);
-    std::int64_t begin = at + rows.begin * g.cols;
+  const auto announce = [&](int parameter, std::int64_t first_row, std::int64_t end_row,
+                            bool values_needed) {
+    const GradientView g = parameters().gradient(parameter);
+    const std::int64_t at = parameters().offset(parameter);
+    std::int64_t begin = at + first_row * g.cols;
     std::int64_t end =
-        rows.end < g.rows ? at + rows.end * g.cols : parameters().offset(rows.parameter + 1);
+        end_row < g.rows ? at + end_row * g.cols : parameters().offset(parameter + 1);
     std::erase_if(small_, [&](const auto& range) {
       if (range.first != end && range.second != begin) return false;
       begin = std::min(begin, range.first);
@@ -122,65 +121,55 @@ void Network::backward(const PassContext& context, const GraphOperator& graph,
       small_.emplace_back(begin, end);
     } else {
       complete(begin, end);
-      if (!rows.values_needed) release();
+      if (!values_needed) release();
     }
   };
-  // Ranks match announcements by their order, and checkpoints hold it, so it is that of the steps
-  // whatever the number of blocks.
-  bool holds = false;
-  const auto announce = [&](int parameter, std::int64_t begin, std::int64_t end,
-                            bool values_needed) {
-    const Announcement rows{parameter, begin, end, values_needed};
-    if (holds) {
-      held_.push_back(rows);
-    } else {
-      announce_now(rows);
-    }
-  };
+  Pass pass(context, graph, memory_, composition_, blocks_, announce);
+  // Steps end in their order whatever the number of blocks: ranks match sums of gradients by it,
+  // and checkpoints hold it.
   std::vector<int>& open = open_steps_;
-  Pass* running = nullptr;
   const auto make_rows = [&](RowRange rows) {
-    const int step = running->step_;
     for (const int i : open) {
-      running->step_ = i;
-      composition_.step(i).backward_rows(*running, rows);
+      pass.step_ = i;
+      composition_.step(i).backward_rows(pass, rows);
       memory_.add_parts(i, rows, kernels_);
     }
-    running->step_ = step;
   };
   const auto layer_of = [&](int step) {
     return composition_.value(composition_.output(step)).layer;
   };
   const auto end_steps = [&] {
-    holds = false;
+    if (open.empty()) return;
     for (const int i : open) {
-      running->step_ = i;
-      composition_.step(i).end_backward(*running);
+      pass.step_ = i;
+      composition_.step(i).end_backward(pass);
       if (i > 0 && layer_of(i - 1) < layer_of(i)) flush();
     }
     open.clear();
-    for (const Announcement& rows : held_) announce_now(rows);
-    held_.clear();
+    release();
   };
   const auto finish = [&] {
-    if (open.empty()) return;
     make_rows({0, rows_.training});
     end_steps();
   };
-  Pass pass(context, graph, memory_, composition_, blocks_, announce, make_rows);
-  running = &pass;
   for (int i = composition_.steps() - 1; i >= 0; --i) {
     if (!composition_.value(composition_.output(i)).has_gradient) continue;
+    Step& step = composition_.step(i);
     const Composition::Backward how = composition_.backward(i);
     if (how == Composition::Backward::at_once) finish();
-    holds = !open.empty();
+    if (how == Composition::Backward::pulls) {
+      for (const RowRange rows : blocks_) {
+        make_rows(rows);
+        pass.step_ = i;
+        step.backward_offer(pass, rows);
+      }
+      end_steps();
+    }
     pass.step_ = i;
-    composition_.step(i).backward(pass);
-    if (how == Composition::Backward::pulls) end_steps();
+    step.backward(pass);
     open.push_back(i);
     // On every rank alike, also where a rank has rows for one block only.
     if (how == Composition::Backward::at_once || rows_.blocks == 1) finish();
-    if (open.empty()) release();
   }
   finish();
   flush();

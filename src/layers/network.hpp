@@ -86,13 +86,6 @@ class Network {
   std::vector<RowRange> blocks_;  ///< The row blocks of the current pass.
   /// Ranges of final gradients too small to be announced alone.
   std::vector<std::pair<std::int64_t, std::int64_t>> small_;
-  /// Rows of a parameter's gradient that are final; see GradientRows.
-  struct Announcement {
-    int parameter;
-    std::int64_t begin, end;
-    bool values_needed;
-  };
-  std::vector<Announcement> held_;  ///< Of a step that began before those above it have ended.
   /// The steps whose `backward_rows` backward has still to call, in its order.
   std::vector<int> open_steps_;
 };

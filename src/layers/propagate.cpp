@@ -1,7 +1,5 @@
 #include "layers/propagate.hpp"
 
-#include "layers/gradients.hpp"
-
 namespace heliograph {
 
 Propagate::Propagate(Declare& declare, const Options& options) : options_(options) {
@@ -42,19 +40,23 @@ void Propagate::forward(const Pass& pass, RowRange rows) {
                        options_.share, y.row_range(rows.begin, rows.rows()));
 }
 
+ConstMatrixView Propagate::pulled(const Pass& pass) const {
+  if (options_.root == kNoValue) return pass.gradient(y_);
+  return pass.scratch(shared_);
+}
+
+void Propagate::backward_offer(const Pass& pass, RowRange rows) {
+  if (options_.root != kNoValue) {
+    pass.kernels().axpby(options_.share, pass.gradient(y_).row_range(rows.begin, rows.rows()), 0,
+                         pass.scratch(shared_).row_range(rows.begin, rows.rows()));
+  }
+  pass.graph.offer(pass.context, pass.site(backward_site_), pulled(pass), rows);
+}
+
 void Propagate::backward(const Pass& pass) {
   if (backward_site_ < 0) return;
-  const MatrixView dy = pass.gradient(y_);
-  const bool has_root = options_.root != kNoValue;
-  const MatrixView shared = has_root ? pass.scratch(shared_) : dy;
-  pull(
-      pass, pass.site(backward_site_), shared,
-      [&](RowRange rows) {
-        if (!has_root) return;
-        pass.kernels().axpby(options_.share, dy.row_range(rows.begin, rows.rows()), 0,
-                             shared.row_range(rows.begin, rows.rows()));
-      },
-      pass.gradient_part(options_.x), sum_scratch_, [] {});
+  pass.graph.begin_sum(pass.context, pass.site(backward_site_), pulled(pass),
+                       pass.gradient_part(options_.x), pass.scratch(sum_scratch_), [] {});
 }
 
 void Propagate::backward_rows(const Pass& pass, RowRange rows) {

@@ -20,10 +20,14 @@ class Propagate final : public Step {
   void offer(const Pass& pass, RowRange rows) override;
   void gather(const Pass& pass) override;
   void forward(const Pass& pass, RowRange rows) override;
+  void backward_offer(const Pass& pass, RowRange rows) override;
   void backward(const Pass& pass) override;
   void backward_rows(const Pass& pass, RowRange rows) override;
 
  private:
+  /// The rows that backward sends to other ranks: share dL/dy.
+  ConstMatrixView pulled(const Pass& pass) const;
+
   Options options_;
   ValueId y_;
   int forward_site_, backward_site_ = -1;

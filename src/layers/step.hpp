@@ -22,15 +22,13 @@ class Pass {
  public:
   /// All references must outlive the pass.
   Pass(const PassContext& pass_context, const GraphOperator& graph_operator, ModelMemory& memory,
-       const Composition& model, std::span<const RowRange> row_blocks, GradientRows complete,
-       FunctionRef<void(RowRange)> await)
+       const Composition& model, std::span<const RowRange> row_blocks, GradientRows complete)
       : context(pass_context),
         graph(graph_operator),
         blocks(row_blocks),
         memory_(memory),
         model_(model),
-        complete_(complete),
-        await_(await) {}
+        complete_(complete) {}
 
   const PassContext& context;
   const GraphOperator& graph;
@@ -77,9 +75,6 @@ class Pass {
   MatrixView gradient_part(ValueId v) const { return memory_.gradient_part(v, step_); }
 
   bool has_gradient(ValueId v) const;
-  /// Backward of a step that pulls: makes these rows of its output's gradient. Ranges are those of
-  /// Halo::offer.
-  void await(RowRange rows) const { await_(rows); }
 
   MatrixView parameter(int i) const;
   MatrixView statistic(int i) const;
@@ -101,7 +96,6 @@ class Pass {
   ModelMemory& memory_;
   const Composition& model_;
   GradientRows complete_;
-  FunctionRef<void(RowRange)> await_;
 };
 
 /// A part of a model. Its constructor declares everything that it needs (layers/composition.hpp); a
@@ -119,16 +113,16 @@ class Step {
   /// Makes these rows of the output, in training and in inference.
   virtual void forward(const Pass& pass, RowRange rows) = 0;
 
-  // Backward makes the gradients of all parameters and inputs from the output's gradient: first
-  // `backward`, then `backward_rows` for each block of rows, then `end_backward`. Rows of the
-  // inputs' gradients are final after `backward_rows`. The steps of which only `backward_rows`
-  // makes gradients of inputs run together with the step before them and with the one after
-  // (row_by_row and pulls of Declare).
+  // Backward makes the gradients of all parameters and inputs from the output's gradient: it calls
+  // `backward`, then `backward_rows` for each block of rows, then `end_backward`. For a step that
+  // pulls (Declare::pulls) it first calls `backward_offer` for each block.
 
+  /// These rows of the output's gradient are ready, so the step may send them to other ranks.
+  virtual void backward_offer(const Pass& /*pass*/, RowRange /*rows*/) {}
   virtual void backward(const Pass& /*pass*/) {}
+  /// Makes these rows of the inputs' gradients final.
   virtual void backward_rows(const Pass& /*pass*/, RowRange /*rows*/) {}
-  /// Called when the next step has offered its rows: for gradients of parameters that need all
-  /// rows.
+  /// All rows are made: for gradients of parameters that need all of them.
   virtual void end_backward(const Pass& /*pass*/) {}
 };
 

@@ -93,10 +93,9 @@ void check_rank(const Partition& partition, Communicator& comm) {
     const PassContext context{*kernels, halo, clock, {}, 11, &sum};
     const std::vector<RowRange> blocks{{0, rows / 2}, {rows / 2, rows}};
     const auto ignore = [](int, std::int64_t, std::int64_t, bool) {};
-    const auto nothing = [](RowRange) {};
     memory.begin(part, rows);
     memory.set(y, inputs[0]);
-    const Pass pass(context, op, memory, model, blocks, ignore, nothing);
+    const Pass pass(context, op, memory, model, blocks, ignore);
     for (const RowRange block : blocks) model.step(0).offer(pass, block);
     model.step(0).gather(pass);
     for (const RowRange block : blocks) model.step(0).forward(pass, block);
